@@ -1,0 +1,71 @@
+package v1alpha1
+
+const prefix = GroupName + "/"
+
+// Keys that users put on pods and namespaces.
+const (
+	// LabelEnabledNamespace, with the value LabelEnabledNamespaceValue, lets the pods of a namespace be elected.
+	LabelEnabledNamespace      = "multicluster-scheduler"
+	LabelEnabledNamespaceValue = "enabled"
+
+	// AnnotationElect elects a pod; its presence counts, its value is by convention empty.
+	AnnotationElect = prefix + "elect"
+	// AnnotationNoReservation is accepted for compatibility: pods are never reserved in several targets.
+	AnnotationNoReservation = prefix + "no-reservation"
+	// AnnotationProxyConstraints is the YAML of a PodSpec of which nodeSelector, tolerations, affinity and
+	// topologySpreadConstraints choose the virtual node.
+	AnnotationProxyConstraints = prefix + "proxy-pod-scheduling-constraints"
+	// AnnotationUseSpecConstraints lets the spec's own constraints choose the virtual node instead of the target's node.
+	AnnotationUseSpecConstraints = prefix + "use-constraints-from-spec-for-proxy-pod-scheduling"
+	// AnnotationNoPrefixLabelRegexp is an RE2; labels whose key=value match it keep their key on the delegate.
+	AnnotationNoPrefixLabelRegexp = prefix + "no-prefix-label-regexp"
+)
+
+// Keys that this system puts on objects.
+const (
+	// AnnotationOriginalConstraints, on a proxy, holds the scheduling constraints that the user wrote, as compact JSON
+	// (translate.Constraints). It is written by the admission webhook only; what a user supplies is replaced.
+	AnnotationOriginalConstraints = prefix + "original-constraints"
+
+	// LabelParentUID, on a PodChaperon and its delegate, is the UID of the proxy.
+	LabelParentUID = prefix + "parent-uid"
+	// LabelParentClusterName is the clusterName of the source's installation; absent where none is configured.
+	LabelParentClusterName = prefix + "parent-cluster-name"
+	// LabelParentClusterID is the ID of the source cluster (the UID of its namespace kube-system): nobody touches the
+	// objects of another source.
+	LabelParentClusterID = prefix + "parent-cluster-id"
+	// LabelTargetHash tells the PodChaperons of one (Cluster)Target from those of another that leads to the same
+	// cluster; its value is translate.TargetHash of the target.
+	LabelTargetHash = prefix + "target-hash"
+	// AnnotationParentName and AnnotationParentNamespace name the proxy.
+	AnnotationParentName      = prefix + "parent-name"
+	AnnotationParentNamespace = prefix + "parent-namespace"
+	// AnnotationDeletionGracePeriod, put on a PodChaperon, asks the target to delete the delegate with this grace period in
+	// seconds, and then the PodChaperon. It is used only where the grace period is not the pod's own.
+	AnnotationDeletionGracePeriod = prefix + "deletion-grace-period-seconds"
+)
+
+// Virtual nodes and the pods on them.
+const (
+	// SchedulerName is the scheduler of proxies.
+	SchedulerName = "admiralty-proxy"
+
+	// LabelNodeType and LabelNodeProvider mark virtual nodes; LabelNodeProvider is also the key of their taint.
+	LabelNodeType          = "type"
+	LabelNodeTypeValue     = "virtual-kubelet"
+	LabelNodeProvider      = "virtual-kubelet.io/provider"
+	LabelNodeProviderValue = "admiralty"
+	// LabelNodeRole makes kubectl print the role "cluster".
+	LabelNodeRole      = "kubernetes.io/role"
+	LabelNodeRoleValue = "cluster"
+	// LabelClusterTargetName, LabelTargetNamespace and LabelTargetName, on a virtual node, name its target.
+	LabelClusterTargetName = prefix + "cluster-target-name"
+	LabelTargetNamespace   = prefix + "target-namespace"
+	LabelTargetName        = prefix + "target-name"
+)
+
+// ClusterSummaryName is the name of the one ClusterSummary of a cluster.
+const ClusterSummaryName = "singleton"
+
+// FieldOwner names this system's writes in managedFields.
+const FieldOwner = "multicluster-scheduler"

@@ -1,0 +1,43 @@
+package v1alpha1
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// PodChaperon asks a target cluster for a delegate pod. It has the delegate's name, owns it, and carries its status
+// back. Its labels and annotations are those that the delegate gets.
+//
+// Spec and status are not validated here but by the pod that they make, so that fields of newer Kubernetes versions pass.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:shortName=chap,categories=multicluster
+// +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.reason`
+// +kubebuilder:printcolumn:name="Parent",type=string,JSONPath=`.metadata.annotations.multicluster\.admiralty\.io/parent-name`
+// +kubebuilder:printcolumn:name="Cluster",type=string,JSONPath=`.metadata.labels.multicluster\.admiralty\.io/parent-cluster-name`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+type PodChaperon struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// +kubebuilder:validation:Schemaless
+	// +kubebuilder:validation:Type=object
+	// +kubebuilder:pruning:PreserveUnknownFields
+	Spec corev1.PodSpec `json:"spec"`
+	// +optional
+	// +kubebuilder:validation:Schemaless
+	// +kubebuilder:validation:Type=object
+	// +kubebuilder:pruning:PreserveUnknownFields
+	Status corev1.PodStatus `json:"status,omitempty"`
+}
+
+// PodChaperonList is a list of PodChaperons.
+//
+// +kubebuilder:object:root=true
+type PodChaperonList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []PodChaperon `json:"items"`
+}

@@ -1,0 +1,101 @@
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// ClusterSource lets a source cluster, by a user name or a service account of this cluster, run pods in every namespace.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:scope=Cluster,shortName=csrc,categories=multicluster
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:printcolumn:name="Message",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].message`
+type ClusterSource struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	Spec   ClusterSourceSpec `json:"spec"`
+	Status SourceStatus      `json:"status,omitempty"`
+}
+
+// ClusterSourceSpec says who the source cluster is here; userName and serviceAccount may both be set.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.userName) && self.userName != '' || has(self.serviceAccount)",message="set userName or serviceAccount"
+type ClusterSourceSpec struct {
+	// UserName is a user that this cluster's API server authenticates, by client certificate or OpenID Connect, say.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	UserName string `json:"userName,omitempty"`
+	// ServiceAccount is created where it does not exist.
+	// +optional
+	ServiceAccount *ServiceAccountReference `json:"serviceAccount,omitempty"`
+}
+
+// ServiceAccountReference names a service account.
+type ServiceAccountReference struct {
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	Namespace string `json:"namespace"`
+}
+
+// SourceStatus is what this cluster's manager did for a source.
+type SourceStatus struct {
+	// Conditions: Ready.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// ClusterSourceList is a list of ClusterSources.
+//
+// +kubebuilder:object:root=true
+type ClusterSourceList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []ClusterSource `json:"items"`
+}
+
+// Source lets a source cluster run pods in this namespace.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:shortName=src,categories=multicluster
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:printcolumn:name="Message",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].message`
+type Source struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	Spec   SourceSpec   `json:"spec"`
+	Status SourceStatus `json:"status,omitempty"`
+}
+
+// SourceSpec says who the source cluster is here; userName and serviceAccountName may both be set.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.userName) && self.userName != '' || has(self.serviceAccountName) && self.serviceAccountName != ''",message="set userName or serviceAccountName"
+type SourceSpec struct {
+	// UserName is a user that this cluster's API server authenticates, by client certificate or OpenID Connect, say.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	UserName string `json:"userName,omitempty"`
+	// ServiceAccountName is a service account of the Source's namespace; it is created where it does not exist.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	ServiceAccountName string `json:"serviceAccountName,omitempty"`
+}
+
+// SourceList is a list of Sources.
+//
+// +kubebuilder:object:root=true
+type SourceList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []Source `json:"items"`
+}

@@ -1,0 +1,46 @@
+package engage
+
+import (
+	"sync/atomic"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Target is an engaged target cluster. Its fields do not change; a target whose credentials or address change is
+// disengaged and engaged anew. It is safe for concurrent use.
+type Target struct {
+	// Key is the name of the ClusterTarget (with an empty namespace) or the Target.
+	Key types.NamespacedName
+	// NodeName is the name of its virtual node.
+	NodeName string
+	// Hash is the value of the label target-hash of its PodChaperons.
+	Hash string
+	// Config reaches the target's API server, without client-side rate limit and without time-out, for streams.
+	Config *rest.Config
+	// Client reads PodChaperons (only those of this source cluster and this target) and the ClusterSummary from a synced
+	// cache, without their managedFields, and PodChaperons without their spec; everything else is not read through it. It
+	// writes to the API server.
+	Client client.Client
+	// APIReader reads from the API server.
+	APIReader client.Reader
+	// Cache is the one that Client reads, for event handlers. PodChaperons are indexed by IndexParent.
+	Cache cache.Cache
+
+	reachable atomic.Bool
+}
+
+// IndexParent is the field index, in Target.Cache, of PodChaperons by the namespaced name of their proxy
+// (types.NamespacedName.String).
+const IndexParent = "parent"
+
+// Reachable says whether the target's API server answered of late.
+func (t *Target) Reachable() bool { return t.reachable.Load() }
+
+// Allows says whether pods of a namespace may go to the target: a ClusterTarget takes those of every namespace, a Target
+// those of its own.
+func (t *Target) Allows(namespace string) bool {
+	return t.Key.Namespace == "" || t.Key.Namespace == namespace
+}
