@@ -145,7 +145,7 @@ func collect(node any, defs map[string]schema, reached map[string]any) {
 		name, isRef := strings.CutPrefix(ref, refPrefix)
 		if _, seen := reached[name]; isRef && !seen {
 			reached[name] = defs[name]
-			collect(map[string]any(defs[name]), defs, reached)
+			collect(defs[name], defs, reached)
 		}
 		for _, child := range n {
 			collect(child, defs, reached)
