@@ -1,0 +1,138 @@
+package v1alpha1
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/json"
+	"sigs.k8s.io/yaml"
+)
+
+const (
+	// APIVersion and Kind head the configuration file.
+	APIVersion = "config.multicluster.admiralty.io/v1alpha1"
+	Kind       = "Configuration"
+)
+
+// Load decodes a configuration file strictly (YAML or JSON), sets the defaults and validates. The error names the
+// field that is wrong.
+func Load(data []byte) (*Configuration, error) {
+	config, err := decode(data)
+	if err != nil {
+		return nil, fmt.Errorf("decoding the configuration: %w", err)
+	}
+	if config.APIVersion != APIVersion || config.Kind != Kind {
+		return nil, fmt.Errorf("the configuration starts with apiVersion %q and kind %q; this build reads apiVersion %q, kind %q",
+			config.APIVersion, config.Kind, APIVersion, Kind)
+	}
+	SetDefaults(config)
+	if err := Validate(config).ToAggregate(); err != nil {
+		return nil, fmt.Errorf("validating the configuration: %w", err)
+	}
+	return config, nil
+}
+
+func decode(data []byte) (*Configuration, error) {
+	asJSON, err := yaml.YAMLToJSONStrict(data)
+	if err != nil {
+		return nil, err
+	}
+	config := &Configuration{}
+	unknown, err := json.UnmarshalStrict(asJSON, config)
+	return config, errors.Join(append(unknown, err)...)
+}
+
+// Default returns the configuration of an empty file.
+func Default() *Configuration {
+	config := &Configuration{TypeMeta: metav1.TypeMeta{APIVersion: APIVersion, Kind: Kind}}
+	SetDefaults(config)
+	return config
+}
+
+// SetDefaults fills what is left out, as the types say.
+func SetDefaults(c *Configuration) {
+	setDefault(&c.LeaderElection.Enabled, new(true))
+	setDefault(&c.LeaderElection.Name, "multicluster-scheduler")
+	setDefault(&c.Metrics.BindAddress, ":8080")
+	setDefault(&c.Health.BindAddress, ":8081")
+	setDefault(&c.Webhook.Port, 9443)
+	setDefault(&c.KubeletAPI.Port, 10250)
+	setDefault(&c.Placement.Strategy, Spread)
+	setDefault(&c.Placement.Timeout, metav1.Duration{Duration: time.Minute})
+	setDefault(&c.SourceController.Enabled, new(true))
+	setDefault(&c.SourceController.ClusterRoleName, "multicluster-scheduler-source")
+	setDefault(&c.SourceController.SummaryViewerClusterRoleName, "multicluster-scheduler-cluster-summary-viewer")
+}
+
+func setDefault[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+// Validate says what is wrong with a configuration whose defaults are set.
+func Validate(c *Configuration) field.ErrorList {
+	var errs field.ErrorList
+	errs = append(errs, validateLabelValue(field.NewPath("clusterName"), c.ClusterName)...)
+	errs = append(errs, validateLabelValue(field.NewPath("clusterID"), c.ClusterID)...)
+	errs = append(errs, validatePort(field.NewPath("webhook", "port"), c.Webhook.Port)...)
+	errs = append(errs, validatePort(field.NewPath("kubeletAPI", "port"), c.KubeletAPI.Port)...)
+	errs = append(errs, validatePlacement(field.NewPath("placement"), c.Placement)...)
+	return append(errs, validateCertificate(field.NewPath("webhook"), c.Webhook)...)
+}
+
+func validateLabelValue(path *field.Path, value string) field.ErrorList {
+	var errs field.ErrorList
+	for _, message := range validation.IsValidLabelValue(value) {
+		errs = append(errs, field.Invalid(path, value, message))
+	}
+	return errs
+}
+
+func validatePort(path *field.Path, port int) field.ErrorList {
+	var errs field.ErrorList
+	for _, message := range validation.IsValidPortNum(port) {
+		errs = append(errs, field.Invalid(path, port, message))
+	}
+	return errs
+}
+
+func validatePlacement(path *field.Path, p Placement) field.ErrorList {
+	var errs field.ErrorList
+	if p.Strategy != Spread && p.Strategy != Pack {
+		errs = append(errs, field.NotSupported(path.Child("strategy"), p.Strategy, []PlacementStrategy{Spread, Pack}))
+	}
+	if p.Timeout.Duration < time.Second {
+		errs = append(errs, field.Invalid(path.Child("timeout"), p.Timeout.String(), "must be at least 1s"))
+	}
+	return errs
+}
+
+func validateCertificate(path *field.Path, w Webhook) field.ErrorList {
+	if w.SelfManaged == nil {
+		if w.CertDir == "" {
+			return field.ErrorList{field.Required(path, "set certDir or selfManaged: the webhook needs a certificate")}
+		}
+		return nil
+	}
+	if w.CertDir != "" {
+		return field.ErrorList{field.Forbidden(path.Child("certDir"), "set only one of certDir and selfManaged")}
+	}
+	var errs field.ErrorList
+	names := map[string]string{
+		"secretName":               w.SelfManaged.SecretName,
+		"serviceName":              w.SelfManaged.ServiceName,
+		"webhookConfigurationName": w.SelfManaged.WebhookConfigurationName,
+	}
+	for _, name := range []string{"secretName", "serviceName", "webhookConfigurationName"} {
+		if names[name] == "" {
+			errs = append(errs, field.Required(path.Child("selfManaged", name), ""))
+		}
+	}
+	return errs
+}
