@@ -1,0 +1,146 @@
+# Everything this repository builds, checks and runs. `make help` lists it. Nothing is written outside .local but what
+# apt installs and what running clusters need (network namespaces, cgroups).
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+# The clusters that clusters-up starts, and the number of simulated nodes beside the real one in each.
+CLUSTERS ?= c1 c2
+FAKE_NODES ?= 0
+
+MODULE := github.com/multicluster-scheduler/multicluster-scheduler
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+LDFLAGS := -s -w -X $(MODULE)/pkg/version.Version=$(VERSION)
+CRDS := charts/multicluster-scheduler/crds
+BIN := .local/bin
+
+# The version is set above; reading it from git again fails in a checkout that another user owns.
+export GOFLAGS := $(GOFLAGS) -buildvcs=false
+
+##@ Start here
+
+.PHONY: help
+help: ## List the targets
+	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z0-9-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: demo
+demo: setup ## Show the main job on two real clusters: elect, spread, drain, uncordon
+	hack/demo.sh
+
+.PHONY: setup
+setup: ## Install and build everything the other targets need (Debian packages, tools, Kubernetes)
+	hack/setup.sh
+
+##@ Build
+
+.PHONY: build
+build: ## Build the manager and the kubectl plug-in into .local/bin
+	mkdir -p $(BIN)
+	CGO_ENABLED=0 go build -trimpath -ldflags "$(LDFLAGS)" -o $(BIN)/ ./cmd/multicluster-scheduler ./cmd/kubectl-multicluster
+
+.PHONY: image
+image: build clusters-program ## Build the image localhost/multicluster-scheduler:dev from the Dockerfile
+	mkdir -p .local/image
+	cp $(BIN)/multicluster-scheduler .local/image/
+	$(BIN)/clusters image
+
+.PHONY: generate
+generate: ## Generate the deep copies in api
+	hack/tools/build.sh controller-gen
+	$(BIN)/controller-gen object:headerFile=hack/boilerplate.go.txt paths=./api/...
+
+.PHONY: manifests
+manifests: ## Generate the custom resource definitions of the chart
+	hack/tools/build.sh controller-gen
+	$(BIN)/controller-gen crd paths=./api/v1alpha1/... output:crd:dir=$(CRDS)
+
+.PHONY: clusters-program
+clusters-program:
+	mkdir -p $(BIN)
+	cd hack/clusters && CGO_ENABLED=0 go build -o ../../$(BIN)/clusters .
+
+##@ Check
+
+.PHONY: test
+test: ## Run every check below, end to end: THE test command, and what CI runs
+	hack/test.sh
+
+.PHONY: verify
+verify: ## Check that generated code, formatting and go.mod files are up to date
+	hack/verify.sh
+
+.PHONY: lint
+lint: ## Run golangci-lint, which also checks which package may import which
+	hack/tools/build.sh golangci-lint
+	$(BIN)/golangci-lint run ./...
+	cd hack/clusters && ../../$(BIN)/golangci-lint run --config ../../.golangci.yaml ./...
+
+.PHONY: test-unit
+test-unit: ## Run the unit tests with the race detector
+	go test -race ./api/... ./cmd/... ./pkg/... ./hack/...
+	cd hack/clusters && go test -race ./...
+
+.PHONY: test-integration
+test-integration: clusters-program ## Run the integration tests against real API servers, one per cluster
+	$(BIN)/clusters build etcd kube-apiserver kubectl
+	go test -race -timeout 20m ./test/integration/...
+
+.PHONY: test-chart
+test-chart: ## Check the chart: lint, rendered variants against the Kubernetes schemas, values it must refuse
+	hack/tools/build.sh helm kubeconform
+	hack/chart.sh
+
+.PHONY: test-e2e
+test-e2e: ## Run the end-to-end tests on real clusters (started and stopped, unless they run already)
+	hack/e2e.sh
+
+.PHONY: test-e2e-long
+test-e2e-long: ## Run the end-to-end tests with those that take minutes each
+	E2E_LONG=1 hack/e2e.sh
+
+.PHONY: vuln
+vuln: ## Look for known vulnerabilities in what is linked in (needs the network; not part of test)
+	hack/tools/build.sh govulncheck
+	$(BIN)/govulncheck ./cmd/... || { echo "govulncheck found something, or could not reach its database (it needs the Internet)." >&2; exit 1; }
+
+##@ Clusters on this machine
+
+.PHONY: clusters-up
+clusters-up: clusters-program ## Start real clusters: CLUSTERS="c1 c2" FAKE_NODES=0
+	$(BIN)/clusters up --fake-nodes $(FAKE_NODES) $(CLUSTERS)
+
+.PHONY: clusters-down
+clusters-down: clusters-program ## Stop all clusters of this checkout and remove what they left
+	$(BIN)/clusters down
+
+.PHONY: clusters-status
+clusters-status: clusters-program ## Show which clusters run and how they are
+	$(BIN)/clusters status
+
+.PHONY: deploy
+deploy: image ## Install the chart in every running cluster and connect c1 to itself and to the others
+	hack/tools/build.sh helm
+	hack/deploy.sh
+
+.PHONY: load-image
+load-image: image ## Load a new image into every node and restart the manager with it
+	hack/deploy.sh --only-image
+
+##@ Measure
+
+.PHONY: bench
+bench: setup build ## Measure plain and elected pods in the same run and write docs/performance
+	go run ./test/performance
+
+.PHONY: bench-quick
+bench-quick: setup build ## The same, smaller: under ten minutes once built
+	go run ./test/performance -quick
+
+##@ Clean up
+
+.PHONY: clean
+clean: ## Stop the clusters and remove everything that was built
+	if [[ -x $(BIN)/clusters ]]; then $(BIN)/clusters down; fi
+	rm -rf .local

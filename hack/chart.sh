@@ -1,0 +1,57 @@
+#!/usr/bin/env bash
+# Checks the chart without a cluster: helm lint, every rendered variant against the strict schemas of Kubernetes, of cert-manager
+# and of our own custom resources, and values that must be refused.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+readonly chart=charts/multicluster-scheduler schemas=.local/schemas helm=.local/bin/helm
+
+# One line per values that the chart must refuse: the --set argument, then a word that the error must contain.
+readonly refused="
+clusterNmae=c1                            clusterNmae
+clusterName=C_1                           clusterName
+targetSelf=maybe                          targetSelf
+targets[0].nam=c2                         nam
+targets[0].secretName=c2                  name
+targets[0].name=C2                        name
+controllerManager.replicas=many           replicas
+controllerManager.replica=2               replica
+controllerManager.image.pullPolicy=Maybe  pullPolicy
+webhook.reinvocationPolicy=Sometimes      reinvocationPolicy
+"
+
+module() { go mod download "$1" && go list -m -f '{{.Dir}}' "$1"; }
+
+render() { $helm template multicluster-scheduler $chart --namespace admiralty --include-crds "$@"; }
+
+check() {
+  local variant=$1
+  shift
+  echo "rendering $variant"
+  $helm lint --strict --quiet $chart "$@"
+  render "$@" | .local/bin/kubeconform -strict -summary -schema-location "$schemas/{{.Group}}/{{.ResourceKind}}_{{.ResourceAPIVersion}}.json"
+}
+
+kubernetes=$(module k8s.io/kubernetes)
+certmanager=$(module github.com/cert-manager/cert-manager)
+rm -rf "$schemas"
+go run ./hack/schemas -openapi "$kubernetes/api/openapi-spec/swagger.json" -out "$schemas" "$chart/crds" "$certmanager/deploy/crds"
+
+check "the default values"
+for values in "$chart"/ci/*.yaml; do
+  check "$values" --values "$values"
+  check "$values, where cert-manager is installed" --values "$values" --api-versions cert-manager.io/v1
+done
+
+while read -r set word; do
+  [[ -n $set ]] || continue
+  if message=$(render --set "$set" 2>&1 >/dev/null); then
+    echo "make test-chart: the chart accepts --set $set, which it must refuse" >&2
+    exit 1
+  fi
+  if [[ $message != *"$word"* ]]; then
+    echo "make test-chart: the chart refuses --set $set without naming $word: $message" >&2
+    exit 1
+  fi
+  echo "refused, as it should be: $set"
+done <<< "$refused"

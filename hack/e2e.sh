@@ -1,0 +1,42 @@
+#!/usr/bin/env bash
+# Runs the end-to-end tests on the clusters of this checkout. Clusters that run already are used and left running, with the
+# current build deployed; otherwise they are started, and taken down whatever happens.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+readonly clusters=(c1 c2)
+export KUBECONFIG=$PWD/.local/kubeconfig
+
+ready() { .local/bin/kubectl --context "$1" get --raw /readyz --request-timeout=5s >/dev/null 2>&1; }
+
+report() {
+  echo "==> the tests failed; this is how the clusters are:"
+  for cluster in "${clusters[@]}"; do
+    ready "$cluster" || { echo "$cluster does not answer"; continue; }
+    echo "--- $cluster"
+    .local/bin/kubectl --context "$cluster" get nodes,clustertargets -o wide || true
+    .local/bin/kubectl --context "$cluster" get pods,podchaperons -A -o wide || true
+    .local/bin/kubectl --context "$cluster" -n admiralty logs -l app.kubernetes.io/instance=multicluster-scheduler --prefix --tail=60 || true
+  done
+}
+
+started=false
+finish() {
+  local code=$?
+  trap - EXIT
+  [[ $code -eq 0 ]] || report || true
+  if $started; then
+    make clusters-down
+  fi
+  exit "$code"
+}
+trap finish EXIT
+
+for cluster in "${clusters[@]}"; do
+  ready "$cluster" || started=true
+done
+if $started; then
+  make clusters-up CLUSTERS="${clusters[*]}"
+fi
+make deploy
+go test -count=1 -p 1 -v -timeout 40m ./test/e2e/...
