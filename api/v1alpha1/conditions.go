@@ -33,7 +33,7 @@ const (
 	ReasonFailed       = "Failed"
 )
 
-// ConditionDelegate, in a PodChaperon's status, is False when there is no delegate to wait for, for one of the reasons below;
+// ConditionDelegate is a condition of PodChaperons, False when there is no delegate to wait for, for one of the reasons below;
 // it is absent otherwise. It never reaches the proxy's status.
 const ConditionDelegate corev1.PodConditionType = prefix + "Delegate"
 

@@ -22,7 +22,7 @@ type ClusterSource struct {
 
 // ClusterSourceSpec says who the source cluster is here; userName and serviceAccount may both be set.
 //
-// +kubebuilder:validation:XValidation:rule="has(self.userName) && self.userName != '' || has(self.serviceAccount)",message="set userName or serviceAccount"
+// +kubebuilder:validation:XValidation:rule="has(self.userName) && size(self.userName) > 0 || has(self.serviceAccount)",message="set userName or serviceAccount"
 type ClusterSourceSpec struct {
 	// UserName is a user that this cluster's API server authenticates, by client certificate or OpenID Connect, say.
 	// +optional
@@ -79,7 +79,7 @@ type Source struct {
 
 // SourceSpec says who the source cluster is here; userName and serviceAccountName may both be set.
 //
-// +kubebuilder:validation:XValidation:rule="has(self.userName) && self.userName != '' || has(self.serviceAccountName) && self.serviceAccountName != ''",message="set userName or serviceAccountName"
+// +kubebuilder:validation:XValidation:rule="has(self.userName) && size(self.userName) > 0 || has(self.serviceAccountName) && size(self.serviceAccountName) > 0",message="set userName or serviceAccountName"
 type SourceSpec struct {
 	// UserName is a user that this cluster's API server authenticates, by client certificate or OpenID Connect, say.
 	// +optional

@@ -27,7 +27,7 @@ type ClusterTarget struct {
 // ClusterTargetSpec says which cluster a ClusterTarget leads to: exactly one of self and kubeconfigSecret.
 //
 // +kubebuilder:validation:XValidation:rule="(has(self.self) && self.self) != has(self.kubeconfigSecret)",message="set exactly one of self: true and kubeconfigSecret"
-// +kubebuilder:validation:XValidation:rule="!has(self.excludedLabelsRegexp) || ''.matches(self.excludedLabelsRegexp) in [true, false]",message="excludedLabelsRegexp is not a valid RE2 regular expression",fieldPath=".excludedLabelsRegexp"
+// +kubebuilder:validation:XValidation:rule="!has(self.excludedLabelsRegexp) || 'x'.matches(self.excludedLabelsRegexp) in [true, false]",message="excludedLabelsRegexp is not a valid RE2 regular expression",fieldPath=".excludedLabelsRegexp"
 type ClusterTargetSpec struct {
 	// Self makes the source cluster a target of its own.
 	// +optional
@@ -113,7 +113,7 @@ type Target struct {
 // TargetSpec says which cluster a Target leads to: exactly one of self and kubeconfigSecret.
 //
 // +kubebuilder:validation:XValidation:rule="(has(self.self) && self.self) != has(self.kubeconfigSecret)",message="set exactly one of self: true and kubeconfigSecret"
-// +kubebuilder:validation:XValidation:rule="!has(self.excludedLabelsRegexp) || ''.matches(self.excludedLabelsRegexp) in [true, false]",message="excludedLabelsRegexp is not a valid RE2 regular expression",fieldPath=".excludedLabelsRegexp"
+// +kubebuilder:validation:XValidation:rule="!has(self.excludedLabelsRegexp) || 'x'.matches(self.excludedLabelsRegexp) in [true, false]",message="excludedLabelsRegexp is not a valid RE2 regular expression",fieldPath=".excludedLabelsRegexp"
 type TargetSpec struct {
 	// Self makes the source cluster a target of its own.
 	// +optional
