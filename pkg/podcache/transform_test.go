@@ -1,0 +1,196 @@
+package podcache
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apiresource "k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/component-helpers/resource"
+	"k8s.io/utils/ptr"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+)
+
+func TestTransformedPodsRequestTheSame(t *testing.T) {
+	options := map[string]resource.PodResourcesOptions{
+		"as specified":      {},
+		"resized in place":  {UseStatusResources: true, InPlacePodLevelResourcesVerticalScalingEnabled: true},
+		"without pod level": {UseStatusResources: true, SkipPodLevelResources: true},
+		"with devices": {
+			UseStatusResources: true, InPlacePodLevelResourcesVerticalScalingEnabled: true,
+			UseDRANodeAllocatableResourceClaimStatus: true,
+		},
+	}
+	for name, options := range options {
+		t.Run(name, func(t *testing.T) {
+			random := rand.New(rand.NewPCG(1, 2))
+			for range 2000 {
+				pod := randomPod(random)
+				want := resource.PodRequests(pod, options)
+				got := resource.PodRequests(transform(t, pod.DeepCopy()), options)
+				if diff := cmp.Diff(want, got); diff != "" {
+					t.Fatalf("requests of %v (-whole +transformed):\n%s", pod, diff)
+				}
+			}
+		})
+	}
+}
+
+func TestTransform(t *testing.T) {
+	whole := func(change func(*corev1.Pod)) *corev1.Pod {
+		pod := &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{
+				Name: "p", Namespace: "n", UID: "u", ResourceVersion: "7",
+				Labels: map[string]string{"app": "a"}, Annotations: map[string]string{"note": "long"},
+				OwnerReferences: []metav1.OwnerReference{{Kind: "ReplicaSet", Name: "rs"}},
+			},
+			Spec: corev1.PodSpec{
+				NodeName:   "node",
+				Containers: []corev1.Container{{Name: "c", Image: "image", Env: []corev1.EnvVar{{Name: "A"}}}},
+			},
+			Status: corev1.PodStatus{Phase: corev1.PodRunning, PodIP: "10.0.0.1"},
+		}
+		change(pod)
+		return pod
+	}
+	reduced := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: "n", UID: "u", ResourceVersion: "7"},
+		Spec:       corev1.PodSpec{NodeName: "node", Containers: []corev1.Container{{Name: "c"}}},
+		Status:     corev1.PodStatus{Phase: corev1.PodRunning},
+	}
+	proxy := func(p *corev1.Pod) { p.Spec.SchedulerName = v1alpha1.SchedulerName }
+	delegate := func(p *corev1.Pod) { p.Labels[v1alpha1.LabelParentUID] = "parent" }
+	for name, test := range map[string]struct{ pod, want *corev1.Pod }{
+		"a pod that is not ours is cut down": {whole(func(*corev1.Pod) {}), reduced},
+		"a proxy is kept":                    {whole(proxy), whole(proxy)},
+		"a delegate is kept":                 {whole(delegate), whole(delegate)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			test.pod.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "kubectl"}}
+			got := transform(t, test.pod)
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(test.want, transform(t, got)); diff != "" {
+				t.Errorf("transformed twice (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestTransformNode(t *testing.T) {
+	node := func(provider string) *corev1.Node {
+		return &corev1.Node{
+			ObjectMeta: metav1.ObjectMeta{
+				Name: "n", Labels: map[string]string{v1alpha1.LabelNodeProvider: provider},
+				Annotations: map[string]string{"note": "long"}, ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "kubelet"}},
+			},
+			Spec: corev1.NodeSpec{Unschedulable: true, PodCIDR: "10.0.0.0/24", Taints: []corev1.Taint{{Key: "k"}}},
+			Status: corev1.NodeStatus{
+				Capacity:    corev1.ResourceList{corev1.ResourceCPU: apiresource.MustParse("2")},
+				Allocatable: corev1.ResourceList{corev1.ResourceCPU: apiresource.MustParse("1")},
+				Conditions:  []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}},
+				Images:      []corev1.ContainerImage{{Names: []string{"image"}}},
+			},
+		}
+	}
+	reduced := node("else")
+	reduced.ManagedFields, reduced.Annotations, reduced.Spec.PodCIDR, reduced.Status.Images = nil, nil, "", nil
+	virtual := node(v1alpha1.LabelNodeProviderValue)
+	virtual.ManagedFields = nil
+	for name, test := range map[string]struct{ node, want *corev1.Node }{
+		"a node is cut down":        {node("else"), reduced},
+		"a virtual node is kept":    {node(v1alpha1.LabelNodeProviderValue), virtual},
+		"twice is the same as once": {reduced.DeepCopy(), reduced},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := TransformNode(test.node)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(any(test.want), got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func transform(t *testing.T, pod *corev1.Pod) *corev1.Pod {
+	t.Helper()
+	got, err := Transform(pod)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got.(*corev1.Pod)
+}
+
+// randomPod makes pods in which every field that PodRequests reads is set or absent by chance.
+func randomPod(r *rand.Rand) *corev1.Pod {
+	pod := &corev1.Pod{Status: corev1.PodStatus{AllocatedResources: randomList(r)}}
+	if r.IntN(2) == 0 {
+		pod.Spec.Overhead = randomList(r)
+	}
+	pod.Spec.Resources = randomRequirements(r)
+	pod.Status.Resources = randomRequirements(r)
+	for i := range 1 + r.IntN(3) {
+		pod.Spec.Containers = append(pod.Spec.Containers, randomContainer(r, fmt.Sprintf("c%d", i)))
+		pod.Status.ContainerStatuses = append(pod.Status.ContainerStatuses, randomStatus(r, fmt.Sprintf("c%d", r.IntN(3))))
+	}
+	for i := range r.IntN(3) {
+		container := randomContainer(r, fmt.Sprintf("i%d", i))
+		if r.IntN(2) == 0 {
+			container.RestartPolicy = ptr.To(corev1.ContainerRestartPolicyAlways)
+		}
+		pod.Spec.InitContainers = append(pod.Spec.InitContainers, container)
+		pod.Status.InitContainerStatuses = append(pod.Status.InitContainerStatuses, randomStatus(r, container.Name))
+	}
+	switch r.IntN(4) {
+	case 0:
+		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady}, {Type: corev1.PodResizePending, Reason: corev1.PodReasonInfeasible}}
+	case 1:
+		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodResizePending, Reason: corev1.PodReasonDeferred}}
+	}
+	if r.IntN(3) == 0 {
+		pod.Status.NodeAllocatableResourceClaimStatuses = []corev1.NodeAllocatableResourceClaimStatus{{
+			ResourceClaimName: "claim",
+			Overhead:          []corev1.NodeAllocatableOverheadResources{{Name: corev1.ResourceCPU, PerPod: ptr.To(apiresource.MustParse("3m"))}},
+		}}
+	}
+	return pod
+}
+
+func randomContainer(r *rand.Rand, name string) corev1.Container {
+	container := corev1.Container{Name: name, Image: "image"}
+	if resources := randomRequirements(r); resources != nil {
+		container.Resources = *resources
+	}
+	return container
+}
+
+func randomStatus(r *rand.Rand, name string) corev1.ContainerStatus {
+	return corev1.ContainerStatus{Name: name, Image: "image", AllocatedResources: randomList(r), Resources: randomRequirements(r)}
+}
+
+func randomRequirements(r *rand.Rand) *corev1.ResourceRequirements {
+	if r.IntN(2) == 0 {
+		return nil
+	}
+	return &corev1.ResourceRequirements{Requests: randomList(r), Limits: randomList(r)}
+}
+
+func randomList(r *rand.Rand) corev1.ResourceList {
+	if r.IntN(3) == 0 {
+		return nil
+	}
+	list := corev1.ResourceList{}
+	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory, "hugepages-2Mi", "example.com/gpu"} {
+		if r.IntN(2) == 0 {
+			list[name] = *apiresource.NewQuantity(r.Int64N(100), apiresource.DecimalSI)
+		}
+	}
+	return list
+}
