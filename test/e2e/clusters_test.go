@@ -1,0 +1,183 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+)
+
+// patience is how long a condition may take to come true before a test gives up on it.
+const patience = 2 * time.Minute
+
+// cluster is one of the clusters that `make clusters-up` started.
+type cluster struct {
+	client.WithWatch
+	name string
+}
+
+func localFile(name string) string {
+	path, err := filepath.Abs(filepath.Join("..", "..", ".local", name))
+	if err != nil {
+		panic(err)
+	}
+	return path
+}
+
+// open connects to a cluster by its context's name.
+func open(t *testing.T, name string) *cluster {
+	t.Helper()
+	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(
+		&clientcmd.ClientConfigLoadingRules{ExplicitPath: localFile("kubeconfig")},
+		&clientcmd.ConfigOverrides{CurrentContext: name}).ClientConfig()
+	if err != nil {
+		t.Fatalf("no cluster %s (run make clusters-up deploy): %v", name, err)
+	}
+	config.QPS = -1
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1alpha1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c, err := client.NewWithWatch(config, client.Options{Scheme: scheme})
+	if err != nil {
+		t.Fatalf("connecting to %s: %v", name, err)
+	}
+	return &cluster{WithWatch: c, name: name}
+}
+
+// world is the clusters and a namespace of the same name in each.
+type world struct {
+	c1, c2    *cluster
+	namespace string
+}
+
+// setUp opens the clusters and makes an enabled namespace in each, which goes away with the test.
+func setUp(t *testing.T) *world {
+	t.Helper()
+	w := &world{c1: open(t, "c1"), c2: open(t, "c2")}
+	w.namespace = fmt.Sprintf("e2e-%s-%d", strings.ToLower(strings.NewReplacer("/", "-", "_", "-").Replace(t.Name())), time.Now().UnixMilli()%1_000_000)
+	for _, c := range w.all() {
+		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.namespace}}
+		if c == w.c1 {
+			ns.Labels = map[string]string{v1alpha1.LabelEnabledNamespace: v1alpha1.LabelEnabledNamespaceValue}
+		}
+		create(t, c, ns)
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			w.dump(t)
+		}
+	})
+	return w
+}
+
+func (w *world) all() []*cluster { return []*cluster{w.c1, w.c2} }
+
+// dump prints what a person would look at first.
+func (w *world) dump(t *testing.T) {
+	for _, c := range w.all() {
+		for _, args := range [][]string{
+			{"get", "nodes,ctg,mcsum", "-o", "wide"},
+			{"get", "pods,chap,deploy,job", "-o", "wide", "-n", w.namespace},
+			{"get", "events", "-n", w.namespace},
+			{"get", "pods", "-o", "wide", "-n", "admiralty"},
+			{"logs", "-n", "admiralty", "-l", "app.kubernetes.io/name=multicluster-scheduler", "--tail=30"},
+		} {
+			out, err := runKubectl(context.Background(), append([]string{"--context", c.name}, args...)...)
+			t.Logf("$ kubectl --context %s %s\n%s%v", c.name, strings.Join(args, " "), out, err)
+		}
+	}
+}
+
+// create makes an object that goes away with the test.
+func create(t *testing.T, c *cluster, object client.Object) {
+	t.Helper()
+	if err := c.Create(t.Context(), object); err != nil {
+		t.Fatalf("creating %T %s in %s: %v", object, object.GetName(), c.name, err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		if err := c.Delete(ctx, object, client.PropagationPolicy(metav1.DeletePropagationBackground)); client.IgnoreNotFound(err) != nil {
+			t.Errorf("deleting %T %s in %s: %v", object, object.GetName(), c.name, err)
+		}
+	})
+}
+
+// eventually waits until check returns nil; what it said last is the failure's reason.
+func eventually(t *testing.T, what string, check func(ctx context.Context) error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	ticker := time.NewTicker(100 * time.Millisecond)
+	defer ticker.Stop()
+	for {
+		err := check(ctx)
+		if err == nil {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			t.Fatalf("waiting for %s: %v", what, err)
+		case <-ticker.C:
+		}
+	}
+}
+
+// gone waits until an object does not exist.
+func gone(t *testing.T, c *cluster, object client.Object) {
+	t.Helper()
+	eventually(t, fmt.Sprintf("%T %s to be gone from %s", object, object.GetName(), c.name), func(ctx context.Context) error {
+		err := c.Get(ctx, client.ObjectKeyFromObject(object), object)
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		return fmt.Errorf("it is still there")
+	})
+}
+
+// kubectl runs kubectl in c1 as a user does and returns what it printed, errors included.
+func (w *world) kubectl(t *testing.T, args ...string) string {
+	t.Helper()
+	out, err := runKubectl(t.Context(), append([]string{"--context", "c1", "--namespace", w.namespace}, args...)...)
+	if err != nil {
+		t.Fatalf("kubectl %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+	return out
+}
+
+func runKubectl(ctx context.Context, args ...string) (string, error) {
+	return run(ctx, "kubectl", append([]string{"--kubeconfig", localFile("kubeconfig")}, args...)...)
+}
+
+func run(ctx context.Context, program string, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, localFile(filepath.Join("bin", program)), args...)
+	cmd.Dir = localFile("..")
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+localFile("kubeconfig"), "PATH="+localFile("bin")+":"+os.Getenv("PATH"))
+	out := &bytes.Buffer{}
+	cmd.Stdout, cmd.Stderr = out, out
+	err := cmd.Run()
+	return out.String(), err
+}

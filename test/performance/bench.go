@@ -1,0 +1,294 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+	"sync"
+	"text/tabwriter"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+)
+
+const (
+	namespace = "performance"
+	creators  = 20
+	deadline  = 10 * time.Minute
+)
+
+type cluster struct {
+	name   string
+	client client.WithWatch
+	set    *kubernetes.Clientset
+}
+
+type bench struct {
+	clusters map[string]*cluster
+	names    []string
+}
+
+// burst is so many pods created at once.
+type burst struct {
+	kind    string
+	pods    int
+	targets []string
+}
+
+func newBench(ctx context.Context, kubeconfig string, sets [][]string) (*bench, error) {
+	b := &bench{clusters: map[string]*cluster{}, names: []string{"c1"}}
+	for _, name := range slices.Concat(sets...) {
+		if !slices.Contains(b.names, name) {
+			b.names = append(b.names, name)
+		}
+	}
+	for _, name := range b.names {
+		c, err := open(kubeconfig, name)
+		if err != nil {
+			return nil, fmt.Errorf("opening cluster %s: %w", name, err)
+		}
+		b.clusters[name] = c
+		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace, Labels: map[string]string{
+			v1alpha1.LabelEnabledNamespace: v1alpha1.LabelEnabledNamespaceValue}}}
+		if err := c.client.Patch(ctx, ns, client.Merge); client.IgnoreNotFound(err) != nil {
+			return nil, fmt.Errorf("labelling namespace %s in %s: %w", namespace, name, err)
+		} else if err != nil {
+			if err := c.client.Create(ctx, ns); err != nil {
+				return nil, fmt.Errorf("creating namespace %s in %s: %w", namespace, name, err)
+			}
+		}
+	}
+	return b, nil
+}
+
+func open(kubeconfig, context string) (*cluster, error) {
+	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(
+		&clientcmd.ClientConfigLoadingRules{ExplicitPath: kubeconfig},
+		&clientcmd.ConfigOverrides{CurrentContext: context}).ClientConfig()
+	if err != nil {
+		return nil, err
+	}
+	config.QPS = -1
+	scheme := runtime.NewScheme()
+	if err := clientgoscheme.AddToScheme(scheme); err != nil {
+		return nil, err
+	}
+	if err := v1alpha1.AddToScheme(scheme); err != nil {
+		return nil, err
+	}
+	c, err := client.NewWithWatch(config, client.Options{Scheme: scheme})
+	if err != nil {
+		return nil, err
+	}
+	set, err := kubernetes.NewForConfig(config)
+	return &cluster{name: context, client: c, set: set}, err
+}
+
+// close lets every virtual node take pods again and removes the pods.
+func (b *bench) close(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	_ = b.onlyTargets(ctx, b.names)
+	_ = b.source().DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace(namespace))
+}
+
+func (b *bench) source() client.WithWatch { return b.clusters["c1"].client }
+
+// measure starts a burst of pods, waits until all run, deletes them and waits until nothing is left in any cluster.
+func (b *bench) measure(ctx context.Context, load burst) (result, error) {
+	fmt.Printf("%d %s pods, targets %v … ", load.pods, load.kind, load.targets)
+	ctx, cancel := context.WithTimeout(ctx, deadline)
+	defer cancel()
+	if err := b.onlyTargets(ctx, load.targets); err != nil {
+		return result{}, err
+	}
+	before, err := b.usage(ctx)
+	if err != nil {
+		return result{}, err
+	}
+	latencies, took, spread, err := b.start(ctx, load)
+	if err != nil {
+		return result{}, fmt.Errorf("starting %d %s pods: %w", load.pods, load.kind, err)
+	}
+	after, err := b.usage(ctx)
+	if err != nil {
+		return result{}, err
+	}
+	deleted, err := b.clear(ctx)
+	if err != nil {
+		return result{}, fmt.Errorf("deleting %d %s pods: %w", load.pods, load.kind, err)
+	}
+	r := result{
+		Kind: load.kind, Targets: len(load.targets), Pods: load.pods, Time: time.Now().UTC(), Spread: spread,
+		PodsPerSecond: float64(load.pods) / took.Seconds(),
+		P50Seconds:    percentile(latencies, 50), P99Seconds: percentile(latencies, 99),
+		DeleteSeconds: deleted.Seconds(),
+	}
+	after.since(before).perPod(&r)
+	fmt.Printf("%.1f pods/s, p99 %.2f s, %.1f writes per pod\n", r.PodsPerSecond, r.P99Seconds, r.WritesPerPod)
+	return r, nil
+}
+
+// onlyTargets cordons the virtual nodes of all clusters but these.
+func (b *bench) onlyTargets(ctx context.Context, targets []string) error {
+	for _, name := range b.names {
+		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "admiralty-" + name}}
+		patch := fmt.Appendf(nil, `{"spec":{"unschedulable":%t}}`, !slices.Contains(targets, name))
+		if err := b.source().Patch(ctx, node, client.RawPatch(types.MergePatchType, patch)); err != nil {
+			return fmt.Errorf("cordoning or uncordoning %s: %w", node.Name, err)
+		}
+	}
+	return nil
+}
+
+// start creates the pods and follows them until all run. A pod's latency is from just before its creation until the
+// watch shows it Running.
+func (b *bench) start(ctx context.Context, load burst) ([]time.Duration, time.Duration, map[string]int, error) {
+	events, err := b.source().Watch(ctx, &corev1.PodList{}, client.InNamespace(namespace), client.HasLabels{"burst"})
+	if err != nil {
+		return nil, 0, nil, err
+	}
+	defer events.Stop()
+
+	var mu sync.Mutex // guards created
+	created := map[string]time.Time{}
+	start := time.Now()
+	group, groupCtx := errgroup.WithContext(ctx)
+	group.SetLimit(creators)
+	go func() {
+		for i := range load.pods {
+			group.Go(func() error {
+				pod := newPod(load, i)
+				mu.Lock()
+				created[pod.Name] = time.Now()
+				mu.Unlock()
+				return b.source().Create(groupCtx, pod)
+			})
+		}
+	}()
+
+	running, spread := map[string]time.Time{}, map[string]int{}
+	for len(running) < load.pods {
+		select {
+		case <-ctx.Done():
+			return nil, 0, nil, fmt.Errorf("only %d of %d pods run: %w", len(running), load.pods, ctx.Err())
+		case event, ok := <-events.ResultChan():
+			if !ok {
+				return nil, 0, nil, fmt.Errorf("the watch ended with %d of %d pods running", len(running), load.pods)
+			}
+			pod, ok := event.Object.(*corev1.Pod)
+			if !ok || event.Type == watch.Deleted || pod.Status.Phase != corev1.PodRunning {
+				continue
+			}
+			if _, seen := running[pod.Name]; !seen {
+				running[pod.Name] = time.Now()
+				spread[pod.Spec.NodeName]++
+			}
+		}
+	}
+	took := time.Since(start)
+	if err := group.Wait(); err != nil {
+		return nil, 0, nil, err
+	}
+	var latencies []time.Duration
+	for name, at := range running {
+		latencies = append(latencies, at.Sub(created[name]))
+	}
+	if load.kind == "plain" {
+		spread = nil
+	}
+	return latencies, took, spread, nil
+}
+
+func newPod(load burst, i int) *corev1.Pod {
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: fmt.Sprintf("%s-%d-%d", load.kind, len(load.targets), i), Namespace: namespace,
+			Labels: map[string]string{"burst": load.kind},
+		},
+		Spec: corev1.PodSpec{
+			NodeSelector: map[string]string{"type": "kwok"},
+			Tolerations:  []corev1.Toleration{{Key: "kwok.x-k8s.io/node", Operator: corev1.TolerationOpExists}},
+			Containers: []corev1.Container{{
+				Name: "main", Image: "simulated",
+				Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{
+					corev1.ResourceCPU: resource.MustParse("10m"), corev1.ResourceMemory: resource.MustParse("16Mi"),
+				}},
+			}},
+			TerminationGracePeriodSeconds: new(int64(1)),
+		},
+	}
+	if load.kind == "elected" {
+		pod.Annotations = map[string]string{v1alpha1.AnnotationElect: ""}
+	}
+	return pod
+}
+
+// clear deletes the pods and waits until no pod and no PodChaperon is left in any cluster.
+func (b *bench) clear(ctx context.Context) (time.Duration, error) {
+	start := time.Now()
+	if err := b.source().DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace(namespace)); err != nil {
+		return 0, err
+	}
+	ticker := time.NewTicker(50 * time.Millisecond)
+	defer ticker.Stop()
+	for {
+		left, err := b.left(ctx)
+		if err != nil {
+			return 0, err
+		}
+		if left == 0 {
+			return time.Since(start), nil
+		}
+		select {
+		case <-ctx.Done():
+			return 0, fmt.Errorf("%d objects are left: %w", left, ctx.Err())
+		case <-ticker.C:
+		}
+	}
+}
+
+func (b *bench) left(ctx context.Context) (int, error) {
+	left := 0
+	for _, c := range b.clusters {
+		pods, chaperons := &corev1.PodList{}, &v1alpha1.PodChaperonList{}
+		for _, list := range []client.ObjectList{pods, chaperons} {
+			if err := c.client.List(ctx, list, client.InNamespace(namespace), client.Limit(1)); err != nil {
+				return 0, err
+			}
+		}
+		left += len(pods.Items) + len(chaperons.Items)
+	}
+	return left, nil
+}
+
+func percentile(latencies []time.Duration, p int) float64 {
+	slices.Sort(latencies)
+	return latencies[(len(latencies)-1)*p/100].Seconds()
+}
+
+func dirOf(path string) string { return filepath.Dir(path) }
+
+func printTable(out io.Writer, results []result) {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(w, "kind\ttargets\tpods\tpods/s\tp50 s\tp99 s\twrites/pod\tin source\tCPU ms/pod\tdelete s\t")
+	for _, r := range results {
+		fmt.Fprintf(w, "%s\t%d\t%d\t%.1f\t%.2f\t%.2f\t%.1f\t%.1f\t%.0f\t%.1f\t\n", r.Kind, r.Targets, r.Pods, r.PodsPerSecond,
+			r.P50Seconds, r.P99Seconds, r.WritesPerPod, r.SourceWrites, r.CPUSeconds*1000, r.DeleteSeconds)
+	}
+	_ = w.Flush()
+}
