@@ -35,7 +35,7 @@ check() {
 kubernetes=$(module k8s.io/kubernetes)
 certmanager=$(module github.com/cert-manager/cert-manager)
 rm -rf "$schemas"
-go run ./hack/schemas -openapi "$kubernetes/api/openapi-spec/swagger.json" -out "$schemas" "$chart/crds" "$certmanager/deploy/crds"
+go run -trimpath ./hack/schemas -openapi "$kubernetes/api/openapi-spec/swagger.json" -out "$schemas" "$chart/crds" "$certmanager/deploy/crds"
 
 check "the default values"
 for values in "$chart"/ci/*.yaml; do
