@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Loads the image into every node, installs the chart in every running cluster, and connects the first cluster to itself and to
-# the others. With --only-image it loads the image and restarts the manager with it. Running it again changes only what differs.
+# the others. With --only-image it loads the image and restarts the manager with it. Running it again is safe: it upgrades what is
+# installed, restarts the managers and leaves connections as they are.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -66,7 +67,7 @@ if [[ ${#clusters[@]} -eq 0 ]]; then
 fi
 
 say "loading the image into the nodes of ${clusters[*]}"
-clusters load .local/image/multicluster-scheduler.tar
+clusters load .local/images/multicluster-scheduler.tar
 
 if [[ ${1:-} == --only-image ]]; then
   for cluster in "${clusters[@]}"; do restart "$cluster"; done
