@@ -1,0 +1,99 @@
+package engage
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+type recorder struct {
+	log []string
+	err error
+}
+
+func (r *recorder) Engaged(_ context.Context, target *Target) error {
+	r.log = append(r.log, "engaged "+target.NodeName)
+	return r.err
+}
+
+func (r *recorder) ReachabilityChanged(target *Target) {
+	word := "unreachable "
+	if target.Reachable() {
+		word = "reachable "
+	}
+	r.log = append(r.log, word+target.NodeName)
+}
+
+func newTarget(name string) *Target {
+	return &Target{Key: types.NamespacedName{Name: name}, NodeName: "admiralty-" + name}
+}
+
+func TestRegistryTellsItsObservers(t *testing.T) {
+	seen := &recorder{}
+	registry := NewRegistry(seen)
+	target := newTarget("c2")
+	if err := registry.Engage(t.Context(), target); err != nil {
+		t.Fatal(err)
+	}
+	registry.SetReachable(target, true) // no news
+	registry.SetReachable(target, false)
+	registry.SetReachable(target, false) // no news
+	registry.SetReachable(target, true)
+	want := []string{"engaged admiralty-c2", "unreachable admiralty-c2", "reachable admiralty-c2"}
+	if diff := cmp.Diff(want, seen.log); diff != "" {
+		t.Errorf("what the observer was told (-want +got):\n%s", diff)
+	}
+}
+
+func TestRegistryFindsTargetsUntilTheyAreDisengaged(t *testing.T) {
+	registry := NewRegistry()
+	old, replaced := newTarget("c2"), newTarget("c2")
+	for _, target := range []*Target{old, newTarget("c1"), replaced} {
+		if err := registry.Engage(t.Context(), target); err != nil {
+			t.Fatal(err)
+		}
+	}
+	registry.Disengage(old) // late: it was replaced
+	if got, ok := registry.ByNode("admiralty-c2"); !ok || got != replaced {
+		t.Errorf("ByNode: got %v, %t, want the replacement", got, ok)
+	}
+	if got := len(registry.All()); got != 2 {
+		t.Errorf("All: got %d targets, want 2", got)
+	}
+	registry.Disengage(replaced)
+	if _, ok := registry.ByKey(replaced.Key); ok {
+		t.Error("ByKey finds a target that was disengaged")
+	}
+}
+
+func TestAnObserversErrorUndoesTheEngagement(t *testing.T) {
+	failure := errors.New("no room")
+	registry := NewRegistry(&recorder{err: failure})
+	target := newTarget("c2")
+	if err := registry.Engage(t.Context(), target); !errors.Is(err, failure) {
+		t.Errorf("Engage: got %v, want %v", err, failure)
+	}
+	if _, ok := registry.ByKey(target.Key); ok {
+		t.Error("the target is engaged nevertheless")
+	}
+}
+
+func TestATargetAllowsTheNamespacesOfItsScope(t *testing.T) {
+	for name, test := range map[string]struct {
+		key  types.NamespacedName
+		want bool
+	}{
+		"a ClusterTarget allows every namespace":   {types.NamespacedName{Name: "c2"}, true},
+		"a Target allows its own namespace":        {types.NamespacedName{Namespace: "team", Name: "c2"}, true},
+		"a Target does not allow other namespaces": {types.NamespacedName{Namespace: "other", Name: "c2"}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := (&Target{Key: test.key}).Allows("team"); got != test.want {
+				t.Errorf("Allows: got %t, want %t", got, test.want)
+			}
+		})
+	}
+}
