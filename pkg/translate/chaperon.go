@@ -1,0 +1,104 @@
+package translate
+
+import (
+	"maps"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+)
+
+// Source says who the source cluster is.
+type Source struct {
+	// ClusterID is the UID of the cluster's namespace kube-system.
+	ClusterID string
+	// ClusterName is the configured name, or empty.
+	ClusterName string
+}
+
+// Chaperon returns the PodChaperon that asks a target for the proxy's delegate; targetHash is TargetHash of that target.
+// It has the delegate's name, labels, annotations and spec: the user's own constraints, without what the source cluster
+// decided for itself (node, scheduling gates' outcome, priority value, token volumes) and with rewritten labels, and all that
+// refers to them. It fails where the proxy's annotations are not as admission left them.
+func Chaperon(proxy *corev1.Pod, source Source, targetHash string) (*v1alpha1.PodChaperon, error) {
+	keep, fieldErr := labelsToKeep(proxy.Annotations)
+	if fieldErr != nil {
+		return nil, fieldErr
+	}
+	encoded := proxy.Annotations[v1alpha1.AnnotationOriginalConstraints]
+	original, err := decodeConstraints(encoded)
+	if err != nil {
+		return nil, field.Invalid(annotationPath(v1alpha1.AnnotationOriginalConstraints), encoded, err.Error())
+	}
+	labels := newRewriter(proxy.Labels, keep)
+	return &v1alpha1.PodChaperon{
+		ObjectMeta: metav1.ObjectMeta{
+			Name:        DelegateName(proxy),
+			Namespace:   proxy.Namespace,
+			Labels:      delegateLabels(labels.labels(proxy.Labels), proxy, source, targetHash),
+			Annotations: delegateAnnotations(proxy),
+		},
+		Spec: delegateSpec(proxy, original, labels),
+	}, nil
+}
+
+func delegateLabels(labels map[string]string, proxy *corev1.Pod, source Source, targetHash string) map[string]string {
+	labels[v1alpha1.LabelParentUID] = string(proxy.UID)
+	labels[v1alpha1.LabelParentClusterID] = source.ClusterID
+	labels[v1alpha1.LabelTargetHash] = targetHash
+	if source.ClusterName != "" {
+		labels[v1alpha1.LabelParentClusterName] = source.ClusterName
+	}
+	return labels
+}
+
+func delegateAnnotations(proxy *corev1.Pod) map[string]string {
+	annotations := map[string]string{}
+	for key, value := range proxy.Annotations {
+		if !strings.HasPrefix(key, ownPrefix) && key != corev1.LastAppliedConfigAnnotation {
+			annotations[key] = value
+		}
+	}
+	annotations[v1alpha1.AnnotationParentName] = proxy.Name
+	annotations[v1alpha1.AnnotationParentNamespace] = proxy.Namespace
+	return annotations
+}
+
+func delegateSpec(proxy *corev1.Pod, original Constraints, labels rewriter) corev1.PodSpec {
+	spec := proxy.Spec.DeepCopy()
+	original.replaceIn(spec)
+	spec.NodeName = ""
+	// The target's admission computes these from the names of its own classes.
+	spec.Priority = nil
+	spec.PreemptionPolicy = nil
+	spec.Overhead = nil
+	// Nobody in the target satisfies these: the source's controllers do, see ProxyStatus.
+	spec.ReadinessGates = nil
+	spec.SchedulingGates = nil
+	// Not allowed when a pod is created.
+	spec.EphemeralContainers = nil
+	removeTokens(spec)
+	labels.spec(spec)
+	return *spec
+}
+
+// Delegate returns the delegate that the PodChaperon asks for and controls.
+func Delegate(chaperon *v1alpha1.PodChaperon) *corev1.Pod {
+	annotations := maps.Clone(chaperon.Annotations)
+	delete(annotations, v1alpha1.AnnotationDeletionGracePeriod)
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Name:        chaperon.Name,
+			Namespace:   chaperon.Namespace,
+			Labels:      maps.Clone(chaperon.Labels),
+			Annotations: annotations,
+			OwnerReferences: []metav1.OwnerReference{
+				*metav1.NewControllerRef(chaperon, v1alpha1.GroupVersion.WithKind("PodChaperon")),
+			},
+		},
+		Spec: *chaperon.Spec.DeepCopy(),
+	}
+}

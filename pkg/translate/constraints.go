@@ -1,0 +1,131 @@
+package translate
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	kjson "sigs.k8s.io/json"
+)
+
+// Constraints is the part of a pod's spec that says where the pod may run and who decides.
+type Constraints struct {
+	NodeSelector              map[string]string                 `json:"nodeSelector,omitempty"`
+	Tolerations               []corev1.Toleration               `json:"tolerations,omitempty"`
+	Affinity                  *corev1.Affinity                  `json:"affinity,omitempty"`
+	TopologySpreadConstraints []corev1.TopologySpreadConstraint `json:"topologySpreadConstraints,omitempty"`
+	SchedulerName             string                            `json:"schedulerName,omitempty"`
+}
+
+// constraintsOf returns the spec's constraints, which share its memory.
+func constraintsOf(spec *corev1.PodSpec) Constraints {
+	return Constraints{
+		NodeSelector:              spec.NodeSelector,
+		Tolerations:               spec.Tolerations,
+		Affinity:                  spec.Affinity,
+		TopologySpreadConstraints: spec.TopologySpreadConstraints,
+		SchedulerName:             spec.SchedulerName,
+	}
+}
+
+// replaceIn makes the constraints those of the spec.
+func (c Constraints) replaceIn(spec *corev1.PodSpec) {
+	spec.NodeSelector = c.NodeSelector
+	spec.Tolerations = c.Tolerations
+	spec.Affinity = c.Affinity
+	spec.TopologySpreadConstraints = c.TopologySpreadConstraints
+	spec.SchedulerName = c.SchedulerName
+}
+
+// encode returns compact JSON, which decodeConstraints understands.
+func (c Constraints) encode() (string, error) {
+	encoded, err := json.Marshal(c)
+	if err != nil {
+		return "", fmt.Errorf("encoding constraints: %w", err)
+	}
+	return string(encoded), nil
+}
+
+func decodeConstraints(encoded string) (Constraints, error) {
+	var c Constraints
+	if err := decodeStrictly([]byte(encoded), &c); err != nil {
+		return Constraints{}, err
+	}
+	return c, nil
+}
+
+// decodeStrictly refuses fields that into does not have, and names them.
+func decodeStrictly(encoded []byte, into any) error {
+	if len(bytes.TrimSpace(encoded)) == 0 {
+		return errors.New("must not be empty")
+	}
+	strict, err := kjson.UnmarshalStrict(encoded, into)
+	if err != nil {
+		return err
+	}
+	return errors.Join(strict...)
+}
+
+// with adds what a pod's current constraints have and the expected ones have not. Where both would set the same thing, the
+// current ones win. The scheduler's name stays.
+func (c Constraints) with(current, expected Constraints) Constraints {
+	c.NodeSelector = maps.Clone(c.NodeSelector)
+	for k, v := range current.NodeSelector {
+		if was, ok := expected.NodeSelector[k]; ok && was == v {
+			continue
+		}
+		if c.NodeSelector == nil {
+			c.NodeSelector = map[string]string{}
+		}
+		c.NodeSelector[k] = v
+	}
+	c.Tolerations = withAdded(c.Tolerations, current.Tolerations, expected.Tolerations)
+	c.TopologySpreadConstraints = withAdded(c.TopologySpreadConstraints,
+		current.TopologySpreadConstraints, expected.TopologySpreadConstraints)
+	c.Affinity = affinityWithAdded(c.Affinity, current.Affinity, expected.Affinity)
+	return c
+}
+
+func withAdded[T any](list, current, expected []T) []T {
+	for _, item := range current {
+		if !has(expected, item) && !has(list, item) {
+			list = append(list, item)
+		}
+	}
+	return list
+}
+
+func has[T any](list []T, item T) bool {
+	for i := range list {
+		if equality.Semantic.DeepEqual(list[i], item) {
+			return true
+		}
+	}
+	return false
+}
+
+func affinityWithAdded(affinity, current, expected *corev1.Affinity) *corev1.Affinity {
+	if current == nil || equality.Semantic.DeepEqual(current, expected) {
+		return affinity
+	}
+	if affinity == nil {
+		affinity = &corev1.Affinity{}
+	}
+	if expected == nil {
+		expected = &corev1.Affinity{}
+	}
+	if a := current.NodeAffinity; a != nil && !equality.Semantic.DeepEqual(a, expected.NodeAffinity) {
+		affinity.NodeAffinity = a
+	}
+	if a := current.PodAffinity; a != nil && !equality.Semantic.DeepEqual(a, expected.PodAffinity) {
+		affinity.PodAffinity = a
+	}
+	if a := current.PodAntiAffinity; a != nil && !equality.Semantic.DeepEqual(a, expected.PodAntiAffinity) {
+		affinity.PodAntiAffinity = a
+	}
+	return affinity
+}

@@ -1,0 +1,151 @@
+package translate
+
+import (
+	"cmp"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+)
+
+const collisionHashLength = 4
+
+// rewriter rewrites label keys so that the target's own controllers and services do not take delegates for their pods: to
+// multicluster.admiralty.io/<part after the last slash>, unless keep matches key=value.
+//
+// Labels of one pod that would get the same key share it where their values are equal, as job-name and
+// batch.kubernetes.io/job-name do. Otherwise one gets it: the one that has that key already, or else whose key sorts first;
+// the others get <key>-<four hexadecimal digits>. Our own labels count as taken.
+type rewriter struct {
+	keep *regexp.Regexp    // nil keeps none
+	keys map[string]string // of the pod's own labels
+}
+
+func newRewriter(labels map[string]string, keep *regexp.Regexp) rewriter {
+	r := rewriter{keep: keep, keys: make(map[string]string, len(labels))}
+	taken := make(map[string]string, len(labels))
+	for _, key := range slices.SortedFunc(maps.Keys(labels), r.precedence(labels)) {
+		value, to := labels[key], key
+		if !r.keeps(key, value) {
+			to = rewrite(key)
+		}
+		for n := 0; ; n++ {
+			other, ok := taken[to]
+			if !reserved(to) && (!ok || other == value) {
+				break
+			}
+			to = distinct(key, n)
+		}
+		r.keys[key], taken[to] = to, value
+	}
+	return r
+}
+
+// precedence sorts the keys that stay as they are before those that change.
+func (r rewriter) precedence(labels map[string]string) func(a, b string) int {
+	rank := func(key string) int {
+		if r.keeps(key, labels[key]) || rewrite(key) == key {
+			return 0
+		}
+		return 1
+	}
+	return func(a, b string) int {
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a, b))
+	}
+}
+
+func (r rewriter) keeps(key, value string) bool {
+	return r.keep != nil && r.keep.MatchString(key+"="+value)
+}
+
+func rewrite(key string) string {
+	return ownPrefix + key[strings.LastIndexByte(key, '/')+1:]
+}
+
+func distinct(key string, n int) string {
+	name := strings.TrimPrefix(rewrite(key), ownPrefix)
+	suffix := "-" + hash(key+"/"+strconv.Itoa(n), collisionHashLength)
+	return ownPrefix + cut(name, validation.LabelValueMaxLength-len(suffix)) + suffix
+}
+
+func reserved(key string) bool {
+	switch key {
+	case v1alpha1.LabelParentUID, v1alpha1.LabelParentClusterID, v1alpha1.LabelParentClusterName, v1alpha1.LabelTargetHash:
+		return true
+	}
+	return false
+}
+
+// labels returns the pod's labels with their keys rewritten.
+func (r rewriter) labels(labels map[string]string) map[string]string {
+	out := make(map[string]string, len(labels))
+	for key, value := range labels {
+		out[r.keys[key]] = value
+	}
+	return out
+}
+
+// key returns what becomes of a key that stands without values: as on the pod itself, or else as on a pod without such labels.
+func (r rewriter) key(key string) string {
+	if to, ok := r.keys[key]; ok {
+		return to
+	}
+	return r.requirementKey(key, "")
+}
+
+// requirementKey returns what becomes of the key of a selector's requirement. It stays where all of its values make it stay.
+func (r rewriter) requirementKey(key string, values ...string) string {
+	if len(values) == 0 {
+		return r.key(key)
+	}
+	if !slices.ContainsFunc(values, func(v string) bool { return !r.keeps(key, v) }) {
+		return key
+	}
+	if to, ok := r.keys[key]; ok && to != key {
+		return to
+	}
+	return rewrite(key)
+}
+
+// selector rewrites, in place, a selector of pods.
+func (r rewriter) selector(selector *metav1.LabelSelector) {
+	if selector == nil {
+		return
+	}
+	for i := range selector.MatchExpressions {
+		e := &selector.MatchExpressions[i]
+		e.Key = r.requirementKey(e.Key, e.Values...)
+	}
+	matchLabels := selector.MatchLabels
+	selector.MatchLabels = nil
+	for _, key := range slices.Sorted(maps.Keys(matchLabels)) {
+		value := matchLabels[key]
+		to := r.requirementKey(key, value)
+		if other, ok := selector.MatchLabels[to]; ok && other != value {
+			selector.MatchExpressions = append(selector.MatchExpressions,
+				metav1.LabelSelectorRequirement{Key: to, Operator: metav1.LabelSelectorOpIn, Values: []string{value}})
+			continue
+		}
+		if selector.MatchLabels == nil {
+			selector.MatchLabels = map[string]string{}
+		}
+		selector.MatchLabels[to] = value
+	}
+}
+
+// matchLabelKeys returns the rewritten keys, each once.
+func (r rewriter) matchLabelKeys(keys []string) []string {
+	var out []string
+	for _, key := range keys {
+		if to := r.key(key); !slices.Contains(out, to) {
+			out = append(out, to)
+		}
+	}
+	return out
+}

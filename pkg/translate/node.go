@@ -1,0 +1,63 @@
+package translate
+
+import (
+	"maps"
+	"regexp"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+)
+
+const (
+	ownPrefix      = v1alpha1.GroupName + "/"
+	nodeRolePrefix = "node-role.kubernetes.io/"
+)
+
+// VirtualNodeLabels returns the labels of a target's virtual node: those that make it one, and those of the target's
+// summary. The former win. The summary's labels that match excluded (against key=value; nil matches none) are left out, and
+// always those that would make the virtual node look like one machine to DaemonSets or like another target's node.
+//
+// kubernetes.io/hostname is the node's own name, because default spreading compares nodes by it.
+func VirtualNodeLabels(key types.NamespacedName, summaryLabels map[string]string, excluded *regexp.Regexp) map[string]string {
+	labels := map[string]string{}
+	for k, v := range summaryLabels {
+		if ofOneMachine(k) || strings.HasPrefix(k, ownPrefix) || excluded != nil && excluded.MatchString(k+"="+v) {
+			continue
+		}
+		labels[k] = v
+	}
+	maps.Copy(labels, map[string]string{
+		v1alpha1.LabelNodeType:           v1alpha1.LabelNodeTypeValue,
+		v1alpha1.LabelNodeProvider:       v1alpha1.LabelNodeProviderValue,
+		v1alpha1.LabelNodeRole:           v1alpha1.LabelNodeRoleValue,
+		corev1.LabelNodeExcludeBalancers: "true",
+		corev1.LabelHostname:             labelValue(VirtualNodeName(key)),
+	})
+	if key.Namespace == "" {
+		labels[v1alpha1.LabelClusterTargetName] = labelValue(key.Name)
+		return labels
+	}
+	labels[v1alpha1.LabelTargetNamespace] = labelValue(key.Namespace)
+	labels[v1alpha1.LabelTargetName] = labelValue(key.Name)
+	return labels
+}
+
+func ofOneMachine(label string) bool {
+	switch label {
+	case corev1.LabelHostname, corev1.LabelOSStable, corev1.LabelArchStable, "beta.kubernetes.io/os", "beta.kubernetes.io/arch":
+		return true
+	}
+	return strings.HasPrefix(label, nodeRolePrefix)
+}
+
+// VirtualNodeTaint returns the taint that keeps other pods than proxies from virtual nodes.
+func VirtualNodeTaint() corev1.Taint {
+	return corev1.Taint{
+		Key:    v1alpha1.LabelNodeProvider,
+		Value:  v1alpha1.LabelNodeProviderValue,
+		Effect: corev1.TaintEffectNoSchedule,
+	}
+}

@@ -1,0 +1,127 @@
+package translate
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+)
+
+// ProxyStatus returns what the proxy's status should be, given its delegate's. It is idempotent, and API servers accept it
+// as an update of the proxy's status.
+//
+// Most fields are the delegate's. The proxy's own are: what its API server made immutable or validates against its own objects
+// (QoS class, resource claims, observed generations, nominated node), the condition PodScheduled, its readiness gates, and
+// conditions of types that no kubelet reports and that the delegate does not have. The proxy is ready when the delegate
+// is and its own readiness gates are satisfied.
+//
+// A proxy that finished stays as it is, and so does one whose delegate says nothing yet.
+func ProxyStatus(proxy *corev1.Pod, delegate corev1.PodStatus) corev1.PodStatus {
+	if finished(proxy.Status.Phase) || delegate.Phase == "" {
+		return *proxy.Status.DeepCopy()
+	}
+	own, status := proxy.Status.DeepCopy(), delegate.DeepCopy()
+	status.ObservedGeneration = own.ObservedGeneration
+	status.NominatedNodeName = own.NominatedNodeName
+	status.QOSClass = own.QOSClass
+	status.ResourceClaimStatuses = own.ResourceClaimStatuses
+	status.ExtendedResourceClaimStatus = own.ExtendedResourceClaimStatus
+	status.NodeAllocatableResourceClaimStatuses = own.NodeAllocatableResourceClaimStatuses
+	dropDeviceHealth(status.InitContainerStatuses)
+	dropDeviceHealth(status.ContainerStatuses)
+	dropDeviceHealth(status.EphemeralContainerStatuses)
+	status.Conditions = proxyConditions(proxy, delegate.Conditions)
+	return *status
+}
+
+func finished(phase corev1.PodPhase) bool {
+	return phase == corev1.PodSucceeded || phase == corev1.PodFailed
+}
+
+// dropDeviceHealth: API servers refuse a whole status where a device is not one that the pod's own spec requests, and the
+// target's admission may have added some.
+func dropDeviceHealth(statuses []corev1.ContainerStatus) {
+	for i := range statuses {
+		statuses[i].AllocatedResourcesStatus = nil
+	}
+}
+
+func proxyConditions(proxy *corev1.Pod, delegate []corev1.PodCondition) []corev1.PodCondition {
+	var out []corev1.PodCondition
+	own := proxy.Status.Conditions
+	for _, c := range delegate {
+		if ofProxyOnly(proxy, c.Type) || c.Type == v1alpha1.ConditionDelegate {
+			continue
+		}
+		if c.Type == corev1.PodReady {
+			c = gatedReadiness(proxy, c)
+		}
+		c.ObservedGeneration = 0
+		if previous := condition(own, c.Type); previous != nil {
+			c.ObservedGeneration = previous.ObservedGeneration
+		}
+		out = append(out, c)
+	}
+	for _, c := range own {
+		if ofProxyOnly(proxy, c.Type) || !ofKubelet(c.Type) && condition(delegate, c.Type) == nil {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+func ofProxyOnly(proxy *corev1.Pod, conditionType corev1.PodConditionType) bool {
+	return conditionType == corev1.PodScheduled ||
+		slices.Contains(proxy.Spec.ReadinessGates, corev1.PodReadinessGate{ConditionType: conditionType})
+}
+
+// ofKubelet tells whether kubelets own the condition, so that it is gone when the delegate does not have it.
+func ofKubelet(conditionType corev1.PodConditionType) bool {
+	switch conditionType {
+	case corev1.PodReady, corev1.PodInitialized, corev1.ContainersReady, corev1.PodReadyToStartContainers,
+		corev1.PodResizePending, corev1.PodResizeInProgress, corev1.AllContainersRestarting:
+		return true
+	}
+	return false
+}
+
+// gatedReadiness applies the proxy's readiness gates to the delegate's condition Ready, as a kubelet does. The transition
+// was when the last of the conditions that explain the outcome changed.
+func gatedReadiness(proxy *corev1.Pod, ready corev1.PodCondition) corev1.PodCondition {
+	if ready.Status != corev1.ConditionTrue {
+		return ready
+	}
+	satisfied := ready
+	for _, gate := range proxy.Spec.ReadinessGates {
+		c := condition(proxy.Status.Conditions, gate.ConditionType)
+		if c == nil {
+			return unsatisfied(ready, gate, "the condition does not exist", ready.LastTransitionTime)
+		}
+		if c.Status != corev1.ConditionTrue {
+			return unsatisfied(ready, gate, fmt.Sprintf("the condition is %q", c.Status), c.LastTransitionTime)
+		}
+		if satisfied.LastTransitionTime.Before(&c.LastTransitionTime) {
+			satisfied.LastTransitionTime = c.LastTransitionTime
+		}
+	}
+	return satisfied
+}
+
+func unsatisfied(ready corev1.PodCondition, gate corev1.PodReadinessGate, why string, since metav1.Time) corev1.PodCondition {
+	ready.Status = corev1.ConditionFalse
+	ready.Reason = "ReadinessGatesNotReady"
+	ready.Message = fmt.Sprintf("readiness gate %q is not satisfied: %s", gate.ConditionType, why)
+	ready.LastTransitionTime = since
+	return ready
+}
+
+func condition(conditions []corev1.PodCondition, conditionType corev1.PodConditionType) *corev1.PodCondition {
+	i := slices.IndexFunc(conditions, func(c corev1.PodCondition) bool { return c.Type == conditionType })
+	if i < 0 {
+		return nil
+	}
+	return &conditions[i]
+}

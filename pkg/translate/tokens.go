@@ -1,0 +1,50 @@
+package translate
+
+import (
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+)
+
+const tokenMountPath = "/var/run/secrets/kubernetes.io/serviceaccount" //nolint:gosec // a path, not a secret
+
+// removeTokens removes the volumes by which the source's admission gave the pod a service account token, and their mounts,
+// so that the target's admission gives it one of its own. Token volumes that the user asked for stay.
+func removeTokens(spec *corev1.PodSpec) {
+	removed := sets.New[string]()
+	for i := range spec.Volumes {
+		if automaticToken(&spec.Volumes[i], spec) {
+			removed.Insert(spec.Volumes[i].Name)
+		}
+	}
+	if removed.Len() == 0 {
+		return
+	}
+	spec.Volumes = slices.DeleteFunc(spec.Volumes, func(v corev1.Volume) bool { return removed.Has(v.Name) })
+	for _, containers := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
+		for i := range containers {
+			c := &containers[i]
+			c.VolumeMounts = slices.DeleteFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return removed.Has(m.Name) })
+		}
+	}
+}
+
+// automaticToken recognises a projected token, and, as API servers before 1.22 added them, the Secret of a token.
+func automaticToken(volume *corev1.Volume, spec *corev1.PodSpec) bool {
+	if p := volume.Projected; p != nil {
+		return strings.HasPrefix(volume.Name, "kube-api-access-") &&
+			slices.ContainsFunc(p.Sources, func(s corev1.VolumeProjection) bool { return s.ServiceAccountToken != nil })
+	}
+	return volume.Secret != nil && volume.Secret.SecretName == volume.Name &&
+		strings.HasPrefix(volume.Name, spec.ServiceAccountName+"-token-") && mountedAsToken(volume.Name, spec)
+}
+
+func mountedAsToken(name string, spec *corev1.PodSpec) bool {
+	return slices.ContainsFunc(slices.Concat(spec.InitContainers, spec.Containers), func(c corev1.Container) bool {
+		return slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool {
+			return m.Name == name && m.MountPath == tokenMountPath
+		})
+	})
+}
