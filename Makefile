@@ -135,12 +135,19 @@ load-image: image ## Load a new image into every node and restart the manager wi
 ##@ Measure
 
 .PHONY: bench
-bench: setup build ## Measure plain and elected pods in the same run and write docs/performance
-	$(STATIC) go run ./test/performance
+bench: BENCH_FLAGS ?= -pods 100,500,2000
+bench: bench-clusters ## Measure plain and elected pods in the same run, on simulated nodes
+	$(STATIC) go run ./test/performance $(BENCH_FLAGS)
 
 .PHONY: bench-quick
-bench-quick: setup build ## The same, smaller: under ten minutes once built
-	$(STATIC) go run ./test/performance -quick
+bench-quick: bench-clusters ## The same for 100 and 500 pods: under ten minutes once built
+	$(STATIC) go run ./test/performance -pods 100,500 $(BENCH_FLAGS)
+
+# The clusters stay up afterwards, for the next measurement.
+.PHONY: bench-clusters
+bench-clusters: setup
+	$(MAKE) clusters-up CLUSTERS="c1 c2 c3" FAKE_NODES=30
+	$(MAKE) deploy
 
 ##@ Clean up
 

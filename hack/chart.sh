@@ -6,18 +6,18 @@ cd "$(dirname "$0")/.."
 
 readonly chart=charts/multicluster-scheduler schemas=.local/schemas helm=.local/bin/helm
 
-# One line per values that the chart must refuse: the --set argument, then a word that the error must contain.
+# One line per value that the chart must refuse: the argument of --set, then what the error must contain.
 readonly refused="
-clusterNmae=c1                            clusterNmae
-clusterName=C_1                           clusterName
-targetSelf=maybe                          targetSelf
-targets[0].nam=c2                         nam
-targets[0].secretName=c2                  name
-targets[0].name=C2                        name
-controllerManager.replicas=many           replicas
-controllerManager.replica=2               replica
-controllerManager.image.pullPolicy=Maybe  pullPolicy
-webhook.reinvocationPolicy=Sometimes      reinvocationPolicy
+clusterNmae=c1                            'clusterNmae' not allowed
+clusterName=C_1                           at '/clusterName'
+targetSelf=maybe                          at '/targetSelf'
+targets[0].nam=c2                         'nam' not allowed
+targets[0].secretName=c2                  missing property 'name'
+targets[0].name=C2                        at '/targets/0/name'
+controllerManager.replicas=many           at '/controllerManager/replicas'
+controllerManager.replica=2               'replica' not allowed
+controllerManager.image.pullPolicy=Maybe  at '/controllerManager/image/pullPolicy'
+webhook.reinvocationPolicy=Sometimes      at '/webhook/reinvocationPolicy'
 "
 
 module() { go mod download "$1" && go list -m -f '{{.Dir}}' "$1"; }
@@ -40,14 +40,14 @@ for values in "$chart"/ci/*.yaml; do
   check --values "$values" --api-versions cert-manager.io/v1
 done
 
-while read -r set word; do
+while read -r set expected; do
   [[ -n $set ]] || continue
   if message=$(render --set "$set" 2>&1 >/dev/null); then
     echo "make test-chart: the chart accepts --set $set, which it must refuse" >&2
     exit 1
   fi
-  if [[ $message != *"$word"* ]]; then
-    echo "make test-chart: the chart refuses --set $set without naming $word: $message" >&2
+  if [[ $message != *"$expected"* ]]; then
+    echo "make test-chart: the chart refuses --set $set without saying \"$expected\": $message" >&2
     exit 1
   fi
   echo "refused, as it should be: $set"
