@@ -1,0 +1,131 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/hack/clusters/internal/cluster"
+	"github.com/multicluster-scheduler/multicluster-scheduler/hack/clusters/internal/fleet"
+)
+
+type upFlags struct {
+	fake        cluster.FakeNodes
+	gracePeriod time.Duration
+}
+
+func newUp() *cobra.Command {
+	var flags upFlags
+	cmd := &cobra.Command{
+		Use: "up CLUSTER...", Args: cobra.MinimumNArgs(1), Short: "Start clusters, or repair them",
+		Long: "up builds what is missing, and makes the named clusters run, whatever state they are in: it starts those that do not\n" +
+			"exist, starts again the components that died, heals partitions, and leaves alone what runs. What it is not told by a\n" +
+			"flag stays as it was. It returns when API servers and nodes are ready and every node holds localhost/whoami:dev.\n" +
+			"Clusters do not outlive a reboot of the machine: they then start empty.",
+		Example: "  clusters up c1 c2\n  clusters up c2 --fake-nodes 100",
+	}
+	cmd.Flags().IntVar(&flags.fake.Count, "fake-nodes", 0, "how many nodes kwok is to simulate in each cluster, beside the real one")
+	cmd.Flags().StringVar(&flags.fake.CPU, "fake-node-cpu", "32", "processors of a new simulated node")
+	cmd.Flags().StringVar(&flags.fake.Memory, "fake-node-memory", "256Gi", "memory of a new simulated node")
+	cmd.Flags().IntVar(&flags.fake.Pods, "fake-node-pods", 110, "how many pods fit on a new simulated node")
+	cmd.Flags().DurationVar(&flags.gracePeriod, "node-monitor-grace-period", 0,
+		"how long a node may be silent until it counts as unreachable (zero: as Kubernetes decides)")
+	cmd.RunE = func(cmd *cobra.Command, names []string) error {
+		if err := fleet.CheckNames(names); err != nil {
+			return err
+		}
+		f, unlock, err := locked(cmd)
+		if err != nil {
+			return err
+		}
+		defer unlock()
+		if err := f.Up(cmd.Context(), names, func(spec cluster.Spec) cluster.Spec { return flags.change(cmd, spec) }); err != nil {
+			return err
+		}
+		f.Progress.Line("kubeconfig: %s", f.Kubeconfig())
+		return f.Status(cmd.Context(), cmd.OutOrStdout())
+	}
+	return cmd
+}
+
+// change applies the flags that were given; a cluster that has never been told anything gets the defaults, too.
+func (u upFlags) change(cmd *cobra.Command, spec cluster.Spec) cluster.Spec {
+	given := cmd.Flags().Changed
+	fake := &spec.FakeNodes
+	if given("fake-nodes") {
+		fake.Count = u.fake.Count
+	}
+	if given("fake-node-cpu") || fake.CPU == "" {
+		fake.CPU = u.fake.CPU
+	}
+	if given("fake-node-memory") || fake.Memory == "" {
+		fake.Memory = u.fake.Memory
+	}
+	if given("fake-node-pods") || fake.Pods == 0 {
+		fake.Pods = u.fake.Pods
+	}
+	if given("node-monitor-grace-period") {
+		spec.NodeMonitorGracePeriod = u.gracePeriod
+	}
+	return spec
+}
+
+func newDown() *cobra.Command {
+	return &cobra.Command{
+		Use: "down [CLUSTER...]", Short: "Remove clusters and all that they hold",
+		Long: "down kills everything that the named clusters, or all of this checkout, run, pods included, and removes their state,\n" +
+			"network and mount namespaces, links and control groups. Built programs and images stay. It is no error if there is\n" +
+			"nothing to remove.",
+		RunE: func(cmd *cobra.Command, names []string) error {
+			f, unlock, err := locked(cmd)
+			if err != nil {
+				return err
+			}
+			defer unlock()
+			return f.Down(cmd.Context(), names)
+		},
+	}
+}
+
+func newStatus() *cobra.Command {
+	return &cobra.Command{
+		Use: "status", Args: cobra.NoArgs, Short: "Show the clusters of this checkout",
+		Long: "status shows, for each cluster, which components run, whether it is cut off, the address of its API server, whether\n" +
+			"its real node is ready, and how many simulated nodes and pods there are.",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			f, err := open(cmd)
+			if err != nil {
+				return err
+			}
+			return f.Status(cmd.Context(), cmd.OutOrStdout())
+		},
+	}
+}
+
+func newLoad() *cobra.Command {
+	return &cobra.Command{
+		Use: "load ARCHIVE [CLUSTER...]", Args: cobra.MinimumNArgs(1), Short: "Import an image archive into nodes",
+		Long: "load imports an image archive (as `docker save` or `clusters image` write it) into the node of each named cluster, or\n" +
+			"of all. Pods that use the image must not have imagePullPolicy Always; running ones keep the image that they have.",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			archive, err := filepath.Abs(args[0])
+			if err != nil {
+				return fmt.Errorf("finding %q: %w", args[0], err)
+			}
+			return change(cmd, args[1:], func(ctx context.Context, c *cluster.Cluster) error { return c.LoadImage(ctx, archive) })
+		},
+	}
+}
+
+// change calls do for clusters, while no other command works on them.
+func change(cmd *cobra.Command, names []string, do func(context.Context, *cluster.Cluster) error) error {
+	f, unlock, err := locked(cmd)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	return f.Each(cmd.Context(), names, do)
+}

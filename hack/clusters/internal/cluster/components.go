@@ -1,0 +1,165 @@
+package cluster
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/hack/clusters/internal/process"
+)
+
+const (
+	etcd              = "etcd"
+	apiServer         = "kube-apiserver"
+	controllerManager = "kube-controller-manager"
+	scheduler         = "kube-scheduler"
+	containerd        = "containerd"
+	kubelet           = "kubelet"
+	kubeProxy         = "kube-proxy"
+	kwok              = "kwok"
+)
+
+// component is a program that a cluster consists of.
+type component struct {
+	name string
+	args []string
+	// config are the names of its configuration files.
+	config []string
+	// onNode is true for what needs the cluster's own mount namespace.
+	onNode bool
+}
+
+// foundation is what starts without an API server.
+func (c *Cluster) foundation() []component {
+	return []component{
+		{name: etcd, args: c.etcdArgs()},
+		{name: apiServer, args: c.apiServerArgs()},
+		{
+			name: containerd, onNode: true, args: []string{containerd, "--config", c.configFile("containerd.toml")},
+			config: []string{"containerd.toml", "cni.conflist"},
+		},
+	}
+}
+
+// rest is what needs an API server.
+func (c *Cluster) rest(spec Spec) []component {
+	components := []component{
+		{name: controllerManager, args: c.controllerManagerArgs(spec)},
+		{name: scheduler, args: c.schedulerArgs()},
+		{name: kubelet, onNode: true, args: c.kubeletArgs(), config: []string{"kubelet.yaml"}},
+		{
+			name: kubeProxy, args: []string{c.bin(kubeProxy), "--config=" + c.configFile("kube-proxy.yaml"), "--v=1"},
+			config: []string{"kube-proxy.yaml"},
+		},
+	}
+	if spec.FakeNodes.Count > 0 {
+		components = append(components, component{
+			name:   kwok,
+			args:   []string{c.bin(kwok), "--kubeconfig=" + c.kubeconfig(kwok), "--config=" + c.configFile("kwok.yaml") + "," + c.configFile("kwok-stages.yaml")},
+			config: []string{"kwok.yaml", "kwok-stages.yaml"},
+		})
+	}
+	return components
+}
+
+func (c *Cluster) command(component component, files map[string]string) process.Command {
+	place := process.Place{Cgroup: c.componentsCgroup(), Net: c.Network().Place(c.name)}
+	if component.onNode {
+		place.Mounts = c.mountPin()
+	}
+	var config strings.Builder
+	for _, name := range component.config {
+		config.WriteString(files[name])
+	}
+	return process.Command{
+		Place: place, Args: component.args, Config: config.String(),
+		Log: c.logFile(component.name), Record: c.recordFile(component.name),
+	}
+}
+
+func (c *Cluster) etcdArgs() []string {
+	const peer = "http://127.0.0.1:2380"
+	return []string{
+		c.bin(etcd),
+		"--name=" + c.name,
+		"--data-dir=" + filepath.Join(c.state, etcd),
+		"--listen-client-urls=http://127.0.0.1:2379", "--advertise-client-urls=http://127.0.0.1:2379",
+		"--listen-peer-urls=" + peer, "--initial-advertise-peer-urls=" + peer, "--initial-cluster=" + c.name + "=" + peer,
+		"--unsafe-no-fsync", "--log-level=warn",
+	}
+}
+
+func (c *Cluster) apiServerArgs() []string {
+	store := c.store()
+	return []string{
+		c.bin(apiServer),
+		"--etcd-servers=http://127.0.0.1:2379",
+		"--advertise-address=" + c.Address().String(),
+		fmt.Sprintf("--secure-port=%d", apiServerPort),
+		"--service-cluster-ip-range=" + c.Entry.Services(c.index).String(),
+		"--tls-cert-file=" + store.Cert(apiServer), "--tls-private-key-file=" + store.Key(apiServer),
+		"--client-ca-file=" + store.Cert(authority),
+		"--kubelet-client-certificate=" + store.Cert("kube-apiserver-kubelet-client"),
+		"--kubelet-client-key=" + store.Key("kube-apiserver-kubelet-client"),
+		"--kubelet-preferred-address-types=InternalIP",
+		"--requestheader-client-ca-file=" + store.Cert(frontProxyAuthority),
+		"--requestheader-allowed-names=front-proxy-client",
+		"--requestheader-username-headers=X-Remote-User",
+		"--requestheader-group-headers=X-Remote-Group",
+		"--requestheader-extra-headers-prefix=X-Remote-Extra-",
+		"--proxy-client-cert-file=" + store.Cert("front-proxy-client"),
+		"--proxy-client-key-file=" + store.Key("front-proxy-client"),
+		"--service-account-issuer=https://kubernetes.default.svc.cluster.local",
+		"--service-account-signing-key-file=" + store.Key(serviceAccountKey),
+		"--service-account-key-file=" + store.Public(serviceAccountKey),
+		"--authorization-mode=Node,RBAC",
+		"--enable-admission-plugins=NodeRestriction",
+		"--allow-privileged=true",
+	}
+}
+
+func (c *Cluster) controllerManagerArgs(spec Spec) []string {
+	store := c.store()
+	args := []string{
+		c.bin(controllerManager),
+		"--kubeconfig=" + c.kubeconfig(controllerManager),
+		"--authentication-kubeconfig=" + c.kubeconfig(controllerManager),
+		"--authorization-kubeconfig=" + c.kubeconfig(controllerManager),
+		"--cluster-signing-cert-file=" + store.Cert(authority), "--cluster-signing-key-file=" + store.Key(authority),
+		"--root-ca-file=" + store.Cert(authority),
+		"--service-account-private-key-file=" + store.Key(serviceAccountKey),
+		"--use-service-account-credentials",
+		"--leader-elect=false",
+		"--kube-api-qps=1000", "--kube-api-burst=1000",
+	}
+	if spec.NodeMonitorGracePeriod > 0 {
+		args = append(args, "--node-monitor-grace-period="+spec.NodeMonitorGracePeriod.String())
+	}
+	return args
+}
+
+func (c *Cluster) schedulerArgs() []string {
+	return []string{
+		c.bin(scheduler),
+		"--kubeconfig=" + c.kubeconfig(scheduler),
+		"--authentication-kubeconfig=" + c.kubeconfig(scheduler),
+		"--authorization-kubeconfig=" + c.kubeconfig(scheduler),
+		"--leader-elect=false",
+		"--kube-api-qps=1000", "--kube-api-burst=1000",
+	}
+}
+
+func (c *Cluster) kubeletArgs() []string {
+	return []string{
+		c.bin(kubelet),
+		"--config=" + c.configFile("kubelet.yaml"),
+		"--kubeconfig=" + c.kubeconfig(kubelet),
+		"--hostname-override=" + c.Node(),
+		"--node-ip=" + c.Address().String(),
+		"--v=1",
+	}
+}
+
+func (c *Cluster) bin(name string) string { return filepath.Join(c.Bin, name) }
+
+func (c *Cluster) kubeconfig(user string) string { return c.configFile(user + ".kubeconfig") }

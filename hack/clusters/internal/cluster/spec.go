@@ -1,0 +1,52 @@
+package cluster
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// Spec is what a person can choose about a cluster. It is kept with the cluster's state.
+type Spec struct {
+	FakeNodes FakeNodes `json:"fakeNodes"`
+	// NodeMonitorGracePeriod is the controller manager's flag of that name; zero stands for Kubernetes' own value.
+	NodeMonitorGracePeriod time.Duration `json:"nodeMonitorGracePeriod"`
+}
+
+// FakeNodes are the nodes that kwok simulates.
+type FakeNodes struct {
+	Count int `json:"count"`
+	// CPU, Memory and Pods are the allocatable resources of each.
+	CPU    string `json:"cpu"`
+	Memory string `json:"memory"`
+	Pods   int    `json:"pods"`
+}
+
+// Spec returns what was last chosen, or the zero Spec.
+func (c *Cluster) Spec() (Spec, error) {
+	var spec Spec
+	content, err := os.ReadFile(c.specFile())
+	if errors.Is(err, os.ErrNotExist) {
+		return spec, nil
+	}
+	if err != nil {
+		return spec, fmt.Errorf("reading the specification of cluster %q: %w", c.name, err)
+	}
+	if err := json.Unmarshal(content, &spec); err != nil {
+		return spec, fmt.Errorf("reading the specification of cluster %q: %w", c.name, err)
+	}
+	return spec, nil
+}
+
+func (c *Cluster) saveSpec(spec Spec) error {
+	content, err := json.MarshalIndent(spec, "", "  ")
+	if err != nil {
+		return fmt.Errorf("encoding the specification of cluster %q: %w", c.name, err)
+	}
+	return writeConfig(c.specFile(), string(content))
+}
+
+func (c *Cluster) specFile() string { return filepath.Join(c.state, "spec.json") }

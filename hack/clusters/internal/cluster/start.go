@@ -1,0 +1,156 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/hack/clusters/internal/namespace"
+	"github.com/multicluster-scheduler/multicluster-scheduler/hack/clusters/internal/process"
+	"github.com/multicluster-scheduler/multicluster-scheduler/hack/clusters/internal/wait"
+)
+
+const (
+	// stopGrace is enough for components to refuse further connections in order; open watches do not end by themselves.
+	stopGrace    = 2 * time.Second
+	logTailLines = 8
+)
+
+// Start starts what does not run or runs with another configuration, and returns when the API server and the node are
+// ready and the node holds the images. It heals a partition.
+func (c *Cluster) Start(ctx context.Context, spec Spec) error {
+	if err := c.prepare(ctx); err != nil {
+		return err
+	}
+	files, err := c.configure()
+	if err != nil {
+		return err
+	}
+	if err := c.saveSpec(spec); err != nil {
+		return err
+	}
+	if err := c.ensure(ctx, c.foundation(), files); err != nil {
+		return err
+	}
+	if err := c.loadBuiltIn(ctx); err != nil {
+		return err
+	}
+	if err := c.waitForAPIServer(ctx); err != nil {
+		return err
+	}
+	if err := c.ensure(ctx, c.rest(spec), files); err != nil {
+		return err
+	}
+	if err := c.waitForNode(ctx); err != nil {
+		return err
+	}
+	return c.ensureFakeNodes(ctx, spec.FakeNodes)
+}
+
+// prepare makes all that processes need around them.
+func (c *Cluster) prepare(ctx context.Context) error {
+	if err := c.Network().Ensure(ctx, c.name, c.index); err != nil {
+		return err
+	}
+	if err := c.Network().Heal(ctx, c.name); err != nil {
+		return err
+	}
+	for _, dir := range []string{c.run, filepath.Join(c.state, "logs"), filepath.Join(c.state, "volume-plugins")} {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return fmt.Errorf("making a folder: %w", err)
+		}
+	}
+	if err := c.Hierarchies.At(c.componentsCgroup()).Create(); err != nil {
+		return err
+	}
+	if !namespace.MountPinned(c.mountPin()) {
+		if err := namespace.CreateMount(c.mountPin(), c.binds()); err != nil {
+			return err
+		}
+	}
+	return c.certify()
+}
+
+// binds are the places outside the cluster's state that containerd and the kubelet insist on.
+func (c *Cluster) binds() map[string]string {
+	return map[string]string{
+		"/run/containerd":     filepath.Join(c.state, "run", "containerd"),
+		"/run/netns":          filepath.Join(c.state, "run", "netns"),
+		"/var/lib/kubelet":    filepath.Join(c.state, "kubelet"),
+		"/var/log/containers": filepath.Join(c.state, "container-logs"),
+	}
+}
+
+// ensure starts those of the components that do not run as they should.
+func (c *Cluster) ensure(ctx context.Context, components []component, files map[string]string) error {
+	for _, component := range components {
+		command := c.command(component, files)
+		record, err := c.record(component.name)
+		if err != nil {
+			return err
+		}
+		if record.Alive() && record.Command == command.Fingerprint() {
+			continue
+		}
+		if err := record.Stop(ctx, stopGrace); err != nil {
+			return fmt.Errorf("stopping %s of cluster %q: %w", component.name, c.name, err)
+		}
+		if _, err := process.Start(ctx, command); err != nil {
+			return fmt.Errorf("starting %s of cluster %q: %w", component.name, c.name, err)
+		}
+	}
+	return nil
+}
+
+// waitForAPIServer waits until the API server serves and has its own bootstrap behind it.
+func (c *Cluster) waitForAPIServer(ctx context.Context) error {
+	client, err := c.Client()
+	if err != nil {
+		return err
+	}
+	return c.waitFor(ctx, "the API server is ready", func(ctx context.Context) bool {
+		return client.Get(ctx, "/readyz", nil) == nil
+	}, etcd, apiServer)
+}
+
+// waitForNode waits until the node is ready and pods can be made in the namespace default.
+func (c *Cluster) waitForNode(ctx context.Context) error {
+	client, err := c.Client()
+	if err != nil {
+		return err
+	}
+	return c.waitFor(ctx, "the node is ready", func(ctx context.Context) bool {
+		node, err := c.node(ctx, client)
+		return err == nil && node.ready() &&
+			client.Get(ctx, "/api/v1/namespaces/default/serviceaccounts/default", nil) == nil
+	}, etcd, apiServer, controllerManager, scheduler, containerd, kubelet, kubeProxy)
+}
+
+// waitFor waits until done, or until one of the components has ended.
+func (c *Cluster) waitFor(ctx context.Context, what string, done func(context.Context) bool, components ...string) error {
+	return wait.Until(ctx, fmt.Sprintf("%s (cluster %q; see %s)", what, c.name, filepath.Join(c.state, "logs")),
+		func(ctx context.Context) (bool, error) {
+			for _, name := range components {
+				record, err := c.record(name)
+				if err != nil {
+					return false, err
+				}
+				if !record.Alive() {
+					return false, fmt.Errorf("%s of cluster %q has ended; its log %s ends so:\n%s", name, c.name, c.logFile(name), c.logTail(name))
+				}
+			}
+			return done(ctx), nil
+		})
+}
+
+func (c *Cluster) logTail(component string) string {
+	content, err := os.ReadFile(c.logFile(component))
+	if err != nil {
+		return err.Error()
+	}
+	lines := strings.Split(strings.TrimSpace(string(content)), "\n")
+	return strings.Join(lines[max(0, len(lines)-logTailLines):], "\n")
+}

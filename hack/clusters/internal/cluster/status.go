@@ -1,0 +1,97 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"strings"
+)
+
+// Status is what can be seen of a cluster from outside.
+type Status struct {
+	Name, Server string
+	// Up and Down are components.
+	Up, Down []string
+	// Partitioned is true if the cluster is cut off from the others.
+	Partitioned bool
+	// Reachable is true if the API server answered; what follows is known only then.
+	Reachable bool
+	NodeReady bool
+	FakeNodes int
+	Pods      int
+}
+
+// Status looks at the cluster; what does not answer shows as such.
+func (c *Cluster) Status(ctx context.Context) (Status, error) {
+	status := Status{Name: c.name, Server: c.Server()}
+	spec, err := c.Spec()
+	if err != nil {
+		return status, err
+	}
+	for _, component := range append(c.foundation(), c.rest(spec)...) {
+		record, err := c.record(component.name)
+		if err != nil {
+			return status, err
+		}
+		if record.Alive() {
+			status.Up = append(status.Up, component.name)
+		} else {
+			status.Down = append(status.Down, component.name)
+		}
+	}
+	if status.Partitioned, err = c.Network().Partitioned(ctx, c.name); err != nil {
+		return status, err
+	}
+	c.ask(ctx, &status)
+	return status, nil
+}
+
+func (c *Cluster) ask(ctx context.Context, status *Status) {
+	client, err := c.Client()
+	if err != nil {
+		return
+	}
+	var nodes struct {
+		Items []node `json:"items"`
+	}
+	var pods struct {
+		Items []struct{} `json:"items"`
+	}
+	if client.Get(ctx, nodesPath, &nodes) != nil || client.Get(ctx, "/api/v1/pods", &pods) != nil {
+		return
+	}
+	status.Reachable = true
+	for _, n := range nodes.Items {
+		if n.Metadata.Name == c.Node() {
+			status.NodeReady = n.ready()
+		}
+		if strings.HasPrefix(n.Metadata.Name, fakeNodePrefix) {
+			status.FakeNodes++
+		}
+	}
+	status.Pods = len(pods.Items)
+}
+
+// Row is the status as the cells of a table; see Header.
+func (s Status) Row() []string {
+	components := fmt.Sprintf("%d up", len(s.Up))
+	if len(s.Down) > 0 {
+		components += ", down: " + strings.Join(s.Down, " ")
+	}
+	network := "connected"
+	if s.Partitioned {
+		network = "partitioned"
+	}
+	if !s.Reachable {
+		return []string{s.Name, components, network, s.Server, "unknown", "-", "-"}
+	}
+	ready := "not ready"
+	if s.NodeReady {
+		ready = "ready"
+	}
+	return []string{s.Name, components, network, s.Server, ready, fmt.Sprint(s.FakeNodes), fmt.Sprint(s.Pods)}
+}
+
+// Header names the cells of Row.
+func Header() []string {
+	return []string{"CLUSTER", "COMPONENTS", "NETWORK", "API SERVER", "NODE", "SIMULATED NODES", "PODS"}
+}

@@ -1,0 +1,52 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/hack/clusters/internal/cgroup"
+	"github.com/multicluster-scheduler/multicluster-scheduler/hack/clusters/internal/namespace"
+	"github.com/multicluster-scheduler/multicluster-scheduler/hack/clusters/internal/network"
+	"github.com/multicluster-scheduler/multicluster-scheduler/hack/clusters/internal/registry"
+)
+
+// StopAPIServer ends the API server and leaves all else alone.
+func (c *Cluster) StopAPIServer(ctx context.Context) error {
+	return c.stop(ctx, apiServer)
+}
+
+// StartAPIServer starts the API server again, if it does not run, and waits until it is ready.
+func (c *Cluster) StartAPIServer(ctx context.Context) error {
+	if err := c.ensure(ctx, []component{{name: apiServer, args: c.apiServerArgs()}}, nil); err != nil {
+		return err
+	}
+	return c.waitForAPIServer(ctx)
+}
+
+func (c *Cluster) stop(ctx context.Context, component string) error {
+	record, err := c.record(component)
+	if err != nil {
+		return err
+	}
+	if err := record.Stop(ctx, stopGrace); err != nil {
+		return fmt.Errorf("stopping %s of cluster %q: %w", component, c.name, err)
+	}
+	if err := os.RemoveAll(c.recordFile(component)); err != nil {
+		return fmt.Errorf("removing the record of %s of cluster %q: %w", component, c.name, err)
+	}
+	return nil
+}
+
+// Destroy kills everything that runs for a cluster, its pods included, and removes what the machine holds for it: control
+// groups, namespaces with their mounts and links. It needs nothing of the checkout, which may have vanished.
+func Destroy(ctx context.Context, entry *registry.Entry, name string, hierarchies cgroup.Hierarchies) error {
+	if err := hierarchies.At(entry.Cgroup() + "/" + name).Remove(ctx); err != nil {
+		return err
+	}
+	c := New(name, Options{Entry: entry})
+	if err := namespace.UnpinMount(c.mountPin()); err != nil {
+		return err
+	}
+	return network.New(entry.Plan).Remove(ctx, name)
+}

@@ -1,0 +1,134 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/hack/clusters/internal/build"
+	"github.com/multicluster-scheduler/multicluster-scheduler/hack/clusters/internal/cgroup"
+	"github.com/multicluster-scheduler/multicluster-scheduler/hack/clusters/internal/cluster"
+	"github.com/multicluster-scheduler/multicluster-scheduler/hack/clusters/internal/progress"
+	"github.com/multicluster-scheduler/multicluster-scheduler/hack/clusters/internal/registry"
+)
+
+// maxNameLength keeps a cluster's name fit for the name of a network link.
+const maxNameLength = 12
+
+// Fleet is the clusters of one checkout.
+type Fleet struct {
+	// Checkout is its absolute path.
+	Checkout string
+	Registry *registry.Registry
+	Progress *progress.Printer
+	// Now is the time.
+	Now func() time.Time
+}
+
+// Local is the path of something in the checkout's folder of things that are not committed.
+func (f Fleet) Local(parts ...string) string {
+	return filepath.Join(append([]string{f.Checkout, ".local"}, parts...)...)
+}
+
+// Kubeconfig is the path of the kubeconfig file with a context for each cluster.
+func (f Fleet) Kubeconfig() string { return f.Local("kubeconfig") }
+
+// Lock waits until no other command works on the checkout's clusters.
+func (f Fleet) Lock() (func(), error) {
+	return registry.Lock(f.Local("clusters.lock"))
+}
+
+// Builder builds programs into .local/bin.
+func (f Fleet) Builder() build.Builder {
+	return build.Builder{Out: f.Local("bin"), Step: f.Progress.Step}
+}
+
+// Clusters returns the clusters of the given names, or all that the checkout has, in the order of their addresses.
+func (f Fleet) Clusters(names ...string) ([]*cluster.Cluster, error) {
+	entry, err := f.Registry.Find(f.Checkout)
+	if err != nil {
+		return nil, err
+	}
+	if entry == nil {
+		entry = &registry.Entry{}
+	}
+	for _, name := range names {
+		if _, found := entry.Clusters[name]; !found {
+			return nil, fmt.Errorf("there is no cluster %q here; `clusters status` lists those that there are", name)
+		}
+	}
+	if len(names) == 0 {
+		names = slices.Collect(maps.Keys(entry.Clusters))
+	}
+	slices.SortFunc(names, func(a, b string) int { return entry.Clusters[a] - entry.Clusters[b] })
+	options, err := f.options(entry)
+	if err != nil {
+		return nil, err
+	}
+	var clusters []*cluster.Cluster
+	for _, name := range names {
+		clusters = append(clusters, cluster.New(name, options))
+	}
+	return clusters, nil
+}
+
+func (f Fleet) options(entry *registry.Entry) (cluster.Options, error) {
+	hierarchies, err := cgroup.Mounted()
+	return cluster.Options{
+		Entry: entry, State: f.Local("clusters"), Bin: f.Local("bin"), Images: f.Local("images"),
+		Hierarchies: hierarchies, Now: f.Now,
+	}, err
+}
+
+// CheckNames returns an error if a cluster cannot have one of the names.
+func CheckNames(names []string) error {
+	valid := regexp.MustCompile(`^[a-z]([-a-z0-9]*[a-z0-9])?$`)
+	for _, name := range names {
+		if !valid.MatchString(name) || len(name) > maxNameLength || name == "hub" || name == "machine" || strings.HasPrefix(name, "br0") {
+			return fmt.Errorf("a cluster cannot be called %q: use at most %d lower-case letters, digits and hyphens, and a letter first", name, maxNameLength)
+		}
+	}
+	return nil
+}
+
+// Each calls do for the named clusters, or all of the checkout, at the same time.
+func (f Fleet) Each(ctx context.Context, names []string, do func(context.Context, *cluster.Cluster) error) error {
+	clusters, err := f.Clusters(names...)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	return each(ctx, clusters, do)
+}
+
+// each calls do for each cluster at the same time, and joins the errors.
+func each(ctx context.Context, clusters []*cluster.Cluster, do func(context.Context, *cluster.Cluster) error) error {
+	errs := make([]error, len(clusters))
+	var running sync.WaitGroup
+	for i, c := range clusters {
+		running.Go(func() { errs[i] = do(ctx, c) })
+	}
+	running.Wait()
+	return errors.Join(errs...)
+}
+
+func (f Fleet) writeKubeconfig() error {
+	clusters, err := f.Clusters()
+	if err != nil {
+		return err
+	}
+	started := slices.DeleteFunc(clusters, func(c *cluster.Cluster) bool {
+		_, err := os.Stat(f.Local("clusters", c.Name(), "pki", "admin.crt"))
+		return err != nil
+	})
+	return cluster.WriteKubeconfig(f.Kubeconfig(), started)
+}

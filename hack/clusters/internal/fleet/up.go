@@ -1,0 +1,134 @@
+package fleet
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/hack/clusters/internal/build"
+	"github.com/multicluster-scheduler/multicluster-scheduler/hack/clusters/internal/cluster"
+	"github.com/multicluster-scheduler/multicluster-scheduler/hack/clusters/internal/image"
+	"github.com/multicluster-scheduler/multicluster-scheduler/hack/clusters/internal/namespace"
+	"github.com/multicluster-scheduler/multicluster-scheduler/hack/clusters/internal/network"
+	"github.com/multicluster-scheduler/multicluster-scheduler/hack/clusters/internal/registry"
+)
+
+const (
+	startTimeout = 3 * time.Minute
+	// inotifyInstances is more than the machine's usual limit, which a handful of nodes exhausts.
+	inotifyInstances = 8192
+	inotifyFile      = "/proc/sys/fs/inotify/max_user_instances"
+)
+
+// Change returns what a cluster is to be, given what it was last told to be.
+type Change func(cluster.Spec) cluster.Spec
+
+// Up makes the named clusters run, whatever state they are in; the checkout's other clusters are left alone.
+func (f Fleet) Up(ctx context.Context, names []string, change Change) error {
+	if err := f.buildAll(ctx); err != nil {
+		return err
+	}
+	if err := f.claim(ctx, names); err != nil {
+		return err
+	}
+	if err := raiseInotifyLimit(f.Progress.Line); err != nil {
+		return err
+	}
+	clusters, err := f.Clusters(names...)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	err = f.Progress.Step("starting "+strings.Join(names, " and "), func() error {
+		return each(ctx, clusters, func(ctx context.Context, c *cluster.Cluster) error {
+			spec, err := c.Spec()
+			if err != nil {
+				return err
+			}
+			return c.Start(ctx, change(spec))
+		})
+	})
+	if err != nil {
+		return err
+	}
+	return f.writeKubeconfig()
+}
+
+// claim records the clusters before anything is made for them, and makes what they share. What a former life of a new
+// cluster left in the checkout is removed.
+func (f Fleet) claim(ctx context.Context, names []string) error {
+	unlock, err := f.Registry.Lock()
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if err := f.sweep(ctx); err != nil {
+		return err
+	}
+	entry, err := f.Registry.Claim(f.Checkout, network.InUse)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if _, found := entry.Clusters[name]; !found {
+			if err := os.RemoveAll(f.Local("clusters", name)); err != nil {
+				return fmt.Errorf("removing the old state of cluster %q: %w", name, err)
+			}
+		}
+		if err := entry.Add(name); err != nil {
+			return err
+		}
+	}
+	if err := namespace.Private(registry.DefaultDir); err != nil {
+		return err
+	}
+	return network.New(entry.Plan).EnsureHub(ctx)
+}
+
+// buildAll builds all programs and the archives of the images that nodes hold.
+func (f Fleet) buildAll(ctx context.Context) error {
+	programs, err := build.Programs(f.Checkout)
+	if err != nil {
+		return err
+	}
+	if err := f.Builder().Build(ctx, programs...); err != nil {
+		return err
+	}
+	images := build.Builder{Out: f.Local("images"), Step: f.Progress.Step}
+	if err := images.Build(ctx, build.Images(f.Checkout)...); err != nil {
+		return err
+	}
+	for _, made := range []image.Image{
+		{Reference: "localhost/pause:dev", Program: images.Path("pause"), Path: "/pause", User: "65532:65532"},
+		{Reference: "localhost/whoami:dev", Program: images.Path("whoami"), Path: "/whoami", User: "65532:65532"},
+	} {
+		if err := made.WriteFile(f.Local("images", filepath.Base(made.Program)+".tar")); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func raiseInotifyLimit(say func(format string, args ...any)) error {
+	content, err := os.ReadFile(inotifyFile)
+	if err != nil {
+		return fmt.Errorf("reading the limit of inotify instances: %w", err)
+	}
+	limit, err := strconv.Atoi(strings.TrimSpace(string(content)))
+	if err != nil {
+		return fmt.Errorf("reading the limit of inotify instances: %w", err)
+	}
+	if limit >= inotifyInstances {
+		return nil
+	}
+	say("raising %s from %d to %d, for kubelets watch many files", inotifyFile, limit, inotifyInstances)
+	if err := os.WriteFile(inotifyFile, []byte(strconv.Itoa(inotifyInstances)), 0); err != nil {
+		return fmt.Errorf("raising the limit of inotify instances: %w", err)
+	}
+	return nil
+}

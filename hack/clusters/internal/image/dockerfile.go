@@ -1,0 +1,56 @@
+package image
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+)
+
+// Build is an image to be made from a Dockerfile, with buildah.
+type Build struct {
+	Reference string
+	// Context is the folder with the Dockerfile; Storage is where buildah keeps its own state.
+	Context, Storage string
+}
+
+// WriteFile builds the image, showing buildah's output on out, and writes its archive to a file. Nothing is fetched: the
+// Dockerfile must build on images that are there, such as scratch.
+func (b Build) WriteFile(ctx context.Context, path string, out io.Writer) error {
+	if _, err := os.Stat(filepath.Join(b.Context, "Dockerfile")); err != nil {
+		return fmt.Errorf("building image %q: there is no Dockerfile in %s", b.Reference, b.Context)
+	}
+	err := b.buildah(ctx, out, "build", "--isolation", "chroot", "--pull-never", "--layers=false", "--tag", b.Reference, b.Context)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return fmt.Errorf("making the folder of an image: %w", err)
+	}
+	// buildah adds to an archive that exists.
+	fresh := path + ".new"
+	if err := os.RemoveAll(fresh); err != nil {
+		return fmt.Errorf("removing an old image: %w", err)
+	}
+	if err := b.buildah(ctx, out, "push", "--quiet", b.Reference, "docker-archive:"+fresh+":"+b.Reference); err != nil {
+		return err
+	}
+	if err := os.Rename(fresh, path); err != nil {
+		return fmt.Errorf("writing image %q: %w", b.Reference, err)
+	}
+	return b.buildah(ctx, io.Discard, "rmi", "--prune", "--force")
+}
+
+func (b Build) buildah(ctx context.Context, out io.Writer, args ...string) error {
+	global := []string{
+		"--root", filepath.Join(b.Storage, "root"), "--runroot", filepath.Join(b.Storage, "run"), "--storage-driver", "vfs",
+	}
+	cmd := exec.CommandContext(ctx, "buildah", append(global, args...)...)
+	cmd.Stdout, cmd.Stderr = out, out
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("building image %q: running buildah %s: %w", b.Reference, args[0], err)
+	}
+	return nil
+}

@@ -1,0 +1,177 @@
+package network
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"strings"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/hack/clusters/internal/namespace"
+	"github.com/multicluster-scheduler/multicluster-scheduler/hack/clusters/internal/process"
+	"github.com/multicluster-scheduler/multicluster-scheduler/hack/clusters/internal/registry"
+)
+
+const (
+	hub         = "hub"
+	bridge      = "br0"
+	machinePort = "machine"
+	nodeLink    = "eth0"
+)
+
+// Network is the network of one checkout.
+type Network struct {
+	plan registry.Plan
+}
+
+// New returns the network with the addresses and names of a plan.
+func New(plan registry.Plan) Network {
+	return Network{plan: plan}
+}
+
+// InUse tells whether the machine already has an address in a range, or a route to a part of it.
+func InUse(subnet netip.Prefix) bool {
+	addresses, err := net.InterfaceAddrs()
+	if err != nil {
+		return true
+	}
+	for _, address := range addresses {
+		if prefix, err := netip.ParsePrefix(address.String()); err == nil && prefix.Overlaps(subnet) {
+			return true
+		}
+	}
+	routes, err := os.ReadFile("/proc/net/route")
+	return err == nil && routed(string(routes), subnet)
+}
+
+// EnsureHub makes the bridge and the machine's link to it, if missing.
+func (n Network) EnsureHub(ctx context.Context) error {
+	if err := n.ensureNamespace(ctx, hub); err != nil {
+		return err
+	}
+	if !n.hasLink(ctx, hub, bridge) {
+		if err := n.ip(ctx, hub, "link add "+bridge+" type bridge forward_delay 0"); err != nil {
+			return fmt.Errorf("making a bridge (does this kernel have CONFIG_BRIDGE?): %w", err)
+		}
+	}
+	if err := n.ensurePort(ctx, "", n.plan.Link(), machinePort); err != nil {
+		return err
+	}
+	if err := n.ip(ctx, hub, "link set lo up", "link set "+bridge+" up"); err != nil {
+		return err
+	}
+	return n.ip(ctx, "",
+		"link set "+n.plan.Link()+" up",
+		fmt.Sprintf("addr replace %s/24 dev %s", n.plan.Gateway(), n.plan.Link()))
+}
+
+// Ensure makes the namespace, link and routes of a cluster, if missing.
+func (n Network) Ensure(ctx context.Context, cluster string, index int) error {
+	if err := n.ensureNamespace(ctx, cluster); err != nil {
+		return err
+	}
+	if err := n.ensurePort(ctx, cluster, nodeLink, cluster); err != nil {
+		return err
+	}
+	commands := []string{
+		"link set lo up",
+		"link set " + nodeLink + " up",
+		fmt.Sprintf("addr replace %s/24 dev %s", n.plan.Node(index), nodeLink),
+		fmt.Sprintf("route replace default via %s", n.plan.Gateway()),
+	}
+	for other := 1; other <= registry.MaxClusters; other++ {
+		if other != index {
+			commands = append(commands, fmt.Sprintf("route replace %s via %s", n.plan.Pods(other), n.plan.Node(other)))
+		}
+	}
+	if err := n.ip(ctx, cluster, commands...); err != nil {
+		return err
+	}
+	if err := n.ip(ctx, "", fmt.Sprintf("route replace %s via %s", n.plan.Pods(index), n.plan.Node(index))); err != nil {
+		return err
+	}
+	return namespace.InNet(n.plan.Namespace(cluster), forward)
+}
+
+// Remove removes the namespace of a cluster, and with it the links and routes.
+func (n Network) Remove(ctx context.Context, cluster string) error {
+	if !namespace.NetPinned(n.plan.Namespace(cluster)) {
+		return nil
+	}
+	if _, err := process.Run(ctx, process.Place{}, "", "ip", "netns", "delete", n.plan.Namespace(cluster)); err != nil {
+		return err
+	}
+	// Links can outlive their namespace for a moment.
+	if n.hasLink(ctx, hub, cluster) {
+		return n.ip(ctx, hub, "link delete "+cluster)
+	}
+	return nil
+}
+
+// RemoveHub removes the bridge and the machine's link to it.
+func (n Network) RemoveHub(ctx context.Context) error {
+	if n.hasLink(ctx, "", n.plan.Link()) {
+		if err := n.ip(ctx, "", "link delete "+n.plan.Link()); err != nil {
+			return err
+		}
+	}
+	return n.Remove(ctx, hub)
+}
+
+// Place returns the network namespace of a cluster for processes.
+func (n Network) Place(cluster string) string {
+	return namespace.NetPath(n.plan.Namespace(cluster))
+}
+
+func (n Network) ensureNamespace(ctx context.Context, cluster string) error {
+	name := n.plan.Namespace(cluster)
+	if namespace.NetPinned(name) {
+		return nil
+	}
+	// A file without a namespace is what a killed run can leave.
+	_ = os.Remove(namespace.NetPath(name))
+	_, err := process.Run(ctx, process.Place{}, "", "ip", "netns", "add", name)
+	return err
+}
+
+// ensurePort links a namespace (the machine's if cluster is empty) to the bridge.
+func (n Network) ensurePort(ctx context.Context, cluster, link, port string) error {
+	if n.hasLink(ctx, cluster, link) && n.hasLink(ctx, hub, port) {
+		return nil
+	}
+	add := fmt.Sprintf("link add %s type veth peer name %s netns %s", link, port, n.plan.Namespace(hub))
+	if err := n.ip(ctx, cluster, add); err != nil {
+		return fmt.Errorf("making a link (does this kernel have CONFIG_VETH?): %w", err)
+	}
+	return n.ip(ctx, hub, fmt.Sprintf("link set %s master %s", port, bridge), "link set "+port+" up")
+}
+
+func (n Network) hasLink(ctx context.Context, cluster, link string) bool {
+	_, err := process.Run(ctx, process.Place{}, "", append(n.ipIn(cluster), "link", "show", link)...)
+	return err == nil
+}
+
+func (n Network) ip(ctx context.Context, cluster string, commands ...string) error {
+	_, err := process.Run(ctx, process.Place{}, strings.Join(commands, "\n")+"\n", append(n.ipIn(cluster), "-batch", "-")...)
+	return err
+}
+
+func (n Network) ipIn(cluster string) []string {
+	if cluster == "" {
+		return []string{"ip"}
+	}
+	return []string{"ip", "-netns", n.plan.Namespace(cluster)}
+}
+
+// forward sets up the network namespace of the calling thread as a node's.
+func forward() error {
+	for file, value := range map[string]string{
+		"ip_forward": "1", "conf/all/rp_filter": "0", "conf/default/rp_filter": "0",
+	} {
+		if err := os.WriteFile("/proc/sys/net/ipv4/"+file, []byte(value), 0); err != nil {
+			return fmt.Errorf("setting up forwarding: %w", err)
+		}
+	}
+	return nil
+}

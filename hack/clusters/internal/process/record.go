@@ -1,0 +1,104 @@
+package process
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/hack/clusters/internal/wait"
+)
+
+// Record identifies a process that was started.
+type Record struct {
+	PID int `json:"pid"`
+	// Started is the time of the process's start, in clock ticks since the boot.
+	Started uint64 `json:"started"`
+	// Command identifies the command line and the configuration it was started with.
+	Command string `json:"command"`
+}
+
+// Read returns the record in the file at path, or the zero Record if there is none.
+func Read(path string) (Record, error) {
+	content, err := os.ReadFile(path)
+	if errors.Is(err, os.ErrNotExist) || err == nil && len(content) == 0 {
+		return Record{}, nil
+	}
+	if err != nil {
+		return Record{}, fmt.Errorf("reading the record of a process: %w", err)
+	}
+	var record Record
+	if err := json.Unmarshal(content, &record); err != nil {
+		return Record{}, fmt.Errorf("reading the record of a process in %q: %w", path, err)
+	}
+	return record, nil
+}
+
+// Alive tells whether that very process still runs.
+func (r Record) Alive() bool {
+	if r.PID == 0 {
+		return false
+	}
+	started, err := startOf(r.PID)
+	return err == nil && started == r.Started
+}
+
+// Stop asks the process to end, kills it after the grace, and returns when it is gone.
+func (r Record) Stop(ctx context.Context, grace time.Duration) error {
+	asked, cancel := context.WithTimeout(ctx, grace)
+	defer cancel()
+	if grace > 0 && r.signalUntilGone(asked, syscall.SIGTERM) == nil {
+		return nil
+	}
+	return r.signalUntilGone(ctx, syscall.SIGKILL)
+}
+
+func (r Record) signalUntilGone(ctx context.Context, signal syscall.Signal) error {
+	if r.Alive() {
+		// A process that has ended meanwhile is what is wanted.
+		_ = syscall.Kill(r.PID, signal)
+	}
+	return wait.Until(ctx, fmt.Sprintf("process %d has ended", r.PID), func(context.Context) (bool, error) {
+		return !r.Alive(), nil
+	})
+}
+
+func (r Record) write(path string) error {
+	content, err := json.Marshal(r)
+	if err != nil {
+		return fmt.Errorf("encoding the record of a process: %w", err)
+	}
+	if err := os.WriteFile(path+".new", content, 0o600); err != nil {
+		return fmt.Errorf("writing the record of a process: %w", err)
+	}
+	if err := os.Rename(path+".new", path); err != nil {
+		return fmt.Errorf("writing the record of a process: %w", err)
+	}
+	return nil
+}
+
+// startOf returns the time of a process's start; a process that has ended but is still listed counts as none.
+func startOf(pid int) (uint64, error) {
+	content, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0, fmt.Errorf("reading the state of a process: %w", err)
+	}
+	return parseStat(string(content))
+}
+
+func parseStat(stat string) (uint64, error) {
+	// The second field is the name in brackets, which may itself hold blanks and brackets.
+	fields := strings.Fields(stat[strings.LastIndex(stat, ")")+1:])
+	if len(fields) < 20 {
+		return 0, fmt.Errorf("reading the state of a process: %d fields", len(fields))
+	}
+	if fields[0] == "Z" || fields[0] == "X" {
+		return 0, errors.New("reading the state of a process: it has ended")
+	}
+	return strconv.ParseUint(fields[19], 10, 64)
+}

@@ -1,0 +1,95 @@
+package process
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+)
+
+// Place is where a process runs. Empty fields stand for what the program itself is in.
+type Place struct {
+	// Cgroup is the path of a control group, relative to the roots of the hierarchies.
+	Cgroup string
+	// Mounts and Net are the files to which namespaces are pinned.
+	Mounts, Net string
+}
+
+// Command is a component to be started.
+type Command struct {
+	Place
+	Args []string
+	// Config is whatever else, if it changes, needs a restart.
+	Config string
+	// Log is the file to which output is appended, Record that of the process's record.
+	Log, Record string
+}
+
+// Fingerprint identifies the command line and configuration.
+func (c Command) Fingerprint() string {
+	sum := sha256.Sum256([]byte(strings.Join(c.Args, "\x00") + "\x00" + c.Config))
+	return hex.EncodeToString(sum[:8])
+}
+
+// Start starts a component in a session of its own and records it. It does not wait until the component works, and the
+// end of ctx does not end it.
+func Start(ctx context.Context, c Command) (Record, error) {
+	log, err := os.OpenFile(c.Log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return Record{}, fmt.Errorf("opening a log: %w", err)
+	}
+	defer func() { _ = log.Close() }()
+	cmd, err := c.trampoline(context.WithoutCancel(ctx))
+	if err != nil {
+		return Record{}, err
+	}
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := cmd.Start(); err != nil {
+		return Record{}, fmt.Errorf("starting %q: %w", c.Args[0], err)
+	}
+	// Reaped here if it ends while this program runs, by the first process of the machine otherwise.
+	go func() { _ = cmd.Wait() }()
+	started, err := startOf(cmd.Process.Pid)
+	if err != nil {
+		return Record{}, fmt.Errorf("starting %q: %w", c.Args[0], err)
+	}
+	record := Record{PID: cmd.Process.Pid, Started: started, Command: c.Fingerprint()}
+	return record, record.write(c.Record)
+}
+
+// Run runs a program to its end in a place and returns its output; an error holds what the program printed.
+func Run(ctx context.Context, place Place, input string, args ...string) (string, error) {
+	cmd, err := Command{Place: place, Args: args}.trampoline(ctx)
+	if err != nil {
+		return "", err
+	}
+	var out bytes.Buffer
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(input), &out, &out
+	if err := cmd.Run(); err != nil {
+		return "", fmt.Errorf("running %q: %w: %s", strings.Join(args, " "), err, strings.TrimSpace(out.String()))
+	}
+	return out.String(), nil
+}
+
+func (c Command) trampoline(ctx context.Context) (*exec.Cmd, error) {
+	args := c.Args
+	if c.Place != (Place{}) {
+		self, err := os.Executable()
+		if err != nil {
+			return nil, fmt.Errorf("finding this program: %w", err)
+		}
+		args = append([]string{self, TrampolineCommand, c.Cgroup, c.Mounts, c.Net}, args...)
+	}
+	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
+	cmd.Dir = "/"
+	cmd.Env = []string{
+		"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=" + os.Getenv("HOME"), "LANG=C.UTF-8",
+	}
+	return cmd, nil
+}

@@ -1,0 +1,145 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+)
+
+const (
+	ignoreTerm = "--ignore-term"
+	maxCode    = 255
+)
+
+// sleep waits, and says when it is asked to end.
+func (p process) sleep(args []string) error {
+	ignore := false
+	var rest []string
+	for _, arg := range args {
+		if arg == ignoreTerm {
+			ignore = true
+			continue
+		}
+		rest = append(rest, arg)
+	}
+	if len(rest) != 1 {
+		return fmt.Errorf("sleep wants one duration: %w", errUsage)
+	}
+	duration, err := parseDuration(rest[0])
+	if err != nil {
+		return err
+	}
+	p.log("sleeping for %s", rest[0])
+	timer := time.NewTimer(duration)
+	defer timer.Stop()
+	for {
+		select {
+		case <-timer.C:
+			return nil
+		case <-p.term:
+			p.log("received SIGTERM")
+			if !ignore {
+				return nil
+			}
+		}
+	}
+}
+
+func parseDuration(text string) (time.Duration, error) {
+	if text == "infinity" {
+		return math.MaxInt64, nil
+	}
+	// A bare number is seconds, as for other programs called sleep.
+	if seconds, err := strconv.Atoi(text); err == nil {
+		return time.Duration(seconds) * time.Second, nil
+	}
+	duration, err := time.ParseDuration(text)
+	if err != nil {
+		return 0, fmt.Errorf("reading how long to sleep: %w", err)
+	}
+	return duration, nil
+}
+
+func exit(args []string) error {
+	if len(args) != 1 {
+		return fmt.Errorf("exit wants one code: %w", errUsage)
+	}
+	code, err := strconv.Atoi(args[0])
+	if err != nil || code < 0 || code > maxCode {
+		return fmt.Errorf("%q is not an exit code: %w", args[0], errUsage)
+	}
+	if code == 0 {
+		return nil
+	}
+	return exitCode(code)
+}
+
+func (p process) print(args []string) error {
+	_, err := fmt.Fprintln(p.out, strings.Join(args, " "))
+	return err
+}
+
+func write(args []string) error {
+	if len(args) < 2 {
+		return fmt.Errorf("write wants a file and text: %w", errUsage)
+	}
+	if err := os.WriteFile(args[0], []byte(strings.Join(args[1:], " ")+"\n"), 0o644); err != nil {
+		return fmt.Errorf("writing: %w", err)
+	}
+	return nil
+}
+
+func (p process) cat(files []string) error {
+	for _, file := range files {
+		content, err := os.ReadFile(file)
+		if err != nil {
+			return fmt.Errorf("reading: %w", err)
+		}
+		if _, err := p.out.Write(content); err != nil {
+			return fmt.Errorf("printing %q: %w", file, err)
+		}
+	}
+	return nil
+}
+
+func (p process) env(names []string) error {
+	if len(names) == 0 {
+		return p.print([]string{strings.Join(p.environ, "\n")})
+	}
+	for _, name := range names {
+		if err := p.print([]string{p.getenv(name)}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p process) get(ctx context.Context, args []string) error {
+	if len(args) != 1 {
+		return fmt.Errorf("get wants one URL: %w", errUsage)
+	}
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, args[0], nil)
+	if err != nil {
+		return fmt.Errorf("making a request: %w", err)
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return fmt.Errorf("asking: %w", err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	if _, err := io.Copy(p.out, response.Body); err != nil {
+		return fmt.Errorf("reading the answer: %w", err)
+	}
+	if response.StatusCode != http.StatusOK {
+		return fmt.Errorf("asking %s: status %s", args[0], response.Status)
+	}
+	return nil
+}

@@ -1,0 +1,77 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+)
+
+const (
+	readTimeout    = 10 * time.Second
+	requestTimeout = 10 * time.Second
+	finishTimeout  = 10 * time.Second
+)
+
+// serve serves until it is asked to end.
+func (p process) serve(ctx context.Context, args []string) error {
+	flags := flag.NewFlagSet("serve", flag.ContinueOnError)
+	address := flags.String("address", ":8080", "where to listen")
+	drain := flags.Duration("drain", 0, "how long to go on after SIGTERM")
+	if err := flags.Parse(args); err != nil {
+		return fmt.Errorf("reading the flags of serve: %w", err)
+	}
+	if flags.NArg() > 0 {
+		return fmt.Errorf("serve takes no arguments: %w", errUsage)
+	}
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", *address)
+	if err != nil {
+		return fmt.Errorf("listening: %w", err)
+	}
+	server := &http.Server{Handler: p.handler(), ReadHeaderTimeout: readTimeout}
+	p.log("%s serves on %s", p.name(), listener.Addr())
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(listener) }()
+	select {
+	case err := <-served:
+		return fmt.Errorf("serving: %w", err)
+	case <-p.term:
+		p.log("received SIGTERM")
+	}
+	time.Sleep(*drain)
+	ctx, cancel := context.WithTimeout(ctx, finishTimeout)
+	defer cancel()
+	if err := server.Shutdown(ctx); err != nil {
+		return fmt.Errorf("finishing requests: %w", err)
+	}
+	if err := <-served; !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serving: %w", err)
+	}
+	p.log("bye")
+	return nil
+}
+
+func (p process) handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("/healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		p.log("%s %s from %s", r.Method, r.URL.Path, r.RemoteAddr)
+		fmt.Fprintln(w, p.name())
+	})
+	return mux
+}
+
+// name is that of the pod.
+func (p process) name() string {
+	if name := p.getenv("POD_NAME"); name != "" {
+		return name
+	}
+	return p.getenv("HOSTNAME")
+}
+
+func (p process) log(format string, args ...any) {
+	fmt.Fprintf(p.out, format+"\n", args...)
+}
