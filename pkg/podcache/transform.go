@@ -65,6 +65,9 @@ func TransformNode(obj any) (any, error) {
 
 func isOurs(pod *corev1.Pod) bool {
 	_, delegate := pod.Labels[v1alpha1.LabelParentUID]
+	if owner := metav1.GetControllerOfNoCopy(pod); owner != nil && owner.Kind == "PodChaperon" {
+		delegate = true // Of a PodChaperon that was made by hand, without labels.
+	}
 	return delegate || pod.Spec.SchedulerName == v1alpha1.SchedulerName
 }
 

@@ -64,7 +64,11 @@ func TestTransform(t *testing.T) {
 	}
 	proxy := func(p *corev1.Pod) { p.Spec.SchedulerName = v1alpha1.SchedulerName }
 	delegate := func(p *corev1.Pod) { p.Labels[v1alpha1.LabelParentUID] = "parent" }
+	handMade := func(p *corev1.Pod) {
+		p.OwnerReferences = []metav1.OwnerReference{{Kind: "PodChaperon", Name: "p", Controller: ptr.To(true)}}
+	}
 	for name, test := range map[string]struct{ pod, want *corev1.Pod }{
+		"a PodChaperon's pod is kept":        {whole(handMade), whole(handMade)},
 		"a pod that is not ours is cut down": {whole(func(*corev1.Pod) {}), reduced},
 		"a proxy is kept":                    {whole(proxy), whole(proxy)},
 		"a delegate is kept":                 {whole(delegate), whole(delegate)},

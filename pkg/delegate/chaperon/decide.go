@@ -1,0 +1,181 @@
+package chaperon
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+)
+
+const (
+	// remakeAfter is how long a connected source has to react to a lost delegate before it is made again.
+	remakeAfter = 2 * time.Minute
+	// maxMessage bounds what another cluster's admission can make us store, in bytes.
+	maxMessage = 1024
+)
+
+const (
+	messageTerminating = "the delegate pod is being deleted in the target cluster"
+	messageGone        = "the delegate pod was deleted in the target cluster"
+	messageForeign     = "a pod of this name exists in the target cluster and is not the PodChaperon's: delete or rename it"
+)
+
+// decision is what to do about a PodChaperon; its zero value is nothing.
+type decision struct {
+	create         bool
+	deleteDelegate *int64 // with this grace period in seconds
+	deleteChaperon bool
+	status         *corev1.PodStatus // is to be the PodChaperon's
+	wait           time.Duration     // until it is time to decide again
+}
+
+// decide says what a PodChaperon needs, given the pod of its name, nil if there is none.
+func decide(chaperon *v1alpha1.PodChaperon, pod *corev1.Pod, now time.Time) decision {
+	ours := pod != nil && metav1.IsControlledBy(pod, chaperon)
+	if grace, ok := deletionGrace(chaperon); ok {
+		return decideDeletion(chaperon, pod, ours, grace)
+	}
+	switch {
+	case ours:
+		return decision{status: observed(chaperon, pod, now)}
+	case chaperon.DeletionTimestamp != nil, leftover(pod):
+		return decision{}
+	case pod != nil:
+		return decideRefused(chaperon, messageForeign, now)
+	default:
+		return decideMissing(chaperon, now)
+	}
+}
+
+// decideDeletion deletes delegate and PodChaperon, one after the other, as the source asked by annotation.
+func decideDeletion(chaperon *v1alpha1.PodChaperon, pod *corev1.Pod, ours bool, grace int64) decision {
+	if !ours {
+		return decision{deleteChaperon: chaperon.DeletionTimestamp == nil}
+	}
+	d := decision{status: relevant(chaperon, pod.Status.DeepCopy())}
+	if pod.DeletionTimestamp == nil || pod.DeletionGracePeriodSeconds != nil && *pod.DeletionGracePeriodSeconds > grace {
+		d.deleteDelegate = &grace
+	}
+	return d
+}
+
+// decideMissing is for a PodChaperon to be kept that has no delegate.
+func decideMissing(chaperon *v1alpha1.PodChaperon, now time.Time) decision {
+	lost := lostCondition(&chaperon.Status)
+	switch {
+	case lost == nil && !met(&chaperon.Status):
+		return decision{create: true}
+	case lost == nil && finished(&chaperon.Status), lost != nil && lost.Reason == v1alpha1.ReasonDelegateRefused:
+		return decision{}
+	case lost == nil, lost.Reason != v1alpha1.ReasonDelegateGone:
+		return decision{status: withCondition(&chaperon.Status, v1alpha1.ReasonDelegateGone, messageGone, now)}
+	case !restartsAlways(chaperon):
+		return decision{}
+	}
+	if wait := lost.LastTransitionTime.Add(remakeAfter).Sub(now); wait > 0 {
+		return decision{wait: wait}
+	}
+	return decision{create: true}
+}
+
+// decideRefused is for a PodChaperon whose delegate cannot be made. One whose delegate was lost stays that: the source has to
+// know that the pod has run. It is tried again later, as no source listens.
+func decideRefused(chaperon *v1alpha1.PodChaperon, message string, now time.Time) decision {
+	if lostCondition(&chaperon.Status) != nil || met(&chaperon.Status) {
+		d := decideMissing(chaperon, now)
+		if d.create {
+			return decision{wait: remakeAfter}
+		}
+		return d
+	}
+	pending := &corev1.PodStatus{Phase: corev1.PodPending}
+	return decision{status: withCondition(pending, v1alpha1.ReasonDelegateRefused, message, now)}
+}
+
+// observed is the delegate's status, with the condition that it is being deleted where that is so. A delegate that finished
+// and is then cleaned up is not lost; one that ends because it is being deleted is.
+func observed(chaperon *v1alpha1.PodChaperon, delegate *corev1.Pod, now time.Time) *corev1.PodStatus {
+	status := delegate.Status.DeepCopy()
+	lost := lostCondition(&chaperon.Status)
+	if delegate.DeletionTimestamp == nil || chaperon.DeletionTimestamp != nil || lost == nil && finished(&chaperon.Status) {
+		return relevant(chaperon, status)
+	}
+	if lost != nil && lost.Reason == v1alpha1.ReasonDelegateTerminating {
+		now = lost.LastTransitionTime.Time
+	}
+	return withCondition(status, v1alpha1.ReasonDelegateTerminating, messageTerminating, now)
+}
+
+// relevant is status unless it says no more than that the delegate exists, which is not worth a write.
+func relevant(chaperon *v1alpha1.PodChaperon, status *corev1.PodStatus) *corev1.PodStatus {
+	if status.Phase == corev1.PodPending && len(status.Conditions) == 0 && chaperon.Status.Phase == "" {
+		return nil
+	}
+	return status
+}
+
+// leftover says whether the pod is the delegate of a deleted PodChaperon of the same name. Its deletion wakes us.
+func leftover(pod *corev1.Pod) bool {
+	if pod == nil {
+		return false
+	}
+	owner := metav1.GetControllerOf(pod)
+	return owner != nil && owner.Kind == kind && owner.Name == pod.Name && strings.HasPrefix(owner.APIVersion, v1alpha1.GroupName+"/")
+}
+
+// met says whether the status is that of a delegate which a scheduler or a kubelet has seen.
+func met(status *corev1.PodStatus) bool {
+	return status.Phase != "" && status.Phase != corev1.PodPending || status.StartTime != nil ||
+		slices.ContainsFunc(status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodScheduled })
+}
+
+func finished(status *corev1.PodStatus) bool {
+	return status.Phase == corev1.PodSucceeded || status.Phase == corev1.PodFailed
+}
+
+func restartsAlways(chaperon *v1alpha1.PodChaperon) bool {
+	return chaperon.Spec.RestartPolicy == "" || chaperon.Spec.RestartPolicy == corev1.RestartPolicyAlways
+}
+
+// deletionGrace is the grace period that the source asks to delete the delegate with. A value that is none is ignored.
+func deletionGrace(chaperon *v1alpha1.PodChaperon) (int64, bool) {
+	grace, err := strconv.ParseInt(chaperon.Annotations[v1alpha1.AnnotationDeletionGracePeriod], 10, 64)
+	return grace, err == nil && grace >= 0
+}
+
+func lostCondition(status *corev1.PodStatus) *corev1.PodCondition {
+	for i := range status.Conditions {
+		if status.Conditions[i].Type == v1alpha1.ConditionDelegate {
+			return &status.Conditions[i]
+		}
+	}
+	return nil
+}
+
+// withCondition is a copy of status whose condition Delegate is False for a reason.
+func withCondition(status *corev1.PodStatus, reason, message string, since time.Time) *corev1.PodStatus {
+	changed := status.DeepCopy()
+	changed.Conditions = slices.DeleteFunc(changed.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == v1alpha1.ConditionDelegate
+	})
+	changed.Conditions = append(changed.Conditions, corev1.PodCondition{
+		Type:               v1alpha1.ConditionDelegate,
+		Status:             corev1.ConditionFalse,
+		Reason:             reason,
+		Message:            trim(message),
+		LastTransitionTime: metav1.NewTime(since).Rfc3339Copy(),
+	})
+	return changed
+}
+
+func trim(message string) string {
+	if len(message) <= maxMessage {
+		return message
+	}
+	return strings.ToValidUTF8(message[:maxMessage-len("…")], "") + "…"
+}

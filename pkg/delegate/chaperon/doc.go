@@ -1,0 +1,17 @@
+// Package chaperon runs in target clusters. It makes the delegate pod that a PodChaperon asks for, and carries the delegate's
+// status back in the PodChaperon's.
+//
+// The delegate has the PodChaperon's name, so creating it is idempotent: a manager that was killed in between, or whose cache is
+// behind, finds the delegate there already. Whether there has been a delegate is read from the PodChaperon's status, which
+// survives the manager, and a delegate that is missing from the cache is looked for in the API server before it is called lost.
+// What remains is a delegate that is deleted before the status says that it was scheduled: it is made again, as if it had
+// never been there. It may have started if the manager was down in that time.
+//
+// The status is written when it differs, as a merge patch of what differs, and not before the scheduler has looked at the
+// delegate: for a pod that runs undisturbed that is once when it is scheduled and once when it runs. Until the cache shows
+// a write, the written PodChaperon stands in for the cached one (type ownWrites); otherwise the next patch would be computed against
+// an old status, and a delegate lost in that moment would pass for one that never was.
+//
+// When a PodChaperon is deleted, Kubernetes' garbage collector deletes the delegate, with the delegate's own grace period.
+// Another one is asked for by an annotation, and only then the deletion is done here.
+package chaperon

@@ -1,0 +1,48 @@
+package chaperon
+
+import (
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+)
+
+// Reasons and actions of events on PodChaperons. An undisturbed delegate has none.
+const (
+	reasonRefused = "DelegateRefused"
+	reasonLost    = "DelegateLost"
+	reasonRemade  = "DelegateRemade"
+
+	actionCreate = "CreateDelegate"
+	actionFollow = "FollowDelegate"
+)
+
+// created tells that a delegate was made.
+func (r *Reconciler) created(chaperon *v1alpha1.PodChaperon) {
+	if lostCondition(&chaperon.Status) == nil {
+		r.metrics.delegates.WithLabelValues(resultCreated).Inc()
+		return
+	}
+	r.metrics.delegates.WithLabelValues(resultRemade).Inc()
+	r.recorder.Eventf(chaperon, nil, corev1.EventTypeNormal, reasonRemade, actionCreate,
+		"made the delegate pod again: it was deleted and no source cluster reacted within %s", remakeAfter)
+}
+
+// refused tells that the delegate cannot be made.
+func (r *Reconciler) refused(chaperon *v1alpha1.PodChaperon, message string) {
+	r.metrics.delegates.WithLabelValues(resultRefused).Inc()
+	r.recorder.Eventf(chaperon, nil, corev1.EventTypeWarning, reasonRefused, actionCreate, "%s", trim(message))
+}
+
+// changed tells what is news in the status that was written: that there is no delegate.
+func (r *Reconciler) changed(chaperon *v1alpha1.PodChaperon, status *corev1.PodStatus) {
+	lost, before := lostCondition(status), lostCondition(&chaperon.Status)
+	if lost == nil || before != nil {
+		return
+	}
+	if lost.Reason == v1alpha1.ReasonDelegateRefused {
+		r.refused(chaperon, lost.Message)
+		return
+	}
+	r.metrics.delegates.WithLabelValues(resultLost).Inc()
+	r.recorder.Eventf(chaperon, nil, corev1.EventTypeWarning, reasonLost, actionFollow, "%s", lost.Message)
+}

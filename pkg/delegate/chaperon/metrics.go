@@ -1,0 +1,37 @@
+package chaperon
+
+import (
+	"errors"
+
+	"github.com/prometheus/client_golang/prometheus"
+	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
+)
+
+// Values of the label result.
+const (
+	resultCreated = "created"
+	resultRemade  = "remade"
+	resultRefused = "refused"
+	resultLost    = "lost"
+)
+
+type metrics struct {
+	delegates *prometheus.CounterVec
+}
+
+func newMetrics() *metrics {
+	return &metrics{delegates: prometheus.NewCounterVec(prometheus.CounterOpts{
+		Namespace: "multicluster_scheduler",
+		Name:      "delegates_total",
+		Help:      "Delegate pods by what became of them in this target cluster: created, remade after a loss, refused, lost.",
+	}, []string{"result"})}
+}
+
+// register adds the metrics to those of the manager. Where several managers share a process, the first one's are shown.
+func (m *metrics) register() error {
+	err := ctrlmetrics.Registry.Register(m.delegates)
+	if already := (prometheus.AlreadyRegisteredError{}); errors.As(err, &already) {
+		return nil
+	}
+	return err
+}

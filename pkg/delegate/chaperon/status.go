@@ -1,0 +1,69 @@
+package chaperon
+
+import (
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+)
+
+// statusPatch is the merge patch that gives the PodChaperon the status. A status without a delegate is tied to the
+// resourceVersion: it must not be written over that of a delegate which came meanwhile, or on a new PodChaperon of that name.
+func statusPatch(chaperon *v1alpha1.PodChaperon, status *corev1.PodStatus) (client.Patch, error) {
+	before := &v1alpha1.PodChaperon{Status: chaperon.Status}
+	before.ResourceVersion = chaperon.ResourceVersion
+	after := &v1alpha1.PodChaperon{Status: *status}
+	after.ResourceVersion = chaperon.ResourceVersion
+	patch := client.MergeFrom(before)
+	if lostCondition(status) != nil {
+		patch = client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+	}
+	data, err := patch.Data(after)
+	if err != nil {
+		return nil, err
+	}
+	return client.RawPatch(types.MergePatchType, data), nil
+}
+
+// ownWrites holds PodChaperons as we wrote them, until the cache shows them.
+type ownWrites struct {
+	mu      sync.Mutex // guards objects
+	objects map[types.NamespacedName]*v1alpha1.PodChaperon
+}
+
+// remember notes a PodChaperon as the API server returned it.
+func (w *ownWrites) remember(written *v1alpha1.PodChaperon) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.objects == nil {
+		w.objects = map[types.NamespacedName]*v1alpha1.PodChaperon{}
+	}
+	w.objects[client.ObjectKeyFromObject(written)] = written
+}
+
+// newest is the cached PodChaperon, or the same as we wrote it, whichever is newer.
+func (w *ownWrites) newest(cached *v1alpha1.PodChaperon) *v1alpha1.PodChaperon {
+	key := client.ObjectKeyFromObject(cached)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	written, ok := w.objects[key]
+	if !ok {
+		return cached
+	}
+	order, err := resourceversion.CompareResourceVersion(cached.ResourceVersion, written.ResourceVersion)
+	if err == nil && order < 0 && cached.UID == written.UID {
+		return written
+	}
+	delete(w.objects, key)
+	return cached
+}
+
+func (w *ownWrites) forget(key types.NamespacedName) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.objects, key)
+}
