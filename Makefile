@@ -16,12 +16,12 @@ LDFLAGS := -s -w -X $(MODULE)/pkg/version.Version=$(VERSION)
 CRDS := charts/multicluster-scheduler/crds
 BIN := .local/bin
 
+# The version is set above; reading it from git again fails in a checkout that another user owns.
+export GOFLAGS := $(filter-out -buildvcs=false,$(GOFLAGS)) -buildvcs=false
+
 # How programs are built. The linter loads packages the same way, so that it finds them compiled: the dependencies are
 # half of Kubernetes. Tests are all built with -race, for the same reason.
-STATIC := CGO_ENABLED=0 GOFLAGS="$(GOFLAGS) -buildvcs=false -trimpath"
-
-# The version is set above; reading it from git again fails in a checkout that another user owns.
-export GOFLAGS := $(GOFLAGS) -buildvcs=false
+STATIC := CGO_ENABLED=0 GOFLAGS="$(GOFLAGS) -trimpath"
 
 ##@ Start here
 
