@@ -20,9 +20,9 @@ type Source struct {
 }
 
 // Chaperon returns the PodChaperon that asks a target for the proxy's delegate; targetHash is TargetHash of that target.
-// It has the delegate's name, labels, annotations and spec: the user's own constraints, without what the source cluster
-// decided for itself (node, scheduling gates' outcome, priority value, token volumes) and with rewritten labels, and all that
-// refers to them. It fails where the proxy's annotations are not as admission left them.
+// It has the delegate's name, labels, annotations and spec: the proxy's, with the constraints that the user wrote, without
+// what the source cluster decided for itself (node, priority, service account token, …), and with rewritten label keys there
+// and wherever the spec refers to them. It fails where the proxy's annotations are not as admission left them.
 func Chaperon(proxy *corev1.Pod, source Source, targetHash string) (*v1alpha1.PodChaperon, error) {
 	keep, fieldErr := labelsToKeep(proxy.Annotations)
 	if fieldErr != nil {

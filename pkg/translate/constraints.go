@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	kjson "sigs.k8s.io/json"
 )
 
@@ -67,7 +68,7 @@ func decodeStrictly(encoded []byte, into any) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(strict...)
+	return utilerrors.NewAggregate(strict)
 }
 
 // with adds what a pod's current constraints have and the expected ones have not. Where both would set the same thing, the

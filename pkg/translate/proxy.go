@@ -27,8 +27,9 @@ func IsProxy(pod *corev1.Pod) bool {
 // the tolerations, the affinity, the topology spread constraints and the annotation that keeps the user's own; nothing else.
 // The pod itself is left alone.
 //
-// The user's constraints are the delegate's, unless an annotation says otherwise (see compat: proxy-pod-scheduling-constraints
-// adds constraints for the virtual node, use-constraints-from-spec moves the spec's from the delegate to the proxy).
+// The constraints in the spec are kept for the delegate, and the proxy gets those of the annotation
+// proxy-pod-scheduling-constraints, if any. With use-constraints-from-spec-for-proxy-pod-scheduling the delegate gets none,
+// and the proxy, unless the former annotation says otherwise, those of the spec.
 //
 // Errors are field errors in an aggregate.
 //
@@ -47,16 +48,20 @@ func IsProxy(pod *corev1.Pod) bool {
 func Proxy(pod *corev1.Pod) (*corev1.Pod, error) {
 	proxy := pod.DeepCopy()
 	errs := validateElected(proxy)
-	chosen, err := virtualNodeConstraints(proxy)
-	errs = append(errs, err...)
-	original, err := originalConstraints(proxy, chosen)
-	errs = append(errs, err...)
+	chosen, chosenErr := proxyConstraints(proxy)
+	if chosenErr != nil {
+		errs = append(errs, chosenErr)
+	}
+	original, originalErr := originalConstraints(proxy, chosen)
+	if originalErr != nil {
+		errs = append(errs, originalErr)
+	}
 	if len(errs) > 0 {
 		return nil, errs.ToAggregate()
 	}
-	encoded, encodeErr := original.encode()
-	if encodeErr != nil {
-		return nil, encodeErr
+	encoded, err := original.encode()
+	if err != nil {
+		return nil, err
 	}
 	proxy.Annotations[v1alpha1.AnnotationOriginalConstraints] = encoded
 	chosen.replaceIn(&proxy.Spec)
@@ -70,7 +75,7 @@ func validateElected(pod *corev1.Pod) field.ErrorList {
 	}
 	if pod.Spec.NodeName != "" {
 		errs = append(errs, field.Forbidden(field.NewPath("spec", "nodeName"),
-			"an elected pod cannot name its node, because the cluster is chosen for it: remove spec.nodeName, or the annotation "+
+			"the cluster of an elected pod is chosen by the scheduler: remove spec.nodeName, or the annotation "+
 				v1alpha1.AnnotationElect))
 	}
 	if _, err := labelsToKeep(pod.Annotations); err != nil {
@@ -92,8 +97,8 @@ func labelsToKeep(annotations map[string]string) (*regexp.Regexp, *field.Error) 
 	return keep, nil
 }
 
-// virtualNodeConstraints returns the proxy's constraints.
-func virtualNodeConstraints(pod *corev1.Pod) (Constraints, field.ErrorList) {
+// proxyConstraints returns the constraints by which a virtual node is chosen.
+func proxyConstraints(pod *corev1.Pod) (Constraints, *field.Error) {
 	var chosen Constraints
 	path := field.NewPath("spec")
 	encoded, given := pod.Annotations[v1alpha1.AnnotationProxyConstraints]
@@ -102,15 +107,15 @@ func virtualNodeConstraints(pod *corev1.Pod) (Constraints, field.ErrorList) {
 		path = annotationPath(v1alpha1.AnnotationProxyConstraints)
 		spec, err := decodePodSpec(encoded)
 		if err != nil {
-			return Constraints{}, field.ErrorList{field.Invalid(path, encoded, err.Error())}
+			return Constraints{}, field.Invalid(path, encoded, err.Error())
 		}
 		chosen = constraintsOf(spec)
 	case annotated(pod, v1alpha1.AnnotationUseSpecConstraints):
 		chosen = constraintsOf(&pod.Spec)
 	}
 	if provider, ok := chosen.NodeSelector[v1alpha1.LabelNodeProvider]; ok && provider != v1alpha1.LabelNodeProviderValue {
-		return Constraints{}, field.ErrorList{field.NotSupported(path.Child("nodeSelector").Key(v1alpha1.LabelNodeProvider),
-			provider, []string{v1alpha1.LabelNodeProviderValue})}
+		return Constraints{}, field.NotSupported(path.Child("nodeSelector").Key(v1alpha1.LabelNodeProvider),
+			provider, []string{v1alpha1.LabelNodeProviderValue})
 	}
 	selector := map[string]string{v1alpha1.LabelNodeProvider: v1alpha1.LabelNodeProviderValue}
 	maps.Copy(selector, chosen.NodeSelector)
@@ -133,14 +138,14 @@ func decodePodSpec(encoded string) (*corev1.PodSpec, error) {
 }
 
 // originalConstraints returns the delegate's constraints, given the proxy's.
-func originalConstraints(pod *corev1.Pod, chosen Constraints) (Constraints, field.ErrorList) {
+func originalConstraints(pod *corev1.Pod, chosen Constraints) (Constraints, *field.Error) {
 	original := constraintsOf(&pod.Spec)
 	if IsProxy(pod) {
 		encoded := pod.Annotations[v1alpha1.AnnotationOriginalConstraints]
 		decoded, err := decodeConstraints(encoded)
 		if err != nil {
-			return Constraints{}, field.ErrorList{field.Invalid(annotationPath(v1alpha1.AnnotationOriginalConstraints), encoded,
-				"the annotation is reserved, remove it and set schedulerName to the delegate's or leave it empty: "+err.Error())}
+			return Constraints{}, field.Invalid(annotationPath(v1alpha1.AnnotationOriginalConstraints), encoded,
+				"this annotation is written at admission: remove it, and spec.schedulerName as well ("+err.Error()+")")
 		}
 		original = decoded.with(original, chosen)
 	}

@@ -30,6 +30,9 @@ func ProxyStatus(proxy *corev1.Pod, delegate corev1.PodStatus) corev1.PodStatus 
 	status.ResourceClaimStatuses = own.ResourceClaimStatuses
 	status.ExtendedResourceClaimStatus = own.ExtendedResourceClaimStatus
 	status.NodeAllocatableResourceClaimStatuses = own.NodeAllocatableResourceClaimStatuses
+	status.VolumeHealth = slices.DeleteFunc(status.VolumeHealth, func(h corev1.PodVolumeHealth) bool {
+		return !slices.ContainsFunc(proxy.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == h.Name })
+	})
 	dropDeviceHealth(status.InitContainerStatuses)
 	dropDeviceHealth(status.ContainerStatuses)
 	dropDeviceHealth(status.EphemeralContainerStatuses)

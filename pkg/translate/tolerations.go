@@ -30,8 +30,8 @@ func proxyTolerations(chosen, spec []corev1.Toleration) []corev1.Toleration {
 		{Key: corev1.TaintNodeNetworkUnavailable, Operator: corev1.TolerationOpExists},
 		unreachableToleration(asked),
 	}
-	if asked := tolerating(asked, corev1.TaintNodeNotReady); asked != nil {
-		tolerations = append(tolerations, noExecute(corev1.TaintNodeNotReady, asked.TolerationSeconds))
+	if notReady := tolerating(asked, corev1.TaintNodeNotReady); notReady != nil {
+		tolerations = append(tolerations, noExecute(corev1.TaintNodeNotReady, notReady.TolerationSeconds))
 	}
 	for _, t := range chosen {
 		if !slices.ContainsFunc(tolerations, func(ours corev1.Toleration) bool { return shadows(ours, t) }) {

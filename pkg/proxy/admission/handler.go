@@ -1,0 +1,77 @@
+package admission
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/webhook"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+	kjson "sigs.k8s.io/json"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
+)
+
+// Path is where the webhook is served.
+const Path = "/mutate-pods"
+
+// Register serves the webhook at Path.
+func Register(server webhook.Server) {
+	server.Register(Path, &webhook.Admission{Handler: Handler{}})
+}
+
+// Handler answers the creation of an elected pod with the patch that makes it a proxy, or denies it as invalid with a
+// message that names the fields. Everything else is allowed unchanged.
+type Handler struct{}
+
+// Handle implements admission.Handler.
+func (Handler) Handle(ctx context.Context, req admission.Request) admission.Response {
+	if req.Operation != admissionv1.Create || req.SubResource != "" {
+		return admission.Allowed("")
+	}
+	pod := &corev1.Pod{}
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(req.Object.Raw, pod); err != nil {
+		return admission.Errored(http.StatusBadRequest, fmt.Errorf("decoding the pod: %w", err))
+	}
+	if !translate.Elected(pod) {
+		return admission.Allowed("")
+	}
+	proxy, err := translate.Proxy(pod)
+	if err != nil {
+		log.FromContext(ctx).V(1).Info("Elected pod is invalid", "reason", err.Error())
+		return denied(pod, err)
+	}
+	operations, err := patch(req.Object.Raw, pod, proxy)
+	if err != nil {
+		return admission.Errored(http.StatusInternalServerError, fmt.Errorf("making the patch of the pod: %w", err))
+	}
+	return admission.Patched("", operations...)
+}
+
+// denied answers as the API server itself does for an invalid pod.
+func denied(pod *corev1.Pod, err error) admission.Response {
+	var aggregate utilerrors.Aggregate
+	if !errors.As(err, &aggregate) {
+		return admission.Errored(http.StatusInternalServerError, err)
+	}
+	var fields field.ErrorList
+	for _, err := range aggregate.Errors() {
+		var fieldErr *field.Error
+		if errors.As(err, &fieldErr) {
+			fields = append(fields, fieldErr)
+		}
+	}
+	name := pod.Name
+	if name == "" {
+		name = pod.GenerateName
+	}
+	status := apierrors.NewInvalid(corev1.SchemeGroupVersion.WithKind("Pod").GroupKind(), name, fields).Status()
+	return admission.Response{AdmissionResponse: admissionv1.AdmissionResponse{Allowed: false, Result: &status}}
+}

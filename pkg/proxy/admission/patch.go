@@ -1,0 +1,78 @@
+package admission
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"gomodules.xyz/jsonpatch/v2"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	kjson "sigs.k8s.io/json"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+)
+
+// patch returns the operations that make the pod, as decoded from raw, the proxy. It knows the fields that translate.Proxy
+// changes; the annotations exist, because the pod is elected.
+func patch(raw []byte, pod, proxy *corev1.Pod) ([]jsonpatch.Operation, error) {
+	const key = v1alpha1.AnnotationOriginalConstraints
+	was, is := &pod.Spec, &proxy.Spec
+	fields := []struct {
+		path    string
+		was, is any
+		remove  bool
+	}{
+		{path: "/metadata/annotations/" + escape(key), was: pod.Annotations[key], is: proxy.Annotations[key]},
+		{path: "/spec/schedulerName", was: was.SchedulerName, is: is.SchedulerName},
+		{path: "/spec/nodeSelector", was: was.NodeSelector, is: is.NodeSelector},
+		{path: "/spec/affinity", was: was.Affinity, is: is.Affinity, remove: is.Affinity == nil},
+		{
+			path: "/spec/topologySpreadConstraints", was: was.TopologySpreadConstraints, is: is.TopologySpreadConstraints,
+			remove: len(is.TopologySpreadConstraints) == 0,
+		},
+	}
+	var operations []jsonpatch.Operation
+	for _, f := range fields {
+		switch {
+		case equality.Semantic.DeepEqual(f.was, f.is):
+		case f.remove:
+			operations = append(operations, jsonpatch.NewOperation("remove", f.path, nil))
+		default: // adding replaces what is there
+			operations = append(operations, jsonpatch.NewOperation("add", f.path, f.is))
+		}
+	}
+	if equality.Semantic.DeepEqual(was.Tolerations, is.Tolerations) {
+		return operations, nil
+	}
+	tolerations, err := mixedTolerations(raw, was.Tolerations, is.Tolerations)
+	return append(operations, jsonpatch.NewOperation("add", "/spec/tolerations", tolerations)), err
+}
+
+// mixedTolerations returns the proxy's tolerations: those that the pod has already as they are in raw, with all their fields.
+func mixedTolerations(raw []byte, was, is []corev1.Toleration) ([]any, error) {
+	var pod struct {
+		Spec struct {
+			Tolerations []json.RawMessage `json:"tolerations"`
+		} `json:"spec"`
+	}
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(raw, &pod); err != nil {
+		return nil, fmt.Errorf("decoding tolerations: %w", err)
+	}
+	mixed := make([]any, len(is))
+	for i := range is {
+		mixed[i] = is[i]
+		for j := range was {
+			if equality.Semantic.DeepEqual(is[i], was[j]) {
+				mixed[i] = pod.Spec.Tolerations[j]
+				break
+			}
+		}
+	}
+	return mixed, nil
+}
+
+// escape makes a key a segment of a JSON pointer.
+func escape(key string) string {
+	return strings.NewReplacer("~", "~0", "/", "~1").Replace(key)
+}
