@@ -1,0 +1,154 @@
+package feedback
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/strategicpatch"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
+)
+
+// registerPods watches pods: proxies are routed to targets, and what concerns no target is done here.
+func (f *Feedback) registerPods(mgr manager.Manager) error {
+	c, err := controller.New("feedback-pods", mgr, controller.Options{
+		Reconciler:              reconcile.Func(f.reconcilePod),
+		MaxConcurrentReconciles: workersPerTarget,
+	})
+	if err != nil {
+		return fmt.Errorf("making the controller of pods: %w", err)
+	}
+	if err := c.Watch(source.Kind(mgr.GetCache(), &corev1.Pod{}, f.podHandler())); err != nil {
+		return fmt.Errorf("watching pods: %w", err)
+	}
+	return nil
+}
+
+func (f *Feedback) podHandler() handler.TypedEventHandler[*corev1.Pod, reconcile.Request] {
+	return handler.TypedFuncs[*corev1.Pod, reconcile.Request]{
+		CreateFunc: func(_ context.Context, e event.TypedCreateEvent[*corev1.Pod], q queue) {
+			f.podChanged(e.Object, false, q)
+		},
+		UpdateFunc: func(_ context.Context, e event.TypedUpdateEvent[*corev1.Pod], q queue) {
+			// Where it is bound, and that it goes, matters to PodChaperons elsewhere.
+			f.podChanged(e.ObjectNew, e.ObjectOld.UID != e.ObjectNew.UID || e.ObjectOld.Spec.NodeName != e.ObjectNew.Spec.NodeName ||
+				e.ObjectNew.Spec.NodeName == "" && e.ObjectNew.DeletionTimestamp != nil, q)
+		},
+		DeleteFunc: func(_ context.Context, e event.TypedDeleteEvent[*corev1.Pod], _ queue) {
+			if translate.IsProxy(e.Object) {
+				f.route(e.Object, e.Object.Spec.NodeName == "" || e.DeleteStateUnknown)
+			}
+		},
+	}
+}
+
+func (f *Feedback) podChanged(pod *corev1.Pod, everywhere bool, q queue) {
+	proxy := translate.IsProxy(pod)
+	if proxy {
+		f.route(pod, everywhere)
+	}
+	if slices.ContainsFunc(pod.Finalizers, isOurs) || !proxy && pod.Spec.NodeName != "" && pod.DeletionTimestamp != nil {
+		q.Add(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(pod)})
+	}
+}
+
+// reconcilePod takes off the finalizers that the old system left, and confirms the deletion of pods on virtual nodes that
+// are no proxies.
+func (f *Feedback) reconcilePod(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+	pod := &corev1.Pod{}
+	if err := f.Client.Get(ctx, request.NamespacedName, pod); err != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	if slices.ContainsFunc(pod.Finalizers, isOurs) {
+		return reconcile.Result{}, f.removeFinalizers(ctx, pod)
+	}
+	if translate.IsProxy(pod) || pod.DeletionTimestamp == nil {
+		return reconcile.Result{}, nil
+	}
+	node := &corev1.Node{}
+	if err := f.Client.Get(ctx, types.NamespacedName{Name: pod.Spec.NodeName}, node); err != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	if node.Labels[v1alpha1.LabelNodeProvider] != v1alpha1.LabelNodeProviderValue {
+		return reconcile.Result{}, nil
+	}
+	return reconcile.Result{}, f.deletePod(ctx, pod, ptr.To[int64](0))
+}
+
+func isOurs(finalizer string) bool {
+	return strings.HasPrefix(finalizer, v1alpha1.GroupName+"/")
+}
+
+func (f *Feedback) removeFinalizers(ctx context.Context, pod *corev1.Pod) error {
+	changed := pod.DeepCopy()
+	changed.Finalizers = slices.DeleteFunc(changed.Finalizers, isOurs)
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	patch := client.MergeFromWithOptions(pod, client.MergeFromWithOptimisticLock{})
+	if err := ignoreGone(f.Client.Patch(ctx, changed, patch, client.FieldOwner(v1alpha1.FieldOwner))); err != nil {
+		return fmt.Errorf("removing finalizers: %w", err)
+	}
+	return nil
+}
+
+// deletePod deletes this very pod, with its own grace period if none is given.
+func (f *Feedback) deletePod(ctx context.Context, pod *corev1.Pod, grace *int64) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	err := f.Client.Delete(ctx, pod, &client.DeleteOptions{
+		GracePeriodSeconds: grace,
+		Preconditions:      &metav1.Preconditions{UID: &pod.UID},
+	})
+	if err := ignoreGone(err); err != nil {
+		return fmt.Errorf("deleting the pod: %w", err)
+	}
+	return nil
+}
+
+// patchStatus writes what differs to the status of this very pod.
+func (f *Feedback) patchStatus(ctx context.Context, pod *corev1.Pod, status corev1.PodStatus) error {
+	patch, err := statusPatch(pod, status)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	target := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name}}
+	err = f.Client.Status().Patch(ctx, target, client.RawPatch(types.StrategicMergePatchType, patch), client.FieldOwner(v1alpha1.FieldOwner))
+	if err := ignoreGone(err); err != nil {
+		return fmt.Errorf("patching the pod's status: %w", err)
+	}
+	return nil
+}
+
+// statusPatch is strategic, so that conditions of others stay. The UID in it is a precondition.
+func statusPatch(pod *corev1.Pod, status corev1.PodStatus) ([]byte, error) {
+	before, err := json.Marshal(corev1.Pod{Status: pod.Status})
+	if err != nil {
+		return nil, fmt.Errorf("encoding the status: %w", err)
+	}
+	after, err := json.Marshal(corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: pod.UID}, Status: status})
+	if err != nil {
+		return nil, fmt.Errorf("encoding the status: %w", err)
+	}
+	patch, err := strategicpatch.CreateTwoWayMergePatch(before, after, corev1.Pod{})
+	if err != nil {
+		return nil, fmt.Errorf("comparing statuses: %w", err)
+	}
+	return patch, nil
+}

@@ -1,0 +1,154 @@
+package feedback
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
+)
+
+// reconciler is that of the proxies in one engaged target.
+type reconciler struct {
+	*Feedback
+	target *engage.Target
+}
+
+// Reconcile reads what the caches have of a proxy and its PodChaperons in the target, decides, and acts.
+func (r *reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+	if !r.target.Reachable() {
+		return reconcile.Result{}, nil
+	}
+	s, err := r.read(ctx, request.NamespacedName)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	return reconcile.Result{}, r.act(ctx, s.proxy, decide(s))
+}
+
+func (r *reconciler) read(ctx context.Context, key types.NamespacedName) (state, error) {
+	s := state{nodeName: r.target.NodeName}
+	pod := &corev1.Pod{}
+	switch err := r.Client.Get(ctx, key, pod); {
+	case err == nil && translate.IsProxy(pod):
+		s.proxy = pod
+	case client.IgnoreNotFound(err) != nil:
+		return s, fmt.Errorf("getting the proxy: %w", err)
+	}
+	chaperons := &v1alpha1.PodChaperonList{}
+	if err := r.target.Client.List(ctx, chaperons, client.MatchingFields{engage.IndexParent: key.String()}); err != nil {
+		return s, fmt.Errorf("listing the proxy's PodChaperons: %w", err)
+	}
+	s.chaperons = chaperons.Items
+	return s, nil
+}
+
+// act carries a plan out. What fails does not keep the rest from being tried.
+func (r *reconciler) act(ctx context.Context, proxy *corev1.Pod, p plan) error {
+	var errs []error
+	for _, chaperon := range p.orphans {
+		errs = append(errs, r.deleteOrphan(ctx, chaperon))
+	}
+	for _, chaperon := range p.unwanted {
+		errs = append(errs, r.deleteChaperon(ctx, chaperon))
+	}
+	if p.hasten != nil {
+		errs = append(errs, r.hasten(ctx, p.hasten, p.grace))
+	}
+	if p.status != nil {
+		errs = append(errs, r.patchStatus(ctx, proxy, *p.status))
+	}
+	if p.removal != nil {
+		errs = append(errs, r.remove(ctx, proxy, p.removal))
+	}
+	return errors.Join(errs...)
+}
+
+func (r *reconciler) deleteOrphan(ctx context.Context, chaperon *v1alpha1.PodChaperon) error {
+	uid, err := liveUID(ctx, r.APIReader, corev1.SchemeGroupVersion.WithKind("Pod"), parentOf(chaperon).NamespacedName)
+	if err != nil {
+		return fmt.Errorf("looking for the proxy of PodChaperon %q: %w", chaperon.Name, err)
+	}
+	if string(uid) == chaperon.Labels[v1alpha1.LabelParentUID] {
+		return nil // The cache does not have it yet; it comes with an event.
+	}
+	return r.deleteChaperon(ctx, chaperon)
+}
+
+// deleteChaperon deletes in the foreground, so that the PodChaperon outlives its delegate and tells of its end.
+func (r *reconciler) deleteChaperon(ctx context.Context, chaperon *v1alpha1.PodChaperon) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	err := r.target.Client.Delete(ctx, chaperon,
+		client.PropagationPolicy(metav1.DeletePropagationForeground), client.Preconditions{UID: &chaperon.UID})
+	if err := ignoreGone(err); err != nil {
+		return fmt.Errorf("deleting PodChaperon %q: %w", chaperon.Name, err)
+	}
+	return nil
+}
+
+func (r *reconciler) hasten(ctx context.Context, chaperon *v1alpha1.PodChaperon, grace int64) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	patch := fmt.Appendf(nil, `{"metadata":{"uid":%q,"annotations":{%q:%q}}}`,
+		chaperon.UID, v1alpha1.AnnotationDeletionGracePeriod, strconv.FormatInt(grace, 10))
+	err := r.target.Client.Patch(ctx, chaperon, client.RawPatch(types.MergePatchType, patch), client.FieldOwner(v1alpha1.FieldOwner))
+	if err := ignoreGone(err); err != nil {
+		return fmt.Errorf("asking for the deletion of the delegate of PodChaperon %q: %w", chaperon.Name, err)
+	}
+	return nil
+}
+
+func (r *reconciler) remove(ctx context.Context, proxy *corev1.Pod, removal *removal) error {
+	if removal.ifGone {
+		key := types.NamespacedName{Namespace: proxy.Namespace, Name: translate.DelegateName(proxy)}
+		uid, err := liveUID(ctx, r.target.APIReader, v1alpha1.GroupVersion.WithKind("PodChaperon"), key)
+		if err != nil {
+			return fmt.Errorf("looking for the PodChaperon: %w", err)
+		}
+		if uid != "" {
+			return nil // The cache does not have it yet; it comes with an event.
+		}
+	}
+	if removal.status != nil {
+		if err := r.patchStatus(ctx, proxy, *removal.status); err != nil {
+			return err
+		}
+	}
+	if err := r.deletePod(ctx, proxy, removal.grace); err != nil {
+		return err
+	}
+	if removal.message != "" {
+		r.recordDelegateLost(proxy, removal.message)
+	}
+	return nil
+}
+
+// liveUID asks the API server for the UID of an object, which is empty if there is no such object.
+func liveUID(ctx context.Context, reader client.Reader, kind schema.GroupVersionKind, key types.NamespacedName) (types.UID, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	object := &metav1.PartialObjectMetadata{}
+	object.SetGroupVersionKind(kind)
+	err := reader.Get(ctx, key, object)
+	return object.UID, client.IgnoreNotFound(err)
+}
+
+// ignoreGone drops the errors which say that the object is not there any more, or is another one of that name.
+func ignoreGone(err error) error {
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		return nil
+	}
+	return err
+}
