@@ -97,11 +97,11 @@ test-chart: ## Check the chart: lint, rendered variants against the Kubernetes s
 	hack/chart.sh
 
 .PHONY: test-e2e
-test-e2e: ## Run the end-to-end tests on real clusters (started and stopped, unless they run already)
+test-e2e: clusters-program ## Run the end-to-end tests on real clusters (started and stopped, unless they run already)
 	hack/e2e.sh
 
 .PHONY: test-e2e-long
-test-e2e-long: ## Run the end-to-end tests with those that take minutes each
+test-e2e-long: clusters-program ## Run the end-to-end tests with those that take minutes each
 	E2E_LONG=1 hack/e2e.sh
 
 .PHONY: vuln

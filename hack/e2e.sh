@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs the end-to-end tests on the clusters of this checkout. Clusters that run already are used and left running, with the
-# current build deployed; otherwise they are started, and taken down whatever happens.
+# Runs the end-to-end tests on the clusters of this checkout. Those that run already are used and left running, with the
+# current build deployed; those that do not are started, and taken down whatever happens.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -20,23 +20,28 @@ report() {
   done
 }
 
-started=false
+started=()
 finish() {
   local code=$?
   trap - EXIT
   [[ $code -eq 0 ]] || report || true
-  if $started; then
-    make clusters-down
+  if [[ ${#started[@]} -gt 0 ]]; then
+    .local/bin/clusters down "${started[@]}"
   fi
   exit "$code"
 }
-trap finish EXIT
+others=$(.local/bin/kubectl config get-contexts -o name 2>/dev/null | grep -vxF "$(printf '%s\n' "${clusters[@]}")" || true)
+if [[ -n $others ]]; then
+  echo "make test-e2e: the tests need the clusters ${clusters[*]} and no others. Take down the others: .local/bin/clusters down ${others//$'\n'/ }" >&2
+  exit 1
+fi
 
+trap finish EXIT
 for cluster in "${clusters[@]}"; do
-  ready "$cluster" || started=true
+  ready "$cluster" || started+=("$cluster")
 done
-if $started; then
-  make clusters-up CLUSTERS="${clusters[*]}"
+if [[ ${#started[@]} -gt 0 ]]; then
+  .local/bin/clusters up "${started[@]}"
 fi
 make deploy
 go test -race -count=1 -p 1 -v -timeout 40m ./test/e2e/...
