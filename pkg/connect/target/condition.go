@@ -1,0 +1,62 @@
+package target
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+)
+
+func connecting() metav1.Condition {
+	return connected(metav1.ConditionUnknown, v1alpha1.ReasonConnecting, "connecting to the target for the first time")
+}
+
+func disconnected(reason, message string) metav1.Condition {
+	return connected(metav1.ConditionFalse, reason, message)
+}
+
+func connected(status metav1.ConditionStatus, reason, message string) metav1.Condition {
+	return metav1.Condition{Type: v1alpha1.ConditionConnected, Status: status, Reason: reason, Message: message}
+}
+
+// explain makes a condition of what a target's API server answered, or did not.
+func explain(err error, w want) metav1.Condition {
+	host := w.config.Host
+	switch {
+	case apierrors.IsUnauthorized(err):
+		return disconnected(v1alpha1.ReasonUnauthorized, fmt.Sprintf("%s does not accept the credentials (%s); "+
+			"has the token or certificate expired? Run kubectl multicluster connect again", host, w.credentials))
+	case apierrors.IsForbidden(err):
+		return disconnected(v1alpha1.ReasonForbidden, fmt.Sprintf("%s does not grant what is needed: %s; "+
+			"is there a ClusterSource or Source for this identity in the target?", host, describe(err)))
+	case meta.IsNoMatchError(err), apierrors.IsNotFound(err):
+		return disconnected(v1alpha1.ReasonNotInstalled, fmt.Sprintf("%s publishes no ClusterSummary; "+
+			"install multicluster-scheduler in the target cluster, or see to it that its manager runs", host))
+	}
+	return disconnected(v1alpha1.ReasonUnreachable, fmt.Sprintf("no answer from %s: %s; "+
+		"is the cluster up, and can it be reached from this one?", host, describe(err)))
+}
+
+// describe says what an error is at heart, without what differs from one attempt to the next.
+func describe(err error) string {
+	var urlError *url.Error
+	if errors.As(err, &urlError) {
+		err = urlError.Err
+	}
+	var network net.Error
+	if errors.Is(err, context.DeadlineExceeded) || errors.As(err, &network) && network.Timeout() {
+		return "it took too long"
+	}
+	var operation *net.OpError
+	if errors.As(err, &operation) {
+		return operation.Op + ": " + operation.Err.Error() // The rest are addresses, with the port that we happened to get.
+	}
+	return err.Error()
+}

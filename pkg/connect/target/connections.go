@@ -1,0 +1,75 @@
+package target
+
+import (
+	"context"
+	"sync"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// finding is what a connection found out. Its zero value is nothing yet.
+type finding struct {
+	condition metav1.Condition
+	version   string
+}
+
+// connections has one loop per target. It is safe for concurrent use, and none of its methods waits for a target.
+type connections struct {
+	Options
+	changed func(target types.NamespacedName)
+
+	mu    sync.Mutex // guards loops
+	loops map[types.NamespacedName]*loop
+}
+
+func newConnections(options Options, changed func(types.NamespacedName)) *connections {
+	return &connections{Options: options, changed: changed, loops: map[types.NamespacedName]*loop{}}
+}
+
+// set says what the target's connection shall be from now on. The connection ends with ctx, and leaves everything as it is then.
+func (c *connections) set(ctx context.Context, target types.NamespacedName, w want) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	l, ok := c.loops[target]
+	if ok {
+		l.set(w)
+		return
+	}
+	l = &loop{connections: c, key: target, want: w}
+	c.loops[target] = l
+	go l.run(ctx)
+}
+
+// remove has the target left and its connection end.
+func (c *connections) remove(target types.NamespacedName) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if l, ok := c.loops[target]; ok {
+		l.set(want{fingerprint: "gone", gone: true})
+	}
+}
+
+// found is what has been found out about the connection that w asks for.
+func (c *connections) found(target types.NamespacedName, w want) finding {
+	c.mu.Lock()
+	l, ok := c.loops[target]
+	c.mu.Unlock()
+	if !ok {
+		return finding{}
+	}
+	return l.result(w)
+}
+
+// retire forgets a loop that has left its target, unless the target is back.
+func (c *connections) retire(l *loop) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.want.gone {
+		return false
+	}
+	delete(c.loops, l.key)
+	return true
+}

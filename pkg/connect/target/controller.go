@@ -1,0 +1,183 @@
+package target
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/targetkind"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/wake"
+)
+
+const (
+	name       = "target"
+	fieldOwner = v1alpha1.FieldOwner + "-connected"
+)
+
+// Options are what the Reconciler works with. All are required.
+type Options struct {
+	// Client reads ClusterTargets and Targets from the manager's cache and writes to the source cluster.
+	Client client.Client
+	// APIReader reads from the source cluster's API server.
+	APIReader client.Reader
+	// Config is the manager's own: it reads Secrets, and leads to targets that are the source cluster itself.
+	Config *rest.Config
+	// Scheme knows the kinds of api/v1alpha1 and those that others read and write through engaged targets' clients.
+	Scheme *runtime.Scheme
+	// Registry gets the targets that are connected.
+	Registry *engage.Registry
+	// Source is who the source cluster is: of PodChaperons in a target, only its own are cached.
+	Source translate.Source
+	// Clock times health checks and retries.
+	Clock clock.WithTicker
+	// Recorder records events about ClusterTargets and Targets.
+	Recorder events.EventRecorder
+	// Metrics is where the connections' metrics are registered.
+	Metrics prometheus.Registerer
+}
+
+// Reconciler keeps ClusterTargets and Targets connected. It is to run on the leader only.
+type Reconciler struct {
+	Options
+
+	writer      targetkind.Writer
+	wake        *wake.Source
+	secrets     *secrets
+	connections *connections
+	metrics     *metrics
+}
+
+// New makes a Reconciler, which does nothing before Register.
+func New(options Options) (*Reconciler, error) {
+	config := rest.CopyConfig(options.Config)
+	config.QPS = -1
+	clientset, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("making a client for Secrets: %w", err)
+	}
+	source := &wake.Source{}
+	return &Reconciler{
+		Options:     options,
+		writer:      targetkind.Writer{Client: options.Client, Owner: fieldOwner, Clock: options.Clock},
+		wake:        source,
+		secrets:     newSecrets(clientset, source.Wake),
+		connections: newConnections(options, source.Wake),
+		metrics:     newMetrics(),
+	}, nil
+}
+
+// Register adds the controller to a manager.
+func (r *Reconciler) Register(mgr manager.Manager) error {
+	if err := r.metrics.register(r.Metrics); err != nil {
+		return fmt.Errorf("registering the metrics of controller %q: %w", name, err)
+	}
+	err := builder.ControllerManagedBy(mgr).
+		Named(name).
+		Watches(&v1alpha1.ClusterTarget{}, &handler.EnqueueRequestForObject{}).
+		Watches(&v1alpha1.Target{}, &handler.EnqueueRequestForObject{}).
+		WatchesRawSource(r.wake).
+		Complete(r)
+	if err != nil {
+		return fmt.Errorf("building controller %q: %w", name, err)
+	}
+	return nil
+}
+
+// Reconcile hands on what the target's spec and Secret ask for, and writes down how the connection is.
+func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+	target := targetkind.New(request.NamespacedName)
+	if err := r.Client.Get(ctx, request.NamespacedName, target); err != nil {
+		if apierrors.IsNotFound(err) {
+			return reconcile.Result{}, r.leave(ctx, request.NamespacedName)
+		}
+		return reconcile.Result{}, fmt.Errorf("getting target %q: %w", request.NamespacedName, err)
+	}
+	spec := targetkind.Spec(target)
+	secret := secretState{}
+	if spec.KubeconfigSecret == nil {
+		r.secrets.release(request.NamespacedName)
+	} else {
+		secretKey := types.NamespacedName{Namespace: spec.KubeconfigSecret.Namespace, Name: spec.KubeconfigSecret.Name}
+		secret = r.secrets.use(r.wake.Context(), request.NamespacedName, secretKey)
+		if !secret.known {
+			return reconcile.Result{}, nil // The watch wakes us when it knows.
+		}
+	}
+	wanted := decide(spec, secret, r.Config)
+	r.connections.set(r.wake.Context(), request.NamespacedName, wanted)
+	return reconcile.Result{}, r.writeDown(ctx, target, r.connections.found(request.NamespacedName, wanted))
+}
+
+// leave ends the connection of a target that is gone, which is asked of the API server: a cache that lags must not cost the
+// target its pods.
+func (r *Reconciler) leave(ctx context.Context, key types.NamespacedName) error {
+	err := r.APIReader.Get(ctx, key, targetkind.New(key))
+	if !apierrors.IsNotFound(err) {
+		if err != nil {
+			return fmt.Errorf("getting target %q: %w", key, err)
+		}
+		return nil // The cache's event is still to come.
+	}
+	r.secrets.release(key)
+	r.connections.remove(key)
+	r.metrics.forget(key)
+	return nil
+}
+
+// writeDown writes the status. Where nothing has been found out yet, what an earlier manager wrote stays, so that a
+// restart does not make targets look unconnected.
+func (r *Reconciler) writeDown(ctx context.Context, target client.Object, found finding) error {
+	status := targetkind.Status(target)
+	was := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionConnected)
+	if found.condition.Type == "" {
+		if was != nil {
+			return nil
+		}
+		found.condition = connecting()
+	}
+	key := client.ObjectKeyFromObject(target)
+	if found.version == "" {
+		found.version = status.KubernetesVersion
+	}
+	r.metrics.set(key, found.condition.Status == metav1.ConditionTrue)
+	written, err := r.writer.Write(ctx, target, v1alpha1.TargetStatus{
+		NodeName:          translate.VirtualNodeName(key),
+		KubernetesVersion: found.version,
+		Conditions:        []metav1.Condition{found.condition},
+	})
+	if written && err == nil {
+		r.record(target, was, found.condition)
+	}
+	return client.IgnoreNotFound(err)
+}
+
+// record makes an event of what is news.
+func (r *Reconciler) record(target client.Object, was *metav1.Condition, is metav1.Condition) {
+	if is.Status == metav1.ConditionUnknown || was != nil && was.Status == is.Status && was.Reason == is.Reason {
+		return
+	}
+	kind := corev1.EventTypeWarning
+	if is.Status == metav1.ConditionTrue {
+		kind = corev1.EventTypeNormal
+	}
+	r.Recorder.Eventf(target, nil, kind, is.Reason, "Connect", "%s", is.Message)
+}

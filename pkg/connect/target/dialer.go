@@ -1,0 +1,132 @@
+package target
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/version"
+)
+
+const (
+	requestTimeout = 15 * time.Second
+	dialTimeout    = 10 * time.Second
+	// A connection over which nothing came for pingAfter is pinged, and given up when no answer comes within pingTimeout.
+	pingAfter   = 10 * time.Second
+	pingTimeout = 5 * time.Second
+	idleTimeout = 90 * time.Second
+)
+
+// dialer makes the clients of one engagement, which share their connections.
+type dialer struct {
+	config    *rest.Config
+	scheme    *runtime.Scheme
+	transport *http.Transport
+	requests  *http.Client // gives up after requestTimeout
+	streams   *http.Client // for watches
+	mapper    meta.RESTMapper
+}
+
+func newDialer(config *rest.Config, scheme *runtime.Scheme) (*dialer, error) {
+	config = rest.CopyConfig(config)
+	config.QPS = -1
+	config.Timeout = 0
+	config.UserAgent = "multicluster-scheduler/" + version.Version
+	transport, err := newTransport(config)
+	if err != nil {
+		return nil, fmt.Errorf("reading certificates: %w", err)
+	}
+	authenticated, err := rest.HTTPWrappersForConfig(config, transport)
+	if err != nil {
+		return nil, fmt.Errorf("reading credentials: %w", err)
+	}
+	d := &dialer{
+		config:    config,
+		scheme:    scheme,
+		transport: transport,
+		requests:  &http.Client{Transport: authenticated, Timeout: requestTimeout},
+		streams:   &http.Client{Transport: authenticated},
+	}
+	d.mapper, err = apiutil.NewDynamicRESTMapper(config, d.requests)
+	if err != nil {
+		return nil, fmt.Errorf("making a REST mapper: %w", err)
+	}
+	return d, nil
+}
+
+func newTransport(config *rest.Config) (*http.Transport, error) {
+	tls, err := rest.TLSConfigFor(config)
+	if err != nil {
+		return nil, err
+	}
+	proxy := config.Proxy
+	if proxy == nil {
+		proxy = utilnet.NewProxierWithNoProxyCIDR(http.ProxyFromEnvironment)
+	}
+	keepAlive := net.KeepAliveConfig{Enable: true, Idle: pingAfter, Interval: pingTimeout, Count: 2}
+	return &http.Transport{
+		Proxy:               proxy,
+		DialContext:         (&net.Dialer{Timeout: dialTimeout, KeepAliveConfig: keepAlive}).DialContext,
+		TLSClientConfig:     tls,
+		TLSHandshakeTimeout: dialTimeout,
+		IdleConnTimeout:     idleTimeout,
+		MaxIdleConnsPerHost: 25, // Where there is a proxy that speaks HTTP/1.1 only.
+		ForceAttemptHTTP2:   true,
+		HTTP2:               &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingTimeout},
+		DisableCompression:  config.DisableCompression,
+	}, nil
+}
+
+func (d *dialer) version(ctx context.Context) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
+	defer cancel()
+	c, err := discovery.NewDiscoveryClientForConfigAndClient(d.config, d.requests)
+	if err != nil {
+		return "", fmt.Errorf("making a discovery client: %w", err)
+	}
+	info, err := c.ServerVersionWithContext(ctx)
+	if err != nil {
+		return "", err
+	}
+	return info.GitVersion, nil
+}
+
+func (d *dialer) reader() (client.Reader, error) {
+	return client.New(d.config, client.Options{HTTPClient: d.requests, Scheme: d.scheme, Mapper: d.mapper})
+}
+
+// client reads from c and writes to the API server.
+func (d *dialer) client(c cache.Cache) (client.Client, error) {
+	written, err := client.New(d.config, client.Options{
+		HTTPClient: d.requests,
+		Scheme:     d.scheme,
+		Mapper:     d.mapper,
+		Cache:      &client.CacheOptions{Reader: c},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("making a client: %w", err)
+	}
+	return client.WithFieldOwner(written, v1alpha1.FieldOwner), nil
+}
+
+func (d *dialer) cache(options cache.Options) (cache.Cache, error) {
+	options.HTTPClient = d.streams
+	options.Scheme = d.scheme
+	options.Mapper = d.mapper
+	return cache.New(d.config, options)
+}
+
+// close gives up the connections once what runs over them has ended.
+func (d *dialer) close() { d.transport.CloseIdleConnections() }

@@ -1,0 +1,174 @@
+package target
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
+)
+
+// syncTimeout is for the first list of the target's objects, ten thousand of them perhaps.
+const syncTimeout = 30 * time.Second
+
+var errNotSynced = errors.New("its objects could not be listed in time")
+
+// engagement is one connection to a target that is, or was, in the Registry.
+type engagement struct {
+	target      *engage.Target
+	fingerprint string
+	version     string
+	end         context.CancelFunc
+}
+
+// engage connects to the target, with ctx for doing so, and puts it into the Registry, where it stays in life until it is
+// disengaged and ended. Another engagement of the same target, if there is one, loses its place there.
+func (l *loop) engage(ctx, life context.Context, w want) (*engagement, error) {
+	d, err := newDialer(w.config, l.Scheme)
+	if err != nil {
+		return nil, err
+	}
+	life, cancel := context.WithCancel(life)
+	e := &engagement{fingerprint: w.fingerprint, end: func() { cancel(); d.close() }}
+	if err := l.connect(ctx, life, d, e); err != nil {
+		e.end()
+		return nil, err
+	}
+	if err := l.Registry.Engage(life, e.target); err != nil {
+		e.end()
+		return nil, err
+	}
+	return e, nil
+}
+
+// connect fills in the engagement: it asks for the version, then for the ClusterSummary, which tells whether our rights and kinds
+// are there, and at last starts the cache.
+func (l *loop) connect(ctx, life context.Context, d *dialer, e *engagement) error {
+	version, err := d.version(ctx)
+	if err != nil {
+		return fmt.Errorf("asking for the version: %w", err)
+	}
+	reader, err := d.reader()
+	if err != nil {
+		return err
+	}
+	e.version = version
+	e.target = &engage.Target{
+		Key:       l.key,
+		NodeName:  translate.VirtualNodeName(l.key),
+		Hash:      translate.TargetHash(l.key),
+		Config:    d.config,
+		APIReader: reader,
+	}
+	if _, err := e.summary(ctx); err != nil {
+		return err
+	}
+	if e.target.Cache, err = l.startCache(ctx, life, d); err != nil {
+		return err
+	}
+	e.target.Client, err = d.client(e.target.Cache)
+	return err
+}
+
+// summary reads the ClusterSummary from the target's API server.
+func (e *engagement) summary(ctx context.Context) (*v1alpha1.ClusterSummary, error) {
+	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
+	defer cancel()
+	summary := &v1alpha1.ClusterSummary{}
+	if err := e.target.APIReader.Get(ctx, types.NamespacedName{Name: v1alpha1.ClusterSummaryName}, summary); err != nil {
+		return nil, fmt.Errorf("getting the ClusterSummary: %w", err)
+	}
+	return summary, nil
+}
+
+// startCache returns a cache that has synced, and runs in life.
+func (l *loop) startCache(ctx, life context.Context, d *dialer) (cache.Cache, error) {
+	ctx, cancel := context.WithTimeout(ctx, syncTimeout)
+	defer cancel()
+	var last atomic.Pointer[error]
+	c, err := d.cache(cache.Options{
+		ReaderFailOnMissingInformer: true,
+		ByObject: map[client.Object]cache.ByObject{
+			&v1alpha1.PodChaperon{}:    l.ourChaperons(),
+			&v1alpha1.ClusterSummary{}: theSummary(),
+		},
+		DefaultWatchErrorHandler: func(_ context.Context, _ *toolscache.Reflector, err error) {
+			last.Store(&err)
+			cancel() // Before the cache has synced, that is the end of this attempt; afterwards, the watch is resumed.
+		},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("making a cache: %w", err)
+	}
+	if err := c.IndexField(ctx, &v1alpha1.PodChaperon{}, engage.IndexParent, parent); err != nil {
+		return nil, fmt.Errorf("indexing PodChaperons: %w", err)
+	}
+	if _, err := c.GetInformer(ctx, &v1alpha1.ClusterSummary{}, cache.BlockUntilSynced(false)); err != nil {
+		return nil, fmt.Errorf("watching the ClusterSummary: %w", err)
+	}
+	stopped := make(chan error, 1)
+	go func() { stopped <- c.Start(life) }()
+	if c.WaitForCacheSync(ctx) {
+		return c, nil
+	}
+	if err := last.Load(); err != nil {
+		return nil, fmt.Errorf("listing: %w", *err)
+	}
+	select {
+	case err := <-stopped:
+		return nil, fmt.Errorf("starting the cache: %w", err)
+	default:
+		return nil, errNotSynced
+	}
+}
+
+// ourChaperons selects the PodChaperons of this source cluster and this target.
+func (l *loop) ourChaperons() cache.ByObject {
+	selected := cache.ByObject{
+		Label: labels.SelectorFromSet(labels.Set{
+			v1alpha1.LabelParentClusterID: l.Source.ClusterID,
+			v1alpha1.LabelTargetHash:      translate.TargetHash(l.key),
+		}),
+		Transform: strip,
+	}
+	if l.key.Namespace != "" {
+		selected.Namespaces = map[string]cache.Config{l.key.Namespace: {}}
+	}
+	return selected
+}
+
+func theSummary() cache.ByObject {
+	return cache.ByObject{
+		Field:     fields.OneTermEqualSelector("metadata.name", v1alpha1.ClusterSummaryName),
+		Transform: cache.TransformStripManagedFields(),
+	}
+}
+
+// strip leaves of a PodChaperon what its readers need: the spec is the larger part, and ours already.
+func strip(o any) (any, error) {
+	if chaperon, ok := o.(*v1alpha1.PodChaperon); ok {
+		chaperon.ManagedFields = nil
+		chaperon.Spec = v1alpha1.PodChaperon{}.Spec
+	}
+	return o, nil
+}
+
+func parent(o client.Object) []string {
+	annotations := o.GetAnnotations()
+	key := types.NamespacedName{Namespace: annotations[v1alpha1.AnnotationParentNamespace], Name: annotations[v1alpha1.AnnotationParentName]}
+	if key.Name == "" {
+		return nil
+	}
+	return []string{key.String()}
+}

@@ -1,0 +1,184 @@
+package target
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/targetkind"
+)
+
+// loop is the goroutine of one target's connection. It alone engages and disengages the target, and may block on it.
+type loop struct {
+	*connections
+	key types.NamespacedName
+
+	mu        sync.Mutex // guards what follows
+	want      want
+	interrupt context.CancelFunc
+	finding   finding
+	of        string // the fingerprint of the want that finding is about
+
+	// engaged is for run alone. It may be of an earlier want, until the present one is connected or fails.
+	engaged *engagement
+}
+
+// set replaces what is wanted, and interrupts what the loop does for the old want, if they differ.
+func (l *loop) set(w want) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.want.fingerprint == w.fingerprint {
+		return
+	}
+	l.want = w
+	if l.interrupt != nil {
+		l.interrupt()
+	}
+}
+
+func (l *loop) result(w want) finding {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.of != w.fingerprint {
+		return finding{}
+	}
+	return l.finding
+}
+
+// next returns what is wanted and a context that ends when that changes.
+func (l *loop) next(ctx context.Context) (context.Context, want) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.interrupt != nil {
+		l.interrupt()
+	}
+	ctx, l.interrupt = context.WithCancel(ctx)
+	return ctx, l.want
+}
+
+func (l *loop) run(life context.Context) {
+	life = log.IntoContext(life, log.FromContext(life).WithValues("target", targetkind.Name(l.key)))
+	defer l.disengage()
+	for life.Err() == nil {
+		ctx, w := l.next(life)
+		switch {
+		case w.gone:
+			l.leave(ctx)
+			if l.retire(l) {
+				return
+			}
+		case w.failure != nil:
+			l.disengage()
+			l.report(ctx, w, finding{condition: *w.failure})
+			<-ctx.Done()
+		default:
+			l.keep(ctx, life, w)
+		}
+	}
+}
+
+// keep connects, and connects anew where it must, until ctx ends. Engagements live in life.
+func (l *loop) keep(ctx, life context.Context, w want) {
+	backoff := newBackoff()
+	for ctx.Err() == nil {
+		engaged, err := l.engage(ctx, life, w)
+		if err != nil {
+			l.failed(ctx, w, err)
+			l.pause(ctx, backoff.Step())
+			continue
+		}
+		l.disengage()
+		l.engaged = engaged
+		l.report(ctx, w, finding{condition: connectedTo(w, engaged.version), version: engaged.version})
+		l.watch(ctx, w)
+		backoff = newBackoff()
+	}
+}
+
+// failed notes that the target could not be engaged. An engagement with the same credentials stays, unreachable.
+func (l *loop) failed(ctx context.Context, w want, err error) {
+	if ctx.Err() != nil {
+		return // It failed because something else is wanted now.
+	}
+	if l.engaged != nil && l.engaged.fingerprint != w.fingerprint {
+		l.disengage()
+	}
+	l.report(ctx, w, finding{condition: explain(err, w)})
+}
+
+// watch checks the health of the engaged target until ctx ends or the target is back after having been lost.
+func (l *loop) watch(ctx context.Context, w want) {
+	ticker := l.Clock.NewTicker(healthInterval)
+	defer ticker.Stop()
+	version := l.engaged.version
+	var h health
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C():
+		}
+		summary, err := l.engaged.summary(ctx)
+		if ctx.Err() != nil || err == nil && h.lost() {
+			return
+		}
+		h = h.after(err, l.Clock.Now())
+		switch {
+		case h.lost():
+			l.Registry.SetReachable(l.engaged.target, false)
+			l.report(ctx, w, finding{condition: h.condition(err, w), version: version})
+		case err == nil && summary.Status.KubernetesVersion != "" && summary.Status.KubernetesVersion != version:
+			version = summary.Status.KubernetesVersion
+			l.report(ctx, w, finding{condition: connectedTo(w, version), version: version})
+		}
+	}
+}
+
+// disengage ends the engagement, if there is one.
+func (l *loop) disengage() {
+	if l.engaged == nil {
+		return
+	}
+	l.Registry.Disengage(l.engaged.target)
+	l.engaged.end()
+	l.engaged = nil
+}
+
+// report keeps what was found out for the controller to write down, and logs what is news.
+func (l *loop) report(ctx context.Context, w want, f finding) {
+	l.mu.Lock()
+	news := l.of != w.fingerprint || l.finding != f
+	was := l.finding.condition
+	l.of, l.finding = w.fingerprint, f
+	l.mu.Unlock()
+	if !news {
+		return
+	}
+	if was.Reason != f.condition.Reason {
+		log.FromContext(ctx).Info("The connection changed", "reason", f.condition.Reason, "message", f.condition.Message)
+	}
+	l.changed(l.key)
+}
+
+func (l *loop) pause(ctx context.Context, d time.Duration) {
+	timer := l.Clock.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C():
+	}
+}
+
+func newBackoff() *wait.Backoff {
+	return &wait.Backoff{Duration: time.Second, Factor: 2, Jitter: 0.2, Steps: 10, Cap: 30 * time.Second}
+}
+
+func connectedTo(w want, version string) metav1.Condition {
+	return connected(metav1.ConditionTrue, v1alpha1.ReasonConnected, "connected to "+w.config.Host+", Kubernetes "+version)
+}

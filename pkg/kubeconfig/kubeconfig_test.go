@@ -1,0 +1,81 @@
+package kubeconfig_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/kubeconfig"
+)
+
+const good = `
+apiVersion: v1
+kind: Config
+current-context: a
+contexts:
+- {name: a, context: {cluster: c, user: u}}
+- {name: b, context: {cluster: d, user: u}}
+clusters:
+- {name: c, cluster: {server: "https://c.example:6443"}}
+- {name: d, cluster: {server: "https://d.example:6443", insecure-skip-tls-verify: true, proxy-url: "http://proxy.example:3128"}}
+users:
+- {name: u, user: {token: secret-token}}
+`
+
+func TestParse(t *testing.T) {
+	for name, test := range map[string]struct {
+		context, want string
+	}{
+		"the current context is used by default": {want: "https://c.example:6443"},
+		"a context can be chosen":                {context: "b", want: "https://d.example:6443"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			config, err := kubeconfig.Parse([]byte(good), test.context)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if config.Host != test.want || config.BearerToken != "secret-token" {
+				t.Errorf("host %q, token %q", config.Host, config.BearerToken)
+			}
+			if (config.Proxy != nil) != (test.context == "b") {
+				t.Error("the proxy is lost, or from nowhere")
+			}
+		})
+	}
+}
+
+func TestParseRefuses(t *testing.T) {
+	for name, test := range map[string]struct {
+		old, new, context, want string
+	}{
+		"what is no kubeconfig, without quoting it": {old: good, new: "secret-token", want: "it is not a kubeconfig"},
+		"an empty one":                                   {old: good, want: "no current-context"},
+		"broken base64, without quoting it":              {old: "token: secret-token", new: "client-key-data: secret-token", want: "not a kubeconfig"},
+		"a key that is no key":                           {old: "token: secret-token", new: "client-key-data: c2VjcmV0LXRva2Vu, client-certificate-data: c2VjcmV0LXRva2Vu", want: "must be PEM"},
+		"a context that is not there, naming those":      {context: "x", want: "no context \"x\", but a, b"},
+		"a cluster that is not there":                    {old: "name: c, cluster", new: "name: x, cluster", want: "cluster \"c\", which it does not define"},
+		"a user that is not there":                       {old: "name: u, user", new: "name: x, user", want: "user \"u\", which it does not define"},
+		"a server without encryption":                    {old: "https://c.", new: "http://c.", want: "begins with https://"},
+		"a cluster without a server":                     {old: "https://c.example:6443", want: "begins with https://"},
+		"a program":                                      {old: "token: secret-token", new: "exec: {command: sh, apiVersion: client.authentication.k8s.io/v1, interactiveMode: Never}", want: "runs a program"},
+		"an authentication provider":                     {old: "token: secret-token", new: "auth-provider: {name: oidc}", want: "auth-provider"},
+		"a file with a token":                            {old: "token: secret-token", new: "tokenFile: /etc/token", want: "tokenFile"},
+		"a file with a certificate":                      {old: "token: secret-token", new: "client-certificate: /etc/crt", want: "client-certificate-data"},
+		"a file with a key":                              {old: "token: secret-token", new: "client-key: /etc/key", want: "client-key-data"},
+		"a file with certificate authorities":            {old: `"https://c.example:6443"`, new: `"https://c.example:6443", certificate-authority: /etc/ca`, want: "certificate-authority-data"},
+		"no current context where none is chosen either": {old: "current-context: a", want: "spec.kubeconfigSecret.context"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			data := good
+			if test.old != "" {
+				data = strings.Replace(good, test.old, test.new, 1)
+			}
+			_, err := kubeconfig.Parse([]byte(data), test.context)
+			if err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Fatalf("got %v, want something about %q", err, test.want)
+			}
+			if strings.Contains(err.Error(), "secret-token") || strings.Contains(err.Error(), "c2VjcmV0") {
+				t.Errorf("the error repeats a secret: %v", err)
+			}
+		})
+	}
+}

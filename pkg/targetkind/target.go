@@ -1,0 +1,57 @@
+package targetkind
+
+import (
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+)
+
+// New makes an empty object of the key's kind, to read it into.
+func New(key types.NamespacedName) client.Object {
+	if key.Namespace == "" {
+		return &v1alpha1.ClusterTarget{}
+	}
+	return &v1alpha1.Target{}
+}
+
+// Spec returns the spec of a ClusterTarget or Target, the latter with its namespace filled in for its Secret.
+func Spec(target client.Object) v1alpha1.ClusterTargetSpec {
+	switch t := target.(type) {
+	case *v1alpha1.ClusterTarget:
+		return t.Spec
+	case *v1alpha1.Target:
+		spec := v1alpha1.ClusterTargetSpec{Self: t.Spec.Self, ExcludedLabelsRegexp: t.Spec.ExcludedLabelsRegexp}
+		if secret := t.Spec.KubeconfigSecret; secret != nil {
+			spec.KubeconfigSecret = &v1alpha1.ClusterKubeconfigSecret{Namespace: t.Namespace, KubeconfigSecret: *secret}
+		}
+		return spec
+	}
+	return v1alpha1.ClusterTargetSpec{}
+}
+
+// Status returns the status of a ClusterTarget or Target, which must not be changed.
+func Status(target client.Object) v1alpha1.TargetStatus {
+	switch t := target.(type) {
+	case *v1alpha1.ClusterTarget:
+		return t.Status
+	case *v1alpha1.Target:
+		return t.Status
+	}
+	return v1alpha1.TargetStatus{}
+}
+
+// Name is how a target is called in messages and metrics: name, or namespace/name.
+func Name(key types.NamespacedName) string {
+	if key.Namespace == "" {
+		return key.Name
+	}
+	return key.String()
+}
+
+func kind(target client.Object) string {
+	if target.GetNamespace() == "" {
+		return "ClusterTarget"
+	}
+	return "Target"
+}

@@ -1,0 +1,70 @@
+package targetkind
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+)
+
+const writeTimeout = 10 * time.Second
+
+// Writer writes one owner's part of the statuses of ClusterTargets and Targets.
+type Writer struct {
+	Client client.Client
+	// Owner is the field manager. What it wrote before and leaves out now is removed; what others wrote stays.
+	Owner string
+	Clock clock.PassiveClock
+}
+
+// Write makes the owner's part of target's status say what part says, and tells whether it had to write for that. Conditions get
+// the target's generation, and keep the time of their last transition unless their status changes.
+func (w Writer) Write(ctx context.Context, target client.Object, part v1alpha1.TargetStatus) (bool, error) {
+	current := Status(target)
+	conditions := make([]metav1.Condition, len(part.Conditions))
+	same := (part.NodeName == "" || part.NodeName == current.NodeName) &&
+		(part.KubernetesVersion == "" || part.KubernetesVersion == current.KubernetesVersion)
+	for i, condition := range part.Conditions {
+		condition.ObservedGeneration = target.GetGeneration()
+		condition.LastTransitionTime = metav1.NewTime(w.Clock.Now())
+		was := meta.FindStatusCondition(current.Conditions, condition.Type)
+		if was != nil && was.Status == condition.Status {
+			condition.LastTransitionTime = was.LastTransitionTime
+		}
+		same = same && was != nil && *was == condition
+		conditions[i] = condition
+	}
+	if same {
+		return false, nil
+	}
+	part.Conditions = conditions
+	return true, w.apply(ctx, target, part)
+}
+
+func (w Writer) apply(ctx context.Context, target client.Object, part v1alpha1.TargetStatus) error {
+	status, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&part)
+	if err != nil {
+		return fmt.Errorf("converting the status of target %q: %w", target.GetName(), err)
+	}
+	object := &unstructured.Unstructured{Object: map[string]any{"status": status}}
+	object.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind(kind(target)))
+	object.SetNamespace(target.GetNamespace())
+	object.SetName(target.GetName())
+	object.SetUID(target.GetUID())
+
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	defer cancel()
+	if err := w.Client.Status().Apply(ctx, client.ApplyConfigurationFromUnstructured(object),
+		client.FieldOwner(w.Owner), client.ForceOwnership); err != nil {
+		return fmt.Errorf("writing the status of target %q: %w", Name(client.ObjectKeyFromObject(target)), err)
+	}
+	return nil
+}
