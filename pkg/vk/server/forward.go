@@ -1,0 +1,163 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-logr/logr"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
+)
+
+const (
+	// answerTimeout bounds the wait for the beginning of a target's answer.
+	answerTimeout = 30 * time.Second
+	// maxErrorBytes bounds how much of an error's body is read.
+	maxErrorBytes = 64 << 10
+	// tokenProtocol is how browsers pass a bearer token to API servers.
+	tokenProtocol = "base64url.bearer.authorization.k8s.io."
+)
+
+var errNoAnswer = errors.New("no answer in time")
+
+// destination is a delegate.
+type destination struct {
+	target         *engage.Target
+	namespace, pod string
+	query          url.Values
+}
+
+func (d destination) url(subresource string) (*url.URL, error) {
+	base, _, err := rest.DefaultServerUrlFor(d.target.Config)
+	if err != nil {
+		return nil, fmt.Errorf("reading the address of target %q: %w", d.target.Key, err)
+	}
+	location := base.JoinPath("api", "v1", "namespaces", d.namespace, "pods", d.pod, subresource)
+	location.RawQuery = d.query.Encode()
+	return location, nil
+}
+
+// forward passes the request on to the target and the answer back, and returns when both are done.
+func (s *Server) forward(w http.ResponseWriter, r *http.Request, v *verb, d destination) {
+	location, err := d.url(v.podSubresource)
+	if err != nil {
+		writeError(w, err)
+		return
+	}
+	transport, err := transportTo(d.target)
+	if err != nil {
+		writeError(w, err)
+		return
+	}
+	ctx, cancel := context.WithCancelCause(r.Context())
+	defer cancel(nil)
+	answered := func() {}
+	if follow, _ := strconv.ParseBool(d.query.Get("follow")); !follow { // A quiet container's log may begin any time.
+		timer := s.Clock.AfterFunc(answerTimeout, func() { cancel(errNoAnswer) })
+		answered = func() { timer.Stop() }
+		defer timer.Stop()
+	}
+	proxy := &httputil.ReverseProxy{
+		Rewrite: func(p *httputil.ProxyRequest) {
+			p.Out.URL, p.Out.Host, p.Out.Header = location, "", forwarded(p.Out.Header)
+		},
+		Transport:     transport,
+		FlushInterval: -1, // at once
+		ModifyResponse: func(response *http.Response) error {
+			answered()
+			return checkAnswer(response, v.plainErrors)
+		},
+		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
+			writeError(w, explain(r.Context(), d.target, err))
+		},
+		ErrorLog: slog.NewLogLogger(logr.ToSlogHandler(s.Logger), slog.LevelDebug),
+	}
+	proxy.ServeHTTP(w, r.WithContext(ctx))
+}
+
+// transportTo is client-go's, with the source's credentials, at HTTP/1.1 for the sake of upgrades.
+func transportTo(target *engage.Target) (http.RoundTripper, error) {
+	config := rest.CopyConfig(target.Config)
+	config.NextProtos = []string{"http/1.1"}
+	config.DisableCompression = true
+	transport, err := rest.TransportFor(config)
+	if err != nil {
+		return nil, fmt.Errorf("making a transport to target %q: %w", target.Key, err)
+	}
+	return transport, nil
+}
+
+// forwarded returns the headers that go on to the target: those of streams, none that say who asks.
+func forwarded(header http.Header) http.Header {
+	out := http.Header{}
+	for _, key := range []string{
+		"Accept", "Connection", "Upgrade", "X-Stream-Protocol-Version", "Sec-Websocket-Key", "Sec-Websocket-Version", "Sec-Websocket-Extensions",
+	} {
+		if values := header.Values(key); len(values) > 0 {
+			out[key] = values
+		}
+	}
+	for _, value := range header.Values("Sec-Websocket-Protocol") {
+		protocols := slices.DeleteFunc(strings.Split(value, ","), func(protocol string) bool {
+			return strings.HasPrefix(strings.TrimSpace(protocol), tokenProtocol)
+		})
+		if len(protocols) > 0 {
+			out.Add("Sec-Websocket-Protocol", strings.Join(protocols, ","))
+		}
+	}
+	return out
+}
+
+// checkAnswer refuses redirects, which would lead the API server elsewhere, and makes errors what the caller expects.
+func checkAnswer(response *http.Response, plainErrors bool) error {
+	if response.StatusCode >= 300 && response.StatusCode < 400 {
+		return errors.New("it answered with a redirect")
+	}
+	if response.StatusCode < 400 || !plainErrors {
+		return nil
+	}
+	body, err := io.ReadAll(io.LimitReader(response.Body, maxErrorBytes))
+	if err := errors.Join(err, response.Body.Close()); err != nil {
+		return fmt.Errorf("reading its answer: %w", err)
+	}
+	var status metav1.Status
+	if json.Unmarshal(body, &status) == nil && status.Message != "" {
+		body = []byte(status.Message)
+	}
+	response.Body = io.NopCloser(bytes.NewReader(body))
+	response.ContentLength = int64(len(body))
+	response.Header.Set("Content-Length", strconv.Itoa(len(body)))
+	response.Header.Set("Content-Type", "text/plain; charset=utf-8")
+	return nil
+}
+
+// explain says what went wrong between here and the target.
+func explain(ctx context.Context, target *engage.Target, err error) error {
+	if errors.Is(context.Cause(ctx), errNoAnswer) {
+		return refuse(http.StatusGatewayTimeout, "The API server of the cluster behind node %q did not answer within %s; try again.",
+			target.NodeName, answerTimeout)
+	}
+	return refuse(http.StatusBadGateway, "The API server of the cluster behind node %q cannot be asked: %v.", target.NodeName, err)
+}
+
+func writeError(w http.ResponseWriter, err error) {
+	code := http.StatusInternalServerError
+	if refused := (*refusal)(nil); errors.As(err, &refused) {
+		code = refused.code
+	}
+	http.Error(w, err.Error(), code)
+}
