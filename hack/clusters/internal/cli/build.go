@@ -67,7 +67,7 @@ func newImage() *cobra.Command {
 			defer unlock()
 			archive := f.Local("images", "multicluster-scheduler.tar")
 			made := image.Build{Reference: productImage, Context: f.Checkout, Storage: f.Local("buildah")}
-			if err := made.WriteFile(cmd.Context(), archive, cmd.ErrOrStderr()); err != nil {
+			if err := made.WriteFile(cmd.Context(), archive); err != nil {
 				return err
 			}
 			fmt.Fprintln(cmd.OutOrStdout(), archive)

@@ -98,7 +98,7 @@ func (c *Cluster) ensure(ctx context.Context, components []component, files map[
 		if err := record.Stop(ctx, stopGrace); err != nil {
 			return fmt.Errorf("stopping %s of cluster %q: %w", component.name, c.name, err)
 		}
-		if _, err := process.Start(ctx, command); err != nil {
+		if err := process.Start(ctx, command); err != nil {
 			return fmt.Errorf("starting %s of cluster %q: %w", component.name, c.name, err)
 		}
 	}
@@ -116,7 +116,8 @@ func (c *Cluster) waitForAPIServer(ctx context.Context) error {
 	}, etcd, apiServer)
 }
 
-// waitForNode waits until the node is ready and pods can be made in the namespace default.
+// waitForNode waits until the node is ready and pods can be made in the namespace default. The kubelet is asked, too: the
+// status of a node outlives it for a while.
 func (c *Cluster) waitForNode(ctx context.Context) error {
 	client, err := c.Client()
 	if err != nil {
@@ -124,7 +125,7 @@ func (c *Cluster) waitForNode(ctx context.Context) error {
 	}
 	return c.waitFor(ctx, "the node is ready", func(ctx context.Context) bool {
 		node, err := c.node(ctx, client)
-		return err == nil && node.ready() &&
+		return err == nil && node.ready() && client.Get(ctx, nodesPath+"/"+c.Node()+"/proxy/healthz", nil) == nil &&
 			client.Get(ctx, "/api/v1/namespaces/default/serviceaccounts/default", nil) == nil
 	}, etcd, apiServer, controllerManager, scheduler, containerd, kubelet, kubeProxy)
 }

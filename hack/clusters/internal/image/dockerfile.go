@@ -3,7 +3,6 @@ package image
 import (
 	"context"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,13 +15,13 @@ type Build struct {
 	Context, Storage string
 }
 
-// WriteFile builds the image, showing buildah's output on out, and writes its archive to a file. Nothing is fetched: the
-// Dockerfile must build on images that are there, such as scratch.
-func (b Build) WriteFile(ctx context.Context, path string, out io.Writer) error {
+// WriteFile builds the image and writes its archive to a file. Nothing is fetched: the Dockerfile must build on images
+// that are there, such as scratch. The same content gives the same image.
+func (b Build) WriteFile(ctx context.Context, path string) error {
 	if _, err := os.Stat(filepath.Join(b.Context, "Dockerfile")); err != nil {
 		return fmt.Errorf("building image %q: there is no Dockerfile in %s", b.Reference, b.Context)
 	}
-	err := b.buildah(ctx, out, "build", "--isolation", "chroot", "--pull-never", "--layers=false", "--tag", b.Reference, b.Context)
+	err := b.buildah(ctx, "build", "--isolation", "chroot", "--pull-never", "--layers=false", "--timestamp", "0", "--tag", b.Reference, b.Context)
 	if err != nil {
 		return err
 	}
@@ -34,23 +33,22 @@ func (b Build) WriteFile(ctx context.Context, path string, out io.Writer) error 
 	if err := os.RemoveAll(fresh); err != nil {
 		return fmt.Errorf("removing an old image: %w", err)
 	}
-	if err := b.buildah(ctx, out, "push", "--quiet", b.Reference, "docker-archive:"+fresh+":"+b.Reference); err != nil {
+	if err := b.buildah(ctx, "push", "--quiet", b.Reference, "docker-archive:"+fresh+":"+b.Reference); err != nil {
 		return err
 	}
 	if err := os.Rename(fresh, path); err != nil {
 		return fmt.Errorf("writing image %q: %w", b.Reference, err)
 	}
-	return b.buildah(ctx, io.Discard, "rmi", "--prune", "--force")
+	return b.buildah(ctx, "rmi", "--prune", "--force")
 }
 
-func (b Build) buildah(ctx context.Context, out io.Writer, args ...string) error {
+func (b Build) buildah(ctx context.Context, args ...string) error {
 	global := []string{
 		"--root", filepath.Join(b.Storage, "root"), "--runroot", filepath.Join(b.Storage, "run"), "--storage-driver", "vfs",
 	}
 	cmd := exec.CommandContext(ctx, "buildah", append(global, args...)...)
-	cmd.Stdout, cmd.Stderr = out, out
-	if err := cmd.Run(); err != nil {
-		return fmt.Errorf("building image %q: running buildah %s: %w", b.Reference, args[0], err)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("building image %q: running buildah %s: %w: %s", b.Reference, args[0], err, out)
 	}
 	return nil
 }

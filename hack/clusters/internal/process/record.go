@@ -97,7 +97,8 @@ func parseStat(stat string) (uint64, error) {
 	if len(fields) < 20 {
 		return 0, fmt.Errorf("reading the state of a process: %d fields", len(fields))
 	}
-	if fields[0] == "Z" || fields[0] == "X" {
+	// While a process becomes another program, its first thread may have ended before the others.
+	if threads := fields[17]; fields[0] == "X" || fields[0] == "Z" && threads <= "1" {
 		return 0, errors.New("reading the state of a process: it has ended")
 	}
 	return strconv.ParseUint(fields[19], 10, 64)

@@ -10,6 +10,8 @@ import (
 	"os/exec"
 	"strings"
 	"syscall"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/hack/clusters/internal/wait"
 )
 
 // Place is where a process runs. Empty fields stand for what the program itself is in.
@@ -36,31 +38,38 @@ func (c Command) Fingerprint() string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// Start starts a component in a session of its own and records it. It does not wait until the component works, and the
-// end of ctx does not end it.
-func Start(ctx context.Context, c Command) (Record, error) {
+// Start starts a component in a session of its own and returns when it is recorded. It does not wait until the component
+// works, and the end of ctx does not end it.
+func Start(ctx context.Context, c Command) error {
 	log, err := os.OpenFile(c.Log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
-		return Record{}, fmt.Errorf("opening a log: %w", err)
+		return fmt.Errorf("opening a log: %w", err)
 	}
 	defer func() { _ = log.Close() }()
 	cmd, err := c.trampoline(context.WithoutCancel(ctx))
 	if err != nil {
-		return Record{}, err
+		return err
 	}
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := cmd.Start(); err != nil {
-		return Record{}, fmt.Errorf("starting %q: %w", c.Args[0], err)
+		return fmt.Errorf("starting %q: %w", c.Args[0], err)
 	}
 	// Reaped here if it ends while this program runs, by the first process of the machine otherwise.
-	go func() { _ = cmd.Wait() }()
-	started, err := startOf(cmd.Process.Pid)
-	if err != nil {
-		return Record{}, fmt.Errorf("starting %q: %w", c.Args[0], err)
-	}
-	record := Record{PID: cmd.Process.Pid, Started: started, Command: c.Fingerprint()}
-	return record, record.write(c.Record)
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	return wait.Until(ctx, fmt.Sprintf("%q is recorded", c.Args[0]), func(context.Context) (bool, error) {
+		record, err := Read(c.Record)
+		if err != nil || record.PID == cmd.Process.Pid {
+			return true, err
+		}
+		select {
+		case err := <-ended:
+			return false, fmt.Errorf("starting %q: it ended at once (%w); see %s", c.Args[0], err, c.Log)
+		default:
+			return false, nil
+		}
+	})
 }
 
 // Run runs a program to its end in a place and returns its output; an error holds what the program printed.
@@ -79,12 +88,12 @@ func Run(ctx context.Context, place Place, input string, args ...string) (string
 
 func (c Command) trampoline(ctx context.Context) (*exec.Cmd, error) {
 	args := c.Args
-	if c.Place != (Place{}) {
+	if c.Place != (Place{}) || c.Record != "" {
 		self, err := os.Executable()
 		if err != nil {
 			return nil, fmt.Errorf("finding this program: %w", err)
 		}
-		args = append([]string{self, TrampolineCommand, c.Cgroup, c.Mounts, c.Net}, args...)
+		args = append([]string{self, TrampolineCommand, c.Cgroup, c.Mounts, c.Net, c.Record, c.Fingerprint()}, args...)
 	}
 	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
 	cmd.Dir = "/"

@@ -7,7 +7,7 @@ import (
 )
 
 // Interval is how long Until pauses between two questions.
-const Interval = 100 * time.Millisecond
+const Interval = 50 * time.Millisecond
 
 // Until calls done, at once and then at every Interval, until it returns true or an error, or ctx ends. The error of an
 // ended context names what was waited for.
