@@ -1,0 +1,59 @@
+package cluster
+
+import (
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+)
+
+const (
+	// FieldOwner names the commands' writes in managedFields.
+	FieldOwner = "kubectl-multicluster"
+
+	// LabelManagedBy, with the value FieldOwner, marks what the commands made and may therefore replace and delete.
+	LabelManagedBy = "app.kubernetes.io/managed-by"
+)
+
+// Name is an object's name for messages: "name", or "namespace/name".
+func Name(object client.Object) string {
+	if object.GetNamespace() == "" {
+		return object.GetName()
+	}
+	return object.GetNamespace() + "/" + object.GetName()
+}
+
+// MadeByCommand says whether a command made the object.
+func MadeByCommand(object client.Object) bool {
+	return object.GetLabels()[LabelManagedBy] == FieldOwner
+}
+
+// Conditions returns the conditions of one of our kinds.
+func Conditions(object client.Object) []metav1.Condition {
+	switch o := object.(type) {
+	case *v1alpha1.Source:
+		return o.Status.Conditions
+	case *v1alpha1.ClusterSource:
+		return o.Status.Conditions
+	case *v1alpha1.Target:
+		return o.Status.Conditions
+	case *v1alpha1.ClusterTarget:
+		return o.Status.Conditions
+	default:
+		return nil
+	}
+}
+
+func applyConfiguration(object client.Object) (runtime.ApplyConfiguration, error) {
+	raw, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
+	if err != nil {
+		return nil, fmt.Errorf("encoding %s: %w", Name(object), err)
+	}
+	unstructured.RemoveNestedField(raw, "status")
+	unstructured.RemoveNestedField(raw, "metadata", "creationTimestamp")
+	return client.ApplyConfigurationFromUnstructured(&unstructured.Unstructured{Object: raw}), nil
+}

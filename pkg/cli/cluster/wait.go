@@ -1,0 +1,92 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
+	watchtools "k8s.io/client-go/tools/watch"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Wait returns the object when done says so, having been shown it as it is now and after every change, starting with its
+// creation. The object given names it.
+func Wait[T client.Object](ctx context.Context, c *Cluster, object T, done func(T) bool) (T, error) {
+	lw, err := c.listWatch(object)
+	if err != nil {
+		return object, err
+	}
+	last := object
+	_, err = watchtools.UntilWithSync(ctx, lw, object, nil, func(event watch.Event) (bool, error) {
+		seen, ok := any(event.Object).(T)
+		if !ok || event.Type == watch.Deleted {
+			return false, fmt.Errorf("%s was deleted in context %q", Name(object), c.Context)
+		}
+		last = seen
+		return done(seen), nil
+	})
+	if err != nil && ctx.Err() != nil {
+		err = ctx.Err()
+	}
+	return last, err
+}
+
+// WaitForCondition waits until the condition is True, calling progress with each new version of it. If time runs out, the error
+// says what stood in the way.
+func WaitForCondition[T client.Object](ctx context.Context, c *Cluster, object T, conditionType string, progress func(metav1.Condition)) (T, error) {
+	var last metav1.Condition
+	seen, err := Wait(ctx, c, object, func(o T) bool {
+		found := meta.FindStatusCondition(Conditions(o), conditionType)
+		// What was said of an earlier generation says nothing of this one; not every writer notes the generation.
+		if found == nil || found.ObservedGeneration != 0 && found.ObservedGeneration < o.GetGeneration() {
+			return false
+		}
+		if last.Reason != found.Reason || last.Message != found.Message {
+			progress(*found)
+		}
+		last = *found
+		return found.Status == metav1.ConditionTrue
+	})
+	if !errors.Is(err, context.DeadlineExceeded) {
+		return seen, err
+	}
+	if last.Type == "" {
+		return seen, fmt.Errorf("no manager looked at %s in time; does it run? Look with:\n"+
+			"  kubectl --context %s get pods --all-namespaces --selector app.kubernetes.io/name=multicluster-scheduler", Name(object), c.Context)
+	}
+	return seen, fmt.Errorf("%s did not become %s in time: %s: %s", Name(object), conditionType, last.Reason, last.Message)
+}
+
+func (c *Cluster) listWatch(object client.Object) (cache.ListerWatcher, error) {
+	gvk, err := c.Client.GroupVersionKindFor(object)
+	if err != nil {
+		return nil, err
+	}
+	prototype, err := c.Client.Scheme().New(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
+	if err != nil {
+		return nil, err
+	}
+	newList := func() client.ObjectList {
+		list, _ := prototype.DeepCopyObject().(client.ObjectList)
+		return list
+	}
+	scope := &client.ListOptions{
+		Namespace:     object.GetNamespace(),
+		FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField, object.GetName()),
+	}
+	return &cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+			list := newList()
+			return list, c.Client.List(ctx, list, scope, &client.ListOptions{Raw: &options})
+		},
+		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+			return c.Client.Watch(ctx, newList(), scope, &client.ListOptions{Raw: &options})
+		},
+	}, nil
+}

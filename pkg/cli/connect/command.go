@@ -1,0 +1,123 @@
+package connect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/cli/cluster"
+)
+
+const (
+	flagSource = "source-context"
+	flagTarget = "target-context"
+
+	examples = `  # Let pods of the current context's cluster run in the cluster of context c2: virtual node admiralty-c2
+  kubectl multicluster connect c2 --target-context c2
+
+  # Name both, for clusters of kind, whose pods reach one another by container names
+  kubectl multicluster connect c2 --source-context kind-c1 --target-context kind-c2 --server https://c2-control-plane:6443
+
+  # Make a cluster its own target
+  kubectl multicluster connect c1 --source-context c1 --self
+
+  # For the pods of one namespace only
+  kubectl multicluster connect c2 --target-context c2 --namespaced --namespace team-a`
+)
+
+type options struct {
+	name                    string
+	sourceContext           string
+	targetContext           string
+	self                    bool
+	namespaced              bool
+	namespace               string
+	server                  string
+	sourceName              string
+	secretNamespace         string
+	serviceAccountNamespace string
+	tokenDuration           time.Duration
+	timeout                 time.Duration
+}
+
+// New makes the command.
+func New(kubeconfig *cluster.Kubeconfig, streams genericiooptions.IOStreams) *cobra.Command {
+	o := options{}
+	command := &cobra.Command{
+		Use:   "connect NAME",
+		Short: "Make a cluster a target of another one, or of itself",
+		Long: `Make a cluster (the target) run pods of another (the source), or of itself.
+
+NAME is the target's in the source: its virtual node is called admiralty-NAME, or admiralty-NAMESPACE-NAME with
+--namespaced (with a hash behind it where NAME or NAMESPACE has a hyphen).
+
+The chart must be installed in both clusters. In the target, the command creates a ClusterSource (or Source) with a service
+account; in the source, a Secret with a kubeconfig and a ClusterTarget (or Target). It ends when pods can go there, or says
+why not. Run it again to renew the token.`,
+		Example: examples,
+		Args:    cluster.OneName,
+		RunE: func(command *cobra.Command, args []string) error {
+			o.name = args[0]
+			if err := o.validate(); err != nil {
+				return err
+			}
+			ctx, cancel := context.WithTimeout(command.Context(), o.timeout)
+			defer cancel()
+			return run(ctx, o, kubeconfig, streams)
+		},
+	}
+	o.addFlags(command)
+	for _, flag := range []string{flagSource, flagTarget} {
+		if err := command.RegisterFlagCompletionFunc(flag, kubeconfig.CompleteContexts); err != nil {
+			panic(err) // The flags are those of addFlags.
+		}
+	}
+	return command
+}
+
+func (o *options) addFlags(command *cobra.Command) {
+	flags := command.Flags()
+	flags.StringVar(&o.sourceContext, flagSource, "", "context of the source cluster (default: the current context)")
+	flags.StringVar(&o.targetContext, flagTarget, "", "context of the target cluster")
+	flags.BoolVar(&o.self, "self", false, "make the source cluster its own target")
+	flags.BoolVar(&o.namespaced, "namespaced", false, "for the pods of one namespace only, which must exist in both clusters: a Source and a Target")
+	flags.StringVarP(&o.namespace, "namespace", "n", "", "that namespace (default: the source context's)")
+	flags.StringVar(&o.server, "server", "", "address of the target's API server as pods of the source reach it (default: the target context's)")
+	flags.StringVar(&o.sourceName, "source-name", "", "name of the source in the target (default: made of the source context's name)")
+	flags.StringVar(&o.secretNamespace, "secret-namespace", "admiralty", "namespace, in the source, of a ClusterTarget's Secret: the chart's")
+	flags.StringVar(&o.serviceAccountNamespace, "service-account-namespace", "admiralty", "namespace, in the target, of a ClusterSource's service account: the chart's")
+	flags.DurationVar(&o.tokenDuration, "token-duration", 0, "make a token that expires, so that the command must be run again (default: one that is valid until it is deleted)")
+	flags.DurationVar(&o.timeout, "timeout", 2*time.Minute, "how long to wait for all of it")
+}
+
+// validate says what is wrong with the arguments alone.
+func (o *options) validate() error {
+	if problems := validation.IsDNS1123Subdomain(o.name); len(problems) > 0 {
+		return fmt.Errorf("NAME %q cannot be the name of a target: %s", o.name, problems[0])
+	}
+	if o.self && o.targetContext != "" {
+		return fmt.Errorf("--self makes the source its own target: leave out --%s", flagTarget)
+	}
+	if !o.self && o.targetContext == "" {
+		return fmt.Errorf("which cluster shall be the target? Name its context with --%s, or use --self", flagTarget)
+	}
+	if o.namespace != "" && !o.namespaced {
+		return errors.New("--namespace needs --namespaced; without it, the target is for every namespace")
+	}
+	if o.sourceName != "" && o.sourceName != cluster.NameFrom(o.sourceName) {
+		return fmt.Errorf("--source-name %q must consist of lower case letters, digits and hyphens, at most 63", o.sourceName)
+	}
+	if o.server != "" && !strings.HasPrefix(o.server, "https://") {
+		return fmt.Errorf("--server %q must be an address as in https://10.0.0.1:6443", o.server)
+	}
+	if o.tokenDuration != 0 && o.tokenDuration < 10*time.Minute {
+		return errors.New("--token-duration must be 10 minutes or more")
+	}
+	return nil
+}

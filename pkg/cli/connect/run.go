@@ -1,0 +1,99 @@
+package connect
+
+import (
+	"context"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/cli/cluster"
+)
+
+// connection is one run of the command.
+type connection struct {
+	options
+
+	streams genericiooptions.IOStreams
+	source  *cluster.Cluster
+	target  *cluster.Cluster // nil with --self
+	link    cluster.Connection
+}
+
+func run(ctx context.Context, o options, kubeconfig *cluster.Kubeconfig, streams genericiooptions.IOStreams) error {
+	c, err := open(o, kubeconfig, streams)
+	if err != nil {
+		return err
+	}
+	if err := c.source.CheckInstalled(ctx); err != nil {
+		return err
+	}
+	if c.self {
+		return c.engage(ctx)
+	}
+	if err := c.target.CheckInstalled(ctx); err != nil {
+		return err
+	}
+	if c.link.SourceID, err = c.source.ID(ctx); err != nil {
+		return err
+	}
+	account, err := c.grant(ctx)
+	if err != nil {
+		return err
+	}
+	token, err := c.issueToken(ctx, account)
+	if err != nil {
+		return err
+	}
+	if err := c.writeSecret(ctx, token); err != nil {
+		return err
+	}
+	if err := c.engage(ctx); err != nil {
+		return err
+	}
+	return c.deleteEarlierTokens(ctx, account, token)
+}
+
+func open(o options, kubeconfig *cluster.Kubeconfig, streams genericiooptions.IOStreams) (*connection, error) {
+	source, err := kubeconfig.Open(o.sourceContext, flagSource)
+	if err != nil {
+		return nil, err
+	}
+	c := &connection{options: o, streams: streams, source: source}
+	if !o.self {
+		if c.target, err = kubeconfig.Open(o.targetContext, flagTarget); err != nil {
+			return nil, err
+		}
+	}
+	if c.namespaced && c.namespace == "" {
+		c.namespace = source.Namespace
+	}
+	if c.namespaced {
+		c.secretNamespace, c.serviceAccountNamespace = c.namespace, c.namespace
+	}
+	if c.sourceName == "" {
+		c.sourceName = cluster.NameFrom(source.Context)
+	}
+	c.link.Target = cluster.Name(c.desiredTarget())
+	return c, nil
+}
+
+// say prints a line of progress.
+func (c *connection) say(in *cluster.Cluster, format string, args ...any) {
+	fmt.Fprintf(c.streams.Out, "%s: %s\n", in.Context, fmt.Sprintf(format, args...))
+}
+
+// warn prints what may turn out to be a mistake.
+func (c *connection) warn(format string, args ...any) {
+	fmt.Fprintf(c.streams.ErrOut, "warning: "+format+"\n", args...)
+}
+
+// show prints the changes of a condition while it is waited for.
+func (c *connection) show(in *cluster.Cluster, what string) func(metav1.Condition) {
+	return func(condition metav1.Condition) {
+		if condition.Status == metav1.ConditionTrue {
+			return // What follows says so.
+		}
+		c.say(in, "%s: %s: %s", what, condition.Reason, condition.Message)
+	}
+}

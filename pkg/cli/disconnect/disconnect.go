@@ -1,0 +1,235 @@
+package disconnect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/cli/cluster"
+)
+
+const (
+	flagSource = "source-context"
+	flagTarget = "target-context"
+	timeout    = time.Minute
+
+	examples = `  # No more pods go from the current context's cluster to c2; drain it first, so that pods are replaced in order
+  kubectl drain admiralty-c2 --ignore-daemonsets
+  kubectl multicluster disconnect c2
+
+  # And take away the source's rights in the target
+  kubectl multicluster disconnect c2 --target-context c2`
+)
+
+type options struct {
+	name          string
+	sourceContext string
+	targetContext string
+	namespaced    bool
+	namespace     string
+	sourceName    string
+}
+
+// New makes the command.
+func New(kubeconfig *cluster.Kubeconfig, streams genericiooptions.IOStreams) *cobra.Command {
+	o := options{}
+	command := &cobra.Command{
+		Use:   "disconnect NAME",
+		Short: "Stop using a cluster as a target",
+		Long: `Stop using a cluster as a target: delete its ClusterTarget (or Target) and its Secret, if connect made it, in the source and,
+with --target-context, the ClusterSource (or Source) in the target, unless another target needs it.`,
+		Example: examples,
+		Args:    cluster.OneName,
+		RunE: func(command *cobra.Command, args []string) error {
+			o.name = args[0]
+			if o.namespace != "" && !o.namespaced {
+				return errors.New("--namespace needs --namespaced; without it, NAME is that of a ClusterTarget")
+			}
+			ctx, cancel := context.WithTimeout(command.Context(), timeout)
+			defer cancel()
+			return run(ctx, o, kubeconfig, streams)
+		},
+	}
+	flags := command.Flags()
+	flags.StringVar(&o.sourceContext, flagSource, "", "context of the source cluster (default: the current context)")
+	flags.StringVar(&o.targetContext, flagTarget, "", "context of the target cluster, to take away the source's rights there")
+	flags.BoolVar(&o.namespaced, "namespaced", false, "NAME is that of a Target")
+	flags.StringVarP(&o.namespace, "namespace", "n", "", "the Target's namespace (default: the source context's)")
+	flags.StringVar(&o.sourceName, "source-name", "", "name of the source in the target (default: made of the source context's name)")
+	for _, flag := range []string{flagSource, flagTarget} {
+		if err := command.RegisterFlagCompletionFunc(flag, kubeconfig.CompleteContexts); err != nil {
+			panic(err) // The flags are those above.
+		}
+	}
+	return command
+}
+
+func run(ctx context.Context, o options, kubeconfig *cluster.Kubeconfig, streams genericiooptions.IOStreams) error {
+	source, err := kubeconfig.Open(o.sourceContext, flagSource)
+	if err != nil {
+		return err
+	}
+	if o.namespaced && o.namespace == "" {
+		o.namespace = source.Namespace
+	}
+	if o.sourceName == "" {
+		o.sourceName = cluster.NameFrom(source.Context)
+	}
+	d := &disconnection{options: o, streams: streams}
+	// Both are opened before anything is deleted, so that a mistyped context changes nothing.
+	var target *cluster.Cluster
+	if o.targetContext != "" {
+		if target, err = kubeconfig.Open(o.targetContext, flagTarget); err != nil {
+			return err
+		}
+	}
+	if err := d.forget(ctx, source); err != nil || target == nil {
+		return err
+	}
+	id, err := source.ID(ctx)
+	if err != nil {
+		return err
+	}
+	return d.revoke(ctx, target, cluster.Connection{SourceID: id, Target: cluster.Name(d.target())})
+}
+
+type disconnection struct {
+	options
+
+	streams genericiooptions.IOStreams
+}
+
+func (d *disconnection) target() client.Object {
+	if d.namespaced {
+		return &v1alpha1.Target{ObjectMeta: metav1.ObjectMeta{Namespace: d.namespace, Name: d.name}}
+	}
+	return &v1alpha1.ClusterTarget{ObjectMeta: metav1.ObjectMeta{Name: d.name}}
+}
+
+// forget deletes the target and its Secret in the source.
+func (d *disconnection) forget(ctx context.Context, source *cluster.Cluster) error {
+	target := d.target()
+	err := source.Client.Get(ctx, client.ObjectKeyFromObject(target), target)
+	if apierrors.IsNotFound(err) {
+		d.say(source, "there is no %s", d.describe(source, target))
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("getting %s in context %q: %w", d.describe(source, target), source.Context, err)
+	}
+	if err := d.delete(ctx, source, target); err != nil {
+		return err
+	}
+	key, ok := secretOf(target)
+	if !ok {
+		return nil
+	}
+	secret := &corev1.Secret{}
+	if err := source.Client.Get(ctx, key, secret); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	if !cluster.MadeByCommand(secret) {
+		d.say(source, "Secret %s kept: it was not made by connect", key)
+		return nil
+	}
+	return d.delete(ctx, source, secret)
+}
+
+func secretOf(target client.Object) (types.NamespacedName, bool) {
+	switch t := target.(type) {
+	case *v1alpha1.Target:
+		if s := t.Spec.KubeconfigSecret; s != nil {
+			return types.NamespacedName{Namespace: t.Namespace, Name: s.Name}, true
+		}
+	case *v1alpha1.ClusterTarget:
+		if s := t.Spec.KubeconfigSecret; s != nil {
+			return types.NamespacedName{Namespace: s.Namespace, Name: s.Name}, true
+		}
+	}
+	return types.NamespacedName{}, false
+}
+
+// revoke deletes the connection's tokens and, if no other connection uses it, the source in the target.
+func (d *disconnection) revoke(ctx context.Context, target *cluster.Cluster, connection cluster.Connection) error {
+	source, account, err := d.source(ctx, target)
+	if err != nil {
+		return err
+	}
+	if source.GetUID() == "" {
+		d.say(target, "there is no %s; if it has another name, give it with --source-name", d.describe(target, source))
+		return nil
+	}
+	tokens, err := target.Tokens(ctx, account)
+	if err != nil {
+		return err
+	}
+	used := false
+	for i := range tokens {
+		if !connection.Owns(&tokens[i]) {
+			used = true
+			continue
+		}
+		if err := d.delete(ctx, target, &tokens[i]); err != nil {
+			return err
+		}
+	}
+	if used {
+		d.say(target, "%s kept: another target uses it", d.describe(target, source))
+		return nil
+	}
+	return d.delete(ctx, target, source)
+}
+
+// source reads the source and says which service account it has; one that does not exist has no UID.
+func (d *disconnection) source(ctx context.Context, target *cluster.Cluster) (client.Object, types.NamespacedName, error) {
+	if d.namespaced {
+		source := &v1alpha1.Source{ObjectMeta: metav1.ObjectMeta{Namespace: d.namespace, Name: d.sourceName}}
+		err := d.read(ctx, target, source)
+		return source, types.NamespacedName{Namespace: d.namespace, Name: source.Spec.ServiceAccountName}, err
+	}
+	source := &v1alpha1.ClusterSource{ObjectMeta: metav1.ObjectMeta{Name: d.sourceName}}
+	err := d.read(ctx, target, source)
+	account := types.NamespacedName{}
+	if reference := source.Spec.ServiceAccount; reference != nil {
+		account = types.NamespacedName{Namespace: reference.Namespace, Name: reference.Name}
+	}
+	return source, account, err
+}
+
+func (d *disconnection) read(ctx context.Context, from *cluster.Cluster, object client.Object) error {
+	if err := from.Client.Get(ctx, client.ObjectKeyFromObject(object), object); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("getting %s in context %q: %w", d.describe(from, object), from.Context, err)
+	}
+	return nil
+}
+
+func (d *disconnection) delete(ctx context.Context, in *cluster.Cluster, object client.Object) error {
+	what := d.describe(in, object)
+	if err := in.Client.Delete(ctx, object); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("deleting %s in context %q: %w", what, in.Context, err)
+	}
+	d.say(in, "%s deleted", what)
+	return nil
+}
+
+func (d *disconnection) describe(in *cluster.Cluster, object client.Object) string {
+	gvk, err := in.Client.GroupVersionKindFor(object)
+	if err != nil {
+		return cluster.Name(object)
+	}
+	return gvk.Kind + " " + cluster.Name(object)
+}
+
+func (d *disconnection) say(in *cluster.Cluster, format string, args ...any) {
+	fmt.Fprintf(d.streams.Out, "%s: %s\n", in.Context, fmt.Sprintf(format, args...))
+}

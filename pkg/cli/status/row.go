@@ -1,0 +1,169 @@
+package status
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	resourcehelper "k8s.io/component-helpers/resource"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+)
+
+// row is one target, as it is printed.
+type row struct {
+	Name      string `json:"name"`
+	Namespace string `json:"namespace,omitempty"`
+	// Connected and Ready are True, False or Unknown.
+	Connected string `json:"connected"`
+	Ready     string `json:"ready"`
+	Reason    string `json:"reason,omitempty"`
+	Message   string `json:"message,omitempty"`
+	NodeName  string `json:"nodeName,omitempty"`
+	// Node is the node's state as kubectl prints it.
+	Node    string `json:"node"`
+	Version string `json:"version,omitempty"`
+	// Pods are those that are not finished.
+	Pods            int64              `json:"pods"`
+	PodsAllocatable *resource.Quantity `json:"podsAllocatable,omitempty"`
+	FreeCPU         *resource.Quantity `json:"freeCPU,omitempty"`
+	FreeMemory      *resource.Quantity `json:"freeMemory,omitempty"`
+}
+
+// use is what the proxies on a node request.
+type use struct {
+	pods        int64
+	cpu, memory resource.Quantity
+}
+
+// count adds a proxy to the use of its node, if it is on one and not finished.
+func count(all map[string]*use, pod *corev1.Pod) {
+	if pod.Spec.NodeName == "" || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
+		return
+	}
+	node := all[pod.Spec.NodeName]
+	if node == nil {
+		node = &use{}
+		all[pod.Spec.NodeName] = node
+	}
+	requests := resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{})
+	node.pods++
+	node.cpu.Add(*requests.Cpu())
+	node.memory.Add(*requests.Memory())
+}
+
+// rows are ClusterTargets first, each kind by name.
+func (o *observation) rows() []row {
+	rows := make([]row, 0, len(o.clusterTargets)+len(o.targets))
+	for i := range o.clusterTargets {
+		rows = append(rows, o.row(&o.clusterTargets[i], o.clusterTargets[i].Status))
+	}
+	for i := range o.targets {
+		rows = append(rows, o.row(&o.targets[i], o.targets[i].Status))
+	}
+	slices.SortStableFunc(rows, func(a, b row) int {
+		return strings.Compare(a.Namespace+"/"+a.Name, b.Namespace+"/"+b.Name)
+	})
+	return rows
+}
+
+func (o *observation) row(target client.Object, status v1alpha1.TargetStatus) row {
+	r := row{
+		Name:      target.GetName(),
+		Namespace: target.GetNamespace(),
+		Connected: string(metav1.ConditionUnknown),
+		Ready:     string(metav1.ConditionUnknown),
+		NodeName:  status.NodeName,
+		Version:   status.KubernetesVersion,
+	}
+	// What keeps a target from being connected explains why its node is not ready, so it comes last.
+	for _, conditionType := range []string{v1alpha1.ConditionReady, v1alpha1.ConditionConnected} {
+		condition := meta.FindStatusCondition(status.Conditions, conditionType)
+		if condition == nil {
+			continue
+		}
+		if conditionType == v1alpha1.ConditionReady {
+			r.Ready = string(condition.Status)
+		} else {
+			r.Connected = string(condition.Status)
+		}
+		if condition.Status != metav1.ConditionTrue {
+			r.Reason, r.Message = condition.Reason, condition.Message
+		}
+	}
+	node := o.nodes[status.NodeName]
+	r.Node = nodeState(node)
+	if node == nil {
+		return r
+	}
+	inUse := o.use[node.Name]
+	if inUse == nil {
+		inUse = &use{}
+	}
+	r.Pods = inUse.pods
+	r.PodsAllocatable = node.Status.Allocatable.Pods()
+	r.FreeCPU = less(node.Status.Allocatable.Cpu(), inUse.cpu)
+	r.FreeMemory = less(node.Status.Allocatable.Memory(), inUse.memory)
+	return r
+}
+
+func less(all *resource.Quantity, used resource.Quantity) *resource.Quantity {
+	left := all.DeepCopy()
+	left.Sub(used)
+	if left.Sign() < 0 {
+		left = resource.Quantity{}
+	}
+	return &left
+}
+
+func nodeState(node *corev1.Node) string {
+	if node == nil {
+		return "None"
+	}
+	state := "Unknown"
+	for _, condition := range node.Status.Conditions {
+		if condition.Type != corev1.NodeReady {
+			continue
+		}
+		switch condition.Status {
+		case corev1.ConditionTrue:
+			state = "Ready"
+		case corev1.ConditionFalse:
+			state = "NotReady"
+		}
+	}
+	if node.Spec.Unschedulable {
+		state += ",SchedulingDisabled"
+	}
+	return state
+}
+
+// trouble is a sentence on why a target takes no pods; it is empty for one that does.
+func (r row) trouble() string {
+	name := "ClusterTarget " + r.Name
+	if r.Namespace != "" {
+		name = fmt.Sprintf("Target %s/%s", r.Namespace, r.Name)
+	}
+	switch {
+	case r.Connected == string(metav1.ConditionUnknown) && r.Reason == "":
+		return name + " has not been looked at yet: does the manager of this cluster run?"
+	case r.Connected != string(metav1.ConditionTrue):
+		return fmt.Sprintf("%s is not connected (%s): %s", name, r.Reason, r.Message)
+	case r.Ready != string(metav1.ConditionTrue):
+		return fmt.Sprintf("%s is connected, but its virtual node is not ready%s", name, because(r.Reason, r.Message))
+	default:
+		return ""
+	}
+}
+
+func because(reason, message string) string {
+	if reason == "" {
+		return " yet."
+	}
+	return fmt.Sprintf(" (%s): %s", reason, message)
+}
