@@ -51,9 +51,9 @@ connect() {
   local source=$1 target=$2
   say "connecting $source to $target"
   if [[ $source == "$target" ]]; then
-    kubectl-multicluster connect --self --name "$target" --source-context "$source"
+    kubectl-multicluster connect "$target" --self --source-context "$source"
   else
-    kubectl-multicluster connect --name "$target" --source-context "$source" --target-context "$target"
+    kubectl-multicluster connect "$target" --source-context "$source" --target-context "$target"
   fi
 }
 
