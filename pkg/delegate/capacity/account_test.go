@@ -1,0 +1,232 @@
+package capacity
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+)
+
+func TestSummary(t *testing.T) {
+	type objects struct {
+		nodes []*corev1.Node
+		pods  []*corev1.Pod
+	}
+	for name, test := range map[string]struct {
+		objects objects
+		want    *v1alpha1.ClusterSummary
+	}{
+		"an empty cluster has nothing": {want: &v1alpha1.ClusterSummary{}},
+		"nodes are summed up and common labels kept": {
+			objects{nodes: []*corev1.Node{
+				node("a", "2", "4Gi", label("zone", "z"), label("hostname", "a"), label("gpu", "yes")),
+				node("b", "3", "1Gi", label("zone", "z"), label("hostname", "b")),
+			}},
+			summary(map[string]string{"zone": "z"}, 2, list("5", "5Gi", "220"), nil, list("3", "4Gi", "110")),
+		},
+		"pods take room on their own node": {
+			objects{
+				nodes: []*corev1.Node{node("a", "2", "4Gi"), node("b", "3", "1Gi")},
+				pods:  []*corev1.Pod{pod("p", "b", "2500m", "1Gi"), pod("q", "a", "100m", "1Mi")},
+			},
+			summary(nil, 2, list("5", "5Gi", "220"), list("2600m", "1025Mi", "2"), list("1900m", "4095Mi", "109")),
+		},
+		"pods are counted whose node comes later": {
+			objects{pods: []*corev1.Pod{pod("p", "a", "1", "1Gi")}, nodes: []*corev1.Node{node("a", "2", "4Gi")}},
+			summary(nil, 1, list("2", "4Gi", "110"), list("1", "1Gi", "1"), list("1", "3Gi", "109")),
+		},
+		"cordoned, broken and virtual nodes do not count, nor pods there": {
+			objects{
+				nodes: []*corev1.Node{
+					node("a", "2", "4Gi"),
+					node("cordoned", "2", "4Gi", func(n *corev1.Node) { n.Spec.Unschedulable = true }),
+					node("broken", "2", "4Gi", func(n *corev1.Node) { n.Status.Conditions[0].Status = corev1.ConditionUnknown }),
+					node("virtual", "2", "4Gi", label(v1alpha1.LabelNodeProvider, v1alpha1.LabelNodeProviderValue)),
+				},
+				pods: []*corev1.Pod{pod("p", "cordoned", "1", "1Gi"), pod("q", "broken", "1", "1Gi"), pod("r", "virtual", "1", "1Gi")},
+			},
+			summary(nil, 1, list("2", "4Gi", "110"), nil, list("2", "4Gi", "110")),
+		},
+		"finished and unscheduled pods do not count, terminating ones do": {
+			objects{
+				nodes: []*corev1.Node{node("a", "2", "4Gi")},
+				pods: []*corev1.Pod{
+					pod("p", "a", "1", "1Gi", func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded }),
+					pod("q", "a", "1", "1Gi", func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }),
+					pod("r", "", "1", "1Gi"),
+					pod("s", "a", "1", "1Gi", func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{} }),
+				},
+			},
+			summary(nil, 1, list("2", "4Gi", "110"), list("1", "1Gi", "1"), list("1", "3Gi", "109")),
+		},
+		"a node that has shrunk under its pods has nothing free": {
+			objects{nodes: []*corev1.Node{node("a", "1", "1Gi")}, pods: []*corev1.Pod{pod("p", "a", "2", "1Gi")}},
+			summary(nil, 1, list("1", "1Gi", "110"), list("2", "1Gi", "1"), list("0", "0", "109")),
+		},
+		"delegates are shown by source": {
+			objects{
+				nodes: []*corev1.Node{node("a", "2", "4Gi"), node("b", "2", "4Gi")},
+				pods: []*corev1.Pod{
+					pod("p", "a", "1", "1Gi", of("s2")), pod("q", "b", "500m", "1Gi", of("s2")), pod("r", "b", "100m", "1Gi", of("s1")),
+				},
+			},
+			func() *v1alpha1.ClusterSummary {
+				s := summary(nil, 2, list("4", "8Gi", "220"), list("1600m", "3Gi", "3"), list("1400m", "3Gi", "109"))
+				s.Status.Sources = []v1alpha1.SourceUsage{
+					{ClusterID: "s1", Requested: list("100m", "1Gi", "1")}, {ClusterID: "s2", Requested: list("1500m", "2Gi", "2")},
+				}
+				return s
+			}(),
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := newAccount()
+			for _, pod := range test.objects.pods {
+				a.setPod(pod)
+			}
+			for _, node := range test.objects.nodes {
+				a.setNode(node)
+			}
+			if diff := cmp.Diff(test.want, a.summary()); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestOnlyVisibleChangesAreReported(t *testing.T) {
+	a := newAccount()
+	cordon := func(n *corev1.Node) { n.Spec.Unschedulable = true }
+	key := types.NamespacedName{Namespace: "default", Name: "p"}
+	for _, step := range []struct {
+		name string
+		do   func() bool
+		want bool
+	}{
+		{"a pod on an unknown node", func() bool { return a.setPod(pod("p", "a", "1", "1Gi")) }, false},
+		{"its node appears", func() bool { return a.setNode(node("a", "2", "4Gi")) }, true},
+		{"a heartbeat", func() bool { return a.setNode(node("a", "2", "4Gi")) }, false},
+		{"the node grows", func() bool { return a.setNode(node("a", "3", "4Gi")) }, true},
+		{"the pod becomes ready", func() bool { return a.setPod(pod("p", "a", "1", "1Gi")) }, false},
+		{"the pod is resized", func() bool { return a.setPod(pod("p", "a", "2", "1Gi")) }, true},
+		{"the pod is replaced by one of another source", func() bool { return a.setPod(pod("p", "a", "2", "1Gi", of("s"))) }, true},
+		{"the node is cordoned", func() bool { return a.setNode(node("a", "3", "4Gi", cordon)) }, true},
+		{"the pod goes from a cordoned node", func() bool { return a.removePod(key) }, false},
+		{"it goes once more", func() bool { return a.removePod(key) }, false},
+		{"the node is uncordoned", func() bool { return a.setNode(node("a", "3", "4Gi")) }, true},
+		{"a pod that waits for a node", func() bool { return a.setPod(pod("p", "", "1", "1Gi")) }, false},
+		{"it is bound", func() bool { return a.setPod(pod("p", "a", "1", "1Gi")) }, true},
+		{"it ends", func() bool {
+			return a.setPod(pod("p", "a", "1", "1Gi", func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }))
+		}, true},
+		{"the node goes", func() bool { return a.removeNode("a") }, true},
+		{"it goes once more", func() bool { return a.removeNode("a") }, false},
+	} {
+		if got := step.do(); got != step.want {
+			t.Errorf("%s: reported %v, want %v", step.name, got, step.want)
+		}
+	}
+	if len(a.nodes) != 0 || len(a.pods) != 0 {
+		t.Errorf("%d nodes and %d pods are left behind", len(a.nodes), len(a.pods))
+	}
+}
+
+// Whatever the order of events, the account ends where one that starts with the final objects would.
+func TestAccountDoesNotDrift(t *testing.T) {
+	random := rand.New(rand.NewPCG(3, 4))
+	live, nodes, pods := newAccount(), map[string]*corev1.Node{}, map[string]*corev1.Pod{}
+	for range 20_000 {
+		i := random.IntN(40)
+		switch name := fmt.Sprint(i); {
+		case i < 8 && random.IntN(4) == 0:
+			delete(nodes, name)
+			live.removeNode(name)
+		case i < 8:
+			nodes[name] = node(name, fmt.Sprint(1+random.IntN(9)), "8Gi", func(n *corev1.Node) { n.Spec.Unschedulable = random.IntN(3) == 0 })
+			live.setNode(nodes[name])
+		case random.IntN(3) == 0:
+			delete(pods, name)
+			live.removePod(types.NamespacedName{Namespace: "default", Name: name})
+		default:
+			pods[name] = pod(name, fmt.Sprint(random.IntN(10)), fmt.Sprintf("%dm", random.IntN(500)), "1Gi", func(p *corev1.Pod) {
+				p.Labels[v1alpha1.LabelParentClusterID] = []string{"", "s1", "s2"}[random.IntN(3)]
+				p.Status.Phase = []corev1.PodPhase{corev1.PodRunning, corev1.PodRunning, corev1.PodSucceeded}[random.IntN(3)]
+			})
+			live.setPod(pods[name])
+		}
+	}
+	fresh := newAccount()
+	for _, node := range nodes {
+		fresh.setNode(node)
+	}
+	for _, pod := range pods {
+		fresh.setPod(pod)
+	}
+	if diff := cmp.Diff(fresh.summary(), live.summary()); diff != "" {
+		t.Errorf("(-fresh +live):\n%s", diff)
+	}
+}
+
+func node(name, cpu, memory string, changes ...func(*corev1.Node)) *corev1.Node {
+	node := &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{}},
+		Status: corev1.NodeStatus{
+			Capacity: list(cpu, memory, "110"), Allocatable: list(cpu, memory, "110"),
+			Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}},
+		},
+	}
+	for _, change := range changes {
+		change(node)
+	}
+	return node
+}
+
+func pod(name, node, cpu, memory string, changes ...func(*corev1.Pod)) *corev1.Pod {
+	requested := list(cpu, memory, "0")
+	delete(requested, corev1.ResourcePods)
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, Labels: map[string]string{}},
+		Spec: corev1.PodSpec{
+			NodeName:   node,
+			Containers: []corev1.Container{{Name: "c", Resources: corev1.ResourceRequirements{Requests: requested}}},
+		},
+	}
+	for _, change := range changes {
+		change(pod)
+	}
+	return pod
+}
+
+func label(key, value string) func(*corev1.Node) {
+	return func(n *corev1.Node) { n.Labels[key] = value }
+}
+
+func of(source string) func(*corev1.Pod) {
+	return func(p *corev1.Pod) { p.Labels[v1alpha1.LabelParentClusterID] = source }
+}
+
+func list(cpu, memory, pods string) corev1.ResourceList {
+	return corev1.ResourceList{
+		corev1.ResourceCPU:    resource.MustParse(cpu),
+		corev1.ResourceMemory: resource.MustParse(memory),
+		corev1.ResourcePods:   resource.MustParse(pods),
+	}
+}
+
+// summary is one whose capacity is all allocatable.
+func summary(labels map[string]string, nodes int32, allocatable, requested, largestFree corev1.ResourceList) *v1alpha1.ClusterSummary {
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	return &v1alpha1.ClusterSummary{
+		ObjectMeta: metav1.ObjectMeta{Labels: labels}, Capacity: allocatable, Allocatable: allocatable,
+		Status: v1alpha1.ClusterSummaryStatus{Nodes: nodes, Requested: requested, LargestFree: largestFree},
+	}
+}
