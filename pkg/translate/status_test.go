@@ -1,0 +1,208 @@
+package translate_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
+)
+
+const gateType = corev1.PodConditionType("example.com/gate")
+
+func at(second int) metav1.Time { return metav1.Unix(int64(second), 0) }
+
+func is(conditionType corev1.PodConditionType, status corev1.ConditionStatus, second int) corev1.PodCondition {
+	return corev1.PodCondition{Type: conditionType, Status: status, LastTransitionTime: at(second)}
+}
+
+// bound returns a bound proxy with its first conditions.
+func bound(conditions ...corev1.PodCondition) *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "default", Generation: 2},
+		Spec: corev1.PodSpec{
+			Containers: []corev1.Container{{Name: "main"}}, RestartPolicy: corev1.RestartPolicyAlways,
+			Volumes: []corev1.Volume{{Name: "data"}},
+		},
+		Status: corev1.PodStatus{
+			Phase: corev1.PodPending, QOSClass: corev1.PodQOSBurstable,
+			Conditions: append([]corev1.PodCondition{is(corev1.PodScheduled, corev1.ConditionTrue, 9)}, conditions...),
+		},
+	}
+}
+
+// running returns the status of a delegate with every field set that is of interest.
+func running(conditions ...corev1.PodCondition) corev1.PodStatus {
+	return corev1.PodStatus{
+		ObservedGeneration: 7,
+		Phase:              corev1.PodRunning, Reason: "Because", Message: "it is so", Resize: corev1.PodResizeStatusInProgress,
+		HostIP: "10.0.0.1", HostIPs: []corev1.HostIP{{IP: "10.0.0.1"}},
+		PodIP: "10.1.0.1", PodIPs: []corev1.PodIP{{IP: "10.1.0.1"}, {IP: "fd00::1"}},
+		StartTime:             ptr.To(at(10)),
+		NominatedNodeName:     "node-of-target",
+		QOSClass:              corev1.PodQOSGuaranteed,
+		ResourceClaimStatuses: []corev1.PodResourceClaimStatus{{Name: "gpu"}},
+		InitContainerStatuses: []corev1.ContainerStatus{{Name: "init"}},
+		ContainerStatuses: []corev1.ContainerStatus{{
+			Name: "main", Ready: true, AllocatedResourcesStatus: []corev1.ResourceStatus{{Name: "example.com/injected"}},
+		}},
+		EphemeralContainerStatuses: []corev1.ContainerStatus{{Name: "debug"}},
+		VolumeHealth:               []corev1.PodVolumeHealth{{Name: "injected"}, {Name: "data"}},
+		Conditions:                 conditions,
+	}
+}
+
+func TestProxyStatusFields(t *testing.T) {
+	proxy := bound()
+	proxy.Status.ObservedGeneration = 1
+	proxy.Status.ResourceClaimStatuses = []corev1.PodResourceClaimStatus{{Name: "own"}}
+	delegate := running()
+	want := running()
+	want.ObservedGeneration = 1
+	want.NominatedNodeName = ""
+	want.QOSClass = corev1.PodQOSBurstable
+	want.ResourceClaimStatuses = proxy.Status.ResourceClaimStatuses
+	want.ContainerStatuses[0].AllocatedResourcesStatus = nil
+	want.VolumeHealth = want.VolumeHealth[1:]
+	want.Conditions = []corev1.PodCondition{is(corev1.PodScheduled, corev1.ConditionTrue, 9)}
+
+	before, delegateBefore := proxy.DeepCopy(), delegate.DeepCopy()
+	if diff := cmp.Diff(want, translate.ProxyStatus(proxy, delegate)); diff != "" {
+		t.Errorf("unexpected status (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(before, proxy) + cmp.Diff(delegateBefore, &delegate); diff != "" {
+		t.Errorf("ProxyStatus changed its arguments (-before +after):\n%s", diff)
+	}
+}
+
+func TestProxyStatusConditions(t *testing.T) {
+	const yes, no = corev1.ConditionTrue, corev1.ConditionFalse
+	scheduled := is(corev1.PodScheduled, yes, 9)
+	observed := func(c corev1.PodCondition, generation int64) corev1.PodCondition {
+		c.ObservedGeneration = generation
+		return c
+	}
+	notReadyBecause := func(second int, message string) corev1.PodCondition {
+		c := is(corev1.PodReady, no, second)
+		c.Reason, c.Message = "ReadinessGatesNotReady", message
+		return c
+	}
+	for name, tc := range map[string]struct {
+		gated    bool
+		proxy    []corev1.PodCondition // beside PodScheduled
+		delegate []corev1.PodCondition
+		want     []corev1.PodCondition
+	}{
+		"the delegate's conditions come first, PodScheduled is the proxy's": {
+			delegate: []corev1.PodCondition{is(corev1.PodScheduled, no, 1), is(corev1.PodReady, yes, 12)},
+			want:     []corev1.PodCondition{is(corev1.PodReady, yes, 12), scheduled},
+		},
+		"what only PodChaperons have never arrives": {
+			delegate: []corev1.PodCondition{is(v1alpha1.ConditionDelegate, no, 12)},
+			want:     []corev1.PodCondition{scheduled},
+		},
+		"the proxy keeps conditions that the delegate has not": {
+			proxy:    []corev1.PodCondition{is(corev1.DisruptionTarget, yes, 11), is("example.com/x", yes, 11)},
+			delegate: []corev1.PodCondition{is("example.com/x", no, 12)},
+			want:     []corev1.PodCondition{is("example.com/x", no, 12), scheduled, is(corev1.DisruptionTarget, yes, 11)},
+		},
+		"what the delegate's kubelet no longer says is gone": {
+			proxy: []corev1.PodCondition{is(corev1.PodReady, yes, 11), is(corev1.PodResizeInProgress, yes, 11)},
+			want:  []corev1.PodCondition{scheduled},
+		},
+		"observed generations are never the delegate's": {
+			proxy:    []corev1.PodCondition{observed(is(corev1.PodReady, no, 11), 1)},
+			delegate: []corev1.PodCondition{observed(is(corev1.PodReady, yes, 12), 7), observed(is(corev1.PodInitialized, yes, 12), 7)},
+			want:     []corev1.PodCondition{observed(is(corev1.PodReady, yes, 12), 1), is(corev1.PodInitialized, yes, 12), scheduled},
+		},
+		"a proxy whose gate nobody set is not ready": {
+			gated:    true,
+			delegate: []corev1.PodCondition{is(corev1.PodReady, yes, 12)},
+			want: []corev1.PodCondition{
+				notReadyBecause(12, `readiness gate "example.com/gate" is not satisfied: the condition does not exist`), scheduled,
+			},
+		},
+		"a proxy whose gate is closed is not ready since it closed": {
+			gated:    true,
+			proxy:    []corev1.PodCondition{is(gateType, no, 20)},
+			delegate: []corev1.PodCondition{is(corev1.PodReady, yes, 12)},
+			want: []corev1.PodCondition{
+				notReadyBecause(20, `readiness gate "example.com/gate" is not satisfied: the condition is "False"`),
+				scheduled, is(gateType, no, 20),
+			},
+		},
+		"a proxy is ready since its gate opened": {
+			gated:    true,
+			proxy:    []corev1.PodCondition{is(gateType, yes, 20)},
+			delegate: []corev1.PodCondition{is(corev1.PodReady, yes, 12)},
+			want:     []corev1.PodCondition{is(corev1.PodReady, yes, 20), scheduled, is(gateType, yes, 20)},
+		},
+		"a proxy is ready since its delegate is": {
+			gated:    true,
+			proxy:    []corev1.PodCondition{is(gateType, yes, 10)},
+			delegate: []corev1.PodCondition{is(corev1.PodReady, yes, 12)},
+			want:     []corev1.PodCondition{is(corev1.PodReady, yes, 12), scheduled, is(gateType, yes, 10)},
+		},
+		"an open gate does not make a delegate ready that is not": {
+			gated:    true,
+			proxy:    []corev1.PodCondition{is(gateType, yes, 20)},
+			delegate: []corev1.PodCondition{is(corev1.PodReady, no, 12)},
+			want:     []corev1.PodCondition{is(corev1.PodReady, no, 12), scheduled, is(gateType, yes, 20)},
+		},
+		"a gate is the source's, even where the delegate has such a condition": {
+			gated:    true,
+			proxy:    []corev1.PodCondition{is(gateType, no, 20)},
+			delegate: []corev1.PodCondition{is(gateType, yes, 12), is(corev1.PodReady, no, 12)},
+			want:     []corev1.PodCondition{is(corev1.PodReady, no, 12), scheduled, is(gateType, no, 20)},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			proxy := bound(tc.proxy...)
+			if tc.gated {
+				proxy.Spec.ReadinessGates = []corev1.PodReadinessGate{{ConditionType: gateType}}
+			}
+			delegate := running(tc.delegate...)
+			status := translate.ProxyStatus(proxy, delegate)
+			if diff := cmp.Diff(tc.want, status.Conditions); diff != "" {
+				t.Errorf("unexpected conditions (-want +got):\n%s", diff)
+			}
+			proxy.Status = status
+			if diff := cmp.Diff(status, translate.ProxyStatus(proxy, delegate)); diff != "" {
+				t.Errorf("ProxyStatus is not idempotent (-once +twice):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestProxyStatusStays(t *testing.T) {
+	finished := func(phase corev1.PodPhase) *corev1.Pod {
+		proxy := bound()
+		proxy.Status.Phase = phase
+		return proxy
+	}
+	for name, tc := range map[string]struct {
+		proxy    *corev1.Pod
+		delegate corev1.PodStatus
+	}{
+		"where the proxy succeeded":         {finished(corev1.PodSucceeded), running(is(corev1.PodReady, corev1.ConditionTrue, 12))},
+		"where the proxy failed":            {finished(corev1.PodFailed), running(is(corev1.PodReady, corev1.ConditionTrue, 12))},
+		"where the delegate has no status":  {bound(), corev1.PodStatus{}},
+		"where there is only our condition": {bound(), corev1.PodStatus{Conditions: []corev1.PodCondition{is(v1alpha1.ConditionDelegate, corev1.ConditionFalse, 1)}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := translate.ProxyStatus(tc.proxy, tc.delegate)
+			if diff := cmp.Diff(tc.proxy.Status, got); diff != "" {
+				t.Errorf("unexpected status (-want +got):\n%s", diff)
+			}
+			got.Conditions[0].LastTransitionTime = metav1.NewTime(time.Time{})
+			if tc.proxy.Status.Conditions[0].LastTransitionTime.IsZero() {
+				t.Error("the result shares memory with the proxy")
+			}
+		})
+	}
+}
