@@ -1,0 +1,103 @@
+package scheduling
+
+import (
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/informers"
+	coreinformers "k8s.io/client-go/informers/core/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+)
+
+// newInformers is kube-scheduler's view of the source cluster: proxies that have not finished, and virtual nodes.
+// A terminating proxy counts until it is gone, as in kube-scheduler.
+func newInformers(clientset kubernetes.Interface) informers.SharedInformerFactory {
+	factory := informers.NewSharedInformerFactoryWithOptions(clientset, 0, informers.WithTransform(trim))
+	proxies := fields.AndSelectors(
+		fields.OneTermEqualSelector("spec.schedulerName", v1alpha1.SchedulerName),
+		fields.OneTermNotEqualSelector("status.phase", string(corev1.PodSucceeded)),
+		fields.OneTermNotEqualSelector("status.phase", string(corev1.PodFailed)),
+	).String()
+	inform(factory, &corev1.Pod{}, coreinformers.NewFilteredPodInformer(clientset, metav1.NamespaceAll, 0, cache.Indexers{},
+		func(options *metav1.ListOptions) { options.FieldSelector = proxies }))
+	nodes := v1alpha1.LabelNodeProvider + "=" + v1alpha1.LabelNodeProviderValue
+	inform(factory, &corev1.Node{}, coreinformers.NewFilteredNodeInformer(clientset, 0, cache.Indexers{},
+		func(options *metav1.ListOptions) { options.LabelSelector = nodes }))
+	for _, unused := range []runtime.Object{
+		&storagev1.CSINode{},
+		&resourcev1.DeviceClass{}, &resourcev1.DeviceTaintRule{}, &resourcev1.ResourceClaim{}, &resourcev1.ResourceSlice{},
+	} {
+		inform(factory, unused, cache.NewSharedIndexInformer(nothing{}, unused, 0, cache.Indexers{}))
+	}
+	return factory
+}
+
+// inform makes the factory use an informer for the object's kind.
+func inform(factory informers.SharedInformerFactory, object runtime.Object, informer cache.SharedIndexInformer) {
+	_ = informer.SetTransform(trim) // fails only once the informer has started
+	factory.InformerFor(object, func(kubernetes.Interface, time.Duration) cache.SharedIndexInformer { return informer })
+}
+
+// trim drops what nobody reads: managed fields, and all but the labels of namespaces.
+func trim(object any) (any, error) {
+	if namespace, ok := object.(*corev1.Namespace); ok {
+		namespace.Annotations = nil
+	}
+	accessor, err := meta.Accessor(object)
+	if err != nil {
+		return object, nil //nolint:nilerr // tombstones pass as they are
+	}
+	accessor.SetManagedFields(nil)
+	return object, nil
+}
+
+// nothing is a cluster without objects of a kind.
+type nothing struct{}
+
+// List returns an empty list.
+func (nothing) List(metav1.ListOptions) (runtime.Object, error) { return &metav1.List{}, nil }
+
+// Watch never sees anything.
+func (nothing) Watch(metav1.ListOptions) (watch.Interface, error) { return watch.NewFake(), nil }
+
+// IsWatchListSemanticsUnSupported tells client-go to list before it watches.
+func (nothing) IsWatchListSemanticsUnSupported() bool { return true }
+
+// handleProxies calls settled with each proxy that needs no target any more.
+func handleProxies(informer cache.SharedIndexInformer, settled func(*corev1.Pod, proxyState)) error {
+	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		UpdateFunc: func(_, object any) {
+			pod, ok := object.(*corev1.Pod)
+			switch {
+			case !ok:
+			case pod.Spec.NodeName != "":
+				settled(pod, proxyBound)
+			case !pod.DeletionTimestamp.IsZero():
+				settled(pod, proxyGone)
+			}
+		},
+		DeleteFunc: func(object any) {
+			if tombstone, ok := object.(cache.DeletedFinalStateUnknown); ok {
+				object = tombstone.Obj
+			}
+			if pod, ok := object.(*corev1.Pod); ok {
+				settled(pod, proxyGone)
+			}
+		},
+	})
+	if err != nil {
+		return fmt.Errorf("handling events of proxies: %w", err)
+	}
+	return nil
+}

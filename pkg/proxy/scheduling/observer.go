@@ -1,0 +1,101 @@
+package scheduling
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/types"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
+)
+
+var _ engage.Observer = (*Scheduler)(nil)
+
+// Engaged starts to follow a target's PodChaperons and ClusterSummary, until ctx ends.
+func (s *Scheduler) Engaged(ctx context.Context, engaged *engage.Target) error {
+	t := newTarget(ctx, engaged)
+	context.AfterFunc(ctx, func() {
+		s.plugin.targets.remove(t)
+		s.plugin.placements.forgetTarget(t)
+	})
+	s.plugin.exclusions.lift(t.NodeName)
+	if err := handle(ctx, t, &v1alpha1.PodChaperon{}, s.chaperonSeen, s.chaperonGone); err != nil {
+		return err
+	}
+	if err := handle(ctx, t, &v1alpha1.ClusterSummary{}, s.summarySeen, s.summaryGone); err != nil {
+		return err
+	}
+	s.plugin.targets.add(t)
+	s.wakePods(t)
+	return nil
+}
+
+// ReachabilityChanged wakes the pods that the target may take now, or that it no longer holds.
+func (s *Scheduler) ReachabilityChanged(engaged *engage.Target) {
+	if t := s.plugin.targets.get(engaged.NodeName); t != nil && t.Target == engaged {
+		s.wakePods(t)
+	}
+}
+
+func (s *Scheduler) chaperonSeen(t *target, chaperon *v1alpha1.PodChaperon) {
+	s.plugin.placements.set(t, chaperon)
+}
+
+func (s *Scheduler) chaperonGone(t *target, chaperon *v1alpha1.PodChaperon) {
+	if s.plugin.placements.remove(t, chaperon) {
+		parent := types.NamespacedName{
+			Namespace: chaperon.Annotations[v1alpha1.AnnotationParentNamespace],
+			Name:      chaperon.Annotations[v1alpha1.AnnotationParentName],
+		}
+		s.wakePod(parent, proxyUID(chaperon))
+	}
+}
+
+func (s *Scheduler) summarySeen(t *target, summary *v1alpha1.ClusterSummary) {
+	if summary.Name != v1alpha1.ClusterSummaryName {
+		return
+	}
+	if before := t.summary.Swap(summary); roomier(before, summary) {
+		s.plugin.exclusions.lift(t.NodeName)
+		s.wakePods(t)
+	}
+}
+
+func (s *Scheduler) summaryGone(t *target, summary *v1alpha1.ClusterSummary) {
+	if summary.Name == v1alpha1.ClusterSummaryName {
+		t.summary.Store(nil)
+	}
+}
+
+// handle calls seen and gone for the objects of a kind in the target's cache until ctx ends, and returns when those that were
+// there have been seen.
+func handle[T client.Object](ctx context.Context, t *target, kind T, seen, gone func(*target, T)) error {
+	informer, err := t.Cache.GetInformer(ctx, kind)
+	if err != nil {
+		return fmt.Errorf("getting the informer of %T: %w", kind, err)
+	}
+	call := func(object any, f func(*target, T)) {
+		if tombstone, ok := object.(toolscache.DeletedFinalStateUnknown); ok {
+			object = tombstone.Obj
+		}
+		if typed, ok := object.(T); ok && !t.gone() {
+			f(t, typed)
+		}
+	}
+	registration, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+		AddFunc:    func(object any) { call(object, seen) },
+		UpdateFunc: func(_, object any) { call(object, seen) },
+		DeleteFunc: func(object any) { call(object, gone) },
+	})
+	if err != nil {
+		return fmt.Errorf("handling events of %T: %w", kind, err)
+	}
+	context.AfterFunc(ctx, func() { _ = informer.RemoveEventHandler(registration) })
+	if !toolscache.WaitForCacheSync(ctx.Done(), registration.HasSynced) {
+		return fmt.Errorf("handling events of %T: %w", kind, context.Cause(ctx))
+	}
+	return nil
+}

@@ -1,0 +1,206 @@
+package scheduling
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
+)
+
+const (
+	// requestTimeout is the deadline of each request.
+	requestTimeout = 10 * time.Second
+	// withdrawals is how often we try to delete a PodChaperon that changes under our hands.
+	withdrawals = 5
+)
+
+// placer places delegates and waits for them.
+type placer struct {
+	source     translate.Source
+	timeout    time.Duration
+	clock      clock.Clock
+	placements *placements
+	exclusions *exclusions
+}
+
+// place returns nil when the target has scheduled the proxy's delegate. With a *refusedError, the target has no
+// delegate and is left out for this pod for a while; with a *settledError there is no pod to schedule any more. With any other error,
+// the delegate may be there, and is found by the next attempt.
+func (p *placer) place(ctx context.Context, proxy *corev1.Pod, t *target) error {
+	w := p.placements.startWaiting(proxy.UID)
+	defer p.placements.stopWaiting(proxy.UID, w)
+	chaperon, err := p.ensure(ctx, proxy, t)
+	if err == nil {
+		p.placements.setUncertain(proxy.UID, t, false)
+		err = p.await(ctx, w, t, chaperon)
+	}
+	var refused *refusedError
+	if errors.As(err, &refused) {
+		p.exclusions.add(proxy, t.NodeName, refused.reason)
+	}
+	if state := p.placements.proxyState(w); state != proxyPending { // What was noted of it since would stay for ever.
+		p.exclusions.forget(proxy.UID)
+		p.placements.forgetProxy(proxy.UID, state)
+		return &settledError{}
+	}
+	return err
+}
+
+// await the target's decision.
+func (p *placer) await(ctx context.Context, w *waiter, t *target, seen *v1alpha1.PodChaperon) error {
+	timer := p.clock.NewTimer(p.timeout)
+	defer timer.Stop()
+	for {
+		now, deleted := p.placements.look(w, t, seen)
+		seen = now
+		decision, reason := decide(seen)
+		state := p.placements.proxyState(w)
+		switch {
+		case state == proxyGone:
+			return p.abandon(ctx, t, seen)
+		case state == proxyBound:
+			return &settledError{}
+		case deleted || decision == lost:
+			return fmt.Errorf("placing the delegate in %s: the PodChaperon was deleted", t.name())
+		case decision == bind:
+			return nil
+		case decision == refuse:
+			return p.withdraw(ctx, t, seen, reason, false)
+		}
+		select {
+		case <-w.news:
+		case <-timer.C():
+			return p.withdraw(ctx, t, seen, overdue(seen, p.timeout), true)
+		case <-t.disengaged:
+			return fmt.Errorf("placing the delegate in %s: it was disconnected", t.name())
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// ensure that there is a PodChaperon: one that was found, or a new one.
+func (p *placer) ensure(ctx context.Context, proxy *corev1.Pod, t *target) (*v1alpha1.PodChaperon, error) {
+	if found := p.placements.in(t, proxy.UID); found != nil {
+		return found, nil
+	}
+	chaperon, err := translate.Chaperon(proxy, p.source, t.Hash)
+	if err != nil {
+		return nil, fmt.Errorf("making a delegate of the pod: %w", err)
+	}
+	err = within(ctx, func(ctx context.Context) error {
+		return t.Client.Create(ctx, chaperon, client.FieldOwner(v1alpha1.FieldOwner))
+	})
+	switch {
+	case err == nil:
+		log.FromContext(ctx).V(1).Info("Placed the delegate", "target", t.Key, "delegate", client.ObjectKeyFromObject(chaperon))
+		return chaperon, nil
+	case ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	case definite(err) && !apierrors.IsAlreadyExists(err):
+		p.placements.setUncertain(proxy.UID, t, false)
+		return nil, &refusedError{t.name(), "refused: " + err.Error()}
+	}
+	return p.adopt(ctx, proxy, t, chaperon, err)
+}
+
+// adopt the PodChaperon that an earlier attempt created, or this one, whose request was not answered well.
+func (p *placer) adopt(ctx context.Context, proxy *corev1.Pod, t *target, chaperon *v1alpha1.PodChaperon, cause error) (*v1alpha1.PodChaperon, error) {
+	p.placements.setUncertain(proxy.UID, t, true)
+	found := &v1alpha1.PodChaperon{}
+	err := within(ctx, func(ctx context.Context) error {
+		return t.APIReader.Get(ctx, client.ObjectKeyFromObject(chaperon), found)
+	})
+	if client.IgnoreNotFound(err) != nil {
+		return nil, fmt.Errorf("creating the PodChaperon in %s (%w), and looking whether it is there: %w", t.name(), cause, err)
+	}
+	p.placements.setUncertain(proxy.UID, t, false)
+	switch {
+	case err != nil:
+		return nil, &refusedError{t.name(), "creating the PodChaperon: " + cause.Error()}
+	case proxyUID(found) != proxy.UID:
+		return nil, &refusedError{t.name(), fmt.Sprintf("the PodChaperon %q there belongs to another pod", found.Name)}
+	case !found.DeletionTimestamp.IsZero():
+		return nil, &refusedError{t.name(), "an earlier delegate of the pod is still being deleted there"}
+	}
+	return found, nil
+}
+
+// withdraw deletes a PodChaperon as it was seen. If it has changed, what it says now counts.
+func (p *placer) withdraw(ctx context.Context, t *target, seen *v1alpha1.PodChaperon, reason string, expired bool) error {
+	proxy := proxyUID(seen)
+	for range withdrawals {
+		p.placements.setWithdrawn(proxy, seen.UID, true)
+		err := within(ctx, func(ctx context.Context) error {
+			return remove(ctx, t, seen, client.Preconditions{UID: &seen.UID, ResourceVersion: &seen.ResourceVersion})
+		})
+		if err == nil {
+			return &refusedError{t.name(), reason}
+		}
+		p.placements.setWithdrawn(proxy, seen.UID, false)
+		if !apierrors.IsConflict(err) {
+			return fmt.Errorf("withdrawing the delegate (%s) from %s: %w", reason, t.name(), err)
+		}
+		now := &v1alpha1.PodChaperon{}
+		err = within(ctx, func(ctx context.Context) error { return t.APIReader.Get(ctx, client.ObjectKeyFromObject(seen), now) })
+		if err != nil || now.UID != seen.UID {
+			return fmt.Errorf("withdrawing the delegate (%s) from %s, reading what has changed: %w", reason, t.name(), err)
+		}
+		decision, changed := decide(now)
+		switch {
+		case decision == bind:
+			return nil
+		case decision == refuse:
+			reason = changed
+		case !expired || decision == lost:
+			return fmt.Errorf("withdrawing the delegate (%s) from %s: it has changed", reason, t.name())
+		}
+		seen = now
+	}
+	return fmt.Errorf("withdrawing the delegate (%s) from %s: it keeps changing", reason, t.name())
+}
+
+// abandon deletes the PodChaperon of a proxy that is gone. If that fails, feedback will.
+func (p *placer) abandon(ctx context.Context, t *target, seen *v1alpha1.PodChaperon) error {
+	err := within(ctx, func(ctx context.Context) error { return remove(ctx, t, seen, client.Preconditions{UID: &seen.UID}) })
+	if err != nil {
+		log.FromContext(ctx).Error(err, "Could not delete the PodChaperon of a deleted pod", "target", t.Key, "delegate", client.ObjectKeyFromObject(seen))
+	}
+	return &settledError{}
+}
+
+// remove deletes a PodChaperon, and leaves its delegate, which does not run, to the target's garbage collector. It returns nil
+// once the PodChaperon is known to be gone.
+func remove(ctx context.Context, t *target, chaperon *v1alpha1.PodChaperon, preconditions client.Preconditions) error {
+	name := &v1alpha1.PodChaperon{}
+	name.Namespace, name.Name = chaperon.Namespace, chaperon.Name
+	return client.IgnoreNotFound(t.Client.Delete(ctx, name, preconditions, client.PropagationPolicy("Background")))
+}
+
+// within gives one request its deadline.
+func within(ctx context.Context, request func(ctx context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	return request(ctx)
+}
+
+// definite says whether an error means that the request was not and will not be carried out.
+func definite(err error) bool {
+	var status apierrors.APIStatus
+	if errors.As(err, &status) {
+		code := status.Status().Code
+		return code >= http.StatusBadRequest && code < http.StatusInternalServerError && code != http.StatusRequestTimeout
+	}
+	return utilnet.IsConnectionRefused(err)
+}

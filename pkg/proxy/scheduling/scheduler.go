@@ -1,0 +1,166 @@
+package scheduling
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	kubescheduler "k8s.io/kubernetes/pkg/scheduler"
+	"k8s.io/kubernetes/pkg/scheduler/backend/queue"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/defaultbinder"
+	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
+	schedulerprofile "k8s.io/kubernetes/pkg/scheduler/profile"
+	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
+
+	configv1alpha1 "github.com/multicluster-scheduler/multicluster-scheduler/api/config/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
+)
+
+// Options of a Scheduler. Only Clock may be left out.
+type Options struct {
+	// Config of the source cluster. Its rate limit is not used: the API server's priority and fairness is.
+	Config *rest.Config
+	// Source is the source cluster's identity in targets.
+	Source translate.Source
+	// Registry of engaged targets, which New observes.
+	Registry *engage.Registry
+	// Strategy of placement.
+	Strategy configv1alpha1.PlacementStrategy
+	// Timeout is how long a target may take to schedule a delegate.
+	Timeout time.Duration
+	// Clock is the real one by default.
+	Clock clock.WithTickerAndDelayedExecution
+}
+
+// Scheduler schedules proxies. It is a manager.Runnable for the leader alone, and an engage.Observer.
+type Scheduler struct {
+	clientset kubernetes.Interface
+	clock     clock.WithTicker
+	plugin    *plugin
+	// queue of the running scheduler; nil until it starts.
+	queue atomic.Pointer[running]
+}
+
+type running struct {
+	pods   queue.SchedulingQueue
+	logger klog.Logger
+}
+
+// New makes a Scheduler, which knows the targets that are engaged from now on.
+func New(options Options) (*Scheduler, error) {
+	if options.Timeout <= 0 {
+		return nil, errors.New("making the scheduler: the placement timeout must be positive")
+	}
+	if options.Clock == nil {
+		options.Clock = clock.RealClock{}
+	}
+	config := rest.CopyConfig(options.Config)
+	config.QPS = -1
+	config.ContentType = runtime.ContentTypeProtobuf
+	config.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
+	clientset, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("making the scheduler's client: %w", err)
+	}
+	s := &Scheduler{clientset: clientset, clock: options.Clock}
+	placements, exclusions := newPlacements(), newExclusions(options.Clock, s.wakePod)
+	s.plugin = &plugin{
+		strategy:   options.Strategy,
+		targets:    newTargets(),
+		placements: placements,
+		exclusions: exclusions,
+		capacity:   largestFree{},
+		placer: &placer{
+			source:     options.Source,
+			timeout:    options.Timeout,
+			clock:      options.Clock,
+			placements: placements,
+			exclusions: exclusions,
+		},
+	}
+	options.Registry.Observe(s)
+	return s, nil
+}
+
+// NeedLeaderElection is true: two schedulers would place two delegates.
+func (s *Scheduler) NeedLeaderElection() bool { return true }
+
+// Start schedules until ctx ends. It must be called once. What waits for a target when ctx ends is left as it is, for
+// the next leader to find.
+func (s *Scheduler) Start(ctx context.Context) error {
+	broadcaster := events.NewBroadcaster(&events.EventSinkImpl{Interface: s.clientset.EventsV1()})
+	if err := broadcaster.StartRecordingToSinkWithContext(ctx); err != nil {
+		return fmt.Errorf("starting to record events: %w", err)
+	}
+	defer broadcaster.Shutdown()
+	factory := newInformers(s.clientset)
+	defer factory.Shutdown()
+	scheduler, err := kubescheduler.New(ctx, s.clientset, factory, nil, schedulerprofile.NewRecorderFactory(broadcaster),
+		kubescheduler.WithProfiles(profile()),
+		kubescheduler.WithFrameworkOutOfTreeRegistry(frameworkruntime.Registry{Name: s.newPlugin}),
+		kubescheduler.WithPercentageOfNodesToScore(ptr.To[int32](100)),
+		kubescheduler.WithClock(s.clock),
+	)
+	if err != nil {
+		return fmt.Errorf("making the scheduler: %w", err)
+	}
+	scheduler.FailureHandler = s.handleFailure(scheduler.FailureHandler, scheduler.SchedulingQueue)
+	if err := handleProxies(factory.Core().V1().Pods().Informer(), s.proxySettled); err != nil {
+		return err
+	}
+	s.queue.Store(&running{scheduler.SchedulingQueue, klog.FromContext(ctx)})
+	factory.Start(ctx.Done())
+	factory.WaitForCacheSync(ctx.Done())
+	if err := scheduler.WaitForHandlersSync(ctx); err != nil {
+		return nil // ctx ended
+	}
+	scheduler.Run(ctx)
+	return nil
+}
+
+func (s *Scheduler) newPlugin(ctx context.Context, _ runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
+	binder, err := defaultbinder.New(ctx, nil, handle)
+	if err != nil {
+		return nil, fmt.Errorf("making the binder: %w", err)
+	}
+	bindPlugin, ok := binder.(fwk.BindPlugin)
+	if !ok {
+		return nil, fmt.Errorf("making the binder: %T does not bind", binder)
+	}
+	s.plugin.binder = bindPlugin
+	return s.plugin, nil
+}
+
+func (s *Scheduler) proxySettled(pod *corev1.Pod, state proxyState) {
+	s.plugin.placements.forgetProxy(pod.UID, state) // first, for placer.place
+	s.plugin.exclusions.forget(pod.UID)
+}
+
+// wakePods reconsiders those that were rejected, where a target has changed. Before the scheduler has started there are none.
+func (s *Scheduler) wakePods(t *target) {
+	if q := s.queue.Load(); q != nil {
+		event := fwk.ClusterEvent{Resource: targetChange, ActionType: fwk.Update}
+		q.pods.MoveAllToActiveOrBackoffQueue(q.logger, event, nil, t, nil)
+	}
+}
+
+// wakePod reconsiders one pod at once, if it was rejected or is about to be.
+func (s *Scheduler) wakePod(key types.NamespacedName, uid types.UID) {
+	if q := s.queue.Load(); q != nil {
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name, UID: uid}}
+		q.pods.Activate(q.logger, map[string]*corev1.Pod{key.String(): pod})
+	}
+}

@@ -1,0 +1,68 @@
+package scheduling
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	configv1alpha1 "github.com/multicluster-scheduler/multicluster-scheduler/api/config/v1alpha1"
+)
+
+// shareUnit is a share of one, as an integer: fine enough to tell apart targets of a million pods.
+const shareUnit = 1_000_000_000
+
+// share is the part of a virtual node that is in use once the pod is on it: the mean over its pods and all that the
+// pod requests, so that every pod counts, however little it requests. Pods that are still being placed are in nodeInfo.
+func share(d *demand, nodeInfo fwk.NodeInfo) int64 {
+	requested, allocatable := nodeInfo.GetRequested(), nodeInfo.GetAllocatable()
+	sum := part(int64(len(nodeInfo.GetPods())), 1, int64(allocatable.GetAllowedPodNumber()))
+	for i := range d.quantities {
+		q := &d.quantities[i]
+		switch q.name {
+		case corev1.ResourceCPU:
+			sum += part(requested.GetMilliCPU(), q.MilliValue(), allocatable.GetMilliCPU())
+		case corev1.ResourceMemory:
+			sum += part(requested.GetMemory(), q.Value(), allocatable.GetMemory())
+		case corev1.ResourceEphemeralStorage:
+			sum += part(requested.GetEphemeralStorage(), q.Value(), allocatable.GetEphemeralStorage())
+		default:
+			sum += part(requested.GetScalarResources()[q.name], q.Value(), allocatable.GetScalarResources()[q.name])
+		}
+	}
+	return int64(sum / float64(1+len(d.quantities)) * shareUnit)
+}
+
+func part(used, more, all int64) float64 {
+	if all <= 0 {
+		return 1
+	}
+	return float64(used+more) / float64(all)
+}
+
+// normalize turns shares into scores: 100 for the best, and for the others what their distance from it leaves, in
+// proportion, but never 100.
+func normalize(strategy configv1alpha1.PlacementStrategy, scores fwk.NodeScoreList) {
+	best := scores[0].Score
+	for _, s := range scores {
+		if better(strategy, s.Score, best) {
+			best = s.Score
+		}
+	}
+	for i := range scores {
+		s := &scores[i]
+		switch {
+		case s.Score == best:
+			s.Score = fwk.MaxScore
+		case strategy == configv1alpha1.Pack:
+			s.Score = min(fwk.MaxScore*s.Score/best, fwk.MaxScore-1)
+		default:
+			s.Score = min(fwk.MaxScore*best/s.Score, fwk.MaxScore-1)
+		}
+	}
+}
+
+func better(strategy configv1alpha1.PlacementStrategy, a, b int64) bool {
+	if strategy == configv1alpha1.Pack {
+		return a > b
+	}
+	return a < b
+}
