@@ -31,7 +31,7 @@ help: ## List the targets
 
 .PHONY: demo
 demo: setup ## Show the main job on two real clusters: elect, spread, drain, uncordon
-	hack/demo.sh
+	hack/demo/demo.sh
 
 .PHONY: setup
 setup: ## Install and build everything the other targets need (Debian packages, tools, Kubernetes)

@@ -1,0 +1,131 @@
+package manager
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	"sigs.k8s.io/controller-runtime/pkg/webhook"
+
+	configv1alpha1 "github.com/multicluster-scheduler/multicluster-scheduler/api/config/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/connect/source"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/podcache"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
+)
+
+const (
+	callTimeout  = 10 * time.Second
+	stopDeadline = 20 * time.Second
+)
+
+// Pod is what the manager knows of its own pod.
+type Pod struct {
+	// Namespace of the pod: where the Lease and the certificate are.
+	Namespace string
+	// IP at which API servers find the kubelet API.
+	IP string
+}
+
+// Run runs the manager until ctx ends, and then stops it in order. It returns nil after an orderly stop, and an error when it
+// could not start or lost its lease: the process should end then, and start again.
+func Run(ctx context.Context, restConfig *rest.Config, config *configv1alpha1.Configuration, pod Pod) error {
+	if pod.Namespace == "" || pod.IP == "" {
+		return errors.New("the environment variables POD_NAMESPACE and POD_IP must be set, from the pod's own fields")
+	}
+	restConfig = rest.AddUserAgent(rest.CopyConfig(restConfig), v1alpha1.FieldOwner)
+	restConfig.QPS = -1 // the API server's priority and fairness rules
+	scheme, err := newScheme()
+	if err != nil {
+		return fmt.Errorf("making the scheme: %w", err)
+	}
+	origin, err := identify(ctx, restConfig, scheme, config)
+	if err != nil {
+		return fmt.Errorf("finding out who this cluster is: %w", err)
+	}
+	serving, err := newCertificate(restConfig, scheme, config.Webhook, pod.Namespace)
+	if err != nil {
+		return fmt.Errorf("preparing the webhook's certificate: %w", err)
+	}
+	mgr, err := ctrl.NewManager(restConfig, options(ctx, scheme, config, pod, serving))
+	if err != nil {
+		return fmt.Errorf("making the manager: %w", err)
+	}
+	w := wiring{mgr: mgr, config: config, pod: pod, origin: origin}
+	if err := w.wire(ctx, serving); err != nil {
+		return err
+	}
+	return mgr.Start(ctx)
+}
+
+func newScheme() (*runtime.Scheme, error) {
+	scheme := runtime.NewScheme()
+	return scheme, errors.Join(clientgoscheme.AddToScheme(scheme), v1alpha1.AddToScheme(scheme))
+}
+
+// identify tells who this cluster is to the targets that it shares with others.
+func identify(ctx context.Context, restConfig *rest.Config, scheme *runtime.Scheme, config *configv1alpha1.Configuration) (translate.Source, error) {
+	origin := translate.Source{ClusterID: config.ClusterID, ClusterName: config.ClusterName}
+	if origin.ClusterID != "" {
+		return origin, nil
+	}
+	reader, err := client.New(restConfig, client.Options{Scheme: scheme})
+	if err != nil {
+		return origin, fmt.Errorf("making a client: %w", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	namespace := &corev1.Namespace{}
+	if err := reader.Get(ctx, client.ObjectKey{Name: metav1.NamespaceSystem}, namespace); err != nil {
+		return origin, fmt.Errorf("getting namespace %q, whose UID is the cluster's ID: %w", metav1.NamespaceSystem, err)
+	}
+	origin.ClusterID = string(namespace.UID)
+	return origin, nil
+}
+
+func options(ctx context.Context, scheme *runtime.Scheme, config *configv1alpha1.Configuration, pod Pod, serving certificate) ctrl.Options {
+	namespace := config.LeaderElection.Namespace
+	if namespace == "" {
+		namespace = pod.Namespace
+	}
+	return ctrl.Options{
+		Scheme:                        scheme,
+		Logger:                        log.FromContext(ctx),
+		Cache:                         cacheOptions(),
+		LeaderElection:                *config.LeaderElection.Enabled,
+		LeaderElectionID:              config.LeaderElection.Name,
+		LeaderElectionNamespace:       namespace,
+		LeaderElectionReleaseOnCancel: true,
+		Metrics:                       metricsserver.Options{BindAddress: config.Metrics.BindAddress},
+		HealthProbeBindAddress:        config.Health.BindAddress,
+		GracefulShutdownTimeout:       new(stopDeadline),
+		WebhookServer: webhook.NewServer(webhook.Options{
+			Port:    config.Webhook.Port,
+			CertDir: config.Webhook.CertDir,
+			TLSOpts: []func(*tls.Config){serving.configure},
+		}),
+	}
+}
+
+// cacheOptions keep of the cluster only what the parts need: of pods that are not ours, what capacity counts.
+func cacheOptions() cache.Options {
+	byObject := source.CacheByObject()
+	byObject[&corev1.Pod{}] = cache.ByObject{Transform: podcache.Transform}
+	byObject[&corev1.Node{}] = cache.ByObject{Transform: podcache.TransformNode}
+	return cache.Options{
+		DefaultTransform: cache.TransformStripManagedFields(),
+		ByObject:         byObject,
+	}
+}
