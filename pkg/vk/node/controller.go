@@ -1,0 +1,328 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/targetkind"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/wake"
+)
+
+const (
+	name           = "virtual-node"
+	fieldOwner     = v1alpha1.FieldOwner + "-ready"
+	requestTimeout = 10 * time.Second
+)
+
+// Options are what the Reconciler works with. All are required but Address.
+type Options struct {
+	// Client reads ClusterTargets, Targets and Nodes from the manager's cache and writes to the source cluster.
+	Client client.Client
+	// APIReader reads from the source cluster's API server.
+	APIReader client.Reader
+	// Config is the manager's own; virtual-kubelet writes Nodes and Leases with it.
+	Config *rest.Config
+	// Registry has the engaged targets. The Reconciler must observe it.
+	Registry *engage.Registry
+	// Source is who the source cluster is: what its own delegates use in a target counts as free there.
+	Source translate.Source
+	// Clock tells the time of transitions.
+	Clock clock.PassiveClock
+	// Address and Port are where the source's API servers reach our kubelet API. Without an address, nodes show none.
+	Address string
+	Port    int32
+}
+
+// Reconciler keeps the virtual nodes. It is to run on the leader only.
+type Reconciler struct {
+	Options
+
+	writer  targetkind.Writer
+	clients kubernetes.Interface
+	wake    wake.Source
+
+	mu      sync.Mutex // guards runners and keys
+	runners map[types.NamespacedName]*runner
+	keys    map[string]types.NamespacedName // of the targets, by the names of their nodes
+}
+
+var _ engage.Observer = &Reconciler{}
+
+// New makes a Reconciler, which does nothing before Register.
+func New(options Options) (*Reconciler, error) {
+	config := rest.CopyConfig(options.Config)
+	config.QPS = -1
+	config.Timeout = requestTimeout
+	clients, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("making a client for Nodes and Leases: %w", err)
+	}
+	return &Reconciler{
+		Options: options,
+		writer:  targetkind.Writer{Client: options.Client, Owner: fieldOwner, Clock: options.Clock},
+		clients: clients,
+		runners: map[types.NamespacedName]*runner{},
+		keys:    map[string]types.NamespacedName{},
+	}, nil
+}
+
+// Register adds the controller to a manager.
+func (r *Reconciler) Register(mgr manager.Manager) error {
+	err := builder.ControllerManagedBy(mgr).
+		Named(name).
+		Watches(&v1alpha1.ClusterTarget{}, &handler.EnqueueRequestForObject{}).
+		Watches(&v1alpha1.Target{}, &handler.EnqueueRequestForObject{}).
+		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.targetOf)).
+		WatchesRawSource(&r.wake).
+		Complete(r)
+	if err != nil {
+		return fmt.Errorf("building controller %q: %w", name, err)
+	}
+	return nil
+}
+
+// Engaged has the virtual node follow the target's ClusterSummary.
+func (r *Reconciler) Engaged(ctx context.Context, target *engage.Target) error {
+	informer, err := target.Cache.GetInformer(ctx, &v1alpha1.ClusterSummary{})
+	if err != nil {
+		return fmt.Errorf("watching the ClusterSummary: %w", err)
+	}
+	changed := func(any) { r.wake.Wake(target.Key) }
+	if _, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: changed, UpdateFunc: func(_, o any) { changed(o) }, DeleteFunc: changed,
+	}); err != nil {
+		return fmt.Errorf("following the ClusterSummary: %w", err)
+	}
+	return nil
+}
+
+// ReachabilityChanged does nothing: the virtual node follows the condition Connected.
+func (r *Reconciler) ReachabilityChanged(*engage.Target) {}
+
+// Reconcile makes the virtual node of a target what it shall be, and writes down whether it is Ready.
+func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+	key := request.NamespacedName
+	target := targetkind.New(key)
+	if err := r.Client.Get(ctx, key, target); err != nil {
+		if apierrors.IsNotFound(err) {
+			return reconcile.Result{}, r.remove(ctx, key)
+		}
+		return reconcile.Result{}, fmt.Errorf("getting target %q: %w", key, err)
+	}
+	f, err := r.facts(ctx, target)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	if f.node != nil && !ours(f.node) {
+		r.halt(key)
+		return reconcile.Result{}, r.writeDown(ctx, target, conflict(f.node.Name))
+	}
+	next, err := r.run(ctx, f)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	return reconcile.Result{RequeueAfter: next}, r.writeDown(ctx, target, readiness(f))
+}
+
+func (r *Reconciler) facts(ctx context.Context, target client.Object) (facts, error) {
+	key := client.ObjectKeyFromObject(target)
+	f := facts{
+		key:       key,
+		status:    targetkind.Status(target),
+		clusterID: r.Source.ClusterID,
+		address:   r.Address,
+		port:      r.Port,
+		now:       metav1.NewTime(r.Clock.Now()),
+	}
+	if expression := targetkind.Spec(target).ExcludedLabelsRegexp; expression != "" {
+		var err error
+		if f.excluded, err = regexp.Compile(expression); err != nil {
+			return facts{}, reconcile.TerminalError(fmt.Errorf("reading excludedLabelsRegexp: %w", err)) // The API server validates it.
+		}
+	}
+	node := translate.VirtualNodeName(key)
+	r.mu.Lock()
+	r.keys[node] = key
+	r.mu.Unlock()
+	var err error
+	if f.node, err = r.node(ctx, r.Client, node); err != nil {
+		return facts{}, err
+	}
+	f.summary, err = r.summary(ctx, key)
+	return f, err
+}
+
+// node reads a node, nil if there is none.
+func (r *Reconciler) node(ctx context.Context, reader client.Reader, name string) (*corev1.Node, error) {
+	node := &corev1.Node{}
+	err := reader.Get(ctx, types.NamespacedName{Name: name}, node)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("getting node %q: %w", name, err)
+	}
+	return node, nil
+}
+
+// summary reads the target's ClusterSummary from its cache, nil if it is not engaged.
+func (r *Reconciler) summary(ctx context.Context, key types.NamespacedName) (*v1alpha1.ClusterSummary, error) {
+	target, ok := r.Registry.ByKey(key)
+	if !ok {
+		return nil, nil
+	}
+	summary := &v1alpha1.ClusterSummary{}
+	err := target.Client.Get(ctx, types.NamespacedName{Name: v1alpha1.ClusterSummaryName}, summary)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("getting the ClusterSummary of target %q: %w", key, err)
+	}
+	return summary, nil
+}
+
+// run sees to it that a node controller runs and knows what the node shall be. It tells when to look again.
+func (r *Reconciler) run(ctx context.Context, f facts) (time.Duration, error) {
+	if running := r.running(f.key); running != nil {
+		want := desired(f)
+		return running.hand(want, conforms(f.node, want), f.now.Time), nil
+	}
+	var err error
+	if f.node, err = r.node(ctx, r.APIReader, translate.VirtualNodeName(f.key)); err != nil {
+		return 0, err
+	}
+	if f.node != nil && !ours(f.node) {
+		return 0, nil // The cache will tell.
+	}
+	want := desired(f)
+	if f.node == nil {
+		if err := r.deleteLease(ctx, want.Name); err != nil { // It would belong to an earlier node, and be collected.
+			return 0, err
+		}
+	}
+	running, err := start(r.wake.Context(), r.clients, want, f.now.Time, func(err error) { r.ended(f.key, err) })
+	if err != nil {
+		return 0, err
+	}
+	r.mu.Lock()
+	r.runners[f.key] = running
+	r.mu.Unlock()
+	return again, nil
+}
+
+// running returns the target's node controller, if it has not ended.
+func (r *Reconciler) running(key types.NamespacedName) *runner {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	running := r.runners[key]
+	if running != nil && running.ended() {
+		delete(r.runners, key)
+		return nil
+	}
+	return running
+}
+
+func (r *Reconciler) ended(key types.NamespacedName, err error) {
+	ctx := r.wake.Context()
+	if ctx.Err() != nil {
+		return
+	}
+	if err == nil {
+		r.wake.Wake(key)
+		return
+	}
+	log.FromContext(ctx).Error(err, "The node controller ended and is started again", "target", targetkind.Name(key))
+	r.wake.WakeAfter(key, again)
+}
+
+// halt stops the target's node controller, and tells whether it has ended. The target is reconciled again when it has.
+func (r *Reconciler) halt(key types.NamespacedName) bool {
+	running := r.running(key)
+	if running == nil {
+		return true
+	}
+	running.stop()
+	return false
+}
+
+// remove deletes the node and lease of a target that is gone, which is asked of the API server, since with the node go its pods.
+func (r *Reconciler) remove(ctx context.Context, key types.NamespacedName) error {
+	err := r.APIReader.Get(ctx, key, targetkind.New(key))
+	if !apierrors.IsNotFound(err) {
+		if err != nil {
+			return fmt.Errorf("getting target %q: %w", key, err)
+		}
+		return nil // The cache's event is still to come.
+	}
+	if !r.halt(key) {
+		return nil
+	}
+	name := translate.VirtualNodeName(key)
+	r.mu.Lock()
+	delete(r.keys, name)
+	r.mu.Unlock()
+	node, err := r.node(ctx, r.APIReader, name)
+	if err != nil || node == nil || !ours(node) {
+		return err
+	}
+	if err := r.Client.Delete(ctx, node, client.Preconditions{UID: &node.UID}); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("deleting node %q: %w", name, err)
+	}
+	return r.deleteLease(ctx, name)
+}
+
+func (r *Reconciler) deleteLease(ctx context.Context, name string) error {
+	err := r.clients.CoordinationV1().Leases(corev1.NamespaceNodeLease).Delete(ctx, name, metav1.DeleteOptions{})
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("deleting lease %q: %w", name, err)
+	}
+	return nil
+}
+
+func (r *Reconciler) writeDown(ctx context.Context, target client.Object, ready metav1.Condition) error {
+	_, err := r.writer.Write(ctx, target, v1alpha1.TargetStatus{Conditions: []metav1.Condition{ready}})
+	return client.IgnoreNotFound(err)
+}
+
+// targetOf finds the target of a node: of a virtual node by its labels, as the target may be gone, and of any by its name.
+func (r *Reconciler) targetOf(_ context.Context, node client.Object) []reconcile.Request {
+	r.mu.Lock()
+	key, ok := r.keys[node.GetName()]
+	r.mu.Unlock()
+	labels := node.GetLabels()
+	switch {
+	case ok:
+	case labels[v1alpha1.LabelNodeProvider] != v1alpha1.LabelNodeProviderValue:
+		return nil
+	case labels[v1alpha1.LabelClusterTargetName] != "":
+		key = types.NamespacedName{Name: labels[v1alpha1.LabelClusterTargetName]}
+	default:
+		key = types.NamespacedName{Namespace: labels[v1alpha1.LabelTargetNamespace], Name: labels[v1alpha1.LabelTargetName]}
+	}
+	if key.Name == "" {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: key}}
+}

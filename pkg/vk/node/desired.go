@@ -1,0 +1,219 @@
+package node
+
+import (
+	"encoding/json"
+	"regexp"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
+)
+
+// annotationApplied is where virtual-kubelet's node controller notes the labels that it applied.
+const annotationApplied = "virtual-kubelet.io/last-applied-object-meta"
+
+// facts are what a virtual node is made from.
+type facts struct {
+	key      types.NamespacedName
+	status   v1alpha1.TargetStatus
+	excluded *regexp.Regexp
+	// summary is nil while the target is not engaged.
+	summary *v1alpha1.ClusterSummary
+	// node is the virtual node as it is, or nil.
+	node *corev1.Node
+	// clusterID is the source's.
+	clusterID string
+	// address and port are those of our kubelet API.
+	address string
+	port    int32
+	now     metav1.Time
+}
+
+// desired is the virtual node as it shall be.
+func desired(f facts) *corev1.Node {
+	node := &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: translate.VirtualNodeName(f.key)},
+		Spec:       corev1.NodeSpec{Taints: []corev1.Taint{translate.VirtualNodeTaint()}},
+		Status: corev1.NodeStatus{
+			DaemonEndpoints: corev1.NodeDaemonEndpoints{KubeletEndpoint: corev1.DaemonEndpoint{Port: f.port}},
+			NodeInfo:        corev1.NodeSystemInfo{KubeletVersion: f.status.KubernetesVersion, OperatingSystem: string(corev1.Linux)},
+			Conditions:      conditions(f),
+		},
+	}
+	if f.address != "" {
+		node.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: f.address}}
+	}
+	var labels map[string]string
+	switch {
+	case f.summary != nil:
+		labels = f.summary.Labels
+		node.Status.Capacity = f.summary.Capacity
+		node.Status.Allocatable = allocatable(f.summary, f.clusterID)
+		node.Status.NodeInfo.Architecture = labels[corev1.LabelArchStable]
+	case f.node != nil:
+		labels = applied(f.node)
+		node.Status.Capacity = f.node.Status.Capacity
+		node.Status.Allocatable = f.node.Status.Allocatable
+		node.Status.NodeInfo.Architecture = f.node.Status.NodeInfo.Architecture
+	}
+	node.Labels = translate.VirtualNodeLabels(f.key, labels, f.excluded)
+	return node
+}
+
+// allocatable is what the target has less what others than our delegates use there.
+func allocatable(summary *v1alpha1.ClusterSummary, clusterID string) corev1.ResourceList {
+	var ours corev1.ResourceList
+	for _, source := range summary.Status.Sources {
+		if source.ClusterID == clusterID {
+			ours = source.Requested
+		}
+	}
+	result := summary.Allocatable.DeepCopy()
+	for name, free := range result {
+		free.Sub(summary.Status.Requested[name])
+		free.Add(ours[name])
+		if free.Sign() < 0 {
+			free = *resource.NewQuantity(0, free.Format)
+		}
+		result[name] = free
+	}
+	return result
+}
+
+// conditions are those of a node, with the time of their last transition.
+func conditions(f facts) []corev1.NodeCondition {
+	list := []corev1.NodeCondition{
+		ready(f.status),
+		no(corev1.NodeMemoryPressure),
+		no(corev1.NodeDiskPressure),
+		no(corev1.NodePIDPressure),
+		no(corev1.NodeNetworkUnavailable),
+	}
+	for i := range list {
+		list[i].LastTransitionTime = f.now
+		if was := condition(f.node, list[i].Type); was != nil && was.Status == list[i].Status {
+			list[i].LastTransitionTime = was.LastTransitionTime
+		}
+	}
+	return list
+}
+
+func ready(status v1alpha1.TargetStatus) corev1.NodeCondition {
+	connected := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionConnected)
+	if connected == nil {
+		return corev1.NodeCondition{Type: corev1.NodeReady, Status: corev1.ConditionFalse, Reason: v1alpha1.ReasonConnecting,
+			Message: "the target is not connected yet"}
+	}
+	is := corev1.NodeCondition{Type: corev1.NodeReady, Status: corev1.ConditionFalse, Reason: connected.Reason, Message: connected.Message}
+	if connected.Status == metav1.ConditionTrue {
+		is.Status = corev1.ConditionTrue
+	}
+	return is
+}
+
+func no(kind corev1.NodeConditionType) corev1.NodeCondition {
+	return corev1.NodeCondition{Type: kind, Status: corev1.ConditionFalse, Reason: "VirtualNode", Message: "the nodes of the target cluster see to it"}
+}
+
+func condition(node *corev1.Node, kind corev1.NodeConditionType) *corev1.NodeCondition {
+	if node == nil {
+		return nil
+	}
+	for i := range node.Status.Conditions {
+		if node.Status.Conditions[i].Type == kind {
+			return &node.Status.Conditions[i]
+		}
+	}
+	return nil
+}
+
+// applied returns the labels that the node controller put on a node, without those that others put there.
+func applied(node *corev1.Node) map[string]string {
+	last := &metav1.ObjectMeta{}
+	if err := json.Unmarshal([]byte(node.Annotations[annotationApplied]), last); err != nil {
+		return nil // As on a node that it only created so far: the labels come with the summary.
+	}
+	return last.Labels
+}
+
+// conforms tells whether node has all that want says, and has been patched by the node controller, which only from then on
+// knows which labels to remove.
+func conforms(node, want *corev1.Node) bool {
+	if node == nil || node.Annotations[annotationApplied] == "" {
+		return false
+	}
+	for k, v := range want.Labels {
+		if is, ok := node.Labels[k]; !ok || is != v {
+			return false
+		}
+	}
+	for i := range want.Status.Conditions {
+		want := &want.Status.Conditions[i]
+		is := condition(node, want.Type)
+		if is == nil || is.Status != want.Status || is.Reason != want.Reason || is.Message != want.Message {
+			return false
+		}
+	}
+	return has(node.Status.Capacity, want.Status.Capacity) &&
+		has(node.Status.Allocatable, want.Status.Allocatable) &&
+		equality.Semantic.DeepEqual(node.Status.Addresses, want.Status.Addresses) &&
+		node.Status.DaemonEndpoints == want.Status.DaemonEndpoints &&
+		node.Status.NodeInfo.KubeletVersion == want.Status.NodeInfo.KubeletVersion
+}
+
+// has tells whether list has what want has. Others may add resources to a node.
+func has(list, want corev1.ResourceList) bool {
+	for name, quantity := range want {
+		if is, ok := list[name]; !ok || is.Cmp(quantity) != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// same tells whether two desired nodes differ by no more than the time of transitions.
+func same(a, b *corev1.Node) bool {
+	return a != nil && b != nil && equality.Semantic.DeepEqual(timeless(a), timeless(b))
+}
+
+func timeless(node *corev1.Node) *corev1.Node {
+	node = node.DeepCopy()
+	for i := range node.Status.Conditions {
+		node.Status.Conditions[i].LastTransitionTime = metav1.Time{}
+		node.Status.Conditions[i].LastHeartbeatTime = metav1.Time{}
+	}
+	return node
+}
+
+// readiness is the target's condition Ready, as its virtual node has it.
+func readiness(f facts) metav1.Condition {
+	connected := meta.FindStatusCondition(f.status.Conditions, v1alpha1.ConditionConnected)
+	name := translate.VirtualNodeName(f.key)
+	is := condition(f.node, corev1.NodeReady)
+	switch {
+	case connected == nil || connected.Status != metav1.ConditionTrue:
+		return targetReady(metav1.ConditionFalse, v1alpha1.ReasonNotConnected, "the target is not connected: see the condition Connected")
+	case is == nil || is.Status != corev1.ConditionTrue:
+		return targetReady(metav1.ConditionFalse, v1alpha1.ReasonNodeNotReady, "the virtual node "+name+" is not Ready yet")
+	}
+	return targetReady(metav1.ConditionTrue, v1alpha1.ReasonNodeReady, "the virtual node "+name+" is Ready")
+}
+
+func conflict(node string) metav1.Condition {
+	return targetReady(metav1.ConditionFalse, v1alpha1.ReasonNodeConflict, "a node "+node+" exists that does not have the label "+
+		v1alpha1.LabelNodeProvider+"="+v1alpha1.LabelNodeProviderValue+": delete it, or give the target another name")
+}
+
+func targetReady(status metav1.ConditionStatus, reason, message string) metav1.Condition {
+	return metav1.Condition{Type: v1alpha1.ConditionReady, Status: status, Reason: reason, Message: message}
+}
+
+func ours(node *corev1.Node) bool {
+	return node.Labels[v1alpha1.LabelNodeProvider] == v1alpha1.LabelNodeProviderValue
+}
