@@ -31,7 +31,9 @@ help: ## List the targets
 
 .PHONY: demo
 demo: setup ## Show the main job on two real clusters: elect, spread, drain, uncordon
-	hack/demo/demo.sh
+	@$(MAKE) --no-print-directory clusters-up CLUSTERS="c1 c2"
+	@$(MAKE) --no-print-directory deploy
+	@hack/demo/demo.sh
 
 .PHONY: setup
 setup: ## Install and build everything the other targets need (Debian packages, tools, Kubernetes)

@@ -4,11 +4,12 @@ import (
 	"crypto/tls"
 	"net/http"
 
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	configv1alpha1 "github.com/multicluster-scheduler/multicluster-scheduler/api/config/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/certs"
 )
 
 // certificate is where the webhook's serving certificate comes from.
@@ -21,11 +22,19 @@ type certificate interface {
 	ready(*http.Request) error
 }
 
-func newCertificate(_ *rest.Config, _ *runtime.Scheme, webhook configv1alpha1.Webhook, _ string) (certificate, error) {
+func newCertificate(restConfig *rest.Config, webhook configv1alpha1.Webhook, namespace string) (certificate, error) {
 	if webhook.SelfManaged == nil {
 		return fromFiles{}, nil
 	}
-	return nil, nil
+	manager, err := certs.New(certs.Options{
+		Config:                   restConfig,
+		Namespace:                namespace,
+		SecretName:               webhook.SelfManaged.SecretName,
+		ServiceName:              webhook.SelfManaged.ServiceName,
+		WebhookConfigurationName: webhook.SelfManaged.WebhookConfigurationName,
+		Clock:                    clock.RealClock{},
+	})
+	return selfManaged{manager}, err
 }
 
 // fromFiles is a certificate that somebody else, cert-manager for one, keeps in the directory that the webhook server watches.
@@ -34,3 +43,10 @@ type fromFiles struct{}
 func (fromFiles) configure(*tls.Config)     {}
 func (fromFiles) add(ctrl.Manager) error    { return nil }
 func (fromFiles) ready(*http.Request) error { return nil }
+
+// selfManaged is a certificate that the manager makes and distributes itself.
+type selfManaged struct{ manager *certs.Manager }
+
+func (s selfManaged) configure(config *tls.Config)      { config.GetCertificate = s.manager.GetCertificate }
+func (s selfManaged) add(mgr ctrl.Manager) error        { return mgr.Add(s.manager) }
+func (s selfManaged) ready(request *http.Request) error { return s.manager.Ready(request) }
