@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 )
 
@@ -31,11 +32,11 @@ Without a command it serves.
 // errUsage is returned for a command line that cannot be understood.
 var errUsage = errors.New("run whoami --help for what it can do")
 
-// exitCode is an error that stands for an exit code alone.
-type exitCode int
+// exitError is an error that stands for an exit code alone.
+type exitError int
 
 // Error implements error.
-func (e exitCode) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
+func (e exitError) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
 
 // process is what a command can use of the outside world.
 type process struct {
@@ -51,8 +52,8 @@ func main() {
 	term := make(chan os.Signal, 1)
 	signal.Notify(term, syscall.SIGTERM, os.Interrupt)
 	p := process{out: os.Stdout, getenv: os.Getenv, environ: os.Environ(), term: term}
-	err := p.run(context.Background(), os.Args[1:])
-	var code exitCode
+	err := p.run(context.Background(), os.Args[1:]) //nolint:forbidigo // here the program begins
+	var code exitError
 	switch {
 	case err == nil || errors.Is(err, flag.ErrHelp):
 	case errors.As(err, &code):
@@ -65,7 +66,7 @@ func main() {
 
 // run runs the command that args name.
 func (p process) run(ctx context.Context, args []string) error {
-	if len(args) == 0 || args[0] != "--help" && args[0][0:min(1, len(args[0]))] == "-" {
+	if len(args) == 0 || args[0] != "--help" && strings.HasPrefix(args[0], "-") {
 		return p.serve(ctx, args)
 	}
 	command, args := args[0], args[1:]

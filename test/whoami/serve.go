@@ -41,7 +41,7 @@ func (p process) serve(ctx context.Context, args []string) error {
 	case <-p.term:
 		p.log("received SIGTERM")
 	}
-	time.Sleep(*drain)
+	<-time.After(*drain)
 	ctx, cancel := context.WithTimeout(ctx, finishTimeout)
 	defer cancel()
 	if err := server.Shutdown(ctx); err != nil {

@@ -66,7 +66,7 @@ func delegate(parent string) error {
 	}
 	for name := range strings.FieldsSeq(string(controllers)) {
 		err := os.WriteFile(filepath.Join(parent, "cgroup.subtree_control"), []byte("+"+name), 0)
-		if err != nil && slices.Contains(required[:], name) {
+		if err != nil && slices.Contains(required(), name) {
 			return err
 		}
 	}

@@ -9,8 +9,10 @@ import (
 	"strings"
 )
 
-// Required are the controllers without which a kubelet does not run.
-var required = [...]string{"cpu", "memory", "cpuset", "pids"}
+// required returns the controllers without which a kubelet does not run.
+func required() []string {
+	return []string{"cpu", "memory", "cpuset", "pids"}
+}
 
 // Hierarchies are the mounted control group hierarchies of a machine.
 type Hierarchies struct {
@@ -42,7 +44,7 @@ func Mounted() (Hierarchies, error) {
 	for names := range found.V1 {
 		controllers = append(controllers, strings.Split(names, ",")...)
 	}
-	for _, name := range required {
+	for _, name := range required() {
 		if !slices.Contains(controllers, name) {
 			return Hierarchies{}, fmt.Errorf("this machine has no %q control group controller, which Kubernetes needs", name)
 		}

@@ -12,9 +12,6 @@ import (
 
 const containerdSocket = "/run/containerd/containerd.sock"
 
-// builtIn are the image archives that every node holds.
-var builtIn = [...]string{"pause.tar", "whoami.tar"}
-
 // LoadImage imports an image archive into the node.
 func (c *Cluster) LoadImage(ctx context.Context, archive string) error {
 	if _, err := c.ctr(ctx, "images", "import", archive); err != nil {
@@ -32,7 +29,7 @@ func (c *Cluster) loadBuiltIn(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for _, name := range builtIn {
+	for _, name := range []string{"pause.tar", "whoami.tar"} {
 		archive := filepath.Join(c.Images, name)
 		digest, err := fileDigest(archive)
 		if err != nil {

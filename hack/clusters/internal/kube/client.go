@@ -6,7 +6,6 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -25,12 +24,6 @@ type StatusError struct {
 // Error implements error.
 func (e StatusError) Error() string {
 	return fmt.Sprintf("status %d: %s", e.Code, e.Message)
-}
-
-// Is reports whether an error is the API server's refusal with a status code.
-func Is(err error, code int) bool {
-	var status StatusError
-	return errors.As(err, &status) && status.Code == code
 }
 
 // Credentials are the files that a Client authenticates itself and the server with.

@@ -19,18 +19,17 @@ const CNIPlugins = "/usr/lib/cni"
 // systemd has this folder where it runs.
 const systemd = "/run/systemd/system"
 
-// programs maps what clusters need to the Debian packages that hold it.
-var programs = [...]struct{ path, pkg string }{
-	{"containerd", "containerd"},
-	{"ctr", "containerd"},
-	{"runc", "runc"},
-	{"nft", "nftables"},
-	{"ip", "iproute2"},
-	{"mount", "mount"},
-	{"buildah", "buildah"},
-	{CNIPlugins + "/ptp", "containernetworking-plugins"},
-	{CNIPlugins + "/host-local", "containernetworking-plugins"},
-	{CNIPlugins + "/loopback", "containernetworking-plugins"},
+// packages maps Debian packages to the programs that clusters need of them.
+func packages() map[string][]string {
+	return map[string][]string{
+		"buildah":                     {"buildah"},
+		"containerd":                  {"containerd", "ctr"},
+		"containernetworking-plugins": {CNIPlugins + "/ptp", CNIPlugins + "/host-local", CNIPlugins + "/loopback"},
+		"iproute2":                    {"ip"},
+		"mount":                       {"mount"},
+		"nftables":                    {"nft"},
+		"runc":                        {"runc"},
+	}
 }
 
 // Check returns an error that says, in one sentence, why this machine cannot run clusters now.
@@ -74,17 +73,21 @@ func SetUp(ctx context.Context, out io.Writer) error {
 // missingPackages returns the packages to be installed.
 func missingPackages() []string {
 	var missing []string
-	for _, program := range programs {
-		if _, err := exec.LookPath(program.path); err != nil && !slices.Contains(missing, program.pkg) {
-			missing = append(missing, program.pkg)
+	for name, programs := range packages() {
+		if slices.ContainsFunc(programs, func(program string) bool {
+			_, err := exec.LookPath(program)
+			return err != nil
+		}) {
+			missing = append(missing, name)
 		}
 	}
+	slices.Sort(missing)
 	return missing
 }
 
 // disable undoes what the package of a service does when it is installed where systemd runs.
 func disable(ctx context.Context, service string) error {
-	if _, err := os.Stat(systemd); err != nil {
+	if _, err := os.Stat(systemd); errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
 	if out, err := exec.CommandContext(ctx, "systemctl", "disable", "--now", service).CombinedOutput(); err != nil {

@@ -1,0 +1,119 @@
+package build
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func write(t *testing.T, path, content string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestOnlyWhatIsOutOfDateIsBuilt(t *testing.T) {
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "go.mod"), "module example.org/hello\n\ngo 1.26\n")
+	write(t, filepath.Join(dir, "main.go"), "package main\n\nfunc main() {}\n")
+	var steps []string
+	b := Builder{Out: filepath.Join(t.TempDir(), "bin"), Step: func(what string, run func() error) error {
+		steps = append(steps, what)
+		return run()
+	}}
+	hello := Target{Name: "hello", Dir: dir, Package: ".", Sources: []string{"."}}
+	build := func() {
+		t.Helper()
+		if err := b.Build(t.Context(), hello); err != nil {
+			t.Fatal(err)
+		}
+	}
+	build()
+	build()
+	if diff := cmp.Diff([]string{"building hello"}, steps); diff != "" {
+		t.Fatalf("steps (-want +got):\n%s", diff)
+	}
+	write(t, filepath.Join(dir, "main.go"), "package main\n\nfunc main() { println() }\n")
+	build()
+	hello.Defines = []string{"main.version=v1"}
+	build()
+	if err := os.Remove(b.Path("hello")); err != nil {
+		t.Fatal(err)
+	}
+	build()
+	if len(steps) != 4 {
+		t.Errorf("built %d times, want 4: at first, and after changes of the source, the flags and the executable", len(steps))
+	}
+}
+
+func TestAFailureIsNotTakenForASuccessLater(t *testing.T) {
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "go.mod"), "module example.org/broken\n\ngo 1.26\n")
+	write(t, filepath.Join(dir, "main.go"), "package main\n\nfunc main() { nonsense }\n")
+	b := Builder{Out: t.TempDir(), Step: func(_ string, run func() error) error { return run() }}
+	for range 2 {
+		if err := b.Build(t.Context(), Target{Name: "broken", Dir: dir, Package: ".", Sources: []string{"."}}); err == nil {
+			t.Error("a program that does not compile was built")
+		}
+	}
+}
+
+func TestModuleVersion(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "go.mod")
+	write(t, file, "module x\n\nrequire k8s.io/one v1.2.3\n\nrequire (\n\tk8s.io/two v0.1.0 // indirect\n)\n\nreplace k8s.io/three => k8s.io/three v9.9.9\n")
+	for module, want := range map[string]string{"k8s.io/one": "v1.2.3", "k8s.io/two": "v0.1.0"} {
+		if got, err := ModuleVersion(file, module); err != nil || got != want {
+			t.Errorf("%s: %q, %v", module, got, err)
+		}
+	}
+	for _, module := range []string{"k8s.io/three", "k8s.io/four"} {
+		if got, err := ModuleVersion(file, module); err == nil {
+			t.Errorf("%s: %q, want an error", module, got)
+		}
+	}
+}
+
+func TestSelect(t *testing.T) {
+	all := func() []Target { return []Target{{Name: "etcd"}, {Name: "kubectl"}, {Name: "kwok"}} }
+	names := func(targets []Target) (names []string) {
+		for _, target := range targets {
+			names = append(names, target.Name)
+		}
+		return names
+	}
+	for name, c := range map[string]struct{ given, want []string }{
+		"no names stand for all":                       {want: []string{"etcd", "kubectl", "kwok"}},
+		"names are built in the order of the programs": {given: []string{"kwok", "etcd"}, want: []string{"etcd", "kwok"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := Select(all(), c.given)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(c.want, names(got)); diff != "" {
+				t.Errorf("targets (-want +got):\n%s", diff)
+			}
+		})
+	}
+	if _, err := Select(all(), []string{"docker"}); err == nil {
+		t.Error("an unknown program was accepted")
+	}
+}
+
+func TestVersionDefines(t *testing.T) {
+	want := []string{
+		"k8s.io/component-base/version.gitVersion=v1.37.1",
+		"k8s.io/component-base/version.gitMajor=1",
+		"k8s.io/component-base/version.gitMinor=37",
+		"k8s.io/component-base/version.gitTreeState=clean",
+	}
+	if diff := cmp.Diff(want, versionDefines("v1.37.1")); diff != "" {
+		t.Errorf("definitions (-want +got):\n%s", diff)
+	}
+}

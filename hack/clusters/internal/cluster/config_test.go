@@ -1,0 +1,176 @@
+package cluster
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/hack/clusters/internal/registry"
+)
+
+func testCluster(t *testing.T) *Cluster {
+	t.Helper()
+	entry := &registry.Entry{Plan: registry.Plan{Slot: 4}, Clusters: map[string]int{"c1": 1, "c2": 2}}
+	return New("c2", Options{
+		Entry: entry, State: t.TempDir(), Bin: "/checkout/.local/bin", Images: "/checkout/.local/images",
+		Now: func() time.Time { return time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC) },
+	})
+}
+
+func TestConfigurationHoldsTheClustersOwnAddressesAndFolders(t *testing.T) {
+	c := testCluster(t)
+	files, err := c.configure()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for file, wants := range map[string][]string{
+		"containerd.toml":       {`root = "` + c.state + `/containerd"`, `conf_dir = "` + c.state + `/config/cni"`},
+		"cni.conflist":          {`"subnet": "10.204.32.0/21"`},
+		"kubelet.yaml":          {"cgroupRoot: /multicluster-scheduler-4/c2", "podLogsDir: " + c.state + "/pod-logs"},
+		"kube-proxy.yaml":       {"clusterCIDR: 10.204.32.0/21", "hostnameOverride: c2-node"},
+		"kwok.yaml":             {"cidr: 198.18.64.0/19", "nodeIP: 10.204.0.12", "kwok.x-k8s.io/node=fake"},
+		"kwok-stages.yaml":      {"{{ $now := Now }}", "name: pod-delete"},
+		"kube-proxy.kubeconfig": {"https://10.204.0.12:6443", c.state + "/pki/kube-proxy.key"},
+	} {
+		content, err := os.ReadFile(c.configFile(file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if string(content) != files[file] {
+			t.Errorf("%s differs from what a restart is decided by", file)
+		}
+		for _, want := range wants {
+			if !strings.Contains(string(content), want) {
+				t.Errorf("no %q in %s:\n%s", want, file, content)
+			}
+		}
+	}
+	if !json.Valid([]byte(files["cni.conflist"])) {
+		t.Errorf("no JSON: %s", files["cni.conflist"])
+	}
+}
+
+func TestCommandsNameOnlyFilesThatAreMade(t *testing.T) {
+	c := testCluster(t)
+	if err := c.certify(); err != nil {
+		t.Fatal(err)
+	}
+	files, err := c.configure()
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec := Spec{FakeNodes: FakeNodes{Count: 1}}
+	for _, component := range append(c.foundation(), c.rest(spec)...) {
+		for _, arg := range component.args[1:] {
+			for path := range strings.SplitSeq(arg[strings.Index(arg, "=")+1:], ",") {
+				made := strings.HasPrefix(path, filepath.Join(c.state, "pki")) || strings.HasPrefix(path, filepath.Join(c.state, "config"))
+				if _, err := os.Stat(path); made && err != nil {
+					t.Errorf("%s: %v", component.name, err)
+				}
+			}
+		}
+		for _, name := range component.config {
+			if files[name] == "" {
+				t.Errorf("%s has a configuration file %q that is not made", component.name, name)
+			}
+		}
+	}
+}
+
+func TestComponentsFollowTheSpecification(t *testing.T) {
+	c := testCluster(t)
+	names := func(spec Spec) (names []string) {
+		for _, component := range c.rest(spec) {
+			names = append(names, component.name)
+		}
+		return names
+	}
+	if slices.Contains(names(Spec{}), kwok) {
+		t.Error("kwok runs without simulated nodes")
+	}
+	if !slices.Contains(names(Spec{FakeNodes: FakeNodes{Count: 1}}), kwok) {
+		t.Error("kwok does not run for simulated nodes")
+	}
+	if args := c.controllerManagerArgs(Spec{NodeMonitorGracePeriod: time.Minute}); !slices.Contains(args, "--node-monitor-grace-period=1m0s") {
+		t.Errorf("no grace period in %q", args)
+	}
+	if args := c.controllerManagerArgs(Spec{}); strings.Contains(strings.Join(args, " "), "grace-period") {
+		t.Errorf("a grace period that nobody asked for in %q", args)
+	}
+}
+
+func TestSpecificationIsKept(t *testing.T) {
+	c := testCluster(t)
+	if found, err := c.Spec(); err != nil || found != (Spec{}) {
+		t.Fatalf("before there is one: %v, %v", found, err)
+	}
+	want := Spec{FakeNodes: FakeNodes{Count: 5, CPU: "32", Memory: "256Gi", Pods: 110}, NodeMonitorGracePeriod: time.Minute}
+	if err := c.saveSpec(want); err != nil {
+		t.Fatal(err)
+	}
+	got, err := c.Spec()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("specification (-want +got):\n%s", diff)
+	}
+}
+
+func TestKubeconfigHasAContextForEachCluster(t *testing.T) {
+	c := testCluster(t)
+	if err := c.certify(); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := WriteKubeconfig(path, []*Cluster{c}); err != nil {
+		t.Fatal(err)
+	}
+	content, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"current-context: c2\n", "server: https://10.204.0.12:6443\n", "context: {cluster: c2, user: c2-admin}", "client-key-data: LS0t",
+	} {
+		if !strings.Contains(string(content), want) {
+			t.Errorf("no %q in:\n%s", want, content)
+		}
+	}
+	if err := WriteKubeconfig(path, nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(path); err == nil {
+		t.Error("the file is there although there are no clusters")
+	}
+}
+
+func TestCompareNodes(t *testing.T) {
+	for name, c := range map[string]struct {
+		existing         []string
+		count            int
+		missing, surplus []string
+	}{
+		"none are there":   {count: 2, missing: []string{"kwok-0", "kwok-1"}},
+		"all are there":    {count: 1, existing: []string{"kwok-0"}},
+		"some are lacking": {count: 3, existing: []string{"kwok-1"}, missing: []string{"kwok-0", "kwok-2"}},
+		"one is too many":  {count: 1, existing: []string{"kwok-0", "kwok-1"}, surplus: []string{"kwok-1"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			existing := map[string]bool{}
+			for _, name := range c.existing {
+				existing[name] = true
+			}
+			missing, surplus := compareNodes(existing, c.count)
+			if diff := cmp.Diff([][]string{c.missing, c.surplus}, [][]string{missing, surplus}); diff != "" {
+				t.Errorf("missing and surplus (-want +got):\n%s", diff)
+			}
+		})
+	}
+}

@@ -1,0 +1,55 @@
+package network
+
+import (
+	"net/netip"
+	"strings"
+	"testing"
+)
+
+// The first route is the default, the second to 10.200.0.0/24, the third to 172.17.0.0/16.
+const routes = `Iface	Destination	Gateway 	Flags	RefCnt	Use	Metric	Mask		MTU	Window	IRTT
+eth0	00000000	010011AC	0003	0	0	0	00000000	0	0	0
+mcs0	0000C80A	00000000	0001	0	0	0	00FFFFFF	0	0	0
+eth0	000011AC	00000000	0001	0	0	0	0000FFFF	0	0	0
+`
+
+func TestRouted(t *testing.T) {
+	for name, c := range map[string]struct {
+		subnet string
+		want   bool
+	}{
+		"a route leads to a part of the range":             {subnet: "10.200.0.0/16", want: true},
+		"a route leads to more than the range":             {subnet: "172.17.3.0/24", want: true},
+		"only the default route leads to the range":        {subnet: "10.201.0.0/16"},
+		"only the default route leads to the range before": {subnet: "10.199.0.0/16"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := routed(routes, netip.MustParsePrefix(c.subnet)); got != c.want {
+				t.Errorf("got %t", got)
+			}
+		})
+	}
+}
+
+func TestLoopbackIsInUse(t *testing.T) {
+	if !InUse(netip.MustParsePrefix("127.0.0.0/16")) {
+		t.Error("the machine's own address does not count")
+	}
+}
+
+func TestPartitionRules(t *testing.T) {
+	some := partitionRules("c-2", false)
+	for _, want := range []string{
+		"table bridge partition_c_2 {", `iifname "c-2" oifname != "machine" drop`, `oifname "c-2" iifname != "machine" drop`,
+	} {
+		if !strings.Contains(some, want) {
+			t.Errorf("no %q in:\n%s", want, some)
+		}
+	}
+	all := partitionRules("c2", true)
+	for _, want := range []string{`iifname "c2" drop`, `oifname "c2" drop`} {
+		if !strings.Contains(all, want) {
+			t.Errorf("no %q in:\n%s", want, all)
+		}
+	}
+}
