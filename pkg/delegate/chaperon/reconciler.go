@@ -36,14 +36,14 @@ const (
 type Reconciler struct {
 	client    client.Client
 	apiReader client.Reader
-	clock     clock.Clock
+	clock     clock.PassiveClock
 	recorder  events.EventRecorder
 	metrics   *metrics
 	written   ownWrites
 }
 
 // New makes a Reconciler. The client reads PodChaperons and pods, from caches if it likes; apiReader reads from the API server.
-func New(c client.Client, apiReader client.Reader, clk clock.Clock, recorder events.EventRecorder) *Reconciler {
+func New(c client.Client, apiReader client.Reader, clk clock.PassiveClock, recorder events.EventRecorder) *Reconciler {
 	return &Reconciler{client: c, apiReader: apiReader, clock: clk, recorder: recorder, metrics: newMetrics()}
 }
 

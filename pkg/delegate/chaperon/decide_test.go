@@ -1,0 +1,189 @@
+package chaperon
+
+import (
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
+)
+
+func TestDecide(t *testing.T) {
+	now := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
+	scheduled := corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionTrue}
+	lost := func(reason, message string, ago time.Duration) corev1.PodCondition {
+		return corev1.PodCondition{
+			Type: v1alpha1.ConditionDelegate, Status: corev1.ConditionFalse, Reason: reason, Message: message,
+			LastTransitionTime: metav1.NewTime(now.Add(-ago)),
+		}
+	}
+	gone := func(ago time.Duration) corev1.PodCondition {
+		return lost(v1alpha1.ReasonDelegateGone, messageGone, ago)
+	}
+	terminating := func(ago time.Duration) corev1.PodCondition {
+		return lost(v1alpha1.ReasonDelegateTerminating, messageTerminating, ago)
+	}
+	status := func(phase corev1.PodPhase, conditions ...corev1.PodCondition) corev1.PodStatus {
+		return corev1.PodStatus{Phase: phase, Conditions: conditions}
+	}
+	refused := status(corev1.PodPending, lost(v1alpha1.ReasonDelegateRefused, messageForeign, 0))
+
+	for name, test := range map[string]struct {
+		chaperon *v1alpha1.PodChaperon
+		pod      *corev1.Pod
+		want     decision
+	}{
+		"a new PodChaperon gets a delegate": {chaperon(corev1.PodStatus{}), nil, decision{create: true}},
+		"a deleted one gets none":           {chaperon(corev1.PodStatus{}, deleted), nil, decision{}},
+		"an existing delegate that nobody looked at yet is not worth a write": {
+			chaperon(corev1.PodStatus{}), delegate(status(corev1.PodPending)), decision{},
+		},
+		"a scheduled delegate is reported": {
+			chaperon(corev1.PodStatus{}), delegate(status(corev1.PodPending, scheduled)),
+			decision{status: ptr.To(status(corev1.PodPending, scheduled))},
+		},
+		"a delegate that was made again replaces the old one's status at once": {
+			chaperon(status(corev1.PodRunning, gone(time.Hour))), delegate(status(corev1.PodPending)),
+			decision{status: ptr.To(status(corev1.PodPending))},
+		},
+		"a delegate that is deleted by others is lost": {
+			chaperon(status(corev1.PodRunning)), delegate(status(corev1.PodRunning), terminatingPod),
+			decision{status: ptr.To(status(corev1.PodRunning, terminating(0)))},
+		},
+		"a lost delegate that ends is still lost, since as long": {
+			chaperon(status(corev1.PodRunning, terminating(time.Minute))), delegate(status(corev1.PodFailed), terminatingPod),
+			decision{status: ptr.To(status(corev1.PodFailed, terminating(time.Minute)))},
+		},
+		"a delegate that ends because its PodChaperon is deleted is not lost": {
+			chaperon(status(corev1.PodRunning), deleted), delegate(status(corev1.PodRunning), terminatingPod),
+			decision{status: ptr.To(status(corev1.PodRunning))},
+		},
+		"a finished delegate that is cleaned up is not lost": {
+			chaperon(status(corev1.PodSucceeded)), delegate(status(corev1.PodSucceeded), terminatingPod),
+			decision{status: ptr.To(status(corev1.PodSucceeded))},
+		},
+		"a finished delegate that is gone is not made again": {chaperon(status(corev1.PodFailed)), nil, decision{}},
+		"a running delegate that is gone is lost": {
+			chaperon(status(corev1.PodRunning, scheduled)), nil,
+			decision{status: ptr.To(status(corev1.PodRunning, scheduled, gone(0)))},
+		},
+		"a scheduled delegate that is gone is lost": {
+			chaperon(status(corev1.PodPending, scheduled)), nil,
+			decision{status: ptr.To(status(corev1.PodPending, scheduled, gone(0)))},
+		},
+		"a terminating delegate that is gone is gone since now": {
+			chaperon(status(corev1.PodFailed, terminating(time.Hour))), nil,
+			decision{status: ptr.To(status(corev1.PodFailed, gone(0)))},
+		},
+		"a delegate that was made again and vanished unseen is made again": {
+			chaperon(status(corev1.PodPending)), nil, decision{create: true},
+		},
+		"a source has two minutes to react to a loss": {
+			chaperon(status(corev1.PodRunning, gone(30*time.Second))), nil, decision{wait: 90 * time.Second},
+		},
+		"after two minutes the delegate is made again": {
+			chaperon(status(corev1.PodRunning, gone(2*time.Minute))), nil, decision{create: true},
+		},
+		"one that was ended by its deletion, too": {
+			chaperon(status(corev1.PodFailed, gone(2*time.Minute))), nil, decision{create: true},
+		},
+		"but not if it restarts on failure only": {
+			chaperon(status(corev1.PodRunning, gone(time.Hour)), onFailure), nil, decision{},
+		},
+		"another's pod of that name is a refusal": {
+			chaperon(corev1.PodStatus{}), delegate(corev1.PodStatus{}, notOurs), decision{status: &refused},
+		},
+		"it is reported once":                 {chaperon(refused), delegate(corev1.PodStatus{}, notOurs), decision{}},
+		"what was refused is not tried again": {chaperon(refused), nil, decision{}},
+		"another's pod in the place of a lost delegate does not hide the loss": {
+			chaperon(status(corev1.PodRunning)), delegate(corev1.PodStatus{}, notOurs),
+			decision{status: ptr.To(status(corev1.PodRunning, gone(0)))},
+		},
+		"nor later": {
+			chaperon(status(corev1.PodRunning, gone(time.Hour))), delegate(corev1.PodStatus{}, notOurs), decision{wait: remakeAfter},
+		},
+		"the delegate of an older PodChaperon of that name is waited for": {
+			chaperon(corev1.PodStatus{}), delegate(corev1.PodStatus{}, ofOlder), decision{},
+		},
+		"a grace period by annotation deletes the delegate": {
+			chaperon(corev1.PodStatus{}, grace("5")), delegate(status(corev1.PodRunning)),
+			decision{status: ptr.To(status(corev1.PodRunning)), deleteDelegate: ptr.To[int64](5)},
+		},
+		"it shortens a longer one": {
+			chaperon(corev1.PodStatus{}, grace("0"), deleted), delegate(status(corev1.PodRunning), terminatingPod),
+			decision{status: ptr.To(status(corev1.PodRunning)), deleteDelegate: ptr.To[int64](0)},
+		},
+		"it does not lengthen a shorter one, and the delegate is not lost": {
+			chaperon(corev1.PodStatus{}, grace("60")), delegate(status(corev1.PodRunning), terminatingPod),
+			decision{status: ptr.To(status(corev1.PodRunning))},
+		},
+		"then the PodChaperon is deleted":                {chaperon(status(corev1.PodRunning), grace("5")), nil, decision{deleteChaperon: true}},
+		"but not twice":                                  {chaperon(status(corev1.PodRunning), grace("5"), deleted), nil, decision{}},
+		"and another's pod is left alone":                {chaperon(corev1.PodStatus{}, grace("5")), delegate(corev1.PodStatus{}, notOurs), decision{deleteChaperon: true}},
+		"a grace period that is not a number is ignored": {chaperon(corev1.PodStatus{}, grace("soon")), nil, decision{create: true}},
+		"a negative grace period is ignored":             {chaperon(corev1.PodStatus{}, grace("-1")), nil, decision{create: true}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := decide(test.chaperon, test.pod, now)
+			if diff := cmp.Diff(test.want, got, cmp.AllowUnexported(decision{})); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestMessagesAreBounded(t *testing.T) {
+	got := trim(strings.Repeat("é", maxMessage))
+	if len(got) > maxMessage || !utf8.ValidString(got) || !strings.HasSuffix(got, "é…") {
+		t.Errorf("a message of %d bytes that ends in %q", len(got), got[len(got)-10:])
+	}
+}
+
+func chaperon(status corev1.PodStatus, changes ...func(*v1alpha1.PodChaperon)) *v1alpha1.PodChaperon {
+	c := &v1alpha1.PodChaperon{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web-abcde", UID: "chaperon"},
+		Spec:       corev1.PodSpec{RestartPolicy: corev1.RestartPolicyAlways},
+		Status:     status,
+	}
+	for _, change := range changes {
+		change(c)
+	}
+	return c
+}
+
+func delegate(status corev1.PodStatus, changes ...func(*corev1.Pod)) *corev1.Pod {
+	pod := translate.Delegate(chaperon(corev1.PodStatus{}))
+	pod.UID, pod.Status = "delegate", status
+	for _, change := range changes {
+		change(pod)
+	}
+	return pod
+}
+
+func deleted(c *v1alpha1.PodChaperon) {
+	c.DeletionTimestamp = &metav1.Time{Time: time.Unix(0, 0)}
+	c.Finalizers = []string{metav1.FinalizerDeleteDependents}
+}
+
+func onFailure(c *v1alpha1.PodChaperon) { c.Spec.RestartPolicy = corev1.RestartPolicyOnFailure }
+
+func grace(value string) func(*v1alpha1.PodChaperon) {
+	return func(c *v1alpha1.PodChaperon) {
+		c.Annotations = map[string]string{v1alpha1.AnnotationDeletionGracePeriod: value}
+	}
+}
+
+func terminatingPod(p *corev1.Pod) {
+	p.DeletionTimestamp, p.DeletionGracePeriodSeconds = &metav1.Time{Time: time.Unix(0, 0)}, ptr.To[int64](30)
+}
+
+func notOurs(p *corev1.Pod) { p.OwnerReferences = nil }
+
+func ofOlder(p *corev1.Pod) { p.OwnerReferences[0].UID = "older" }

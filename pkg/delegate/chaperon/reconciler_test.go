@@ -1,0 +1,216 @@
+package chaperon
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/tools/events"
+	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+)
+
+func TestCreationErrors(t *testing.T) {
+	pods := schema.GroupResource{Resource: "pods"}
+	webhook := func(code int32) error {
+		return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: code, Message: "no"}}
+	}
+	for name, test := range map[string]struct {
+		err     error
+		refused bool
+		wait    time.Duration
+		retried bool
+	}{
+		"quota or PodSecurity":        {err: apierrors.NewForbidden(pods, "p", errors.New("quota")), refused: true},
+		"validation":                  {err: apierrors.NewInvalid(schema.GroupKind{Kind: "Pod"}, "p", nil), refused: true},
+		"a field that does not fit":   {err: apierrors.NewBadRequest("no"), refused: true},
+		"a missing namespace":         {err: apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "n"), refused: true},
+		"a webhook with its own code": {err: webhook(418), refused: true},
+		"a conflict":                  {err: apierrors.NewConflict(pods, "p", errors.New("quota changed")), retried: true},
+		"an expired login":            {err: apierrors.NewUnauthorized("no"), retried: true},
+		"a broken webhook":            {err: apierrors.NewInternalError(errors.New("failed calling webhook")), retried: true},
+		"a broken network":            {err: errors.New("connection refused"), retried: true},
+		"an overloaded API server":    {err: apierrors.NewTooManyRequests("slow down", 7), wait: 7 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStage(t, chaperon(corev1.PodStatus{}))
+			s.createErr = test.err
+			result, err := s.reconcile()
+			if (err != nil) != test.retried || result.RequeueAfter != test.wait {
+				t.Errorf("result %v, error %v", result, err)
+			}
+			lost := lostCondition(&s.chaperon().Status)
+			if got := lost != nil; got != test.refused {
+				t.Fatalf("refused: %v, want %v", got, test.refused)
+			}
+			if test.refused && (lost.Reason != v1alpha1.ReasonDelegateRefused || lost.Message != test.err.Error() || len(s.recorder.Events) != 1) {
+				t.Errorf("condition %v, %d events", lost, len(s.recorder.Events))
+			}
+		})
+	}
+}
+
+func TestARefusedReplacementLeavesTheLossToBeSeen(t *testing.T) {
+	c := chaperon(*withCondition(&corev1.PodStatus{Phase: corev1.PodRunning}, v1alpha1.ReasonDelegateGone, messageGone, time.Unix(0, 0)))
+	s := newStage(t, c)
+	s.createErr = &apierrors.StatusError{ErrStatus: metav1.Status{Code: http.StatusForbidden}}
+	result, err := s.reconcile()
+	if err != nil || result.RequeueAfter != remakeAfter || len(s.recorder.Events) != 1 {
+		t.Errorf("result %v, error %v, %d events", result, err, len(s.recorder.Events))
+	}
+	if got := lostCondition(&s.chaperon().Status).Reason; got != v1alpha1.ReasonDelegateGone {
+		t.Errorf("reason %q", got)
+	}
+}
+
+func TestStaleCaches(t *testing.T) {
+	running := corev1.PodStatus{Phase: corev1.PodRunning}
+	t.Run("a delegate that the cache does not show yet is not lost", func(t *testing.T) {
+		s := newStage(t, chaperon(running), delegate(running))
+		s.hidePods = true
+		s.mustReconcile()
+		if lost := lostCondition(&s.chaperon().Status); lost != nil {
+			t.Errorf("condition %v", lost)
+		}
+	})
+	t.Run("a delegate that is there already is a success", func(t *testing.T) {
+		s := newStage(t, chaperon(corev1.PodStatus{}), delegate(running))
+		s.hidePods = true
+		s.mustReconcile()
+		if got := s.chaperon().Status.Phase; got != corev1.PodRunning {
+			t.Errorf("phase %q", got)
+		}
+	})
+	t.Run("a status of our own counts before the cache shows it", func(t *testing.T) {
+		s := newStage(t, chaperon(corev1.PodStatus{}), delegate(running))
+		s.cached = s.chaperon()
+		s.mustReconcile()
+		s.mustReconcile()
+		if s.statusWrites != 1 {
+			t.Errorf("%d status writes, want 1", s.statusWrites)
+		}
+		if err := s.client.Delete(t.Context(), delegate(running)); err != nil {
+			t.Fatal(err)
+		}
+		s.mustReconcile()
+		if lost := lostCondition(&s.chaperon().Status); lost == nil || lost.Reason != v1alpha1.ReasonDelegateGone {
+			t.Errorf("condition %v: the delegate was made again", lost)
+		}
+	})
+}
+
+func TestStatusPatchesAreMinimal(t *testing.T) {
+	c := chaperon(corev1.PodStatus{Phase: corev1.PodPending, PodIP: "10.0.0.1"})
+	c.ResourceVersion = "7"
+	for name, test := range map[string]struct {
+		status corev1.PodStatus
+		want   string
+	}{
+		"what differs": {corev1.PodStatus{Phase: corev1.PodRunning, PodIP: "10.0.0.1"}, `{"status":{"phase":"Running"}}`},
+		"a loss holds for this version only": {
+			corev1.PodStatus{Phase: corev1.PodPending, PodIP: "10.0.0.1", Conditions: []corev1.PodCondition{{Type: v1alpha1.ConditionDelegate}}},
+			`{"metadata":{"resourceVersion":"7"},"status":{"conditions":[{"lastProbeTime":null,"lastTransitionTime":null,"status":"","type":"multicluster.admiralty.io/Delegate"}]}}`,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			patch, err := statusPatch(c, &test.status)
+			if err != nil {
+				t.Fatal(err)
+			}
+			data, err := patch.Data(nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(test.want, string(data)); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// stage is a Reconciler on a fake API server whose caches and answers can be falsified.
+type stage struct {
+	t            *testing.T
+	client       client.WithWatch
+	reconciler   *Reconciler
+	recorder     *events.FakeRecorder
+	createErr    error
+	hidePods     bool
+	cached       *v1alpha1.PodChaperon
+	statusWrites int
+}
+
+func newStage(t *testing.T, objects ...client.Object) *stage {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, v1alpha1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := &stage{t: t, recorder: events.NewFakeRecorder(10)}
+	s.client = fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&v1alpha1.PodChaperon{}).WithObjects(objects...).Build()
+	cached := interceptor.NewClient(s.client, interceptor.Funcs{Get: s.get, Create: s.create, SubResourcePatch: s.patch})
+	s.reconciler = New(cached, s.client, clocktesting.NewFakePassiveClock(time.Unix(1e9, 0)), s.recorder)
+	return s
+}
+
+func (s *stage) get(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+	switch object := object.(type) {
+	case *corev1.Pod:
+		if s.hidePods {
+			return apierrors.NewNotFound(schema.GroupResource{Resource: "pods"}, key.Name)
+		}
+	case *v1alpha1.PodChaperon:
+		if s.cached != nil {
+			s.cached.DeepCopyInto(object)
+			return nil
+		}
+	}
+	return c.Get(ctx, key, object, options...)
+}
+
+func (s *stage) create(ctx context.Context, c client.WithWatch, object client.Object, options ...client.CreateOption) error {
+	if s.createErr != nil {
+		return s.createErr
+	}
+	return c.Create(ctx, object, options...)
+}
+
+func (s *stage) patch(ctx context.Context, c client.Client, sub string, object client.Object, p client.Patch, options ...client.SubResourcePatchOption) error {
+	s.statusWrites++
+	return c.SubResource(sub).Patch(ctx, object, p, options...)
+}
+
+func (s *stage) reconcile() (reconcile.Result, error) {
+	return s.reconciler.Reconcile(s.t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(chaperon(corev1.PodStatus{}))})
+}
+
+func (s *stage) mustReconcile() {
+	s.t.Helper()
+	if _, err := s.reconcile(); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func (s *stage) chaperon() *v1alpha1.PodChaperon {
+	s.t.Helper()
+	c := chaperon(corev1.PodStatus{})
+	if err := s.client.Get(s.t.Context(), client.ObjectKeyFromObject(c), c); err != nil {
+		s.t.Fatal(err)
+	}
+	return c
+}
