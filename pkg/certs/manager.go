@@ -1,0 +1,244 @@
+package certs
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	admissionregistrationv1ac "k8s.io/client-go/applyconfigurations/admissionregistration/v1"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+)
+
+const (
+	fieldOwner            = "multicluster-scheduler-certificate"
+	timeout               = 30 * time.Second
+	firstRetry, lastRetry = 500 * time.Millisecond, time.Minute
+)
+
+// Options of New; all are required.
+type Options struct {
+	// Config logs in with the rights to get, list, watch and patch the Secret and the MutatingWebhookConfiguration.
+	Config *rest.Config
+	// Namespace is that of the Secret and the Service.
+	Namespace  string
+	SecretName string
+	// ServiceName is that of the Service by which API servers call the webhook.
+	ServiceName string
+	// WebhookConfigurationName of the MutatingWebhookConfiguration whose webhooks get the authority.
+	WebhookConfigurationName string
+	Clock                    clock.PassiveClock
+	Log                      logr.Logger
+}
+
+// Manager keeps the certificate. It is a runnable of a controller-runtime manager that runs on every replica.
+type Manager struct {
+	options    Options
+	cache      cache.Cache
+	client     client.Client
+	controller controller.Controller
+
+	mu          sync.RWMutex // guards what follows
+	certificate *tls.Certificate
+	published   bool  // whether API servers were told whom to trust, once at least
+	problem     error // of the last attempt
+}
+
+// New makes a Manager. It does not connect before Start.
+func New(options Options) (*Manager, error) {
+	m := &Manager{options: options, problem: errors.New("the webhook's certificate has not been read yet")}
+	var err error
+	if m.client, err = client.New(options.Config, client.Options{Scheme: scheme.Scheme}); err != nil {
+		return nil, fmt.Errorf("making a client for the webhook's certificate: %w", err)
+	}
+	if m.cache, err = newCache(options); err != nil {
+		return nil, fmt.Errorf("making a cache for the webhook's certificate: %w", err)
+	}
+	m.controller, err = controller.NewUnmanaged("webhook-certificate", controller.Options{
+		Reconciler:         m,
+		Logger:             options.Log,
+		RateLimiter:        workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, lastRetry),
+		SkipNameValidation: ptr.To(true), // There may be several in one test.
+	})
+	if err != nil {
+		return nil, fmt.Errorf("making the controller of the webhook's certificate: %w", err)
+	}
+	same := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
+		return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: options.Namespace, Name: options.SecretName}}}
+	})
+	for _, object := range []client.Object{&corev1.Secret{}, &admissionregistrationv1.MutatingWebhookConfiguration{}} {
+		if err := m.controller.Watch(source.Kind(m.cache, object, same)); err != nil {
+			return nil, fmt.Errorf("watching for the webhook's certificate: %w", err)
+		}
+	}
+	return m, nil
+}
+
+// newCache caches the two objects, and lists and watches them by name, so that rights on them by name suffice.
+func newCache(options Options) (cache.Cache, error) {
+	byName := func(name string) fields.Selector { return fields.OneTermEqualSelector(metav1.ObjectNameField, name) }
+	return cache.New(options.Config, cache.Options{
+		Scheme: scheme.Scheme,
+		ByObject: map[client.Object]cache.ByObject{
+			&corev1.Secret{}: {
+				Namespaces: map[string]cache.Config{options.Namespace: {}},
+				Field:      byName(options.SecretName),
+			},
+			&admissionregistrationv1.MutatingWebhookConfiguration{}: {Field: byName(options.WebhookConfigurationName)},
+		},
+	})
+}
+
+// NeedLeaderElection is false: every replica serves.
+func (m *Manager) NeedLeaderElection() bool { return false }
+
+// Start runs until ctx ends.
+func (m *Manager) Start(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	cached := make(chan error, 1)
+	go func() { cached <- m.cache.Start(ctx) }()
+	err := m.controller.Start(ctx)
+	cancel()
+	return errors.Join(err, <-cached)
+}
+
+// GetCertificate is for tls.Config.GetCertificate. It fails until there is a certificate.
+func (m *Manager) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	if m.certificate == nil {
+		return nil, m.problem
+	}
+	return m.certificate, nil
+}
+
+// Ready is a healthz.Checker: nil once there is a certificate and API servers were told to trust it. What goes wrong
+// after that (somebody deletes the Secret) is logged and retried, and does not matter until the certificate expires.
+func (m *Manager) Ready(*http.Request) error {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	if m.certificate != nil && m.published {
+		return nil
+	}
+	return m.problem
+}
+
+// Reconcile serves what is in the Secret, after renewing it if that is due, and tells API servers whom to trust.
+func (m *Manager) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	next, err := m.keep(ctx, request.NamespacedName)
+	if err == nil {
+		m.note(nil)
+		return reconcile.Result{RequeueAfter: max(next.Sub(m.options.Clock.Now()), time.Second)}, nil
+	}
+	m.note(err)
+	if apierrors.IsConflict(err) {
+		// Another replica was first; its version is about to arrive, and the retry is for the case that it does not.
+		log.FromContext(ctx).V(1).Info("certificate changed meanwhile")
+		return reconcile.Result{RequeueAfter: firstRetry}, nil
+	}
+	return reconcile.Result{}, err
+}
+
+func (m *Manager) keep(ctx context.Context, key client.ObjectKey) (time.Time, error) {
+	secret := &corev1.Secret{}
+	if err := m.cache.Get(ctx, key, secret); err != nil {
+		return time.Time{}, fmt.Errorf("getting the webhook's certificate (the chart makes its Secret: helm upgrade restores it): %w", err)
+	}
+	host := fmt.Sprintf("%s.%s.svc", m.options.ServiceName, m.options.Namespace)
+	now := m.options.Clock.Now()
+	current := parse(secret.Data)
+	todo := decide(current, host, now)
+	if todo.authority || todo.serving {
+		renewed, err := current.renew(todo, host, now)
+		if err != nil {
+			return time.Time{}, err
+		}
+		if err := m.write(ctx, secret, renewed); err != nil {
+			return time.Time{}, err
+		}
+		log.FromContext(ctx).Info("webhook certificate renewed", "authority", todo.authority, "serving", todo.serving,
+			"expires", renewed.serving.Leaf.NotAfter)
+		current, todo = renewed, decide(renewed, host, now)
+	}
+	m.serve(current.serving)
+	return todo.next, m.publish(ctx, current.bundle())
+}
+
+// write replaces the Secret's data if nobody changed it meanwhile.
+func (m *Manager) write(ctx context.Context, secret *corev1.Secret, renewed material) error {
+	data, err := renewed.data()
+	if err != nil {
+		return err
+	}
+	after := secret.DeepCopy()
+	if after.Data == nil {
+		after.Data = map[string][]byte{}
+	}
+	maps.Copy(after.Data, data)
+	patch := client.MergeFromWithOptions(secret, client.MergeFromWithOptimisticLock{})
+	if err := m.client.Patch(ctx, after, patch, client.FieldOwner(fieldOwner)); err != nil {
+		return fmt.Errorf("writing the webhook's certificate: %w", err)
+	}
+	return nil
+}
+
+// publish tells API servers whom to trust, unless they know.
+func (m *Manager) publish(ctx context.Context, bundle []byte) error {
+	name := m.options.WebhookConfigurationName
+	configuration := &admissionregistrationv1.MutatingWebhookConfiguration{}
+	if err := m.cache.Get(ctx, client.ObjectKey{Name: name}, configuration); err != nil {
+		return fmt.Errorf("getting webhook configuration %q: %w", name, err)
+	}
+	desired := admissionregistrationv1ac.MutatingWebhookConfiguration(name)
+	known := true
+	for _, webhook := range configuration.Webhooks {
+		known = known && bytes.Equal(webhook.ClientConfig.CABundle, bundle)
+		desired.WithWebhooks(admissionregistrationv1ac.MutatingWebhook().WithName(webhook.Name).
+			WithClientConfig(admissionregistrationv1ac.WebhookClientConfig().WithCABundle(bundle...)))
+	}
+	if !known {
+		if err := m.client.Apply(ctx, desired, client.FieldOwner(fieldOwner), client.ForceOwnership); err != nil {
+			return fmt.Errorf("patching webhook configuration %q: %w", name, err)
+		}
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.published = true
+	return nil
+}
+
+func (m *Manager) serve(certificate *tls.Certificate) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.certificate = certificate
+}
+
+func (m *Manager) note(problem error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.problem = problem
+}
