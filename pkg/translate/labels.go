@@ -61,7 +61,7 @@ func (r rewriter) precedence(labels map[string]string) func(a, b string) int {
 }
 
 func (r rewriter) keeps(key, value string) bool {
-	return r.keep != nil && r.keep.MatchString(key+"="+value)
+	return r.keep != nil && !reserved(key) && r.keep.MatchString(key+"="+value)
 }
 
 func rewrite(key string) string {

@@ -1,0 +1,120 @@
+package translate_test
+
+import (
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/utils/ptr"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
+)
+
+// FuzzProxyIsIdempotent: whatever a pod says, its proxy is the proxy's own proxy, and a proxy of virtual nodes only.
+func FuzzProxyIsIdempotent(f *testing.F) {
+	f.Add("", "", "", "", int64(300), uint8(0))
+	f.Add("admiralty-proxy", "node.kubernetes.io/unreachable", "nodeSelector: {a: b}", `{"nodeSelector":{"a":"b"}}`, int64(10), uint8(3))
+	f.Add("volcano", "node.kubernetes.io/not-ready", "tolerations: [{operator: Exists}]", "{}", int64(-1), uint8(7))
+	f.Add("admiralty-proxy", "", "affinity: {}", "null", int64(0), uint8(255))
+	f.Fuzz(func(t *testing.T, scheduler, key, chosen, original string, seconds int64, bits uint8) {
+		if !utf8.ValidString(strings.Join([]string{scheduler, key, chosen, original}, " ")) {
+			t.Skip("API servers accept UTF-8 only")
+		}
+		pod := elected(nil, func(spec *corev1.PodSpec) {
+			spec.SchedulerName = scheduler
+			spec.NodeSelector = map[string]string{key: scheduler}
+			spec.Tolerations = append(spec.Tolerations[:bits%3], corev1.Toleration{
+				Key: key, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute, TolerationSeconds: ptr.To(seconds),
+			})
+		})
+		for bit, annotation := range map[uint8][2]string{
+			1 << 2: {v1alpha1.AnnotationProxyConstraints, chosen},
+			1 << 3: {v1alpha1.AnnotationUseSpecConstraints, ""},
+			1 << 4: {v1alpha1.AnnotationOriginalConstraints, original},
+		} {
+			if bits&bit != 0 {
+				pod.Annotations[annotation[0]] = annotation[1]
+			}
+		}
+		if bits&(1<<5) != 0 {
+			pod.Spec.Affinity = gpuAffinity
+		}
+		once, err := translate.Proxy(pod)
+		if err != nil {
+			t.Skip(err)
+		}
+		twice, err := translate.Proxy(once)
+		if err != nil {
+			t.Fatalf("Proxy refuses its own output: %v", err)
+		}
+		if diff := cmp.Diff(once, twice); diff != "" {
+			t.Errorf("Proxy is not idempotent (-once +twice):\n%s", diff)
+		}
+		if !translate.IsProxy(once) || once.Spec.NodeSelector[v1alpha1.LabelNodeProvider] != v1alpha1.LabelNodeProviderValue {
+			t.Errorf("not a proxy: %v", once)
+		}
+		if _, err := translate.Chaperon(once, source(), targetHash); err != nil {
+			t.Errorf("the proxy has no PodChaperon: %v", err)
+		}
+	})
+}
+
+// FuzzDelegateLabels: no label is lost or changes its value, labels are valid, and a selector of all of the pod's own labels
+// selects the delegate.
+func FuzzDelegateLabels(f *testing.F) {
+	f.Add("app=web,a.io/app=db,b.io/app=db", "^b")
+	f.Add("job-name=j,batch.kubernetes.io/job-name=j,multicluster.admiralty.io/job-name=k", "")
+	f.Add("parent-uid=1,multicluster.admiralty.io/parent-uid=2,multicluster.admiralty.io/target-hash=3", "hash")
+	f.Add("a/"+strings.Repeat("x", 63)+"=1,b/"+strings.Repeat("x", 63)+"=2", "=2$")
+	f.Fuzz(func(t *testing.T, set, keep string) {
+		pod := elected(map[string]string{v1alpha1.AnnotationNoPrefixLabelRegexp: keep}, nil)
+		if keep == "" {
+			delete(pod.Annotations, v1alpha1.AnnotationNoPrefixLabelRegexp)
+		}
+		var err error
+		if pod.Labels, err = labels.ConvertSelectorToLabelsMap(set); err != nil {
+			t.Skip(err)
+		}
+		pod.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{
+			RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{
+				{LabelSelector: &metav1.LabelSelector{MatchLabels: pod.Labels}},
+			},
+		}}
+		proxy, err := translate.Proxy(pod)
+		if err != nil {
+			t.Skip(err)
+		}
+		chaperon := mustChaperon(t, proxy)
+		if diff := cmp.Diff(values(pod.Labels), values(labelsOfDelegate(chaperon))); diff != "" {
+			t.Errorf("the delegate of %v has the labels %v; values differ:\n%s", pod.Labels, chaperon.Labels, diff)
+		}
+		for key, value := range chaperon.Labels {
+			if msgs := append(validation.IsQualifiedName(key), validation.IsValidLabelValue(value)...); len(msgs) > 0 {
+				t.Errorf("label %s=%s: %v", key, value, msgs)
+			}
+		}
+		term := chaperon.Spec.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution[0]
+		selector, err := metav1.LabelSelectorAsSelector(term.LabelSelector)
+		if err != nil || !selector.Matches(labels.Set(chaperon.Labels)) {
+			t.Errorf("selector %v does not match the delegate's labels %v (%v)", selector, chaperon.Labels, err)
+		}
+		if again := mustChaperon(t, proxy); !cmp.Equal(chaperon, again) {
+			t.Errorf("Chaperon differs from call to call:\n%s", cmp.Diff(chaperon, again))
+		}
+	})
+}
+
+// values returns the set of values.
+func values(labels map[string]string) map[string]bool {
+	set := map[string]bool{}
+	for _, value := range labels {
+		set[value] = true
+	}
+	return set
+}
