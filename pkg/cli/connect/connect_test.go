@@ -1,0 +1,101 @@
+package connect
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+func TestValidate(t *testing.T) {
+	good := options{name: "c2", targetContext: "c2"}
+	cases := map[string]struct {
+		change func(*options)
+		want   string // a part of the error; none if empty
+	}{
+		"the least":                          {func(*options) {}, ""},
+		"itself":                             {func(o *options) { o.self, o.targetContext = true, "" }, ""},
+		"no target":                          {func(o *options) { o.targetContext = "" }, "--target-context"},
+		"itself and another":                 {func(o *options) { o.self = true }, "leave out"},
+		"a name that no object can have":     {func(o *options) { o.name = "C_2" }, `"C_2"`},
+		"a namespace of a ClusterTarget":     {func(o *options) { o.namespace = "team-a" }, "--namespaced"},
+		"a source name with capital letters": {func(o *options) { o.sourceName = "C1" }, "--source-name"},
+		"a server without scheme":            {func(o *options) { o.server = "10.0.0.1:6443" }, "https://"},
+		"a token that expires at once":       {func(o *options) { o.tokenDuration = time.Minute }, "10 minutes"},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			o := good
+			c.change(&o)
+			err := o.validate()
+			if c.want == "" && err != nil {
+				t.Fatal(err)
+			}
+			if c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+				t.Errorf("error is %v, want one with %q", err, c.want)
+			}
+		})
+	}
+}
+
+func TestKubeconfigStandsAlone(t *testing.T) {
+	config := &rest.Config{
+		Host:            "https://127.0.0.1:6443",
+		TLSClientConfig: rest.TLSClientConfig{CAData: []byte("context's"), CertData: []byte("admin"), KeyData: []byte("admin"), ServerName: "c2"},
+	}
+	issued := token{value: "secret", ca: []byte("pods'")}
+	noCA := rest.CopyConfig(config)
+	noCA.CAData = nil
+
+	type login struct{ Server, CA, Name, Token string }
+	cases := map[string]struct {
+		config *rest.Config
+		server string
+		want   login
+	}{
+		"as the context":                      {config, "", login{"https://127.0.0.1:6443", "context's", "c2", "secret"}},
+		"at another address":                  {config, "https://c2:6443", login{"https://c2:6443", "context's", "c2", "secret"}},
+		"of a context that has no authority":  {noCA, "", login{"https://127.0.0.1:6443", "pods'", "c2", "secret"}},
+		"of one that has neither, and server": {noCA, "https://c2:6443", login{"https://c2:6443", "pods'", "c2", "secret"}},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			raw, err := kubeconfigFor(c.config, c.server, issued)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := clientcmd.RESTConfigFromKubeConfig(raw)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(got.CertData)+len(got.KeyData) > 0 {
+				t.Error("the administrator's own key is in it")
+			}
+			if diff := cmp.Diff(c.want, login{got.Host, string(got.CAData), got.ServerName, got.BearerToken}); diff != "" {
+				t.Errorf("login (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestServerHint(t *testing.T) {
+	cases := map[string]struct{ server, context, want string }{
+		"an address that pods reach":  {"https://10.0.0.1:6443", "c2", ""},
+		"this machine":                {"https://127.0.0.1:40123", "c2", "--server"},
+		"this machine, by name":       {"https://localhost:6443", "c2", "--server"},
+		"this machine, IPv6":          {"https://[::1]:6443", "c2", "--server"},
+		"every address":               {"https://0.0.0.0:6443", "c2", "--server"},
+		"kind, whose address we know": {"https://127.0.0.1:40123", "kind-c2", "--server https://c2-control-plane:6443"},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			got := serverHint(c.server, c.context)
+			if (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
+				t.Errorf("hint is %q, want one with %q", got, c.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,132 @@
+package status
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+)
+
+func proxy(node string, phase corev1.PodPhase, cpu, memory string) *corev1.Pod {
+	requests := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse(memory)}
+	return &corev1.Pod{
+		Spec: corev1.PodSpec{
+			NodeName:   node,
+			Containers: []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: requests}}},
+		},
+		Status: corev1.PodStatus{Phase: phase},
+	}
+}
+
+func virtualNode(name string, ready corev1.ConditionStatus, unschedulable bool) *corev1.Node {
+	return &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec:       corev1.NodeSpec{Unschedulable: unschedulable},
+		Status: corev1.NodeStatus{
+			Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: ready}},
+			Allocatable: corev1.ResourceList{
+				corev1.ResourceCPU:    resource.MustParse("4"),
+				corev1.ResourceMemory: resource.MustParse("8Gi"),
+				corev1.ResourcePods:   resource.MustParse("110"),
+			},
+		},
+	}
+}
+
+func status(node string, conditions ...metav1.Condition) v1alpha1.TargetStatus {
+	return v1alpha1.TargetStatus{NodeName: node, KubernetesVersion: "v1.37.1", Conditions: conditions}
+}
+
+func condition(kind string, status metav1.ConditionStatus, reason, message string) metav1.Condition {
+	return metav1.Condition{Type: kind, Status: status, Reason: reason, Message: message}
+}
+
+func observed() *observation {
+	connected := condition(v1alpha1.ConditionConnected, metav1.ConditionTrue, "Connected", "")
+	o := &observation{
+		clusterTargets: []v1alpha1.ClusterTarget{
+			{ObjectMeta: metav1.ObjectMeta{Name: "c2"}, Status: status("admiralty-c2", connected, condition(v1alpha1.ConditionReady, metav1.ConditionTrue, "NodeReady", ""))},
+			{ObjectMeta: metav1.ObjectMeta{Name: "c1"}, Status: status("admiralty-c1", connected,
+				condition(v1alpha1.ConditionReady, metav1.ConditionFalse, "NodeConflict", "a node of that name is not ours"))},
+			{ObjectMeta: metav1.ObjectMeta{Name: "c4"}},
+		},
+		targets: []v1alpha1.Target{
+			{ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", Name: "c3"}, Status: status("admiralty-c3",
+				condition(v1alpha1.ConditionConnected, metav1.ConditionFalse, "Unreachable", "no answer for 15 s"),
+				condition(v1alpha1.ConditionReady, metav1.ConditionFalse, "NotConnected", "see Connected"))},
+		},
+		nodes: map[string]*corev1.Node{
+			"admiralty-c2": virtualNode("admiralty-c2", corev1.ConditionTrue, true),
+			"admiralty-c3": virtualNode("admiralty-c3", corev1.ConditionFalse, false),
+		},
+		use: map[string]*use{},
+	}
+	for _, pod := range []*corev1.Pod{
+		proxy("admiralty-c2", corev1.PodRunning, "500m", "1Gi"),
+		proxy("admiralty-c2", corev1.PodPending, "1", "1Gi"),
+		proxy("admiralty-c2", corev1.PodSucceeded, "1", "1Gi"),
+		proxy("", corev1.PodPending, "1", "1Gi"),
+		proxy("admiralty-c3", corev1.PodRunning, "5", "1Gi"),
+	} {
+		count(o.use, pod)
+	}
+	return o
+}
+
+func TestTheTableAndItsSentences(t *testing.T) {
+	out := &bytes.Buffer{}
+	if err := write(genericiooptions.IOStreams{Out: out}, observed().rows(), "c1", ""); err != nil {
+		t.Fatal(err)
+	}
+	want := `NAME   NAMESPACE   CONNECTED   NODE                       VERSION   PODS    FREE CPU   FREE MEMORY
+c1     -           True        None                       v1.37.1   -       -          -
+c2     -           True        Ready,SchedulingDisabled   v1.37.1   2/110   2.5        6.0Gi
+c4     -           Unknown     None                       -         -       -          -
+c3     team-a      False       NotReady                   v1.37.1   1/110   0.0        7.0Gi
+
+ClusterTarget c1 is connected, but its virtual node is not ready (NodeConflict): a node of that name is not ours
+ClusterTarget c4 has not been looked at yet: does the manager of this cluster run?
+Target team-a/c3 is not connected (Unreachable): no answer for 15 s
+`
+	if diff := cmp.Diff(want, out.String()); diff != "" {
+		t.Errorf("output (-want +got):\n%s", diff)
+	}
+}
+
+func TestOtherOutputs(t *testing.T) {
+	for output, want := range map[string]string{
+		"wide": "NODE NAME",
+		"json": `"freeCPU": "2500m"`,
+		"yaml": "podsAllocatable: \"110\"",
+	} {
+		t.Run(output, func(t *testing.T) {
+			out := &bytes.Buffer{}
+			if err := write(genericiooptions.IOStreams{Out: out}, observed().rows(), "c1", output); err != nil {
+				t.Fatal(err)
+			}
+			if !strings.Contains(out.String(), want) {
+				t.Errorf("output lacks %q:\n%s", want, out)
+			}
+		})
+	}
+	if err := checkOutput("name"); err == nil {
+		t.Error("an unknown output was accepted")
+	}
+}
+
+func TestNoTargetsNamesTheNextStep(t *testing.T) {
+	out := &bytes.Buffer{}
+	if err := write(genericiooptions.IOStreams{Out: out}, nil, "c1", ""); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(out.String(), "kubectl multicluster connect") {
+		t.Errorf("output: %s", out)
+	}
+}
