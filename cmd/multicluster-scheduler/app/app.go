@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"strconv"
 
 	"github.com/go-logr/logr"
 	"github.com/go-logr/zapr"
@@ -21,7 +22,7 @@ import (
 
 type flags struct {
 	config    string
-	logLevel  int8
+	logLevel  string
 	logFormat string
 }
 
@@ -39,7 +40,7 @@ func New() *cobra.Command {
 		RunE:          func(cmd *cobra.Command, _ []string) error { return run(cmd.Context(), f) },
 	}
 	cmd.Flags().StringVar(&f.config, "config", "", "configuration file (required)")
-	cmd.Flags().Int8VarP(&f.logLevel, "log-level", "v", 0, "how much to log: 0 state changes, 1 decisions, more for debugging")
+	cmd.Flags().StringVar(&f.logLevel, "log-level", "info", "how much to log: error, info (state changes), debug (decisions), or a number for more: 2 to 9")
 	cmd.Flags().StringVar(&f.logFormat, "log-format", "json", "json or console")
 	_ = cmd.MarkFlagRequired("config")
 	return cmd
@@ -71,17 +72,33 @@ func run(ctx context.Context, f flags) error {
 }
 
 func newLogger(f flags) (logr.Logger, error) {
+	level, err := parseLevel(f.logLevel)
+	if err != nil {
+		return logr.Logger{}, err
+	}
 	config := zap.NewProductionConfig()
 	if f.logFormat != "json" && f.logFormat != "console" {
 		return logr.Logger{}, fmt.Errorf("--log-format %q: it is json or console", f.logFormat)
 	}
 	config.Encoding = f.logFormat
 	config.EncoderConfig.EncodeTime = zapcore.ISO8601TimeEncoder
-	config.Level = zap.NewAtomicLevelAt(zapcore.Level(-f.logLevel))
+	config.Level = zap.NewAtomicLevelAt(level)
 	config.Sampling = nil
 	logger, err := config.Build()
 	if err != nil {
 		return logr.Logger{}, fmt.Errorf("making the logger: %w", err)
 	}
 	return zapr.NewLogger(logger), nil
+}
+
+// parseLevel reads the name of a zap level or, as logr counts, a verbosity.
+func parseLevel(s string) (zapcore.Level, error) {
+	if verbosity, err := strconv.ParseUint(s, 10, 7); err == nil {
+		return -zapcore.Level(verbosity), nil
+	}
+	level, err := zapcore.ParseLevel(s)
+	if err != nil {
+		return 0, fmt.Errorf("--log-level %q: it is error, info, debug, or a number", s)
+	}
+	return level, nil
 }
