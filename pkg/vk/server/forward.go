@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"net/url"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -46,9 +47,9 @@ func (d destination) url(subresource string) (*url.URL, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the address of target %q: %w", d.target.Key, err)
 	}
-	location := base.JoinPath("api", "v1", "namespaces", d.namespace, "pods", d.pod, subresource)
-	location.RawQuery = d.query.Encode()
-	return location, nil
+	base.Path = path.Join("/", base.Path, "api/v1/namespaces", d.namespace, "pods", d.pod, subresource)
+	base.RawQuery = d.query.Encode()
+	return base, nil
 }
 
 // forward passes the request on to the target and the answer back, and returns when both are done.

@@ -1,0 +1,122 @@
+package server
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr/testr"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
+)
+
+const (
+	nodeName    = "admiralty-c2"
+	sourceToken = "the-source-in-the-target"
+)
+
+// fixture is a Server between a source and a target whose API servers are played by tests.
+type fixture struct {
+	server   *httptest.Server
+	registry *engage.Registry
+	target   *engage.Target
+	delegate string
+	clock    *clocktesting.FakeClock
+}
+
+// newFixture serves the proxy default/web on nodeName, whose target is upstream. Tokens are those of rights.
+func newFixture(t *testing.T, upstream http.HandlerFunc, rights map[string][]string) *fixture {
+	t.Helper()
+	api := httptest.NewTLSServer(upstream)
+	t.Cleanup(api.Close)
+	source := httptest.NewServer(reviews(t, rights))
+	t.Cleanup(source.Close)
+	proxy := pod("web", nodeName)
+	plain := pod("plain", "real-node")
+	plain.Spec.SchedulerName = corev1.DefaultSchedulerName
+	pods := fake.NewClientBuilder().WithObjects(proxy, plain, pod("unbound", ""), pod("elsewhere", "admiralty-c3")).Build()
+	target := &engage.Target{
+		Key:      types.NamespacedName{Name: "c2"},
+		NodeName: nodeName,
+		Config: &rest.Config{
+			Host: api.URL, BearerToken: sourceToken,
+			TLSClientConfig: rest.TLSClientConfig{CAData: pemOf(api.Certificate().Raw)},
+		},
+	}
+	registry := engage.NewRegistry()
+	if err := registry.Engage(t.Context(), target); err != nil {
+		t.Fatal(err)
+	}
+	clock := clocktesting.NewFakeClock(time.Unix(1000, 0))
+	s, err := New(Options{
+		Registry: registry, Reader: pods, Clock: clock, Logger: testr.New(t),
+		Client: kubernetes.NewForConfigOrDie(&rest.Config{Host: source.URL}),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewTLSServer(s.routes())
+	t.Cleanup(server.Close)
+	return &fixture{server: server, registry: registry, target: target, delegate: translate.DelegateName(proxy), clock: clock}
+}
+
+func pod(name, node string) *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "default", Name: name, UID: types.UID("uid-of-" + name),
+			Annotations: map[string]string{v1alpha1.AnnotationElect: "", v1alpha1.AnnotationOriginalConstraints: "{}"},
+		},
+		Spec: corev1.PodSpec{SchedulerName: v1alpha1.SchedulerName, NodeName: node},
+	}
+}
+
+// reviews plays the source's API server: a token is its user, who has the rights "<verb> nodes/<subresource> <node>".
+func reviews(t *testing.T, rights map[string][]string) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /apis/authentication.k8s.io/v1/tokenreviews", func(w http.ResponseWriter, r *http.Request) {
+		review := decode[authenticationv1.TokenReview](t, r)
+		_, review.Status.Authenticated = rights[review.Spec.Token]
+		review.Status.User.Username = review.Spec.Token
+		encode(t, w, review)
+	})
+	mux.HandleFunc("POST /apis/authorization.k8s.io/v1/subjectaccessreviews", func(w http.ResponseWriter, r *http.Request) {
+		review := decode[authorizationv1.SubjectAccessReview](t, r)
+		a := review.Spec.ResourceAttributes
+		right := a.Verb + " " + a.Resource + "/" + a.Subresource + " " + a.Name
+		review.Status.Allowed = slices.Contains(rights[review.Spec.User], right)
+		encode(t, w, review)
+	})
+	return mux
+}
+
+func decode[T any](t *testing.T, r *http.Request) *T {
+	t.Helper()
+	object := new(T)
+	if err := json.NewDecoder(r.Body).Decode(object); err != nil {
+		t.Error(err)
+	}
+	return object
+}
+
+func encode(t *testing.T, w http.ResponseWriter, object any) {
+	t.Helper()
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(http.StatusCreated)
+	if err := json.NewEncoder(w).Encode(object); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,158 @@
+package server
+
+import (
+	"context"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+const logsPath = "/containerLogs/default/web/app"
+
+func pemOf(der []byte) []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+}
+
+// admin has the rights of an API server, reader those of someone who may read everything of nodes.
+func everyone() map[string][]string {
+	return map[string][]string{
+		"admin": {"get nodes/proxy " + nodeName, "create nodes/proxy " + nodeName, "get nodes/proxy real-node", "get nodes/proxy admiralty-c3",
+			"get nodes/proxy ", "create nodes/proxy "},
+		"reader":  {"get nodes/log " + nodeName, "get nodes/proxy " + nodeName},
+		"logs":    {"get nodes/log " + nodeName},
+		"nothing": {},
+	}
+}
+
+func (f *fixture) request(t *testing.T, method, path, token string, headers ...string) *http.Response {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, f.server.URL+path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if token != "" {
+		r.Header.Set("Authorization", "Bearer "+token)
+	}
+	for _, header := range headers {
+		key, value, _ := strings.Cut(header, ": ")
+		r.Header.Add(key, value)
+	}
+	response, err := f.server.Client().Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = response.Body.Close() })
+	return response
+}
+
+func text(t *testing.T, response *http.Response) string {
+	t.Helper()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(body)
+}
+
+func TestWhoMayAskForWhat(t *testing.T) {
+	f := newFixture(t, func(w http.ResponseWriter, r *http.Request) { fmt.Fprintln(w, "hello") }, everyone())
+	tests := map[string]struct {
+		method, path, token string
+		code                int
+		says                string
+	}{
+		"an API server gets logs":                      {"GET", logsPath, "admin", 200, "hello"},
+		"nodes/log is enough for logs":                 {"GET", logsPath, "logs", 200, "hello"},
+		"nobody is anonymous":                          {"GET", logsPath, "", 401, "Unauthorized"},
+		"an unknown token is refused":                  {"GET", logsPath, "guess", 401, "Unauthorized"},
+		"not even other paths answer anybody":          {"GET", "/metrics", "", 401, "Unauthorized"},
+		"a user without rights is refused":             {"GET", logsPath, "nothing", 403, "user=nothing, verb=get, resource=nodes, subresource(s)=[log proxy], name=" + nodeName},
+		"who may get logs may not exec":                {"POST", "/exec/default/web/app?command=id", "logs", 403, "subresource(s)=[proxy]"},
+		"who may read nodes may not exec by WebSocket": {"GET", "/exec/default/web/app?command=id", "reader", 403, "verb=create"},
+		"who has no rights does not learn of pods":     {"GET", "/containerLogs/default/none/app", "logs", 403, "Forbidden"},
+		"a pod that does not exist is not found":       {"GET", "/containerLogs/default/none/app", "admin", 404, `"default/none" is not known`},
+		"a pod that is no proxy is not found":          {"GET", "/containerLogs/default/plain/app", "admin", 404, "does not run in another cluster"},
+		"a proxy that is not bound is not found":       {"GET", "/containerLogs/default/unbound/app", "admin", 404, "not bound"},
+		"a target that is not connected is a sentence": {"GET", "/containerLogs/default/elsewhere/app", "admin", 503, "condition Connected"},
+		"attach is not served yet":                     {"POST", "/attach/default/web/app", "admin", 404, "attach is not served yet"},
+		"port-forward is not served yet":               {"POST", "/portForward/default/web", "admin", 404, "port-forward is not served yet"},
+		"other paths are not served":                   {"GET", "/stats/summary", "admin", 404, "nothing else yet"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			response := f.request(t, test.method, test.path, test.token)
+			if body := text(t, response); response.StatusCode != test.code || !strings.Contains(body, test.says) {
+				t.Errorf("answer %d %q, want %d %q", response.StatusCode, body, test.code, test.says)
+			}
+		})
+	}
+}
+
+func TestOnlyTheSourceIsKnownToTheTarget(t *testing.T) {
+	var got *http.Request
+	f := newFixture(t, func(_ http.ResponseWriter, r *http.Request) { got = r.Clone(context.WithoutCancel(r.Context())) }, everyone())
+	f.request(t, "GET", logsPath+"?tailLines=3&follow=true&stream=All&container=other", "admin",
+		"Impersonate-User: root", "X-Remote-User: root", "Cookie: a=b",
+		"Sec-WebSocket-Protocol: v5.channel.k8s.io, "+tokenProtocol+"YWRtaW4")
+	if want := "/api/v1/namespaces/default/pods/" + f.delegate + "/log"; got.URL.Path != want {
+		t.Errorf("path %q, want %q", got.URL.Path, want)
+	}
+	want := url.Values{"tailLines": {"3"}, "follow": {"true"}, "stream": {"All"}, "container": {"app"}}
+	if diff := cmp.Diff(want, got.URL.Query()); diff != "" {
+		t.Errorf("query (-want +got):\n%s", diff)
+	}
+	got.Header.Del("User-Agent")
+	headers := http.Header{"Authorization": {"Bearer " + sourceToken}, "Sec-Websocket-Protocol": {"v5.channel.k8s.io"}}
+	if diff := cmp.Diff(headers, got.Header); diff != "" {
+		t.Errorf("headers (-want +got):\n%s", diff)
+	}
+}
+
+func TestErrorsOfTheTarget(t *testing.T) {
+	status := func(w http.ResponseWriter) {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusBadRequest)
+		encode(t, w, metav1.Status{Status: metav1.StatusFailure, Message: `container "app" is waiting to start`, Code: 400})
+	}
+	tests := map[string]struct {
+		method, path string
+		upstream     func(http.ResponseWriter)
+		code         int
+		says         string
+		json         bool
+	}{
+		"a refusal of logs is the target's message": {"GET", logsPath, status, 400, `container "app" is waiting to start`, false},
+		"a refusal of exec is the target's object":  {"POST", "/exec/default/web/app", status, 400, `is waiting to start`, true},
+		"a redirect leads nowhere": {"GET", logsPath, func(w http.ResponseWriter) {
+			w.Header().Set("Location", "https://elsewhere.invalid/")
+			w.WriteHeader(http.StatusFound)
+		}, 502, "redirect", false},
+		"a connection that breaks is a sentence": {"GET", logsPath, func(http.ResponseWriter) { panic(http.ErrAbortHandler) }, 502,
+			"cannot be asked", false},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t, func(w http.ResponseWriter, _ *http.Request) { test.upstream(w) }, everyone())
+			response := f.request(t, test.method, test.path, "admin")
+			body := text(t, response)
+			if response.StatusCode != test.code || !strings.Contains(body, test.says) || strings.HasPrefix(body, "{") != test.json {
+				t.Errorf("answer %d %q, want %d %q (JSON: %t)", response.StatusCode, body, test.code, test.says, test.json)
+			}
+		})
+	}
+}
+
+func TestATargetThatIsNotReachableIsNotAsked(t *testing.T) {
+	f := newFixture(t, func(http.ResponseWriter, *http.Request) { t.Error("it was asked") }, everyone())
+	f.registry.SetReachable(f.target, false)
+	if response := f.request(t, "GET", logsPath, "admin"); response.StatusCode != http.StatusServiceUnavailable {
+		t.Errorf("code %d", response.StatusCode)
+	}
+}

@@ -1,0 +1,149 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/remotecommand"
+	serverremotecommand "k8s.io/cri-streaming/pkg/streaming/remotecommand"
+)
+
+func TestAFollowedLogComesLineByLineAndEndsWithItsReader(t *testing.T) {
+	ended, more := make(chan struct{}), make(chan string)
+	f := newFixture(t, func(w http.ResponseWriter, r *http.Request) {
+		defer close(ended)
+		for {
+			select {
+			case line := <-more:
+				fmt.Fprintln(w, line)
+				_ = http.NewResponseController(w).Flush()
+			case <-r.Context().Done():
+				return
+			}
+		}
+	}, everyone())
+	ctx, cancel := context.WithCancel(t.Context())
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, f.server.URL+logsPath+"?follow=true", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer admin")
+	go func() { more <- "one" }()
+	response, err := f.server.Client().Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	buffer := make([]byte, 4)
+	for _, line := range []string{"one\n", "two\n"} {
+		if line == "two\n" {
+			more <- "two"
+		}
+		if _, err := io.ReadFull(response.Body, buffer); err != nil || string(buffer) != line {
+			t.Fatalf("read %q, %v; want %q", buffer, err, line)
+		}
+	}
+	cancel()
+	<-ended
+	_ = response.Body.Close()
+}
+
+func TestATargetThatDoesNotAnswerIsGivenUp(t *testing.T) {
+	asked := make(chan struct{})
+	f := newFixture(t, func(_ http.ResponseWriter, r *http.Request) {
+		close(asked)
+		<-r.Context().Done()
+	}, everyone())
+	go func() {
+		<-asked
+		f.clock.Step(answerTimeout)
+	}()
+	response := f.request(t, "GET", logsPath, "admin")
+	if body := text(t, response); response.StatusCode != http.StatusGatewayTimeout || !strings.Contains(body, "did not answer within 30s") {
+		t.Errorf("answer %d %q", response.StatusCode, body)
+	}
+}
+
+// echo is a container whose one program prints its arguments to standard error and copies its input to its output.
+type echo struct{}
+
+func (echo) ExecInContainer(_ context.Context, _, _, container string, command []string, in io.Reader, out, errs io.WriteCloser,
+	_ bool, _ <-chan serverremotecommand.TerminalSize, _ time.Duration) error {
+	fmt.Fprint(errs, container, command)
+	_, err := io.Copy(out, in)
+	return err
+}
+
+// serveExec plays the target's API server.
+func serveExec(t *testing.T) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if got := r.Header.Values("Authorization"); len(got) != 1 || got[0] != "Bearer "+sourceToken {
+			t.Errorf("authorization %q", got)
+		}
+		query := r.URL.Query()
+		serverremotecommand.ServeExec(w, r, echo{}, "", "", query.Get("container"), query["command"], &serverremotecommand.Options{
+			Stdin: query.Get("stdin") == "true", Stdout: query.Get("stdout") == "true", Stderr: query.Get("stderr") == "true",
+		}, time.Minute, time.Minute, serverremotecommand.SupportedStreamingProtocols)
+	}
+}
+
+func TestExecIsInteractive(t *testing.T) {
+	f := newFixture(t, serveExec(t), everyone())
+	config := &rest.Config{
+		Host: f.server.URL, BearerToken: "admin",
+		TLSClientConfig: rest.TLSClientConfig{CAData: pemOf(f.server.Certificate().Raw)},
+	}
+	location := f.server.URL + "/exec/default/web/app?command=echo&command=a+b&input=1&output=1&error=1"
+	executors := map[string]func() (remotecommand.Executor, error){
+		"SPDY": func() (remotecommand.Executor, error) {
+			parsed, err := url.Parse(location)
+			if err != nil {
+				return nil, err
+			}
+			return remotecommand.NewSPDYExecutor(config, http.MethodPost, parsed)
+		},
+		"WebSocket": func() (remotecommand.Executor, error) {
+			return remotecommand.NewWebSocketExecutorForProtocols(config, http.MethodGet, location, serverremotecommand.StreamProtocolV4Name)
+		},
+	}
+	for name, executor := range executors {
+		t.Run(name, func(t *testing.T) {
+			e, err := executor()
+			if err != nil {
+				t.Fatal(err)
+			}
+			in, input := io.Pipe()
+			output, out := io.Pipe()
+			var errs bytes.Buffer
+			done := make(chan error, 1)
+			go func() {
+				done <- e.StreamWithContext(t.Context(), remotecommand.StreamOptions{Stdin: in, Stdout: out, Stderr: &errs})
+			}()
+			for _, word := range []string{"ping", "pong"} {
+				if _, err := io.WriteString(input, word); err != nil {
+					t.Fatal(err)
+				}
+				back := make([]byte, len(word))
+				if _, err := io.ReadFull(output, back); err != nil || string(back) != word {
+					t.Fatalf("got back %q, %v; want %q", back, err, word)
+				}
+			}
+			if name == "SPDY" { // Protocol v4 over WebSocket cannot say that the input has ended.
+				if err := errors.Join(input.Close(), <-done); err != nil {
+					t.Error(err)
+				}
+				if got := errs.String(); got != "app[echo a b]" {
+					t.Errorf("the program got %q", got)
+				}
+			}
+		})
+	}
+}
