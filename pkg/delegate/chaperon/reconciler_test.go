@@ -76,6 +76,32 @@ func TestARefusedReplacementLeavesTheLossToBeSeen(t *testing.T) {
 	}
 }
 
+func TestAnUndisturbedDelegateCostsTwoStatusWrites(t *testing.T) {
+	s := newStage(t, chaperon(corev1.PodStatus{}))
+	scheduled := corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionTrue}
+	ready := corev1.PodCondition{Type: corev1.PodReady, Status: corev1.ConditionTrue}
+	s.mustReconcile()
+	for _, status := range []corev1.PodStatus{
+		{Phase: corev1.PodPending},
+		{Phase: corev1.PodPending, Conditions: []corev1.PodCondition{scheduled}},
+		{Phase: corev1.PodRunning, Conditions: []corev1.PodCondition{scheduled, ready}},
+	} {
+		pod := delegate(status)
+		pod.ResourceVersion = ""
+		if err := s.client.Status().Update(t.Context(), pod); err != nil {
+			t.Fatal(err)
+		}
+		s.mustReconcile()
+		s.mustReconcile() // Our own write is an event, too.
+	}
+	if s.statusWrites != 2 || len(s.recorder.Events) != 0 {
+		t.Errorf("%d status writes and %d events, want 2 and none", s.statusWrites, len(s.recorder.Events))
+	}
+	if got := s.chaperon().Status.Phase; got != corev1.PodRunning {
+		t.Errorf("phase %q", got)
+	}
+}
+
 func TestStaleCaches(t *testing.T) {
 	running := corev1.PodStatus{Phase: corev1.PodRunning}
 	t.Run("a delegate that the cache does not show yet is not lost", func(t *testing.T) {
@@ -163,7 +189,13 @@ func newStage(t *testing.T, objects ...client.Object) *stage {
 	}
 	s := &stage{t: t, recorder: events.NewFakeRecorder(10)}
 	s.client = fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&v1alpha1.PodChaperon{}).WithObjects(objects...).Build()
-	cached := interceptor.NewClient(s.client, interceptor.Funcs{Get: s.get, Create: s.create, SubResourcePatch: s.patch})
+	cached := interceptor.NewClient(s.client, interceptor.Funcs{
+		Get: s.get, Create: s.create,
+		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, patch client.Patch, options ...client.SubResourcePatchOption) error {
+			s.statusWrites++
+			return c.SubResource(sub).Patch(ctx, o, patch, options...)
+		},
+	})
 	s.reconciler = New(cached, s.client, clocktesting.NewFakePassiveClock(time.Unix(1e9, 0)), s.recorder)
 	return s
 }
@@ -188,11 +220,6 @@ func (s *stage) create(ctx context.Context, c client.WithWatch, object client.Ob
 		return s.createErr
 	}
 	return c.Create(ctx, object, options...)
-}
-
-func (s *stage) patch(ctx context.Context, c client.Client, sub string, object client.Object, p client.Patch, options ...client.SubResourcePatchOption) error {
-	s.statusWrites++
-	return c.SubResource(sub).Patch(ctx, object, p, options...)
 }
 
 func (s *stage) reconcile() (reconcile.Result, error) {
