@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"io"
 	"math"
@@ -121,16 +122,21 @@ func (p process) env(names []string) error {
 }
 
 func (p process) get(ctx context.Context, args []string) error {
-	if len(args) != 1 {
+	flags := flag.NewFlagSet("get", flag.ContinueOnError)
+	timeout := flags.Duration("timeout", requestTimeout, "how long to wait for the answer")
+	if err := flags.Parse(args); err != nil {
+		return fmt.Errorf("reading the flags of get: %w", err)
+	}
+	if flags.NArg() != 1 {
 		return fmt.Errorf("get wants one URL: %w", errUsage)
 	}
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	ctx, cancel := context.WithTimeout(ctx, *timeout)
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, args[0], nil) //nolint:gosec // whoever starts it chooses the URL
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, flags.Arg(0), nil)
 	if err != nil {
 		return fmt.Errorf("making a request: %w", err)
 	}
-	response, err := http.DefaultClient.Do(request) //nolint:gosec // whoever starts it chooses the URL
+	response, err := http.DefaultClient.Do(request)
 	if err != nil {
 		return fmt.Errorf("asking: %w", err)
 	}
@@ -139,7 +145,7 @@ func (p process) get(ctx context.Context, args []string) error {
 		return fmt.Errorf("reading the answer: %w", err)
 	}
 	if response.StatusCode != http.StatusOK {
-		return fmt.Errorf("asking %s: status %s", args[0], response.Status)
+		return fmt.Errorf("asking %s: status %s", flags.Arg(0), response.Status)
 	}
 	return nil
 }

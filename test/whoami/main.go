@@ -26,7 +26,8 @@ Without a command it serves.
   write FILE TEXT...    write text to a file
   cat FILE...           print files
   env [NAME...]         print the environment, or the values of variables
-  get URL               ask a web server and print its answer; exit with 1 unless the status is 200
+  get [--timeout 10s] URL
+                        ask a web server and print its answer; exit with 1 unless the status is 200
 `
 
 // errUsage is returned for a command line that cannot be understood.

@@ -41,6 +41,9 @@ func (f Fleet) Down(ctx context.Context, names []string) error {
 		_, found := entry.Clusters[name]
 		return !found
 	})
+	if len(names) == 0 && len(entry.Clusters) > 0 {
+		return nil
+	}
 	err = f.Progress.Step("removing "+strings.Join(names, " and "), func() error { return f.destroy(ctx, entry, names) })
 	if err != nil {
 		return err

@@ -103,18 +103,13 @@ func (n Network) Remove(ctx context.Context, cluster string) error {
 		return err
 	}
 	// Links can outlive their namespace for a moment.
-	if n.hasLink(ctx, hub, cluster) {
-		return n.ip(ctx, hub, "link delete "+cluster)
-	}
-	return nil
+	return n.deleteLink(ctx, hub, cluster)
 }
 
 // RemoveHub removes the bridge and the machine's link to it.
 func (n Network) RemoveHub(ctx context.Context) error {
-	if n.hasLink(ctx, "", n.plan.Link()) {
-		if err := n.ip(ctx, "", "link delete "+n.plan.Link()); err != nil {
-			return err
-		}
+	if err := n.deleteLink(ctx, "", n.plan.Link()); err != nil {
+		return err
 	}
 	return n.Remove(ctx, hub)
 }
@@ -145,6 +140,17 @@ func (n Network) ensurePort(ctx context.Context, cluster, link, port string) err
 		return fmt.Errorf("making a link (does this kernel have CONFIG_VETH?): %w", err)
 	}
 	return n.ip(ctx, hub, fmt.Sprintf("link set %s master %s", port, bridge), "link set "+port+" up")
+}
+
+// deleteLink deletes a link, which may be about to go by itself.
+func (n Network) deleteLink(ctx context.Context, cluster, link string) error {
+	if !n.hasLink(ctx, cluster, link) {
+		return nil
+	}
+	if err := n.ip(ctx, cluster, "link delete "+link); err != nil && n.hasLink(ctx, cluster, link) {
+		return err
+	}
+	return nil
 }
 
 func (n Network) hasLink(ctx context.Context, cluster, link string) bool {
