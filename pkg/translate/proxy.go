@@ -38,7 +38,8 @@ func IsProxy(pod *corev1.Pod) bool {
 // the request tells them apart. So a pod that names our scheduler and carries our annotation is taken for translated, on
 // these terms:
 //   - The annotation is decoded strictly. It can only say what the spec of a pod could say as well: constraints on the
-//     delegate, which the target's own admission judges. Nothing is gained by making it up.
+//     delegate, which the target's own admission judges. What it evades is a plugin of the source that refuses, say, a
+//     toleration of nodes in the source, where the delegate does not run.
 //   - All that makes a proxy is put in place again, whatever the pod says.
 //   - What the spec has beyond our own output goes to the delegate and prevails over the annotation. So what admission
 //     plugins force on a pod (node selectors by namespace, say) cannot be avoided by an annotation, and the additions
