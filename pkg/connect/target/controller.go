@@ -119,7 +119,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 		secretKey := types.NamespacedName{Namespace: spec.KubeconfigSecret.Namespace, Name: spec.KubeconfigSecret.Name}
 		secret = r.secrets.use(r.wake.Context(), request.NamespacedName, secretKey)
 		if !secret.known {
-			return reconcile.Result{}, nil // The watch wakes us when it knows.
+			return reconcile.Result{}, r.writeDown(ctx, target, finding{}) // The watch wakes us when it knows.
 		}
 	}
 	wanted := decide(spec, secret, r.Config)

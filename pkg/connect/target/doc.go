@@ -19,5 +19,5 @@
 // events (events.k8s.io) create, patch; secrets get, list, watch, which may be limited to the namespaces of the
 // Secrets, or to their names. For self targets, to its own account, those needed in a target cluster: podchaperons create,
 // get, list, watch, patch, delete; clustersummaries get, list, watch (the resource name singleton is enough); for a Target, the
-// former only in its namespace.
+// former only in its namespace; and discovery, which every authenticated user has.
 package target

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
@@ -30,6 +31,8 @@ type engagement struct {
 	fingerprint string
 	version     string
 	end         context.CancelFunc
+	// watchError is the last one of the cache's watches.
+	watchError atomic.Pointer[error]
 }
 
 // engage connects to the target, with ctx for doing so, and puts it into the Registry, where it stays in life until it is
@@ -74,7 +77,7 @@ func (l *loop) connect(ctx, life context.Context, d *dialer, e *engagement) erro
 	if _, err := e.summary(ctx); err != nil {
 		return err
 	}
-	if e.target.Cache, err = l.startCache(ctx, life, d); err != nil {
+	if e.target.Cache, err = l.startCache(ctx, life, d, &e.watchError); err != nil {
 		return err
 	}
 	e.target.Client, err = d.client(e.target.Cache)
@@ -92,11 +95,17 @@ func (e *engagement) summary(ctx context.Context) (*v1alpha1.ClusterSummary, err
 	return summary, nil
 }
 
-// startCache returns a cache that has synced, and runs in life.
-func (l *loop) startCache(ctx, life context.Context, d *dialer) (cache.Cache, error) {
+// denied tells whether the API server no longer lets the cache watch, so that the cache is stale while the rest works: rights
+// were withdrawn, say, or the kinds removed.
+func (e *engagement) denied() bool {
+	err := e.watchError.Load()
+	return err != nil && (apierrors.IsForbidden(*err) || apierrors.IsUnauthorized(*err) || apierrors.IsNotFound(*err))
+}
+
+// startCache returns a cache that has synced, and runs in life. It keeps the last error of the cache's watches in watchError.
+func (l *loop) startCache(ctx, life context.Context, d *dialer, watchError *atomic.Pointer[error]) (cache.Cache, error) {
 	ctx, cancel := context.WithTimeout(ctx, syncTimeout)
 	defer cancel()
-	var last atomic.Pointer[error]
 	c, err := d.cache(cache.Options{
 		ReaderFailOnMissingInformer: true,
 		ByObject: map[client.Object]cache.ByObject{
@@ -104,7 +113,7 @@ func (l *loop) startCache(ctx, life context.Context, d *dialer) (cache.Cache, er
 			&v1alpha1.ClusterSummary{}: theSummary(),
 		},
 		DefaultWatchErrorHandler: func(_ context.Context, _ *toolscache.Reflector, err error) {
-			last.Store(&err)
+			watchError.Store(&err)
 			cancel() // Before the cache has synced, that is the end of this attempt; afterwards, the watch is resumed.
 		},
 	})
@@ -122,7 +131,7 @@ func (l *loop) startCache(ctx, life context.Context, d *dialer) (cache.Cache, er
 	if c.WaitForCacheSync(ctx) {
 		return c, nil
 	}
-	if err := last.Load(); err != nil {
+	if err := watchError.Load(); err != nil {
 		return nil, fmt.Errorf("listing: %w", *err)
 	}
 	select {

@@ -106,13 +106,18 @@ func (l *loop) failed(ctx context.Context, w want, err error) {
 	if ctx.Err() != nil {
 		return // It failed because something else is wanted now.
 	}
-	if l.engaged != nil && l.engaged.fingerprint != w.fingerprint {
+	switch {
+	case l.engaged == nil:
+	case l.engaged.fingerprint == w.fingerprint:
+		l.Registry.SetReachable(l.engaged.target, false)
+	default:
 		l.disengage()
 	}
 	l.report(ctx, w, finding{condition: explain(err, w)})
 }
 
-// watch checks the health of the engaged target until ctx ends or the target is back after having been lost.
+// watch checks the health of the engaged target until ctx ends or the target is to be engaged anew: because it is back after having
+// been lost, or because its cache is stale for good.
 func (l *loop) watch(ctx context.Context, w want) {
 	ticker := l.Clock.NewTicker(healthInterval)
 	defer ticker.Stop()
@@ -125,7 +130,7 @@ func (l *loop) watch(ctx context.Context, w want) {
 		case <-ticker.C():
 		}
 		summary, err := l.engaged.summary(ctx)
-		if ctx.Err() != nil || err == nil && h.lost() {
+		if ctx.Err() != nil || err == nil && (h.lost() || l.engaged.denied()) {
 			return
 		}
 		h = h.after(err, l.Clock.Now())

@@ -115,10 +115,10 @@ func (s *secrets) start(ctx context.Context, secret types.NamespacedName) *secre
 	return w
 }
 
-func (s *secrets) listWatch(secret types.NamespacedName) *cache.ListWatch {
+func (s *secrets) listWatch(secret types.NamespacedName) cache.ListerWatcher {
 	client := s.client.CoreV1().Secrets(secret.Namespace)
 	selector := fields.OneTermEqualSelector(metav1.ObjectNameField, secret.Name).String()
-	return &cache.ListWatch{
+	return cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 			options.FieldSelector = selector
 			return client.List(ctx, options)
@@ -127,7 +127,7 @@ func (s *secrets) listWatch(secret types.NamespacedName) *cache.ListWatch {
 			options.FieldSelector = selector
 			return client.Watch(ctx, options)
 		},
-	}
+	}, s.client)
 }
 
 func (s *secrets) wakeUsers(w *secretWatch) {

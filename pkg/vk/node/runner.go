@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	vklog "github.com/virtual-kubelet/virtual-kubelet/log"
+	"github.com/virtual-kubelet/virtual-kubelet/log/klogv2"
 	vknode "github.com/virtual-kubelet/virtual-kubelet/node"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -35,7 +37,7 @@ var _ vknode.NodeProvider = &runner{}
 // start runs a node controller until ctx ends, it is stopped, or it fails; ended is called then. It creates the node, or
 // takes over what is there.
 func start(ctx context.Context, clients kubernetes.Interface, node *corev1.Node, now time.Time, ended func(error)) (*runner, error) {
-	ctx, stop := context.WithCancel(ctx)
+	ctx, stop := context.WithCancel(vklog.WithLogger(ctx, klogv2.New(vklog.Fields{"node": node.Name})))
 	r := &runner{stop: stop, done: make(chan struct{}), handed: make(chan *corev1.Node, 1), last: node, at: now}
 	leases := clients.CoordinationV1().Leases(corev1.NamespaceNodeLease)
 	c, err := vknode.NewNodeController(r, node.DeepCopy(), clients.CoreV1().Nodes(),

@@ -1,0 +1,78 @@
+package target
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+)
+
+func TestExplain(t *testing.T) {
+	w := want{config: &rest.Config{Host: "https://c2.example"}, credentials: "those in Secret admiralty/c2"}
+	summaries := schema.GroupResource{Group: v1alpha1.GroupName, Resource: "clustersummaries"}
+	from := &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 41234}
+	for name, test := range map[string]struct {
+		err          error
+		reason, text string
+	}{
+		"credentials that are refused": {apierrors.NewUnauthorized("no"), v1alpha1.ReasonUnauthorized, "(those in Secret admiralty/c2)"},
+		"rights that lack":             {apierrors.NewForbidden(summaries, "singleton", errors.New("no")), v1alpha1.ReasonForbidden, "ClusterSource or Source"},
+		"no ClusterSummary":            {apierrors.NewNotFound(summaries, "singleton"), v1alpha1.ReasonNotInstalled, "install multicluster-scheduler"},
+		"no such kind":                 {&meta.NoKindMatchError{}, v1alpha1.ReasonNotInstalled, "install multicluster-scheduler"},
+		"silence":                      {&url.Error{Op: "Get", URL: "u", Err: context.DeadlineExceeded}, v1alpha1.ReasonUnreachable, "https://c2.example: it took too long;"},
+		"a closed port": {
+			&url.Error{Op: "Get", URL: "u", Err: &net.OpError{Op: "dial", Err: errors.New("connection refused")}}, v1alpha1.ReasonUnreachable, ": dial: connection refused;",
+		},
+		"a connection that broke, whatever its port was": {
+			&url.Error{Op: "Get", URL: "u", Err: &net.OpError{Op: "read", Source: from, Err: errors.New("reset")}}, v1alpha1.ReasonUnreachable, ": read: reset;",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := explain(fmt.Errorf("asking: %w", test.err), w)
+			if got.Reason != test.reason || !strings.Contains(got.Message, test.text) || !strings.Contains(got.Message, w.config.Host) {
+				t.Errorf("got %s: %s", got.Reason, got.Message)
+			}
+		})
+	}
+}
+
+func TestHealthIsLostAfterThreeMissesInARow(t *testing.T) {
+	start := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
+	miss := errors.New("no")
+	for name, test := range map[string]struct {
+		checks []error
+		lost   bool
+		since  time.Time
+	}{
+		"two misses":                      {[]error{miss, miss}, false, start},
+		"three misses":                    {[]error{miss, miss, miss}, true, start},
+		"three misses with a hit between": {[]error{miss, miss, nil, miss}, false, start.Add(3 * healthInterval)},
+		"more misses":                     {[]error{nil, miss, miss, miss, miss}, true, start.Add(healthInterval)},
+		"a hit after all":                 {[]error{miss, miss, miss, nil}, false, time.Time{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var h health
+			for i, err := range test.checks {
+				h = h.after(err, start.Add(time.Duration(i)*healthInterval))
+			}
+			if h.lost() != test.lost || h.since != test.since {
+				t.Errorf("lost is %v since %s", h.lost(), h.since)
+			}
+		})
+	}
+	h := health{misses: 3, since: start}
+	if got := h.condition(miss, want{config: &rest.Config{}}); !strings.HasPrefix(got.Message, "since 2030-01-02T03:04:05Z, no answer") {
+		t.Errorf("message %q", got.Message)
+	}
+}

@@ -1,0 +1,117 @@
+package target
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+	testclock "k8s.io/utils/clock/testing"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
+)
+
+// fixture is connections whose changes are reported on a channel, and a target that refuses everyone.
+type fixture struct {
+	*connections
+	clock   *testclock.FakeClock
+	changes chan types.NamespacedName
+	refuser want
+	asked   *atomic.Int32
+}
+
+func newFixture(t *testing.T) fixture {
+	t.Helper()
+	f := fixture{clock: testclock.NewFakeClock(time.Now()), changes: make(chan types.NamespacedName, 100), asked: &atomic.Int32{}}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		f.asked.Add(1)
+		w.WriteHeader(http.StatusUnauthorized)
+	}))
+	t.Cleanup(server.Close)
+	f.refuser = want{fingerprint: "refuser", config: &rest.Config{Host: server.URL}}
+	f.connections = newConnections(Options{Scheme: runtime.NewScheme(), Registry: engage.NewRegistry(), Clock: f.clock},
+		func(key types.NamespacedName) { f.changes <- key })
+	return f
+}
+
+func (f fixture) next(t *testing.T) types.NamespacedName {
+	t.Helper()
+	select {
+	case key := <-f.changes:
+		return key
+	case <-time.After(time.Minute):
+		t.Fatal("nothing was found out")
+		return types.NamespacedName{}
+	}
+}
+
+func TestALoopTriesAgainAfterAWhileAndReportsWhatIsNewsOnly(t *testing.T) {
+	f := newFixture(t)
+	key := types.NamespacedName{Name: "c2"}
+	f.set(t.Context(), key, f.refuser)
+	if got := f.next(t); got != key {
+		t.Fatalf("a change of %s", got)
+	}
+	if found := f.found(key, f.refuser); found.condition.Reason != v1alpha1.ReasonUnauthorized {
+		t.Errorf("found %+v", found)
+	}
+	for f.asked.Load() < 3 { // It waits for the clock between attempts.
+		if f.clock.HasWaiters() {
+			f.clock.Step(time.Minute)
+		}
+		if t.Context().Err() != nil {
+			t.Fatal("it did not try again")
+		}
+	}
+	if len(f.changes) != 0 {
+		t.Error("the same was reported again")
+	}
+}
+
+func TestANewWantInterruptsWaiting(t *testing.T) {
+	f := newFixture(t)
+	key := types.NamespacedName{Name: "c2"}
+	f.set(t.Context(), key, f.refuser)
+	f.next(t)
+	failure := failing(v1alpha1.ReasonSecretNotFound, "gone")
+	f.set(t.Context(), key, failure)
+	if found := f.found(key, failure); found.condition.Type != "" && found.condition.Reason != v1alpha1.ReasonSecretNotFound {
+		t.Errorf("what was found for the old want counts for the new: %+v", found)
+	}
+	f.next(t)
+	if found := f.found(key, failure); found.condition != (metav1.Condition{
+		Type: v1alpha1.ConditionConnected, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonSecretNotFound, Message: "gone",
+	}) {
+		t.Errorf("found %+v", found)
+	}
+}
+
+func TestALoopRetiresWithItsTarget(t *testing.T) {
+	f := newFixture(t)
+	key := types.NamespacedName{Name: "c2"}
+	f.set(t.Context(), key, f.refuser)
+	f.next(t)
+	f.mu.Lock()
+	l := f.loops[key]
+	f.mu.Unlock()
+	f.remove(key)
+	for !f.forgotten(l) {
+		if t.Context().Err() != nil {
+			t.Fatal("the loop goes on")
+		}
+	}
+	f.set(t.Context(), key, f.refuser)
+	f.next(t) // The target is back, and tried again.
+}
+
+func (f fixture) forgotten(l *loop) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.loops[l.key] != l
+}

@@ -1,0 +1,57 @@
+package target
+
+import (
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/fake"
+)
+
+func TestASecretIsWatchedOnceAndOnlyWhileItIsReferredTo(t *testing.T) {
+	c2 := types.NamespacedName{Namespace: "admiralty", Name: "c2"}
+	clients := fake.NewClientset(&corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: c2.Namespace, Name: c2.Name},
+		Data:       map[string][]byte{"config": []byte("old")},
+	})
+	woken := make(chan types.NamespacedName, 100)
+	s := newSecrets(clients, func(key types.NamespacedName) { woken <- key })
+	first, second := types.NamespacedName{Name: "first"}, types.NamespacedName{Name: "second"}
+
+	expect := func(target types.NamespacedName, want string) {
+		t.Helper()
+		for state := s.use(t.Context(), target, c2); string(state.data["config"]) != want; state = s.use(t.Context(), target, c2) {
+			select {
+			case <-woken:
+			case <-time.After(time.Minute):
+				t.Fatalf("the Secret is %+v", state)
+			}
+		}
+	}
+	expect(first, "old")
+	expect(second, "old")
+	if len(s.watches) != 1 {
+		t.Errorf("%d watches of one Secret", len(s.watches))
+	}
+	changed := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: c2.Namespace, Name: c2.Name},
+		Data:       map[string][]byte{"config": []byte("new")},
+	}
+	if _, err := clients.CoreV1().Secrets(c2.Namespace).Update(t.Context(), changed, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	expect(first, "new")
+
+	s.use(t.Context(), first, types.NamespacedName{Namespace: "admiralty", Name: "other"})
+	if _, ok := s.watches[c2]; !ok || len(s.watches) != 2 {
+		t.Error("the Secret that one target still refers to is not watched")
+	}
+	s.release(first)
+	s.release(second)
+	s.release(second)
+	if len(s.watches) != 0 || len(s.byTarget) != 0 {
+		t.Errorf("%d Secrets are watched for nobody", len(s.watches))
+	}
+}

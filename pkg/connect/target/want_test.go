@@ -1,0 +1,99 @@
+package target
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+)
+
+const kubeconfigOfC2 = `
+apiVersion: v1
+kind: Config
+current-context: x
+contexts:
+- {name: x, context: {cluster: c, user: u}}
+- {name: other, context: {cluster: c, user: u}}
+clusters:
+- {name: c, cluster: {server: "https://c2.example"}}
+users:
+- {name: u, user: {token: secret-token}}
+`
+
+func refer(key, context string) v1alpha1.ClusterTargetSpec {
+	return v1alpha1.ClusterTargetSpec{KubeconfigSecret: &v1alpha1.ClusterKubeconfigSecret{
+		Namespace:        "admiralty",
+		KubeconfigSecret: v1alpha1.KubeconfigSecret{Name: "c2", Key: key, Context: context},
+	}}
+}
+
+func holding(key, value string) secretState {
+	return secretState{known: true, exists: true, data: map[string][]byte{key: []byte(value)}}
+}
+
+func TestDecideFindsWhatNeedsNoTrying(t *testing.T) {
+	for name, test := range map[string]struct {
+		spec         v1alpha1.ClusterTargetSpec
+		secret       secretState
+		reason, text string
+	}{
+		"a Secret that does not exist": {
+			refer("", ""), secretState{known: true}, v1alpha1.ReasonSecretNotFound,
+			"Secret admiralty/c2 does not exist; create it with a kubeconfig under the key config, or run kubectl multicluster connect",
+		},
+		"a Secret that the manager may not read": {
+			refer("", ""), secretState{known: true, err: errors.New("secrets is forbidden")}, v1alpha1.ReasonSecretNotFound, "rights get, list and watch",
+		},
+		"a key that is not there": {
+			refer("k", ""), holding("config", kubeconfigOfC2), v1alpha1.ReasonSecretKeyNotFound, "has no key k, but config;",
+		},
+		"an empty Secret": {
+			refer("", ""), secretState{known: true, exists: true}, v1alpha1.ReasonSecretKeyNotFound, "has no key config, but none at all;",
+		},
+		"a kubeconfig that cannot be used": {
+			refer("", "z"), holding("config", kubeconfigOfC2), v1alpha1.ReasonInvalidKubeconfig, `Secret admiralty/c2, key config, cannot be used: it has no context "z"`,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := decide(test.spec, test.secret, &rest.Config{})
+			if w.failure == nil || w.failure.Reason != test.reason || !strings.Contains(w.failure.Message, test.text) {
+				t.Errorf("got %+v", w.failure)
+			}
+		})
+	}
+}
+
+func TestDecideConnects(t *testing.T) {
+	w := decide(refer("", ""), holding("config", kubeconfigOfC2), &rest.Config{})
+	if w.failure != nil || w.config.Host != "https://c2.example" {
+		t.Errorf("got %+v", w.failure)
+	}
+	self := &rest.Config{Host: "https://self.example"}
+	w = decide(v1alpha1.ClusterTargetSpec{Self: true}, secretState{}, self)
+	if w.failure != nil || w.config.Host != self.Host || w.config == self {
+		t.Errorf("self leads to %+v", w)
+	}
+}
+
+func TestFingerprintsDifferWhereConnectionsDo(t *testing.T) {
+	base := decide(refer("", ""), holding("config", kubeconfigOfC2), nil)
+	for name, test := range map[string]struct {
+		other want
+		same  bool
+	}{
+		"the same content under another key": {decide(refer("k", ""), holding("k", kubeconfigOfC2), nil), true},
+		"another token":                      {decide(refer("", ""), holding("config", strings.Replace(kubeconfigOfC2, "secret", "new", 1)), nil), false},
+		"another context":                    {decide(refer("", "other"), holding("config", kubeconfigOfC2), nil), false},
+		"self":                               {decide(v1alpha1.ClusterTargetSpec{Self: true}, secretState{}, &rest.Config{}), false},
+		"nothing to connect with":            {decide(refer("", ""), secretState{known: true}, nil), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if (base.fingerprint == test.other.fingerprint) != test.same {
+				t.Errorf("same is %v, want %v", !test.same, test.same)
+			}
+		})
+	}
+}

@@ -1,0 +1,70 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+func TestHandOver(t *testing.T) {
+	start := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
+	changed := desired(engagedFacts())
+	changed.Labels["zone"] = "b"
+	later := desired(engagedFacts())
+	later.Status.Conditions[0].LastTransitionTime = metav1.NewTime(start)
+	for name, test := range map[string]struct {
+		node     *corev1.Node
+		conforms bool
+		after    time.Duration
+		handed   bool
+		next     time.Duration
+	}{
+		"nothing to do":                                     {desired(engagedFacts()), true, time.Hour, false, 0},
+		"another time of transition is nothing":             {later, true, time.Hour, false, 0},
+		"a change is handed over at once":                   {changed, true, time.Second, true, again},
+		"the node controller gets time to write":            {desired(engagedFacts()), false, 4 * time.Second, false, 6 * time.Second},
+		"what was not written, or overwritten, comes again": {desired(engagedFacts()), false, again, true, again},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := &runner{handed: make(chan *corev1.Node, 1), last: desired(engagedFacts()), at: start}
+			next := r.hand(test.node, test.conforms, start.Add(test.after))
+			if next != test.next || (len(r.handed) == 1) != test.handed {
+				t.Errorf("%d nodes handed over, look again in %s", len(r.handed), next)
+			}
+		})
+	}
+}
+
+func TestOnlyTheNewestIsHandedOver(t *testing.T) {
+	r := &runner{handed: make(chan *corev1.Node, 1)}
+	for _, zone := range []string{"a", "b", "c"} {
+		node := desired(engagedFacts())
+		node.Labels["zone"] = zone
+		r.hand(node, false, time.Time{})
+	}
+	taken := make(chan *corev1.Node, 10)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	r.NotifyNodeStatus(ctx, func(node *corev1.Node) { taken <- node })
+	if node := <-taken; node.Labels["zone"] != "c" {
+		t.Errorf("zone %s came first", node.Labels["zone"])
+	}
+}
+
+func TestANodeControllerEndsWithItsNode(t *testing.T) {
+	ctx, stop := context.WithCancel(t.Context())
+	r := &runner{stop: stop}
+	if err := r.failed(ctx, errors.New("the API server is away")); err == nil || ctx.Err() != nil {
+		t.Error("it ended for an error that passes")
+	}
+	notFound := apierrors.NewNotFound(schema.GroupResource{Resource: "nodes"}, "admiralty-c2")
+	if err := r.failed(ctx, notFound); err == nil || ctx.Err() == nil {
+		t.Error("it goes on without a node")
+	}
+}
