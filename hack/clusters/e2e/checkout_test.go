@@ -39,6 +39,12 @@ func newCheckout(t *testing.T) *checkout {
 	if err := os.Mkdir(filepath.Join(dir, ".local"), 0o755); err != nil {
 		t.Fatal(err)
 	}
+	if _, err := os.Stat(filepath.Join(repository, ".local", "bin", "clusters")); err != nil {
+		t.Fatalf("the program is not built: run `make setup` first (%v)", err)
+	}
+	if err := os.MkdirAll(filepath.Join(repository, ".local", "images"), 0o755); err != nil {
+		t.Fatal(err)
+	}
 	for _, shared := range []string{"hack", "test", "go.mod", "go.sum", ".local/bin", ".local/images"} {
 		if err := os.Symlink(filepath.Join(repository, shared), filepath.Join(dir, shared)); err != nil {
 			t.Fatal(err)
@@ -55,6 +61,7 @@ func newCheckout(t *testing.T) *checkout {
 
 // in returns the checkout for a part of the test.
 func (c *checkout) in(t *testing.T) *checkout {
+	t.Helper()
 	return &checkout{t: t, dir: c.dir, slot: c.slot}
 }
 

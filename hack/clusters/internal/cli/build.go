@@ -8,7 +8,6 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/hack/clusters/internal/build"
 	"github.com/multicluster-scheduler/multicluster-scheduler/hack/clusters/internal/image"
 	"github.com/multicluster-scheduler/multicluster-scheduler/hack/clusters/internal/machine"
-	"github.com/multicluster-scheduler/multicluster-scheduler/hack/clusters/internal/registry"
 )
 
 const productImage = "localhost/multicluster-scheduler:dev"
@@ -42,12 +41,7 @@ func newBuild() *cobra.Command {
 			if programs, err = build.Select(programs, names); err != nil {
 				return err
 			}
-			unlock, err := registry.Lock(f.Local("build.lock"))
-			if err != nil {
-				return err
-			}
-			defer unlock()
-			return f.Builder().Build(cmd.Context(), programs...)
+			return f.Build(cmd.Context(), programs...)
 		},
 	}
 }

@@ -46,9 +46,14 @@ func (f Fleet) Lock() (func(), error) {
 	return registry.Lock(f.Local("clusters.lock"))
 }
 
-// Builder builds programs into .local/bin.
-func (f Fleet) Builder() build.Builder {
-	return build.Builder{Out: f.Local("bin"), Step: f.Progress.Step}
+// Build builds programs into .local/bin, while no other command builds there.
+func (f Fleet) Build(ctx context.Context, programs ...build.Target) error {
+	unlock, err := registry.Lock(f.Local("build.lock"))
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	return build.Builder{Out: f.Local("bin"), Step: f.Progress.Step}.Build(ctx, programs...)
 }
 
 // Clusters returns the clusters of the given names, or all that the checkout has, in the order of their addresses.

@@ -96,7 +96,7 @@ func (f Fleet) buildAll(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := f.Builder().Build(ctx, programs...); err != nil {
+	if err := f.Build(ctx, programs...); err != nil {
 		return err
 	}
 	images := build.Builder{Out: f.Local("images"), Step: f.Progress.Step}
