@@ -29,6 +29,10 @@ func (s *Scheduler) Engaged(ctx context.Context, engaged *engage.Target) error {
 		return err
 	}
 	s.plugin.targets.add(t)
+	select {
+	case s.engaged <- struct{}{}:
+	default:
+	}
 	s.wakePods(t)
 	return nil
 }
@@ -94,7 +98,7 @@ func handle[T client.Object](ctx context.Context, t *target, kind T, seen, gone 
 		return fmt.Errorf("handling events of %T: %w", kind, err)
 	}
 	context.AfterFunc(ctx, func() { _ = informer.RemoveEventHandler(registration) })
-	if !toolscache.WaitForCacheSync(ctx.Done(), registration.HasSynced) {
+	if !toolscache.WaitFor(ctx, "", registration.HasSyncedChecker()) {
 		return fmt.Errorf("handling events of %T: %w", kind, context.Cause(ctx))
 	}
 	return nil

@@ -1,37 +1,45 @@
 package scheduling
 
 import (
+	"fmt"
+
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config/latest"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 )
 
-// profile is admiralty-proxy: these plugins and no others, whatever kube-scheduler's defaults become. The weights are
-// kube-scheduler's; what it prefers by resources in use is Admiralty's to judge.
-func profile() config.KubeSchedulerProfile {
-	resources := config.PluginSet{Enabled: []config.Plugin{{Name: names.NodeResourcesFit}}}
-	return config.KubeSchedulerProfile{
-		SchedulerName: v1alpha1.SchedulerName,
-		Plugins: &config.Plugins{
-			MultiPoint: config.PluginSet{Enabled: []config.Plugin{
-				{Name: names.PrioritySort},
-				{Name: names.SchedulingGates},
-				{Name: names.NodeName},
-				{Name: names.NodeUnschedulable},
-				{Name: names.TaintToleration, Weight: 3},
-				{Name: names.NodeAffinity, Weight: 2},
-				{Name: Name, Weight: 1},
-				{Name: names.PodTopologySpread, Weight: 2},
-				{Name: names.InterPodAffinity, Weight: 2},
-				{Name: names.DefaultPreemption},
-			}},
-			PreFilter: resources,
-			Filter:    resources,
-		},
-		PluginConfig: []config.PluginConfig{{
-			Name: names.PodTopologySpread,
-			Args: &config.PodTopologySpreadArgs{DefaultingType: config.ListDefaulting},
-		}},
+// profile is admiralty-proxy: kube-scheduler's default arguments, but these plugins and no others, whatever its default
+// plugins become. The weights are kube-scheduler's; what it prefers by resources in use is Admiralty's to judge.
+func profile() (config.KubeSchedulerProfile, error) {
+	defaults, err := latest.Default()
+	if err != nil {
+		return config.KubeSchedulerProfile{}, fmt.Errorf("making the default configuration: %w", err)
 	}
+	resources := config.PluginSet{Enabled: []config.Plugin{{Name: names.NodeResourcesFit}}}
+	p := defaults.Profiles[0]
+	p.SchedulerName = v1alpha1.SchedulerName
+	p.Plugins = &config.Plugins{
+		MultiPoint: config.PluginSet{Enabled: []config.Plugin{
+			{Name: names.PrioritySort},
+			{Name: names.SchedulingGates},
+			{Name: names.NodeName},
+			{Name: names.NodeUnschedulable},
+			{Name: names.TaintToleration, Weight: 3},
+			{Name: names.NodeAffinity, Weight: 2},
+			{Name: Name, Weight: 1},
+			{Name: names.PodTopologySpread, Weight: 2},
+			{Name: names.InterPodAffinity, Weight: 2},
+			{Name: names.DefaultPreemption},
+		}},
+		PreFilter: resources,
+		Filter:    resources,
+	}
+	for i := range p.PluginConfig {
+		if spread, ok := p.PluginConfig[i].Args.(*config.PodTopologySpreadArgs); ok {
+			spread.DefaultingType = config.ListDefaulting
+		}
+	}
+	return p, nil
 }

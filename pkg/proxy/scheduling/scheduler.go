@@ -4,14 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
+	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
@@ -23,11 +26,15 @@ import (
 	schedulerprofile "k8s.io/kubernetes/pkg/scheduler/profile"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	configv1alpha1 "github.com/multicluster-scheduler/multicluster-scheduler/api/config/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
+
+// settling is how long a new leader waits for targets that were connected before it places pods.
+const settling = 10 * time.Second
 
 // Options of a Scheduler. Only Clock may be left out.
 type Options struct {
@@ -50,6 +57,8 @@ type Scheduler struct {
 	clientset kubernetes.Interface
 	clock     clock.WithTicker
 	plugin    *plugin
+	// engaged has room for one: a target has been engaged.
+	engaged chan struct{}
 	// queue of the running scheduler; nil until it starts.
 	queue atomic.Pointer[running]
 }
@@ -75,7 +84,7 @@ func New(options Options) (*Scheduler, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making the scheduler's client: %w", err)
 	}
-	s := &Scheduler{clientset: clientset, clock: options.Clock}
+	s := &Scheduler{clientset: clientset, clock: options.Clock, engaged: make(chan struct{}, 1)}
 	placements, exclusions := newPlacements(), newExclusions(options.Clock, s.wakePod)
 	s.plugin = &plugin{
 		strategy:   options.Strategy,
@@ -101,6 +110,10 @@ func (s *Scheduler) NeedLeaderElection() bool { return true }
 // Start schedules until ctx ends. It must be called once. What waits for a target when ctx ends is left as it is, for
 // the next leader to find.
 func (s *Scheduler) Start(ctx context.Context) error {
+	proxies, err := profile()
+	if err != nil {
+		return err
+	}
 	broadcaster := events.NewBroadcaster(&events.EventSinkImpl{Interface: s.clientset.EventsV1()})
 	if err := broadcaster.StartRecordingToSinkWithContext(ctx); err != nil {
 		return fmt.Errorf("starting to record events: %w", err)
@@ -109,7 +122,7 @@ func (s *Scheduler) Start(ctx context.Context) error {
 	factory := newInformers(s.clientset)
 	defer factory.Shutdown()
 	scheduler, err := kubescheduler.New(ctx, s.clientset, factory, nil, schedulerprofile.NewRecorderFactory(broadcaster),
-		kubescheduler.WithProfiles(profile()),
+		kubescheduler.WithProfiles(proxies),
 		kubescheduler.WithFrameworkOutOfTreeRegistry(frameworkruntime.Registry{Name: s.newPlugin}),
 		kubescheduler.WithPercentageOfNodesToScore(ptr.To[int32](100)),
 		kubescheduler.WithClock(s.clock),
@@ -127,8 +140,37 @@ func (s *Scheduler) Start(ctx context.Context) error {
 	if err := scheduler.WaitForHandlersSync(ctx); err != nil {
 		return nil // ctx ended
 	}
+	s.awaitTargets(ctx, factory.Core().V1().Nodes().Lister())
 	scheduler.Run(ctx)
 	return nil
+}
+
+// awaitTargets returns when the target of every ready virtual node is engaged: it may have delegates that another leader
+// placed. One that takes longer than it should is not waited for.
+func (s *Scheduler) awaitTargets(ctx context.Context, nodes corelisters.NodeLister) {
+	timer := s.clock.NewTimer(settling)
+	defer timer.Stop()
+	for {
+		all, err := nodes.List(labels.Everything())
+		if err != nil || !slices.ContainsFunc(all, s.expected) {
+			return
+		}
+		select {
+		case <-s.engaged:
+		case <-timer.C():
+			log.FromContext(ctx).Info("Starting to schedule although not all targets are connected that were")
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// expected says whether a virtual node's target was connected and will be.
+func (s *Scheduler) expected(node *corev1.Node) bool {
+	return s.plugin.targets.get(node.Name) == nil && slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
+		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
+	})
 }
 
 func (s *Scheduler) newPlugin(ctx context.Context, _ runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
