@@ -86,6 +86,7 @@ func pod(name, node string) *corev1.Pod {
 
 // reviews plays the source's API server: a token is its user, who has the rights "<verb> nodes/<subresource> <node>".
 func reviews(t *testing.T, rights map[string][]string) http.Handler {
+	t.Helper()
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /apis/authentication.k8s.io/v1/tokenreviews", func(w http.ResponseWriter, r *http.Request) {
 		review := decode[authenticationv1.TokenReview](t, r)

@@ -30,7 +30,7 @@ const (
 	// maxErrorBytes bounds how much of an error's body is read.
 	maxErrorBytes = 64 << 10
 	// tokenProtocol is how browsers pass a bearer token to API servers.
-	tokenProtocol = "base64url.bearer.authorization.k8s.io."
+	tokenProtocol = "base64url.bearer.authorization.k8s.io." //nolint:gosec // a prefix, no token
 )
 
 var errNoAnswer = errors.New("no answer in time")

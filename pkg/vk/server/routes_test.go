@@ -31,7 +31,7 @@ func everyone() map[string][]string {
 	}
 }
 
-func (f *fixture) request(t *testing.T, method, path, token string, headers ...string) *http.Response {
+func (f *fixture) request(t *testing.T, method, path, token string, headers ...string) (code int, body string) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, f.server.URL+path, nil)
 	if err != nil {
@@ -48,17 +48,12 @@ func (f *fixture) request(t *testing.T, method, path, token string, headers ...s
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = response.Body.Close() })
-	return response
-}
-
-func text(t *testing.T, response *http.Response) string {
-	t.Helper()
-	body, err := io.ReadAll(response.Body)
+	defer func() { _ = response.Body.Close() }()
+	text, err := io.ReadAll(response.Body)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return string(body)
+	return response.StatusCode, string(text)
 }
 
 func TestWhoMayAskForWhat(t *testing.T) {
@@ -87,9 +82,9 @@ func TestWhoMayAskForWhat(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			response := f.request(t, test.method, test.path, test.token)
-			if body := text(t, response); response.StatusCode != test.code || !strings.Contains(body, test.says) {
-				t.Errorf("answer %d %q, want %d %q", response.StatusCode, body, test.code, test.says)
+			code, body := f.request(t, test.method, test.path, test.token)
+			if code != test.code || !strings.Contains(body, test.says) {
+				t.Errorf("answer %d %q, want %d %q", code, body, test.code, test.says)
 			}
 		})
 	}
@@ -140,10 +135,9 @@ func TestErrorsOfTheTarget(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t, func(w http.ResponseWriter, _ *http.Request) { test.upstream(w) }, everyone())
-			response := f.request(t, test.method, test.path, "admin")
-			body := text(t, response)
-			if response.StatusCode != test.code || !strings.Contains(body, test.says) || strings.HasPrefix(body, "{") != test.json {
-				t.Errorf("answer %d %q, want %d %q (JSON: %t)", response.StatusCode, body, test.code, test.says, test.json)
+			code, body := f.request(t, test.method, test.path, "admin")
+			if code != test.code || !strings.Contains(body, test.says) || strings.HasPrefix(body, "{") != test.json {
+				t.Errorf("answer %d %q, want %d %q (JSON: %t)", code, body, test.code, test.says, test.json)
 			}
 		})
 	}
@@ -152,7 +146,7 @@ func TestErrorsOfTheTarget(t *testing.T) {
 func TestATargetThatIsNotReachableIsNotAsked(t *testing.T) {
 	f := newFixture(t, func(http.ResponseWriter, *http.Request) { t.Error("it was asked") }, everyone())
 	f.registry.SetReachable(f.target, false)
-	if response := f.request(t, "GET", logsPath, "admin"); response.StatusCode != http.StatusServiceUnavailable {
-		t.Errorf("code %d", response.StatusCode)
+	if code, body := f.request(t, "GET", logsPath, "admin"); code != http.StatusServiceUnavailable {
+		t.Errorf("answer %d %q", code, body)
 	}
 }

@@ -66,15 +66,16 @@ func TestATargetThatDoesNotAnswerIsGivenUp(t *testing.T) {
 		<-asked
 		f.clock.Step(answerTimeout)
 	}()
-	response := f.request(t, "GET", logsPath, "admin")
-	if body := text(t, response); response.StatusCode != http.StatusGatewayTimeout || !strings.Contains(body, "did not answer within 30s") {
-		t.Errorf("answer %d %q", response.StatusCode, body)
+	code, body := f.request(t, "GET", logsPath, "admin")
+	if code != http.StatusGatewayTimeout || !strings.Contains(body, "did not answer within 30s") {
+		t.Errorf("answer %d %q", code, body)
 	}
 }
 
 // echo is a container whose one program prints its arguments to standard error and copies its input to its output.
 type echo struct{}
 
+//nolint:revive // the arguments are those of the interface
 func (echo) ExecInContainer(_ context.Context, _, _, container string, command []string, in io.Reader, out, errs io.WriteCloser,
 	_ bool, _ <-chan serverremotecommand.TerminalSize, _ time.Duration) error {
 	fmt.Fprint(errs, container, command)
@@ -84,6 +85,7 @@ func (echo) ExecInContainer(_ context.Context, _, _, container string, command [
 
 // serveExec plays the target's API server.
 func serveExec(t *testing.T) http.HandlerFunc {
+	t.Helper()
 	return func(w http.ResponseWriter, r *http.Request) {
 		if got := r.Header.Values("Authorization"); len(got) != 1 || got[0] != "Bearer "+sourceToken {
 			t.Errorf("authorization %q", got)

@@ -20,6 +20,7 @@ import (
 // echo is a container whose one program copies its input to its output, and prints its arguments to standard error.
 type echo struct{}
 
+//nolint:revive // the arguments are those of the interface
 func (echo) ExecInContainer(_ context.Context, pod, _, container string, command []string, in io.Reader, out, errs io.WriteCloser,
 	_ bool, _ <-chan remotecommand.TerminalSize, _ time.Duration) error {
 	fmt.Fprint(errs, pod, " ", container, " ", command)
