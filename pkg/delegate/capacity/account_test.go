@@ -126,8 +126,10 @@ func TestOnlyVisibleChangesAreReported(t *testing.T) {
 		{"it ends", func() bool {
 			return a.setPod(pod("p", "a", "1", "1Gi", func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }))
 		}, true},
+		{"it comes back", func() bool { return a.setPod(pod("p", "a", "1", "1Gi")) }, true},
 		{"the node goes", func() bool { return a.removeNode("a") }, true},
 		{"it goes once more", func() bool { return a.removeNode("a") }, false},
+		{"its pod goes", func() bool { return a.removePod(key) }, false},
 	} {
 		if got := step.do(); got != step.want {
 			t.Errorf("%s: reported %v, want %v", step.name, got, step.want)

@@ -46,7 +46,7 @@ func (a *account) summary() *v1alpha1.ClusterSummary {
 // raiseFree makes largest at least what is free on the node: not below zero, even if it has shrunk under its pods.
 func (n *nodeAccount) raiseFree(largest amounts) {
 	for name, amount := range n.allocatable {
-		largest[name] = max(largest[name], amount-n.requested[name], 0)
+		largest[name] = max(largest[name], amount-n.requested[name])
 	}
 }
 

@@ -120,6 +120,10 @@ func TestDecide(t *testing.T) {
 			chaperon(corev1.PodStatus{}, grace("0"), deleted), delegate(status(corev1.PodRunning), terminatingPod),
 			decision{status: ptr.To(status(corev1.PodRunning)), deleteDelegate: ptr.To[int64](0)},
 		},
+		"it is asked for once": {
+			chaperon(corev1.PodStatus{}, grace("30")), delegate(status(corev1.PodRunning), terminatingPod),
+			decision{status: ptr.To(status(corev1.PodRunning))},
+		},
 		"it does not lengthen a shorter one, and the delegate is not lost": {
 			chaperon(corev1.PodStatus{}, grace("60")), delegate(status(corev1.PodRunning), terminatingPod),
 			decision{status: ptr.To(status(corev1.PodRunning))},

@@ -8,9 +8,9 @@
 // never been there. It may have started if the manager was down in that time.
 //
 // The status is written when it differs, as a merge patch of what differs, and not before the scheduler has looked at the
-// delegate: for a pod that runs undisturbed that is once when it is scheduled and once when it runs. Until the cache shows
-// a write, the written PodChaperon stands in for the cached one (type ownWrites); otherwise the next patch would be computed against
-// an old status, and a delegate lost in that moment would pass for one that never was.
+// delegate: once when it is scheduled, and once for each report of the kubelet that changes something. Until the cache shows
+// a write, the written PodChaperon stands in for the cached one (type ownWrites); otherwise the next patch would be computed
+// against an old status, and a delegate lost in that moment would pass for one that never was.
 //
 // When a PodChaperon is deleted, Kubernetes' garbage collector deletes the delegate, with the delegate's own grace period.
 // Another one is asked for by an annotation, and only then the deletion is done here.

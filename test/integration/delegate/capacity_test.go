@@ -81,6 +81,7 @@ func newNode(t *testing.T, name, cpu, memory string, labels map[string]string) *
 	t.Helper()
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}
 	must(t, target.Client.Create(t.Context(), node))
+	t.Cleanup(func() { must(t, target.Client.Delete(context.WithoutCancel(t.Context()), node)) })
 	before := node.DeepCopy()
 	node.Status.Capacity, node.Status.Allocatable = resources(cpu, memory, "110"), resources(cpu, memory, "110")
 	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
