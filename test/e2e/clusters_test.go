@@ -17,6 +17,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/rand"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -74,12 +75,14 @@ type world struct {
 func setUp(t *testing.T) *world {
 	t.Helper()
 	w := &world{c1: open(t, "c1"), c2: open(t, "c2")}
-	w.namespace = fmt.Sprintf("e2e-%s-%d", strings.ToLower(strings.NewReplacer("/", "-", "_", "-").Replace(t.Name())), time.Now().UnixMilli()%1_000_000)
+	w.namespace = "e2e-" + rand.String(6)
+	t.Logf("namespace %s", w.namespace)
 	for _, c := range w.all() {
 		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.namespace}}
 		if c == w.c1 {
 			ns.Labels = map[string]string{v1alpha1.LabelEnabledNamespace: v1alpha1.LabelEnabledNamespaceValue}
 		}
+		t.Cleanup(func() { w.empty(t, c) }) // after the namespace's deletion
 		create(t, c, ns)
 	}
 	t.Cleanup(func() {
@@ -91,6 +94,23 @@ func setUp(t *testing.T) *world {
 }
 
 func (w *world) all() []*cluster { return []*cluster{w.c1, w.c2} }
+
+// empty waits until no pod of the namespace is left in the cluster, so that the next test finds the room that this one found.
+func (w *world) empty(t *testing.T, c *cluster) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	eventuallyIn(ctx, t, "the pods of "+c.name+" to be gone", func(ctx context.Context) error {
+		pods := &corev1.PodList{}
+		if err := c.List(ctx, pods, client.InNamespace(w.namespace)); err != nil {
+			return err
+		}
+		if len(pods.Items) > 0 {
+			return fmt.Errorf("%d are left", len(pods.Items))
+		}
+		return nil
+	})
+}
 
 // dump prints what a person would look at first.
 func (w *world) dump(t *testing.T) {
@@ -128,6 +148,11 @@ func eventually(t *testing.T, what string, check func(ctx context.Context) error
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
+	eventuallyIn(ctx, t, what, check)
+}
+
+func eventuallyIn(ctx context.Context, t *testing.T, what string, check func(ctx context.Context) error) {
+	t.Helper()
 	ticker := time.NewTicker(100 * time.Millisecond)
 	defer ticker.Stop()
 	for {

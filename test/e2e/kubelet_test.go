@@ -16,19 +16,19 @@ func TestLogsAndExecReachTheDelegate(t *testing.T) {
 	for _, target := range []string{"c1", "c2"} {
 		t.Run(target, func(t *testing.T) {
 			name := "web-" + target
-			template := podTemplate(name, "print", "--forever", "hello from "+target)
+			template := podTemplate(name)
 			template.Annotations["multicluster.admiralty.io/proxy-pod-scheduling-constraints"] =
 				"nodeSelector: {multicluster.admiralty.io/cluster-target-name: " + target + "}"
 			template.Spec.Containers = append(template.Spec.Containers, corev1.Container{
-				Name: "second", Image: image, ImagePullPolicy: corev1.PullNever, Args: []string{"print", "--forever", "the second"},
+				Name: "second", Image: image, ImagePullPolicy: corev1.PullNever, Args: []string{"serve", "--address", ":8081"},
 			})
 			create(t, w.c1, w.pod(name, template))
 			w.reaches(t, name, corev1.PodRunning)
 
-			if out := w.kubectl(t, "logs", name, "-c", "whoami"); !strings.Contains(out, "hello from "+target) {
+			if out := w.kubectl(t, "logs", name, "-c", "whoami"); !strings.Contains(out, "serves on [::]:8080") {
 				t.Errorf("kubectl logs -c whoami:\n%s", out)
 			}
-			if out := w.kubectl(t, "logs", name, "-c", "second"); !strings.Contains(out, "the second") {
+			if out := w.kubectl(t, "logs", name, "-c", "second"); !strings.Contains(out, "serves on [::]:8081") {
 				t.Errorf("kubectl logs -c second:\n%s", out)
 			}
 			if out := w.kubectl(t, "exec", name, "-c", "whoami", "--", "/whoami", "echo", "inside"); strings.TrimSpace(out) != "inside" {
@@ -52,8 +52,8 @@ func TestLogsFollowAndTellOfThePreviousContainer(t *testing.T) {
 		t.Errorf("kubectl logs -f of a finished pod: got %q", out)
 	}
 
-	create(t, w.c1, w.pod("again", podTemplate("again", "exit", "1")))
-	eventuallyOutput(t, w, "exiting with code 1", "logs", "--previous", "again")
+	create(t, w.c1, w.pod("again", podTemplate("again", "print", "a former life")))
+	eventuallyOutput(t, w, "a former life", "logs", "--previous", "again")
 }
 
 // eventuallyOutput waits until kubectl succeeds and prints the text.
