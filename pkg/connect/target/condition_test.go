@@ -76,3 +76,28 @@ func TestHealthIsLostAfterThreeMissesInARow(t *testing.T) {
 		t.Errorf("message %q", got.Message)
 	}
 }
+
+func TestAWatchIsDeniedByWhatDoesNotPass(t *testing.T) {
+	chaperons := schema.GroupResource{Group: v1alpha1.GroupName, Resource: "podchaperons"}
+	for name, test := range map[string]struct {
+		err  error
+		want bool
+	}{
+		"no error":               {nil, false},
+		"a lost connection":      {errors.New("http2: client connection lost"), false},
+		"an old version":         {apierrors.NewResourceExpired("too old"), false},
+		"rights withdrawn":       {apierrors.NewForbidden(chaperons, "", nil), true},
+		"an expired token":       {apierrors.NewUnauthorized("no"), true},
+		"a kind that is no more": {apierrors.NewNotFound(chaperons, ""), true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := &engagement{}
+			if test.err != nil {
+				e.watchError.Store(&test.err)
+			}
+			if got := e.denied(); got != test.want {
+				t.Errorf("got %v", got)
+			}
+		})
+	}
+}

@@ -37,7 +37,8 @@ const (
 
 // Options are what the Reconciler works with. All are required but Address.
 type Options struct {
-	// Client reads ClusterTargets, Targets and Nodes from the manager's cache and writes to the source cluster.
+	// Client reads ClusterTargets, Targets and Nodes from the manager's cache and writes to the source cluster. The cache must hold
+	// virtual nodes with their annotations.
 	Client client.Client
 	// APIReader reads from the source cluster's API server.
 	APIReader client.Reader

@@ -84,7 +84,7 @@ func create(t *testing.T, c client.Client, object client.Object) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := c.Delete(context.Background(), object); client.IgnoreNotFound(err) != nil {
+		if err := c.Delete(context.WithoutCancel(t.Context()), object); client.IgnoreNotFound(err) != nil {
 			t.Error(err)
 		}
 	})

@@ -42,8 +42,22 @@ var (
 	c1, c2 *apiserver.Cluster
 	// c2Alice and c2Bob have the rights of a source in c2, c2Nobody has none.
 	c2Alice, c2Bob, c2Nobody *rest.Config
-	registry                 = engage.NewRegistry()
+	// running is what runs in c1, and registry its own.
+	running  *instance
+	registry *engage.Registry
 )
+
+// instance is a manager that runs.
+type instance struct {
+	stop context.CancelFunc
+	done chan error
+}
+
+// end stops the manager and waits until it has stopped.
+func (i *instance) end() error {
+	i.stop()
+	return <-i.done
+}
 
 // fastClock has timers and tickers that go fast, but tells the right time.
 type fastClock struct{ clock.RealClock }
@@ -57,29 +71,25 @@ func TestMain(m *testing.M) {
 }
 
 func run(m *testing.M) int {
-	ctx, stop := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	err := setUp(ctx, done)
+	err := setUp(context.Background())
 	for _, cluster := range []*apiserver.Cluster{c1, c2} {
 		if cluster != nil {
 			defer func() { _ = cluster.Stop() }()
 		}
 	}
-	defer stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
 	code := m.Run()
-	stop()
-	if err := <-done; err != nil {
+	if err := running.end(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
 	return code
 }
 
-func setUp(ctx context.Context, done chan<- error) error {
+func setUp(ctx context.Context) error {
 	s := runtime.NewScheme()
 	if err := scheme.AddToScheme(s); err != nil {
 		return err
@@ -97,11 +107,19 @@ func setUp(ctx context.Context, done chan<- error) error {
 	if err := setUpTarget(ctx); err != nil {
 		return err
 	}
-	mgr, err := newManager(s)
+	return start(ctx)
+}
+
+// start starts a manager in c1.
+func start(ctx context.Context) error {
+	registry = engage.NewRegistry()
+	mgr, err := newManager(c1.Client.Scheme())
 	if err != nil {
 		return err
 	}
-	go func() { done <- mgr.Start(ctx) }()
+	ctx, stop := context.WithCancel(ctx)
+	running = &instance{stop: stop, done: make(chan error, 1)}
+	go func() { running.done <- mgr.Start(ctx) }()
 	return nil
 }
 

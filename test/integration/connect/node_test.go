@@ -81,7 +81,7 @@ func TestWhatOthersPutOnAVirtualNodeStays(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := publish(context.Background(), summary()); err != nil {
+		if err := publish(context.WithoutCancel(t.Context()), summary()); err != nil {
 			t.Error(err)
 		}
 	})

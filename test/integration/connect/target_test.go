@@ -238,6 +238,32 @@ func TestADeletedTargetTakesItsChaperonsAndNodeAlong(t *testing.T) {
 	}
 }
 
+func TestAManagerThatStopsDeletesNothingAndTheNextTakesOver(t *testing.T) {
+	stays, _ := connectedTarget(t, c2Alice)
+	goes, _ := connectedTarget(t, c2Alice)
+	node := expectNode(t, stays, ready(corev1.ConditionTrue))
+	namespace := c2.Namespace(t, nil)
+	made := chaperon(t, stays, namespace, "made")
+
+	if err := running.end(); err != nil {
+		t.Fatal(err)
+	}
+	if err := noNode(t.Context(), stays); err == nil {
+		t.Error("the node is gone with the manager")
+	}
+	if err := c1.Client.Delete(t.Context(), &v1alpha1.ClusterTarget{ObjectMeta: metav1.ObjectMeta{Name: goes.Name}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := start(context.WithoutCancel(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	apiserver.Eventually(t, func(ctx context.Context) error { return noNode(ctx, goes) })
+	apiserver.Eventually(t, func(ctx context.Context) error { return onlySees(ctx, stays, client.ObjectKeyFromObject(made)) })
+	if now := expectNode(t, stays, ready(corev1.ConditionTrue)); now.UID != node.UID {
+		t.Error("the node was replaced")
+	}
+}
+
 func noNode(ctx context.Context, key types.NamespacedName) error {
 	err := c1.Client.Get(ctx, types.NamespacedName{Name: translate.VirtualNodeName(key)}, &corev1.Node{})
 	if !apierrors.IsNotFound(err) {
