@@ -44,8 +44,8 @@ func TestDecide(t *testing.T) {
 		now      time.Time
 		want     plan
 	}{
-		"nothing is there":                                      {material{}, host, start, plan{authority: true, serving: true}},
-		"all is new":                                            {fresh, host, start, plan{next: servingDue}},
+		"nothing is there": {material{}, host, start, plan{authority: true, serving: true}},
+		"all is new":       {fresh, host, start, plan{next: servingDue}},
 		"the serving certificate is a month from its end":       {fresh, host, servingDue, plan{serving: true}},
 		"the Service has another name":                          {fresh, "other.admiralty.svc", start, plan{serving: true}},
 		"both have expired":                                     {fresh, host, start.Add(authorityLifetime + day), plan{authority: true, serving: true}},

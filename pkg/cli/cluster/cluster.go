@@ -139,7 +139,7 @@ func (c *Cluster) Apply(ctx context.Context, object client.Object) error {
 		return err
 	}
 	if err := c.Client.Apply(ctx, config, client.FieldOwner(FieldOwner), client.ForceOwnership); err != nil {
-		return fmt.Errorf("applying %s %s in context %q: %w", gvk.Kind, Name(object), c.Context, err)
+		return fmt.Errorf("applying %s in context %q: %w", c.Describe(object), c.Context, err)
 	}
 	return nil
 }

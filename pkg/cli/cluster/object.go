@@ -15,7 +15,7 @@ const (
 	// FieldOwner names the commands' writes in managedFields.
 	FieldOwner = "kubectl-multicluster"
 
-	// LabelManagedBy, with the value FieldOwner, marks what the commands made and may therefore replace and delete.
+	// LabelManagedBy marks, with the value FieldOwner, what the commands made and may therefore replace and delete.
 	LabelManagedBy = "app.kubernetes.io/managed-by"
 )
 
@@ -25,6 +25,15 @@ func Name(object client.Object) string {
 		return object.GetName()
 	}
 	return object.GetNamespace() + "/" + object.GetName()
+}
+
+// Describe is an object's kind and name for messages.
+func (c *Cluster) Describe(object client.Object) string {
+	gvk, err := c.Client.GroupVersionKindFor(object)
+	if err != nil {
+		return Name(object)
+	}
+	return gvk.Kind + " " + Name(object)
 }
 
 // MadeByCommand says whether a command made the object.

@@ -26,7 +26,7 @@ func Wait[T client.Object](ctx context.Context, c *Cluster, object T, done func(
 	_, err = watchtools.UntilWithSync(ctx, lw, object, nil, func(event watch.Event) (bool, error) {
 		seen, ok := any(event.Object).(T)
 		if !ok || event.Type == watch.Deleted {
-			return false, fmt.Errorf("%s was deleted in context %q", Name(object), c.Context)
+			return false, fmt.Errorf("%s was deleted in context %q", c.Describe(object), c.Context)
 		}
 		last = seen
 		return done(seen), nil
@@ -58,9 +58,9 @@ func WaitForCondition[T client.Object](ctx context.Context, c *Cluster, object T
 	}
 	if last.Type == "" {
 		return seen, fmt.Errorf("no manager looked at %s in time; does it run? Look with:\n"+
-			"  kubectl --context %s get pods --all-namespaces --selector app.kubernetes.io/name=multicluster-scheduler", Name(object), c.Context)
+			"  kubectl --context %s get pods --all-namespaces --selector app.kubernetes.io/name=multicluster-scheduler", c.Describe(object), c.Context)
 	}
-	return seen, fmt.Errorf("%s did not become %s in time: %s: %s", Name(object), conditionType, last.Reason, last.Message)
+	return seen, fmt.Errorf("%s did not become %s in time: %s: %s", c.Describe(object), conditionType, last.Reason, last.Message)
 }
 
 func (c *Cluster) listWatch(object client.Object) (cache.ListerWatcher, error) {

@@ -66,12 +66,12 @@ func (c *connection) engage(ctx context.Context) error {
 	if err := c.source.Apply(ctx, target); err != nil {
 		return err
 	}
-	what := fmt.Sprintf("%s %s", target.GetObjectKind().GroupVersionKind().Kind, cluster.Name(target))
+	what := c.source.Describe(target)
 	c.say(c.source, "%s applied, waiting for the connection", what)
 	for _, conditionType := range []string{v1alpha1.ConditionConnected, v1alpha1.ConditionReady} {
 		seen, err := cluster.WaitForCondition(ctx, c.source, target, conditionType, c.show(c.source, what))
 		if err != nil {
-			return fmt.Errorf("%s: %w", what, err)
+			return err
 		}
 		if conditionType == v1alpha1.ConditionConnected {
 			c.say(c.source, "%s is connected, waiting for its virtual node", what)

@@ -34,7 +34,7 @@ func (c *connection) grant(ctx context.Context) (types.NamespacedName, error) {
 	if err := c.target.Apply(ctx, source); err != nil {
 		return account, err
 	}
-	what := fmt.Sprintf("%s %s", source.GetObjectKind().GroupVersionKind().Kind, cluster.Name(source))
+	what := c.target.Describe(source)
 	c.say(c.target, "%s applied, waiting for its rights", what)
 	if _, err := cluster.WaitForCondition(ctx, c.target, source, v1alpha1.ConditionReady, c.show(c.target, what)); err != nil {
 		return account, err
@@ -75,7 +75,7 @@ func (c *connection) desiredSource(ctx context.Context) (client.Object, types.Na
 // read reads an object if it exists.
 func (c *connection) read(ctx context.Context, from *cluster.Cluster, object client.Object) error {
 	if err := from.Client.Get(ctx, client.ObjectKeyFromObject(object), object); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("getting %s in context %q: %w", cluster.Name(object), from.Context, err)
+		return fmt.Errorf("getting %s in context %q: %w", from.Describe(object), from.Context, err)
 	}
 	return nil
 }

@@ -121,11 +121,11 @@ func (d *disconnection) forget(ctx context.Context, source *cluster.Cluster) err
 	target := d.target()
 	err := source.Client.Get(ctx, client.ObjectKeyFromObject(target), target)
 	if apierrors.IsNotFound(err) {
-		d.say(source, "there is no %s", d.describe(source, target))
+		d.say(source, "there is no %s", source.Describe(target))
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("getting %s in context %q: %w", d.describe(source, target), source.Context, err)
+		return fmt.Errorf("getting %s in context %q: %w", source.Describe(target), source.Context, err)
 	}
 	if err := d.delete(ctx, source, target); err != nil {
 		return err
@@ -166,7 +166,7 @@ func (d *disconnection) revoke(ctx context.Context, target *cluster.Cluster, con
 		return err
 	}
 	if source.GetUID() == "" {
-		d.say(target, "there is no %s; if it has another name, give it with --source-name", d.describe(target, source))
+		d.say(target, "there is no %s; if it has another name, give it with --source-name", target.Describe(source))
 		return nil
 	}
 	tokens, err := target.Tokens(ctx, account)
@@ -184,7 +184,7 @@ func (d *disconnection) revoke(ctx context.Context, target *cluster.Cluster, con
 		}
 	}
 	if used {
-		d.say(target, "%s kept: another target uses it", d.describe(target, source))
+		d.say(target, "%s kept: another target uses it", target.Describe(source))
 		return nil
 	}
 	return d.delete(ctx, target, source)
@@ -208,26 +208,18 @@ func (d *disconnection) source(ctx context.Context, target *cluster.Cluster) (cl
 
 func (d *disconnection) read(ctx context.Context, from *cluster.Cluster, object client.Object) error {
 	if err := from.Client.Get(ctx, client.ObjectKeyFromObject(object), object); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("getting %s in context %q: %w", d.describe(from, object), from.Context, err)
+		return fmt.Errorf("getting %s in context %q: %w", from.Describe(object), from.Context, err)
 	}
 	return nil
 }
 
 func (d *disconnection) delete(ctx context.Context, in *cluster.Cluster, object client.Object) error {
-	what := d.describe(in, object)
+	what := in.Describe(object)
 	if err := in.Client.Delete(ctx, object); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("deleting %s in context %q: %w", what, in.Context, err)
 	}
 	d.say(in, "%s deleted", what)
 	return nil
-}
-
-func (d *disconnection) describe(in *cluster.Cluster, object client.Object) string {
-	gvk, err := in.Client.GroupVersionKindFor(object)
-	if err != nil {
-		return cluster.Name(object)
-	}
-	return gvk.Kind + " " + cluster.Name(object)
 }
 
 func (d *disconnection) say(in *cluster.Cluster, format string, args ...any) {
