@@ -6,7 +6,6 @@ import (
 	"io"
 	"path/filepath"
 	"slices"
-	"sync"
 	"text/tabwriter"
 	"time"
 
@@ -16,9 +15,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -33,7 +33,7 @@ const (
 
 type cluster struct {
 	name   string
-	client client.WithWatch
+	client client.Client
 	set    *kubernetes.Clientset
 }
 
@@ -90,7 +90,7 @@ func open(kubeconfig, context string) (*cluster, error) {
 	if err := v1alpha1.AddToScheme(scheme); err != nil {
 		return nil, err
 	}
-	c, err := client.NewWithWatch(config, client.Options{Scheme: scheme})
+	c, err := client.New(config, client.Options{Scheme: scheme})
 	if err != nil {
 		return nil, err
 	}
@@ -106,7 +106,7 @@ func (b *bench) close(ctx context.Context) {
 	_ = b.source().DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace(namespace))
 }
 
-func (b *bench) source() client.WithWatch { return b.clusters["c1"].client }
+func (b *bench) source() client.Client { return b.clusters["c1"].client }
 
 // measure starts a burst of pods, waits until all run, deletes them and waits until nothing is left in any cluster.
 func (b *bench) measure(ctx context.Context, load burst) (result, error) {
@@ -158,60 +158,78 @@ func (b *bench) onlyTargets(ctx context.Context, targets []string) error {
 // start creates the pods and follows them until all run. A pod's latency is from just before its creation until the
 // watch shows it Running.
 func (b *bench) start(ctx context.Context, load burst) ([]time.Duration, time.Duration, map[string]int, error) {
-	events, err := b.source().Watch(ctx, &corev1.PodList{}, client.InNamespace(namespace), client.HasLabels{"burst"})
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	seen, err := b.follow(ctx)
 	if err != nil {
 		return nil, 0, nil, err
 	}
-	defer events.Stop()
-
-	var mu sync.Mutex // guards created
-	created := map[string]time.Time{}
 	start := time.Now()
-	group, groupCtx := errgroup.WithContext(ctx)
-	group.SetLimit(creators)
-	go func() {
-		for i := range load.pods {
-			group.Go(func() error {
-				pod := newPod(load, i)
-				mu.Lock()
-				created[pod.Name] = time.Now()
-				mu.Unlock()
-				return b.source().Create(groupCtx, pod)
-			})
-		}
-	}()
+	created := make([]time.Time, load.pods)
+	failed := make(chan error, 1)
+	go func() { failed <- b.create(ctx, load, created) }()
 
 	running, spread := map[string]time.Time{}, map[string]int{}
-	for len(running) < load.pods {
+	for creating := true; creating || len(running) < load.pods; {
 		select {
 		case <-ctx.Done():
 			return nil, 0, nil, fmt.Errorf("only %d of %d pods run: %w", len(running), load.pods, ctx.Err())
-		case event, ok := <-events.ResultChan():
-			if !ok {
-				return nil, 0, nil, fmt.Errorf("the watch ended with %d of %d pods running", len(running), load.pods)
+		case err := <-failed:
+			if err != nil {
+				return nil, 0, nil, err
 			}
-			pod, ok := event.Object.(*corev1.Pod)
-			if !ok || event.Type == watch.Deleted || pod.Status.Phase != corev1.PodRunning {
-				continue
-			}
-			if _, seen := running[pod.Name]; !seen {
+			creating = false
+		case pod := <-seen:
+			if _, known := running[pod.Name]; !known {
 				running[pod.Name] = time.Now()
 				spread[pod.Spec.NodeName]++
 			}
 		}
 	}
 	took := time.Since(start)
-	if err := group.Wait(); err != nil {
-		return nil, 0, nil, err
-	}
-	var latencies []time.Duration
-	for name, at := range running {
-		latencies = append(latencies, at.Sub(created[name]))
-	}
-	if load.kind == "plain" {
-		spread = nil
+	latencies := make([]time.Duration, load.pods)
+	for i := range latencies {
+		latencies[i] = running[newPod(load, i).Name].Sub(created[i])
 	}
 	return latencies, took, spread, nil
+}
+
+// create makes the pods, a number of them at a time, and notes when it began with each.
+func (b *bench) create(ctx context.Context, load burst, created []time.Time) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(creators)
+	for i := range load.pods {
+		group.Go(func() error {
+			created[i] = time.Now()
+			return b.source().Create(ctx, newPod(load, i))
+		})
+	}
+	return group.Wait()
+}
+
+// follow sends each pod of the namespace when it is seen running, until ctx ends.
+func (b *bench) follow(ctx context.Context) (<-chan *corev1.Pod, error) {
+	factory := informers.NewSharedInformerFactoryWithOptions(b.clusters["c1"].set, 0, informers.WithNamespace(namespace),
+		informers.WithTweakListOptions(func(o *metav1.ListOptions) { o.LabelSelector = "burst" }))
+	running := make(chan *corev1.Pod)
+	send := func(obj any) {
+		if pod, ok := obj.(*corev1.Pod); ok && pod.Status.Phase == corev1.PodRunning {
+			select {
+			case running <- pod:
+			case <-ctx.Done():
+			}
+		}
+	}
+	informer := factory.Core().V1().Pods().Informer()
+	_, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+		AddFunc:    send,
+		UpdateFunc: func(_, obj any) { send(obj) },
+	})
+	factory.Start(ctx.Done())
+	if !toolscache.WaitForCacheSync(ctx.Done(), informer.HasSynced) {
+		return nil, ctx.Err()
+	}
+	return running, err
 }
 
 func newPod(load burst, i int) *corev1.Pod {
