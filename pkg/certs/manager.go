@@ -38,7 +38,7 @@ const (
 	firstRetry, lastRetry = 500 * time.Millisecond, time.Minute
 )
 
-// Options of New; all are required.
+// Options of New; all but Log are required.
 type Options struct {
 	// Config logs in with the rights to get, list, watch and patch the Secret and the MutatingWebhookConfiguration.
 	Config *rest.Config
@@ -50,7 +50,8 @@ type Options struct {
 	// WebhookConfigurationName of the MutatingWebhookConfiguration whose webhooks get the authority.
 	WebhookConfigurationName string
 	Clock                    clock.PassiveClock
-	Log                      logr.Logger
+	// Log is silent if left out.
+	Log logr.Logger
 }
 
 // Manager keeps the certificate. It is a runnable of a controller-runtime manager that runs on every replica.

@@ -4,11 +4,8 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
-	"k8s.io/klog/v2"
-	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/cli/cluster"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/cli/connect"
@@ -19,9 +16,6 @@ import (
 
 // Run runs the command with its arguments and returns the exit code. Errors are printed.
 func Run(ctx context.Context, streams genericiooptions.IOStreams, args []string) int {
-	// Libraries must not log between the lines of a command; what matters comes back as an error.
-	klog.SetLogger(logr.Discard())
-	ctrllog.SetLogger(logr.Discard())
 	root := New(streams)
 	root.SetArgs(args)
 	if err := root.ExecuteContext(ctx); err != nil {
