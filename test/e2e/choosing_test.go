@@ -172,7 +172,7 @@ func patchNode(t *testing.T, c *cluster, node *corev1.Node, change, undo func(*c
 		t.Fatalf("patching node %s: %v", node.Name, err)
 	}
 	t.Cleanup(func() {
-		if err := apply(context.Background(), undo); err != nil {
+		if err := apply(context.WithoutCancel(t.Context()), undo); err != nil {
 			t.Errorf("patching node %s back: %v", node.Name, err)
 		}
 	})
@@ -181,6 +181,7 @@ func patchNode(t *testing.T, c *cluster, node *corev1.Node, change, undo func(*c
 func TestARefusedPodLandsElsewhere(t *testing.T) {
 	for name, refuse := range map[string]func(t *testing.T, w *world){
 		"by a quota": func(t *testing.T, w *world) {
+			t.Helper()
 			create(t, w.c2, &corev1.ResourceQuota{
 				ObjectMeta: metav1.ObjectMeta{Name: "none", Namespace: w.namespace},
 				Spec:       corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{corev1.ResourcePods: resource.MustParse("0")}},
@@ -197,6 +198,7 @@ func TestARefusedPodLandsElsewhere(t *testing.T) {
 			})
 		},
 		"by PodSecurity": func(t *testing.T, w *world) {
+			t.Helper()
 			ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.namespace}}
 			patch := client.RawPatch("application/merge-patch+json",
 				[]byte(`{"metadata":{"labels":{"pod-security.kubernetes.io/enforce":"restricted"}}}`))

@@ -98,7 +98,7 @@ func (w *world) all() []*cluster { return []*cluster{w.c1, w.c2} }
 // empty waits until no pod of the namespace is left in the cluster, so that the next test finds the room that this one found.
 func (w *world) empty(t *testing.T, c *cluster) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), patience)
 	defer cancel()
 	eventuallyIn(ctx, t, "the pods of "+c.name+" to be gone", func(ctx context.Context) error {
 		pods := &corev1.PodList{}
@@ -114,6 +114,7 @@ func (w *world) empty(t *testing.T, c *cluster) {
 
 // dump prints what a person would look at first.
 func (w *world) dump(t *testing.T) {
+	t.Helper()
 	for _, c := range w.all() {
 		for _, args := range [][]string{
 			{"get", "nodes,ctg,mcsum", "-o", "wide"},
@@ -122,7 +123,7 @@ func (w *world) dump(t *testing.T) {
 			{"get", "pods", "-o", "wide", "-n", "admiralty"},
 			{"logs", "-n", "admiralty", "-l", "app.kubernetes.io/name=multicluster-scheduler", "--tail=30"},
 		} {
-			out, err := runKubectl(context.Background(), append([]string{"--context", c.name}, args...)...)
+			out, err := runKubectl(context.WithoutCancel(t.Context()), append([]string{"--context", c.name}, args...)...)
 			t.Logf("$ kubectl --context %s %s\n%s%v", c.name, strings.Join(args, " "), out, err)
 		}
 	}
@@ -135,7 +136,7 @@ func create(t *testing.T, c *cluster, object client.Object) {
 		t.Fatalf("creating %T %s in %s: %v", object, object.GetName(), c.name, err)
 	}
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), patience)
 		defer cancel()
 		if err := c.Delete(ctx, object, client.PropagationPolicy(metav1.DeletePropagationBackground)); client.IgnoreNotFound(err) != nil {
 			t.Errorf("deleting %T %s in %s: %v", object, object.GetName(), c.name, err)

@@ -61,8 +61,11 @@ func eventuallyOutput(t *testing.T, w *world, want string, args ...string) {
 	t.Helper()
 	eventually(t, "kubectl "+strings.Join(args, " ")+" to print "+want, func(ctx context.Context) error {
 		out, err := runKubectl(ctx, append([]string{"--context", "c1", "-n", w.namespace}, args...)...)
-		if err != nil || !strings.Contains(out, want) {
-			return fmt.Errorf("it printed %q (%v)", out, err)
+		if err != nil {
+			return fmt.Errorf("it printed %q: %w", out, err)
+		}
+		if !strings.Contains(out, want) {
+			return fmt.Errorf("it printed %q", out)
 		}
 		return nil
 	})

@@ -97,7 +97,7 @@ func TestANamespacedTargetTakesThePodsOfItsNamespace(t *testing.T) {
 	}
 	connect("connect", "mine", "--namespaced", "-n", w.namespace, "--source-context", "c1", "--target-context", "c2")
 	t.Cleanup(func() {
-		out, err := run(context.Background(), "kubectl-multicluster", "disconnect", "mine", "--namespaced", "-n", w.namespace,
+		out, err := run(context.WithoutCancel(t.Context()), "kubectl-multicluster", "disconnect", "mine", "--namespaced", "-n", w.namespace,
 			"--source-context", "c1", "--target-context", "c2")
 		if err != nil {
 			t.Errorf("disconnecting: %v\n%s", err, out)

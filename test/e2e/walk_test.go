@@ -56,7 +56,9 @@ func TestDrainHonoursTheBudgetAndUncordonLetsPodsBack(t *testing.T) {
 	})
 	create(t, w.c1, w.webServer(10))
 	spread(t, w.settled(t, 10))
-	t.Cleanup(func() { _, _ = runKubectl(context.Background(), "--context", "c1", "uncordon", "admiralty-c2") })
+	t.Cleanup(func() {
+		_, _ = runKubectl(context.WithoutCancel(t.Context()), "--context", "c1", "uncordon", "admiralty-c2")
+	})
 
 	fewest := w.sampleReady(t)
 	out := w.kubectl(t, "drain", "admiralty-c2", "--ignore-daemonsets", "--delete-emptydir-data", "--timeout=4m",
@@ -129,7 +131,9 @@ func TestCordonKeepsNewPodsAway(t *testing.T) {
 	w := setUp(t)
 	create(t, w.c1, w.webServer(4))
 	before := w.settled(t, 4)
-	t.Cleanup(func() { _, _ = runKubectl(context.Background(), "--context", "c1", "uncordon", "admiralty-c2") })
+	t.Cleanup(func() {
+		_, _ = runKubectl(context.WithoutCancel(t.Context()), "--context", "c1", "uncordon", "admiralty-c2")
+	})
 
 	w.kubectl(t, "cordon", "admiralty-c2")
 	w.kubectl(t, "scale", "deployment/web", "--replicas=8")

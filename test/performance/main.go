@@ -18,6 +18,13 @@ import (
 )
 
 func main() {
+	if err := start(); err != nil {
+		fmt.Fprintln(os.Stderr, "performance:", err)
+		os.Exit(1)
+	}
+}
+
+func start() error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	options := options{}
@@ -28,10 +35,7 @@ func main() {
 	flag.StringVar(&options.targets, "targets", "c2;c1,c2,c3", "sets of target clusters, separated by semicolons")
 	flag.IntVar(&options.repeat, "repeat", 1, "how often to measure each")
 	flag.Parse()
-	if err := run(ctx, options); err != nil {
-		fmt.Fprintln(os.Stderr, "performance:", err)
-		os.Exit(1)
-	}
+	return run(ctx, options)
 }
 
 type options struct {

@@ -12,8 +12,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
+// What heads the configuration file.
 const (
-	// APIVersion and Kind head the configuration file.
 	APIVersion = "config.multicluster.admiralty.io/v1alpha1"
 	Kind       = "Configuration"
 )
