@@ -227,6 +227,7 @@ func (e *environment) answer(name string, answer func(*v1alpha1.PodChaperon)) {
 
 // say writes the status of a PodChaperon.
 func (f *fakeTarget) say(t *testing.T, chaperon *v1alpha1.PodChaperon, answer func(*v1alpha1.PodChaperon)) {
+	t.Helper()
 	before := chaperon.DeepCopy()
 	after := chaperon.DeepCopy()
 	answer(after)

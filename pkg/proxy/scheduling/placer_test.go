@@ -1,0 +1,258 @@
+package scheduling
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+)
+
+// server is an API server's part in a placement; a nil function is the fake's own behaviour.
+type server struct {
+	create, get, remove func() error
+	// late is what the server reads after the cache has seen the PodChaperon.
+	late func(*v1alpha1.PodChaperon)
+}
+
+func (s server) funcs() interceptor.Funcs {
+	return interceptor.Funcs{
+		Create: func(ctx context.Context, c client.WithWatch, o client.Object, options ...client.CreateOption) error {
+			o.SetUID("c")
+			if s.create != nil {
+				if err := s.create(); err != nil {
+					return err
+				}
+			}
+			return c.Create(ctx, o, options...)
+		},
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, options ...client.GetOption) error {
+			if s.get != nil {
+				if err := s.get(); err != nil {
+					return err
+				}
+			}
+			err := c.Get(ctx, key, o, options...)
+			if chaperon, ok := o.(*v1alpha1.PodChaperon); ok && err == nil && s.late != nil {
+				s.late(chaperon)
+			}
+			return err
+		},
+		Delete: func(ctx context.Context, c client.WithWatch, o client.Object, _ ...client.DeleteOption) error {
+			if s.remove != nil {
+				if err := s.remove(); err != nil {
+					return err
+				}
+			}
+			return c.Delete(ctx, o)
+		},
+	}
+}
+
+func answering(err error) func() error { return func() error { return err } }
+
+func TestPlace(t *testing.T) {
+	resource := schema.GroupResource{Resource: "podchaperons"}
+	timeout := apierrors.NewTimeoutError("slow", 0)
+	conflict := apierrors.NewConflict(resource, "c", errors.New("changed"))
+	unschedulable := with(corev1.PodScheduled, corev1.ConditionFalse, corev1.PodReasonUnschedulable, "full")
+	scheduled := with(corev1.PodScheduled, corev1.ConditionTrue, "", "")
+	for name, test := range map[string]struct {
+		server server
+		// happens after the PodChaperon is created.
+		happens func(w *world, at *target, chaperon *v1alpha1.PodChaperon)
+		err     string
+		leftOut string
+		// held says that the pod is kept to the target.
+		held bool
+	}{
+		"the delegate is scheduled": {happens: seen(scheduled), held: true},
+		"the delegate is unschedulable": {
+			happens: seen(unschedulable), err: "c1: unschedulable: full", leftOut: "unschedulable: full",
+		},
+		"the target is silent": {
+			happens: func(w *world, _ *target, _ *v1alpha1.PodChaperon) { w.clock.Step(time.Minute) },
+			err:     "c1: not scheduled within 1m0s: the target has not created the delegate",
+			leftOut: "not scheduled within 1m0s: the target has not created the delegate",
+		},
+		"the delegate is scheduled while it is withdrawn": {
+			server: server{remove: answering(conflict), late: scheduled}, happens: seen(unschedulable), held: true,
+		},
+		"a refused delegate cannot be deleted": {
+			server: server{remove: answering(timeout)}, happens: seen(unschedulable), held: true,
+			err: "withdrawing the delegate (unschedulable: full) from c1: Timeout: slow",
+		},
+		"the target forbids it": {
+			server: server{create: answering(apierrors.NewForbidden(resource, "web", errors.New("quota")))},
+			err:    `c1: refused: podchaperons "web" is forbidden: quota`, leftOut: `refused: podchaperons "web" is forbidden: quota`,
+		},
+		"the creation is not answered and did not happen": {
+			server: server{create: answering(timeout)}, err: "c1: creating the PodChaperon: Timeout: slow",
+			leftOut: "creating the PodChaperon: Timeout: slow",
+		},
+		"neither the creation nor the question after it is answered": {
+			server: server{create: answering(timeout), get: answering(timeout)}, held: true,
+			err: "creating the PodChaperon in c1 (Timeout: slow), and looking whether it is there: Timeout: slow",
+		},
+		"somebody deletes the PodChaperon": {
+			happens: func(w *world, at *target, chaperon *v1alpha1.PodChaperon) {
+				w.placements.set(at, chaperon)
+				w.placements.remove(at, chaperon)
+			},
+			err: "placing the delegate in c1: the PodChaperon was deleted",
+		},
+		"the pod is deleted": {
+			happens: func(w *world, _ *target, _ *v1alpha1.PodChaperon) { w.placements.forgetProxy("p", proxyGone) },
+			err:     "the pod was deleted or bound while it was placed",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld()
+			at := w.engage(t, "c1", test.server.funcs())
+			pod := newPod("p", nil)
+			done := make(chan error, 1)
+			go func() { done <- w.placer.place(t.Context(), pod, at) }()
+			if test.happens != nil {
+				eventually(t, "the pod waits", w.clock.HasWaiters)
+				chaperon := &v1alpha1.PodChaperonList{}
+				if err := at.Client.List(t.Context(), chaperon); err != nil {
+					t.Fatal(err)
+				}
+				test.happens(w, at, &chaperon.Items[0])
+			}
+			err := <-done
+			if got := message(err); got != test.err {
+				t.Errorf("error is %q, want %q", got, test.err)
+			}
+			want := map[string]string(nil)
+			if test.leftOut != "" {
+				want = map[string]string{at.NodeName: test.leftOut}
+			}
+			if diff := cmp.Diff(want, w.exclusions.reasons("p")); diff != "" {
+				t.Errorf("left out: %s", diff)
+			}
+			if held := w.placements.holder("p") == at; held != test.held {
+				t.Errorf("the pod is held there: %t", held)
+			}
+		})
+	}
+}
+
+// seen is the PodChaperon in the cache.
+func seen(change func(*v1alpha1.PodChaperon)) func(*world, *target, *v1alpha1.PodChaperon) {
+	return func(w *world, at *target, chaperon *v1alpha1.PodChaperon) {
+		change(chaperon)
+		w.placements.set(at, chaperon)
+	}
+}
+
+func message(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
+
+func TestACreationThatHappenedIsGoneOnWith(t *testing.T) {
+	w := newWorld()
+	at := w.engage(t, "c1", interceptor.Funcs{
+		Create: func(ctx context.Context, c client.WithWatch, o client.Object, options ...client.CreateOption) error {
+			o.SetUID("c")
+			if err := c.Create(ctx, o, options...); err != nil {
+				return err
+			}
+			return apierrors.NewTimeoutError("slow", 0)
+		},
+	})
+	done := make(chan error, 1)
+	go func() { done <- w.placer.place(t.Context(), newPod("p", nil), at) }()
+	eventually(t, "the pod waits", w.clock.HasWaiters)
+	w.placements.set(at, newChaperon("c", "p", inPhase(corev1.PodRunning)))
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestTheDelegateIsLeftWhenTheLeaderChanges(t *testing.T) {
+	w := newWorld()
+	at := w.engage(t, "c1", server{}.funcs())
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- w.placer.place(ctx, newPod("p", nil), at) }()
+	eventually(t, "the pod waits", w.clock.HasWaiters)
+	cancel()
+	if err := <-done; !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	left := &v1alpha1.PodChaperonList{}
+	if err := at.Client.List(t.Context(), left); err != nil || len(left.Items) != 1 {
+		t.Errorf("%d PodChaperons are left, error %v", len(left.Items), err)
+	}
+}
+
+func TestHolder(t *testing.T) {
+	for name, test := range map[string]struct {
+		happens func(w *world, c1, c2 *target)
+		want    string
+	}{
+		"nothing is known":      {func(*world, *target, *target) {}, ""},
+		"a PodChaperon":         {func(w *world, _, c2 *target) { w.placements.set(c2, newChaperon("c", "p")) }, "c2"},
+		"of another pod":        {func(w *world, _, c2 *target) { w.placements.set(c2, newChaperon("c", "q")) }, ""},
+		"that is being deleted": {func(w *world, _, c2 *target) { w.placements.set(c2, newChaperon("c", "p", deleting)) }, ""},
+		"that is scheduled, before one that is not": {func(w *world, c1, c2 *target) {
+			w.placements.set(c1, newChaperon("c", "p"))
+			w.placements.set(c2, newChaperon("d", "p", inPhase(corev1.PodRunning)))
+		}, "c2"},
+		"in a target that is not reachable": {func(w *world, _, c2 *target) {
+			w.placements.set(c2, newChaperon("c", "p"))
+			w.registry.SetReachable(c2.Target, false)
+		}, ""},
+		"that we deleted, although the cache shows changes of it still": {func(w *world, c1, _ *target) {
+			w.placements.setWithdrawn("p", "c", true)
+			w.placements.set(c1, newChaperon("c", "p"))
+		}, ""},
+		"made after one that we deleted": {func(w *world, c1, _ *target) {
+			w.placements.setWithdrawn("p", "c", true)
+			w.placements.remove(c1, newChaperon("c", "p"))
+			w.placements.set(c1, newChaperon("d", "p"))
+		}, "c1"},
+		"a target that does not answer": {func(w *world, c1, _ *target) { w.placements.setUncertain("p", c1, true) }, "c1"},
+		"a target that has been disengaged": {func(w *world, c1, c2 *target) {
+			w.placements.set(c1, newChaperon("c", "p"))
+			w.placements.setUncertain("p", c2, true)
+			w.placements.forgetTarget(c1)
+			w.placements.forgetTarget(c2)
+		}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld()
+			c1, c2 := w.engage(t, "c1", interceptor.Funcs{}), w.engage(t, "c2", interceptor.Funcs{})
+			test.happens(w, c1, c2)
+			got := ""
+			if holder := w.placements.holder("p"); holder != nil {
+				got = holder.name()
+			}
+			if got != test.want {
+				t.Errorf("held by %q, want %q", got, test.want)
+			}
+			for _, c := range []types.UID{"c", "d"} {
+				w.placements.remove(c1, newChaperon(c, "p"))
+				w.placements.remove(c2, newChaperon(c, "p"))
+				w.placements.remove(c2, newChaperon(c, "q"))
+			}
+			w.placements.forgetProxy("p", proxyGone)
+			if len(w.placements.byProxy) > 0 {
+				t.Errorf("when all is gone, %d entries are left", len(w.placements.byProxy))
+			}
+		})
+	}
+}

@@ -1,0 +1,171 @@
+package scheduling
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	configv1alpha1 "github.com/multicluster-scheduler/multicluster-scheduler/api/config/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+)
+
+func TestFilterAndHints(t *testing.T) {
+	for name, test := range map[string]struct {
+		happens func(w *world, c1, c2 *target)
+		want    string
+	}{
+		"a target with room":        {func(*world, *target, *target) {}, ""},
+		"one that is not engaged":   {func(w *world, c1, _ *target) { w.targets.remove(c1) }, "not connected"},
+		"one out of reach":          {func(w *world, c1, _ *target) { w.registry.SetReachable(c1.Target, false) }, "not reachable"},
+		"one of another namespace":  {func(_ *world, c1, _ *target) { c1.Key.Namespace = "other" }, "takes no pods of namespace default"},
+		"one that is left out":      {func(w *world, c1, _ *target) { w.exclusions.add(newPod("p", nil), c1.NodeName, "refused: quota") }, "refused: quota"},
+		"one without room":          {func(_ *world, c1, _ *target) { c1.summary.Store(&v1alpha1.ClusterSummary{}) }, "no node has 4 free CPUs (largest: 0)"},
+		"the delegate is elsewhere": {func(w *world, _, c2 *target) { w.placements.set(c2, newChaperon("c", "p")) }, "the pod's delegate is in c2"},
+		"the delegate is there, and takes the room": {func(w *world, c1, _ *target) {
+			w.placements.set(c1, newChaperon("c", "p"))
+			c1.summary.Store(&v1alpha1.ClusterSummary{})
+			w.exclusions.add(newPod("p", nil), c1.NodeName, "refused")
+		}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld()
+			c1, c2 := w.engage(t, "c1", interceptor.Funcs{}), w.engage(t, "c2", interceptor.Funcs{})
+			test.happens(w, c1, c2)
+			pod, state := newPod("p", list("cpu", "4")), framework.NewCycleState()
+			if _, status := w.PreFilter(t.Context(), state, pod, nil); !status.IsSuccess() {
+				t.Fatal(status)
+			}
+			status := w.Filter(t.Context(), state, pod, newNode(c1.NodeName, nil))
+			if got := status.Message(); got != test.want {
+				t.Errorf("reason is %q, want %q", got, test.want)
+			}
+			if !status.IsSuccess() && status.Code() != fwk.UnschedulableAndUnresolvable {
+				t.Errorf("code is %s", status.Code())
+			}
+			want := fwk.QueueSkip
+			if test.want == "" {
+				want = fwk.Queue
+			}
+			hint, err := w.afterNodeAdd(klog.Background(), pod, nil, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: c1.NodeName}})
+			if err != nil || hint != want {
+				t.Errorf("hint is %v, error %v, want %v", hint, err, want)
+			}
+		})
+	}
+}
+
+func TestPodsAreWokenByTargets(t *testing.T) {
+	w := newWorld()
+	c1 := w.engage(t, "c1", interceptor.Funcs{})
+	holdsIts, other := newPod("p", nil), newPod("q", nil)
+	w.placements.set(c1, newChaperon("c", "p"))
+	hints := func() []fwk.QueueingHint {
+		var hints []fwk.QueueingHint
+		for _, pod := range []*corev1.Pod{holdsIts, other} {
+			hint, err := w.afterTargetChange(klog.Background(), pod, nil, c1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			hints = append(hints, hint)
+		}
+		return hints
+	}
+	if diff := cmp.Diff([]fwk.QueueingHint{fwk.Queue, fwk.Queue}, hints()); diff != "" {
+		t.Errorf("reachable: %s", diff)
+	}
+	w.registry.SetReachable(c1.Target, false)
+	if diff := cmp.Diff([]fwk.QueueingHint{fwk.Queue, fwk.QueueSkip}, hints()); diff != "" {
+		t.Errorf("out of reach: %s", diff)
+	}
+}
+
+func TestMessagesNameTargets(t *testing.T) {
+	w := newWorld()
+	statuses := framework.NewDefaultNodeToStatus()
+	for i := range 6 {
+		w.engage(t, fmt.Sprintf("c%d", i), interceptor.Funcs{})
+		reason := "not reachable"
+		if i == 0 {
+			reason = "node(s) were unschedulable"
+		}
+		statuses.Set(fmt.Sprintf("admiralty-c%d", i), fwk.NewStatus(fwk.Unschedulable, reason))
+	}
+	unfit := &framework.FitError{NumAllNodes: 6, Diagnosis: framework.Diagnosis{NodeToStatus: statuses, PostFilterMsg: "preemption: no"}}
+	(&Scheduler{plugin: w.plugin}).explain(unfit)
+	want := "0/6 nodes are available: c0: node(s) were unschedulable; c1, c2, c3 and 2 more: not reachable."
+	if got := strings.TrimSpace(unfit.Error()); got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestANewLeaderWaitsForTargetsThatWereConnected(t *testing.T) {
+	w := newWorld()
+	s := &Scheduler{clock: w.clock, plugin: w.plugin, engaged: make(chan struct{}, 1)}
+	nodes := toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, toolscache.Indexers{})
+	for name, ready := range map[string]corev1.ConditionStatus{"admiralty-c1": corev1.ConditionTrue, "admiralty-c2": corev1.ConditionFalse} {
+		if err := nodes.Add(&corev1.Node{
+			ObjectMeta: metav1.ObjectMeta{Name: name},
+			Status:     corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: ready}}},
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	await := func() <-chan struct{} {
+		done := make(chan struct{})
+		go func() {
+			s.awaitTargets(t.Context(), corelisters.NewNodeLister(nodes))
+			close(done)
+		}()
+		return done
+	}
+
+	late := await()
+	eventually(t, "it waits", w.clock.HasWaiters)
+	w.clock.Step(settling)
+	<-late
+
+	inTime := await()
+	eventually(t, "it waits", w.clock.HasWaiters)
+	w.engage(t, "c1", interceptor.Funcs{})
+	s.engaged <- struct{}{}
+	<-inTime
+	if w.clock.Since(time.Unix(0, 0)) != settling {
+		t.Error("time has passed")
+	}
+}
+
+// BenchmarkChoosing is what our plugin costs a pod where there are 100 targets: under 100 µs is the aim.
+func BenchmarkChoosing(b *testing.B) {
+	w := newWorld()
+	w.strategy = configv1alpha1.Spread
+	nodes := make([]fwk.NodeInfo, 100)
+	for i := range nodes {
+		t := w.engage(b, fmt.Sprintf("c%d", i), interceptor.Funcs{})
+		nodes[i] = newNode(t.NodeName, resources("1000", "4Ti"))
+	}
+	pod := newPod("p", list("cpu", "1", "memory", "1Gi"))
+	scores := make(fwk.NodeScoreList, len(nodes))
+	b.ReportAllocs()
+	for b.Loop() {
+		state := framework.NewCycleState()
+		w.PreFilter(b.Context(), state, pod, nodes)
+		for i, node := range nodes {
+			if status := w.Filter(b.Context(), state, pod, node); !status.IsSuccess() {
+				b.Fatal(status)
+			}
+			scores[i].Score, _ = w.Score(b.Context(), state, pod, node)
+		}
+		w.NormalizeScore(b.Context(), state, pod, scores)
+	}
+}
