@@ -85,7 +85,7 @@ lint: ## Run golangci-lint, which also checks which package may import which
 
 .PHONY: test-unit
 test-unit: ## Run the unit tests with the race detector
-	go test -race ./api/... ./cmd/... ./pkg/... ./hack/...
+	go test -race ./api/... ./cmd/... ./pkg/... ./hack/... ./test/performance/...
 	cd hack/clusters && go test -race ./...
 
 .PHONY: test-integration
@@ -100,6 +100,7 @@ test-chart: ## Check the chart: lint, rendered variants against the Kubernetes s
 
 .PHONY: test-e2e
 test-e2e: clusters-program ## Run the end-to-end tests on real clusters (started and stopped, unless they run already)
+	cd hack/clusters && go test -tags e2e -count=1 -timeout 10m ./e2e
 	hack/e2e.sh
 
 .PHONY: test-e2e-long

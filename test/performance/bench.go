@@ -1,9 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"path/filepath"
 	"slices"
 	"text/tabwriter"
@@ -309,4 +311,13 @@ func printTable(out io.Writer, results []result) {
 			r.P50Seconds, r.P99Seconds, r.WritesPerPod, r.SourceWrites, r.CPUSeconds*1000, r.DeleteSeconds)
 	}
 	_ = w.Flush()
+	for _, r := range results {
+		fmt.Fprintf(out, "\n%s pods, %d targets, %d at once: CPU ms per pod:", r.Kind, r.Targets, r.Pods)
+		for _, program := range slices.SortedFunc(maps.Keys(r.CPUByProgram), func(a, b string) int {
+			return cmp.Compare(r.CPUByProgram[b], r.CPUByProgram[a])
+		}) {
+			fmt.Fprintf(out, " %s %.1f;", program, r.CPUByProgram[program]*1000)
+		}
+	}
+	fmt.Fprintln(out)
 }

@@ -45,20 +45,21 @@ type options struct {
 
 // result is one measurement, as it stands in the results file.
 type result struct {
-	Label          string             `json:"label"`
-	Kind           string             `json:"kind"` // plain or elected
-	Targets        int                `json:"targets"`
-	Pods           int                `json:"pods"`
-	PodsPerSecond  float64            `json:"pods_per_second"`
-	P50Seconds     float64            `json:"p50_seconds"`
-	P99Seconds     float64            `json:"p99_seconds"`
-	WritesPerPod   float64            `json:"writes_per_pod"`
-	SourceWrites   float64            `json:"source_writes_per_pod"`
-	CPUSeconds     float64            `json:"cpu_seconds_per_pod"`
-	DeleteSeconds  float64            `json:"delete_seconds"`
-	WritesByTarget map[string]float64 `json:"writes_per_pod_by_resource"`
-	Spread         map[string]int     `json:"pods_by_node,omitempty"`
-	Time           time.Time          `json:"time"`
+	Label            string             `json:"label"`
+	Kind             string             `json:"kind"` // plain or elected
+	Targets          int                `json:"targets"`
+	Pods             int                `json:"pods"`
+	PodsPerSecond    float64            `json:"pods_per_second"`
+	P50Seconds       float64            `json:"p50_seconds"`
+	P99Seconds       float64            `json:"p99_seconds"`
+	WritesPerPod     float64            `json:"writes_per_pod"`
+	SourceWrites     float64            `json:"source_writes_per_pod"`
+	CPUSeconds       float64            `json:"cpu_seconds_per_pod"`
+	DeleteSeconds    float64            `json:"delete_seconds"`
+	CPUByProgram     map[string]float64 `json:"cpu_seconds_per_pod_by_program"`
+	WritesByResource map[string]float64 `json:"writes_per_pod_by_resource"`
+	Spread           map[string]int     `json:"pods_by_node,omitempty"`
+	Time             time.Time          `json:"time"`
 }
 
 func run(ctx context.Context, o options) error {
