@@ -56,6 +56,8 @@ func decide(s state) plan {
 			if c.DeletionTimestamp == nil {
 				p.orphans = append(p.orphans, c)
 			}
+		case c.Namespace != s.proxy.Namespace || c.Name != translate.DelegateName(s.proxy):
+			// Labels and annotations are easily forged by whoever may write PodChaperons in another namespace of the target.
 		case s.proxy.Spec.NodeName == s.nodeName:
 			chaperon = c
 		case c.DeletionTimestamp == nil && (s.proxy.Spec.NodeName != "" || s.proxy.DeletionTimestamp != nil):

@@ -10,6 +10,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
 
 const node = "admiralty-c2"
@@ -36,7 +37,7 @@ func proxy(options ...func(*corev1.Pod)) *corev1.Pod {
 func chaperon(options ...func(*v1alpha1.PodChaperon)) v1alpha1.PodChaperon {
 	c := v1alpha1.PodChaperon{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: "default", Name: "web-abcde", UID: "c1",
+			Namespace: "default", Name: translate.DelegateName(proxy()), UID: "c1",
 			Labels:      map[string]string{v1alpha1.LabelParentUID: "1"},
 			Annotations: map[string]string{v1alpha1.AnnotationParentNamespace: "default", v1alpha1.AnnotationParentName: "web"},
 		},
@@ -68,6 +69,8 @@ func held(pod *corev1.Pod) { pod.Finalizers = []string{"batch.kubernetes.io/job-
 func deleted(c *v1alpha1.PodChaperon) { c.DeletionTimestamp = &metav1.Time{Time: time.Unix(1000, 0)} }
 
 func ofAnother(c *v1alpha1.PodChaperon) { c.Labels[v1alpha1.LabelParentUID] = "2" }
+
+func forged(c *v1alpha1.PodChaperon) { c.Namespace, c.UID = "theirs", "c2" }
 
 func showing(phase corev1.PodPhase) func(*v1alpha1.PodChaperon) {
 	return func(c *v1alpha1.PodChaperon) { c.Status.Phase = phase }
@@ -143,6 +146,10 @@ func TestDecide(t *testing.T) {
 		"a chaperon of an earlier pod of that name is an orphan, and the proxy is not shown its status": {
 			proxy: proxy(boundTo(""), phase(corev1.PodPending)), chaperons: chaperons{chaperon(ofAnother)},
 			want: want{Orphans: uids{"c1"}},
+		},
+		"a chaperon of another namespace does not speak for the proxy": {
+			proxy:     proxy(),
+			chaperons: chaperons{chaperon(), chaperon(forged, showing(corev1.PodFailed))},
 		},
 		"a proxy bound elsewhere has no chaperon here": {
 			proxy: proxy(boundTo("admiralty-c3")), chaperons: chaperons{chaperon()},

@@ -50,7 +50,7 @@ func (f *Feedback) podHandler() handler.TypedEventHandler[*corev1.Pod, reconcile
 				e.ObjectNew.Spec.NodeName == "" && e.ObjectNew.DeletionTimestamp != nil, q)
 		},
 		DeleteFunc: func(_ context.Context, e event.TypedDeleteEvent[*corev1.Pod], _ queue) {
-			if translate.IsProxy(e.Object) {
+			if e.Object.Spec.SchedulerName == v1alpha1.SchedulerName { // The annotations of a proxy may be gone, its delegate not.
 				f.route(e.Object, e.Object.Spec.NodeName == "" || e.DeleteStateUnknown)
 			}
 		},

@@ -25,7 +25,8 @@ type reconciler struct {
 	target *engage.Target
 }
 
-// Reconcile reads what the caches have of a proxy and its PodChaperons in the target, decides, and acts.
+// Reconcile reads what the caches have of a proxy and its PodChaperons in the target, decides, and acts. What it reads are the
+// caches' own objects, which nothing here changes.
 func (r *reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	if !r.target.Reachable() {
 		return reconcile.Result{}, nil
@@ -40,14 +41,15 @@ func (r *reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 func (r *reconciler) read(ctx context.Context, key types.NamespacedName) (state, error) {
 	s := state{nodeName: r.target.NodeName}
 	pod := &corev1.Pod{}
-	switch err := r.Client.Get(ctx, key, pod); {
+	switch err := r.Client.Get(ctx, key, pod, client.UnsafeDisableDeepCopy); {
 	case err == nil && translate.IsProxy(pod):
 		s.proxy = pod
 	case client.IgnoreNotFound(err) != nil:
 		return s, fmt.Errorf("getting the proxy: %w", err)
 	}
 	chaperons := &v1alpha1.PodChaperonList{}
-	if err := r.target.Client.List(ctx, chaperons, client.MatchingFields{engage.IndexParent: key.String()}); err != nil {
+	err := r.target.Client.List(ctx, chaperons, client.MatchingFields{engage.IndexParent: key.String()}, client.UnsafeDisableDeepCopy)
+	if err != nil {
 		return s, fmt.Errorf("listing the proxy's PodChaperons: %w", err)
 	}
 	s.chaperons = chaperons.Items
@@ -103,7 +105,8 @@ func (r *reconciler) hasten(ctx context.Context, chaperon *v1alpha1.PodChaperon,
 	defer cancel()
 	patch := fmt.Appendf(nil, `{"metadata":{"uid":%q,"annotations":{%q:%q}}}`,
 		chaperon.UID, v1alpha1.AnnotationDeletionGracePeriod, strconv.FormatInt(grace, 10))
-	err := r.target.Client.Patch(ctx, chaperon, client.RawPatch(types.MergePatchType, patch), client.FieldOwner(v1alpha1.FieldOwner))
+	target := &v1alpha1.PodChaperon{ObjectMeta: metav1.ObjectMeta{Namespace: chaperon.Namespace, Name: chaperon.Name}}
+	err := r.target.Client.Patch(ctx, target, client.RawPatch(types.MergePatchType, patch), client.FieldOwner(v1alpha1.FieldOwner))
 	if err := ignoreGone(err); err != nil {
 		return fmt.Errorf("asking for the deletion of the delegate of PodChaperon %q: %w", chaperon.Name, err)
 	}
@@ -111,7 +114,7 @@ func (r *reconciler) hasten(ctx context.Context, chaperon *v1alpha1.PodChaperon,
 }
 
 func (r *reconciler) remove(ctx context.Context, proxy *corev1.Pod, removal *removal) error {
-	if removal.ifGone {
+	if removal.ifGone && r.target.Allows(proxy.Namespace) { // Elsewhere it has nothing of ours, and we must not look.
 		key := types.NamespacedName{Namespace: proxy.Namespace, Name: translate.DelegateName(proxy)}
 		uid, err := liveUID(ctx, r.target.APIReader, v1alpha1.GroupVersion.WithKind("PodChaperon"), key)
 		if err != nil {

@@ -8,7 +8,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
@@ -101,6 +103,34 @@ func TestAProxyThatVanishesTakesItsDelegateAlong(t *testing.T) {
 			s.ending(c)
 		})
 	}
+}
+
+func TestAProxyWithoutItsAnnotationsTakesItsDelegateAlong(t *testing.T) {
+	s := newStory(t)
+	s.engage(s.target)
+	proxy := s.create(s.pod("web"))
+	c := s.place(proxy, s.target)
+	s.must(shared.source.Client.Patch(t.Context(), proxy, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":null}}`))))
+	s.delete(shared.source, proxy, client.GracePeriodSeconds(0))
+	s.ending(c)
+}
+
+func TestAProxyOnANodeThatTakesNoneOfItsNamespaceCanBeDeleted(t *testing.T) {
+	s := newStory(t)
+	target := s.newTarget("theirs")
+	target.Key.Namespace = "theirs"
+	s.engage(target)
+	target.APIReader = forbidden{target.APIReader}
+	proxy := s.create(s.pod("web"))
+	s.bind(proxy, target.NodeName)
+	s.gone(shared.source, proxy)
+}
+
+// forbidden is a target where the source has no right to read.
+type forbidden struct{ client.Reader }
+
+func (forbidden) Get(context.Context, client.ObjectKey, client.Object, ...client.GetOption) error {
+	return apierrors.NewForbidden(v1alpha1.GroupVersion.WithResource("podchaperons").GroupResource(), "", nil)
 }
 
 func TestADelegateThatIsLostTakesItsProxyAlong(t *testing.T) {
