@@ -37,20 +37,20 @@ demo: setup ## Show the main job on two real clusters: elect, spread, drain, unc
 
 .PHONY: setup
 setup: ## Install and build everything the other targets need (Debian packages, tools, Kubernetes)
-	hack/setup.sh
+	@hack/setup.sh
 
 ##@ Build
 
 .PHONY: build
 build: ## Build the manager and the kubectl plug-in into .local/bin
-	mkdir -p $(BIN)
-	$(STATIC) go build -ldflags "$(LDFLAGS)" -o $(BIN)/ ./cmd/multicluster-scheduler ./cmd/kubectl-multicluster
+	@mkdir -p $(BIN)
+	@$(STATIC) go build -ldflags "$(LDFLAGS)" -o $(BIN)/ ./cmd/multicluster-scheduler ./cmd/kubectl-multicluster
 
 .PHONY: image
 image: build clusters-program ## Build the image localhost/multicluster-scheduler:dev from the Dockerfile
-	mkdir -p .local/image
-	cp $(BIN)/multicluster-scheduler .local/image/
-	$(BIN)/clusters image
+	@mkdir -p .local/image
+	@cp $(BIN)/multicluster-scheduler .local/image/
+	@$(BIN)/clusters image
 
 .PHONY: generate
 generate: ## Generate the deep copies in api
@@ -64,8 +64,8 @@ manifests: ## Generate the custom resource definitions of the chart
 
 .PHONY: clusters-program
 clusters-program:
-	mkdir -p $(BIN)
-	cd hack/clusters && $(STATIC) go build -o ../../$(BIN)/clusters .
+	@mkdir -p $(BIN)
+	@cd hack/clusters && $(STATIC) go build -o ../../$(BIN)/clusters .
 
 ##@ Check
 
@@ -116,7 +116,7 @@ vuln: ## Look for known vulnerabilities in what is linked in (needs the network;
 
 .PHONY: clusters-up
 clusters-up: clusters-program ## Start real clusters: CLUSTERS="c1 c2" FAKE_NODES=0
-	$(BIN)/clusters up --fake-nodes $(FAKE_NODES) $(CLUSTERS)
+	@$(BIN)/clusters up --fake-nodes $(FAKE_NODES) $(CLUSTERS)
 
 .PHONY: clusters-down
 clusters-down: clusters-program ## Stop all clusters of this checkout and remove what they left
@@ -128,8 +128,8 @@ clusters-status: clusters-program ## Show which clusters run and how they are
 
 .PHONY: deploy
 deploy: image ## Install the chart in every running cluster and connect c1 to itself and to the others
-	hack/tools/build.sh helm
-	hack/deploy.sh
+	@hack/tools/build.sh helm
+	@hack/deploy.sh
 
 .PHONY: load-image
 load-image: image ## Load a new image into every node and restart the manager with it

@@ -24,11 +24,11 @@ explain() {
 
 # A new image under the same tag does not change the Deployment, so that pods which ran before must be replaced.
 restart() {
-  kubectl --context "$1" -n $namespace rollout restart deployment -l $ours
+  kubectl --context "$1" -n $namespace rollout restart deployment -l $ours >/dev/null
 }
 
 wait_ready() {
-  kubectl --context "$1" -n $namespace rollout status deployment -l $ours --timeout=$timeout || { explain "$1"; return 1; }
+  kubectl --context "$1" -n $namespace rollout status deployment -l $ours --timeout=$timeout >/dev/null || { explain "$1"; return 1; }
 }
 
 install_chart() {
@@ -37,11 +37,11 @@ install_chart() {
     installed=true
   fi
   say "$cluster: installing the chart"
-  helm --kube-context "$cluster" -n $namespace upgrade --install $release $chart --create-namespace --hide-notes --timeout $timeout \
+  helm --kube-context "$cluster" -n $namespace upgrade --install $release $chart --create-namespace --timeout $timeout \
     --set clusterName="$cluster" \
     --set controllerManager.image.repository=localhost/multicluster-scheduler \
     --set controllerManager.image.tag=dev \
-    --set controllerManager.image.pullPolicy=IfNotPresent
+    --set controllerManager.image.pullPolicy=IfNotPresent >/dev/null
   if $installed; then
     restart "$cluster"
   fi

@@ -12,6 +12,20 @@ samples=$(mktemp)
 
 say() { printf '\n%s# %s%s\n' "$dim" "$*" "$plain"; }
 show() { printf '%s$ %s%s\n' "$bold" "$*" "$plain"; "$@"; }
+# show_once prints each line of the output only the first time; progress is overwritten on a terminal and left out elsewhere.
+show_once() {
+  local line clear=''
+  local -A seen=()
+  [ ! -t 1 ] || clear=$'\r\e[K'
+  show "$@" 2>&1 | while IFS= read -r line; do
+    [ -z "${seen[$line]:-}" ] || continue
+    seen[$line]=yes
+    case $line in
+      'Waiting for '*) [ -z "$clear" ] || printf '%s%s' "$clear" "$line" ;;
+      *) printf '%s%s\n' "$clear" "$line" ;;
+    esac
+  done
+}
 fail() { printf '\ndemo: %s\n' "$*" >&2; exit 1; }
 
 clean_up() {
@@ -38,6 +52,7 @@ wait_for() {
 }
 proxies_ready() { [ "$(pods c1 app=web)" = 10 ]; }
 c2_empty() { [ -z "$(kubectl --context c2 get pods -n default -l "$delegates" -o name)" ]; }
+none_left() { [ -z "$(kubectl --context c1 get pods -n default -l app=web -o name)$(for c in c1 c2; do kubectl --context $c get pods -n default -l "$delegates" -o name; done)" ]; }
 proxies_only_ten() { [ "$(kubectl --context c1 get pods -n default -l app=web -o name | wc -l)" = 10 ]; }
 back_in_c2() { [ "$(on_node admiralty-c2)" -gt 0 ] && proxies_ready && proxies_only_ten; }
 ips_agree() {
@@ -47,6 +62,10 @@ ips_agree() {
   [ "$proxy" = "$delegate" ]
 }
 
+kubectl --context c1 uncordon admiralty-c2 >/dev/null
+kubectl --context c1 delete -n default -f hack/demo/web.yaml --ignore-not-found >/dev/null # an earlier demonstration's
+wait_for "an earlier demonstration's pods are gone" none_left
+
 say "Two clusters, c1 and c2. In c1, each target cluster is one virtual node:"
 show kubectl --context c1 get nodes
 show kubectl multicluster status --context c1
@@ -54,7 +73,7 @@ show kubectl multicluster status --context c1
 say "Pods of namespace default may be elected; the Deployment's pods ask for it by one annotation:"
 show kubectl --context c1 label namespace default multicluster-scheduler=enabled --overwrite
 show kubectl --context c1 apply -n default -f hack/demo/web.yaml
-show kubectl --context c1 rollout status -n default deployment/web --timeout=3m
+show_once kubectl --context c1 rollout status -n default deployment/web --timeout=3m
 wait_for "10 proxies are ready" proxies_ready
 wait_for "each proxy shows its delegate's IP" ips_agree
 
@@ -67,32 +86,32 @@ c1=$(on_node admiralty-c1) c2=$(on_node admiralty-c2)
 [ $((c1 + c2)) = 10 ] && [ $((c1 - c2)) -ge -1 ] && [ $((c1 - c2)) -le 1 ] || fail "$c1 pods are on admiralty-c1 and $c2 on admiralty-c2"
 
 say "Logs and exec work as for any pod, wherever it runs:"
-pod=$(kubectl --context c1 get pods -n default -l app=web --field-selector spec.nodeName=admiralty-c2 -o name | head -n 1)
+pod=$(kubectl --context c1 get pods -n default -l app=web --field-selector spec.nodeName=admiralty-c2 -o jsonpath='{.items[0].metadata.name}')
 show kubectl --context c1 logs -n default "$pod" --tail=2
 show kubectl --context c1 exec -n default "$pod" -- /whoami echo "this runs in c2"
 
 say "Evacuate c2. The budget allows one pod at a time to be unavailable, so the drain waits and tries again:"
 while :; do pods c1 app=web; done >"$samples" 2>/dev/null &
 sampler=$!
-show kubectl --context c1 drain admiralty-c2 --ignore-daemonsets --delete-emptydir-data --timeout=5m
+show_once kubectl --context c1 drain admiralty-c2 --ignore-daemonsets --delete-emptydir-data --timeout=5m
 wait_for "10 pods are ready after the drain" proxies_ready
 wait_for "c2 has no delegates" c2_empty
 kill "$sampler" 2>/dev/null; wait "$sampler" 2>/dev/null || true; sampler=''
 wait_for "exactly 10 proxies are left" proxies_only_ten
-fewest=$(grep -x '[0-9]*' "$samples" | sort -n | head -n 1)
+fewest=$(grep -x '[0-9]*' "$samples" | sort -n | sed -n 1p)
 [ "$fewest" -ge 9 ] || fail "only $fewest pods were ready during the drain; the budget allows no fewer than 9"
 show kubectl --context c1 get nodes admiralty-c1 admiralty-c2
 show kubectl --context c1 get pods -n default -l app=web -o wide
 show kubectl --context c2 get pods -n default -l "$delegates"
 [ "$(on_node admiralty-c1)" = 10 ] || fail "not all pods are on admiralty-c1"
-kubectl --context c1 get node admiralty-c2 | grep -q 'Ready,SchedulingDisabled' || fail "admiralty-c2 is not Ready,SchedulingDisabled"
+kubectl --context c1 get node admiralty-c2 | grep 'Ready,SchedulingDisabled' >/dev/null || fail "admiralty-c2 is not Ready,SchedulingDisabled"
 
 say "c2 can be replaced now. When it is back, new pods go there again:"
 show kubectl --context c1 uncordon admiralty-c2
 show kubectl --context c1 rollout restart -n default deployment/web
-show kubectl --context c1 rollout status -n default deployment/web --timeout=3m
+show_once kubectl --context c1 rollout status -n default deployment/web --timeout=3m
 wait_for "pods are back in c2" back_in_c2
 show kubectl --context c1 get pods -n default -l app=web -o wide
 
 printf '\n%sShown: 10 pods spread over c1 and c2, c2 evacuated with never fewer than %s of 10 ready, pods back in c2. Look further: export KUBECONFIG=%s; kubectl --context c1 get pods,nodes. Tear down: make clusters-down%s\n' \
-  "$bold" "$fewest" ".local/kubeconfig" "$plain"
+  "$bold" "$fewest" '$PWD/.local/kubeconfig' "$plain"
