@@ -147,10 +147,13 @@ func (b *bench) measure(ctx context.Context, load burst) (result, error) {
 
 // onlyTargets cordons the virtual nodes of all clusters but these.
 func (b *bench) onlyTargets(ctx context.Context, targets []string) error {
-	for _, name := range b.names {
-		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "admiralty-" + name}}
-		patch := fmt.Appendf(nil, `{"spec":{"unschedulable":%t}}`, !slices.Contains(targets, name))
-		if err := b.source().Patch(ctx, node, client.RawPatch(types.MergePatchType, patch)); err != nil {
+	nodes := &corev1.NodeList{}
+	if err := b.source().List(ctx, nodes, client.MatchingLabels{v1alpha1.LabelNodeProvider: v1alpha1.LabelNodeProviderValue}); err != nil {
+		return fmt.Errorf("listing virtual nodes: %w", err)
+	}
+	for _, node := range nodes.Items {
+		patch := fmt.Appendf(nil, `{"spec":{"unschedulable":%t}}`, !slices.Contains(targets, node.Labels[v1alpha1.LabelClusterTargetName]))
+		if err := b.source().Patch(ctx, &node, client.RawPatch(types.MergePatchType, patch)); err != nil {
 			return fmt.Errorf("cordoning or uncordoning %s: %w", node.Name, err)
 		}
 	}
