@@ -13,10 +13,12 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
@@ -48,10 +50,12 @@ func newFixture(t *testing.T, upstream http.HandlerFunc, rights map[string][]str
 	proxy := pod("web", nodeName)
 	plain := pod("plain", "real-node")
 	plain.Spec.SchedulerName = corev1.DefaultSchedulerName
-	pods := fake.NewClientBuilder().WithObjects(proxy, plain, pod("unbound", ""), pod("elsewhere", "admiralty-c3")).Build()
+	pods := fake.NewClientBuilder().WithObjects(proxy, plain, pod("unbound", ""), pod("elsewhere", "admiralty-c3"), pod("forged", nodeName), pod("lost", nodeName)).
+		Build()
 	target := &engage.Target{
 		Key:      types.NamespacedName{Name: "c2"},
 		NodeName: nodeName,
+		Client:   chaperons(t, proxy),
 		Config: &rest.Config{
 			Host: api.URL, BearerToken: sourceToken,
 			TLSClientConfig: rest.TLSClientConfig{CAData: pemOf(api.Certificate().Raw)},
@@ -72,6 +76,22 @@ func newFixture(t *testing.T, upstream http.HandlerFunc, rights map[string][]str
 	server := httptest.NewTLSServer(s.routes())
 	t.Cleanup(server.Close)
 	return &fixture{server: server, registry: registry, target: target, delegate: translate.DelegateName(proxy), clock: clock}
+}
+
+// chaperons reads the PodChaperons in the target: that of the proxy, and one that has the name of the proxy "forged" but is another's.
+func chaperons(t *testing.T, proxy *corev1.Pod) client.Client {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	if err := v1alpha1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	objects := []client.Object{}
+	for _, p := range []*corev1.Pod{proxy, pod("forged", nodeName)} {
+		objects = append(objects, &v1alpha1.PodChaperon{ObjectMeta: metav1.ObjectMeta{
+			Namespace: p.Namespace, Name: translate.DelegateName(p), Labels: map[string]string{v1alpha1.LabelParentUID: string(proxy.UID)},
+		}})
+	}
+	return fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build()
 }
 
 func pod(name, node string) *corev1.Pod {

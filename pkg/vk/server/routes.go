@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -8,9 +9,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
-	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
 
@@ -32,7 +34,7 @@ func logs() *verb {
 		nodeSubresources: []string{"log", "proxy"},
 		nodeVerb:         "get",
 		podSubresource:   "log",
-		query:            func(kubelet url.Values) url.Values { return kubelet },
+		query:            logQuery,
 		plainErrors:      true,
 	}
 }
@@ -44,6 +46,12 @@ func exec() *verb {
 		podSubresource:   "exec",
 		query:            execQuery,
 	}
+}
+
+// logQuery leaves out what is no kubelet's: whom the target's API server trusts is not the caller's to say.
+func logQuery(kubelet url.Values) url.Values {
+	kubelet.Del("insecureSkipTLSVerifyBackend")
+	return kubelet
 }
 
 // execQuery: kubelets have names of their own for the streams.
@@ -97,14 +105,14 @@ func (s *Server) podHandler(v *verb) http.Handler {
 			writeError(w, err)
 			return
 		}
-		target, err := s.targetOf(pod)
+		d, err := s.delegateOf(r.Context(), pod)
 		if err != nil {
 			writeError(w, err)
 			return
 		}
-		query := v.query(r.URL.Query())
-		query.Set("container", r.PathValue("container"))
-		s.forward(w, r, v, destination{target: target, namespace: pod.Namespace, pod: translate.DelegateName(pod), query: query})
+		d.query = v.query(r.URL.Query())
+		d.query.Set("container", r.PathValue("container"))
+		s.forward(w, r, v, d)
 	})
 }
 
@@ -136,12 +144,25 @@ func (s *Server) proxyPod(r *http.Request) (*corev1.Pod, error) {
 	return pod, nil
 }
 
-func (s *Server) targetOf(pod *corev1.Pod) (*engage.Target, error) {
-	target, ok := s.Registry.ByNode(pod.Spec.NodeName)
+// delegateOf finds a proxy's delegate, by its PodChaperon: a pod of that name alone may be anybody's.
+func (s *Server) delegateOf(ctx context.Context, proxy *corev1.Pod) (destination, error) {
+	target, ok := s.Registry.ByNode(proxy.Spec.NodeName)
 	if !ok || !target.Reachable() {
-		return nil, refuse(http.StatusServiceUnavailable,
+		return destination{}, refuse(http.StatusServiceUnavailable,
 			"The cluster behind node %q is not connected right now; the condition Connected of its ClusterTarget or Target says why.",
-			pod.Spec.NodeName)
+			proxy.Spec.NodeName)
 	}
-	return target, nil
+	d := destination{target: target, namespace: proxy.Namespace, pod: translate.DelegateName(proxy)}
+	chaperon := &v1alpha1.PodChaperon{}
+	err := target.Client.Get(ctx, types.NamespacedName{Namespace: d.namespace, Name: d.pod}, chaperon, client.UnsafeDisableDeepCopy)
+	switch {
+	case apierrors.IsNotFound(err) || err == nil && chaperon.Labels[v1alpha1.LabelParentUID] != string(proxy.UID):
+		return destination{}, refuse(http.StatusNotFound, "Pod %q has no delegate in the cluster behind node %q any more.",
+			client.ObjectKeyFromObject(proxy), proxy.Spec.NodeName)
+	case err != nil:
+		log.FromContext(ctx).Error(err, "Getting a PodChaperon failed")
+		return destination{}, refuse(http.StatusInternalServerError, "The delegate of pod %q cannot be looked up right now; try again.",
+			client.ObjectKeyFromObject(proxy))
+	}
+	return d, nil
 }

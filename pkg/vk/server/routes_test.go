@@ -76,6 +76,8 @@ func TestWhoMayAskForWhat(t *testing.T) {
 		"a pod that is no proxy is not found":          {"GET", "/containerLogs/default/plain/app", "admin", 404, "does not run in another cluster"},
 		"a proxy that is not bound is not found":       {"GET", "/containerLogs/default/unbound/app", "admin", 404, "not bound"},
 		"a target that is not connected is a sentence": {"GET", "/containerLogs/default/elsewhere/app", "admin", 503, "condition Connected"},
+		"a proxy without a delegate says so":           {"GET", "/containerLogs/default/lost/app", "admin", 404, `"default/lost" has no delegate`},
+		"a delegate of another pod is not shown":       {"GET", "/containerLogs/default/forged/app", "admin", 404, `"default/forged" has no delegate`},
 		"attach is not served yet":                     {"POST", "/attach/default/web/app", "admin", 404, "attach is not served yet"},
 		"port-forward is not served yet":               {"POST", "/portForward/default/web", "admin", 404, "port-forward is not served yet"},
 		"other paths are not served":                   {"GET", "/stats/summary", "admin", 404, "nothing else yet"},
@@ -93,7 +95,7 @@ func TestWhoMayAskForWhat(t *testing.T) {
 func TestOnlyTheSourceIsKnownToTheTarget(t *testing.T) {
 	var got *http.Request
 	f := newFixture(t, func(_ http.ResponseWriter, r *http.Request) { got = r.Clone(context.WithoutCancel(r.Context())) }, everyone())
-	f.request(t, "GET", logsPath+"?tailLines=3&follow=true&stream=All&container=other", "admin",
+	f.request(t, "GET", logsPath+"?tailLines=3&follow=true&stream=All&container=other&insecureSkipTLSVerifyBackend=true", "admin",
 		"Impersonate-User: root", "X-Remote-User: root", "Cookie: a=b",
 		"Sec-WebSocket-Protocol: v5.channel.k8s.io, "+tokenProtocol+"YWRtaW4")
 	if want := "/api/v1/namespaces/default/pods/" + f.delegate + "/log"; got.URL.Path != want {

@@ -63,6 +63,13 @@ func newStory(t *testing.T, signer string) *story {
 	if err := target.Client.Create(t.Context(), s.delegate); err != nil {
 		t.Fatal(err)
 	}
+	chaperon, err := translate.Chaperon(proxy, translate.Source{}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := target.Client.Create(t.Context(), chaperon); err != nil {
+		t.Fatal(err)
+	}
 	s.address = serve(t, signer)
 	return s
 }
@@ -78,7 +85,7 @@ func serve(t *testing.T, signer string) (address string) {
 	grant(t, target, identity, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"pods/log"}, Verbs: []string{"get"}},
 		rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"pods/exec"}, Verbs: []string{"create", "get"}})
 	registry := engage.NewRegistry()
-	c2 := &engage.Target{Key: types.NamespacedName{Name: "c2"}, NodeName: nodeName, Config: config}
+	c2 := &engage.Target{Key: types.NamespacedName{Name: "c2"}, NodeName: nodeName, Config: config, Client: target.Client}
 	if err := registry.Engage(t.Context(), c2); err != nil {
 		t.Fatal(err)
 	}
