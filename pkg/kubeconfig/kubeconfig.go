@@ -63,6 +63,9 @@ func checkCluster(name string, cluster *api.Cluster) error {
 	if err != nil || server.Scheme != "https" || server.Host == "" {
 		return fmt.Errorf("its cluster %q must have a server whose address begins with https://", name)
 	}
+	if server.User != nil { // The address is shown to people, in conditions and logs.
+		return fmt.Errorf("its cluster %q has a user or password in the address of its server: give them in the user entry", name)
+	}
 	return nil
 }
 

@@ -55,6 +55,7 @@ func TestParseRefuses(t *testing.T) {
 		"a cluster that is not there":                    {old: "name: c, cluster", new: "name: x, cluster", want: "cluster \"c\", which it does not define"},
 		"a user that is not there":                       {old: "name: u, user", new: "name: x, user", want: "user \"u\", which it does not define"},
 		"a server without encryption":                    {old: "https://c.", new: "http://c.", want: "begins with https://"},
+		"a password in the address":                      {old: "https://c.", new: "https://u:secret-token@c.", want: "address of its server"},
 		"a cluster without a server":                     {old: "https://c.example:6443", want: "begins with https://"},
 		"a program":                                      {old: "token: secret-token", new: "exec: {command: sh, apiVersion: client.authentication.k8s.io/v1, interactiveMode: Never}", want: "runs a program"},
 		"an authentication provider":                     {old: "token: secret-token", new: "auth-provider: {name: oidc}", want: "auth-provider"},

@@ -85,11 +85,15 @@ func (l *loop) run(life context.Context) {
 
 // keep connects, and connects anew where it must, until ctx ends. Engagements live in life.
 func (l *loop) keep(ctx, life context.Context, w want) {
-	backoff := newBackoff()
+	backoff, misses := newBackoff(), 0
 	for ctx.Err() == nil {
 		engaged, err := l.engage(ctx, life, w)
 		if err != nil {
-			l.failed(ctx, w, err)
+			misses++
+			// As for health checks: what an earlier leader found connected is not lost for one missed answer.
+			if condition := explain(err, w); condition.Reason != v1alpha1.ReasonUnreachable || misses >= maxMisses {
+				l.failed(ctx, w, condition)
+			}
 			l.pause(ctx, backoff.Step())
 			continue
 		}
@@ -97,12 +101,12 @@ func (l *loop) keep(ctx, life context.Context, w want) {
 		l.engaged = engaged
 		l.report(ctx, w, finding{condition: connectedTo(w, engaged.version), version: engaged.version})
 		l.watch(ctx, w)
-		backoff = newBackoff()
+		backoff, misses = newBackoff(), 0
 	}
 }
 
 // failed notes that the target could not be engaged. An engagement with the same credentials stays, unreachable.
-func (l *loop) failed(ctx context.Context, w want, err error) {
+func (l *loop) failed(ctx context.Context, w want, condition metav1.Condition) {
 	if ctx.Err() != nil {
 		return // It failed because something else is wanted now.
 	}
@@ -113,7 +117,7 @@ func (l *loop) failed(ctx context.Context, w want, err error) {
 	default:
 		l.disengage()
 	}
-	l.report(ctx, w, finding{condition: explain(err, w)})
+	l.report(ctx, w, finding{condition: condition})
 }
 
 // watch checks the health of the engaged target until ctx ends or the target is to be engaged anew: because it is back after having

@@ -17,7 +17,7 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
 )
 
-// fixture is connections whose changes are reported on a channel, and a target that refuses everyone.
+// fixture is connections whose changes are reported on a channel, and a target that refuses everyone, with an HTTP status.
 type fixture struct {
 	*connections
 	clock   *testclock.FakeClock
@@ -26,12 +26,12 @@ type fixture struct {
 	asked   *atomic.Int32
 }
 
-func newFixture(t *testing.T) fixture {
+func newFixture(t *testing.T, status int) fixture {
 	t.Helper()
 	f := fixture{clock: testclock.NewFakeClock(time.Now()), changes: make(chan types.NamespacedName, 100), asked: &atomic.Int32{}}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		f.asked.Add(1)
-		w.WriteHeader(http.StatusUnauthorized)
+		w.WriteHeader(status)
 	}))
 	t.Cleanup(server.Close)
 	f.refuser = want{fingerprint: "refuser", config: &rest.Config{Host: server.URL}}
@@ -52,7 +52,7 @@ func (f fixture) next(t *testing.T) types.NamespacedName {
 }
 
 func TestALoopTriesAgainAfterAWhileAndReportsWhatIsNewsOnly(t *testing.T) {
-	f := newFixture(t)
+	f := newFixture(t, http.StatusUnauthorized)
 	key := types.NamespacedName{Name: "c2"}
 	f.set(t.Context(), key, f.refuser)
 	if got := f.next(t); got != key {
@@ -74,8 +74,29 @@ func TestALoopTriesAgainAfterAWhileAndReportsWhatIsNewsOnly(t *testing.T) {
 	}
 }
 
+func TestATargetIsUnreachableOnlyAfterSeveralMisses(t *testing.T) {
+	f := newFixture(t, http.StatusServiceUnavailable)
+	key := types.NamespacedName{Name: "c2"}
+	f.set(t.Context(), key, f.refuser)
+	for miss := int32(1); miss < maxMisses; miss++ {
+		for f.asked.Load() < miss || !f.clock.HasWaiters() {
+			if t.Context().Err() != nil {
+				t.Fatal("it did not try")
+			}
+		}
+		if found := f.found(key, f.refuser); found != (finding{}) {
+			t.Fatalf("after %d misses: found %+v", miss, found)
+		}
+		f.clock.Step(time.Minute)
+	}
+	f.next(t)
+	if found := f.found(key, f.refuser); found.condition.Reason != v1alpha1.ReasonUnreachable {
+		t.Errorf("found %+v", found)
+	}
+}
+
 func TestANewWantInterruptsWaiting(t *testing.T) {
-	f := newFixture(t)
+	f := newFixture(t, http.StatusUnauthorized)
 	key := types.NamespacedName{Name: "c2"}
 	f.set(t.Context(), key, f.refuser)
 	f.next(t)
@@ -93,7 +114,7 @@ func TestANewWantInterruptsWaiting(t *testing.T) {
 }
 
 func TestALoopRetiresWithItsTarget(t *testing.T) {
-	f := newFixture(t)
+	f := newFixture(t, http.StatusUnauthorized)
 	key := types.NamespacedName{Name: "c2"}
 	f.set(t.Context(), key, f.refuser)
 	f.next(t)

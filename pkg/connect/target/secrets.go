@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -14,8 +15,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// secretState is what is known of a Secret. It is known when the first list succeeded or failed; after a success, what was
-// seen last counts, whatever becomes of the watch.
+// secretState is what is known of a Secret. It is known when the first list succeeded or was forbidden: until then, what an
+// earlier manager found stays. After a success, what was seen last counts, whatever becomes of the watch.
 type secretState struct {
 	known  bool
 	err    error
@@ -144,7 +145,7 @@ func (s *secrets) wakeUsers(w *secretWatch) {
 
 func (w *secretWatch) state(secret types.NamespacedName) secretState {
 	if !w.informer.HasSynced() {
-		return secretState{known: w.err != nil, err: w.err}
+		return secretState{known: apierrors.IsForbidden(w.err), err: w.err}
 	}
 	object, exists, err := w.informer.GetStore().GetByKey(secret.String())
 	if err != nil || !exists {

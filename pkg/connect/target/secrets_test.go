@@ -5,9 +5,11 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/tools/cache"
 )
 
 func TestASecretIsWatchedOnceAndOnlyWhileItIsReferredTo(t *testing.T) {
@@ -53,5 +55,23 @@ func TestASecretIsWatchedOnceAndOnlyWhileItIsReferredTo(t *testing.T) {
 	s.release(second)
 	if len(s.watches) != 0 || len(s.byTarget) != 0 {
 		t.Errorf("%d Secrets are watched for nobody", len(s.watches))
+	}
+}
+
+func TestASecretThatCannotBeReadNowIsNotOneThatIsMissing(t *testing.T) {
+	for name, test := range map[string]struct {
+		err  error
+		want bool
+	}{
+		"nothing has been answered":    {nil, false},
+		"the API server is overloaded": {apierrors.NewTooManyRequests("later", 1), false},
+		"it may not be read":           {apierrors.NewForbidden(corev1.Resource("secrets"), "c2", nil), true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := &secretWatch{informer: cache.NewSharedIndexInformer(&cache.ListWatch{}, &corev1.Secret{}, 0, nil), err: test.err}
+			if got := w.state(types.NamespacedName{Name: "c2"}); got.known != test.want {
+				t.Errorf("known is %t, want %t", got.known, test.want)
+			}
+		})
 	}
 }
