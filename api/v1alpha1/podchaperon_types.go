@@ -25,11 +25,13 @@ type PodChaperon struct {
 	// +kubebuilder:validation:Schemaless
 	// +kubebuilder:validation:Type=object
 	// +kubebuilder:pruning:PreserveUnknownFields
+	// +structType=atomic
 	Spec corev1.PodSpec `json:"spec"`
 	// +optional
 	// +kubebuilder:validation:Schemaless
 	// +kubebuilder:validation:Type=object
 	// +kubebuilder:pruning:PreserveUnknownFields
+	// +structType=atomic
 	Status corev1.PodStatus `json:"status,omitempty"`
 }
 
