@@ -3,6 +3,7 @@ package target
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
@@ -14,9 +15,11 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -31,6 +34,11 @@ import (
 const (
 	name       = "target"
 	fieldOwner = v1alpha1.FieldOwner + "-connected"
+
+	// deadline is for one reconciliation's requests to the source cluster's own API server; after an outage of that, statuses are
+	// up to date again within lastRetry.
+	deadline              = 30 * time.Second
+	firstRetry, lastRetry = 5 * time.Millisecond, 10 * time.Second
 )
 
 // Options are what the Reconciler works with. All are required.
@@ -95,6 +103,10 @@ func (r *Reconciler) Register(mgr manager.Manager) error {
 		Watches(&v1alpha1.ClusterTarget{}, &handler.EnqueueRequestForObject{}).
 		Watches(&v1alpha1.Target{}, &handler.EnqueueRequestForObject{}).
 		WatchesRawSource(r.wake).
+		WithOptions(controller.Options{
+			ReconciliationTimeout: deadline,
+			RateLimiter:           workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, lastRetry),
+		}).
 		Complete(r)
 	if err != nil {
 		return fmt.Errorf("building controller %q: %w", name, err)

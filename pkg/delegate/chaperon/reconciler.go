@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -29,6 +30,8 @@ const (
 	workers = 10
 	// deadline is for all of one reconciliation's requests.
 	deadline = 30 * time.Second
+	// What stood in the way of a delegate, an admission webhook that was down, say, is found to be gone within lastRetry.
+	firstRetry, lastRetry = 5 * time.Millisecond, 30 * time.Second
 )
 
 // Reconciler makes and follows the delegates of PodChaperons. It is safe for concurrent use, with one call per PodChaperon at
@@ -74,7 +77,11 @@ func (r *Reconciler) Register(mgr manager.Manager) error {
 		Named(name).
 		For(&v1alpha1.PodChaperon{}).
 		Owns(&corev1.Pod{}).
-		WithOptions(controller.Options{MaxConcurrentReconciles: workers, ReconciliationTimeout: deadline}).
+		WithOptions(controller.Options{
+			MaxConcurrentReconciles: workers,
+			ReconciliationTimeout:   deadline,
+			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, lastRetry),
+		}).
 		Complete(r)
 	if err != nil {
 		return fmt.Errorf("building controller %q: %w", name, err)

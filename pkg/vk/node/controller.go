@@ -14,9 +14,11 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -33,6 +35,11 @@ const (
 	name           = "virtual-node"
 	fieldOwner     = v1alpha1.FieldOwner + "-ready"
 	requestTimeout = 10 * time.Second
+
+	// deadline is for one reconciliation's requests. After an outage of the API server, nodes are up to date again within lastRetry:
+	// leases have expired by then, and the nodes are Unknown.
+	deadline              = 30 * time.Second
+	firstRetry, lastRetry = 5 * time.Millisecond, 10 * time.Second
 )
 
 // Options are what the Reconciler works with. All are required but Address.
@@ -96,6 +103,10 @@ func (r *Reconciler) Register(mgr manager.Manager) error {
 		Watches(&v1alpha1.Target{}, &handler.EnqueueRequestForObject{}).
 		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.targetOf)).
 		WatchesRawSource(&r.wake).
+		WithOptions(controller.Options{
+			ReconciliationTimeout: deadline,
+			RateLimiter:           workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, lastRetry),
+		}).
 		Complete(r)
 	if err != nil {
 		return fmt.Errorf("building controller %q: %w", name, err)
