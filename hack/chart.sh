@@ -40,6 +40,16 @@ for values in "$chart"/ci/*.yaml; do
   check --values "$values" --api-versions cert-manager.io/v1
 done
 
+selector='  selector:
+    matchLabels:
+      app.kubernetes.io/instance: multicluster-scheduler
+      app.kubernetes.io/name: multicluster-scheduler
+      component: controller-manager'
+if [[ $(render --show-only templates/deployment.yaml | grep -A 4 '^  selector:' | LC_ALL=C sort) != $(LC_ALL=C sort <<< "$selector") ]]; then
+  echo "make test-chart: the Deployment's selector, which cannot be changed, is not that of v0.17: it cannot be upgraded" >&2
+  exit 1
+fi
+
 while read -r set expected; do
   [[ -n $set ]] || continue
   if message=$(render --set "$set" 2>&1 >/dev/null); then

@@ -16,10 +16,11 @@
 {{- end }}
 {{- end }}
 
+{{- /* Those of v0.17: a Deployment's selector cannot be changed, and a release of that version can thus be upgraded. */}}
 {{- define "multicluster-scheduler.selectorLabels" -}}
 app.kubernetes.io/name: {{ include "multicluster-scheduler.name" . }}
 app.kubernetes.io/instance: {{ .Release.Name }}
-app.kubernetes.io/component: controller-manager
+component: controller-manager
 {{- end }}
 
 {{- define "multicluster-scheduler.labels" -}}
