@@ -44,4 +44,8 @@ if [[ ${#started[@]} -gt 0 ]]; then
   .local/bin/clusters up "${started[@]}"
 fi
 make deploy
-go test -race -tags e2e -count=1 -v -timeout 40m ./test/e2e/...
+tags=e2e timeout=40m
+if [[ -n ${E2E_LONG:-} ]]; then
+  tags=e2e,long timeout=120m
+fi
+go test -race -tags "$tags" -count=1 -v -timeout "$timeout" ./test/e2e/...

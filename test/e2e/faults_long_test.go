@@ -1,0 +1,340 @@
+//go:build e2e && long
+
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+)
+
+const (
+	managerNamespace = "admiralty"
+	managerName      = "multicluster-scheduler-controller-manager"
+)
+
+// within is eventually with a patience of its own; it returns how long it took.
+func within(t *testing.T, limit time.Duration, what string, check func(ctx context.Context) error) time.Duration {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	defer cancel()
+	start := time.Now()
+	eventuallyIn(ctx, t, what, check)
+	took := time.Since(start)
+	t.Logf("%s: after %s", what, took.Round(100*time.Millisecond))
+	return took
+}
+
+// holds fails the test if check returns an error at any time in the period.
+func holds(t *testing.T, period time.Duration, what string, check func(ctx context.Context) error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), period)
+	defer cancel()
+	ticker := time.NewTicker(200 * time.Millisecond)
+	defer ticker.Stop()
+	for {
+		if err := check(ctx); err != nil && ctx.Err() == nil {
+			t.Fatalf("%s, but: %v", what, err)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+// clusters runs the program that runs the clusters.
+func clusters(ctx context.Context, t *testing.T, args ...string) {
+	t.Helper()
+	if out, err := run(ctx, "clusters", args...); err != nil {
+		t.Fatalf("clusters %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+}
+
+// cutOffC2 parts c1 and c2; the result connects them again. The test ends with all well.
+func (w *world) cutOffC2(t *testing.T) (heal func()) {
+	t.Helper()
+	w.endWell(t, "heal", "c2")
+	clusters(t.Context(), t, "partition", "c2")
+	return func() {
+		t.Helper()
+		clusters(t.Context(), t, "heal", "c2")
+	}
+}
+
+// stopAPIServer stops that of a cluster; the result starts it again. The test ends with all well.
+func (w *world) stopAPIServer(t *testing.T, name string) (start func()) {
+	t.Helper()
+	w.endWell(t, "start-apiserver", name)
+	clusters(t.Context(), t, "stop-apiserver", name)
+	return func() {
+		t.Helper()
+		clusters(t.Context(), t, "start-apiserver", name)
+	}
+}
+
+// endWell has the program for clusters mend something when the test ends, and waits until both targets are Ready.
+func (w *world) endWell(t *testing.T, args ...string) {
+	t.Helper()
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), patience)
+		defer cancel()
+		if len(args) > 0 {
+			clusters(ctx, t, args...)
+		}
+		eventuallyIn(ctx, t, "both targets to be Ready in the end", func(ctx context.Context) error {
+			return errors.Join(w.nodeIs(ctx, "admiralty-c1", corev1.ConditionTrue), w.nodeIs(ctx, "admiralty-c2", corev1.ConditionTrue))
+		})
+	})
+}
+
+func (w *world) nodeIs(ctx context.Context, name string, want corev1.ConditionStatus) error {
+	node := &corev1.Node{}
+	if err := w.c1.Get(ctx, client.ObjectKey{Name: name}, node); err != nil {
+		return err
+	}
+	for _, c := range node.Status.Conditions {
+		if c.Type == corev1.NodeReady && c.Status == want && (want != corev1.ConditionTrue || !tainted(node)) {
+			return nil
+		}
+	}
+	return fmt.Errorf("node %s: taints %v, conditions %v", name, node.Spec.Taints, node.Status.Conditions)
+}
+
+// tainted tells whether pods are kept away because of the node's health.
+func tainted(node *corev1.Node) bool {
+	return slices.ContainsFunc(node.Spec.Taints, func(taint corev1.Taint) bool {
+		return taint.Key == corev1.TaintNodeNotReady || taint.Key == corev1.TaintNodeUnreachable
+	})
+}
+
+func (w *world) nodeBecomes(t *testing.T, name string, want corev1.ConditionStatus, limit time.Duration) time.Duration {
+	t.Helper()
+	return within(t, limit, fmt.Sprintf("node %s with Ready=%s", name, want), func(ctx context.Context) error {
+		return w.nodeIs(ctx, name, want)
+	})
+}
+
+// nodeReadyMessage is that of the node's condition Ready.
+func (w *world) nodeReadyMessage(t *testing.T, name string) string {
+	t.Helper()
+	node := &corev1.Node{}
+	if err := w.c1.Get(t.Context(), client.ObjectKey{Name: name}, node); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range node.Status.Conditions {
+		if c.Type == corev1.NodeReady {
+			return c.Message
+		}
+	}
+	return ""
+}
+
+// impatient pods do not wait for a dead cluster, unless seconds say so.
+func impatient(template *corev1.PodTemplateSpec, seconds int64) {
+	template.Spec.Tolerations = append(template.Spec.Tolerations, corev1.Toleration{
+		Key: corev1.TaintNodeNotReady, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute, TolerationSeconds: &seconds,
+	})
+}
+
+// inTarget is a template whose pods run only there.
+func inTarget(name string, template corev1.PodTemplateSpec) corev1.PodTemplateSpec {
+	template.Annotations[v1alpha1.AnnotationProxyConstraints] = "nodeSelector: {multicluster.admiralty.io/cluster-target-name: " + name + "}"
+	return template
+}
+
+// quick pods end at once when they are deleted.
+func quick(template corev1.PodTemplateSpec) corev1.PodTemplateSpec {
+	template.Spec.TerminationGracePeriodSeconds = new(int64(1))
+	return template
+}
+
+func (p *placement) uids() map[types.UID]string {
+	uids := map[types.UID]string{}
+	for _, pod := range slices.Concat(p.proxies, p.delegates["c1"], p.delegates["c2"]) {
+		uids[pod.UID] = pod.Name
+	}
+	return uids
+}
+
+// same fails unless the pods are the very ones that they were.
+func same(t *testing.T, before, after *placement) {
+	t.Helper()
+	was, is := before.uids(), after.uids()
+	for uid, name := range was {
+		if is[uid] == "" {
+			t.Errorf("pod %s is not there any more", name)
+		}
+	}
+	for uid, name := range is {
+		if was[uid] == "" {
+			t.Errorf("pod %s was not there before", name)
+		}
+	}
+}
+
+// nothingLeft waits until no PodChaperon and no pod is left in the namespace, in either cluster.
+func (w *world) nothingLeft(t *testing.T) {
+	t.Helper()
+	eventually(t, "nothing to be left", func(ctx context.Context) error {
+		p, err := w.placement(ctx)
+		if err != nil {
+			return err
+		}
+		for _, name := range p.uids() {
+			return fmt.Errorf("pod %s is left", name)
+		}
+		for _, c := range w.all() {
+			chaperons := &v1alpha1.PodChaperonList{}
+			if err := c.List(ctx, chaperons, client.InNamespace(w.namespace)); err != nil {
+				return err
+			}
+			if len(chaperons.Items) > 0 {
+				return fmt.Errorf("%s has %d PodChaperons", c.name, len(chaperons.Items))
+			}
+		}
+		return nil
+	})
+}
+
+// goneNow tells whether none of the nodes exists.
+func goneNow(ctx context.Context, c *cluster, nodes ...string) error {
+	for _, name := range nodes {
+		err := c.Get(ctx, client.ObjectKey{Name: name}, &corev1.Node{})
+		if err == nil {
+			return fmt.Errorf("node %s is there", name)
+		}
+		if client.IgnoreNotFound(err) != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// scaleManager sets the number of the source's managers, and waits until so many are ready.
+func (w *world) scaleManager(t *testing.T, replicas int32) {
+	t.Helper()
+	if out, err := runKubectl(t.Context(), "--context", "c1", "-n", managerNamespace, "scale", "deployment", managerName,
+		"--replicas", strconv.Itoa(int(replicas))); err != nil {
+		t.Fatalf("scaling the manager: %v\n%s", err, out)
+	}
+	w.managers(t, replicas)
+}
+
+func (w *world) managers(t *testing.T, replicas int32) {
+	t.Helper()
+	eventually(t, fmt.Sprintf("%d managers", replicas), func(ctx context.Context) error {
+		deployment := &appsv1.Deployment{}
+		if err := w.c1.Get(ctx, client.ObjectKey{Namespace: managerNamespace, Name: managerName}, deployment); err != nil {
+			return err
+		}
+		if s := deployment.Status; s.Replicas != replicas || s.ReadyReplicas != replicas {
+			return fmt.Errorf("there are %d, %d of them ready", s.Replicas, s.ReadyReplicas)
+		}
+		return nil
+	})
+}
+
+// managerRuns tells which managers run and how often each was started.
+func (w *world) managerRuns(t *testing.T) map[string]int32 {
+	t.Helper()
+	pods := &corev1.PodList{}
+	if err := w.c1.List(t.Context(), pods, client.InNamespace(managerNamespace)); err != nil {
+		t.Fatal(err)
+	}
+	runs := map[string]int32{}
+	for _, pod := range pods.Items {
+		for _, c := range pod.Status.ContainerStatuses {
+			runs[pod.Name] = c.RestartCount
+		}
+	}
+	return runs
+}
+
+// leader is the manager that holds c1's lease.
+func (w *world) leader(t *testing.T) *corev1.Pod {
+	t.Helper()
+	pod := &corev1.Pod{}
+	eventually(t, "a leader", func(ctx context.Context) error {
+		lease := &coordinationv1.Lease{}
+		if err := w.c1.Get(ctx, client.ObjectKey{Namespace: managerNamespace, Name: managerName}, lease); err != nil {
+			return err
+		}
+		if lease.Spec.HolderIdentity == nil || *lease.Spec.HolderIdentity == "" {
+			return errors.New("nobody holds the lease")
+		}
+		holder, _, _ := strings.Cut(*lease.Spec.HolderIdentity, "_")
+		return w.c1.Get(ctx, client.ObjectKey{Namespace: managerNamespace, Name: holder}, pod)
+	})
+	return pod
+}
+
+// killLeader kills the manager that leads in c1 with SIGKILL, so that it says goodbye to nobody, and has its pod replaced, so
+// that kills in a row do not add up to a back-off.
+func (w *world) killLeader(t *testing.T) {
+	t.Helper()
+	pod := w.leader(t)
+	signal(t, pod, syscall.SIGKILL)
+	t.Logf("killed leader %s", pod.Name)
+	if err := w.c1.Delete(t.Context(), pod, client.GracePeriodSeconds(0)); client.IgnoreNotFound(err) != nil {
+		t.Fatal(err)
+	}
+}
+
+// signal sends a signal to the program of a manager's pod.
+func signal(t *testing.T, pod *corev1.Pod, s syscall.Signal) {
+	t.Helper()
+	sent := 0
+	for _, pid := range processesOf(t, pod.UID) {
+		if err := syscall.Kill(pid, s); err == nil {
+			sent++
+		}
+	}
+	if sent == 0 {
+		t.Fatalf("manager %s has no process", pod.Name)
+	}
+}
+
+// processesOf finds the processes of a pod's containers by their control group, but for the one that holds the pod together.
+func processesOf(t *testing.T, pod types.UID) []int {
+	t.Helper()
+	groups, err := filepath.Glob("/proc/[0-9]*/cgroup")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var pids []int
+	for _, path := range groups {
+		group, err := os.ReadFile(path)
+		if err != nil || !strings.Contains(string(group), "/pod"+string(pod)+"/") {
+			continue
+		}
+		dir := filepath.Dir(path)
+		program, err := os.Readlink(filepath.Join(dir, "exe"))
+		if err != nil || filepath.Base(program) != "multicluster-scheduler" {
+			continue
+		}
+		pid, err := strconv.Atoi(filepath.Base(dir))
+		if err != nil {
+			t.Fatal(err)
+		}
+		pids = append(pids, pid)
+	}
+	return pids
+}
