@@ -21,6 +21,8 @@
 //     ReplicaSet and StatefulSet; the spread constraints of pods are honoured.
 //   - Plugins that need more of the API are not enabled (volumes, dynamic resources, host ports, images: the target's
 //     scheduler knows them). Where kube-scheduler sets up their informers all the same, they are replaced by empty ones.
+//   - Pods that admission has not made proxies, and those of namespaces that are not enabled, are rejected: users can write all
+//     that makes a proxy themselves.
 //   - A pod that fits on no node is not sent anywhere to preempt or to scale up.
 //
 // What the manager's role in the source cluster must allow for this package:

@@ -11,6 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/utils/clock"
 	testingclock "k8s.io/utils/clock/testing"
@@ -46,13 +48,24 @@ func newWorld() *world {
 	placements := newPlacements()
 	exclusions := newExclusions(w.clock, func(_ types.NamespacedName, pod types.UID) { w.lifted <- pod })
 	w.plugin = &plugin{
-		targets: newTargets(), placements: placements, exclusions: exclusions, capacity: largestFree{},
+		namespaces: namespaces("default"),
+		targets:    newTargets(), placements: placements, exclusions: exclusions, capacity: largestFree{},
 		placer: &placer{
 			source: translate.Source{ClusterID: "source"}, timeout: time.Minute, clock: w.clock,
 			placements: placements, exclusions: exclusions,
 		},
 	}
 	return w
+}
+
+// namespaces are one that is enabled, and one that is not.
+func namespaces(name string) corelisters.NamespaceLister {
+	indexer := toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, toolscache.Indexers{})
+	_ = indexer.Add(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
+		Name: name, Labels: map[string]string{v1alpha1.LabelEnabledNamespace: v1alpha1.LabelEnabledNamespaceValue},
+	}})
+	_ = indexer.Add(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "other"}})
+	return corelisters.NewNamespaceLister(indexer)
 }
 
 // engage a target that is reachable and has room, and whose API server does what funcs do.
@@ -87,9 +100,9 @@ func newPod(uid types.UID, requests corev1.ResourceList) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: "web", Namespace: "default", UID: uid,
-			Annotations: map[string]string{v1alpha1.AnnotationOriginalConstraints: "{}"},
+			Annotations: map[string]string{v1alpha1.AnnotationElect: "", v1alpha1.AnnotationOriginalConstraints: "{}"},
 		},
-		Spec: corev1.PodSpec{Containers: []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: requests}}}},
+		Spec: corev1.PodSpec{SchedulerName: v1alpha1.SchedulerName, Containers: []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: requests}}}},
 	}
 }
 

@@ -101,3 +101,25 @@ func handleProxies(informer cache.SharedIndexInformer, settled func(*corev1.Pod,
 	}
 	return nil
 }
+
+// handleNamespaces calls enabledNow with each namespace that is enabled and was not, as far as is known.
+func handleNamespaces(informer cache.SharedIndexInformer, enabledNow func(*corev1.Namespace)) error {
+	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: func(object any) {
+			if namespace, ok := object.(*corev1.Namespace); ok && enabled(namespace) {
+				enabledNow(namespace)
+			}
+		},
+		UpdateFunc: func(before, after any) {
+			was, wasOK := before.(*corev1.Namespace)
+			is, isOK := after.(*corev1.Namespace)
+			if wasOK && isOK && !enabled(was) && enabled(is) {
+				enabledNow(is)
+			}
+		},
+	})
+	if err != nil {
+		return fmt.Errorf("handling events of namespaces: %w", err)
+	}
+	return nil
+}

@@ -20,6 +20,7 @@ func (s *Scheduler) Engaged(ctx context.Context, engaged *engage.Target) error {
 	context.AfterFunc(ctx, func() {
 		s.plugin.targets.remove(t)
 		s.plugin.placements.forgetTarget(t)
+		s.wakePods(t) // what it held may go elsewhere
 	})
 	s.plugin.exclusions.lift(t.NodeName)
 	if err := handle(ctx, t, &v1alpha1.PodChaperon{}, s.chaperonSeen, s.chaperonGone); err != nil {

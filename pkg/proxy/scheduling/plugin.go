@@ -7,10 +7,14 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
+	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	configv1alpha1 "github.com/multicluster-scheduler/multicluster-scheduler/api/config/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
 
 // Name of the scheduler plugin.
@@ -20,6 +24,9 @@ const Name = "Admiralty"
 // that does not hold them any more because it cannot be reached. It is an event of no informer.
 const targetChange fwk.EventResource = "targets.v1alpha1.multicluster.admiralty.io"
 
+// namespaceEnabled is the event of a *corev1.Namespace whose pods may be elected from now on.
+const namespaceEnabled fwk.EventResource = "namespaces.v1alpha1.multicluster.admiralty.io"
+
 // plugin judges targets, and has delegates placed in them.
 type plugin struct {
 	strategy   configv1alpha1.PlacementStrategy
@@ -28,8 +35,9 @@ type plugin struct {
 	exclusions *exclusions
 	capacity   capacity
 	placer     *placer
-	// binder is set when the scheduler starts.
-	binder fwk.BindPlugin
+	// binder and namespaces are set when the scheduler starts.
+	binder     fwk.BindPlugin
+	namespaces corelisters.NamespaceLister
 }
 
 // cycle is what Filter and Score need to know of a pod, computed once.
@@ -45,14 +53,39 @@ func (c *cycle) Clone() fwk.StateData { return c }
 // Name is constant.
 func (p *plugin) Name() string { return Name }
 
-// PreFilter keeps a pod to the target that has its delegate, after a restart say.
+// PreFilter rejects what did not go through admission, and keeps a pod to the target that has its delegate, after a restart say.
 func (p *plugin) PreFilter(_ context.Context, state fwk.CycleState, pod *corev1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
+	if status := p.admitted(pod); !status.IsSuccess() {
+		return nil, status
+	}
 	c := p.cycle(pod)
 	state.Write(Name, c)
 	if c.holder == nil {
 		return nil, nil
 	}
 	return &fwk.PreFilterResult{NodeNames: sets.New(c.holder.NodeName)}, nil
+}
+
+// admitted rejects a pod that admission has not made a proxy, or in a namespace that is not enabled, where there is no admission:
+// whoever may create a pod can name our scheduler and write a proxy's annotations.
+func (p *plugin) admitted(pod *corev1.Pod) *fwk.Status {
+	if !translate.IsProxy(pod) {
+		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, fmt.Sprintf("the pod was not elected when it was created: create it with the "+
+			"annotation %s and without a scheduler's name, in an enabled namespace", v1alpha1.AnnotationElect))
+	}
+	namespace, err := p.namespaces.Get(pod.Namespace)
+	switch {
+	case client.IgnoreNotFound(err) != nil:
+		return fwk.AsStatus(fmt.Errorf("getting the pod's namespace: %w", err))
+	case err != nil || !enabled(namespace): // One that is not found has not been seen yet.
+		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, fmt.Sprintf("namespace %s is not enabled: it has no label %s=%s",
+			pod.Namespace, v1alpha1.LabelEnabledNamespace, v1alpha1.LabelEnabledNamespaceValue))
+	}
+	return nil
+}
+
+func enabled(namespace *corev1.Namespace) bool {
+	return namespace.Labels[v1alpha1.LabelEnabledNamespace] == v1alpha1.LabelEnabledNamespaceValue
 }
 
 // PreFilterExtensions is nil: adding and removing other pods changes nothing of what PreFilter computes.
@@ -136,7 +169,19 @@ func (p *plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, 
 	return []fwk.ClusterEventWithHint{
 		{Event: fwk.ClusterEvent{Resource: targetChange, ActionType: fwk.Update}, QueueingHintFn: p.afterTargetChange},
 		{Event: fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add}, QueueingHintFn: p.afterNodeAdd},
+		{Event: fwk.ClusterEvent{Resource: namespaceEnabled, ActionType: fwk.Update}, QueueingHintFn: p.afterNamespaceEnabled},
 	}, nil
+}
+
+func (p *plugin) afterNamespaceEnabled(_ klog.Logger, pod *corev1.Pod, _, object any) (fwk.QueueingHint, error) {
+	namespace, ok := object.(*corev1.Namespace)
+	if !ok {
+		return fwk.Queue, fmt.Errorf("a namespace is a %T", object)
+	}
+	if namespace.Name != pod.Namespace {
+		return fwk.QueueSkip, nil
+	}
+	return fwk.Queue, nil
 }
 
 func (p *plugin) afterTargetChange(_ klog.Logger, pod *corev1.Pod, _, object any) (fwk.QueueingHint, error) {
@@ -144,8 +189,8 @@ func (p *plugin) afterTargetChange(_ klog.Logger, pod *corev1.Pod, _, object any
 	if !ok {
 		return fwk.Queue, fmt.Errorf("a target is a %T", object)
 	}
-	if !t.Reachable() && p.placements.in(t, pod.UID) != nil {
-		return fwk.Queue, nil // its delegate is out of reach: other targets may take it
+	if t.gone() || !t.Reachable() && p.placements.in(t, pod.UID) != nil {
+		return fwk.Queue, nil // its delegate is, or may have been, out of reach: other targets may take it
 	}
 	return p.hint(pod, t), nil
 }

@@ -65,6 +65,30 @@ func TestFilterAndHints(t *testing.T) {
 	}
 }
 
+func TestOnlyProxiesOfEnabledNamespacesAreScheduled(t *testing.T) {
+	for name, test := range map[string]struct {
+		change func(*corev1.Pod)
+		want   string
+	}{
+		"a proxy":                        {func(*corev1.Pod) {}, ""},
+		"in a namespace not enabled":     {func(p *corev1.Pod) { p.Namespace = "other" }, "namespace other is not enabled: it has no label multicluster-scheduler=enabled"},
+		"in a namespace not seen yet":    {func(p *corev1.Pod) { p.Namespace = "new" }, "namespace new is not enabled"},
+		"a pod that admission never saw": {func(p *corev1.Pod) { p.Annotations = nil }, "the pod was not elected when it was created"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pod := newPod("p", nil)
+			test.change(pod)
+			_, status := newWorld().PreFilter(t.Context(), framework.NewCycleState(), pod, nil)
+			if test.want == "" && status.IsSuccess() {
+				return
+			}
+			if status.Code() != fwk.UnschedulableAndUnresolvable || !strings.Contains(status.Message(), test.want) {
+				t.Errorf("status is %v, want %q", status, test.want)
+			}
+		})
+	}
+}
+
 func TestPodsAreWokenByTargets(t *testing.T) {
 	w := newWorld()
 	c1 := w.engage(t, "c1", interceptor.Funcs{})
@@ -87,6 +111,13 @@ func TestPodsAreWokenByTargets(t *testing.T) {
 	w.registry.SetReachable(c1.Target, false)
 	if diff := cmp.Diff([]fwk.QueueingHint{fwk.Queue, fwk.QueueSkip}, hints()); diff != "" {
 		t.Errorf("out of reach: %s", diff)
+	}
+	disengaged := make(chan struct{})
+	close(disengaged)
+	c1.disengaged = disengaged
+	w.placements.forgetTarget(c1)
+	if diff := cmp.Diff([]fwk.QueueingHint{fwk.Queue, fwk.Queue}, hints()); diff != "" {
+		t.Errorf("disengaged: %s", diff)
 	}
 }
 

@@ -134,6 +134,9 @@ func (s *Scheduler) Start(ctx context.Context) error {
 	if err := handleProxies(factory.Core().V1().Pods().Informer(), s.proxySettled); err != nil {
 		return err
 	}
+	if err := handleNamespaces(factory.Core().V1().Namespaces().Informer(), s.namespaceEnabled); err != nil {
+		return err
+	}
 	s.queue.Store(&running{scheduler.SchedulingQueue, klog.FromContext(ctx)})
 	factory.Start(ctx.Done())
 	factory.WaitForCacheSync(ctx.Done())
@@ -183,6 +186,7 @@ func (s *Scheduler) newPlugin(ctx context.Context, _ runtime.Object, handle fwk.
 		return nil, fmt.Errorf("making the binder: %T does not bind", binder)
 	}
 	s.plugin.binder = bindPlugin
+	s.plugin.namespaces = handle.SharedInformerFactory().Core().V1().Namespaces().Lister()
 	return s.plugin, nil
 }
 
@@ -191,11 +195,18 @@ func (s *Scheduler) proxySettled(pod *corev1.Pod, state proxyState) {
 	s.plugin.exclusions.forget(pod.UID)
 }
 
-// wakePods reconsiders those that were rejected, where a target has changed. Before the scheduler has started there are none.
-func (s *Scheduler) wakePods(t *target) {
+// wakePods reconsiders those that were rejected, where a target has changed.
+func (s *Scheduler) wakePods(t *target) { s.wake(targetChange, t) }
+
+func (s *Scheduler) namespaceEnabled(namespace *corev1.Namespace) {
+	s.wake(namespaceEnabled, namespace)
+}
+
+// wake reconsiders the rejected pods that an event can help. Before the scheduler has started there are none.
+func (s *Scheduler) wake(resource fwk.EventResource, object any) {
 	if q := s.queue.Load(); q != nil {
-		event := fwk.ClusterEvent{Resource: targetChange, ActionType: fwk.Update}
-		q.pods.MoveAllToActiveOrBackoffQueue(q.logger, event, nil, t, nil)
+		event := fwk.ClusterEvent{Resource: resource, ActionType: fwk.Update}
+		q.pods.MoveAllToActiveOrBackoffQueue(q.logger, event, nil, object, nil)
 	}
 }
 

@@ -95,7 +95,7 @@ type fakeTarget struct {
 // start a scheduler. Both targets schedule what they are given, and have the room of one node with the CPUs given.
 func start(t *testing.T, timeout time.Duration, cpus map[string]string) *environment {
 	t.Helper()
-	e := &environment{t: t, namespace: clusters.source.Namespace(t, nil), targets: map[string]*fakeTarget{}}
+	e := &environment{t: t, namespace: clusters.source.Namespace(t, enabled()), targets: map[string]*fakeTarget{}}
 	grant(t)
 	for name, cluster := range map[string]*apiserver.Cluster{"c1": clusters.c1, "c2": clusters.c2} {
 		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: e.namespace}}
@@ -152,6 +152,10 @@ func (e *environment) clean() {
 		must(e.t, target.cluster.Client.DeleteAllOf(ctx, &v1alpha1.ClusterSummary{}))
 	}
 	must(e.t, clusters.source.Client.DeleteAllOf(ctx, &corev1.Node{}))
+}
+
+func enabled() map[string]string {
+	return map[string]string{v1alpha1.LabelEnabledNamespace: v1alpha1.LabelEnabledNamespaceValue}
 }
 
 // grant what the documentation of the package says that it needs.
@@ -295,7 +299,7 @@ func (e *environment) pod(name, cpus string, change ...func(*corev1.Pod)) *corev
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: name, Namespace: e.namespace,
-			Annotations: map[string]string{v1alpha1.AnnotationOriginalConstraints: "{}"},
+			Annotations: map[string]string{v1alpha1.AnnotationElect: "", v1alpha1.AnnotationOriginalConstraints: "{}"},
 		},
 		Spec: corev1.PodSpec{
 			SchedulerName: v1alpha1.SchedulerName,

@@ -10,9 +10,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/test/integration/apiserver"
 )
 
@@ -61,7 +64,7 @@ func TestARefusedPodGoesElsewhereAtOnce(t *testing.T) {
 
 func TestATargetWithoutTheNamespaceIsLeftOut(t *testing.T) {
 	e := start(t, long, preferC1())
-	namespace := clusters.source.Namespace(t, nil)
+	namespace := clusters.source.Namespace(t, enabled())
 	inNamespace := func(pod *corev1.Pod) { pod.Namespace = namespace }
 	pod := e.pod("web", "1", inNamespace)
 	apiserver.Eventually(t, func(context.Context) error {
@@ -71,6 +74,24 @@ func TestATargetWithoutTheNamespaceIsLeftOut(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+func TestAPodOfANamespaceThatIsNotEnabledWaits(t *testing.T) {
+	e := start(t, long, equal())
+	namespace := clusters.source.Namespace(t, nil)
+	for _, cluster := range []*apiserver.Cluster{clusters.c1, clusters.c2} {
+		must(t, cluster.Client.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}))
+	}
+	forged := e.pod("web", "1", func(pod *corev1.Pod) { pod.Namespace = namespace })
+	if message := e.message(forged); !strings.Contains(message, "namespace "+namespace+" is not enabled") {
+		t.Errorf("message is %q", message)
+	}
+	object := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}
+	label := fmt.Sprintf(`{"metadata":{"labels":{%q:%q}}}`, v1alpha1.LabelEnabledNamespace, v1alpha1.LabelEnabledNamespaceValue)
+	must(t, clusters.source.Client.Patch(t.Context(), object, client.RawPatch(types.MergePatchType, []byte(label))))
+	for target := range e.bound(forged) {
+		must(t, e.targets[target].cluster.Client.DeleteAllOf(t.Context(), &v1alpha1.PodChaperon{}, client.InNamespace(namespace)))
+	}
 }
 
 func TestAPodThatFitsNowhereWaitsForRoom(t *testing.T) {
