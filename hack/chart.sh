@@ -17,6 +17,7 @@ targets[0].name=C2                        at '/targets/0/name'
 controllerManager.replicas=many           at '/controllerManager/replicas'
 controllerManager.replica=2               'replica' not allowed
 controllerManager.image.pullPolicy=Maybe  at '/controllerManager/image/pullPolicy'
+placement.timeout=500ms                   at '/placement/timeout'
 webhook.reinvocationPolicy=Sometimes      at '/webhook/reinvocationPolicy'
 "
 
