@@ -92,14 +92,3 @@ func (r *Registry) ByNode(nodeName string) (*Target, bool) {
 	target, ok := r.byNode[nodeName]
 	return target, ok
 }
-
-// All returns the engaged targets, in no order.
-func (r *Registry) All() []*Target {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	all := make([]*Target, 0, len(r.byKey))
-	for _, target := range r.byKey {
-		all = append(all, target)
-	}
-	return all
-}
