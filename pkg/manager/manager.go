@@ -59,7 +59,11 @@ func Run(ctx context.Context, restConfig *rest.Config, config *configv1alpha1.Co
 	if err != nil {
 		return fmt.Errorf("preparing the webhook's certificate: %w", err)
 	}
-	mgr, err := ctrl.NewManager(restConfig, options(ctx, scheme, config, pod, serving))
+	lock, lost, err := newLease(restConfig, leaseNamespace(config, pod), config.LeaderElection.Name)
+	if err != nil {
+		return err
+	}
+	mgr, err := ctrl.NewManager(restConfig, options(ctx, scheme, config, lock, serving))
 	if err != nil {
 		return fmt.Errorf("making the manager: %w", err)
 	}
@@ -67,7 +71,21 @@ func Run(ctx context.Context, restConfig *rest.Config, config *configv1alpha1.Co
 	if err := w.wire(ctx, serving); err != nil {
 		return err
 	}
-	return mgr.Start(ctx)
+	stopped := make(chan error, 1)
+	go func() { stopped <- mgr.Start(ctx) }()
+	select {
+	case err := <-stopped:
+		return err
+	case <-lost: // There is no time to stop in order.
+		return errors.New("the lease was lost: this manager was stalled or could not renew it in time, and another may lead by now")
+	}
+}
+
+func leaseNamespace(config *configv1alpha1.Configuration, pod Pod) string {
+	if config.LeaderElection.Namespace != "" {
+		return config.LeaderElection.Namespace
+	}
+	return pod.Namespace
 }
 
 func newScheme() (*runtime.Scheme, error) {
@@ -95,22 +113,21 @@ func identify(ctx context.Context, restConfig *rest.Config, scheme *runtime.Sche
 	return origin, nil
 }
 
-func options(ctx context.Context, scheme *runtime.Scheme, config *configv1alpha1.Configuration, pod Pod, serving certificate) ctrl.Options {
-	namespace := config.LeaderElection.Namespace
-	if namespace == "" {
-		namespace = pod.Namespace
-	}
+func options(ctx context.Context, scheme *runtime.Scheme, config *configv1alpha1.Configuration, lock *lease, serving certificate) ctrl.Options {
 	return ctrl.Options{
-		Scheme:                        scheme,
-		Logger:                        log.FromContext(ctx),
-		Cache:                         cacheOptions(),
-		LeaderElection:                *config.LeaderElection.Enabled,
-		LeaderElectionID:              config.LeaderElection.Name,
-		LeaderElectionNamespace:       namespace,
-		LeaderElectionReleaseOnCancel: true,
-		Metrics:                       metricsserver.Options{BindAddress: config.Metrics.BindAddress},
-		HealthProbeBindAddress:        config.Health.BindAddress,
-		GracefulShutdownTimeout:       new(stopDeadline),
+		Scheme:                              scheme,
+		Logger:                              log.FromContext(ctx),
+		Cache:                               cacheOptions(),
+		LeaderElection:                      *config.LeaderElection.Enabled,
+		LeaderElectionID:                    config.LeaderElection.Name,
+		LeaderElectionResourceLockInterface: lock,
+		LeaderElectionReleaseOnCancel:       true,
+		LeaseDuration:                       new(leaseDuration),
+		RenewDeadline:                       new(renewDeadline),
+		RetryPeriod:                         new(retryPeriod),
+		Metrics:                             metricsserver.Options{BindAddress: config.Metrics.BindAddress},
+		HealthProbeBindAddress:              config.Health.BindAddress,
+		GracefulShutdownTimeout:             new(stopDeadline),
 		WebhookServer: webhook.NewServer(webhook.Options{
 			Port:    config.Webhook.Port,
 			CertDir: config.Webhook.CertDir,

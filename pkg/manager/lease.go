@@ -1,0 +1,94 @@
+package manager
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/uuid"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	"k8s.io/utils/clock"
+)
+
+const (
+	leaseDuration = 15 * time.Second
+	renewDeadline = 10 * time.Second
+	retryPeriod   = 2 * time.Second
+	// lapse is how long we lead after we asked for the last renewal. Others wait leaseDuration from when they saw it.
+	lapse = leaseDuration - retryPeriod
+)
+
+// lease is the Lease of the leader. It tells at once that it is lost: because another has it, or because it was not renewed for so
+// long that another may. Leader election itself gives up ten seconds after it first failed to renew, and tries to release the
+// lease before it says so; until then a manager that was stalled, or is cut off from its API server, would go on placing
+// delegates beside the next leader, and some of its pods would have two.
+type lease struct {
+	resourcelock.Interface
+	clock clock.WithDelayedExecution
+	lost  func() // idempotent
+
+	mu      sync.Mutex  // guards leading
+	leading clock.Timer // ends with the right to lead; nil while we do not
+}
+
+// newLease returns the lease and a channel that is closed when it is lost.
+func newLease(config *rest.Config, namespace, name string) (*lease, <-chan struct{}, error) {
+	host, err := os.Hostname()
+	if err != nil {
+		return nil, nil, fmt.Errorf("finding out the name of the host: %w", err)
+	}
+	identity := resourcelock.ResourceLockConfig{Identity: host + "_" + string(uuid.NewUUID())}
+	lock, err := resourcelock.NewFromKubeconfig(resourcelock.LeasesResourceLock, namespace, name, identity, config, renewDeadline)
+	if err != nil {
+		return nil, nil, fmt.Errorf("making a lock of Lease %q: %w", namespace+"/"+name, err)
+	}
+	lost := make(chan struct{})
+	return &lease{Interface: lock, clock: clock.RealClock{}, lost: sync.OnceFunc(func() { close(lost) })}, lost, nil
+}
+
+// Get reads the Lease.
+func (l *lease) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
+	record, raw, err := l.Interface.Get(ctx)
+	if err == nil && record.HolderIdentity != l.Identity() && l.leads() {
+		l.lost()
+	}
+	return record, raw, err
+}
+
+// Create takes a Lease that does not exist.
+func (l *lease) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+	return l.write(ctx, record, l.Interface.Create)
+}
+
+// Update takes, renews or releases the Lease.
+func (l *lease) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+	return l.write(ctx, record, l.Interface.Update)
+}
+
+func (l *lease) write(ctx context.Context, record resourcelock.LeaderElectionRecord,
+	write func(context.Context, resourcelock.LeaderElectionRecord) error,
+) error {
+	asked := l.clock.Now()
+	if err := write(ctx, record); err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.leading != nil {
+		l.leading.Stop()
+		l.leading = nil
+	}
+	if record.HolderIdentity == l.Identity() {
+		l.leading = l.clock.AfterFunc(lapse-l.clock.Since(asked), l.lost)
+	}
+	return nil
+}
+
+func (l *lease) leads() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.leading != nil
+}
