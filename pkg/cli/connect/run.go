@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/cli/cluster"
 )
 
@@ -32,6 +33,9 @@ func run(ctx context.Context, o options, kubeconfig *cluster.Kubeconfig, streams
 		return c.engage(ctx)
 	}
 	if err := c.target.CheckInstalled(ctx); err != nil {
+		return err
+	}
+	if err := c.checkNamespace(ctx); err != nil {
 		return err
 	}
 	if c.link.SourceID, err = c.source.ID(ctx); err != nil {
@@ -91,8 +95,8 @@ func (c *connection) warn(format string, args ...any) {
 // show prints the changes of a condition while it is waited for.
 func (c *connection) show(in *cluster.Cluster, what string) func(metav1.Condition) {
 	return func(condition metav1.Condition) {
-		if condition.Status == metav1.ConditionTrue {
-			return // What follows says so.
+		if condition.Status == metav1.ConditionTrue || condition.Reason == v1alpha1.ReasonNotConnected {
+			return // What follows, or went before, says so.
 		}
 		c.say(in, "%s: %s: %s", what, condition.Reason, condition.Message)
 	}

@@ -16,6 +16,20 @@ import (
 // secretKey is the default key of kubeconfig Secrets.
 const secretKey = "config"
 
+// checkNamespace says that the Secret has nowhere to go, before anything is made in the target.
+func (c *connection) checkNamespace(ctx context.Context) error {
+	err := c.source.Client.Get(ctx, client.ObjectKey{Name: c.secretNamespace}, &corev1.Namespace{})
+	switch {
+	case apierrors.IsNotFound(err) && c.namespaced:
+		return fmt.Errorf("context %q has no namespace %q", c.source.Context, c.namespace)
+	case apierrors.IsNotFound(err):
+		return fmt.Errorf("context %q has no namespace %q; if the chart is in another, name it with --secret-namespace", c.source.Context, c.secretNamespace)
+	case err != nil:
+		return fmt.Errorf("getting namespace %q in context %q: %w", c.secretNamespace, c.source.Context, err)
+	}
+	return nil
+}
+
 // writeSecret writes the Secret with the kubeconfig that the source's manager uses.
 func (c *connection) writeSecret(ctx context.Context, t token) error {
 	if hint := serverHint(c.address(), c.targetContext); hint != "" {
@@ -41,11 +55,7 @@ func (c *connection) writeSecret(ctx context.Context, t token) error {
 		},
 		Data: map[string][]byte{secretKey: kubeconfig},
 	}
-	err = c.source.Apply(ctx, secret)
-	if apierrors.IsNotFound(err) {
-		return fmt.Errorf("context %q has no namespace %q; if the chart is in another, name it with --secret-namespace", c.source.Context, c.secretNamespace)
-	}
-	if err != nil {
+	if err := c.source.Apply(ctx, secret); err != nil {
 		return err
 	}
 	c.say(c.source, "Secret %s applied, with a kubeconfig for %s", cluster.Name(secret), c.address())

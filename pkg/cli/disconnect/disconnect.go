@@ -16,6 +16,7 @@ import (
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/cli/cluster"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
 
 const (
@@ -47,7 +48,8 @@ func New(kubeconfig *cluster.Kubeconfig, streams genericiooptions.IOStreams) *co
 		Use:   "disconnect NAME",
 		Short: "Stop using a cluster as a target",
 		Long: `Stop using a cluster as a target: delete its ClusterTarget (or Target) and its Secret, if connect made it, in the source and,
-with --target-context, the ClusterSource (or Source) in the target, unless another target needs it.`,
+with --target-context, what still runs in the target and the ClusterSource (or Source) there, unless another target needs it.
+Drain the virtual node first, so that pods are replaced before they stop.`,
 		Example: examples,
 		Args:    cluster.OneName,
 		RunE: func(command *cobra.Command, args []string) error {
@@ -98,6 +100,9 @@ func run(ctx context.Context, o options, kubeconfig *cluster.Kubeconfig, streams
 	}
 	id, err := source.ID(ctx)
 	if err != nil {
+		return err
+	}
+	if err := d.collect(ctx, target, id); err != nil {
 		return err
 	}
 	return d.revoke(ctx, target, cluster.Connection{SourceID: id, Target: cluster.Name(d.target())})
@@ -159,6 +164,28 @@ func secretOf(target client.Object) (types.NamespacedName, bool) {
 	return types.NamespacedName{}, false
 }
 
+// collect deletes the PodChaperons that the source's manager has in the target, with their delegates. It does so itself when its
+// ClusterTarget or Target goes, but may not be done before its token is gone, or may not run.
+func (d *disconnection) collect(ctx context.Context, target *cluster.Cluster, sourceID types.UID) error {
+	chaperons := &v1alpha1.PodChaperonList{}
+	if err := target.Client.List(ctx, chaperons, client.MatchingLabels{
+		v1alpha1.LabelParentClusterID: string(sourceID),
+		v1alpha1.LabelTargetHash:      translate.TargetHash(client.ObjectKeyFromObject(d.target())),
+	}); err != nil {
+		return fmt.Errorf("listing PodChaperons in context %q: %w", target.Context, err)
+	}
+	for i := range chaperons.Items {
+		chaperon := &chaperons.Items[i]
+		if !chaperon.DeletionTimestamp.IsZero() {
+			continue
+		}
+		if err := d.delete(ctx, target, chaperon, client.PropagationPolicy(metav1.DeletePropagationForeground)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // revoke deletes the connection's tokens and, if no other connection uses it, the source in the target.
 func (d *disconnection) revoke(ctx context.Context, target *cluster.Cluster, connection cluster.Connection) error {
 	source, account, err := d.source(ctx, target)
@@ -213,9 +240,9 @@ func (d *disconnection) read(ctx context.Context, from *cluster.Cluster, object 
 	return nil
 }
 
-func (d *disconnection) delete(ctx context.Context, in *cluster.Cluster, object client.Object) error {
+func (d *disconnection) delete(ctx context.Context, in *cluster.Cluster, object client.Object, options ...client.DeleteOption) error {
 	what := in.Describe(object)
-	if err := in.Client.Delete(ctx, object); client.IgnoreNotFound(err) != nil {
+	if err := in.Client.Delete(ctx, object, options...); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("deleting %s in context %q: %w", what, in.Context, err)
 	}
 	d.say(in, "%s deleted", what)

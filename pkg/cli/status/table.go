@@ -38,7 +38,7 @@ func printTable(out io.Writer, rows []row, wide bool) error {
 
 func (r row) cells(wide bool) []string {
 	pods, cpu, memory := none, none, none
-	if r.PodsAllocatable != nil {
+	if r.PodsAllocatable != nil && !r.PodsAllocatable.IsZero() {
 		pods = fmt.Sprintf("%d/%s", r.Pods, r.PodsAllocatable)
 		cpu, memory = cores(r.FreeCPU), gibibytes(r.FreeMemory)
 	}

@@ -2,6 +2,7 @@ package target
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -35,10 +36,15 @@ func explain(err error, w want) metav1.Condition {
 			"has the token or certificate expired? Run kubectl multicluster connect again", host, w.credentials))
 	case apierrors.IsForbidden(err):
 		return disconnected(v1alpha1.ReasonForbidden, fmt.Sprintf("%s does not grant what is needed: %s; "+
-			"is there a ClusterSource or Source for this identity in the target?", host, describe(err)))
+			"is there a ClusterSource or Source for this identity in the target, and is multicluster-scheduler installed there?", host, describe(err)))
 	case meta.IsNoMatchError(err), apierrors.IsNotFound(err):
 		return disconnected(v1alpha1.ReasonNotInstalled, fmt.Sprintf("%s publishes no ClusterSummary; "+
 			"install multicluster-scheduler in the target cluster, or see to it that its manager runs", host))
+	}
+	var certificate *tls.CertificateVerificationError
+	if errors.As(err, &certificate) {
+		return disconnected(v1alpha1.ReasonUnreachable, fmt.Sprintf("the certificate of %s is not trusted: %s; "+
+			"is certificate-authority-data in the kubeconfig that of this server?", host, certificate.Err))
 	}
 	return disconnected(v1alpha1.ReasonUnreachable, fmt.Sprintf("no answer from %s: %s; "+
 		"is the cluster up, and can it be reached from this one?", host, describe(err)))

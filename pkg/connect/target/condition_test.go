@@ -2,6 +2,8 @@ package target
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
@@ -33,6 +35,9 @@ func TestExplain(t *testing.T) {
 		"silence":                      {&url.Error{Op: "Get", URL: "u", Err: context.DeadlineExceeded}, v1alpha1.ReasonUnreachable, "https://c2.example: it took too long;"},
 		"a closed port": {
 			&url.Error{Op: "Get", URL: "u", Err: &net.OpError{Op: "dial", Err: errors.New("connection refused")}}, v1alpha1.ReasonUnreachable, ": dial: connection refused;",
+		},
+		"a certificate of another authority": {
+			&url.Error{Op: "Get", URL: "u", Err: &tls.CertificateVerificationError{Err: x509.UnknownAuthorityError{}}}, v1alpha1.ReasonUnreachable, "is not trusted: x509: ",
 		},
 		"a connection that broke, whatever its port was": {
 			&url.Error{Op: "Get", URL: "u", Err: &net.OpError{Op: "read", Source: from, Err: errors.New("reset")}}, v1alpha1.ReasonUnreachable, ": read: reset;",

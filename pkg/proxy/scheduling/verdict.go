@@ -2,6 +2,7 @@ package scheduling
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -40,7 +41,7 @@ func decide(chaperon *v1alpha1.PodChaperon) (verdict, string) {
 		return bind, ""
 	}
 	if scheduled != nil && scheduled.Reason == corev1.PodReasonUnschedulable && status.NominatedNodeName == "" {
-		return refuse, "unschedulable: " + scheduled.Message
+		return refuse, "unschedulable: " + strings.TrimSuffix(scheduled.Message, ".")
 	}
 	return wait, ""
 }

@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 	"github.com/multicluster-scheduler/multicluster-scheduler/test/integration/apiserver"
 )
 
@@ -118,7 +119,14 @@ func connectForTheFirstTime(t *testing.T, path string) {
 
 func disconnectEntirely(t *testing.T, path string) {
 	t.Helper()
+	ours, others := chaperonOf(t, "c2"), chaperonOf(t, "another")
 	mustRun(t, path, "disconnect", "c2", "--target-context", "c2")
+	if exists(t, c2, ours) && ours.DeletionTimestamp.IsZero() {
+		t.Error("what runs in the target goes on")
+	}
+	if !exists(t, c2, others) || !others.DeletionTimestamp.IsZero() {
+		t.Error("what runs there by another connection was deleted")
+	}
 	for cluster, objects := range map[*apiserver.Cluster][]client.Object{
 		c1: {&v1alpha1.ClusterTarget{ObjectMeta: metav1.ObjectMeta{Name: "c2"}}, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "admiralty", Name: "c2"}}},
 		c2: {&v1alpha1.ClusterSource{ObjectMeta: metav1.ObjectMeta{Name: "c1"}}},
@@ -135,6 +143,24 @@ func disconnectEntirely(t *testing.T, path string) {
 	if out := mustRun(t, path, "disconnect", "c2", "--target-context", "c2"); !strings.Contains(out, "there is no ClusterTarget c2") {
 		t.Errorf("output of the second time:\n%s", out)
 	}
+}
+
+// chaperonOf makes in c2 what the source c1 has there by its ClusterTarget of the name.
+func chaperonOf(t *testing.T, target string) *v1alpha1.PodChaperon {
+	t.Helper()
+	system := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: metav1.NamespaceSystem}}
+	if !exists(t, c1, system) {
+		t.Fatal("c1 has no namespace kube-system")
+	}
+	chaperon := &v1alpha1.PodChaperon{
+		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: "delegate-of-" + target, Labels: map[string]string{
+			v1alpha1.LabelParentClusterID: string(system.UID),
+			v1alpha1.LabelTargetHash:      translate.TargetHash(client.ObjectKey{Name: target}),
+		}},
+		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}},
+	}
+	createIfAbsent(t, c2, chaperon)
+	return chaperon
 }
 
 func TestConnectOneNamespace(t *testing.T) {
