@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"net/http"
 
+	"github.com/go-logr/logr"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -22,7 +23,7 @@ type certificate interface {
 	ready(*http.Request) error
 }
 
-func newCertificate(restConfig *rest.Config, webhook configv1alpha1.Webhook, namespace string) (certificate, error) {
+func newCertificate(restConfig *rest.Config, webhook configv1alpha1.Webhook, namespace string, log logr.Logger) (certificate, error) {
 	if webhook.SelfManaged == nil {
 		return fromFiles{}, nil
 	}
@@ -33,6 +34,7 @@ func newCertificate(restConfig *rest.Config, webhook configv1alpha1.Webhook, nam
 		ServiceName:              webhook.SelfManaged.ServiceName,
 		WebhookConfigurationName: webhook.SelfManaged.WebhookConfigurationName,
 		Clock:                    clock.RealClock{},
+		Log:                      log,
 	})
 	return selfManaged{manager}, err
 }
@@ -40,8 +42,11 @@ func newCertificate(restConfig *rest.Config, webhook configv1alpha1.Webhook, nam
 // fromFiles is a certificate that somebody else, cert-manager for one, keeps in the directory that the webhook server watches.
 type fromFiles struct{}
 
-func (fromFiles) configure(*tls.Config)     {}
-func (fromFiles) add(ctrl.Manager) error    { return nil }
+func (fromFiles) configure(*tls.Config)  {}
+func (fromFiles) add(ctrl.Manager) error { return nil }
+
+// ready leaves it to the check that the webhook server has started: it does not start without the files, and the check shakes hands
+// with the certificate in them. Only who keeps the files knows whether API servers trust it.
 func (fromFiles) ready(*http.Request) error { return nil }
 
 // selfManaged is a certificate that the manager makes and distributes itself.

@@ -55,7 +55,7 @@ func Run(ctx context.Context, restConfig *rest.Config, config *configv1alpha1.Co
 	if err != nil {
 		return fmt.Errorf("finding out who this cluster is: %w", err)
 	}
-	serving, err := newCertificate(restConfig, config.Webhook, pod.Namespace)
+	serving, err := newCertificate(restConfig, config.Webhook, pod.Namespace, log.FromContext(ctx))
 	if err != nil {
 		return fmt.Errorf("preparing the webhook's certificate: %w", err)
 	}

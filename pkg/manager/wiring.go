@@ -10,6 +10,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	configv1alpha1 "github.com/multicluster-scheduler/multicluster-scheduler/api/config/v1alpha1"
@@ -59,10 +60,11 @@ func (w *wiring) wire(ctx context.Context, serving certificate) error {
 	return nil
 }
 
-// health tells that the process lives, and that it is of use: it serves the webhook with a certificate.
+// health tells that the process lives, and whether API servers can call the webhook: it serves, with a certificate. What keeps a certificate away
+// is no reason to end a process that places pods.
 func (w *wiring) health(serving certificate) error {
 	return errors.Join(
-		w.mgr.AddHealthzCheck("webhook", w.mgr.GetWebhookServer().StartedChecker()),
+		w.mgr.AddHealthzCheck("ping", healthz.Ping),
 		w.mgr.AddReadyzCheck("webhook", w.mgr.GetWebhookServer().StartedChecker()),
 		w.mgr.AddReadyzCheck("certificate", serving.ready),
 	)

@@ -1,0 +1,92 @@
+package manager
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/webhook"
+)
+
+// webhookServer is one that serves the certificate of a directory, on a port that is free.
+func webhookServer(t *testing.T, dir string) webhook.Server {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	port := listener.Addr().(*net.TCPAddr).Port
+	if err := listener.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return webhook.NewServer(webhook.Options{
+		Host: "127.0.0.1", Port: port, CertDir: dir, TLSOpts: []func(*tls.Config){fromFiles{}.configure},
+	})
+}
+
+func issue(t *testing.T, dir string) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour)}
+	certificate, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	private, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, block := range map[string]*pem.Block{
+		"tls.crt": {Type: "CERTIFICATE", Bytes: certificate},
+		"tls.key": {Type: "PRIVATE KEY", Bytes: private},
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), pem.EncodeToMemory(block), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestWithoutACertificateInTheDirectoryTheWebhookIsNotReadyAndSaysSo(t *testing.T) {
+	server := webhookServer(t, t.TempDir())
+	if err := server.Start(t.Context()); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the server ended with %v, want that the file does not exist", err)
+	}
+	if server.StartedChecker()(nil) == nil {
+		t.Error("a server without a certificate says that it has started")
+	}
+}
+
+func TestWithACertificateInTheDirectoryTheWebhookIsReady(t *testing.T) {
+	dir := t.TempDir()
+	issue(t, dir)
+	server := webhookServer(t, dir)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- server.Start(ctx) }()
+	deadline := time.After(time.Minute)
+	for err := server.StartedChecker()(nil); err != nil; err = server.StartedChecker()(nil) {
+		select {
+		case <-deadline:
+			t.Fatal(err)
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
