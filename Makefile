@@ -67,6 +67,12 @@ clusters-program:
 	@mkdir -p $(BIN)
 	@cd hack/clusters && $(STATIC) go build -o ../../$(BIN)/clusters .
 
+# cert-manager's controllers, for the end-to-end tests.
+.PHONY: certmanager-program
+certmanager-program:
+	@mkdir -p $(BIN)
+	@cd test/certmanager && $(STATIC) go build -ldflags "-s -w" -o ../../$(BIN)/cert-manager .
+
 ##@ Check
 
 .PHONY: test
@@ -99,12 +105,12 @@ test-chart: ## Check the chart: lint, rendered variants against the Kubernetes s
 	hack/chart.sh
 
 .PHONY: test-e2e
-test-e2e: clusters-program ## Run the end-to-end tests on real clusters (started and stopped, unless they run already)
+test-e2e: clusters-program certmanager-program ## Run the end-to-end tests on real clusters (started and stopped, unless they run already)
 	cd hack/clusters && go test -tags e2e -count=1 -timeout 10m ./e2e
 	hack/e2e.sh
 
 .PHONY: test-e2e-long
-test-e2e-long: clusters-program ## Run the end-to-end tests with those that take minutes each
+test-e2e-long: clusters-program certmanager-program ## Run the end-to-end tests with those that take minutes each
 	E2E_LONG=1 hack/e2e.sh
 
 .PHONY: vuln

@@ -31,7 +31,7 @@ check() {
 }
 
 kubernetes=$(module k8s.io/kubernetes)
-certmanager=$(module github.com/cert-manager/cert-manager@v1.21.2) # No Go code needs it, so go.mod does not name it.
+certmanager=$(cd test/certmanager && module github.com/cert-manager/cert-manager)
 rm -rf "$schemas"
 go run -trimpath ./hack/schemas -openapi "$kubernetes/api/openapi-spec/swagger.json" -out "$schemas" "$chart/crds" "$certmanager/deploy/crds"
 
