@@ -38,30 +38,31 @@ func (p *playedLock) Update(_ context.Context, record resourcelock.LeaderElectio
 }
 
 func TestTheLeaseTellsWhenItIsLost(t *testing.T) {
+	ctx := t.Context()
 	ours, theirs := resourcelock.LeaderElectionRecord{HolderIdentity: "us"}, resourcelock.LeaderElectionRecord{HolderIdentity: "them"}
-	take := func(t *testing.T, l *lease, _ *playedLock) { _ = l.Create(t.Context(), ours) }
-	renew := func(t *testing.T, l *lease, _ *playedLock) { _ = l.Update(t.Context(), ours) }
-	release := func(t *testing.T, l *lease, _ *playedLock) {
-		_ = l.Update(t.Context(), resourcelock.LeaderElectionRecord{})
+	take := func(l *lease, _ *playedLock) { _ = l.Create(ctx, ours) }
+	renew := func(l *lease, _ *playedLock) { _ = l.Update(ctx, ours) }
+	release := func(l *lease, _ *playedLock) {
+		_ = l.Update(ctx, resourcelock.LeaderElectionRecord{})
 	}
-	look := func(t *testing.T, l *lease, _ *playedLock) { _, _, _ = l.Get(t.Context()) }
-	stolen := func(_ *testing.T, _ *lease, p *playedLock) { p.record = theirs }
-	away := func(_ *testing.T, _ *lease, p *playedLock) { p.err = errors.New("no answer") }
-	slow := func(_ *testing.T, _ *lease, p *playedLock) { p.takes = 4 * time.Second }
-	pass := func(d time.Duration) func(*testing.T, *lease, *playedLock) {
-		return func(_ *testing.T, _ *lease, p *playedLock) { p.clock.Step(d) }
+	look := func(l *lease, _ *playedLock) { _, _, _ = l.Get(ctx) }
+	stolen := func(_ *lease, p *playedLock) { p.record = theirs }
+	away := func(_ *lease, p *playedLock) { p.err = errors.New("no answer") }
+	slow := func(_ *lease, p *playedLock) { p.takes = 4 * time.Second }
+	pass := func(d time.Duration) func(*lease, *playedLock) {
+		return func(_ *lease, p *playedLock) { p.clock.Step(d) }
 	}
 	for name, test := range map[string]struct {
-		steps []func(*testing.T, *lease, *playedLock)
+		steps []func(*lease, *playedLock)
 		want  bool
 	}{
-		"a lease that is renewed":                  {steps: []func(*testing.T, *lease, *playedLock){take, pass(lapse - 1), renew, look, pass(lapse - 1)}},
-		"one that is not":                          {steps: []func(*testing.T, *lease, *playedLock){take, pass(lapse)}, want: true},
-		"one that could not be renewed":            {steps: []func(*testing.T, *lease, *playedLock){take, pass(lapse - 1), away, renew, pass(1)}, want: true},
-		"one that another has":                     {steps: []func(*testing.T, *lease, *playedLock){take, stolen, look}, want: true},
-		"one that was never ours":                  {steps: []func(*testing.T, *lease, *playedLock){stolen, look, pass(time.Hour)}},
-		"one that we released":                     {steps: []func(*testing.T, *lease, *playedLock){take, release, stolen, look, pass(time.Hour)}},
-		"one whose renewal counts from the asking": {steps: []func(*testing.T, *lease, *playedLock){take, slow, renew, pass(lapse - 4*time.Second)}, want: true},
+		"a lease that is renewed":                  {steps: []func(*lease, *playedLock){take, pass(lapse - 1), renew, look, pass(lapse - 1)}},
+		"one that is not":                          {steps: []func(*lease, *playedLock){take, pass(lapse)}, want: true},
+		"one that could not be renewed":            {steps: []func(*lease, *playedLock){take, pass(lapse - 1), away, renew, pass(1)}, want: true},
+		"one that another has":                     {steps: []func(*lease, *playedLock){take, stolen, look}, want: true},
+		"one that was never ours":                  {steps: []func(*lease, *playedLock){stolen, look, pass(time.Hour)}},
+		"one that we released":                     {steps: []func(*lease, *playedLock){take, release, stolen, look, pass(time.Hour)}},
+		"one whose renewal counts from the asking": {steps: []func(*lease, *playedLock){take, slow, renew, pass(lapse - 4*time.Second)}, want: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			fake := clocktesting.NewFakeClock(time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC))
@@ -69,7 +70,7 @@ func TestTheLeaseTellsWhenItIsLost(t *testing.T) {
 			got := false
 			l := &lease{Interface: lock, clock: fake, lost: func() { got = true }}
 			for _, step := range test.steps {
-				step(t, l, lock)
+				step(l, lock)
 			}
 			if got != test.want {
 				t.Errorf("lost is %v, want %v", got, test.want)

@@ -15,7 +15,6 @@ import (
 	"testing"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -228,25 +227,32 @@ func goneNow(ctx context.Context, c *cluster, nodes ...string) error {
 	return nil
 }
 
-// scaleManager sets the number of the source's managers, and waits until so many are ready.
-func (w *world) scaleManager(t *testing.T, replicas int32) {
+// scaleManager sets the number of a cluster's managers, and waits until there are so many, all ready.
+func scaleManager(ctx context.Context, t *testing.T, c *cluster, replicas int) {
 	t.Helper()
-	if out, err := runKubectl(t.Context(), "--context", "c1", "-n", managerNamespace, "scale", "deployment", managerName,
-		"--replicas", strconv.Itoa(int(replicas))); err != nil {
+	if out, err := runKubectl(ctx, "--context", c.name, "-n", managerNamespace, "scale", "deployment", managerName,
+		"--replicas", strconv.Itoa(replicas)); err != nil {
 		t.Fatalf("scaling the manager: %v\n%s", err, out)
 	}
-	w.managers(t, replicas)
+	managers(ctx, t, c, replicas)
 }
 
-func (w *world) managers(t *testing.T, replicas int32) {
+func managers(ctx context.Context, t *testing.T, c *cluster, replicas int) {
 	t.Helper()
-	eventually(t, fmt.Sprintf("%d managers", replicas), func(ctx context.Context) error {
-		deployment := &appsv1.Deployment{}
-		if err := w.c1.Get(ctx, client.ObjectKey{Namespace: managerNamespace, Name: managerName}, deployment); err != nil {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	eventuallyIn(ctx, t, fmt.Sprintf("%d managers in %s", replicas, c.name), func(ctx context.Context) error {
+		pods := &corev1.PodList{}
+		if err := c.List(ctx, pods, client.InNamespace(managerNamespace)); err != nil {
 			return err
 		}
-		if s := deployment.Status; s.Replicas != replicas || s.ReadyReplicas != replicas {
-			return fmt.Errorf("there are %d, %d of them ready", s.Replicas, s.ReadyReplicas)
+		for i := range pods.Items {
+			if pod := &pods.Items[i]; pod.DeletionTimestamp != nil || !ready(pod) {
+				return fmt.Errorf("%s is not ready, or stopping", pod.Name)
+			}
+		}
+		if len(pods.Items) != replicas {
+			return fmt.Errorf("there are %d", len(pods.Items))
 		}
 		return nil
 	})

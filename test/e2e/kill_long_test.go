@@ -66,7 +66,7 @@ func TestAManagerKilledAtAnyMomentLosesAndDoublesNoPod(t *testing.T) {
 				start := time.Now()
 				w.converged(t, pods)
 				t.Logf("round %d: settled %s after the kill", round, time.Since(start).Round(time.Second))
-				w.managers(t, 2)
+				managers(t.Context(), t, w.c1, 2)
 				if test.finish != nil {
 					test.finish(t, w)
 				}
@@ -108,7 +108,7 @@ func TestAManagerThatStallsLosesAndDoublesNoPod(t *testing.T) {
 	})
 	signal(t, stalled, syscall.SIGCONT)
 	w.converged(t, 12)
-	w.managers(t, 2)
+	managers(t.Context(), t, w.c1, 2)
 	w.settled(t, 12)
 	if err := delegates.doubled(); err != nil {
 		t.Error(err)

@@ -219,7 +219,7 @@ func TestAnAPIServerThatGoesAndComesLosesAndDoublesNothing(t *testing.T) {
 			within(t, patience, "the new pod to run", func(ctx context.Context) error {
 				return w.isReady(ctx, "new")
 			})
-			w.managers(t, 2)
+			managers(t.Context(), t, w.c1, 2)
 			w.kubectl(t, "delete", "pod", "new")
 			same(t, before, w.settled(t, 6))
 			w.kubectl(t, "scale", "deployment/web", "--replicas=10")
@@ -236,10 +236,8 @@ func TestASilentManagerEvictsNobody(t *testing.T) {
 	create(t, w.c1, w.pod("alone", inTarget("c2", quick(podTemplate("alone")))))
 	before := w.settled(t, 7)
 
-	t.Cleanup(func() {
-		_, _ = runKubectl(context.WithoutCancel(t.Context()), "--context", "c1", "-n", managerNamespace, "scale", "deployment", managerName, "--replicas=2")
-	})
-	w.scaleManager(t, 0)
+	t.Cleanup(func() { scaleManager(context.WithoutCancel(t.Context()), t, w.c1, 2) })
+	scaleManager(t.Context(), t, w.c1, 0)
 	for _, node := range []string{"admiralty-c1", "admiralty-c2"} {
 		w.nodeBecomes(t, node, corev1.ConditionUnknown, 90*time.Second)
 	}
@@ -260,7 +258,7 @@ func TestASilentManagerEvictsNobody(t *testing.T) {
 		return nil
 	})
 
-	w.scaleManager(t, 2)
+	scaleManager(t.Context(), t, w.c1, 2)
 	for _, node := range []string{"admiralty-c1", "admiralty-c2"} {
 		w.nodeBecomes(t, node, corev1.ConditionTrue, time.Minute)
 	}

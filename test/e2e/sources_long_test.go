@@ -1,0 +1,160 @@
+//go:build e2e && long
+
+package e2e
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+)
+
+const enabled = `{"metadata":{"labels":{"` + v1alpha1.LabelEnabledNamespace + `":"` + v1alpha1.LabelEnabledNamespaceValue + `"}}}`
+
+// mutual connects c2 to both clusters as well, and enables the namespace there, until the test ends.
+func (w *world) mutual(t *testing.T) {
+	t.Helper()
+	if err := w.c2.Patch(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.namespace}},
+		client.RawPatch("application/merge-patch+json", []byte(enabled))); err != nil {
+		t.Fatal(err)
+	}
+	for name, flags := range map[string][]string{"c1": {"--target-context", "c1"}, "c2": nil} {
+		t.Cleanup(func() {
+			args := append([]string{"disconnect", name, "--source-context", "c2"}, flags...)
+			if out, err := run(context.WithoutCancel(t.Context()), "kubectl-multicluster", args...); err != nil {
+				t.Errorf("kubectl multicluster %v: %v\n%s", args, err, out)
+			}
+		})
+	}
+	w.connect(t, "c1", "c2", "--target-context", "c1")
+	w.connect(t, "c2", "c2", "--self")
+}
+
+// virtualNodeCPU is what c1 thinks it may use of a target.
+func (w *world) virtualNodeCPU(t *testing.T, name string) int64 {
+	t.Helper()
+	node := &corev1.Node{}
+	if err := w.c1.Get(t.Context(), client.ObjectKey{Name: name}, node); err != nil {
+		t.Fatal(err)
+	}
+	return node.Status.Capacity.Cpu().MilliValue()
+}
+
+// Both are sources and targets, of each other and of themselves, with the same names in the same namespace: whose an
+// object is follows from nothing but the identity of its source.
+func TestTwoSourcesDoNotTouchEachOthersPods(t *testing.T) {
+	w := setUp(t)
+	cpu := w.virtualNodeCPU(t, "admiralty-c1")
+	w.mutual(t)
+	create(t, w.c1, w.webServer(4))
+	create(t, w.c2, w.webServer(4))
+	before := w.settled(t, 8)
+	if got := w.virtualNodeCPU(t, "admiralty-c1"); got != cpu {
+		t.Errorf("with a virtual node of its own c1 has %dm CPU, had %dm", got, cpu)
+	}
+
+	for _, c := range w.all() { // New leaders compare everything.
+		if out, err := runKubectl(t.Context(), "--context", c.name, "-n", managerNamespace, "rollout", "restart", "deployment", managerName); err != nil {
+			t.Fatalf("restarting the manager of %s: %v\n%s", c.name, err, out)
+		}
+		if out, err := runKubectl(t.Context(), "--context", c.name, "-n", managerNamespace, "rollout", "status", "deployment", managerName); err != nil {
+			t.Fatalf("restarting the manager of %s: %v\n%s", c.name, err, out)
+		}
+	}
+	w.nodeBecomes(t, "admiralty-c2", corev1.ConditionTrue, time.Minute)
+	holds(t, 20*time.Second, "all are to stay", func(ctx context.Context) error {
+		p, err := w.placement(ctx)
+		if err != nil {
+			return err
+		}
+		return p.check(8)
+	})
+	same(t, before, w.settled(t, 8))
+
+	if out, err := runKubectl(t.Context(), "--context", "c2", "-n", w.namespace, "delete", "deployment", "web"); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	after := w.settled(t, 4)
+	for uid, name := range after.uids() {
+		if before.uids()[uid] == "" {
+			t.Errorf("pod %s of c1 was replaced", name)
+		}
+	}
+}
+
+func TestADisconnectedSourceTakesOnlyItsOwnAlong(t *testing.T) {
+	w := setUp(t)
+	create(t, w.c1, w.webServer(4))
+	before := w.settled(t, 4)
+	create(t, w.c2, w.webServer(4))
+	t.Run("connected", func(t *testing.T) { // It disconnects c2 in the end.
+		w.mutual(t)
+		if out, err := runKubectl(t.Context(), "--context", "c2", "-n", w.namespace, "rollout", "restart", "deployment/web"); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		w.settled(t, 8)
+	})
+	within(t, patience, "c2's virtual nodes to be gone", func(ctx context.Context) error {
+		return goneNow(ctx, w.c2, "admiralty-c1", "admiralty-c2")
+	})
+	if out, err := runKubectl(t.Context(), "--context", "c2", "-n", w.namespace, "scale", "deployment/web", "--replicas=0"); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	same(t, before, w.settled(t, 4))
+}
+
+func TestUninstallingLeavesNothingThatCannotBeDeleted(t *testing.T) {
+	w := setUp(t)
+	create(t, w.c1, w.webServer(6))
+	w.settled(t, 6)
+
+	w.endWell(t)
+	w.uninstall(t)
+	w.kubectl(t, "delete", "nodes", "admiralty-c1", "admiralty-c2")
+	for _, c := range w.all() {
+		if out, err := runKubectl(t.Context(), "--context", c.name, "delete", "namespace", w.namespace, "--timeout=3m"); err != nil {
+			t.Errorf("deleting the namespace in %s: %v\n%s", c.name, err, out)
+		}
+	}
+}
+
+func TestUninstallingLeavesTargetsThatCanBeDeleted(t *testing.T) {
+	w := setUp(t)
+	w.endWell(t)
+	w.uninstall(t)
+	for _, kind := range []string{"clustertargets", "clustersources", "clustersummaries", "podchaperons"} {
+		out, err := runKubectl(t.Context(), "--context", "c1", "get", kind, "-A", "-o", "jsonpath={.items[*].metadata.finalizers}")
+		if err != nil || out != "" {
+			t.Errorf("%s have finalizers %q (%v)", kind, out, err)
+		}
+	}
+}
+
+// uninstall removes the chart from c1 until the test ends.
+func (w *world) uninstall(t *testing.T) {
+	t.Helper()
+	const release = "multicluster-scheduler"
+	helm := func(ctx context.Context, args ...string) string {
+		t.Helper()
+		out, err := run(ctx, "helm", append([]string{"--kube-context", "c1", "-n", managerNamespace}, args...)...)
+		if err != nil {
+			t.Fatalf("helm %v: %v\n%s", args, err, out)
+		}
+		return out
+	}
+	values := filepath.Join(t.TempDir(), "values.yaml")
+	if err := os.WriteFile(values, []byte(helm(t.Context(), "get", "values", release, "-o", "yaml")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	helm(t.Context(), "uninstall", release, "--wait")
+	t.Cleanup(func() {
+		helm(context.WithoutCancel(t.Context()), "install", release, localFile("../charts/multicluster-scheduler"), "-f", values, "--wait", "--timeout", "3m")
+	})
+}
