@@ -19,14 +19,14 @@
 {{- /* Those of v0.17: a Deployment's selector cannot be changed, and a release of that version can thus be upgraded. */}}
 {{- define "multicluster-scheduler.selectorLabels" -}}
 app.kubernetes.io/name: {{ include "multicluster-scheduler.name" . }}
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 component: controller-manager
 {{- end }}
 
 {{- define "multicluster-scheduler.labels" -}}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" }}
 app.kubernetes.io/name: {{ include "multicluster-scheduler.name" . }}
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end }}
