@@ -10,8 +10,9 @@
 //   - Bind waits, in the binding goroutine of its pod: after Reserve the pod counts in the scheduler's cache, and unlike in
 //     Permit and PreBind no nominated node name is written meanwhile. A waiting pod is a parked goroutine and a timer.
 //   - At most one delegate exists per proxy in all the targets that are reachable. A PodChaperon that is there, or may be there because
-//     a request was not answered, keeps the pod to its target; one that is given up is deleted as it was seen (UID and resource version),
-//     and the deletion acknowledged, before another target is tried. A target that becomes unreachable no longer holds the pod.
+//     a request was not answered, keeps the pod to its target; one that is given up is deleted as it was seen (UID and resource version).
+//     Where it may have a delegate, it is deleted in the foreground and seen to be gone before another target is tried: the delegate may have
+//     been scheduled just before, and then it ends at its own pace. A target that becomes unreachable no longer holds the pod.
 //   - A target that refused a pod is left out for that pod until the target has more room than before or a back-off
 //     passes. Pods that nothing could take are woken by an event of our own in the scheduler's queue, which knows of pods that are
 //     in flight; no second bookkeeping of rejected pods is needed.

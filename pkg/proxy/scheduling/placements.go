@@ -18,15 +18,16 @@ type placements struct {
 // placement is what is known of one proxy. It goes when nothing is.
 type placement struct {
 	chaperons map[*target]*v1alpha1.PodChaperon
-	// withdrawn are the UIDs of PodChaperons that we have deleted, which the caches may not have noticed.
+	// withdrawn are the UIDs of PodChaperons without delegates that we have deleted, which the caches may not have noticed.
 	withdrawn map[types.UID]struct{}
 	// uncertain is a target that did not answer when it was asked to create a PodChaperon.
 	uncertain *target
 	waiter    *waiter
 }
 
-// waiter is one goroutine's wait for news of a proxy.
+// waiter is one goroutine's wait for news of a proxy in a target.
 type waiter struct {
+	target *target
 	// news has room for one; whoever receives from it looks at what is known now.
 	news chan struct{}
 	// The rest is guarded by placements.mu: what became of the proxy, and which PodChaperons were deleted since.
@@ -121,7 +122,7 @@ func (p *placements) setUncertain(proxy types.UID, t *target, uncertain bool) {
 	p.tidy(proxy, of)
 }
 
-// setWithdrawn notes whether a PodChaperon of the proxy is deleted, although the cache may show it for a while.
+// setWithdrawn notes whether a PodChaperon of the proxy, which has no delegate, is deleted, although the cache may show it for a while.
 func (p *placements) setWithdrawn(proxy, chaperon types.UID, withdrawn bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -134,7 +135,9 @@ func (p *placements) setWithdrawn(proxy, chaperon types.UID, withdrawn bool) {
 	p.tidy(proxy, of)
 }
 
-// holder finds the reachable target that has, or may have, the proxy's delegate; nil if there is none.
+// holder finds the reachable target that has, or may have, the proxy's delegate; nil if there is none. A PodChaperon that is being
+// deleted does not hold its proxy: if the leader changes while one is withdrawn, the request to withdraw it is carried out but not
+// answered, or somebody else deletes it, the next delegate may begin in another target while this one ends.
 func (p *placements) holder(proxy types.UID) *target {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
@@ -172,10 +175,10 @@ func (p *placements) in(t *target, proxy types.UID) *v1alpha1.PodChaperon {
 }
 
 // startWaiting must be called before the request whose outcome is waited for; stopWaiting ends it.
-func (p *placements) startWaiting(proxy types.UID) *waiter {
+func (p *placements) startWaiting(proxy types.UID, t *target) *waiter {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	w := &waiter{news: make(chan struct{}, 1), deleted: map[types.UID]struct{}{}}
+	w := &waiter{target: t, news: make(chan struct{}, 1), deleted: map[types.UID]struct{}{}}
 	p.of(proxy).waiter = w
 	return w
 }
@@ -198,12 +201,12 @@ func (p *placements) proxyState(w *waiter) proxyState {
 
 // look returns the PodChaperon as the cache has it now, or as it was seen before if the cache does not have that very
 // one; deleted is true if the cache had it and has it no more.
-func (p *placements) look(w *waiter, t *target, seen *v1alpha1.PodChaperon) (now *v1alpha1.PodChaperon, deleted bool) {
+func (p *placements) look(w *waiter, seen *v1alpha1.PodChaperon) (now *v1alpha1.PodChaperon, deleted bool) {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	_, deleted = w.deleted[seen.UID]
 	if of, ok := p.byProxy[proxyUID(seen)]; ok {
-		if cached := of.chaperons[t]; cached != nil && cached.UID == seen.UID {
+		if cached := of.chaperons[w.target]; cached != nil && cached.UID == seen.UID {
 			return cached, deleted
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -38,12 +39,12 @@ type placer struct {
 // delegate and is left out for this pod for a while; with a *settledError there is no pod to schedule any more. With any other error,
 // the delegate may be there, and is found by the next attempt.
 func (p *placer) place(ctx context.Context, proxy *corev1.Pod, t *target) error {
-	w := p.placements.startWaiting(proxy.UID)
+	w := p.placements.startWaiting(proxy.UID, t)
 	defer p.placements.stopWaiting(proxy.UID, w)
 	chaperon, err := p.ensure(ctx, proxy, t)
 	if err == nil {
 		p.placements.setUncertain(proxy.UID, t, false)
-		err = p.await(ctx, w, t, chaperon)
+		err = p.await(ctx, w, chaperon)
 	}
 	var refused *refusedError
 	if errors.As(err, &refused) {
@@ -58,11 +59,12 @@ func (p *placer) place(ctx context.Context, proxy *corev1.Pod, t *target) error 
 }
 
 // await the target's decision.
-func (p *placer) await(ctx context.Context, w *waiter, t *target, seen *v1alpha1.PodChaperon) error {
+func (p *placer) await(ctx context.Context, w *waiter, seen *v1alpha1.PodChaperon) error {
+	t := w.target
 	timer := p.clock.NewTimer(p.timeout)
 	defer timer.Stop()
 	for {
-		now, deleted := p.placements.look(w, t, seen)
+		now, deleted := p.placements.look(w, seen)
 		seen = now
 		decision, reason := decide(seen)
 		state := p.placements.proxyState(w)
@@ -76,12 +78,12 @@ func (p *placer) await(ctx context.Context, w *waiter, t *target, seen *v1alpha1
 		case decision == bind:
 			return nil
 		case decision == refuse:
-			return p.withdraw(ctx, t, seen, reason, false)
+			return p.withdraw(ctx, w, seen, reason, false)
 		}
 		select {
 		case <-w.news:
 		case <-timer.C():
-			return p.withdraw(ctx, t, seen, overdue(seen, p.timeout), true)
+			return p.withdraw(ctx, w, seen, overdue(seen, p.timeout), true)
 		case <-t.disengaged:
 			return fmt.Errorf("placing the delegate in %s: it was disconnected", t.name())
 		case <-ctx.Done():
@@ -138,17 +140,13 @@ func (p *placer) adopt(ctx context.Context, proxy *corev1.Pod, t *target, chaper
 }
 
 // withdraw deletes a PodChaperon as it was seen. If it has changed, what it says now counts.
-func (p *placer) withdraw(ctx context.Context, t *target, seen *v1alpha1.PodChaperon, reason string, expired bool) error {
-	proxy := proxyUID(seen)
+func (p *placer) withdraw(ctx context.Context, w *waiter, seen *v1alpha1.PodChaperon, reason string, expired bool) error {
+	t := w.target
 	for range withdrawals {
-		p.placements.setWithdrawn(proxy, seen.UID, true)
-		err := within(ctx, func(ctx context.Context) error {
-			return remove(ctx, t, seen, client.Preconditions{UID: &seen.UID, ResourceVersion: &seen.ResourceVersion})
-		})
+		err := p.discard(ctx, t, seen)
 		if err == nil {
-			return &refusedError{t.name(), reason}
+			return p.awaitEnd(ctx, w, seen, &refusedError{t.name(), reason})
 		}
-		p.placements.setWithdrawn(proxy, seen.UID, false)
 		if !apierrors.IsConflict(err) {
 			return fmt.Errorf("withdrawing the delegate (%s) from %s: %w", reason, t.name(), err)
 		}
@@ -171,21 +169,80 @@ func (p *placer) withdraw(ctx context.Context, t *target, seen *v1alpha1.PodChap
 	return fmt.Errorf("withdrawing the delegate (%s) from %s: it keeps changing", reason, t.name())
 }
 
-// abandon deletes the PodChaperon of a proxy that is gone. If that fails, feedback will.
+// discard asks for the deletion of a PodChaperon as it was seen. Where it may have a delegate, which may have been scheduled just
+// now, it is deleted in the foreground, so that it outlives the delegate.
+func (p *placer) discard(ctx context.Context, t *target, seen *v1alpha1.PodChaperon) error {
+	exactly := client.Preconditions{UID: &seen.UID, ResourceVersion: &seen.ResourceVersion}
+	if !childless(seen) {
+		return remove(ctx, t, seen, exactly, client.PropagationPolicy(metav1.DeletePropagationForeground))
+	}
+	p.placements.setWithdrawn(proxyUID(seen), seen.UID, true)
+	err := remove(ctx, t, seen, exactly, client.PropagationPolicy(metav1.DeletePropagationBackground))
+	if err != nil {
+		p.placements.setWithdrawn(proxyUID(seen), seen.UID, false)
+	}
+	return err
+}
+
+// awaitEnd returns the refusal when the PodChaperon that was discarded can have no delegate any more: at once if it had none. As
+// everywhere, a target that is out of reach does not hold its pods: the wait for it ends with an error, within another time-out.
+func (p *placer) awaitEnd(ctx context.Context, w *waiter, seen *v1alpha1.PodChaperon, refusal *refusedError) error {
+	if childless(seen) {
+		return refusal
+	}
+	timer := p.clock.NewTimer(p.timeout)
+	defer timer.Stop()
+	for {
+		_, deleted := p.placements.look(w, seen)
+		switch {
+		case p.placements.proxyState(w) != proxyPending:
+			return &settledError{}
+		case deleted:
+			return refusal
+		}
+		select {
+		case <-w.news:
+		case <-timer.C():
+			if !w.target.Reachable() {
+				return fmt.Errorf("withdrawing the delegate (%s) from %s: it is not reachable any more", refusal.reason, w.target.name())
+			}
+			if deletedUnseen(ctx, w.target, seen) {
+				return refusal
+			}
+			log.FromContext(ctx).Info("Waiting until a withdrawn delegate has ended", "target", w.target.Key, "delegate", client.ObjectKeyFromObject(seen))
+			timer.Reset(p.timeout)
+		case <-w.target.disengaged:
+			return fmt.Errorf("withdrawing the delegate (%s) from %s: it was disconnected", refusal.reason, w.target.name())
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// deletedUnseen asks the API server: a cache that never showed the PodChaperon does not tell that it is gone either.
+func deletedUnseen(ctx context.Context, t *target, seen *v1alpha1.PodChaperon) bool {
+	now := &v1alpha1.PodChaperon{}
+	err := within(ctx, func(ctx context.Context) error { return t.APIReader.Get(ctx, client.ObjectKeyFromObject(seen), now) })
+	return apierrors.IsNotFound(err) || err == nil && now.UID != seen.UID
+}
+
+// abandon deletes the PodChaperon of a proxy that is gone, and leaves its delegate to the target's garbage collector. If that fails,
+// feedback will.
 func (p *placer) abandon(ctx context.Context, t *target, seen *v1alpha1.PodChaperon) error {
-	err := within(ctx, func(ctx context.Context) error { return remove(ctx, t, seen, client.Preconditions{UID: &seen.UID}) })
+	err := remove(ctx, t, seen, client.Preconditions{UID: &seen.UID}, client.PropagationPolicy(metav1.DeletePropagationBackground))
 	if err != nil {
 		log.FromContext(ctx).Error(err, "Could not delete the PodChaperon of a deleted pod", "target", t.Key, "delegate", client.ObjectKeyFromObject(seen))
 	}
 	return &settledError{}
 }
 
-// remove deletes a PodChaperon, and leaves its delegate, which does not run, to the target's garbage collector. It returns nil
-// once the PodChaperon is known to be gone.
-func remove(ctx context.Context, t *target, chaperon *v1alpha1.PodChaperon, preconditions client.Preconditions) error {
+// remove returns nil once the PodChaperon is known to be gone, or to be going.
+func remove(ctx context.Context, t *target, chaperon *v1alpha1.PodChaperon, options ...client.DeleteOption) error {
 	name := &v1alpha1.PodChaperon{}
 	name.Namespace, name.Name = chaperon.Namespace, chaperon.Name
-	return client.IgnoreNotFound(t.Client.Delete(ctx, name, preconditions, client.PropagationPolicy("Background")))
+	return within(ctx, func(ctx context.Context) error {
+		return client.IgnoreNotFound(t.Client.Delete(ctx, name, options...))
+	})
 }
 
 // within gives one request its deadline.

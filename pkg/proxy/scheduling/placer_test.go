@@ -9,12 +9,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
 
 // server is an API server's part in a placement; a nil function is the fake's own behaviour.
@@ -70,6 +72,8 @@ func TestPlace(t *testing.T) {
 		server server
 		// happens after the PodChaperon is created.
 		happens func(w *world, at *target, chaperon *v1alpha1.PodChaperon)
+		// ends says that the delegate then ends, and with it the PodChaperon.
+		ends    bool
 		err     string
 		leftOut string
 		// held says that the pod is kept to the target.
@@ -77,10 +81,10 @@ func TestPlace(t *testing.T) {
 	}{
 		"the delegate is scheduled": {happens: seen(scheduled), held: true},
 		"the delegate is unschedulable": {
-			happens: seen(unschedulable), err: "c1: unschedulable: full", leftOut: "unschedulable: full",
+			happens: seen(unschedulable), ends: true, err: "c1: unschedulable: full", leftOut: "unschedulable: full",
 		},
 		"the target is silent": {
-			happens: func(w *world, _ *target, _ *v1alpha1.PodChaperon) { w.clock.Step(time.Minute) },
+			happens: overdueNow, ends: true,
 			err:     "c1: not scheduled within 1m0s: the target has not created the delegate",
 			leftOut: "not scheduled within 1m0s: the target has not created the delegate",
 		},
@@ -90,6 +94,10 @@ func TestPlace(t *testing.T) {
 		"a refused delegate cannot be deleted": {
 			server: server{remove: answering(timeout)}, happens: seen(unschedulable), held: true,
 			err: "withdrawing the delegate (unschedulable: full) from c1: Timeout: slow",
+		},
+		"the delegate is refused": {
+			happens: seen(with(v1alpha1.ConditionDelegate, corev1.ConditionFalse, v1alpha1.ReasonDelegateRefused, "quota")),
+			err:     "c1: refused: quota", leftOut: "refused: quota",
 		},
 		"the target forbids it": {
 			server: server{create: answering(apierrors.NewForbidden(resource, "web", errors.New("quota")))},
@@ -128,6 +136,12 @@ func TestPlace(t *testing.T) {
 					t.Fatal(err)
 				}
 				test.happens(w, at, &chaperon.Items[0])
+				if test.ends {
+					eventually(t, "the PodChaperon is deleted", func() bool {
+						return apierrors.IsNotFound(at.Client.Get(t.Context(), client.ObjectKeyFromObject(&chaperon.Items[0]), &v1alpha1.PodChaperon{}))
+					})
+					w.placements.remove(at, &chaperon.Items[0])
+				}
 			}
 			err := <-done
 			if got := message(err); got != test.err {
@@ -155,6 +169,8 @@ func seen(change func(*v1alpha1.PodChaperon)) func(*world, *target, *v1alpha1.Po
 	}
 }
 
+func overdueNow(w *world, _ *target, _ *v1alpha1.PodChaperon) { w.clock.Step(time.Minute) }
+
 func message(err error) string {
 	if err == nil {
 		return ""
@@ -180,6 +196,66 @@ func TestACreationThatHappenedIsGoneOnWith(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Error(err)
 	}
+}
+
+func TestNoOtherTargetIsTriedUntilAWithdrawnDelegateHasEnded(t *testing.T) {
+	for name, test := range map[string]struct {
+		happens func(w *world, at *target, disengage func())
+		err     string
+	}{
+		"it ends": {func(w *world, at *target, _ func()) { w.placements.remove(at, newChaperon("c", "p")) }, "c1: unschedulable: full"},
+		"it ends after another time-out": {func(w *world, at *target, _ func()) {
+			w.clock.Step(time.Minute)
+			eventually(t, "the pod still waits", w.clock.HasWaiters)
+			w.placements.remove(at, newChaperon("c", "p"))
+		}, "c1: unschedulable: full"},
+		"it ends and the cache does not tell": {func(w *world, at *target, _ func()) {
+			if err := at.Client.DeleteAllOf(t.Context(), &v1alpha1.PodChaperon{}, client.InNamespace("default")); err != nil {
+				t.Error(err)
+			}
+			w.clock.Step(time.Minute)
+		}, "c1: unschedulable: full"},
+		"the pod is deleted": {func(w *world, _ *target, _ func()) { w.placements.forgetProxy("p", proxyGone) },
+			"the pod was deleted or bound while it was placed"},
+		"the target goes out of reach": {func(w *world, at *target, _ func()) {
+			w.registry.SetReachable(at.Target, false)
+			w.clock.Step(time.Minute)
+		}, "withdrawing the delegate (unschedulable: full) from c1: it is not reachable any more"},
+		"the target is disengaged": {func(_ *world, _ *target, disengage func()) { disengage() },
+			"withdrawing the delegate (unschedulable: full) from c1: it was disconnected"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld()
+			policy := make(chan metav1.DeletionPropagation, 1)
+			at := w.engage(t, "c1", lingering(policy))
+			disengaged := make(chan struct{})
+			at.disengaged = disengaged
+			done := make(chan error, 1)
+			go func() { done <- w.placer.place(t.Context(), newPod("p", nil), at) }()
+			eventually(t, "the pod waits", w.clock.HasWaiters)
+			w.placements.set(at, newChaperon("c", "p", func(chaperon *v1alpha1.PodChaperon) {
+				chaperon.Name = translate.DelegateName(newPod("p", nil))
+			}, with(corev1.PodScheduled, corev1.ConditionFalse, corev1.PodReasonUnschedulable, "full")))
+			if got := <-policy; got != metav1.DeletePropagationForeground {
+				t.Errorf("deleted in the %s, want the foreground", got)
+			}
+			eventually(t, "the pod waits for the end", func() bool { return w.clock.Waiters() == 2 })
+			test.happens(w, at, func() { close(disengaged) })
+			if got := message(<-done); got != test.err {
+				t.Errorf("error is %q, want %q", got, test.err)
+			}
+		})
+	}
+}
+
+// lingering is a server whose PodChaperons are deleted some time after they should be.
+func lingering(policy chan<- metav1.DeletionPropagation) interceptor.Funcs {
+	funcs := server{}.funcs()
+	funcs.Delete = func(_ context.Context, _ client.WithWatch, _ client.Object, options ...client.DeleteOption) error {
+		policy <- *(&client.DeleteOptions{}).ApplyOptions(options).PropagationPolicy
+		return nil
+	}
+	return funcs
 }
 
 func TestTheDelegateIsLeftWhenTheLeaderChanges(t *testing.T) {

@@ -69,6 +69,13 @@ func delegateReason(c *corev1.PodCondition) string {
 	}
 }
 
+// childless says whether the PodChaperon, as last seen, has no delegate: the target refused to make it, or it is gone.
+func childless(chaperon *v1alpha1.PodChaperon) bool {
+	c := condition(&chaperon.Status, v1alpha1.ConditionDelegate)
+	return c != nil && c.Status == corev1.ConditionFalse &&
+		(c.Reason == v1alpha1.ReasonDelegateRefused || c.Reason == v1alpha1.ReasonDelegateGone)
+}
+
 func condition(status *corev1.PodStatus, kind corev1.PodConditionType) *corev1.PodCondition {
 	for i := range status.Conditions {
 		if status.Conditions[i].Type == kind {

@@ -83,13 +83,15 @@ type environment struct {
 	stop func()
 }
 
-// fakeTarget is a target of which the test is the chaperon controller.
+// fakeTarget is a target of which the test is the chaperon controller and the garbage collector.
 type fakeTarget struct {
 	*engage.Target
 	cluster *apiserver.Cluster
 	// answer to each PodChaperon; nil as long as there is none.
 	answer  atomic.Pointer[func(*v1alpha1.PodChaperon)]
 	created atomic.Int32
+	// slow delegates do not end before release.
+	slow atomic.Bool
 }
 
 // start a scheduler. Both targets schedule what they are given, and have the room of one node with the CPUs given.
@@ -201,6 +203,10 @@ func newTarget(t *testing.T, name string, cluster *apiserver.Cluster) *fakeTarge
 		if answer := target.answer.Load(); *answer != nil {
 			target.say(t, o.(*v1alpha1.PodChaperon), *answer)
 		}
+	}, UpdateFunc: func(_, o any) {
+		if !target.slow.Load() {
+			target.release(t, o.(*v1alpha1.PodChaperon))
+		}
 	}})
 	must(t, err)
 	go func() { _ = c.Start(t.Context()) }()
@@ -227,30 +233,6 @@ func newTarget(t *testing.T, name string, cluster *apiserver.Cluster) *fakeTarge
 // answer from now on what is asked of a target; nil is silence.
 func (e *environment) answer(name string, answer func(*v1alpha1.PodChaperon)) {
 	e.targets[name].answer.Store(&answer)
-}
-
-// say writes the status of a PodChaperon.
-func (f *fakeTarget) say(t *testing.T, chaperon *v1alpha1.PodChaperon, answer func(*v1alpha1.PodChaperon)) {
-	t.Helper()
-	before := chaperon.DeepCopy()
-	after := chaperon.DeepCopy()
-	answer(after)
-	err := f.cluster.Client.Status().Patch(t.Context(), after, client.MergeFrom(before))
-	if client.IgnoreNotFound(err) != nil && t.Context().Err() == nil {
-		t.Errorf("answering %s: %v", chaperon.Name, err)
-	}
-}
-
-func running(chaperon *v1alpha1.PodChaperon) {
-	chaperon.Status.Phase = corev1.PodPending
-	chaperon.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue}}
-}
-
-func unschedulable(chaperon *v1alpha1.PodChaperon) {
-	chaperon.Status.Phase = corev1.PodPending
-	chaperon.Status.Conditions = []corev1.PodCondition{{
-		Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, Message: "no node with a disk",
-	}}
 }
 
 // node makes the virtual node of a target.

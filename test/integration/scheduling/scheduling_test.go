@@ -62,6 +62,29 @@ func TestARefusedPodGoesElsewhereAtOnce(t *testing.T) {
 	e.placed("c1", 0)
 }
 
+func TestAPodGoesElsewhereOnlyWhenItsWithdrawnDelegateHasEnded(t *testing.T) {
+	e := start(t, long, preferC1())
+	e.answer("c1", unschedulable)
+	c1 := e.targets["c1"]
+	c1.slow.Store(true)
+	pod := e.pod("web", "1")
+	var withdrawn *v1alpha1.PodChaperon
+	apiserver.Eventually(t, func(context.Context) error {
+		if withdrawn = e.placed("c1", 1); withdrawn.DeletionTimestamp.IsZero() {
+			return fmt.Errorf("PodChaperon %s is not being deleted", withdrawn.Name)
+		}
+		return nil
+	})
+	e.bound(e.pod("other", "1", onNode("c2"))) // The scheduler has not stopped.
+	if got := len(e.chaperons("c2")); got != 1 {
+		t.Errorf("c2 has %d PodChaperons while the withdrawn delegate has not ended, want that of the other pod", got)
+	}
+	c1.release(t, withdrawn)
+	if where := e.bound(pod); where["c2"] != 1 {
+		t.Errorf("bound to %v, want c2", where)
+	}
+}
+
 func TestATargetWithoutTheNamespaceIsLeftOut(t *testing.T) {
 	e := start(t, long, preferC1())
 	namespace := clusters.source.Namespace(t, enabled())
