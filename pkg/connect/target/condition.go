@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -64,5 +65,6 @@ func describe(err error) string {
 	if errors.As(err, &operation) {
 		return operation.Op + ": " + operation.Err.Error() // The rest are addresses, with the port that we happened to get.
 	}
-	return err.Error()
+	message, _, _ := strings.Cut(err.Error(), ": RBAC: ") // What follows are roles that do not exist, in any order.
+	return message
 }

@@ -30,9 +30,13 @@ func TestExplain(t *testing.T) {
 	}{
 		"credentials that are refused": {apierrors.NewUnauthorized("no"), v1alpha1.ReasonUnauthorized, "(those in Secret admiralty/c2)"},
 		"rights that lack":             {apierrors.NewForbidden(summaries, "singleton", errors.New("no")), v1alpha1.ReasonForbidden, "ClusterSource or Source"},
-		"no ClusterSummary":            {apierrors.NewNotFound(summaries, "singleton"), v1alpha1.ReasonNotInstalled, "install multicluster-scheduler"},
-		"no such kind":                 {&meta.NoKindMatchError{}, v1alpha1.ReasonNotInstalled, "install multicluster-scheduler"},
-		"silence":                      {&url.Error{Op: "Get", URL: "u", Err: context.DeadlineExceeded}, v1alpha1.ReasonUnreachable, "https://c2.example: it took too long;"},
+		"rights that lack, with missing roles in random order": {
+			apierrors.NewForbidden(summaries, "singleton", errors.New(`no: RBAC: [clusterrole "b" not found, clusterrole "a" not found]`)),
+			v1alpha1.ReasonForbidden, "is forbidden: no; is there",
+		},
+		"no ClusterSummary": {apierrors.NewNotFound(summaries, "singleton"), v1alpha1.ReasonNotInstalled, "install multicluster-scheduler"},
+		"no such kind":      {&meta.NoKindMatchError{}, v1alpha1.ReasonNotInstalled, "install multicluster-scheduler"},
+		"silence":           {&url.Error{Op: "Get", URL: "u", Err: context.DeadlineExceeded}, v1alpha1.ReasonUnreachable, "https://c2.example: it took too long;"},
 		"a closed port": {
 			&url.Error{Op: "Get", URL: "u", Err: &net.OpError{Op: "dial", Err: errors.New("connection refused")}}, v1alpha1.ReasonUnreachable, ": dial: connection refused;",
 		},
