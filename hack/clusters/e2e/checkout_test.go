@@ -42,10 +42,7 @@ func newCheckout(t *testing.T) *checkout {
 	if _, err := os.Stat(filepath.Join(repository, ".local", "bin", "clusters")); err != nil {
 		t.Fatalf("the program is not built: run `make setup` first (%v)", err)
 	}
-	if err := os.MkdirAll(filepath.Join(repository, ".local", "images"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	for _, shared := range []string{"hack", "test", "go.mod", "go.sum", ".local/bin", ".local/images"} {
+	for _, shared := range []string{"hack", "test", "go.mod", "go.sum", ".local/bin"} {
 		if err := os.Symlink(filepath.Join(repository, shared), filepath.Join(dir, shared)); err != nil {
 			t.Fatal(err)
 		}
