@@ -80,11 +80,28 @@ func TestAPodThatFitsOnlyInC2GoesThere(t *testing.T) {
 
 func TestAPodThatFitsNowhereSaysWhyAndRunsWhenItFits(t *testing.T) {
 	w := setUp(t)
-	template := withCPU(podTemplate("huge"), 1000_000)
-	create(t, w.c1, w.pod("huge", template))
+	fillers := map[*cluster]*corev1.Pod{}
+	for _, c := range w.all() {
+		free := freeCPU(t, c)
+		template := withCPU(podTemplate("filler"), free.MilliValue()-100)
+		template.Annotations = nil
+		template.Spec.TerminationGracePeriodSeconds = new(int64(1))
+		fillers[c] = w.pod("filler", template)
+		create(t, c, fillers[c])
+		eventually(t, "the filler of "+c.name+" to run", func(ctx context.Context) error {
+			if err := c.Get(ctx, client.ObjectKeyFromObject(fillers[c]), fillers[c]); err != nil {
+				return err
+			}
+			if fillers[c].Status.Phase != corev1.PodRunning {
+				return fmt.Errorf("it is %s", fillers[c].Status.Phase)
+			}
+			return nil
+		})
+	}
+	create(t, w.c1, w.pod("patient", withCPU(podTemplate("patient"), 200)))
 	eventually(t, "the pod to say why it is pending", func(ctx context.Context) error {
 		pod := &corev1.Pod{}
-		if err := w.c1.Get(ctx, client.ObjectKey{Namespace: w.namespace, Name: "huge"}, pod); err != nil {
+		if err := w.c1.Get(ctx, client.ObjectKey{Namespace: w.namespace, Name: "patient"}, pod); err != nil {
 			return err
 		}
 		for _, c := range pod.Status.Conditions {
@@ -94,6 +111,12 @@ func TestAPodThatFitsNowhereSaysWhyAndRunsWhenItFits(t *testing.T) {
 		}
 		return fmt.Errorf("its conditions are %v", pod.Status.Conditions)
 	})
+	if err := w.c2.Delete(t.Context(), fillers[w.c2]); err != nil {
+		t.Fatal(err)
+	}
+	if pod := w.reaches(t, "patient", corev1.PodRunning); pod.Spec.NodeName != "admiralty-c2" {
+		t.Errorf("the pod went to %s, want admiralty-c2, where there is room again", pod.Spec.NodeName)
+	}
 }
 
 func TestConstraintsChooseTheTargetsNodes(t *testing.T) {
