@@ -8,7 +8,8 @@ import (
 // ClusterSummary says what a cluster has and what is free there, to the source clusters that may use it. There is one, named
 // singleton, written by the cluster's own manager. Its labels are those that have one value over all of the cluster's nodes.
 //
-// Virtual nodes never count. All quantities are sums or maxima over the schedulable nodes: Ready and not cordoned.
+// Virtual nodes never count. Capacity, allocatable, requested and the number of nodes are sums over the schedulable nodes: Ready and
+// not cordoned. The classes tell of all nodes.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -50,10 +51,53 @@ type ClusterSummaryStatus struct {
 	// +listType=map
 	// +listMapKey=clusterID
 	Sources []SourceUsage `json:"sources,omitempty"`
-	// LargestFree is, for each resource by itself, the most that is free on one node: a pod that requests more than this
-	// of any resource fits on no node. A pod that requests less may still fit on none.
+	// CommonLabels are those that the nodes of all classes have.
+	// +optional
+	CommonLabels map[string]string `json:"commonLabels,omitempty"`
+	// OmittedLabels are the keys of labels that some nodes have and that neither commonLabels nor classes tell: kubernetes.io/hostname, and
+	// those left out to keep the number of classes within its bound. Labels that the cluster excludes are not told at all.
+	// +optional
+	// +listType=set
+	OmittedLabels []string `json:"omittedLabels,omitempty"`
+	// Classes of nodes with the same labels and taints, cordoned and not-ready nodes included, with the taints that say so. There are
+	// at most 50, with at most 256 free vectors altogether; nodes that this leaves no room for are not told.
+	// +optional
+	// +listType=atomic
+	Classes []NodeClass `json:"classes,omitempty"`
+	// LargestFree is, for each resource by itself, the most that is free on one node.
 	// +optional
 	LargestFree corev1.ResourceList `json:"largestFree,omitempty"`
+}
+
+// NodeClass is a set of nodes that scheduling can only tell apart by what is free on them.
+type NodeClass struct {
+	// Labels of each of the nodes, beside the common ones and the omitted ones.
+	// +optional
+	Labels map[string]string `json:"labels,omitempty"`
+	// Taints of each of the nodes that keep pods away: NoSchedule and NoExecute. A cordoned node has the taint
+	// node.kubernetes.io/unschedulable:NoSchedule.
+	// +optional
+	// +listType=atomic
+	Taints []corev1.Taint `json:"taints,omitempty"`
+	// Nodes counts them.
+	Nodes int32 `json:"nodes"`
+	// Allocatable is, for each resource by itself, the most that one of the nodes has: a pod that requests more will never fit.
+	// +optional
+	Allocatable corev1.ResourceList `json:"allocatable,omitempty"`
+	// Free is what is free on the nodes, at least: nodes with nearly the same amounts are told as one, with the least of each amount.
+	// Nodes on which no pod fits may be left out. The node with the most of a resource is told exactly.
+	// +optional
+	// +listType=atomic
+	Free []FreeNodes `json:"free,omitempty"`
+}
+
+// FreeNodes are nodes with the same amounts free.
+type FreeNodes struct {
+	// Nodes counts them.
+	Nodes int32 `json:"nodes"`
+	// Resources that are free on each of them, pods included; a resource that is not named is not free.
+	// +optional
+	Resources corev1.ResourceList `json:"resources,omitempty"`
 }
 
 // SourceUsage is what one source's delegates request.
@@ -62,6 +106,11 @@ type SourceUsage struct {
 	ClusterID string `json:"clusterID"`
 	// +optional
 	Requested corev1.ResourceList `json:"requested,omitempty"`
+	// Latest are those of the source's delegates that were counted last, at most 256, by the first 8 characters of their proxies' UIDs, the
+	// last one last: of what a source has placed, it knows by this what requested and free have seen.
+	// +optional
+	// +listType=atomic
+	Latest []string `json:"latest,omitempty"`
 }
 
 // ClusterSummaryList is a list of ClusterSummaries.

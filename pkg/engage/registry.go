@@ -5,17 +5,22 @@ import (
 	"fmt"
 	"sync"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 )
 
 // Observer is told of engaged targets. Its methods are called one after the other for one target, from the goroutine
-// that engages it; they must return soon and must not call the Registry's Engage, Disengage or SetReachable.
+// that engages it; they must return soon and must not call the Registry's Engage, Disengage, SetReachable or SetPolicy.
 type Observer interface {
 	// Engaged is called once the target is in the Registry, its cache synced. ctx ends when the target is disengaged. An
 	// error undoes the engagement, to be tried again later.
 	Engaged(ctx context.Context, target *Target) error
 	// ReachabilityChanged is called when Target.Reachable changed after Engaged.
 	ReachabilityChanged(target *Target)
+	// PolicyChanged is called when Target.Policy changed after Engaged.
+	PolicyChanged(target *Target)
 }
 
 // Registry is the set of engaged targets. It is safe for concurrent use; reading it takes a read lock and no more.
@@ -74,6 +79,21 @@ func (r *Registry) SetReachable(target *Target, reachable bool) {
 	}
 	for _, o := range r.observers {
 		o.ReachabilityChanged(target)
+	}
+}
+
+// SetPolicy notes how pods are to be placed in the target from now on, and tells the observers if that is news and the target is
+// engaged: before that, it is part of making the target.
+func (r *Registry) SetPolicy(target *Target, policy *v1alpha1.PlacementPolicy) {
+	was := target.policy.Swap(policy)
+	if equality.Semantic.DeepEqual(was, policy) {
+		return
+	}
+	if engaged, ok := r.ByKey(target.Key); !ok || engaged != target {
+		return
+	}
+	for _, o := range r.observers {
+		o.PolicyChanged(target)
 	}
 }
 

@@ -3,10 +3,13 @@ package engage
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 )
 
 type recorder struct {
@@ -27,6 +30,10 @@ func (r *recorder) ReachabilityChanged(target *Target) {
 	r.log = append(r.log, word+target.NodeName)
 }
 
+func (r *recorder) PolicyChanged(target *Target) {
+	r.log = append(r.log, fmt.Sprintf("weight %d for %s", *target.Policy().Weight, target.NodeName))
+}
+
 func newTarget(name string) *Target {
 	return &Target{Key: types.NamespacedName{Name: name}, NodeName: "admiralty-" + name}
 }
@@ -43,6 +50,23 @@ func TestRegistryTellsItsObservers(t *testing.T) {
 	registry.SetReachable(target, false) // no news
 	registry.SetReachable(target, true)
 	want := []string{"engaged admiralty-c2", "unreachable admiralty-c2", "reachable admiralty-c2"}
+	if diff := cmp.Diff(want, seen.log); diff != "" {
+		t.Errorf("what the observer was told (-want +got):\n%s", diff)
+	}
+}
+
+func TestRegistryTellsOfNewPoliciesOfEngagedTargets(t *testing.T) {
+	seen := &recorder{}
+	registry := NewRegistry(seen)
+	target := newTarget("c2")
+	weight := func(w int32) *v1alpha1.PlacementPolicy { return &v1alpha1.PlacementPolicy{Weight: &w} }
+	registry.SetPolicy(target, weight(50)) // not engaged yet
+	if err := registry.Engage(t.Context(), target); err != nil {
+		t.Fatal(err)
+	}
+	registry.SetPolicy(target, weight(50)) // no news
+	registry.SetPolicy(target, weight(200))
+	want := []string{"engaged admiralty-c2", "weight 200 for admiralty-c2"}
 	if diff := cmp.Diff(want, seen.log); diff != "" {
 		t.Errorf("what the observer was told (-want +got):\n%s", diff)
 	}

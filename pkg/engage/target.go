@@ -7,6 +7,8 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 )
 
 // Target is an engaged target cluster. Its fields do not change; a target whose credentials or address change is
@@ -30,6 +32,7 @@ type Target struct {
 	Cache cache.Cache
 
 	reachable atomic.Bool
+	policy    atomic.Pointer[v1alpha1.PlacementPolicy]
 }
 
 // IndexParent is the field index, in Target.Cache, of PodChaperons by the namespaced name of their proxy
@@ -38,6 +41,14 @@ const IndexParent = "parent"
 
 // Reachable says whether the target's API server answered of late.
 func (t *Target) Reachable() bool { return t.reachable.Load() }
+
+// Policy says how pods are placed in the target, as its spec says now. It is not to be changed.
+func (t *Target) Policy() *v1alpha1.PlacementPolicy {
+	if policy := t.policy.Load(); policy != nil {
+		return policy
+	}
+	return &v1alpha1.PlacementPolicy{}
+}
 
 // Allows says whether pods of a namespace may go to the target: a ClusterTarget takes those of every namespace, a Target
 // those of its own.

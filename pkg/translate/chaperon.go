@@ -28,10 +28,9 @@ func Chaperon(proxy *corev1.Pod, source Source, targetHash string) (*v1alpha1.Po
 	if fieldErr != nil {
 		return nil, fieldErr
 	}
-	encoded := proxy.Annotations[v1alpha1.AnnotationOriginalConstraints]
-	original, err := decodeConstraints(encoded)
+	original, err := DelegateConstraints(proxy)
 	if err != nil {
-		return nil, field.Invalid(annotationPath(v1alpha1.AnnotationOriginalConstraints), encoded, err.Error())
+		return nil, err
 	}
 	labels := newRewriter(proxy.Labels, keep)
 	return &v1alpha1.PodChaperon{
@@ -43,6 +42,17 @@ func Chaperon(proxy *corev1.Pod, source Source, targetHash string) (*v1alpha1.Po
 		},
 		Spec: delegateSpec(proxy, original, labels),
 	}, nil
+}
+
+// DelegateConstraints returns the constraints that the proxy's delegate will have: those that the user wrote for the target's nodes. It
+// fails where the proxy's annotations are not as admission left them.
+func DelegateConstraints(proxy *corev1.Pod) (Constraints, error) {
+	encoded := proxy.Annotations[v1alpha1.AnnotationOriginalConstraints]
+	original, err := decodeConstraints(encoded)
+	if err != nil {
+		return Constraints{}, field.Invalid(annotationPath(v1alpha1.AnnotationOriginalConstraints), encoded, err.Error())
+	}
+	return original, nil
 }
 
 func delegateLabels(labels map[string]string, proxy *corev1.Pod, source Source, targetHash string) map[string]string {

@@ -134,6 +134,9 @@ func (f *Feedback) connect(ctx context.Context, target *engage.Target, q queue) 
 	})
 }
 
+// PolicyChanged does nothing: what runs in a target stays there.
+func (f *Feedback) PolicyChanged(*engage.Target) {}
+
 // ReachabilityChanged has everything compared when the target is reachable again.
 func (f *Feedback) ReachabilityChanged(target *engage.Target) {
 	if !target.Reachable() {

@@ -45,6 +45,9 @@ func (s *Scheduler) ReachabilityChanged(engaged *engage.Target) {
 	}
 }
 
+// PolicyChanged wakes the pods that the target may take now.
+func (s *Scheduler) PolicyChanged(engaged *engage.Target) { s.ReachabilityChanged(engaged) }
+
 func (s *Scheduler) chaperonSeen(t *target, chaperon *v1alpha1.PodChaperon) {
 	s.plugin.placements.set(t, chaperon)
 }
