@@ -16,12 +16,16 @@ type PlacementPolicy struct {
 	// PlacementTimeout is how long the target may take to schedule a delegate before another target is tried; by default, the
 	// manager's placement.timeout.
 	// +optional
-	// +kubebuilder:validation:Pattern=`^([0-9]{1,5}(h|m|s|ms)){1,4}$`
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=30
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]{1,5}(h|m|s|ms)){1,4}$') && duration(self) > duration('0s')",message="must be a duration of more than 0s, as in 90s, 10m or 1h30m"
 	PlacementTimeout *metav1.Duration `json:"placementTimeout,omitempty"`
 	// QueueingTimeout is how long the target may hold a delegate back for a reason of its own before another target is tried: by a
 	// scheduling gate (a queueing system), or while it preempts other pods for it. 10m by default.
 	// +optional
-	// +kubebuilder:validation:Pattern=`^([0-9]{1,5}(h|m|s|ms)){1,4}$`
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=30
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]{1,5}(h|m|s|ms)){1,4}$') && duration(self) > duration('0s')",message="must be a duration of more than 0s, as in 90s, 10m or 1h30m"
 	QueueingTimeout *metav1.Duration `json:"queueingTimeout,omitempty"`
 	// ScaleUp says that the target can add nodes, for a pod that fits nowhere now.
 	// +optional
@@ -30,12 +34,12 @@ type PlacementPolicy struct {
 
 // ScaleUp says how a target grows. A pod that fits in no target now, but would fit on a node that this one could add, is left pending
 // in this one, for its autoscaler to see. Only one target at a time is asked to grow for a pod.
-//
-// +kubebuilder:validation:XValidation:rule="!has(self.timeout) || duration(self.timeout) > duration('0s')",message="timeout must be more than 0s",fieldPath=".timeout"
 type ScaleUp struct {
 	// Timeout is how long a pod waits for the target to grow before the next target is tried; 10m by default.
 	// +optional
-	// +kubebuilder:validation:Pattern=`^([0-9]{1,5}(h|m|s|ms)){1,4}$`
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=30
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]{1,5}(h|m|s|ms)){1,4}$') && duration(self) > duration('0s')",message="must be a duration of more than 0s, as in 90s, 10m or 1h30m"
 	Timeout *metav1.Duration `json:"timeout,omitempty"`
 	// NodeClasses are kinds of nodes that the target can add, beside nodes like those that it has. They make scaling up from zero possible.
 	// +optional

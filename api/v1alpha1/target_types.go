@@ -28,8 +28,6 @@ type ClusterTarget struct {
 //
 // +kubebuilder:validation:XValidation:rule="(has(self.self) && self.self) != has(self.kubeconfigSecret)",message="set exactly one of self: true and kubeconfigSecret"
 // +kubebuilder:validation:XValidation:rule="!has(self.excludedLabelsRegexp) || 'x'.matches(self.excludedLabelsRegexp) in [true, false]",message="excludedLabelsRegexp is not a valid RE2 regular expression",fieldPath=".excludedLabelsRegexp"
-// +kubebuilder:validation:XValidation:rule="!has(self.placementTimeout) || duration(self.placementTimeout) > duration('0s')",message="placementTimeout must be more than 0s",fieldPath=".placementTimeout"
-// +kubebuilder:validation:XValidation:rule="!has(self.queueingTimeout) || duration(self.queueingTimeout) > duration('0s')",message="queueingTimeout must be more than 0s",fieldPath=".queueingTimeout"
 type ClusterTargetSpec struct {
 	// Self makes the source cluster a target of its own.
 	// +optional
@@ -118,8 +116,6 @@ type Target struct {
 //
 // +kubebuilder:validation:XValidation:rule="(has(self.self) && self.self) != has(self.kubeconfigSecret)",message="set exactly one of self: true and kubeconfigSecret"
 // +kubebuilder:validation:XValidation:rule="!has(self.excludedLabelsRegexp) || 'x'.matches(self.excludedLabelsRegexp) in [true, false]",message="excludedLabelsRegexp is not a valid RE2 regular expression",fieldPath=".excludedLabelsRegexp"
-// +kubebuilder:validation:XValidation:rule="!has(self.placementTimeout) || duration(self.placementTimeout) > duration('0s')",message="placementTimeout must be more than 0s",fieldPath=".placementTimeout"
-// +kubebuilder:validation:XValidation:rule="!has(self.queueingTimeout) || duration(self.queueingTimeout) > duration('0s')",message="queueingTimeout must be more than 0s",fieldPath=".queueingTimeout"
 type TargetSpec struct {
 	// Self makes the source cluster a target of its own.
 	// +optional

@@ -21,7 +21,11 @@ func Spec(target client.Object) v1alpha1.ClusterTargetSpec {
 	case *v1alpha1.ClusterTarget:
 		return t.Spec
 	case *v1alpha1.Target:
-		spec := v1alpha1.ClusterTargetSpec{Self: t.Spec.Self, ExcludedLabelsRegexp: t.Spec.ExcludedLabelsRegexp}
+		spec := v1alpha1.ClusterTargetSpec{
+			Self:                 t.Spec.Self,
+			ExcludedLabelsRegexp: t.Spec.ExcludedLabelsRegexp,
+			PlacementPolicy:      t.Spec.PlacementPolicy,
+		}
 		if secret := t.Spec.KubeconfigSecret; secret != nil {
 			spec.KubeconfigSecret = &v1alpha1.ClusterKubeconfigSecret{Namespace: t.Namespace, KubeconfigSecret: *secret}
 		}

@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	testclock "k8s.io/utils/clock/testing"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
@@ -78,15 +79,19 @@ func TestWriter(t *testing.T) {
 }
 
 func TestSpecOfATargetNamesItsOwnNamespace(t *testing.T) {
+	policy := v1alpha1.PlacementPolicy{Weight: ptr.To[int32](50), ScaleUp: &v1alpha1.ScaleUp{}}
 	target := &v1alpha1.Target{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default"},
-		Spec:       v1alpha1.TargetSpec{KubeconfigSecret: &v1alpha1.KubeconfigSecret{Name: "c2", Key: "k"}, ExcludedLabelsRegexp: "x"},
+		Spec: v1alpha1.TargetSpec{
+			KubeconfigSecret: &v1alpha1.KubeconfigSecret{Name: "c2", Key: "k"}, ExcludedLabelsRegexp: "x", PlacementPolicy: policy,
+		},
 	}
 	want := v1alpha1.ClusterTargetSpec{
 		KubeconfigSecret: &v1alpha1.ClusterKubeconfigSecret{
 			Namespace: "default", KubeconfigSecret: v1alpha1.KubeconfigSecret{Name: "c2", Key: "k"},
 		},
 		ExcludedLabelsRegexp: "x",
+		PlacementPolicy:      policy,
 	}
 	if diff := cmp.Diff(want, targetkind.Spec(target)); diff != "" {
 		t.Error(diff)

@@ -6,6 +6,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 )
 
 // finding is what a connection found out. Its zero value is nothing yet.
@@ -27,16 +29,18 @@ func newConnections(options Options, changed func(types.NamespacedName)) *connec
 	return &connections{Options: options, changed: changed, loops: map[types.NamespacedName]*loop{}}
 }
 
-// set says what the target's connection shall be from now on. The connection ends with ctx, and leaves everything as it is then.
-func (c *connections) set(ctx context.Context, target types.NamespacedName, w want) {
+// set says what the target's connection shall be from now on, and the policy for it. The connection ends with ctx, and leaves everything as
+// it is then.
+func (c *connections) set(ctx context.Context, target types.NamespacedName, w want, policy *v1alpha1.PlacementPolicy) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	l, ok := c.loops[target]
 	if ok {
 		l.set(w)
+		l.setPolicy(policy)
 		return
 	}
-	l = &loop{connections: c, key: target, want: w}
+	l = newLoop(c, target, w, policy)
 	c.loops[target] = l
 	go l.run(ctx)
 }

@@ -48,6 +48,7 @@ func (l *loop) engage(ctx, life context.Context, w want) (*engagement, error) {
 		e.end()
 		return nil, err
 	}
+	l.handOn(e.target)
 	if err := l.Registry.Engage(life, e.target); err != nil {
 		e.end()
 		return nil, err

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/targetkind"
 )
 
@@ -19,14 +20,21 @@ type loop struct {
 	*connections
 	key types.NamespacedName
 
-	mu        sync.Mutex // guards what follows
+	mu        sync.Mutex // guards what follows, up to of
 	want      want
 	interrupt context.CancelFunc
+	policy    *v1alpha1.PlacementPolicy
 	finding   finding
 	of        string // the fingerprint of the want that finding is about
 
+	// newPolicy holds a token while policy may be newer than that of the engaged target.
+	newPolicy chan struct{}
 	// engaged is for run alone. It may be of an earlier want, until the present one is connected or fails.
 	engaged *engagement
+}
+
+func newLoop(c *connections, target types.NamespacedName, w want, policy *v1alpha1.PlacementPolicy) *loop {
+	return &loop{connections: c, key: target, want: w, policy: policy, newPolicy: make(chan struct{}, 1)}
 }
 
 // set replaces what is wanted, and interrupts what the loop does for the old want, if they differ.
@@ -40,6 +48,25 @@ func (l *loop) set(w want) {
 	if l.interrupt != nil {
 		l.interrupt()
 	}
+}
+
+// setPolicy has the policy reach the engaged target, now or with the next engagement. What the loop does is not interrupted for it.
+func (l *loop) setPolicy(policy *v1alpha1.PlacementPolicy) {
+	l.mu.Lock()
+	l.policy = policy
+	l.mu.Unlock()
+	select {
+	case l.newPolicy <- struct{}{}:
+	default:
+	}
+}
+
+// handOn gives a target, engaged or about to be, the newest policy.
+func (l *loop) handOn(target *engage.Target) {
+	l.mu.Lock()
+	policy := l.policy
+	l.mu.Unlock()
+	l.Registry.SetPolicy(target, policy)
 }
 
 func (l *loop) result(w want) finding {
@@ -131,6 +158,9 @@ func (l *loop) watch(ctx context.Context, w want) {
 		select {
 		case <-ctx.Done():
 			return
+		case <-l.newPolicy:
+			l.handOn(l.engaged.target)
+			continue
 		case <-ticker.C():
 		}
 		summary, err := l.engaged.summary(ctx)

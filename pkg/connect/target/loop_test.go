@@ -54,7 +54,7 @@ func (f fixture) next(t *testing.T) types.NamespacedName {
 func TestALoopTriesAgainAfterAWhileAndReportsWhatIsNewsOnly(t *testing.T) {
 	f := newFixture(t, http.StatusUnauthorized)
 	key := types.NamespacedName{Name: "c2"}
-	f.set(t.Context(), key, f.refuser)
+	f.set(t.Context(), key, f.refuser, nil)
 	if got := f.next(t); got != key {
 		t.Fatalf("a change of %s", got)
 	}
@@ -77,7 +77,7 @@ func TestALoopTriesAgainAfterAWhileAndReportsWhatIsNewsOnly(t *testing.T) {
 func TestATargetIsUnreachableOnlyAfterSeveralMisses(t *testing.T) {
 	f := newFixture(t, http.StatusServiceUnavailable)
 	key := types.NamespacedName{Name: "c2"}
-	f.set(t.Context(), key, f.refuser)
+	f.set(t.Context(), key, f.refuser, nil)
 	for miss := int32(1); miss < maxMisses; miss++ {
 		for f.asked.Load() < miss || !f.clock.HasWaiters() {
 			if t.Context().Err() != nil {
@@ -98,10 +98,10 @@ func TestATargetIsUnreachableOnlyAfterSeveralMisses(t *testing.T) {
 func TestANewWantInterruptsWaiting(t *testing.T) {
 	f := newFixture(t, http.StatusUnauthorized)
 	key := types.NamespacedName{Name: "c2"}
-	f.set(t.Context(), key, f.refuser)
+	f.set(t.Context(), key, f.refuser, nil)
 	f.next(t)
 	failure := failing(v1alpha1.ReasonSecretNotFound, "gone")
-	f.set(t.Context(), key, failure)
+	f.set(t.Context(), key, failure, nil)
 	if found := f.found(key, failure); found.condition.Type != "" && found.condition.Reason != v1alpha1.ReasonSecretNotFound {
 		t.Errorf("what was found for the old want counts for the new: %+v", found)
 	}
@@ -116,7 +116,7 @@ func TestANewWantInterruptsWaiting(t *testing.T) {
 func TestALoopRetiresWithItsTarget(t *testing.T) {
 	f := newFixture(t, http.StatusUnauthorized)
 	key := types.NamespacedName{Name: "c2"}
-	f.set(t.Context(), key, f.refuser)
+	f.set(t.Context(), key, f.refuser, nil)
 	f.next(t)
 	f.mu.Lock()
 	l := f.loops[key]
@@ -127,7 +127,7 @@ func TestALoopRetiresWithItsTarget(t *testing.T) {
 			t.Fatal("the loop goes on")
 		}
 	}
-	f.set(t.Context(), key, f.refuser)
+	f.set(t.Context(), key, f.refuser, nil)
 	f.next(t) // The target is back, and tried again.
 }
 
