@@ -1,0 +1,177 @@
+package fit
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Explain says why the pod does not fit, for users to read, as what one says of the target. It is empty if it fits.
+func (r *Room) Explain(d *Demand) string {
+	switch {
+	case r == nil:
+		return "its capacity is not known yet"
+	case r.Fits(d):
+		return ""
+	}
+	v := r.view(d)
+	switch {
+	case v.all == 0:
+		return "it has no nodes"
+	case v.matching == 0:
+		return "no node matches " + d.constraints.text()
+	case len(v.open) == 0:
+		return v.kept()
+	case r.Unsure(d):
+		return "it does not tell whether one of its nodes with room matches " + d.constraints.text()
+	}
+	return v.without(r.shortage(d, v.open))
+}
+
+// view is what a pod finds when it looks for a node.
+type view struct {
+	text          string // of the pod's constraints
+	all, matching int    // nodes
+	told          bool   // whether it is certain that they match
+	keeping       []keeping
+	open          []int // classes that match, certainly or not, and that no taint keeps the pod away from
+}
+
+// keeping is why some of the nodes that match keep the pod away.
+type keeping struct {
+	what  string // as in: are cordoned
+	one   string // as in: is cordoned
+	taint string // without what is said of it
+	nodes int
+}
+
+func (r *Room) view(d *Demand) view {
+	v := view{text: d.constraints.text(), told: true}
+	for i, why := range r.shape.match(&d.constraints).reasons {
+		nodes := r.classes[i].nodes
+		v.all += nodes
+		if nodes == 0 || why.affinity == no {
+			continue
+		}
+		v.matching += nodes
+		v.told = v.told && why.affinity == yes
+		if why.taint < 0 {
+			v.open = append(v.open, i)
+			continue
+		}
+		v.keep(keptBy(r.shape.kinds[i].taints, why.taint), nodes)
+	}
+	slices.SortStableFunc(v.keeping, func(a, b keeping) int { return b.nodes - a.nodes })
+	return v
+}
+
+func (v *view) keep(k keeping, nodes int) {
+	i := slices.IndexFunc(v.keeping, func(other keeping) bool { return other.what == k.what })
+	if i < 0 {
+		i, v.keeping = len(v.keeping), append(v.keeping, k)
+	}
+	v.keeping[i].nodes += nodes
+}
+
+// keptBy prefers what users know better than taints.
+func keptBy(taints []corev1.Taint, untolerated int) keeping {
+	for i := range taints[untolerated:] {
+		switch taints[untolerated+i].Key {
+		case corev1.TaintNodeUnschedulable:
+			return keeping{what: "are cordoned", one: "is cordoned"}
+		case corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable:
+			return keeping{what: "are not ready", one: "is not ready"}
+		}
+	}
+	taint := taints[untolerated].ToString()
+	return keeping{what: "have the taint " + taint, one: "has the taint " + taint, taint: taint}
+}
+
+func (k *keeping) verb() string {
+	if k.nodes == 1 {
+		return k.one
+	}
+	return k.what
+}
+
+// kept is the reason if taints keep the pod away from all nodes that match.
+func (v *view) kept() string {
+	if len(v.keeping) == 1 {
+		k := &v.keeping[0]
+		return v.its() + " " + k.verb() + k.comment()
+	}
+	return v.of() + v.separator() + v.list() + v.comment()
+}
+
+// without is the reason if there is a shortage on all nodes that are open to the pod.
+func (v *view) without(shortage string) string {
+	if v.matching == v.all && len(v.keeping) == 0 {
+		return "no node " + shortage
+	}
+	if len(v.keeping) == 0 {
+		return v.of() + ", and none of these " + shortage
+	}
+	return v.of() + v.separator() + v.list() + ", and none of the others " + shortage
+}
+
+// its are the nodes that match.
+func (v *view) its() string {
+	nodes := fmt.Sprintf("its %d nodes", v.matching)
+	if v.matching == 1 && v.all > 1 {
+		nodes = "its 1 node"
+	} else if v.matching == 1 {
+		nodes = "its only node"
+	}
+	switch {
+	case v.matching == v.all:
+		return nodes
+	case v.matching == 1 && v.told:
+		return nodes + " that matches " + v.text
+	case v.told:
+		return nodes + " that match " + v.text
+	}
+	return nodes + " that may match " + v.text
+}
+
+func (v *view) of() string {
+	switch {
+	case v.matching == v.all:
+		return fmt.Sprintf("of its %d nodes", v.all)
+	case v.matching == 1 && v.told:
+		return fmt.Sprintf("of its %d nodes, 1 matches %s", v.all, v.text)
+	case v.told:
+		return fmt.Sprintf("of its %d nodes, %d match %s", v.all, v.matching, v.text)
+	}
+	return fmt.Sprintf("of its %d nodes, %d may match %s", v.all, v.matching, v.text)
+}
+
+func (v *view) separator() string {
+	if v.matching == v.all {
+		return ", "
+	}
+	return "; of these, "
+}
+
+func (v *view) list() string {
+	parts := make([]string, len(v.keeping))
+	for i := range v.keeping {
+		parts[i] = fmt.Sprintf("%d %s", v.keeping[i].nodes, v.keeping[i].verb())
+	}
+	return strings.Join(parts, ", ")
+}
+
+func (v *view) comment() string {
+	if slices.ContainsFunc(v.keeping, func(k keeping) bool { return k.taint != "" }) {
+		return ": the pod does not tolerate this"
+	}
+	return ""
+}
+
+func (k *keeping) comment() string {
+	if k.taint != "" {
+		return ", which the pod does not tolerate"
+	}
+	return ""
+}

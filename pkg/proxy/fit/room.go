@@ -1,0 +1,210 @@
+package fit
+
+import (
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+)
+
+// defaultPods is how many pods a node takes that does not say.
+const defaultPods = 110
+
+// Room is what a target has free. A nil Room is that of a target that has not told: nothing fits there. Rooms never change, and are safe
+// for concurrent use.
+type Room struct {
+	shape *shape
+	// names of the resources, in the order of all amounts.
+	names   []corev1.ResourceName
+	classes []*class // in the order of the shape's kinds
+}
+
+// class is what nodes have and what is free on them.
+type class struct {
+	nodes       int
+	allocatable []int64
+	largest     []int64 // that is free, of each resource by itself
+	free        []vector
+}
+
+// vector is what is free on each of some nodes.
+type vector struct {
+	nodes   int
+	amounts []int64
+}
+
+// NewRoom compiles what a summary tells, which must not change any more. What has not changed since previous, the Room of the summary
+// before or nil, is not computed again.
+func NewRoom(summary *v1alpha1.ClusterSummary, previous *Room) *Room {
+	status := &summary.Status
+	kinds := make([]kind, len(status.Classes))
+	for i := range status.Classes {
+		c := &status.Classes[i]
+		labels := make(map[string]string, len(status.CommonLabels)+len(c.Labels))
+		maps.Copy(labels, status.CommonLabels)
+		maps.Copy(labels, c.Labels)
+		kinds[i] = kind{labels, c.Taints}
+	}
+	return newRoom(newShape(kinds, status.OmittedLabels), status.Classes, previous)
+}
+
+// GrowthRoom is that of one empty node of each class that a target can add.
+func GrowthRoom(classes []v1alpha1.ScaleUpNodeClass) *Room {
+	kinds, empty := make([]kind, len(classes)), make([]v1alpha1.NodeClass, len(classes))
+	for i := range classes {
+		c := &classes[i]
+		kinds[i] = kind{c.Labels, c.Taints}
+		allocatable := c.Allocatable
+		if _, ok := allocatable[corev1.ResourcePods]; !ok {
+			allocatable = maps.Clone(allocatable)
+			allocatable[corev1.ResourcePods] = *resource.NewQuantity(defaultPods, resource.DecimalSI)
+		}
+		empty[i] = v1alpha1.NodeClass{Nodes: 1, Allocatable: allocatable, Free: []v1alpha1.FreeNodes{{Nodes: 1, Resources: allocatable}}}
+	}
+	return newRoom(newShape(kinds, []string{corev1.LabelHostname}), empty, nil)
+}
+
+func newRoom(s *shape, classes []v1alpha1.NodeClass, previous *Room) *Room {
+	r := &Room{shape: s, names: names(classes), classes: make([]*class, len(classes))}
+	if previous != nil && previous.shape.equal(s) {
+		r.shape = previous.shape
+	}
+	for i := range classes {
+		r.classes[i] = newClass(&classes[i], r.names)
+	}
+	return r
+}
+
+func names(classes []v1alpha1.NodeClass) []corev1.ResourceName {
+	all := map[corev1.ResourceName]struct{}{}
+	for i := range classes {
+		for name := range classes[i].Allocatable {
+			all[name] = struct{}{}
+		}
+		for j := range classes[i].Free {
+			for name := range classes[i].Free[j].Resources {
+				all[name] = struct{}{}
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(all))
+}
+
+func newClass(told *v1alpha1.NodeClass, names []corev1.ResourceName) *class {
+	c := &class{
+		nodes:       int(told.Nodes),
+		allocatable: make([]int64, len(names)),
+		free:        make([]vector, 0, len(told.Free)),
+	}
+	fill(c.allocatable, told.Allocatable, names)
+	for i := range told.Free {
+		if f := &told.Free[i]; f.Nodes > 0 {
+			v := vector{int(f.Nodes), make([]int64, len(names))}
+			fill(v.amounts, f.Resources, names)
+			c.free = append(c.free, v)
+		}
+	}
+	c.measure()
+	return c
+}
+
+func fill(amounts []int64, list corev1.ResourceList, names []corev1.ResourceName) {
+	for i, name := range names {
+		if q, ok := list[name]; ok {
+			amounts[i] = amountOf(name, q)
+		}
+	}
+}
+
+// measure computes largest, which is not negative.
+func (c *class) measure() {
+	c.largest = make([]int64, len(c.allocatable))
+	for i := range c.free {
+		for j, amount := range c.free[i].amounts {
+			c.largest[j] = max(c.largest[j], amount)
+		}
+	}
+}
+
+// Fits says whether a node has room for the pod, all of it together, and certainly matches.
+func (r *Room) Fits(d *Demand) bool {
+	if r == nil {
+		return false
+	}
+	var buffer [8]int
+	columns, ok := r.columns(d, buffer[:0])
+	return ok && r.roomy(r.shape.match(&d.constraints).sure, d, columns)
+}
+
+// Unsure says that the pod does not fit for sure, but that it would if the labels that the target omits, or a node's name, were as the
+// pod asks.
+func (r *Room) Unsure(d *Demand) bool {
+	if r == nil {
+		return false
+	}
+	columns, ok := r.columns(d, nil)
+	if !ok {
+		return false
+	}
+	m := r.shape.match(&d.constraints)
+	return r.roomy(m.unsure, d, columns) && !r.roomy(m.sure, d, columns)
+}
+
+// CouldHold says whether the pod would fit on an empty node like one of those that are told.
+func (r *Room) CouldHold(d *Demand) bool {
+	if r == nil {
+		return false
+	}
+	columns, ok := r.columns(d, nil)
+	if !ok {
+		return false
+	}
+	holds := func(i int) bool { return d.within(r.classes[i].allocatable, columns) }
+	m := r.shape.match(&d.constraints)
+	return slices.ContainsFunc(m.sure, holds) || slices.ContainsFunc(m.unsure, holds)
+}
+
+// columns appends where the amounts are of what is asked for. It fails if no node has one of them.
+func (r *Room) columns(d *Demand, columns []int) ([]int, bool) {
+	for i := range d.quantities {
+		column := slices.Index(r.names, d.quantities[i].Name)
+		if column < 0 {
+			return nil, false
+		}
+		columns = append(columns, column)
+	}
+	return columns, true
+}
+
+func (r *Room) roomy(classes []int, d *Demand, columns []int) bool {
+	for _, i := range classes {
+		if r.classes[i].roomy(d, columns) {
+			return true
+		}
+	}
+	return false
+}
+
+func (c *class) roomy(d *Demand, columns []int) bool {
+	if !d.within(c.largest, columns) {
+		return false
+	}
+	for i := range c.free {
+		if d.within(c.free[i].amounts, columns) {
+			return true
+		}
+	}
+	return false
+}
+
+func (d *Demand) within(amounts []int64, columns []int) bool {
+	for i, column := range columns {
+		if d.quantities[i].Amount > amounts[column] {
+			return false
+		}
+	}
+	return true
+}
