@@ -65,7 +65,7 @@ type Attempt struct {
 	// Ended is zero while the attempt lasts.
 	Ended   metav1.MicroTime `json:"ended,omitzero"`
 	Outcome Outcome          `json:"outcome"`
-	// Reason is what the target answered.
+	// Reason is what the target answered, so far.
 	Reason string `json:"reason,omitempty"`
 }
 

@@ -63,17 +63,18 @@ func (s *Store) Started(pod *corev1.Pod, target, trial string) {
 	s.of(pod).add(Attempt{Target: target, Trial: trial, Started: metav1.NewMicroTime(s.clock.Now()), Outcome: Waiting})
 }
 
+// Waits notes what the target said so far, in the attempt that lasts: why it holds the pod back, say.
+func (s *Store) Waits(pod *corev1.Pod, target, reason string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.of(pod).lasting(target).Reason = s.share(reason)
+}
+
 // Ended notes what became of the attempt in target that lasts, or of one that an earlier leader started.
 func (s *Store) Ended(pod *corev1.Pod, target string, outcome Outcome, reason string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	e := s.of(pod)
-	i := slices.IndexFunc(e.Attempts, func(a Attempt) bool { return a.Target == target && a.Outcome == Waiting })
-	if i < 0 {
-		e.add(Attempt{Target: target})
-		i = len(e.Attempts) - 1
-	}
-	a := &e.Attempts[i]
+	a := s.of(pod).lasting(target)
 	a.Ended, a.Outcome, a.Reason = metav1.NewMicroTime(s.clock.Now()), outcome, s.share(reason)
 }
 
@@ -120,6 +121,16 @@ func (s *Store) share(reason string) string {
 	}
 	s.reasons[reason] = reason
 	return reason
+}
+
+// lasting returns the attempt in target that lasts, a new one if there is none.
+func (e *Explanation) lasting(target string) *Attempt {
+	i := slices.IndexFunc(e.Attempts, func(a Attempt) bool { return a.Target == target && a.Outcome == Waiting })
+	if i < 0 {
+		e.add(Attempt{Target: target, Outcome: Waiting})
+		i = len(e.Attempts) - 1
+	}
+	return &e.Attempts[i]
 }
 
 func (e *Explanation) add(a Attempt) {

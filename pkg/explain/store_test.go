@@ -1,0 +1,221 @@
+package explain
+
+import (
+	"encoding/json"
+	"fmt"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	clocktesting "k8s.io/utils/clock/testing"
+)
+
+func at(seconds int) time.Time { return time.Date(2030, 1, 2, 3, 4, seconds, 0, time.UTC) }
+
+func pod(name, uid string) *corev1.Pod {
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: name, UID: types.UID(uid)}}
+}
+
+func key(name string) types.NamespacedName {
+	return types.NamespacedName{Namespace: "team", Name: name}
+}
+
+// many returns n targets of which the one at chosen, if there is one, was chosen.
+func many(n, chosen int) []Target {
+	targets := make([]Target, n)
+	for i := range targets {
+		targets[i] = Target{Name: fmt.Sprintf("c%d", i), Node: fmt.Sprintf("admiralty-c%d", i), Chosen: i == chosen}
+	}
+	return targets
+}
+
+func TestThePodsStoryIsKept(t *testing.T) {
+	clock := clocktesting.NewFakePassiveClock(at(0))
+	s := NewStore(clock)
+	web := pod("web", "1")
+	s.Looked(web, "", []Target{{Name: "c2", Node: "admiralty-c2", Chosen: true, Score: new(int64(7)), Scores: map[string]int64{"fit": 7}}})
+	s.Started(web, "c2", "")
+	clock.SetTime(at(2))
+	s.Waits(web, "c2", "held back")
+	s.Ended(web, "c2", Refused, "quota")
+	clock.SetTime(at(3))
+	s.Looked(web, "c2: quota", []Target{{Name: "c3", Node: "admiralty-c3", Trial: TrialGrow, Reason: "too small"}})
+	s.Started(web, "c3", TrialGrow)
+	s.Waits(web, "c3", "unschedulable")
+	clock.SetTime(at(9))
+	s.Ended(web, "c3", Bound, "")
+	s.Bound(web, "admiralty-c3")
+
+	got, ok := s.Get(key("web"))
+	want := Explanation{
+		Namespace: "team", Name: "web", UID: "1", Node: "admiralty-c3", Time: metav1.NewTime(at(3)),
+		Targets: []Target{{Name: "c3", Node: "admiralty-c3", Trial: TrialGrow, Reason: "too small"}},
+		Attempts: []Attempt{
+			{Target: "c2", Started: metav1.NewMicroTime(at(0)), Ended: metav1.NewMicroTime(at(2)), Outcome: Refused, Reason: "quota"},
+			{Target: "c3", Trial: TrialGrow, Started: metav1.NewMicroTime(at(3)), Ended: metav1.NewMicroTime(at(9)), Outcome: Bound},
+		},
+	}
+	if diff := cmp.Diff(want, got); diff != "" || !ok {
+		t.Errorf("found %v (-want +got):\n%s", ok, diff)
+	}
+}
+
+func TestAnAttemptOfAnEarlierLeaderEndsWithoutABeginning(t *testing.T) {
+	s := NewStore(clocktesting.NewFakePassiveClock(at(0)))
+	s.Ended(pod("web", "1"), "c2", Lost, "disconnected")
+	got, _ := s.Get(key("web"))
+	want := []Attempt{{Target: "c2", Ended: metav1.NewMicroTime(at(0)), Outcome: Lost, Reason: "disconnected"}}
+	if diff := cmp.Diff(want, got.Attempts); diff != "" {
+		t.Errorf("attempts (-want +got):\n%s", diff)
+	}
+}
+
+func TestAPodOfTheSameNameHasAStoryOfItsOwn(t *testing.T) {
+	s := NewStore(clocktesting.NewFakePassiveClock(at(0)))
+	s.Looked(pod("web", "1"), "nowhere", many(5, -1))
+	s.Started(pod("web", "2"), "c2", "")
+	got, _ := s.Get(key("web"))
+	if got.UID != "2" || got.Message != "" || len(got.Targets) != 0 || s.targets != 0 {
+		t.Errorf("got %+v, and %d targets are counted", got, s.targets)
+	}
+}
+
+func TestACopyIsReturned(t *testing.T) {
+	s := NewStore(clocktesting.NewFakePassiveClock(at(0)))
+	web := pod("web", "1")
+	s.Looked(web, "", []Target{{Name: "c2", Score: new(int64(7)), Scores: map[string]int64{"fit": 7}}})
+	s.Started(web, "c2", "")
+	want, _ := s.Get(key("web"))
+	got, _ := s.Get(key("web"))
+	got.Targets[0].Name, *got.Targets[0].Score, got.Targets[0].Scores["fit"], got.Attempts[0].Target = "x", 1, 1, "x"
+	again, _ := s.Get(key("web"))
+	if diff := cmp.Diff(want, again); diff != "" {
+		t.Errorf("a caller changed what is kept (-want +got):\n%s", diff)
+	}
+}
+
+func TestWhatIsKeptOfTheTargets(t *testing.T) {
+	for name, test := range map[string]struct {
+		targets      []Target
+		kept, others int
+		last         string
+	}{
+		"of a pending pod, all":                       {many(100, -1), 100, 0, "c99"},
+		"of a placed pod, the best":                   {many(100, 3), 10, 90, "c9"},
+		"of a placed pod, the chosen one if not best": {many(100, 50), 11, 89, "c50"},
+		"few, all": {many(10, 0), 10, 0, "c9"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := NewStore(clocktesting.NewFakePassiveClock(at(0)))
+			s.Looked(pod("web", "1"), "", test.targets)
+			got, _ := s.Get(key("web"))
+			if len(got.Targets) != test.kept || got.OtherTargets != test.others || got.Targets[test.kept-1].Name != test.last {
+				t.Errorf("kept %d, the last of them %s, and %d others", len(got.Targets), got.Targets[len(got.Targets)-1].Name, got.OtherTargets)
+			}
+		})
+	}
+}
+
+func TestAtMostTwentyAttemptsAreKept(t *testing.T) {
+	s := NewStore(clocktesting.NewFakePassiveClock(at(0)))
+	for i := range maxAttempts + 5 {
+		s.Started(pod("web", "1"), fmt.Sprintf("c%d", i), "")
+	}
+	got, _ := s.Get(key("web"))
+	if len(got.Attempts) != maxAttempts || got.Attempts[0].Target != "c5" {
+		t.Errorf("%d attempts, the first in %s", len(got.Attempts), got.Attempts[0].Target)
+	}
+}
+
+func TestPodsAreForgottenThatWereNotTouchedForLongest(t *testing.T) {
+	for name, test := range map[string]struct{ targets, known int }{
+		"where there are many pods":    {1, maxPods},
+		"where there are many targets": {100, maxTargets / 100},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := NewStore(clocktesting.NewFakePassiveClock(at(0)))
+			first := pod("first", "1")
+			s.Looked(first, "", many(test.targets, -1))
+			for i := range test.known {
+				s.Looked(pod(fmt.Sprintf("p%d", i), "1"), "", many(test.targets, -1))
+				s.Started(first, "c2", "")
+			}
+			if s.pods.Len() != test.known || s.targets != test.known*test.targets {
+				t.Errorf("%d pods with %d targets are known, want %d with %d", s.pods.Len(), s.targets, test.known, test.known*test.targets)
+			}
+			if _, ok := s.Get(key("first")); !ok {
+				t.Error("the pod that was touched all the time is forgotten")
+			}
+			if _, ok := s.Get(key("p0")); ok {
+				t.Error("the pod that was not touched is known")
+			}
+		})
+	}
+}
+
+func TestJSON(t *testing.T) {
+	e := Explanation{
+		Namespace: "team", Name: "web", UID: "1", Message: "nowhere", Time: metav1.NewTime(at(1)), OtherTargets: 3,
+		Targets:  []Target{{Name: "c2", Node: "admiralty-c2", Reason: "full"}, {Name: "c3", Node: "admiralty-c3", Chosen: true, Score: new(int64(0))}},
+		Attempts: []Attempt{{Target: "c3", Trial: TrialUnsure, Started: metav1.NewMicroTime(at(1)), Outcome: Waiting}},
+	}
+	got, err := json.Marshal(e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `{"namespace":"team","name":"web","uid":"1","message":"nowhere","time":"2030-01-02T03:04:01Z",` +
+		`"targets":[{"name":"c2","node":"admiralty-c2","reason":"full"},{"name":"c3","node":"admiralty-c3","chosen":true,"score":0}],"otherTargets":3,` +
+		`"attempts":[{"target":"c3","trial":"unsure","started":"2030-01-02T03:04:01.000000Z","outcome":"Waiting"}]}`
+	if string(got) != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}
+
+// The worst that a hundred targets can do: every pod has scores, attempts and reasons like no other's.
+func TestAFullStoreIsSmall(t *testing.T) {
+	for name, test := range map[string]struct {
+		chosen    int
+		mebibytes uint64
+	}{
+		"of placed pods":  {0, 32},
+		"of pending pods": {-1, 32},
+	} {
+		t.Run(name, func(t *testing.T) {
+			before := heap()
+			s := NewStore(clocktesting.NewFakePassiveClock(at(0)))
+			for i := range 2 * maxPods {
+				p := pod(fmt.Sprintf("p%d", i), fmt.Sprintf("uid-%d", i))
+				targets := many(100, test.chosen)
+				for j := range targets {
+					targets[j].Reason = fmt.Sprintf("no node has %d free CPUs (largest: %d), nor %d of nvidia.com/gpu (largest: 0)", i, j, i)
+					if test.chosen >= 0 {
+						targets[j].Scores = map[string]int64{"a": 1, "b": 2, "c": 3, "d": 4}
+					}
+				}
+				s.Looked(p, fmt.Sprintf("pod %d fits nowhere", i), targets)
+				for j := range maxAttempts {
+					s.Ended(p, targets[j].Name, Refused, fmt.Sprintf("unschedulable: 0/%d nodes are available", i))
+				}
+			}
+			if used := (heap() - before) >> 20; used > test.mebibytes {
+				t.Errorf("it takes %d MiB, want at most %d", used, test.mebibytes)
+			} else {
+				t.Logf("it takes %d MiB", used)
+			}
+			if s.pods.Len() == 0 {
+				t.Error("it is empty")
+			}
+		})
+	}
+}
+
+func heap() uint64 {
+	runtime.GC()
+	var stats runtime.MemStats
+	runtime.ReadMemStats(&stats)
+	return stats.HeapAlloc
+}
