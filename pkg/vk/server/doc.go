@@ -5,6 +5,8 @@
 // token (TokenReview), and by SubjectAccessReview on nodes/log (or nodes/proxy) for logs and on nodes/proxy for exec, where the name
 // is that of the proxy's node. There are no anonymous callers. In one thing it is stricter: exec needs the verb create
 // however it is asked for, because with a kubelet the right to read nodes/proxy is the right to run commands.
+// One path is no kubelet's: /explain/{namespace}/{pod} tells what the scheduler of this replica knows of a pod, placed or not. That names any
+// target, so it takes the right get on nodes/proxy of all nodes.
 // Nothing that the caller sends to prove who it is goes on to the target: headers pass by a short list.
 //
 // Requests go on through httputil.ReverseProxy over client-go's own transport, kept at HTTP/1.1, rather than through

@@ -23,6 +23,7 @@ import (
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/explain"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
 
@@ -33,6 +34,7 @@ const (
 
 // fixture is a Server between a source and a target whose API servers are played by tests.
 type fixture struct {
+	served   *Server
 	server   *httptest.Server
 	registry *engage.Registry
 	target   *engage.Target
@@ -68,14 +70,20 @@ func newFixture(t *testing.T, upstream http.HandlerFunc, rights map[string][]str
 	clock := clocktesting.NewFakeClock(time.Unix(1000, 0))
 	s, err := New(Options{
 		Registry: registry, Reader: pods, Clock: clock, Logger: testr.New(t),
-		Client: kubernetes.NewForConfigOrDie(&rest.Config{Host: source.URL}),
+		Explain: explained,
+		Client:  kubernetes.NewForConfigOrDie(&rest.Config{Host: source.URL}),
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	server := httptest.NewTLSServer(s.routes())
 	t.Cleanup(server.Close)
-	return &fixture{server: server, registry: registry, target: target, delegate: translate.DelegateName(proxy), clock: clock}
+	return &fixture{served: s, server: server, registry: registry, target: target, delegate: translate.DelegateName(proxy), clock: clock}
+}
+
+// explained knows of one pod.
+func explained(pod types.NamespacedName) (explain.Explanation, bool) {
+	return explain.Explanation{Namespace: pod.Namespace, Name: pod.Name, Message: "c2: too small"}, pod.Name == "unbound"
 }
 
 // chaperons reads the PodChaperons in the target: that of the proxy, and one that has the name of the proxy "forged" but is another's.

@@ -83,7 +83,7 @@ func (s *Server) forward(w http.ResponseWriter, r *http.Request, v *verb, d dest
 			return checkAnswer(response, v.plainErrors)
 		},
 		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
-			writeError(w, explain(r.Context(), d.target, err))
+			writeError(w, failed(r.Context(), d.target, err))
 		},
 		ErrorLog: slog.NewLogLogger(logr.ToSlogHandler(s.Logger), slog.LevelDebug),
 	}
@@ -146,8 +146,8 @@ func checkAnswer(response *http.Response, plainErrors bool) error {
 	return nil
 }
 
-// explain says what went wrong between here and the target.
-func explain(ctx context.Context, target *engage.Target, err error) error {
+// failed says what went wrong between here and the target.
+func failed(ctx context.Context, target *engage.Target, err error) error {
 	if errors.Is(context.Cause(ctx), errNoAnswer) {
 		return refuse(http.StatusGatewayTimeout, "The API server of the cluster behind node %q did not answer within %s; try again.",
 			target.NodeName, answerTimeout)

@@ -75,9 +75,10 @@ func (s *Server) routes() http.Handler {
 	mux.Handle("GET /containerLogs/{namespace}/{pod}/{container}", s.podHandler(logs()))
 	mux.Handle("GET /exec/{namespace}/{pod}/{container}", s.podHandler(exec()))
 	mux.Handle("POST /exec/{namespace}/{pod}/{container}", s.podHandler(exec()))
+	mux.HandleFunc("GET /explain/{namespace}/{pod}", s.explanation)
 	mux.HandleFunc("/attach/", s.unserved("attach is not served yet for pods on virtual nodes; kubectl logs and kubectl exec are."))
 	mux.HandleFunc("/portForward/", s.unserved("port-forward is not served yet for pods on virtual nodes; kubectl logs and kubectl exec are."))
-	mux.HandleFunc("/", s.unserved("Virtual nodes serve /containerLogs and /exec of the kubelet API, and nothing else yet."))
+	mux.HandleFunc("/", s.unserved("Virtual nodes serve /containerLogs and /exec of the kubelet API and /explain, and nothing else yet."))
 	return mux
 }
 

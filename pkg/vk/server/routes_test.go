@@ -78,6 +78,11 @@ func TestWhoMayAskForWhat(t *testing.T) {
 		"a target that is not connected is a sentence": {"GET", "/containerLogs/default/elsewhere/app", "admin", 503, "condition Connected"},
 		"a proxy without a delegate says so":           {"GET", "/containerLogs/default/lost/app", "admin", 404, `"default/lost" has no delegate`},
 		"a delegate of another pod is not shown":       {"GET", "/containerLogs/default/forged/app", "admin", 404, `"default/forged" has no delegate`},
+		"what is known of a pod is told":               {"GET", "/explain/default/unbound", "admin", 200, `{"namespace":"default","name":"unbound","uid":"","message":"c2: too small"}`},
+		"what is not known of a pod is said":           {"GET", "/explain/default/web", "admin", 404, `not known here how pod "default/web" was scheduled`},
+		"explaining takes a right on all nodes":        {"GET", "/explain/default/unbound", "reader", 403, "verb=get, resource=nodes, subresource(s)=[proxy], name="},
+		"pods are explained to nobody anonymous":       {"GET", "/explain/default/unbound", "", 401, "Unauthorized"},
+		"explaining is reading":                        {"POST", "/explain/default/unbound", "admin", 404, "nothing else yet"},
 		"attach is not served yet":                     {"POST", "/attach/default/web/app", "admin", 404, "attach is not served yet"},
 		"port-forward is not served yet":               {"POST", "/portForward/default/web", "admin", 404, "port-forward is not served yet"},
 		"other paths are not served":                   {"GET", "/stats/summary", "admin", 404, "nothing else yet"},
@@ -149,6 +154,14 @@ func TestATargetThatIsNotReachableIsNotAsked(t *testing.T) {
 	f := newFixture(t, func(http.ResponseWriter, *http.Request) { t.Error("it was asked") }, everyone())
 	f.registry.SetReachable(f.target, false)
 	if code, body := f.request(t, "GET", logsPath, "admin"); code != http.StatusServiceUnavailable {
+		t.Errorf("answer %d %q", code, body)
+	}
+}
+
+func TestAServerThatExplainsNothingSaysSo(t *testing.T) {
+	f := newFixture(t, nil, everyone())
+	f.served.Explain = nil
+	if code, body := f.request(t, "GET", "/explain/default/unbound", "admin"); code != http.StatusNotFound || !strings.Contains(body, "not explained here") {
 		t.Errorf("answer %d %q", code, body)
 	}
 }

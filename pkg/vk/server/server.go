@@ -12,11 +12,13 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/explain"
 )
 
 const (
@@ -24,7 +26,7 @@ const (
 	idleTimeout       = 2 * time.Minute
 )
 
-// Options are what a Server works with. All but CertificateSignerName are required.
+// Options are what a Server works with. All but CertificateSignerName and Explain are required.
 type Options struct {
 	// Port is the one that the virtual nodes give as their kubelet's.
 	Port int
@@ -36,6 +38,8 @@ type Options struct {
 	Reader client.Reader
 	// Client reviews tokens and access in the source cluster, reads its client CA and requests certificates.
 	Client kubernetes.Interface
+	// Explain says what the scheduler knows of a pod, if it knows anything.
+	Explain func(pod types.NamespacedName) (explain.Explanation, bool)
 	// CertificateSignerName, if not empty, is the signer of the serving certificate.
 	CertificateSignerName string
 	// Clock tells when a certificate expires and how long a target takes to answer.

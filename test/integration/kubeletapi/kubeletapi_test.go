@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -11,10 +12,13 @@ import (
 	"testing"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/remotecommand"
 
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/explain"
 	"github.com/multicluster-scheduler/multicluster-scheduler/test/integration/apiserver"
 )
 
@@ -63,12 +67,48 @@ func TestWhoTheSourceKnowsGetsWhatTheSourceAllows(t *testing.T) {
 		grant(t, source, user, rbacv1.PolicyRule{
 			APIGroups: []string{""}, Resources: []string{"nodes/log"}, ResourceNames: []string{nodeName}, Verbs: []string{"get"},
 		})
-		mayRead(t, user)
+		mayGet(t, user, "log", nodeName)
 		s.until(t, caller, path, http.StatusOK)
 		if code, body := s.get(t, caller, "/exec/"+s.namespace+"/web/app?command=id"); code != http.StatusForbidden {
 			t.Errorf("exec is answered %d %q", code, body)
 		}
 	})
+}
+
+func TestPodsAreExplainedToThoseWhoMayAskAboutAllNodes(t *testing.T) {
+	s := newStory(t, "")
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "pending", UID: "1"}}
+	s.scheduled.Looked(pod, "c2: too small", []explain.Target{{Name: "c2", Node: nodeName, Reason: "too small"}})
+	path := "/explain/" + s.namespace + "/pending"
+	admin := s.as(source.Config)
+	got := explain.Explanation{}
+	if err := json.Unmarshal([]byte(s.until(t, admin, path, http.StatusOK)), &got); err != nil {
+		t.Fatal(err)
+	}
+	if got.UID != "1" || len(got.Targets) != 1 || got.Targets[0].Reason != "too small" {
+		t.Errorf("got %+v", got)
+	}
+	if code, body := s.get(t, admin, "/explain/"+s.namespace+"/web"); code != http.StatusNotFound {
+		t.Errorf("of a pod that is not known: %d %q", code, body)
+	}
+
+	user := "system:serviceaccount:" + s.namespace + ":reader"
+	proxyRights := rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"nodes/proxy"}, Verbs: []string{"get"}}
+	one := proxyRights
+	one.ResourceNames = []string{nodeName}
+	grant(t, source, user, one)
+	mayGet(t, user, "proxy", nodeName)
+	reader := s.as(&rest.Config{BearerToken: s.token(t)})
+	if code, body := s.get(t, reader, path); code != http.StatusForbidden {
+		t.Errorf("who may ask about one node is answered %d %q", code, body)
+	}
+	other, err := source.User("explainer of " + s.namespace)
+	if err != nil {
+		t.Fatal(err)
+	}
+	grant(t, source, "explainer of "+s.namespace, proxyRights)
+	mayGet(t, "explainer of "+s.namespace, "proxy", "")
+	s.until(t, s.as(other), path, http.StatusOK)
 }
 
 func TestExecReachesTheDelegate(t *testing.T) {

@@ -22,6 +22,7 @@ import (
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/explain"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/vk/server"
 	"github.com/multicluster-scheduler/multicluster-scheduler/test/integration/apiserver"
@@ -34,6 +35,7 @@ type story struct {
 	address   string // of the kubelet API
 	namespace string
 	delegate  *corev1.Pod
+	scheduled *explain.Store
 }
 
 func newStory(t *testing.T, signer string) *story {
@@ -52,7 +54,7 @@ func newStory(t *testing.T, signer string) *story {
 	if err := source.Client.Create(t.Context(), proxy); err != nil {
 		t.Fatal(err)
 	}
-	s := &story{namespace: namespace}
+	s := &story{namespace: namespace, scheduled: explain.NewStore(clock.RealClock{})}
 	s.delegate = &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: translate.DelegateName(proxy)},
 		Spec:       corev1.PodSpec{NodeName: startKubelet(t), Containers: proxy.Spec.Containers},
@@ -70,12 +72,12 @@ func newStory(t *testing.T, signer string) *story {
 	if err := target.Client.Create(t.Context(), chaperon); err != nil {
 		t.Fatal(err)
 	}
-	s.address = serve(t, signer)
+	s.address = serve(t, signer, s.scheduled)
 	return s
 }
 
 // serve starts the kubelet API in front of the target, where it has the rights that the package names and no others.
-func serve(t *testing.T, signer string) (address string) {
+func serve(t *testing.T, signer string, scheduled *explain.Store) (address string) {
 	t.Helper()
 	identity := "source of " + t.Name()
 	config, err := target.User(identity)
@@ -92,7 +94,7 @@ func serve(t *testing.T, signer string) (address string) {
 	port := freePort(t)
 	s, err := server.New(server.Options{
 		Port: port, PodIP: net.IPv4(127, 0, 0, 1), Registry: registry, Reader: source.Client,
-		Client: kubernetes.NewForConfigOrDie(source.Config), CertificateSignerName: signer, Clock: clock.RealClock{}, Logger: testr.New(t),
+		Client: kubernetes.NewForConfigOrDie(source.Config), Explain: scheduled.Get, CertificateSignerName: signer, Clock: clock.RealClock{}, Logger: testr.New(t),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -197,20 +199,20 @@ func (s *story) token(t *testing.T) string {
 	return request.Status.Token
 }
 
-// mayRead waits until the source's API server knows that the user may read the logs of the node. The kubelet API remembers
-// refusals for a while.
-func mayRead(t *testing.T, user string) {
+// mayGet waits until the source's API server knows that the user may get the subresource of the node, or of all if it is empty. The kubelet
+// API remembers refusals for a while.
+func mayGet(t *testing.T, user, subresource, node string) {
 	t.Helper()
 	apiserver.Eventually(t, func(ctx context.Context) error {
 		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
 			User:               user,
-			ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: "get", Resource: "nodes", Subresource: "log", Name: nodeName},
+			ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: "get", Resource: "nodes", Subresource: subresource, Name: node},
 		}}
 		if err := source.Client.Create(ctx, review); err != nil {
 			return err
 		}
 		if !review.Status.Allowed {
-			return fmt.Errorf("%s may not read logs of %s", user, nodeName)
+			return fmt.Errorf("%s may not get %s of node %q", user, subresource, node)
 		}
 		return nil
 	})
