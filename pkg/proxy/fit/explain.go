@@ -41,10 +41,8 @@ type view struct {
 
 // keeping is why some of the nodes that match keep the pod away.
 type keeping struct {
-	what  string // as in: are cordoned
-	one   string // as in: is cordoned
-	taint string // without what is said of it
-	nodes int
+	what, one string // as in: are cordoned, is cordoned
+	nodes     int
 }
 
 func (r *Room) view(d *Demand) view {
@@ -61,7 +59,7 @@ func (r *Room) view(d *Demand) view {
 			v.open = append(v.open, i)
 			continue
 		}
-		v.keep(keptBy(r.shape.kinds[i].taints, why.taint), nodes)
+		v.keep(keptBy(&r.shape.kinds[i].taints[why.taint]), nodes)
 	}
 	slices.SortStableFunc(v.keeping, func(a, b keeping) int { return b.nodes - a.nodes })
 	return v
@@ -75,18 +73,16 @@ func (v *view) keep(k keeping, nodes int) {
 	v.keeping[i].nodes += nodes
 }
 
-// keptBy prefers what users know better than taints.
-func keptBy(taints []corev1.Taint, untolerated int) keeping {
-	for i := range taints[untolerated:] {
-		switch taints[untolerated+i].Key {
-		case corev1.TaintNodeUnschedulable:
-			return keeping{what: "are cordoned", one: "is cordoned"}
-		case corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable:
-			return keeping{what: "are not ready", one: "is not ready"}
-		}
+// keptBy says it as users know it.
+func keptBy(taint *corev1.Taint) keeping {
+	switch taint.Key {
+	case corev1.TaintNodeUnschedulable:
+		return keeping{what: "are cordoned", one: "is cordoned"}
+	case corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable:
+		return keeping{what: "are not ready", one: "is not ready"}
 	}
-	taint := taints[untolerated].ToString()
-	return keeping{what: "have the taint " + taint, one: "has the taint " + taint, taint: taint}
+	text := " the taint " + taint.ToString() + ", which the pod does not tolerate"
+	return keeping{what: "have" + text, one: "has" + text}
 }
 
 func (k *keeping) verb() string {
@@ -99,10 +95,9 @@ func (k *keeping) verb() string {
 // kept is the reason if taints keep the pod away from all nodes that match.
 func (v *view) kept() string {
 	if len(v.keeping) == 1 {
-		k := &v.keeping[0]
-		return v.its() + " " + k.verb() + k.comment()
+		return v.its() + " " + v.keeping[0].verb()
 	}
-	return v.of() + v.separator() + v.list() + v.comment()
+	return v.of() + v.separator() + v.list()
 }
 
 // without is the reason if there is a shortage on all nodes that are open to the pod.
@@ -119,32 +114,34 @@ func (v *view) without(shortage string) string {
 // its are the nodes that match.
 func (v *view) its() string {
 	nodes := fmt.Sprintf("its %d nodes", v.matching)
-	if v.matching == 1 && v.all > 1 {
-		nodes = "its 1 node"
-	} else if v.matching == 1 {
-		nodes = "its only node"
-	}
 	switch {
-	case v.matching == v.all:
-		return nodes
-	case v.matching == 1 && v.told:
-		return nodes + " that matches " + v.text
-	case v.told:
-		return nodes + " that match " + v.text
+	case v.all == 1:
+		nodes = "its only node"
+	case v.matching == 1:
+		nodes = "its 1 node"
 	}
-	return nodes + " that may match " + v.text
+	if v.matching == v.all {
+		return nodes
+	}
+	return nodes + " that " + v.match()
 }
 
+// of are all nodes, and how many of them match.
 func (v *view) of() string {
-	switch {
-	case v.matching == v.all:
+	if v.matching == v.all {
 		return fmt.Sprintf("of its %d nodes", v.all)
-	case v.matching == 1 && v.told:
-		return fmt.Sprintf("of its %d nodes, 1 matches %s", v.all, v.text)
-	case v.told:
-		return fmt.Sprintf("of its %d nodes, %d match %s", v.all, v.matching, v.text)
 	}
-	return fmt.Sprintf("of its %d nodes, %d may match %s", v.all, v.matching, v.text)
+	return fmt.Sprintf("of its %d nodes, %d %s", v.all, v.matching, v.match())
+}
+
+func (v *view) match() string {
+	switch {
+	case !v.told:
+		return "may match " + v.text
+	case v.matching == 1:
+		return "matches " + v.text
+	}
+	return "match " + v.text
 }
 
 func (v *view) separator() string {
@@ -160,18 +157,4 @@ func (v *view) list() string {
 		parts[i] = fmt.Sprintf("%d %s", v.keeping[i].nodes, v.keeping[i].verb())
 	}
 	return strings.Join(parts, ", ")
-}
-
-func (v *view) comment() string {
-	if slices.ContainsFunc(v.keeping, func(k keeping) bool { return k.taint != "" }) {
-		return ": the pod does not tolerate this"
-	}
-	return ""
-}
-
-func (k *keeping) comment() string {
-	if k.taint != "" {
-		return ", which the pod does not tolerate"
-	}
-	return ""
 }

@@ -39,41 +39,26 @@ type vector struct {
 // NewRoom compiles what a summary tells, which must not change any more. What has not changed since previous, the Room of the summary
 // before or nil, is not computed again.
 func NewRoom(summary *v1alpha1.ClusterSummary, previous *Room) *Room {
-	status := &summary.Status
-	kinds := make([]kind, len(status.Classes))
-	for i := range status.Classes {
-		c := &status.Classes[i]
-		labels := make(map[string]string, len(status.CommonLabels)+len(c.Labels))
-		maps.Copy(labels, status.CommonLabels)
-		maps.Copy(labels, c.Labels)
-		kinds[i] = kind{labels, c.Taints}
-	}
-	return newRoom(newShape(kinds, status.OmittedLabels), status.Classes, previous)
+	return newRoom(&summary.Status, previous)
 }
 
 // GrowthRoom is that of one empty node of each class that a target can add.
 func GrowthRoom(classes []v1alpha1.ScaleUpNodeClass) *Room {
-	kinds, empty := make([]kind, len(classes)), make([]v1alpha1.NodeClass, len(classes))
+	empty := make([]v1alpha1.NodeClass, len(classes))
 	for i := range classes {
 		c := &classes[i]
-		kinds[i] = kind{c.Labels, c.Taints}
-		allocatable := c.Allocatable
-		if _, ok := allocatable[corev1.ResourcePods]; !ok {
-			allocatable = maps.Clone(allocatable)
-			allocatable[corev1.ResourcePods] = *resource.NewQuantity(defaultPods, resource.DecimalSI)
-		}
-		empty[i] = v1alpha1.NodeClass{Nodes: 1, Allocatable: allocatable, Free: []v1alpha1.FreeNodes{{Nodes: 1, Resources: allocatable}}}
+		allocatable := corev1.ResourceList{corev1.ResourcePods: *resource.NewQuantity(defaultPods, resource.DecimalSI)}
+		maps.Copy(allocatable, c.Allocatable)
+		free := []v1alpha1.FreeNodes{{Nodes: 1, Resources: allocatable}}
+		empty[i] = v1alpha1.NodeClass{Labels: c.Labels, Taints: c.Taints, Nodes: 1, Allocatable: allocatable, Free: free}
 	}
-	return newRoom(newShape(kinds, []string{corev1.LabelHostname}), empty, nil)
+	return newRoom(&v1alpha1.ClusterSummaryStatus{OmittedLabels: []string{corev1.LabelHostname}, Classes: empty}, nil)
 }
 
-func newRoom(s *shape, classes []v1alpha1.NodeClass, previous *Room) *Room {
-	r := &Room{shape: s, names: names(classes), classes: make([]*class, len(classes))}
-	if previous != nil && previous.shape.equal(s) {
-		r.shape = previous.shape
-	}
-	for i := range classes {
-		r.classes[i] = newClass(&classes[i], r.names)
+func newRoom(status *v1alpha1.ClusterSummaryStatus, previous *Room) *Room {
+	r := &Room{shape: shapeOf(status, previous), names: names(status.Classes), classes: make([]*class, len(status.Classes))}
+	for i := range status.Classes {
+		r.classes[i] = newClass(&status.Classes[i], r.names)
 	}
 	return r
 }

@@ -7,6 +7,8 @@ import (
 	"unique"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 )
 
 // remembered is for how many different constraints a shape remembers which classes match.
@@ -14,15 +16,17 @@ const remembered = 1000
 
 // shape is what classes of nodes are, whatever is free there.
 type shape struct {
-	kinds   []kind
+	common  map[string]string
 	omitted []string // keys of labels
+	kinds   []kind
 
 	mu      sync.RWMutex // guards matches
 	matches map[unique.Handle[string]]*match
 }
 
 type kind struct {
-	labels map[string]string
+	own    map[string]string // labels, beside common ones
+	labels map[string]string // with the common ones, set by shapeOf
 	taints []corev1.Taint
 }
 
@@ -39,8 +43,23 @@ type reason struct {
 	taint    int // that is not tolerated, or -1
 }
 
-func newShape(kinds []kind, omitted []string) *shape {
-	return &shape{kinds: kinds, omitted: omitted, matches: map[unique.Handle[string]]*match{}}
+// shapeOf is the same as previous, if it is equal.
+func shapeOf(status *v1alpha1.ClusterSummaryStatus, previous *Room) *shape {
+	s := &shape{common: status.CommonLabels, omitted: status.OmittedLabels, kinds: make([]kind, len(status.Classes))}
+	for i := range status.Classes {
+		s.kinds[i] = kind{own: status.Classes[i].Labels, taints: status.Classes[i].Taints}
+	}
+	if previous != nil && s.equal(previous.shape) {
+		return previous.shape
+	}
+	for i := range s.kinds {
+		k := &s.kinds[i]
+		k.labels = make(map[string]string, len(s.common)+len(k.own))
+		maps.Copy(k.labels, s.common)
+		maps.Copy(k.labels, k.own)
+	}
+	s.matches = map[unique.Handle[string]]*match{}
+	return s
 }
 
 func (s *shape) match(c *constraints) *match {
@@ -78,11 +97,12 @@ func (s *shape) compute(c *constraints) *match {
 }
 
 func (s *shape) equal(other *shape) bool {
-	return s == other || slices.Equal(s.omitted, other.omitted) && slices.EqualFunc(s.kinds, other.kinds, kind.equal)
+	return s == other || slices.Equal(s.omitted, other.omitted) && maps.Equal(s.common, other.common) &&
+		slices.EqualFunc(s.kinds, other.kinds, kind.equal)
 }
 
 func (k kind) equal(other kind) bool {
-	return maps.Equal(k.labels, other.labels) && slices.EqualFunc(k.taints, other.taints, func(a, b corev1.Taint) bool {
+	return maps.Equal(k.own, other.own) && slices.EqualFunc(k.taints, other.taints, func(a, b corev1.Taint) bool {
 		return a.MatchTaint(&b) && a.Value == b.Value
 	})
 }
