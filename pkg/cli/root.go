@@ -10,6 +10,7 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/cli/cluster"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/cli/connect"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/cli/disconnect"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/cli/explain"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/cli/status"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/version"
 )
@@ -45,6 +46,7 @@ func New(streams genericiooptions.IOStreams) *cobra.Command {
 		connect.New(kubeconfig, streams),
 		disconnect.New(kubeconfig, streams),
 		status.New(kubeconfig, streams),
+		explain.New(kubeconfig, streams),
 		newVersion(streams),
 	)
 	return root

@@ -47,6 +47,9 @@ func (s *Store) Looked(pod *corev1.Pod, message string, targets []Target) {
 	kept := worthKeeping(targets)
 	for i := range kept {
 		kept[i].Reason = s.share(kept[i].Reason)
+		if kept[i].Score != nil {
+			kept[i].Score = new(*kept[i].Score) // The one that was given may be part of something large.
+		}
 	}
 	s.targets += len(kept) - len(e.Targets)
 	e.Message, e.Time = s.share(message), metav1.NewTime(s.clock.Now())

@@ -1,0 +1,164 @@
+package explain
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/fields"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/cli/cluster"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/explain"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
+)
+
+// askTimeout leaves time for the rest when the manager does not answer.
+const askTimeout = 10 * time.Second
+
+// observation is what was read about a pod.
+type observation struct {
+	pod *corev1.Pod
+	// namespace is nil if it may not be read.
+	namespace *corev1.Namespace
+	// explanation is the manager's; if it is nil, missing says why, unless the pod is no proxy.
+	explanation *explain.Explanation
+	missing     string
+	// events are read only where there is no explanation.
+	events []corev1.Event
+}
+
+func read(ctx context.Context, source *cluster.Cluster, key client.ObjectKey) (*observation, error) {
+	o := &observation{pod: &corev1.Pod{}, namespace: &corev1.Namespace{}}
+	if err := source.Client.Get(ctx, key, o.pod); err != nil {
+		if apierrors.IsNotFound(err) {
+			return nil, fmt.Errorf("there is no pod %q in namespace %q of context %q; those that there are: kubectl get pods --context %s --namespace %s",
+				key.Name, key.Namespace, source.Context, source.Context, key.Namespace)
+		}
+		return nil, fmt.Errorf("getting pod %q in context %q: %w", key, source.Context, err)
+	}
+	if err := source.Client.Get(ctx, client.ObjectKey{Name: key.Namespace}, o.namespace); err != nil {
+		o.namespace = nil // It says only whether pods are elected there; the pod itself says most.
+	}
+	if !translate.IsProxy(o.pod) {
+		return o, nil
+	}
+	if o.explanation, o.missing = ask(ctx, source, o.pod); o.explanation != nil {
+		return o, nil
+	}
+	events, err := readEvents(ctx, source, o.pod)
+	if err != nil {
+		o.missing += fmt.Sprintf("\nThe pod's events cannot be read: %v.", err)
+	}
+	o.events = events
+	return o, nil
+}
+
+// ask asks the manager, and says why if there is no answer.
+func ask(ctx context.Context, source *cluster.Cluster, pod *corev1.Pod) (*explain.Explanation, string) {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	node, why := someNode(ctx, source, pod)
+	if node == "" {
+		return nil, why
+	}
+	c, err := corev1client.NewForConfig(source.Config)
+	if err != nil {
+		return nil, noAnswer(node, err)
+	}
+	raw, err := c.RESTClient().Get().Resource("nodes").Name(node).SubResource("proxy").
+		Suffix("explain", pod.Namespace, pod.Name).DoRaw(ctx)
+	if err != nil {
+		return nil, noAnswer(node, err)
+	}
+	known := &explain.Explanation{}
+	if err := json.Unmarshal(raw, known); err != nil {
+		return nil, noAnswer(node, fmt.Errorf("reading the answer: %w", err))
+	}
+	if known.UID != pod.UID {
+		return nil, "The manager knows only of another pod of this name."
+	}
+	return known, ""
+}
+
+// someNode returns a virtual node, or says why there is none to ask. All of them lead to the manager.
+func someNode(ctx context.Context, source *cluster.Cluster, pod *corev1.Pod) (name, why string) {
+	if pod.Spec.NodeName != "" {
+		return pod.Spec.NodeName, ""
+	}
+	nodes := &corev1.NodeList{}
+	err := source.Client.List(ctx, nodes, client.MatchingLabels{v1alpha1.LabelNodeProvider: v1alpha1.LabelNodeProviderValue})
+	switch {
+	case apierrors.IsForbidden(err):
+		return "", "The manager was not asked: you may not list nodes. With the rights list on nodes and get on nodes/proxy there is more to see here."
+	case err != nil:
+		return "", fmt.Sprintf("The manager was not asked, because the virtual nodes cannot be listed: %v.", err)
+	case len(nodes.Items) == 0:
+		return "", "The manager was not asked: there are no virtual nodes, so there is no target. See kubectl multicluster status."
+	}
+	best := slices.MinFunc(nodes.Items, func(a, b corev1.Node) int {
+		return cmp.Or(cmp.Compare(unready(&a), unready(&b)), strings.Compare(a.Name, b.Name))
+	})
+	return best.Name, ""
+}
+
+func unready(node *corev1.Node) int {
+	for _, c := range node.Status.Conditions {
+		if c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue {
+			return 0
+		}
+	}
+	return 1
+}
+
+// noAnswer says why the manager did not answer, and what to do.
+func noAnswer(node string, err error) string {
+	switch {
+	case apierrors.IsForbidden(err):
+		return fmt.Sprintf("The manager was not asked: the right get on nodes/proxy is missing (of node %s, say). With it there is more to see here.\n(%v)", node, err)
+	case apierrors.IsNotFound(err):
+		return "The manager does not know how this pod was scheduled: another replica led then, or it was restarted since, or it is too long ago."
+	default:
+		return fmt.Sprintf("The manager does not answer through node %s (%v). Does it run? See kubectl get pods --all-namespaces "+
+			"--selector app.kubernetes.io/name=multicluster-scheduler", node, err)
+	}
+}
+
+// readEvents returns the pod's events that say how it was scheduled, oldest first.
+func readEvents(ctx context.Context, source *cluster.Cluster, pod *corev1.Pod) ([]corev1.Event, error) {
+	list := &corev1.EventList{}
+	err := source.Client.List(ctx, list, client.InNamespace(pod.Namespace),
+		client.MatchingFieldsSelector{Selector: fields.OneTermEqualSelector("involvedObject.uid", string(pod.UID))})
+	if err != nil {
+		return nil, err
+	}
+	events := slices.DeleteFunc(list.Items, func(e corev1.Event) bool { return !tells(&e) })
+	slices.SortStableFunc(events, func(a, b corev1.Event) int { return lastSeen(&a).Compare(lastSeen(&b)) })
+	return events, nil
+}
+
+// tells says whether an event is the scheduler's or another of our components'.
+func tells(e *corev1.Event) bool {
+	return e.Reason == "FailedScheduling" || e.Reason == "Scheduled" ||
+		e.ReportingController == v1alpha1.SchedulerName || strings.HasPrefix(e.ReportingController, "multicluster-")
+}
+
+// lastSeen reads events of both APIs.
+func lastSeen(e *corev1.Event) time.Time {
+	switch {
+	case e.Series != nil:
+		return e.Series.LastObservedTime.Time
+	case !e.EventTime.IsZero():
+		return e.EventTime.Time
+	default:
+		return e.LastTimestamp.Time
+	}
+}

@@ -1,0 +1,157 @@
+package explain
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+)
+
+func TestTexts(t *testing.T) {
+	failed := corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: "Unschedulable", Message: "c2: too small"}
+	for name, test := range map[string]struct {
+		seen *observation
+		want string
+	}{
+		"a pending pod, with what was seen, tried and is waited for": {&observation{pod: proxy(nil), namespace: enabled(), explanation: refusedTwice()}, `
+Pod team/web is pending. It waits for target c3 to add a node for it, for 90s now. So far, the target says: unschedulable: 0/3 nodes are available
+It needs: cpu 2, memory 4Gi
+
+Targets, as looked at 90s ago:
+TARGET    VERDICT    SCORE   REASON
+c3        may grow   -       no node has 2 free CPUs (largest: 1.5)
+c2        no         -       left out for 20s: refused: exceeded quota: compute
+team/c4   no         -       no node has 4Gi free memory (largest: 1Gi), and 3 nodes have untolerated taint gpu=true:NoSchedule, which this pod does not tolerate
+
+Tried:
+TARGET   TRIAL   STARTED   FOR     OUTCOME   ANSWER
+c2       -       2m ago    350ms   Refused   refused: exceeded quota: compute
+c5       -       -         -       Lost      c5 was deleted
+c3       grow    90s ago   90s     Waiting   unschedulable: 0/3 nodes are available
+`},
+		"a placed pod, with scores": {&observation{pod: proxy(boundTo(corev1.PodRunning)), namespace: enabled(), explanation: placed()}, `
+Pod team/web runs in c2 (virtual node admiralty-c2).
+It needs: cpu 2, memory 4Gi
+
+Targets, as looked at 3h ago:
+TARGET   VERDICT   SCORE                                       REASON
+c2       chosen    170 (Admiralty 100, PodTopologySpread 70)   -
+c3       fits      0                                           -
+and 4 more that were not chosen
+
+Tried:
+TARGET   TRIAL   STARTED   FOR   OUTCOME   ANSWER
+c2       -       3h ago    12s   Bound     -
+`},
+		"a pod of which the manager does not know": {&observation{
+			pod: proxy(func(p *corev1.Pod) { p.Status.Conditions = []corev1.PodCondition{failed} }), namespace: enabled(), missing: "The manager was not asked.",
+			events: []corev1.Event{
+				{Reason: "FailedScheduling", ReportingController: "admiralty-proxy", EventTime: exactly(time.Minute), Message: "c2: too small\nc3: full"},
+				{Reason: "DelegateLost", Source: corev1.EventSource{Component: "multicluster-feedback"}, LastTimestamp: ago(5 * time.Second), Message: "gone"},
+			},
+		}, `
+Pod team/web is pending.
+It needs: cpu 2, memory 4Gi
+
+The manager was not asked.
+
+The pod's condition PodScheduled says: Unschedulable: c2: too small
+
+Events:
+LAST SEEN   REASON             FROM                    MESSAGE
+60s ago     FailedScheduling   admiralty-proxy         c2: too small c3: full
+5s ago      DelegateLost       multicluster-feedback   gone
+`},
+		"a placed pod whose image is not for that node": {&observation{
+			pod: proxy(func(p *corev1.Pod) {
+				boundTo(corev1.PodPending)(p)
+				p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "app", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{
+					Reason: "ErrImagePull", Message: "no match for platform in manifest: not found",
+				}}}}
+			}), namespace: enabled(), missing: "The manager does not know.",
+		}, `
+Pod team/web is placed in the target of virtual node admiralty-c2, and does not run yet.
+It needs: cpu 2, memory 4Gi
+
+Container app: ErrImagePull: no match for platform in manifest: not found
+` + hintArchitecture + `
+
+The manager does not know.
+`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			want := strings.TrimPrefix(test.want, "\n")
+			if diff := cmp.Diff(want, string(newReport(test.seen, now()).text(now()))); diff != "" {
+				t.Errorf("text (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestProgramsGetTheSame(t *testing.T) {
+	r := newReport(&observation{pod: proxy(nil), namespace: enabled(), explanation: refusedTwice()}, now())
+	for output, decode := range map[string]func([]byte, any) error{
+		"json": json.Unmarshal,
+		"yaml": func(raw []byte, into any) error { return yaml.UnmarshalStrict(raw, into) },
+	} {
+		t.Run(output, func(t *testing.T) {
+			out, got := &bytes.Buffer{}, report{}
+			if err := write(out, r, now(), output); err != nil {
+				t.Fatal(err)
+			}
+			if err := decode(out.Bytes(), &got); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(r, got); diff != "" {
+				t.Errorf("what is read of it (-want +got):\n%s\n%s", diff, out)
+			}
+		})
+	}
+	if err := checkOutput("wide"); err == nil || !strings.Contains(err.Error(), "text, json, yaml") {
+		t.Errorf("of an unknown output: %v", err)
+	}
+}
+
+func TestPodName(t *testing.T) {
+	for args, want := range map[string]string{
+		"pod web": "web", "pods web": "web", "po web": "web", "pod/web": "web", "po/web": "web", "Pod web": "web",
+	} {
+		if got, err := podName(strings.Fields(args)); err != nil || got != want {
+			t.Errorf("%s: %q, %v", args, got, err)
+		}
+	}
+	for args, want := range map[string]string{
+		"": "which pod?", "pod": "which pod?", "pod/": "which pod?", "web": `only pods are explained, not "web": kubectl multicluster explain pod NAME`,
+		"deployment web": "only pods are explained", "pod web db": "one pod at a time",
+	} {
+		if _, err := podName(strings.Fields(args)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: error %v, want one with %q", args, err, want)
+		}
+	}
+}
+
+func TestEventsOfOthersAreLeftOut(t *testing.T) {
+	for name, test := range map[string]struct {
+		event corev1.Event
+		want  bool
+	}{
+		"of our scheduler":     {corev1.Event{Reason: "Any", ReportingController: "admiralty-proxy"}, true},
+		"of feedback":          {corev1.Event{Reason: "DelegateLost", ReportingController: "multicluster-feedback"}, true},
+		"of another scheduler": {corev1.Event{Reason: "FailedScheduling", ReportingController: "default-scheduler"}, true},
+		"of a kubelet":         {corev1.Event{Reason: "Pulled", ReportingController: "kubelet"}, false},
+	} {
+		if got := tells(&test.event); got != test.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+	series := corev1.Event{EventTime: exactly(time.Hour), Series: &corev1.EventSeries{LastObservedTime: metav1.NewMicroTime(now())}}
+	if got := lastSeen(&series); !got.Equal(now()) {
+		t.Errorf("an event of a series was last seen %s", got)
+	}
+}
