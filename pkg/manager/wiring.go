@@ -83,6 +83,7 @@ func (w *wiring) scheduling(registry *engage.Registry) error {
 		Strategy: w.config.Placement.Strategy,
 		Timeout:  w.config.Placement.Timeout.Duration,
 		Clock:    w.clock,
+		Metrics:  metrics.Registry,
 	})
 	if err != nil {
 		return err

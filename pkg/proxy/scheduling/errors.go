@@ -9,6 +9,7 @@ func (*settledError) Error() string { return "the pod was deleted or bound while
 // refusedError is a target's refusal to run a pod now. Another target may be tried at once.
 type refusedError struct {
 	target, reason string
+	kind           refusal
 }
 
 // Error names the target.

@@ -11,15 +11,40 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
+// longestExclusion is how long a target is left out for a pod at most.
+const longestExclusion = 5 * time.Minute
+
+// refusal is in what way a target refused a pod, which says when it may be asked again.
+type refusal int
+
 const (
-	firstExclusion   = 30 * time.Second
-	longestExclusion = 5 * time.Minute
+	// unschedulable is the word of the target's scheduler: asked again when the summary shows more room, but not at once each time: it
+	// had shown room before.
+	unschedulable refusal = iota
+	// forbidden is the word of the target's API server. A summary does not tell when that changes.
+	forbidden
+	// late is a target that did not decide in time: asked again when it has more room.
+	late
 )
+
+// backOff says for how long a target is left out whatever happens, and for how long if nothing does.
+func (r refusal) backOff(times int) (held, longest time.Duration) {
+	doubled := func(first time.Duration) time.Duration { return min(first<<min(times-1, 10), longestExclusion) }
+	switch r {
+	case unschedulable:
+		return doubled(time.Second), longestExclusion
+	case forbidden:
+		held = doubled(30 * time.Second)
+		return held, held
+	default:
+		return 0, doubled(30 * time.Second)
+	}
+}
 
 // exclusions knows which targets are left out for which pods, because they refused them.
 type exclusions struct {
 	clock clock.WithDelayedExecution
-	// lifted is called, without a lock, when a pod's back-off for a target has passed.
+	// lifted is called, without a lock, when a target is no longer left out for a pod because time has passed.
 	lifted func(key types.NamespacedName, pod types.UID)
 
 	mu    sync.Mutex // guards byPod and all in it
@@ -28,8 +53,10 @@ type exclusions struct {
 
 // exclusion of a target, by its node's name, for a pod. It remains, without a reason, after it is lifted, to know how often it happened.
 type exclusion struct {
+	pod    types.NamespacedName
 	reason string
 	times  int
+	held   time.Time // until when more room does not lift it
 	timer  clock.Timer
 }
 
@@ -38,7 +65,7 @@ func newExclusions(c clock.WithDelayedExecution, lifted func(types.NamespacedNam
 }
 
 // add leaves a target out for a pod, each time for longer.
-func (e *exclusions) add(pod *corev1.Pod, nodeName, reason string) {
+func (e *exclusions) add(pod *corev1.Pod, nodeName string, kind refusal, reason string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	of, ok := e.byPod[pod.UID]
@@ -48,14 +75,27 @@ func (e *exclusions) add(pod *corev1.Pod, nodeName, reason string) {
 	}
 	x, ok := of[nodeName]
 	if !ok {
-		x = &exclusion{}
+		x = &exclusion{pod: client.ObjectKeyFromObject(pod)}
 		of[nodeName] = x
 	}
-	x.lift()
-	x.reason = reason
 	x.times++
-	key, uid, times := client.ObjectKeyFromObject(pod), pod.UID, x.times
-	x.timer = e.clock.AfterFunc(backoff(times), func() { e.expire(key, uid, nodeName, times) })
+	held, longest := kind.backOff(x.times)
+	x.reason = reason
+	x.held = e.clock.Now().Add(held)
+	e.expireAfter(longest, x, pod.UID, nodeName)
+}
+
+// expireAfter must be called with the lock held.
+func (e *exclusions) expireAfter(d time.Duration, x *exclusion, pod types.UID, nodeName string) {
+	if x.timer != nil {
+		x.timer.Stop()
+	}
+	times := x.times
+	x.timer = e.clock.AfterFunc(d, func() {
+		if e.end(pod, nodeName, times) {
+			e.lifted(x.pod, pod)
+		}
+	})
 }
 
 // reasons returns why targets, by their nodes' names, are left out for a pod; nil if none is.
@@ -73,6 +113,23 @@ func (e *exclusions) reasons(pod types.UID) map[string]string {
 		reasons[nodeName] = x.reason
 	}
 	return reasons
+}
+
+// moreRoom in a target ends its exclusion for all pods, at once or when they have been held long enough. The caller wakes the former.
+func (e *exclusions) moreRoom(nodeName string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	now := e.clock.Now()
+	for pod, of := range e.byPod {
+		x, ok := of[nodeName]
+		switch {
+		case !ok || x.reason == "":
+		case x.held.After(now):
+			e.expireAfter(x.held.Sub(now), x, pod, nodeName)
+		default:
+			x.lift()
+		}
+	}
 }
 
 // lift ends the exclusion of a target for all pods. The caller wakes them.
@@ -96,12 +153,6 @@ func (e *exclusions) forget(pod types.UID) {
 	delete(e.byPod, pod)
 }
 
-func (e *exclusions) expire(key types.NamespacedName, pod types.UID, nodeName string, times int) {
-	if e.end(pod, nodeName, times) {
-		e.lifted(key, pod)
-	}
-}
-
 // end says whether the exclusion was still the one that expired.
 func (e *exclusions) end(pod types.UID, nodeName string, times int) bool {
 	e.mu.Lock()
@@ -120,8 +171,4 @@ func (x *exclusion) lift() {
 		x.timer.Stop()
 		x.timer = nil
 	}
-}
-
-func backoff(times int) time.Duration {
-	return min(firstExclusion<<min(times-1, 10), longestExclusion)
 }

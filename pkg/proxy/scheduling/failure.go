@@ -7,19 +7,30 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
+	corev1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 	kubescheduler "k8s.io/kubernetes/pkg/scheduler"
 	"k8s.io/kubernetes/pkg/scheduler/backend/queue"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/explain"
 )
 
-// named is how many targets a message names of those that have the same reason.
-const named = 3
+const (
+	// namedAlike is how many targets a message names of those that have the same reason.
+	namedAlike = 3
+	// maxMessage is the length of a message in bytes, so that the API server takes it as the note of an event.
+	maxMessage = 1024
+	// noTargets is for pods where there is not one virtual node.
+	noTargets = "no cluster is available: none is connected (kubectl multicluster connect connects one, kubectl multicluster status lists them)"
+)
 
-// handleFailure adds to what kube-scheduler does with a pod that was not scheduled: its messages name targets, a pod that a
-// target refused is tried again at once, and nothing is written for a pod that is gone or by a scheduler that ends.
+// handleFailure adds to what kube-scheduler does with a pod that was not scheduled: its messages name targets, a pod that a target
+// refused, or that is to be tried in one, is scheduled again at once, and nothing is written for a pod that is gone or by a scheduler that ends.
 func (s *Scheduler) handleFailure(handle kubescheduler.FailureHandlerFn, pods queue.SchedulingQueue) kubescheduler.FailureHandlerFn {
 	return func(ctx context.Context, f framework.Framework, pod *framework.QueuedPodInfo, status *fwk.Status, nominating *fwk.NominatingInfo, start time.Time) {
 		err := status.AsError()
@@ -27,47 +38,118 @@ func (s *Scheduler) handleFailure(handle kubescheduler.FailureHandlerFn, pods qu
 			pods.Done(pod.Pod.UID)
 			return
 		}
+		key, uid := client.ObjectKeyFromObject(pod.Pod), pod.Pod.UID
+		again := errors.As(err, new(*refusedError))
 		var unfit *framework.FitError
-		if errors.As(err, &unfit) {
-			s.explain(unfit)
+		switch {
+		case errors.As(err, &unfit):
+			next, _ := s.plugin.trials.of(uid)
+			again = next.kind != fits
+			f = telling{f, s.tell(pod.Pod, unfit, next), conditionWriter{ctx: ctx, clients: s.clientset}}
+		case errors.Is(err, kubescheduler.ErrNoNodesAvailable):
+			s.plugin.explanations.Looked(pod.Pod, noTargets, nil)
+			f = telling{f, noTargets, conditionWriter{ctx: ctx, clients: s.clientset}}
 		}
 		handle(ctx, f, pod, status, nominating, start)
-		if errors.As(err, new(*refusedError)) {
-			s.wakePod(client.ObjectKeyFromObject(pod.Pod), pod.Pod.UID)
+		if again {
+			s.wakePod(key, uid)
 		}
 	}
 }
 
-// explain replaces counts of nodes by the targets' names. That preemption does not help either goes without saying.
-func (s *Scheduler) explain(unfit *framework.FitError) {
-	if unfit.Diagnosis.PreFilterMsg != "" || unfit.Diagnosis.NodeToStatus == nil {
-		return
+// tell why no target was found, in full to those who ask, and with what fits into an event to be returned.
+func (s *Scheduler) tell(pod *corev1.Pod, unfit *framework.FitError, next trial) string {
+	if unfit.Diagnosis.PreFilterMsg != "" { // It is about the pod, not about targets.
+		s.plugin.explanations.Looked(pod, unfit.Diagnosis.PreFilterMsg, nil)
+		return unfit.Diagnosis.PreFilterMsg
 	}
-	byReason := map[string][]string{}
-	unfit.Diagnosis.NodeToStatus.ForEachExplicitNode(func(nodeName string, status *fwk.Status) {
-		name := nodeName
-		if t := s.plugin.targets.get(nodeName); t != nil {
-			name = t.name()
-		}
-		reason := strings.Join(status.Reasons(), ", ")
-		byReason[reason] = append(byReason[reason], name)
-	})
-	if len(byReason) == 0 {
-		return
+	var looked []explain.Target
+	if statuses := unfit.Diagnosis.NodeToStatus; statuses != nil {
+		statuses.ForEachExplicitNode(func(nodeName string, status *fwk.Status) {
+			t := explain.Target{Node: nodeName, Reason: reasonOf(status)}
+			if nodeName == next.nodeName {
+				t.Trial = next.kind.String()
+			}
+			looked = append(looked, t)
+		})
 	}
-	parts := make([]string, 0, len(byReason))
-	for reason, targets := range byReason {
-		parts = append(parts, enumerate(targets)+": "+reason)
+	looked = s.plugin.named(looked)
+	head, tail := fmt.Sprintf("0/%d clusters are available: ", unfit.NumAllNodes), "."
+	if next.kind != fits {
+		tail = fmt.Sprintf(". Trying %s, %s.", s.plugin.nameOf(next.nodeName), next.kind.hope())
+	}
+	parts := byReason(looked)
+	s.plugin.explanations.Looked(pod, head+strings.Join(parts, "; ")+tail, looked)
+	return head + abridge(parts, maxMessage-len(head)-len(tail)) + tail
+}
+
+// reasonOf a node's rejection, without words about nodes, which users of virtual nodes do not think of.
+func reasonOf(status *fwk.Status) string {
+	switch status.Plugin() {
+	case names.NodeUnschedulable:
+		return "cordoned"
+	case names.NodeAffinity:
+		return "does not match the pod's constraints on clusters"
+	case names.PodTopologySpread:
+		return "does not match the pod's topology spread constraints on clusters"
+	case names.InterPodAffinity:
+		return "does not match the pod's affinity to pods on clusters"
+	case names.TaintToleration:
+		return strings.Replace(strings.Join(status.Reasons(), ", "), "node(s) had untolerated taint(s)", "its virtual node has a taint that the pod does not tolerate", 1)
+	default:
+		return strings.Join(status.Reasons(), ", ")
+	}
+}
+
+// byReason tells the targets that have the same reason together.
+func byReason(looked []explain.Target) []string {
+	targets := map[string][]string{}
+	for i := range looked {
+		targets[looked[i].Reason] = append(targets[looked[i].Reason], looked[i].Name)
+	}
+	parts := make([]string, 0, len(targets))
+	for reason, alike := range targets {
+		parts = append(parts, enumerate(alike)+": "+reason)
 	}
 	slices.Sort(parts)
-	unfit.Diagnosis.PreFilterMsg = strings.Join(parts, "; ")
-	unfit.Diagnosis.PostFilterMsg = ""
+	return parts
 }
 
-func enumerate(names []string) string {
-	slices.Sort(names)
-	if len(names) <= named {
-		return strings.Join(names, ", ")
+func enumerate(targets []string) string {
+	slices.Sort(targets)
+	if len(targets) <= namedAlike {
+		return strings.Join(targets, ", ")
 	}
-	return fmt.Sprintf("%s and %d more", strings.Join(names[:named], ", "), len(names)-named)
+	return fmt.Sprintf("%s and %d more", strings.Join(targets[:namedAlike], ", "), len(targets)-namedAlike)
+}
+
+// abridge joins as many parts as fit into so many bytes, and says where the others are told.
+func abridge(parts []string, limit int) string {
+	all := strings.Join(parts, "; ")
+	if len(all) <= limit {
+		return all
+	}
+	const rest = "; and more: see kubectl multicluster explain pod"
+	kept := ""
+	for i, part := range parts {
+		next := part
+		if i > 0 {
+			next = kept + "; " + part
+		}
+		if len(next)+len(rest) > limit {
+			break
+		}
+		kept = next
+	}
+	if kept == "" {
+		kept = cut(parts[0], limit-len(rest))
+	}
+	return kept + rest
+}
+
+func cut(text string, limit int) string {
+	for limit > 0 && !utf8.RuneStart(text[limit]) {
+		limit--
+	}
+	return text[:limit]
 }

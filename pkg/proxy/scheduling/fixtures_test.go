@@ -30,6 +30,8 @@ type world struct {
 	clock    fakeClock
 	registry *engage.Registry
 	lifted   chan types.UID
+	// changed are the targets for which pods were woken.
+	changed []string
 }
 
 // fakeClock calls functions in goroutines of their own, as clocks do, where the fake holds its lock.
@@ -45,16 +47,9 @@ func newWorld() *world {
 		registry: engage.NewRegistry(),
 		lifted:   make(chan types.UID, 10),
 	}
-	placements := newPlacements()
-	exclusions := newExclusions(w.clock, func(_ types.NamespacedName, pod types.UID) { w.lifted <- pod })
-	w.plugin = &plugin{
-		namespaces: namespaces("default"),
-		targets:    newTargets(), placements: placements, exclusions: exclusions, capacity: largestFree{},
-		placer: &placer{
-			source: translate.Source{ClusterID: "source"}, timeout: time.Minute, clock: w.clock,
-			placements: placements, exclusions: exclusions,
-		},
-	}
+	w.plugin = newPlugin(Options{Source: translate.Source{ClusterID: "source"}, Timeout: time.Minute, Clock: w.clock},
+		func(_ types.NamespacedName, pod types.UID) { w.lifted <- pod }, func(t *target) { w.changed = append(w.changed, t.name()) })
+	w.namespaces = namespaces("default")
 	return w
 }
 
@@ -82,10 +77,37 @@ func (w *world) engage(t testing.TB, name string, funcs interceptor.Funcs) *targ
 	if err := w.registry.Engage(t.Context(), engaged); err != nil {
 		t.Fatal(err)
 	}
-	added := newTarget(t.Context(), engaged)
-	added.summary.Store(&v1alpha1.ClusterSummary{Status: v1alpha1.ClusterSummaryStatus{LargestFree: resources("8", "64Gi")}})
+	added := newTarget(t.Context(), engaged, "source", w.clock)
+	added.ledger.tell(summary(resources("8", "64Gi")))
 	w.targets.add(added)
 	return added
+}
+
+// summary of a target with one class of nodes, one node for each that is free.
+func summary(free ...corev1.ResourceList) *v1alpha1.ClusterSummary {
+	class := v1alpha1.NodeClass{Nodes: int32(len(free)), Allocatable: resources("64", "256Gi")} //nolint:gosec // a few
+	for _, f := range free {
+		class.Free = append(class.Free, v1alpha1.FreeNodes{Nodes: 1, Resources: f})
+	}
+	return &v1alpha1.ClusterSummary{
+		ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.ClusterSummaryName},
+		Status:     v1alpha1.ClusterSummaryStatus{Nodes: class.Nodes, Classes: []v1alpha1.NodeClass{class}},
+	}
+}
+
+// counting a source's delegates.
+func counting(of *v1alpha1.ClusterSummary, pods ...string) *v1alpha1.ClusterSummary {
+	of.Status.Sources = []v1alpha1.SourceUsage{{ClusterID: "source", Latest: pods}}
+	return of
+}
+
+// list of quantities by name.
+func list(namesAndQuantities ...string) corev1.ResourceList {
+	l := corev1.ResourceList{}
+	for i := 0; i < len(namesAndQuantities); i += 2 {
+		l[corev1.ResourceName(namesAndQuantities[i])] = resource.MustParse(namesAndQuantities[i+1])
+	}
+	return l
 }
 
 func resources(cpu, memory string) corev1.ResourceList {

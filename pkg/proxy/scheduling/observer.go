@@ -16,7 +16,7 @@ var _ engage.Observer = (*Scheduler)(nil)
 
 // Engaged starts to follow a target's PodChaperons and ClusterSummary, until ctx ends.
 func (s *Scheduler) Engaged(ctx context.Context, engaged *engage.Target) error {
-	t := newTarget(ctx, engaged)
+	t := newTarget(ctx, engaged, s.plugin.placer.source.ClusterID, s.clock)
 	context.AfterFunc(ctx, func() {
 		s.plugin.targets.remove(t)
 		s.plugin.placements.forgetTarget(t)
@@ -49,32 +49,36 @@ func (s *Scheduler) ReachabilityChanged(engaged *engage.Target) {
 func (s *Scheduler) PolicyChanged(engaged *engage.Target) { s.ReachabilityChanged(engaged) }
 
 func (s *Scheduler) chaperonSeen(t *target, chaperon *v1alpha1.PodChaperon) {
+	if isScheduled(chaperon) {
+		t.ledger.scheduled(proxyUID(chaperon))
+	}
 	s.plugin.placements.set(t, chaperon)
 }
 
 func (s *Scheduler) chaperonGone(t *target, chaperon *v1alpha1.PodChaperon) {
+	proxy := proxyUID(chaperon)
 	if s.plugin.placements.remove(t, chaperon) {
 		parent := types.NamespacedName{
 			Namespace: chaperon.Annotations[v1alpha1.AnnotationParentNamespace],
 			Name:      chaperon.Annotations[v1alpha1.AnnotationParentName],
 		}
-		s.wakePod(parent, proxyUID(chaperon))
+		s.wakePod(parent, proxy)
+	}
+	if s.plugin.placements.in(t, proxy) == nil && t.ledger.remove(proxy) {
+		s.wakePods(t)
 	}
 }
 
 func (s *Scheduler) summarySeen(t *target, summary *v1alpha1.ClusterSummary) {
-	if summary.Name != v1alpha1.ClusterSummaryName {
-		return
-	}
-	if before := t.summary.Swap(summary); roomier(before, summary) {
-		s.plugin.exclusions.lift(t.NodeName)
+	if summary.Name == v1alpha1.ClusterSummaryName && t.ledger.tell(summary) {
+		s.plugin.exclusions.moreRoom(t.NodeName)
 		s.wakePods(t)
 	}
 }
 
 func (s *Scheduler) summaryGone(t *target, summary *v1alpha1.ClusterSummary) {
 	if summary.Name == v1alpha1.ClusterSummaryName {
-		t.summary.Store(nil)
+		t.ledger.tell(nil)
 	}
 }
 

@@ -33,25 +33,28 @@ type placer struct {
 	clock      clock.Clock
 	placements *placements
 	exclusions *exclusions
+	trials     *trials
 }
 
 // place returns nil when the target has scheduled the proxy's delegate. With a *refusedError, the target has no
 // delegate and is left out for this pod for a while; with a *settledError there is no pod to schedule any more. With any other error,
 // the delegate may be there, and is found by the next attempt.
-func (p *placer) place(ctx context.Context, proxy *corev1.Pod, t *target) error {
+func (p *placer) place(ctx context.Context, proxy *corev1.Pod, t *target, patience patience) error {
 	w := p.placements.startWaiting(proxy.UID, t)
 	defer p.placements.stopWaiting(proxy.UID, w)
 	chaperon, err := p.ensure(ctx, proxy, t)
 	if err == nil {
 		p.placements.setUncertain(proxy.UID, t, false)
-		err = p.await(ctx, w, chaperon)
+		err = p.await(ctx, w, chaperon, patience)
 	}
 	var refused *refusedError
 	if errors.As(err, &refused) {
-		p.exclusions.add(proxy, t.NodeName, refused.reason)
+		p.exclusions.add(proxy, t.NodeName, refused.kind, refused.reason)
+		p.trials.end(proxy.UID)
 	}
 	if state := p.placements.proxyState(w); state != proxyPending { // What was noted of it since would stay for ever.
 		p.exclusions.forget(proxy.UID)
+		p.trials.forget(proxy.UID)
 		p.placements.forgetProxy(proxy.UID, state)
 		return &settledError{}
 	}
@@ -59,14 +62,13 @@ func (p *placer) place(ctx context.Context, proxy *corev1.Pod, t *target) error 
 }
 
 // await the target's decision.
-func (p *placer) await(ctx context.Context, w *waiter, seen *v1alpha1.PodChaperon) error {
+func (p *placer) await(ctx context.Context, w *waiter, seen *v1alpha1.PodChaperon, patience patience) error {
 	t := w.target
-	timer := p.clock.NewTimer(p.timeout)
-	defer timer.Stop()
+	start := p.clock.Now()
 	for {
 		now, deleted := p.placements.look(w, seen)
 		seen = now
-		decision, reason := decide(seen)
+		decision, _ := decide(seen)
 		state := p.placements.proxyState(w)
 		switch {
 		case state == proxyGone:
@@ -77,18 +79,35 @@ func (p *placer) await(ctx context.Context, w *waiter, seen *v1alpha1.PodChapero
 			return fmt.Errorf("placing the delegate in %s: the PodChaperon was deleted", t.name())
 		case decision == bind:
 			return nil
-		case decision == refuse:
-			return p.withdraw(ctx, w, seen, reason, false)
+		case seen.Status.NominatedNodeName != "":
+			p.trials.disturb(proxyUID(seen), t.NodeName)
 		}
-		select {
-		case <-w.news:
-		case <-timer.C():
-			return p.withdraw(ctx, w, seen, overdue(seen, p.timeout), true)
-		case <-t.disengaged:
-			return fmt.Errorf("placing the delegate in %s: it was disconnected", t.name())
-		case <-ctx.Done():
-			return context.Cause(ctx)
+		refusal, left := patience.refusal(t, seen, p.clock.Since(start))
+		if refusal != nil {
+			return p.withdraw(ctx, w, seen, refusal, func(now *v1alpha1.PodChaperon) *refusedError {
+				refusal, _ := patience.refusal(t, now, p.clock.Since(start))
+				return refusal
+			})
 		}
+		if err := p.news(ctx, w, left); err != nil {
+			return fmt.Errorf("placing the delegate in %s: %w", t.name(), err)
+		}
+	}
+}
+
+// news returns when there is some, or when time has passed. An error says that there will be none.
+func (p *placer) news(ctx context.Context, w *waiter, d time.Duration) error {
+	timer := p.clock.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-w.news:
+		return nil
+	case <-timer.C():
+		return nil
+	case <-w.target.disengaged:
+		return errors.New("it was disconnected")
+	case <-ctx.Done():
+		return context.Cause(ctx)
 	}
 }
 
@@ -112,7 +131,7 @@ func (p *placer) ensure(ctx context.Context, proxy *corev1.Pod, t *target) (*v1a
 		return nil, context.Cause(ctx)
 	case definite(err) && !apierrors.IsAlreadyExists(err):
 		p.placements.setUncertain(proxy.UID, t, false)
-		return nil, &refusedError{t.name(), "refused: " + err.Error()}
+		return nil, &refusedError{t.name(), "refused: " + err.Error(), forbidden}
 	}
 	return p.adopt(ctx, proxy, t, chaperon, err)
 }
@@ -130,43 +149,43 @@ func (p *placer) adopt(ctx context.Context, proxy *corev1.Pod, t *target, chaper
 	p.placements.setUncertain(proxy.UID, t, false)
 	switch {
 	case err != nil:
-		return nil, &refusedError{t.name(), "creating the PodChaperon: " + cause.Error()}
+		return nil, &refusedError{t.name(), "creating the PodChaperon: " + cause.Error(), late}
 	case proxyUID(found) != proxy.UID:
-		return nil, &refusedError{t.name(), fmt.Sprintf("the PodChaperon %q there belongs to another pod", found.Name)}
+		return nil, &refusedError{t.name(), fmt.Sprintf("the PodChaperon %q there belongs to another pod", found.Name), forbidden}
 	case !found.DeletionTimestamp.IsZero():
-		return nil, &refusedError{t.name(), "an earlier delegate of the pod is still being deleted there"}
+		return nil, &refusedError{t.name(), "an earlier delegate of the pod is still being deleted there", late}
 	}
 	return found, nil
 }
 
-// withdraw deletes a PodChaperon as it was seen. If it has changed, what it says now counts.
-func (p *placer) withdraw(ctx context.Context, w *waiter, seen *v1alpha1.PodChaperon, reason string, expired bool) error {
+// withdraw deletes a PodChaperon as it was seen, because of a refusal. If it has changed, what it says now counts.
+func (p *placer) withdraw(
+	ctx context.Context, w *waiter, seen *v1alpha1.PodChaperon, refusal *refusedError, still func(now *v1alpha1.PodChaperon) *refusedError,
+) error {
 	t := w.target
 	for range withdrawals {
 		err := p.discard(ctx, t, seen)
 		if err == nil {
-			return p.awaitEnd(ctx, w, seen, &refusedError{t.name(), reason})
+			return p.awaitEnd(ctx, w, seen, refusal)
 		}
 		if !apierrors.IsConflict(err) {
-			return fmt.Errorf("withdrawing the delegate (%s) from %s: %w", reason, t.name(), err)
+			return fmt.Errorf("withdrawing the delegate (%s) from %s: %w", refusal.reason, t.name(), err)
 		}
 		now := &v1alpha1.PodChaperon{}
 		err = within(ctx, func(ctx context.Context) error { return t.APIReader.Get(ctx, client.ObjectKeyFromObject(seen), now) })
 		if err != nil || now.UID != seen.UID {
-			return fmt.Errorf("withdrawing the delegate (%s) from %s, reading what has changed: %w", reason, t.name(), err)
+			return fmt.Errorf("withdrawing the delegate (%s) from %s, reading what has changed: %w", refusal.reason, t.name(), err)
 		}
-		decision, changed := decide(now)
-		switch {
-		case decision == bind:
+		if decision, _ := decide(now); decision == bind {
 			return nil
-		case decision == refuse:
-			reason = changed
-		case !expired || decision == lost:
-			return fmt.Errorf("withdrawing the delegate (%s) from %s: it has changed", reason, t.name())
 		}
-		seen = now
+		changed := still(now)
+		if changed == nil {
+			return fmt.Errorf("withdrawing the delegate (%s) from %s: it has changed", refusal.reason, t.name())
+		}
+		seen, refusal = now, changed
 	}
-	return fmt.Errorf("withdrawing the delegate (%s) from %s: it keeps changing", reason, t.name())
+	return fmt.Errorf("withdrawing the delegate (%s) from %s: it keeps changing", refusal.reason, t.name())
 }
 
 // discard asks for the deletion of a PodChaperon as it was seen. Where it may have a delegate, which may have been scheduled just

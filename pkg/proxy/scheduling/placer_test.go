@@ -85,8 +85,8 @@ func TestPlace(t *testing.T) {
 		},
 		"the target is silent": {
 			happens: overdueNow, ends: true,
-			err:     "c1: not scheduled within 1m0s: the target has not created the delegate",
-			leftOut: "not scheduled within 1m0s: the target has not created the delegate",
+			err:     "c1: not scheduled within 60s: the target has not created the delegate",
+			leftOut: "not scheduled within 60s: the target has not created the delegate",
 		},
 		"the delegate is scheduled while it is withdrawn": {
 			server: server{remove: answering(conflict), late: scheduled}, happens: seen(unschedulable), held: true,
@@ -128,7 +128,7 @@ func TestPlace(t *testing.T) {
 			at := w.engage(t, "c1", test.server.funcs())
 			pod := newPod("p", nil)
 			done := make(chan error, 1)
-			go func() { done <- w.placer.place(t.Context(), pod, at) }()
+			go func() { done <- w.placer.place(t.Context(), pod, at, atOnce()) }()
 			if test.happens != nil {
 				eventually(t, "the pod waits", w.clock.HasWaiters)
 				chaperon := &v1alpha1.PodChaperonList{}
@@ -161,6 +161,9 @@ func TestPlace(t *testing.T) {
 	}
 }
 
+// atOnce is the patience with a target that is expected to have room.
+func atOnce() patience { return newPatience(&v1alpha1.PlacementPolicy{}, time.Minute, fits) }
+
 // seen is the PodChaperon in the cache.
 func seen(change func(*v1alpha1.PodChaperon)) func(*world, *target, *v1alpha1.PodChaperon) {
 	return func(w *world, at *target, chaperon *v1alpha1.PodChaperon) {
@@ -190,7 +193,7 @@ func TestACreationThatHappenedIsGoneOnWith(t *testing.T) {
 		},
 	})
 	done := make(chan error, 1)
-	go func() { done <- w.placer.place(t.Context(), newPod("p", nil), at) }()
+	go func() { done <- w.placer.place(t.Context(), newPod("p", nil), at, atOnce()) }()
 	eventually(t, "the pod waits", w.clock.HasWaiters)
 	w.placements.set(at, newChaperon("c", "p", inPhase(corev1.PodRunning)))
 	if err := <-done; err != nil {
@@ -231,7 +234,7 @@ func TestNoOtherTargetIsTriedUntilAWithdrawnDelegateHasEnded(t *testing.T) {
 			disengaged := make(chan struct{})
 			at.disengaged = disengaged
 			done := make(chan error, 1)
-			go func() { done <- w.placer.place(t.Context(), newPod("p", nil), at) }()
+			go func() { done <- w.placer.place(t.Context(), newPod("p", nil), at, atOnce()) }()
 			eventually(t, "the pod waits", w.clock.HasWaiters)
 			w.placements.set(at, newChaperon("c", "p", func(chaperon *v1alpha1.PodChaperon) {
 				chaperon.Name = translate.DelegateName(newPod("p", nil))
@@ -239,7 +242,7 @@ func TestNoOtherTargetIsTriedUntilAWithdrawnDelegateHasEnded(t *testing.T) {
 			if got := <-policy; got != metav1.DeletePropagationForeground {
 				t.Errorf("deleted in the %s, want the foreground", got)
 			}
-			eventually(t, "the pod waits for the end", func() bool { return w.clock.Waiters() == 2 })
+			eventually(t, "the pod waits for the end", w.clock.HasWaiters)
 			test.happens(w, at, func() { close(disengaged) })
 			if got := message(<-done); got != test.err {
 				t.Errorf("error is %q, want %q", got, test.err)
@@ -263,7 +266,7 @@ func TestTheDelegateIsLeftWhenTheLeaderChanges(t *testing.T) {
 	at := w.engage(t, "c1", server{}.funcs())
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- w.placer.place(ctx, newPod("p", nil), at) }()
+	go func() { done <- w.placer.place(ctx, newPod("p", nil), at, atOnce()) }()
 	eventually(t, "the pod waits", w.clock.HasWaiters)
 	cancel()
 	if err := <-done; !errors.Is(err, context.Canceled) {

@@ -4,66 +4,84 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	corelisters "k8s.io/client-go/listers/core/v1"
-	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	configv1alpha1 "github.com/multicluster-scheduler/multicluster-scheduler/api/config/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/explain"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/proxy/fit"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
 
 // Name of the scheduler plugin.
 const Name = "Admiralty"
 
-// targetChange is the event, in the scheduler's queue, of a *target that may take pods now that it did not take before, or
-// that does not hold them any more because it cannot be reached. It is an event of no informer.
-const targetChange fwk.EventResource = "targets.v1alpha1.multicluster.admiralty.io"
-
-// namespaceEnabled is the event of a *corev1.Namespace whose pods may be elected from now on.
-const namespaceEnabled fwk.EventResource = "namespaces.v1alpha1.multicluster.admiralty.io"
-
 // plugin judges targets, and has delegates placed in them.
 type plugin struct {
-	strategy   configv1alpha1.PlacementStrategy
-	targets    *targets
-	placements *placements
-	exclusions *exclusions
-	capacity   capacity
-	placer     *placer
-	// binder and namespaces are set when the scheduler starts.
+	strategy     configv1alpha1.PlacementStrategy
+	targets      *targets
+	placements   *placements
+	exclusions   *exclusions
+	trials       *trials
+	placer       *placer
+	explanations *explain.Store
+	metrics      *metrics
+	// The rest is set when the scheduler starts.
 	binder     fwk.BindPlugin
 	namespaces corelisters.NamespaceLister
+	handle     fwk.Handle
+	// changed wakes the pods that a target may take now.
+	changed func(*target)
 }
 
-// cycle is what Filter and Score need to know of a pod, computed once.
+// cycle is what is known of a pod in one scheduling cycle.
 type cycle struct {
-	demand  *demand
-	holder  *target
+	demand *fit.Demand
+	// holder is the target that has, or may have, the pod's delegate.
+	holder *target
+	// leftOut says why targets, by their nodes' names, are left out.
 	leftOut map[string]string
+	// trial is the one that the pod is in; disturbed is the node of the target that preempted others for it.
+	trial     trial
+	disturbed string
+	// feasible are the nodes to be scored.
+	feasible []fwk.NodeInfo
+
+	mu         sync.Mutex // guards what follows: Filter runs for many nodes at once
+	candidates map[string]candidate
+	objections map[string]string
 }
 
-// Clone returns the same cycle, which never changes.
+// Clone returns the same cycle: who clones it asks about the same pod.
 func (c *cycle) Clone() fwk.StateData { return c }
 
 // Name is constant.
 func (p *plugin) Name() string { return Name }
 
-// PreFilter rejects what did not go through admission, and keeps a pod to the target that has its delegate, after a restart say.
+// PreFilter rejects what did not go through admission, and keeps a pod to the target that has its delegate, after a restart say, or
+// that it is tried in.
 func (p *plugin) PreFilter(_ context.Context, state fwk.CycleState, pod *corev1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	if status := p.admitted(pod); !status.IsSuccess() {
 		return nil, status
 	}
-	c := p.cycle(pod)
-	state.Write(Name, c)
-	if c.holder == nil {
-		return nil, nil
+	c, err := p.newCycle(pod)
+	if err != nil {
+		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, err.Error())
 	}
-	return &fwk.PreFilterResult{NodeNames: sets.New(c.holder.NodeName)}, nil
+	state.Write(Name, c)
+	switch {
+	case c.holder != nil:
+		return &fwk.PreFilterResult{NodeNames: sets.New(c.holder.NodeName)}, nil
+	case c.trial.kind != fits:
+		return &fwk.PreFilterResult{NodeNames: sets.New(c.trial.nodeName)}, nil
+	}
+	return nil, nil
 }
 
 // admitted rejects a pod that admission has not made a proxy, or in a namespace that is not enabled, where there is no admission:
@@ -88,30 +106,43 @@ func enabled(namespace *corev1.Namespace) bool {
 	return namespace.Labels[v1alpha1.LabelEnabledNamespace] == v1alpha1.LabelEnabledNamespaceValue
 }
 
-// PreFilterExtensions is nil: adding and removing other pods changes nothing of what PreFilter computes.
+// PreFilterExtensions is nil: nothing is computed for pods that might be added or removed.
 func (p *plugin) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
 
-func (p *plugin) cycle(pod *corev1.Pod) *cycle {
-	return &cycle{
-		demand:  newDemand(pod),
+func (p *plugin) newCycle(pod *corev1.Pod) (*cycle, error) {
+	constraints, err := translate.DelegateConstraints(pod)
+	if err != nil {
+		return nil, fmt.Errorf("reading the pod's own constraints: %w", err)
+	}
+	c := &cycle{
+		demand:  fit.NewDemand(pod, constraints),
 		holder:  p.placements.holder(pod.UID),
 		leftOut: p.exclusions.reasons(pod.UID),
 	}
+	c.trial, c.disturbed = p.trials.of(pod.UID)
+	return c, nil
 }
 
-// Filter rejects with UnschedulableAndUnresolvable: preempting proxies does not help.
+// Filter rejects with UnschedulableAndUnresolvable: evicting proxies here does not help, as nobody here knows which of them share a node.
 func (p *plugin) Filter(_ context.Context, state fwk.CycleState, pod *corev1.Pod, nodeInfo fwk.NodeInfo) *fwk.Status {
 	c, err := read(state)
 	if err != nil {
 		return fwk.AsStatus(err)
 	}
-	if reason := p.objection(c, pod, p.targets.get(nodeInfo.Node().Name)); reason != "" {
-		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, reason)
+	nodeName := nodeInfo.Node().Name
+	t := p.targets.get(nodeName)
+	reason := p.objection(c, pod, t)
+	if reason == "" && c.holder == nil {
+		reason = p.noRoom(c, pod, t, nodeInfo)
 	}
-	return nil
+	if reason == "" {
+		return nil
+	}
+	c.object(nodeName, reason)
+	return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, reason)
 }
 
-// objection says why a target cannot take a pod now, for users to read; it is empty if it may.
+// objection says why a target cannot be given a pod now, whatever its room, for users to read; it is empty if it can.
 func (p *plugin) objection(c *cycle, pod *corev1.Pod, t *target) string {
 	switch {
 	case t == nil:
@@ -124,19 +155,85 @@ func (p *plugin) objection(c *cycle, pod *corev1.Pod, t *target) string {
 		return "the pod's delegate is in " + c.holder.name()
 	case !t.Allows(pod.Namespace):
 		return "takes no pods of namespace " + pod.Namespace
-	case c.leftOut[t.NodeName] != "":
+	default:
 		return c.leftOut[t.NodeName]
 	}
-	return p.capacity.fits(c.demand, t)
 }
 
-// Score returns the share in use of the node, which NormalizeScore turns into a score.
+// noRoom says why the target has no room for the pod, for users to read; it is empty if it has, or if the pod is tried there. A target that may take the
+// pod nevertheless is a candidate for a trial.
+func (p *plugin) noRoom(c *cycle, pod *corev1.Pod, t *target, nodeInfo fwk.NodeInfo) string {
+	k := p.kindOf(c, pod, t, nodeInfo)
+	if k == fits || k != hopeless && c.trial.nodeName == t.NodeName {
+		return ""
+	}
+	if k != hopeless {
+		c.hope(candidate{trial{t.NodeName, k}, weighted(p.strategy, share(c.demand, nodeInfo), t)})
+	}
+	return t.ledger.room().Explain(c.demand)
+}
+
+func (c *cycle) hope(next candidate) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.candidates == nil {
+		c.candidates = map[string]candidate{}
+	}
+	c.candidates[next.nodeName] = next
+}
+
+func (c *cycle) object(nodeName, reason string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.objections == nil {
+		c.objections = map[string]string{}
+	}
+	c.objections[nodeName] = reason
+}
+
+// PostFilter chooses the one target in which a pod that fits nowhere is tried. The pod is then scheduled once more, see handleFailure.
+func (p *plugin) PostFilter(_ context.Context, state fwk.CycleState, pod *corev1.Pod, _ fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
+	c, err := read(state)
+	if err != nil {
+		return nil, fwk.AsStatus(err)
+	}
+	p.trials.end(pod.UID) // The one that the pod was in, if any, did not come about.
+	if best := c.best(p.strategy); best.kind != fits {
+		p.trials.start(pod.UID, best)
+	}
+	return nil, fwk.NewStatus(fwk.Unschedulable)
+}
+
+// best is the trial to begin; of the kind fits if there is none. All other plugins agreed to it: ours is the last to filter.
+func (c *cycle) best(strategy configv1alpha1.PlacementStrategy) trial {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var best candidate
+	for _, next := range c.candidates {
+		if best.kind == fits || next.before(best, func(a, b int64) bool { return better(strategy, a, b) }) {
+			best = next
+		}
+	}
+	return best.trial
+}
+
+// PreScore notes which nodes are scored, to explain the choice.
+func (p *plugin) PreScore(_ context.Context, state fwk.CycleState, _ *corev1.Pod, nodes []fwk.NodeInfo) *fwk.Status {
+	c, err := read(state)
+	if err != nil {
+		return fwk.AsStatus(err)
+	}
+	c.feasible = nodes
+	return nil
+}
+
+// Score returns the share in use of the node, by the target's weight, which NormalizeScore turns into a score.
 func (p *plugin) Score(_ context.Context, state fwk.CycleState, _ *corev1.Pod, nodeInfo fwk.NodeInfo) (int64, *fwk.Status) {
 	c, err := read(state)
 	if err != nil {
 		return 0, fwk.AsStatus(err)
 	}
-	return share(c.demand, nodeInfo), nil
+	return weighted(p.strategy, share(c.demand, nodeInfo), p.targets.get(nodeInfo.Node().Name)), nil
 }
 
 // ScoreExtensions returns the plugin itself.
@@ -148,66 +245,82 @@ func (p *plugin) NormalizeScore(_ context.Context, _ fwk.CycleState, _ *corev1.P
 	return nil
 }
 
+// Reserve subtracts what the pod takes from the room of its target, unless its delegate is scheduled there already and counted by the target itself.
+func (p *plugin) Reserve(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodeName string) *fwk.Status {
+	c, err := read(state)
+	if err != nil {
+		return fwk.AsStatus(err)
+	}
+	t := p.targets.get(nodeName)
+	if t == nil {
+		return fwk.NewStatus(fwk.Unschedulable, "not connected any more")
+	}
+	if found := p.placements.in(t, pod.UID); found == nil || !isScheduled(found) {
+		t.ledger.place(pod.UID, c.demand)
+	}
+	p.explainChoice(ctx, state, c, pod, nodeName)
+	return nil
+}
+
+// Unreserve gives back what Reserve subtracted, for others that wait for it.
+func (p *plugin) Unreserve(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, nodeName string) {
+	if t := p.targets.get(nodeName); t != nil && t.ledger.remove(pod.UID) {
+		p.changed(t)
+	}
+}
+
 // Bind places the delegate, waits until its target has scheduled it, and binds the pod to the virtual node.
 func (p *plugin) Bind(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodeName string) *fwk.Status {
+	c, err := read(state)
+	if err != nil {
+		return fwk.AsStatus(err)
+	}
 	t := p.targets.get(nodeName)
 	if t == nil {
 		return fwk.AsStatus(fmt.Errorf("placing the delegate: the target of node %q is not connected any more", nodeName))
 	}
-	if err := p.placer.place(ctx, pod, t); errors.As(err, new(*refusedError)) {
+	if err := p.place(ctx, c, pod, t); errors.As(err, new(*refusedError)) {
 		return fwk.NewStatus(fwk.Unschedulable).WithError(err)
 	} else if err != nil {
 		return fwk.AsStatus(err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	return p.binder.Bind(ctx, state, pod, nodeName)
+	status := p.binder.Bind(ctx, state, pod, nodeName)
+	if status.IsSuccess() {
+		p.explanations.Bound(pod, nodeName)
+	}
+	return status
 }
 
-// EventsToRegister are those that can change what Filter says. Room on virtual nodes is for NodeResourcesFit.
-func (p *plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
-	return []fwk.ClusterEventWithHint{
-		{Event: fwk.ClusterEvent{Resource: targetChange, ActionType: fwk.Update}, QueueingHintFn: p.afterTargetChange},
-		{Event: fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add}, QueueingHintFn: p.afterNodeAdd},
-		{Event: fwk.ClusterEvent{Resource: namespaceEnabled, ActionType: fwk.Update}, QueueingHintFn: p.afterNamespaceEnabled},
-	}, nil
+// place the delegate, and tell of it.
+func (p *plugin) place(ctx context.Context, c *cycle, pod *corev1.Pod, t *target) error {
+	k := c.trial.kind
+	if k == fits && c.holder == t { // A new leader does not know what the last one hoped for.
+		k = p.kindOf(c, pod, t, nil)
+	}
+	start := p.placer.clock.Now()
+	p.explanations.Started(pod, t.name(), k.String())
+	err := p.placer.place(ctx, pod, t, newPatience(t.Policy(), p.placer.timeout, k))
+	outcome, reason := outcomeOf(err)
+	p.explanations.Ended(pod, t.name(), outcome, reason)
+	p.metrics.placed(t.name(), outcome, p.placer.clock.Since(start))
+	return err
 }
 
-func (p *plugin) afterNamespaceEnabled(_ klog.Logger, pod *corev1.Pod, _, object any) (fwk.QueueingHint, error) {
-	namespace, ok := object.(*corev1.Namespace)
-	if !ok {
-		return fwk.Queue, fmt.Errorf("a namespace is a %T", object)
+// outcomeOf an attempt to place a delegate, for people and programs.
+func outcomeOf(err error) (explain.Outcome, string) {
+	var refused *refusedError
+	switch {
+	case err == nil:
+		return explain.Bound, ""
+	case !errors.As(err, &refused):
+		return explain.Lost, err.Error()
+	case refused.kind == late:
+		return explain.TimedOut, refused.reason
+	default:
+		return explain.Refused, refused.reason
 	}
-	if namespace.Name != pod.Namespace {
-		return fwk.QueueSkip, nil
-	}
-	return fwk.Queue, nil
-}
-
-func (p *plugin) afterTargetChange(_ klog.Logger, pod *corev1.Pod, _, object any) (fwk.QueueingHint, error) {
-	t, ok := object.(*target)
-	if !ok {
-		return fwk.Queue, fmt.Errorf("a target is a %T", object)
-	}
-	if t.gone() || !t.Reachable() && p.placements.in(t, pod.UID) != nil {
-		return fwk.Queue, nil // its delegate is, or may have been, out of reach: other targets may take it
-	}
-	return p.hint(pod, t), nil
-}
-
-func (p *plugin) afterNodeAdd(_ klog.Logger, pod *corev1.Pod, _, object any) (fwk.QueueingHint, error) {
-	node, ok := object.(*corev1.Node)
-	if !ok {
-		return fwk.Queue, fmt.Errorf("a node is a %T", object)
-	}
-	return p.hint(pod, p.targets.get(node.Name)), nil
-}
-
-func (p *plugin) hint(pod *corev1.Pod, t *target) fwk.QueueingHint {
-	if p.objection(p.cycle(pod), pod, t) != "" {
-		return fwk.QueueSkip
-	}
-	return fwk.Queue
 }
 
 func read(state fwk.CycleState) (*cycle, error) {

@@ -17,7 +17,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	configv1alpha1 "github.com/multicluster-scheduler/multicluster-scheduler/api/config/v1alpha1"
-	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 )
 
 func TestFilterAndHints(t *testing.T) {
@@ -25,17 +24,19 @@ func TestFilterAndHints(t *testing.T) {
 		happens func(w *world, c1, c2 *target)
 		want    string
 	}{
-		"a target with room":        {func(*world, *target, *target) {}, ""},
-		"one that is not engaged":   {func(w *world, c1, _ *target) { w.targets.remove(c1) }, "not connected"},
-		"one out of reach":          {func(w *world, c1, _ *target) { w.registry.SetReachable(c1.Target, false) }, "not reachable"},
-		"one of another namespace":  {func(_ *world, c1, _ *target) { c1.Key.Namespace = "other" }, "takes no pods of namespace default"},
-		"one that is left out":      {func(w *world, c1, _ *target) { w.exclusions.add(newPod("p", nil), c1.NodeName, "refused: quota") }, "refused: quota"},
-		"one without room":          {func(_ *world, c1, _ *target) { c1.summary.Store(&v1alpha1.ClusterSummary{}) }, "no node has 4 free CPUs (largest: 0)"},
+		"a target with room":       {func(*world, *target, *target) {}, ""},
+		"one that is not engaged":  {func(w *world, c1, _ *target) { w.targets.remove(c1) }, "not connected"},
+		"one out of reach":         {func(w *world, c1, _ *target) { w.registry.SetReachable(c1.Target, false) }, "not reachable"},
+		"one of another namespace": {func(_ *world, c1, _ *target) { c1.Key.Namespace = "other" }, "takes no pods of namespace default"},
+		"one that is left out": {func(w *world, c1, _ *target) {
+			w.exclusions.add(newPod("p", nil), c1.NodeName, forbidden, "refused: quota")
+		}, "refused: quota"},
+		"one without room":          {func(_ *world, c1, _ *target) { c1.ledger.tell(summary(resources("1500m", "1Gi"))) }, "no node has 4 free CPUs (largest: 1.5)"},
 		"the delegate is elsewhere": {func(w *world, _, c2 *target) { w.placements.set(c2, newChaperon("c", "p")) }, "the pod's delegate is in c2"},
 		"the delegate is there, and takes the room": {func(w *world, c1, _ *target) {
 			w.placements.set(c1, newChaperon("c", "p"))
-			c1.summary.Store(&v1alpha1.ClusterSummary{})
-			w.exclusions.add(newPod("p", nil), c1.NodeName, "refused")
+			c1.ledger.tell(summary(resources("1500m", "1Gi")))
+			w.exclusions.add(newPod("p", nil), c1.NodeName, forbidden, "refused")
 		}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -118,25 +119,6 @@ func TestPodsAreWokenByTargets(t *testing.T) {
 	w.placements.forgetTarget(c1)
 	if diff := cmp.Diff([]fwk.QueueingHint{fwk.Queue, fwk.Queue}, hints()); diff != "" {
 		t.Errorf("disengaged: %s", diff)
-	}
-}
-
-func TestMessagesNameTargets(t *testing.T) {
-	w := newWorld()
-	statuses := framework.NewDefaultNodeToStatus()
-	for i := range 6 {
-		w.engage(t, fmt.Sprintf("c%d", i), interceptor.Funcs{})
-		reason := "not reachable"
-		if i == 0 {
-			reason = "node(s) were unschedulable"
-		}
-		statuses.Set(fmt.Sprintf("admiralty-c%d", i), fwk.NewStatus(fwk.Unschedulable, reason))
-	}
-	unfit := &framework.FitError{NumAllNodes: 6, Diagnosis: framework.Diagnosis{NodeToStatus: statuses, PostFilterMsg: "preemption: no"}}
-	(&Scheduler{plugin: w.plugin}).explain(unfit)
-	want := "0/6 nodes are available: c0: node(s) were unschedulable; c1, c2, c3 and 2 more: not reachable."
-	if got := strings.TrimSpace(unfit.Error()); got != want {
-		t.Errorf("got %q, want %q", got, want)
 	}
 }
 

@@ -11,13 +11,12 @@ import (
 )
 
 // profile is admiralty-proxy: kube-scheduler's default arguments, but these plugins and no others, whatever its default
-// plugins become. The weights are kube-scheduler's; what it prefers by resources in use is Admiralty's to judge.
+// plugins become. The weights are kube-scheduler's; resources are Admiralty's to judge, and preemption is the targets'.
 func profile() (config.KubeSchedulerProfile, error) {
 	defaults, err := latest.Default()
 	if err != nil {
 		return config.KubeSchedulerProfile{}, fmt.Errorf("making the default configuration: %w", err)
 	}
-	resources := config.PluginSet{Enabled: []config.Plugin{{Name: names.NodeResourcesFit}}}
 	p := defaults.Profiles[0]
 	p.SchedulerName = v1alpha1.SchedulerName
 	p.Plugins = &config.Plugins{
@@ -28,13 +27,10 @@ func profile() (config.KubeSchedulerProfile, error) {
 			{Name: names.NodeUnschedulable},
 			{Name: names.TaintToleration, Weight: 3},
 			{Name: names.NodeAffinity, Weight: 2},
-			{Name: Name, Weight: 1},
 			{Name: names.PodTopologySpread, Weight: 2},
 			{Name: names.InterPodAffinity, Weight: 2},
-			{Name: names.DefaultPreemption},
+			{Name: Name, Weight: 1}, // the last, so that what it rejects all others accept
 		}},
-		PreFilter: resources,
-		Filter:    resources,
 	}
 	for i := range p.PluginConfig {
 		if spread, ok := p.PluginConfig[i].Args.(*config.PodTopologySpreadArgs); ok {

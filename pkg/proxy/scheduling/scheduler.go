@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -30,13 +31,14 @@ import (
 
 	configv1alpha1 "github.com/multicluster-scheduler/multicluster-scheduler/api/config/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/explain"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
 
 // settling is how long a new leader waits for targets that were connected before it places pods.
 const settling = 10 * time.Second
 
-// Options of a Scheduler. Only Clock may be left out.
+// Options of a Scheduler. Only the last two may be left out.
 type Options struct {
 	// Config of the source cluster. Its rate limit is not used: the API server's priority and fairness is.
 	Config *rest.Config
@@ -50,6 +52,8 @@ type Options struct {
 	Timeout time.Duration
 	// Clock is the real one by default.
 	Clock clock.WithTickerAndDelayedExecution
+	// Metrics is where the scheduler's metrics are registered, unless it is nil.
+	Metrics prometheus.Registerer
 }
 
 // Scheduler schedules proxies. It is a manager.Runnable for the leader alone, and an engage.Observer.
@@ -85,23 +89,36 @@ func New(options Options) (*Scheduler, error) {
 		return nil, fmt.Errorf("making the scheduler's client: %w", err)
 	}
 	s := &Scheduler{clientset: clientset, clock: options.Clock, engaged: make(chan struct{}, 1)}
-	placements, exclusions := newPlacements(), newExclusions(options.Clock, s.wakePod)
-	s.plugin = &plugin{
-		strategy:   options.Strategy,
-		targets:    newTargets(),
-		placements: placements,
-		exclusions: exclusions,
-		capacity:   largestFree{},
+	s.plugin = newPlugin(options, s.wakePod, s.wakePods)
+	if options.Metrics != nil {
+		if err := s.plugin.metrics.register(options.Metrics); err != nil {
+			return nil, fmt.Errorf("registering the scheduler's metrics: %w", err)
+		}
+	}
+	options.Registry.Observe(s)
+	return s, nil
+}
+
+func newPlugin(options Options, lifted func(types.NamespacedName, types.UID), changed func(*target)) *plugin {
+	placements, exclusions, trials := newPlacements(), newExclusions(options.Clock, lifted), newTrials()
+	return &plugin{
+		strategy:     options.Strategy,
+		targets:      newTargets(),
+		placements:   placements,
+		exclusions:   exclusions,
+		trials:       trials,
+		explanations: explain.NewStore(options.Clock),
+		metrics:      newMetrics(),
+		changed:      changed,
 		placer: &placer{
 			source:     options.Source,
 			timeout:    options.Timeout,
 			clock:      options.Clock,
 			placements: placements,
 			exclusions: exclusions,
+			trials:     trials,
 		},
 	}
-	options.Registry.Observe(s)
-	return s, nil
 }
 
 // NeedLeaderElection is true: two schedulers would place two delegates.
@@ -123,7 +140,7 @@ func (s *Scheduler) Start(ctx context.Context) error {
 	defer factory.Shutdown()
 	scheduler, err := kubescheduler.New(ctx, s.clientset, factory, nil, schedulerprofile.NewRecorderFactory(broadcaster),
 		kubescheduler.WithProfiles(proxies),
-		kubescheduler.WithFrameworkOutOfTreeRegistry(frameworkruntime.Registry{Name: s.newPlugin}),
+		kubescheduler.WithFrameworkOutOfTreeRegistry(frameworkruntime.Registry{Name: s.initialize}),
 		kubescheduler.WithPercentageOfNodesToScore(ptr.To[int32](100)),
 		kubescheduler.WithClock(s.clock),
 	)
@@ -176,7 +193,7 @@ func (s *Scheduler) expected(node *corev1.Node) bool {
 	})
 }
 
-func (s *Scheduler) newPlugin(ctx context.Context, _ runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
+func (s *Scheduler) initialize(ctx context.Context, _ runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
 	binder, err := defaultbinder.New(ctx, nil, handle)
 	if err != nil {
 		return nil, fmt.Errorf("making the binder: %w", err)
@@ -186,6 +203,7 @@ func (s *Scheduler) newPlugin(ctx context.Context, _ runtime.Object, handle fwk.
 		return nil, fmt.Errorf("making the binder: %T does not bind", binder)
 	}
 	s.plugin.binder = bindPlugin
+	s.plugin.handle = handle
 	s.plugin.namespaces = handle.SharedInformerFactory().Core().V1().Namespaces().Lister()
 	return s.plugin, nil
 }
@@ -193,6 +211,7 @@ func (s *Scheduler) newPlugin(ctx context.Context, _ runtime.Object, handle fwk.
 func (s *Scheduler) proxySettled(pod *corev1.Pod, state proxyState) {
 	s.plugin.placements.forgetProxy(pod.UID, state) // first, for placer.place
 	s.plugin.exclusions.forget(pod.UID)
+	s.plugin.trials.forget(pod.UID)
 }
 
 // wakePods reconsiders those that were rejected, where a target has changed.

@@ -5,30 +5,34 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	configv1alpha1 "github.com/multicluster-scheduler/multicluster-scheduler/api/config/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/proxy/fit"
 )
 
 // shareUnit is a share of one, as an integer: fine enough to tell apart targets of a million pods.
 const shareUnit = 1_000_000_000
 
+// defaultWeight of targets, see v1alpha1.PlacementPolicy.
+const defaultWeight = 100
+
 // share is the part of a virtual node that is in use once the pod is on it: the mean over its pods and all that the
 // pod requests, so that every pod counts, however little it requests. Pods that are still being placed are in nodeInfo.
-func share(d *demand, nodeInfo fwk.NodeInfo) int64 {
+func share(d *fit.Demand, nodeInfo fwk.NodeInfo) int64 {
 	requested, allocatable := nodeInfo.GetRequested(), nodeInfo.GetAllocatable()
 	sum := part(int64(len(nodeInfo.GetPods())), 1, int64(allocatable.GetAllowedPodNumber()))
-	for i := range d.quantities {
-		q := &d.quantities[i]
-		switch q.name {
+	quantities := d.Quantities()
+	for _, q := range quantities {
+		switch q.Name {
 		case corev1.ResourceCPU:
-			sum += part(requested.GetMilliCPU(), q.MilliValue(), allocatable.GetMilliCPU())
+			sum += part(requested.GetMilliCPU(), q.Amount, allocatable.GetMilliCPU())
 		case corev1.ResourceMemory:
-			sum += part(requested.GetMemory(), q.Value(), allocatable.GetMemory())
+			sum += part(requested.GetMemory(), q.Amount, allocatable.GetMemory())
 		case corev1.ResourceEphemeralStorage:
-			sum += part(requested.GetEphemeralStorage(), q.Value(), allocatable.GetEphemeralStorage())
+			sum += part(requested.GetEphemeralStorage(), q.Amount, allocatable.GetEphemeralStorage())
 		default:
-			sum += part(requested.GetScalarResources()[q.name], q.Value(), allocatable.GetScalarResources()[q.name])
+			sum += part(requested.GetScalarResources()[q.Name], q.Amount, allocatable.GetScalarResources()[q.Name])
 		}
 	}
-	return int64(sum / float64(1+len(d.quantities)) * shareUnit)
+	return int64(sum / float64(1+len(quantities)) * shareUnit)
 }
 
 func part(used, more, all int64) float64 {
@@ -36,6 +40,21 @@ func part(used, more, all int64) float64 {
 		return 1
 	}
 	return float64(used+more) / float64(all)
+}
+
+// weighted is the share in use of a target as the placement strategy compares it: a target of twice the weight is filled to twice the share
+// before another one is, or preferred as if it were twice as full.
+func weighted(strategy configv1alpha1.PlacementStrategy, share int64, t *target) int64 {
+	weight := int64(defaultWeight)
+	if t != nil {
+		if set := t.Policy().Weight; set != nil {
+			weight = int64(*set)
+		}
+	}
+	if strategy == configv1alpha1.Pack {
+		return max(1, share*weight/defaultWeight)
+	}
+	return max(1, share*defaultWeight/weight)
 }
 
 // normalize turns shares into scores: 100 for the best, and for the others what their distance from it leaves, in

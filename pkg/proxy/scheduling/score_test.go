@@ -11,6 +11,8 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	configv1alpha1 "github.com/multicluster-scheduler/multicluster-scheduler/api/config/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/proxy/fit"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
 
 func TestNormalize(t *testing.T) {
@@ -51,7 +53,7 @@ func place(strategy configv1alpha1.PlacementStrategy, pods int, requests corev1.
 	counts := make([]int, len(nodes))
 	for n := range pods {
 		pod := newPod(types.UID(fmt.Sprint(n)), requests)
-		d := newDemand(pod)
+		d := fit.NewDemand(pod, translate.Constraints{})
 		scores := make(fwk.NodeScoreList, len(nodes))
 		for i, node := range nodes {
 			scores[i].Score = share(d, node)

@@ -5,22 +5,32 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"k8s.io/utils/clock"
+
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/proxy/fit"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/targetkind"
 )
 
-// target is an engaged target and what its cache last said of its room.
+// target is an engaged target and what is known of its room.
 type target struct {
 	*engage.Target
 	// disengaged is closed when the target is disengaged.
 	disengaged <-chan struct{}
-	// summary is the ClusterSummary in the cache, not to be changed; nil while there is none.
-	summary atomic.Pointer[v1alpha1.ClusterSummary]
+	// ledger of what is free there.
+	ledger *ledger
+	// added is the room of the nodes that could be added, and the policy that says so.
+	added atomic.Pointer[growth]
 }
 
-func newTarget(ctx context.Context, t *engage.Target) *target {
-	return &target{Target: t, disengaged: ctx.Done()}
+type growth struct {
+	policy *v1alpha1.ScaleUp
+	room   *fit.Room
+}
+
+func newTarget(ctx context.Context, t *engage.Target, clusterID string, c clock.PassiveClock) *target {
+	return &target{Target: t, disengaged: ctx.Done(), ledger: newLedger(clusterID, c)}
 }
 
 // name is how users know the target.
@@ -33,6 +43,20 @@ func (t *target) gone() bool {
 	default:
 		return false
 	}
+}
+
+// growth is the room of the nodes that could be added.
+func (t *target) growth() *fit.Room {
+	policy := t.Policy().ScaleUp
+	if policy == nil {
+		return nil
+	}
+	if known := t.added.Load(); known != nil && known.policy == policy {
+		return known.room
+	}
+	room := fit.GrowthRoom(policy.NodeClasses)
+	t.added.Store(&growth{policy, room})
+	return room
 }
 
 // targets finds engaged targets by their virtual nodes.

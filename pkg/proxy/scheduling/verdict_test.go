@@ -5,6 +5,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 )
@@ -22,9 +24,9 @@ func TestDecide(t *testing.T) {
 		"a scheduled delegate is bound":                           {changes: []change{inPhase(corev1.PodPending), scheduled}, want: bind},
 		"a running delegate is bound, whatever its conditions":    {changes: []change{inPhase(corev1.PodRunning)}, want: bind},
 		"a delegate that finished is bound":                       {changes: []change{inPhase(corev1.PodFailed)}, want: bind},
-		"an unschedulable delegate is refused":                    {changes: []change{inPhase(corev1.PodPending), unschedulable}, want: refuse, reason: "unschedulable: 0/1 nodes"},
-		"a gated delegate is waited for":                          {changes: []change{with(corev1.PodScheduled, corev1.ConditionFalse, corev1.PodReasonSchedulingGated, "")}, want: wait},
-		"a delegate that others make room for is waited for":      {changes: []change{unschedulable, func(c *v1alpha1.PodChaperon) { c.Status.NominatedNodeName = "n" }}, want: wait},
+		"an unschedulable delegate does not fit":                  {changes: []change{inPhase(corev1.PodPending), unschedulable}, want: unfit, reason: "unschedulable: 0/1 nodes"},
+		"a gated delegate is waited for":                          {changes: []change{with(corev1.PodScheduled, corev1.ConditionFalse, corev1.PodReasonSchedulingGated, "")}, want: hold, reason: "held back by scheduling gates"},
+		"a delegate that others make room for is waited for":      {changes: []change{unschedulable, func(c *v1alpha1.PodChaperon) { c.Status.NominatedNodeName = "n" }}, want: hold, reason: "preempting other pods"},
 		"what admission refuses is refused":                       {changes: []change{with(v1alpha1.ConditionDelegate, corev1.ConditionFalse, v1alpha1.ReasonDelegateRefused, "quota")}, want: refuse, reason: "refused: quota"},
 		"a delegate that was deleted is refused though scheduled": {changes: []change{scheduled, with(v1alpha1.ConditionDelegate, corev1.ConditionFalse, v1alpha1.ReasonDelegateGone, "")}, want: refuse, reason: "the delegate was deleted there"},
 		"a delegate that finished is bound though it is gone":     {changes: []change{inPhase(corev1.PodSucceeded), with(v1alpha1.ConditionDelegate, corev1.ConditionFalse, v1alpha1.ReasonDelegateGone, "")}, want: bind},
@@ -44,12 +46,72 @@ func TestOverdue(t *testing.T) {
 		chaperon *v1alpha1.PodChaperon
 		want     string
 	}{
-		"nothing happened":      {newChaperon("c", "p"), "not scheduled within 1m0s: the target has not created the delegate"},
-		"a gate was not lifted": {newChaperon("c", "p", with(corev1.PodScheduled, corev1.ConditionFalse, "SchedulingGated", "quota")), "not scheduled within 1m0s (SchedulingGated: quota)"},
+		"nothing happened":      {newChaperon("c", "p"), "not scheduled within 60s: the target has not created the delegate"},
+		"a gate was not lifted": {newChaperon("c", "p", with(corev1.PodScheduled, corev1.ConditionFalse, "SchedulingGated", "quota")), "not scheduled within 60s (SchedulingGated: quota)"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := overdue(test.chaperon, time.Minute); got != test.want {
 				t.Errorf("got %q, want %q", got, test.want)
+			}
+		})
+	}
+}
+
+func TestPatience(t *testing.T) {
+	full := with(corev1.PodScheduled, corev1.ConditionFalse, corev1.PodReasonUnschedulable, "full")
+	gated := with(corev1.PodScheduled, corev1.ConditionFalse, corev1.PodReasonSchedulingGated, "")
+	nominated := func(c *v1alpha1.PodChaperon) { c.Status.NominatedNodeName = "n" }
+	minutes := func(m int) *metav1.Duration { return &metav1.Duration{Duration: time.Duration(m) * time.Minute} }
+	own := &v1alpha1.PlacementPolicy{PlacementTimeout: minutes(2), QueueingTimeout: minutes(20), ScaleUp: &v1alpha1.ScaleUp{Timeout: minutes(30)}}
+	for name, test := range map[string]struct {
+		policy *v1alpha1.PlacementPolicy
+		kind   kind
+		seen   *v1alpha1.PodChaperon
+		// want is how long the target has, and refusal what it is when that has passed.
+		want    time.Duration
+		refusal refusedError
+	}{
+		"a silent target": {
+			&v1alpha1.PlacementPolicy{}, fits, newChaperon("c", "p"), time.Minute,
+			refusedError{"c1", "not scheduled within 60s: the target has not created the delegate", late},
+		},
+		"a silent target with a time-out of its own": {
+			own, fits, newChaperon("c", "p"), 2 * time.Minute,
+			refusedError{"c1", "not scheduled within 2m: the target has not created the delegate", late},
+		},
+		"one that holds the delegate back": {
+			&v1alpha1.PlacementPolicy{}, fits, newChaperon("c", "p", gated), 10 * time.Minute,
+			refusedError{"c1", "not scheduled within 10m (SchedulingGated: )", late},
+		},
+		"one that holds it back, with a time-out of its own": {
+			own, fits, newChaperon("c", "p", gated), 20 * time.Minute,
+			refusedError{"c1", "not scheduled within 20m (SchedulingGated: )", late},
+		},
+		"one that preempts": {
+			&v1alpha1.PlacementPolicy{}, preempt, newChaperon("c", "p", full, nominated), 10 * time.Minute,
+			refusedError{"c1", "not scheduled within 10m (Unschedulable: full)", late},
+		},
+		"one without room": {
+			own, fits, newChaperon("c", "p", full), 0, refusedError{"c1", "unschedulable: full", unschedulable},
+		},
+		"one without room that is to grow": {
+			own, grow, newChaperon("c", "p", full), 30 * time.Minute,
+			refusedError{"c1", "no node was added within 30m (unschedulable: full)", late},
+		},
+		"one that refuses": {
+			own, grow, newChaperon("c", "p", with(v1alpha1.ConditionDelegate, corev1.ConditionFalse, v1alpha1.ReasonDelegateRefused, "quota")), 0,
+			refusedError{"c1", "refused: quota", forbidden},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c1 := newWorld().engage(t, "c1", interceptor.Funcs{})
+			p := newPatience(test.policy, time.Minute, test.kind)
+			if refusal, left := p.refusal(c1, test.seen, 0); (refusal == nil) != (test.want > 0) || left != test.want {
+				t.Errorf("at the beginning: %v, and %s are left, want %s", refusal, left, test.want)
+			}
+			refusal, _ := p.refusal(c1, test.seen, test.want)
+			if refusal == nil || *refusal != test.refusal {
+				t.Errorf("at the end: %+v, want %+v", refusal, test.refusal)
 			}
 		})
 	}

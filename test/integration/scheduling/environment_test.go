@@ -167,11 +167,10 @@ func grant(t *testing.T) {
 		return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: resources, Verbs: verbs}
 	}
 	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: user}, Rules: []rbacv1.PolicyRule{
-		rule("", []string{"pods"}, "list", "watch", "delete"),
+		rule("", []string{"pods"}, "list", "watch"),
 		rule("", []string{"pods/binding"}, "create"),
 		rule("", []string{"pods/status"}, "patch"),
 		rule("", []string{"nodes", "namespaces"}, "list", "watch"),
-		rule("policy", []string{"poddisruptionbudgets"}, "list", "watch"),
 		rule("events.k8s.io", []string{"events"}, "create", "patch", "update"),
 	}}
 	binding := &rbacv1.ClusterRoleBinding{
@@ -252,8 +251,16 @@ func (e *environment) node(name, cpus string) {
 	must(e.t, clusters.source.Client.Status().Patch(e.t.Context(), node, client.MergeFrom(before)))
 }
 
-// summarize writes the ClusterSummary of a target.
+// summarize writes the ClusterSummary of a target with one node.
 func (e *environment) summarize(name, cpus string) {
+	e.t.Helper()
+	e.summarizeAs(name, v1alpha1.NodeClass{
+		Nodes: 1, Allocatable: room("100"), Free: []v1alpha1.FreeNodes{{Nodes: 1, Resources: room(cpus)}},
+	})
+}
+
+// summarizeAs writes the ClusterSummary of a target with nodes of one class.
+func (e *environment) summarizeAs(name string, class v1alpha1.NodeClass) {
 	e.t.Helper()
 	c := clusters.c1.Client
 	if name == "c2" {
@@ -263,7 +270,7 @@ func (e *environment) summarize(name, cpus string) {
 	must(e.t, client.IgnoreAlreadyExists(c.Create(e.t.Context(), summary)))
 	must(e.t, c.Get(e.t.Context(), client.ObjectKeyFromObject(summary), summary))
 	before := summary.DeepCopy()
-	summary.Status = v1alpha1.ClusterSummaryStatus{Nodes: 1, LargestFree: room(cpus)}
+	summary.Status = v1alpha1.ClusterSummaryStatus{Nodes: class.Nodes, Classes: []v1alpha1.NodeClass{class}}
 	must(e.t, c.Status().Patch(e.t.Context(), summary, client.MergeFrom(before)))
 }
 
@@ -364,6 +371,28 @@ func (e *environment) placed(name string, count int) *v1alpha1.PodChaperon {
 		return nil
 	}
 	return &found[0]
+}
+
+// anywhere waits until both targets together have as many PodChaperons, and returns them.
+func (e *environment) anywhere(count int) (found map[string][]v1alpha1.PodChaperon) {
+	e.t.Helper()
+	apiserver.Eventually(e.t, func(context.Context) error {
+		found = map[string][]v1alpha1.PodChaperon{"c1": e.chaperons("c1"), "c2": e.chaperons("c2")}
+		if there := len(found["c1"]) + len(found["c2"]); there != count {
+			return fmt.Errorf("there are %d PodChaperons, want %d", there, count)
+		}
+		return nil
+	})
+	return found
+}
+
+// chaperonOf finds the PodChaperon of a pod in a target.
+func (e *environment) chaperonOf(name string, pod *corev1.Pod) *v1alpha1.PodChaperon {
+	e.t.Helper()
+	chaperon := &v1alpha1.PodChaperon{}
+	key := client.ObjectKey{Namespace: pod.Namespace, Name: translate.DelegateName(pod)}
+	must(e.t, e.targets[name].cluster.Client.Get(e.t.Context(), key, chaperon))
+	return chaperon
 }
 
 func must(t *testing.T, err error) {

@@ -9,10 +9,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
-	schedulingv1 "k8s.io/api/scheduling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
@@ -91,7 +89,7 @@ func TestATargetWithoutTheNamespaceIsLeftOut(t *testing.T) {
 	inNamespace := func(pod *corev1.Pod) { pod.Namespace = namespace }
 	pod := e.pod("web", "1", inNamespace)
 	apiserver.Eventually(t, func(context.Context) error {
-		want := fmt.Sprintf("0/2 nodes are available: c1, c2: refused: namespaces %q not found.", namespace)
+		want := fmt.Sprintf("0/2 clusters are available: c1, c2: refused: namespaces %q not found.", namespace)
 		if message := e.message(pod); strings.TrimSpace(message) != want {
 			return fmt.Errorf("message is %q, want %q", message, want)
 		}
@@ -124,7 +122,7 @@ func TestAPodThatFitsNowhereWaitsForRoom(t *testing.T) {
 	pod := e.pod("big", "4")
 	message := e.message(pod)
 	for _, want := range []string{
-		"0/2 nodes are available",
+		"0/2 clusters are available",
 		"c1: no node has 4 free CPUs (largest: 1.5)",
 		"c2: no node has 4 free CPUs (largest: 1)",
 	} {
@@ -221,22 +219,6 @@ func TestABlackHoleDoesNotSlowTheOthers(t *testing.T) {
 		if pod.Spec.NodeName != "" {
 			t.Errorf("pod %s is bound to %s", pod.Name, pod.Spec.NodeName)
 		}
-	}
-}
-
-func TestAnImportantPodTakesTheRoomOfOthers(t *testing.T) {
-	e := start(t, long, map[string]string{"c1": "1", "c2": "1"})
-	class := &schedulingv1.PriorityClass{Value: 1000}
-	class.Name = e.namespace
-	must(t, clusters.source.Client.Create(t.Context(), class))
-	atOnce := func(pod *corev1.Pod) { pod.Spec.TerminationGracePeriodSeconds = ptr.To[int64](0) }
-	e.bound(e.burst("low", 2, "1", atOnce)...)
-	important := e.pod("high", "1", func(pod *corev1.Pod) { pod.Spec.PriorityClassName = class.Name })
-	where := e.bound(important)
-	left := &corev1.PodList{}
-	must(t, clusters.source.Client.List(t.Context(), left, client.InNamespace(e.namespace)))
-	if len(left.Items) != 2 {
-		t.Errorf("%d pods are left and the important one is in %v, want one other pod", len(left.Items), where)
 	}
 }
 

@@ -1,0 +1,72 @@
+package scheduling
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	fwk "k8s.io/kube-scheduler/framework"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/explain"
+)
+
+// Explain what was seen, tried and answered for a pod, if it is one of those that were scheduled last.
+func (s *Scheduler) Explain(pod types.NamespacedName) (explain.Explanation, bool) {
+	return s.plugin.explanations.Get(pod)
+}
+
+// explainChoice tells how the targets of a pod for which one was found compared.
+func (p *plugin) explainChoice(ctx context.Context, state fwk.CycleState, c *cycle, pod *corev1.Pod, chosen string) {
+	looked := p.scored(ctx, state, c, pod)
+	if len(looked) == 0 { // Only one was feasible, which is not scored.
+		looked = []explain.Target{{Node: chosen}}
+	}
+	for i := range looked {
+		looked[i].Chosen = looked[i].Node == chosen
+	}
+	c.mu.Lock()
+	for nodeName, reason := range c.objections {
+		looked = append(looked, explain.Target{Node: nodeName, Reason: reason, Trial: c.candidates[nodeName].kind.String()})
+	}
+	c.mu.Unlock()
+	p.explanations.Looked(pod, "", p.named(looked))
+}
+
+// scored returns the scores of the feasible nodes, if there are several. The framework does not hand them out, so they are computed again.
+func (p *plugin) scored(ctx context.Context, state fwk.CycleState, c *cycle, pod *corev1.Pod) []explain.Target {
+	if len(c.feasible) == 0 {
+		return nil
+	}
+	scores, status := p.handle.RunScorePlugins(ctx, state, pod, c.feasible)
+	if !status.IsSuccess() {
+		log.FromContext(ctx).Error(status.AsError(), "The scores of a pod cannot be told")
+		return nil
+	}
+	all := make([]explain.Target, 0, len(scores))
+	for i := range scores {
+		score := &scores[i]
+		t := explain.Target{Node: score.Name, Score: &score.TotalScore, Scores: make(map[string]int64, len(score.Scores))}
+		for _, of := range score.Scores {
+			t.Scores[of.Name] = of.Score
+		}
+		all = append(all, t)
+	}
+	return all
+}
+
+// named fills in the names of targets.
+func (p *plugin) named(looked []explain.Target) []explain.Target {
+	for i := range looked {
+		looked[i].Name = p.nameOf(looked[i].Node)
+	}
+	return looked
+}
+
+// nameOf is how users know the target of a node.
+func (p *plugin) nameOf(nodeName string) string {
+	if t := p.targets.get(nodeName); t != nil {
+		return t.name()
+	}
+	return nodeName
+}

@@ -1,0 +1,72 @@
+package scheduling
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+)
+
+// targetChange is the event, in the scheduler's queue, of a *target that may take pods now that it did not take before, or
+// that does not hold them any more because it cannot be reached. It is an event of no informer.
+const targetChange fwk.EventResource = "targets.v1alpha1.multicluster.admiralty.io"
+
+// namespaceEnabled is the event of a *corev1.Namespace whose pods may be elected from now on.
+const namespaceEnabled fwk.EventResource = "namespaces.v1alpha1.multicluster.admiralty.io"
+
+// EventsToRegister are those that can change what Filter says.
+func (p *plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
+	return []fwk.ClusterEventWithHint{
+		// A target has more room, is reachable again, is gone, or its policy has changed.
+		{Event: fwk.ClusterEvent{Resource: targetChange, ActionType: fwk.Update}, QueueingHintFn: p.afterTargetChange},
+		// The virtual node of a target that was engaged before.
+		{Event: fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add}, QueueingHintFn: p.afterNodeAdd},
+		// Its pods were rejected until now.
+		{Event: fwk.ClusterEvent{Resource: namespaceEnabled, ActionType: fwk.Update}, QueueingHintFn: p.afterNamespaceEnabled},
+	}, nil
+}
+
+func (p *plugin) afterNamespaceEnabled(_ klog.Logger, pod *corev1.Pod, _, object any) (fwk.QueueingHint, error) {
+	namespace, ok := object.(*corev1.Namespace)
+	if !ok {
+		return fwk.Queue, fmt.Errorf("a namespace is a %T", object)
+	}
+	if namespace.Name != pod.Namespace {
+		return fwk.QueueSkip, nil
+	}
+	return fwk.Queue, nil
+}
+
+func (p *plugin) afterTargetChange(_ klog.Logger, pod *corev1.Pod, _, object any) (fwk.QueueingHint, error) {
+	t, ok := object.(*target)
+	if !ok {
+		return fwk.Queue, fmt.Errorf("a target is a %T", object)
+	}
+	if t.gone() || !t.Reachable() && p.placements.in(t, pod.UID) != nil {
+		return fwk.Queue, nil // its delegate is, or may have been, out of reach: other targets may take it
+	}
+	return p.hint(pod, t)
+}
+
+func (p *plugin) afterNodeAdd(_ klog.Logger, pod *corev1.Pod, _, object any) (fwk.QueueingHint, error) {
+	node, ok := object.(*corev1.Node)
+	if !ok {
+		return fwk.Queue, fmt.Errorf("a node is a %T", object)
+	}
+	return p.hint(pod, p.targets.get(node.Name))
+}
+
+// hint says whether the target may take the pod now, which is to be queued then. That it may preempt for it is not known without the
+// pods on its node; no event but that of a new pod changes that.
+func (p *plugin) hint(pod *corev1.Pod, t *target) (fwk.QueueingHint, error) {
+	c, err := p.newCycle(pod)
+	if err != nil {
+		return fwk.Queue, err
+	}
+	if p.objection(c, pod, t) != "" || c.holder == nil && p.kindOf(c, pod, t, nil) == hopeless {
+		return fwk.QueueSkip, nil
+	}
+	return fwk.Queue, nil
+}
