@@ -1,0 +1,44 @@
+package quality
+
+import (
+	"maps"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+)
+
+// exactly tells each node of a cluster as a class of its own, with all of its labels: nothing is bounded, and nothing but names is unknown.
+func exactly(infos []fwk.NodeInfo) *v1alpha1.ClusterSummary {
+	summary := &v1alpha1.ClusterSummary{}
+	for _, info := range infos {
+		node := info.Node()
+		taints := node.Spec.Taints
+		if node.Spec.Unschedulable {
+			taints = append(taints[:len(taints):len(taints)], corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule})
+		}
+		summary.Status.Classes = append(summary.Status.Classes, v1alpha1.NodeClass{
+			Nodes: 1, Labels: node.Labels, Taints: taints, Allocatable: maps.Clone(node.Status.Allocatable),
+			Free: []v1alpha1.FreeNodes{{Nodes: 1, Resources: free(info)}},
+		})
+	}
+	return summary
+}
+
+// free is what kube-scheduler counts as free.
+func free(info fwk.NodeInfo) corev1.ResourceList {
+	has, used := info.GetAllocatable(), info.GetRequested()
+	whole := func(amount int64) resource.Quantity { return *resource.NewQuantity(amount, resource.DecimalSI) }
+	list := corev1.ResourceList{
+		corev1.ResourcePods:             whole(int64(has.GetAllowedPodNumber() - len(info.GetPods()))),
+		corev1.ResourceCPU:              *resource.NewMilliQuantity(has.GetMilliCPU()-used.GetMilliCPU(), resource.DecimalSI),
+		corev1.ResourceMemory:           whole(has.GetMemory() - used.GetMemory()),
+		corev1.ResourceEphemeralStorage: whole(has.GetEphemeralStorage() - used.GetEphemeralStorage()),
+	}
+	for name, amount := range has.GetScalarResources() {
+		list[name] = whole(amount - used.GetScalarResources()[name])
+	}
+	return list
+}
