@@ -34,6 +34,8 @@ type wiring struct {
 	pod    Pod
 	origin translate.Source
 	clock  clock.RealClock
+	// scheduler is there once scheduling has been added.
+	scheduler *scheduling.Scheduler
 }
 
 func (w *wiring) wire(ctx context.Context, serving certificate) error {
@@ -76,7 +78,8 @@ func (w *wiring) admission(serving certificate) error {
 }
 
 func (w *wiring) scheduling(registry *engage.Registry) error {
-	scheduler, err := scheduling.New(scheduling.Options{
+	var err error
+	w.scheduler, err = scheduling.New(scheduling.Options{
 		Config:   w.mgr.GetConfig(),
 		Source:   w.origin,
 		Registry: registry,
@@ -88,7 +91,7 @@ func (w *wiring) scheduling(registry *engage.Registry) error {
 	if err != nil {
 		return err
 	}
-	return w.mgr.Add(scheduler)
+	return w.mgr.Add(w.scheduler)
 }
 
 func (w *wiring) feedback(ctx context.Context, registry *engage.Registry) error {
@@ -132,6 +135,7 @@ func (w *wiring) kubeletAPI(registry *engage.Registry) error {
 		Reader:                w.mgr.GetClient(),
 		Client:                clientset,
 		CertificateSignerName: w.config.KubeletAPI.CertificateSignerName,
+		Explain:               w.scheduler.Explain,
 		Clock:                 w.clock,
 		Logger:                w.mgr.GetLogger().WithName("kubelet-api"),
 	})
