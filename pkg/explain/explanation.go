@@ -19,7 +19,7 @@ type Explanation struct {
 	Message string `json:"message,omitempty"`
 	// Time is that of the last look at the targets.
 	Time metav1.Time `json:"time,omitzero"`
-	// Targets are as they were last looked at, best first. Where one of them was chosen, they are the ten best and the chosen one.
+	// Targets are as they were last looked at, the chosen one first, then the best. Where one was chosen, they are ten at most.
 	Targets []Target `json:"targets,omitempty"`
 	// OtherTargets is how many more were looked at.
 	OtherTargets int `json:"otherTargets,omitempty"`

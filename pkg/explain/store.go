@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"cmp"
 	"slices"
 	"sync"
 
@@ -38,12 +39,13 @@ func NewStore(clock clock.PassiveClock) *Store {
 	return s
 }
 
-// Looked notes how the targets, best first, looked to the pod, and what the scheduling cycle said if it chose none. The Store owns targets
+// Looked notes how all targets, in any order, looked to the pod, and what the scheduling cycle said if it chose none. The Store owns targets
 // from then on.
 func (s *Store) Looked(pod *corev1.Pod, message string, targets []Target) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	e := s.of(pod)
+	slices.SortFunc(targets, better)
 	kept := worthKeeping(targets)
 	for i := range kept {
 		kept[i].Reason = s.share(kept[i].Reason)
@@ -57,6 +59,25 @@ func (s *Store) Looked(pod *corev1.Pod, message string, targets []Target) {
 	for s.targets > maxTargets && s.pods.Len() > 1 {
 		s.pods.RemoveOldest()
 	}
+}
+
+// Chose notes that the pod goes to a target of which alone the scheduling cycle took account: the one that it is tried in, or that has its
+// delegate already. How the others last looked stays.
+func (s *Store) Chose(pod *corev1.Pod, target, node string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e := s.of(pod)
+	e.Message = ""
+	i := slices.IndexFunc(e.Targets, func(t Target) bool { return t.Name == target })
+	if i < 0 {
+		e.Targets, i = append(e.Targets, Target{Name: target, Node: node}), len(e.Targets)
+		s.targets++
+		e.Time = metav1.NewTime(s.clock.Now())
+	}
+	for j := range e.Targets {
+		e.Targets[j].Chosen = i == j
+	}
+	slices.SortFunc(e.Targets, better)
 }
 
 // Started notes that a target is given the pod.
@@ -143,16 +164,35 @@ func (e *Explanation) add(a Attempt) {
 	e.Attempts = append(e.Attempts, a)
 }
 
-// worthKeeping leaves of the targets of a pod that goes to one of them that one and the best.
+// worthKeeping leaves of the targets of a pod that goes to one of them the best.
 func worthKeeping(targets []Target) []Target {
-	if len(targets) <= maxBest || !slices.ContainsFunc(targets, func(t Target) bool { return t.Chosen }) {
+	if len(targets) <= maxBest || !targets[0].Chosen {
 		return targets
 	}
-	kept := slices.Clone(targets[:maxBest])
-	for _, t := range targets[maxBest:] {
-		if t.Chosen {
-			kept = append(kept, t)
-		}
+	return slices.Clone(targets[:maxBest])
+}
+
+// better compares two targets: the chosen one comes first, then those that can take the pod, by score, then those that may.
+func better(a, b Target) int {
+	return cmp.Or(cmp.Compare(class(&a), class(&b)), -compareScores(a.Score, b.Score), cmp.Compare(a.Name, b.Name))
+}
+
+func class(t *Target) int {
+	switch {
+	case t.Chosen:
+		return 0
+	case t.Trial != "":
+		return 2
+	case t.Reason != "":
+		return 3
+	default:
+		return 1
 	}
-	return kept
+}
+
+func compareScores(a, b *int64) int {
+	if a == nil || b == nil {
+		return 0
+	}
+	return cmp.Compare(*a, *b)
 }

@@ -28,7 +28,7 @@ func key(name string) types.NamespacedName {
 func many(n, chosen int) []Target {
 	targets := make([]Target, n)
 	for i := range targets {
-		targets[i] = Target{Name: fmt.Sprintf("c%d", i), Node: fmt.Sprintf("admiralty-c%d", i), Chosen: i == chosen}
+		targets[i] = Target{Name: fmt.Sprintf("c%02d", i), Node: fmt.Sprintf("admiralty-c%02d", i), Chosen: i == chosen}
 	}
 	return targets
 }
@@ -102,21 +102,60 @@ func TestWhatIsKeptOfTheTargets(t *testing.T) {
 	for name, test := range map[string]struct {
 		targets      []Target
 		kept, others int
-		last         string
+		first, last  string
 	}{
-		"of a pending pod, all":                       {many(100, -1), 100, 0, "c99"},
-		"of a placed pod, the best":                   {many(100, 3), 10, 90, "c9"},
-		"of a placed pod, the chosen one if not best": {many(100, 50), 11, 89, "c50"},
-		"few, all": {many(10, 0), 10, 0, "c9"},
+		"of a pending pod, all":     {many(100, -1), 100, 0, "c00", "c99"},
+		"of a placed pod, the best": {many(100, 50), 10, 90, "c50", "c08"},
+		"few, all":                  {many(10, 1), 10, 0, "c01", "c09"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := NewStore(clocktesting.NewFakePassiveClock(at(0)))
 			s.Looked(pod("web", "1"), "", test.targets)
 			got, _ := s.Get(key("web"))
-			if len(got.Targets) != test.kept || got.OtherTargets != test.others || got.Targets[test.kept-1].Name != test.last {
-				t.Errorf("kept %d, the last of them %s, and %d others", len(got.Targets), got.Targets[len(got.Targets)-1].Name, got.OtherTargets)
+			first, last := got.Targets[0].Name, got.Targets[len(got.Targets)-1].Name
+			if len(got.Targets) != test.kept || got.OtherTargets != test.others || first != test.first || last != test.last {
+				t.Errorf("kept %d, from %s to %s, and %d others", len(got.Targets), first, last, got.OtherTargets)
 			}
 		})
+	}
+}
+
+func TestTheBestTargetsComeFirst(t *testing.T) {
+	scored := func(name string, score int64, chosen bool) Target {
+		return Target{Name: name, Score: &score, Chosen: chosen}
+	}
+	s := NewStore(clocktesting.NewFakePassiveClock(at(0)))
+	s.Looked(pod("web", "1"), "", []Target{
+		{Name: "no-b", Reason: "small"}, {Name: "no-a", Reason: "small"}, {Name: "may", Reason: "small", Trial: TrialGrow},
+		scored("low", 1, false), scored("high", 9, false), scored("same", 9, true),
+	})
+	if diff := cmp.Diff([]string{"same", "high", "low", "may", "no-a", "no-b"}, names(s)); diff != "" {
+		t.Errorf("order (-want +got):\n%s", diff)
+	}
+}
+
+func names(s *Store) []string {
+	e, _ := s.Get(key("web"))
+	var names []string
+	for i := range e.Targets {
+		names = append(names, e.Targets[i].Name)
+	}
+	return names
+}
+
+func TestATrialDoesNotHideHowTheOthersLooked(t *testing.T) {
+	s := NewStore(clocktesting.NewFakePassiveClock(at(0)))
+	web := pod("web", "1")
+	s.Looked(web, "nowhere", []Target{{Name: "a", Reason: "small"}, {Name: "b", Reason: "small", Trial: TrialGrow}, {Name: "c", Trial: TrialUnsure}})
+	s.Chose(web, "c", "admiralty-c")
+	s.Chose(web, "b", "admiralty-b")
+	got, _ := s.Get(key("web"))
+	if diff := cmp.Diff([]string{"b", "c", "a"}, names(s)); diff != "" || !got.Targets[0].Chosen || got.Targets[1].Chosen || got.Message != "" {
+		t.Errorf("got %+v", got)
+	}
+	s.Chose(web, "new", "admiralty-new")
+	if diff := cmp.Diff([]string{"new", "b", "c", "a"}, names(s)); diff != "" || s.targets != 4 {
+		t.Errorf("%d targets are counted; order (-want +got):\n%s", s.targets, diff)
 	}
 }
 

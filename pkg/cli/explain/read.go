@@ -66,16 +66,19 @@ func read(ctx context.Context, source *cluster.Cluster, key client.ObjectKey) (*
 func ask(ctx context.Context, source *cluster.Cluster, pod *corev1.Pod) (*explain.Explanation, string) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	node, why := someNode(ctx, source, pod)
+	node, missing := someNode(ctx, source, pod)
 	if node == "" {
-		return nil, why
+		return nil, missing
 	}
 	c, err := corev1client.NewForConfig(source.Config)
 	if err != nil {
 		return nil, noAnswer(node, err)
 	}
-	raw, err := c.RESTClient().Get().Resource("nodes").Name(node).SubResource("proxy").
-		Suffix("explain", pod.Namespace, pod.Name).DoRaw(ctx)
+	answer := c.RESTClient().Get().Resource("nodes").Name(node).SubResource("proxy").Suffix("explain", pod.Namespace, pod.Name).Do(ctx)
+	if err := answer.Error(); err != nil {
+		return nil, noAnswer(node, err)
+	}
+	raw, err := answer.Raw()
 	if err != nil {
 		return nil, noAnswer(node, err)
 	}
@@ -90,7 +93,7 @@ func ask(ctx context.Context, source *cluster.Cluster, pod *corev1.Pod) (*explai
 }
 
 // someNode returns a virtual node, or says why there is none to ask. All of them lead to the manager.
-func someNode(ctx context.Context, source *cluster.Cluster, pod *corev1.Pod) (name, why string) {
+func someNode(ctx context.Context, source *cluster.Cluster, pod *corev1.Pod) (name, missing string) {
 	if pod.Spec.NodeName != "" {
 		return pod.Spec.NodeName, ""
 	}

@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -110,8 +111,8 @@ func (o *observation) waitsFor(now time.Time) string {
 			return lasting(a, now)
 		}
 	}
-	if len(o.explanation.Targets) == 0 && o.explanation.Message == "" {
-		return "No target has been looked at yet."
+	if len(o.explanation.Targets) == 0 {
+		return cmp.Or(o.explanation.Message, "No target has been looked at yet.")
 	}
 	return "No target can take it now. It is tried again when one changes so that it might."
 }

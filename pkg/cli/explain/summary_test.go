@@ -27,7 +27,8 @@ func TestSummaryOfPodsThatTakePart(t *testing.T) {
 	}{
 		"not known":           {proxy(nil), nil, "Pod team/web is pending."},
 		"not looked at":       {proxy(nil), &explain.Explanation{}, "Pod team/web is pending. No target has been looked at yet."},
-		"fits nowhere":        {proxy(nil), &explain.Explanation{Message: "no"}, "Pod team/web is pending. No target can take it now. It is tried again when one changes so that it might."},
+		"not compared":        {proxy(nil), &explain.Explanation{Message: "the annotation is broken"}, "Pod team/web is pending. the annotation is broken"},
+		"fits nowhere":        {proxy(nil), &explain.Explanation{Targets: []explain.Target{{Name: "c2", Reason: "no"}}}, "Pod team/web is pending. No target can take it now. It is tried again when one changes so that it might."},
 		"being bound":         {proxy(nil), placed(), "Pod team/web is pending. It is being bound to admiralty-c2."},
 		"tried":               {proxy(nil), waiting("", ""), "Pod team/web is pending. It waits for target c3 to schedule it, for 12s now."},
 		"tried where unsure":  {proxy(nil), waiting("unsure", ""), "Pod team/web is pending. It waits for target c3 to say whether it fits there, for 12s now."},

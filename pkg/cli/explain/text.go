@@ -75,9 +75,6 @@ func (r report) text(now time.Time) []byte {
 
 func writeTargets(out io.Writer, e *explain.Explanation, now time.Time) {
 	if len(e.Targets) == 0 {
-		if e.Message != "" {
-			fmt.Fprintf(out, "\n%s ago: %s\n", span(now.Sub(e.Time.Time)), e.Message)
-		}
 		return
 	}
 	rows := make([][]string, 0, len(e.Targets))
@@ -85,7 +82,7 @@ func writeTargets(out io.Writer, e *explain.Explanation, now time.Time) {
 		t := &e.Targets[i]
 		rows = append(rows, []string{t.Name, verdict(t), score(t), orNone(t.Reason)})
 	}
-	writeTable(out, "Targets, as looked at "+span(now.Sub(e.Time.Time))+" ago", []string{"TARGET", "VERDICT", "SCORE", "REASON"}, rows)
+	writeTable(out, "Targets, as looked at "+age(e.Time.Time, now), []string{"TARGET", "VERDICT", "SCORE", "REASON"}, rows)
 	if e.OtherTargets > 0 {
 		fmt.Fprintf(out, "and %d more that were not chosen\n", e.OtherTargets)
 	}
@@ -163,13 +160,13 @@ func age(t, now time.Time) string {
 	if t.IsZero() {
 		return none
 	}
-	return span(now.Sub(t)) + " ago"
+	return duration.HumanDuration(now.Sub(t)) + " ago"
 }
 
 // span is a duration as kubectl prints it, and exact where it is short.
 func span(d time.Duration) string {
 	if d > 0 && d < 2*time.Second {
-		return d.Round(10 * time.Millisecond).String()
+		return max(d.Round(10*time.Millisecond), time.Millisecond).String()
 	}
 	return duration.HumanDuration(d)
 }
