@@ -2,6 +2,7 @@ package capacity
 
 import (
 	"maps"
+	"regexp"
 	"slices"
 	"sync"
 
@@ -12,25 +13,33 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 )
 
-// account knows each node and what is requested on it. Its methods say whether they changed anything that a summary shows. It
-// keeps the objects that it is given and never changes them. It is safe for concurrent use.
+// account knows each node, what is requested on it, and which class it is in. Its methods say whether they changed anything that a
+// summary shows. It keeps the objects that it is given and never changes them. It is safe for concurrent use.
 type account struct {
-	mu    sync.Mutex // guards nodes and pods
-	nodes map[string]*nodeAccount
-	pods  map[types.NamespacedName]*corev1.Pod // those that count, as they were counted
+	excluded *regexp.Regexp // nil excludes nothing
+
+	mu        sync.Mutex // guards what follows
+	resources *resourceNames
+	nodes     map[string]*nodeAccount
+	pods      map[types.NamespacedName]*corev1.Pod // those that count, as they were counted
+	delegates delegates
+	shapes    map[string]*shape
+	partition *partition
+	moved     bool    // A node has another shape since the partition was made.
+	totals    *totals // nil if a node changed since
 }
 
-// nodeAccount outlives its node while pods are there, and may precede it.
-type nodeAccount struct {
-	node        *corev1.Node // nil if there is no such node
-	capacity    amounts
-	allocatable amounts
-	requested   amounts
-	bySource    map[string]amounts
-}
-
-func newAccount() *account {
-	return &account{nodes: map[string]*nodeAccount{}, pods: map[types.NamespacedName]*corev1.Pod{}}
+// newAccount makes an account that tells no labels whose key=value matches excluded, if that is not nil.
+func newAccount(excluded *regexp.Regexp) *account {
+	return &account{
+		excluded:  excluded,
+		resources: newResourceNames(),
+		nodes:     map[string]*nodeAccount{},
+		pods:      map[types.NamespacedName]*corev1.Pod{},
+		delegates: delegates{},
+		shapes:    map[string]*shape{},
+		partition: &partition{},
+	}
 }
 
 // setPod counts a pod, instead of the one of that name which it counted before.
@@ -38,27 +47,30 @@ func (a *account) setPod(pod *corev1.Pod) bool {
 	key := types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	before, counted := a.pods[key]
 	if !counts(pod) {
-		return a.removeCounted(key)
+		return a.uncount(key)
 	}
-	after := requests(pod)
-	if counted && pod.Spec.NodeName == before.Spec.NodeName && source(pod) == source(before) && maps.Equal(after, requests(before)) {
+	before := a.pods[key]
+	after := a.requests(pod)
+	if before != nil && sameDelegate(before, pod) {
 		a.pods[key] = pod // The old one is garbage elsewhere.
-		return false
+		if pod.Spec.NodeName == before.Spec.NodeName && slices.Equal(after, a.requests(before)) {
+			return false
+		}
+		left := a.countOn(before, a.requests(before), -1)
+		return a.countOn(pod, after, +1) || left
 	}
-	a.removeCounted(key)
+	left := a.uncount(key)
 	a.pods[key] = pod
-	node := a.nodeAccount(pod.Spec.NodeName)
-	node.count(source(pod), after, +1)
-	return node.visible()
+	listed := a.delegates.add(key, pod)
+	return a.countOn(pod, after, +1) || left || listed
 }
 
 // removePod forgets a pod.
 func (a *account) removePod(key types.NamespacedName) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.removeCounted(key)
+	return a.uncount(key)
 }
 
 // setNode adds or replaces a node.
@@ -67,12 +79,18 @@ func (a *account) setNode(node *corev1.Node) bool {
 	defer a.mu.Unlock()
 	entry := a.nodeAccount(node.Name)
 	before := *entry
-	entry.node, entry.capacity, entry.allocatable = node, amountsOf(node.Status.Capacity), amountsOf(node.Status.Allocatable)
-	if !entry.visible() || !before.visible() {
-		return entry.visible() != before.visible()
+	entry.set(node, a.resources, a.excluded)
+	if !entry.real && !before.real {
+		return false
 	}
-	return !maps.Equal(before.node.Labels, node.Labels) ||
-		!maps.Equal(before.capacity, entry.capacity) || !maps.Equal(before.allocatable, entry.allocatable)
+	moved := a.reshape(entry)
+	if !moved && entry.schedulable == before.schedulable && maps.Equal(before.labels, entry.labels) &&
+		slices.Equal(before.capacity, entry.capacity) && slices.Equal(before.allocatable, entry.allocatable) {
+		return false
+	}
+	entry.change()
+	a.totals = nil
+	return true
 }
 
 // removeNode forgets a node, but not the pods there.
@@ -83,30 +101,46 @@ func (a *account) removeNode(name string) bool {
 	if !ok {
 		return false
 	}
-	wasVisible := entry.visible()
-	entry.node = nil
+	wasReal := entry.real
+	entry.unset()
+	a.reshape(entry)
+	a.totals = nil
 	a.dropEmpty(name, entry)
-	return wasVisible
+	return wasReal
 }
 
-// removeCounted must be called under the lock.
-func (a *account) removeCounted(key types.NamespacedName) bool {
+// orderDelegates orders the delegates that are known by when they were scheduled, rather than by when they became known.
+func (a *account) orderDelegates() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.delegates.order(a.pods)
+}
+
+// uncount must be called under the lock.
+func (a *account) uncount(key types.NamespacedName) bool {
 	pod, ok := a.pods[key]
 	if !ok {
 		return false
 	}
 	delete(a.pods, key)
+	listed := a.delegates.remove(key, pod)
+	return a.countOn(pod, a.requests(pod), -1) || listed
+}
+
+// countOn must be called under the lock. It counts the pod in or out on its node.
+func (a *account) countOn(pod *corev1.Pod, requested amounts, sign int64) bool {
 	node := a.nodeAccount(pod.Spec.NodeName)
-	node.count(source(pod), requests(pod), -1)
+	node.count(source(pod), requested, sign)
+	node.change()
 	a.dropEmpty(pod.Spec.NodeName, node)
-	return node.visible()
+	return node.real
 }
 
 // nodeAccount must be called under the lock.
 func (a *account) nodeAccount(name string) *nodeAccount {
 	node, ok := a.nodes[name]
 	if !ok {
-		node = &nodeAccount{requested: amounts{}, bySource: map[string]amounts{}}
+		node = &nodeAccount{bySource: map[string]amounts{}}
 		a.nodes[name] = node
 	}
 	return node
@@ -114,28 +148,20 @@ func (a *account) nodeAccount(name string) *nodeAccount {
 
 // dropEmpty must be called under the lock.
 func (a *account) dropEmpty(name string, node *nodeAccount) {
-	if node.node == nil && len(node.requested) == 0 {
+	if node.node == nil && node.requested.at(pods) == 0 {
 		delete(a.nodes, name)
 	}
 }
 
-func (n *nodeAccount) count(source string, requested amounts, sign int64) {
-	n.requested.add(requested, sign)
-	if source == "" {
-		return
-	}
-	if n.bySource[source] == nil {
-		n.bySource[source] = amounts{}
-	}
-	n.bySource[source].add(requested, sign)
-	if len(n.bySource[source]) == 0 {
-		delete(n.bySource, source)
-	}
-}
-
-// visible says whether the node counts.
-func (n *nodeAccount) visible() bool {
-	return n.node != nil && schedulable(n.node)
+// requests is what kube-scheduler counts for the pod, and the pod itself.
+func (a *account) requests(pod *corev1.Pod) amounts {
+	requested := a.resources.amounts(resource.PodRequests(pod, resource.PodResourcesOptions{
+		UseStatusResources: true,
+		InPlacePodLevelResourcesVerticalScalingEnabled: true,
+	}))
+	requested.grow(pods + 1)
+	requested[pods] = 1
+	return requested
 }
 
 // counts says whether the pod takes room on a node.
@@ -143,14 +169,9 @@ func counts(pod *corev1.Pod) bool {
 	return pod.Spec.NodeName != "" && pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed
 }
 
-// requests is what kube-scheduler counts for the pod, and the pod itself.
-func requests(pod *corev1.Pod) amounts {
-	requested := amountsOf(resource.PodRequests(pod, resource.PodResourcesOptions{
-		UseStatusResources: true,
-		InPlacePodLevelResourcesVerticalScalingEnabled: true,
-	}))
-	requested[corev1.ResourcePods] = 1
-	return requested
+// sameDelegate says whether both are of the same source and proxy, or of none.
+func sameDelegate(a, b *corev1.Pod) bool {
+	return source(a) == source(b) && proxy(a) == proxy(b)
 }
 
 // source is the cluster that the pod is a delegate of, or empty.
@@ -158,11 +179,7 @@ func source(pod *corev1.Pod) string {
 	return pod.Labels[v1alpha1.LabelParentClusterID]
 }
 
-func schedulable(node *corev1.Node) bool {
-	if node.Spec.Unschedulable || node.Labels[v1alpha1.LabelNodeProvider] == v1alpha1.LabelNodeProviderValue {
-		return false
-	}
-	return slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
-		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
-	})
+// proxy is the UID of the pod that the pod is a delegate of, or empty.
+func proxy(pod *corev1.Pod) string {
+	return pod.Labels[v1alpha1.LabelParentUID]
 }

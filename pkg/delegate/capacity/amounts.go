@@ -1,48 +1,124 @@
 package capacity
 
 import (
+	"cmp"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// amounts are resources in kube-scheduler's units: thousandths of CPUs, and whole units of everything else, rounded up.
-type amounts map[corev1.ResourceName]int64
+// amounts are resources in kube-scheduler's units: thousandths of CPUs, and whole units of everything else, rounded up. Each
+// resource has its place, which a resourceNames knows; what is beyond the end is zero.
+type amounts []int64
 
-func amountsOf(list corev1.ResourceList) amounts {
-	a := make(amounts, len(list)+1)
-	for name, quantity := range list {
-		if name == corev1.ResourceCPU {
-			a[name] = quantity.MilliValue()
-			continue
+// resourceNames gives every resource that it meets a place. There are as many as resources in the cluster, a handful.
+type resourceNames struct {
+	names  []corev1.ResourceName
+	places map[corev1.ResourceName]int
+}
+
+// Places that are always the same.
+const (
+	cpu = iota
+	memory
+	pods
+)
+
+func newResourceNames() *resourceNames {
+	r := &resourceNames{places: map[corev1.ResourceName]int{}}
+	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourcePods} {
+		r.place(name)
+	}
+	return r
+}
+
+func (r *resourceNames) place(name corev1.ResourceName) int {
+	place, ok := r.places[name]
+	if !ok {
+		place = len(r.names)
+		r.places[name] = place
+		r.names = append(r.names, name)
+	}
+	return place
+}
+
+// ordered is all places, in an order that does not depend on when they were given: CPU and memory come first, then by name.
+func (r *resourceNames) ordered() []int {
+	places := make([]int, len(r.names))
+	for i := range places {
+		places[i] = i
+	}
+	slices.SortFunc(places, func(a, b int) int {
+		if a <= memory || b <= memory {
+			return cmp.Compare(a, b)
 		}
-		a[name] = quantity.Value()
+		return cmp.Compare(r.names[a], r.names[b])
+	})
+	return places
+}
+
+func (r *resourceNames) amounts(list corev1.ResourceList) amounts {
+	a := make(amounts, 0, len(r.names))
+	for name, quantity := range list {
+		value := quantity.Value()
+		if name == corev1.ResourceCPU {
+			value = quantity.MilliValue()
+		}
+		if value != 0 {
+			a.add(r.place(name), value)
+		}
 	}
 	return a
 }
 
-// add adds other, and removes what becomes zero: resources that nobody asks for any more are not mentioned.
-func (a amounts) add(other amounts, sign int64) {
-	for name, amount := range other {
-		if sum := a[name] + sign*amount; sum != 0 {
-			a[name] = sum
-		} else {
-			delete(a, name)
+// list is a ResourceList, without those that are zero, of the quantities as the API server returns them.
+func (r *resourceNames) list(a amounts) corev1.ResourceList {
+	var list corev1.ResourceList
+	for place, amount := range a {
+		if amount == 0 {
+			continue
 		}
+		if list == nil {
+			list = make(corev1.ResourceList, len(a))
+		}
+		list[r.names[place]] = quantity(r.names[place], amount)
+	}
+	return list
+}
+
+func (a amounts) at(place int) int64 {
+	if place < len(a) {
+		return a[place]
+	}
+	return 0
+}
+
+func (a *amounts) add(place int, amount int64) {
+	a.grow(place + 1)
+	(*a)[place] += amount
+}
+
+func (a *amounts) grow(length int) {
+	for len(*a) < length {
+		*a = append(*a, 0)
 	}
 }
 
-// list is a ResourceList of the quantities as the API server returns them.
-func (a amounts) list() corev1.ResourceList {
-	if len(a) == 0 {
-		return nil
+func (a *amounts) addAll(other amounts, sign int64) {
+	a.grow(len(other))
+	for place, amount := range other {
+		(*a)[place] += sign * amount
 	}
-	list := make(corev1.ResourceList, len(a))
-	for name, amount := range a {
-		list[name] = quantity(name, amount)
+}
+
+// raise makes each amount at least the other's.
+func (a *amounts) raise(other amounts) {
+	a.grow(len(other))
+	for place, amount := range other {
+		(*a)[place] = max((*a)[place], amount)
 	}
-	return list
 }
 
 func quantity(name corev1.ResourceName, amount int64) resource.Quantity {

@@ -33,7 +33,7 @@ func BenchmarkSummary(b *testing.B) {
 }
 
 func bigAccount() *account {
-	a := newAccount()
+	a := newAccount(nil)
 	for i := range benchNodes {
 		name := fmt.Sprint(i)
 		a.setNode(node(name, "32", "128Gi", label("kubernetes.io/hostname", name), label("zone", fmt.Sprint(i%3)), label("os", "linux"),

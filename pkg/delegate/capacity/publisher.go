@@ -3,6 +3,7 @@ package capacity
 import (
 	"context"
 	"fmt"
+	"regexp"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -27,7 +28,7 @@ const (
 	deadline = 10 * time.Second
 )
 
-// Options are what a Publisher needs; all but the last two must be set.
+// Options are what a Publisher needs; all before ExcludedLabels must be set.
 type Options struct {
 	// Client reads the ClusterSummary from Cache, and writes.
 	Client client.Client
@@ -36,6 +37,8 @@ type Options struct {
 	// Version asks the API server for its version.
 	Version discovery.ServerVersionInterfaceWithContext
 	Clock   clock.Clock
+	// ExcludedLabels keeps the labels of nodes whose key=value it matches in the cluster. Nil excludes none.
+	ExcludedLabels *regexp.Regexp
 
 	// Gather is how long after a first change others are waited for, by default 50 ms.
 	Gather time.Duration
@@ -59,7 +62,7 @@ func New(options Options) *Publisher {
 	if options.Interval == 0 {
 		options.Interval = defaultInterval
 	}
-	return &Publisher{options: options, account: newAccount(), changed: make(chan struct{}, 1)}
+	return &Publisher{options: options, account: newAccount(options.ExcludedLabels), changed: make(chan struct{}, 1)}
 }
 
 // Register has a manager start the Publisher on the replica that leads.

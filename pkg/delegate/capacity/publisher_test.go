@@ -50,7 +50,7 @@ func TestPublishWritesOnlyWhatDiffers(t *testing.T) {
 		{"a pod", func() { p.account.setPod(pod("p", "a", "1", "5")) }, []string{"status"}},
 		{"again", func() {}, nil},
 		{"the version becomes unknown", func() { p.version = "" }, nil},
-		{"a label", func() { p.account.setNode(node("a", "1999m", "1000", label("zone", "z"))) }, []string{"totals"}},
+		{"a label", func() { p.account.setNode(node("a", "1999m", "1000", label("zone", "z"))) }, []string{"totals", "status"}},
 		{"a cordon", func() { p.account.setNode(node("a", "1999m", "1000", cordoned)) }, []string{"totals", "status"}},
 	} {
 		writes = nil

@@ -42,6 +42,7 @@ func (p *Publisher) watch(ctx context.Context) error {
 		synced = append(synced, registration.HasSynced)
 	}
 	toolscache.WaitForCacheSync(ctx.Done(), synced...)
+	p.account.orderDelegates() // They came in no order.
 	return nil
 }
 

@@ -1,0 +1,205 @@
+package capacity
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+)
+
+// Whatever the cluster, every node that is told of is at most as free as a real one with these labels and taints, another one for each.
+func TestSummariesNeverTellOfRoomThatIsNotThere(t *testing.T) {
+	clusters := 3000
+	if testing.Short() {
+		clusters = 300
+	}
+	reduced := 0
+	for seed := range clusters {
+		random := rand.New(rand.NewPCG(uint64(seed), 7))
+		nodes, pods := randomCluster(random)
+		summary := Summarize(nodes, pods, nil)
+		if vectors(summary) > maxVectors || len(summary.Status.Classes) > maxClasses {
+			t.Fatalf("cluster %d: %d classes with %d vectors", seed, len(summary.Status.Classes), vectors(summary))
+		}
+		if vectors(summary) > maxVectors/2 {
+			reduced++
+		}
+		free := freeOn(nodes, pods)
+		taken := map[*corev1.Node]bool{}
+		for _, class := range summary.Status.Classes {
+			var members []*corev1.Node
+			for _, n := range nodes {
+				if inClass(n, &class, summary) && !taken[n] {
+					members = append(members, n)
+					taken[n] = true
+				}
+			}
+			if len(members) != int(class.Nodes) {
+				t.Fatalf("cluster %d: %d nodes are told with labels %v and taints %v, and there are %d", seed, class.Nodes, class.Labels, class.Taints, len(members))
+			}
+			if told, matched := match(class.Free, members, free); matched != told {
+				t.Fatalf("cluster %d: %d nodes are told, and only %d of them are there: %v", seed, told, matched, class.Free)
+			}
+			if err := fullestToldExactly(&class, members, free); err != nil && len(summary.Status.Classes) == 1 {
+				t.Fatalf("cluster %d: %v", seed, err)
+			}
+		}
+	}
+	if reduced < clusters/20 {
+		t.Errorf("only %d of %d clusters come near the bound", reduced, clusters)
+	}
+}
+
+// randomCluster has up to a few hundred nodes, each more or less full, or overfull.
+func randomCluster(random *rand.Rand) (nodes []*corev1.Node, pods []*corev1.Pod) {
+	sizes, labelled, tainted := 1+random.IntN(4), random.IntN(5), random.IntN(3)
+	for i := range 1 + random.IntN(1+random.IntN(500)) {
+		name, size := fmt.Sprint("n", i), 1+random.IntN(sizes)
+		n := node(name, fmt.Sprint(4*size), fmt.Sprint(16*size, "Gi"), label(corev1.LabelHostname, name))
+		for key := range labelled {
+			if values := 1 << (2 * key); random.IntN(10) > 0 {
+				n.Labels[fmt.Sprint("key", key)] = fmt.Sprint(random.IntN(values))
+			}
+		}
+		for key := range tainted {
+			if random.IntN(5) == 0 {
+				effects := []corev1.TaintEffect{corev1.TaintEffectNoSchedule, corev1.TaintEffectNoExecute, corev1.TaintEffectPreferNoSchedule}
+				n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: fmt.Sprint("taint", key), Value: fmt.Sprint(random.IntN(3)), Effect: effects[random.IntN(3)]})
+			}
+		}
+		n.Spec.Unschedulable = random.IntN(50) == 0
+		if random.IntN(20) == 0 {
+			n.Status.Conditions[0].Status = corev1.ConditionFalse
+		}
+		if random.IntN(4) == 0 {
+			n.Status.Allocatable["example.com/gpu"] = *resource.NewQuantity(int64(1+random.IntN(8)), resource.DecimalSI)
+		}
+		n.Status.Allocatable[corev1.ResourcePods] = *resource.NewQuantity(int64(1+random.IntN(8)), resource.DecimalSI)
+		nodes = append(nodes, n)
+		for p := range random.IntN(6) {
+			requested := pod(fmt.Sprint(name, "-", p), name, fmt.Sprintf("%dm", random.IntN(3000)), fmt.Sprint(random.Int64N(8<<30)))
+			if random.IntN(8) == 0 {
+				requested.Spec.Containers[0].Resources.Requests["example.com/gpu"] = resource.MustParse("1")
+			}
+			pods = append(pods, requested)
+		}
+	}
+	return nodes, pods
+}
+
+// amountsFree are amounts of what these clusters have: CPU, memory, pods and GPUs.
+type amountsFree [4]int64
+
+func amountsIn(list corev1.ResourceList) amountsFree {
+	gpus := list["example.com/gpu"]
+	return amountsFree{list.Cpu().MilliValue(), list.Memory().Value(), list.Pods().Value(), gpus.Value()}
+}
+
+// freeOn is what is free on each node, counted once more.
+func freeOn(nodes []*corev1.Node, pods []*corev1.Pod) map[*corev1.Node]amountsFree {
+	free, byName := map[*corev1.Node]amountsFree{}, map[string]*corev1.Node{}
+	for _, n := range nodes {
+		free[n] = amountsIn(n.Status.Allocatable)
+		byName[n.Name] = n
+	}
+	for _, p := range pods {
+		rest := free[byName[p.Spec.NodeName]]
+		for i, amount := range amountsIn(p.Spec.Containers[0].Resources.Requests) {
+			rest[i] -= amount
+		}
+		rest[2]--
+		free[byName[p.Spec.NodeName]] = rest
+	}
+	return free
+}
+
+func inClass(n *corev1.Node, class *v1alpha1.NodeClass, summary *v1alpha1.ClusterSummary) bool {
+	want := maps.Clone(summary.Status.CommonLabels)
+	if want == nil {
+		want = map[string]string{}
+	}
+	maps.Copy(want, class.Labels)
+	got := maps.Clone(n.Labels)
+	for _, key := range summary.Status.OmittedLabels {
+		delete(got, key)
+	}
+	return maps.Equal(got, want) && cmp.Equal(taints(n), class.Taints, cmpopts.EquateEmpty())
+}
+
+// match finds as many different nodes as it can for those that are told.
+func match(told []v1alpha1.FreeNodes, members []*corev1.Node, free map[*corev1.Node]amountsFree) (all, matched int) {
+	var vectors, rooms []amountsFree
+	for i := range told {
+		vectors = append(vectors, slices.Repeat([]amountsFree{amountsIn(told[i].Resources)}, int(told[i].Nodes))...)
+	}
+	for _, n := range members {
+		rooms = append(rooms, free[n])
+	}
+	holders := make([]int, len(rooms)) // the vectors that have the rooms, counted from 1
+	var find func(int, []bool) bool
+	find = func(vector int, seen []bool) bool {
+		for i, room := range rooms {
+			if seen[i] || !atMost(vectors[vector], room) {
+				continue
+			}
+			seen[i] = true
+			if holders[i] == 0 || find(holders[i]-1, seen) {
+				holders[i] = vector + 1
+				return true
+			}
+		}
+		return false
+	}
+	for i := range vectors {
+		if find(i, make([]bool, len(rooms))) {
+			matched++
+		}
+	}
+	return len(vectors), matched
+}
+
+// atMost says whether there is so much; what is not told may be overdrawn.
+func atMost(told, free amountsFree) bool {
+	for i, amount := range told {
+		if amount > max(0, free[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+func fullestToldExactly(class *v1alpha1.NodeClass, members []*corev1.Node, free map[*corev1.Node]amountsFree) error {
+	var most, told amountsFree
+	for _, n := range members {
+		for i, amount := range free[n] {
+			if free[n][2] > 0 {
+				most[i] = max(most[i], amount)
+			}
+		}
+	}
+	for i := range class.Free {
+		for j, amount := range amountsIn(class.Free[i].Resources) {
+			told[j] = max(told[j], amount)
+		}
+	}
+	if most != told {
+		return fmt.Errorf("the most that is free is %v, and %v is told", most, told)
+	}
+	return nil
+}
+
+func vectors(summary *v1alpha1.ClusterSummary) int {
+	sum := 0
+	for _, class := range summary.Status.Classes {
+		sum += len(class.Free)
+	}
+	return sum
+}
