@@ -121,7 +121,7 @@ func (s *Store) Get(pod types.NamespacedName) (Explanation, bool) {
 	return value.(*Explanation).deepCopy(), true
 }
 
-// of returns the pod's explanation, an empty one if the one that there is is of an earlier pod of that name.
+// of returns the pod's explanation. That of an earlier pod of the same name is forgotten.
 func (s *Store) of(pod *corev1.Pod) *Explanation {
 	key := types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
 	if value, ok := s.pods.Get(key); ok {

@@ -44,8 +44,11 @@ what the target answered. VERDICT is one of
   may grow     the target would have to add a node
   no           it cannot take the pod now
 
-Of a pod that does not take part, it says what to add. All but the pod, its condition and its events is known to the manager that leads,
-since it leads; to ask it, you need the right "get" on nodes/proxy of the virtual nodes, and "list" on nodes.`,
+Of a pod that does not take part, it says what to add.
+
+The manager that leads knows this, of the pods that it scheduled last. To ask it takes the rights "get" on nodes/proxy of a virtual node and
+"list" on nodes; the former is an administrator's, because it lets one run commands in pods, too. Without, you see the pod's condition
+and events, which say the most important.`,
 		Example: examples,
 		RunE: func(command *cobra.Command, args []string) error {
 			name, err := podName(args)
