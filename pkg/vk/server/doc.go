@@ -4,7 +4,8 @@
 // Callers are authenticated and authorised as by a kubelet: by a client certificate of the cluster's client CA or a
 // token (TokenReview), and by SubjectAccessReview on nodes/log (or nodes/proxy) for logs and on nodes/proxy for exec, where the name
 // is that of the proxy's node. There are no anonymous callers. In one thing it is stricter: exec needs the verb create
-// however it is asked for, because with a kubelet the right to read nodes/proxy is the right to run commands.
+// however it is asked for, because with a kubelet the right to read nodes/proxy is the right to run commands. That is so of callers who
+// come here themselves: through the node proxy of an API server, the caller is that API server, and get on nodes/proxy is all it takes.
 // One path is no kubelet's: /explain/{namespace}/{pod} tells what the scheduler of this replica knows of a pod, placed or not. That names any
 // target, so it takes the right get on nodes/proxy of all nodes.
 // Nothing that the caller sends to prove who it is goes on to the target: headers pass by a short list.
