@@ -214,30 +214,31 @@ func TestJSON(t *testing.T) {
 	}
 }
 
-// The worst that a hundred targets can do: every pod has scores, attempts and reasons like no other's.
+// The worst there can be: every pod has scores, attempts and reasons like no other's.
 func TestAFullStoreIsSmall(t *testing.T) {
 	for name, test := range map[string]struct {
-		chosen    int
-		mebibytes uint64
+		chosen, targets, pods int
+		mebibytes             uint64
 	}{
-		"of placed pods":  {0, 32},
-		"of pending pods": {-1, 32},
+		"of placed pods":  {0, maxBest, maxPods, 32},
+		"of pending pods": {-1, 100, maxTargets / 100, 32},
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := heap()
 			s := NewStore(clocktesting.NewFakePassiveClock(at(0)))
-			for i := range 2 * maxPods {
+			for i := range test.pods {
 				p := pod(fmt.Sprintf("p%d", i), fmt.Sprintf("uid-%d", i))
-				targets := many(100, test.chosen)
+				targets := many(test.targets, test.chosen)
 				for j := range targets {
 					targets[j].Reason = fmt.Sprintf("no node has %d free CPUs (largest: %d), nor %d of nvidia.com/gpu (largest: 0)", i, j, i)
 					if test.chosen >= 0 {
 						targets[j].Scores = map[string]int64{"a": 1, "b": 2, "c": 3, "d": 4}
 					}
 				}
+				name := targets[0].Name
 				s.Looked(p, fmt.Sprintf("pod %d fits nowhere", i), targets)
-				for j := range maxAttempts {
-					s.Ended(p, targets[j].Name, Refused, fmt.Sprintf("unschedulable: 0/%d nodes are available", i))
+				for range maxAttempts {
+					s.Ended(p, name, Refused, fmt.Sprintf("unschedulable: 0/%d nodes are available", i))
 				}
 			}
 			if used := (heap() - before) >> 20; used > test.mebibytes {
@@ -245,8 +246,8 @@ func TestAFullStoreIsSmall(t *testing.T) {
 			} else {
 				t.Logf("it takes %d MiB", used)
 			}
-			if s.pods.Len() == 0 {
-				t.Error("it is empty")
+			if s.pods.Len() != test.pods {
+				t.Errorf("%d pods are known, want %d", s.pods.Len(), test.pods)
 			}
 		})
 	}
