@@ -245,11 +245,26 @@ func (g *generator) live(pod *corev1.Pod) {
 func (g *generator) candidate(c *cluster, infos []fwk.NodeInfo) *corev1.Pod {
 	pod := g.pod()
 	if len(infos) > 0 && g.chance(60) {
-		pod.Spec.InitContainers, pod.Spec.Containers, pod.Spec.Overhead, pod.Spec.Resources = nil, pod.Spec.Containers[:1], nil, nil
-		pod.Spec.Containers[0].Resources.Requests = g.exactly(pick(g, infos...))
+		pod.Spec = g.requesting(g.exactly(pick(g, infos...)))
 	}
 	g.constrain(pod, c)
 	return pod
+}
+
+// requesting is a pod that requests all this, in one of the ways that there are.
+func (g *generator) requesting(all corev1.ResourceList) corev1.PodSpec {
+	empty, full := corev1.Container{Name: "empty"}, corev1.Container{Name: "full", Resources: corev1.ResourceRequirements{Requests: all}}
+	sidecar := full
+	sidecar.RestartPolicy = ptr.To(corev1.ContainerRestartPolicyAlways)
+	switch g.IntN(5) {
+	case 0:
+		return corev1.PodSpec{Containers: []corev1.Container{empty}, InitContainers: []corev1.Container{full}}
+	case 1:
+		return corev1.PodSpec{Containers: []corev1.Container{empty}, InitContainers: []corev1.Container{sidecar, empty}}
+	case 2:
+		return corev1.PodSpec{Containers: []corev1.Container{empty}, Overhead: all}
+	}
+	return corev1.PodSpec{Containers: []corev1.Container{full, empty}}
 }
 
 func (g *generator) exactly(info fwk.NodeInfo) corev1.ResourceList {
