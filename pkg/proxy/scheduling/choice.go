@@ -18,6 +18,10 @@ func (s *Scheduler) Explain(pod types.NamespacedName) (explain.Explanation, bool
 
 // explainChoice tells how the targets of a pod for which one was found compared.
 func (p *plugin) explainChoice(ctx context.Context, state fwk.CycleState, c *cycle, pod *corev1.Pod, chosen string) {
+	if c.holder != nil || c.trial.kind != fits { // The others were not looked at.
+		p.explanations.Chose(pod, p.nameOf(chosen), chosen)
+		return
+	}
 	looked := p.scored(ctx, state, c, pod)
 	if len(looked) == 0 { // Only one was feasible, which is not scored.
 		looked = []explain.Target{{Node: chosen}}

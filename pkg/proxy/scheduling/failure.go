@@ -64,13 +64,10 @@ func (s *Scheduler) tell(pod *corev1.Pod, unfit *framework.FitError, next trial)
 		return unfit.Diagnosis.PreFilterMsg
 	}
 	var looked []explain.Target
+	hopes := s.plugin.trials.candidates(pod.UID)
 	if statuses := unfit.Diagnosis.NodeToStatus; statuses != nil {
 		statuses.ForEachExplicitNode(func(nodeName string, status *fwk.Status) {
-			t := explain.Target{Node: nodeName, Reason: reasonOf(status)}
-			if nodeName == next.nodeName {
-				t.Trial = next.kind.String()
-			}
-			looked = append(looked, t)
+			looked = append(looked, explain.Target{Node: nodeName, Reason: reasonOf(status), Trial: hopes[nodeName].kind.String()})
 		})
 	}
 	looked = s.plugin.named(looked)

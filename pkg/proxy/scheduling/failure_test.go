@@ -43,12 +43,15 @@ func TestMessagesNameTargetsAndWhatIsMissing(t *testing.T) {
 				w.engage(t, strings.TrimPrefix(nodeName, "admiralty-"), interceptor.Funcs{})
 			}
 			pod := newPod("p", nil)
+			if test.next.kind != fits {
+				w.trials.start(pod.UID, test.next, map[string]candidate{test.next.nodeName: {trial: test.next}})
+			}
 			unfit := &framework.FitError{NumAllNodes: 6, Diagnosis: framework.Diagnosis{NodeToStatus: statuses}}
 			if got := (&Scheduler{plugin: w.plugin}).tell(pod, unfit, test.next); got != test.want {
 				t.Errorf("got  %q\nwant %q", got, test.want)
 			}
 			explained, ok := w.explanations.Get(client.ObjectKeyFromObject(pod))
-			if !ok || explained.Message != test.want || len(explained.Targets) != len(test.reasons) {
+			if !ok || explained.Message != test.want || len(explained.Targets) != len(test.reasons) || explained.Targets[0].Trial != test.next.kind.String() {
 				t.Errorf("explained: %+v", explained)
 			}
 		})

@@ -34,6 +34,8 @@ type placer struct {
 	placements *placements
 	exclusions *exclusions
 	trials     *trials
+	// waits is told what a target says while it keeps a pod waiting.
+	waits func(pod *corev1.Pod, target, reason string)
 }
 
 // place returns nil when the target has scheduled the proxy's delegate. With a *refusedError, the target has no
@@ -45,7 +47,7 @@ func (p *placer) place(ctx context.Context, proxy *corev1.Pod, t *target, patien
 	chaperon, err := p.ensure(ctx, proxy, t)
 	if err == nil {
 		p.placements.setUncertain(proxy.UID, t, false)
-		err = p.await(ctx, w, chaperon, patience)
+		err = p.await(ctx, w, proxy, chaperon, patience)
 	}
 	var refused *refusedError
 	if errors.As(err, &refused) {
@@ -62,13 +64,13 @@ func (p *placer) place(ctx context.Context, proxy *corev1.Pod, t *target, patien
 }
 
 // await the target's decision.
-func (p *placer) await(ctx context.Context, w *waiter, seen *v1alpha1.PodChaperon, patience patience) error {
+func (p *placer) await(ctx context.Context, w *waiter, proxy *corev1.Pod, seen *v1alpha1.PodChaperon, patience patience) error {
 	t := w.target
 	start := p.clock.Now()
 	for {
 		now, deleted := p.placements.look(w, seen)
 		seen = now
-		decision, _ := decide(seen)
+		decision, reason := decide(seen)
 		state := p.placements.proxyState(w)
 		switch {
 		case state == proxyGone:
@@ -89,6 +91,7 @@ func (p *placer) await(ctx context.Context, w *waiter, seen *v1alpha1.PodChapero
 				return refusal
 			})
 		}
+		p.waits(proxy, t.name(), reason)
 		if err := p.news(ctx, w, left); err != nil {
 			return fmt.Errorf("placing the delegate in %s: %w", t.name(), err)
 		}

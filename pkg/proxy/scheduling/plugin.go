@@ -199,7 +199,7 @@ func (p *plugin) PostFilter(_ context.Context, state fwk.CycleState, pod *corev1
 	}
 	p.trials.end(pod.UID) // The one that the pod was in, if any, did not come about.
 	if best := c.best(p.strategy); best.kind != fits {
-		p.trials.start(pod.UID, best)
+		p.trials.start(pod.UID, best, c.candidates) // Filter has run.
 	}
 	return nil, fwk.NewStatus(fwk.Unschedulable)
 }

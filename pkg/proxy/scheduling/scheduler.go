@@ -101,13 +101,14 @@ func New(options Options) (*Scheduler, error) {
 
 func newPlugin(options Options, lifted func(types.NamespacedName, types.UID), changed func(*target)) *plugin {
 	placements, exclusions, trials := newPlacements(), newExclusions(options.Clock, lifted), newTrials()
+	explanations := explain.NewStore(options.Clock)
 	return &plugin{
 		strategy:     options.Strategy,
 		targets:      newTargets(),
 		placements:   placements,
 		exclusions:   exclusions,
 		trials:       trials,
-		explanations: explain.NewStore(options.Clock),
+		explanations: explanations,
 		metrics:      newMetrics(),
 		changed:      changed,
 		placer: &placer{
@@ -117,6 +118,7 @@ func newPlugin(options Options, lifted func(types.NamespacedName, types.UID), ch
 			placements: placements,
 			exclusions: exclusions,
 			trials:     trials,
+			waits:      explanations.Waits,
 		},
 	}
 }

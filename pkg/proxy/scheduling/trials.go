@@ -81,18 +81,28 @@ func (c candidate) before(other candidate, better func(a, b int64) bool) bool {
 type trials struct {
 	mu        sync.Mutex // guards what follows
 	current   map[types.UID]trial
-	disturbed map[types.UID]string // by the pod, the node of the target that preempts or has preempted for it
+	hopes     map[types.UID]map[string]candidate // among which current was chosen, by the node's name
+	disturbed map[types.UID]string               // the node of the target that preempts or has preempted for the pod
 }
 
 func newTrials() *trials {
-	return &trials{current: map[types.UID]trial{}, disturbed: map[types.UID]string{}}
+	return &trials{
+		current: map[types.UID]trial{}, hopes: map[types.UID]map[string]candidate{}, disturbed: map[types.UID]string{},
+	}
 }
 
-// start a trial, in place of the pod's last one.
-func (t *trials) start(pod types.UID, next trial) {
+// start a trial, in place of the pod's last one, chosen among candidates.
+func (t *trials) start(pod types.UID, next trial, among map[string]candidate) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.current[pod] = next
+	t.current[pod], t.hopes[pod] = next, among
+}
+
+// candidates are those among which the pod's trial was chosen.
+func (t *trials) candidates(pod types.UID) map[string]candidate {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.hopes[pod]
 }
 
 // of returns the pod's trial, and where it disturbed others, if it did.
@@ -107,6 +117,7 @@ func (t *trials) end(pod types.UID) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.current, pod)
+	delete(t.hopes, pod)
 }
 
 // disturb notes that the target of a node preempts others for the pod.
@@ -121,6 +132,7 @@ func (t *trials) forget(pod types.UID) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.current, pod)
+	delete(t.hopes, pod)
 	delete(t.disturbed, pod)
 }
 

@@ -80,7 +80,7 @@ func TestWhereAPodIsTriedThatFitsNowhere(t *testing.T) {
 		"another target has preempted for it":             {pod: important(newPod("p", list("cpu", "16"))), happens: func(w *world, c1, _ *target) { w.trials.disturb("p", c1.NodeName) }, lesser: "c2"},
 		"the same target has preempted for it":            {pod: important(newPod("p", list("cpu", "16"))), happens: func(w *world, _, c2 *target) { w.trials.disturb("p", c2.NodeName) }, lesser: "c2", want: trial{"admiralty-c2", preempt}},
 		"one does not tell the labels that it asks for":   {pod: named(newPod("p", list("cpu", "1"))), happens: func(w *world, _, c2 *target) { omit(c2); w.withPolicy(c2, growing) }, want: trial{"admiralty-c2", unsure}},
-		"it was tried where it does not fit any more now": {pod: newPod("p", list("cpu", "16")), happens: func(w *world, c1, _ *target) { w.trials.start("p", trial{c1.NodeName, grow}) }},
+		"it was tried where it does not fit any more now": {pod: newPod("p", list("cpu", "16")), happens: func(w *world, c1, _ *target) { w.trials.start("p", trial{c1.NodeName, grow}, nil) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld()

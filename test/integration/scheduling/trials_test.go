@@ -153,3 +153,28 @@ func TestATargetThatHoldsThePodBackHasItsOwnTime(t *testing.T) {
 		t.Errorf("c1 had %s, want 3s", took)
 	}
 }
+
+// TestAGangIsGivenToTheTargetsAsAWhole has targets that let pods go only when all of a gang are there, as queueing systems and autoscalers do: some
+// by gates, some because there is no room yet.
+func TestAGangIsGivenToTheTargetsAsAWhole(t *testing.T) {
+	const size = 40
+	e := start(t, long, map[string]string{"c1": "10", "c2": "10"})
+	e.grows("c1", long)
+	e.grows("c2", long)
+	gated := func(chaperon *v1alpha1.PodChaperon) {
+		chaperon.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonSchedulingGated}}
+	}
+	e.answer("c1", gated)
+	e.answer("c2", unschedulable) // growing, or refusing what it seemed to have room for
+	gang := e.burst("gang", size, "1")
+	for name, chaperons := range e.anywhere(size) {
+		t.Logf("%s has %d of them", name, len(chaperons))
+		e.answer(name, running)
+		for i := range chaperons {
+			e.targets[name].say(t, &chaperons[i], running)
+		}
+	}
+	if where := e.bound(gang...); where["c1"]+where["c2"] != size {
+		t.Errorf("bound to %v", where)
+	}
+}
