@@ -18,6 +18,7 @@ controllerManager.replicas=many           at '/controllerManager/replicas'
 controllerManager.replica=2               'replica' not allowed
 controllerManager.image.pullPolicy=Maybe  at '/controllerManager/image/pullPolicy'
 placement.timeout=500ms                   at '/placement/timeout'
+capacity.excludedLabelsRegex=a            'excludedLabelsRegex' not allowed
 webhook.reinvocationPolicy=Sometimes      at '/webhook/reinvocationPolicy'
 "
 

@@ -185,10 +185,15 @@ func (w *wiring) capacity() error {
 	if err != nil {
 		return fmt.Errorf("making a discovery client: %w", err)
 	}
+	excluded, err := w.config.Capacity.ExcludedLabels()
+	if err != nil {
+		return fmt.Errorf("reading capacity.excludedLabelsRegexp: %w", err)
+	}
 	return capacity.New(capacity.Options{
-		Client:  w.mgr.GetClient(),
-		Cache:   w.mgr.GetCache(),
-		Version: version,
-		Clock:   w.clock,
+		Client:         w.mgr.GetClient(),
+		Cache:          w.mgr.GetCache(),
+		Version:        version,
+		Clock:          w.clock,
+		ExcludedLabels: excluded,
 	}).Register(w.mgr)
 }

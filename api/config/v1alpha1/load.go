@@ -3,6 +3,7 @@ package v1alpha1
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -83,6 +84,7 @@ func Validate(c *Configuration) field.ErrorList {
 	errs = append(errs, validatePort(field.NewPath("webhook", "port"), c.Webhook.Port)...)
 	errs = append(errs, validatePort(field.NewPath("kubeletAPI", "port"), c.KubeletAPI.Port)...)
 	errs = append(errs, validatePlacement(field.NewPath("placement"), c.Placement)...)
+	errs = append(errs, validateCapacity(field.NewPath("capacity"), c.Capacity)...)
 	return append(errs, validateCertificate(field.NewPath("webhook"), c.Webhook)...)
 }
 
@@ -111,6 +113,21 @@ func validatePlacement(path *field.Path, p Placement) field.ErrorList {
 		errs = append(errs, field.Invalid(path.Child("timeout"), p.Timeout.String(), "must be at least 1s"))
 	}
 	return errs
+}
+
+func validateCapacity(path *field.Path, c Capacity) field.ErrorList {
+	if _, err := c.ExcludedLabels(); err != nil {
+		return field.ErrorList{field.Invalid(path.Child("excludedLabelsRegexp"), c.ExcludedLabelsRegexp, "must be a regular expression (RE2): "+err.Error())}
+	}
+	return nil
+}
+
+// ExcludedLabels is the compiled ExcludedLabelsRegexp, or nil if that is empty and excludes nothing.
+func (c Capacity) ExcludedLabels() (*regexp.Regexp, error) {
+	if c.ExcludedLabelsRegexp == "" {
+		return nil, nil //nolint:nilnil // promised
+	}
+	return regexp.Compile(c.ExcludedLabelsRegexp)
 }
 
 func validateCertificate(path *field.Path, w Webhook) field.ErrorList {

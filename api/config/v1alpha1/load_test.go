@@ -11,7 +11,7 @@ import (
 const head = "apiVersion: config.multicluster.admiralty.io/v1alpha1\nkind: Configuration\nwebhook: {certDir: /certs}\n"
 
 func TestLoadSetsDefaults(t *testing.T) {
-	got, err := Load([]byte(head + "clusterName: c1\nplacement: {strategy: pack}\n"))
+	got, err := Load([]byte(head + "clusterName: c1\nplacement: {strategy: pack}\ncapacity: {excludedLabelsRegexp: ^secret/}\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -19,6 +19,7 @@ func TestLoadSetsDefaults(t *testing.T) {
 	want.ClusterName = "c1"
 	want.Webhook.CertDir = "/certs"
 	want.Placement.Strategy = Pack
+	want.Capacity.ExcludedLabelsRegexp = "^secret/"
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("Load (-want +got):\n%s", diff)
 	}
@@ -40,6 +41,7 @@ func TestLoadNamesWhatIsWrong(t *testing.T) {
 		"two certificates":            {strings.Replace(head, "certDir", "selfManaged: {secretName: a, serviceName: b, webhookConfigurationName: c}, certDir", 1), "only one of certDir and selfManaged"},
 		"half a certificate":          {strings.Replace(head, "certDir: /certs", "selfManaged: {secretName: a, serviceName: b}", 1), "webhook.selfManaged.webhookConfigurationName"},
 		"something that is not YAML":  {"\t", "decoding the configuration"},
+		"half a regular expression":   {head + "capacity: {excludedLabelsRegexp: '(secret'}\n", "must be a regular expression (RE2): error parsing regexp: missing closing )"},
 		"a duration without its unit": {head + "placement: {timeout: '60'}\n", "missing unit"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -27,6 +27,8 @@ type Configuration struct {
 	KubeletAPI KubeletAPI `json:"kubeletAPI,omitempty"`
 	// Placement tells how pods are placed in targets.
 	Placement Placement `json:"placement,omitempty"`
+	// Capacity tells what sources see of this cluster.
+	Capacity Capacity `json:"capacity,omitempty"`
 	// SourceController makes service accounts and role bindings for Sources and ClusterSources.
 	SourceController SourceController `json:"sourceController,omitempty"`
 }
@@ -104,4 +106,10 @@ type SourceController struct {
 	ClusterRoleName string `json:"clusterRoleName,omitempty"`
 	// SummaryViewerClusterRoleName is the right to read the ClusterSummary; multicluster-scheduler-cluster-summary-viewer by default.
 	SummaryViewerClusterRoleName string `json:"summaryViewerClusterRoleName,omitempty"`
+}
+
+// Capacity is what sources are told of this cluster when it is their target.
+type Capacity struct {
+	// ExcludedLabelsRegexp is an RE2; labels of nodes whose key=value match it never leave this cluster. Sources cannot choose nodes by them.
+	ExcludedLabelsRegexp string `json:"excludedLabelsRegexp,omitempty"`
 }

@@ -89,6 +89,10 @@ kubeletAPI:
 placement:
   strategy: {{ .Values.placement.strategy }}
   timeout: {{ .Values.placement.timeout }}
+{{- with .Values.capacity.excludedLabelsRegexp }}
+capacity:
+  excludedLabelsRegexp: {{ . | quote }}
+{{- end }}
 sourceController:
   enabled: {{ .Values.sourceController.enabled }}
   clusterRoleName: {{ include "multicluster-scheduler.fullname" . }}-source
