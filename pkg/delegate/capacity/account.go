@@ -25,8 +25,8 @@ type account struct {
 	delegates delegates
 	shapes    map[string]*shape
 	partition *partition
-	moved     bool    // A node has another shape since the partition was made.
-	totals    *totals // nil if a node changed since
+	moved     bool // A node has another shape since the partition was made.
+	totals    totals
 }
 
 // newAccount makes an account that tells no labels whose key=value matches excluded, if that is not nil.
@@ -79,7 +79,9 @@ func (a *account) setNode(node *corev1.Node) bool {
 	defer a.mu.Unlock()
 	entry := a.nodeAccount(node.Name)
 	before := *entry
+	a.totals.add(entry, -1)
 	entry.set(node, a.resources, a.excluded)
+	a.totals.add(entry, +1)
 	if !entry.real && !before.real {
 		return false
 	}
@@ -89,7 +91,7 @@ func (a *account) setNode(node *corev1.Node) bool {
 		return false
 	}
 	entry.change()
-	a.totals = nil
+	a.totals.labels = nil
 	return true
 }
 
@@ -102,9 +104,10 @@ func (a *account) removeNode(name string) bool {
 		return false
 	}
 	wasReal := entry.real
+	a.totals.add(entry, -1)
+	a.totals.labels = nil
 	entry.unset()
 	a.reshape(entry)
-	a.totals = nil
 	a.dropEmpty(name, entry)
 	return wasReal
 }
@@ -131,6 +134,9 @@ func (a *account) uncount(key types.NamespacedName) bool {
 func (a *account) countOn(pod *corev1.Pod, requested amounts, sign int64) bool {
 	node := a.nodeAccount(pod.Spec.NodeName)
 	node.count(source(pod), requested, sign)
+	if node.schedulable {
+		a.totals.count(source(pod), requested, sign)
+	}
 	node.change()
 	a.dropEmpty(pod.Spec.NodeName, node)
 	return node.real
@@ -140,7 +146,7 @@ func (a *account) countOn(pod *corev1.Pod, requested amounts, sign int64) bool {
 func (a *account) nodeAccount(name string) *nodeAccount {
 	node, ok := a.nodes[name]
 	if !ok {
-		node = &nodeAccount{bySource: map[string]amounts{}}
+		node = &nodeAccount{}
 		a.nodes[name] = node
 	}
 	return node

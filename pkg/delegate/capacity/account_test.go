@@ -2,7 +2,10 @@ package capacity
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"regexp"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -101,7 +104,7 @@ func TestTotals(t *testing.T) {
 }
 
 func TestOnlyVisibleChangesAreReported(t *testing.T) {
-	a := newAccount(nil)
+	a := newAccount(regexp.MustCompile("^secret="))
 	cordon := func(n *corev1.Node) { n.Spec.Unschedulable = true }
 	key := types.NamespacedName{Namespace: "default", Name: "p"}
 	for _, step := range []struct {
@@ -116,6 +119,13 @@ func TestOnlyVisibleChangesAreReported(t *testing.T) {
 		{"the pod becomes ready", func() bool { return a.setPod(pod("p", "a", "1", "1Gi")) }, false},
 		{"the pod is resized", func() bool { return a.setPod(pod("p", "a", "2", "1Gi")) }, true},
 		{"the pod is replaced by one of another source", func() bool { return a.setPod(pod("p", "a", "2", "1Gi", of("s"))) }, true},
+		{"the node gets a taint that repels nobody", func() bool { return a.setNode(node("a", "3", "4Gi", taint("t", corev1.TaintEffectPreferNoSchedule))) }, false},
+		{"the node gets a taint", func() bool { return a.setNode(node("a", "3", "4Gi", taint("t", corev1.TaintEffectNoExecute))) }, true},
+		{"the node gets an excluded label", func() bool {
+			return a.setNode(node("a", "3", "4Gi", taint("t", corev1.TaintEffectNoExecute), label("secret", "1")))
+		}, false},
+		{"the node gets another label", func() bool { return a.setNode(node("a", "3", "4Gi", label("zone", "z"))) }, true},
+		{"the node is not ready", func() bool { return a.setNode(node("a", "3", "4Gi", label("zone", "z"), notReady)) }, true},
 		{"the node is cordoned", func() bool { return a.setNode(node("a", "3", "4Gi", cordon)) }, true},
 		{"the pod goes from a cordoned node", func() bool { return a.removePod(key) }, true},
 		{"it goes once more", func() bool { return a.removePod(key) }, false},
@@ -129,48 +139,59 @@ func TestOnlyVisibleChangesAreReported(t *testing.T) {
 		{"the node goes", func() bool { return a.removeNode("a") }, true},
 		{"it goes once more", func() bool { return a.removeNode("a") }, false},
 		{"its pod goes", func() bool { return a.removePod(key) }, false},
+		{"a delegate on an unknown node is counted", func() bool { return a.setPod(pod("p", "a", "1", "1Gi", delegate("s", "uid-0001-x"))) }, true},
+		{"one of another proxy takes its place", func() bool { return a.setPod(pod("p", "a", "1", "1Gi", delegate("s", "uid-0002-x"))) }, true},
+		{"the delegate becomes ready", func() bool { return a.setPod(pod("p", "a", "1", "1Gi", delegate("s", "uid-0002-x"))) }, false},
+		{"the delegate goes", func() bool { return a.removePod(key) }, true},
+		{"a virtual node appears", func() bool { return a.setNode(node("v", "1", "1Gi", virtual)) }, false},
+		{"a virtual node grows", func() bool { return a.setNode(node("v", "2", "1Gi", virtual)) }, false},
+		{"a virtual node goes", func() bool { return a.removeNode("v") }, false},
 	} {
 		if got := step.do(); got != step.want {
 			t.Errorf("%s: reported %v, want %v", step.name, got, step.want)
 		}
 	}
-	if len(a.nodes) != 0 || len(a.pods) != 0 {
-		t.Errorf("%d nodes and %d pods are left behind", len(a.nodes), len(a.pods))
+	if len(a.nodes) != 0 || len(a.pods) != 0 || len(a.shapes) != 0 || len(a.delegates) != 0 {
+		t.Errorf("%d nodes, %d pods, %d shapes and delegates of %d sources are left behind", len(a.nodes), len(a.pods), len(a.shapes), len(a.delegates))
 	}
 }
 
-// Whatever the order of events, the account ends where one that starts with the final objects would.
+// Whatever the order of events, and whenever summaries are made, the account ends where one that starts with the final objects would.
 func TestAccountDoesNotDrift(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	live, nodes, pods := newAccount(nil), map[string]*corev1.Node{}, map[string]*corev1.Pod{}
 	for range 20_000 {
-		i := random.IntN(40)
+		i := random.IntN(400)
 		switch name := fmt.Sprint(i); {
-		case i < 8 && random.IntN(4) == 0:
+		case i < 80 && random.IntN(4) == 0:
 			delete(nodes, name)
 			live.removeNode(name)
-		case i < 8:
-			nodes[name] = node(name, fmt.Sprint(1+random.IntN(9)), "8Gi", func(n *corev1.Node) { n.Spec.Unschedulable = random.IntN(3) == 0 })
+		case i < 80:
+			nodes[name] = node(name, fmt.Sprint(1+random.IntN(9)), "8Gi", func(n *corev1.Node) {
+				n.Spec.Unschedulable = random.IntN(3) == 0
+				n.Labels["zone"], n.Labels["rack"], n.Labels["all"] = fmt.Sprint(random.IntN(3)), fmt.Sprint(random.IntN(40)), "same"
+				if random.IntN(8) == 0 {
+					n.Status.Allocatable[corev1.ResourceName(fmt.Sprint("example.com/", random.IntN(5)))] = resource.MustParse("3")
+				}
+			})
 			live.setNode(nodes[name])
 		case random.IntN(3) == 0:
 			delete(pods, name)
 			live.removePod(types.NamespacedName{Namespace: "default", Name: name})
 		default:
-			pods[name] = pod(name, fmt.Sprint(random.IntN(10)), fmt.Sprintf("%dm", random.IntN(500)), "1Gi", func(p *corev1.Pod) {
-				p.Labels[v1alpha1.LabelParentClusterID] = []string{"", "s1", "s2"}[random.IntN(3)]
+			pods[name] = pod(name, fmt.Sprint(random.IntN(100)), fmt.Sprintf("%dm", random.IntN(500)), "1Gi", func(p *corev1.Pod) {
+				delegate([]string{"", "s1", "s2"}[random.IntN(3)], fmt.Sprint(random.IntN(10)))(p)
 				p.Status.Phase = []corev1.PodPhase{corev1.PodRunning, corev1.PodRunning, corev1.PodSucceeded}[random.IntN(3)]
 			})
 			live.setPod(pods[name])
 		}
+		if random.IntN(50) == 0 {
+			live.summary()
+		}
 	}
-	fresh := newAccount(nil)
-	for _, node := range nodes {
-		fresh.setNode(node)
-	}
-	for _, pod := range pods {
-		fresh.setPod(pod)
-	}
-	if diff := cmp.Diff(fresh.summary(), live.summary()); diff != "" {
+	live.orderDelegates()
+	want := Summarize(slices.Collect(maps.Values(nodes)), slices.Collect(maps.Values(pods)), nil)
+	if diff := cmp.Diff(want, live.summary()); diff != "" {
 		t.Errorf("(-fresh +live):\n%s", diff)
 	}
 }
@@ -212,6 +233,23 @@ func label(key, value string) func(*corev1.Node) {
 func of(source string) func(*corev1.Pod) {
 	return func(p *corev1.Pod) { p.Labels[v1alpha1.LabelParentClusterID] = source }
 }
+
+// delegate makes the pod one of that source's, by the proxy's UID.
+func delegate(source, proxy string) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		p.Labels[v1alpha1.LabelParentClusterID], p.Labels[v1alpha1.LabelParentUID] = source, proxy
+	}
+}
+
+func taint(key string, effect corev1.TaintEffect) func(*corev1.Node) {
+	return func(n *corev1.Node) { n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: key, Effect: effect}) }
+}
+
+func notReady(n *corev1.Node) { n.Status.Conditions[0].Status = corev1.ConditionFalse }
+
+func cordoned(n *corev1.Node) { n.Spec.Unschedulable = true }
+
+func virtual(n *corev1.Node) { n.Labels[v1alpha1.LabelNodeProvider] = v1alpha1.LabelNodeProviderValue }
 
 func list(cpu, memory, pods string) corev1.ResourceList {
 	return corev1.ResourceList{

@@ -23,6 +23,7 @@ type class struct {
 type classAmounts struct {
 	places      int // number of resources
 	allocatable amounts
+	largest     amounts // free on a schedulable node
 	free        []vector
 	share       int                  // how many vectors told has room for
 	told        []v1alpha1.FreeNodes // of free
@@ -73,12 +74,15 @@ func (p *partition) compute(resources *resourceNames) {
 
 func (c *class) sum(places []int) *classAmounts {
 	sum := &classAmounts{places: len(places)}
-	var free []vector
+	free := make([]vector, 0, c.nodes)
 	all := make([]int64, c.nodes*len(places))
 	for _, s := range c.shapes {
 		s.changed = false
 		for n := range s.nodes {
 			sum.allocatable.raise(n.allocatable)
+			if n.schedulable {
+				sum.raiseLargest(n)
+			}
 			if n.allocatable.at(pods) <= n.requested.at(pods) {
 				continue
 			}
@@ -90,6 +94,13 @@ func (c *class) sum(places []int) *classAmounts {
 	}
 	sum.free = unite(free)
 	return sum
+}
+
+func (c *classAmounts) raiseLargest(n *nodeAccount) {
+	c.largest.grow(len(n.allocatable))
+	for place, amount := range n.allocatable {
+		c.largest[place] = max(c.largest[place], amount-n.requested.at(place))
+	}
 }
 
 // tell is the vectors as they are published.

@@ -20,8 +20,7 @@ type nodeAccount struct {
 	shape             *shape            // nil unless the node is real
 	capacity          amounts
 	allocatable       amounts
-	requested         amounts
-	bySource          map[string]amounts
+	usage
 }
 
 func (n *nodeAccount) set(node *corev1.Node, resources *resourceNames, excluded *regexp.Regexp) {
@@ -42,19 +41,6 @@ func (n *nodeAccount) unset() {
 func (n *nodeAccount) change() {
 	if n.shape != nil {
 		n.shape.changed = true
-	}
-}
-
-func (n *nodeAccount) count(source string, requested amounts, sign int64) {
-	n.requested.addAll(requested, sign)
-	if source == "" {
-		return
-	}
-	sum := n.bySource[source]
-	sum.addAll(requested, sign)
-	n.bySource[source] = sum
-	if sum.at(pods) == 0 {
-		delete(n.bySource, source)
 	}
 }
 

@@ -33,19 +33,19 @@ type labelKey struct {
 	bytes  int // of the label, where all nodes have the same
 }
 
-// classify makes classes of the shapes: it leaves out keys of labels, those with the most values first, then those that the
-// fewest nodes have, until the classes are within their bounds. Where that does not suffice, the classes of the fewest nodes are left out.
+// classify makes classes of the shapes: it leaves out keys of labels, those with the most values first, of these those that the
+// fewest nodes have, until the classes are within their bounds. Where that does not help, the classes of the fewest nodes are left out.
 func classify(shapes map[string]*shape) *partition {
 	keys := labelKeys(shapes)
 	g := newGrouping(shapes, keys)
 	varying, _ := slices.BinarySearchFunc(keys, 1, func(k labelKey, kinds int) int { return cmp.Compare(kinds, k.kinds) })
 	omitted := sort.Search(varying, func(n int) bool { return len(g.group(n)) <= maxClasses })
 	groups := g.largest(omitted)
-	if g.bytes(groups, omitted) > maxText {
+	if g.bytes(groups, omitted) > maxText && g.bytes(g.largest(len(keys)), len(keys)) <= maxText {
 		omitted += sort.Search(len(keys)-omitted, func(n int) bool { return g.bytes(g.largest(omitted+n), omitted+n) <= maxText })
 		groups = g.largest(omitted)
 	}
-	for g.bytes(groups, omitted) > maxText {
+	for len(groups) > 0 && g.bytes(groups, omitted) > maxText {
 		groups = groups[:len(groups)-1]
 	}
 	p := &partition{common: map[string]string{}, omitted: omittedLabels(shapes, keys[:omitted])}

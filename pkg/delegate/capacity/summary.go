@@ -24,19 +24,12 @@ func Summarize(nodes []*corev1.Node, pods []*corev1.Pod, excluded *regexp.Regexp
 	return a.summary()
 }
 
-// totals are sums over the schedulable nodes, and their common labels: what only changes when nodes do.
-type totals struct {
-	nodes                 int32
-	labels                map[string]string
-	capacity, allocatable amounts
-}
-
 // summary is the ClusterSummary of now, but for its name and version. It is the caller's.
 func (a *account) summary() *v1alpha1.ClusterSummary {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.totals == nil {
-		a.totals = a.sumTotals()
+	if a.totals.labels == nil {
+		a.totals.labels = commonLabels(a.shapes)
 	}
 	if a.moved {
 		before := a.partition
@@ -47,80 +40,38 @@ func (a *account) summary() *v1alpha1.ClusterSummary {
 	summary := &v1alpha1.ClusterSummary{
 		Capacity:    a.resources.list(a.totals.capacity),
 		Allocatable: a.resources.list(a.totals.allocatable),
-		Status:      v1alpha1.ClusterSummaryStatus{Nodes: a.totals.nodes},
+		Status: v1alpha1.ClusterSummaryStatus{
+			Nodes: a.totals.nodes, Requested: a.resources.list(a.totals.requested), Sources: a.sources(),
+		},
 	}
 	summary.Labels = maps.Clone(a.totals.labels)
-	a.tellUsage(&summary.Status)
 	a.partition.tell(&summary.Status, a.resources)
 	return summary
 }
 
-// sumTotals must be called under the lock.
-func (a *account) sumTotals() *totals {
-	t := &totals{}
-	for _, n := range a.nodes {
-		if !n.schedulable {
-			continue
-		}
-		t.nodes++
-		t.labels = commonLabels(t.labels, n.labels)
-		t.capacity.addAll(n.capacity, 1)
-		t.allocatable.addAll(n.allocatable, 1)
-	}
-	return t
-}
-
-// tellUsage must be called under the lock. It tells what is requested on the schedulable nodes, and for whom.
-func (a *account) tellUsage(status *v1alpha1.ClusterSummaryStatus) {
-	var requested, largestFree amounts
-	bySource := make(map[string]amounts, len(a.delegates))
-	for id := range a.delegates {
-		bySource[id] = nil
-	}
-	for _, n := range a.nodes {
-		if !n.schedulable {
-			continue
-		}
-		requested.addAll(n.requested, 1)
-		for id, amount := range n.bySource {
-			sum := bySource[id]
-			sum.addAll(amount, 1)
-			bySource[id] = sum
-		}
-		largestFree.grow(len(n.allocatable))
-		for place, amount := range n.allocatable {
-			largestFree[place] = max(largestFree[place], amount-n.requested.at(place))
-		}
-	}
-	status.Requested, status.LargestFree = a.resources.list(requested), a.resources.list(largestFree)
-	for _, id := range slices.Sorted(maps.Keys(bySource)) {
-		status.Sources = append(status.Sources, v1alpha1.SourceUsage{
-			ClusterID: id, Requested: a.resources.list(bySource[id]), Latest: a.delegates.latest(id, a.pods),
+// sources must be called under the lock. It is what is requested on the schedulable nodes, by source, and the latest delegates on any node.
+func (a *account) sources() []v1alpha1.SourceUsage {
+	var sources []v1alpha1.SourceUsage
+	ids := slices.AppendSeq(slices.Collect(maps.Keys(a.delegates)), maps.Keys(a.totals.bySource))
+	slices.Sort(ids)
+	for _, id := range slices.Compact(ids) {
+		sources = append(sources, v1alpha1.SourceUsage{
+			ClusterID: id, Requested: a.resources.list(a.totals.bySource[id]), Latest: a.delegates.latest(id, a.pods),
 		})
 	}
+	return sources
 }
 
 // tell tells the classes, once they are computed.
 func (p *partition) tell(status *v1alpha1.ClusterSummaryStatus, resources *resourceNames) {
 	status.CommonLabels, status.OmittedLabels = maps.Clone(p.common), slices.Clone(p.omitted)
+	var largest amounts
 	for _, c := range p.classes {
+		largest.raise(c.amount.largest)
 		told := v1alpha1.NodeClass{
 			Labels: c.labels, Taints: c.taints, Nodes: int32(c.nodes), Allocatable: resources.list(c.amount.allocatable), Free: c.amount.told, //nolint:gosec // fits
 		}
 		status.Classes = append(status.Classes, *told.DeepCopy())
 	}
-}
-
-// commonLabels removes from common, which starts as nil, what the labels have otherwise.
-func commonLabels(common, labels map[string]string) map[string]string {
-	if common == nil {
-		common = make(map[string]string, len(labels))
-		maps.Copy(common, labels)
-		return common
-	}
-	maps.DeleteFunc(common, func(key, value string) bool {
-		other, ok := labels[key]
-		return !ok || other != value
-	})
-	return common
+	status.LargestFree = resources.list(largest)
 }

@@ -34,7 +34,7 @@ func reduce(united []vector, limit int) []vector {
 	}
 	most := maxima(united)
 	fullest := fullest(united, most, limit/2)
-	var told, rest []vector
+	told, rest := make([]vector, 0, limit), make([]vector, 0, len(united))
 	for i, v := range united {
 		if slices.Contains(fullest, i) {
 			told = append(told, v)

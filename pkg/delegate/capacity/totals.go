@@ -1,0 +1,87 @@
+package capacity
+
+import (
+	"maps"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// usage is what pods request, and which part of that is due to which source.
+type usage struct {
+	requested amounts
+	bySource  map[string]amounts
+}
+
+// count counts a pod of the source, which may be empty, in or out.
+func (u *usage) count(source string, requested amounts, sign int64) {
+	u.requested.addAll(requested, sign)
+	if source != "" {
+		u.countSource(source, requested, sign)
+	}
+}
+
+func (u *usage) countSource(source string, requested amounts, sign int64) {
+	sum := u.bySource[source]
+	sum.addAll(requested, sign)
+	if sum.at(pods) == 0 {
+		delete(u.bySource, source)
+		return
+	}
+	if u.bySource == nil {
+		u.bySource = map[string]amounts{}
+	}
+	u.bySource[source] = sum
+}
+
+// totals are sums over the schedulable nodes: what is added is taken off again before it changes.
+type totals struct {
+	nodes                 int32
+	capacity, allocatable amounts
+	usage
+	labels map[string]string // that all have, or nil: to be looked up again
+}
+
+// add counts the node in or out, if it is schedulable.
+func (t *totals) add(n *nodeAccount, sign int64) {
+	if !n.schedulable {
+		return
+	}
+	t.nodes += int32(sign) //nolint:gosec // 1 or -1
+	t.capacity.addAll(n.capacity, sign)
+	t.allocatable.addAll(n.allocatable, sign)
+	t.requested.addAll(n.requested, sign)
+	for source, requested := range n.bySource {
+		t.countSource(source, requested, sign)
+	}
+}
+
+// commonLabels is the labels that all schedulable nodes of the shapes have.
+func commonLabels(shapes map[string]*shape) map[string]string {
+	var common map[string]string
+	for _, s := range shapes {
+		compared := false
+		for n := range s.nodes {
+			switch {
+			case !n.schedulable:
+				continue
+			case common == nil:
+				common = make(map[string]string, len(n.labels))
+				maps.Copy(common, n.labels)
+			case !compared:
+				keepEqual(common, n.labels)
+			case common[corev1.LabelHostname] != n.labels[corev1.LabelHostname]:
+				delete(common, corev1.LabelHostname)
+			}
+			compared = true
+		}
+	}
+	return common
+}
+
+// keepEqual removes from common what the labels do not have.
+func keepEqual(common, labels map[string]string) {
+	maps.DeleteFunc(common, func(key, value string) bool {
+		other, ok := labels[key]
+		return !ok || other != value
+	})
+}
