@@ -49,6 +49,8 @@ func TestPublishWritesOnlyWhatDiffers(t *testing.T) {
 		{"again", func() {}, nil},
 		{"a pod", func() { p.account.setPod(pod("p", "a", "1", "5")) }, []string{"status"}},
 		{"again", func() {}, nil},
+		{"it is a delegate", func() { p.account.setPod(pod("p", "a", "1", "5", delegate("s", "proxy-1"))) }, []string{"status"}},
+		{"one that requests the same takes its place", func() { p.account.setPod(pod("p", "a", "1", "5", delegate("s", "proxy-2"))) }, []string{"status"}},
 		{"the version becomes unknown", func() { p.version = "" }, nil},
 		{"a label", func() { p.account.setNode(node("a", "1999m", "1000", label("zone", "z"))) }, []string{"totals", "status"}},
 		{"a cordon", func() { p.account.setNode(node("a", "1999m", "1000", cordoned)) }, []string{"totals", "status"}},

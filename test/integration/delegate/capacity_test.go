@@ -2,7 +2,9 @@ package delegate
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -33,10 +35,18 @@ func TestClusterSummary(t *testing.T) {
 	}
 	await("an empty cluster", v1alpha1.ClusterSummaryStatus{}, nil)
 
-	newNode(t, "big", "4", "8Gi", map[string]string{"zone": "z"})
-	small := newNode(t, "small", "2", "4Gi", map[string]string{"zone": "z"})
+	labels := func(name string) map[string]string {
+		return map[string]string{"zone": "z", corev1.LabelHostname: name, "example.org/secret": name}
+	}
+	newNode(t, "big", "4", "8Gi", labels("big"))
+	small := newNode(t, "small", "2", "4Gi", labels("small"))
 	newNode(t, "virtual", "64", "64Gi", map[string]string{v1alpha1.LabelNodeProvider: v1alpha1.LabelNodeProviderValue})
-	both := v1alpha1.ClusterSummaryStatus{Nodes: 2, LargestFree: resources("4", "8Gi", "110")}
+	bigFree := v1alpha1.FreeNodes{Nodes: 1, Resources: resources("4", "8Gi", "110")}
+	smallFree := v1alpha1.FreeNodes{Nodes: 1, Resources: resources("2", "4Gi", "110")}
+	both := v1alpha1.ClusterSummaryStatus{
+		Nodes: 2, LargestFree: bigFree.Resources, CommonLabels: map[string]string{"zone": "z"}, OmittedLabels: []string{corev1.LabelHostname},
+		Classes: []v1alpha1.NodeClass{{Nodes: 2, Allocatable: bigFree.Resources, Free: []v1alpha1.FreeNodes{bigFree, smallFree}}},
+	}
 	await("two nodes", both, resources("6", "12Gi", "220"))
 	if diff := cmp.Diff(map[string]string{"zone": "z"}, summary.Labels); diff != "" {
 		t.Errorf("labels (-want +got):\n%s", diff)
@@ -49,10 +59,11 @@ func TestClusterSummary(t *testing.T) {
 	binding := &corev1.Binding{Target: corev1.ObjectReference{Kind: "Node", Name: "big"}}
 	must(t, target.Client.SubResource("binding").Create(t.Context(), pod, binding))
 	used := resources("1500m", "1Gi", "1")
-	await("a delegate", v1alpha1.ClusterSummaryStatus{
-		Nodes: 2, Requested: used, Sources: []v1alpha1.SourceUsage{{ClusterID: "source", Requested: used}},
-		LargestFree: resources("2500m", "7Gi", "110"),
-	}, resources("6", "12Gi", "220"))
+	one := *both.DeepCopy()
+	one.Requested, one.LargestFree = used, resources("2500m", "7Gi", "110")
+	one.Sources = []v1alpha1.SourceUsage{{ClusterID: "source", Requested: used, Latest: []string{pod.Labels[v1alpha1.LabelParentUID]}}}
+	one.Classes[0].Free[0].Resources = resources("2500m", "7Gi", "109")
+	await("a delegate", one, resources("6", "12Gi", "220"))
 
 	must(t, target.Client.Delete(t.Context(), pod, client.GracePeriodSeconds(0)))
 	await("no delegate", both, resources("6", "12Gi", "220"))
@@ -60,7 +71,15 @@ func TestClusterSummary(t *testing.T) {
 	before := small.DeepCopy()
 	small.Spec.Unschedulable = true
 	must(t, target.Client.Patch(t.Context(), small, client.MergeFrom(before)))
-	alone := v1alpha1.ClusterSummaryStatus{Nodes: 1, LargestFree: resources("4", "8Gi", "110")}
+	alone := *both.DeepCopy()
+	alone.Nodes = 1
+	alone.Classes = []v1alpha1.NodeClass{
+		{Nodes: 1, Allocatable: bigFree.Resources, Free: []v1alpha1.FreeNodes{bigFree}},
+		{
+			Nodes: 1, Allocatable: smallFree.Resources, Free: []v1alpha1.FreeNodes{smallFree},
+			Taints: []corev1.Taint{{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule}},
+		},
+	}
 	await("a cordoned node", alone, resources("4", "8Gi", "110"))
 
 	old := summary.UID
@@ -75,6 +94,9 @@ func TestClusterSummary(t *testing.T) {
 		return nil
 	})
 	await("a deleted summary", alone, resources("4", "8Gi", "110"))
+	if data, err := json.Marshal(summary); err != nil || strings.Contains(string(data), "secret") {
+		t.Errorf("the summary tells an excluded label (error %v): %s", err, data)
+	}
 }
 
 func newNode(t *testing.T, name, cpu, memory string, labels map[string]string) *corev1.Node {

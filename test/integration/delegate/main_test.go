@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"regexp"
 	"testing"
 
 	"github.com/go-logr/logr"
@@ -83,7 +84,10 @@ func startManager(ctx context.Context, s *runtime.Scheme) (<-chan error, error) 
 	if err != nil {
 		return nil, err
 	}
-	publisher := capacity.New(capacity.Options{Client: mgr.GetClient(), Cache: mgr.GetCache(), Version: version, Clock: clock.RealClock{}})
+	publisher := capacity.New(capacity.Options{
+		Client: mgr.GetClient(), Cache: mgr.GetCache(), Version: version, Clock: clock.RealClock{},
+		ExcludedLabels: regexp.MustCompile("^example.org/secret="),
+	})
 	if err := publisher.Register(mgr); err != nil {
 		return nil, err
 	}
