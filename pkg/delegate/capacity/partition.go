@@ -144,6 +144,7 @@ func newGrouping(shapes map[string]*shape, keys []labelKey) *grouping {
 		}
 		slices.Sort(t.ranks)
 		var b strings.Builder
+		b.Grow(len(s.key))
 		for _, rank := range t.ranks {
 			t.starts = append(t.starts, b.Len())
 			writeLabel(&b, keys[rank].name, s.labels[keys[rank].name])
