@@ -55,18 +55,15 @@ type ClusterSummaryStatus struct {
 	// +optional
 	CommonLabels map[string]string `json:"commonLabels,omitempty"`
 	// OmittedLabels are the keys of labels that some nodes have and that neither commonLabels nor classes tell: kubernetes.io/hostname, and
-	// those left out to keep the number of classes within its bound. Labels that the cluster excludes are not told at all.
+	// those left out to keep the number of classes within its bound, as far as 32 KiB of keys go. Labels that the cluster excludes are not told at all.
 	// +optional
 	// +listType=set
 	OmittedLabels []string `json:"omittedLabels,omitempty"`
 	// Classes of nodes with the same labels and taints, cordoned and not-ready nodes included, with the taints that say so. There are
-	// at most 50, with at most 256 free vectors altogether; nodes that this leaves no room for are not told.
+	// at most 50, with at most 256 free vectors altogether and 128 KiB of labels and taints; nodes that this leaves no room for are not told.
 	// +optional
 	// +listType=atomic
 	Classes []NodeClass `json:"classes,omitempty"`
-	// LargestFree is, for each resource by itself, the most that is free on one node.
-	// +optional
-	LargestFree corev1.ResourceList `json:"largestFree,omitempty"`
 }
 
 // NodeClass is a set of nodes that scheduling can only tell apart by what is free on them.
@@ -84,8 +81,9 @@ type NodeClass struct {
 	// Allocatable is, for each resource by itself, the most that one of the nodes has: a pod that requests more will never fit.
 	// +optional
 	Allocatable corev1.ResourceList `json:"allocatable,omitempty"`
-	// Free is what is free on the nodes, at least: nodes with nearly the same amounts are told as one, with the least of each amount.
-	// Nodes on which no pod fits may be left out. The node with the most of a resource is told exactly.
+	// Free is what is free on the nodes, at least: where there are too many different amounts, nodes that are nearly as free as one another are
+	// told as one, with the least of each amount. The nodes with the most of each resource are told exactly, as far as half of the class's
+	// share of vectors goes. Nodes on which no pod fits may be left out.
 	// +optional
 	// +listType=atomic
 	Free []FreeNodes `json:"free,omitempty"`

@@ -33,18 +33,18 @@ func TestTotals(t *testing.T) {
 				node("a", "2", "4Gi", label("zone", "z"), label("hostname", "a"), label("gpu", "yes")),
 				node("b", "3", "1Gi", label("zone", "z"), label("hostname", "b")),
 			}},
-			summary(map[string]string{"zone": "z"}, 2, list("5", "5Gi", "220"), nil, list("3", "4Gi", "110")),
+			summary(map[string]string{"zone": "z"}, 2, list("5", "5Gi", "220"), nil),
 		},
 		"pods take room on their own node": {
 			objects{
 				nodes: []*corev1.Node{node("a", "2", "4Gi"), node("b", "3", "1Gi")},
 				pods:  []*corev1.Pod{pod("p", "b", "2500m", "1Gi"), pod("q", "a", "100m", "1Mi")},
 			},
-			summary(nil, 2, list("5", "5Gi", "220"), list("2600m", "1025Mi", "2"), list("1900m", "4095Mi", "109")),
+			summary(nil, 2, list("5", "5Gi", "220"), list("2600m", "1025Mi", "2")),
 		},
 		"pods are counted whose node comes later": {
 			objects{pods: []*corev1.Pod{pod("p", "a", "1", "1Gi")}, nodes: []*corev1.Node{node("a", "2", "4Gi")}},
-			summary(nil, 1, list("2", "4Gi", "110"), list("1", "1Gi", "1"), list("1", "3Gi", "109")),
+			summary(nil, 1, list("2", "4Gi", "110"), list("1", "1Gi", "1")),
 		},
 		"cordoned, broken and virtual nodes do not count, nor pods there": {
 			objects{
@@ -56,7 +56,7 @@ func TestTotals(t *testing.T) {
 				},
 				pods: []*corev1.Pod{pod("p", "cordoned", "1", "1Gi"), pod("q", "broken", "1", "1Gi"), pod("r", "virtual", "1", "1Gi")},
 			},
-			summary(nil, 1, list("2", "4Gi", "110"), nil, list("2", "4Gi", "110")),
+			summary(nil, 1, list("2", "4Gi", "110"), nil),
 		},
 		"finished and unscheduled pods do not count, terminating ones do": {
 			objects{
@@ -68,11 +68,11 @@ func TestTotals(t *testing.T) {
 					pod("s", "a", "1", "1Gi", func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{} }),
 				},
 			},
-			summary(nil, 1, list("2", "4Gi", "110"), list("1", "1Gi", "1"), list("1", "3Gi", "109")),
+			summary(nil, 1, list("2", "4Gi", "110"), list("1", "1Gi", "1")),
 		},
 		"a node that has shrunk under its pods has nothing free": {
 			objects{nodes: []*corev1.Node{node("a", "1", "1Gi")}, pods: []*corev1.Pod{pod("p", "a", "2", "1Gi")}},
-			summary(nil, 1, list("1", "1Gi", "110"), list("2", "1Gi", "1"), corev1.ResourceList{corev1.ResourcePods: resource.MustParse("109")}),
+			summary(nil, 1, list("1", "1Gi", "110"), list("2", "1Gi", "1")),
 		},
 		"delegates are shown by source": {
 			objects{
@@ -82,7 +82,7 @@ func TestTotals(t *testing.T) {
 				},
 			},
 			func() *v1alpha1.ClusterSummary {
-				s := summary(nil, 2, list("4", "8Gi", "220"), list("1600m", "3Gi", "3"), list("1400m", "3Gi", "109"))
+				s := summary(nil, 2, list("4", "8Gi", "220"), list("1600m", "3Gi", "3"))
 				s.Status.Sources = []v1alpha1.SourceUsage{
 					{ClusterID: "s1", Requested: list("100m", "1Gi", "1")}, {ClusterID: "s2", Requested: list("1500m", "2Gi", "2")},
 				}
@@ -260,12 +260,12 @@ func list(cpu, memory, pods string) corev1.ResourceList {
 }
 
 // summary is one whose capacity is all allocatable.
-func summary(labels map[string]string, nodes int32, allocatable, requested, largestFree corev1.ResourceList) *v1alpha1.ClusterSummary {
+func summary(labels map[string]string, nodes int32, allocatable, requested corev1.ResourceList) *v1alpha1.ClusterSummary {
 	if labels == nil {
 		labels = map[string]string{}
 	}
 	return &v1alpha1.ClusterSummary{
 		ObjectMeta: metav1.ObjectMeta{Labels: labels}, Capacity: allocatable, Allocatable: allocatable,
-		Status: v1alpha1.ClusterSummaryStatus{Nodes: nodes, Requested: requested, LargestFree: largestFree},
+		Status: v1alpha1.ClusterSummaryStatus{Nodes: nodes, Requested: requested},
 	}
 }

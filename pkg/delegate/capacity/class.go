@@ -23,7 +23,6 @@ type class struct {
 type classAmounts struct {
 	places      int // number of resources
 	allocatable amounts
-	largest     amounts // free on a schedulable node
 	free        []vector
 	share       int                  // how many vectors told has room for
 	told        []v1alpha1.FreeNodes // of free
@@ -80,9 +79,6 @@ func (c *class) sum(places []int) *classAmounts {
 		s.changed = false
 		for n := range s.nodes {
 			sum.allocatable.raise(n.allocatable)
-			if n.schedulable {
-				sum.raiseLargest(n)
-			}
 			if n.allocatable.at(pods) <= n.requested.at(pods) {
 				continue
 			}
@@ -94,13 +90,6 @@ func (c *class) sum(places []int) *classAmounts {
 	}
 	sum.free = unite(free)
 	return sum
-}
-
-func (c *classAmounts) raiseLargest(n *nodeAccount) {
-	c.largest.grow(len(n.allocatable))
-	for place, amount := range n.allocatable {
-		c.largest[place] = max(c.largest[place], amount-n.requested.at(place))
-	}
 }
 
 // tell is the vectors as they are published.

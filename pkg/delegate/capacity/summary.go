@@ -65,13 +65,10 @@ func (a *account) sources() []v1alpha1.SourceUsage {
 // tell tells the classes, once they are computed.
 func (p *partition) tell(status *v1alpha1.ClusterSummaryStatus, resources *resourceNames) {
 	status.CommonLabels, status.OmittedLabels = maps.Clone(p.common), slices.Clone(p.omitted)
-	var largest amounts
 	for _, c := range p.classes {
-		largest.raise(c.amount.largest)
 		told := v1alpha1.NodeClass{
 			Labels: c.labels, Taints: c.taints, Nodes: int32(c.nodes), Allocatable: resources.list(c.amount.allocatable), Free: c.amount.told, //nolint:gosec // fits
 		}
 		status.Classes = append(status.Classes, *told.DeepCopy())
 	}
-	status.LargestFree = resources.list(largest)
 }

@@ -44,7 +44,7 @@ func TestClusterSummary(t *testing.T) {
 	bigFree := v1alpha1.FreeNodes{Nodes: 1, Resources: resources("4", "8Gi", "110")}
 	smallFree := v1alpha1.FreeNodes{Nodes: 1, Resources: resources("2", "4Gi", "110")}
 	both := v1alpha1.ClusterSummaryStatus{
-		Nodes: 2, LargestFree: bigFree.Resources, CommonLabels: map[string]string{"zone": "z"}, OmittedLabels: []string{corev1.LabelHostname},
+		Nodes: 2, CommonLabels: map[string]string{"zone": "z"}, OmittedLabels: []string{corev1.LabelHostname},
 		Classes: []v1alpha1.NodeClass{{Nodes: 2, Allocatable: bigFree.Resources, Free: []v1alpha1.FreeNodes{bigFree, smallFree}}},
 	}
 	await("two nodes", both, resources("6", "12Gi", "220"))
@@ -60,7 +60,7 @@ func TestClusterSummary(t *testing.T) {
 	must(t, target.Client.SubResource("binding").Create(t.Context(), pod, binding))
 	used := resources("1500m", "1Gi", "1")
 	one := *both.DeepCopy()
-	one.Requested, one.LargestFree = used, resources("2500m", "7Gi", "110")
+	one.Requested = used
 	one.Sources = []v1alpha1.SourceUsage{{ClusterID: "source", Requested: used, Latest: []string{pod.Labels[v1alpha1.LabelParentUID]}}}
 	one.Classes[0].Free[0].Resources = resources("2500m", "7Gi", "109")
 	await("a delegate", one, resources("6", "12Gi", "220"))
