@@ -143,14 +143,19 @@ load-image: image ## Load a new image into every node and restart the manager wi
 
 ##@ Measure
 
+# What is measured can be chosen: BENCH_FLAGS="-scenarios burst -targets c2 -pods 300"; see BENCH_FLAGS=-help.
 .PHONY: bench
-bench: BENCH_FLAGS ?= -pods 100,500,2000
-bench: bench-clusters ## Measure plain and elected pods in the same run, on simulated nodes
-	$(STATIC) go run ./test/performance $(BENCH_FLAGS)
+bench: bench-memory bench-clusters ## Measure everything and write docs/performance/report.md (half an hour once built)
+	$(STATIC) go run ./test/performance -report docs/performance/report.md $(BENCH_FLAGS)
 
 .PHONY: bench-quick
-bench-quick: bench-clusters ## The same for 100 and 500 pods: under ten minutes once built
-	$(STATIC) go run ./test/performance -pods 100,500 $(BENCH_FLAGS)
+bench-quick: bench-clusters ## Measure less, into .local/bench/report.md: under ten minutes once built
+	$(STATIC) go run ./test/performance -pods 100,500 -targets "c2;c1,c2,c3" -scenarios burst,alone $(BENCH_FLAGS)
+
+.PHONY: bench-memory
+bench-memory: build clusters-program ## Measure the manager's memory with 100 simulated targets and 10,000 proxies
+	$(BIN)/clusters build etcd kube-apiserver
+	$(STATIC) go run ./test/performance/memory $(MEMORY_FLAGS)
 
 # The clusters stay up afterwards, for the next measurement.
 .PHONY: bench-clusters

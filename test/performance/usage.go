@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -14,43 +13,109 @@ import (
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/test/performance/report"
 )
 
 // clockTicks is the kernel's USER_HZ, 100 on every architecture that Go runs on.
 const clockTicks = 100
 
-// usage is what the clusters and the machine had done by some moment.
-type usage struct {
-	writes map[string]map[string]float64 // by cluster, by "VERB resource"
-	cpu    map[string]float64            // seconds of CPU by program
+// writes are counts of what API servers had written by some moment, by cluster and "VERB resource".
+type writes map[string]map[string]float64
+
+// cpu is the CPU time that was used by some moment, in seconds.
+type cpu struct {
+	programs map[string]float64
+	leader   float64 // the manager that leads in the source
 }
+
+const managerProgram = "manager"
 
 // programs are the ones whose CPU counts: what clusters consist of, and the product. The kernel cuts names to 15 characters.
-var programs = map[string]string{ //nolint:gochecknoglobals // a constant table
-	"kube-apiserver":  "API servers",
-	"etcd":            "etcd",
-	"kube-controller": "controller managers",
-	"kube-scheduler":  "schedulers",
-	"kwok":            "kwok",
-	"multicluster-sc": "manager",
-	"kubelet":         "kubelets",
-	"performance":     "this benchmark",
+func programs() map[string]string {
+	return map[string]string{
+		"kube-apiserver":  "API servers",
+		"etcd":            "etcd",
+		"kube-controller": "controller managers",
+		"kube-scheduler":  "schedulers",
+		"kwok":            "kwok",
+		"multicluster-sc": managerProgram,
+		"kubelet":         "kubelets",
+		"performance":     "this benchmark",
+	}
 }
 
-func (b *bench) usage(ctx context.Context) (*usage, error) {
-	u := &usage{writes: map[string]map[string]float64{}}
+func cpuTime(leader process) (cpu, error) {
+	programs, err := programCPU()
+	if err != nil {
+		return cpu{}, err
+	}
+	seconds, err := leader.cpu()
+	if err != nil {
+		return cpu{}, fmt.Errorf("reading the CPU time of the manager: %w", err)
+	}
+	return cpu{programs: programs, leader: seconds}, nil
+}
+
+// since is the difference to an earlier moment; a process that ended takes its time along.
+func (c cpu) since(before cpu) cpu {
+	d := cpu{programs: map[string]float64{}, leader: c.leader - before.leader}
+	for program, seconds := range c.programs {
+		d.programs[program] = max(0, seconds-before.programs[program])
+	}
+	return d
+}
+
+func (c cpu) perPod(r *report.Result) {
+	r.ManagerCPUSeconds = c.leader
+	r.CPUByProgram = map[string]float64{}
+	for program, seconds := range c.programs {
+		perPod := seconds / float64(r.Pods)
+		r.CPUSeconds += perPod
+		r.CPUByProgram[program] = perPod
+	}
+}
+
+func (b *bench) writes(ctx context.Context) (writes, error) {
+	all := writes{}
 	for name, c := range b.clusters {
 		body, err := c.set.RESTClient().Get().AbsPath("/metrics").DoRaw(ctx)
 		if err != nil {
 			return nil, fmt.Errorf("reading the metrics of %s: %w", name, err)
 		}
-		if u.writes[name], err = parseWrites(body); err != nil {
+		if all[name], err = parseWrites(body); err != nil {
 			return nil, fmt.Errorf("parsing the metrics of %s: %w", name, err)
 		}
 	}
-	var err error
-	u.cpu, err = programCPU()
-	return u, err
+	return all, nil
+}
+
+// since is the difference to an earlier moment, without what did not change.
+func (w writes) since(before writes) writes {
+	d := writes{}
+	for name, counts := range w {
+		d[name] = map[string]float64{}
+		for key, n := range counts {
+			if n != before[name][key] {
+				d[name][key] = n - before[name][key]
+			}
+		}
+	}
+	return d
+}
+
+func (w writes) perPod(r *report.Result) {
+	r.WritesByResource = map[string]float64{}
+	for name, counts := range w {
+		for key, n := range counts {
+			perPod := n / float64(r.Pods)
+			r.WritesPerPod += perPod
+			if name == source {
+				r.SourceWrites += perPod
+			}
+			r.WritesByResource[name+" "+key] = perPod
+		}
+	}
 }
 
 // parseWrites counts successful and failed writes by verb and resource. Leases do not count: they are the same with no pods at
@@ -100,7 +165,7 @@ func programCPU() (map[string]float64, error) {
 	if err != nil {
 		return nil, err
 	}
-	cpu := map[string]float64{}
+	cpu, programs := map[string]float64{}, programs()
 	for _, file := range files {
 		data, err := os.ReadFile(file)
 		if err != nil {
@@ -160,42 +225,4 @@ func parseStat(stat string) (name string, seconds float64, err error) {
 		seconds += ticks / clockTicks
 	}
 	return stat[opening+1 : closing], seconds, nil
-}
-
-// since is the difference to an earlier moment.
-func (u *usage) since(before *usage) *usage {
-	d := &usage{writes: map[string]map[string]float64{}, cpu: map[string]float64{}}
-	for program, seconds := range u.cpu {
-		d.cpu[program] = max(0, seconds-before.cpu[program]) // a process that ended takes its time along
-	}
-	for name, writes := range u.writes {
-		d.writes[name] = maps.Clone(writes)
-		for key, n := range before.writes[name] {
-			d.writes[name][key] -= n
-		}
-	}
-	return d
-}
-
-// perPod fills in what was used for each pod of the measurement.
-func (u *usage) perPod(r *result) {
-	pods := float64(r.Pods)
-	r.CPUByProgram = map[string]float64{}
-	for program, seconds := range u.cpu {
-		r.CPUSeconds += seconds / pods
-		r.CPUByProgram[program] = seconds / pods
-	}
-	r.WritesByResource = map[string]float64{}
-	for name, writes := range u.writes {
-		for key, n := range writes {
-			if n == 0 {
-				continue
-			}
-			r.WritesPerPod += n / pods
-			if name == "c1" {
-				r.SourceWrites += n / pods
-			}
-			r.WritesByResource[name+" "+key] = n / pods
-		}
-	}
 }

@@ -2,9 +2,10 @@ package main
 
 import (
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/test/performance/report"
 )
 
 func TestParseWritesCountsWhatIsStored(t *testing.T) {
@@ -35,12 +36,36 @@ func TestParseStatReadsNamesWithParentheses(t *testing.T) {
 	}
 }
 
-func TestPercentile(t *testing.T) {
-	var latencies []time.Duration
-	for i := 100; i > 0; i-- {
-		latencies = append(latencies, time.Duration(i)*time.Second)
+func TestWhatWasUsedIsADifferencePerPod(t *testing.T) {
+	got := report.Result{Pods: 10}
+	cpu{programs: map[string]float64{"etcd": 5, "kwok": 1}, leader: 3}.
+		since(cpu{programs: map[string]float64{"etcd": 4, "kwok": 2}, leader: 1}).perPod(&got)
+	writes{"c1": {"POST pods": 30, "PUT nodes": 5}, "c2": {"POST pods": 10}}.
+		since(writes{"c1": {"POST pods": 10, "PUT nodes": 5}}).perPod(&got)
+	want := report.Result{
+		Pods: 10, CPUSeconds: .1, ManagerCPUSeconds: 2, CPUByProgram: map[string]float64{"etcd": .1, "kwok": 0},
+		WritesPerPod: 3, SourceWrites: 2, WritesByResource: map[string]float64{"c1 POST pods": 2, "c2 POST pods": 1},
 	}
-	if p50, p99 := percentile(latencies, 50), percentile(latencies, 99); p50 != 50 || p99 != 99 {
-		t.Errorf("percentiles of 1 to 100: p50 %v, p99 %v", p50, p99)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestWhatTheKernelAndProgramsSayIsRead(t *testing.T) {
+	if mib, err := parseMemory("Name:\ta\nVmHWM:\t  2048 kB\nVmRSS:\t 1024 kB\n", "VmHWM"); err != nil || mib != 2 {
+		t.Errorf("parseMemory: got %v MiB, %v, want 2", mib, err)
+	}
+	if _, err := parseMemory("Name:\ta\n", "VmHWM"); err == nil {
+		t.Error("parseMemory of nothing: no error")
+	}
+	if got := cpuModel("processor\t: 0\nmodel name\t: A B\n"); got != "A B" {
+		t.Errorf("cpuModel: got %q", got)
+	}
+	for output, want := range map[string]string{
+		"kwok version v0.8.0 go1.26": "v0.8.0", "etcd Version: 3.7.0\nGit SHA: x": "3.7.0", "": "of unknown version", "version": "of unknown version",
+	} {
+		if got := versionIn(output); got != want {
+			t.Errorf("versionIn(%q): got %q, want %q", output, got, want)
+		}
 	}
 }

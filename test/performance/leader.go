@@ -1,0 +1,104 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Where hack/deploy.sh installs the manager, and what its Lease is named after.
+const (
+	installedIn = "admiralty"
+	managerName = "multicluster-scheduler"
+)
+
+// process is a process of this machine: that of the manager that leads in the source, which its node runs here.
+type process string // its folder in /proc
+
+// leader finds the process of the pod that holds the Lease.
+func (b *bench) leader(ctx context.Context) (process, error) {
+	leases := &coordinationv1.LeaseList{}
+	if err := b.source().List(ctx, leases, client.InNamespace(installedIn)); err != nil {
+		return "", fmt.Errorf("listing Leases in %s: %w", installedIn, err)
+	}
+	for _, lease := range leases.Items {
+		if !strings.HasPrefix(lease.Name, managerName) || lease.Spec.HolderIdentity == nil {
+			continue
+		}
+		name, _, _ := strings.Cut(*lease.Spec.HolderIdentity, "_")
+		pod := &corev1.Pod{}
+		if err := b.source().Get(ctx, client.ObjectKey{Namespace: installedIn, Name: name}, pod); err != nil {
+			return "", fmt.Errorf("getting the manager's pod that leads: %w", err)
+		}
+		return processOf(string(pod.UID))
+	}
+	return "", fmt.Errorf("no manager leads in namespace %s of cluster %s: run make deploy", installedIn, source)
+}
+
+// processOf finds the manager in a pod, by the name of its control group.
+func processOf(podUID string) (process, error) {
+	groups, err := filepath.Glob("/proc/[0-9]*/cgroup")
+	if err != nil {
+		return "", err
+	}
+	for _, file := range groups {
+		group, err := os.ReadFile(file)
+		if err != nil || !bytes.Contains(group, []byte("pod"+podUID)) {
+			continue
+		}
+		p := process(filepath.Dir(file))
+		stat, err := os.ReadFile(filepath.Join(string(p), "stat"))
+		if err != nil {
+			continue
+		}
+		if name, _, err := parseStat(string(stat)); err == nil && programs()[name] == managerProgram {
+			return p, nil
+		}
+	}
+	return "", fmt.Errorf("the manager's pod with UID %s has no process on this machine", podUID)
+}
+
+// cpu is the CPU time of the process so far, in seconds.
+func (p process) cpu() (float64, error) {
+	stat, err := os.ReadFile(filepath.Join(string(p), "stat"))
+	if err != nil {
+		return 0, err
+	}
+	_, seconds, err := parseStat(string(stat))
+	return seconds, err
+}
+
+// resetPeak has the kernel measure the peak anew (proc(5), clear_refs).
+func (p process) resetPeak() error {
+	return os.WriteFile(filepath.Join(string(p), "clear_refs"), []byte("5"), 0)
+}
+
+// peakMiB is the most memory that was resident since resetPeak.
+func (p process) peakMiB() (float64, error) {
+	status, err := os.ReadFile(filepath.Join(string(p), "status"))
+	if err != nil {
+		return 0, err
+	}
+	return parseMemory(string(status), "VmHWM")
+}
+
+// parseMemory reads a line of /proc/PID/status, as in "VmHWM:   1024 kB", in MiB.
+func parseMemory(status, key string) (float64, error) {
+	for line := range strings.Lines(status) {
+		fields := strings.Fields(line)
+		if len(fields) == 3 && fields[0] == key+":" && fields[2] == "kB" {
+			kib, err := strconv.ParseFloat(fields[1], 64)
+			return kib / 1024, err
+		}
+	}
+	return 0, errors.New("it has no line " + key)
+}

@@ -1,0 +1,118 @@
+package report
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestBudgetsAreJudgedByTheMeasurements(t *testing.T) {
+	burst := func(kind string, targets, pods int, change func(*Result)) Result {
+		r := Result{Scenario: Burst, Kind: kind, Targets: targets, Pods: pods}
+		change(&r)
+		return r
+	}
+	rate := func(v float64) func(*Result) { return func(r *Result) { r.PodsPerSecond = v } }
+	writes := func(v float64) func(*Result) { return func(r *Result) { r.WritesPerPod = v } }
+	inSource := func(v float64, target bool) func(*Result) {
+		return func(r *Result) { r.SourceWrites, r.SourceIsTarget = v, target }
+	}
+	deletion := func(v float64) func(*Result) { return func(r *Result) { r.DeleteSeconds = v } }
+	for name, test := range map[string]struct {
+		what     string
+		results  []Result
+		verdict  string
+		measured map[int]string
+	}{
+		"half as fast as plain pods is enough": {
+			"pods/s, 100", []Result{burst(Plain, 1, 100, rate(100)), burst(Elected, 1, 100, rate(50))}, reached, map[int]string{1: "50 (0.50 ×)"},
+		},
+		"one number of targets beyond the budget is enough to miss it": {
+			"pods/s, 100", []Result{burst(Plain, 1, 100, rate(100)), burst(Elected, 1, 100, rate(70)), burst(Elected, 3, 100, rate(40))},
+			notReached, map[int]string{1: "70 (0.70 ×)", 3: "**40 (0.40 ×)**"},
+		},
+		"other numbers of pods do not count": {
+			"pods/s, 500", []Result{burst(Plain, 1, 100, rate(100)), burst(Elected, 1, 100, rate(50))}, notMeasured, nil,
+		},
+		"without plain pods nothing is relative to them": {
+			"pods/s, 100", []Result{burst(Elected, 1, 100, rate(50))}, notMeasured, nil,
+		},
+		"an absolute budget needs none, and the worst number of pods counts": {
+			"API writes", []Result{burst(Elected, 1, 100, writes(11)), burst(Elected, 1, 500, writes(12.5))}, notReached, map[int]string{1: "**12.5**"},
+		},
+		"a source that is a target does not count": {
+			"of these in the source", []Result{burst(Elected, 1, 100, inSource(4, false)), burst(Elected, 3, 100, inSource(7, true))},
+			reached, map[int]string{1: "4.0", 3: ""},
+		},
+		"three times as long as plain pods is too long": {
+			"deleting", []Result{burst(Plain, 1, 100, deletion(1)), burst(Elected, 1, 100, deletion(3))}, notReached, map[int]string{1: "**3.0 s (3.00 ×)**"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, b := range Budgets(test.results) {
+				if !strings.HasPrefix(b.What, test.what) {
+					continue
+				}
+				if b.Verdict != test.verdict {
+					t.Errorf("%s: %s, want %s", b.What, b.Verdict, test.verdict)
+				}
+				for targets, want := range test.measured {
+					if b.Measured[targets] != want {
+						t.Errorf("%s, %d targets: %q, want %q", b.What, targets, b.Measured[targets], want)
+					}
+				}
+				return
+			}
+			t.Errorf("there is no budget of %q", test.what)
+		})
+	}
+}
+
+func TestABlackHoleMayNotBeFelt(t *testing.T) {
+	for name, test := range map[string]struct {
+		healthy, cut, found, again float64
+		want                       string
+	}{
+		"no difference":                         {1, 1, 1, 1, reached},
+		"within what equal runs are apart":      {1, 1.2, 1.2, 1, reached},
+		"slower than the slower one of without": {1, 2, 1, 1.5, notReached},
+		"slower when it is known":               {1, 1, 3, 1, notReached},
+		"not measured to the end":               {1, 0, 0, 0, notMeasured},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var results []Result
+			for variant, p99 := range map[string]float64{Healthy: test.healthy, JustCut: test.cut, FoundOut: test.found, HealthyAgain: test.again} {
+				results = append(results, Result{Scenario: Blackhole, Kind: Elected, Variant: variant, P99Seconds: p99})
+			}
+			if got := blackholeBudget(results).Verdict; got != test.want {
+				t.Errorf("got %s, want %s", got, test.want)
+			}
+		})
+	}
+}
+
+func TestMemoryIsJudgedAtFullSizeOnly(t *testing.T) {
+	for name, test := range map[string]struct {
+		memory *Memory
+		want   string
+	}{
+		"nothing":     {nil, notMeasured},
+		"few proxies": {&Memory{Targets: 100, Proxies: 100, PeakMiB: 100, Time: time.Now()}, notMeasured},
+		"little":      {&Memory{Targets: 100, Proxies: 10000, PeakMiB: 299}, reached},
+		"a high peak": {&Memory{Targets: 100, Proxies: 10000, SettledMiB: 100, PeakMiB: 301}, notReached},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := memoryBudget(test.memory).Verdict; got != test.want {
+				t.Errorf("got %s, want %s", got, test.want)
+			}
+		})
+	}
+}
+
+func TestAnAxisEndsAboveTheHighestBar(t *testing.T) {
+	for v, want := range map[float64]string{0: "1", .28: "0.3", 1.77: "2", 100: "100", 102: "150", 17: "20"} {
+		if got := roundUp(v); got != want {
+			t.Errorf("roundUp(%v) is %s, want %s", v, got, want)
+		}
+	}
+}

@@ -1,0 +1,150 @@
+package report
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+)
+
+// Scenarios, in the field Scenario of results.
+const (
+	Burst     = "burst"      // all pods at once
+	Alone     = "alone"      // one pod after the other
+	Light     = "light-load" // a pod every 200 ms
+	Blackhole = "black-hole" // a burst on ten targets, of which one answers nothing
+	Churn     = "churn"      // 20 pods per second, each deleted after ten seconds
+	Drain     = "drain"      // a burst, and then all pods are evicted
+)
+
+// Kinds of pods, in the field Kind of results.
+const (
+	Plain   = "plain"
+	Elected = "elected"
+)
+
+// Variants of the scenario Blackhole, in their order in time.
+const (
+	Healthy      = "all ten answer"
+	JustCut      = "one was just cut off"
+	FoundOut     = "it is known to be unreachable"
+	HealthyAgain = "all ten answer again"
+)
+
+// Result is one measurement, as it stands in the results file: other programs read it, so that names stay as they are.
+type Result struct {
+	Label          string  `json:"label"`
+	Scenario       string  `json:"scenario"`
+	Variant        string  `json:"variant,omitempty"`
+	Kind           string  `json:"kind"`
+	Targets        int     `json:"targets"`
+	Pods           int     `json:"pods"`
+	PodsPerSecond  float64 `json:"pods_per_second"`
+	P50Seconds     float64 `json:"p50_seconds"`
+	P90Seconds     float64 `json:"p90_seconds"`
+	P99Seconds     float64 `json:"p99_seconds"`
+	WritesPerPod   float64 `json:"writes_per_pod"`
+	SourceWrites   float64 `json:"source_writes_per_pod"`
+	SourceIsTarget bool    `json:"source_is_target"` // SourceWrites are also those of a target
+	CPUSeconds     float64 `json:"cpu_seconds_per_pod"`
+	DeleteSeconds  float64 `json:"delete_seconds"`
+	// ManagerCPUSeconds and ManagerPeakMiB are those of the source's leader, from before the first pod until all run.
+	ManagerCPUSeconds  float64            `json:"manager_cpu_seconds"`
+	ManagerPeakMiB     float64            `json:"manager_peak_mib"`
+	RetriedPods        int                `json:"retried_pods"`         // were refused, or fitted nowhere, at least once
+	NeverRan           int                `json:"never_ran"`            // deleted before they did
+	EvictionsPerSecond float64            `json:"evictions_per_second"` // accepted ones
+	CPUByProgram       map[string]float64 `json:"cpu_seconds_per_pod_by_program"`
+	WritesByResource   map[string]float64 `json:"writes_per_pod_by_resource"` // by "cluster VERB resource"
+	Spread             map[string]int     `json:"pods_by_node,omitempty"`
+	Time               time.Time          `json:"time"`
+}
+
+// Memory is what the manager takes with many targets and proxies.
+type Memory struct {
+	Targets    int       `json:"targets"`
+	Proxies    int       `json:"proxies"`
+	SettledMiB float64   `json:"settled_mib"`
+	PeakMiB    float64   `json:"peak_mib"`
+	Version    string    `json:"version"`
+	Time       time.Time `json:"time"`
+}
+
+// Percentiles of the latencies, in seconds; zeros if there are none.
+func Percentiles(latencies []time.Duration) (p50, p90, p99 float64) {
+	if len(latencies) == 0 {
+		return 0, 0, 0
+	}
+	sorted := slices.Sorted(slices.Values(latencies))
+	of := func(p int) float64 { return sorted[(len(sorted)-1)*p/100].Seconds() }
+	return of(50), of(90), of(99)
+}
+
+type series struct {
+	scenario, variant, kind string
+	targets, pods           int
+}
+
+// Medians puts repeated measurements together: of every figure the median; maps and counts are those of the first. The order is that of the
+// first of each.
+func Medians(results []Result) []Result {
+	var order []series
+	groups := map[series][]Result{}
+	for _, r := range results {
+		key := series{r.Scenario, r.Variant, r.Kind, r.Targets, r.Pods}
+		if groups[key] == nil {
+			order = append(order, key)
+		}
+		groups[key] = append(groups[key], r)
+	}
+	medians := make([]Result, 0, len(order))
+	for _, key := range order {
+		medians = append(medians, median(groups[key]))
+	}
+	return medians
+}
+
+func median(group []Result) Result {
+	m := group[0]
+	for _, figure := range []func(*Result) *float64{
+		func(r *Result) *float64 { return &r.PodsPerSecond },
+		func(r *Result) *float64 { return &r.P50Seconds },
+		func(r *Result) *float64 { return &r.P90Seconds },
+		func(r *Result) *float64 { return &r.P99Seconds },
+		func(r *Result) *float64 { return &r.WritesPerPod },
+		func(r *Result) *float64 { return &r.SourceWrites },
+		func(r *Result) *float64 { return &r.CPUSeconds },
+		func(r *Result) *float64 { return &r.DeleteSeconds },
+		func(r *Result) *float64 { return &r.ManagerCPUSeconds },
+		func(r *Result) *float64 { return &r.ManagerPeakMiB },
+		func(r *Result) *float64 { return &r.EvictionsPerSecond },
+	} {
+		var values []float64
+		for i := range group {
+			values = append(values, *figure(&group[i]))
+		}
+		slices.Sort(values)
+		*figure(&m) = (values[(len(values)-1)/2] + values[len(values)/2]) / 2
+	}
+	return m
+}
+
+// of are the results of a scenario.
+func of(results []Result, scenario string) []Result {
+	var found []Result
+	for _, r := range results {
+		if r.Scenario == scenario {
+			found = append(found, r)
+		}
+	}
+	return found
+}
+
+// distinct values, in ascending order.
+func distinct[T cmp.Ordered](results []Result, value func(Result) T) []T {
+	set := map[T]bool{}
+	for _, r := range results {
+		set[value(r)] = true
+	}
+	return slices.Sorted(maps.Keys(set))
+}

@@ -1,0 +1,43 @@
+package report
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestPercentiles(t *testing.T) {
+	upTo := func(n int) []time.Duration {
+		var latencies []time.Duration
+		for i := n; i > 0; i-- {
+			latencies = append(latencies, time.Duration(i)*time.Second)
+		}
+		return latencies
+	}
+	for name, test := range map[string]struct {
+		latencies     []time.Duration
+		p50, p90, p99 float64
+	}{
+		"none":                        {nil, 0, 0, 0},
+		"one":                         {upTo(1), 1, 1, 1},
+		"ten, in descending order":    {upTo(10), 5, 9, 9},
+		"a hundred, descending order": {upTo(100), 50, 90, 99},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if p50, p90, p99 := Percentiles(test.latencies); p50 != test.p50 || p90 != test.p90 || p99 != test.p99 {
+				t.Errorf("got %v, %v, %v", p50, p90, p99)
+			}
+		})
+	}
+}
+
+func TestMediansAreOfEqualMeasurementsOnly(t *testing.T) {
+	one := func(pods int, rate float64) Result {
+		return Result{Scenario: Burst, Kind: Plain, Targets: 1, Pods: pods, PodsPerSecond: rate, WritesPerPod: rate / 10}
+	}
+	got := Medians([]Result{one(100, 30), one(500, 7), one(100, 10), one(100, 20), one(500, 9)})
+	if diff := cmp.Diff([]Result{one(100, 20), one(500, 8)}, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}

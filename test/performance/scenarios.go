@@ -1,0 +1,155 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/test/performance/report"
+)
+
+// The usual numbers of pods are none of those of bursts, so that who reads the results by kind, targets and pods alone finds those.
+const (
+	alonePods  = 20
+	lightPods  = 150
+	lightPause = 200 * time.Millisecond
+	holePods   = 300
+	churnPods  = 1200
+	churnPause = time.Second / 20
+	churnLife  = 10 * time.Second
+	drainPods  = 1000
+	warmPods   = 20
+)
+
+type scenario struct {
+	name string
+	run  func(*bench, context.Context) error
+}
+
+func scenarios() []scenario {
+	return []scenario{
+		{report.Burst, (*bench).bursts},
+		{report.Alone, (*bench).alone},
+		{report.Light, (*bench).light},
+		{report.Churn, (*bench).churn},
+		{report.Drain, (*bench).drain},
+		{report.Blackhole, (*bench).blackhole},
+	}
+}
+
+func scenarioNames() []string {
+	var names []string
+	for _, s := range scenarios() {
+		names = append(names, s.name)
+	}
+	return names
+}
+
+// warmUp has every part of the way work once before it is measured.
+func (b *bench) warmUp(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, deadline)
+	defer cancel()
+	for _, kind := range []string{report.Plain, report.Elected} {
+		w, stop, err := b.watch(ctx)
+		if err != nil {
+			return err
+		}
+		err = b.allAtOnce(ctx, w, load{scenario: "warm-up", kind: kind, pods: warmPods, targets: clusterNames()})
+		stop()
+		if err != nil {
+			return err
+		}
+		if _, err := b.clear(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// beside measures plain pods, and then elected ones with the same load.
+func (b *bench) beside(ctx context.Context, l load, targets []string) error {
+	l.kind, l.targets = report.Plain, []string{source}
+	if err := b.measure(ctx, l); err != nil {
+		return err
+	}
+	l.kind, l.targets = report.Elected, targets
+	return b.measure(ctx, l)
+}
+
+// bursts start so many pods at once.
+func (b *bench) bursts(ctx context.Context) error {
+	for _, pods := range b.pods {
+		l := load{scenario: report.Burst, kind: report.Plain, pods: pods, targets: []string{source}, start: b.allAtOnce}
+		if err := b.measure(ctx, l); err != nil {
+			return err
+		}
+		for _, targets := range b.sets {
+			l.kind, l.targets = report.Elected, targets
+			if err := b.with(ctx, targets, func() error { return b.measure(ctx, l) }); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// alone starts one pod after the other, each when nothing is left of the one before.
+func (b *bench) alone(ctx context.Context) error {
+	return b.beside(ctx, load{scenario: report.Alone, pods: b.scaled(alonePods), start: b.oneByOne}, []string{"c2"})
+}
+
+// light starts a pod every 200 ms.
+func (b *bench) light(ctx context.Context) error {
+	return b.beside(ctx, load{scenario: report.Light, pods: b.scaled(lightPods), start: b.every(lightPause, 0)}, clusterNames())
+}
+
+// churn starts 20 pods per second, and deletes each after ten seconds.
+func (b *bench) churn(ctx context.Context) error {
+	return b.beside(ctx, load{scenario: report.Churn, pods: b.scaled(churnPods), start: b.every(churnPause, churnLife), remove: b.awaitAll}, clusterNames())
+}
+
+// drain evicts many pods.
+func (b *bench) drain(ctx context.Context) error {
+	return b.beside(ctx, load{scenario: report.Drain, pods: b.scaled(drainPods), start: b.allAtOnce, remove: b.evictAll}, []string{"c2"})
+}
+
+// blackhole compares bursts on ten targets while one of them answers nothing: when it was just cut off and nobody knows, and when it is
+// known to be unreachable. The latencies are those of pods that went elsewhere at once.
+func (b *bench) blackhole(ctx context.Context) error {
+	l := load{
+		scenario: report.Blackhole, kind: report.Elected, pods: b.scaled(holePods), targets: tenTargets(), start: b.allAtOnce,
+		counts: func(s *sighting) bool { return !s.retried },
+	}
+	return b.with(ctx, l.targets, func() error {
+		defer func() { _ = b.heal(context.WithoutCancel(ctx)) }()
+		for _, phase := range []struct {
+			variant string
+			prepare func(context.Context) error
+		}{
+			{report.Healthy, func(context.Context) error { return nil }},
+			{report.JustCut, b.cut},
+			{report.FoundOut, func(ctx context.Context) error { return b.untilReady(ctx, []string{lonely}, metav1.ConditionFalse) }},
+			{report.HealthyAgain, b.healed},
+		} {
+			if err := phase.prepare(ctx); err != nil {
+				return err
+			}
+			l.variant = phase.variant
+			if err := b.measure(ctx, l); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// healed ends the partition and waits until the target takes pods again.
+func (b *bench) healed(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, deadline)
+	defer cancel()
+	if err := b.heal(ctx); err != nil {
+		return err
+	}
+	return b.untilReady(ctx, []string{lonely}, metav1.ConditionTrue)
+}

@@ -1,0 +1,123 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/informers"
+	toolscache "k8s.io/client-go/tools/cache"
+)
+
+// sighting is what was seen of a pod.
+type sighting struct {
+	asked   time.Time // when it was to be created
+	running time.Time
+	node    string
+	retried bool // it could not be scheduled, for once
+}
+
+// watch follows the pods of a measurement.
+type watch struct {
+	changed chan struct{}
+
+	mu         sync.Mutex // guards the rest
+	pods       map[string]*sighting
+	asked, ran int
+	deleted    time.Time // the last deletion
+}
+
+// watch follows the benchmark's pods in the source until it is stopped.
+func (b *bench) watch(ctx context.Context) (*watch, func(), error) {
+	ctx, stop := context.WithCancel(ctx)
+	w := &watch{changed: make(chan struct{}, 1), pods: map[string]*sighting{}}
+	factory := informers.NewSharedInformerFactoryWithOptions(b.clusters[source].set, 0, informers.WithNamespace(namespace),
+		informers.WithTweakListOptions(func(o *metav1.ListOptions) { o.LabelSelector = podLabel }))
+	informer := factory.Core().V1().Pods().Informer()
+	if _, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+		AddFunc:    w.see,
+		UpdateFunc: func(_, obj any) { w.see(obj) },
+	}); err != nil {
+		stop()
+		return nil, nil, err
+	}
+	factory.Start(ctx.Done())
+	if !toolscache.WaitForCacheSync(ctx.Done(), informer.HasSynced) {
+		stop()
+		return nil, nil, fmt.Errorf("listing pods: %w", ctx.Err())
+	}
+	return w, stop, nil
+}
+
+// ask notes that a pod is to be created now.
+func (w *watch) ask(name string, at time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.pods[name] = &sighting{asked: at}
+	w.asked++
+}
+
+// delete notes that a pod is to be deleted now.
+func (w *watch) delete() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.deleted = time.Now()
+}
+
+func (w *watch) lastDeletion() time.Time {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.deleted
+}
+
+func (w *watch) see(obj any) {
+	pod := obj.(*corev1.Pod)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	s, ok := w.pods[pod.Name]
+	if !ok {
+		return
+	}
+	if refused(pod) {
+		s.retried = true
+	}
+	if pod.Status.Phase != corev1.PodRunning || !s.running.IsZero() {
+		return
+	}
+	s.running, s.node = time.Now(), pod.Spec.NodeName
+	w.ran++
+	select {
+	case w.changed <- struct{}{}:
+	default:
+	}
+}
+
+// refused tells whether the scheduler has tried in vain.
+func refused(pod *corev1.Pod) bool {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodScheduled {
+			return c.Status == corev1.ConditionFalse && c.Reason != corev1.PodReasonSchedulingGated
+		}
+	}
+	return false
+}
+
+// untilRunning waits until all pods that were asked for have run.
+func (w *watch) untilRunning(ctx context.Context) error {
+	for {
+		w.mu.Lock()
+		ran, asked := w.ran, w.asked
+		w.mu.Unlock()
+		if ran == asked {
+			return nil
+		}
+		select {
+		case <-w.changed:
+		case <-ctx.Done():
+			return fmt.Errorf("only %d of %d pods run: %w", ran, asked, ctx.Err())
+		}
+	}
+}
