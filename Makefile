@@ -143,7 +143,7 @@ load-image: image ## Load a new image into every node and restart the manager wi
 
 ##@ Measure
 
-# What is measured can be chosen: BENCH_FLAGS="-scenarios burst -targets c2 -pods 300"; see BENCH_FLAGS=-help.
+# What is measured can be chosen: BENCH_FLAGS="-scenarios burst -targets c2 -pods 300"; go run ./test/performance -help lists the flags.
 .PHONY: bench
 bench: bench-memory bench-clusters ## Measure everything and write docs/performance/report.md (half an hour once built)
 	$(STATIC) go run ./test/performance -report docs/performance/report.md $(BENCH_FLAGS)

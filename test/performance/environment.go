@@ -27,7 +27,7 @@ func (b *bench) environment(ctx context.Context) (report.Environment, error) {
 	}
 	e.CPU, e.Kernel = cpuModel(files[0]), files[2]
 	e.Load, _, _ = strings.Cut(files[3], " ")
-	mib, err := parseMemory(files[1], "MemTotal")
+	mib, err := report.ParseMemory(files[1], "MemTotal")
 	if err != nil {
 		return e, fmt.Errorf("parsing /proc/meminfo: %w", err)
 	}

@@ -3,16 +3,16 @@ package main
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/test/performance/report"
 )
 
 // Where hack/deploy.sh installs the manager, and what its Lease is named after.
@@ -88,17 +88,5 @@ func (p process) peakMiB() (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	return parseMemory(string(status), "VmHWM")
-}
-
-// parseMemory reads a line of /proc/PID/status, as in "VmHWM:   1024 kB", in MiB.
-func parseMemory(status, key string) (float64, error) {
-	for line := range strings.Lines(status) {
-		fields := strings.Fields(line)
-		if len(fields) == 3 && fields[0] == key+":" && fields[2] == "kB" {
-			kib, err := strconv.ParseFloat(fields[1], 64)
-			return kib / 1024, err
-		}
-	}
-	return 0, errors.New("it has no line " + key)
+	return report.ParseMemory(string(status), "VmHWM")
 }

@@ -41,3 +41,12 @@ func TestMediansAreOfEqualMeasurementsOnly(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
+
+func TestMemoryIsReadAsTheKernelWritesIt(t *testing.T) {
+	if mib, err := ParseMemory("Name:\ta\nVmHWM:\t  2048 kB\nVmRSS:\t 1024 kB\n", "VmHWM"); err != nil || mib != 2 {
+		t.Errorf("ParseMemory: got %v MiB, %v, want 2", mib, err)
+	}
+	if _, err := ParseMemory("Name:\ta\n", "VmHWM"); err == nil {
+		t.Error("ParseMemory of nothing: no error")
+	}
+}

@@ -1,0 +1,124 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+)
+
+// target serves a summary and one PodChaperon.
+func target(t *testing.T) (*rest.Config, *log, *v1alpha1.PodChaperon) {
+	t.Helper()
+	proxy, err := newProxy(7, "admiralty-c2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy.UID = "12345678-9abc"
+	chaperon, err := newChaperon(proxy, "0123456789")
+	if err != nil {
+		t.Fatal(err)
+	}
+	encode := func(object any) json.RawMessage {
+		raw, err := json.Marshal(object)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return raw
+	}
+	s := simulated{log: &log{}, content: content{
+		Summary: encode(newSummary([]*corev1.Pod{proxy})), Chaperons: []json.RawMessage{encode(chaperon)},
+	}}
+	server := httptest.NewUnstartedServer(s.handler())
+	server.EnableHTTP2 = true
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	return &rest.Config{Host: server.URL, TLSClientConfig: rest.TLSClientConfig{Insecure: true}}, s.log, chaperon
+}
+
+func TestASimulatedTargetFillsACache(t *testing.T) {
+	config, log, want := target(t)
+	scheme := runtime.NewScheme()
+	if err := v1alpha1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	c, err := cache.New(config, cache.Options{Scheme: scheme})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- c.Start(ctx) }()
+	if !c.WaitForCacheSync(ctx) { // It cannot be read before it has started.
+		t.Fatal("the cache does not start")
+	}
+	chaperons, summary := &v1alpha1.PodChaperonList{}, &v1alpha1.ClusterSummary{}
+	if err := c.List(ctx, chaperons); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Get(ctx, client.ObjectKey{Name: v1alpha1.ClusterSummaryName}, summary); err != nil {
+		t.Fatal(err)
+	}
+	if len(chaperons.Items) != 1 || !cmp.Equal(chaperons.Items[0].Status.Phase, want.Status.Phase) || chaperons.Items[0].Name != want.Name {
+		t.Errorf("got %d PodChaperons, want %s", len(chaperons.Items), want.Name)
+	}
+	if len(summary.Status.Classes) != classes || len(summary.Status.Classes[0].Free) != vectors {
+		t.Errorf("got a summary of %d classes, want %d", len(summary.Status.Classes), classes)
+	}
+	log.mu.Lock()
+	if log.state.Watches != 1 || len(log.state.Unexpected) > 0 {
+		t.Errorf("got %+v, want one watch and nothing unexpected", log.state)
+	}
+	log.mu.Unlock()
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestWhatIsNotSimulatedIsTold(t *testing.T) {
+	config, log, chaperon := target(t)
+	scheme := runtime.NewScheme()
+	if err := v1alpha1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	c, err := client.New(config, client.Options{Scheme: scheme})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Delete(t.Context(), chaperon); !apierrors.IsNotFound(err) {
+		t.Errorf("deleting: got %v, want that it is not simulated", err)
+	}
+	want := []string{"DELETE " + groupPath + "/namespaces/" + namespace + "/podchaperons/" + chaperon.Name}
+	if diff := cmp.Diff(want, log.state.Unexpected); diff != "" {
+		t.Errorf("unexpected requests (-want +got):\n%s", diff)
+	}
+}
+
+func TestMemorySettlesWhenItsLastReadingsAreAboutEqual(t *testing.T) {
+	for name, test := range map[string]struct {
+		readings []float64
+		want     bool
+	}{
+		"too few":                      {[]float64{100, 100}, false},
+		"equal":                        {[]float64{50, 100, 100, 100}, true},
+		"about equal, up and down":     {[]float64{100, 101, 99.5}, true},
+		"falling, a little every time": {[]float64{104, 102, 100}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := settled(test.readings, 3); got != test.want {
+				t.Errorf("got %v", got)
+			}
+		})
+	}
+}

@@ -1,0 +1,133 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"k8s.io/client-go/util/cert"
+)
+
+// addresses is what the process of the simulated targets says when it serves, in one line.
+type addresses struct {
+	Targets map[string]string `json:"targets"` // by name
+	State   string            `json:"state"`
+	CA      []byte            `json:"ca"`
+}
+
+// serveTargets is the process of the simulated targets: one for each file in the folder.
+func serveTargets(ctx context.Context, dir string) error {
+	certificate, key, err := cert.GenerateSelfSignedCertKey("localhost", []net.IP{net.IPv4(127, 0, 0, 1)}, nil)
+	if err != nil {
+		return fmt.Errorf("making a certificate: %w", err)
+	}
+	pair, err := tls.X509KeyPair(certificate, key)
+	if err != nil {
+		return err
+	}
+	files, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	log := &log{}
+	said := addresses{Targets: map[string]string{}, CA: certificate}
+	for _, file := range files {
+		target := simulated{log: log}
+		data, err := os.ReadFile(filepath.Join(dir, file.Name()))
+		if err != nil {
+			return err
+		}
+		if err := json.Unmarshal(data, &target.content); err != nil {
+			return fmt.Errorf("reading %s: %w", file.Name(), err)
+		}
+		if said.Targets[file.Name()], err = listen(ctx, target.handler(), &pair); err != nil {
+			return err
+		}
+	}
+	if said.State, err = listen(ctx, log, nil); err != nil {
+		return err
+	}
+	if err := json.NewEncoder(os.Stdout).Encode(said); err != nil {
+		return err
+	}
+	<-ctx.Done()
+	return nil
+}
+
+// listen serves at an address of its own until the process ends.
+func listen(ctx context.Context, handler http.Handler, certificate *tls.Certificate) (string, error) {
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: time.Minute}
+	if certificate == nil {
+		go func() { _ = server.Serve(listener) }()
+		return "http://" + listener.Addr().String(), nil
+	}
+	server.TLSConfig = &tls.Config{Certificates: []tls.Certificate{*certificate}, MinVersion: tls.VersionTLS12}
+	go func() { _ = server.ServeTLS(listener, "", "") }()
+	return "https://" + listener.Addr().String(), nil
+}
+
+// targets is the process of the simulated targets, from outside.
+type targets struct {
+	found   addresses
+	command *exec.Cmd
+}
+
+// startTargets returns when they serve.
+func startTargets(ctx context.Context, dir string) (*targets, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	t := &targets{command: exec.CommandContext(ctx, self, serve, filepath.Join(dir, "targets"))}
+	t.command.Stderr = os.Stderr
+	t.command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	out, err := t.command.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := t.command.Start(); err != nil {
+		return nil, err
+	}
+	line, err := bufio.NewReader(out).ReadBytes('\n')
+	if err == nil {
+		err = json.Unmarshal(line, &t.found)
+	}
+	if err != nil {
+		t.stop()
+		return nil, fmt.Errorf("reading their addresses: %w", err)
+	}
+	return t, nil
+}
+
+func (t *targets) stop() {
+	_ = t.command.Process.Kill()
+	_ = t.command.Wait()
+}
+
+// state asks what they were asked.
+func (t *targets) state(ctx context.Context) (state, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, t.found.State, nil)
+	if err != nil {
+		return state{}, err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return state{}, err
+	}
+	defer response.Body.Close()
+	var s state
+	return s, json.NewDecoder(response.Body).Decode(&s)
+}
