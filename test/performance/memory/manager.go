@@ -126,7 +126,8 @@ kubeletAPI: {port: %d}
 	if err != nil {
 		return nil, nil, err
 	}
-	command := exec.Command(r.manager, "--config", filepath.Join(r.dir, "config.yaml"))
+	command := exec.CommandContext(ctx, r.manager, "--config", filepath.Join(r.dir, "config.yaml"))
+	command.Cancel = func() error { return command.Process.Signal(syscall.SIGTERM) } // It stops in order.
 	command.Env = append(os.Environ(), "KUBECONFIG="+filepath.Join(r.dir, "kubeconfig"), "POD_NAMESPACE="+installedIn, "POD_IP=127.0.0.1",
 		"GOMEMLIMIT=1GiB", "HTTP2_READ_IDLE_TIMEOUT_SECONDS=10", "HTTP2_PING_TIMEOUT_SECONDS=5")
 	command.Stdout, command.Stderr = output, output

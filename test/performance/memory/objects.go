@@ -53,7 +53,7 @@ func newChaperon(proxy *corev1.Pod, targetHash string) (*v1alpha1.PodChaperon, e
 	chaperon.UID, chaperon.ResourceVersion, chaperon.CreationTimestamp = proxy.UID, resourceVersion, proxy.CreationTimestamp
 	chaperon.ManagedFields = []metav1.ManagedFieldsEntry{{
 		Manager: v1alpha1.FieldOwner, Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: v1alpha1.GroupVersion.String(),
-		FieldsType: "FieldsV1", FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:metadata":{"f:annotations":{},"f:labels":{}},"f:spec":{}}`)},
+		FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(`{"f:metadata":{"f:annotations":{},"f:labels":{}},"f:spec":{}}`),
 	}}
 	since := proxy.CreationTimestamp
 	chaperon.Status = corev1.PodStatus{
