@@ -38,47 +38,55 @@ type run struct {
 	source  *sourceCluster
 	targets *targets
 	dir     string
-	last    report.Memory
+	// measured is what settle found.
+	measured report.Memory
 }
 
-// once starts the manager, waits until it has done everything and its memory has settled, and stops it.
-func (r *run) once(ctx context.Context) (m report.Memory, err error) {
+// once starts the manager, waits until it has done everything, calls then, if that is not nil, and stops it.
+func (r *run) once(ctx context.Context, then func(ctx context.Context, pid int) error) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	command, ended, err := r.start(ctx)
+	ctx, end := context.WithCancelCause(ctx)
+	command, ended, err := r.start(end)
 	if err != nil {
-		return m, fmt.Errorf("starting the manager: %w", err)
+		return fmt.Errorf("starting the manager: %w", err)
 	}
 	defer func() {
 		_ = command.Process.Signal(syscall.SIGTERM)
-		if end := <-ended; err == nil && end != nil {
-			err = fmt.Errorf("stopping the manager: %w", end)
+		<-ended
+		if cause := context.Cause(ctx); err != nil && cause != nil {
+			err = errors.Join(err, cause)
 		}
 	}()
-	if err := r.untilDone(ctx); err != nil {
-		return m, err
+	if err := r.untilDone(ctx); err != nil || then == nil {
+		return err
 	}
-	status := fmt.Sprintf("/proc/%d/status", command.Process.Pid)
-	m = report.Memory{Targets: r.options.targets, Proxies: r.proxies, Time: time.Now().UTC()}
+	return then(ctx, command.Process.Pid)
+}
+
+// settle waits until the memory of the manager's process does not change any more.
+func (r *run) settle(ctx context.Context, pid int) error {
+	m := report.Memory{Targets: r.options.targets, Proxies: r.proxies, Time: time.Now().UTC()}
 	var readings []float64
-	err = wait.PollUntilContextCancel(ctx, reading, true, func(context.Context) (bool, error) {
-		data, err := os.ReadFile(status)
+	err := wait.PollUntilContextCancel(ctx, reading, true, func(context.Context) (bool, error) {
+		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 		if err != nil {
 			return false, err
 		}
-		m.SettledMiB, err = report.ParseMemory(string(data), "VmRSS")
+		m.SettledMiB, err = report.ParseMemory(string(status), "VmRSS")
 		if err != nil {
 			return false, err
 		}
-		m.PeakMiB, err = report.ParseMemory(string(data), "VmHWM")
+		m.PeakMiB, err = report.ParseMemory(string(status), "VmHWM")
 		readings = append(readings, m.SettledMiB)
 		return settled(readings, int(r.window/reading)), err
 	})
 	if err != nil {
-		return m, fmt.Errorf("waiting until the manager's memory settles (it was %v MiB): %w", readings, err)
+		return fmt.Errorf("waiting until the manager's memory settles (it was %.0f MiB): %w", readings, err)
 	}
 	m.Version, err = r.version(ctx)
-	return m, err
+	r.measured = m
+	return err
 }
 
 // settled tells whether the last readings are about equal.
@@ -99,19 +107,21 @@ func (r *run) version(ctx context.Context) (string, error) {
 	return fields[len(fields)-1], nil
 }
 
-// start runs the manager as its Deployment does, but for the network that it is in.
-func (r *run) start(ctx context.Context) (*exec.Cmd, <-chan error, error) {
+// start runs the manager as its Deployment does, but for the network that it is in, and without a Lease: there is one replica. When it
+// ends, it says so to end and closes the channel.
+func (r *run) start(end context.CancelCauseFunc) (*exec.Cmd, <-chan struct{}, error) {
 	certificate, key, err := cert.GenerateSelfSignedCertKey("localhost", []net.IP{net.IPv4(127, 0, 0, 1)}, nil)
 	if err != nil {
 		return nil, nil, err
 	}
-	ports, err := freePorts(ctx, 2)
+	ports, err := freePorts(2)
 	if err != nil {
 		return nil, nil, err
 	}
 	config := fmt.Sprintf(`apiVersion: config.multicluster.admiralty.io/v1alpha1
 kind: Configuration
 clusterID: %s
+leaderElection: {enabled: false}
 metrics: {bindAddress: "127.0.0.1:0"}
 health: {bindAddress: "127.0.0.1:0"}
 webhook: {certDir: %s, port: %d}
@@ -126,8 +136,7 @@ kubeletAPI: {port: %d}
 	if err != nil {
 		return nil, nil, err
 	}
-	command := exec.CommandContext(ctx, r.manager, "--config", filepath.Join(r.dir, "config.yaml"))
-	command.Cancel = func() error { return command.Process.Signal(syscall.SIGTERM) } // It stops in order.
+	command := exec.Command(r.manager, "--config", filepath.Join(r.dir, "config.yaml")) //nolint:noctx // stopped by a signal, in order
 	command.Env = append(os.Environ(), "KUBECONFIG="+filepath.Join(r.dir, "kubeconfig"), "POD_NAMESPACE="+installedIn, "POD_IP=127.0.0.1",
 		"GOMEMLIMIT=1GiB", "HTTP2_READ_IDLE_TIMEOUT_SECONDS=10", "HTTP2_PING_TIMEOUT_SECONDS=5")
 	command.Stdout, command.Stderr = output, output
@@ -135,16 +144,19 @@ kubeletAPI: {port: %d}
 	if err := command.Start(); err != nil {
 		return nil, nil, errors.Join(err, output.Close())
 	}
-	ended := make(chan error, 1)
-	go func() { ended <- errors.Join(command.Wait(), output.Close()) }()
+	ended := make(chan struct{})
+	go func() {
+		end(fmt.Errorf("the manager ended: %v", errors.Join(command.Wait(), output.Close())))
+		close(ended)
+	}()
 	return command, ended, nil
 }
 
 // freePorts are some that nothing listens at, for the moment.
-func freePorts(ctx context.Context, n int) ([]int, error) {
+func freePorts(n int) ([]int, error) {
 	var ports []int
 	for range n {
-		listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
+		listener, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
 		if err != nil {
 			return nil, err
 		}
