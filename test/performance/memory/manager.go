@@ -146,7 +146,7 @@ kubeletAPI: {port: %d}
 	}
 	ended := make(chan struct{})
 	go func() {
-		end(fmt.Errorf("the manager ended: %v", errors.Join(command.Wait(), output.Close())))
+		end(errors.Join(errors.New("the manager ended"), command.Wait(), output.Close()))
 		close(ended)
 	}()
 	return command, ended, nil
