@@ -86,7 +86,7 @@ func newSummary(proxies []*corev1.Pod) *v1alpha1.ClusterSummary {
 		},
 		Capacity: amounts(classes*nodesPerClass, 64), Allocatable: amounts(classes*nodesPerClass, 63),
 		Status: v1alpha1.ClusterSummaryStatus{
-			Nodes: classes * nodesPerClass, KubernetesVersion: version, Requested: amounts(classes*nodesPerClass, 20), LargestFree: amounts(1, 60),
+			Nodes: classes * nodesPerClass, KubernetesVersion: version, Requested: amounts(classes*nodesPerClass, 20),
 			CommonLabels: map[string]string{"kubernetes.io/os": "linux"}, OmittedLabels: []string{corev1.LabelHostname},
 		},
 	}
