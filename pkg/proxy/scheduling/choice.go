@@ -1,7 +1,9 @@
 package scheduling
 
 import (
+	"cmp"
 	"context"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -22,7 +24,7 @@ func (p *plugin) explainChoice(ctx context.Context, state fwk.CycleState, c *cyc
 		p.explanations.Chose(pod, p.nameOf(chosen), chosen)
 		return
 	}
-	looked := p.scored(ctx, state, c, pod)
+	looked := p.scored(ctx, state, c, pod, chosen)
 	if len(looked) == 0 { // Only one was feasible, which is not scored.
 		looked = []explain.Target{{Node: chosen}}
 	}
@@ -37,17 +39,35 @@ func (p *plugin) explainChoice(ctx context.Context, state fwk.CycleState, c *cyc
 	p.explanations.Looked(pod, "", p.named(looked))
 }
 
-// scored returns the scores of the feasible nodes, if there are several. The framework does not hand them out, so they are computed again.
-func (p *plugin) scored(ctx context.Context, state fwk.CycleState, c *cycle, pod *corev1.Pod) []explain.Target {
+// compared is how many targets are told with their scores.
+const compared = 10
+
+// scored returns the scores of the best of the feasible nodes and of the chosen one, and the names of the others. The framework does not hand its
+// scores out, so they are computed again.
+func (p *plugin) scored(ctx context.Context, state fwk.CycleState, c *cycle, pod *corev1.Pod, chosen string) []explain.Target {
 	if len(c.feasible) == 0 {
 		return nil
 	}
-	scores, status := p.handle.RunScorePlugins(ctx, state, pod, c.feasible)
+	preferred := make(map[string]bool, compared)
+	preferred[chosen] = true
+	slices.SortFunc(c.scores, func(a, b fwk.NodeScore) int { return cmp.Compare(b.Score, a.Score) })
+	for _, s := range c.scores[:min(len(c.scores), compared-1)] {
+		preferred[s.Name] = true
+	}
+	told := make([]fwk.NodeInfo, 0, compared)
+	all := make([]explain.Target, 0, len(c.feasible))
+	for _, nodeInfo := range c.feasible {
+		if name := nodeInfo.Node().Name; preferred[name] {
+			told = append(told, nodeInfo)
+		} else {
+			all = append(all, explain.Target{Node: name})
+		}
+	}
+	scores, status := p.handle.RunScorePlugins(ctx, state, pod, told)
 	if !status.IsSuccess() {
 		log.FromContext(ctx).Error(status.AsError(), "The scores of a pod cannot be told")
 		return nil
 	}
-	all := make([]explain.Target, 0, len(scores))
 	for i := range scores {
 		score := &scores[i]
 		t := explain.Target{Node: score.Name, Score: &score.TotalScore, Scores: make(map[string]int64, len(score.Scores))}

@@ -10,6 +10,8 @@ func (*settledError) Error() string { return "the pod was deleted or bound while
 type refusedError struct {
 	target, reason string
 	kind           refusal
+	// roomier is how often the target had told of more room when it refused.
+	roomier int64
 }
 
 // Error names the target.

@@ -57,6 +57,7 @@ type exclusion struct {
 	reason string
 	times  int
 	held   time.Time // until when more room does not lift it
+	ends   time.Time
 	timer  clock.Timer
 }
 
@@ -64,8 +65,8 @@ func newExclusions(c clock.WithDelayedExecution, lifted func(types.NamespacedNam
 	return &exclusions{clock: c, lifted: lifted, byPod: map[types.UID]map[string]*exclusion{}}
 }
 
-// add leaves a target out for a pod, each time for longer.
-func (e *exclusions) add(pod *corev1.Pod, nodeName string, kind refusal, reason string) {
+// add leaves a target out for a pod, each time for longer; no longer than it must where the target has more room by now.
+func (e *exclusions) add(pod *corev1.Pod, nodeName string, kind refusal, reason string, roomier bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	of, ok := e.byPod[pod.UID]
@@ -82,6 +83,9 @@ func (e *exclusions) add(pod *corev1.Pod, nodeName string, kind refusal, reason 
 	held, longest := kind.backOff(x.times)
 	x.reason = reason
 	x.held = e.clock.Now().Add(held)
+	if roomier {
+		longest = held
+	}
 	e.expireAfter(longest, x, pod.UID, nodeName)
 }
 
@@ -91,6 +95,7 @@ func (e *exclusions) expireAfter(d time.Duration, x *exclusion, pod types.UID, n
 		x.timer.Stop()
 	}
 	times := x.times
+	x.ends = e.clock.Now().Add(d)
 	x.timer = e.clock.AfterFunc(d, func() {
 		if e.end(pod, nodeName, times) {
 			e.lifted(x.pod, pod)
@@ -115,21 +120,44 @@ func (e *exclusions) reasons(pod types.UID) map[string]string {
 	return reasons
 }
 
-// moreRoom in a target ends its exclusion for all pods, at once or when they have been held long enough. The caller wakes the former.
-func (e *exclusions) moreRoom(nodeName string) {
+// refusals returns how often targets, by their nodes' names, refused a pod; nil if none did.
+func (e *exclusions) refusals(pod types.UID) map[string]int {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	now := e.clock.Now()
+	var refusals map[string]int
+	for nodeName, x := range e.byPod[pod] {
+		if refusals == nil {
+			refusals = make(map[string]int, len(e.byPod[pod]))
+		}
+		refusals[nodeName] = x.times
+	}
+	return refusals
+}
+
+// moreRoom in a target ends its exclusion for all pods, at once or when they have been held long enough.
+func (e *exclusions) moreRoom(nodeName string) {
+	for pod, key := range e.released(nodeName) {
+		e.lifted(key, pod)
+	}
+}
+
+// released are the pods whose exclusion ends at once.
+func (e *exclusions) released(nodeName string) map[types.UID]types.NamespacedName {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	now, released := e.clock.Now(), map[types.UID]types.NamespacedName{}
 	for pod, of := range e.byPod {
 		x, ok := of[nodeName]
 		switch {
 		case !ok || x.reason == "":
-		case x.held.After(now):
-			e.expireAfter(x.held.Sub(now), x, pod, nodeName)
-		default:
+		case !x.held.After(now):
 			x.lift()
+			released[pod] = x.pod
+		case x.held.Before(x.ends):
+			e.expireAfter(x.held.Sub(now), x, pod, nodeName)
 		}
 	}
+	return released
 }
 
 // lift ends the exclusion of a target for all pods. The caller wakes them.

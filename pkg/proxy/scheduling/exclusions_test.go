@@ -21,7 +21,7 @@ func TestATargetIsLeftOutForLongerEachTime(t *testing.T) {
 			w := newWorld()
 			pod := newPod("p", nil)
 			for i, want := range test.want {
-				w.exclusions.add(pod, "c1", test.kind, "full")
+				w.exclusions.add(pod, "c1", test.kind, "full", false)
 				w.clock.Step(want - time.Second)
 				if diff := cmp.Diff(map[string]string{"c1": "full"}, w.exclusions.reasons("p")); diff != "" {
 					t.Errorf("time %d, before %s: %s", i, want, diff)
@@ -54,7 +54,7 @@ func TestMoreRoomEndsAnExclusionWhenItsTimeHasCome(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld()
 			for range test.times {
-				w.exclusions.add(newPod("p", nil), "c1", test.kind, "full")
+				w.exclusions.add(newPod("p", nil), "c1", test.kind, "full", false)
 			}
 			w.exclusions.moreRoom("c2")
 			if w.exclusions.reasons("p") == nil {
@@ -80,15 +80,15 @@ func TestMoreRoomEndsAnExclusionWhenItsTimeHasCome(t *testing.T) {
 
 func TestATargetThatIsEngagedAnewIsLeftOutForNobody(t *testing.T) {
 	w := newWorld()
-	w.exclusions.add(newPod("p", nil), "c1", forbidden, "full")
-	w.exclusions.add(newPod("p", nil), "c2", forbidden, "full")
-	w.exclusions.add(newPod("q", nil), "c1", forbidden, "full")
+	w.exclusions.add(newPod("p", nil), "c1", forbidden, "full", false)
+	w.exclusions.add(newPod("p", nil), "c2", forbidden, "full", false)
+	w.exclusions.add(newPod("q", nil), "c1", forbidden, "full", false)
 	w.exclusions.lift("c1")
 	got := map[types.UID]map[string]string{"p": w.exclusions.reasons("p"), "q": w.exclusions.reasons("q")}
 	if diff := cmp.Diff(map[types.UID]map[string]string{"p": {"c2": "full"}, "q": nil}, got); diff != "" {
 		t.Error(diff)
 	}
-	w.exclusions.add(newPod("q", nil), "c1", forbidden, "full")
+	w.exclusions.add(newPod("q", nil), "c1", forbidden, "full", false)
 	w.clock.Step(30 * time.Second)
 	if got := <-w.lifted; got != "p" {
 		t.Errorf("lifted for %q, whose second back-off has not passed", got)
@@ -97,7 +97,7 @@ func TestATargetThatIsEngagedAnewIsLeftOutForNobody(t *testing.T) {
 
 func TestAPodThatIsGoneIsForgotten(t *testing.T) {
 	w := newWorld()
-	w.exclusions.add(newPod("p", nil), "c1", forbidden, "full")
+	w.exclusions.add(newPod("p", nil), "c1", forbidden, "full", false)
 	w.exclusions.forget("p")
 	if len(w.exclusions.byPod) > 0 || w.clock.HasWaiters() {
 		t.Error("something is left of it")

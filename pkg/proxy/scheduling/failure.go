@@ -39,19 +39,25 @@ func (s *Scheduler) handleFailure(handle kubescheduler.FailureHandlerFn, pods qu
 			return
 		}
 		key, uid := client.ObjectKeyFromObject(pod.Pod), pod.Pod.UID
-		again := errors.As(err, new(*refusedError))
+		next, again := s.plugin.trials.next(uid)
+		said := telling{Framework: f, writer: conditionWriter{ctx: ctx, clients: s.clientset}}
 		var unfit *framework.FitError
 		switch {
+		case errors.As(err, &unfit) && again: // All but one target were not looked at.
 		case errors.As(err, &unfit):
-			next, _ := s.plugin.trials.of(uid)
 			again = next.kind != fits
-			f = telling{f, s.tell(pod.Pod, unfit, next), conditionWriter{ctx: ctx, clients: s.clientset}}
+			said.message = s.tell(pod.Pod, unfit, next)
 		case errors.Is(err, kubescheduler.ErrNoNodesAvailable):
 			s.plugin.explanations.Looked(pod.Pod, noTargets, nil)
-			f = telling{f, noTargets, conditionWriter{ctx: ctx, clients: s.clientset}}
+			said.message = noTargets
+		default:
+			again = errors.As(err, new(*refusedError))
+			said.message = abridge([]string{status.Message()}, maxMessage)
 		}
-		handle(ctx, f, pod, status, nominating, start)
-		if again {
+		handle(ctx, said, pod, status, nominating, start)
+		if cached, err := f.SharedInformerFactory().Core().V1().Pods().Lister().Pods(key.Namespace).Get(key.Name); err != nil || cached.UID != uid {
+			s.forget(uid) // It was deleted meanwhile.
+		} else if again {
 			s.wakePod(key, uid)
 		}
 	}

@@ -1,12 +1,23 @@
 package scheduling
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/informers"
+	fakeclients "k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
+	kubescheduler "k8s.io/kubernetes/pkg/scheduler"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -91,5 +102,93 @@ func TestAbridge(t *testing.T) {
 	}
 	if got := abridge([]string{"a", "b"}, 100); got != "a; b" {
 		t.Errorf("got %q", got)
+	}
+}
+
+// handled is a framework, and a failure handler, of which only what we need is there.
+type handled struct {
+	framework.Framework
+
+	factory informers.SharedInformerFactory
+	said    []string
+}
+
+func (h *handled) SharedInformerFactory() informers.SharedInformerFactory { return h.factory }
+
+func (h *handled) EventRecorder() events.EventRecorderLogger { return quiet{} }
+
+func (h *handled) handle(_ context.Context, f framework.Framework, pod *framework.QueuedPodInfo, _ *fwk.Status, _ *fwk.NominatingInfo, _ time.Time) {
+	said, _ := f.(telling)
+	h.said = append(h.said, said.message)
+	f.EventRecorder().WithLogger(klog.Background()).Eventf(pod.Pod, nil, "", "", "", "")
+	_, _ = f.APICacher().PatchPodStatus(pod.Pod, []*corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse}}, nil)
+}
+
+type quiet struct{ events.EventRecorderLogger }
+
+func (q quiet) WithLogger(klog.Logger) events.EventRecorderLogger { return q }
+
+func (quiet) Eventf(runtime.Object, runtime.Object, string, string, string, string, ...any) {}
+
+func TestWhatFollowsAFailure(t *testing.T) {
+	unfit := &framework.FitError{NumAllNodes: 1, Diagnosis: framework.Diagnosis{NodeToStatus: framework.NewDefaultNodeToStatus()}}
+	unfit.Diagnosis.NodeToStatus.Set("c1", fwk.NewStatus(fwk.Unschedulable, "full").WithPlugin(Name))
+	for name, test := range map[string]struct {
+		happens func(w *world)
+		err     error
+		want    string
+		// written says that the condition is.
+		written bool
+	}{
+		"no target":                 {func(*world) {}, unfit, "0/1 clusters are available: c1: full.", true},
+		"a trial":                   {func(w *world) { w.trials.start("p", trial{"c1", grow}, nil) }, unfit, "0/1 clusters are available: c1: full. Trying c1, which can add nodes.", true},
+		"a trial that did not come": {func(w *world) { w.trials.start("p", trial{"c1", grow}, nil); w.trials.end("p") }, unfit, "", false},
+		"no virtual node":           {func(*world) {}, kubescheduler.ErrNoNodesAvailable, noTargets, true},
+		"a refusal":                 {func(*world) {}, &refusedError{target: "c1", reason: "quota"}, "c1: quota", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld()
+			test.happens(w)
+			pod := newPod("p", nil)
+			clients := fakeclients.NewClientset(pod)
+			h := &handled{factory: informers.NewSharedInformerFactory(clients, 0)}
+			if err := h.factory.Core().V1().Pods().Informer().GetIndexer().Add(pod); err != nil {
+				t.Fatal(err)
+			}
+			s := &Scheduler{clientset: clients, plugin: w.plugin}
+			info, err := framework.NewPodInfo(pod)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.handleFailure(h.handle, nil)(t.Context(), h, &framework.QueuedPodInfo{PodInfo: info}, fwk.NewStatus(fwk.Unschedulable).WithError(test.err), nil, time.Time{})
+			if diff := cmp.Diff([]string{test.want}, h.said); diff != "" {
+				t.Error(diff)
+			}
+			after, err := clients.CoreV1().Pods(pod.Namespace).Get(t.Context(), pod.Name, metav1.GetOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if written := len(after.Status.Conditions) == 1 && after.Status.Conditions[0].Message == test.want; written != test.written {
+				t.Errorf("conditions: %v", after.Status.Conditions)
+			}
+		})
+	}
+}
+
+func TestAPodThatIsDeletedWhileItFailsIsForgotten(t *testing.T) {
+	w := newWorld()
+	clients := fakeclients.NewClientset()
+	h := &handled{factory: informers.NewSharedInformerFactory(clients, 0)}
+	pod := newPod("p", nil)
+	w.trials.start("p", trial{"c1", grow}, map[string]candidate{"c1": {}})
+	w.trials.disturb("p", "c1")
+	info, err := framework.NewPodInfo(pod)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &Scheduler{clientset: clients, plugin: w.plugin}
+	s.handleFailure(h.handle, nil)(t.Context(), h, &framework.QueuedPodInfo{PodInfo: info}, fwk.NewStatus(fwk.Unschedulable).WithError(&framework.FitError{}), nil, time.Time{})
+	if n := len(w.trials.current) + len(w.trials.hopes) + len(w.trials.ended) + len(w.trials.disturbed); n > 0 {
+		t.Errorf("%d entries are left", n)
 	}
 }

@@ -85,7 +85,7 @@ func (w *world) engage(t testing.TB, name string, funcs interceptor.Funcs) *targ
 
 // summary of a target with one class of nodes, one node for each that is free.
 func summary(free ...corev1.ResourceList) *v1alpha1.ClusterSummary {
-	class := v1alpha1.NodeClass{Nodes: int32(len(free)), Allocatable: resources("64", "256Gi")} //nolint:gosec // a few
+	class := v1alpha1.NodeClass{Nodes: int32(len(free)), Allocatable: resources("64", "256Gi")}
 	for _, f := range free {
 		class.Free = append(class.Free, v1alpha1.FreeNodes{Nodes: 1, Resources: f})
 	}

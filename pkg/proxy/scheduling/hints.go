@@ -65,7 +65,7 @@ func (p *plugin) hint(pod *corev1.Pod, t *target) (fwk.QueueingHint, error) {
 	if err != nil {
 		return fwk.Queue, err
 	}
-	if p.objection(c, pod, t) != "" || c.holder == nil && p.kindOf(c, pod, t, nil) == hopeless {
+	if p.objection(c, pod, t) != "" || c.holder == nil && p.kindWithoutPods(c, t) == hopeless {
 		return fwk.QueueSkip, nil
 	}
 	return fwk.Queue, nil

@@ -49,10 +49,16 @@ func inform(factory informers.SharedInformerFactory, object runtime.Object, info
 	factory.InformerFor(object, func(kubernetes.Interface, time.Duration) cache.SharedIndexInformer { return informer })
 }
 
-// trim drops what nobody reads: managed fields, and all but the labels of namespaces.
+// trim drops what nobody reads: managed fields, all but the labels of namespaces, and of proxies that are bound all that does not count on
+// their nodes: ten thousand of them are here.
 func trim(object any) (any, error) {
-	if namespace, ok := object.(*corev1.Namespace); ok {
-		namespace.Annotations = nil
+	switch o := object.(type) {
+	case *corev1.Namespace:
+		o.Annotations = nil
+	case *corev1.Pod:
+		if o.Spec.NodeName != "" {
+			slim(o)
+		}
 	}
 	accessor, err := meta.Accessor(object)
 	if err != nil {
@@ -60,6 +66,33 @@ func trim(object any) (any, error) {
 	}
 	accessor.SetManagedFields(nil)
 	return object, nil
+}
+
+// slim leaves of a bound proxy what kube-scheduler's cache and plugins, and ours, read of pods on nodes: labels, affinity, priority, requests.
+func slim(pod *corev1.Pod) {
+	pod.Annotations, pod.OwnerReferences = nil, nil
+	pod.Spec = corev1.PodSpec{
+		NodeName:       pod.Spec.NodeName,
+		SchedulerName:  pod.Spec.SchedulerName,
+		Priority:       pod.Spec.Priority,
+		Affinity:       pod.Spec.Affinity,
+		Containers:     requestsOf(pod.Spec.Containers),
+		InitContainers: requestsOf(pod.Spec.InitContainers),
+		Overhead:       pod.Spec.Overhead,
+		Resources:      pod.Spec.Resources,
+	}
+	pod.Status = corev1.PodStatus{Phase: pod.Status.Phase}
+}
+
+func requestsOf(containers []corev1.Container) []corev1.Container {
+	kept := make([]corev1.Container, len(containers))
+	for i := range containers {
+		kept[i] = corev1.Container{
+			Name: containers[i].Name, RestartPolicy: containers[i].RestartPolicy,
+			Resources: corev1.ResourceRequirements{Requests: containers[i].Resources.Requests},
+		}
+	}
+	return kept
 }
 
 // nothing is a cluster without objects of a kind.

@@ -29,8 +29,10 @@ type ledger struct {
 	clusterID string
 	clock     clock.PassiveClock
 	now       atomic.Pointer[fit.Room]
+	stale     atomic.Bool  // now is to be computed anew
+	roomier   atomic.Int64 // how often a summary told of more room
 
-	mu      sync.Mutex // guards what follows, and writing now
+	mu      sync.Mutex // guards what follows, and writing now and stale
 	told    *fit.Room  // as the summary tells it; nil while there is none
 	counted map[string]struct{}
 	unseen  map[types.UID]*unseenPod
@@ -49,7 +51,14 @@ func newLedger(clusterID string, c clock.PassiveClock) *ledger {
 }
 
 // room is what is free now. It is nil while that is not known.
-func (l *ledger) room() *fit.Room { return l.now.Load() }
+func (l *ledger) room() *fit.Room {
+	if l.stale.Load() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.subtract()
+	}
+	return l.now.Load()
+}
 
 // place notes that a pod is given to the target.
 func (l *ledger) place(pod types.UID, demand *fit.Demand) {
@@ -60,7 +69,7 @@ func (l *ledger) place(pod types.UID, demand *fit.Demand) {
 	}
 	l.placed++
 	l.unseen[pod] = &unseenPod{demand: demand, order: l.placed}
-	if room := l.now.Load(); room != nil {
+	if room := l.now.Load(); room != nil && !l.stale.Load() {
 		l.now.Store(room.With(demand))
 	}
 }
@@ -78,11 +87,12 @@ func (l *ledger) scheduled(pod types.UID) {
 func (l *ledger) remove(pod types.UID) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	delete(l.counted, prefix(pod))
 	if _, ok := l.unseen[pod]; !ok {
 		return false
 	}
 	delete(l.unseen, pod)
-	l.subtract()
+	l.stale.Store(true) // Often many are removed at once.
 	return true
 }
 
@@ -90,6 +100,9 @@ func (l *ledger) remove(pod types.UID) bool {
 func (l *ledger) tell(summary *v1alpha1.ClusterSummary) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.stale.Load() {
+		l.subtract()
+	}
 	before := l.now.Load()
 	if summary == nil {
 		l.told, l.counted = nil, nil
@@ -103,11 +116,16 @@ func (l *ledger) tell(summary *v1alpha1.ClusterSummary) bool {
 		return l.counts(pod) || !u.scheduled.IsZero() && u.scheduled.Before(due)
 	})
 	l.subtract()
-	return l.now.Load().Roomier(before)
+	more := l.now.Load().Roomier(before)
+	if more {
+		l.roomier.Add(1)
+	}
+	return more
 }
 
 // subtract must be called with the lock held.
 func (l *ledger) subtract() {
+	l.stale.Store(false)
 	if l.told == nil {
 		return
 	}
@@ -120,9 +138,11 @@ func (l *ledger) subtract() {
 
 // counts says whether the summary lists the pod. It must be called with the lock held.
 func (l *ledger) counts(pod types.UID) bool {
-	_, ok := l.counted[string(pod[:min(len(pod), uidPrefix)])]
+	_, ok := l.counted[prefix(pod)]
 	return ok
 }
+
+func prefix(pod types.UID) string { return string(pod[:min(len(pod), uidPrefix)]) }
 
 func listed(summary *v1alpha1.ClusterSummary, clusterID string) map[string]struct{} {
 	pods := map[string]struct{}{}

@@ -30,6 +30,10 @@ func (s *Scheduler) Engaged(ctx context.Context, engaged *engage.Target) error {
 		return err
 	}
 	s.plugin.targets.add(t)
+	if err := ctx.Err(); err != nil { // The function above may have run before.
+		s.plugin.targets.remove(t)
+		return fmt.Errorf("following the target: %w", err)
+	}
 	select {
 	case s.engaged <- struct{}{}:
 	default:
@@ -38,34 +42,42 @@ func (s *Scheduler) Engaged(ctx context.Context, engaged *engage.Target) error {
 	return nil
 }
 
-// ReachabilityChanged wakes the pods that the target may take now, or that it no longer holds.
+// ReachabilityChanged wakes the pods that the target may take now, or that it no longer holds, and those that wait for it.
 func (s *Scheduler) ReachabilityChanged(engaged *engage.Target) {
+	s.plugin.placements.tellOf(engaged)
 	if t := s.plugin.targets.get(engaged.NodeName); t != nil && t.Target == engaged {
 		s.wakePods(t)
 	}
 }
 
-// PolicyChanged wakes the pods that the target may take now.
+// PolicyChanged wakes the pods that the target may take now, and those that wait for it as long as its policy says.
 func (s *Scheduler) PolicyChanged(engaged *engage.Target) { s.ReachabilityChanged(engaged) }
 
 func (s *Scheduler) chaperonSeen(t *target, chaperon *v1alpha1.PodChaperon) {
-	if isScheduled(chaperon) {
-		t.ledger.scheduled(proxyUID(chaperon))
+	proxy := proxyUID(chaperon)
+	switch {
+	case finished(chaperon): // It may never have been counted.
+		if t.ledger.remove(proxy) {
+			s.wakeSoon(t)
+		}
+	case isScheduled(chaperon):
+		t.ledger.scheduled(proxy)
 	}
 	s.plugin.placements.set(t, chaperon)
 }
 
 func (s *Scheduler) chaperonGone(t *target, chaperon *v1alpha1.PodChaperon) {
 	proxy := proxyUID(chaperon)
-	if s.plugin.placements.remove(t, chaperon) {
+	held := s.plugin.placements.remove(t, chaperon)
+	if s.plugin.placements.in(t, proxy) == nil && t.ledger.remove(proxy) {
+		s.wakeSoon(t)
+	}
+	if held {
 		parent := types.NamespacedName{
 			Namespace: chaperon.Annotations[v1alpha1.AnnotationParentNamespace],
 			Name:      chaperon.Annotations[v1alpha1.AnnotationParentName],
 		}
 		s.wakePod(parent, proxy)
-	}
-	if s.plugin.placements.in(t, proxy) == nil && t.ledger.remove(proxy) {
-		s.wakePods(t)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
 )
 
 // placements knows, by the UID of the proxy, which PodChaperons are in the caches of engaged targets, and who waits
@@ -161,6 +162,33 @@ func (p *placements) holder(proxy types.UID) *target {
 		return of.uncertain
 	}
 	return holder
+}
+
+// elsewhere returns a living PodChaperon of the proxy in another target that is reachable, if there is one.
+func (p *placements) elsewhere(proxy types.UID, t *target) (*target, *v1alpha1.PodChaperon) {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	of, ok := p.byProxy[proxy]
+	if !ok {
+		return nil, nil
+	}
+	for other, chaperon := range of.chaperons {
+		if other.NodeName != t.NodeName && other.Reachable() && of.living(chaperon) {
+			return other, chaperon
+		}
+	}
+	return nil, nil
+}
+
+// tellOf a target's news those who wait for it.
+func (p *placements) tellOf(t *engage.Target) {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	for _, of := range p.byProxy {
+		if of.waiter != nil && of.waiter.target.Target == t {
+			of.tell()
+		}
+	}
 }
 
 // in returns the proxy's living PodChaperon in a target's cache, or nil.

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -41,17 +42,19 @@ type placer struct {
 // place returns nil when the target has scheduled the proxy's delegate. With a *refusedError, the target has no
 // delegate and is left out for this pod for a while; with a *settledError there is no pod to schedule any more. With any other error,
 // the delegate may be there, and is found by the next attempt.
-func (p *placer) place(ctx context.Context, proxy *corev1.Pod, t *target, patience patience) error {
+func (p *placer) place(ctx context.Context, proxy *corev1.Pod, t *target, k kind) error {
 	w := p.placements.startWaiting(proxy.UID, t)
 	defer p.placements.stopWaiting(proxy.UID, w)
 	chaperon, err := p.ensure(ctx, proxy, t)
 	if err == nil {
 		p.placements.setUncertain(proxy.UID, t, false)
-		err = p.await(ctx, w, proxy, chaperon, patience)
+		err = p.await(ctx, w, proxy, chaperon, k)
 	}
 	var refused *refusedError
 	if errors.As(err, &refused) {
-		p.exclusions.add(proxy, t.NodeName, refused.kind, refused.reason)
+		p.exclusions.add(proxy, t.NodeName, refused.kind, refused.reason, t.ledger.roomier.Load() > refused.roomier)
+	}
+	if refused != nil || !t.Reachable() {
 		p.trials.end(proxy.UID)
 	}
 	if state := p.placements.proxyState(w); state != proxyPending { // What was noted of it since would stay for ever.
@@ -63,8 +66,8 @@ func (p *placer) place(ctx context.Context, proxy *corev1.Pod, t *target, patien
 	return err
 }
 
-// await the target's decision.
-func (p *placer) await(ctx context.Context, w *waiter, proxy *corev1.Pod, seen *v1alpha1.PodChaperon, patience patience) error {
+// await the target's decision, as long as its policy says at the time, given what it is hoped to do for the pod.
+func (p *placer) await(ctx context.Context, w *waiter, proxy *corev1.Pod, seen *v1alpha1.PodChaperon, k kind) error {
 	t := w.target
 	start := p.clock.Now()
 	for {
@@ -81,21 +84,43 @@ func (p *placer) await(ctx context.Context, w *waiter, proxy *corev1.Pod, seen *
 			return fmt.Errorf("placing the delegate in %s: the PodChaperon was deleted", t.name())
 		case decision == bind:
 			return nil
+		case !t.Reachable():
+			return fmt.Errorf("placing the delegate in %s: it is not reachable any more", t.name())
 		case seen.Status.NominatedNodeName != "":
 			p.trials.disturb(proxyUID(seen), t.NodeName)
 		}
-		refusal, left := patience.refusal(t, seen, p.clock.Since(start))
-		if refusal != nil {
-			return p.withdraw(ctx, w, seen, refusal, func(now *v1alpha1.PodChaperon) *refusedError {
-				refusal, _ := patience.refusal(t, now, p.clock.Since(start))
-				return refusal
-			})
+		refuses := func(seen *v1alpha1.PodChaperon) (*refusedError, time.Duration) {
+			return newPatience(t.Policy(), p.timeout, k).refusal(t, seen, p.clock.Since(start))
+		}
+		refused, left := refuses(seen)
+		if refused == nil {
+			refused = p.elsewhere(ctx, proxy.UID, t)
+		}
+		if refused != nil {
+			refused.roomier = t.ledger.roomier.Load()
+			return p.withdraw(ctx, w, seen, refused, refuses)
 		}
 		p.waits(proxy, t.name(), reason)
 		if err := p.news(ctx, w, left); err != nil {
 			return fmt.Errorf("placing the delegate in %s: %w", t.name(), err)
 		}
 	}
+}
+
+// elsewhere looks for another delegate of the proxy, in a target that was out of reach when this one was given the pod. If that one is
+// scheduled, this target is to be given up; otherwise that one is discarded.
+func (p *placer) elsewhere(ctx context.Context, proxy types.UID, t *target) *refusedError {
+	other, chaperon := p.placements.elsewhere(proxy, t)
+	switch {
+	case other == nil:
+		return nil
+	case isScheduled(chaperon):
+		return &refusedError{target: t.name(), reason: "the pod's delegate is scheduled in " + other.name(), kind: late}
+	}
+	if err := p.discard(ctx, other, chaperon); err != nil {
+		log.FromContext(ctx).Error(err, "Could not discard a delegate that is placed elsewhere by now", "target", other.Key)
+	}
+	return nil
 }
 
 // news returns when there is some, or when time has passed. An error says that there will be none.
@@ -134,7 +159,7 @@ func (p *placer) ensure(ctx context.Context, proxy *corev1.Pod, t *target) (*v1a
 		return nil, context.Cause(ctx)
 	case definite(err) && !apierrors.IsAlreadyExists(err):
 		p.placements.setUncertain(proxy.UID, t, false)
-		return nil, &refusedError{t.name(), "refused: " + err.Error(), forbidden}
+		return nil, &refusedError{target: t.name(), reason: "refused: " + err.Error(), kind: forbidden}
 	}
 	return p.adopt(ctx, proxy, t, chaperon, err)
 }
@@ -152,43 +177,44 @@ func (p *placer) adopt(ctx context.Context, proxy *corev1.Pod, t *target, chaper
 	p.placements.setUncertain(proxy.UID, t, false)
 	switch {
 	case err != nil:
-		return nil, &refusedError{t.name(), "creating the PodChaperon: " + cause.Error(), late}
+		return nil, &refusedError{target: t.name(), reason: "creating the PodChaperon: " + cause.Error(), kind: late}
 	case proxyUID(found) != proxy.UID:
-		return nil, &refusedError{t.name(), fmt.Sprintf("the PodChaperon %q there belongs to another pod", found.Name), forbidden}
+		return nil, &refusedError{target: t.name(), reason: fmt.Sprintf("the PodChaperon %q there belongs to another pod", found.Name), kind: forbidden}
 	case !found.DeletionTimestamp.IsZero():
-		return nil, &refusedError{t.name(), "an earlier delegate of the pod is still being deleted there", late}
+		return nil, &refusedError{target: t.name(), reason: "an earlier delegate of the pod is still being deleted there", kind: late}
 	}
 	return found, nil
 }
 
 // withdraw deletes a PodChaperon as it was seen, because of a refusal. If it has changed, what it says now counts.
 func (p *placer) withdraw(
-	ctx context.Context, w *waiter, seen *v1alpha1.PodChaperon, refusal *refusedError, still func(now *v1alpha1.PodChaperon) *refusedError,
+	ctx context.Context, w *waiter, seen *v1alpha1.PodChaperon, refused *refusedError,
+	still func(now *v1alpha1.PodChaperon) (*refusedError, time.Duration),
 ) error {
 	t := w.target
 	for range withdrawals {
 		err := p.discard(ctx, t, seen)
 		if err == nil {
-			return p.awaitEnd(ctx, w, seen, refusal)
+			return p.awaitEnd(ctx, w, seen, refused)
 		}
 		if !apierrors.IsConflict(err) {
-			return fmt.Errorf("withdrawing the delegate (%s) from %s: %w", refusal.reason, t.name(), err)
+			return fmt.Errorf("withdrawing the delegate (%s) from %s: %w", refused.reason, t.name(), err)
 		}
 		now := &v1alpha1.PodChaperon{}
 		err = within(ctx, func(ctx context.Context) error { return t.APIReader.Get(ctx, client.ObjectKeyFromObject(seen), now) })
 		if err != nil || now.UID != seen.UID {
-			return fmt.Errorf("withdrawing the delegate (%s) from %s, reading what has changed: %w", refusal.reason, t.name(), err)
+			return fmt.Errorf("withdrawing the delegate (%s) from %s, reading what has changed: %w", refused.reason, t.name(), err)
 		}
 		if decision, _ := decide(now); decision == bind {
 			return nil
 		}
-		changed := still(now)
+		changed, _ := still(now)
 		if changed == nil {
-			return fmt.Errorf("withdrawing the delegate (%s) from %s: it has changed", refusal.reason, t.name())
+			return fmt.Errorf("withdrawing the delegate (%s) from %s: it has changed", refused.reason, t.name())
 		}
-		seen, refusal = now, changed
+		seen, refused = now, changed
 	}
-	return fmt.Errorf("withdrawing the delegate (%s) from %s: it keeps changing", refusal.reason, t.name())
+	return fmt.Errorf("withdrawing the delegate (%s) from %s: it keeps changing", refused.reason, t.name())
 }
 
 // discard asks for the deletion of a PodChaperon as it was seen. Where it may have a delegate, which may have been scheduled just

@@ -118,6 +118,20 @@ func TestPlace(t *testing.T) {
 			},
 			err: "placing the delegate in c1: the PodChaperon was deleted",
 		},
+		"the target goes out of reach": {
+			happens: func(w *world, at *target, _ *v1alpha1.PodChaperon) {
+				w.trials.start("p", trial{at.NodeName, grow}, nil)
+				w.registry.SetReachable(at.Target, false)
+				w.placements.tellOf(at.Target)
+			},
+			err: "placing the delegate in c1: it is not reachable any more",
+		},
+		"an earlier target is back, where the delegate is scheduled": {
+			happens: func(w *world, _ *target, _ *v1alpha1.PodChaperon) {
+				w.placements.set(w.engage(t, "c2", server{}.funcs()), newChaperon("d", "p", scheduled))
+			},
+			ends: true, err: "c1: the pod's delegate is scheduled in c2", leftOut: "the pod's delegate is scheduled in c2",
+		},
 		"the pod is deleted": {
 			happens: func(w *world, _ *target, _ *v1alpha1.PodChaperon) { w.placements.forgetProxy("p", proxyGone) },
 			err:     "the pod was deleted or bound while it was placed",
@@ -128,7 +142,7 @@ func TestPlace(t *testing.T) {
 			at := w.engage(t, "c1", test.server.funcs())
 			pod := newPod("p", nil)
 			done := make(chan error, 1)
-			go func() { done <- w.placer.place(t.Context(), pod, at, atOnce()) }()
+			go func() { done <- w.placer.place(t.Context(), pod, at, fits) }()
 			if test.happens != nil {
 				eventually(t, "the pod waits", w.clock.HasWaiters)
 				chaperon := &v1alpha1.PodChaperonList{}
@@ -157,12 +171,12 @@ func TestPlace(t *testing.T) {
 			if held := w.placements.holder("p") == at; held != test.held {
 				t.Errorf("the pod is held there: %t", held)
 			}
+			if next, _ := w.trials.next("p"); next.kind != fits {
+				t.Errorf("the pod is still tried in %v", next)
+			}
 		})
 	}
 }
-
-// atOnce is the patience with a target that is expected to have room.
-func atOnce() patience { return newPatience(&v1alpha1.PlacementPolicy{}, time.Minute, fits) }
 
 // seen is the PodChaperon in the cache.
 func seen(change func(*v1alpha1.PodChaperon)) func(*world, *target, *v1alpha1.PodChaperon) {
@@ -193,7 +207,7 @@ func TestACreationThatHappenedIsGoneOnWith(t *testing.T) {
 		},
 	})
 	done := make(chan error, 1)
-	go func() { done <- w.placer.place(t.Context(), newPod("p", nil), at, atOnce()) }()
+	go func() { done <- w.placer.place(t.Context(), newPod("p", nil), at, fits) }()
 	eventually(t, "the pod waits", w.clock.HasWaiters)
 	w.placements.set(at, newChaperon("c", "p", inPhase(corev1.PodRunning)))
 	if err := <-done; err != nil {
@@ -234,7 +248,7 @@ func TestNoOtherTargetIsTriedUntilAWithdrawnDelegateHasEnded(t *testing.T) {
 			disengaged := make(chan struct{})
 			at.disengaged = disengaged
 			done := make(chan error, 1)
-			go func() { done <- w.placer.place(t.Context(), newPod("p", nil), at, atOnce()) }()
+			go func() { done <- w.placer.place(t.Context(), newPod("p", nil), at, fits) }()
 			eventually(t, "the pod waits", w.clock.HasWaiters)
 			w.placements.set(at, newChaperon("c", "p", func(chaperon *v1alpha1.PodChaperon) {
 				chaperon.Name = translate.DelegateName(newPod("p", nil))
@@ -266,7 +280,7 @@ func TestTheDelegateIsLeftWhenTheLeaderChanges(t *testing.T) {
 	at := w.engage(t, "c1", server{}.funcs())
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- w.placer.place(ctx, newPod("p", nil), at, atOnce()) }()
+	go func() { done <- w.placer.place(ctx, newPod("p", nil), at, fits) }()
 	eventually(t, "the pod waits", w.clock.HasWaiters)
 	cancel()
 	if err := <-done; !errors.Is(err, context.Canceled) {
@@ -334,4 +348,44 @@ func TestHolder(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestADelegateThatWaitsElsewhereIsDiscarded(t *testing.T) {
+	w := newWorld()
+	at, earlier := w.engage(t, "c1", server{}.funcs()), w.engage(t, "c2", interceptor.Funcs{})
+	done := make(chan error, 1)
+	go func() { done <- w.placer.place(t.Context(), newPod("p", nil), at, fits) }()
+	eventually(t, "the pod waits", w.clock.HasWaiters)
+	left := newChaperon("d", "p")
+	if err := earlier.Client.Create(t.Context(), left); err != nil {
+		t.Fatal(err)
+	}
+	w.placements.set(earlier, left)
+	eventually(t, "it is deleted", func() bool {
+		return apierrors.IsNotFound(earlier.Client.Get(t.Context(), client.ObjectKeyFromObject(left), &v1alpha1.PodChaperon{}))
+	})
+	w.placements.remove(earlier, left)
+	w.placements.set(at, newChaperon("c", "p", inPhase(corev1.PodRunning)))
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestMoreRoomDuringAWithdrawalShortensTheExclusion(t *testing.T) {
+	w := newWorld()
+	policy := make(chan metav1.DeletionPropagation, 1)
+	at := w.engage(t, "c1", lingering(policy))
+	done := make(chan error, 1)
+	go func() { done <- w.placer.place(t.Context(), newPod("p", nil), at, fits) }()
+	eventually(t, "the pod waits", w.clock.HasWaiters)
+	seen(with(corev1.PodScheduled, corev1.ConditionFalse, corev1.PodReasonUnschedulable, "full"))(w, at, newChaperon("c", "p"))
+	<-policy
+	at.ledger.tell(summary(resources("60", "64Gi")))
+	w.placements.remove(at, newChaperon("c", "p"))
+	<-done
+	if w.exclusions.reasons("p") == nil {
+		t.Error("the target is not left out")
+	}
+	w.clock.Step(time.Second)
+	<-w.lifted
 }

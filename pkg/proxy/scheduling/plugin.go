@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -29,6 +30,7 @@ type plugin struct {
 	placements   *placements
 	exclusions   *exclusions
 	trials       *trials
+	demands      demands
 	placer       *placer
 	explanations *explain.Store
 	metrics      *metrics
@@ -45,17 +47,20 @@ type cycle struct {
 	demand *fit.Demand
 	// holder is the target that has, or may have, the pod's delegate.
 	holder *target
-	// leftOut says why targets, by their nodes' names, are left out.
-	leftOut map[string]string
+	// leftOut says why targets, by their nodes' names, are left out, and refusals how often they refused the pod.
+	leftOut  map[string]string
+	refusals map[string]int
 	// trial is the one that the pod is in; disturbed is the node of the target that preempted others for it.
 	trial     trial
 	disturbed string
-	// feasible are the nodes to be scored.
+	// feasible are the nodes to be scored, and scores our scores of them.
 	feasible []fwk.NodeInfo
+	scores   fwk.NodeScoreList
 
 	mu         sync.Mutex // guards what follows: Filter runs for many nodes at once
 	candidates map[string]candidate
 	objections map[string]string
+	accepted   kind // how the target of the trial can take the pod now
 }
 
 // Clone returns the same cycle: who clones it asks about the same pod.
@@ -110,14 +115,15 @@ func enabled(namespace *corev1.Namespace) bool {
 func (p *plugin) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
 
 func (p *plugin) newCycle(pod *corev1.Pod) (*cycle, error) {
-	constraints, err := translate.DelegateConstraints(pod)
+	demand, err := p.demands.of(pod)
 	if err != nil {
-		return nil, fmt.Errorf("reading the pod's own constraints: %w", err)
+		return nil, err
 	}
 	c := &cycle{
-		demand:  fit.NewDemand(pod, constraints),
-		holder:  p.placements.holder(pod.UID),
-		leftOut: p.exclusions.reasons(pod.UID),
+		demand:   demand,
+		holder:   p.placements.holder(pod.UID),
+		leftOut:  p.exclusions.reasons(pod.UID),
+		refusals: p.exclusions.refusals(pod.UID),
 	}
 	c.trial, c.disturbed = p.trials.of(pod.UID)
 	return c, nil
@@ -165,12 +171,21 @@ func (p *plugin) objection(c *cycle, pod *corev1.Pod, t *target) string {
 func (p *plugin) noRoom(c *cycle, pod *corev1.Pod, t *target, nodeInfo fwk.NodeInfo) string {
 	k := p.kindOf(c, pod, t, nodeInfo)
 	if k == fits || k != hopeless && c.trial.nodeName == t.NodeName {
+		c.accept(k)
 		return ""
 	}
 	if k != hopeless {
-		c.hope(candidate{trial{t.NodeName, k}, weighted(p.strategy, share(c.demand, nodeInfo), t)})
+		c.hope(candidate{trial{t.NodeName, k}, c.refusals[t.NodeName], weighted(p.strategy, share(c.demand, nodeInfo), t)})
 	}
 	return t.ledger.room().Explain(c.demand)
+}
+
+func (c *cycle) accept(k kind) {
+	if c.trial.kind != fits { // Only one node is filtered.
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.accepted = k
+	}
 }
 
 func (c *cycle) hope(next candidate) {
@@ -193,13 +208,11 @@ func (c *cycle) object(nodeName, reason string) {
 
 // PostFilter chooses the one target in which a pod that fits nowhere is tried. The pod is then scheduled once more, see handleFailure.
 func (p *plugin) PostFilter(_ context.Context, state fwk.CycleState, pod *corev1.Pod, _ fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
-	c, err := read(state)
-	if err != nil {
-		return nil, fwk.AsStatus(err)
-	}
-	p.trials.end(pod.UID) // The one that the pod was in, if any, did not come about.
-	if best := c.best(p.strategy); best.kind != fits {
-		p.trials.start(pod.UID, best, c.candidates) // Filter has run.
+	p.trials.end(pod.UID)                  // The one that the pod was in, if any, did not come about.
+	if c, err := read(state); err == nil { // There is none if PreFilter has rejected the pod.
+		if best := c.best(p.strategy); best.kind != fits {
+			p.trials.start(pod.UID, best, c.candidates)
+		}
 	}
 	return nil, fwk.NewStatus(fwk.Unschedulable)
 }
@@ -240,8 +253,15 @@ func (p *plugin) Score(_ context.Context, state fwk.CycleState, _ *corev1.Pod, n
 func (p *plugin) ScoreExtensions() fwk.ScoreExtensions { return p }
 
 // NormalizeScore prefers what the placement strategy prefers.
-func (p *plugin) NormalizeScore(_ context.Context, _ fwk.CycleState, _ *corev1.Pod, scores fwk.NodeScoreList) *fwk.Status {
+func (p *plugin) NormalizeScore(_ context.Context, state fwk.CycleState, _ *corev1.Pod, scores fwk.NodeScoreList) *fwk.Status {
+	c, err := read(state)
+	if err != nil {
+		return fwk.AsStatus(err)
+	}
 	normalize(p.strategy, scores)
+	if c.scores == nil { // Not when they are computed again to explain them.
+		c.scores = slices.Clone(scores)
+	}
 	return nil
 }
 
@@ -295,13 +315,13 @@ func (p *plugin) Bind(ctx context.Context, state fwk.CycleState, pod *corev1.Pod
 
 // place the delegate, and tell of it.
 func (p *plugin) place(ctx context.Context, c *cycle, pod *corev1.Pod, t *target) error {
-	k := c.trial.kind
-	if k == fits && c.holder == t { // A new leader does not know what the last one hoped for.
-		k = p.kindOf(c, pod, t, nil)
+	k := c.accepted
+	if c.holder == t && canGrow(c.demand, t, t.ledger.room()) { // A new leader does not know what the last one hoped for.
+		k = grow
 	}
 	start := p.placer.clock.Now()
 	p.explanations.Started(pod, t.name(), k.String())
-	err := p.placer.place(ctx, pod, t, newPatience(t.Policy(), p.placer.timeout, k))
+	err := p.placer.place(ctx, pod, t, k)
 	outcome, reason := outcomeOf(err)
 	p.explanations.Ended(pod, t.name(), outcome, reason)
 	p.metrics.placed(t.name(), outcome, p.placer.clock.Since(start))

@@ -29,14 +29,14 @@ func TestFilterAndHints(t *testing.T) {
 		"one out of reach":         {func(w *world, c1, _ *target) { w.registry.SetReachable(c1.Target, false) }, "not reachable"},
 		"one of another namespace": {func(_ *world, c1, _ *target) { c1.Key.Namespace = "other" }, "takes no pods of namespace default"},
 		"one that is left out": {func(w *world, c1, _ *target) {
-			w.exclusions.add(newPod("p", nil), c1.NodeName, forbidden, "refused: quota")
+			w.exclusions.add(newPod("p", nil), c1.NodeName, forbidden, "refused: quota", false)
 		}, "refused: quota"},
 		"one without room":          {func(_ *world, c1, _ *target) { c1.ledger.tell(summary(resources("1500m", "1Gi"))) }, "no node has 4 free CPUs (largest: 1.5)"},
 		"the delegate is elsewhere": {func(w *world, _, c2 *target) { w.placements.set(c2, newChaperon("c", "p")) }, "the pod's delegate is in c2"},
 		"the delegate is there, and takes the room": {func(w *world, c1, _ *target) {
 			w.placements.set(c1, newChaperon("c", "p"))
 			c1.ledger.tell(summary(resources("1500m", "1Gi")))
-			w.exclusions.add(newPod("p", nil), c1.NodeName, forbidden, "refused")
+			w.exclusions.add(newPod("p", nil), c1.NodeName, forbidden, "refused", false)
 		}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {

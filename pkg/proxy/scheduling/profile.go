@@ -29,7 +29,8 @@ func profile() (config.KubeSchedulerProfile, error) {
 			{Name: names.NodeAffinity, Weight: 2},
 			{Name: names.PodTopologySpread, Weight: 2},
 			{Name: names.InterPodAffinity, Weight: 2},
-			{Name: Name, Weight: 1}, // the last, so that what it rejects all others accept
+			{Name: Name, Weight: 1},         // the last to filter, so that what it rejects all others accept
+			{Name: turnsName, Weight: 1000}, // outweighs all others
 		}},
 	}
 	for i := range p.PluginConfig {

@@ -35,6 +35,9 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
 
+// gather is how long changes of a target that come in great numbers are gathered before pods are woken.
+const gather = 50 * time.Millisecond
+
 // settling is how long a new leader waits for targets that were connected before it places pods.
 const settling = 10 * time.Second
 
@@ -59,7 +62,7 @@ type Options struct {
 // Scheduler schedules proxies. It is a manager.Runnable for the leader alone, and an engage.Observer.
 type Scheduler struct {
 	clientset kubernetes.Interface
-	clock     clock.WithTicker
+	clock     clock.WithTickerAndDelayedExecution
 	plugin    *plugin
 	// engaged has room for one: a target has been engaged.
 	engaged chan struct{}
@@ -89,7 +92,7 @@ func New(options Options) (*Scheduler, error) {
 		return nil, fmt.Errorf("making the scheduler's client: %w", err)
 	}
 	s := &Scheduler{clientset: clientset, clock: options.Clock, engaged: make(chan struct{}, 1)}
-	s.plugin = newPlugin(options, s.wakePod, s.wakePods)
+	s.plugin = newPlugin(options, s.wakePod, s.wakeSoon)
 	if options.Metrics != nil {
 		if err := s.plugin.metrics.register(options.Metrics); err != nil {
 			return nil, fmt.Errorf("registering the scheduler's metrics: %w", err)
@@ -142,7 +145,9 @@ func (s *Scheduler) Start(ctx context.Context) error {
 	defer factory.Shutdown()
 	scheduler, err := kubescheduler.New(ctx, s.clientset, factory, nil, schedulerprofile.NewRecorderFactory(broadcaster),
 		kubescheduler.WithProfiles(proxies),
-		kubescheduler.WithFrameworkOutOfTreeRegistry(frameworkruntime.Registry{Name: s.initialize}),
+		kubescheduler.WithFrameworkOutOfTreeRegistry(frameworkruntime.Registry{
+			Name: s.initialize, turnsName: func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) { return turns{}, nil },
+		}),
 		kubescheduler.WithPercentageOfNodesToScore(ptr.To[int32](100)),
 		kubescheduler.WithClock(s.clock),
 	)
@@ -212,12 +217,28 @@ func (s *Scheduler) initialize(ctx context.Context, _ runtime.Object, handle fwk
 
 func (s *Scheduler) proxySettled(pod *corev1.Pod, state proxyState) {
 	s.plugin.placements.forgetProxy(pod.UID, state) // first, for placer.place
-	s.plugin.exclusions.forget(pod.UID)
-	s.plugin.trials.forget(pod.UID)
+	s.forget(pod.UID)
+}
+
+// forget what was noted of a pod that needs no target any more.
+func (s *Scheduler) forget(pod types.UID) {
+	s.plugin.exclusions.forget(pod)
+	s.plugin.trials.forget(pod)
+	s.plugin.demands.forget(pod)
 }
 
 // wakePods reconsiders those that were rejected, where a target has changed.
 func (s *Scheduler) wakePods(t *target) { s.wake(targetChange, t) }
+
+// wakeSoon does the same once for all changes of a short while.
+func (s *Scheduler) wakeSoon(t *target) {
+	if !t.waking.Swap(true) {
+		s.clock.AfterFunc(gather, func() {
+			t.waking.Store(false)
+			s.wakePods(t)
+		})
+	}
+}
 
 func (s *Scheduler) namespaceEnabled(namespace *corev1.Namespace) {
 	s.wake(namespaceEnabled, namespace)

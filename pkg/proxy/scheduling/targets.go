@@ -22,6 +22,8 @@ type target struct {
 	ledger *ledger
 	// added is the room of the nodes that could be added, and the policy that says so.
 	added atomic.Pointer[growth]
+	// waking says that the pods that wait for the target are going to be woken.
+	waking atomic.Bool
 }
 
 type growth struct {

@@ -15,7 +15,7 @@ import (
 )
 
 // telling is a framework that makes kube-scheduler's failure handler say what we say, in the pod's event and condition. The handler has no
-// other way in for that: it takes its words from an error of a type of its own.
+// other way in for that: it takes its words from an error of a type of its own. Without a message it says nothing.
 type telling struct {
 	framework.Framework
 
@@ -46,7 +46,12 @@ func (r tellingRecorder) WithLogger(logger klog.Logger) events.EventRecorderLogg
 }
 
 // Eventf records the message.
-func (r tellingRecorder) Eventf(regarding, related runtime.Object, eventType, reason, action, _ string, _ ...any) {
+func (r tellingRecorder) Eventf( //nolint:revive // the interface has so many parameters
+	regarding, related runtime.Object, eventType, reason, action, _ string, _ ...any,
+) {
+	if r.message == "" {
+		return
+	}
 	r.EventRecorderLogger.Eventf(regarding, related, eventType, reason, action, "%s", r.message)
 }
 
@@ -61,6 +66,9 @@ type conditionWriter struct {
 
 // PatchPodStatus writes the conditions at once, with our message.
 func (w conditionWriter) PatchPodStatus(pod *corev1.Pod, conditions []*corev1.PodCondition, _ *fwk.NominatingInfo) (<-chan error, error) {
+	if w.message == "" {
+		return nil, nil
+	}
 	changed := pod.Status.DeepCopy()
 	differs := false
 	for _, condition := range conditions {

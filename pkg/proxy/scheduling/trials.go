@@ -63,13 +63,17 @@ type trial struct {
 type candidate struct {
 	trial
 
-	share int64
+	refusals int // of the pod by the target, so far
+	share    int64
 }
 
 // before says whether a candidate is tried before another.
 func (c candidate) before(other candidate, better func(a, b int64) bool) bool {
 	if c.kind != other.kind {
 		return c.kind < other.kind
+	}
+	if c.refusals != other.refusals {
+		return c.refusals < other.refusals // each in turn
 	}
 	if c.share != other.share {
 		return better(c.share, other.share)
@@ -82,12 +86,14 @@ type trials struct {
 	mu        sync.Mutex // guards what follows
 	current   map[types.UID]trial
 	hopes     map[types.UID]map[string]candidate // among which current was chosen, by the node's name
+	ended     map[types.UID]struct{}             // whose trial ended without another one
 	disturbed map[types.UID]string               // the node of the target that preempts or has preempted for the pod
 }
 
 func newTrials() *trials {
 	return &trials{
-		current: map[types.UID]trial{}, hopes: map[types.UID]map[string]candidate{}, disturbed: map[types.UID]string{},
+		current: map[types.UID]trial{}, hopes: map[types.UID]map[string]candidate{}, ended: map[types.UID]struct{}{},
+		disturbed: map[types.UID]string{},
 	}
 }
 
@@ -96,6 +102,7 @@ func (t *trials) start(pod types.UID, next trial, among map[string]candidate) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.current[pod], t.hopes[pod] = next, among
+	delete(t.ended, pod)
 }
 
 // candidates are those among which the pod's trial was chosen.
@@ -112,12 +119,25 @@ func (t *trials) of(pod types.UID) (now trial, disturbed string) {
 	return t.current[pod], t.disturbed[pod]
 }
 
-// end the pod's trial.
+// end the pod's trial, if it is in one.
 func (t *trials) end(pod types.UID) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if _, ok := t.current[pod]; ok {
+		t.ended[pod] = struct{}{}
+	}
 	delete(t.current, pod)
 	delete(t.hopes, pod)
+}
+
+// next returns what to do about a pod for which no target was found: begin a trial, or look at all targets again because a trial has ended; this is
+// said once.
+func (t *trials) next(pod types.UID) (begin trial, again bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	_, again = t.ended[pod]
+	delete(t.ended, pod)
+	return t.current[pod], again
 }
 
 // disturb notes that the target of a node preempts others for the pod.
@@ -133,19 +153,35 @@ func (t *trials) forget(pod types.UID) {
 	defer t.mu.Unlock()
 	delete(t.current, pod)
 	delete(t.hopes, pod)
+	delete(t.ended, pod)
 	delete(t.disturbed, pod)
 }
 
-// kindOf says how a target can take a pod, from what is known of its room.
+// kindOf says how a target can take a pod, from what is known of its room and of the pods on its virtual node.
 func (p *plugin) kindOf(c *cycle, pod *corev1.Pod, t *target, nodeInfo fwk.NodeInfo) kind {
+	room := t.ledger.room()
+	if room.Fits(c.demand) {
+		return fits
+	}
+	if room.CouldHold(c.demand) && outranks(pod, nodeInfo) {
+		switch {
+		case !p.mayDisturb(c, t):
+			return hopeless // Its scheduler would preempt, whatever we hope for.
+		case !room.Unsure(c.demand):
+			return preempt
+		}
+	}
+	return p.kindWithoutPods(c, t)
+}
+
+// kindWithoutPods says the same where the pods on the virtual node are not known, and so not whether it may preempt.
+func (p *plugin) kindWithoutPods(c *cycle, t *target) kind {
 	room := t.ledger.room()
 	switch {
 	case room.Fits(c.demand):
 		return fits
 	case room.Unsure(c.demand):
 		return unsure
-	case c.mayDisturb(t) && room.CouldHold(c.demand) && outranks(pod, nodeInfo):
-		return preempt
 	case canGrow(c.demand, t, room):
 		return grow
 	default:
@@ -153,12 +189,14 @@ func (p *plugin) kindOf(c *cycle, pod *corev1.Pod, t *target, nodeInfo fwk.NodeI
 	}
 }
 
-// mayDisturb says whether a target may be asked to preempt others for the pod: only one ever is.
-func (c *cycle) mayDisturb(t *target) bool { return c.disturbed == "" || c.disturbed == t.NodeName }
+// mayDisturb says whether a target may be asked to preempt others for the pod: only one ever is, as long as it is there.
+func (p *plugin) mayDisturb(c *cycle, t *target) bool {
+	return c.disturbed == "" || c.disturbed == t.NodeName || p.targets.get(c.disturbed) == nil
+}
 
 // outranks says whether the pod may preempt one of the proxies on a virtual node.
 func outranks(pod *corev1.Pod, nodeInfo fwk.NodeInfo) bool {
-	if nodeInfo == nil || pod.Spec.PreemptionPolicy != nil && *pod.Spec.PreemptionPolicy == corev1.PreemptNever {
+	if pod.Spec.PreemptionPolicy != nil && *pod.Spec.PreemptionPolicy == corev1.PreemptNever {
 		return false
 	}
 	priority := corev1helpers.PodPriority(pod)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -70,17 +71,19 @@ func TestWhereAPodIsTriedThatFitsNowhere(t *testing.T) {
 		"one that can grow refused it": {pod: newPod("p", list("cpu", "16")), happens: func(w *world, c1, c2 *target) {
 			w.withPolicy(c1, growing)
 			w.withPolicy(c2, growing)
-			w.exclusions.add(newPod("p", nil), c1.NodeName, late, "x")
+			w.exclusions.add(newPod("p", nil), c1.NodeName, late, "x", false)
 		}, want: trial{"admiralty-c2", grow}},
-		"one has less important pods":                     {pod: important(newPod("p", list("cpu", "16"))), lesser: "c2", want: trial{"admiralty-c2", preempt}},
-		"preempting is tried before growing":              {pod: important(newPod("p", list("cpu", "16"))), happens: func(w *world, c1, _ *target) { w.withPolicy(c1, growing) }, lesser: "c2", want: trial{"admiralty-c2", preempt}},
-		"an equally important pod does not preempt":       {pod: newPod("p", list("cpu", "16")), lesser: "c2"},
-		"a pod that may not preempt":                      {pod: never(important(newPod("p", list("cpu", "16")))), lesser: "c2"},
-		"it is too big to preempt for":                    {pod: important(newPod("p", list("cpu", "65"))), lesser: "c2"},
-		"another target has preempted for it":             {pod: important(newPod("p", list("cpu", "16"))), happens: func(w *world, c1, _ *target) { w.trials.disturb("p", c1.NodeName) }, lesser: "c2"},
-		"the same target has preempted for it":            {pod: important(newPod("p", list("cpu", "16"))), happens: func(w *world, _, c2 *target) { w.trials.disturb("p", c2.NodeName) }, lesser: "c2", want: trial{"admiralty-c2", preempt}},
-		"one does not tell the labels that it asks for":   {pod: named(newPod("p", list("cpu", "1"))), happens: func(w *world, _, c2 *target) { omit(c2); w.withPolicy(c2, growing) }, want: trial{"admiralty-c2", unsure}},
-		"it was tried where it does not fit any more now": {pod: newPod("p", list("cpu", "16")), happens: func(w *world, c1, _ *target) { w.trials.start("p", trial{c1.NodeName, grow}, nil) }},
+		"one has less important pods":                       {pod: important(newPod("p", list("cpu", "16"))), lesser: "c2", want: trial{"admiralty-c2", preempt}},
+		"preempting is tried before growing":                {pod: important(newPod("p", list("cpu", "16"))), happens: func(w *world, c1, _ *target) { w.withPolicy(c1, growing) }, lesser: "c2", want: trial{"admiralty-c2", preempt}},
+		"an equally important pod does not preempt":         {pod: newPod("p", list("cpu", "16")), lesser: "c2"},
+		"a pod that may not preempt":                        {pod: never(important(newPod("p", list("cpu", "16")))), lesser: "c2"},
+		"it is too big to preempt for":                      {pod: important(newPod("p", list("cpu", "65"))), lesser: "c2"},
+		"another target has preempted for it":               {pod: important(newPod("p", list("cpu", "16"))), happens: func(w *world, c1, _ *target) { w.trials.disturb("p", c1.NodeName) }, lesser: "c2"},
+		"the same target has preempted for it":              {pod: important(newPod("p", list("cpu", "16"))), happens: func(w *world, _, c2 *target) { w.trials.disturb("p", c2.NodeName) }, lesser: "c2", want: trial{"admiralty-c2", preempt}},
+		"one does not tell the labels that it asks for":     {pod: named(newPod("p", list("cpu", "1"))), happens: func(w *world, _, c2 *target) { omit(c2); w.withPolicy(c2, growing) }, want: trial{"admiralty-c2", unsure}},
+		"a target that can grow, too, would disturb others": {pod: important(newPod("p", list("cpu", "16"))), happens: func(w *world, c1, c2 *target) { w.trials.disturb("p", c1.NodeName); w.withPolicy(c2, growing) }, lesser: "c2"},
+		"the target that preempted for it is gone":          {pod: important(newPod("p", list("cpu", "16"))), happens: func(w *world, _, _ *target) { w.trials.disturb("p", "admiralty-c3") }, lesser: "c2", want: trial{"admiralty-c2", preempt}},
+		"it was tried where it does not fit any more now":   {pod: newPod("p", list("cpu", "16")), happens: func(w *world, c1, _ *target) { w.trials.start("p", trial{c1.NodeName, grow}, nil) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld()
@@ -138,5 +141,93 @@ func TestAPodIsTriedInOneTargetOnly(t *testing.T) {
 	w.trials.forget("p")
 	if len(w.trials.current) > 0 {
 		t.Error("something is left of it")
+	}
+}
+
+func TestEachTargetThatCanGrowHasItsTurn(t *testing.T) {
+	w := newWorld()
+	pod := newPod("p", list("cpu", "16"))
+	var nodes []fwk.NodeInfo
+	for i, name := range []string{"c1", "c2", "c3"} {
+		c := w.engage(t, name, interceptor.Funcs{})
+		w.withPolicy(c, &v1alpha1.PlacementPolicy{ScaleUp: &v1alpha1.ScaleUp{}})
+		node := newNode(c.NodeName, resources("64", "64Gi"))
+		for range i { // the earlier ones are emptier
+			node.AddPod(newPod("q", list("cpu", "8")))
+		}
+		nodes = append(nodes, node)
+	}
+	var tried []string
+	for range 6 {
+		next := w.cycleOf(t, pod, nodes...)
+		tried = append(tried, next.nodeName)
+		w.exclusions.add(pod, next.nodeName, late, "no node was added", false)
+		w.trials.end(pod.UID)
+		w.clock.Step(longestExclusion) // each is asked for longer than the others are left out
+		<-w.lifted
+	}
+	want := []string{"admiralty-c1", "admiralty-c2", "admiralty-c3", "admiralty-c1", "admiralty-c2", "admiralty-c3"}
+	if diff := cmp.Diff(want, tried); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestATrialThatDoesNotComeAboutIsOver(t *testing.T) {
+	for name, test := range map[string]func(w *world, c1 *target, pod *corev1.Pod){
+		"its target cannot be reached": func(w *world, c1 *target, _ *corev1.Pod) { w.registry.SetReachable(c1.Target, false) },
+		"its policy has changed":       func(w *world, c1 *target, _ *corev1.Pod) { w.withPolicy(c1, &v1alpha1.PlacementPolicy{}) },
+		"the namespace is not enabled": func(_ *world, _ *target, pod *corev1.Pod) { pod.Namespace = "other" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld()
+			c1 := w.engage(t, "c1", interceptor.Funcs{})
+			w.withPolicy(c1, &v1alpha1.PlacementPolicy{ScaleUp: &v1alpha1.ScaleUp{}})
+			pod := newPod("p", list("cpu", "16"))
+			node := newNode(c1.NodeName, resources("64", "64Gi"))
+			if next := w.cycleOf(t, pod, node); next.kind != grow {
+				t.Fatalf("it is tried in %v", next)
+			}
+			test(w, c1, pod)
+			state := framework.NewCycleState()
+			if _, status := w.PreFilter(t.Context(), state, pod, nil); status.IsSuccess() {
+				w.Filter(t.Context(), state, pod, node)
+			}
+			w.PostFilter(t.Context(), state, pod, nil)
+			if next, again := w.trials.next(pod.UID); next.kind != fits || !again {
+				t.Errorf("next is %v, and all targets are looked at: %t", next, again)
+			}
+			w.PostFilter(t.Context(), framework.NewCycleState(), pod, nil)
+			if next, again := w.trials.next(pod.UID); next.kind != fits || again {
+				t.Errorf("and then for ever: %v, %t", next, again)
+			}
+		})
+	}
+}
+
+func TestTheTargetThatRefusedThePodLeastOftenHasItsTurn(t *testing.T) {
+	w := newWorld()
+	for _, nodeName := range []string{"n1", "n1", "n2"} {
+		w.exclusions.add(newPod("p", nil), nodeName, late, "slow", false)
+	}
+	for _, nodeName := range []string{"n1", "n2"} {
+		w.exclusions.lift(nodeName)
+	}
+	for pod, want := range map[types.UID][]int64{"p": {0, 100}, "q": nil} {
+		state := framework.NewCycleState()
+		if _, status := w.PreFilter(t.Context(), state, newPod(pod, nil), nil); !status.IsSuccess() {
+			t.Fatal(status)
+		}
+		var got []int64
+		if !(turns{}).PreScore(t.Context(), state, nil, nil).IsSkip() {
+			scores := fwk.NodeScoreList{{Name: "n1"}, {Name: "n2"}}
+			for i := range scores {
+				scores[i].Score, _ = turns{}.Score(t.Context(), state, nil, newNode(scores[i].Name, nil))
+			}
+			turns{}.NormalizeScore(t.Context(), state, nil, scores)
+			got = []int64{scores[0].Score, scores[1].Score}
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("pod %s: %s", pod, diff)
+		}
 	}
 }

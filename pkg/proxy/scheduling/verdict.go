@@ -36,7 +36,7 @@ func decide(chaperon *v1alpha1.PodChaperon) (verdict, string) {
 	if !chaperon.DeletionTimestamp.IsZero() {
 		return lost, "the PodChaperon is being deleted"
 	}
-	if status.Phase == corev1.PodSucceeded || status.Phase == corev1.PodFailed {
+	if finished(chaperon) {
 		return bind, ""
 	}
 	if c := condition(status, v1alpha1.ConditionDelegate); c != nil && c.Status == corev1.ConditionFalse {
@@ -57,6 +57,10 @@ func decide(chaperon *v1alpha1.PodChaperon) (verdict, string) {
 	default:
 		return wait, ""
 	}
+}
+
+func finished(chaperon *v1alpha1.PodChaperon) bool {
+	return chaperon.Status.Phase == corev1.PodSucceeded || chaperon.Status.Phase == corev1.PodFailed
 }
 
 // isScheduled says whether the delegate has a node.
@@ -127,15 +131,16 @@ func (p patience) refusal(t *target, seen *v1alpha1.PodChaperon, elapsed time.Du
 	case decision == lost:
 		return nil, 0
 	case decision == refuse:
-		return &refusedError{t.name(), reason, forbidden}, 0
+		return &refusedError{target: t.name(), reason: reason, kind: forbidden}, 0
 	case left > 0:
 		return nil, left
 	case decision == unfit && p.growth == 0:
-		return &refusedError{t.name(), reason, unschedulable}, 0
+		return &refusedError{target: t.name(), reason: reason, kind: unschedulable}, 0
 	case decision == unfit:
-		return &refusedError{t.name(), fmt.Sprintf("no node was added within %s (%s)", duration.HumanDuration(p.growth), reason), late}, 0
+		reason = fmt.Sprintf("no node was added within %s (%s)", duration.HumanDuration(p.growth), reason)
+		return &refusedError{target: t.name(), reason: reason, kind: late}, 0
 	default:
-		return &refusedError{t.name(), overdue(seen, p.with(decision)), late}, 0
+		return &refusedError{target: t.name(), reason: overdue(seen, p.with(decision)), kind: late}, 0
 	}
 }
 

@@ -73,34 +73,34 @@ func TestPatience(t *testing.T) {
 	}{
 		"a silent target": {
 			&v1alpha1.PlacementPolicy{}, fits, newChaperon("c", "p"), time.Minute,
-			refusedError{"c1", "not scheduled within 60s: the target has not created the delegate", late},
+			refusedError{target: "c1", reason: "not scheduled within 60s: the target has not created the delegate", kind: late},
 		},
 		"a silent target with a time-out of its own": {
 			own, fits, newChaperon("c", "p"), 2 * time.Minute,
-			refusedError{"c1", "not scheduled within 2m: the target has not created the delegate", late},
+			refusedError{target: "c1", reason: "not scheduled within 2m: the target has not created the delegate", kind: late},
 		},
 		"one that holds the delegate back": {
 			&v1alpha1.PlacementPolicy{}, fits, newChaperon("c", "p", gated), 10 * time.Minute,
-			refusedError{"c1", "not scheduled within 10m (SchedulingGated: )", late},
+			refusedError{target: "c1", reason: "not scheduled within 10m (SchedulingGated: )", kind: late},
 		},
 		"one that holds it back, with a time-out of its own": {
 			own, fits, newChaperon("c", "p", gated), 20 * time.Minute,
-			refusedError{"c1", "not scheduled within 20m (SchedulingGated: )", late},
+			refusedError{target: "c1", reason: "not scheduled within 20m (SchedulingGated: )", kind: late},
 		},
 		"one that preempts": {
 			&v1alpha1.PlacementPolicy{}, preempt, newChaperon("c", "p", full, nominated), 10 * time.Minute,
-			refusedError{"c1", "not scheduled within 10m (Unschedulable: full)", late},
+			refusedError{target: "c1", reason: "not scheduled within 10m (Unschedulable: full)", kind: late},
 		},
 		"one without room": {
-			own, fits, newChaperon("c", "p", full), 0, refusedError{"c1", "unschedulable: full", unschedulable},
+			own, fits, newChaperon("c", "p", full), 0, refusedError{target: "c1", reason: "unschedulable: full", kind: unschedulable},
 		},
 		"one without room that is to grow": {
 			own, grow, newChaperon("c", "p", full), 30 * time.Minute,
-			refusedError{"c1", "no node was added within 30m (unschedulable: full)", late},
+			refusedError{target: "c1", reason: "no node was added within 30m (unschedulable: full)", kind: late},
 		},
 		"one that refuses": {
 			own, grow, newChaperon("c", "p", with(v1alpha1.ConditionDelegate, corev1.ConditionFalse, v1alpha1.ReasonDelegateRefused, "quota")), 0,
-			refusedError{"c1", "refused: quota", forbidden},
+			refusedError{target: "c1", reason: "refused: quota", kind: forbidden},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
