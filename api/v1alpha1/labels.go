@@ -41,7 +41,7 @@ const (
 	AnnotationParentName      = prefix + "parent-name"
 	AnnotationParentNamespace = prefix + "parent-namespace"
 	// AnnotationDeletionGracePeriod, put on a PodChaperon, asks the target to delete the delegate with this grace period in
-	// seconds, and then the PodChaperon. It is used only where the grace period is not the pod's own.
+	// seconds, or if it is empty with the delegate's own, and then the PodChaperon.
 	AnnotationDeletionGracePeriod = prefix + "deletion-grace-period-seconds"
 )
 

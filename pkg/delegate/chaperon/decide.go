@@ -28,7 +28,8 @@ const (
 // decision is what to do about a PodChaperon; its zero value is nothing.
 type decision struct {
 	create         bool
-	deleteDelegate *int64 // with this grace period in seconds
+	deleteDelegate bool
+	grace          *int64 // of the delegate, in seconds; nil is its own
 	deleteChaperon bool
 	status         *corev1.PodStatus // is to be the PodChaperon's
 	wait           time.Duration     // until it is time to decide again
@@ -53,13 +54,13 @@ func decide(chaperon *v1alpha1.PodChaperon, pod *corev1.Pod, now time.Time) deci
 }
 
 // decideDeletion deletes delegate and PodChaperon, one after the other, as the source asked by annotation.
-func decideDeletion(chaperon *v1alpha1.PodChaperon, pod *corev1.Pod, ours bool, grace int64) decision {
+func decideDeletion(chaperon *v1alpha1.PodChaperon, pod *corev1.Pod, ours bool, grace *int64) decision {
 	if !ours {
 		return decision{deleteChaperon: chaperon.DeletionTimestamp == nil}
 	}
 	d := decision{status: relevant(chaperon, pod.Status.DeepCopy())}
-	if pod.DeletionTimestamp == nil || pod.DeletionGracePeriodSeconds != nil && *pod.DeletionGracePeriodSeconds > grace {
-		d.deleteDelegate = &grace
+	if pod.DeletionTimestamp == nil || grace != nil && pod.DeletionGracePeriodSeconds != nil && *pod.DeletionGracePeriodSeconds > *grace {
+		d.deleteDelegate, d.grace = true, grace
 	}
 	return d
 }
@@ -142,10 +143,15 @@ func restartsAlways(chaperon *v1alpha1.PodChaperon) bool {
 	return chaperon.Spec.RestartPolicy == "" || chaperon.Spec.RestartPolicy == corev1.RestartPolicyAlways
 }
 
-// deletionGrace is the grace period that the source asks to delete the delegate with. A value that is none is ignored.
-func deletionGrace(chaperon *v1alpha1.PodChaperon) (int64, bool) {
-	grace, err := strconv.ParseInt(chaperon.Annotations[v1alpha1.AnnotationDeletionGracePeriod], 10, 64)
-	return grace, err == nil && grace >= 0
+// deletionGrace is the grace period that the source asks to delete the delegate with, nil if it is the delegate's own. A value that
+// is none is ignored.
+func deletionGrace(chaperon *v1alpha1.PodChaperon) (grace *int64, asked bool) {
+	value, ok := chaperon.Annotations[v1alpha1.AnnotationDeletionGracePeriod]
+	if value == "" {
+		return nil, ok
+	}
+	seconds, err := strconv.ParseInt(value, 10, 64)
+	return &seconds, err == nil && seconds >= 0
 }
 
 func lostCondition(status *corev1.PodStatus) *corev1.PodCondition {

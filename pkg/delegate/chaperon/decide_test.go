@@ -114,11 +114,19 @@ func TestDecide(t *testing.T) {
 		},
 		"a grace period by annotation deletes the delegate": {
 			chaperon(corev1.PodStatus{}, grace("5")), delegate(status(corev1.PodRunning)),
-			decision{status: ptr.To(status(corev1.PodRunning)), deleteDelegate: ptr.To[int64](5)},
+			decision{status: ptr.To(status(corev1.PodRunning)), deleteDelegate: true, grace: ptr.To[int64](5)},
+		},
+		"an empty one is the delegate's own": {
+			chaperon(corev1.PodStatus{}, grace("")), delegate(status(corev1.PodRunning)),
+			decision{status: ptr.To(status(corev1.PodRunning)), deleteDelegate: true},
+		},
+		"which shortens none": {
+			chaperon(corev1.PodStatus{}, grace("")), delegate(status(corev1.PodRunning), terminatingPod),
+			decision{status: ptr.To(status(corev1.PodRunning))},
 		},
 		"it shortens a longer one": {
 			chaperon(corev1.PodStatus{}, grace("0"), deleted), delegate(status(corev1.PodRunning), terminatingPod),
-			decision{status: ptr.To(status(corev1.PodRunning)), deleteDelegate: ptr.To[int64](0)},
+			decision{status: ptr.To(status(corev1.PodRunning)), deleteDelegate: true, grace: ptr.To[int64](0)},
 		},
 		"it is asked for once": {
 			chaperon(corev1.PodStatus{}, grace("30")), delegate(status(corev1.PodRunning), terminatingPod),

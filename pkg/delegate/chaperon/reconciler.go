@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
@@ -50,10 +51,11 @@ func New(c client.Client, apiReader client.Reader, clk clock.PassiveClock, recor
 	return &Reconciler{client: c, apiReader: apiReader, clock: clk, recorder: recorder, metrics: newMetrics()}
 }
 
-// Reconcile brings the delegate of one PodChaperon about, or its status back.
+// Reconcile brings the delegate of one PodChaperon about, or its status back. What it reads are the cache's own objects, which nothing
+// here changes.
 func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	chaperon := &v1alpha1.PodChaperon{}
-	if err := r.client.Get(ctx, request.NamespacedName, chaperon); err != nil {
+	if err := r.client.Get(ctx, request.NamespacedName, chaperon, client.UnsafeDisableDeepCopy); err != nil {
 		if apierrors.IsNotFound(err) {
 			r.written.forget(request.NamespacedName)
 			return reconcile.Result{}, nil
@@ -89,11 +91,15 @@ func (r *Reconciler) Register(mgr manager.Manager) error {
 	return nil
 }
 
-// pod finds the pod of the PodChaperon's name, nil if there is none. A delegate that is missed is looked for in the API server.
+// pod finds the pod of the PodChaperon's name, nil if there is none. A delegate that is missed is looked for in the API server,
+// unless the cache had it while it was to end.
 func (r *Reconciler) pod(ctx context.Context, chaperon *v1alpha1.PodChaperon) (*corev1.Pod, error) {
 	pod := &corev1.Pod{}
-	err := r.client.Get(ctx, client.ObjectKeyFromObject(chaperon), pod)
-	if apierrors.IsNotFound(err) && chaperon.DeletionTimestamp == nil && met(&chaperon.Status) {
+	err := r.client.Get(ctx, client.ObjectKeyFromObject(chaperon), pod, client.UnsafeDisableDeepCopy)
+	if _, ending := deletionGrace(chaperon); ending && err == nil {
+		r.written.noteEnding(chaperon)
+	}
+	if apierrors.IsNotFound(err) && chaperon.DeletionTimestamp == nil && met(&chaperon.Status) && !r.written.ending(chaperon) {
 		pod = &corev1.Pod{}
 		err = r.apiReader.Get(ctx, client.ObjectKeyFromObject(chaperon), pod)
 	}
@@ -112,13 +118,13 @@ func (r *Reconciler) apply(ctx context.Context, chaperon *v1alpha1.PodChaperon, 
 			return reconcile.Result{}, err
 		}
 	}
-	if d.deleteDelegate != nil {
-		if err := r.delete(ctx, pod, client.GracePeriodSeconds(*d.deleteDelegate)); err != nil {
+	if d.deleteDelegate {
+		if err := r.delete(ctx, pod, &client.DeleteOptions{GracePeriodSeconds: d.grace}); err != nil {
 			return reconcile.Result{}, fmt.Errorf("deleting the delegate: %w", err)
 		}
 	}
 	if d.deleteChaperon {
-		if err := r.delete(ctx, chaperon); err != nil {
+		if err := r.delete(ctx, chaperon, client.PropagationPolicy(metav1.DeletePropagationBackground)); err != nil {
 			return reconcile.Result{}, fmt.Errorf("deleting the PodChaperon: %w", err)
 		}
 	}

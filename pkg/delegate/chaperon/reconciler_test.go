@@ -138,6 +138,38 @@ func TestStaleCaches(t *testing.T) {
 	})
 }
 
+func TestAPodChaperonThatIsToEndOutlivesItsDelegate(t *testing.T) {
+	running := corev1.PodStatus{Phase: corev1.PodRunning}
+	for name, test := range map[string]struct {
+		seen      bool // by the cache
+		liveReads int
+	}{
+		"a delegate that the cache had is gone when it has it no more":  {seen: true, liveReads: 0},
+		"a delegate that the cache never had is looked for and deleted": {seen: false, liveReads: 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStage(t, chaperon(running, grace("")), delegate(running))
+			s.hidePods = !test.seen
+			s.mustReconcile()
+			if err := s.client.Get(t.Context(), client.ObjectKeyFromObject(delegate(running)), &corev1.Pod{}); !apierrors.IsNotFound(err) {
+				t.Errorf("getting the delegate: %v, want NotFound", err)
+			}
+			s.chaperon() // is there
+			s.mustReconcile()
+			if err := s.client.Get(t.Context(), client.ObjectKeyFromObject(delegate(running)), &v1alpha1.PodChaperon{}); !apierrors.IsNotFound(err) {
+				t.Errorf("getting the PodChaperon: %v, want NotFound", err)
+			}
+			if s.liveReads != test.liveReads {
+				t.Errorf("%d live reads, want %d", s.liveReads, test.liveReads)
+			}
+			s.mustReconcile()
+			if len(s.reconciler.written.endings) > 0 {
+				t.Error("what is gone is remembered")
+			}
+		})
+	}
+}
+
 func TestStatusPatchesAreMinimal(t *testing.T) {
 	c := chaperon(corev1.PodStatus{Phase: corev1.PodPending, PodIP: "10.0.0.1"})
 	c.ResourceVersion = "7"
@@ -177,6 +209,7 @@ type stage struct {
 	hidePods     bool
 	cached       *v1alpha1.PodChaperon
 	statusWrites int
+	liveReads    int
 }
 
 func newStage(t *testing.T, objects ...client.Object) *stage {
@@ -196,7 +229,13 @@ func newStage(t *testing.T, objects ...client.Object) *stage {
 			return c.SubResource(sub).Patch(ctx, o, patch, options...)
 		},
 	})
-	s.reconciler = New(cached, s.client, clocktesting.NewFakePassiveClock(time.Unix(1e9, 0)), s.recorder)
+	live := interceptor.NewClient(s.client, interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+			s.liveReads++
+			return c.Get(ctx, key, object, options...)
+		},
+	})
+	s.reconciler = New(cached, live, clocktesting.NewFakePassiveClock(time.Unix(1e9, 0)), s.recorder)
 	return s
 }
 

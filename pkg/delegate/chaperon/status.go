@@ -29,10 +29,12 @@ func statusPatch(chaperon *v1alpha1.PodChaperon, status *corev1.PodStatus) (clie
 	return client.RawPatch(types.MergePatchType, data), nil
 }
 
-// ownWrites holds PodChaperons as we wrote them, until the cache shows them.
+// ownWrites holds PodChaperons as we wrote them, until the cache shows them, and those whose delegates the cache had while they were
+// to end.
 type ownWrites struct {
-	mu      sync.Mutex // guards objects
+	mu      sync.Mutex // guards objects and endings
 	objects map[types.NamespacedName]*v1alpha1.PodChaperon
+	endings map[types.NamespacedName]types.UID
 }
 
 // remember notes a PodChaperon as the API server returned it.
@@ -66,4 +68,22 @@ func (w *ownWrites) forget(key types.NamespacedName) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.objects, key)
+	delete(w.endings, key)
+}
+
+// noteEnding notes that the cache has the delegate of a PodChaperon that is to end.
+func (w *ownWrites) noteEnding(chaperon *v1alpha1.PodChaperon) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.endings == nil {
+		w.endings = map[types.NamespacedName]types.UID{}
+	}
+	w.endings[client.ObjectKeyFromObject(chaperon)] = chaperon.UID
+}
+
+// ending says whether a delegate that the cache does not have is gone.
+func (w *ownWrites) ending(chaperon *v1alpha1.PodChaperon) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.endings[client.ObjectKeyFromObject(chaperon)] == chaperon.UID
 }

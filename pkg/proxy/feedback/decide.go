@@ -1,7 +1,9 @@
 package feedback
 
 import (
+	"slices"
 	"strconv"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -11,26 +13,39 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
 
+// patience is how long the target's manager has to end a delegate before the target's garbage collector is asked, too. That does no
+// harm to a delegate that takes longer to end: what is being deleted already keeps its grace period.
+const patience = 30 * time.Second
+
 // state is what is known, from caches, of one proxy in one reachable target.
 type state struct {
 	nodeName  string                 // the target's virtual node
 	proxy     *corev1.Pod            // nil if there is none
 	chaperons []v1alpha1.PodChaperon // those in the target whose parent has the proxy's name
+	asked     []ask                  // of the target's manager
+	now       time.Time
 }
 
 // plan is what to do, in the order of the fields. The zero plan does nothing.
 type plan struct {
-	// orphans are to be deleted if a live read confirms that their proxy does not exist.
-	orphans []*v1alpha1.PodChaperon
-	// unwanted are to be deleted.
-	unwanted []*v1alpha1.PodChaperon
-	// hasten is to be deleted by the target's manager, with a grace period that is not the pod's own.
-	hasten *v1alpha1.PodChaperon
-	grace  int64
+	endings []ending
 	// status is what the proxy's becomes.
 	status *corev1.PodStatus
 	// removal deletes the proxy.
 	removal *removal
+	// wait is until it is time to decide again.
+	wait time.Duration
+}
+
+// ending is the end of a delegate and then of its PodChaperon.
+type ending struct {
+	chaperon *v1alpha1.PodChaperon
+	// ifOrphan makes it depend on a live read that finds no proxy.
+	ifOrphan bool
+	// grace is the delegate's grace period in seconds; empty is its own.
+	grace string
+	// overdue says that the target's manager did not do it.
+	overdue bool
 }
 
 // removal is the deletion of a proxy.
@@ -53,24 +68,22 @@ func decide(s state) plan {
 		c := &s.chaperons[i]
 		switch {
 		case s.proxy == nil || c.Labels[v1alpha1.LabelParentUID] != string(s.proxy.UID):
-			if c.DeletionTimestamp == nil {
-				p.orphans = append(p.orphans, c)
-			}
+			p.end(s, ending{chaperon: c, ifOrphan: true})
 		case c.Namespace != s.proxy.Namespace || c.Name != translate.DelegateName(s.proxy):
 			// Labels and annotations are easily forged by whoever may write PodChaperons in another namespace of the target.
 		case s.proxy.Spec.NodeName == s.nodeName:
 			chaperon = c
-		case c.DeletionTimestamp == nil && (s.proxy.Spec.NodeName != "" || s.proxy.DeletionTimestamp != nil):
-			p.unwanted = append(p.unwanted, c)
+		case s.proxy.Spec.NodeName != "" || s.proxy.DeletionTimestamp != nil:
+			p.end(s, ending{chaperon: c})
 		}
 	}
 	switch {
 	case s.proxy == nil || s.proxy.Spec.NodeName != s.nodeName:
 	case chaperon == nil:
-		p.removal = removeWithoutChaperon(s.proxy)
+		p.removal = removeWithoutChaperon(s)
 	case s.proxy.DeletionTimestamp != nil:
 		p.status = show(s.proxy, chaperon)
-		p.deleteDelegate(s.proxy, chaperon)
+		p.end(s, ending{chaperon: chaperon, grace: graceOf(s.proxy)})
 	default:
 		p.status = show(s.proxy, chaperon)
 		p.removal = removeWithDelegate(s.proxy, chaperon)
@@ -78,9 +91,45 @@ func decide(s state) plan {
 	return p
 }
 
-// removeWithoutChaperon removes a proxy that nothing stands for any more, unless it has finished.
-func removeWithoutChaperon(proxy *corev1.Pod) *removal {
-	r := &removal{ifGone: true, grace: ptr.To[int64](0)}
+// end has a delegate ended unless that is under way.
+func (p *plan) end(s state, e ending) {
+	i := slices.IndexFunc(s.asked, func(a ask) bool { return a.chaperon == e.chaperon.UID && a.grace == e.grace })
+	if e.chaperon.DeletionTimestamp != nil && (i >= 0 || e.grace == "") {
+		return
+	}
+	if i >= 0 {
+		if waited := s.now.Sub(s.asked[i].at); waited < patience {
+			p.waitFor(patience - waited)
+			return
+		}
+		e.overdue = true
+	}
+	p.endings = append(p.endings, e)
+	p.waitFor(patience)
+}
+
+func (p *plan) waitFor(d time.Duration) {
+	if p.wait == 0 || d < p.wait {
+		p.wait = d
+	}
+}
+
+// graceOf is the grace period that the deletion of a proxy asks for, if it is not the delegate's own. One of 0 is not passed on: it
+// says that the source cluster does not wait, not that the containers are to be killed.
+func graceOf(proxy *corev1.Pod) string {
+	grace := ptr.Deref(proxy.DeletionGracePeriodSeconds, 0)
+	if grace == 0 || grace == ptr.Deref(proxy.Spec.TerminationGracePeriodSeconds, corev1.DefaultTerminationGracePeriodSeconds) {
+		return ""
+	}
+	return strconv.FormatInt(grace, 10)
+}
+
+// removeWithoutChaperon removes a proxy that nothing stands for any more, unless it has finished. That the cache is behind is out of
+// the question where it had the PodChaperon whose end we asked for.
+func removeWithoutChaperon(s state) *removal {
+	proxy := s.proxy
+	seen := slices.ContainsFunc(s.asked, func(a ask) bool { return a.parent == proxy.UID })
+	r := &removal{ifGone: !seen, grace: ptr.To[int64](0)}
 	switch {
 	case proxy.DeletionTimestamp == nil && terminal(proxy.Status.Phase):
 		return nil
@@ -118,21 +167,6 @@ func removeWithDelegate(proxy *corev1.Pod, chaperon *v1alpha1.PodChaperon) *remo
 		return &removal{message: "the PodChaperon is being deleted in the target cluster"}
 	}
 	return nil
-}
-
-// deleteDelegate passes the deletion of a proxy on. A grace period of 0 is not passed on: it says that the source cluster
-// does not wait, not that the containers are to be killed.
-func (p *plan) deleteDelegate(proxy *corev1.Pod, chaperon *v1alpha1.PodChaperon) {
-	grace := ptr.Deref(proxy.DeletionGracePeriodSeconds, 0)
-	if grace != 0 && grace != ptr.Deref(proxy.Spec.TerminationGracePeriodSeconds, corev1.DefaultTerminationGracePeriodSeconds) {
-		if chaperon.Annotations[v1alpha1.AnnotationDeletionGracePeriod] != strconv.FormatInt(grace, 10) {
-			p.hasten, p.grace = chaperon, grace
-		}
-		return
-	}
-	if chaperon.DeletionTimestamp == nil {
-		p.unwanted = append(p.unwanted, chaperon)
-	}
 }
 
 // show returns the status that the proxy is to have, or nil if it has it.

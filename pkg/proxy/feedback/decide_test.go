@@ -1,12 +1,14 @@
 package feedback
 
 import (
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
@@ -84,25 +86,27 @@ func without(reason, message string) func(*v1alpha1.PodChaperon) {
 	}
 }
 
-func asked(grace string) func(*v1alpha1.PodChaperon) {
-	return func(c *v1alpha1.PodChaperon) { c.Annotations[v1alpha1.AnnotationDeletionGracePeriod] = grace }
+// asked is what the target's manager was asked so long ago about the proxy's PodChaperon.
+func asked(grace string, ago time.Duration) []ask {
+	return []ask{{chaperon: "c1", parent: "1", grace: grace, at: time.Unix(2000, 0).Add(-ago)}}
 }
 
 func TestDecide(t *testing.T) {
 	type chaperons = []v1alpha1.PodChaperon
-	type uids = []string
+	type endings = []string
 	now := ptr.To[int64](0)
-	// want is a plan with PodChaperons named by their UIDs and statuses by their phase.
+	// want is a plan with endings as describe has them and statuses by their phase.
 	type want struct {
-		Orphans, Unwanted uids
-		Hasten            string
-		Grace             int64
-		Phase             corev1.PodPhase
-		Removal           *removal
+		Endings endings
+		Phase   corev1.PodPhase
+		Removal *removal
+		Wait    time.Duration
 	}
+	ends := func(ending string) want { return want{Endings: endings{ending}, Wait: patience} }
 	tests := map[string]struct {
 		proxy     *corev1.Pod
 		chaperons chaperons
+		asked     []ask
 		want      want
 	}{
 		"nothing anywhere": {},
@@ -135,17 +139,17 @@ func TestDecide(t *testing.T) {
 		},
 		"an unbound proxy that goes takes its chaperon along": {
 			proxy: proxy(boundTo(""), held, terminating(0)), chaperons: chaperons{chaperon()},
-			want: want{Unwanted: uids{"c1"}},
+			want: ends("c1"),
 		},
 		"a chaperon without a proxy is an orphan": {
-			chaperons: chaperons{chaperon()}, want: want{Orphans: uids{"c1"}},
+			chaperons: chaperons{chaperon()}, want: ends("c1, if an orphan"),
 		},
 		"an orphan that goes already is left alone": {
 			chaperons: chaperons{chaperon(deleted)},
 		},
 		"a chaperon of an earlier pod of that name is an orphan, and the proxy is not shown its status": {
 			proxy: proxy(boundTo(""), phase(corev1.PodPending)), chaperons: chaperons{chaperon(ofAnother)},
-			want: want{Orphans: uids{"c1"}},
+			want: ends("c1, if an orphan"),
 		},
 		"a chaperon of another namespace does not speak for the proxy": {
 			proxy:     proxy(),
@@ -153,7 +157,7 @@ func TestDecide(t *testing.T) {
 		},
 		"a proxy bound elsewhere has no chaperon here": {
 			proxy: proxy(boundTo("admiralty-c3")), chaperons: chaperons{chaperon()},
-			want: want{Unwanted: uids{"c1"}},
+			want: ends("c1"),
 		},
 		"a proxy bound elsewhere is none of our business": {
 			proxy: proxy(boundTo("admiralty-c3"), terminating(30)),
@@ -184,22 +188,38 @@ func TestDecide(t *testing.T) {
 		},
 		"deletion is passed on": {
 			proxy: proxy(terminating(30)), chaperons: chaperons{chaperon()},
-			want: want{Unwanted: uids{"c1"}},
+			want: ends("c1"),
 		},
 		"a shorter grace is passed on": {
 			proxy: proxy(terminating(5)), chaperons: chaperons{chaperon()},
-			want: want{Hasten: "c1", Grace: 5},
+			want: ends("c1 in 5"),
 		},
-		"a shorter grace is passed on once": {
-			proxy: proxy(terminating(5)), chaperons: chaperons{chaperon(asked("5"))},
+		"the target's manager is asked once, and has time": {
+			proxy: proxy(terminating(5)), chaperons: chaperons{chaperon()}, asked: asked("5", 10*time.Second),
+			want: want{Wait: 20 * time.Second},
 		},
 		"a grace shortened later is passed on": {
-			proxy: proxy(terminating(2)), chaperons: chaperons{chaperon(asked("5"), deleted)},
-			want: want{Hasten: "c1", Grace: 2},
+			proxy: proxy(terminating(2)), chaperons: chaperons{chaperon(deleted)}, asked: asked("", time.Hour),
+			want: ends("c1 in 2"),
+		},
+		"what the target's manager does not do is left to the garbage collector": {
+			proxy: proxy(terminating(30)), chaperons: chaperons{chaperon()}, asked: asked("", patience),
+			want: ends("c1, overdue"),
+		},
+		"orphans, too": {
+			chaperons: chaperons{chaperon()}, asked: asked("", time.Hour),
+			want: ends("c1, if an orphan, overdue"),
+		},
+		"what the garbage collector does is waited for": {
+			proxy: proxy(terminating(5)), chaperons: chaperons{chaperon(deleted)}, asked: asked("5", time.Hour),
+		},
+		"what was asked of another PodChaperon is not asked of this one": {
+			proxy: proxy(terminating(30)), chaperons: chaperons{chaperon()}, asked: []ask{{chaperon: "c0", parent: "0"}},
+			want: ends("c1"),
 		},
 		"grace zero does not kill": {
 			proxy: proxy(held, terminating(0)), chaperons: chaperons{chaperon()},
-			want: want{Unwanted: uids{"c1"}},
+			want: ends("c1"),
 		},
 		"a terminating proxy shows its delegate until that is gone": {
 			proxy: proxy(terminating(30)), chaperons: chaperons{chaperon(deleted, showing(corev1.PodFailed))},
@@ -209,6 +229,14 @@ func TestDecide(t *testing.T) {
 			proxy: proxy(terminating(30)),
 			want:  want{Removal: &removal{ifGone: true, grace: now}},
 		},
+		"a chaperon whose end we asked for is gone when the cache has it no more": {
+			proxy: proxy(terminating(30)), asked: asked("", time.Second),
+			want: want{Removal: &removal{grace: now}},
+		},
+		"the end of an earlier pod's does not speak for the proxy": {
+			proxy: proxy(terminating(30)), asked: []ask{{chaperon: "c0", parent: "0"}},
+			want: want{Removal: &removal{ifGone: true, grace: now}},
+		},
 		"a confirmed proxy that a Job counts is left alone": {
 			proxy: proxy(held, terminating(0), phase(corev1.PodFailed)),
 		},
@@ -216,11 +244,8 @@ func TestDecide(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			before := test.proxy.DeepCopy()
-			p := decide(state{nodeName: node, proxy: test.proxy, chaperons: test.chaperons})
-			got := want{Orphans: uidsOf(p.orphans), Unwanted: uidsOf(p.unwanted), Grace: p.grace, Removal: p.removal}
-			if p.hasten != nil {
-				got.Hasten = string(p.hasten.UID)
-			}
+			p := decide(state{nodeName: node, proxy: test.proxy, chaperons: test.chaperons, asked: test.asked, now: time.Unix(2000, 0)})
+			got := want{Endings: describe(p.endings), Removal: p.removal, Wait: p.wait}
 			if p.status != nil {
 				got.Phase = p.status.Phase
 			}
@@ -234,12 +259,54 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-func uidsOf(chaperons []*v1alpha1.PodChaperon) []string {
-	var uids []string
-	for _, c := range chaperons {
-		uids = append(uids, string(c.UID))
+func describe(endings []ending) []string {
+	var all []string
+	for _, e := range endings {
+		s := string(e.chaperon.UID)
+		if e.grace != "" {
+			s += " in " + e.grace
+		}
+		if e.ifOrphan {
+			s += ", if an orphan"
+		}
+		if e.overdue {
+			s += ", overdue"
+		}
+		all = append(all, s)
 	}
-	return uids
+	return all
+}
+
+func TestWhatWasAskedIsRememberedAsLongAsItMatters(t *testing.T) {
+	const first, second = types.UID("1"), types.UID("2") // pods of one name
+	one, other := chaperon(), chaperon(ofAnother)
+	other.UID = "c2"
+	key := types.NamespacedName{Namespace: "default", Name: "web"}
+	r := asks{}
+	r.note(key, ask{chaperon: "c1", parent: first, grace: "5"})
+	r.note(key, ask{chaperon: "c1", parent: first, grace: "3"})
+	r.note(key, ask{chaperon: "c2", parent: second})
+	for _, step := range []struct {
+		state state
+		want  []types.UID
+	}{
+		{state{chaperons: []v1alpha1.PodChaperon{one, other}}, []types.UID{"c1", "c2"}},
+		{state{proxy: proxy(), chaperons: []v1alpha1.PodChaperon{other}}, []types.UID{"c1", "c2"}}, // c1 was the proxy's own
+		{state{chaperons: []v1alpha1.PodChaperon{other}}, []types.UID{"c2"}},
+		{state{}, nil},
+	} {
+		var got []types.UID
+		for _, a := range r.of(key, step.state) {
+			got = append(got, a.chaperon)
+		}
+		slices.Sort(got)
+		if diff := cmp.Diff(step.want, got); diff != "" {
+			t.Errorf("what was asked (-want +got):\n%s", diff)
+		}
+	}
+	if len(r.byProxy) != 0 {
+		t.Errorf("%d proxies are remembered", len(r.byProxy))
+	}
 }
 
 func TestAStatusPatchHoldsOnlyWhatDiffersAndTheUID(t *testing.T) {

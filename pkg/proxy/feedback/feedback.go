@@ -12,6 +12,7 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
@@ -44,6 +45,8 @@ type Options struct {
 	Client client.Client
 	// APIReader reads from the source cluster's API server.
 	APIReader client.Reader
+	// Clock tells how long a target's manager has had.
+	Clock clock.PassiveClock
 	// Recorder records events about proxies.
 	Recorder events.EventRecorder
 	// Logger is for what is not the reconciliation of one pod.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -12,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
@@ -23,6 +23,7 @@ import (
 type reconciler struct {
 	*Feedback
 	target *engage.Target
+	asks   asks
 }
 
 // Reconcile reads what the caches have of a proxy and its PodChaperons in the target, decides, and acts. What it reads are the
@@ -35,11 +36,12 @@ func (r *reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	return reconcile.Result{}, r.act(ctx, s.proxy, decide(s))
+	p := decide(s)
+	return reconcile.Result{RequeueAfter: p.wait}, r.act(ctx, request.NamespacedName, s.proxy, p)
 }
 
 func (r *reconciler) read(ctx context.Context, key types.NamespacedName) (state, error) {
-	s := state{nodeName: r.target.NodeName}
+	s := state{nodeName: r.target.NodeName, now: r.Clock.Now()}
 	pod := &corev1.Pod{}
 	switch err := r.Client.Get(ctx, key, pod, client.UnsafeDisableDeepCopy); {
 	case err == nil && translate.IsProxy(pod):
@@ -53,20 +55,15 @@ func (r *reconciler) read(ctx context.Context, key types.NamespacedName) (state,
 		return s, fmt.Errorf("listing the proxy's PodChaperons: %w", err)
 	}
 	s.chaperons = chaperons.Items
+	s.asked = r.asks.of(key, s)
 	return s, nil
 }
 
 // act carries a plan out. What fails does not keep the rest from being tried.
-func (r *reconciler) act(ctx context.Context, proxy *corev1.Pod, p plan) error {
+func (r *reconciler) act(ctx context.Context, key types.NamespacedName, proxy *corev1.Pod, p plan) error {
 	var errs []error
-	for _, chaperon := range p.orphans {
-		errs = append(errs, r.deleteOrphan(ctx, chaperon))
-	}
-	for _, chaperon := range p.unwanted {
-		errs = append(errs, r.deleteChaperon(ctx, chaperon))
-	}
-	if p.hasten != nil {
-		errs = append(errs, r.hasten(ctx, p.hasten, p.grace))
+	for _, e := range p.endings {
+		errs = append(errs, r.end(ctx, key, e))
 	}
 	if p.status != nil {
 		errs = append(errs, r.patchStatus(ctx, proxy, *p.status))
@@ -77,38 +74,50 @@ func (r *reconciler) act(ctx context.Context, proxy *corev1.Pod, p plan) error {
 	return errors.Join(errs...)
 }
 
-func (r *reconciler) deleteOrphan(ctx context.Context, chaperon *v1alpha1.PodChaperon) error {
-	uid, err := liveUID(ctx, r.APIReader, corev1.SchemeGroupVersion.WithKind("Pod"), parentOf(chaperon).NamespacedName)
-	if err != nil {
-		return fmt.Errorf("looking for the proxy of PodChaperon %q: %w", chaperon.Name, err)
+func (r *reconciler) end(ctx context.Context, key types.NamespacedName, e ending) error {
+	parent := types.UID(e.chaperon.Labels[v1alpha1.LabelParentUID])
+	if e.ifOrphan {
+		uid, err := liveUID(ctx, r.APIReader, corev1.SchemeGroupVersion.WithKind("Pod"), parentOf(e.chaperon).NamespacedName)
+		if err != nil {
+			return fmt.Errorf("looking for the proxy of PodChaperon %q: %w", e.chaperon.Name, err)
+		}
+		if uid == parent {
+			return nil // The cache does not have it yet; it comes with an event.
+		}
 	}
-	if string(uid) == chaperon.Labels[v1alpha1.LabelParentUID] {
-		return nil // The cache does not have it yet; it comes with an event.
+	if e.overdue {
+		return r.collect(ctx, e.chaperon)
 	}
-	return r.deleteChaperon(ctx, chaperon)
+	if err := r.ask(ctx, e.chaperon, e.grace); err != nil {
+		return err
+	}
+	r.asks.note(key, ask{chaperon: e.chaperon.UID, parent: parent, grace: e.grace, at: r.Clock.Now()})
+	return nil
 }
 
-// deleteChaperon deletes in the foreground, so that the PodChaperon outlives its delegate and tells of its end.
-func (r *reconciler) deleteChaperon(ctx context.Context, chaperon *v1alpha1.PodChaperon) error {
+// ask has the target's manager delete the delegate and then the PodChaperon, which so outlives its delegate and tells of its end.
+func (r *reconciler) ask(ctx context.Context, chaperon *v1alpha1.PodChaperon, grace string) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	patch := fmt.Appendf(nil, `{"metadata":{"uid":%q,"annotations":{%q:%q}}}`, chaperon.UID, v1alpha1.AnnotationDeletionGracePeriod, grace)
+	target := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: chaperon.Namespace, Name: chaperon.Name}}
+	target.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("PodChaperon")) // There is no use for the rest in the answer.
+	err := r.target.Client.Patch(ctx, target, client.RawPatch(types.MergePatchType, patch), client.FieldOwner(v1alpha1.FieldOwner))
+	if err := ignoreGone(err); err != nil {
+		return fmt.Errorf("asking for the deletion of the delegate of PodChaperon %q: %w", chaperon.Name, err)
+	}
+	return nil
+}
+
+// collect has the target's garbage collector do the same.
+func (r *reconciler) collect(ctx context.Context, chaperon *v1alpha1.PodChaperon) error {
+	log.FromContext(ctx).Info("The target's manager did not delete a delegate in time; leaving it to the garbage collector", "delegate", chaperon.Name)
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	err := r.target.Client.Delete(ctx, chaperon,
 		client.PropagationPolicy(metav1.DeletePropagationForeground), client.Preconditions{UID: &chaperon.UID})
 	if err := ignoreGone(err); err != nil {
 		return fmt.Errorf("deleting PodChaperon %q: %w", chaperon.Name, err)
-	}
-	return nil
-}
-
-func (r *reconciler) hasten(ctx context.Context, chaperon *v1alpha1.PodChaperon, grace int64) error {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	patch := fmt.Appendf(nil, `{"metadata":{"uid":%q,"annotations":{%q:%q}}}`,
-		chaperon.UID, v1alpha1.AnnotationDeletionGracePeriod, strconv.FormatInt(grace, 10))
-	target := &v1alpha1.PodChaperon{ObjectMeta: metav1.ObjectMeta{Namespace: chaperon.Namespace, Name: chaperon.Name}}
-	err := r.target.Client.Patch(ctx, target, client.RawPatch(types.MergePatchType, patch), client.FieldOwner(v1alpha1.FieldOwner))
-	if err := ignoreGone(err); err != nil {
-		return fmt.Errorf("asking for the deletion of the delegate of PodChaperon %q: %w", chaperon.Name, err)
 	}
 	return nil
 }

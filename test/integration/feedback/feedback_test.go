@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
@@ -57,7 +58,7 @@ func TestDeletionWaitsForTheDelegate(t *testing.T) {
 	s.report(c, corev1.PodRunning)
 	s.shows(proxy, corev1.PodRunning)
 	s.delete(shared.source, proxy)
-	s.ending(c)
+	s.ending(c, "")
 	s.report(c, corev1.PodFailed)
 	s.shows(proxy, corev1.PodFailed)
 	s.end(c)
@@ -72,20 +73,30 @@ func TestAnotherGracePeriodIsAskedOfTheTarget(t *testing.T) {
 	s.engage(s.target)
 	proxy := s.create(s.pod("web"))
 	c := s.place(proxy, s.target)
-	asked := func(grace string) {
-		t.Helper()
-		eventually(s, shared.target, c, func(c *v1alpha1.PodChaperon) error {
-			if got := c.Annotations[v1alpha1.AnnotationDeletionGracePeriod]; got != grace || c.DeletionTimestamp != nil {
-				return fmt.Errorf("grace %q, deletion timestamp %v", got, c.DeletionTimestamp)
-			}
-			return nil
-		})
-	}
 	s.delete(shared.source, proxy, client.GracePeriodSeconds(7))
-	asked("7")
+	s.ending(c, "7")
 	s.delete(shared.source, proxy, client.GracePeriodSeconds(3))
-	asked("3")
-	s.delete(shared.target, c)
+	s.ending(c, "3")
+	s.end(c)
+	s.gone(shared.source, proxy)
+}
+
+func TestADelegateThatTheTargetsManagerDoesNotEndIsCollected(t *testing.T) {
+	s := newStory(t)
+	s.engage(s.target)
+	proxy, orphaned := s.create(s.pod("web")), s.create(s.pod("orphaned"))
+	c, orphan := s.place(proxy, s.target), s.place(orphaned, s.target)
+	s.delete(shared.source, proxy)
+	s.delete(shared.source, orphaned, client.GracePeriodSeconds(0))
+	s.ending(c, "")
+	s.ending(orphan, "")
+	s.settled(s.target)
+	shared.clock.SetTime(shared.clock.Now().Add(time.Minute))
+	s.report(c, corev1.PodRunning) // has the workers look again
+	s.report(orphan, corev1.PodRunning)
+	s.collected(c)
+	s.collected(orphan)
+	s.end(c)
 	s.gone(shared.source, proxy)
 }
 
@@ -100,7 +111,7 @@ func TestAProxyThatVanishesTakesItsDelegateAlong(t *testing.T) {
 				s.bind(proxy, s.target.NodeName)
 			}
 			s.delete(shared.source, proxy, client.GracePeriodSeconds(0))
-			s.ending(c)
+			s.ending(c, "")
 		})
 	}
 }
@@ -112,7 +123,7 @@ func TestAProxyWithoutItsAnnotationsTakesItsDelegateAlong(t *testing.T) {
 	c := s.place(proxy, s.target)
 	s.must(shared.source.Client.Patch(t.Context(), proxy, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":null}}`))))
 	s.delete(shared.source, proxy, client.GracePeriodSeconds(0))
-	s.ending(c)
+	s.ending(c, "")
 }
 
 func TestAProxyOnANodeThatTakesNoneOfItsNamespaceCanBeDeleted(t *testing.T) {
@@ -147,7 +158,7 @@ func TestADelegateThatIsLostTakesItsProxyAlong(t *testing.T) {
 		"the delegate is being deleted": {
 			lose: func(s *story, c *v1alpha1.PodChaperon) {
 				s.report(c, corev1.PodRunning, lost(v1alpha1.ReasonDelegateTerminating))
-				s.ending(c)
+				s.ending(c, "")
 				s.end(c)
 			},
 			says: "the delegate pod is being deleted in the target cluster",
@@ -214,7 +225,7 @@ func TestAProxyThatSomebodysFinalizerHoldsBecomesTerminal(t *testing.T) {
 	s.report(c, corev1.PodRunning)
 	s.shows(proxy, corev1.PodRunning)
 	s.delete(shared.source, proxy)
-	s.ending(c)
+	s.ending(c, "")
 	s.end(c)
 	s.shows(proxy, corev1.PodFailed)
 	s.must(shared.source.Client.Patch(t.Context(), proxy, client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`))))
@@ -231,17 +242,12 @@ func TestAPodOfTheSameNameIsNotMistakenForTheOneBefore(t *testing.T) {
 	s.delete(shared.source, first, client.GracePeriodSeconds(0))
 	second := s.create(s.pod("db-0"))
 	c := s.place(second, s.target)
-	s.ending(old)
+	s.ending(old, "")
 	s.report(c, corev1.PodRunning)
 	s.shows(second, corev1.PodRunning)
 	s.end(old)
 	s.settled(s.target)
-	eventually(s, shared.target, c, func(c *v1alpha1.PodChaperon) error {
-		if c.DeletionTimestamp != nil {
-			return errors.New("the second PodChaperon is deleted, too")
-		}
-		return nil
-	})
+	s.kept(c)
 }
 
 func TestOnlyTheNodesTargetKeepsADelegate(t *testing.T) {
@@ -253,12 +259,7 @@ func TestOnlyTheNodesTargetKeepsADelegate(t *testing.T) {
 	unbound := s.create(s.pod("unbound"))
 	stray, kept := s.chaperon(proxy, other), s.chaperon(unbound, other)
 	s.bind(proxy, s.target.NodeName)
-	s.ending(stray)
+	s.ending(stray, "")
 	s.settled(other)
-	eventually(s, shared.target, kept, func(c *v1alpha1.PodChaperon) error {
-		if c.DeletionTimestamp != nil {
-			return errors.New("the PodChaperon of an unbound proxy is deleted: it is the scheduler's")
-		}
-		return nil
-	})
+	s.kept(kept) // It is the scheduler's.
 }

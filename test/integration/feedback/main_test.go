@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/go-logr/logr"
 	"golang.org/x/sync/errgroup"
@@ -15,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
+	clocktesting "k8s.io/utils/clock/testing"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -33,6 +35,7 @@ type world struct {
 	source, target *apiserver.Cluster
 	registry       *engage.Registry
 	writes         *writes
+	clock          *clocktesting.FakePassiveClock // the manager's
 }
 
 var shared world
@@ -98,8 +101,10 @@ func startManager(ctx context.Context) (<-chan error, error) {
 	if err != nil {
 		return nil, err
 	}
+	shared.clock = clocktesting.NewFakePassiveClock(time.Now())
 	f := feedback.New(feedback.Options{
-		Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), Recorder: mgr.GetEventRecorder("feedback"), Logger: mgr.GetLogger(),
+		Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), Clock: shared.clock,
+		Recorder: mgr.GetEventRecorder("feedback"), Logger: mgr.GetLogger(),
 	})
 	shared.registry = engage.NewRegistry(f)
 	if err := f.Register(ctx, mgr); err != nil {

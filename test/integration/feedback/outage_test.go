@@ -30,8 +30,8 @@ func TestEverythingIsComparedWhenATargetIsEngaged(t *testing.T) {
 
 	s.shows(changed, corev1.PodRunning)
 	s.gone(shared.source, chaperonless)
-	s.ending(orphan)
-	s.ending(deletedChaperon)
+	s.ending(orphan, "")
+	s.ending(deletedChaperon, "")
 }
 
 func TestNothingIsDoneWhileATargetIsNotReachable(t *testing.T) {
@@ -54,18 +54,13 @@ func TestNothingIsDoneWhileATargetIsNotReachable(t *testing.T) {
 	s.settled(other)
 	s.shows(running, corev1.PodPending)
 	for _, c := range []*v1alpha1.PodChaperon{evictedChaperon, orphan} {
-		eventually(s, shared.target, c, func(c *v1alpha1.PodChaperon) error {
-			if c.DeletionTimestamp != nil {
-				return errors.New("a PodChaperon is deleted")
-			}
-			return nil
-		})
+		s.kept(c)
 	}
 
 	shared.registry.SetReachable(s.target, true)
 	s.shows(running, corev1.PodRunning)
-	s.ending(orphan)
-	s.ending(evictedChaperon)
+	s.ending(orphan, "")
+	s.ending(evictedChaperon, "")
 	s.end(evictedChaperon)
 	s.gone(shared.source, evicted)
 }
@@ -76,7 +71,7 @@ type hanging struct {
 	asked chan struct{}
 }
 
-func (h *hanging) Delete(ctx context.Context, _ client.Object, _ ...client.DeleteOption) error {
+func (h *hanging) Patch(ctx context.Context, _ client.Object, _ client.Patch, _ ...client.PatchOption) error {
 	h.asked <- struct{}{}
 	<-ctx.Done()
 	return ctx.Err()

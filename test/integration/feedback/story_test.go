@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -133,11 +134,12 @@ func (s *story) report(c *v1alpha1.PodChaperon, phase corev1.PodPhase, condition
 	s.must(shared.target.Client.Status().Patch(s.Context(), c, client.MergeFrom(before)))
 }
 
-// end plays the target's garbage collector: the delegate of a PodChaperon that is being deleted is gone.
+// end plays the target: the delegate of a PodChaperon is gone, and the PodChaperon goes.
 func (s *story) end(c *v1alpha1.PodChaperon) {
 	s.Helper()
+	s.must(client.IgnoreNotFound(shared.target.Client.Delete(s.Context(), c)))
 	patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))
-	s.must(shared.target.Client.Patch(s.Context(), c, patch))
+	s.must(client.IgnoreNotFound(shared.target.Client.Patch(s.Context(), c, patch)))
 }
 
 func (s *story) delete(cluster *apiserver.Cluster, object client.Object, options ...client.DeleteOption) {
@@ -180,11 +182,32 @@ func (s *story) shows(proxy *corev1.Pod, phase corev1.PodPhase) {
 	})
 }
 
-// ending waits until the PodChaperon is being deleted in the foreground.
-func (s *story) ending(c *v1alpha1.PodChaperon) {
+// ending waits until the target's manager is asked to end the delegate, with this grace period.
+func (s *story) ending(c *v1alpha1.PodChaperon, grace string) {
 	s.Helper()
 	eventually(s, shared.target, c, func(c *v1alpha1.PodChaperon) error {
-		if c.DeletionTimestamp == nil || len(c.Finalizers) != 1 || c.Finalizers[0] != metav1.FinalizerDeleteDependents {
+		got, asked := c.Annotations[v1alpha1.AnnotationDeletionGracePeriod]
+		if !asked || got != grace || c.DeletionTimestamp != nil {
+			return fmt.Errorf("asked %t, grace %q, deletion timestamp %v", asked, got, c.DeletionTimestamp)
+		}
+		return nil
+	})
+}
+
+// kept sees that a PodChaperon is not to end.
+func (s *story) kept(c *v1alpha1.PodChaperon) {
+	s.Helper()
+	s.must(shared.target.Client.Get(s.Context(), client.ObjectKeyFromObject(c), c))
+	if _, asked := c.Annotations[v1alpha1.AnnotationDeletionGracePeriod]; asked || c.DeletionTimestamp != nil {
+		s.Errorf("PodChaperon %q is to end", c.Name)
+	}
+}
+
+// collected waits until a PodChaperon is being deleted in the foreground.
+func (s *story) collected(c *v1alpha1.PodChaperon) {
+	s.Helper()
+	eventually(s, shared.target, c, func(c *v1alpha1.PodChaperon) error {
+		if c.DeletionTimestamp == nil || !slices.Contains(c.Finalizers, metav1.FinalizerDeleteDependents) {
 			return fmt.Errorf("deletion timestamp %v, finalizers %v", c.DeletionTimestamp, c.Finalizers)
 		}
 		return nil
