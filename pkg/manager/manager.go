@@ -46,7 +46,8 @@ func Run(ctx context.Context, restConfig *rest.Config, config *configv1alpha1.Co
 		return errors.New("the environment variables POD_NAMESPACE and POD_IP must be set, from the pod's own fields")
 	}
 	restConfig = rest.AddUserAgent(rest.CopyConfig(restConfig), v1alpha1.FieldOwner)
-	restConfig.QPS = -1 // the API server's priority and fairness rules
+	restConfig.QPS = -1                  // the API server's priority and fairness rules
+	restConfig.DisableCompression = true // Within a cluster, bandwidth is cheaper than packing every event of a watch.
 	scheme, err := newScheme()
 	if err != nil {
 		return fmt.Errorf("making the scheme: %w", err)

@@ -133,7 +133,7 @@ func (w *wiring) kubeletAPI(registry *engage.Registry) error {
 		Port:                  w.config.KubeletAPI.Port,
 		PodIP:                 net.ParseIP(w.pod.IP),
 		Registry:              registry,
-		Reader:                w.mgr.GetClient(),
+		Reader:                w.mgr.GetAPIReader(), // The cache would have every replica watch pods.
 		Client:                clientset,
 		CertificateSignerName: w.config.KubeletAPI.CertificateSignerName,
 		Explain:               w.scheduler.Explain,

@@ -58,6 +58,10 @@ type Options struct {
 type Feedback struct {
 	Options
 
+	// index makes the index IndexNodeName, once. It is made for the first target: we lead by then, and a replica that does not lead
+	// need not watch pods.
+	index func() error
+
 	mu    sync.RWMutex // guards links
 	links map[*engage.Target]link
 }
@@ -76,11 +80,11 @@ func New(options Options) *Feedback {
 	return &Feedback{Options: options, links: map[*engage.Target]link{}}
 }
 
-// Register adds the index and the watch of pods to the manager.
+// Register adds the watch of pods to the manager.
 func (f *Feedback) Register(ctx context.Context, mgr manager.Manager) error {
-	if err := mgr.GetFieldIndexer().IndexField(ctx, &corev1.Pod{}, IndexNodeName, nodeNameOfProxy); err != nil {
-		return fmt.Errorf("indexing proxies by node: %w", err)
-	}
+	f.index = sync.OnceValue(func() error {
+		return mgr.GetFieldIndexer().IndexField(ctx, &corev1.Pod{}, IndexNodeName, nodeNameOfProxy)
+	})
 	return f.registerPods(mgr)
 }
 
@@ -94,6 +98,9 @@ func nodeNameOfProxy(o client.Object) []string {
 // Engaged starts the target's workers, which stop with ctx, and has them compare all of its PodChaperons and all proxies
 // on its node.
 func (f *Feedback) Engaged(ctx context.Context, target *engage.Target) error {
+	if err := f.index(); err != nil {
+		return fmt.Errorf("indexing proxies by node: %w", err)
+	}
 	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](retryFirst, retryLast)
 	q := workqueue.NewTypedRateLimitingQueueWithConfig(limiter, workqueue.TypedRateLimitingQueueConfig[reconcile.Request]{Name: name})
 	c, err := controller.NewUnmanaged(name, controller.Options{

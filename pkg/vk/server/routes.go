@@ -133,7 +133,9 @@ func refuse(code int, format string, args ...any) error {
 func (s *Server) proxyPod(r *http.Request) (*corev1.Pod, error) {
 	key := types.NamespacedName{Namespace: r.PathValue("namespace"), Name: r.PathValue("pod")}
 	pod := &corev1.Pod{}
-	switch err := s.Reader.Get(r.Context(), key, pod); {
+	ctx, cancel := context.WithTimeout(r.Context(), readTimeout)
+	defer cancel()
+	switch err := s.Reader.Get(ctx, key, pod); {
 	case apierrors.IsNotFound(err):
 		return pod, refuse(http.StatusNotFound, "Pod %q is not known here.", key)
 	case err != nil:

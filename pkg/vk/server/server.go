@@ -23,6 +23,7 @@ import (
 
 const (
 	readHeaderTimeout = 10 * time.Second
+	readTimeout       = 10 * time.Second // of a proxy, from the API server
 	idleTimeout       = 2 * time.Minute
 )
 
@@ -34,7 +35,7 @@ type Options struct {
 	PodIP net.IP
 	// Registry has the targets to forward to.
 	Registry *engage.Registry
-	// Reader reads pods of the source cluster, from a cache.
+	// Reader reads pods of the source cluster.
 	Reader client.Reader
 	// Client reviews tokens and access in the source cluster, reads its client CA and requests certificates.
 	Client kubernetes.Interface
