@@ -100,8 +100,7 @@ func (r *reconciler) ask(ctx context.Context, chaperon *v1alpha1.PodChaperon, gr
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	patch := fmt.Appendf(nil, `{"metadata":{"uid":%q,"annotations":{%q:%q}}}`, chaperon.UID, v1alpha1.AnnotationDeletionGracePeriod, grace)
-	target := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: chaperon.Namespace, Name: chaperon.Name}}
-	target.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("PodChaperon")) // There is no use for the rest in the answer.
+	target := &v1alpha1.PodChaperon{ObjectMeta: metav1.ObjectMeta{Namespace: chaperon.Namespace, Name: chaperon.Name}}
 	err := r.target.Client.Patch(ctx, target, client.RawPatch(types.MergePatchType, patch), client.FieldOwner(v1alpha1.FieldOwner))
 	if err := ignoreGone(err); err != nil {
 		return fmt.Errorf("asking for the deletion of the delegate of PodChaperon %q: %w", chaperon.Name, err)
