@@ -7,36 +7,73 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 )
 
-// Transform is the cache transform of pods. It keeps proxies and delegates but for their managedFields, and of any other pod what
-// identifies it, where it runs, and what k8s.io/component-helpers/resource.PodRequests reads. Other objects pass untouched.
-// It changes the pod that it is given, and a second call changes nothing.
+// Transform is the cache transform of pods. Of any pod it keeps what identifies it, where it runs, and what
+// k8s.io/component-helpers/resource.PodRequests reads. Of proxies and delegates it keeps besides the whole status, and what feedback and
+// the chaperon controller go by: what made them ours, how they end, readiness gates and the names of volumes. Other objects pass
+// untouched. It changes the pod that it is given, and a second call changes nothing.
 func Transform(obj any) (any, error) {
 	pod, ok := obj.(*corev1.Pod)
 	if !ok {
 		return obj, nil
 	}
-	pod.ManagedFields = nil
-	if isOurs(pod) {
+	whole := *pod
+	*pod = corev1.Pod{
+		TypeMeta:   whole.TypeMeta,
+		ObjectMeta: identity(whole.ObjectMeta),
+		Spec: corev1.PodSpec{
+			NodeName:       whole.Spec.NodeName,
+			Containers:     requestsOf(whole.Spec.Containers),
+			InitContainers: requestsOf(whole.Spec.InitContainers),
+			Overhead:       whole.Spec.Overhead,
+			Resources:      onlyRequests(whole.Spec.Resources),
+		},
+	}
+	if isOurs(&whole) {
+		addOurs(pod, &whole)
 		return pod, nil
 	}
-	pod.ObjectMeta = identity(pod.ObjectMeta)
-	pod.Spec = corev1.PodSpec{
-		NodeName:       pod.Spec.NodeName,
-		Containers:     requestsOf(pod.Spec.Containers),
-		InitContainers: requestsOf(pod.Spec.InitContainers),
-		Overhead:       pod.Spec.Overhead,
-		Resources:      onlyRequests(pod.Spec.Resources),
-	}
 	pod.Status = corev1.PodStatus{
-		Phase:                                pod.Status.Phase,
-		Conditions:                           resizeConditions(pod.Status.Conditions),
-		ContainerStatuses:                    allocationsOf(pod.Status.ContainerStatuses),
-		InitContainerStatuses:                allocationsOf(pod.Status.InitContainerStatuses),
-		AllocatedResources:                   pod.Status.AllocatedResources,
-		Resources:                            onlyRequests(pod.Status.Resources),
-		NodeAllocatableResourceClaimStatuses: pod.Status.NodeAllocatableResourceClaimStatuses,
+		Phase:                                whole.Status.Phase,
+		Conditions:                           resizeConditions(whole.Status.Conditions),
+		ContainerStatuses:                    allocationsOf(whole.Status.ContainerStatuses),
+		InitContainerStatuses:                allocationsOf(whole.Status.InitContainerStatuses),
+		AllocatedResources:                   whole.Status.AllocatedResources,
+		Resources:                            onlyRequests(whole.Status.Resources),
+		NodeAllocatableResourceClaimStatuses: whole.Status.NodeAllocatableResourceClaimStatuses,
 	}
 	return pod, nil
+}
+
+// addOurs adds what is kept of proxies and delegates only.
+func addOurs(pod, whole *corev1.Pod) {
+	pod.Labels = only(whole.Labels, v1alpha1.LabelParentUID, v1alpha1.LabelParentClusterID)
+	pod.Annotations = only(whole.Annotations, v1alpha1.AnnotationElect, v1alpha1.AnnotationOriginalConstraints)
+	pod.Finalizers = whole.Finalizers
+	pod.DeletionGracePeriodSeconds = whole.DeletionGracePeriodSeconds
+	if owner := metav1.GetControllerOf(whole); owner != nil {
+		pod.OwnerReferences = []metav1.OwnerReference{*owner}
+	}
+	pod.Spec.SchedulerName = whole.Spec.SchedulerName
+	pod.Spec.TerminationGracePeriodSeconds = whole.Spec.TerminationGracePeriodSeconds
+	pod.Spec.ReadinessGates = whole.Spec.ReadinessGates
+	for i := range whole.Spec.Volumes {
+		pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: whole.Spec.Volumes[i].Name})
+	}
+	pod.Status = whole.Status
+}
+
+// only keeps some entries of a map.
+func only(all map[string]string, keys ...string) map[string]string {
+	var kept map[string]string
+	for _, key := range keys {
+		if value, ok := all[key]; ok {
+			if kept == nil {
+				kept = map[string]string{}
+			}
+			kept[key] = value
+		}
+	}
+	return kept
 }
 
 // TransformNode is the cache transform of nodes. It keeps virtual nodes but for their managedFields, and of any other node its

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	corev1 "k8s.io/api/core/v1"
 	apiresource "k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -62,24 +63,43 @@ func TestTransform(t *testing.T) {
 		Spec:       corev1.PodSpec{NodeName: "node", Containers: []corev1.Container{{Name: "c"}}},
 		Status:     corev1.PodStatus{Phase: corev1.PodRunning},
 	}
-	proxy := func(p *corev1.Pod) { p.Spec.SchedulerName = v1alpha1.SchedulerName }
-	delegate := func(p *corev1.Pod) { p.Labels[v1alpha1.LabelParentUID] = "parent" }
+	proxy := func(p *corev1.Pod) {
+		p.Spec.SchedulerName = v1alpha1.SchedulerName
+		p.Annotations[v1alpha1.AnnotationElect], p.Annotations[v1alpha1.AnnotationOriginalConstraints] = "", "{}"
+		p.Finalizers = []string{"example.com/held"}
+		p.DeletionGracePeriodSeconds, p.Spec.TerminationGracePeriodSeconds = ptr.To[int64](3), ptr.To[int64](30)
+		p.Spec.ReadinessGates = []corev1.PodReadinessGate{{ConditionType: "example.com/gate"}}
+		p.Spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}}
+	}
+	delegate := func(p *corev1.Pod) {
+		p.Labels[v1alpha1.LabelParentUID], p.Labels[v1alpha1.LabelParentClusterID] = "parent", "source"
+	}
 	handMade := func(p *corev1.Pod) {
-		p.OwnerReferences = []metav1.OwnerReference{{Kind: "PodChaperon", Name: "p", Controller: ptr.To(true)}}
+		p.OwnerReferences = append(p.OwnerReferences, metav1.OwnerReference{Kind: "PodChaperon", Name: "p", Controller: ptr.To(true)})
+	}
+	reducedTo := func(change func(*corev1.Pod)) *corev1.Pod {
+		pod := reduced.DeepCopy()
+		pod.Labels, pod.Annotations = map[string]string{}, map[string]string{}
+		change(pod)
+		pod.Status.PodIP = "10.0.0.1"
+		for i := range pod.Spec.Volumes {
+			pod.Spec.Volumes[i].VolumeSource = corev1.VolumeSource{}
+		}
+		return pod
 	}
 	for name, test := range map[string]struct{ pod, want *corev1.Pod }{
-		"a PodChaperon's pod is kept":        {whole(handMade), whole(handMade)},
-		"a pod that is not ours is cut down": {whole(func(*corev1.Pod) {}), reduced},
-		"a proxy is kept":                    {whole(proxy), whole(proxy)},
-		"a delegate is kept":                 {whole(delegate), whole(delegate)},
+		"a pod that is not ours is cut down":             {whole(func(*corev1.Pod) {}), reduced},
+		"a proxy keeps its status and how it is to end":  {whole(proxy), reducedTo(proxy)},
+		"a delegate keeps its status and whose it is":    {whole(delegate), reducedTo(delegate)},
+		"a PodChaperon's pod keeps its status and owner": {whole(handMade), reducedTo(handMade)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			test.pod.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "kubectl"}}
 			got := transform(t, test.pod)
-			if diff := cmp.Diff(test.want, got); diff != "" {
+			if diff := cmp.Diff(test.want, got, cmpopts.EquateEmpty()); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
-			if diff := cmp.Diff(test.want, transform(t, got)); diff != "" {
+			if diff := cmp.Diff(test.want, transform(t, got), cmpopts.EquateEmpty()); diff != "" {
 				t.Errorf("transformed twice (-want +got):\n%s", diff)
 			}
 		})

@@ -70,7 +70,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	return r.apply(ctx, chaperon, pod, decide(chaperon, pod, r.clock.Now()))
 }
 
-// Register adds the controller to a manager, on the replica that leads. The manager's cache of pods must hold delegates whole.
+// Register adds the controller to a manager, on the replica that leads. The manager's cache may hold pods cut down
+// by package podcache.
 func (r *Reconciler) Register(mgr manager.Manager) error {
 	if err := r.metrics.register(); err != nil {
 		return fmt.Errorf("registering the metrics of controller %q: %w", name, err)

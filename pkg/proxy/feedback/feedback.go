@@ -40,8 +40,7 @@ type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 
 // Options are what Feedback works with. All are required.
 type Options struct {
-	// Client reads pods and nodes of the source cluster from a cache and writes to it. The cache holds proxies whole, and of
-	// other pods at least the metadata, less labels and annotations, and the node name.
+	// Client reads pods and nodes of the source cluster from a cache, cut down by package podcache at most, and writes to it.
 	Client client.Client
 	// APIReader reads from the source cluster's API server.
 	APIReader client.Reader
