@@ -9,8 +9,8 @@ import (
 
 // Transform is the cache transform of pods. Of any pod it keeps what identifies it, where it runs, and what
 // k8s.io/component-helpers/resource.PodRequests reads. Of proxies and delegates it keeps besides the whole status, and what feedback and
-// the chaperon controller go by: what made them ours, how they end, readiness gates and the names of volumes. Other objects pass
-// untouched. It changes the pod that it is given, and a second call changes nothing.
+// the chaperon controller go by: what made them ours, how they end, readiness gates and the names of volumes whose
+// health a status may tell. Other objects pass untouched. It changes the pod that it is given, and a second call changes nothing.
 func Transform(obj any) (any, error) {
 	pod, ok := obj.(*corev1.Pod)
 	if !ok {
@@ -57,9 +57,16 @@ func addOurs(pod, whole *corev1.Pod) {
 	pod.Spec.TerminationGracePeriodSeconds = whole.Spec.TerminationGracePeriodSeconds
 	pod.Spec.ReadinessGates = whole.Spec.ReadinessGates
 	for i := range whole.Spec.Volumes {
-		pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: whole.Spec.Volumes[i].Name})
+		if volume := &whole.Spec.Volumes[i]; mayHaveHealth(volume) {
+			pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: volume.Name})
+		}
 	}
 	pod.Status = whole.Status
+}
+
+// mayHaveHealth says whether a status may tell of a volume's health: it comes from a CSI driver. One without a source has been here.
+func mayHaveHealth(volume *corev1.Volume) bool {
+	return volume.PersistentVolumeClaim != nil || volume.Ephemeral != nil || volume.CSI != nil || volume.VolumeSource == corev1.VolumeSource{}
 }
 
 // only keeps some entries of a map.

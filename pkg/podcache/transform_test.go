@@ -69,6 +69,10 @@ func TestTransform(t *testing.T) {
 		p.Finalizers = []string{"example.com/held"}
 		p.DeletionGracePeriodSeconds, p.Spec.TerminationGracePeriodSeconds = ptr.To[int64](3), ptr.To[int64](30)
 		p.Spec.ReadinessGates = []corev1.PodReadinessGate{{ConditionType: "example.com/gate"}}
+		p.Spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{CSI: &corev1.CSIVolumeSource{}}}}
+	}
+	scratch := func(p *corev1.Pod) {
+		p.Spec.SchedulerName = v1alpha1.SchedulerName
 		p.Spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}}
 	}
 	delegate := func(p *corev1.Pod) {
@@ -90,6 +94,7 @@ func TestTransform(t *testing.T) {
 	for name, test := range map[string]struct{ pod, want *corev1.Pod }{
 		"a pod that is not ours is cut down":             {whole(func(*corev1.Pod) {}), reduced},
 		"a proxy keeps its status and how it is to end":  {whole(proxy), reducedTo(proxy)},
+		"a volume that no driver reports on is not kept": {whole(scratch), reducedTo(func(p *corev1.Pod) { scratch(p); p.Spec.Volumes = nil })},
 		"a delegate keeps its status and whose it is":    {whole(delegate), reducedTo(delegate)},
 		"a PodChaperon's pod keeps its status and owner": {whole(handMade), reducedTo(handMade)},
 	} {

@@ -201,14 +201,14 @@ func (r *Reconciler) node(ctx context.Context, reader client.Reader, name string
 	return node, nil
 }
 
-// summary reads the target's ClusterSummary from its cache, nil if it is not engaged.
+// summary reads the target's ClusterSummary from its cache, nil if it is not engaged. It is the cache's own.
 func (r *Reconciler) summary(ctx context.Context, key types.NamespacedName) (*v1alpha1.ClusterSummary, error) {
 	target, ok := r.Registry.ByKey(key)
 	if !ok {
 		return nil, nil
 	}
 	summary := &v1alpha1.ClusterSummary{}
-	err := target.Client.Get(ctx, types.NamespacedName{Name: v1alpha1.ClusterSummaryName}, summary)
+	err := target.Client.Get(ctx, types.NamespacedName{Name: v1alpha1.ClusterSummaryName}, summary, client.UnsafeDisableDeepCopy)
 	if apierrors.IsNotFound(err) {
 		return nil, nil
 	}
