@@ -12,6 +12,7 @@
 // a write, the written PodChaperon stands in for the cached one (type ownWrites); otherwise the next patch would be computed
 // against an old status, and a delegate lost in that moment would pass for one that never was.
 //
-// When a PodChaperon is deleted, Kubernetes' garbage collector deletes the delegate, with the delegate's own grace period.
-// Another one is asked for by an annotation, and only then the deletion is done here.
+// Sources do not delete PodChaperons. They ask by an annotation, and then the delegate is deleted here, and when it is gone the
+// PodChaperon. That is cheaper than garbage collection in the foreground, which remains for whoever deletes a PodChaperon, and
+// honours the delegate's own grace period.
 package chaperon
