@@ -117,6 +117,7 @@ func (h *handled) SharedInformerFactory() informers.SharedInformerFactory { retu
 
 func (h *handled) EventRecorder() events.EventRecorderLogger { return quiet{} }
 
+//nolint:revive // the type has so many parameters
 func (h *handled) handle(_ context.Context, f framework.Framework, pod *framework.QueuedPodInfo, _ *fwk.Status, _ *fwk.NominatingInfo, _ time.Time) {
 	said, _ := f.(telling)
 	h.said = append(h.said, said.message)

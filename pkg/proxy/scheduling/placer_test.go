@@ -382,7 +382,9 @@ func TestMoreRoomDuringAWithdrawalShortensTheExclusion(t *testing.T) {
 	<-policy
 	at.ledger.tell(summary(resources("60", "64Gi")))
 	w.placements.remove(at, newChaperon("c", "p"))
-	<-done
+	if got := message(<-done); got != "c1: unschedulable: full" {
+		t.Errorf("error is %q", got)
+	}
 	if w.exclusions.reasons("p") == nil {
 		t.Error("the target is not left out")
 	}
