@@ -157,10 +157,10 @@ func (b *bench) virtualNodes(ctx context.Context) ([]corev1.Node, error) {
 	return nodes.Items, nil
 }
 
-// clear deletes the pods and waits until no pod and no PodChaperon is left in any cluster.
+// clear deletes the pods, not also the delegates of those that run in c1, and waits until no pod and no PodChaperon is left in any cluster.
 func (b *bench) clear(ctx context.Context) (time.Duration, error) {
 	start := time.Now()
-	if err := b.source().DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace(namespace)); err != nil {
+	if err := b.source().DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace(namespace), client.HasLabels{podLabel}); err != nil {
 		return 0, err
 	}
 	err := b.untilEmpty(ctx)
