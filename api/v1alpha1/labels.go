@@ -19,6 +19,15 @@ const (
 	AnnotationUseSpecConstraints = prefix + "use-constraints-from-spec-for-proxy-pod-scheduling"
 	// AnnotationNoPrefixLabelRegexp is an RE2; labels whose key=value match it keep their key on the delegate.
 	AnnotationNoPrefixLabelRegexp = prefix + "no-prefix-label-regexp"
+	// AnnotationUseExisting, on a pod, lists what is not followed because the targets have their own, as in
+	// "secrets/registry,configmaps/ca"; empty is everything that the pod refers to.
+	AnnotationUseExisting = prefix + "use-existing"
+
+	// AnnotationFollow, on a ServiceAccount or PersistentVolumeClaim, has it made in the targets whose delegates refer to it; its
+	// presence counts.
+	AnnotationFollow = prefix + "follow"
+	// AnnotationGlobal, on a Service or Ingress, with the value "true", has it followed to every target.
+	AnnotationGlobal = prefix + "global"
 )
 
 // Keys that this system puts on objects.
@@ -43,6 +52,16 @@ const (
 	// AnnotationDeletionGracePeriod, put on a PodChaperon, asks the target to delete the delegate with this grace period in
 	// seconds, or if it is empty with the delegate's own, and then the PodChaperon.
 	AnnotationDeletionGracePeriod = prefix + "deletion-grace-period-seconds"
+
+	// AnnotationFollowedBy, on the copy of an object in a target, is the user name there of the source that made it. An admission
+	// policy in the target holds sources to it.
+	AnnotationFollowedBy = prefix + "followed-by"
+	// AnnotationNeededAt, on a copy, is when a pod was about to be placed that needs it, in RFC 3339.
+	AnnotationNeededAt = prefix + "needed-at"
+	// AnnotationIsDelegate marks the copy of a Service or Ingress; AnnotationOriginalSelector keeps, as JSON, the selector that the user
+	// wrote of a Service whose selector was rewritten.
+	AnnotationIsDelegate       = prefix + "is-delegate"
+	AnnotationOriginalSelector = prefix + "original-selector"
 )
 
 // Virtual nodes and the pods on them.

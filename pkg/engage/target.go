@@ -23,8 +23,8 @@ type Target struct {
 	// Config reaches the target's API server, without client-side rate limit and without time-out, for streams.
 	Config *rest.Config
 	// Client reads PodChaperons (only those of this source cluster and this target) and the ClusterSummary from a synced
-	// cache, without their managedFields, and PodChaperons without their spec; everything else is not read through it. It
-	// writes to the API server.
+	// cache, without their managedFields; of PodChaperons the labels and annotations that name the proxy, and the status. Everything else
+	// is not read through it. It writes to the API server.
 	Client client.Client
 	// APIReader reads from the API server.
 	APIReader client.Reader

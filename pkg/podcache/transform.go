@@ -7,10 +7,11 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 )
 
-// Transform is the cache transform of pods. Of any pod it keeps what identifies it, where it runs, and what
-// k8s.io/component-helpers/resource.PodRequests reads. Of proxies and delegates it keeps besides the whole status, and what feedback and
+// Transform is the cache transform of pods. Of any pod it keeps what identifies it, where it runs, and, but for pods that only virtual
+// nodes take, what k8s.io/component-helpers/resource.PodRequests reads. Of proxies and delegates it keeps besides the whole status, and what feedback and
 // the chaperon controller go by: what made them ours, how they end, readiness gates and the names of volumes whose
-// health a status may tell. Other objects pass untouched. It changes the pod that it is given, and a second call changes nothing.
+// health a status may tell; of proxies also what they refer to, for Needs. Other objects pass untouched. It changes the pod that it is
+// given, and a second call changes nothing.
 func Transform(obj any) (any, error) {
 	pod, ok := obj.(*corev1.Pod)
 	if !ok {
@@ -20,13 +21,13 @@ func Transform(obj any) (any, error) {
 	*pod = corev1.Pod{
 		TypeMeta:   whole.TypeMeta,
 		ObjectMeta: identity(whole.ObjectMeta),
-		Spec: corev1.PodSpec{
-			NodeName:       whole.Spec.NodeName,
-			Containers:     requestsOf(whole.Spec.Containers),
-			InitContainers: requestsOf(whole.Spec.InitContainers),
-			Overhead:       whole.Spec.Overhead,
-			Resources:      onlyRequests(whole.Spec.Resources),
-		},
+		Spec:       corev1.PodSpec{NodeName: whole.Spec.NodeName},
+	}
+	if !onlyVirtual(&whole) {
+		pod.Spec.Containers = requestsOf(whole.Spec.Containers)
+		pod.Spec.InitContainers = requestsOf(whole.Spec.InitContainers)
+		pod.Spec.Overhead = whole.Spec.Overhead
+		pod.Spec.Resources = onlyRequests(whole.Spec.Resources)
 	}
 	if isOurs(&whole) {
 		addOurs(pod, &whole)
@@ -47,7 +48,10 @@ func Transform(obj any) (any, error) {
 // addOurs adds what is kept of proxies and delegates only.
 func addOurs(pod, whole *corev1.Pod) {
 	pod.Labels = only(whole.Labels, v1alpha1.LabelParentUID, v1alpha1.LabelParentClusterID)
-	pod.Annotations = only(whole.Annotations, v1alpha1.AnnotationElect, v1alpha1.AnnotationOriginalConstraints)
+	pod.Annotations = only(whole.Annotations, v1alpha1.AnnotationElect, v1alpha1.AnnotationOriginalConstraints, annotationNeeds)
+	if whole.Spec.SchedulerName == v1alpha1.SchedulerName {
+		keepNeeds(pod, whole)
+	}
 	pod.Finalizers = whole.Finalizers
 	pod.DeletionGracePeriodSeconds = whole.DeletionGracePeriodSeconds
 	if owner := metav1.GetControllerOf(whole); owner != nil {
@@ -62,6 +66,11 @@ func addOurs(pod, whole *corev1.Pod) {
 		}
 	}
 	pod.Status = whole.Status
+}
+
+// onlyVirtual says whether no other node than a virtual one takes the pod, where it requests nothing that anyone counts.
+func onlyVirtual(pod *corev1.Pod) bool {
+	return pod.Spec.SchedulerName == v1alpha1.SchedulerName && pod.Spec.NodeSelector[v1alpha1.LabelNodeProvider] == v1alpha1.LabelNodeProviderValue
 }
 
 // mayHaveHealth says whether a status may tell of a volume's health: it comes from a CSI driver. One without a source has been here.

@@ -41,6 +41,21 @@ func TestTransformedPodsRequestTheSame(t *testing.T) {
 	}
 }
 
+func TestRequestsOfPodsThatOnlyVirtualNodesTakeAreDropped(t *testing.T) {
+	pod := &corev1.Pod{Spec: corev1.PodSpec{
+		SchedulerName: v1alpha1.SchedulerName,
+		NodeSelector:  map[string]string{v1alpha1.LabelNodeProvider: v1alpha1.LabelNodeProviderValue},
+		Containers:    []corev1.Container{{Name: "c"}},
+		Overhead:      corev1.ResourceList{corev1.ResourceCPU: apiresource.MustParse("1")},
+	}}
+	want := corev1.PodSpec{SchedulerName: v1alpha1.SchedulerName}
+	for range 2 { // The second time, it is transformed already.
+		if diff := cmp.Diff(want, transform(t, pod).Spec); diff != "" {
+			t.Errorf("spec (-want +got):\n%s", diff)
+		}
+	}
+}
+
 func TestTransform(t *testing.T) {
 	whole := func(change func(*corev1.Pod)) *corev1.Pod {
 		pod := &corev1.Pod{

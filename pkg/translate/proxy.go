@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/needs"
 )
 
 // Elected tells whether the user elected the pod to run in whichever cluster can take it.
@@ -81,6 +82,10 @@ func validateElected(pod *corev1.Pod) field.ErrorList {
 	}
 	if _, err := labelsToKeep(pod.Annotations); err != nil {
 		errs = append(errs, err)
+	}
+	existing := pod.Annotations[v1alpha1.AnnotationUseExisting]
+	if err := needs.ValidateExisting(existing); err != nil {
+		errs = append(errs, field.Invalid(annotationPath(v1alpha1.AnnotationUseExisting), existing, err.Error()))
 	}
 	return errs
 }

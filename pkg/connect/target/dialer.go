@@ -7,8 +7,13 @@ import (
 	"net/http"
 	"time"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
@@ -61,13 +66,22 @@ func newDialer(config *rest.Config, scheme *runtime.Scheme) (*dialer, error) {
 	}, nil
 }
 
-// newMapper knows the kinds that are ours, which is all that is asked of targets. To discover them would cost each target several
-// requests and us 0.2 MB for each target.
+// newMapper knows the kinds that targets are asked for. To discover them would cost each target several requests and us 0.2 MB for each target.
 func newMapper() meta.RESTMapper {
 	mapper := meta.NewDefaultRESTMapper(nil)
-	for kind, scope := range map[string]meta.RESTScope{"PodChaperon": meta.RESTScopeNamespace, "ClusterSummary": meta.RESTScopeRoot} {
-		mapper.Add(v1alpha1.GroupVersion.WithKind(kind), scope)
-		mapper.Add(v1alpha1.GroupVersion.WithKind(kind+"List"), scope)
+	for kind, scope := range map[schema.GroupVersionKind]meta.RESTScope{
+		v1alpha1.GroupVersion.WithKind("PodChaperon"):                     meta.RESTScopeNamespace,
+		v1alpha1.GroupVersion.WithKind("ClusterSummary"):                  meta.RESTScopeRoot,
+		authenticationv1.SchemeGroupVersion.WithKind("SelfSubjectReview"): meta.RESTScopeRoot,
+		corev1.SchemeGroupVersion.WithKind("ConfigMap"):                   meta.RESTScopeNamespace,
+		corev1.SchemeGroupVersion.WithKind("Secret"):                      meta.RESTScopeNamespace,
+		corev1.SchemeGroupVersion.WithKind("ServiceAccount"):              meta.RESTScopeNamespace,
+		corev1.SchemeGroupVersion.WithKind("Service"):                     meta.RESTScopeNamespace,
+		discoveryv1.SchemeGroupVersion.WithKind("EndpointSlice"):          meta.RESTScopeNamespace,
+		networkingv1.SchemeGroupVersion.WithKind("Ingress"):               meta.RESTScopeNamespace,
+	} {
+		mapper.Add(kind, scope)
+		mapper.Add(kind.GroupVersion().WithKind(kind.Kind+"List"), scope)
 	}
 	return mapper
 }

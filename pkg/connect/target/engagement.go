@@ -165,13 +165,25 @@ func theSummary() cache.ByObject {
 	}
 }
 
-// strip leaves of a PodChaperon what its readers need: the spec is the larger part, and ours already.
+// strip leaves of a PodChaperon what its readers need: whose it is, and its status. The rest came from here.
 func strip(o any) (any, error) {
 	if chaperon, ok := o.(*v1alpha1.PodChaperon); ok {
 		chaperon.ManagedFields = nil
+		chaperon.Labels = only(chaperon.Labels, v1alpha1.LabelParentUID)
+		chaperon.Annotations = only(chaperon.Annotations, v1alpha1.AnnotationParentNamespace, v1alpha1.AnnotationParentName)
 		chaperon.Spec = v1alpha1.PodChaperon{}.Spec
 	}
 	return o, nil
+}
+
+func only(all map[string]string, keys ...string) map[string]string {
+	kept := make(map[string]string, len(keys))
+	for _, key := range keys {
+		if value, ok := all[key]; ok {
+			kept[key] = value
+		}
+	}
+	return kept
 }
 
 func parent(o client.Object) []string {

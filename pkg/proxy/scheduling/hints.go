@@ -25,6 +25,8 @@ func (p *plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, 
 		{Event: fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add}, QueueingHintFn: p.afterNodeAdd},
 		// Its pods were rejected until now.
 		{Event: fwk.ClusterEvent{Resource: namespaceEnabled, ActionType: fwk.Update}, QueueingHintFn: p.afterNamespaceEnabled},
+		// What they refer to did not exist until now.
+		{Event: fwk.ClusterEvent{Resource: needsAppeared, ActionType: fwk.Update}, QueueingHintFn: p.afterNeedsAppeared},
 	}, nil
 }
 
@@ -65,7 +67,7 @@ func (p *plugin) hint(pod *corev1.Pod, t *target) (fwk.QueueingHint, error) {
 	if err != nil {
 		return fwk.Queue, err
 	}
-	if p.objection(c, pod, t) != "" || c.holder == nil && p.kindWithoutPods(c, t) == hopeless {
+	if p.placer.follower.Missing(pod) != nil || p.objection(c, pod, t) != "" || c.holder == nil && p.kindWithoutPods(c, t) == hopeless {
 		return fwk.QueueSkip, nil
 	}
 	return fwk.Queue, nil

@@ -16,6 +16,7 @@ import (
 	coreinformers "k8s.io/client-go/informers/core/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
+	podresource "k8s.io/component-helpers/resource"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 )
@@ -70,29 +71,16 @@ func trim(object any) (any, error) {
 
 // slim leaves of a bound proxy what kube-scheduler's cache and plugins, and ours, read of pods on nodes: labels, affinity, priority, requests.
 func slim(pod *corev1.Pod) {
+	requests := podresource.PodRequests(pod, podresource.PodResourcesOptions{})
 	pod.Annotations, pod.OwnerReferences = nil, nil
 	pod.Spec = corev1.PodSpec{
-		NodeName:       pod.Spec.NodeName,
-		SchedulerName:  pod.Spec.SchedulerName,
-		Priority:       pod.Spec.Priority,
-		Affinity:       pod.Spec.Affinity,
-		Containers:     requestsOf(pod.Spec.Containers),
-		InitContainers: requestsOf(pod.Spec.InitContainers),
-		Overhead:       pod.Spec.Overhead,
-		Resources:      pod.Spec.Resources,
+		NodeName:      pod.Spec.NodeName,
+		SchedulerName: pod.Spec.SchedulerName,
+		Priority:      pod.Spec.Priority,
+		Affinity:      pod.Spec.Affinity,
+		Containers:    []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: requests}}},
 	}
 	pod.Status = corev1.PodStatus{Phase: pod.Status.Phase}
-}
-
-func requestsOf(containers []corev1.Container) []corev1.Container {
-	kept := make([]corev1.Container, len(containers))
-	for i := range containers {
-		kept[i] = corev1.Container{
-			Name: containers[i].Name, RestartPolicy: containers[i].RestartPolicy,
-			Resources: corev1.ResourceRequirements{Requests: containers[i].Resources.Requests},
-		}
-	}
-	return kept
 }
 
 // nothing is a cluster without objects of a kind.

@@ -30,6 +30,7 @@ const (
 // placer places delegates and waits for them.
 type placer struct {
 	source     translate.Source
+	follower   Follower
 	timeout    time.Duration
 	clock      clock.Clock
 	placements *placements
@@ -147,6 +148,9 @@ func (p *placer) ensure(ctx context.Context, proxy *corev1.Pod, t *target) (*v1a
 	chaperon, err := translate.Chaperon(proxy, p.source, t.Hash)
 	if err != nil {
 		return nil, fmt.Errorf("making a delegate of the pod: %w", err)
+	}
+	if err := p.bring(ctx, proxy, t); err != nil {
+		return nil, err
 	}
 	err = within(ctx, func(ctx context.Context) error {
 		return t.Client.Create(ctx, chaperon, client.FieldOwner(v1alpha1.FieldOwner))

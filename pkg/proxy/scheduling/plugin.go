@@ -16,6 +16,7 @@ import (
 	configv1alpha1 "github.com/multicluster-scheduler/multicluster-scheduler/api/config/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/explain"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/needs"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/proxy/fit"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
@@ -80,6 +81,11 @@ func (p *plugin) PreFilter(_ context.Context, state fwk.CycleState, pod *corev1.
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, err.Error())
 	}
 	state.Write(Name, c)
+	if c.holder == nil {
+		if err := p.placer.follower.Missing(pod); err != nil {
+			return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, err.Error())
+		}
+	}
 	switch {
 	case c.holder != nil:
 		return &fwk.PreFilterResult{NodeNames: sets.New(c.holder.NodeName)}, nil
@@ -299,7 +305,7 @@ func (p *plugin) Bind(ctx context.Context, state fwk.CycleState, pod *corev1.Pod
 	if t == nil {
 		return fwk.AsStatus(fmt.Errorf("placing the delegate: the target of node %q is not connected any more", nodeName))
 	}
-	if err := p.place(ctx, c, pod, t); errors.As(err, new(*refusedError)) {
+	if err := p.place(ctx, c, pod, t); errors.As(err, new(*refusedError)) || errors.As(err, new(*needs.MissingError)) {
 		return fwk.NewStatus(fwk.Unschedulable).WithError(err)
 	} else if err != nil {
 		return fwk.AsStatus(err)

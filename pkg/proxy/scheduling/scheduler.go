@@ -41,7 +41,7 @@ const gather = 50 * time.Millisecond
 // settling is how long a new leader waits for targets that were connected before it places pods.
 const settling = 10 * time.Second
 
-// Options of a Scheduler. Only the last two may be left out.
+// Options of a Scheduler. Only the last three may be left out.
 type Options struct {
 	// Config of the source cluster. Its rate limit is not used: the API server's priority and fairness is.
 	Config *rest.Config
@@ -53,6 +53,8 @@ type Options struct {
 	Strategy configv1alpha1.PlacementStrategy
 	// Timeout is how long a target may take to schedule a delegate.
 	Timeout time.Duration
+	// Follower has what pods refer to go with them; nothing does by default.
+	Follower Follower
 	// Clock is the real one by default.
 	Clock clock.WithTickerAndDelayedExecution
 	// Metrics is where the scheduler's metrics are registered, unless it is nil.
@@ -103,6 +105,9 @@ func New(options Options) (*Scheduler, error) {
 }
 
 func newPlugin(options Options, lifted func(types.NamespacedName, types.UID), changed func(*target)) *plugin {
+	if options.Follower == nil {
+		options.Follower = nowhere{}
+	}
 	placements, exclusions, trials := newPlacements(), newExclusions(options.Clock, lifted), newTrials()
 	explanations := explain.NewStore(options.Clock)
 	return &plugin{
@@ -116,6 +121,7 @@ func newPlugin(options Options, lifted func(types.NamespacedName, types.UID), ch
 		changed:      changed,
 		placer: &placer{
 			source:     options.Source,
+			follower:   options.Follower,
 			timeout:    options.Timeout,
 			clock:      options.Clock,
 			placements: placements,

@@ -1,0 +1,66 @@
+package scheduling
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/needs"
+)
+
+// Follower has what pods refer to go with them. It must be safe for concurrent use.
+type Follower interface {
+	// Missing returns a *needs.MissingError if the source cluster lacks what the pod cannot start without, as far as is known. It reads
+	// memory only. When that changes, Scheduler.Appeared is to be called.
+	Missing(pod *corev1.Pod) error
+	// Bring returns nil once what the pod refers to is in the target, a *needs.MissingError if the source cluster lacks it, and a
+	// *needs.RefusedError if the target does not take it. After any other error it may be called again.
+	Bring(ctx context.Context, pod *corev1.Pod, target *engage.Target) error
+}
+
+// nowhere is the Follower of a scheduler without one.
+type nowhere struct{}
+
+// Missing finds that nothing is missing.
+func (nowhere) Missing(*corev1.Pod) error { return nil }
+
+// Bring does nothing.
+func (nowhere) Bring(context.Context, *corev1.Pod, *engage.Target) error { return nil }
+
+// needsAppeared is the event of a namespace, a string, in which an object appeared that pods may have been waiting for.
+const needsAppeared fwk.EventResource = "needs.v1alpha1.multicluster.admiralty.io"
+
+// Appeared wakes the pods of a namespace that were rejected because they referred to what did not exist, and does now.
+func (s *Scheduler) Appeared(namespace string) { s.wake(needsAppeared, namespace) }
+
+func (p *plugin) afterNeedsAppeared(_ klog.Logger, pod *corev1.Pod, _, object any) (fwk.QueueingHint, error) {
+	namespace, ok := object.(string)
+	if !ok {
+		return fwk.Queue, fmt.Errorf("a namespace's name is a %T", object)
+	}
+	if namespace != pod.Namespace || p.placer.follower.Missing(pod) != nil {
+		return fwk.QueueSkip, nil
+	}
+	return fwk.Queue, nil
+}
+
+// bring has what the proxy refers to go to the target before its delegate.
+func (p *placer) bring(ctx context.Context, proxy *corev1.Pod, t *target) error {
+	err := p.follower.Bring(ctx, proxy, t.Target)
+	var refused *needs.RefusedError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &refused):
+		return &refusedError{target: t.name(), reason: refused.Error(), kind: forbidden}
+	case errors.As(err, new(*needs.MissingError)):
+		return err
+	default:
+		return fmt.Errorf("bringing what the pod needs to %s: %w", t.name(), err)
+	}
+}

@@ -1,0 +1,107 @@
+package scheduling
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/needs"
+)
+
+// followed is a Follower with two answers.
+type followed struct{ missing, brought error }
+
+func (f *followed) Missing(*corev1.Pod) error { return f.missing }
+
+func (f *followed) Bring(context.Context, *corev1.Pod, *engage.Target) error { return f.brought }
+
+func TestWhatAPodNeedsDecidesWhetherItsDelegateIsMade(t *testing.T) {
+	database := needs.Ref{Resource: needs.Secrets, Name: "db"}
+	missing := &needs.MissingError{Namespace: "default", Refs: []needs.Ref{database}}
+	for name, test := range map[string]struct {
+		brought error
+		err     string
+		leftOut string
+	}{
+		"it is in the target": {},
+		"it is missing in the source": {
+			brought: missing, err: `Secret "db" does not exist in namespace "default": the pod cannot start without`,
+		},
+		"the target does not take it": {
+			brought: &needs.RefusedError{Ref: database, Reason: "exists there"}, err: `c1: Secret "db" exists there`, leftOut: `Secret "db" exists there`,
+		},
+		"the target does not answer": {
+			brought: errors.New("slow"), err: "bringing what the pod needs to c1: slow",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld()
+			w.placer.follower = &followed{brought: test.brought}
+			created := 0
+			at := w.engage(t, "c1", interceptor.Funcs{
+				Create: func(ctx context.Context, c client.WithWatch, o client.Object, options ...client.CreateOption) error {
+					created++
+					return c.Create(ctx, o, options...)
+				},
+			})
+			_, err := w.placer.ensure(t.Context(), newPod("p", nil), at)
+			if got := message(err); got != test.err {
+				t.Errorf("error is %q, want %q", got, test.err)
+			}
+			if made := created > 0; made != (test.brought == nil) {
+				t.Errorf("a PodChaperon was created: %t", made)
+			}
+			var refused *refusedError
+			if errors.As(err, &refused) != (test.leftOut != "") || refused != nil && refused.reason != test.leftOut {
+				t.Errorf("the target refused the pod: %v, want %q", refused, test.leftOut)
+			}
+		})
+	}
+}
+
+func TestAPodThatLacksSomethingIsScheduledWhenItAppears(t *testing.T) {
+	w := newWorld()
+	lacks := &followed{missing: &needs.MissingError{Namespace: "default", Refs: []needs.Ref{{Resource: needs.ConfigMaps, Name: "a"}, {Resource: needs.Secrets, Name: "b"}}}}
+	w.placer.follower = lacks
+	at := w.engage(t, "c1", interceptor.Funcs{})
+	pod := newPod("p", nil)
+
+	_, status := w.PreFilter(t.Context(), framework.NewCycleState(), pod, nil)
+	const reason = `ConfigMap "a", Secret "b" do not exist in namespace "default": the pod cannot start without`
+	if status.Code() != fwk.UnschedulableAndUnresolvable || status.Message() != reason {
+		t.Errorf("PreFilter: got %v, want %q", status, reason)
+	}
+	hint := func(f fwk.QueueingHintFn, object any) fwk.QueueingHint {
+		t.Helper()
+		h, err := f(klog.Background(), pod, nil, object)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return h
+	}
+	if hint(w.afterNeedsAppeared, "default") != fwk.QueueSkip || hint(w.afterTargetChange, at) != fwk.QueueSkip {
+		t.Error("the pod is scheduled again although it still lacks something")
+	}
+	lacks.missing = nil
+	if hint(w.afterNeedsAppeared, "other") != fwk.QueueSkip {
+		t.Error("the pod is scheduled again for what appeared in another namespace")
+	}
+	if hint(w.afterNeedsAppeared, "default") != fwk.Queue {
+		t.Error("the pod is not scheduled again")
+	}
+
+	lacks.missing = errors.New("deleted meanwhile")
+	w.placements.set(at, newChaperon("d", "p", func(c *v1alpha1.PodChaperon) { c.Name = "web" }))
+	if _, status := w.PreFilter(t.Context(), framework.NewCycleState(), pod, nil); !status.IsSuccess() {
+		t.Errorf("a pod that has a delegate is rejected: %v", status)
+	}
+}
