@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs the end-to-end tests on the clusters of this checkout. Those that run already are used and left running, with the
+# Runs the end-to-end tests on the clusters of this checkout, those of three clusters last. Those that run already are used and left running, with the
 # current build deployed; those that do not are started, and taken down whatever happens.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -25,8 +25,14 @@ finish() {
   local code=$?
   trap - EXIT
   [[ $code -eq 0 ]] || report || true
+  if [[ " ${started[*]} " == *" c3 "* ]] && ready c1; then
+    .local/bin/kubectl --context c1 delete clustertarget c3 --ignore-not-found --timeout=60s || true
+  fi
   if [[ ${#started[@]} -gt 0 ]]; then
     .local/bin/clusters down "${started[@]}"
+  fi
+  if ready c2; then
+    .local/bin/clusters up c2 --fake-nodes 0
   fi
   exit "$code"
 }
@@ -49,3 +55,9 @@ if [[ -n ${E2E_LONG:-} ]]; then
   tags=e2e,long timeout=120m
 fi
 go test -race -tags "$tags" -count=1 -v -timeout "$timeout" ./test/e2e/...
+
+echo "==> with a third cluster, and simulated nodes for many pods"
+started+=(c3)
+.local/bin/clusters up c3 c2 --fake-nodes 2
+make deploy
+go test -race -tags e2e,three -run '^TestFollowing' -count=1 -v -timeout 30m ./test/e2e

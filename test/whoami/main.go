@@ -28,6 +28,9 @@ Without a command it serves.
   env [NAME...]         print the environment, or the values of variables
   get [--timeout 10s] URL
                         ask a web server and print its answer; exit with 1 unless the status is 200
+  stream [--every 20ms] [--timeout 10s] URL
+                        ask a web server again and again, each time over a new connection; log new answers and
+                        failures; on SIGTERM, log how many there were, and exit with 1 if any request failed
 `
 
 // errUsage is returned for a command line that cannot be understood.
@@ -88,6 +91,8 @@ func (p process) run(ctx context.Context, args []string) error {
 		return p.env(args)
 	case "get":
 		return p.get(ctx, args)
+	case "stream":
+		return p.stream(ctx, args)
 	case "help", "--help":
 		fmt.Fprint(p.out, usage)
 		return nil

@@ -111,6 +111,36 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
+func TestStreamTellsAnswersAndFailures(t *testing.T) {
+	p, out, term := newProcess()
+	requests := 0
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		requests++
+		switch requests {
+		case 1, 2:
+			_, _ = io.WriteString(w, "pod-1\n")
+		case 3:
+			w.WriteHeader(http.StatusBadGateway)
+		default:
+			select {
+			case term <- syscall.SIGTERM:
+			default: // It may ask once more before it ends.
+			}
+			_, _ = io.WriteString(w, "pod-2\n")
+		}
+	}))
+	defer server.Close()
+	err := p.run(t.Context(), []string{"stream", "--every", "1ms", server.URL})
+	if err == nil || err.Error() != "some requests failed" {
+		t.Errorf("error is %v", err)
+	}
+	for _, line := range []string{"answered: pod-1", "answered: pod-2", "failed: asking: status 502 Bad Gateway", " times, failed 1 times"} {
+		if strings.Count(out.String(), line) != 1 {
+			t.Errorf("%q is not there once:\n%s", line, out)
+		}
+	}
+}
+
 func TestSleepEndsOnTerm(t *testing.T) {
 	p, out, term := newProcess()
 	term <- syscall.SIGTERM
