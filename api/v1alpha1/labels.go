@@ -58,6 +58,9 @@ const (
 	AnnotationFollowedBy = prefix + "followed-by"
 	// AnnotationNeededAt, on a copy, is when a pod was about to be placed that needs it, in RFC 3339.
 	AnnotationNeededAt = prefix + "needed-at"
+	// AnnotationFollowedTo, on a PersistentVolumeClaim in the source, names the target that has its copy: NAME of a ClusterTarget, or
+	// NAMESPACE/NAME of a Target.
+	AnnotationFollowedTo = prefix + "followed-to"
 	// AnnotationIsDelegate marks the copy of a Service or Ingress; AnnotationOriginalSelector keeps, as JSON, the selector that the user
 	// wrote of a Service whose selector was rewritten.
 	AnnotationIsDelegate       = prefix + "is-delegate"

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -76,6 +77,8 @@ func newMapper() meta.RESTMapper {
 		corev1.SchemeGroupVersion.WithKind("ConfigMap"):                   meta.RESTScopeNamespace,
 		corev1.SchemeGroupVersion.WithKind("Secret"):                      meta.RESTScopeNamespace,
 		corev1.SchemeGroupVersion.WithKind("ServiceAccount"):              meta.RESTScopeNamespace,
+		corev1.SchemeGroupVersion.WithKind("PersistentVolumeClaim"):       meta.RESTScopeNamespace,
+		storagev1.SchemeGroupVersion.WithKind("StorageClass"):             meta.RESTScopeRoot,
 		corev1.SchemeGroupVersion.WithKind("Service"):                     meta.RESTScopeNamespace,
 		discoveryv1.SchemeGroupVersion.WithKind("EndpointSlice"):          meta.RESTScopeNamespace,
 		networkingv1.SchemeGroupVersion.WithKind("Ingress"):               meta.RESTScopeNamespace,

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
@@ -18,6 +19,10 @@ type Follower interface {
 	// Missing returns a *needs.MissingError if the source cluster lacks what the pod cannot start without, as far as is known. It reads
 	// memory only. When that changes, Scheduler.Appeared is to be called.
 	Missing(pod *corev1.Pod) error
+	// Objection says, for users to read, why the pod cannot start in the target for lack of what it refers to and what is not brought
+	// there; it is empty if it can, as far as is known. It reads memory only, and is asked for pods with claims alone. When that changes,
+	// Scheduler.Appeared is to be called.
+	Objection(pod *corev1.Pod, target *engage.Target) string
 	// Bring returns nil once what the pod refers to is in the target, a *needs.MissingError if the source cluster lacks it, and a
 	// *needs.RefusedError if the target does not take it. After any other error it may be called again.
 	Bring(ctx context.Context, pod *corev1.Pod, target *engage.Target) error
@@ -29,13 +34,16 @@ type nowhere struct{}
 // Missing finds that nothing is missing.
 func (nowhere) Missing(*corev1.Pod) error { return nil }
 
+// Objection has none.
+func (nowhere) Objection(*corev1.Pod, *engage.Target) string { return "" }
+
 // Bring does nothing.
 func (nowhere) Bring(context.Context, *corev1.Pod, *engage.Target) error { return nil }
 
 // needsAppeared is the event of a namespace, a string, in which an object appeared that pods may have been waiting for.
 const needsAppeared fwk.EventResource = "needs.v1alpha1.multicluster.admiralty.io"
 
-// Appeared wakes the pods of a namespace that were rejected because they referred to what did not exist, and does now.
+// Appeared wakes the pods of a namespace that were rejected because they referred to what did not exist, and may now.
 func (s *Scheduler) Appeared(namespace string) { s.wake(needsAppeared, namespace) }
 
 func (p *plugin) afterNeedsAppeared(_ klog.Logger, pod *corev1.Pod, _, object any) (fwk.QueueingHint, error) {
@@ -47,6 +55,11 @@ func (p *plugin) afterNeedsAppeared(_ klog.Logger, pod *corev1.Pod, _, object an
 		return fwk.QueueSkip, nil
 	}
 	return fwk.Queue, nil
+}
+
+// hasClaims says whether the pod refers to a PersistentVolumeClaim, as most do not.
+func hasClaims(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.PersistentVolumeClaim != nil })
 }
 
 // bring has what the proxy refers to go to the target before its delegate.

@@ -18,9 +18,14 @@ import (
 )
 
 // followed is a Follower with two answers.
-type followed struct{ missing, brought error }
+type followed struct {
+	missing, brought error
+	objection        string
+}
 
 func (f *followed) Missing(*corev1.Pod) error { return f.missing }
+
+func (f *followed) Objection(*corev1.Pod, *engage.Target) string { return f.objection }
 
 func (f *followed) Bring(context.Context, *corev1.Pod, *engage.Target) error { return f.brought }
 
@@ -103,5 +108,30 @@ func TestAPodThatLacksSomethingIsScheduledWhenItAppears(t *testing.T) {
 	w.placements.set(at, newChaperon("d", "p", func(c *v1alpha1.PodChaperon) { c.Name = "web" }))
 	if _, status := w.PreFilter(t.Context(), framework.NewCycleState(), pod, nil); !status.IsSuccess() {
 		t.Errorf("a pod that has a delegate is rejected: %v", status)
+	}
+}
+
+func TestAPodWithClaimsGoesWhereTheyAre(t *testing.T) {
+	w := newWorld()
+	w.placer.follower = &followed{objection: "no such claim"}
+	at := w.engage(t, "c1", interceptor.Funcs{})
+	for name, test := range map[string]struct {
+		volume corev1.VolumeSource
+		want   string
+	}{
+		"a pod with a claim":    {corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}, "no such claim"},
+		"a pod without a claim": {corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pod := newPod("p", nil)
+			pod.Spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: test.volume}}
+			state := framework.NewCycleState()
+			if _, status := w.PreFilter(t.Context(), state, pod, nil); !status.IsSuccess() {
+				t.Fatal(status)
+			}
+			if got := w.Filter(t.Context(), state, pod, newNode(at.NodeName, resources("8", "64Gi"))).Message(); got != test.want {
+				t.Errorf("Filter says %q, want %q", got, test.want)
+			}
+		})
 	}
 }

@@ -46,6 +46,8 @@ type plugin struct {
 // cycle is what is known of a pod in one scheduling cycle.
 type cycle struct {
 	demand *fit.Demand
+	// claims says that the pod refers to PersistentVolumeClaims.
+	claims bool
 	// holder is the target that has, or may have, the pod's delegate.
 	holder *target
 	// leftOut says why targets, by their nodes' names, are left out, and refusals how often they refused the pod.
@@ -127,6 +129,7 @@ func (p *plugin) newCycle(pod *corev1.Pod) (*cycle, error) {
 	}
 	c := &cycle{
 		demand:   demand,
+		claims:   hasClaims(pod),
 		holder:   p.placements.holder(pod.UID),
 		leftOut:  p.exclusions.reasons(pod.UID),
 		refusals: p.exclusions.refusals(pod.UID),
@@ -167,8 +170,12 @@ func (p *plugin) objection(c *cycle, pod *corev1.Pod, t *target) string {
 		return "the pod's delegate is in " + c.holder.name()
 	case !t.Allows(pod.Namespace):
 		return "takes no pods of namespace " + pod.Namespace
-	default:
+	case c.leftOut[t.NodeName] != "":
 		return c.leftOut[t.NodeName]
+	case c.claims:
+		return p.placer.follower.Objection(pod, t.Target)
+	default:
+		return ""
 	}
 }
 
