@@ -40,6 +40,9 @@ type ClusterSummaryStatus struct {
 	// Nodes counts the schedulable nodes.
 	// +optional
 	Nodes int32 `json:"nodes,omitempty"`
+	// ClusterID is this cluster's own: the UID of its namespace kube-system, unless configured. A source knows by it that a target is itself.
+	// +optional
+	ClusterID string `json:"clusterID,omitempty"`
 	// KubernetesVersion of the API server, as in v1.37.1.
 	// +optional
 	KubernetesVersion string `json:"kubernetesVersion,omitempty"`

@@ -20,6 +20,8 @@ type Target struct {
 	NodeName string
 	// Hash is the value of the label target-hash of its PodChaperons.
 	Hash string
+	// Itself says that the target is the source cluster, as far as is known: what pods need is there already.
+	Itself bool
 	// Config reaches the target's API server, without client-side rate limit and without time-out, for streams.
 	Config *rest.Config
 	// Client reads PodChaperons (only those of this source cluster and this target) and the ClusterSummary from a synced

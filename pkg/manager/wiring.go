@@ -194,6 +194,7 @@ func (w *wiring) capacity() error {
 		Client:         w.mgr.GetClient(),
 		Cache:          w.mgr.GetCache(),
 		Version:        version,
+		ClusterID:      w.origin.ClusterID,
 		Clock:          w.clock,
 		ExcludedLabels: excluded,
 	}).Register(w.mgr)

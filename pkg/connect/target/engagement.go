@@ -48,6 +48,7 @@ func (l *loop) engage(ctx, life context.Context, w want) (*engagement, error) {
 		e.end()
 		return nil, err
 	}
+	e.target.Itself = e.target.Itself || w.self
 	l.handOn(e.target)
 	if err := l.Registry.Engage(life, e.target); err != nil {
 		e.end()
@@ -75,9 +76,11 @@ func (l *loop) connect(ctx, life context.Context, d *dialer, e *engagement) erro
 		Config:    d.config,
 		APIReader: reader,
 	}
-	if _, err := e.summary(ctx); err != nil {
+	summary, err := e.summary(ctx)
+	if err != nil {
 		return err
 	}
+	e.target.Itself = summary.Status.ClusterID != "" && summary.Status.ClusterID == l.Source.ClusterID
 	if e.target.Cache, err = l.startCache(ctx, life, d, &e.watchError); err != nil {
 		return err
 	}

@@ -24,6 +24,7 @@ type want struct {
 	gone        bool
 	failure     *metav1.Condition
 	config      *rest.Config
+	self        bool // says that config is the manager's own
 	// credentials tells people where the credentials come from.
 	credentials string
 }
@@ -31,7 +32,7 @@ type want struct {
 // decide reads what is wanted off a target's spec and the Secret that it names.
 func decide(spec v1alpha1.ClusterTargetSpec, secret secretState, self *rest.Config) want {
 	if spec.KubeconfigSecret == nil {
-		return want{fingerprint: "self", config: rest.CopyConfig(self), credentials: "this manager's own service account"}
+		return want{fingerprint: "self", self: true, config: rest.CopyConfig(self), credentials: "this manager's own service account"}
 	}
 	reference := *spec.KubeconfigSecret
 	if reference.Key == "" {

@@ -37,6 +37,8 @@ type Options struct {
 	// Version asks the API server for its version.
 	Version discovery.ServerVersionInterfaceWithContext
 	Clock   clock.Clock
+	// ClusterID is the cluster's own.
+	ClusterID string
 	// ExcludedLabels keeps the labels of nodes whose key=value it matches in the cluster. Nil excludes none.
 	ExcludedLabels *regexp.Regexp
 
@@ -122,6 +124,7 @@ func (p *Publisher) publish(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("getting or creating the ClusterSummary: %w", err)
 	}
+	wanted.Status.ClusterID = p.options.ClusterID
 	wanted.Status.KubernetesVersion = p.version
 	if p.version == "" {
 		wanted.Status.KubernetesVersion = current.Status.KubernetesVersion

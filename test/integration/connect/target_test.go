@@ -108,6 +108,9 @@ func TestSelfIsNotInstalledUntilItPublishesASummary(t *testing.T) {
 	expect(t, key, v1alpha1.ConditionConnected, v1alpha1.ReasonNotInstalled, "install multicluster-scheduler")
 	create(t, c1.Client, &v1alpha1.ClusterSummary{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.ClusterSummaryName}})
 	expect(t, key, v1alpha1.ConditionReady, v1alpha1.ReasonNodeReady, "")
+	if engaged, ok := registry.ByKey(key); !ok || !engaged.Itself {
+		t.Errorf("the target is not known to be the source itself: %v", engaged)
+	}
 }
 
 func TestANamespacedTargetSeesItsNamespaceOnly(t *testing.T) {
@@ -122,6 +125,9 @@ func TestANamespacedTargetSeesItsNamespaceOnly(t *testing.T) {
 		Spec:       v1alpha1.TargetSpec{KubeconfigSecret: &v1alpha1.KubeconfigSecret{Name: "c2"}},
 	})
 	expect(t, key, v1alpha1.ConditionReady, v1alpha1.ReasonNodeReady, "")
+	if engaged, ok := registry.ByKey(key); !ok || engaged.Itself {
+		t.Errorf("another cluster is taken for the source: %v", engaged)
+	}
 	chaperon(t, key, namespace+"-other", "unseen")
 	chaperon(t, types.NamespacedName{Name: "another"}, namespace, "anothers")
 	seen := chaperon(t, key, namespace, "seen")

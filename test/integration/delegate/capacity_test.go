@@ -26,7 +26,7 @@ func TestClusterSummary(t *testing.T) {
 			if err := target.Client.Get(ctx, client.ObjectKeyFromObject(summary), summary); err != nil {
 				return err
 			}
-			want.KubernetesVersion = summary.Status.KubernetesVersion
+			want.ClusterID, want.KubernetesVersion = "target", summary.Status.KubernetesVersion
 			if want.KubernetesVersion == "" || !equality.Semantic.DeepEqual(want, summary.Status) || !equality.Semantic.DeepEqual(allocatable, summary.Allocatable) {
 				return fmt.Errorf("%s: allocatable %v, status (-want +got):\n%s", what, summary.Allocatable, cmp.Diff(want, summary.Status))
 			}

@@ -85,7 +85,7 @@ func startManager(ctx context.Context, s *runtime.Scheme) (<-chan error, error) 
 		return nil, err
 	}
 	publisher := capacity.New(capacity.Options{
-		Client: mgr.GetClient(), Cache: mgr.GetCache(), Version: version, Clock: clock.RealClock{},
+		Client: mgr.GetClient(), Cache: mgr.GetCache(), Version: version, Clock: clock.RealClock{}, ClusterID: "target",
 		ExcludedLabels: regexp.MustCompile("^example.org/secret="),
 	})
 	if err := publisher.Register(mgr); err != nil {
