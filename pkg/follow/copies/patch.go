@@ -1,13 +1,17 @@
 package copies
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 )
@@ -34,8 +38,8 @@ func (w *Writer) test() patch {
 	return patch{{"test", "/metadata/labels/" + escape(v1alpha1.LabelParentClusterID), w.source.ClusterID}}
 }
 
-// change tests and sets. That a copy has annotations is sure: we made it with one.
-func (w *Writer) change(object *unstructured.Unstructured) patch {
+// changes test and set. That a copy has annotations is sure: we made it with one.
+func (w *Writer) changes(object *unstructured.Unstructured) patch {
 	p := w.test()
 	annotations := object.GetAnnotations()
 	for _, key := range slices.Sorted(maps.Keys(annotations)) {
@@ -49,6 +53,46 @@ func (w *Writer) change(object *unstructured.Unstructured) patch {
 		}
 	}
 	return p
+}
+
+// change patches the copy, if it is one. The API server says that a patch is invalid both where a test fails and where a field must not change.
+func (w *Writer) change(ctx context.Context, object *unstructured.Unstructured) error {
+	_, refusal := w.patch(ctx, object, w.changes(object))
+	if !apierrors.IsInvalid(refusal) {
+		return refusal
+	}
+	uid, err := w.patch(ctx, object, w.test())
+	switch {
+	case apierrors.IsInvalid(err):
+		return notOurs(object)
+	case err != nil:
+		return err
+	}
+	return w.replace(ctx, object, uid, refusal)
+}
+
+// patch returns the copy's UID.
+func (w *Writer) patch(ctx context.Context, object *unstructured.Unstructured, operations patch) (types.UID, error) {
+	data, err := operations.encode()
+	if err != nil {
+		return "", err
+	}
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	found := named(&unstructured.Unstructured{}, object)
+	err = w.target.Patch(ctx, found, client.RawPatch(types.JSONPatchType, data), client.FieldOwner(v1alpha1.FieldOwner))
+	if err != nil {
+		return "", fmt.Errorf("changing the copy: %w", err)
+	}
+	return found.GetUID(), nil
+}
+
+// named makes an empty object one of the kind, namespace and name of another.
+func named[T client.Object](empty T, object *unstructured.Unstructured) T {
+	empty.GetObjectKind().SetGroupVersionKind(object.GroupVersionKind())
+	empty.SetNamespace(object.GetNamespace())
+	empty.SetName(object.GetName())
+	return empty
 }
 
 // escape a reference token of a JSON pointer (RFC 6901).

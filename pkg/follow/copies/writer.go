@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/singleflight"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -28,23 +29,36 @@ func (e *NotOursError) Error() string {
 	return fmt.Sprintf("%s %q in namespace %q is not a copy of this cluster's", e.Kind, e.Name, e.Namespace)
 }
 
+// UnguardedError says that in a namespace of the target nobody would keep us from changing what is not ours, and we cannot see what is.
+type UnguardedError struct{ Namespace string }
+
+// Error says what to do.
+func (e *UnguardedError) Error() string {
+	return fmt.Sprintf("in namespace %q, objects that exist already cannot be told from others' and are left alone: this source cluster may neither read them there, "+
+		"nor does the ValidatingAdmissionPolicy of multicluster-scheduler's chart hold it; install the chart there as it is, or let the source get them", e.Namespace)
+}
+
 // Writer writes copies into one target. It is safe for concurrent use, but not for one copy.
 type Writer struct {
 	target client.Writer
+	reader client.Reader
 	source translate.Source
 
-	mu   sync.Mutex // guards user
-	user *string
+	asking singleflight.Group
+	mu     sync.Mutex // guards user and held
+	user   *string
+	held   map[string]bool // the namespaces where the target's admission policy is known to hold us
 }
 
-// NewWriter makes a Writer that writes through the target's client.
-func NewWriter(target client.Writer, source translate.Source) *Writer {
-	return &Writer{target: target, source: source}
+// NewWriter makes a Writer that writes through the target's client. The reader asks the target's API server.
+func NewWriter(target client.Writer, reader client.Reader, source translate.Source) *Writer {
+	return &Writer{target: target, reader: reader, source: source, held: map[string]bool{}}
 }
 
-// Write makes a copy, or makes it what it is to be. The copy has a kind, a name and a namespace; all its top-level fields are
-// written, a nil one is removed there, others stay. Of its metadata, labels and annotations are written when it is made, and annotations later,
-// too. Whether it exists already is only a guess that saves a request. A copy that must not be changed so, an immutable one say, is deleted and made anew.
+// Write makes a copy, or makes it what it is to be. The copy has a kind, a name and a namespace. A ConfigMap, Secret or ServiceAccount becomes just
+// this; of other kinds all top-level fields given are written, a nil one is removed there, others stay, and so do labels after the copy was made. Whether it
+// exists already is only a guess that saves a request. A copy that must not be changed so, an immutable one say, is deleted and made
+// anew, unless the target would refuse the new one. A copy that is made needs no annotation needed-at, and has none.
 // Write returns a *NotOursError, or the API server's error.
 func (w *Writer) Write(ctx context.Context, object *unstructured.Unstructured, exists bool) error {
 	user, err := w.userName(ctx)
@@ -64,11 +78,15 @@ func (w *Writer) Write(ctx context.Context, object *unstructured.Unstructured, e
 	return err
 }
 
-// Delete removes the copy with this UID. That it is gone is no error.
+// Delete removes the copy with this UID, or, if that is empty, of this name. That it is gone is no error.
 func (w *Writer) Delete(ctx context.Context, object client.Object, uid types.UID) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	err := w.target.Delete(ctx, object, client.Preconditions{UID: &uid}, client.PropagationPolicy(metav1.DeletePropagationBackground))
+	options := []client.DeleteOption{client.PropagationPolicy(metav1.DeletePropagationBackground)}
+	if uid != "" {
+		options = append(options, client.Preconditions{UID: &uid})
+	}
+	err := w.target.Delete(ctx, object, options...)
 	if client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) {
 		return fmt.Errorf("deleting the copy: %w", err)
 	}
@@ -83,17 +101,22 @@ func (w *Writer) userName(ctx context.Context) (string, error) {
 	if known != nil {
 		return *known, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
-	defer cancel()
-	review := &authenticationv1.SelfSubjectReview{}
-	if err := w.target.Create(ctx, review); client.IgnoreNotFound(err) != nil {
-		return "", fmt.Errorf("asking for our user name: %w", err)
+	_, err, _ := w.asking.Do("", func() (any, error) {
+		ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+		defer cancel()
+		review := &authenticationv1.SelfSubjectReview{}
+		if err := w.target.Create(ctx, review); client.IgnoreNotFound(err) != nil {
+			return nil, fmt.Errorf("asking for our user name: %w", err)
+		}
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.user = &review.Status.UserInfo.Username
+		return nil, nil
+	})
+	if err != nil {
+		return "", err
 	}
-	name := review.Status.UserInfo.Username
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.user = &name
-	return name, nil
+	return w.userName(ctx)
 }
 
 func (w *Writer) mark(object *unstructured.Unstructured, user string) *unstructured.Unstructured {
@@ -116,54 +139,58 @@ func (w *Writer) mark(object *unstructured.Unstructured, user string) *unstructu
 }
 
 func (w *Writer) create(ctx context.Context, object *unstructured.Unstructured) error {
+	made := withoutNil(object)
+	annotations := made.GetAnnotations()
+	delete(annotations, v1alpha1.AnnotationNeededAt)
+	made.SetAnnotations(annotations)
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	object = object.DeepCopy() // The answer is written into it.
-	for name, value := range object.Object {
-		if value == nil {
-			delete(object.Object, name)
-		}
-	}
-	if err := w.target.Create(ctx, object, client.FieldOwner(v1alpha1.FieldOwner)); err != nil {
+	if err := w.target.Create(ctx, made, client.FieldOwner(v1alpha1.FieldOwner)); err != nil {
 		return fmt.Errorf("creating the copy: %w", err)
 	}
 	return nil
 }
 
-// update changes the copy, if it is one. The API server says that a patch is invalid both where a test fails and where a field must not change.
-func (w *Writer) update(ctx context.Context, object *unstructured.Unstructured) error {
-	_, refusal := w.patch(ctx, object, w.change(object))
-	if !apierrors.IsInvalid(refusal) {
-		return refusal
+// withoutNil returns an object of its own, into which an answer may be written.
+func withoutNil(object *unstructured.Unstructured) *unstructured.Unstructured {
+	c := object.DeepCopy()
+	for name, value := range c.Object {
+		if value == nil {
+			delete(c.Object, name)
+		}
 	}
-	found, err := w.patch(ctx, object, w.test())
-	switch {
-	case apierrors.IsInvalid(err):
-		return &NotOursError{Kind: object.GetKind(), Namespace: object.GetNamespace(), Name: object.GetName()}
-	case err != nil:
+	return c
+}
+
+func (w *Writer) update(ctx context.Context, object *unstructured.Unstructured) error {
+	if readable(object) {
+		return w.change(ctx, object)
+	}
+	return w.put(ctx, object)
+}
+
+// readable says whether a source may read copies of the object's kind.
+func readable(object *unstructured.Unstructured) bool {
+	switch object.GetKind() {
+	case "ConfigMap", "Secret", "ServiceAccount":
+		return false
+	default:
+		return true
+	}
+}
+
+// replace a copy that must not be changed.
+func (w *Writer) replace(ctx context.Context, object *unstructured.Unstructured, uid types.UID, refusal error) error {
+	// Where the target does not take what the copy is to be, it answers so, and the old one stays.
+	if err := w.create(ctx, object); !apierrors.IsAlreadyExists(err) {
 		return err
 	}
-	if err := w.Delete(ctx, found, found.GetUID()); err != nil {
+	if err := w.Delete(ctx, withoutNil(object), uid); err != nil {
 		return fmt.Errorf("replacing a copy that must not be changed (%w): %w", refusal, err)
 	}
 	return w.create(ctx, object)
 }
 
-// patch returns the object as it is then.
-func (w *Writer) patch(ctx context.Context, object *unstructured.Unstructured, operations patch) (*unstructured.Unstructured, error) {
-	data, err := operations.encode()
-	if err != nil {
-		return nil, err
-	}
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
-	defer cancel()
-	found := &unstructured.Unstructured{}
-	found.SetGroupVersionKind(object.GroupVersionKind())
-	found.SetNamespace(object.GetNamespace())
-	found.SetName(object.GetName())
-	err = w.target.Patch(ctx, found, client.RawPatch(types.JSONPatchType, data), client.FieldOwner(v1alpha1.FieldOwner))
-	if err != nil {
-		return nil, fmt.Errorf("changing the copy: %w", err)
-	}
-	return found, nil
+func notOurs(object *unstructured.Unstructured) error {
+	return &NotOursError{Kind: object.GetKind(), Namespace: object.GetNamespace(), Name: object.GetName()}
 }

@@ -1,0 +1,88 @@
+package copies
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+)
+
+// put makes the copy what it is to be, if it is one.
+func (w *Writer) put(ctx context.Context, object *unstructured.Unstructured) error {
+	uid, err := w.guard(ctx, object)
+	if err != nil {
+		return err
+	}
+	wanted := withoutNil(object)
+	wanted.SetUID(uid) // The API server updates no other.
+	requestCtx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	switch err := w.target.Update(requestCtx, wanted, client.FieldOwner(v1alpha1.FieldOwner)); {
+	case deniedByPolicy(err):
+		return notOurs(object)
+	case apierrors.IsInvalid(err):
+		return w.replace(ctx, object, uid, err)
+	case err != nil:
+		return fmt.Errorf("changing the copy: %w", err)
+	default:
+		return nil
+	}
+}
+
+// guard sees to it that only a copy of ours is written: it returns the UID of one, or none where the target's admission policy holds us to our own.
+// Whom the policy does not hold, a cluster's administrator say, may read, and needs to.
+func (w *Writer) guard(ctx context.Context, object *unstructured.Unstructured) (types.UID, error) {
+	w.mu.Lock()
+	held := w.held[object.GetNamespace()]
+	w.mu.Unlock()
+	if held {
+		return "", nil
+	}
+	requestCtx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	found := named(&metav1.PartialObjectMetadata{}, object)
+	err := w.reader.Get(requestCtx, client.ObjectKeyFromObject(object), found)
+	switch {
+	case apierrors.IsForbidden(err):
+		return "", w.probe(ctx, object)
+	case err != nil:
+		return "", fmt.Errorf("looking whose it is: %w", err)
+	case found.Labels[v1alpha1.LabelParentClusterID] != w.source.ClusterID:
+		return "", notOurs(object)
+	default:
+		return found.UID, nil
+	}
+}
+
+// probe fails unless the policy holds us in the object's namespace: then we may not make what is not marked as ours.
+func (w *Writer) probe(ctx context.Context, object *unstructured.Unstructured) error {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	unmarked := named(&unstructured.Unstructured{}, object)
+	unmarked.SetName("")
+	unmarked.SetGenerateName("multicluster-scheduler-probe-")
+	err := w.target.Create(ctx, unmarked, client.DryRunAll)
+	switch {
+	case deniedByPolicy(err):
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.held[object.GetNamespace()] = true
+		return nil
+	case err != nil:
+		return fmt.Errorf("making sure that only copies are changed: %w", err)
+	default:
+		return &UnguardedError{Namespace: object.GetNamespace()}
+	}
+}
+
+// deniedByPolicy tells the denials of the ValidatingAdmissionPolicy in our chart, all of which name the annotation that it asks for.
+func deniedByPolicy(err error) bool {
+	return apierrors.IsForbidden(err) && strings.Contains(err.Error(), v1alpha1.AnnotationFollowedBy)
+}

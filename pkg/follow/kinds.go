@@ -1,0 +1,59 @@
+package follow
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/needs"
+)
+
+// object is one that pods refer to.
+type object struct {
+	namespace string
+	needs.Ref
+}
+
+// String is resource/namespace/name.
+func (o object) String() string { return string(o.Resource) + "/" + o.namespace + "/" + o.Name }
+
+// collection is a kind in a namespace.
+type collection struct {
+	namespace string
+	resource  needs.Resource
+}
+
+func (o object) collection() collection { return collection{o.namespace, o.Resource} }
+
+func resourceOf(resource needs.Resource) schema.GroupVersionResource {
+	return corev1.SchemeGroupVersion.WithResource(string(resource))
+}
+
+// fieldsOf are those of a kind that go with it.
+func fieldsOf(resource needs.Resource) []string {
+	switch resource {
+	case needs.ConfigMaps:
+		return []string{"data", "binaryData", "immutable"}
+	case needs.Secrets:
+		return []string{"data", "type", "immutable"}
+	case needs.ServiceAccounts:
+		return []string{"automountServiceAccountToken", "imagePullSecrets"}
+	default:
+		return nil
+	}
+}
+
+// copyOf returns what an object is to be in targets. It shares the original's content.
+func copyOf(original *unstructured.Unstructured, o object) *unstructured.Unstructured {
+	c := &unstructured.Unstructured{Object: map[string]any{}}
+	c.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind(o.Resource.Kind()))
+	c.SetNamespace(o.namespace)
+	c.SetName(o.Name)
+	for _, field := range fieldsOf(o.Resource) {
+		c.Object[field] = original.Object[field] // Nil is to be written, too.
+	}
+	if o.Resource == needs.Secrets && c.Object["type"] == string(corev1.SecretTypeServiceAccountToken) {
+		c.Object["type"] = string(corev1.SecretTypeOpaque) // In its own type the target would look for its account, and delete it.
+	}
+	return c
+}

@@ -1,0 +1,243 @@
+package follow
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/singleflight"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/follow/copies"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/needs"
+)
+
+const (
+	readTimeout = 10 * time.Second
+	// touchedFor is how long a copy that was said to be needed is not said so again. The target's manager waits longer before it removes one.
+	touchedFor = 20 * time.Second
+)
+
+// errGone says that an object does not exist in the source any more.
+var errGone = errors.New("it does not exist any more")
+
+// link is what leads to an engaged target.
+type link struct {
+	*Follower
+	target *engage.Target
+	writer *copies.Writer
+	queue  queue
+	// flights are the writes that go on: one for a copy at most, whose outcome is for all who want it.
+	flights singleflight.Group
+
+	mu      sync.Mutex // guards written and itself
+	written map[object]record
+	// itself says whether the target is the source cluster, where everything is already; nil before that is known.
+	itself *bool
+}
+
+// record is what is known of a copy in the target.
+type record struct {
+	version string    // of the original, as it was written; empty if it was not
+	touched time.Time // when it was written that a pod is about to need it
+}
+
+func (l *link) record(o object) record {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.written[o]
+}
+
+// forget the record of a copy that no pod there needs.
+func (l *link) forget(o object) {
+	if l.users.need(l.target.NodeName, o) {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.written, o)
+}
+
+// bring makes sure that the copy is there, and stays until the pod is that is to be placed.
+func (l *link) bring(ctx context.Context, o object, version string) error {
+	wanted := func() bool {
+		return due(l.record(o), version, l.users.need(l.target.NodeName, o), l.Clock.Now())
+	}
+	if !wanted() {
+		return nil
+	}
+	_, err := l.fly(ctx, o, func(ctx context.Context) error {
+		if !wanted() { // Another write has just ended.
+			return nil
+		}
+		return l.write(ctx, o, true)
+	})
+	return err
+}
+
+// due says whether a copy is to be written, or at least touched, for a pod that is about to be placed. One that a living pod there
+// needs is not removed.
+func due(r record, version string, needed bool, now time.Time) bool {
+	return r.version != version || !needed && now.Sub(r.touched) >= touchedFor
+}
+
+// outdated says whether pods there need the copy, and have another version or, as far as is known, none.
+func (l *link) outdated(o object) bool {
+	version, exists := l.watches.version(o)
+	return exists && l.users.need(l.target.NodeName, o) && l.record(o).version != version
+}
+
+// refreshAll has all copies compared that pods in the target need.
+func (l *link) refreshAll() {
+	for _, o := range l.users.neededOn(l.target.NodeName) {
+		l.queue.Add(o)
+	}
+}
+
+// refresh writes a copy that is outdated. Whoever makes it outdated later enqueues it again.
+func (l *link) refresh(ctx context.Context, o object) (reconcile.Result, error) {
+	for l.target.Reachable() && l.outdated(o) {
+		joined, err := l.fly(ctx, o, func(ctx context.Context) error { return l.write(ctx, o, false) })
+		if errors.Is(err, errGone) {
+			return reconcile.Result{}, nil
+		}
+		if errors.As(err, new(*needs.RefusedError)) {
+			return reconcile.Result{}, reconcile.TerminalError(err)
+		}
+		if err != nil || !joined { // Another's write may have begun before the object changed.
+			return reconcile.Result{}, err
+		}
+	}
+	return reconcile.Result{}, nil
+}
+
+// fly writes the copy, or joins who does. Who leaves does not end the write: others may wait for it.
+func (l *link) fly(ctx context.Context, o object, write func(context.Context) error) (joined bool, err error) {
+	life := context.WithoutCancel(ctx) // Every request has a deadline.
+	began := false
+	done := l.flights.DoChan(o.String(), func() (any, error) {
+		began = true
+		return nil, write(life)
+	})
+	select {
+	case result := <-done:
+		return !began, result.Err
+	case <-ctx.Done():
+		return false, fmt.Errorf("writing %s: %w", o, ctx.Err())
+	}
+}
+
+// write reads the object and writes its copy.
+func (l *link) write(ctx context.Context, o object, touch bool) error {
+	if itself, err := l.isItself(ctx); itself || err != nil {
+		return err
+	}
+	original, err := l.read(ctx, o)
+	if err != nil {
+		return err
+	}
+	c := copyOf(original, o)
+	before := l.record(o)
+	r := record{version: original.GetResourceVersion(), touched: before.touched}
+	if touch {
+		r.touched = l.Clock.Now()
+	}
+	if !r.touched.IsZero() {
+		c.SetAnnotations(map[string]string{v1alpha1.AnnotationNeededAt: r.touched.UTC().Format(time.RFC3339)})
+	}
+	exists := before.version != "" || l.users.need(l.target.NodeName, o)
+	if err := judge(o, l.writer.Write(ctx, c, exists)); err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.written[o] = r
+	return nil
+}
+
+// isItself compares the UIDs of both clusters' summaries, unless one has none yet.
+func (l *link) isItself(ctx context.Context) (bool, error) {
+	l.mu.Lock()
+	known := l.itself
+	l.mu.Unlock()
+	if known != nil {
+		return *known, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	there := &v1alpha1.ClusterSummary{}
+	err := l.target.Client.Get(ctx, client.ObjectKey{Name: v1alpha1.ClusterSummaryName}, there)
+	if err != nil {
+		return false, wrapUnlessNotFound("getting the target's ClusterSummary", err)
+	}
+	here, err := l.contents.Resource(v1alpha1.GroupVersion.WithResource("clustersummaries")).Get(ctx, v1alpha1.ClusterSummaryName, metav1.GetOptions{})
+	if err != nil {
+		return false, wrapUnlessNotFound("getting this cluster's ClusterSummary", err)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.itself = ptr.To(here.GetUID() == there.UID)
+	return *l.itself, nil
+}
+
+func wrapUnlessNotFound(doing string, err error) error {
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", doing, err)
+}
+
+func (l *link) read(ctx context.Context, o object) (*unstructured.Unstructured, error) {
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	original, err := l.contents.Resource(resourceOf(o.Resource)).Namespace(o.namespace).Get(ctx, o.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil, errGone
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading %s: %w", o, err)
+	}
+	return original, nil
+}
+
+// judge what came of writing a copy: a *needs.RefusedError where trying again does not help. A ServiceAccount of that name is what the pod
+// asks for, whoever made it.
+func judge(o object, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, new(*copies.NotOursError)) && o.Resource == needs.ServiceAccounts:
+		return nil
+	case errors.As(err, new(*copies.NotOursError)):
+		return &needs.RefusedError{Ref: o.Ref, Reason: fmt.Sprintf(
+			"exists there and does not come from this cluster: rename one, delete it, or use it as it is with the annotation %s: %s", v1alpha1.AnnotationUseExisting, o.Ref)}
+	case errors.As(err, new(*copies.UnguardedError)) || definite(err):
+		return &needs.RefusedError{Ref: o.Ref, Reason: "is refused there: " + message(err)}
+	default:
+		return fmt.Errorf("writing %s: %w", o, err)
+	}
+}
+
+// definite says whether an API server has understood and refused.
+func definite(err error) bool {
+	return apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsNotFound(err) || apierrors.IsBadRequest(err) ||
+		apierrors.IsRequestEntityTooLargeError(err)
+}
+
+// message is the API server's, without what we were doing.
+func message(err error) string {
+	var status apierrors.APIStatus
+	if errors.As(err, &status) {
+		return status.Status().Message
+	}
+	return err.Error()
+}
