@@ -1,0 +1,176 @@
+package copies
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/delegate/copies"
+	"github.com/multicluster-scheduler/multicluster-scheduler/test/integration/apiserver"
+)
+
+// grace is long enough to touch a copy in time on a busy machine.
+const grace = 3 * time.Second
+
+func TestCopiesGoWhenNobodyNeedsThem(t *testing.T) {
+	start(t, nil)
+	namespace := target.Namespace(t, nil)
+	admin := impersonated(t, "admin", "system:masters")
+	web := chaperon(t, namespace, "web", "c1", "needed")
+	other := chaperon(t, namespace, "other", "c2", "of-another-source")
+
+	const marked, global = `"annotations":{"multicluster.admiralty.io/followed-by":"c1"},` + label, `"annotations":{"multicluster.admiralty.io/followed-by":"c1","multicluster.admiralty.io/global":"true"},` + label
+	for path, body := range bodies() {
+		for name, metadata := range map[string]string{
+			"needed": marked, "not-needed": marked, "of-another-source": marked, "touched": marked, "global": global,
+			"not-marked": label, "not-a-copy": `"labels":{}`,
+		} {
+			made := request{"POST", path, json, named(name, metadata, body)}
+			if code, answer := admin.do(t.Context(), t, made, namespace); code != 201 {
+				t.Fatalf("making %s %s: answer %d: %s", path, name, code, answer)
+			}
+		}
+	}
+
+	awaitLeft(t, admin, namespace, touch, left{
+		referred: "needed not-a-copy not-marked touched",
+		others:   "global needed not-a-copy not-marked not-needed of-another-source touched",
+	})
+	awaitLeft(t, admin, namespace, nil, left{
+		referred: "needed not-a-copy not-marked",
+		others:   "global needed not-a-copy not-marked not-needed of-another-source touched",
+	})
+	must(t, target.Client.Delete(t.Context(), other))
+	must(t, target.Client.Delete(t.Context(), web))
+	awaitLeft(t, admin, namespace, nil, left{referred: "not-a-copy not-marked", others: "global not-a-copy not-marked"})
+}
+
+func TestSecretsOfOtherNamespacesAreNotTheManagers(t *testing.T) {
+	mine, others := target.Namespace(t, nil), target.Namespace(t, nil)
+	start(t, []string{mine})
+	for _, namespace := range []string{others, mine} {
+		must(t, target.Client.Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
+			Namespace: namespace, Name: "db",
+			Labels:      map[string]string{v1alpha1.LabelParentClusterID: "c1"},
+			Annotations: map[string]string{v1alpha1.AnnotationFollowedBy: "c1"},
+		}}))
+	}
+	get := func(ctx context.Context, namespace string) error {
+		return target.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "db"}, &corev1.Secret{})
+	}
+	apiserver.Eventually(t, func(ctx context.Context) error {
+		if err := get(ctx, mine); !apierrors.IsNotFound(err) {
+			return fmt.Errorf("the copy in the manager's namespace is still there: %w", err)
+		}
+		return nil
+	})
+	if err := get(t.Context(), others); err != nil {
+		t.Errorf("the older one in another: %v", err)
+	}
+}
+
+const label = `"labels":{"multicluster.admiralty.io/parent-cluster-id":"c1"}`
+
+// left is what is to be left, of the kinds that pods refer to and of the others. Claims always stay.
+type left struct{ referred, others string }
+
+func awaitLeft(t *testing.T, admin identity, namespace string, meanwhile func(context.Context, *testing.T, identity, string), want left) {
+	t.Helper()
+	apiserver.Eventually(t, func(ctx context.Context) error {
+		if meanwhile != nil {
+			meanwhile(ctx, t, admin, namespace)
+		}
+		for path := range bodies() {
+			wanted := want.referred
+			switch {
+			case strings.HasSuffix(path, "/persistentvolumeclaims"):
+				wanted = "global needed not-a-copy not-marked not-needed of-another-source touched"
+			case readable(path):
+				wanted = want.others
+			}
+			if got := names(ctx, t, path, namespace); got != wanted {
+				return fmt.Errorf("%s: %q are left, want %q", path, got, wanted)
+			}
+		}
+		return nil
+	})
+}
+
+func names(ctx context.Context, t *testing.T, path, namespace string) string {
+	t.Helper()
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(listKind(path))
+	must(t, target.Client.List(ctx, list, client.InNamespace(namespace)))
+	var names []string
+	for i := range list.Items {
+		names = append(names, list.Items[i].Name)
+	}
+	return strings.Join(names, " ")
+}
+
+// touch writes the copies of that name, as a source does before it needs them.
+func touch(ctx context.Context, t *testing.T, admin identity, namespace string) {
+	t.Helper()
+	patch := `{"metadata":{"annotations":{"multicluster.admiralty.io/needed-at":"` + time.Now().Format(time.RFC3339Nano) + `"}}}`
+	for path := range bodies() {
+		if code, answer := admin.do(ctx, t, request{"PATCH", path + "/touched", merge, patch}, namespace); code != 200 {
+			t.Errorf("touching: answer %d: %s", code, answer)
+		}
+	}
+}
+
+// start runs the part of the target's manager, with the rights that the chart gives it.
+func start(t *testing.T, secretNamespaces []string) {
+	t.Helper()
+	restConfig := rest.CopyConfig(target.Config)
+	restConfig.Impersonate = rest.ImpersonationConfig{UserName: "system:serviceaccount:" + admiralty + ":" + manager}
+	mgr, err := ctrl.NewManager(restConfig, ctrl.Options{
+		Scheme:     target.Client.Scheme(),
+		Metrics:    server.Options{BindAddress: "0"},
+		Controller: config.Controller{SkipNameValidation: ptr.To(true)},
+	})
+	must(t, err)
+	remover, err := copies.New(copies.Options{
+		Config: mgr.GetConfig(), Cache: mgr.GetCache(), Clock: clock.RealClock{}, Grace: grace, SecretNamespaces: secretNamespaces,
+	})
+	must(t, err)
+	must(t, remover.Register(mgr))
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	stopped := make(chan error, 1)
+	go func() { stopped <- mgr.Start(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		must(t, <-stopped)
+	})
+}
+
+// chaperon makes a PodChaperon that refers to a ConfigMap, a Secret and a ServiceAccount of that name.
+func chaperon(t *testing.T, namespace, name, source, needed string) *v1alpha1.PodChaperon {
+	t.Helper()
+	c := &v1alpha1.PodChaperon{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: map[string]string{v1alpha1.LabelParentClusterID: source}},
+		Spec: corev1.PodSpec{
+			ServiceAccountName: needed,
+			ImagePullSecrets:   []corev1.LocalObjectReference{{Name: needed}},
+			Containers: []corev1.Container{{Name: "web", Image: "web", EnvFrom: []corev1.EnvFromSource{
+				{ConfigMapRef: &corev1.ConfigMapEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: needed}}},
+			}}},
+		},
+	}
+	must(t, target.Client.Create(t.Context(), c))
+	return c
+}
