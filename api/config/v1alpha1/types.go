@@ -31,6 +31,9 @@ type Configuration struct {
 	Capacity Capacity `json:"capacity,omitempty"`
 	// SourceController makes service accounts and role bindings for Sources and ClusterSources.
 	SourceController SourceController `json:"sourceController,omitempty"`
+	// SecretNamespaces are the namespaces whose Secrets the manager may read and delete: copies that nobody needs any more are removed
+	// there. All, if there are none.
+	SecretNamespaces []string `json:"secretNamespaces,omitempty"`
 }
 
 // LeaderElection of the manager's replicas.

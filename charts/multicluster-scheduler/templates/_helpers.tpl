@@ -97,6 +97,17 @@ sourceController:
   enabled: {{ .Values.sourceController.enabled }}
   clusterRoleName: {{ include "multicluster-scheduler.fullname" . }}-source
   summaryViewerClusterRoleName: {{ include "multicluster-scheduler.fullname" . }}-cluster-summary-viewer
+{{- with include "multicluster-scheduler.secretNamespaces" . }}
+secretNamespaces: {{ . }}
+{{- end }}
+{{- end }}
+
+{{- /* The namespaces whose Secrets the manager may read and delete, as JSON; empty where these are all. */}}
+{{- define "multicluster-scheduler.secretNamespaces" -}}
+{{- $namespaces := default list .Values.rbac.secretNamespaces }}
+{{- if not (has "*" $namespaces) }}
+{{- prepend $namespaces .Release.Namespace | uniq | toJson }}
+{{- end }}
 {{- end }}
 
 {{- /* Metadata of one part of the manager's rights: call with a dict of root and part. */}}
