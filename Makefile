@@ -96,6 +96,7 @@ test-unit: ## Run the unit tests with the race detector
 
 .PHONY: test-integration
 test-integration: clusters-program ## Run the integration tests against real API servers, one per cluster
+	hack/tools/build.sh helm
 	$(BIN)/clusters build etcd kube-apiserver kubectl
 	go test -race -timeout 20m ./test/integration/...
 

@@ -148,7 +148,7 @@ func (r *Remover) affected(ended use) []key {
 func (r *Remover) copiesOf(of kind, source, namespace string) []key {
 	var keys []key
 	for _, store := range r.stores[of] {
-		objects, _ := store.ByIndex(toolscache.NamespaceIndex, namespace) //nolint:errcheck // The index exists.
+		objects, _ := store.ByIndex(toolscache.NamespaceIndex, namespace) // The index exists.
 		for _, object := range objects {
 			if object, ok := object.(*metav1.PartialObjectMetadata); ok && object.Labels[v1alpha1.LabelParentClusterID] == source {
 				keys = append(keys, key{of, types.NamespacedName{Namespace: namespace, Name: object.Name}})

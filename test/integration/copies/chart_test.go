@@ -57,7 +57,7 @@ func render(ctx context.Context) ([]byte, error) {
 		return nil, fmt.Errorf("these tests render the chart and helm is missing: run `make test-integration`, which builds it: %w", err)
 	}
 	chart := filepath.Join(root, "charts", release)
-	command := exec.CommandContext(ctx, helm, "template", release, chart, "--namespace", admiralty, //nolint:gosec // The project's own program and chart.
+	command := exec.CommandContext(ctx, helm, "template", release, chart, "--namespace", admiralty,
 		"--show-only", "templates/policy.yaml", "--show-only", "templates/rbac/*.yaml", "--set", "rbac.selfTarget=false")
 	command.Stderr = os.Stderr
 	out, err := command.Output()

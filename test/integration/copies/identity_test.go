@@ -86,7 +86,7 @@ func (i identity) do(ctx context.Context, t *testing.T, r request, namespace str
 	}
 	response, err := i.http.Do(req)
 	must(t, err)
-	defer response.Body.Close() //nolint:errcheck // It was only read.
+	defer response.Body.Close()
 	body, err := io.ReadAll(response.Body)
 	must(t, err)
 	return response.StatusCode, string(body)
