@@ -34,7 +34,8 @@ type wiring struct {
 	pod    Pod
 	origin translate.Source
 	clock  clock.RealClock
-	// scheduler is there once scheduling has been added.
+	// follower is there once following has been added, and scheduler once scheduling has.
+	follower  *follower
 	scheduler *scheduling.Scheduler
 }
 
@@ -46,6 +47,7 @@ func (w *wiring) wire(ctx context.Context, serving certificate) error {
 	}{
 		{"health", func() error { return w.health(serving) }},
 		{"admission", func() error { return w.admission(serving) }},
+		{"following", func() error { return w.following(ctx, registry) }},
 		{"scheduling", func() error { return w.scheduling(registry) }},
 		{"feedback", func() error { return w.feedback(ctx, registry) }},
 		{"virtual nodes", func() error { return w.nodes(registry) }},
@@ -53,6 +55,7 @@ func (w *wiring) wire(ctx context.Context, serving certificate) error {
 		{"targets", func() error { return w.targets(registry) }}, // after the registry's observers
 		{"sources", w.sources},
 		{"delegates", w.delegates},
+		{"copies", w.copies},
 		{"capacity", w.capacity},
 	} {
 		if err := part.add(); err != nil {
@@ -83,6 +86,7 @@ func (w *wiring) scheduling(registry *engage.Registry) error {
 		Config:   w.mgr.GetConfig(),
 		Source:   w.origin,
 		Registry: registry,
+		Follower: w.follower,
 		Strategy: w.config.Placement.Strategy,
 		Timeout:  w.config.Placement.Timeout.Duration,
 		Clock:    w.clock,
