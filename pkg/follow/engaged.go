@@ -29,6 +29,9 @@ func (f *Follower) Engaged(ctx context.Context, target *engage.Target) error {
 	if err := f.observePods(); err != nil {
 		return fmt.Errorf("observing proxies: %w", err)
 	}
+	if target.Itself {
+		return nil // All is there already.
+	}
 	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[object](retryFirst, retryLast)
 	q := workqueue.NewTypedRateLimitingQueueWithConfig(limiter, workqueue.TypedRateLimitingQueueConfig[object]{Name: name})
 	l := &link{Follower: f, target: target, writer: copies.NewWriter(target.Client, target.APIReader, f.Source), queue: q, written: map[object]record{}}
@@ -71,10 +74,7 @@ func (f *Follower) PolicyChanged(*engage.Target) {}
 
 // ReachabilityChanged has everything compared when the target is reachable again.
 func (f *Follower) ReachabilityChanged(target *engage.Target) {
-	f.mu.RLock()
-	l := f.links[target]
-	f.mu.RUnlock()
-	if l != nil && target.Reachable() {
+	if l := f.link(target); l != nil && target.Reachable() {
 		l.refreshAll()
 	}
 }

@@ -133,16 +133,17 @@ func (f *Follower) Bring(ctx context.Context, pod *corev1.Pod, target *engage.Ta
 	if len(followed) == 0 {
 		return nil
 	}
-	f.mu.RLock()
-	l := f.links[target]
-	f.mu.RUnlock()
-	if l == nil {
-		return fmt.Errorf("target %q is not connected any more", target.Key)
-	}
 	ctx, cancel := context.WithTimeout(ctx, bringTimeout)
 	defer cancel()
 	if err := f.look(ctx, pod.Namespace, followed); err != nil {
 		return err
+	}
+	if target.Itself {
+		return nil
+	}
+	l := f.link(target)
+	if l == nil {
+		return fmt.Errorf("target %q is not connected any more", target.Key)
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(writesPerPod)
@@ -181,6 +182,12 @@ func (f *Follower) look(ctx context.Context, namespace string, followed []needs.
 		}
 	}
 	return missing(namespace, followed, f.watches.lacks)
+}
+
+func (f *Follower) link(target *engage.Target) *link {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	return f.links[target]
 }
 
 // podChanged counts what a proxy of the cache referred to and refers to.

@@ -11,8 +11,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/utils/ptr"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
@@ -39,10 +37,8 @@ type link struct {
 	// flights are the writes that go on: one for a copy at most, whose outcome is for all who want it.
 	flights singleflight.Group
 
-	mu      sync.Mutex // guards written and itself
+	mu      sync.Mutex // guards written
 	written map[object]record
-	// itself says whether the target is the source cluster, where everything is already; nil before that is known.
-	itself *bool
 }
 
 // record is what is known of a copy in the target.
@@ -138,9 +134,6 @@ func (l *link) fly(ctx context.Context, o object, write func(context.Context) er
 
 // write reads the object and writes its copy.
 func (l *link) write(ctx context.Context, o object, touch bool) error {
-	if itself, err := l.isItself(ctx); itself || err != nil {
-		return err
-	}
 	original, err := l.read(ctx, o)
 	if err != nil {
 		return err
@@ -162,38 +155,6 @@ func (l *link) write(ctx context.Context, o object, touch bool) error {
 	defer l.mu.Unlock()
 	l.written[o] = r
 	return nil
-}
-
-// isItself compares the UIDs of both clusters' summaries, unless one has none yet.
-func (l *link) isItself(ctx context.Context) (bool, error) {
-	l.mu.Lock()
-	known := l.itself
-	l.mu.Unlock()
-	if known != nil {
-		return *known, nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, readTimeout)
-	defer cancel()
-	there := &v1alpha1.ClusterSummary{}
-	err := l.target.Client.Get(ctx, client.ObjectKey{Name: v1alpha1.ClusterSummaryName}, there)
-	if err != nil {
-		return false, wrapUnlessNotFound("getting the target's ClusterSummary", err)
-	}
-	here, err := l.contents.Resource(v1alpha1.GroupVersion.WithResource("clustersummaries")).Get(ctx, v1alpha1.ClusterSummaryName, metav1.GetOptions{})
-	if err != nil {
-		return false, wrapUnlessNotFound("getting this cluster's ClusterSummary", err)
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.itself = ptr.To(here.GetUID() == there.UID)
-	return *l.itself, nil
-}
-
-func wrapUnlessNotFound(doing string, err error) error {
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
-	return fmt.Errorf("%s: %w", doing, err)
 }
 
 func (l *link) read(ctx context.Context, o object) (*unstructured.Unstructured, error) {

@@ -1,0 +1,81 @@
+package follow
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/follow/copies"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/needs"
+)
+
+func TestDue(t *testing.T) {
+	now := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
+	for name, test := range map[string]struct {
+		record record
+		needed bool
+		want   bool
+	}{
+		"what was never written":                                          {record{}, false, true},
+		"what was never written by us, though pods there need it":         {record{}, true, true},
+		"what changed since":                                              {record{"1", now}, true, true},
+		"what pods there need and did not change":                         {record{"2", time.Time{}}, true, false},
+		"what none there needs, and was touched just now":                 {record{"2", now.Add(1 - touchedFor)}, false, false},
+		"what none there needs, and was touched a while ago":              {record{"2", now.Add(-touchedFor)}, false, true},
+		"what none there needs any more, and was never said to be needed": {record{"2", time.Time{}}, false, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := due(test.record, "2", test.needed, now); got != test.want {
+				t.Errorf("got %t, want %t", got, test.want)
+			}
+		})
+	}
+}
+
+func TestJudge(t *testing.T) {
+	resource := schema.GroupResource{Resource: "secrets"}
+	account := object{"shop", needs.Ref{Resource: needs.ServiceAccounts, Name: "robot"}}
+	for name, test := range map[string]struct {
+		object  object
+		err     error
+		refused bool
+		want    string // part of the message
+	}{
+		"a write that succeeded": {object: secret("db")},
+		"somebody else's object": {
+			secret("db"), &copies.NotOursError{Kind: "Secret"}, true,
+			`Secret "db" exists there and does not come from this cluster: rename one, delete it, or use it as it is with the annotation multicluster.admiralty.io/use-existing: secrets/db`,
+		},
+		"somebody else's account is the one to use": {object: account, err: &copies.NotOursError{Kind: "ServiceAccount"}},
+		"an account that may not be made": {
+			account, apierrors.NewForbidden(schema.GroupResource{Resource: "serviceaccounts"}, "robot", errors.New("no")), true, `ServiceAccount "robot" is refused there`,
+		},
+		"what the API server forbids, in its own words": {
+			secret("db"), fmt.Errorf("creating: %w", apierrors.NewForbidden(resource, "db", errors.New("exceeded quota"))), true,
+			`Secret "db" is refused there: secrets "db" is forbidden: exceeded quota`,
+		},
+		"a namespace that is not there": {
+			secret("db"), apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "shop"), true, `namespaces "shop" not found`,
+		},
+		"one that is too large":              {secret("db"), apierrors.NewRequestEntityTooLargeError("limit is 3145728"), true, "limit is"},
+		"a time-out is no refusal":           {secret("db"), apierrors.NewTimeoutError("slow", 1), false, "slow"},
+		"a connection lost is no refusal":    {secret("db"), errors.New("EOF"), false, "EOF"},
+		"expired credentials may be renewed": {secret("db"), apierrors.NewUnauthorized("who?"), false, "who?"},
+		"a conflict goes by":                 {secret("db"), apierrors.NewConflict(resource, "db", errors.New("uid")), false, "uid"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := judge(test.object, test.err)
+			if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
+				t.Fatalf("got %v, want %q", err, test.want)
+			}
+			if got := errors.As(err, new(*needs.RefusedError)); got != test.refused {
+				t.Errorf("refused: got %t, want %t", got, test.refused)
+			}
+		})
+	}
+}
