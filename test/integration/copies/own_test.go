@@ -131,6 +131,8 @@ func TestASourceCannotMakeAnythingElse(t *testing.T) {
 		"nothing in another's name":          {request{"POST", secrets, json, object(another, `"data":{}`)}, "must have"},
 		"a copy stays one":                   {request{"PUT", secrets + "/own", json, `{"metadata":{"name":"own"}}`}, "must have"},
 		"and nobody else's":                  {request{"PUT", secrets + "/own", json, `{"metadata":{"name":"own",` + another + `}}`}, "must have"},
+		"nothing of any name":                {request{"POST", secrets + "?dryRun=All", json, `{"metadata":{"generateName":"web-"}}`}, "must have the annotation multicluster.admiralty.io/followed-by: USER"},
+		"a copy stays its cluster's":         {request{"PUT", secrets + "/own", json, `{"metadata":{"name":"own","annotations":{"multicluster.admiralty.io/followed-by":"USER"},"labels":{"multicluster.admiralty.io/parent-cluster-id":"c2"}}}`}, "is the copy of another source cluster"},
 		"no tokens":                          {request{"POST", secrets, json, `{"type":"kubernetes.io/service-account-token","metadata":{"name":"token","annotations":{"kubernetes.io/service-account.name":"default","multicluster.admiralty.io/followed-by":"USER"},` + label + `}}`}, "use type Opaque"},
 		"no tokens of accounts that it made": {request{"POST", kinds + "serviceaccounts/web/token", json, `{}`}, `cannot create resource "serviceaccounts/token"`},
 		"no load balancers":                  {request{"POST", services, json, object(marks, `"spec":{"type":"LoadBalancer","ports":[{"port":80}]}`)}, "ClusterIP only"},

@@ -77,4 +77,6 @@ func TestASourceCannotReadOrTouchSecretsOfTheTarget(t *testing.T) {
 	}
 }
 
-func encoded() string { return base64.StdEncoding.EncodeToString([]byte(password)) }
+func encoded() string { return encode(password) }
+
+func encode(value string) string { return base64.StdEncoding.EncodeToString([]byte(value)) }
