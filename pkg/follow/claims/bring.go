@@ -1,0 +1,213 @@
+package claims
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/needs"
+)
+
+// Bring returns nil once the claims that the pod refers to are in the target, and a *needs.RefusedError if they are elsewhere or the target does
+// not take them. After any other error it may be called again.
+func (c *Claims) Bring(ctx context.Context, pod *corev1.Pod, target *engage.Target) error {
+	names := namesOf(pod)
+	if len(names) == 0 {
+		return nil
+	}
+	t := c.get(target.Key)
+	if t == nil {
+		return fmt.Errorf("target %q is not engaged", target.Key)
+	}
+	for _, name := range names {
+		if err := c.bring(ctx, types.NamespacedName{Namespace: pod.Namespace, Name: name}, t); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func refused(key types.NamespacedName, reason string) error {
+	return &needs.RefusedError{Ref: needs.Ref{Resource: needs.PersistentVolumeClaims, Name: key.Name}, Reason: reason}
+}
+
+// bring rests on what API servers say now. A claim that has the annotation follow is bound to the target, whoever made it there: pods with it are to find
+// what they stored.
+func (c *Claims) bring(ctx context.Context, key types.NamespacedName, t *cluster) error {
+	release, err := c.bringing.enter(ctx, key)
+	if err != nil {
+		return fmt.Errorf("waiting for another pod with claim %q: %w", key.Name, err)
+	}
+	defer release()
+	pvc, s, err := c.look(ctx, key, t)
+	if err != nil {
+		return err
+	}
+	v := judge(s)
+	if v.objection != "" {
+		return refused(key, v.objection)
+	}
+	if s.original == nil || !s.original.follow {
+		return nil
+	}
+	if keeper := c.forgotten(key, s); keeper != "" {
+		if err := c.bind(ctx, pvc, keeper); err != nil {
+			return err
+		}
+		return refused(key, "is in "+keeper)
+	}
+	if !v.makes {
+		return c.bind(ctx, pvc, t.name)
+	}
+	return c.create(ctx, pvc, *s.original, t)
+}
+
+// look reads the claim here, there, and where it may be kept.
+func (c *Claims) look(ctx context.Context, key types.NamespacedName, t *cluster) (*corev1.PersistentVolumeClaim, situation, error) {
+	pvc, original, err := c.source.read(ctx, key)
+	if err != nil {
+		return nil, situation{}, fmt.Errorf("getting claim %q: %w", key.Name, err)
+	}
+	_, there, err := t.read(ctx, key)
+	if err != nil {
+		return nil, situation{}, fmt.Errorf("getting claim %q in target %q: %w", key.Name, t.name, err)
+	}
+	s := situation{original: original, there: there}
+	s.keeping = c.keeping(original, t, func(keeper *cluster) keeping {
+		_, there, err := keeper.read(ctx, key)
+		switch {
+		case err != nil:
+			return silent
+		case there != nil:
+			return kept
+		default:
+			return free
+		}
+	})
+	return pvc, s, nil
+}
+
+// read asks the API server; nil means that there is no such claim, for sure.
+func (c *cluster) read(ctx context.Context, key types.NamespacedName) (*corev1.PersistentVolumeClaim, *claim, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	pvc := &corev1.PersistentVolumeClaim{}
+	err := c.client.Get(ctx, key, pvc)
+	if apierrors.IsNotFound(err) && !apierrors.IsUnexpectedServerError(err) { // Not any proxy's 404.
+		return nil, nil, nil
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	read := claimOf(pvc, c.clusterID)
+	return pvc, &read, nil
+}
+
+// forgotten names the other target that keeps the copy of a claim whose annotation followed-to somebody removed, as far as is known.
+func (c *Claims) forgotten(key types.NamespacedName, s situation) string {
+	if s.original.followedTo != "" || s.there != nil && s.there.isMadeFor(s.original) {
+		return ""
+	}
+	for _, t := range c.engaged() {
+		if w := t.known(key.Namespace); w != nil {
+			if there := w.get(key.Name); there != nil && there.isMadeFor(s.original) {
+				return t.name
+			}
+		}
+	}
+	return ""
+}
+
+// create binds the claim to the target before it makes the copy: who sees the one without the other looks whether the copy is there.
+func (c *Claims) create(ctx context.Context, pvc *corev1.PersistentVolumeClaim, original claim, t *cluster) error {
+	key := client.ObjectKeyFromObject(pvc)
+	class, objection := c.class(&original, t)
+	if objection != "" {
+		return refused(key, objection)
+	}
+	made, err := copyOf(pvc, class, c.Clock.Now())
+	if err != nil {
+		return err
+	}
+	if err := c.bind(ctx, pvc, t.name); err != nil {
+		return err
+	}
+	err = t.writer.Create(ctx, made)
+	if isDefinite(err) {
+		if err := c.annotate(ctx, pvc, nil); err != nil {
+			c.Logger.Error(err, "Leaving the annotation followed-to, which binds nobody without a copy", "claim", key)
+		}
+		return refused(key, "is not taken there: "+err.Error())
+	}
+	if err != nil {
+		return fmt.Errorf("making claim %q in target %q: %w", key.Name, t.name, err)
+	}
+	c.Logger.Info("Made a claim", "claim", key, "target", t.name)
+	return nil
+}
+
+// isDefinite says whether the API server will not say otherwise unless something changes.
+func isDefinite(err error) bool {
+	return apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsNotFound(err)
+}
+
+// bind writes down which target keeps the claim. It fails if the claim has changed since it was read.
+func (c *Claims) bind(ctx context.Context, pvc *corev1.PersistentVolumeClaim, target string) error {
+	if pvc.Annotations[v1alpha1.AnnotationFollowedTo] == target {
+		return nil
+	}
+	return c.annotate(ctx, pvc, &target)
+}
+
+// annotate sets or removes followed-to. The version in the patch is a precondition; the claim gets the next one.
+func (c *Claims) annotate(ctx context.Context, pvc *corev1.PersistentVolumeClaim, followedTo *string) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"uid":             pvc.UID,
+		"resourceVersion": pvc.ResourceVersion,
+		"annotations":     map[string]any{v1alpha1.AnnotationFollowedTo: followedTo},
+	}})
+	if err != nil {
+		return fmt.Errorf("encoding a patch: %w", err)
+	}
+	if err := c.source.client.Patch(ctx, pvc, client.RawPatch(types.MergePatchType, patch), client.FieldOwner(v1alpha1.FieldOwner)); err != nil {
+		return fmt.Errorf("writing down where claim %q is: %w", pvc.Name, err)
+	}
+	return nil
+}
+
+// copyOf returns what a claim is to be in a target: as large, accessed in the same way, and empty.
+func copyOf(pvc *corev1.PersistentVolumeClaim, class *string, now time.Time) (*unstructured.Unstructured, error) {
+	made := &corev1.PersistentVolumeClaim{
+		TypeMeta: metav1.TypeMeta{APIVersion: corev1.SchemeGroupVersion.String(), Kind: needs.PersistentVolumeClaims.Kind()},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace:   pvc.Namespace,
+			Name:        pvc.Name,
+			Labels:      map[string]string{v1alpha1.LabelParentUID: string(pvc.UID)},
+			Annotations: map[string]string{v1alpha1.AnnotationNeededAt: now.UTC().Format(time.RFC3339)},
+		},
+		Spec: corev1.PersistentVolumeClaimSpec{
+			AccessModes:      pvc.Spec.AccessModes,
+			Resources:        corev1.VolumeResourceRequirements{Requests: pvc.Spec.Resources.Requests},
+			StorageClassName: class,
+			VolumeMode:       pvc.Spec.VolumeMode,
+		},
+	}
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(made)
+	if err != nil {
+		return nil, fmt.Errorf("converting a claim: %w", err)
+	}
+	return &unstructured.Unstructured{Object: content}, nil
+}

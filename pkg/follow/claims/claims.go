@@ -1,0 +1,235 @@
+package claims
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/follow/copies"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/targetkind"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
+)
+
+const (
+	callTimeout = 10 * time.Second
+	// linger is how long claims are watched at least about which nobody asks.
+	linger = 10 * time.Minute
+)
+
+// Options are what Claims work with. All are required.
+type Options struct {
+	// Config reaches the source cluster's API server, without client-side rate limit and without time-out.
+	Config *rest.Config
+	// Scheme and Mapper know PersistentVolumeClaims and StorageClasses.
+	Scheme *runtime.Scheme
+	Mapper meta.RESTMapper
+	// Source says who the source cluster is.
+	Source translate.Source
+	// Appeared is called when the pods of a namespace may go where they could not, as far as claims are concerned.
+	Appeared func(namespace string)
+	Clock    clock.WithTicker
+	// Recorder records events about claims in the source.
+	Recorder events.EventRecorder
+	Logger   logr.Logger
+}
+
+// Claims knows the PersistentVolumeClaims that pods refer to, and makes and deletes their copies in targets. It observes an engage.Registry
+// (Observe it before the first target is engaged), and is to run on the leader only. It is safe for concurrent use.
+type Claims struct {
+	Options
+
+	source   *cluster
+	bringing serial[types.NamespacedName]
+
+	mu      sync.RWMutex // guards targets
+	targets map[types.NamespacedName]*cluster
+}
+
+var _ engage.Observer = &Claims{}
+
+// New makes Claims, which are to be registered before anything else is asked of them.
+func New(options Options) (*Claims, error) {
+	reached, err := client.NewWithWatch(options.Config, client.Options{Scheme: options.Scheme, Mapper: options.Mapper})
+	if err != nil {
+		return nil, fmt.Errorf("making a client: %w", err)
+	}
+	c := &Claims{Options: options, targets: map[types.NamespacedName]*cluster{}}
+	c.source = &cluster{
+		clusterID: options.Source.ClusterID,
+		client:    reached,
+		clock:     options.Clock,
+		claims:    map[string]*watched{},
+		listed:    func(namespace string) { c.sourceChanged(namespace, "") },
+		changed:   c.sourceChanged,
+	}
+	return c, nil
+}
+
+// Register lets claims of the source be watched until ctx ends, and has the manager stop such watches when nobody asks for them any more.
+func (c *Claims) Register(ctx context.Context, mgr manager.Manager) error {
+	c.source.life = ctx
+	return mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
+		ticker := c.Clock.NewTicker(linger)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return nil
+			case now := <-ticker.C():
+				c.leave(now.Add(-linger))
+			}
+		}
+	}))
+}
+
+// leave stops watches about which nobody asked since then: in targets where there are no copies, and then in the source where there
+// are none in targets.
+func (c *Claims) leave(since time.Time) {
+	targets := c.engaged()
+	for _, t := range targets {
+		t.leave(since, func(_ string, w *watched) bool { return w.hasCopies() })
+	}
+	c.source.leave(since, func(namespace string, _ *watched) bool {
+		return slices.ContainsFunc(targets, func(t *cluster) bool { return t.watches(namespace) })
+	})
+}
+
+// Engaged looks for copies in the target, and takes care of them until ctx ends.
+func (c *Claims) Engaged(ctx context.Context, target *engage.Target) error {
+	reached, err := client.NewWithWatch(target.Config, client.Options{Scheme: target.Client.Scheme(), Mapper: target.Client.RESTMapper()})
+	if err != nil {
+		return fmt.Errorf("making a client: %w", err)
+	}
+	t := &cluster{
+		name:      targetkind.Name(target.Key),
+		clusterID: c.Source.ClusterID,
+		client:    reached,
+		clock:     c.Clock,
+		life:      ctx,
+		target:    target,
+		writer:    copies.NewWriter(reached, reached, c.Source),
+		queue:     newQueue(),
+		claims:    map[string]*watched{},
+	}
+	t.listed = func(namespace string) { c.targetChanged(t, namespace, "") }
+	t.changed = func(namespace, name string) { c.targetChanged(t, namespace, name) }
+	c.add(ctx, t)
+	return c.work(ctx, t)
+}
+
+// add lets events reach a target until ctx ends.
+func (c *Claims) add(ctx context.Context, t *cluster) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.targets[t.target.Key] = t
+	context.AfterFunc(ctx, func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if c.targets[t.target.Key] == t { // It may have been engaged anew.
+			delete(c.targets, t.target.Key)
+		}
+	})
+}
+
+// ReachabilityChanged does nothing: a target that is reachable again is engaged anew.
+func (c *Claims) ReachabilityChanged(*engage.Target) {}
+
+// PolicyChanged does nothing: claims stay where they are.
+func (c *Claims) PolicyChanged(*engage.Target) {}
+
+// Objection says, for users to read, why a pod cannot go to a target because of its claims; it is empty if it can. It reads memory only; what
+// is not known yet is asked for, and Appeared is called when it is there.
+func (c *Claims) Objection(pod *corev1.Pod, target *engage.Target) string {
+	names := namesOf(pod)
+	if len(names) == 0 {
+		return ""
+	}
+	t := c.get(target.Key)
+	if t == nil {
+		return "its claims are not known yet"
+	}
+	here, there := c.source.claimsIn(pod.Namespace), t.claimsIn(pod.Namespace)
+	if err := here.why(); err != nil {
+		return c.source.explain(err, "claims in namespace "+pod.Namespace)
+	}
+	if err := there.why(); err != nil {
+		return t.explain(err, "claims in namespace "+pod.Namespace)
+	}
+	for _, name := range names {
+		s := situation{original: here.get(name), there: there.get(name)}
+		s.keeping = c.keeping(s.original, t, func(keeper *cluster) keeping { return keeper.keeps(pod.Namespace, name) })
+		v := judge(s)
+		if v.makes {
+			_, v.objection = c.class(s.original, t)
+		}
+		if v.objection != "" {
+			return fmt.Sprintf("claim %q %s", name, v.objection)
+		}
+	}
+	return ""
+}
+
+// keeping says whether another target than t keeps what a claim of the source was made into. If that target can be asked, ask does.
+func (c *Claims) keeping(original *claim, t *cluster, ask func(keeper *cluster) keeping) keeping {
+	if original == nil || original.followedTo == "" || original.followedTo == t.name {
+		return free
+	}
+	for _, keeper := range c.engaged() {
+		if keeper.name == original.followedTo && keeper.target.Reachable() {
+			return ask(keeper)
+		}
+	}
+	return silent
+}
+
+// keeps says what memory knows. It has the claims watched, so that it knows more the next time.
+func (c *cluster) keeps(namespace, name string) keeping {
+	w := c.claimsIn(namespace)
+	switch {
+	case w.why() != nil:
+		return silent
+	case w.get(name) != nil:
+		return kept
+	default:
+		return free
+	}
+}
+
+// class chooses the storage class of a copy in a target.
+func (c *Claims) class(original *claim, t *cluster) (name *string, objection string) {
+	here, there := c.source.storageClasses(), t.storageClasses()
+	if err := here.why(); err != nil {
+		return nil, "needs a storage class: " + c.source.explain(err, "storage classes")
+	}
+	if err := there.why(); err != nil {
+		return nil, "needs a storage class: " + t.explain(err, "storage classes")
+	}
+	return chooseClass(*original, here.all(), there.all())
+}
+
+func (c *Claims) get(key types.NamespacedName) *cluster {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.targets[key]
+}
+
+func (c *Claims) engaged() []*cluster {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return slices.Collect(maps.Values(c.targets))
+}

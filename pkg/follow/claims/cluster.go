@@ -1,0 +1,156 @@
+package claims
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/follow/copies"
+)
+
+type (
+	queue      = workqueue.TypedRateLimitingInterface[reconcile.Request]
+	claimWatch = watch[*corev1.PersistentVolumeClaim, claim]
+	classWatch = watch[*storagev1.StorageClass, class]
+)
+
+// cluster is the source, or a target for as long as it is engaged.
+type cluster struct {
+	name      string // a target's, as users call it; empty for the source
+	clusterID string // the source's
+	client    client.WithWatch
+	clock     clock.Clock
+	// life is that of its watches.
+	life context.Context //nolint:containedctx // watches are started by those who ask first, and outlive their requests
+	// listed and changed are called when a namespace's claims are known, when one is another, and, with an empty namespace, for StorageClasses.
+	listed  func(namespace string)
+	changed func(namespace, name string)
+
+	// Of targets.
+	target *engage.Target
+	writer *copies.Writer
+	queue  queue
+
+	mu      sync.Mutex // guards claims and classes
+	claims  map[string]*watched
+	classes *classWatch
+}
+
+// watched is a namespace whose claims are watched.
+type watched struct {
+	claimWatch
+
+	stop  context.CancelFunc
+	asked atomic.Pointer[time.Time] // when somebody asked last
+}
+
+// claimsIn starts to watch the claims of a namespace, unless that is done already.
+func (c *cluster) claimsIn(namespace string) *watched {
+	now := c.clock.Now()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	w, ok := c.claims[namespace]
+	if !ok {
+		w = &watched{claimWatch: claimWatch{
+			entryOf: func(pvc *corev1.PersistentVolumeClaim) claim { return claimOf(pvc, c.clusterID) },
+			listed:  func() { c.listed(namespace) },
+			changed: func(name string) { c.changed(namespace, name) },
+		}}
+		ctx, stop := context.WithCancel(c.life)
+		w.stop = stop
+		c.claims[namespace] = w
+		go w.run(ctx, c.clock, objectsOf(c.client, &corev1.PersistentVolumeClaimList{}, namespace))
+	}
+	w.asked.Store(&now)
+	return w
+}
+
+// known returns what is known of a namespace's claims without asking; nil where that is nothing.
+func (c *cluster) known(namespace string) *watched {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	w := c.claims[namespace]
+	if w == nil || w.why() != nil {
+		return nil
+	}
+	return w
+}
+
+// storageClasses starts to watch them, unless that is done already.
+func (c *cluster) storageClasses() *classWatch {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.classes == nil {
+		c.classes = &classWatch{entryOf: classOf, listed: func() { c.listed("") }, changed: func(name string) { c.changed("", name) }}
+		go c.classes.run(c.life, c.clock, objectsOf(c.client, &storagev1.StorageClassList{}, ""))
+	}
+	return c.classes
+}
+
+// watches says whether the claims of a namespace are watched.
+func (c *cluster) watches(namespace string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.claims[namespace] != nil
+}
+
+// namespaces are those whose claims are watched.
+func (c *cluster) namespaces() map[string]*watched {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return maps.Clone(c.claims)
+}
+
+// leave stops the watches of namespaces about which nobody asked since then, unless there is a reason to stay.
+func (c *cluster) leave(since time.Time, stays func(namespace string, w *watched) bool) {
+	for namespace, w := range c.namespaces() {
+		if stays(namespace, w) {
+			continue
+		}
+		c.mu.Lock()
+		if w.asked.Load().Before(since) && c.claims[namespace] == w {
+			delete(c.claims, namespace)
+			w.stop()
+		}
+		c.mu.Unlock()
+	}
+}
+
+// hasCopies says whether one of the claims is a copy of ours.
+func (w *watched) hasCopies() bool {
+	for _, c := range w.all() {
+		if c.origin == ours {
+			return true
+		}
+	}
+	return false
+}
+
+// explain tells users why a cluster's claims or storage classes are not known.
+func (c *cluster) explain(err error, resource string) string {
+	where, whose := "there", "the source's user"
+	if c.target == nil {
+		where, whose = "here", "this cluster's manager"
+	}
+	switch {
+	case errors.Is(err, errUnknown):
+		return fmt.Sprintf("%s are not known yet", resource)
+	case apierrors.IsForbidden(err):
+		return fmt.Sprintf("%s cannot be seen %s: %s needs the rights to get, list and watch them (%v)", resource, where, whose, err)
+	default:
+		return fmt.Sprintf("%s cannot be seen %s (%v)", resource, where, err)
+	}
+}

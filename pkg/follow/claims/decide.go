@@ -1,0 +1,115 @@
+package claims
+
+import "fmt"
+
+// keeping says whether another target than the one in question keeps what a claim of the source was made into.
+type keeping int
+
+const (
+	free   keeping = iota // nobody does
+	kept                  // it is there
+	silent                // it may be there: nobody can look now
+)
+
+// situation is that of one claim of a pod, and of one target that the pod may go to.
+type situation struct {
+	original *claim // in the source; nil where there is none
+	there    *claim // in the target; nil where there is none
+	keeping  keeping
+}
+
+// verdict of a situation.
+type verdict struct {
+	// objection says why the pod cannot go there, after the claim's name. It is empty if it can.
+	objection string
+	// makes says that the claim is to be made there first.
+	makes bool
+}
+
+// judge decides whether the pod can go there. What holds data already comes first.
+func judge(s situation) verdict {
+	switch {
+	case s.keeping == kept:
+		return verdict{objection: "is in " + s.original.followedTo}
+	case s.keeping == silent:
+		return verdict{objection: fmt.Sprintf("is in %[1]s, which cannot be asked now: wait for %[1]s, or give up what is stored there by "+
+			"removing the annotation multicluster.admiralty.io/followed-to from the claim", s.original.followedTo)}
+	case s.there != nil:
+		return verdict{objection: objectionToUse(s.original, s.there)}
+	case s.original == nil || !s.original.follow:
+		return verdict{objection: "does not exist there: make it there, or have it made from one here with the annotation multicluster.admiralty.io/follow"}
+	case s.original.deleting:
+		return verdict{objection: "is being deleted"}
+	default:
+		return verdict{makes: true}
+	}
+}
+
+// objectionToUse says why a claim that exists there cannot be used.
+func objectionToUse(original, there *claim) string {
+	mine := original != nil && (there.uid == original.uid || there.isMadeFor(original))
+	switch {
+	case there.deleting:
+		return "is being deleted there"
+	case mine && original.deleting:
+		return "is being deleted"
+	case mine || there.origin == others:
+		return ""
+	case there.origin == anotherSource:
+		return "belongs to another cluster there: rename one of them"
+	default:
+		return "there belongs to an earlier claim of that name, and is about to be deleted"
+	}
+}
+
+// classes are the StorageClasses of a cluster.
+type classes map[string]class
+
+func (c classes) hasDefault() bool {
+	for _, class := range c {
+		if class.isDefault {
+			return true
+		}
+	}
+	return false
+}
+
+// chooseClass returns the name of the storage class of a copy, nil for the target's default, or why there is none. A claim in the class that is the
+// source's default is taken to be one that names none: the API server writes that name into it.
+func chooseClass(original claim, here, there classes) (name *string, objection string) {
+	byDefault := original.noClass || here[original.class].isDefault
+	_, exists := there[original.class]
+	switch {
+	case byDefault && there.hasDefault():
+		return nil, ""
+	case original.noClass:
+		return nil, "names no storage class, and there is no default one there"
+	case exists || original.class == "": // The empty class is for volumes that are made by hand.
+		return &original.class, ""
+	default:
+		return nil, fmt.Sprintf("is of storage class %q, which does not exist there", original.class)
+	}
+}
+
+// action is what is to be done about a copy.
+type action int
+
+const (
+	nothing action = iota
+	remove
+	expand
+)
+
+// settle decides what is to be done about a claim in a target. The original of that name is nil where there is none.
+func settle(original *claim, there claim) action {
+	switch {
+	case there.origin != ours || there.deleting:
+		return nothing
+	case original == nil || !there.isMadeFor(original):
+		return remove
+	case !original.deleting && original.request > there.request:
+		return expand
+	default:
+		return nothing
+	}
+}

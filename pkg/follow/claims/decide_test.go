@@ -1,0 +1,209 @@
+package claims
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/utils/ptr"
+)
+
+const (
+	inC2      = "is in c2"
+	noneThere = "does not exist there: make it there, or have it made from one here with the annotation multicluster.admiralty.io/follow"
+	silentC2  = "is in c2, which cannot be asked now: wait for c2, or give up what is stored there by removing the annotation " +
+		"multicluster.admiralty.io/followed-to from the claim"
+)
+
+func TestPodsGoWhereTheirDataIs(t *testing.T) {
+	followed := claim{uid: "1", follow: true}
+	inAnother := claim{uid: "1", follow: true, followedTo: "c2"}
+	for name, test := range map[string]struct {
+		situation
+		want verdict
+	}{
+		"a claim of the target's own is used": {
+			situation{there: &claim{uid: "9"}}, verdict{},
+		},
+		"a claim of the target's own is used, whatever its name means here": {
+			situation{original: &claim{uid: "1"}, there: &claim{uid: "9"}}, verdict{},
+		},
+		"a claim of the target's own is used while that of the source goes": {
+			situation{original: &claim{uid: "1", deleting: true}, there: &claim{uid: "9"}}, verdict{},
+		},
+		"a claim of the target's own that goes is not used": {
+			situation{there: &claim{uid: "9", deleting: true}}, verdict{objection: "is being deleted there"},
+		},
+		"a claim that is nowhere": {
+			situation{}, verdict{objection: noneThere},
+		},
+		"a claim of the source is not made there unless that was asked for": {
+			situation{original: &claim{uid: "1"}}, verdict{objection: noneThere},
+		},
+		"a claim is made there when that was asked for": {
+			situation{original: &followed}, verdict{makes: true},
+		},
+		"a claim that is being deleted is not made there": {
+			situation{original: &claim{uid: "1", follow: true, deleting: true}}, verdict{objection: "is being deleted"},
+		},
+		"a claim that was made there": {
+			situation{original: &followed, there: &claim{uid: "9", origin: ours, parent: "1"}}, verdict{},
+		},
+		"a claim that was made there is used when no others are to be made": {
+			situation{original: &claim{uid: "1"}, there: &claim{uid: "9", origin: ours, parent: "1"}}, verdict{},
+		},
+		"a claim that was made there goes with the source's": {
+			situation{original: &claim{uid: "1", deleting: true}, there: &claim{uid: "9", origin: ours, parent: "1"}},
+			verdict{objection: "is being deleted"},
+		},
+		"a claim in another target": {
+			situation{original: &inAnother, keeping: kept}, verdict{objection: inC2},
+		},
+		"a claim in another target counts more than one of that name here": {
+			situation{original: &inAnother, there: &claim{uid: "9"}, keeping: kept}, verdict{objection: inC2},
+		},
+		"a claim in another target counts more than the source's own where the source is a target": {
+			situation{original: &inAnother, there: &inAnother, keeping: kept}, verdict{objection: inC2},
+		},
+		"a claim that may be in another target is waited for": {
+			situation{original: &inAnother, keeping: silent}, verdict{objection: silentC2},
+		},
+		"a claim that is waited for when no others are to be made": {
+			situation{original: &claim{uid: "1", followedTo: "c2"}, keeping: silent}, verdict{objection: silentC2},
+		},
+		"a claim that never came to be in another target may be made here": {
+			situation{original: &inAnother, keeping: free}, verdict{makes: true},
+		},
+		"the source's claim where the source is the target": {
+			situation{original: &claim{uid: "1"}, there: &claim{uid: "1"}}, verdict{},
+		},
+		"the source's claim where the source is the target, and it goes": {
+			situation{original: &claim{uid: "1", deleting: true}, there: &claim{uid: "1", deleting: true}},
+			verdict{objection: "is being deleted there"},
+		},
+		"a copy of a claim that there was before": {
+			situation{original: &followed, there: &claim{uid: "9", origin: ours, parent: "0"}},
+			verdict{objection: "there belongs to an earlier claim of that name, and is about to be deleted"},
+		},
+		"a copy of a claim that is gone": {
+			situation{there: &claim{uid: "9", origin: ours, parent: "0"}},
+			verdict{objection: "there belongs to an earlier claim of that name, and is about to be deleted"},
+		},
+		"a copy of another cluster's claim": {
+			situation{original: &followed, there: &claim{uid: "9", origin: anotherSource, parent: "1"}},
+			verdict{objection: "belongs to another cluster there: rename one of them"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(test.want, judge(test.situation), cmp.AllowUnexported(verdict{})); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestTheClassOfACopy(t *testing.T) {
+	for name, test := range map[string]struct {
+		original    claim
+		here, there classes
+		want        *string
+		objection   string
+	}{
+		"a class that both have": {
+			original: claim{class: "fast"}, here: classes{"fast": {}}, there: classes{"fast": {}, "slow": {true}}, want: ptr.To("fast"),
+		},
+		"a class that the source does not know": {
+			original: claim{class: "fast"}, there: classes{"fast": {}}, want: ptr.To("fast"),
+		},
+		"a class that the target does not have": {
+			original: claim{class: "fast"}, here: classes{"fast": {}}, there: classes{"slow": {true}},
+			objection: `is of storage class "fast", which does not exist there`,
+		},
+		"the source's default becomes the target's": {
+			original: claim{class: "gp3"}, here: classes{"gp3": {true}}, there: classes{"standard": {true}},
+		},
+		"the source's default becomes the target's, even if it exists": {
+			original: claim{class: "gp3"}, here: classes{"gp3": {true}}, there: classes{"gp3": {}, "standard": {true}},
+		},
+		"the source's default where the target has none": {
+			original: claim{class: "gp3"}, here: classes{"gp3": {true}}, there: classes{"gp3": {}}, want: ptr.To("gp3"),
+		},
+		"no class becomes the target's default": {
+			original: claim{noClass: true}, there: classes{"standard": {true}},
+		},
+		"no class where the target has no default": {
+			original: claim{noClass: true}, there: classes{"standard": {}},
+			objection: "names no storage class, and there is no default one there",
+		},
+		"volumes made by hand are of no class": {
+			original: claim{class: ""}, here: classes{"gp3": {true}}, there: classes{"standard": {true}}, want: ptr.To(""),
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, objection := chooseClass(test.original, test.here, test.there)
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Error(diff)
+			}
+			if objection != test.objection {
+				t.Errorf("objection %q, want %q", objection, test.objection)
+			}
+		})
+	}
+}
+
+func TestOnlyTheEndOfTheVeryClaimEndsItsCopy(t *testing.T) {
+	copied := claim{uid: "9", origin: ours, parent: "1", request: 10}
+	for name, test := range map[string]struct {
+		original *claim
+		there    claim
+		want     action
+	}{
+		"the claim is gone": {
+			there: copied, want: remove,
+		},
+		"the claim is gone, and there is another of that name": {
+			original: &claim{uid: "2", request: 10}, there: copied, want: remove,
+		},
+		"the claim is there": {
+			original: &claim{uid: "1", request: 10}, there: copied,
+		},
+		"the claim is there and is not to be followed any more": {
+			original: &claim{uid: "1", request: 10, follow: false}, there: copied,
+		},
+		"the claim has gone to another target": {
+			original: &claim{uid: "1", request: 10, followedTo: "c3"}, there: copied,
+		},
+		"the claim is about to go": {
+			original: &claim{uid: "1", request: 20, deleting: true}, there: copied,
+		},
+		"the copy goes already": {
+			there: claim{uid: "9", origin: ours, parent: "1", deleting: true},
+		},
+		"a claim of the target's own": {
+			there: claim{uid: "9"},
+		},
+		"a claim of the target's own, with the name of one that is larger here": {
+			original: &claim{uid: "1", request: 20}, there: claim{uid: "9", request: 10},
+		},
+		"a claim of the target's own, with our labels": {
+			there: claim{uid: "9", parent: "1"},
+		},
+		"another cluster's copy": {
+			there: claim{uid: "9", origin: anotherSource, parent: "1"},
+		},
+		"the source's own claim, where the source is the target": {
+			original: &claim{uid: "1", request: 10}, there: claim{uid: "1", request: 10},
+		},
+		"the claim has become larger": {
+			original: &claim{uid: "1", request: 20}, there: copied, want: expand,
+		},
+		"the copy has become larger": {
+			original: &claim{uid: "1", request: 5}, there: copied,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := settle(test.original, test.there); got != test.want {
+				t.Errorf("action %d, want %d", got, test.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,181 @@
+package claims
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+)
+
+const (
+	controllerName   = "claims"
+	workersPerTarget = 2
+	retryFirst       = 100 * time.Millisecond
+	retryLast        = time.Minute
+)
+
+func newQueue() queue {
+	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](retryFirst, retryLast)
+	return workqueue.NewTypedRateLimitingQueueWithConfig(limiter, workqueue.TypedRateLimitingQueueConfig[reconcile.Request]{Name: controllerName})
+}
+
+// work starts the workers of a target, which stop with ctx. The first thing that they do is to look for copies: that is the empty request.
+func (c *Claims) work(ctx context.Context, t *cluster) error {
+	workers, err := controller.NewUnmanaged(controllerName, controller.Options{
+		Reconciler: reconcile.Func(func(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+			if request.Name == "" {
+				return reconcile.Result{}, c.find(ctx, t)
+			}
+			return reconcile.Result{}, c.settle(ctx, request.NamespacedName, t)
+		}),
+		MaxConcurrentReconciles: workersPerTarget,
+		SkipNameValidation:      ptr.To(true), // There is one for each target.
+		NewQueue:                func(string, workqueue.TypedRateLimiter[reconcile.Request]) queue { return t.queue },
+		Logger:                  c.Logger.WithValues("target", t.target.Key),
+	})
+	if err != nil {
+		return fmt.Errorf("making a controller: %w", err)
+	}
+	t.queue.Add(reconcile.Request{})
+	go func() {
+		if err := workers.Start(ctx); err != nil {
+			c.Logger.Error(err, "Nobody takes care of claims in a target any more", "target", t.target.Key)
+		}
+	}()
+	return nil
+}
+
+// find has the claims watched, here and there, of namespaces that have copies.
+func (c *Claims) find(ctx context.Context, t *cluster) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	found := &corev1.PersistentVolumeClaimList{}
+	err := t.client.List(ctx, found, client.InNamespace(t.target.Key.Namespace), client.MatchingLabels{v1alpha1.LabelParentClusterID: c.Source.ClusterID})
+	if apierrors.IsForbidden(err) {
+		c.Logger.Info("Copies of claims that were deleted here are not looked for in a target, which does not give the right to list persistentvolumeclaims",
+			"target", t.target.Key, "error", err.Error())
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("listing copies of claims: %w", err)
+	}
+	for i := range found.Items {
+		c.source.claimsIn(found.Items[i].Namespace)
+		t.claimsIn(found.Items[i].Namespace)
+	}
+	return nil
+}
+
+// sourceChanged looks at a claim of the source, or at all of a namespace if the name is empty.
+func (c *Claims) sourceChanged(namespace, name string) {
+	if namespace == "" {
+		for namespace := range c.source.namespaces() {
+			c.Appeared(namespace)
+		}
+		return
+	}
+	for _, t := range c.engaged() {
+		c.check(t, namespace, name)
+	}
+	c.Appeared(namespace)
+}
+
+// targetChanged looks at a claim of a target, or at all of a namespace if the name is empty.
+func (c *Claims) targetChanged(t *cluster, namespace, name string) {
+	if namespace == "" {
+		for namespace := range t.namespaces() {
+			c.Appeared(namespace)
+		}
+		return
+	}
+	c.check(t, namespace, name)
+	c.Appeared(namespace)
+}
+
+// check enqueues copies about which there seems to be something to do.
+func (c *Claims) check(t *cluster, namespace, name string) {
+	here, there := c.source.known(namespace), t.known(namespace)
+	if here == nil || there == nil {
+		return // What becomes known later is looked at then.
+	}
+	copies := there.all()
+	if name != "" {
+		copies = map[string]claim{}
+		if one := there.get(name); one != nil {
+			copies[name] = *one
+		}
+	}
+	for name, one := range copies {
+		if settle(here.get(name), one) != nothing {
+			t.queue.Add(reconcile.Request{NamespacedName: types.NamespacedName{Namespace: namespace, Name: name}})
+		}
+	}
+}
+
+// settle does what is to be done about a copy, as API servers say now.
+func (c *Claims) settle(ctx context.Context, key types.NamespacedName, t *cluster) error {
+	made, there, err := t.read(ctx, key)
+	if err != nil {
+		return fmt.Errorf("getting the claim there: %w", err)
+	}
+	if there == nil {
+		return nil
+	}
+	pvc, original, err := c.source.read(ctx, key)
+	if err != nil {
+		return fmt.Errorf("getting the claim here: %w", err) // It may exist.
+	}
+	switch settle(original, *there) {
+	case remove:
+		return c.remove(ctx, made, t)
+	case expand:
+		return c.expand(ctx, pvc, made, t)
+	default:
+		return nil
+	}
+}
+
+// remove deletes this very copy, as it was read.
+func (c *Claims) remove(ctx context.Context, made *corev1.PersistentVolumeClaim, t *cluster) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	err := t.client.Delete(ctx, made, client.Preconditions{UID: &made.UID, ResourceVersion: &made.ResourceVersion})
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("deleting the claim there: %w", err)
+	}
+	c.Logger.Info("Deleted a claim: the one that it was made for is gone", "claim", client.ObjectKeyFromObject(made), "target", t.name)
+	return nil
+}
+
+// expand asks for as much in the target as the source's claim does now.
+func (c *Claims) expand(ctx context.Context, pvc, made *corev1.PersistentVolumeClaim, t *cluster) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	patch, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"uid": made.UID},
+		"spec":     map[string]any{"resources": map[string]any{"requests": pvc.Spec.Resources.Requests}},
+	})
+	if err != nil {
+		return fmt.Errorf("encoding a patch: %w", err)
+	}
+	err = t.client.Patch(ctx, made, client.RawPatch(types.MergePatchType, patch), client.FieldOwner(v1alpha1.FieldOwner))
+	if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) {
+		c.recordNotExpanded(pvc, t, err)
+		return nil
+	}
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("expanding the claim there: %w", err)
+	}
+	return nil
+}
