@@ -1,0 +1,103 @@
+package services
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+)
+
+// change is an operation of a JSON patch (RFC 6902).
+type change struct {
+	Op    string `json:"op"`
+	Path  string `json:"path"`
+	Value any    `json:"value,omitempty"`
+}
+
+// onlyIf succeeds for the very object.
+func onlyIf(uid types.UID) change { return change{"test", "/metadata/uid", uid} }
+
+// metaChanges makes labels and annotations of a copy those of the wanted one. What others in the target added stays, and so do the marks.
+func metaChanges(existing, wanted metav1.Object) []change {
+	ours := written(existing)
+	return append(
+		mapChanges("/metadata/annotations/", existing.GetAnnotations(), wanted.GetAnnotations(), ours["f:annotations"]),
+		mapChanges("/metadata/labels/", existing.GetLabels(), wanted.GetLabels(), ours["f:labels"])...)
+}
+
+func mapChanges(path string, existing, wanted map[string]string, ours map[string]any) []change {
+	var changes []change
+	for _, key := range slices.Sorted(maps.Keys(wanted)) {
+		if value, ok := existing[key]; key != v1alpha1.LabelTargetHash && (!ok || value != wanted[key]) {
+			changes = append(changes, change{"add", path + escape(key), wanted[key]})
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(existing)) {
+		_, stays := wanted[key]
+		if _, isOurs := ours["f:"+key]; isOurs && !stays && !isMark(key) {
+			changes = append(changes, change{Op: "remove", Path: path + escape(key)})
+		}
+	}
+	return changes
+}
+
+// isMark tells what says whose the copy is. Where two targets lead to one cluster, the hash remains that of the first.
+func isMark(key string) bool {
+	switch key {
+	case v1alpha1.LabelParentClusterID, v1alpha1.LabelParentClusterName, v1alpha1.LabelTargetHash, v1alpha1.AnnotationFollowedBy:
+		return true
+	}
+	return false
+}
+
+// written returns the keys of labels and annotations that we wrote last.
+func written(existing metav1.Object) map[string]map[string]any {
+	ours := map[string]map[string]any{}
+	for _, entry := range existing.GetManagedFields() {
+		var fields struct {
+			Metadata map[string]map[string]any `json:"f:metadata"`
+		}
+		if entry.Manager != v1alpha1.FieldOwner || entry.FieldsV1 == nil || json.Unmarshal(entry.FieldsV1.GetRawBytes(), &fields) != nil {
+			continue
+		}
+		for field, keys := range fields.Metadata {
+			if ours[field] == nil {
+				ours[field] = map[string]any{}
+			}
+			maps.Copy(ours[field], keys)
+		}
+	}
+	return ours
+}
+
+// specChange returns the change that makes a spec the wanted one, if it is not.
+func specChange(existing, wanted any) []change {
+	if equality.Semantic.DeepEqual(existing, wanted) {
+		return nil
+	}
+	return []change{{"add", "/spec", wanted}}
+}
+
+func sliceChanges(existing, wanted *discoveryv1.EndpointSlice) []change {
+	changes := mapChanges("/metadata/labels/", existing.Labels, wanted.Labels, nil)
+	if !equality.Semantic.DeepEqual(existing.Endpoints, wanted.Endpoints) {
+		changes = append(changes, change{"add", "/endpoints", wanted.Endpoints})
+	}
+	if !equality.Semantic.DeepEqual(existing.Ports, wanted.Ports) {
+		changes = append(changes, change{"add", "/ports", wanted.Ports})
+	}
+	return changes
+}
+
+// escape a reference token of a JSON pointer (RFC 6901).
+func escape(token string) string {
+	return strings.NewReplacer("~", "~0", "/", "~1").Replace(token)
+}

@@ -1,0 +1,210 @@
+package services
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/follow/copies"
+)
+
+// errUser says that it is the user's to mend.
+var errUser = errors.New("invalid")
+
+// copier keeps one engaged target in step with the source. Of one item, one worker is at work at a time.
+type copier struct {
+	*Follower
+	forge
+
+	target *engage.Target
+	writer *copies.Writer
+	queue  queue
+	// watch starts the watches of what is there, once.
+	watch func() (*existing, error)
+
+	preparing sync.Mutex // serializes prepare
+	prepared  bool
+
+	mu        sync.Mutex // guards all that follows
+	existing  *existing  // nil until watch was called
+	chaperons map[string]int
+	idle      map[types.NamespacedName]time.Time
+	copied    map[types.NamespacedName]bool
+	noted     map[item]string // what was last said about an item that cannot be copied
+}
+
+// Reconcile makes what is in the target of an item what it is to be.
+func (c *copier) Reconcile(ctx context.Context, i item) (reconcile.Result, error) {
+	if c.target.Itself || !c.target.Reachable() {
+		return reconcile.Result{}, nil // It has everything; or it is compared when it is reachable again.
+	}
+	if err := c.prepare(ctx); err != nil {
+		return reconcile.Result{}, err
+	}
+	switch i.kind {
+	case kindService:
+		wait, err := c.service(ctx, i.NamespacedName)
+		return c.conclude(i, wait, err)
+	case kindIngress:
+		return c.conclude(i, 0, c.ingress(ctx, i.NamespacedName))
+	}
+	return reconcile.Result{}, nil
+}
+
+// prepare looks, once, for copies from earlier times.
+func (c *copier) prepare(ctx context.Context) error {
+	c.preparing.Lock()
+	defer c.preparing.Unlock()
+	if c.prepared {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	if err := c.findCopies(ctx); err != nil {
+		return err
+	}
+	c.prepared = true
+	return nil
+}
+
+// findCopies has what is there watched if there is anything. What is there is enqueued then.
+func (c *copier) findCopies(ctx context.Context) error {
+	for _, kind := range []schema.GroupVersionKind{
+		corev1.SchemeGroupVersion.WithKind("ServiceList"), networkingv1.SchemeGroupVersion.WithKind("IngressList"),
+		discoveryv1.SchemeGroupVersion.WithKind("EndpointSliceList"),
+	} {
+		found := &metav1.PartialObjectMetadataList{}
+		found.SetGroupVersionKind(kind)
+		err := c.target.APIReader.List(ctx, found, client.InNamespace(c.target.Key.Namespace), client.Limit(1),
+			client.MatchingLabels{v1alpha1.LabelParentClusterID: c.Source.ClusterID})
+		if apierrors.IsForbidden(err) {
+			continue // Said of the first Service that goes there.
+		}
+		if err != nil {
+			return fmt.Errorf("looking for copies: %w", err)
+		}
+		if len(found.Items) > 0 {
+			_, err := c.watched()
+			return err
+		}
+	}
+	return nil
+}
+
+// watched returns what is there, watching it from now on.
+func (c *copier) watched() (*existing, error) {
+	e, err := c.watch()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.existing = e
+	return e, err
+}
+
+// seen returns what is there, nil where nothing of ours was ever there.
+func (c *copier) seen(ctx context.Context) (*existing, error) {
+	c.mu.Lock()
+	e := c.existing
+	c.mu.Unlock()
+	if e == nil {
+		return nil, nil
+	}
+	return e, e.wait(ctx)
+}
+
+// conclude says what to do about an error. What only a person can mend is said in an event, and tried again slowly.
+func (c *copier) conclude(i item, wait time.Duration, err error) (reconcile.Result, error) {
+	message := refusal(err)
+	c.mu.Lock()
+	news := c.noted[i] != message
+	if message == "" {
+		delete(c.noted, i)
+	} else {
+		c.noted[i] = message
+	}
+	c.mu.Unlock()
+	if message == "" {
+		return reconcile.Result{RequeueAfter: wait}, err
+	}
+	if about := c.originals.object(i); news && about != nil {
+		c.recordNotCopied(about, c.target, message)
+	}
+	return reconcile.Result{RequeueAfter: refusedRetry}, nil
+}
+
+// refusal returns what to tell of an error that does not pass by itself, otherwise nothing.
+func refusal(err error) string {
+	var notOurs *copies.NotOursError
+	switch {
+	case err == nil:
+		return ""
+	case errors.As(err, &notOurs):
+		return fmt.Sprintf("there is a %s of that name, which does not come from this cluster; delete it there, or rename one of the two", notOurs.Kind)
+	case apierrors.IsForbidden(err), apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsNotFound(err), errors.Is(err, errUser):
+		return err.Error()
+	}
+	return ""
+}
+
+// holds says whether the target has PodChaperons of ours in a namespace.
+func (c *copier) holds(namespace string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.chaperons[namespace] > 0
+}
+
+// count PodChaperons: what goes to the target depends on whether there are any.
+func (c *copier) count(namespace string, n int) {
+	c.mu.Lock()
+	before := c.chaperons[namespace]
+	c.chaperons[namespace] += n
+	after := c.chaperons[namespace]
+	if after == 0 {
+		delete(c.chaperons, namespace)
+	}
+	c.mu.Unlock()
+	if before == 0 || after == 0 {
+		c.compare(namespace)
+	}
+	if n < 0 {
+		c.recheckSelectors(namespace)
+	}
+}
+
+// serves says whether the target has what it must have of a Service before the source's selects delegates only.
+func (c *copier) serves(key types.NamespacedName) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.target.Itself || c.copied[key] || c.chaperons[key.Namespace] == 0
+}
+
+// compare enqueues all items of a namespace, or of all, that are in the source or in the target.
+func (c *copier) compare(namespace string) {
+	for _, i := range c.originals.items(namespace) {
+		if c.target.Allows(i.Namespace) {
+			c.queue.Add(i)
+		}
+	}
+	c.mu.Lock()
+	e := c.existing
+	c.mu.Unlock()
+	if e == nil {
+		return
+	}
+	for _, i := range e.items(namespace) {
+		c.queue.Add(i)
+	}
+}

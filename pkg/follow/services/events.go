@@ -1,0 +1,32 @@
+package services
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
+)
+
+const (
+	// ReasonNotFollowed is that of the event which tells why a Service or Ingress is not in a target.
+	ReasonNotFollowed = "NotFollowed"
+	// ReasonSelectorDisputed is that of the event which tells that something undoes again and again what we write to a selector.
+	ReasonSelectorDisputed = "SelectorDisputed"
+	// ReasonSelectorInvalid is that of the event which tells why a selector cannot be rewritten.
+	ReasonSelectorInvalid = "SelectorInvalid"
+)
+
+func (f *Follower) recordNotCopied(about runtime.Object, target *engage.Target, message string) {
+	f.Recorder.Eventf(about, nil, corev1.EventTypeWarning, ReasonNotFollowed, "Follow", "Target %s (virtual node %s): %s",
+		target.Key, target.NodeName, message)
+}
+
+func (f *Follower) recordDisputed(service *corev1.Service) {
+	f.Recorder.Eventf(service, nil, corev1.EventTypeWarning, ReasonSelectorDisputed, "Rewrite",
+		"Something writes the selector back again and again, so it is rewritten only every %s. Tell it to leave spec.selector alone: "+
+			"with Argo CD, ignoreDifferences with managedFieldsManagers [multicluster-scheduler] and RespectIgnoreDifferences=true", truce)
+}
+
+func (f *Follower) recordInvalid(service *corev1.Service, err error) {
+	f.Recorder.Eventf(service, nil, corev1.EventTypeWarning, ReasonSelectorInvalid, "Rewrite", "%s", err.Error())
+}

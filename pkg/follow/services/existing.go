@@ -1,0 +1,100 @@
+package services
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	toolscache "k8s.io/client-go/tools/cache"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
+)
+
+var errNotListed = errors.New("Services, EndpointSlices and Ingresses could not be listed in time")
+
+// existing is what is in a target that is ours, as watches see it: Services and Ingresses of this source, whichever of its targets leads there, and the
+// EndpointSlices of this target.
+type existing struct {
+	services, slices, ingresses toolscache.SharedIndexInformer
+	// trouble is the last error of the watches.
+	trouble atomic.Pointer[error]
+}
+
+// watchExisting starts to watch, until ctx ends. changed is called with each item of which something changed.
+func watchExisting(ctx context.Context, target *engage.Target, clusterID string, changed func(item)) (*existing, error) {
+	clientset, err := kubernetes.NewForConfig(withProtobuf(target.Config))
+	if err != nil {
+		return nil, fmt.Errorf("making a client: %w", err)
+	}
+	factory := func(selected labels.Set) informers.SharedInformerFactory {
+		return informers.NewSharedInformerFactoryWithOptions(clientset, 0, informers.WithNamespace(target.Key.Namespace),
+			informers.WithTweakListOptions(func(options *metav1.ListOptions) { options.LabelSelector = selected.String() }))
+	}
+	ours := factory(labels.Set{v1alpha1.LabelParentClusterID: clusterID})
+	// The target's own EndpointSlices have the labels of the Service, too, which the copy has from us.
+	oursOfTarget := factory(labels.Set{
+		v1alpha1.LabelParentClusterID: clusterID, v1alpha1.LabelTargetHash: target.Hash, discoveryv1.LabelManagedBy: v1alpha1.FieldOwner,
+	})
+	e := &existing{
+		services:  ours.Core().V1().Services().Informer(),
+		ingresses: ours.Networking().V1().Ingresses().Informer(),
+		slices:    oursOfTarget.Discovery().V1().EndpointSlices().Informer(),
+	}
+	err = e.slices.AddIndexers(toolscache.Indexers{indexService: serviceOf})
+	for informer, transform := range map[toolscache.SharedIndexInformer]toolscache.TransformFunc{
+		e.services: withOurs, e.ingresses: withOurs, e.slices: withoutManagers,
+	} {
+		_, failed := handle(informer, onEach(changed), transform, func(err error) { e.trouble.Store(&err) })
+		err = errors.Join(err, failed)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("watching Services: %w", err)
+	}
+	for _, informer := range []toolscache.SharedIndexInformer{e.services, e.slices, e.ingresses} {
+		go informer.RunWithContext(ctx)
+	}
+	return e, nil
+}
+
+// wait until everything was listed.
+func (e *existing) wait(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	if toolscache.WaitForCacheSync(ctx.Done(), e.services.HasSynced, e.slices.HasSynced, e.ingresses.HasSynced) {
+		return nil
+	}
+	if err := e.trouble.Load(); err != nil {
+		return fmt.Errorf("listing Services, EndpointSlices and Ingresses: %w", *err)
+	}
+	return errNotListed
+}
+
+func (e *existing) service(key types.NamespacedName) *corev1.Service {
+	service, _ := find[*corev1.Service](e.services, key)
+	return service
+}
+
+func (e *existing) endpoints(key types.NamespacedName) []*discoveryv1.EndpointSlice {
+	return list[*discoveryv1.EndpointSlice](e.slices, indexService, key.String())
+}
+
+func (e *existing) ingress(key types.NamespacedName) *networkingv1.Ingress {
+	ingress, _ := find[*networkingv1.Ingress](e.ingresses, key)
+	return ingress
+}
+
+// items returns what there is in a namespace, or, with an empty name, in all: also Services of which only EndpointSlices are left.
+func (e *existing) items(namespace string) []item {
+	return slices.Concat(itemsIn(e.services, namespace), itemsIn(e.slices, namespace), itemsIn(e.ingresses, namespace))
+}

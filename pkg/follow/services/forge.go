@@ -1,0 +1,191 @@
+package services
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/utils/ptr"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
+)
+
+const sliceHashLength = 10
+
+// forge makes what is to be in one target. It is pure.
+type forge struct {
+	origin     translate.Source
+	targetHash string
+	nodeName   string // of the target's virtual node
+}
+
+// service returns the copy of a Service. Of the copy that is there, if there is one, it takes over what the target chose.
+func (f forge) service(original, existing *corev1.Service) (*corev1.Service, error) {
+	user, err := userSelector(original)
+	if err != nil {
+		return nil, err
+	}
+	selector, err := translate.DelegateSelector(user, original.Annotations, f.origin)
+	if err != nil {
+		return nil, fmt.Errorf("rewriting the selector: %w", err)
+	}
+	from := original.Spec
+	spec := corev1.ServiceSpec{
+		Type:                     corev1.ServiceTypeClusterIP,
+		Selector:                 selector,
+		Ports:                    slices.Clone(from.Ports),
+		SessionAffinity:          from.SessionAffinity,
+		SessionAffinityConfig:    from.SessionAffinityConfig,
+		PublishNotReadyAddresses: from.PublishNotReadyAddresses,
+		IPFamilyPolicy:           from.IPFamilyPolicy,
+		IPFamilies:               from.IPFamilies,
+		InternalTrafficPolicy:    from.InternalTrafficPolicy,
+		TrafficDistribution:      from.TrafficDistribution,
+	}
+	for i := range spec.Ports {
+		spec.Ports[i].NodePort = 0
+	}
+	if headless(original) {
+		spec.ClusterIP = corev1.ClusterIPNone
+	}
+	if existing != nil {
+		takeOver(&spec, existing.Spec)
+	}
+	return &corev1.Service{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Service"},
+		ObjectMeta: f.meta(original, isPublishing),
+		Spec:       spec,
+	}, nil
+}
+
+func headless(service *corev1.Service) bool { return service.Spec.ClusterIP == corev1.ClusterIPNone }
+
+// takeOver addresses and families, which the target allocated, by what its network can do.
+func takeOver(spec *corev1.ServiceSpec, existing corev1.ServiceSpec) {
+	spec.ClusterIP, spec.ClusterIPs, spec.IPFamilies = existing.ClusterIP, existing.ClusterIPs, existing.IPFamilies
+	if ptr.Deref(spec.IPFamilyPolicy, "") == corev1.IPFamilyPolicyRequireDualStack {
+		prefer(spec, existing.IPFamilyPolicy)
+	}
+}
+
+// prefer dual stack instead of requiring it, if the target does not do so.
+func prefer(spec *corev1.ServiceSpec, existing *corev1.IPFamilyPolicy) {
+	if ptr.Deref(existing, "") != corev1.IPFamilyPolicyRequireDualStack {
+		spec.IPFamilyPolicy = ptr.To(corev1.IPFamilyPolicyPreferDualStack)
+	}
+}
+
+// anyFamily returns the copy of a Service for a target that refuses its IP families.
+func anyFamily(service *corev1.Service) *corev1.Service {
+	service = service.DeepCopy()
+	service.Spec.IPFamilies = nil
+	if ptr.Deref(service.Spec.IPFamilyPolicy, "") == corev1.IPFamilyPolicyRequireDualStack {
+		prefer(&service.Spec, nil)
+	}
+	return service
+}
+
+// endpoints returns the EndpointSlices of a followed Service, by name: those that the target does not have itself.
+func (f forge) endpoints(originals []*discoveryv1.EndpointSlice) map[string]*discoveryv1.EndpointSlice {
+	out := map[string]*discoveryv1.EndpointSlice{}
+	for _, original := range originals {
+		slice := &discoveryv1.EndpointSlice{
+			TypeMeta:    metav1.TypeMeta{APIVersion: "discovery.k8s.io/v1", Kind: "EndpointSlice"},
+			ObjectMeta:  f.sliceMeta(original),
+			AddressType: original.AddressType,
+			Ports:       original.Ports,
+		}
+		for i := range original.Endpoints {
+			if endpoint := &original.Endpoints[i]; ptr.Deref(endpoint.NodeName, "") != f.nodeName {
+				slice.Endpoints = append(slice.Endpoints, bare(endpoint))
+			}
+		}
+		if len(slice.Endpoints) > 0 {
+			out[slice.Name] = slice
+		}
+	}
+	return out
+}
+
+// bare returns an endpoint without nodes and pods, which the target does not know.
+func bare(original *discoveryv1.Endpoint) discoveryv1.Endpoint {
+	endpoint := *original.DeepCopy()
+	endpoint.NodeName, endpoint.TargetRef = nil, nil
+	if endpoint.Hints != nil {
+		endpoint.Hints.ForNodes = nil
+		if len(endpoint.Hints.ForZones) == 0 {
+			endpoint.Hints = nil
+		}
+	}
+	return endpoint
+}
+
+func (f forge) sliceMeta(original *discoveryv1.EndpointSlice) metav1.ObjectMeta {
+	service := original.Labels[discoveryv1.LabelServiceName]
+	sum := sha256.Sum256([]byte(f.origin.ClusterID + "/" + f.targetHash + "/" + original.Name))
+	labels := map[string]string{
+		discoveryv1.LabelServiceName: service,
+		discoveryv1.LabelManagedBy:   v1alpha1.FieldOwner,
+		v1alpha1.LabelTargetHash:     f.targetHash,
+	}
+	if value, ok := original.Labels[corev1.IsHeadlessService]; ok {
+		labels[corev1.IsHeadlessService] = value
+	}
+	return metav1.ObjectMeta{
+		Namespace: original.Namespace,
+		Name:      service + "-" + hex.EncodeToString(sum[:])[:sliceHashLength],
+		Labels:    labels,
+	}
+}
+
+// ingress returns the copy of an Ingress.
+func (f forge) ingress(original *networkingv1.Ingress) *networkingv1.Ingress {
+	return &networkingv1.Ingress{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "networking.k8s.io/v1", Kind: "Ingress"},
+		ObjectMeta: f.meta(original, isCertificate),
+		Spec:       *original.Spec.DeepCopy(),
+	}
+}
+
+// backends returns the Services that an Ingress names, and whether these are all of its backends and there are any.
+func backends(ingress *networkingv1.Ingress) (services []string, all bool) {
+	names := sets.New[string]()
+	all = true
+	add := func(backend *networkingv1.IngressBackend) {
+		if backend.Service == nil {
+			all = false
+			return
+		}
+		names.Insert(backend.Service.Name)
+	}
+	if ingress.Spec.DefaultBackend != nil {
+		add(ingress.Spec.DefaultBackend)
+	}
+	for _, rule := range ingress.Spec.Rules {
+		if rule.HTTP == nil {
+			continue
+		}
+		for i := range rule.HTTP.Paths {
+			add(&rule.HTTP.Paths[i].Backend)
+		}
+	}
+	return sets.List(names), all && len(names) > 0
+}
+
+// certificates returns the Secrets that an Ingress names.
+func certificates(ingress *networkingv1.Ingress) []string {
+	names := sets.New[string]()
+	for _, tls := range ingress.Spec.TLS {
+		if tls.SecretName != "" {
+			names.Insert(tls.SecretName)
+		}
+	}
+	return sets.List(names)
+}

@@ -1,0 +1,144 @@
+package services
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	toolscache "k8s.io/client-go/tools/cache"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+)
+
+// item is what is worked on: a Service with all that is its own, or an Ingress.
+type item struct {
+	kind kind
+	types.NamespacedName
+}
+
+type kind string
+
+const (
+	kindService kind = "Service"
+	kindIngress kind = "Ingress"
+)
+
+// itemOf returns the item that an object belongs to: an EndpointSlice or ServiceExport to its Service.
+func itemOf(object any) (item, bool) {
+	if tombstone, ok := object.(toolscache.DeletedFinalStateUnknown); ok {
+		object = tombstone.Obj
+	}
+	switch o := object.(type) {
+	case *corev1.Service:
+		return item{kindService, types.NamespacedName{Namespace: o.Namespace, Name: o.Name}}, true
+	case *discoveryv1.EndpointSlice:
+		name := o.Labels[discoveryv1.LabelServiceName]
+		return item{kindService, types.NamespacedName{Namespace: o.Namespace, Name: name}}, name != ""
+	case *networkingv1.Ingress:
+		return item{kindIngress, types.NamespacedName{Namespace: o.Namespace, Name: o.Name}}, true
+	case *metav1.PartialObjectMetadata: // a ServiceExport
+		return item{kindService, types.NamespacedName{Namespace: o.Namespace, Name: o.Name}}, true
+	}
+	return item{}, false
+}
+
+func nameOf(object any) string {
+	i, _ := itemOf(object)
+	return i.Name
+}
+
+// onEach handles each event with the item of its object.
+func onEach(changed func(item)) toolscache.ResourceEventHandlerFuncs {
+	handle := func(object any) {
+		if i, ok := itemOf(object); ok {
+			changed(i)
+		}
+	}
+	return toolscache.ResourceEventHandlerFuncs{
+		AddFunc:    handle,
+		UpdateFunc: func(_, object any) { handle(object) },
+		DeleteFunc: handle,
+	}
+}
+
+// handle prepares an informer that does not run yet.
+func handle(
+	informer toolscache.SharedIndexInformer, handler toolscache.ResourceEventHandler, transform toolscache.TransformFunc, troubled func(error),
+) (toolscache.ResourceEventHandlerRegistration, error) {
+	failed := func(_ context.Context, _ *toolscache.Reflector, err error) { troubled(err) }
+	if err := errors.Join(informer.SetTransform(transform), informer.SetWatchErrorHandlerWithContext(failed)); err != nil {
+		return nil, err
+	}
+	return informer.AddEventHandler(handler)
+}
+
+func serviceOf(object any) ([]string, error) {
+	if i, ok := itemOf(object); ok {
+		return []string{i.String()}, nil
+	}
+	return nil, nil
+}
+
+// withoutManagers is a transform that drops the managed fields.
+func withoutManagers(object any) (any, error) {
+	if o, err := meta.Accessor(object); err == nil {
+		o.SetManagedFields(nil)
+	}
+	return object, nil
+}
+
+// withOurs is a transform that drops the managed fields of others.
+func withOurs(object any) (any, error) {
+	if o, err := meta.Accessor(object); err == nil {
+		o.SetManagedFields(slices.DeleteFunc(o.GetManagedFields(), func(entry metav1.ManagedFieldsEntry) bool {
+			return entry.Manager != v1alpha1.FieldOwner
+		}))
+	}
+	return object, nil
+}
+
+// find returns an object of an informer, which is not to be changed, or nil.
+func find[T any](informer toolscache.SharedIndexInformer, key types.NamespacedName) (T, bool) {
+	var none T
+	object, ok, err := informer.GetIndexer().GetByKey(strings.TrimPrefix(key.String(), "/"))
+	if err != nil || !ok {
+		return none, false
+	}
+	found, ok := object.(T)
+	return found, ok
+}
+
+// list returns the objects of an informer that have a value in an index, by name. They are not to be changed.
+func list[T metav1.Object](informer toolscache.SharedIndexInformer, index, value string) []T {
+	objects, err := informer.GetIndexer().ByIndex(index, value)
+	if err != nil {
+		return nil // There is no such index.
+	}
+	var found []T
+	for _, object := range objects {
+		if o, ok := object.(T); ok {
+			found = append(found, o)
+		}
+	}
+	slices.SortFunc(found, func(a, b T) int { return cmp.Compare(a.GetName(), b.GetName()) })
+	return found
+}
+
+// itemsIn returns the items of the objects in a namespace, or, with an empty name, in all.
+func itemsIn(informer toolscache.SharedIndexInformer, namespace string) []item {
+	var items []item
+	for _, object := range informer.GetStore().List() {
+		if i, ok := itemOf(object); ok && (namespace == "" || namespace == i.Namespace) {
+			items = append(items, i)
+		}
+	}
+	return items
+}

@@ -1,0 +1,112 @@
+package services
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+)
+
+// web is a Service that selects app=web.
+func web(options ...func(*corev1.Service)) *corev1.Service {
+	service := &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", Annotations: map[string]string{}, Labels: map[string]string{}},
+		Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeClusterIP, Selector: map[string]string{"app": "web"}},
+	}
+	for _, option := range options {
+		option(service)
+	}
+	return service
+}
+
+func annotated(key, value string) func(*corev1.Service) {
+	return func(s *corev1.Service) { s.Annotations[key] = value }
+}
+
+func selecting(selector map[string]string) func(*corev1.Service) {
+	return func(s *corev1.Service) { s.Spec.Selector = selector }
+}
+
+func TestJudge(t *testing.T) {
+	now := time.Unix(1000, 0)
+	everywhere := annotated(v1alpha1.AnnotationGlobal, "true")
+	for name, test := range map[string]struct {
+		standing
+		want verdict
+	}{
+		"what does not exist is not followed": {standing: standing{copied: true}},
+		"what selects proxies goes where delegates are": {
+			standing: standing{original: original{service: web()}, proxied: true, holds: true}, want: verdict{follow: true},
+		},
+		"and nowhere else": {standing: standing{original: original{service: web()}, proxied: true}},
+		"what selects no proxies stays": {
+			standing: standing{original: original{service: web()}, holds: true},
+		},
+		"what is global goes everywhere": {
+			standing: standing{original: original{service: web(everywhere)}}, want: verdict{follow: true},
+		},
+		"without a selector, too": {
+			standing: standing{original: original{service: web(everywhere, selecting(nil))}}, want: verdict{follow: true},
+		},
+		"a copy without a reason stays for a while": {
+			standing: standing{original: original{service: web()}, copied: true},
+			want:     verdict{follow: true, idle: now, wait: grace},
+		},
+		"the while goes on": {
+			standing: standing{original: original{service: web()}, copied: true, holds: true, idle: now.Add(-grace / 2)},
+			want:     verdict{follow: true, idle: now.Add(-grace / 2), wait: grace / 2},
+		},
+		"the while ends": {
+			standing: standing{original: original{service: web()}, copied: true, idle: now.Add(-grace)},
+			want:     verdict{idle: now.Add(-grace)},
+		},
+		"with a reason again, the while is forgotten": {
+			standing: standing{original: original{service: web()}, copied: true, proxied: true, holds: true, idle: now.Add(-grace)},
+			want:     verdict{follow: true},
+		},
+		"what is exported is another's": {
+			standing: standing{original: original{service: web(everywhere), exported: true}, proxied: true, holds: true, copied: true},
+		},
+		"an alias of a name elsewhere needs no copy of ours": {
+			standing: standing{original: original{service: web(everywhere, func(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeExternalName })}},
+		},
+		"the API server's is each cluster's own": {
+			standing: standing{original: original{service: web(everywhere, func(s *corev1.Service) { s.Namespace, s.Name = "default", "kubernetes" })}},
+		},
+		"a copy of the old system is not followed on": {
+			standing: standing{original: original{service: web(everywhere, annotated(v1alpha1.AnnotationIsDelegate, ""))}},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			test.now = now
+			if diff := cmp.Diff(test.want, judge(test.standing), cmp.AllowUnexported(verdict{})); diff != "" {
+				t.Errorf("verdict (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestProxied(t *testing.T) {
+	pod := &corev1.ObjectReference{Kind: "Pod"}
+	for name, test := range map[string]struct {
+		endpoint discoveryv1.Endpoint
+		want     bool
+	}{
+		"a pod on a virtual node, ready or not": {discoveryv1.Endpoint{NodeName: ptr.To("admiralty-c2"), TargetRef: pod}, true},
+		"a pod on another node":                 {discoveryv1.Endpoint{NodeName: ptr.To("node"), TargetRef: pod}, false},
+		"an address that somebody wrote":        {discoveryv1.Endpoint{NodeName: ptr.To("admiralty-c2")}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			of := original{slices: []*discoveryv1.EndpointSlice{{}, {Endpoints: []discoveryv1.Endpoint{test.endpoint}}}}
+			if got := of.proxied(func(name string) bool { return name == "admiralty-c2" }); got != test.want {
+				t.Errorf("proxied: got %t, want %t", got, test.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,70 @@
+package services
+
+import (
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+)
+
+// meta returns name, labels and annotations of a copy, less those that leave has out.
+func (f forge) meta(original metav1.Object, leave func(key string) bool) metav1.ObjectMeta {
+	labels := taken(original.GetLabels(), isDeployed)
+	labels[v1alpha1.LabelTargetHash] = f.targetHash
+	annotations := taken(original.GetAnnotations(), isDeployed, leave)
+	annotations[v1alpha1.AnnotationIsDelegate] = ""
+	if global(original) {
+		annotations[v1alpha1.AnnotationGlobal] = "true"
+	}
+	return metav1.ObjectMeta{
+		Namespace:   original.GetNamespace(),
+		Name:        original.GetName(),
+		Labels:      labels,
+		Annotations: annotations,
+	}
+}
+
+func taken(all map[string]string, leave ...func(key string) bool) map[string]string {
+	out := make(map[string]string, len(all)+1)
+keys:
+	for key, value := range all {
+		for _, left := range leave {
+			if left(key) {
+				continue keys
+			}
+		}
+		out[key] = value
+	}
+	return out
+}
+
+// isDeployed tells the keys, ours among them, by which something knows what it deployed. Argo CD and Helm in the target would take the copy for theirs, and prune it.
+func isDeployed(key string) bool {
+	domain, _, _ := strings.Cut(key, "/")
+	switch domain {
+	case v1alpha1.GroupName, "argocd.argoproj.io", "meta.helm.sh", "kustomize.toolkit.fluxcd.io", "helm.toolkit.fluxcd.io":
+		return true
+	}
+	switch key {
+	case "app.kubernetes.io/instance", "app.kubernetes.io/managed-by", corev1.LastAppliedConfigAnnotation:
+		return true
+	}
+	return false
+}
+
+// isPublishing tells the annotations that are for load balancers and their names in the DNS: the copy has none.
+func isPublishing(key string) bool {
+	domain, name, _ := strings.Cut(key, "/")
+	return strings.HasSuffix(domain, "service.beta.kubernetes.io") || domain == "external-dns.alpha.kubernetes.io" ||
+		domain == "service.kubernetes.io" && strings.HasPrefix(name, "load-balancer")
+}
+
+// isCertificate tells the annotations that ask for a certificate: there would be two that write the TLS Secret.
+func isCertificate(key string) bool {
+	domain, _, _ := strings.Cut(key, "/")
+	return strings.HasSuffix(domain, "cert-manager.io") || key == "kubernetes.io/tls-acme"
+}
+
+func global(o metav1.Object) bool { return o.GetAnnotations()[v1alpha1.AnnotationGlobal] == "true" }

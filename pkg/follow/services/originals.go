@@ -1,0 +1,251 @@
+package services
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/metadata/metadatainformer"
+	"k8s.io/client-go/rest"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+)
+
+// indexService is the index of EndpointSlices by the namespaced name of their Service.
+const indexService = "service"
+
+// originals are the Services, EndpointSlices, Ingresses and ServiceExports of the enabled namespaces of the source, but for copies of other sources.
+type originals struct {
+	clientset kubernetes.Interface
+	metadata  metadata.Interface
+	exports   *schema.GroupVersionResource // of ServiceExports, nil where there is no such kind
+	// changed is called with each Service or Ingress about which something changed.
+	changed func(item)
+	// known is called when a namespace is known, or is not enabled any more, and, with an empty name, when it is known which are enabled.
+	known func(namespace string)
+	// troubled is called when a watch fails.
+	troubled func(error)
+
+	nodes toolscache.SharedIndexInformer // the virtual ones
+
+	mu      sync.RWMutex // guards all that follows
+	listed  bool         // It is known which namespaces are enabled, and which nodes are virtual.
+	enabled map[string]*namespace
+}
+
+type namespace struct {
+	end                                   context.CancelFunc
+	services, slices, ingresses, exported toolscache.SharedIndexInformer
+	// undisclosed says that ServiceExports could not be read, which is no reason to do nothing.
+	undisclosed atomic.Bool
+}
+
+func newOriginals(config *rest.Config, changed func(item), known func(string), troubled func(error)) (*originals, error) {
+	clientset, err := kubernetes.NewForConfig(withProtobuf(config))
+	if err != nil {
+		return nil, fmt.Errorf("making a client: %w", err)
+	}
+	metadataClient, err := metadata.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("making a client of metadata: %w", err)
+	}
+	o := &originals{
+		clientset: clientset, metadata: metadataClient,
+		changed: changed, known: known, troubled: troubled,
+		enabled: map[string]*namespace{},
+	}
+	o.nodes = o.labelled("nodes", v1alpha1.LabelNodeProvider, v1alpha1.LabelNodeProviderValue)
+	return o, nil
+}
+
+// labelled returns an informer of the metadata of what has a label.
+func (o *originals) labelled(resource, key, value string) toolscache.SharedIndexInformer {
+	return metadatainformer.NewFilteredMetadataInformer(o.metadata, corev1.SchemeGroupVersion.WithResource(resource), metav1.NamespaceAll, 0, nil,
+		func(options *metav1.ListOptions) { options.LabelSelector = key + "=" + value }).Informer()
+}
+
+// run watches the enabled namespaces until ctx ends.
+func (o *originals) run(ctx context.Context) error {
+	informer := o.labelled("namespaces", v1alpha1.LabelEnabledNamespace, v1alpha1.LabelEnabledNamespaceValue)
+	handlers := toolscache.ResourceEventHandlerFuncs{
+		AddFunc:    func(object any) { o.enable(ctx, nameOf(object)) },
+		DeleteFunc: func(object any) { o.disable(nameOf(object)) },
+	}
+	registration, err := handle(informer, handlers, withoutManagers, o.troubled)
+	if err != nil {
+		return fmt.Errorf("watching namespaces: %w", err)
+	}
+	if _, err := handle(o.nodes, toolscache.ResourceEventHandlerFuncs{}, withoutManagers, o.troubled); err != nil {
+		return fmt.Errorf("watching nodes: %w", err)
+	}
+	go o.nodes.RunWithContext(ctx)
+	go func() {
+		if toolscache.WaitForCacheSync(ctx.Done(), registration.HasSynced, o.nodes.HasSynced) {
+			o.mu.Lock()
+			o.listed = true
+			o.mu.Unlock()
+			o.known("")
+		}
+	}()
+	informer.RunWithContext(ctx)
+	return nil
+}
+
+// isVirtual says whether a node stands for a target.
+func (o *originals) isVirtual(nodeName string) bool {
+	_, ok := find[*metav1.PartialObjectMetadata](o.nodes, types.NamespacedName{Name: nodeName})
+	return ok
+}
+
+// enable watches what is in a namespace.
+func (o *originals) enable(ctx context.Context, name string) {
+	ctx, cancel := context.WithCancel(ctx)
+	n, err := o.watch(name)
+	if err != nil {
+		cancel()
+		o.troubled(err)
+		return
+	}
+	n.end = cancel
+	o.mu.Lock()
+	o.enabled[name] = n
+	o.mu.Unlock()
+	for _, informer := range n.informers() {
+		go informer.RunWithContext(ctx)
+	}
+	go func() {
+		if toolscache.WaitForCacheSync(ctx.Done(), n.synced) {
+			o.known(name)
+		}
+	}()
+}
+
+func (o *originals) disable(name string) {
+	o.mu.Lock()
+	n := o.enabled[name]
+	delete(o.enabled, name)
+	o.mu.Unlock()
+	if n != nil {
+		n.end()
+	}
+	o.known(name)
+}
+
+// watch returns the informers of a namespace, which do not run yet.
+func (o *originals) watch(name string) (*namespace, error) {
+	factory := informers.NewSharedInformerFactoryWithOptions(o.clientset, 0, informers.WithNamespace(name),
+		informers.WithTweakListOptions(func(options *metav1.ListOptions) { options.LabelSelector = "!" + v1alpha1.LabelParentClusterID }))
+	n := &namespace{
+		services:  factory.Core().V1().Services().Informer(),
+		slices:    factory.Discovery().V1().EndpointSlices().Informer(),
+		ingresses: factory.Networking().V1().Ingresses().Informer(),
+	}
+	err := n.slices.AddIndexers(toolscache.Indexers{indexService: serviceOf})
+	for _, informer := range n.informers() {
+		_, failed := handle(informer, onEach(o.changed), withoutManagers, o.troubled)
+		err = errors.Join(err, failed)
+	}
+	if o.exports != nil {
+		n.exported = metadatainformer.NewFilteredMetadataInformer(o.metadata, *o.exports, name, 0, nil, nil).Informer()
+		_, failed := handle(n.exported, onEach(o.changed), withoutManagers, func(err error) {
+			n.undisclosed.Store(true)
+			o.troubled(err)
+		})
+		err = errors.Join(err, failed)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("watching namespace %q: %w", name, err)
+	}
+	return n, nil
+}
+
+func (n *namespace) informers() []toolscache.SharedIndexInformer {
+	all := []toolscache.SharedIndexInformer{n.services, n.slices, n.ingresses}
+	if n.exported != nil {
+		all = append(all, n.exported)
+	}
+	return all
+}
+
+func (n *namespace) synced() bool {
+	return !slices.ContainsFunc(n.informers(), func(informer toolscache.SharedIndexInformer) bool {
+		return !informer.HasSynced() && (informer != n.exported || !n.undisclosed.Load())
+	})
+}
+
+// in returns what is known of a namespace: nil where it is not enabled. It is not ok as long as that is not known.
+func (o *originals) in(name string) (n *namespace, ok bool) {
+	o.mu.RLock()
+	defer o.mu.RUnlock()
+	n, enabled := o.enabled[name]
+	if !enabled {
+		return nil, o.listed
+	}
+	return n, o.listed && n.synced()
+}
+
+// items returns what there is in a namespace, or, with an empty name, in all, as far as it is known.
+func (o *originals) items(name string) []item {
+	o.mu.RLock()
+	defer o.mu.RUnlock()
+	var items []item
+	for of, n := range o.enabled {
+		if name == "" || name == of {
+			items = append(items, slices.Concat(itemsIn(n.services, ""), itemsIn(n.ingresses, ""))...)
+		}
+	}
+	return items
+}
+
+// service returns what there is of a Service. It is not ok as long as that is not known.
+func (o *originals) service(key types.NamespacedName) (original, bool) {
+	n, ok := o.in(key.Namespace)
+	if n == nil || !ok {
+		return original{}, ok
+	}
+	service, _ := find[*corev1.Service](n.services, key)
+	of := original{service: service, slices: list[*discoveryv1.EndpointSlice](n.slices, indexService, key.String())}
+	if n.exported != nil {
+		_, of.exported = find[*metav1.PartialObjectMetadata](n.exported, key)
+	}
+	return of, true
+}
+
+// ingress returns an Ingress, nil if there is none. It is not ok as long as that is not known.
+func (o *originals) ingress(key types.NamespacedName) (*networkingv1.Ingress, bool) {
+	n, ok := o.in(key.Namespace)
+	if n == nil || !ok {
+		return nil, ok
+	}
+	ingress, _ := find[*networkingv1.Ingress](n.ingresses, key)
+	return ingress, true
+}
+
+// object returns an item's object, nil if there is none.
+func (o *originals) object(i item) client.Object {
+	switch i.kind {
+	case kindService:
+		if of, _ := o.service(i.NamespacedName); of.service != nil {
+			return of.service
+		}
+	case kindIngress:
+		if ingress, _ := o.ingress(i.NamespacedName); ingress != nil {
+			return ingress
+		}
+	}
+	return nil
+}

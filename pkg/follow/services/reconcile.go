@@ -1,0 +1,269 @@
+package services
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/follow/copies"
+)
+
+// service makes what is in the target of a Service what it is to be, and returns when to look again.
+func (c *copier) service(ctx context.Context, key types.NamespacedName) (time.Duration, error) {
+	of, known := c.originals.service(key)
+	if !known {
+		return 0, nil // It is enqueued when it is.
+	}
+	e, err := c.seen(ctx)
+	if err != nil {
+		return 0, err
+	}
+	v := c.verdict(key, of, e)
+	c.remember(key, v.idle)
+	switch {
+	case v.follow:
+		if e, err = c.ensureSeen(ctx, e); err == nil {
+			err = c.copyService(ctx, key, of, e)
+		}
+	case e != nil:
+		err = c.removeService(ctx, key, e)
+	}
+	if err == nil {
+		c.settle(key, v.follow)
+	}
+	return v.wait, err
+}
+
+func (c *copier) verdict(key types.NamespacedName, of original, e *existing) verdict {
+	c.mu.Lock()
+	idle := c.idle[key]
+	c.mu.Unlock()
+	return judge(standing{
+		original: of,
+		proxied:  of.proxied(c.originals.isVirtual),
+		holds:    c.holds(key.Namespace),
+		copied:   e != nil && e.service(key) != nil,
+		idle:     idle,
+		now:      c.Clock.Now(),
+	})
+}
+
+func (c *copier) remember(key types.NamespacedName, idle time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if idle.IsZero() {
+		delete(c.idle, key)
+		return
+	}
+	c.idle[key] = idle
+}
+
+// settle has looked at again what depends on whether a Service is in the target: Ingresses here, and whether its selector is rewritten.
+func (c *copier) settle(key types.NamespacedName, copied bool) {
+	c.mu.Lock()
+	was := c.copied[key]
+	if copied {
+		c.copied[key] = true
+	} else {
+		delete(c.copied, key)
+	}
+	c.mu.Unlock()
+	if was == copied {
+		return
+	}
+	c.selectors.Add(item{kindService, key})
+	for _, i := range c.originals.items(key.Namespace) {
+		if i.kind == kindIngress {
+			c.queue.Add(i)
+		}
+	}
+}
+
+// copyService writes the copy and then, as they must not serve a Service that is not ours, the endpoints.
+func (c *copier) copyService(ctx context.Context, key types.NamespacedName, of original, e *existing) error {
+	there := e.service(key)
+	if there != nil && headless(there) != headless(of.service) { // That cannot be changed.
+		if err := c.delete(ctx, there); err != nil {
+			return err
+		}
+		there = nil
+	}
+	wanted, err := c.forge.service(of.service, there)
+	if err != nil {
+		return fmt.Errorf("%w: %w", errUser, err)
+	}
+	var endpoints map[string]*discoveryv1.EndpointSlice
+	err = c.writeService(ctx, wanted, there)
+	if err == nil && !merged(of.service) {
+		endpoints = c.endpoints(of.slices)
+	}
+	if notOurs := (*copies.NotOursError)(nil); err != nil && !errors.As(err, &notOurs) {
+		return err
+	}
+	return errors.Join(err, c.writeEndpoints(ctx, e.endpoints(key), endpoints))
+}
+
+func (c *copier) writeService(ctx context.Context, wanted, there *corev1.Service) error {
+	if there != nil {
+		return c.patch(ctx, there, append(metaChanges(there, wanted), specChange(there.Spec, wanted.Spec)...))
+	}
+	err := c.create(ctx, wanted)
+	if apierrors.IsInvalid(err) { // Perhaps because of the families: those of the target's network may be others.
+		return c.create(ctx, anyFamily(wanted))
+	}
+	return err
+}
+
+func (c *copier) writeEndpoints(ctx context.Context, there []*discoveryv1.EndpointSlice, wanted map[string]*discoveryv1.EndpointSlice) error {
+	var errs []error
+	for _, slice := range there {
+		want, ok := wanted[slice.Name]
+		delete(wanted, slice.Name)
+		if ok && want.AddressType == slice.AddressType {
+			errs = append(errs, c.patch(ctx, slice, sliceChanges(slice, want)))
+			continue
+		}
+		errs = append(errs, c.delete(ctx, slice))
+		if ok {
+			errs = append(errs, c.create(ctx, want))
+		}
+	}
+	for _, slice := range wanted {
+		errs = append(errs, c.create(ctx, slice))
+	}
+	return errors.Join(errs...)
+}
+
+// removeService removes the endpoints first: the Service tells a new leader that something is left.
+func (c *copier) removeService(ctx context.Context, key types.NamespacedName, e *existing) error {
+	if err := c.writeEndpoints(ctx, e.endpoints(key), nil); err != nil {
+		return err
+	}
+	if there := e.service(key); there != nil {
+		return c.deleteIfMade(ctx, there)
+	}
+	return nil
+}
+
+// ingress makes the copy of an Ingress what it is to be.
+func (c *copier) ingress(ctx context.Context, key types.NamespacedName) error {
+	of, known := c.originals.ingress(key)
+	if !known {
+		return nil
+	}
+	e, err := c.seen(ctx)
+	if err != nil {
+		return err
+	}
+	if c.wants(of, e) {
+		if e, err = c.ensureSeen(ctx, e); err != nil {
+			return err
+		}
+		return errors.Join(c.bringCertificates(ctx, of), c.writeIngress(ctx, c.forge.ingress(of), e.ingress(key)))
+	}
+	if e == nil || e.ingress(key) == nil {
+		return nil
+	}
+	return c.deleteIfMade(ctx, e.ingress(key))
+}
+
+// wants says whether an Ingress is to be in the target: all of its backends are.
+func (c *copier) wants(ingress *networkingv1.Ingress, e *existing) bool {
+	if ingress == nil || isCopy(ingress) {
+		return false
+	}
+	names, all := backends(ingress)
+	return global(ingress) || all && !slices.ContainsFunc(names, func(name string) bool {
+		key := types.NamespacedName{Namespace: ingress.Namespace, Name: name}
+		of, known := c.originals.service(key)
+		return !known || !c.verdict(key, of, e).follow
+	})
+}
+
+func (c *copier) writeIngress(ctx context.Context, wanted, there *networkingv1.Ingress) error {
+	if there == nil {
+		return c.create(ctx, wanted)
+	}
+	return c.patch(ctx, there, append(metaChanges(there, wanted), specChange(there.Spec, wanted.Spec)...))
+}
+
+func (c *copier) bringCertificates(ctx context.Context, ingress *networkingv1.Ingress) error {
+	names := certificates(ingress)
+	if c.BringSecrets == nil || len(names) == 0 {
+		return nil
+	}
+	if err := c.BringSecrets(ctx, c.target, ingress.Namespace, names); err != nil {
+		return fmt.Errorf("bringing the TLS Secrets: %w", err)
+	}
+	return nil
+}
+
+// ensureSeen starts to watch what is there, unless that has been done.
+func (c *copier) ensureSeen(ctx context.Context, e *existing) (*existing, error) {
+	if e != nil {
+		return e, nil
+	}
+	e, err := c.watched()
+	if err != nil {
+		return nil, err
+	}
+	return e, e.wait(ctx)
+}
+
+// create a copy, which the watch does not show yet.
+func (c *copier) create(ctx context.Context, wanted runtime.Object) error {
+	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(wanted)
+	if err != nil {
+		return fmt.Errorf("encoding the copy: %w", err)
+	}
+	return c.writer.Write(ctx, &unstructured.Unstructured{Object: object}, false)
+}
+
+// patch this very copy. That it is gone is no error: the watch tells.
+func (c *copier) patch(ctx context.Context, there client.Object, changes []change) error {
+	if len(changes) == 0 {
+		return nil
+	}
+	data, err := json.Marshal(append([]change{onlyIf(there.GetUID())}, changes...))
+	if err != nil {
+		return fmt.Errorf("encoding a patch: %w", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	patch := client.RawPatch(types.JSONPatchType, data)
+	err = c.target.Client.Patch(ctx, copyOf(there), patch, client.FieldOwner(v1alpha1.FieldOwner))
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("changing the copy: %w", err)
+	}
+	return nil
+}
+
+// deleteIfMade deletes a copy that was made for this target, and not for another one that leads to the same cluster.
+func (c *copier) deleteIfMade(ctx context.Context, there client.Object) error {
+	if there.GetLabels()[v1alpha1.LabelTargetHash] != c.target.Hash {
+		return nil
+	}
+	return c.delete(ctx, there)
+}
+
+func (c *copier) delete(ctx context.Context, there client.Object) error {
+	return c.writer.Delete(ctx, copyOf(there), there.GetUID())
+}
+
+// copyOf an object in a cache, which is not to be changed.
+func copyOf(object client.Object) client.Object {
+	return object.DeepCopyObject().(client.Object) //nolint:forcetypeassert // a copy is of the same type
+}

@@ -1,0 +1,238 @@
+package services
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+)
+
+const (
+	// A selector that we rewrote and that somebody else wrote again within quarrelWindow is undone. After undoneTwice, it is rewritten once per truce.
+	quarrelWindow = 10 * time.Minute
+	undoneTwice   = 2
+	truce         = 5 * time.Minute
+)
+
+// quarrel is about the selector of one Service.
+type quarrel struct {
+	at     time.Time // when we wrote last
+	undone int
+}
+
+// reconcileSource makes a Service of the source what it is to be there.
+func (f *Follower) reconcileSource(ctx context.Context, i item) (reconcile.Result, error) {
+	object := f.originals.object(i)
+	if object == nil {
+		f.forget(i.NamespacedName)
+		return reconcile.Result{}, nil
+	}
+	if slices.ContainsFunc(object.GetFinalizers(), isOurs) {
+		return reconcile.Result{}, f.removeFinalizers(ctx, object)
+	}
+	service, ok := object.(*corev1.Service)
+	if !ok || !merged(service) && !rewritten(service) {
+		f.forget(i.NamespacedName)
+		return reconcile.Result{}, nil
+	}
+	v, err := f.toDelegates(ctx, i.NamespacedName)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	r, err := rewrite(service, v.follow, f.Source)
+	if err != nil {
+		f.recordInvalid(service, err)
+		return reconcile.Result{}, nil // It takes a change.
+	}
+	if r == nil {
+		return reconcile.Result{RequeueAfter: v.wait}, nil
+	}
+	return f.write(ctx, service, r)
+}
+
+// toDelegates says whether the selector is to find delegates: it would find proxies otherwise, and every target has what it needs. Once it is
+// rewritten, EndpointSlices tell no more, and pods are asked for; that is after a change, or after delegates went.
+func (f *Follower) toDelegates(ctx context.Context, key types.NamespacedName) (verdict, error) {
+	of, known := f.originals.service(key)
+	switch {
+	case !known || !of.eligible() || !merged(of.service):
+		return verdict{}, nil
+	case !rewritten(of.service):
+		return verdict{follow: of.proxied(f.originals.isVirtual) && f.served(key)}, nil
+	}
+	user, err := userSelector(of.service)
+	if err != nil {
+		return verdict{}, nil //nolint:nilerr // rewrite says so
+	}
+	found, err := f.selectsProxies(ctx, key.Namespace, user)
+	if err != nil {
+		return verdict{}, err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if found {
+		delete(f.idle, key)
+		return verdict{follow: true}, nil
+	}
+	v := linger(f.idle[key], f.Clock.Now())
+	f.idle[key] = v.idle
+	return v, nil
+}
+
+func (f *Follower) served(key types.NamespacedName) bool {
+	return !slices.ContainsFunc(f.all(), func(c *copier) bool { return c.target.Allows(key.Namespace) && !c.serves(key) })
+}
+
+func (f *Follower) selectsProxies(ctx context.Context, namespace string, selector map[string]string) (bool, error) {
+	if len(selector) == 0 {
+		return false, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	pods := &metav1.PartialObjectMetadataList{}
+	pods.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("PodList"))
+	err := f.APIReader.List(ctx, pods, client.InNamespace(namespace), client.MatchingLabels(selector),
+		client.MatchingFields{"spec.schedulerName": v1alpha1.SchedulerName}, client.Limit(1))
+	if err != nil {
+		return false, fmt.Errorf("looking for proxies: %w", err)
+	}
+	return len(pods.Items) > 0, nil
+}
+
+// recheckSelectors looks again, after a while, at the rewritten selectors of a namespace that has lost a delegate.
+func (f *Follower) recheckSelectors(namespace string) {
+	n, _ := f.originals.in(namespace)
+	if n == nil {
+		return
+	}
+	for _, object := range n.services.GetStore().List() {
+		if service, ok := object.(*corev1.Service); ok && rewritten(service) {
+			f.selectors.AddAfter(item{kindService, client.ObjectKeyFromObject(service)}, grace)
+		}
+	}
+}
+
+// write the selector, unless somebody else keeps writing it.
+func (f *Follower) write(ctx context.Context, service *corev1.Service, r *rewriting) (reconcile.Result, error) {
+	key := client.ObjectKeyFromObject(service)
+	now := f.Clock.Now()
+	f.mu.RLock()
+	q := f.quarrel[key]
+	f.mu.RUnlock()
+	if wait := truce - now.Sub(q.at); r.original != "" && q.undone >= undoneTwice && wait > 0 {
+		return reconcile.Result{RequeueAfter: wait}, nil
+	}
+	live, err := f.apply(ctx, service, r)
+	if client.IgnoreNotFound(err) == nil && err != nil || apierrors.IsConflict(err) {
+		return reconcile.Result{}, nil // It has changed, as the watch is about to tell.
+	}
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	if r.original == "" {
+		f.forget(key)
+		return reconcile.Result{}, f.letGo(ctx, live)
+	}
+	if now.Sub(q.at) < quarrelWindow {
+		q.undone++
+	} else {
+		q.undone = 0
+	}
+	if q.undone == undoneTwice {
+		f.recordDisputed(service)
+	}
+	q.at = now
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.quarrel[key] = q
+	return reconcile.Result{}, nil
+}
+
+func (f *Follower) forget(key types.NamespacedName) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.idle, key)
+	delete(f.quarrel, key)
+}
+
+// apply to the Service as we know it: not if it has changed since. A selector is applied as a whole.
+func (f *Follower) apply(ctx context.Context, service *corev1.Service, r *rewriting) (*unstructured.Unstructured, error) {
+	metadata := map[string]any{
+		"namespace": service.Namespace, "name": service.Name,
+		"uid": string(service.UID), "resourceVersion": service.ResourceVersion,
+	}
+	if r.original != "" {
+		metadata["annotations"] = map[string]any{v1alpha1.AnnotationOriginalSelector: r.original, v1alpha1.AnnotationGlobal: "true"}
+	}
+	object := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Service", "metadata": metadata}}
+	if len(r.selector) > 0 {
+		if err := unstructured.SetNestedStringMap(object.Object, r.selector, "spec", "selector"); err != nil {
+			return nil, fmt.Errorf("encoding the selector: %w", err)
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	err := f.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), client.FieldOwner(v1alpha1.FieldOwner), client.ForceOwnership)
+	if err != nil {
+		return nil, fmt.Errorf("writing the selector: %w", err)
+	}
+	return object, nil
+}
+
+// letGo of the fields that we own, the selector, which nobody may change otherwise without a conflict; and of the annotations if the old system wrote them.
+func (f *Follower) letGo(ctx context.Context, live *unstructured.Unstructured) error {
+	entries := slices.DeleteFunc(live.GetManagedFields(), func(e metav1.ManagedFieldsEntry) bool { return e.Manager == v1alpha1.FieldOwner })
+	if len(entries) == 0 {
+		entries = []metav1.ManagedFieldsEntry{{}} // An empty list would change nothing.
+	}
+	changes := []change{
+		{"test", "/metadata/resourceVersion", live.GetResourceVersion()},
+		{"replace", "/metadata/managedFields", entries},
+	}
+	if _, ok := live.GetAnnotations()[v1alpha1.AnnotationOriginalSelector]; ok {
+		for _, key := range []string{v1alpha1.AnnotationOriginalSelector, v1alpha1.AnnotationGlobal} {
+			if _, ok := live.GetAnnotations()[key]; ok {
+				changes = append(changes, change{Op: "remove", Path: "/metadata/annotations/" + escape(key)})
+			}
+		}
+	}
+	data, err := json.Marshal(changes)
+	if err != nil {
+		return fmt.Errorf("encoding a patch: %w", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	err = f.Client.Patch(ctx, live, client.RawPatch(types.JSONPatchType, data), client.FieldOwner(v1alpha1.FieldOwner))
+	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsInvalid(err) && !apierrors.IsConflict(err) {
+		return fmt.Errorf("giving up the ownership of the selector: %w", err)
+	}
+	return nil
+}
+
+func isOurs(finalizer string) bool { return strings.HasPrefix(finalizer, v1alpha1.GroupName+"/") }
+
+// removeFinalizers takes off those that the old system left.
+func (f *Follower) removeFinalizers(ctx context.Context, object client.Object) error {
+	changed := copyOf(object)
+	changed.SetFinalizers(slices.DeleteFunc(changed.GetFinalizers(), isOurs))
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	patch := client.MergeFromWithOptions(object, client.MergeFromWithOptimisticLock{})
+	err := f.Client.Patch(ctx, changed, patch, client.FieldOwner(v1alpha1.FieldOwner))
+	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+		return fmt.Errorf("removing finalizers: %w", err)
+	}
+	return nil
+}
