@@ -16,11 +16,15 @@ type kind struct {
 func kinds() []kind {
 	core := schema.GroupVersion{Version: "v1"}
 	return []kind{
+		ingresses(), // First: they use Secrets.
 		{core.WithResource(string(needs.ConfigMaps)), true},
 		{core.WithResource(string(needs.Secrets)), true},
 		{core.WithResource(string(needs.ServiceAccounts)), true},
 		{core.WithResource("services"), false},
 		{schema.GroupVersionResource{Group: "discovery.k8s.io", Version: "v1", Resource: "endpointslices"}, false},
-		{schema.GroupVersionResource{Group: "networking.k8s.io", Version: "v1", Resource: "ingresses"}, false},
 	}
+}
+
+func ingresses() kind {
+	return kind{schema.GroupVersionResource{Group: "networking.k8s.io", Version: "v1", Resource: "ingresses"}, false}
 }

@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
@@ -54,6 +55,7 @@ type Options struct {
 type Remover struct {
 	options Options
 	client  metadata.Interface
+	typed   kubernetes.Interface // for Ingresses
 	uses    *uses
 	stores  map[kind][]toolscache.Indexer // by namespace, or one; complete before anything is looked at
 
@@ -77,9 +79,20 @@ func New(options Options) (*Remover, error) {
 	}
 	c, err := metadata.NewForConfig(options.Config)
 	if err != nil {
+		return nil, fmt.Errorf("making a metadata client: %w", err)
+	}
+	typed, err := kubernetes.NewForConfig(options.Config)
+	if err != nil {
 		return nil, fmt.Errorf("making a client: %w", err)
 	}
-	return &Remover{options: options, client: c, uses: newUses(), stores: map[kind][]toolscache.Indexer{}, seen: map[key]sighting{}}, nil
+	return &Remover{
+		options: options,
+		client:  c,
+		typed:   typed,
+		uses:    newUses(),
+		stores:  map[kind][]toolscache.Indexer{},
+		seen:    map[key]sighting{},
+	}, nil
 }
 
 // Register adds the controller to the manager, on the replica that leads; the others watch nothing for it.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -30,10 +31,10 @@ func TestTheTimeOfACopyBeginsWithTheEndOfTheLastPodChaperon(t *testing.T) {
 
 			f.clock.Step(time.Minute)
 			web := chaperon("c1", "db")
-			f.count(f.queue, nil, web)
-			f.count(f.queue, nil, chaperon("c2", "db"))
+			f.chaperonChanged(f.queue, nil, web)
+			f.chaperonChanged(f.queue, nil, chaperon("c2", "db"))
 			f.clock.Step(time.Hour)
-			f.count(f.queue, web, nil)
+			f.chaperonChanged(f.queue, web, nil)
 			if !slices.Contains(f.drain(), f.key) {
 				t.Fatal("the copy is not looked at")
 			}
@@ -52,7 +53,7 @@ func TestTheTimeOfACopyBeginsWithTheEndOfTheLastPodChaperon(t *testing.T) {
 func TestACopyThatIsNeededIsNotRemembered(t *testing.T) {
 	f := newFixture(t, string(needs.Secrets), copyOf("c1", "db"))
 	f.reconcile(2 * time.Minute)
-	f.count(f.queue, nil, chaperon("c1", "db"))
+	f.chaperonChanged(f.queue, nil, chaperon("c1", "db"))
 	f.clock.Step(time.Hour)
 	f.reconcile(0)
 	f.wantDeleted(false)
@@ -103,15 +104,42 @@ func TestWhatStandsInTheWayOfARemoval(t *testing.T) {
 func TestUpdatesOfThePodChaperonsStatusAreNotCounted(t *testing.T) {
 	f := newFixture(t, string(needs.Secrets), copyOf("c1", "db"))
 	before, after := chaperon("c1", "db"), chaperon("c1", "other")
-	f.count(f.queue, nil, before)
-	f.count(f.queue, before, after) // Impossible without a new generation, so it shows that nobody looked.
+	f.chaperonChanged(f.queue, nil, before)
+	f.chaperonChanged(f.queue, before, after) // Impossible without a new generation, so it shows that nobody looked.
 	if !f.uses.has(use{"c1", "default", "secrets", "db"}) {
 		t.Error("the spec was looked at")
 	}
 	after.Generation++
-	f.count(f.queue, before, after)
+	f.chaperonChanged(f.queue, before, after)
 	if f.uses.has(use{"c1", "default", "secrets", "db"}) {
 		t.Error("a new spec was not looked at")
+	}
+}
+
+func TestATLSSecretIsNeededWhileItsIngressIsThere(t *testing.T) {
+	f := newFixture(t, string(needs.Secrets), copyOf("c1", "db"))
+	ingress := &networkingv1.Ingress{ObjectMeta: copyOf("c1", "web").ObjectMeta}
+	ingress.Spec.TLS = []networkingv1.IngressTLS{{SecretName: "other"}, {SecretName: "db"}, {SecretName: "db"}, {}}
+	before, err := slim(ingress)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ingress.Spec.TLS = ingress.Spec.TLS[:1]
+	after, err := slim(ingress)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.changed(f.queue, ingresses(), nil, before)
+	f.reconcile(0)
+	f.drain()
+	f.changed(f.queue, ingresses(), before, after)
+	if !slices.Contains(f.drain(), f.key) {
+		t.Error("the Secret that the Ingress names no longer is not looked at")
+	}
+	f.reconcile(2 * time.Minute)
+	f.changed(f.queue, ingresses(), toolscache.DeletedFinalStateUnknown{Obj: after}, nil)
+	if len(f.uses.count) > 0 {
+		t.Errorf("left over: %v", f.uses.count)
 	}
 }
 

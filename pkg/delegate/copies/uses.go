@@ -1,6 +1,7 @@
 package copies
 
 import (
+	"strings"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -10,7 +11,8 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/needs"
 )
 
-// use is that PodChaperons of a source refer to an object, or, without resource and name, that there are any in the namespace.
+// use is that PodChaperons or copies of a source refer to an object, or, without resource and name, that there are PodChaperons in the
+// namespace.
 type use struct {
 	source, namespace, resource, name string
 }
@@ -23,16 +25,14 @@ type uses struct {
 
 func newUses() *uses { return &uses{count: map[use]int{}} }
 
-// replace counts what one PodChaperon uses now instead of what it used before, and returns what nobody uses any more. Either may be
-// nil.
-func (u *uses) replace(before, now *v1alpha1.PodChaperon) (ended []use) {
-	begun, over := of(now), of(before)
+// replace counts what one object uses now instead of what it used before, and returns what nobody uses any more.
+func (u *uses) replace(before, now []use) (ended []use) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	for _, one := range begun {
+	for _, one := range now {
 		u.count[one]++
 	}
-	for _, one := range over {
+	for _, one := range before {
 		if u.count[one]--; u.count[one] <= 0 {
 			delete(u.count, one)
 			ended = append(ended, one)
@@ -47,7 +47,8 @@ func (u *uses) has(one use) bool {
 	return u.count[one] > 0
 }
 
-func of(chaperon *v1alpha1.PodChaperon) []use {
+// ofChaperon is what a PodChaperon uses; it may be nil.
+func ofChaperon(chaperon *v1alpha1.PodChaperon) []use {
 	if chaperon == nil || chaperon.Labels[v1alpha1.LabelParentClusterID] == "" {
 		return nil
 	}
@@ -56,6 +57,19 @@ func of(chaperon *v1alpha1.PodChaperon) []use {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: chaperon.Annotations}, Spec: chaperon.Spec}
 	for _, need := range needs.Of(pod) {
 		all = append(all, use{some.source, some.namespace, string(need.Resource), need.Name})
+	}
+	return all
+}
+
+// ofCopy is what a copy, as slim left it, uses itself: the TLS Secrets of an Ingress.
+func ofCopy(object any) []use {
+	ingress, ok := object.(*metav1.PartialObjectMetadata)
+	if !ok || ingress.Annotations[annotationSecrets] == "" {
+		return nil
+	}
+	var all []use
+	for name := range strings.SplitSeq(ingress.Annotations[annotationSecrets], ",") {
+		all = append(all, use{ingress.Labels[v1alpha1.LabelParentClusterID], ingress.Namespace, string(needs.Secrets), name})
 	}
 	return all
 }

@@ -33,10 +33,10 @@ func TestUsesEndWithTheLastPodChaperon(t *testing.T) {
 		{"the first goes", changed, nil, []use{anyOfC1, {"c1", "default", "secrets", "cache"}}},
 	} {
 		less := cmpopts.SortSlices(func(a, b use) bool { return a.source+a.resource+a.name < b.source+b.resource+b.name })
-		if diff := cmp.Diff(step.ended, u.replace(step.before, step.now), cmp.AllowUnexported(use{}), less); diff != "" {
+		if diff := cmp.Diff(step.ended, u.replace(ofChaperon(step.before), ofChaperon(step.now)), cmp.AllowUnexported(use{}), less); diff != "" {
 			t.Errorf("%s: ended (-want +got):\n%s", step.name, diff)
 		}
-		if of := of(step.now); len(of) > 0 && !u.has(of[len(of)-1]) {
+		if of := ofChaperon(step.now); len(of) > 0 && !u.has(of[len(of)-1]) {
 			t.Errorf("%s: %v is not counted", step.name, of[len(of)-1])
 		}
 	}

@@ -2,14 +2,18 @@ package copies
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
+	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	networkinginformers "k8s.io/client-go/informers/networking/v1"
 	"k8s.io/client-go/metadata/metadatainformer"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/needs"
@@ -17,27 +21,71 @@ import (
 
 type queue = workqueue.TypedRateLimitingInterface[key]
 
+// annotationSecrets is given to Ingresses here: it lists their TLS Secrets.
+const annotationSecrets = "tls-secrets"
+
 // watch looks at copies once it knows who needs what.
 func (r *Remover) watch(ctx context.Context, q queue) error {
-	var informers []toolscache.SharedIndexInformer
+	byKind := map[kind][]toolscache.SharedIndexInformer{}
 	for _, of := range kinds() {
 		for _, namespace := range r.namespaces(of) {
-			informer, err := r.informer(of, namespace, q)
-			if err != nil {
-				return fmt.Errorf("watching copies of %s: %w", of.Resource, err)
+			informer := r.informer(of, namespace)
+			if err := informer.SetTransform(slim); err != nil {
+				return fmt.Errorf("preparing the watch of %s: %w", of.Resource, err)
 			}
-			informers = append(informers, informer)
+			byKind[of] = append(byKind[of], informer)
 			r.stores[of] = append(r.stores[of], informer.GetIndexer())
 		}
 	}
 	if err := r.watchChaperons(ctx, q); err != nil {
 		return err
 	}
-	// A watch that the API server refuses is tried again and again by itself, and keeps nobody waiting.
-	for _, informer := range informers {
-		go informer.RunWithContext(ctx)
+	// A watch that the API server refuses is tried again and again by itself, and keeps nobody waiting but those who depend on it.
+	go func() {
+		for _, of := range kinds() {
+			for _, informer := range byKind[of] {
+				if err := r.run(ctx, of, informer, q); err != nil {
+					log.FromContext(ctx).Error(err, "Copies are not watched", "resource", of.Resource)
+				}
+			}
+		}
+	}()
+	return nil
+}
+
+// run runs the informer, in the case of Ingresses until it has counted what they use.
+func (r *Remover) run(ctx context.Context, of kind, informer toolscache.SharedIndexInformer, q queue) error {
+	registration, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+		AddFunc:    func(object any) { r.changed(q, of, nil, object) },
+		UpdateFunc: func(before, object any) { r.changed(q, of, before, object) },
+		DeleteFunc: func(object any) { r.changed(q, of, object, nil) },
+	})
+	if err != nil {
+		return fmt.Errorf("adding a handler: %w", err)
+	}
+	go informer.RunWithContext(ctx)
+	if of == ingresses() {
+		toolscache.WaitForCacheSync(ctx.Done(), registration.HasSynced)
 	}
 	return nil
+}
+
+func (r *Remover) changed(q queue, of kind, before, now any) {
+	before = known(before)
+	r.count(q, ofCopy(before), ofCopy(now))
+	for _, object := range []any{before, now} {
+		if name, err := toolscache.ObjectToName(object); err == nil {
+			q.Add(key{of, name.AsNamespacedName()})
+		}
+	}
+}
+
+// known is what was last known of an object, even if its deletion was missed.
+func known(object any) any {
+	if deleted, ok := object.(toolscache.DeletedFinalStateUnknown); ok {
+		return deleted.Obj
+	}
+	return object
 }
 
 func (r *Remover) namespaces(of kind) []string {
@@ -47,30 +95,39 @@ func (r *Remover) namespaces(of kind) []string {
 	return []string{metav1.NamespaceAll}
 }
 
-func (r *Remover) informer(of kind, namespace string, q queue) (toolscache.SharedIndexInformer, error) {
-	informer := metadatainformer.NewFilteredMetadataInformer(r.client, of.GroupVersionResource, namespace, 0,
-		toolscache.Indexers{toolscache.NamespaceIndex: toolscache.MetaNamespaceIndexFunc},
-		func(options *metav1.ListOptions) { options.LabelSelector = v1alpha1.LabelParentClusterID },
-	).Informer()
-	enqueue := func(object any) {
-		if name, err := toolscache.DeletionHandlingObjectToName(object); err == nil {
-			q.Add(key{of, name.AsNamespacedName()})
-		}
+func (r *Remover) informer(of kind, namespace string) toolscache.SharedIndexInformer {
+	indexers := toolscache.Indexers{toolscache.NamespaceIndex: toolscache.MetaNamespaceIndexFunc}
+	labelled := func(options *metav1.ListOptions) { options.LabelSelector = v1alpha1.LabelParentClusterID }
+	if of == ingresses() {
+		return networkinginformers.NewFilteredIngressInformer(r.typed, namespace, 0, indexers, labelled)
 	}
-	_, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
-		AddFunc:    enqueue,
-		UpdateFunc: func(_, object any) { enqueue(object) },
-		DeleteFunc: enqueue,
-	})
-	return informer, errors.Join(err, informer.SetTransform(slim))
+	return metadatainformer.NewFilteredMetadataInformer(r.client, of.GroupVersionResource, namespace, 0, indexers, labelled).Informer()
 }
 
-// slim keeps of a copy's metadata what is read here.
+// slim keeps of a copy's metadata what is read here, and of an Ingress the names of its TLS Secrets.
 func slim(object any) (any, error) {
-	whole, ok := object.(*metav1.PartialObjectMetadata)
-	if !ok {
+	switch whole := object.(type) {
+	case *networkingv1.Ingress:
+		kept := slimMeta(&whole.ObjectMeta)
+		var names []string
+		for _, tls := range whole.Spec.TLS {
+			if tls.SecretName != "" && !slices.Contains(names, tls.SecretName) {
+				names = append(names, tls.SecretName)
+			}
+		}
+		kept.Annotations[annotationSecrets] = strings.Join(names, ",")
+		return kept, nil
+	case *metav1.PartialObjectMetadata:
+		if _, done := whole.Annotations[annotationSecrets]; done {
+			return whole, nil
+		}
+		return slimMeta(&whole.ObjectMeta), nil
+	default:
 		return object, nil
 	}
+}
+
+func slimMeta(whole *metav1.ObjectMeta) *metav1.PartialObjectMetadata {
 	kept := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
 		Namespace:         whole.Namespace,
 		Name:              whole.Name,
@@ -85,7 +142,7 @@ func slim(object any) (any, error) {
 			kept.Annotations[name] = value
 		}
 	}
-	return kept, nil
+	return kept
 }
 
 // watchChaperons counts uses from now on, and returns when those of all PodChaperons are counted.
@@ -95,9 +152,9 @@ func (r *Remover) watchChaperons(ctx context.Context, q queue) error {
 		return fmt.Errorf("getting the informer of PodChaperons: %w", err)
 	}
 	registration, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
-		AddFunc:    func(object any) { r.count(q, nil, object) },
-		UpdateFunc: func(before, object any) { r.count(q, before, object) },
-		DeleteFunc: func(object any) { r.count(q, object, nil) },
+		AddFunc:    func(object any) { r.chaperonChanged(q, nil, object) },
+		UpdateFunc: func(before, object any) { r.chaperonChanged(q, before, object) },
+		DeleteFunc: func(object any) { r.chaperonChanged(q, object, nil) },
 	})
 	if err != nil {
 		return fmt.Errorf("watching PodChaperons: %w", err)
@@ -108,17 +165,17 @@ func (r *Remover) watchChaperons(ctx context.Context, q queue) error {
 	return nil
 }
 
-// count has what is no longer needed looked at. Its time begins now: whether it was seen while it was needed or not.
-func (r *Remover) count(q queue, before, now any) {
-	if deleted, ok := before.(toolscache.DeletedFinalStateUnknown); ok {
-		before = deleted.Obj
-	}
-	was, _ := before.(*v1alpha1.PodChaperon)
+func (r *Remover) chaperonChanged(q queue, before, now any) {
+	was, _ := known(before).(*v1alpha1.PodChaperon)
 	is, _ := now.(*v1alpha1.PodChaperon)
-	if was != nil && is != nil && usesTheSame(was, is) {
-		return
+	if was == nil || is == nil || !usesTheSame(was, is) {
+		r.count(q, ofChaperon(was), ofChaperon(is))
 	}
-	for _, ended := range r.uses.replace(was, is) {
+}
+
+// count has what is no longer needed looked at. Its time begins now: whether it was seen while it was needed or not.
+func (r *Remover) count(q queue, before, now []use) {
+	for _, ended := range r.uses.replace(before, now) {
 		for _, k := range r.affected(ended) {
 			r.forget(k)
 			q.Add(k)

@@ -3,6 +3,7 @@ package copies
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -40,7 +41,7 @@ func TestCopiesGoWhenNobodyNeedsThem(t *testing.T) {
 			"not-marked": label, "not-a-copy": `"labels":{}`,
 		} {
 			made := request{"POST", path, json, named(name, metadata, body)}
-			if code, answer := admin.do(t.Context(), t, made, namespace); code != 201 {
+			if code, answer := admin.do(t.Context(), t, made, namespace); code != http.StatusCreated {
 				t.Fatalf("making %s %s: answer %d: %s", path, name, code, answer)
 			}
 		}
@@ -57,6 +58,35 @@ func TestCopiesGoWhenNobodyNeedsThem(t *testing.T) {
 	must(t, target.Client.Delete(t.Context(), other))
 	must(t, target.Client.Delete(t.Context(), web))
 	awaitLeft(t, admin, namespace, nil, left{referred: "not-a-copy not-marked", others: "global not-a-copy not-marked"})
+}
+
+func TestTLSSecretsStayWithTheirIngress(t *testing.T) {
+	start(t, nil)
+	namespace := target.Namespace(t, nil)
+	admin := impersonated(t, "admin", "system:masters")
+	chaperon(t, namespace, "web", "c1", "needed")
+	for _, made := range []request{
+		{"POST", ingresses, json, named("web", marks, `"spec":{"tls":[{"secretName":"tls"}],"rules":[{"host":"example.org"}]}`)},
+		{"POST", secrets, json, named("tls", marks, `"data":{}`)},
+		{"POST", secrets, json, named("not-needed", marks, `"data":{}`)},
+	} {
+		if code, answer := admin.do(t.Context(), t, made, namespace); code != http.StatusCreated {
+			t.Fatalf("answer %d: %s", code, answer)
+		}
+	}
+	awaitSecrets := func(want string) {
+		apiserver.Eventually(t, func(ctx context.Context) error {
+			if got := names(ctx, t, secrets, namespace); got != want {
+				return fmt.Errorf("%q are left, want %q", got, want)
+			}
+			return nil
+		})
+	}
+	awaitSecrets("tls")
+	if code, answer := admin.do(t.Context(), t, request{verb: "DELETE", path: ingresses + "/web"}, namespace); code != http.StatusOK {
+		t.Fatalf("answer %d: %s", code, answer)
+	}
+	awaitSecrets("")
 }
 
 func TestSecretsOfOtherNamespacesAreNotTheManagers(t *testing.T) {
@@ -127,7 +157,7 @@ func touch(ctx context.Context, t *testing.T, admin identity, namespace string) 
 	t.Helper()
 	patch := `{"metadata":{"annotations":{"multicluster.admiralty.io/needed-at":"` + time.Now().Format(time.RFC3339Nano) + `"}}}`
 	for path := range bodies() {
-		if code, answer := admin.do(ctx, t, request{"PATCH", path + "/touched", merge, patch}, namespace); code != 200 {
+		if code, answer := admin.do(ctx, t, request{"PATCH", path + "/touched", merge, patch}, namespace); code != http.StatusOK {
 			t.Errorf("touching: answer %d: %s", code, answer)
 		}
 	}
