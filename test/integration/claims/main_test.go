@@ -1,0 +1,233 @@
+package claims
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/go-logr/logr"
+	"golang.org/x/sync/errgroup"
+	rbacv1 "k8s.io/api/rbac/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/follow/claims"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
+	"github.com/multicluster-scheduler/multicluster-scheduler/test/integration/apiserver"
+)
+
+const clusterID = "source-id"
+
+// world is what the tests share: a source with one manager, and two targets.
+type world struct {
+	source, c2, c3 *apiserver.Cluster
+	users          map[*apiserver.Cluster]*rest.Config
+	claims         *claims.Claims
+	registry       *engage.Registry
+	appeared       *counter
+	failures       *failures
+}
+
+var shared world
+
+func TestMain(m *testing.M) {
+	code, err := run(m)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+func run(m *testing.M) (int, error) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	klog.SetLogger(logr.Discard())
+	ctrl.SetLogger(logr.Discard())
+	var group errgroup.Group
+	for name, cluster := range map[string]**apiserver.Cluster{"source": &shared.source, "c2": &shared.c2, "c3": &shared.c3} {
+		group.Go(func() (err error) {
+			*cluster, err = apiserver.New(name, apiserver.Options{})
+			return err
+		})
+	}
+	defer func() {
+		for _, cluster := range []*apiserver.Cluster{shared.source, shared.c2, shared.c3} {
+			if cluster != nil {
+				_ = cluster.Stop()
+			}
+		}
+	}()
+	if err := group.Wait(); err != nil {
+		return 0, err
+	}
+	if err := addUsers(ctx); err != nil {
+		return 0, err
+	}
+	done, err := startManager(ctx)
+	if err != nil {
+		return 0, err
+	}
+	code := m.Run()
+	cancel()
+	return code, <-done
+}
+
+// addUsers gives the manager the rights that it needs in the source, and the source those that it needs in targets.
+func addUsers(ctx context.Context) error {
+	shared.users = map[*apiserver.Cluster]*rest.Config{}
+	verbs := map[*apiserver.Cluster][]string{
+		shared.source: {"get", "list", "watch", "patch"},
+		shared.c2:     {"get", "list", "watch", "create", "patch", "delete"},
+		shared.c3:     {"get", "list", "watch", "create", "patch", "delete"},
+	}
+	for cluster, verbs := range verbs {
+		config, err := cluster.User("multicluster-scheduler")
+		if err != nil {
+			return err
+		}
+		shared.users[cluster] = config
+		rules := []rbacv1.PolicyRule{
+			{APIGroups: []string{""}, Resources: []string{"persistentvolumeclaims"}, Verbs: verbs},
+			{APIGroups: []string{"storage.k8s.io"}, Resources: []string{"storageclasses"}, Verbs: []string{"list", "watch"}},
+			{APIGroups: []string{"events.k8s.io"}, Resources: []string{"events"}, Verbs: []string{"create", "patch"}},
+		}
+		for _, object := range []client.Object{
+			&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "claims"}, Rules: rules},
+			&rbacv1.ClusterRoleBinding{
+				ObjectMeta: metav1.ObjectMeta{Name: "claims"},
+				RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "claims"},
+				Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "multicluster-scheduler"}},
+			},
+		} {
+			if err := cluster.Client.Create(ctx, object); err != nil {
+				return err
+			}
+		}
+	}
+	return addClasses(ctx)
+}
+
+func addClasses(ctx context.Context) error {
+	byDefault := map[string]string{"storageclass.kubernetes.io/is-default-class": "true"}
+	expands := true
+	for cluster, names := range map[*apiserver.Cluster][]string{
+		shared.source: {"gp3", "fast", "only-here"}, shared.c2: {"standard", "fast"}, shared.c3: {"standard", "fast"},
+	} {
+		for i, name := range names {
+			sc := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Provisioner: "example.com/disks", AllowVolumeExpansion: &expands}
+			if i == 0 {
+				sc.Annotations = byDefault
+			}
+			if err := cluster.Client.Create(ctx, sc); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func startManager(ctx context.Context) (<-chan error, error) {
+	scheme := runtime.NewScheme()
+	if err := clientgoscheme.AddToScheme(scheme); err != nil {
+		return nil, err
+	}
+	shared.appeared = &counter{counts: map[string]int{}}
+	shared.failures = &failures{}
+	config := rest.CopyConfig(shared.users[shared.source])
+	config.Wrap(shared.failures.wrap)
+	mgr, err := ctrl.NewManager(config, ctrl.Options{Scheme: scheme, Metrics: server.Options{BindAddress: "0"}})
+	if err != nil {
+		return nil, err
+	}
+	shared.claims, err = claims.New(claims.Options{
+		Config: config, Scheme: scheme, Mapper: mgr.GetRESTMapper(), Source: translate.Source{ClusterID: clusterID, ClusterName: "c1"},
+		Appeared: shared.appeared.count, Clock: clock.RealClock{}, Recorder: mgr.GetEventRecorder("claims"), Logger: mgr.GetLogger(),
+	})
+	if err != nil {
+		return nil, err
+	}
+	shared.registry = engage.NewRegistry(shared.claims)
+	if err := shared.claims.Register(ctx, mgr); err != nil {
+		return nil, err
+	}
+	done := make(chan error, 1)
+	go func() { done <- mgr.Start(ctx) }()
+	return done, nil
+}
+
+// counter counts by namespace.
+type counter struct {
+	mu     sync.Mutex // guards counts
+	counts map[string]int
+}
+
+func (c *counter) count(namespace string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.counts[namespace]++
+}
+
+func (c *counter) of(namespace string) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.counts[namespace]
+}
+
+// failures make the source answer the manager's reads of single claims in a namespace as something does that is no API server.
+type failures struct {
+	mu        sync.Mutex // guards namespace and count
+	namespace string
+	count     int
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+func (f *failures) wrap(next http.RoundTripper) http.RoundTripper {
+	return roundTripper(func(r *http.Request) (*http.Response, error) {
+		if f.hits(r) {
+			return &http.Response{
+				StatusCode: http.StatusNotFound, Header: http.Header{"Content-Type": {"text/plain"}}, Body: http.NoBody, Request: r,
+			}, nil
+		}
+		return next.RoundTrip(r)
+	})
+}
+
+func (f *failures) hits(r *http.Request) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.namespace == "" || r.Method != http.MethodGet || !strings.Contains(r.URL.Path, "/namespaces/"+f.namespace+"/persistentvolumeclaims/") {
+		return false
+	}
+	f.count++
+	return true
+}
+
+// in has reads in a namespace fail from now on, or none if it is empty.
+func (f *failures) in(namespace string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.namespace, f.count = namespace, 0
+}
+
+func (f *failures) seen() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.count
+}
