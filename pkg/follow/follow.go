@@ -59,6 +59,9 @@ type Follower struct {
 
 	mu    sync.RWMutex // guards links
 	links map[*engage.Target]*link
+
+	holding sync.Mutex // guards held
+	held    map[holder]claim
 }
 
 var _ engage.Observer = &Follower{}
@@ -75,7 +78,7 @@ func New(options Options) (*Follower, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making a client of metadata: %w", err)
 	}
-	f := &Follower{Options: options, contents: contents, users: newUsers(), links: map[*engage.Target]*link{}}
+	f := &Follower{Options: options, contents: contents, users: newUsers(), links: map[*engage.Target]*link{}, held: map[holder]claim{}}
 	f.watches = &watches{
 		client: meta, clock: options.Clock, users: f.users, changed: f.objectChanged, trouble: f.logTrouble,
 		all: map[collection]*watch{}, leaving: map[collection]bool{},

@@ -2,32 +2,43 @@ package manager
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/delegate/copies"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/follow"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/follow/claims"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/follow/services"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/needs"
 )
 
 // follower is what scheduling asks to have things follow.
 type follower struct {
 	objects *follow.Follower
+	claims  *claims.Claims
 }
 
 // Missing implements scheduling.Follower.
 func (f *follower) Missing(pod *corev1.Pod) error { return f.objects.Missing(pod) }
 
 // Objection implements scheduling.Follower.
-func (f *follower) Objection(*corev1.Pod, *engage.Target) string { return "" }
-
-// Bring implements scheduling.Follower.
-func (f *follower) Bring(ctx context.Context, pod *corev1.Pod, target *engage.Target) error {
-	return f.objects.Bring(ctx, pod, target)
+func (f *follower) Objection(pod *corev1.Pod, target *engage.Target) string {
+	return f.claims.Objection(pod, target)
 }
 
-// following makes what scheduling needs to have, and observes targets before scheduling does.
+// Bring implements scheduling.Follower. Claims come last: they bind a pod to the target.
+func (f *follower) Bring(ctx context.Context, pod *corev1.Pod, target *engage.Target) error {
+	if err := f.objects.Bring(ctx, pod, target); err != nil {
+		return err
+	}
+	return f.claims.Bring(ctx, pod, target)
+}
+
+// following makes what scheduling asks, and observes targets before scheduling does.
 func (w *wiring) following(ctx context.Context, registry *engage.Registry) error {
 	objects, err := follow.New(follow.Options{
 		Config:   w.mgr.GetConfig(),
@@ -39,10 +50,52 @@ func (w *wiring) following(ctx context.Context, registry *engage.Registry) error
 	if err != nil {
 		return err
 	}
+	volumes, err := claims.New(claims.Options{
+		Config:   w.mgr.GetConfig(),
+		Scheme:   w.mgr.GetScheme(),
+		Mapper:   w.mgr.GetRESTMapper(),
+		Source:   w.origin,
+		Appeared: w.appeared,
+		Clock:    w.clock,
+		Recorder: w.mgr.GetEventRecorder("multicluster-claims"),
+		Logger:   w.mgr.GetLogger().WithName("claims"),
+	})
+	if err != nil {
+		return err
+	}
+	w.follower = &follower{objects: objects, claims: volumes}
 	registry.Observe(objects)
 	objects.Register(ctx, w.mgr)
-	w.follower = &follower{objects: objects}
-	return nil
+	registry.Observe(volumes)
+	return errors.Join(volumes.Register(ctx, w.mgr), w.services(registry))
+}
+
+// services has Services and Ingresses follow.
+func (w *wiring) services(registry *engage.Registry) error {
+	s, err := services.New(services.Options{
+		Client:      w.mgr.GetClient(),
+		APIReader:   w.mgr.GetAPIReader(),
+		Config:      w.mgr.GetConfig(),
+		Mapper:      w.mgr.GetRESTMapper(),
+		Source:      w.origin,
+		HoldSecrets: w.holdSecrets,
+		Clock:       w.clock,
+		Recorder:    w.mgr.GetEventRecorder("multicluster-services"),
+		Logger:      w.mgr.GetLogger().WithName("services"),
+	})
+	if err != nil {
+		return err
+	}
+	registry.Observe(s)
+	return w.mgr.Add(s)
+}
+
+func (w *wiring) holdSecrets(ctx context.Context, target *engage.Target, ingress types.NamespacedName, names []string) error {
+	refs := make([]needs.Ref, len(names))
+	for i, name := range names {
+		refs[i] = needs.Ref{Resource: needs.Secrets, Name: name}
+	}
+	return w.follower.objects.Hold(ctx, target, ingress.Namespace, "ingress/"+ingress.Name, refs)
 }
 
 // appeared tells scheduling, which is made later, that pods of a namespace may go on.

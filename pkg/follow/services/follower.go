@@ -42,7 +42,7 @@ const (
 
 type queue = workqueue.TypedRateLimitingInterface[item]
 
-// Options are what a Follower works with. All are required but BringSecrets.
+// Options are what a Follower works with. All are required but HoldSecrets.
 type Options struct {
 	// Client writes to the source.
 	Client client.Client
@@ -54,8 +54,9 @@ type Options struct {
 	Mapper meta.RESTMapper
 	// Source says who the source is.
 	Source translate.Source
-	// BringSecrets has Secrets of a namespace in a target, for an Ingress there; it is called whenever the Ingress is looked at.
-	BringSecrets func(ctx context.Context, target *engage.Target, namespace string, names []string) error
+	// HoldSecrets has Secrets in a target, and keeps them up to date, for an Ingress there; without names, no longer. It is called whenever the
+	// Ingress is looked at.
+	HoldSecrets func(ctx context.Context, target *engage.Target, ingress types.NamespacedName, names []string) error
 	// Clock tells how long a copy has not been wanted.
 	Clock clock.PassiveClock
 	// Recorder records events about Services and Ingresses of the source.

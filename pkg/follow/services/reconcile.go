@@ -172,10 +172,10 @@ func (c *copier) ingress(ctx context.Context, key types.NamespacedName) error {
 		if e, err = c.ensureSeen(ctx, e); err != nil {
 			return err
 		}
-		return errors.Join(c.bringCertificates(ctx, of), c.writeIngress(ctx, c.forge.ingress(of), e.ingress(key)))
+		return errors.Join(c.holdCertificates(ctx, key, certificates(of)), c.writeIngress(ctx, c.forge.ingress(of), e.ingress(key)))
 	}
-	if e == nil || e.ingress(key) == nil {
-		return nil
+	if err := c.holdCertificates(ctx, key, nil); err != nil || e == nil || e.ingress(key) == nil {
+		return err
 	}
 	return c.deleteIfMade(ctx, e.ingress(key))
 }
@@ -200,12 +200,11 @@ func (c *copier) writeIngress(ctx context.Context, wanted, there *networkingv1.I
 	return c.patch(ctx, there, append(metaChanges(there, wanted), specChange(there.Spec, wanted.Spec)...))
 }
 
-func (c *copier) bringCertificates(ctx context.Context, ingress *networkingv1.Ingress) error {
-	names := certificates(ingress)
-	if c.BringSecrets == nil || len(names) == 0 {
+func (c *copier) holdCertificates(ctx context.Context, ingress types.NamespacedName, names []string) error {
+	if c.HoldSecrets == nil {
 		return nil
 	}
-	if err := c.BringSecrets(ctx, c.target, ingress.Namespace, names); err != nil {
+	if err := c.HoldSecrets(ctx, c.target, ingress, names); err != nil {
 		return fmt.Errorf("bringing the TLS Secrets: %w", err)
 	}
 	return nil
