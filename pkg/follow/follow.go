@@ -153,7 +153,7 @@ func (f *Follower) Bring(ctx context.Context, pod *corev1.Pod, target *engage.Ta
 	for _, need := range followed {
 		o := object{pod.Namespace, need.Ref}
 		version, exists := f.watches.version(o)
-		if !exists {
+		if !exists && (need.Optional || need.Resource == needs.ServiceAccounts) {
 			continue
 		}
 		group.Go(func() error {
@@ -171,7 +171,7 @@ func (f *Follower) Bring(ctx context.Context, pod *corev1.Pod, target *engage.Ta
 	return group.Wait()
 }
 
-// look finds out which objects there are.
+// look finds out which objects there are. A watch may be a moment behind, so what a pod cannot start without is asked for.
 func (f *Follower) look(ctx context.Context, namespace string, followed []needs.Need) error {
 	var watches []*watch
 	for _, need := range followed {
@@ -184,7 +184,13 @@ func (f *Follower) look(ctx context.Context, namespace string, followed []needs.
 			return err
 		}
 	}
-	return missing(namespace, followed, f.watches.lacks)
+	return missing(namespace, followed, func(o object) bool {
+		if !f.watches.lacks(o) {
+			return false
+		}
+		_, err := f.read(ctx, o)
+		return errors.Is(err, errGone)
+	})
 }
 
 func (f *Follower) link(target *engage.Target) *link {

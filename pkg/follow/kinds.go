@@ -1,12 +1,24 @@
 package follow
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/needs"
 )
+
+const readTimeout = 10 * time.Second
+
+// errGone says that an object does not exist in the source.
+var errGone = errors.New("it does not exist")
 
 // object is one that pods refer to.
 type object struct {
@@ -41,6 +53,20 @@ func fieldsOf(resource needs.Resource) []string {
 	default:
 		return nil
 	}
+}
+
+// read an object from the source's API server. The error is errGone if there is none.
+func (f *Follower) read(ctx context.Context, o object) (*unstructured.Unstructured, error) {
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	original, err := f.contents.Resource(resourceOf(o.Resource)).Namespace(o.namespace).Get(ctx, o.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil, errGone
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading %s: %w", o, err)
+	}
+	return original, nil
 }
 
 // copyOf returns what an object is to be in targets. It shares the original's content.

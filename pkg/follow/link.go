@@ -9,8 +9,6 @@ import (
 
 	"golang.org/x/sync/singleflight"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
@@ -19,14 +17,8 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/needs"
 )
 
-const (
-	readTimeout = 10 * time.Second
-	// touchedFor is how long a copy that was said to be needed is not said so again. The target's manager waits longer before it removes one.
-	touchedFor = 20 * time.Second
-)
-
-// errGone says that an object does not exist in the source any more.
-var errGone = errors.New("it does not exist any more")
+// touchedFor is how long a copy that was said to be needed is not said so again. The target's manager waits longer before it removes one.
+const touchedFor = 20 * time.Second
 
 // link is what leads to an engaged target.
 type link struct {
@@ -80,10 +72,10 @@ func (l *link) bring(ctx context.Context, o object, version string) error {
 	return err
 }
 
-// due says whether a copy is to be written, or at least touched, for a pod that is about to be placed. One that a living pod there
-// needs is not removed.
+// due says whether a copy is to be written, or at least touched, for a pod that is about to be placed. The version is empty where it is
+// not known yet. A copy that a living pod there needs is not removed.
 func due(r record, version string, needed bool, now time.Time) bool {
-	return r.version != version || !needed && now.Sub(r.touched) >= touchedFor
+	return r.version == "" || version != "" && r.version != version || !needed && now.Sub(r.touched) >= touchedFor
 }
 
 // outdated says whether pods there need the copy, and have another version or, as far as is known, none.
@@ -155,19 +147,6 @@ func (l *link) write(ctx context.Context, o object, touch bool) error {
 	defer l.mu.Unlock()
 	l.written[o] = r
 	return nil
-}
-
-func (l *link) read(ctx context.Context, o object) (*unstructured.Unstructured, error) {
-	ctx, cancel := context.WithTimeout(ctx, readTimeout)
-	defer cancel()
-	original, err := l.contents.Resource(resourceOf(o.Resource)).Namespace(o.namespace).Get(ctx, o.Name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		return nil, errGone
-	}
-	if err != nil {
-		return nil, fmt.Errorf("reading %s: %w", o, err)
-	}
-	return original, nil
 }
 
 // judge what came of writing a copy: a *needs.RefusedError where trying again does not help. A ServiceAccount of that name is what the pod

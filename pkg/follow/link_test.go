@@ -17,20 +17,27 @@ import (
 func TestDue(t *testing.T) {
 	now := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
 	for name, test := range map[string]struct {
-		record record
-		needed bool
-		want   bool
+		record  record
+		needed  bool
+		unknown bool // which version there is
+		want    bool
 	}{
-		"what was never written":                                          {record{}, false, true},
-		"what was never written by us, though pods there need it":         {record{}, true, true},
-		"what changed since":                                              {record{"1", now}, true, true},
-		"what pods there need and did not change":                         {record{"2", time.Time{}}, true, false},
-		"what none there needs, and was touched just now":                 {record{"2", now.Add(1 - touchedFor)}, false, false},
-		"what none there needs, and was touched a while ago":              {record{"2", now.Add(-touchedFor)}, false, true},
-		"what none there needs any more, and was never said to be needed": {record{"2", time.Time{}}, false, true},
+		"what was never written, and is too new to be known":              {record: record{}, needed: true, unknown: true, want: true},
+		"what was written, and is too new to be known":                    {record: record{"2", now}, unknown: true, want: false},
+		"what was never written":                                          {record: record{}, needed: false, want: true},
+		"what was never written by us, though pods there need it":         {record: record{}, needed: true, want: true},
+		"what changed since":                                              {record: record{"1", now}, needed: true, want: true},
+		"what pods there need and did not change":                         {record: record{"2", time.Time{}}, needed: true, want: false},
+		"what none there needs, and was touched just now":                 {record: record{"2", now.Add(1 - touchedFor)}, needed: false, want: false},
+		"what none there needs, and was touched a while ago":              {record: record{"2", now.Add(-touchedFor)}, needed: false, want: true},
+		"what none there needs any more, and was never said to be needed": {record: record{"2", time.Time{}}, needed: false, want: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := due(test.record, "2", test.needed, now); got != test.want {
+			version := "2"
+			if test.unknown {
+				version = ""
+			}
+			if got := due(test.record, version, test.needed, now); got != test.want {
 				t.Errorf("got %t, want %t", got, test.want)
 			}
 		})
