@@ -1,0 +1,191 @@
+//go:build e2e && three
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+)
+
+// volumes makes, in each cluster, a storage class of the test's own and as many volumes on the node's disk.
+func (w *three) volumes(t *testing.T, count int) (class string) {
+	t.Helper()
+	class = w.namespace
+	dir := localFile("e2e-volumes-" + w.namespace)
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	for _, c := range w.all() {
+		create(t, c, &storagev1.StorageClass{
+			ObjectMeta: metav1.ObjectMeta{Name: class}, Provisioner: "kubernetes.io/no-provisioner",
+			VolumeBindingMode: new(storagev1.VolumeBindingWaitForFirstConsumer),
+		})
+		if c == w.c1 {
+			continue
+		}
+		for i := range count {
+			name := fmt.Sprintf("%s-%d", class, i)
+			create(t, c, &corev1.PersistentVolume{
+				ObjectMeta: metav1.ObjectMeta{Name: name},
+				Spec: corev1.PersistentVolumeSpec{
+					StorageClassName: class,
+					Capacity:         corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")},
+					AccessModes:      []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+					PersistentVolumeSource: corev1.PersistentVolumeSource{
+						HostPath: &corev1.HostPathVolumeSource{Path: dir + "/" + c.name + "-" + name, Type: new(corev1.HostPathDirectoryOrCreate)},
+					},
+				},
+			})
+		}
+	}
+	return class
+}
+
+// database is a StatefulSet of elected pods with a claim each, which follows them to c2 or c3.
+func (w *three) database(class string, replicas int32) *appsv1.StatefulSet {
+	template := podTemplate("db")
+	template.Annotations[v1alpha1.AnnotationProxyConstraints] = "affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [" +
+		"{matchExpressions: [{key: multicluster.admiralty.io/cluster-target-name, operator: In, values: [c2, c3]}]}]}}}"
+	template.Spec.TerminationGracePeriodSeconds = new(int64(3))
+	template.Spec.SecurityContext = &corev1.PodSecurityContext{RunAsUser: new(int64(0))} // whose the folder is
+	template.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "data", MountPath: "/data"}}
+	return &appsv1.StatefulSet{
+		ObjectMeta: w.meta("db", nil),
+		Spec: appsv1.StatefulSetSpec{
+			Replicas: &replicas, ServiceName: "db", PodManagementPolicy: appsv1.ParallelPodManagement,
+			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "db"}},
+			Template: template,
+			VolumeClaimTemplates: []corev1.PersistentVolumeClaim{{
+				ObjectMeta: metav1.ObjectMeta{Name: "data", Annotations: map[string]string{v1alpha1.AnnotationFollow: ""}},
+				Spec: corev1.PersistentVolumeClaimSpec{
+					StorageClassName: &class, AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+					Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
+				},
+			}},
+		},
+	}
+}
+
+// running waits until a pod of the StatefulSet runs, and returns its delegate and where that is.
+func (w *three) running(t *testing.T, name string) (*cluster, *corev1.Pod) {
+	t.Helper()
+	var where *cluster
+	var delegate *corev1.Pod
+	eventually(t, name+" to run", func(ctx context.Context) error {
+		proxy := &corev1.Pod{}
+		if err := w.c1.Get(ctx, client.ObjectKey{Namespace: w.namespace, Name: name}, proxy); err != nil {
+			return err
+		}
+		if !ready(proxy) || proxy.DeletionTimestamp != nil {
+			return fmt.Errorf("it is %s: %v", proxy.Status.Phase, proxy.Status.Conditions)
+		}
+		for _, c := range w.all() {
+			_, delegates, err := w.pods(ctx, c)
+			if err != nil {
+				return err
+			}
+			for i := range delegates {
+				if delegates[i].Labels[v1alpha1.LabelParentUID] == string(proxy.UID) {
+					where, delegate = c, &delegates[i]
+					return nil
+				}
+			}
+		}
+		return fmt.Errorf("it has no delegate")
+	})
+	return where, delegate
+}
+
+func TestFollowingAStatefulSetStaysWithItsData(t *testing.T) {
+	w := setUpThree(t)
+	t.Cleanup(func() {
+		_, _ = runKubectl(context.WithoutCancel(t.Context()), "--context", "c1", "uncordon", "admiralty-c2", "admiralty-c3")
+	})
+	create(t, w.c1, w.database(w.volumes(t, 2), 2))
+	where := map[string]*cluster{}
+	for _, name := range []string{"db-0", "db-1"} {
+		c, delegate := w.running(t, name)
+		where[name] = c
+		w.inside(t, c, delegate, "write", "/data/file", name)
+	}
+
+	c := where["db-0"]
+	w.kubectl(t, "cordon", "admiralty-"+c.name)
+	w.kubectl(t, "delete", "pod", "db-0")
+	eventually(t, "db-0 to say that its data is elsewhere", func(ctx context.Context) error {
+		out, err := runKubectl(ctx, "--context", "c1", "--namespace", w.namespace, "get", "pod", "db-0", "-o", `jsonpath={.status.conditions[?(@.type=="PodScheduled")].message}`)
+		if err != nil || !strings.Contains(out, `claim "data-db-0" is in `+c.name) {
+			return fmt.Errorf("it says: %s %w", out, err)
+		}
+		return nil
+	})
+	w.kubectl(t, "uncordon", "admiralty-"+c.name)
+	for name, before := range where {
+		after, delegate := w.running(t, name)
+		if after != before {
+			t.Fatalf("%s runs in %s, its data is in %s", name, after.name, before.name)
+		}
+		if got := strings.TrimSpace(w.inside(t, after, delegate, "cat", "/data/file")); got != name {
+			t.Errorf("%s finds %q in its volume", name, got)
+		}
+	}
+
+	w.kubectl(t, "delete", "statefulset", "db")
+	claims := &corev1.PersistentVolumeClaimList{}
+	eventually(t, "the pods to be gone", func(ctx context.Context) error {
+		for _, c := range w.all() {
+			pods := &corev1.PodList{}
+			if err := c.List(ctx, pods, client.InNamespace(w.namespace)); err != nil || len(pods.Items) > 0 {
+				return fmt.Errorf("%d pods in %s, %w", len(pods.Items), c.name, err)
+			}
+		}
+		return nil
+	})
+	left := 0
+	for _, c := range []*cluster{w.c2, w.c3} {
+		if err := c.List(t.Context(), claims, client.InNamespace(w.namespace)); err != nil {
+			t.Fatal(err)
+		}
+		left += len(claims.Items)
+	}
+	if left != 2 {
+		t.Errorf("%d claims are left without pods, want both", left)
+	}
+	w.kubectl(t, "delete", "pvc", "--all")
+	for _, c := range []*cluster{w.c2, w.c3} {
+		eventually(t, "no claim to be left in "+c.name, func(ctx context.Context) error {
+			if err := c.List(ctx, claims, client.InNamespace(w.namespace)); err != nil || len(claims.Items) > 0 {
+				return fmt.Errorf("%d are left, %w", len(claims.Items), err)
+			}
+			return nil
+		})
+	}
+}
+
+func TestFollowingAPodGoesWhereItsClaimIs(t *testing.T) {
+	w := setUpThree(t)
+	class := w.volumes(t, 1)
+	create(t, w.c3, &corev1.PersistentVolumeClaim{ObjectMeta: w.meta("archive", nil), Spec: corev1.PersistentVolumeClaimSpec{
+		StorageClassName: &class, AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+		Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
+	}})
+	template := podTemplate("reader")
+	template.Spec.Volumes = []corev1.Volume{{Name: "archive", VolumeSource: corev1.VolumeSource{
+		PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "archive"},
+	}}}
+	template.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "archive", MountPath: "/archive"}}
+	create(t, w.c1, w.pod("reader", template))
+	if c, _ := w.running(t, "reader"); c != w.c3 {
+		t.Errorf("the pod runs in %s, its claim is in c3", c.name)
+	}
+}
