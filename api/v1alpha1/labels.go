@@ -61,7 +61,7 @@ const (
 	// AnnotationFollowedTo, on a PersistentVolumeClaim in the source, names the target that has its copy: NAME of a ClusterTarget, or
 	// NAMESPACE/NAME of a Target.
 	AnnotationFollowedTo = prefix + "followed-to"
-	// AnnotationIsDelegate marks the copy of a Service or Ingress; AnnotationOriginalSelector keeps, as JSON, the selector that the user
+	// AnnotationIsDelegate marks the copy of a Service or Ingress; AnnotationOriginalSelector keeps, as "key=value,key=value", the selector that the user
 	// wrote of a Service whose selector was rewritten.
 	AnnotationIsDelegate       = prefix + "is-delegate"
 	AnnotationOriginalSelector = prefix + "original-selector"

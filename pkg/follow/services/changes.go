@@ -7,10 +7,9 @@ import (
 	"strings"
 
 	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-
-	"k8s.io/apimachinery/pkg/api/equality"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 )
@@ -86,8 +85,10 @@ func specChange(existing, wanted any) []change {
 	return []change{{"add", "/spec", wanted}}
 }
 
+// sliceChanges goes without managed fields, which have every address: of the metadata, only one thing changes.
 func sliceChanges(existing, wanted *discoveryv1.EndpointSlice) []change {
-	changes := mapChanges("/metadata/labels/", existing.Labels, wanted.Labels, nil)
+	ours := map[string]any{"f:" + v1alpha1.AnnotationGlobal: nil}
+	changes := mapChanges("/metadata/annotations/", existing.Annotations, wanted.Annotations, ours)
 	if !equality.Semantic.DeepEqual(existing.Endpoints, wanted.Endpoints) {
 		changes = append(changes, change{"add", "/endpoints", wanted.Endpoints})
 	}

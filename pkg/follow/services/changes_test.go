@@ -52,7 +52,11 @@ func TestNothingIsWrittenThatIsThere(t *testing.T) {
 	}
 	other := slice.DeepCopy()
 	other.Endpoints[0].Addresses[0] = "10.0.0.2"
-	want := []change{{"add", "/endpoints", other.Endpoints}}
+	slice.Annotations = map[string]string{v1alpha1.AnnotationFollowedBy: "c1", v1alpha1.AnnotationGlobal: "true"}
+	want := []change{
+		{"remove", "/metadata/annotations/multicluster.admiralty.io~1global", nil},
+		{"add", "/endpoints", other.Endpoints},
+	}
 	if diff := cmp.Diff(want, sliceChanges(slice, other)); diff != "" {
 		t.Errorf("changes of other addresses (-want +got):\n%s", diff)
 	}

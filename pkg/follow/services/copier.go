@@ -159,13 +159,6 @@ func refusal(err error) string {
 	return ""
 }
 
-// holds says whether the target has PodChaperons of ours in a namespace.
-func (c *copier) holds(namespace string) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.chaperons[namespace] > 0
-}
-
 // count PodChaperons: what goes to the target depends on whether there are any.
 func (c *copier) count(namespace string, n int) {
 	c.mu.Lock()

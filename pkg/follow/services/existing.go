@@ -21,7 +21,7 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
 )
 
-var errNotListed = errors.New("Services, EndpointSlices and Ingresses could not be listed in time")
+var errNotListed = errors.New("its Services, EndpointSlices and Ingresses could not be listed in time")
 
 // existing is what is in a target that is ours, as watches see it: Services and Ingresses of this source, whichever of its targets leads there, and the
 // EndpointSlices of this target.

@@ -92,15 +92,19 @@ func anyFamily(service *corev1.Service) *corev1.Service {
 	return service
 }
 
-// endpoints returns the EndpointSlices of a followed Service, by name: those that the target does not have itself.
-func (f forge) endpoints(originals []*discoveryv1.EndpointSlice) map[string]*discoveryv1.EndpointSlice {
+// endpoints returns the EndpointSlices of a followed Service, by name: those that the target does not have itself. Those of a global one are
+// global, so that the target keeps them where there are no delegates.
+func (f forge) endpoints(of original) map[string]*discoveryv1.EndpointSlice {
 	out := map[string]*discoveryv1.EndpointSlice{}
-	for _, original := range originals {
+	for _, original := range of.slices {
 		slice := &discoveryv1.EndpointSlice{
 			TypeMeta:    metav1.TypeMeta{APIVersion: "discovery.k8s.io/v1", Kind: "EndpointSlice"},
 			ObjectMeta:  f.sliceMeta(original),
 			AddressType: original.AddressType,
 			Ports:       original.Ports,
+		}
+		if global(of.service) {
+			slice.Annotations = map[string]string{v1alpha1.AnnotationGlobal: "true"}
 		}
 		for i := range original.Endpoints {
 			if endpoint := &original.Endpoints[i]; ptr.Deref(endpoint.NodeName, "") != f.nodeName {

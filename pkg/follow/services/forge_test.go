@@ -170,9 +170,12 @@ func TestTheEndpointsOfOtherClusters(t *testing.T) {
 			Ports:       []discoveryv1.EndpointPort{{Name: ptr.To("http"), Port: ptr.To[int32](8080)}},
 		}
 	}
-	got := toC2().endpoints([]*discoveryv1.EndpointSlice{
-		slice("web-1", on("admiralty-c2", "fd00::1"), on("admiralty-c3", "fd00::2"), on("node", "fd00::3")),
-		slice("web-2", on("admiralty-c2", "fd00::4")),
+	got := toC2().endpoints(original{
+		service: web(annotated(v1alpha1.AnnotationGlobal, "true")),
+		slices: []*discoveryv1.EndpointSlice{
+			slice("web-1", on("admiralty-c2", "fd00::1"), on("admiralty-c3", "fd00::2"), on("node", "fd00::3")),
+			slice("web-2", on("admiralty-c2", "fd00::4")),
+		},
 	})
 	if len(got) != 1 {
 		t.Fatalf("%d slices, want 1: the other has only what the target has itself", len(got))
@@ -182,12 +185,13 @@ func TestTheEndpointsOfOtherClusters(t *testing.T) {
 		want.TypeMeta = of.TypeMeta
 		want.Labels[discoveryv1.LabelManagedBy] = v1alpha1.FieldOwner
 		want.Labels[v1alpha1.LabelTargetHash] = "hash"
+		want.Annotations = map[string]string{v1alpha1.AnnotationGlobal: "true"}
 		if diff := cmp.Diff(want, of); diff != "" {
 			t.Errorf("slice (-want +got):\n%s", diff)
 		}
 		other := toC2()
 		other.targetHash = "other"
-		if _, same := other.endpoints([]*discoveryv1.EndpointSlice{slice("web-1", on("node", "fd00::3"))})[of.Name]; same {
+		if _, same := other.endpoints(original{service: web(), slices: []*discoveryv1.EndpointSlice{slice("web-1", on("node", "fd00::3"))}})[of.Name]; same {
 			t.Error("two targets that lead to one cluster would write the same slice")
 		}
 	}

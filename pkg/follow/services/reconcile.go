@@ -49,12 +49,12 @@ func (c *copier) service(ctx context.Context, key types.NamespacedName) (time.Du
 
 func (c *copier) verdict(key types.NamespacedName, of original, e *existing) verdict {
 	c.mu.Lock()
-	idle := c.idle[key]
+	idle, holds := c.idle[key], c.chaperons[key.Namespace] > 0
 	c.mu.Unlock()
 	return judge(standing{
 		original: of,
-		proxied:  of.proxied(c.originals.isVirtual),
-		holds:    c.holds(key.Namespace),
+		proxied:  holds && of.proxied(c.originals.isVirtual), // Without delegates, it does not matter.
+		holds:    holds,
 		copied:   e != nil && e.service(key) != nil,
 		idle:     idle,
 		now:      c.Clock.Now(),
@@ -108,7 +108,7 @@ func (c *copier) copyService(ctx context.Context, key types.NamespacedName, of o
 	var endpoints map[string]*discoveryv1.EndpointSlice
 	err = c.writeService(ctx, wanted, there)
 	if err == nil && !merged(of.service) {
-		endpoints = c.endpoints(of.slices)
+		endpoints = c.endpoints(of)
 	}
 	if notOurs := (*copies.NotOursError)(nil); err != nil && !errors.As(err, &notOurs) {
 		return err

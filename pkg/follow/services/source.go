@@ -74,7 +74,7 @@ func (f *Follower) toDelegates(ctx context.Context, key types.NamespacedName) (v
 	}
 	user, err := userSelector(of.service)
 	if err != nil {
-		return verdict{}, nil //nolint:nilerr // rewrite says so
+		return verdict{}, nil // rewrite says so
 	}
 	found, err := f.selectsProxies(ctx, key.Namespace, user)
 	if err != nil {

@@ -2,6 +2,7 @@ package services
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -11,7 +12,9 @@ import (
 
 	"github.com/go-logr/logr"
 	"golang.org/x/sync/errgroup"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -29,7 +32,10 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/test/integration/apiserver"
 )
 
-const clusterID = "source-id"
+const (
+	clusterID = "source-id"
+	user      = "source" // in targets
+)
 
 // serviceExports is what the Multi-Cluster Services API calls so.
 const serviceExports = `
@@ -98,6 +104,11 @@ func run(m *testing.M) (int, error) {
 	if err := installServiceExports(ctx); err != nil {
 		return 0, err
 	}
+	for _, cluster := range []*apiserver.Cluster{shared.c2, shared.c3} {
+		if err := grant(ctx, cluster); err != nil {
+			return 0, err
+		}
+	}
 	done, err := startFollower(ctx)
 	if err != nil {
 		return 0, err
@@ -105,6 +116,26 @@ func run(m *testing.M) (int, error) {
 	code := m.Run()
 	cancel()
 	return code, <-done
+}
+
+// grant a source what the chart grants it in a target, as far as it is needed here.
+func grant(ctx context.Context, cluster *apiserver.Cluster) error {
+	verbs := []string{"create", "get", "list", "watch", "patch", "delete"}
+	role := &rbacv1.ClusterRole{
+		ObjectMeta: metav1.ObjectMeta{Name: user},
+		Rules: []rbacv1.PolicyRule{
+			{APIGroups: []string{""}, Resources: []string{"services"}, Verbs: verbs},
+			{APIGroups: []string{"discovery.k8s.io"}, Resources: []string{"endpointslices"}, Verbs: verbs},
+			{APIGroups: []string{"networking.k8s.io"}, Resources: []string{"ingresses"}, Verbs: verbs},
+			{APIGroups: []string{v1alpha1.GroupName}, Resources: []string{"podchaperons"}, Verbs: []string{"get", "list", "watch"}},
+		},
+	}
+	binding := &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: user},
+		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: user},
+	}
+	return errors.Join(cluster.Client.Create(ctx, role), cluster.Client.Create(ctx, binding))
 }
 
 // installServiceExports returns once the source has the kind.
@@ -155,7 +186,7 @@ type recorder struct {
 }
 
 // Eventf keeps an event.
-func (r *recorder) Eventf(regarding, _ runtime.Object, _, reason, _, note string, args ...any) {
+func (r *recorder) Eventf(regarding, _ runtime.Object, _, reason, _, note string, args ...any) { //nolint:revive // as the interface has it
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	about, _ := meta.Accessor(regarding)

@@ -53,8 +53,12 @@ func newStory(t *testing.T) *story {
 func (s *story) engage(cluster *apiserver.Cluster, options ...func(*engage.Target)) *place {
 	s.Helper()
 	key := types.NamespacedName{Namespace: s.namespace, Name: cluster.Name}
+	config, err := cluster.User(user)
+	s.must(err)
+	reader, err := client.New(config, client.Options{Scheme: shared.scheme})
+	s.must(err)
 	p := &place{cluster: cluster, Target: &engage.Target{
-		Key: key, NodeName: translate.VirtualNodeName(key), Hash: translate.TargetHash(key), Config: cluster.Config, APIReader: cluster.Client,
+		Key: key, NodeName: translate.VirtualNodeName(key), Hash: translate.TargetHash(key), Config: config, APIReader: reader,
 	}}
 	for _, option := range options {
 		option(p.Target)
@@ -66,7 +70,7 @@ func (s *story) engage(cluster *apiserver.Cluster, options ...func(*engage.Targe
 		s.must(err)
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(s.Context()))
-	c, err := cache.New(cluster.Config, cache.Options{Scheme: shared.scheme, ByObject: map[client.Object]cache.ByObject{
+	c, err := cache.New(config, cache.Options{Scheme: shared.scheme, ByObject: map[client.Object]cache.ByObject{
 		&v1alpha1.PodChaperon{}: {Label: labels.SelectorFromSet(labels.Set{v1alpha1.LabelTargetHash: p.Hash})},
 	}})
 	s.must(err)
@@ -76,7 +80,7 @@ func (s *story) engage(cluster *apiserver.Cluster, options ...func(*engage.Targe
 		s.Fatal("the target's cache does not sync")
 	}
 	p.Cache = c
-	p.Client, err = client.New(cluster.Config, client.Options{Scheme: shared.scheme, Cache: &client.CacheOptions{Reader: c}})
+	p.Client, err = client.New(config, client.Options{Scheme: shared.scheme, Cache: &client.CacheOptions{Reader: c}})
 	s.must(err)
 	s.must(shared.registry.Engage(ctx, p.Target))
 	done := false
