@@ -375,3 +375,23 @@ func TestAMissingRightIsNamed(t *testing.T) {
 	apiserver.Eventually(t, func(ctx context.Context) error { return f.Bring(ctx, pod, s.target) })
 	s.hasPassword("db", "x")
 }
+
+func TestWhatIsHeldIsKeptAsItIsInTheSource(t *testing.T) {
+	s := newStory(t)
+	refs := []needs.Ref{{Resource: needs.Secrets, Name: "early"}, {Resource: needs.Secrets, Name: "late"}}
+	early := s.secret("early", "old")
+	s.create(shared.source, early)
+	hold := func(refs []needs.Ref) error {
+		return shared.follower.Hold(t.Context(), s.target, s.namespace, "ingress", refs)
+	}
+	apiserver.Eventually(t, func(context.Context) error {
+		s.must(hold(refs))
+		return shared.target.Client.Get(t.Context(), client.ObjectKeyFromObject(early), s.secret("early", ""))
+	})
+	early.Data["password"] = []byte("new")
+	s.update(early)
+	s.hasPassword("early", "new")
+	s.create(shared.source, s.secret("late", "x"))
+	s.hasPassword("late", "x")
+	s.must(hold(nil))
+}

@@ -1,0 +1,52 @@
+package follow
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	metadatafake "k8s.io/client-go/metadata/fake"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/needs"
+)
+
+func TestACollectionIsWatchedUntilNobodyHasReferredToItForAWhile(t *testing.T) {
+	scheme := metadatafake.NewTestScheme()
+	must(t, metav1.AddMetaToScheme(scheme))
+	clock := clocktesting.NewFakeClock(time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC))
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	u := newUsers()
+	s := &watches{
+		client: metadatafake.NewSimpleMetadataClient(scheme), clock: clock, users: u,
+		changed: func(object, bool) {}, trouble: func(collection, error) {},
+		all: map[collection]*watch{}, leaving: map[collection]bool{},
+	}
+	c := secret("db").collection()
+	w := s.ensure(ctx, c)
+	must(t, w.wait(ctx))
+	if s.ensure(ctx, c) != w {
+		t.Fatal("a collection is watched twice")
+	}
+	s.leave(c)
+	pod := claimOf(proxy("", "", "db"))
+	u.replace(claim{}, pod)
+	clock.Step(linger)
+	if s.get(c) != w {
+		t.Fatal("it is not watched any more, though a pod refers to it")
+	}
+	u.replace(pod, claim{})
+	s.leave(c)
+	clock.Step(linger - 1)
+	s.leave(c) // does not prolong it
+	if s.get(c) != w {
+		t.Fatal("it is not watched any more, though the next pod may refer to it")
+	}
+	clock.Step(1)
+	if s.get(c) != nil {
+		t.Error("it is still watched")
+	}
+	s.leave(collection{"shop", needs.ConfigMaps}) // never watched
+}
