@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	"golang.org/x/sync/singleflight"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -36,8 +38,8 @@ type copier struct {
 	// watch starts the watches of what is there, once.
 	watch func() (*existing, error)
 
-	preparing sync.Mutex // serializes prepare
-	prepared  bool
+	preparing singleflight.Group
+	prepared  atomic.Bool // It is known whether there are copies from earlier times.
 
 	mu        sync.Mutex // guards all that follows
 	existing  *existing  // nil until watch was called
@@ -67,18 +69,17 @@ func (c *copier) Reconcile(ctx context.Context, i item) (reconcile.Result, error
 
 // prepare looks, once, for copies from earlier times.
 func (c *copier) prepare(ctx context.Context) error {
-	c.preparing.Lock()
-	defer c.preparing.Unlock()
-	if c.prepared {
+	if c.prepared.Load() {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	if err := c.findCopies(ctx); err != nil {
-		return err
-	}
-	c.prepared = true
-	return nil
+	_, err, _ := c.preparing.Do("", func() (any, error) {
+		ctx, cancel := context.WithTimeout(ctx, callTimeout)
+		defer cancel()
+		err := c.findCopies(ctx)
+		c.prepared.Store(err == nil)
+		return nil, err
+	})
+	return err
 }
 
 // findCopies has what is there watched if there is anything. What is there is enqueued then.
