@@ -4,16 +4,20 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -129,6 +133,43 @@ func TestOfPodsThatRaceForTargetsOneDecides(t *testing.T) {
 			t.Errorf("pod %d, which wins: %t: %v", i, wins, err)
 		}
 	}
+}
+
+func TestTwoManagersDoNotBindAClaimToTwoTargets(t *testing.T) {
+	s := newStory(t)
+	pod := s.pod("data")
+	original := s.create(shared.source, "data", followed, ofClass("fast"))
+	s.objects(pod, s.c2, "")
+	shared.hook.on(s, http.MethodPatch, "data", func(*http.Request) *http.Response {
+		s.annotate(original, v1alpha1.AnnotationFollowedTo, s.called("c3"))
+		return nil
+	})
+	if err := shared.claims.Bring(t.Context(), pod, s.c2); !apierrors.IsConflict(err) {
+		t.Errorf("error %v, want a conflict", err)
+	}
+	s.followedTo("data", s.called("c3"))
+	if s.get(shared.c2, "data") != nil {
+		t.Error("there is a copy")
+	}
+}
+
+func TestAPodWaitsForATargetWhoseAnswerIsNone(t *testing.T) {
+	s := newStory(t)
+	var inTarget hook
+	config := rest.CopyConfig(shared.users[shared.c2])
+	config.Wrap(inTarget.wrap)
+	target, _ := s.engage("hooked", config)
+	pod := s.pod("data")
+	original := s.create(shared.source, "data", followed, ofClass("fast"))
+	s.annotate(original, v1alpha1.AnnotationFollowedTo, s.called("hooked"))
+	s.objects(pod, target, "")
+	s.objects(pod, s.c3, "")
+	inTarget.on(s, http.MethodGet, "data", notFound)
+	err := shared.claims.Bring(t.Context(), pod, s.c3)
+	if !errors.As(err, new(*needs.RefusedError)) || !strings.Contains(err.Error(), "cannot be asked now") {
+		t.Errorf("error %v", err)
+	}
+	s.followedTo("data", s.called("hooked"))
 }
 
 func TestAPodWaitsForATargetThatCannotBeAsked(t *testing.T) {
@@ -280,18 +321,52 @@ func TestNothingIsDeletedOnHearsay(t *testing.T) {
 	made := s.get(shared.c2, "data")
 	s.objects(pod, s.c3, `claim "data" is in `+s.called("c2")) // So it is known.
 
-	shared.failures.in(s.namespace)
-	t.Cleanup(func() { shared.failures.in("") })
+	var asked atomic.Int32
+	shared.hook.on(s, http.MethodGet, "data", func(r *http.Request) *http.Response {
+		asked.Add(1)
+		return notFound(r)
+	})
 	s.delete(shared.source, original)
 	apiserver.Eventually(t, func(context.Context) error {
-		if shared.failures.seen() < 3 {
+		if asked.Load() < 3 {
 			return errors.New("the source is not asked")
 		}
 		return nil
 	})
 	s.stays(shared.c2, made)
-	shared.failures.in("")
+	shared.hook.off()
 	s.goes(shared.c2, made)
+}
+
+func TestACopyThatIsTakenOverAtTheLastMomentIsNotDeleted(t *testing.T) {
+	s := newStory(t)
+	s.inC2.end()
+	var inTarget hook
+	config := rest.CopyConfig(shared.users[shared.c2])
+	config.Wrap(inTarget.wrap)
+	target, _ := s.engage("hooked", config)
+	pod := s.pod("data")
+	original := s.create(shared.source, "data", followed, ofClass("fast"))
+	s.objects(pod, target, "")
+	s.bring(pod, target)
+	made := s.get(shared.c2, "data")
+	var deletions atomic.Int32
+	inTarget.on(s, http.MethodDelete, "data", func(*http.Request) *http.Response {
+		deletions.Add(1)
+		patch := client.RawPatch(types.JSONPatchType, []byte(`[{"op":"remove","path":"/metadata/labels/multicluster.admiralty.io~1parent-uid"}]`))
+		if err := shared.c2.Client.Patch(context.WithoutCancel(t.Context()), made.DeepCopy(), patch); err != nil {
+			t.Error(err)
+		}
+		inTarget.off()
+		return nil
+	})
+	s.delete(shared.source, original)
+	s.objects(pod, target, "") // It is a claim of the target's own.
+	s.settled(target, shared.c2)
+	s.stays(shared.c2, made)
+	if n := deletions.Load(); n != 1 {
+		t.Errorf("%d deletions were tried", n)
+	}
 }
 
 func TestACopyWhoseClaimWentWhileItsTargetWasAwayIsDeleted(t *testing.T) {

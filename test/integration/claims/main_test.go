@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/go-logr/logr"
@@ -38,7 +38,7 @@ type world struct {
 	claims         *claims.Claims
 	registry       *engage.Registry
 	appeared       *counter
-	failures       *failures
+	hook           hook // of the manager in the source
 }
 
 var shared world
@@ -146,9 +146,8 @@ func startManager(ctx context.Context) (<-chan error, error) {
 		return nil, err
 	}
 	shared.appeared = &counter{counts: map[string]int{}}
-	shared.failures = &failures{}
 	config := rest.CopyConfig(shared.users[shared.source])
-	config.Wrap(shared.failures.wrap)
+	config.Wrap(shared.hook.wrap)
 	mgr, err := ctrl.NewManager(config, ctrl.Options{Scheme: scheme, Metrics: server.Options{BindAddress: "0"}})
 	if err != nil {
 		return nil, err
@@ -187,47 +186,42 @@ func (c *counter) of(namespace string) int {
 	return c.counts[namespace]
 }
 
-// failures make the source answer the manager's reads of single claims in a namespace as something does that is no API server.
-type failures struct {
-	mu        sync.Mutex // guards namespace and count
-	namespace string
-	count     int
+// hook sees the requests of a client before they are sent, and may answer in the server's place. The zero value lets all pass.
+type hook struct {
+	see atomic.Pointer[func(*http.Request) *http.Response]
 }
 
 type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-func (f *failures) wrap(next http.RoundTripper) http.RoundTripper {
+func (h *hook) wrap(next http.RoundTripper) http.RoundTripper {
 	return roundTripper(func(r *http.Request) (*http.Response, error) {
-		if f.hits(r) {
-			return &http.Response{
-				StatusCode: http.StatusNotFound, Header: http.Header{"Content-Type": {"text/plain"}}, Body: http.NoBody, Request: r,
-			}, nil
+		if see := h.see.Load(); see != nil {
+			if answer := (*see)(r); answer != nil {
+				return answer, nil
+			}
 		}
 		return next.RoundTrip(r)
 	})
 }
 
-func (f *failures) hits(r *http.Request) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.namespace == "" || r.Method != http.MethodGet || !strings.Contains(r.URL.Path, "/namespaces/"+f.namespace+"/persistentvolumeclaims/") {
-		return false
+// on has requests of a method for a claim seen until the test ends.
+func (h *hook) on(s *story, method, name string, see func(*http.Request) *http.Response) {
+	path := "/api/v1/namespaces/" + s.namespace + "/persistentvolumeclaims/" + name
+	f := func(r *http.Request) *http.Response {
+		if r.Method != method || r.URL.Path != path {
+			return nil
+		}
+		return see(r)
 	}
-	f.count++
-	return true
+	h.see.Store(&f)
+	s.Cleanup(h.off)
 }
 
-// in has reads in a namespace fail from now on, or none if it is empty.
-func (f *failures) in(namespace string) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.namespace, f.count = namespace, 0
-}
+func (h *hook) off() { h.see.Store(nil) }
 
-func (f *failures) seen() int {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.count
+// notFound is what something answers that is no API server.
+func notFound(r *http.Request) *http.Response {
+	return &http.Response{StatusCode: http.StatusNotFound, Header: http.Header{"Content-Type": {"text/plain"}}, Body: http.NoBody, Request: r}
 }
