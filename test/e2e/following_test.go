@@ -199,24 +199,29 @@ func (w *three) heard(t *testing.T, c *cluster, pods []string) {
 
 var asked = regexp.MustCompile(`asked (\d+) times, failed (\d+) times`)
 
-// end stops a cluster's client and returns how often it asked and what it logged of failures.
+// end stops a cluster's client, which must not have had a failure. A deleted pod would take its last words along, so its time is made to be over.
 func (w *three) end(t *testing.T, c *cluster) {
 	t.Helper()
-	name := types.NamespacedName{Namespace: w.namespace, Name: "client"}
-	pod := &corev1.Pod{}
-	if err := c.Get(t.Context(), name, pod); err != nil {
+	pod := &corev1.Pod{ObjectMeta: w.meta("client", nil)}
+	patch := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"activeDeadlineSeconds":1}}`))
+	if err := c.Patch(t.Context(), pod, patch); err != nil {
 		t.Fatal(err)
 	}
-	// Its last words would go with a deleted pod, so it is followed to its end.
-	logs := make(chan string, 1)
-	go func() {
-		out, _ := runKubectl(t.Context(), "--context", c.name, "--namespace", w.namespace, "logs", "--follow", "client")
-		logs <- out
-	}()
-	if err := c.Delete(t.Context(), pod); err != nil {
-		t.Fatal(err)
+	eventually(t, "the client in "+c.name+" to end", func(ctx context.Context) error {
+		if err := c.Get(ctx, client.ObjectKeyFromObject(pod), pod); err != nil {
+			return err
+		}
+		for _, status := range pod.Status.ContainerStatuses {
+			if status.State.Terminated != nil {
+				return nil
+			}
+		}
+		return fmt.Errorf("it is %s", pod.Status.Phase)
+	})
+	out, err := runKubectl(t.Context(), "--context", c.name, "--namespace", w.namespace, "logs", "client")
+	if err != nil {
+		t.Fatalf("reading what the client in %s logged: %v\n%s", c.name, err, out)
 	}
-	out := <-logs
 	total := asked.FindStringSubmatch(out)
 	if total == nil {
 		t.Fatalf("the client in %s did not say how often it asked:\n%s", c.name, out)
