@@ -6,7 +6,8 @@
 //
 // What proxies refer to is counted from the manager's cache of pods. Of the source's objects a name and a version are kept, for each
 // collection (a kind in a namespace) that proxies refer to: one metadata watch, so a namespace costs what it holds, also what no pod
-// refers to, but no contents. Watching single objects by name would cost a watch for each.
+// refers to, but no contents: of 10,000 ConfigMaps 1.1 MB were measured
+// (BenchmarkNamespaceOfConfigMaps), and one list of their metadata. Watching single objects by name would cost a watch for each.
 // Contents are read when they are written to a target: a read for every write, instead of memory for every Secret and a place
 // where it could leak from.
 //

@@ -200,8 +200,8 @@ func (f *Follower) link(target *engage.Target) *link {
 }
 
 // podChanged counts what a proxy of the cache referred to and refers to.
-func (f *Follower) podChanged(old, new any) {
-	before, after := claimOf(podOf(old)), claimOf(podOf(new))
+func (f *Follower) podChanged(was, is any) {
+	before, after := claimOf(podOf(was)), claimOf(podOf(is))
 	if before.equal(after) {
 		return
 	}

@@ -21,7 +21,7 @@ func TestNothingIsForgottenThatKubernetesKnowsPodsToReferTo(t *testing.T) {
 	filler := randfill.NewWithSeed(1).NilChance(.3).NumElements(0, 4).MaxDepth(20)
 	random := rand.New(rand.NewPCG(1, 2))
 	seen := map[string]int{}
-	for range 3000 {
+	for range 600 {
 		pod := &corev1.Pod{}
 		filler.Fill(&pod.Spec)
 		oneSourceEach(pod, random)
@@ -46,7 +46,7 @@ func TestNothingIsForgottenThatKubernetesKnowsPodsToReferTo(t *testing.T) {
 		}
 	}
 	for _, resource := range []Resource{ConfigMaps, Secrets, ServiceAccounts, PersistentVolumeClaims} {
-		if seen[string(resource)] < 100 {
+		if seen[string(resource)] < 20 {
 			t.Errorf("only %d references to %s: the pods are too simple to prove anything", seen[string(resource)], resource)
 		}
 	}

@@ -61,11 +61,12 @@ func (w *Writer) guard(ctx context.Context, object *unstructured.Unstructured) (
 	}
 }
 
-// probe fails unless the policy holds us in the object's namespace: then we may not make what is not marked as ours.
+// probe fails unless the policy holds us in the object's namespace: then we may not make the same without the mark. Other policies there see no difference.
 func (w *Writer) probe(ctx context.Context, object *unstructured.Unstructured) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	unmarked := named(&unstructured.Unstructured{}, object)
+	unmarked := withoutNil(object)
+	unmarked.SetAnnotations(nil)
 	unmarked.SetName("")
 	unmarked.SetGenerateName("multicluster-scheduler-probe-")
 	err := w.target.Create(ctx, unmarked, client.DryRunAll)

@@ -65,12 +65,7 @@ func TestAChangeBetweenBringingAndBindingIsNotLost(t *testing.T) {
 	s.bring(pod)
 	db.Data["password"] = []byte("new")
 	s.update(db)
-	marker := s.pod("marker", toSecret("marker", false))
-	if err := shared.follower.Bring(t.Context(), marker, s.target); err == nil {
-		t.Fatal("the marker is there already")
-	}
-	s.create(shared.source, s.secret("marker", ""))
-	apiserver.Eventually(t, func(context.Context) error { return shared.follower.Missing(marker) }) // So the change was seen as well.
+	s.seen()
 	s.expect("password before the pod is bound", "old", string(there(s, s.secret("db", "")).Data["password"]))
 	s.bind(pod)
 	s.hasPassword("db", "new")
@@ -254,22 +249,11 @@ func TestCopiesAreNotWrittenAgainForEveryPod(t *testing.T) {
 	s.expect("when a pod needs it that may be about to be removed", shared.clock.Now().UTC().Format(time.RFC3339), neededAt())
 
 	s.bind(third)
-	s.known(third)
+	s.known()
 	before := requests()
 	shared.clock.Step(21 * time.Second)
 	s.bring(s.pod("fourth", toSecret("db", false)))
 	s.expect("requests for another pod, while one is there", before, requests())
-}
-
-// known waits until the follower has seen that a pod is bound: a change of something else that it needs, which it does not have yet, comes to the target.
-func (s *story) known(pod *corev1.Pod) {
-	s.Helper()
-	marker := s.pod("marker-of-"+pod.Name, toSecret("marker", true))
-	s.create(shared.source, marker)
-	s.bind(marker)
-	s.create(shared.source, s.secret("marker", "seen"))
-	s.must(shared.source.Client.Get(s.Context(), client.ObjectKeyFromObject(marker), marker))
-	s.hasPassword("marker", "seen")
 }
 
 func TestATargetThatIsEngagedAgainGetsWhatChangedMeanwhile(t *testing.T) {
@@ -299,9 +283,11 @@ func TestATargetThatIsReachableAgainGetsWhatChangedMeanwhile(t *testing.T) {
 	db := s.secret("db", "old")
 	s.create(shared.source, db)
 	s.place(s.pod("web", toSecret("db", false)))
+	s.known()
 	shared.registry.SetReachable(s.target, false)
 	db.Data["password"] = []byte("new")
 	s.update(db)
+	s.seen()
 	shared.registry.SetReachable(s.target, true)
 	s.hasPassword("db", "new")
 }

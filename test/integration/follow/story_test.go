@@ -168,6 +168,27 @@ func (s *story) bind(pod *corev1.Pod) {
 	s.must(shared.source.Client.SubResource("binding").Create(s.Context(), pod, binding))
 }
 
+// known waits until the follower has seen that pods are bound: what another needs, which was bound later, comes to the target.
+func (s *story) known() {
+	s.Helper()
+	marker := s.pod("bound", toSecret("bound", true))
+	s.create(shared.source, marker)
+	s.bind(marker)
+	s.create(shared.source, s.secret("bound", "seen"))
+	s.hasPassword("bound", "seen")
+}
+
+// seen waits until the follower has seen all that happened to Secrets: another, made later, is not missing any more.
+func (s *story) seen() {
+	s.Helper()
+	marker := s.pod("seen", toSecret("seen", false))
+	if err := shared.follower.Bring(s.Context(), marker, s.target); !errors.As(err, new(*needs.MissingError)) {
+		s.Fatalf("the marker: %v", err)
+	}
+	s.create(shared.source, s.secret("seen", ""))
+	apiserver.Eventually(s.T, func(context.Context) error { return shared.follower.Missing(marker) })
+}
+
 // eventuallyMissing waits until the follower knows that what the pod needs does not exist.
 func (s *story) eventuallyMissing(f *follow.Follower, pod *corev1.Pod) {
 	s.Helper()

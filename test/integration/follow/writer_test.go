@@ -109,6 +109,7 @@ func TestWriterKeepsACopyWhoseSuccessorTheTargetRefuses(t *testing.T) {
 	s := newStory(t)
 	w := s.writer(shared.identity)
 	s.must(w.Write(t.Context(), s.content("settings", "good"), false))
+	s.must(w.Write(t.Context(), s.content("settings", "good"), true))
 	s.forbidValue("bad")
 	err := w.Write(t.Context(), s.content("settings", "bad"), true)
 	if !apierrors.IsInvalid(err) {
