@@ -67,7 +67,7 @@ func (p *plugin) hint(pod *corev1.Pod, t *target) (fwk.QueueingHint, error) {
 	if err != nil {
 		return fwk.Queue, err
 	}
-	if p.placer.follower.Missing(pod) != nil || p.objection(c, pod, t) != "" || c.holder == nil && p.kindWithoutPods(c, t) == hopeless {
+	if p.lacks(pod) || p.objection(c, pod, t) != "" || c.holder == nil && p.kindWithoutPods(c, t) == hopeless {
 		return fwk.QueueSkip, nil
 	}
 	return fwk.Queue, nil

@@ -51,11 +51,14 @@ func (p *plugin) afterNeedsAppeared(_ klog.Logger, pod *corev1.Pod, _, object an
 	if !ok {
 		return fwk.Queue, fmt.Errorf("a namespace's name is a %T", object)
 	}
-	if namespace != pod.Namespace || p.placer.follower.Missing(pod) != nil {
+	if namespace != pod.Namespace || p.lacks(pod) {
 		return fwk.QueueSkip, nil
 	}
 	return fwk.Queue, nil
 }
+
+// lacks says whether the source lacks what the pod cannot start without.
+func (p *plugin) lacks(pod *corev1.Pod) bool { return p.placer.follower.Missing(pod) != nil }
 
 // hasClaims says whether the pod refers to a PersistentVolumeClaim, as most do not.
 func hasClaims(pod *corev1.Pod) bool {
