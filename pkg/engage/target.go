@@ -20,6 +20,9 @@ type Target struct {
 	NodeName string
 	// Hash is the value of the label target-hash of its PodChaperons.
 	Hash string
+	// ClusterID is the target cluster's own, as its ClusterSummary said when it was engaged; empty if that did not say. Targets that lead to one
+	// cluster have the same, and a target that leads to another cluster than before has another.
+	ClusterID string
 	// Itself says that the target is the source cluster, as far as is known: what pods need is there already.
 	Itself bool
 	// Config reaches the target's API server, without client-side rate limit and without time-out, for streams.

@@ -80,6 +80,7 @@ func (l *loop) connect(ctx, life context.Context, d *dialer, e *engagement) erro
 	if err != nil {
 		return err
 	}
+	e.target.ClusterID = summary.Status.ClusterID
 	e.target.Itself = summary.Status.ClusterID != "" && summary.Status.ClusterID == l.Source.ClusterID
 	if e.target.Cache, err = l.startCache(ctx, life, d, &e.watchError); err != nil {
 		return err
