@@ -138,6 +138,7 @@ func TestASourceCannotMakeAnythingElse(t *testing.T) {
 		"no load balancers":                  {request{"POST", services, json, object(marks, `"spec":{"type":"LoadBalancer","ports":[{"port":80}]}`)}, "ClusterIP only"},
 		"no external IPs":                    {request{"POST", services, json, object(marks, `"spec":{"externalIPs":["192.0.2.1"],"ports":[{"port":80}]}`)}, "ClusterIP only"},
 		"no external names":                  {request{"POST", services, json, object(marks, `"spec":{"type":"ExternalName","externalName":"example.org"}`)}, "ClusterIP only"},
+		"no snippets":                        {request{"POST", ingresses, json, `{"metadata":{"name":"web","annotations":{"nginx.ingress.kubernetes.io/server-snippet":"x","multicluster.admiralty.io/followed-by":"USER"},` + label + `},"spec":{"defaultBackend":{"service":{"name":"web","port":{"number":80}}}}}`}, "snippets"},
 		"no pods":                            {request{"POST", kinds + "pods", json, object(marks, `"spec":{"containers":[{"name":"c","image":"i"}]}`)}, `cannot create resource "pods"`},
 		"nothing elsewhere":                  {request{"POST", "/api/v1/namespaces/default/secrets", json, object(marks, `"data":{}`)}, `cannot create resource "secrets"`},
 	} {
