@@ -76,7 +76,11 @@ func copyOf(original *unstructured.Unstructured, o object) *unstructured.Unstruc
 	c.SetNamespace(o.namespace)
 	c.SetName(o.Name)
 	for _, field := range fieldsOf(o.Resource) {
-		c.Object[field] = original.Object[field] // Nil is to be written, too.
+		value := original.Object[field]
+		if value == nil && o.Resource == needs.ServiceAccounts {
+			continue // What the target has put there stays.
+		}
+		c.Object[field] = value // Nil is to be written, too.
 	}
 	if o.Resource == needs.Secrets && c.Object["type"] == string(corev1.SecretTypeServiceAccountToken) {
 		c.Object["type"] = string(corev1.SecretTypeOpaque) // In its own type the target would look for its account, and delete it.

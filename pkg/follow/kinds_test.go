@@ -36,10 +36,10 @@ func TestCopyOf(t *testing.T) {
 			map[string]any{"apiVersion": "v1", "kind": "Secret", "metadata": meta, "data": data, "type": "kubernetes.io/service-account-token"},
 			map[string]any{"apiVersion": "v1", "kind": "Secret", "metadata": copied, "data": data, "type": "Opaque", "immutable": nil},
 		},
-		"of a ServiceAccount how pods use it goes": {
+		"of a ServiceAccount how pods use it goes, and the rest stays as it is in the target": {
 			needs.ServiceAccounts,
 			map[string]any{"apiVersion": "v1", "kind": "ServiceAccount", "metadata": meta, "secrets": []any{map[string]any{"name": "s"}}, "automountServiceAccountToken": false},
-			map[string]any{"apiVersion": "v1", "kind": "ServiceAccount", "metadata": copied, "automountServiceAccountToken": false, "imagePullSecrets": nil},
+			map[string]any{"apiVersion": "v1", "kind": "ServiceAccount", "metadata": copied, "automountServiceAccountToken": false},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

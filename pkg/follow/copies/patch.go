@@ -58,7 +58,10 @@ func (w *Writer) changes(object *unstructured.Unstructured) patch {
 // change patches the copy, if it is one. The API server says that a patch is invalid both where a test fails and where a field must not change.
 func (w *Writer) change(ctx context.Context, object *unstructured.Unstructured) error {
 	_, refusal := w.patch(ctx, object, w.changes(object))
-	if !apierrors.IsInvalid(refusal) {
+	switch {
+	case deniedByPolicy(refusal):
+		return notOurs(object)
+	case !apierrors.IsInvalid(refusal):
 		return refusal
 	}
 	uid, err := w.patch(ctx, object, w.test())

@@ -36,22 +36,22 @@ func (w *Writer) put(ctx context.Context, object *unstructured.Unstructured) err
 	}
 }
 
-// guard sees to it that only a copy of ours is written: it returns the UID of one, or none where the target's admission policy holds us to our own.
-// Whom the policy does not hold, a cluster's administrator say, may read, and needs to.
+// guard sees to it that only a copy of ours is written: it returns the UID of one, or none where the target's admission policy holds us to our own. Whom
+// the policy does not hold, a cluster's administrator say, may read, and needs to. It is asked before each write, as rights and policies change unheard.
 func (w *Writer) guard(ctx context.Context, object *unstructured.Unstructured) (types.UID, error) {
-	w.mu.Lock()
-	held := w.held[object.GetNamespace()]
-	w.mu.Unlock()
-	if held {
+	answer := w.probe(ctx, object)
+	if deniedByPolicy(answer) {
 		return "", nil
 	}
-	requestCtx, cancel := context.WithTimeout(ctx, requestTimeout)
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	found := named(&metav1.PartialObjectMetadata{}, object)
-	err := w.reader.Get(requestCtx, client.ObjectKeyFromObject(object), found)
+	err := w.reader.Get(ctx, client.ObjectKeyFromObject(object), found)
 	switch {
+	case apierrors.IsForbidden(err) && answer == nil:
+		return "", &UnguardedError{Namespace: object.GetNamespace()}
 	case apierrors.IsForbidden(err):
-		return "", w.probe(ctx, object)
+		return "", fmt.Errorf("making sure that only copies are changed: %w", answer)
 	case err != nil:
 		return "", fmt.Errorf("looking whose it is: %w", err)
 	case found.Labels[v1alpha1.LabelParentClusterID] != w.source.ClusterID:
@@ -61,7 +61,7 @@ func (w *Writer) guard(ctx context.Context, object *unstructured.Unstructured) (
 	}
 }
 
-// probe fails unless the policy holds us in the object's namespace: then we may not make the same without the mark. Other policies there see no difference.
+// probe asks to make the same without the mark, which the policy denies those whom it holds. Other policies see no difference.
 func (w *Writer) probe(ctx context.Context, object *unstructured.Unstructured) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
@@ -69,18 +69,7 @@ func (w *Writer) probe(ctx context.Context, object *unstructured.Unstructured) e
 	unmarked.SetAnnotations(nil)
 	unmarked.SetName("")
 	unmarked.SetGenerateName("multicluster-scheduler-probe-")
-	err := w.target.Create(ctx, unmarked, client.DryRunAll)
-	switch {
-	case deniedByPolicy(err):
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		w.held[object.GetNamespace()] = true
-		return nil
-	case err != nil:
-		return fmt.Errorf("making sure that only copies are changed: %w", err)
-	default:
-		return &UnguardedError{Namespace: object.GetNamespace()}
-	}
+	return w.target.Create(ctx, unmarked, client.DryRunAll)
 }
 
 // deniedByPolicy tells the denials of the ValidatingAdmissionPolicy in our chart, all of which name the annotation that it asks for.

@@ -18,8 +18,12 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
 
-// requestTimeout is the deadline of each request.
-const requestTimeout = 10 * time.Second
+const (
+	// requestTimeout is the deadline of each request.
+	requestTimeout = 10 * time.Second
+	// attempts are two: what exists may have been removed when it is to be changed.
+	attempts = 2
+)
 
 // NotOursError says that the target has an object of the copy's name that is not a copy of this source's.
 type NotOursError struct{ Kind, Namespace, Name string }
@@ -45,17 +49,16 @@ type Writer struct {
 	source translate.Source
 
 	asking singleflight.Group
-	mu     sync.Mutex // guards user and held
+	mu     sync.Mutex // guards user
 	user   *string
-	held   map[string]bool // the namespaces where the target's admission policy is known to hold us
 }
 
 // NewWriter makes a Writer that writes through the target's client. The reader asks the target's API server.
 func NewWriter(target client.Writer, reader client.Reader, source translate.Source) *Writer {
-	return &Writer{target: target, reader: reader, source: source, held: map[string]bool{}}
+	return &Writer{target: target, reader: reader, source: source}
 }
 
-// Write makes a copy, or makes it what it is to be. The copy has a kind, a name and a namespace. A ConfigMap, Secret or ServiceAccount becomes just
+// Write makes a copy, or makes it what it is to be. The copy has a kind, a name and a namespace. A ConfigMap or Secret becomes just
 // this; of other kinds all top-level fields given are written, a nil one is removed there, others stay, and so do labels after the copy was made. Whether it
 // exists already is only a guess that saves a request. A copy that must not be changed so, an immutable one say, is deleted and made
 // anew, unless the target would refuse the new one. A copy that is made needs no annotation needed-at, and has none.
@@ -66,14 +69,16 @@ func (w *Writer) Write(ctx context.Context, object *unstructured.Unstructured, e
 		return err
 	}
 	marked := w.mark(object, user)
-	if exists {
-		if err := w.update(ctx, marked); !apierrors.IsNotFound(err) {
+	for range attempts {
+		if exists {
+			if err := w.update(ctx, marked); !apierrors.IsNotFound(err) {
+				return err
+			}
+		}
+		if err = w.create(ctx, marked); !apierrors.IsAlreadyExists(err) {
 			return err
 		}
-	}
-	err = w.create(ctx, marked)
-	if apierrors.IsAlreadyExists(err) {
-		return w.update(ctx, marked)
+		exists = true
 	}
 	return err
 }
@@ -172,7 +177,7 @@ func (w *Writer) update(ctx context.Context, object *unstructured.Unstructured) 
 // readable says whether a source may read copies of the object's kind.
 func readable(object *unstructured.Unstructured) bool {
 	switch object.GetKind() {
-	case "ConfigMap", "Secret", "ServiceAccount":
+	case "ConfigMap", "Secret":
 		return false
 	default:
 		return true
@@ -185,7 +190,11 @@ func (w *Writer) replace(ctx context.Context, object *unstructured.Unstructured,
 	if err := w.create(ctx, object); !apierrors.IsAlreadyExists(err) {
 		return err
 	}
-	if err := w.Delete(ctx, withoutNil(object), uid); err != nil {
+	err := w.Delete(ctx, withoutNil(object), uid)
+	if deniedByPolicy(err) {
+		return notOurs(object)
+	}
+	if err != nil {
 		return fmt.Errorf("replacing a copy that must not be changed (%w): %w", refusal, err)
 	}
 	return w.create(ctx, object)

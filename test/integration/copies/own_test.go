@@ -42,7 +42,12 @@ func bodies() map[string]string {
 
 // readable says whether sources may read, and so patch, objects of a kind: there is nothing in them to hide.
 func readable(path string) bool {
-	return !strings.HasSuffix(path, "/configmaps") && !strings.HasSuffix(path, "/secrets") && !strings.HasSuffix(path, "/serviceaccounts")
+	return !strings.HasSuffix(path, "/configmaps") && !strings.HasSuffix(path, "/secrets")
+}
+
+// referred says whether pods refer to objects of a kind.
+func referred(path string) bool {
+	return !readable(path) || strings.HasSuffix(path, "/serviceaccounts")
 }
 
 func object(metadata, body string) string { return named("web", metadata, body) }

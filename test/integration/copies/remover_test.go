@@ -129,7 +129,7 @@ func awaitLeft(t *testing.T, admin identity, namespace string, meanwhile func(co
 			switch {
 			case strings.HasSuffix(path, "/persistentvolumeclaims"):
 				wanted = "global needed not-a-copy not-marked not-needed of-another-source touched"
-			case readable(path):
+			case !referred(path):
 				wanted = want.others
 			}
 			if got := names(ctx, t, path, namespace); got != wanted {

@@ -1,7 +1,7 @@
 package copies
 
 import (
-	"strings"
+	"errors"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -37,7 +37,7 @@ func TestTheSourceWritesCopies(t *testing.T) {
 	for _, name := range []string{"mutable", "immutable", "another-type"} {
 		for _, exists := range []bool{false, true} {
 			err := writer.Write(t.Context(), copyToWrite(namespace, name, "new", false), exists)
-			if err == nil || !strings.Contains(err.Error(), "is not a copy") {
+			if !errors.As(err, new(*follow.NotOursError)) {
 				t.Errorf("writing over the target's %s: error %v does not say that it is not a copy", name, err)
 			}
 			wantPassword(t, namespace, name, password)

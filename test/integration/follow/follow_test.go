@@ -205,6 +205,38 @@ func TestServiceAccounts(t *testing.T) {
 	}
 }
 
+func TestWhatATargetPutIntoAServiceAccountStays(t *testing.T) {
+	s := newStory(t)
+	robot := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "robot", Annotations: map[string]string{v1alpha1.AnnotationFollow: ""}}}
+	robot.AutomountServiceAccountToken = ptr.To(false)
+	s.create(shared.source, robot)
+	s.bring(s.pod("first", asAccount("robot")))
+
+	added := there(s, robot.DeepCopy())
+	added.Annotations["eks.amazonaws.com/role-arn"] = "arn"
+	added.Labels["azure.workload.identity/use"] = "true"
+	added.Secrets = []corev1.ObjectReference{{Name: "token"}}
+	added.ImagePullSecrets = []corev1.LocalObjectReference{{Name: "registry"}}
+	s.must(shared.target.Client.Update(t.Context(), added))
+	robot.AutomountServiceAccountToken = ptr.To(true)
+	s.update(robot)
+	shared.clock.Step(21 * time.Second)
+	apiserver.Eventually(t, func(context.Context) error {
+		s.bring(s.pod("second", asAccount("robot")))
+		if !*there(s, robot.DeepCopy()).AutomountServiceAccountToken {
+			return errors.New("the change is not there")
+		}
+		return nil
+	})
+
+	got := there(s, robot.DeepCopy())
+	delete(got.Annotations, v1alpha1.AnnotationNeededAt)
+	s.expect("annotations", added.Annotations, got.Annotations)
+	s.expect("labels", added.Labels, got.Labels)
+	s.expect("secrets", added.Secrets, got.Secrets)
+	s.expect("imagePullSecrets", added.ImagePullSecrets, got.ImagePullSecrets)
+}
+
 func TestManyPodsAtOnce(t *testing.T) {
 	const pods = 200
 	s := newStory(t)

@@ -186,3 +186,36 @@ func TestWriterPatchesWhatSourcesMayRead(t *testing.T) {
 	s.must(w.Delete(t.Context(), got, got.UID))
 	s.must(w.Delete(t.Context(), got, got.UID)) // Gone is gone.
 }
+
+// A source that is given more rights is not held to its own copies any more, and it is not told.
+func TestWriterWritesNothingElseOnceThePolicyDoesNotHoldItAnyMore(t *testing.T) {
+	s := newStory(t)
+	w := s.writer(shared.identity)
+	s.must(w.Write(t.Context(), s.content("settings", "1"), false))
+	s.must(w.Write(t.Context(), s.content("settings", "2"), true))
+	theirs := s.configMap("theirs", "a", "theirs")
+	s.create(shared.target, theirs)
+	meta := metav1.ObjectMeta{Namespace: s.namespace, Name: "more"}
+	s.create(shared.target, &rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{
+		{APIGroups: []string{""}, Resources: []string{"configmaps", "pods"}, Verbs: []string{"create", "get"}},
+	}})
+	s.create(shared.target, &rbacv1.RoleBinding{
+		ObjectMeta: meta,
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: meta.Name},
+		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}},
+	})
+	as, err := client.New(shared.identity, client.Options{Scheme: shared.scheme})
+	s.must(err)
+	apiserver.Eventually(t, func(ctx context.Context) error {
+		return as.Create(ctx, s.configMap("probe", "a", "b"), client.DryRunAll)
+	})
+
+	for _, exists := range []bool{true, false} {
+		if err := w.Write(t.Context(), s.content("theirs", "ours"), exists); !errors.As(err, new(*copies.NotOursError)) {
+			t.Errorf("writing what is not ours: %v", err)
+		}
+	}
+	s.expect("what is not ours", theirs, there(s, s.configMap("theirs", "", "")))
+	s.must(w.Write(t.Context(), s.content("settings", "3"), true))
+	s.expect("value of a copy", "3", there(s, s.configMap("settings", "", "")).Data["a"])
+}
