@@ -24,15 +24,21 @@ func DelegateSelector(selector, annotations map[string]string, source Source) (m
 }
 
 // UserSelector is the inverse: of a selector that is, or was before somebody wrote into it again, one of DelegateSelector's,
-// it returns the one that the user wants. That is the original, unless other keys than ours say something else by now.
+// it returns the one that the user wants. That is the original, unless keys that the rewriting has not kept say something else by now.
 func UserSelector(selector, original map[string]string) map[string]string {
 	theirs := maps.Clone(selector)
 	maps.DeleteFunc(theirs, func(key, _ string) bool { return strings.HasPrefix(key, ownPrefix) })
 	if len(theirs) == len(selector) {
 		return theirs
 	}
+	rest := maps.Clone(original)
+	maps.DeleteFunc(rest, func(key, _ string) bool { _, ok := theirs[key]; return ok })
+	others := newRewriter(rest, nil).labels(rest)
 	for key, value := range theirs {
-		if was, ok := original[key]; !ok || was != value {
+		was, kept := original[key]
+		_, changed := selector[rewrite(key)] // It stands there in both forms: the user's was added.
+		_, another := others[rewrite(key)]
+		if !kept || was != value || changed && !another {
 			return theirs
 		}
 	}

@@ -59,6 +59,18 @@ func TestUserSelectorSeesWhatUsersWroteMeanwhile(t *testing.T) {
 		"a new one, merged into ours": {
 			selector: set{"app": "new", "multicluster.admiralty.io/app": "web"}, original: set{"app": "web"}, want: set{"app": "new"},
 		},
+		"one with fewer keys, merged into ours by kubectl apply": {
+			selector: set{"app": "web", "multicluster.admiralty.io/app": "web", "multicluster.admiralty.io/tier": "front"},
+			original: set{"app": "web", "tier": "front"}, want: set{"app": "web"},
+		},
+		"one with fewer keys, beside one that was kept": {
+			selector: set{"app": "web", "tier": "front", "multicluster.admiralty.io/app": "web", "multicluster.admiralty.io/zone": "a"},
+			original: set{"app": "web", "tier": "front", "zone": "a"}, want: set{"app": "web", "tier": "front"},
+		},
+		"what was kept is no word of the user's, even if another key has become the same": {
+			selector: set{"multicluster.admiralty.io/app": "web", "app": "web"}, original: set{"app": "web", "example.com/app": "web"},
+			want: set{"app": "web", "example.com/app": "web"},
+		},
 		"a new one, instead of ours": {
 			selector: set{"tier": "front"}, original: set{"app": "web", "tier": "front"}, want: set{"tier": "front"},
 		},
