@@ -81,7 +81,7 @@ func New(options Options) *Feedback {
 
 // Register adds the watch of pods to the manager.
 func (f *Feedback) Register(ctx context.Context, mgr manager.Manager) error {
-	f.index = sync.OnceValue(func() error {
+	f.index = engage.Once(func() error {
 		return mgr.GetFieldIndexer().IndexField(ctx, &corev1.Pod{}, IndexNodeName, nodeNameOfProxy)
 	})
 	return f.registerPods(mgr)
