@@ -82,8 +82,9 @@ func Of(pod *corev1.Pod) []Need {
 // collector tells of each object whether it is optional.
 type collector map[Ref]bool
 
+// add passes over names that no object can have: Format would not keep them apart.
 func (c collector) add(resource Resource, name string, optional bool) {
-	if name == "" || resource == ConfigMaps && (name == "kube-root-ca.crt" || name == "openshift-service-ca.crt") {
+	if name == "" || strings.ContainsAny(name, ",/?") || resource == ConfigMaps && (name == "kube-root-ca.crt" || name == "openshift-service-ca.crt") {
 		return
 	}
 	ref := Ref{resource, name}
