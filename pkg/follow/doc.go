@@ -11,7 +11,7 @@
 // Contents are read when they are written to a target: a read for every write, instead of memory for every Secret and a place
 // where it could leak from.
 //
-// What was written is remembered for each engagement of a target, and lost with it. A new leader, or a target that is engaged anew, writes
-// what its pods need once more, which the API server takes for no change unless there is one. A copy that somebody deletes in a target while
-// pods need it so comes back with the next change or engagement only: targets' Secrets are not watched.
+// What was written is remembered for each engagement of a target, and until it could not be reached; then all that pods there need is written once
+// more, which the API server takes for no change unless there is one. Targets' Secrets are not watched. A copy that somebody deletes
+// while pods need it comes back with the next change, or with the next pod that is placed there more than five minutes after it was written.
 package follow

@@ -34,7 +34,9 @@ func (f *Follower) Engaged(ctx context.Context, target *engage.Target) error {
 	}
 	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[object](retryFirst, retryLast)
 	q := workqueue.NewTypedRateLimitingQueueWithConfig(limiter, workqueue.TypedRateLimitingQueueConfig[object]{Name: name})
-	l := &link{Follower: f, target: target, writer: copies.NewWriter(target.Client, target.APIReader, f.Source), queue: q, written: map[object]record{}}
+	l := &link{
+		Follower: f, life: ctx, target: target, writer: copies.NewWriter(target.Client, target.APIReader, f.Source), queue: q, written: map[object]record{},
+	}
 	log := f.Logger.WithValues("target", target.Key)
 	c, err := controller.NewTypedUnmanaged(name, controller.TypedOptions[object]{
 		Reconciler:              reconcile.TypedFunc[object](l.refresh),
@@ -65,16 +67,16 @@ func (f *Follower) Engaged(ctx context.Context, target *engage.Target) error {
 			log.Error(err, "Following to a target ended")
 		}
 	}()
-	l.refreshAll()
+	l.rewriteAll()
 	return nil
 }
 
 // PolicyChanged does nothing: what runs in a target stays there.
 func (f *Follower) PolicyChanged(*engage.Target) {}
 
-// ReachabilityChanged has everything compared when the target is reachable again.
+// ReachabilityChanged has everything written once more when the target is reachable again: it may have been restored to what it was.
 func (f *Follower) ReachabilityChanged(target *engage.Target) {
 	if l := f.link(target); l != nil && target.Reachable() {
-		l.refreshAll()
+		l.rewriteAll()
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
@@ -37,9 +38,11 @@ type Options struct {
 	// Source is who this cluster is to targets.
 	Source translate.Source
 	// Appeared is called when an object appears that pods of the namespace may have been waiting for. It must return soon.
-	Appeared func(namespace string)
+	Appeared func(namespace string, ref needs.Ref)
 	// Clock tells when copies were last said to be needed.
 	Clock clock.WithDelayedExecution
+	// Recorder records events about originals, in the source.
+	Recorder events.EventRecorder
 	// Logger is for what is not the writing of one copy.
 	Logger logr.Logger
 }
@@ -89,7 +92,7 @@ func New(options Options) (*Follower, error) {
 // Register has the Follower use the manager's cache of pods, cut down by package podcache. What it starts ends with ctx.
 func (f *Follower) Register(ctx context.Context, mgr manager.Manager) {
 	f.ensure = func(c collection) *watch { return f.watches.ensure(ctx, c) }
-	f.observePods = sync.OnceValue(func() error {
+	f.observePods = engage.Once(func() error {
 		informer, err := mgr.GetCache().GetInformer(ctx, &corev1.Pod{})
 		if err != nil {
 			return fmt.Errorf("getting the informer of pods: %w", err)
@@ -152,12 +155,11 @@ func (f *Follower) Bring(ctx context.Context, pod *corev1.Pod, target *engage.Ta
 	group.SetLimit(writesPerPod)
 	for _, need := range followed {
 		o := object{pod.Namespace, need.Ref}
-		version, exists := f.watches.version(o)
-		if !exists && (need.Optional || need.Resource == needs.ServiceAccounts) {
+		if _, exists := f.watches.version(o); !exists && need.Resource == needs.ServiceAccounts {
 			continue
 		}
-		group.Go(func() error {
-			err := l.bring(ctx, o, version)
+		group.Go(func() error { // Of what is not known we ask the source: it may have been made just now.
+			err := l.bring(ctx, o)
 			switch {
 			case !errors.Is(err, errGone):
 				return err
@@ -175,8 +177,14 @@ func (f *Follower) Bring(ctx context.Context, pod *corev1.Pod, target *engage.Ta
 func (f *Follower) look(ctx context.Context, namespace string, followed []needs.Need) error {
 	var watches []*watch
 	for _, need := range followed {
-		if w := f.ensure(collection{namespace, need.Resource}); !slices.Contains(watches, w) {
-			watches = append(watches, w)
+		c := collection{namespace, need.Resource}
+		w := f.ensure(c)
+		if slices.Contains(watches, w) {
+			continue
+		}
+		watches = append(watches, w)
+		if !f.users.refer(c) { // The pod may be gone, and then nobody else would end the watch.
+			f.watches.leave(c)
 		}
 	}
 	for _, w := range watches {
@@ -239,7 +247,7 @@ func (f *Follower) forget(c claim) {
 func (f *Follower) objectChanged(o object, appeared bool) {
 	f.compare(o)
 	if appeared && o.Resource != needs.ServiceAccounts {
-		f.Appeared(o.namespace)
+		f.Appeared(o.namespace, o.Ref)
 	}
 }
 

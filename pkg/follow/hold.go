@@ -32,14 +32,12 @@ func (f *Follower) Hold(ctx context.Context, target *engage.Target, namespace, n
 		if err := f.ensure(o.collection()).wait(ctx); err != nil {
 			return fmt.Errorf("looking for %s: %w", o, err)
 		}
-		if version, exists := f.watches.version(o); exists {
-			group.Go(func() error {
-				if err := l.bring(ctx, o, version); !errors.Is(err, errGone) {
-					return err
-				}
-				return nil
-			})
-		}
+		group.Go(func() error {
+			if err := l.bring(ctx, o); !errors.Is(err, errGone) {
+				return err
+			}
+			return nil
+		})
 	}
 	return group.Wait()
 }

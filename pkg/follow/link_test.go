@@ -23,14 +23,15 @@ func TestDue(t *testing.T) {
 		want    bool
 	}{
 		"what was never written, and is too new to be known":              {record: record{}, needed: true, unknown: true, want: true},
-		"what was written, and is too new to be known":                    {record: record{"2", now}, unknown: true, want: false},
+		"what was written, and is too new to be known":                    {record: record{version: "2", touched: now, written: now}, unknown: true, want: false},
 		"what was never written":                                          {record: record{}, needed: false, want: true},
 		"what was never written by us, though pods there need it":         {record: record{}, needed: true, want: true},
-		"what changed since":                                              {record: record{"1", now}, needed: true, want: true},
-		"what pods there need and did not change":                         {record: record{"2", time.Time{}}, needed: true, want: false},
-		"what none there needs, and was touched just now":                 {record: record{"2", now.Add(1 - touchedFor)}, needed: false, want: false},
-		"what none there needs, and was touched a while ago":              {record: record{"2", now.Add(-touchedFor)}, needed: false, want: true},
-		"what none there needs any more, and was never said to be needed": {record: record{"2", time.Time{}}, needed: false, want: true},
+		"what changed since":                                              {record: record{version: "1", touched: now, written: now}, needed: true, want: true},
+		"what pods there need and did not change":                         {record: record{version: "2", written: now.Add(1 - trustedFor)}, needed: true, want: false},
+		"what was written so long ago that it may have been deleted":      {record: record{version: "2", written: now.Add(-trustedFor)}, needed: true, want: true},
+		"what none there needs, and was touched just now":                 {record: record{version: "2", touched: now.Add(1 - touchedFor), written: now}, needed: false, want: false},
+		"what none there needs, and was touched a while ago":              {record: record{version: "2", touched: now.Add(-touchedFor), written: now}, needed: false, want: true},
+		"what none there needs any more, and was never said to be needed": {record: record{version: "2", written: now}, needed: false, want: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			version := "2"
@@ -56,7 +57,7 @@ func TestJudge(t *testing.T) {
 		"a write that succeeded": {object: secret("db")},
 		"somebody else's object": {
 			secret("db"), &copies.NotOursError{Kind: "Secret"}, true,
-			`Secret "db" exists there and does not come from this cluster: rename one, delete it, or use it as it is with the annotation multicluster.admiralty.io/use-existing: secrets/db`,
+			`Secret "db" exists there and does not come from this cluster, or was made under another user name of it: rename one, delete it, or use it as it is with the annotation multicluster.admiralty.io/use-existing: secrets/db`,
 		},
 		"somebody else's account is the one to use": {object: account, err: &copies.NotOursError{Kind: "ServiceAccount"}},
 		"an account that may not be made": {

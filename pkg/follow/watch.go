@@ -36,7 +36,7 @@ type watch struct {
 	troubled func(error)
 	stop     context.CancelFunc
 	synced   chan struct{} // closed when everything was listed
-	failed   chan struct{} // closed when the watch failed
+	failed   chan struct{} // closed when the watch failed or ended
 
 	mu    sync.RWMutex // guards known and err
 	known map[string]entry
@@ -72,6 +72,7 @@ func (w *watch) run(ctx context.Context, client metadata.Interface, c clock.Cloc
 		}
 		return false, nil
 	})
+	w.note(fmt.Errorf("watching %s in namespace %q has ended", w.resource, w.namespace))
 }
 
 // wait until everything was listed. It fails as soon as that did.
@@ -91,7 +92,7 @@ func (w *watch) wait(ctx context.Context) error {
 	return w.err
 }
 
-// isSynced says whether what is not known does not exist.
+// isSynced says whether everything was listed.
 func (w *watch) isSynced() bool {
 	select {
 	case <-w.synced:
@@ -108,24 +109,40 @@ func (w *watch) get(name string) (entry, bool) {
 	return e, ok
 }
 
+// lacks says whether an object surely does not exist. A watch that fails does not know.
+func (w *watch) lacks(name string) bool {
+	if !w.isSynced() {
+		return false
+	}
+	w.mu.RLock()
+	defer w.mu.RUnlock()
+	_, exists := w.known[name]
+	return !exists && w.err == nil
+}
+
 func (w *watch) fail(err error) {
 	if apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) {
 		err = fmt.Errorf("this cluster's manager must have the rights to get, list and watch %s in namespace %q: %w", w.resource, w.namespace, err)
 	} else {
 		err = fmt.Errorf("watching %s in namespace %q: %w", w.resource, w.namespace, err)
 	}
-	w.mu.Lock()
-	first := w.err == nil
-	w.err = err
-	w.mu.Unlock()
-	if first {
+	if w.note(err) {
 		w.troubled(err)
 	}
+}
+
+// note an error for those who wait, and return whether it is the first since the watch worked.
+func (w *watch) note(err error) (first bool) {
+	w.mu.Lock()
+	first = w.err == nil
+	w.err = err
+	w.mu.Unlock()
 	select {
 	case <-w.failed:
 	default:
 		close(w.failed) // One goroutine gets here.
 	}
+	return first
 }
 
 // Add is called by the reflector, and so are the following.

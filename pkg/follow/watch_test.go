@@ -111,6 +111,16 @@ func TestOnlyWhatIsKnownNotToExistIsMissing(t *testing.T) {
 	r := &recorder{}
 	known, unknown := r.watch(needs.Secrets), r.watch(needs.ConfigMaps)
 	must(t, known.Replace([]any{meta("there", "1")}, ""))
+	w := r.watch(needs.Secrets)
+	must(t, w.Replace(nil, ""))
+	w.fail(errors.New("forbidden since"))
+	if w.lacks("new") {
+		t.Error("a watch that fails says what does not exist")
+	}
+	must(t, w.Replace(nil, ""))
+	if !w.lacks("new") {
+		t.Error("a watch that works again does not say what does not exist")
+	}
 	s := &watches{all: map[collection]*watch{known.collection: known, unknown.collection: unknown}}
 	need := func(resource needs.Resource, name string, optional bool) needs.Need {
 		return needs.Need{Ref: needs.Ref{Resource: resource, Name: name}, Optional: optional}

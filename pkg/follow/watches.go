@@ -50,11 +50,7 @@ func (s *watches) get(c collection) *watch {
 // lacks says whether an object surely does not exist.
 func (s *watches) lacks(o object) bool {
 	w := s.get(o.collection())
-	if w == nil || !w.isSynced() {
-		return false
-	}
-	_, exists := w.get(o.Name)
-	return !exists
+	return w != nil && w.lacks(o.Name)
 }
 
 // version is that of an object which exists, as far as is known, and goes to targets.

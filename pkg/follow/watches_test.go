@@ -6,7 +6,9 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	metadatafake "k8s.io/client-go/metadata/fake"
+	clienttesting "k8s.io/client-go/testing"
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/needs"
@@ -49,4 +51,29 @@ func TestACollectionIsWatchedUntilNobodyHasReferredToItForAWhile(t *testing.T) {
 		t.Error("it is still watched")
 	}
 	s.leave(collection{"shop", needs.ConfigMaps}) // never watched
+}
+
+func TestWhoWaitsForAWatchThatEndsIsTold(t *testing.T) {
+	scheme := metadatafake.NewTestScheme()
+	must(t, metav1.AddMetaToScheme(scheme))
+	clock := clocktesting.NewFakeClock(time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC))
+	client := metadatafake.NewSimpleMetadataClient(scheme)
+	listed := make(chan struct{})
+	client.PrependReactor("list", "*", func(clienttesting.Action) (bool, runtime.Object, error) {
+		<-listed
+		return true, nil, context.Canceled
+	})
+	s := &watches{
+		client: client, clock: clock, users: newUsers(),
+		changed: func(object, bool) {}, trouble: func(_ collection, err error) { t.Errorf("it is told as trouble: %v", err) },
+		all: map[collection]*watch{}, leaving: map[collection]bool{},
+	}
+	c := secret("db").collection()
+	w := s.ensure(t.Context(), c)
+	s.leave(c)
+	clock.Step(linger)
+	close(listed)
+	if err := w.wait(t.Context()); err == nil || t.Context().Err() != nil {
+		t.Errorf("got %v", err)
+	}
 }

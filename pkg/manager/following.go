@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -15,6 +16,10 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/follow/services"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/needs"
 )
+
+// bringTimeout is how long all that a pod needs may take. Together with what comes before and after it is far less than the two minutes after which
+// targets remove what no pod came for.
+const bringTimeout = 45 * time.Second
 
 // follower is what scheduling asks to have things follow.
 type follower struct {
@@ -32,6 +37,8 @@ func (f *follower) Objection(pod *corev1.Pod, target *engage.Target) string {
 
 // Bring implements scheduling.Follower. Claims come last: they bind a pod to the target.
 func (f *follower) Bring(ctx context.Context, pod *corev1.Pod, target *engage.Target) error {
+	ctx, cancel := context.WithTimeout(ctx, bringTimeout)
+	defer cancel()
 	if err := f.objects.Bring(ctx, pod, target); err != nil {
 		return err
 	}
@@ -45,6 +52,7 @@ func (w *wiring) following(ctx context.Context, registry *engage.Registry) error
 		Source:   w.origin,
 		Appeared: w.appeared,
 		Clock:    w.clock,
+		Recorder: w.mgr.GetEventRecorder("multicluster-follow"),
 		Logger:   w.mgr.GetLogger().WithName("follow"),
 	})
 	if err != nil {
@@ -55,7 +63,7 @@ func (w *wiring) following(ctx context.Context, registry *engage.Registry) error
 		Scheme:   w.mgr.GetScheme(),
 		Mapper:   w.mgr.GetRESTMapper(),
 		Source:   w.origin,
-		Appeared: w.appeared,
+		Appeared: func(namespace string) { w.appeared(namespace, needs.Ref{}) },
 		Clock:    w.clock,
 		Recorder: w.mgr.GetEventRecorder("multicluster-claims"),
 		Logger:   w.mgr.GetLogger().WithName("claims"),
@@ -98,10 +106,10 @@ func (w *wiring) holdSecrets(ctx context.Context, target *engage.Target, ingress
 	return w.follower.objects.Hold(ctx, target, ingress.Namespace, "ingress/"+ingress.Name, refs)
 }
 
-// appeared tells scheduling, which is made later, that pods of a namespace may go on.
-func (w *wiring) appeared(namespace string) {
+// appeared tells scheduling, which is made later, that pods of a namespace may go on that refer to an object, or have claims.
+func (w *wiring) appeared(namespace string, ref needs.Ref) {
 	if w.scheduler != nil {
-		w.scheduler.Appeared(namespace)
+		w.scheduler.Appeared(namespace, ref)
 	}
 }
 

@@ -40,21 +40,40 @@ func (nowhere) Objection(*corev1.Pod, *engage.Target) string { return "" }
 // Bring does nothing.
 func (nowhere) Bring(context.Context, *corev1.Pod, *engage.Target) error { return nil }
 
-// needsAppeared is the event of a namespace, a string, in which an object appeared that pods may have been waiting for.
+// needsAppeared is the event of an appearance.
 const needsAppeared fwk.EventResource = "needs.v1alpha1.multicluster.admiralty.io"
 
-// Appeared wakes the pods of a namespace that were rejected because they referred to what did not exist, and may now.
-func (s *Scheduler) Appeared(namespace string) { s.wake(needsAppeared, namespace) }
+// appearance of an object that pods of its namespace may have been waiting for; without a ref, claims may be where they were not.
+type appearance struct {
+	namespace string
+	ref       needs.Ref
+}
+
+// Appeared wakes the pods of a namespace that were rejected because they referred to this object, which did not exist, and may now; with an empty
+// ref, those with claims.
+func (s *Scheduler) Appeared(namespace string, ref needs.Ref) {
+	s.wake(needsAppeared, appearance{namespace, ref})
+}
 
 func (p *plugin) afterNeedsAppeared(_ klog.Logger, pod *corev1.Pod, _, object any) (fwk.QueueingHint, error) {
-	namespace, ok := object.(string)
+	a, ok := object.(appearance)
 	if !ok {
-		return fwk.Queue, fmt.Errorf("a namespace's name is a %T", object)
+		return fwk.Queue, fmt.Errorf("an appearance is a %T", object)
 	}
-	if namespace != pod.Namespace || p.lacks(pod) {
+	if !a.concerns(pod) || p.lacks(pod) {
 		return fwk.QueueSkip, nil
 	}
 	return fwk.Queue, nil
+}
+
+func (a appearance) concerns(pod *corev1.Pod) bool {
+	if a.namespace != pod.Namespace {
+		return false
+	}
+	if a.ref == (needs.Ref{}) {
+		return hasClaims(pod)
+	}
+	return slices.ContainsFunc(needs.Followed(pod), func(n needs.Need) bool { return n.Ref == a.ref })
 }
 
 // lacks says whether the source lacks what the pod cannot start without.

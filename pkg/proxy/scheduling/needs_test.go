@@ -79,6 +79,11 @@ func TestAPodThatLacksSomethingIsScheduledWhenItAppears(t *testing.T) {
 	w.placer.follower = lacks
 	at := w.engage(t, "c1", interceptor.Funcs{})
 	pod := newPod("p", nil)
+	pod.Spec.Containers[0].EnvFrom = []corev1.EnvFromSource{
+		{ConfigMapRef: &corev1.ConfigMapEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "a"}}},
+		{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "b"}}},
+	}
+	appeared := appearance{"default", needs.Ref{Resource: needs.Secrets, Name: "b"}}
 
 	_, status := w.PreFilter(t.Context(), framework.NewCycleState(), pod, nil)
 	const reason = `ConfigMap "a", Secret "b" do not exist in namespace "default": the pod cannot start without`
@@ -93,16 +98,27 @@ func TestAPodThatLacksSomethingIsScheduledWhenItAppears(t *testing.T) {
 		}
 		return h
 	}
-	if hint(w.afterNeedsAppeared, "default") != fwk.QueueSkip || hint(w.afterTargetChange, at) != fwk.QueueSkip {
+	if hint(w.afterNeedsAppeared, appeared) != fwk.QueueSkip || hint(w.afterTargetChange, at) != fwk.QueueSkip {
 		t.Error("the pod is scheduled again although it still lacks something")
 	}
 	lacks.missing = nil
-	if hint(w.afterNeedsAppeared, "other") != fwk.QueueSkip {
-		t.Error("the pod is scheduled again for what appeared in another namespace")
+	for name, other := range map[string]appearance{
+		"in another namespace":                {"other", appeared.ref},
+		"that it does not refer to":           {"default", needs.Ref{Resource: needs.ConfigMaps, Name: "b"}},
+		"with the claims, of which it has no": {namespace: "default"},
+	} {
+		if hint(w.afterNeedsAppeared, other) != fwk.QueueSkip {
+			t.Errorf("the pod is scheduled again for what appeared %s", name)
+		}
 	}
-	if hint(w.afterNeedsAppeared, "default") != fwk.Queue {
+	if hint(w.afterNeedsAppeared, appeared) != fwk.Queue {
 		t.Error("the pod is not scheduled again")
 	}
+	pod.Spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}}}
+	if hint(w.afterNeedsAppeared, appearance{namespace: "default"}) != fwk.Queue {
+		t.Error("a pod with a claim is not scheduled again when claims are elsewhere")
+	}
+	pod.Spec.Volumes = nil
 
 	lacks.missing = errors.New("deleted meanwhile")
 	w.placements.set(at, newChaperon("d", "p", func(c *v1alpha1.PodChaperon) { c.Name = "web" }))

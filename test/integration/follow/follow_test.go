@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -17,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/follow"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/needs"
 	"github.com/multicluster-scheduler/multicluster-scheduler/test/integration/apiserver"
 )
@@ -109,6 +111,9 @@ func TestWhatIsMissingKeepsThePodUntilItAppears(t *testing.T) {
 		}
 		return nil
 	})
+	for _, ref := range []string{"configmaps/settings", "secrets/db"} {
+		s.expect("times that it was told", 1, len(shared.appeared.of(s.namespace+"/"+ref)))
+	}
 	s.must(shared.follower.Missing(pod))
 	s.bring(pod)
 }
@@ -118,6 +123,15 @@ func TestOptionalObjectsComeWhenTheyAppear(t *testing.T) {
 	s.place(s.pod("web", toSecret("extra", true)))
 	s.create(shared.source, s.secret("extra", "late"))
 	s.hasPassword("extra", "late")
+}
+
+func TestAnOptionalObjectThatWasMadeJustNowIsBrought(t *testing.T) {
+	s := newStory(t)
+	pod := s.pod("web", toSecret("extra", true))
+	s.bring(pod)
+	s.create(shared.source, s.secret("extra", "new"))
+	s.bring(pod) // The watch may not have told of it.
+	s.expect("password", "new", string(there(s, s.secret("extra", "")).Data["password"]))
 }
 
 func TestWhatIsNotOursIsNeverTouched(t *testing.T) {
@@ -141,7 +155,7 @@ func TestWhatIsNotOursIsNeverTouched(t *testing.T) {
 			s.create(shared.source, s.secret(test.name, "ours"))
 			pod := s.pod("web-"+test.name, toSecret(test.name, false))
 			s.refused(shared.follower.Bring(t.Context(), pod, s.target),
-				fmt.Sprintf("Secret %q exists there and does not come from this cluster: rename one, delete it, or use it as it is with the annotation %s: secrets/%[1]s",
+				fmt.Sprintf("Secret %q exists there and does not come from this cluster, or was made under another user name of it: rename one, delete it, or use it as it is with the annotation %s: secrets/%[1]s",
 					test.name, v1alpha1.AnnotationUseExisting))
 			pod.Annotations[v1alpha1.AnnotationUseExisting] = "secrets/" + test.name
 			s.bring(pod)
@@ -312,16 +326,54 @@ func TestATargetThatIsEngagedAgainGetsWhatChangedMeanwhile(t *testing.T) {
 
 func TestATargetThatIsReachableAgainGetsWhatChangedMeanwhile(t *testing.T) {
 	s := newStory(t)
-	db := s.secret("db", "old")
+	db, gone := s.secret("db", "old"), s.secret("gone", "x")
 	s.create(shared.source, db)
-	s.place(s.pod("web", toSecret("db", false)))
+	s.create(shared.source, gone)
+	s.place(s.pod("web", toSecret("db", false), toSecret("gone", false)))
 	s.known()
 	shared.registry.SetReachable(s.target, false)
 	db.Data["password"] = []byte("new")
 	s.update(db)
 	s.seen()
+	s.must(shared.target.Client.Delete(t.Context(), s.secret("gone", "")))
+	s.expect("password while the target cannot be reached", "old", string(there(s, s.secret("db", "")).Data["password"]))
 	shared.registry.SetReachable(s.target, true)
 	s.hasPassword("db", "new")
+	s.hasPassword("gone", "x")
+}
+
+func TestACopyThatVanishedComesBack(t *testing.T) {
+	s := newStory(t)
+	s.create(shared.source, s.secret("db", "x"))
+	s.place(s.pod("web", toSecret("db", false)))
+	s.known()
+	s.must(shared.target.Client.Delete(t.Context(), s.secret("db", "")))
+	shared.clock.Step(5 * time.Minute)
+	s.bring(s.pod("next", toSecret("db", false)))
+	s.expect("password", "x", string(there(s, s.secret("db", "")).Data["password"]))
+}
+
+func TestARefusedChangeIsTold(t *testing.T) {
+	s := newStory(t)
+	settings := s.configMap("settings", "a", "good")
+	s.create(shared.source, settings)
+	s.place(s.pod("web", toConfigMap("settings")))
+	s.known()
+	s.forbidValue("bad")
+	settings.Data["a"] = "bad"
+	s.update(settings)
+	apiserver.Eventually(t, func(ctx context.Context) error {
+		list := &eventsv1.EventList{}
+		s.must(shared.source.Client.List(ctx, list, client.InNamespace(s.namespace)))
+		for i := range list.Items {
+			event := &list.Items[i]
+			if event.Reason == follow.ReasonNotFollowed && event.Regarding.UID == settings.UID && strings.Contains(event.Note, `ConfigMap "settings" is refused there: `) {
+				return nil
+			}
+		}
+		return fmt.Errorf("nobody is told: %v", list.Items)
+	})
+	s.expect("what is there", "good", there(s, s.configMap("settings", "", "")).Data["a"])
 }
 
 func TestDeletingTheOriginalDeletesNothing(t *testing.T) {

@@ -33,6 +33,7 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/follow"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/needs"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/podcache"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 	"github.com/multicluster-scheduler/multicluster-scheduler/test/integration/apiserver"
@@ -134,8 +135,9 @@ func startManager(ctx context.Context) (<-chan error, error) {
 
 func newFollower(ctx context.Context, config *rest.Config) (*follow.Follower, error) {
 	f, err := follow.New(follow.Options{
-		Config: config, Source: translate.Source{ClusterID: "source-id", ClusterName: "c1"}, Appeared: shared.appeared.add,
-		Clock: shared.clock, Logger: logr.Discard(),
+		Config: config, Source: translate.Source{ClusterID: "source-id", ClusterName: "c1"},
+		Appeared: func(namespace string, ref needs.Ref) { shared.appeared.add(namespace + "/" + ref.String()) },
+		Clock:    shared.clock, Recorder: shared.mgr.GetEventRecorder("follow"), Logger: logr.Discard(),
 	})
 	if err == nil {
 		f.Register(ctx, shared.mgr)
