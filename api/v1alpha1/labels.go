@@ -61,6 +61,9 @@ const (
 	// AnnotationFollowedTo, on a PersistentVolumeClaim in the source, names the target that has its copy: NAME of a ClusterTarget, or
 	// NAMESPACE/NAME of a Target.
 	AnnotationFollowedTo = prefix + "followed-to"
+	// AnnotationFollowedToClusterID, beside it, is the ID of that target's cluster: the target may lead to another one day. It is absent where that ID is
+	// unknown, and means nothing without AnnotationFollowedTo.
+	AnnotationFollowedToClusterID = prefix + "followed-to-cluster-id"
 	// AnnotationIsDelegate marks the copy of a Service or Ingress; AnnotationOriginalSelector keeps, as "key=value,key=value", the selector that the user
 	// wrote of a Service whose selector was rewritten.
 	AnnotationIsDelegate       = prefix + "is-delegate"

@@ -61,14 +61,14 @@ func (c *Claims) bring(ctx context.Context, key types.NamespacedName, t *cluster
 	if s.original == nil || !s.original.follow {
 		return nil
 	}
-	if keeper := c.forgotten(key, s); keeper != "" {
-		if err := c.bind(ctx, pvc, keeper); err != nil {
+	if keeper := c.forgotten(key, s); keeper != nil {
+		if err := c.bind(ctx, pvc, keeper.place); err != nil {
 			return err
 		}
-		return refused(key, "is in "+keeper)
+		return refused(key, "is in "+keeper.name)
 	}
 	if !v.makes {
-		return c.bind(ctx, pvc, t.name)
+		return c.bind(ctx, pvc, t.place)
 	}
 	return c.create(ctx, pvc, *s.original, t)
 }
@@ -84,7 +84,7 @@ func (c *Claims) look(ctx context.Context, key types.NamespacedName, t *cluster)
 		return nil, situation{}, fmt.Errorf("getting claim %q in target %q: %w", key.Name, t.name, err)
 	}
 	s := situation{original: original, there: there}
-	s.keeping = c.keeping(original, t, func(keeper *cluster) keeping {
+	s.keeping, s.keeper = c.keeping(original, t, func(keeper *cluster) keeping {
 		_, there, err := keeper.read(ctx, key)
 		switch {
 		case err != nil:
@@ -110,23 +110,24 @@ func (c *cluster) read(ctx context.Context, key types.NamespacedName) (*corev1.P
 	if err != nil {
 		return nil, nil, err
 	}
-	read := claimOf(pvc, c.clusterID)
+	read := claimOf(pvc, c.sourceID)
 	return pvc, &read, nil
 }
 
-// forgotten names the other target that keeps the copy of a claim whose annotation followed-to somebody removed, as far as is known.
-func (c *Claims) forgotten(key types.NamespacedName, s situation) string {
-	if s.original.followedTo != "" || s.there != nil && s.there.isMadeFor(s.original) {
-		return ""
+// forgotten finds the other target that keeps the copy of a claim whose annotation followed-to somebody removed, as far as is known. One that cannot be
+// reached does not count: then the annotation was removed to give up what is there.
+func (c *Claims) forgotten(key types.NamespacedName, s situation) *cluster {
+	if s.original.followedTo.name != "" || s.there != nil && s.there.isMadeFor(s.original) {
+		return nil
 	}
 	for _, t := range c.engaged() {
-		if w := t.known(key.Namespace); w != nil {
+		if w := t.known(key.Namespace); w != nil && t.target.Reachable() {
 			if there := w.get(key.Name); there != nil && there.isMadeFor(s.original) {
-				return t.name
+				return t
 			}
 		}
 	}
-	return ""
+	return nil
 }
 
 // create binds the claim to the target before it makes the copy: who sees the one without the other looks whether the copy is there.
@@ -140,12 +141,12 @@ func (c *Claims) create(ctx context.Context, pvc *corev1.PersistentVolumeClaim, 
 	if err != nil {
 		return err
 	}
-	if err := c.bind(ctx, pvc, t.name); err != nil {
+	if err := c.bind(ctx, pvc, t.place); err != nil {
 		return err
 	}
 	err = t.writer.Create(ctx, made)
 	if isDefinite(err) {
-		if err := c.annotate(ctx, pvc, nil); err != nil {
+		if err := c.annotate(ctx, pvc, place{}); err != nil {
 			c.Logger.Error(err, "Leaving the annotation followed-to, which binds nobody without a copy", "claim", key)
 		}
 		return refused(key, "is not taken there: "+err.Error())
@@ -162,22 +163,23 @@ func isDefinite(err error) bool {
 	return apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsNotFound(err)
 }
 
-// bind writes down which target keeps the claim. It fails if the claim has changed since it was read.
-func (c *Claims) bind(ctx context.Context, pvc *corev1.PersistentVolumeClaim, target string) error {
-	if pvc.Annotations[v1alpha1.AnnotationFollowedTo] == target {
+// bind writes down where the claim is. It fails if the claim has changed since it was read.
+func (c *Claims) bind(ctx context.Context, pvc *corev1.PersistentVolumeClaim, to place) error {
+	if at := followedTo(pvc); at == to || at.name == to.name && to.clusterID == "" {
 		return nil
 	}
-	return c.annotate(ctx, pvc, &target)
+	return c.annotate(ctx, pvc, to)
 }
 
-// annotate sets or removes followed-to. The version in the patch is a precondition; the claim gets the next one.
-func (c *Claims) annotate(ctx context.Context, pvc *corev1.PersistentVolumeClaim, followedTo *string) error {
+// annotate sets the annotations that say where the claim is, and removes those that are to be empty. The version in the patch is a precondition; the claim
+// gets the next one.
+func (c *Claims) annotate(ctx context.Context, pvc *corev1.PersistentVolumeClaim, to place) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
 		"uid":             pvc.UID,
 		"resourceVersion": pvc.ResourceVersion,
-		"annotations":     map[string]any{v1alpha1.AnnotationFollowedTo: followedTo},
+		"annotations":     map[string]any{v1alpha1.AnnotationFollowedTo: orNull(to.name), v1alpha1.AnnotationFollowedToClusterID: orNull(to.clusterID)},
 	}})
 	if err != nil {
 		return fmt.Errorf("encoding a patch: %w", err)
@@ -186,6 +188,14 @@ func (c *Claims) annotate(ctx context.Context, pvc *corev1.PersistentVolumeClaim
 		return fmt.Errorf("writing down where claim %q is: %w", pvc.Name, err)
 	}
 	return nil
+}
+
+// orNull has an empty value removed by a merge patch.
+func orNull(value string) any {
+	if value == "" {
+		return nil
+	}
+	return value
 }
 
 // copyOf returns what a claim is to be in a target: as large, accessed in the same way, and empty.

@@ -26,13 +26,33 @@ type claim struct {
 
 	// Of those of the source.
 	follow     bool
-	followedTo string // the name of a target
+	followedTo place
 	class      string
 	noClass    bool // names none, not even the empty one
 
 	// Of those of targets.
 	origin origin
 	parent types.UID // of the claim that a copy was made for
+}
+
+// place is a target: its name, as users call it, and the ID of its cluster, which is empty where it is unknown.
+type place struct{ name, clusterID string }
+
+// followedTo is where the copy of a claim is, as the claim says; nowhere if that has no name.
+func followedTo(pvc *corev1.PersistentVolumeClaim) place {
+	name := pvc.Annotations[v1alpha1.AnnotationFollowedTo]
+	if name == "" {
+		return place{}
+	}
+	return place{name, pvc.Annotations[v1alpha1.AnnotationFollowedToClusterID]}
+}
+
+// is says whether two places are in the same cluster, as far as is known: a target may have got another name, and its name may lead to another cluster.
+func (p place) is(other place) bool {
+	if p.clusterID == "" || other.clusterID == "" {
+		return p.name == other.name
+	}
+	return p.clusterID == other.clusterID
 }
 
 // origin says who made a claim.
@@ -52,7 +72,7 @@ func claimOf(pvc *corev1.PersistentVolumeClaim, clusterID string) claim {
 		deleting:   pvc.DeletionTimestamp != nil,
 		request:    pvc.Spec.Resources.Requests.Storage().Value(),
 		follow:     follow,
-		followedTo: pvc.Annotations[v1alpha1.AnnotationFollowedTo],
+		followedTo: followedTo(pvc),
 		class:      ptr.Deref(pvc.Spec.StorageClassName, ""),
 		noClass:    pvc.Spec.StorageClassName == nil,
 		origin:     originOf(pvc, clusterID),

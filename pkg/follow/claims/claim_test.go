@@ -20,20 +20,21 @@ func TestWhatIsKeptOfAClaim(t *testing.T) {
 	pvc := &corev1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{
 			UID:         "1",
-			Annotations: map[string]string{v1alpha1.AnnotationFollow: "", v1alpha1.AnnotationFollowedTo: "team/c2"},
+			Annotations: map[string]string{v1alpha1.AnnotationFollow: "", v1alpha1.AnnotationFollowedTo: "team/c2", v1alpha1.AnnotationFollowedToClusterID: "id"},
 		},
 		Spec: corev1.PersistentVolumeClaimSpec{
 			StorageClassName: ptr.To("fast"),
 			Resources:        corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Ki")}},
 		},
 	}
-	want := claim{uid: "1", request: 1024, follow: true, followedTo: "team/c2", class: "fast"}
-	if diff := cmp.Diff(want, claimOf(pvc, "source"), cmp.AllowUnexported(claim{})); diff != "" {
+	want := claim{uid: "1", request: 1024, follow: true, followedTo: place{"team/c2", "id"}, class: "fast"}
+	if diff := cmp.Diff(want, claimOf(pvc, "source"), cmp.AllowUnexported(claim{}, place{})); diff != "" {
 		t.Error(diff)
 	}
 	pvc = &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{UID: "2", DeletionTimestamp: &metav1.Time{Time: noon()}}}
+	pvc.Annotations = map[string]string{v1alpha1.AnnotationFollowedToClusterID: "id"} // which means nothing alone
 	want = claim{uid: "2", deleting: true, noClass: true}
-	if diff := cmp.Diff(want, claimOf(pvc, "source"), cmp.AllowUnexported(claim{})); diff != "" {
+	if diff := cmp.Diff(want, claimOf(pvc, "source"), cmp.AllowUnexported(claim{}, place{})); diff != "" {
 		t.Error(diff)
 	}
 }

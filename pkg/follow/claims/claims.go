@@ -70,12 +70,12 @@ func New(options Options) (*Claims, error) {
 	}
 	c := &Claims{Options: options, targets: map[types.NamespacedName]*cluster{}}
 	c.source = &cluster{
-		clusterID: options.Source.ClusterID,
-		client:    reached,
-		clock:     options.Clock,
-		claims:    map[string]*watched{},
-		listed:    func(namespace string) { c.sourceChanged(namespace, "") },
-		changed:   c.sourceChanged,
+		sourceID: options.Source.ClusterID,
+		client:   reached,
+		clock:    options.Clock,
+		claims:   map[string]*watched{},
+		listed:   func(namespace string) { c.sourceChanged(namespace, "") },
+		changed:  c.sourceChanged,
 	}
 	return c, nil
 }
@@ -116,15 +116,15 @@ func (c *Claims) Engaged(ctx context.Context, target *engage.Target) error {
 		return fmt.Errorf("making a client: %w", err)
 	}
 	t := &cluster{
-		name:      targetkind.Name(target.Key),
-		clusterID: c.Source.ClusterID,
-		client:    reached,
-		clock:     c.Clock,
-		life:      ctx,
-		target:    target,
-		writer:    copies.NewWriter(reached, reached, c.Source),
-		queue:     newQueue(),
-		claims:    map[string]*watched{},
+		place:    place{targetkind.Name(target.Key), target.ClusterID},
+		sourceID: c.Source.ClusterID,
+		client:   reached,
+		clock:    c.Clock,
+		life:     ctx,
+		target:   target,
+		writer:   copies.NewWriter(reached, reached, c.Source),
+		queue:    newQueue(),
+		claims:   map[string]*watched{},
 	}
 	t.listed = func(namespace string) { c.targetChanged(t, namespace, "") }
 	t.changed = func(namespace, name string) { c.targetChanged(t, namespace, name) }
@@ -172,7 +172,7 @@ func (c *Claims) Objection(pod *corev1.Pod, target *engage.Target) string {
 	}
 	for _, name := range names {
 		s := situation{original: here.get(name), there: there.get(name)}
-		s.keeping = c.keeping(s.original, t, func(keeper *cluster) keeping { return keeper.keeps(pod.Namespace, name) })
+		s.keeping, s.keeper = c.keeping(s.original, t, func(keeper *cluster) keeping { return keeper.keeps(pod.Namespace, name) })
 		v := judge(s)
 		if v.makes {
 			_, v.objection = c.class(s.original, t)
@@ -184,17 +184,24 @@ func (c *Claims) Objection(pod *corev1.Pod, target *engage.Target) string {
 	return ""
 }
 
-// keeping says whether another target than t keeps what a claim of the source was made into. If that target can be asked, ask does.
-func (c *Claims) keeping(original *claim, t *cluster, ask func(keeper *cluster) keeping) keeping {
-	if original == nil || original.followedTo == "" || original.followedTo == t.name {
-		return free
+// keeping says whether another target than t keeps what a claim of the source was made into, and which. If that target can be asked, ask does.
+func (c *Claims) keeping(original *claim, t *cluster, ask func(keeper *cluster) keeping) (answer keeping, keeper string) {
+	if original == nil || original.followedTo.name == "" || original.followedTo.is(t.place) {
+		return free, ""
 	}
-	for _, keeper := range c.engaged() {
-		if keeper.name == original.followedTo && keeper.target.Reachable() {
-			return ask(keeper)
+	at := original.followedTo
+	answer = silent
+	for _, t := range c.engaged() {
+		switch {
+		case at.is(t.place) && t.target.Reachable():
+			if answer := ask(t); answer != silent {
+				return answer, t.name
+			}
+		case !at.is(t.place) && t.name == at.name:
+			answer = moved
 		}
 	}
-	return silent
+	return answer, at.name
 }
 
 // keeps says what memory knows. It has the claims watched, so that it knows more the next time.

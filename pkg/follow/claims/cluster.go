@@ -29,10 +29,10 @@ type (
 
 // cluster is the source, or a target for as long as it is engaged.
 type cluster struct {
-	name      string // a target's, as users call it; empty for the source
-	clusterID string // the source's
-	client    client.WithWatch
-	clock     clock.Clock
+	place           // a target's; empty for the source
+	sourceID string // the source's cluster ID
+	client   client.WithWatch
+	clock    clock.Clock
 	// life is that of its watches.
 	life context.Context //nolint:containedctx // watches are started by those who ask first, and outlive their requests
 	// listed and changed are called when a namespace's claims are known, when one is another, and, with an empty namespace, for StorageClasses.
@@ -65,7 +65,7 @@ func (c *cluster) claimsIn(namespace string) *watched {
 	w, ok := c.claims[namespace]
 	if !ok {
 		w = &watched{claimWatch: claimWatch{
-			entryOf: func(pvc *corev1.PersistentVolumeClaim) claim { return claimOf(pvc, c.clusterID) },
+			entryOf: func(pvc *corev1.PersistentVolumeClaim) claim { return claimOf(pvc, c.sourceID) },
 			listed:  func() { c.listed(namespace) },
 			changed: func(name string) { c.changed(namespace, name) },
 		}}

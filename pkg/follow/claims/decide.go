@@ -9,6 +9,7 @@ const (
 	free   keeping = iota // nobody does
 	kept                  // it is there
 	silent                // it may be there: nobody can look now
+	moved                 // the same, and the target of that name leads to another cluster
 )
 
 // situation is that of one claim of a pod, and of one target that the pod may go to.
@@ -16,6 +17,7 @@ type situation struct {
 	original *claim // in the source; nil where there is none
 	there    *claim // in the target; nil where there is none
 	keeping  keeping
+	keeper   string // the name of that other target
 }
 
 // verdict of a situation.
@@ -30,10 +32,9 @@ type verdict struct {
 func judge(s situation) verdict {
 	switch {
 	case s.keeping == kept:
-		return verdict{objection: "is in " + s.original.followedTo}
-	case s.keeping == silent:
-		return verdict{objection: fmt.Sprintf("is in %[1]s, which cannot be asked now: wait for %[1]s, or give up what is stored there by "+
-			"removing the annotation multicluster.admiralty.io/followed-to from the claim", s.original.followedTo)}
+		return verdict{objection: "is in " + s.keeper}
+	case s.keeping == silent || s.keeping == moved:
+		return verdict{objection: objectionToLeave(s)}
 	case s.there != nil:
 		return verdict{objection: objectionToUse(s.original, s.there)}
 	case s.original == nil || !s.original.follow:
@@ -43,6 +44,19 @@ func judge(s situation) verdict {
 	default:
 		return verdict{makes: true}
 	}
+}
+
+// objectionToLeave says why a claim is waited for, and how not to.
+func objectionToLeave(s situation) string {
+	where := fmt.Sprintf("is in %[1]s, which cannot be asked now: wait for %[1]s", s.keeper)
+	if s.keeping == moved {
+		where = fmt.Sprintf("is in the cluster with the ID %s, to which %s does not lead any more: have a target lead there", s.original.followedTo.clusterID, s.keeper)
+	}
+	instead := "give up what is stored there"
+	if s.there != nil && s.there.isMadeFor(s.original) {
+		instead = "use the copy that this target has"
+	}
+	return where + ", or " + instead + " by removing the annotation multicluster.admiralty.io/followed-to from the claim"
 }
 
 // objectionToUse says why a claim that exists there cannot be used.

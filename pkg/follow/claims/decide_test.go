@@ -16,7 +16,7 @@ const (
 
 func TestPodsGoWhereTheirDataIs(t *testing.T) {
 	followed := claim{uid: "1", follow: true}
-	inAnother := claim{uid: "1", follow: true, followedTo: "c2"}
+	inAnother := claim{uid: "1", follow: true, followedTo: place{"c2", "id"}}
 	for name, test := range map[string]struct {
 		situation
 		want verdict
@@ -56,19 +56,29 @@ func TestPodsGoWhereTheirDataIs(t *testing.T) {
 			verdict{objection: "is being deleted"},
 		},
 		"a claim in another target": {
-			situation{original: &inAnother, keeping: kept}, verdict{objection: inC2},
+			situation{original: &inAnother, keeping: kept, keeper: "c2"}, verdict{objection: inC2},
 		},
 		"a claim in another target counts more than one of that name here": {
-			situation{original: &inAnother, there: &claim{uid: "9"}, keeping: kept}, verdict{objection: inC2},
+			situation{original: &inAnother, there: &claim{uid: "9"}, keeping: kept, keeper: "c2"}, verdict{objection: inC2},
 		},
 		"a claim in another target counts more than the source's own where the source is a target": {
-			situation{original: &inAnother, there: &inAnother, keeping: kept}, verdict{objection: inC2},
+			situation{original: &inAnother, there: &inAnother, keeping: kept, keeper: "c2"}, verdict{objection: inC2},
 		},
 		"a claim that may be in another target is waited for": {
-			situation{original: &inAnother, keeping: silent}, verdict{objection: silentC2},
+			situation{original: &inAnother, keeping: silent, keeper: "c2"}, verdict{objection: silentC2},
 		},
 		"a claim that is waited for when no others are to be made": {
-			situation{original: &claim{uid: "1", followedTo: "c2"}, keeping: silent}, verdict{objection: silentC2},
+			situation{original: &claim{uid: "1", followedTo: place{"c2", "id"}}, keeping: silent, keeper: "c2"}, verdict{objection: silentC2},
+		},
+		"a claim in a cluster to which its target does not lead any more": {
+			situation{original: &inAnother, keeping: moved, keeper: "c2"},
+			verdict{objection: "is in the cluster with the ID id, to which c2 does not lead any more: have a target lead there, or give up what is " +
+				"stored there by removing the annotation multicluster.admiralty.io/followed-to from the claim"},
+		},
+		"a claim that is waited for though there is a copy": {
+			situation{original: &inAnother, there: &claim{uid: "9", origin: ours, parent: "1"}, keeping: silent, keeper: "c2"},
+			verdict{objection: "is in c2, which cannot be asked now: wait for c2, or use the copy that this target has by removing the annotation " +
+				"multicluster.admiralty.io/followed-to from the claim"},
 		},
 		"a claim that never came to be in another target may be made here": {
 			situation{original: &inAnother, keeping: free}, verdict{makes: true},
@@ -96,6 +106,28 @@ func TestPodsGoWhereTheirDataIs(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			if diff := cmp.Diff(test.want, judge(test.situation), cmp.AllowUnexported(verdict{})); diff != "" {
 				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestPlacesAreClustersWhereTheseAreKnown(t *testing.T) {
+	for name, test := range map[string]struct {
+		at, target place
+		want       bool
+	}{
+		"the same":                             {place{"c2", "1"}, place{"c2", "1"}, true},
+		"another target":                       {place{"c2", "1"}, place{"c3", "2"}, false},
+		"a target with another name":           {place{"c2", "1"}, place{"east", "1"}, true},
+		"a name that leads to another cluster": {place{"c2", "1"}, place{"c2", "2"}, false},
+		"a cluster that nobody noted":          {place{"c2", ""}, place{"c2", "1"}, true},
+		"a cluster that does not say":          {place{"c2", "1"}, place{"c2", ""}, true},
+		"another that does not say":            {place{"c2", "1"}, place{"c3", ""}, false},
+		"two that do not say":                  {place{"c2", ""}, place{"c3", ""}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := test.at.is(test.target); got != test.want {
+				t.Errorf("%t, want %t", got, test.want)
 			}
 		})
 	}
@@ -170,7 +202,7 @@ func TestOnlyTheEndOfTheVeryClaimEndsItsCopy(t *testing.T) {
 			original: &claim{uid: "1", request: 10, follow: false}, there: copied,
 		},
 		"the claim has gone to another target": {
-			original: &claim{uid: "1", request: 10, followedTo: "c3"}, there: copied,
+			original: &claim{uid: "1", request: 10, followedTo: place{name: "c3"}}, there: copied,
 		},
 		"the claim is about to go": {
 			original: &claim{uid: "1", request: 20, deleting: true}, there: copied,

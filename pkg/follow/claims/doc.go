@@ -1,7 +1,8 @@
 // Package claims has pods go where their PersistentVolumeClaims are, and makes claims in targets for those who ask for it.
 //
 // What a volume holds is never copied, and nothing here may lose it. So there are three rules. A claim of the source that was made in a target
-// stays bound to that target, by the annotation followed-to, for as long as the copy is there or nobody can look. A copy is deleted when the API server
+// stays bound to that target, by the annotation followed-to, for as long as the copy is there or nobody can look: to its cluster, where the ID of that
+// is known, whatever the target is called one day, and whatever its name leads to. Removing the annotation gives up a copy in a cluster that cannot be reached. A copy is deleted when the API server
 // of the source has just said that the very claim it was made for does not exist, and never for any other reason. And what is not
 // known to be our copy is left alone: other claims, copies of other sources, and claims that were restored from a backup with our labels on them (their
 // creation is not at the time that the annotation needed-at tells). Who wants to keep the volume of a copy takes the label

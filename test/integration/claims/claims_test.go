@@ -69,6 +69,9 @@ func TestAClaimIsMadeInOneTargetAndThePodStaysWithIt(t *testing.T) {
 	s.objects(pod, s.c2, "")
 	s.bring(pod, s.c2)
 	s.followedTo("data", s.called("c2"))
+	if id := s.get(shared.source, "data").Annotations[v1alpha1.AnnotationFollowedToClusterID]; id != "c2-id" {
+		t.Errorf("followed to cluster %q", id)
+	}
 	made := s.get(shared.c2, "data")
 	if made == nil {
 		t.Fatal("there is no copy")
@@ -181,17 +184,16 @@ func TestAPodWaitsForATargetThatCannotBeAsked(t *testing.T) {
 	s.bring(pod, s.c2)
 	s.objects(pod, s.c3, `claim "data" is in `+s.called("c2"))
 
-	waits := fmt.Sprintf("is in %[1]s, which cannot be asked now: wait for %[1]s, or give up what is stored there by "+
-		"removing the annotation multicluster.admiralty.io/followed-to from the claim", s.called("c2"))
 	shared.registry.SetReachable(s.c2, false)
-	s.objects(pod, s.c3, `claim "data" `+waits)
-	s.refused(pod, s.c3, waits)
+	s.objects(pod, s.c3, `claim "data" `+waits(s.called("c2")))
+	s.refused(pod, s.c3, waits(s.called("c2")))
 	shared.registry.SetReachable(s.c2, true)
 	s.objects(pod, s.c3, `claim "data" is in `+s.called("c2"))
 
+	s.annotate(original, v1alpha1.AnnotationFollowedToClusterID, "")
 	s.annotate(original, v1alpha1.AnnotationFollowedTo, "nobody-knows")
-	s.objects(pod, s.c3, `claim "data" `+strings.ReplaceAll(waits, s.called("c2"), "nobody-knows"))
-	s.refused(pod, s.c3, strings.ReplaceAll(waits, s.called("c2"), "nobody-knows"))
+	s.objects(pod, s.c3, `claim "data" `+waits("nobody-knows"))
+	s.refused(pod, s.c3, waits("nobody-knows"))
 	if s.get(shared.c3, "data") != nil {
 		t.Error("there is a second copy")
 	}

@@ -35,6 +35,7 @@ const clusterID = "source-id"
 type world struct {
 	source, c2, c3 *apiserver.Cluster
 	users          map[*apiserver.Cluster]*rest.Config
+	ids            map[string]string // of clusters, by their hosts
 	claims         *claims.Claims
 	registry       *engage.Registry
 	appeared       *counter
@@ -89,17 +90,20 @@ func run(m *testing.M) (int, error) {
 // addUsers gives the manager the rights that it needs in the source, and the source those that it needs in targets.
 func addUsers(ctx context.Context) error {
 	shared.users = map[*apiserver.Cluster]*rest.Config{}
+	shared.ids = map[string]string{}
 	verbs := map[*apiserver.Cluster][]string{
 		shared.source: {"get", "list", "watch", "patch"},
 		shared.c2:     {"get", "list", "watch", "create", "patch", "delete"},
 		shared.c3:     {"get", "list", "watch", "create", "patch", "delete"},
 	}
+	ids := map[*apiserver.Cluster]string{shared.source: clusterID, shared.c2: "c2-id", shared.c3: "c3-id"}
 	for cluster, verbs := range verbs {
 		config, err := cluster.User("multicluster-scheduler")
 		if err != nil {
 			return err
 		}
 		shared.users[cluster] = config
+		shared.ids[config.Host] = ids[cluster]
 		rules := []rbacv1.PolicyRule{
 			{APIGroups: []string{""}, Resources: []string{"persistentvolumeclaims"}, Verbs: verbs},
 			{APIGroups: []string{"storage.k8s.io"}, Resources: []string{"storageclasses"}, Verbs: []string{"list", "watch"}},

@@ -25,9 +25,9 @@ import (
 type story struct {
 	*testing.T
 
-	namespace string
-	c2, c3    *engage.Target
-	inC2      engagement
+	namespace  string
+	c2, c3     *engage.Target
+	inC2, inC3 engagement
 }
 
 // engagement of a target can be ended.
@@ -41,7 +41,7 @@ func newStory(t *testing.T) *story {
 		s.must(cluster.Client.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.namespace}}))
 	}
 	s.c2, s.inC2 = s.engage("c2", shared.users[shared.c2])
-	s.c3, _ = s.engage("c3", shared.users[shared.c3])
+	s.c3, s.inC3 = s.engage("c3", shared.users[shared.c3])
 	return s
 }
 
@@ -53,6 +53,7 @@ func (s *story) engage(name string, config *rest.Config) (*engage.Target, engage
 	key := types.NamespacedName{Namespace: s.namespace, Name: name}
 	target := &engage.Target{
 		Key: key, NodeName: translate.VirtualNodeName(key), Hash: translate.TargetHash(key), Config: config, Client: c, APIReader: c,
+		ClusterID: shared.ids[config.Host],
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(s.Context()))
 	s.must(shared.registry.Engage(ctx, target))
