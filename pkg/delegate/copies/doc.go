@@ -7,8 +7,8 @@
 // time is deleted as it was last seen (UID and resource version), so a copy that its source has just touched stays. Claims are never deleted:
 // they are data.
 //
-// Sources touch a copy at most 20 s before they create the PodChaperon that needs it. What is left of the two minutes is far longer than it
-// takes to notice that a watch of PodChaperons is dead.
+// Sources touch a copy at most 20 s before they begin to bring what else a pod needs, which takes 45 s at most, and then create the PodChaperon. What is
+// left of the two minutes is for that, and for the watch of PodChaperons to tell.
 //
 // Of copies only metadata is watched (but for Ingresses, because of those Secrets), and only with the label: what is in the cluster's own
 // Secrets does not come near the manager. Who needs what is counted as PodChaperons come and go: an index would be asked, for a ConfigMap of

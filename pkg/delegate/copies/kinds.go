@@ -13,15 +13,16 @@ type kind struct {
 	referred bool
 }
 
+// kinds are in the order in which they begin to be watched: what comes after Ingresses waits for them.
 func kinds() []kind {
 	core := schema.GroupVersion{Version: "v1"}
 	return []kind{
-		ingresses(), // First: they use Secrets.
 		{core.WithResource(string(needs.ConfigMaps)), true},
-		{core.WithResource(string(needs.Secrets)), true},
 		{core.WithResource(string(needs.ServiceAccounts)), true},
 		{core.WithResource("services"), false},
 		{schema.GroupVersionResource{Group: "discovery.k8s.io", Version: "v1", Resource: "endpointslices"}, false},
+		ingresses(),
+		{core.WithResource(string(needs.Secrets)), true}, // Last: Ingresses use them.
 	}
 }
 

@@ -24,9 +24,22 @@ const (
 	manager    = release + "-controller-manager"
 )
 
-// install makes the objects of the chart that say who may do what.
-func install(ctx context.Context, c client.Client) error {
-	rendered, err := render(ctx)
+// installAll makes the objects of the chart that say who may do what.
+func installAll(ctx context.Context, c client.Client) error {
+	return install(ctx, c, manager, "template", release, "--show-only", "templates/policy.yaml", "--show-only", "templates/rbac/*.yaml",
+		"--set", "rbac.selfTarget=false")
+}
+
+// installNarrow gives another release's manager its rights on copies, on Secrets in that namespace and the release's own only. It returns its name.
+func installNarrow(ctx context.Context, c client.Client, namespace string) (account string, err error) {
+	account = "narrow-" + manager
+	return account, install(ctx, c, account, "template", "narrow", "--show-only", "templates/rbac/following.yaml",
+		"--show-only", "templates/rbac/delegates.yaml", "--show-only", "templates/rbac/secrets.yaml", "--set", "rbac.secretNamespaces={"+namespace+"}")
+}
+
+// install makes what helm renders, and binds its parts to the manager.
+func install(ctx context.Context, c client.Client, account string, arguments ...string) error {
+	rendered, err := render(ctx, arguments)
 	if err != nil {
 		return err
 	}
@@ -44,21 +57,20 @@ func install(ctx context.Context, c client.Client) error {
 		if err := c.Create(ctx, object); err != nil {
 			return fmt.Errorf("creating %s %q: %w", object.GetKind(), object.GetName(), err)
 		}
-		if err := bindPart(ctx, c, object); err != nil {
+		if err := bindPart(ctx, c, object, account); err != nil {
 			return err
 		}
 	}
 }
 
-func render(ctx context.Context) ([]byte, error) {
+func render(ctx context.Context, arguments []string) ([]byte, error) {
 	root := filepath.Join("..", "..", "..")
 	helm := filepath.Join(root, ".local", "bin", "helm")
 	if _, err := os.Stat(helm); err != nil {
 		return nil, fmt.Errorf("these tests render the chart and helm is missing: run `make test-integration`, which builds it: %w", err)
 	}
 	chart := filepath.Join(root, "charts", release)
-	command := exec.CommandContext(ctx, helm, "template", release, chart, "--namespace", admiralty,
-		"--show-only", "templates/policy.yaml", "--show-only", "templates/rbac/*.yaml", "--set", "rbac.selfTarget=false")
+	command := exec.CommandContext(ctx, helm, append(arguments, chart, "--namespace", admiralty)...)
 	command.Stderr = os.Stderr
 	out, err := command.Output()
 	if err != nil {
@@ -68,14 +80,14 @@ func render(ctx context.Context) ([]byte, error) {
 }
 
 // bindPart gives the manager one part of its rights: there is no controller here that adds them up.
-func bindPart(ctx context.Context, c client.Client, role *unstructured.Unstructured) error {
+func bindPart(ctx context.Context, c client.Client, role *unstructured.Unstructured, account string) error {
 	if role.GetLabels()["admiralty.io/aggregate-to-controller-manager"] != "true" {
 		return nil
 	}
 	binding := &rbacv1.ClusterRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: role.GetName()},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.GetName()},
-		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: admiralty, Name: manager}},
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: admiralty, Name: account}},
 	}
 	if err := c.Create(ctx, binding); err != nil {
 		return fmt.Errorf("binding %q: %w", role.GetName(), err)

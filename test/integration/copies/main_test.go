@@ -44,7 +44,7 @@ func run(m *testing.M) (code int, err error) {
 	if err := target.Client.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: admiralty}}); err != nil {
 		return 0, err
 	}
-	if err := install(ctx, target.Client); err != nil {
+	if err := installAll(ctx, target.Client); err != nil {
 		return 0, err
 	}
 	return m.Run(), nil

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
@@ -28,7 +29,7 @@ import (
 const grace = 3 * time.Second
 
 func TestCopiesGoWhenNobodyNeedsThem(t *testing.T) {
-	start(t, nil)
+	start(t)
 	namespace := target.Namespace(t, nil)
 	admin := impersonated(t, "admin", "system:masters")
 	web := chaperon(t, namespace, "web", "c1", "needed")
@@ -61,7 +62,7 @@ func TestCopiesGoWhenNobodyNeedsThem(t *testing.T) {
 }
 
 func TestTLSSecretsStayWithTheirIngress(t *testing.T) {
-	start(t, nil)
+	start(t)
 	namespace := target.Namespace(t, nil)
 	admin := impersonated(t, "admin", "system:masters")
 	chaperon(t, namespace, "web", "c1", "needed")
@@ -89,15 +90,14 @@ func TestTLSSecretsStayWithTheirIngress(t *testing.T) {
 	awaitSecrets("")
 }
 
+// The chart gives the manager the rights that it tells it of, and no more.
 func TestSecretsOfOtherNamespacesAreNotTheManagers(t *testing.T) {
 	mine, others := target.Namespace(t, nil), target.Namespace(t, nil)
-	start(t, []string{mine})
+	account, err := installNarrow(t.Context(), target.Client, mine)
+	must(t, err)
+	startAs(t, serviceAccount(t, admiralty, account).user, []string{admiralty, mine})
 	for _, namespace := range []string{others, mine} {
-		must(t, target.Client.Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
-			Namespace: namespace, Name: "db",
-			Labels:      map[string]string{v1alpha1.LabelParentClusterID: "c1"},
-			Annotations: map[string]string{v1alpha1.AnnotationFollowedBy: "c1"},
-		}}))
+		must(t, target.Client.Create(t.Context(), &corev1.Secret{ObjectMeta: copyMeta(namespace)}))
 	}
 	get := func(ctx context.Context, namespace string) error {
 		return target.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "db"}, &corev1.Secret{})
@@ -110,6 +110,48 @@ func TestSecretsOfOtherNamespacesAreNotTheManagers(t *testing.T) {
 	})
 	if err := get(t.Context(), others); err != nil {
 		t.Errorf("the older one in another: %v", err)
+	}
+}
+
+// A manager that may not watch Ingresses does not know which Secrets they need. The rest it does know.
+func TestOnlySecretsWaitForIngresses(t *testing.T) {
+	namespace := target.Namespace(t, nil)
+	const user = "without-ingresses"
+	meta := metav1.ObjectMeta{Name: user}
+	must(t, target.Client.Create(t.Context(), &rbacv1.ClusterRole{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{
+		{APIGroups: []string{v1alpha1.GroupVersion.Group}, Resources: []string{"podchaperons"}, Verbs: []string{"list", "watch"}},
+		{APIGroups: []string{""}, Resources: []string{"configmaps", "secrets", "services"}, Verbs: []string{"list", "watch", "delete"}},
+	}}))
+	must(t, target.Client.Create(t.Context(), &rbacv1.ClusterRoleBinding{
+		ObjectMeta: meta,
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: user},
+		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}},
+	}))
+	startAs(t, user, nil)
+	secret := &corev1.Secret{ObjectMeta: copyMeta(namespace)}
+	service := &corev1.Service{ObjectMeta: copyMeta(namespace), Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}}
+	for _, object := range []client.Object{secret, service, &corev1.ConfigMap{ObjectMeta: copyMeta(namespace)}} {
+		must(t, target.Client.Create(t.Context(), object))
+	}
+	apiserver.Eventually(t, func(ctx context.Context) error {
+		for _, object := range []client.Object{&corev1.Service{}, &corev1.ConfigMap{}} {
+			if err := target.Client.Get(ctx, client.ObjectKeyFromObject(secret), object); !apierrors.IsNotFound(err) {
+				return fmt.Errorf("a %T that nobody needs is still there: %w", object, err)
+			}
+		}
+		return nil
+	})
+	if err := target.Client.Get(t.Context(), client.ObjectKeyFromObject(secret), secret); err != nil {
+		t.Errorf("a Secret that an Ingress may need: %v", err)
+	}
+}
+
+// copyMeta is that of a copy.
+func copyMeta(namespace string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{
+		Namespace: namespace, Name: "db",
+		Labels:      map[string]string{v1alpha1.LabelParentClusterID: "c1"},
+		Annotations: map[string]string{v1alpha1.AnnotationFollowedBy: "c1"},
 	}
 }
 
@@ -164,10 +206,15 @@ func touch(ctx context.Context, t *testing.T, admin identity, namespace string) 
 }
 
 // start runs the part of the target's manager, with the rights that the chart gives it.
-func start(t *testing.T, secretNamespaces []string) {
+func start(t *testing.T) {
+	t.Helper()
+	startAs(t, serviceAccount(t, admiralty, manager).user, nil)
+}
+
+func startAs(t *testing.T, user string, secretNamespaces []string) {
 	t.Helper()
 	restConfig := rest.CopyConfig(target.Config)
-	restConfig.Impersonate = rest.ImpersonationConfig{UserName: "system:serviceaccount:" + admiralty + ":" + manager}
+	restConfig.Impersonate = rest.ImpersonationConfig{UserName: user}
 	mgr, err := ctrl.NewManager(restConfig, ctrl.Options{
 		Scheme:     target.Client.Scheme(),
 		Metrics:    server.Options{BindAddress: "0"},
