@@ -14,18 +14,23 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/needs"
 )
 
-func TestACollectionIsWatchedUntilNobodyHasReferredToItForAWhile(t *testing.T) {
+// idle returns watches of an empty cluster, and their clock.
+func idle(t *testing.T) (*watches, *metadatafake.FakeMetadataClient, *clocktesting.FakeClock) {
+	t.Helper()
 	scheme := metadatafake.NewTestScheme()
 	must(t, metav1.AddMetaToScheme(scheme))
 	clock := clocktesting.NewFakeClock(time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC))
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	u := newUsers()
-	s := &watches{
-		client: metadatafake.NewSimpleMetadataClient(scheme), clock: clock, users: u,
-		changed: func(object, bool) {}, trouble: func(collection, error) {},
+	client := metadatafake.NewSimpleMetadataClient(scheme)
+	return &watches{
+		client: client, clock: clock, users: newUsers(),
+		changed: func(object, bool) {}, trouble: func(_ collection, err error) { t.Errorf("trouble: %v", err) },
 		all: map[collection]*watch{}, leaving: map[collection]bool{},
-	}
+	}, client, clock
+}
+
+func TestACollectionIsWatchedUntilNobodyHasReferredToItForAWhile(t *testing.T) {
+	s, _, clock := idle(t)
+	ctx, u := t.Context(), s.users
 	c := secret("db").collection()
 	w := s.ensure(ctx, c)
 	must(t, w.wait(ctx))
@@ -54,20 +59,12 @@ func TestACollectionIsWatchedUntilNobodyHasReferredToItForAWhile(t *testing.T) {
 }
 
 func TestWhoWaitsForAWatchThatEndsIsTold(t *testing.T) {
-	scheme := metadatafake.NewTestScheme()
-	must(t, metav1.AddMetaToScheme(scheme))
-	clock := clocktesting.NewFakeClock(time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC))
-	client := metadatafake.NewSimpleMetadataClient(scheme)
+	s, client, clock := idle(t)
 	listed := make(chan struct{})
 	client.PrependReactor("list", "*", func(clienttesting.Action) (bool, runtime.Object, error) {
 		<-listed
 		return true, nil, context.Canceled
 	})
-	s := &watches{
-		client: client, clock: clock, users: newUsers(),
-		changed: func(object, bool) {}, trouble: func(_ collection, err error) { t.Errorf("it is told as trouble: %v", err) },
-		all: map[collection]*watch{}, leaving: map[collection]bool{},
-	}
 	c := secret("db").collection()
 	w := s.ensure(t.Context(), c)
 	s.leave(c)
@@ -75,5 +72,17 @@ func TestWhoWaitsForAWatchThatEndsIsTold(t *testing.T) {
 	close(listed)
 	if err := w.wait(t.Context()); err == nil || t.Context().Err() != nil {
 		t.Errorf("got %v", err)
+	}
+}
+
+func TestACollectionIsNotWatchedForEverForAPodThatIsGone(t *testing.T) {
+	s, _, clock := idle(t)
+	f := &Follower{users: s.users, watches: s}
+	f.ensure = func(c collection) *watch { return f.watches.ensure(t.Context(), c) }
+	db := secret("db")
+	must(t, f.look(t.Context(), db.namespace, []needs.Need{{Ref: db.Ref, Optional: true}}))
+	clock.Step(linger)
+	if f.watches.get(db.collection()) != nil {
+		t.Error("it is still watched")
 	}
 }
