@@ -2,6 +2,7 @@ package claims
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -11,7 +12,6 @@ import (
 
 	"github.com/go-logr/logr"
 	"golang.org/x/sync/errgroup"
-	rbacv1 "k8s.io/api/rbac/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -20,7 +20,6 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
@@ -75,7 +74,7 @@ func run(m *testing.M) (int, error) {
 	if err := group.Wait(); err != nil {
 		return 0, err
 	}
-	if err := addUsers(ctx); err != nil {
+	if err := errors.Join(addUsers(ctx), addClasses(ctx)); err != nil {
 		return 0, err
 	}
 	done, err := startManager(ctx)
@@ -85,44 +84,6 @@ func run(m *testing.M) (int, error) {
 	code := m.Run()
 	cancel()
 	return code, <-done
-}
-
-// addUsers gives the manager the rights that it needs in the source, and the source those that it needs in targets.
-func addUsers(ctx context.Context) error {
-	shared.users = map[*apiserver.Cluster]*rest.Config{}
-	shared.ids = map[string]string{}
-	verbs := map[*apiserver.Cluster][]string{
-		shared.source: {"get", "list", "watch", "patch"},
-		shared.c2:     {"get", "list", "watch", "create", "patch", "delete"},
-		shared.c3:     {"get", "list", "watch", "create", "patch", "delete"},
-	}
-	ids := map[*apiserver.Cluster]string{shared.source: clusterID, shared.c2: "c2-id", shared.c3: "c3-id"}
-	for cluster, verbs := range verbs {
-		config, err := cluster.User("multicluster-scheduler")
-		if err != nil {
-			return err
-		}
-		shared.users[cluster] = config
-		shared.ids[config.Host] = ids[cluster]
-		rules := []rbacv1.PolicyRule{
-			{APIGroups: []string{""}, Resources: []string{"persistentvolumeclaims"}, Verbs: verbs},
-			{APIGroups: []string{"storage.k8s.io"}, Resources: []string{"storageclasses"}, Verbs: []string{"list", "watch"}},
-			{APIGroups: []string{"events.k8s.io"}, Resources: []string{"events"}, Verbs: []string{"create", "patch"}},
-		}
-		for _, object := range []client.Object{
-			&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "claims"}, Rules: rules},
-			&rbacv1.ClusterRoleBinding{
-				ObjectMeta: metav1.ObjectMeta{Name: "claims"},
-				RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "claims"},
-				Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "multicluster-scheduler"}},
-			},
-		} {
-			if err := cluster.Client.Create(ctx, object); err != nil {
-				return err
-			}
-		}
-	}
-	return addClasses(ctx)
 }
 
 func addClasses(ctx context.Context) error {
