@@ -80,6 +80,9 @@ func (c *Claims) look(ctx context.Context, key types.NamespacedName, t *cluster)
 		return nil, situation{}, fmt.Errorf("getting claim %q: %w", key.Name, err)
 	}
 	_, there, err := t.read(ctx, key)
+	if isDefinite(err) {
+		return nil, situation{}, refused(key, "cannot be looked for: "+t.explain(err, "claims in namespace "+key.Namespace))
+	}
 	if err != nil {
 		return nil, situation{}, fmt.Errorf("getting claim %q in target %q: %w", key.Name, t.name, err)
 	}
@@ -104,7 +107,7 @@ func (c *cluster) read(ctx context.Context, key types.NamespacedName) (*corev1.P
 	defer cancel()
 	pvc := &corev1.PersistentVolumeClaim{}
 	err := c.client.Get(ctx, key, pvc)
-	if apierrors.IsNotFound(err) && !apierrors.IsUnexpectedServerError(err) { // Not any proxy's 404.
+	if apierrors.IsNotFound(err) && isDefinite(err) {
 		return nil, nil, nil
 	}
 	if err != nil {
@@ -158,8 +161,11 @@ func (c *Claims) create(ctx context.Context, pvc *corev1.PersistentVolumeClaim, 
 	return nil
 }
 
-// isDefinite says whether the API server will not say otherwise unless something changes.
+// isDefinite says whether it is an API server that answers, and will not say otherwise unless something changes.
 func isDefinite(err error) bool {
+	if apierrors.IsUnexpectedServerError(err) {
+		return false // Any proxy may answer so.
+	}
 	return apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsNotFound(err)
 }
 
@@ -211,6 +217,7 @@ func copyOf(pvc *corev1.PersistentVolumeClaim, class *string, now time.Time) (*u
 		Spec: corev1.PersistentVolumeClaimSpec{
 			AccessModes:      pvc.Spec.AccessModes,
 			Resources:        corev1.VolumeResourceRequirements{Requests: pvc.Spec.Resources.Requests},
+			Selector:         pvc.Spec.Selector,
 			StorageClassName: class,
 			VolumeMode:       pvc.Spec.VolumeMode,
 		},

@@ -23,6 +23,7 @@ type claim struct {
 	uid      types.UID
 	deleting bool
 	request  int64 // bytes
+	bound    bool  // to a volume: others cannot be expanded
 
 	// Of those of the source.
 	follow     bool
@@ -71,6 +72,7 @@ func claimOf(pvc *corev1.PersistentVolumeClaim, clusterID string) claim {
 		uid:        pvc.UID,
 		deleting:   pvc.DeletionTimestamp != nil,
 		request:    pvc.Spec.Resources.Requests.Storage().Value(),
+		bound:      pvc.Status.Phase == corev1.ClaimBound,
 		follow:     follow,
 		followedTo: followedTo(pvc),
 		class:      ptr.Deref(pvc.Spec.StorageClassName, ""),

@@ -26,8 +26,9 @@ func TestWhatIsKeptOfAClaim(t *testing.T) {
 			StorageClassName: ptr.To("fast"),
 			Resources:        corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Ki")}},
 		},
+		Status: corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimBound},
 	}
-	want := claim{uid: "1", request: 1024, follow: true, followedTo: place{"team/c2", "id"}, class: "fast"}
+	want := claim{uid: "1", request: 1024, bound: true, follow: true, followedTo: place{"team/c2", "id"}, class: "fast"}
 	if diff := cmp.Diff(want, claimOf(pvc, "source"), cmp.AllowUnexported(claim{}, place{})); diff != "" {
 		t.Error(diff)
 	}

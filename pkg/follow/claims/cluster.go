@@ -55,6 +55,7 @@ type watched struct {
 
 	stop  context.CancelFunc
 	asked atomic.Pointer[time.Time] // when somebody asked last
+	found atomic.Bool               // that there are copies, before everything was listed
 }
 
 // claimsIn starts to watch the claims of a namespace, unless that is done already.
@@ -129,8 +130,11 @@ func (c *cluster) leave(since time.Time, stays func(namespace string, w *watched
 	}
 }
 
-// hasCopies says whether one of the claims is a copy of ours.
+// hasCopies says whether one of the claims is a copy of ours, as far as is known.
 func (w *watched) hasCopies() bool {
+	if w.why() != nil {
+		return w.found.Load()
+	}
 	for _, c := range w.all() {
 		if c.origin == ours {
 			return true

@@ -121,7 +121,7 @@ func settle(original *claim, there claim) action {
 		return nothing
 	case original == nil || !there.isMadeFor(original):
 		return remove
-	case !original.deleting && original.request > there.request:
+	case !original.deleting && there.bound && original.request > there.request:
 		return expand
 	default:
 		return nothing

@@ -183,7 +183,7 @@ func TestTheClassOfACopy(t *testing.T) {
 }
 
 func TestOnlyTheEndOfTheVeryClaimEndsItsCopy(t *testing.T) {
-	copied := claim{uid: "9", origin: ours, parent: "1", request: 10}
+	copied := claim{uid: "9", origin: ours, parent: "1", request: 10, bound: true}
 	for name, test := range map[string]struct {
 		original *claim
 		there    claim
@@ -227,6 +227,9 @@ func TestOnlyTheEndOfTheVeryClaimEndsItsCopy(t *testing.T) {
 		},
 		"the claim has become larger": {
 			original: &claim{uid: "1", request: 20}, there: copied, want: expand,
+		},
+		"the claim has become larger, and the copy has no volume yet": {
+			original: &claim{uid: "1", request: 20}, there: claim{uid: "9", origin: ours, parent: "1", request: 10},
 		},
 		"the copy has become larger": {
 			original: &claim{uid: "1", request: 5}, there: copied,

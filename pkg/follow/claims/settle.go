@@ -72,7 +72,7 @@ func (c *Claims) find(ctx context.Context, t *cluster) error {
 	}
 	for i := range found.Items {
 		c.source.claimsIn(found.Items[i].Namespace)
-		t.claimsIn(found.Items[i].Namespace)
+		t.claimsIn(found.Items[i].Namespace).found.Store(true)
 	}
 	return nil
 }

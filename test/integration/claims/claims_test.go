@@ -12,7 +12,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
-	eventsv1 "k8s.io/api/events/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -284,6 +283,7 @@ func TestOnlyDeletingTheClaimDeletesItsCopy(t *testing.T) {
 
 	s.must(shared.source.Client.Delete(t.Context(), original)) // and it has a finalizer
 	s.objects(pod, s.c2, `claim "data" is being deleted`)
+	s.settled(s.c2, shared.c2)
 	s.stays(shared.c2, made)
 	s.release(shared.source, original)
 	s.goes(shared.c2, made)
@@ -312,6 +312,7 @@ func (s *story) settled(target *engage.Target, cluster *apiserver.Cluster) {
 	made := s.get(cluster, "marker")
 	s.delete(shared.source, original)
 	s.goes(cluster, made)
+	s.release(cluster, made)
 }
 
 func TestNothingIsDeletedOnHearsay(t *testing.T) {
@@ -402,31 +403,65 @@ func TestACopyGrowsWithItsClaim(t *testing.T) {
 	s.objects(pod, s.c2, "")
 	s.bring(pod, s.c2)
 	s.bound(shared.source, original)
-	patch := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"resources":{"requests":{"storage":"2Gi"}}}}`))
-	s.must(shared.source.Client.Patch(t.Context(), original.DeepCopy(), patch))
-
-	// The copy is not bound yet: the target refuses.
-	apiserver.Eventually(t, func(ctx context.Context) error {
-		events := &eventsv1.EventList{}
-		if err := shared.source.Client.List(ctx, events, client.InNamespace(s.namespace)); err != nil {
-			return err
-		}
-		for _, event := range events.Items {
-			if event.Reason == claims.ReasonNotExpanded && event.Regarding.UID == original.UID {
-				return nil
-			}
-		}
-		return errors.New("no event")
-	})
+	s.resize(original, "2Gi") // The copy is not bound yet: no API server would expand it.
+	s.settled(s.c2, shared.c2)
 	s.bound(shared.c2, original)
-	s.must(shared.source.Client.Patch(t.Context(), original.DeepCopy(),
-		client.RawPatch(types.MergePatchType, []byte(`{"spec":{"resources":{"requests":{"storage":"3Gi"}}}}`))))
+	s.isOf(shared.c2, "data", "2Gi")
+	s.resize(original, "3Gi")
+	s.isOf(shared.c2, "data", "3Gi")
+	if s.hasEvent(original, claims.ReasonNotExpanded) {
+		t.Error("an event tells of what was to be expected")
+	}
+}
+
+func TestACopyThatCannotGrowStaysAndTheClaimTells(t *testing.T) {
+	s := newStory(t)
+	pod := s.pod("data")
+	original := s.create(shared.source, "data", followed, ofClass("fixed-there"))
+	s.objects(pod, s.c2, "")
+	s.bring(pod, s.c2)
+	s.bound(shared.source, original)
+	s.bound(shared.c2, original)
+	s.resize(original, "2Gi")
 	apiserver.Eventually(t, func(context.Context) error {
-		if got := s.get(shared.c2, "data").Spec.Resources.Requests.Storage().String(); got != "3Gi" {
-			return fmt.Errorf("the copy asks for %s", got)
+		if !s.hasEvent(original, claims.ReasonNotExpanded) {
+			return errors.New("no event")
 		}
 		return nil
 	})
+	s.isOf(shared.c2, "data", "1Gi")
+}
+
+func TestATargetThatDoesNotLetLookAnyMoreRefuses(t *testing.T) {
+	s := newStory(t)
+	var inTarget hook
+	config := rest.CopyConfig(shared.users[shared.c2])
+	config.Wrap(inTarget.wrap)
+	target, _ := s.engage("hooked", config)
+	pod := s.pod("data")
+	s.create(shared.source, "data", followed, ofClass("fast"))
+	s.objects(pod, target, "")
+	inTarget.on(s, http.MethodGet, "data", forbidden)
+	err := shared.claims.Bring(t.Context(), pod, target)
+	if !errors.As(err, new(*needs.RefusedError)) || !strings.Contains(err.Error(), "cannot be seen there: the source's user needs the rights to get") {
+		t.Errorf("error %v", err)
+	}
+	s.followedTo("data", "")
+	inTarget.on(s, http.MethodGet, "data", notFound)
+	if err := shared.claims.Bring(t.Context(), pod, target); err == nil || errors.As(err, new(*needs.RefusedError)) {
+		t.Errorf("error %v, want one after which it is tried again", err)
+	}
+}
+
+func TestVolumesThatAreMadeByHandAreSelectedThere(t *testing.T) {
+	s := newStory(t)
+	selector := &metav1.LabelSelector{MatchLabels: map[string]string{"disk": "7"}}
+	s.create(shared.source, "data", followed, ofClass(""), func(pvc *corev1.PersistentVolumeClaim) { pvc.Spec.Selector = selector })
+	s.objects(s.pod("data"), s.c2, "")
+	s.bring(s.pod("data"), s.c2)
+	if diff := cmp.Diff(selector, s.get(shared.c2, "data").Spec.Selector); diff != "" {
+		t.Error(diff)
+	}
 }
 
 func TestTheMissingRightIsNamed(t *testing.T) {

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -88,11 +90,11 @@ func run(m *testing.M) (int, error) {
 
 func addClasses(ctx context.Context) error {
 	byDefault := map[string]string{"storageclass.kubernetes.io/is-default-class": "true"}
-	expands := true
 	for cluster, names := range map[*apiserver.Cluster][]string{
-		shared.source: {"gp3", "fast", "only-here"}, shared.c2: {"standard", "fast"}, shared.c3: {"standard", "fast"},
+		shared.source: {"gp3", "fast", "fixed-there", "only-here"}, shared.c2: {"standard", "fast", "fixed-there"}, shared.c3: {"standard", "fast", "fixed-there"},
 	} {
 		for i, name := range names {
+			expands := name != "fixed-there" || cluster == shared.source
 			sc := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Provisioner: "example.com/disks", AllowVolumeExpansion: &expands}
 			if i == 0 {
 				sc.Annotations = byDefault
@@ -189,4 +191,12 @@ func (h *hook) off() { h.see.Store(nil) }
 // notFound is what something answers that is no API server.
 func notFound(r *http.Request) *http.Response {
 	return &http.Response{StatusCode: http.StatusNotFound, Header: http.Header{"Content-Type": {"text/plain"}}, Body: http.NoBody, Request: r}
+}
+
+// forbidden is what an API server answers whose rules have changed.
+func forbidden(r *http.Request) *http.Response {
+	body := `{"kind":"Status","apiVersion":"v1","status":"Failure","message":"claims are forbidden","reason":"Forbidden","code":403}`
+	return &http.Response{
+		StatusCode: http.StatusForbidden, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(body)), Request: r,
+	}
 }

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -147,6 +149,30 @@ func (s *story) bound(cluster *apiserver.Cluster, pvc *corev1.PersistentVolumeCl
 	pvc.Status.Phase = corev1.ClaimBound
 	pvc.Status.Capacity = pvc.Spec.Resources.Requests
 	s.must(cluster.Client.Status().Update(s.Context(), pvc))
+}
+
+func (s *story) resize(pvc *corev1.PersistentVolumeClaim, size string) {
+	s.Helper()
+	patch := fmt.Sprintf(`{"spec":{"resources":{"requests":{"storage":%q}}}}`, size)
+	s.must(shared.source.Client.Patch(s.Context(), pvc.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(patch))))
+}
+
+// isOf waits until a claim asks for this much.
+func (s *story) isOf(cluster *apiserver.Cluster, name, size string) {
+	s.Helper()
+	apiserver.Eventually(s.T, func(context.Context) error {
+		if got := s.get(cluster, name).Spec.Resources.Requests.Storage().String(); got != size {
+			return fmt.Errorf("the claim asks for %s, want %s", got, size)
+		}
+		return nil
+	})
+}
+
+func (s *story) hasEvent(pvc *corev1.PersistentVolumeClaim, reason string) bool {
+	s.Helper()
+	recorded := &eventsv1.EventList{}
+	s.must(shared.source.Client.List(s.Context(), recorded, client.InNamespace(s.namespace)))
+	return slices.ContainsFunc(recorded.Items, func(e eventsv1.Event) bool { return e.Reason == reason && e.Regarding.UID == pvc.UID })
 }
 
 // annotate sets an annotation of a claim in the source, or removes it if the value is empty.
