@@ -22,7 +22,6 @@ import (
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
-	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/follow/claims"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/needs"
 	"github.com/multicluster-scheduler/multicluster-scheduler/test/integration/apiserver"
 )
@@ -155,49 +154,6 @@ func TestTwoManagersDoNotBindAClaimToTwoTargets(t *testing.T) {
 	}
 }
 
-func TestAPodWaitsForATargetWhoseAnswerIsNone(t *testing.T) {
-	s := newStory(t)
-	var inTarget hook
-	config := rest.CopyConfig(shared.users[shared.c2])
-	config.Wrap(inTarget.wrap)
-	target, _ := s.engage("hooked", config)
-	pod := s.pod("data")
-	original := s.create(shared.source, "data", followed, ofClass("fast"))
-	s.annotate(original, v1alpha1.AnnotationFollowedTo, s.called("hooked"))
-	s.objects(pod, target, "")
-	s.objects(pod, s.c3, "")
-	inTarget.on(s, http.MethodGet, "data", notFound)
-	err := shared.claims.Bring(t.Context(), pod, s.c3)
-	if !errors.As(err, new(*needs.RefusedError)) || !strings.Contains(err.Error(), "cannot be asked now") {
-		t.Errorf("error %v", err)
-	}
-	s.followedTo("data", s.called("hooked"))
-}
-
-func TestAPodWaitsForATargetThatCannotBeAsked(t *testing.T) {
-	s := newStory(t)
-	pod := s.pod("data")
-	original := s.create(shared.source, "data", followed, ofClass("fast"))
-	s.objects(pod, s.c2, "")
-	s.objects(pod, s.c3, "")
-	s.bring(pod, s.c2)
-	s.objects(pod, s.c3, `claim "data" is in `+s.called("c2"))
-
-	shared.registry.SetReachable(s.c2, false)
-	s.objects(pod, s.c3, `claim "data" `+waits(s.called("c2")))
-	s.refused(pod, s.c3, waits(s.called("c2")))
-	shared.registry.SetReachable(s.c2, true)
-	s.objects(pod, s.c3, `claim "data" is in `+s.called("c2"))
-
-	s.annotate(original, v1alpha1.AnnotationFollowedToClusterID, "")
-	s.annotate(original, v1alpha1.AnnotationFollowedTo, "nobody-knows")
-	s.objects(pod, s.c3, `claim "data" `+waits("nobody-knows"))
-	s.refused(pod, s.c3, waits("nobody-knows"))
-	if s.get(shared.c3, "data") != nil {
-		t.Error("there is a second copy")
-	}
-}
-
 func TestAClaimThatNeverCameToBeMayBeMadeElsewhere(t *testing.T) {
 	s := newStory(t)
 	pod := s.pod("data")
@@ -251,23 +207,6 @@ func TestWhatATargetDoesNotTakeBindsNobody(t *testing.T) {
 	s.followedTo("data", "")
 	s.objects(pod, s.c3, "")
 	s.bring(pod, s.c3)
-}
-
-func TestStorageClassesDecideToo(t *testing.T) {
-	s := newStory(t)
-	s.create(shared.source, "special", followed, ofClass("only-here"))
-	s.objects(s.pod("special"), s.c2, `claim "special" is of storage class "only-here", which does not exist there`)
-	s.refused(s.pod("special"), s.c2, `is of storage class "only-here", which does not exist there`)
-	s.followedTo("special", "")
-
-	if class := s.create(shared.source, "data", followed).Spec.StorageClassName; ptr.Deref(class, "") != "gp3" {
-		t.Fatalf("the source's default is %v", class)
-	}
-	s.objects(s.pod("data"), s.c2, "")
-	s.bring(s.pod("data"), s.c2)
-	if class := s.get(shared.c2, "data").Spec.StorageClassName; ptr.Deref(class, "") != "standard" {
-		t.Errorf("the copy's class is %v", class)
-	}
 }
 
 func TestOnlyDeletingTheClaimDeletesItsCopy(t *testing.T) {
@@ -396,42 +335,6 @@ func TestACopyWhoseClaimWentWhileItsTargetWasAwayIsDeleted(t *testing.T) {
 	s.stays(shared.c2, restored)
 }
 
-func TestACopyGrowsWithItsClaim(t *testing.T) {
-	s := newStory(t)
-	pod := s.pod("data")
-	original := s.create(shared.source, "data", followed, ofClass("fast"))
-	s.objects(pod, s.c2, "")
-	s.bring(pod, s.c2)
-	s.bound(shared.source, original)
-	s.resize(original, "2Gi") // The copy is not bound yet: no API server would expand it.
-	s.settled(s.c2, shared.c2)
-	s.bound(shared.c2, original)
-	s.isOf(shared.c2, "data", "2Gi")
-	s.resize(original, "3Gi")
-	s.isOf(shared.c2, "data", "3Gi")
-	if s.hasEvent(original, claims.ReasonNotExpanded) {
-		t.Error("an event tells of what was to be expected")
-	}
-}
-
-func TestACopyThatCannotGrowStaysAndTheClaimTells(t *testing.T) {
-	s := newStory(t)
-	pod := s.pod("data")
-	original := s.create(shared.source, "data", followed, ofClass("fixed-there"))
-	s.objects(pod, s.c2, "")
-	s.bring(pod, s.c2)
-	s.bound(shared.source, original)
-	s.bound(shared.c2, original)
-	s.resize(original, "2Gi")
-	apiserver.Eventually(t, func(context.Context) error {
-		if !s.hasEvent(original, claims.ReasonNotExpanded) {
-			return errors.New("no event")
-		}
-		return nil
-	})
-	s.isOf(shared.c2, "data", "1Gi")
-}
-
 func TestATargetThatDoesNotLetLookAnyMoreRefuses(t *testing.T) {
 	s := newStory(t)
 	var inTarget hook
@@ -450,17 +353,6 @@ func TestATargetThatDoesNotLetLookAnyMoreRefuses(t *testing.T) {
 	inTarget.on(s, http.MethodGet, "data", notFound)
 	if err := shared.claims.Bring(t.Context(), pod, target); err == nil || errors.As(err, new(*needs.RefusedError)) {
 		t.Errorf("error %v, want one after which it is tried again", err)
-	}
-}
-
-func TestVolumesThatAreMadeByHandAreSelectedThere(t *testing.T) {
-	s := newStory(t)
-	selector := &metav1.LabelSelector{MatchLabels: map[string]string{"disk": "7"}}
-	s.create(shared.source, "data", followed, ofClass(""), func(pvc *corev1.PersistentVolumeClaim) { pvc.Spec.Selector = selector })
-	s.objects(s.pod("data"), s.c2, "")
-	s.bring(s.pod("data"), s.c2)
-	if diff := cmp.Diff(selector, s.get(shared.c2, "data").Spec.Selector); diff != "" {
-		t.Error(diff)
 	}
 }
 

@@ -1,16 +1,65 @@
 package claims
 
 import (
+	"errors"
 	"fmt"
+	"net/http"
+	"strings"
 	"testing"
 
+	"k8s.io/client-go/rest"
+
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/needs"
 )
 
 // waits is what is said of a claim that is in a target that cannot be asked.
 func waits(target string) string {
 	return fmt.Sprintf("is in %[1]s, which cannot be asked now: wait for %[1]s, or give up what is stored there by "+
 		"removing the annotation multicluster.admiralty.io/followed-to from the claim", target)
+}
+
+func TestAPodWaitsForATargetWhoseAnswerIsNone(t *testing.T) {
+	s := newStory(t)
+	var inTarget hook
+	config := rest.CopyConfig(shared.users[shared.c2])
+	config.Wrap(inTarget.wrap)
+	target, _ := s.engage("hooked", config)
+	pod := s.pod("data")
+	original := s.create(shared.source, "data", followed, ofClass("fast"))
+	s.annotate(original, v1alpha1.AnnotationFollowedTo, s.called("hooked"))
+	s.objects(pod, target, "")
+	s.objects(pod, s.c3, "")
+	inTarget.on(s, http.MethodGet, "data", notFound)
+	err := shared.claims.Bring(t.Context(), pod, s.c3)
+	if !errors.As(err, new(*needs.RefusedError)) || !strings.Contains(err.Error(), "cannot be asked now") {
+		t.Errorf("error %v", err)
+	}
+	s.followedTo("data", s.called("hooked"))
+}
+
+func TestAPodWaitsForATargetThatCannotBeAsked(t *testing.T) {
+	s := newStory(t)
+	pod := s.pod("data")
+	original := s.create(shared.source, "data", followed, ofClass("fast"))
+	s.objects(pod, s.c2, "")
+	s.objects(pod, s.c3, "")
+	s.bring(pod, s.c2)
+	s.objects(pod, s.c3, `claim "data" is in `+s.called("c2"))
+
+	shared.registry.SetReachable(s.c2, false)
+	s.objects(pod, s.c3, `claim "data" `+waits(s.called("c2")))
+	s.refused(pod, s.c3, waits(s.called("c2")))
+	shared.registry.SetReachable(s.c2, true)
+	s.objects(pod, s.c3, `claim "data" is in `+s.called("c2"))
+
+	s.annotate(original, v1alpha1.AnnotationFollowedToClusterID, "")
+	s.annotate(original, v1alpha1.AnnotationFollowedTo, "nobody-knows")
+	s.objects(pod, s.c3, `claim "data" `+waits("nobody-knows"))
+	s.refused(pod, s.c3, waits("nobody-knows"))
+	if s.get(shared.c3, "data") != nil {
+		t.Error("there is a second copy")
+	}
 }
 
 func TestAClaimThatIsGivenUpIsMadeElsewhere(t *testing.T) {
