@@ -5,6 +5,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/targetkind"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/needs"
 )
 
@@ -13,5 +14,5 @@ const ReasonNotFollowed = "NotFollowed"
 
 func (f *Follower) recordNotFollowed(original runtime.Object, target *engage.Target, refusal *needs.RefusedError) {
 	f.Recorder.Eventf(original, nil, corev1.EventTypeWarning, ReasonNotFollowed, "Follow",
-		"Target %s (virtual node %s) does not get what changed here, which is tried again every %s: %s", target.Key, target.NodeName, refusedRetry, refusal.Error())
+		"Target %s (virtual node %s) does not get what changed here, which is tried again every %s: %s", targetkind.Name(target.Key), target.NodeName, refusedRetry, refusal.Error())
 }
