@@ -24,7 +24,8 @@ type change struct {
 // onlyIf succeeds for the very object.
 func onlyIf(uid types.UID) change { return change{"test", "/metadata/uid", uid} }
 
-// metaChanges makes labels and annotations of a copy those of the wanted one. What others in the target added stays, and so do the marks.
+// metaChanges makes labels and annotations of a copy those of the wanted one. What others in the target added stays, and so do the marks: where two
+// targets lead to one cluster, the copy is that of the first.
 func metaChanges(existing, wanted metav1.Object) []change {
 	ours := written(existing)
 	return append(
@@ -48,7 +49,7 @@ func mapChanges(path string, existing, wanted map[string]string, ours map[string
 	return changes
 }
 
-// isMark tells what says whose the copy is. Where two targets lead to one cluster, the hash remains that of the first.
+// isMark tells what says whose the copy is.
 func isMark(key string) bool {
 	switch key {
 	case v1alpha1.LabelParentClusterID, v1alpha1.LabelParentClusterName, v1alpha1.LabelTargetHash, v1alpha1.AnnotationFollowedBy:

@@ -22,6 +22,7 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/follow/copies"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/needs"
 )
 
 // errUser says that it is the user's to mend.
@@ -46,7 +47,8 @@ type copier struct {
 	chaperons map[string]int
 	idle      map[types.NamespacedName]time.Time
 	copied    map[types.NamespacedName]bool
-	noted     map[item]string // what was last said about an item that cannot be copied
+	noted     map[item]string               // what was last said about an item that cannot be copied
+	held      map[types.NamespacedName]bool // the Ingresses whose Secrets are held
 }
 
 // Reconcile makes what is in the target of an item what it is to be.
@@ -128,6 +130,9 @@ func (c *copier) seen(ctx context.Context) (*existing, error) {
 
 // conclude says what to do about an error. What only a person can mend is said in an event, and tried again slowly.
 func (c *copier) conclude(i item, wait time.Duration, err error) (reconcile.Result, error) {
+	if lacksNamespace(err) { // The first delegate there is enough to look again at once.
+		return reconcile.Result{RequeueAfter: refusedRetry}, nil
+	}
 	message := refusal(err)
 	c.mu.Lock()
 	news := c.noted[i] != message
@@ -137,6 +142,9 @@ func (c *copier) conclude(i item, wait time.Duration, err error) (reconcile.Resu
 		c.noted[i] = message
 	}
 	c.mu.Unlock()
+	if news && i.kind == kindService {
+		c.lookAtIngresses(i.Namespace)
+	}
 	if message == "" {
 		return reconcile.Result{RequeueAfter: wait}, err
 	}
@@ -149,15 +157,28 @@ func (c *copier) conclude(i item, wait time.Duration, err error) (reconcile.Resu
 // refusal returns what to tell of an error that does not pass by itself, otherwise nothing.
 func refusal(err error) string {
 	var notOurs *copies.NotOursError
+	var refused *needs.RefusedError
 	switch {
 	case err == nil:
 		return ""
 	case errors.As(err, &notOurs):
 		return fmt.Sprintf("there is a %s of that name, which does not come from this cluster; delete it there, or rename one of the two", notOurs.Kind)
+	case errors.As(err, &refused):
+		return "the TLS " + refused.Error()
 	case apierrors.IsForbidden(err), apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsNotFound(err), errors.Is(err, errUser):
 		return err.Error()
 	}
 	return ""
+}
+
+// lacksNamespace says whether the target does not have the namespace: what is global goes to those that have.
+func lacksNamespace(err error) bool {
+	var status apierrors.APIStatus
+	if !apierrors.IsNotFound(err) || !errors.As(err, &status) {
+		return false
+	}
+	details := status.Status().Details
+	return details != nil && details.Kind == "namespaces"
 }
 
 // count PodChaperons: what goes to the target depends on whether there are any.

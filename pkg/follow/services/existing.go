@@ -23,8 +23,7 @@ import (
 
 var errNotListed = errors.New("its Services, EndpointSlices and Ingresses could not be listed in time")
 
-// existing is what is in a target that is ours, as watches see it: Services and Ingresses of this source, whichever of its targets leads there, and the
-// EndpointSlices of this target.
+// existing is what is in a target that is this source's, as watches see it, whichever of its targets it was made for.
 type existing struct {
 	services, slices, ingresses toolscache.SharedIndexInformer
 	// trouble is the last error of the watches.
@@ -43,13 +42,11 @@ func watchExisting(ctx context.Context, target *engage.Target, clusterID string,
 	}
 	ours := factory(labels.Set{v1alpha1.LabelParentClusterID: clusterID})
 	// The target's own EndpointSlices have the labels of the Service, too, which the copy has from us.
-	oursOfTarget := factory(labels.Set{
-		v1alpha1.LabelParentClusterID: clusterID, v1alpha1.LabelTargetHash: target.Hash, discoveryv1.LabelManagedBy: v1alpha1.FieldOwner,
-	})
+	made := factory(labels.Set{v1alpha1.LabelParentClusterID: clusterID, discoveryv1.LabelManagedBy: v1alpha1.FieldOwner})
 	e := &existing{
 		services:  ours.Core().V1().Services().Informer(),
 		ingresses: ours.Networking().V1().Ingresses().Informer(),
-		slices:    oursOfTarget.Discovery().V1().EndpointSlices().Informer(),
+		slices:    made.Discovery().V1().EndpointSlices().Informer(),
 	}
 	err = e.slices.AddIndexers(toolscache.Indexers{indexService: serviceOf})
 	for informer, transform := range map[toolscache.SharedIndexInformer]toolscache.TransformFunc{

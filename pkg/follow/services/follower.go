@@ -1,6 +1,7 @@
 package services
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync"
@@ -12,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/events"
@@ -33,16 +35,17 @@ const (
 	name = "services"
 
 	callTimeout = 10 * time.Second
-	workers     = 4 // for each target, and for the source
+	workers     = 4
 	retryFirst  = 5 * time.Millisecond
 	retryLast   = 30 * time.Second
 	// refusedRetry is when to try again what only a person can mend, perhaps in the target, of which we do not learn.
 	refusedRetry = 2 * time.Minute
+	exportsRetry = 5 * time.Second
 )
 
 type queue = workqueue.TypedRateLimitingInterface[item]
 
-// Options are what a Follower works with. All are required but HoldSecrets.
+// Options are what a Follower works with. All are required but HoldSecrets and Workers.
 type Options struct {
 	// Client writes to the source.
 	Client client.Client
@@ -63,6 +66,8 @@ type Options struct {
 	Recorder events.EventRecorder
 	// Logger is for what is not the reconciliation of one object.
 	Logger logr.Logger
+	// Workers is how many items are worked on at a time for each target, and for the source; four by default.
+	Workers int
 }
 
 // Follower has Services and Ingresses follow elected pods. It observes an engage.Registry (Observe it before the first target is engaged).
@@ -102,17 +107,28 @@ func (f *Follower) NeedLeaderElection() bool { return true }
 
 // Start works until ctx ends. It is called once, and may be called before or after Engaged.
 func (f *Follower) Start(ctx context.Context) error {
-	mapping, err := f.Mapper.RESTMapping(schema.GroupKind{Group: "multicluster.x-k8s.io", Kind: "ServiceExport"})
-	switch {
-	case err == nil:
-		f.originals.exports = &mapping.Resource
-	case !meta.IsNoMatchError(err):
-		return fmt.Errorf("looking for the kind ServiceExport: %w", err)
+	if err := f.findExports(ctx); err != nil {
+		return nil //nolint:nilerr // ctx has ended.
 	}
 	if err := f.run(ctx, f.selectors, limiter(), reconcile.TypedFunc[item](f.reconcileSource), f.Logger); err != nil {
 		return err
 	}
 	return f.originals.run(ctx)
+}
+
+// findExports returns once it is known whether there are ServiceExports: what they export is not to be followed. Its error is that ctx has ended.
+func (f *Follower) findExports(ctx context.Context) error {
+	return wait.PollUntilContextCancel(ctx, exportsRetry, true, func(context.Context) (bool, error) {
+		mapping, err := f.Mapper.RESTMapping(schema.GroupKind{Group: "multicluster.x-k8s.io", Kind: "ServiceExport"})
+		switch {
+		case err == nil:
+			f.originals.exports = &mapping.Resource
+		case !meta.IsNoMatchError(err):
+			f.Logger.Error(err, "Services are not followed before it is known whether this cluster has the kind ServiceExport; trying again")
+			return false, nil
+		}
+		return true, nil
+	})
 }
 
 // Engaged starts the target's workers, which stop with ctx, and has them compare what is there with what is to be there.
@@ -128,6 +144,7 @@ func (f *Follower) Engaged(ctx context.Context, target *engage.Target) error {
 		idle:      map[types.NamespacedName]time.Time{},
 		copied:    map[types.NamespacedName]bool{},
 		noted:     map[item]string{},
+		held:      map[types.NamespacedName]bool{},
 	}
 	c.watch = sync.OnceValues(func() (*existing, error) { return watchExisting(ctx, target, f.Source.ClusterID, c.queue.Add) })
 	if err := f.run(ctx, c.queue, limits, c, f.Logger.WithValues("target", target.Key)); err != nil {
@@ -138,8 +155,9 @@ func (f *Follower) Engaged(ctx context.Context, target *engage.Target) error {
 	f.mu.Unlock()
 	context.AfterFunc(ctx, func() {
 		f.mu.Lock()
-		defer f.mu.Unlock()
 		delete(f.copiers, target)
+		f.mu.Unlock()
+		c.leave(context.WithoutCancel(ctx))
 	})
 	if err := c.countChaperons(ctx); err != nil {
 		return err
@@ -169,7 +187,7 @@ func (f *Follower) run(
 ) error {
 	c, err := controller.NewTypedUnmanaged(name, controller.TypedOptions[item]{
 		Reconciler:              reconciler,
-		MaxConcurrentReconciles: workers,
+		MaxConcurrentReconciles: cmp.Or(f.Workers, workers),
 		SkipNameValidation:      ptr.To(true), // There is one for each target.
 		RateLimiter:             limits,
 		NewQueue:                func(string, workqueue.TypedRateLimiter[item]) queue { return q },

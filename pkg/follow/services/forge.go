@@ -14,6 +14,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/needs"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
 
@@ -183,13 +184,17 @@ func backends(ingress *networkingv1.Ingress) (services []string, all bool) {
 	return sets.List(names), all && len(names) > 0
 }
 
-// certificates returns the Secrets that an Ingress names.
+// certificates returns the Secrets that an Ingress names, less those that are to be the target's own. Pods ask for that by the same annotation.
 func certificates(ingress *networkingv1.Ingress) []string {
-	names := sets.New[string]()
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: ingress.Annotations}}
 	for _, tls := range ingress.Spec.TLS {
-		if tls.SecretName != "" {
-			names.Insert(tls.SecretName)
+		pod.Spec.ImagePullSecrets = append(pod.Spec.ImagePullSecrets, corev1.LocalObjectReference{Name: tls.SecretName})
+	}
+	var names []string
+	for _, need := range needs.Followed(pod) {
+		if need.Resource == needs.Secrets {
+			names = append(names, need.Name)
 		}
 	}
-	return sets.List(names)
+	return names
 }

@@ -128,7 +128,10 @@ func TestLabelsAndAnnotationsOfCopies(t *testing.T) {
 		}
 		return out
 	}
-	service, err := toC2().service(web(func(s *corev1.Service) { s.Labels, s.Annotations = labels, annotations }), nil)
+	users := []metav1.ManagedFieldsEntry{{
+		Manager: "kubectl", FieldsV1: metav1.NewFieldsV1(`{"f:metadata":{"f:annotations":{"f:multicluster.admiralty.io/global":{}}}}`),
+	}}
+	service, err := toC2().service(web(func(s *corev1.Service) { s.Labels, s.Annotations, s.ManagedFields = labels, annotations, users }), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -138,7 +141,7 @@ func TestLabelsAndAnnotationsOfCopies(t *testing.T) {
 	if diff := cmp.Diff(with("cert-manager.io/cluster-issuer"), service.Annotations); diff != "" {
 		t.Errorf("annotations of a Service (-want +got):\n%s", diff)
 	}
-	ingress := toC2().ingress(&networkingv1.Ingress{ObjectMeta: metav1.ObjectMeta{Labels: labels, Annotations: annotations}})
+	ingress := toC2().ingress(&networkingv1.Ingress{ObjectMeta: metav1.ObjectMeta{Labels: labels, Annotations: annotations, ManagedFields: users}})
 	want := with("service.beta.kubernetes.io/aws-load-balancer-type")
 	want["service.kubernetes.io/load-balancer-cleanup-something"] = "x"
 	if diff := cmp.Diff(want, ingress.Annotations); diff != "" {
@@ -235,6 +238,24 @@ func TestBackends(t *testing.T) {
 			got, all := backends(&networkingv1.Ingress{Spec: test.spec})
 			if diff := cmp.Diff(test.want, got); diff != "" || all != test.all {
 				t.Errorf("all: %t, want %t; Services (-want +got):\n%s", all, test.all, diff)
+			}
+		})
+	}
+}
+
+func TestCertificates(t *testing.T) {
+	spec := networkingv1.IngressSpec{TLS: []networkingv1.IngressTLS{{SecretName: "b"}, {SecretName: "a"}, {SecretName: "b"}, {}}}
+	for name, test := range map[string]struct {
+		annotations map[string]string
+		want        []string
+	}{
+		"each Secret once":                     {want: []string{"a", "b"}},
+		"not those that the target has itself": {annotations: map[string]string{v1alpha1.AnnotationUseExisting: "secrets/a"}, want: []string{"b"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := certificates(&networkingv1.Ingress{ObjectMeta: metav1.ObjectMeta{Annotations: test.annotations}, Spec: spec})
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("Secrets (-want +got):\n%s", diff)
 			}
 		})
 	}

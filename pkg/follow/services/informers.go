@@ -29,6 +29,8 @@ type kind string
 const (
 	kindService kind = "Service"
 	kindIngress kind = "Ingress"
+	// kindLeft is a Service of a namespace that was disabled while its selector was rewritten.
+	kindLeft kind = "Service of a disabled namespace"
 )
 
 // itemOf returns the item that an object belongs to: an EndpointSlice or ServiceExport to its Service.
@@ -95,14 +97,19 @@ func withoutManagers(object any) (any, error) {
 	return object, nil
 }
 
-// withOurs is a transform that drops the managed fields of others.
+// withOurs is a transform that drops the managed fields of others, but for who wrote the annotation global.
 func withOurs(object any) (any, error) {
 	if o, err := meta.Accessor(object); err == nil {
 		o.SetManagedFields(slices.DeleteFunc(o.GetManagedFields(), func(entry metav1.ManagedFieldsEntry) bool {
-			return entry.Manager != v1alpha1.FieldOwner
+			return entry.Manager != v1alpha1.FieldOwner && !owns(entry, v1alpha1.AnnotationGlobal)
 		}))
 	}
 	return object, nil
+}
+
+// owns says whether an entry of the managed fields has a label or annotation.
+func owns(entry metav1.ManagedFieldsEntry, key string) bool {
+	return entry.FieldsV1 != nil && strings.Contains(entry.FieldsV1.GetRawString(), `"f:`+key+`"`)
 }
 
 // find returns an object of an informer, which is not to be changed, or nil.

@@ -86,6 +86,12 @@ func isCopy(o metav1.Object) bool {
 	return ok
 }
 
+// electing says whether the Service selects proxies. When it selects delegates instead, EndpointSlices tell no more; it does so as long as there are
+// proxies.
+func (o original) electing(virtual func(nodeName string) bool) bool {
+	return o.service != nil && rewritten(o.service) || o.proxied(virtual)
+}
+
 // proxied says whether some endpoint is a pod on a virtual node.
 func (o original) proxied(virtual func(nodeName string) bool) bool {
 	for _, slice := range o.slices {

@@ -110,3 +110,13 @@ func TestProxied(t *testing.T) {
 		})
 	}
 }
+
+func TestWhatWasRewrittenElectsWithoutEndpoints(t *testing.T) {
+	none := func(string) bool { return false }
+	if of := (original{service: web()}); of.electing(none) {
+		t.Error("a Service without proxies is said to select some")
+	}
+	if of := (original{service: web(annotated(v1alpha1.AnnotationOriginalSelector, "app=web"))}); !of.electing(none) {
+		t.Error("a rewritten Service, whose endpoints are delegates, is said to select no proxies")
+	}
+}

@@ -1,6 +1,7 @@
 package services
 
 import (
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -67,4 +68,14 @@ func isCertificate(key string) bool {
 	return strings.HasSuffix(domain, "cert-manager.io") || key == "kubernetes.io/tls-acme"
 }
 
-func global(o metav1.Object) bool { return o.GetAnnotations()[v1alpha1.AnnotationGlobal] == "true" }
+// global says whether a user wants an object everywhere. On a Service whose selector was rewritten, the annotation is written together with
+// original-selector, and then says nothing.
+func global(o metav1.Object) bool {
+	if o.GetAnnotations()[v1alpha1.AnnotationGlobal] != "true" {
+		return false
+	}
+	_, rewritten := o.GetAnnotations()[v1alpha1.AnnotationOriginalSelector]
+	return !rewritten || slices.ContainsFunc(o.GetManagedFields(), func(entry metav1.ManagedFieldsEntry) bool {
+		return owns(entry, v1alpha1.AnnotationGlobal) && !owns(entry, v1alpha1.AnnotationOriginalSelector)
+	})
+}

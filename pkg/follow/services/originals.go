@@ -33,7 +33,7 @@ type originals struct {
 	clientset kubernetes.Interface
 	metadata  metadata.Interface
 	exports   *schema.GroupVersionResource // of ServiceExports, nil where there is no such kind
-	// changed is called with each Service or Ingress about which something changed.
+	// changed is called with each Service or Ingress about which something changed, and with what a disabled namespace leaves.
 	changed func(item)
 	// known is called when a namespace is known, or is not enabled any more, and, with an empty name, when it is known which are enabled.
 	known func(namespace string)
@@ -141,8 +141,22 @@ func (o *originals) disable(name string) {
 	o.mu.Unlock()
 	if n != nil {
 		n.end()
+		for _, service := range n.written() {
+			o.changed(item{kindLeft, client.ObjectKeyFromObject(service)})
+		}
 	}
 	o.known(name)
+}
+
+// written are the Services whose selector is ours.
+func (n *namespace) written() []*corev1.Service {
+	var all []*corev1.Service
+	for _, object := range n.services.GetStore().List() {
+		if service, ok := object.(*corev1.Service); ok && (rewritten(service) || applied(service)) {
+			all = append(all, service)
+		}
+	}
+	return all
 }
 
 // watch returns the informers of a namespace, which do not run yet.
@@ -156,7 +170,7 @@ func (o *originals) watch(name string) (*namespace, error) {
 	}
 	err := n.slices.AddIndexers(toolscache.Indexers{indexService: serviceOf})
 	for _, informer := range n.informers() {
-		_, failed := handle(informer, onEach(o.changed), withoutManagers, o.troubled)
+		_, failed := handle(informer, onEach(o.changed), withOurs, o.troubled)
 		err = errors.Join(err, failed)
 	}
 	if o.exports != nil {

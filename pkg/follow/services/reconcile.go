@@ -10,7 +10,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
-	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -39,23 +38,29 @@ func (c *copier) service(ctx context.Context, key types.NamespacedName) (time.Du
 			err = c.copyService(ctx, key, of, e)
 		}
 	case e != nil:
-		err = c.removeService(ctx, key, e)
+		err = c.removeService(ctx, key, of, e)
 	}
-	if err == nil {
-		c.settle(key, v.follow)
+	// What was created a moment ago, the watch is about to show.
+	if copied := v.follow && e != nil && e.service(key) != nil; err == nil || !copied {
+		c.settle(key, copied)
 	}
 	return v.wait, err
 }
 
+// verdict is about a Service whose copy, if it was made for this target, is there; without e, it asks for reasons alone.
 func (c *copier) verdict(key types.NamespacedName, of original, e *existing) verdict {
+	var there *corev1.Service
+	if e != nil {
+		there = e.service(key)
+	}
 	c.mu.Lock()
 	idle, holds := c.idle[key], c.chaperons[key.Namespace] > 0
 	c.mu.Unlock()
 	return judge(standing{
 		original: of,
-		proxied:  holds && of.proxied(c.originals.isVirtual), // Without delegates, it does not matter.
+		proxied:  holds && of.electing(c.originals.isVirtual), // Without delegates, it does not matter.
 		holds:    holds,
-		copied:   e != nil && e.service(key) != nil,
+		copied:   there != nil && c.mine(there),
 		idle:     idle,
 		now:      c.Clock.Now(),
 	})
@@ -81,14 +86,9 @@ func (c *copier) settle(key types.NamespacedName, copied bool) {
 		delete(c.copied, key)
 	}
 	c.mu.Unlock()
-	if was == copied {
-		return
-	}
-	c.selectors.Add(item{kindService, key})
-	for _, i := range c.originals.items(key.Namespace) {
-		if i.kind == kindIngress {
-			c.queue.Add(i)
-		}
+	if was != copied {
+		c.selectors.Add(item{kindService, key})
+		c.lookAtIngresses(key.Namespace)
 	}
 }
 
@@ -113,12 +113,12 @@ func (c *copier) copyService(ctx context.Context, key types.NamespacedName, of o
 	if notOurs := (*copies.NotOursError)(nil); err != nil && !errors.As(err, &notOurs) {
 		return err
 	}
-	return errors.Join(err, c.writeEndpoints(ctx, e.endpoints(key), endpoints))
+	return errors.Join(err, c.writeEndpoints(ctx, c.slicesOf(key, e, true), endpoints))
 }
 
 func (c *copier) writeService(ctx context.Context, wanted, there *corev1.Service) error {
 	if there != nil {
-		return c.patch(ctx, there, append(metaChanges(there, wanted), specChange(there.Spec, wanted.Spec)...))
+		return c.patch(ctx, there, slices.Concat(c.adopt(there), metaChanges(there, wanted), specChange(there.Spec, wanted.Spec)))
 	}
 	err := c.create(ctx, wanted)
 	if apierrors.IsInvalid(err) { // Perhaps because of the families: those of the target's network may be others.
@@ -127,85 +127,46 @@ func (c *copier) writeService(ctx context.Context, wanted, there *corev1.Service
 	return err
 }
 
+// writeEndpoints deletes what is too much last: for a moment rather twice than not at all.
 func (c *copier) writeEndpoints(ctx context.Context, there []*discoveryv1.EndpointSlice, wanted map[string]*discoveryv1.EndpointSlice) error {
 	var errs []error
+	var surplus []*discoveryv1.EndpointSlice
 	for _, slice := range there {
 		want, ok := wanted[slice.Name]
-		delete(wanted, slice.Name)
-		if ok && want.AddressType == slice.AddressType {
+		switch {
+		case !ok:
+			surplus = append(surplus, slice)
+		case want.AddressType == slice.AddressType:
+			delete(wanted, slice.Name)
 			errs = append(errs, c.patch(ctx, slice, sliceChanges(slice, want)))
-			continue
-		}
-		errs = append(errs, c.delete(ctx, slice))
-		if ok {
-			errs = append(errs, c.create(ctx, want))
+		default:
+			errs = append(errs, c.delete(ctx, slice))
 		}
 	}
 	for _, slice := range wanted {
 		errs = append(errs, c.create(ctx, slice))
 	}
+	for _, slice := range surplus {
+		errs = append(errs, c.delete(ctx, slice))
+	}
 	return errors.Join(errs...)
 }
 
-// removeService removes the endpoints first: the Service tells a new leader that something is left.
-func (c *copier) removeService(ctx context.Context, key types.NamespacedName, e *existing) error {
-	if err := c.writeEndpoints(ctx, e.endpoints(key), nil); err != nil {
-		return err
-	}
-	if there := e.service(key); there != nil {
-		return c.deleteIfMade(ctx, there)
-	}
-	return nil
-}
-
-// ingress makes the copy of an Ingress what it is to be.
-func (c *copier) ingress(ctx context.Context, key types.NamespacedName) error {
-	of, known := c.originals.ingress(key)
-	if !known {
-		return nil
-	}
-	e, err := c.seen(ctx)
-	if err != nil {
-		return err
-	}
-	if c.wants(of, e) {
-		if e, err = c.ensureSeen(ctx, e); err != nil {
-			return err
-		}
-		return errors.Join(c.holdCertificates(ctx, key, certificates(of)), c.writeIngress(ctx, c.forge.ingress(of), e.ingress(key)))
-	}
-	if err := c.holdCertificates(ctx, key, nil); err != nil || e == nil || e.ingress(key) == nil {
-		return err
-	}
-	return c.deleteIfMade(ctx, e.ingress(key))
-}
-
-// wants says whether an Ingress is to be in the target: all of its backends are.
-func (c *copier) wants(ingress *networkingv1.Ingress, e *existing) bool {
-	if ingress == nil || isCopy(ingress) {
-		return false
-	}
-	names, all := backends(ingress)
-	return global(ingress) || all && !slices.ContainsFunc(names, func(name string) bool {
-		key := types.NamespacedName{Namespace: ingress.Namespace, Name: name}
-		of, known := c.originals.service(key)
-		return !known || !c.verdict(key, of, e).follow
+// slicesOf returns the EndpointSlices of a Service that were made for this target, and, if asked for, those that are nobody's any more.
+func (c *copier) slicesOf(key types.NamespacedName, e *existing, orphans bool) []*discoveryv1.EndpointSlice {
+	return slices.DeleteFunc(e.endpoints(key), func(slice *discoveryv1.EndpointSlice) bool {
+		return !c.mine(slice) && (!orphans || !c.orphaned(slice))
 	})
 }
 
-func (c *copier) writeIngress(ctx context.Context, wanted, there *networkingv1.Ingress) error {
-	if there == nil {
-		return c.create(ctx, wanted)
+// removeService removes the endpoints first: the Service tells a new leader that something is left.
+func (c *copier) removeService(ctx context.Context, key types.NamespacedName, of original, e *existing) error {
+	useless := !of.eligible()
+	if err := c.writeEndpoints(ctx, c.slicesOf(key, e, useless), nil); err != nil {
+		return err
 	}
-	return c.patch(ctx, there, append(metaChanges(there, wanted), specChange(there.Spec, wanted.Spec)...))
-}
-
-func (c *copier) holdCertificates(ctx context.Context, ingress types.NamespacedName, names []string) error {
-	if c.HoldSecrets == nil {
-		return nil
-	}
-	if err := c.HoldSecrets(ctx, c.target, ingress, names); err != nil {
-		return fmt.Errorf("bringing the TLS Secrets: %w", err)
+	if there := e.service(key); there != nil {
+		return c.part(ctx, there, useless, func(other *copier) bool { return other.verdict(key, of, nil).follow })
 	}
 	return nil
 }
@@ -248,14 +209,6 @@ func (c *copier) patch(ctx context.Context, there client.Object, changes []chang
 		return fmt.Errorf("changing the copy: %w", err)
 	}
 	return nil
-}
-
-// deleteIfMade deletes a copy that was made for this target, and not for another one that leads to the same cluster.
-func (c *copier) deleteIfMade(ctx context.Context, there client.Object) error {
-	if there.GetLabels()[v1alpha1.LabelTargetHash] != c.target.Hash {
-		return nil
-	}
-	return c.delete(ctx, there)
 }
 
 func (c *copier) delete(ctx context.Context, there client.Object) error {

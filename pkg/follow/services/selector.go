@@ -70,7 +70,8 @@ func rewrite(service *corev1.Service, delegates bool, source translate.Source) (
 		return nil, fmt.Errorf("rewriting the selector: %w", err)
 	}
 	encoded := labels.Set(user).String()
-	if maps.Equal(selector, service.Spec.Selector) && global(service) && service.Annotations[v1alpha1.AnnotationOriginalSelector] == encoded {
+	marked := service.Annotations[v1alpha1.AnnotationGlobal] == "true" && service.Annotations[v1alpha1.AnnotationOriginalSelector] == encoded
+	if marked && maps.Equal(selector, service.Spec.Selector) {
 		return nil, nil
 	}
 	return &rewriting{selector: selector, original: encoded}, nil

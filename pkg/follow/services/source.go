@@ -2,7 +2,6 @@ package services
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -34,6 +33,9 @@ type quarrel struct {
 
 // reconcileSource makes a Service of the source what it is to be there.
 func (f *Follower) reconcileSource(ctx context.Context, i item) (reconcile.Result, error) {
+	if i.kind == kindLeft {
+		return reconcile.Result{}, f.putBack(ctx, i.NamespacedName)
+	}
 	object := f.originals.object(i)
 	if object == nil {
 		f.forget(i.NamespacedName)
@@ -43,6 +45,9 @@ func (f *Follower) reconcileSource(ctx context.Context, i item) (reconcile.Resul
 		return reconcile.Result{}, f.removeFinalizers(ctx, object)
 	}
 	service, ok := object.(*corev1.Service)
+	if ok && applied(service) && !rewritten(service) { // Letting go has failed.
+		return reconcile.Result{}, f.letGoOf(ctx, i.NamespacedName)
+	}
 	if !ok || !merged(service) && !rewritten(service) {
 		f.forget(i.NamespacedName)
 		return reconcile.Result{}, nil
@@ -117,10 +122,8 @@ func (f *Follower) recheckSelectors(namespace string) {
 	if n == nil {
 		return
 	}
-	for _, object := range n.services.GetStore().List() {
-		if service, ok := object.(*corev1.Service); ok && rewritten(service) {
-			f.selectors.AddAfter(item{kindService, client.ObjectKeyFromObject(service)}, grace)
-		}
+	for _, service := range n.written() {
+		f.selectors.AddAfter(item{kindService, client.ObjectKeyFromObject(service)}, grace)
 	}
 }
 
@@ -189,36 +192,6 @@ func (f *Follower) apply(ctx context.Context, service *corev1.Service, r *rewrit
 		return nil, fmt.Errorf("writing the selector: %w", err)
 	}
 	return object, nil
-}
-
-// letGo of the fields that we own, the selector, which nobody may change otherwise without a conflict; and of the annotations if the old system wrote them.
-func (f *Follower) letGo(ctx context.Context, live *unstructured.Unstructured) error {
-	entries := slices.DeleteFunc(live.GetManagedFields(), func(e metav1.ManagedFieldsEntry) bool { return e.Manager == v1alpha1.FieldOwner })
-	if len(entries) == 0 {
-		entries = []metav1.ManagedFieldsEntry{{}} // An empty list would change nothing.
-	}
-	changes := []change{
-		{"test", "/metadata/resourceVersion", live.GetResourceVersion()},
-		{"replace", "/metadata/managedFields", entries},
-	}
-	if _, ok := live.GetAnnotations()[v1alpha1.AnnotationOriginalSelector]; ok {
-		for _, key := range []string{v1alpha1.AnnotationOriginalSelector, v1alpha1.AnnotationGlobal} {
-			if _, ok := live.GetAnnotations()[key]; ok {
-				changes = append(changes, change{Op: "remove", Path: "/metadata/annotations/" + escape(key)})
-			}
-		}
-	}
-	data, err := json.Marshal(changes)
-	if err != nil {
-		return fmt.Errorf("encoding a patch: %w", err)
-	}
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	err = f.Client.Patch(ctx, live, client.RawPatch(types.JSONPatchType, data), client.FieldOwner(v1alpha1.FieldOwner))
-	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsInvalid(err) && !apierrors.IsConflict(err) {
-		return fmt.Errorf("giving up the ownership of the selector: %w", err)
-	}
-	return nil
 }
 
 func isOurs(finalizer string) bool { return strings.HasPrefix(finalizer, v1alpha1.GroupName+"/") }

@@ -28,6 +28,7 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/follow/services"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/needs"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 	"github.com/multicluster-scheduler/multicluster-scheduler/test/integration/apiserver"
 )
@@ -158,7 +159,9 @@ func installServiceExports(ctx context.Context) error {
 
 func startFollower(ctx context.Context) (<-chan error, error) {
 	shared.clock = clocktesting.NewFakePassiveClock(time.Now())
-	shared.events, shared.secrets = &recorder{}, &secrets{held: map[string][]string{}}
+	shared.events, shared.secrets = &recorder{}, &secrets{
+		held: map[types.NamespacedName]map[types.NamespacedName][]string{}, refused: map[types.NamespacedName]bool{},
+	}
 	f, err := services.New(services.Options{
 		Client:      shared.source.Client,
 		APIReader:   shared.source.Client,
@@ -169,6 +172,7 @@ func startFollower(ctx context.Context) (<-chan error, error) {
 		Clock:       shared.clock,
 		Recorder:    shared.events,
 		Logger:      logr.Discard(),
+		Workers:     1, // What is enqueued first is done first: see settled.
 	})
 	if err != nil {
 		return nil, err
@@ -206,21 +210,36 @@ func (r *recorder) count(beginning, part string) int {
 	return n
 }
 
-// secrets keeps which are held, as "<target> <namespace>/<ingress>".
+// secrets keeps which are held, and what is refused.
 type secrets struct {
-	mu   sync.Mutex // guards held
-	held map[string][]string
+	mu      sync.Mutex                                                 // guards all that follows
+	held    map[types.NamespacedName]map[types.NamespacedName][]string // by target and Ingress
+	refused map[types.NamespacedName]bool                              // by target
 }
 
 func (s *secrets) hold(_ context.Context, target *engage.Target, ingress types.NamespacedName, names []string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.held[target.Key.Name+" "+ingress.String()] = names
+	if s.held[target.Key] == nil {
+		s.held[target.Key] = map[types.NamespacedName][]string{}
+	}
+	s.held[target.Key][ingress] = names
+	if s.refused[target.Key] && len(names) > 0 {
+		return &needs.RefusedError{Ref: needs.Ref{Resource: needs.Secrets, Name: names[0]}, Reason: "exists there"}
+	}
 	return nil
 }
 
-func (s *secrets) of(what string) []string {
+// refuse all that is to be held in a target, or take it from now on.
+func (s *secrets) refuse(p *place, refused bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.held[what]
+	s.refused[p.Key] = refused
+}
+
+// of an Ingress in the target's namespace.
+func (s *secrets) of(p *place, ingress string) []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.held[p.Key][types.NamespacedName{Namespace: p.Key.Namespace, Name: ingress}]
 }

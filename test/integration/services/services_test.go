@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"strconv"
 	"testing"
 	"time"
@@ -12,7 +11,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
-	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/utils/ptr"
@@ -244,167 +242,26 @@ func TestFinalizersOfTheOldSystemAreRemoved(t *testing.T) {
 	})
 }
 
-func TestAnIngressFollowsItsServices(t *testing.T) {
-	s := newStory(t)
-	backend := func(name string) networkingv1.IngressBackend {
-		return networkingv1.IngressBackend{Service: &networkingv1.IngressServiceBackend{Name: name, Port: networkingv1.ServiceBackendPort{Name: "http"}}}
-	}
-	ingress := &networkingv1.Ingress{
-		ObjectMeta: metav1.ObjectMeta{Name: "shop"},
-		Spec: networkingv1.IngressSpec{
-			IngressClassName: ptr.To("nginx"),
-			DefaultBackend:   ptr.To(backend("web")),
-			Rules:            []networkingv1.IngressRule{{Host: "shop.example"}},
-			TLS:              []networkingv1.IngressTLS{{Hosts: []string{"shop.example"}, SecretName: "shop-tls"}},
-		},
-	}
-	s.create(ingress)
-	s.settled(s.c2)
-	s.gone(s.c2, &networkingv1.Ingress{}, "shop")
-	service, _ := s.followed("web")
-	c := there(s, s.c2, "shop", &networkingv1.Ingress{}, func(c *networkingv1.Ingress) error { return ours(c) })
-	if diff := cmp.Diff(ingress.Spec, c.Spec); diff != "" {
-		t.Errorf("spec (-want +got):\n%s", diff)
-	}
-	if diff := cmp.Diff([]string{"shop-tls"}, shared.secrets.of("c2 "+s.namespace+"/shop")); diff != "" {
-		t.Errorf("TLS Secrets (-want +got):\n%s", diff)
-	}
-	change(s, ingress, func(i *networkingv1.Ingress) { i.Spec.Rules[0].Host = "new.example" })
-	there(s, s.c2, "shop", &networkingv1.Ingress{}, func(c *networkingv1.Ingress) error {
-		if c.Spec.Rules[0].Host != "new.example" {
-			return fmt.Errorf("host %q", c.Spec.Rules[0].Host)
-		}
-		return nil
-	})
-	s.must(shared.source.Client.Delete(t.Context(), service))
-	s.gone(s.c2, &networkingv1.Ingress{}, "shop")
-	s.gone(s.c3, &networkingv1.Ingress{}, "shop")
-	if names := shared.secrets.of("c2 " + s.namespace + "/shop"); len(names) > 0 {
-		t.Errorf("TLS Secrets %v are still held", names)
-	}
-}
-
-// proxy makes a proxy with a label app.
-func (s *story) proxy(app string) *corev1.Pod {
-	s.Helper()
-	pod := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{GenerateName: app + "-", Labels: map[string]string{"app": app}},
-		Spec: corev1.PodSpec{
-			SchedulerName: v1alpha1.SchedulerName, TerminationGracePeriodSeconds: ptr.To[int64](0),
-			Containers: []corev1.Container{{Name: "app", Image: "app"}},
-		},
-	}
-	s.create(pod)
-	return pod
-}
-
-func (s *story) selects(service *corev1.Service, want map[string]string) {
-	s.Helper()
-	apiserver.Eventually(s.T, func(ctx context.Context) error {
-		err := shared.source.Client.Get(ctx, client.ObjectKeyFromObject(service), service)
-		if !maps.Equal(service.Spec.Selector, want) {
-			return errors.Join(err, fmt.Errorf("selector %v, want %v", service.Spec.Selector, want))
-		}
-		return err
-	})
-}
-
-func TestAMergedServiceSelectsDelegatesUntilItIsNotMergedAnyMore(t *testing.T) {
-	s := newStory(t)
-	const mesh = "service.cilium.io/global"
-	s.proxy("web")
-	service, slice := s.followed("web")
-	s.serves(s.c2, "web", "10.1.0.1", "10.3.0.1")
-	user := service.DeepCopy()
-	change(s, service, func(service *corev1.Service) { service.Annotations = map[string]string{mesh: "true"} })
-	s.selects(service, delegatesOf("web"))
-	if got := service.Annotations[v1alpha1.AnnotationOriginalSelector]; got != "app=web" {
-		t.Errorf("original selector %q", got)
-	}
-	change(s, slice, func(slice *discoveryv1.EndpointSlice) { slice.Endpoints = []discoveryv1.Endpoint{} }) // as the controller does then
-	s.serves(s.c2, "web")
-	if c := s.copied(s.c2, "web"); c.Annotations[mesh] != "true" || c.Annotations[v1alpha1.AnnotationOriginalSelector] != "" {
-		t.Errorf("annotations of the copy: %v", c.Annotations)
-	}
-	s.later(service)
-	s.settled(s.c2)
-	s.selects(service, delegatesOf("web")) // as there is still a proxy
-
-	change(s, service, func(service *corev1.Service) { delete(service.Annotations, mesh) })
-	s.selects(service, user.Spec.Selector)
-	apiserver.Eventually(t, func(ctx context.Context) error {
-		err := shared.source.Client.Get(ctx, client.ObjectKeyFromObject(service), service)
-		for _, entry := range service.ManagedFields {
-			if entry.Manager == v1alpha1.FieldOwner {
-				return fmt.Errorf("we still own fields: %s", entry.FieldsV1.GetRawString())
-			}
-		}
-		return err
-	})
-	if len(service.Annotations) != 0 {
-		t.Errorf("annotations that were not there: %v", service.Annotations)
-	}
-}
-
-func TestUsersMayWriteTheSelectorOfAMergedService(t *testing.T) {
-	s := newStory(t)
-	s.proxy("web")
-	service, _ := s.followed("web", func(service *corev1.Service) { service.Annotations["io.cilium/global-service"] = "true" })
-	s.selects(service, delegatesOf("web"))
-	s.proxy("new")
-	change(s, service, func(service *corev1.Service) { service.Spec.Selector["app"] = "new" })
-	s.selects(service, delegatesOf("new"))
-	// Something that insists is not fought with.
-	change(s, service, func(service *corev1.Service) { service.Spec.Selector = map[string]string{"app": "new"} })
-	s.selects(service, delegatesOf("new"))
-	apiserver.Eventually(t, func(context.Context) error {
-		if shared.events.count(s.namespace+"/web SelectorDisputed", "ignoreDifferences") != 1 {
-			return errors.New("no event says so")
-		}
-		return nil
-	})
-	change(s, service, func(service *corev1.Service) { service.Spec.Selector = map[string]string{"app": "new"} })
-	s.settled(s.c2)
-	s.selects(service, map[string]string{"app": "new"})
-}
-
-func TestAMergedServiceWithoutProxiesIsPutBack(t *testing.T) {
-	s := newStory(t)
-	pod := s.proxy("web")
-	service, slice := s.followed("web", func(service *corev1.Service) {
-		service.Annotations["service.cilium.io/global"] = "true"
-		service.Annotations[v1alpha1.AnnotationGlobal] = "true" // by the user: it stays
-	})
-	s.selects(service, delegatesOf("web"))
-	s.must(shared.source.Client.Delete(t.Context(), pod))
-	change(s, slice, func(slice *discoveryv1.EndpointSlice) { slice.Endpoints = []discoveryv1.Endpoint{} })
-	apiserver.Eventually(t, func(context.Context) error {
-		s.later(service) // The first look finds no proxies, and the second still none.
-		if service.Spec.Selector["app"] != "web" {
-			return fmt.Errorf("selector %v", service.Spec.Selector)
-		}
-		return nil
-	})
-	s.selects(service, map[string]string{"app": "web"})
-	if diff := cmp.Diff(map[string]string{"service.cilium.io/global": "true", v1alpha1.AnnotationGlobal: "true"}, service.Annotations); diff != "" {
-		t.Errorf("annotations (-want +got):\n%s", diff)
-	}
-}
-
-func TestANamespaceThatATargetLacksIsSaid(t *testing.T) {
+func TestANamespaceThatATargetLacksIsNotWanted(t *testing.T) {
 	s := newStory(t)
 	bare := shared.source.Namespace(t, map[string]string{v1alpha1.LabelEnabledNamespace: v1alpha1.LabelEnabledNamespaceValue})
+	everywhere := func(target *engage.Target) { target.Key.Namespace = "" } // a ClusterTarget
 	s.c2.disengage()
-	s.engage(shared.c2, func(target *engage.Target) { target.Key.Namespace = "" }) // a ClusterTarget
+	s.c3.disengage()
+	c2, c3 := s.engage(shared.c2, everywhere), s.engage(shared.c3, everywhere)
+	s.must(shared.c3.Client.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: bare}}))
 	service := &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Namespace: bare, Name: "web", Annotations: map[string]string{v1alpha1.AnnotationGlobal: "true"}},
 		Spec:       corev1.ServiceSpec{Selector: map[string]string{"app": "web"}, Ports: []corev1.ServicePort{{Port: 80}}},
 	}
 	s.must(shared.source.Client.Create(t.Context(), service))
-	apiserver.Eventually(t, func(context.Context) error {
-		if shared.events.count(bare+"/web NotFollowed", "not found") != 1 {
-			return errors.New("no event says so")
-		}
-		return nil
-	})
+	in := &story{T: t, namespace: bare, c2: c2, c3: c3}
+	in.copied(c3, "web")
+	s.settled(c2)
+	if n := shared.events.count(bare+"/web", ""); n > 0 {
+		t.Errorf("%d events about a namespace that is not there", n)
+	}
+	s.must(shared.c2.Client.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: bare}}))
+	in.chaperon(c2)
+	in.copied(c2, "web")
 }

@@ -260,7 +260,8 @@ func (s *story) serves(p *place, service string, want ...string) {
 	})
 }
 
-// settled waits until the follower has done what events before have asked for: a Service of its own goes the whole way.
+// settled waits until what events of Services before have asked for is done in a target: a Service of its own goes the whole way, and of each target
+// one item is worked on at a time.
 func (s *story) settled(p *place) {
 	s.Helper()
 	marker := &corev1.Service{
@@ -269,4 +270,42 @@ func (s *story) settled(p *place) {
 	}
 	s.create(marker)
 	s.copied(p, marker.Name)
+}
+
+// looked waits until what events of Services before have asked for is done in the source, in the same way.
+func (s *story) looked() {
+	s.Helper()
+	marker := &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: "marker-", Finalizers: []string{"multicluster.admiralty.io/marker"}},
+		Spec:       corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 1}}},
+	}
+	s.create(marker)
+	apiserver.Eventually(s.T, func(ctx context.Context) error {
+		err := shared.source.Client.Get(ctx, client.ObjectKeyFromObject(marker), marker)
+		if len(marker.Finalizers) > 0 {
+			return errors.Join(err, errors.New("the marker was not looked at"))
+		}
+		return err
+	})
+}
+
+// absent checks that an object of that name does not exist in a target now.
+func (s *story) absent(p *place, object client.Object, name string) {
+	s.Helper()
+	err := p.cluster.Client.Get(s.Context(), types.NamespacedName{Namespace: s.namespace, Name: name}, object)
+	if !apierrors.IsNotFound(err) {
+		s.Errorf("%T %q in %s: got %v, want that it is not found", object, name, p.Key.Name, err)
+	}
+}
+
+// said waits for an event that tells why something is not in a target.
+func (s *story) said(name string, p *place, part string) {
+	s.Helper()
+	about := s.namespace + "/" + name + " NotFollowed: Target " + p.Key.String()
+	apiserver.Eventually(s.T, func(context.Context) error {
+		if shared.events.count(about, part) == 0 {
+			return errors.New("no event says so")
+		}
+		return nil
+	})
 }

@@ -1,0 +1,111 @@
+package services
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// ingress makes the copy of an Ingress what it is to be.
+func (c *copier) ingress(ctx context.Context, key types.NamespacedName) error {
+	of, known := c.originals.ingress(key)
+	if !known {
+		return nil
+	}
+	e, err := c.seen(ctx)
+	if err != nil {
+		return err
+	}
+	if c.wants(of, e) {
+		if e, err = c.ensureSeen(ctx, e); err != nil {
+			return err
+		}
+		return c.copyIngress(ctx, of, e.ingress(key))
+	}
+	if err := c.holdCertificates(ctx, key, nil); err != nil || e == nil || e.ingress(key) == nil {
+		return err
+	}
+	return c.part(ctx, e.ingress(key), of == nil, func(other *copier) bool { return other.wants(of, e) })
+}
+
+// wants says whether an Ingress is to be in the target: all of its backends are.
+func (c *copier) wants(ingress *networkingv1.Ingress, e *existing) bool {
+	if ingress == nil || isCopy(ingress) {
+		return false
+	}
+	if global(ingress) {
+		return true
+	}
+	names, all := backends(ingress)
+	return all && e != nil && !slices.ContainsFunc(names, func(name string) bool {
+		key := types.NamespacedName{Namespace: ingress.Namespace, Name: name}
+		of, known := c.originals.service(key)
+		return !known || !c.verdict(key, of, e).follow || !c.backs(key, e, e.ingress(keyOf(ingress)) != nil)
+	})
+}
+
+// backs says whether the Service that an Ingress in the target would find is ours. An Ingress that is there does not go for the moment in which its
+// Service is made anew, but if that is refused.
+func (c *copier) backs(key types.NamespacedName, e *existing, exists bool) bool {
+	if e.service(key) != nil {
+		return true
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return exists && c.noted[item{kindService, key}] == ""
+}
+
+// copyIngress writes the copy once its Secrets are there.
+func (c *copier) copyIngress(ctx context.Context, of, there *networkingv1.Ingress) error {
+	key := keyOf(of)
+	if err := c.holdCertificates(ctx, key, certificates(of)); err != nil {
+		return err
+	}
+	err := c.writeIngress(ctx, c.forge.ingress(of), there)
+	if err != nil {
+		// While no Ingress there names them, the target removes the Secrets. Next time they are written again.
+		err = errors.Join(err, c.holdCertificates(ctx, key, nil))
+	}
+	return err
+}
+
+func (c *copier) writeIngress(ctx context.Context, wanted, there *networkingv1.Ingress) error {
+	if there == nil {
+		return c.create(ctx, wanted)
+	}
+	return c.patch(ctx, there, slices.Concat(c.adopt(there), metaChanges(there, wanted), specChange(there.Spec, wanted.Spec)))
+}
+
+func (c *copier) holdCertificates(ctx context.Context, ingress types.NamespacedName, names []string) error {
+	if c.HoldSecrets == nil {
+		return nil
+	}
+	c.mu.Lock()
+	if len(names) > 0 {
+		c.held[ingress] = true
+	} else {
+		delete(c.held, ingress)
+	}
+	c.mu.Unlock()
+	if err := c.HoldSecrets(ctx, c.target, ingress, names); err != nil {
+		return fmt.Errorf("bringing the TLS Secrets: %w", err)
+	}
+	return nil
+}
+
+// lookAtIngresses of a namespace again: what they depend on has changed.
+func (c *copier) lookAtIngresses(namespace string) {
+	for _, i := range c.originals.items(namespace) {
+		if i.kind == kindIngress {
+			c.queue.Add(i)
+		}
+	}
+}
+
+func keyOf(ingress *networkingv1.Ingress) types.NamespacedName {
+	return types.NamespacedName{Namespace: ingress.Namespace, Name: ingress.Name}
+}

@@ -1,0 +1,91 @@
+package services
+
+import (
+	"context"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
+)
+
+// Several targets may lead to one cluster, at a time or one after the other: one that is renamed is another one. The label target-hash of a copy says
+// which of them looks after it.
+
+// leadTogether says whether two targets lead to one cluster, as far as is known.
+func leadTogether(a, b *engage.Target) bool { return a.ClusterID != "" && a.ClusterID == b.ClusterID }
+
+// mine says whether a copy was made for this target.
+func (c *copier) mine(there client.Object) bool {
+	return there.GetLabels()[v1alpha1.LabelTargetHash] == c.target.Hash
+}
+
+// orphaned says whether a copy was made for a target that does not lead to this cluster, or not any more.
+func (c *copier) orphaned(there client.Object) bool {
+	hash := there.GetLabels()[v1alpha1.LabelTargetHash]
+	return !slices.ContainsFunc(c.all(), func(other *copier) bool {
+		unknown := other.target.ClusterID == "" || c.target.ClusterID == ""
+		return other.target.Hash == hash && (unknown || other == c || leadTogether(other.target, c.target))
+	})
+}
+
+// kin are the other targets that lead to this cluster, and may have what is in the namespace.
+func (c *copier) kin(namespace string) []*copier {
+	return slices.DeleteFunc(c.all(), func(other *copier) bool {
+		return other == c || other.target.Hash == c.target.Hash || other.target.Itself || !other.target.Allows(namespace) ||
+			!leadTogether(other.target, c.target)
+	})
+}
+
+// adopt returns the change that makes an orphaned copy one of this target's.
+func (c *copier) adopt(there client.Object) []change {
+	if c.mine(there) || !c.orphaned(there) {
+		return nil
+	}
+	return []change{lookedAfterBy(c.target)}
+}
+
+func lookedAfterBy(target *engage.Target) change {
+	return change{"add", "/metadata/labels/" + escape(v1alpha1.LabelTargetHash), target.Hash}
+}
+
+// part with a copy that this target does not need: another one that leads here and needs it gets it. What was made for another one
+// goes only if nobody can need it.
+func (c *copier) part(ctx context.Context, there client.Object, useless bool, needs func(other *copier) bool) error {
+	if !c.mine(there) {
+		if useless && c.orphaned(there) {
+			return c.delete(ctx, there)
+		}
+		return nil
+	}
+	kin := c.kin(there.GetNamespace())
+	if i := slices.IndexFunc(kin, needs); i >= 0 {
+		return c.patch(ctx, there, []change{lookedAfterBy(kin[i].target)})
+	}
+	return c.delete(ctx, there)
+}
+
+// leave has the others that lead to the cluster look after what is left there, and holds no Secrets any more. A new engagement of the same target is to
+// go on.
+func (c *copier) leave(ctx context.Context) {
+	again := slices.ContainsFunc(c.all(), func(other *copier) bool { return other.target.Key == c.target.Key })
+	c.mu.Lock()
+	held := c.held
+	c.held = map[types.NamespacedName]bool{}
+	c.mu.Unlock()
+	for ingress := range held {
+		if again {
+			break
+		}
+		if err := c.HoldSecrets(ctx, c.target, ingress, nil); err != nil {
+			c.Logger.Error(err, "TLS Secrets are still held", "target", c.target.Key, "ingress", ingress)
+		}
+	}
+	for _, other := range c.all() {
+		if other != c && leadTogether(other.target, c.target) {
+			other.compare(c.target.Key.Namespace)
+		}
+	}
+}

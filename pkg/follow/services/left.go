@@ -1,0 +1,104 @@
+package services
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+)
+
+// applied says whether fields of a Service of the source, its selector, are ours.
+func applied(service *corev1.Service) bool {
+	return slices.ContainsFunc(service.ManagedFields, isApplied)
+}
+
+func isApplied(entry metav1.ManagedFieldsEntry) bool {
+	return entry.Manager == v1alpha1.FieldOwner && entry.Operation == metav1.ManagedFieldsOperationApply
+}
+
+// putBack the user's selector where nothing is watched any more.
+func (f *Follower) putBack(ctx context.Context, key types.NamespacedName) error {
+	if n, _ := f.originals.in(key.Namespace); n != nil {
+		return nil // The namespace is enabled again.
+	}
+	service := &corev1.Service{}
+	if err := f.read(ctx, key, service); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	r, err := rewrite(service, false, f.Source)
+	if err != nil {
+		f.recordInvalid(service, err)
+		return nil
+	}
+	if r == nil {
+		return f.letGoOf(ctx, key)
+	}
+	live, err := f.apply(ctx, service, r)
+	if err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	f.forget(key)
+	return f.letGo(ctx, live)
+}
+
+// read from the API server.
+func (f *Follower) read(ctx context.Context, key types.NamespacedName, object client.Object) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	if err := f.APIReader.Get(ctx, key, object); err != nil {
+		return fmt.Errorf("looking at the Service: %w", err)
+	}
+	return nil
+}
+
+// letGoOf a Service whose selector is the user's again.
+func (f *Follower) letGoOf(ctx context.Context, key types.NamespacedName) error {
+	live := &unstructured.Unstructured{}
+	live.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Service"))
+	if err := f.read(ctx, key, live); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	if _, ok := live.GetAnnotations()[v1alpha1.AnnotationOriginalSelector]; ok || !slices.ContainsFunc(live.GetManagedFields(), isApplied) {
+		return nil
+	}
+	return f.letGo(ctx, live)
+}
+
+// letGo of the fields that we own, the selector, which nobody may change otherwise without a conflict; and of the annotations if the old system wrote them.
+func (f *Follower) letGo(ctx context.Context, live *unstructured.Unstructured) error {
+	entries := slices.DeleteFunc(live.GetManagedFields(), func(e metav1.ManagedFieldsEntry) bool { return e.Manager == v1alpha1.FieldOwner })
+	if len(entries) == 0 {
+		entries = []metav1.ManagedFieldsEntry{{}} // An empty list would change nothing.
+	}
+	changes := []change{
+		{"test", "/metadata/resourceVersion", live.GetResourceVersion()},
+		{"replace", "/metadata/managedFields", entries},
+	}
+	if _, ok := live.GetAnnotations()[v1alpha1.AnnotationOriginalSelector]; ok {
+		for _, key := range []string{v1alpha1.AnnotationOriginalSelector, v1alpha1.AnnotationGlobal} {
+			if _, ok := live.GetAnnotations()[key]; ok {
+				changes = append(changes, change{Op: "remove", Path: "/metadata/annotations/" + escape(key)})
+			}
+		}
+	}
+	data, err := json.Marshal(changes)
+	if err != nil {
+		return fmt.Errorf("encoding a patch: %w", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	err = f.Client.Patch(ctx, live, client.RawPatch(types.JSONPatchType, data), client.FieldOwner(v1alpha1.FieldOwner))
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("giving up the ownership of the selector: %w", err)
+	}
+	return nil
+}
