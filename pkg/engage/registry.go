@@ -3,6 +3,8 @@ package engage
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -111,4 +113,11 @@ func (r *Registry) ByNode(nodeName string) (*Target, bool) {
 	defer r.mu.RUnlock()
 	target, ok := r.byNode[nodeName]
 	return target, ok
+}
+
+// All returns the engaged targets, in no order.
+func (r *Registry) All() []*Target {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return slices.Collect(maps.Values(r.byKey))
 }

@@ -2,11 +2,19 @@ package target
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -19,14 +27,19 @@ const (
 	deletesAtATime = 10
 )
 
-// leave deletes what we have in the target, if it answers, and disengages it.
+// leave deletes what we have in the target, if it answers, and disengages it. Copies go after that: while the target is engaged, they would be made anew.
 func (l *loop) leave(ctx context.Context) {
-	defer l.disengage()
 	if l.engaged == nil || !l.engaged.target.Reachable() {
+		l.disengage()
 		return
 	}
-	if err := deleteChaperons(ctx, l.engaged.target); err != nil {
+	target := l.engaged.target
+	if err := deleteChaperons(ctx, target); err != nil {
 		log.FromContext(ctx).Error(err, "Some PodChaperons stay in the target that was deleted")
+	}
+	l.disengage()
+	if err := l.deleteCopies(ctx, target); err != nil {
+		log.FromContext(ctx).Error(err, "Some copies of Services and Ingresses stay in the target that was deleted")
 	}
 }
 
@@ -37,15 +50,63 @@ func deleteChaperons(ctx context.Context, target *engage.Target) error {
 	if err := target.Client.List(ctx, chaperons); err != nil {
 		return fmt.Errorf("listing PodChaperons: %w", err)
 	}
+	objects := make([]client.Object, len(chaperons.Items))
+	for i := range chaperons.Items {
+		objects[i] = &chaperons.Items[i]
+	}
+	return deleteAll(ctx, target, objects, metav1.DeletePropagationForeground)
+}
+
+// deleteCopies deletes the Services, EndpointSlices and Ingresses that were made for the target: its own manager would keep the global ones. All else it
+// removes by itself.
+func (l *loop) deleteCopies(ctx context.Context, target *engage.Target) error {
+	ctx, cancel := context.WithTimeout(ctx, leaveTimeout)
+	defer cancel()
+	made := client.MatchingLabels{v1alpha1.LabelParentClusterID: l.Source.ClusterID, v1alpha1.LabelTargetHash: target.Hash}
+	// The target's own EndpointSlices have the labels of their Service.
+	byUs := client.MatchingLabels{discoveryv1.LabelManagedBy: v1alpha1.FieldOwner}
+	return errors.Join(
+		l.deleteKind(ctx, target, networkingv1.SchemeGroupVersion.WithKind("Ingress"), made),
+		l.deleteKind(ctx, target, discoveryv1.SchemeGroupVersion.WithKind("EndpointSlice"), made, byUs),
+		l.deleteKind(ctx, target, corev1.SchemeGroupVersion.WithKind("Service"), made),
+	)
+}
+
+func (l *loop) deleteKind(ctx context.Context, target *engage.Target, kind schema.GroupVersionKind, selected ...client.ListOption) error {
+	found := &metav1.PartialObjectMetadataList{}
+	found.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
+	err := target.APIReader.List(ctx, found, append(selected, client.InNamespace(target.Key.Namespace))...)
+	if apierrors.IsForbidden(err) {
+		return nil // Then we have made none.
+	}
+	if err != nil {
+		return fmt.Errorf("listing copies: %w", err)
+	}
+	var objects []client.Object
+	for i := range found.Items {
+		if copied := &found.Items[i]; !l.taken(target, copied.Namespace) {
+			copied.SetGroupVersionKind(kind)
+			objects = append(objects, copied)
+		}
+	}
+	return deleteAll(ctx, target, objects, metav1.DeletePropagationBackground)
+}
+
+// taken says whether another target leads to the cluster: what was made for this one in the namespace is then that one's, to keep or to delete.
+func (l *loop) taken(target *engage.Target, namespace string) bool {
+	return target.ClusterID != "" && slices.ContainsFunc(l.Registry.All(), func(other *engage.Target) bool {
+		return other.ClusterID == target.ClusterID && other.Allows(namespace)
+	})
+}
+
+func deleteAll(ctx context.Context, target *engage.Target, objects []client.Object, propagation metav1.DeletionPropagation) error {
 	var group errgroup.Group
 	group.SetLimit(deletesAtATime)
-	for i := range chaperons.Items {
-		chaperon := &chaperons.Items[i]
+	for _, object := range objects {
 		group.Go(func() error {
-			err := target.Client.Delete(ctx, chaperon, client.PropagationPolicy(metav1.DeletePropagationForeground),
-				client.Preconditions{UID: &chaperon.UID})
+			err := target.Client.Delete(ctx, object, client.PropagationPolicy(propagation), client.Preconditions{UID: ptr.To(object.GetUID())})
 			if client.IgnoreNotFound(err) != nil {
-				return fmt.Errorf("deleting PodChaperon %q: %w", client.ObjectKeyFromObject(chaperon), err)
+				return fmt.Errorf("deleting %q: %w", client.ObjectKeyFromObject(object), err)
 			}
 			return nil
 		})

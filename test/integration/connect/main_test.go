@@ -136,6 +136,7 @@ func setUpTarget(ctx context.Context) error {
 			Rules: []rbacv1.PolicyRule{
 				{APIGroups: []string{v1alpha1.GroupName}, Resources: []string{"podchaperons"}, Verbs: []string{"get", "list", "watch", "create", "patch", "delete"}},
 				{APIGroups: []string{v1alpha1.GroupName}, Resources: []string{"clustersummaries"}, ResourceNames: []string{"singleton"}, Verbs: []string{"get", "list", "watch"}},
+				{APIGroups: []string{"", "discovery.k8s.io", "networking.k8s.io"}, Resources: []string{"services", "endpointslices", "ingresses"}, Verbs: []string{"list", "delete"}},
 			},
 		},
 		&rbacv1.ClusterRoleBinding{

@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	eventsv1 "k8s.io/api/events/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -241,6 +244,48 @@ func TestADeletedTargetTakesItsChaperonsAndNodeAlong(t *testing.T) {
 	}
 	if err := c2.Client.Get(t.Context(), client.ObjectKeyFromObject(anothers), anothers); err != nil || !anothers.DeletionTimestamp.IsZero() {
 		t.Errorf("another target's PodChaperon was deleted, too: %v", err)
+	}
+}
+
+func TestADeletedTargetTakesItsCopiesAlong(t *testing.T) {
+	key, _ := connectedTarget(t, c2Alice)
+	namespace := c2.Namespace(t, nil)
+	meta := func(name string, of types.NamespacedName) metav1.ObjectMeta {
+		return metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: map[string]string{
+			v1alpha1.LabelParentClusterID: clusterID, v1alpha1.LabelTargetHash: translate.TargetHash(of),
+		}}
+	}
+	ports := corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}
+	backend := &networkingv1.IngressBackend{Service: &networkingv1.IngressServiceBackend{Name: "web", Port: networkingv1.ServiceBackendPort{Number: 80}}}
+	slice := &discoveryv1.EndpointSlice{ObjectMeta: meta("web", key), AddressType: discoveryv1.AddressTypeIPv4}
+	slice.Labels[discoveryv1.LabelManagedBy] = v1alpha1.FieldOwner
+	ours := []client.Object{
+		&corev1.Service{ObjectMeta: meta("web", key), Spec: ports}, slice,
+		&networkingv1.Ingress{ObjectMeta: meta("web", key), Spec: networkingv1.IngressSpec{DefaultBackend: backend}},
+	}
+	others := []client.Object{
+		&corev1.Service{ObjectMeta: meta("anothers", types.NamespacedName{Name: "another"}), Spec: ports},
+		&discoveryv1.EndpointSlice{ObjectMeta: meta("its-own", key), AddressType: discoveryv1.AddressTypeIPv4},
+	}
+	for _, object := range slices.Concat(ours, others) {
+		create(t, c2.Client, object)
+	}
+	if err := c1.Client.Delete(t.Context(), &v1alpha1.ClusterTarget{ObjectMeta: metav1.ObjectMeta{Name: key.Name}}); err != nil {
+		t.Fatal(err)
+	}
+	for _, object := range ours {
+		apiserver.Eventually(t, func(ctx context.Context) error {
+			err := c2.Client.Get(ctx, client.ObjectKeyFromObject(object), object)
+			if apierrors.IsNotFound(err) {
+				return nil
+			}
+			return errors.Join(err, fmt.Errorf("%T is still there", object))
+		})
+	}
+	for _, object := range others {
+		if err := c2.Client.Get(t.Context(), client.ObjectKeyFromObject(object), object); err != nil {
+			t.Errorf("what is not the target's was deleted, too: %v", err)
+		}
 	}
 }
 
