@@ -463,5 +463,10 @@ func TestWhatIsHeldIsKeptAsItIsInTheSource(t *testing.T) {
 	s.hasPassword("early", "new")
 	s.create(shared.source, s.secret("late", "x"))
 	s.hasPassword("late", "x")
+
+	s.must(hold(nil))
+	s.must(shared.target.Client.Delete(t.Context(), s.secret("early", ""))) // as the target's manager does
+	s.must(hold(refs))
+	s.hasPassword("early", "new")
 	s.must(hold(nil))
 }
