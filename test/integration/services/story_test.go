@@ -261,32 +261,36 @@ func (s *story) serves(p *place, service string, want ...string) {
 }
 
 // settled waits until what events of Services before have asked for is done in a target: a Service of its own goes the whole way, and of each target
-// one item is worked on at a time.
+// one item is worked on at a time. An item that changes while it is worked on comes after the first such Service, so there are two.
 func (s *story) settled(p *place) {
 	s.Helper()
-	marker := &corev1.Service{
-		ObjectMeta: metav1.ObjectMeta{GenerateName: "marker-", Annotations: map[string]string{v1alpha1.AnnotationGlobal: "true"}},
-		Spec:       corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 1}}},
+	for range 2 {
+		marker := &corev1.Service{
+			ObjectMeta: metav1.ObjectMeta{GenerateName: "marker-", Annotations: map[string]string{v1alpha1.AnnotationGlobal: "true"}},
+			Spec:       corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 1}}},
+		}
+		s.create(marker)
+		s.copied(p, marker.Name)
 	}
-	s.create(marker)
-	s.copied(p, marker.Name)
 }
 
 // looked waits until what events of Services before have asked for is done in the source, in the same way.
 func (s *story) looked() {
 	s.Helper()
-	marker := &corev1.Service{
-		ObjectMeta: metav1.ObjectMeta{GenerateName: "marker-", Finalizers: []string{"multicluster.admiralty.io/marker"}},
-		Spec:       corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 1}}},
-	}
-	s.create(marker)
-	apiserver.Eventually(s.T, func(ctx context.Context) error {
-		err := shared.source.Client.Get(ctx, client.ObjectKeyFromObject(marker), marker)
-		if len(marker.Finalizers) > 0 {
-			return errors.Join(err, errors.New("the marker was not looked at"))
+	for range 2 {
+		marker := &corev1.Service{
+			ObjectMeta: metav1.ObjectMeta{GenerateName: "marker-", Finalizers: []string{"multicluster.admiralty.io/marker"}},
+			Spec:       corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 1}}},
 		}
-		return err
-	})
+		s.create(marker)
+		apiserver.Eventually(s.T, func(ctx context.Context) error {
+			err := shared.source.Client.Get(ctx, client.ObjectKeyFromObject(marker), marker)
+			if len(marker.Finalizers) > 0 {
+				return errors.Join(err, errors.New("the marker was not looked at"))
+			}
+			return err
+		})
+	}
 }
 
 // absent checks that an object of that name does not exist in a target now.
