@@ -5,6 +5,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/targetkind"
 )
 
 const (
@@ -18,7 +19,7 @@ const (
 
 func (f *Follower) recordNotCopied(about runtime.Object, target *engage.Target, message string) {
 	f.Recorder.Eventf(about, nil, corev1.EventTypeWarning, ReasonNotFollowed, "Follow", "Target %s (virtual node %s): %s",
-		target.Key, target.NodeName, message)
+		targetkind.Name(target.Key), target.NodeName, message)
 }
 
 func (f *Follower) recordDisputed(service *corev1.Service) {
