@@ -31,8 +31,8 @@ finish() {
   if [[ ${#started[@]} -gt 0 ]]; then
     .local/bin/clusters down "${started[@]}"
   fi
-  if ready c2; then
-    .local/bin/clusters up c2 --fake-nodes 0
+  if ready c1 && ready c2; then
+    .local/bin/clusters up c1 c2 --fake-nodes 0
   fi
   exit "$code"
 }
@@ -58,6 +58,6 @@ go test -race -tags "$tags" -count=1 -v -timeout "$timeout" ./test/e2e/...
 
 echo "==> with a third cluster, and simulated nodes for many pods"
 started+=(c3)
-.local/bin/clusters up c3 c2 --fake-nodes 2
+.local/bin/clusters up c1 c2 c3 --fake-nodes 2 # All alike, so that pods are spread over all.
 make deploy
 go test -race -tags e2e,three -run '^TestFollowing' -count=1 -v -timeout 30m ./test/e2e
