@@ -17,6 +17,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -356,35 +357,9 @@ func (w *three) nothingIn(ctx context.Context, c *cluster) error {
 		if err := c.List(ctx, list, client.InNamespace(w.namespace), client.HasLabels{v1alpha1.LabelParentClusterID}); err != nil {
 			return err
 		}
-		if err := none(list); err != nil {
-			return err
+		if left := meta.LenList(list); left > 0 {
+			return fmt.Errorf("%d of %T", left, list)
 		}
-	}
-	return nil
-}
-
-func none(list client.ObjectList) error {
-	left := 0
-	switch l := list.(type) {
-	case *corev1.PodList:
-		left = len(l.Items)
-	case *v1alpha1.PodChaperonList:
-		left = len(l.Items)
-	case *corev1.ConfigMapList:
-		left = len(l.Items)
-	case *corev1.SecretList:
-		left = len(l.Items)
-	case *corev1.ServiceAccountList:
-		left = len(l.Items)
-	case *corev1.ServiceList:
-		left = len(l.Items)
-	case *discoveryv1.EndpointSliceList:
-		left = len(l.Items)
-	case *networkingv1.IngressList:
-		left = len(l.Items)
-	}
-	if left > 0 {
-		return fmt.Errorf("%d of %T", left, list)
 	}
 	return nil
 }
