@@ -1,8 +1,12 @@
-// Package engage holds the engaged targets: the target clusters that this manager is connected to right now.
+// Package engage holds the engaged targets: the target clusters with which this manager works right now.
 //
-// One connection and one cache per target are shared by everything that works with it. Package connect/target puts
-// targets in and takes them out; proxy, vk and follow use them. Each engaged target has a context whose end is its
-// disengagement: what was started for it stops with it.
+// All packages share one connection and one cache per target. Package connect/target engages and disengages targets;
+// proxy, vk and follow observe them. Each engagement has a context; whatever an observer starts for the target stops
+// with it. Workers, PerTarget and OnEvents are the set-up that observers have in common.
 //
-// A target that cannot be reached for a while stays engaged, with its cache as it was; Target.Reachable tells.
+// A target that is lost (its API server does not answer) stays engaged with its cache as it was. When the server answers
+// again, the target is engaged anew, with a fresh cache, before the old engagement ends. So no observer handles a return.
+//
+// multicluster-runtime (sigs.k8s.io/multicluster-runtime) engages clusters in a similar way. It is not used, because it
+// starts each controller for each cluster, and knows no cluster that is lost but not disengaged.
 package engage

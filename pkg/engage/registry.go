@@ -13,15 +13,26 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 )
 
-// Observer is told of engaged targets. Its methods are called one after the other for one target, from the goroutine
-// that engages it; they must return soon and must not call the Registry's Engage, Disengage, SetReachable or SetPolicy.
+// Observer works with engaged targets. Its methods are called one after the other for one target, from the goroutine
+// that engages it. They must return soon and must not call the Registry's Engage, Disengage, Lose or SetPolicy.
+//
+// An Observer may be a LossObserver and a PolicyObserver, too.
 type Observer interface {
-	// Engaged is called once the target is in the Registry, its cache synced. ctx ends when the target is disengaged. An
-	// error undoes the engagement, to be tried again later.
+	// Engaged is called once the target is in the Registry and its cache has synced. ctx ends when the target is
+	// disengaged. An error undoes the engagement, which is tried again later.
 	Engaged(ctx context.Context, target *Target) error
-	// ReachabilityChanged is called when Target.Reachable changed after Engaged.
-	ReachabilityChanged(target *Target)
-	// PolicyChanged is called when Target.Policy changed after Engaged.
+}
+
+// LossObserver is an Observer that reacts when a target is lost.
+type LossObserver interface {
+	// Lost is called once, when the target's API server has stopped answering. The target stays engaged, with its cache
+	// as it was. When the server answers again, Engaged is called with another *Target, and then ctx of this one ends.
+	Lost(target *Target)
+}
+
+// PolicyObserver is an Observer that reacts to changes of a target's policy.
+type PolicyObserver interface {
+	// PolicyChanged is called when Target.Policy has changed after Engaged.
 	PolicyChanged(target *Target)
 }
 
@@ -34,7 +45,7 @@ type Registry struct {
 	byNode map[string]*Target
 }
 
-// NewRegistry makes an empty Registry. Its observers are told in the order given.
+// NewRegistry makes an empty Registry. Its observers are notified in the order given.
 func NewRegistry(observers ...Observer) *Registry {
 	return &Registry{
 		observers: observers,
@@ -46,10 +57,10 @@ func NewRegistry(observers ...Observer) *Registry {
 // Observe adds an observer. It must be called before the first Engage.
 func (r *Registry) Observe(o Observer) { r.observers = append(r.observers, o) }
 
-// Engage adds a reachable target whose cache has synced and tells the observers. The caller cancels ctx, after
-// Disengage, to end what they started. On error the target is not in the Registry, and ctx must be cancelled.
+// Engage adds a target whose cache has synced, and notifies the observers. A target that was lost is engaged anew as
+// another *Target: Engage must not be called twice with the same one. The caller cancels ctx, after Disengage, to end
+// the observers' work. On error the target is not in the Registry, and the caller must cancel ctx.
 func (r *Registry) Engage(ctx context.Context, target *Target) error {
-	target.reachable.Store(true)
 	r.mu.Lock()
 	r.byKey[target.Key] = target
 	r.byNode[target.NodeName] = target
@@ -74,18 +85,20 @@ func (r *Registry) Disengage(target *Target) {
 	delete(r.byNode, target.NodeName)
 }
 
-// SetReachable notes whether the target's API server answers, and tells the observers if that is news.
-func (r *Registry) SetReachable(target *Target, reachable bool) {
-	if target.reachable.Swap(reachable) == reachable {
+// Lose notes that the target's API server does not answer any more, and notifies the observers the first time.
+func (r *Registry) Lose(target *Target) {
+	if target.lost.Swap(true) {
 		return
 	}
 	for _, o := range r.observers {
-		o.ReachabilityChanged(target)
+		if o, ok := o.(LossObserver); ok {
+			o.Lost(target)
+		}
 	}
 }
 
-// SetPolicy notes how pods are to be placed in the target from now on, and tells the observers if that is news and the target is
-// engaged: before that, it is part of making the target.
+// SetPolicy sets how pods are placed in the target from now on. It notifies the observers if the policy differs and the
+// target is engaged; before that, the policy is part of making the target.
 func (r *Registry) SetPolicy(target *Target, policy *v1alpha1.PlacementPolicy) {
 	was := target.policy.Swap(policy)
 	if equality.Semantic.DeepEqual(was, policy) {
@@ -95,7 +108,9 @@ func (r *Registry) SetPolicy(target *Target, policy *v1alpha1.PlacementPolicy) {
 		return
 	}
 	for _, o := range r.observers {
-		o.PolicyChanged(target)
+		if o, ok := o.(PolicyObserver); ok {
+			o.PolicyChanged(target)
+		}
 	}
 }
 

@@ -22,12 +22,8 @@ func (r *recorder) Engaged(_ context.Context, target *Target) error {
 	return r.err
 }
 
-func (r *recorder) ReachabilityChanged(target *Target) {
-	word := "unreachable "
-	if target.Reachable() {
-		word = "reachable "
-	}
-	r.log = append(r.log, word+target.NodeName)
+func (r *recorder) Lost(target *Target) {
+	r.log = append(r.log, "lost "+target.NodeName)
 }
 
 func (r *recorder) PolicyChanged(target *Target) {
@@ -38,24 +34,49 @@ func newTarget(name string) *Target {
 	return &Target{Key: types.NamespacedName{Name: name}, NodeName: "admiralty-" + name}
 }
 
-func TestRegistryTellsItsObservers(t *testing.T) {
+func TestObserversAreNotifiedOnceThatATargetIsLost(t *testing.T) {
 	seen := &recorder{}
 	registry := NewRegistry(seen)
 	target := newTarget("c2")
 	if err := registry.Engage(t.Context(), target); err != nil {
 		t.Fatal(err)
 	}
-	registry.SetReachable(target, true) // no news
-	registry.SetReachable(target, false)
-	registry.SetReachable(target, false) // no news
-	registry.SetReachable(target, true)
-	want := []string{"engaged admiralty-c2", "unreachable admiralty-c2", "reachable admiralty-c2"}
+	if !target.Reachable() {
+		t.Error("a target that was just engaged is not reachable")
+	}
+	registry.Lose(target)
+	registry.Lose(target) // no news
+	if target.Reachable() {
+		t.Error("a target that is lost is reachable")
+	}
+	again := newTarget("c2")
+	if err := registry.Engage(t.Context(), again); err != nil {
+		t.Fatal(err)
+	}
+	if !again.Reachable() {
+		t.Error("a target that was engaged anew is not reachable")
+	}
+	want := []string{"engaged admiralty-c2", "lost admiralty-c2", "engaged admiralty-c2"}
 	if diff := cmp.Diff(want, seen.log); diff != "" {
-		t.Errorf("what the observer was told (-want +got):\n%s", diff)
+		t.Errorf("notifications (-want +got):\n%s", diff)
 	}
 }
 
-func TestRegistryTellsOfNewPoliciesOfEngagedTargets(t *testing.T) {
+type engagedOnly struct{}
+
+func (engagedOnly) Engaged(context.Context, *Target) error { return nil }
+
+func TestAnObserverMayIgnoreLossesAndPolicies(t *testing.T) {
+	registry := NewRegistry(engagedOnly{})
+	target := newTarget("c2")
+	if err := registry.Engage(t.Context(), target); err != nil {
+		t.Fatal(err)
+	}
+	registry.SetPolicy(target, &v1alpha1.PlacementPolicy{Weight: new(int32(5))})
+	registry.Lose(target)
+}
+
+func TestObserversAreNotifiedOfNewPoliciesOfEngagedTargets(t *testing.T) {
 	seen := &recorder{}
 	registry := NewRegistry(seen)
 	target := newTarget("c2")
@@ -68,7 +89,7 @@ func TestRegistryTellsOfNewPoliciesOfEngagedTargets(t *testing.T) {
 	registry.SetPolicy(target, weight(200))
 	want := []string{"engaged admiralty-c2", "weight 200 for admiralty-c2"}
 	if diff := cmp.Diff(want, seen.log); diff != "" {
-		t.Errorf("what the observer was told (-want +got):\n%s", diff)
+		t.Errorf("notifications (-want +got):\n%s", diff)
 	}
 }
 

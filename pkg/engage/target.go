@@ -36,16 +36,16 @@ type Target struct {
 	// Cache is the one that Client reads, for event handlers. PodChaperons are indexed by IndexParent.
 	Cache cache.Cache
 
-	reachable atomic.Bool
-	policy    atomic.Pointer[v1alpha1.PlacementPolicy]
+	lost   atomic.Bool
+	policy atomic.Pointer[v1alpha1.PlacementPolicy]
 }
 
 // IndexParent is the field index, in Target.Cache, of PodChaperons by the namespaced name of their proxy
 // (types.NamespacedName.String).
 const IndexParent = "parent"
 
-// Reachable says whether the target's API server answered of late.
-func (t *Target) Reachable() bool { return t.reachable.Load() }
+// Reachable says whether the target is not lost: its API server has answered of late. A target that is lost stays so.
+func (t *Target) Reachable() bool { return !t.lost.Load() }
 
 // Policy says how pods are placed in the target, as its spec says now. It is not to be changed.
 func (t *Target) Policy() *v1alpha1.PlacementPolicy {

@@ -70,13 +70,3 @@ func (f *Follower) Engaged(ctx context.Context, target *engage.Target) error {
 	l.rewriteAll()
 	return nil
 }
-
-// PolicyChanged does nothing: what runs in a target stays there.
-func (f *Follower) PolicyChanged(*engage.Target) {}
-
-// ReachabilityChanged has everything written once more when the target is reachable again: it may have been restored to what it was.
-func (f *Follower) ReachabilityChanged(target *engage.Target) {
-	if l := f.link(target); l != nil && target.Reachable() {
-		l.rewriteAll()
-	}
-}

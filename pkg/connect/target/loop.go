@@ -140,7 +140,7 @@ func (l *loop) failed(ctx context.Context, w want, condition metav1.Condition) {
 	switch {
 	case l.engaged == nil:
 	case l.engaged.fingerprint == w.fingerprint:
-		l.Registry.SetReachable(l.engaged.target, false)
+		l.Registry.Lose(l.engaged.target)
 	default:
 		l.disengage()
 	}
@@ -170,7 +170,7 @@ func (l *loop) watch(ctx context.Context, w want) {
 		h = h.after(err, l.Clock.Now())
 		switch {
 		case h.lost():
-			l.Registry.SetReachable(l.engaged.target, false)
+			l.Registry.Lose(l.engaged.target)
 			l.report(ctx, w, finding{condition: h.condition(err, w), version: version})
 		case err == nil && summary.Status.KubernetesVersion != "" && summary.Status.KubernetesVersion != version:
 			version = summary.Status.KubernetesVersion

@@ -16,7 +16,6 @@ import (
 type weights chan int32
 
 func (weights) Engaged(context.Context, *engage.Target) error { return nil }
-func (weights) ReachabilityChanged(*engage.Target)            {}
 func (w weights) PolicyChanged(target *engage.Target)         { w <- *target.Policy().Weight }
 
 func (w weights) expect(t *testing.T, want int32) {

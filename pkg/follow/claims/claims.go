@@ -146,12 +146,6 @@ func (c *Claims) add(ctx context.Context, t *cluster) {
 	})
 }
 
-// ReachabilityChanged does nothing: a target that is reachable again is engaged anew.
-func (c *Claims) ReachabilityChanged(*engage.Target) {}
-
-// PolicyChanged does nothing: claims stay where they are.
-func (c *Claims) PolicyChanged(*engage.Target) {}
-
 // Objection says, for users to read, why a pod cannot go to a target because of its claims; it is empty if it can. It reads memory only; what
 // is not known yet is asked for, and Appeared is called when it is there.
 func (c *Claims) Objection(pod *corev1.Pod, target *engage.Target) string {

@@ -167,20 +167,6 @@ func (f *Follower) Engaged(ctx context.Context, target *engage.Target) error {
 	return nil
 }
 
-// PolicyChanged does nothing: what is followed goes where delegates are.
-func (f *Follower) PolicyChanged(*engage.Target) {}
-
-// ReachabilityChanged has everything compared when the target is reachable again.
-func (f *Follower) ReachabilityChanged(target *engage.Target) {
-	f.mu.RLock()
-	c := f.copiers[target]
-	f.mu.RUnlock()
-	if c != nil && target.Reachable() {
-		c.queue.Add(item{})
-		c.compare("")
-	}
-}
-
 // run workers until ctx ends.
 func (f *Follower) run(
 	ctx context.Context, q queue, limits workqueue.TypedRateLimiter[item], reconciler reconcile.TypedReconciler[item], logger logr.Logger,

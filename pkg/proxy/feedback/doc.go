@@ -1,24 +1,24 @@
-// Package feedback carries what happens to a delegate back to its proxy, and the proxy's deletion to its delegate. It also
-// collects PodChaperons that nobody wants any more.
+// Package feedback carries the delegate's status back to its proxy, and deletions in both directions. It also ends
+// delegates whose proxies no longer exist.
 //
-// Each engaged target has a queue and workers of its own, keyed by proxy, so that a target that hangs costs the others nothing.
-// Reconciling reads the proxy from the manager's cache and its PodChaperon from the target's, decides in a pure
-// function what is to be done, and does it. What a lagging cache might get wrong is confirmed by a live read before anything is
-// deleted because of it: that a PodChaperon has no proxy, and that a proxy has no PodChaperon (unless the cache had it, and we asked
-// for its end). Every write carries the UID
-// it is meant for, so that a pod re-created under the same name is never hit.
+// Each engaged target has a queue and workers of its own, keyed by proxy, so that a target that hangs delays no other.
+// Reconciling reads the proxy from the manager's cache and its PodChaperon from the target's cache, decides in a pure
+// function, and acts. Before feedback deletes anything because a cache lacks an object, it confirms that with a live
+// read: that a PodChaperon has no proxy, and that a proxy has no PodChaperon. One exception: the cache had the
+// PodChaperon, and we asked for its end. Every write carries the UID that it is meant for, so that it never hits a pod
+// that was created again under the same name.
 //
-// Nothing is done at intervals: pods, PodChaperons, and targets becoming engaged or reachable set it off; the latter two compare
-// all of the target's PodChaperons and all of its node's proxies. While a target is not reachable nothing is written for its
-// proxies, as with a dead node.
+// Nothing runs at intervals. Events of pods and PodChaperons cause reconciliation, and so does the engagement of a
+// target, which compares all of its PodChaperons and all proxies of its node. While a target is lost, feedback writes
+// nothing for its proxies, as with a dead node.
 //
-// The target's manager ends a delegate, asked by an annotation on the PodChaperon. Only where that does not happen within half a minute
-// is the target's garbage collector asked to, by deleting the PodChaperon in the foreground: it makes several requests for each pod,
-// and is slow by default.
+// An annotation on the PodChaperon asks the target's manager to end the delegate. If the PodChaperon is still there half
+// a minute later, feedback deletes it in the foreground, and the target's garbage collector ends the delegate. The
+// garbage collector is not asked first, because it makes several requests for each pod, and is slow by default.
 //
-// Deletion needs no finalizers. A bound pod that is deleted with a grace period stays until a kubelet confirms; for virtual nodes
-// this package is that kubelet. It confirms the deletion of pods that are no proxies (of DaemonSets that
-// tolerate everything) as well, at once, because nothing of them runs anywhere. Where somebody else's finalizer holds a
-// proxy whose delegate is gone (Jobs do that to count their pods), the proxy becomes Failed first, as a kubelet would have it:
-// some controllers wait for a terminal phase.
+// Deletion needs no finalizers. A bound pod that is deleted with a grace period stays until a kubelet confirms; for
+// virtual nodes this package is that kubelet. Pods on a virtual node that are no proxies (of DaemonSets that tolerate
+// everything) run nowhere, so feedback confirms their deletion at once. Where another finalizer holds a proxy whose
+// delegate is gone (Jobs count their pods so), the proxy first becomes Failed, as a kubelet would do: some controllers
+// wait for a terminal phase.
 package feedback

@@ -12,7 +12,10 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
 )
 
-var _ engage.Observer = (*Scheduler)(nil)
+var (
+	_ engage.LossObserver   = (*Scheduler)(nil)
+	_ engage.PolicyObserver = (*Scheduler)(nil)
+)
 
 // Engaged starts to follow a target's PodChaperons and ClusterSummary, until ctx ends.
 func (s *Scheduler) Engaged(ctx context.Context, engaged *engage.Target) error {
@@ -42,8 +45,8 @@ func (s *Scheduler) Engaged(ctx context.Context, engaged *engage.Target) error {
 	return nil
 }
 
-// ReachabilityChanged wakes the pods that the target may take now, or that it no longer holds, and those that wait for it.
-func (s *Scheduler) ReachabilityChanged(engaged *engage.Target) {
+// Lost wakes the pods that the target no longer holds, and those that wait for it.
+func (s *Scheduler) Lost(engaged *engage.Target) {
 	s.plugin.placements.tellOf(engaged)
 	if t := s.plugin.targets.get(engaged.NodeName); t != nil && t.Target == engaged {
 		s.wakePods(t)
@@ -51,7 +54,7 @@ func (s *Scheduler) ReachabilityChanged(engaged *engage.Target) {
 }
 
 // PolicyChanged wakes the pods that the target may take now, and those that wait for it as long as its policy says.
-func (s *Scheduler) PolicyChanged(engaged *engage.Target) { s.ReachabilityChanged(engaged) }
+func (s *Scheduler) PolicyChanged(engaged *engage.Target) { s.Lost(engaged) }
 
 func (s *Scheduler) chaperonSeen(t *target, chaperon *v1alpha1.PodChaperon) {
 	proxy := proxyUID(chaperon)

@@ -121,7 +121,7 @@ func TestPlace(t *testing.T) {
 		"the target goes out of reach": {
 			happens: func(w *world, at *target, _ *v1alpha1.PodChaperon) {
 				w.trials.start("p", trial{at.NodeName, grow}, nil)
-				w.registry.SetReachable(at.Target, false)
+				w.registry.Lose(at.Target)
 				w.placements.tellOf(at.Target)
 			},
 			err: "placing the delegate in c1: it is not reachable any more",
@@ -235,7 +235,7 @@ func TestNoOtherTargetIsTriedUntilAWithdrawnDelegateHasEnded(t *testing.T) {
 		"the pod is deleted": {func(w *world, _ *target, _ func()) { w.placements.forgetProxy("p", proxyGone) },
 			"the pod was deleted or bound while it was placed"},
 		"the target goes out of reach": {func(w *world, at *target, _ func()) {
-			w.registry.SetReachable(at.Target, false)
+			w.registry.Lose(at.Target)
 			w.clock.Step(time.Minute)
 		}, "withdrawing the delegate (unschedulable: full) from c1: it is not reachable any more"},
 		"the target is disengaged": {func(_ *world, _ *target, disengage func()) { disengage() },
@@ -307,7 +307,7 @@ func TestHolder(t *testing.T) {
 		}, "c2"},
 		"in a target that is not reachable": {func(w *world, _, c2 *target) {
 			w.placements.set(c2, newChaperon("c", "p"))
-			w.registry.SetReachable(c2.Target, false)
+			w.registry.Lose(c2.Target)
 		}, ""},
 		"that we deleted, although the cache shows changes of it still": {func(w *world, c1, _ *target) {
 			w.placements.setWithdrawn("p", "c", true)

@@ -26,7 +26,7 @@ func TestFilterAndHints(t *testing.T) {
 	}{
 		"a target with room":       {func(*world, *target, *target) {}, ""},
 		"one that is not engaged":  {func(w *world, c1, _ *target) { w.targets.remove(c1) }, "not connected"},
-		"one out of reach":         {func(w *world, c1, _ *target) { w.registry.SetReachable(c1.Target, false) }, "not reachable"},
+		"one out of reach":         {func(w *world, c1, _ *target) { w.registry.Lose(c1.Target) }, "not reachable"},
 		"one of another namespace": {func(_ *world, c1, _ *target) { c1.Key.Namespace = "other" }, "takes no pods of namespace default"},
 		"one that is left out": {func(w *world, c1, _ *target) {
 			w.exclusions.add(newPod("p", nil), c1.NodeName, forbidden, "refused: quota", false)
@@ -109,7 +109,7 @@ func TestPodsAreWokenByTargets(t *testing.T) {
 	if diff := cmp.Diff([]fwk.QueueingHint{fwk.Queue, fwk.Queue}, hints()); diff != "" {
 		t.Errorf("reachable: %s", diff)
 	}
-	w.registry.SetReachable(c1.Target, false)
+	w.registry.Lose(c1.Target)
 	if diff := cmp.Diff([]fwk.QueueingHint{fwk.Queue, fwk.QueueSkip}, hints()); diff != "" {
 		t.Errorf("out of reach: %s", diff)
 	}

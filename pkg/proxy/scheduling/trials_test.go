@@ -174,7 +174,7 @@ func TestEachTargetThatCanGrowHasItsTurn(t *testing.T) {
 
 func TestATrialThatDoesNotComeAboutIsOver(t *testing.T) {
 	for name, test := range map[string]func(w *world, c1 *target, pod *corev1.Pod){
-		"its target cannot be reached": func(w *world, c1 *target, _ *corev1.Pod) { w.registry.SetReachable(c1.Target, false) },
+		"its target cannot be reached": func(w *world, c1 *target, _ *corev1.Pod) { w.registry.Lose(c1.Target) },
 		"its policy has changed":       func(w *world, c1 *target, _ *corev1.Pod) { w.withPolicy(c1, &v1alpha1.PlacementPolicy{}) },
 		"the namespace is not enabled": func(_ *world, _ *target, pod *corev1.Pod) { pod.Namespace = "other" },
 	} {

@@ -129,12 +129,6 @@ func (r *Reconciler) Engaged(ctx context.Context, target *engage.Target) error {
 	return nil
 }
 
-// ReachabilityChanged does nothing: the virtual node follows the condition Connected.
-func (r *Reconciler) ReachabilityChanged(*engage.Target) {}
-
-// PolicyChanged does nothing: a virtual node does not tell how pods are placed.
-func (r *Reconciler) PolicyChanged(*engage.Target) {}
-
 // Reconcile makes the virtual node of a target what it shall be, and writes down whether it is Ready.
 func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	key := request.NamespacedName

@@ -152,7 +152,7 @@ func TestErrorsOfTheTarget(t *testing.T) {
 
 func TestATargetThatIsNotReachableIsNotAsked(t *testing.T) {
 	f := newFixture(t, func(http.ResponseWriter, *http.Request) { t.Error("it was asked") }, everyone())
-	f.registry.SetReachable(f.target, false)
+	f.registry.Lose(f.target)
 	if code, body := f.request(t, "GET", logsPath, "admin"); code != http.StatusServiceUnavailable {
 		t.Errorf("answer %d %q", code, body)
 	}
