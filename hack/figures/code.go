@@ -7,6 +7,7 @@ import (
 	"io"
 	"math"
 	"slices"
+	"sort"
 	"strings"
 )
 
@@ -61,7 +62,8 @@ func (f *figures) add(s source) {
 			continue
 		}
 		first, last := s.line(function.Pos()), s.line(function.End())
-		f.functions = append(f.functions, span{fmt.Sprintf("%s:%d %s", s.Path, first, function.Name.Name), last - first + 1})
+		place := fmt.Sprintf("%s:%d %s", s.Path, first, function.Name.Name)
+		f.functions = append(f.functions, span{place, last - first + 1})
 	}
 }
 
@@ -89,11 +91,11 @@ func printCode(out io.Writer, title string, f figures, list bool) {
 	fmt.Fprintln(out)
 }
 
-func printSpans(out io.Writer, what string, spans []span, limit int, list bool) {
+func printSpans(out io.Writer, title string, spans []span, limit int, list bool) {
 	slices.SortStableFunc(spans, func(a, b span) int { return cmp.Compare(a.lines, b.lines) })
 	long := spans[countUpTo(spans, limit):]
-	fmt.Fprintf(out, "  %s: %d; lines: median %d, 90th percentile %d, longest %d; %d past %d lines\n", what, len(spans),
-		percentile(spans, 50), percentile(spans, 90), percentile(spans, 100), len(long), limit)
+	fmt.Fprintf(out, "  %s: %d; lines: median %d, 90th percentile %d, longest %d; %d past %d lines\n", title,
+		len(spans), percentile(spans, 50), percentile(spans, 90), percentile(spans, 100), len(long), limit)
 	for _, s := range slices.Backward(long) {
 		if list {
 			fmt.Fprintf(out, "    %4d lines  %s\n", s.lines, s.place)
@@ -101,9 +103,9 @@ func printSpans(out io.Writer, what string, spans []span, limit int, list bool) 
 	}
 }
 
+// countUpTo returns how many of the sorted spans have at most limit lines.
 func countUpTo(sorted []span, limit int) int {
-	at, _ := slices.BinarySearchFunc(sorted, limit+1, func(s span, lines int) int { return cmp.Compare(s.lines, lines) })
-	return at
+	return sort.Search(len(sorted), func(i int) bool { return sorted[i].lines > limit })
 }
 
 // percentile returns the length that the given percentage of the sorted spans do not exceed (nearest rank).

@@ -30,7 +30,8 @@ func TestMeasureCountsCodeAndTestsApart(t *testing.T) {
 		"test/e2e/e.go":   "package e2e\n",
 	}))
 	if code.total != 12 || code.written != 9 || code.comments != 5 {
-		t.Errorf("code has %d lines, %d of them not blank, %d comments; want 12, 9, 5", code.total, code.written, code.comments)
+		t.Errorf("code has %d lines, %d of them not blank, %d comments; want 12, 9, 5",
+			code.total, code.written, code.comments)
 	}
 	if tests.total != 4 || len(tests.files) != 2 {
 		t.Errorf("tests have %d lines in %d files, want 4 in 2", tests.total, len(tests.files))
@@ -69,7 +70,9 @@ func TestSharedNamesAreDeclaredInMoreThanTwoPackages(t *testing.T) {
 func TestPackagesArePrintedWithTheirJobs(t *testing.T) {
 	var out strings.Builder
 	printPackages(&out, parsed(t, map[string]string{
-		"b/doc.go": "// Package b does one thing. It does it well.\npackage b\n", "b/b.go": "package b\n", "a/a.go": "package a\n",
+		"b/doc.go": "// Package b does one thing. It does it well.\npackage b\n",
+		"b/b.go":   "package b\n",
+		"a/a.go":   "package a\n",
 	}))
 	if diff := cmp.Diff("a: \nb: Package b does one thing.\n", out.String()); diff != "" {
 		t.Errorf("output (-want +got):\n%s", diff)

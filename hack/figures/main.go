@@ -10,8 +10,8 @@ import (
 )
 
 func main() {
-	list := flag.Bool("list", false, "also list the places: long functions, files, sentences and lines, and shared names")
-	packages := flag.Bool("packages", false, "list the packages instead, with the first sentence of each package comment")
+	list := flag.Bool("list", false, "also list what is too long, and the packages of each name")
+	packages := flag.Bool("packages", false, "only list the packages, with the first sentence of their comments")
 	flag.Parse()
 	if err := run(os.Stdout, ".", *list, *packages); err != nil {
 		fmt.Fprintf(os.Stderr, "figures: %v\n", err)

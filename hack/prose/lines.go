@@ -6,18 +6,19 @@ import (
 	"unicode/utf8"
 )
 
-// MaxColumns is the length of the longest line that is not too long. A tab reaches to the next multiple of TabWidth.
 const (
+	// MaxColumns is the length of the longest line that is allowed.
 	MaxColumns = 120
-	TabWidth   = 4
+	// TabWidth is the distance of tab stops, in columns.
+	TabWidth = 4
 )
 
 var (
 	comment = regexp.MustCompile(`^\s*//`)
-	// unbreakable is a line of Markdown that cannot be broken: a table's, a link's or picture's, or HTML.
+	// unbreakable matches the lines of Markdown that cannot be broken: rows of tables, links, pictures and HTML.
 	unbreakable = regexp.MustCompile(`^\s*(\||\[|<|!)`)
 	fence       = regexp.MustCompile("^\\s*```")
-	// marker is a comment that controller-gen, the compiler or the linter reads, on one line.
+	// marker matches the comments that controller-gen, the compiler or the linter reads from one line.
 	marker = regexp.MustCompile(`^\s*//(go:|nolint|\s?\+)`)
 )
 
@@ -25,30 +26,31 @@ var (
 type Line struct {
 	Number  int
 	Columns int
-	// Code says that it is a line of Go code, not of a comment or of Markdown.
+	// Code is true for a line of Go code, and false for a comment or Markdown.
 	Code bool
 }
 
-// LongLines returns the lines of the file past MaxColumns, except those that cannot be broken: in Markdown, tables, links
-// and code blocks; in Go, comments that a program reads.
+// LongLines returns the lines of the file past MaxColumns, except those that cannot be broken: tables, links and code
+// blocks in Markdown, and comments in Go that a program reads.
 func LongLines(f File) []Line {
 	var long []Line
 	fenced := false
 	for i, line := range f.Lines {
-		if !f.IsGo() && fence.MatchString(line) {
-			fenced = !fenced
-			continue
+		exempt := f.IsGo() && marker.MatchString(line)
+		if !f.IsGo() {
+			if fence.MatchString(line) {
+				fenced = !fenced
+			}
+			exempt = fenced || unbreakable.MatchString(line)
 		}
-		columns := Columns(line)
-		if columns <= MaxColumns || !f.IsGo() && (fenced || unbreakable.MatchString(line)) || f.IsGo() && marker.MatchString(line) {
-			continue
+		if columns := Columns(line); columns > MaxColumns && !exempt {
+			long = append(long, Line{Number: i + 1, Columns: columns, Code: f.IsGo() && !comment.MatchString(line)})
 		}
-		long = append(long, Line{Number: i + 1, Columns: columns, Code: f.IsGo() && !comment.MatchString(line)})
 	}
 	return long
 }
 
-// Columns returns the width of a line, in characters.
+// Columns returns the number of columns that a line takes.
 func Columns(line string) int {
 	columns := 0
 	for i, part := range strings.Split(line, "\t") {

@@ -6,7 +6,7 @@ import (
 	"unicode"
 )
 
-// MaxWords is the number of words in the longest sentence that is not too long.
+// MaxWords is the length of the longest sentence that is not too long.
 const MaxWords = 30
 
 // minWords is the number of words from which a text counts as a sentence.
@@ -14,7 +14,7 @@ const minWords = 3
 
 var (
 	inlineCode = regexp.MustCompile("`[^`]*`")
-	// notProse is a line of Markdown that is no part of a paragraph: a table's, a heading, HTML, a list of links.
+	// notProse matches the lines of Markdown outside paragraphs: tables, headings, HTML and lists of links.
 	notProse   = regexp.MustCompile("^\\s*(```|\\||#|<|- \\[|\\d+\\. \\[)")
 	bullet     = regexp.MustCompile(`^\s*([-*>]|\d+\.)\s+`)
 	listItem   = regexp.MustCompile(`^\s*([-*]|\d+\.)\s`)
@@ -106,7 +106,7 @@ func markdownText(line string) string {
 	return strings.TrimSpace(bullet.ReplaceAllString(line, ""))
 }
 
-// split cuts a paragraph after each end of a sentence that is followed by a capital letter, code, emphasis or a bracket.
+// split cuts a paragraph into sentences. A capital letter, code, emphasis or a bracket begins the next sentence.
 func split(paragraph string) []string {
 	var sentences []string
 	runes := []rune(paragraph)

@@ -1,6 +1,7 @@
 package words
 
 import (
+	"fmt"
 	"go/parser"
 	"go/token"
 	"path"
@@ -46,7 +47,7 @@ func TestRetiredNamesDoNotComeBack(t *testing.T) {
 		}
 		for _, n := range declared(syntax) {
 			n.topLevel = n.topLevel && !strings.HasSuffix(f.Path, "_test.go")
-			report(t, set.Position(n.pos).String(), n)
+			report(t, fmt.Sprintf("%s:%d", f.Path, set.Position(n.pos).Line), n)
 		}
 	}
 }
@@ -54,7 +55,7 @@ func TestRetiredNamesDoNotComeBack(t *testing.T) {
 func report(t *testing.T, place string, n name) {
 	t.Helper()
 	if found, instead := n.retired(); found != "" {
-		t.Errorf("%s: %s: the word %q is retired: use %s", strings.TrimSuffix(place, ":1"), n.text, found, instead)
+		t.Errorf("%s: %s: the word %q is retired: use %s", place, n.text, found, instead)
 	}
 }
 
@@ -75,8 +76,8 @@ func TestRetiredWordsDoNotComeBackInTexts(t *testing.T) {
 
 func TestSplit(t *testing.T) {
 	for name, want := range map[string][]string{
-		"kin": {"kin"}, "toldExactly": {"told", "exactly"}, "HTTPServer": {"http", "server"}, "serveHTTP": {"serve", "http"},
-		"retryFirst": {"retry", "first"}, "follow_engaged-2": {"follow", "engaged"}, "leftover": {"leftover"},
+		"kin": {"kin"}, "toldExactly": {"told", "exactly"}, "leftover": {"leftover"}, "retryFirst": {"retry", "first"},
+		"HTTPServer": {"http", "server"}, "serveHTTP": {"serve", "http"}, "follow_engaged-2": {"follow", "engaged"},
 	} {
 		if diff := cmp.Diff(want, split(name)); diff != "" {
 			t.Errorf("the words of %s (-want +got):\n%s", name, diff)
@@ -114,8 +115,10 @@ settles:
 		}
 	}
 	slices.Sort(got)
-	want := []string{"bring", "forged", "hope", "hoped", "judge", "kin", "leftHere", "retryFirst", "settled", "settles", "stories",
-		"story", "tell", "told", "verdict"}
+	want := []string{
+		"bring", "forged", "hope", "hoped", "judge", "kin", "leftHere", "retryFirst",
+		"settled", "settles", "stories", "story", "tell", "told", "verdict",
+	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("retired names (-want +got):\n%s", diff)
 	}

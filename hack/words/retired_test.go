@@ -13,8 +13,7 @@ type retired struct {
 	topLevel bool
 }
 
-// retiredNames returns the words that must not be in the name of a file, a folder or a package, nor in a name that Go code
-// declares.
+// retiredNames returns the words that neither the name of a file or folder nor a name declared in Go code may contain.
 func retiredNames() []retired {
 	return []retired{
 		{words: []string{"kin", "kins"}, instead: "siblings"},
@@ -41,8 +40,7 @@ type retiredText struct {
 	instead string
 }
 
-// retiredTexts returns patterns that have no other meaning here. "Local cluster" is none of them: a developer starts local
-// clusters.
+// retiredTexts returns the retired terms. "Local cluster" is none of them, because developers start local clusters.
 func retiredTexts() []retiredText {
 	return []retiredText{
 		{regexp.MustCompile(`(?i)\b(home|management) clusters?\b`), "source cluster"},
