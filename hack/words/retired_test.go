@@ -29,6 +29,8 @@ func retiredNames() []retired {
 		{words: []string{"retry first"}, instead: "firstRetry"},
 		{words: []string{"retry last"}, instead: "lastRetry"},
 		{words: []string{"shadow", "shadows", "shadowed"}, instead: "proxy, or covers"},
+		{words: []string{"reflect", "reflects", "reflected"}, instead: "feedback"},
+		{words: []string{"remote", "remotes"}, instead: "target, or peer"},
 		{words: []string{"foreign"}, instead: "notOurs, or the owner"},
 		{words: []string{"home"}, instead: "source"},
 	}
