@@ -1,5 +1,5 @@
-# One image holds the manager, the same for every cluster. The binary is static and built beforehand by `make image`,
-# so the image needs no base, no shell and no network to build.
+# The image of the manager, the same for every cluster. `make image` builds the binary first. The binary is static, so
+# the image needs no base image and no shell, and building the image needs no network.
 FROM scratch
 COPY .local/image/multicluster-scheduler /multicluster-scheduler
 USER 65532:65532

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Checks the chart without a cluster: helm lint, every rendered variant against the strict schemas of Kubernetes, of cert-manager
-# and of our own custom resources, and values that must be refused.
+# Checks the chart without a cluster. It runs helm lint, and checks every rendered variant against the strict schemas of
+# Kubernetes, of cert-manager and of our own custom resources. It also checks that the chart refuses wrong values.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 readonly chart=charts/multicluster-scheduler schemas=.local/schemas helm=.local/bin/helm
 
-# One line per value that the chart must refuse: the argument of --set, then what the error must contain.
+# Each line is a value that the chart must refuse: the argument of --set, and a part of the error.
 readonly refused="
 clusterNmae=c1                            'clusterNmae' not allowed
 clusterName=C_1                           at '/clusterName'
@@ -28,13 +28,15 @@ render() { $helm template multicluster-scheduler $chart --namespace admiralty --
 
 check() {
   echo "rendering $*"
-  render "$@" | .local/bin/kubeconform -strict -summary -schema-location "$schemas/{{.Group}}/{{.ResourceKind}}_{{.ResourceAPIVersion}}.json"
+  render "$@" | .local/bin/kubeconform -strict -summary \
+    -schema-location "$schemas/{{.Group}}/{{.ResourceKind}}_{{.ResourceAPIVersion}}.json"
 }
 
 kubernetes=$(module k8s.io/kubernetes)
 certmanager=$(cd test/certmanager && module github.com/cert-manager/cert-manager)
 rm -rf "$schemas"
-go run -trimpath ./hack/schemas -openapi "$kubernetes/api/openapi-spec/swagger.json" -out "$schemas" "$chart/crds" "$certmanager/deploy/crds"
+go run -trimpath ./hack/schemas -openapi "$kubernetes/api/openapi-spec/swagger.json" -out "$schemas" \
+  "$chart/crds" "$certmanager/deploy/crds"
 
 for values in "$chart"/ci/*.yaml; do
   $helm lint --strict --quiet $chart --values "$values"
@@ -47,8 +49,10 @@ selector='  selector:
       app.kubernetes.io/instance: multicluster-scheduler
       app.kubernetes.io/name: multicluster-scheduler
       component: controller-manager'
-if [[ $(render --show-only templates/deployment.yaml | grep -A 4 '^  selector:' | tr -d '"' | LC_ALL=C sort) != $(LC_ALL=C sort <<< "$selector") ]]; then
-  echo "make test-chart: the Deployment's selector, which cannot be changed, is not that of v0.17: it cannot be upgraded" >&2
+rendered=$(render --show-only templates/deployment.yaml | grep -A 4 '^  selector:' | tr -d '"' | LC_ALL=C sort)
+if [[ $rendered != $(LC_ALL=C sort <<< "$selector") ]]; then
+  echo "make test-chart: the Deployment's selector differs from that of v0.17." \
+    "A selector cannot change, so an upgrade from v0.17 would fail." >&2
   exit 1
 fi
 
@@ -59,8 +63,8 @@ while read -r set expected; do
     exit 1
   fi
   if [[ $message != *"$expected"* ]]; then
-    echo "make test-chart: the chart refuses --set $set without saying \"$expected\": $message" >&2
+    echo "make test-chart: the error for --set $set does not contain \"$expected\": $message" >&2
     exit 1
   fi
-  echo "refused, as it should be: $set"
+  echo "the chart refuses --set $set, as it must"
 done <<< "$refused"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Loads the image into every node, installs the chart in every running cluster, and connects the first cluster to itself and to
-# the others. With --only-image it loads the image and restarts the manager with it. Running it again is safe: it upgrades what is
-# installed, restarts the managers and leaves connections as they are.
+# Loads the image into every node, installs the chart in every running cluster, and connects the first cluster to itself
+# and to the others. With --only-image it only loads the image and restarts the managers. Running it again is safe: it
+# upgrades the releases, restarts the managers and keeps the connections.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -15,20 +15,24 @@ say() { printf '==> %s\n' "$*"; }
 explain() {
   local cluster=$1
   {
-    echo "make deploy: the manager did not become ready in $cluster within $timeout. What the cluster says:"
+    echo "make deploy: the manager did not become ready in $cluster within $timeout. The state of the cluster:"
     kubectl --context "$cluster" -n $namespace get pods -o wide || true
     kubectl --context "$cluster" -n $namespace get events --sort-by=.lastTimestamp | tail -n 20 || true
     kubectl --context "$cluster" -n $namespace logs -l $ours --all-containers --prefix --tail=20 || true
   } >&2
 }
 
-# A new image under the same tag does not change the Deployment, so that pods which ran before must be replaced.
+# restart CLUSTER replaces the manager's pods. A new image under the same tag does not change the Deployment, so the old
+# pods would stay.
 restart() {
   kubectl --context "$1" -n $namespace rollout restart deployment -l $ours >/dev/null
 }
 
 wait_ready() {
-  kubectl --context "$1" -n $namespace rollout status deployment -l $ours --timeout=$timeout >/dev/null || { explain "$1"; return 1; }
+  kubectl --context "$1" -n $namespace rollout status deployment -l $ours --timeout=$timeout >/dev/null || {
+    explain "$1"
+    return 1
+  }
 }
 
 install_chart() {
@@ -62,7 +66,7 @@ if [[ -f $KUBECONFIG ]]; then
   mapfile -t clusters < <(kubectl config get-contexts -o name)
 fi
 if [[ ${#clusters[@]} -eq 0 ]]; then
-  echo "make deploy: no cluster runs. Start some first: make clusters-up" >&2
+  echo "make deploy: no cluster runs. Start clusters first: make clusters-up" >&2
   exit 1
 fi
 
@@ -82,4 +86,4 @@ for cluster in "${clusters[@]}"; do
 done
 for cluster in "${clusters[@]}"; do connect "${clusters[0]}" "$cluster"; done
 kubectl --context "${clusters[0]}" get nodes
-say "done. Look around with: export KUBECONFIG=$KUBECONFIG; kubectl --context ${clusters[0]} get nodes"
+say "done. To look around: export KUBECONFIG=$KUBECONFIG; kubectl --context ${clusters[0]} get nodes"

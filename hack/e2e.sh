@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Runs the end-to-end tests on the clusters of this checkout, those of three clusters last. Those that run already are used and left running, with the
-# current build deployed; those that do not are started, and taken down whatever happens.
+# Runs the end-to-end tests on the clusters of this checkout. The tests of three clusters run last. The script deploys
+# the current build to clusters that run already, and keeps them running. It starts the other clusters, and takes them
+# down at the end, also after a failure.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -10,13 +11,14 @@ export KUBECONFIG=$PWD/.local/kubeconfig
 ready() { .local/bin/kubectl --context "$1" get --raw /readyz --request-timeout=5s >/dev/null 2>&1; }
 
 report() {
-  echo "==> the tests failed; this is how the clusters are:"
+  echo "==> the tests failed. The state of the clusters:"
   for cluster in "${clusters[@]}"; do
     ready "$cluster" || { echo "$cluster does not answer"; continue; }
     echo "--- $cluster"
     .local/bin/kubectl --context "$cluster" get nodes,clustertargets -o wide || true
     .local/bin/kubectl --context "$cluster" get pods,podchaperons -A -o wide || true
-    .local/bin/kubectl --context "$cluster" -n admiralty logs -l app.kubernetes.io/instance=multicluster-scheduler --prefix --tail=60 || true
+    .local/bin/kubectl --context "$cluster" -n admiralty logs -l app.kubernetes.io/instance=multicluster-scheduler \
+      --prefix --tail=60 || true
   done
 }
 
@@ -36,9 +38,11 @@ finish() {
   fi
   exit "$code"
 }
-others=$(.local/bin/kubectl config get-contexts -o name 2>/dev/null | grep -vxF "$(printf '%s\n' "${clusters[@]}")" || true)
+contexts=$(.local/bin/kubectl config get-contexts -o name 2>/dev/null || true)
+others=$(grep -vxF "$(printf '%s\n' "${clusters[@]}")" <<< "$contexts" || true)
 if [[ -n $others ]]; then
-  echo "make test-e2e: the tests need the clusters ${clusters[*]} and no others. Take down the others: .local/bin/clusters down ${others//$'\n'/ }" >&2
+  echo "make test-e2e: the tests need the clusters ${clusters[*]} and no others. Take down the others:" \
+    ".local/bin/clusters down ${others//$'\n'/ }" >&2
   exit 1
 fi
 
@@ -58,6 +62,6 @@ go test -race -tags "$tags" -count=1 -v -timeout "$timeout" ./test/e2e/...
 
 echo "==> with a third cluster, and simulated nodes for many pods"
 started+=(c3)
-.local/bin/clusters up c1 c2 c3 --fake-nodes 2 # All alike, so that pods are spread over all.
+.local/bin/clusters up c1 c2 c3 --fake-nodes 2 # The clusters are equal, so that the scheduler spreads pods over all.
 make deploy
 go test -race -tags e2e,three -run '^TestFollowing' -count=1 -v -timeout 30m ./test/e2e

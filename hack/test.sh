@@ -20,9 +20,11 @@ number=0
 for stage in "${stages[@]}"; do
   target=${stage%%|*} title=${stage#*|}
   number=$((number + 1)) began=$SECONDS
-  printf '\n==> stage %d/%d: %s [make %s], %s after the start\n' "$number" "${#stages[@]}" "$title" "$target" "$(clock "$SECONDS")"
+  printf '\n==> stage %d/%d: %s [make %s], %s after the start\n' \
+    "$number" "${#stages[@]}" "$title" "$target" "$(clock "$SECONDS")"
   if ! make "$target" </dev/null; then
-    printf '\n==> FAILED in stage %d/%d: %s, after %s\n' "$number" "${#stages[@]}" "$title" "$(clock $((SECONDS - began)))" >&2
+    printf '\n==> FAILED in stage %d/%d: %s, after %s\n' \
+      "$number" "${#stages[@]}" "$title" "$(clock $((SECONDS - began)))" >&2
     printf '    To run it alone: make %s\n' "$target" >&2
     exit 1
   fi

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Checks that what is generated, formatted or derived in the repository is up to date. Generated files that were not are
-# left regenerated, ready to be committed.
+# Checks that generated code, formatting and go.mod files are up to date. It regenerates files that are out of date, so
+# that they can be committed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -13,20 +13,21 @@ cp -r --parents "${generated[@]}" "$before"
 make generate manifests
 for path in "${generated[@]}"; do
   if ! diff -ru "$before/$path" "$path"; then
-    echo "make verify: $path was out of date and is now regenerated: commit it." >&2
+    echo "make verify: $path was out of date. It is regenerated now: commit it." >&2
     status=1
   fi
 done
 
 unformatted=$(find . -name '*.go' -not -path './.local/*' -not -path './.git/*' -exec gofmt -l {} +)
 if [[ -n $unformatted ]]; then
-  echo "make verify: gofmt would change these files; run gofmt -w on them:" >&2
+  echo "make verify: gofmt would change these files. Run gofmt -w on them:" >&2
   echo "$unformatted" >&2
   status=1
 fi
 
-# The modules that only pin and build other people's programs are left out: their go.mod files also list what those programs'
-# own tests would need, much of it not to be had, and a build fails anyway where something needed is missing.
+# The check skips the modules that only pin and build programs of other projects. A tidy go.mod file would also list the
+# modules that the tests of those programs need, and many of these cannot be downloaded. If a module is missing that a
+# program needs, its build fails anyway.
 for module in . hack/clusters; do
   if ! (cd "$module" && go mod tidy -diff); then
     echo "make verify: $module/go.mod is not tidy: run go mod tidy there." >&2

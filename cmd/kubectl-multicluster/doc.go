@@ -1,2 +1,2 @@
-// Command kubectl-multicluster is the kubectl plug-in `kubectl multicluster`; see package cli.
+// Command kubectl-multicluster is the kubectl plug-in `kubectl multicluster`. Package cli implements it.
 package main

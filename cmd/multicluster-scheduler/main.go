@@ -1,4 +1,5 @@
-// Command multicluster-scheduler is the manager: every part of the multicluster scheduler, of source and target clusters.
+// Command multicluster-scheduler is the manager: all parts of the multicluster scheduler, for source and target
+// clusters.
 package main
 
 import (

@@ -20,8 +20,8 @@ func main() {
 	}
 }
 
-// run writes the schemas of the built-in kinds in the document at openapi, and of the custom resources that the files
-// and folders in crds define, to the folder out.
+// run writes schemas to the folder out. It reads those of the built-in kinds from the document at openapi, and those of
+// the custom resources from the files and folders in crds.
 func run(openapi, out string, crds []string) error {
 	raw, err := os.ReadFile(openapi)
 	if err != nil {
@@ -78,8 +78,8 @@ func writeAll(out string, files map[string]schema) error {
 	return nil
 }
 
-// fileName is where kubeconform, with the location template {{.Group}}/{{.ResourceKind}}_{{.ResourceAPIVersion}}.json,
-// looks for a kind.
+// fileName returns the path at which kubeconform looks for the schema of a kind, given the location template
+// {{.Group}}/{{.ResourceKind}}_{{.ResourceAPIVersion}}.json.
 func fileName(group, version, kind string) string {
 	if group == "" {
 		group = version

@@ -15,10 +15,10 @@ const (
 	quantity   = "io.k8s.apimachinery.pkg.api.resource.Quantity"
 )
 
-// schema is a JSON schema, or a part of one, as decoded from JSON.
+// schema is a JSON schema or a part of one, decoded from JSON.
 type schema = map[string]any
 
-// parseDefinitions returns the definitions of an OpenAPI v2 document by name, made strict.
+// parseDefinitions returns the definitions of an OpenAPI v2 document by name, and makes them strict.
 func parseDefinitions(raw []byte) (map[string]schema, error) {
 	var document struct {
 		Definitions map[string]schema `json:"definitions"`
@@ -27,17 +27,17 @@ func parseDefinitions(raw []byte) (map[string]schema, error) {
 		return nil, err
 	}
 	if len(document.Definitions) == 0 {
-		return nil, errors.New("it has no definitions")
+		return nil, errors.New("the document has no definitions")
 	}
 	for _, definition := range document.Definitions {
 		makeStrict(definition)
 	}
-	// A quantity is documented as a string, but 1 is one too.
+	// The document declares a quantity as a string, but a number is allowed, too.
 	document.Definitions[quantity] = schema{"type": []any{"string", "number"}}
 	return document.Definitions, nil
 }
 
-// builtinSchemas returns the schema of each kind in defs by file name.
+// builtinSchemas returns the schemas of the kinds in defs, by file name.
 func builtinSchemas(defs map[string]schema) map[string]schema {
 	files := map[string]schema{}
 	for _, definition := range defs {
@@ -53,7 +53,8 @@ func builtinSchemas(defs map[string]schema) map[string]schema {
 	return files
 }
 
-// customSchemas returns the schema of each version of the custom resource that raw, a YAML document, defines.
+// customSchemas returns the schemas of the versions of a custom resource, by file name. The YAML document raw defines
+// it.
 func customSchemas(raw []byte, defs map[string]schema) (map[string]schema, error) {
 	var crd struct {
 		Spec struct {
@@ -71,7 +72,7 @@ func customSchemas(raw []byte, defs map[string]schema) (map[string]schema, error
 		return nil, err
 	}
 	if crd.Spec.Names.Kind == "" || len(crd.Spec.Versions) == 0 {
-		return nil, errors.New("it is no CustomResourceDefinition")
+		return nil, errors.New("the document is not a CustomResourceDefinition")
 	}
 	files := map[string]schema{}
 	for _, version := range crd.Spec.Versions {
@@ -85,7 +86,8 @@ func customSchemas(raw []byte, defs map[string]schema) (map[string]schema, error
 	return files, nil
 }
 
-// makeStrict turns the OpenAPI dialect of Kubernetes into plain JSON schema in place, and closes every object whose fields are known.
+// makeStrict turns the OpenAPI dialect of Kubernetes into plain JSON schema, in place. It closes every object whose
+// fields are known.
 func makeStrict(node any) {
 	switch n := node.(type) {
 	case []any:
@@ -95,7 +97,7 @@ func makeStrict(node any) {
 	case map[string]any:
 		for key, child := range n {
 			if fields, ok := child.(map[string]any); ok && key == "properties" {
-				// A map from field names, which may be any word, to schemas: not a schema itself.
+				// The keys are names of fields, not keywords of a schema.
 				for _, field := range fields {
 					makeStrict(field)
 				}
@@ -125,7 +127,7 @@ func widenType(n schema) {
 	}
 }
 
-// standalone returns root with every definition it refers to, directly or not, copied in.
+// standalone returns a copy of root that contains every definition to which root refers, directly or not.
 func standalone(root schema, defs map[string]schema) schema {
 	reached := map[string]any{}
 	collect(root, defs, reached)

@@ -50,7 +50,7 @@ func TestBuiltinSchemasAreStrictAndStandAlone(t *testing.T) {
 	}
 }
 
-func TestCustomSchemasCloseOnlyWhatIsKnown(t *testing.T) {
+func TestCustomSchemasCloseOnlyObjectsWithKnownFields(t *testing.T) {
 	defs, err := parseDefinitions([]byte(document))
 	if err != nil {
 		t.Fatal(err)

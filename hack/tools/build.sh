@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds the pinned tools named as arguments into .local/bin, from the module beside this script.
-# A tool is built again only when the pins, the Go version or its own file are not those of its last build:
-# `go tool` would link these large programs on every call.
+# It builds a tool again only if the pins or the Go version have changed since the last build, or if the tool is
+# missing. (`go tool` would link these large programs on every call.)
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -15,7 +15,8 @@ for tool in "$@"; do
     continue
   fi
   package=$(cd hack/tools && go list -e tool | grep "/$tool\$") || {
-    echo "hack/tools/go.mod pins no tool named $tool; add it with: go get -tool -modfile=hack/tools/go.mod PACKAGE@VERSION" >&2
+    echo "hack/tools/go.mod pins no tool named $tool. To add it:" \
+      "go get -tool -modfile=hack/tools/go.mod PACKAGE@VERSION" >&2
     exit 1
   }
   echo "building $tool (once per change of hack/tools/go.mod)"

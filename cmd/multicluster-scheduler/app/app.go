@@ -1,4 +1,4 @@
-// Package app is the command line of the manager: flags, configuration file, logs.
+// Package app is the command line of the manager: its flags, configuration file and logs.
 package app
 
 import (
@@ -26,13 +26,14 @@ type flags struct {
 	logFormat string
 }
 
-// New returns the command. It runs until its context ends; then it stops in order and returns nil.
+// New returns the command. It runs until its context ends, then stops in order and returns nil.
 func New() *cobra.Command {
 	f := flags{}
 	cmd := &cobra.Command{
-		Use:           "multicluster-scheduler",
-		Short:         "Runs the pods of one Kubernetes cluster in many",
-		Long:          "The manager of the multicluster scheduler. The same program serves source and target clusters; install it with the Helm chart.",
+		Use:   "multicluster-scheduler",
+		Short: "Runs the pods of one Kubernetes cluster in many",
+		Long: "The manager of the multicluster scheduler. The same program serves source and target clusters. " +
+			"Install it with the Helm chart.",
 		Version:       version.Version,
 		Args:          cobra.NoArgs,
 		SilenceUsage:  true,
@@ -40,8 +41,9 @@ func New() *cobra.Command {
 		RunE:          func(cmd *cobra.Command, _ []string) error { return run(cmd.Context(), f) },
 	}
 	cmd.Flags().StringVar(&f.config, "config", "", "configuration file (required)")
-	cmd.Flags().StringVar(&f.logLevel, "log-level", "info", "how much to log: error, info (state changes), debug (decisions), or a number for more: 2 to 9")
-	cmd.Flags().StringVar(&f.logFormat, "log-format", "json", "json or console")
+	cmd.Flags().StringVar(&f.logLevel, "log-level", "info",
+		"how much to log: error, info (state changes), debug (decisions), or a number from 2 to 9 for more")
+	cmd.Flags().StringVar(&f.logFormat, "log-format", "json", "format of the logs: json or console")
 	_ = cmd.MarkFlagRequired("config")
 	return cmd
 }
@@ -78,7 +80,7 @@ func newLogger(f flags) (logr.Logger, error) {
 	}
 	config := zap.NewProductionConfig()
 	if f.logFormat != "json" && f.logFormat != "console" {
-		return logr.Logger{}, fmt.Errorf("--log-format %q: it is json or console", f.logFormat)
+		return logr.Logger{}, fmt.Errorf("--log-format %q: use json or console", f.logFormat)
 	}
 	config.Encoding = f.logFormat
 	config.EncoderConfig.EncodeTime = zapcore.ISO8601TimeEncoder
@@ -91,14 +93,14 @@ func newLogger(f flags) (logr.Logger, error) {
 	return zapr.NewLogger(logger), nil
 }
 
-// parseLevel reads the name of a zap level or, as logr counts, a verbosity.
+// parseLevel parses the name of a zap level, or a verbosity of logr.
 func parseLevel(s string) (zapcore.Level, error) {
 	if verbosity, err := strconv.ParseUint(s, 10, 7); err == nil {
 		return -zapcore.Level(verbosity), nil
 	}
 	level, err := zapcore.ParseLevel(s)
 	if err != nil {
-		return 0, fmt.Errorf("--log-level %q: it is error, info, debug, or a number", s)
+		return 0, fmt.Errorf("--log-level %q: use error, info, debug, or a number", s)
 	}
 	return level, nil
 }

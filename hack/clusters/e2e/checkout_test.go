@@ -22,7 +22,8 @@ const (
 	interval       = 200 * time.Millisecond
 )
 
-// checkout is a folder that to the program is a checkout of its own; it shares sources and built programs with the real one.
+// checkout is a folder that the program takes for a checkout of its own. It shares sources and built programs with the
+// real one.
 type checkout struct {
 	t    *testing.T
 	dir  string
@@ -56,7 +57,7 @@ func newCheckout(t *testing.T) *checkout {
 	return c
 }
 
-// in returns the checkout for a part of the test.
+// in returns the checkout for the subtest t.
 func (c *checkout) in(t *testing.T) *checkout {
 	t.Helper()
 	return &checkout{t: t, dir: c.dir, slot: c.slot}
@@ -87,7 +88,7 @@ func (c *checkout) tryKubectl(cluster string, args ...string) (string, error) {
 }
 
 func (c *checkout) run(program string, args ...string) (string, error) {
-	// Clean-up happens after the end of the test's own context.
+	// The clean-up runs after the end of the test's context.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.t.Context()), commandTimeout)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, filepath.Join(c.dir, ".local", "bin", program), args...)
@@ -96,7 +97,7 @@ func (c *checkout) run(program string, args ...string) (string, error) {
 	return strings.TrimSpace(string(out)), err
 }
 
-// eventually waits until done returns nothing to complain of.
+// eventually waits until done returns no error.
 func (c *checkout) eventually(done func() error) {
 	c.t.Helper()
 	deadline, ticker := time.After(time.Minute), time.NewTicker(interval)
@@ -114,7 +115,7 @@ func (c *checkout) eventually(done func() error) {
 	}
 }
 
-// findSlot notes which slot of the machine the checkout holds.
+// findSlot finds the slot of the machine that the checkout holds.
 func (c *checkout) findSlot() {
 	c.t.Helper()
 	entries, err := filepath.Glob(filepath.Join(registryDir, "*", "entry.json"))
@@ -137,7 +138,7 @@ func (c *checkout) findSlot() {
 	c.t.Fatalf("there is no record of %s", c.dir)
 }
 
-// kill kills a component as an accident would.
+// kill kills a component, as a crash does.
 func (c *checkout) kill(cluster, component string) {
 	c.t.Helper()
 	var record struct {
@@ -152,7 +153,7 @@ func (c *checkout) kill(cluster, component string) {
 	}
 }
 
-// leftovers returns what the machine holds for the checkout.
+// leftovers returns everything that the machine holds for the checkout.
 func (c *checkout) leftovers() []string {
 	c.t.Helper()
 	var found []string
@@ -186,7 +187,7 @@ func processesOf(dir string) []string {
 	files, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	var found []string
 	for _, file := range files {
-		// A process that has ended meanwhile is none.
+		// A process may end between the two calls.
 		if content, err := os.ReadFile(file); err == nil && strings.Contains(string(content), dir+"/") {
 			found = append(found, fmt.Sprintf("process %s %q", filepath.Base(filepath.Dir(file)), content))
 		}

@@ -13,7 +13,7 @@ import (
 
 const podImage = "localhost/whoami:dev"
 
-// TestLife leads two checkouts from nothing to nothing, through everything that can happen to them in between.
+// TestLife starts clusters in two checkouts, tests everything that can happen to them, and removes them.
 func TestLife(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Fatal("clusters need root: run this as root")
@@ -37,11 +37,11 @@ func TestLife(t *testing.T) {
 	t.Run("an API server stops and starts", func(t *testing.T) { testAPIServer(t, one.in(t)) })
 	t.Run("up repairs what was killed, and pods live on", func(t *testing.T) { testRepair(t, one.in(t)) })
 	t.Run("simulated nodes come and go", func(t *testing.T) { testFakeNodes(t, one.in(t)) })
-	t.Run("what a vanished checkout left is removed", func(t *testing.T) { testVanished(t, one.in(t), two.in(t)) })
+	t.Run("clusters of a vanished checkout are removed", func(t *testing.T) { testVanished(t, one.in(t), two.in(t)) })
 	t.Run("down leaves nothing", func(t *testing.T) { testDown(t, one.in(t)) })
 }
 
-// upTogether starts the clusters of two checkouts, those of the first by two commands, at the same time.
+// upTogether starts the clusters of two checkouts at the same time. Two commands start those of the first.
 func upTogether(one, two *checkout) {
 	var starting sync.WaitGroup
 	starting.Go(func() { one.clusters("up", "c1", "c2") })
@@ -125,9 +125,9 @@ func testFakeNodes(t *testing.T, c *checkout) {
 func testVanished(t *testing.T, survivor, vanished *checkout) {
 	t.Helper()
 	if len(vanished.leftovers()) == 0 {
-		t.Fatal("nothing of a checkout with clusters is found: the test is blind")
+		t.Fatal("the test finds nothing of a checkout with clusters, so it cannot notice what is left")
 	}
-	// What still runs there goes on writing, so the folder cannot just be removed.
+	// The processes of the checkout still write into its folder, so the test moves the folder instead of removing it.
 	if err := os.Rename(vanished.dir, vanished.dir+"-gone"); err != nil {
 		t.Fatal(err)
 	}
@@ -151,9 +151,10 @@ func testDown(t *testing.T, c *checkout) {
 	c.clusters("down")
 }
 
-// ask lets a pod ask what is at an address on port 8080 for its name.
+// ask has a pod ask the server at an address, port 8080, for its name.
 func (c *checkout) ask(cluster, pod, address, want string) error {
-	got, err := c.tryKubectl(cluster, "exec", pod, "--", "/whoami", "get", "--timeout", "2s", "http://"+address+":8080/")
+	url := "http://" + address + ":8080/"
+	got, err := c.tryKubectl(cluster, "exec", pod, "--", "/whoami", "get", "--timeout", "2s", url)
 	if err != nil || got != want {
 		return fmt.Errorf("%s answered %q (%w), want %q", address, got, err, want)
 	}

@@ -1,5 +1,5 @@
-// Command pause holds a pod's namespaces: it waits to be told to stop, and reaps the orphans that a shared process
-// namespace hands to it.
+// Command pause holds a pod's namespaces. It waits for a signal to stop, and reaps the orphaned processes of a pod
+// whose containers share a process namespace.
 package main
 
 import (

@@ -1,4 +1,4 @@
-// Command etcd is etcd's own server, built from its Go module.
+// Command etcd is the server of etcd, built from its Go module.
 package main
 
 import (

@@ -13,22 +13,22 @@ import (
 	"strings"
 )
 
-// Target is a program to be built.
+// Target is a program to build.
 type Target struct {
-	// Name is that of the executable.
+	// Name is the name of the executable.
 	Name string
-	// Dir is where Go runs, Package what it builds.
+	// Dir is the folder in which Go runs, and Package the package that it builds.
 	Dir, Package string
-	// Defines are values of string variables ("path.name=value") set by the linker.
+	// Defines are values of string variables ("path.name=value") that the linker sets.
 	Defines []string
-	// Sources are the files and folders whose content decides whether the program is out of date, relative to Dir.
+	// Sources are files and folders, relative to Dir. The program is out of date when their content has changed.
 	Sources []string
 }
 
 // Builder puts executables into a folder.
 type Builder struct {
 	Out string
-	// Step shows progress around a long step.
+	// Step calls run and shows its progress.
 	Step func(what string, run func() error) error
 }
 
@@ -37,7 +37,7 @@ func (b Builder) Path(name string) string {
 	return filepath.Join(b.Out, name)
 }
 
-// Build builds those of the targets that are not up to date.
+// Build builds the targets that are not up to date.
 func (b Builder) Build(ctx context.Context, targets ...Target) error {
 	version, err := output(ctx, "", "go", "env", "GOVERSION", "GOARCH")
 	if err != nil {
@@ -62,9 +62,10 @@ func (b Builder) build(ctx context.Context, target Target, stamp string) error {
 	if err := os.MkdirAll(filepath.Dir(b.stampFile(target.Name)), 0o755); err != nil {
 		return fmt.Errorf("making a folder: %w", err)
 	}
-	// A program that runs keeps its file: the new one takes its name when it is complete.
+	// The old executable may be running, so the new one takes its name only when it is complete.
 	fresh := b.Path("." + target.Name + ".new")
-	_, err := output(ctx, target.Dir, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", target.ldflags(), "-o", fresh, target.Package)
+	_, err := output(ctx, target.Dir,
+		"go", "build", "-trimpath", "-buildvcs=false", "-ldflags", target.ldflags(), "-o", fresh, target.Package)
 	if err != nil {
 		return fmt.Errorf("building %s: %w", target.Name, err)
 	}
@@ -97,7 +98,7 @@ func (t Target) ldflags() string {
 	return strings.Join(flags, " ")
 }
 
-// stamp identifies all that decides what the executable is.
+// stamp identifies everything on which the executable depends.
 func (t Target) stamp(version string) (string, error) {
 	sum := sha256.New()
 	fmt.Fprintln(sum, version, t.Package, t.ldflags())

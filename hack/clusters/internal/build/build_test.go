@@ -18,7 +18,7 @@ func write(t *testing.T, path, content string) {
 	}
 }
 
-func TestOnlyWhatIsOutOfDateIsBuilt(t *testing.T) {
+func TestOnlyOutdatedProgramsAreBuilt(t *testing.T) {
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "go.mod"), "module example.org/hello\n\ngo 1.26\n")
 	write(t, filepath.Join(dir, "main.go"), "package main\n\nfunc main() {}\n")
@@ -48,17 +48,19 @@ func TestOnlyWhatIsOutOfDateIsBuilt(t *testing.T) {
 	}
 	build()
 	if len(steps) != 4 {
-		t.Errorf("built %d times, want 4: at first, and after changes of the source, the flags and the executable", len(steps))
+		t.Errorf("built %d times, want 4: first, and after changes of the source, the flags and the executable",
+			len(steps))
 	}
 }
 
-func TestAFailureIsNotTakenForASuccessLater(t *testing.T) {
+func TestAFailedBuildIsRepeated(t *testing.T) {
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "go.mod"), "module example.org/broken\n\ngo 1.26\n")
 	write(t, filepath.Join(dir, "main.go"), "package main\n\nfunc main() { nonsense }\n")
 	b := Builder{Out: t.TempDir(), Step: func(_ string, run func() error) error { return run() }}
+	broken := Target{Name: "broken", Dir: dir, Package: ".", Sources: []string{"."}}
 	for range 2 {
-		if err := b.Build(t.Context(), Target{Name: "broken", Dir: dir, Package: ".", Sources: []string{"."}}); err == nil {
+		if err := b.Build(t.Context(), broken); err == nil {
 			t.Error("a program that does not compile was built")
 		}
 	}
@@ -66,7 +68,8 @@ func TestAFailureIsNotTakenForASuccessLater(t *testing.T) {
 
 func TestModuleVersion(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "go.mod")
-	write(t, file, "module x\n\nrequire k8s.io/one v1.2.3\n\nrequire (\n\tk8s.io/two v0.1.0 // indirect\n)\n\nreplace k8s.io/three => k8s.io/three v9.9.9\n")
+	write(t, file, "module x\n\nrequire k8s.io/one v1.2.3\n\nrequire (\n\tk8s.io/two v0.1.0 // indirect\n)\n\n"+
+		"replace k8s.io/three => k8s.io/three v9.9.9\n")
 	for module, want := range map[string]string{"k8s.io/one": "v1.2.3", "k8s.io/two": "v0.1.0"} {
 		if got, err := ModuleVersion(file, module); err != nil || got != want {
 			t.Errorf("%s: %q, %v", module, got, err)
@@ -88,8 +91,10 @@ func TestSelect(t *testing.T) {
 		return names
 	}
 	for name, c := range map[string]struct{ given, want []string }{
-		"no names stand for all":                       {want: []string{"etcd", "kubectl", "kwok"}},
-		"names are built in the order of the programs": {given: []string{"kwok", "etcd"}, want: []string{"etcd", "kwok"}},
+		"without names, all programs are selected": {want: []string{"etcd", "kubectl", "kwok"}},
+		"the order is that of the programs": {
+			given: []string{"kwok", "etcd"}, want: []string{"etcd", "kwok"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := Select(all(), c.given)

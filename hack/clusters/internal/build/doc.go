@@ -1,4 +1,6 @@
-// Package build builds programs from Go modules with the Go program of the machine. What is up to date by its stamp (the
-// versions in go.mod, the flags, the version of Go) is not looked at again; what is not is for the most part in Go's
-// build cache, which all checkouts of a machine share.
+// Package build builds programs from Go modules with the machine's Go toolchain.
+//
+// Each program has a stamp, which identifies the versions in go.mod, the flags and the version of Go. The package does
+// not build a program again while its stamp is the same. The other builds are fast for the most part, because all
+// checkouts of a machine share Go's build cache.
 package build

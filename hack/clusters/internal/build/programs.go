@@ -9,8 +9,8 @@ import (
 
 const versionPackage = "k8s.io/component-base/version"
 
-// Programs returns what clusters are made of, for a checkout, in the order in which it is best built: what tests
-// against bare API servers need comes first.
+// Programs returns the programs of which a checkout's clusters consist, in the order in which to build them. Those that
+// tests against bare API servers need come first.
 func Programs(checkout string) ([]Target, error) {
 	dir := filepath.Join(checkout, "hack", "clusters", "build")
 	kubernetes := filepath.Join(dir, "kubernetes")
@@ -28,19 +28,21 @@ func Programs(checkout string) ([]Target, error) {
 		})
 	}
 	return append(targets, Target{
-		Name: "kwok", Dir: filepath.Join(dir, "kwok"), Package: "sigs.k8s.io/kwok/cmd/kwok", Sources: []string{"go.mod", "go.sum"},
+		Name: "kwok", Dir: filepath.Join(dir, "kwok"), Package: "sigs.k8s.io/kwok/cmd/kwok",
+		Sources: []string{"go.mod", "go.sum"},
 	}), nil
 }
 
 // Images returns the programs of the images that every node holds.
 func Images(checkout string) []Target {
+	module := filepath.Join(checkout, "hack", "clusters")
 	return []Target{
-		{Name: "pause", Dir: filepath.Join(checkout, "hack", "clusters"), Package: "./pause", Sources: []string{"pause"}},
+		{Name: "pause", Dir: module, Package: "./pause", Sources: []string{"pause"}},
 		{Name: "whoami", Dir: checkout, Package: "./test/whoami", Sources: []string{"test/whoami"}},
 	}
 }
 
-// Select returns the targets of given names, or all if there are none.
+// Select returns the targets with the given names, or all targets if there are no names.
 func Select(targets []Target, names []string) ([]Target, error) {
 	if len(names) == 0 {
 		return targets, nil
@@ -57,7 +59,8 @@ func Select(targets []Target, names []string) ([]Target, error) {
 	return slices.DeleteFunc(targets, func(t Target) bool { return !slices.Contains(names, t.Name) }), nil
 }
 
-// versionDefines makes Kubernetes call itself by its version: an API server that calls itself v0.0.0 is misjudged.
+// versionDefines returns the definitions by which Kubernetes reports its version. Clients misunderstand an API server
+// that reports v0.0.0.
 func versionDefines(version string) []string {
 	major, minor, _ := strings.Cut(strings.TrimPrefix(version, "v"), ".")
 	minor, _, _ = strings.Cut(minor, ".")

@@ -21,12 +21,12 @@ type Group struct {
 	path string
 }
 
-// At returns the group with a path relative to the hierarchies' roots; it need not exist.
+// At returns the group with a path relative to the roots of the hierarchies. The group need not exist.
 func (h Hierarchies) At(path string) Group {
 	return Group{in: h, path: path}
 }
 
-// Create makes the group and those above it, if missing, fit to hold pods.
+// Create makes the group and its parents, unless they exist, so that they can hold pods.
 func (g Group) Create() error {
 	for _, mount := range g.in.mounts() {
 		parent := mount
@@ -58,7 +58,7 @@ func (g Group) createIn(parent, name string) error {
 	return nil
 }
 
-// delegate lets the children of a version 2 group use its controllers.
+// delegate enables the controllers of a version 2 group for its children.
 func delegate(parent string) error {
 	controllers, err := os.ReadFile(filepath.Join(parent, "cgroup.controllers"))
 	if err != nil {
@@ -73,7 +73,8 @@ func delegate(parent string) error {
 	return nil
 }
 
-// inheritSet fills the empty set of processors or memory nodes of a new version 1 cpuset, which could hold no process.
+// inheritSet copies the set of processors or of memory nodes from the parent to a new version 1 cpuset. Such a set is
+// empty at first, and a group with an empty set can hold no process.
 func inheritSet(parent, child, file string) error {
 	from, err := os.ReadFile(filepath.Join(parent, file))
 	if errors.Is(err, os.ErrNotExist) || len(strings.TrimSpace(string(from))) == 0 {
@@ -112,7 +113,7 @@ func (g Group) Processes() ([]int, error) {
 			return nil, fmt.Errorf("listing the processes of a control group: %w", err)
 		}
 		for field := range strings.FieldsSeq(string(content)) {
-			// Zero is a process that cannot be seen from this process namespace.
+			// Zero stands for a process that this process namespace cannot see.
 			if pid, err := strconv.Atoi(field); err == nil && pid > 0 {
 				found[pid] = true
 			}
@@ -126,12 +127,13 @@ func (g Group) Processes() ([]int, error) {
 	return pids, nil
 }
 
-// Remove kills every process in the group and below it, and removes the group. It does nothing if there is none.
+// Remove kills every process in the group and below it, and removes the group. It does nothing if the group does not
+// exist.
 func (g Group) Remove(ctx context.Context) error {
 	err := wait.Until(ctx, "all processes have ended", func(context.Context) (bool, error) {
 		pids, err := g.Processes()
 		for _, pid := range pids {
-			// A process that has ended meanwhile is what is wanted.
+			// A process that has already ended is no error.
 			_ = syscall.Kill(pid, syscall.SIGKILL)
 		}
 		return len(pids) == 0, err
@@ -150,11 +152,11 @@ func (g Group) Remove(ctx context.Context) error {
 	})
 }
 
-// dirs returns the folders of the group and of all below it, in all hierarchies, deepest first.
+// dirs returns the folders of the group and of all groups below it, in all hierarchies, the deepest first.
 func (g Group) dirs() []string {
 	var dirs []string
 	for _, mount := range g.in.mounts() {
-		// Groups come and go during the walk; what cannot be read any more is gone.
+		// Groups come and go during the walk. A folder that cannot be read has been removed.
 		_ = filepath.WalkDir(filepath.Join(mount, g.path), func(path string, entry fs.DirEntry, err error) error {
 			if err == nil && entry.IsDir() {
 				dirs = append(dirs, path)

@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// write makes a file, with its folder.
+// write writes a file, and makes its folder.
 func write(t *testing.T, path, content string) {
 	t.Helper()
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -19,11 +19,11 @@ func write(t *testing.T, path, content string) {
 	}
 }
 
-func TestCreateGivesNewCpusetsWhatTheirParentsHave(t *testing.T) {
+func TestNewCpusetsGetTheSetsOfTheirParents(t *testing.T) {
 	mount := t.TempDir()
 	write(t, filepath.Join(mount, "cpuset.cpus"), "0-1\n")
 	write(t, filepath.Join(mount, "cpuset.mems"), "0\n")
-	// Folders of the kernel have these files from the start.
+	// The kernel makes these files with each folder.
 	for _, dir := range []string{"a", "a/b"} {
 		write(t, filepath.Join(mount, dir, "cpuset.cpus"), "\n")
 		write(t, filepath.Join(mount, dir, "cpuset.mems"), "\n")
@@ -59,7 +59,7 @@ func TestProcessesAreThoseOfAllHierarchiesAndBelow(t *testing.T) {
 	}
 }
 
-func TestRemovingWhatIsNotThereIsNoError(t *testing.T) {
+func TestRemovingAMissingGroupIsNoError(t *testing.T) {
 	h := Hierarchies{V1: map[string]string{"cpu": t.TempDir()}}
 	if err := h.At("a").Remove(t.Context()); err != nil {
 		t.Error(err)

@@ -9,20 +9,20 @@ import (
 	"strings"
 )
 
-// required returns the controllers without which a kubelet does not run.
+// required returns the controllers that a kubelet needs.
 func required() []string {
 	return []string{"cpu", "memory", "cpuset", "pids"}
 }
 
 // Hierarchies are the mounted control group hierarchies of a machine.
 type Hierarchies struct {
-	// V1 are the mount points of version 1, by controllers ("cpu,cpuacct", "name=systemd").
+	// V1 maps controllers ("cpu,cpuacct", "name=systemd") to the mount points of version 1.
 	V1 map[string]string
 	// V2 is the mount point of version 2, or empty.
 	V2 string
 }
 
-// Mounted returns the machine's hierarchies, or an error that says what a kubelet will miss.
+// Mounted returns the machine's hierarchies, or an error that names a controller that a kubelet would miss.
 func Mounted() (Hierarchies, error) {
 	file, err := os.Open("/proc/self/mountinfo")
 	if err != nil {
@@ -46,13 +46,13 @@ func Mounted() (Hierarchies, error) {
 	}
 	for _, name := range required() {
 		if !slices.Contains(controllers, name) {
-			return Hierarchies{}, fmt.Errorf("this machine has no %q control group controller, which Kubernetes needs", name)
+			return Hierarchies{}, fmt.Errorf("this machine lacks the control group controller %q", name)
 		}
 	}
 	return found, nil
 }
 
-// Unified tells whether controllers are in version 2.
+// Unified reports whether the controllers are in version 2.
 func (h Hierarchies) Unified() bool {
 	for names := range h.V1 {
 		if slices.Contains(strings.Split(names, ","), "memory") {

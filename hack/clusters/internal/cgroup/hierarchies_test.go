@@ -22,7 +22,9 @@ func TestParseMounts(t *testing.T) {
 				"41 31 0:38 / /sys/fs/cgroup/unified rw,relatime - cgroup2 none rw\n",
 			want: Hierarchies{
 				V1: map[string]string{
-					"memory": "/sys/fs/cgroup/memory", "cpu,cpuacct": "/sys/fs/cgroup/cpu", "name=systemd": "/sys/fs/cgroup/systemd",
+					"memory":       "/sys/fs/cgroup/memory",
+					"cpu,cpuacct":  "/sys/fs/cgroup/cpu",
+					"name=systemd": "/sys/fs/cgroup/systemd",
 				},
 				V2: "/sys/fs/cgroup/unified",
 			},

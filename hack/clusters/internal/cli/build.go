@@ -16,8 +16,9 @@ func newSetUp() *cobra.Command {
 	return &cobra.Command{
 		Use: "setup", Args: cobra.NoArgs,
 		Short: "Install the Debian packages that clusters need and this machine lacks",
-		Long: "setup installs, with apt-get, the packages that clusters need and this machine lacks, and prints their names.\n" +
-			"Services that come with them are not left running: clusters start their own containerd.",
+		Long: "setup installs, with apt-get, the packages that clusters need and this machine lacks. It prints\n" +
+			"their names. It stops the services that come with them, because each cluster starts its own\n" +
+			"containerd.",
 		RunE: func(cmd *cobra.Command, _ []string) error { return machine.SetUp(cmd.Context(), cmd.ErrOrStderr()) },
 	}
 }
@@ -25,9 +26,10 @@ func newSetUp() *cobra.Command {
 func newBuild() *cobra.Command {
 	return &cobra.Command{
 		Use: "build [PROGRAM...]", Short: "Build the programs that clusters consist of into .local/bin",
-		Long: "build builds all programs, or only those named, from their Go modules: etcd, kube-apiserver, kubectl, kubelet,\n" +
-			"kube-controller-manager, kube-scheduler, kube-proxy and kwok. What is up to date is left alone. The first time takes\n" +
-			"some minutes; later, and in other checkouts, Go's build cache makes it fast. It does not need root.",
+		Long: "build builds all programs, or only those named, from their Go modules: etcd, kube-apiserver,\n" +
+			"kubectl, kubelet, kube-controller-manager, kube-scheduler, kube-proxy and kwok. It skips programs\n" +
+			"that are up to date. The first build takes some minutes. Go's build cache makes later builds fast,\n" +
+			"in other checkouts too. The command does not need root.",
 		Example: "  clusters build etcd kube-apiserver kubectl   # what tests against bare API servers need",
 		RunE: func(cmd *cobra.Command, names []string) error {
 			f, err := here(cmd)
@@ -50,9 +52,9 @@ func newImage() *cobra.Command {
 	return &cobra.Command{
 		Use: "image", Args: cobra.NoArgs,
 		Short: "Build the product's image from the Dockerfile",
-		Long: "image builds " + productImage + " from the Dockerfile in the root of the checkout, with buildah, and prints the\n" +
-			"path of its archive, .local/images/multicluster-scheduler.tar, which `clusters load` takes. The binaries that the\n" +
-			"Dockerfile copies must have been built.",
+		Long: "image builds " + productImage + " from the Dockerfile in the root of the checkout, with buildah.\n" +
+			"It prints the path of the archive, .local/images/multicluster-scheduler.tar, for `clusters load`.\n" +
+			"The binaries that the Dockerfile copies must exist.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			f, unlock, err := locked(cmd)
 			if err != nil {

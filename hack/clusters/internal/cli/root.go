@@ -20,11 +20,12 @@ import (
 
 const about = `clusters builds and runs real Kubernetes clusters on one Linux machine, without Docker.
 
-Each cluster has a network namespace of its own with etcd, the control plane, containerd, one kubelet and kube-proxy;
-on request, kwok simulates more nodes. The pods of all clusters can reach one another. Everything runs as ordinary
-processes that outlive this program; their logs are in .local/clusters/NAME/logs.
+Each cluster has a network namespace of its own with etcd, the control plane, containerd, one kubelet and kube-proxy.
+On request, kwok simulates more nodes. The pods of all clusters can reach one another. Everything runs as ordinary
+processes that outlive this program. Their logs are in .local/clusters/NAME/logs.
 
-Run it in the root of a checkout, as root. The kubeconfig file is .local/kubeconfig, with a context for each cluster.`
+Run the program in the root of a checkout, as root. The kubeconfig file is .local/kubeconfig, with a context for each
+cluster.`
 
 // Run runs the program and returns its exit code.
 func Run(ctx context.Context, args []string, out, errOut io.Writer) int {
@@ -66,13 +67,13 @@ func here(cmd *cobra.Command) (fleet.Fleet, error) {
 		return fleet.Fleet{}, fmt.Errorf("finding the working folder: %w", err)
 	}
 	if _, err := os.Stat(filepath.Join(checkout, "hack", "clusters", "go.mod")); err != nil {
-		return fleet.Fleet{}, errors.New("run this in the root of a checkout of the repository (there is no hack/clusters here)")
+		return fleet.Fleet{}, errors.New("hack/clusters is missing here: run this in the root of a checkout")
 	}
 	return fleet.Fleet{Checkout: checkout, Progress: progress.New(cmd.ErrOrStderr()), Now: time.Now}, nil
 }
 
-// locked returns the clusters of the checkout in the working folder, on a machine that can run them, for a command that
-// changes them; others wait until the function returned is called.
+// locked is like open, for a command that changes the clusters. Other such commands wait until the caller calls the
+// returned function.
 func locked(cmd *cobra.Command) (fleet.Fleet, func(), error) {
 	f, err := open(cmd)
 	if err != nil {
@@ -82,7 +83,7 @@ func locked(cmd *cobra.Command) (fleet.Fleet, func(), error) {
 	return f, unlock, err
 }
 
-// open returns the clusters of the checkout in the working folder, on a machine that can run them.
+// open returns the clusters of the checkout in the working folder, or an error if the machine cannot run clusters.
 func open(cmd *cobra.Command) (fleet.Fleet, error) {
 	f, err := here(cmd)
 	if err != nil {

@@ -21,18 +21,20 @@ func newUp() *cobra.Command {
 	var flags upFlags
 	cmd := &cobra.Command{
 		Use: "up CLUSTER...", Args: cobra.MinimumNArgs(1), Short: "Start clusters, or repair them",
-		Long: "up builds what is missing, and makes the named clusters run, whatever state they are in: it starts those that do not\n" +
-			"exist, starts again the components that died, heals partitions, and leaves alone what runs. What it is not told by a\n" +
-			"flag stays as it was. It returns when API servers and nodes are ready and every node holds localhost/whoami:dev.\n" +
-			"Clusters do not outlive a reboot of the machine: they then start empty.",
+		Long: "up builds missing programs and makes the named clusters run, whatever their state: it starts new\n" +
+			"clusters, restarts components that died, heals partitions, and does not touch components that run.\n" +
+			"Without a flag, a setting stays as it was. The command returns when API servers and nodes are\n" +
+			"ready and every node holds localhost/whoami:dev. Clusters do not outlive a reboot of the machine:\n" +
+			"after it, they start empty.",
 		Example: "  clusters up c1 c2\n  clusters up c2 --fake-nodes 100",
 	}
-	cmd.Flags().IntVar(&flags.fake.Count, "fake-nodes", 0, "how many nodes kwok is to simulate in each cluster, beside the real one")
+	cmd.Flags().IntVar(&flags.fake.Count, "fake-nodes", 0,
+		"how many nodes kwok simulates in each cluster, beside the real one")
 	cmd.Flags().StringVar(&flags.fake.CPU, "fake-node-cpu", "32", "processors of a new simulated node")
 	cmd.Flags().StringVar(&flags.fake.Memory, "fake-node-memory", "256Gi", "memory of a new simulated node")
 	cmd.Flags().IntVar(&flags.fake.Pods, "fake-node-pods", 110, "how many pods fit on a new simulated node")
 	cmd.Flags().DurationVar(&flags.gracePeriod, "node-monitor-grace-period", 0,
-		"how long a node may be silent until it counts as unreachable (zero: as Kubernetes decides)")
+		"how long a node may be silent before it counts as unreachable (zero: the default of Kubernetes)")
 	cmd.RunE = func(cmd *cobra.Command, names []string) error {
 		if err := fleet.CheckNames(names); err != nil {
 			return err
@@ -42,7 +44,8 @@ func newUp() *cobra.Command {
 			return err
 		}
 		defer unlock()
-		if err := f.Up(cmd.Context(), names, func(spec cluster.Spec) cluster.Spec { return flags.change(cmd, spec) }); err != nil {
+		err = f.Up(cmd.Context(), names, func(spec cluster.Spec) cluster.Spec { return flags.change(cmd, spec) })
+		if err != nil {
 			return err
 		}
 		f.Progress.Line("kubeconfig: %s", f.Kubeconfig())
@@ -51,7 +54,7 @@ func newUp() *cobra.Command {
 	return cmd
 }
 
-// change applies the flags that were given; a cluster that has never been told anything gets the defaults, too.
+// change applies the given flags to the spec of a cluster. A new cluster gets the defaults of the other flags.
 func (u upFlags) change(cmd *cobra.Command, spec cluster.Spec) cluster.Spec {
 	given := cmd.Flags().Changed
 	fake := &spec.FakeNodes
@@ -75,10 +78,10 @@ func (u upFlags) change(cmd *cobra.Command, spec cluster.Spec) cluster.Spec {
 
 func newDown() *cobra.Command {
 	return &cobra.Command{
-		Use: "down [CLUSTER...]", Short: "Remove clusters and all that they hold",
-		Long: "down kills everything that the named clusters, or all of this checkout, run, pods included, and removes their state,\n" +
-			"network and mount namespaces, links and control groups. Built programs and images stay. It is no error if there is\n" +
-			"nothing to remove.",
+		Use: "down [CLUSTER...]", Short: "Remove clusters and everything that they hold",
+		Long: "down kills all processes of the named clusters, or of all clusters of this checkout, pods\n" +
+			"included. It removes their state, network and mount namespaces, links and control groups. Built\n" +
+			"programs and images stay. Clusters that do not exist are no error.",
 		RunE: func(cmd *cobra.Command, names []string) error {
 			f, unlock, err := locked(cmd)
 			if err != nil {
@@ -93,8 +96,9 @@ func newDown() *cobra.Command {
 func newStatus() *cobra.Command {
 	return &cobra.Command{
 		Use: "status", Args: cobra.NoArgs, Short: "Show the clusters of this checkout",
-		Long: "status shows, for each cluster, which components run, whether it is cut off, the address of its API server, whether\n" +
-			"its real node is ready, and how many simulated nodes and pods there are.",
+		Long: "status shows, for each cluster, the components that run, whether a partition cuts it off, the\n" +
+			"address of its API server, whether its real node is ready, and the numbers of simulated nodes and\n" +
+			"of pods.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			f, err := open(cmd)
 			if err != nil {
@@ -108,19 +112,22 @@ func newStatus() *cobra.Command {
 func newLoad() *cobra.Command {
 	return &cobra.Command{
 		Use: "load ARCHIVE [CLUSTER...]", Args: cobra.MinimumNArgs(1), Short: "Import an image archive into nodes",
-		Long: "load imports an image archive (as `docker save` or `clusters image` write it) into the node of each named cluster, or\n" +
-			"of all. Pods that use the image must not have imagePullPolicy Always; running ones keep the image that they have.",
+		Long: "load imports an image archive, as `docker save` or `clusters image` write it, into the node of\n" +
+			"each named cluster, or of all clusters. Pods that use the image must not have imagePullPolicy\n" +
+			"Always. Running pods keep the image that they have.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			archive, err := filepath.Abs(args[0])
 			if err != nil {
 				return fmt.Errorf("finding %q: %w", args[0], err)
 			}
-			return change(cmd, args[1:], func(ctx context.Context, c *cluster.Cluster) error { return c.LoadImage(ctx, archive) })
+			return change(cmd, args[1:], func(ctx context.Context, c *cluster.Cluster) error {
+				return c.LoadImage(ctx, archive)
+			})
 		},
 	}
 }
 
-// change calls do for clusters, while no other command works on them.
+// change calls do for the named clusters, or for all, while no other command changes clusters.
 func change(cmd *cobra.Command, names []string, do func(context.Context, *cluster.Cluster) error) error {
 	f, unlock, err := locked(cmd)
 	if err != nil {

@@ -15,7 +15,7 @@ const (
 	admins    = "system:masters"
 )
 
-// certify makes the keys and certificates of the cluster that do not exist yet.
+// certify makes the missing keys and certificates of the cluster.
 func (c *Cluster) certify() error {
 	store := c.store()
 	for _, name := range []string{authority, frontProxyAuthority} {
@@ -40,7 +40,8 @@ func (c *Cluster) subjects() map[string]pki.Subject {
 		"kube-apiserver": {
 			User: "kube-apiserver",
 			Names: []string{
-				"kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local", "localhost",
+				"kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local",
+				"localhost",
 			},
 			Addresses: []netip.Addr{c.Address(), c.Entry.APIService(c.index), loopback},
 		},

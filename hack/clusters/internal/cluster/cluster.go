@@ -17,15 +17,15 @@ import (
 
 const apiServerPort = 6443
 
-// Options are what all clusters of a checkout have in common.
+// Options are the properties that all clusters of a checkout share.
 type Options struct {
 	// Entry is the checkout's record.
 	Entry *registry.Entry
-	// State is the folder of the clusters' state, Bin that of the programs, Images that of the image archives.
+	// State is the folder of the clusters' state, Bin the folder of the programs, Images that of the image archives.
 	State, Bin, Images string
 	// Hierarchies are the machine's control groups.
 	Hierarchies cgroup.Hierarchies
-	// Now is the time.
+	// Now returns the current time.
 	Now func() time.Time
 }
 
@@ -38,7 +38,7 @@ type Cluster struct {
 	run   string
 }
 
-// New returns the cluster of a name, which the checkout's record holds. It need not run.
+// New returns the cluster of the given name, which is in the checkout's record. The cluster need not run.
 func New(name string, options Options) *Cluster {
 	return &Cluster{
 		Options: options,
@@ -49,19 +49,19 @@ func New(name string, options Options) *Cluster {
 	}
 }
 
-// Name is the cluster's name.
+// Name returns the cluster's name.
 func (c *Cluster) Name() string { return c.name }
 
-// Node is the name of the cluster's real node.
+// Node returns the name of the cluster's real node.
 func (c *Cluster) Node() string { return c.name + "-node" }
 
-// Address is that of the node and of the API server.
+// Address returns the address of the node, which is also that of the API server.
 func (c *Cluster) Address() netip.Addr { return c.Entry.Node(c.index) }
 
-// Server is the URL of the API server.
+// Server returns the URL of the API server.
 func (c *Cluster) Server() string { return fmt.Sprintf("https://%s:%d", c.Address(), apiServerPort) }
 
-// Network is the network of the checkout's clusters.
+// Network returns the network of the checkout's clusters.
 func (c *Cluster) Network() network.Network { return network.New(c.Entry.Plan) }
 
 // Client returns a client of the API server with all rights.
@@ -78,7 +78,8 @@ func (c *Cluster) store() pki.Store {
 
 func (c *Cluster) cgroup() string { return c.Entry.Cgroup() + "/" + c.name }
 
-// componentsCgroup holds the components, so that the group above it, which also holds those of pods, holds no process.
+// componentsCgroup returns the control group of the components. They have a group of their own because its parent,
+// which also holds the groups of pods, must hold no process.
 func (c *Cluster) componentsCgroup() string { return c.cgroup() + "/components" }
 
 func (c *Cluster) mountPin() string { return filepath.Join(c.run, "mounts") }
@@ -95,7 +96,7 @@ func (c *Cluster) record(component string) (process.Record, error) {
 	return process.Read(c.recordFile(component))
 }
 
-// runOnNode runs a program where containerd runs, and returns its output.
+// runOnNode runs a program in containerd's namespaces, and returns its output.
 func (c *Cluster) runOnNode(ctx context.Context, args ...string) (string, error) {
 	return process.Run(ctx, process.Place{Mounts: c.mountPin(), Net: c.Network().Place(c.name)}, "", args...)
 }

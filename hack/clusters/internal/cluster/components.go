@@ -23,13 +23,13 @@ const (
 type component struct {
 	name string
 	args []string
-	// config are the names of its configuration files.
+	// config are the names of the component's configuration files.
 	config []string
-	// onNode is true for what needs the cluster's own mount namespace.
+	// onNode is true for components that need the cluster's own mount namespace.
 	onNode bool
 }
 
-// foundation is what starts without an API server.
+// foundation returns the components that start without an API server.
 func (c *Cluster) foundation() []component {
 	return []component{
 		{name: etcd, args: c.etcdArgs()},
@@ -41,7 +41,7 @@ func (c *Cluster) foundation() []component {
 	}
 }
 
-// rest is what needs an API server.
+// rest returns the components that need an API server.
 func (c *Cluster) rest(spec Spec) []component {
 	components := []component{
 		{name: controllerManager, args: c.controllerManagerArgs(spec)},
@@ -53,9 +53,10 @@ func (c *Cluster) rest(spec Spec) []component {
 		},
 	}
 	if spec.FakeNodes.Count > 0 {
+		config := c.configFile("kwok.yaml") + "," + c.configFile("kwok-stages.yaml")
 		components = append(components, component{
 			name:   kwok,
-			args:   []string{c.bin(kwok), "--kubeconfig=" + c.kubeconfig(kwok), "--config=" + c.configFile("kwok.yaml") + "," + c.configFile("kwok-stages.yaml")},
+			args:   []string{c.bin(kwok), "--kubeconfig=" + c.kubeconfig(kwok), "--config=" + config},
 			config: []string{"kwok.yaml", "kwok-stages.yaml"},
 		})
 	}
@@ -84,7 +85,8 @@ func (c *Cluster) etcdArgs() []string {
 		"--name=" + c.name,
 		"--data-dir=" + filepath.Join(c.state, etcd),
 		"--listen-client-urls=http://127.0.0.1:2379", "--advertise-client-urls=http://127.0.0.1:2379",
-		"--listen-peer-urls=" + peer, "--initial-advertise-peer-urls=" + peer, "--initial-cluster=" + c.name + "=" + peer,
+		"--listen-peer-urls=" + peer, "--initial-advertise-peer-urls=" + peer,
+		"--initial-cluster=" + c.name + "=" + peer,
 		"--unsafe-no-fsync", "--log-level=warn",
 	}
 }

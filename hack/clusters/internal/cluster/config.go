@@ -14,7 +14,7 @@ import (
 //go:embed templates
 var templates embed.FS
 
-// values are what the templates of configuration files can use.
+// values are the values that the templates of configuration files can use.
 type values struct {
 	State, PKI, Node, Cgroup, Server    string
 	Address, Pods, FakePods, DNS        string
@@ -25,8 +25,8 @@ func (c *Cluster) values() (values, error) {
 	snapshotter, err := c.snapshotter()
 	return values{
 		State: c.state, PKI: c.store().Dir, Node: c.Node(), Cgroup: c.cgroup(), Server: c.Server(), Name: c.name,
-		Address: c.Address().String(), Pods: c.Entry.Pods(c.index).String(), FakePods: c.Entry.FakePods(c.index).String(),
-		DNS:        c.Entry.DNS(c.index).String(),
+		Address: c.Address().String(), DNS: c.Entry.DNS(c.index).String(),
+		Pods: c.Entry.Pods(c.index).String(), FakePods: c.Entry.FakePods(c.index).String(),
 		CNIPlugins: machine.CNIPlugins, Snapshotter: snapshotter,
 	}, err
 }
@@ -43,13 +43,13 @@ func (c *Cluster) configure() (map[string]string, error) {
 			return nil, err
 		}
 	}
-	// kwok's stages are templates for kwok.
+	// The stages are not rendered here: kwok renders these templates.
 	stages, err := templates.ReadFile("templates/kwok-stages.yaml")
 	if err != nil {
 		return nil, fmt.Errorf("reading kwok's stages: %w", err)
 	}
 	files["kwok-stages.yaml"] = string(stages)
-	for _, user := range []string{"kubelet", "kube-controller-manager", "kube-scheduler", "kube-proxy", "kwok", adminUser} {
+	for _, user := range []string{kubelet, controllerManager, scheduler, kubeProxy, kwok, adminUser} {
 		v.User = user
 		if files[user+".kubeconfig"], err = render("component.kubeconfig", v); err != nil {
 			return nil, err

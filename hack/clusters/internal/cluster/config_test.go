@@ -69,7 +69,8 @@ func TestCommandsNameOnlyFilesThatAreMade(t *testing.T) {
 	for _, component := range append(c.foundation(), c.rest(spec)...) {
 		for _, arg := range component.args[1:] {
 			for path := range strings.SplitSeq(arg[strings.Index(arg, "=")+1:], ",") {
-				made := strings.HasPrefix(path, filepath.Join(c.state, "pki")) || strings.HasPrefix(path, filepath.Join(c.state, "config"))
+				made := strings.HasPrefix(path, filepath.Join(c.state, "pki")) ||
+					strings.HasPrefix(path, filepath.Join(c.state, "config"))
 				if _, err := os.Stat(path); made && err != nil {
 					t.Errorf("%s: %v", component.name, err)
 				}
@@ -97,7 +98,8 @@ func TestComponentsFollowTheSpecification(t *testing.T) {
 	if !slices.Contains(names(Spec{FakeNodes: FakeNodes{Count: 1}}), kwok) {
 		t.Error("kwok does not run for simulated nodes")
 	}
-	if args := c.controllerManagerArgs(Spec{NodeMonitorGracePeriod: time.Minute}); !slices.Contains(args, "--node-monitor-grace-period=1m0s") {
+	args := c.controllerManagerArgs(Spec{NodeMonitorGracePeriod: time.Minute})
+	if !slices.Contains(args, "--node-monitor-grace-period=1m0s") {
 		t.Errorf("no grace period in %q", args)
 	}
 	if args := c.controllerManagerArgs(Spec{}); strings.Contains(strings.Join(args, " "), "grace-period") {
@@ -110,7 +112,10 @@ func TestSpecificationIsKept(t *testing.T) {
 	if found, err := c.Spec(); err != nil || found != (Spec{}) {
 		t.Fatalf("before there is one: %v, %v", found, err)
 	}
-	want := Spec{FakeNodes: FakeNodes{Count: 5, CPU: "32", Memory: "256Gi", Pods: 110}, NodeMonitorGracePeriod: time.Minute}
+	want := Spec{
+		FakeNodes:              FakeNodes{Count: 5, CPU: "32", Memory: "256Gi", Pods: 110},
+		NodeMonitorGracePeriod: time.Minute,
+	}
 	if err := c.saveSpec(want); err != nil {
 		t.Fatal(err)
 	}
@@ -137,7 +142,8 @@ func TestKubeconfigHasAContextForEachCluster(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"current-context: c2\n", "server: https://10.204.0.12:6443\n", "context: {cluster: c2, user: c2-admin}", "client-key-data: LS0t",
+		"current-context: c2\n", "server: https://10.204.0.12:6443\n",
+		"context: {cluster: c2, user: c2-admin}", "client-key-data: LS0t",
 	} {
 		if !strings.Contains(string(content), want) {
 			t.Errorf("no %q in:\n%s", want, content)

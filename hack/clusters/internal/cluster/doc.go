@@ -1,6 +1,8 @@
-// Package cluster runs one Kubernetes cluster: etcd, the control plane, containerd, one kubelet and kube-proxy as ordinary
-// processes in one network namespace and one control group, and kwok if nodes are to be simulated.
+// Package cluster runs one Kubernetes cluster. Its components are ordinary processes in one network namespace and one
+// control group: etcd, the control plane, containerd, one kubelet and kube-proxy. If nodes are simulated, kwok is one,
+// too.
 //
-// Starting is idempotent and is also the repair: what does not run, or runs with another configuration, is started; what
-// runs is left alone. There is no supervisor, so a component that dies stays dead until then, as failure tests need it.
+// Starting a cluster also repairs it. Start is idempotent: it starts the components that do not run or that run with
+// another configuration, and does not touch the others. No supervisor restarts a component that dies, because tests of
+// failures need it to stay dead until the next Start.
 package cluster

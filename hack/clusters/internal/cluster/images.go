@@ -20,7 +20,7 @@ func (c *Cluster) LoadImage(ctx context.Context, archive string) error {
 	return nil
 }
 
-// loadBuiltIn imports the images that every node holds, unless it has just these already.
+// loadBuiltIn imports the images that every node holds, unless the node has the same images already.
 func (c *Cluster) loadBuiltIn(ctx context.Context) error {
 	err := c.waitFor(ctx, "containerd answers", func(ctx context.Context) bool {
 		_, err := c.ctr(ctx, "images", "ls", "--quiet")

@@ -14,8 +14,9 @@ type entry struct {
 	Name, Server, Authority, Cert, Key string
 }
 
-// WriteKubeconfig writes a kubeconfig file with a context for each cluster, named after it, of which the first is
-// current; without clusters it removes the file. The file holds all it needs and can be copied.
+// WriteKubeconfig writes a kubeconfig file with a context for each cluster, named after the cluster. The first context
+// is the current one. The file contains the credentials, so people can copy it. Without clusters, WriteKubeconfig
+// removes the file.
 func WriteKubeconfig(path string, clusters []*Cluster) error {
 	if len(clusters) == 0 {
 		if err := os.RemoveAll(path); err != nil {

@@ -21,7 +21,7 @@ const (
 
 type object = map[string]any
 
-// node is the little of a Node that is looked at.
+// node holds the fields of a Node that this package reads.
 type node struct {
 	Metadata struct {
 		Name string `json:"name"`
@@ -49,7 +49,8 @@ func (c *Cluster) node(ctx context.Context, client *kube.Client) (node, error) {
 	return found, err
 }
 
-// ensureFakeNodes makes the number of simulated nodes right, and ends kwok if there are none.
+// ensureFakeNodes creates or deletes simulated nodes until there are as many as wanted. It stops kwok if none is
+// wanted.
 func (c *Cluster) ensureFakeNodes(ctx context.Context, wanted FakeNodes) error {
 	client, err := c.Client()
 	if err != nil {
@@ -102,7 +103,7 @@ func (c *Cluster) waitForFakeNodes(ctx context.Context, client *kube.Client, cou
 	}, kwok)
 }
 
-// compareNodes returns the names that are missing among, and those beyond, a number of simulated nodes.
+// compareNodes returns the names of the simulated nodes that are missing for the count, and those beyond the count.
 func compareNodes(existing map[string]bool, count int) (missing, surplus []string) {
 	wanted := map[string]bool{}
 	for i := range count {
@@ -128,7 +129,8 @@ func fakeNode(name string, like FakeNodes) object {
 			"name":        name,
 			"annotations": object{fakeKey: fakeValue},
 			"labels": object{
-				"type": "kwok", "kubernetes.io/hostname": name, "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64",
+				"type": "kwok", "kubernetes.io/hostname": name,
+				"kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64",
 			},
 		},
 		"spec":   object{"taints": []object{{"key": fakeKey, "value": fakeValue, "effect": "NoSchedule"}}},
@@ -136,7 +138,7 @@ func fakeNode(name string, like FakeNodes) object {
 	}
 }
 
-// inParallel calls do for each name, a few at a time, and returns one of the errors.
+// inParallel calls do for each name, a few at a time. It returns one of the errors.
 func inParallel(ctx context.Context, names []string, do func(context.Context, string) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

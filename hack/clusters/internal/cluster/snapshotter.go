@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// snapshotter returns how containerd is to keep images: as overlays, or as copies where the file system of the state
-// cannot carry overlays (an overlay itself, say). It finds out by trying.
+// snapshotter returns the way in which containerd keeps images: as overlays or as copies. Some file systems, an overlay
+// for example, cannot carry overlays, so snapshotter tries to mount one on the file system of the state.
 func (c *Cluster) snapshotter() (string, error) {
 	dir := filepath.Join(c.state, "overlay-trial")
 	for _, name := range []string{"lower", "upper", "work", "merged"} {

@@ -9,23 +9,23 @@ import (
 	"time"
 )
 
-// Spec is what a person can choose about a cluster. It is kept with the cluster's state.
+// Spec holds the settings that a person can choose for a cluster. The cluster's state contains it.
 type Spec struct {
 	FakeNodes FakeNodes `json:"fakeNodes"`
-	// NodeMonitorGracePeriod is the controller manager's flag of that name; zero stands for Kubernetes' own value.
+	// NodeMonitorGracePeriod is the controller manager's flag of this name. Zero stands for the default of Kubernetes.
 	NodeMonitorGracePeriod time.Duration `json:"nodeMonitorGracePeriod"`
 }
 
 // FakeNodes are the nodes that kwok simulates.
 type FakeNodes struct {
 	Count int `json:"count"`
-	// CPU, Memory and Pods are the allocatable resources of each.
+	// CPU, Memory and Pods are the allocatable resources of each simulated node.
 	CPU    string `json:"cpu"`
 	Memory string `json:"memory"`
 	Pods   int    `json:"pods"`
 }
 
-// Spec returns what was last chosen, or the zero Spec.
+// Spec returns the settings of the last Start, or the zero Spec.
 func (c *Cluster) Spec() (Spec, error) {
 	var spec Spec
 	content, err := os.ReadFile(c.specFile())

@@ -14,13 +14,13 @@ import (
 )
 
 const (
-	// stopGrace is enough for components to refuse further connections in order; open watches do not end by themselves.
+	// stopGrace is the time in which a component can close its listeners. Open watches never end by themselves.
 	stopGrace    = 2 * time.Second
 	logTailLines = 8
 )
 
-// Start starts what does not run or runs with another configuration, and returns when the API server and the node are
-// ready and the node holds the images. It heals a partition.
+// Start starts the components that do not run or that run with another configuration, and heals a partition. It returns
+// when the API server and the node are ready and the node holds the images.
 func (c *Cluster) Start(ctx context.Context, spec Spec) error {
 	if err := c.prepare(ctx); err != nil {
 		return err
@@ -50,7 +50,7 @@ func (c *Cluster) Start(ctx context.Context, spec Spec) error {
 	return c.ensureFakeNodes(ctx, spec.FakeNodes)
 }
 
-// prepare makes all that processes need around them.
+// prepare makes the surroundings of the processes: folders, certificates, control groups and namespaces.
 func (c *Cluster) prepare(ctx context.Context) error {
 	if err := c.Network().Ensure(ctx, c.name, c.index); err != nil {
 		return err
@@ -74,7 +74,8 @@ func (c *Cluster) prepare(ctx context.Context) error {
 	return c.certify()
 }
 
-// binds are the places outside the cluster's state that containerd and the kubelet insist on.
+// binds maps the folders that containerd and the kubelet require to the folders of the cluster's state that replace
+// them.
 func (c *Cluster) binds() map[string]string {
 	return map[string]string{
 		"/run/containerd":     filepath.Join(c.state, "run", "containerd"),
@@ -84,7 +85,7 @@ func (c *Cluster) binds() map[string]string {
 	}
 }
 
-// ensure starts those of the components that do not run as they should.
+// ensure starts the components that do not run or that run with another configuration.
 func (c *Cluster) ensure(ctx context.Context, components []component, files map[string]string) error {
 	for _, component := range components {
 		command := c.command(component, files)
@@ -105,7 +106,7 @@ func (c *Cluster) ensure(ctx context.Context, components []component, files map[
 	return nil
 }
 
-// waitForAPIServer waits until the API server serves and has its own bootstrap behind it.
+// waitForAPIServer waits until the API server serves and has finished its bootstrap.
 func (c *Cluster) waitForAPIServer(ctx context.Context) error {
 	client, err := c.Client()
 	if err != nil {
@@ -116,8 +117,8 @@ func (c *Cluster) waitForAPIServer(ctx context.Context) error {
 	}, etcd, apiServer)
 }
 
-// waitForNode waits until the node is ready and pods can be made in the namespace default. The kubelet is asked, too: the
-// status of a node outlives it for a while.
+// waitForNode waits until the node is ready and pods can be created in the namespace default. It also asks the kubelet,
+// because the status of a node outlives the kubelet for a while.
 func (c *Cluster) waitForNode(ctx context.Context) error {
 	client, err := c.Client()
 	if err != nil {
@@ -130,8 +131,10 @@ func (c *Cluster) waitForNode(ctx context.Context) error {
 	}, etcd, apiServer, controllerManager, scheduler, containerd, kubelet, kubeProxy)
 }
 
-// waitFor waits until done, or until one of the components has ended.
-func (c *Cluster) waitFor(ctx context.Context, what string, done func(context.Context) bool, components ...string) error {
+// waitFor waits until done returns true. It returns an error if one of the components ends meanwhile.
+func (c *Cluster) waitFor(
+	ctx context.Context, what string, done func(context.Context) bool, components ...string,
+) error {
 	return wait.Until(ctx, fmt.Sprintf("%s (cluster %q; see %s)", what, c.name, filepath.Join(c.state, "logs")),
 		func(ctx context.Context) (bool, error) {
 			for _, name := range components {
@@ -140,7 +143,8 @@ func (c *Cluster) waitFor(ctx context.Context, what string, done func(context.Co
 					return false, err
 				}
 				if !record.Alive() {
-					return false, fmt.Errorf("%s of cluster %q has ended; its log %s ends so:\n%s", name, c.name, c.logFile(name), c.logTail(name))
+					return false, fmt.Errorf("%s of cluster %q has ended; the last lines of its log %s:\n%s",
+						name, c.name, c.logFile(name), c.logTail(name))
 				}
 			}
 			return done(ctx), nil

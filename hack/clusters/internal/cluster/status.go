@@ -6,21 +6,21 @@ import (
 	"strings"
 )
 
-// Status is what can be seen of a cluster from outside.
+// Status is the state of a cluster, seen from outside.
 type Status struct {
 	Name, Server string
-	// Up and Down are components.
+	// Up and Down are the components that run and those that do not.
 	Up, Down []string
-	// Partitioned is true if the cluster is cut off from the others.
+	// Partitioned is true while a partition cuts the cluster off from the others.
 	Partitioned bool
-	// Reachable is true if the API server answered; what follows is known only then.
+	// Reachable is true if the API server answered. Only then are the fields below it known.
 	Reachable bool
 	NodeReady bool
 	FakeNodes int
 	Pods      int
 }
 
-// Status looks at the cluster; what does not answer shows as such.
+// Status returns the state of the cluster. An API server that does not answer is no error.
 func (c *Cluster) Status(ctx context.Context) (Status, error) {
 	status := Status{Name: c.name, Server: c.Server()}
 	spec, err := c.Spec()
@@ -71,7 +71,7 @@ func (c *Cluster) ask(ctx context.Context, status *Status) {
 	status.Pods = len(pods.Items)
 }
 
-// Row is the status as the cells of a table; see Header.
+// Row returns the status as the cells of a table, in the order of Header.
 func (s Status) Row() []string {
 	components := fmt.Sprintf("%d up", len(s.Up))
 	if len(s.Down) > 0 {
@@ -91,7 +91,7 @@ func (s Status) Row() []string {
 	return []string{s.Name, components, network, s.Server, ready, fmt.Sprint(s.FakeNodes), fmt.Sprint(s.Pods)}
 }
 
-// Header names the cells of Row.
+// Header returns the titles of the cells of Row.
 func Header() []string {
 	return []string{"CLUSTER", "COMPONENTS", "NETWORK", "API SERVER", "NODE", "SIMULATED NODES", "PODS"}
 }

@@ -11,12 +11,12 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/hack/clusters/internal/registry"
 )
 
-// StopAPIServer ends the API server and leaves all else alone.
+// StopAPIServer ends the API server. The other components keep running.
 func (c *Cluster) StopAPIServer(ctx context.Context) error {
 	return c.stop(ctx, apiServer)
 }
 
-// StartAPIServer starts the API server again, if it does not run, and waits until it is ready.
+// StartAPIServer starts the API server, unless it runs, and waits until it is ready.
 func (c *Cluster) StartAPIServer(ctx context.Context) error {
 	if err := c.ensure(ctx, []component{{name: apiServer, args: c.apiServerArgs()}}, nil); err != nil {
 		return err
@@ -38,8 +38,8 @@ func (c *Cluster) stop(ctx context.Context, component string) error {
 	return nil
 }
 
-// Destroy kills everything that runs for a cluster, its pods included, and removes what the machine holds for it: control
-// groups, namespaces with their mounts and links. It needs nothing of the checkout, which may have vanished.
+// Destroy kills all processes of a cluster, its pods included, and removes its control groups, its namespaces and their
+// mounts and links from the machine. It reads nothing in the checkout, which may have vanished.
 func Destroy(ctx context.Context, entry *registry.Entry, name string, hierarchies cgroup.Hierarchies) error {
 	if err := hierarchies.At(entry.Cgroup() + "/" + name).Remove(ctx); err != nil {
 		return err

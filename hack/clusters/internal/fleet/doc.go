@@ -1,6 +1,6 @@
-// Package fleet looks after all clusters of a checkout: it allots what they hold of the machine, starts and removes them
-// at the same time, and removes what vanished checkouts left.
+// Package fleet manages all clusters of a checkout. It allots resources of the machine to them, starts and removes
+// several at the same time, and removes the clusters of checkouts that vanished.
 //
-// What one command does in a checkout never overlaps with another command there: they queue for the checkout's lock. The
-// lock of the machine's registry is held only to allot and to remove.
+// Commands that change the clusters of a checkout queue for the checkout's lock, so they never overlap. A command holds
+// the lock of the machine's registry only while it allots or removes.
 package fleet

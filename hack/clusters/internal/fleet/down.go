@@ -20,7 +20,7 @@ import (
 
 const destroyTimeout = time.Minute
 
-// Down removes the named clusters, or all of the checkout, with their state. It is no error if they do not exist.
+// Down removes the named clusters, or all clusters of the checkout, with their state. Missing clusters are no error.
 func (f Fleet) Down(ctx context.Context, names []string) error {
 	unlock, err := f.Registry.Lock()
 	if err != nil {
@@ -44,7 +44,9 @@ func (f Fleet) Down(ctx context.Context, names []string) error {
 	if len(names) == 0 && len(entry.Clusters) > 0 {
 		return nil
 	}
-	err = f.Progress.Step("removing "+strings.Join(names, " and "), func() error { return f.destroy(ctx, entry, names) })
+	err = f.Progress.Step("removing "+strings.Join(names, " and "), func() error {
+		return f.destroy(ctx, entry, names)
+	})
 	if err != nil {
 		return err
 	}
@@ -59,7 +61,8 @@ func (f Fleet) Down(ctx context.Context, names []string) error {
 	return errors.Join(os.RemoveAll(f.Local("clusters")), f.writeKubeconfig())
 }
 
-// sweep removes what vanished checkouts, or this one before it was made anew, left on the machine. The registry is locked.
+// sweep removes the clusters of vanished checkouts from the machine. A checkout that was deleted and made again counts
+// as vanished, too. The caller holds the lock of the registry.
 func (f Fleet) sweep(ctx context.Context) error {
 	vanished, err := f.Registry.Vanished()
 	if err != nil {
@@ -67,7 +70,7 @@ func (f Fleet) sweep(ctx context.Context) error {
 	}
 	for _, entry := range vanished {
 		names := slices.Sorted(maps.Keys(entry.Clusters))
-		what := fmt.Sprintf("removing what the vanished checkout %s left (%s)", entry.Checkout, strings.Join(names, " "))
+		what := fmt.Sprintf("removing %s of the vanished checkout %s", strings.Join(names, " "), entry.Checkout)
 		if err := f.Progress.Step(what, func() error { return f.destroy(ctx, entry, names) }); err != nil {
 			return err
 		}
@@ -75,7 +78,8 @@ func (f Fleet) sweep(ctx context.Context) error {
 	return nil
 }
 
-// destroy removes clusters from the machine, and what they shared with the last of them. The registry is locked.
+// destroy removes clusters from the machine, and with the last cluster the resources that all of them share. The caller
+// holds the lock of the registry.
 func (f Fleet) destroy(ctx context.Context, entry *registry.Entry, names []string) error {
 	ctx, cancel := context.WithTimeout(ctx, destroyTimeout)
 	defer cancel()
@@ -112,7 +116,7 @@ func (f Fleet) destroy(ctx context.Context, entry *registry.Entry, names []strin
 	return f.unprivate()
 }
 
-// unprivate undoes what the registry's folder needed while there were clusters.
+// unprivate makes the registry's folder an ordinary folder again. Only pinned namespaces need it to be a private mount.
 func (f Fleet) unprivate() error {
 	entries, err := f.Registry.Entries()
 	if err != nil || len(entries) > 0 {

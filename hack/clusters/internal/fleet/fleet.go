@@ -20,28 +20,28 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/hack/clusters/internal/registry"
 )
 
-// maxNameLength keeps a cluster's name fit for the name of a network link.
+// maxNameLength is the length of the longest cluster name that fits into the name of a network link.
 const maxNameLength = 12
 
-// Fleet is the clusters of one checkout.
+// Fleet is the set of clusters of one checkout.
 type Fleet struct {
-	// Checkout is its absolute path.
+	// Checkout is the absolute path of the checkout.
 	Checkout string
 	Registry *registry.Registry
 	Progress *progress.Printer
-	// Now is the time.
+	// Now returns the current time.
 	Now func() time.Time
 }
 
-// Local is the path of something in the checkout's folder of things that are not committed.
+// Local returns a path in .local, the folder of the checkout that git ignores.
 func (f Fleet) Local(parts ...string) string {
 	return filepath.Join(append([]string{f.Checkout, ".local"}, parts...)...)
 }
 
-// Kubeconfig is the path of the kubeconfig file with a context for each cluster.
+// Kubeconfig returns the path of the kubeconfig file, which has a context for each cluster.
 func (f Fleet) Kubeconfig() string { return f.Local("kubeconfig") }
 
-// Lock waits until no other command works on the checkout's clusters.
+// Lock waits until no other command changes the checkout's clusters. The returned function releases the lock.
 func (f Fleet) Lock() (func(), error) {
 	return registry.Lock(f.Local("clusters.lock"))
 }
@@ -56,7 +56,7 @@ func (f Fleet) Build(ctx context.Context, programs ...build.Target) error {
 	return build.Builder{Out: f.Local("bin"), Step: f.Progress.Step}.Build(ctx, programs...)
 }
 
-// Clusters returns the clusters of the given names, or all that the checkout has, in the order of their addresses.
+// Clusters returns the named clusters, or all clusters of the checkout, in the order of their addresses.
 func (f Fleet) Clusters(names ...string) ([]*cluster.Cluster, error) {
 	entry, err := f.Registry.Find(f.Checkout)
 	if err != nil {
@@ -67,7 +67,7 @@ func (f Fleet) Clusters(names ...string) ([]*cluster.Cluster, error) {
 	}
 	for _, name := range names {
 		if _, found := entry.Clusters[name]; !found {
-			return nil, fmt.Errorf("there is no cluster %q here; `clusters status` lists those that there are", name)
+			return nil, fmt.Errorf("there is no cluster %q here; `clusters status` lists the clusters", name)
 		}
 	}
 	if len(names) == 0 {
@@ -93,18 +93,20 @@ func (f Fleet) options(entry *registry.Entry) (cluster.Options, error) {
 	}, err
 }
 
-// CheckNames returns an error if a cluster cannot have one of the names.
+// CheckNames returns an error if one of the names is not allowed for a cluster.
 func CheckNames(names []string) error {
 	valid := regexp.MustCompile(`^[a-z]([-a-z0-9]*[a-z0-9])?$`)
 	for _, name := range names {
-		if !valid.MatchString(name) || len(name) > maxNameLength || name == "hub" || name == "machine" || strings.HasPrefix(name, "br0") {
-			return fmt.Errorf("a cluster cannot be called %q: use at most %d lower-case letters, digits and hyphens, and a letter first", name, maxNameLength)
+		reserved := name == "hub" || name == "machine" || strings.HasPrefix(name, "br0")
+		if reserved || !valid.MatchString(name) || len(name) > maxNameLength {
+			return fmt.Errorf("a cluster cannot be called %q: use at most %d lower-case letters, digits and hyphens, "+
+				"and a letter first", name, maxNameLength)
 		}
 	}
 	return nil
 }
 
-// Each calls do for the named clusters, or all of the checkout, at the same time.
+// Each calls do for the named clusters, or all clusters of the checkout, at the same time.
 func (f Fleet) Each(ctx context.Context, names []string, do func(context.Context, *cluster.Cluster) error) error {
 	clusters, err := f.Clusters(names...)
 	if err != nil {

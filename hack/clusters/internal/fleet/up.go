@@ -19,15 +19,15 @@ import (
 
 const (
 	startTimeout = 3 * time.Minute
-	// inotifyInstances is more than the machine's usual limit, which a handful of nodes exhausts.
+	// inotifyInstances is the limit that many nodes need. A handful of nodes exhausts the usual limit of a machine.
 	inotifyInstances = 8192
 	inotifyFile      = "/proc/sys/fs/inotify/max_user_instances"
 )
 
-// Change returns what a cluster is to be, given what it was last told to be.
+// Change returns the new settings of a cluster, given its present settings.
 type Change func(cluster.Spec) cluster.Spec
 
-// Up makes the named clusters run, whatever state they are in; the checkout's other clusters are left alone.
+// Up makes the named clusters run, whatever their state. It does not touch the checkout's other clusters.
 func (f Fleet) Up(ctx context.Context, names []string, change Change) error {
 	if err := f.buildAll(ctx); err != nil {
 		return err
@@ -59,8 +59,8 @@ func (f Fleet) Up(ctx context.Context, names []string, change Change) error {
 	return f.writeKubeconfig()
 }
 
-// claim records the clusters before anything is made for them, and makes what they share. What a former life of a new
-// cluster left in the checkout is removed.
+// claim records the clusters before other code makes anything for them, and makes the resources that they share. It
+// removes the state that an earlier cluster of the same name left in the checkout.
 func (f Fleet) claim(ctx context.Context, names []string) error {
 	unlock, err := f.Registry.Lock()
 	if err != nil {
@@ -90,7 +90,7 @@ func (f Fleet) claim(ctx context.Context, names []string) error {
 	return network.New(entry.Plan).EnsureHub(ctx)
 }
 
-// buildAll builds all programs and the archives of the images that nodes hold.
+// buildAll builds all programs, and the archives of the images that every node holds.
 func (f Fleet) buildAll(ctx context.Context) error {
 	programs, err := build.Programs(f.Checkout)
 	if err != nil {
@@ -126,7 +126,7 @@ func raiseInotifyLimit(say func(format string, args ...any)) error {
 	if limit >= inotifyInstances {
 		return nil
 	}
-	say("raising %s from %d to %d, for kubelets watch many files", inotifyFile, limit, inotifyInstances)
+	say("raising %s from %d to %d, because kubelets watch many files", inotifyFile, limit, inotifyInstances)
 	if err := os.WriteFile(inotifyFile, []byte(strconv.Itoa(inotifyInstances)), 0); err != nil {
 		return fmt.Errorf("raising the limit of inotify instances: %w", err)
 	}

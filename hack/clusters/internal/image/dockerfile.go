@@ -8,27 +8,28 @@ import (
 	"path/filepath"
 )
 
-// Build is an image to be made from a Dockerfile, with buildah.
+// Build is an image that buildah makes from a Dockerfile.
 type Build struct {
 	Reference string
-	// Context is the folder with the Dockerfile; Storage is where buildah keeps its own state.
+	// Context is the folder with the Dockerfile, and Storage the folder of buildah's own state.
 	Context, Storage string
 }
 
-// WriteFile builds the image and writes its archive to a file. Nothing is fetched: the Dockerfile must build on images
-// that are there, such as scratch. The same content gives the same image.
+// WriteFile builds the image and writes its archive to a file. It downloads nothing, so the Dockerfile must build on
+// scratch or on another image that is already there. The same content gives the same image.
 func (b Build) WriteFile(ctx context.Context, path string) error {
 	if _, err := os.Stat(filepath.Join(b.Context, "Dockerfile")); err != nil {
 		return fmt.Errorf("building image %q: there is no Dockerfile in %s", b.Reference, b.Context)
 	}
-	err := b.buildah(ctx, "build", "--isolation", "chroot", "--pull-never", "--layers=false", "--timestamp", "0", "--tag", b.Reference, b.Context)
+	err := b.buildah(ctx, "build", "--isolation", "chroot", "--pull-never", "--layers=false", "--timestamp", "0",
+		"--tag", b.Reference, b.Context)
 	if err != nil {
 		return err
 	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return fmt.Errorf("making the folder of an image: %w", err)
 	}
-	// buildah adds to an archive that exists.
+	// buildah would add the image to an existing archive.
 	fresh := path + ".new"
 	if err := os.RemoveAll(fresh); err != nil {
 		return fmt.Errorf("removing an old image: %w", err)
@@ -44,7 +45,8 @@ func (b Build) WriteFile(ctx context.Context, path string) error {
 
 func (b Build) buildah(ctx context.Context, args ...string) error {
 	global := []string{
-		"--root", filepath.Join(b.Storage, "root"), "--runroot", filepath.Join(b.Storage, "run"), "--storage-driver", "vfs",
+		"--root", filepath.Join(b.Storage, "root"), "--runroot", filepath.Join(b.Storage, "run"),
+		"--storage-driver", "vfs",
 	}
 	cmd := exec.CommandContext(ctx, "buildah", append(global, args...)...)
 	if out, err := cmd.CombinedOutput(); err != nil {

@@ -12,17 +12,17 @@ import (
 	"runtime"
 )
 
-// Image is an image to be made.
+// Image is an image that holds one program.
 type Image struct {
-	// Reference is its name and tag.
+	// Reference is the name and tag of the image.
 	Reference string
-	// Program is the path of a static executable on this machine, Path that in the image, where it is the entrypoint.
+	// Program is the path of a static executable on this machine. Path is its path in the image, and the entrypoint.
 	Program, Path string
-	// User is the numeric user and group that it runs as.
+	// User is the numeric user and group as which the program runs.
 	User string
 }
 
-// WriteFile writes the archive to a file.
+// WriteFile writes the archive of the image to a file.
 func (i Image) WriteFile(path string) error {
 	program, err := os.ReadFile(i.Program)
 	if err != nil {
@@ -41,7 +41,7 @@ func (i Image) WriteFile(path string) error {
 	return nil
 }
 
-// Write writes the archive of an image whose program has the given content.
+// Write writes the archive of the image, with the given content of the program.
 func (i Image) Write(to io.Writer, program []byte) error {
 	layer, err := archive(file{name: i.Path[1:], mode: 0o755, content: program})
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 
 const requestTimeout = 10 * time.Second
 
-// StatusError is wrapped by the error of a request that the API server refused.
+// StatusError is the answer of an API server that refused a request. The errors of Client wrap it.
 type StatusError struct {
 	Code    int
 	Message string
@@ -26,12 +26,12 @@ func (e StatusError) Error() string {
 	return fmt.Sprintf("status %d: %s", e.Code, e.Message)
 }
 
-// Credentials are the files that a Client authenticates itself and the server with.
+// Credentials are the files with which a Client authenticates itself and the server.
 type Credentials struct {
 	Authority, Cert, Key string
 }
 
-// Client talks to one API server, directly: it heeds no proxy settings.
+// Client talks to one API server. It ignores proxy settings.
 type Client struct {
 	server string
 	http   *http.Client
@@ -49,14 +49,12 @@ func NewClient(server string, with Credentials) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading a certificate: %w", err)
 	}
-	transport := &http.Transport{
-		TLSClientConfig:   &tls.Config{RootCAs: roots, Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12},
-		ForceAttemptHTTP2: true,
-	}
+	config := &tls.Config{RootCAs: roots, Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12}
+	transport := &http.Transport{TLSClientConfig: config, ForceAttemptHTTP2: true}
 	return &Client{server: server, http: &http.Client{Transport: transport, Timeout: requestTimeout}}, nil
 }
 
-// Get reads a path into an object, if into is not nil.
+// Get reads the object at a path into the variable that into points to, unless into is nil.
 func (c *Client) Get(ctx context.Context, path string, into any) error {
 	return c.do(ctx, http.MethodGet, path, nil, into)
 }
@@ -93,7 +91,8 @@ func (c *Client) do(ctx context.Context, method, path string, body, into any) er
 	defer func() { _ = response.Body.Close() }()
 	if response.StatusCode >= http.StatusBadRequest {
 		message, _ := io.ReadAll(io.LimitReader(response.Body, 1<<10))
-		return fmt.Errorf("asking the API server for %s %s: %w", method, path, StatusError{response.StatusCode, string(message)})
+		refused := StatusError{response.StatusCode, string(message)}
+		return fmt.Errorf("asking the API server for %s %s: %w", method, path, refused)
 	}
 	if into == nil {
 		_, err = io.Copy(io.Discard, response.Body)

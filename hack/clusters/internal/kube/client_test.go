@@ -12,7 +12,9 @@ func TestClient(t *testing.T) {
 	mux.HandleFunc("GET /api/v1/nodes/a", func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = w.Write([]byte(`{"metadata":{"name":"a"}}`))
 	})
-	mux.HandleFunc("POST /api/v1/nodes", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusConflict) })
+	mux.HandleFunc("POST /api/v1/nodes", func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusConflict)
+	})
 	server := httptest.NewTLSServer(mux)
 	defer server.Close()
 	client := &Client{server: server.URL, http: server.Client()}

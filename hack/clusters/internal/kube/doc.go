@@ -1,3 +1,3 @@
-// Package kube is the little of a Kubernetes client that this program needs: it sends and receives plain JSON, so that
-// the program needs no Kubernetes library and builds in a moment.
+// Package kube is a minimal Kubernetes client. It sends and receives plain JSON, so the program clusters needs no
+// Kubernetes library and builds in a moment.
 package kube

@@ -13,13 +13,13 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/hack/clusters/internal/cgroup"
 )
 
-// CNIPlugins is where Debian installs the plugins that connect pods to the network.
+// CNIPlugins is the folder in which Debian installs the plugins that connect pods to the network.
 const CNIPlugins = "/usr/lib/cni"
 
-// systemd has this folder where it runs.
+// systemd is the folder that exists where systemd runs.
 const systemd = "/run/systemd/system"
 
-// packages maps Debian packages to the programs that clusters need of them.
+// packages maps Debian packages to the programs in them that clusters need.
 func packages() map[string][]string {
 	return map[string][]string{
 		"buildah":                     {"buildah"},
@@ -32,29 +32,33 @@ func packages() map[string][]string {
 	}
 }
 
-// Check returns an error that says, in one sentence, why this machine cannot run clusters now.
+// Check returns an error if this machine cannot run clusters now. The error states the reason in one sentence.
 func Check() error {
 	if os.Geteuid() != 0 {
-		return errors.New("clusters need root, for they are made of network namespaces, mounts and control groups: run this as root")
+		return errors.New("clusters need root, for network namespaces, mounts and control groups: run this as root")
 	}
 	if missing := missingPackages(); len(missing) > 0 {
-		return fmt.Errorf("this machine lacks programs that clusters need: run `make setup`, or `apt-get install %s`", strings.Join(missing, " "))
+		return fmt.Errorf("this machine lacks programs that clusters need: run `make setup`, or `apt-get install %s`",
+			strings.Join(missing, " "))
 	}
 	_, err := cgroup.Mounted()
 	return err
 }
 
-// SetUp installs the missing Debian packages, and says so on out. It leaves no service of theirs enabled that was not.
+// SetUp installs the missing Debian packages and writes their names to out. It disables a service that an installation
+// enabled.
 func SetUp(ctx context.Context, out io.Writer) error {
 	missing := missingPackages()
 	if len(missing) == 0 {
 		return nil
 	}
 	if os.Geteuid() != 0 {
-		return fmt.Errorf("installing packages needs root: run this as root, or run `apt-get install %s`", strings.Join(missing, " "))
+		return fmt.Errorf("installing packages needs root: run this as root, or run `apt-get install %s`",
+			strings.Join(missing, " "))
 	}
 	if _, err := exec.LookPath("apt-get"); err != nil {
-		return fmt.Errorf("this machine has no apt-get: install, by its own means, what Debian calls %s", strings.Join(missing, ", "))
+		return fmt.Errorf("this machine has no apt-get: install what Debian calls %s in another way",
+			strings.Join(missing, ", "))
 	}
 	fmt.Fprintf(out, "installing Debian packages: %s\n", strings.Join(missing, " "))
 	if err := apt(ctx, out, "update", "--quiet=2"); err != nil {
@@ -70,7 +74,7 @@ func SetUp(ctx context.Context, out io.Writer) error {
 	return nil
 }
 
-// missingPackages returns the packages to be installed.
+// missingPackages returns the Debian packages of which a program is missing.
 func missingPackages() []string {
 	var missing []string
 	for name, programs := range packages() {
@@ -85,7 +89,7 @@ func missingPackages() []string {
 	return missing
 }
 
-// disable undoes what the package of a service does when it is installed where systemd runs.
+// disable stops and disables a service. Its package starts and enables it where systemd runs.
 func disable(ctx context.Context, service string) error {
 	if _, err := os.Stat(systemd); errors.Is(err, os.ErrNotExist) {
 		return nil

@@ -1,6 +1,8 @@
-// Package namespace makes and enters the Linux namespaces of a cluster: one network namespace, named as the program ip
-// names them, and one mount namespace, in which containerd and the kubelet find the folders that they insist on (such as
-// /var/lib/kubelet) without sharing them with another cluster or with the machine. The mounts of pods live and die with it.
+// Package namespace makes and enters the Linux namespaces of a cluster: a network namespace and a mount namespace.
 //
-// A mount namespace that nothing runs in is kept by a file on which it is mounted, its pin.
+// The network namespace has a name as the program ip gives it. In the mount namespace, containerd and the kubelet find
+// the folders that they require, such as /var/lib/kubelet, and share them neither with another cluster nor with the
+// machine. The mounts of pods exist only in the mount namespace, and go with it.
+//
+// A namespace without processes stays because a file keeps it: its pin, on which the namespace is mounted.
 package namespace

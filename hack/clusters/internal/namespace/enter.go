@@ -11,18 +11,19 @@ import (
 
 const netnsDir = "/run/netns"
 
-// NetPath is the file to which the network namespace of a name is pinned.
+// NetPath returns the pin of the network namespace with the given name.
 func NetPath(name string) string {
 	return filepath.Join(netnsDir, name)
 }
 
-// NetPinned tells whether there is a network namespace of a name.
+// NetPinned reports whether a network namespace with the given name exists.
 func NetPinned(name string) bool {
 	var fs unix.Statfs_t
 	return unix.Statfs(NetPath(name), &fs) == nil && fs.Type == unix.NSFS_MAGIC
 }
 
-// Enter moves the calling thread, which must be locked, into the namespaces pinned to files; an empty path is skipped.
+// Enter moves the calling thread, which must be locked, into the namespaces with the given pins. It skips an empty
+// path.
 func Enter(mountPath, netPath string) error {
 	if netPath != "" {
 		if err := enter(netPath, unix.CLONE_NEWNET); err != nil {
@@ -41,11 +42,11 @@ func Enter(mountPath, netPath string) error {
 	return nil
 }
 
-// InNet calls run in the network namespace of a name.
+// InNet calls run in the network namespace with the given name.
 func InNet(name string, run func() error) error {
 	result := make(chan error, 1)
 	go func() {
-		// The thread ends with this function, because it is never unlocked.
+		// This function never unlocks the thread, so the thread ends with the function.
 		runtime.LockOSThread()
 		err := Enter("", NetPath(name))
 		if err == nil {

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// CreateMount makes a mount namespace in which each key of binds is replaced by the folder that is its value, and pins it
-// to the file at path. The folder of the file must have been given to Private.
+// CreateMount makes a mount namespace, and pins it to the file at path. In the namespace, the folder in each value of
+// binds replaces the folder in its key. The caller must have called Private for the folder of the pin.
 func CreateMount(path string, binds map[string]string) error {
 	if err := os.WriteFile(path, nil, 0o600); err != nil {
 		return fmt.Errorf("making the pin of a mount namespace: %w", err)
@@ -20,7 +20,7 @@ func CreateMount(path string, binds map[string]string) error {
 	made, pinned := make(chan error), make(chan struct{})
 	thread := make(chan int, 1)
 	go func() {
-		// The thread changes for good and ends with this function, because it is never unlocked.
+		// The thread cannot return to its old namespaces. This function never unlocks it, so the thread ends with it.
 		runtime.LockOSThread()
 		thread <- unix.Gettid()
 		made <- setUp(binds)
@@ -58,7 +58,8 @@ func setUp(binds map[string]string) error {
 	return nil
 }
 
-// detachNamespaces drops this mount namespace's copies of the pins of network namespaces, which would outlive those pins.
+// detachNamespaces unmounts this mount namespace's copies of the pins of network namespaces. The copies would outlive
+// the pins, and keep the network namespaces.
 func detachNamespaces() error {
 	mounts, err := os.ReadFile("/proc/thread-self/mountinfo")
 	if err != nil {
@@ -88,13 +89,13 @@ func bind(source, target string) error {
 	return nil
 }
 
-// MountPinned tells whether a mount namespace is pinned to the file at path.
+// MountPinned reports whether a mount namespace is pinned to the file at path.
 func MountPinned(path string) bool {
 	var fs unix.Statfs_t
 	return unix.Statfs(path, &fs) == nil && fs.Type == unix.NSFS_MAGIC
 }
 
-// UnpinMount lets a mount namespace go with the last process in it.
+// UnpinMount removes the pin of a mount namespace, which then ends with its last process.
 func UnpinMount(path string) error {
 	for MountPinned(path) {
 		if err := unix.Unmount(path, unix.MNT_DETACH); err != nil {
@@ -107,7 +108,7 @@ func UnpinMount(path string) error {
 	return nil
 }
 
-// Private makes dir a mount of its own that is not shared with other mount namespaces, as the pins in it must be.
+// Private makes dir a mount that other mount namespaces do not share. The pins of mount namespaces need such a folder.
 func Private(dir string) error {
 	mounted, err := isMountPoint(dir)
 	if err != nil {

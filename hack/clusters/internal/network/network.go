@@ -30,7 +30,7 @@ func New(plan registry.Plan) Network {
 	return Network{plan: plan}
 }
 
-// InUse tells whether the machine already has an address in a range, or a route to a part of it.
+// InUse reports whether the machine already has an address in a range, or a route to a part of the range.
 func InUse(subnet netip.Prefix) bool {
 	addresses, err := net.InterfaceAddrs()
 	if err != nil {
@@ -45,7 +45,7 @@ func InUse(subnet netip.Prefix) bool {
 	return err == nil && routed(string(routes), subnet)
 }
 
-// EnsureHub makes the bridge and the machine's link to it, if missing.
+// EnsureHub makes the bridge and the machine's link to it, unless they exist.
 func (n Network) EnsureHub(ctx context.Context) error {
 	if err := n.ensureNamespace(ctx, hub); err != nil {
 		return err
@@ -66,7 +66,7 @@ func (n Network) EnsureHub(ctx context.Context) error {
 		fmt.Sprintf("addr replace %s/24 dev %s", n.plan.Gateway(), n.plan.Link()))
 }
 
-// Ensure makes the namespace, link and routes of a cluster, if missing.
+// Ensure makes the namespace, the link and the routes of a cluster, unless they exist.
 func (n Network) Ensure(ctx context.Context, cluster string, index int) error {
 	if err := n.ensureNamespace(ctx, cluster); err != nil {
 		return err
@@ -88,13 +88,14 @@ func (n Network) Ensure(ctx context.Context, cluster string, index int) error {
 	if err := n.ip(ctx, cluster, commands...); err != nil {
 		return err
 	}
-	if err := n.ip(ctx, "", fmt.Sprintf("route replace %s via %s", n.plan.Pods(index), n.plan.Node(index))); err != nil {
+	route := fmt.Sprintf("route replace %s via %s", n.plan.Pods(index), n.plan.Node(index))
+	if err := n.ip(ctx, "", route); err != nil {
 		return err
 	}
 	return namespace.InNet(n.plan.Namespace(cluster), forward)
 }
 
-// Remove removes the namespace of a cluster, and with it the links and routes.
+// Remove removes the namespace of a cluster, with its links and routes.
 func (n Network) Remove(ctx context.Context, cluster string) error {
 	if !namespace.NetPinned(n.plan.Namespace(cluster)) {
 		return nil
@@ -114,7 +115,7 @@ func (n Network) RemoveHub(ctx context.Context) error {
 	return n.Remove(ctx, hub)
 }
 
-// Place returns the network namespace of a cluster for processes.
+// Place returns the pin of the network namespace in which the processes of a cluster run.
 func (n Network) Place(cluster string) string {
 	return namespace.NetPath(n.plan.Namespace(cluster))
 }
@@ -124,13 +125,13 @@ func (n Network) ensureNamespace(ctx context.Context, cluster string) error {
 	if namespace.NetPinned(name) {
 		return nil
 	}
-	// A file without a namespace is what a killed run can leave.
+	// A command that was killed can leave a pin without a namespace.
 	_ = os.Remove(namespace.NetPath(name))
 	_, err := process.Run(ctx, process.Place{}, "", "ip", "netns", "add", name)
 	return err
 }
 
-// ensurePort links a namespace (the machine's if cluster is empty) to the bridge.
+// ensurePort links the namespace of a cluster to the bridge, or that of the machine if cluster is empty.
 func (n Network) ensurePort(ctx context.Context, cluster, link, port string) error {
 	if n.hasLink(ctx, cluster, link) && n.hasLink(ctx, hub, port) {
 		return nil
@@ -142,7 +143,7 @@ func (n Network) ensurePort(ctx context.Context, cluster, link, port string) err
 	return n.ip(ctx, hub, fmt.Sprintf("link set %s master %s", port, bridge), "link set "+port+" up")
 }
 
-// deleteLink deletes a link, which may be about to go by itself.
+// deleteLink deletes a link, which may vanish meanwhile by itself.
 func (n Network) deleteLink(ctx context.Context, cluster, link string) error {
 	if !n.hasLink(ctx, cluster, link) {
 		return nil
@@ -159,7 +160,8 @@ func (n Network) hasLink(ctx context.Context, cluster, link string) bool {
 }
 
 func (n Network) ip(ctx context.Context, cluster string, commands ...string) error {
-	_, err := process.Run(ctx, process.Place{}, strings.Join(commands, "\n")+"\n", append(n.ipIn(cluster), "-batch", "-")...)
+	batch := strings.Join(commands, "\n") + "\n"
+	_, err := process.Run(ctx, process.Place{}, batch, append(n.ipIn(cluster), "-batch", "-")...)
 	return err
 }
 
@@ -170,7 +172,7 @@ func (n Network) ipIn(cluster string) []string {
 	return []string{"ip", "-netns", n.plan.Namespace(cluster)}
 }
 
-// forward sets up the network namespace of the calling thread as a node's.
+// forward lets the network namespace of the calling thread forward packets, as a node does.
 func forward() error {
 	for file, value := range map[string]string{
 		"ip_forward": "1", "conf/all/rp_filter": "0", "conf/default/rp_filter": "0",

@@ -7,7 +7,8 @@ import (
 )
 
 // The first route is the default, the second to 10.200.0.0/24, the third to 172.17.0.0/16.
-const routes = `Iface	Destination	Gateway 	Flags	RefCnt	Use	Metric	Mask		MTU	Window	IRTT
+const routes = "" +
+	`Iface	Destination	Gateway 	Flags	RefCnt	Use	Metric	Mask		MTU	Window	IRTT
 eth0	00000000	010011AC	0003	0	0	0	00000000	0	0	0
 mcs0	0000C80A	00000000	0001	0	0	0	00FFFFFF	0	0	0
 eth0	000011AC	00000000	0001	0	0	0	0000FFFF	0	0	0
@@ -18,10 +19,10 @@ func TestRouted(t *testing.T) {
 		subnet string
 		want   bool
 	}{
-		"a route leads to a part of the range":             {subnet: "10.200.0.0/16", want: true},
-		"a route leads to more than the range":             {subnet: "172.17.3.0/24", want: true},
-		"only the default route leads to the range":        {subnet: "10.201.0.0/16"},
-		"only the default route leads to the range before": {subnet: "10.199.0.0/16"},
+		"a route leads to a part of the range":                {subnet: "10.200.0.0/16", want: true},
+		"a route leads to more than the range":                {subnet: "172.17.3.0/24", want: true},
+		"only the default route leads to the range":           {subnet: "10.201.0.0/16"},
+		"only the default route leads to the preceding range": {subnet: "10.199.0.0/16"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := routed(routes, netip.MustParsePrefix(c.subnet)); got != c.want {
@@ -40,7 +41,9 @@ func TestLoopbackIsInUse(t *testing.T) {
 func TestPartitionRules(t *testing.T) {
 	some := partitionRules("c-2", false)
 	for _, want := range []string{
-		"table bridge partition_c_2 {", `iifname "c-2" oifname != "machine" drop`, `oifname "c-2" iifname != "machine" drop`,
+		"table bridge partition_c_2 {",
+		`iifname "c-2" oifname != "machine" drop`,
+		`oifname "c-2" iifname != "machine" drop`,
 	} {
 		if !strings.Contains(some, want) {
 			t.Errorf("no %q in:\n%s", want, some)

@@ -8,8 +8,8 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/hack/clusters/internal/process"
 )
 
-// Partition drops, without an answer to the sender, all packets between a cluster and the others. The machine itself
-// still reaches the cluster, so that tests can look at it, unless fromMachine is set.
+// Partition drops all packets between a cluster and the others, without an answer to the sender. The machine itself
+// still reaches the cluster, so that tests can read its state, unless fromMachine is set.
 func (n Network) Partition(ctx context.Context, cluster string, fromMachine bool) error {
 	if err := n.Heal(ctx, cluster); err != nil {
 		return err
@@ -18,7 +18,7 @@ func (n Network) Partition(ctx context.Context, cluster string, fromMachine bool
 	return err
 }
 
-// Heal undoes Partition; it does nothing if there is nothing to undo.
+// Heal ends a partition. It does nothing if there is none.
 func (n Network) Heal(ctx context.Context, cluster string) error {
 	partitioned, err := n.Partitioned(ctx, cluster)
 	if err != nil || !partitioned {
@@ -28,7 +28,7 @@ func (n Network) Heal(ctx context.Context, cluster string) error {
 	return err
 }
 
-// Partitioned tells whether a cluster is cut off.
+// Partitioned reports whether a partition cuts a cluster off.
 func (n Network) Partitioned(ctx context.Context, cluster string) (bool, error) {
 	tables, err := n.nft(ctx, "", "list", "tables", "bridge")
 	if err != nil {
@@ -63,7 +63,8 @@ func partitionRules(cluster string, fromMachine bool) string {
 `, table(cluster), cluster, except("oifname"), cluster, except("iifname"))
 }
 
-// table is the name of the nftables table that cuts a cluster off; names cannot hold every character that a cluster's can.
+// table returns the name of the nftables table that cuts a cluster off. Such a name cannot contain the hyphens of a
+// cluster's name.
 func table(cluster string) string {
 	return "partition_" + strings.ReplaceAll(cluster, "-", "_")
 }

@@ -8,7 +8,8 @@ import (
 	"strings"
 )
 
-// routed tells whether the kernel's table of routes (/proc/net/route) has one to a part of subnet, the default route aside.
+// routed reports whether the kernel's table of routes (/proc/net/route) has a route to a part of subnet. The default
+// route does not count.
 func routed(table string, subnet netip.Prefix) bool {
 	for line := range strings.Lines(table) {
 		fields := strings.Fields(line)
@@ -29,7 +30,7 @@ func routed(table string, subnet netip.Prefix) bool {
 	return false
 }
 
-// parseWord reads an address as /proc/net/route shows it: hexadecimal, in the processor's (little-endian) byte order.
+// parseWord parses an address of /proc/net/route. It is hexadecimal, in the processor's byte order (little-endian).
 func parseWord(text string) (uint32, bool) {
 	word, err := hex.DecodeString(text)
 	if err != nil || len(word) != 4 {

@@ -1,3 +1,2 @@
-// Package pki makes the keys and certificates of a cluster. They are as short-lived as the cluster's state, beside which
-// they lie.
+// Package pki makes the keys and certificates of a cluster. They are part of the cluster's state and live no longer.
 package pki

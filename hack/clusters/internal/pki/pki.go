@@ -26,7 +26,7 @@ type Store struct {
 	Now time.Time
 }
 
-// Subject is what a certificate says of its holder. One with names or addresses is for a server, too.
+// Subject is the holder that a certificate names. With names or addresses, the certificate also serves a server.
 type Subject struct {
 	User      string
 	Groups    []string
@@ -34,16 +34,16 @@ type Subject struct {
 	Addresses []netip.Addr
 }
 
-// Cert is the path of a certificate.
+// Cert returns the path of a certificate.
 func (s Store) Cert(name string) string { return filepath.Join(s.Dir, name+".crt") }
 
-// Key is the path of a private key.
+// Key returns the path of a private key.
 func (s Store) Key(name string) string { return filepath.Join(s.Dir, name+".key") }
 
-// Public is the path of a public key.
+// Public returns the path of a public key.
 func (s Store) Public(name string) string { return filepath.Join(s.Dir, name+".pub") }
 
-// Authority makes a certificate authority, if it does not exist.
+// Authority makes a certificate authority, unless it exists.
 func (s Store) Authority(name string) error {
 	if exist(s.Cert(name), s.Key(name)) {
 		return nil
@@ -61,7 +61,7 @@ func (s Store) Authority(name string) error {
 	return s.write(name, key, der)
 }
 
-// Issue makes a certificate signed by an authority of the store, if it does not exist.
+// Issue makes a certificate that an authority of the store signs, unless the certificate exists.
 func (s Store) Issue(authority, name string, subject Subject) error {
 	if exist(s.Cert(name), s.Key(name)) {
 		return nil
@@ -90,7 +90,7 @@ func (s Store) Issue(authority, name string, subject Subject) error {
 	return s.write(name, key, der)
 }
 
-// KeyPair makes a bare key pair, if it does not exist.
+// KeyPair makes a bare key pair, unless it exists.
 func (s Store) KeyPair(name string) error {
 	if exist(s.Key(name), s.Public(name)) {
 		return nil

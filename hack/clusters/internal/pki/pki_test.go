@@ -41,7 +41,9 @@ func verify(t *testing.T, s Store, name string, usage x509.ExtKeyUsage) error {
 func TestServerCertificateIsTrustedForItsNames(t *testing.T) {
 	s := store(t)
 	address := netip.MustParseAddr("10.200.0.11")
-	subject := Subject{User: "kube-apiserver", Names: []string{"kubernetes.default.svc"}, Addresses: []netip.Addr{address}}
+	subject := Subject{
+		User: "kube-apiserver", Names: []string{"kubernetes.default.svc"}, Addresses: []netip.Addr{address},
+	}
 	if err := s.Issue("ca", "server", subject); err != nil {
 		t.Fatal(err)
 	}
@@ -72,16 +74,20 @@ func TestClientCertificateNamesUserAndGroupsAndServesNothing(t *testing.T) {
 	}
 }
 
-func TestWhatExistsIsKept(t *testing.T) {
+func TestExistingFilesAreKept(t *testing.T) {
 	s := store(t)
 	issue := func() {
-		for _, err := range []error{s.Authority("ca"), s.Issue("ca", "admin", Subject{User: "admin"}), s.KeyPair("accounts")} {
+		for _, err := range []error{
+			s.Authority("ca"), s.Issue("ca", "admin", Subject{User: "admin"}), s.KeyPair("accounts"),
+		} {
 			if err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
-	files := []string{s.Cert("ca"), s.Key("ca"), s.Cert("admin"), s.Key("admin"), s.Key("accounts"), s.Public("accounts")}
+	files := []string{
+		s.Cert("ca"), s.Key("ca"), s.Cert("admin"), s.Key("admin"), s.Key("accounts"), s.Public("accounts"),
+	}
 	read := func() []string {
 		var contents []string
 		for _, file := range files {

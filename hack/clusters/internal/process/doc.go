@@ -1,6 +1,7 @@
-// Package process starts the components of a cluster as ordinary processes that outlive the program which started them,
-// and finds them again. A record holds a process's ID and the time of its start, since IDs are used again.
+// Package process starts the components of a cluster as ordinary processes, which outlive the program that started
+// them, and finds them again. A record contains the ID of a process and the time of its start, because the kernel
+// reuses IDs.
 //
-// A process is started through a trampoline, the hidden command "exec" of this program: it joins the cluster's control
-// group and namespaces before it becomes the component, so that no child can be born outside them.
+// A process starts through a trampoline, the hidden command "exec" of this program. The trampoline joins the cluster's
+// control group and namespaces before it becomes the component, so no child can start outside them.
 package process

@@ -14,16 +14,16 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/hack/clusters/internal/wait"
 )
 
-// Record identifies a process that was started.
+// Record identifies a process that this program started.
 type Record struct {
 	PID int `json:"pid"`
-	// Started is the time of the process's start, in clock ticks since the boot.
+	// Started is the time at which the process started, in clock ticks since the boot.
 	Started uint64 `json:"started"`
-	// Command identifies the command line and the configuration it was started with.
+	// Command identifies the command line and the configuration of the process.
 	Command string `json:"command"`
 }
 
-// Read returns the record in the file at path, or the zero Record if there is none.
+// Read returns the record in the file at path, or the zero Record if the file does not exist.
 func Read(path string) (Record, error) {
 	content, err := os.ReadFile(path)
 	if errors.Is(err, os.ErrNotExist) || err == nil && len(content) == 0 {
@@ -39,7 +39,7 @@ func Read(path string) (Record, error) {
 	return record, nil
 }
 
-// Alive tells whether that very process still runs.
+// Alive reports whether the process still runs. Another process with the same ID does not count.
 func (r Record) Alive() bool {
 	if r.PID == 0 {
 		return false
@@ -48,7 +48,7 @@ func (r Record) Alive() bool {
 	return err == nil && started == r.Started
 }
 
-// Stop asks the process to end, kills it after the grace, and returns when it is gone.
+// Stop asks the process to end, kills it after the grace period, and returns when it is gone.
 func (r Record) Stop(ctx context.Context, grace time.Duration) error {
 	asked, cancel := context.WithTimeout(ctx, grace)
 	defer cancel()
@@ -60,7 +60,7 @@ func (r Record) Stop(ctx context.Context, grace time.Duration) error {
 
 func (r Record) signalUntilGone(ctx context.Context, signal syscall.Signal) error {
 	if r.Alive() {
-		// A process that has ended meanwhile is what is wanted.
+		// A process that has already ended is no error.
 		_ = syscall.Kill(r.PID, signal)
 	}
 	return wait.Until(ctx, fmt.Sprintf("process %d has ended", r.PID), func(context.Context) (bool, error) {
@@ -82,7 +82,8 @@ func (r Record) write(path string) error {
 	return nil
 }
 
-// startOf returns the time of a process's start; a process that has ended but is still listed counts as none.
+// startOf returns the time at which a process started. It returns an error for a process that has ended, even while the
+// kernel still lists it.
 func startOf(pid int) (uint64, error) {
 	content, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -92,12 +93,12 @@ func startOf(pid int) (uint64, error) {
 }
 
 func parseStat(stat string) (uint64, error) {
-	// The second field is the name in brackets, which may itself hold blanks and brackets.
+	// The second field is the name in brackets, and the name may contain blanks and brackets.
 	fields := strings.Fields(stat[strings.LastIndex(stat, ")")+1:])
 	if len(fields) < 20 {
 		return 0, fmt.Errorf("reading the state of a process: %d fields", len(fields))
 	}
-	// While a process becomes another program, its first thread may have ended before the others.
+	// While a process becomes another program, its first thread may end before the others.
 	if threads := fields[17]; fields[0] == "X" || fields[0] == "Z" && threads <= "1" {
 		return 0, errors.New("reading the state of a process: it has ended")
 	}

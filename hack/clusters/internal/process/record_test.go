@@ -55,7 +55,7 @@ func TestRecordSurvivesItsFile(t *testing.T) {
 	}
 }
 
-// start runs the program sleep, and reaps it when it ends.
+// start starts the program sleep, and reaps it when it ends.
 func start(t *testing.T) Record {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "sleep", "600")
@@ -115,7 +115,7 @@ func TestFingerprintFollowsArgumentsAndConfiguration(t *testing.T) {
 	}
 }
 
-func TestTrampolineRefusesTooLittle(t *testing.T) {
+func TestTrampolineRefusesTooFewArguments(t *testing.T) {
 	if err := Trampoline([]string{"", "", "", "", ""}); err == nil {
 		t.Error("a trampoline without a command was accepted")
 	}

@@ -14,21 +14,21 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/hack/clusters/internal/wait"
 )
 
-// Place is where a process runs. Empty fields stand for what the program itself is in.
+// Place is the place in which a process runs. An empty field stands for the place of this program.
 type Place struct {
 	// Cgroup is the path of a control group, relative to the roots of the hierarchies.
 	Cgroup string
-	// Mounts and Net are the files to which namespaces are pinned.
+	// Mounts and Net are the pins of the mount namespace and of the network namespace.
 	Mounts, Net string
 }
 
-// Command is a component to be started.
+// Command is a component to start.
 type Command struct {
 	Place
 	Args []string
-	// Config is whatever else, if it changes, needs a restart.
+	// Config is the configuration of the component. It needs a restart if Config changes.
 	Config string
-	// Log is the file to which output is appended, Record that of the process's record.
+	// Log is the file to which the component appends its output, and Record the file of the process's record.
 	Log, Record string
 }
 
@@ -38,8 +38,8 @@ func (c Command) Fingerprint() string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// Start starts a component in a session of its own and returns when it is recorded. It does not wait until the component
-// works, and the end of ctx does not end it.
+// Start starts a component in a session of its own, and returns when the record exists. Start does not wait until the
+// component works. The component outlives ctx.
 func Start(ctx context.Context, c Command) error {
 	log, err := os.OpenFile(c.Log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
@@ -55,7 +55,7 @@ func Start(ctx context.Context, c Command) error {
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("starting %q: %w", c.Args[0], err)
 	}
-	// Reaped here if it ends while this program runs, by the first process of the machine otherwise.
+	// This program reaps a component that ends early. The machine's first process reaps the others.
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
 	return wait.Until(ctx, fmt.Sprintf("%q is recorded", c.Args[0]), func(context.Context) (bool, error) {
@@ -72,7 +72,7 @@ func Start(ctx context.Context, c Command) error {
 	})
 }
 
-// Run runs a program to its end in a place and returns its output; an error holds what the program printed.
+// Run runs a program in a place, to its end, and returns its output. An error contains the output, too.
 func Run(ctx context.Context, place Place, input string, args ...string) (string, error) {
 	cmd, err := Command{Place: place, Args: args}.trampoline(ctx)
 	if err != nil {
@@ -98,7 +98,8 @@ func (c Command) trampoline(ctx context.Context) (*exec.Cmd, error) {
 	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
 	cmd.Dir = "/"
 	cmd.Env = []string{
-		"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=" + os.Getenv("HOME"), "LANG=C.UTF-8",
+		"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+		"HOME=" + os.Getenv("HOME"), "LANG=C.UTF-8",
 	}
 	return cmd, nil
 }

@@ -12,20 +12,24 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/hack/clusters/internal/namespace"
 )
 
-// TrampolineCommand is the subcommand that calls Trampoline with the arguments after it.
+// TrampolineCommand is the subcommand that passes its arguments to Trampoline.
 const TrampolineCommand = "exec"
 
-// trampolineArgs is how many arguments come before those of the command.
+// trampolineArgs is the number of arguments before those of the command.
 const trampolineArgs = 5
 
-// Trampoline enters the place given by its first three arguments (control group, mount and network namespace, each may be
-// empty), writes the record of this process with the fingerprint into the file given by the next two (none if empty), and
-// replaces this program by the command in the others. It returns only with an error.
+// Trampoline enters a place, records this process, and replaces this program by a command. It returns only with an
+// error.
+//
+// Its first three arguments are the place: control group, mount namespace and network namespace, each of which may be
+// empty. The next two are the file of the record, which may be empty, too, and the fingerprint. The others are the
+// command.
 func Trampoline(args []string) error {
 	if len(args) <= trampolineArgs {
-		return errors.New("exec wants a control group, a mount namespace, a network namespace, a record, a fingerprint and a command")
+		return errors.New("exec needs a control group, a mount namespace, a network namespace, " +
+			"a record, a fingerprint and a command")
 	}
-	// Only the thread that becomes the command need be in the namespaces.
+	// Only the thread that becomes the command has to be in the namespaces.
 	runtime.LockOSThread()
 	if err := recordSelf(args[3], args[4]); err != nil {
 		return err
@@ -44,7 +48,7 @@ func Trampoline(args []string) error {
 	return fmt.Errorf("running %q: %w", program, syscall.Exec(program, command, os.Environ()))
 }
 
-// recordSelf leaves it to no one else to record this process, who could be killed before they do.
+// recordSelf records this process. The program that started it does not, because a kill could come first.
 func recordSelf(path, fingerprint string) error {
 	if path == "" {
 		return nil

@@ -1,3 +1,3 @@
-// Package progress tells a person what a long step does. It writes whole lines, so that steps that run at the same time
-// and logs of continuous integration stay readable.
+// Package progress shows a person what a long step does. It writes whole lines, so that the output stays readable when
+// several steps run at the same time, and in the logs of continuous integration.
 package progress

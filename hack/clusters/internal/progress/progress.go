@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// Every is how often a step that still runs says so.
+// Every is the interval at which a step that still runs writes a line.
 const Every = 20 * time.Second
 
-// Printer writes lines; it is safe for concurrent use.
+// Printer writes lines. It is safe for concurrent use.
 type Printer struct {
 	mu  sync.Mutex // guards out
 	out io.Writer
@@ -28,8 +28,8 @@ func (p *Printer) Line(format string, args ...any) {
 	fmt.Fprintf(p.out, format+"\n", args...)
 }
 
-// Step writes what is being done, again at every Every with the seconds gone, and with their total when it is finished;
-// it returns what run returns.
+// Step calls run and returns its error. It writes the name of the step at the start, at every Every with the seconds so
+// far, and at the end with their total.
 func (p *Printer) Step(what string, run func() error) error {
 	start := time.Now()
 	p.Line("%s …", what)

@@ -1,6 +1,8 @@
-// Package registry keeps, outside any checkout, the record of what each checkout holds of the machine: a slot, from which
-// addresses and the names of namespaces, links and cgroups follow, and its clusters. A slot is recorded before anything is
-// made in its name, so whatever a killed run or a deleted checkout leaves behind can be found and removed by its record.
+// Package registry keeps a record of the resources that each checkout holds on the machine: a slot and clusters. The
+// addresses and the names of namespaces, links and control groups follow from the slot. The records are outside the
+// checkouts, and a checkout has its record before it makes anything else. So whatever a killed run or a deleted
+// checkout leaves behind can be found and removed by the record.
 //
-// Records live under /run: they are worthless after a reboot, and carry the boot they belong to in case /run survives it.
+// Records are files below /run, because they are worthless after a reboot. In case /run survives the reboot, each
+// record contains the ID of its boot.
 package registry

@@ -13,11 +13,11 @@ const entryFile = "entry.json"
 // Entry is the record of one checkout.
 type Entry struct {
 	Plan `json:"-"`
-	// Checkout is its absolute path.
+	// Checkout is the absolute path of the checkout.
 	Checkout string `json:"checkout"`
-	// ID is also written in the checkout: another one at the same path, later, is not taken for it.
+	// ID is also in a file of the checkout, so that a later checkout at the same path is not taken for this one.
 	ID string `json:"id"`
-	// Boot identifies the boot of the machine during which the record was made.
+	// Boot identifies the boot of the machine in which the record was made.
 	Boot string `json:"boot"`
 	// Clusters maps the names of clusters to their indexes, from 1.
 	Clusters map[string]int `json:"clusters"`
@@ -25,12 +25,12 @@ type Entry struct {
 	dir string
 }
 
-// Dir is where what belongs to a cluster while it runs is kept (records of processes, the pin of its mount namespace).
+// Dir returns the folder of a running cluster's records of processes and of the pin of its mount namespace.
 func (e *Entry) Dir(cluster string) string {
 	return filepath.Join(e.dir, cluster)
 }
 
-// Add records a cluster. A cluster called c3 gets index 3 if that is free, others the first free one.
+// Add records a cluster. A cluster called c3 gets index 3 if this index is free. Others get the first free index.
 func (e *Entry) Add(cluster string) error {
 	if _, found := e.Clusters[cluster]; found {
 		return nil
@@ -47,13 +47,14 @@ func (e *Entry) Add(cluster string) error {
 		}
 	}
 	if index > MaxClusters {
-		return fmt.Errorf("a checkout can have %d clusters, and has them; remove some with `clusters down NAME`", MaxClusters)
+		return fmt.Errorf("this checkout has %d clusters, the most it can have; remove some with `clusters down NAME`",
+			MaxClusters)
 	}
 	e.Clusters[cluster] = index
 	return e.save()
 }
 
-// Remove forgets a cluster, of which nothing may be left.
+// Remove forgets a cluster. The caller has removed everything else of it.
 func (e *Entry) Remove(cluster string) error {
 	if err := os.RemoveAll(e.Dir(cluster)); err != nil {
 		return fmt.Errorf("removing the records of cluster %q: %w", cluster, err)
@@ -62,7 +63,7 @@ func (e *Entry) Remove(cluster string) error {
 	return e.save()
 }
 
-// Vanished tells whether the checkout, or the state it kept, or the boot of the machine, is gone.
+// Vanished reports whether the checkout or its state is gone, or whether the machine has rebooted since.
 func (e *Entry) Vanished(boot string) bool {
 	id, err := os.ReadFile(IDFile(e.Checkout))
 	return err != nil || strings.TrimSpace(string(id)) != e.ID || e.Boot != boot

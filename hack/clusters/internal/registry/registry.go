@@ -14,16 +14,16 @@ import (
 	"syscall"
 )
 
-// DefaultDir is where the records of all checkouts of a machine are.
+// DefaultDir is the folder of the records of all checkouts of a machine.
 const DefaultDir = "/run/multicluster-scheduler/clusters"
 
-// Registry reads and writes the records below a folder. Its callers hold its lock.
+// Registry reads and writes the records below a folder. Its callers hold the lock of the registry.
 type Registry struct {
 	dir  string
 	boot string
 }
 
-// Open returns the registry in dir, and makes the folder.
+// Open returns the registry in dir. It makes the folder, unless it exists.
 func Open(dir string) (*Registry, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("making the folder of the records: %w", err)
@@ -35,13 +35,13 @@ func Open(dir string) (*Registry, error) {
 	return &Registry{dir: dir, boot: strings.TrimSpace(string(boot))}, nil
 }
 
-// IDFile is where a checkout keeps the ID of its record.
+// IDFile returns the file in which a checkout keeps the ID of its record.
 func IDFile(checkout string) string {
 	return filepath.Join(checkout, ".local", "clusters", "id")
 }
 
-// Lock waits until no other process holds the lock of the file at path, and takes it. It is released by the function
-// returned, or by the end of the process.
+// Lock waits until no other process holds the lock of the file at path, and takes it. The returned function, or the end
+// of the process, releases the lock.
 func Lock(path string) (func(), error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return nil, fmt.Errorf("making the folder of a lock: %w", err)
@@ -87,7 +87,7 @@ func (r *Registry) Entries() ([]*Entry, error) {
 	return entries, nil
 }
 
-// Vanished returns the records of which the checkout no longer exists, or which another boot left.
+// Vanished returns the records of checkouts that no longer exist, and those from an earlier boot.
 func (r *Registry) Vanished() ([]*Entry, error) {
 	entries, err := r.Entries()
 	if err != nil {
@@ -96,7 +96,7 @@ func (r *Registry) Vanished() ([]*Entry, error) {
 	return slices.DeleteFunc(entries, func(e *Entry) bool { return !e.Vanished(r.boot) }), nil
 }
 
-// Find returns the record of a checkout, or nil.
+// Find returns the record of a checkout, or nil if the checkout has none.
 func (r *Registry) Find(checkout string) (*Entry, error) {
 	entries, err := r.Entries()
 	if err != nil {
@@ -110,7 +110,8 @@ func (r *Registry) Find(checkout string) (*Entry, error) {
 	return nil, nil
 }
 
-// Claim returns the record of a checkout, and makes one with the first slot whose subnet is not in use.
+// Claim returns the record of a checkout. If it has none, Claim makes one with the first slot whose subnet is not in
+// use.
 func (r *Registry) Claim(checkout string, inUse func(netip.Prefix) bool) (*Entry, error) {
 	entry, err := r.Find(checkout)
 	if err != nil || entry != nil {
@@ -122,13 +123,16 @@ func (r *Registry) Claim(checkout string, inUse func(netip.Prefix) bool) (*Entry
 		if _, err := os.Stat(filepath.Join(dir, entryFile)); err == nil || inUse(plan.Subnet()) {
 			continue
 		}
-		entry := &Entry{Plan: plan, Checkout: checkout, ID: rand.Text(), Boot: r.boot, Clusters: map[string]int{}, dir: dir}
+		entry := &Entry{
+			Plan: plan, Checkout: checkout, ID: rand.Text(), Boot: r.boot, Clusters: map[string]int{}, dir: dir,
+		}
 		return entry, r.claim(entry)
 	}
-	return nil, fmt.Errorf("all %d ranges from 10.%d.0.0/16 are in use: take down the clusters of another checkout", Slots, firstSecondOctet)
+	return nil, fmt.Errorf("all %d ranges from 10.%d.0.0/16 are in use: take down the clusters of another checkout",
+		Slots, firstSecondOctet)
 }
 
-// Release forgets a checkout, of which nothing may be left.
+// Release forgets a checkout. The caller has removed everything else of it.
 func (r *Registry) Release(e *Entry) error {
 	if err := os.RemoveAll(e.dir); err != nil {
 		return fmt.Errorf("removing the record of %q: %w", e.Checkout, err)

@@ -1,3 +1,3 @@
-// Package wait waits for conditions of other processes, which offer nothing to watch: it asks again at a short interval,
-// until the context's deadline.
+// Package wait waits for conditions of other processes. Because there is nothing to watch, it asks again at a short
+// interval, until the context ends.
 package wait

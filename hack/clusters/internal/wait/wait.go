@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// Interval is how long Until pauses between two questions.
+// Interval is the time after which Until asks again.
 const Interval = 50 * time.Millisecond
 
-// Until calls done, at once and then at every Interval, until it returns true or an error, or ctx ends. The error of an
-// ended context names what was waited for.
+// Until calls done, at once and then at every Interval, until done returns true or an error, or ctx ends. If ctx ends,
+// the error contains what, a sentence that describes the condition.
 func Until(ctx context.Context, what string, done func(context.Context) (bool, error)) error {
 	ticker := time.NewTicker(Interval)
 	defer ticker.Stop()
