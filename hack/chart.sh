@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Checks the chart without a cluster: helm lint, every rendered variant against the strict schemas of Kubernetes, of cert-manager
-# and of our own custom resources, and values that must be refused.
+# Checks the chart without a cluster. It runs helm lint, checks every rendered variant against the strict schemas of
+# Kubernetes, cert-manager and our own custom resources, and tries values that the chart must refuse.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 readonly chart=charts/multicluster-scheduler schemas=.local/schemas helm=.local/bin/helm
 
-# One line per value that the chart must refuse: the argument of --set, then what the error must contain.
+# One line for each value that the chart must refuse: the argument of --set, then a text that the error must contain.
 readonly refused="
 clusterNmae=c1                            'clusterNmae' not allowed
 clusterName=C_1                           at '/clusterName'
@@ -48,7 +48,7 @@ selector='  selector:
       app.kubernetes.io/name: multicluster-scheduler
       component: controller-manager'
 if [[ $(render --show-only templates/deployment.yaml | grep -A 4 '^  selector:' | tr -d '"' | LC_ALL=C sort) != $(LC_ALL=C sort <<< "$selector") ]]; then
-  echo "make test-chart: the Deployment's selector, which cannot be changed, is not that of v0.17: it cannot be upgraded" >&2
+  echo "make test-chart: the Deployment's selector changed. A selector is immutable, so helm upgrade would fail." >&2
   exit 1
 fi
 
@@ -59,8 +59,8 @@ while read -r set expected; do
     exit 1
   fi
   if [[ $message != *"$expected"* ]]; then
-    echo "make test-chart: the chart refuses --set $set without saying \"$expected\": $message" >&2
+    echo "make test-chart: the chart refuses --set $set, but its error does not contain \"$expected\": $message" >&2
     exit 1
   fi
-  echo "refused, as it should be: $set"
+  echo "refused, as expected: $set"
 done <<< "$refused"

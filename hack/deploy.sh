@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Loads the image into every node, installs the chart in every running cluster, and connects the first cluster to itself and to
-# the others. With --only-image it loads the image and restarts the manager with it. Running it again is safe: it upgrades what is
-# installed, restarts the managers and leaves connections as they are.
+# Loads the image into every node, installs the chart in every running cluster, and connects the first cluster to itself
+# and to the others. With --only-image it loads the image and restarts the managers with it, no more.
+#
+# Running it again is safe: it upgrades existing releases, restarts the managers, and leaves connections as they are.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -15,14 +16,14 @@ say() { printf '==> %s\n' "$*"; }
 explain() {
   local cluster=$1
   {
-    echo "make deploy: the manager did not become ready in $cluster within $timeout. What the cluster says:"
+    echo "make deploy: the manager did not become ready in $cluster within $timeout. The state of the cluster:"
     kubectl --context "$cluster" -n $namespace get pods -o wide || true
     kubectl --context "$cluster" -n $namespace get events --sort-by=.lastTimestamp | tail -n 20 || true
     kubectl --context "$cluster" -n $namespace logs -l $ours --all-containers --prefix --tail=20 || true
   } >&2
 }
 
-# A new image under the same tag does not change the Deployment, so that pods which ran before must be replaced.
+# A new image under the same tag does not change the Deployment, so running pods must be replaced explicitly.
 restart() {
   kubectl --context "$1" -n $namespace rollout restart deployment -l $ours >/dev/null
 }
@@ -62,7 +63,7 @@ if [[ -f $KUBECONFIG ]]; then
   mapfile -t clusters < <(kubectl config get-contexts -o name)
 fi
 if [[ ${#clusters[@]} -eq 0 ]]; then
-  echo "make deploy: no cluster runs. Start some first: make clusters-up" >&2
+  echo "make deploy: no cluster runs. Start clusters first: make clusters-up" >&2
   exit 1
 fi
 

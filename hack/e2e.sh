@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Runs the end-to-end tests on the clusters of this checkout, those of three clusters last. Those that run already are used and left running, with the
-# current build deployed; those that do not are started, and taken down whatever happens.
+# Runs the end-to-end tests on the clusters of this checkout; the tests of three clusters come last. Clusters that
+# already run are used and left running, with the current build deployed. The other clusters are started, and always
+# removed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -10,7 +11,7 @@ export KUBECONFIG=$PWD/.local/kubeconfig
 ready() { .local/bin/kubectl --context "$1" get --raw /readyz --request-timeout=5s >/dev/null 2>&1; }
 
 report() {
-  echo "==> the tests failed; this is how the clusters are:"
+  echo "==> the tests failed. The state of the clusters:"
   for cluster in "${clusters[@]}"; do
     ready "$cluster" || { echo "$cluster does not answer"; continue; }
     echo "--- $cluster"
@@ -38,7 +39,7 @@ finish() {
 }
 others=$(.local/bin/kubectl config get-contexts -o name 2>/dev/null | grep -vxF "$(printf '%s\n' "${clusters[@]}")" || true)
 if [[ -n $others ]]; then
-  echo "make test-e2e: the tests need the clusters ${clusters[*]} and no others. Take down the others: .local/bin/clusters down ${others//$'\n'/ }" >&2
+  echo "make test-e2e: the tests need the clusters ${clusters[*]} and no others. Remove the others: .local/bin/clusters down ${others//$'\n'/ }" >&2
   exit 1
 fi
 
@@ -56,8 +57,8 @@ if [[ -n ${E2E_LONG:-} ]]; then
 fi
 go test -race -tags "$tags" -count=1 -v -timeout "$timeout" ./test/e2e/...
 
-echo "==> with a third cluster, and simulated nodes for many pods"
+echo "==> adding a third cluster, and simulated nodes for many pods"
 started+=(c3)
-.local/bin/clusters up c1 c2 c3 --fake-nodes 2 # All alike, so that pods are spread over all.
+.local/bin/clusters up c1 c2 c3 --fake-nodes 2 # The clusters are alike, so that pods spread over all.
 make deploy
 go test -race -tags e2e,three -run '^TestFollowing' -count=1 -v -timeout 30m ./test/e2e

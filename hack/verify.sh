@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Checks that what is generated, formatted or derived in the repository is up to date. Generated files that were not are
-# left regenerated, ready to be committed.
+# Checks that generated code, formatting and go.mod files are up to date. It regenerates outdated generated files, ready to
+# commit.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -25,8 +25,8 @@ if [[ -n $unformatted ]]; then
   status=1
 fi
 
-# The modules that only pin and build other people's programs are left out: their go.mod files also list what those programs'
-# own tests would need, much of it not to be had, and a build fails anyway where something needed is missing.
+# Modules that only pin and build other projects' programs are left out. Tidy go.mod files would list the dependencies
+# of those programs' own tests, many of which cannot be downloaded. A missing dependency fails the build anyway.
 for module in . hack/clusters; do
   if ! (cd "$module" && go mod tidy -diff); then
     echo "make verify: $module/go.mod is not tidy: run go mod tidy there." >&2

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# The main job, shown on the running clusters c1 and c2: pods of c1 run in both, and draining the virtual node
-# admiralty-c2 evacuates c2. It prints each command with its real output and fails if anything that it claims is not so.
+# Shows the product on the running clusters c1 and c2: pods of c1 run in both, and draining the virtual node
+# admiralty-c2 evacuates c2. It prints each command with its real output, checks every claim that it makes, and fails if
+# one is false.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -12,7 +13,8 @@ samples=$(mktemp)
 
 say() { printf '\n%s# %s%s\n' "$dim" "$*" "$plain"; }
 show() { printf '%s$ %s%s\n' "$bold" "$*" "$plain"; "$@"; }
-# show_once prints each line of the output only the first time; progress is overwritten on a terminal and left out elsewhere.
+# show_once prints each line of the output only the first time; progress is overwritten on a terminal and left out
+# elsewhere.
 show_once() {
   local line clear=''
   local -A seen=()
@@ -46,7 +48,7 @@ delegates='multicluster.admiralty.io/parent-uid'
 wait_for() {
   local sentence=$1 deadline=$((SECONDS + 180)); shift
   until "$@"; do
-    [ "$SECONDS" -lt "$deadline" ] || fail "it is not so that $sentence"
+    [ "$SECONDS" -lt "$deadline" ] || fail "this did not become true: $sentence"
     sleep 0.5
   done
 }
@@ -70,7 +72,7 @@ say "Two clusters, c1 and c2. In c1, each target cluster is one virtual node:"
 show kubectl --context c1 get nodes
 show kubectl multicluster status --context c1
 
-say "Pods of namespace default may be elected; the Deployment's pods ask for it by one annotation:"
+say "Pods of namespace default may be elected. One annotation elects the Deployment's pods:"
 show kubectl --context c1 label namespace default multicluster-scheduler=enabled --overwrite
 show kubectl --context c1 apply -n default -f hack/demo/web.yaml
 show_once kubectl --context c1 rollout status -n default deployment/web --timeout=3m
@@ -79,7 +81,7 @@ wait_for "each proxy shows its delegate's IP" ips_agree
 
 say "Ten proxies in c1, on both virtual nodes:"
 show kubectl --context c1 get pods -n default -l app=web -o wide
-say "and their ten delegates, which run for real in c1 and c2:"
+say "Their ten delegates run the containers, in c1 and c2:"
 show kubectl --context c1 get pods -n default -l "$delegates" -o wide
 show kubectl --context c2 get pods -n default -l "$delegates" -o wide
 c1=$(on_node admiralty-c1) c2=$(on_node admiralty-c2)
@@ -90,7 +92,7 @@ pod=$(kubectl --context c1 get pods -n default -l app=web --field-selector spec.
 show kubectl --context c1 logs -n default "$pod" --tail=2
 show kubectl --context c1 exec -n default "$pod" -- /whoami echo "this runs in c2"
 
-say "Evacuate c2. The budget allows one pod at a time to be unavailable, so the drain waits and tries again:"
+say "Evacuate c2. The budget allows one unavailable pod at a time, so the drain waits and tries again:"
 while :; do pods c1 app=web; done >"$samples" 2>/dev/null &
 sampler=$!
 show_once kubectl --context c1 drain admiralty-c2 --ignore-daemonsets --delete-emptydir-data --timeout=5m
@@ -106,12 +108,12 @@ show kubectl --context c2 get pods -n default -l "$delegates"
 [ "$(on_node admiralty-c1)" = 10 ] || fail "not all pods are on admiralty-c1"
 kubectl --context c1 get node admiralty-c2 | grep 'Ready,SchedulingDisabled' >/dev/null || fail "admiralty-c2 is not Ready,SchedulingDisabled"
 
-say "c2 can be replaced now. When it is back, new pods go there again:"
+say "Now c2 can be replaced. After an uncordon, new pods go to c2 again:"
 show kubectl --context c1 uncordon admiralty-c2
 show kubectl --context c1 rollout restart -n default deployment/web
 show_once kubectl --context c1 rollout status -n default deployment/web --timeout=3m
 wait_for "pods are back in c2" back_in_c2
 show kubectl --context c1 get pods -n default -l app=web -o wide
 
-printf '\n%sShown: 10 pods spread over c1 and c2, c2 evacuated with never fewer than %s of 10 ready, pods back in c2. Look further: export KUBECONFIG=%s; kubectl --context c1 get pods,nodes. Tear down: make clusters-down%s\n' \
+printf '\n%sShown: 10 pods spread over c1 and c2; c2 evacuated while at least %s of 10 pods were ready; pods back in c2. Look around: export KUBECONFIG=%s; kubectl --context c1 get pods,nodes. Remove the clusters: make clusters-down%s\n' \
   "$bold" "$fewest" '$PWD/.local/kubeconfig' "$plain"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Builds the pinned tools named as arguments into .local/bin, from the module beside this script.
-# A tool is built again only when the pins, the Go version or its own file are not those of its last build:
-# `go tool` would link these large programs on every call.
+# Builds the pinned tools named as arguments into .local/bin, from the module beside this script. It builds a tool again
+# only if the pins or the Go version changed, or the tool's file is missing. `go tool` would link these large programs
+# on every call.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
