@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Checks that generated code, formatting and go.mod files are up to date. It regenerates outdated generated files, ready to
-# commit.
+# Checks that generated code, formatting and go.mod files are up to date. It regenerates outdated generated files, ready
+# to commit.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
