@@ -1,12 +1,12 @@
-# Everything this repository builds, checks and runs. `make help` lists it. Nothing is written outside .local but what
-# apt installs and what running clusters need (network namespaces, cgroups).
+# This file builds, checks and runs everything in this repository. `make help` lists the targets. Outside .local, only
+# apt and running clusters (network namespaces, cgroups) leave anything on the machine.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-print-directory
 
-# The clusters that clusters-up starts, and the number of simulated nodes beside the real one in each.
+# The clusters that clusters-up starts, and the number of simulated nodes in each, besides the real node.
 CLUSTERS ?= c1 c2
 FAKE_NODES ?= 0
 
@@ -16,11 +16,11 @@ LDFLAGS := -s -w -X $(MODULE)/pkg/version.Version=$(VERSION)
 CRDS := charts/multicluster-scheduler/crds
 BIN := .local/bin
 
-# The version is set above; reading it from git again fails in a checkout that another user owns.
+# VERSION holds the version. Go must not read it from git again: that fails in a checkout that another user owns.
 export GOFLAGS := $(filter-out -buildvcs=false,$(GOFLAGS)) -buildvcs=false
 
-# How programs are built. The linter loads packages the same way, so that it finds them compiled: the dependencies are
-# half of Kubernetes. Tests are all built with -race, for the same reason.
+# The settings of all builds. The linter uses them, too, so that it finds packages compiled: the dependencies are half
+# of Kubernetes. For the same reason, all tests are built with -race.
 STATIC := CGO_ENABLED=0 GOFLAGS="$(GOFLAGS) -trimpath"
 
 ##@ Start here
@@ -30,13 +30,13 @@ help: ## List the targets
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z0-9-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: demo
-demo: setup ## Show the main job on two real clusters: elect, spread, drain, uncordon
+demo: setup ## Show the product on two real clusters: elect, spread, drain, uncordon (20 minutes the first time)
 	@$(MAKE) --no-print-directory clusters-up CLUSTERS="c1 c2"
 	@$(MAKE) --no-print-directory deploy
 	@hack/demo/demo.sh
 
 .PHONY: setup
-setup: ## Install and build everything the other targets need (Debian packages, tools, Kubernetes)
+setup: ## Install and build everything that the other targets need: Debian packages, tools, Kubernetes
 	@hack/setup.sh
 
 ##@ Build
@@ -67,7 +67,7 @@ clusters-program:
 	@mkdir -p $(BIN)
 	@cd hack/clusters && $(STATIC) go build -o ../../$(BIN)/clusters .
 
-# cert-manager's controllers, for the end-to-end tests.
+# The end-to-end tests run cert-manager's controllers.
 .PHONY: certmanager-program
 certmanager-program:
 	@mkdir -p $(BIN)
@@ -76,7 +76,7 @@ certmanager-program:
 ##@ Check
 
 .PHONY: test
-test: ## Run every check below, end to end: THE test command, and what CI runs
+test: ## Run every check below but test-e2e-long and vuln: THE test command, and what CI runs
 	hack/test.sh
 
 .PHONY: verify
@@ -84,7 +84,7 @@ verify: ## Check that generated code, formatting and go.mod files are up to date
 	hack/verify.sh
 
 .PHONY: lint
-lint: ## Run golangci-lint, which also checks which package may import which
+lint: ## Run golangci-lint, which also checks the imports between packages
 	hack/tools/build.sh golangci-lint
 	$(STATIC) $(BIN)/golangci-lint run --build-tags e2e,long,three ./...
 	cd hack/clusters && $(STATIC) ../../$(BIN)/golangci-lint run --config ../../.golangci.yaml --build-tags e2e ./...
@@ -101,21 +101,21 @@ test-integration: clusters-program ## Run the integration tests against real API
 	go test -race -timeout 20m ./test/integration/...
 
 .PHONY: test-chart
-test-chart: ## Check the chart: lint, rendered variants against the Kubernetes schemas, values it must refuse
+test-chart: ## Check the chart: lint, rendered variants against the Kubernetes schemas, values that it must refuse
 	hack/tools/build.sh helm kubeconform
 	hack/chart.sh
 
 .PHONY: test-e2e
-test-e2e: clusters-program certmanager-program ## Run the end-to-end tests on real clusters (started and stopped, unless they run already)
+test-e2e: clusters-program certmanager-program ## Run the end-to-end tests on real clusters (started and stopped unless they run)
 	cd hack/clusters && go test -tags e2e -count=1 -timeout 10m ./e2e
 	hack/e2e.sh
 
 .PHONY: test-e2e-long
-test-e2e-long: clusters-program certmanager-program ## Run the end-to-end tests with those that take minutes each
+test-e2e-long: clusters-program certmanager-program ## Run the end-to-end tests, and those that take minutes each
 	E2E_LONG=1 hack/e2e.sh
 
 .PHONY: vuln
-vuln: ## Look for known vulnerabilities in what is linked in (needs the network; not part of test)
+vuln: ## Look for known vulnerabilities in linked code (needs the Internet; not part of test)
 	hack/tools/build.sh govulncheck
 	@$(BIN)/govulncheck ./cmd/... || { echo "govulncheck found something, or could not reach its database (it needs the Internet)." >&2; exit 1; }
 
@@ -126,11 +126,11 @@ clusters-up: clusters-program ## Start real clusters: CLUSTERS="c1 c2" FAKE_NODE
 	@$(BIN)/clusters up --fake-nodes $(FAKE_NODES) $(CLUSTERS)
 
 .PHONY: clusters-down
-clusters-down: clusters-program ## Stop all clusters of this checkout and remove what they left
+clusters-down: clusters-program ## Stop all clusters of this checkout and remove their state
 	$(BIN)/clusters down
 
 .PHONY: clusters-status
-clusters-status: clusters-program ## Show which clusters run and how they are
+clusters-status: clusters-program ## Show the clusters of this checkout and their state
 	$(BIN)/clusters status
 
 .PHONY: deploy
@@ -144,13 +144,14 @@ load-image: image ## Load a new image into every node and restart the manager wi
 
 ##@ Measure
 
-# What is measured can be chosen: BENCH_FLAGS="-scenarios burst -targets c2 -pods 300"; go run ./test/performance -help lists the flags.
+# BENCH_FLAGS chooses the measurements, as in BENCH_FLAGS="-scenarios burst -targets c2 -pods 300".
+# `go run ./test/performance -help` lists the flags.
 .PHONY: bench
-bench: bench-memory bench-clusters ## Measure everything and write docs/performance/report.md (half an hour once built)
+bench: bench-memory bench-clusters ## Measure everything and write docs/performance/report.md (25 minutes once built)
 	$(STATIC) go run ./test/performance -report docs/performance/report.md $(BENCH_FLAGS)
 
 .PHONY: bench-quick
-bench-quick: bench-clusters ## Measure less, into .local/bench/report.md: under ten minutes once built
+bench-quick: bench-clusters ## Measure less and write .local/bench/report.md (about five minutes once built)
 	$(STATIC) go run ./test/performance -pods 100,500 -targets "c2;c1,c2,c3" -scenarios burst,alone $(BENCH_FLAGS)
 
 .PHONY: bench-memory
@@ -158,7 +159,7 @@ bench-memory: build clusters-program ## Measure the manager's memory with 100 si
 	$(BIN)/clusters build etcd kube-apiserver
 	$(STATIC) go run ./test/performance/memory $(MEMORY_FLAGS)
 
-# The clusters stay up afterwards, for the next measurement.
+# The clusters stay up for the next measurement.
 .PHONY: bench-clusters
 bench-clusters: setup
 	$(MAKE) clusters-up CLUSTERS="c1 c2 c3" FAKE_NODES=30

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs every check, one stage after the other, and stops at the first that fails.
+# Runs all checks in stages, and stops at the first stage that fails.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

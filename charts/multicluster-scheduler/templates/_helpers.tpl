@@ -2,7 +2,7 @@
 {{- default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" }}
 {{- end }}
 
-{{- /* Longer suffixes than 26 characters would pass the limit of 63 for Service names. */}}
+{{- /* At most 37 characters: names have suffixes of up to 26 characters, and Service names at most 63. */}}
 {{- define "multicluster-scheduler.fullname" -}}
 {{- if .Values.fullnameOverride }}
 {{- .Values.fullnameOverride | trunc 37 | trimSuffix "-" }}
@@ -16,7 +16,11 @@
 {{- end }}
 {{- end }}
 
-{{- /* Those of v0.17: a Deployment's selector cannot be changed, and a release of that version can thus be upgraded. */}}
+{{- /*
+A Deployment's selector is immutable, so these labels must stay. They are also the labels of v0.8 to v0.15, whose chart
+had this name. The charts of v0.16 and v0.17 are named admiralty. There the Deployment's name and the label
+app.kubernetes.io/name differ from ours, unless nameOverride is admiralty.
+*/}}
 {{- define "multicluster-scheduler.selectorLabels" -}}
 app.kubernetes.io/name: {{ include "multicluster-scheduler.name" . }}
 app.kubernetes.io/instance: {{ .Release.Name | quote }}
@@ -31,7 +35,7 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end }}
 
-{{- /* The name of what belongs to the manager: the Deployment, its ServiceAccount, its roles. */}}
+{{- /* The name of the manager's objects: its Deployment, ServiceAccount and roles. */}}
 {{- define "multicluster-scheduler.managerName" -}}
 {{ include "multicluster-scheduler.fullname" . }}-controller-manager
 {{- end }}
@@ -40,7 +44,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{ include "multicluster-scheduler.fullname" . }}-webhook
 {{- end }}
 
-{{- /* "true" where cert-manager issues the webhook's certificate, empty otherwise. */}}
+{{- /* "true" if cert-manager issues the webhook's certificate, else empty. */}}
 {{- define "multicluster-scheduler.certManager" -}}
 {{- if kindIs "bool" .Values.certManager.enabled }}
 {{- if .Values.certManager.enabled }}true{{ end }}
@@ -48,7 +52,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end }}
 {{- end }}
 
-{{- /* Two names, so that neither issuer finds the other's Secret when one replaces the other. */}}
+{{- /* Each issuer has its own Secret name, so that it does not find the other's Secret after a switch. */}}
 {{- define "multicluster-scheduler.certificateSecretName" -}}
 {{- $kind := ternary "tls" "certificate" (eq "true" (include "multicluster-scheduler.certManager" .)) -}}
 {{ include "multicluster-scheduler.webhookName" . }}-{{ $kind }}
@@ -102,7 +106,7 @@ secretNamespaces: {{ . }}
 {{- end }}
 {{- end }}
 
-{{- /* The namespaces whose Secrets the manager may read and delete, as JSON; empty where these are all. */}}
+{{- /* The namespaces whose Secrets the manager may read and delete, as JSON; empty if it may in all. */}}
 {{- define "multicluster-scheduler.secretNamespaces" -}}
 {{- $namespaces := default list .Values.rbac.secretNamespaces }}
 {{- if not (has "*" $namespaces) }}
@@ -110,7 +114,7 @@ secretNamespaces: {{ . }}
 {{- end }}
 {{- end }}
 
-{{- /* Metadata of one part of the manager's rights: call with a dict of root and part. */}}
+{{- /* Metadata of one part of the manager's rights. The argument is a dict of root and part. */}}
 {{- define "multicluster-scheduler.partOfManagerRole" -}}
 name: {{ include "multicluster-scheduler.managerName" .root }}-{{ .part }}
 labels:
@@ -118,7 +122,7 @@ labels:
   {{- include "multicluster-scheduler.labels" .root | nindent 2 }}
 {{- end }}
 
-{{- /* Subjects of the bindings to the manager. */}}
+{{- /* The subject of the manager's bindings. */}}
 {{- define "multicluster-scheduler.managerSubjects" -}}
 - kind: ServiceAccount
   name: {{ include "multicluster-scheduler.managerName" . }}
