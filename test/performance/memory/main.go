@@ -1,10 +1,10 @@
 // Command memory measures how much memory the manager takes with many targets and proxies.
 //
 // The manager is the real program, and so are the API server and etcd of the source. The targets are simulated. One
-// process has an HTTPS address for each of them, and answers all that the manager asks of a target's API server.
-// This is version, discovery, the ClusterSummary and PodChaperons: as lists, watches, and watches that begin with a list. Each
-// target has a ClusterSummary of full size and its share of the PodChaperons. The source has the proxies, bound to the
-// targets' virtual nodes, as admission, the scheduler and feedback leave them.
+// process has an HTTPS address for each of them, and answers as a target's API server does. It serves all that the
+// manager asks for: version, discovery, the ClusterSummary and PodChaperons, as lists, watches, and watches that begin
+// with a list. Each target has a ClusterSummary of full size and its share of the PodChaperons. The source has the
+// proxies, bound to the targets' virtual nodes, as admission, the scheduler and feedback leave them.
 //
 // The manager is started twice. At first the proxies know nothing of their delegates, so that the manager writes every
 // status. The second time everything is in place, as after an update. The result is the memory of the second start: its
