@@ -1,4 +1,4 @@
-// Runs cert-manager's own controllers against a cluster of the tests; nothing imports this module.
+// This module runs cert-manager's own controllers against a cluster of the tests. Nothing imports it.
 module github.com/multicluster-scheduler/multicluster-scheduler/test/certmanager
 
 go 1.26.0

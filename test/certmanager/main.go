@@ -1,7 +1,10 @@
-// Command cert-manager runs cert-manager's own controllers in one process outside the cluster, against the current context of a kubeconfig: those
-// for Certificates, and for Issuers of the kinds SelfSigned and CA, and the injector of authorities into mutating webhooks.
-// Its images cannot be pulled on a machine without a registry; its code can. cert-manager's own webhook, which only refuses
-// what is wrong, is left out. The custom resource definitions must be there: those of the module's folder deploy/crds.
+// Command cert-manager runs cert-manager's own controllers in one process outside the cluster, against the current
+// context of a kubeconfig.
+//
+// These are the controllers for Certificates, for Issuers of the kinds SelfSigned and CA, and the injector of
+// certificate authorities into mutating webhook configurations. A machine without a registry cannot pull cert-manager's
+// images, but it can fetch the code. cert-manager's own webhook is left out: it only refuses wrong objects. The cluster
+// must have the custom resource definitions of the module's folder deploy/crds.
 package main
 
 import (
@@ -72,7 +75,7 @@ func run(ctx context.Context, kubeconfig string) error {
 	return group.Wait()
 }
 
-// issue starts every controller that the imports above registered.
+// issue starts every controller that the imports above have registered.
 func issue(ctx context.Context, group *errgroup.Group, kubeconfig string) error {
 	factory, err := controller.NewContextFactory(ctx, controller.ContextOptions{
 		Kubeconfig: kubeconfig,
@@ -100,7 +103,7 @@ func issue(ctx context.Context, group *errgroup.Group, kubeconfig string) error 
 	return nil
 }
 
-// inject starts the part that writes authorities into webhook configurations.
+// inject starts the injector, which writes certificate authorities into webhook configurations.
 func inject(ctx context.Context, group *errgroup.Group, kubeconfig string) error {
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {

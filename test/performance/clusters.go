@@ -27,12 +27,12 @@ import (
 const (
 	namespace = "performance"
 	program   = ".local/bin/clusters"
-	// glance is how often to look for what nobody tells.
+	// glance is the interval of polling, for states that no watch reports.
 	glance = 50 * time.Millisecond
 )
 
-// source is the cluster in which pods are made, and one of the targets; lonely is the target that can be cut off: none of the further
-// targets leads to it.
+// source is the cluster in which the benchmark creates pods, and one of the targets. lonely is the target that can be
+// cut off: no further target leads to it.
 const (
 	source = "c1"
 	lonely = "c3"
@@ -51,13 +51,13 @@ type bench struct {
 	measured []report.Result
 }
 
-// newBench opens the clusters and removes what an earlier run that was killed left in them.
+// newBench opens the clusters and removes the remains of an earlier run that was killed.
 func newBench(ctx context.Context, o options) (*bench, error) {
 	b := &bench{options: o, clusters: map[string]*cluster{}}
 	for _, name := range clusterNames() {
 		c, err := open(o.kubeconfig, name)
 		if err != nil {
-			return nil, fmt.Errorf("opening cluster %s, which make bench-clusters starts: %w", name, err)
+			return nil, fmt.Errorf("opening cluster %s (make bench-clusters starts it): %w", name, err)
 		}
 		b.clusters[name] = c
 		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace, Labels: map[string]string{
@@ -98,7 +98,7 @@ func open(kubeconfig, context string) (*cluster, error) {
 	return &cluster{client: c, set: set}, err
 }
 
-// close leaves the clusters as they were, whatever happened.
+// close restores the clusters, also after a failure.
 func (b *bench) close(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, deadline)
 	defer cancel()
@@ -107,7 +107,7 @@ func (b *bench) close(ctx context.Context) {
 	}
 }
 
-// restore ends partitions, removes the further targets and all pods, and lets every virtual node take pods.
+// restore ends partitions, removes the further targets and all pods, and uncordons every virtual node.
 func (b *bench) restore(ctx context.Context) error {
 	if err := b.heal(ctx); err != nil {
 		return err
@@ -123,7 +123,8 @@ func (b *bench) restore(ctx context.Context) error {
 
 func (b *bench) source() client.Client { return b.clusters[source].client }
 
-// onlyTargets cordons the virtual nodes of all targets but these, and waits until those of these take pods.
+// onlyTargets cordons the virtual nodes of all other targets, uncordons those of these, and waits until the taints
+// follow.
 func (b *bench) onlyTargets(ctx context.Context, targets []string) error {
 	nodes, err := b.virtualNodes(ctx)
 	if err != nil {
@@ -142,7 +143,9 @@ func (b *bench) onlyTargets(ctx context.Context, targets []string) error {
 	return eventually(ctx, "virtual nodes are cordoned and uncordoned", func(ctx context.Context) (bool, error) {
 		nodes, err := b.virtualNodes(ctx)
 		return err == nil && !slices.ContainsFunc(nodes, func(node corev1.Node) bool {
-			tainted := slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeUnschedulable })
+			tainted := slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool {
+				return t.Key == corev1.TaintNodeUnschedulable
+			})
 			return tainted == slices.Contains(targets, node.Labels[v1alpha1.LabelClusterTargetName])
 		}), err
 	})
@@ -150,20 +153,23 @@ func (b *bench) onlyTargets(ctx context.Context, targets []string) error {
 
 func (b *bench) virtualNodes(ctx context.Context) ([]corev1.Node, error) {
 	nodes := &corev1.NodeList{}
-	err := b.source().List(ctx, nodes, client.MatchingLabels{v1alpha1.LabelNodeProvider: v1alpha1.LabelNodeProviderValue})
+	virtual := client.MatchingLabels{v1alpha1.LabelNodeProvider: v1alpha1.LabelNodeProviderValue}
+	err := b.source().List(ctx, nodes, virtual)
 	if err != nil {
 		return nil, fmt.Errorf("listing virtual nodes: %w", err)
 	}
 	return nodes.Items, nil
 }
 
-// clear deletes the pods, not also the delegates of those that run in c1, and waits until no pod and no PodChaperon is left in any cluster.
+// clear deletes the pods, and waits until no pod and no PodChaperon is left in any cluster. It does not delete
+// delegates, not even those in c1: ending them is the product's work.
 func (b *bench) clear(ctx context.Context) (time.Duration, error) {
 	start := time.Now()
-	if err := b.source().DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace(namespace), client.HasLabels{podLabel}); err != nil {
+	err := b.source().DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace(namespace), client.HasLabels{podLabel})
+	if err != nil {
 		return 0, err
 	}
-	err := b.untilEmpty(ctx)
+	err = b.untilEmpty(ctx)
 	return time.Since(start), err
 }
 
@@ -176,7 +182,7 @@ func (b *bench) empty(ctx context.Context) (bool, error) {
 		pods, chaperons := &corev1.PodList{}, &v1alpha1.PodChaperonList{}
 		for _, list := range []client.ObjectList{pods, chaperons} {
 			if err := c.client.List(ctx, list, client.InNamespace(namespace), client.Limit(1)); err != nil {
-				return false, fmt.Errorf("listing what is left in %s: %w", name, err)
+				return false, fmt.Errorf("listing pods and PodChaperons in %s: %w", name, err)
 			}
 		}
 		if len(pods.Items)+len(chaperons.Items) > 0 {
@@ -186,7 +192,7 @@ func (b *bench) empty(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
-// cut drops all packets between the lonely cluster and the others; this program still reaches it.
+// cut has all packets between the lonely cluster and the others dropped. This program still reaches that cluster.
 func (b *bench) cut(ctx context.Context) error { return runClusters(ctx, "partition", lonely) }
 
 func (b *bench) heal(ctx context.Context) error { return runClusters(ctx, "heal", lonely) }
@@ -198,7 +204,7 @@ func runClusters(ctx context.Context, args ...string) error {
 	return nil
 }
 
-// eventually waits until something is so.
+// eventually polls until check returns true. The error says what was waited for.
 func eventually(ctx context.Context, what string, check func(context.Context) (bool, error)) error {
 	err := wait.PollUntilContextCancel(ctx, glance, true, check)
 	if ctx.Err() != nil {

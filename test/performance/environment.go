@@ -14,7 +14,7 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/test/performance/report"
 )
 
-// environment finds out about the machine and the clusters, before anything is measured.
+// environment describes the machine and the clusters. Call it before anything is measured: it reads the load.
 func (b *bench) environment(ctx context.Context) (report.Environment, error) {
 	e := report.Environment{Cores: runtime.NumCPU(), Go: runtime.Version()}
 	var files [4]string
@@ -32,7 +32,8 @@ func (b *bench) environment(ctx context.Context) (report.Environment, error) {
 		return e, fmt.Errorf("parsing /proc/meminfo: %w", err)
 	}
 	e.MemoryGiB = mib / 1024
-	for name, version := range map[string]*string{"etcd": &e.Etcd, "kwok": &e.Kwok, "multicluster-scheduler": &e.Product} {
+	programs := map[string]*string{"etcd": &e.Etcd, "kwok": &e.Kwok, "multicluster-scheduler": &e.Product}
+	for name, version := range programs {
 		out, err := exec.CommandContext(ctx, ".local/bin/"+name, "--version").Output()
 		if err != nil {
 			return e, fmt.Errorf("asking %s for its version: %w", name, err)
@@ -50,7 +51,7 @@ func (b *bench) environment(ctx context.Context) (report.Environment, error) {
 	return e, err
 }
 
-// cpuModel reads /proc/cpuinfo.
+// cpuModel returns the model name in /proc/cpuinfo, or the architecture if there is none.
 func cpuModel(cpuinfo string) string {
 	for line := range strings.Lines(cpuinfo) {
 		if key, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(key) == "model name" {
@@ -60,7 +61,7 @@ func cpuModel(cpuinfo string) string {
 	return runtime.GOARCH
 }
 
-// versionIn reads what programs say: "NAME version v1.2.3 …", "etcd Version: 1.2.3".
+// versionIn finds the version in a program's output: "NAME version v1.2.3 …", "etcd Version: 1.2.3".
 func versionIn(output string) string {
 	words := strings.Fields(output)
 	for i, word := range words[:max(0, len(words)-1)] {

@@ -15,8 +15,8 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/test/performance/report"
 )
 
-// Further targets are ClusterTargets that lead to c1 and c2 again: ten whole clusters would leave a small machine no time for pods. The
-// source keeps the objects of two targets apart that lead to one cluster, by the label target-hash.
+// Further targets are ClusterTargets that lead to c1 and c2 again: ten whole clusters would leave a small machine no
+// time for pods. The source tells the objects of two targets that lead to one cluster apart by the label target-hash.
 const (
 	furtherPrefix = "again-"
 	furtherLabel  = "performance-further-target"
@@ -32,7 +32,7 @@ func furtherNames(n int) []string {
 
 func isFurther(target string) bool { return strings.HasPrefix(target, furtherPrefix) }
 
-// leadsTo names the cluster behind a target.
+// leadsTo returns the name of the cluster behind a target.
 func leadsTo(target string) string {
 	if !isFurther(target) {
 		return target
@@ -43,25 +43,25 @@ func leadsTo(target string) string {
 	return "c2"
 }
 
-// further says what the further targets lead to, if there are any in what is measured.
+// further lists the measured further targets and their clusters, as in "again-1 to c2".
 func (b *bench) further() []string {
 	targets := slices.Concat(b.sets...)
 	if b.scenarios[report.Blackhole] {
 		targets = append(targets, tenTargets()...)
 	}
 	slices.Sort(targets)
-	var said []string
+	var lines []string
 	for _, name := range slices.Compact(targets) {
 		if isFurther(name) {
-			said = append(said, name+" to "+leadsTo(name))
+			lines = append(lines, name+" to "+leadsTo(name))
 		}
 	}
-	return said
+	return lines
 }
 
 func tenTargets() []string { return append(clusterNames(), furtherNames(7)...) }
 
-// with makes those of the targets that do not exist yet, and removes them in the end.
+// with creates the further ones of the targets, calls do, and removes them again.
 func (b *bench) with(ctx context.Context, targets []string, do func() error) (err error) {
 	names := slices.DeleteFunc(slices.Clone(targets), func(name string) bool { return !isFurther(name) })
 	if len(names) == 0 {
@@ -83,7 +83,7 @@ func (b *bench) with(ctx context.Context, targets []string, do func() error) (er
 func (b *bench) makeFurther(ctx context.Context, names []string) error {
 	model := &v1alpha1.ClusterTarget{}
 	if err := b.source().Get(ctx, client.ObjectKey{Name: "c2"}, model); err != nil {
-		return fmt.Errorf("getting ClusterTarget c2, whose connection is to be copied: %w", err)
+		return fmt.Errorf("getting ClusterTarget c2, to copy its connection: %w", err)
 	}
 	secret := &corev1.Secret{}
 	key := client.ObjectKey{Namespace: model.Spec.KubeconfigSecret.Namespace, Name: model.Spec.KubeconfigSecret.Name}
@@ -97,7 +97,8 @@ func (b *bench) makeFurther(ctx context.Context, names []string) error {
 			target.Spec = *model.Spec.DeepCopy()
 			target.Spec.KubeconfigSecret.Name = name
 			meta.Namespace = key.Namespace
-			if err := b.source().Create(ctx, &corev1.Secret{ObjectMeta: meta, Type: secret.Type, Data: secret.Data}); err != nil {
+			same := &corev1.Secret{ObjectMeta: meta, Type: secret.Type, Data: secret.Data}
+			if err := b.source().Create(ctx, same); err != nil {
 				return fmt.Errorf("creating Secret %s: %w", name, err)
 			}
 		}
@@ -108,7 +109,7 @@ func (b *bench) makeFurther(ctx context.Context, names []string) error {
 	return b.untilReady(ctx, names, metav1.ConditionTrue)
 }
 
-// untilReady waits until the virtual nodes of the targets are Ready, or are not.
+// untilReady waits until the condition Ready of all these ClusterTargets has the status.
 func (b *bench) untilReady(ctx context.Context, names []string, status metav1.ConditionStatus) error {
 	what := fmt.Sprintf("the condition Ready of ClusterTargets %s is %s", strings.Join(names, ", "), status)
 	return eventually(ctx, what, func(ctx context.Context) (bool, error) {
@@ -116,17 +117,18 @@ func (b *bench) untilReady(ctx context.Context, names []string, status metav1.Co
 		if err := b.source().List(ctx, targets); err != nil {
 			return false, fmt.Errorf("listing ClusterTargets: %w", err)
 		}
-		so := 0
+		count := 0
 		for _, target := range targets.Items {
-			if slices.Contains(names, target.Name) && meta.IsStatusConditionPresentAndEqual(target.Status.Conditions, v1alpha1.ConditionReady, status) {
-				so++
+			is := meta.IsStatusConditionPresentAndEqual(target.Status.Conditions, v1alpha1.ConditionReady, status)
+			if is && slices.Contains(names, target.Name) {
+				count++
 			}
 		}
-		return so == len(names), nil
+		return count == len(names), nil
 	})
 }
 
-// removeFurther removes the further targets, if there are any, and waits until their virtual nodes are gone.
+// removeFurther deletes the further targets, if there are any, and waits until their virtual nodes are gone.
 func (b *bench) removeFurther(ctx context.Context) error {
 	ours := client.MatchingLabels{furtherLabel: "true"}
 	if err := b.source().DeleteAllOf(ctx, &v1alpha1.ClusterTarget{}, ours); err != nil {

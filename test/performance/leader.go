@@ -15,16 +15,17 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/test/performance/report"
 )
 
-// Where hack/deploy.sh installs the manager, and what its Lease is named after.
+// The namespace in which hack/deploy.sh installs the manager, and the first part of its Lease's name.
 const (
 	installedIn = "admiralty"
 	managerName = "multicluster-scheduler"
 )
 
-// process is a process of this machine: that of the manager that leads in the source, which its node runs here.
-type process string // its folder in /proc
+// process is a process of this machine, as its folder in /proc. The clusters' nodes run on this machine, so the manager
+// does, too.
+type process string
 
-// leader finds the process of the pod that holds the Lease.
+// leader returns the manager's process in the pod that holds the Lease.
 func (b *bench) leader(ctx context.Context) (process, error) {
 	leases := &coordinationv1.LeaseList{}
 	if err := b.source().List(ctx, leases, client.InNamespace(installedIn)); err != nil {
@@ -37,14 +38,14 @@ func (b *bench) leader(ctx context.Context) (process, error) {
 		name, _, _ := strings.Cut(*lease.Spec.HolderIdentity, "_")
 		pod := &corev1.Pod{}
 		if err := b.source().Get(ctx, client.ObjectKey{Namespace: installedIn, Name: name}, pod); err != nil {
-			return "", fmt.Errorf("getting the manager's pod that leads: %w", err)
+			return "", fmt.Errorf("getting the pod of the manager that leads: %w", err)
 		}
 		return processOf(string(pod.UID))
 	}
 	return "", fmt.Errorf("no manager leads in namespace %s of cluster %s: run make deploy", installedIn, source)
 }
 
-// processOf finds the manager in a pod, by the name of its control group.
+// processOf returns the manager's process in a pod. The process's control group is named after the pod.
 func processOf(podUID string) (process, error) {
 	groups, err := filepath.Glob("/proc/[0-9]*/cgroup")
 	if err != nil {
@@ -67,7 +68,7 @@ func processOf(podUID string) (process, error) {
 	return "", fmt.Errorf("the manager's pod with UID %s has no process on this machine", podUID)
 }
 
-// cpu is the CPU time of the process so far, in seconds.
+// cpu returns the CPU time of the process so far, in seconds.
 func (p process) cpu() (float64, error) {
 	stat, err := os.ReadFile(filepath.Join(string(p), "stat"))
 	if err != nil {
@@ -77,12 +78,12 @@ func (p process) cpu() (float64, error) {
 	return seconds, err
 }
 
-// resetPeak has the kernel measure the peak anew (proc(5), clear_refs).
+// resetPeak resets the kernel's record of the peak (proc(5), clear_refs).
 func (p process) resetPeak() error {
 	return os.WriteFile(filepath.Join(string(p), "clear_refs"), []byte("5"), 0)
 }
 
-// peakMiB is the most memory that was resident since resetPeak.
+// peakMiB returns the peak of resident memory since resetPeak.
 func (p process) peakMiB() (float64, error) {
 	status, err := os.ReadFile(filepath.Join(string(p), "status"))
 	if err != nil {

@@ -1,8 +1,8 @@
 // Command performance measures how fast elected pods start, beside plain pods in the same run, on simulated nodes.
 //
-// It expects clusters c1, c2, c3 with simulated nodes and the product deployed (make bench does all that), runs scenarios on them one after
-// the other, and leaves the clusters as it found them: no pods, no further targets, nothing cordoned, nothing cut off. Every
-// measurement is a line of the results file as soon as it is made; a report at the end compares them.
+// It expects the clusters c1, c2 and c3 with simulated nodes and the product deployed (make bench does all that). It
+// runs one scenario after the other and leaves the clusters as it found them: no pods, no further targets, nothing
+// cordoned, nothing cut off. It appends each measurement to the results file at once, and writes a report at the end.
 package main
 
 import (
@@ -31,20 +31,23 @@ func main() {
 func start() error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	context.AfterFunc(ctx, stop) // The second signal ends the cleaning up, too.
+	context.AfterFunc(ctx, stop) // A second signal ends the cleanup, too.
 	ctrllog.SetLogger(klog.Background())
 	o := options{}
 	var pods, targets, scenarios string
-	flag.StringVar(&o.kubeconfig, "kubeconfig", ".local/kubeconfig", "kubeconfig with a context for each of c1, c2 and c3")
-	flag.StringVar(&o.label, "label", "run", "label of this run in the results file")
-	flag.StringVar(&o.results, "results", ".local/bench/results.jsonl", "file to which each measurement is appended")
-	flag.StringVar(&o.report, "report", ".local/bench/report.md", "file for the report, overwritten; empty for none")
-	flag.StringVar(&o.memory, "memory", ".local/bench/memory.json", "what make bench-memory measured, for the report")
-	flag.StringVar(&pods, "pods", "100,500,2000", "numbers of pods to start at once")
-	flag.StringVar(&targets, "targets", "c2;c1,c2,c3;c1,c2,c3,+7", "sets of targets, separated by semicolons; +7 are seven more that lead to c1 and c2 again")
-	flag.StringVar(&scenarios, "scenarios", strings.Join(scenarioNames(), ","), "what to measure")
-	flag.Float64Var(&o.scale, "scale", 1, "share of the usual number of pods in other scenarios than burst")
-	flag.IntVar(&o.repeat, "repeat", 1, "how often to measure each")
+	flag.StringVar(&o.kubeconfig, "kubeconfig", ".local/kubeconfig",
+		"kubeconfig with a context for each of c1, c2 and c3")
+	flag.StringVar(&o.label, "label", "run", "label for this run in the results file")
+	flag.StringVar(&o.results, "results", ".local/bench/results.jsonl", "file to append each measurement to")
+	flag.StringVar(&o.report, "report", ".local/bench/report.md", "file to overwrite with the report; empty for none")
+	flag.StringVar(&o.memory, "memory", ".local/bench/memory.json", "result of make bench-memory, for the report")
+	flag.StringVar(&pods, "pods", "100,500,2000", "numbers of pods to create at once, separated by commas")
+	flag.StringVar(&targets, "targets", "c2;c1,c2,c3;c1,c2,c3,+7",
+		"sets of targets, separated by semicolons; +7 adds seven further targets, which lead to c1 and c2 again")
+	flag.StringVar(&scenarios, "scenarios", strings.Join(scenarioNames(), ","),
+		"scenarios to measure, separated by commas")
+	flag.Float64Var(&o.scale, "scale", 1, "factor for the usual number of pods, in all scenarios but burst")
+	flag.IntVar(&o.repeat, "repeat", 1, "number of measurements of each kind; the report shows medians")
 	flag.Parse()
 	var err error
 	if o.pods, err = parsePods(pods); err != nil {
@@ -59,7 +62,8 @@ func start() error {
 	return run(ctx, o)
 }
 
-// run measures what the options ask for. What was measured before something failed is in the results file, and not in a report.
+// run measures the chosen scenarios. After a failure there is no report, but the results file has the measurements made
+// before.
 func run(ctx context.Context, o options) error {
 	begin := time.Now()
 	b, err := newBench(ctx, o)
@@ -69,7 +73,7 @@ func run(ctx context.Context, o options) error {
 	defer b.close(context.WithoutCancel(ctx))
 	environment, err := b.environment(ctx)
 	if err != nil {
-		return fmt.Errorf("finding out about the machine and the clusters: %w", err)
+		return fmt.Errorf("reading about the machine and the clusters: %w", err)
 	}
 	if err := b.warmUp(ctx); err != nil {
 		return fmt.Errorf("warming up: %w", err)

@@ -9,20 +9,23 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/test/performance/report"
 )
 
-// deadline is for one measurement, and for cleaning up.
+// deadline bounds one measurement, and one cleanup.
 const deadline = 10 * time.Minute
 
-// load is pods that are started in some way, and removed in some way, on some targets.
+// load says how many pods a measurement creates, on which targets, and how it creates and removes them.
 type load struct {
 	scenario, variant, kind string
 	pods                    int
 	targets                 []string
-	start                   func(context.Context, *watch, load) error           // until all have run
-	remove                  func(context.Context, *watch, *report.Result) error // until nothing is left; nil deletes them
-	counts                  func(*sighting) bool                                // whose latency matters; nil counts all
+	// start creates the pods and returns when all have run.
+	start func(context.Context, *watch, load) error
+	// remove removes the pods and returns when nothing is left; nil deletes them.
+	remove func(context.Context, *watch, *report.Result) error
+	// counts reports whether the latency of a pod counts; nil counts all.
+	counts func(*sighting) bool
 }
 
-// measure starts the pods, removes them, and appends what that took to the results.
+// measure creates the pods, removes them, and appends the figures to the results.
 func (b *bench) measure(ctx context.Context, l load) error {
 	fmt.Printf("%s: %d %s pods, targets %v %s… ", l.scenario, l.pods, l.kind, l.targets, l.variant)
 	ctx, cancel := context.WithTimeout(ctx, deadline)
@@ -32,7 +35,7 @@ func (b *bench) measure(ctx context.Context, l load) error {
 	}
 	r := report.Result{
 		Label: b.label, Scenario: l.scenario, Variant: l.variant, Kind: l.kind, Targets: len(l.targets), Pods: l.pods,
-		SourceIsTarget: l.kind == report.Elected && slices.ContainsFunc(l.targets, func(name string) bool { return leadsTo(name) == source }),
+		SourceIsTarget: l.kind == report.Elected && slices.ContainsFunc(l.targets, leadsToSource),
 	}
 	w, stop, err := b.watch(ctx)
 	if err != nil {
@@ -50,12 +53,14 @@ func (b *bench) measure(ctx context.Context, l load) error {
 		return fmt.Errorf("removing %d %s pods: %w", l.pods, l.kind, err)
 	}
 	r.Time = time.Now().UTC()
-	fmt.Printf("%.1f pods/s, p50 %.2f s, p99 %.2f s, %.1f writes per pod\n", r.PodsPerSecond, r.P50Seconds, r.P99Seconds, r.WritesPerPod)
+	fmt.Printf("%.1f pods/s, p50 %.2f s, p99 %.2f s, %.1f writes per pod\n",
+		r.PodsPerSecond, r.P50Seconds, r.P99Seconds, r.WritesPerPod)
 	b.measured = append(b.measured, r)
 	return appendResult(b.results, r)
 }
 
-// observe fills in what it took until all pods ran. What observing itself takes is left out: metrics are read first and last.
+// observe starts the pods and fills in the figures until all pods ran. It reads the API servers' metrics first and
+// last, so that the CPU figures leave the reading out.
 func (b *bench) observe(ctx context.Context, w *watch, l load, r *report.Result) error {
 	leader, err := b.leader(ctx)
 	if err != nil {
@@ -92,13 +97,15 @@ func (b *bench) observe(ctx context.Context, w *watch, l load, r *report.Result)
 	return nil
 }
 
+func leadsToSource(target string) bool { return leadsTo(target) == source }
+
 func (b *bench) deleteAll(ctx context.Context, _ *watch, r *report.Result) error {
 	took, err := b.clear(ctx)
 	r.DeleteSeconds = took.Seconds()
 	return err
 }
 
-// summarize fills in latencies and where the pods went, of those that count.
+// summarize fills in the latencies of the pods that count, and the nodes of all pods.
 func (w *watch) summarize(r *report.Result, counts func(*sighting) bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -17,7 +17,7 @@ type options struct {
 	repeat    int
 }
 
-// scaled is a number of pods, but for a few at least.
+// scaled returns the number of pods times the scale, and three at least.
 func (o options) scaled(pods int) int { return max(3, int(float64(pods)*o.scale)) }
 
 func parsePods(list string) ([]int, error) {
@@ -25,14 +25,14 @@ func parsePods(list string) ([]int, error) {
 	for s := range strings.SplitSeq(list, ",") {
 		n, err := strconv.Atoi(strings.TrimSpace(s))
 		if err != nil || n < 1 {
-			return nil, fmt.Errorf("%q is no number of pods; give some, as in 100,500", s)
+			return nil, fmt.Errorf("%q is not a number of pods: give numbers, as in 100,500", s)
 		}
 		counts = append(counts, n)
 	}
 	return counts, nil
 }
 
-// parseSets reads sets of targets: "c2;c1,c2,+3".
+// parseSets parses sets of targets, as in "c2;c1,c2,+3".
 func parseSets(list string) ([][]string, error) {
 	var sets [][]string
 	for text := range strings.SplitSeq(list, ";") {
@@ -41,13 +41,14 @@ func parseSets(list string) ([][]string, error) {
 			if more, ok := strings.CutPrefix(name, "+"); ok {
 				n, err := strconv.Atoi(more)
 				if err != nil || n < 1 {
-					return nil, fmt.Errorf("%q is no number of further targets; give one, as in +7", name)
+					return nil, fmt.Errorf("%q is not a number of further targets: give one, as in +7", name)
 				}
 				set = append(set, furtherNames(n)...)
 				continue
 			}
 			if !slices.Contains(clusterNames(), name) {
-				return nil, fmt.Errorf("%q is no target; there are %s, and +N for N further ones", name, strings.Join(clusterNames(), ", "))
+				return nil, fmt.Errorf("%q is not a target: give some of %s, and +N for N further ones",
+					name, strings.Join(clusterNames(), ", "))
 			}
 			set = append(set, name)
 		}
@@ -60,14 +61,14 @@ func parseScenarios(list string) (map[string]bool, error) {
 	chosen := map[string]bool{}
 	for name := range strings.SplitSeq(list, ",") {
 		if !slices.Contains(scenarioNames(), name) {
-			return nil, fmt.Errorf("%q is no scenario; there are %s", name, strings.Join(scenarioNames(), ", "))
+			return nil, fmt.Errorf("%q is not a scenario: give some of %s", name, strings.Join(scenarioNames(), ", "))
 		}
 		chosen[name] = true
 	}
 	return chosen, nil
 }
 
-// quoted are arguments as a shell would read them.
+// quoted returns the arguments, quoted for a shell.
 func quoted(args []string) []string {
 	out := make([]string, len(args))
 	for i, arg := range args {

@@ -7,18 +7,18 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestSetsOfTargetsAreRead(t *testing.T) {
+func TestParseSets(t *testing.T) {
 	for name, test := range map[string]struct {
 		list, wrong string
 		want        [][]string
 	}{
 		"several sets":          {list: "c2;c1,c2,c3", want: [][]string{{"c2"}, {"c1", "c2", "c3"}}},
 		"further targets":       {list: "c2,+2", want: [][]string{{"c2", "again-1", "again-2"}}},
-		"an unknown cluster":    {list: "c2;c4", wrong: `"c4" is no target; there are c1, c2, c3`},
-		"no number":             {list: "c2,+x", wrong: `"+x"`},
-		"a further one by name": {list: "again-1", wrong: `"again-1" is no target`},
-		"nothing":               {list: "", wrong: `"" is no target`},
-		"no further targets":    {list: "c1,+0", wrong: "no number of further targets"},
+		"an unknown cluster":    {list: "c2;c4", wrong: `"c4" is not a target: give some of c1, c2, c3`},
+		"not a number":          {list: "c2,+x", wrong: `"+x"`},
+		"a further one by name": {list: "again-1", wrong: `"again-1" is not a target`},
+		"nothing":               {list: "", wrong: `"" is not a target`},
+		"zero further targets":  {list: "c1,+0", wrong: "not a number of further targets"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := parseSets(test.list)
@@ -35,20 +35,21 @@ func TestSetsOfTargetsAreRead(t *testing.T) {
 	}
 }
 
-func TestNumbersOfPodsAndScenariosAreRead(t *testing.T) {
+func TestParsePodsAndScenarios(t *testing.T) {
 	if got, err := parsePods("100, 500"); err != nil || !cmp.Equal(got, []int{100, 500}) {
 		t.Errorf("got %v, %v", got, err)
 	}
 	for _, wrong := range []string{"", "0", "many"} {
 		if _, err := parsePods(wrong); err == nil {
-			t.Errorf("%q is taken for numbers of pods", wrong)
+			t.Errorf("parsePods(%q): no error", wrong)
 		}
 	}
-	if got, err := parseScenarios("burst,drain"); err != nil || !cmp.Equal(got, map[string]bool{"burst": true, "drain": true}) {
+	want := map[string]bool{"burst": true, "drain": true}
+	if got, err := parseScenarios("burst,drain"); err != nil || !cmp.Equal(got, want) {
 		t.Errorf("got %v, %v", got, err)
 	}
 	if _, err := parseScenarios("drian"); err == nil || !strings.Contains(err.Error(), "drain") {
-		t.Errorf("a misspelt scenario: got %v, want an error that names those that there are", err)
+		t.Errorf("a misspelt scenario: got %v, want an error that names the scenarios", err)
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/test/performance/report"
 )
 
-// appendResult writes a line of the results file.
+// appendResult appends a measurement to the results file, as a line of JSON.
 func appendResult(path string, r report.Result) (err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
@@ -24,7 +24,7 @@ func appendResult(path string, r report.Result) (err error) {
 	return json.NewEncoder(file).Encode(r)
 }
 
-// writeReport writes the report, with what the memory benchmark measured at another time, if it did.
+// writeReport writes the report, with the result of the memory benchmark if there is one from another time.
 func writeReport(o options, r report.Report) (err error) {
 	if r.Memory, err = readMemory(o.memory); err != nil {
 		return err

@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	creators = 20 // clients at a time
+	creators = 20 // clients that create pods at the same time
 	podLabel = "burst"
 )
 
@@ -47,13 +47,13 @@ func newPod(l load, i int) *corev1.Pod {
 	return pod
 }
 
-// create makes a pod; its latency counts from at.
+// create creates a pod, whose latency counts from at.
 func (b *bench) create(ctx context.Context, w *watch, pod *corev1.Pod, at time.Time) error {
 	w.ask(pod.Name, at)
 	return b.source().Create(ctx, pod)
 }
 
-// allAtOnce creates the pods, as fast as some clients can.
+// allAtOnce creates the pods, as fast as the creators can.
 func (b *bench) allAtOnce(ctx context.Context, w *watch, l load) error {
 	group, creating := errgroup.WithContext(ctx)
 	group.SetLimit(creators)
@@ -82,8 +82,8 @@ func (b *bench) oneByOne(ctx context.Context, w *watch, l load) error {
 	return nil
 }
 
-// every creates a pod at each interval, and deletes it when it has lived so long (zero: leaves it). Latencies count from when it was
-// time for the pod, so that an API server that hesitates does not make them look better.
+// every returns a start function that creates a pod at each interval, and deletes it when it is as old as life (zero:
+// never). Latencies count from the time when a pod is due, so a slow API server does not make them look better.
 func (b *bench) every(interval, life time.Duration) func(context.Context, *watch, load) error {
 	return func(ctx context.Context, w *watch, l load) error {
 		group, creating := errgroup.WithContext(ctx)
@@ -123,14 +123,14 @@ func sleepUntil(ctx context.Context, due time.Time) error {
 	}
 }
 
-// awaitAll waits until nothing is left of pods that have been deleted.
+// awaitAll waits until nothing is left of the deleted pods.
 func (b *bench) awaitAll(ctx context.Context, w *watch, r *report.Result) error {
 	err := b.untilEmpty(ctx)
 	r.DeleteSeconds = time.Since(w.lastDeletion()).Seconds()
 	return err
 }
 
-// evictAll does to all pods what kubectl drain does to those of a node, and waits until nothing is left.
+// evictAll evicts all pods, as kubectl drain does with those of a node, and waits until nothing is left.
 func (b *bench) evictAll(ctx context.Context, _ *watch, r *report.Result) error {
 	pods := &corev1.PodList{}
 	if err := b.source().List(ctx, pods, client.InNamespace(namespace)); err != nil {
@@ -151,7 +151,7 @@ func (b *bench) evictAll(ctx context.Context, _ *watch, r *report.Result) error 
 	return err
 }
 
-// evict asks again as long as the API server says that it is too busy.
+// evict repeats the request as long as the API server answers that it is too busy.
 func (b *bench) evict(ctx context.Context, pod *corev1.Pod) error {
 	for {
 		err := b.source().SubResource("eviction").Create(ctx, pod, &policyv1.Eviction{})

@@ -9,7 +9,8 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/test/performance/report"
 )
 
-// The usual numbers of pods are none of those of bursts, so that who reads the results by kind, targets and pods alone finds those.
+// The usual numbers of pods differ from those of bursts, so that a program that reads the results by kind, targets and
+// pods alone finds only bursts.
 const (
 	alonePods  = 20
 	lightPods  = 150
@@ -46,7 +47,7 @@ func scenarioNames() []string {
 	return names
 }
 
-// warmUp has every part of the way work once before it is measured.
+// warmUp runs a few plain and elected pods, so that everything has worked once before it is measured.
 func (b *bench) warmUp(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, deadline)
 	defer cancel()
@@ -67,7 +68,7 @@ func (b *bench) warmUp(ctx context.Context) error {
 	return nil
 }
 
-// beside measures plain pods, and then elected ones with the same load.
+// beside measures plain pods, and then elected pods with the same load.
 func (b *bench) beside(ctx context.Context, l load, targets []string) error {
 	l.kind, l.targets = report.Plain, []string{source}
 	if err := b.measure(ctx, l); err != nil {
@@ -77,7 +78,7 @@ func (b *bench) beside(ctx context.Context, l load, targets []string) error {
 	return b.measure(ctx, l)
 }
 
-// bursts start so many pods at once.
+// bursts creates many pods at once.
 func (b *bench) bursts(ctx context.Context) error {
 	for _, pods := range b.pods {
 		l := load{scenario: report.Burst, kind: report.Plain, pods: pods, targets: []string{source}, start: b.allAtOnce}
@@ -94,33 +95,40 @@ func (b *bench) bursts(ctx context.Context) error {
 	return nil
 }
 
-// alone starts one pod after the other, each when nothing is left of the one before.
+// alone creates one pod after the other, each when nothing is left of the one before.
 func (b *bench) alone(ctx context.Context) error {
 	return b.beside(ctx, load{scenario: report.Alone, pods: b.scaled(alonePods), start: b.oneByOne}, []string{"c2"})
 }
 
-// light starts a pod every 200 ms.
+// light creates a pod every 200 ms.
 func (b *bench) light(ctx context.Context) error {
-	return b.beside(ctx, load{scenario: report.Light, pods: b.scaled(lightPods), start: b.every(lightPause, 0)}, clusterNames())
+	l := load{scenario: report.Light, pods: b.scaled(lightPods), start: b.every(lightPause, 0)}
+	return b.beside(ctx, l, clusterNames())
 }
 
-// churn starts 20 pods per second, and deletes each after ten seconds.
+// churn creates 20 pods per second, and deletes each after ten seconds.
 func (b *bench) churn(ctx context.Context) error {
-	return b.beside(ctx, load{scenario: report.Churn, pods: b.scaled(churnPods), start: b.every(churnPause, churnLife), remove: b.awaitAll}, clusterNames())
+	l := load{
+		scenario: report.Churn, pods: b.scaled(churnPods), start: b.every(churnPause, churnLife), remove: b.awaitAll,
+	}
+	return b.beside(ctx, l, clusterNames())
 }
 
-// drain evicts many pods.
+// drain creates many pods at once, and then evicts them all.
 func (b *bench) drain(ctx context.Context) error {
-	return b.beside(ctx, load{scenario: report.Drain, pods: b.scaled(drainPods), start: b.allAtOnce, remove: b.evictAll}, []string{"c2"})
+	l := load{scenario: report.Drain, pods: b.scaled(drainPods), start: b.allAtOnce, remove: b.evictAll}
+	return b.beside(ctx, l, []string{"c2"})
 }
 
-// blackhole compares bursts on ten targets while one of them answers nothing: when it was just cut off and nobody knows, and when it is
-// known to be unreachable. The latencies are those of pods that went elsewhere at once.
+// blackhole compares bursts on ten targets while one of them does not answer: right after it was cut off, when nobody
+// knows, and once it is known to be unreachable. The latencies are those of pods that other targets took at once.
 func (b *bench) blackhole(ctx context.Context) error {
 	l := load{
-		scenario: report.Blackhole, kind: report.Elected, pods: b.scaled(holePods), targets: tenTargets(), start: b.allAtOnce,
+		scenario: report.Blackhole, kind: report.Elected, pods: b.scaled(holePods), targets: tenTargets(),
+		start:  b.allAtOnce,
 		counts: func(s *sighting) bool { return !s.retried },
 	}
+	unready := func(ctx context.Context) error { return b.untilReady(ctx, []string{lonely}, metav1.ConditionFalse) }
 	return b.with(ctx, l.targets, func() error {
 		defer func() { _ = b.heal(context.WithoutCancel(ctx)) }()
 		for _, phase := range []struct {
@@ -129,7 +137,7 @@ func (b *bench) blackhole(ctx context.Context) error {
 		}{
 			{report.Healthy, func(context.Context) error { return nil }},
 			{report.JustCut, b.cut},
-			{report.FoundOut, func(ctx context.Context) error { return b.untilReady(ctx, []string{lonely}, metav1.ConditionFalse) }},
+			{report.FoundOut, unready},
 			{report.HealthyAgain, b.healed},
 		} {
 			if err := phase.prepare(ctx); err != nil {
@@ -144,7 +152,7 @@ func (b *bench) blackhole(ctx context.Context) error {
 	})
 }
 
-// healed ends the partition and waits until the target takes pods again.
+// healed ends the partition and waits until the target is Ready again.
 func (b *bench) healed(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, deadline)
 	defer cancel()

@@ -17,21 +17,22 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/test/performance/report"
 )
 
-// clockTicks is the kernel's USER_HZ, 100 on every architecture that Go runs on.
+// clockTicks is the kernel's USER_HZ: 100 on every architecture on which Go runs.
 const clockTicks = 100
 
-// writes are counts of what API servers had written by some moment, by cluster and "VERB resource".
+// writes counts the writes that API servers have made up to some moment, by cluster and "VERB resource".
 type writes map[string]map[string]float64
 
-// cpu is the CPU time that was used by some moment, in seconds.
+// cpu is the CPU time used up to some moment, in seconds.
 type cpu struct {
 	programs map[string]float64
-	leader   float64 // the manager that leads in the source
+	leader   float64 // of the manager that leads in the source
 }
 
 const managerProgram = "manager"
 
-// programs are the ones whose CPU counts: what clusters consist of, and the product. The kernel cuts names to 15 characters.
+// programs maps the names of the processes whose CPU counts to names for the report: the programs of the clusters, the
+// product, and this benchmark. The kernel cuts process names to 15 characters.
 func programs() map[string]string {
 	return map[string]string{
 		"kube-apiserver":  "API servers",
@@ -57,7 +58,7 @@ func cpuTime(leader process) (cpu, error) {
 	return cpu{programs: programs, leader: seconds}, nil
 }
 
-// since is the difference to an earlier moment; a process that ended takes its time along.
+// since returns the difference to an earlier moment. The time of a process that has ended is lost.
 func (c cpu) since(before cpu) cpu {
 	d := cpu{programs: map[string]float64{}, leader: c.leader - before.leader}
 	for program, seconds := range c.programs {
@@ -90,7 +91,7 @@ func (b *bench) writes(ctx context.Context) (writes, error) {
 	return all, nil
 }
 
-// since is the difference to an earlier moment, without what did not change.
+// since returns the difference to an earlier moment, without counts that did not change.
 func (w writes) since(before writes) writes {
 	d := writes{}
 	for name, counts := range w {
@@ -118,8 +119,8 @@ func (w writes) perPod(r *report.Result) {
 	}
 }
 
-// parseWrites counts successful and failed writes by verb and resource. Leases do not count: they are the same with no pods at
-// all; nor do reviews, which store nothing.
+// parseWrites counts successful and failed writes by verb and resource. Leases do not count, because their writes do
+// not depend on pods. Reviews do not count, because they store nothing.
 func parseWrites(metrics []byte) (map[string]float64, error) {
 	parser := expfmt.NewTextParser(model.LegacyValidation)
 	families, err := parser.TextToMetricFamilies(bytes.NewReader(metrics))
@@ -154,8 +155,9 @@ func labelsOf(m *dto.Metric) map[string]string {
 	return labels
 }
 
-// programCPU is the CPU time of the programs' running processes, in seconds (proc(5), /proc/PID/stat: utime, stime). Only those
-// of this checkout's clusters count, and the benchmark itself: the machine may do other work, too.
+// programCPU returns the CPU time of the programs' running processes, in seconds (proc(5), /proc/PID/stat: utime,
+// stime). Only processes of this checkout's clusters count, and the benchmark itself: the machine may do other work,
+// too.
 func programCPU() (map[string]float64, error) {
 	files, err := filepath.Glob("/proc/[0-9]*/stat")
 	if err != nil {
@@ -169,20 +171,21 @@ func programCPU() (map[string]float64, error) {
 	for _, file := range files {
 		data, err := os.ReadFile(file)
 		if err != nil {
-			continue // the process ended meanwhile
+			continue // The process has ended.
 		}
 		name, seconds, err := parseStat(string(data))
 		if err != nil {
 			return nil, fmt.Errorf("parsing %s: %w", file, err)
 		}
-		if program, ok := programs[name]; ok && (groupOf(file) == ours || file == fmt.Sprintf("/proc/%d/stat", os.Getpid())) {
+		self := file == fmt.Sprintf("/proc/%d/stat", os.Getpid())
+		if program, ok := programs[name]; ok && (self || groupOf(file) == ours) {
 			cpu[program] += seconds
 		}
 	}
 	return cpu, nil
 }
 
-// controlGroup finds the control group that holds this checkout's clusters: the one of its API servers.
+// controlGroup returns the control group of this checkout's clusters: the one of their API servers.
 func controlGroup(files []string) (string, error) {
 	program, err := filepath.Abs(".local/bin/kube-apiserver")
 	if err != nil {
@@ -193,10 +196,11 @@ func controlGroup(files []string) (string, error) {
 			return groupOf(file), nil
 		}
 	}
-	return "", fmt.Errorf("no process runs %s: run this from the repository's root, with clusters up", program)
+	return "", fmt.Errorf("no process runs %s: run this in the root of the repository, with clusters up", program)
 }
 
-// groupOf is the first part of the path of a process's control group, as in cgroups(7): "7:pids:/first/second".
+// groupOf returns the first part of the path of a process's control group, "first" in "7:pids:/first/second"
+// (cgroups(7)).
 func groupOf(stat string) string {
 	data, err := os.ReadFile(filepath.Join(filepath.Dir(stat), "cgroup"))
 	if err != nil {
@@ -211,13 +215,13 @@ func groupOf(stat string) string {
 func parseStat(stat string) (name string, seconds float64, err error) {
 	opening, closing := strings.IndexByte(stat, '('), strings.LastIndexByte(stat, ')')
 	if opening < 0 || closing < opening {
-		return "", 0, errors.New("it has no name in parentheses")
+		return "", 0, errors.New("no name in parentheses")
 	}
 	fields := strings.Fields(stat[closing+1:])
 	if len(fields) < 13 {
-		return "", 0, errors.New("it is too short")
+		return "", 0, errors.New("too few fields")
 	}
-	for _, field := range fields[11:13] { // utime and stime, the 14th and 15th of all
+	for _, field := range fields[11:13] { // utime and stime, the 14th and 15th fields of the line
 		ticks, err := strconv.ParseFloat(field, 64)
 		if err != nil {
 			return "", 0, err

@@ -8,7 +8,7 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/test/performance/report"
 )
 
-func TestParseWritesCountsWhatIsStored(t *testing.T) {
+func TestParseWritesCountsWritesThatAreStored(t *testing.T) {
 	got, err := parseWrites([]byte(`# TYPE apiserver_request_total counter
 apiserver_request_total{code="201",resource="pods",subresource="",verb="POST"} 10
 apiserver_request_total{code="409",resource="pods",subresource="",verb="POST"} 1
@@ -36,7 +36,7 @@ func TestParseStatReadsNamesWithParentheses(t *testing.T) {
 	}
 }
 
-func TestWhatWasUsedIsADifferencePerPod(t *testing.T) {
+func TestUsageIsADifferencePerPod(t *testing.T) {
 	got := report.Result{Pods: 10}
 	cpu{programs: map[string]float64{"etcd": 5, "kwok": 1}, leader: 3}.
 		since(cpu{programs: map[string]float64{"etcd": 4, "kwok": 2}, leader: 1}).perPod(&got)
@@ -51,12 +51,15 @@ func TestWhatWasUsedIsADifferencePerPod(t *testing.T) {
 	}
 }
 
-func TestWhatTheKernelAndProgramsSayIsRead(t *testing.T) {
+func TestCPUModelAndVersions(t *testing.T) {
 	if got := cpuModel("processor\t: 0\nmodel name\t: A B\n"); got != "A B" {
 		t.Errorf("cpuModel: got %q", got)
 	}
 	for output, want := range map[string]string{
-		"kwok version v0.8.0 go1.26": "v0.8.0", "etcd Version: 3.7.0\nGit SHA: x": "3.7.0", "": "of unknown version", "version": "of unknown version",
+		"kwok version v0.8.0 go1.26":      "v0.8.0",
+		"etcd Version: 3.7.0\nGit SHA: x": "3.7.0",
+		"":                                "of unknown version",
+		"version":                         "of unknown version",
 	} {
 		if got := versionIn(output); got != want {
 			t.Errorf("versionIn(%q): got %q, want %q", output, got, want)

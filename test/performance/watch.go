@@ -12,15 +12,15 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 )
 
-// sighting is what was seen of a pod.
+// sighting records when and where a pod was seen.
 type sighting struct {
-	asked   time.Time // when it was to be created
+	asked   time.Time // when its creation was due
 	running time.Time
 	node    string
-	retried bool // it could not be scheduled, for once
+	retried bool // the scheduler tried it in vain at least once
 }
 
-// watch follows the pods of a measurement.
+// watch records the sightings of a measurement's pods.
 type watch struct {
 	changed chan struct{}
 
@@ -30,11 +30,12 @@ type watch struct {
 	deleted    time.Time // the last deletion
 }
 
-// watch follows the benchmark's pods in the source until it is stopped.
+// watch watches the benchmark's pods in the source until the returned function is called.
 func (b *bench) watch(ctx context.Context) (*watch, func(), error) {
 	ctx, stop := context.WithCancel(ctx)
 	w := &watch{changed: make(chan struct{}, 1), pods: map[string]*sighting{}}
-	factory := informers.NewSharedInformerFactoryWithOptions(b.clusters[source].set, 0, informers.WithNamespace(namespace),
+	factory := informers.NewSharedInformerFactoryWithOptions(b.clusters[source].set, 0,
+		informers.WithNamespace(namespace),
 		informers.WithTweakListOptions(func(o *metav1.ListOptions) { o.LabelSelector = podLabel }))
 	informer := factory.Core().V1().Pods().Informer()
 	if _, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
@@ -52,7 +53,7 @@ func (b *bench) watch(ctx context.Context) (*watch, func(), error) {
 	return w, stop, nil
 }
 
-// ask notes that a pod is to be created now.
+// ask records that a pod is about to be created.
 func (w *watch) ask(name string, at time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -60,7 +61,7 @@ func (w *watch) ask(name string, at time.Time) {
 	w.asked++
 }
 
-// delete notes that a pod is to be deleted now.
+// delete records that a pod is about to be deleted.
 func (w *watch) delete() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -95,7 +96,7 @@ func (w *watch) see(obj any) {
 	}
 }
 
-// refused tells whether the scheduler has tried in vain.
+// refused reports whether the scheduler has tried the pod in vain.
 func refused(pod *corev1.Pod) bool {
 	for _, c := range pod.Status.Conditions {
 		if c.Type == corev1.PodScheduled {
@@ -105,7 +106,7 @@ func refused(pod *corev1.Pod) bool {
 	return false
 }
 
-// untilRunning waits until all pods that were asked for have run.
+// untilRunning waits until all pods have run.
 func (w *watch) untilRunning(ctx context.Context) error {
 	for {
 		w.mu.Lock()

@@ -1,7 +1,8 @@
-// Package quality compares how targets are chosen with what kube-scheduler itself would do in them: random clusters are summarized, random
-// pods are compared with the summaries, and the framework of the real kube-scheduler is asked whether a node takes them. Its tests need
-// nothing that runs.
+// Package quality compares the choice of a target with the decisions of kube-scheduler in that target.
+//
+// Its tests generate random clusters and pods. Summaries of the clusters are compared with the pods, and the framework
+// of the real kube-scheduler is asked whether a node takes them. The tests need neither an API server nor a cluster.
 //
 //	go test ./test/quality -v               # a few thousand pods
-//	go test ./test/quality -v -cases 100000 # as many as one likes, from other seeds with -seed
+//	go test ./test/quality -v -cases 100000 # more pods; -seed generates others
 package quality

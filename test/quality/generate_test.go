@@ -22,20 +22,20 @@ const (
 	mebi      = 1 << 20
 )
 
-// cluster is what it has, as its API server would tell.
+// cluster is the nodes and pods of a cluster, as its API server would list them.
 type cluster struct {
 	nodes []*corev1.Node
 	pods  []*corev1.Pod
 }
 
-// real are the nodes that are not virtual.
+// real returns the nodes that are not virtual.
 func (c *cluster) real() []*corev1.Node {
 	return slices.DeleteFunc(slices.Clone(c.nodes), func(n *corev1.Node) bool {
 		return n.Labels[v1alpha1.LabelNodeProvider] == v1alpha1.LabelNodeProviderValue
 	})
 }
 
-// assigned are the pods that kube-scheduler sees on real nodes: it does not watch those that have finished.
+// assigned returns the pods that kube-scheduler sees on real nodes. It does not watch pods that have finished.
 func (c *cluster) assigned() []*corev1.Pod {
 	known := map[string]bool{}
 	for _, node := range c.real() {
@@ -46,10 +46,10 @@ func (c *cluster) assigned() []*corev1.Pod {
 	})
 }
 
-// generator makes things up, always the same for the same seed.
+// generator generates clusters and pods, the same ones for the same seed.
 type generator struct {
 	*rand.Rand
-	// variety is for how many different labels and taints there are.
+	// variety is larger for more different labels and taints.
 	variety int
 	serial  int
 }
@@ -92,7 +92,8 @@ func (g *generator) node(i int) *corev1.Node {
 		allocatable[hugePages] = *resource.NewQuantity(int64(2*mebi*g.IntN(512)), resource.BinarySI)
 	}
 	if g.chance(50) { // equal nodes
-		allocatable[corev1.ResourceCPU], allocatable[corev1.ResourceMemory] = resource.MustParse("8"), resource.MustParse("32Gi")
+		allocatable[corev1.ResourceCPU] = resource.MustParse("8")
+		allocatable[corev1.ResourceMemory] = resource.MustParse("32Gi")
 	}
 	node := &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: "node-" + strconv.Itoa(i), Labels: g.labels(i)},
@@ -127,7 +128,7 @@ func (g *generator) labels(i int) map[string]string {
 	return labels
 }
 
-// taint does what kubelets, controllers and administrators do.
+// taint taints the node as kubelets, controllers and administrators do.
 func (g *generator) taint(node *corev1.Node) {
 	add := func(key, value string, effect corev1.TaintEffect) {
 		node.Spec.Taints = append(node.Spec.Taints, corev1.Taint{Key: key, Value: value, Effect: effect})
@@ -140,7 +141,7 @@ func (g *generator) taint(node *corev1.Node) {
 	}
 	if g.chance(8) {
 		node.Spec.Unschedulable = true
-		if g.chance(70) { // the controller may be late
+		if g.chance(70) { // the node lifecycle controller may be late
 			add(corev1.TaintNodeUnschedulable, "", corev1.TaintEffectNoSchedule)
 		}
 	}
@@ -155,9 +156,11 @@ func (g *generator) taint(node *corev1.Node) {
 	}
 }
 
-var effects = []corev1.TaintEffect{corev1.TaintEffectNoSchedule, corev1.TaintEffectNoExecute, corev1.TaintEffectPreferNoSchedule}
+var effects = []corev1.TaintEffect{
+	corev1.TaintEffectNoSchedule, corev1.TaintEffectNoExecute, corev1.TaintEffectPreferNoSchedule,
+}
 
-// pod requests something of everything.
+// pod returns a pod that may request every resource.
 func (g *generator) pod() *corev1.Pod {
 	g.serial++
 	name := "pod-" + strconv.Itoa(g.serial)
@@ -174,7 +177,9 @@ func (g *generator) pod() *corev1.Pod {
 		pod.Spec.InitContainers = append(pod.Spec.InitContainers, initial)
 	}
 	if g.chance(10) {
-		pod.Spec.Overhead = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("15m"), corev1.ResourceMemory: resource.MustParse("20Mi")}
+		pod.Spec.Overhead = corev1.ResourceList{
+			corev1.ResourceCPU: resource.MustParse("15m"), corev1.ResourceMemory: resource.MustParse("20Mi"),
+		}
 	}
 	if g.chance(10) {
 		pod.Spec.Resources = &corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: g.cpu()}}
@@ -199,7 +204,9 @@ func (g *generator) container(name string) corev1.Container {
 	if g.chance(5) {
 		requests[hugePages] = *resource.NewQuantity(int64(2*mebi*g.IntN(64)), resource.BinarySI)
 	}
-	return corev1.Container{Name: name, Image: "example.com/image", Resources: corev1.ResourceRequirements{Requests: requests}}
+	return corev1.Container{
+		Name: name, Image: "example.com/image", Resources: corev1.ResourceRequirements{Requests: requests},
+	}
 }
 
 func (g *generator) cpu() resource.Quantity {
@@ -213,35 +220,45 @@ func (g *generator) memory() resource.Quantity {
 	return *resource.NewQuantity(int64(pick(g, 0, 128*mebi, 512*mebi, 2048*mebi, g.IntN(6<<30))), resource.BinarySI)
 }
 
-// live makes a pod that was scheduled one that has a history.
+// live gives a scheduled pod a history: a phase, perhaps a deletion, an owner or a resize.
 func (g *generator) live(pod *corev1.Pod) {
-	pod.Status.Phase = pick(g, corev1.PodPending, corev1.PodRunning, corev1.PodRunning, corev1.PodRunning, corev1.PodSucceeded, corev1.PodFailed)
+	pod.Status.Phase = pick(g, corev1.PodPending, corev1.PodRunning, corev1.PodRunning, corev1.PodRunning,
+		corev1.PodSucceeded, corev1.PodFailed)
 	if g.chance(10) {
 		pod.DeletionTimestamp = ptr.To(metav1.Unix(1, 0))
 	}
 	if g.chance(20) { // a DaemonSet's
-		pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "d", Controller: ptr.To(true)}}
+		owner := metav1.OwnerReference{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "d", Controller: ptr.To(true)}
+		pod.OwnerReferences = []metav1.OwnerReference{owner}
 	}
-	if g.chance(15) { // resized, or being resized
-		for i := range pod.Spec.Containers {
-			c := &pod.Spec.Containers[i]
-			has := g.container(c.Name).Resources.Requests
-			pod.Status.ContainerStatuses = append(pod.Status.ContainerStatuses, corev1.ContainerStatus{
-				Name: c.Name, AllocatedResources: pick(g, nil, has, c.Resources.Requests),
-				Resources: &corev1.ResourceRequirements{Requests: has},
-			})
-		}
-		if g.chance(30) {
-			reason := pick(g, corev1.PodReasonInfeasible, corev1.PodReasonDeferred)
-			pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodResizePending, Status: corev1.ConditionTrue, Reason: reason}}
-		}
-		if pod.Spec.Resources != nil && g.chance(50) {
-			pod.Status.Resources = &corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: g.cpu()}}
-		}
+	if g.chance(15) {
+		g.resize(pod)
 	}
 }
 
-// candidate is a pod to be placed: half of them request what is free on some node, a little more, or a little less.
+// resize gives a pod the status of one that was resized, or is being resized.
+func (g *generator) resize(pod *corev1.Pod) {
+	for i := range pod.Spec.Containers {
+		c := &pod.Spec.Containers[i]
+		has := g.container(c.Name).Resources.Requests
+		pod.Status.ContainerStatuses = append(pod.Status.ContainerStatuses, corev1.ContainerStatus{
+			Name: c.Name, AllocatedResources: pick(g, nil, has, c.Resources.Requests),
+			Resources: &corev1.ResourceRequirements{Requests: has},
+		})
+	}
+	if g.chance(30) {
+		reason := pick(g, corev1.PodReasonInfeasible, corev1.PodReasonDeferred)
+		pending := corev1.PodCondition{Type: corev1.PodResizePending, Status: corev1.ConditionTrue, Reason: reason}
+		pod.Status.Conditions = []corev1.PodCondition{pending}
+	}
+	if pod.Spec.Resources != nil && g.chance(50) {
+		requests := corev1.ResourceList{corev1.ResourceCPU: g.cpu()}
+		pod.Status.Resources = &corev1.ResourceRequirements{Requests: requests}
+	}
+}
+
+// candidate returns a pod to place. More than half of them request about as much as is free on some node: exactly that,
+// one unit more, or one unit less.
 func (g *generator) candidate(c *cluster, infos []fwk.NodeInfo) *corev1.Pod {
 	pod := g.pod()
 	if len(infos) > 0 && g.chance(60) {
@@ -251,9 +268,11 @@ func (g *generator) candidate(c *cluster, infos []fwk.NodeInfo) *corev1.Pod {
 	return pod
 }
 
-// requesting is a pod that requests all this, in one of the ways that there are.
+// requesting returns the spec of a pod that requests all of this: by a container, an init container, a sidecar or
+// overhead.
 func (g *generator) requesting(all corev1.ResourceList) corev1.PodSpec {
-	empty, full := corev1.Container{Name: "empty"}, corev1.Container{Name: "full", Resources: corev1.ResourceRequirements{Requests: all}}
+	empty := corev1.Container{Name: "empty"}
+	full := corev1.Container{Name: "full", Resources: corev1.ResourceRequirements{Requests: all}}
 	sidecar := full
 	sidecar.RestartPolicy = ptr.To(corev1.ContainerRestartPolicyAlways)
 	switch g.IntN(5) {
@@ -267,6 +286,7 @@ func (g *generator) requesting(all corev1.ResourceList) corev1.PodSpec {
 	return corev1.PodSpec{Containers: []corev1.Container{full, empty}}
 }
 
+// exactly returns requests for about as much as is free on a node, of some of its resources.
 func (g *generator) exactly(info fwk.NodeInfo) corev1.ResourceList {
 	has, used := info.GetAllocatable(), info.GetRequested()
 	requests := corev1.ResourceList{}
@@ -298,7 +318,8 @@ func (g *generator) constrain(pod *corev1.Pod, c *cluster) {
 		for range 1 + g.IntN(2) {
 			required.NodeSelectorTerms = append(required.NodeSelectorTerms, g.term(c))
 		}
-		pod.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: required}}
+		affinity := &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: required}
+		pod.Spec.Affinity = &corev1.Affinity{NodeAffinity: affinity}
 	}
 	for range max(0, g.IntN(5)-2) {
 		pod.Spec.Tolerations = append(pod.Spec.Tolerations, g.toleration())
@@ -322,7 +343,8 @@ func (g *generator) term(c *cluster) corev1.NodeSelectorTerm {
 	}
 	if g.chance(10) {
 		term.MatchFields = []corev1.NodeSelectorRequirement{{
-			Key: "metadata.name", Operator: pick(g, corev1.NodeSelectorOpIn, corev1.NodeSelectorOpNotIn), Values: []string{pick(g, c.nodes...).Name},
+			Key: "metadata.name", Operator: pick(g, corev1.NodeSelectorOpIn, corev1.NodeSelectorOpNotIn),
+			Values: []string{pick(g, c.nodes...).Name},
 		}}
 	}
 	return term
@@ -334,11 +356,11 @@ var operators = []corev1.NodeSelectorOperator{
 }
 
 func (g *generator) key() string {
-	return pick(g, "kubernetes.io/os", corev1.LabelArchStable, corev1.LabelTopologyZone, corev1.LabelTopologyZone, corev1.LabelHostname,
-		"gpu", "gpu", "example.com/cores", "example.com/rack", "example.com/none")
+	return pick(g, "kubernetes.io/os", corev1.LabelArchStable, corev1.LabelTopologyZone, corev1.LabelTopologyZone,
+		corev1.LabelHostname, "gpu", "gpu", "example.com/cores", "example.com/rack", "example.com/none")
 }
 
-// value is mostly one that a node has.
+// value returns a value of the label, mostly one that a node has.
 func (g *generator) value(c *cluster, key string) string {
 	if value, ok := pick(g, c.nodes...).Labels[key]; ok && g.chance(90) {
 		return value
@@ -351,9 +373,11 @@ func (g *generator) toleration() corev1.Toleration {
 		return corev1.Toleration{Operator: corev1.TolerationOpExists}
 	}
 	t := corev1.Toleration{
-		Key:      pick(g, "dedicated", "dedicated", "spot", corev1.TaintNodeUnschedulable, corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable),
-		Operator: pick(g, "", corev1.TolerationOpEqual, corev1.TolerationOpExists, corev1.TolerationOpExists, corev1.TolerationOpGt, corev1.TolerationOpLt),
-		Effect:   pick(g, "", "", corev1.TaintEffectNoSchedule, corev1.TaintEffectNoExecute),
+		Key: pick(g, "dedicated", "dedicated", "spot",
+			corev1.TaintNodeUnschedulable, corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable),
+		Operator: pick(g, "", corev1.TolerationOpEqual, corev1.TolerationOpExists, corev1.TolerationOpExists,
+			corev1.TolerationOpGt, corev1.TolerationOpLt),
+		Effect: pick(g, "", "", corev1.TaintEffectNoSchedule, corev1.TaintEffectNoExecute),
 	}
 	switch t.Operator {
 	case corev1.TolerationOpExists:

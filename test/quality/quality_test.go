@@ -17,19 +17,19 @@ import (
 )
 
 var (
-	cases = flag.Int("cases", 3000, "pods to compare, in each test")
-	seed  = flag.Uint64("seed", 1, "of what is made up")
+	cases = flag.Int("cases", 3000, "number of pods to compare in each test")
+	seed  = flag.Uint64("seed", 1, "seed of the generated clusters and pods")
 )
 
 const (
 	podsOfSmall = 10  // for each small cluster
 	podsOfLarge = 200 // for each large cluster
-	// denied is how many per cent of the pods that fit in a cluster beyond the bounds of summaries may be denied: at most 1.7 were, and
-	// the same again is for chance.
+	// denied is the percentage of fitting pods that we may deny in a cluster beyond the bounds of summaries. At most
+	// 1.7 % were denied; the rest is for chance.
 	denied = 4
 )
 
-// tally counts the pods of a test.
+// tally counts the pods of a test by the two answers.
 type tally struct {
 	pods, fit, agreed      int
 	falseYes, falseNo      int
@@ -38,13 +38,15 @@ type tally struct {
 
 func (c *tally) String() string {
 	share := func(n, of int) string { return fmt.Sprintf("%d (%.2f%%)", n, 100*float64(n)/float64(max(of, 1))) }
-	return fmt.Sprintf("%d pods, of which %s fit: agreed %s; false yes %s; false no %s of those that fit; unsure %s, of which %s fit",
+	const text = "%d pods, %s of which fit: agreed %s; false yes %s; false no %s of those that fit; " +
+		"unsure %s, %s of which fit"
+	return fmt.Sprintf(text,
 		c.pods, share(c.fit, c.pods), share(c.agreed, c.pods), share(c.falseYes, c.pods), share(c.falseNo, c.fit),
 		share(c.unsure, c.pods), share(c.unsureThatFits, c.unsure))
 }
 
-// judge counts a pod and says whether we denied one that fits, and whether we were wrong to say that it fits.
-func (c *tally) judge(room *fit.Room, demand *fit.Demand, truth bool) (falseNo, falseYes bool) {
+// count counts a pod. It returns whether our no is false, as the pod fits, and whether our yes is.
+func (c *tally) count(room *fit.Room, demand *fit.Demand, truth bool) (falseNo, falseYes bool) {
 	c.pods++
 	if truth {
 		c.fit++
@@ -68,10 +70,13 @@ func (c *tally) judge(room *fit.Room, demand *fit.Demand, truth bool) (falseNo, 
 }
 
 func constraints(pod *corev1.Pod) translate.Constraints {
-	return translate.Constraints{NodeSelector: pod.Spec.NodeSelector, Affinity: pod.Spec.Affinity, Tolerations: pod.Spec.Tolerations}
+	return translate.Constraints{
+		NodeSelector: pod.Spec.NodeSelector, Affinity: pod.Spec.Affinity, Tolerations: pod.Spec.Tolerations,
+	}
 }
 
-// TestComparesAsKubeSchedulerDoes is of summaries without bounds: we and kube-scheduler say the same, but for names of nodes.
+// TestComparesAsKubeSchedulerDoes uses summaries without bounds: our answers equal kube-scheduler's, except where a pod
+// names a node.
 func TestComparesAsKubeSchedulerDoes(t *testing.T) {
 	scheduler, total := newKubeScheduler(t), &tally{}
 	for n := range *cases / podsOfSmall {
@@ -82,7 +87,7 @@ func TestComparesAsKubeSchedulerDoes(t *testing.T) {
 		for range podsOfSmall {
 			pod := g.candidate(c, infos)
 			demand, truth := fit.NewDemand(pod, constraints(pod)), scheduler.fits(infos, pod)
-			if falseNo, falseYes := total.judge(room, demand, truth); falseNo || falseYes {
+			if falseNo, falseYes := total.count(room, demand, truth); falseNo || falseYes {
 				t.Fatal(report(n, c, pod, room.Explain(demand)))
 			}
 			if explained := room.Explain(demand) == ""; explained != room.Fits(demand) {
@@ -93,7 +98,7 @@ func TestComparesAsKubeSchedulerDoes(t *testing.T) {
 	t.Log(total)
 }
 
-// TestSmallClusters is of clusters of at most 40 nodes, which summaries tell exactly, but for hostnames.
+// TestSmallClusters uses clusters of at most 40 nodes: their summaries are exact, except for hostnames.
 func TestSmallClusters(t *testing.T) {
 	scheduler, total := newKubeScheduler(t), &tally{}
 	for n := range *cases / podsOfSmall {
@@ -104,7 +109,7 @@ func TestSmallClusters(t *testing.T) {
 		for range podsOfSmall {
 			pod := g.candidate(c, infos)
 			demand, truth := fit.NewDemand(pod, constraints(pod)), scheduler.fits(infos, pod)
-			if falseNo, falseYes := total.judge(room, demand, truth); falseNo || falseYes {
+			if falseNo, falseYes := total.count(room, demand, truth); falseNo || falseYes {
 				t.Fatal(report(n, c, pod, room.Explain(demand)))
 			}
 		}
@@ -112,7 +117,7 @@ func TestSmallClusters(t *testing.T) {
 	t.Log(total)
 }
 
-// TestLargeClusters is of clusters beyond the bounds of summaries: hundreds of nodes with different amounts free.
+// TestLargeClusters uses clusters beyond the bounds of summaries: hundreds of nodes with different free amounts.
 func TestLargeClusters(t *testing.T) {
 	scheduler := newKubeScheduler(t)
 	for name, variety := range map[string]int{
@@ -144,8 +149,8 @@ func compareLarge(t *testing.T, scheduler *kubeScheduler, total *tally, n, varie
 	for range podsOfLarge {
 		pod := g.candidate(c, infos)
 		demand, truth := fit.NewDemand(pod, constraints(pod)), scheduler.fits(infos, pod)
-		falseNo, falseYes := total.judge(room, demand, truth)
-		// What fits and is denied must be due to what the summary leaves out.
+		falseNo, falseYes := total.count(room, demand, truth)
+		// A false no must be due to the bounds of the summary.
 		if falseYes || falseNo && !exact.Fits(demand) && !exact.Unsure(demand) {
 			t.Fatal(report(n, c, pod, room.Explain(demand)))
 		}
@@ -163,8 +168,9 @@ func bounded(t *testing.T, summary *v1alpha1.ClusterSummary) {
 	}
 }
 
-// TestWhatWasPlacedAndNotSeen places pods one after the other, as kube-scheduler does, while the summary stays the same.
-func TestWhatWasPlacedAndNotSeen(t *testing.T) {
+// TestPlacedPodsThatASummaryDoesNotCount places pods one after the other, as kube-scheduler does, while the summary
+// stays the same.
+func TestPlacedPodsThatASummaryDoesNotCount(t *testing.T) {
 	const steps, each = 40, 10
 	scheduler := newKubeScheduler(t)
 	var after [steps / each]tally
@@ -177,16 +183,17 @@ func TestWhatWasPlacedAndNotSeen(t *testing.T) {
 			pod := g.pod()
 			g.constrain(pod, c)
 			demand, truth := fit.NewDemand(pod, constraints(pod)), scheduler.fits(infos, pod)
-			after[step/each].judge(room, demand, truth)
+			after[step/each].count(room, demand, truth)
 			if !truth || !room.Fits(demand) {
-				continue // It is not given to the target, or withdrawn.
+				continue // The target does not get the pod, or refuses it.
 			}
 			if !scheduler.place(infos, pod, g.Rand) {
-				t.Fatal(report(n, c, pod, "kube-scheduler says that it fits"))
+				t.Fatal(report(n, c, pod, "the pod fits, but place found no node"))
 			}
 			room = room.With(demand)
 			if there := places(infos); hasMore(room, there) {
-				t.Fatalf("-seed %d, cluster %d, after %d pods: we say that there is room for more pods than the %d places", *seed, n, step+1, there)
+				const text = "-seed %d, cluster %d, after %d pods: by our room, more pods fit than the nodes' %d places"
+				t.Fatalf(text, *seed, n, step+1, there)
 			}
 		}
 	}
@@ -195,7 +202,7 @@ func TestWhatWasPlacedAndNotSeen(t *testing.T) {
 	}
 }
 
-// hasMore says whether more pods than these would fit that request nothing.
+// hasMore reports whether the room takes more pods without requests than there are places.
 func hasMore(room *fit.Room, places int) bool {
 	anywhere := translate.Constraints{Tolerations: []corev1.Toleration{{Operator: corev1.TolerationOpExists}}}
 	nothing := fit.NewDemand(&corev1.Pod{}, anywhere)
@@ -205,7 +212,7 @@ func hasMore(room *fit.Room, places int) bool {
 	return room.Fits(nothing)
 }
 
-// places is how many more pods the nodes take.
+// places returns how many more pods the nodes take.
 func places(infos []fwk.NodeInfo) int {
 	n := 0
 	for _, info := range infos {
@@ -218,11 +225,12 @@ func newGenerator(n, variety int) *generator {
 	return &generator{Rand: rand.New(rand.NewPCG(*seed, uint64(n))), variety: variety}
 }
 
-// report is how to find a failure again, and the pod.
+// report describes a failure: how to repeat it, and the pod.
 func report(n int, c *cluster, pod *corev1.Pod, reason string) string {
 	spec, err := json.MarshalIndent(pod.Spec, "", "  ")
 	if err != nil {
 		panic(err)
 	}
-	return fmt.Sprintf("-seed %d, cluster %d with %v: we say %q, kube-scheduler says otherwise\n%s", *seed, n, c, reason, spec)
+	const text = "-seed %d, cluster %d with %v: our answer is %q, kube-scheduler's is another\n%s"
+	return fmt.Sprintf(text, *seed, n, c, reason, spec)
 }

@@ -35,15 +35,15 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// kubeScheduler is the real one's framework with its default profile, without what it would need an API server for: volumes
-// and dynamic resources.
+// kubeScheduler is the framework of the real kube-scheduler with its default profile. The plugins that need an API
+// server are left out: those for volumes and dynamic resources.
 type kubeScheduler struct {
 	ctx       context.Context // of the test
 	framework framework.Framework
 	nodes     *lister
 }
 
-// lister is of one cluster after the other.
+// lister lists the nodes of one cluster after the other.
 type lister struct{ fwk.SharedLister }
 
 func newKubeScheduler(t *testing.T) *kubeScheduler {
@@ -54,10 +54,11 @@ func newKubeScheduler(t *testing.T) *kubeScheduler {
 	}
 	profile := defaults.Profiles[0]
 	profile.Plugins.MultiPoint.Disabled = nil
-	needAPI := []string{names.DynamicResources, names.VolumeBinding, names.NodeVolumeLimits, names.VolumeZone, names.VolumeRestrictions}
-	profile.Plugins.MultiPoint.Enabled = slices.DeleteFunc(profile.Plugins.MultiPoint.Enabled, func(p config.Plugin) bool {
-		return slices.Contains(needAPI, p.Name)
-	})
+	needAPI := []string{
+		names.DynamicResources, names.VolumeBinding, names.NodeVolumeLimits, names.VolumeZone, names.VolumeRestrictions,
+	}
+	enabled := &profile.Plugins.MultiPoint.Enabled
+	*enabled = slices.DeleteFunc(*enabled, func(p config.Plugin) bool { return slices.Contains(needAPI, p.Name) })
 	profile.PluginConfig = slices.DeleteFunc(profile.PluginConfig, func(c config.PluginConfig) bool {
 		return slices.Contains(needAPI, c.Name)
 	})
@@ -74,22 +75,22 @@ func newKubeScheduler(t *testing.T) *kubeScheduler {
 	return &kubeScheduler{ctx, f, nodes}
 }
 
-// quiet is without what is logged of tolerations that cannot be parsed.
+// quiet discards the log, which would be about tolerations that cannot be parsed.
 func quiet(ctx context.Context) context.Context { return klog.NewContext(ctx, logr.Discard()) }
 
-// see makes it the scheduler of a cluster.
+// see makes this the scheduler of a cluster, and returns the cluster's nodes.
 func (s *kubeScheduler) see(c *cluster) []fwk.NodeInfo {
 	snapshot := cache.NewSnapshot(c.assigned(), c.real())
 	s.nodes.SharedLister = snapshot
 	infos, err := snapshot.NodeInfos().List()
 	if err != nil {
-		panic(err) // of a snapshot in memory
+		panic(err) // cannot happen: the snapshot is in memory
 	}
 	slices.SortFunc(infos, func(a, b fwk.NodeInfo) int { return cmp.Compare(a.Node().Name, b.Node().Name) })
 	return infos
 }
 
-// feasible are the nodes on which the pod fits; only the first one if that is enough.
+// feasible returns the nodes on which the pod fits, or only the first of them.
 func (s *kubeScheduler) feasible(infos []fwk.NodeInfo, pod *corev1.Pod, one bool) ([]fwk.NodeInfo, fwk.CycleState) {
 	state := framework.NewCycleState()
 	result, status, _ := s.framework.RunPreFilterPlugins(s.ctx, state, pod)
@@ -117,12 +118,13 @@ func (s *kubeScheduler) feasible(infos []fwk.NodeInfo, pod *corev1.Pod, one bool
 	return feasible, state
 }
 
+// fits reports whether the pod fits on one of the nodes.
 func (s *kubeScheduler) fits(infos []fwk.NodeInfo, pod *corev1.Pod) bool {
 	feasible, _ := s.feasible(infos, pod, true)
 	return len(feasible) > 0
 }
 
-// place puts the pod on the best node, any of them if there are several, and fails if there is none.
+// place puts the pod on the best node, or on any of the best. It returns false if the pod fits nowhere.
 func (s *kubeScheduler) place(infos []fwk.NodeInfo, pod *corev1.Pod, random *rand.Rand) bool {
 	feasible, state := s.feasible(infos, pod, false)
 	if len(feasible) == 0 {
@@ -135,7 +137,9 @@ func (s *kubeScheduler) place(infos []fwk.NodeInfo, pod *corev1.Pod, random *ran
 	if !status.IsSuccess() {
 		panic(status.AsError())
 	}
-	most := slices.MaxFunc(scores, func(a, b fwk.NodePluginScores) int { return cmp.Compare(a.TotalScore, b.TotalScore) })
+	most := slices.MaxFunc(scores, func(a, b fwk.NodePluginScores) int {
+		return cmp.Compare(a.TotalScore, b.TotalScore)
+	})
 	best := slices.DeleteFunc(scores, func(s fwk.NodePluginScores) bool { return s.TotalScore < most.TotalScore })
 	name := best[random.IntN(len(best))].Name
 	placed := pod.DeepCopy()

@@ -18,7 +18,7 @@ const (
 	maxCode    = 255
 )
 
-// sleep waits, and says when it is asked to end.
+// sleep waits, and logs SIGTERM. It then ends, unless it is told to ignore SIGTERM.
 func (p process) sleep(args []string) error {
 	ignore := false
 	var rest []string
@@ -30,7 +30,7 @@ func (p process) sleep(args []string) error {
 		rest = append(rest, arg)
 	}
 	if len(rest) != 1 {
-		return fmt.Errorf("sleep wants one duration: %w", errUsage)
+		return fmt.Errorf("sleep takes one duration: %w", errUsage)
 	}
 	duration, err := parseDuration(rest[0])
 	if err != nil {
@@ -56,20 +56,20 @@ func parseDuration(text string) (time.Duration, error) {
 	if text == "infinity" {
 		return math.MaxInt64, nil
 	}
-	// A bare number is seconds, as for other programs called sleep.
+	// A number without a unit is seconds, as in other programs called sleep.
 	if seconds, err := strconv.Atoi(text); err == nil {
 		return time.Duration(seconds) * time.Second, nil
 	}
 	duration, err := time.ParseDuration(text)
 	if err != nil {
-		return 0, fmt.Errorf("reading how long to sleep: %w", err)
+		return 0, fmt.Errorf("parsing the duration: %w", err)
 	}
 	return duration, nil
 }
 
 func exit(args []string) error {
 	if len(args) != 1 {
-		return fmt.Errorf("exit wants one code: %w", errUsage)
+		return fmt.Errorf("exit takes one code: %w", errUsage)
 	}
 	code, err := strconv.Atoi(args[0])
 	if err != nil || code < 0 || code > maxCode {
@@ -88,7 +88,7 @@ func (p process) print(args []string) error {
 
 func write(args []string) error {
 	if len(args) < 2 {
-		return fmt.Errorf("write wants a file and text: %w", errUsage)
+		return fmt.Errorf("write takes a file and text: %w", errUsage)
 	}
 	if err := os.WriteFile(args[0], []byte(strings.Join(args[1:], " ")+"\n"), 0o644); err != nil {
 		return fmt.Errorf("writing: %w", err)
@@ -123,12 +123,12 @@ func (p process) env(names []string) error {
 
 func (p process) get(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("get", flag.ContinueOnError)
-	timeout := flags.Duration("timeout", requestTimeout, "how long to wait for the answer")
+	timeout := flags.Duration("timeout", requestTimeout, "time to wait for the answer")
 	if err := flags.Parse(args); err != nil {
-		return fmt.Errorf("reading the flags of get: %w", err)
+		return fmt.Errorf("parsing the flags of get: %w", err)
 	}
 	if flags.NArg() != 1 {
-		return fmt.Errorf("get wants one URL: %w", errUsage)
+		return fmt.Errorf("get takes one URL: %w", errUsage)
 	}
 	ctx, cancel := context.WithTimeout(ctx, *timeout)
 	defer cancel()

@@ -1,4 +1,4 @@
-// Command whoami is the program of the test image localhost/whoami:dev, in which it is all there is: a web server that
-// answers with its pod's name, and the few small commands that tests of pods need where there is no shell. It uses
-// nothing but the standard library, so that it builds everywhere and starts at once.
+// Command whoami is the only program in the test image localhost/whoami:dev. It is a web server that answers with its
+// pod's name, and it has the few small commands that tests of pods need in an image without a shell. It uses only the
+// standard library, so that it builds everywhere and starts at once.
 package main

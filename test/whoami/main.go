@@ -14,41 +14,41 @@ import (
 
 const usage = `Usage: whoami [COMMAND]
 
-Without a command it serves.
+Without a command, it serves.
 
   serve [--address :8080] [--drain DURATION]
                         answer / with the pod's name ($POD_NAME, or $HOSTNAME) and /healthz with "ok", and log each
-                        request; on SIGTERM, go on for the DURATION, finish what is asked, and exit
+                        request; on SIGTERM, go on for the DURATION, finish open requests, and exit
   sleep DURATION [--ignore-term]
-                        wait for a DURATION ("30s", or "infinity"); on SIGTERM, log it and exit, or go on waiting
+                        wait for a DURATION ("30s", or "infinity"); on SIGTERM, log it, and exit or go on waiting
   exit CODE             exit with a code
   print TEXT...         print text (also: echo)
   write FILE TEXT...    write text to a file
   cat FILE...           print files
   env [NAME...]         print the environment, or the values of variables
   get [--timeout 10s] URL
-                        ask a web server and print its answer; exit with 1 unless the status is 200
+                        request a URL and print the answer; exit with 1 unless the status is 200
   stream [--every 20ms] [--timeout 10s] URL
-                        ask a web server again and again, each time over a new connection; log new answers and
+                        request a URL again and again, each time over a new connection; log new answers and
                         failures; on SIGTERM, log how many there were, and exit with 1 if any request failed
 `
 
-// errUsage is returned for a command line that cannot be understood.
-var errUsage = errors.New("run whoami --help for what it can do")
+// errUsage is wrapped by the errors about a wrong command line.
+var errUsage = errors.New("run whoami --help for the commands")
 
-// exitError is an error that stands for an exit code alone.
+// exitError is an error without a message, for the exit code of the program.
 type exitError int
 
 // Error implements error.
 func (e exitError) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
 
-// process is what a command can use of the outside world.
+// process holds the inputs and outputs of a command, so that tests can replace them.
 type process struct {
 	out    io.Writer
 	getenv func(string) string
-	// environ is the whole environment.
+	// environ is the whole environment, as NAME=value.
 	environ []string
-	// term receives what asks the program to end.
+	// term receives the signals that ask the program to end.
 	term <-chan os.Signal
 }
 
@@ -56,7 +56,7 @@ func main() {
 	term := make(chan os.Signal, 1)
 	signal.Notify(term, syscall.SIGTERM, os.Interrupt)
 	p := process{out: os.Stdout, getenv: os.Getenv, environ: os.Environ(), term: term}
-	err := p.run(context.Background(), os.Args[1:]) //nolint:forbidigo // here the program begins
+	err := p.run(context.Background(), os.Args[1:]) //nolint:forbidigo // the program begins here
 	var code exitError
 	switch {
 	case err == nil || errors.Is(err, flag.ErrHelp):
@@ -97,5 +97,5 @@ func (p process) run(ctx context.Context, args []string) error {
 		fmt.Fprint(p.out, usage)
 		return nil
 	}
-	return fmt.Errorf("there is no command %q: %w", command, errUsage)
+	return fmt.Errorf("unknown command %q: %w", command, errUsage)
 }

@@ -16,13 +16,13 @@ const (
 	finishTimeout  = 10 * time.Second
 )
 
-// serve serves until it is asked to end.
+// serve serves until it receives SIGTERM.
 func (p process) serve(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("serve", flag.ContinueOnError)
-	address := flags.String("address", ":8080", "where to listen")
-	drain := flags.Duration("drain", 0, "how long to go on after SIGTERM")
+	address := flags.String("address", ":8080", "address to listen at")
+	drain := flags.Duration("drain", 0, "time to go on after SIGTERM")
 	if err := flags.Parse(args); err != nil {
-		return fmt.Errorf("reading the flags of serve: %w", err)
+		return fmt.Errorf("parsing the flags of serve: %w", err)
 	}
 	if flags.NArg() > 0 {
 		return fmt.Errorf("serve takes no arguments: %w", errUsage)
@@ -64,7 +64,7 @@ func (p process) handler() http.Handler {
 	return mux
 }
 
-// name is that of the pod.
+// name returns the pod's name.
 func (p process) name() string {
 	if name := p.getenv("POD_NAME"); name != "" {
 		return name

@@ -11,17 +11,18 @@ import (
 	"time"
 )
 
-// stream asks a web server again and again, each time over a new connection, as many clients would, until it is asked to end. It prints each
-// answer that it had not had before and each failure, and at the end how many there were; failures make it fail.
+// stream requests a URL again and again until it receives SIGTERM. Each request has a new connection, as those of many
+// clients would. stream logs each new answer and each failure, and in the end their numbers. It fails if a request
+// failed.
 func (p process) stream(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("stream", flag.ContinueOnError)
-	every := flags.Duration("every", 20*time.Millisecond, "how long to wait between requests")
-	timeout := flags.Duration("timeout", requestTimeout, "how long to wait for an answer")
+	every := flags.Duration("every", 20*time.Millisecond, "time between requests")
+	timeout := flags.Duration("timeout", requestTimeout, "time to wait for an answer")
 	if err := flags.Parse(args); err != nil {
-		return fmt.Errorf("reading the flags of stream: %w", err)
+		return fmt.Errorf("parsing the flags of stream: %w", err)
 	}
 	if flags.NArg() != 1 {
-		return fmt.Errorf("stream wants one URL: %w", errUsage)
+		return fmt.Errorf("stream takes one URL: %w", errUsage)
 	}
 	client := &http.Client{Timeout: *timeout, Transport: &http.Transport{DisableKeepAlives: true}}
 	ticker := time.NewTicker(*every)

@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// newProcess returns a process of the pod "pod-1", its output, and what asks it to end.
+// newProcess returns a process of the pod "pod-1", its output, and the channel of its signals.
 func newProcess() (process, *bytes.Buffer, chan os.Signal) {
 	var out bytes.Buffer
 	term := make(chan os.Signal, 1)
@@ -60,11 +60,11 @@ func TestCommands(t *testing.T) {
 		{"print", []string{"print", "a", "b"}, "a b\n"},
 		{"echo", []string{"echo", "a"}, "a\n"},
 		{"write", []string{"write", file, "to", "a file"}, ""},
-		{"cat what was written", []string{"cat", file}, "to a file\n"},
+		{"cat after write", []string{"cat", file}, "to a file\n"},
 		{"env of everything", []string{"env"}, "HOSTNAME=pod-1\nCOLOR=blue\n"},
 		{"env of one variable", []string{"env", "COLOR"}, "blue\n"},
 		{"sleep for no time", []string{"sleep", "0s"}, "sleeping for 0s\n"},
-		{"exit in order", []string{"exit", "0"}, ""},
+		{"exit with code 0", []string{"exit", "0"}, ""},
 		{"help", []string{"--help"}, usage},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -87,20 +87,20 @@ func TestExitCode(t *testing.T) {
 	}
 }
 
-func TestRefusals(t *testing.T) {
+func TestWrongCommandLinesFail(t *testing.T) {
 	for name, args := range map[string][]string{
 		"an unknown command":          {"dance"},
 		"an unknown flag":             {"--port=1"},
 		"sleep without a duration":    {"sleep"},
-		"sleep with nonsense":         {"sleep", "long"},
-		"exit with nonsense":          {"exit", "x"},
+		"sleep with a wrong duration": {"sleep", "long"},
+		"exit with a wrong code":      {"exit", "x"},
 		"exit with too great a code":  {"exit", "256"},
-		"cat of a file not there":     {"cat", "/not/there"},
+		"cat of a missing file":       {"cat", "/not/there"},
 		"write without text":          {"write", "/tmp/x"},
 		"serve with an argument":      {"serve", "x"},
-		"get from where nobody is":    {"get", "http://127.0.0.1:1/"},
+		"get without a server":        {"get", "http://127.0.0.1:1/"},
 		"serve on a bad address":      {"--address", "nowhere:-1"},
-		"an empty name for a command": {""},
+		"an empty command":            {""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p, _, _ := newProcess()
@@ -111,7 +111,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-func TestStreamTellsAnswersAndFailures(t *testing.T) {
+func TestStreamLogsAnswersAndFailures(t *testing.T) {
 	p, out, term := newProcess()
 	requests := 0
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -124,7 +124,7 @@ func TestStreamTellsAnswersAndFailures(t *testing.T) {
 		default:
 			select {
 			case term <- syscall.SIGTERM:
-			default: // It may ask once more before it ends.
+			default: // stream may send another request before it ends.
 			}
 			_, _ = io.WriteString(w, "pod-2\n")
 		}
@@ -134,9 +134,11 @@ func TestStreamTellsAnswersAndFailures(t *testing.T) {
 	if err == nil || err.Error() != "some requests failed" {
 		t.Errorf("error is %v", err)
 	}
-	for _, line := range []string{"answered: pod-1", "answered: pod-2", "failed: asking: status 502 Bad Gateway", " times, failed 1 times"} {
+	for _, line := range []string{
+		"answered: pod-1", "answered: pod-2", "failed: asking: status 502 Bad Gateway", " times, failed 1 times",
+	} {
 		if strings.Count(out.String(), line) != 1 {
-			t.Errorf("%q is not there once:\n%s", line, out)
+			t.Errorf("%q is not in the log once:\n%s", line, out)
 		}
 	}
 }
@@ -152,11 +154,11 @@ func TestSleepEndsOnTerm(t *testing.T) {
 	}
 }
 
-func TestSleepGoesOnAfterTermIfTold(t *testing.T) {
+func TestSleepCanIgnoreTerm(t *testing.T) {
 	p, out, term := newProcess()
 	slept := make(chan error)
 	go func() { slept <- p.run(t.Context(), []string{"sleep", "--ignore-term", "1h"}) }()
-	// The second signal is taken from the channel only by a sleep that did not end after the first.
+	// Only a sleep that did not end after the first signal takes the next ones from the channel.
 	for range 3 {
 		term <- syscall.SIGTERM
 	}

@@ -1,13 +1,14 @@
 // Command memory measures how much memory the manager takes with many targets and proxies.
 //
-// The manager is the real program, and so are the source cluster's API server and etcd. The targets are simulated: one process serves, at
-// an HTTPS address for each, what the manager asks of a target's API server (version, discovery, the ClusterSummary, PodChaperons),
-// in the same way, as lists, watches and watches that begin with a list. Each has a ClusterSummary of full size and its share of the
-// PodChaperons; the source has their proxies, bound to the targets' virtual nodes, as admission, the scheduler and feedback leave them.
+// The manager is the real program, and so are the API server and etcd of the source. The targets are simulated. One
+// process has an HTTPS address for each of them, and answers as a target's API server does. It serves all that the
+// manager asks for: version, discovery, the ClusterSummary and PodChaperons, as lists, watches, and watches that begin
+// with a list. Each target has a ClusterSummary of full size and its share of the PodChaperons. The source has the
+// proxies, bound to the targets' virtual nodes, as admission, the scheduler and feedback leave them.
 //
-// The manager is started twice: with proxies that know nothing of their delegates yet, so that it writes every status, and
-// again when all is in place, as after an update. What the second start takes is the result: at its peak (VmHWM), and when it does not
-// change any more (VmRSS).
+// The manager is started twice. At first the proxies know nothing of their delegates, so that the manager writes every
+// status. The second time everything is in place, as after an update. The result is the memory of the second start: its
+// peak (VmHWM), and the resident memory when it no longer changes (VmRSS).
 package main
 
 import (
@@ -28,7 +29,7 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/test/performance/report"
 )
 
-// serve, as the first argument, makes this program the process of the simulated targets.
+// serve is the first argument of the process that simulates the targets.
 const serve = "serve"
 
 type options struct {
@@ -54,12 +55,14 @@ func start() error {
 	ctrllog.SetLogger(klog.Background())
 	o := options{}
 	flag.IntVar(&o.targets, "targets", 100, "number of targets")
-	flag.IntVar(&o.proxies, "proxies", 10000, "number of proxies, over all targets")
-	flag.StringVar(&o.manager, "manager", ".local/bin/multicluster-scheduler", "program to measure")
-	flag.StringVar(&o.result, "result", ".local/bench/memory.json", "file for the result, for the benchmark's report")
-	flag.StringVar(&o.bin, "bin", ".local/bin", "folder of kube-apiserver and etcd")
-	flag.StringVar(&o.crds, "crds", "charts/multicluster-scheduler/crds", "folder of the custom resource definitions")
-	flag.DurationVar(&o.window, "window", 3*time.Minute, "how long memory must not change to count as settled; Go collects garbage at least every two minutes")
+	flag.IntVar(&o.proxies, "proxies", 10000, "number of proxies, of all targets together")
+	flag.StringVar(&o.manager, "manager", ".local/bin/multicluster-scheduler", "the manager's program")
+	flag.StringVar(&o.result, "result", ".local/bench/memory.json",
+		"file for the result, which the benchmark's report contains")
+	flag.StringVar(&o.bin, "bin", ".local/bin", "folder with kube-apiserver and etcd")
+	flag.StringVar(&o.crds, "crds", "charts/multicluster-scheduler/crds", "folder with the custom resource definitions")
+	flag.DurationVar(&o.window, "window", 3*time.Minute,
+		"time without a change after which memory is settled; Go collects garbage at least every two minutes")
 	flag.Parse()
 	return measure(ctx, o)
 }
@@ -93,21 +96,17 @@ func measure(ctx context.Context, o options) (err error) {
 	if err := s.connect(ctx, targets.found); err != nil {
 		return fmt.Errorf("connecting the source to the simulated targets: %w", err)
 	}
-	run := run{options: o, source: s, targets: targets, dir: dir}
-	fmt.Println("starting the manager; every status is to be written …")
-	if err := run.once(ctx, nil); err != nil {
+	r := run{options: o, source: s, targets: targets, dir: dir}
+	if err := r.twice(ctx); err != nil {
 		return err
 	}
-	fmt.Println("starting it again; everything is in place …")
-	if err := run.once(ctx, run.settle); err != nil {
-		return err
-	}
-	m := run.measured
-	fmt.Printf("%d targets, %d proxies: %.0f MiB settled, %.0f MiB at its peak\n", m.Targets, m.Proxies, m.SettledMiB, m.PeakMiB)
-	return write(o.result, m)
+	m := r.measured
+	const text = "%d targets, %d proxies: peak %.0f MiB, settled %.0f MiB\n"
+	fmt.Printf(text, m.Targets, m.Proxies, m.PeakMiB, m.SettledMiB)
+	return writeResult(o.result, m)
 }
 
-func write(path string, m report.Memory) error {
+func writeResult(path string, m report.Memory) error {
 	data, err := json.Marshal(m)
 	if err != nil {
 		return err

@@ -27,22 +27,32 @@ import (
 const (
 	patience = 15 * time.Minute
 	glance   = time.Second
-	// reading is how often memory is read; spread is how far readings may be apart that count as equal.
+	// reading is the interval of reading the memory. spread is the share by which equal readings may differ.
 	reading = 5 * time.Second
 	spread  = 0.02
 )
 
-// run is what the manager is started in.
+// run is the environment in which the manager is started.
 type run struct {
 	options
 	source  *sourceCluster
 	targets *targets
 	dir     string
-	// measured is what settle found.
+	// measured is the result of awaitSettled.
 	measured report.Memory
 }
 
-// once starts the manager, waits until it has done everything, calls then, if that is not nil, and stops it.
+// twice starts the manager when every status has to be written, and again, to measure it, when everything is in place.
+func (r *run) twice(ctx context.Context) error {
+	fmt.Println("starting the manager, which has to write every status …")
+	if err := r.once(ctx, nil); err != nil {
+		return err
+	}
+	fmt.Println("starting it again, with everything in place …")
+	return r.once(ctx, r.awaitSettled)
+}
+
+// once starts the manager, waits until it has done everything, calls then unless it is nil, and stops the manager.
 func (r *run) once(ctx context.Context, then func(ctx context.Context, pid int) error) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -64,8 +74,8 @@ func (r *run) once(ctx context.Context, then func(ctx context.Context, pid int) 
 	return then(ctx, command.Process.Pid)
 }
 
-// settle waits until the memory of the manager's process does not change any more.
-func (r *run) settle(ctx context.Context, pid int) error {
+// awaitSettled waits until the memory of the manager's process no longer changes.
+func (r *run) awaitSettled(ctx context.Context, pid int) error {
 	m := report.Memory{Targets: r.options.targets, Proxies: r.proxies, Time: time.Now().UTC()}
 	var readings []float64
 	err := wait.PollUntilContextCancel(ctx, reading, true, func(context.Context) (bool, error) {
@@ -82,14 +92,14 @@ func (r *run) settle(ctx context.Context, pid int) error {
 		return settled(readings, int(r.window/reading)), err
 	})
 	if err != nil {
-		return fmt.Errorf("waiting until the manager's memory settles (it was %.0f MiB): %w", readings, err)
+		return fmt.Errorf("waiting until the manager's memory settles (the readings are %.0f MiB): %w", readings, err)
 	}
 	m.Version, err = r.version(ctx)
 	r.measured = m
 	return err
 }
 
-// settled tells whether the last readings are about equal.
+// settled reports whether the last readings are about equal.
 func settled(readings []float64, last int) bool {
 	if len(readings) < last {
 		return false
@@ -107,8 +117,19 @@ func (r *run) version(ctx context.Context) (string, error) {
 	return fields[len(fields)-1], nil
 }
 
-// start runs the manager as its Deployment does, but for the network that it is in, and without a Lease: there is one replica. When it
-// ends, it says so to end and closes the channel.
+// configuration is the manager's: cluster ID, folder of certificates, and two ports are to be filled in.
+const configuration = `apiVersion: config.multicluster.admiralty.io/v1alpha1
+kind: Configuration
+clusterID: %s
+leaderElection: {enabled: false}
+metrics: {bindAddress: "127.0.0.1:0"}
+health: {bindAddress: "127.0.0.1:0"}
+webhook: {certDir: %s, port: %d}
+kubeletAPI: {port: %d}
+`
+
+// start runs the manager as its Deployment does, except for the network, and without a Lease, as there is one replica.
+// When the manager ends, start calls end with the reason and closes the channel.
 func (r *run) start(end context.CancelCauseFunc) (*exec.Cmd, <-chan struct{}, error) {
 	certificate, key, err := cert.GenerateSelfSignedCertKey("localhost", []net.IP{net.IPv4(127, 0, 0, 1)}, nil)
 	if err != nil {
@@ -118,16 +139,10 @@ func (r *run) start(end context.CancelCauseFunc) (*exec.Cmd, <-chan struct{}, er
 	if err != nil {
 		return nil, nil, err
 	}
-	config := fmt.Sprintf(`apiVersion: config.multicluster.admiralty.io/v1alpha1
-kind: Configuration
-clusterID: %s
-leaderElection: {enabled: false}
-metrics: {bindAddress: "127.0.0.1:0"}
-health: {bindAddress: "127.0.0.1:0"}
-webhook: {certDir: %s, port: %d}
-kubeletAPI: {port: %d}
-`, clusterID, r.dir, ports[0], ports[1])
-	for name, data := range map[string][]byte{"tls.crt": certificate, "tls.key": key, "kubeconfig": r.source.kubeconfig, "config.yaml": []byte(config)} {
+	for name, data := range map[string][]byte{
+		"tls.crt": certificate, "tls.key": key, "kubeconfig": r.source.kubeconfig,
+		"config.yaml": fmt.Appendf(nil, configuration, clusterID, r.dir, ports[0], ports[1]),
+	} {
 		if err := os.WriteFile(filepath.Join(r.dir, name), data, 0o600); err != nil {
 			return nil, nil, err
 		}
@@ -136,8 +151,10 @@ kubeletAPI: {port: %d}
 	if err != nil {
 		return nil, nil, err
 	}
-	command := exec.Command(r.manager, "--config", filepath.Join(r.dir, "config.yaml")) //nolint:noctx // stopped by a signal, in order
-	command.Env = append(os.Environ(), "KUBECONFIG="+filepath.Join(r.dir, "kubeconfig"), "POD_NAMESPACE="+installedIn, "POD_IP=127.0.0.1",
+	//nolint:noctx // a signal ends the process, so that it can stop in order
+	command := exec.Command(r.manager, "--config", filepath.Join(r.dir, "config.yaml"))
+	command.Env = append(os.Environ(), "KUBECONFIG="+filepath.Join(r.dir, "kubeconfig"),
+		"POD_NAMESPACE="+installedIn, "POD_IP=127.0.0.1",
 		"GOMEMLIMIT=1GiB", "HTTP2_READ_IDLE_TIMEOUT_SECONDS=10", "HTTP2_PING_TIMEOUT_SECONDS=5")
 	command.Stdout, command.Stderr = output, output
 	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
@@ -152,7 +169,7 @@ kubeletAPI: {port: %d}
 	return command, ended, nil
 }
 
-// freePorts are some that nothing listens at, for the moment.
+// freePorts returns ports at which nothing listens at the moment.
 func freePorts(n int) ([]int, error) {
 	var ports []int
 	for range n {
@@ -166,7 +183,7 @@ func freePorts(n int) ([]int, error) {
 	return ports, nil
 }
 
-// untilDone waits until every target is watched and Ready, and every proxy shows that its delegate runs.
+// untilDone waits until every target is watched and Ready, and every proxy is Running.
 func (r *run) untilDone(ctx context.Context) error {
 	var last string
 	err := wait.PollUntilContextCancel(ctx, glance, true, func(ctx context.Context) (bool, error) {
@@ -175,10 +192,11 @@ func (r *run) untilDone(ctx context.Context) error {
 			return false, err
 		}
 		if len(state.Unexpected) > 0 {
-			return false, fmt.Errorf("the manager asks targets for what is not simulated: %s", strings.Join(state.Unexpected, ", "))
+			return false, fmt.Errorf("the manager sends targets requests that are not simulated: %s",
+				strings.Join(state.Unexpected, ", "))
 		}
 		ready, running, err := r.progress(ctx)
-		last = fmt.Sprintf("%d targets are watched, %d are ready; all proxies run: %t", state.Watches, ready, running)
+		last = fmt.Sprintf("%d targets are watched, %d are Ready; all proxies run: %t", state.Watches, ready, running)
 		return state.Watches >= r.options.targets && ready == r.options.targets && running, err
 	})
 	if err != nil {
@@ -187,6 +205,7 @@ func (r *run) untilDone(ctx context.Context) error {
 	return nil
 }
 
+// progress returns how many targets are Ready, and whether no proxy is Pending.
 func (r *run) progress(ctx context.Context) (ready int, running bool, err error) {
 	targets, pending := &v1alpha1.ClusterTargetList{}, &corev1.PodList{}
 	if err := r.source.client.List(ctx, targets); err != nil {
@@ -194,11 +213,13 @@ func (r *run) progress(ctx context.Context) (ready int, running bool, err error)
 	}
 	for _, target := range targets.Items {
 		conditions := target.Status.Conditions
-		if meta.IsStatusConditionTrue(conditions, v1alpha1.ConditionConnected) && meta.IsStatusConditionTrue(conditions, v1alpha1.ConditionReady) {
+		connected := meta.IsStatusConditionTrue(conditions, v1alpha1.ConditionConnected)
+		if connected && meta.IsStatusConditionTrue(conditions, v1alpha1.ConditionReady) {
 			ready++
 		}
 	}
-	err = r.source.client.List(ctx, pending, client.InNamespace(namespace), client.MatchingFields{"status.phase": string(corev1.PodPending)},
+	err = r.source.client.List(ctx, pending, client.InNamespace(namespace),
+		client.MatchingFields{"status.phase": string(corev1.PodPending)},
 		&client.ListOptions{Limit: 1, Raw: &metav1.ListOptions{}})
 	return ready, len(pending.Items) == 0, err
 }

@@ -18,25 +18,25 @@ const (
 	version         = "v1.37.1"
 	resourceVersion = "1000"
 	groupPath       = "/apis/" + v1alpha1.GroupName + "/v1alpha1"
-	// longest is how long a watch lasts whose client does not say.
+	// longest is the duration of a watch whose client does not name one.
 	longest = time.Hour
 )
 
-// content is what one simulated target has: objects, encoded.
+// content is the objects of one simulated target, as JSON.
 type content struct {
 	Summary   json.RawMessage   `json:"summary"`
 	Chaperons []json.RawMessage `json:"chaperons"`
 }
 
-// state is what the simulated targets were asked.
+// state summarizes the requests to the simulated targets.
 type state struct {
-	// Watches are those of PodChaperons that are open.
+	// Watches is the number of open watches of PodChaperons.
 	Watches int `json:"watches"`
-	// Unexpected requests got no answer that makes sense.
+	// Unexpected requests are not simulated, and were answered with an error.
 	Unexpected []string `json:"unexpected"`
 }
 
-// log is shared by all targets. It is safe for concurrent use.
+// log collects the state of all targets. It is safe for concurrent use.
 type log struct {
 	mu    sync.Mutex // guards state
 	state state
@@ -57,14 +57,14 @@ func (l *log) unexpected(r *http.Request) {
 	}
 }
 
-// ServeHTTP tells the state.
+// ServeHTTP answers with the state.
 func (l *log) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	answer(w, l.state)
 }
 
-// simulated answers as the API server of a target does, about objects that never change. Nothing can be written.
+// simulated answers as a target's API server does. Its objects never change, and it takes no writes.
 type simulated struct {
 	content
 	log *log
@@ -74,8 +74,8 @@ func (s simulated) handler() http.Handler {
 	mux := http.NewServeMux()
 	for path, body := range map[string]any{
 		"/version":                    map[string]string{"major": "1", "minor": "37", "gitVersion": version},
-		"/api":                        metav1.APIVersions{TypeMeta: metav1.TypeMeta{Kind: "APIVersions"}, Versions: []string{"v1"}},
-		"/apis":                       metav1.APIGroupList{TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"}, Groups: []metav1.APIGroup{group()}},
+		"/api":                        metav1.APIVersions{TypeMeta: typeMeta("APIVersions"), Versions: []string{"v1"}},
+		"/apis":                       groups(),
 		"/apis/" + v1alpha1.GroupName: group(),
 		groupPath:                     resources(),
 		groupPath + "/clustersummaries/" + v1alpha1.ClusterSummaryName: s.Summary,
@@ -95,7 +95,7 @@ func (s simulated) handler() http.Handler {
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		s.log.unexpected(r)
 		w.WriteHeader(http.StatusNotFound)
-		answer(w, metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusFailure,
+		answer(w, metav1.Status{TypeMeta: typeMeta("Status"), Status: metav1.StatusFailure,
 			Message: "not simulated", Reason: metav1.StatusReasonNotFound, Code: http.StatusNotFound})
 	})
 	return mux
@@ -106,10 +106,16 @@ func answer(w http.ResponseWriter, body any) {
 	_ = json.NewEncoder(w).Encode(body) // A client that left needs no answer.
 }
 
+func typeMeta(kind string) metav1.TypeMeta { return metav1.TypeMeta{Kind: kind, APIVersion: "v1"} }
+
+func groups() metav1.APIGroupList {
+	return metav1.APIGroupList{TypeMeta: typeMeta("APIGroupList"), Groups: []metav1.APIGroup{group()}}
+}
+
 func group() metav1.APIGroup {
 	v := metav1.GroupVersionForDiscovery{GroupVersion: v1alpha1.GroupVersion.String(), Version: "v1alpha1"}
 	return metav1.APIGroup{
-		TypeMeta: metav1.TypeMeta{Kind: "APIGroup", APIVersion: "v1"}, Name: v1alpha1.GroupName,
+		TypeMeta: typeMeta("APIGroup"), Name: v1alpha1.GroupName,
 		Versions: []metav1.GroupVersionForDiscovery{v}, PreferredVersion: v,
 	}
 }
@@ -117,7 +123,7 @@ func group() metav1.APIGroup {
 func resources() metav1.APIResourceList {
 	verbs := metav1.Verbs{"create", "delete", "get", "list", "patch", "update", "watch"}
 	return metav1.APIResourceList{
-		TypeMeta: metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"}, GroupVersion: v1alpha1.GroupVersion.String(),
+		TypeMeta: typeMeta("APIResourceList"), GroupVersion: v1alpha1.GroupVersion.String(),
 		APIResources: []metav1.APIResource{
 			{Name: "podchaperons", SingularName: "podchaperon", Namespaced: true, Kind: "PodChaperon", Verbs: verbs},
 			{Name: "clustersummaries", SingularName: "clustersummary", Kind: "ClusterSummary", Verbs: verbs},
@@ -157,11 +163,13 @@ func (c collection) serve(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// initial begins a watch with what there is, and a bookmark that says so.
+// initial begins a watch with the objects that exist, and the bookmark that ends them.
 func (c collection) initial(w http.ResponseWriter) {
 	for _, item := range c.items {
 		fmt.Fprintf(w, `{"type":"ADDED","object":%s}`+"\n", item)
 	}
-	fmt.Fprintf(w, `{"type":"BOOKMARK","object":{"apiVersion":%q,"kind":%q,"metadata":{"resourceVersion":%q,"annotations":{%q:"true"}}}}`+"\n",
+	const bookmark = `{"type":"BOOKMARK","object":{"apiVersion":%q,"kind":%q,` +
+		`"metadata":{"resourceVersion":%q,"annotations":{%q:"true"}}}}` + "\n"
+	fmt.Fprintf(w, bookmark,
 		v1alpha1.GroupVersion.String(), c.kind, resourceVersion, metav1.InitialEventsAnnotationKey)
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 )
 
-// target serves a summary and one PodChaperon.
+// target starts a simulated target with a ClusterSummary and one PodChaperon.
 func target(t *testing.T) (*rest.Config, *log, *v1alpha1.PodChaperon) {
 	t.Helper()
 	proxy, err := newProxy(7, "admiralty-c2")
@@ -59,8 +59,8 @@ func TestASimulatedTargetFillsACache(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- c.Start(ctx) }()
-	if !c.WaitForCacheSync(ctx) { // It cannot be read before it has started.
-		t.Fatal("the cache does not start")
+	if !c.WaitForCacheSync(ctx) { // The cache cannot be read before it has started.
+		t.Fatal("the cache does not sync")
 	}
 	chaperons, summary := &v1alpha1.PodChaperonList{}, &v1alpha1.ClusterSummary{}
 	if err := c.List(ctx, chaperons); err != nil {
@@ -69,8 +69,11 @@ func TestASimulatedTargetFillsACache(t *testing.T) {
 	if err := c.Get(ctx, client.ObjectKey{Name: v1alpha1.ClusterSummaryName}, summary); err != nil {
 		t.Fatal(err)
 	}
-	if len(chaperons.Items) != 1 || !cmp.Equal(chaperons.Items[0].Status.Phase, want.Status.Phase) || chaperons.Items[0].Name != want.Name {
-		t.Errorf("got %d PodChaperons, want %s", len(chaperons.Items), want.Name)
+	if len(chaperons.Items) != 1 {
+		t.Fatalf("got %d PodChaperons, want %s", len(chaperons.Items), want.Name)
+	}
+	if got := chaperons.Items[0]; got.Name != want.Name || got.Status.Phase != want.Status.Phase {
+		t.Errorf("got PodChaperon %s, %s; want %s, %s", got.Name, got.Status.Phase, want.Name, want.Status.Phase)
 	}
 	if len(summary.Status.Classes) != classes || len(summary.Status.Classes[0].Free) != vectors {
 		t.Errorf("got a summary of %d classes, want %d", len(summary.Status.Classes), classes)
@@ -86,7 +89,7 @@ func TestASimulatedTargetFillsACache(t *testing.T) {
 	}
 }
 
-func TestWhatIsNotSimulatedIsTold(t *testing.T) {
+func TestARequestThatIsNotSimulatedIsReported(t *testing.T) {
 	config, log, chaperon := target(t)
 	scheme := runtime.NewScheme()
 	if err := v1alpha1.AddToScheme(scheme); err != nil {
@@ -97,7 +100,7 @@ func TestWhatIsNotSimulatedIsTold(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := c.Delete(t.Context(), chaperon); !apierrors.IsNotFound(err) {
-		t.Errorf("deleting: got %v, want that it is not simulated", err)
+		t.Errorf("deleting: got %v, want NotFound, as deletions are not simulated", err)
 	}
 	want := []string{"DELETE " + groupPath + "/namespaces/" + namespace + "/podchaperons/" + chaperon.Name}
 	if diff := cmp.Diff(want, log.state.Unexpected); diff != "" {
@@ -110,10 +113,10 @@ func TestMemorySettlesWhenItsLastReadingsAreAboutEqual(t *testing.T) {
 		readings []float64
 		want     bool
 	}{
-		"too few":                      {[]float64{100, 100}, false},
-		"equal":                        {[]float64{50, 100, 100, 100}, true},
-		"about equal, up and down":     {[]float64{100, 101, 99.5}, true},
-		"falling, a little every time": {[]float64{104, 102, 100}, false},
+		"too few":                    {[]float64{100, 100}, false},
+		"equal":                      {[]float64{50, 100, 100, 100}, true},
+		"about equal, up and down":   {[]float64{100, 101, 99.5}, true},
+		"falling a little each time": {[]float64{104, 102, 100}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := settled(test.readings, 3); got != test.want {

@@ -25,10 +25,10 @@ import (
 
 const (
 	installedIn = "admiralty"
-	writers     = 20 // at a time
+	writers     = 20 // targets whose proxies are created at the same time
 )
 
-// sourceCluster is a real control plane, without controllers, nodes and kubelets.
+// sourceCluster is a real API server with etcd, without controllers, nodes and kubelets.
 type sourceCluster struct {
 	client      client.Client
 	kubeconfig  []byte
@@ -40,12 +40,15 @@ func startSource(o options) (*sourceCluster, error) {
 	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
 		return nil, err
 	}
-	environment := &envtest.Environment{Scheme: scheme, CRDDirectoryPaths: []string{o.crds}, ErrorIfCRDPathMissing: true, BinaryAssetsDirectory: o.bin}
+	environment := &envtest.Environment{
+		Scheme: scheme, CRDDirectoryPaths: []string{o.crds}, ErrorIfCRDPathMissing: true, BinaryAssetsDirectory: o.bin,
+	}
 	environment.ControlPlane.GetAPIServer().Path = filepath.Join(o.bin, "kube-apiserver")
 	environment.ControlPlane.Etcd = &envtest.Etcd{Path: filepath.Join(o.bin, "etcd")}
 	config, err := environment.Start()
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("starting the source's API server from %s: %w", o.bin, err), environment.Stop())
+		err = fmt.Errorf("starting the source's API server from %s: %w", o.bin, err)
+		return nil, errors.Join(err, environment.Stop())
 	}
 	config.QPS = -1
 	c, err := client.New(config, client.Options{Scheme: scheme})
@@ -57,12 +60,13 @@ func startSource(o options) (*sourceCluster, error) {
 
 func (s *sourceCluster) stop() error { return s.environment.Stop() }
 
-// fill creates the proxies, and writes what the targets have of them into a folder, a file for each target.
+// fill creates the proxies in the source, and writes each target's content to a file in the folder.
 func (s *sourceCluster) fill(ctx context.Context, o options, dir string) error {
 	for name, labels := range map[string]map[string]string{
 		installedIn: nil, namespace: {v1alpha1.LabelEnabledNamespace: v1alpha1.LabelEnabledNamespaceValue},
 	} {
-		if err := s.client.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}); err != nil {
+		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}
+		if err := s.client.Create(ctx, ns); err != nil {
 			return err
 		}
 	}
@@ -123,7 +127,7 @@ func writeTarget(file, hash string, proxies []*corev1.Pod) error {
 	return os.WriteFile(file, data, 0o644)
 }
 
-// connect creates the ClusterTargets, which lead to the simulated targets' addresses.
+// connect creates ClusterTargets, with Secrets, that lead to the simulated targets' addresses.
 func (s *sourceCluster) connect(ctx context.Context, found addresses) error {
 	for name, address := range found.Targets {
 		config := clientcmdapi.NewConfig()

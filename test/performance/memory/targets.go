@@ -17,14 +17,14 @@ import (
 	"k8s.io/client-go/util/cert"
 )
 
-// addresses is what the process of the simulated targets says when it serves, in one line.
+// addresses is the line that the process of the simulated targets prints when it serves.
 type addresses struct {
 	Targets map[string]string `json:"targets"` // by name
 	State   string            `json:"state"`
 	CA      []byte            `json:"ca"`
 }
 
-// serveTargets is the process of the simulated targets: one for each file in the folder.
+// serveTargets is the process of the simulated targets. It serves one target for each file in the folder.
 func serveTargets(ctx context.Context, dir string) error {
 	certificate, key, err := cert.GenerateSelfSignedCertKey("localhost", []net.IP{net.IPv4(127, 0, 0, 1)}, nil)
 	if err != nil {
@@ -39,7 +39,7 @@ func serveTargets(ctx context.Context, dir string) error {
 		return err
 	}
 	log := &log{}
-	said := addresses{Targets: map[string]string{}, CA: certificate}
+	found := addresses{Targets: map[string]string{}, CA: certificate}
 	for _, file := range files {
 		target := simulated{log: log}
 		data, err := os.ReadFile(filepath.Join(dir, file.Name()))
@@ -49,21 +49,21 @@ func serveTargets(ctx context.Context, dir string) error {
 		if err := json.Unmarshal(data, &target.content); err != nil {
 			return fmt.Errorf("reading %s: %w", file.Name(), err)
 		}
-		if said.Targets[file.Name()], err = listen(ctx, target.handler(), &pair); err != nil {
+		if found.Targets[file.Name()], err = listen(ctx, target.handler(), &pair); err != nil {
 			return err
 		}
 	}
-	if said.State, err = listen(ctx, log, nil); err != nil {
+	if found.State, err = listen(ctx, log, nil); err != nil {
 		return err
 	}
-	if err := json.NewEncoder(os.Stdout).Encode(said); err != nil {
+	if err := json.NewEncoder(os.Stdout).Encode(found); err != nil {
 		return err
 	}
 	<-ctx.Done()
 	return nil
 }
 
-// listen serves at an address of its own until the process ends.
+// listen serves at a new address until the process ends, over HTTPS if there is a certificate.
 func listen(ctx context.Context, handler http.Handler, certificate *tls.Certificate) (string, error) {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -79,13 +79,13 @@ func listen(ctx context.Context, handler http.Handler, certificate *tls.Certific
 	return "https://" + listener.Addr().String(), nil
 }
 
-// targets is the process of the simulated targets, from outside.
+// targets is the process of the simulated targets, as its parent process has it.
 type targets struct {
 	found   addresses
 	command *exec.Cmd
 }
 
-// startTargets returns when they serve.
+// startTargets starts the process of the simulated targets, and returns when it serves.
 func startTargets(ctx context.Context, dir string) (*targets, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -107,7 +107,7 @@ func startTargets(ctx context.Context, dir string) (*targets, error) {
 	}
 	if err != nil {
 		t.stop()
-		return nil, fmt.Errorf("reading their addresses: %w", err)
+		return nil, fmt.Errorf("reading the targets' addresses: %w", err)
 	}
 	return t, nil
 }
@@ -117,7 +117,7 @@ func (t *targets) stop() {
 	_ = t.command.Wait()
 }
 
-// state asks what they were asked.
+// state reads the summary of the requests to the targets.
 func (t *targets) state(ctx context.Context) (state, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, t.found.State, nil)
 	if err != nil {

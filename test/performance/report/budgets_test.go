@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-func TestBudgetsAreJudgedByTheMeasurements(t *testing.T) {
+func TestBudgetsAreComparedWithTheMeasurements(t *testing.T) {
 	burst := func(kind string, targets, pods int, change func(*Result)) Result {
 		r := Result{Scenario: Burst, Kind: kind, Targets: targets, Pods: pods}
 		change(&r)
@@ -21,31 +21,39 @@ func TestBudgetsAreJudgedByTheMeasurements(t *testing.T) {
 	for name, test := range map[string]struct {
 		what     string
 		results  []Result
-		verdict  string
+		state    string
 		measured map[int]string
 	}{
 		"half as fast as plain pods is enough": {
-			"pods/s, 100", []Result{burst(Plain, 1, 100, rate(100)), burst(Elected, 1, 100, rate(50))}, reached, map[int]string{1: "50 (0.50 ×)"},
+			"pods/s, 100", []Result{burst(Plain, 1, 100, rate(100)), burst(Elected, 1, 100, rate(50))},
+			reached, map[int]string{1: "50 (0.50 ×)"},
 		},
-		"one number of targets beyond the budget is enough to miss it": {
-			"pods/s, 100", []Result{burst(Plain, 1, 100, rate(100)), burst(Elected, 1, 100, rate(70)), burst(Elected, 3, 100, rate(40))},
+		"one number of targets beyond the budget misses it": {
+			"pods/s, 100",
+			[]Result{
+				burst(Plain, 1, 100, rate(100)), burst(Elected, 1, 100, rate(70)), burst(Elected, 3, 100, rate(40)),
+			},
 			notReached, map[int]string{1: "70 (0.70 ×)", 3: "**40 (0.40 ×)**"},
 		},
 		"other numbers of pods do not count": {
-			"pods/s, 500", []Result{burst(Plain, 1, 100, rate(100)), burst(Elected, 1, 100, rate(50))}, notMeasured, nil,
+			"pods/s, 500", []Result{burst(Plain, 1, 100, rate(100)), burst(Elected, 1, 100, rate(50))},
+			notMeasured, nil,
 		},
-		"without plain pods nothing is relative to them": {
+		"without plain pods, a relative budget is not measured": {
 			"pods/s, 100", []Result{burst(Elected, 1, 100, rate(50))}, notMeasured, nil,
 		},
-		"an absolute budget needs none, and the worst number of pods counts": {
-			"API writes", []Result{burst(Elected, 1, 100, writes(11)), burst(Elected, 1, 500, writes(12.5))}, notReached, map[int]string{1: "**12.5**"},
+		"an absolute budget needs no plain pods, and the worst number of pods counts": {
+			"API writes", []Result{burst(Elected, 1, 100, writes(11)), burst(Elected, 1, 500, writes(12.5))},
+			notReached, map[int]string{1: "**12.5**"},
 		},
-		"a source that is a target does not count": {
-			"of these in the source", []Result{burst(Elected, 1, 100, inSource(4, false)), burst(Elected, 3, 100, inSource(7, true))},
+		"writes of a source that is a target do not count": {
+			"of these in the source",
+			[]Result{burst(Elected, 1, 100, inSource(4, false)), burst(Elected, 3, 100, inSource(7, true))},
 			reached, map[int]string{1: "4.0", 3: ""},
 		},
 		"three times as long as plain pods is too long": {
-			"deleting", []Result{burst(Plain, 1, 100, deletion(1)), burst(Elected, 1, 100, deletion(3))}, notReached, map[int]string{1: "**3.0 s (3.00 ×)**"},
+			"deleting", []Result{burst(Plain, 1, 100, deletion(1)), burst(Elected, 1, 100, deletion(3))},
+			notReached, map[int]string{1: "**3.0 s (3.00 ×)**"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -53,8 +61,8 @@ func TestBudgetsAreJudgedByTheMeasurements(t *testing.T) {
 				if !strings.HasPrefix(b.What, test.what) {
 					continue
 				}
-				if b.Verdict != test.verdict {
-					t.Errorf("%s: %s, want %s", b.What, b.Verdict, test.verdict)
+				if b.State != test.state {
+					t.Errorf("%s: %s, want %s", b.What, b.State, test.state)
 				}
 				for targets, want := range test.measured {
 					if b.Measured[targets] != want {
@@ -63,46 +71,48 @@ func TestBudgetsAreJudgedByTheMeasurements(t *testing.T) {
 				}
 				return
 			}
-			t.Errorf("there is no budget of %q", test.what)
+			t.Errorf("no budget begins with %q", test.what)
 		})
 	}
 }
 
-func TestABlackHoleMayNotBeFelt(t *testing.T) {
+func TestABlackHoleMustNotSlowPodsForOtherTargets(t *testing.T) {
 	for name, test := range map[string]struct {
 		healthy, cut, found, again float64
 		want                       string
 	}{
-		"no difference":                         {1, 1, 1, 1, reached},
-		"within what equal runs are apart":      {1, 1.2, 1.2, 1, reached},
-		"slower than the slower one of without": {1, 2, 1, 1.5, notReached},
-		"slower when it is known":               {1, 1, 3, 1, notReached},
-		"not measured to the end":               {1, 0, 0, 0, notMeasured},
+		"no difference":                                     {1, 1, 1, 1, reached},
+		"as far apart as equal runs":                        {1, 1.2, 1.2, 1, reached},
+		"slower than both without a black hole":             {1, 2, 1, 1.5, notReached},
+		"slower when the target is known to be unreachable": {1, 1, 3, 1, notReached},
+		"not all measured":                                  {1, 0, 0, 0, notMeasured},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var results []Result
-			for variant, p99 := range map[string]float64{Healthy: test.healthy, JustCut: test.cut, FoundOut: test.found, HealthyAgain: test.again} {
+			for variant, p99 := range map[string]float64{
+				Healthy: test.healthy, JustCut: test.cut, FoundOut: test.found, HealthyAgain: test.again,
+			} {
 				results = append(results, Result{Scenario: Blackhole, Kind: Elected, Variant: variant, P99Seconds: p99})
 			}
-			if got := blackholeBudget(results).Verdict; got != test.want {
+			if got := blackholeBudget(results).State; got != test.want {
 				t.Errorf("got %s, want %s", got, test.want)
 			}
 		})
 	}
 }
 
-func TestMemoryIsJudgedAtFullSizeOnly(t *testing.T) {
+func TestMemoryIsComparedAtFullSizeOnly(t *testing.T) {
 	for name, test := range map[string]struct {
 		memory *Memory
 		want   string
 	}{
-		"nothing":     {nil, notMeasured},
-		"few proxies": {&Memory{Targets: 100, Proxies: 100, PeakMiB: 100, Time: time.Now()}, notMeasured},
-		"little":      {&Memory{Targets: 100, Proxies: 10000, PeakMiB: 299}, reached},
-		"a high peak": {&Memory{Targets: 100, Proxies: 10000, SettledMiB: 100, PeakMiB: 301}, notReached},
+		"not measured":            {nil, notMeasured},
+		"fewer proxies":           {&Memory{Targets: 100, Proxies: 100, PeakMiB: 100, Time: time.Now()}, notMeasured},
+		"a peak below the budget": {&Memory{Targets: 100, Proxies: 10000, PeakMiB: 299}, reached},
+		"a peak above the budget": {&Memory{Targets: 100, Proxies: 10000, SettledMiB: 100, PeakMiB: 301}, notReached},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := memoryBudget(test.memory).Verdict; got != test.want {
+			if got := memoryBudget(test.memory).State; got != test.want {
 				t.Errorf("got %s, want %s", got, test.want)
 			}
 		})

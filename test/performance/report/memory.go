@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// ParseMemory reads a line of /proc/PID/status or /proc/meminfo, as in "VmHWM:   1024 kB", in MiB.
+// ParseMemory returns, in MiB, the value of a key in /proc/PID/status or /proc/meminfo, as in "VmHWM:   1024 kB".
 func ParseMemory(status, key string) (float64, error) {
 	for line := range strings.Lines(status) {
 		fields := strings.Fields(line)
@@ -15,5 +15,5 @@ func ParseMemory(status, key string) (float64, error) {
 			return kib / 1024, err
 		}
 	}
-	return 0, errors.New("it has no line " + key)
+	return 0, errors.New("no line begins with " + key)
 }

@@ -12,7 +12,7 @@ type bar struct {
 	value float64
 }
 
-// plot draws bars as a Mermaid xychart; nothing if there are none.
+// plot returns the bars as a Mermaid xychart, or nothing if there are none.
 func plot(title, unit string, bars []bar) string {
 	if len(bars) == 0 {
 		return ""
@@ -24,7 +24,7 @@ func plot(title, unit string, bars []bar) string {
 		values = append(values, fmt.Sprintf("%.2f", b.value))
 		top = max(top, b.value)
 	}
-	const wide = 80 // of a bar, with a label of twelve characters
+	const wide = 80 // the width of a bar, with its label
 	return fmt.Sprintf(`%s
 %%%%{init: {"xyChart": {"width": %d, "height": 400}}}%%%%
 xychart-beta
@@ -33,10 +33,11 @@ xychart-beta
     y-axis "%s" 0 --> %s
     bar [%s]
 %s
-`, "```mermaid", max(400, wide*len(bars)), title, strings.Join(labels, ", "), unit, roundUp(top), strings.Join(values, ", "), "```")
+`, "```mermaid", max(400, wide*len(bars)), title, strings.Join(labels, ", "), unit, roundUp(top),
+		strings.Join(values, ", "), "```")
 }
 
-// roundUp gives an axis an end: the next multiple of half the number's power of ten.
+// roundUp returns the end of an axis: the next multiple of half the number's power of ten.
 func roundUp(v float64) string {
 	if v <= 0 {
 		return "1"

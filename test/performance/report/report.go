@@ -6,6 +6,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"text/template"
 	"time"
@@ -14,13 +15,13 @@ import (
 //go:embed report.md.tmpl
 var page string
 
-// Environment is where and with what it was measured.
+// Environment describes the machine and the versions of a measurement.
 type Environment struct {
 	CPU        string // model
 	Cores      int
 	MemoryGiB  float64
 	Kernel     string
-	Load       string // average over the minute before
+	Load       string // Linux's load average of the minute before
 	Kubernetes string
 	Etcd       string
 	Kwok       string
@@ -29,7 +30,7 @@ type Environment struct {
 	Nodes      int // simulated, in each cluster
 }
 
-// Report is what a report is made of.
+// Report is the data of a report.
 type Report struct {
 	Title       string
 	Command     string
@@ -37,11 +38,11 @@ type Report struct {
 	Took        time.Duration
 	Environment Environment
 	Results     []Result
-	Further     []string // what the targets beyond the clusters are: "again-1 leads to c1"
-	Memory      *Memory  // nil if it was not measured
+	Further     []string // the cluster of each further target, as in "again-1 to c2"
+	Memory      *Memory  // nil if not measured
 }
 
-// Render writes the report.
+// Render writes the report as Markdown.
 func Render(w io.Writer, r Report) error {
 	t, err := template.New("report").Funcs(template.FuncMap{
 		"seconds": func(v float64) string { return fmt.Sprintf("%.2f s", v) },
@@ -57,7 +58,7 @@ func Render(w io.Writer, r Report) error {
 	return t.Execute(w, newView(r))
 }
 
-// view is what the template reads.
+// view is the data that the template reads.
 type view struct {
 	Report
 	Repeated bool
@@ -67,10 +68,10 @@ type view struct {
 	Holes    []Result
 	Churns   []Result
 	Drains   []Result
-	Counts   []int // of targets, the columns of the budgets
+	Counts   []int // numbers of targets: the columns of the budgets
 	Budgets  []Budget
 	Others   []Budget
-	Rate     string // plots
+	Rate     string // a plot, as P99
 	P99      string
 	Writes   matrix
 	Programs matrix
@@ -78,25 +79,27 @@ type view struct {
 
 func newView(r Report) view {
 	results := Medians(r.Results)
-	bursts := of(results, Burst)
+	bursts := ofScenario(results, Burst)
 	v := view{
 		Report:   r,
 		Repeated: len(results) < len(r.Results),
 		Bursts:   bursts,
-		Alone:    of(results, Alone),
-		Light:    of(results, Light),
-		Holes:    of(results, Blackhole),
-		Churns:   of(results, Churn),
-		Drains:   of(results, Drain),
+		Alone:    ofScenario(results, Alone),
+		Light:    ofScenario(results, Light),
+		Holes:    ofScenario(results, Blackhole),
+		Churns:   ofScenario(results, Churn),
+		Drains:   ofScenario(results, Drain),
 		Counts:   targetCounts(bursts),
 		Budgets:  Budgets(results),
 		Others:   []Budget{blackholeBudget(results), memoryBudget(r.Memory)},
 		Rate:     plot("Pods per second", "pods/s", bars(bursts, func(r Result) float64 { return r.PodsPerSecond })),
-		P99:      plot("Created to Running, 99th percentile", "seconds", bars(bursts, func(r Result) float64 { return r.P99Seconds })),
+		P99: plot("Created to Running, 99th percentile", "seconds",
+			bars(bursts, func(r Result) float64 { return r.P99Seconds })),
 	}
 	if shown := middle(bursts); len(shown) > 0 {
 		v.Writes = newMatrix(shown, func(r Result) map[string]float64 { return r.WritesByResource }, 0.005)
-		v.Programs = newMatrix(shown, func(r Result) map[string]float64 { return inMilliseconds(r.CPUByProgram) }, 0.05)
+		cpu := func(r Result) map[string]float64 { return inMilliseconds(r.CPUByProgram) }
+		v.Programs = newMatrix(shown, cpu, 0.05)
 	}
 	return v
 }
@@ -104,22 +107,23 @@ func newView(r Report) view {
 func bars(results []Result, value func(Result) float64) []bar {
 	var bars []bar
 	for _, r := range results {
-		label := fmt.Sprintf("%d plain", r.Pods)
+		label := strconv.Itoa(r.Pods)
 		if r.Kind == Elected {
-			label = fmt.Sprintf("%d to %d", r.Pods, r.Targets)
+			label = fmt.Sprintf("%d/%d", r.Pods, r.Targets)
 		}
 		bars = append(bars, bar{label: label, value: value(r)})
 	}
 	return bars
 }
 
-// middle are the measurements with the middle one of the numbers of pods: small enough for details to count, large enough to even out.
+// middle returns the measurements with the middle one of the numbers of pods: few enough that details show, many enough
+// that they even out.
 func middle(results []Result) []Result {
 	pods := distinct(results, func(r Result) int { return r.Pods })
 	return slices.DeleteFunc(slices.Clone(results), func(r Result) bool { return r.Pods != pods[len(pods)/2] })
 }
 
-// matrix is a table of what measurements have in common: a row for each key, a column for each measurement.
+// matrix is a table with a row for each key and a column for each measurement.
 type matrix struct {
 	Pods    int
 	Columns []string
@@ -131,7 +135,7 @@ type row struct {
 	Values []string
 }
 
-// newMatrix leaves out what is smaller than least everywhere.
+// newMatrix returns a matrix without the keys whose values are all below least.
 func newMatrix(results []Result, values func(Result) map[string]float64, least float64) matrix {
 	m := matrix{Pods: results[0].Pods}
 	keys := map[string]bool{}

@@ -10,9 +10,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-var update = flag.Bool("update", false, "write the golden file anew")
+var update = flag.Bool("update", false, "rewrite the golden file")
 
-func TestTheReportIsAsInTheGoldenFile(t *testing.T) {
+func TestTheReportEqualsTheGoldenFile(t *testing.T) {
 	const golden = "testdata/report.md"
 	at := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
 	got := &bytes.Buffer{}
@@ -39,11 +39,11 @@ func TestTheReportIsAsInTheGoldenFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(string(want), got.String()); diff != "" {
-		t.Errorf("the report (-want +got); if that is as it should be, run go test -update:\n%s", diff)
+		t.Errorf("the report (-want +got); if the difference is intended, run go test -update:\n%s", diff)
 	}
 }
 
-func TestAReportOfNothingIsPossible(t *testing.T) {
+func TestAReportWithoutMeasurementsRenders(t *testing.T) {
 	if err := Render(&bytes.Buffer{}, Report{}); err != nil {
 		t.Error(err)
 	}
@@ -51,14 +51,17 @@ func TestAReportOfNothingIsPossible(t *testing.T) {
 
 func measurements() []Result {
 	plain := Result{
-		Scenario: Burst, Kind: Plain, Targets: 1, Pods: 100, PodsPerSecond: 100, P50Seconds: .4, P90Seconds: .45, P99Seconds: .5,
+		Scenario: Burst, Kind: Plain, Targets: 1, Pods: 100, PodsPerSecond: 100,
+		P50Seconds: .4, P90Seconds: .45, P99Seconds: .5,
 		WritesPerPod: 4, SourceWrites: 4, CPUSeconds: .02, DeleteSeconds: 1, ManagerCPUSeconds: .1, ManagerPeakMiB: 80,
 		CPUByProgram:     map[string]float64{"etcd": .004, "API servers": .016},
 		WritesByResource: map[string]float64{"c1 POST pods": 1, "c1 PATCH nodes": .001},
 	}
 	elected := Result{
-		Scenario: Burst, Kind: Elected, Targets: 1, Pods: 100, PodsPerSecond: 60, P50Seconds: 1, P90Seconds: 1.2, P99Seconds: 1.4,
-		WritesPerPod: 11, SourceWrites: 4, CPUSeconds: .05, DeleteSeconds: 3.5, ManagerCPUSeconds: .9, ManagerPeakMiB: 120,
+		Scenario: Burst, Kind: Elected, Targets: 1, Pods: 100, PodsPerSecond: 60,
+		P50Seconds: 1, P90Seconds: 1.2, P99Seconds: 1.4,
+		WritesPerPod: 11, SourceWrites: 4, CPUSeconds: .05, DeleteSeconds: 3.5,
+		ManagerCPUSeconds: .9, ManagerPeakMiB: 120,
 		CPUByProgram:     map[string]float64{"etcd": .01, "manager": .04},
 		WritesByResource: map[string]float64{"c1 POST pods": 1, "c2 POST pods": 1},
 	}
@@ -76,7 +79,10 @@ func measurements() []Result {
 		variant string
 		p99     float64
 	}{{Healthy, 1}, {JustCut, 1.1}, {FoundOut, .9}, {HealthyAgain, 1}} {
-		results = append(results, Result{Scenario: Blackhole, Kind: Elected, Variant: phase.variant, Targets: 10, Pods: 300, P99Seconds: phase.p99, PodsPerSecond: 30})
+		results = append(results, Result{
+			Scenario: Blackhole, Kind: Elected, Variant: phase.variant, Targets: 10, Pods: 300,
+			P99Seconds: phase.p99, PodsPerSecond: 30,
+		})
 	}
 	return results
 }

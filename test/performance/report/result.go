@@ -7,23 +7,23 @@ import (
 	"time"
 )
 
-// Scenarios, in the field Scenario of results.
+// Scenarios: the values of Result.Scenario.
 const (
 	Burst     = "burst"      // all pods at once
 	Alone     = "alone"      // one pod after the other
 	Light     = "light-load" // a pod every 200 ms
-	Blackhole = "black-hole" // a burst on ten targets, of which one answers nothing
+	Blackhole = "black-hole" // a burst on ten targets, one of which does not answer
 	Churn     = "churn"      // 20 pods per second, each deleted after ten seconds
-	Drain     = "drain"      // a burst, and then all pods are evicted
+	Drain     = "drain"      // all pods at once, and then all are evicted
 )
 
-// Kinds of pods, in the field Kind of results.
+// Kinds of pods: the values of Result.Kind.
 const (
 	Plain   = "plain"
 	Elected = "elected"
 )
 
-// Variants of the scenario Blackhole, in their order in time.
+// Variants of the scenario Blackhole, in the order in which they are measured.
 const (
 	Healthy      = "all ten answer"
 	JustCut      = "one was just cut off"
@@ -31,7 +31,7 @@ const (
 	HealthyAgain = "all ten answer again"
 )
 
-// Result is one measurement, as it stands in the results file: other programs read it, so that names stay as they are.
+// Result is one measurement, as in the results file. Other programs read that file, so the JSON names stay as they are.
 type Result struct {
 	Label          string  `json:"label"`
 	Scenario       string  `json:"scenario"`
@@ -45,14 +45,14 @@ type Result struct {
 	P99Seconds     float64 `json:"p99_seconds"`
 	WritesPerPod   float64 `json:"writes_per_pod"`
 	SourceWrites   float64 `json:"source_writes_per_pod"`
-	SourceIsTarget bool    `json:"source_is_target"` // SourceWrites are also those of a target
+	SourceIsTarget bool    `json:"source_is_target"` // SourceWrites includes the source's writes as a target
 	CPUSeconds     float64 `json:"cpu_seconds_per_pod"`
 	DeleteSeconds  float64 `json:"delete_seconds"`
-	// ManagerCPUSeconds and ManagerPeakMiB are those of the source's leader, from before the first pod until all run.
+	// ManagerCPUSeconds and ManagerPeakMiB are of the source's leader, from before the first pod until all pods run.
 	ManagerCPUSeconds  float64            `json:"manager_cpu_seconds"`
 	ManagerPeakMiB     float64            `json:"manager_peak_mib"`
-	RetriedPods        int                `json:"retried_pods"`         // were refused, or fitted nowhere, at least once
-	NeverRan           int                `json:"never_ran"`            // deleted before they did
+	RetriedPods        int                `json:"retried_pods"`         // were refused or fitted nowhere, at least once
+	NeverRan           int                `json:"never_ran"`            // were deleted before they ran
 	EvictionsPerSecond float64            `json:"evictions_per_second"` // accepted ones
 	CPUByProgram       map[string]float64 `json:"cpu_seconds_per_pod_by_program"`
 	WritesByResource   map[string]float64 `json:"writes_per_pod_by_resource"` // by "cluster VERB resource"
@@ -60,7 +60,7 @@ type Result struct {
 	Time               time.Time          `json:"time"`
 }
 
-// Memory is what the manager takes with many targets and proxies.
+// Memory is the manager's memory with many targets and proxies.
 type Memory struct {
 	Targets    int       `json:"targets"`
 	Proxies    int       `json:"proxies"`
@@ -70,7 +70,7 @@ type Memory struct {
 	Time       time.Time `json:"time"`
 }
 
-// Percentiles of the latencies, in seconds; zeros if there are none.
+// Percentiles returns percentiles of the latencies, in seconds; zeros if there are no latencies.
 func Percentiles(latencies []time.Duration) (p50, p90, p99 float64) {
 	if len(latencies) == 0 {
 		return 0, 0, 0
@@ -85,8 +85,8 @@ type series struct {
 	targets, pods           int
 }
 
-// Medians puts repeated measurements together: of every figure the median; maps and counts are those of the first. The order is that of the
-// first of each.
+// Medians merges repeated measurements: of each figure it takes the median, and maps and counts from the first
+// measurement. The order is that of the first measurements.
 func Medians(results []Result) []Result {
 	var order []series
 	groups := map[series][]Result{}
@@ -129,8 +129,8 @@ func median(group []Result) Result {
 	return m
 }
 
-// of are the results of a scenario.
-func of(results []Result, scenario string) []Result {
+// ofScenario returns the results of a scenario.
+func ofScenario(results []Result, scenario string) []Result {
 	var found []Result
 	for _, r := range results {
 		if r.Scenario == scenario {
@@ -140,7 +140,7 @@ func of(results []Result, scenario string) []Result {
 	return found
 }
 
-// distinct values, in ascending order.
+// distinct returns the distinct values, in ascending order.
 func distinct[T cmp.Ordered](results []Result, value func(Result) T) []T {
 	set := map[T]bool{}
 	for _, r := range results {

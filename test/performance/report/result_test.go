@@ -19,10 +19,10 @@ func TestPercentiles(t *testing.T) {
 		latencies     []time.Duration
 		p50, p90, p99 float64
 	}{
-		"none":                        {nil, 0, 0, 0},
-		"one":                         {upTo(1), 1, 1, 1},
-		"ten, in descending order":    {upTo(10), 5, 9, 9},
-		"a hundred, descending order": {upTo(100), 50, 90, 99},
+		"none":                           {nil, 0, 0, 0},
+		"one":                            {upTo(1), 1, 1, 1},
+		"ten, in descending order":       {upTo(10), 5, 9, 9},
+		"a hundred, in descending order": {upTo(100), 50, 90, 99},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if p50, p90, p99 := Percentiles(test.latencies); p50 != test.p50 || p90 != test.p90 || p99 != test.p99 {
@@ -32,9 +32,11 @@ func TestPercentiles(t *testing.T) {
 	}
 }
 
-func TestMediansAreOfEqualMeasurementsOnly(t *testing.T) {
+func TestMediansMergeOnlyMeasurementsOfTheSameKind(t *testing.T) {
 	one := func(pods int, rate float64) Result {
-		return Result{Scenario: Burst, Kind: Plain, Targets: 1, Pods: pods, PodsPerSecond: rate, WritesPerPod: rate / 10}
+		return Result{
+			Scenario: Burst, Kind: Plain, Targets: 1, Pods: pods, PodsPerSecond: rate, WritesPerPod: rate / 10,
+		}
 	}
 	got := Medians([]Result{one(100, 30), one(500, 7), one(100, 10), one(100, 20), one(500, 9)})
 	if diff := cmp.Diff([]Result{one(100, 20), one(500, 8)}, got); diff != "" {
@@ -42,7 +44,7 @@ func TestMediansAreOfEqualMeasurementsOnly(t *testing.T) {
 	}
 }
 
-func TestMemoryIsReadAsTheKernelWritesIt(t *testing.T) {
+func TestParseMemoryReadsTheKernelsFormat(t *testing.T) {
 	if mib, err := ParseMemory("Name:\ta\nVmHWM:\t  2048 kB\nVmRSS:\t 1024 kB\n", "VmHWM"); err != nil || mib != 2 {
 		t.Errorf("ParseMemory: got %v MiB, %v, want 2", mib, err)
 	}
