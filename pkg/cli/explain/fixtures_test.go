@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
-	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/explain"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/diagnosis"
 )
 
 func now() time.Time { return time.Date(2030, 1, 2, 3, 4, 0, 0, time.UTC) }
@@ -64,31 +64,31 @@ func boundTo(phase corev1.PodPhase) func(*corev1.Pod) {
 }
 
 // refusedTwice is of a pod that no target can take, and that one is asked to grow for.
-func refusedTwice() *explain.Explanation {
-	return &explain.Explanation{
+func refusedTwice() *diagnosis.Explanation {
+	return &diagnosis.Explanation{
 		Namespace: "team", Name: "web", UID: "1", Time: ago(90 * time.Second),
-		Targets: []explain.Target{
-			{Name: "c3", Node: "admiralty-c3", Trial: explain.TrialGrow, Reason: "no node has 2 free CPUs (largest: 1.5)"},
+		Targets: []diagnosis.Target{
+			{Name: "c3", Node: "admiralty-c3", Trial: diagnosis.TrialGrow, Reason: "no node has 2 free CPUs (largest: 1.5)"},
 			{Name: "c2", Node: "admiralty-c2", Reason: "left out for 20s: refused: exceeded quota: compute"},
 			{Name: "team/c4", Node: "admiralty-team-c4", Reason: "no node has 4Gi free memory (largest: 1Gi), and 3 nodes have untolerated taint gpu=true:NoSchedule, which this pod does not tolerate"},
 		},
-		Attempts: []explain.Attempt{
-			{Target: "c2", Started: exactly(2 * time.Minute), Ended: exactly(2*time.Minute - 350*time.Millisecond), Outcome: explain.Refused, Reason: "refused: exceeded quota:\n\tcompute"},
-			{Target: "c5", Ended: exactly(100 * time.Second), Outcome: explain.Lost, Reason: "c5 was deleted"},
-			{Target: "c3", Trial: explain.TrialGrow, Started: exactly(90 * time.Second), Outcome: explain.Waiting, Reason: "unschedulable: 0/3 nodes are available"},
+		Attempts: []diagnosis.Attempt{
+			{Target: "c2", Started: exactly(2 * time.Minute), Ended: exactly(2*time.Minute - 350*time.Millisecond), Outcome: diagnosis.Refused, Reason: "refused: exceeded quota:\n\tcompute"},
+			{Target: "c5", Ended: exactly(100 * time.Second), Outcome: diagnosis.Lost, Reason: "c5 was deleted"},
+			{Target: "c3", Trial: diagnosis.TrialGrow, Started: exactly(90 * time.Second), Outcome: diagnosis.Waiting, Reason: "unschedulable: 0/3 nodes are available"},
 		},
 	}
 }
 
 // placed is of a pod that went to the best target at once.
-func placed() *explain.Explanation {
-	return &explain.Explanation{
+func placed() *diagnosis.Explanation {
+	return &diagnosis.Explanation{
 		Namespace: "team", Name: "web", UID: "1", Node: "admiralty-c2", Time: ago(3 * time.Hour),
-		Targets: []explain.Target{
+		Targets: []diagnosis.Target{
 			{Name: "c2", Node: "admiralty-c2", Chosen: true, Score: new(int64(170)), Scores: map[string]int64{"NodeAffinity": 0, "Admiralty": 100, "PodTopologySpread": 70}},
 			{Name: "c3", Node: "admiralty-c3", Score: new(int64(0))},
 		},
 		OtherTargets: 4,
-		Attempts:     []explain.Attempt{{Target: "c2", Started: exactly(3 * time.Hour), Ended: exactly(3*time.Hour - 12*time.Second), Outcome: explain.Bound}},
+		Attempts:     []diagnosis.Attempt{{Target: "c2", Started: exactly(3 * time.Hour), Ended: exactly(3*time.Hour - 12*time.Second), Outcome: diagnosis.Bound}},
 	}
 }

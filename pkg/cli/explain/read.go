@@ -17,7 +17,7 @@ import (
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/cli/cluster"
-	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/explain"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/diagnosis"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
 
@@ -30,7 +30,7 @@ type observation struct {
 	// namespace is nil if it may not be read.
 	namespace *corev1.Namespace
 	// explanation is the manager's; if it is nil, missing says why, unless the pod is no proxy.
-	explanation *explain.Explanation
+	explanation *diagnosis.Explanation
 	missing     string
 	// events are read only where there is no explanation.
 	events []corev1.Event
@@ -63,7 +63,7 @@ func read(ctx context.Context, source *cluster.Cluster, key client.ObjectKey) (*
 }
 
 // ask asks the manager, and says why if there is no answer.
-func ask(ctx context.Context, source *cluster.Cluster, pod *corev1.Pod) (*explain.Explanation, string) {
+func ask(ctx context.Context, source *cluster.Cluster, pod *corev1.Pod) (*diagnosis.Explanation, string) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	node, missing := someNode(ctx, source, pod)
@@ -82,7 +82,7 @@ func ask(ctx context.Context, source *cluster.Cluster, pod *corev1.Pod) (*explai
 	if err != nil {
 		return nil, noAnswer(node, err)
 	}
-	known := &explain.Explanation{}
+	known := &diagnosis.Explanation{}
 	if err := json.Unmarshal(raw, known); err != nil {
 		return nil, noAnswer(node, fmt.Errorf("reading the answer: %w", err))
 	}

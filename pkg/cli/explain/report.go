@@ -7,7 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/explain"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/diagnosis"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
 
@@ -26,7 +26,7 @@ type report struct {
 	// Containers are those that do not run as they should.
 	Containers []container `json:"containers,omitempty"`
 	// Explanation is what the manager knows.
-	Explanation *explain.Explanation `json:"explanation,omitempty"`
+	Explanation *diagnosis.Explanation `json:"explanation,omitempty"`
 	// Missing says why there is no explanation, although there could be one. Then what follows is told instead.
 	Missing      string  `json:"missing,omitempty"`
 	PodScheduled string  `json:"podScheduled,omitempty"`

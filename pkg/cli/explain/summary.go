@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
-	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/explain"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/diagnosis"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
 
@@ -107,7 +107,7 @@ func (o *observation) waitsFor(now time.Time) string {
 		return "It is being bound to " + o.explanation.Node + "."
 	}
 	for i := len(o.explanation.Attempts) - 1; i >= 0; i-- {
-		if a := &o.explanation.Attempts[i]; a.Outcome == explain.Waiting {
+		if a := &o.explanation.Attempts[i]; a.Outcome == diagnosis.Waiting {
 			return lasting(a, now)
 		}
 	}
@@ -118,15 +118,15 @@ func (o *observation) waitsFor(now time.Time) string {
 }
 
 // lasting says what an attempt that lasts is waiting for.
-func lasting(a *explain.Attempt, now time.Time) string {
+func lasting(a *diagnosis.Attempt, now time.Time) string {
 	during := ""
 	if !a.Started.IsZero() {
 		during = ", for " + span(now.Sub(a.Started.Time)) + " now"
 	}
 	what := map[string]string{
-		explain.TrialUnsure:  "to say whether it fits there",
-		explain.TrialPreempt: "to make room for it by evicting pods of lower priority",
-		explain.TrialGrow:    "to add a node for it",
+		diagnosis.TrialUnsure:  "to say whether it fits there",
+		diagnosis.TrialPreempt: "to make room for it by evicting pods of lower priority",
+		diagnosis.TrialGrow:    "to add a node for it",
 	}[a.Trial]
 	if what == "" {
 		what = "to schedule it"

@@ -10,25 +10,25 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
-	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/explain"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/diagnosis"
 )
 
 func TestSummaryOfPodsThatTakePart(t *testing.T) {
-	waiting := func(trial, reason string) *explain.Explanation {
-		return &explain.Explanation{UID: "1", Attempts: []explain.Attempt{
-			{Target: "c2", Outcome: explain.Refused},
-			{Target: "c3", Trial: trial, Started: exactly(12 * time.Second), Outcome: explain.Waiting, Reason: reason},
+	waiting := func(trial, reason string) *diagnosis.Explanation {
+		return &diagnosis.Explanation{UID: "1", Attempts: []diagnosis.Attempt{
+			{Target: "c2", Outcome: diagnosis.Refused},
+			{Target: "c3", Trial: trial, Started: exactly(12 * time.Second), Outcome: diagnosis.Waiting, Reason: reason},
 		}}
 	}
 	for name, test := range map[string]struct {
 		pod   *corev1.Pod
-		known *explain.Explanation
+		known *diagnosis.Explanation
 		want  string
 	}{
 		"not known":           {proxy(nil), nil, "Pod team/web is pending."},
-		"not looked at":       {proxy(nil), &explain.Explanation{}, "Pod team/web is pending. No target has been looked at yet."},
-		"not compared":        {proxy(nil), &explain.Explanation{Message: "the annotation is broken"}, "Pod team/web is pending. the annotation is broken"},
-		"fits nowhere":        {proxy(nil), &explain.Explanation{Targets: []explain.Target{{Name: "c2", Reason: "no"}}}, "Pod team/web is pending. No target can take it now. It is tried again when one changes so that it might."},
+		"not looked at":       {proxy(nil), &diagnosis.Explanation{}, "Pod team/web is pending. No target has been looked at yet."},
+		"not compared":        {proxy(nil), &diagnosis.Explanation{Message: "the annotation is broken"}, "Pod team/web is pending. the annotation is broken"},
+		"fits nowhere":        {proxy(nil), &diagnosis.Explanation{Targets: []diagnosis.Target{{Name: "c2", Reason: "no"}}}, "Pod team/web is pending. No target can take it now. It is tried again when one changes so that it might."},
 		"being bound":         {proxy(nil), placed(), "Pod team/web is pending. It is being bound to admiralty-c2."},
 		"tried":               {proxy(nil), waiting("", ""), "Pod team/web is pending. It waits for target c3 to schedule it, for 12s now."},
 		"tried where unsure":  {proxy(nil), waiting("unsure", ""), "Pod team/web is pending. It waits for target c3 to say whether it fits there, for 12s now."},

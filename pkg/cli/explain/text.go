@@ -15,7 +15,7 @@ import (
 	"k8s.io/cli-runtime/pkg/printers"
 	"sigs.k8s.io/yaml"
 
-	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/explain"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/diagnosis"
 )
 
 const none = "-"
@@ -73,7 +73,7 @@ func (r report) text(now time.Time) []byte {
 	return out.Bytes()
 }
 
-func writeTargets(out io.Writer, e *explain.Explanation, now time.Time) {
+func writeTargets(out io.Writer, e *diagnosis.Explanation, now time.Time) {
 	if len(e.Targets) == 0 {
 		return
 	}
@@ -88,11 +88,11 @@ func writeTargets(out io.Writer, e *explain.Explanation, now time.Time) {
 	}
 }
 
-func verdict(t *explain.Target) string {
+func verdict(t *diagnosis.Target) string {
 	switch {
 	case t.Chosen:
 		return "chosen"
-	case t.Trial == explain.TrialUnsure:
+	case t.Trial == diagnosis.TrialUnsure:
 		return "unsure"
 	case t.Trial != "":
 		return "may " + t.Trial
@@ -104,7 +104,7 @@ func verdict(t *explain.Target) string {
 }
 
 // score is the total, and what it is made of.
-func score(t *explain.Target) string {
+func score(t *diagnosis.Target) string {
 	if t.Score == nil {
 		return none
 	}
@@ -121,7 +121,7 @@ func score(t *explain.Target) string {
 	return total + " (" + strings.Join(parts, ", ") + ")"
 }
 
-func writeAttempts(out io.Writer, attempts []explain.Attempt, now time.Time) {
+func writeAttempts(out io.Writer, attempts []diagnosis.Attempt, now time.Time) {
 	if len(attempts) == 0 {
 		return
 	}
@@ -133,7 +133,7 @@ func writeAttempts(out io.Writer, attempts []explain.Attempt, now time.Time) {
 	writeTable(out, "Tried", []string{"TARGET", "TRIAL", "STARTED", "FOR", "OUTCOME", "ANSWER"}, rows)
 }
 
-func lasted(a *explain.Attempt, now time.Time) string {
+func lasted(a *diagnosis.Attempt, now time.Time) string {
 	if a.Started.IsZero() {
 		return none
 	}

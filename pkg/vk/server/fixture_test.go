@@ -22,8 +22,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/diagnosis"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
-	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/explain"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
 
@@ -82,8 +82,8 @@ func newFixture(t *testing.T, upstream http.HandlerFunc, rights map[string][]str
 }
 
 // explained knows of one pod.
-func explained(pod types.NamespacedName) (explain.Explanation, bool) {
-	return explain.Explanation{Namespace: pod.Namespace, Name: pod.Name, Message: "c2: too small"}, pod.Name == "unbound"
+func explained(pod types.NamespacedName) (diagnosis.Explanation, bool) {
+	return diagnosis.Explanation{Namespace: pod.Namespace, Name: pod.Name, Message: "c2: too small"}, pod.Name == "unbound"
 }
 
 // chaperons reads the PodChaperons in the target: that of the proxy, and one that has the name of the proxy "forged" but is another's.

@@ -17,8 +17,8 @@ import (
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/diagnosis"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
-	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/explain"
 )
 
 const (
@@ -40,7 +40,7 @@ type Options struct {
 	// Client reviews tokens and access in the source cluster, reads its client CA and requests certificates.
 	Client kubernetes.Interface
 	// Explain says what the scheduler knows of a pod, if it knows anything.
-	Explain func(pod types.NamespacedName) (explain.Explanation, bool)
+	Explain func(pod types.NamespacedName) (diagnosis.Explanation, bool)
 	// CertificateSignerName, if not empty, is the signer of the serving certificate.
 	CertificateSignerName string
 	// Clock tells when a certificate expires and how long a target takes to answer.

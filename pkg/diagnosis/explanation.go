@@ -1,4 +1,4 @@
-package explain
+package diagnosis
 
 import (
 	"maps"
@@ -69,21 +69,52 @@ type Attempt struct {
 	Reason string `json:"reason,omitempty"`
 }
 
-// Outcome is what became of an Attempt.
+// Outcome is the result of an Attempt. It is also a metric label: the values never change.
 type Outcome string
 
 const (
-	// Waiting means that the target has not answered yet.
+	// Waiting means that the target has not decided yet.
 	Waiting Outcome = "Waiting"
-	// Bound means that the pod went there.
+	// Bound means that the target scheduled the delegate and the pod is bound to its virtual node.
 	Bound Outcome = "Bound"
-	// Refused means that the target cannot take the pod.
+	// Refused means that the target does not take the pod.
 	Refused Outcome = "Refused"
-	// TimedOut means that the target did not answer in time.
+	// TimedOut means that the target did not decide in time, and nothing else.
 	TimedOut Outcome = "TimedOut"
-	// Lost means that the target could not be asked to the end: it was disconnected or deleted, or there were errors.
+	// Lost means that nobody knows what the target decided: it was disconnected or deleted, or requests failed.
 	Lost Outcome = "Lost"
+	// ScheduledElsewhere means that the pod's delegate is scheduled in another target.
+	ScheduledElsewhere Outcome = "ScheduledElsewhere"
+	// CreateFailed means that the PodChaperon could not be created: the target's API server gave no answer, or an error
+	// that is no refusal.
+	CreateFailed Outcome = "CreateFailed"
+	// StillEnding means that an earlier delegate of the pod is still being deleted in the target.
+	StillEnding Outcome = "StillEnding"
 )
+
+// Words says the same in a sentence about the target.
+func (o Outcome) Words() string {
+	switch o {
+	case Waiting:
+		return "it has not decided yet"
+	case Bound:
+		return "it took the pod"
+	case Refused:
+		return "it does not take the pod"
+	case TimedOut:
+		return "it did not decide in time"
+	case Lost:
+		return "its decision is not known"
+	case ScheduledElsewhere:
+		return "the pod's delegate is scheduled in another target"
+	case CreateFailed:
+		return "the delegate could not be requested"
+	case StillEnding:
+		return "an earlier delegate of the pod is still being deleted there"
+	default:
+		return string(o)
+	}
+}
 
 func (e *Explanation) deepCopy() Explanation {
 	c := *e
