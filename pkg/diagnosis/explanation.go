@@ -8,43 +8,44 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Explanation is what the scheduler knows of one pod, for people and programs.
+// Explanation is everything that the scheduler knows of one pod, for people and programs.
 type Explanation struct {
 	Namespace string    `json:"namespace"`
 	Name      string    `json:"name"`
 	UID       types.UID `json:"uid"`
 	// Node is the virtual node that the pod is bound to, or empty.
 	Node string `json:"node,omitempty"`
-	// Message is what the last scheduling cycle said, in full, if it found no target.
+	// Message is the full message of the last scheduling cycle, if the cycle found no target.
 	Message string `json:"message,omitempty"`
-	// Time is that of the last look at the targets.
+	// Time is when the scheduler last looked at the targets.
 	Time metav1.Time `json:"time,omitzero"`
-	// Targets are as they were last looked at, the chosen one first, then the best. Where one was chosen, they are ten at most.
+	// Targets are the targets as the scheduler last saw them: the chosen one first, then the best. If one was chosen,
+	// there are at most ten.
 	Targets []Target `json:"targets,omitempty"`
-	// OtherTargets is how many more were looked at.
+	// OtherTargets is the number of targets that the scheduler saw and Targets leaves out.
 	OtherTargets int `json:"otherTargets,omitempty"`
-	// Attempts are the last twenty, oldest first.
+	// Attempts are the last twenty attempts, the oldest first.
 	Attempts []Attempt `json:"attempts,omitempty"`
 }
 
-// Target is what the scheduler saw of one target.
+// Target is one target as the scheduler saw it for one pod.
 type Target struct {
-	// Name of the ClusterTarget, or namespace/name of the Target.
+	// Name is the name of the ClusterTarget, or namespace/name of the Target.
 	Name string `json:"name"`
-	// Node is its virtual node.
+	// Node is the target's virtual node.
 	Node   string `json:"node"`
 	Chosen bool   `json:"chosen,omitempty"`
-	// Score is the total, nil if it was not scored.
+	// Score is the total score, nil if the target was not scored.
 	Score *int64 `json:"score,omitempty"`
-	// Scores are by plugin, weighted.
+	// Scores are the weighted scores by plugin.
 	Scores map[string]int64 `json:"scores,omitempty"`
 	// Reason is why the target cannot take the pod now, empty if it can.
 	Reason string `json:"reason,omitempty"`
-	// Trial is how the target may take the pod nevertheless, given time: one of the constants Trial…, or empty.
+	// Trial is how the target can perhaps take the pod all the same: one of the Trial constants, or empty.
 	Trial string `json:"trial,omitempty"`
 }
 
-// What a target may need to take a pod that does not fit there now.
+// The kinds of trial: how a target without room for a pod can perhaps take the pod.
 const (
 	// TrialUnsure means that only the target knows whether the pod fits.
 	TrialUnsure = "unsure"
@@ -54,18 +55,34 @@ const (
 	TrialGrow = "grow"
 )
 
-// Attempt is one time that a target was given the pod.
+// Decision is the scheduler's decision on the target, in a word or two.
+func (t *Target) Decision() string {
+	switch {
+	case t.Chosen:
+		return "chosen"
+	case t.Trial == TrialUnsure:
+		return "unsure"
+	case t.Trial != "":
+		return "may " + t.Trial
+	case t.Reason != "":
+		return "no"
+	default:
+		return "fits"
+	}
+}
+
+// Attempt is one placement of the pod in a target, from the request to its outcome.
 type Attempt struct {
-	// Target is its name, as in Target.Name.
+	// Target is the target's name, as in Target.Name.
 	Target string `json:"target"`
-	// Trial is empty if the pod was thought to fit there.
+	// Trial is the kind of trial, empty if the target seemed to have room.
 	Trial string `json:"trial,omitempty"`
 	// Started is zero if the attempt began under an earlier leader.
 	Started metav1.MicroTime `json:"started,omitzero"`
 	// Ended is zero while the attempt lasts.
 	Ended   metav1.MicroTime `json:"ended,omitzero"`
 	Outcome Outcome          `json:"outcome"`
-	// Reason is what the target answered, so far.
+	// Reason is the target's answer so far.
 	Reason string `json:"reason,omitempty"`
 }
 
@@ -75,7 +92,7 @@ type Outcome string
 const (
 	// Waiting means that the target has not decided yet.
 	Waiting Outcome = "Waiting"
-	// Bound means that the target scheduled the delegate and the pod is bound to its virtual node.
+	// Bound means that the target scheduled the delegate, so that the pod is bound to the target's virtual node.
 	Bound Outcome = "Bound"
 	// Refused means that the target does not take the pod.
 	Refused Outcome = "Refused"
@@ -92,7 +109,7 @@ const (
 	StillEnding Outcome = "StillEnding"
 )
 
-// Words says the same in a sentence about the target.
+// Words describes the outcome in a clause whose "it" is the target.
 func (o Outcome) Words() string {
 	switch o {
 	case Waiting:

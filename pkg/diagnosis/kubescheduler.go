@@ -16,7 +16,8 @@ func FromPlugin(plugin string, reasons []string) string {
 	case "InterPodAffinity":
 		return "does not match the pod's affinity to pods on clusters"
 	case "TaintToleration":
-		const theirs, ours = "node(s) had untolerated taint(s)", "its virtual node has a taint that the pod does not tolerate"
+		const theirs = "node(s) had untolerated taint(s)"
+		const ours = "its virtual node has a taint that the pod does not tolerate"
 		return strings.Replace(reason, theirs, ours, 1)
 	default:
 		return KubeScheduler(reason)

@@ -8,12 +8,18 @@ func TestReasonsOfKubeSchedulersPluginsAreAboutClusters(t *testing.T) {
 		want    string
 	}{
 		"NodeUnschedulable": {[]string{"node(s) were unschedulable"}, "cordoned"},
-		"NodeAffinity":      {[]string{"node(s) didn't match Pod's node affinity/selector"}, "does not match the pod's constraints on clusters"},
+		"NodeAffinity": {
+			[]string{"node(s) didn't match Pod's node affinity/selector"},
+			"does not match the pod's constraints on clusters",
+		},
 		"PodTopologySpread": {
 			[]string{"node(s) didn't match pod topology spread constraints"},
 			"does not match the pod's topology spread constraints on clusters",
 		},
-		"InterPodAffinity": {[]string{"node(s) didn't match pod affinity rules"}, "does not match the pod's affinity to pods on clusters"},
+		"InterPodAffinity": {
+			[]string{"node(s) didn't match pod affinity rules"},
+			"does not match the pod's affinity to pods on clusters",
+		},
 		"TaintToleration": {
 			[]string{"node(s) had untolerated taint(s) {gpu: true}"},
 			"its virtual node has a taint that the pod does not tolerate {gpu: true}",

@@ -37,7 +37,8 @@ func TestMessageNamesTargetsAndWhatEachLacks(t *testing.T) {
 		},
 		"a target that may preempt is tried": {
 			alike(1, small), Target{Name: "c0", Trial: TrialPreempt},
-			"0/6 clusters are available: c0: no node has 4 free CPUs (largest: 1.5). Trying c0, where less important pods may make room.",
+			"0/6 clusters are available: c0: no node has 4 free CPUs (largest: 1.5). Trying c0, where less " +
+				"important pods may make room.",
 		},
 		"a target that is unsure is tried": {
 			alike(1, small), Target{Name: "c0", Trial: TrialUnsure},
@@ -58,7 +59,8 @@ func TestShortMessageFitsIntoAnEvent(t *testing.T) {
 		targets[i].Reason = fmt.Sprintf("no node has %d free CPUs", i)
 	}
 	full, short := Message(100, targets, Target{})
-	if len(short) > maxMessage || len(short) < maxMessage-100 || !strings.HasSuffix(short, "; and more: see kubectl multicluster explain pod.") {
+	if len(short) > maxMessage || len(short) < maxMessage-100 ||
+		!strings.HasSuffix(short, "; and more: see kubectl multicluster explain pod.") {
 		t.Errorf("short message of %d bytes: %s", len(short), short)
 	}
 	if len(full) < 2*maxMessage {

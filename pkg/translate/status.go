@@ -63,13 +63,13 @@ func proxyConditions(proxy *corev1.Pod, delegate []corev1.PodCondition) []corev1
 			c = gatedReadiness(proxy, c)
 		}
 		c.ObservedGeneration = 0
-		if previous := condition(own, c.Type); previous != nil {
+		if previous := PodCondition(own, c.Type); previous != nil {
 			c.ObservedGeneration = previous.ObservedGeneration
 		}
 		out = append(out, c)
 	}
 	for _, c := range own {
-		if ofProxyOnly(proxy, c.Type) || !ofKubelet(c.Type) && condition(delegate, c.Type) == nil {
+		if ofProxyOnly(proxy, c.Type) || !ofKubelet(c.Type) && PodCondition(delegate, c.Type) == nil {
 			out = append(out, c)
 		}
 	}
@@ -99,7 +99,7 @@ func gatedReadiness(proxy *corev1.Pod, ready corev1.PodCondition) corev1.PodCond
 	}
 	satisfied := ready
 	for _, gate := range proxy.Spec.ReadinessGates {
-		c := condition(proxy.Status.Conditions, gate.ConditionType)
+		c := PodCondition(proxy.Status.Conditions, gate.ConditionType)
 		if c == nil {
 			return unsatisfied(ready, gate, "the condition does not exist", ready.LastTransitionTime)
 		}
@@ -121,7 +121,8 @@ func unsatisfied(ready corev1.PodCondition, gate corev1.PodReadinessGate, why st
 	return ready
 }
 
-func condition(conditions []corev1.PodCondition, conditionType corev1.PodConditionType) *corev1.PodCondition {
+// PodCondition returns the condition of that type, which shares the memory of the list, or nil.
+func PodCondition(conditions []corev1.PodCondition, conditionType corev1.PodConditionType) *corev1.PodCondition {
 	i := slices.IndexFunc(conditions, func(c corev1.PodCondition) bool { return c.Type == conditionType })
 	if i < 0 {
 		return nil
