@@ -44,8 +44,8 @@ func TestNeeds(t *testing.T) {
 			proxy(func(p *corev1.Pod) { p.Annotations[v1alpha1.AnnotationOriginalConstraints] = "" }),
 			[]string{
 				"cpu 2, memory 4Gi",
-				"an annotation that cannot be read: " +
-					`metadata.annotations[multicluster.admiralty.io/original-constraints]: Invalid value: "": must not be empty`,
+				"an annotation that cannot be read: metadata.annotations[" + v1alpha1.AnnotationOriginalConstraints +
+					`]: Invalid value: "": must not be empty`,
 			},
 		},
 	} {
