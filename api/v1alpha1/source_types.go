@@ -45,7 +45,7 @@ type ServiceAccountReference struct {
 	Namespace string `json:"namespace"`
 }
 
-// SourceStatus is the result of this cluster's manager's work for a source.
+// SourceStatus is the status of a source, which this cluster's manager reports.
 type SourceStatus struct {
 	// Conditions has the condition Ready.
 	// +optional
