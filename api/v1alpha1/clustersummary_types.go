@@ -59,9 +59,9 @@ type ClusterSummaryStatus struct {
 	// CommonLabels are the labels that the nodes of all classes share.
 	// +optional
 	CommonLabels map[string]string `json:"commonLabels,omitempty"`
-	// OmittedLabels are the keys of labels that some nodes have and that neither commonLabels nor classes list:
-	// kubernetes.io/hostname, and keys that are omitted to bound the number of classes, up to 32 KiB of keys. Labels
-	// that the cluster excludes are not listed anywhere.
+	// OmittedLabels are the keys of labels that some nodes have and that neither commonLabels nor classes list. They
+	// are kubernetes.io/hostname, and keys that are omitted to bound the number of classes, up to 32 KiB of keys.
+	// Labels that the cluster excludes are not listed anywhere.
 	// +optional
 	// +listType=set
 	OmittedLabels []string `json:"omittedLabels,omitempty"`

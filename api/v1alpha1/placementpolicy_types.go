@@ -21,8 +21,8 @@ type PlacementPolicy struct {
 	// +kubebuilder:validation:MaxLength=30
 	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]{1,5}(h|m|s|ms)){1,4}$') && duration(self) > duration('0s')",message="must be a duration of more than 0s, as in 90s, 10m or 1h30m"
 	PlacementTimeout *metav1.Duration `json:"placementTimeout,omitempty"`
-	// QueueingTimeout is how long the target may hold a delegate back before another target is tried: by a scheduling
-	// gate (a queueing system), or while it preempts other pods for the delegate. The default is 10m.
+	// QueueingTimeout is how long the target may hold a delegate back before another target is tried. A target holds a
+	// delegate back by a scheduling gate (a queueing system), or while it preempts other pods. The default is 10m.
 	// +optional
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=30

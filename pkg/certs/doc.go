@@ -10,6 +10,6 @@
 // a year before its end. A replaced authority stays trusted until it expires. A new authority signs nothing for an
 // hour, until every API server has heard of it.
 //
-// The cert-controller of the Open Policy Agent does not fit: it serves from a mounted Secret, which kubelets update up
+// The cert-controller of the Open Policy Agent does not fit. It serves from a mounted Secret, which kubelets update up
 // to two minutes late, and replaces the trusted authority in one step. Webhook calls would fail in between.
 package certs

@@ -17,8 +17,8 @@ const (
 )
 
 // VirtualNodeLabels returns the labels of a target's virtual node: the labels of every virtual node, which take
-// precedence, and the labels of the target's summary. Some labels of the summary are left out: those that match
-// excluded (against key=value; nil matches none), and those that would make the virtual node look like one machine to
+// precedence, and the labels of the target's summary. It leaves out labels of the summary that match excluded (against
+// key=value; nil matches none). It also leaves out labels that would make the virtual node look like one machine to
 // DaemonSets, or like another target's node.
 //
 // The value of kubernetes.io/hostname is the node's own name, because default spreading compares nodes by this label.

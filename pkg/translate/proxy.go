@@ -25,8 +25,8 @@ func IsProxy(pod *corev1.Pod) bool {
 }
 
 // Proxy returns the proxy that an elected pod becomes at admission. The pod itself stays unchanged. The proxy
-// differs only in its constraints and in the annotation that keeps the user's own: the scheduler's name, the node
-// selector, the tolerations, the affinity and the topology spread constraints.
+// differs only in its constraints, and in the annotation that keeps the user's own. The constraints are the scheduler's
+// name, the node selector, the tolerations, the affinity and the topology spread constraints.
 //
 // By default the delegate gets the spec's constraints, and the proxy gets the constraints of the annotation
 // proxy-pod-scheduling-constraints, if there is one. With the annotation

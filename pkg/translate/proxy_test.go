@@ -250,11 +250,11 @@ func TestProxyTolerations(t *testing.T) {
 		spec        []corev1.Toleration
 		want        []corev1.Toleration // after the tolerations of the provider and the network
 	}{
-		"a dead cluster is waited for as long as the user says": {
+		"a dead cluster is tolerated for as long as the user says": {
 			spec: []corev1.Toleration{notReady(ptr.To(int64(10)))},
 			want: []corev1.Toleration{unreachable(nil), notReady(ptr.To(int64(10)))},
 		},
-		"a dead cluster is waited for for ever if the user says so": {
+		"a dead cluster is tolerated for ever if the user says so": {
 			spec: []corev1.Toleration{notReady(nil)},
 			want: []corev1.Toleration{unreachable(nil), notReady(nil)},
 		},

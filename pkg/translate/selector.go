@@ -11,7 +11,7 @@ import (
 // the Service selects. An empty selector stays empty. The annotations are the Service's. The Service must have the same
 // annotation no-prefix-label-regexp as the pods.
 //
-// Limitation: if the keys of two labels of a pod differ only in the part before the slash, and the selector has only
+// Limitation: the keys of two labels of a pod may differ only in the part before the slash. If the selector has only
 // one of them, the result may select nothing.
 func DelegateSelector(selector, annotations map[string]string, source Source) (map[string]string, error) {
 	if len(selector) == 0 {

@@ -25,9 +25,13 @@ const (
   kubectl multicluster status --context c1 --namespace team-a --output wide`
 )
 
+type options struct {
+	context, namespace, output string
+}
+
 // New returns the command `status`.
 func New(kubeconfig *cluster.Kubeconfig, streams genericiooptions.IOStreams) *cobra.Command {
-	var contextName, namespace, output string
+	var o options
 	command := &cobra.Command{
 		Use:     "status",
 		Aliases: []string{"targets"},
@@ -39,34 +43,38 @@ more of them. Below the table, a sentence for each target that does not take pod
 		Example: examples,
 		Args:    cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
-			if err := checkOutput(output); err != nil {
-				return err
-			}
-			source, err := kubeconfig.Open(contextName, flagContext)
-			if err != nil {
-				return err
-			}
-			ctx, cancel := context.WithTimeout(command.Context(), timeout)
-			defer cancel()
-			if err := source.CheckInstalled(ctx); err != nil {
-				return err
-			}
-			observed, err := observe(ctx, source, namespace)
-			if err != nil {
-				return err
-			}
-			return printRows(streams.Out, observed.rows(), source.Context, output)
+			return o.run(command.Context(), kubeconfig, streams.Out)
 		},
 	}
 	flags := command.Flags()
-	flags.StringVar(&contextName, flagContext, "", "context of the source cluster (default: the current context)")
-	flags.StringVarP(&namespace, "namespace", "n", "",
+	flags.StringVar(&o.context, flagContext, "", "context of the source cluster (default: the current context)")
+	flags.StringVarP(&o.namespace, "namespace", "n", "",
 		"show ClusterTargets and the Targets of this namespace (default: of all namespaces)")
-	flags.StringVarP(&output, "output", "o", "", "wide, json or yaml (default: a table)")
+	flags.StringVarP(&o.output, "output", "o", "", "wide, json or yaml (default: a table)")
 	if err := command.RegisterFlagCompletionFunc(flagContext, kubeconfig.CompleteContexts); err != nil {
 		panic(err) // The flag is the one above.
 	}
 	return command
+}
+
+func (o *options) run(ctx context.Context, kubeconfig *cluster.Kubeconfig, out io.Writer) error {
+	if err := checkOutput(o.output); err != nil {
+		return err
+	}
+	source, err := kubeconfig.Open(o.context, flagContext)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	if err := source.CheckInstalled(ctx); err != nil {
+		return err
+	}
+	observed, err := observe(ctx, source, o.namespace)
+	if err != nil {
+		return err
+	}
+	return printRows(out, observed.rows(), source.Context, o.output)
 }
 
 func checkOutput(output string) error {

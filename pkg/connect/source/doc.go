@@ -1,6 +1,6 @@
-// Package source gives source clusters their identity and rights in this cluster, the target. For each Source and
-// ClusterSource it creates the service account, if the spec names one that does not exist, and binds the user or the
-// service account to two ClusterRoles of the chart.
+// Package source gives source clusters their identity and rights in this cluster, the target. It creates the service
+// account of a Source or ClusterSource, if the spec names one that does not exist. It binds the user or the service
+// account to two ClusterRoles of the chart.
 //
 // A Source gets the rights to run pods by a RoleBinding in its namespace, and a ClusterSource by a ClusterRoleBinding.
 // Both get the right to read the ClusterSummary by a ClusterRoleBinding, because there is one ClusterSummary for the

@@ -25,8 +25,8 @@
 //     are the reason, the classes with the fewest nodes are left out.
 //   - A summary has at most 256 vectors of free amounts, shared fairly among the classes. If a class has more, nodes
 //     with nearly the same free amounts share a vector, which has the least of each amount. To find these nodes, the
-//     class is split in two again and again, always where the split saves the most. (Rounding down would be simpler,
-//     but each digit less leaves far fewer vectors than the bound allows.) The nodes with the most of each resource
-//     keep exact vectors, in up to half of the class's share.
+//     class is split in two again and again, always where the split saves the most. Rounding down would be simpler, but
+//     each digit less leaves far fewer vectors than the bound allows. The nodes with the most of each resource keep
+//     exact vectors, in up to half of the class's share.
 //   - Of each source's delegates, the last 256 are listed.
 package capacity
