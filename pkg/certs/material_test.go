@@ -20,7 +20,7 @@ func issued(t *testing.T, at time.Time) material {
 	return m
 }
 
-func TestDecide(t *testing.T) {
+func TestDecideWhatToRenew(t *testing.T) {
 	const day = 24 * time.Hour
 	fresh := issued(t, start)
 	servingDue := start.Add(servingLifetime - servingRenewal)

@@ -232,14 +232,14 @@ func TestExplanationAsJSON(t *testing.T) {
 	}
 }
 
-// The worst there can be: every pod has scores, attempts and reasons like no other's.
-func TestAFullStoreIsSmall(t *testing.T) {
+// TestFullStoreIsSmall fills the Store with the worst case: no pod shares scores, attempts or reasons with another.
+func TestFullStoreIsSmall(t *testing.T) {
 	for name, test := range map[string]struct {
 		chosen, targets, pods int
 		mebibytes             uint64
 	}{
-		"of placed pods":  {0, maxBest, maxPods, 32},
-		"of pending pods": {-1, 100, maxTargets / 100, 32},
+		"full of placed pods":  {0, maxBest, maxPods, 32},
+		"full of pending pods": {-1, 100, maxTargets / 100, 32},
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := heap()

@@ -25,7 +25,7 @@ users:
 - {name: u, user: {token: secret-token}}
 `
 
-func TestParse(t *testing.T) {
+func TestParseChoosesTheContext(t *testing.T) {
 	for name, test := range map[string]struct {
 		context, want string
 	}{
@@ -47,7 +47,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-func TestParseRefuses(t *testing.T) {
+func TestParseRefusesKubeconfigs(t *testing.T) {
 	for name, test := range map[string]struct {
 		old, new, context, want string
 	}{

@@ -77,7 +77,7 @@ func oneSourceEach(pod *corev1.Pod, random *rand.Rand) {
 	}
 }
 
-func TestOf(t *testing.T) {
+func TestObjectsThatAPodRefersTo(t *testing.T) {
 	env := func(name string, optional *bool) corev1.EnvVar {
 		return corev1.EnvVar{Name: name, ValueFrom: &corev1.EnvVarSource{
 			ConfigMapKeyRef: &corev1.ConfigMapKeySelector{
@@ -159,7 +159,7 @@ func TestOf(t *testing.T) {
 	}
 }
 
-func TestFollowed(t *testing.T) {
+func TestFollowedObjects(t *testing.T) {
 	pod := &corev1.Pod{Spec: corev1.PodSpec{
 		ServiceAccountName: "robot",
 		ImagePullSecrets:   []corev1.LocalObjectReference{{Name: "registry"}},

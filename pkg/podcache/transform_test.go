@@ -56,7 +56,7 @@ func TestRequestsOfPodsOnVirtualNodesAreDropped(t *testing.T) {
 	}
 }
 
-func TestTransform(t *testing.T) {
+func TestTransformPod(t *testing.T) {
 	whole := func(change func(*corev1.Pod)) *corev1.Pod {
 		pod := &corev1.Pod{
 			ObjectMeta: metav1.ObjectMeta{

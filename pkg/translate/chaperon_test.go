@@ -47,7 +47,7 @@ func placed(t *testing.T, pod *corev1.Pod) *corev1.Pod {
 	return proxy
 }
 
-func TestChaperon(t *testing.T) {
+func TestChaperonOfAProxy(t *testing.T) {
 	pod := elected(map[string]string{
 		"example.com/note":                 "kept",
 		corev1.LastAppliedConfigAnnotation: "{}",
@@ -189,7 +189,7 @@ func TestChaperonServiceAccountTokens(t *testing.T) {
 	}
 }
 
-func TestDelegate(t *testing.T) {
+func TestDelegateOfAPodChaperon(t *testing.T) {
 	chaperon := mustChaperon(t, mustProxy(t, elected(map[string]string{"example.com/note": "kept"}, constrained)))
 	chaperon.UID = "uid-of-chaperon"
 	chaperon.Annotations[v1alpha1.AnnotationDeletionGracePeriod] = "0"

@@ -47,7 +47,7 @@ func observe(ctx context.Context, source *cluster.Cluster, key client.ObjectKey)
 		return nil, fmt.Errorf("getting pod %q in context %q: %w", key, source.Context, err)
 	}
 	if err := source.Client.Get(ctx, client.ObjectKey{Name: key.Namespace}, o.namespace); err != nil {
-		o.namespace = nil // Only its label is missing then: the pod itself tells most.
+		o.namespace = nil // Only its label is missing then: the pod itself shows most.
 	}
 	if !translate.IsProxy(o.pod) {
 		return o, nil

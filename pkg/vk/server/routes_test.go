@@ -59,7 +59,7 @@ func (f *fixture) request(t *testing.T, method, path, token string, headers ...s
 	return response.StatusCode, string(text)
 }
 
-func TestWhoMayAskForWhat(t *testing.T) {
+func TestAccessToTheKubeletAPI(t *testing.T) {
 	f := newFixture(t, func(w http.ResponseWriter, r *http.Request) { fmt.Fprintln(w, "hello") }, everyone())
 	tests := map[string]struct {
 		method, path, token string
