@@ -5,6 +5,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
 
 // Transform is the cache transform of pods. It changes the given pod; a second call changes nothing. Other objects pass
@@ -179,10 +180,9 @@ func onlyRequests(resources *corev1.ResourceRequirements) *corev1.ResourceRequir
 }
 
 func resizeConditions(conditions []corev1.PodCondition) []corev1.PodCondition {
-	for _, condition := range conditions {
-		if condition.Type == corev1.PodResizePending {
-			return []corev1.PodCondition{{Type: condition.Type, Status: condition.Status, Reason: condition.Reason}}
-		}
+	c := translate.PodCondition(conditions, corev1.PodResizePending)
+	if c == nil {
+		return nil
 	}
-	return nil
+	return []corev1.PodCondition{{Type: c.Type, Status: c.Status, Reason: c.Reason}}
 }
