@@ -5,11 +5,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// ClusterSummary says what a cluster has and what is free there, to the source clusters that may use it. There is one, named
-// singleton, written by the cluster's own manager. Its labels are those that have one value over all of the cluster's nodes.
+// ClusterSummary publishes the capacity of a cluster for the source clusters that may use it. A cluster has one, named
+// singleton, which the cluster's own manager writes. Its labels are the labels that all nodes of the cluster share.
 //
-// Virtual nodes never count. Capacity, allocatable, requested and the number of nodes are sums over the schedulable nodes: Ready and
-// not cordoned. The classes tell of all nodes.
+// Virtual nodes never count. Capacity, allocatable, requested and the number of nodes are sums over the schedulable
+// nodes: Ready and not cordoned. The classes cover all nodes.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -28,87 +28,94 @@ type ClusterSummary struct {
 	// Capacity is the sum of the nodes' capacities.
 	// +optional
 	Capacity corev1.ResourceList `json:"capacity,omitempty"`
-	// Allocatable is the sum of the nodes' allocatable resources, in use or not.
+	// Allocatable is the sum of the nodes' allocatable resources, whether in use or not.
 	// +optional
 	Allocatable corev1.ResourceList `json:"allocatable,omitempty"`
 	// +optional
 	Status ClusterSummaryStatus `json:"status,omitempty"`
 }
 
-// ClusterSummaryStatus is what is in use and what is free.
+// ClusterSummaryStatus is the used and the free capacity.
 type ClusterSummaryStatus struct {
-	// Nodes counts the schedulable nodes.
+	// Nodes is the number of schedulable nodes.
 	// +optional
 	Nodes int32 `json:"nodes,omitempty"`
-	// ClusterID is this cluster's own: the UID of its namespace kube-system, unless configured. A source knows by it that a target is itself.
+	// ClusterID is the ID of this cluster: the UID of its namespace kube-system, unless configured. By this ID, a
+	// source recognises that a target is the source itself.
 	// +optional
 	ClusterID string `json:"clusterID,omitempty"`
-	// KubernetesVersion of the API server, as in v1.37.1.
+	// KubernetesVersion is the version of the API server, for example v1.37.1.
 	// +optional
 	KubernetesVersion string `json:"kubernetesVersion,omitempty"`
-	// Requested is what the pods on those nodes request, as kube-scheduler counts it; pods counts them.
+	// Requested is the sum of the requests of the pods on these nodes, as kube-scheduler counts them. The resource pods
+	// is the number of these pods.
 	// +optional
 	Requested corev1.ResourceList `json:"requested,omitempty"`
-	// Sources is the part of requested that is due to the delegates of each source.
+	// Sources is the part of requested that belongs to the delegates of each source.
 	// +optional
 	// +listType=map
 	// +listMapKey=clusterID
 	Sources []SourceUsage `json:"sources,omitempty"`
-	// CommonLabels are those that the nodes of all classes have.
+	// CommonLabels are the labels that the nodes of all classes share.
 	// +optional
 	CommonLabels map[string]string `json:"commonLabels,omitempty"`
-	// OmittedLabels are the keys of labels that some nodes have and that neither commonLabels nor classes tell: kubernetes.io/hostname, and
-	// those left out to keep the number of classes within its bound, as far as 32 KiB of keys go. Labels that the cluster excludes are not told at all.
+	// OmittedLabels are the keys of labels that some nodes have and that neither commonLabels nor classes list. They
+	// are kubernetes.io/hostname, and keys that are omitted to bound the number of classes, up to 32 KiB of keys.
+	// Labels that the cluster excludes are not listed anywhere.
 	// +optional
 	// +listType=set
 	OmittedLabels []string `json:"omittedLabels,omitempty"`
-	// Classes of nodes with the same labels and taints, cordoned and not-ready nodes included, with the taints that say so. There are
-	// at most 50, with at most 256 free vectors altogether and 128 KiB of labels and taints; nodes that this leaves no room for are not told.
+	// Classes are sets of nodes with the same labels and taints. Cordoned and not-ready nodes are included, with the
+	// taints that mark them. There are at most 50 classes, with at most 256 vectors of free resources and 128 KiB of
+	// labels and taints in all. Nodes beyond these bounds are left out.
 	// +optional
 	// +listType=atomic
 	Classes []NodeClass `json:"classes,omitempty"`
 }
 
-// NodeClass is a set of nodes that scheduling can only tell apart by what is free on them.
+// NodeClass is a set of nodes that differ for scheduling only in their free resources.
 type NodeClass struct {
-	// Labels of each of the nodes, beside the common ones and the omitted ones.
+	// Labels are the labels of each of the nodes, without common and omitted ones.
 	// +optional
 	Labels map[string]string `json:"labels,omitempty"`
-	// Taints of each of the nodes that keep pods away: NoSchedule and NoExecute. A cordoned node has the taint
-	// node.kubernetes.io/unschedulable:NoSchedule.
+	// Taints are the taints of each of the nodes that repel pods: NoSchedule and NoExecute. A cordoned node has the
+	// taint node.kubernetes.io/unschedulable:NoSchedule.
 	// +optional
 	// +listType=atomic
 	Taints []corev1.Taint `json:"taints,omitempty"`
-	// Nodes counts them.
+	// Nodes is the number of nodes.
 	Nodes int32 `json:"nodes"`
-	// Allocatable is, for each resource by itself, the most that one of the nodes has: a pod that requests more will never fit.
+	// Allocatable is, for each resource by itself, the most that one of the nodes has. A pod that requests more never
+	// fits.
 	// +optional
 	Allocatable corev1.ResourceList `json:"allocatable,omitempty"`
-	// Free is what is free on the nodes, at least: where there are too many different amounts, nodes that are nearly as free as one another are
-	// told as one, with the least of each amount. The nodes with the most of each resource are told exactly, as far as half of the class's
-	// share of vectors goes. Nodes on which no pod fits may be left out.
+	// Free is a lower bound of the free resources of the nodes. If there are too many different amounts, nodes with
+	// nearly the same amounts share one entry, with the least of each amount. The nodes with the most of each resource
+	// are exact, in up to half of the class's share of the entries. Nodes on which no pod fits may be left out.
 	// +optional
 	// +listType=atomic
 	Free []FreeNodes `json:"free,omitempty"`
 }
 
-// FreeNodes are nodes with the same amounts free.
+// FreeNodes are nodes with the same free resources.
 type FreeNodes struct {
-	// Nodes counts them.
+	// Nodes is the number of nodes.
 	Nodes int32 `json:"nodes"`
-	// Resources that are free on each of them, pods included; a resource that is not named is not free.
+	// Resources are the free resources of each of the nodes, including pods. A resource that is not named is not free.
 	// +optional
 	Resources corev1.ResourceList `json:"resources,omitempty"`
 }
 
-// SourceUsage is what one source's delegates request.
+// SourceUsage is the usage by one source's delegates.
 type SourceUsage struct {
-	// ClusterID is the source's, as in the label multicluster.admiralty.io/parent-cluster-id.
+	// ClusterID is the ID of the source, as in the label multicluster.admiralty.io/parent-cluster-id.
 	ClusterID string `json:"clusterID"`
+	// Requested is the sum of the requests of the source's delegates.
 	// +optional
 	Requested corev1.ResourceList `json:"requested,omitempty"`
-	// Latest are those of the source's delegates that were counted last, at most 256, by the first 8 characters of their proxies' UIDs, the
-	// last one last: of what a source has placed, it knows by this what requested and free have seen.
+	// Latest are the source's delegates that were counted last, at most 256, the latest at the end. Each is the first 8
+	// characters of the UID of its proxy. By this list, a source knows which of its pods requested and free count
+	// already.
 	// +optional
 	// +listType=atomic
 	Latest []string `json:"latest,omitempty"`

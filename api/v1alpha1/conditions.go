@@ -2,15 +2,16 @@ package v1alpha1
 
 import corev1 "k8s.io/api/core/v1"
 
-// Condition types of Target, ClusterTarget, Source and ClusterSource.
+// The condition types of Target, ClusterTarget, Source and ClusterSource.
 const (
-	// ConditionConnected, on a target: its API server answers with the rights that the source needs.
+	// ConditionConnected on a target means that its API server answers, and grants the rights that the source needs.
 	ConditionConnected = "Connected"
-	// ConditionReady, on a target: its virtual node takes pods. On a source: its identity and rights exist.
+	// ConditionReady on a target means that its virtual node takes pods. On a source, it means that the source's
+	// identity and rights exist.
 	ConditionReady = "Ready"
 )
 
-// Reasons of ConditionConnected.
+// The reasons of ConditionConnected.
 const (
 	ReasonConnected         = "Connected"
 	ReasonConnecting        = "Connecting"
@@ -20,30 +21,32 @@ const (
 	ReasonUnreachable       = "Unreachable"
 	ReasonUnauthorized      = "Unauthorized"
 	ReasonForbidden         = "Forbidden"
-	ReasonNotInstalled      = "NotInstalled" // the target lacks our kinds or its manager publishes no ClusterSummary
+	// ReasonNotInstalled means that the target lacks our kinds, or that its manager publishes no ClusterSummary.
+	ReasonNotInstalled = "NotInstalled"
 )
 
-// Reasons of ConditionReady.
+// The reasons of ConditionReady.
 const (
 	ReasonNodeReady    = "NodeReady"
 	ReasonNodeNotReady = "NodeNotReady"
 	ReasonNotConnected = "NotConnected"
-	ReasonNodeConflict = "NodeConflict" // a node of that name exists that is not ours
 	ReasonReady        = "Ready"
 	ReasonFailed       = "Failed"
+	// ReasonNodeConflict means that a node with the name of the virtual node exists and is not ours.
+	ReasonNodeConflict = "NodeConflict"
 )
 
-// ConditionDelegate is a condition of PodChaperons, False when there is no delegate to wait for, for one of the reasons below;
-// it is absent otherwise. It never reaches the proxy's status.
+// ConditionDelegate is a condition of PodChaperons. It is False if there is no delegate to wait for, for one of the
+// reasons below, and absent otherwise. It never reaches the proxy's status.
 const ConditionDelegate corev1.PodConditionType = prefix + "Delegate"
 
-// Reasons of ConditionDelegate.
+// The reasons of ConditionDelegate.
 const (
-	// ReasonDelegateRefused: the target's admission (quota, PodSecurity, a webhook, validation) refused the delegate; the
-	// message is the target's own.
+	// ReasonDelegateRefused means that the target's admission (quota, PodSecurity, a webhook, validation) refused the
+	// delegate. The message is the target's own.
 	ReasonDelegateRefused = "Refused"
-	// ReasonDelegateTerminating: the delegate is being deleted in the target, not by its PodChaperon's deletion.
+	// ReasonDelegateTerminating means that the delegate is being deleted in the target, and its PodChaperon is not.
 	ReasonDelegateTerminating = "Terminating"
-	// ReasonDelegateGone: the delegate was deleted in the target.
+	// ReasonDelegateGone means that the delegate was deleted in the target.
 	ReasonDelegateGone = "Gone"
 )

@@ -1,8 +1,9 @@
-// Package v1alpha1 holds the API of the multicluster scheduler: how clusters are connected (Target, ClusterTarget, Source,
-// ClusterSource), how a pod is asked for in a target cluster (PodChaperon), and what a target cluster says of its
-// room (ClusterSummary), with the keys and condition types that the parts agree on.
+// Package v1alpha1 holds the API of the multicluster scheduler. Target, ClusterTarget, Source and ClusterSource connect
+// clusters. A PodChaperon requests a pod in a target cluster. A ClusterSummary publishes the capacity of a target
+// cluster. Also holds the keys and condition types that the parts share.
 //
-// The names and meanings are those of Admiralty multicluster-scheduler v0.8 to v0.17; new fields are additive and optional.
+// The names and meanings are those of Admiralty multicluster-scheduler v0.8 to v0.17. New fields are additive and
+// optional.
 //
 // +kubebuilder:object:generate=true
 // +groupName=multicluster.admiralty.io

@@ -5,10 +5,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// PodChaperon asks a target cluster for a delegate pod. It has the delegate's name, owns it, and carries its status
-// back. Its labels and annotations are those that the delegate gets.
+// PodChaperon requests a delegate in a target cluster. It has the name, the labels and the annotations of the delegate,
+// owns the delegate, and reports its status.
 //
-// Spec and status are not validated here but by the pod that they make, so that fields of newer Kubernetes versions pass.
+// The spec is validated when the delegate is created, and not in the PodChaperon. So fields of newer Kubernetes
+// versions are kept.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status

@@ -9,10 +9,10 @@ import (
 // GroupName is the API group of this package.
 const GroupName = "multicluster.admiralty.io"
 
-// GroupVersion is the group and version of this package's kinds.
+// GroupVersion is the API group and version of this package's kinds.
 var GroupVersion = schema.GroupVersion{Group: GroupName, Version: "v1alpha1"}
 
-// AddToScheme registers this package's kinds.
+// AddToScheme registers this package's kinds in the scheme.
 func AddToScheme(scheme *runtime.Scheme) error {
 	scheme.AddKnownTypes(GroupVersion,
 		&Target{}, &TargetList{},

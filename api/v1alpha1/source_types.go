@@ -4,7 +4,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// ClusterSource lets a source cluster, by a user name or a service account of this cluster, run pods in every namespace.
+// ClusterSource gives a source cluster the right to run pods in every namespace of this cluster, by a user name or a
+// service account of this cluster.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -20,15 +21,16 @@ type ClusterSource struct {
 	Status SourceStatus      `json:"status,omitempty"`
 }
 
-// ClusterSourceSpec says who the source cluster is here; userName and serviceAccount may both be set.
+// ClusterSourceSpec is the identity of the source cluster in this cluster. Both userName and serviceAccount may be set.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.userName) && size(self.userName) > 0 || has(self.serviceAccount)",message="set userName or serviceAccount"
 type ClusterSourceSpec struct {
-	// UserName is a user that this cluster's API server authenticates, by client certificate or OpenID Connect, say.
+	// UserName is a user that this cluster's API server authenticates, for example by client certificate or OpenID
+	// Connect.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	UserName string `json:"userName,omitempty"`
-	// ServiceAccount is created where it does not exist.
+	// ServiceAccount is a service account. The manager creates it if it does not exist.
 	// +optional
 	ServiceAccount *ServiceAccountReference `json:"serviceAccount,omitempty"`
 }
@@ -43,9 +45,9 @@ type ServiceAccountReference struct {
 	Namespace string `json:"namespace"`
 }
 
-// SourceStatus is what this cluster's manager did for a source.
+// SourceStatus is the status of a source, which this cluster's manager reports.
 type SourceStatus struct {
-	// Conditions: Ready.
+	// Conditions has the condition Ready.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -61,7 +63,7 @@ type ClusterSourceList struct {
 	Items           []ClusterSource `json:"items"`
 }
 
-// Source lets a source cluster run pods in this namespace.
+// Source gives a source cluster the right to run pods in the Source's namespace.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -77,15 +79,16 @@ type Source struct {
 	Status SourceStatus `json:"status,omitempty"`
 }
 
-// SourceSpec says who the source cluster is here; userName and serviceAccountName may both be set.
+// SourceSpec is the identity of the source cluster in this cluster. Both userName and serviceAccountName may be set.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.userName) && size(self.userName) > 0 || has(self.serviceAccountName) && size(self.serviceAccountName) > 0",message="set userName or serviceAccountName"
 type SourceSpec struct {
-	// UserName is a user that this cluster's API server authenticates, by client certificate or OpenID Connect, say.
+	// UserName is a user that this cluster's API server authenticates, for example by client certificate or OpenID
+	// Connect.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	UserName string `json:"userName,omitempty"`
-	// ServiceAccountName is a service account of the Source's namespace; it is created where it does not exist.
+	// ServiceAccountName is a service account of the Source's namespace. The manager creates it if it does not exist.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	ServiceAccountName string `json:"serviceAccountName,omitempty"`

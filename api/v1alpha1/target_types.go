@@ -24,18 +24,19 @@ type ClusterTarget struct {
 	Status TargetStatus      `json:"status,omitempty"`
 }
 
-// ClusterTargetSpec says which cluster a ClusterTarget leads to: exactly one of self and kubeconfigSecret.
+// ClusterTargetSpec names the cluster, by exactly one of self and kubeconfigSecret, and configures its use.
 //
 // +kubebuilder:validation:XValidation:rule="(has(self.self) && self.self) != has(self.kubeconfigSecret)",message="set exactly one of self: true and kubeconfigSecret"
 // +kubebuilder:validation:XValidation:rule="!has(self.excludedLabelsRegexp) || 'x'.matches(self.excludedLabelsRegexp) in [true, false]",message="excludedLabelsRegexp is not a valid RE2 regular expression",fieldPath=".excludedLabelsRegexp"
 type ClusterTargetSpec struct {
-	// Self makes the source cluster a target of its own.
+	// Self makes the source cluster a target of itself.
 	// +optional
 	Self bool `json:"self,omitempty"`
-	// KubeconfigSecret names the Secret that holds the target's kubeconfig.
+	// KubeconfigSecret names the Secret with the kubeconfig of the target cluster.
 	// +optional
 	KubeconfigSecret *ClusterKubeconfigSecret `json:"kubeconfigSecret,omitempty"`
-	// ExcludedLabelsRegexp is an RE2 matched against key=value: matching labels of the target's nodes are left off the virtual node.
+	// ExcludedLabelsRegexp is a regular expression (RE2). The virtual node does not get labels of the target's nodes
+	// whose key=value it matches.
 	// +optional
 	// +kubebuilder:validation:MaxLength=4096
 	ExcludedLabelsRegexp string `json:"excludedLabelsRegexp,omitempty"`
@@ -57,28 +58,28 @@ type KubeconfigSecret struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	Name string `json:"name"`
-	// Key of the Secret's data that holds the kubeconfig.
+	// Key is the key of the kubeconfig in the Secret's data.
 	// +optional
 	// +kubebuilder:default=config
 	// +kubebuilder:validation:MaxLength=253
 	Key string `json:"key,omitempty"`
-	// Context of the kubeconfig; its current one by default.
+	// Context is the context of the kubeconfig. The default is its current context.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	Context string `json:"context,omitempty"`
 }
 
-// TargetStatus is what the source's manager knows of a target.
+// TargetStatus is the status of a target as the source's manager sees it.
 type TargetStatus struct {
-	// Conditions: Connected and Ready.
+	// Conditions has the conditions Connected and Ready.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
-	// NodeName is the target's virtual node.
+	// NodeName is the name of the target's virtual node.
 	// +optional
 	NodeName string `json:"nodeName,omitempty"`
-	// KubernetesVersion of the target's API server, when last seen.
+	// KubernetesVersion is the version of the target's API server when last seen.
 	// +optional
 	KubernetesVersion string `json:"kubernetesVersion,omitempty"`
 }
@@ -112,18 +113,19 @@ type Target struct {
 	Status TargetStatus `json:"status,omitempty"`
 }
 
-// TargetSpec says which cluster a Target leads to: exactly one of self and kubeconfigSecret.
+// TargetSpec names the cluster, by exactly one of self and kubeconfigSecret, and configures its use.
 //
 // +kubebuilder:validation:XValidation:rule="(has(self.self) && self.self) != has(self.kubeconfigSecret)",message="set exactly one of self: true and kubeconfigSecret"
 // +kubebuilder:validation:XValidation:rule="!has(self.excludedLabelsRegexp) || 'x'.matches(self.excludedLabelsRegexp) in [true, false]",message="excludedLabelsRegexp is not a valid RE2 regular expression",fieldPath=".excludedLabelsRegexp"
 type TargetSpec struct {
-	// Self makes the source cluster a target of its own.
+	// Self makes the source cluster a target of itself.
 	// +optional
 	Self bool `json:"self,omitempty"`
-	// KubeconfigSecret names the Secret, of the Target's namespace, that holds the target cluster's kubeconfig.
+	// KubeconfigSecret names the Secret with the kubeconfig of the target cluster, in the Target's namespace.
 	// +optional
 	KubeconfigSecret *KubeconfigSecret `json:"kubeconfigSecret,omitempty"`
-	// ExcludedLabelsRegexp is an RE2 matched against key=value: matching labels of the target's nodes are left off the virtual node.
+	// ExcludedLabelsRegexp is a regular expression (RE2). The virtual node does not get labels of the target's nodes
+	// whose key=value it matches.
 	// +optional
 	// +kubebuilder:validation:MaxLength=4096
 	ExcludedLabelsRegexp string `json:"excludedLabelsRegexp,omitempty"`

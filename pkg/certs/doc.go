@@ -1,13 +1,15 @@
-// Package certs issues and renews the serving certificate of the admission webhook where cert-manager does not, and tells API servers
-// which authority to trust.
+// Package certs issues and renews the serving certificate of the admission webhook if cert-manager does not, and
+// publishes the authority that API servers have to trust.
 //
-// A Secret, which the chart makes empty so that the manager needs no right to create any, holds the authority and the certificate. Every
-// replica watches it, serves what is in it from memory, and renews it when due; the first to write wins, by optimistic
-// locking, and the others find a certificate that is not due. There is no leader to wait for, no file and no restart.
+// A Secret holds the authority and the certificate. The chart creates the empty Secret, so that the manager needs no
+// right to create Secrets. Every replica watches the Secret, serves its certificate from memory, and renews the
+// certificate when due. The first replica to write wins, by optimistic locking; the others then find a certificate that
+// is not due. No replica waits for a leader, a file or a restart.
 //
-// A certificate lasts three months and is replaced a month before its end, an authority ten years and one. An authority that is replaced
-// stays trusted until it expires, and the new one signs nothing for an hour, so that every API server has heard of it by then.
+// A certificate lasts three months and is replaced a month before its end; an authority lasts ten years and is replaced
+// a year before its end. A replaced authority stays trusted until it expires. A new authority signs nothing for an
+// hour, until every API server has heard of it.
 //
-// The library of the Open Policy Agent for this (cert-controller) was not chosen: it reads the certificate from a mounted Secret, which takes a kubelet
-// up to a minute or two to show, and replaces the authority in one step.
+// The cert-controller of the Open Policy Agent does not fit. It serves from a mounted Secret, which kubelets update up
+// to two minutes late, and replaces the trusted authority in one step. Webhook calls would fail in between.
 package certs

@@ -38,36 +38,36 @@ const (
 	firstRetry, lastRetry = 500 * time.Millisecond, time.Minute
 )
 
-// Options of New; all but Log are required.
+// Options of New. All are required except Log.
 type Options struct {
-	// Config logs in with the rights to get, list, watch and patch the Secret and the MutatingWebhookConfiguration.
+	// Config has the rights to get, list, watch and patch the Secret and the MutatingWebhookConfiguration.
 	Config *rest.Config
-	// Namespace is that of the Secret and the Service.
+	// Namespace is the namespace of the Secret and of the Service.
 	Namespace  string
 	SecretName string
-	// ServiceName is that of the Service by which API servers call the webhook.
+	// ServiceName is the name of the Service through which API servers call the webhook.
 	ServiceName string
-	// WebhookConfigurationName of the MutatingWebhookConfiguration whose webhooks get the authority.
+	// WebhookConfigurationName names the MutatingWebhookConfiguration whose webhooks get the authority.
 	WebhookConfigurationName string
 	Clock                    clock.PassiveClock
-	// Log is silent if left out.
+	// Log is silent by default.
 	Log logr.Logger
 }
 
-// Manager keeps the certificate. It is a runnable of a controller-runtime manager that runs on every replica.
+// Manager keeps the certificate valid. It is a runnable of a controller-runtime manager, and runs on every replica.
 type Manager struct {
 	options    Options
 	cache      cache.Cache
 	client     client.Client
 	controller controller.Controller
 
-	mu          sync.RWMutex // guards what follows
+	mu          sync.RWMutex // guards the fields below
 	certificate *tls.Certificate
-	published   bool  // whether API servers were told whom to trust, once at least
-	problem     error // of the last attempt
+	published   bool  // The authorities were published at least once.
+	problem     error // the error of the last attempt
 }
 
-// New makes a Manager. It does not connect before Start.
+// New returns a Manager, which does not connect before Start.
 func New(options Options) (*Manager, error) {
 	m := &Manager{options: options, problem: errors.New("the webhook's certificate has not been read yet")}
 	var err error
@@ -77,27 +77,29 @@ func New(options Options) (*Manager, error) {
 	if m.cache, err = newCache(options); err != nil {
 		return nil, fmt.Errorf("making a cache for the webhook's certificate: %w", err)
 	}
+	retries := workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, lastRetry)
 	m.controller, err = controller.NewUnmanaged("webhook-certificate", controller.Options{
 		Reconciler:         m,
 		Logger:             options.Log,
-		RateLimiter:        workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, lastRetry),
-		SkipNameValidation: ptr.To(true), // There may be several in one test.
+		RateLimiter:        retries,
+		SkipNameValidation: ptr.To(true), // A test may have several managers.
 	})
 	if err != nil {
 		return nil, fmt.Errorf("making the controller of the webhook's certificate: %w", err)
 	}
-	same := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
-		return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: options.Namespace, Name: options.SecretName}}}
+	secret := client.ObjectKey{Namespace: options.Namespace, Name: options.SecretName}
+	forSecret := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
+		return []reconcile.Request{{NamespacedName: secret}}
 	})
 	for _, object := range []client.Object{&corev1.Secret{}, &admissionregistrationv1.MutatingWebhookConfiguration{}} {
-		if err := m.controller.Watch(source.Kind(m.cache, object, same)); err != nil {
+		if err := m.controller.Watch(source.Kind(m.cache, object, forSecret)); err != nil {
 			return nil, fmt.Errorf("watching for the webhook's certificate: %w", err)
 		}
 	}
 	return m, nil
 }
 
-// newCache caches the two objects, and lists and watches them by name, so that rights on them by name suffice.
+// newCache returns a cache of the two objects. It lists and watches them by name, so rights by name are enough.
 func newCache(options Options) (cache.Cache, error) {
 	byName := func(name string) fields.Selector { return fields.OneTermEqualSelector(metav1.ObjectNameField, name) }
 	return cache.New(options.Config, cache.Options{
@@ -112,7 +114,7 @@ func newCache(options Options) (cache.Cache, error) {
 	})
 }
 
-// NeedLeaderElection is false: every replica serves.
+// NeedLeaderElection returns false, because every replica serves.
 func (m *Manager) NeedLeaderElection() bool { return false }
 
 // Start runs until ctx ends.
@@ -125,7 +127,7 @@ func (m *Manager) Start(ctx context.Context) error {
 	return errors.Join(err, <-cached)
 }
 
-// GetCertificate is for tls.Config.GetCertificate. It fails until there is a certificate.
+// GetCertificate implements tls.Config.GetCertificate. It fails until there is a certificate.
 func (m *Manager) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
@@ -135,8 +137,8 @@ func (m *Manager) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error)
 	return m.certificate, nil
 }
 
-// Ready is a healthz.Checker: nil once there is a certificate and API servers were told to trust it. What goes wrong
-// after that (somebody deletes the Secret) is logged and retried, and does not matter until the certificate expires.
+// Ready is a healthz.Checker. It returns nil once there is a certificate and its authority was published. Later
+// problems (somebody deletes the Secret) are logged and retried. They do not matter until the certificate expires.
 func (m *Manager) Ready(*http.Request) error {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
@@ -146,28 +148,30 @@ func (m *Manager) Ready(*http.Request) error {
 	return m.problem
 }
 
-// Reconcile serves what is in the Secret, after renewing it if that is due, and tells API servers whom to trust.
+// Reconcile renews the certificate in the Secret if due, serves it, and publishes the authorities.
 func (m *Manager) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	next, err := m.keep(ctx, request.NamespacedName)
+	next, err := m.ensure(ctx, request.NamespacedName)
 	if err == nil {
 		m.note(nil)
 		return reconcile.Result{RequeueAfter: max(next.Sub(m.options.Clock.Now()), time.Second)}, nil
 	}
 	m.note(err)
 	if apierrors.IsConflict(err) {
-		// Another replica was first; its version is about to arrive, and the retry is for the case that it does not.
+		// Another replica was first. Its version is about to arrive; the retry covers the case that it does not.
 		log.FromContext(ctx).V(1).Info("certificate changed meanwhile")
 		return reconcile.Result{RequeueAfter: firstRetry}, nil
 	}
 	return reconcile.Result{}, err
 }
 
-func (m *Manager) keep(ctx context.Context, key client.ObjectKey) (time.Time, error) {
+// ensure returns when to reconcile again.
+func (m *Manager) ensure(ctx context.Context, key client.ObjectKey) (time.Time, error) {
 	secret := &corev1.Secret{}
 	if err := m.cache.Get(ctx, key, secret); err != nil {
-		return time.Time{}, fmt.Errorf("getting the webhook's certificate (the chart makes its Secret: helm upgrade restores it): %w", err)
+		const text = "getting the webhook's certificate (the chart creates its Secret; helm upgrade restores it): %w"
+		return time.Time{}, fmt.Errorf(text, err)
 	}
 	host := fmt.Sprintf("%s.%s.svc", m.options.ServiceName, m.options.Namespace)
 	now := m.options.Clock.Now()
@@ -178,7 +182,7 @@ func (m *Manager) keep(ctx context.Context, key client.ObjectKey) (time.Time, er
 		if err != nil {
 			return time.Time{}, err
 		}
-		if err := m.write(ctx, secret, renewed); err != nil {
+		if err := m.writeSecret(ctx, secret, renewed); err != nil {
 			return time.Time{}, err
 		}
 		log.FromContext(ctx).Info("webhook certificate renewed", "authority", todo.authority, "serving", todo.serving,
@@ -189,8 +193,8 @@ func (m *Manager) keep(ctx context.Context, key client.ObjectKey) (time.Time, er
 	return todo.next, m.publish(ctx, current.bundle())
 }
 
-// write replaces the Secret's data if nobody changed it meanwhile.
-func (m *Manager) write(ctx context.Context, secret *corev1.Secret, renewed material) error {
+// writeSecret replaces the Secret's data. It fails with a conflict if somebody changed the Secret meanwhile.
+func (m *Manager) writeSecret(ctx context.Context, secret *corev1.Secret, renewed material) error {
 	data, err := renewed.data()
 	if err != nil {
 		return err
@@ -207,7 +211,7 @@ func (m *Manager) write(ctx context.Context, secret *corev1.Secret, renewed mate
 	return nil
 }
 
-// publish tells API servers whom to trust, unless they know.
+// publish writes the trusted authorities into the webhook configuration, unless they are there.
 func (m *Manager) publish(ctx context.Context, bundle []byte) error {
 	name := m.options.WebhookConfigurationName
 	configuration := &admissionregistrationv1.MutatingWebhookConfiguration{}

@@ -19,33 +19,34 @@ import (
 
 // Keys of the Secret.
 const (
-	keyAuthorities  = "ca.crt" // the one that signs first
+	keyAuthorities  = "ca.crt" // The first one signs.
 	keyAuthorityKey = "ca.key"
 )
 
 const (
 	authorityLifetime = 10 * 365 * 24 * time.Hour
-	authorityRenewal  = 365 * 24 * time.Hour // before its end
+	authorityRenewal  = 365 * 24 * time.Hour // before the end
 	servingLifetime   = 90 * 24 * time.Hour
 	servingRenewal    = 30 * 24 * time.Hour
 
-	// settling is how long a new authority is only made known before it signs.
-	settling = time.Hour
-	// skew is how far behind the clock of an API server may be.
+	// notice is how long a new authority is only published before it signs.
+	notice = time.Hour
+	// skew is how late the clock of an API server may be.
 	skew = 5 * time.Minute
 )
 
-// material is what the Secret holds; what is missing or broken there is nil.
+// material is the content of the Secret. Missing and broken parts are nil.
 type material struct {
-	authorities  []*x509.Certificate // trusted; the first belongs to authorityKey
+	authorities  []*x509.Certificate // All are trusted. The first one belongs to authorityKey.
 	authorityKey crypto.Signer
 	serving      *tls.Certificate
 }
 
-// parse reads the Secret's data. Whatever cannot be used is left out, to be made anew.
+// parse reads the Secret's data, and leaves out the parts that cannot be used.
 func parse(data map[string][]byte) material {
 	m := material{authorities: parseCertificates(data[keyAuthorities])}
-	if key := parseKey(data[keyAuthorityKey]); key != nil && len(m.authorities) > 0 && publicEqual(key, m.authorities[0]) {
+	key := parseKey(data[keyAuthorityKey])
+	if key != nil && len(m.authorities) > 0 && publicEqual(key, m.authorities[0]) {
 		m.authorityKey = key
 	}
 	if pair, err := tls.X509KeyPair(data[corev1.TLSCertKey], data[corev1.TLSPrivateKeyKey]); err == nil {
@@ -54,23 +55,23 @@ func parse(data map[string][]byte) material {
 	return m
 }
 
-// plan is what is due, and when to look again if nothing is.
+// plan says which parts to renew now, and otherwise when to decide again.
 type plan struct {
 	authority, serving bool
 	next               time.Time
 }
 
-// decide says what has to be renewed now.
+// decide returns the plan for the material.
 func decide(m material, host string, now time.Time) plan {
 	if m.authorityKey == nil || !now.Before(m.authorities[0].NotAfter.Add(-authorityRenewal)) {
-		// A certificate of the earlier authority serves on until the new one is known.
+		// The certificate of the earlier authority stays in use until API servers know the new authority.
 		return plan{authority: true, serving: !usable(m, host, now)}
 	}
 	if !usable(m, host, now) {
 		return plan{serving: true}
 	}
 	due := m.serving.Leaf.NotAfter.Add(-servingRenewal)
-	if known := m.authorities[0].NotBefore.Add(skew + settling); due.Before(known) {
+	if known := m.authorities[0].NotBefore.Add(skew + notice); due.Before(known) {
 		due = known
 	}
 	if !now.Before(due) {
@@ -97,45 +98,63 @@ func usable(m material, host string, now time.Time) bool {
 
 // renew carries out the plan.
 func (m material) renew(p plan, host string, now time.Time) (material, error) {
+	var err error
 	if p.authority {
-		trusted := m.authorities
-		template := &x509.Certificate{
-			Subject:               pkix.Name{CommonName: host + " authority"},
-			NotAfter:              now.Add(authorityLifetime),
-			KeyUsage:              x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
-			BasicConstraintsValid: true,
-			IsCA:                  true,
-		}
-		authority, key, err := issue(template, nil, nil, now)
-		if err != nil {
+		if m, err = m.renewAuthority(host, now); err != nil {
 			return m, fmt.Errorf("issuing an authority: %w", err)
-		}
-		m.authorityKey, m.authorities = key, []*x509.Certificate{authority}
-		for _, earlier := range trusted {
-			if now.Before(earlier.NotAfter) {
-				m.authorities = append(m.authorities, earlier)
-			}
 		}
 	}
 	if p.serving {
-		template := &x509.Certificate{
-			Subject:     pkix.Name{CommonName: host},
-			DNSNames:    []string{host},
-			NotAfter:    now.Add(servingLifetime),
-			KeyUsage:    x509.KeyUsageDigitalSignature,
-			ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-		}
-		leaf, key, err := issue(template, m.authorities[0], m.authorityKey, now)
-		if err != nil {
+		if m.serving, err = m.issueServing(host, now); err != nil {
 			return m, fmt.Errorf("issuing a serving certificate: %w", err)
 		}
-		m.serving = &tls.Certificate{Certificate: [][]byte{leaf.Raw}, PrivateKey: key, Leaf: leaf}
 	}
 	return m, nil
 }
 
-// issue signs the template for a new key, by itself without a parent.
-func issue(template, parent *x509.Certificate, parentKey crypto.Signer, now time.Time) (*x509.Certificate, crypto.Signer, error) {
+// renewAuthority adds a new authority, and drops expired ones.
+func (m material) renewAuthority(host string, now time.Time) (material, error) {
+	template := &x509.Certificate{
+		Subject:               pkix.Name{CommonName: host + " authority"},
+		NotAfter:              now.Add(authorityLifetime),
+		KeyUsage:              x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
+		BasicConstraintsValid: true,
+		IsCA:                  true,
+	}
+	authority, key, err := issue(template, nil, nil, now)
+	if err != nil {
+		return m, err
+	}
+	trusted := []*x509.Certificate{authority}
+	for _, earlier := range m.authorities {
+		if now.Before(earlier.NotAfter) {
+			trusted = append(trusted, earlier)
+		}
+	}
+	m.authorityKey, m.authorities = key, trusted
+	return m, nil
+}
+
+func (m material) issueServing(host string, now time.Time) (*tls.Certificate, error) {
+	template := &x509.Certificate{
+		Subject:     pkix.Name{CommonName: host},
+		DNSNames:    []string{host},
+		NotAfter:    now.Add(servingLifetime),
+		KeyUsage:    x509.KeyUsageDigitalSignature,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	}
+	leaf, key, err := issue(template, m.authorities[0], m.authorityKey, now)
+	if err != nil {
+		return nil, err
+	}
+	return &tls.Certificate{Certificate: [][]byte{leaf.Raw}, PrivateKey: key, Leaf: leaf}, nil
+}
+
+// issue makes a new key and signs the template for it, with the parent's key, or with the new key if there is no
+// parent.
+func issue(
+	template, parent *x509.Certificate, parentKey crypto.Signer, now time.Time,
+) (*x509.Certificate, crypto.Signer, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, nil, err
@@ -156,7 +175,7 @@ func issue(template, parent *x509.Certificate, parentKey crypto.Signer, now time
 	return certificate, key, err
 }
 
-// data is what parse reads.
+// data returns the data of the Secret, which parse reads.
 func (m material) data() (map[string][]byte, error) {
 	authorityKey, err := x509.MarshalPKCS8PrivateKey(m.authorityKey)
 	if err != nil {
@@ -174,7 +193,7 @@ func (m material) data() (map[string][]byte, error) {
 	}, nil
 }
 
-// bundle is what API servers trust.
+// bundle returns the authorities that API servers trust.
 func (m material) bundle() []byte {
 	var bundle bytes.Buffer
 	for _, authority := range m.authorities {
@@ -183,8 +202,8 @@ func (m material) bundle() []byte {
 	return bundle.Bytes()
 }
 
-func encode(kind string, der []byte) []byte {
-	return pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})
+func encode(blockType string, der []byte) []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: blockType, Bytes: der})
 }
 
 func parseCertificates(raw []byte) []*x509.Certificate {

@@ -1,5 +1,6 @@
-// Package cli is `kubectl multicluster`, the kubectl plug-in that connects clusters and shows how they are: one package per command.
+// Package cli is `kubectl multicluster`, the kubectl plug-in that connects clusters and shows their status. Each
+// command has a package.
 //
-// The commands only write what a person could write with kubectl: Sources, Secrets, Targets. Everything else is done by the
-// managers in the clusters, which the commands watch.
+// The commands write only objects that a user could write with kubectl: Sources, Secrets, Targets. The managers in the
+// clusters do the rest, and the commands watch them.
 package cli

@@ -15,7 +15,7 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/version"
 )
 
-// Run runs the command with its arguments and returns the exit code. Errors are printed.
+// Run runs the command with its arguments, prints an error, and returns the exit code.
 func Run(ctx context.Context, streams genericiooptions.IOStreams, args []string) int {
 	root := New(streams)
 	root.SetArgs(args)
@@ -26,13 +26,13 @@ func Run(ctx context.Context, streams genericiooptions.IOStreams, args []string)
 	return 0
 }
 
-// New makes the command with its subcommands.
+// New returns the command with its subcommands.
 func New(streams genericiooptions.IOStreams) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "kubectl-multicluster",
-		Short: "Connect clusters, so that pods of one run in others, and see how they are",
-		Long: "Connect clusters, so that pods of one (the source) run in others (its targets), and see how they are.\n\n" +
-			"As a kubectl plug-in: put it in the PATH and call it as `kubectl multicluster`.",
+		Short: "Connect clusters, so that pods of one run in others, and show their status",
+		Long: "Connect clusters, so that pods of one (the source) run in others (its targets), and show their status." +
+			"\n\nThis is a kubectl plug-in: put it in the PATH, and call it as `kubectl multicluster`.",
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl multicluster"},
 		SilenceErrors: true,
 		SilenceUsage:  true,

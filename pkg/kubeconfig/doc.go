@@ -1,7 +1,7 @@
 // Package kubeconfig reads kubeconfigs that come from a Secret.
 //
-// Whoever may write that Secret must not get at the manager: a kubeconfig that would run a program or read a file of the
-// manager's container is refused, as is one that would send credentials in the clear. What is left is the address, inline
-// certificates and keys, a token or a password, a proxy and impersonation. Errors say what to do, and never repeat what the kubeconfig holds but
-// the names of its entries.
+// A user who may write this Secret must not gain control of the manager. So the package refuses a kubeconfig that would
+// run a program, read a file of the manager's container, or send credentials without encryption. It accepts the
+// address, inline certificates and keys, a token or a password, a proxy and impersonation. Errors tell the user what to
+// do, and repeat nothing of the kubeconfig except the names of its entries.
 package kubeconfig

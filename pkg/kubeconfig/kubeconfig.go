@@ -13,28 +13,32 @@ import (
 	"k8s.io/client-go/tools/clientcmd/api"
 )
 
-// Parse returns the client configuration of a context of a kubeconfig, by default the current one. Every error is the
-// kubeconfig's author's to mend; its text is meant for them.
+// Parse returns the client configuration of a context of a kubeconfig, by default of the current one. Every error is a
+// message for the author of the kubeconfig, who can correct it.
 func Parse(data []byte, contextName string) (*rest.Config, error) {
 	config, err := clientcmd.Load(data)
 	if err != nil {
-		return nil, errors.New("it is not a kubeconfig") // The parser's error may quote what it read.
+		return nil, errors.New("it is not a kubeconfig") // The parser's error may quote a secret.
 	}
 	if contextName == "" {
 		contextName = config.CurrentContext
 	}
 	if contextName == "" {
-		return nil, errors.New("it has no current-context: set one, or name a context in the target's spec.kubeconfigSecret.context")
+		return nil, errors.New("it has no current-context: " +
+			"set one, or name a context in the target's spec.kubeconfigSecret.context")
 	}
 	if err := check(config, contextName); err != nil {
 		return nil, err
 	}
-	restConfig, err := clientcmd.NewNonInteractiveClientConfig(*config, contextName, &clientcmd.ConfigOverrides{}, nil).ClientConfig()
+	loader := clientcmd.NewNonInteractiveClientConfig(*config, contextName, &clientcmd.ConfigOverrides{}, nil)
+	restConfig, err := loader.ClientConfig()
 	if err != nil {
-		return nil, fmt.Errorf("its context %q cannot be used: check the certificates, keys and addresses of its cluster and user", contextName)
+		return nil, fmt.Errorf("its context %q cannot be used: "+
+			"check the certificates, keys and addresses of its cluster and user", contextName)
 	}
 	if _, err := rest.TLSConfigFor(restConfig); err != nil {
-		return nil, fmt.Errorf("its context %q has certificates or a key that cannot be read: they must be PEM, base64-encoded", contextName)
+		return nil, fmt.Errorf("its context %q has certificates or a key that cannot be read: "+
+			"they must be PEM, base64-encoded", contextName)
 	}
 	return restConfig, nil
 }
@@ -63,20 +67,21 @@ func checkCluster(name string, cluster *api.Cluster) error {
 	if err != nil || server.Scheme != "https" || server.Host == "" {
 		return fmt.Errorf("its cluster %q must have a server whose address begins with https://", name)
 	}
-	if server.User != nil { // The address is shown to people, in conditions and logs.
-		return fmt.Errorf("its cluster %q has a user or password in the address of its server: give them in the user entry", name)
+	if server.User != nil { // Conditions and logs show the address.
+		return fmt.Errorf("its cluster %q has a user or password in the address of its server: "+
+			"give them in the user entry", name)
 	}
 	return nil
 }
 
+const otherCredentials = "use a service account's token or a client certificate, as kubectl multicluster connect does"
+
 func checkUser(name string, user *api.AuthInfo) error {
 	switch {
 	case user.Exec != nil:
-		return fmt.Errorf("its user %q runs a program (exec), which is not allowed here: use a service account's token or a client certificate, "+
-			"as kubectl multicluster connect does", name)
+		return fmt.Errorf("its user %q runs a program (exec), which is not allowed here: %s", name, otherCredentials)
 	case user.AuthProvider != nil:
-		return fmt.Errorf("its user %q has an auth-provider, which is not allowed here: use a service account's token or a client certificate, "+
-			"as kubectl multicluster connect does", name)
+		return fmt.Errorf("its user %q has an auth-provider, which is not allowed here: %s", name, otherCredentials)
 	case user.TokenFile != "":
 		return refuseFile("user", name, "tokenFile", "token")
 	case user.ClientCertificate != "":
@@ -87,9 +92,9 @@ func checkUser(name string, user *api.AuthInfo) error {
 	return nil
 }
 
-func refuseFile(kind, name, field, instead string) error {
+func refuseFile(entry, name, field, instead string) error {
 	return fmt.Errorf("its %s %q refers to a file (%s), which is not allowed here: give the content in %s; "+
-		"kubectl config view --flatten --raw does that", kind, name, field, instead)
+		"kubectl config view --flatten --raw does that", entry, name, field, instead)
 }
 
 func names[V any](m map[string]V) string {

@@ -16,12 +16,16 @@ contexts:
 - {name: b, context: {cluster: d, user: u}}
 clusters:
 - {name: c, cluster: {server: "https://c.example:6443"}}
-- {name: d, cluster: {server: "https://d.example:6443", insecure-skip-tls-verify: true, proxy-url: "http://proxy.example:3128"}}
+- name: d
+  cluster:
+    server: "https://d.example:6443"
+    insecure-skip-tls-verify: true
+    proxy-url: "http://proxy.example:3128"
 users:
 - {name: u, user: {token: secret-token}}
 `
 
-func TestParse(t *testing.T) {
+func TestParseChoosesTheContext(t *testing.T) {
 	for name, test := range map[string]struct {
 		context, want string
 	}{
@@ -37,33 +41,65 @@ func TestParse(t *testing.T) {
 				t.Errorf("host %q, token %q", config.Host, config.BearerToken)
 			}
 			if (config.Proxy != nil) != (test.context == "b") {
-				t.Error("the proxy is lost, or from nowhere")
+				t.Error("the proxy of context b is lost, or another context has it")
 			}
 		})
 	}
 }
 
-func TestParseRefuses(t *testing.T) {
+func TestParseRefusesKubeconfigs(t *testing.T) {
 	for name, test := range map[string]struct {
 		old, new, context, want string
 	}{
-		"what is no kubeconfig, without quoting it": {old: good, new: "secret-token", want: "it is not a kubeconfig"},
-		"an empty one":                                   {old: good, want: "no current-context"},
-		"broken base64, without quoting it":              {old: "token: secret-token", new: "client-key-data: secret-token", want: "not a kubeconfig"},
-		"a key that is no key":                           {old: "token: secret-token", new: "client-key-data: c2VjcmV0LXRva2Vu, client-certificate-data: c2VjcmV0LXRva2Vu", want: "must be PEM"},
-		"a context that is not there, naming those":      {context: "x", want: "no context \"x\", but a, b"},
-		"a cluster that is not there":                    {old: "name: c, cluster", new: "name: x, cluster", want: "cluster \"c\", which it does not define"},
-		"a user that is not there":                       {old: "name: u, user", new: "name: x, user", want: "user \"u\", which it does not define"},
-		"a server without encryption":                    {old: "https://c.", new: "http://c.", want: "begins with https://"},
-		"a password in the address":                      {old: "https://c.", new: "https://u:secret-token@c.", want: "address of its server"},
-		"a cluster without a server":                     {old: "https://c.example:6443", want: "begins with https://"},
-		"a program":                                      {old: "token: secret-token", new: "exec: {command: sh, apiVersion: client.authentication.k8s.io/v1, interactiveMode: Never}", want: "runs a program"},
-		"an authentication provider":                     {old: "token: secret-token", new: "auth-provider: {name: oidc}", want: "auth-provider"},
-		"a file with a token":                            {old: "token: secret-token", new: "tokenFile: /etc/token", want: "tokenFile"},
-		"a file with a certificate":                      {old: "token: secret-token", new: "client-certificate: /etc/crt", want: "client-certificate-data"},
-		"a file with a key":                              {old: "token: secret-token", new: "client-key: /etc/key", want: "client-key-data"},
-		"a file with certificate authorities":            {old: `"https://c.example:6443"`, new: `"https://c.example:6443", certificate-authority: /etc/ca`, want: "certificate-authority-data"},
-		"no current context where none is chosen either": {old: "current-context: a", want: "spec.kubeconfigSecret.context"},
+		"a text that is no kubeconfig, without quoting it": {
+			old: good, new: "secret-token", want: "it is not a kubeconfig",
+		},
+		"an empty kubeconfig": {old: good, want: "no current-context"},
+		"broken base64, without quoting it": {
+			old: "token: secret-token", new: "client-key-data: secret-token", want: "not a kubeconfig",
+		},
+		"a key that is not PEM": {
+			old: "token: secret-token",
+			new: "client-key-data: c2VjcmV0LXRva2Vu, client-certificate-data: c2VjcmV0LXRva2Vu", want: "must be PEM",
+		},
+		"an unknown context, and lists the known ones": {context: "x", want: "no context \"x\", but a, b"},
+		"a context with an unknown cluster": {
+			old: "name: c, cluster", new: "name: x, cluster", want: "cluster \"c\", which it does not define",
+		},
+		"a context with an unknown user": {
+			old: "name: u, user", new: "name: x, user", want: "user \"u\", which it does not define",
+		},
+		"a server without encryption": {
+			old: "https://c.", new: "http://c.", want: "begins with https://",
+		},
+		"a password in the address": {
+			old: "https://c.", new: "https://u:secret-token@c.", want: "address of its server",
+		},
+		"a cluster without a server": {old: "https://c.example:6443", want: "begins with https://"},
+		"a user that runs a program": {
+			old:  "token: secret-token",
+			new:  "exec: {command: sh, apiVersion: client.authentication.k8s.io/v1, interactiveMode: Never}",
+			want: "runs a program",
+		},
+		"a user with an authentication provider": {
+			old: "token: secret-token", new: "auth-provider: {name: oidc}", want: "auth-provider",
+		},
+		"a file with a token": {
+			old: "token: secret-token", new: "tokenFile: /etc/token", want: "tokenFile",
+		},
+		"a file with a certificate": {
+			old: "token: secret-token", new: "client-certificate: /etc/crt", want: "client-certificate-data",
+		},
+		"a file with a key": {
+			old: "token: secret-token", new: "client-key: /etc/key", want: "client-key-data",
+		},
+		"a file with certificate authorities": {
+			old: `"https://c.example:6443"`, new: `"https://c.example:6443", certificate-authority: /etc/ca`,
+			want: "certificate-authority-data",
+		},
+		"no current context, if no context is chosen": {
+			old: "current-context: a", want: "spec.kubeconfigSecret.context",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			data := good

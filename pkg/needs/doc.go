@@ -1,4 +1,5 @@
-// Package needs says which objects of its namespace a pod refers to, so that they can go with it.
+// Package needs lists the objects of its namespace that a pod refers to, so that package follow can copy them. It reads
+// nothing but the pod.
 //
-// It reads the pod alone. What scheduling and following tell each other about those objects is here, too: neither imports the other.
+// Also holds the errors that scheduling and following exchange about these objects, because neither imports the other.
 package needs

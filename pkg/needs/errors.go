@@ -5,14 +5,14 @@ import (
 	"strings"
 )
 
-// MissingError says that the source cluster lacks what a pod cannot start without. No target helps; when the objects appear, the pod is to be
-// tried again.
+// MissingError means that the source cluster lacks objects without which the pod cannot start. No target can help. The
+// pod is tried again when the objects appear.
 type MissingError struct {
 	Namespace string
 	Refs      []Ref
 }
 
-// Error is for the pod's owner.
+// Error is a message for the pod's owner.
 func (e *MissingError) Error() string {
 	names := make([]string, len(e.Refs))
 	for i, ref := range e.Refs {
@@ -22,16 +22,18 @@ func (e *MissingError) Error() string {
 	if len(names) > 1 {
 		verb = "do"
 	}
-	return fmt.Sprintf("%s %s not exist in namespace %q: the pod cannot start without", strings.Join(names, ", "), verb, e.Namespace)
+	return fmt.Sprintf("%s %s not exist in namespace %q: the pod cannot start without",
+		strings.Join(names, ", "), verb, e.Namespace)
 }
 
-// RefusedError says that a target does not take an object that the pod cannot start without. Other targets may.
+// RefusedError means that a target does not take a copy of an object without which the pod cannot start. Other targets
+// may take it.
 type RefusedError struct {
 	Ref    Ref
-	Reason string // for the pod's owner
+	Reason string // continues the sentence that begins with the object, for the pod's owner
 }
 
-// Error is for the pod's owner.
+// Error is a message for the pod's owner.
 func (e *RefusedError) Error() string {
 	return fmt.Sprintf("%s %q %s", e.Ref.Resource.Kind(), e.Ref.Name, e.Reason)
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 )
 
-// Followed returns what Of returns of ConfigMaps, Secrets and ServiceAccounts, less what the pod's annotation use-existing lists. An
-// annotation that ValidateExisting rejects lists nothing.
+// Followed returns the ConfigMaps, Secrets and ServiceAccounts among the needs of the pod, without those that the pod's
+// annotation use-existing lists. An annotation that ValidateExisting rejects lists nothing.
 func Followed(pod *corev1.Pod) []Need {
 	own, listed := pod.Annotations[v1alpha1.AnnotationUseExisting]
 	existing, err := parseExisting(own)
@@ -27,13 +27,13 @@ func Followed(pod *corev1.Pod) []Need {
 	})
 }
 
-// ValidateExisting says what is wrong with a value of the annotation use-existing.
+// ValidateExisting returns an error if the value of the annotation use-existing is not valid.
 func ValidateExisting(value string) error {
 	_, err := parseExisting(value)
 	return err
 }
 
-// parseExisting returns nothing for a value that means everything.
+// parseExisting returns the listed references, or none if the value is empty, which means all objects.
 func parseExisting(value string) ([]Ref, error) {
 	if strings.TrimSpace(value) == "" {
 		return nil, nil

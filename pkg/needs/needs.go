@@ -10,10 +10,10 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// Resource is the plural name of a kind that pods refer to.
+// Resource is the plural name of a kind of object that pods refer to.
 type Resource string
 
-// The kinds that pods refer to.
+// The kinds of objects that pods refer to.
 const (
 	ConfigMaps             Resource = "configmaps"
 	Secrets                Resource = "secrets"
@@ -21,7 +21,7 @@ const (
 	PersistentVolumeClaims Resource = "persistentvolumeclaims"
 )
 
-// Kind is the name for people.
+// Kind is the name of the kind for people.
 func (r Resource) Kind() string {
 	switch r {
 	case ConfigMaps:
@@ -43,18 +43,19 @@ type Ref struct {
 	Name     string
 }
 
-// String is resource/name.
+// String returns resource/name.
 func (r Ref) String() string { return string(r.Resource) + "/" + r.Name }
 
 // Need is an object that a pod refers to.
 type Need struct {
 	Ref
-	// Optional says that the pod starts without it.
+	// Optional means that the pod starts without the object.
 	Optional bool
 }
 
-// Of returns what the pod refers to, sorted and each once; one is optional if all references to it are. What every cluster has of its
-// own is left out: kube-root-ca.crt, openshift-service-ca.crt and the service account "default".
+// Of returns the objects that the pod refers to, sorted and without duplicates. An object is optional if all references
+// to it are optional. Objects that every cluster has of its own are left out: kube-root-ca.crt,
+// openshift-service-ca.crt and the service account "default".
 func Of(pod *corev1.Pod) []Need {
 	c := collector{}
 	spec := &pod.Spec
@@ -62,7 +63,7 @@ func Of(pod *corev1.Pod) []Need {
 		c.add(ServiceAccounts, spec.ServiceAccountName, false)
 	}
 	for _, secret := range spec.ImagePullSecrets {
-		c.add(Secrets, secret.Name, true) // A kubelet pulls without those that are not there.
+		c.add(Secrets, secret.Name, true) // A kubelet ignores missing pull secrets.
 	}
 	for i := range spec.InitContainers {
 		c.container(spec.InitContainers[i].Env, spec.InitContainers[i].EnvFrom)
@@ -79,12 +80,15 @@ func Of(pod *corev1.Pod) []Need {
 	return c.sorted()
 }
 
-// collector tells of each object whether it is optional.
+// collector holds for each object whether it is optional.
 type collector map[Ref]bool
 
-// add passes over names that no object can have: Format would not keep them apart.
+// add ignores names that no object can have, because Parse would misread them.
 func (c collector) add(resource Resource, name string, optional bool) {
-	if name == "" || strings.ContainsAny(name, ",/?") || resource == ConfigMaps && (name == "kube-root-ca.crt" || name == "openshift-service-ca.crt") {
+	if name == "" || strings.ContainsAny(name, ",/?") {
+		return
+	}
+	if resource == ConfigMaps && (name == "kube-root-ca.crt" || name == "openshift-service-ca.crt") {
 		return
 	}
 	ref := Ref{resource, name}

@@ -17,7 +17,7 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 )
 
-func TestNothingIsForgottenThatKubernetesKnowsPodsToReferTo(t *testing.T) {
+func TestOfFindsAllReferencesThatKubernetesFinds(t *testing.T) {
 	filler := randfill.NewWithSeed(1).NilChance(.3).NumElements(0, 4).MaxDepth(20)
 	random := rand.New(rand.NewPCG(1, 2))
 	seen := map[string]int{}
@@ -34,7 +34,8 @@ func TestNothingIsForgottenThatKubernetesKnowsPodsToReferTo(t *testing.T) {
 			want[Ref{ConfigMaps, name}] = true
 			return true
 		})
-		maps.DeleteFunc(want, func(r Ref, _ bool) bool { return strings.ContainsAny(r.Name, ",/?") }) // No object has such a name.
+		// No object's name.
+		maps.DeleteFunc(want, func(r Ref, _ bool) bool { return strings.ContainsAny(r.Name, ",/?") })
 		got := map[Ref]bool{}
 		for _, need := range Of(pod) {
 			seen[string(need.Resource)]++
@@ -48,12 +49,13 @@ func TestNothingIsForgottenThatKubernetesKnowsPodsToReferTo(t *testing.T) {
 	}
 	for _, resource := range []Resource{ConfigMaps, Secrets, ServiceAccounts, PersistentVolumeClaims} {
 		if seen[string(resource)] < 20 {
-			t.Errorf("only %d references to %s: the pods are too simple to prove anything", seen[string(resource)], resource)
+			t.Errorf("only %d references to %s: the pods are too simple to prove anything", seen[string(resource)],
+				resource)
 		}
 	}
 }
 
-// oneSourceEach leaves each volume one source, as the API server would have it.
+// oneSourceEach reduces each volume to one source, because API servers allow only one.
 func oneSourceEach(pod *corev1.Pod, random *rand.Rand) {
 	for i := range pod.Spec.Volumes {
 		sources := reflect.ValueOf(&pod.Spec.Volumes[i].VolumeSource).Elem()
@@ -75,49 +77,74 @@ func oneSourceEach(pod *corev1.Pod, random *rand.Rand) {
 	}
 }
 
-func TestOf(t *testing.T) {
+func TestObjectsThatAPodRefersTo(t *testing.T) {
 	env := func(name string, optional *bool) corev1.EnvVar {
 		return corev1.EnvVar{Name: name, ValueFrom: &corev1.EnvVarSource{
-			ConfigMapKeyRef: &corev1.ConfigMapKeySelector{LocalObjectReference: corev1.LocalObjectReference{Name: name}, Optional: optional},
+			ConfigMapKeyRef: &corev1.ConfigMapKeySelector{
+				LocalObjectReference: corev1.LocalObjectReference{Name: name}, Optional: optional,
+			},
 		}}
 	}
 	secretVolume := func(name string, optional *bool) corev1.Volume {
-		return corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: name, Optional: optional}}}
+		return corev1.Volume{
+			Name:         name,
+			VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: name, Optional: optional}},
+		}
 	}
 	for name, test := range map[string]struct {
 		spec corev1.PodSpec
 		want []Need
 	}{
 		"a pod that refers to nothing": {},
-		"its account is not optional, but for the one that every namespace has": {
+		"a service account is not optional": {
 			spec: corev1.PodSpec{ServiceAccountName: "robot"}, want: []Need{{Ref{ServiceAccounts, "robot"}, false}},
 		},
-		"the default account is each cluster's own": {spec: corev1.PodSpec{ServiceAccountName: "default"}},
-		"pull secrets are optional, for a kubelet tries without": {
+		"the default service account is each cluster's own": {spec: corev1.PodSpec{ServiceAccountName: "default"}},
+		"pull secrets are optional, because a kubelet pulls without them": {
 			spec: corev1.PodSpec{ImagePullSecrets: []corev1.LocalObjectReference{{Name: "registry"}}},
 			want: []Need{{Ref{Secrets, "registry"}, true}},
 		},
-		"one that is optional here and not there is not, whichever comes first": {
+		"an object is not optional if one reference is not, in any order": {
 			spec: corev1.PodSpec{
-				Containers: []corev1.Container{{Env: []corev1.EnvVar{env("a", ptr.To(true)), env("a", nil), env("b", nil), env("b", ptr.To(true))}}},
+				Containers: []corev1.Container{
+					{
+						Env: []corev1.EnvVar{
+							env("a", ptr.To(true)), env("a", nil), env("b", nil), env("b", ptr.To(true)),
+						},
+					},
+				},
 			},
 			want: []Need{{Ref{ConfigMaps, "a"}, false}, {Ref{ConfigMaps, "b"}, false}},
 		},
-		"one that is optional everywhere is optional, once": {
+		"an object is optional if all references are, and is listed once": {
 			spec: corev1.PodSpec{
-				InitContainers:      []corev1.Container{{Env: []corev1.EnvVar{env("a", ptr.To(true))}}},
-				EphemeralContainers: []corev1.EphemeralContainer{{EphemeralContainerCommon: corev1.EphemeralContainerCommon{Env: []corev1.EnvVar{env("a", ptr.To(true))}}}},
+				InitContainers: []corev1.Container{{Env: []corev1.EnvVar{env("a", ptr.To(true))}}},
+				EphemeralContainers: []corev1.EphemeralContainer{
+					{
+						EphemeralContainerCommon: corev1.EphemeralContainerCommon{
+							Env: []corev1.EnvVar{env("a", ptr.To(true))},
+						},
+					},
+				},
 			},
 			want: []Need{{Ref{ConfigMaps, "a"}, true}},
 		},
-		"volumes": {
+		"a pod with volumes": {
 			spec: corev1.PodSpec{Volumes: []corev1.Volume{secretVolume("b", nil), secretVolume("a", ptr.To(true)), {
-				VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}},
+				VolumeSource: corev1.VolumeSource{
+					PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"},
+				},
 			}}},
-			want: []Need{{Ref{PersistentVolumeClaims, "data"}, false}, {Ref{Secrets, "a"}, true}, {Ref{Secrets, "b"}, false}},
+			want: []Need{
+				{Ref{PersistentVolumeClaims, "data"}, false}, {Ref{Secrets, "a"}, true}, {Ref{Secrets, "b"}, false},
+			},
 		},
-		"the certificates that every cluster has of its own are not followed": {
-			spec: corev1.PodSpec{Containers: []corev1.Container{{Env: []corev1.EnvVar{env("kube-root-ca.crt", nil), env("openshift-service-ca.crt", nil)}}}},
+		"the certificates that every cluster has of its own are left out": {
+			spec: corev1.PodSpec{
+				Containers: []corev1.Container{
+					{Env: []corev1.EnvVar{env("kube-root-ca.crt", nil), env("openshift-service-ca.crt", nil)}},
+				},
+			},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -132,27 +159,46 @@ func TestOf(t *testing.T) {
 	}
 }
 
-func TestFollowed(t *testing.T) {
+func TestFollowedObjects(t *testing.T) {
 	pod := &corev1.Pod{Spec: corev1.PodSpec{
 		ServiceAccountName: "robot",
 		ImagePullSecrets:   []corev1.LocalObjectReference{{Name: "registry"}},
 		Containers: []corev1.Container{{EnvFrom: []corev1.EnvFromSource{
-			{ConfigMapRef: &corev1.ConfigMapEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "settings"}}},
+			{
+				ConfigMapRef: &corev1.ConfigMapEnvSource{
+					LocalObjectReference: corev1.LocalObjectReference{Name: "settings"},
+				},
+			},
 		}}},
 		Volumes: []corev1.Volume{{
-			VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}},
+			VolumeSource: corev1.VolumeSource{
+				PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"},
+			},
 		}},
 	}}
 	for name, test := range map[string]struct {
 		existing *string
 		want     string
 	}{
-		"without the annotation, all but claims":        {want: "configmaps/settings,secrets/registry?,serviceaccounts/robot"},
-		"what is listed is the target's":                {existing: ptr.To("secrets/registry"), want: "configmaps/settings,serviceaccounts/robot"},
-		"spaces do not matter":                          {existing: ptr.To(" secrets/registry , configmaps/settings "), want: "serviceaccounts/robot"},
-		"empty is everything, but accounts":             {existing: ptr.To(""), want: "serviceaccounts/robot"},
-		"the same name of another kind is followed":     {existing: ptr.To("configmaps/registry"), want: "configmaps/settings,secrets/registry?,serviceaccounts/robot"},
-		"what cannot be read is as if it was not there": {existing: ptr.To("registry"), want: "configmaps/settings,secrets/registry?,serviceaccounts/robot"},
+		"without the annotation, all but claims": {
+			want: "configmaps/settings,secrets/registry?,serviceaccounts/robot",
+		},
+		"a listed object is left out": {
+			existing: ptr.To("secrets/registry"), want: "configmaps/settings,serviceaccounts/robot",
+		},
+		"spaces in the list do not matter": {
+			existing: ptr.To(" secrets/registry , configmaps/settings "), want: "serviceaccounts/robot",
+		},
+		"an empty annotation leaves out all but service accounts": {
+			existing: ptr.To(""), want: "serviceaccounts/robot",
+		},
+		"an object with a listed name and another kind is followed": {
+			existing: ptr.To("configmaps/registry"),
+			want:     "configmaps/settings,secrets/registry?,serviceaccounts/robot",
+		},
+		"an invalid annotation lists nothing": {
+			existing: ptr.To("registry"), want: "configmaps/settings,secrets/registry?,serviceaccounts/robot",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			pod := pod.DeepCopy()
@@ -169,7 +215,8 @@ func TestFollowed(t *testing.T) {
 func TestValidateExisting(t *testing.T) {
 	for value, valid := range map[string]bool{
 		"": true, "secrets/a": true, "secrets/a,configmaps/b": true,
-		"a": false, "secrets/": false, "pods/a": false, "serviceaccounts/a": false, "secrets/a,": false, "Secrets/a": false,
+		"a": false, "secrets/": false, "pods/a": false, "serviceaccounts/a": false, "secrets/a,": false,
+		"Secrets/a": false,
 	} {
 		if err := ValidateExisting(value); (err == nil) != valid {
 			t.Errorf("%q: %v", value, err)
@@ -177,7 +224,7 @@ func TestValidateExisting(t *testing.T) {
 	}
 }
 
-func TestNeedsSurviveTheirText(t *testing.T) {
+func TestParseReturnsTheFormattedNeeds(t *testing.T) {
 	for _, want := range [][]Need{
 		nil,
 		{{Ref{ConfigMaps, "a"}, false}},
@@ -189,7 +236,7 @@ func TestNeedsSurviveTheirText(t *testing.T) {
 	}
 }
 
-func TestNamesThatNoObjectCanHaveAreNoNeeds(t *testing.T) {
+func TestOfIgnoresNamesThatNoObjectCanHave(t *testing.T) {
 	pod := &corev1.Pod{}
 	for _, name := range []string{"a,secrets/b", "a/b", "a?", "fine"} {
 		pod.Spec.ImagePullSecrets = append(pod.Spec.ImagePullSecrets, corev1.LocalObjectReference{Name: name})
@@ -199,11 +246,17 @@ func TestNamesThatNoObjectCanHaveAreNoNeeds(t *testing.T) {
 	}
 }
 
-func TestErrorsAreForPeople(t *testing.T) {
+func TestErrorMessages(t *testing.T) {
 	for want, err := range map[string]error{
-		`Secret "db" does not exist in namespace "shop": the pod cannot start without`:              &MissingError{"shop", []Ref{{Secrets, "db"}}},
-		`ConfigMap "a", Secret "db" do not exist in namespace "shop": the pod cannot start without`: &MissingError{"shop", []Ref{{ConfigMaps, "a"}, {Secrets, "db"}}},
-		`Secret "db" exists there and does not come from this cluster`:                              &RefusedError{Ref{Secrets, "db"}, "exists there and does not come from this cluster"},
+		`Secret "db" does not exist in namespace "shop": the pod cannot start without`: &MissingError{
+			"shop", []Ref{{Secrets, "db"}},
+		},
+		`ConfigMap "a", Secret "db" do not exist in namespace "shop": the pod cannot start without`: &MissingError{
+			"shop", []Ref{{ConfigMaps, "a"}, {Secrets, "db"}},
+		},
+		`Secret "db" exists there and does not come from this cluster`: &RefusedError{
+			Ref{Secrets, "db"}, "exists there and does not come from this cluster",
+		},
 	} {
 		if got := err.Error(); got != want {
 			t.Errorf("got %q, want %q", got, want)
@@ -211,12 +264,15 @@ func TestErrorsAreForPeople(t *testing.T) {
 	}
 }
 
-func TestEveryKindHasANameForPeople(t *testing.T) {
+func TestKindOfEachResource(t *testing.T) {
 	got := map[Resource]string{}
 	for _, r := range []Resource{ConfigMaps, Secrets, ServiceAccounts, PersistentVolumeClaims, "others"} {
 		got[r] = r.Kind()
 	}
-	if slices.ContainsFunc(slices.Collect(maps.Keys(got)), func(r Resource) bool { return r != "others" && !strings.EqualFold(got[r]+"s", string(r)) }) {
+	if slices.ContainsFunc(slices.Collect(maps.Keys(got)), func(r Resource) bool {
+		return r != "others" &&
+			!strings.EqualFold(got[r]+"s", string(r))
+	}) {
 		t.Errorf("names: %v", got)
 	}
 }

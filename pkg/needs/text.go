@@ -2,7 +2,7 @@ package needs
 
 import "strings"
 
-// Format encodes needs for Parse, in few bytes.
+// Format encodes needs in few bytes, for Parse.
 func Format(needs []Need) string {
 	var b strings.Builder
 	for i, n := range needs {
@@ -17,7 +17,7 @@ func Format(needs []Need) string {
 	return b.String()
 }
 
-// Parse decodes what Format returned; anything else gives needs of no object.
+// Parse decodes a result of Format. For any other text, it returns needs of objects that do not exist.
 func Parse(text string) []Need {
 	if text == "" {
 		return nil

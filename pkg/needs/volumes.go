@@ -39,7 +39,7 @@ func (c collector) projected(sources []corev1.VolumeProjection) {
 	}
 }
 
-// driverSecrets are those that volume drivers are given.
+// driverSecrets returns the references to Secrets for volume drivers.
 func driverSecrets(v *corev1.VolumeSource) []*corev1.LocalObjectReference {
 	var refs []*corev1.LocalObjectReference
 	if s := v.CSI; s != nil {

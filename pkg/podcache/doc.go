@@ -1,8 +1,12 @@
-// Package podcache says what the manager's one cache of pods, and that of nodes, keeps in memory.
+// Package podcache decides which fields of pods and nodes the manager's caches keep in memory.
 //
-// A target cluster may have a hundred thousand pods of which few are ours, and capacity has to count them all. Two caches,
-// one of our pods and one of all pods' metadata, would not do: what a pod requests is in its spec and, once resized in
-// place, in its status. So there is one cache, every pod is cut down to what decides its requests, and proxies and delegates, of which
-// there may be ten thousand, keep what is read of them besides: their status, and little else. Who reads a pod from the cache must
-// not write it back as a whole object.
+// A target cluster may have a hundred thousand pods. Few of them are ours, but capacity has to count all of them. A
+// pod's requests are in its spec and, once it is resized in place, in its status. So two caches, one of our pods and
+// one of all pods' metadata, are not enough.
+//
+// Instead, there is one cache. Of every pod it keeps the fields that decide the pod's requests. There may be ten
+// thousand proxies and delegates. Of these, it also keeps the few other fields that the manager reads, mainly the
+// status.
+//
+// Never write a pod from the cache back as a whole object.
 package podcache

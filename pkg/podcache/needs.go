@@ -7,13 +7,14 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/needs"
 )
 
-// annotationNeeds is where a proxy in the cache has what the whole one refers to.
+// annotationNeeds is the annotation of a proxy in the cache that holds the needs of the whole proxy.
 const annotationNeeds = v1alpha1.GroupName + "/cached-needs"
 
-// Needs returns what needs.Followed says of a proxy, which is one from the cache.
+// Needs returns the result of needs.Followed for a proxy from the cache.
 func Needs(proxy *corev1.Pod) []needs.Need { return needs.Parse(proxy.Annotations[annotationNeeds]) }
 
-// keepNeeds writes down what the whole proxy refers to. One that was transformed before, and has no restart policy any more, keeps what it has.
+// keepNeeds stores the needs of the whole proxy in the annotation. A proxy without a restart policy was transformed
+// before, and keeps the annotation that it has.
 func keepNeeds(pod, whole *corev1.Pod) {
 	if whole.Spec.RestartPolicy == "" {
 		return

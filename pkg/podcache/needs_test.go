@@ -11,7 +11,7 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/needs"
 )
 
-// referring is a pod that refers to Secrets of these names, as the API server returns it.
+// referring returns a pod that refers to Secrets of these names, as the API server returns it.
 func referring(scheduler string, annotations map[string]string, secrets ...string) *corev1.Pod {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Annotations: annotations},
@@ -34,12 +34,21 @@ func TestNeedsOfTransformedPods(t *testing.T) {
 		pod  *corev1.Pod
 		want []needs.Need
 	}{
-		"a proxy's are kept":                         {referring(v1alpha1.SchedulerName, nil, "a", "b"), []needs.Need{secret("a"), secret("b")}},
-		"one that refers to nothing needs nothing":   {referring(v1alpha1.SchedulerName, nil), nil},
-		"what users write there is not trusted":      {referring(v1alpha1.SchedulerName, forged, "a"), []needs.Need{secret("a")}},
-		"not even where the proxy refers to nothing": {referring(v1alpha1.SchedulerName, forged), nil},
-		"what targets have of their own is not kept": {referring(v1alpha1.SchedulerName, map[string]string{v1alpha1.AnnotationUseExisting: "secrets/a"}, "a", "b"), []needs.Need{secret("b")}},
-		"other pods' are not kept":                   {referring("default-scheduler", nil, "a"), nil},
+		"a proxy keeps its needs": {
+			referring(v1alpha1.SchedulerName, nil, "a", "b"), []needs.Need{secret("a"), secret("b")},
+		},
+		"a proxy without references has no needs": {referring(v1alpha1.SchedulerName, nil), nil},
+		"a forged annotation of a proxy is replaced": {
+			referring(v1alpha1.SchedulerName, forged, "a"), []needs.Need{secret("a")},
+		},
+		"a forged annotation of a proxy without references is removed": {
+			referring(v1alpha1.SchedulerName, forged), nil,
+		},
+		"objects that targets have of their own are no needs": {
+			referring(v1alpha1.SchedulerName, map[string]string{v1alpha1.AnnotationUseExisting: "secrets/a"}, "a", "b"),
+			[]needs.Need{secret("b")},
+		},
+		"a pod that is no proxy keeps no needs": {referring("default-scheduler", nil, "a"), nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, time := range []string{"first", "second"} {

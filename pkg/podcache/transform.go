@@ -5,13 +5,18 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
 
-// Transform is the cache transform of pods. Of any pod it keeps what identifies it, where it runs, and, but for pods that only virtual
-// nodes take, what k8s.io/component-helpers/resource.PodRequests reads. Of proxies and delegates it keeps besides the whole status, and what feedback and
-// the chaperon controller go by: what made them ours, how they end, readiness gates and the names of volumes whose
-// health a status may tell; of proxies also what they refer to, for Needs. Other objects pass untouched. It changes the pod that it is
-// given, and a second call changes nothing.
+// Transform is the cache transform of pods. It changes the given pod; a second call changes nothing. Other objects pass
+// unchanged. It keeps these fields.
+//   - Of all pods: identity and node.
+//   - Of all pods except those that run only on virtual nodes: the fields that PodRequests of
+//     k8s.io/component-helpers/resource reads.
+//   - Of proxies and delegates: the whole status, the marks that make a pod ours, and the fields about its end.
+//     Feedback and the chaperon controller also read readiness gates, and the names of volumes whose health a status
+//     may report.
+//   - Of proxies: the result of Needs.
 func Transform(obj any) (any, error) {
 	pod, ok := obj.(*corev1.Pod)
 	if !ok {
@@ -45,10 +50,11 @@ func Transform(obj any) (any, error) {
 	return pod, nil
 }
 
-// addOurs adds what is kept of proxies and delegates only.
+// addOurs adds the fields that are kept only of proxies and delegates.
 func addOurs(pod, whole *corev1.Pod) {
 	pod.Labels = only(whole.Labels, v1alpha1.LabelParentUID, v1alpha1.LabelParentClusterID)
-	pod.Annotations = only(whole.Annotations, v1alpha1.AnnotationElect, v1alpha1.AnnotationOriginalConstraints, annotationNeeds)
+	pod.Annotations = only(whole.Annotations,
+		v1alpha1.AnnotationElect, v1alpha1.AnnotationOriginalConstraints, annotationNeeds)
 	if whole.Spec.SchedulerName == v1alpha1.SchedulerName {
 		keepNeeds(pod, whole)
 	}
@@ -68,17 +74,20 @@ func addOurs(pod, whole *corev1.Pod) {
 	pod.Status = whole.Status
 }
 
-// onlyVirtual says whether no other node than a virtual one takes the pod, where it requests nothing that anyone counts.
+// onlyVirtual says whether the pod runs only on virtual nodes. Nobody counts requests there.
 func onlyVirtual(pod *corev1.Pod) bool {
-	return pod.Spec.SchedulerName == v1alpha1.SchedulerName && pod.Spec.NodeSelector[v1alpha1.LabelNodeProvider] == v1alpha1.LabelNodeProviderValue
+	return pod.Spec.SchedulerName == v1alpha1.SchedulerName &&
+		pod.Spec.NodeSelector[v1alpha1.LabelNodeProvider] == v1alpha1.LabelNodeProviderValue
 }
 
-// mayHaveHealth says whether a status may tell of a volume's health: it comes from a CSI driver. One without a source has been here.
+// mayHaveHealth says whether a status may report the volume's health, because the volume comes from a CSI driver. A
+// volume without a source was transformed before.
 func mayHaveHealth(volume *corev1.Volume) bool {
-	return volume.PersistentVolumeClaim != nil || volume.Ephemeral != nil || volume.CSI != nil || volume.VolumeSource == corev1.VolumeSource{}
+	return volume.PersistentVolumeClaim != nil || volume.Ephemeral != nil || volume.CSI != nil ||
+		volume.VolumeSource == corev1.VolumeSource{}
 }
 
-// only keeps some entries of a map.
+// only returns the entries of a map that have these keys.
 func only(all map[string]string, keys ...string) map[string]string {
 	var kept map[string]string
 	for _, key := range keys {
@@ -92,9 +101,9 @@ func only(all map[string]string, keys ...string) map[string]string {
 	return kept
 }
 
-// TransformNode is the cache transform of nodes. It keeps virtual nodes but for their managedFields, and of any other node its
-// identity, labels, taints, resources and conditions, and whether it is cordoned. Other objects pass untouched. It changes the
-// node that it is given, and a second call changes nothing.
+// TransformNode is the cache transform of nodes. It changes the given node; a second call changes nothing. Other
+// objects pass unchanged. Of a virtual node it drops only managedFields. Of any other node it keeps the identity,
+// labels, taints, resources and conditions, and whether the node is cordoned.
 func TransformNode(obj any) (any, error) {
 	node, ok := obj.(*corev1.Node)
 	if !ok {
@@ -119,7 +128,7 @@ func TransformNode(obj any) (any, error) {
 func isOurs(pod *corev1.Pod) bool {
 	_, delegate := pod.Labels[v1alpha1.LabelParentUID]
 	if owner := metav1.GetControllerOfNoCopy(pod); owner != nil && owner.Kind == "PodChaperon" {
-		delegate = true // Of a PodChaperon that was made by hand, without labels.
+		delegate = true // A user created the PodChaperon by hand, without labels.
 	}
 	return delegate || pod.Spec.SchedulerName == v1alpha1.SchedulerName
 }
@@ -146,8 +155,8 @@ func requestsOf(containers []corev1.Container) []corev1.Container {
 	return kept
 }
 
-// allocationsOf keeps what differs from the spec while a container is resized in place; most containers never are, and the
-// kubelet reports their allocation all the same.
+// allocationsOf keeps the allocated resources, which differ from the spec while a container is resized in place.
+// Statuses without them are dropped.
 func allocationsOf(statuses []corev1.ContainerStatus) []corev1.ContainerStatus {
 	var kept []corev1.ContainerStatus
 	for i := range statuses {
@@ -171,10 +180,9 @@ func onlyRequests(resources *corev1.ResourceRequirements) *corev1.ResourceRequir
 }
 
 func resizeConditions(conditions []corev1.PodCondition) []corev1.PodCondition {
-	for _, condition := range conditions {
-		if condition.Type == corev1.PodResizePending {
-			return []corev1.PodCondition{{Type: condition.Type, Status: condition.Status, Reason: condition.Reason}}
-		}
+	c := translate.PodCondition(conditions, corev1.PodResizePending)
+	if c == nil {
+		return nil
 	}
-	return nil
+	return []corev1.PodCondition{{Type: c.Type, Status: c.Status, Reason: c.Reason}}
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 )
 
-func TestTransformedPodsRequestTheSame(t *testing.T) {
+func TestTransformedPodsHaveTheSameRequests(t *testing.T) {
 	options := map[string]resource.PodResourcesOptions{
 		"as specified":      {},
 		"resized in place":  {UseStatusResources: true, InPlacePodLevelResourcesVerticalScalingEnabled: true},
@@ -41,7 +41,7 @@ func TestTransformedPodsRequestTheSame(t *testing.T) {
 	}
 }
 
-func TestRequestsOfPodsThatOnlyVirtualNodesTakeAreDropped(t *testing.T) {
+func TestRequestsOfPodsOnVirtualNodesAreDropped(t *testing.T) {
 	pod := &corev1.Pod{Spec: corev1.PodSpec{
 		SchedulerName: v1alpha1.SchedulerName,
 		NodeSelector:  map[string]string{v1alpha1.LabelNodeProvider: v1alpha1.LabelNodeProviderValue},
@@ -56,7 +56,7 @@ func TestRequestsOfPodsThatOnlyVirtualNodesTakeAreDropped(t *testing.T) {
 	}
 }
 
-func TestTransform(t *testing.T) {
+func TestTransformPod(t *testing.T) {
 	whole := func(change func(*corev1.Pod)) *corev1.Pod {
 		pod := &corev1.Pod{
 			ObjectMeta: metav1.ObjectMeta{
@@ -88,13 +88,16 @@ func TestTransform(t *testing.T) {
 	}
 	scratch := func(p *corev1.Pod) {
 		p.Spec.SchedulerName = v1alpha1.SchedulerName
-		p.Spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}}
+		p.Spec.Volumes = []corev1.Volume{
+			{Name: "v", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
+		}
 	}
 	delegate := func(p *corev1.Pod) {
 		p.Labels[v1alpha1.LabelParentUID], p.Labels[v1alpha1.LabelParentClusterID] = "parent", "source"
 	}
 	handMade := func(p *corev1.Pod) {
-		p.OwnerReferences = append(p.OwnerReferences, metav1.OwnerReference{Kind: "PodChaperon", Name: "p", Controller: ptr.To(true)})
+		p.OwnerReferences = append(p.OwnerReferences,
+			metav1.OwnerReference{Kind: "PodChaperon", Name: "p", Controller: ptr.To(true)})
 	}
 	reducedTo := func(change func(*corev1.Pod)) *corev1.Pod {
 		pod := reduced.DeepCopy()
@@ -107,11 +110,13 @@ func TestTransform(t *testing.T) {
 		return pod
 	}
 	for name, test := range map[string]struct{ pod, want *corev1.Pod }{
-		"a pod that is not ours is cut down":             {whole(func(*corev1.Pod) {}), reduced},
-		"a proxy keeps its status and how it is to end":  {whole(proxy), reducedTo(proxy)},
-		"a volume that no driver reports on is not kept": {whole(scratch), reducedTo(func(p *corev1.Pod) { scratch(p); p.Spec.Volumes = nil })},
-		"a delegate keeps its status and whose it is":    {whole(delegate), reducedTo(delegate)},
-		"a PodChaperon's pod keeps its status and owner": {whole(handMade), reducedTo(handMade)},
+		"a pod that is not ours keeps only its requests":        {whole(func(*corev1.Pod) {}), reduced},
+		"a proxy keeps its status and the fields about its end": {whole(proxy), reducedTo(proxy)},
+		"a proxy loses volumes on which no driver reports": {
+			whole(scratch), reducedTo(func(p *corev1.Pod) { scratch(p); p.Spec.Volumes = nil }),
+		},
+		"a delegate keeps its status and its parent's labels":           {whole(delegate), reducedTo(delegate)},
+		"the pod of a hand-made PodChaperon keeps its status and owner": {whole(handMade), reducedTo(handMade)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			test.pod.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "kubectl"}}
@@ -131,7 +136,8 @@ func TestTransformNode(t *testing.T) {
 		return &corev1.Node{
 			ObjectMeta: metav1.ObjectMeta{
 				Name: "n", Labels: map[string]string{v1alpha1.LabelNodeProvider: provider},
-				Annotations: map[string]string{"note": "long"}, ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "kubelet"}},
+				Annotations:   map[string]string{"note": "long"},
+				ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "kubelet"}},
 			},
 			Spec: corev1.NodeSpec{Unschedulable: true, PodCIDR: "10.0.0.0/24", Taints: []corev1.Taint{{Key: "k"}}},
 			Status: corev1.NodeStatus{
@@ -147,9 +153,9 @@ func TestTransformNode(t *testing.T) {
 	virtual := node(v1alpha1.LabelNodeProviderValue)
 	virtual.ManagedFields = nil
 	for name, test := range map[string]struct{ node, want *corev1.Node }{
-		"a node is cut down":        {node("else"), reduced},
-		"a virtual node is kept":    {node(v1alpha1.LabelNodeProviderValue), virtual},
-		"twice is the same as once": {reduced.DeepCopy(), reduced},
+		"an ordinary node loses what nobody reads":          {node("else"), reduced},
+		"a virtual node loses only managedFields":           {node(v1alpha1.LabelNodeProviderValue), virtual},
+		"a node that was transformed before stays the same": {reduced.DeepCopy(), reduced},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := TransformNode(test.node)
@@ -196,14 +202,18 @@ func randomPod(r *rand.Rand) *corev1.Pod {
 	}
 	switch r.IntN(4) {
 	case 0:
-		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady}, {Type: corev1.PodResizePending, Reason: corev1.PodReasonInfeasible}}
+		pod.Status.Conditions = []corev1.PodCondition{
+			{Type: corev1.PodReady}, {Type: corev1.PodResizePending, Reason: corev1.PodReasonInfeasible},
+		}
 	case 1:
 		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodResizePending, Reason: corev1.PodReasonDeferred}}
 	}
 	if r.IntN(3) == 0 {
 		pod.Status.NodeAllocatableResourceClaimStatuses = []corev1.NodeAllocatableResourceClaimStatus{{
 			ResourceClaimName: "claim",
-			Overhead:          []corev1.NodeAllocatableOverheadResources{{Name: corev1.ResourceCPU, PerPod: ptr.To(apiresource.MustParse("3m"))}},
+			Overhead: []corev1.NodeAllocatableOverheadResources{
+				{Name: corev1.ResourceCPU, PerPod: ptr.To(apiresource.MustParse("3m"))},
+			},
 		}}
 	}
 	return pod
@@ -218,7 +228,9 @@ func randomContainer(r *rand.Rand, name string) corev1.Container {
 }
 
 func randomStatus(r *rand.Rand, name string) corev1.ContainerStatus {
-	return corev1.ContainerStatus{Name: name, Image: "image", AllocatedResources: randomList(r), Resources: randomRequirements(r)}
+	return corev1.ContainerStatus{
+		Name: name, Image: "image", AllocatedResources: randomList(r), Resources: randomRequirements(r),
+	}
 }
 
 func randomRequirements(r *rand.Rand) *corev1.ResourceRequirements {
@@ -233,7 +245,9 @@ func randomList(r *rand.Rand) corev1.ResourceList {
 		return nil
 	}
 	list := corev1.ResourceList{}
-	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory, "hugepages-2Mi", "example.com/gpu"} {
+	for _, name := range []corev1.ResourceName{
+		corev1.ResourceCPU, corev1.ResourceMemory, "hugepages-2Mi", "example.com/gpu",
+	} {
 		if r.IntN(2) == 0 {
 			list[name] = *apiresource.NewQuantity(r.Int64N(100), apiresource.DecimalSI)
 		}

@@ -1,6 +1,6 @@
-// Package targetkind lets one implementation serve both ClusterTarget and Target.
+// Package targetkind lets one implementation serve both ClusterTargets and Targets.
 //
-// A target is keyed by its namespaced name; ClusterTargets are those with an empty namespace, so keys of the two kinds never
-// collide and one controller can serve both. Statuses are written by server-side apply, one owner per condition, so that
-// the parts of the manager that write conditions need not know of each other.
+// The key of a target is its namespaced name. The namespace of a ClusterTarget is empty, so keys of the two kinds never
+// collide, and one controller can serve both. Several parts of the manager write conditions without knowing of one
+// another: each writes its own conditions by server-side apply.
 package targetkind

@@ -7,7 +7,7 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 )
 
-// New makes an empty object of the key's kind, to read it into.
+// New returns an empty object of the key's kind, for a client to read into.
 func New(key types.NamespacedName) client.Object {
 	if key.Namespace == "" {
 		return &v1alpha1.ClusterTarget{}
@@ -15,7 +15,7 @@ func New(key types.NamespacedName) client.Object {
 	return &v1alpha1.Target{}
 }
 
-// Spec returns the spec of a ClusterTarget or Target, the latter with its namespace filled in for its Secret.
+// Spec returns the spec of a ClusterTarget or Target. The Secret of a Target gets the namespace of the Target.
 func Spec(target client.Object) v1alpha1.ClusterTargetSpec {
 	switch t := target.(type) {
 	case *v1alpha1.ClusterTarget:
@@ -34,7 +34,7 @@ func Spec(target client.Object) v1alpha1.ClusterTargetSpec {
 	return v1alpha1.ClusterTargetSpec{}
 }
 
-// Status returns the status of a ClusterTarget or Target, which must not be changed.
+// Status returns the status of a ClusterTarget or Target. The caller must not change it.
 func Status(target client.Object) v1alpha1.TargetStatus {
 	switch t := target.(type) {
 	case *v1alpha1.ClusterTarget:
@@ -45,7 +45,7 @@ func Status(target client.Object) v1alpha1.TargetStatus {
 	return v1alpha1.TargetStatus{}
 }
 
-// Name is how a target is called in messages and metrics: name, or namespace/name.
+// Name returns the name of a target in messages and metrics: name, or namespace/name.
 func Name(key types.NamespacedName) string {
 	if key.Namespace == "" {
 		return key.Name
@@ -53,7 +53,7 @@ func Name(key types.NamespacedName) string {
 	return key.String()
 }
 
-func kind(target client.Object) string {
+func kindOf(target client.Object) string {
 	if target.GetNamespace() == "" {
 		return "ClusterTarget"
 	}

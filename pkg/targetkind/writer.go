@@ -20,13 +20,14 @@ const writeTimeout = 10 * time.Second
 // Writer writes one owner's part of the statuses of ClusterTargets and Targets.
 type Writer struct {
 	Client client.Client
-	// Owner is the field manager. What it wrote before and leaves out now is removed; what others wrote stays.
+	// Owner is the field manager. The API server removes fields that the owner wrote before and leaves out now. Fields
+	// of other owners stay.
 	Owner string
 	Clock clock.PassiveClock
 }
 
-// Write makes the owner's part of target's status say what part says, and tells whether it had to write for that. Conditions get
-// the target's generation, and keep the time of their last transition unless their status changes.
+// Write writes the owner's part of the target's status, and returns whether it had to: it does not if nothing differs.
+// Conditions get the target's generation, and keep the time of their last transition unless their status changes.
 func (w Writer) Write(ctx context.Context, target client.Object, part v1alpha1.TargetStatus) (bool, error) {
 	current := Status(target)
 	conditions := make([]metav1.Condition, len(part.Conditions))
@@ -55,7 +56,7 @@ func (w Writer) apply(ctx context.Context, target client.Object, part v1alpha1.T
 		return fmt.Errorf("converting the status of target %q: %w", target.GetName(), err)
 	}
 	object := &unstructured.Unstructured{Object: map[string]any{"status": status}}
-	object.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind(kind(target)))
+	object.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind(kindOf(target)))
 	object.SetNamespace(target.GetNamespace())
 	object.SetName(target.GetName())
 	object.SetUID(target.GetUID())

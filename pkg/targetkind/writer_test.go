@@ -16,13 +16,15 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/targetkind"
 )
 
-func TestWriter(t *testing.T) {
+func TestWriterWritesOnlyDifferences(t *testing.T) {
 	scheme := runtime.NewScheme()
 	if err := v1alpha1.AddToScheme(scheme); err != nil {
 		t.Fatal(err)
 	}
 	c := fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&v1alpha1.Target{}).
-		WithObjects(&v1alpha1.Target{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "c2", Generation: 3}}).Build()
+		WithObjects(&v1alpha1.Target{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "c2", Generation: 3},
+		}).Build()
 	clock := testclock.NewFakePassiveClock(time.Date(2030, 1, 1, 0, 0, 0, 0, time.Local))
 	start := metav1.NewTime(clock.Now())
 	key := client.ObjectKey{Namespace: "default", Name: "c2"}
@@ -70,7 +72,7 @@ func TestWriter(t *testing.T) {
 	expect("Fine", start)
 	clock.SetTime(start.Add(time.Hour))
 	if write(metav1.ConditionTrue, "Fine") {
-		t.Error("what is there was written again")
+		t.Error("the same status was written again")
 	}
 	write(metav1.ConditionTrue, "Better")
 	expect("Better", start)
@@ -78,12 +80,13 @@ func TestWriter(t *testing.T) {
 	expect("Broken", metav1.NewTime(start.Add(time.Hour)))
 }
 
-func TestSpecOfATargetNamesItsOwnNamespace(t *testing.T) {
+func TestSecretOfATargetIsInItsNamespace(t *testing.T) {
 	policy := v1alpha1.PlacementPolicy{Weight: ptr.To[int32](50), ScaleUp: &v1alpha1.ScaleUp{}}
 	target := &v1alpha1.Target{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default"},
 		Spec: v1alpha1.TargetSpec{
-			KubeconfigSecret: &v1alpha1.KubeconfigSecret{Name: "c2", Key: "k"}, ExcludedLabelsRegexp: "x", PlacementPolicy: policy,
+			KubeconfigSecret: &v1alpha1.KubeconfigSecret{Name: "c2", Key: "k"}, ExcludedLabelsRegexp: "x",
+			PlacementPolicy: policy,
 		},
 	}
 	want := v1alpha1.ClusterTargetSpec{

@@ -15,7 +15,7 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
 
-// internal returns the pod as an API server sees it, defaults included.
+// internal returns the pod as API servers have it, with defaults.
 func internal(t *testing.T, pod *corev1.Pod) *core.Pod {
 	t.Helper()
 	pod = pod.DeepCopy()
@@ -34,7 +34,7 @@ func expectValid(t *testing.T, what string, errs field.ErrorList) {
 	}
 }
 
-// demanding returns a valid elected pod that uses what is translated.
+// demanding returns a valid elected pod that uses everything that is translated.
 func demanding() *corev1.Pod {
 	pod := elected(map[string]string{
 		v1alpha1.AnnotationProxyConstraints:    chosenByAnnotation,
@@ -46,7 +46,9 @@ func demanding() *corev1.Pod {
 		spec.Containers[0].ImagePullPolicy = corev1.PullIfNotPresent
 		spec.Containers[0].TerminationMessagePolicy = corev1.TerminationMessageReadFile
 		spec.Containers[0].Env = []corev1.EnvVar{{Name: "INDEX", ValueFrom: &corev1.EnvVarSource{
-			FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.labels['batch.kubernetes.io/job-completion-index']"},
+			FieldRef: &corev1.ObjectFieldSelector{
+				FieldPath: "metadata.labels['batch.kubernetes.io/job-completion-index']",
+			},
 		}}}
 		spec.ReadinessGates = []corev1.PodReadinessGate{{ConditionType: gateType}}
 		spec.Priority, spec.PriorityClassName = ptr.To(int32(3)), "high"
@@ -60,11 +62,13 @@ func demanding() *corev1.Pod {
 
 func TestAPIServersAcceptProxyAndDelegate(t *testing.T) {
 	proxy := mustProxy(t, demanding())
-	expectValid(t, "the proxy", validation.ValidatePodCreate(internal(t, proxy), validation.PodValidationOptions{ResourceIsPod: true}))
+	expectValid(t, "the proxy", validation.ValidatePodCreate(internal(t, proxy),
+		validation.PodValidationOptions{ResourceIsPod: true}))
 	chaperon := mustChaperon(t, proxy)
 	chaperon.UID = "uid"
 	delegate := translate.Delegate(chaperon)
-	expectValid(t, "the delegate", validation.ValidatePodCreate(internal(t, delegate), validation.PodValidationOptions{ResourceIsPod: true}))
+	expectValid(t, "the delegate", validation.ValidatePodCreate(internal(t, delegate),
+		validation.PodValidationOptions{ResourceIsPod: true}))
 }
 
 func TestAPIServersAcceptTheStatusThroughALife(t *testing.T) {
@@ -74,7 +78,8 @@ func TestAPIServersAcceptTheStatusThroughALife(t *testing.T) {
 	proxy.Spec.ReadinessGates = []corev1.PodReadinessGate{{ConditionType: gateType}}
 	container := func(state corev1.ContainerState) []corev1.ContainerStatus {
 		return []corev1.ContainerStatus{{
-			Name: "main", State: state, AllocatedResourcesStatus: []corev1.ResourceStatus{{Name: "example.com/injected"}},
+			Name: "main", State: state,
+			AllocatedResourcesStatus: []corev1.ResourceStatus{{Name: "example.com/injected"}},
 		}}
 	}
 	life := []corev1.PodStatus{
@@ -88,16 +93,27 @@ func TestAPIServersAcceptTheStatusThroughALife(t *testing.T) {
 			Conditions: []corev1.PodCondition{
 				is(corev1.PodReady, corev1.ConditionTrue, 3), is(v1alpha1.ConditionDelegate, corev1.ConditionFalse, 3),
 			},
-			ContainerStatuses: container(corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.Unix(3, 0)}}),
+			ContainerStatuses: container(corev1.ContainerState{
+				Running: &corev1.ContainerStateRunning{StartedAt: metav1.Unix(3, 0)},
+			}),
 		},
-		{Phase: corev1.PodFailed, ContainerStatuses: container(corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 1}})},
-		{Phase: corev1.PodRunning, ContainerStatuses: container(corev1.ContainerState{Running: &corev1.ContainerStateRunning{}})},
+		{
+			Phase: corev1.PodFailed,
+			ContainerStatuses: container(corev1.ContainerState{
+				Terminated: &corev1.ContainerStateTerminated{ExitCode: 1},
+			}),
+		},
+		{
+			Phase:             corev1.PodRunning,
+			ContainerStatuses: container(corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}),
+		},
 	}
 	for _, status := range life {
 		next := proxy.DeepCopy()
 		next.Status = translate.ProxyStatus(proxy, status)
 		expectValid(t, "the status after the delegate's "+string(status.Phase),
-			validation.ValidatePodStatusUpdate(internal(t, next), internal(t, proxy), validation.PodValidationOptions{ResourceIsPod: true}))
+			validation.ValidatePodStatusUpdate(internal(t, next), internal(t, proxy),
+				validation.PodValidationOptions{ResourceIsPod: true}))
 		proxy = next
 	}
 	if proxy.Status.Phase != corev1.PodFailed {

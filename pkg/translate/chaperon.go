@@ -11,7 +11,7 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 )
 
-// Source says who the source cluster is.
+// Source identifies the source cluster.
 type Source struct {
 	// ClusterID is the UID of the cluster's namespace kube-system.
 	ClusterID string
@@ -19,10 +19,12 @@ type Source struct {
 	ClusterName string
 }
 
-// Chaperon returns the PodChaperon that asks a target for the proxy's delegate; targetHash is TargetHash of that target.
-// It has the delegate's name, labels, annotations and spec: the proxy's, with the constraints that the user wrote, without
-// what the source cluster decided for itself (node, priority, service account token, …), and with rewritten label keys there
-// and wherever the spec refers to them. It fails where the proxy's annotations are not as admission left them.
+// Chaperon returns the PodChaperon of the proxy for a target with this TargetHash. The PodChaperon has the delegate's
+// name, labels, annotations and spec. They are the proxy's, with three differences. The constraints are the user's own.
+// Fields that the source cluster decides for itself are left out: node, priority, service account token and others. The
+// keys of labels are rewritten, and so are the spec's references to labels.
+//
+// Chaperon fails if somebody changed the annotations that admission wrote.
 func Chaperon(proxy *corev1.Pod, source Source, targetHash string) (*v1alpha1.PodChaperon, error) {
 	keep, fieldErr := labelsToKeep(proxy.Annotations)
 	if fieldErr != nil {
@@ -44,13 +46,14 @@ func Chaperon(proxy *corev1.Pod, source Source, targetHash string) (*v1alpha1.Po
 	}, nil
 }
 
-// DelegateConstraints returns the constraints that the proxy's delegate will have: those that the user wrote for the target's nodes. It
-// fails where the proxy's annotations are not as admission left them.
+// DelegateConstraints returns the constraints of the proxy's delegate: the user's constraints on the target's nodes. It
+// fails if somebody changed the annotation that admission wrote.
 func DelegateConstraints(proxy *corev1.Pod) (Constraints, error) {
 	encoded := proxy.Annotations[v1alpha1.AnnotationOriginalConstraints]
 	original, err := decodeConstraints(encoded)
 	if err != nil {
-		return Constraints{}, field.Invalid(annotationPath(v1alpha1.AnnotationOriginalConstraints), encoded, err.Error())
+		path := annotationPath(v1alpha1.AnnotationOriginalConstraints)
+		return Constraints{}, field.Invalid(path, encoded, err.Error())
 	}
 	return original, nil
 }
@@ -81,21 +84,21 @@ func delegateSpec(proxy *corev1.Pod, original Constraints, labels rewriter) core
 	spec := proxy.Spec.DeepCopy()
 	original.replaceIn(spec)
 	spec.NodeName = ""
-	// The target's admission computes these from the names of its own classes.
+	// The target's admission computes these fields from its own classes of the same names.
 	spec.Priority = nil
 	spec.PreemptionPolicy = nil
 	spec.Overhead = nil
-	// Nobody in the target satisfies these: the source's controllers do, see ProxyStatus.
+	// The source's controllers satisfy these gates, and nobody in the target does. See ProxyStatus.
 	spec.ReadinessGates = nil
 	spec.SchedulingGates = nil
-	// Not allowed when a pod is created.
+	// API servers do not allow this field when a pod is created.
 	spec.EphemeralContainers = nil
 	removeTokens(spec)
 	labels.spec(spec)
 	return *spec
 }
 
-// Delegate returns the delegate that the PodChaperon asks for and controls.
+// Delegate returns the delegate of the PodChaperon, which controls the delegate.
 func Delegate(chaperon *v1alpha1.PodChaperon) *corev1.Pod {
 	annotations := maps.Clone(chaperon.Annotations)
 	delete(annotations, v1alpha1.AnnotationDeletionGracePeriod)

@@ -27,7 +27,7 @@ func mustChaperon(t *testing.T, proxy *corev1.Pod) *v1alpha1.PodChaperon {
 	return chaperon
 }
 
-// placed returns the proxy of a pod as the API server completes it.
+// placed returns the proxy of a pod as the API server stores it.
 func placed(t *testing.T, pod *corev1.Pod) *corev1.Pod {
 	t.Helper()
 	proxy := mustProxy(t, pod)
@@ -47,7 +47,7 @@ func placed(t *testing.T, pod *corev1.Pod) *corev1.Pod {
 	return proxy
 }
 
-func TestChaperon(t *testing.T) {
+func TestChaperonOfAProxy(t *testing.T) {
 	pod := elected(map[string]string{
 		"example.com/note":                 "kept",
 		corev1.LastAppliedConfigAnnotation: "{}",
@@ -129,28 +129,39 @@ func TestChaperonServiceAccountTokens(t *testing.T) {
 	const path = "/var/run/secrets/kubernetes.io/serviceaccount"
 	token := func(name string) corev1.Volume {
 		return corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
-			Sources: []corev1.VolumeProjection{{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "token"}}},
+			Sources: []corev1.VolumeProjection{
+				{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "token"}},
+			},
 		}}}
 	}
 	secret := func(name, secretName string) corev1.Volume {
-		return corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: secretName}}}
+		return corev1.Volume{
+			Name: name, VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: secretName}},
+		}
 	}
-	configs := corev1.Volume{Name: "kube-api-access-configs", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
-		Sources: []corev1.VolumeProjection{{ConfigMap: &corev1.ConfigMapProjection{}}},
-	}}}
+	configs := token("kube-api-access-configs")
+	configs.Projected.Sources = []corev1.VolumeProjection{{ConfigMap: &corev1.ConfigMapProjection{}}}
 	for name, tc := range map[string]struct {
 		volume corev1.Volume
 		path   string
 		kept   bool
 	}{
-		"an automatic projected token goes":                {volume: token("kube-api-access-x7k2p"), path: path},
-		"an automatic secret token goes":                   {volume: secret("builder-token-x7k2p", "builder-token-x7k2p"), path: path},
+		"an automatic projected token goes": {volume: token("kube-api-access-x7k2p"), path: path},
+		"an automatic secret token goes": {
+			volume: secret("builder-token-x7k2p", "builder-token-x7k2p"), path: path,
+		},
 		"the user's own projected token stays":             {volume: token("vault"), path: "/vault", kept: true},
 		"the user's own projected token at our path stays": {volume: token("mine"), path: path, kept: true},
 		"another projection of such a name stays":          {volume: configs, path: "/configs", kept: true},
-		"a secret of such a name elsewhere stays":          {volume: secret("builder-token-x7k2p", "builder-token-x7k2p"), path: "/x", kept: true},
-		"another account's secret stays":                   {volume: secret("other-token-x7k2p", "other-token-x7k2p"), path: path, kept: true},
-		"an ordinary secret stays":                         {volume: secret("builder-token-mine", "mine"), path: path, kept: true},
+		"a secret of such a name elsewhere stays": {
+			volume: secret("builder-token-x7k2p", "builder-token-x7k2p"), path: "/x", kept: true,
+		},
+		"another account's secret stays": {
+			volume: secret("other-token-x7k2p", "other-token-x7k2p"), path: path, kept: true,
+		},
+		"an ordinary secret stays": {
+			volume: secret("builder-token-mine", "mine"), path: path, kept: true,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			data := corev1.VolumeMount{Name: "data", MountPath: "/data"}
@@ -178,7 +189,7 @@ func TestChaperonServiceAccountTokens(t *testing.T) {
 	}
 }
 
-func TestDelegate(t *testing.T) {
+func TestDelegateOfAPodChaperon(t *testing.T) {
 	chaperon := mustChaperon(t, mustProxy(t, elected(map[string]string{"example.com/note": "kept"}, constrained)))
 	chaperon.UID = "uid-of-chaperon"
 	chaperon.Annotations[v1alpha1.AnnotationDeletionGracePeriod] = "0"
@@ -192,7 +203,8 @@ func TestDelegate(t *testing.T) {
 				"multicluster.admiralty.io/parent-namespace": "default",
 			},
 			OwnerReferences: []metav1.OwnerReference{{
-				APIVersion: "multicluster.admiralty.io/v1alpha1", Kind: "PodChaperon", Name: chaperon.Name, UID: "uid-of-chaperon",
+				APIVersion: "multicluster.admiralty.io/v1alpha1", Kind: "PodChaperon", Name: chaperon.Name,
+				UID:        "uid-of-chaperon",
 				Controller: ptr.To(true), BlockOwnerDeletion: ptr.To(true),
 			}},
 		},

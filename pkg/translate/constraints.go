@@ -13,7 +13,7 @@ import (
 	kjson "sigs.k8s.io/json"
 )
 
-// Constraints is the part of a pod's spec that says where the pod may run and who decides.
+// Constraints is the part of a pod's spec that says where the pod may run and which scheduler decides.
 type Constraints struct {
 	NodeSelector              map[string]string                 `json:"nodeSelector,omitempty"`
 	Tolerations               []corev1.Toleration               `json:"tolerations,omitempty"`
@@ -22,7 +22,7 @@ type Constraints struct {
 	SchedulerName             string                            `json:"schedulerName,omitempty"`
 }
 
-// constraintsOf returns the spec's constraints, which share its memory.
+// constraintsOf returns the constraints of the spec. They share its memory.
 func constraintsOf(spec *corev1.PodSpec) Constraints {
 	return Constraints{
 		NodeSelector:              spec.NodeSelector,
@@ -33,7 +33,7 @@ func constraintsOf(spec *corev1.PodSpec) Constraints {
 	}
 }
 
-// replaceIn makes the constraints those of the spec.
+// replaceIn replaces the spec's constraints.
 func (c Constraints) replaceIn(spec *corev1.PodSpec) {
 	spec.NodeSelector = c.NodeSelector
 	spec.Tolerations = c.Tolerations
@@ -42,7 +42,7 @@ func (c Constraints) replaceIn(spec *corev1.PodSpec) {
 	spec.SchedulerName = c.SchedulerName
 }
 
-// encode returns compact JSON, which decodeConstraints understands.
+// encode returns compact JSON for decodeConstraints.
 func (c Constraints) encode() (string, error) {
 	encoded, err := json.Marshal(c)
 	if err != nil {
@@ -59,7 +59,7 @@ func decodeConstraints(encoded string) (Constraints, error) {
 	return c, nil
 }
 
-// decodeStrictly refuses fields that into does not have, and names them.
+// decodeStrictly returns an error that names each unknown field.
 func decodeStrictly(encoded []byte, into any) error {
 	if len(bytes.TrimSpace(encoded)) == 0 {
 		return errors.New("must not be empty")
@@ -71,8 +71,8 @@ func decodeStrictly(encoded []byte, into any) error {
 	return utilerrors.NewAggregate(strict)
 }
 
-// with adds what a pod's current constraints have and the expected ones have not. Where both would set the same thing, the
-// current ones win. The scheduler's name stays.
+// with adds all that a pod's current constraints have beyond the expected ones. In a conflict with c, the current ones
+// win. The scheduler's name stays.
 func (c Constraints) with(current, expected Constraints) Constraints {
 	c.NodeSelector = maps.Clone(c.NodeSelector)
 	for k, v := range current.NodeSelector {

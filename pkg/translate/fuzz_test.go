@@ -16,10 +16,11 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
 
-// FuzzProxyIsIdempotent: whatever a pod says, its proxy is the proxy's own proxy, and a proxy of virtual nodes only.
+// FuzzProxyIsIdempotent checks that the proxy of any pod is its own proxy, and runs on virtual nodes only.
 func FuzzProxyIsIdempotent(f *testing.F) {
 	f.Add("", "", "", "", int64(300), uint8(0))
-	f.Add("admiralty-proxy", "node.kubernetes.io/unreachable", "nodeSelector: {a: b}", `{"nodeSelector":{"a":"b"}}`, int64(10), uint8(3))
+	f.Add("admiralty-proxy", "node.kubernetes.io/unreachable", "nodeSelector: {a: b}", `{"nodeSelector":{"a":"b"}}`,
+		int64(10), uint8(3))
 	f.Add("volcano", "node.kubernetes.io/not-ready", "tolerations: [{operator: Exists}]", "{}", int64(-1), uint8(7))
 	f.Add("admiralty-proxy", "", "affinity: {}", "null", int64(0), uint8(255))
 	f.Fuzz(func(t *testing.T, scheduler, key, chosen, original string, seconds int64, bits uint8) {
@@ -30,7 +31,8 @@ func FuzzProxyIsIdempotent(f *testing.F) {
 			spec.SchedulerName = scheduler
 			spec.NodeSelector = map[string]string{key: scheduler}
 			spec.Tolerations = append(spec.Tolerations[:bits%3], corev1.Toleration{
-				Key: key, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute, TolerationSeconds: ptr.To(seconds),
+				Key: key, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute,
+				TolerationSeconds: ptr.To(seconds),
 			})
 		})
 		for bit, annotation := range map[uint8][2]string{
@@ -56,7 +58,8 @@ func FuzzProxyIsIdempotent(f *testing.F) {
 		if diff := cmp.Diff(once, twice); diff != "" {
 			t.Errorf("Proxy is not idempotent (-once +twice):\n%s", diff)
 		}
-		if !translate.IsProxy(once) || once.Spec.NodeSelector[v1alpha1.LabelNodeProvider] != v1alpha1.LabelNodeProviderValue {
+		if !translate.IsProxy(once) ||
+			once.Spec.NodeSelector[v1alpha1.LabelNodeProvider] != v1alpha1.LabelNodeProviderValue {
 			t.Errorf("not a proxy: %v", once)
 		}
 		if _, err := translate.Chaperon(once, source(), targetHash); err != nil {
@@ -65,8 +68,8 @@ func FuzzProxyIsIdempotent(f *testing.F) {
 	})
 }
 
-// FuzzDelegateLabels: no label is lost or changes its value, labels are valid, and a selector of all of the pod's own labels
-// selects the delegate.
+// FuzzDelegateLabels checks that no label is lost or changes its value, that labels are valid, and that a selector of
+// all of the pod's own labels selects the delegate.
 func FuzzDelegateLabels(f *testing.F) {
 	f.Add("app=web,a.io/app=db,b.io/app=db", "^b")
 	f.Add("job-name=j,batch.kubernetes.io/job-name=j,multicluster.admiralty.io/job-name=k", "")

@@ -16,15 +16,15 @@ import (
 
 const collisionHashLength = 4
 
-// rewriter rewrites label keys so that the target's own controllers and services do not take delegates for their pods: to
-// multicluster.admiralty.io/<part after the last slash>, unless keep matches key=value.
+// rewriter rewrites the label keys of a pod, so that the target's own controllers and Services do not take the delegate
+// for their pod. A key becomes multicluster.admiralty.io/<part after the last slash>, unless keep matches key=value.
 //
-// Labels of one pod that would get the same key share it where their values are equal, as job-name and
-// batch.kubernetes.io/job-name do. Otherwise one gets it: the one that has that key already, or else whose key sorts first;
-// the others get <key>-<four hexadecimal digits>. Our own labels count as taken.
+// Several labels of one pod can get the same key. If their values are equal, they share the key, as job-name and
+// batch.kubernetes.io/job-name do. Otherwise one label gets the key: the label that has this key already, or else the
+// label whose key sorts first. The others get <key>-<four hexadecimal digits>. The keys of our own labels are taken.
 type rewriter struct {
 	keep *regexp.Regexp    // nil keeps none
-	keys map[string]string // of the pod's own labels
+	keys map[string]string // the new key for each key of the pod's labels
 }
 
 func newRewriter(labels map[string]string, keep *regexp.Regexp) rewriter {
@@ -76,7 +76,8 @@ func distinct(key string, n int) string {
 
 func reserved(key string) bool {
 	switch key {
-	case v1alpha1.LabelParentUID, v1alpha1.LabelParentClusterID, v1alpha1.LabelParentClusterName, v1alpha1.LabelTargetHash:
+	case v1alpha1.LabelParentUID, v1alpha1.LabelParentClusterID, v1alpha1.LabelParentClusterName,
+		v1alpha1.LabelTargetHash:
 		return true
 	}
 	return false
@@ -91,7 +92,7 @@ func (r rewriter) labels(labels map[string]string) map[string]string {
 	return out
 }
 
-// key returns what becomes of a key that stands without values: as on the pod itself, or else as on a pod without such labels.
+// key rewrites a key that comes without values: as on the pod itself, or else as on a pod without such a label.
 func (r rewriter) key(key string) string {
 	if to, ok := r.keys[key]; ok {
 		return to
@@ -99,7 +100,7 @@ func (r rewriter) key(key string) string {
 	return r.requirementKey(key, "")
 }
 
-// requirementKey returns what becomes of the key of a selector's requirement. It stays where all of its values make it stay.
+// requirementKey rewrites the key of a selector's requirement. The key stays if keep matches it with every value.
 func (r rewriter) requirementKey(key string, values ...string) string {
 	if len(values) == 0 {
 		return r.key(key)
@@ -113,7 +114,7 @@ func (r rewriter) requirementKey(key string, values ...string) string {
 	return rewrite(key)
 }
 
-// selector rewrites, in place, a selector of pods.
+// selector rewrites a selector of pods in place.
 func (r rewriter) selector(selector *metav1.LabelSelector) {
 	if selector == nil {
 		return
@@ -139,7 +140,7 @@ func (r rewriter) selector(selector *metav1.LabelSelector) {
 	}
 }
 
-// matchLabelKeys returns the rewritten keys, each once.
+// matchLabelKeys returns the rewritten keys without duplicates.
 func (r rewriter) matchLabelKeys(keys []string) []string {
 	var out []string
 	for _, key := range keys {

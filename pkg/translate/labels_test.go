@@ -13,7 +13,7 @@ import (
 
 const own = "multicluster.admiralty.io/"
 
-// labelsOfDelegate returns the labels that come from the pod.
+// labelsOfDelegate returns the labels that come from the pod, without our own.
 func labelsOfDelegate(chaperon *v1alpha1.PodChaperon) map[string]string {
 	labels := map[string]string{}
 	for k, v := range chaperon.Labels {
@@ -37,23 +37,24 @@ func TestDelegateLabels(t *testing.T) {
 			labels: map[string]string{"app": "web", "app.kubernetes.io/name": "web"},
 			want:   map[string]string{own + "app": "web", own + "name": "web"},
 		},
-		"matching labels keep their key": {
+		"labels that match the regular expression keep their key": {
 			labels: map[string]string{"app": "web", "tier": "front", "kueue.x-k8s.io/queue-name": "q"},
 			keep:   "^tier=front$|^kueue",
 			want:   map[string]string{own + "app": "web", "tier": "front", "kueue.x-k8s.io/queue-name": "q"},
 		},
-		"the values count for the match": {
-			labels: map[string]string{"tier": "back"}, keep: "^tier=front$", want: map[string]string{own + "tier": "back"},
+		"the regular expression matches keys with values": {
+			labels: map[string]string{"tier": "back"}, keep: "^tier=front$",
+			want: map[string]string{own + "tier": "back"},
 		},
-		"equal labels share a key": {
+		"labels with equal values share a key": {
 			labels: map[string]string{"job-name": "j", "batch.kubernetes.io/job-name": "j"},
 			want:   map[string]string{own + "job-name": "j"},
 		},
-		"of different labels the key that sorts first gets the short one": {
+		"of labels with different values, the one that sorts first gets the short key": {
 			labels: map[string]string{"app": "1", "a.io/app": "2", "b.io/app": "3"},
 			want:   map[string]string{own + "app": "2", own + "app-863f": "1", own + "app-0b27": "3"},
 		},
-		"a key of ours is before all others": {
+		"a label that has the key already keeps it": {
 			labels: map[string]string{own + "app": "1", "a.io/app": "2"},
 			want:   map[string]string{own + "app": "1", own + "app-a1ff": "2"},
 		},
@@ -61,7 +62,7 @@ func TestDelegateLabels(t *testing.T) {
 			labels: map[string]string{"a.io/" + long: "1", "b.io/" + long: "2"},
 			want:   map[string]string{own + long: "1", own + long[:58] + "-7197": "2"},
 		},
-		"no label passes for one that we set": {
+		"a user's label never takes the key of one of our own": {
 			labels: map[string]string{"parent-uid": "forged", own + "target-hash": "forged"},
 			keep:   ".*hash.*",
 			want:   map[string]string{own + "parent-uid-57d8": "forged", own + "target-hash-8aec": "forged"},
@@ -77,7 +78,8 @@ func TestDelegateLabels(t *testing.T) {
 			if diff := cmp.Diff(tc.want, labelsOfDelegate(chaperon)); diff != "" {
 				t.Errorf("unexpected labels (-want +got):\n%s", diff)
 			}
-			if chaperon.Labels[v1alpha1.LabelParentUID] != "0123" || chaperon.Labels[v1alpha1.LabelTargetHash] != targetHash {
+			if chaperon.Labels[v1alpha1.LabelParentUID] != "0123" ||
+				chaperon.Labels[v1alpha1.LabelTargetHash] != targetHash {
 				t.Errorf("our own labels are wrong: %v", chaperon.Labels)
 			}
 		})
@@ -96,24 +98,34 @@ func TestDelegateSelectors(t *testing.T) {
 		"keys of the pod's labels": {
 			labels: map[string]string{"app": "web"},
 			in: selector{
-				MatchLabels:      map[string]string{"app": "web"},
-				MatchExpressions: requirements{{Key: "app", Operator: "Exists"}, {Key: "app", Operator: "In", Values: []string{"web"}}},
+				MatchLabels: map[string]string{"app": "web"},
+				MatchExpressions: requirements{
+					{Key: "app", Operator: "Exists"}, {Key: "app", Operator: "In", Values: []string{"web"}},
+				},
 			},
 			want: selector{
-				MatchLabels:      map[string]string{own + "app": "web"},
-				MatchExpressions: requirements{{Key: own + "app", Operator: "Exists"}, {Key: own + "app", Operator: "In", Values: []string{"web"}}},
+				MatchLabels: map[string]string{own + "app": "web"},
+				MatchExpressions: requirements{
+					{Key: own + "app", Operator: "Exists"}, {Key: own + "app", Operator: "In", Values: []string{"web"}},
+				},
 			},
 		},
 		"keys of other pods' labels": {
-			in:   selector{MatchLabels: map[string]string{"a.io/db": "x"}, MatchExpressions: requirements{{Key: "b.io/z", Operator: "DoesNotExist"}}},
-			want: selector{MatchLabels: map[string]string{own + "db": "x"}, MatchExpressions: requirements{{Key: own + "z", Operator: "DoesNotExist"}}},
+			in: selector{
+				MatchLabels:      map[string]string{"a.io/db": "x"},
+				MatchExpressions: requirements{{Key: "b.io/z", Operator: "DoesNotExist"}},
+			},
+			want: selector{
+				MatchLabels:      map[string]string{own + "db": "x"},
+				MatchExpressions: requirements{{Key: own + "z", Operator: "DoesNotExist"}},
+			},
 		},
 		"keys that collide on the pod": {
 			labels: map[string]string{"a.io/app": "1", "b.io/app": "2"},
 			in:     selector{MatchLabels: map[string]string{"b.io/app": "2"}},
 			want:   selector{MatchLabels: map[string]string{own + "app-0b27": "2"}},
 		},
-		"keys that collide in the selector alone stay two requirements": {
+		"keys that collide only in the selector stay two requirements": {
 			in: selector{MatchLabels: map[string]string{"a.io/app": "1", "b.io/app": "2", "c.io/app": "1"}},
 			want: selector{
 				MatchLabels:      map[string]string{own + "app": "1"},
@@ -139,12 +151,18 @@ func TestDelegateSelectors(t *testing.T) {
 				},
 			},
 		},
-		"values of other pods that do not keep their key": {
+		"a key with a value that does not keep it is rewritten": {
 			labels: map[string]string{"tier": "front"}, keep: "^tier=front$",
-			in:   selector{MatchExpressions: requirements{{Key: "tier", Operator: "NotIn", Values: []string{"front", "back"}}}},
-			want: selector{MatchExpressions: requirements{{Key: own + "tier", Operator: "NotIn", Values: []string{"front", "back"}}}},
+			in: selector{
+				MatchExpressions: requirements{{Key: "tier", Operator: "NotIn", Values: []string{"front", "back"}}},
+			},
+			want: selector{
+				MatchExpressions: requirements{
+					{Key: own + "tier", Operator: "NotIn", Values: []string{"front", "back"}},
+				},
+			},
 		},
-		"no requirement at all": {},
+		"a selector without requirements": {},
 	} {
 		t.Run(name, func(t *testing.T) {
 			annotations := map[string]string{}
@@ -166,11 +184,14 @@ func TestDelegateSelectors(t *testing.T) {
 	}
 }
 
-// everywhere puts the selector wherever a spec can have one.
+// everywhere puts the selector into every place of a spec that can have one.
 func everywhere(spec *corev1.PodSpec, selector *metav1.LabelSelector) {
-	namespaces := &metav1.LabelSelector{MatchLabels: map[string]string{"team": "a"}} // of namespaces, not of pods
+	// This selects namespaces, not pods.
+	namespaces := &metav1.LabelSelector{MatchLabels: map[string]string{"team": "a"}}
 	term := func() corev1.PodAffinityTerm {
-		return corev1.PodAffinityTerm{TopologyKey: "zone", LabelSelector: selector.DeepCopy(), NamespaceSelector: namespaces}
+		return corev1.PodAffinityTerm{
+			TopologyKey: "zone", LabelSelector: selector.DeepCopy(), NamespaceSelector: namespaces,
+		}
 	}
 	terms := func() []corev1.PodAffinityTerm { return []corev1.PodAffinityTerm{term(), {TopologyKey: "any"}} }
 	weighted := func() []corev1.WeightedPodAffinityTerm {
@@ -178,13 +199,17 @@ func everywhere(spec *corev1.PodSpec, selector *metav1.LabelSelector) {
 	}
 	spec.Affinity = &corev1.Affinity{
 		PodAffinity: &corev1.PodAffinity{
-			RequiredDuringSchedulingIgnoredDuringExecution: terms(), PreferredDuringSchedulingIgnoredDuringExecution: weighted(),
+			RequiredDuringSchedulingIgnoredDuringExecution:  terms(),
+			PreferredDuringSchedulingIgnoredDuringExecution: weighted(),
 		},
 		PodAntiAffinity: &corev1.PodAntiAffinity{
-			RequiredDuringSchedulingIgnoredDuringExecution: terms(), PreferredDuringSchedulingIgnoredDuringExecution: weighted(),
+			RequiredDuringSchedulingIgnoredDuringExecution:  terms(),
+			PreferredDuringSchedulingIgnoredDuringExecution: weighted(),
 		},
 	}
-	spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{TopologyKey: "zone", LabelSelector: selector.DeepCopy()}}
+	spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{
+		{TopologyKey: "zone", LabelSelector: selector.DeepCopy()},
+	}
 }
 
 func TestDelegateMatchLabelKeys(t *testing.T) {
@@ -216,18 +241,21 @@ func TestDelegateMatchLabelKeys(t *testing.T) {
 }
 
 func TestDelegateDownwardAPI(t *testing.T) {
+	const label = "metadata.labels['"
 	for field, want := range map[string]string{
-		"metadata.labels['batch.kubernetes.io/job-completion-index']": "metadata.labels['multicluster.admiralty.io/job-completion-index']",
-		"metadata.labels['b.io/app']":                                 "metadata.labels['multicluster.admiralty.io/app-0b27']",
-		"metadata.labels['absent']":                                   "metadata.labels['multicluster.admiralty.io/absent']",
-		"metadata.labels":                                             "metadata.labels",
-		"metadata.labels['open":                                       "metadata.labels['open",
-		"metadata.annotations['batch.kubernetes.io/x']":               "metadata.annotations['batch.kubernetes.io/x']",
-		"metadata.name":                                               "metadata.name",
+		label + "batch.kubernetes.io/job-completion-index']": label + own + "job-completion-index']",
+		label + "b.io/app']":                            label + own + "app-0b27']",
+		label + "absent']":                              label + own + "absent']",
+		"metadata.labels":                               "metadata.labels",
+		"metadata.labels['open":                         "metadata.labels['open",
+		"metadata.annotations['batch.kubernetes.io/x']": "metadata.annotations['batch.kubernetes.io/x']",
+		"metadata.name":                                 "metadata.name",
 	} {
 		t.Run(field, func(t *testing.T) {
 			pod := elected(nil, func(spec *corev1.PodSpec) { refer(spec, field) })
-			pod.Labels = map[string]string{"a.io/app": "1", "b.io/app": "2", "batch.kubernetes.io/job-completion-index": "3"}
+			pod.Labels = map[string]string{
+				"a.io/app": "1", "b.io/app": "2", "batch.kubernetes.io/job-completion-index": "3",
+			}
 			got := mustChaperon(t, mustProxy(t, pod)).Spec
 			wantSpec := &corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "whoami"}}}
 			refer(wantSpec, want)
@@ -244,7 +272,7 @@ func TestDelegateDownwardAPI(t *testing.T) {
 	}
 }
 
-// refer refers to the field wherever a spec can.
+// refer puts a reference to the field into every place of a spec that can have one.
 func refer(spec *corev1.PodSpec, path string) {
 	ref := func() *corev1.ObjectFieldSelector { return &corev1.ObjectFieldSelector{FieldPath: path} }
 	env := func() []corev1.EnvVar {
@@ -259,10 +287,11 @@ func refer(spec *corev1.PodSpec, path string) {
 	}
 	spec.InitContainers = []corev1.Container{{Name: "init", Env: env()}}
 	spec.Containers[0].Env = env()
+	projected := &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{
+		{DownwardAPI: &corev1.DownwardAPIProjection{Items: files()}}, {Secret: &corev1.SecretProjection{}},
+	}}
 	spec.Volumes = []corev1.Volume{
 		{Name: "a", VolumeSource: corev1.VolumeSource{DownwardAPI: &corev1.DownwardAPIVolumeSource{Items: files()}}},
-		{Name: "b", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{
-			{DownwardAPI: &corev1.DownwardAPIProjection{Items: files()}}, {Secret: &corev1.SecretProjection{}},
-		}}}},
+		{Name: "b", VolumeSource: corev1.VolumeSource{Projected: projected}},
 	}
 }

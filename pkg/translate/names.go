@@ -16,9 +16,9 @@ const (
 	delegateSuffixLength = 5
 )
 
-// VirtualNodeName returns the name of the virtual node of a Target, or, where the key's namespace is empty, of a
-// ClusterTarget. Different targets get different names: where the parts hold a hyphen, which makes their join ambiguous, or
-// the join is too long, a hash of the parts is added.
+// VirtualNodeName returns the name of the virtual node of a Target, or of a ClusterTarget if the key's namespace is
+// empty. The name joins the parts of the key. If a part has a hyphen, so that the join is ambiguous, or if the join is
+// too long, the name ends with a hash of the parts. So different targets get different names.
 func VirtualNodeName(key types.NamespacedName) string {
 	join := "admiralty-" + key.Name
 	if key.Namespace != "" {
@@ -30,30 +30,30 @@ func VirtualNodeName(key types.NamespacedName) string {
 	return cut(join, validation.DNS1123SubdomainMaxLength-hashLength-1) + "-" + TargetHash(key)
 }
 
-// TargetHash returns ten hexadecimal digits that stand for a Target, or for a ClusterTarget where the key's namespace is
-// empty, in label values.
+// TargetHash returns ten hexadecimal digits that identify a Target in label values, or a ClusterTarget if the key's
+// namespace is empty.
 func TargetHash(key types.NamespacedName) string {
 	return hash("admiralty/"+key.Namespace+"/"+key.Name, hashLength)
 }
 
-// DelegateName returns the name of the proxy's PodChaperon and delegate. It depends on the proxy's name and UID alone, so
-// that a retry finds what an earlier attempt created; UIDs are unique beyond the cluster, so that proxies of the same
-// name in several source clusters of one target get different names (but for one chance in fourteen million).
+// DelegateName returns the name of the proxy's PodChaperon and delegate. The name depends on the proxy's name and UID
+// alone, so a retry finds the PodChaperon of an earlier attempt. Proxies of the same name in several source clusters of
+// one target get different names, because UIDs are unique across clusters (but for one chance in fourteen million).
 //
-// The name of a proxy that is too long is cut. A name longer than 63 characters is fine for a pod: the kubelet cuts the
-// host name.
+// A proxy's name that is too long is cut. A pod's name may have more than 63 characters: the kubelet cuts the host
+// name.
 func DelegateName(proxy *corev1.Pod) string {
-	const letters = 27 // of rand.SafeEncodeString, which takes each byte modulo this
+	const letters = 27 // rand.SafeEncodeString has as many letters, and takes each byte modulo their number.
 	sum := sha256.Sum256([]byte(proxy.UID))
 	suffix := sum[:delegateSuffixLength]
 	for i := range suffix {
-		suffix[i] %= letters // keeps the bytes ASCII, one letter each
+		suffix[i] %= letters // The byte stays ASCII, and becomes one letter.
 	}
 	name := cut(proxy.Name, validation.DNS1123SubdomainMaxLength-delegateSuffixLength-1)
 	return name + "-" + rand.SafeEncodeString(string(suffix))
 }
 
-// labelValue returns s where it is short enough for a label value, and otherwise its beginning and a hash of it.
+// labelValue returns s if it is short enough for a label value, and otherwise its beginning with a hash of all of it.
 func labelValue(s string) string {
 	if len(s) <= validation.LabelValueMaxLength {
 		return s
@@ -61,7 +61,7 @@ func labelValue(s string) string {
 	return cut(s, validation.LabelValueMaxLength-hashLength-1) + "-" + hash(s, hashLength)
 }
 
-// cut returns at most the first n bytes of s, without separators at the end, so that a hyphen may follow.
+// cut returns at most the first n bytes of s. A shortened s does not end with a separator, so that a hyphen may follow.
 func cut(s string, n int) string {
 	if len(s) <= n {
 		return s

@@ -17,16 +17,33 @@ func TestVirtualNodeName(t *testing.T) {
 		key  types.NamespacedName
 		want string
 	}{
-		"a target without hyphens is the plain join":        {types.NamespacedName{Namespace: "default", Name: "c2"}, "admiralty-default-c2"},
-		"a target with hyphens gets a hash":                 {types.NamespacedName{Namespace: "default", Name: "eu-west-3-1"}, "admiralty-default-eu-west-3-1-8984c76b96"},
-		"a cluster target without hyphens is plain":         {types.NamespacedName{Name: "eu"}, "admiralty-eu"},
-		"a cluster target with hyphens gets a hash":         {types.NamespacedName{Name: "eu-west"}, "admiralty-eu-west-799e4a5d3a"},
-		"a namespace with hyphens gets a hash":              {types.NamespacedName{Namespace: "a-b", Name: "c"}, "admiralty-a-b-c-" + translate.TargetHash(types.NamespacedName{Namespace: "a-b", Name: "c"})},
-		"a name that fits exactly is not cut":               {types.NamespacedName{Name: strings.Repeat("a", 243)}, "admiralty-" + strings.Repeat("a", 243)},
-		"a name one too long is cut to 242 and gets a hash": {types.NamespacedName{Name: strings.Repeat("a", 244)}, "admiralty-" + strings.Repeat("a", 232) + "-" + translate.TargetHash(types.NamespacedName{Name: strings.Repeat("a", 244)})},
-		"separators at the cut are removed": {
+		"a target without hyphens is the plain join": {
+			types.NamespacedName{Namespace: "default", Name: "c2"}, "admiralty-default-c2",
+		},
+		"a target with hyphens gets a hash": {
+			types.NamespacedName{Namespace: "default", Name: "eu-west-3-1"}, "admiralty-default-eu-west-3-1-8984c76b96",
+		},
+		"a cluster target without hyphens is plain": {types.NamespacedName{Name: "eu"}, "admiralty-eu"},
+		"a cluster target with hyphens gets a hash": {
+			types.NamespacedName{Name: "eu-west"}, "admiralty-eu-west-799e4a5d3a",
+		},
+		"a namespace with hyphens gets a hash": {
+			types.NamespacedName{Namespace: "a-b", Name: "c"},
+			"admiralty-a-b-c-" + translate.TargetHash(types.NamespacedName{Namespace: "a-b", Name: "c"}),
+		},
+		"a name that fits exactly is not cut": {
+			types.NamespacedName{Name: strings.Repeat("a", 243)}, "admiralty-" + strings.Repeat("a", 243),
+		},
+		"a name one too long is cut to 242 and gets a hash": {
+			types.NamespacedName{Name: strings.Repeat("a", 244)},
+			"admiralty-" + strings.Repeat("a", 232) + "-" +
+				translate.TargetHash(types.NamespacedName{Name: strings.Repeat("a", 244)}),
+		},
+		"a name cut at separators loses them": {
 			types.NamespacedName{Name: strings.Repeat("a", 230) + "-.--" + strings.Repeat("b", 9)},
-			"admiralty-" + strings.Repeat("a", 230) + "-" + translate.TargetHash(types.NamespacedName{Name: strings.Repeat("a", 230) + "-.--" + strings.Repeat("b", 9)}),
+			"admiralty-" + strings.Repeat("a", 230) + "-" + translate.TargetHash(types.NamespacedName{
+				Name: strings.Repeat("a", 230) + "-.--" + strings.Repeat("b", 9),
+			}),
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -44,7 +61,8 @@ func TestVirtualNodeName(t *testing.T) {
 func TestVirtualNodeNamesOfAmbiguousTargetsDiffer(t *testing.T) {
 	seen := map[string]types.NamespacedName{}
 	for _, key := range []types.NamespacedName{
-		{Namespace: "a", Name: "b-c"}, {Namespace: "a-b", Name: "c"}, {Name: "a-b-c"}, {Name: "c"}, {Namespace: "a", Name: "b"}, {Name: "a-b"},
+		{Namespace: "a", Name: "b-c"}, {Namespace: "a-b", Name: "c"}, {Name: "a-b-c"}, {Name: "c"},
+		{Namespace: "a", Name: "b"}, {Name: "a-b"},
 	} {
 		name := translate.VirtualNodeName(key)
 		if other, ok := seen[name]; ok {
@@ -54,11 +72,12 @@ func TestVirtualNodeNamesOfAmbiguousTargetsDiffer(t *testing.T) {
 	}
 }
 
-func TestTargetHashTellsTargetsApart(t *testing.T) {
+func TestTargetHashesOfDifferentTargetsDiffer(t *testing.T) {
 	target := translate.TargetHash(types.NamespacedName{Namespace: "default", Name: "c2"})
 	clusterTarget := translate.TargetHash(types.NamespacedName{Name: "c2"})
 	if target == clusterTarget || len(target) != 10 || len(validation.IsValidLabelValue(target)) > 0 {
-		t.Errorf("TargetHash of default/c2 is %q, of c2 %q: want different label values of 10 characters", target, clusterTarget)
+		t.Errorf("TargetHash of default/c2 is %q, of c2 %q: want different label values of 10 characters", target,
+			clusterTarget)
 	}
 	if got := translate.TargetHash(types.NamespacedName{Name: "eu-west"}); got != "799e4a5d3a" {
 		t.Errorf("TargetHash of eu-west = %q, want that of its virtual node", got)
@@ -80,7 +99,9 @@ func TestDelegateName(t *testing.T) {
 	if other := translate.DelegateName(proxy("nginx-5466f8ddf7-vqsgk", "another-uid")); other == nginx {
 		t.Errorf("a proxy of the same name with another UID has the same delegate name %q", other)
 	}
-	for _, name := range []string{strings.Repeat("a", 247), strings.Repeat("a", 253), strings.Repeat("a", 245) + "-.-" + strings.Repeat("b", 5)} {
+	for _, name := range []string{
+		strings.Repeat("a", 247), strings.Repeat("a", 253), strings.Repeat("a", 245) + "-.-" + strings.Repeat("b", 5),
+	} {
 		long := translate.DelegateName(proxy(name, uid))
 		if msgs := validation.IsDNS1123Subdomain(long); len(msgs) > 0 {
 			t.Errorf("DelegateName of a name of %d characters = %q: %v", len(name), long, msgs)
@@ -91,7 +112,9 @@ func TestDelegateName(t *testing.T) {
 func TestDelegateNamesUseAllLetters(t *testing.T) {
 	letters := map[rune]bool{}
 	for i := range 1000 {
-		name := translate.DelegateName(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "x", UID: types.UID(strings.Repeat("u", i))}})
+		name := translate.DelegateName(&corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Name: "x", UID: types.UID(strings.Repeat("u", i))},
+		})
 		for _, letter := range name[2:] {
 			letters[letter] = true
 		}

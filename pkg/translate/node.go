@@ -16,12 +16,15 @@ const (
 	nodeRolePrefix = "node-role.kubernetes.io/"
 )
 
-// VirtualNodeLabels returns the labels of a target's virtual node: those that make it one, and those of the target's
-// summary. The former win. The summary's labels that match excluded (against key=value; nil matches none) are left out, and
-// always those that would make the virtual node look like one machine to DaemonSets or like another target's node.
+// VirtualNodeLabels returns the labels of a target's virtual node: the labels of every virtual node, which take
+// precedence, and the labels of the target's summary. It leaves out labels of the summary that match excluded (against
+// key=value; nil matches none). It also leaves out labels that would make the virtual node look like one machine to
+// DaemonSets, or like another target's node.
 //
-// kubernetes.io/hostname is the node's own name, because default spreading compares nodes by it.
-func VirtualNodeLabels(key types.NamespacedName, summaryLabels map[string]string, excluded *regexp.Regexp) map[string]string {
+// The value of kubernetes.io/hostname is the node's own name, because default spreading compares nodes by this label.
+func VirtualNodeLabels(
+	key types.NamespacedName, summaryLabels map[string]string, excluded *regexp.Regexp,
+) map[string]string {
 	labels := map[string]string{}
 	for k, v := range summaryLabels {
 		if ofOneMachine(k) || strings.HasPrefix(k, ownPrefix) || excluded != nil && excluded.MatchString(k+"="+v) {
@@ -47,13 +50,14 @@ func VirtualNodeLabels(key types.NamespacedName, summaryLabels map[string]string
 
 func ofOneMachine(label string) bool {
 	switch label {
-	case corev1.LabelHostname, corev1.LabelOSStable, corev1.LabelArchStable, "beta.kubernetes.io/os", "beta.kubernetes.io/arch":
+	case corev1.LabelHostname, corev1.LabelOSStable, corev1.LabelArchStable,
+		"beta.kubernetes.io/os", "beta.kubernetes.io/arch":
 		return true
 	}
 	return strings.HasPrefix(label, nodeRolePrefix)
 }
 
-// VirtualNodeTaint returns the taint that keeps other pods than proxies from virtual nodes.
+// VirtualNodeTaint returns the taint of virtual nodes. It keeps all pods but proxies away.
 func VirtualNodeTaint() corev1.Taint {
 	return corev1.Taint{
 		Key:    v1alpha1.LabelNodeProvider,

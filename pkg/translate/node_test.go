@@ -47,7 +47,7 @@ func TestVirtualNodeLabels(t *testing.T) {
 				"multicluster.admiralty.io/target-name":      "c2",
 			}),
 		},
-		"the target's own labels are added, less those excluded and those of one machine, and never override ours": {
+		"the summary's labels are added, without excluded ones and those of one machine, and never override ours": {
 			key: clusterTarget,
 			summary: map[string]string{
 				"topology.kubernetes.io/region":                 "eu",
@@ -82,7 +82,9 @@ func TestVirtualNodeLabels(t *testing.T) {
 
 func TestVirtualNodeLabelsOfLongNamesAreValid(t *testing.T) {
 	seen := map[string]bool{}
-	for _, name := range []string{strings.Repeat("a", 200) + "1", strings.Repeat("a", 200) + "2", strings.Repeat("a.", 31) + "x"} {
+	for _, name := range []string{
+		strings.Repeat("a", 200) + "1", strings.Repeat("a", 200) + "2", strings.Repeat("a.", 31) + "x",
+	} {
 		labels := translate.VirtualNodeLabels(types.NamespacedName{Name: name}, nil, nil)
 		for key, value := range labels {
 			if msgs := validation.IsValidLabelValue(value); len(msgs) > 0 {

@@ -13,40 +13,41 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/needs"
 )
 
-// Elected tells whether the user elected the pod to run in whichever cluster can take it.
+// Elected says whether the user elected the pod to run in a target.
 func Elected(pod *corev1.Pod) bool {
 	return annotated(pod, v1alpha1.AnnotationElect)
 }
 
-// IsProxy tells whether the pod went through admission as an elected pod.
+// IsProxy says whether admission made the pod a proxy.
 func IsProxy(pod *corev1.Pod) bool {
 	return pod.Spec.SchedulerName == v1alpha1.SchedulerName &&
 		Elected(pod) && annotated(pod, v1alpha1.AnnotationOriginalConstraints)
 }
 
-// Proxy returns the proxy pod that an elected pod becomes at admission. It changes the scheduler's name, the node selector,
-// the tolerations, the affinity, the topology spread constraints and the annotation that keeps the user's own; nothing else.
-// The pod itself is left alone.
+// Proxy returns the proxy that an elected pod becomes at admission. The pod itself stays unchanged. The proxy
+// differs only in its constraints, and in the annotation that keeps the user's own. The constraints are the scheduler's
+// name, the node selector, the tolerations, the affinity and the topology spread constraints.
 //
-// The constraints in the spec are kept for the delegate, and the proxy gets those of the annotation
-// proxy-pod-scheduling-constraints, if any. With use-constraints-from-spec-for-proxy-pod-scheduling the delegate gets none,
-// and the proxy, unless the former annotation says otherwise, those of the spec.
+// By default the delegate gets the spec's constraints, and the proxy gets the constraints of the annotation
+// proxy-pod-scheduling-constraints, if there is one. With the annotation
+// use-constraints-from-spec-for-proxy-pod-scheduling, the delegate gets no constraints. The proxy then gets the spec's
+// constraints, unless the first annotation is there, too.
 //
-// Errors are field errors in an aggregate.
+// Proxy returns an aggregate of field errors.
 //
-// Proxy is idempotent, because API servers call webhooks again when another one changed the pod in between. The pod that
-// arrives then is our own output, maybe with additions; a user who copies a proxy's manifest sends the same, and nothing in
-// the request tells them apart. So a pod that names our scheduler and carries our annotation is taken for translated, on
-// these terms:
-//   - The annotation is decoded strictly. It can only say what the spec of a pod could say as well: constraints on the
-//     delegate, which the target's own admission judges. What it evades is a plugin of the source that refuses, say, a
-//     toleration of nodes in the source, where the delegate does not run.
-//   - All that makes a proxy is put in place again, whatever the pod says.
-//   - What the spec has beyond our own output goes to the delegate and prevails over the annotation. So what admission
-//     plugins force on a pod (node selectors by namespace, say) cannot be avoided by an annotation, and the additions
+// Proxy is idempotent, because API servers call webhooks again when another webhook has changed the pod. The second
+// call gets our own output, perhaps with additions. A user who copies a proxy's manifest sends the same, and nothing in
+// the request distinguishes the two. So a pod that names our scheduler and has our annotation counts as translated,
+// under these conditions:
+//   - The annotation is decoded strictly. It holds nothing that the spec of a pod could not hold: constraints on the
+//     delegate, on which the target's own admission decides. A user can thereby evade only an admission plugin of the
+//     source that refuses, say, a toleration of nodes in the source. The delegate does not run on these nodes.
+//   - Everything that makes a pod a proxy is set again, whatever the pod says.
+//   - Additions to our own output go to the delegate, and take precedence over the annotation. So an annotation cannot
+//     avoid the constraints that admission plugins force on a pod (node selectors by namespace, say), and the additions
 //     of other webhooks are not lost.
 //
-// In a pod that does not name our scheduler, the annotation was supplied by the user and is overwritten unread.
+// If a pod does not name our scheduler, its annotation comes from the user. Proxy overwrites the annotation unread.
 func Proxy(pod *corev1.Pod) (*corev1.Pod, error) {
 	proxy := pod.DeepCopy()
 	errs := validateElected(proxy)
@@ -73,11 +74,12 @@ func Proxy(pod *corev1.Pod) (*corev1.Pod, error) {
 func validateElected(pod *corev1.Pod) field.ErrorList {
 	var errs field.ErrorList
 	if !Elected(pod) {
-		errs = append(errs, field.Required(annotationPath(v1alpha1.AnnotationElect), "only elected pods become proxies"))
+		path := annotationPath(v1alpha1.AnnotationElect)
+		errs = append(errs, field.Required(path, "only elected pods become proxies"))
 	}
 	if pod.Spec.NodeName != "" {
 		errs = append(errs, field.Forbidden(field.NewPath("spec", "nodeName"),
-			"the cluster of an elected pod is chosen by the scheduler: remove spec.nodeName, or the annotation "+
+			"the scheduler chooses the cluster of an elected pod: remove spec.nodeName, or the annotation "+
 				v1alpha1.AnnotationElect))
 	}
 	if _, err := labelsToKeep(pod.Annotations); err != nil {
@@ -90,7 +92,7 @@ func validateElected(pod *corev1.Pod) field.ErrorList {
 	return errs
 }
 
-// labelsToKeep returns nil where there is no such annotation.
+// labelsToKeep returns nil if the annotation is missing.
 func labelsToKeep(annotations map[string]string) (*regexp.Regexp, *field.Error) {
 	expression, ok := annotations[v1alpha1.AnnotationNoPrefixLabelRegexp]
 	if !ok {
@@ -103,7 +105,7 @@ func labelsToKeep(annotations map[string]string) (*regexp.Regexp, *field.Error) 
 	return keep, nil
 }
 
-// proxyConstraints returns the constraints by which a virtual node is chosen.
+// proxyConstraints returns the constraints for choosing the virtual node.
 func proxyConstraints(pod *corev1.Pod) (Constraints, *field.Error) {
 	var chosen Constraints
 	path := field.NewPath("spec")
@@ -119,7 +121,8 @@ func proxyConstraints(pod *corev1.Pod) (Constraints, *field.Error) {
 	case annotated(pod, v1alpha1.AnnotationUseSpecConstraints):
 		chosen = constraintsOf(&pod.Spec)
 	}
-	if provider, ok := chosen.NodeSelector[v1alpha1.LabelNodeProvider]; ok && provider != v1alpha1.LabelNodeProviderValue {
+	provider, given := chosen.NodeSelector[v1alpha1.LabelNodeProvider]
+	if given && provider != v1alpha1.LabelNodeProviderValue {
 		return Constraints{}, field.NotSupported(path.Child("nodeSelector").Key(v1alpha1.LabelNodeProvider),
 			provider, []string{v1alpha1.LabelNodeProviderValue})
 	}
@@ -151,7 +154,7 @@ func originalConstraints(pod *corev1.Pod, chosen Constraints) (Constraints, *fie
 		decoded, err := decodeConstraints(encoded)
 		if err != nil {
 			return Constraints{}, field.Invalid(annotationPath(v1alpha1.AnnotationOriginalConstraints), encoded,
-				"this annotation is written at admission: remove it, and spec.schedulerName as well ("+err.Error()+")")
+				"only admission may write this annotation: remove it, and spec.schedulerName as well ("+err.Error()+")")
 		}
 		original = decoded.with(original, chosen)
 	}

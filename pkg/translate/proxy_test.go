@@ -2,7 +2,6 @@ package translate_test
 
 import (
 	"encoding/json"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -16,17 +15,23 @@ import (
 
 var (
 	onVirtualNodes = map[string]string{"virtual-kubelet.io/provider": "admiralty"}
-	ofProvider     = corev1.Toleration{Key: "virtual-kubelet.io/provider", Operator: "Equal", Value: "admiralty", Effect: "NoSchedule"}
+	ofProvider     = corev1.Toleration{
+		Key: "virtual-kubelet.io/provider", Operator: "Equal", Value: "admiralty", Effect: "NoSchedule",
+	}
 	ofNetwork      = corev1.Toleration{Key: "node.kubernetes.io/network-unavailable", Operator: "Exists"}
 	gpuToleration  = corev1.Toleration{Key: "gpu", Operator: "Exists", Effect: "NoSchedule"}
 	zoneToleration = corev1.Toleration{Key: "zone", Operator: "Exists"}
-	gpuAffinity    = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
-		RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
-			MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "gpu", Operator: "In", Values: []string{"a100"}}},
-		}}},
+	gpuNodes       = &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
+		MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "gpu", Operator: "In", Values: []string{"a100"}}},
+	}}}
+	gpuAffinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
+		RequiredDuringSchedulingIgnoredDuringExecution: gpuNodes,
 	}}
 	apart = &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{
-		{TopologyKey: "kubernetes.io/hostname", LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}},
+		{
+			TopologyKey:   "kubernetes.io/hostname",
+			LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}},
+		},
 	}}
 	together = &corev1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{
 		{TopologyKey: "rack", LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "db"}}},
@@ -39,19 +44,24 @@ var (
 )
 
 func notReady(seconds *int64) corev1.Toleration {
-	return corev1.Toleration{Key: "node.kubernetes.io/not-ready", Operator: "Exists", Effect: "NoExecute", TolerationSeconds: seconds}
+	return corev1.Toleration{
+		Key: "node.kubernetes.io/not-ready", Operator: "Exists", Effect: "NoExecute", TolerationSeconds: seconds,
+	}
 }
 
 func unreachable(seconds *int64) corev1.Toleration {
-	return corev1.Toleration{Key: "node.kubernetes.io/unreachable", Operator: "Exists", Effect: "NoExecute", TolerationSeconds: seconds}
+	return corev1.Toleration{
+		Key: "node.kubernetes.io/unreachable", Operator: "Exists", Effect: "NoExecute", TolerationSeconds: seconds,
+	}
 }
 
 // elected returns a pod as it arrives at the webhook, with the tolerations that API servers add by default.
 func elected(annotations map[string]string, change func(*corev1.PodSpec)) *corev1.Pod {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
-			Name: "web", Namespace: "default", UID: "0123", Annotations: map[string]string{v1alpha1.AnnotationElect: ""},
-			Labels: map[string]string{"app": "web"},
+			Name: "web", Namespace: "default", UID: "0123",
+			Annotations: map[string]string{v1alpha1.AnnotationElect: ""},
+			Labels:      map[string]string{"app": "web"},
 		},
 		Spec: corev1.PodSpec{
 			SchedulerName: "default-scheduler",
@@ -79,8 +89,10 @@ func constrained(spec *corev1.PodSpec) {
 }
 
 var ofConstrained = translate.Constraints{
-	NodeSelector:              map[string]string{"disk": "ssd"},
-	Tolerations:               []corev1.Toleration{notReady(ptr.To(int64(300))), unreachable(ptr.To(int64(300))), gpuToleration},
+	NodeSelector: map[string]string{"disk": "ssd"},
+	Tolerations: []corev1.Toleration{
+		notReady(ptr.To(int64(300))), unreachable(ptr.To(int64(300))), gpuToleration,
+	},
 	Affinity:                  gpuAffinity,
 	TopologySpreadConstraints: []corev1.TopologySpreadConstraint{byZone},
 	SchedulerName:             "volcano",
@@ -137,7 +149,7 @@ func TestProxyConstraints(t *testing.T) {
 		proxy       translate.Constraints
 		delegate    translate.Constraints
 	}{
-		"a plain pod runs on any virtual node, and the default scheduler is not kept": {
+		"a plain pod runs on any virtual node, and its default scheduler is not stored": {
 			proxy: translate.Constraints{
 				NodeSelector: onVirtualNodes, SchedulerName: "admiralty-proxy",
 				Tolerations: []corev1.Toleration{ofProvider, ofNetwork, unreachable(nil), notReady(ptr.To(int64(300)))},
@@ -184,7 +196,7 @@ func TestProxyConstraints(t *testing.T) {
 			},
 			delegate: translate.Constraints{SchedulerName: "volcano"},
 		},
-		"with both annotations the former chooses, and the delegate has none": {
+		"with both annotations the constraints annotation chooses, and the delegate has none": {
 			annotations: map[string]string{
 				v1alpha1.AnnotationProxyConstraints: chosenByAnnotation, v1alpha1.AnnotationUseSpecConstraints: "",
 			},
@@ -192,7 +204,7 @@ func TestProxyConstraints(t *testing.T) {
 			proxy:    ofAnnotation,
 			delegate: translate.Constraints{SchedulerName: "volcano"},
 		},
-		"our scheduler's name without our annotation is no delegate's scheduler": {
+		"our scheduler named without our annotation is not the delegate's scheduler": {
 			change: func(spec *corev1.PodSpec) { spec.SchedulerName, spec.Tolerations = "admiralty-proxy", nil },
 			proxy: translate.Constraints{
 				NodeSelector: onVirtualNodes, SchedulerName: "admiralty-proxy",
@@ -236,21 +248,21 @@ func TestProxyTolerations(t *testing.T) {
 	for name, tc := range map[string]struct {
 		annotations map[string]string
 		spec        []corev1.Toleration
-		want        []corev1.Toleration // beyond those of the provider and the network
+		want        []corev1.Toleration // after the tolerations of the provider and the network
 	}{
-		"a dead cluster is waited for as long as the user says": {
+		"a dead cluster is tolerated for as long as the user says": {
 			spec: []corev1.Toleration{notReady(ptr.To(int64(10)))},
 			want: []corev1.Toleration{unreachable(nil), notReady(ptr.To(int64(10)))},
 		},
-		"for ever, too": {
+		"a dead cluster is tolerated for ever if the user says so": {
 			spec: []corev1.Toleration{notReady(nil)},
 			want: []corev1.Toleration{unreachable(nil), notReady(nil)},
 		},
-		"our silence is tolerated for less than the default where the user says so": {
+		"unreachable is tolerated for less than the default if the user says so": {
 			spec: []corev1.Toleration{unreachable(ptr.To(int64(299)))},
 			want: []corev1.Toleration{unreachable(ptr.To(int64(299)))},
 		},
-		"our silence is tolerated for ever where the user asks for more than the default": {
+		"unreachable is tolerated for ever if the user asks for more than the default": {
 			spec: []corev1.Toleration{unreachable(ptr.To(int64(301)))},
 			want: []corev1.Toleration{unreachable(nil)},
 		},
@@ -258,15 +270,15 @@ func TestProxyTolerations(t *testing.T) {
 			spec: []corev1.Toleration{everything},
 			want: []corev1.Toleration{unreachable(nil), notReady(nil)},
 		},
-		"a toleration of every NoExecute taint for a while is a short one of both": {
+		"a short toleration of every NoExecute taint becomes two short tolerations": {
 			spec: []corev1.Toleration{{Operator: "Exists", Effect: "NoExecute", TolerationSeconds: ptr.To(int64(5))}},
 			want: []corev1.Toleration{unreachable(ptr.To(int64(5))), notReady(ptr.To(int64(5)))},
 		},
-		"a toleration of a not-ready node's other effects is the delegate's": {
+		"a toleration of another effect of not-ready is only the delegate's": {
 			spec: []corev1.Toleration{{Key: "node.kubernetes.io/not-ready", Operator: "Exists", Effect: "NoSchedule"}},
 			want: []corev1.Toleration{unreachable(nil)},
 		},
-		"the annotation's word on dead clusters prevails over the spec's": {
+		"the annotation's tolerations of dead clusters take precedence over the spec's": {
 			annotations: map[string]string{v1alpha1.AnnotationProxyConstraints: `
 tolerations:
 - {key: node.kubernetes.io/not-ready, operator: Exists, effect: NoExecute, tolerationSeconds: 7}
@@ -274,7 +286,7 @@ tolerations:
 			spec: []corev1.Toleration{notReady(ptr.To(int64(300))), unreachable(ptr.To(int64(300)))},
 			want: []corev1.Toleration{unreachable(ptr.To(int64(8))), notReady(ptr.To(int64(7)))},
 		},
-		"ours come before those of the spec that would match the same taints": {
+		"our own tolerations come before the spec's that match the same taints": {
 			annotations: map[string]string{v1alpha1.AnnotationUseSpecConstraints: ""},
 			spec:        []corev1.Toleration{everything, unreachable(ptr.To(int64(300))), ofProvider, zoneToleration},
 			want:        []corev1.Toleration{unreachable(nil), notReady(nil), everything, zoneToleration},
@@ -294,17 +306,19 @@ tolerations:
 	}
 }
 
-func TestProxyReinvoked(t *testing.T) {
+func TestProxyReinvokedAfterAnotherWebhook(t *testing.T) {
 	for name, tc := range map[string]struct {
 		annotations map[string]string
 		change      func(*corev1.PodSpec) // by others, between the two calls
 		delegate    func(*translate.Constraints)
 	}{
 		"a node selector added by another webhook is the delegate's": {
-			change:   func(spec *corev1.PodSpec) { spec.NodeSelector["env"] = "prod" },
-			delegate: func(c *translate.Constraints) { c.NodeSelector = map[string]string{"disk": "ssd", "env": "prod"} },
+			change: func(spec *corev1.PodSpec) { spec.NodeSelector["env"] = "prod" },
+			delegate: func(c *translate.Constraints) {
+				c.NodeSelector = map[string]string{"disk": "ssd", "env": "prod"}
+			},
 		},
-		"a node selector forced by another plugin prevails over the annotation": {
+		"a node selector forced by another plugin takes precedence over the annotation": {
 			change:   func(spec *corev1.PodSpec) { spec.NodeSelector["disk"] = "tape" },
 			delegate: func(c *translate.Constraints) { c.NodeSelector = map[string]string{"disk": "tape"} },
 		},
@@ -332,7 +346,7 @@ func TestProxyReinvoked(t *testing.T) {
 				c.Affinity.PodAffinity, c.Affinity.PodAntiAffinity = together, apart
 			},
 		},
-		"an affinity added to the annotation's is the delegate's, the annotation's is not": {
+		"an affinity added to the annotation's is the delegate's, without the annotation's": {
 			annotations: map[string]string{v1alpha1.AnnotationProxyConstraints: chosenByAnnotation},
 			change:      func(spec *corev1.PodSpec) { spec.Affinity.PodAntiAffinity = apart },
 			delegate: func(c *translate.Constraints) {
@@ -340,7 +354,7 @@ func TestProxyReinvoked(t *testing.T) {
 				c.Affinity.PodAntiAffinity = apart
 			},
 		},
-		"what makes a proxy is put in place again": {
+		"everything that makes a pod a proxy is set again": {
 			change: func(spec *corev1.PodSpec) { spec.NodeSelector, spec.Tolerations = nil, nil },
 		},
 	} {
@@ -358,7 +372,7 @@ func TestProxyReinvoked(t *testing.T) {
 			}
 			wantSpec := constraintsIn(first.Spec)
 			if between.Spec.Tolerations == nil {
-				wantSpec.Tolerations = wantSpec.Tolerations[:3] // how long not-ready is tolerated is gone with them
+				wantSpec.Tolerations = wantSpec.Tolerations[:3] // The toleration of not-ready is gone with them.
 			}
 			if diff := cmp.Diff(wantSpec, constraintsIn(second.Spec)); diff != "" {
 				t.Errorf("unexpected constraints of the proxy (-want +got):\n%s", diff)
@@ -367,7 +381,7 @@ func TestProxyReinvoked(t *testing.T) {
 	}
 }
 
-func TestProxyReinvokedWithoutNodeAffinityInTheSpec(t *testing.T) {
+func TestProxyReinvokedWithoutConstraintsInTheSpec(t *testing.T) {
 	between := mustProxy(t, elected(nil, nil))
 	between.Spec.Affinity = gpuAffinity
 	if diff := cmp.Diff(gpuAffinity, originalsOf(t, mustProxy(t, between)).Affinity); diff != "" {
@@ -375,94 +389,8 @@ func TestProxyReinvokedWithoutNodeAffinityInTheSpec(t *testing.T) {
 	}
 	between = mustProxy(t, elected(nil, nil))
 	between.Spec.NodeSelector["env"] = "prod"
-	if diff := cmp.Diff(map[string]string{"env": "prod"}, originalsOf(t, mustProxy(t, between)).NodeSelector); diff != "" {
+	if diff := cmp.Diff(map[string]string{"env": "prod"},
+		originalsOf(t, mustProxy(t, between)).NodeSelector); diff != "" {
 		t.Errorf("unexpected node selector for the delegate (-want +got):\n%s", diff)
-	}
-}
-
-func TestProxyErrors(t *testing.T) {
-	const path = "metadata.annotations[multicluster.admiralty.io/"
-	for name, tc := range map[string]struct {
-		annotations map[string]string
-		change      func(*corev1.Pod)
-		want        []string
-	}{
-		"an unknown field of the constraints": {
-			annotations: map[string]string{v1alpha1.AnnotationProxyConstraints: "nodeSelectr: {a: b}"},
-			want:        []string{path + `proxy-pod-scheduling-constraints]: Invalid value: "nodeSelectr: {a: b}": unknown field "nodeSelectr"`},
-		},
-		"unknown fields below": {
-			annotations: map[string]string{v1alpha1.AnnotationProxyConstraints: "affinity: {nodeAffinitty: {}}\ntolerations: [{kee: a}]"},
-			want:        []string{`unknown field "affinity.nodeAffinitty"`, `unknown field "tolerations[0].kee"`},
-		},
-		"constraints of a wrong type": {
-			annotations: map[string]string{v1alpha1.AnnotationProxyConstraints: "nodeSelector: 3"},
-			want:        []string{path + `proxy-pod-scheduling-constraints]: Invalid value`, "nodeSelector"},
-		},
-		"constraints that are not YAML": {
-			annotations: map[string]string{v1alpha1.AnnotationProxyConstraints: "nodeSelector: {"},
-			want:        []string{path + `proxy-pod-scheduling-constraints]: Invalid value`, "yaml"},
-		},
-		"constraints with a key twice": {
-			annotations: map[string]string{v1alpha1.AnnotationProxyConstraints: "nodeSelector: {a: b, a: c}"},
-			want:        []string{path + `proxy-pod-scheduling-constraints]: Invalid value`, "already"},
-		},
-		"constraints that ask for other virtual nodes": {
-			annotations: map[string]string{v1alpha1.AnnotationProxyConstraints: "nodeSelector: {virtual-kubelet.io/provider: azure}"},
-			want: []string{path + `proxy-pod-scheduling-constraints].nodeSelector[virtual-kubelet.io/provider]: Unsupported value: "azure"`,
-				`"admiralty"`},
-		},
-		"a spec that asks for other virtual nodes": {
-			annotations: map[string]string{v1alpha1.AnnotationUseSpecConstraints: ""},
-			change: func(pod *corev1.Pod) {
-				pod.Spec.NodeSelector = map[string]string{"virtual-kubelet.io/provider": "azure"}
-			},
-			want: []string{`spec.nodeSelector[virtual-kubelet.io/provider]: Unsupported value: "azure"`},
-		},
-		"a regular expression that is none": {
-			annotations: map[string]string{v1alpha1.AnnotationNoPrefixLabelRegexp: "(app"},
-			want:        []string{path + `no-prefix-label-regexp]: Invalid value: "(app": error parsing regexp`},
-		},
-		"a node named by the user": {
-			change: func(pod *corev1.Pod) { pod.Spec.NodeName = "n1" },
-			want:   []string{`spec.nodeName: Forbidden: `, "remove spec.nodeName, or the annotation multicluster.admiralty.io/elect"},
-		},
-		"our annotation with an unknown field beside our scheduler": {
-			annotations: map[string]string{v1alpha1.AnnotationOriginalConstraints: `{"nodeName":"n1"}`},
-			change:      func(pod *corev1.Pod) { pod.Spec.SchedulerName = "admiralty-proxy" },
-			want:        []string{path + `original-constraints]: Invalid value`, `unknown field "nodeName"`},
-		},
-		"our annotation empty beside our scheduler": {
-			annotations: map[string]string{v1alpha1.AnnotationOriginalConstraints: ""},
-			change:      func(pod *corev1.Pod) { pod.Spec.SchedulerName = "admiralty-proxy" },
-			want:        []string{path + `original-constraints]: Invalid value`, "must not be empty"},
-		},
-		"a pod that is not elected": {
-			change: func(pod *corev1.Pod) { pod.Annotations = nil },
-			want:   []string{path + `elect]: Required value`},
-		},
-		"several faults at once": {
-			annotations: map[string]string{
-				v1alpha1.AnnotationProxyConstraints: "a: b", v1alpha1.AnnotationNoPrefixLabelRegexp: "(",
-			},
-			change: func(pod *corev1.Pod) { pod.Spec.NodeName = "n1" },
-			want:   []string{"spec.nodeName", "proxy-pod-scheduling-constraints", "no-prefix-label-regexp"},
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			pod := elected(tc.annotations, nil)
-			if tc.change != nil {
-				tc.change(pod)
-			}
-			proxy, err := translate.Proxy(pod)
-			if err == nil {
-				t.Fatalf("Proxy = %v, want an error", proxy)
-			}
-			for _, want := range tc.want {
-				if !strings.Contains(err.Error(), want) {
-					t.Errorf("error %q does not contain %q", err, want)
-				}
-			}
-		})
 	}
 }

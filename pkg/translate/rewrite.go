@@ -6,7 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// spec rewrites, in place, all that refers to labels of pods in a pod's spec: selectors and downward-API references.
+// spec rewrites all references to labels of pods in a pod's spec, in place: selectors and downward-API references.
 func (r rewriter) spec(spec *corev1.PodSpec) {
 	for i := range spec.TopologySpreadConstraints {
 		c := &spec.TopologySpreadConstraints[i]
@@ -46,7 +46,7 @@ func (r rewriter) terms(required []corev1.PodAffinityTerm, preferred []corev1.We
 	}
 }
 
-// term leaves the namespace selector alone: the labels of namespaces are not rewritten.
+// term does not change the namespace selector, because the labels of namespaces are not rewritten.
 func (r rewriter) term(term *corev1.PodAffinityTerm) {
 	r.selector(term.LabelSelector)
 	term.MatchLabelKeys = r.matchLabelKeys(term.MatchLabelKeys)

@@ -7,9 +7,12 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 )
 
-// DelegateSelector returns the selector that finds, among the delegates of this source, those whose proxies the selector of a Service
-// finds. The annotations are the Service's: no-prefix-label-regexp counts, and has to be the pods' own. No selector remains none. Where two
-// labels of a pod differ only in the part before the slash, and the selector has but one of them, it may find none.
+// DelegateSelector translates the selector of a Service, so that it selects the delegates of this source whose proxies
+// the Service selects. An empty selector stays empty. The annotations are the Service's. The Service must have the same
+// annotation no-prefix-label-regexp as the pods.
+//
+// Limitation: the keys of two labels of a pod may differ only in the part before the slash. If the selector has only
+// one of them, the result may select nothing.
 func DelegateSelector(selector, annotations map[string]string, source Source) (map[string]string, error) {
 	if len(selector) == 0 {
 		return nil, nil
@@ -23,8 +26,9 @@ func DelegateSelector(selector, annotations map[string]string, source Source) (m
 	return out, nil
 }
 
-// UserSelector is the inverse: of a selector that is, or was before somebody wrote into it again, one of DelegateSelector's,
-// it returns the one that the user wants. That is the original, unless keys that the rewriting has not kept say something else by now.
+// UserSelector is the inverse of DelegateSelector. The selector is a result of DelegateSelector, which the user may
+// have changed since; original is the selector that was translated. UserSelector returns the selector that the user
+// wants: the original, unless keys of the selector that the translation did not write differ from the original.
 func UserSelector(selector, original map[string]string) map[string]string {
 	theirs := maps.Clone(selector)
 	maps.DeleteFunc(theirs, func(key, _ string) bool { return strings.HasPrefix(key, ownPrefix) })
@@ -36,7 +40,7 @@ func UserSelector(selector, original map[string]string) map[string]string {
 	others := newRewriter(rest, nil).labels(rest)
 	for key, value := range theirs {
 		was, kept := original[key]
-		_, changed := selector[rewrite(key)] // It stands there in both forms: the user's was added.
+		_, changed := selector[rewrite(key)] // The key is there in both forms: the user added this one.
 		_, another := others[rewrite(key)]
 		if !kept || was != value || changed && !another {
 			return theirs

@@ -8,7 +8,7 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 )
 
-func TestASelectorFindsDelegatesAndBecomesTheUsersAgain(t *testing.T) {
+func TestDelegateSelectorAndBackAgain(t *testing.T) {
 	type set = map[string]string
 	source := Source{ClusterID: "c1"}
 	keep := set{v1alpha1.AnnotationNoPrefixLabelRegexp: "^tier="}
@@ -22,7 +22,7 @@ func TestASelectorFindsDelegatesAndBecomesTheUsersAgain(t *testing.T) {
 				v1alpha1.LabelParentClusterID: "c1",
 			},
 		},
-		"what the regular expression keeps stays": {
+		"a key that matches the regular expression stays": {
 			selector: set{"app": "web", "tier": "front"}, annotations: keep,
 			want: set{"multicluster.admiralty.io/app": "web", "tier": "front", v1alpha1.LabelParentClusterID: "c1"},
 		},
@@ -41,37 +41,46 @@ func TestASelectorFindsDelegatesAndBecomesTheUsersAgain(t *testing.T) {
 			}
 		})
 	}
-	if _, err := DelegateSelector(set{"app": "web"}, set{v1alpha1.AnnotationNoPrefixLabelRegexp: "("}, source); err == nil {
+	if _, err := DelegateSelector(set{"app": "web"}, set{v1alpha1.AnnotationNoPrefixLabelRegexp: "("},
+		source); err == nil {
 		t.Error("an invalid regular expression is no error")
 	}
 }
 
-func TestUserSelectorSeesWhatUsersWroteMeanwhile(t *testing.T) {
+func TestUserSelectorAfterTheUserChangedTheSelector(t *testing.T) {
 	type set = map[string]string
 	for name, test := range map[string]struct{ selector, original, want set }{
 		"a selector that was never rewritten": {selector: set{"app": "web"}, want: set{"app": "web"}},
-		"the user's, put back by a whole update": {
+		"the original, restored by an update of the whole object": {
 			selector: set{"app": "web"}, original: set{"app": "web"}, want: set{"app": "web"},
 		},
-		"the user's, merged into ours by kubectl apply": {
-			selector: set{"app": "web", "multicluster.admiralty.io/app": "web"}, original: set{"app": "web"}, want: set{"app": "web"},
+		"the original, merged into ours by kubectl apply": {
+			selector: set{"app": "web", "multicluster.admiralty.io/app": "web"}, original: set{"app": "web"},
+			want: set{"app": "web"},
 		},
-		"a new one, merged into ours": {
-			selector: set{"app": "new", "multicluster.admiralty.io/app": "web"}, original: set{"app": "web"}, want: set{"app": "new"},
+		"a new selector, merged into ours": {
+			selector: set{"app": "new", "multicluster.admiralty.io/app": "web"}, original: set{"app": "web"},
+			want: set{"app": "new"},
 		},
-		"one with fewer keys, merged into ours by kubectl apply": {
-			selector: set{"app": "web", "multicluster.admiralty.io/app": "web", "multicluster.admiralty.io/tier": "front"},
+		"a selector with fewer keys, merged into ours by kubectl apply": {
+			selector: set{
+				"app": "web", "multicluster.admiralty.io/app": "web", "multicluster.admiralty.io/tier": "front",
+			},
 			original: set{"app": "web", "tier": "front"}, want: set{"app": "web"},
 		},
-		"one with fewer keys, beside one that was kept": {
-			selector: set{"app": "web", "tier": "front", "multicluster.admiralty.io/app": "web", "multicluster.admiralty.io/zone": "a"},
+		"a selector with fewer keys, of which one kept its key": {
+			selector: set{
+				"app": "web", "tier": "front", "multicluster.admiralty.io/app": "web",
+				"multicluster.admiralty.io/zone": "a",
+			},
 			original: set{"app": "web", "tier": "front", "zone": "a"}, want: set{"app": "web", "tier": "front"},
 		},
-		"what was kept is no word of the user's, even if another key has become the same": {
-			selector: set{"multicluster.admiralty.io/app": "web", "app": "web"}, original: set{"app": "web", "example.com/app": "web"},
-			want: set{"app": "web", "example.com/app": "web"},
+		"a key that was kept is not the user's change, even if another key was rewritten to the same": {
+			selector: set{"multicluster.admiralty.io/app": "web", "app": "web"},
+			original: set{"app": "web", "example.com/app": "web"},
+			want:     set{"app": "web", "example.com/app": "web"},
 		},
-		"a new one, instead of ours": {
+		"a new selector in place of ours": {
 			selector: set{"tier": "front"}, original: set{"app": "web", "tier": "front"}, want: set{"tier": "front"},
 		},
 	} {

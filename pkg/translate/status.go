@@ -10,15 +10,16 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 )
 
-// ProxyStatus returns what the proxy's status should be, given its delegate's. It is idempotent, and API servers accept it
-// as an update of the proxy's status.
+// ProxyStatus returns the desired status of the proxy, given the delegate's status. It is idempotent, and API servers
+// accept the result as an update of the proxy's status.
 //
-// Most fields are the delegate's. The proxy's own are: what its API server made immutable or validates against its own objects
-// (QoS class, resource claims, observed generations, nominated node), the condition PodScheduled, its readiness gates, and
-// conditions of types that no kubelet reports and that the delegate does not have. The proxy is ready when the delegate
-// is and its own readiness gates are satisfied.
+// Most fields are the delegate's. The proxy keeps the fields that its API server made immutable, or validates against
+// objects of the source: QoS class, resource claims, observed generations, nominated node. It keeps the condition
+// PodScheduled, the conditions of its readiness gates, and conditions that no kubelet reports and the delegate lacks.
 //
-// A proxy that finished stays as it is, and so does one whose delegate says nothing yet.
+// The proxy is ready when the delegate is ready and the proxy's own readiness gates are satisfied.
+//
+// The status of a finished proxy stays the same, and so does the status of a proxy whose delegate has no phase yet.
 func ProxyStatus(proxy *corev1.Pod, delegate corev1.PodStatus) corev1.PodStatus {
 	if finished(proxy.Status.Phase) || delegate.Phase == "" {
 		return *proxy.Status.DeepCopy()
@@ -44,8 +45,8 @@ func finished(phase corev1.PodPhase) bool {
 	return phase == corev1.PodSucceeded || phase == corev1.PodFailed
 }
 
-// dropDeviceHealth: API servers refuse a whole status where a device is not one that the pod's own spec requests, and the
-// target's admission may have added some.
+// dropDeviceHealth removes the health of devices. API servers refuse the whole status if the proxy's spec does not
+// request one of the devices, and the target's admission may have added devices to the delegate.
 func dropDeviceHealth(statuses []corev1.ContainerStatus) {
 	for i := range statuses {
 		statuses[i].AllocatedResourcesStatus = nil
@@ -63,13 +64,13 @@ func proxyConditions(proxy *corev1.Pod, delegate []corev1.PodCondition) []corev1
 			c = gatedReadiness(proxy, c)
 		}
 		c.ObservedGeneration = 0
-		if previous := condition(own, c.Type); previous != nil {
+		if previous := PodCondition(own, c.Type); previous != nil {
 			c.ObservedGeneration = previous.ObservedGeneration
 		}
 		out = append(out, c)
 	}
 	for _, c := range own {
-		if ofProxyOnly(proxy, c.Type) || !ofKubelet(c.Type) && condition(delegate, c.Type) == nil {
+		if ofProxyOnly(proxy, c.Type) || !ofKubelet(c.Type) && PodCondition(delegate, c.Type) == nil {
 			out = append(out, c)
 		}
 	}
@@ -81,7 +82,8 @@ func ofProxyOnly(proxy *corev1.Pod, conditionType corev1.PodConditionType) bool 
 		slices.Contains(proxy.Spec.ReadinessGates, corev1.PodReadinessGate{ConditionType: conditionType})
 }
 
-// ofKubelet tells whether kubelets own the condition, so that it is gone when the delegate does not have it.
+// ofKubelet says whether kubelets own the condition. The proxy loses such a condition when the delegate does not have
+// it.
 func ofKubelet(conditionType corev1.PodConditionType) bool {
 	switch conditionType {
 	case corev1.PodReady, corev1.PodInitialized, corev1.ContainersReady, corev1.PodReadyToStartContainers,
@@ -91,15 +93,15 @@ func ofKubelet(conditionType corev1.PodConditionType) bool {
 	return false
 }
 
-// gatedReadiness applies the proxy's readiness gates to the delegate's condition Ready, as a kubelet does. The transition
-// was when the last of the conditions that explain the outcome changed.
+// gatedReadiness applies the proxy's readiness gates to the delegate's condition Ready, as a kubelet does. The
+// transition time is the latest one of the conditions that explain the result.
 func gatedReadiness(proxy *corev1.Pod, ready corev1.PodCondition) corev1.PodCondition {
 	if ready.Status != corev1.ConditionTrue {
 		return ready
 	}
 	satisfied := ready
 	for _, gate := range proxy.Spec.ReadinessGates {
-		c := condition(proxy.Status.Conditions, gate.ConditionType)
+		c := PodCondition(proxy.Status.Conditions, gate.ConditionType)
 		if c == nil {
 			return unsatisfied(ready, gate, "the condition does not exist", ready.LastTransitionTime)
 		}
@@ -113,7 +115,9 @@ func gatedReadiness(proxy *corev1.Pod, ready corev1.PodCondition) corev1.PodCond
 	return satisfied
 }
 
-func unsatisfied(ready corev1.PodCondition, gate corev1.PodReadinessGate, why string, since metav1.Time) corev1.PodCondition {
+func unsatisfied(
+	ready corev1.PodCondition, gate corev1.PodReadinessGate, why string, since metav1.Time,
+) corev1.PodCondition {
 	ready.Status = corev1.ConditionFalse
 	ready.Reason = "ReadinessGatesNotReady"
 	ready.Message = fmt.Sprintf("readiness gate %q is not satisfied: %s", gate.ConditionType, why)
@@ -121,7 +125,8 @@ func unsatisfied(ready corev1.PodCondition, gate corev1.PodReadinessGate, why st
 	return ready
 }
 
-func condition(conditions []corev1.PodCondition, conditionType corev1.PodConditionType) *corev1.PodCondition {
+// PodCondition returns a pointer to the condition of this type in the list, or nil.
+func PodCondition(conditions []corev1.PodCondition, conditionType corev1.PodConditionType) *corev1.PodCondition {
 	i := slices.IndexFunc(conditions, func(c corev1.PodCondition) bool { return c.Type == conditionType })
 	if i < 0 {
 		return nil

@@ -21,7 +21,7 @@ func is(conditionType corev1.PodConditionType, status corev1.ConditionStatus, se
 	return corev1.PodCondition{Type: conditionType, Status: status, LastTransitionTime: at(second)}
 }
 
-// bound returns a bound proxy with its first conditions.
+// bound returns a bound proxy with PodScheduled and these conditions.
 func bound(conditions ...corev1.PodCondition) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "default", Generation: 2},
@@ -36,11 +36,12 @@ func bound(conditions ...corev1.PodCondition) *corev1.Pod {
 	}
 }
 
-// running returns the status of a delegate with every field set that is of interest.
+// running returns the status of a delegate with all fields that matter here.
 func running(conditions ...corev1.PodCondition) corev1.PodStatus {
 	return corev1.PodStatus{
 		ObservedGeneration: 7,
-		Phase:              corev1.PodRunning, Reason: "Because", Message: "it is so", Resize: corev1.PodResizeStatusInProgress,
+		Phase:              corev1.PodRunning, Reason: "Because", Message: "it is so",
+		Resize: corev1.PodResizeStatusInProgress,
 		HostIP: "10.0.0.1", HostIPs: []corev1.HostIP{{IP: "10.0.0.1"}},
 		PodIP: "10.1.0.1", PodIPs: []corev1.PodIP{{IP: "10.1.0.1"}, {IP: "fd00::1"}},
 		StartTime:             ptr.To(at(10)),
@@ -49,7 +50,8 @@ func running(conditions ...corev1.PodCondition) corev1.PodStatus {
 		ResourceClaimStatuses: []corev1.PodResourceClaimStatus{{Name: "gpu"}},
 		InitContainerStatuses: []corev1.ContainerStatus{{Name: "init"}},
 		ContainerStatuses: []corev1.ContainerStatus{{
-			Name: "main", Ready: true, AllocatedResourcesStatus: []corev1.ResourceStatus{{Name: "example.com/injected"}},
+			Name: "main", Ready: true,
+			AllocatedResourcesStatus: []corev1.ResourceStatus{{Name: "example.com/injected"}},
 		}},
 		EphemeralContainerStatuses: []corev1.ContainerStatus{{Name: "debug"}},
 		VolumeHealth:               []corev1.PodVolumeHealth{{Name: "injected"}, {Name: "data"}},
@@ -102,29 +104,36 @@ func TestProxyStatusConditions(t *testing.T) {
 			delegate: []corev1.PodCondition{is(corev1.PodScheduled, no, 1), is(corev1.PodReady, yes, 12)},
 			want:     []corev1.PodCondition{is(corev1.PodReady, yes, 12), scheduled},
 		},
-		"what only PodChaperons have never arrives": {
+		"the PodChaperon's own condition never reaches the proxy": {
 			delegate: []corev1.PodCondition{is(v1alpha1.ConditionDelegate, no, 12)},
 			want:     []corev1.PodCondition{scheduled},
 		},
-		"the proxy keeps conditions that the delegate has not": {
+		"the proxy keeps conditions that the delegate lacks": {
 			proxy:    []corev1.PodCondition{is(corev1.DisruptionTarget, yes, 11), is("example.com/x", yes, 11)},
 			delegate: []corev1.PodCondition{is("example.com/x", no, 12)},
-			want:     []corev1.PodCondition{is("example.com/x", no, 12), scheduled, is(corev1.DisruptionTarget, yes, 11)},
+			want: []corev1.PodCondition{
+				is("example.com/x", no, 12), scheduled, is(corev1.DisruptionTarget, yes, 11),
+			},
 		},
-		"what the delegate's kubelet no longer says is gone": {
+		"a condition that the delegate's kubelet no longer reports is gone": {
 			proxy: []corev1.PodCondition{is(corev1.PodReady, yes, 11), is(corev1.PodResizeInProgress, yes, 11)},
 			want:  []corev1.PodCondition{scheduled},
 		},
 		"observed generations are never the delegate's": {
-			proxy:    []corev1.PodCondition{observed(is(corev1.PodReady, no, 11), 1)},
-			delegate: []corev1.PodCondition{observed(is(corev1.PodReady, yes, 12), 7), observed(is(corev1.PodInitialized, yes, 12), 7)},
-			want:     []corev1.PodCondition{observed(is(corev1.PodReady, yes, 12), 1), is(corev1.PodInitialized, yes, 12), scheduled},
+			proxy: []corev1.PodCondition{observed(is(corev1.PodReady, no, 11), 1)},
+			delegate: []corev1.PodCondition{
+				observed(is(corev1.PodReady, yes, 12), 7), observed(is(corev1.PodInitialized, yes, 12), 7),
+			},
+			want: []corev1.PodCondition{
+				observed(is(corev1.PodReady, yes, 12), 1), is(corev1.PodInitialized, yes, 12), scheduled,
+			},
 		},
 		"a proxy whose gate nobody set is not ready": {
 			gated:    true,
 			delegate: []corev1.PodCondition{is(corev1.PodReady, yes, 12)},
 			want: []corev1.PodCondition{
-				notReadyBecause(12, `readiness gate "example.com/gate" is not satisfied: the condition does not exist`), scheduled,
+				notReadyBecause(12, `readiness gate "example.com/gate" is not satisfied: the condition does not exist`),
+				scheduled,
 			},
 		},
 		"a proxy whose gate is closed is not ready since it closed": {
@@ -179,7 +188,7 @@ func TestProxyStatusConditions(t *testing.T) {
 	}
 }
 
-func TestProxyStatusStays(t *testing.T) {
+func TestProxyStatusStaysTheSame(t *testing.T) {
 	finished := func(phase corev1.PodPhase) *corev1.Pod {
 		proxy := bound()
 		proxy.Status.Phase = phase
@@ -189,10 +198,19 @@ func TestProxyStatusStays(t *testing.T) {
 		proxy    *corev1.Pod
 		delegate corev1.PodStatus
 	}{
-		"where the proxy succeeded":         {finished(corev1.PodSucceeded), running(is(corev1.PodReady, corev1.ConditionTrue, 12))},
-		"where the proxy failed":            {finished(corev1.PodFailed), running(is(corev1.PodReady, corev1.ConditionTrue, 12))},
-		"where the delegate has no status":  {bound(), corev1.PodStatus{}},
-		"where there is only our condition": {bound(), corev1.PodStatus{Conditions: []corev1.PodCondition{is(v1alpha1.ConditionDelegate, corev1.ConditionFalse, 1)}}},
+		"the proxy succeeded": {
+			finished(corev1.PodSucceeded), running(is(corev1.PodReady, corev1.ConditionTrue, 12)),
+		},
+		"the proxy failed": {
+			finished(corev1.PodFailed), running(is(corev1.PodReady, corev1.ConditionTrue, 12)),
+		},
+		"the delegate has no status": {bound(), corev1.PodStatus{}},
+		"the delegate has only our own condition": {
+			bound(),
+			corev1.PodStatus{
+				Conditions: []corev1.PodCondition{is(v1alpha1.ConditionDelegate, corev1.ConditionFalse, 1)},
+			},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := translate.ProxyStatus(tc.proxy, tc.delegate)

@@ -10,8 +10,8 @@ import (
 
 const tokenMountPath = "/var/run/secrets/kubernetes.io/serviceaccount" //nolint:gosec // a path, not a secret
 
-// removeTokens removes the volumes by which the source's admission gave the pod a service account token, and their mounts,
-// so that the target's admission gives it one of its own. Token volumes that the user asked for stay.
+// removeTokens removes the volumes, with their mounts, by which the source's admission gave the pod a service account
+// token. The target's admission then gives the delegate a token of the target. The user's own token volumes stay.
 func removeTokens(spec *corev1.PodSpec) {
 	removed := sets.New[string]()
 	for i := range spec.Volumes {
@@ -23,15 +23,15 @@ func removeTokens(spec *corev1.PodSpec) {
 		return
 	}
 	spec.Volumes = slices.DeleteFunc(spec.Volumes, func(v corev1.Volume) bool { return removed.Has(v.Name) })
+	mountsRemoved := func(m corev1.VolumeMount) bool { return removed.Has(m.Name) }
 	for _, containers := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
 		for i := range containers {
-			c := &containers[i]
-			c.VolumeMounts = slices.DeleteFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return removed.Has(m.Name) })
+			containers[i].VolumeMounts = slices.DeleteFunc(containers[i].VolumeMounts, mountsRemoved)
 		}
 	}
 }
 
-// automaticToken recognises a projected token, and, as API servers before 1.22 added them, the Secret of a token.
+// automaticToken recognises a projected token, and the Secret of a token, which API servers before 1.22 added.
 func automaticToken(volume *corev1.Volume, spec *corev1.PodSpec) bool {
 	if p := volume.Projected; p != nil {
 		return strings.HasPrefix(volume.Name, "kube-api-access-") &&

@@ -9,15 +9,15 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 )
 
-// defaultTolerationSeconds is what API servers add for not-ready and unreachable nodes where the user says nothing.
+// defaultTolerationSeconds is the API servers' default for not-ready and unreachable nodes.
 const defaultTolerationSeconds = 300
 
-// proxyTolerations returns the tolerations of a proxy: ours, then the chosen ones. For each taint only the first
-// toleration that matches counts, in the taint manager as here, so ours prevail.
+// proxyTolerations returns the tolerations of a proxy: our own, then the chosen ones. Here as in the taint manager,
+// only the first toleration that matches a taint counts, so our own take precedence.
 //
-// How long a dead cluster is waited for is the user's business: not-ready is tolerated as asked for, in those chosen
-// for the virtual node or else in the spec. Unreachable says that this system is silent, which harms no delegate: it is
-// tolerated for ever, unless the user asked for less than the default.
+// The user decides how long to wait for a dead cluster: the proxy tolerates not-ready as the chosen tolerations say, or
+// else the spec's. The taint unreachable means that this system is silent, which harms no delegate. So the proxy
+// tolerates it for ever, unless the user asks for less than the default.
 func proxyTolerations(chosen, spec []corev1.Toleration) []corev1.Toleration {
 	asked := slices.Concat(chosen, spec)
 	tolerations := []corev1.Toleration{
@@ -69,7 +69,7 @@ func noExecute(key string, seconds *int64) corev1.Toleration {
 	}
 }
 
-// shadows tells whether theirs tolerates nothing that ours does not.
+// shadows says whether ours tolerates everything that theirs tolerates.
 func shadows(ours, theirs corev1.Toleration) bool {
 	if ours.Key != theirs.Key || ours.Effect != "" && ours.Effect != theirs.Effect {
 		return false

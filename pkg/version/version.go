@@ -1,5 +1,6 @@
-// Package version says which build this is.
+// Package version holds the release of this build.
 package version
 
-// Version is the release of this build, as in v0.18.0. The linker sets it (-ldflags -X); a plain `go build` leaves "dev".
-var Version = "dev" //nolint:gochecknoglobals // the linker can only set a package variable
+// Version is the release of this build, for example v0.18.0. The linker sets it (-ldflags -X). After a plain `go
+// build`, it is "dev".
+var Version = "dev" //nolint:gochecknoglobals // the linker can set only package variables

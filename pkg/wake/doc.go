@@ -1,6 +1,6 @@
-// Package wake lets whatever happens outside the source cluster's API server set off a controller: a target that answers, a
-// ClusterSummary that changes.
+// Package wake lets events outside the source cluster's API server start a controller: a target answers, a
+// ClusterSummary changes.
 //
-// It is a controller-runtime source without the channel that source.Channel has: waking never blocks, and the queue
-// merges what comes in a burst.
+// Source is a source of controller-runtime, without the channel of source.Channel. Waking never blocks, and the queue
+// merges bursts.
 package wake

@@ -10,7 +10,7 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/wake"
 )
 
-func TestSource(t *testing.T) {
+func TestSourceMergesRequestsOfAStartedController(t *testing.T) {
 	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
 	t.Cleanup(queue.ShutDown)
 	var source wake.Source
@@ -28,6 +28,6 @@ func TestSource(t *testing.T) {
 		t.Errorf("%s was woken", request)
 	}
 	if source.Context() != t.Context() {
-		t.Error("the controller's context is another")
+		t.Error("Context does not return the controller's context")
 	}
 }

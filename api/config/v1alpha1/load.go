@@ -13,21 +13,22 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// What heads the configuration file.
+// The type of the configuration file.
 const (
 	APIVersion = "config.multicluster.admiralty.io/v1alpha1"
 	Kind       = "Configuration"
 )
 
-// Load decodes a configuration file strictly (YAML or JSON), sets the defaults and validates. The error names the
-// field that is wrong.
+// Load decodes a configuration file strictly (YAML or JSON), sets the defaults, and validates the result. The error
+// names the wrong field.
 func Load(data []byte) (*Configuration, error) {
 	config, err := decode(data)
 	if err != nil {
 		return nil, fmt.Errorf("decoding the configuration: %w", err)
 	}
 	if config.APIVersion != APIVersion || config.Kind != Kind {
-		return nil, fmt.Errorf("the configuration starts with apiVersion %q and kind %q; this build reads apiVersion %q, kind %q",
+		return nil, fmt.Errorf(
+			"the configuration has the apiVersion %q and the kind %q; this build reads apiVersion %q, kind %q",
 			config.APIVersion, config.Kind, APIVersion, Kind)
 	}
 	SetDefaults(config)
@@ -54,7 +55,7 @@ func Default() *Configuration {
 	return config
 }
 
-// SetDefaults fills what is left out, as the types say.
+// SetDefaults sets the documented defaults of fields that are not set.
 func SetDefaults(c *Configuration) {
 	setDefault(&c.LeaderElection.Enabled, new(true))
 	setDefault(&c.LeaderElection.Name, "multicluster-scheduler")
@@ -76,7 +77,7 @@ func setDefault[T comparable](field *T, value T) {
 	}
 }
 
-// Validate says what is wrong with a configuration whose defaults are set.
+// Validate returns the errors of a configuration whose defaults are set.
 func Validate(c *Configuration) field.ErrorList {
 	var errs field.ErrorList
 	errs = append(errs, validateLabelValue(field.NewPath("clusterName"), c.ClusterName)...)
@@ -117,15 +118,16 @@ func validatePlacement(path *field.Path, p Placement) field.ErrorList {
 
 func validateCapacity(path *field.Path, c Capacity) field.ErrorList {
 	if _, err := c.ExcludedLabels(); err != nil {
-		return field.ErrorList{field.Invalid(path.Child("excludedLabelsRegexp"), c.ExcludedLabelsRegexp, "must be a regular expression (RE2): "+err.Error())}
+		return field.ErrorList{field.Invalid(path.Child("excludedLabelsRegexp"), c.ExcludedLabelsRegexp,
+			"must be a regular expression (RE2): "+err.Error())}
 	}
 	return nil
 }
 
-// ExcludedLabels is the compiled ExcludedLabelsRegexp, or nil if that is empty and excludes nothing.
+// ExcludedLabels returns the compiled ExcludedLabelsRegexp, or nil if the field is empty and excludes nothing.
 func (c Capacity) ExcludedLabels() (*regexp.Regexp, error) {
 	if c.ExcludedLabelsRegexp == "" {
-		return nil, nil //nolint:nilnil // promised
+		return nil, nil //nolint:nilnil // documented
 	}
 	return regexp.Compile(c.ExcludedLabelsRegexp)
 }

@@ -11,7 +11,8 @@ import (
 const head = "apiVersion: config.multicluster.admiralty.io/v1alpha1\nkind: Configuration\nwebhook: {certDir: /certs}\n"
 
 func TestLoadSetsDefaults(t *testing.T) {
-	got, err := Load([]byte(head + "clusterName: c1\nplacement: {strategy: pack}\ncapacity: {excludedLabelsRegexp: ^secret/}\n"))
+	got, err := Load([]byte(head + "clusterName: c1\nplacement: {strategy: pack}\ncapacity: {excludedLabelsRegexp: " +
+		"^secret/}\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -24,24 +25,39 @@ func TestLoadSetsDefaults(t *testing.T) {
 		t.Errorf("Load (-want +got):\n%s", diff)
 	}
 	if got.Placement.Timeout.Duration != time.Minute || !*got.LeaderElection.Enabled {
-		t.Errorf("defaults: got timeout %s, leader election %t", got.Placement.Timeout.Duration, *got.LeaderElection.Enabled)
+		t.Errorf("defaults: got timeout %s, leader election %t", got.Placement.Timeout.Duration,
+			*got.LeaderElection.Enabled)
 	}
 }
 
-func TestLoadNamesWhatIsWrong(t *testing.T) {
+func TestLoadNamesTheWrongField(t *testing.T) {
 	for name, test := range map[string]struct{ config, want string }{
-		"a misspelt field":            {head + "clustername: c1\n", `unknown field "clustername"`},
-		"a misspelt nested field":     {head + "placement: {strategie: pack}\n", `unknown field "placement.strategie"`},
-		"another version":             {"apiVersion: config.multicluster.admiralty.io/v2\nkind: Configuration\n", "this build reads apiVersion"},
-		"an unknown strategy":         {head + "placement: {strategy: random}\n", `supported values: "spread", "pack"`},
-		"a time-out of nothing":       {head + "placement: {timeout: 1ms}\n", "placement.timeout"},
-		"a port out of range":         {head + "kubeletAPI: {port: 99999}\n", "kubeletAPI.port"},
-		"a name that is no label":     {head + "clusterName: 'a b'\n", "clusterName"},
-		"no certificate":              {strings.Replace(head, "certDir: /certs", "", 1), "set certDir or selfManaged"},
-		"two certificates":            {strings.Replace(head, "certDir", "selfManaged: {secretName: a, serviceName: b, webhookConfigurationName: c}, certDir", 1), "only one of certDir and selfManaged"},
-		"half a certificate":          {strings.Replace(head, "certDir: /certs", "selfManaged: {secretName: a, serviceName: b}", 1), "webhook.selfManaged.webhookConfigurationName"},
-		"something that is not YAML":  {"\t", "decoding the configuration"},
-		"half a regular expression":   {head + "capacity: {excludedLabelsRegexp: '(secret'}\n", "must be a regular expression (RE2): error parsing regexp: missing closing )"},
+		"a misspelt field":        {head + "clustername: c1\n", `unknown field "clustername"`},
+		"a misspelt nested field": {head + "placement: {strategie: pack}\n", `unknown field "placement.strategie"`},
+		"another version": {
+			"apiVersion: config.multicluster.admiralty.io/v2\nkind: Configuration\n", "this build reads apiVersion",
+		},
+		"an unknown strategy": {
+			head + "placement: {strategy: random}\n", `supported values: "spread", "pack"`,
+		},
+		"a time-out that is too short": {head + "placement: {timeout: 1ms}\n", "placement.timeout"},
+		"a port out of range":          {head + "kubeletAPI: {port: 99999}\n", "kubeletAPI.port"},
+		"a name that is no label":      {head + "clusterName: 'a b'\n", "clusterName"},
+		"no certificate":               {strings.Replace(head, "certDir: /certs", "", 1), "set certDir or selfManaged"},
+		"two certificates": {
+			strings.Replace(head, "certDir", "selfManaged: {secretName: a, serviceName: b, "+
+				"webhookConfigurationName: c}, certDir", 1),
+			"only one of certDir and selfManaged",
+		},
+		"a certificate without a webhook configuration": {
+			strings.Replace(head, "certDir: /certs", "selfManaged: {secretName: a, serviceName: b}", 1),
+			"webhook.selfManaged.webhookConfigurationName",
+		},
+		"something that is not YAML": {"\t", "decoding the configuration"},
+		"an invalid regular expression": {
+			head + "capacity: {excludedLabelsRegexp: '(secret'}\n",
+			"must be a regular expression (RE2): error parsing regexp: missing closing )",
+		},
 		"a duration without its unit": {head + "placement: {timeout: '60'}\n", "missing unit"},
 	} {
 		t.Run(name, func(t *testing.T) {

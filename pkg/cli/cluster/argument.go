@@ -9,19 +9,20 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// NameFrom makes a DNS label of a context's name, which may be anything (an address, say).
+// NameFrom derives a DNS label from the name of a context, which may be any text (an address, say).
 func NameFrom(context string) string {
 	name := regexp.MustCompile("[^a-z0-9]+").ReplaceAllString(strings.ToLower(context), "-")
 	if len(name) > validation.DNS1123LabelMaxLength {
-		name = name[len(name)-validation.DNS1123LabelMaxLength:] // The end tells more: addresses and ARNs start alike.
+		// The end differs more: addresses and ARNs begin alike.
+		name = name[len(name)-validation.DNS1123LabelMaxLength:]
 	}
 	return strings.Trim(name, "-")
 }
 
-// OneName checks that there is one argument, the name of a target.
+// OneName checks that there is exactly one argument, the name of a target.
 func OneName(_ *cobra.Command, args []string) error {
 	if len(args) != 1 {
-		return fmt.Errorf("one NAME is needed, that of the target; got %d: see --help", len(args))
+		return fmt.Errorf("exactly one NAME is needed, the name of the target; got %d: see --help", len(args))
 	}
 	return nil
 }

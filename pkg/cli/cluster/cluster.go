@@ -23,29 +23,29 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 )
 
-// Cluster is a cluster that a kubeconfig's context leads to.
+// Cluster is the cluster of a context of a kubeconfig.
 type Cluster struct {
 	// Context is the name of the context.
 	Context string
-	// Namespace is the context's, "default" unless set.
+	// Namespace is the context's namespace, "default" if it has none.
 	Namespace string
-	// Config logs in.
+	// Config is the configuration of clients.
 	Config *rest.Config
-	// Client reads, writes and watches, without a cache. It knows Kubernetes' kinds and ours.
+	// Client reads, writes and watches without a cache. Its scheme has Kubernetes' kinds and ours.
 	Client client.WithWatch
 }
 
-// Kubeconfig is where clusters are found: the file of the flag --kubeconfig, or what kubectl would take.
+// Kubeconfig is the kubeconfig of the flag --kubeconfig, or else the kubeconfig that kubectl uses.
 type Kubeconfig struct {
 	path string
 }
 
-// Flags returns the kubeconfig's flags, to be added to a command.
+// Flags returns the flags of a kubeconfig for a command.
 func (k *Kubeconfig) Flags() *genericclioptions.ConfigFlags {
 	return &genericclioptions.ConfigFlags{KubeConfig: &k.path}
 }
 
-// Contexts returns the names of the contexts, sorted.
+// Contexts returns the sorted names of the contexts.
 func (k *Kubeconfig) Contexts() ([]string, error) {
 	raw, err := k.Flags().ToRawKubeConfigLoader().RawConfig()
 	if err != nil {
@@ -54,8 +54,8 @@ func (k *Kubeconfig) Contexts() ([]string, error) {
 	return slices.Sorted(maps.Keys(raw.Contexts)), nil
 }
 
-// Open makes a client of the cluster that the context leads to, by default the current one. It does not connect yet. flag is the one that
-// chooses the context, for messages.
+// Open returns the cluster of the context, by default of the current one. It does not connect yet. Messages name the
+// flag that chooses the context.
 func (k *Kubeconfig) Open(name, flag string) (*Cluster, error) {
 	flags := k.Flags()
 	raw, err := flags.ToRawKubeConfigLoader().RawConfig()
@@ -88,7 +88,8 @@ func (k *Kubeconfig) Open(name, flag string) (*Cluster, error) {
 
 func checkContext(raw clientcmdapi.Config, name, flag string) error {
 	if len(raw.Contexts) == 0 {
-		return errors.New("the kubeconfig has no contexts: name another with --kubeconfig or the environment variable KUBECONFIG")
+		return errors.New("the kubeconfig has no contexts: " +
+			"name another one with --kubeconfig or the environment variable KUBECONFIG")
 	}
 	contexts := strings.Join(slices.Sorted(maps.Keys(raw.Contexts)), ", ")
 	if name == "" {
@@ -108,18 +109,19 @@ func newClient(config *rest.Config) (client.WithWatch, error) {
 	return client.NewWithWatch(config, client.Options{Scheme: scheme})
 }
 
-// CheckInstalled returns an error that says what to do if the cluster does not answer or lacks our kinds.
+// CheckInstalled returns an error with advice if the cluster does not answer or lacks our kinds.
 func (c *Cluster) CheckInstalled(ctx context.Context) error {
-	// A read first: it tells a cluster that does not answer, or credentials that are not accepted, from one that lacks our kinds.
+	// The read comes first: it fails if the cluster does not answer or does not accept the credentials.
 	err := c.Client.Get(ctx, client.ObjectKey{Name: metav1.NamespaceSystem}, &corev1.Namespace{})
 	if err != nil {
 		return fmt.Errorf("asking the cluster of context %q: %w", c.Context, err)
 	}
-	_, err = c.Client.RESTMapper().RESTMapping(schema.GroupKind{Group: v1alpha1.GroupName, Kind: "ClusterTarget"}, v1alpha1.GroupVersion.Version)
+	gk := schema.GroupKind{Group: v1alpha1.GroupName, Kind: "ClusterTarget"}
+	_, err = c.Client.RESTMapper().RESTMapping(gk, v1alpha1.GroupVersion.Version)
 	if meta.IsNoMatchError(err) {
-		return fmt.Errorf("multicluster-scheduler is not installed in the cluster of context %q; install its chart there first:\n"+
-			"  helm --kube-context %s install multicluster-scheduler charts/multicluster-scheduler --namespace admiralty --create-namespace",
-			c.Context, c.Context)
+		return fmt.Errorf("multicluster-scheduler is not installed in the cluster of context %q; "+
+			"install its chart there first:\n  helm --kube-context %s install multicluster-scheduler "+
+			"charts/multicluster-scheduler --namespace admiralty --create-namespace", c.Context, c.Context)
 	}
 	if err != nil {
 		return fmt.Errorf("asking the cluster of context %q which kinds it has: %w", c.Context, err)
@@ -127,7 +129,15 @@ func (c *Cluster) CheckInstalled(ctx context.Context) error {
 	return nil
 }
 
-// Apply makes the object as given, by server-side apply: fields that an earlier Apply set and this one does not are removed.
+// GetIfExists reads an object. If the object does not exist, it returns nil, and the UID stays empty.
+func (c *Cluster) GetIfExists(ctx context.Context, object client.Object) error {
+	if err := c.Client.Get(ctx, client.ObjectKeyFromObject(object), object); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("getting %s in context %q: %w", c.Describe(object), c.Context, err)
+	}
+	return nil
+}
+
+// Apply writes the object by server-side apply. Fields that an earlier Apply set and this one leaves out are removed.
 func (c *Cluster) Apply(ctx context.Context, object client.Object) error {
 	gvk, err := c.Client.GroupVersionKindFor(object)
 	if err != nil {

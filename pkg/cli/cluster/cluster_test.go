@@ -25,17 +25,17 @@ func kubeconfig(t *testing.T, content string) *Kubeconfig {
 	return &Kubeconfig{path: path}
 }
 
-func TestOpen(t *testing.T) {
+func TestOpenContext(t *testing.T) {
 	cases := map[string]struct {
 		kubeconfig, context string
-		want                string // a part of the error; none if empty
+		want                string // part of the error; empty if there is none
 	}{
-		"by name":                    {twoContexts, "c2", ""},
-		"the current one":            {twoContexts + "current-context: c1\n", "", ""},
-		"a mistyped one":             {twoContexts, "c3", `no context "c3" for --source-context; it has: c1, c2`},
-		"none is current":            {twoContexts, "", "choose one with --source-context: c1, c2"},
-		"the kubeconfig is empty":    {"", "c1", "has no contexts"},
-		"the kubeconfig is not YAML": {"{", "c1", "reading the kubeconfig"},
+		"a context by name":             {twoContexts, "c2", ""},
+		"the current context":           {twoContexts + "current-context: c1\n", "", ""},
+		"a mistyped context":            {twoContexts, "c3", `no context "c3" for --source-context; it has: c1, c2`},
+		"no current context":            {twoContexts, "", "choose one with --source-context: c1, c2"},
+		"an empty kubeconfig":           {"", "c1", "has no contexts"},
+		"a kubeconfig that is not YAML": {"{", "c1", "reading the kubeconfig"},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -53,7 +53,7 @@ func TestOpen(t *testing.T) {
 	}
 }
 
-func TestTheContextsNamespace(t *testing.T) {
+func TestNamespaceOfTheContext(t *testing.T) {
 	for context, want := range map[string]string{"c1": "team-a", "c2": "default"} {
 		c, err := kubeconfig(t, twoContexts).Open(context, "context")
 		if err != nil {
@@ -65,7 +65,7 @@ func TestTheContextsNamespace(t *testing.T) {
 	}
 }
 
-func TestCheckInstalledSaysWhichClusterDoesNotAnswer(t *testing.T) {
+func TestCheckInstalledNamesTheClusterThatDoesNotAnswer(t *testing.T) {
 	c, err := kubeconfig(t, twoContexts).Open("c2", "context")
 	if err != nil {
 		t.Fatal(err)
@@ -75,12 +75,13 @@ func TestCheckInstalledSaysWhichClusterDoesNotAnswer(t *testing.T) {
 	}
 }
 
-func TestNameFrom(t *testing.T) {
+func TestNameFromContext(t *testing.T) {
+	const long = "a-very-long-name-of-a-cluster"
 	for context, want := range map[string]string{
 		"c1":                          "c1",
 		"kind-c1":                     "kind-c1",
 		"kubernetes-admin@Kubernetes": "kubernetes-admin-kubernetes",
-		"arn:aws:eks:eu-west-3:123456789012:cluster/a-very-long-name-of-a-cluster": "eu-west-3-123456789012-cluster-a-very-long-name-of-a-cluster",
+		"arn:aws:eks:eu-west-3:123456789012:cluster/" + long: "eu-west-3-123456789012-cluster-" + long,
 	} {
 		got := NameFrom(context)
 		if !strings.HasSuffix(got, want) || len(got) > 63 || strings.Trim(got, "-") != got {

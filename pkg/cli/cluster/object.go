@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"fmt"
+	"io"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -12,14 +13,14 @@ import (
 )
 
 const (
-	// FieldOwner names the commands' writes in managedFields.
+	// FieldOwner is the name of the commands in managedFields.
 	FieldOwner = "kubectl-multicluster"
 
-	// LabelManagedBy marks, with the value FieldOwner, what the commands made and may therefore replace and delete.
+	// LabelManagedBy with the value FieldOwner marks objects that the commands created, and may replace and delete.
 	LabelManagedBy = "app.kubernetes.io/managed-by"
 )
 
-// Name is an object's name for messages: "name", or "namespace/name".
+// Name returns an object's name for messages: "name", or "namespace/name".
 func Name(object client.Object) string {
 	if object.GetNamespace() == "" {
 		return object.GetName()
@@ -27,7 +28,7 @@ func Name(object client.Object) string {
 	return object.GetNamespace() + "/" + object.GetName()
 }
 
-// Describe is an object's kind and name for messages.
+// Describe returns an object's kind and name for messages.
 func (c *Cluster) Describe(object client.Object) string {
 	gvk, err := c.Client.GroupVersionKindFor(object)
 	if err != nil {
@@ -36,12 +37,17 @@ func (c *Cluster) Describe(object client.Object) string {
 	return gvk.Kind + " " + Name(object)
 }
 
-// MadeByCommand says whether a command made the object.
-func MadeByCommand(object client.Object) bool {
+// Say prints a line about the cluster.
+func (c *Cluster) Say(out io.Writer, format string, args ...any) {
+	fmt.Fprintf(out, "%s: %s\n", c.Context, fmt.Sprintf(format, args...))
+}
+
+// CreatedByCommand says whether a command created the object.
+func CreatedByCommand(object client.Object) bool {
 	return object.GetLabels()[LabelManagedBy] == FieldOwner
 }
 
-// Conditions returns the conditions of one of our kinds.
+// Conditions returns the conditions of an object of one of our kinds.
 func Conditions(object client.Object) []metav1.Condition {
 	switch o := object.(type) {
 	case *v1alpha1.Source:

@@ -15,8 +15,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Wait returns the object when done says so, having been shown it as it is now and after every change, starting with its
-// creation. The object given names it.
+// Wait watches the object that has the name of the given one, and returns it when done returns true for it. It calls
+// done with the current object, or on its creation, and after every change.
 func Wait[T client.Object](ctx context.Context, c *Cluster, object T, done func(T) bool) (T, error) {
 	lw, err := c.listWatch(object)
 	if err != nil {
@@ -37,30 +37,34 @@ func Wait[T client.Object](ctx context.Context, c *Cluster, object T, done func(
 	return last, err
 }
 
-// WaitForCondition waits until the condition is True, calling progress with each new version of it. If time runs out, the error
-// says what stood in the way.
-func WaitForCondition[T client.Object](ctx context.Context, c *Cluster, object T, conditionType string, progress func(metav1.Condition)) (T, error) {
+// WaitForCondition waits until the condition is True, and calls progress with each new version of the condition. If the
+// time runs out, the error has the last version.
+func WaitForCondition[T client.Object](
+	ctx context.Context, c *Cluster, object T, conditionType string, progress func(metav1.Condition),
+) (T, error) {
 	var last metav1.Condition
 	seen, err := Wait(ctx, c, object, func(o T) bool {
-		found := meta.FindStatusCondition(Conditions(o), conditionType)
-		// What was said of an earlier generation says nothing of this one; not every writer notes the generation.
-		if found == nil || found.ObservedGeneration != 0 && found.ObservedGeneration < o.GetGeneration() {
+		current := meta.FindStatusCondition(Conditions(o), conditionType)
+		// A condition of an earlier generation means nothing now. Some writers do not set the generation.
+		if current == nil || current.ObservedGeneration != 0 && current.ObservedGeneration < o.GetGeneration() {
 			return false
 		}
-		if last.Reason != found.Reason || last.Message != found.Message {
-			progress(*found)
+		if last.Reason != current.Reason || last.Message != current.Message {
+			progress(*current)
 		}
-		last = *found
-		return found.Status == metav1.ConditionTrue
+		last = *current
+		return current.Status == metav1.ConditionTrue
 	})
 	if !errors.Is(err, context.DeadlineExceeded) {
 		return seen, err
 	}
 	if last.Type == "" {
-		return seen, fmt.Errorf("no manager looked at %s in time; does it run? Look with:\n"+
-			"  kubectl --context %s get pods --all-namespaces --selector app.kubernetes.io/name=multicluster-scheduler", c.Describe(object), c.Context)
+		return seen, fmt.Errorf("no manager looked at %s in time; does it run? See\n"+
+			"  kubectl --context %s get pods --all-namespaces --selector app.kubernetes.io/name=multicluster-scheduler",
+			c.Describe(object), c.Context)
 	}
-	return seen, fmt.Errorf("%s did not become %s in time: %s: %s", c.Describe(object), conditionType, last.Reason, last.Message)
+	return seen, fmt.Errorf("%s did not become %s in time: %s: %s",
+		c.Describe(object), conditionType, last.Reason, last.Message)
 }
 
 func (c *Cluster) listWatch(object client.Object) (cache.ListerWatcher, error) {

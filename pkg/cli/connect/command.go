@@ -18,16 +18,17 @@ const (
 	flagSource = "source-context"
 	flagTarget = "target-context"
 
-	examples = `  # Let pods of the current context's cluster run in the cluster of context c2: virtual node admiralty-c2
+	examples = `  # Run pods of the current context's cluster in the cluster of context c2: virtual node admiralty-c2
   kubectl multicluster connect c2 --target-context c2
 
-  # Name both, for clusters of kind, whose pods reach one another by container names
-  kubectl multicluster connect c2 --source-context kind-c1 --target-context kind-c2 --server https://c2-control-plane:6443
+  # Name both contexts; in kind, pods reach another cluster by the name of its container
+  kubectl multicluster connect c2 --source-context kind-c1 --target-context kind-c2 \
+    --server https://c2-control-plane:6443
 
   # Make a cluster its own target
   kubectl multicluster connect c1 --source-context c1 --self
 
-  # For the pods of one namespace only
+  # Connect for the pods of one namespace only
   kubectl multicluster connect c2 --target-context c2 --namespaced --namespace team-a`
 )
 
@@ -46,7 +47,7 @@ type options struct {
 	timeout                 time.Duration
 }
 
-// New makes the command.
+// New returns the command `connect`.
 func New(kubeconfig *cluster.Kubeconfig, streams genericiooptions.IOStreams) *cobra.Command {
 	o := options{}
 	command := &cobra.Command{
@@ -54,12 +55,12 @@ func New(kubeconfig *cluster.Kubeconfig, streams genericiooptions.IOStreams) *co
 		Short: "Make a cluster a target of another one, or of itself",
 		Long: `Make a cluster (the target) run pods of another (the source), or of itself.
 
-NAME is the target's in the source: its virtual node is called admiralty-NAME, or admiralty-NAMESPACE-NAME with
---namespaced (with a hash behind it where NAME or NAMESPACE has a hyphen).
+NAME is the name of the target in the source. The virtual node is called admiralty-NAME, or admiralty-NAMESPACE-NAME
+with --namespaced. If NAME or NAMESPACE has a hyphen, a hash follows.
 
-The chart must be installed in both clusters. In the target, the command creates a ClusterSource (or Source) with a service
-account; in the source, a Secret with a kubeconfig and a ClusterTarget (or Target). It ends when pods can go there, or says
-why not. Run it again to renew the token.`,
+The chart must be installed in both clusters. In the target, the command creates a ClusterSource (or Source) with a
+service account. In the source, it creates a Secret with a kubeconfig, and a ClusterTarget (or Target). The command ends
+when the target takes pods, or says why it does not. Run the command again to renew the token.`,
 		Example: examples,
 		Args:    cluster.OneName,
 		RunE: func(command *cobra.Command, args []string) error {
@@ -75,7 +76,7 @@ why not. Run it again to renew the token.`,
 	o.addFlags(command)
 	for _, flag := range []string{flagSource, flagTarget} {
 		if err := command.RegisterFlagCompletionFunc(flag, kubeconfig.CompleteContexts); err != nil {
-			panic(err) // The flags are those of addFlags.
+			panic(err) // addFlags defines the flags.
 		}
 	}
 	return command
@@ -86,17 +87,23 @@ func (o *options) addFlags(command *cobra.Command) {
 	flags.StringVar(&o.sourceContext, flagSource, "", "context of the source cluster (default: the current context)")
 	flags.StringVar(&o.targetContext, flagTarget, "", "context of the target cluster")
 	flags.BoolVar(&o.self, "self", false, "make the source cluster its own target")
-	flags.BoolVar(&o.namespaced, "namespaced", false, "for the pods of one namespace only, which must exist in both clusters: a Source and a Target")
-	flags.StringVarP(&o.namespace, "namespace", "n", "", "that namespace (default: the source context's)")
-	flags.StringVar(&o.server, "server", "", "address of the target's API server as pods of the source reach it (default: the target context's)")
-	flags.StringVar(&o.sourceName, "source-name", "", "name of the source in the target (default: made of the source context's name)")
-	flags.StringVar(&o.secretNamespace, "secret-namespace", "admiralty", "namespace, in the source, of a ClusterTarget's Secret: the chart's")
-	flags.StringVar(&o.serviceAccountNamespace, "service-account-namespace", "admiralty", "namespace, in the target, of a ClusterSource's service account: the chart's")
-	flags.DurationVar(&o.tokenDuration, "token-duration", 0, "make a token that expires, so that the command must be run again (default: one that is valid until it is deleted)")
-	flags.DurationVar(&o.timeout, "timeout", 2*time.Minute, "how long to wait for all of it")
+	flags.BoolVar(&o.namespaced, "namespaced", false,
+		"connect for the pods of one namespace only, which must exist in both clusters, by a Source and a Target")
+	flags.StringVarP(&o.namespace, "namespace", "n", "", "namespace for --namespaced (default: the source context's)")
+	flags.StringVar(&o.server, "server", "",
+		"address of the target's API server for pods of the source (default: the target context's)")
+	flags.StringVar(&o.sourceName, "source-name", "",
+		"name of the source in the target (default: derived from the source context's name)")
+	flags.StringVar(&o.secretNamespace, "secret-namespace", "admiralty",
+		"namespace of the chart in the source, for a ClusterTarget's Secret")
+	flags.StringVar(&o.serviceAccountNamespace, "service-account-namespace", "admiralty",
+		"namespace of the chart in the target, for a ClusterSource's service account")
+	flags.DurationVar(&o.tokenDuration, "token-duration", 0,
+		"validity of the token; run the command again before its end (default: valid until the token is deleted)")
+	flags.DurationVar(&o.timeout, "timeout", 2*time.Minute, "how long to wait for the connection")
 }
 
-// validate says what is wrong with the arguments alone.
+// validate checks the arguments, without a cluster.
 func (o *options) validate() error {
 	if problems := validation.IsDNS1123Subdomain(o.name); len(problems) > 0 {
 		return fmt.Errorf("NAME %q cannot be the name of a target: %s", o.name, problems[0])
@@ -105,16 +112,16 @@ func (o *options) validate() error {
 		return fmt.Errorf("--self makes the source its own target: leave out --%s", flagTarget)
 	}
 	if !o.self && o.targetContext == "" {
-		return fmt.Errorf("which cluster shall be the target? Name its context with --%s, or use --self", flagTarget)
+		return fmt.Errorf("which cluster is the target? Name its context with --%s, or use --self", flagTarget)
 	}
 	if o.namespace != "" && !o.namespaced {
 		return errors.New("--namespace needs --namespaced; without it, the target is for every namespace")
 	}
 	if o.sourceName != "" && o.sourceName != cluster.NameFrom(o.sourceName) {
-		return fmt.Errorf("--source-name %q must consist of lower case letters, digits and hyphens, at most 63", o.sourceName)
+		return fmt.Errorf("--source-name %q must be at most 63 lower-case letters, digits and hyphens", o.sourceName)
 	}
 	if o.server != "" && !strings.HasPrefix(o.server, "https://") {
-		return fmt.Errorf("--server %q must be an address as in https://10.0.0.1:6443", o.server)
+		return fmt.Errorf("--server %q must be an address like https://10.0.0.1:6443", o.server)
 	}
 	if o.tokenDuration != 0 && o.tokenDuration < 10*time.Minute {
 		return errors.New("--token-duration must be 10 minutes or more")

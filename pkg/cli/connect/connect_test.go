@@ -10,21 +10,21 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-func TestValidate(t *testing.T) {
+func TestValidateOptions(t *testing.T) {
 	good := options{name: "c2", targetContext: "c2"}
 	cases := map[string]struct {
 		change func(*options)
-		want   string // a part of the error; none if empty
+		want   string // part of the error; empty if there is none
 	}{
-		"the least":                          {func(*options) {}, ""},
-		"itself":                             {func(o *options) { o.self, o.targetContext = true, "" }, ""},
-		"no target":                          {func(o *options) { o.targetContext = "" }, "--target-context"},
-		"itself and another":                 {func(o *options) { o.self = true }, "leave out"},
-		"a name that no object can have":     {func(o *options) { o.name = "C_2" }, `"C_2"`},
-		"a namespace of a ClusterTarget":     {func(o *options) { o.namespace = "team-a" }, "--namespaced"},
-		"a source name with capital letters": {func(o *options) { o.sourceName = "C1" }, "--source-name"},
-		"a server without scheme":            {func(o *options) { o.server = "10.0.0.1:6443" }, "https://"},
-		"a token that expires at once":       {func(o *options) { o.tokenDuration = time.Minute }, "10 minutes"},
+		"only a name and a target":             {func(*options) {}, ""},
+		"the source itself":                    {func(o *options) { o.self, o.targetContext = true, "" }, ""},
+		"no target":                            {func(o *options) { o.targetContext = "" }, "--target-context"},
+		"the source itself and another target": {func(o *options) { o.self = true }, "leave out"},
+		"a name that no object can have":       {func(o *options) { o.name = "C_2" }, `"C_2"`},
+		"a namespace for a ClusterTarget":      {func(o *options) { o.namespace = "team-a" }, "--namespaced"},
+		"a source name with capital letters":   {func(o *options) { o.sourceName = "C1" }, "--source-name"},
+		"a server without scheme":              {func(o *options) { o.server = "10.0.0.1:6443" }, "https://"},
+		"a token that expires at once":         {func(o *options) { o.tokenDuration = time.Minute }, "10 minutes"},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -41,10 +41,12 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-func TestKubeconfigStandsAlone(t *testing.T) {
+func TestKubeconfigIsSelfContained(t *testing.T) {
 	config := &rest.Config{
-		Host:            "https://127.0.0.1:6443",
-		TLSClientConfig: rest.TLSClientConfig{CAData: []byte("context's"), CertData: []byte("admin"), KeyData: []byte("admin"), ServerName: "c2"},
+		Host: "https://127.0.0.1:6443",
+		TLSClientConfig: rest.TLSClientConfig{
+			CAData: []byte("context's"), CertData: []byte("admin"), KeyData: []byte("admin"), ServerName: "c2",
+		},
 	}
 	issued := token{value: "secret", ca: []byte("pods'")}
 	noCA := rest.CopyConfig(config)
@@ -56,10 +58,16 @@ func TestKubeconfigStandsAlone(t *testing.T) {
 		server string
 		want   login
 	}{
-		"as the context":                      {config, "", login{"https://127.0.0.1:6443", "context's", "c2", "secret"}},
-		"at another address":                  {config, "https://c2:6443", login{"https://c2:6443", "context's", "c2", "secret"}},
-		"of a context that has no authority":  {noCA, "", login{"https://127.0.0.1:6443", "pods'", "c2", "secret"}},
-		"of one that has neither, and server": {noCA, "https://c2:6443", login{"https://c2:6443", "pods'", "c2", "secret"}},
+		"the context's address and authority": {
+			config, "", login{"https://127.0.0.1:6443", "context's", "c2", "secret"},
+		},
+		"another address": {
+			config, "https://c2:6443", login{"https://c2:6443", "context's", "c2", "secret"},
+		},
+		"a context without an authority": {noCA, "", login{"https://127.0.0.1:6443", "pods'", "c2", "secret"}},
+		"a context without an authority, and another address": {
+			noCA, "https://c2:6443", login{"https://c2:6443", "pods'", "c2", "secret"},
+		},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -72,9 +80,10 @@ func TestKubeconfigStandsAlone(t *testing.T) {
 				t.Fatal(err)
 			}
 			if len(got.CertData)+len(got.KeyData) > 0 {
-				t.Error("the administrator's own key is in it")
+				t.Error("the kubeconfig has the administrator's own key")
 			}
-			if diff := cmp.Diff(c.want, login{got.Host, string(got.CAData), got.ServerName, got.BearerToken}); diff != "" {
+			gotLogin := login{got.Host, string(got.CAData), got.ServerName, got.BearerToken}
+			if diff := cmp.Diff(c.want, gotLogin); diff != "" {
 				t.Errorf("login (-want +got):\n%s", diff)
 			}
 		})
@@ -83,12 +92,14 @@ func TestKubeconfigStandsAlone(t *testing.T) {
 
 func TestServerHint(t *testing.T) {
 	cases := map[string]struct{ server, context, want string }{
-		"an address that pods reach":  {"https://10.0.0.1:6443", "c2", ""},
-		"this machine":                {"https://127.0.0.1:40123", "c2", "--server"},
-		"this machine, by name":       {"https://localhost:6443", "c2", "--server"},
-		"this machine, IPv6":          {"https://[::1]:6443", "c2", "--server"},
-		"every address":               {"https://0.0.0.0:6443", "c2", "--server"},
-		"kind, whose address we know": {"https://127.0.0.1:40123", "kind-c2", "--server https://c2-control-plane:6443"},
+		"an address that pods can reach": {"https://10.0.0.1:6443", "c2", ""},
+		"a loopback address":             {"https://127.0.0.1:40123", "c2", "--server"},
+		"localhost":                      {"https://localhost:6443", "c2", "--server"},
+		"a loopback address of IPv6":     {"https://[::1]:6443", "c2", "--server"},
+		"the unspecified address":        {"https://0.0.0.0:6443", "c2", "--server"},
+		"a cluster of kind": {
+			"https://127.0.0.1:40123", "kind-c2", "--server https://c2-control-plane:6443",
+		},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -11,11 +11,11 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// kubeconfigFor makes a kubeconfig that reaches the API server of config, at server if that is set, and logs in with the token. It
-// stands alone: nothing in it names a file or a program.
+// kubeconfigFor returns a kubeconfig with the token for the API server of config, at the address server if that is set.
+// The kubeconfig is self-contained: it names no file and no program.
 //
-// The certificate authority is the context's, because it signed what is at that address; where the context has none (it trusts this machine's,
-// or nothing), it is the one that the cluster gives its pods.
+// Its certificate authority is the context's, which signed the certificate at that address. If the context has none (it
+// trusts this machine's authorities, or nothing), it is the authority that the cluster gives its pods.
 func kubeconfigFor(config *rest.Config, server string, t token) ([]byte, error) {
 	tls := rest.CopyConfig(config)
 	if err := rest.LoadTLSFiles(tls); err != nil {
@@ -48,13 +48,14 @@ func kubeconfigFor(config *rest.Config, server string, t token) ([]byte, error) 
 	return raw, nil
 }
 
-// serverHint says what is wrong with an address that pods of another cluster cannot reach; it is empty if nothing is known to be.
+// serverHint explains why pods of another cluster cannot reach an address. It is empty if there is no known reason.
 func serverHint(server, context string) string {
 	u, err := url.Parse(server)
 	if err != nil || !isLoopback(u.Hostname()) {
 		return ""
 	}
-	hint := fmt.Sprintf("%s is an address of this machine, which pods of the source cannot reach: use --server with one that they can", server)
+	hint := fmt.Sprintf("%s is an address of this machine, which pods of the source cannot reach: "+
+		"use --server with an address that they can reach", server)
 	if name, ok := strings.CutPrefix(context, "kind-"); ok {
 		hint += fmt.Sprintf(", for kind: --server https://%s-control-plane:6443", name)
 	}

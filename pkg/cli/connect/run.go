@@ -1,8 +1,8 @@
 package connect
 
 import (
+	"cmp"
 	"context"
-	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
@@ -13,8 +13,7 @@ import (
 
 // connection is one run of the command.
 type connection struct {
-	options
-
+	options options
 	streams genericiooptions.IOStreams
 	source  *cluster.Cluster
 	target  *cluster.Cluster // nil with --self
@@ -29,7 +28,7 @@ func run(ctx context.Context, o options, kubeconfig *cluster.Kubeconfig, streams
 	if err := c.source.CheckInstalled(ctx); err != nil {
 		return err
 	}
-	if c.self {
+	if o.self {
 		return c.engage(ctx)
 	}
 	if err := c.target.CheckInstalled(ctx); err != nil {
@@ -69,35 +68,31 @@ func open(o options, kubeconfig *cluster.Kubeconfig, streams genericiooptions.IO
 			return nil, err
 		}
 	}
-	if c.namespaced && c.namespace == "" {
-		c.namespace = source.Namespace
-	}
-	if c.namespaced {
-		c.secretNamespace, c.serviceAccountNamespace = c.namespace, c.namespace
-	}
-	if c.sourceName == "" {
-		c.sourceName = cluster.NameFrom(source.Context)
-	}
+	c.options.setDefaults(source)
 	c.link.Target = cluster.Name(c.desiredTarget())
 	return c, nil
 }
 
+// setDefaults sets the defaults that depend on the source's context.
+func (o *options) setDefaults(source *cluster.Cluster) {
+	if o.namespaced {
+		o.namespace = cmp.Or(o.namespace, source.Namespace)
+		o.secretNamespace, o.serviceAccountNamespace = o.namespace, o.namespace
+	}
+	o.sourceName = cmp.Or(o.sourceName, cluster.NameFrom(source.Context))
+}
+
 // say prints a line of progress.
 func (c *connection) say(in *cluster.Cluster, format string, args ...any) {
-	fmt.Fprintf(c.streams.Out, "%s: %s\n", in.Context, fmt.Sprintf(format, args...))
+	in.Say(c.streams.Out, format, args...)
 }
 
-// warn prints what may turn out to be a mistake.
-func (c *connection) warn(format string, args ...any) {
-	fmt.Fprintf(c.streams.ErrOut, "warning: "+format+"\n", args...)
-}
-
-// show prints the changes of a condition while it is waited for.
-func (c *connection) show(in *cluster.Cluster, what string) func(metav1.Condition) {
+// showCondition returns a function that prints the changes of a condition of the object during a wait.
+func (c *connection) showCondition(in *cluster.Cluster, object string) func(metav1.Condition) {
 	return func(condition metav1.Condition) {
 		if condition.Status == metav1.ConditionTrue || condition.Reason == v1alpha1.ReasonNotConnected {
-			return // What follows, or went before, says so.
+			return // Another line says the same.
 		}
-		c.say(in, "%s: %s: %s", what, condition.Reason, condition.Message)
+		c.say(in, "%s: %s: %s", object, condition.Reason, condition.Message)
 	}
 }

@@ -1,6 +1,7 @@
 package connect
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -16,41 +17,43 @@ import (
 // secretKey is the default key of kubeconfig Secrets.
 const secretKey = "config"
 
-// checkNamespace says that the Secret has nowhere to go, before anything is made in the target.
+// checkNamespace checks the namespace of the Secret, before the command creates anything in the target.
 func (c *connection) checkNamespace(ctx context.Context) error {
-	err := c.source.Client.Get(ctx, client.ObjectKey{Name: c.secretNamespace}, &corev1.Namespace{})
+	err := c.source.Client.Get(ctx, client.ObjectKey{Name: c.options.secretNamespace}, &corev1.Namespace{})
 	switch {
-	case apierrors.IsNotFound(err) && c.namespaced:
-		return fmt.Errorf("context %q has no namespace %q", c.source.Context, c.namespace)
+	case apierrors.IsNotFound(err) && c.options.namespaced:
+		return fmt.Errorf("context %q has no namespace %q", c.source.Context, c.options.namespace)
 	case apierrors.IsNotFound(err):
-		return fmt.Errorf("context %q has no namespace %q; if the chart is in another, name it with --secret-namespace", c.source.Context, c.secretNamespace)
+		return fmt.Errorf("context %q has no namespace %q; if the chart is in another one, set --secret-namespace",
+			c.source.Context, c.options.secretNamespace)
 	case err != nil:
-		return fmt.Errorf("getting namespace %q in context %q: %w", c.secretNamespace, c.source.Context, err)
+		return fmt.Errorf("getting namespace %q in context %q: %w", c.options.secretNamespace, c.source.Context, err)
 	}
 	return nil
 }
 
 // writeSecret writes the Secret with the kubeconfig that the source's manager uses.
 func (c *connection) writeSecret(ctx context.Context, t token) error {
-	if hint := serverHint(c.address(), c.targetContext); hint != "" {
-		c.warn("%s", hint)
+	if hint := serverHint(c.address(), c.options.targetContext); hint != "" {
+		fmt.Fprintf(c.streams.ErrOut, "warning: %s\n", hint)
 	}
-	kubeconfig, err := kubeconfigFor(c.target.Config, c.server, t)
+	kubeconfig, err := kubeconfigFor(c.target.Config, c.options.server, t)
 	if err != nil {
 		return err
 	}
-	existing := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: c.secretNamespace, Name: c.name}}
-	if err := c.read(ctx, c.source, existing); err != nil {
+	name := metav1.ObjectMeta{Namespace: c.options.secretNamespace, Name: c.options.name}
+	existing := &corev1.Secret{ObjectMeta: name}
+	if err := c.source.GetIfExists(ctx, existing); err != nil {
 		return err
 	}
-	if existing.UID != "" && !cluster.MadeByCommand(existing) {
-		return fmt.Errorf("the Secret %s of context %q was not made by this command and is left alone: delete it, or choose another NAME",
+	if existing.UID != "" && !cluster.CreatedByCommand(existing) {
+		return fmt.Errorf("this command did not create the Secret %s of context %q: delete it, or choose another NAME",
 			cluster.Name(existing), c.source.Context)
 	}
 	secret := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: c.secretNamespace,
-			Name:      c.name,
+			Namespace: c.options.secretNamespace,
+			Name:      c.options.name,
 			Labels:    map[string]string{cluster.LabelManagedBy: cluster.FieldOwner},
 		},
 		Data: map[string][]byte{secretKey: kubeconfig},
@@ -62,10 +65,10 @@ func (c *connection) writeSecret(ctx context.Context, t token) error {
 	return nil
 }
 
-// address is where the source's manager will look for the target.
+// address is the address at which the source's manager will connect to the target.
 func (c *connection) address() string {
-	if c.server != "" {
-		return c.server
+	if c.options.server != "" {
+		return c.options.server
 	}
 	return c.target.Config.Host
 }
@@ -76,18 +79,19 @@ func (c *connection) engage(ctx context.Context) error {
 	if err := c.source.Apply(ctx, target); err != nil {
 		return err
 	}
-	what := c.source.Describe(target)
-	c.say(c.source, "%s applied, waiting for the connection", what)
+	description := c.source.Describe(target)
+	c.say(c.source, "%s applied, waiting for the connection", description)
 	for _, conditionType := range []string{v1alpha1.ConditionConnected, v1alpha1.ConditionReady} {
-		seen, err := cluster.WaitForCondition(ctx, c.source, target, conditionType, c.show(c.source, what))
+		progress := c.showCondition(c.source, description)
+		connected, err := cluster.WaitForCondition(ctx, c.source, target, conditionType, progress)
 		if err != nil {
 			return err
 		}
 		if conditionType == v1alpha1.ConditionConnected {
-			c.say(c.source, "%s is connected, waiting for its virtual node", what)
+			c.say(c.source, "%s is connected, waiting for its virtual node", description)
 			continue
 		}
-		c.say(c.source, "virtual node %s is ready", nodeName(seen))
+		c.say(c.source, "virtual node %s is ready", nodeName(connected))
 	}
 	c.nextSteps()
 	return nil
@@ -95,21 +99,23 @@ func (c *connection) engage(ctx context.Context) error {
 
 func (c *connection) desiredTarget() client.Object {
 	var reference *v1alpha1.KubeconfigSecret
-	if !c.self {
-		reference = &v1alpha1.KubeconfigSecret{Name: c.name, Key: secretKey}
+	if !c.options.self {
+		reference = &v1alpha1.KubeconfigSecret{Name: c.options.name, Key: secretKey}
 	}
-	if c.namespaced {
+	if c.options.namespaced {
 		return &v1alpha1.Target{
-			ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: c.name},
-			Spec:       v1alpha1.TargetSpec{Self: c.self, KubeconfigSecret: reference},
+			ObjectMeta: metav1.ObjectMeta{Namespace: c.options.namespace, Name: c.options.name},
+			Spec:       v1alpha1.TargetSpec{Self: c.options.self, KubeconfigSecret: reference},
 		}
 	}
 	target := &v1alpha1.ClusterTarget{
-		ObjectMeta: metav1.ObjectMeta{Name: c.name},
-		Spec:       v1alpha1.ClusterTargetSpec{Self: c.self},
+		ObjectMeta: metav1.ObjectMeta{Name: c.options.name},
+		Spec:       v1alpha1.ClusterTargetSpec{Self: c.options.self},
 	}
 	if reference != nil {
-		target.Spec.KubeconfigSecret = &v1alpha1.ClusterKubeconfigSecret{Namespace: c.secretNamespace, KubeconfigSecret: *reference}
+		target.Spec.KubeconfigSecret = &v1alpha1.ClusterKubeconfigSecret{
+			Namespace: c.options.secretNamespace, KubeconfigSecret: *reference,
+		}
 	}
 	return target
 }
@@ -126,14 +132,11 @@ func nodeName(target client.Object) string {
 }
 
 func (c *connection) nextSteps() {
-	namespace := c.namespace
-	if namespace == "" {
-		namespace = "default"
-	}
+	namespace := cmp.Or(c.options.namespace, "default")
 	fmt.Fprintf(c.streams.Out, `
-Elect pods by the annotation multicluster.admiralty.io/elect: "" of their template, in namespaces that are enabled:
+Elect pods by the annotation multicluster.admiralty.io/elect: "" in their template, in enabled namespaces:
   kubectl --context %s label namespace %s multicluster-scheduler=enabled
-See how the targets are:
+Show the status of the targets:
   kubectl multicluster status --context %s
 `, c.source.Context, namespace, c.source.Context)
 }

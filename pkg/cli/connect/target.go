@@ -16,16 +16,16 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/cli/cluster"
 )
 
-// token is what logs in as a service account of the target.
+// token is a token of a service account of the target.
 type token struct {
 	value string
-	// ca is the authority of the target's API server as pods there see it.
+	// ca is the authority of the target's API server that the target gives its pods.
 	ca []byte
-	// secret is the name of the Secret that holds it, empty for one of the TokenRequest API.
+	// secret is the name of the Secret with the token, empty for a token of the TokenRequest API.
 	secret string
 }
 
-// grant makes the (Cluster)Source and waits until its service account has its rights.
+// grant applies the (Cluster)Source, and waits until its service account has the rights.
 func (c *connection) grant(ctx context.Context) (types.NamespacedName, error) {
 	source, account, err := c.desiredSource(ctx)
 	if err != nil {
@@ -34,67 +34,66 @@ func (c *connection) grant(ctx context.Context) (types.NamespacedName, error) {
 	if err := c.target.Apply(ctx, source); err != nil {
 		return account, err
 	}
-	what := c.target.Describe(source)
-	c.say(c.target, "%s applied, waiting for its rights", what)
-	if _, err := cluster.WaitForCondition(ctx, c.target, source, v1alpha1.ConditionReady, c.show(c.target, what)); err != nil {
+	description := c.target.Describe(source)
+	c.say(c.target, "%s applied, waiting for its rights", description)
+	progress := c.showCondition(c.target, description)
+	if _, err := cluster.WaitForCondition(ctx, c.target, source, v1alpha1.ConditionReady, progress); err != nil {
 		return account, err
 	}
 	c.say(c.target, "service account %s may run pods", account)
 	return account, nil
 }
 
-// desiredSource is the source as it shall be. One that exists keeps its service account.
+// desiredSource returns the source to apply, and its service account. An existing source keeps its service account.
 func (c *connection) desiredSource(ctx context.Context) (client.Object, types.NamespacedName, error) {
-	account := types.NamespacedName{Namespace: c.serviceAccountNamespace, Name: "multicluster-source-" + c.sourceName}
-	if c.namespaced {
-		source := &v1alpha1.Source{ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: c.sourceName}}
-		if err := c.read(ctx, c.target, source); err != nil {
+	o := &c.options
+	account := types.NamespacedName{Namespace: o.serviceAccountNamespace, Name: "multicluster-source-" + o.sourceName}
+	if o.namespaced {
+		source := &v1alpha1.Source{ObjectMeta: metav1.ObjectMeta{Namespace: o.namespace, Name: o.sourceName}}
+		if err := c.target.GetIfExists(ctx, source); err != nil {
 			return nil, account, err
 		}
 		if source.Spec.ServiceAccountName != "" {
 			account.Name = source.Spec.ServiceAccountName
 		}
 		return &v1alpha1.Source{
-			ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: c.sourceName},
+			ObjectMeta: metav1.ObjectMeta{Namespace: o.namespace, Name: o.sourceName},
 			Spec:       v1alpha1.SourceSpec{ServiceAccountName: account.Name},
 		}, account, nil
 	}
-	source := &v1alpha1.ClusterSource{ObjectMeta: metav1.ObjectMeta{Name: c.sourceName}}
-	if err := c.read(ctx, c.target, source); err != nil {
+	source := &v1alpha1.ClusterSource{ObjectMeta: metav1.ObjectMeta{Name: o.sourceName}}
+	if err := c.target.GetIfExists(ctx, source); err != nil {
 		return nil, account, err
 	}
 	if reference := source.Spec.ServiceAccount; reference != nil {
 		account = types.NamespacedName{Namespace: reference.Namespace, Name: reference.Name}
 	}
+	reference := &v1alpha1.ServiceAccountReference{Namespace: account.Namespace, Name: account.Name}
 	return &v1alpha1.ClusterSource{
-		ObjectMeta: metav1.ObjectMeta{Name: c.sourceName},
-		Spec:       v1alpha1.ClusterSourceSpec{ServiceAccount: &v1alpha1.ServiceAccountReference{Namespace: account.Namespace, Name: account.Name}},
+		ObjectMeta: metav1.ObjectMeta{Name: o.sourceName},
+		Spec:       v1alpha1.ClusterSourceSpec{ServiceAccount: reference},
 	}, account, nil
 }
 
-// read reads an object if it exists.
-func (c *connection) read(ctx context.Context, from *cluster.Cluster, object client.Object) error {
-	if err := from.Client.Get(ctx, client.ObjectKeyFromObject(object), object); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("getting %s in context %q: %w", from.Describe(object), from.Context, err)
-	}
-	return nil
-}
-
+// issueToken creates a new token for this connection.
 func (c *connection) issueToken(ctx context.Context, account types.NamespacedName) (token, error) {
-	if c.tokenDuration > 0 {
+	if c.options.tokenDuration > 0 {
 		return c.requestToken(ctx, account)
 	}
 	secret := c.link.TokenSecret(account)
 	if err := c.target.Client.Create(ctx, secret, client.FieldOwner(cluster.FieldOwner)); err != nil {
-		return token{}, fmt.Errorf("creating a token of service account %s in context %q: %w", account, c.target.Context, err)
+		return token{}, fmt.Errorf("creating a token of service account %s in context %q: %w",
+			account, c.target.Context, err)
 	}
 	filled, err := cluster.Wait(ctx, c.target, secret, func(s *corev1.Secret) bool {
 		return len(s.Data[corev1.ServiceAccountTokenKey]) > 0
 	})
 	if err != nil {
-		return token{}, fmt.Errorf("waiting for the token of service account %s in context %q: %w", account, c.target.Context, err)
+		return token{}, fmt.Errorf("waiting for the token of service account %s in context %q: %w",
+			account, c.target.Context, err)
 	}
-	c.say(c.target, "token of service account %s made (valid until Secret %s is deleted)", account, cluster.Name(secret))
+	c.say(c.target, "token of service account %s created (valid until Secret %s is deleted)",
+		account, cluster.Name(secret))
 	return token{
 		value:  string(filled.Data[corev1.ServiceAccountTokenKey]),
 		ca:     filled.Data[corev1.ServiceAccountRootCAKey],
@@ -104,22 +103,23 @@ func (c *connection) issueToken(ctx context.Context, account types.NamespacedNam
 
 func (c *connection) requestToken(ctx context.Context, account types.NamespacedName) (token, error) {
 	request := &authenticationv1.TokenRequest{
-		Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: ptr.To(int64(c.tokenDuration.Seconds()))},
+		Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: ptr.To(int64(c.options.tokenDuration.Seconds()))},
 	}
 	object := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: account.Namespace, Name: account.Name}}
 	if err := c.target.Client.SubResource("token").Create(ctx, object, request); err != nil {
-		return token{}, fmt.Errorf("requesting a token of service account %s in context %q: %w", account, c.target.Context, err)
+		return token{}, fmt.Errorf("requesting a token of service account %s in context %q: %w",
+			account, c.target.Context, err)
 	}
 	root := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: account.Namespace, Name: "kube-root-ca.crt"}}
-	if err := c.read(ctx, c.target, root); err != nil {
+	if err := c.target.GetIfExists(ctx, root); err != nil {
 		return token{}, err
 	}
-	c.say(c.target, "token of service account %s made (valid until %s, then run this again)",
+	c.say(c.target, "token of service account %s created (valid until %s; run this again before)",
 		account, request.Status.ExpirationTimestamp.Format(time.RFC3339))
 	return token{value: request.Status.Token, ca: []byte(root.Data["ca.crt"])}, nil
 }
 
-// deleteEarlierTokens deletes the tokens that earlier runs made for this connection.
+// deleteEarlierTokens deletes the tokens that earlier runs created for this connection.
 func (c *connection) deleteEarlierTokens(ctx context.Context, account types.NamespacedName, current token) error {
 	tokens, err := c.target.Tokens(ctx, account)
 	if err != nil {
@@ -131,7 +131,8 @@ func (c *connection) deleteEarlierTokens(ctx context.Context, account types.Name
 			continue
 		}
 		if err := c.target.Client.Delete(ctx, earlier); client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("deleting the earlier token %s in context %q: %w", cluster.Name(earlier), c.target.Context, err)
+			return fmt.Errorf("deleting the earlier token %s in context %q: %w",
+				cluster.Name(earlier), c.target.Context, err)
 		}
 		c.say(c.target, "earlier token %s deleted", cluster.Name(earlier))
 	}

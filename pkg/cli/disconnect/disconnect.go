@@ -24,11 +24,11 @@ const (
 	flagTarget = "target-context"
 	timeout    = time.Minute
 
-	examples = `  # No more pods go from the current context's cluster to c2; drain it first, so that pods are replaced in order
+	examples = `  # Stop using c2 as a target; drain its virtual node first, so that pods are replaced in order
   kubectl drain admiralty-c2 --ignore-daemonsets
   kubectl multicluster disconnect c2
 
-  # And take away the source's rights in the target
+  # Also remove the source's rights in the target
   kubectl multicluster disconnect c2 --target-context c2`
 )
 
@@ -41,21 +41,23 @@ type options struct {
 	sourceName    string
 }
 
-// New makes the command.
+// New returns the command `disconnect`.
 func New(kubeconfig *cluster.Kubeconfig, streams genericiooptions.IOStreams) *cobra.Command {
 	o := options{}
 	command := &cobra.Command{
 		Use:   "disconnect NAME",
 		Short: "Stop using a cluster as a target",
-		Long: `Stop using a cluster as a target: delete its ClusterTarget (or Target) and its Secret, if connect made it, in the source and,
-with --target-context, what still runs in the target and the ClusterSource (or Source) there, unless another target needs it.
-Drain the virtual node first, so that pods are replaced before they stop.`,
+		Long: `Stop using a cluster as a target.
+
+In the source, the command deletes the ClusterTarget (or Target), and its Secret if connect created it. With
+--target-context, it also deletes the remaining delegates in the target, and the ClusterSource (or Source) there, unless
+another target needs it. Drain the virtual node first, so that pods are replaced before they stop.`,
 		Example: examples,
 		Args:    cluster.OneName,
 		RunE: func(command *cobra.Command, args []string) error {
 			o.name = args[0]
 			if o.namespace != "" && !o.namespaced {
-				return errors.New("--namespace needs --namespaced; without it, NAME is that of a ClusterTarget")
+				return errors.New("--namespace needs --namespaced; without it, NAME is the name of a ClusterTarget")
 			}
 			ctx, cancel := context.WithTimeout(command.Context(), timeout)
 			defer cancel()
@@ -64,13 +66,15 @@ Drain the virtual node first, so that pods are replaced before they stop.`,
 	}
 	flags := command.Flags()
 	flags.StringVar(&o.sourceContext, flagSource, "", "context of the source cluster (default: the current context)")
-	flags.StringVar(&o.targetContext, flagTarget, "", "context of the target cluster, to take away the source's rights there")
-	flags.BoolVar(&o.namespaced, "namespaced", false, "NAME is that of a Target")
+	flags.StringVar(&o.targetContext, flagTarget, "",
+		"context of the target cluster, to remove the source's rights there")
+	flags.BoolVar(&o.namespaced, "namespaced", false, "NAME is the name of a Target")
 	flags.StringVarP(&o.namespace, "namespace", "n", "", "the Target's namespace (default: the source context's)")
-	flags.StringVar(&o.sourceName, "source-name", "", "name of the source in the target (default: made of the source context's name)")
+	flags.StringVar(&o.sourceName, "source-name", "",
+		"name of the source in the target (default: derived from the source context's name)")
 	for _, flag := range []string{flagSource, flagTarget} {
 		if err := command.RegisterFlagCompletionFunc(flag, kubeconfig.CompleteContexts); err != nil {
-			panic(err) // The flags are those above.
+			panic(err) // The flags are defined above.
 		}
 	}
 	return command
@@ -88,41 +92,41 @@ func run(ctx context.Context, o options, kubeconfig *cluster.Kubeconfig, streams
 		o.sourceName = cluster.NameFrom(source.Context)
 	}
 	d := &disconnection{options: o, streams: streams}
-	// Both are opened before anything is deleted, so that a mistyped context changes nothing.
+	// Both contexts are opened before anything is deleted, so that a mistyped context changes nothing.
 	var target *cluster.Cluster
 	if o.targetContext != "" {
 		if target, err = kubeconfig.Open(o.targetContext, flagTarget); err != nil {
 			return err
 		}
 	}
-	if err := d.forget(ctx, source); err != nil || target == nil {
+	if err := d.deleteTarget(ctx, source); err != nil || target == nil {
 		return err
 	}
 	id, err := source.ID(ctx)
 	if err != nil {
 		return err
 	}
-	if err := d.collect(ctx, target, id); err != nil {
+	if err := d.deleteChaperons(ctx, target, id); err != nil {
 		return err
 	}
 	return d.revoke(ctx, target, cluster.Connection{SourceID: id, Target: cluster.Name(d.target())})
 }
 
+// disconnection is one run of the command.
 type disconnection struct {
-	options
-
+	options options
 	streams genericiooptions.IOStreams
 }
 
 func (d *disconnection) target() client.Object {
-	if d.namespaced {
-		return &v1alpha1.Target{ObjectMeta: metav1.ObjectMeta{Namespace: d.namespace, Name: d.name}}
+	if d.options.namespaced {
+		return &v1alpha1.Target{ObjectMeta: metav1.ObjectMeta{Namespace: d.options.namespace, Name: d.options.name}}
 	}
-	return &v1alpha1.ClusterTarget{ObjectMeta: metav1.ObjectMeta{Name: d.name}}
+	return &v1alpha1.ClusterTarget{ObjectMeta: metav1.ObjectMeta{Name: d.options.name}}
 }
 
-// forget deletes the target and its Secret in the source.
-func (d *disconnection) forget(ctx context.Context, source *cluster.Cluster) error {
+// deleteTarget deletes the target and its Secret in the source.
+func (d *disconnection) deleteTarget(ctx context.Context, source *cluster.Cluster) error {
 	target := d.target()
 	err := source.Client.Get(ctx, client.ObjectKeyFromObject(target), target)
 	if apierrors.IsNotFound(err) {
@@ -143,8 +147,8 @@ func (d *disconnection) forget(ctx context.Context, source *cluster.Cluster) err
 	if err := source.Client.Get(ctx, key, secret); err != nil {
 		return client.IgnoreNotFound(err)
 	}
-	if !cluster.MadeByCommand(secret) {
-		d.say(source, "Secret %s kept: it was not made by connect", key)
+	if !cluster.CreatedByCommand(secret) {
+		d.say(source, "Secret %s kept: connect did not create it", key)
 		return nil
 	}
 	return d.delete(ctx, source, secret)
@@ -164,9 +168,9 @@ func secretOf(target client.Object) (types.NamespacedName, bool) {
 	return types.NamespacedName{}, false
 }
 
-// collect deletes the PodChaperons that the source's manager has in the target, with their delegates. It does so itself when its
-// ClusterTarget or Target goes, but may not be done before its token is gone, or may not run.
-func (d *disconnection) collect(ctx context.Context, target *cluster.Cluster, sourceID types.UID) error {
+// deleteChaperons deletes the source's PodChaperons in the target, with their delegates. The source's manager does the
+// same when its ClusterTarget or Target is deleted. But it may not run, or may not finish before its token is deleted.
+func (d *disconnection) deleteChaperons(ctx context.Context, target *cluster.Cluster, sourceID types.UID) error {
 	chaperons := &v1alpha1.PodChaperonList{}
 	if err := target.Client.List(ctx, chaperons, client.MatchingLabels{
 		v1alpha1.LabelParentClusterID: string(sourceID),
@@ -179,21 +183,22 @@ func (d *disconnection) collect(ctx context.Context, target *cluster.Cluster, so
 		if !chaperon.DeletionTimestamp.IsZero() {
 			continue
 		}
-		if err := d.delete(ctx, target, chaperon, client.PropagationPolicy(metav1.DeletePropagationForeground)); err != nil {
+		foreground := client.PropagationPolicy(metav1.DeletePropagationForeground)
+		if err := d.delete(ctx, target, chaperon, foreground); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// revoke deletes the connection's tokens and, if no other connection uses it, the source in the target.
+// revoke deletes the connection's tokens in the target, and the source there if no other connection uses the source.
 func (d *disconnection) revoke(ctx context.Context, target *cluster.Cluster, connection cluster.Connection) error {
 	source, account, err := d.source(ctx, target)
 	if err != nil {
 		return err
 	}
 	if source.GetUID() == "" {
-		d.say(target, "there is no %s; if it has another name, give it with --source-name", target.Describe(source))
+		d.say(target, "there is no %s; if it has another name, set --source-name", target.Describe(source))
 		return nil
 	}
 	tokens, err := target.Tokens(ctx, account)
@@ -217,15 +222,18 @@ func (d *disconnection) revoke(ctx context.Context, target *cluster.Cluster, con
 	return d.delete(ctx, target, source)
 }
 
-// source reads the source and says which service account it has; one that does not exist has no UID.
-func (d *disconnection) source(ctx context.Context, target *cluster.Cluster) (client.Object, types.NamespacedName, error) {
-	if d.namespaced {
-		source := &v1alpha1.Source{ObjectMeta: metav1.ObjectMeta{Namespace: d.namespace, Name: d.sourceName}}
-		err := d.read(ctx, target, source)
-		return source, types.NamespacedName{Namespace: d.namespace, Name: source.Spec.ServiceAccountName}, err
+// source returns the source and its service account. The UID of a source that does not exist is empty.
+func (d *disconnection) source(
+	ctx context.Context, target *cluster.Cluster,
+) (client.Object, types.NamespacedName, error) {
+	o := &d.options
+	if o.namespaced {
+		source := &v1alpha1.Source{ObjectMeta: metav1.ObjectMeta{Namespace: o.namespace, Name: o.sourceName}}
+		err := target.GetIfExists(ctx, source)
+		return source, types.NamespacedName{Namespace: o.namespace, Name: source.Spec.ServiceAccountName}, err
 	}
-	source := &v1alpha1.ClusterSource{ObjectMeta: metav1.ObjectMeta{Name: d.sourceName}}
-	err := d.read(ctx, target, source)
+	source := &v1alpha1.ClusterSource{ObjectMeta: metav1.ObjectMeta{Name: o.sourceName}}
+	err := target.GetIfExists(ctx, source)
 	account := types.NamespacedName{}
 	if reference := source.Spec.ServiceAccount; reference != nil {
 		account = types.NamespacedName{Namespace: reference.Namespace, Name: reference.Name}
@@ -233,22 +241,17 @@ func (d *disconnection) source(ctx context.Context, target *cluster.Cluster) (cl
 	return source, account, err
 }
 
-func (d *disconnection) read(ctx context.Context, from *cluster.Cluster, object client.Object) error {
-	if err := from.Client.Get(ctx, client.ObjectKeyFromObject(object), object); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("getting %s in context %q: %w", from.Describe(object), from.Context, err)
-	}
-	return nil
-}
-
-func (d *disconnection) delete(ctx context.Context, in *cluster.Cluster, object client.Object, options ...client.DeleteOption) error {
-	what := in.Describe(object)
+func (d *disconnection) delete(
+	ctx context.Context, in *cluster.Cluster, object client.Object, options ...client.DeleteOption,
+) error {
+	description := in.Describe(object)
 	if err := in.Client.Delete(ctx, object, options...); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("deleting %s in context %q: %w", what, in.Context, err)
+		return fmt.Errorf("deleting %s in context %q: %w", description, in.Context, err)
 	}
-	d.say(in, "%s deleted", what)
+	d.say(in, "%s deleted", description)
 	return nil
 }
 
 func (d *disconnection) say(in *cluster.Cluster, format string, args ...any) {
-	fmt.Fprintf(d.streams.Out, "%s: %s\n", in.Context, fmt.Sprintf(format, args...))
+	in.Say(d.streams.Out, format, args...)
 }

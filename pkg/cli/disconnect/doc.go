@@ -1,3 +1,4 @@
-// Package disconnect undoes what package connect did: it deletes the target and its Secret in the source and, if asked to, the
-// identity in the target. It deletes no Secret that a person made, and works in the same way when half of it is gone already.
+// Package disconnect undoes the work of package connect. It deletes the target and its Secret in the source and, with
+// --target-context, the identity in the target. It deletes no Secret that a user created. It also works if a part is
+// gone already.
 package disconnect

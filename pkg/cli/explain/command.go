@@ -1,9 +1,11 @@
 package explain
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"time"
@@ -20,72 +22,91 @@ const (
 	flagContext = "context"
 	timeout     = 30 * time.Second
 
+	long = `Explain why an elected pod is in its target, or in none yet.
+
+The table of targets shows for each target whether the pod fits there, the score, and the reason if it does not fit.
+VERDICT is one of
+  chosen       the pod goes, or went, there
+  fits         the pod would fit there, too
+  unsure       only the target knows whether the pod fits; it is tried there if it fits nowhere else
+  may preempt  the target would have to evict pods of lower priority
+  may grow     the target would have to add a node
+  no           the target cannot take the pod now
+
+The table of attempts shows where the pod was tried, for how long, and the target's answer. OUTCOME is one of
+  Waiting             the target has not decided yet
+  Bound               the target took the pod
+  Refused             the target does not take the pod
+  TimedOut            the target did not decide in time
+  Lost                the target's decision is not known: it was disconnected or deleted, or requests failed
+  ScheduledElsewhere  the pod's delegate is scheduled in another target
+  CreateFailed        the delegate could not be requested
+  StillEnding         an earlier delegate of the pod is still being deleted there
+
+For a pod that is not elected, the command says what is missing.
+
+The leading manager remembers the pods that it scheduled last. The command requests this through a virtual node, which
+takes the right "get" on nodes/proxy of the node and "list" on nodes. Only administrators should have the first one,
+because it also allows running commands in pods. Without these rights, the command shows the pod's condition and
+events, which hold the most important facts.`
+
 	examples = `  # Why is this pod pending, or why is it where it is?
   kubectl multicluster explain pod web-5d4f8
 
-  # Of another namespace and context, and everything that is known, for programs
+  # A pod of another namespace and context, with everything that is known, for programs
   kubectl multicluster explain pod/web-5d4f8 --context c1 --namespace team-a --output json`
 )
 
-// New makes the command.
+type options struct {
+	context, namespace, output string
+}
+
+// New returns the command `explain`.
 func New(kubeconfig *cluster.Kubeconfig, streams genericiooptions.IOStreams) *cobra.Command {
-	var contextName, namespace, output string
+	var o options
 	command := &cobra.Command{
-		Use:   "explain pod NAME",
-		Short: "Say why a pod is in the target that it is in, or in none: what was seen, tried and answered",
-		Long: `Say why an elected pod is in the target that it is in, or in none yet.
-
-For each target: whether the pod fits there, its score, and if it does not fit, what is missing. Then what was tried, for how long, and
-what the target answered. VERDICT is one of
-  chosen       the pod goes, or went, there
-  fits         it would fit there, too
-  unsure       only the target knows: it is asked if the pod fits nowhere else
-  may preempt  the target would have to evict pods of lower priority
-  may grow     the target would have to add a node
-  no           it cannot take the pod now
-
-Of a pod that does not take part, it says what to add.
-
-The manager that leads knows this, of the pods that it scheduled last. To ask it takes the rights "get" on nodes/proxy of a virtual node and
-"list" on nodes; the former is an administrator's, because it lets one run commands in pods, too. Without, you see the pod's condition
-and events, which say the most important.`,
+		Use:     "explain pod NAME",
+		Short:   "Explain why a pod is in its target, or in none: how targets compare, and what they answered",
+		Long:    long,
 		Example: examples,
 		RunE: func(command *cobra.Command, args []string) error {
-			name, err := podName(args)
-			if err != nil {
-				return err
-			}
-			if err := checkOutput(output); err != nil {
-				return err
-			}
-			source, err := kubeconfig.Open(contextName, flagContext)
-			if err != nil {
-				return err
-			}
-			if namespace == "" {
-				namespace = source.Namespace
-			}
-			ctx, cancel := context.WithTimeout(command.Context(), timeout)
-			defer cancel()
-			seen, err := read(ctx, source, client.ObjectKey{Namespace: namespace, Name: name})
-			if err != nil {
-				return err
-			}
-			now := clock.RealClock{}.Now()
-			return write(streams.Out, newReport(seen, now), now, output)
+			return o.run(command.Context(), kubeconfig, streams.Out, args)
 		},
 	}
 	flags := command.Flags()
-	flags.StringVar(&contextName, flagContext, "", "context of the source cluster (default: the current context)")
-	flags.StringVarP(&namespace, "namespace", "n", "", "namespace of the pod (default: the context's)")
-	flags.StringVarP(&output, "output", "o", "text", "text, json or yaml")
+	flags.StringVar(&o.context, flagContext, "", "context of the source cluster (default: the current context)")
+	flags.StringVarP(&o.namespace, "namespace", "n", "", "namespace of the pod (default: the context's)")
+	flags.StringVarP(&o.output, "output", "o", "text", "text, json or yaml")
 	if err := command.RegisterFlagCompletionFunc(flagContext, kubeconfig.CompleteContexts); err != nil {
 		panic(err) // The flag is the one above.
 	}
 	return command
 }
 
-// podName reads `pod NAME` and `pod/NAME`.
+func (o *options) run(ctx context.Context, kubeconfig *cluster.Kubeconfig, out io.Writer, args []string) error {
+	name, err := podName(args)
+	if err != nil {
+		return err
+	}
+	if err := checkOutput(o.output); err != nil {
+		return err
+	}
+	source, err := kubeconfig.Open(o.context, flagContext)
+	if err != nil {
+		return err
+	}
+	key := client.ObjectKey{Namespace: cmp.Or(o.namespace, source.Namespace), Name: name}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	observed, err := observe(ctx, source, key)
+	if err != nil {
+		return err
+	}
+	now := clock.RealClock{}.Now()
+	return newReport(observed, now).write(out, now, o.output)
+}
+
+// podName returns NAME from the arguments `pod NAME` or `pod/NAME`.
 func podName(args []string) (string, error) {
 	if len(args) == 1 {
 		args = strings.SplitN(args[0], "/", 2)
@@ -109,6 +130,6 @@ func checkOutput(output string) error {
 	case "text", "json", "yaml":
 		return nil
 	default:
-		return fmt.Errorf("there is no --output %q; there are: text, json, yaml", output)
+		return fmt.Errorf("--output must be text, json or yaml, not %q", output)
 	}
 }

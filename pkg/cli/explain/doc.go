@@ -1,8 +1,10 @@
-// Package explain says why a pod is where it is, or nowhere: what the scheduler saw of each target, what it tried and what targets answered.
+// Package explain prints why a pod is where it is, or nowhere: how the scheduler saw each target, where it tried the
+// pod, and the targets' answers. The words come from package diagnosis.
 //
-// The manager that leads knows that, and is asked as API servers ask kubelets: through the proxy of any virtual node. That takes a right that not
-// everybody has, and a manager that remembers the pod. Without, the pod itself, its condition and its events say the most important, and the
-// command says what is missing for the rest.
+// The leading manager has this explanation. The command requests it as API servers request logs from kubelets: through
+// the proxy of any virtual node. This needs a right that not everybody has, and a manager that still knows the pod.
+// Without the explanation, the command prints the pod's condition and events, which hold the most important facts, and
+// says why the rest is missing.
 //
-// What is read and what is printed of it are apart: everything between is pure.
+// Reading (read.go) and printing (text.go) are separate. Everything between them is pure.
 package explain

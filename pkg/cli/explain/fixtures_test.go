@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
-	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/explain"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/diagnosis"
 )
 
 func now() time.Time { return time.Date(2030, 1, 2, 3, 4, 0, 0, time.UTC) }
@@ -17,78 +17,68 @@ func ago(d time.Duration) metav1.Time { return metav1.NewTime(now().Add(-d)) }
 
 func exactly(d time.Duration) metav1.MicroTime { return metav1.NewMicroTime(now().Add(-d)) }
 
-// proxy returns an elected pod that asks for something, as changed.
-func proxy(change func(*corev1.Pod)) *corev1.Pod {
-	pod := &corev1.Pod{
+// proxy returns a proxy with requests and this status, bound to a virtual node if there is a name.
+func proxy(nodeName string, status corev1.PodStatus) *corev1.Pod {
+	requests := corev1.ResourceList{
+		corev1.ResourceCPU: resource.MustParse("2"), corev1.ResourceMemory: resource.MustParse("4Gi"),
+	}
+	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: "team", Name: "web", UID: "1",
 			Annotations: map[string]string{v1alpha1.AnnotationElect: "", v1alpha1.AnnotationOriginalConstraints: "{}"},
 		},
 		Spec: corev1.PodSpec{
-			SchedulerName: v1alpha1.SchedulerName,
-			NodeSelector:  map[string]string{v1alpha1.LabelNodeProvider: v1alpha1.LabelNodeProviderValue},
-			Containers: []corev1.Container{{Name: "app", Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{
-				corev1.ResourceCPU: resource.MustParse("2"), corev1.ResourceMemory: resource.MustParse("4Gi"),
-			}}}},
+			SchedulerName: v1alpha1.SchedulerName, NodeName: nodeName,
+			Containers: []corev1.Container{{Name: "app", Resources: corev1.ResourceRequirements{Requests: requests}}},
 		},
-		Status: corev1.PodStatus{Phase: corev1.PodPending},
-	}
-	if change != nil {
-		change(pod)
-	}
-	return pod
-}
-
-func ordinary(change func(*corev1.Pod)) *corev1.Pod {
-	return proxy(func(pod *corev1.Pod) {
-		pod.Annotations = nil
-		pod.Spec.SchedulerName = corev1.DefaultSchedulerName
-		pod.Spec.NodeSelector = nil
-		if change != nil {
-			change(pod)
-		}
-	})
-}
-
-func enabled() *corev1.Namespace {
-	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
-		Name: "team", Labels: map[string]string{v1alpha1.LabelEnabledNamespace: v1alpha1.LabelEnabledNamespaceValue},
-	}}
-}
-
-func boundTo(phase corev1.PodPhase) func(*corev1.Pod) {
-	return func(pod *corev1.Pod) {
-		pod.Spec.NodeName = "admiralty-c2"
-		pod.Status.Phase = phase
+		Status: status,
 	}
 }
 
-// refusedTwice is of a pod that no target can take, and that one is asked to grow for.
-func refusedTwice() *explain.Explanation {
-	return &explain.Explanation{
+// pending is the explanation of a pod that no target can take: c2 refused it, c5 was lost, and c3 is asked to grow.
+func pending() *diagnosis.Explanation {
+	const noMemory = "no node has 4Gi free memory (largest: 1Gi), and 3 nodes have the taint gpu=true:NoSchedule"
+	return &diagnosis.Explanation{
 		Namespace: "team", Name: "web", UID: "1", Time: ago(90 * time.Second),
-		Targets: []explain.Target{
-			{Name: "c3", Node: "admiralty-c3", Trial: explain.TrialGrow, Reason: "no node has 2 free CPUs (largest: 1.5)"},
+		Targets: []diagnosis.Target{
+			{
+				Name: "c3", Node: "admiralty-c3", Trial: diagnosis.TrialGrow,
+				Reason: "no node has 2 free CPUs (largest: 1.5)",
+			},
 			{Name: "c2", Node: "admiralty-c2", Reason: "left out for 20s: refused: exceeded quota: compute"},
-			{Name: "team/c4", Node: "admiralty-team-c4", Reason: "no node has 4Gi free memory (largest: 1Gi), and 3 nodes have untolerated taint gpu=true:NoSchedule, which this pod does not tolerate"},
+			{Name: "team/c4", Node: "admiralty-team-c4", Reason: noMemory},
 		},
-		Attempts: []explain.Attempt{
-			{Target: "c2", Started: exactly(2 * time.Minute), Ended: exactly(2*time.Minute - 350*time.Millisecond), Outcome: explain.Refused, Reason: "refused: exceeded quota:\n\tcompute"},
-			{Target: "c5", Ended: exactly(100 * time.Second), Outcome: explain.Lost, Reason: "c5 was deleted"},
-			{Target: "c3", Trial: explain.TrialGrow, Started: exactly(90 * time.Second), Outcome: explain.Waiting, Reason: "unschedulable: 0/3 nodes are available"},
+		Attempts: []diagnosis.Attempt{
+			{
+				Target: "c2", Started: exactly(2 * time.Minute), Ended: exactly(2*time.Minute - 350*time.Millisecond),
+				Outcome: diagnosis.Refused, Reason: "refused: exceeded quota:\n\tcompute",
+			},
+			{Target: "c5", Ended: exactly(100 * time.Second), Outcome: diagnosis.Lost, Reason: "c5 was deleted"},
+			{
+				Target: "c3", Trial: diagnosis.TrialGrow, Started: exactly(90 * time.Second),
+				Outcome: diagnosis.Waiting, Reason: "too small",
+			},
 		},
 	}
 }
 
-// placed is of a pod that went to the best target at once.
-func placed() *explain.Explanation {
-	return &explain.Explanation{
+// placed is the explanation of a pod that went to the best target at once.
+func placed() *diagnosis.Explanation {
+	return &diagnosis.Explanation{
 		Namespace: "team", Name: "web", UID: "1", Node: "admiralty-c2", Time: ago(3 * time.Hour),
-		Targets: []explain.Target{
-			{Name: "c2", Node: "admiralty-c2", Chosen: true, Score: new(int64(170)), Scores: map[string]int64{"NodeAffinity": 0, "Admiralty": 100, "PodTopologySpread": 70}},
+		Targets: []diagnosis.Target{
+			{
+				Name: "c2", Node: "admiralty-c2", Chosen: true, Score: new(int64(170)),
+				Scores: map[string]int64{"NodeAffinity": 0, "Admiralty": 100, "PodTopologySpread": 70},
+			},
 			{Name: "c3", Node: "admiralty-c3", Score: new(int64(0))},
 		},
 		OtherTargets: 4,
-		Attempts:     []explain.Attempt{{Target: "c2", Started: exactly(3 * time.Hour), Ended: exactly(3*time.Hour - 12*time.Second), Outcome: explain.Bound}},
+		Attempts: []diagnosis.Attempt{
+			{
+				Target: "c2", Started: exactly(3 * time.Hour), Ended: exactly(3*time.Hour - 12*time.Second),
+				Outcome: diagnosis.Bound,
+			},
+		},
 	}
 }

@@ -13,45 +13,47 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/fields"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
+	nodeutil "k8s.io/component-helpers/node/util"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/cli/cluster"
-	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/explain"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/diagnosis"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
 
-// askTimeout leaves time for the rest when the manager does not answer.
-const askTimeout = 10 * time.Second
+// requestTimeout leaves time for reading the events when the manager does not answer.
+const requestTimeout = 10 * time.Second
 
-// observation is what was read about a pod.
+// observation is everything that the command reads about a pod.
 type observation struct {
 	pod *corev1.Pod
-	// namespace is nil if it may not be read.
+	// namespace is nil if the user may not read it.
 	namespace *corev1.Namespace
-	// explanation is the manager's; if it is nil, missing says why, unless the pod is no proxy.
-	explanation *explain.Explanation
+	// explanation is the manager's. If a proxy has none, missing says why.
+	explanation *diagnosis.Explanation
 	missing     string
-	// events are read only where there is no explanation.
+	// events are empty if there is an explanation.
 	events []corev1.Event
 }
 
-func read(ctx context.Context, source *cluster.Cluster, key client.ObjectKey) (*observation, error) {
+func observe(ctx context.Context, source *cluster.Cluster, key client.ObjectKey) (*observation, error) {
 	o := &observation{pod: &corev1.Pod{}, namespace: &corev1.Namespace{}}
 	if err := source.Client.Get(ctx, key, o.pod); err != nil {
 		if apierrors.IsNotFound(err) {
-			return nil, fmt.Errorf("there is no pod %q in namespace %q of context %q; those that there are: kubectl get pods --context %s --namespace %s",
+			return nil, fmt.Errorf("there is no pod %q in namespace %q of context %q; to list the pods: "+
+				"kubectl get pods --context %s --namespace %s",
 				key.Name, key.Namespace, source.Context, source.Context, key.Namespace)
 		}
 		return nil, fmt.Errorf("getting pod %q in context %q: %w", key, source.Context, err)
 	}
 	if err := source.Client.Get(ctx, client.ObjectKey{Name: key.Namespace}, o.namespace); err != nil {
-		o.namespace = nil // It says only whether pods are elected there; the pod itself says most.
+		o.namespace = nil // Only its label is missing then: the pod itself shows most.
 	}
 	if !translate.IsProxy(o.pod) {
 		return o, nil
 	}
-	if o.explanation, o.missing = ask(ctx, source, o.pod); o.explanation != nil {
+	if o.explanation, o.missing = requestExplanation(ctx, source, o.pod); o.explanation != nil {
 		return o, nil
 	}
 	events, err := readEvents(ctx, source, o.pod)
@@ -62,9 +64,11 @@ func read(ctx context.Context, source *cluster.Cluster, key client.ObjectKey) (*
 	return o, nil
 }
 
-// ask asks the manager, and says why if there is no answer.
-func ask(ctx context.Context, source *cluster.Cluster, pod *corev1.Pod) (*explain.Explanation, string) {
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+// requestExplanation requests the pod's explanation from the manager. If there is none, it says why.
+func requestExplanation(
+	ctx context.Context, source *cluster.Cluster, pod *corev1.Pod,
+) (known *diagnosis.Explanation, missing string) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	node, missing := someNode(ctx, source, pod)
 	if node == "" {
@@ -74,7 +78,8 @@ func ask(ctx context.Context, source *cluster.Cluster, pod *corev1.Pod) (*explai
 	if err != nil {
 		return nil, noAnswer(node, err)
 	}
-	answer := c.RESTClient().Get().Resource("nodes").Name(node).SubResource("proxy").Suffix("explain", pod.Namespace, pod.Name).Do(ctx)
+	answer := c.RESTClient().Get().Resource("nodes").Name(node).SubResource("proxy").
+		Suffix("explain", pod.Namespace, pod.Name).Do(ctx)
 	if err := answer.Error(); err != nil {
 		return nil, noAnswer(node, err)
 	}
@@ -82,7 +87,7 @@ func ask(ctx context.Context, source *cluster.Cluster, pod *corev1.Pod) (*explai
 	if err != nil {
 		return nil, noAnswer(node, err)
 	}
-	known := &explain.Explanation{}
+	known = &diagnosis.Explanation{}
 	if err := json.Unmarshal(raw, known); err != nil {
 		return nil, noAnswer(node, fmt.Errorf("reading the answer: %w", err))
 	}
@@ -92,20 +97,23 @@ func ask(ctx context.Context, source *cluster.Cluster, pod *corev1.Pod) (*explai
 	return known, ""
 }
 
-// someNode returns a virtual node, or says why there is none to ask. All of them lead to the manager.
+// someNode returns the name of a virtual node. Each of them leads to the manager. If there is none, it says why.
 func someNode(ctx context.Context, source *cluster.Cluster, pod *corev1.Pod) (name, missing string) {
 	if pod.Spec.NodeName != "" {
 		return pod.Spec.NodeName, ""
 	}
 	nodes := &corev1.NodeList{}
-	err := source.Client.List(ctx, nodes, client.MatchingLabels{v1alpha1.LabelNodeProvider: v1alpha1.LabelNodeProviderValue})
+	virtual := client.MatchingLabels{v1alpha1.LabelNodeProvider: v1alpha1.LabelNodeProviderValue}
+	err := source.Client.List(ctx, nodes, virtual)
 	switch {
 	case apierrors.IsForbidden(err):
-		return "", "The manager was not asked: you may not list nodes. With the rights list on nodes and get on nodes/proxy there is more to see here."
+		return "", "The manager was not asked: you may not list nodes. " +
+			"The rights list on nodes and get on nodes/proxy show more here."
 	case err != nil:
 		return "", fmt.Sprintf("The manager was not asked, because the virtual nodes cannot be listed: %v.", err)
 	case len(nodes.Items) == 0:
-		return "", "The manager was not asked: there are no virtual nodes, so there is no target. See kubectl multicluster status."
+		return "", "The manager was not asked: there is no virtual node, so there is no target. " +
+			"See kubectl multicluster status."
 	}
 	best := slices.MinFunc(nodes.Items, func(a, b corev1.Node) int {
 		return cmp.Or(cmp.Compare(unready(&a), unready(&b)), strings.Compare(a.Name, b.Name))
@@ -114,28 +122,28 @@ func someNode(ctx context.Context, source *cluster.Cluster, pod *corev1.Pod) (na
 }
 
 func unready(node *corev1.Node) int {
-	for _, c := range node.Status.Conditions {
-		if c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue {
-			return 0
-		}
+	if _, c := nodeutil.GetNodeCondition(&node.Status, corev1.NodeReady); c != nil && c.Status == corev1.ConditionTrue {
+		return 0
 	}
 	return 1
 }
 
-// noAnswer says why the manager did not answer, and what to do.
+// noAnswer says why the manager did not answer, and how to find out more.
 func noAnswer(node string, err error) string {
 	switch {
 	case apierrors.IsForbidden(err):
-		return fmt.Sprintf("The manager was not asked: the right get on nodes/proxy is missing (of node %s, say). With it there is more to see here.\n(%v)", node, err)
+		return fmt.Sprintf("The manager was not asked: the right get on nodes/proxy is missing (of node %s, say). "+
+			"It shows more here.\n(%v)", node, err)
 	case apierrors.IsNotFound(err):
-		return "The manager does not know how this pod was scheduled: another replica led then, or it was restarted since, or it is too long ago."
+		return "The manager does not know how this pod was scheduled: another replica was the leader then, " +
+			"or the manager was restarted since, or it is too long ago."
 	default:
-		return fmt.Sprintf("The manager does not answer through node %s (%v). Does it run? See kubectl get pods --all-namespaces "+
-			"--selector app.kubernetes.io/name=multicluster-scheduler", node, err)
+		return fmt.Sprintf("The manager does not answer through node %s (%v). Does the manager run? See "+
+			"kubectl get pods --all-namespaces --selector app.kubernetes.io/name=multicluster-scheduler", node, err)
 	}
 }
 
-// readEvents returns the pod's events that say how it was scheduled, oldest first.
+// readEvents returns the pod's events about its scheduling, the oldest first.
 func readEvents(ctx context.Context, source *cluster.Cluster, pod *corev1.Pod) ([]corev1.Event, error) {
 	list := &corev1.EventList{}
 	err := source.Client.List(ctx, list, client.InNamespace(pod.Namespace),
@@ -143,18 +151,18 @@ func readEvents(ctx context.Context, source *cluster.Cluster, pod *corev1.Pod) (
 	if err != nil {
 		return nil, err
 	}
-	events := slices.DeleteFunc(list.Items, func(e corev1.Event) bool { return !tells(&e) })
+	events := slices.DeleteFunc(list.Items, func(e corev1.Event) bool { return !aboutScheduling(&e) })
 	slices.SortStableFunc(events, func(a, b corev1.Event) int { return lastSeen(&a).Compare(lastSeen(&b)) })
 	return events, nil
 }
 
-// tells says whether an event is the scheduler's or another of our components'.
-func tells(e *corev1.Event) bool {
+// aboutScheduling says whether the event comes from a scheduler or from another of our components.
+func aboutScheduling(e *corev1.Event) bool {
 	return e.Reason == "FailedScheduling" || e.Reason == "Scheduled" ||
 		e.ReportingController == v1alpha1.SchedulerName || strings.HasPrefix(e.ReportingController, "multicluster-")
 }
 
-// lastSeen reads events of both APIs.
+// lastSeen returns the time of the last occurrence, for events of both events APIs.
 func lastSeen(e *corev1.Event) time.Time {
 	switch {
 	case e.Series != nil:

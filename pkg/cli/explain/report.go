@@ -7,11 +7,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/explain"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/diagnosis"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
 
-// report is what is told of a pod, to people and programs.
+// report is everything that the command prints of a pod, for people and programs.
 type report struct {
 	Namespace string          `json:"namespace"`
 	Name      string          `json:"name"`
@@ -19,21 +19,21 @@ type report struct {
 	Phase     corev1.PodPhase `json:"phase"`
 	// Node is the virtual node that the pod is bound to.
 	Node string `json:"node,omitempty"`
-	// Summary says in sentences how the pod is, and what can be done.
+	// Summary describes in sentences where the pod is, why, and how the user can help it.
 	Summary []string `json:"summary"`
-	// Needs are what is compared with what targets have.
+	// Needs lists everything that the scheduler compares with the targets.
 	Needs []string `json:"needs,omitempty"`
-	// Containers are those that do not run as they should.
-	Containers []container `json:"containers,omitempty"`
-	// Explanation is what the manager knows.
-	Explanation *explain.Explanation `json:"explanation,omitempty"`
-	// Missing says why there is no explanation, although there could be one. Then what follows is told instead.
+	// Containers are the containers that do not run as they should.
+	Containers []diagnosis.Container `json:"containers,omitempty"`
+	// Explanation is the manager's.
+	Explanation *diagnosis.Explanation `json:"explanation,omitempty"`
+	// Missing says why there is no explanation of a proxy. The condition and the events then take its place.
 	Missing      string  `json:"missing,omitempty"`
 	PodScheduled string  `json:"podScheduled,omitempty"`
 	Events       []event `json:"events,omitempty"`
 }
 
-// event is one of the pod's that says how it was scheduled.
+// event is an event about the scheduling of the pod.
 type event struct {
 	LastSeen metav1.Time `json:"lastSeen"`
 	Reason   string      `json:"reason"`
@@ -43,20 +43,22 @@ type event struct {
 
 func newReport(o *observation, now time.Time) report {
 	pod := o.pod
+	subject := diagnosis.Subject{Pod: pod, Namespace: o.namespace, Explanation: o.explanation}
 	r := report{
 		Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, Phase: pod.Status.Phase, Node: pod.Spec.NodeName,
-		Summary: o.summary(now),
+		Summary: subject.Summary(now),
 	}
 	if !translate.IsProxy(pod) {
 		return r
 	}
-	r.Needs, r.Containers, r.Explanation = needs(pod), containers(pod), o.explanation
+	r.Needs, r.Containers, r.Explanation = diagnosis.Needs(pod), diagnosis.Containers(pod), o.explanation
 	if o.explanation != nil {
 		return r
 	}
 	r.Missing = o.missing
-	if c := condition(pod, corev1.PodScheduled); c != nil && c.Status != corev1.ConditionTrue {
-		r.PodScheduled = c.Reason + ": " + c.Message
+	scheduled := translate.PodCondition(pod.Status.Conditions, corev1.PodScheduled)
+	if scheduled != nil && scheduled.Status != corev1.ConditionTrue {
+		r.PodScheduled = scheduled.Reason + ": " + scheduled.Message
 	}
 	for i := range o.events {
 		e := &o.events[i]
@@ -64,16 +66,9 @@ func newReport(o *observation, now time.Time) report {
 		if from == "" {
 			from = e.Source.Component
 		}
-		r.Events = append(r.Events, event{LastSeen: metav1.NewTime(lastSeen(e)), Reason: e.Reason, From: from, Message: e.Message})
+		r.Events = append(r.Events, event{
+			LastSeen: metav1.NewTime(lastSeen(e)), Reason: e.Reason, From: from, Message: e.Message,
+		})
 	}
 	return r
-}
-
-func condition(pod *corev1.Pod, kind corev1.PodConditionType) *corev1.PodCondition {
-	for i := range pod.Status.Conditions {
-		if pod.Status.Conditions[i].Type == kind {
-			return &pod.Status.Conditions[i]
-		}
-	}
-	return nil
 }

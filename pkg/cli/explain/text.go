@@ -15,12 +15,13 @@ import (
 	"k8s.io/cli-runtime/pkg/printers"
 	"sigs.k8s.io/yaml"
 
-	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/explain"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/diagnosis"
 )
 
 const none = "-"
 
-func write(out io.Writer, r report, now time.Time, output string) error {
+// write prints the report as text, JSON or YAML.
+func (r report) write(out io.Writer, now time.Time, output string) error {
 	var raw []byte
 	var err error
 	switch output {
@@ -39,7 +40,7 @@ func write(out io.Writer, r report, now time.Time, output string) error {
 	return err
 }
 
-// text is the report in paragraphs and tables.
+// text returns the report in paragraphs and tables.
 func (r report) text(now time.Time) []byte {
 	out := &bytes.Buffer{}
 	fmt.Fprintln(out, strings.Join(r.Summary, "\n"))
@@ -73,38 +74,24 @@ func (r report) text(now time.Time) []byte {
 	return out.Bytes()
 }
 
-func writeTargets(out io.Writer, e *explain.Explanation, now time.Time) {
+func writeTargets(out io.Writer, e *diagnosis.Explanation, now time.Time) {
 	if len(e.Targets) == 0 {
 		return
 	}
 	rows := make([][]string, 0, len(e.Targets))
 	for i := range e.Targets {
 		t := &e.Targets[i]
-		rows = append(rows, []string{t.Name, verdict(t), score(t), orNone(t.Reason)})
+		rows = append(rows, []string{t.Name, t.Decision(), score(t), orNone(t.Reason)})
 	}
-	writeTable(out, "Targets, as looked at "+age(e.Time.Time, now), []string{"TARGET", "VERDICT", "SCORE", "REASON"}, rows)
+	title := "Targets, as looked at " + age(e.Time.Time, now)
+	writeTable(out, title, []string{"TARGET", "VERDICT", "SCORE", "REASON"}, rows)
 	if e.OtherTargets > 0 {
 		fmt.Fprintf(out, "and %d more that were not chosen\n", e.OtherTargets)
 	}
 }
 
-func verdict(t *explain.Target) string {
-	switch {
-	case t.Chosen:
-		return "chosen"
-	case t.Trial == explain.TrialUnsure:
-		return "unsure"
-	case t.Trial != "":
-		return "may " + t.Trial
-	case t.Reason != "":
-		return "no"
-	default:
-		return "fits"
-	}
-}
-
-// score is the total, and what it is made of.
-func score(t *explain.Target) string {
+// score is the total score with its parts.
+func score(t *diagnosis.Target) string {
 	if t.Score == nil {
 		return none
 	}
@@ -121,26 +108,28 @@ func score(t *explain.Target) string {
 	return total + " (" + strings.Join(parts, ", ") + ")"
 }
 
-func writeAttempts(out io.Writer, attempts []explain.Attempt, now time.Time) {
+func writeAttempts(out io.Writer, attempts []diagnosis.Attempt, now time.Time) {
 	if len(attempts) == 0 {
 		return
 	}
 	rows := make([][]string, 0, len(attempts))
 	for i := range attempts {
 		a := &attempts[i]
-		rows = append(rows, []string{a.Target, orNone(a.Trial), age(a.Started.Time, now), lasted(a, now), string(a.Outcome), orNone(a.Reason)})
+		rows = append(rows, []string{
+			a.Target, orNone(a.Trial), age(a.Started.Time, now), lasted(a, now), string(a.Outcome), orNone(a.Reason),
+		})
 	}
 	writeTable(out, "Tried", []string{"TARGET", "TRIAL", "STARTED", "FOR", "OUTCOME", "ANSWER"}, rows)
 }
 
-func lasted(a *explain.Attempt, now time.Time) string {
+func lasted(a *diagnosis.Attempt, now time.Time) string {
 	if a.Started.IsZero() {
 		return none
 	}
 	if a.Ended.IsZero() {
-		return span(now.Sub(a.Started.Time))
+		return diagnosis.Duration(now.Sub(a.Started.Time))
 	}
-	return span(a.Ended.Sub(a.Started.Time))
+	return diagnosis.Duration(a.Ended.Sub(a.Started.Time))
 }
 
 func writeTable(out io.Writer, title string, header []string, rows [][]string) {
@@ -149,7 +138,7 @@ func writeTable(out io.Writer, title string, header []string, rows [][]string) {
 	fmt.Fprintln(table, strings.Join(header, "\t"))
 	for _, row := range rows {
 		for i := range row {
-			row[i] = strings.Join(strings.Fields(row[i]), " ") // Line ends and tabs would break the table.
+			row[i] = strings.Join(strings.Fields(row[i]), " ") // Line breaks and tabs would break the table.
 		}
 		fmt.Fprintln(table, strings.Join(row, "\t"))
 	}
@@ -161,14 +150,6 @@ func age(t, now time.Time) string {
 		return none
 	}
 	return duration.HumanDuration(now.Sub(t)) + " ago"
-}
-
-// span is a duration as kubectl prints it, and exact where it is short.
-func span(d time.Duration) string {
-	if d > 0 && d < 2*time.Second {
-		return max(d.Round(10*time.Millisecond), time.Millisecond).String()
-	}
-	return duration.HumanDuration(d)
 }
 
 func orNone(s string) string {

@@ -11,31 +11,46 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/diagnosis"
 )
 
-func TestTexts(t *testing.T) {
-	failed := corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: "Unschedulable", Message: "c2: too small"}
+func TestReportAsText(t *testing.T) {
+	unschedulable := corev1.PodCondition{
+		Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: "Unschedulable", Message: "c2: too small",
+	}
+	unbound, running := corev1.PodStatus{Phase: corev1.PodPending}, corev1.PodStatus{Phase: corev1.PodRunning}
+	const wrongPlatform = "no match for platform in manifest: not found"
+	noImage := corev1.PodStatus{Phase: corev1.PodPending, ContainerStatuses: []corev1.ContainerStatus{{
+		Name: "app",
+		State: corev1.ContainerState{
+			Waiting: &corev1.ContainerStateWaiting{Reason: "ErrImagePull", Message: wrongPlatform},
+		},
+	}}}
+	hint := diagnosis.Containers(proxy("", noImage))[0].Hint
 	for name, test := range map[string]struct {
 		seen *observation
 		want string
 	}{
-		"a pending pod, with what was seen, tried and is waited for": {&observation{pod: proxy(nil), namespace: enabled(), explanation: refusedTwice()}, `
-Pod team/web is pending. It waits for target c3 to add a node for it, for 90s now. So far, the target says: unschedulable: 0/3 nodes are available
+		"a pending pod, with its targets and attempts": {&observation{
+			pod: proxy("", unbound), explanation: pending(),
+		}, `
+Pod team/web is pending. It waits for target c3 to add a node for it, for 90s now. So far, the target says: too small
 It needs: cpu 2, memory 4Gi
 
 Targets, as looked at 90s ago:
 TARGET    VERDICT    SCORE   REASON
 c3        may grow   -       no node has 2 free CPUs (largest: 1.5)
 c2        no         -       left out for 20s: refused: exceeded quota: compute
-team/c4   no         -       no node has 4Gi free memory (largest: 1Gi), and 3 nodes have untolerated taint gpu=true:NoSchedule, which this pod does not tolerate
+team/c4   no         -       no node has 4Gi free memory (largest: 1Gi), and 3 nodes have the taint gpu=true:NoSchedule
 
 Tried:
 TARGET   TRIAL   STARTED   FOR     OUTCOME   ANSWER
 c2       -       2m ago    350ms   Refused   refused: exceeded quota: compute
 c5       -       -         -       Lost      c5 was deleted
-c3       grow    90s ago   90s     Waiting   unschedulable: 0/3 nodes are available
+c3       grow    90s ago   90s     Waiting   too small
 `},
-		"a placed pod, with scores": {&observation{pod: proxy(boundTo(corev1.PodRunning)), namespace: enabled(), explanation: placed()}, `
+		"a placed pod, with scores": {&observation{pod: proxy("admiralty-c2", running), explanation: placed()}, `
 Pod team/web runs in c2 (virtual node admiralty-c2).
 It needs: cpu 2, memory 4Gi
 
@@ -49,11 +64,20 @@ Tried:
 TARGET   TRIAL   STARTED   FOR   OUTCOME   ANSWER
 c2       -       3h ago    12s   Bound     -
 `},
-		"a pod of which the manager does not know": {&observation{
-			pod: proxy(func(p *corev1.Pod) { p.Status.Conditions = []corev1.PodCondition{failed} }), namespace: enabled(), missing: "The manager was not asked.",
+		"a pending pod, without an explanation": {&observation{
+			pod: proxy("", corev1.PodStatus{
+				Phase: corev1.PodPending, Conditions: []corev1.PodCondition{unschedulable},
+			}),
+			missing: "The manager was not asked.",
 			events: []corev1.Event{
-				{Reason: "FailedScheduling", ReportingController: "admiralty-proxy", EventTime: exactly(time.Minute), Message: "c2: too small\nc3: full"},
-				{Reason: "DelegateLost", Source: corev1.EventSource{Component: "multicluster-feedback"}, LastTimestamp: ago(5 * time.Second), Message: "gone"},
+				{
+					Reason: "FailedScheduling", ReportingController: "admiralty-proxy", EventTime: exactly(time.Minute),
+					Message: "c2: too small\nc3: full",
+				},
+				{
+					Reason: "DelegateLost", Source: corev1.EventSource{Component: "multicluster-feedback"},
+					LastTimestamp: ago(5 * time.Second), Message: "gone",
+				},
 			},
 		}, `
 Pod team/web is pending.
@@ -69,18 +93,13 @@ LAST SEEN   REASON             FROM                    MESSAGE
 5s ago      DelegateLost       multicluster-feedback   gone
 `},
 		"a placed pod whose image is not for that node": {&observation{
-			pod: proxy(func(p *corev1.Pod) {
-				boundTo(corev1.PodPending)(p)
-				p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "app", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{
-					Reason: "ErrImagePull", Message: "no match for platform in manifest: not found",
-				}}}}
-			}), namespace: enabled(), missing: "The manager does not know.",
+			pod: proxy("admiralty-c2", noImage), missing: "The manager does not know.",
 		}, `
 Pod team/web is placed in the target of virtual node admiralty-c2, and does not run yet.
 It needs: cpu 2, memory 4Gi
 
 Container app: ErrImagePull: no match for platform in manifest: not found
-` + hintArchitecture + `
+` + hint + `
 
 The manager does not know.
 `},
@@ -94,31 +113,31 @@ The manager does not know.
 	}
 }
 
-func TestProgramsGetTheSame(t *testing.T) {
-	r := newReport(&observation{pod: proxy(nil), namespace: enabled(), explanation: refusedTwice()}, now())
+func TestReportForPrograms(t *testing.T) {
+	r := newReport(&observation{pod: proxy("", corev1.PodStatus{}), explanation: pending()}, now())
 	for output, decode := range map[string]func([]byte, any) error{
 		"json": json.Unmarshal,
 		"yaml": func(raw []byte, into any) error { return yaml.UnmarshalStrict(raw, into) },
 	} {
 		t.Run(output, func(t *testing.T) {
 			out, got := &bytes.Buffer{}, report{}
-			if err := write(out, r, now(), output); err != nil {
+			if err := r.write(out, now(), output); err != nil {
 				t.Fatal(err)
 			}
 			if err := decode(out.Bytes(), &got); err != nil {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(r, got); diff != "" {
-				t.Errorf("what is read of it (-want +got):\n%s\n%s", diff, out)
+				t.Errorf("the report when read back (-want +got):\n%s\n%s", diff, out)
 			}
 		})
 	}
-	if err := checkOutput("wide"); err == nil || !strings.Contains(err.Error(), "text, json, yaml") {
-		t.Errorf("of an unknown output: %v", err)
+	if err := checkOutput("wide"); err == nil || !strings.Contains(err.Error(), "text, json or yaml") {
+		t.Errorf("error for an unknown output: %v", err)
 	}
 }
 
-func TestPodName(t *testing.T) {
+func TestPodNameFromArguments(t *testing.T) {
 	for args, want := range map[string]string{
 		"pod web": "web", "pods web": "web", "po web": "web", "pod/web": "web", "po/web": "web", "Pod web": "web",
 	} {
@@ -127,7 +146,8 @@ func TestPodName(t *testing.T) {
 		}
 	}
 	for args, want := range map[string]string{
-		"": "which pod?", "pod": "which pod?", "pod/": "which pod?", "web": `only pods are explained, not "web": kubectl multicluster explain pod NAME`,
+		"": "which pod?", "pod": "which pod?", "pod/": "which pod?",
+		"web":            `only pods are explained, not "web": kubectl multicluster explain pod NAME`,
 		"deployment web": "only pods are explained", "pod web db": "one pod at a time",
 	} {
 		if _, err := podName(strings.Fields(args)); err == nil || !strings.Contains(err.Error(), want) {
@@ -136,21 +156,26 @@ func TestPodName(t *testing.T) {
 	}
 }
 
-func TestEventsOfOthersAreLeftOut(t *testing.T) {
+func TestEventsAboutScheduling(t *testing.T) {
 	for name, test := range map[string]struct {
 		event corev1.Event
 		want  bool
 	}{
-		"of our scheduler":     {corev1.Event{Reason: "Any", ReportingController: "admiralty-proxy"}, true},
-		"of feedback":          {corev1.Event{Reason: "DelegateLost", ReportingController: "multicluster-feedback"}, true},
-		"of another scheduler": {corev1.Event{Reason: "FailedScheduling", ReportingController: "default-scheduler"}, true},
-		"of a kubelet":         {corev1.Event{Reason: "Pulled", ReportingController: "kubelet"}, false},
+		"an event of our scheduler": {corev1.Event{Reason: "Any", ReportingController: "admiralty-proxy"}, true},
+		"an event of feedback": {
+			corev1.Event{Reason: "DelegateLost", ReportingController: "multicluster-feedback"}, true,
+		},
+		"an event of another scheduler": {
+			corev1.Event{Reason: "FailedScheduling", ReportingController: "default-scheduler"}, true,
+		},
+		"an event of a kubelet": {corev1.Event{Reason: "Pulled", ReportingController: "kubelet"}, false},
 	} {
-		if got := tells(&test.event); got != test.want {
+		if got := aboutScheduling(&test.event); got != test.want {
 			t.Errorf("%s: %v", name, got)
 		}
 	}
-	series := corev1.Event{EventTime: exactly(time.Hour), Series: &corev1.EventSeries{LastObservedTime: metav1.NewMicroTime(now())}}
+	last := metav1.NewMicroTime(now())
+	series := corev1.Event{EventTime: exactly(time.Hour), Series: &corev1.EventSeries{LastObservedTime: last}}
 	if got := lastSeen(&series); !got.Equal(now()) {
 		t.Errorf("an event of a series was last seen %s", got)
 	}

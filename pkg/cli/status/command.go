@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -24,45 +25,56 @@ const (
   kubectl multicluster status --context c1 --namespace team-a --output wide`
 )
 
-// New makes the command.
+type options struct {
+	context, namespace, output string
+}
+
+// New returns the command `status`.
 func New(kubeconfig *cluster.Kubeconfig, streams genericiooptions.IOStreams) *cobra.Command {
-	var contextName, namespace, output string
+	var o options
 	command := &cobra.Command{
 		Use:     "status",
 		Aliases: []string{"targets"},
 		Short:   "Show the targets of a cluster: connected, virtual node, version, pods, free CPU and memory",
-		Long: `Show the targets of a cluster. PODS are the elected pods there, of those that it takes; FREE is what is left for more of
-them. Below the table, a sentence for each target that does not take pods says why.`,
+		Long: `Show the targets of a cluster.
+
+PODS is the number of elected pods in the target, of the number that it takes. FREE CPU and FREE MEMORY are left for
+more of them. Below the table, a sentence for each target that does not take pods explains why.`,
 		Example: examples,
 		Args:    cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
-			if err := checkOutput(output); err != nil {
-				return err
-			}
-			source, err := kubeconfig.Open(contextName, flagContext)
-			if err != nil {
-				return err
-			}
-			ctx, cancel := context.WithTimeout(command.Context(), timeout)
-			defer cancel()
-			if err := source.CheckInstalled(ctx); err != nil {
-				return err
-			}
-			seen, err := read(ctx, source, namespace)
-			if err != nil {
-				return err
-			}
-			return write(streams, seen.rows(), source.Context, output)
+			return o.run(command.Context(), kubeconfig, streams.Out)
 		},
 	}
 	flags := command.Flags()
-	flags.StringVar(&contextName, flagContext, "", "context of the source cluster (default: the current context)")
-	flags.StringVarP(&namespace, "namespace", "n", "", "show the Targets of this namespace only, beside the ClusterTargets (default: of all)")
-	flags.StringVarP(&output, "output", "o", "", "wide, json or yaml (default: a table)")
+	flags.StringVar(&o.context, flagContext, "", "context of the source cluster (default: the current context)")
+	flags.StringVarP(&o.namespace, "namespace", "n", "",
+		"show ClusterTargets and the Targets of this namespace (default: of all namespaces)")
+	flags.StringVarP(&o.output, "output", "o", "", "wide, json or yaml (default: a table)")
 	if err := command.RegisterFlagCompletionFunc(flagContext, kubeconfig.CompleteContexts); err != nil {
 		panic(err) // The flag is the one above.
 	}
 	return command
+}
+
+func (o *options) run(ctx context.Context, kubeconfig *cluster.Kubeconfig, out io.Writer) error {
+	if err := checkOutput(o.output); err != nil {
+		return err
+	}
+	source, err := kubeconfig.Open(o.context, flagContext)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	if err := source.CheckInstalled(ctx); err != nil {
+		return err
+	}
+	observed, err := observe(ctx, source, o.namespace)
+	if err != nil {
+		return err
+	}
+	return printRows(out, observed.rows(), source.Context, o.output)
 }
 
 func checkOutput(output string) error {
@@ -70,14 +82,14 @@ func checkOutput(output string) error {
 	case "", "wide", "json", "yaml":
 		return nil
 	default:
-		return fmt.Errorf("there is no --output %q; there are: wide, json, yaml", output)
+		return fmt.Errorf("--output must be wide, json or yaml, not %q", output)
 	}
 }
 
-func write(streams genericiooptions.IOStreams, rows []row, contextName, output string) error {
+func printRows(out io.Writer, rows []row, contextName, output string) error {
 	switch output {
 	case "json":
-		encoder := json.NewEncoder(streams.Out)
+		encoder := json.NewEncoder(out)
 		encoder.SetIndent("", "  ")
 		return encoder.Encode(rows)
 	case "yaml":
@@ -85,12 +97,13 @@ func write(streams genericiooptions.IOStreams, rows []row, contextName, output s
 		if err != nil {
 			return err
 		}
-		_, err = streams.Out.Write(raw)
+		_, err = out.Write(raw)
 		return err
 	}
 	if len(rows) == 0 {
-		_, err := fmt.Fprintf(streams.Out, "The cluster of context %q has no targets. Connect one with: kubectl multicluster connect NAME --target-context CONTEXT\n", contextName)
+		_, err := fmt.Fprintf(out, "The cluster of context %q has no targets. Connect one with: "+
+			"kubectl multicluster connect NAME --target-context CONTEXT\n", contextName)
 		return err
 	}
-	return printTable(streams.Out, rows, output == "wide")
+	return printTable(out, rows, output == "wide")
 }

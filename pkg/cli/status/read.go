@@ -12,10 +12,10 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/cli/cluster"
 )
 
-// page is how many proxies are read at once.
-const page = 500
+// pageSize is the number of proxies that are read at once.
+const pageSize = 500
 
-// observation is what was read of a source cluster.
+// observation is everything that the command reads in a source cluster.
 type observation struct {
 	clusterTargets []v1alpha1.ClusterTarget
 	targets        []v1alpha1.Target
@@ -23,7 +23,7 @@ type observation struct {
 	use            map[string]*use
 }
 
-func read(ctx context.Context, source *cluster.Cluster, namespace string) (*observation, error) {
+func observe(ctx context.Context, source *cluster.Cluster, namespace string) (*observation, error) {
 	clusterTargets := &v1alpha1.ClusterTargetList{}
 	if err := source.Client.List(ctx, clusterTargets); err != nil {
 		return nil, fmt.Errorf("listing ClusterTargets in context %q: %w", source.Context, err)
@@ -34,7 +34,8 @@ func read(ctx context.Context, source *cluster.Cluster, namespace string) (*obse
 	}
 	o := &observation{clusterTargets: clusterTargets.Items, targets: targets.Items, nodes: map[string]*corev1.Node{}}
 	nodes := &corev1.NodeList{}
-	if err := source.Client.List(ctx, nodes, client.MatchingLabels{v1alpha1.LabelNodeProvider: v1alpha1.LabelNodeProviderValue}); err != nil {
+	virtual := client.MatchingLabels{v1alpha1.LabelNodeProvider: v1alpha1.LabelNodeProviderValue}
+	if err := source.Client.List(ctx, nodes, virtual); err != nil {
 		return nil, fmt.Errorf("listing virtual nodes in context %q: %w", source.Context, err)
 	}
 	for i := range nodes.Items {
@@ -45,10 +46,11 @@ func read(ctx context.Context, source *cluster.Cluster, namespace string) (*obse
 	return o, err
 }
 
-// readUse adds up the proxies on each virtual node, page by page.
+// readUse adds up the requests of the proxies on each virtual node, page by page.
 func readUse(ctx context.Context, source *cluster.Cluster) (map[string]*use, error) {
 	all := map[string]*use{}
-	options := &client.ListOptions{Limit: page, FieldSelector: fields.OneTermEqualSelector("spec.schedulerName", v1alpha1.SchedulerName)}
+	proxies := fields.OneTermEqualSelector("spec.schedulerName", v1alpha1.SchedulerName)
+	options := &client.ListOptions{Limit: pageSize, FieldSelector: proxies}
 	for {
 		pods := &corev1.PodList{}
 		if err := source.Client.List(ctx, pods, options); err != nil {

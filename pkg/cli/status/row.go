@@ -9,13 +9,14 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	nodeutil "k8s.io/component-helpers/node/util"
 	resourcehelper "k8s.io/component-helpers/resource"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 )
 
-// row is one target, as it is printed.
+// row is one target in the output.
 type row struct {
 	Name      string `json:"name"`
 	Namespace string `json:"namespace,omitempty"`
@@ -28,20 +29,20 @@ type row struct {
 	// Node is the node's state as kubectl prints it.
 	Node    string `json:"node"`
 	Version string `json:"version,omitempty"`
-	// Pods are those that are not finished.
+	// Pods is the number of pods that are not finished.
 	Pods            int64              `json:"pods"`
 	PodsAllocatable *resource.Quantity `json:"podsAllocatable,omitempty"`
 	FreeCPU         *resource.Quantity `json:"freeCPU,omitempty"`
 	FreeMemory      *resource.Quantity `json:"freeMemory,omitempty"`
 }
 
-// use is what the proxies on a node request.
+// use is the sum of the requests of the proxies on a node.
 type use struct {
 	pods        int64
 	cpu, memory resource.Quantity
 }
 
-// count adds a proxy to the use of its node, if it is on one and not finished.
+// count adds a proxy to the use of its node, if the proxy has a node and is not finished.
 func count(all map[string]*use, pod *corev1.Pod) {
 	if pod.Spec.NodeName == "" || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
 		return
@@ -57,7 +58,7 @@ func count(all map[string]*use, pod *corev1.Pod) {
 	node.memory.Add(*requests.Memory())
 }
 
-// rows are ClusterTargets first, each kind by name.
+// rows returns one row for each target: the ClusterTargets first, each kind by name.
 func (o *observation) rows() []row {
 	rows := make([]row, 0, len(o.clusterTargets)+len(o.targets))
 	for i := range o.clusterTargets {
@@ -81,7 +82,7 @@ func (o *observation) row(target client.Object, status v1alpha1.TargetStatus) ro
 		NodeName:  status.NodeName,
 		Version:   status.KubernetesVersion,
 	}
-	// What keeps a target from being connected explains why its node is not ready, so it comes last.
+	// If a target is not connected, this also explains why its node is not ready. So Connected comes last and wins.
 	for _, conditionType := range []string{v1alpha1.ConditionReady, v1alpha1.ConditionConnected} {
 		condition := meta.FindStatusCondition(status.Conditions, conditionType)
 		if condition == nil {
@@ -126,11 +127,8 @@ func nodeState(node *corev1.Node) string {
 		return "None"
 	}
 	state := "Unknown"
-	for _, condition := range node.Status.Conditions {
-		if condition.Type != corev1.NodeReady {
-			continue
-		}
-		switch condition.Status {
+	if _, c := nodeutil.GetNodeCondition(&node.Status, corev1.NodeReady); c != nil {
+		switch c.Status {
 		case corev1.ConditionTrue:
 			state = "Ready"
 		case corev1.ConditionFalse:
@@ -143,7 +141,7 @@ func nodeState(node *corev1.Node) string {
 	return state
 }
 
-// trouble is a sentence on why a target takes no pods; it is empty for one that does.
+// trouble explains in a sentence why a target takes no pods. It is empty if the target takes pods.
 func (r row) trouble() string {
 	name := "ClusterTarget " + r.Name
 	if r.Namespace != "" {

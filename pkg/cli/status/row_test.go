@@ -9,13 +9,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 )
 
 func proxy(node string, phase corev1.PodPhase, cpu, memory string) *corev1.Pod {
-	requests := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse(memory)}
+	requests := corev1.ResourceList{
+		corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse(memory),
+	}
 	return &corev1.Pod{
 		Spec: corev1.PodSpec{
 			NodeName:   node,
@@ -44,17 +45,22 @@ func status(node string, conditions ...metav1.Condition) v1alpha1.TargetStatus {
 	return v1alpha1.TargetStatus{NodeName: node, KubernetesVersion: "v1.37.1", Conditions: conditions}
 }
 
-func condition(kind string, status metav1.ConditionStatus, reason, message string) metav1.Condition {
-	return metav1.Condition{Type: kind, Status: status, Reason: reason, Message: message}
+func condition(conditionType string, status metav1.ConditionStatus, reason, message string) metav1.Condition {
+	return metav1.Condition{Type: conditionType, Status: status, Reason: reason, Message: message}
 }
 
 func observed() *observation {
 	connected := condition(v1alpha1.ConditionConnected, metav1.ConditionTrue, "Connected", "")
 	o := &observation{
 		clusterTargets: []v1alpha1.ClusterTarget{
-			{ObjectMeta: metav1.ObjectMeta{Name: "c2"}, Status: status("admiralty-c2", connected, condition(v1alpha1.ConditionReady, metav1.ConditionTrue, "NodeReady", ""))},
+			{
+				ObjectMeta: metav1.ObjectMeta{Name: "c2"},
+				Status: status("admiralty-c2", connected,
+					condition(v1alpha1.ConditionReady, metav1.ConditionTrue, "NodeReady", "")),
+			},
 			{ObjectMeta: metav1.ObjectMeta{Name: "c1"}, Status: status("admiralty-c1", connected,
-				condition(v1alpha1.ConditionReady, metav1.ConditionFalse, "NodeConflict", "a node of that name is not ours"))},
+				condition(v1alpha1.ConditionReady, metav1.ConditionFalse, "NodeConflict",
+					"a node of that name is not ours"))},
 			{ObjectMeta: metav1.ObjectMeta{Name: "c4"}},
 		},
 		targets: []v1alpha1.Target{
@@ -80,9 +86,9 @@ func observed() *observation {
 	return o
 }
 
-func TestTheTableAndItsSentences(t *testing.T) {
+func TestTableWithTroublesBelow(t *testing.T) {
 	out := &bytes.Buffer{}
-	if err := write(genericiooptions.IOStreams{Out: out}, observed().rows(), "c1", ""); err != nil {
+	if err := printRows(out, observed().rows(), "c1", ""); err != nil {
 		t.Fatal(err)
 	}
 	want := `NAME   NAMESPACE   CONNECTED   NODE                       VERSION   PODS    FREE CPU   FREE MEMORY
@@ -100,7 +106,7 @@ Target team-a/c3 is not connected (Unreachable): no answer for 15 s
 	}
 }
 
-func TestOtherOutputs(t *testing.T) {
+func TestOutputsForProgramsAndWide(t *testing.T) {
 	for output, want := range map[string]string{
 		"wide": "NODE NAME",
 		"json": `"freeCPU": "2500m"`,
@@ -108,7 +114,7 @@ func TestOtherOutputs(t *testing.T) {
 	} {
 		t.Run(output, func(t *testing.T) {
 			out := &bytes.Buffer{}
-			if err := write(genericiooptions.IOStreams{Out: out}, observed().rows(), "c1", output); err != nil {
+			if err := printRows(out, observed().rows(), "c1", output); err != nil {
 				t.Fatal(err)
 			}
 			if !strings.Contains(out.String(), want) {
@@ -121,9 +127,9 @@ func TestOtherOutputs(t *testing.T) {
 	}
 }
 
-func TestNoTargetsNamesTheNextStep(t *testing.T) {
+func TestWithoutTargetsTheOutputNamesTheNextStep(t *testing.T) {
 	out := &bytes.Buffer{}
-	if err := write(genericiooptions.IOStreams{Out: out}, nil, "c1", ""); err != nil {
+	if err := printRows(out, nil, "c1", ""); err != nil {
 		t.Fatal(err)
 	}
 	if !strings.Contains(out.String(), "kubectl multicluster connect") {

@@ -11,7 +11,7 @@ import (
 
 const none = "-"
 
-// printTable prints the rows as kubectl would, and below them what is wrong.
+// printTable prints the rows as kubectl does, and the troubles below them.
 func printTable(out io.Writer, rows []row, wide bool) error {
 	table := printers.GetNewTabWriter(out)
 	header := []string{"NAME", "NAMESPACE", "CONNECTED", "NODE", "VERSION", "PODS", "FREE CPU", "FREE MEMORY"}

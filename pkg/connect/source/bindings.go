@@ -15,15 +15,15 @@ import (
 )
 
 const (
-	// Names of sources contain no colon, so names made with it are unambiguous and can be taken apart again.
+	// Names of sources contain no colon, so a name with a colon can be split again without ambiguity.
 	bindingPrefix = "multicluster-source:"
 	viewerPrefix  = "multicluster-source-viewer:"
 
-	// labelSource marks what this package made; its value is empty.
+	// labelSource marks the objects that this package creates. Its value is empty.
 	labelSource = v1alpha1.GroupName + "/source"
 )
 
-// identity is who a source cluster is in this one; at least one of the fields is set.
+// identity is the identity of a source cluster in this cluster. At least one of the fields is set.
 type identity struct {
 	userName       string
 	serviceAccount types.NamespacedName
@@ -34,7 +34,8 @@ func (i identity) hasServiceAccount() bool { return i.serviceAccount.Name != "" 
 func (i identity) subjects() []*rbacv1ac.SubjectApplyConfiguration {
 	var subjects []*rbacv1ac.SubjectApplyConfiguration
 	if i.userName != "" {
-		subjects = append(subjects, rbacv1ac.Subject().WithKind(rbacv1.UserKind).WithAPIGroup(rbacv1.GroupName).WithName(i.userName))
+		subjects = append(subjects, rbacv1ac.Subject().WithKind(rbacv1.UserKind).
+			WithAPIGroup(rbacv1.GroupName).WithName(i.userName))
 	}
 	if i.hasServiceAccount() {
 		subjects = append(subjects, rbacv1ac.Subject().WithKind(rbacv1.ServiceAccountKind).
@@ -43,7 +44,7 @@ func (i identity) subjects() []*rbacv1ac.SubjectApplyConfiguration {
 	return subjects
 }
 
-// binding is one that shall exist.
+// binding is a desired RoleBinding or ClusterRoleBinding.
 type binding struct {
 	// object has the kind and the name, for reading and deleting.
 	object  client.Object
@@ -51,14 +52,15 @@ type binding struct {
 	desired runtime.ApplyConfiguration
 }
 
-// bindings returns what a source needs. key is the name of a Source or, without a namespace, of a ClusterSource.
+// bindings returns the bindings that a source needs. The key names a Source or, without a namespace, a ClusterSource.
 func (o Options) bindings(key types.NamespacedName, i identity, owner metav1.OwnerReference) []binding {
 	viewer := binding{object: clusterRoleBinding(viewerName(key)), role: o.SummaryViewerClusterRoleName}
 	rights := binding{role: o.SourceClusterRoleName}
 	if key.Namespace == "" {
 		rights.object = clusterRoleBinding(bindingPrefix + key.Name)
 	} else {
-		rights.object = &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: bindingPrefix + key.Name}}
+		meta := metav1.ObjectMeta{Namespace: key.Namespace, Name: bindingPrefix + key.Name}
+		rights.object = &rbacv1.RoleBinding{ObjectMeta: meta}
 	}
 	all := []binding{rights, viewer}
 	for n := range all {
@@ -67,14 +69,18 @@ func (o Options) bindings(key types.NamespacedName, i identity, owner metav1.Own
 	return all
 }
 
-// desired is what is applied. ownerNamespace is empty for an owner without a namespace, which may own objects in and out of namespaces.
-func desired(b binding, subjects []*rbacv1ac.SubjectApplyConfiguration, owner metav1.OwnerReference, ownerNamespace string) runtime.ApplyConfiguration {
+// desired returns the binding to apply. An owner without a namespace may own objects in and out of namespaces.
+func desired(
+	b binding, subjects []*rbacv1ac.SubjectApplyConfiguration, owner metav1.OwnerReference, ownerNamespace string,
+) runtime.ApplyConfiguration {
 	labels := map[string]string{labelSource: ""}
 	roleRef := rbacv1ac.RoleRef().WithAPIGroup(rbacv1.GroupName).WithKind("ClusterRole").WithName(b.role)
-	ownerRef := metav1ac.OwnerReference().WithAPIVersion(owner.APIVersion).WithKind(owner.Kind).WithName(owner.Name).WithUID(owner.UID)
+	ownerRef := metav1ac.OwnerReference().WithAPIVersion(owner.APIVersion).WithKind(owner.Kind).
+		WithName(owner.Name).WithUID(owner.UID)
 	name, namespace := b.object.GetName(), b.object.GetNamespace()
 	if namespace != "" {
-		return rbacv1ac.RoleBinding(name, namespace).WithLabels(labels).WithRoleRef(roleRef).WithSubjects(subjects...).WithOwnerReferences(ownerRef)
+		return rbacv1ac.RoleBinding(name, namespace).WithLabels(labels).WithRoleRef(roleRef).
+			WithSubjects(subjects...).WithOwnerReferences(ownerRef)
 	}
 	config := rbacv1ac.ClusterRoleBinding(name).WithLabels(labels).WithRoleRef(roleRef).WithSubjects(subjects...)
 	if ownerNamespace == "" {
@@ -94,7 +100,8 @@ func viewerName(key types.NamespacedName) string {
 	return viewerPrefix + key.Namespace + ":" + key.Name
 }
 
-// ownerOf says whose a binding is, from its name. The namespace is empty for those of ClusterSources.
+// ownerOf returns the Source or ClusterSource of a binding, from the binding's name. The namespace of a ClusterSource
+// is empty.
 func ownerOf(b client.Object) (types.NamespacedName, bool) {
 	if rest, ok := strings.CutPrefix(b.GetName(), bindingPrefix); ok {
 		return types.NamespacedName{Namespace: b.GetNamespace(), Name: rest}, true
@@ -106,8 +113,8 @@ func ownerOf(b client.Object) (types.NamespacedName, bool) {
 	return types.NamespacedName{Name: rest}, ok
 }
 
-// role is what an existing binding is bound to.
-func role(b client.Object) rbacv1.RoleRef {
+// roleRef returns the role of an existing binding.
+func roleRef(b client.Object) rbacv1.RoleRef {
 	switch b := b.(type) {
 	case *rbacv1.RoleBinding:
 		return b.RoleRef

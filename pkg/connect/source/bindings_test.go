@@ -20,8 +20,12 @@ var both = identity{userName: "spiffe://c1", serviceAccount: types.NamespacedNam
 
 func TestBindings(t *testing.T) {
 	options := Options{SourceClusterRoleName: "mcs-source", SummaryViewerClusterRoleName: "mcs-viewer"}
-	user := rbacv1ac.SubjectApplyConfiguration{Kind: ptr.To("User"), APIGroup: ptr.To(rbacv1.GroupName), Name: ptr.To("spiffe://c1")}
-	account := rbacv1ac.SubjectApplyConfiguration{Kind: ptr.To("ServiceAccount"), Namespace: ptr.To("admiralty"), Name: ptr.To("c1")}
+	user := rbacv1ac.SubjectApplyConfiguration{
+		Kind: ptr.To("User"), APIGroup: ptr.To(rbacv1.GroupName), Name: ptr.To("spiffe://c1"),
+	}
+	account := rbacv1ac.SubjectApplyConfiguration{
+		Kind: ptr.To("ServiceAccount"), Namespace: ptr.To("admiralty"), Name: ptr.To("c1"),
+	}
 
 	type binding struct {
 		Kind, Namespace, Name, Role string
@@ -36,15 +40,27 @@ func TestBindings(t *testing.T) {
 		"a ClusterSource owns two ClusterRoleBindings": {
 			key: types.NamespacedName{Name: "c1"}, identity: both,
 			want: []binding{
-				{"ClusterRoleBinding", "", "multicluster-source:c1", "mcs-source", true, []rbacv1ac.SubjectApplyConfiguration{user, account}},
-				{"ClusterRoleBinding", "", "multicluster-source-viewer:c1", "mcs-viewer", true, []rbacv1ac.SubjectApplyConfiguration{user, account}},
+				{
+					"ClusterRoleBinding", "", "multicluster-source:c1", "mcs-source", true,
+					[]rbacv1ac.SubjectApplyConfiguration{user, account},
+				},
+				{
+					"ClusterRoleBinding", "", "multicluster-source-viewer:c1", "mcs-viewer", true,
+					[]rbacv1ac.SubjectApplyConfiguration{user, account},
+				},
 			},
 		},
-		"a Source owns a RoleBinding and cannot own the other": {
+		"a Source owns a RoleBinding and cannot own the ClusterRoleBinding": {
 			key: types.NamespacedName{Namespace: "team-a", Name: "c1"}, identity: identity{userName: "spiffe://c1"},
 			want: []binding{
-				{"RoleBinding", "team-a", "multicluster-source:c1", "mcs-source", true, []rbacv1ac.SubjectApplyConfiguration{user}},
-				{"ClusterRoleBinding", "", "multicluster-source-viewer:team-a:c1", "mcs-viewer", false, []rbacv1ac.SubjectApplyConfiguration{user}},
+				{
+					"RoleBinding", "team-a", "multicluster-source:c1", "mcs-source", true,
+					[]rbacv1ac.SubjectApplyConfiguration{user},
+				},
+				{
+					"ClusterRoleBinding", "", "multicluster-source-viewer:team-a:c1", "mcs-viewer", false,
+					[]rbacv1ac.SubjectApplyConfiguration{user},
+				},
 			},
 		},
 	}
@@ -54,9 +70,13 @@ func TestBindings(t *testing.T) {
 			for _, b := range options.bindings(c.key, c.identity, metav1.OwnerReference{Name: c.key.Name, UID: "1"}) {
 				switch d := b.desired.(type) {
 				case *rbacv1ac.RoleBindingApplyConfiguration:
-					got = append(got, binding{*d.Kind, *d.Namespace, *d.Name, *d.RoleRef.Name, len(d.OwnerReferences) > 0, d.Subjects})
+					got = append(got, binding{
+						*d.Kind, *d.Namespace, *d.Name, *d.RoleRef.Name, len(d.OwnerReferences) > 0, d.Subjects,
+					})
 				case *rbacv1ac.ClusterRoleBindingApplyConfiguration:
-					got = append(got, binding{*d.Kind, "", *d.Name, *d.RoleRef.Name, len(d.OwnerReferences) > 0, d.Subjects})
+					got = append(got, binding{
+						*d.Kind, "", *d.Name, *d.RoleRef.Name, len(d.OwnerReferences) > 0, d.Subjects,
+					})
 				}
 				owner, ok := ownerOf(b.object)
 				if !ok || owner != c.key {
@@ -70,7 +90,7 @@ func TestBindings(t *testing.T) {
 	}
 }
 
-func TestOtherBindingsAreNobodys(t *testing.T) {
+func TestOwnerOfOtherBindings(t *testing.T) {
 	for _, name := range []string{"cluster-admin", "multicluster-source", "system:multicluster-source:c1"} {
 		if key, ok := ownerOf(clusterRoleBinding(name)); ok {
 			t.Errorf("%q is taken for a binding of %q", name, key)
@@ -85,18 +105,24 @@ func TestReadyCondition(t *testing.T) {
 		problem   error
 		want      metav1.Condition
 	}{
-		"a ClusterSource with both": {
+		"a ClusterSource with a user and a service account": {
 			identity: both,
 			want: metav1.Condition{Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonReady,
 				Message: `user "spiffe://c1" and service account "admiralty/c1" may run pods in every namespace`},
 		},
 		"a Source with a user": {
 			identity: identity{userName: "c1"}, namespace: "team-a",
-			want: metav1.Condition{Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonReady, Message: `user "c1" may run pods in namespace "team-a"`},
+			want: metav1.Condition{
+				Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonReady,
+				Message: `user "c1" may run pods in namespace "team-a"`,
+			},
 		},
-		"what went wrong is said": {
+		"a source with a problem": {
 			identity: both, problem: errors.New(`namespaces "admiralty" not found`),
-			want: metav1.Condition{Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonFailed, Message: `namespaces "admiralty" not found`},
+			want: metav1.Condition{
+				Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonFailed,
+				Message: `namespaces "admiralty" not found`,
+			},
 		},
 	}
 	for name, c := range cases {
@@ -109,8 +135,8 @@ func TestReadyCondition(t *testing.T) {
 	}
 }
 
-func TestTheLabelSelects(t *testing.T) {
-	if !madeHere().Matches(labels.Set{labelSource: ""}) || madeHere().Matches(labels.Set{}) {
-		t.Errorf("the selector %q does not tell what was made here", madeHere())
+func TestLabelSelectsCreatedObjects(t *testing.T) {
+	if !createdHere().Matches(labels.Set{labelSource: ""}) || createdHere().Matches(labels.Set{}) {
+		t.Errorf("the selector %q does not select the created objects", createdHere())
 	}
 }

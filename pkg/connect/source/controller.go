@@ -24,34 +24,35 @@ import (
 
 const (
 	timeout = 30 * time.Second
-	// What stands in the way is often a person's to mend (a namespace that does not exist yet), so waiting longer would only annoy.
+	// A person often has to solve the problem (a namespace that does not exist yet). Longer waits would annoy this
+	// person.
 	firstRetry, lastRetry = time.Second, time.Minute
 )
 
-// Options of New; all are required.
+// Options of New. All are required.
 type Options struct {
-	// Client reads from the manager's cache, configured as CacheByObject says, and writes.
+	// Client writes, and reads from the manager's cache, which is configured with CacheByObject.
 	Client client.Client
-	// APIReader reads the service accounts that were not made here.
+	// APIReader reads the service accounts that this package did not create.
 	APIReader client.Reader
 	Clock     clock.PassiveClock
 	// SourceClusterRoleName is bound in the namespaces that a source may use, SummaryViewerClusterRoleName in the whole
-	// cluster. The manager must be allowed to bind them.
+	// cluster. The manager must have the right to bind them.
 	SourceClusterRoleName        string
 	SummaryViewerClusterRoleName string
 }
 
-// Controller looks after Sources and ClusterSources.
+// Controller reconciles Sources and ClusterSources.
 type Controller struct {
 	options Options
 }
 
-// New makes a Controller; it does nothing until it is registered with a manager that starts.
+// New returns a Controller. It does nothing until it is registered with a manager and the manager starts.
 func New(options Options) *Controller { return &Controller{options: options} }
 
-// CacheByObject restricts the manager's cache to what this package made.
+// CacheByObject restricts the manager's cache to the objects that this package created.
 func CacheByObject() map[client.Object]cache.ByObject {
-	ours := cache.ByObject{Label: madeHere()}
+	ours := cache.ByObject{Label: createdHere()}
 	return map[client.Object]cache.ByObject{
 		&corev1.ServiceAccount{}:     ours,
 		&rbacv1.RoleBinding{}:        ours,
@@ -59,7 +60,8 @@ func CacheByObject() map[client.Object]cache.ByObject {
 	}
 }
 
-// Register adds the controllers to the manager, to run on the leader. The manager's scheme must know this project's API.
+// Register adds the controllers to the manager. They run on the leader. The manager's scheme must have this project's
+// API.
 func (c *Controller) Register(mgr ctrl.Manager) error {
 	if err := register(mgr, c.options, sources(), true); err != nil {
 		return err
@@ -67,7 +69,7 @@ func (c *Controller) Register(mgr ctrl.Manager) error {
 	return register(mgr, c.options, clusterSources(), false)
 }
 
-func register[T client.Object](mgr ctrl.Manager, options Options, k kind[T], namespaced bool) error {
+func register[T client.Object](mgr ctrl.Manager, options Options, k sourceKind[T], namespaced bool) error {
 	byName := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, object client.Object) []reconcile.Request {
 		key, ok := ownerOf(object)
 		if !ok || (key.Namespace != "") != namespaced {
@@ -86,24 +88,23 @@ func register[T client.Object](mgr ctrl.Manager, options Options, k kind[T], nam
 	if namespaced {
 		b = b.Watches(&rbacv1.RoleBinding{}, byName)
 	}
-	if err := b.Complete(&reconciler[T]{Options: options, kind: k}); err != nil {
+	if err := b.Complete(&reconciler[T]{options: options, kind: k}); err != nil {
 		return fmt.Errorf("registering the controller of %ss: %w", k.name, err)
 	}
 	return nil
 }
 
 type reconciler[T client.Object] struct {
-	Options
-
-	kind kind[T]
+	options Options
+	kind    sourceKind[T]
 }
 
-// Reconcile makes what the source needs, and says in its status how that went.
+// Reconcile ensures everything that the source needs, and reports the result in the status.
 func (r *reconciler[T]) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	source := r.kind.new()
-	if err := r.Client.Get(ctx, request.NamespacedName, source); err != nil {
+	if err := r.options.Client.Get(ctx, request.NamespacedName, source); err != nil {
 		if client.IgnoreNotFound(err) != nil {
 			return reconcile.Result{}, fmt.Errorf("getting %s %q: %w", r.kind.name, request, err)
 		}
@@ -123,7 +124,7 @@ func (r *reconciler[T]) provide(ctx context.Context, source T) error {
 			return err
 		}
 	}
-	for _, b := range r.bindings(client.ObjectKeyFromObject(source), who, owner) {
+	for _, b := range r.options.bindings(client.ObjectKeyFromObject(source), who, owner) {
 		if err := r.ensureBinding(ctx, b); err != nil {
 			return err
 		}
@@ -131,26 +132,28 @@ func (r *reconciler[T]) provide(ctx context.Context, source T) error {
 	return r.releaseServiceAccounts(ctx, source, who.serviceAccount)
 }
 
-// ensureBinding applies the binding. One to another role is deleted first: a binding's role cannot be changed.
+// ensureBinding applies the binding. It first deletes a binding to another role, because a binding's role cannot
+// change.
 func (r *reconciler[T]) ensureBinding(ctx context.Context, b binding) error {
-	err := r.Client.Get(ctx, client.ObjectKeyFromObject(b.object), b.object)
+	err := r.options.Client.Get(ctx, client.ObjectKeyFromObject(b.object), b.object)
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("getting role binding %q: %w", b.object.GetName(), err)
 	}
-	if err == nil && role(b.object).Name != b.role {
+	if err == nil && roleRef(b.object).Name != b.role {
 		if err := r.deleteBinding(ctx, b.object); err != nil {
 			return err
 		}
 	}
-	if err := r.Client.Apply(ctx, b.desired, client.FieldOwner(v1alpha1.FieldOwner), client.ForceOwnership); err != nil {
+	err = r.options.Client.Apply(ctx, b.desired, client.FieldOwner(v1alpha1.FieldOwner), client.ForceOwnership)
+	if err != nil {
 		return fmt.Errorf("applying role binding %q: %w", b.object.GetName(), err)
 	}
 	return nil
 }
 
-// deleteBinding deletes a binding if this package made it, which is to say, if it is in the cache.
+// deleteBinding deletes a binding if this package created it. The cache has no others.
 func (r *reconciler[T]) deleteBinding(ctx context.Context, b client.Object) error {
-	err := r.Client.Get(ctx, client.ObjectKeyFromObject(b), b)
+	err := r.options.Client.Get(ctx, client.ObjectKeyFromObject(b), b)
 	if err != nil {
 		return client.IgnoreNotFound(err)
 	}
@@ -158,16 +161,16 @@ func (r *reconciler[T]) deleteBinding(ctx context.Context, b client.Object) erro
 		return nil
 	}
 	uid := b.GetUID()
-	if err := r.Client.Delete(ctx, b, client.Preconditions{UID: &uid}); client.IgnoreNotFound(err) != nil {
+	if err := r.options.Client.Delete(ctx, b, client.Preconditions{UID: &uid}); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("deleting role binding %q: %w", b.GetName(), err)
 	}
 	return nil
 }
 
-func madeHere() labels.Selector {
+func createdHere() labels.Selector {
 	requirement, err := labels.NewRequirement(labelSource, selection.Exists, nil)
 	if err != nil {
-		return labels.Nothing() // Never: the key is a constant, which a test checks.
+		return labels.Nothing() // This never happens: a test checks the key, which is constant.
 	}
 	return labels.NewSelector().Add(*requirement)
 }

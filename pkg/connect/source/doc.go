@@ -1,14 +1,18 @@
-// Package source gives source clusters their identity and rights in this cluster, the target: for each Source and
-// ClusterSource a service account, if it names one that does not exist, and bindings of its user or service account to two
-// ClusterRoles of the chart. The rights to run pods come by a RoleBinding in the namespace of a Source, or by a ClusterRoleBinding for
-// a ClusterSource; the right to read the ClusterSummary comes by a ClusterRoleBinding for both, since there is one for the
+// Package source gives source clusters their identity and rights in this cluster, the target. It creates the service
+// account of a Source or ClusterSource, if the spec names one that does not exist. It binds the user or the service
+// account to two ClusterRoles of the chart.
+//
+// A Source gets the rights to run pods by a RoleBinding in its namespace, and a ClusterSource by a ClusterRoleBinding.
+// Both get the right to read the ClusterSummary by a ClusterRoleBinding, because there is one ClusterSummary for the
 // whole cluster.
 //
-// Nothing carries a finalizer. What a Source or ClusterSource may own, by Kubernetes' rules, is garbage-collected with it. The one thing
-// that it may not, the ClusterRoleBinding of a Source, carries the Source's name in its own and is deleted when the
-// Source is: on the deletion's event, or at the next start, where every binding that exists is compared with its Source.
+// No object has a finalizer. Kubernetes' garbage collection deletes the objects that a Source or ClusterSource can own.
+// A Source cannot own a ClusterRoleBinding. The name of this ClusterRoleBinding contains the Source's name. The
+// controller deletes the binding when the Source is deleted: on the event of the deletion, or at the next start, when
+// it compares every binding with its Source.
 //
-// A service account that exists is used as it is and never deleted. One that was made here carries a label and an owner reference for each Source
-// and ClusterSource that uses it; it goes with the last. The service accounts of others are not watched (a cluster may have tens of
-// thousands): if one is deleted, the binding waits for its return.
+// The controller uses an existing service account as it is, and never deletes it. A service account that the controller
+// created has a label, and an owner reference for each Source and ClusterSource that uses it; it is deleted with the
+// last of them. The controller does not watch other service accounts, because a cluster may have tens of thousands. If
+// one is deleted, the binding stays until the service account is back.
 package source

@@ -7,16 +7,16 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 )
 
-// kind is what tells Source from ClusterSource.
-type kind[T client.Object] struct {
+// sourceKind holds the differences between Source and ClusterSource.
+type sourceKind[T client.Object] struct {
 	name     string
 	new      func() T
 	identity func(T) identity
 	status   func(T) *v1alpha1.SourceStatus
 }
 
-func sources() kind[*v1alpha1.Source] {
-	return kind[*v1alpha1.Source]{
+func sources() sourceKind[*v1alpha1.Source] {
+	return sourceKind[*v1alpha1.Source]{
 		name: "Source",
 		new:  func() *v1alpha1.Source { return &v1alpha1.Source{} },
 		identity: func(s *v1alpha1.Source) identity {
@@ -30,8 +30,8 @@ func sources() kind[*v1alpha1.Source] {
 	}
 }
 
-func clusterSources() kind[*v1alpha1.ClusterSource] {
-	return kind[*v1alpha1.ClusterSource]{
+func clusterSources() sourceKind[*v1alpha1.ClusterSource] {
+	return sourceKind[*v1alpha1.ClusterSource]{
 		name: "ClusterSource",
 		new:  func() *v1alpha1.ClusterSource { return &v1alpha1.ClusterSource{} },
 		identity: func(s *v1alpha1.ClusterSource) identity {

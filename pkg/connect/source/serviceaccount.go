@@ -23,10 +23,13 @@ func (r *reconciler[T]) owner(source T) metav1.OwnerReference {
 	}
 }
 
-// ensureServiceAccount makes the service account if there is none, or becomes another owner of one that was made here.
-func (r *reconciler[T]) ensureServiceAccount(ctx context.Context, key types.NamespacedName, owner metav1.OwnerReference) error {
+// ensureServiceAccount creates the service account if there is none. If this package created the service account, the
+// source becomes one more owner.
+func (r *reconciler[T]) ensureServiceAccount(
+	ctx context.Context, key types.NamespacedName, owner metav1.OwnerReference,
+) error {
 	account := &corev1.ServiceAccount{}
-	err := r.APIReader.Get(ctx, key, account)
+	err := r.options.APIReader.Get(ctx, key, account)
 	if apierrors.IsNotFound(err) {
 		return r.createServiceAccount(ctx, key, owner)
 	}
@@ -34,7 +37,7 @@ func (r *reconciler[T]) ensureServiceAccount(ctx context.Context, key types.Name
 		return fmt.Errorf("getting service account %q: %w", key, err)
 	}
 	_, ours := account.Labels[labelSource]
-	if !ours || slices.ContainsFunc(account.OwnerReferences, has(owner.UID)) {
+	if !ours || slices.ContainsFunc(account.OwnerReferences, ownedBy(owner.UID)) {
 		return nil
 	}
 	before := account.DeepCopy()
@@ -42,28 +45,32 @@ func (r *reconciler[T]) ensureServiceAccount(ctx context.Context, key types.Name
 	return r.patchOwners(ctx, before, account)
 }
 
-func (r *reconciler[T]) createServiceAccount(ctx context.Context, key types.NamespacedName, owner metav1.OwnerReference) error {
+func (r *reconciler[T]) createServiceAccount(
+	ctx context.Context, key types.NamespacedName, owner metav1.OwnerReference,
+) error {
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{
 		Namespace:       key.Namespace,
 		Name:            key.Name,
 		Labels:          map[string]string{labelSource: ""},
 		OwnerReferences: []metav1.OwnerReference{owner},
 	}}
-	if err := r.Client.Create(ctx, account, client.FieldOwner(v1alpha1.FieldOwner)); err != nil {
+	if err := r.options.Client.Create(ctx, account, client.FieldOwner(v1alpha1.FieldOwner)); err != nil {
 		return fmt.Errorf("creating service account %q: %w", key, err)
 	}
 	return nil
 }
 
-// releaseServiceAccounts lets go of what was made for an earlier version of the source.
+// releaseServiceAccounts releases the service accounts that were created for earlier versions of the source's spec.
 func (r *reconciler[T]) releaseServiceAccounts(ctx context.Context, source T, wanted types.NamespacedName) error {
 	accounts := &corev1.ServiceAccountList{}
-	if err := r.Client.List(ctx, accounts, client.InNamespace(source.GetNamespace()), client.MatchingLabelsSelector{Selector: madeHere()}); err != nil {
+	err := r.options.Client.List(ctx, accounts,
+		client.InNamespace(source.GetNamespace()), client.MatchingLabelsSelector{Selector: createdHere()})
+	if err != nil {
 		return fmt.Errorf("listing service accounts: %w", err)
 	}
 	for i := range accounts.Items {
 		account := &accounts.Items[i]
-		owned := slices.ContainsFunc(account.OwnerReferences, has(source.GetUID()))
+		owned := slices.ContainsFunc(account.OwnerReferences, ownedBy(source.GetUID()))
 		if !owned || client.ObjectKeyFromObject(account) == wanted {
 			continue
 		}
@@ -74,28 +81,30 @@ func (r *reconciler[T]) releaseServiceAccounts(ctx context.Context, source T, wa
 	return nil
 }
 
+// release removes the owner. Without any other owner, it deletes the service account.
 func (r *reconciler[T]) release(ctx context.Context, account *corev1.ServiceAccount, owner types.UID) error {
 	if len(account.OwnerReferences) > 1 {
 		after := account.DeepCopy()
-		after.OwnerReferences = slices.DeleteFunc(after.OwnerReferences, has(owner))
+		after.OwnerReferences = slices.DeleteFunc(after.OwnerReferences, ownedBy(owner))
 		return r.patchOwners(ctx, account, after)
 	}
 	preconditions := client.Preconditions{UID: &account.UID, ResourceVersion: &account.ResourceVersion}
-	if err := r.Client.Delete(ctx, account, preconditions); client.IgnoreNotFound(err) != nil {
+	if err := r.options.Client.Delete(ctx, account, preconditions); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("deleting service account %q: %w", client.ObjectKeyFromObject(account), err)
 	}
 	return nil
 }
 
-// patchOwners replaces the owners if nobody changed the account meanwhile; a conflict is tried again.
+// patchOwners replaces the owners. It fails with a conflict if somebody changed the account meanwhile; the controller
+// tries again.
 func (r *reconciler[T]) patchOwners(ctx context.Context, before, after *corev1.ServiceAccount) error {
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
-	if err := r.Client.Patch(ctx, after, patch, client.FieldOwner(v1alpha1.FieldOwner)); err != nil {
+	if err := r.options.Client.Patch(ctx, after, patch, client.FieldOwner(v1alpha1.FieldOwner)); err != nil {
 		return fmt.Errorf("changing the owners of service account %q: %w", client.ObjectKeyFromObject(after), err)
 	}
 	return nil
 }
 
-func has(uid types.UID) func(metav1.OwnerReference) bool {
+func ownedBy(uid types.UID) func(metav1.OwnerReference) bool {
 	return func(o metav1.OwnerReference) bool { return o.UID == uid }
 }

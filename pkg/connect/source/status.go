@@ -12,27 +12,30 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 )
 
-// report writes the condition Ready, if it says something new.
+// report writes the condition Ready if it changed.
 func (r *reconciler[T]) report(ctx context.Context, source T, problem error) error {
 	condition := readyCondition(r.kind.identity(source), source.GetNamespace(), problem)
 	condition.ObservedGeneration = source.GetGeneration()
-	condition.LastTransitionTime = metav1.NewTime(r.Clock.Now())
+	condition.LastTransitionTime = metav1.NewTime(r.options.Clock.Now())
 
 	before, _ := source.DeepCopyObject().(T)
 	if !meta.SetStatusCondition(&r.kind.status(source).Conditions, condition) {
 		return nil
 	}
-	if err := r.Client.Status().Patch(ctx, source, client.MergeFrom(before), client.FieldOwner(v1alpha1.FieldOwner)); client.IgnoreNotFound(err) != nil {
+	patch := client.MergeFrom(before)
+	err := r.options.Client.Status().Patch(ctx, source, patch, client.FieldOwner(v1alpha1.FieldOwner))
+	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("patching the status of %s %q: %w", r.kind.name, client.ObjectKeyFromObject(source), err)
 	}
 	return nil
 }
 
-// readyCondition says what a source may do, or what stands in the way.
+// readyCondition says what the source may do, or which problem it has.
 func readyCondition(i identity, namespace string, problem error) metav1.Condition {
 	if problem != nil {
 		return metav1.Condition{
-			Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonFailed, Message: problem.Error(),
+			Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse,
+			Reason: v1alpha1.ReasonFailed, Message: problem.Error(),
 		}
 	}
 	var who []string

@@ -13,23 +13,23 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 )
 
-// account knows each node, what is requested on it, and which class it is in. Its methods say whether they changed anything that a
-// summary shows. It keeps the objects that it is given and never changes them. It is safe for concurrent use.
+// account holds each node with the requests and the shape of the node. Its methods return whether they changed anything
+// that a summary shows. It keeps the given objects and never changes them. It is safe for concurrent use.
 type account struct {
 	excluded *regexp.Regexp // nil excludes nothing
 
-	mu        sync.Mutex // guards what follows
+	mu        sync.Mutex // guards the fields below
 	resources *resourceNames
 	nodes     map[string]*nodeAccount
-	pods      map[types.NamespacedName]*corev1.Pod // those that count, as they were counted
+	pods      map[types.NamespacedName]*corev1.Pod // the pods that count, as they were counted
 	delegates delegates
 	shapes    map[string]*shape
 	partition *partition
-	moved     bool // A node has another shape since the partition was made.
+	moved     bool // A node changed its shape since the partition was computed.
 	totals    totals
 }
 
-// newAccount makes an account that tells no labels whose key=value matches excluded, if that is not nil.
+// newAccount returns an empty account. It leaves out labels whose key=value matches excluded, unless excluded is nil.
 func newAccount(excluded *regexp.Regexp) *account {
 	return &account{
 		excluded:  excluded,
@@ -42,7 +42,7 @@ func newAccount(excluded *regexp.Regexp) *account {
 	}
 }
 
-// setPod counts a pod, instead of the one of that name which it counted before.
+// setPod counts a pod, in place of the pod of the same name that it counted before.
 func (a *account) setPod(pod *corev1.Pod) bool {
 	key := types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
 	a.mu.Lock()
@@ -53,17 +53,17 @@ func (a *account) setPod(pod *corev1.Pod) bool {
 	before := a.pods[key]
 	after := a.requests(pod)
 	if before != nil && sameDelegate(before, pod) {
-		a.pods[key] = pod // The old one is garbage elsewhere.
+		a.pods[key] = pod // Lets the cache's old object be collected.
 		if pod.Spec.NodeName == before.Spec.NodeName && slices.Equal(after, a.requests(before)) {
 			return false
 		}
-		left := a.countOn(before, a.requests(before), -1)
-		return a.countOn(pod, after, +1) || left
+		changed := a.countOn(before, a.requests(before), -1)
+		return a.countOn(pod, after, +1) || changed
 	}
-	left := a.uncount(key)
+	changed := a.uncount(key)
 	a.pods[key] = pod
 	listed := a.delegates.add(key, pod)
-	return a.countOn(pod, after, +1) || left || listed
+	return a.countOn(pod, after, +1) || changed || listed
 }
 
 // removePod forgets a pod.
@@ -95,7 +95,7 @@ func (a *account) setNode(node *corev1.Node) bool {
 	return true
 }
 
-// removeNode forgets a node, but not the pods there.
+// removeNode forgets a node, but not the pods on the node.
 func (a *account) removeNode(name string) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -112,14 +112,14 @@ func (a *account) removeNode(name string) bool {
 	return wasReal
 }
 
-// orderDelegates orders the delegates that are known by when they were scheduled, rather than by when they became known.
+// orderDelegates orders the delegates by the times at which they were scheduled, not at which they were counted.
 func (a *account) orderDelegates() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.delegates.order(a.pods)
 }
 
-// uncount must be called under the lock.
+// uncount takes the pod out of the account. The caller holds the lock.
 func (a *account) uncount(key types.NamespacedName) bool {
 	pod, ok := a.pods[key]
 	if !ok {
@@ -130,19 +130,19 @@ func (a *account) uncount(key types.NamespacedName) bool {
 	return a.countOn(pod, a.requests(pod), -1) || listed
 }
 
-// countOn must be called under the lock. It counts the pod in or out on its node.
+// countOn adds the pod to its node (sign 1) or removes it (sign -1). The caller holds the lock.
 func (a *account) countOn(pod *corev1.Pod, requested amounts, sign int64) bool {
 	node := a.nodeAccount(pod.Spec.NodeName)
-	node.count(source(pod), requested, sign)
+	node.count(sourceID(pod), requested, sign)
 	if node.schedulable {
-		a.totals.count(source(pod), requested, sign)
+		a.totals.count(sourceID(pod), requested, sign)
 	}
 	node.change()
 	a.dropEmpty(pod.Spec.NodeName, node)
 	return node.real
 }
 
-// nodeAccount must be called under the lock.
+// nodeAccount returns the entry of the node, which may be new. The caller holds the lock.
 func (a *account) nodeAccount(name string) *nodeAccount {
 	node, ok := a.nodes[name]
 	if !ok {
@@ -152,14 +152,14 @@ func (a *account) nodeAccount(name string) *nodeAccount {
 	return node
 }
 
-// dropEmpty must be called under the lock.
+// dropEmpty forgets a node that does not exist and has no pods. The caller holds the lock.
 func (a *account) dropEmpty(name string, node *nodeAccount) {
 	if node.node == nil && node.requested.at(pods) == 0 {
 		delete(a.nodes, name)
 	}
 }
 
-// requests is what kube-scheduler counts for the pod, and the pod itself.
+// requests returns the amounts that kube-scheduler counts for the pod, with one pod.
 func (a *account) requests(pod *corev1.Pod) amounts {
 	requested := a.resources.amounts(resource.PodRequests(pod, resource.PodResourcesOptions{
 		UseStatusResources: true,
@@ -170,22 +170,22 @@ func (a *account) requests(pod *corev1.Pod) amounts {
 	return requested
 }
 
-// counts says whether the pod takes room on a node.
+// counts says whether the pod takes up capacity of a node.
 func counts(pod *corev1.Pod) bool {
 	return pod.Spec.NodeName != "" && pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed
 }
 
-// sameDelegate says whether both are of the same source and proxy, or of none.
+// sameDelegate says whether both pods are delegates of the same proxy, or both are no delegates.
 func sameDelegate(a, b *corev1.Pod) bool {
-	return source(a) == source(b) && proxy(a) == proxy(b)
+	return sourceID(a) == sourceID(b) && proxyUID(a) == proxyUID(b)
 }
 
-// source is the cluster that the pod is a delegate of, or empty.
-func source(pod *corev1.Pod) string {
+// sourceID returns the ID of the delegate's source, empty for other pods.
+func sourceID(pod *corev1.Pod) string {
 	return pod.Labels[v1alpha1.LabelParentClusterID]
 }
 
-// proxy is the UID of the pod that the pod is a delegate of, or empty.
-func proxy(pod *corev1.Pod) string {
+// proxyUID returns the UID of the delegate's proxy, empty for other pods.
+func proxyUID(pod *corev1.Pod) string {
 	return pod.Labels[v1alpha1.LabelParentUID]
 }

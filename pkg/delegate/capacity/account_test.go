@@ -18,7 +18,7 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 )
 
-func TestTotals(t *testing.T) {
+func TestSummaryTotals(t *testing.T) {
 	type objects struct {
 		nodes []*corev1.Node
 		pods  []*corev1.Pod
@@ -27,7 +27,7 @@ func TestTotals(t *testing.T) {
 		objects objects
 		want    *v1alpha1.ClusterSummary
 	}{
-		"an empty cluster has nothing": {want: &v1alpha1.ClusterSummary{}},
+		"an empty cluster": {want: &v1alpha1.ClusterSummary{}},
 		"nodes are summed up and common labels kept": {
 			objects{nodes: []*corev1.Node{
 				node("a", "2", "4Gi", label("zone", "z"), label("hostname", "a"), label("gpu", "yes")),
@@ -42,19 +42,23 @@ func TestTotals(t *testing.T) {
 			},
 			summary(nil, 2, list("5", "5Gi", "220"), list("2600m", "1025Mi", "2")),
 		},
-		"pods are counted whose node comes later": {
+		"pods are counted before their node appears": {
 			objects{pods: []*corev1.Pod{pod("p", "a", "1", "1Gi")}, nodes: []*corev1.Node{node("a", "2", "4Gi")}},
 			summary(nil, 1, list("2", "4Gi", "110"), list("1", "1Gi", "1")),
 		},
-		"cordoned, broken and virtual nodes do not count, nor pods there": {
+		"cordoned, broken and virtual nodes do not count, nor do their pods": {
 			objects{
 				nodes: []*corev1.Node{
 					node("a", "2", "4Gi"),
 					node("cordoned", "2", "4Gi", func(n *corev1.Node) { n.Spec.Unschedulable = true }),
-					node("broken", "2", "4Gi", func(n *corev1.Node) { n.Status.Conditions[0].Status = corev1.ConditionUnknown }),
+					node("broken", "2", "4Gi", func(n *corev1.Node) {
+						n.Status.Conditions[0].Status = corev1.ConditionUnknown
+					}),
 					node("virtual", "2", "4Gi", label(v1alpha1.LabelNodeProvider, v1alpha1.LabelNodeProviderValue)),
 				},
-				pods: []*corev1.Pod{pod("p", "cordoned", "1", "1Gi"), pod("q", "broken", "1", "1Gi"), pod("r", "virtual", "1", "1Gi")},
+				pods: []*corev1.Pod{
+					pod("p", "cordoned", "1", "1Gi"), pod("q", "broken", "1", "1Gi"), pod("r", "virtual", "1", "1Gi"),
+				},
 			},
 			summary(nil, 1, list("2", "4Gi", "110"), nil),
 		},
@@ -78,13 +82,15 @@ func TestTotals(t *testing.T) {
 			objects{
 				nodes: []*corev1.Node{node("a", "2", "4Gi"), node("b", "2", "4Gi")},
 				pods: []*corev1.Pod{
-					pod("p", "a", "1", "1Gi", of("s2")), pod("q", "b", "500m", "1Gi", of("s2")), pod("r", "b", "100m", "1Gi", of("s1")),
+					pod("p", "a", "1", "1Gi", of("s2")), pod("q", "b", "500m", "1Gi", of("s2")),
+					pod("r", "b", "100m", "1Gi", of("s1")),
 				},
 			},
 			func() *v1alpha1.ClusterSummary {
 				s := summary(nil, 2, list("4", "8Gi", "220"), list("1600m", "3Gi", "3"))
 				s.Status.Sources = []v1alpha1.SourceUsage{
-					{ClusterID: "s1", Requested: list("100m", "1Gi", "1")}, {ClusterID: "s2", Requested: list("1500m", "2Gi", "2")},
+					{ClusterID: "s1", Requested: list("100m", "1Gi", "1")},
+					{ClusterID: "s2", Requested: list("1500m", "2Gi", "2")},
 				}
 				return s
 			}(),
@@ -118,30 +124,55 @@ func TestOnlyVisibleChangesAreReported(t *testing.T) {
 		{"the node grows", func() bool { return a.setNode(node("a", "3", "4Gi")) }, true},
 		{"the pod becomes ready", func() bool { return a.setPod(pod("p", "a", "1", "1Gi")) }, false},
 		{"the pod is resized", func() bool { return a.setPod(pod("p", "a", "2", "1Gi")) }, true},
-		{"the pod is replaced by one of another source", func() bool { return a.setPod(pod("p", "a", "2", "1Gi", of("s"))) }, true},
-		{"the node gets a taint that repels nobody", func() bool { return a.setNode(node("a", "3", "4Gi", taint("t", corev1.TaintEffectPreferNoSchedule))) }, false},
-		{"the node gets a taint", func() bool { return a.setNode(node("a", "3", "4Gi", taint("t", corev1.TaintEffectNoExecute))) }, true},
+		{
+			"the pod is replaced by one of another source",
+			func() bool { return a.setPod(pod("p", "a", "2", "1Gi", of("s"))) }, true,
+		},
+		{
+			"the node gets a taint that repels nobody",
+			func() bool { return a.setNode(node("a", "3", "4Gi", taint("t", corev1.TaintEffectPreferNoSchedule))) },
+			false,
+		},
+		{
+			"the node gets a taint",
+			func() bool { return a.setNode(node("a", "3", "4Gi", taint("t", corev1.TaintEffectNoExecute))) }, true,
+		},
 		{"the node gets an excluded label", func() bool {
 			return a.setNode(node("a", "3", "4Gi", taint("t", corev1.TaintEffectNoExecute), label("secret", "1")))
 		}, false},
-		{"the node gets another label", func() bool { return a.setNode(node("a", "3", "4Gi", label("zone", "z"))) }, true},
-		{"the node is not ready", func() bool { return a.setNode(node("a", "3", "4Gi", label("zone", "z"), notReady)) }, true},
+		{
+			"the node gets another label", func() bool { return a.setNode(node("a", "3", "4Gi", label("zone", "z"))) },
+			true,
+		},
+		{
+			"the node is not ready",
+			func() bool { return a.setNode(node("a", "3", "4Gi", label("zone", "z"), notReady)) }, true,
+		},
 		{"the node is cordoned", func() bool { return a.setNode(node("a", "3", "4Gi", cordon)) }, true},
 		{"the pod goes from a cordoned node", func() bool { return a.removePod(key) }, true},
-		{"it goes once more", func() bool { return a.removePod(key) }, false},
+		{"the pod goes a second time", func() bool { return a.removePod(key) }, false},
 		{"the node is uncordoned", func() bool { return a.setNode(node("a", "3", "4Gi")) }, true},
 		{"a pod that waits for a node", func() bool { return a.setPod(pod("p", "", "1", "1Gi")) }, false},
-		{"it is bound", func() bool { return a.setPod(pod("p", "a", "1", "1Gi")) }, true},
-		{"it ends", func() bool {
+		{"the pod is bound", func() bool { return a.setPod(pod("p", "a", "1", "1Gi")) }, true},
+		{"the pod fails", func() bool {
 			return a.setPod(pod("p", "a", "1", "1Gi", func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }))
 		}, true},
-		{"it comes back", func() bool { return a.setPod(pod("p", "a", "1", "1Gi")) }, true},
+		{"the pod comes back", func() bool { return a.setPod(pod("p", "a", "1", "1Gi")) }, true},
 		{"the node goes", func() bool { return a.removeNode("a") }, true},
-		{"it goes once more", func() bool { return a.removeNode("a") }, false},
-		{"its pod goes", func() bool { return a.removePod(key) }, false},
-		{"a delegate on an unknown node is counted", func() bool { return a.setPod(pod("p", "a", "1", "1Gi", delegate("s", "uid-0001-x"))) }, true},
-		{"one of another proxy takes its place", func() bool { return a.setPod(pod("p", "a", "1", "1Gi", delegate("s", "uid-0002-x"))) }, true},
-		{"the delegate becomes ready", func() bool { return a.setPod(pod("p", "a", "1", "1Gi", delegate("s", "uid-0002-x"))) }, false},
+		{"the node goes a second time", func() bool { return a.removeNode("a") }, false},
+		{"the pod of the node goes", func() bool { return a.removePod(key) }, false},
+		{
+			"a delegate on an unknown node is counted",
+			func() bool { return a.setPod(pod("p", "a", "1", "1Gi", delegate("s", "uid-0001-x"))) }, true,
+		},
+		{
+			"a delegate of another proxy takes its place",
+			func() bool { return a.setPod(pod("p", "a", "1", "1Gi", delegate("s", "uid-0002-x"))) }, true,
+		},
+		{
+			"the delegate becomes ready",
+			func() bool { return a.setPod(pod("p", "a", "1", "1Gi", delegate("s", "uid-0002-x"))) }, false,
+		},
 		{"the delegate goes", func() bool { return a.removePod(key) }, true},
 		{"a virtual node appears", func() bool { return a.setNode(node("v", "1", "1Gi", virtual)) }, false},
 		{"a virtual node grows", func() bool { return a.setNode(node("v", "2", "1Gi", virtual)) }, false},
@@ -152,11 +183,13 @@ func TestOnlyVisibleChangesAreReported(t *testing.T) {
 		}
 	}
 	if len(a.nodes) != 0 || len(a.pods) != 0 || len(a.shapes) != 0 || len(a.delegates) != 0 {
-		t.Errorf("%d nodes, %d pods, %d shapes and delegates of %d sources are left behind", len(a.nodes), len(a.pods), len(a.shapes), len(a.delegates))
+		t.Errorf("%d nodes, %d pods, %d shapes and delegates of %d sources are left behind", len(a.nodes), len(a.pods),
+			len(a.shapes), len(a.delegates))
 	}
 }
 
-// Whatever the order of events, and whenever summaries are made, the account ends where one that starts with the final objects would.
+// TestAccountDoesNotDrift checks that after any events, with summaries in between, the account equals a new account of
+// the final objects.
 func TestAccountDoesNotDrift(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	live, nodes, pods := newAccount(nil), map[string]*corev1.Node{}, map[string]*corev1.Pod{}
@@ -169,9 +202,11 @@ func TestAccountDoesNotDrift(t *testing.T) {
 		case i < 80:
 			nodes[name] = node(name, fmt.Sprint(1+random.IntN(9)), "8Gi", func(n *corev1.Node) {
 				n.Spec.Unschedulable = random.IntN(3) == 0
-				n.Labels["zone"], n.Labels["rack"], n.Labels["all"] = fmt.Sprint(random.IntN(3)), fmt.Sprint(random.IntN(40)), "same"
+				n.Labels["zone"], n.Labels["rack"] = fmt.Sprint(random.IntN(3)), fmt.Sprint(random.IntN(40))
+				n.Labels["all"] = "same"
 				if random.IntN(8) == 0 {
-					n.Status.Allocatable[corev1.ResourceName(fmt.Sprint("example.com/", random.IntN(5)))] = resource.MustParse("3")
+					name := corev1.ResourceName(fmt.Sprint("example.com/", random.IntN(5)))
+					n.Status.Allocatable[name] = resource.MustParse("3")
 				}
 			})
 			live.setNode(nodes[name])
@@ -179,9 +214,12 @@ func TestAccountDoesNotDrift(t *testing.T) {
 			delete(pods, name)
 			live.removePod(types.NamespacedName{Namespace: "default", Name: name})
 		default:
-			pods[name] = pod(name, fmt.Sprint(random.IntN(100)), fmt.Sprintf("%dm", random.IntN(500)), "1Gi", func(p *corev1.Pod) {
+			nodeName, cpu := fmt.Sprint(random.IntN(100)), fmt.Sprintf("%dm", random.IntN(500))
+			pods[name] = pod(name, nodeName, cpu, "1Gi", func(p *corev1.Pod) {
 				delegate([]string{"", "s1", "s2"}[random.IntN(3)], fmt.Sprint(random.IntN(10)))(p)
-				p.Status.Phase = []corev1.PodPhase{corev1.PodRunning, corev1.PodRunning, corev1.PodSucceeded}[random.IntN(3)]
+				p.Status.Phase = []corev1.PodPhase{
+					corev1.PodRunning, corev1.PodRunning, corev1.PodSucceeded,
+				}[random.IntN(3)]
 			})
 			live.setPod(pods[name])
 		}
@@ -234,7 +272,7 @@ func of(source string) func(*corev1.Pod) {
 	return func(p *corev1.Pod) { p.Labels[v1alpha1.LabelParentClusterID] = source }
 }
 
-// delegate makes the pod one of that source's, by the proxy's UID.
+// delegate makes the pod the delegate of this source and of the proxy with this UID.
 func delegate(source, proxy string) func(*corev1.Pod) {
 	return func(p *corev1.Pod) {
 		p.Labels[v1alpha1.LabelParentClusterID], p.Labels[v1alpha1.LabelParentUID] = source, proxy
@@ -259,8 +297,10 @@ func list(cpu, memory, pods string) corev1.ResourceList {
 	}
 }
 
-// summary is one whose capacity is all allocatable.
-func summary(labels map[string]string, nodes int32, allocatable, requested corev1.ResourceList) *v1alpha1.ClusterSummary {
+// summary returns a summary whose capacity is all allocatable.
+func summary(
+	labels map[string]string, nodes int32, allocatable, requested corev1.ResourceList,
+) *v1alpha1.ClusterSummary {
 	if labels == nil {
 		labels = map[string]string{}
 	}

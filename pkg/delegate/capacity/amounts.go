@@ -9,17 +9,17 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// amounts are resources in kube-scheduler's units: thousandths of CPUs, and whole units of everything else, rounded up. Each
-// resource has its place, which a resourceNames knows; what is beyond the end is zero.
+// amounts are amounts of resources in kube-scheduler's units: thousandths of CPUs, and whole units of all other
+// resources, rounded up. A resourceNames gives each resource a place in the slice. Amounts beyond the end are zero.
 type amounts []int64
 
-// resourceNames gives every resource that it meets a place. There are as many as resources in the cluster, a handful.
+// resourceNames gives every resource a place when it first sees the resource. A cluster has a handful of resources.
 type resourceNames struct {
 	names  []corev1.ResourceName
 	places map[corev1.ResourceName]int
 }
 
-// Places that are always the same.
+// The places of the resources that every cluster has.
 const (
 	cpu = iota
 	memory
@@ -44,7 +44,7 @@ func (r *resourceNames) place(name corev1.ResourceName) int {
 	return place
 }
 
-// ordered is all places, in an order that does not depend on when they were given: CPU and memory come first, then by name.
+// ordered returns all places in a stable order: CPU and memory first, then by the name of the resource.
 func (r *resourceNames) ordered() []int {
 	places := make([]int, len(r.names))
 	for i := range places {
@@ -73,7 +73,8 @@ func (r *resourceNames) amounts(list corev1.ResourceList) amounts {
 	return a
 }
 
-// list is a ResourceList, without those that are zero, of the quantities as the API server returns them.
+// list returns the amounts that are not zero as a ResourceList, with the quantities in the form in which API servers
+// return them.
 func (r *resourceNames) list(a amounts) corev1.ResourceList {
 	var list corev1.ResourceList
 	for place, amount := range a {
@@ -113,7 +114,7 @@ func (a *amounts) addAll(other amounts, sign int64) {
 	}
 }
 
-// raise makes each amount at least the other's.
+// raise raises each amount to the other's, unless it is larger.
 func (a *amounts) raise(other amounts) {
 	a.grow(len(other))
 	for place, amount := range other {
@@ -133,5 +134,6 @@ func quantity(name corev1.ResourceName, amount int64) resource.Quantity {
 }
 
 func binary(name corev1.ResourceName) bool {
-	return name == corev1.ResourceMemory || name == corev1.ResourceEphemeralStorage || strings.HasPrefix(string(name), corev1.ResourceHugePagesPrefix)
+	return name == corev1.ResourceMemory || name == corev1.ResourceEphemeralStorage ||
+		strings.HasPrefix(string(name), corev1.ResourceHugePagesPrefix)
 }

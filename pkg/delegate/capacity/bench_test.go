@@ -32,7 +32,8 @@ func BenchmarkPodEvent(b *testing.B) {
 	b.ReportMetric(float64(cpuTime(b)-start)/float64(b.N)/1e6, "cpu-ms/op")
 }
 
-// One pod comes or goes, and the summary is made, for clusters of one and of many classes.
+// BenchmarkPodEventAndSummary measures one pod that comes or goes, and the summary, for clusters of one and many
+// classes.
 func BenchmarkPodEventAndSummary(b *testing.B) {
 	for name, bench := range benchmarks() {
 		b.Run(name, func(b *testing.B) {
@@ -53,7 +54,7 @@ func BenchmarkPodEventAndSummary(b *testing.B) {
 	}
 }
 
-// A node gets another label, so that the nodes are classified anew.
+// BenchmarkNodeEventAndSummary measures a change of a node's label, after which nodes are classified again.
 func BenchmarkNodeEventAndSummary(b *testing.B) {
 	for name, bench := range benchmarks() {
 		b.Run(name, func(b *testing.B) {
@@ -77,7 +78,7 @@ func benchmarks() map[string]benchmark {
 	return map[string]benchmark{
 		"1 class":    newBenchmark(1),
 		"50 classes": newBenchmark(50),
-		"50 classes and a label that each has its own of": unique,
+		"50 classes and a label with a value of its own on each node": unique,
 	}
 }
 
@@ -96,7 +97,8 @@ func (bench benchmark) account() *account {
 		a.setNode(bench.node(i))
 	}
 	for i := range benchPods {
-		a.setPod(pod(fmt.Sprint(i), fmt.Sprint(random.IntN(benchNodes)), fmt.Sprintf("%dm", 50*(1+random.IntN(20))), fmt.Sprint(64*(1+random.IntN(32)), "Mi"),
+		nodeName, cpu := fmt.Sprint(random.IntN(benchNodes)), fmt.Sprintf("%dm", 50*(1+random.IntN(20)))
+		a.setPod(pod(fmt.Sprint(i), nodeName, cpu, fmt.Sprint(64*(1+random.IntN(32)), "Mi"),
 			of([]string{"", "s1", "s2"}[i%3])))
 	}
 	return a
@@ -120,7 +122,7 @@ func (bench benchmark) node(i int, changes ...func(*corev1.Node)) *corev1.Node {
 	return n
 }
 
-// cpuTime is what the process has used, which other processes do not change much.
+// cpuTime returns the CPU time of this process, on which other processes have little influence.
 func cpuTime(b *testing.B) time.Duration {
 	b.Helper()
 	var usage syscall.Rusage
@@ -130,7 +132,7 @@ func cpuTime(b *testing.B) time.Duration {
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
 
-// report reports how many bytes the summary has, and what share of the free CPU and memory it tells.
+// report reports the size of the summary, and the share of the free CPU and memory that it lists.
 func report(b *testing.B, a *account) {
 	b.Helper()
 	summary := a.summary()
@@ -140,16 +142,16 @@ func report(b *testing.B, a *account) {
 	}
 	b.ReportMetric(float64(len(data)), "bytes")
 	b.ReportMetric(float64(vectors(summary)), "vectors")
-	b.ReportMetric(100*toldOf(summary, a, corev1.ResourceCPU), "%cpu-told")
-	b.ReportMetric(100*toldOf(summary, a, corev1.ResourceMemory), "%memory-told")
+	b.ReportMetric(100*listedOf(summary, a, corev1.ResourceCPU), "%cpu-listed")
+	b.ReportMetric(100*listedOf(summary, a, corev1.ResourceMemory), "%memory-listed")
 }
 
-func toldOf(summary *v1alpha1.ClusterSummary, a *account, name corev1.ResourceName) float64 {
-	var told, free float64
+func listedOf(summary *v1alpha1.ClusterSummary, a *account, name corev1.ResourceName) float64 {
+	var listed, free float64
 	for _, class := range summary.Status.Classes {
 		for _, f := range class.Free {
 			quantity := f.Resources[name]
-			told += float64(f.Nodes) * quantity.AsApproximateFloat64()
+			listed += float64(f.Nodes) * quantity.AsApproximateFloat64()
 		}
 	}
 	place := a.resources.place(name)
@@ -157,5 +159,5 @@ func toldOf(summary *v1alpha1.ClusterSummary, a *account, name corev1.ResourceNa
 		q := quantity(name, max(0, n.allocatable.at(place)-n.requested.at(place)))
 		free += q.AsApproximateFloat64()
 	}
-	return told / free
+	return listed / free
 }

@@ -8,10 +8,10 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 )
 
-// maxVectors of free amounts are told in all classes.
+// maxVectors is the number of vectors of free amounts in all classes together.
 const maxVectors = 256
 
-// class is the shapes that are told as one.
+// class is a group of shapes that a summary shows as one node class.
 type class struct {
 	group
 	labels map[string]string
@@ -19,13 +19,13 @@ type class struct {
 	amount *classAmounts // nil before the first computation
 }
 
-// classAmounts are what the nodes of a class have.
+// classAmounts are the amounts of the nodes of a class.
 type classAmounts struct {
-	places      int // number of resources
+	places      int // the number of resources
 	allocatable amounts
 	free        []vector
-	share       int                  // how many vectors told has room for
-	told        []v1alpha1.FreeNodes // of free
+	share       int                  // the bound of listed
+	listed      []v1alpha1.FreeNodes // free, reduced to the share
 }
 
 func newClass(g group, keys []labelKey) *class {
@@ -41,7 +41,7 @@ func newClass(g group, keys []labelKey) *class {
 	return c
 }
 
-// inherit takes over what was computed for the same shapes.
+// inherit takes over the amounts of classes of the same shapes.
 func (p *partition) inherit(before *partition) {
 	old := make(map[string]*class, len(before.classes))
 	for _, c := range before.classes {
@@ -54,23 +54,25 @@ func (p *partition) inherit(before *partition) {
 	}
 }
 
-// compute computes what has changed since it did so before: the vectors of the classes whose nodes did, and what of them is told.
+// compute computes the amounts of classes whose nodes changed, and divides the vectors among all classes.
 func (p *partition) compute(resources *resourceNames) {
 	places := resources.ordered()
 	wanted := make([]int, len(p.classes))
 	for i, c := range p.classes {
-		if c.amount == nil || c.amount.places < len(places) || slices.ContainsFunc(c.shapes, func(s *shape) bool { return s.changed }) {
+		changed := slices.ContainsFunc(c.shapes, func(s *shape) bool { return s.changed })
+		if changed || c.amount == nil || c.amount.places < len(places) {
 			c.amount = c.sum(places)
 		}
 		wanted[i] = len(c.amount.free)
 	}
 	for i, share := range shares(wanted, maxVectors) {
-		if c := p.classes[i]; c.amount.told == nil || c.amount.share != share {
-			c.amount.share, c.amount.told = share, tell(reduce(c.amount.free, share), places, resources)
+		if c := p.classes[i]; c.amount.listed == nil || c.amount.share != share {
+			c.amount.share, c.amount.listed = share, freeNodes(reduce(c.amount.free, share), places, resources)
 		}
 	}
 }
 
+// sum gathers the amounts of the nodes of the class.
 func (c *class) sum(places []int) *classAmounts {
 	sum := &classAmounts{places: len(places)}
 	free := make([]vector, 0, c.nodes)
@@ -92,20 +94,20 @@ func (c *class) sum(places []int) *classAmounts {
 	return sum
 }
 
-// tell is the vectors as they are published.
-func tell(free []vector, places []int, resources *resourceNames) []v1alpha1.FreeNodes {
-	told := make([]v1alpha1.FreeNodes, 0, len(free))
+// freeNodes returns the vectors in the form of the API.
+func freeNodes(free []vector, places []int, resources *resourceNames) []v1alpha1.FreeNodes {
+	listed := make([]v1alpha1.FreeNodes, 0, len(free))
 	ordered := make(amounts, len(places))
 	for _, v := range free {
 		for i, place := range places {
 			ordered[place] = v.free[i]
 		}
-		told = append(told, v1alpha1.FreeNodes{Nodes: v.nodes, Resources: resources.list(ordered)})
+		listed = append(listed, v1alpha1.FreeNodes{Nodes: v.nodes, Resources: resources.list(ordered)})
 	}
-	return told
+	return listed
 }
 
-// shares divides the total fairly: nobody gets more than is wanted, and nobody less than somebody who wants less.
+// shares divides the total fairly: nobody gets more than wanted, and nobody gets less than another who wants less.
 func shares(wanted []int, total int) []int {
 	order := make([]int, len(wanted))
 	for i := range order {

@@ -18,7 +18,7 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 )
 
-func TestClasses(t *testing.T) {
+func TestNodeClasses(t *testing.T) {
 	cordon := corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule}
 	gpus := func(count string) func(*corev1.Node) {
 		return func(n *corev1.Node) { n.Status.Allocatable["example.com/gpu"] = resource.MustParse(count) }
@@ -30,30 +30,39 @@ func TestClasses(t *testing.T) {
 		excluded string
 		want     v1alpha1.ClusterSummaryStatus
 	}{
-		"no nodes are in no class": {},
-		"nodes with the same labels are one class, but for their hostnames": {
+		"a cluster without nodes has no classes": {},
+		"nodes whose labels differ only in the hostname are one class": {
 			nodes: []*corev1.Node{
 				node("a", "2", "4Gi", label("zone", "z"), label(corev1.LabelHostname, "a")),
 				node("b", "2", "4Gi", label("zone", "z"), label(corev1.LabelHostname, "b")),
 			},
 			want: v1alpha1.ClusterSummaryStatus{
 				CommonLabels: map[string]string{"zone": "z"}, OmittedLabels: []string{corev1.LabelHostname},
-				Classes: []v1alpha1.NodeClass{{Nodes: 2, Allocatable: full, Free: []v1alpha1.FreeNodes{{Nodes: 2, Resources: full}}}},
+				Classes: []v1alpha1.NodeClass{
+					{Nodes: 2, Allocatable: full, Free: []v1alpha1.FreeNodes{{Nodes: 2, Resources: full}}},
+				},
 			},
 		},
-		"nodes with other labels are another class, and what all have is told once": {
+		"nodes with other labels are another class, and common labels are listed once": {
 			nodes: []*corev1.Node{
-				node("a", "2", "4Gi", label("os", "linux"), label("zone", "y")), node("b", "2", "4Gi", label("os", "linux"), label("zone", "z")),
+				node("a", "2", "4Gi", label("os", "linux"), label("zone", "y")),
+				node("b", "2", "4Gi", label("os", "linux"), label("zone", "z")),
 			},
 			want: v1alpha1.ClusterSummaryStatus{
 				CommonLabels: map[string]string{"os": "linux"},
 				Classes: []v1alpha1.NodeClass{
-					{Labels: map[string]string{"zone": "y"}, Nodes: 1, Allocatable: full, Free: []v1alpha1.FreeNodes{{Nodes: 1, Resources: full}}},
-					{Labels: map[string]string{"zone": "z"}, Nodes: 1, Allocatable: full, Free: []v1alpha1.FreeNodes{{Nodes: 1, Resources: full}}},
+					{
+						Labels: map[string]string{"zone": "y"}, Nodes: 1, Allocatable: full,
+						Free: []v1alpha1.FreeNodes{{Nodes: 1, Resources: full}},
+					},
+					{
+						Labels: map[string]string{"zone": "z"}, Nodes: 1, Allocatable: full,
+						Free: []v1alpha1.FreeNodes{{Nodes: 1, Resources: full}},
+					},
 				},
 			},
 		},
-		"what is free is told together, the emptiest nodes first": {
+		"free amounts of a node are listed together, the emptiest nodes first": {
 			nodes: []*corev1.Node{node("a", "2", "4Gi"), node("b", "2", "4Gi"), node("c", "4", "2Gi", gpus("2"))},
 			pods: []*corev1.Pod{
 				pod("p", "a", "500m", "1Gi"), pod("q", "b", "500m", "1Gi"),
@@ -65,61 +74,85 @@ func TestClasses(t *testing.T) {
 				Nodes: 3, Allocatable: with(list("4", "4Gi", "110"), "example.com/gpu", "2"),
 				Free: []v1alpha1.FreeNodes{
 					{Nodes: 1, Resources: corev1.ResourceList{
-						corev1.ResourceCPU: resource.MustParse("3"), corev1.ResourcePods: resource.MustParse("109"), "example.com/gpu": resource.MustParse("1"),
+						corev1.ResourceCPU: resource.MustParse("3"), corev1.ResourcePods: resource.MustParse("109"),
+						"example.com/gpu": resource.MustParse("1"),
 					}},
 					{Nodes: 2, Resources: list("1500m", "3Gi", "109")},
 				},
 			}}},
 		},
-		"cordoned nodes have the taint that says so, even before anybody has put it there": {
-			nodes: []*corev1.Node{node("a", "2", "4Gi", cordoned), node("b", "2", "4Gi", cordoned, func(n *corev1.Node) {
-				added := cordon
-				added.TimeAdded = &metav1.Time{Time: time.Unix(1, 0)}
-				n.Spec.Taints = []corev1.Taint{added}
-			})},
+		"cordoned nodes have the taint of the cordon, even before it is added": {
+			nodes: []*corev1.Node{
+				node("a", "2", "4Gi", cordoned),
+				node("b", "2", "4Gi", cordoned, func(n *corev1.Node) {
+					added := cordon
+					added.TimeAdded = &metav1.Time{Time: time.Unix(1, 0)}
+					n.Spec.Taints = []corev1.Taint{added}
+				}),
+			},
 			want: v1alpha1.ClusterSummaryStatus{Classes: []v1alpha1.NodeClass{
-				{Taints: []corev1.Taint{cordon}, Nodes: 2, Allocatable: full, Free: []v1alpha1.FreeNodes{{Nodes: 2, Resources: full}}},
+				{
+					Taints: []corev1.Taint{cordon}, Nodes: 2, Allocatable: full,
+					Free: []v1alpha1.FreeNodes{{Nodes: 2, Resources: full}},
+				},
 			}},
 		},
-		"nodes that are not ready are told with the taints that they have": {
-			nodes: []*corev1.Node{node("a", "2", "4Gi", notReady, taint(corev1.TaintNodeNotReady, corev1.TaintEffectNoExecute))},
+		"nodes that are not ready are listed with their taints": {
+			nodes: []*corev1.Node{
+				node("a", "2", "4Gi", notReady, taint(corev1.TaintNodeNotReady, corev1.TaintEffectNoExecute)),
+			},
 			want: v1alpha1.ClusterSummaryStatus{Classes: []v1alpha1.NodeClass{{
 				Taints: []corev1.Taint{{Key: corev1.TaintNodeNotReady, Effect: corev1.TaintEffectNoExecute}},
 				Nodes:  1, Allocatable: full, Free: []v1alpha1.FreeNodes{{Nodes: 1, Resources: full}},
 			}}},
 		},
-		"taints that only discourage are not told, and others are sorted": {
+		"taints that repel no pod are left out, and the others are sorted": {
 			nodes: []*corev1.Node{
-				node("a", "2", "4Gi", taint("x", corev1.TaintEffectNoSchedule), taint("b", corev1.TaintEffectPreferNoSchedule), taint("a", corev1.TaintEffectNoSchedule)),
-				node("b", "2", "4Gi", taint("a", corev1.TaintEffectNoSchedule), taint("x", corev1.TaintEffectNoSchedule)),
+				node("a", "2", "4Gi", taint("x", corev1.TaintEffectNoSchedule),
+					taint("b", corev1.TaintEffectPreferNoSchedule), taint("a", corev1.TaintEffectNoSchedule)),
+				node("b", "2", "4Gi", taint("a", corev1.TaintEffectNoSchedule),
+					taint("x", corev1.TaintEffectNoSchedule)),
 			},
 			want: v1alpha1.ClusterSummaryStatus{Classes: []v1alpha1.NodeClass{{
-				Taints: []corev1.Taint{{Key: "a", Effect: corev1.TaintEffectNoSchedule}, {Key: "x", Effect: corev1.TaintEffectNoSchedule}},
-				Nodes:  2, Allocatable: full, Free: []v1alpha1.FreeNodes{{Nodes: 2, Resources: full}},
+				Taints: []corev1.Taint{
+					{Key: "a", Effect: corev1.TaintEffectNoSchedule}, {Key: "x", Effect: corev1.TaintEffectNoSchedule},
+				},
+				Nodes: 2, Allocatable: full, Free: []v1alpha1.FreeNodes{{Nodes: 2, Resources: full}},
 			}}},
 		},
 		"virtual nodes are in no class": {nodes: []*corev1.Node{node("v", "2", "4Gi", virtual)}},
-		"nodes that take no pod more are counted, and what is free there is not told": {
-			nodes: []*corev1.Node{node("a", "2", "4Gi", func(n *corev1.Node) { n.Status.Allocatable[corev1.ResourcePods] = resource.MustParse("1") })},
-			pods:  []*corev1.Pod{pod("p", "a", "1", "1Gi")},
-			want:  v1alpha1.ClusterSummaryStatus{Classes: []v1alpha1.NodeClass{{Nodes: 1, Allocatable: list("2", "4Gi", "1")}}},
+		"nodes with too many pods are counted, and have nothing free": {
+			nodes: []*corev1.Node{
+				node("a", "2", "4Gi", func(n *corev1.Node) {
+					n.Status.Allocatable[corev1.ResourcePods] = resource.MustParse("1")
+				}),
+			},
+			pods: []*corev1.Pod{pod("p", "a", "1", "1Gi")},
+			want: v1alpha1.ClusterSummaryStatus{
+				Classes: []v1alpha1.NodeClass{{Nodes: 1, Allocatable: list("2", "4Gi", "1")}},
+			},
 		},
-		"a node that has shrunk under its pods has none of that free": {
+		"a node that has shrunk under its pods has none of the resource free": {
 			nodes: []*corev1.Node{node("a", "1", "4Gi")},
 			pods:  []*corev1.Pod{pod("p", "a", "2", "1Gi")},
 			want: v1alpha1.ClusterSummaryStatus{Classes: []v1alpha1.NodeClass{{
-				Nodes: 1, Allocatable: list("1", "4Gi", "110"), Free: []v1alpha1.FreeNodes{{Nodes: 1, Resources: without(list("0", "3Gi", "109"), corev1.ResourceCPU)}},
+				Nodes: 1, Allocatable: list("1", "4Gi", "110"),
+				Free: []v1alpha1.FreeNodes{{Nodes: 1, Resources: without(list("0", "3Gi", "109"), corev1.ResourceCPU)}},
 			}}},
 		},
-		"excluded labels are nowhere, by key and value": {
+		"excluded labels are not in the summary": {
 			nodes: []*corev1.Node{
-				node("a", "2", "4Gi", label("secret/a", "1"), label("rack", "hidden"), label(corev1.LabelHostname, "a")),
+				node("a", "2", "4Gi", label("secret/a", "1"), label("rack", "hidden"),
+					label(corev1.LabelHostname, "a")),
 				node("b", "2", "4Gi", label("secret/b", "1"), label("rack", "shown"), label(corev1.LabelHostname, "b")),
 			},
 			excluded: "^secret/|^rack=hidden$|^kubernetes.io/hostname=",
 			want: v1alpha1.ClusterSummaryStatus{Classes: []v1alpha1.NodeClass{
 				{Nodes: 1, Allocatable: full, Free: []v1alpha1.FreeNodes{{Nodes: 1, Resources: full}}},
-				{Labels: map[string]string{"rack": "shown"}, Nodes: 1, Allocatable: full, Free: []v1alpha1.FreeNodes{{Nodes: 1, Resources: full}}},
+				{
+					Labels: map[string]string{"rack": "shown"}, Nodes: 1, Allocatable: full,
+					Free: []v1alpha1.FreeNodes{{Nodes: 1, Resources: full}},
+				},
 			}},
 		},
 	} {
@@ -129,14 +162,16 @@ func TestClasses(t *testing.T) {
 				excluded = regexp.MustCompile(test.excluded)
 			}
 			got := Summarize(test.nodes, test.pods, excluded)
-			told := v1alpha1.ClusterSummaryStatus{
-				CommonLabels: got.Status.CommonLabels, OmittedLabels: got.Status.OmittedLabels, Classes: got.Status.Classes,
+			classes := v1alpha1.ClusterSummaryStatus{
+				CommonLabels: got.Status.CommonLabels, OmittedLabels: got.Status.OmittedLabels,
+				Classes: got.Status.Classes,
 			}
-			if diff := cmp.Diff(test.want, told, cmpopts.EquateEmpty()); diff != "" {
+			if diff := cmp.Diff(test.want, classes, cmpopts.EquateEmpty()); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
-			if data, _ := json.Marshal(got); test.excluded != "" && regexp.MustCompile("secret|hidden|hostname").Match(data) {
-				t.Errorf("something that is excluded is told: %s", data)
+			if data, _ := json.Marshal(got); test.excluded != "" &&
+				regexp.MustCompile("secret|hidden|hostname").Match(data) {
+				t.Errorf("an excluded label is in the summary: %s", data)
 			}
 		})
 	}
@@ -147,9 +182,9 @@ func TestClassesAreBounded(t *testing.T) {
 	for name, test := range map[string]struct {
 		change         func(i int, n *corev1.Node)
 		classes, nodes int
-		omitted        string // all of them
+		omitted        string // * for any
 	}{
-		"as many classes as there may be": {
+		"as many classes as the bound allows": {
 			change:  func(i int, n *corev1.Node) { n.Labels["a"] = fmt.Sprint(i % 50) },
 			classes: 50, nodes: 300,
 		},
@@ -157,13 +192,13 @@ func TestClassesAreBounded(t *testing.T) {
 			change:  func(i int, n *corev1.Node) { n.Labels["a"], n.Labels["b"] = fmt.Sprint(i%10), fmt.Sprint(i%60) },
 			classes: 10, nodes: 300, omitted: "b",
 		},
-		"no more keys are left out than must be": {
+		"only as many keys as necessary are left out": {
 			change: func(i int, n *corev1.Node) {
 				n.Labels["a"], n.Labels["b"], n.Labels["c"] = fmt.Sprint(i%3), fmt.Sprint(i/3%5), fmt.Sprint(i/15%7)
 			},
 			classes: 15, nodes: 300, omitted: "c",
 		},
-		"of keys with as many values, the rarest is left out": {
+		"among keys with equally many values, the rarest is left out": {
 			change: func(i int, n *corev1.Node) {
 				for bit := range 5 {
 					n.Labels[fmt.Sprint("bit", bit)] = fmt.Sprint(i >> bit & 1)
@@ -174,15 +209,15 @@ func TestClassesAreBounded(t *testing.T) {
 			},
 			classes: 32, nodes: 300, omitted: "few",
 		},
-		"a key of its own on each node": {
+		"each node has a key of its own": {
 			change:  func(i int, n *corev1.Node) { n.Labels[fmt.Sprint("key", i)] = "" },
 			classes: 50, nodes: 300, omitted: "*",
 		},
-		"of classes that only their taints tell apart, those of the most nodes are told": {
+		"among classes that differ only in taints, those of the most nodes are listed": {
 			change:  func(i int, n *corev1.Node) { taint(fmt.Sprint(max(0, i-200)), corev1.TaintEffectNoSchedule)(n) },
 			classes: 50, nodes: 250,
 		},
-		"labels that are too long together": {
+		"labels whose total is too long": {
 			change: func(i int, n *corev1.Node) {
 				for key := range 100 {
 					n.Labels[fmt.Sprint(long, key)] = fmt.Sprint(long, i%(2+key/4))
@@ -190,7 +225,7 @@ func TestClassesAreBounded(t *testing.T) {
 			},
 			classes: -1, nodes: 300, omitted: "*",
 		},
-		"taints that are too long together": {
+		"taints whose total is too long": {
 			change: func(i int, n *corev1.Node) {
 				for key := range 200 {
 					taint(fmt.Sprint(long, i%50, "-", key), corev1.TaintEffectNoSchedule)(n)
@@ -207,14 +242,16 @@ func TestClassesAreBounded(t *testing.T) {
 				nodes = append(nodes, n)
 			}
 			status := Summarize(nodes, nil, nil).Status
-			if told := nodesIn(status.Classes); told != test.nodes || test.classes >= 0 && len(status.Classes) != test.classes {
-				t.Errorf("told %d nodes in %d classes, want %d in %d", told, len(status.Classes), test.nodes, test.classes)
+			if listed := nodesIn(status.Classes); listed != test.nodes || test.classes >= 0 &&
+				len(status.Classes) != test.classes {
+				t.Errorf("%d nodes in %d classes are listed, want %d in %d", listed, len(status.Classes), test.nodes,
+					test.classes)
 			}
 			if omitted := strings.Join(status.OmittedLabels, " "); test.omitted != "*" && omitted != test.omitted {
 				t.Errorf("omitted %q, want %q", omitted, test.omitted)
 			}
 			if status.CommonLabels["all"] != "same" {
-				t.Errorf("common labels %v are without the one that all have", status.CommonLabels)
+				t.Errorf("common labels %v lack the label that all nodes have", status.CommonLabels)
 			}
 			if data, _ := json.Marshal(status); len(data) > 400<<10 {
 				t.Errorf("the status has %d bytes", len(data))
@@ -231,7 +268,7 @@ func nodesIn(classes []v1alpha1.NodeClass) int {
 	return sum
 }
 
-func TestLatestDelegates(t *testing.T) {
+func TestLatestDelegatesOfASource(t *testing.T) {
 	at := func(seconds int64) func(*corev1.Pod) {
 		return func(p *corev1.Pod) {
 			p.Status.Conditions = []corev1.PodCondition{{
@@ -260,45 +297,53 @@ func TestLatestDelegates(t *testing.T) {
 		events func(*account)
 		want   []string
 	}{
-		"are in the order in which they were counted": {func(a *account) { place(a, "bbbb", "aaaa", "cccc") }, shortened("bbbb", "aaaa", "cccc")},
-		"are the last ones of many":                   {func(a *account) { place(a, many...) }, shortened(many[44:]...)},
-		"keep their place when they are resized": {func(a *account) {
+		"delegates are listed in the order in which they were counted": {
+			func(a *account) { place(a, "bbbb", "aaaa", "cccc") }, shortened("bbbb", "aaaa", "cccc"),
+		},
+		"the last ones of many delegates are listed": {
+			func(a *account) { place(a, many...) }, shortened(many[44:]...),
+		},
+		"resized delegates keep their place": {func(a *account) {
 			place(a, "aaaa", "bbbb")
 			a.setPod(pod("aaaa", "a", "2", "1Gi", delegate("s", "aaaa-0123456789")))
 		}, shortened("aaaa", "bbbb")},
-		"leave when they go": {func(a *account) {
+		"deleted delegates are not listed": {func(a *account) {
 			place(a, "aaaa", "bbbb")
 			a.removePod(key("aaaa"))
 		}, shortened("bbbb")},
-		"leave when they finish": {func(a *account) {
+		"finished delegates are not listed": {func(a *account) {
 			place(a, "aaaa", "bbbb")
-			a.setPod(pod("bbbb", "a", "1", "1Gi", delegate("s", "bbbb-0123456789"), func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded }))
+			a.setPod(pod("bbbb", "a", "1", "1Gi", delegate("s", "bbbb-0123456789"),
+				func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded }))
 		}, shortened("aaaa")},
-		"make room for older ones when they go": {func(a *account) {
+		"older delegates take the place of deleted ones": {func(a *account) {
 			place(a, many...)
 			a.removePod(key("0299"))
 		}, shortened(many[43:299]...)},
-		"are not listed before they have a node": {func(a *account) {
+		"delegates without a node are not listed": {func(a *account) {
 			a.setPod(pod("aaaa", "", "1", "1Gi", delegate("s", "aaaa-0123456789")))
 			place(a, "bbbb")
 		}, shortened("bbbb")},
-		"are those of this source alone": {func(a *account) {
+		"delegates of another source are not listed": {func(a *account) {
 			place(a, "aaaa")
 			a.setPod(pod("bbbb", "a", "1", "1Gi", delegate("other", "bbbb-0123456789")))
 		}, shortened("aaaa")},
-		"are listed where their node is unknown, cordoned or gone": {func(a *account) {
+		"delegates on unknown and deleted nodes are listed": {func(a *account) {
 			place(a, "aaaa")
 			a.removeNode("a")
 			a.setPod(pod("bbbb", "unknown", "1", "1Gi", delegate("s", "bbbb-0123456789")))
 		}, shortened("aaaa", "bbbb")},
-		"are ordered by when they were scheduled at the start, then by when they were made": {func(a *account) {
+		"at the start, delegates are ordered by the time of scheduling, or else of creation": {func(a *account) {
 			a.setPod(pod("aaaa", "a", "1", "1Gi", delegate("s", "aaaa-0123456789"), at(3)))
 			a.setPod(pod("bbbb", "a", "1", "1Gi", delegate("s", "bbbb-0123456789"), at(1)))
-			a.setPod(pod("cccc", "a", "1", "1Gi", delegate("s", "cccc-0123456789"), func(p *corev1.Pod) { p.CreationTimestamp = metav1.Unix(2, 0) }))
+			a.setPod(pod("cccc", "a", "1", "1Gi", delegate("s", "cccc-0123456789"),
+				func(p *corev1.Pod) { p.CreationTimestamp = metav1.Unix(2, 0) }))
 			a.orderDelegates()
 			place(a, "dddd")
 		}, shortened("bbbb", "cccc", "aaaa", "dddd")},
-		"may have short UIDs": {func(a *account) { a.setPod(pod("aaaa", "a", "1", "1Gi", delegate("s", "u"))) }, []string{"u"}},
+		"short UIDs are listed as they are": {
+			func(a *account) { a.setPod(pod("aaaa", "a", "1", "1Gi", delegate("s", "u"))) }, []string{"u"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := newAccount(nil)
@@ -317,12 +362,12 @@ func TestLatestDelegates(t *testing.T) {
 	}
 }
 
-func TestSharesAreFair(t *testing.T) {
+func TestSharesOfVectorsAreFair(t *testing.T) {
 	for name, test := range map[string]struct{ wanted, want []int }{
-		"nobody wants anything":                              {[]int{0, 0}, []int{0, 0}},
-		"all get what they want":                             {[]int{3, 4}, []int{3, 4}},
-		"what one does not want is for the others":           {[]int{90, 2, 90}, []int{9, 2, 9}},
-		"what cannot be divided goes to those who want more": {[]int{50, 60, 70}, []int{6, 7, 7}},
+		"nobody wants anything":                   {[]int{0, 0}, []int{0, 0}},
+		"all get what they want":                  {[]int{3, 4}, []int{3, 4}},
+		"the others get what one does not want":   {[]int{90, 2, 90}, []int{9, 2, 9}},
+		"a remainder goes to those who want more": {[]int{50, 60, 70}, []int{6, 7, 7}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if diff := cmp.Diff(test.want, shares(test.wanted, 20)); diff != "" {

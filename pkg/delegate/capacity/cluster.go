@@ -2,16 +2,16 @@ package capacity
 
 import "slices"
 
-// bins is how finely splitting looks for the best place.
+// bins is the number of places at which split can divide a cluster.
 const bins = 64
 
-// cluster is vectors that are told as one.
+// cluster is a set of vectors that one vector, the least of them, replaces.
 type cluster struct {
 	vectors []vector
 	nodes   int32
 	least   []int64
-	column  int     // where the most is lost
-	loss    float64 // there, as a multiple of the most that any node has
+	column  int     // the resource with the largest loss
+	loss    float64 // of that resource, as a multiple of the most that any node has
 }
 
 func newCluster(vectors []vector, most []int64) *cluster {
@@ -36,7 +36,7 @@ func newCluster(vectors []vector, most []int64) *cluster {
 	return c
 }
 
-// split divides a cluster that loses something in two, which lose less. It changes the order of its vectors.
+// split divides a cluster with a loss in two with less loss. It changes the order of the vectors.
 func (c *cluster) split() (left, right []vector) {
 	low, high := c.least[c.column], c.least[c.column]
 	for _, v := range c.vectors {

@@ -7,15 +7,18 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
 
 const (
-	// maxLatest delegates of each source are listed, by the first latestLength characters of their proxies' UIDs.
+	// maxLatest is the number of listed delegates of a source. The list has the first latestLength characters of the
+	// UIDs of their proxies.
 	maxLatest    = 256
 	latestLength = 8
 )
 
-// delegates lists each source's delegates in the order in which they were first counted.
+// delegates holds each source's delegates in the order in which they were first counted.
 type delegates map[string]*queue
 
 type queue struct {
@@ -23,10 +26,10 @@ type queue struct {
 	places map[types.NamespacedName]*containers.Element
 }
 
-// add puts the pod last, if it is a delegate; it says whether it is.
+// add puts the pod at the end if it is a delegate, and returns whether it is.
 func (d delegates) add(key types.NamespacedName, pod *corev1.Pod) bool {
-	id := source(pod)
-	if id == "" || proxy(pod) == "" {
+	id := sourceID(pod)
+	if id == "" || proxyUID(pod) == "" {
 		return false
 	}
 	q, ok := d[id]
@@ -38,21 +41,21 @@ func (d delegates) add(key types.NamespacedName, pod *corev1.Pod) bool {
 	return true
 }
 
-// remove forgets the pod, which is as it was when it was added; it says whether it was.
+// remove forgets the pod, and returns whether it was there. The pod is the same object as for add.
 func (d delegates) remove(key types.NamespacedName, pod *corev1.Pod) bool {
-	q, ok := d[source(pod)]
+	q, ok := d[sourceID(pod)]
 	if !ok || q.places[key] == nil {
 		return false
 	}
 	q.order.Remove(q.places[key])
 	delete(q.places, key)
 	if len(q.places) == 0 {
-		delete(d, source(pod))
+		delete(d, sourceID(pod))
 	}
 	return true
 }
 
-// order orders all delegates by when they were scheduled, as far as they tell.
+// order sorts all delegates by the time at which they were scheduled.
 func (d delegates) order(pods map[types.NamespacedName]*corev1.Pod) {
 	for _, q := range d {
 		var keys []types.NamespacedName
@@ -71,7 +74,7 @@ func (d delegates) order(pods map[types.NamespacedName]*corev1.Pod) {
 	}
 }
 
-// latest is the last delegates of a source, the last one last.
+// latest returns the last delegates of a source, the latest at the end.
 func (d delegates) latest(id string, pods map[types.NamespacedName]*corev1.Pod) []string {
 	q, ok := d[id]
 	if !ok {
@@ -79,19 +82,18 @@ func (d delegates) latest(id string, pods map[types.NamespacedName]*corev1.Pod) 
 	}
 	latest := make([]string, 0, min(maxLatest, q.order.Len()))
 	for e := q.order.Back(); e != nil && len(latest) < maxLatest; e = e.Prev() {
-		uid := proxy(pods[e.Value.(types.NamespacedName)]) //nolint:forcetypeassert // as put in above
+		uid := proxyUID(pods[e.Value.(types.NamespacedName)]) //nolint:forcetypeassert // add put it there
 		latest = append(latest, uid[:min(latestLength, len(uid))])
 	}
 	slices.Reverse(latest)
 	return latest
 }
 
-// scheduled is when the pod was given its node, or else when it was made.
+// scheduled returns the time at which the pod was scheduled, or else the time of its creation.
 func scheduled(pod *corev1.Pod) time.Time {
-	for _, condition := range pod.Status.Conditions {
-		if condition.Type == corev1.PodScheduled && condition.Status == corev1.ConditionTrue && !condition.LastTransitionTime.IsZero() {
-			return condition.LastTransitionTime.Time
-		}
+	c := translate.PodCondition(pod.Status.Conditions, corev1.PodScheduled)
+	if c != nil && c.Status == corev1.ConditionTrue && !c.LastTransitionTime.IsZero() {
+		return c.LastTransitionTime.Time
 	}
 	return pod.CreationTimestamp.Time
 }

@@ -1,22 +1,32 @@
-// Package capacity runs in target clusters. It publishes what the cluster has and what is free there in the ClusterSummary
-// named singleton, for the source clusters. Summarize says what a summary is; a Publisher keeps one up to date.
+// Package capacity publishes the capacity of a target cluster for its sources, in the ClusterSummary named singleton.
+// Summarize defines the content of a summary; a Publisher keeps the summary up to date.
 //
-// Watch events of nodes and pods keep an account: what is requested on each node, sums over the schedulable nodes, which nodes have the
-// same labels and taints. An event costs the same in a cluster of any size. When the summary is published, at most once per
-// Options.Interval, the free amounts are gathered anew in those classes of which a node or pod has changed, and nodes are only classified
-// anew if one has other labels or taints than before. The summary is written only if it differs.
+// # Counting
 //
-// Requests are counted as kube-scheduler counts them: pods that are resized in place by the larger of what they have and
-// what they ask for, terminating pods until they are gone, finished pods not at all. Virtual nodes do not count, so that nobody's proxies
-// do. The sums are of schedulable nodes, Ready and not cordoned; the classes have all nodes and the taints that keep pods away.
+// Watch events of nodes and pods update an account: the requests on each node, sums over the schedulable nodes, and the
+// nodes that share labels and taints. The cost of an event does not depend on the size of the cluster.
 //
-// A summary has a bound, and what that costs is room that is not told, never room that is not there:
+// The Publisher publishes at most once per Options.Interval, and writes only differences. For a publication, it gathers
+// the free amounts of those classes that have a changed node or pod. It classifies nodes again only if a node's labels
+// or taints changed.
 //
-//   - There are at most 50 classes, and at most 128 KiB of labels and taints. Otherwise, keys of labels are left out, those with the most
-//     values first, and named, up to 32 KiB of them; if taints are the reason, classes of the fewest nodes are left out.
-//   - There are at most 256 vectors of free amounts, shared fairly by the classes. Where a class has more, nodes that are nearly as free
-//     as one another are told as one, by the least of each amount. They are found by dividing the class in two again and again, where
-//     that saves the most. (Rounding amounts down would be simpler, but each digit less makes far fewer vectors than there is room for.)
-//     The nodes with the most of each resource are told exactly, as far as half of the share goes.
+// Requests are counted as kube-scheduler counts them. A pod that is resized in place counts with the larger of its
+// allocation and its request. Terminating pods count until they are gone; finished pods do not count. Virtual nodes do
+// not count, so proxies do not count either. The sums cover the schedulable nodes: Ready and not cordoned. The classes
+// cover all nodes, with the taints that repel pods.
+//
+// # Bounds
+//
+// The size of a summary is bounded. Because of the bounds, a summary may understate the free capacity, but it never
+// overstates it:
+//
+//   - A summary has at most 50 classes, and at most 128 KiB of labels and taints. Beyond that, keys of labels are
+//     omitted, the keys with the most values first. The summary names the omitted keys, up to 32 KiB of them. If taints
+//     are the reason, the classes with the fewest nodes are left out.
+//   - A summary has at most 256 vectors of free amounts, shared fairly among the classes. If a class has more, nodes
+//     with nearly the same free amounts share a vector, which has the least of each amount. To find these nodes, the
+//     class is split in two again and again, always where the split saves the most. Rounding down would be simpler, but
+//     each digit less leaves far fewer vectors than the bound allows. The nodes with the most of each resource keep
+//     exact vectors, in up to half of the class's share.
 //   - Of each source's delegates, the last 256 are listed.
 package capacity

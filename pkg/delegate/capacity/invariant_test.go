@@ -13,8 +13,9 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 )
 
-// Whatever the cluster, every node that is told of is at most as free as a real one with these labels and taints, another one for each.
-func TestSummariesNeverTellOfRoomThatIsNotThere(t *testing.T) {
+// TestSummariesNeverOverstateFreeCapacity checks random clusters: for each listed node there is another real node with
+// these labels and taints, and with at least the listed amounts free.
+func TestSummariesNeverOverstateFreeCapacity(t *testing.T) {
 	clusters := 2000
 	if testing.Short() {
 		clusters = 300
@@ -48,24 +49,26 @@ func TestSummariesNeverTellOfRoomThatIsNotThere(t *testing.T) {
 	}
 }
 
-// checkClass says what is told wrongly of the nodes of a class, one of so many.
-func checkClass(class *v1alpha1.NodeClass, members []*corev1.Node, free map[*corev1.Node]amountsFree, classes int) error {
+// checkClass returns an error if a class, one of so many, lists its nodes wrongly.
+func checkClass(
+	class *v1alpha1.NodeClass, members []*corev1.Node, free map[*corev1.Node]amountsFree, classes int,
+) error {
 	if len(members) != int(class.Nodes) {
-		return fmt.Errorf("%d nodes are told, and there are %d", class.Nodes, len(members))
+		return fmt.Errorf("%d nodes are listed, and there are %d", class.Nodes, len(members))
 	}
-	if told, matched := match(class.Free, members, free); matched != told {
-		return fmt.Errorf("%d nodes are told, and only %d of them are there: %v", told, matched, class.Free)
+	if listed, matched := match(class.Free, members, free); matched != listed {
+		return fmt.Errorf("%d nodes are listed, and only %d of them exist: %v", listed, matched, class.Free)
 	}
-	if err := toldExactly(class, members, free, maxVectors/classes); err != nil {
+	if err := checkListedExactly(class, members, free, maxVectors/classes); err != nil {
 		return err
 	}
 	if classes == 1 {
-		return fullestToldExactly(class, members, free)
+		return checkLargestListedExactly(class, members, free)
 	}
 	return nil
 }
 
-// randomCluster has up to a few hundred nodes, each more or less full, or overfull.
+// randomCluster returns a cluster of up to a few hundred nodes, each more or less full, or overfull.
 func randomCluster(random *rand.Rand) (nodes []*corev1.Node, pods []*corev1.Pod) {
 	sizes, labelled, tainted := 1+random.IntN(4), random.IntN(5), random.IntN(3)
 	for i := range 1 + random.IntN(1+random.IntN(500)) {
@@ -78,8 +81,12 @@ func randomCluster(random *rand.Rand) (nodes []*corev1.Node, pods []*corev1.Pod)
 		}
 		for key := range tainted {
 			if random.IntN(5) == 0 {
-				effects := []corev1.TaintEffect{corev1.TaintEffectNoSchedule, corev1.TaintEffectNoExecute, corev1.TaintEffectPreferNoSchedule}
-				n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: fmt.Sprint("taint", key), Value: fmt.Sprint(random.IntN(3)), Effect: effects[random.IntN(3)]})
+				effects := []corev1.TaintEffect{
+					corev1.TaintEffectNoSchedule, corev1.TaintEffectNoExecute, corev1.TaintEffectPreferNoSchedule,
+				}
+				n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{
+					Key: fmt.Sprint("taint", key), Value: fmt.Sprint(random.IntN(3)), Effect: effects[random.IntN(3)],
+				})
 			}
 		}
 		n.Spec.Unschedulable = random.IntN(50) == 0
@@ -92,7 +99,8 @@ func randomCluster(random *rand.Rand) (nodes []*corev1.Node, pods []*corev1.Pod)
 		n.Status.Allocatable[corev1.ResourcePods] = *resource.NewQuantity(int64(1+random.IntN(8)), resource.DecimalSI)
 		nodes = append(nodes, n)
 		for p := range random.IntN(6) {
-			requested := pod(fmt.Sprint(name, "-", p), name, fmt.Sprintf("%dm", random.IntN(3000)), fmt.Sprint(random.Int64N(8<<30)))
+			requested := pod(fmt.Sprint(name, "-", p), name, fmt.Sprintf("%dm", random.IntN(3000)),
+				fmt.Sprint(random.Int64N(8<<30)))
 			if random.IntN(8) == 0 {
 				requested.Spec.Containers[0].Resources.Requests["example.com/gpu"] = resource.MustParse("1")
 			}
@@ -102,7 +110,7 @@ func randomCluster(random *rand.Rand) (nodes []*corev1.Node, pods []*corev1.Pod)
 	return nodes, pods
 }
 
-// amountsFree are amounts of what these clusters have: CPU, memory, pods and GPUs.
+// amountsFree are free amounts of the resources of these clusters: CPU, memory, pods and GPUs.
 type amountsFree [4]int64
 
 func amountsIn(list corev1.ResourceList) amountsFree {
@@ -110,7 +118,7 @@ func amountsIn(list corev1.ResourceList) amountsFree {
 	return amountsFree{list.Cpu().MilliValue(), list.Memory().Value(), list.Pods().Value(), gpus.Value()}
 }
 
-// freeOn is what is free on each node, counted once more.
+// freeOn returns the free amounts of each node, counted independently.
 func freeOn(nodes []*corev1.Node, pods []*corev1.Pod) map[*corev1.Node]amountsFree {
 	free, byName := map[*corev1.Node]amountsFree{}, map[string]*corev1.Node{}
 	for _, n := range nodes {
@@ -141,16 +149,16 @@ func inClass(n *corev1.Node, class *v1alpha1.NodeClass, summary *v1alpha1.Cluste
 	return maps.Equal(got, want) && slices.Equal(taints(n), class.Taints)
 }
 
-// match finds as many different nodes as it can for those that are told.
-func match(told []v1alpha1.FreeNodes, members []*corev1.Node, free map[*corev1.Node]amountsFree) (all, matched int) {
+// match finds as many different nodes as possible for the listed ones.
+func match(listed []v1alpha1.FreeNodes, members []*corev1.Node, free map[*corev1.Node]amountsFree) (all, matched int) {
 	var vectors, rooms []amountsFree
-	for i := range told {
-		vectors = append(vectors, slices.Repeat([]amountsFree{amountsIn(told[i].Resources)}, int(told[i].Nodes))...)
+	for i := range listed {
+		vectors = append(vectors, slices.Repeat([]amountsFree{amountsIn(listed[i].Resources)}, int(listed[i].Nodes))...)
 	}
 	for _, n := range members {
 		rooms = append(rooms, free[n])
 	}
-	holders := make([]int, len(rooms)) // the vectors that have the rooms, counted from 1
+	holders := make([]int, len(rooms)) // the number of the vector of each room, counted from 1
 	var find func(int, []bool) bool
 	find = func(vector int, seen []bool) bool {
 		for i, room := range rooms {
@@ -173,9 +181,9 @@ func match(told []v1alpha1.FreeNodes, members []*corev1.Node, free map[*corev1.N
 	return len(vectors), matched
 }
 
-// atMost says whether there is so much; what is not told may be overdrawn.
-func atMost(told, free amountsFree) bool {
-	for i, amount := range told {
+// atMost says whether so much is free. Resources that are not listed may be overdrawn.
+func atMost(listed, free amountsFree) bool {
+	for i, amount := range listed {
 		if amount > max(0, free[i]) {
 			return false
 		}
@@ -183,8 +191,10 @@ func atMost(told, free amountsFree) bool {
 	return true
 }
 
-// toldExactly says what is not told as it is, though there is room for that.
-func toldExactly(class *v1alpha1.NodeClass, members []*corev1.Node, free map[*corev1.Node]amountsFree, room int) error {
+// checkListedExactly returns an error if a node is not listed exactly, although the bound allows it.
+func checkListedExactly(
+	class *v1alpha1.NodeClass, members []*corev1.Node, free map[*corev1.Node]amountsFree, room int,
+) error {
 	want, got := map[amountsFree]int32{}, map[amountsFree]int32{}
 	for _, n := range members {
 		if rest := free[n]; rest[2] > 0 {
@@ -195,13 +205,15 @@ func toldExactly(class *v1alpha1.NodeClass, members []*corev1.Node, free map[*co
 		got[amountsIn(class.Free[i].Resources)] += class.Free[i].Nodes
 	}
 	if len(want) <= room && !maps.Equal(got, want) {
-		return fmt.Errorf("there are %v, and %v are told", want, got)
+		return fmt.Errorf("there are %v, and %v are listed", want, got)
 	}
 	return nil
 }
 
-func fullestToldExactly(class *v1alpha1.NodeClass, members []*corev1.Node, free map[*corev1.Node]amountsFree) error {
-	var most, told amountsFree
+func checkLargestListedExactly(
+	class *v1alpha1.NodeClass, members []*corev1.Node, free map[*corev1.Node]amountsFree,
+) error {
+	var most, listed amountsFree
 	for _, n := range members {
 		for i, amount := range free[n] {
 			if free[n][2] > 0 {
@@ -211,11 +223,11 @@ func fullestToldExactly(class *v1alpha1.NodeClass, members []*corev1.Node, free 
 	}
 	for i := range class.Free {
 		for j, amount := range amountsIn(class.Free[i].Resources) {
-			told[j] = max(told[j], amount)
+			listed[j] = max(listed[j], amount)
 		}
 	}
-	if most != told {
-		return fmt.Errorf("the most that is free is %v, and %v is told", most, told)
+	if most != listed {
+		return fmt.Errorf("the most that is free is %v, and %v is listed", most, listed)
 	}
 	return nil
 }

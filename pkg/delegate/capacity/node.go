@@ -7,16 +7,17 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	nodeutil "k8s.io/component-helpers/node/util"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 )
 
-// nodeAccount outlives its node while pods are there, and may precede it.
+// nodeAccount is the entry of one node. It exists before and after the node while pods name the node.
 type nodeAccount struct {
 	node *corev1.Node // nil if there is no such node
-	// real says that the node exists and is not virtual, schedulable that it is moreover Ready and not cordoned.
+	// real means that the node exists and is not virtual; schedulable, that it is also Ready and not cordoned.
 	real, schedulable bool
-	labels            map[string]string // without those that are excluded
+	labels            map[string]string // without the excluded ones
 	shape             *shape            // nil unless the node is real
 	capacity          amounts
 	allocatable       amounts
@@ -25,7 +26,7 @@ type nodeAccount struct {
 
 func (n *nodeAccount) set(node *corev1.Node, resources *resourceNames, excluded *regexp.Regexp) {
 	if n.node == nil || !maps.Equal(n.node.Labels, node.Labels) {
-		n.labels = told(node.Labels, excluded)
+		n.labels = publicLabels(node.Labels, excluded)
 	}
 	n.node = node
 	n.real = node.Labels[v1alpha1.LabelNodeProvider] != v1alpha1.LabelNodeProviderValue
@@ -37,14 +38,14 @@ func (n *nodeAccount) unset() {
 	n.node, n.real, n.schedulable, n.labels = nil, false, false, nil
 }
 
-// change has the node's class computed anew.
+// change makes the next summary compute the node's class again.
 func (n *nodeAccount) change() {
 	if n.shape != nil {
 		n.shape.changed = true
 	}
 }
 
-// free writes what is free on the node, never less than nothing, in the order of places.
+// free writes the free amounts of the node in the order of places. They are never negative.
 func (n *nodeAccount) free(into []int64, places []int) {
 	for i, place := range places {
 		into[i] = max(0, n.allocatable.at(place)-n.requested.at(place))
@@ -52,13 +53,12 @@ func (n *nodeAccount) free(into []int64, places []int) {
 }
 
 func ready(node *corev1.Node) bool {
-	return slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
-		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
-	})
+	_, c := nodeutil.GetNodeCondition(&node.Status, corev1.NodeReady)
+	return c != nil && c.Status == corev1.ConditionTrue
 }
 
-// told is the labels whose key=value does not match excluded.
-func told(labels map[string]string, excluded *regexp.Regexp) map[string]string {
+// publicLabels returns the labels whose key=value does not match excluded.
+func publicLabels(labels map[string]string, excluded *regexp.Regexp) map[string]string {
 	kept := maps.Clone(labels)
 	maps.DeleteFunc(kept, func(key, value string) bool {
 		return excluded != nil && excluded.MatchString(key+"="+value)
@@ -66,7 +66,8 @@ func told(labels map[string]string, excluded *regexp.Regexp) map[string]string {
 	return kept
 }
 
-// taints are those that keep pods away from the node, with that of a cordoned node even if nobody has put it there yet.
+// taints returns the taints that repel pods from the node. A cordoned node has the taint of the cordon, even if the
+// node's controller has not added it yet.
 func taints(node *corev1.Node) []corev1.Taint {
 	var kept []corev1.Taint
 	for _, taint := range node.Spec.Taints {
@@ -74,7 +75,8 @@ func taints(node *corev1.Node) []corev1.Taint {
 			kept = append(kept, corev1.Taint{Key: taint.Key, Value: taint.Value, Effect: taint.Effect})
 		}
 	}
-	if cordon := (corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule}); node.Spec.Unschedulable {
+	if node.Spec.Unschedulable {
+		cordon := corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule}
 		kept = append(slices.DeleteFunc(kept, func(t corev1.Taint) bool { return t.MatchTaint(&cordon) }), cordon)
 	}
 	slices.SortFunc(kept, func(a, b corev1.Taint) int {

@@ -10,39 +10,41 @@ import (
 )
 
 const (
-	// maxClasses are told at most.
+	// maxClasses is the number of classes in a summary.
 	maxClasses = 50
-	// maxText is how many bytes of labels and taints are told in all classes, and maxOmitted of keys that are omitted.
+	// maxText is the number of bytes of labels and taints in all classes, and maxOmitted of the names of omitted keys.
 	maxText    = 128 << 10
 	maxOmitted = 32 << 10
 )
 
-// partition says which shapes are told as one class.
+// partition divides the shapes into classes.
 type partition struct {
 	classes []*class
 	common  map[string]string
 	omitted []string
 }
 
-// labelKey is what is known about a key of labels.
+// labelKey describes a key of labels.
 type labelKey struct {
-	name   string
-	values map[string]struct{}
-	nodes  int // that have it
-	kinds  int // distinct values, none being one of them
-	bytes  int // of the label, where all nodes have the same
+	name     string
+	values   map[string]struct{}
+	nodes    int // the number of nodes with the key
+	distinct int // the number of distinct values; a missing key counts as a value
+	bytes    int // the size of the label, if all nodes have the same
 }
 
-// classify makes classes of the shapes: it leaves out keys of labels, those with the most values first, of these those that the
-// fewest nodes have, until the classes are within their bounds. Where that does not help, the classes of the fewest nodes are left out.
+// classify divides the shapes into classes. It omits keys of labels until the classes are within their bounds: the keys
+// with the most values first, and among these the keys of the fewest nodes. If this does not help, it leaves out the
+// classes of the fewest nodes.
 func classify(shapes map[string]*shape) *partition {
 	keys := labelKeys(shapes)
 	g := newGrouping(shapes, keys)
-	varying, _ := slices.BinarySearchFunc(keys, 1, func(k labelKey, kinds int) int { return cmp.Compare(kinds, k.kinds) })
+	varying, _ := slices.BinarySearchFunc(keys, 1, func(k labelKey, n int) int { return cmp.Compare(n, k.distinct) })
 	omitted := sort.Search(varying, func(n int) bool { return len(g.group(n)) <= maxClasses })
 	groups := g.largest(omitted)
-	if g.bytes(groups, omitted) > maxText && g.bytes(g.largest(len(keys)), len(keys)) <= maxText {
-		omitted += sort.Search(len(keys)-omitted, func(n int) bool { return g.bytes(g.largest(omitted+n), omitted+n) <= maxText })
+	fits := func(omitted int) bool { return g.bytes(g.largest(omitted), omitted) <= maxText }
+	if !fits(omitted) && fits(len(keys)) {
+		omitted += sort.Search(len(keys)-omitted, func(n int) bool { return fits(omitted + n) })
 		groups = g.largest(omitted)
 	}
 	for len(groups) > 0 && g.bytes(groups, omitted) > maxText {
@@ -61,7 +63,7 @@ func classify(shapes map[string]*shape) *partition {
 	return p
 }
 
-// labelKeys is all keys, in the order in which they are left out.
+// labelKeys returns all keys in the order in which they are omitted.
 func labelKeys(shapes map[string]*shape) []labelKey {
 	byName := map[string]*labelKey{}
 	total := 0
@@ -80,20 +82,20 @@ func labelKeys(shapes map[string]*shape) []labelKey {
 	}
 	keys := make([]labelKey, 0, len(byName))
 	for _, key := range byName {
-		key.kinds = len(key.values)
+		key.distinct = len(key.values)
 		if key.nodes < total {
-			key.kinds++
+			key.distinct++
 		}
 		keys = append(keys, *key)
 	}
 	slices.SortFunc(keys, func(a, b labelKey) int {
-		return cmp.Or(cmp.Compare(b.kinds, a.kinds), cmp.Compare(a.nodes, b.nodes), cmp.Compare(a.name, b.name))
+		return cmp.Or(cmp.Compare(b.distinct, a.distinct), cmp.Compare(a.nodes, b.nodes), cmp.Compare(a.name, b.name))
 	})
 	return keys
 }
 
-// omittedLabels is the hostname, if there is one, and the keys, in alphabetical order. If there are too many, those that the most nodes
-// have are named.
+// omittedLabels returns the names of the keys, and the hostname label if there is one, in alphabetical order. If there
+// are too many, it returns the keys of the most nodes.
 func omittedLabels(shapes map[string]*shape, keys []labelKey) []string {
 	var names []string
 	for _, s := range shapes {
@@ -103,7 +105,8 @@ func omittedLabels(shapes map[string]*shape, keys []labelKey) []string {
 		}
 	}
 	bytes := 0
-	for _, key := range slices.SortedStableFunc(slices.Values(keys), func(a, b labelKey) int { return cmp.Compare(b.nodes, a.nodes) }) {
+	byNodes := func(a, b labelKey) int { return cmp.Compare(b.nodes, a.nodes) }
+	for _, key := range slices.SortedStableFunc(slices.Values(keys), byNodes) {
 		if bytes += len(key.name); bytes > maxOmitted {
 			break
 		}
@@ -113,18 +116,18 @@ func omittedLabels(shapes map[string]*shape, keys []labelKey) []string {
 	return names
 }
 
-// grouping finds the shapes that are the same when the first keys are left out. Its texts have the labels in the order of keys, then
-// the taints: what is told of a shape is the end of its text.
+// grouping finds the shapes that are equal without the first keys. The text of a shape has the labels in the order of
+// the keys, and then the taints. So the shape without the first keys is the end of its text.
 type grouping struct {
 	texts  []shapeText
-	common []int // by number of keys left out: bytes of the rest that all shapes have
+	common []int // by the number of omitted keys: the bytes of the other labels that all shapes share
 }
 
 type shapeText struct {
 	shape  *shape
 	text   string
-	ranks  []int // of its labels' keys
-	starts []int // of its labels in the text, and of the taints
+	ranks  []int // the ranks of the labels' keys
+	starts []int // where each label starts in the text, and the taints
 }
 
 func newGrouping(shapes map[string]*shape, keys []labelKey) *grouping {
@@ -133,7 +136,7 @@ func newGrouping(shapes map[string]*shape, keys []labelKey) *grouping {
 	for i := len(keys) - 1; i >= 0; i-- {
 		ranks[keys[i].name] = i
 		g.common[i] = g.common[i+1]
-		if keys[i].kinds == 1 {
+		if keys[i].distinct == 1 {
 			g.common[i] += keys[i].bytes
 		}
 	}
@@ -157,7 +160,7 @@ func newGrouping(shapes map[string]*shape, keys []labelKey) *grouping {
 	return g
 }
 
-// group is the shapes by the end of their texts.
+// group returns the shapes by the end of their texts.
 func (g *grouping) group(omitted int) map[string][]*shape {
 	groups := map[string][]*shape{}
 	for i := range g.texts {
@@ -168,14 +171,14 @@ func (g *grouping) group(omitted int) map[string][]*shape {
 	return groups
 }
 
-// group is shapes that are told as one.
+// group is the shapes that are equal without the omitted keys.
 type group struct {
 	text   string
 	shapes []*shape
 	nodes  int
 }
 
-// largest is the groups of the most nodes, as many as may be told, largest first.
+// largest returns the maxClasses groups of the most nodes, the largest first.
 func (g *grouping) largest(omitted int) []group {
 	var groups []group
 	for text, shapes := range g.group(omitted) {
@@ -186,11 +189,13 @@ func (g *grouping) largest(omitted int) []group {
 		slices.SortFunc(shapes, func(a, b *shape) int { return cmp.Compare(a.key, b.key) })
 		groups = append(groups, group{text, shapes, nodes})
 	}
-	slices.SortFunc(groups, func(a, b group) int { return cmp.Or(cmp.Compare(b.nodes, a.nodes), cmp.Compare(a.text, b.text)) })
+	slices.SortFunc(groups, func(a, b group) int {
+		return cmp.Or(cmp.Compare(b.nodes, a.nodes), cmp.Compare(a.text, b.text))
+	})
 	return groups[:min(maxClasses, len(groups))]
 }
 
-// bytes is how much the groups tell.
+// bytes returns the number of bytes of labels and taints in the groups.
 func (g *grouping) bytes(groups []group, omitted int) int {
 	bytes := g.common[omitted]
 	for _, group := range groups {

@@ -24,27 +24,27 @@ const (
 
 	versionInterval = 10 * time.Minute
 	versionRetry    = 10 * time.Second
-	// deadline is for the requests of one publication.
+	// deadline bounds the requests of one publication together.
 	deadline = 10 * time.Second
 )
 
-// Options are what a Publisher needs; all before ExcludedLabels must be set.
+// Options of New. The fields before ExcludedLabels are required.
 type Options struct {
-	// Client reads the ClusterSummary from Cache, and writes.
+	// Client reads the ClusterSummary from Cache, and writes it.
 	Client client.Client
 	// Cache has the cluster's nodes and pods, transformed by package podcache or whole.
 	Cache cache.Cache
-	// Version asks the API server for its version.
+	// Version reads the version of the API server.
 	Version discovery.ServerVersionInterfaceWithContext
 	Clock   clock.Clock
-	// ClusterID is the cluster's own.
+	// ClusterID is the ID of this cluster.
 	ClusterID string
-	// ExcludedLabels keeps the labels of nodes whose key=value it matches in the cluster. Nil excludes none.
+	// ExcludedLabels matches key=value of labels of nodes that are not published. Nil matches none.
 	ExcludedLabels *regexp.Regexp
 
-	// Gather is how long after a first change others are waited for, by default 50 ms.
+	// Gather is how long the Publisher waits for more changes after a first one. The default is 50 ms.
 	Gather time.Duration
-	// Interval is at least between two publications, by default 500 ms.
+	// Interval is the least time between two publications. The default is 500 ms.
 	Interval time.Duration
 }
 
@@ -52,11 +52,11 @@ type Options struct {
 type Publisher struct {
 	options Options
 	account *account
-	changed chan struct{} // holds one signal
-	version string        // of the goroutine of Start
+	changed chan struct{} // has room for one signal
+	version string        // Only the goroutine of Start uses it.
 }
 
-// New makes a Publisher, which does nothing before it is started.
+// New returns a Publisher, which does nothing before Start.
 func New(options Options) *Publisher {
 	if options.Gather == 0 {
 		options.Gather = defaultGather
@@ -67,12 +67,12 @@ func New(options Options) *Publisher {
 	return &Publisher{options: options, account: newAccount(options.ExcludedLabels), changed: make(chan struct{}, 1)}
 }
 
-// Register has a manager start the Publisher on the replica that leads.
+// Register adds the Publisher to the manager, which starts it on the leader.
 func (p *Publisher) Register(mgr manager.Manager) error {
 	return mgr.Add(p)
 }
 
-// Start publishes until the context ends. The ClusterSummary is first written when all nodes and pods are known.
+// Start publishes until ctx ends. It first writes the ClusterSummary when the cache has all nodes and pods.
 func (p *Publisher) Start(ctx context.Context) error {
 	ctx = log.IntoContext(ctx, log.FromContext(ctx).WithName("capacity"))
 	if err := p.watch(ctx); err != nil || ctx.Err() != nil {
@@ -95,7 +95,7 @@ func (p *Publisher) Start(ctx context.Context) error {
 	}
 }
 
-// publishOnce publishes all changes up to now. If that fails, it will be tried again after the interval.
+// publishOnce publishes all changes until now. After a failure, it makes Start try again after the interval.
 func (p *Publisher) publishOnce(ctx context.Context) {
 	select {
 	case <-p.changed:
@@ -138,8 +138,10 @@ func (p *Publisher) publish(ctx context.Context) error {
 	return nil
 }
 
-// writeTotals writes what changes when nodes do, and returns the object as it is then.
-func (p *Publisher) writeTotals(ctx context.Context, current, wanted *v1alpha1.ClusterSummary) (*v1alpha1.ClusterSummary, error) {
+// writeTotals writes the fields that change with nodes, and returns the written object.
+func (p *Publisher) writeTotals(
+	ctx context.Context, current, wanted *v1alpha1.ClusterSummary,
+) (*v1alpha1.ClusterSummary, error) {
 	if equality.Semantic.DeepEqual(current.Labels, wanted.Labels) &&
 		equality.Semantic.DeepEqual(current.Capacity, wanted.Capacity) &&
 		equality.Semantic.DeepEqual(current.Allocatable, wanted.Allocatable) {
@@ -147,26 +149,28 @@ func (p *Publisher) writeTotals(ctx context.Context, current, wanted *v1alpha1.C
 	}
 	changed := current.DeepCopy()
 	changed.Labels, changed.Capacity, changed.Allocatable = wanted.Labels, wanted.Capacity, wanted.Allocatable
-	return changed, p.options.Client.Patch(ctx, changed, client.MergeFrom(current), client.FieldOwner(v1alpha1.FieldOwner))
+	owner := client.FieldOwner(v1alpha1.FieldOwner)
+	return changed, p.options.Client.Patch(ctx, changed, client.MergeFrom(current), owner)
 }
 
-// writeStatus writes what changes when pods do.
+// writeStatus writes the fields that change with pods.
 func (p *Publisher) writeStatus(ctx context.Context, current, wanted *v1alpha1.ClusterSummary) error {
 	if equality.Semantic.DeepEqual(current.Status, wanted.Status) {
 		return nil
 	}
 	changed := current.DeepCopy()
 	changed.Status = wanted.Status
-	return p.options.Client.Status().Patch(ctx, changed, client.MergeFrom(current), client.FieldOwner(v1alpha1.FieldOwner))
+	owner := client.FieldOwner(v1alpha1.FieldOwner)
+	return p.options.Client.Status().Patch(ctx, changed, client.MergeFrom(current), owner)
 }
 
-// readVersion asks for the API server's version and returns when to ask again.
+// readVersion reads the API server's version, and returns when to read it again.
 func (p *Publisher) readVersion(ctx context.Context) time.Duration {
 	ctx, cancel := context.WithTimeout(ctx, deadline)
 	defer cancel()
 	info, err := p.options.Version.ServerVersionWithContext(ctx)
 	if err != nil {
-		log.FromContext(ctx).Error(err, "The API server does not tell its version; asking again")
+		log.FromContext(ctx).Error(err, "Reading the API server's version failed; trying again")
 		return versionRetry
 	}
 	p.notify(info.GitVersion != p.version)
@@ -174,7 +178,7 @@ func (p *Publisher) readVersion(ctx context.Context) time.Duration {
 	return versionInterval
 }
 
-// notify asks for a publication if there is a change.
+// notify signals Start to publish if there is a change.
 func (p *Publisher) notify(changed bool) {
 	if !changed {
 		return

@@ -15,7 +15,7 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 )
 
-func TestPublishWritesOnlyWhatDiffers(t *testing.T) {
+func TestPublishWritesOnlyDifferences(t *testing.T) {
 	scheme := runtime.NewScheme()
 	if err := v1alpha1.AddToScheme(scheme); err != nil {
 		t.Fatal(err)
@@ -27,11 +27,16 @@ func TestPublishWritesOnlyWhatDiffers(t *testing.T) {
 			writes = append(writes, "create")
 			return c.Create(ctx, o, options...)
 		},
-		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, patch client.Patch, options ...client.PatchOption) error {
+		Patch: func(
+			ctx context.Context, c client.WithWatch, o client.Object, patch client.Patch, options ...client.PatchOption,
+		) error {
 			writes = append(writes, "totals")
 			return c.Patch(ctx, o, patch, options...)
 		},
-		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, patch client.Patch, options ...client.SubResourcePatchOption) error {
+		SubResourcePatch: func(
+			ctx context.Context, c client.Client, sub string, o client.Object, patch client.Patch,
+			options ...client.SubResourcePatchOption,
+		) error {
 			writes = append(writes, sub)
 			return c.SubResource(sub).Patch(ctx, o, patch, options...)
 		},
@@ -43,16 +48,28 @@ func TestPublishWritesOnlyWhatDiffers(t *testing.T) {
 		want   []string
 	}{
 		{"an empty cluster of unknown version", func() {}, []string{"create"}},
-		{"again", func() {}, nil},
+		{"nothing changes", func() {}, nil},
 		{"the version becomes known", func() { p.version = "v1.37.1" }, []string{"status"}},
-		{"a node that is not in round numbers", func() { p.account.setNode(node("a", "1999m", "1000")) }, []string{"totals", "status"}},
-		{"again", func() {}, nil},
+		{
+			"a node that is not in round numbers", func() { p.account.setNode(node("a", "1999m", "1000")) },
+			[]string{"totals", "status"},
+		},
+		{"nothing changes", func() {}, nil},
 		{"a pod", func() { p.account.setPod(pod("p", "a", "1", "5")) }, []string{"status"}},
-		{"again", func() {}, nil},
-		{"it is a delegate", func() { p.account.setPod(pod("p", "a", "1", "5", delegate("s", "proxy-1"))) }, []string{"status"}},
-		{"one that requests the same takes its place", func() { p.account.setPod(pod("p", "a", "1", "5", delegate("s", "proxy-2"))) }, []string{"status"}},
+		{"nothing changes", func() {}, nil},
+		{
+			"the pod becomes a delegate",
+			func() { p.account.setPod(pod("p", "a", "1", "5", delegate("s", "proxy-1"))) }, []string{"status"},
+		},
+		{
+			"a delegate with the same requests takes its place",
+			func() { p.account.setPod(pod("p", "a", "1", "5", delegate("s", "proxy-2"))) }, []string{"status"},
+		},
 		{"the version becomes unknown", func() { p.version = "" }, nil},
-		{"a label", func() { p.account.setNode(node("a", "1999m", "1000", label("zone", "z"))) }, []string{"totals", "status"}},
+		{
+			"a label", func() { p.account.setNode(node("a", "1999m", "1000", label("zone", "z"))) },
+			[]string{"totals", "status"},
+		},
 		{"a cordon", func() { p.account.setNode(node("a", "1999m", "1000", cordoned)) }, []string{"totals", "status"}},
 	} {
 		writes = nil
@@ -69,8 +86,10 @@ func TestPublishWritesOnlyWhatDiffers(t *testing.T) {
 		}
 		want := p.account.summary()
 		want.Status.KubernetesVersion = got.Status.KubernetesVersion
-		if !equality.Semantic.DeepEqual(got.Labels, want.Labels) || !equality.Semantic.DeepEqual(got.Capacity, want.Capacity) ||
-			!equality.Semantic.DeepEqual(got.Allocatable, want.Allocatable) || !equality.Semantic.DeepEqual(got.Status, want.Status) {
+		if !equality.Semantic.DeepEqual(got.Labels, want.Labels) ||
+			!equality.Semantic.DeepEqual(got.Capacity, want.Capacity) ||
+			!equality.Semantic.DeepEqual(got.Allocatable, want.Allocatable) ||
+			!equality.Semantic.DeepEqual(got.Status, want.Status) {
 			t.Errorf("%s: published %v, want %v", step.name, got, want)
 		}
 	}

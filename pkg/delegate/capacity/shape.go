@@ -8,16 +8,17 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// shape is the nodes with the same labels and taints, but for their hostnames.
+// shape is the set of nodes with the same labels, except hostnames, and the same taints.
 type shape struct {
 	key     string
 	labels  map[string]string
 	taints  []corev1.Taint
 	nodes   map[*nodeAccount]struct{}
-	changed bool // since its class was computed
+	changed bool // A node or a pod changed since the class was computed.
 }
 
-// reshape must be called under the lock when a node may have changed. It says whether its shape did.
+// reshape finds the shape of a node that may have changed, and returns whether the shape is another. The caller holds
+// the lock.
 func (a *account) reshape(n *nodeAccount) bool {
 	var labels map[string]string
 	var tainted []corev1.Taint
@@ -58,7 +59,7 @@ func (a *account) shapeOf(labels map[string]string, tainted []corev1.Taint) *sha
 	return s
 }
 
-// hasHostname says whether one of the nodes has that label.
+// hasHostname says whether one of the nodes has a hostname label.
 func (s *shape) hasHostname() bool {
 	for n := range s.nodes {
 		if _, ok := n.labels[corev1.LabelHostname]; ok {
@@ -68,7 +69,7 @@ func (s *shape) hasHostname() bool {
 	return false
 }
 
-// sameShape compares a node's labels with a shape's, which have no hostname.
+// sameShape compares the labels of a node with the labels of a shape, which have no hostname.
 func sameShape(node, shape map[string]string) bool {
 	same := 0
 	for key, value := range shape {
@@ -83,7 +84,7 @@ func sameShape(node, shape map[string]string) bool {
 	return same == len(node)
 }
 
-// text is the labels in the order of keys, if they are there. Neither keys nor values contain what separates them.
+// text returns the labels with these keys, in this order. Keys and values contain none of the separators.
 func text(labels map[string]string, keys []string) string {
 	var b strings.Builder
 	for _, key := range keys {

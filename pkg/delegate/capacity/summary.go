@@ -10,8 +10,9 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 )
 
-// Summarize is the ClusterSummary, but for its name and version, of a cluster with these nodes and pods that keeps labels whose key=value matches
-// excluded to itself (nil: none). Its delegates are listed in the order in which they were scheduled.
+// Summarize returns the ClusterSummary of a cluster with these nodes and pods, without name and version. It leaves out
+// labels whose key=value matches excluded (nil matches none). It lists delegates in the order in which they were
+// scheduled.
 func Summarize(nodes []*corev1.Node, pods []*corev1.Pod, excluded *regexp.Regexp) *v1alpha1.ClusterSummary {
 	a := newAccount(excluded)
 	for _, node := range nodes {
@@ -24,7 +25,7 @@ func Summarize(nodes []*corev1.Node, pods []*corev1.Pod, excluded *regexp.Regexp
 	return a.summary()
 }
 
-// summary is the ClusterSummary of now, but for its name and version. It is the caller's.
+// summary returns the current ClusterSummary, without name and version. The caller may change it.
 func (a *account) summary() *v1alpha1.ClusterSummary {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -45,30 +46,35 @@ func (a *account) summary() *v1alpha1.ClusterSummary {
 		},
 	}
 	summary.Labels = maps.Clone(a.totals.labels)
-	a.partition.tell(&summary.Status, a.resources)
+	a.partition.describe(&summary.Status, a.resources)
 	return summary
 }
 
-// sources must be called under the lock. It is what is requested on the schedulable nodes, by source, and the latest delegates on any node.
+// sources returns for each source the requests on the schedulable nodes, and the latest delegates on any node. The
+// caller holds the lock.
 func (a *account) sources() []v1alpha1.SourceUsage {
 	var sources []v1alpha1.SourceUsage
 	ids := slices.AppendSeq(slices.Collect(maps.Keys(a.delegates)), maps.Keys(a.totals.bySource))
 	slices.Sort(ids)
 	for _, id := range slices.Compact(ids) {
 		sources = append(sources, v1alpha1.SourceUsage{
-			ClusterID: id, Requested: a.resources.list(a.totals.bySource[id]), Latest: a.delegates.latest(id, a.pods),
+			ClusterID: id,
+			Requested: a.resources.list(a.totals.bySource[id]),
+			Latest:    a.delegates.latest(id, a.pods),
 		})
 	}
 	return sources
 }
 
-// tell tells the classes, once they are computed.
-func (p *partition) tell(status *v1alpha1.ClusterSummaryStatus, resources *resourceNames) {
+// describe writes the computed classes into the status.
+func (p *partition) describe(status *v1alpha1.ClusterSummaryStatus, resources *resourceNames) {
 	status.CommonLabels, status.OmittedLabels = maps.Clone(p.common), slices.Clone(p.omitted)
 	for _, c := range p.classes {
-		told := v1alpha1.NodeClass{
-			Labels: c.labels, Taints: c.taints, Nodes: int32(c.nodes), Allocatable: resources.list(c.amount.allocatable), Free: c.amount.told, //nolint:gosec // fits
+		nodeClass := v1alpha1.NodeClass{
+			Labels: c.labels, Taints: c.taints,
+			Nodes:       int32(c.nodes), //nolint:gosec // fits
+			Allocatable: resources.list(c.amount.allocatable), Free: c.amount.listed,
 		}
-		status.Classes = append(status.Classes, *told.DeepCopy())
+		status.Classes = append(status.Classes, *nodeClass.DeepCopy())
 	}
 }

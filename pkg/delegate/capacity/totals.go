@@ -6,13 +6,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// usage is what pods request, and which part of that is due to which source.
+// usage is the sum of the requests of pods, in total and by source.
 type usage struct {
 	requested amounts
 	bySource  map[string]amounts
 }
 
-// count counts a pod of the source, which may be empty, in or out.
+// count adds the requests of a pod (sign 1) or removes them (sign -1). The source is empty for pods that are no
+// delegates.
 func (u *usage) count(source string, requested amounts, sign int64) {
 	u.requested.addAll(requested, sign)
 	if source != "" {
@@ -33,15 +34,15 @@ func (u *usage) countSource(source string, requested amounts, sign int64) {
 	u.bySource[source] = sum
 }
 
-// totals are sums over the schedulable nodes: what is added is taken off again before it changes.
+// totals are sums over the schedulable nodes. A node is removed before it changes, and added again.
 type totals struct {
 	nodes                 int32
 	capacity, allocatable amounts
 	usage
-	labels map[string]string // that all have, or nil: to be looked up again
+	labels map[string]string // the labels that all nodes have; nil if they have to be computed
 }
 
-// add counts the node in or out, if it is schedulable.
+// add adds the node (sign 1) or removes it (sign -1), if it is schedulable.
 func (t *totals) add(n *nodeAccount, sign int64) {
 	if !n.schedulable {
 		return
@@ -55,7 +56,7 @@ func (t *totals) add(n *nodeAccount, sign int64) {
 	}
 }
 
-// commonLabels is the labels that all schedulable nodes of the shapes have.
+// commonLabels returns the labels that all schedulable nodes of the shapes have.
 func commonLabels(shapes map[string]*shape) map[string]string {
 	var common map[string]string
 	for _, s := range shapes {
@@ -78,7 +79,7 @@ func commonLabels(shapes map[string]*shape) map[string]string {
 	return common
 }
 
-// keepEqual removes from common what the labels do not have.
+// keepEqual removes from common all that the labels do not have.
 func keepEqual(common, labels map[string]string) {
 	maps.DeleteFunc(common, func(key, value string) bool {
 		other, ok := labels[key]

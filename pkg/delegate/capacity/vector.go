@@ -5,13 +5,14 @@ import (
 	"slices"
 )
 
-// vector is amounts that are free together on each of some nodes. All vectors that are compared have their resources in the same order.
+// vector is the free amounts on each of some nodes. Compared vectors have their resources in the same order.
 type vector struct {
 	free  []int64
 	nodes int32
 }
 
-// unite makes one of equal vectors and orders them, those with the most of the first resources first. It changes the slice.
+// unite merges equal vectors, and sorts them: the vectors with the most of the first resource come first. It changes
+// the slice.
 func unite(all []vector) []vector {
 	slices.SortFunc(all, func(a, b vector) int { return slices.Compare(b.free, a.free) })
 	united := all[:0]
@@ -25,25 +26,26 @@ func unite(all []vector) []vector {
 	return united
 }
 
-// reduce tells united vectors by at most so many, two or more, whose nodes are at least as free as they say. The nodes with the most of each resource
-// stay as they are, as far as half of the room goes. All others are grouped, and a group is told by the least of each amount: again and
-// again, the group that loses the most by that is split in two where that saves the most.
+// reduce replaces united vectors with at most limit vectors (two or more), which never exceed the free amounts of their
+// nodes. The nodes with the most of each resource keep their vectors, in up to half of the limit. All others are
+// grouped, and a group is replaced with the least of each amount. Again and again, reduce splits the group that loses
+// the most by this, where the split saves the most.
 func reduce(united []vector, limit int) []vector {
 	if len(united) <= limit {
 		return united
 	}
 	most := maxima(united)
-	fullest := fullest(united, most, limit/2)
-	told, rest := make([]vector, 0, limit), make([]vector, 0, len(united))
+	exact := largest(united, most, limit/2)
+	kept, rest := make([]vector, 0, limit), make([]vector, 0, len(united))
 	for i, v := range united {
-		if slices.Contains(fullest, i) {
-			told = append(told, v)
+		if slices.Contains(exact, i) {
+			kept = append(kept, v)
 		} else {
 			rest = append(rest, v)
 		}
 	}
 	groups := []*cluster{newCluster(rest, most)}
-	for len(groups) < limit-len(told) {
+	for len(groups) < limit-len(kept) {
 		worst := slices.MaxFunc(groups, func(a, b *cluster) int { return cmp.Compare(a.loss, b.loss) })
 		if worst.loss == 0 {
 			break
@@ -53,9 +55,9 @@ func reduce(united []vector, limit int) []vector {
 		groups = append(groups, newCluster(right, most))
 	}
 	for _, g := range groups {
-		told = append(told, vector{g.least, g.nodes})
+		kept = append(kept, vector{g.least, g.nodes})
 	}
-	return unite(told)
+	return unite(kept)
 }
 
 func maxima(all []vector) []int64 {
@@ -68,8 +70,8 @@ func maxima(all []vector) []int64 {
 	return most
 }
 
-// fullest is the indices of at most so many vectors, each of which has the most of a resource.
-func fullest(united []vector, most []int64, limit int) []int {
+// largest returns the indices of at most limit vectors that have the most of a resource.
+func largest(united []vector, most []int64, limit int) []int {
 	var indices []int
 	for column, amount := range most {
 		if amount == 0 {

@@ -12,7 +12,7 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 )
 
-// watch keeps the account from now on, and returns when it is complete or the context ends.
+// watch keeps the account up to date until ctx ends. It returns when the account is complete.
 func (p *Publisher) watch(ctx context.Context) error {
 	handlers := map[client.Object]toolscache.ResourceEventHandler{
 		&corev1.Node{}: handler[*corev1.Node]{
@@ -23,7 +23,7 @@ func (p *Publisher) watch(ctx context.Context) error {
 			set:    func(pod *corev1.Pod) { p.notify(p.account.setPod(pod)) },
 			remove: func(key types.NamespacedName) { p.notify(p.account.removePod(key)) },
 		},
-		// Whoever changes or deletes it, it is put right.
+		// If anybody changes or deletes the ClusterSummary, it is written again.
 		&v1alpha1.ClusterSummary{}: handler[*v1alpha1.ClusterSummary]{
 			set:    func(*v1alpha1.ClusterSummary) { p.notify(true) },
 			remove: func(types.NamespacedName) { p.notify(true) },
@@ -42,11 +42,11 @@ func (p *Publisher) watch(ctx context.Context) error {
 		synced = append(synced, registration.HasSynced)
 	}
 	toolscache.WaitForCacheSync(ctx.Done(), synced...)
-	p.account.orderDelegates() // They came in no order.
+	p.account.orderDelegates() // The cache has no order.
 	return nil
 }
 
-// handler takes additions and updates for the same.
+// handler handles additions like updates.
 type handler[T client.Object] struct {
 	set    func(T)
 	remove func(types.NamespacedName)

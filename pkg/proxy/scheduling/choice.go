@@ -10,7 +10,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
-	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/explain"
+	explain "github.com/multicluster-scheduler/multicluster-scheduler/pkg/diagnosis"
 )
 
 // Explain what was seen, tried and answered for a pod, if it is one of those that were scheduled last.

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -22,6 +21,8 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/diagnosis"
 )
 
 func TestMessagesNameTargetsAndWhatIsMissing(t *testing.T) {
@@ -77,7 +78,7 @@ func alike(targets int, reason string) map[string]*fwk.Status {
 	return statuses
 }
 
-func TestMessagesFitIntoEvents(t *testing.T) {
+func TestTheWholeMessageIsKeptForExplain(t *testing.T) {
 	w := newWorld()
 	statuses := framework.NewDefaultNodeToStatus()
 	for i := range 100 {
@@ -86,22 +87,24 @@ func TestMessagesFitIntoEvents(t *testing.T) {
 	unfit := &framework.FitError{NumAllNodes: 100, Diagnosis: framework.Diagnosis{NodeToStatus: statuses}}
 	pod := newPod("p", nil)
 	got := (&Scheduler{plugin: w.plugin}).tell(pod, unfit, trial{})
-	if len(got) > maxMessage || len(got) < maxMessage-100 || !strings.HasSuffix(got, "; and more: see kubectl multicluster explain pod.") {
+	if len(got) > 1024 || !strings.HasSuffix(got, "; and more: see kubectl multicluster explain pod.") {
 		t.Errorf("%d bytes: %s", len(got), got)
 	}
-	if explained, _ := w.explanations.Get(client.ObjectKeyFromObject(pod)); len(explained.Targets) != 100 || len(explained.Message) < 2*maxMessage {
+	if explained, _ := w.explanations.Get(client.ObjectKeyFromObject(pod)); len(explained.Targets) != 100 || len(explained.Message) < 2048 {
 		t.Errorf("explained: %d targets, %d bytes", len(explained.Targets), len(explained.Message))
 	}
 }
 
-func TestAbridge(t *testing.T) {
-	long := strings.Repeat("ä", 100)
-	got := abridge([]string{long, "b"}, 100)
-	if len(got) > 100 || !utf8.ValidString(got) || !strings.HasPrefix(got, "ää") {
-		t.Errorf("%d bytes: %s", len(got), got)
-	}
-	if got := abridge([]string{"a", "b"}, 100); got != "a; b" {
-		t.Errorf("got %q", got)
+func TestMessagesAboutThePodSayWhoseWordTheyAre(t *testing.T) {
+	for plugin, want := range map[string]string{
+		Name:               "pod affinity terms conflict",
+		names.NodeAffinity: "kube-scheduler says: pod affinity terms conflict",
+	} {
+		unfit := &framework.FitError{Diagnosis: framework.Diagnosis{PreFilterMsg: "pod affinity terms conflict"}}
+		unfit.Diagnosis.AddPluginStatus(fwk.NewStatus(fwk.Unschedulable).WithPlugin(plugin))
+		if got := (&Scheduler{plugin: newWorld().plugin}).tell(newPod("p", nil), unfit, trial{}); got != want {
+			t.Errorf("of plugin %s: got %q, want %q", plugin, got, want)
+		}
 	}
 }
 
@@ -144,7 +147,7 @@ func TestWhatFollowsAFailure(t *testing.T) {
 		"no target":                 {func(*world) {}, unfit, "0/1 clusters are available: c1: full.", true},
 		"a trial":                   {func(w *world) { w.trials.start("p", trial{"c1", grow}, nil) }, unfit, "0/1 clusters are available: c1: full. Trying c1, which can add nodes.", true},
 		"a trial that did not come": {func(w *world) { w.trials.start("p", trial{"c1", grow}, nil); w.trials.end("p") }, unfit, "", false},
-		"no virtual node":           {func(*world) {}, kubescheduler.ErrNoNodesAvailable, noTargets, true},
+		"no virtual node":           {func(*world) {}, kubescheduler.ErrNoNodesAvailable, diagnosis.NoTargets, true},
 		"a refusal":                 {func(*world) {}, &refusedError{target: "c1", reason: "quota"}, "c1: quota", true},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -5,7 +5,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/explain"
+	explain "github.com/multicluster-scheduler/multicluster-scheduler/pkg/diagnosis"
 )
 
 type metrics struct {

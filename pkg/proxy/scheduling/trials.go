@@ -41,18 +41,6 @@ func (k kind) String() string {
 	}
 }
 
-// hope is for messages: what is hoped for in the target.
-func (k kind) hope() string {
-	switch k {
-	case unsure:
-		return "whose nodes may match"
-	case preempt:
-		return "where less important pods may make room"
-	default:
-		return "which can add nodes"
-	}
-}
-
 // trial is the one target that a pod is given to although it does not fit there now.
 type trial struct {
 	nodeName string

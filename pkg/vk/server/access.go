@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-// Answers are remembered as long as by a kubelet.
+// The server caches decisions for as long as a kubelet does.
 const (
 	authenticationTTL = 2 * time.Minute
 	allowedTTL        = 5 * time.Minute
@@ -26,19 +26,19 @@ const (
 	reviewTimeout     = 10 * time.Second
 )
 
-// access decides who may ask for what.
+// access authenticates and authorises callers.
 type access struct {
 	authenticator authenticator.Request
 	authorizer    authorizer.UnconditionalAuthorizer
-	// clientCA follows the ConfigMap while it runs.
+	// clientCA watches the ConfigMap with the client CA while it runs.
 	clientCA *dynamiccertificates.ConfigMapCAController
 }
 
 func newAccess(client kubernetes.Interface) (*access, error) {
-	clientCA, err := dynamiccertificates.NewDynamicCAFromConfigMapController("kubelet-api-client-ca", metav1.NamespaceSystem,
-		"extension-apiserver-authentication", "client-ca-file", client)
+	clientCA, err := dynamiccertificates.NewDynamicCAFromConfigMapController("kubelet-api-client-ca",
+		metav1.NamespaceSystem, "extension-apiserver-authentication", "client-ca-file", client)
 	if err != nil {
-		return nil, fmt.Errorf("following the cluster's client CA: %w", err)
+		return nil, fmt.Errorf("watching the cluster's client CA: %w", err)
 	}
 	backoff := &wait.Backoff{Duration: 500 * time.Millisecond, Factor: 1.5, Jitter: 0.2, Steps: 5}
 	authn, _, err := authenticatorfactory.DelegatingAuthenticatorConfig{
@@ -63,7 +63,7 @@ func newAccess(client kubernetes.Interface) (*access, error) {
 	return &access{authenticator: authn, authorizer: authz, clientCA: clientCA}, nil
 }
 
-// authenticate says who asks, or answers the request itself.
+// authenticate returns the caller. If it cannot, it answers the request.
 func (a *access) authenticate(w http.ResponseWriter, r *http.Request) (user.Info, bool) {
 	ctx, cancel := context.WithTimeout(r.Context(), reviewTimeout)
 	defer cancel()
@@ -78,8 +78,8 @@ func (a *access) authenticate(w http.ResponseWriter, r *http.Request) (user.Info
 	return response.User, true
 }
 
-// authorize says whether the user may use one of the subresources of the node (of all nodes if it is empty), or answers the
-// request itself.
+// authorize returns whether the user may use one of the verb's subresources of the node, or of all nodes if the name is
+// empty. If not, it answers the request.
 func (a *access) authorize(w http.ResponseWriter, r *http.Request, who user.Info, v *verb, nodeName string) bool {
 	ctx, cancel := context.WithTimeout(r.Context(), reviewTimeout)
 	defer cancel()
@@ -93,7 +93,8 @@ func (a *access) authorize(w http.ResponseWriter, r *http.Request, who user.Info
 		}
 		if err != nil {
 			log.FromContext(ctx).Error(err, "Reviewing access to the kubelet API failed", "user", who.GetName())
-			http.Error(w, "The API server did not say whether this is allowed; try again.", http.StatusInternalServerError)
+			const text = "The API server cannot check your rights right now; try again."
+			http.Error(w, text, http.StatusInternalServerError)
 			return false
 		}
 	}

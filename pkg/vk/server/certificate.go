@@ -29,30 +29,31 @@ const (
 
 type getCertificate = func(*tls.ClientHelloInfo) (*tls.Certificate, error)
 
-// certificates returns what gives the serving certificate; a signer is asked for it until ctx ends.
+// certificates returns the function for tls.Config.GetCertificate. If there is a signer, it requests certificates from
+// the signer until ctx ends.
 func (s *Server) certificates(ctx context.Context) (getCertificate, error) {
-	own := &selfSigned{clock: s.Clock, ip: s.PodIP}
-	if s.CertificateSignerName == "" {
-		return own.get, nil
+	own := &selfSigned{clock: s.options.Clock, ip: s.options.PodIP}
+	if s.options.CertificateSignerName == "" {
+		return own.certificate, nil
 	}
 	manager, err := certificate.NewManager(&certificate.Config{
 		Name:             "kubelet-api",
 		Ctx:              &ctx,
-		ClientsetFn:      func(*tls.Certificate) (kubernetes.Interface, error) { return s.Client, nil },
-		SignerName:       s.CertificateSignerName,
-		Template:         &x509.CertificateRequest{Subject: subject(), IPAddresses: []net.IP{s.PodIP}},
+		ClientsetFn:      func(*tls.Certificate) (kubernetes.Interface, error) { return s.options.Client, nil },
+		SignerName:       s.options.CertificateSignerName,
+		Template:         &x509.CertificateRequest{Subject: subject(), IPAddresses: []net.IP{s.options.PodIP}},
 		GetUsages:        certificate.DefaultKubeletServingGetUsages,
 		CertificateStore: &memory{},
 	})
 	if err != nil {
-		return nil, fmt.Errorf("requesting certificates of signer %q: %w", s.CertificateSignerName, err)
+		return nil, fmt.Errorf("requesting certificates of signer %q: %w", s.options.CertificateSignerName, err)
 	}
 	manager.Start()
 	return func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 		if current := manager.Current(); current != nil {
 			return current, nil
 		}
-		return own.get(hello)
+		return own.certificate(hello)
 	}, nil
 }
 
@@ -60,7 +61,7 @@ func subject() pkix.Name {
 	return pkix.Name{CommonName: commonName, Organization: []string{organization}}
 }
 
-// selfSigned makes its certificate when it is first needed, and another one in good time before that expires.
+// selfSigned makes a certificate on first use, and a new one long before it expires.
 type selfSigned struct {
 	clock clock.PassiveClock
 	ip    net.IP
@@ -69,7 +70,7 @@ type selfSigned struct {
 	current *tls.Certificate
 }
 
-func (s *selfSigned) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+func (s *selfSigned) certificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.clock.Now()
@@ -114,13 +115,13 @@ func selfSign(ip net.IP, now time.Time) (*tls.Certificate, error) {
 	return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: leaf}, nil
 }
 
-// memory keeps a signed certificate as long as the process lives.
+// memory is a certificate.Store that keeps the signed certificate in memory.
 type memory struct {
 	mu      sync.Mutex // guards current
 	current *tls.Certificate
 }
 
-// Current returns the certificate that was stored last.
+// Current returns the stored certificate.
 func (m *memory) Current() (*tls.Certificate, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

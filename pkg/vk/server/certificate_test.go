@@ -9,25 +9,26 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 )
 
-func TestTheSelfSignedCertificateIsForTheAddressAndRenewedInTime(t *testing.T) {
+func TestSelfSignedCertificateIsForTheAddressAndRenewedInTime(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	clock := clocktesting.NewFakePassiveClock(now)
 	s := &selfSigned{clock: clock, ip: net.IPv4(10, 0, 0, 7)}
-	first, err := s.get(nil)
+	first, err := s.certificate(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	roots := x509.NewCertPool()
 	roots.AddCert(first.Leaf)
-	if _, err := first.Leaf.Verify(x509.VerifyOptions{DNSName: "10.0.0.7", Roots: roots, CurrentTime: now}); err != nil {
-		t.Errorf("clients that trust it refuse it: %v", err)
+	options := x509.VerifyOptions{DNSName: "10.0.0.7", Roots: roots, CurrentTime: now}
+	if _, err := first.Leaf.Verify(options); err != nil {
+		t.Errorf("clients that trust the certificate refuse it: %v", err)
 	}
 	clock.SetTime(now.Add(validity - renewBefore - time.Minute))
-	if again, err := s.get(nil); err != nil || again != first {
+	if again, err := s.certificate(nil); err != nil || again != first {
 		t.Errorf("renewed early: %v", err)
 	}
 	clock.SetTime(now.Add(validity - renewBefore))
-	renewed, err := s.get(nil)
+	renewed, err := s.certificate(nil)
 	if err != nil || renewed == first || !renewed.Leaf.NotAfter.After(first.Leaf.NotAfter) {
 		t.Errorf("not renewed: %v", err)
 	}

@@ -1,29 +1,46 @@
-// Package server is the kubelet API of all virtual nodes: API servers ask it for the logs of proxies and for commands to be run
-// in them, and it passes that on to the API server of the target where the delegate runs, with the source's identity there.
+// Package server is the kubelet API of all virtual nodes. API servers request the logs of proxies and run commands in
+// them here. The server forwards each request to the API server of the target that runs the delegate, with the source's
+// identity in that target.
 //
-// Callers are authenticated and authorised as by a kubelet: by a client certificate of the cluster's client CA or a
-// token (TokenReview), and by SubjectAccessReview on nodes/log (or nodes/proxy) for logs and on nodes/proxy for exec, where the name
-// is that of the proxy's node. There are no anonymous callers. In one thing it is stricter: exec needs the verb create
-// however it is asked for, because with a kubelet the right to read nodes/proxy is the right to run commands. That is so of callers who
-// come here themselves: through the node proxy of an API server, the caller is that API server, and get on nodes/proxy is all it takes.
-// One path is no kubelet's: /explain/{namespace}/{pod} tells what the scheduler of this replica knows of a pod, placed or not. That names any
-// target, so it takes the right get on nodes/proxy of all nodes.
-// Nothing that the caller sends to prove who it is goes on to the target: headers pass by a short list.
+// # Access
 //
-// Requests go on through httputil.ReverseProxy over client-go's own transport, kept at HTTP/1.1, rather than through
-// apimachinery's UpgradeAwareHandler: both carry SPDY and WebSocket, but the latter dials by itself, and so passes by the proxy
-// that a kubeconfig may name, and does not verify a server whose kubeconfig leaves the CA to the system.
-// Streams last as long as both sides want; connecting to a target and, unless a log is followed, waiting for the
-// beginning of its answer are bounded.
+// The server authenticates and authorises callers as a kubelet does. It authenticates them by a client certificate of
+// the cluster's client CA, or by a token (TokenReview); there are no anonymous callers. It authorises them by
+// SubjectAccessReview for the proxy's node: on nodes/log or nodes/proxy for logs, on nodes/proxy for exec.
 //
-// The serving certificate is self-signed and lives in memory, which is enough where API servers do not verify kubelets (the default
-// of kube-apiserver). Where they do, a signer can be named. CertificateSigningRequests are made for the common name
-// system:node:admiralty and the organisation system:nodes, as kubernetes.io/kubelet-serving demands; somebody has to approve
-// them, because kube-controller-manager approves serving certificates of no node. Until then the self-signed one serves.
+// In one point the server is stricter than a kubelet: exec always needs the verb create. With a kubelet, the right to
+// read nodes/proxy is the right to run commands. This protects only against direct callers. Through the node proxy of
+// an API server, the API server is the caller, and the right get on nodes/proxy is enough.
 //
-// Rights needed in the source cluster: create tokenreviews.authentication.k8s.io and subjectaccessreviews.authorization.k8s.io;
-// get, list and watch the ConfigMap extension-apiserver-authentication in kube-system (the Role
-// extension-apiserver-authentication-reader there); get, list and watch pods; with a signer, create, get, list and watch
-// certificatesigningrequests.certificates.k8s.io. In targets: get pods/log, create and get pods/exec (get is for
-// WebSocket, which API servers before 1.35 authorise by it alone).
+// No kubelet has the path /explain/{namespace}/{pod}. It returns everything that this replica's scheduler knows of a
+// pod, placed or not. The answer can name any target, so the caller needs the right get on nodes/proxy of all nodes.
+//
+// The server forwards only the headers of a short list, so the caller's credentials never reach the target.
+//
+// # Forwarding
+//
+// Requests go through httputil.ReverseProxy over client-go's own transport, which is kept at HTTP/1.1. Apimachinery's
+// UpgradeAwareHandler carries SPDY and WebSocket, too, but dials by itself. So it ignores the proxy of a kubeconfig,
+// and does not verify the server if the kubeconfig leaves the CA to the system.
+//
+// Streams last as long as both sides want. Time-outs bound the connection to a target and, unless a log is followed,
+// the wait for the beginning of the answer.
+//
+// # Serving certificate
+//
+// The serving certificate is self-signed and kept in memory. This is enough if API servers do not verify kubelets,
+// which is the default of kube-apiserver. For API servers that verify kubelets, a signer can be named. The server then
+// creates CertificateSigningRequests for the common name system:node:admiralty and the organisation system:nodes, as
+// kubernetes.io/kubelet-serving requires. Somebody has to approve them, because kube-controller-manager approves no
+// serving certificates of nodes. Until then, the server uses the self-signed certificate.
+//
+// # Rights
+//
+// In the source cluster: create tokenreviews.authentication.k8s.io and subjectaccessreviews.authorization.k8s.io; get,
+// list and watch pods and the ConfigMap extension-apiserver-authentication in kube-system (with the Role
+// extension-apiserver-authentication-reader there). With a signer: create, get, list and watch
+// certificatesigningrequests.certificates.k8s.io.
+//
+// In targets: get pods/log; create and get pods/exec. WebSocket needs get, which is the only verb that API servers
+// before 1.35 check for it.
 package server

@@ -9,22 +9,24 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-// explanation serves what the scheduler knows of a pod.
+// explanation serves the scheduler's explanation of a pod.
 func (s *Server) explanation(w http.ResponseWriter, r *http.Request) {
 	key := types.NamespacedName{Namespace: r.PathValue("namespace"), Name: r.PathValue("pod")}
-	r = r.WithContext(log.IntoContext(r.Context(), s.Logger.WithValues("namespace", key.Namespace, "pod", key.Name)))
+	logger := s.options.Logger.WithValues("namespace", key.Namespace, "pod", key.Name)
+	r = r.WithContext(log.IntoContext(r.Context(), logger))
 	who, ok := s.access.authenticate(w, r)
 	if !ok || !s.access.authorize(w, r, who, &verb{nodeSubresources: []string{"proxy"}, nodeVerb: "get"}, "") {
 		return
 	}
-	if s.Explain == nil {
+	if s.options.Explain == nil {
 		http.Error(w, "Pods are not explained here.", http.StatusNotFound)
 		return
 	}
-	known, ok := s.Explain(key)
+	known, ok := s.options.Explain(key)
 	if !ok {
-		http.Error(w, fmt.Sprintf("It is not known here how pod %q was scheduled: that was before this replica became the leader, "+
-			"or too long ago, or never.", key), http.StatusNotFound)
+		const text = "It is not known here how pod %q was scheduled: " +
+			"it was before this replica became the leader, or too long ago, or never."
+		http.Error(w, fmt.Sprintf(text, key), http.StatusNotFound)
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")

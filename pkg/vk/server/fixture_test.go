@@ -22,8 +22,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/diagnosis"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
-	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/explain"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
 
@@ -32,7 +32,7 @@ const (
 	sourceToken = "the-source-in-the-target"
 )
 
-// fixture is a Server between a source and a target whose API servers are played by tests.
+// fixture is a Server between a source and a target. The tests act as their API servers.
 type fixture struct {
 	served   *Server
 	server   *httptest.Server
@@ -42,7 +42,7 @@ type fixture struct {
 	clock    *clocktesting.FakeClock
 }
 
-// newFixture serves the proxy default/web on nodeName, whose target is upstream. Tokens are those of rights.
+// newFixture serves the proxy default/web on nodeName, whose target is upstream. The keys of rights are valid tokens.
 func newFixture(t *testing.T, upstream http.HandlerFunc, rights map[string][]string) *fixture {
 	t.Helper()
 	api := httptest.NewTLSServer(upstream)
@@ -52,8 +52,8 @@ func newFixture(t *testing.T, upstream http.HandlerFunc, rights map[string][]str
 	proxy := pod("web", nodeName)
 	plain := pod("plain", "real-node")
 	plain.Spec.SchedulerName = corev1.DefaultSchedulerName
-	pods := fake.NewClientBuilder().WithObjects(proxy, plain, pod("unbound", ""), pod("elsewhere", "admiralty-c3"), pod("forged", nodeName), pod("lost", nodeName)).
-		Build()
+	pods := fake.NewClientBuilder().WithObjects(proxy, plain, pod("unbound", ""), pod("elsewhere", "admiralty-c3"),
+		pod("forged", nodeName), pod("lost", nodeName)).Build()
 	target := &engage.Target{
 		Key:      types.NamespacedName{Name: "c2"},
 		NodeName: nodeName,
@@ -78,15 +78,20 @@ func newFixture(t *testing.T, upstream http.HandlerFunc, rights map[string][]str
 	}
 	server := httptest.NewTLSServer(s.routes())
 	t.Cleanup(server.Close)
-	return &fixture{served: s, server: server, registry: registry, target: target, delegate: translate.DelegateName(proxy), clock: clock}
+	return &fixture{
+		served: s, server: server, registry: registry, target: target, clock: clock,
+		delegate: translate.DelegateName(proxy),
+	}
 }
 
-// explained knows of one pod.
-func explained(pod types.NamespacedName) (explain.Explanation, bool) {
-	return explain.Explanation{Namespace: pod.Namespace, Name: pod.Name, Message: "c2: too small"}, pod.Name == "unbound"
+// explained has an explanation of one pod.
+func explained(pod types.NamespacedName) (diagnosis.Explanation, bool) {
+	known := diagnosis.Explanation{Namespace: pod.Namespace, Name: pod.Name, Message: "c2: too small"}
+	return known, pod.Name == "unbound"
 }
 
-// chaperons reads the PodChaperons in the target: that of the proxy, and one that has the name of the proxy "forged" but is another's.
+// chaperons returns a client of the target with two PodChaperons: the proxy's, and one with the name of the proxy
+// "forged" and another parent.
 func chaperons(t *testing.T, proxy *corev1.Pod) client.Client {
 	t.Helper()
 	scheme := runtime.NewScheme()
@@ -96,7 +101,8 @@ func chaperons(t *testing.T, proxy *corev1.Pod) client.Client {
 	objects := []client.Object{}
 	for _, p := range []*corev1.Pod{proxy, pod("forged", nodeName)} {
 		objects = append(objects, &v1alpha1.PodChaperon{ObjectMeta: metav1.ObjectMeta{
-			Namespace: p.Namespace, Name: translate.DelegateName(p), Labels: map[string]string{v1alpha1.LabelParentUID: string(proxy.UID)},
+			Namespace: p.Namespace, Name: translate.DelegateName(p),
+			Labels: map[string]string{v1alpha1.LabelParentUID: string(proxy.UID)},
 		}})
 	}
 	return fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build()
@@ -112,7 +118,8 @@ func pod(name, node string) *corev1.Pod {
 	}
 }
 
-// reviews plays the source's API server: a token is its user, who has the rights "<verb> nodes/<subresource> <node>".
+// reviews acts as the source's API server. A token is also the name of its user, whose rights have the form
+// "<verb> nodes/<subresource> <node>".
 func reviews(t *testing.T, rights map[string][]string) http.Handler {
 	t.Helper()
 	mux := http.NewServeMux()
@@ -122,7 +129,8 @@ func reviews(t *testing.T, rights map[string][]string) http.Handler {
 		review.Status.User.Username = review.Spec.Token
 		encode(t, w, review)
 	})
-	mux.HandleFunc("POST /apis/authorization.k8s.io/v1/subjectaccessreviews", func(w http.ResponseWriter, r *http.Request) {
+	const reviewPath = "POST /apis/authorization.k8s.io/v1/subjectaccessreviews"
+	mux.HandleFunc(reviewPath, func(w http.ResponseWriter, r *http.Request) {
 		review := decode[authorizationv1.SubjectAccessReview](t, r)
 		a := review.Spec.ResourceAttributes
 		right := a.Verb + " " + a.Resource + "/" + a.Subresource + " " + a.Name

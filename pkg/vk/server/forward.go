@@ -25,17 +25,17 @@ import (
 )
 
 const (
-	// answerTimeout bounds the wait for the beginning of a target's answer.
+	// answerTimeout bounds the wait for the beginning of the target's answer.
 	answerTimeout = 30 * time.Second
-	// maxErrorBytes bounds how much of an error's body is read.
+	// maxErrorBytes bounds the size of the body of an error.
 	maxErrorBytes = 64 << 10
-	// tokenProtocol is how browsers pass a bearer token to API servers.
+	// tokenProtocol is the prefix with which browsers send a bearer token to API servers.
 	tokenProtocol = "base64url.bearer.authorization.k8s.io." //nolint:gosec // a prefix, no token
 )
 
 var errNoAnswer = errors.New("no answer in time")
 
-// destination is a delegate.
+// destination is a delegate, with the query for it.
 type destination struct {
 	target         *engage.Target
 	namespace, pod string
@@ -52,7 +52,7 @@ func (d destination) url(subresource string) (*url.URL, error) {
 	return base, nil
 }
 
-// forward passes the request on to the target and the answer back, and returns when both are done.
+// forward forwards the request to the target, and the answer to the caller. It returns when both are complete.
 func (s *Server) forward(w http.ResponseWriter, r *http.Request, v *verb, d destination) {
 	location, err := d.url(v.podSubresource)
 	if err != nil {
@@ -67,8 +67,8 @@ func (s *Server) forward(w http.ResponseWriter, r *http.Request, v *verb, d dest
 	ctx, cancel := context.WithCancelCause(r.Context())
 	defer cancel(nil)
 	answered := func() {}
-	if follow, _ := strconv.ParseBool(d.query.Get("follow")); !follow { // A quiet container's log may begin any time.
-		timer := s.Clock.AfterFunc(answerTimeout, func() { cancel(errNoAnswer) })
+	if follow, _ := strconv.ParseBool(d.query.Get("follow")); !follow { // A quiet container may log at any time.
+		timer := s.options.Clock.AfterFunc(answerTimeout, func() { cancel(errNoAnswer) })
 		answered = func() { timer.Stop() }
 		defer timer.Stop()
 	}
@@ -77,20 +77,20 @@ func (s *Server) forward(w http.ResponseWriter, r *http.Request, v *verb, d dest
 			p.Out.URL, p.Out.Host, p.Out.Header = location, "", forwarded(p.Out.Header)
 		},
 		Transport:     transport,
-		FlushInterval: -1, // at once
+		FlushInterval: -1, // Flush at once.
 		ModifyResponse: func(response *http.Response) error {
 			answered()
 			return checkAnswer(response, v.plainErrors)
 		},
 		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
-			writeError(w, failed(r.Context(), d.target, err))
+			writeError(w, targetError(r.Context(), d.target, err))
 		},
-		ErrorLog: slog.NewLogLogger(logr.ToSlogHandler(s.Logger), slog.LevelDebug),
+		ErrorLog: slog.NewLogLogger(logr.ToSlogHandler(s.options.Logger), slog.LevelDebug),
 	}
 	proxy.ServeHTTP(w, r.WithContext(ctx))
 }
 
-// transportTo is client-go's, with the source's credentials, at HTTP/1.1 for the sake of upgrades.
+// transportTo returns client-go's transport with the source's credentials. It uses HTTP/1.1, which upgrades need.
 func transportTo(target *engage.Target) (http.RoundTripper, error) {
 	config := rest.CopyConfig(target.Config)
 	config.NextProtos = []string{"http/1.1"}
@@ -102,11 +102,12 @@ func transportTo(target *engage.Target) (http.RoundTripper, error) {
 	return transport, nil
 }
 
-// forwarded returns the headers that go on to the target: those of streams, none that say who asks.
+// forwarded returns the headers for the target: the headers of streams, and no credentials of the caller.
 func forwarded(header http.Header) http.Header {
 	out := http.Header{}
 	for _, key := range []string{
-		"Accept", "Connection", "Upgrade", "X-Stream-Protocol-Version", "Sec-Websocket-Key", "Sec-Websocket-Version", "Sec-Websocket-Extensions",
+		"Accept", "Connection", "Upgrade", "X-Stream-Protocol-Version",
+		"Sec-Websocket-Key", "Sec-Websocket-Version", "Sec-Websocket-Extensions",
 	} {
 		if values := header.Values(key); len(values) > 0 {
 			out[key] = values
@@ -123,7 +124,7 @@ func forwarded(header http.Header) http.Header {
 	return out
 }
 
-// checkAnswer refuses redirects, which would lead the API server elsewhere, and makes errors what the caller expects.
+// checkAnswer refuses redirects, because the API server would follow them, and converts errors for the caller.
 func checkAnswer(response *http.Response, plainErrors bool) error {
 	if response.StatusCode >= 300 && response.StatusCode < 400 {
 		return errors.New("it answered with a redirect")
@@ -146,19 +147,21 @@ func checkAnswer(response *http.Response, plainErrors bool) error {
 	return nil
 }
 
-// failed says what went wrong between here and the target.
-func failed(ctx context.Context, target *engage.Target, err error) error {
+// targetError explains an error of the request to the target.
+func targetError(ctx context.Context, target *engage.Target, err error) error {
 	if errors.Is(context.Cause(ctx), errNoAnswer) {
-		return refuse(http.StatusGatewayTimeout, "The API server of the cluster behind node %q did not answer within %s; try again.",
+		return newError(http.StatusGatewayTimeout,
+			"The API server of the cluster behind node %q did not answer within %s; try again.",
 			target.NodeName, answerTimeout)
 	}
-	return refuse(http.StatusBadGateway, "The API server of the cluster behind node %q cannot be asked: %v.", target.NodeName, err)
+	return newError(http.StatusBadGateway, "The API server of the cluster behind node %q cannot be reached: %v.",
+		target.NodeName, err)
 }
 
 func writeError(w http.ResponseWriter, err error) {
 	code := http.StatusInternalServerError
-	if refused := (*refusal)(nil); errors.As(err, &refused) {
-		code = refused.code
+	if withCode := (*httpError)(nil); errors.As(err, &withCode) {
+		code = withCode.code
 	}
 	http.Error(w, err.Error(), code)
 }

@@ -16,16 +16,16 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
 
-// verb is one of the things that a kubelet does for pods.
+// verb is an operation of the kubelet API on a pod.
 type verb struct {
-	// nodeSubresources are those of which the caller needs one, with nodeVerb.
+	// nodeSubresources are subresources of nodes. The caller needs the right nodeVerb on one of them.
 	nodeSubresources []string
 	nodeVerb         string
-	// podSubresource is the delegate's in the target.
+	// podSubresource is the subresource of the delegate in the target.
 	podSubresource string
-	// query makes the target's query of the kubelet's.
+	// query translates the kubelet's query for the target.
 	query func(kubelet url.Values) url.Values
-	// plainErrors is whether callers expect errors as text, not as API objects.
+	// plainErrors means that callers expect errors as text, not as API objects.
 	plainErrors bool
 }
 
@@ -48,13 +48,13 @@ func exec() *verb {
 	}
 }
 
-// logQuery leaves out what is no kubelet's: whom the target's API server trusts is not the caller's to say.
+// logQuery removes a parameter that kubelets do not have: callers do not decide whom the target's API server trusts.
 func logQuery(kubelet url.Values) url.Values {
 	kubelet.Del("insecureSkipTLSVerifyBackend")
 	return kubelet
 }
 
-// execQuery: kubelets have names of their own for the streams.
+// execQuery translates the names of the streams, which kubelets have of their own.
 func execQuery(kubelet url.Values) url.Values {
 	query := url.Values{"command": kubelet["command"]}
 	for theirs, ours := range map[string]string{
@@ -76,13 +76,15 @@ func (s *Server) routes() http.Handler {
 	mux.Handle("GET /exec/{namespace}/{pod}/{container}", s.podHandler(exec()))
 	mux.Handle("POST /exec/{namespace}/{pod}/{container}", s.podHandler(exec()))
 	mux.HandleFunc("GET /explain/{namespace}/{pod}", s.explanation)
-	mux.HandleFunc("/attach/", s.unserved("attach is not served yet for pods on virtual nodes; kubectl logs and kubectl exec are."))
-	mux.HandleFunc("/portForward/", s.unserved("port-forward is not served yet for pods on virtual nodes; kubectl logs and kubectl exec are."))
-	mux.HandleFunc("/", s.unserved("Virtual nodes serve /containerLogs and /exec of the kubelet API and /explain, and nothing else yet."))
+	const text = " is not served yet for pods on virtual nodes; kubectl logs and kubectl exec are."
+	mux.HandleFunc("/attach/", s.notServed("attach"+text))
+	mux.HandleFunc("/portForward/", s.notServed("port-forward"+text))
+	mux.HandleFunc("/", s.notServed("Virtual nodes serve /containerLogs and /exec of the kubelet API and /explain, "+
+		"and nothing else yet."))
 	return mux
 }
 
-func (s *Server) unserved(sentence string) http.HandlerFunc {
+func (s *Server) notServed(sentence string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if _, ok := s.access.authenticate(w, r); ok {
 			http.Error(w, sentence, http.StatusNotFound)
@@ -92,13 +94,14 @@ func (s *Server) unserved(sentence string) http.HandlerFunc {
 
 func (s *Server) podHandler(v *verb) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		r = r.WithContext(log.IntoContext(r.Context(), s.Logger.WithValues("namespace", r.PathValue("namespace"), "pod", r.PathValue("pod"))))
+		logger := s.options.Logger.WithValues("namespace", r.PathValue("namespace"), "pod", r.PathValue("pod"))
+		r = r.WithContext(log.IntoContext(r.Context(), logger))
 		who, ok := s.access.authenticate(w, r)
 		if !ok {
 			return
 		}
 		pod, err := s.proxyPod(r)
-		// Who may not see this node's pods does not learn which there are, either.
+		// Authorise first: a caller without rights on the node must not learn which pods exist.
 		if !s.access.authorize(w, r, who, v, pod.Spec.NodeName) {
 			return
 		}
@@ -117,55 +120,58 @@ func (s *Server) podHandler(v *verb) http.Handler {
 	})
 }
 
-// refusal is an error with the HTTP status that it is answered with.
-type refusal struct {
+// httpError is an error with its HTTP status code.
+type httpError struct {
 	code    int
 	message string
 }
 
-func (r *refusal) Error() string { return r.message }
+func (e *httpError) Error() string { return e.message }
 
-func refuse(code int, format string, args ...any) error {
-	return &refusal{code: code, message: fmt.Sprintf(format, args...)}
+func newError(code int, format string, args ...any) error {
+	return &httpError{code: code, message: fmt.Sprintf(format, args...)}
 }
 
-// proxyPod returns the pod that is asked about, and an error if it is not one on a virtual node. The pod is never nil.
+// proxyPod returns the pod of the request, and an error unless it is a proxy that is bound. The pod is never nil.
 func (s *Server) proxyPod(r *http.Request) (*corev1.Pod, error) {
 	key := types.NamespacedName{Namespace: r.PathValue("namespace"), Name: r.PathValue("pod")}
 	pod := &corev1.Pod{}
 	ctx, cancel := context.WithTimeout(r.Context(), readTimeout)
 	defer cancel()
-	switch err := s.Reader.Get(ctx, key, pod); {
+	switch err := s.options.Reader.Get(ctx, key, pod); {
 	case apierrors.IsNotFound(err):
-		return pod, refuse(http.StatusNotFound, "Pod %q is not known here.", key)
+		return pod, newError(http.StatusNotFound, "Pod %q is not known here.", key)
 	case err != nil:
 		log.FromContext(r.Context()).Error(err, "Getting a proxy failed")
-		return pod, refuse(http.StatusInternalServerError, "Pod %q cannot be looked up right now; try again.", key)
+		return pod, newError(http.StatusInternalServerError, "Pod %q cannot be looked up right now; try again.", key)
 	case !translate.IsProxy(pod) || pod.Spec.NodeName == "":
-		return pod, refuse(http.StatusNotFound, "Pod %q does not run in another cluster: it is no proxy pod, or not bound to a virtual node yet.", key)
+		return pod, newError(http.StatusNotFound, "Pod %q does not run in another cluster: it is no proxy, "+
+			"or it is not bound to a virtual node yet.", key)
 	}
 	return pod, nil
 }
 
-// delegateOf finds a proxy's delegate, by its PodChaperon: a pod of that name alone may be anybody's.
+// delegateOf finds a proxy's delegate by its PodChaperon. The name alone is not enough: another pod may have it.
 func (s *Server) delegateOf(ctx context.Context, proxy *corev1.Pod) (destination, error) {
-	target, ok := s.Registry.ByNode(proxy.Spec.NodeName)
+	target, ok := s.options.Registry.ByNode(proxy.Spec.NodeName)
 	if !ok || !target.Reachable() {
-		return destination{}, refuse(http.StatusServiceUnavailable,
-			"The cluster behind node %q is not connected right now; the condition Connected of its ClusterTarget or Target says why.",
-			proxy.Spec.NodeName)
+		return destination{}, newError(http.StatusServiceUnavailable,
+			"The cluster behind node %q is not connected right now; "+
+				"the condition Connected of its ClusterTarget or Target says why.", proxy.Spec.NodeName)
 	}
 	d := destination{target: target, namespace: proxy.Namespace, pod: translate.DelegateName(proxy)}
 	chaperon := &v1alpha1.PodChaperon{}
-	err := target.Client.Get(ctx, types.NamespacedName{Namespace: d.namespace, Name: d.pod}, chaperon, client.UnsafeDisableDeepCopy)
+	key := types.NamespacedName{Namespace: d.namespace, Name: d.pod}
+	err := target.Client.Get(ctx, key, chaperon, client.UnsafeDisableDeepCopy)
 	switch {
 	case apierrors.IsNotFound(err) || err == nil && chaperon.Labels[v1alpha1.LabelParentUID] != string(proxy.UID):
-		return destination{}, refuse(http.StatusNotFound, "Pod %q has no delegate in the cluster behind node %q any more.",
+		return destination{}, newError(http.StatusNotFound,
+			"Pod %q has no delegate in the cluster behind node %q any more.",
 			client.ObjectKeyFromObject(proxy), proxy.Spec.NodeName)
 	case err != nil:
 		log.FromContext(ctx).Error(err, "Getting a PodChaperon failed")
-		return destination{}, refuse(http.StatusInternalServerError, "The delegate of pod %q cannot be looked up right now; try again.",
-			client.ObjectKeyFromObject(proxy))
+		return destination{}, newError(http.StatusInternalServerError,
+			"The delegate of pod %q cannot be looked up right now; try again.", client.ObjectKeyFromObject(proxy))
 	}
 	return d, nil
 }

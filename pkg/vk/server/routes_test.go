@@ -20,11 +20,14 @@ func pemOf(der []byte) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 }
 
-// admin has the rights of an API server, reader those of someone who may read everything of nodes.
+// everyone returns the rights of four users: admin has the rights of an API server, reader may read all of the node.
 func everyone() map[string][]string {
 	return map[string][]string{
-		"admin": {"get nodes/proxy " + nodeName, "create nodes/proxy " + nodeName, "get nodes/proxy real-node", "get nodes/proxy admiralty-c3",
-			"get nodes/proxy ", "create nodes/proxy "},
+		"admin": {
+			"get nodes/proxy " + nodeName, "create nodes/proxy " + nodeName,
+			"get nodes/proxy real-node", "get nodes/proxy admiralty-c3",
+			"get nodes/proxy ", "create nodes/proxy ",
+		},
 		"reader":  {"get nodes/log " + nodeName, "get nodes/proxy " + nodeName},
 		"logs":    {"get nodes/log " + nodeName},
 		"nothing": {},
@@ -56,36 +59,70 @@ func (f *fixture) request(t *testing.T, method, path, token string, headers ...s
 	return response.StatusCode, string(text)
 }
 
-func TestWhoMayAskForWhat(t *testing.T) {
+func TestAccessToTheKubeletAPI(t *testing.T) {
 	f := newFixture(t, func(w http.ResponseWriter, r *http.Request) { fmt.Fprintln(w, "hello") }, everyone())
 	tests := map[string]struct {
 		method, path, token string
 		code                int
 		says                string
 	}{
-		"an API server gets logs":                      {"GET", logsPath, "admin", 200, "hello"},
-		"nodes/log is enough for logs":                 {"GET", logsPath, "logs", 200, "hello"},
-		"nobody is anonymous":                          {"GET", logsPath, "", 401, "Unauthorized"},
-		"an unknown token is refused":                  {"GET", logsPath, "guess", 401, "Unauthorized"},
-		"not even other paths answer anybody":          {"GET", "/metrics", "", 401, "Unauthorized"},
-		"a user without rights is refused":             {"GET", logsPath, "nothing", 403, "user=nothing, verb=get, resource=nodes, subresource(s)=[log proxy], name=" + nodeName},
-		"who may get logs may not exec":                {"POST", "/exec/default/web/app?command=id", "logs", 403, "subresource(s)=[proxy]"},
-		"who may read nodes may not exec by WebSocket": {"GET", "/exec/default/web/app?command=id", "reader", 403, "verb=create"},
-		"who has no rights does not learn of pods":     {"GET", "/containerLogs/default/none/app", "logs", 403, "Forbidden"},
-		"a pod that does not exist is not found":       {"GET", "/containerLogs/default/none/app", "admin", 404, `"default/none" is not known`},
-		"a pod that is no proxy is not found":          {"GET", "/containerLogs/default/plain/app", "admin", 404, "does not run in another cluster"},
-		"a proxy that is not bound is not found":       {"GET", "/containerLogs/default/unbound/app", "admin", 404, "not bound"},
-		"a target that is not connected is a sentence": {"GET", "/containerLogs/default/elsewhere/app", "admin", 503, "condition Connected"},
-		"a proxy without a delegate says so":           {"GET", "/containerLogs/default/lost/app", "admin", 404, `"default/lost" has no delegate`},
-		"a delegate of another pod is not shown":       {"GET", "/containerLogs/default/forged/app", "admin", 404, `"default/forged" has no delegate`},
-		"what is known of a pod is told":               {"GET", "/explain/default/unbound", "admin", 200, `{"namespace":"default","name":"unbound","uid":"","message":"c2: too small"}`},
-		"what is not known of a pod is said":           {"GET", "/explain/default/web", "admin", 404, `not known here how pod "default/web" was scheduled`},
-		"explaining takes a right on all nodes":        {"GET", "/explain/default/unbound", "reader", 403, "verb=get, resource=nodes, subresource(s)=[proxy], name="},
-		"pods are explained to nobody anonymous":       {"GET", "/explain/default/unbound", "", 401, "Unauthorized"},
-		"explaining is reading":                        {"POST", "/explain/default/unbound", "admin", 404, "nothing else yet"},
-		"attach is not served yet":                     {"POST", "/attach/default/web/app", "admin", 404, "attach is not served yet"},
-		"port-forward is not served yet":               {"POST", "/portForward/default/web", "admin", 404, "port-forward is not served yet"},
-		"other paths are not served":                   {"GET", "/stats/summary", "admin", 404, "nothing else yet"},
+		"an API server gets logs":                 {"GET", logsPath, "admin", 200, "hello"},
+		"nodes/log is enough for logs":            {"GET", logsPath, "logs", 200, "hello"},
+		"a request without a token is refused":    {"GET", logsPath, "", 401, "Unauthorized"},
+		"an unknown token is refused":             {"GET", logsPath, "guess", 401, "Unauthorized"},
+		"another path without a token is refused": {"GET", "/metrics", "", 401, "Unauthorized"},
+		"a user without rights is refused": {
+			"GET", logsPath, "nothing", 403,
+			"user=nothing, verb=get, resource=nodes, subresource(s)=[log proxy], name=" + nodeName,
+		},
+		"a user with the right to get logs may not exec": {
+			"POST", "/exec/default/web/app?command=id", "logs", 403, "subresource(s)=[proxy]",
+		},
+		"a user with the right to read nodes may not exec by WebSocket": {
+			"GET", "/exec/default/web/app?command=id", "reader", 403, "verb=create",
+		},
+		"a user without rights on all nodes does not learn which pods exist": {
+			"GET", "/containerLogs/default/none/app", "logs", 403, "Forbidden",
+		},
+		"a pod that does not exist is not found": {
+			"GET", "/containerLogs/default/none/app", "admin", 404, `"default/none" is not known`,
+		},
+		"a pod that is no proxy is not found": {
+			"GET", "/containerLogs/default/plain/app", "admin", 404, "does not run in another cluster",
+		},
+		"a proxy that is not bound is not found": {
+			"GET", "/containerLogs/default/unbound/app", "admin", 404, "not bound",
+		},
+		"a target that is not connected is reported": {
+			"GET", "/containerLogs/default/elsewhere/app", "admin", 503, "condition Connected",
+		},
+		"a proxy without a delegate is reported": {
+			"GET", "/containerLogs/default/lost/app", "admin", 404, `"default/lost" has no delegate`,
+		},
+		"a delegate of another pod is not shown": {
+			"GET", "/containerLogs/default/forged/app", "admin", 404, `"default/forged" has no delegate`,
+		},
+		"a pod with an explanation is explained": {
+			"GET", "/explain/default/unbound", "admin", 200,
+			`{"namespace":"default","name":"unbound","uid":"","message":"c2: too small"}`,
+		},
+		"a pod without an explanation is reported": {
+			"GET", "/explain/default/web", "admin", 404, `not known here how pod "default/web" was scheduled`,
+		},
+		"an explanation takes a right on all nodes": {
+			"GET", "/explain/default/unbound", "reader", 403, "verb=get, resource=nodes, subresource(s)=[proxy], name=",
+		},
+		"an explanation without a token is refused": {"GET", "/explain/default/unbound", "", 401, "Unauthorized"},
+		"an explanation cannot be posted": {
+			"POST", "/explain/default/unbound", "admin", 404, "nothing else yet",
+		},
+		"attach is not served yet": {
+			"POST", "/attach/default/web/app", "admin", 404, "attach is not served yet",
+		},
+		"port-forward is not served yet": {
+			"POST", "/portForward/default/web", "admin", 404, "port-forward is not served yet",
+		},
+		"other paths are not served": {"GET", "/stats/summary", "admin", 404, "nothing else yet"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -97,10 +134,13 @@ func TestWhoMayAskForWhat(t *testing.T) {
 	}
 }
 
-func TestOnlyTheSourceIsKnownToTheTarget(t *testing.T) {
+func TestTargetSeesOnlyTheSourcesCredentials(t *testing.T) {
 	var got *http.Request
-	f := newFixture(t, func(_ http.ResponseWriter, r *http.Request) { got = r.Clone(context.WithoutCancel(r.Context())) }, everyone())
-	f.request(t, "GET", logsPath+"?tailLines=3&follow=true&stream=All&container=other&insecureSkipTLSVerifyBackend=true", "admin",
+	f := newFixture(t, func(_ http.ResponseWriter, r *http.Request) {
+		got = r.Clone(context.WithoutCancel(r.Context()))
+	}, everyone())
+	const query = "?tailLines=3&follow=true&stream=All&container=other&insecureSkipTLSVerifyBackend=true"
+	f.request(t, "GET", logsPath+query, "admin",
 		"Impersonate-User: root", "X-Remote-User: root", "Cookie: a=b",
 		"Sec-WebSocket-Protocol: v5.channel.k8s.io, "+tokenProtocol+"YWRtaW4")
 	if want := "/api/v1/namespaces/default/pods/" + f.delegate + "/log"; got.URL.Path != want {
@@ -117,11 +157,13 @@ func TestOnlyTheSourceIsKnownToTheTarget(t *testing.T) {
 	}
 }
 
-func TestErrorsOfTheTarget(t *testing.T) {
+func TestErrorsOfTheTargetReachTheCaller(t *testing.T) {
 	status := func(w http.ResponseWriter) {
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(http.StatusBadRequest)
-		encode(t, w, metav1.Status{Status: metav1.StatusFailure, Message: `container "app" is waiting to start`, Code: 400})
+		encode(t, w, metav1.Status{
+			Status: metav1.StatusFailure, Message: `container "app" is waiting to start`, Code: 400,
+		})
 	}
 	tests := map[string]struct {
 		method, path string
@@ -130,14 +172,19 @@ func TestErrorsOfTheTarget(t *testing.T) {
 		says         string
 		json         bool
 	}{
-		"a refusal of logs is the target's message": {"GET", logsPath, status, 400, `container "app" is waiting to start`, false},
-		"a refusal of exec is the target's object":  {"POST", "/exec/default/web/app", status, 400, `is waiting to start`, true},
-		"a redirect leads nowhere": {"GET", logsPath, func(w http.ResponseWriter) {
+		"an error of logs is the target's message": {
+			"GET", logsPath, status, 400, `container "app" is waiting to start`, false,
+		},
+		"an error of exec is the target's object": {
+			"POST", "/exec/default/web/app", status, 400, `is waiting to start`, true,
+		},
+		"a redirect is refused": {"GET", logsPath, func(w http.ResponseWriter) {
 			w.Header().Set("Location", "https://elsewhere.invalid/")
 			w.WriteHeader(http.StatusFound)
 		}, 502, "redirect", false},
-		"a connection that breaks is a sentence": {"GET", logsPath, func(http.ResponseWriter) { panic(http.ErrAbortHandler) }, 502,
-			"cannot be asked", false},
+		"a broken connection is reported": {
+			"GET", logsPath, func(http.ResponseWriter) { panic(http.ErrAbortHandler) }, 502, "cannot be reached", false,
+		},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -150,18 +197,19 @@ func TestErrorsOfTheTarget(t *testing.T) {
 	}
 }
 
-func TestATargetThatIsNotReachableIsNotAsked(t *testing.T) {
-	f := newFixture(t, func(http.ResponseWriter, *http.Request) { t.Error("it was asked") }, everyone())
+func TestUnreachableTargetGetsNoRequests(t *testing.T) {
+	f := newFixture(t, func(http.ResponseWriter, *http.Request) { t.Error("the target got a request") }, everyone())
 	f.registry.Lose(f.target)
 	if code, body := f.request(t, "GET", logsPath, "admin"); code != http.StatusServiceUnavailable {
 		t.Errorf("answer %d %q", code, body)
 	}
 }
 
-func TestAServerThatExplainsNothingSaysSo(t *testing.T) {
+func TestServerWithoutExplanations(t *testing.T) {
 	f := newFixture(t, nil, everyone())
-	f.served.Explain = nil
-	if code, body := f.request(t, "GET", "/explain/default/unbound", "admin"); code != http.StatusNotFound || !strings.Contains(body, "not explained here") {
+	f.served.options.Explain = nil
+	if code, body := f.request(t, "GET", "/explain/default/unbound", "admin"); code != http.StatusNotFound ||
+		!strings.Contains(body, "not explained here") {
 		t.Errorf("answer %d %q", code, body)
 	}
 }

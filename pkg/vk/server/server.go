@@ -17,60 +17,59 @@ import (
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/diagnosis"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
-	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/explain"
 )
 
 const (
 	readHeaderTimeout = 10 * time.Second
-	readTimeout       = 10 * time.Second // of a proxy, from the API server
+	readTimeout       = 10 * time.Second // for reading a proxy from the API server
 	idleTimeout       = 2 * time.Minute
 )
 
-// Options are what a Server works with. All but CertificateSignerName and Explain are required.
+// Options of New. All are required except CertificateSignerName and Explain.
 type Options struct {
-	// Port is the one that the virtual nodes give as their kubelet's.
+	// Port is the port of the kubelet in the status of the virtual nodes.
 	Port int
-	// PodIP is the address that the virtual nodes give as theirs while this replica leads; the certificate is for it.
+	// PodIP is the address of the virtual nodes while this replica leads. The certificate is for this address.
 	PodIP net.IP
-	// Registry has the targets to forward to.
+	// Registry has the targets.
 	Registry *engage.Registry
 	// Reader reads pods of the source cluster.
 	Reader client.Reader
-	// Client reviews tokens and access in the source cluster, reads its client CA and requests certificates.
+	// Client reviews tokens and access in the source cluster, reads the client CA and requests certificates there.
 	Client kubernetes.Interface
-	// Explain says what the scheduler knows of a pod, if it knows anything.
-	Explain func(pod types.NamespacedName) (explain.Explanation, bool)
-	// CertificateSignerName, if not empty, is the signer of the serving certificate.
+	// Explain returns the scheduler's explanation of a pod, if there is one.
+	Explain func(pod types.NamespacedName) (diagnosis.Explanation, bool)
+	// CertificateSignerName is the signer of the serving certificate. If it is empty, the server signs the certificate.
 	CertificateSignerName string
-	// Clock tells when a certificate expires and how long a target takes to answer.
+	// Clock measures the validity of certificates and the wait for a target's answer.
 	Clock clock.WithDelayedExecution
-	// Logger gets what happens outside of requests.
+	// Logger is for all that is not about one request, and the parent of the loggers of requests.
 	Logger logr.Logger
 }
 
-// Server is the kubelet API. It is a manager.Runnable of every replica.
+// Server is the kubelet API. It is a manager.Runnable, and runs on every replica.
 type Server struct {
-	Options
-
-	access *access
+	options Options
+	access  *access
 }
 
-// New makes a Server that listens once it is started.
+// New returns a Server, which does not listen before Start.
 func New(options Options) (*Server, error) {
 	access, err := newAccess(options.Client)
 	if err != nil {
 		return nil, err
 	}
-	return &Server{Options: options, access: access}, nil
+	return &Server{options: options, access: access}, nil
 }
 
-// NeedLeaderElection is false: a virtual node may still name the replica that led before.
+// NeedLeaderElection returns false, because a virtual node may still have the address of the previous leader.
 func (s *Server) NeedLeaderElection() bool { return false }
 
-// Start serves until ctx ends, and with it every request that is under way.
+// Start serves until ctx ends. Requests end with it.
 func (s *Server) Start(ctx context.Context) error {
-	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", net.JoinHostPort("", strconv.Itoa(s.Port)))
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", net.JoinHostPort("", strconv.Itoa(s.options.Port)))
 	if err != nil {
 		return fmt.Errorf("listening for API servers: %w", err)
 	}
@@ -83,18 +82,18 @@ func (s *Server) Start(ctx context.Context) error {
 		Handler: s.routes(),
 		TLSConfig: &tls.Config{
 			MinVersion:     tls.VersionTLS12,
-			ClientAuth:     tls.RequestClientCert, // The authenticator verifies it.
+			ClientAuth:     tls.RequestClientCert, // The authenticator verifies the certificate.
 			GetCertificate: certificate,
-			NextProtos:     []string{"http/1.1"}, // Upgrades need it.
+			NextProtos:     []string{"http/1.1"}, // Upgrades need HTTP/1.1.
 		},
 		ReadHeaderTimeout: readHeaderTimeout,
 		IdleTimeout:       idleTimeout,
 		BaseContext:       func(net.Listener) context.Context { return ctx },
-		ErrorLog:          slog.NewLogLogger(logr.ToSlogHandler(s.Logger), slog.LevelDebug),
+		ErrorLog:          slog.NewLogLogger(logr.ToSlogHandler(s.options.Logger), slog.LevelDebug),
 	}
 	defer context.AfterFunc(ctx, func() {
 		if err := server.Close(); err != nil {
-			s.Logger.Error(err, "Closing the kubelet API failed")
+			s.options.Logger.Error(err, "Closing the kubelet API failed")
 		}
 	})()
 	if err := server.ServeTLS(listener, "", ""); !errors.Is(err, http.ErrServerClosed) {

@@ -17,7 +17,7 @@ import (
 	serverremotecommand "k8s.io/cri-streaming/pkg/streaming/remotecommand"
 )
 
-func TestAFollowedLogComesLineByLineAndEndsWithItsReader(t *testing.T) {
+func TestFollowedLogArrivesLineByLineAndEndsWithItsReader(t *testing.T) {
 	ended, more := make(chan struct{}), make(chan string)
 	f := newFixture(t, func(w http.ResponseWriter, r *http.Request) {
 		defer close(ended)
@@ -56,7 +56,7 @@ func TestAFollowedLogComesLineByLineAndEndsWithItsReader(t *testing.T) {
 	_ = response.Body.Close()
 }
 
-func TestATargetThatDoesNotAnswerIsGivenUp(t *testing.T) {
+func TestTargetThatDoesNotAnswerTimesOut(t *testing.T) {
 	asked := make(chan struct{})
 	f := newFixture(t, func(_ http.ResponseWriter, r *http.Request) {
 		close(asked)
@@ -72,18 +72,21 @@ func TestATargetThatDoesNotAnswerIsGivenUp(t *testing.T) {
 	}
 }
 
-// echo is a container whose one program prints its arguments to standard error and copies its input to its output.
+// echo acts as a container. Its only program prints its arguments to standard error, and copies its input to its
+// output.
 type echo struct{}
 
 //nolint:revive // the arguments are those of the interface
-func (echo) ExecInContainer(_ context.Context, _, _, container string, command []string, in io.Reader, out, errs io.WriteCloser,
-	_ bool, _ <-chan serverremotecommand.TerminalSize, _ time.Duration) error {
+func (echo) ExecInContainer(
+	_ context.Context, _, _, container string, command []string, in io.Reader, out, errs io.WriteCloser,
+	_ bool, _ <-chan serverremotecommand.TerminalSize, _ time.Duration,
+) error {
 	fmt.Fprint(errs, container, command)
 	_, err := io.Copy(out, in)
 	return err
 }
 
-// serveExec plays the target's API server.
+// serveExec acts as the target's API server.
 func serveExec(t *testing.T) http.HandlerFunc {
 	t.Helper()
 	return func(w http.ResponseWriter, r *http.Request) {
@@ -91,9 +94,12 @@ func serveExec(t *testing.T) http.HandlerFunc {
 			t.Errorf("authorization %q", got)
 		}
 		query := r.URL.Query()
-		serverremotecommand.ServeExec(w, r, echo{}, "", "", query.Get("container"), query["command"], &serverremotecommand.Options{
-			Stdin: query.Get("stdin") == "true", Stdout: query.Get("stdout") == "true", Stderr: query.Get("stderr") == "true",
-		}, time.Minute, time.Minute, serverremotecommand.SupportedStreamingProtocols)
+		streams := &serverremotecommand.Options{
+			Stdin: query.Get("stdin") == "true", Stdout: query.Get("stdout") == "true",
+			Stderr: query.Get("stderr") == "true",
+		}
+		serverremotecommand.ServeExec(w, r, echo{}, "", "", query.Get("container"), query["command"], streams,
+			time.Minute, time.Minute, serverremotecommand.SupportedStreamingProtocols)
 	}
 }
 
@@ -113,7 +119,8 @@ func TestExecIsInteractive(t *testing.T) {
 			return remotecommand.NewSPDYExecutor(config, http.MethodPost, parsed)
 		},
 		"WebSocket": func() (remotecommand.Executor, error) {
-			return remotecommand.NewWebSocketExecutorForProtocols(config, http.MethodGet, location, serverremotecommand.StreamProtocolV4Name)
+			return remotecommand.NewWebSocketExecutorForProtocols(config, http.MethodGet, location,
+				serverremotecommand.StreamProtocolV4Name)
 		},
 	}
 	for name, executor := range executors {
@@ -127,7 +134,8 @@ func TestExecIsInteractive(t *testing.T) {
 			var errs bytes.Buffer
 			done := make(chan error, 1)
 			go func() {
-				done <- e.StreamWithContext(t.Context(), remotecommand.StreamOptions{Stdin: in, Stdout: out, Stderr: &errs})
+				streams := remotecommand.StreamOptions{Stdin: in, Stdout: out, Stderr: &errs}
+				done <- e.StreamWithContext(t.Context(), streams)
 			}()
 			for _, word := range []string{"ping", "pong"} {
 				if _, err := io.WriteString(input, word); err != nil {
@@ -138,7 +146,7 @@ func TestExecIsInteractive(t *testing.T) {
 					t.Fatalf("got back %q, %v; want %q", back, err, word)
 				}
 			}
-			if name == "SPDY" { // Protocol v4 over WebSocket cannot say that the input has ended.
+			if name == "SPDY" { // Protocol v4 over WebSocket cannot signal the end of the input.
 				if err := errors.Join(input.Close(), <-done); err != nil {
 					t.Error(err)
 				}

@@ -25,7 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
-	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/explain"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/diagnosis"
 	"github.com/multicluster-scheduler/multicluster-scheduler/test/integration/apiserver"
 )
 
@@ -33,7 +33,7 @@ const nowhere = "c2: no node has 100 free CPUs (largest: 1.8)"
 
 // front plays c1's API server where a virtual node's kubelet API can be reached. API servers refuse nodes on the loopback address, and there is no
 // other here. Everything but the nodes' proxy is c1's own.
-func front(t *testing.T, known *explain.Store) (kubeconfig string) {
+func front(t *testing.T, known *diagnosis.Store) (kubeconfig string) {
 	t.Helper()
 	host, err := url.Parse(c1.Config.Host)
 	if err != nil {
@@ -134,7 +134,7 @@ func pendingPod(t *testing.T) *corev1.Pod {
 
 func TestExplain(t *testing.T) {
 	virtualNode(t)
-	known := explain.NewStore(clock.RealClock{})
+	known := diagnosis.NewStore(clock.RealClock{})
 	path := front(t, known)
 
 	t.Run("a pod that does not exist", func(t *testing.T) {
@@ -150,14 +150,14 @@ func TestExplain(t *testing.T) {
 	})
 	t.Run("a pod that the manager knows", func(t *testing.T) {
 		pod := pendingPod(t)
-		known.Looked(pod, nowhere, []explain.Target{{Name: "c2", Node: "admiralty-c2", Reason: strings.TrimPrefix(nowhere, "c2: ")}})
+		known.Looked(pod, nowhere, []diagnosis.Target{{Name: "c2", Node: "admiralty-c2", Reason: strings.TrimPrefix(nowhere, "c2: ")}})
 		out := mustRun(t, path, "explain", "pod", "web", "-n", pod.Namespace)
 		says(t, out, "No target can take it now", "It needs: cpu 100; in the target, node selector disk=ssd",
 			"c2       no        -       no node has 100 free CPUs (largest: 1.8)")
 		if strings.Contains(out, "event: ") {
 			t.Errorf("events, too:\n%s", out)
 		}
-		var got struct{ Explanation explain.Explanation }
+		var got struct{ Explanation diagnosis.Explanation }
 		if err := json.Unmarshal([]byte(mustRun(t, path, "explain", "pod", "web", "-n", pod.Namespace, "-o", "json")), &got); err != nil {
 			t.Fatal(err)
 		}

@@ -18,7 +18,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/remotecommand"
 
-	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/explain"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/diagnosis"
 	"github.com/multicluster-scheduler/multicluster-scheduler/test/integration/apiserver"
 )
 
@@ -78,10 +78,10 @@ func TestWhoTheSourceKnowsGetsWhatTheSourceAllows(t *testing.T) {
 func TestPodsAreExplainedToThoseWhoMayAskAboutAllNodes(t *testing.T) {
 	s := newStory(t, "")
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "pending", UID: "1"}}
-	s.scheduled.Looked(pod, "c2: too small", []explain.Target{{Name: "c2", Node: nodeName, Reason: "too small"}})
+	s.scheduled.Looked(pod, "c2: too small", []diagnosis.Target{{Name: "c2", Node: nodeName, Reason: "too small"}})
 	path := "/explain/" + s.namespace + "/pending"
 	admin := s.as(source.Config)
-	got := explain.Explanation{}
+	got := diagnosis.Explanation{}
 	if err := json.Unmarshal([]byte(s.until(t, admin, path, http.StatusOK)), &got); err != nil {
 		t.Fatal(err)
 	}

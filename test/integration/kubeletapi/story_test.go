@@ -21,8 +21,8 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/diagnosis"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
-	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/explain"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/vk/server"
 	"github.com/multicluster-scheduler/multicluster-scheduler/test/integration/apiserver"
@@ -35,7 +35,7 @@ type story struct {
 	address   string // of the kubelet API
 	namespace string
 	delegate  *corev1.Pod
-	scheduled *explain.Store
+	scheduled *diagnosis.Store
 }
 
 func newStory(t *testing.T, signer string) *story {
@@ -54,7 +54,7 @@ func newStory(t *testing.T, signer string) *story {
 	if err := source.Client.Create(t.Context(), proxy); err != nil {
 		t.Fatal(err)
 	}
-	s := &story{namespace: namespace, scheduled: explain.NewStore(clock.RealClock{})}
+	s := &story{namespace: namespace, scheduled: diagnosis.NewStore(clock.RealClock{})}
 	s.delegate = &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: translate.DelegateName(proxy)},
 		Spec:       corev1.PodSpec{NodeName: startKubelet(t), Containers: proxy.Spec.Containers},
@@ -77,7 +77,7 @@ func newStory(t *testing.T, signer string) *story {
 }
 
 // serve starts the kubelet API in front of the target, where it has the rights that the package names and no others.
-func serve(t *testing.T, signer string, scheduled *explain.Store) (address string) {
+func serve(t *testing.T, signer string, scheduled *diagnosis.Store) (address string) {
 	t.Helper()
 	identity := "source of " + t.Name()
 	config, err := target.User(identity)

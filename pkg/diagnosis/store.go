@@ -1,4 +1,4 @@
-package explain
+package diagnosis
 
 import (
 	"cmp"
@@ -12,7 +12,7 @@ import (
 	"k8s.io/utils/lru"
 )
 
-// What is remembered at most. Ten thousand different reasons are about a megabyte.
+// The bounds of the Store. Ten thousand different reasons take about a megabyte.
 const (
 	maxPods     = 2_000
 	maxTargets  = 50_000
@@ -21,52 +21,54 @@ const (
 	maxReasons  = 10_000
 )
 
-// Store keeps the explanations of the pods that were scheduled last. It is safe for concurrent use, and its memory is bounded: it forgets
-// first the pods that it was not told of for longest.
+// Store keeps the explanations of the pods that were scheduled last. It is safe for concurrent use. Its memory is
+// bounded: it forgets first the pods whose last report is oldest.
 type Store struct {
 	clock clock.PassiveClock
 
-	mu      sync.Mutex        // guards what follows
+	mu      sync.Mutex        // guards the fields below
 	pods    *lru.Cache        // of *Explanation by types.NamespacedName
-	targets int               // how many there are in all of pods
-	reasons map[string]string // pods of one Deployment share them
+	targets int               // the number of Targets in all explanations
+	reasons map[string]string // interned, because the pods of one Deployment share reasons
 }
 
 // NewStore makes an empty Store that takes its times from clock.
 func NewStore(clock clock.PassiveClock) *Store {
 	s := &Store{clock: clock, reasons: map[string]string{}}
-	s.pods = lru.NewWithEvictionFunc(maxPods, func(_ lru.Key, value any) { s.targets -= len(value.(*Explanation).Targets) })
+	s.pods = lru.NewWithEvictionFunc(maxPods, func(_ lru.Key, value any) {
+		s.targets -= len(value.(*Explanation).Targets)
+	})
 	return s
 }
 
-// Looked notes how all targets, in any order, looked to the pod, and what the scheduling cycle said if it chose none. The Store owns targets
-// from then on.
+// Looked reports all targets as the scheduler saw them for the pod, in any order, and the scheduling cycle's message if
+// the cycle chose none. The Store owns the slice from then on.
 func (s *Store) Looked(pod *corev1.Pod, message string, targets []Target) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	e := s.of(pod)
+	e := s.explanation(pod)
 	slices.SortFunc(targets, better)
 	kept := worthKeeping(targets)
 	for i := range kept {
-		kept[i].Reason = s.share(kept[i].Reason)
+		kept[i].Reason = s.intern(kept[i].Reason)
 		if kept[i].Score != nil {
-			kept[i].Score = new(*kept[i].Score) // The one that was given may be part of something large.
+			kept[i].Score = new(*kept[i].Score) // The caller's may be part of something large.
 		}
 	}
 	s.targets += len(kept) - len(e.Targets)
-	e.Message, e.Time = s.share(message), metav1.NewTime(s.clock.Now())
+	e.Message, e.Time = s.intern(message), metav1.NewTime(s.clock.Now())
 	e.Targets, e.OtherTargets = kept, len(targets)-len(kept)
 	for s.targets > maxTargets && s.pods.Len() > 1 {
 		s.pods.RemoveOldest()
 	}
 }
 
-// Chose notes that the pod goes to a target of which alone the scheduling cycle took account: the one that it is tried in, or that has its
-// delegate already. How the others last looked stays.
+// Chose reports that the pod goes to the only target that the scheduling cycle considered: the target of its trial, or
+// the target that has its delegate already. The Store keeps the other targets as they were last seen.
 func (s *Store) Chose(pod *corev1.Pod, target, node string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	e := s.of(pod)
+	e := s.explanation(pod)
 	e.Message = ""
 	i := slices.IndexFunc(e.Targets, func(t Target) bool { return t.Name == target })
 	if i < 0 {
@@ -80,37 +82,38 @@ func (s *Store) Chose(pod *corev1.Pod, target, node string) {
 	slices.SortFunc(e.Targets, better)
 }
 
-// Started notes that a target is given the pod.
+// Started reports that an attempt to place the pod in a target begins.
 func (s *Store) Started(pod *corev1.Pod, target, trial string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.of(pod).add(Attempt{Target: target, Trial: trial, Started: metav1.NewMicroTime(s.clock.Now()), Outcome: Waiting})
+	now := metav1.NewMicroTime(s.clock.Now())
+	s.explanation(pod).add(Attempt{Target: target, Trial: trial, Started: now, Outcome: Waiting})
 }
 
-// Waits notes what the target said so far, in the attempt that lasts: why it holds the pod back, say.
+// Waits reports the target's answer so far in the attempt that lasts, for example why it holds the delegate back.
 func (s *Store) Waits(pod *corev1.Pod, target, reason string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.of(pod).lasting(target).Reason = s.share(reason)
+	s.explanation(pod).lasting(target).Reason = s.intern(reason)
 }
 
-// Ended notes what became of the attempt in target that lasts, or of one that an earlier leader started.
+// Ended reports the outcome of the attempt that lasts in the target. An earlier leader may have started it.
 func (s *Store) Ended(pod *corev1.Pod, target string, outcome Outcome, reason string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	a := s.of(pod).lasting(target)
-	a.Ended, a.Outcome, a.Reason = metav1.NewMicroTime(s.clock.Now()), outcome, s.share(reason)
+	a := s.explanation(pod).lasting(target)
+	a.Ended, a.Outcome, a.Reason = metav1.NewMicroTime(s.clock.Now()), outcome, s.intern(reason)
 }
 
-// Bound notes that the pod was bound to a virtual node.
+// Bound reports that the pod was bound to a virtual node.
 func (s *Store) Bound(pod *corev1.Pod, node string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	e := s.of(pod)
+	e := s.explanation(pod)
 	e.Node, e.Message = node, ""
 }
 
-// Get returns a copy of what is known of the pod of that name that was scheduled last.
+// Get returns a copy of the explanation of the last pod of that name.
 func (s *Store) Get(pod types.NamespacedName) (Explanation, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -121,8 +124,8 @@ func (s *Store) Get(pod types.NamespacedName) (Explanation, bool) {
 	return value.(*Explanation).deepCopy(), true
 }
 
-// of returns the pod's explanation. That of an earlier pod of the same name is forgotten.
-func (s *Store) of(pod *corev1.Pod) *Explanation {
+// explanation returns the pod's explanation. It forgets the explanation of an earlier pod of the same name.
+func (s *Store) explanation(pod *corev1.Pod) *Explanation {
 	key := types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
 	if value, ok := s.pods.Get(key); ok {
 		if e := value.(*Explanation); e.UID == pod.UID {
@@ -135,8 +138,8 @@ func (s *Store) of(pod *corev1.Pod) *Explanation {
 	return e
 }
 
-// share returns an equal string that others may have, too.
-func (s *Store) share(reason string) string {
+// intern returns an equal string, one and the same for all explanations.
+func (s *Store) intern(reason string) string {
 	if shared, ok := s.reasons[reason]; ok {
 		return shared
 	}
@@ -147,7 +150,7 @@ func (s *Store) share(reason string) string {
 	return reason
 }
 
-// lasting returns the attempt in target that lasts, a new one if there is none.
+// lasting returns the attempt that lasts in the target. If there is none, it adds one.
 func (e *Explanation) lasting(target string) *Attempt {
 	i := slices.IndexFunc(e.Attempts, func(a Attempt) bool { return a.Target == target && a.Outcome == Waiting })
 	if i < 0 {
@@ -164,7 +167,7 @@ func (e *Explanation) add(a Attempt) {
 	e.Attempts = append(e.Attempts, a)
 }
 
-// worthKeeping leaves of the targets of a pod that goes to one of them the best.
+// worthKeeping returns the best targets if one of them was chosen, and all targets otherwise.
 func worthKeeping(targets []Target) []Target {
 	if len(targets) <= maxBest || !targets[0].Chosen {
 		return targets
@@ -172,12 +175,12 @@ func worthKeeping(targets []Target) []Target {
 	return slices.Clone(targets[:maxBest])
 }
 
-// better compares two targets: the chosen one comes first, then those that can take the pod, by score, then those that may.
+// better sorts the chosen target first, then the targets that can take the pod, by score, then those that perhaps can.
 func better(a, b Target) int {
-	return cmp.Or(cmp.Compare(class(&a), class(&b)), -compareScores(a.Score, b.Score), cmp.Compare(a.Name, b.Name))
+	return cmp.Or(cmp.Compare(rank(&a), rank(&b)), -compareScores(a.Score, b.Score), cmp.Compare(a.Name, b.Name))
 }
 
-func class(t *Target) int {
+func rank(t *Target) int {
 	switch {
 	case t.Chosen:
 		return 0

@@ -1,4 +1,4 @@
-package explain
+package diagnosis
 
 import (
 	"slices"
@@ -7,19 +7,20 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// container is one that does not run as it should.
-type container struct {
+// Container is a container that does not run as it should.
+type Container struct {
 	Name    string `json:"name"`
 	Reason  string `json:"reason"`
 	Message string `json:"message,omitempty"`
-	Hint    string `json:"hint,omitempty"`
+	// Hint is advice for the user, or empty.
+	Hint string `json:"hint,omitempty"`
 }
 
-// containers returns those that wait or failed, with what may be done about it.
-func containers(pod *corev1.Pod) []container {
-	var found []container
+// Containers returns the pod's containers that wait or failed.
+func Containers(pod *corev1.Pod) []Container {
+	var failing []Container
 	for _, status := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
-		c := container{Name: status.Name}
+		c := Container{Name: status.Name}
 		switch waiting, terminated := status.State.Waiting, status.State.Terminated; {
 		case waiting != nil && waiting.Reason != "":
 			c.Reason, c.Message = waiting.Reason, waiting.Message
@@ -28,23 +29,25 @@ func containers(pod *corev1.Pod) []container {
 		default:
 			continue
 		}
-		all := c.Message
+		messages := c.Message
 		if last := status.LastTerminationState.Terminated; last != nil {
-			all += "\n" + last.Message
+			messages += "\n" + last.Message
 		}
-		if wrongArchitecture(all) {
+		if wrongArchitecture(messages) {
 			c.Hint = hintArchitecture
 		}
-		found = append(found, c)
+		failing = append(failing, c)
 	}
-	return found
+	return failing
 }
 
-const hintArchitecture = "This looks like an image without a variant for the architecture of that node. Select nodes of one that it has, " +
-	`with "` + corev1.LabelArchStable + `" in spec.nodeSelector (amd64 or arm64, say); it chooses the target, too. ` +
-	"The pod is bound and stays where it is: delete it, and the next one goes where it can run."
+const hintArchitecture = "The image seems to have no variant for the architecture of that node. " +
+	`Set "` + corev1.LabelArchStable + `" in spec.nodeSelector to an architecture that the image has ` +
+	"(amd64 or arm64, say). " +
+	"The scheduler then also chooses the target by it. " +
+	"This pod is bound and stays where it is: delete it, and its replacement goes where it can run."
 
-// wrongArchitecture says whether a message is what container runtimes and kernels say of images for other architectures.
+// wrongArchitecture recognises the messages of container runtimes and kernels about images for other architectures.
 func wrongArchitecture(message string) bool {
 	return slices.ContainsFunc([]string{
 		"exec format error",          // the kernel

@@ -1,4 +1,4 @@
-package explain
+package diagnosis
 
 import (
 	"fmt"
@@ -13,20 +13,24 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
 
-// needs lists what is compared with what targets have: requests, what nodes there must be like, and what virtual nodes must be like.
-func needs(pod *corev1.Pod) []string {
+// Needs lists everything that the scheduler compares with the targets: the pod's requests, its constraints on the
+// target's nodes, and its constraints on virtual nodes.
+func Needs(pod *corev1.Pod) []string {
 	listed := []string{requests(pod)}
-	there, err := translate.DelegateConstraints(pod)
+	inTarget, err := translate.DelegateConstraints(pod)
 	if err != nil {
 		return append(listed, "an annotation that cannot be read: "+err.Error())
 	}
-	for _, need := range constraints(there) {
+	for _, need := range constraints(inTarget) {
 		listed = append(listed, "in the target, "+need)
 	}
 	selector := maps.Clone(pod.Spec.NodeSelector)
 	delete(selector, v1alpha1.LabelNodeProvider) // Every proxy has it.
-	here := translate.Constraints{NodeSelector: selector, Affinity: pod.Spec.Affinity, TopologySpreadConstraints: pod.Spec.TopologySpreadConstraints}
-	for _, need := range constraints(here) {
+	ofVirtualNodes := translate.Constraints{
+		NodeSelector: selector, Affinity: pod.Spec.Affinity,
+		TopologySpreadConstraints: pod.Spec.TopologySpreadConstraints,
+	}
+	for _, need := range constraints(ofVirtualNodes) {
 		listed = append(listed, "of virtual nodes, "+need)
 	}
 	if p := pod.Spec.Priority; p != nil && *p != 0 {
@@ -49,7 +53,7 @@ func requests(pod *corev1.Pod) string {
 	return strings.Join(parts, ", ")
 }
 
-// constraints lists the hard ones.
+// constraints lists the constraints that nodes must satisfy, and leaves out preferences.
 func constraints(c translate.Constraints) []string {
 	var listed []string
 	if len(c.NodeSelector) > 0 {
@@ -59,8 +63,10 @@ func constraints(c translate.Constraints) []string {
 		}
 		listed = append(listed, "node selector "+strings.Join(pairs, ","))
 	}
-	if a := c.Affinity; a != nil && a.NodeAffinity != nil && a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution != nil {
-		listed = append(listed, "node affinity "+terms(a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms))
+	if a := c.Affinity; a != nil && a.NodeAffinity != nil {
+		if required := a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution; required != nil {
+			listed = append(listed, "node affinity "+terms(required.NodeSelectorTerms))
+		}
 	}
 	if tolerated := tolerations(c.Tolerations); tolerated != "" {
 		listed = append(listed, "tolerates "+tolerated)
@@ -89,7 +95,7 @@ func terms(all []corev1.NodeSelectorTerm) string {
 	return strings.Join(alternatives, ", or ")
 }
 
-// tolerations names those that users give: Kubernetes adds those of its own taints to every pod.
+// tolerations lists the user's tolerations. Kubernetes adds tolerations of its own taints to every pod.
 func tolerations(all []corev1.Toleration) string {
 	var named []string
 	for _, t := range all {

@@ -1,4 +1,4 @@
-package explain
+package diagnosis
 
 import (
 	"encoding/json"
@@ -33,11 +33,13 @@ func many(n, chosen int) []Target {
 	return targets
 }
 
-func TestThePodsStoryIsKept(t *testing.T) {
+func TestStoreKeepsTheHistoryOfAPod(t *testing.T) {
 	clock := clocktesting.NewFakePassiveClock(at(0))
 	s := NewStore(clock)
 	web := pod("web", "1")
-	s.Looked(web, "", []Target{{Name: "c2", Node: "admiralty-c2", Chosen: true, Score: new(int64(7)), Scores: map[string]int64{"fit": 7}}})
+	s.Looked(web, "", []Target{
+		{Name: "c2", Node: "admiralty-c2", Chosen: true, Score: new(int64(7)), Scores: map[string]int64{"fit": 7}},
+	})
 	s.Started(web, "c2", "")
 	clock.SetTime(at(2))
 	s.Waits(web, "c2", "held back")
@@ -55,8 +57,14 @@ func TestThePodsStoryIsKept(t *testing.T) {
 		Namespace: "team", Name: "web", UID: "1", Node: "admiralty-c3", Time: metav1.NewTime(at(3)),
 		Targets: []Target{{Name: "c3", Node: "admiralty-c3", Trial: TrialGrow, Reason: "too small"}},
 		Attempts: []Attempt{
-			{Target: "c2", Started: metav1.NewMicroTime(at(0)), Ended: metav1.NewMicroTime(at(2)), Outcome: Refused, Reason: "quota"},
-			{Target: "c3", Trial: TrialGrow, Started: metav1.NewMicroTime(at(3)), Ended: metav1.NewMicroTime(at(9)), Outcome: Bound},
+			{
+				Target: "c2", Started: metav1.NewMicroTime(at(0)), Ended: metav1.NewMicroTime(at(2)), Outcome: Refused,
+				Reason: "quota",
+			},
+			{
+				Target: "c3", Trial: TrialGrow, Started: metav1.NewMicroTime(at(3)), Ended: metav1.NewMicroTime(at(9)),
+				Outcome: Bound,
+			},
 		},
 	}
 	if diff := cmp.Diff(want, got); diff != "" || !ok {
@@ -64,7 +72,7 @@ func TestThePodsStoryIsKept(t *testing.T) {
 	}
 }
 
-func TestAnAttemptOfAnEarlierLeaderEndsWithoutABeginning(t *testing.T) {
+func TestAttemptOfAnEarlierLeaderEndsWithoutABeginning(t *testing.T) {
 	s := NewStore(clocktesting.NewFakePassiveClock(at(0)))
 	s.Ended(pod("web", "1"), "c2", Lost, "disconnected")
 	got, _ := s.Get(key("web"))
@@ -74,7 +82,7 @@ func TestAnAttemptOfAnEarlierLeaderEndsWithoutABeginning(t *testing.T) {
 	}
 }
 
-func TestAPodOfTheSameNameHasAStoryOfItsOwn(t *testing.T) {
+func TestStoreForgetsAnEarlierPodOfTheSameName(t *testing.T) {
 	s := NewStore(clocktesting.NewFakePassiveClock(at(0)))
 	s.Looked(pod("web", "1"), "nowhere", many(5, -1))
 	s.Started(pod("web", "2"), "c2", "")
@@ -84,7 +92,7 @@ func TestAPodOfTheSameNameHasAStoryOfItsOwn(t *testing.T) {
 	}
 }
 
-func TestACopyIsReturned(t *testing.T) {
+func TestGetReturnsACopy(t *testing.T) {
 	s := NewStore(clocktesting.NewFakePassiveClock(at(0)))
 	web := pod("web", "1")
 	s.Looked(web, "", []Target{{Name: "c2", Score: new(int64(7)), Scores: map[string]int64{"fit": 7}}})
@@ -94,39 +102,41 @@ func TestACopyIsReturned(t *testing.T) {
 	got.Targets[0].Name, *got.Targets[0].Score, got.Targets[0].Scores["fit"], got.Attempts[0].Target = "x", 1, 1, "x"
 	again, _ := s.Get(key("web"))
 	if diff := cmp.Diff(want, again); diff != "" {
-		t.Errorf("a caller changed what is kept (-want +got):\n%s", diff)
+		t.Errorf("a caller changed the stored explanation (-want +got):\n%s", diff)
 	}
 }
 
-func TestWhatIsKeptOfTheTargets(t *testing.T) {
+func TestStoreKeepsTheBestOrAllTargets(t *testing.T) {
 	for name, test := range map[string]struct {
 		targets      []Target
 		kept, others int
 		first, last  string
 	}{
-		"of a pending pod, all":     {many(100, -1), 100, 0, "c00", "c99"},
-		"of a placed pod, the best": {many(100, 50), 10, 90, "c50", "c08"},
-		"few, all":                  {many(10, 1), 10, 0, "c01", "c09"},
+		"a pending pod keeps all targets":         {many(100, -1), 100, 0, "c00", "c99"},
+		"a placed pod keeps the best ten targets": {many(100, 50), 10, 90, "c50", "c08"},
+		"a placed pod keeps all of ten targets":   {many(10, 1), 10, 0, "c01", "c09"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := NewStore(clocktesting.NewFakePassiveClock(at(0)))
 			s.Looked(pod("web", "1"), "", test.targets)
 			got, _ := s.Get(key("web"))
 			first, last := got.Targets[0].Name, got.Targets[len(got.Targets)-1].Name
-			if len(got.Targets) != test.kept || got.OtherTargets != test.others || first != test.first || last != test.last {
+			if len(got.Targets) != test.kept || got.OtherTargets != test.others || first != test.first ||
+				last != test.last {
 				t.Errorf("kept %d, from %s to %s, and %d others", len(got.Targets), first, last, got.OtherTargets)
 			}
 		})
 	}
 }
 
-func TestTheBestTargetsComeFirst(t *testing.T) {
+func TestBestTargetsComeFirst(t *testing.T) {
 	scored := func(name string, score int64, chosen bool) Target {
 		return Target{Name: name, Score: &score, Chosen: chosen}
 	}
 	s := NewStore(clocktesting.NewFakePassiveClock(at(0)))
 	s.Looked(pod("web", "1"), "", []Target{
-		{Name: "no-b", Reason: "small"}, {Name: "no-a", Reason: "small"}, {Name: "may", Reason: "small", Trial: TrialGrow},
+		{Name: "no-b", Reason: "small"}, {Name: "no-a", Reason: "small"},
+		{Name: "may", Reason: "small", Trial: TrialGrow},
 		scored("low", 1, false), scored("high", 9, false), scored("same", 9, true),
 	})
 	if diff := cmp.Diff([]string{"same", "high", "low", "may", "no-a", "no-b"}, names(s)); diff != "" {
@@ -143,14 +153,17 @@ func names(s *Store) []string {
 	return names
 }
 
-func TestATrialDoesNotHideHowTheOthersLooked(t *testing.T) {
+func TestTrialKeepsTheOtherTargetsAsTheyWereLastSeen(t *testing.T) {
 	s := NewStore(clocktesting.NewFakePassiveClock(at(0)))
 	web := pod("web", "1")
-	s.Looked(web, "nowhere", []Target{{Name: "a", Reason: "small"}, {Name: "b", Reason: "small", Trial: TrialGrow}, {Name: "c", Trial: TrialUnsure}})
+	s.Looked(web, "nowhere", []Target{
+		{Name: "a", Reason: "small"}, {Name: "b", Reason: "small", Trial: TrialGrow}, {Name: "c", Trial: TrialUnsure},
+	})
 	s.Chose(web, "c", "admiralty-c")
 	s.Chose(web, "b", "admiralty-b")
 	got, _ := s.Get(key("web"))
-	if diff := cmp.Diff([]string{"b", "c", "a"}, names(s)); diff != "" || !got.Targets[0].Chosen || got.Targets[1].Chosen || got.Message != "" {
+	if diff := cmp.Diff([]string{"b", "c", "a"}, names(s)); diff != "" || !got.Targets[0].Chosen ||
+		got.Targets[1].Chosen || got.Message != "" {
 		t.Errorf("got %+v", got)
 	}
 	s.Chose(web, "new", "admiralty-new")
@@ -159,7 +172,7 @@ func TestATrialDoesNotHideHowTheOthersLooked(t *testing.T) {
 	}
 }
 
-func TestAtMostTwentyAttemptsAreKept(t *testing.T) {
+func TestStoreKeepsTheLastTwentyAttempts(t *testing.T) {
 	s := NewStore(clocktesting.NewFakePassiveClock(at(0)))
 	for i := range maxAttempts + 5 {
 		s.Started(pod("web", "1"), fmt.Sprintf("c%d", i), "")
@@ -170,10 +183,10 @@ func TestAtMostTwentyAttemptsAreKept(t *testing.T) {
 	}
 }
 
-func TestPodsAreForgottenThatWereNotTouchedForLongest(t *testing.T) {
+func TestStoreForgetsThePodsWhoseLastReportIsOldest(t *testing.T) {
 	for name, test := range map[string]struct{ targets, known int }{
-		"where there are many pods":    {1, maxPods},
-		"where there are many targets": {100, maxTargets / 100},
+		"because there are too many pods":    {1, maxPods},
+		"because there are too many targets": {100, maxTargets / 100},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := NewStore(clocktesting.NewFakePassiveClock(at(0)))
@@ -184,7 +197,8 @@ func TestPodsAreForgottenThatWereNotTouchedForLongest(t *testing.T) {
 				s.Started(first, "c2", "")
 			}
 			if s.pods.Len() != test.known || s.targets != test.known*test.targets {
-				t.Errorf("%d pods with %d targets are known, want %d with %d", s.pods.Len(), s.targets, test.known, test.known*test.targets)
+				t.Errorf("%d pods with %d targets are known, want %d with %d", s.pods.Len(), s.targets, test.known,
+					test.known*test.targets)
 			}
 			if _, ok := s.Get(key("first")); !ok {
 				t.Error("the pod that was touched all the time is forgotten")
@@ -196,10 +210,13 @@ func TestPodsAreForgottenThatWereNotTouchedForLongest(t *testing.T) {
 	}
 }
 
-func TestJSON(t *testing.T) {
+func TestExplanationAsJSON(t *testing.T) {
 	e := Explanation{
 		Namespace: "team", Name: "web", UID: "1", Message: "nowhere", Time: metav1.NewTime(at(1)), OtherTargets: 3,
-		Targets:  []Target{{Name: "c2", Node: "admiralty-c2", Reason: "full"}, {Name: "c3", Node: "admiralty-c3", Chosen: true, Score: new(int64(0))}},
+		Targets: []Target{
+			{Name: "c2", Node: "admiralty-c2", Reason: "full"},
+			{Name: "c3", Node: "admiralty-c3", Chosen: true, Score: new(int64(0))},
+		},
 		Attempts: []Attempt{{Target: "c3", Trial: TrialUnsure, Started: metav1.NewMicroTime(at(1)), Outcome: Waiting}},
 	}
 	got, err := json.Marshal(e)
@@ -207,21 +224,22 @@ func TestJSON(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := `{"namespace":"team","name":"web","uid":"1","message":"nowhere","time":"2030-01-02T03:04:01Z",` +
-		`"targets":[{"name":"c2","node":"admiralty-c2","reason":"full"},{"name":"c3","node":"admiralty-c3","chosen":true,"score":0}],"otherTargets":3,` +
+		`"targets":[{"name":"c2","node":"admiralty-c2","reason":"full"},` +
+		`{"name":"c3","node":"admiralty-c3","chosen":true,"score":0}],"otherTargets":3,` +
 		`"attempts":[{"target":"c3","trial":"unsure","started":"2030-01-02T03:04:01.000000Z","outcome":"Waiting"}]}`
 	if string(got) != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 }
 
-// The worst there can be: every pod has scores, attempts and reasons like no other's.
-func TestAFullStoreIsSmall(t *testing.T) {
+// TestFullStoreIsSmall fills the Store with the worst case: no pod shares scores, attempts or reasons with another.
+func TestFullStoreIsSmall(t *testing.T) {
 	for name, test := range map[string]struct {
 		chosen, targets, pods int
 		mebibytes             uint64
 	}{
-		"of placed pods":  {0, maxBest, maxPods, 32},
-		"of pending pods": {-1, 100, maxTargets / 100, 32},
+		"full of placed pods":  {0, maxBest, maxPods, 32},
+		"full of pending pods": {-1, 100, maxTargets / 100, 32},
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := heap()
@@ -230,7 +248,8 @@ func TestAFullStoreIsSmall(t *testing.T) {
 				p := pod(fmt.Sprintf("p%d", i), fmt.Sprintf("uid-%d", i))
 				targets := many(test.targets, test.chosen)
 				for j := range targets {
-					targets[j].Reason = fmt.Sprintf("no node has %d free CPUs (largest: %d), nor %d of nvidia.com/gpu (largest: 0)", i, j, i)
+					targets[j].Reason = fmt.Sprintf("no node has %d free CPUs (largest: %d), nor %d of "+
+						"nvidia.com/gpu (largest: 0)", i, j, i)
 					if test.chosen >= 0 {
 						targets[j].Scores = map[string]int64{"a": 1, "b": 2, "c": 3, "d": 4}
 					}
