@@ -93,8 +93,8 @@ func startOne(name string, customResources bool) (*Cluster, error) {
 	return &Cluster{Name: name, Config: config, Client: c, environment: environment}, nil
 }
 
-// Stop stops the control plane and removes its data. Clients get connection errors from then on, as from a cluster that
-// died. Stopping twice is harmless.
+// Stop stops the control plane and removes its data. Clients get connection errors from then on, as from a cluster
+// that died. Stopping twice is harmless.
 func (c *Cluster) Stop() error {
 	if c.environment == nil {
 		return nil
@@ -141,8 +141,7 @@ func prepare(root string, customResources bool) (*envtest.Environment, error) {
 // built returns an error that names the remedy if a program is missing.
 func built(program string) error {
 	if _, err := os.Stat(program); err != nil {
-		return fmt.Errorf("integration tests run %s, which is missing: run `make test-integration`, which builds it: %w",
-			filepath.Base(program), err)
+		return fmt.Errorf("%s is missing: `make test-integration` builds it: %w", filepath.Base(program), err)
 	}
 	return nil
 }
@@ -152,7 +151,7 @@ func repository() (string, error) {
 	_, file, _, ok := runtime.Caller(0)
 	root := filepath.Join(filepath.Dir(file), "..", "..", "..")
 	if _, err := os.Stat(filepath.Join(root, "go.mod")); !ok || err != nil {
-		return "", fmt.Errorf("finding the repository from %q: build integration tests in the checkout, without -trimpath", file)
+		return "", fmt.Errorf("finding the repository from %q: build tests in the checkout, without -trimpath", file)
 	}
 	return root, nil
 }

@@ -38,7 +38,8 @@ func TestClustersAreSeparateAndServeTheCustomResources(t *testing.T) {
 
 func TestOneCluster(t *testing.T) {
 	cluster := Start(t, "c1")[0]
-	secret := &corev1.Secret{ObjectMeta: Meta(metav1.NamespaceDefault, "db"), Data: map[string][]byte{"a": {1}, "b": {2}}}
+	secret := &corev1.Secret{ObjectMeta: Meta(metav1.NamespaceDefault, "db")}
+	secret.Data = map[string][]byte{"a": {1}, "b": {2}}
 	secret.Finalizers = []string{"example.com/hold"}
 
 	t.Run("a kubeconfig of it leads to it", func(t *testing.T) {
@@ -58,7 +59,8 @@ func TestOneCluster(t *testing.T) {
 	t.Run("a token leads to the rights of its service account", func(t *testing.T) {
 		account := &corev1.ServiceAccount{ObjectMeta: Meta(metav1.NamespaceDefault, "account")}
 		asAccount := ClientFor(t, cluster.Token(t, account))
-		cluster.Grant(t, ServiceAccountUser(metav1.NamespaceDefault, "account"), "", Rule("", []string{"secrets"}, "list"))
+		user := ServiceAccountUser(metav1.NamespaceDefault, "account")
+		cluster.Grant(t, user, "", Rule("", []string{"secrets"}, "list"))
 		Must(t, asAccount.List(t.Context(), &corev1.SecretList{}))
 	})
 	t.Run("an intercepted request gets the answer of the test", func(t *testing.T) {
@@ -100,8 +102,10 @@ func TestAMissingProgramIsNamed(t *testing.T) {
 	Must(t, os.MkdirAll(bin, 0o750))
 	Must(t, os.WriteFile(filepath.Join(bin, "etcd"), nil, 0o700))
 	_, err := prepare(root, true)
-	if err == nil || !strings.Contains(err.Error(), "kube-apiserver") || !strings.Contains(err.Error(), "make test-integration") {
-		t.Errorf("error %v names neither the program nor the remedy", err)
+	for _, want := range []string{"kube-apiserver", "make test-integration"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v does not name %s", err, want)
+		}
 	}
 }
 

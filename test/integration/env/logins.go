@@ -86,7 +86,9 @@ func Rule(group string, resources []string, verbs ...string) rbacv1.PolicyRule {
 // waitAllowed waits until the API server allows the first request of those that a rule allows.
 func (c *Cluster) waitAllowed(t T, user, namespace string, rule *rbacv1.PolicyRule) {
 	t.Helper()
-	attributes := &authorizationv1.ResourceAttributes{Namespace: namespace, Group: rule.APIGroups[0], Verb: rule.Verbs[0]}
+	attributes := &authorizationv1.ResourceAttributes{
+		Namespace: namespace, Group: rule.APIGroups[0], Verb: rule.Verbs[0],
+	}
 	attributes.Resource, attributes.Subresource, _ = strings.Cut(rule.Resources[0], "/")
 	if len(rule.ResourceNames) > 0 {
 		attributes.Name = rule.ResourceNames[0]
@@ -140,7 +142,9 @@ func Kubeconfig(t T, contexts ...Context) []byte {
 	for _, c := range slices.Backward(contexts) {
 		kubeconfig.CurrentContext = c.Name
 		kubeconfig.Contexts[c.Name] = &clientcmdapi.Context{Cluster: c.Name, AuthInfo: c.Name}
-		kubeconfig.Clusters[c.Name] = &clientcmdapi.Cluster{Server: c.Login.Host, CertificateAuthorityData: c.Login.CAData}
+		kubeconfig.Clusters[c.Name] = &clientcmdapi.Cluster{
+			Server: c.Login.Host, CertificateAuthorityData: c.Login.CAData,
+		}
 		kubeconfig.AuthInfos[c.Name] = &clientcmdapi.AuthInfo{
 			ClientCertificateData: c.Login.CertData, ClientKeyData: c.Login.KeyData, Token: c.Login.BearerToken,
 		}

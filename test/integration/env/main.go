@@ -24,8 +24,8 @@ type T interface {
 	Fatalf(format string, arguments ...any)
 }
 
-// Main is the body of every TestMain: it sets the suite up, runs the tests, cleans up and exits. Logs of the parts under
-// test are shown with -v.
+// Main is the body of every TestMain: it sets the suite up, runs the tests, cleans up and exits. Logs of the parts
+// under test are shown with -v.
 func Main(m *testing.M, setUp func(t T)) {
 	flag.Parse()
 	logger := logr.Discard()

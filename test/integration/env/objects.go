@@ -13,8 +13,8 @@ import (
 // FieldOwner is in whose name Change writes: the user's, not that of a part under test.
 const FieldOwner = client.FieldOwner("user")
 
-// Create creates objects. Those without a namespace are deleted when the test ends, because other tests would see them.
-// Those in a namespace stay: every test has namespaces of its own.
+// Create creates objects. Those without a namespace are deleted when the test ends, because other tests would see
+// them. Those in a namespace stay: every test has namespaces of its own.
 func Create(t T, c *Cluster, objects ...client.Object) {
 	t.Helper()
 	for _, object := range objects {
@@ -105,7 +105,8 @@ func Delete(t T, c *Cluster, object client.Object, options ...client.DeleteOptio
 	}
 }
 
-// RemoveFinalizers takes all finalizers off an object, if it still exists: it plays the controllers that wait for its end.
+// RemoveFinalizers takes all finalizers off an object, if it still exists: it plays the controllers that wait for its
+// end.
 func RemoveFinalizers(t T, c *Cluster, object client.Object) {
 	t.Helper()
 	patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))

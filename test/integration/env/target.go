@@ -14,8 +14,8 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
 
-// Target is a cluster as a source knows it: by the name of a (Cluster)Target, with a login. NewTarget makes one that is
-// not engaged. The exported fields may be changed until it is.
+// Target is a cluster as a source knows it: by the name of a (Cluster)Target, with a login. NewTarget makes one that
+// is not engaged. The exported fields may be changed until it is.
 type Target struct {
 	// Target is the last engagement. Every Engage replaces it, so tests read it anew.
 	*engage.Target
@@ -33,7 +33,8 @@ type Target struct {
 	disengage func()
 }
 
-// NewTarget returns the (Cluster)Target of the name given, which leads to a cluster with the rights of an administrator.
+// NewTarget returns the (Cluster)Target of the name given, which leads to a cluster with the rights of an
+// administrator.
 func NewTarget(cluster *Cluster, key types.NamespacedName) *Target {
 	return &Target{Target: newEngagement(key), Cluster: cluster, Login: cluster.Config, disengage: func() {}}
 }
@@ -42,8 +43,8 @@ func newEngagement(key types.NamespacedName) *engage.Target {
 	return &engage.Target{Key: key, NodeName: translate.VirtualNodeName(key), Hash: translate.TargetHash(key)}
 }
 
-// Engage engages the target until the test ends or Disengage is called. If it is engaged already it is engaged anew, as a
-// target that was lost and answers again.
+// Engage engages the target until the test ends or Disengage is called. If it is engaged already it is engaged anew,
+// as a target that was lost and answers again.
 func (target *Target) Engage(t T, registry *engage.Registry) {
 	t.Helper()
 	target.disengage()
@@ -89,8 +90,8 @@ func addCache(t T, engagement *engage.Target) (stop func()) {
 	})
 	Must(t, err)
 	Must(t, c.IndexField(t.Context(), &v1alpha1.PodChaperon{}, engage.IndexParent, func(o client.Object) []string {
-		annotations := o.GetAnnotations()
-		return []string{annotations[v1alpha1.AnnotationParentNamespace] + "/" + annotations[v1alpha1.AnnotationParentName]}
+		a := o.GetAnnotations()
+		return []string{a[v1alpha1.AnnotationParentNamespace] + "/" + a[v1alpha1.AnnotationParentName]}
 	}))
 	stop = Run(t, c.Start)
 	WaitForCache(t, c)

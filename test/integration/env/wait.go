@@ -18,8 +18,8 @@ const (
 	interval = 20 * time.Millisecond
 )
 
-// Eventually calls check until it returns nil. It ends the test with the last error of check if that takes too long. The
-// context given to check ends with the test or when time is up.
+// Eventually calls check until it returns nil. It ends the test with the last error of check if that takes too long.
+// The context given to check ends with the test or when time is up.
 func Eventually(t T, check func(ctx context.Context) error) {
 	t.Helper()
 	Must(t, eventually(t.Context(), patience, check))
@@ -55,7 +55,8 @@ func WaitFor[O client.Object](t T, c *Cluster, object O, check func(O) error) O 
 	return object
 }
 
-// WaitGone waits until an object does not exist any more. If the object given has a UID, another of its name may exist.
+// WaitGone waits until an object does not exist any more. If the object given has a UID, another of its name may
+// exist.
 func WaitGone(t T, c *Cluster, object client.Object) {
 	t.Helper()
 	uid := object.GetUID()
@@ -80,7 +81,8 @@ func Events(t T, c *Cluster, about client.Object) []eventsv1.Event {
 	var found []eventsv1.Event
 	for i := range list.Items {
 		r := list.Items[i].Regarding
-		if r.Namespace == about.GetNamespace() && r.Name == about.GetName() && (about.GetUID() == "" || r.UID == about.GetUID()) {
+		named := r.Namespace == about.GetNamespace() && r.Name == about.GetName()
+		if named && (about.GetUID() == "" || r.UID == about.GetUID()) {
 			found = append(found, list.Items[i])
 		}
 	}
@@ -97,6 +99,6 @@ func WaitForEvent(t T, c *Cluster, about client.Object, reason, text string) {
 				return nil
 			}
 		}
-		return fmt.Errorf("no event about %s has the reason %s and says %q: %v", describe(c, about), reason, text, events)
+		return fmt.Errorf("no event %s about %s says %q: %v", reason, describe(c, about), text, events)
 	})
 }

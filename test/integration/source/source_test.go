@@ -45,7 +45,7 @@ func TestAUserMayDoWhatItsSourceAllows(t *testing.T) {
 					return err
 				}
 				if (err == nil) != want {
-					return fmt.Errorf("user %q in namespace %q: allowed is %t, want %t", user, namespace, err == nil, want)
+					return fmt.Errorf("%q in namespace %q: allowed is %t, want %t", user, namespace, err == nil, want)
 				}
 				return nil
 			})
