@@ -62,3 +62,14 @@ func VirtualNode(name string) *corev1.Node {
 	node.Labels = map[string]string{v1alpha1.LabelNodeProvider: v1alpha1.LabelNodeProviderValue}
 	return node
 }
+
+// ForbidAll has a quota refuse every object of a resource in a namespace. It plays the controller that counts.
+func ForbidAll(t T, c *Cluster, namespace string, resource corev1.ResourceName) {
+	t.Helper()
+	quota := &corev1.ResourceQuota{ObjectMeta: Meta(namespace, "none")}
+	quota.Spec.Hard = corev1.ResourceList{resource: {}}
+	Create(t, c, quota)
+	ChangeStatus(t, c, quota, func(q *corev1.ResourceQuota) {
+		q.Status = corev1.ResourceQuotaStatus{Hard: q.Spec.Hard, Used: q.Spec.Hard}
+	})
+}
