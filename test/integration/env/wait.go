@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	eventsv1 "k8s.io/api/events/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -101,4 +102,12 @@ func WaitForEvent(t T, c *Cluster, about client.Object, reason, text string) {
 		}
 		return fmt.Errorf("no event %s about %s says %q: %v", reason, describe(c, about), text, events)
 	})
+}
+
+// ExpectEqual fails the test with the difference if got is not what is wanted.
+func ExpectEqual(t T, what string, want, got any) {
+	t.Helper()
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", what, diff)
+	}
 }
