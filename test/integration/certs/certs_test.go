@@ -90,7 +90,8 @@ func agreed(ctx context.Context, replicas []*certs.Manager, namespace string) (*
 	for _, webhook := range configuration.Webhooks {
 		roots := x509.NewCertPool()
 		roots.AppendCertsFromPEM(webhook.ClientConfig.CABundle)
-		options := x509.VerifyOptions{DNSName: name + "." + namespace + ".svc", Roots: roots, CurrentTime: leaf.NotBefore}
+		host := name + "." + namespace + ".svc"
+		options := x509.VerifyOptions{DNSName: host, Roots: roots, CurrentTime: leaf.NotBefore}
 		if _, err := leaf.Verify(options); err != nil {
 			return nil, fmt.Errorf("webhook %q: %w", webhook.Name, err)
 		}

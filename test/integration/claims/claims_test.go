@@ -87,7 +87,7 @@ func TestAClaimIsCopiedToOneTargetAndItsPodsGoThere(t *testing.T) {
 	mustEnsure(t, pod, c2)
 }
 
-func TestOneOfThePodsThatRaceForTargetsDecides(t *testing.T) {
+func TestPodsThatRaceForTargetsHaveTheirClaimCopiedToOne(t *testing.T) {
 	namespace, c2, c3 := engaged(t)
 	pod := podWith(namespace, "data")
 	createFollowed(t, namespace, "data")
@@ -153,7 +153,7 @@ func TestAClaimThatWasNeverCopiedMayBeCopiedElsewhere(t *testing.T) {
 func TestACopyIsFoundAgainAlthoughTheSourceForgotTheTarget(t *testing.T) {
 	_, c2, c3 := engaged(t)
 	pod, original, _ := copied(t, c2)
-	waitForObjection(t, pod, c3, `claim "data" is in `+c2.Key.String()) // So it is known.
+	waitForObjection(t, pod, c3, `claim "data" is in `+c2.Key.String()) // The copy is known from now on.
 	annotate(t, original, v1alpha1.AnnotationFollowedTo, "")
 	expectRefusal(t, pod, c3, "is in "+c2.Key.String())
 	expectFollowedTo(t, original, c2.Key.String())
@@ -182,7 +182,7 @@ func TestAClaimThatATargetRefusesMayBeCopiedElsewhere(t *testing.T) {
 	mustEnsure(t, pod, c3)
 }
 
-func TestATargetThatDoesNotShowClaimsAnyMoreRefuses(t *testing.T) {
+func TestATargetThatStopsShowingItsClaimsRefusesPods(t *testing.T) {
 	namespace, _, _ := engaged(t)
 	var inTarget hook
 	target := engageWith(t, namespace, "hooked", cluster2, env.Intercept(logins[cluster2], inTarget.see))

@@ -51,7 +51,7 @@ func TestOnlyDeletingTheClaimDeletesItsCopy(t *testing.T) {
 func TestACopyIsDeletedOnlyWhenAnAPIServerSaysThatItsClaimIsGone(t *testing.T) {
 	namespace, c2, c3 := engaged(t)
 	pod, original, made := copied(t, c2)
-	waitForObjection(t, pod, c3, `claim "data" is in `+c2.Key.String()) // So it is known.
+	waitForObjection(t, pod, c3, `claim "data" is in `+c2.Key.String()) // The copy is known from now on.
 
 	var asked atomic.Int32
 	inSource.on(t, http.MethodGet, namespace, "data", func(r *http.Request) *http.Response {

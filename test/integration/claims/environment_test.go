@@ -59,8 +59,7 @@ func setUp(t env.T) {
 	createClasses(t, source, "gp3", "fast", "fixed-there", "only-here")
 	for _, cluster := range clusters[1:] {
 		cluster.Install(t, roles, "")
-		cluster.BindRole(t, user, "", env.SourceRole)
-		cluster.BindRole(t, user, "", env.SummaryViewerRole)
+		cluster.BindSource(t, user)
 		createClasses(t, cluster, "standard", "fast", "fixed-there")
 	}
 	env.RunManager(t, env.Intercept(logins[source], inSource.see), func(mgr ctrl.Manager) (err error) {
@@ -113,7 +112,7 @@ func engageWith(t *testing.T, namespace, name string, cluster *env.Cluster, logi
 	return target
 }
 
-// ensure does what scheduling does before it creates a PodChaperon: it has the claims of a pod in a target.
+// ensure ensures the claims of a pod in a target, as scheduling does before it creates a PodChaperon.
 func ensure(ctx context.Context, pod *corev1.Pod, target *env.Target) error {
 	return follower.Bring(ctx, pod, target.Target)
 }
@@ -190,7 +189,7 @@ func createFollowed(t *testing.T, namespace, name string) *corev1.PersistentVolu
 	return create(t, source, namespace, name, followed, ofClass("fast"))
 }
 
-// copied has the claim data copied to a target, and returns a pod with the claim, the claim and the copy.
+// copied has the claim "data" copied to a target. It returns a pod with the claim, the claim and the copy.
 func copied(t *testing.T, target *env.Target) (pod *corev1.Pod, original, made *corev1.PersistentVolumeClaim) {
 	t.Helper()
 	pod = podWith(target.Key.Namespace, "data")
@@ -265,7 +264,7 @@ func waitForDeletion(t *testing.T, c *env.Cluster, claim *corev1.PersistentVolum
 	})
 }
 
-// waitForWorkers has a claim copied to a target and deleted, so that everything that came before has been dealt with.
+// waitForWorkers has a claim copied to a target and deleted. Everything that happened before is done then.
 func waitForWorkers(t *testing.T, target *env.Target) {
 	t.Helper()
 	pod := podWith(target.Key.Namespace, "marker")
@@ -290,7 +289,7 @@ func (h *hook) see(r *http.Request) *http.Response {
 	return nil
 }
 
-// on lets answer see the requests of a method for a claim until the test ends.
+// on calls answer with the requests of a method for a claim, until the test ends.
 func (h *hook) on(t *testing.T, method, namespace, name string, answer func(*http.Request) *http.Response) {
 	t.Helper()
 	path := "/api/v1/namespaces/" + namespace + "/persistentvolumeclaims/" + name

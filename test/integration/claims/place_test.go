@@ -12,7 +12,7 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/test/integration/env"
 )
 
-// waits is the reason to wait for a claim that is in a target that cannot be asked.
+// waits is the reason to wait for a claim whose target cannot be asked.
 func waits(target string) string {
 	return fmt.Sprintf("is in %[1]s, which cannot be asked now: wait for %[1]s, or give up what is stored there by "+
 		"removing the annotation multicluster.admiralty.io/followed-to from the claim", target)
@@ -56,7 +56,7 @@ func TestAPodWaitsForATargetThatCannotBeAsked(t *testing.T) {
 func TestAClaimThatIsGivenUpIsCopiedElsewhere(t *testing.T) {
 	_, c2, c3 := engaged(t)
 	pod, original, made := copied(t, c2)
-	waitForObjection(t, pod, c3, `claim "data" is in `+c2.Key.String()) // So the copy is known.
+	waitForObjection(t, pod, c3, `claim "data" is in `+c2.Key.String()) // The copy is known from now on.
 
 	c2.Lose()
 	waitForObjection(t, pod, c3, `claim "data" `+waits(c2.Key.String()))

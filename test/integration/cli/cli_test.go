@@ -172,20 +172,20 @@ func TestConnectSaysWhatIsWrong(t *testing.T) {
 	play(t)
 	path := kubeconfig(t, c1, c2)
 
-	t.Run("an address leads nowhere", func(t *testing.T) {
+	t.Run("an address that leads nowhere is reported", func(t *testing.T) {
 		mustFail(t, "ClusterTarget nowhere did not become Connected in time: Unreachable: ", path,
 			"connect", "nowhere", "--target-context", "c2", "--server", "https://127.0.0.1:1", "--timeout", "10s")
 		expectSays(t, mustRun(t, path, "status"), "ClusterTarget nowhere is not connected (Unreachable)")
 	})
-	t.Run("a context is mistyped", func(t *testing.T) {
+	t.Run("a mistyped context is reported", func(t *testing.T) {
 		mustFail(t, `no context "c3" for --target-context; it has: c1, c2`, path,
 			"connect", "c3", "--target-context", "c3")
 	})
-	t.Run("somebody else created the Secret", func(t *testing.T) {
+	t.Run("a Secret of somebody else is reported", func(t *testing.T) {
 		env.CreateForTest(t, c1, &corev1.Secret{ObjectMeta: env.Meta(env.ReleaseNamespace, "taken")})
 		mustFail(t, "Secret admiralty/taken", path, "connect", "taken", "--target-context", "c2")
 	})
-	t.Run("a namespace does not exist", func(t *testing.T) {
+	t.Run("a missing namespace is reported", func(t *testing.T) {
 		mustFail(t, `no namespace "nowhere"`, path,
 			"connect", "c2", "--target-context", "c2", "--secret-namespace", "nowhere")
 	})

@@ -12,7 +12,6 @@ import (
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -42,12 +41,7 @@ func TestMain(m *testing.M) {
 		for _, cluster := range clusters {
 			env.Create(t, cluster, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: env.ReleaseNamespace}})
 		}
-		for name, resource := range map[string]string{
-			env.SourceRole: "podchaperons", env.SummaryViewerRole: "clustersummaries",
-		} {
-			rules := []rbacv1.PolicyRule{env.Rule(v1alpha1.GroupName, []string{resource}, "list")}
-			env.Create(t, c2, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name}, Rules: rules})
-		}
+		c2.InstallSourceRoles(t)
 	})
 }
 

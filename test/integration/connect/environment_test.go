@@ -9,7 +9,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -58,26 +57,13 @@ func setUp(t env.T) {
 	suite = t
 	clusters := env.Start(t, "c1", "c2")
 	c1, c2 = clusters[0], clusters[1]
-	setUpTarget(t)
-	startManager()
-}
-
-func setUpTarget(t env.T) {
-	t.Helper()
 	c2Alice, c2Bob, c2Nobody = c2.User(t, "alice"), c2.User(t, "bob"), c2.User(t, "nobody")
-	summaries := env.Rule(v1alpha1.GroupName, []string{"clustersummaries"}, "get", "list", "watch")
-	summaries.ResourceNames = []string{v1alpha1.ClusterSummaryName}
-	for _, user := range []string{"alice", "bob"} {
-		c2.Grant(t, user, "", summaries,
-			env.Rule(v1alpha1.GroupName, []string{"podchaperons"}, "get", "list", "watch", "create", "patch", "delete"),
-			rbacv1.PolicyRule{
-				APIGroups: []string{"", "discovery.k8s.io", "networking.k8s.io"},
-				Resources: []string{"services", "endpointslices", "ingresses"},
-				Verbs:     []string{"list", "delete"},
-			})
-	}
+	c2.InstallSourceRoles(t)
+	c2.BindSource(t, "alice")
+	c2.BindSource(t, "bob")
 	env.Create(t, c2, &v1alpha1.ClusterSummary{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.ClusterSummaryName}})
 	publish(t, summary())
+	startManager()
 }
 
 // startManager runs the controllers in c1 until stopManager is called, or all tests have run.

@@ -130,7 +130,7 @@ func TestANodeThatIsNotOursIsLeftAlone(t *testing.T) {
 	waitReady(t, key)
 }
 
-func TestAVirtualNodeWithoutATargetGoes(t *testing.T) {
+func TestAVirtualNodeWithoutATargetIsDeleted(t *testing.T) {
 	key := types.NamespacedName{Namespace: "gone", Name: "gone"}
 	env.Create(t, c1, &corev1.Node{ObjectMeta: metav1.ObjectMeta{
 		Name:   translate.VirtualNodeName(key),

@@ -22,40 +22,36 @@ import (
 )
 
 func TestABrokenTargetSaysWhyAndConnectsOnceMended(t *testing.T) {
-	type breakage struct {
-		breakIt      func(*testing.T, *corev1.Secret)
+	for name, test := range map[string]struct {
+		data         map[string][]byte // of the Secret
+		login        *rest.Config      // in the Secret
 		reason, text string
-	}
-	withLogin := func(login func() *rest.Config) func(*testing.T, *corev1.Secret) {
-		return func(t *testing.T, s *corev1.Secret) {
-			t.Helper()
-			s.Data["config"] = kubeconfigFor(t, login())
-		}
-	}
-	for name, test := range map[string]breakage{
+	}{
 		"the Secret is missing": {reason: v1alpha1.ReasonSecretNotFound, text: "does not exist; create it"},
 		"the Secret has another key": {
-			func(_ *testing.T, s *corev1.Secret) { s.Data = map[string][]byte{"kubeconfig": nil} },
-			v1alpha1.ReasonSecretKeyNotFound, "but kubeconfig",
+			data: map[string][]byte{"kubeconfig": nil}, reason: v1alpha1.ReasonSecretKeyNotFound, text: "but kubeconfig",
 		},
 		"the Secret has no kubeconfig": {
-			func(_ *testing.T, s *corev1.Secret) { s.Data["config"] = []byte("hello") },
-			v1alpha1.ReasonInvalidKubeconfig, "not a kubeconfig",
+			data:   map[string][]byte{"config": []byte("hello")},
+			reason: v1alpha1.ReasonInvalidKubeconfig, text: "not a kubeconfig",
 		},
 		"the token has expired": {
-			withLogin(wrongToken), v1alpha1.ReasonUnauthorized, "kubectl multicluster connect again",
+			login: wrongToken(), reason: v1alpha1.ReasonUnauthorized, text: "kubectl multicluster connect again",
 		},
-		"the user has no rights": {
-			withLogin(func() *rest.Config { return c2Nobody }), v1alpha1.ReasonForbidden, "ClusterSource",
+		"the user has no rights": {login: c2Nobody, reason: v1alpha1.ReasonForbidden, text: "ClusterSource"},
+		"nobody listens": {
+			login: nobodyListens(), reason: v1alpha1.ReasonUnreachable, text: "connection refused",
 		},
-		"nobody listens": {withLogin(nobodyListens), v1alpha1.ReasonUnreachable, "connection refused"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			namespace := env.Namespace(t, nil, c1)
 			good := kubeconfigSecret(t, namespace, c2Alice)
 			secret := good.DeepCopy()
-			if test.breakIt != nil {
-				test.breakIt(t, secret)
+			if secret.Data = test.data; test.login != nil {
+				secret.Data = map[string][]byte{"config": kubeconfigFor(t, test.login)}
+			}
+			missing := secret.Data == nil
+			if !missing {
 				env.CreateForTest(t, c1, secret)
 			}
 			key := createClusterTarget(t, namespace)
@@ -63,7 +59,7 @@ func TestABrokenTargetSaysWhyAndConnectsOnceMended(t *testing.T) {
 			waitForCondition(t, key, v1alpha1.ConditionReady, v1alpha1.ReasonNotConnected, "")
 			waitForNode(t, key, ready(corev1.ConditionFalse))
 
-			if test.breakIt == nil {
+			if missing {
 				env.CreateForTest(t, c1, good)
 			} else {
 				env.Change(t, c1, secret, func(secret *corev1.Secret) { secret.Data = good.Data })
@@ -89,7 +85,7 @@ func nobodyListens() *rest.Config {
 	return login
 }
 
-func TestATargetConnectsBesideOneThatHangs(t *testing.T) {
+func TestATargetConnectsWhileAnotherHangs(t *testing.T) {
 	hanging := newWire(t, c2Alice)
 	hanging.sever()
 	t.Cleanup(hanging.mend)
@@ -102,7 +98,7 @@ func TestATargetConnectsBesideOneThatHangs(t *testing.T) {
 	waitForCondition(t, hangs, v1alpha1.ConditionConnected, v1alpha1.ReasonUnreachable, "too long")
 }
 
-func TestSelfIsNotInstalledUntilItPublishesASummary(t *testing.T) {
+func TestASourceIsNotItsOwnTargetUntilItPublishesASummary(t *testing.T) {
 	key := types.NamespacedName{Name: "self"}
 	self := &v1alpha1.ClusterTarget{ObjectMeta: metav1.ObjectMeta{Name: key.Name}}
 	self.Spec.Self = true

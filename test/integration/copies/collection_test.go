@@ -16,7 +16,7 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/test/integration/env"
 )
 
-func TestCopiesGoWhenNobodyNeedsThem(t *testing.T) {
+func TestCopiesThatNobodyNeedsAreDeleted(t *testing.T) {
 	startManager(t, managerUser)
 	namespace := env.Namespace(t, nil, target)
 	admin := administrator(t)
@@ -110,8 +110,7 @@ func copyMeta(namespace string) metav1.ObjectMeta {
 	return meta
 }
 
-// remaining is the names that are to remain: of the kinds that pods refer to, of claims, which always stay, and of
-// others.
+// remaining lists the names that are to remain: of the kinds that pods refer to, of claims, and of other kinds.
 type remaining struct{ referred, claims, others string }
 
 // waitForRemaining waits until only those objects remain, and calls meanwhile again and again until then.

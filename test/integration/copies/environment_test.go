@@ -100,7 +100,7 @@ func newSource(t *testing.T, name, namespace string) identity {
 	return source
 }
 
-// impersonated returns someone of the cluster's own, with the rights that such a user has.
+// impersonated returns a user of the cluster, with the rights that this user has.
 func impersonated(t *testing.T, user string, groups ...string) identity {
 	t.Helper()
 	return newIdentity(t, user, target.Impersonate(user, groups...))

@@ -35,7 +35,7 @@ func TestASourceCannotTouchObjectsOfOthers(t *testing.T) {
 		}{
 			"of-the-target":              {admin, `"labels":{}`},
 			"of-the-target-with-a-label": {admin, label},
-			"of-another-source":          {c2, marks}, // who even says that it is c1
+			"of-another-source":          {c2, marks}, // It even says that it is c1.
 		} {
 			t.Run(resourceOf(path)+" "+name, func(t *testing.T) {
 				foreign.maker.expect(t, http.StatusCreated, create(path, name, foreign.marks, body), namespace)

@@ -11,7 +11,7 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/test/integration/env"
 )
 
-// password is neither a label's value nor a time nor a number: it would stand in an error about one.
+// password is no valid label, time or number, so that an error about one of these would quote it.
 const password = "open sesame?>"
 
 func TestASourceCannotReadOrTouchSecretsOfTheTarget(t *testing.T) {

@@ -10,6 +10,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/yaml"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 )
 
 const (
@@ -17,8 +19,9 @@ const (
 	Release = "multicluster-scheduler"
 	// ReleaseNamespace is where the chart is installed.
 	ReleaseNamespace = "admiralty"
-	// SourceRole is the chart's ClusterRole of sources, SummaryViewerRole the one for the ClusterSummary.
-	SourceRole        = Release + "-source"
+	// SourceRole is the chart's ClusterRole of sources.
+	SourceRole = Release + "-source"
+	// SummaryViewerRole is the chart's ClusterRole to read the ClusterSummary.
 	SummaryViewerRole = Release + "-cluster-summary-viewer"
 	// ManagerAccount is the service account of the manager in ReleaseNamespace.
 	ManagerAccount = Release + "-controller-manager"
@@ -55,8 +58,8 @@ func Render(t T, release string, arguments ...string) []*unstructured.Unstructur
 	}
 }
 
-// Install creates objects of the chart. It gives manager, if that is not empty, the parts of the manager's role: it
-// plays the controller that adds up ClusterRoles.
+// Install creates objects of the chart. If the user manager is not empty, it gets the parts of the manager's role:
+// Install plays the controller that aggregates ClusterRoles.
 func (c *Cluster) Install(t T, objects []*unstructured.Unstructured, manager string) {
 	t.Helper()
 	for _, object := range objects {
@@ -64,5 +67,22 @@ func (c *Cluster) Install(t T, objects []*unstructured.Unstructured, manager str
 		if manager != "" && object.GetLabels()[partOfManagerRole] == "true" {
 			c.BindRole(t, manager, "", object.GetName())
 		}
+	}
+}
+
+// InstallSourceRoles creates the chart's roles of sources.
+func (c *Cluster) InstallSourceRoles(t T) {
+	t.Helper()
+	c.Install(t, Render(t, Release, "--show-only", "templates/rbac/sources.yaml", "--set", "rbac.selfTarget=false"), "")
+}
+
+// BindSource gives a user the rights of a source in all namespaces. It returns when the API server knows them.
+func (c *Cluster) BindSource(t T, user string) {
+	t.Helper()
+	c.BindRole(t, user, "", SourceRole)
+	c.BindRole(t, user, "", SummaryViewerRole)
+	for _, resource := range []string{"podchaperons", "clustersummaries"} {
+		rule := Rule(v1alpha1.GroupName, []string{resource}, "list")
+		c.waitAllowed(t, user, "", &rule)
 	}
 }

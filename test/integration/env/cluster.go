@@ -19,7 +19,7 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 )
 
-// startTimeout is generous: on a busy machine with two cores several control planes start at once.
+// startTimeout is generous, because several control planes start at once on a busy machine with two cores.
 const startTimeout = 2 * time.Minute
 
 // Cluster is one running control plane. Its fields are for reading.
@@ -132,7 +132,7 @@ func prepare(root string, customResources bool) (*envtest.Environment, error) {
 		environment.CRDDirectoryPaths = []string{filepath.Join(root, "charts", Release, "crds")}
 		environment.ErrorIfCRDPathMissing = true
 	}
-	// Named outright, so that an environment variable cannot put other versions in their place.
+	// The paths are explicit, so that no environment variable selects other versions.
 	environment.ControlPlane.GetAPIServer().Path = filepath.Join(bin, "kube-apiserver")
 	environment.ControlPlane.Etcd = &envtest.Etcd{Path: filepath.Join(bin, "etcd")}
 	return environment, nil

@@ -42,7 +42,7 @@ func TestOneCluster(t *testing.T) {
 	secret.Data = map[string][]byte{"a": {1}, "b": {2}}
 	secret.Finalizers = []string{"example.com/hold"}
 
-	t.Run("a kubeconfig of it leads to it", func(t *testing.T) {
+	t.Run("a kubeconfig leads to its cluster", func(t *testing.T) {
 		kubeconfig := Kubeconfig(t, Context{"c1", cluster.Config}, Context{"c2", cluster.User(t, "somebody")})
 		config, err := clientcmd.RESTConfigFromKubeConfig(kubeconfig)
 		Must(t, err)

@@ -31,7 +31,7 @@ func (c *Cluster) User(t T, name string) *rest.Config {
 	return config
 }
 
-// Impersonate returns a login as a user in groups, through the rights of the administrator.
+// Impersonate returns a login as a user in groups. It uses the administrator's right to impersonate.
 func (c *Cluster) Impersonate(user string, groups ...string) *rest.Config {
 	config := rest.CopyConfig(c.Config)
 	config.Impersonate = rest.ImpersonationConfig{UserName: user, Groups: groups}
@@ -83,7 +83,7 @@ func Rule(group string, resources []string, verbs ...string) rbacv1.PolicyRule {
 	return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: resources, Verbs: verbs}
 }
 
-// waitAllowed waits until the API server allows the first request of those that a rule allows.
+// waitAllowed waits until the API server allows the first kind of request that a rule allows.
 func (c *Cluster) waitAllowed(t T, user, namespace string, rule *rbacv1.PolicyRule) {
 	t.Helper()
 	attributes := &authorizationv1.ResourceAttributes{
@@ -115,8 +115,8 @@ func ClientFor(t T, login *rest.Config) client.Client {
 	return c
 }
 
-// Intercept returns the login, with see called for each of its requests. Where see returns a response, that is the
-// answer; otherwise the request is sent.
+// Intercept returns a login that calls see with each request. If see returns a response, this is the answer. Otherwise
+// the request is sent.
 func Intercept(login *rest.Config, see func(*http.Request) *http.Response) *rest.Config {
 	config := rest.CopyConfig(login)
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return &interceptor{see: see, next: next} })
@@ -135,7 +135,7 @@ func (i *interceptor) RoundTrip(r *http.Request) (*http.Response, error) {
 	return i.next.RoundTrip(r)
 }
 
-// Kubeconfig returns a kubeconfig with a context for each login, under the names given. The first is the current one.
+// Kubeconfig returns a kubeconfig with these contexts. The first is the current one.
 func Kubeconfig(t T, contexts ...Context) []byte {
 	t.Helper()
 	kubeconfig := clientcmdapi.NewConfig()
@@ -154,7 +154,7 @@ func Kubeconfig(t T, contexts ...Context) []byte {
 	return data
 }
 
-// Context is one of a kubeconfig.
+// Context is a context of a kubeconfig.
 type Context struct {
 	Name  string
 	Login *rest.Config

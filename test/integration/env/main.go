@@ -14,8 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 )
 
-// T is the part of *testing.T that this package uses. The set-up of a suite has a T, too: its context and its clean-up
-// last until all tests have run.
+// T is the part of *testing.T that this package uses. The set-up of a suite has a T, too, whose context ends and whose
+// clean-up runs after all tests.
 type T interface {
 	Helper()
 	Context() context.Context
@@ -24,8 +24,8 @@ type T interface {
 	Fatalf(format string, arguments ...any)
 }
 
-// Main is the body of every TestMain: it sets the suite up, runs the tests, cleans up and exits. Logs of the parts
-// under test are shown with -v.
+// Main is the body of every TestMain: it sets the suite up, runs the tests, cleans up and exits. With -v it shows the
+// logs of the parts under test.
 func Main(m *testing.M, setUp func(t T)) {
 	flag.Parse()
 	logger := logr.Discard()

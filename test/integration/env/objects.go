@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// FieldOwner is in whose name Change writes: the user's, not that of a part under test.
+// FieldOwner is the field owner of changes by tests. It differs from those of the parts under test.
 const FieldOwner = client.FieldOwner("user")
 
 // Create creates objects. Those without a namespace are deleted when the test ends, because other tests would see
@@ -71,7 +71,7 @@ func Exists(t T, c *Cluster, object client.Object) bool {
 	return err == nil
 }
 
-// Change reads an object, lets change change it, and writes what is different.
+// Change reads an object, calls change with it, and writes the differences.
 func Change[O client.Object](t T, c *Cluster, object O, change func(O)) {
 	t.Helper()
 	modify(t, c, object, change, func(patch client.Patch) error {
@@ -79,7 +79,7 @@ func Change[O client.Object](t T, c *Cluster, object O, change func(O)) {
 	})
 }
 
-// ChangeStatus does for the status of an object what Change does for the rest.
+// ChangeStatus is Change for the status of an object.
 func ChangeStatus[O client.Object](t T, c *Cluster, object O, change func(O)) {
 	t.Helper()
 	modify(t, c, object, change, func(patch client.Patch) error {
@@ -105,8 +105,7 @@ func Delete(t T, c *Cluster, object client.Object, options ...client.DeleteOptio
 	}
 }
 
-// RemoveFinalizers takes all finalizers off an object, if it still exists: it plays the controllers that wait for its
-// end.
+// RemoveFinalizers takes all finalizers off an object that may still exist. It plays the controllers that set them.
 func RemoveFinalizers(t T, c *Cluster, object client.Object) {
 	t.Helper()
 	patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))
@@ -114,14 +113,14 @@ func RemoveFinalizers(t T, c *Cluster, object client.Object) {
 	Must(t, client.IgnoreNotFound(c.Client.Patch(t.Context(), copied, patch)))
 }
 
-// Bind binds a pod to a node: it plays a scheduler.
+// Bind binds a pod to a node. It plays a scheduler.
 func Bind(t T, c *Cluster, pod *corev1.Pod, node string) {
 	t.Helper()
 	binding := &corev1.Binding{Target: corev1.ObjectReference{Kind: "Node", Name: node}}
 	Must(t, c.Client.SubResource("binding").Create(t.Context(), pod, binding))
 }
 
-// read reads an object into itself. Nothing that it had before stays.
+// read reads an object into itself. No earlier field stays.
 func read(ctx context.Context, c *Cluster, object client.Object) error {
 	fresh := emptyLike(object)
 	if err := c.Client.Get(ctx, client.ObjectKeyFromObject(object), fresh); err != nil {

@@ -16,8 +16,8 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/podcache"
 )
 
-// Run runs start in the background until the test ends or stop is called, and waits until it has returned. An error of
-// start fails the test.
+// Run runs start in the background until the test ends or stop is called, which wait until start has returned. An
+// error of start fails the test.
 func Run(t T, start func(ctx context.Context) error) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
@@ -33,8 +33,8 @@ func Run(t T, start func(ctx context.Context) error) (stop func()) {
 	return stop
 }
 
-// RunManager runs a manager with the rights of a login until the test ends or stop is called. Its cache keeps what the
-// product's own keeps. register adds the parts under test.
+// RunManager runs a manager with the rights of a login until the test ends or stop is called. Its cache is configured
+// as that of the product. register adds the parts under test.
 func RunManager(t T, login *rest.Config, register func(ctrl.Manager) error) (stop func()) {
 	t.Helper()
 	byObject := source.CacheByObject()

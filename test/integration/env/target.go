@@ -15,14 +15,14 @@ import (
 )
 
 // Target is a cluster as a source knows it: by the name of a (Cluster)Target, with a login. NewTarget makes one that
-// is not engaged. The exported fields may be changed until it is.
+// is not engaged. Tests may change the exported fields until they engage it.
 type Target struct {
 	// Target is the last engagement. Every Engage replaces it, so tests read it anew.
 	*engage.Target
 
 	// Cluster is the target as the administrator sees it.
 	Cluster *Cluster
-	// Login is the source's.
+	// Login is the source's login in the target.
 	Login *rest.Config
 	// Cached says that Client reads PodChaperons from a cache, as in the product. Otherwise it reads directly.
 	Cached bool
@@ -43,8 +43,8 @@ func newEngagement(key types.NamespacedName) *engage.Target {
 	return &engage.Target{Key: key, NodeName: translate.VirtualNodeName(key), Hash: translate.TargetHash(key)}
 }
 
-// Engage engages the target until the test ends or Disengage is called. If it is engaged already it is engaged anew,
-// as a target that was lost and answers again.
+// Engage engages the target until the test ends or Disengage is called. A target that is engaged already is engaged
+// anew, as one that was lost and answers again.
 func (target *Target) Engage(t T, registry *engage.Registry) {
 	t.Helper()
 	target.disengage()
@@ -73,10 +73,10 @@ func (target *Target) Engage(t T, registry *engage.Registry) {
 // Disengage ends the work with the target. Doing so twice is harmless.
 func (target *Target) Disengage() { target.disengage() }
 
-// Lose has the source notice that the target's API server does not answer any more. Engage has it answer again.
+// Lose has the source notice that the target's API server does not answer any more. With Engage it answers again.
 func (target *Target) Lose() { target.registry.SetReachable(target.Target, false) }
 
-// addCache has an engagement read its PodChaperons from a cache.
+// addCache makes the client of an engagement read PodChaperons from a cache.
 func addCache(t T, engagement *engage.Target) (stop func()) {
 	t.Helper()
 	chaperons := cache.ByObject{Label: labels.SelectorFromSet(labels.Set{v1alpha1.LabelTargetHash: engagement.Hash})}

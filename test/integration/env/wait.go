@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// patience is far longer than anything here takes on an idle machine: only a change that never comes fails a test.
+	// patience is far longer than any change takes on an idle machine: only a change that never comes fails a test.
 	patience = time.Minute
 	interval = 20 * time.Millisecond
 )
@@ -31,7 +31,7 @@ func eventually(ctx context.Context, limit time.Duration, check func(ctx context
 	err := wait.PollUntilContextTimeout(ctx, interval, limit, true, func(ctx context.Context) (bool, error) {
 		err := check(ctx)
 		if err == nil || ctx.Err() == nil {
-			last = err // An error of our own cancellation would hide the one that matters.
+			last = err // The error of an expired context would hide the one that matters.
 		}
 		return err == nil, nil
 	})
@@ -41,7 +41,7 @@ func eventually(ctx context.Context, limit time.Duration, check func(ctx context
 	return nil
 }
 
-// WaitFor waits until an object exists and check finds nothing wrong with it, and returns it as it is then.
+// WaitFor waits until an object exists and check accepts it. It returns the object, as it is then.
 func WaitFor[O client.Object](t T, c *Cluster, object O, check func(O) error) O {
 	t.Helper()
 	Eventually(t, func(ctx context.Context) error {
@@ -74,7 +74,7 @@ func WaitGone(t T, c *Cluster, object client.Object) {
 	})
 }
 
-// Events returns the events about an object: about the very one if the object given has a UID.
+// Events returns the events about an object, or about the very object if the one given has a UID.
 func Events(t T, c *Cluster, about client.Object) []eventsv1.Event {
 	t.Helper()
 	list := &eventsv1.EventList{}

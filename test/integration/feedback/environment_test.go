@@ -27,9 +27,9 @@ import (
 var (
 	source, target *env.Cluster
 	registry       *engage.Registry
-	// writes are the manager's to pods: method and path.
+	// writes are the manager's writes to pods: method and path.
 	writes env.Journal
-	// clock is the manager's.
+	// clock is the manager's clock.
 	clock *clocktesting.FakePassiveClock
 )
 
@@ -111,7 +111,7 @@ func report(t *testing.T, c *v1alpha1.PodChaperon, phase corev1.PodPhase, condit
 	})
 }
 
-// end plays the target: the delegate of a PodChaperon is gone, and the PodChaperon goes.
+// end plays the target: the delegate of a PodChaperon is gone, so it removes the PodChaperon.
 func end(t *testing.T, c *v1alpha1.PodChaperon) {
 	t.Helper()
 	env.Must(t, client.IgnoreNotFound(target.Client.Delete(t.Context(), c)))
@@ -162,8 +162,7 @@ func waitForCollection(t *testing.T, c *v1alpha1.PodChaperon) {
 	})
 }
 
-// waitForWorkers waits until the workers of a target have done everything that they were asked for before: another
-// proxy goes the whole way.
+// waitForWorkers waits until the workers of a target have done their earlier work: another proxy goes the whole way.
 func waitForWorkers(t *testing.T, in *env.Target) {
 	t.Helper()
 	run(t, in, "", func(pod *corev1.Pod) { pod.GenerateName = "marker-" })

@@ -82,7 +82,7 @@ func TestADelegateThatTheTargetsManagerDoesNotEndIsCollected(t *testing.T) {
 	waitForEnding(t, orphan, "")
 	waitForWorkers(t, c2)
 	clock.SetTime(clock.Now().Add(time.Minute))
-	report(t, c, corev1.PodRunning) // has the workers look again
+	report(t, c, corev1.PodRunning) // The workers look again.
 	report(t, orphan, corev1.PodRunning)
 	waitForCollection(t, c)
 	waitForCollection(t, orphan)
@@ -126,7 +126,7 @@ func TestAProxyOnANodeThatTakesNoneOfItsNamespaceCanBeDeleted(t *testing.T) {
 	env.WaitGone(t, source, proxy)
 }
 
-// forbidden is a target where the source has no right to read.
+// forbidden reads from a target where the source has no right to read.
 type forbidden struct{ client.Reader }
 
 func (forbidden) Get(context.Context, client.ObjectKey, client.Object, ...client.GetOption) error {

@@ -178,7 +178,7 @@ func TestSecretsThatAreHeldFollowTheirOriginals(t *testing.T) {
 	waitForPassword(t, namespace, "late", "x")
 
 	env.Must(t, hold(t.Context(), c2, "ingress", nil))
-	env.Delete(t, target, secret(namespace, "early", "")) // as the target's manager does
+	env.Delete(t, target, secret(namespace, "early", "")) // The target's manager does the same.
 	env.Must(t, hold(t.Context(), c2, "ingress", refs))
 	waitForPassword(t, namespace, "early", "new")
 	env.Must(t, hold(t.Context(), c2, "ingress", nil))

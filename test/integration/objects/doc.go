@@ -1,4 +1,4 @@
-// Package objects runs the package follow between the API servers of a source and a target, as an identity that has a
-// source's rights there and is held by the chart's admission policy. It plays the scheduler, which has everything that
-// pods need ensured and binds proxies.
+// Package objects runs the package follow between the API servers of a source and a target. In the target the source
+// has the rights of a source, and the chart's admission policy holds it. The tests play the scheduler, which has
+// everything ensured that pods need, and binds proxies.
 package objects

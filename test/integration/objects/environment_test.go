@@ -157,7 +157,7 @@ func needsAccount(name string) func(*corev1.Pod) {
 	return func(pod *corev1.Pod) { pod.Spec.ServiceAccountName = name }
 }
 
-// ensure does what scheduling does before it creates a PodChaperon: it has everything that a pod needs in a target.
+// ensure ensures everything that a pod needs in a target, as scheduling does before it creates a PodChaperon.
 func ensure(ctx context.Context, pod *corev1.Pod, in *env.Target) error {
 	return follower.Bring(ctx, pod, in.Target)
 }
@@ -170,12 +170,12 @@ func mustEnsure(t *testing.T, pod *corev1.Pod, in *env.Target) {
 // missing returns an error that names the objects that a pod needs and the source lacks, as far as is known.
 func missing(pod *corev1.Pod) error { return follower.Missing(pod) }
 
-// hold has Secrets in a target for an Ingress.
+// hold keeps Secrets in a target for an Ingress.
 func hold(ctx context.Context, in *env.Target, ingress string, refs []needs.Ref) error {
 	return follower.Hold(ctx, in.Target, in.Key.Namespace, ingress, refs)
 }
 
-// place creates a proxy, has everything that it needs in a target, and binds it to the target's node.
+// place creates a proxy, ensures everything that it needs in a target, and binds it to the target's node.
 func place(t *testing.T, pod *corev1.Pod, in *env.Target) {
 	t.Helper()
 	env.Create(t, source, pod)

@@ -58,8 +58,8 @@ func TestWriterWritesCopiesAndNothingElse(t *testing.T) {
 				env.Must(t, w.Write(t.Context(), content(namespace, "settings", value), exists))
 				env.ExpectEqual(t, "value", value, env.Get(t, target, configMap(namespace, "settings", "")).Data["a"])
 			}
-			write("1", true)  // It does not exist: a wrong guess.
-			write("2", false) // It does.
+			write("1", true)  // The guess that it exists is wrong.
+			write("2", false) // The guess that it does not exist is wrong.
 
 			immutable := content(namespace, "settings", "3")
 			immutable.Object["immutable"] = true
@@ -168,12 +168,12 @@ func TestWriterPatchesObjectsThatSourcesMayRead(t *testing.T) {
 	env.Must(t, w.Delete(t.Context(), got, "another")) // Another of the name is no copy of ours.
 	found("web")
 	env.Must(t, w.Delete(t.Context(), got, got.UID))
-	env.Must(t, w.Delete(t.Context(), got, got.UID)) // Gone is gone.
+	env.Must(t, w.Delete(t.Context(), got, got.UID)) // Deleting twice is no error.
 }
 
-// TestWriterWritesCopiesOnlyAlsoOnceThePolicyDoesNotHoldIt has a source that is given more rights: the policy does not
-// hold it to its own copies any more, and nobody informs the writer.
-func TestWriterWritesCopiesOnlyAlsoOnceThePolicyDoesNotHoldIt(t *testing.T) {
+// TestWriterWritesOnlyCopiesAfterItsSourceIsGivenMoreRights has a source that is given more rights: the policy does
+// not hold it to its own copies any more, and nobody informs the writer.
+func TestWriterWritesOnlyCopiesAfterItsSourceIsGivenMoreRights(t *testing.T) {
 	namespace, _ := engaged(t)
 	w := newWriter(t, identity)
 	env.Must(t, w.Write(t.Context(), content(namespace, "settings", "1"), false))

@@ -177,7 +177,7 @@ func TestNobodyWaitsForATargetThatIsLost(t *testing.T) {
 	bound(t, other)
 }
 
-func TestABlackHoleDoesNotSlowTheOthers(t *testing.T) {
+func TestATargetThatSwallowsRequestsDoesNotSlowTheOther(t *testing.T) {
 	s := start(t, long, equal())
 	s.stop()
 	s.targets["c1"].swallow()
@@ -196,7 +196,7 @@ func TestABlackHoleDoesNotSlowTheOthers(t *testing.T) {
 	}
 }
 
-func TestABurstIsFast(t *testing.T) {
+func TestABurstOfPodsIsBound(t *testing.T) {
 	s := start(t, long, equal())
 	begin := time.Now()
 	bound(t, s.burst(t, "burst", 200, "10m")...)

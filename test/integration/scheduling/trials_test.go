@@ -43,7 +43,7 @@ func TestAPodThatFitsNowhereIsGivenToOneTargetThatGrows(t *testing.T) {
 	if message := messageOf(t, pod); !strings.Contains(message, "Trying "+growing+", which can add nodes") {
 		t.Errorf("message is %q", message)
 	}
-	small := s.pod(t, "small", "1") // does not wait for the big one
+	small := s.pod(t, "small", "1") // It does not wait for the big one.
 	if where := bound(t, small); len(where) != 1 {
 		t.Errorf("the small pod is in %v", where)
 	}
@@ -92,7 +92,7 @@ func TestAnImportantPodDisturbsOneTargetOnly(t *testing.T) {
 	s.expectCreated(t, 3)
 }
 
-func TestAnUnimportantPodDisturbsNobody(t *testing.T) {
+func TestAPodWithoutPriorityDisturbsNoTarget(t *testing.T) {
 	s := start(t, long, map[string]string{"c1": "1", "c2": "1"})
 	bound(t, s.burst(t, "same", 2, "1")...)
 	message := messageOf(t, s.pod(t, "another", "1"))
@@ -130,8 +130,8 @@ func TestATargetThatHoldsThePodBackHasItsOwnTime(t *testing.T) {
 	}
 }
 
-// TestAGangIsGivenToTheTargetsAsAWhole has targets that let pods go only when all of a gang are there, as queueing
-// systems and autoscalers do: some by gates, some because there is no room yet.
+// TestAGangIsGivenToTheTargetsAsAWhole has targets that release pods only when the whole gang exists, as queueing
+// systems and autoscalers do. c1 gates the pods, c2 has no room yet.
 func TestAGangIsGivenToTheTargetsAsAWhole(t *testing.T) {
 	const size = 40
 	s := start(t, long, map[string]string{"c1": "10", "c2": "10"})
@@ -139,7 +139,7 @@ func TestAGangIsGivenToTheTargetsAsAWhole(t *testing.T) {
 	s.grows(t, "c2", long)
 
 	s.answer("c1", gated)
-	s.answer("c2", unschedulable) // growing, or refusing what it seemed to have room for
+	s.answer("c2", unschedulable) // It grows, or refuses pods although it seemed to have room.
 	gang := s.burst(t, "gang", size, "1")
 	for name, chaperons := range s.anywhere(t, size) {
 		t.Logf("%s has %d of them", name, len(chaperons))

@@ -1,4 +1,4 @@
-// Package services runs the package follow/services between the API servers of a source and two targets. It plays the
-// scheduler, which creates PodChaperons, the source's controllers, which write EndpointSlices, and the part that
-// copies Secrets.
+// Package services runs the package follow/services between the API servers of a source and two targets. The tests
+// play the scheduler, which creates PodChaperons. They also play the source's controllers, which write
+// EndpointSlices, and the part that copies Secrets.
 package services

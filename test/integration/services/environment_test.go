@@ -71,12 +71,9 @@ func setUp(t env.T) {
 	clusters := env.Start(t, "source", "c2", "c3")
 	source, cluster2, cluster3 = clusters[0], clusters[1], clusters[2]
 	createServiceExports(t)
-	verbs := []string{"create", "get", "list", "watch", "patch", "delete"}
-	for _, cluster := range clusters[1:] { // as far as the chart's rights are needed here
-		cluster.Grant(t, sourceUser, "", env.Rule("", []string{"services"}, verbs...),
-			env.Rule("discovery.k8s.io", []string{"endpointslices"}, verbs...),
-			env.Rule("networking.k8s.io", []string{"ingresses"}, verbs...),
-			env.Rule(v1alpha1.GroupName, []string{"podchaperons"}, "get", "list", "watch"))
+	for _, cluster := range clusters[1:] {
+		cluster.InstallSourceRoles(t)
+		cluster.BindSource(t, sourceUser)
 	}
 	clock = clocktesting.NewFakePassiveClock(time.Now())
 	follower, err := services.New(services.Options{
@@ -120,7 +117,7 @@ func (r *recorder) Eventf( //nolint:revive // The interface has these parameters
 	r.Add(fmt.Sprintf("%s/%s %s: %s", about.GetNamespace(), about.GetName(), reason, fmt.Sprintf(note, args...)))
 }
 
-// heldSecrets plays the part that copies Secrets: it keeps which are held, and refuses them if a test wants that.
+// heldSecrets plays the part that copies Secrets: it records which are held, and refuses them if a test wants that.
 type heldSecrets struct {
 	mu      sync.Mutex                                                 // guards all that follows
 	held    map[types.NamespacedName]map[types.NamespacedName][]string // by target and Ingress
@@ -337,9 +334,9 @@ func newMarker(namespace string) *corev1.Service {
 	return marker
 }
 
-// waitForWorkers waits until everything that earlier events of Services asked for is done in a target: another Service
-// goes the whole way, and in each target one item is worked on at a time. An item that changes while it is worked on
-// comes after the first such Service, so there are two.
+// waitForWorkers waits until a target has everything that earlier events of Services ask for: another Service goes the
+// whole way. In each target one item is worked on at a time. An item that changes meanwhile comes after the first such
+// Service, so there are two.
 func waitForWorkers(t *testing.T, namespace string, in *env.Target) {
 	t.Helper()
 	for range 2 {
@@ -350,8 +347,7 @@ func waitForWorkers(t *testing.T, namespace string, in *env.Target) {
 	}
 }
 
-// waitForSource waits until everything that earlier events of Services asked for is done in the source, in the same
-// way.
+// waitForSource does for the source what waitForWorkers does for a target.
 func waitForSource(t *testing.T, namespace string) {
 	t.Helper()
 	for range 2 {
@@ -367,7 +363,8 @@ func waitForSource(t *testing.T, namespace string) {
 	}
 }
 
-// passTime lets the time pass for which a copy stays without a reason, and something happen to the Service.
+// passTime lets the time pass for which a copy stays without a reason, and changes the Service, which is then looked
+// at.
 func passTime(t *testing.T, service *corev1.Service) {
 	t.Helper()
 	clock.SetTime(clock.Now().Add(2*time.Minute + time.Second))

@@ -81,7 +81,7 @@ func TestAMergedServiceSelectsDelegatesUntilItIsNotMergedAnyMore(t *testing.T) {
 	if got := service.Annotations[v1alpha1.AnnotationOriginalSelector]; got != "app=web" {
 		t.Errorf("original selector %q", got)
 	}
-	setEndpoints(t, slice, nil) // as the controller does then
+	setEndpoints(t, slice, nil) // The controller does the same.
 	waitForAddresses(t, c2, service)
 	waitForCopy(t, c2, service, func(c *corev1.Service) error {
 		_, marked := c.Annotations[v1alpha1.AnnotationOriginalSelector]
@@ -91,7 +91,7 @@ func TestAMergedServiceSelectsDelegatesUntilItIsNotMergedAnyMore(t *testing.T) {
 		}
 		return nil
 	})
-	for range 2 { // The first look would find no proxies, and the second still none; but there is one.
+	for range 2 { // Two looks without proxies would restore it, but there is a proxy.
 		passTime(t, service)
 		waitForSource(t, namespace)
 		waitForWorkers(t, namespace, c2)
@@ -177,13 +177,13 @@ func TestTheSelectorOfAMergedServiceWithoutProxiesIsRestored(t *testing.T) {
 	pod := createProxy(t, namespace, "web")
 	service, slice := createFollowed(t, c2, c3, "web", func(service *corev1.Service) {
 		service.Annotations[cilium] = "true"
-		service.Annotations[v1alpha1.AnnotationGlobal] = "true" // by the user: it stays
+		service.Annotations[v1alpha1.AnnotationGlobal] = "true" // The user set it: it stays.
 	})
 	waitForSelector(t, service, delegatesOf("web"))
 	env.Delete(t, source, pod)
 	setEndpoints(t, slice, nil)
 	env.Eventually(t, func(context.Context) error {
-		passTime(t, service) // The first look finds no proxies, and the second still none.
+		passTime(t, service) // The second look that finds no proxies restores the selector.
 		if service.Spec.Selector["app"] != "web" {
 			return fmt.Errorf("selector %v", service.Spec.Selector)
 		}

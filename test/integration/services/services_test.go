@@ -55,7 +55,7 @@ func TestAServiceReachesThePodsOfAllClusters(t *testing.T) {
 	env.ExpectEqual(t, "UID", c.UID, changed.UID)
 	env.ExpectEqual(t, "cluster IP", c.Spec.ClusterIP, changed.Spec.ClusterIP)
 
-	env.Delete(t, c2.Cluster, c) // by somebody
+	env.Delete(t, c2.Cluster, c) // Somebody deletes the copy.
 	waitForCopy(t, c2, service, func(now *corev1.Service) error {
 		if now.UID == c.UID {
 			return errors.New("still the old one")
@@ -84,7 +84,7 @@ func TestAHeadlessServiceStaysHeadless(t *testing.T) {
 	waitForAddresses(t, c2, service, "10.1.0.1", "10.3.0.1")
 
 	env.Delete(t, source, service)
-	create(t, namespace, "db") // The slice, which no controller removes here, is still there.
+	create(t, namespace, "db") // The slice still exists: no controller removes it.
 	waitForCopy(t, c2, service, func(now *corev1.Service) error {
 		if now.Spec.ClusterIP == corev1.ClusterIPNone || now.Spec.ClusterIP == "" {
 			return fmt.Errorf("cluster IP %q", now.Spec.ClusterIP)

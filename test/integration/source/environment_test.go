@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"testing"
 
-	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
@@ -22,12 +21,7 @@ var cluster *env.Cluster
 func TestMain(m *testing.M) {
 	env.Main(m, func(t env.T) {
 		cluster = env.Start(t, "target")[0]
-		for name, resource := range map[string]string{
-			env.SourceRole: "podchaperons", env.SummaryViewerRole: "clustersummaries",
-		} {
-			rules := []rbacv1.PolicyRule{env.Rule(v1alpha1.GroupName, []string{resource}, "list")}
-			env.Create(t, cluster, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name}, Rules: rules})
-		}
+		cluster.InstallSourceRoles(t)
 	})
 }
 

@@ -9,8 +9,8 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
 
-// Namespace creates a namespace of its own for a test, with labels, in the first cluster, and one of the same name in
-// the others, and returns the name. It is not deleted: nothing empties namespaces here.
+// Namespace creates a namespace for a test in the first cluster, with labels, and one of the same name in the others.
+// It returns the name. The namespaces stay, because nothing empties namespaces here.
 func Namespace(t T, labels map[string]string, first *Cluster, others ...*Cluster) string {
 	t.Helper()
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "test-", Labels: labels}}
@@ -21,7 +21,7 @@ func Namespace(t T, labels map[string]string, first *Cluster, others ...*Cluster
 	return namespace.Name
 }
 
-// Enabled returns the label of namespaces whose pods may be elected.
+// Enabled returns the labels of a namespace whose pods may be elected.
 func Enabled() map[string]string {
 	return map[string]string{v1alpha1.LabelEnabledNamespace: v1alpha1.LabelEnabledNamespaceValue}
 }
@@ -42,7 +42,7 @@ func Proxy(namespace, name string, changes ...func(*corev1.Pod)) *corev1.Pod {
 	return pod
 }
 
-// PodSpec returns the shortest spec of a pod that API servers accept.
+// PodSpec returns the smallest spec of a pod that API servers accept.
 func PodSpec() corev1.PodSpec {
 	return corev1.PodSpec{Containers: []corev1.Container{{Name: "app", Image: "app"}}}
 }
@@ -63,7 +63,7 @@ func VirtualNode(name string) *corev1.Node {
 	return node
 }
 
-// ForbidAll has a quota refuse every object of a resource in a namespace. It plays the controller that counts.
+// ForbidAll has a quota refuse every object of a resource in a namespace. It plays the controller of quotas.
 func ForbidAll(t T, c *Cluster, namespace string, resource corev1.ResourceName) {
 	t.Helper()
 	quota := &corev1.ResourceQuota{ObjectMeta: Meta(namespace, "none")}
