@@ -100,12 +100,12 @@ func disconnectEntirely(t *testing.T, path string) {
 	} {
 		for _, object := range objects {
 			if env.Exists(t, cluster, object) {
-				t.Errorf("%T %q is left in %s", object, object.GetName(), cluster.Name)
+				t.Errorf("%T %q remains in %s", object, object.GetName(), cluster.Name)
 			}
 		}
 	}
 	if n := len(tokens(t)); n != 0 {
-		t.Errorf("%d tokens are left", n)
+		t.Errorf("%d tokens remain", n)
 	}
 	expectSays(t, mustRun(t, path, "disconnect", "c2", "--target-context", "c2"), "there is no ClusterTarget c2")
 }
@@ -136,7 +136,7 @@ func TestConnectOneNamespace(t *testing.T) {
 	}
 	mustRun(t, path, "disconnect", "c2", "--target-context", "c2", "--namespaced", "--namespace", team)
 	if env.Exists(t, c2, source) {
-		t.Error("the Source is left")
+		t.Error("the Source remains")
 	}
 }
 

@@ -29,7 +29,8 @@ func TestABrokenTargetSaysWhyAndConnectsOnceMended(t *testing.T) {
 	}{
 		"the Secret is missing": {reason: v1alpha1.ReasonSecretNotFound, text: "does not exist; create it"},
 		"the Secret has another key": {
-			data: map[string][]byte{"kubeconfig": nil}, reason: v1alpha1.ReasonSecretKeyNotFound, text: "but kubeconfig",
+			data:   map[string][]byte{"kubeconfig": nil},
+			reason: v1alpha1.ReasonSecretKeyNotFound, text: "but kubeconfig",
 		},
 		"the Secret has no kubeconfig": {
 			data:   map[string][]byte{"config": []byte("hello")},

@@ -71,7 +71,7 @@ func start(t T, customResources bool, names []string) []*Cluster {
 	return clusters
 }
 
-// startOne returns when the control plane serves. If it fails, nothing is left running.
+// startOne returns when the control plane serves. If it fails, nothing keeps running.
 func startOne(name string, customResources bool) (*Cluster, error) {
 	root, err := repository()
 	if err != nil {

@@ -259,13 +259,13 @@ func TestARightThatTheManagerLacksIsNamed(t *testing.T) {
 	env.Must(t, narrow.Engaged(t.Context(), c2.Target))
 	createSecret(t, namespace, "db", "x")
 	pod := env.Proxy(namespace, "web", needsSecret("db", false))
-	err := narrow.Bring(t.Context(), pod, c2.Target)
+	err := ensureBy(t.Context(), narrow, pod, c2)
 	want := fmt.Sprintf("this cluster's manager must have the rights to get, list and watch secrets in namespace %q: ",
 		namespace)
 	if err == nil || !strings.HasPrefix(err.Error(), want) || errors.As(err, new(*needs.RefusedError)) {
 		t.Errorf("got %v, want %s", err, want)
 	}
 	source.Grant(t, user, namespace, env.Rule("", []string{"secrets"}, "get", "list", "watch"))
-	env.Eventually(t, func(ctx context.Context) error { return narrow.Bring(ctx, pod, c2.Target) })
+	env.Eventually(t, func(ctx context.Context) error { return ensureBy(ctx, narrow, pod, c2) })
 	waitForPassword(t, namespace, "db", "x")
 }

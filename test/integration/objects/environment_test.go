@@ -159,7 +159,12 @@ func needsAccount(name string) func(*corev1.Pod) {
 
 // ensure ensures everything that a pod needs in a target, as scheduling does before it creates a PodChaperon.
 func ensure(ctx context.Context, pod *corev1.Pod, in *env.Target) error {
-	return follower.Bring(ctx, pod, in.Target)
+	return ensureBy(ctx, follower, pod, in)
+}
+
+// ensureBy is ensure with any follower.
+func ensureBy(ctx context.Context, f *follow.Follower, pod *corev1.Pod, in *env.Target) error {
+	return f.Bring(ctx, pod, in.Target)
 }
 
 func mustEnsure(t *testing.T, pod *corev1.Pod, in *env.Target) {
@@ -251,6 +256,6 @@ func expectNotOurs(t *testing.T, err error) {
 func expectUnguarded(t *testing.T, err error) {
 	t.Helper()
 	if !errors.As(err, new(*copies.UnguardedError)) {
-		t.Errorf("got %v, want that it is left alone", err)
+		t.Errorf("got %v, want that nothing guards it", err)
 	}
 }

@@ -86,14 +86,14 @@ func TestATargetWithoutTheNamespaceIsLeftOut(t *testing.T) {
 func TestAPodOfANamespaceThatIsNotEnabledWaits(t *testing.T) {
 	s := start(t, long, equal())
 	namespace := env.Namespace(t, nil, source, cluster1, cluster2)
-	forged := s.pod(t, "web", "1", func(pod *corev1.Pod) { pod.Namespace = namespace })
-	if message := messageOf(t, forged); !strings.Contains(message, "namespace "+namespace+" is not enabled") {
+	pod := s.pod(t, "web", "1", func(pod *corev1.Pod) { pod.Namespace = namespace })
+	if message := messageOf(t, pod); !strings.Contains(message, "namespace "+namespace+" is not enabled") {
 		t.Errorf("message is %q", message)
 	}
 	object := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}
 	env.Change(t, source, object, func(namespace *corev1.Namespace) { maps.Copy(namespace.Labels, env.Enabled()) })
-	for target := range bound(t, forged) {
-		env.Delete(t, s.targets[target].Cluster, s.chaperonOf(t, target, forged))
+	for target := range bound(t, pod) {
+		env.Delete(t, s.targets[target].Cluster, s.chaperonOf(t, target, pod))
 	}
 }
 
