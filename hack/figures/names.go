@@ -29,7 +29,7 @@ func prescribed(name string) bool {
 		return true
 	case "Name", "Filter", "Score", "Reserve", "Unreserve", "Bind": // kube-scheduler
 		return true
-	case "Engaged", "Lost", "PolicyChanged", "ReachabilityChanged": // this project's engage.Observer
+	case "Engaged", "Lost", "PolicyChanged": // this project's engage.Observer
 		return true
 	}
 	return false

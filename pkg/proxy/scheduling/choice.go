@@ -10,11 +10,11 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
-	explain "github.com/multicluster-scheduler/multicluster-scheduler/pkg/diagnosis"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/diagnosis"
 )
 
 // Explain what was seen, tried and answered for a pod, if it is one of those that were scheduled last.
-func (s *Scheduler) Explain(pod types.NamespacedName) (explain.Explanation, bool) {
+func (s *Scheduler) Explain(pod types.NamespacedName) (diagnosis.Explanation, bool) {
 	return s.plugin.explanations.Get(pod)
 }
 
@@ -26,14 +26,14 @@ func (p *plugin) explainChoice(ctx context.Context, state fwk.CycleState, c *cyc
 	}
 	looked := p.scored(ctx, state, c, pod, chosen)
 	if len(looked) == 0 { // Only one was feasible, which is not scored.
-		looked = []explain.Target{{Node: chosen}}
+		looked = []diagnosis.Target{{Node: chosen}}
 	}
 	for i := range looked {
 		looked[i].Chosen = looked[i].Node == chosen
 	}
 	c.mu.Lock()
 	for nodeName, reason := range c.objections {
-		looked = append(looked, explain.Target{Node: nodeName, Reason: reason, Trial: c.candidates[nodeName].kind.String()})
+		looked = append(looked, diagnosis.Target{Node: nodeName, Reason: reason, Trial: c.candidates[nodeName].kind.String()})
 	}
 	c.mu.Unlock()
 	p.explanations.Looked(pod, "", p.named(looked))
@@ -44,7 +44,7 @@ const compared = 10
 
 // scored returns the scores of the best of the feasible nodes and of the chosen one, and the names of the others. The framework does not hand its
 // scores out, so they are computed again.
-func (p *plugin) scored(ctx context.Context, state fwk.CycleState, c *cycle, pod *corev1.Pod, chosen string) []explain.Target {
+func (p *plugin) scored(ctx context.Context, state fwk.CycleState, c *cycle, pod *corev1.Pod, chosen string) []diagnosis.Target {
 	if len(c.feasible) == 0 {
 		return nil
 	}
@@ -55,12 +55,12 @@ func (p *plugin) scored(ctx context.Context, state fwk.CycleState, c *cycle, pod
 		preferred[s.Name] = true
 	}
 	told := make([]fwk.NodeInfo, 0, compared)
-	all := make([]explain.Target, 0, len(c.feasible))
+	all := make([]diagnosis.Target, 0, len(c.feasible))
 	for _, nodeInfo := range c.feasible {
 		if name := nodeInfo.Node().Name; preferred[name] {
 			told = append(told, nodeInfo)
 		} else {
-			all = append(all, explain.Target{Node: name})
+			all = append(all, diagnosis.Target{Node: name})
 		}
 	}
 	scores, status := p.handle.RunScorePlugins(ctx, state, pod, told)
@@ -70,7 +70,7 @@ func (p *plugin) scored(ctx context.Context, state fwk.CycleState, c *cycle, pod
 	}
 	for i := range scores {
 		score := &scores[i]
-		t := explain.Target{Node: score.Name, Score: &score.TotalScore, Scores: make(map[string]int64, len(score.Scores))}
+		t := diagnosis.Target{Node: score.Name, Score: &score.TotalScore, Scores: make(map[string]int64, len(score.Scores))}
 		for _, of := range score.Scores {
 			t.Scores[of.Name] = of.Score
 		}
@@ -80,7 +80,7 @@ func (p *plugin) scored(ctx context.Context, state fwk.CycleState, c *cycle, pod
 }
 
 // named fills in the names of targets.
-func (p *plugin) named(looked []explain.Target) []explain.Target {
+func (p *plugin) named(looked []diagnosis.Target) []diagnosis.Target {
 	for i := range looked {
 		looked[i].Name = p.nameOf(looked[i].Node)
 	}

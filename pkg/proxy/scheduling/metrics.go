@@ -5,7 +5,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	explain "github.com/multicluster-scheduler/multicluster-scheduler/pkg/diagnosis"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/diagnosis"
 )
 
 type metrics struct {
@@ -25,6 +25,6 @@ func (m *metrics) register(registerer prometheus.Registerer) error {
 	return registerer.Register(m.placements)
 }
 
-func (m *metrics) placed(target string, outcome explain.Outcome, took time.Duration) {
+func (m *metrics) placed(target string, outcome diagnosis.Outcome, took time.Duration) {
 	m.placements.WithLabelValues(target, string(outcome)).Observe(took.Seconds())
 }

@@ -15,7 +15,7 @@ import (
 
 	configv1alpha1 "github.com/multicluster-scheduler/multicluster-scheduler/api/config/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
-	explain "github.com/multicluster-scheduler/multicluster-scheduler/pkg/diagnosis"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/diagnosis"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/needs"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/proxy/fit"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
@@ -33,7 +33,7 @@ type plugin struct {
 	trials       *trials
 	demands      demands
 	placer       *placer
-	explanations *explain.Store
+	explanations *diagnosis.Store
 	metrics      *metrics
 	// The rest is set when the scheduler starts.
 	binder     fwk.BindPlugin
@@ -342,17 +342,17 @@ func (p *plugin) place(ctx context.Context, c *cycle, pod *corev1.Pod, t *target
 }
 
 // outcomeOf an attempt to place a delegate, for people and programs.
-func outcomeOf(err error) (explain.Outcome, string) {
+func outcomeOf(err error) (diagnosis.Outcome, string) {
 	var refused *refusedError
 	switch {
 	case err == nil:
-		return explain.Bound, ""
+		return diagnosis.Bound, ""
 	case !errors.As(err, &refused):
-		return explain.Lost, err.Error()
+		return diagnosis.Lost, err.Error()
 	case refused.kind == late:
-		return explain.TimedOut, refused.reason
+		return diagnosis.TimedOut, refused.reason
 	default:
-		return explain.Refused, refused.reason
+		return diagnosis.Refused, refused.reason
 	}
 }
 

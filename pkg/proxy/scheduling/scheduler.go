@@ -30,7 +30,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	configv1alpha1 "github.com/multicluster-scheduler/multicluster-scheduler/api/config/v1alpha1"
-	explain "github.com/multicluster-scheduler/multicluster-scheduler/pkg/diagnosis"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/diagnosis"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
@@ -109,7 +109,7 @@ func newPlugin(options Options, lifted func(types.NamespacedName, types.UID), ch
 		options.Follower = nowhere{}
 	}
 	placements, exclusions, trials := newPlacements(), newExclusions(options.Clock, lifted), newTrials()
-	explanations := explain.NewStore(options.Clock)
+	explanations := diagnosis.NewStore(options.Clock)
 	return &plugin{
 		strategy:     options.Strategy,
 		targets:      newTargets(),

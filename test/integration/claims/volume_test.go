@@ -1,79 +1,102 @@
 package claims
 
 import (
-	"context"
-	"errors"
+	"fmt"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
-	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/follow/claims"
-	"github.com/multicluster-scheduler/multicluster-scheduler/test/integration/apiserver"
+	"github.com/multicluster-scheduler/multicluster-scheduler/test/integration/env"
 )
 
-func TestStorageClassesDecideToo(t *testing.T) {
-	s := newStory(t)
-	s.create(shared.source, "special", followed, ofClass("only-here"))
-	s.objects(s.pod("special"), s.c2, `claim "special" is of storage class "only-here", which does not exist there`)
-	s.refused(s.pod("special"), s.c2, `is of storage class "only-here", which does not exist there`)
-	s.followedTo("special", "")
+func TestATargetWithoutTheStorageClassOfAClaimIsLeftOut(t *testing.T) {
+	namespace, c2, _ := engaged(t)
+	special := create(t, source, namespace, "special", followed, ofClass("only-here"))
+	reason := `is of storage class "only-here", which does not exist there`
+	waitForObjection(t, podWith(namespace, "special"), c2, `claim "special" `+reason)
+	expectRefusal(t, podWith(namespace, "special"), c2, reason)
+	expectFollowedTo(t, special, "")
 
-	if class := s.create(shared.source, "data", followed).Spec.StorageClassName; ptr.Deref(class, "") != "gp3" {
+	if class := create(t, source, namespace, "data", followed).Spec.StorageClassName; ptr.Deref(class, "") != "gp3" {
 		t.Fatalf("the source's default is %v", class)
 	}
-	s.objects(s.pod("data"), s.c2, "")
-	s.bring(s.pod("data"), s.c2)
-	if class := s.get(shared.c2, "data").Spec.StorageClassName; ptr.Deref(class, "") != "standard" {
+	waitForObjection(t, podWith(namespace, "data"), c2, "")
+	mustEnsure(t, podWith(namespace, "data"), c2)
+	if class := find(t, c2, "data").Spec.StorageClassName; ptr.Deref(class, "") != "standard" {
 		t.Errorf("the copy's class is %v", class)
 	}
 }
 
 func TestACopyGrowsWithItsClaim(t *testing.T) {
-	s := newStory(t)
-	pod := s.pod("data")
-	original := s.create(shared.source, "data", followed, ofClass("fast"))
-	s.objects(pod, s.c2, "")
-	s.bring(pod, s.c2)
-	s.bound(shared.source, original)
-	s.resize(original, "2Gi") // The copy is not bound yet: no API server would expand it.
-	s.settled(s.c2, shared.c2)
-	s.bound(shared.c2, original)
-	s.isOf(shared.c2, "data", "2Gi")
-	s.resize(original, "3Gi")
-	s.isOf(shared.c2, "data", "3Gi")
-	if s.hasEvent(original, claims.ReasonNotExpanded) {
-		t.Error("an event tells of what was to be expected")
+	_, c2, _ := engaged(t)
+	_, original, _ := copied(t, c2)
+	bind(t, source, original)
+	resize(t, original, "2Gi") // The copy is not bound yet: no API server would expand it.
+	waitForWorkers(t, c2)
+	bind(t, c2.Cluster, original)
+	waitForSize(t, c2.Cluster, original, "2Gi")
+	resize(t, original, "3Gi")
+	waitForSize(t, c2.Cluster, original, "3Gi")
+	for _, event := range env.Events(t, source, original) {
+		if event.Reason == reasonNotExpanded {
+			t.Errorf("an event reports what was to be expected: %s", event.Note)
+		}
 	}
 }
 
-func TestACopyThatCannotGrowStaysAndTheClaimTells(t *testing.T) {
-	s := newStory(t)
-	pod := s.pod("data")
-	original := s.create(shared.source, "data", followed, ofClass("fixed-there"))
-	s.objects(pod, s.c2, "")
-	s.bring(pod, s.c2)
-	s.bound(shared.source, original)
-	s.bound(shared.c2, original)
-	s.resize(original, "2Gi")
-	apiserver.Eventually(t, func(context.Context) error {
-		if !s.hasEvent(original, claims.ReasonNotExpanded) {
-			return errors.New("no event")
+func TestACopyThatCannotGrowStaysAndAnEventReportsIt(t *testing.T) {
+	namespace, c2, _ := engaged(t)
+	original := create(t, source, namespace, "data", followed, ofClass("fixed-there"))
+	waitForObjection(t, podWith(namespace, "data"), c2, "")
+	mustEnsure(t, podWith(namespace, "data"), c2)
+	bind(t, source, original)
+	bind(t, c2.Cluster, original)
+	resize(t, original, "2Gi")
+	env.WaitForEvent(t, source, original, reasonNotExpanded, "")
+	waitForSize(t, c2.Cluster, original, "1Gi")
+}
+
+func TestACopySelectsVolumesThatAreMadeByHandInItsTarget(t *testing.T) {
+	namespace, c2, _ := engaged(t)
+	selector := &metav1.LabelSelector{MatchLabels: map[string]string{"disk": "7"}}
+	create(t, source, namespace, "data", followed, ofClass(""), func(claim *corev1.PersistentVolumeClaim) {
+		claim.Spec.Selector = selector
+	})
+	waitForObjection(t, podWith(namespace, "data"), c2, "")
+	mustEnsure(t, podWith(namespace, "data"), c2)
+	env.ExpectEqual(t, "selector", selector, find(t, c2, "data").Spec.Selector)
+}
+
+// bind plays the controller that binds claims to volumes.
+func bind(t *testing.T, c *env.Cluster, claim *corev1.PersistentVolumeClaim) {
+	t.Helper()
+	bound := claim.DeepCopy()
+	env.Change(t, c, bound, func(bound *corev1.PersistentVolumeClaim) {
+		bound.Spec.VolumeName = "pv-of-" + claim.Namespace
+	})
+	env.ChangeStatus(t, c, bound, func(bound *corev1.PersistentVolumeClaim) {
+		bound.Status.Phase, bound.Status.Capacity = corev1.ClaimBound, bound.Spec.Resources.Requests
+	})
+}
+
+// resize changes the size that a claim in the source asks for.
+func resize(t *testing.T, claim *corev1.PersistentVolumeClaim, size string) {
+	t.Helper()
+	env.Change(t, source, claim.DeepCopy(), func(claim *corev1.PersistentVolumeClaim) {
+		claim.Spec.Resources.Requests[corev1.ResourceStorage] = resource.MustParse(size)
+	})
+}
+
+// waitForSize waits until the claim of a name asks for this much.
+func waitForSize(t *testing.T, c *env.Cluster, claim *corev1.PersistentVolumeClaim, size string) {
+	t.Helper()
+	env.WaitFor(t, c, claim.DeepCopy(), func(claim *corev1.PersistentVolumeClaim) error {
+		if got := claim.Spec.Resources.Requests.Storage().String(); got != size {
+			return fmt.Errorf("the claim asks for %s, want %s", got, size)
 		}
 		return nil
 	})
-	s.isOf(shared.c2, "data", "1Gi")
-}
-
-func TestVolumesThatAreMadeByHandAreSelectedThere(t *testing.T) {
-	s := newStory(t)
-	selector := &metav1.LabelSelector{MatchLabels: map[string]string{"disk": "7"}}
-	s.create(shared.source, "data", followed, ofClass(""), func(pvc *corev1.PersistentVolumeClaim) { pvc.Spec.Selector = selector })
-	s.objects(s.pod("data"), s.c2, "")
-	s.bring(s.pod("data"), s.c2)
-	if diff := cmp.Diff(selector, s.get(shared.c2, "data").Spec.Selector); diff != "" {
-		t.Error(diff)
-	}
 }

@@ -1,3 +1,3 @@
-// Package cli tests the commands of `kubectl multicluster` against two real API servers. The parts of the system that would answer are
-// played: the source controller is real, Kubernetes' token controller and the source's manager are a few lines each.
+// Package cli tests the commands of `kubectl multicluster` against two real API servers. The source controller is the
+// real one. The tests play Kubernetes' token controller and the source's manager.
 package cli

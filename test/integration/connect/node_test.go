@@ -1,7 +1,6 @@
 package connect
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"testing"
@@ -11,45 +10,21 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
-	"github.com/multicluster-scheduler/multicluster-scheduler/test/integration/apiserver"
+	"github.com/multicluster-scheduler/multicluster-scheduler/test/integration/env"
 )
 
-func lease() *coordinationv1.Lease { return &coordinationv1.Lease{} }
-
-func leaseOf(key types.NamespacedName) types.NamespacedName {
-	return types.NamespacedName{Namespace: corev1.NamespaceNodeLease, Name: translate.VirtualNodeName(key)}
+// leaseOf returns the lease of a virtual node, to be read.
+func leaseOf(key types.NamespacedName) *coordinationv1.Lease {
+	return &coordinationv1.Lease{ObjectMeta: env.Meta(corev1.NamespaceNodeLease, translate.VirtualNodeName(key))}
 }
 
-func TestTheVirtualNodeShowsTheTarget(t *testing.T) {
-	key, _ := connectedTarget(t, c2Alice)
-	node := expectNode(t, key, func(node *corev1.Node) error {
-		if node.Status.Capacity.Cpu().Value() != 12 || node.Status.Allocatable.Cpu().Value() != 7 {
-			return fmt.Errorf("capacity %v, allocatable %v", node.Status.Capacity, node.Status.Allocatable)
-		}
-		return nil
-	})
-	if node.Labels["zone"] != "a" || node.Labels["hidden"] != "" || node.Labels[v1alpha1.LabelClusterTargetName] != key.Name {
-		t.Errorf("labels %v", node.Labels)
-	}
-	taint := translate.VirtualNodeTaint()
-	if len(node.Spec.Taints) == 0 || !node.Spec.Taints[0].MatchTaint(&taint) {
-		t.Errorf("taints %v", node.Spec.Taints)
-	}
-	if node.Status.Addresses[0].Address != address || node.Status.DaemonEndpoints.KubeletEndpoint.Port != port {
-		t.Errorf("the kubelet API is said to be at %v:%v", node.Status.Addresses, node.Status.DaemonEndpoints)
-	}
-	if node.Status.NodeInfo.KubeletVersion == "" {
-		t.Error("no version is shown")
-	}
-	apiserver.Eventually(t, func(ctx context.Context) error {
-		lease := lease()
-		if err := c1.Client.Get(ctx, leaseOf(key), lease); err != nil {
-			return err
-		}
+// waitForLease waits until a node owns its lease.
+func waitForLease(t *testing.T, key types.NamespacedName, node *corev1.Node) {
+	t.Helper()
+	env.WaitFor(t, c1, leaseOf(key), func(lease *coordinationv1.Lease) error {
 		if *lease.Spec.LeaseDurationSeconds != 40 || lease.OwnerReferences[0].UID != node.UID {
 			return fmt.Errorf("lease %+v, owned by %v", lease.Spec, lease.OwnerReferences)
 		}
@@ -57,36 +32,52 @@ func TestTheVirtualNodeShowsTheTarget(t *testing.T) {
 	})
 }
 
-func TestWhatOthersPutOnAVirtualNodeStays(t *testing.T) {
-	key, _ := connectedTarget(t, c2Alice)
-	node := expectNode(t, key, func(node *corev1.Node) error {
+func TestTheVirtualNodeShowsTheTarget(t *testing.T) {
+	key, _ := connect(t, c2Alice)
+	node := waitForNode(t, key, func(node *corev1.Node) error {
+		if node.Status.Capacity.Cpu().Value() != 12 || node.Status.Allocatable.Cpu().Value() != 7 {
+			return fmt.Errorf("capacity %v, allocatable %v", node.Status.Capacity, node.Status.Allocatable)
+		}
+		return nil
+	})
+	for label, want := range map[string]string{"zone": "a", "hidden": "", v1alpha1.LabelClusterTargetName: key.Name} {
+		env.ExpectEqual(t, "label "+label, want, node.Labels[label])
+	}
+	taint := translate.VirtualNodeTaint()
+	if len(node.Spec.Taints) == 0 || !node.Spec.Taints[0].MatchTaint(&taint) {
+		t.Errorf("taints %v", node.Spec.Taints)
+	}
+	env.ExpectEqual(t, "address of the kubelet API", address, node.Status.Addresses[0].Address)
+	env.ExpectEqual(t, "port of the kubelet API", int32(port), node.Status.DaemonEndpoints.KubeletEndpoint.Port)
+	if node.Status.NodeInfo.KubeletVersion == "" {
+		t.Error("no version is shown")
+	}
+	waitForLease(t, key, node)
+}
+
+func TestAdditionsOfOthersToAVirtualNodeStay(t *testing.T) {
+	key, _ := connect(t, c2Alice)
+	node := waitForNode(t, key, func(node *corev1.Node) error {
 		if node.Labels["zone"] != "a" {
 			return errors.New("no zone")
 		}
 		return ready(corev1.ConditionTrue)(node)
 	})
-	before := node.DeepCopy()
-	node.Spec.Unschedulable = true
-	node.Spec.Taints = append(node.Spec.Taints, corev1.Taint{Key: "users", Effect: corev1.TaintEffectNoSchedule})
-	node.Labels["users"] = "label"
-	node.Annotations["users"] = "annotation"
-	if err := c1.Client.Patch(t.Context(), node, client.MergeFrom(before)); err != nil {
-		t.Fatal(err)
-	}
+	env.Change(t, c1, node, func(node *corev1.Node) {
+		node.Spec.Unschedulable = true
+		node.Spec.Taints = append(node.Spec.Taints, corev1.Taint{Key: "users", Effect: corev1.TaintEffectNoSchedule})
+		node.Labels["users"] = "label"
+		node.Annotations["users"] = "annotation"
+	})
 
 	changed := summary()
 	changed.Labels = map[string]string{"region": "r"}
 	changed.Allocatable[corev1.ResourceCPU] = resource.MustParse("20")
-	if err := publish(t.Context(), changed); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := publish(context.WithoutCancel(t.Context()), summary()); err != nil {
-			t.Error(err)
-		}
-	})
-	node = expectNode(t, key, func(node *corev1.Node) error {
-		if _, ok := node.Labels["zone"]; ok || node.Labels["region"] != "r" || node.Status.Allocatable.Cpu().Value() != 17 {
+	publish(t, changed)
+	defer publish(t, summary())
+	node = waitForNode(t, key, func(node *corev1.Node) error {
+		_, ok := node.Labels["zone"]
+		if ok || node.Labels["region"] != "r" || node.Status.Allocatable.Cpu().Value() != 17 {
 			return fmt.Errorf("labels %v, allocatable %v", node.Labels, node.Status.Allocatable)
 		}
 		return nil
@@ -104,65 +95,46 @@ func TestWhatOthersPutOnAVirtualNodeStays(t *testing.T) {
 }
 
 func TestADeletedVirtualNodeComesBack(t *testing.T) {
-	key, _ := connectedTarget(t, c2Alice)
-	old := expectNode(t, key, ready(corev1.ConditionTrue))
-	if err := c1.Client.Delete(t.Context(), old); err != nil {
-		t.Fatal(err)
-	}
-	node := expectNode(t, key, func(node *corev1.Node) error {
-		if node.UID == old.UID {
-			return errors.New("the node was not deleted")
-		}
-		return ready(corev1.ConditionTrue)(node)
-	})
-	apiserver.Eventually(t, func(ctx context.Context) error {
-		lease := lease()
-		if err := c1.Client.Get(ctx, leaseOf(key), lease); err != nil {
-			return err
-		}
-		if lease.OwnerReferences[0].UID != node.UID {
-			return errors.New("the lease is still the old node's")
-		}
-		return nil
-	})
-	expect(t, key, v1alpha1.ConditionReady, v1alpha1.ReasonNodeReady, "")
+	key, _ := connect(t, c2Alice)
+	old := waitForNode(t, key, ready(corev1.ConditionTrue))
+	env.Delete(t, c1, old)
+	env.WaitGone(t, c1, old)
+	waitForLease(t, key, waitForNode(t, key, ready(corev1.ConditionTrue)))
+	waitReady(t, key)
 }
 
 func TestAConditionThatOthersWroteIsCorrected(t *testing.T) {
-	key, _ := connectedTarget(t, c2Alice)
-	node := expectNode(t, key, ready(corev1.ConditionTrue))
-	for i := range node.Status.Conditions {
-		node.Status.Conditions[i].Status = corev1.ConditionUnknown // As the node lifecycle controller does when leases expire.
-	}
-	if err := c1.Client.Status().Update(t.Context(), node); err != nil {
-		t.Fatal(err)
-	}
-	expectNode(t, key, ready(corev1.ConditionTrue))
+	key, _ := connect(t, c2Alice)
+	node := waitForNode(t, key, ready(corev1.ConditionTrue))
+	env.ChangeStatus(t, c1, node, func(node *corev1.Node) {
+		for i := range node.Status.Conditions {
+			// As the node lifecycle controller does when leases expire.
+			node.Status.Conditions[i].Status = corev1.ConditionUnknown
+		}
+	})
+	waitForNode(t, key, ready(corev1.ConditionTrue))
 }
 
 func TestANodeThatIsNotOursIsLeftAlone(t *testing.T) {
-	namespace := c1.Namespace(t, nil)
-	key := types.NamespacedName{Name: namespace}
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: translate.VirtualNodeName(key)}}
-	create(t, c1.Client, node)
-	create(t, c1.Client, kubeconfigSecret(t, namespace, c2Alice))
-	clusterTarget(t, namespace)
-	expect(t, key, v1alpha1.ConditionReady, v1alpha1.ReasonNodeConflict, "delete it")
-	expect(t, key, v1alpha1.ConditionConnected, v1alpha1.ReasonConnected, "")
-	if now := expectNode(t, key, func(*corev1.Node) error { return nil }); now.Labels[v1alpha1.LabelNodeProvider] != "" {
-		t.Errorf("it was taken over: %v", now.Labels)
+	namespace := env.Namespace(t, nil, c1)
+	node := virtualNode(types.NamespacedName{Name: namespace})
+	env.Create(t, c1, node)
+	env.CreateForTest(t, c1, kubeconfigSecret(t, namespace, c2Alice))
+	key := createClusterTarget(t, namespace)
+	waitForCondition(t, key, v1alpha1.ConditionReady, v1alpha1.ReasonNodeConflict, "delete it")
+	waitForCondition(t, key, v1alpha1.ConditionConnected, v1alpha1.ReasonConnected, "")
+	if env.Get(t, c1, node).Labels[v1alpha1.LabelNodeProvider] != "" {
+		t.Errorf("it was taken over: %v", node.Labels)
 	}
-	if err := c1.Client.Delete(t.Context(), node); err != nil {
-		t.Fatal(err)
-	}
-	expect(t, key, v1alpha1.ConditionReady, v1alpha1.ReasonNodeReady, "")
+	env.Delete(t, c1, node)
+	waitReady(t, key)
 }
 
-func TestAVirtualNodeWithoutATargetGoes(t *testing.T) {
+func TestAVirtualNodeWithoutATargetIsDeleted(t *testing.T) {
 	key := types.NamespacedName{Namespace: "gone", Name: "gone"}
-	create(t, c1.Client, &corev1.Node{ObjectMeta: metav1.ObjectMeta{
+	env.Create(t, c1, &corev1.Node{ObjectMeta: metav1.ObjectMeta{
 		Name:   translate.VirtualNodeName(key),
 		Labels: translate.VirtualNodeLabels(key, nil, nil),
 	}})
-	apiserver.Eventually(t, func(ctx context.Context) error { return noNode(ctx, key) })
+	waitForNoNode(t, key)
 }

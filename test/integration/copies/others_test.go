@@ -4,24 +4,19 @@ import (
 	"net/http"
 	"testing"
 
-	rbacv1 "k8s.io/api/rbac/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/test/integration/env"
 )
 
-// TestOthersAreNotHindered: who may run pods, and who may not make PodChaperons, is no source, whatever else it may do.
-func TestOthersAreNotHindered(t *testing.T) {
-	namespace := target.Namespace(t, nil)
-	c1 := source(t, "c1", namespace)
-	admin := impersonated(t, "admin", "system:masters")
-	binding := &rbacv1.RoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "developer"},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "system:aggregate-to-edit"},
-		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "developer"}},
-	}
-	must(t, target.Client.Create(t.Context(), binding))
-	secret := request{"POST", secrets, json, object(`"labels":{}`, `"data":{}`)}
-	copied := request{"POST", secrets, json, object(marks, `"data":{}`)}
-	slice := request{"POST", slices, json, object(`"labels":{}`, bodies()[slices])}
+// TestThePolicyDoesNotHinderOthers has users who may run pods, and users who may not create PodChaperons. Neither is a
+// source, whatever else they may do.
+func TestThePolicyDoesNotHinderOthers(t *testing.T) {
+	namespace := env.Namespace(t, nil, target)
+	c1, admin := newSource(t, "c1", namespace), administrator(t)
+	target.BindRole(t, "developer", namespace, "system:aggregate-to-edit")
+	const noLabels, noData = `"labels":{}`, `"data":{}`
+	secret, copied := create(secrets, "web", noLabels, noData), create(secrets, "web", marks, noData)
+	slice := create(slices, "web", noLabels, bodies()[slices])
+	replaceAndRemove := []request{replace(secrets, "web", noLabels, noData), remove(secrets + "/web")}
 
 	for name, test := range map[string]struct {
 		maker identity
@@ -29,41 +24,36 @@ func TestOthersAreNotHindered(t *testing.T) {
 		who   identity
 		do    []request
 	}{
-		"an administrator": {admin, secret, admin, []request{
-			{"PUT", secrets + "/web", json, object(`"labels":{}`, `"data":{}`)}, {verb: "DELETE", path: secrets + "/web"},
+		"an administrator works with a Secret": {admin, secret, admin, replaceAndRemove},
+		"an administrator works with a copy": {c1, copied, admin, []request{
+			patch(secrets+"/web", merge, `{"metadata":{"annotations":null,"labels":null}}`), remove(secrets + "/web"),
 		}},
-		"an administrator and a copy": {c1, copied, admin, []request{
-			{"PATCH", secrets + "/web", merge, `{"metadata":{"annotations":null,"labels":null}}`}, {verb: "DELETE", path: secrets + "/web"},
-		}},
-		"a developer": {admin, secret, impersonated(t, "developer", "system:authenticated"), []request{
-			{"PUT", secrets + "/web", json, object(`"labels":{}`, `"data":{}`)}, {verb: "DELETE", path: secrets + "/web"},
-		}},
-		"the namespace controller": {admin, secret, serviceAccount(t, "kube-system", "namespace-controller"), []request{
-			{verb: "DELETE", path: secrets},
-		}},
-		"the garbage collector": {c1, copied, serviceAccount(t, "kube-system", "generic-garbage-collector"), []request{
-			{"PATCH", secrets + "/web", merge, `{"metadata":{"annotations":null}}`}, {verb: "DELETE", path: secrets + "/web"},
-		}},
-		"the endpoint slice controller": {admin, slice, serviceAccount(t, "kube-system", "endpointslice-controller"), []request{
-			{"PUT", slices + "/web", json, object(`"labels":{}`, bodies()[slices])}, {verb: "DELETE", path: slices + "/web"},
-		}},
-		"the manager": {c1, copied, serviceAccount(t, admiralty, manager), []request{
-			{verb: "DELETE", path: secrets + "/web"},
-		}},
+		"a developer works with a Secret": {
+			admin, secret, impersonated(t, "developer", "system:authenticated"), replaceAndRemove,
+		},
+		"the namespace controller deletes all Secrets": {
+			admin, secret, serviceAccount(t, "kube-system", "namespace-controller"), []request{remove(secrets)},
+		},
+		"the garbage collector deletes a copy": {
+			c1, copied, serviceAccount(t, "kube-system", "generic-garbage-collector"), []request{
+				patch(secrets+"/web", merge, `{"metadata":{"annotations":null}}`), remove(secrets + "/web"),
+			},
+		},
+		"the endpoint slice controller works with a slice": {
+			admin, slice, serviceAccount(t, "kube-system", "endpointslice-controller"),
+			[]request{replace(slices, "web", noLabels, bodies()[slices]), remove(slices + "/web")},
+		},
+		"the manager deletes a copy": {
+			c1, copied, serviceAccount(t, env.ReleaseNamespace, env.ManagerAccount),
+			[]request{remove(secrets + "/web")},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if code, answer := test.maker.do(t.Context(), t, test.made, namespace); code != http.StatusCreated {
-				t.Fatalf("making it: answer %d: %s", code, answer)
-			}
+			test.maker.expect(t, http.StatusCreated, test.made, namespace)
 			for _, r := range test.do {
-				if code, answer := test.who.do(t.Context(), t, r, namespace); code != http.StatusOK {
-					t.Errorf("%s: answer %d: %s", r.verb, code, answer)
-				}
+				test.who.expect(t, http.StatusOK, r, namespace)
 			}
-			code, answer := admin.do(t.Context(), t, request{verb: "GET", path: test.made.path + "/web"}, namespace)
-			if code != http.StatusNotFound {
-				t.Errorf("it is still there: answer %d: %s", code, answer)
-			}
+			admin.expect(t, http.StatusNotFound, get(test.made.path+"/web"), namespace)
 		})
 	}
 }

@@ -1,7 +1,6 @@
 package delegate
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -9,88 +8,73 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/tools/events"
-	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
-	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/delegate/chaperon"
-	"github.com/multicluster-scheduler/multicluster-scheduler/test/integration/apiserver"
+	"github.com/multicluster-scheduler/multicluster-scheduler/test/integration/env"
 )
 
-func TestDelegateIsMadeAndItsStatusReturned(t *testing.T) {
-	c := create(t, namespace(t, nil))
-	pod := eventualDelegate(t, c)
+func TestADelegateIsCreatedAndItsStatusReturned(t *testing.T) {
+	c := create(t, newNamespace(t, nil))
+	pod := waitForDelegate(t, c)
 	if !metav1.IsControlledBy(pod, c) || pod.Labels["app"] != "web" || pod.Annotations["note"] != "kept" {
 		t.Errorf("delegate %v", pod.ObjectMeta)
 	}
 
-	bind(t, pod)
-	eventually(t, c, func(c *v1alpha1.PodChaperon) error {
-		return hasCondition(c, corev1.PodScheduled, corev1.ConditionTrue, "")
-	})
+	env.Bind(t, target, pod, "node")
+	env.WaitFor(t, target, c, hasCondition(corev1.PodScheduled, corev1.ConditionTrue, ""))
 
-	setStatus(t, pod, func(s *corev1.PodStatus) {
-		s.Phase, s.PodIP, s.HostIP = corev1.PodRunning, "10.0.0.7", "10.1.0.1"
-		s.StartTime = ptr.To(metav1.Now())
-		s.ContainerStatuses = []corev1.ContainerStatus{{Name: "web", Ready: true, Image: "web", ImageID: "id"}}
+	env.ChangeStatus(t, target, pod, func(pod *corev1.Pod) {
+		pod.Status.Phase, pod.Status.PodIP, pod.Status.HostIP = corev1.PodRunning, "10.0.0.7", "10.1.0.1"
+		pod.Status.StartTime = ptr.To(metav1.Now())
+		pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "app", Ready: true, Image: "app", ImageID: "id"}}
 	})
-	eventually(t, c, func(c *v1alpha1.PodChaperon) error {
-		if err := target.Client.Get(t.Context(), client.ObjectKeyFromObject(pod), pod); err != nil {
-			return err
-		}
-		if diff := cmp.Diff(pod.Status, c.Status); diff != "" {
+	env.WaitFor(t, target, c, func(c *v1alpha1.PodChaperon) error {
+		if diff := cmp.Diff(env.Get(t, target, pod).Status, c.Status); diff != "" {
 			return fmt.Errorf("status (-delegate +PodChaperon):\n%s", diff)
 		}
 		return nil
 	})
 }
 
-func TestRefusedDelegates(t *testing.T) {
+func TestAChaperonReportsWhyItsDelegateIsRefused(t *testing.T) {
 	for name, test := range map[string]struct {
 		labels  map[string]string
 		prepare func(t *testing.T, namespace string)
 		change  func(*v1alpha1.PodChaperon)
 		message string
 	}{
-		"PodSecurity": {
+		"the namespace enforces PodSecurity": {
 			labels:  map[string]string{"pod-security.kubernetes.io/enforce": "restricted"},
 			message: "violates PodSecurity",
 		},
-		"quota": {
+		"a quota is exceeded": {
 			prepare: func(t *testing.T, namespace string) {
 				t.Helper()
-				quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "none"}}
-				quota.Spec.Hard = corev1.ResourceList{corev1.ResourcePods: quantity("0")}
-				must(t, target.Client.Create(t.Context(), quota))
-				quota.Status = corev1.ResourceQuotaStatus{Hard: quota.Spec.Hard, Used: quota.Spec.Hard}
-				must(t, target.Client.Status().Update(t.Context(), quota))
+				env.ForbidAll(t, target, namespace, corev1.ResourcePods)
 			},
 			message: "exceeded quota",
 		},
-		"a missing priority class": {
+		"the priority class is missing": {
 			change:  func(c *v1alpha1.PodChaperon) { c.Spec.PriorityClassName = "missing" },
 			message: "no PriorityClass with name missing was found",
 		},
-		"validation": {
+		"the pod is invalid": {
 			change:  func(c *v1alpha1.PodChaperon) { c.Spec.Containers = nil },
 			message: "spec.containers",
 		},
-		"another's pod of that name": {
+		"somebody else has a pod of that name": {
 			prepare: func(t *testing.T, namespace string) {
 				t.Helper()
-				pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "web-abcde"}, Spec: spec()}
-				must(t, target.Client.Create(t.Context(), pod))
+				env.Create(t, target, &corev1.Pod{ObjectMeta: env.Meta(namespace, "web-abcde"), Spec: env.PodSpec()})
 			},
 			message: "is not the PodChaperon's",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			namespace := namespace(t, test.labels)
+			namespace := newNamespace(t, test.labels)
 			if test.prepare != nil {
 				test.prepare(t, namespace)
 			}
@@ -99,8 +83,8 @@ func TestRefusedDelegates(t *testing.T) {
 					test.change(c)
 				}
 			})
-			eventually(t, c, func(c *v1alpha1.PodChaperon) error {
-				if err := hasCondition(c, v1alpha1.ConditionDelegate, corev1.ConditionFalse, v1alpha1.ReasonDelegateRefused); err != nil {
+			env.WaitFor(t, target, c, func(c *v1alpha1.PodChaperon) error {
+				if err := delegateIs(v1alpha1.ReasonDelegateRefused)(c); err != nil {
 					return err
 				}
 				if message := c.Status.Conditions[0].Message; !strings.Contains(message, test.message) {
@@ -112,91 +96,75 @@ func TestRefusedDelegates(t *testing.T) {
 	}
 }
 
-func TestALostDelegateIsReportedAndMadeAgainAfterTwoMinutes(t *testing.T) {
-	c := create(t, namespace(t, nil))
-	pod := eventualDelegate(t, c)
+func TestADelegateThatIsGoneIsReportedAndCreatedAgainAfterTwoMinutes(t *testing.T) {
+	c := create(t, newNamespace(t, nil))
+	pod := waitForDelegate(t, c)
 	runDelegate(t, c, pod)
 
-	must(t, target.Client.Delete(t.Context(), pod))
-	eventually(t, c, delegateIs(v1alpha1.ReasonDelegateTerminating))
-	setStatus(t, pod, func(s *corev1.PodStatus) { s.Phase = corev1.PodFailed })
-	eventually(t, c, func(c *v1alpha1.PodChaperon) error { return hasPhase(c, corev1.PodFailed) })
+	env.Delete(t, target, pod)
+	env.WaitFor(t, target, c, delegateIs(v1alpha1.ReasonDelegateTerminating))
+	env.ChangeStatus(t, target, pod, func(pod *corev1.Pod) { pod.Status.Phase = corev1.PodFailed })
+	env.WaitFor(t, target, c, hasPhase(corev1.PodFailed))
 	confirmDeletion(t, pod)
-	eventually(t, c, delegateIs(v1alpha1.ReasonDelegateGone))
+	env.WaitFor(t, target, c, delegateIs(v1alpha1.ReasonDelegateGone))
 
-	clock := clocktesting.NewFakePassiveClock(time.Now().Add(time.Minute))
-	reconciler := chaperon.New(target.Client, target.Client, clock, events.NewFakeRecorder(10))
-	request := reconcile.Request{NamespacedName: client.ObjectKeyFromObject(c)}
-	result, err := reconciler.Reconcile(t.Context(), request)
-	if err != nil || result.RequeueAfter <= 0 || result.RequeueAfter > time.Minute+time.Second {
-		t.Fatalf("a minute later: result %v, error %v", result, err)
+	if again := reconcileLater(t, c, time.Minute).RequeueAfter; again <= 0 || again > time.Minute+time.Second {
+		t.Fatalf("a minute later, it is reconciled again after %s", again)
 	}
-	clock.SetTime(time.Now().Add(2*time.Minute + time.Second))
-	if _, err := reconciler.Reconcile(t.Context(), request); err != nil {
-		t.Fatal(err)
-	}
-	again := eventualDelegate(t, c)
+	reconcileLater(t, c, 2*time.Minute+time.Second)
+	again := waitForDelegate(t, c)
 	if again.UID == pod.UID {
 		t.Fatal("the delegate is the old one")
 	}
-	eventually(t, c, func(c *v1alpha1.PodChaperon) error {
+	env.WaitFor(t, target, c, func(c *v1alpha1.PodChaperon) error {
 		if len(c.Status.Conditions) > 0 {
 			return fmt.Errorf("conditions %v of a delegate that is no more", c.Status.Conditions)
 		}
-		return hasPhase(c, corev1.PodPending)
+		return hasPhase(corev1.PodPending)(c)
 	})
 	runDelegate(t, c, again)
 }
 
-func TestAFinishedDelegateIsNotMadeAgain(t *testing.T) {
-	c := create(t, namespace(t, nil), func(c *v1alpha1.PodChaperon) { c.Spec.RestartPolicy = corev1.RestartPolicyNever })
-	pod := eventualDelegate(t, c)
+func TestAFinishedDelegateIsNotCreatedAgain(t *testing.T) {
+	c := create(t, newNamespace(t, nil), func(c *v1alpha1.PodChaperon) {
+		c.Spec.RestartPolicy = corev1.RestartPolicyNever
+	})
+	pod := waitForDelegate(t, c)
 	runDelegate(t, c, pod)
-	setStatus(t, pod, func(s *corev1.PodStatus) { s.Phase = corev1.PodSucceeded })
-	eventually(t, c, func(c *v1alpha1.PodChaperon) error { return hasPhase(c, corev1.PodSucceeded) })
-	must(t, target.Client.Delete(t.Context(), pod, client.GracePeriodSeconds(0)))
+	env.ChangeStatus(t, target, pod, func(pod *corev1.Pod) { pod.Status.Phase = corev1.PodSucceeded })
+	env.WaitFor(t, target, c, hasPhase(corev1.PodSucceeded))
+	env.Delete(t, target, pod, client.GracePeriodSeconds(0))
 
-	reconciler := chaperon.New(target.Client, target.Client, clocktesting.NewFakePassiveClock(time.Now().Add(time.Hour)), events.NewFakeRecorder(10))
-	if _, err := reconciler.Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(c)}); err != nil {
-		t.Fatal(err)
-	}
-	must(t, target.Client.Get(t.Context(), client.ObjectKeyFromObject(c), c))
-	if err := hasPhase(c, corev1.PodSucceeded); err != nil || len(c.Status.Conditions) != 1 {
+	reconcileLater(t, c, time.Hour)
+	env.Get(t, target, c)
+	if err := hasPhase(corev1.PodSucceeded)(c); err != nil || len(c.Status.Conditions) != 1 {
 		t.Errorf("%v, conditions %v", err, c.Status.Conditions)
 	}
-	if err := target.Client.Get(t.Context(), client.ObjectKeyFromObject(pod), pod); !apierrors.IsNotFound(err) {
-		t.Errorf("getting the delegate: %v, want NotFound", err)
+	if env.Exists(t, target, pod) {
+		t.Error("the delegate was created again")
 	}
 }
 
-func TestDeletionWithAGracePeriodOfItsOwn(t *testing.T) {
-	c := create(t, namespace(t, nil))
-	pod := eventualDelegate(t, c)
+func TestADelegateIsDeletedWithTheGracePeriodOfItsChaperon(t *testing.T) {
+	c := create(t, newNamespace(t, nil))
+	pod := waitForDelegate(t, c)
 	runDelegate(t, c, pod)
 
-	annotate(t, c, "7")
-	eventuallyPod(t, pod, func(pod *corev1.Pod) error {
-		if pod.DeletionGracePeriodSeconds == nil || *pod.DeletionGracePeriodSeconds != 7 {
-			return fmt.Errorf("grace period %v, want 7", pod.DeletionGracePeriodSeconds)
-		}
-		return nil
-	})
-	annotate(t, c, "3")
-	eventuallyPod(t, pod, func(pod *corev1.Pod) error {
-		if *pod.DeletionGracePeriodSeconds != 3 {
-			return fmt.Errorf("grace period %d, want 3", *pod.DeletionGracePeriodSeconds)
-		}
-		return nil
-	})
-	must(t, target.Client.Get(t.Context(), client.ObjectKeyFromObject(c), c))
-	if c.DeletionTimestamp != nil || hasCondition(c, v1alpha1.ConditionDelegate, corev1.ConditionFalse, "") == nil {
+	for _, grace := range []string{"7", "3"} {
+		env.Change(t, target, c, func(c *v1alpha1.PodChaperon) {
+			c.Annotations[v1alpha1.AnnotationDeletionGracePeriod] = grace
+		})
+		env.WaitFor(t, target, pod, func(pod *corev1.Pod) error {
+			if got := pod.DeletionGracePeriodSeconds; got == nil || fmt.Sprint(*got) != grace {
+				return fmt.Errorf("grace period %v, want %s", ptr.Deref(got, -1), grace)
+			}
+			return nil
+		})
+	}
+	env.Get(t, target, c)
+	if c.DeletionTimestamp != nil || hasCondition(v1alpha1.ConditionDelegate, corev1.ConditionFalse, "")(c) == nil {
 		t.Errorf("while the delegate terminates: deleted %v, conditions %v", c.DeletionTimestamp, c.Status.Conditions)
 	}
 	confirmDeletion(t, pod)
-	apiserver.Eventually(t, func(ctx context.Context) error {
-		if err := target.Client.Get(ctx, client.ObjectKeyFromObject(c), c); !apierrors.IsNotFound(err) {
-			return fmt.Errorf("getting the PodChaperon: %w, want NotFound", err)
-		}
-		return nil
-	})
+	env.WaitGone(t, target, c)
 }

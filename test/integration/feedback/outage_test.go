@@ -10,59 +10,58 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
+	"github.com/multicluster-scheduler/multicluster-scheduler/test/integration/env"
 )
 
 func TestEverythingIsComparedWhenATargetIsEngaged(t *testing.T) {
-	s := newStory(t)
-	changed := s.create(s.pod("changed"))
-	s.report(s.place(changed, s.target), corev1.PodRunning)
-	chaperonless := s.create(s.pod("chaperonless"))
-	s.delete(shared.target, s.place(chaperonless, s.target))
-	vanished := s.create(s.pod("vanished"))
-	orphan := s.place(vanished, s.target)
-	s.delete(shared.source, vanished, client.GracePeriodSeconds(0))
-	deleted := s.create(s.pod("deleted"))
-	deletedChaperon := s.place(deleted, s.target)
-	s.delete(shared.source, deleted)
+	c2 := newTarget(env.Namespace(t, nil, source, target), "c2")
+	changed := createProxy(t, c2, "changed")
+	report(t, place(t, changed, c2), corev1.PodRunning)
+	chaperonless := createProxy(t, c2, "chaperonless")
+	env.Delete(t, target, place(t, chaperonless, c2))
+	vanished := createProxy(t, c2, "vanished")
+	orphan := place(t, vanished, c2)
+	env.Delete(t, source, vanished, force)
+	deleted := createProxy(t, c2, "deleted")
+	deletedChaperon := place(t, deleted, c2)
+	env.Delete(t, source, deleted)
 
-	s.engage(s.target)
+	c2.Engage(t, registry)
 
-	s.shows(changed, corev1.PodRunning)
-	s.gone(shared.source, chaperonless)
-	s.ending(orphan, "")
-	s.ending(deletedChaperon, "")
+	waitForPhase(t, changed, corev1.PodRunning)
+	env.WaitGone(t, source, chaperonless)
+	waitForEnding(t, orphan, "")
+	waitForEnding(t, deletedChaperon, "")
 }
 
-func TestNothingIsDoneWhileATargetIsNotReachable(t *testing.T) {
-	s := newStory(t)
-	s.engage(s.target)
-	other := s.newTarget("c3")
-	s.engage(other)
-	running := s.create(s.pod("running"))
-	runningChaperon := s.place(running, s.target)
-	evicted := s.create(s.pod("evicted"))
-	evictedChaperon := s.place(evicted, s.target)
-	forced := s.create(s.pod("forced"))
-	orphan := s.place(forced, s.target)
-	s.settled(s.target)
+func TestNothingIsDoneInATargetThatIsLost(t *testing.T) {
+	c2 := engaged(t)
+	c3 := newTarget(c2.Key.Namespace, "c3")
+	c3.Engage(t, registry)
+	running := createProxy(t, c2, "running")
+	runningChaperon := place(t, running, c2)
+	evicted := createProxy(t, c2, "evicted")
+	evictedChaperon := place(t, evicted, c2)
+	forced := createProxy(t, c2, "forced")
+	orphan := place(t, forced, c2)
+	waitForWorkers(t, c2)
 
-	shared.registry.SetReachable(s.target, false)
-	s.report(runningChaperon, corev1.PodRunning)
-	s.delete(shared.source, evicted)
-	s.delete(shared.source, forced, client.GracePeriodSeconds(0))
-	s.settled(other)
-	s.shows(running, corev1.PodPending)
-	for _, c := range []*v1alpha1.PodChaperon{evictedChaperon, orphan} {
-		s.kept(c)
-	}
+	c2.Lose()
+	report(t, runningChaperon, corev1.PodRunning)
+	env.Delete(t, source, evicted)
+	env.Delete(t, source, forced, force)
+	waitForWorkers(t, c3)
+	waitForPhase(t, running, corev1.PodPending)
+	expectKept(t, evictedChaperon)
+	expectKept(t, orphan)
 
-	shared.registry.SetReachable(s.target, true)
-	s.shows(running, corev1.PodRunning)
-	s.ending(orphan, "")
-	s.ending(evictedChaperon, "")
-	s.end(evictedChaperon)
-	s.gone(shared.source, evicted)
+	c2.Engage(t, registry)
+	waitForPhase(t, running, corev1.PodRunning)
+	waitForEnding(t, orphan, "")
+	waitForEnding(t, evictedChaperon, "")
+	end(t, evictedChaperon)
+	env.WaitGone(t, source, evicted)
 }
 
 // hanging is the client of a target that takes requests and never answers.
@@ -78,51 +77,45 @@ func (h *hanging) Patch(ctx context.Context, _ client.Object, _ client.Patch, _ 
 }
 
 func TestATargetThatHangsDelaysNoOther(t *testing.T) {
-	s := newStory(t)
-	s.engage(s.target)
-	other := s.newTarget("c3")
-	s.engage(other)
 	const more = 50 // than there are workers
-	silent := &hanging{Client: s.target.Client, asked: make(chan struct{}, more)}
-	s.target.Client = silent
+	c2 := newTarget(env.Namespace(t, nil, source, target), "c2")
+	asked := make(chan struct{}, more)
+	c2.Customize = func(e *engage.Target) { e.Client = &hanging{Client: e.Client, asked: asked} }
+	c2.Engage(t, registry)
+	c3 := newTarget(c2.Key.Namespace, "c3")
+	c3.Engage(t, registry)
 	for i := range more {
-		proxy := s.create(s.pod("web-" + strconv.Itoa(i)))
-		s.place(proxy, s.target)
-		s.delete(shared.source, proxy)
+		proxy := createProxy(t, c2, "web-"+strconv.Itoa(i))
+		place(t, proxy, c2)
+		env.Delete(t, source, proxy)
 	}
-	<-silent.asked
-	s.settled(other)
+	<-asked
+	waitForWorkers(t, c3)
 }
 
 func TestPodsOnVirtualNodesThatAreNoProxiesCanBeDeleted(t *testing.T) {
-	s := newStory(t)
-	for _, node := range []*corev1.Node{
-		{ObjectMeta: metav1.ObjectMeta{
-			Name: s.namespace + "-virtual", Labels: map[string]string{v1alpha1.LabelNodeProvider: v1alpha1.LabelNodeProviderValue},
-		}},
-		{ObjectMeta: metav1.ObjectMeta{Name: s.namespace + "-real"}},
-	} {
-		s.must(shared.source.Client.Create(t.Context(), node))
-	}
-	onNode := func(name string) *corev1.Pod {
-		pod := s.pod(name)
-		pod.Annotations, pod.Spec.SchedulerName = nil, ""
-		s.create(pod)
-		s.bind(pod, s.namespace+"-"+name)
-		s.delete(shared.source, pod)
+	namespace := env.Namespace(t, nil, source)
+	virtual := env.VirtualNode(namespace + "-virtual")
+	ordinary := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: namespace + "-ordinary"}}
+	env.Create(t, source, virtual, ordinary)
+	deletedOn := func(node *corev1.Node) *corev1.Pod {
+		pod := &corev1.Pod{ObjectMeta: env.Meta(namespace, "on-"+node.Name), Spec: env.PodSpec()}
+		env.Create(t, source, pod)
+		env.Bind(t, source, pod, node.Name)
+		env.Delete(t, source, pod)
 		return pod
 	}
-	running := onNode("real")
-	s.gone(shared.source, onNode("virtual"))
-	eventually(s, shared.source, running, func(*corev1.Pod) error { return nil })
+	running := deletedOn(ordinary)
+	env.WaitGone(t, source, deletedOn(virtual))
+	env.Get(t, source, running)
 }
 
 func TestFinalizersOfTheOldSystemAreRemoved(t *testing.T) {
-	s := newStory(t)
-	pod := s.pod("old")
+	namespace := env.Namespace(t, nil, source)
+	pod := env.Proxy(namespace, "old")
 	pod.Finalizers = []string{"multicluster.admiralty.io/multiclusterForegroundDeletion", "example.com/somebody-elses"}
-	s.create(pod)
-	eventually(s, shared.source, pod, func(pod *corev1.Pod) error {
+	env.Create(t, source, pod)
+	env.WaitFor(t, source, pod, func(pod *corev1.Pod) error {
 		if len(pod.Finalizers) != 1 || pod.Finalizers[0] != "example.com/somebody-elses" {
 			return errors.New("the finalizers are still there")
 		}

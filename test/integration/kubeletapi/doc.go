@@ -1,3 +1,4 @@
-// Package kubeletapi runs the package vk/server between the API servers of a source, which says who may ask it for what, and a
-// target, which passes its requests on to a kubelet. The tests play that kubelet, and the callers.
+// Package kubeletapi runs the package vk/server between the API servers of a source and a target. The source decides
+// who may ask for which data. The target passes requests on to a kubelet. The tests play that kubelet, and the
+// callers.
 package kubeletapi

@@ -15,20 +15,27 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cri-streaming/pkg/streaming/remotecommand"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/test/integration/env"
 )
 
 // echo is a container whose one program copies its input to its output, and prints its arguments to standard error.
 type echo struct{}
 
-//nolint:revive // the arguments are those of the interface
-func (echo) ExecInContainer(_ context.Context, pod, _, container string, command []string, in io.Reader, out, errs io.WriteCloser,
-	_ bool, _ <-chan remotecommand.TerminalSize, _ time.Duration) error {
+// ExecInContainer runs the program.
+//
+//nolint:revive // The interface has these parameters.
+func (echo) ExecInContainer(
+	_ context.Context, pod, _, container string, command []string, in io.Reader, out, errs io.WriteCloser,
+	_ bool, _ <-chan remotecommand.TerminalSize, _ time.Duration,
+) error {
 	fmt.Fprint(errs, pod, " ", container, " ", command)
 	_, err := io.Copy(out, in)
 	return err
 }
 
-// startKubelet starts a kubelet that knows every pod, and makes its node in the target. The log of a container is the query.
+// startKubelet starts a kubelet that knows every pod, and creates its node in the target. The log of a container is
+// the query.
 func startKubelet(t *testing.T) (nodeName string) {
 	t.Helper()
 	mux := http.NewServeMux()
@@ -37,7 +44,8 @@ func startKubelet(t *testing.T) (nodeName string) {
 			http.Error(w, "previous terminated container not found", http.StatusBadRequest)
 			return
 		}
-		fmt.Fprintf(w, "%s/%s tailLines=%s", r.PathValue("pod"), r.PathValue("container"), r.URL.Query().Get("tailLines"))
+		tail := r.URL.Query().Get("tailLines")
+		fmt.Fprintf(w, "%s/%s tailLines=%s", r.PathValue("pod"), r.PathValue("container"), tail)
 	})
 	mux.HandleFunc("/exec/{namespace}/{pod}/{container}", func(w http.ResponseWriter, r *http.Request) {
 		options, err := remotecommand.NewOptions(r)
@@ -45,27 +53,21 @@ func startKubelet(t *testing.T) (nodeName string) {
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
 		}
-		remotecommand.ServeExec(w, r, echo{}, r.PathValue("pod"), "", r.PathValue("container"), r.URL.Query()["command"], options,
-			time.Minute, time.Minute, remotecommand.SupportedStreamingProtocols)
+		remotecommand.ServeExec(w, r, echo{}, r.PathValue("pod"), "", r.PathValue("container"),
+			r.URL.Query()["command"], options, time.Minute, time.Minute, remotecommand.SupportedStreamingProtocols)
 	})
 	kubelet := httptest.NewTLSServer(mux)
 	t.Cleanup(kubelet.Close)
 	host, portText, err := net.SplitHostPort(kubelet.Listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	env.Must(t, err)
 	port, err := strconv.ParseInt(portText, 10, 32)
-	if err != nil {
-		t.Fatal(err)
-	}
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: strings.ToLower(strings.ReplaceAll(t.Name(), "/", "-"))}}
-	if err := target.Client.Create(t.Context(), node); err != nil {
-		t.Fatal(err)
-	}
-	node.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: host}}
-	node.Status.DaemonEndpoints.KubeletEndpoint.Port = int32(port)
-	if err := target.Client.Status().Update(t.Context(), node); err != nil {
-		t.Fatal(err)
-	}
-	return node.Name
+	env.Must(t, err)
+	name := strings.ToLower(strings.ReplaceAll(t.Name(), "/", "-"))
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	env.Create(t, target, node)
+	env.ChangeStatus(t, target, node, func(node *corev1.Node) {
+		node.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: host}}
+		node.Status.DaemonEndpoints.KubeletEndpoint.Port = int32(port)
+	})
+	return name
 }

@@ -4,274 +4,149 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes/scheme"
-	toolscache "k8s.io/client-go/tools/cache"
-	"k8s.io/klog/v2"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	configv1alpha1 "github.com/multicluster-scheduler/multicluster-scheduler/api/config/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/proxy/scheduling"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
-	"github.com/multicluster-scheduler/multicluster-scheduler/test/integration/apiserver"
+	"github.com/multicluster-scheduler/multicluster-scheduler/test/integration/env"
 )
 
 const (
-	clusterID = "source-id"
-	user      = "scheduler"
+	sourceID = "source-id"
+	user     = "scheduler"
 )
 
-// clusters are shared by the tests of this package, which clean up after themselves.
-var clusters struct{ source, c1, c2 *apiserver.Cluster }
+// The clusters are shared by the tests of this package, which clean up after themselves.
+var (
+	source, cluster1, cluster2 *env.Cluster
+	login                      *rest.Config // the scheduler's
+)
 
 func TestMain(m *testing.M) {
-	klog.SetLogger(logr.Discard())
-	log.SetLogger(logr.Discard())
-	os.Exit(run(m))
+	env.Main(m, func(t env.T) {
+		clusters := env.Start(t, "source", "c1", "c2")
+		source, cluster1, cluster2 = clusters[0], clusters[1], clusters[2]
+		login = source.User(t, user)
+		source.Grant(t, user, "", // as the documentation of the package says
+			env.Rule("", []string{"pods"}, "list", "watch"),
+			env.Rule("", []string{"pods/binding"}, "create"),
+			env.Rule("", []string{"pods/status"}, "patch"),
+			env.Rule("", []string{"nodes", "namespaces"}, "list", "watch"),
+			env.Rule("events.k8s.io", []string{"events"}, "create", "patch", "update"))
+	})
 }
 
-func run(m *testing.M) int {
-	options := apiserver.Options{Scheme: newScheme()}
-	for name, cluster := range map[string]**apiserver.Cluster{
-		"source": &clusters.source, "c1": &clusters.c1, "c2": &clusters.c2,
-	} {
-		started, err := apiserver.New(name, options)
-		if err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			return 1
-		}
-		defer started.Stop() //nolint:errcheck // nothing is left to be done about it
-		*cluster = started
-	}
-	return m.Run()
-}
-
-func newScheme() *runtime.Scheme {
-	s := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{scheme.AddToScheme, v1alpha1.AddToScheme} {
-		if err := add(s); err != nil {
-			panic(err)
-		}
-	}
-	return s
-}
-
-// environment is a scheduler with two targets, c1 and c2, for one test.
-type environment struct {
-	t         *testing.T
+// scheduler is the scheduler of one test, with two targets, c1 and c2.
+type scheduler struct {
 	namespace string
+	targets   map[string]*playedTarget
 	registry  *engage.Registry
-	targets   map[string]*fakeTarget
-	// stop the scheduler, and wait until it has stopped.
+	// stop stops the scheduler and waits until it has stopped.
 	stop func()
 }
 
-// fakeTarget is a target of which the test is the chaperon controller and the garbage collector.
-type fakeTarget struct {
-	*engage.Target
-	cluster *apiserver.Cluster
-	// answer to each PodChaperon; nil as long as there is none.
-	answer  atomic.Pointer[func(*v1alpha1.PodChaperon)]
-	created atomic.Int32
-	// slow delegates do not end before release.
-	slow atomic.Bool
-}
-
-// start a scheduler. Both targets schedule what they are given, and have the room of one node with the CPUs given.
-func start(t *testing.T, timeout time.Duration, cpus map[string]string) *environment {
+// start starts a scheduler. Both targets schedule every pod, and have the room of one node with the CPUs given.
+func start(t *testing.T, timeout time.Duration, cpus map[string]string) *scheduler {
 	t.Helper()
-	e := &environment{t: t, namespace: clusters.source.Namespace(t, enabled()), targets: map[string]*fakeTarget{}}
-	grant(t)
-	for name, cluster := range map[string]*apiserver.Cluster{"c1": clusters.c1, "c2": clusters.c2} {
-		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: e.namespace}}
-		must(t, cluster.Client.Create(t.Context(), namespace))
-		e.targets[name] = newTarget(t, name, cluster)
-		e.node(name, cpus[name])
-		e.summarize(name, cpus[name])
-		e.answer(name, running)
+	s := &scheduler{namespace: env.Namespace(t, env.Enabled(), source, cluster1, cluster2)}
+	s.targets = map[string]*playedTarget{"c1": newTarget("c1", cluster1), "c2": newTarget("c2", cluster2)}
+	for name, target := range s.targets {
+		createNode(t, target.NodeName, cpus[name])
+		summary := &v1alpha1.ClusterSummary{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.ClusterSummaryName}}
+		env.Create(t, target.Cluster, summary)
+		s.summarize(t, name, cpus[name])
+		s.answer(name, running)
 	}
-	t.Cleanup(e.clean)
-	e.run(timeout)
-	return e
+	t.Cleanup(func() { s.clean(t) })
+	s.run(t, timeout)
+	return s
 }
 
-// run a scheduler, as the leader does.
-func (e *environment) run(timeout time.Duration) {
-	e.t.Helper()
-	config, err := clusters.source.User(user)
-	must(e.t, err)
-	e.registry = engage.NewRegistry()
-	s, err := scheduling.New(scheduling.Options{
-		Config:   config,
-		Source:   translate.Source{ClusterID: clusterID},
-		Registry: e.registry,
+// run runs a scheduler, as the leader does.
+func (s *scheduler) run(t *testing.T, timeout time.Duration) {
+	t.Helper()
+	s.registry = engage.NewRegistry()
+	under, err := scheduling.New(scheduling.Options{
+		Config:   login,
+		Source:   translate.Source{ClusterID: sourceID},
+		Registry: s.registry,
 		Strategy: configv1alpha1.Spread,
 		Timeout:  timeout,
 	})
-	must(e.t, err)
-	ctx, cancel := context.WithCancel(e.t.Context())
-	done := make(chan error, 1)
-	go func() { done <- s.Start(ctx) }()
-	for _, target := range e.targets {
-		must(e.t, e.registry.Engage(ctx, target.Target))
+	env.Must(t, err)
+	stop := env.Run(t, under.Start)
+	for _, target := range s.targets {
+		target.engage(t, s.registry)
 	}
-	e.stop = sync.OnceFunc(func() {
-		cancel()
-		if err := <-done; err != nil {
-			e.t.Errorf("scheduling: %v", err)
+	s.stop = func() {
+		stop()
+		for _, target := range s.targets {
+			target.Disengage()
 		}
-	})
+	}
 }
 
-func (e *environment) clean() {
-	e.stop()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(e.t.Context()), time.Minute)
+func (s *scheduler) clean(t *testing.T) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), time.Minute)
 	defer cancel()
 	pods := &corev1.PodList{}
-	must(e.t, clusters.source.Client.List(ctx, pods))
+	env.Must(t, source.Client.List(ctx, pods))
 	for i := range pods.Items {
-		must(e.t, clusters.source.Client.Delete(ctx, &pods.Items[i], client.GracePeriodSeconds(0)))
+		env.Must(t, source.Client.Delete(ctx, &pods.Items[i], client.GracePeriodSeconds(0)))
 	}
-	for _, target := range e.targets {
-		must(e.t, target.cluster.Client.DeleteAllOf(ctx, &v1alpha1.PodChaperon{}, client.InNamespace(e.namespace)))
-		must(e.t, target.cluster.Client.DeleteAllOf(ctx, &v1alpha1.ClusterSummary{}))
+	for _, target := range s.targets {
+		env.Must(t, target.Cluster.Client.DeleteAllOf(ctx, &v1alpha1.PodChaperon{}, client.InNamespace(s.namespace)))
 	}
-	must(e.t, clusters.source.Client.DeleteAllOf(ctx, &corev1.Node{}))
 }
 
-func enabled() map[string]string {
-	return map[string]string{v1alpha1.LabelEnabledNamespace: v1alpha1.LabelEnabledNamespaceValue}
-}
-
-// grant what the documentation of the package says that it needs.
-func grant(t *testing.T) {
+// createNode creates the virtual node of a target.
+func createNode(t *testing.T, name, cpus string) {
 	t.Helper()
-	rule := func(group string, resources []string, verbs ...string) rbacv1.PolicyRule {
-		return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: resources, Verbs: verbs}
-	}
-	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: user}, Rules: []rbacv1.PolicyRule{
-		rule("", []string{"pods"}, "list", "watch"),
-		rule("", []string{"pods/binding"}, "create"),
-		rule("", []string{"pods/status"}, "patch"),
-		rule("", []string{"nodes", "namespaces"}, "list", "watch"),
-		rule("events.k8s.io", []string{"events"}, "create", "patch", "update"),
-	}}
-	binding := &rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: user},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: user},
-		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}},
-	}
-	for _, o := range []client.Object{role, binding} {
-		must(t, client.IgnoreAlreadyExists(clusters.source.Client.Create(t.Context(), o)))
-	}
-}
-
-func newTarget(t *testing.T, name string, cluster *apiserver.Cluster) *fakeTarget {
-	t.Helper()
-	key := types.NamespacedName{Name: name}
-	hash := translate.TargetHash(key)
-	selector := labels.SelectorFromSet(labels.Set{v1alpha1.LabelParentClusterID: clusterID, v1alpha1.LabelTargetHash: hash})
-	c, err := cache.New(cluster.Config, cache.Options{
-		Scheme:           cluster.Client.Scheme(),
-		DefaultTransform: cache.TransformStripManagedFields(),
-		ByObject:         map[client.Object]cache.ByObject{&v1alpha1.PodChaperon{}: {Label: selector}},
+	node := env.VirtualNode(name)
+	node.Labels[corev1.LabelHostname] = name
+	env.Create(t, source, node)
+	env.ChangeStatus(t, source, node, func(node *corev1.Node) {
+		node.Status.Allocatable = room(cpus)
+		node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
 	})
-	must(t, err)
-	target := &fakeTarget{cluster: cluster}
-	informer, err := c.GetInformer(t.Context(), &v1alpha1.PodChaperon{}, cache.BlockUntilSynced(false))
-	must(t, err)
-	_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{AddFunc: func(o any) {
-		target.created.Add(1)
-		if answer := target.answer.Load(); *answer != nil {
-			target.say(t, o.(*v1alpha1.PodChaperon), *answer)
-		}
-	}, UpdateFunc: func(_, o any) {
-		if !target.slow.Load() {
-			target.release(t, o.(*v1alpha1.PodChaperon))
-		}
-	}})
-	must(t, err)
-	go func() { _ = c.Start(t.Context()) }()
-	cached, err := client.New(cluster.Config, client.Options{
-		Scheme: cluster.Client.Scheme(),
-		Cache:  &client.CacheOptions{Reader: c},
-	})
-	must(t, err)
-	if !c.WaitForCacheSync(t.Context()) {
-		t.Fatalf("the cache of %s has not synced", name)
-	}
-	target.Target = &engage.Target{
-		Key:       key,
-		NodeName:  "admiralty-" + name,
-		Hash:      hash,
-		Config:    cluster.Config,
-		Client:    cached,
-		APIReader: cluster.Client,
-		Cache:     c,
-	}
-	return target
 }
 
-// answer from now on what is asked of a target; nil is silence.
-func (e *environment) answer(name string, answer func(*v1alpha1.PodChaperon)) {
-	e.targets[name].answer.Store(&answer)
-}
-
-// node makes the virtual node of a target.
-func (e *environment) node(name, cpus string) {
-	e.t.Helper()
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{
-		Name: "admiralty-" + name,
-		Labels: map[string]string{
-			v1alpha1.LabelNodeProvider: v1alpha1.LabelNodeProviderValue,
-			corev1.LabelHostname:       "admiralty-" + name,
-		},
-	}}
-	must(e.t, clusters.source.Client.Create(e.t.Context(), node))
-	before := node.DeepCopy()
-	node.Status.Allocatable = room(cpus)
-	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
-	must(e.t, clusters.source.Client.Status().Patch(e.t.Context(), node, client.MergeFrom(before)))
+// answer sets how a target answers from now on; nil is silence.
+func (s *scheduler) answer(name string, answer func(*v1alpha1.PodChaperon)) {
+	s.targets[name].answer.Store(&answer)
 }
 
 // summarize writes the ClusterSummary of a target with one node.
-func (e *environment) summarize(name, cpus string) {
-	e.t.Helper()
-	e.summarizeAs(name, v1alpha1.NodeClass{
+func (s *scheduler) summarize(t *testing.T, name, cpus string) {
+	t.Helper()
+	s.summarizeAs(t, name, v1alpha1.NodeClass{
 		Nodes: 1, Allocatable: room("100"), Free: []v1alpha1.FreeNodes{{Nodes: 1, Resources: room(cpus)}},
 	})
 }
 
 // summarizeAs writes the ClusterSummary of a target with nodes of one class.
-func (e *environment) summarizeAs(name string, class v1alpha1.NodeClass) {
-	e.t.Helper()
-	c := clusters.c1.Client
-	if name == "c2" {
-		c = clusters.c2.Client
-	}
+func (s *scheduler) summarizeAs(t *testing.T, name string, class v1alpha1.NodeClass) {
+	t.Helper()
 	summary := &v1alpha1.ClusterSummary{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.ClusterSummaryName}}
-	must(e.t, client.IgnoreAlreadyExists(c.Create(e.t.Context(), summary)))
-	must(e.t, c.Get(e.t.Context(), client.ObjectKeyFromObject(summary), summary))
-	before := summary.DeepCopy()
-	summary.Status = v1alpha1.ClusterSummaryStatus{Nodes: class.Nodes, Classes: []v1alpha1.NodeClass{class}}
-	must(e.t, c.Status().Patch(e.t.Context(), summary, client.MergeFrom(before)))
+	env.ChangeStatus(t, s.targets[name].Cluster, summary, func(summary *v1alpha1.ClusterSummary) {
+		summary.Status = v1alpha1.ClusterSummaryStatus{Nodes: class.Nodes, Classes: []v1alpha1.NodeClass{class}}
+	})
+}
+
+// setPolicy changes the policy of a target.
+func (s *scheduler) setPolicy(name string, policy *v1alpha1.PlacementPolicy) {
+	s.registry.SetPolicy(s.targets[name].Target.Target, policy)
 }
 
 func room(cpus string) corev1.ResourceList {
@@ -283,29 +158,32 @@ func room(cpus string) corev1.ResourceList {
 }
 
 // pod creates a proxy as admission leaves it.
-func (e *environment) pod(name, cpus string, change ...func(*corev1.Pod)) *corev1.Pod {
-	e.t.Helper()
-	pod := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{
-			Name: name, Namespace: e.namespace,
-			Annotations: map[string]string{v1alpha1.AnnotationElect: "", v1alpha1.AnnotationOriginalConstraints: "{}"},
-		},
-		Spec: corev1.PodSpec{
-			SchedulerName: v1alpha1.SchedulerName,
-			Tolerations:   []corev1.Toleration{{Operator: corev1.TolerationOpExists}},
-			Containers: []corev1.Container{{
-				Name: "main", Image: "main",
-				Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpus)}},
-			}},
-		},
+func (s *scheduler) pod(t *testing.T, name, cpus string, changes ...func(*corev1.Pod)) *corev1.Pod {
+	t.Helper()
+	pod := env.Proxy(s.namespace, name)
+	pod.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
+	requests := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpus)}
+	pod.Spec.Containers[0].Resources = corev1.ResourceRequirements{Requests: requests}
+	for _, change := range changes {
+		change(pod)
 	}
-	for _, f := range change {
-		f(pod)
-	}
-	must(e.t, clusters.source.Client.Create(e.t.Context(), pod))
+	env.Create(t, source, pod)
 	return pod
 }
 
+// burst creates many proxies.
+func (s *scheduler) burst(
+	t *testing.T, name string, count int, cpus string, changes ...func(*corev1.Pod),
+) []*corev1.Pod {
+	t.Helper()
+	pods := make([]*corev1.Pod, count)
+	for i := range pods {
+		pods[i] = s.pod(t, fmt.Sprintf("%s-%d", name, i), cpus, changes...)
+	}
+	return pods
+}
+
+// onNode lets a pod go to one target only.
 func onNode(name string) func(*corev1.Pod) {
 	return func(pod *corev1.Pod) {
 		pod.Spec.NodeSelector = map[string]string{corev1.LabelHostname: "admiralty-" + name}
@@ -313,16 +191,13 @@ func onNode(name string) func(*corev1.Pod) {
 }
 
 // bound waits until pods are bound and returns how many to each target.
-func (e *environment) bound(pods ...*corev1.Pod) map[string]int {
-	e.t.Helper()
+func bound(t *testing.T, pods ...*corev1.Pod) map[string]int {
+	t.Helper()
 	counts := map[string]int{}
 	for _, pod := range pods {
-		apiserver.Eventually(e.t, func(ctx context.Context) error {
-			if err := clusters.source.Client.Get(ctx, client.ObjectKeyFromObject(pod), pod); err != nil {
-				return err
-			}
+		env.WaitFor(t, source, pod, func(pod *corev1.Pod) error {
 			if pod.Spec.NodeName == "" {
-				return fmt.Errorf("pod %s is not bound: %v", pod.Name, pod.Status.Conditions)
+				return fmt.Errorf("the pod is not bound: %v", pod.Status.Conditions)
 			}
 			return nil
 		})
@@ -331,13 +206,16 @@ func (e *environment) bound(pods ...*corev1.Pod) map[string]int {
 	return counts
 }
 
-// message waits until a pod is reported unschedulable and returns why.
-func (e *environment) message(pod *corev1.Pod) (message string) {
-	e.t.Helper()
-	apiserver.Eventually(e.t, func(ctx context.Context) error {
-		if err := clusters.source.Client.Get(ctx, client.ObjectKeyFromObject(pod), pod); err != nil {
-			return err
-		}
+// expectBound waits until a pod is bound, and checks to which target.
+func expectBound(t *testing.T, pod *corev1.Pod, want string) {
+	t.Helper()
+	env.ExpectEqual(t, "pods by target", map[string]int{want: 1}, bound(t, pod))
+}
+
+// messageOf waits until a pod is reported unschedulable and returns why.
+func messageOf(t *testing.T, pod *corev1.Pod) (message string) {
+	t.Helper()
+	env.WaitFor(t, source, pod, func(pod *corev1.Pod) error {
 		for _, c := range pod.Status.Conditions {
 			if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
 				message = c.Message
@@ -350,19 +228,19 @@ func (e *environment) message(pod *corev1.Pod) (message string) {
 }
 
 // chaperons returns those of this test in a target.
-func (e *environment) chaperons(name string) []v1alpha1.PodChaperon {
-	e.t.Helper()
+func (s *scheduler) chaperons(t *testing.T, name string) []v1alpha1.PodChaperon {
+	t.Helper()
 	list := &v1alpha1.PodChaperonList{}
-	must(e.t, e.targets[name].cluster.Client.List(e.t.Context(), list, client.InNamespace(e.namespace)))
+	env.Must(t, s.targets[name].Cluster.Client.List(t.Context(), list, client.InNamespace(s.namespace)))
 	return list.Items
 }
 
 // placed waits until a target has as many PodChaperons, and returns the first.
-func (e *environment) placed(name string, count int) *v1alpha1.PodChaperon {
-	e.t.Helper()
+func (s *scheduler) placed(t *testing.T, name string, count int) *v1alpha1.PodChaperon {
+	t.Helper()
 	var found []v1alpha1.PodChaperon
-	apiserver.Eventually(e.t, func(context.Context) error {
-		if found = e.chaperons(name); len(found) != count {
+	env.Eventually(t, func(context.Context) error {
+		if found = s.chaperons(t, name); len(found) != count {
 			return fmt.Errorf("%s has %d PodChaperons, want %d", name, len(found), count)
 		}
 		return nil
@@ -374,30 +252,28 @@ func (e *environment) placed(name string, count int) *v1alpha1.PodChaperon {
 }
 
 // anywhere waits until both targets together have as many PodChaperons, and returns them.
-func (e *environment) anywhere(count int) (found map[string][]v1alpha1.PodChaperon) {
-	e.t.Helper()
-	apiserver.Eventually(e.t, func(context.Context) error {
-		found = map[string][]v1alpha1.PodChaperon{"c1": e.chaperons("c1"), "c2": e.chaperons("c2")}
-		if there := len(found["c1"]) + len(found["c2"]); there != count {
-			return fmt.Errorf("there are %d PodChaperons, want %d", there, count)
+func (s *scheduler) anywhere(t *testing.T, count int) (found map[string][]v1alpha1.PodChaperon) {
+	t.Helper()
+	env.Eventually(t, func(context.Context) error {
+		found = map[string][]v1alpha1.PodChaperon{"c1": s.chaperons(t, "c1"), "c2": s.chaperons(t, "c2")}
+		if all := len(found["c1"]) + len(found["c2"]); all != count {
+			return fmt.Errorf("there are %d PodChaperons, want %d", all, count)
 		}
 		return nil
 	})
 	return found
 }
 
-// chaperonOf finds the PodChaperon of a pod in a target.
-func (e *environment) chaperonOf(name string, pod *corev1.Pod) *v1alpha1.PodChaperon {
-	e.t.Helper()
-	chaperon := &v1alpha1.PodChaperon{}
-	key := client.ObjectKey{Namespace: pod.Namespace, Name: translate.DelegateName(pod)}
-	must(e.t, e.targets[name].cluster.Client.Get(e.t.Context(), key, chaperon))
-	return chaperon
+// expectCreated checks how many PodChaperons both targets together were given, those that are gone included.
+func (s *scheduler) expectCreated(t *testing.T, want int32) {
+	t.Helper()
+	got := s.targets["c1"].created.Load() + s.targets["c2"].created.Load()
+	env.ExpectEqual(t, "PodChaperons that were created", want, got)
 }
 
-func must(t *testing.T, err error) {
+// chaperonOf finds the PodChaperon of a pod in a target.
+func (s *scheduler) chaperonOf(t *testing.T, name string, pod *corev1.Pod) *v1alpha1.PodChaperon {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	chaperon := &v1alpha1.PodChaperon{ObjectMeta: env.Meta(pod.Namespace, translate.DelegateName(pod))}
+	return env.Get(t, s.targets[name].Cluster, chaperon)
 }

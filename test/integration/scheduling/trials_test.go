@@ -11,26 +11,21 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/test/integration/env"
 )
 
 // grows lets a target add nodes like those it has, or of the classes given.
-func (e *environment) grows(name string, timeout time.Duration, classes ...v1alpha1.ScaleUpNodeClass) {
-	e.t.Helper()
+func (s *scheduler) grows(t *testing.T, name string, timeout time.Duration, classes ...v1alpha1.ScaleUpNodeClass) {
+	t.Helper()
 	policy := &v1alpha1.PlacementPolicy{ScaleUp: &v1alpha1.ScaleUp{NodeClasses: classes}}
 	policy.ScaleUp.Timeout = &metav1.Duration{Duration: timeout}
-	e.registry.SetPolicy(e.targets[name].Target, policy)
-}
-
-// preempting is a target that evicts other pods for the delegate.
-func preempting(chaperon *v1alpha1.PodChaperon) {
-	unschedulable(chaperon)
-	chaperon.Status.NominatedNodeName = "n"
+	s.setPolicy(name, policy)
 }
 
 func TestAPodThatFitsNowhereIsGivenToOneTargetThatGrows(t *testing.T) {
-	e := start(t, long, map[string]string{"c1": "2", "c2": "2"})
-	e.grows("c1", long)
-	e.grows("c2", long)
+	s := start(t, long, map[string]string{"c1": "2", "c2": "2"})
+	s.grows(t, "c1", long)
+	s.grows(t, "c2", long)
 	full := func(chaperon *v1alpha1.PodChaperon) {
 		if strings.HasPrefix(chaperon.Name, "big") {
 			unschedulable(chaperon)
@@ -38,143 +33,122 @@ func TestAPodThatFitsNowhereIsGivenToOneTargetThatGrows(t *testing.T) {
 			running(chaperon)
 		}
 	}
-	e.answer("c1", full)
-	e.answer("c2", full)
-	pod := e.pod("big", "4")
+	s.answer("c1", full)
+	s.answer("c2", full)
+	pod := s.pod(t, "big", "4")
 	growing := "c1"
-	if len(e.anywhere(1)["c2"]) > 0 {
+	if len(s.anywhere(t, 1)["c2"]) > 0 {
 		growing = "c2"
 	}
-	if message := e.message(pod); !strings.Contains(message, "Trying "+growing+", which can add nodes") {
+	if message := messageOf(t, pod); !strings.Contains(message, "Trying "+growing+", which can add nodes") {
 		t.Errorf("message is %q", message)
 	}
-	small := e.pod("small", "1") // does not wait for the big one
-	if where := e.bound(small); len(where) != 1 {
+	small := s.pod(t, "small", "1") // It does not wait for the big one.
+	if where := bound(t, small); len(where) != 1 {
 		t.Errorf("the small pod is in %v", where)
 	}
-	chaperon := e.chaperonOf(growing, pod)
-	e.targets[growing].say(t, chaperon, running)
-	if where := e.bound(pod); where[growing] != 1 {
-		t.Errorf("bound to %v, want %s", where, growing)
-	}
-	if created := e.targets["c1"].created.Load() + e.targets["c2"].created.Load(); created != 2 {
-		t.Errorf("%d PodChaperons were created, want one for each pod", created)
-	}
+	s.targets[growing].write(t, s.chaperonOf(t, growing, pod), running)
+	expectBound(t, pod, growing)
+	s.expectCreated(t, 2)
 }
 
 func TestWhenOneTargetDoesNotGrowInTimeTheNextIsAsked(t *testing.T) {
-	e := start(t, long, map[string]string{"c1": "2", "c2": "2"})
+	s := start(t, long, map[string]string{"c1": "2", "c2": "2"})
 	gpus := v1alpha1.ScaleUpNodeClass{Allocatable: corev1.ResourceList{
 		corev1.ResourceCPU: resource.MustParse("8"), "nvidia.com/gpu": resource.MustParse("1"),
 	}}
-	e.grows("c1", time.Second, gpus)
-	e.grows("c2", time.Second, gpus)
-	e.answer("c1", unschedulable)
-	e.answer("c2", unschedulable)
-	pod := e.pod("gpu", "1", func(pod *corev1.Pod) {
+	s.grows(t, "c1", time.Second, gpus)
+	s.grows(t, "c2", time.Second, gpus)
+	s.answer("c1", unschedulable)
+	s.answer("c2", unschedulable)
+	pod := s.pod(t, "gpu", "1", func(pod *corev1.Pod) {
 		gpu := corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("1")}
 		pod.Spec.Containers[0].Resources = corev1.ResourceRequirements{Requests: gpu, Limits: gpu}
 	})
 	first, second := "c1", "c2"
-	if len(e.anywhere(1)["c2"]) > 0 {
+	if len(s.anywhere(t, 1)["c2"]) > 0 {
 		first, second = second, first
 	}
-	e.answer(second, running)
-	if where := e.bound(pod); where[second] != 1 {
-		t.Errorf("bound to %v, want %s", where, second)
-	}
-	e.placed(first, 0)
+	s.answer(second, running)
+	expectBound(t, pod, second)
+	s.placed(t, first, 0)
 }
 
 func TestAnImportantPodDisturbsOneTargetOnly(t *testing.T) {
-	e := start(t, long, map[string]string{"c1": "1", "c2": "1"})
+	s := start(t, long, map[string]string{"c1": "1", "c2": "1"})
 	class := &schedulingv1.PriorityClass{Value: 1000}
-	class.Name = e.namespace
-	must(t, clusters.source.Client.Create(t.Context(), class))
-	lesser := e.burst("low", 2, "1")
-	e.bound(lesser...)
-	e.answer("c1", preempting)
-	e.answer("c2", preempting)
-	pod := e.pod("high", "1", func(pod *corev1.Pod) { pod.Spec.PriorityClassName = class.Name })
+	class.Name = s.namespace
+	env.Create(t, source, class)
+	bound(t, s.burst(t, "low", 2, "1")...)
+	s.answer("c1", preempting)
+	s.answer("c2", preempting)
+	pod := s.pod(t, "high", "1", func(pod *corev1.Pod) { pod.Spec.PriorityClassName = class.Name })
 	disturbed := "c1"
-	if len(e.anywhere(3)["c2"]) > 1 {
+	if len(s.anywhere(t, 3)["c2"]) > 1 {
 		disturbed = "c2"
 	}
-	e.targets[disturbed].say(t, e.chaperonOf(disturbed, pod), running)
-	if where := e.bound(pod); where[disturbed] != 1 {
-		t.Errorf("bound to %v, want %s", where, disturbed)
-	}
-	if created := e.targets["c1"].created.Load() + e.targets["c2"].created.Load(); created != 3 {
-		t.Errorf("%d PodChaperons were created, want one for each pod", created)
-	}
+	s.targets[disturbed].write(t, s.chaperonOf(t, disturbed, pod), running)
+	expectBound(t, pod, disturbed)
+	s.expectCreated(t, 3)
 }
 
-func TestAnUnimportantPodDisturbsNobody(t *testing.T) {
-	e := start(t, long, map[string]string{"c1": "1", "c2": "1"})
-	e.bound(e.burst("same", 2, "1")...)
-	message := e.message(e.pod("another", "1"))
+func TestAPodWithoutPriorityDisturbsNoTarget(t *testing.T) {
+	s := start(t, long, map[string]string{"c1": "1", "c2": "1"})
+	bound(t, s.burst(t, "same", 2, "1")...)
+	message := messageOf(t, s.pod(t, "another", "1"))
 	if want := "c1, c2: no node has 1 free CPU (largest: 0)"; !strings.Contains(message, want) {
 		t.Errorf("message is %q, want %q", message, want)
 	}
 }
 
-// TestFragmentedRoomIsNoRoom has targets with enough room altogether, and on no node.
+// TestFragmentedRoomIsNoRoom has targets whose nodes have enough room together, and none alone.
 func TestFragmentedRoomIsNoRoom(t *testing.T) {
-	e := start(t, long, map[string]string{"c1": "100", "c2": "100"})
+	s := start(t, long, equal())
 	for _, name := range []string{"c1", "c2"} {
-		e.summarizeAs(name, v1alpha1.NodeClass{
+		s.summarizeAs(t, name, v1alpha1.NodeClass{
 			Nodes: 40, Allocatable: room("4"), Free: []v1alpha1.FreeNodes{{Nodes: 40, Resources: room("1500m")}},
 		})
 	}
-	message := e.message(e.pod("big", "2"))
+	message := messageOf(t, s.pod(t, "big", "2"))
 	if want := "c1, c2: no node has 2 free CPUs (largest: 1.5)"; !strings.Contains(message, want) {
 		t.Errorf("message is %q, want %q", message, want)
 	}
-	if where := e.bound(e.burst("small", 20, "1500m")...); where["c1"] != 10 || where["c2"] != 10 {
+	if where := bound(t, s.burst(t, "small", 20, "1500m")...); where["c1"] != 10 || where["c2"] != 10 {
 		t.Errorf("small pods are bound to %v", where)
 	}
-	if created := e.targets["c1"].created.Load() + e.targets["c2"].created.Load(); created != 20 {
-		t.Errorf("%d PodChaperons were created: the big pod was given to a target", created)
-	}
+	s.expectCreated(t, 20)
 }
 
 func TestATargetThatHoldsThePodBackHasItsOwnTime(t *testing.T) {
-	e := start(t, time.Second, map[string]string{"c1": "100", "c2": "10"})
-	policy := &v1alpha1.PlacementPolicy{QueueingTimeout: &metav1.Duration{Duration: 3 * time.Second}}
-	e.registry.SetPolicy(e.targets["c1"].Target, policy)
-	e.answer("c1", func(chaperon *v1alpha1.PodChaperon) {
-		chaperon.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonSchedulingGated}}
-	})
+	s := start(t, time.Second, map[string]string{"c1": "100", "c2": "10"})
+	s.setPolicy("c1", &v1alpha1.PlacementPolicy{QueueingTimeout: &metav1.Duration{Duration: 3 * time.Second}})
+	s.answer("c1", gated)
 	begin := time.Now()
-	if where := e.bound(e.pod("gated", "1")); where["c2"] != 1 {
-		t.Errorf("bound to %v, want c2", where)
-	}
+	expectBound(t, s.pod(t, "gated", "1"), "c2")
 	if took := time.Since(begin); took < 3*time.Second {
 		t.Errorf("c1 had %s, want 3s", took)
 	}
 }
 
-// TestAGangIsGivenToTheTargetsAsAWhole has targets that let pods go only when all of a gang are there, as queueing systems and autoscalers do: some
-// by gates, some because there is no room yet.
+// TestAGangIsGivenToTheTargetsAsAWhole has targets that release pods only when the whole gang exists, as queueing
+// systems and autoscalers do. c1 gates the pods, c2 has no room yet.
 func TestAGangIsGivenToTheTargetsAsAWhole(t *testing.T) {
 	const size = 40
-	e := start(t, long, map[string]string{"c1": "10", "c2": "10"})
-	e.grows("c1", long)
-	e.grows("c2", long)
-	gated := func(chaperon *v1alpha1.PodChaperon) {
-		chaperon.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonSchedulingGated}}
-	}
-	e.answer("c1", gated)
-	e.answer("c2", unschedulable) // growing, or refusing what it seemed to have room for
-	gang := e.burst("gang", size, "1")
-	for name, chaperons := range e.anywhere(size) {
+	s := start(t, long, map[string]string{"c1": "10", "c2": "10"})
+	s.grows(t, "c1", long)
+	s.grows(t, "c2", long)
+
+	s.answer("c1", gated)
+	s.answer("c2", unschedulable) // It grows, or refuses pods although it seemed to have room.
+	gang := s.burst(t, "gang", size, "1")
+	for name, chaperons := range s.anywhere(t, size) {
 		t.Logf("%s has %d of them", name, len(chaperons))
-		e.answer(name, running)
+		s.answer(name, running)
 		for i := range chaperons {
-			e.targets[name].say(t, &chaperons[i], running)
+			s.targets[name].write(t, &chaperons[i], running)
 		}
 	}
-	if where := e.bound(gang...); where["c1"]+where["c2"] != size {
+	if where := bound(t, gang...); where["c1"]+where["c2"] != size {
 		t.Errorf("bound to %v", where)
 	}
 }

@@ -1,3 +1,4 @@
-// Package services runs the package pkg/follow/services between the API servers of a source and two targets, and plays the rest: the controllers that
-// write EndpointSlices, the scheduler, which makes PodChaperons, and the users.
+// Package services runs the package follow/services between the API servers of a source and two targets. The tests
+// play the scheduler, which creates PodChaperons. They also play the source's controllers, which write
+// EndpointSlices, and the part that copies Secrets.
 package services

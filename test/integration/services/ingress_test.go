@@ -5,49 +5,50 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
-	"github.com/multicluster-scheduler/multicluster-scheduler/test/integration/apiserver"
+	"github.com/multicluster-scheduler/multicluster-scheduler/test/integration/env"
 )
 
-// shop makes an Ingress of the Service "web", with TLS.
-func (s *story) shop() *networkingv1.Ingress {
-	s.Helper()
-	ingress := &networkingv1.Ingress{
-		ObjectMeta: metav1.ObjectMeta{Name: "shop", Labels: map[string]string{"app": "shop"}},
-		Spec: networkingv1.IngressSpec{
-			IngressClassName: ptr.To("nginx"),
-			DefaultBackend: &networkingv1.IngressBackend{
-				Service: &networkingv1.IngressServiceBackend{Name: "web", Port: networkingv1.ServiceBackendPort{Name: "http"}},
-			},
-			Rules: []networkingv1.IngressRule{{Host: "shop.example"}},
-			TLS:   []networkingv1.IngressTLS{{Hosts: []string{"shop.example"}, SecretName: "shop-tls"}},
-		},
-	}
-	s.create(ingress)
+// createShop creates an Ingress of the Service "web", with TLS.
+func createShop(t *testing.T, namespace string) *networkingv1.Ingress {
+	t.Helper()
+	ingress := newIngress(namespace, networkingv1.IngressServiceBackend{
+		Name: "web", Port: networkingv1.ServiceBackendPort{Name: "http"},
+	})
+	ingress.Labels = map[string]string{"app": "shop"}
+	ingress.Spec.IngressClassName = ptr.To("nginx")
+	ingress.Spec.Rules = []networkingv1.IngressRule{{Host: "shop.example"}}
+	ingress.Spec.TLS = []networkingv1.IngressTLS{{Hosts: []string{"shop.example"}, SecretName: "shop-tls"}}
+	env.Create(t, source, ingress)
+	return ingress
+}
+
+func newIngress(namespace string, backend networkingv1.IngressServiceBackend) *networkingv1.Ingress {
+	ingress := &networkingv1.Ingress{ObjectMeta: env.Meta(namespace, "shop")}
+	ingress.Spec.DefaultBackend = &networkingv1.IngressBackend{Service: &backend}
 	return ingress
 }
 
 // touch has the follower look at the Ingress again.
-func (s *story) touch(ingress *networkingv1.Ingress) {
-	s.Helper()
-	change(s, ingress, func(i *networkingv1.Ingress) { i.Labels["touched"] = i.ResourceVersion })
+func touch(t *testing.T, ingress *networkingv1.Ingress) {
+	t.Helper()
+	env.Change(t, source, ingress, func(i *networkingv1.Ingress) { i.Labels["touched"] = i.ResourceVersion })
 }
 
-func (s *story) copiedIngress(p *place, name string) *networkingv1.Ingress {
-	s.Helper()
-	return there(s, p, name, &networkingv1.Ingress{}, func(c *networkingv1.Ingress) error { return ours(c) })
+// expectHeld checks that the TLS Secret of an Ingress is held in a target.
+func expectHeld(t *testing.T, in *env.Target, ingress *networkingv1.Ingress) {
+	t.Helper()
+	env.ExpectEqual(t, "TLS Secrets in "+in.Key.Name, []string{"shop-tls"}, secrets.of(in, ingress))
 }
 
-// holdsNothing waits until no Secrets are held in a target for the Ingress.
-func (s *story) holdsNothing(p *place) {
-	s.Helper()
-	apiserver.Eventually(s.T, func(context.Context) error {
-		if names := shared.secrets.of(p, "shop"); len(names) > 0 {
+// waitForNoneHeld waits until no Secrets are held in a target for the Ingress.
+func waitForNoneHeld(t *testing.T, in *env.Target, ingress *networkingv1.Ingress) {
+	t.Helper()
+	env.Eventually(t, func(context.Context) error {
+		if names := secrets.of(in, ingress); len(names) > 0 {
 			return fmt.Errorf("still held: %v", names)
 		}
 		return nil
@@ -55,96 +56,80 @@ func (s *story) holdsNothing(p *place) {
 }
 
 func TestAnIngressFollowsItsServices(t *testing.T) {
-	s := newStory(t)
-	ingress := s.shop()
-	s.settled(s.c2)
-	s.gone(s.c2, &networkingv1.Ingress{}, "shop")
-	service, _ := s.followed("web")
-	c := there(s, s.c2, "shop", &networkingv1.Ingress{}, func(c *networkingv1.Ingress) error { return ours(c) })
-	if diff := cmp.Diff(ingress.Spec, c.Spec); diff != "" {
-		t.Errorf("spec (-want +got):\n%s", diff)
-	}
-	if diff := cmp.Diff([]string{"shop-tls"}, shared.secrets.of(s.c2, "shop")); diff != "" {
-		t.Errorf("TLS Secrets (-want +got):\n%s", diff)
-	}
-	change(s, ingress, func(i *networkingv1.Ingress) { i.Spec.Rules[0].Host = "new.example" })
-	there(s, s.c2, "shop", &networkingv1.Ingress{}, func(c *networkingv1.Ingress) error {
+	namespace, c2, c3 := engaged(t)
+	ingress := createShop(t, namespace)
+	waitForWorkers(t, namespace, c2)
+	waitForNoCopy(t, c2, ingress)
+	service, _ := createFollowed(t, c2, c3, "web")
+	env.ExpectEqual(t, "spec", ingress.Spec, waitForCopy(t, c2, ingress).Spec)
+	expectHeld(t, c2, ingress)
+	env.Change(t, source, ingress, func(i *networkingv1.Ingress) { i.Spec.Rules[0].Host = "new.example" })
+	waitForCopy(t, c2, ingress, func(c *networkingv1.Ingress) error {
 		if c.Spec.Rules[0].Host != "new.example" {
 			return fmt.Errorf("host %q", c.Spec.Rules[0].Host)
 		}
 		return nil
 	})
-	s.must(shared.source.Client.Delete(t.Context(), service))
-	s.gone(s.c2, &networkingv1.Ingress{}, "shop")
-	s.gone(s.c3, &networkingv1.Ingress{}, "shop")
-	if names := shared.secrets.of(s.c2, "shop"); len(names) > 0 {
+	env.Delete(t, source, service)
+	waitForNoCopy(t, c2, ingress)
+	waitForNoCopy(t, c3, ingress)
+	if names := secrets.of(c2, ingress); len(names) > 0 {
 		t.Errorf("TLS Secrets %v are still held", names)
 	}
 }
 
-func TestAnIngressDoesNotExposeAServiceThatIsNotOurs(t *testing.T) {
-	s := newStory(t)
-	theirs := &corev1.Service{
-		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "web"},
-		Spec:       corev1.ServiceSpec{Selector: map[string]string{"app": "theirs"}, Ports: []corev1.ServicePort{{Port: 1}}},
-	}
-	s.must(shared.c2.Client.Create(t.Context(), theirs))
-	ingress := s.shop()
-	service, _ := s.followed("web")
-	s.copiedIngress(s.c3, "shop")
-	s.said("web", s.c2, "does not come from this cluster")
-	s.touch(ingress)
-	s.settled(s.c2)
-	s.absent(s.c2, &networkingv1.Ingress{}, "shop")
-	s.must(shared.c2.Client.Delete(t.Context(), theirs))
-	change(s, service, func(service *corev1.Service) { service.Labels["tier"] = "front" })
-	s.copiedIngress(s.c2, "shop")
+func TestAnIngressDoesNotExposeAServiceOfATargetsUsers(t *testing.T) {
+	namespace, c2, c3 := engaged(t)
+	theirs := createTheirs(t, c2, "web")
+	ingress := createShop(t, namespace)
+	service, _ := createFollowed(t, c2, c3, "web")
+	waitForCopy(t, c3, ingress)
+	waitForReport(t, service, c2, "does not come from this cluster")
+	touch(t, ingress)
+	waitForWorkers(t, namespace, c2)
+	expectNoCopy(t, c2, ingress)
+	env.Delete(t, c2.Cluster, theirs)
+	env.Change(t, source, service, func(service *corev1.Service) { service.Labels["tier"] = "front" })
+	waitForCopy(t, c2, ingress)
 }
 
 func TestAnIngressComesAfterItsSecrets(t *testing.T) {
-	s := newStory(t)
-	shared.secrets.refuse(s.c2, true)
-	ingress := s.shop()
-	s.followed("web")
-	s.copiedIngress(s.c3, "shop")
-	s.said("shop", s.c2, `the TLS Secret "shop-tls" exists there`)
-	s.settled(s.c2)
-	s.absent(s.c2, &networkingv1.Ingress{}, "shop")
-	shared.secrets.refuse(s.c2, false)
-	s.touch(ingress)
-	s.copiedIngress(s.c2, "shop")
+	namespace, c2, c3 := engaged(t)
+	secrets.refuse(c2, true)
+	ingress := createShop(t, namespace)
+	createFollowed(t, c2, c3, "web")
+	waitForCopy(t, c3, ingress)
+	waitForReport(t, ingress, c2, `the TLS Secret "shop-tls" exists there`)
+	waitForWorkers(t, namespace, c2)
+	expectNoCopy(t, c2, ingress)
+	secrets.refuse(c2, false)
+	touch(t, ingress)
+	waitForCopy(t, c2, ingress)
 }
 
-func TestSecretsAreBroughtAnewWithARefusedIngress(t *testing.T) {
-	s := newStory(t)
-	theirs := &networkingv1.Ingress{
-		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "shop"},
-		Spec: networkingv1.IngressSpec{DefaultBackend: &networkingv1.IngressBackend{
-			Service: &networkingv1.IngressServiceBackend{Name: "theirs", Port: networkingv1.ServiceBackendPort{Number: 1}},
-		}},
-	}
-	s.must(shared.c2.Client.Create(t.Context(), theirs))
-	ingress := s.shop()
-	s.followed("web")
-	s.said("shop", s.c2, "does not come from this cluster")
-	s.holdsNothing(s.c2)
-	s.must(shared.c2.Client.Delete(t.Context(), theirs))
-	s.touch(ingress)
-	s.copiedIngress(s.c2, "shop")
-	if diff := cmp.Diff([]string{"shop-tls"}, shared.secrets.of(s.c2, "shop")); diff != "" {
-		t.Errorf("TLS Secrets (-want +got):\n%s", diff)
-	}
+func TestSecretsAreHeldAgainWhenARefusedIngressIsCopied(t *testing.T) {
+	namespace, c2, c3 := engaged(t)
+	theirs := newIngress(namespace, networkingv1.IngressServiceBackend{
+		Name: "theirs", Port: networkingv1.ServiceBackendPort{Number: 1},
+	})
+	env.Create(t, c2.Cluster, theirs)
+	ingress := createShop(t, namespace)
+	createFollowed(t, c2, c3, "web")
+	waitForReport(t, ingress, c2, "does not come from this cluster")
+	waitForNoneHeld(t, c2, ingress)
+	env.Delete(t, c2.Cluster, theirs)
+	touch(t, ingress)
+	waitForCopy(t, c2, ingress)
+	expectHeld(t, c2, ingress)
 }
 
-func TestATargetThatIsGoneHoldsNoSecrets(t *testing.T) {
-	s := newStory(t)
-	s.shop()
-	s.followed("web")
-	s.copiedIngress(s.c2, "shop")
-	s.copiedIngress(s.c3, "shop")
-	s.c2.disengage()
-	s.holdsNothing(s.c2)
-	if diff := cmp.Diff([]string{"shop-tls"}, shared.secrets.of(s.c3, "shop")); diff != "" {
-		t.Errorf("TLS Secrets of the other target (-want +got):\n%s", diff)
-	}
+func TestATargetThatIsDisengagedHoldsNoSecrets(t *testing.T) {
+	namespace, c2, c3 := engaged(t)
+	ingress := createShop(t, namespace)
+	createFollowed(t, c2, c3, "web")
+	waitForCopy(t, c2, ingress)
+	waitForCopy(t, c3, ingress)
+	c2.Disengage()
+	waitForNoneHeld(t, c2, ingress)
+	expectHeld(t, c3, ingress)
 }

@@ -1,94 +1,91 @@
 package services
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"testing"
-	"time"
 
-	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/utils/ptr"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
-	"github.com/multicluster-scheduler/multicluster-scheduler/test/integration/apiserver"
+	"github.com/multicluster-scheduler/multicluster-scheduler/test/integration/env"
 )
 
 func delegatesOf(app string) map[string]string {
-	return map[string]string{"multicluster.admiralty.io/app": app, v1alpha1.LabelParentClusterID: clusterID}
+	return map[string]string{"multicluster.admiralty.io/app": app, v1alpha1.LabelParentClusterID: sourceID}
 }
 
 func TestAServiceReachesThePodsOfAllClusters(t *testing.T) {
-	s := newStory(t)
-	service, slice := s.followed("web", func(service *corev1.Service) { service.Spec.Type = corev1.ServiceTypeNodePort })
-	c := s.copied(s.c2, "web")
-	if diff := cmp.Diff(delegatesOf("web"), c.Spec.Selector); diff != "" {
-		t.Errorf("selector (-want +got):\n%s", diff)
-	}
+	_, c2, c3 := engaged(t)
+	service, slice := createFollowed(t, c2, c3, "web", func(service *corev1.Service) {
+		service.Spec.Type = corev1.ServiceTypeNodePort
+	})
+	c := waitForCopy(t, c2, service)
+	env.ExpectEqual(t, "selector", delegatesOf("web"), c.Spec.Selector)
 	if c.Spec.Type != corev1.ServiceTypeClusterIP || c.Spec.Ports[0].NodePort != 0 || c.Spec.ClusterIP == "" {
 		t.Errorf("spec of the copy: %+v", c.Spec)
 	}
-	s.serves(s.c2, "web", "10.1.0.1", "10.3.0.1")
-	s.serves(s.c3, "web", "10.1.0.1", "10.2.0.1")
+	waitForAddresses(t, c2, service, "10.1.0.1", "10.3.0.1")
+	waitForAddresses(t, c3, service, "10.1.0.1", "10.2.0.1")
 
-	change(s, slice, func(slice *discoveryv1.EndpointSlice) {
-		slice.Endpoints = endpoints(map[string]string{"10.2.0.1": s.c2.NodeName, "10.3.0.2": s.c3.NodeName})
+	env.Change(t, source, slice, func(slice *discoveryv1.EndpointSlice) {
+		slice.Endpoints = endpoints(map[string]string{"10.2.0.1": c2.NodeName, "10.3.0.2": c3.NodeName})
 		for i := range slice.Endpoints {
 			slice.Endpoints[i].Conditions.Ready = ptr.To(false)
 		}
 	})
-	s.serves(s.c2, "web", "10.3.0.2!")
-	s.serves(s.c3, "web", "10.2.0.1!")
+	waitForAddresses(t, c2, service, "10.3.0.2!")
+	waitForAddresses(t, c3, service, "10.2.0.1!")
 
-	change(s, service, func(service *corev1.Service) {
+	env.Change(t, source, service, func(service *corev1.Service) {
 		service.Spec.Ports[0].Port = 81
 		service.Labels["tier"] = "front"
 	})
-	there(s, s.c2, "web", &corev1.Service{}, func(now *corev1.Service) error {
-		if now.Spec.Ports[0].Port != 81 || now.Labels["tier"] != "front" || now.UID != c.UID || now.Spec.ClusterIP != c.Spec.ClusterIP {
+	changed := waitForCopy(t, c2, service, func(now *corev1.Service) error {
+		if now.Spec.Ports[0].Port != 81 || now.Labels["tier"] != "front" {
 			return fmt.Errorf("now %+v, labels %v", now.Spec, now.Labels)
 		}
 		return nil
 	})
+	env.ExpectEqual(t, "UID", c.UID, changed.UID)
+	env.ExpectEqual(t, "cluster IP", c.Spec.ClusterIP, changed.Spec.ClusterIP)
 
-	s.must(s.c2.cluster.Client.Delete(t.Context(), s.copied(s.c2, "web"))) // by somebody
-	there(s, s.c2, "web", &corev1.Service{}, func(now *corev1.Service) error {
+	env.Delete(t, c2.Cluster, c) // Somebody deletes the copy.
+	waitForCopy(t, c2, service, func(now *corev1.Service) error {
 		if now.UID == c.UID {
 			return errors.New("still the old one")
 		}
 		return nil
 	})
 
-	s.must(shared.source.Client.Delete(t.Context(), service))
-	for _, p := range []*place{s.c2, s.c3} {
-		s.gone(p, &corev1.Service{}, "web")
-		s.serves(p, "web")
+	env.Delete(t, source, service)
+	for _, target := range []*env.Target{c2, c3} {
+		waitForNoCopy(t, target, service)
+		waitForAddresses(t, target, service)
 	}
 }
 
 func TestAHeadlessServiceStaysHeadless(t *testing.T) {
-	s := newStory(t)
-	service, _ := s.followed("db", func(service *corev1.Service) {
+	namespace, c2, c3 := engaged(t)
+	service, _ := createFollowed(t, c2, c3, "db", func(service *corev1.Service) {
 		service.Spec.ClusterIP = corev1.ClusterIPNone
 		service.Spec.PublishNotReadyAddresses = true
 		service.Spec.IPFamilyPolicy = ptr.To(corev1.IPFamilyPolicyPreferDualStack)
 	})
-	c := s.copied(s.c2, "db")
-	if c.Spec.ClusterIP != corev1.ClusterIPNone || !c.Spec.PublishNotReadyAddresses || *c.Spec.IPFamilyPolicy != corev1.IPFamilyPolicyPreferDualStack {
-		t.Errorf("spec of the copy: %+v", c.Spec)
-	}
-	s.serves(s.c2, "db", "10.1.0.1", "10.3.0.1")
+	spec := waitForCopy(t, c2, service).Spec
+	env.ExpectEqual(t, "cluster IP", corev1.ClusterIPNone, spec.ClusterIP)
+	env.ExpectEqual(t, "publish not ready addresses", true, spec.PublishNotReadyAddresses)
+	env.ExpectEqual(t, "IP family policy", ptr.To(corev1.IPFamilyPolicyPreferDualStack), spec.IPFamilyPolicy)
+	waitForAddresses(t, c2, service, "10.1.0.1", "10.3.0.1")
 
-	s.must(shared.source.Client.Delete(t.Context(), service))
-	s.service("db") // The slice, which no controller removes here, is still there.
-	there(s, s.c2, "db", &corev1.Service{}, func(now *corev1.Service) error {
+	env.Delete(t, source, service)
+	create(t, namespace, "db") // The slice still exists: no controller removes it.
+	waitForCopy(t, c2, service, func(now *corev1.Service) error {
 		if now.Spec.ClusterIP == corev1.ClusterIPNone || now.Spec.ClusterIP == "" {
 			return fmt.Errorf("cluster IP %q", now.Spec.ClusterIP)
 		}
@@ -97,171 +94,150 @@ func TestAHeadlessServiceStaysHeadless(t *testing.T) {
 }
 
 func TestAServiceGoesWhereDelegatesAre(t *testing.T) {
-	s := newStory(t)
-	s.service("web")
-	s.slice("web", map[string]string{"10.2.0.1": s.c2.NodeName})
-	s.service("plain")
-	s.slice("plain", map[string]string{"10.1.0.1": "node"})
-	s.chaperon(s.c2)
-	s.copied(s.c2, "web")
-	s.settled(s.c2)
-	s.settled(s.c3)
-	s.gone(s.c3, &corev1.Service{}, "web")
-	s.gone(s.c2, &corev1.Service{}, "plain")
-	s.chaperon(s.c3)
-	s.copied(s.c3, "web")
-	s.serves(s.c3, "web", "10.2.0.1")
+	namespace, c2, c3 := engaged(t)
+	web, plain := create(t, namespace, "web"), create(t, namespace, "plain")
+	slice(t, web, map[string]string{"10.2.0.1": c2.NodeName})
+	slice(t, plain, map[string]string{"10.1.0.1": "node"})
+	createChaperon(t, namespace, c2)
+	waitForCopy(t, c2, web)
+	waitForWorkers(t, namespace, c2)
+	waitForWorkers(t, namespace, c3)
+	waitForNoCopy(t, c3, web)
+	waitForNoCopy(t, c2, plain)
+	createChaperon(t, namespace, c3)
+	waitForCopy(t, c3, web)
+	waitForAddresses(t, c3, web, "10.2.0.1")
 }
 
 func TestAGlobalServiceGoesEverywhere(t *testing.T) {
-	s := newStory(t)
-	service := s.service("web", func(service *corev1.Service) { service.Annotations[v1alpha1.AnnotationGlobal] = "true" })
-	s.slice("web", map[string]string{"10.1.0.1": "node"})
-	s.serves(s.c2, "web", "10.1.0.1")
-	s.copied(s.c3, "web")
-	change(s, service, func(service *corev1.Service) { service.Annotations[v1alpha1.AnnotationGlobal] = "false" })
-	there(s, s.c2, "web", &corev1.Service{}, func(c *corev1.Service) error {
+	namespace, c2, c3 := engaged(t)
+	service := create(t, namespace, "web", annotated(v1alpha1.AnnotationGlobal))
+	slice(t, service, map[string]string{"10.1.0.1": "node"})
+	waitForAddresses(t, c2, service, "10.1.0.1")
+	waitForCopy(t, c3, service)
+	env.Change(t, source, service, func(service *corev1.Service) {
+		service.Annotations[v1alpha1.AnnotationGlobal] = "false"
+	})
+	waitForCopy(t, c2, service, func(c *corev1.Service) error {
 		if value, ok := c.Annotations[v1alpha1.AnnotationGlobal]; ok {
 			return fmt.Errorf("the copy is still annotated: %q", value)
 		}
 		return nil
 	})
-	s.later(service)
-	s.gone(s.c2, &corev1.Service{}, "web")
-	s.serves(s.c2, "web")
-}
-
-// later lets the time pass in which a copy stays without a reason, and something happen.
-func (s *story) later(service *corev1.Service) {
-	s.Helper()
-	shared.clock.SetTime(shared.clock.Now().Add(2*time.Minute + time.Second))
-	change(s, service, func(service *corev1.Service) {
-		service.Labels["looked-at"] = strconv.FormatInt(shared.clock.Now().Unix(), 10)
-	})
+	passTime(t, service)
+	waitForNoCopy(t, c2, service)
+	waitForAddresses(t, c2, service)
 }
 
 func TestACopySurvivesAMomentWithoutPods(t *testing.T) {
-	s := newStory(t)
-	service, slice := s.followed("web")
-	c := s.copied(s.c2, "web")
-	nodes := map[string]string{"10.2.0.1": s.c2.NodeName, "10.3.0.1": s.c3.NodeName}
-	change(s, slice, func(slice *discoveryv1.EndpointSlice) { slice.Endpoints = []discoveryv1.Endpoint{} })
-	s.serves(s.c2, "web")
-	change(s, slice, func(slice *discoveryv1.EndpointSlice) { slice.Endpoints = endpoints(nodes) })
-	s.serves(s.c2, "web", "10.3.0.1")
-	s.later(service)
-	s.settled(s.c2)
-	if s.copied(s.c2, "web").UID != c.UID {
-		t.Error("the copy is another one")
-	}
-	change(s, slice, func(slice *discoveryv1.EndpointSlice) { slice.Endpoints = []discoveryv1.Endpoint{} })
-	s.serves(s.c2, "web")
-	s.later(service)
-	s.gone(s.c2, &corev1.Service{}, "web")
+	namespace, c2, c3 := engaged(t)
+	service, slice := createFollowed(t, c2, c3, "web")
+	c := waitForCopy(t, c2, service)
+	setEndpoints(t, slice, nil)
+	waitForAddresses(t, c2, service)
+	setEndpoints(t, slice, map[string]string{"10.2.0.1": c2.NodeName, "10.3.0.1": c3.NodeName})
+	waitForAddresses(t, c2, service, "10.3.0.1")
+	passTime(t, service)
+	waitForWorkers(t, namespace, c2)
+	env.ExpectEqual(t, "UID of the copy", c.UID, waitForCopy(t, c2, service).UID)
+	setEndpoints(t, slice, nil)
+	waitForAddresses(t, c2, service)
+	passTime(t, service)
+	waitForNoCopy(t, c2, service)
 }
 
-func TestWhatIsNotOursIsLeftAlone(t *testing.T) {
-	s := newStory(t)
-	theirs := &corev1.Service{
-		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "web"},
-		Spec:       corev1.ServiceSpec{Selector: map[string]string{"app": "theirs"}, Ports: []corev1.ServicePort{{Port: 1}}},
-	}
-	s.must(s.c2.cluster.Client.Create(t.Context(), theirs))
-	s.followed("web")
-	s.copied(s.c3, "web")
-	about := s.namespace + "/web NotFollowed: Target " + s.namespace + "/c2"
-	apiserver.Eventually(t, func(context.Context) error {
-		if shared.events.count(about, "does not come from this cluster") == 0 {
-			return errors.New("no event says so")
-		}
-		return nil
+// createTheirs creates a Service of the users of a target.
+func createTheirs(t *testing.T, in *env.Target, name string) *corev1.Service {
+	t.Helper()
+	theirs := newService(in.Key.Namespace, name, func(service *corev1.Service) {
+		service.Spec.Selector = map[string]string{"app": "theirs"}
 	})
-	s.settled(s.c2)
-	there(s, s.c2, "web", &corev1.Service{}, func(now *corev1.Service) error {
-		if now.ResourceVersion != theirs.ResourceVersion {
-			return fmt.Errorf("it was touched: %+v", now)
-		}
-		return nil
-	})
-	s.serves(s.c2, "web")
-	if n := shared.events.count(about, ""); n != 1 {
-		t.Errorf("%d events, want 1", n)
+	env.Create(t, in.Cluster, theirs)
+	return theirs
+}
+
+func TestAServiceOfATargetsUsersIsLeftAlone(t *testing.T) {
+	namespace, c2, c3 := engaged(t)
+	theirs := createTheirs(t, c2, "web")
+	service, _ := createFollowed(t, c2, c3, "web")
+	waitForCopy(t, c3, service)
+	waitForReport(t, service, c2, "does not come from this cluster")
+	waitForWorkers(t, namespace, c2)
+	env.ExpectEqual(t, "their Service", theirs, env.Get(t, c2.Cluster, namesake(theirs)))
+	waitForAddresses(t, c2, service)
+	if all := reports(service, c2, ""); len(all) != 1 {
+		t.Errorf("the events are %q, want 1", all)
 	}
 }
 
-func TestWhatWasLeftWhileNobodyLookedIsRemoved(t *testing.T) {
-	s := newStory(t)
-	service, _ := s.followed("web")
-	s.serves(s.c2, "web", "10.1.0.1", "10.3.0.1")
-	s.c2.disengage()
-	s.must(shared.source.Client.Delete(t.Context(), service))
-	s.gone(s.c3, &corev1.Service{}, "web")
-	s.copied(s.c2, "web")
-	again := s.engage(shared.c2)
-	s.gone(again, &corev1.Service{}, "web")
-	s.serves(again, "web")
+func TestACopyIsRemovedThoughItsServiceWasDeletedWhileTheTargetWasAway(t *testing.T) {
+	_, c2, c3 := engaged(t)
+	service, _ := createFollowed(t, c2, c3, "web")
+	waitForAddresses(t, c2, service, "10.1.0.1", "10.3.0.1")
+	c2.Disengage()
+	env.Delete(t, source, service)
+	waitForNoCopy(t, c3, service)
+	waitForCopy(t, c2, service)
+	doEngage(t, c2)
+	waitForNoCopy(t, c2, service)
+	waitForAddresses(t, c2, service)
 }
 
 func TestNothingIsCopiedIntoTheSourceItself(t *testing.T) {
-	s := newStory(t)
-	s.c2.disengage()
-	s.c2 = s.engage(shared.c2, func(target *engage.Target) { target.Itself = true })
-	s.service("web", func(service *corev1.Service) { service.Annotations[v1alpha1.AnnotationGlobal] = "true" })
-	s.copied(s.c3, "web")
-	s.gone(s.c2, &corev1.Service{}, "web")
+	namespace, c2, c3 := engaged(t)
+	c2.Customize = func(e *engage.Target) { e.Itself = true }
+	doEngage(t, c2)
+	service := create(t, namespace, "web", annotated(v1alpha1.AnnotationGlobal))
+	waitForCopy(t, c3, service)
+	waitForNoCopy(t, c2, service)
 }
 
 func TestAnExportedServiceIsLeftToTheMesh(t *testing.T) {
-	s := newStory(t)
+	namespace, c2, c3 := engaged(t)
 	export := &unstructured.Unstructured{}
 	export.SetAPIVersion("multicluster.x-k8s.io/v1alpha1")
 	export.SetKind("ServiceExport")
+	export.SetNamespace(namespace)
 	export.SetName("web")
-	s.create(export)
-	s.settled(s.c2)
-	s.followed("web")
-	s.followed("other")
-	s.copied(s.c2, "other")
-	s.settled(s.c2)
-	s.gone(s.c2, &corev1.Service{}, "web")
-	s.must(shared.source.Client.Delete(t.Context(), export))
-	s.copied(s.c2, "web")
+	env.Create(t, source, export)
+	waitForWorkers(t, namespace, c2)
+	exported, _ := createFollowed(t, c2, c3, "web")
+	other, _ := createFollowed(t, c2, c3, "other")
+	waitForCopy(t, c2, other)
+	waitForWorkers(t, namespace, c2)
+	waitForNoCopy(t, c2, exported)
+	env.Delete(t, source, export)
+	waitForCopy(t, c2, exported)
 }
 
 func TestFinalizersOfTheOldSystemAreRemoved(t *testing.T) {
-	s := newStory(t)
-	service := s.service("web", func(service *corev1.Service) {
+	namespace, _, _ := engaged(t)
+	service := create(t, namespace, "web", func(service *corev1.Service) {
 		service.Finalizers = []string{"multicluster.admiralty.io/c2-abcde", "example.com/theirs"}
 	})
-	apiserver.Eventually(t, func(ctx context.Context) error {
-		err := shared.source.Client.Get(ctx, client.ObjectKeyFromObject(service), service)
+	env.WaitFor(t, source, service, func(service *corev1.Service) error {
 		if len(service.Finalizers) != 1 || service.Finalizers[0] != "example.com/theirs" {
-			return errors.Join(err, fmt.Errorf("finalizers %v", service.Finalizers))
+			return fmt.Errorf("finalizers %v", service.Finalizers)
 		}
-		return err
+		return nil
 	})
 }
 
-func TestANamespaceThatATargetLacksIsNotWanted(t *testing.T) {
-	s := newStory(t)
-	bare := shared.source.Namespace(t, map[string]string{v1alpha1.LabelEnabledNamespace: v1alpha1.LabelEnabledNamespaceValue})
-	everywhere := func(target *engage.Target) { target.Key.Namespace = "" } // a ClusterTarget
-	s.c2.disengage()
-	s.c3.disengage()
-	c2, c3 := s.engage(shared.c2, everywhere), s.engage(shared.c3, everywhere)
-	s.must(shared.c3.Client.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: bare}}))
-	service := &corev1.Service{
-		ObjectMeta: metav1.ObjectMeta{Namespace: bare, Name: "web", Annotations: map[string]string{v1alpha1.AnnotationGlobal: "true"}},
-		Spec:       corev1.ServiceSpec{Selector: map[string]string{"app": "web"}, Ports: []corev1.ServicePort{{Port: 80}}},
+func TestAClusterTargetGetsAServiceOnceItHasTheNamespace(t *testing.T) {
+	namespace, c2, c3 := engaged(t)
+	c2.Disengage()
+	c3.Disengage()
+	c2, c3 = newTarget("", "c2", cluster2), newTarget("", "c3", cluster3)
+	doEngage(t, c2)
+	doEngage(t, c3)
+	bare := env.Namespace(t, env.Enabled(), source, cluster3)
+	service := create(t, bare, "web", annotated(v1alpha1.AnnotationGlobal))
+	waitForCopy(t, c3, service)
+	waitForWorkers(t, namespace, c2)
+	if all := events.With(bare + "/web"); len(all) > 0 {
+		t.Errorf("events about a namespace that does not exist: %q", all)
 	}
-	s.must(shared.source.Client.Create(t.Context(), service))
-	in := &story{T: t, namespace: bare, c2: c2, c3: c3}
-	in.copied(c3, "web")
-	s.settled(c2)
-	if n := shared.events.count(bare+"/web", ""); n > 0 {
-		t.Errorf("%d events about a namespace that is not there", n)
-	}
-	s.must(shared.c2.Client.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: bare}}))
-	in.chaperon(c2)
-	in.copied(c2, "web")
+	env.Create(t, cluster2, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: bare}})
+	createChaperon(t, bare, c2)
+	waitForCopy(t, c2, service)
 }

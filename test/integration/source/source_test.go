@@ -9,134 +9,32 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/clock"
-	"k8s.io/utils/ptr"
-	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/config"
-	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
-	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/connect/source"
-	"github.com/multicluster-scheduler/multicluster-scheduler/test/integration/apiserver"
+	"github.com/multicluster-scheduler/multicluster-scheduler/test/integration/env"
 )
 
-const sourceRole, viewerRole = "multicluster-scheduler-source", "multicluster-scheduler-cluster-summary-viewer"
-
-// run runs the controllers until stop is called, or the test ends.
-func run(t *testing.T, sourceClusterRole string) (stop func()) {
-	t.Helper()
-	mgr, err := ctrl.NewManager(cluster.Config, ctrl.Options{
-		Scheme:     cluster.Client.Scheme(),
-		Cache:      cache.Options{ByObject: source.CacheByObject()},
-		Metrics:    server.Options{BindAddress: "0"},
-		Controller: config.Controller{SkipNameValidation: ptr.To(true)},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	err = source.New(source.Options{
-		Client:                       mgr.GetClient(),
-		APIReader:                    mgr.GetAPIReader(),
-		Clock:                        clock.RealClock{},
-		SourceClusterRoleName:        sourceClusterRole,
-		SummaryViewerClusterRoleName: viewerRole,
-	}).Register(mgr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() { done <- mgr.Start(ctx) }()
-	stopped := false
-	stop = func() {
-		if stopped {
-			return
-		}
-		stopped = true
-		cancel()
-		if err := <-done; err != nil {
-			t.Errorf("running the manager: %v", err)
-		}
-	}
-	t.Cleanup(stop)
-	return stop
-}
-
-func create(t *testing.T, object client.Object) {
-	t.Helper()
-	if err := cluster.Client.Create(t.Context(), object); err != nil {
-		t.Fatalf("creating %T %q: %v", object, object.GetName(), err)
-	}
-}
-
-func eventuallyReady(t *testing.T, object client.Object, status metav1.ConditionStatus) (message string) {
-	t.Helper()
-	apiserver.Eventually(t, func(ctx context.Context) error {
-		if err := cluster.Client.Get(ctx, client.ObjectKeyFromObject(object), object); err != nil {
-			return err
-		}
-		var conditions []metav1.Condition
-		switch o := object.(type) {
-		case *v1alpha1.Source:
-			conditions = o.Status.Conditions
-		case *v1alpha1.ClusterSource:
-			conditions = o.Status.Conditions
-		}
-		condition := meta.FindStatusCondition(conditions, v1alpha1.ConditionReady)
-		if condition == nil || condition.Status != status || condition.ObservedGeneration != object.GetGeneration() {
-			return fmt.Errorf("condition is %+v", condition)
-		}
-		message = condition.Message
-		return nil
-	})
-	return message
-}
-
-func eventuallyGone(t *testing.T, object client.Object) {
-	t.Helper()
-	apiserver.Eventually(t, func(ctx context.Context) error {
-		err := cluster.Client.Get(ctx, client.ObjectKeyFromObject(object), object)
-		if apierrors.IsNotFound(err) {
-			return nil
-		}
-		return fmt.Errorf("%T %q is still there (%w)", object, object.GetName(), err)
-	})
-}
-
 func account(namespace, name string) *corev1.ServiceAccount {
-	return &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+	return &corev1.ServiceAccount{ObjectMeta: env.Meta(namespace, name)}
 }
 
-func TestAUserMayDoWhatItsSourceSays(t *testing.T) {
-	run(t, sourceRole)
-	mine, other := cluster.Namespace(t, nil), cluster.Namespace(t, nil)
-	namespaced := &v1alpha1.Source{ObjectMeta: metav1.ObjectMeta{Namespace: mine, Name: "c1"}, Spec: v1alpha1.SourceSpec{UserName: "one-namespace"}}
-	everywhere := &v1alpha1.ClusterSource{ObjectMeta: metav1.ObjectMeta{Name: mine}, Spec: v1alpha1.ClusterSourceSpec{UserName: "every-namespace"}}
-	create(t, namespaced)
-	create(t, everywhere)
-	eventuallyReady(t, namespaced, metav1.ConditionTrue)
-	eventuallyReady(t, everywhere, metav1.ConditionTrue)
+func TestAUserMayDoWhatItsSourceAllows(t *testing.T) {
+	run(t, env.SourceRole)
+	mine, other := env.Namespace(t, nil, cluster), env.Namespace(t, nil, cluster)
+	createSource(t, mine, "c1", v1alpha1.SourceSpec{UserName: "one-namespace"})
+	createClusterSource(t, mine, v1alpha1.ClusterSourceSpec{UserName: "every-namespace"})
 
 	for user, allowed := range map[string]map[string]bool{
 		"one-namespace":   {mine: true, other: false, "": true},
 		"every-namespace": {mine: true, other: true, "": true},
 		"nobody":          {mine: false, other: false, "": false},
 	} {
-		restConfig, err := cluster.User(user)
-		if err != nil {
-			t.Fatal(err)
-		}
-		c, err := client.New(restConfig, client.Options{Scheme: cluster.Client.Scheme()})
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := env.ClientFor(t, cluster.User(t, user))
 		for namespace, want := range allowed {
 			// The API server's own cache of rights follows within moments.
-			apiserver.Eventually(t, func(ctx context.Context) error {
+			env.Eventually(t, func(ctx context.Context) error {
 				var err error
 				if namespace == "" {
 					err = c.List(ctx, &v1alpha1.ClusterSummaryList{})
@@ -147,7 +45,7 @@ func TestAUserMayDoWhatItsSourceSays(t *testing.T) {
 					return err
 				}
 				if (err == nil) != want {
-					return fmt.Errorf("user %q in namespace %q: allowed is %t, want %t", user, namespace, err == nil, want)
+					return fmt.Errorf("%q in namespace %q: allowed is %t, want %t", user, namespace, err == nil, want)
 				}
 				return nil
 			})
@@ -155,133 +53,96 @@ func TestAUserMayDoWhatItsSourceSays(t *testing.T) {
 	}
 }
 
-func TestServiceAccountsAreMadeButNotTakenOver(t *testing.T) {
-	run(t, sourceRole)
-	namespace := cluster.Namespace(t, nil)
-	create(t, account(namespace, "existing"))
-	source := &v1alpha1.Source{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "c1"}, Spec: v1alpha1.SourceSpec{ServiceAccountName: "new"}}
-	create(t, source)
-	eventuallyReady(t, source, metav1.ConditionTrue)
-
-	made := account(namespace, "new")
-	if err := cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(made), made); err != nil {
-		t.Fatal(err)
-	}
-	if len(made.OwnerReferences) != 1 || made.OwnerReferences[0].UID != source.UID {
-		t.Errorf("owners are %+v, want the Source", made.OwnerReferences)
+func TestServiceAccountsAreCreatedButNotTakenOver(t *testing.T) {
+	run(t, env.SourceRole)
+	namespace := env.Namespace(t, nil, cluster)
+	env.Create(t, cluster, account(namespace, "existing"))
+	source := createSource(t, namespace, "c1", v1alpha1.SourceSpec{ServiceAccountName: "new"})
+	created := env.Get(t, cluster, account(namespace, "new"))
+	if len(created.OwnerReferences) != 1 || created.OwnerReferences[0].UID != source.UID {
+		t.Errorf("owners are %+v, want the Source", created.OwnerReferences)
 	}
 
-	everywhere := &v1alpha1.ClusterSource{ObjectMeta: metav1.ObjectMeta{Name: namespace}, Spec: v1alpha1.ClusterSourceSpec{
+	everywhere := createClusterSource(t, namespace, v1alpha1.ClusterSourceSpec{
 		ServiceAccount: &v1alpha1.ServiceAccountReference{Namespace: namespace, Name: "new"},
-	}}
-	create(t, everywhere)
-	eventuallyReady(t, everywhere, metav1.ConditionTrue)
-	if err := cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(made), made); err != nil || len(made.OwnerReferences) != 2 {
-		t.Errorf("owners are %+v (%v), want the Source and the ClusterSource", made.OwnerReferences, err)
+	})
+	if owners := env.Get(t, cluster, created).OwnerReferences; len(owners) != 2 {
+		t.Errorf("owners are %+v, want the Source and the ClusterSource", owners)
 	}
 
-	source.Spec.ServiceAccountName = "existing"
-	if err := cluster.Client.Update(t.Context(), source); err != nil {
-		t.Fatal(err)
+	env.Change(t, cluster, source, func(s *v1alpha1.Source) { s.Spec.ServiceAccountName = "existing" })
+	waitReady(t, source, metav1.ConditionTrue)
+	if owners := env.Get(t, cluster, created).OwnerReferences; len(owners) != 1 {
+		t.Errorf("owners are %+v, want the ClusterSource, which needs the service account still", owners)
 	}
-	eventuallyReady(t, source, metav1.ConditionTrue)
-	if err := cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(made), made); err != nil || len(made.OwnerReferences) != 1 {
-		t.Errorf("owners are %+v (%v), want the ClusterSource, which needs it still", made.OwnerReferences, err)
-	}
-	existing := account(namespace, "existing")
-	if err := cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(existing), existing); err != nil || len(existing.OwnerReferences) != 0 {
-		t.Errorf("the service account that existed has owners %+v (%v), want none", existing.OwnerReferences, err)
+	if owners := env.Get(t, cluster, account(namespace, "existing")).OwnerReferences; len(owners) != 0 {
+		t.Errorf("the service account that existed has owners %+v, want none", owners)
 	}
 
-	everywhere.Spec = v1alpha1.ClusterSourceSpec{UserName: "c1"}
-	if err := cluster.Client.Update(t.Context(), everywhere); err != nil {
-		t.Fatal(err)
-	}
-	eventuallyGone(t, made)
-	binding := &rbacv1.ClusterRoleBinding{}
-	if err := cluster.Client.Get(t.Context(), client.ObjectKey{Name: "multicluster-source:" + namespace}, binding); err != nil {
-		t.Fatal(err)
-	}
-	if len(binding.Subjects) != 1 || binding.Subjects[0].Kind != rbacv1.UserKind {
-		t.Errorf("subjects are %+v, want the user alone", binding.Subjects)
+	env.Change(t, cluster, everywhere, func(s *v1alpha1.ClusterSource) {
+		s.Spec = v1alpha1.ClusterSourceSpec{UserName: "c1"}
+	})
+	env.WaitGone(t, cluster, created)
+	binding := &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "multicluster-source:" + namespace}}
+	if subjects := env.Get(t, cluster, binding).Subjects; len(subjects) != 1 || subjects[0].Kind != rbacv1.UserKind {
+		t.Errorf("subjects are %+v, want the user alone", subjects)
 	}
 }
 
 func TestADeletedServiceAccountComesBack(t *testing.T) {
-	run(t, sourceRole)
-	namespace := cluster.Namespace(t, nil)
-	source := &v1alpha1.Source{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "c1"}, Spec: v1alpha1.SourceSpec{ServiceAccountName: "c1"}}
-	create(t, source)
-	eventuallyReady(t, source, metav1.ConditionTrue)
-	deleted := account(namespace, "c1")
-	if err := cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(deleted), deleted); err != nil {
-		t.Fatal(err)
-	}
-	if err := cluster.Client.Delete(t.Context(), deleted); err != nil {
-		t.Fatal(err)
-	}
-	apiserver.Eventually(t, func(ctx context.Context) error {
-		return cluster.Client.Get(ctx, client.ObjectKeyFromObject(deleted), account(namespace, "c1"))
-	})
+	run(t, env.SourceRole)
+	namespace := env.Namespace(t, nil, cluster)
+	createSource(t, namespace, "c1", v1alpha1.SourceSpec{ServiceAccountName: "c1"})
+	env.Delete(t, cluster, env.Get(t, cluster, account(namespace, "c1")))
+	env.WaitFor(t, cluster, account(namespace, "c1"), func(*corev1.ServiceAccount) error { return nil })
 }
 
 func TestTheClusterRoleBindingOfASourceGoesWithIt(t *testing.T) {
-	stop := run(t, sourceRole)
-	namespace := cluster.Namespace(t, nil)
+	stop := run(t, env.SourceRole)
+	namespace := env.Namespace(t, nil, cluster)
 	binding := func(name string) *rbacv1.ClusterRoleBinding {
-		return &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "multicluster-source-viewer:" + namespace + ":" + name}}
+		name = "multicluster-source-viewer:" + namespace + ":" + name
+		return &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	}
 	seen, unseen := "seen", "unseen"
 	sources := map[string]*v1alpha1.Source{}
 	for _, name := range []string{seen, unseen} {
-		sources[name] = &v1alpha1.Source{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Spec: v1alpha1.SourceSpec{UserName: name}}
-		create(t, sources[name])
-		eventuallyReady(t, sources[name], metav1.ConditionTrue)
-		if err := cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(binding(name)), binding(name)); err != nil {
-			t.Fatal(err)
-		}
+		sources[name] = createSource(t, namespace, name, v1alpha1.SourceSpec{UserName: name})
+		env.Get(t, cluster, binding(name))
 	}
-	if err := cluster.Client.Delete(t.Context(), sources[seen]); err != nil {
-		t.Fatal(err)
-	}
-	eventuallyGone(t, binding(seen))
+	env.Delete(t, cluster, sources[seen])
+	env.WaitGone(t, cluster, binding(seen))
 
 	stop()
-	if err := cluster.Client.Delete(t.Context(), sources[unseen]); err != nil {
-		t.Fatal(err)
-	}
-	run(t, sourceRole)
-	eventuallyGone(t, binding(unseen))
+	env.Delete(t, cluster, sources[unseen])
+	run(t, env.SourceRole)
+	env.WaitGone(t, cluster, binding(unseen))
 }
 
 func TestAnotherRoleReplacesTheBinding(t *testing.T) {
 	stop := run(t, "earlier-role")
-	source := &v1alpha1.ClusterSource{ObjectMeta: metav1.ObjectMeta{Name: "another-role"}, Spec: v1alpha1.ClusterSourceSpec{UserName: "c1"}}
-	create(t, source)
-	eventuallyReady(t, source, metav1.ConditionTrue)
+	createClusterSource(t, "another-role", v1alpha1.ClusterSourceSpec{UserName: "c1"})
 	stop()
-	run(t, sourceRole)
-	apiserver.Eventually(t, func(ctx context.Context) error {
-		binding := &rbacv1.ClusterRoleBinding{}
-		if err := cluster.Client.Get(ctx, client.ObjectKey{Name: "multicluster-source:another-role"}, binding); err != nil {
-			return err
-		}
-		if binding.RoleRef.Name != sourceRole {
+	run(t, env.SourceRole)
+	binding := &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "multicluster-source:another-role"}}
+	env.WaitFor(t, cluster, binding, func(binding *rbacv1.ClusterRoleBinding) error {
+		if binding.RoleRef.Name != env.SourceRole {
 			return fmt.Errorf("role is %q", binding.RoleRef.Name)
 		}
 		return nil
 	})
 }
 
-func TestWhatStandsInTheWayIsSaidUntilItIsMended(t *testing.T) {
-	run(t, sourceRole)
+func TestASourceReportsAMissingNamespaceUntilItExists(t *testing.T) {
+	run(t, env.SourceRole)
 	source := &v1alpha1.ClusterSource{ObjectMeta: metav1.ObjectMeta{Name: "later"}, Spec: v1alpha1.ClusterSourceSpec{
 		ServiceAccount: &v1alpha1.ServiceAccountReference{Namespace: "later", Name: "c1"},
 	}}
-	create(t, source)
-	if message := eventuallyReady(t, source, metav1.ConditionFalse); !strings.Contains(message, `namespaces "later" not found`) {
+	env.Create(t, cluster, source)
+	message := waitReady(t, source, metav1.ConditionFalse)
+	if !strings.Contains(message, `namespaces "later" not found`) {
 		t.Errorf("message is %q", message)
 	}
-	create(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "later"}})
-	eventuallyReady(t, source, metav1.ConditionTrue)
+	env.Create(t, cluster, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "later"}})
+	waitReady(t, source, metav1.ConditionTrue)
 }

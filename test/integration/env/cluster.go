@@ -1,0 +1,157 @@
+package env
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	kruntime "k8s.io/apimachinery/pkg/runtime"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+)
+
+// startTimeout is generous, because several control planes start at once on a busy machine with two cores.
+const startTimeout = 2 * time.Minute
+
+// Cluster is one running control plane. Its fields are for reading.
+type Cluster struct {
+	// Name is for messages. The control plane does not know it.
+	Name string
+	// Config logs in as a cluster administrator, without client-side rate limits.
+	Config *rest.Config
+	// Client has the same rights. It reads and writes directly, without a cache.
+	Client client.Client
+
+	environment *envtest.Environment
+}
+
+// Start starts one control plane for each name, all at once, with the project's custom resources. They stop when the
+// test, or the suite, ends.
+func Start(t T, names ...string) []*Cluster {
+	t.Helper()
+	return start(t, true, names)
+}
+
+// StartBare starts a control plane without the project's custom resources.
+func StartBare(t T, name string) *Cluster {
+	t.Helper()
+	return start(t, false, []string{name})[0]
+}
+
+func start(t T, customResources bool, names []string) []*Cluster {
+	t.Helper()
+	clusters := make([]*Cluster, len(names))
+	var group errgroup.Group
+	for i, name := range names {
+		group.Go(func() (err error) {
+			clusters[i], err = startOne(name, customResources)
+			return err
+		})
+	}
+	err := group.Wait()
+	for _, cluster := range clusters {
+		if cluster != nil {
+			t.Cleanup(func() {
+				if err := cluster.Stop(); err != nil {
+					t.Errorf("%v", err)
+				}
+			})
+		}
+	}
+	Must(t, err)
+	return clusters
+}
+
+// startOne returns when the control plane serves. If it fails, nothing keeps running.
+func startOne(name string, customResources bool) (*Cluster, error) {
+	root, err := repository()
+	if err != nil {
+		return nil, err
+	}
+	environment, err := prepare(root, customResources)
+	if err != nil {
+		return nil, err
+	}
+	config, err := environment.Start()
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("starting control plane %q: %w", name, err), environment.Stop())
+	}
+	config.QPS = -1
+	c, err := client.New(config, client.Options{Scheme: environment.Scheme})
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("making a client of %q: %w", name, err), environment.Stop())
+	}
+	return &Cluster{Name: name, Config: config, Client: c, environment: environment}, nil
+}
+
+// Stop stops the control plane and removes its data. Clients get connection errors from then on, as from a cluster
+// that died. Stopping twice is harmless.
+func (c *Cluster) Stop() error {
+	if c.environment == nil {
+		return nil
+	}
+	environment := c.environment
+	c.environment = nil
+	if err := environment.Stop(); err != nil {
+		return fmt.Errorf("stopping control plane %q: %w", c.Name, err)
+	}
+	return nil
+}
+
+// Scheme returns a scheme with the kinds of Kubernetes and of this project.
+func Scheme() *kruntime.Scheme {
+	s := kruntime.NewScheme()
+	utilruntime.Must(scheme.AddToScheme(s))
+	utilruntime.Must(v1alpha1.AddToScheme(s))
+	return s
+}
+
+func prepare(root string, customResources bool) (*envtest.Environment, error) {
+	bin := filepath.Join(root, ".local", "bin")
+	for _, program := range []string{"etcd", "kube-apiserver"} {
+		if err := built(filepath.Join(bin, program)); err != nil {
+			return nil, err
+		}
+	}
+	environment := &envtest.Environment{
+		Scheme:                   Scheme(),
+		BinaryAssetsDirectory:    bin,
+		ControlPlaneStartTimeout: startTimeout,
+		ControlPlaneStopTimeout:  startTimeout,
+	}
+	if customResources {
+		environment.CRDDirectoryPaths = []string{filepath.Join(root, "charts", Release, "crds")}
+		environment.ErrorIfCRDPathMissing = true
+	}
+	// The paths are explicit, so that no environment variable selects other versions.
+	environment.ControlPlane.GetAPIServer().Path = filepath.Join(bin, "kube-apiserver")
+	environment.ControlPlane.Etcd = &envtest.Etcd{Path: filepath.Join(bin, "etcd")}
+	return environment, nil
+}
+
+// built returns an error that names the remedy if a program is missing.
+func built(program string) error {
+	if _, err := os.Stat(program); err != nil {
+		return fmt.Errorf("%s is missing: `make test-integration` builds it: %w", filepath.Base(program), err)
+	}
+	return nil
+}
+
+// repository returns the root of the checkout that this source file belongs to.
+func repository() (string, error) {
+	_, file, _, ok := runtime.Caller(0)
+	root := filepath.Join(filepath.Dir(file), "..", "..", "..")
+	if _, err := os.Stat(filepath.Join(root, "go.mod")); !ok || err != nil {
+		return "", fmt.Errorf("finding the repository from %q: build tests in the checkout, without -trimpath", file)
+	}
+	return root, nil
+}

@@ -1,0 +1,75 @@
+package env
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
+)
+
+// Namespace creates a namespace for a test in the first cluster, with labels, and one of the same name in the others.
+// It returns the name. The namespaces stay, because nothing empties namespaces here.
+func Namespace(t T, labels map[string]string, first *Cluster, others ...*Cluster) string {
+	t.Helper()
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "test-", Labels: labels}}
+	Create(t, first, namespace)
+	for _, cluster := range others {
+		Create(t, cluster, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace.Name}})
+	}
+	return namespace.Name
+}
+
+// Enabled returns the labels of a namespace whose pods may be elected.
+func Enabled() map[string]string {
+	return map[string]string{v1alpha1.LabelEnabledNamespace: v1alpha1.LabelEnabledNamespaceValue}
+}
+
+// Meta returns the name of an object in a namespace.
+func Meta(namespace, name string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Namespace: namespace, Name: name}
+}
+
+// Proxy returns a proxy, as admission makes it, that does not exist yet.
+func Proxy(namespace, name string, changes ...func(*corev1.Pod)) *corev1.Pod {
+	pod := &corev1.Pod{ObjectMeta: Meta(namespace, name), Spec: PodSpec()}
+	pod.Annotations = map[string]string{v1alpha1.AnnotationElect: "", v1alpha1.AnnotationOriginalConstraints: "{}"}
+	pod.Spec.SchedulerName = v1alpha1.SchedulerName
+	for _, change := range changes {
+		change(pod)
+	}
+	return pod
+}
+
+// PodSpec returns the smallest spec of a pod that API servers accept.
+func PodSpec() corev1.PodSpec {
+	return corev1.PodSpec{Containers: []corev1.Container{{Name: "app", Image: "app"}}}
+}
+
+// Chaperon returns a PodChaperon, as a source makes it for a target, that does not exist yet.
+func Chaperon(namespace, name, sourceID string, target types.NamespacedName) *v1alpha1.PodChaperon {
+	chaperon := &v1alpha1.PodChaperon{ObjectMeta: Meta(namespace, name), Spec: PodSpec()}
+	chaperon.Labels = map[string]string{
+		v1alpha1.LabelParentClusterID: sourceID, v1alpha1.LabelTargetHash: translate.TargetHash(target),
+	}
+	return chaperon
+}
+
+// VirtualNode returns a virtual node that does not exist yet.
+func VirtualNode(name string) *corev1.Node {
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	node.Labels = map[string]string{v1alpha1.LabelNodeProvider: v1alpha1.LabelNodeProviderValue}
+	return node
+}
+
+// ForbidAll has a quota refuse every object of a resource in a namespace. It plays the controller of quotas.
+func ForbidAll(t T, c *Cluster, namespace string, resource corev1.ResourceName) {
+	t.Helper()
+	quota := &corev1.ResourceQuota{ObjectMeta: Meta(namespace, "none")}
+	quota.Spec.Hard = corev1.ResourceList{resource: {}}
+	Create(t, c, quota)
+	ChangeStatus(t, c, quota, func(q *corev1.ResourceQuota) {
+		q.Status = corev1.ResourceQuotaStatus{Hard: q.Spec.Hard, Used: q.Spec.Hard}
+	})
+}

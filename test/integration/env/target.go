@@ -1,0 +1,104 @@
+package env
+
+import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
+)
+
+// Target is a cluster as a source knows it: by the name of a (Cluster)Target, with a login. NewTarget makes one that
+// is not engaged. Tests may change the exported fields until they engage it.
+type Target struct {
+	// Target is the last engagement. Every Engage replaces it, so tests read it anew.
+	*engage.Target
+
+	// Cluster is the target as the administrator sees it.
+	Cluster *Cluster
+	// Login is the source's login in the target.
+	Login *rest.Config
+	// Cached says that Client reads PodChaperons from a cache, as in the product. Otherwise it reads directly.
+	Cached bool
+	// Customize, if there is one, changes each engagement before the observers get it.
+	Customize func(*engage.Target)
+
+	registry  *engage.Registry
+	disengage func()
+}
+
+// NewTarget returns the (Cluster)Target of the name given, which leads to a cluster with the rights of an
+// administrator.
+func NewTarget(cluster *Cluster, key types.NamespacedName) *Target {
+	return &Target{Target: newEngagement(key), Cluster: cluster, Login: cluster.Config, disengage: func() {}}
+}
+
+func newEngagement(key types.NamespacedName) *engage.Target {
+	return &engage.Target{Key: key, NodeName: translate.VirtualNodeName(key), Hash: translate.TargetHash(key)}
+}
+
+// Engage engages the target until the test ends or Disengage is called. A target that is engaged already is engaged
+// anew, as one that was lost and answers again.
+func (target *Target) Engage(t T, registry *engage.Registry) {
+	t.Helper()
+	target.disengage()
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	engagement := newEngagement(target.Key)
+	engagement.Config = target.Login
+	direct := ClientFor(t, target.Login)
+	engagement.Client, engagement.APIReader = direct, direct
+	stopCache := func() {}
+	if target.Cached {
+		stopCache = addCache(t, engagement)
+	}
+	if target.Customize != nil {
+		target.Customize(engagement)
+	}
+	target.Target, target.registry = engagement, registry
+	target.disengage = func() {
+		registry.Disengage(engagement)
+		cancel()
+		stopCache()
+	}
+	t.Cleanup(target.Disengage)
+	Must(t, registry.Engage(ctx, engagement))
+}
+
+// Disengage ends the work with the target. Doing so twice is harmless.
+func (target *Target) Disengage() { target.disengage() }
+
+// Lose has the source notice that the target's API server does not answer any more. With Engage it answers again.
+func (target *Target) Lose() { target.registry.Lose(target.Target) }
+
+// addCache makes the client of an engagement read PodChaperons from a cache.
+func addCache(t T, engagement *engage.Target) (stop func()) {
+	t.Helper()
+	chaperons := cache.ByObject{Label: labels.SelectorFromSet(labels.Set{v1alpha1.LabelTargetHash: engagement.Hash})}
+	if engagement.Key.Namespace != "" {
+		chaperons.Namespaces = map[string]cache.Config{engagement.Key.Namespace: {}}
+	}
+	c, err := cache.New(engagement.Config, cache.Options{
+		Scheme:           Scheme(),
+		DefaultTransform: cache.TransformStripManagedFields(),
+		ByObject:         map[client.Object]cache.ByObject{&v1alpha1.PodChaperon{}: chaperons},
+	})
+	Must(t, err)
+	Must(t, c.IndexField(t.Context(), &v1alpha1.PodChaperon{}, engage.IndexParent, func(o client.Object) []string {
+		a := o.GetAnnotations()
+		return []string{a[v1alpha1.AnnotationParentNamespace] + "/" + a[v1alpha1.AnnotationParentName]}
+	}))
+	stop = Run(t, c.Start)
+	WaitForCache(t, c)
+	engagement.Cache = c
+	engagement.Client, err = client.New(engagement.Config, client.Options{
+		Scheme: Scheme(), Cache: &client.CacheOptions{Reader: c},
+	})
+	Must(t, err)
+	return stop
+}
