@@ -4,272 +4,136 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"sync"
-	"time"
 
-	"github.com/go-logr/logr"
-	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/metadata"
-	"k8s.io/client-go/rest"
-	toolscache "k8s.io/client-go/tools/cache"
-	"k8s.io/client-go/tools/events"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
-	"sigs.k8s.io/controller-runtime/pkg/manager"
+	ctrl "sigs.k8s.io/controller-runtime"
 
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/bounds"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/follow/claims"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/follow/objects"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/follow/services"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/needs"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
 
-const (
-	// bringTimeout is how long all that one pod needs may take; what is being written then goes on.
-	bringTimeout = 30 * time.Second
-	// writesPerPod are those that go on at once.
-	writesPerPod = 8
-)
-
-// Options are what a Follower works with. All are required.
+// Options configures a Follower. All fields are required.
 type Options struct {
-	// Config reaches the source cluster's API server.
-	Config *rest.Config
-	// Source is who this cluster is to targets.
+	// Manager of the source cluster. Its client and its configuration reach the source's API server.
+	Manager ctrl.Manager
+	// Source is the source cluster's identity in targets.
 	Source translate.Source
-	// Appeared is called when an object appears that pods of the namespace may have been waiting for. It must return soon.
+	// Appeared is called when pods of a namespace that waited for an object may be scheduled; with an empty ref, those
+	// that waited for claims.
 	Appeared func(namespace string, ref needs.Ref)
-	// Clock tells when copies were last said to be needed.
-	Clock clock.WithDelayedExecution
-	// Recorder records events about originals, in the source.
-	Recorder events.EventRecorder
-	// Logger is for what is not the writing of one copy.
-	Logger logr.Logger
+	// Clock is the real one outside of tests.
+	Clock clock.WithTickerAndDelayedExecution
 }
 
-// Follower brings what pods refer to into targets, and keeps it there as it is in the source. It observes an engage.Registry (Observe
-// it before the first target is engaged), and is to run on the leader only. It is safe for concurrent use.
+// Follower makes objects follow pods. It is safe for concurrent use.
 type Follower struct {
-	Options
-
-	contents dynamic.Interface
-	users    *users
-	watches  *watches
-	// ensure starts the watch of a collection, if there is none, and observePods the counting of proxies, once. We lead by then: a
-	// replica that does not lead need not watch pods.
-	ensure      func(collection) *watch
-	observePods func() error
-
-	mu    sync.RWMutex // guards links
-	links map[*engage.Target]*link
-
-	holding sync.Mutex // guards held
-	held    map[holder]claim
+	options  Options
+	objects  *objects.Follower
+	claims   *claims.Claims
+	services *services.Follower
 }
 
-var _ engage.Observer = &Follower{}
-
-// New makes a Follower, of which nothing may be asked before Register.
+// New makes a Follower, which does nothing before Register.
 func New(options Options) (*Follower, error) {
-	config := rest.CopyConfig(options.Config)
-	config.QPS = -1 // the API server's priority and fairness rules
-	contents, err := dynamic.NewForConfig(config)
-	if err != nil {
-		return nil, fmt.Errorf("making a client of contents: %w", err)
-	}
-	meta, err := metadata.NewForConfig(config)
-	if err != nil {
-		return nil, fmt.Errorf("making a client of metadata: %w", err)
-	}
-	f := &Follower{Options: options, contents: contents, users: newUsers(), links: map[*engage.Target]*link{}, held: map[holder]claim{}}
-	f.watches = &watches{
-		client: meta, clock: options.Clock, users: f.users, changed: f.objectChanged, trouble: f.logTrouble,
-		all: map[collection]*watch{}, leaving: map[collection]bool{},
-	}
-	return f, nil
+	f := &Follower{options: options}
+	return f, errors.Join(f.newObjects(), f.newClaims(), f.newServices())
 }
 
-// Register has the Follower use the manager's cache of pods, cut down by package podcache. What it starts ends with ctx.
-func (f *Follower) Register(ctx context.Context, mgr manager.Manager) {
-	f.ensure = func(c collection) *watch { return f.watches.ensure(ctx, c) }
-	f.observePods = engage.Once(func() error {
-		informer, err := mgr.GetCache().GetInformer(ctx, &corev1.Pod{})
-		if err != nil {
-			return fmt.Errorf("getting the informer of pods: %w", err)
-		}
-		handler, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
-			AddFunc:    func(o any) { f.podChanged(nil, o) },
-			UpdateFunc: f.podChanged,
-			DeleteFunc: func(o any) { f.podChanged(o, nil) },
-		})
-		if err != nil {
-			return fmt.Errorf("handling events of pods: %w", err)
-		}
-		if !toolscache.WaitFor(ctx, "", handler.HasSyncedChecker()) {
-			return fmt.Errorf("waiting for pods: %w", ctx.Err())
-		}
-		return nil
-	})
+// Register lets the Follower observe targets and run on the leader. It must be called before scheduling observes
+// targets: what a pod needs is known before the pod is placed. ctx ends all watches.
+func (f *Follower) Register(ctx context.Context, registry *engage.Registry) error {
+	registry.Observe(f.objects)
+	registry.Observe(f.claims)
+	registry.Observe(f.services)
+	f.objects.Register(ctx, f.options.Manager)
+	return errors.Join(f.claims.Register(ctx, f.options.Manager), f.options.Manager.Add(f.services))
 }
 
-// Missing returns a *needs.MissingError if the source lacks what the pod cannot start without, as far as is known: Bring finds out.
-// It reads memory only. When that changes, Options.Appeared is called.
-func (f *Follower) Missing(pod *corev1.Pod) error {
-	return missing(pod.Namespace, needs.Followed(pod), f.watches.lacks)
+// Missing returns a *needs.MissingError if the source lacks an object without which the pod cannot start. It reads
+// memory only.
+func (f *Follower) Missing(pod *corev1.Pod) error { return f.objects.Missing(pod) }
+
+// Objection returns the reason, for users, why the pod's claims keep it from the target, or an empty string. It reads
+// memory only.
+func (f *Follower) Objection(pod *corev1.Pod, target *engage.Target) string {
+	return f.claims.Objection(pod, target)
 }
 
-// missing returns a *needs.MissingError for what is lacking and not optional. An account may be the target's own.
-func missing(namespace string, followed []needs.Need, lacks func(object) bool) error {
-	var refs []needs.Ref
-	for _, need := range followed {
-		if !need.Optional && need.Resource != needs.ServiceAccounts && lacks(object{namespace, need.Ref}) {
-			refs = append(refs, need.Ref)
-		}
-	}
-	if refs == nil {
-		return nil
-	}
-	return &needs.MissingError{Namespace: namespace, Refs: refs}
-}
-
-// Bring returns nil once what the pod refers to is in the target as it is in the source, a *needs.MissingError if the source
-// lacks it, and a *needs.RefusedError if the target does not take it. After any other error it may be called again.
+// Bring returns nil once all that the pod needs is in the target, within bounds.EnsureNeeds. Claims come last, because
+// they bind a pod to the target.
 func (f *Follower) Bring(ctx context.Context, pod *corev1.Pod, target *engage.Target) error {
-	followed := needs.Followed(pod)
-	if len(followed) == 0 {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, bringTimeout)
+	ctx, cancel := context.WithTimeout(ctx, bounds.EnsureNeeds)
 	defer cancel()
-	if err := f.look(ctx, pod.Namespace, followed); err != nil {
+	if err := f.objects.Bring(ctx, pod, target); err != nil {
 		return err
 	}
-	if target.Itself {
-		return nil
-	}
-	l := f.link(target)
-	if l == nil {
-		return fmt.Errorf("target %q is not connected any more", target.Key)
-	}
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(writesPerPod)
-	for _, need := range followed {
-		o := object{pod.Namespace, need.Ref}
-		if _, exists := f.watches.version(o); !exists && need.Resource == needs.ServiceAccounts {
-			continue
-		}
-		group.Go(func() error { // Of what is not known we ask the source: it may have been made just now.
-			err := l.bring(ctx, o)
-			switch {
-			case !errors.Is(err, errGone):
-				return err
-			case need.Optional || need.Resource == needs.ServiceAccounts:
-				return nil
-			default:
-				return &needs.MissingError{Namespace: pod.Namespace, Refs: []needs.Ref{need.Ref}}
-			}
-		})
-	}
-	return group.Wait()
+	return f.claims.Bring(ctx, pod, target)
 }
 
-// look finds out which objects there are. A watch may be a moment behind, so what a pod cannot start without is asked for.
-func (f *Follower) look(ctx context.Context, namespace string, followed []needs.Need) error {
-	var watches []*watch
-	for _, need := range followed {
-		c := collection{namespace, need.Resource}
-		w := f.ensure(c)
-		if slices.Contains(watches, w) {
-			continue
-		}
-		watches = append(watches, w)
-		if !f.users.refer(c) { // The pod may be gone, and then nobody else would end the watch.
-			f.watches.leave(c)
-		}
-	}
-	for _, w := range watches {
-		if err := w.wait(ctx); err != nil {
-			return err
-		}
-	}
-	return missing(namespace, followed, func(o object) bool {
-		if !f.watches.lacks(o) {
-			return false
-		}
-		_, err := f.read(ctx, o)
-		return errors.Is(err, errGone)
+func (f *Follower) newObjects() (err error) {
+	f.objects, err = objects.New(objects.Options{
+		Config:   f.options.Manager.GetConfig(),
+		Source:   f.options.Source,
+		Appeared: f.options.Appeared,
+		Clock:    f.options.Clock,
+		Recorder: f.options.Manager.GetEventRecorder("multicluster-follow"),
+		Logger:   f.options.Manager.GetLogger().WithName("follow"),
 	})
-}
-
-func (f *Follower) link(target *engage.Target) *link {
-	f.mu.RLock()
-	defer f.mu.RUnlock()
-	return f.links[target]
-}
-
-// podChanged counts what a proxy of the cache referred to and refers to.
-func (f *Follower) podChanged(was, is any) {
-	before, after := claimOf(podOf(was)), claimOf(podOf(is))
-	if before.equal(after) {
-		return
+	if err != nil {
+		return fmt.Errorf("making the follower of objects: %w", err)
 	}
-	f.users.replace(before, after)
-	if after.node != "" {
-		for _, o := range after.objects() {
-			f.ensure(o.collection())
-			f.compare(o) // It may have changed since it was brought.
-		}
-	}
-	f.forget(before)
+	return nil
 }
 
-// podOf an event, or nil.
-func podOf(o any) *corev1.Pod {
-	if tombstone, ok := o.(toolscache.DeletedFinalStateUnknown); ok {
-		o = tombstone.Obj
+func (f *Follower) newClaims() (err error) {
+	f.claims, err = claims.New(claims.Options{
+		Config:   f.options.Manager.GetConfig(),
+		Scheme:   f.options.Manager.GetScheme(),
+		Mapper:   f.options.Manager.GetRESTMapper(),
+		Source:   f.options.Source,
+		Appeared: func(namespace string) { f.options.Appeared(namespace, needs.Ref{}) },
+		Clock:    f.options.Clock,
+		Recorder: f.options.Manager.GetEventRecorder("multicluster-claims"),
+		Logger:   f.options.Manager.GetLogger().WithName("claims"),
+	})
+	if err != nil {
+		return fmt.Errorf("making the follower of claims: %w", err)
 	}
-	pod, _ := o.(*corev1.Pod)
-	return pod
+	return nil
 }
 
-// forget what nobody needs any more.
-func (f *Follower) forget(c claim) {
-	for _, o := range c.objects() {
-		for _, l := range f.engaged() {
-			l.forget(o)
-		}
-		if !f.users.refer(o.collection()) {
-			f.watches.leave(o.collection())
-		}
+func (f *Follower) newServices() (err error) {
+	f.services, err = services.New(services.Options{
+		Client:      f.options.Manager.GetClient(),
+		APIReader:   f.options.Manager.GetAPIReader(),
+		Config:      f.options.Manager.GetConfig(),
+		Mapper:      f.options.Manager.GetRESTMapper(),
+		Source:      f.options.Source,
+		HoldSecrets: f.holdSecrets,
+		Clock:       f.options.Clock,
+		Recorder:    f.options.Manager.GetEventRecorder("multicluster-services"),
+		Logger:      f.options.Manager.GetLogger().WithName("services"),
+	})
+	if err != nil {
+		return fmt.Errorf("making the follower of Services: %w", err)
 	}
+	return nil
 }
 
-func (f *Follower) objectChanged(o object, appeared bool) {
-	f.compare(o)
-	if appeared && o.Resource != needs.ServiceAccounts {
-		f.Appeared(o.namespace, o.Ref)
+// holdSecrets keeps the TLS Secrets of an Ingress in a target.
+func (f *Follower) holdSecrets(
+	ctx context.Context, target *engage.Target, ingress types.NamespacedName, names []string,
+) error {
+	refs := make([]needs.Ref, len(names))
+	for i, name := range names {
+		refs[i] = needs.Ref{Resource: needs.Secrets, Name: name}
 	}
-}
-
-// compare has copies written that are needed and not as the object is.
-func (f *Follower) compare(o object) {
-	for _, l := range f.engaged() {
-		if l.outdated(o) {
-			l.queue.Add(o)
-		}
-	}
-}
-
-func (f *Follower) engaged() []*link {
-	f.mu.RLock()
-	defer f.mu.RUnlock()
-	links := make([]*link, 0, len(f.links))
-	for _, l := range f.links {
-		links = append(links, l)
-	}
-	return links
-}
-
-func (f *Follower) logTrouble(c collection, err error) {
-	f.Logger.Error(err, "What pods refer to is not known; trying again", "resource", c.resource, "namespace", c.namespace)
+	return f.objects.Hold(ctx, target, ingress.Namespace, "ingress/"+ingress.Name, refs)
 }

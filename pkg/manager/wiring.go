@@ -19,6 +19,7 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/delegate/capacity"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/delegate/chaperon"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/follow"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/proxy/admission"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/proxy/feedback"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/proxy/scheduling"
@@ -35,7 +36,7 @@ type wiring struct {
 	origin translate.Source
 	clock  clock.RealClock
 	// follower is there once following has been added, and scheduler once scheduling has.
-	follower  *follower
+	follower  *follow.Follower
 	scheduler *scheduling.Scheduler
 }
 
@@ -55,7 +56,7 @@ func (w *wiring) wire(ctx context.Context, serving certificate) error {
 		{"targets", func() error { return w.targets(registry) }}, // after the registry's observers
 		{"sources", w.sources},
 		{"delegates", w.delegates},
-		{"copies", w.copies},
+		{"garbage collection", w.garbageCollection},
 		{"capacity", w.capacity},
 	} {
 		if err := part.add(); err != nil {

@@ -20,7 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
-	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/follow/copies"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/follow/writer"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/targetkind"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
@@ -122,7 +122,7 @@ func (c *Claims) Engaged(ctx context.Context, target *engage.Target) error {
 		clock:    c.Clock,
 		life:     ctx,
 		target:   target,
-		writer:   copies.NewWriter(reached, reached, c.Source),
+		writer:   writer.NewWriter(reached, reached, c.Source),
 		queue:    newQueue(),
 		claims:   map[string]*watched{},
 	}

@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
-	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/follow/copies"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/follow/writer"
 )
 
 type (
@@ -41,7 +41,7 @@ type cluster struct {
 
 	// Of targets.
 	target *engage.Target
-	writer *copies.Writer
+	writer *writer.Writer
 	queue  queue
 
 	mu      sync.Mutex // guards claims and classes

@@ -21,7 +21,7 @@ import (
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
-	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/follow/copies"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/follow/writer"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/needs"
 )
 
@@ -34,7 +34,7 @@ type copier struct {
 	forge
 
 	target *engage.Target
-	writer *copies.Writer
+	writer *writer.Writer
 	queue  queue
 	// watch starts the watches of what is there, once.
 	watch func() (*existing, error)
@@ -156,7 +156,7 @@ func (c *copier) conclude(i item, wait time.Duration, err error) (reconcile.Resu
 
 // refusal returns what to tell of an error that does not pass by itself, otherwise nothing.
 func refusal(err error) string {
-	var notOurs *copies.NotOursError
+	var notOurs *writer.NotOursError
 	var refused *needs.RefusedError
 	switch {
 	case err == nil:

@@ -27,7 +27,7 @@ import (
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
-	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/follow/copies"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/follow/writer"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
 
@@ -138,7 +138,7 @@ func (f *Follower) Engaged(ctx context.Context, target *engage.Target) error {
 		Follower:  f,
 		forge:     forge{origin: f.Source, targetHash: target.Hash, nodeName: target.NodeName},
 		target:    target,
-		writer:    copies.NewWriter(target.Client, target.APIReader, f.Source),
+		writer:    writer.NewWriter(target.Client, target.APIReader, f.Source),
 		queue:     newQueue(limits),
 		chaperons: map[string]int{},
 		idle:      map[types.NamespacedName]time.Time{},

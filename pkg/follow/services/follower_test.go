@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/follow/copies"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/follow/writer"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/needs"
 )
 
@@ -70,7 +70,7 @@ func TestWhatIsSaidOfErrors(t *testing.T) {
 	}{
 		"nothing of none":                   {},
 		"nothing of what passes":            {err: apierrors.NewServiceUnavailable("busy")},
-		"whose it is":                       {err: fmt.Errorf("writing: %w", &copies.NotOursError{Kind: "Service"}), want: "there is a Service of that name, which does not come from this cluster; delete it there, or rename one of the two"},
+		"whose it is":                       {err: fmt.Errorf("writing: %w", &writer.NotOursError{Kind: "Service"}), want: "there is a Service of that name, which does not come from this cluster; delete it there, or rename one of the two"},
 		"which Secret is refused":           {err: fmt.Errorf("bringing: %w", &needs.RefusedError{Ref: needs.Ref{Resource: needs.Secrets, Name: "tls"}, Reason: "exists there"}), want: `the TLS Secret "tls" exists there`},
 		"that something else was not found": {err: apierrors.NewNotFound(resource, "web"), want: `services "web" not found`},
 		"that there is no such namespace":   {err: errors.Join(apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "shop")), want: `namespaces "shop" not found`, lacksNamespace: true},

@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
-	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/follow/copies"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/follow/writer"
 )
 
 // service makes what is in the target of a Service what it is to be, and returns when to look again.
@@ -110,7 +110,7 @@ func (c *copier) copyService(ctx context.Context, key types.NamespacedName, of o
 	if err == nil && !merged(of.service) {
 		endpoints = c.endpoints(of)
 	}
-	if notOurs := (*copies.NotOursError)(nil); err != nil && !errors.As(err, &notOurs) {
+	if notOurs := (*writer.NotOursError)(nil); err != nil && !errors.As(err, &notOurs) {
 		return err
 	}
 	return errors.Join(err, c.writeEndpoints(ctx, c.slicesOf(key, e, true), endpoints))

@@ -16,8 +16,8 @@ import (
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 
-	collection "github.com/multicluster-scheduler/multicluster-scheduler/pkg/delegate/copies"
-	writing "github.com/multicluster-scheduler/multicluster-scheduler/pkg/follow/copies"
+	collection "github.com/multicluster-scheduler/multicluster-scheduler/pkg/delegate/garbagecollection"
+	writing "github.com/multicluster-scheduler/multicluster-scheduler/pkg/follow/writer"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 	"github.com/multicluster-scheduler/multicluster-scheduler/test/integration/env"
 )

@@ -18,8 +18,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
-	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/follow"
-	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/follow/copies"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/follow/objects"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/follow/writer"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/needs"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 	"github.com/multicluster-scheduler/multicluster-scheduler/test/integration/env"
@@ -30,7 +30,7 @@ const (
 	// sourceUser is who the source is in the target.
 	sourceUser = "the-source"
 	// reasonNotFollowed is that of events about originals whose copies are not written.
-	reasonNotFollowed = follow.ReasonNotFollowed
+	reasonNotFollowed = objects.ReasonNotFollowed
 )
 
 // The tests share a source with one manager, and a target with the chart's roles and policy.
@@ -39,7 +39,7 @@ var (
 	identity       *rest.Config // the source's in the target
 	manager        ctrl.Manager
 	clock          *clocktesting.FakeClock
-	follower       *follow.Follower
+	follower       *objects.Follower
 	registry       *engage.Registry
 	appeared       env.Journal // objects that were missing: "<namespace>/<resource>/<name>"
 	requests       env.Journal // the source's in the target: method and URI
@@ -67,9 +67,9 @@ func setUp(t env.T) {
 }
 
 // newFollower returns a follower with the rights of a login in the source.
-func newFollower(t env.T, login *rest.Config) *follow.Follower {
+func newFollower(t env.T, login *rest.Config) *objects.Follower {
 	t.Helper()
-	f, err := follow.New(follow.Options{
+	f, err := objects.New(objects.Options{
 		Config: login, Source: translate.Source{ClusterID: sourceID, ClusterName: "c1"},
 		Appeared: func(namespace string, ref needs.Ref) { appeared.Add(namespace + "/" + ref.String()) },
 		Clock:    clock, Recorder: manager.GetEventRecorder("follow"), Logger: logr.Discard(),
@@ -80,10 +80,10 @@ func newFollower(t env.T, login *rest.Config) *follow.Follower {
 }
 
 // newWriter returns a writer of the source's copies, with the rights of a login in the target.
-func newWriter(t *testing.T, login *rest.Config) *copies.Writer {
+func newWriter(t *testing.T, login *rest.Config) *writer.Writer {
 	t.Helper()
 	c := env.ClientFor(t, login)
-	return copies.NewWriter(c, c, translate.Source{ClusterID: sourceID, ClusterName: "c1"})
+	return writer.NewWriter(c, c, translate.Source{ClusterID: sourceID, ClusterName: "c1"})
 }
 
 // engaged engages the target c2 of a new namespace, in which the source has its rights, until the test ends.
@@ -163,7 +163,7 @@ func ensure(ctx context.Context, pod *corev1.Pod, in *env.Target) error {
 }
 
 // ensureBy is ensure with any follower.
-func ensureBy(ctx context.Context, f *follow.Follower, pod *corev1.Pod, in *env.Target) error {
+func ensureBy(ctx context.Context, f *objects.Follower, pod *corev1.Pod, in *env.Target) error {
 	return f.Bring(ctx, pod, in.Target)
 }
 
@@ -247,7 +247,7 @@ func expectRefused(t *testing.T, err error, text string) {
 // expectNotOurs checks that an error says that an object is no copy of this source.
 func expectNotOurs(t *testing.T, err error) {
 	t.Helper()
-	if !errors.As(err, new(*copies.NotOursError)) {
+	if !errors.As(err, new(*writer.NotOursError)) {
 		t.Errorf("got %v, want that the object is not ours", err)
 	}
 }
@@ -255,7 +255,7 @@ func expectNotOurs(t *testing.T, err error) {
 // expectUnguarded checks that an error says that nothing guards the objects of others.
 func expectUnguarded(t *testing.T, err error) {
 	t.Helper()
-	if !errors.As(err, new(*copies.UnguardedError)) {
+	if !errors.As(err, new(*writer.UnguardedError)) {
 		t.Errorf("got %v, want that nothing guards it", err)
 	}
 }

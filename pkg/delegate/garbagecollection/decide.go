@@ -1,0 +1,45 @@
+package garbagecollection
+
+import (
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+)
+
+// sighting is since when a copy has not been needed, as it is in this version.
+type sighting struct {
+	resourceVersion string
+	since           time.Time
+}
+
+// decision is what to do about a copy; its zero value is nothing, and to forget what was seen of it.
+type decision struct {
+	seen   *sighting
+	remove bool
+	wait   time.Duration // until it is time to decide again
+}
+
+// decide says what a copy needs that was last seen without need as before says, nil if it was not.
+func decide(object *metav1.PartialObjectMetadata, needed bool, before *sighting, now time.Time, grace time.Duration) decision {
+	if needed || !isCopy(object) || object.DeletionTimestamp != nil {
+		return decision{}
+	}
+	if before == nil || before.resourceVersion != object.ResourceVersion {
+		return decision{seen: &sighting{object.ResourceVersion, now}, wait: grace}
+	}
+	if wait := before.since.Add(grace).Sub(now); wait > 0 {
+		return decision{seen: before, wait: wait}
+	}
+	return decision{seen: before, remove: true}
+}
+
+func isCopy(object *metav1.PartialObjectMetadata) bool {
+	_, followed := object.Annotations[v1alpha1.AnnotationFollowedBy]
+	return followed && object.Labels[v1alpha1.LabelParentClusterID] != ""
+}
+
+func isGlobal(object *metav1.PartialObjectMetadata) bool {
+	return object.Annotations[v1alpha1.AnnotationGlobal] == "true"
+}

@@ -1,0 +1,186 @@
+package garbagecollection
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/rest"
+	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+)
+
+const (
+	name = "copies" // in metrics
+
+	// grace is how long a copy outlives the last need of it.
+	grace = 2 * time.Minute
+	// workers is few: nothing waits for a removal.
+	workers = 2
+	// deadline is for the one request of a reconciliation.
+	deadline              = 10 * time.Second
+	firstRetry, lastRetry = time.Second, time.Minute
+)
+
+// Options of New; Grace and SecretNamespaces may be left out.
+type Options struct {
+	// Config is for watching and deleting copies.
+	Config *rest.Config
+	// Cache tells of PodChaperons.
+	Cache cache.Cache
+	Clock clock.PassiveClock
+	// Grace is how long a copy outlives the last need of it, two minutes by default.
+	Grace time.Duration
+	// SecretNamespaces are those whose Secrets may be watched and deleted; all, if it is empty or holds "*".
+	SecretNamespaces []string
+}
+
+// Remover removes the copies that nobody needs.
+type Remover struct {
+	options Options
+	client  metadata.Interface
+	typed   kubernetes.Interface // for Ingresses
+	uses    *uses
+	stores  map[kind][]toolscache.Indexer // by namespace, or one; complete before anything is looked at
+
+	mu   sync.Mutex // guards seen
+	seen map[key]sighting
+}
+
+// key is a copy.
+type key struct {
+	of   kind
+	name types.NamespacedName
+}
+
+// New makes a Remover; it does nothing until it is registered with a manager that starts.
+func New(options Options) (*Remover, error) {
+	if options.Grace == 0 {
+		options.Grace = grace
+	}
+	if len(options.SecretNamespaces) == 0 || slices.Contains(options.SecretNamespaces, "*") {
+		options.SecretNamespaces = []string{metav1.NamespaceAll}
+	}
+	c, err := metadata.NewForConfig(options.Config)
+	if err != nil {
+		return nil, fmt.Errorf("making a metadata client: %w", err)
+	}
+	typed, err := kubernetes.NewForConfig(options.Config)
+	if err != nil {
+		return nil, fmt.Errorf("making a client: %w", err)
+	}
+	return &Remover{
+		options: options,
+		client:  c,
+		typed:   typed,
+		uses:    newUses(),
+		stores:  map[kind][]toolscache.Indexer{},
+		seen:    map[key]sighting{},
+	}, nil
+}
+
+// Register adds the controller to the manager, on the replica that leads; the others watch nothing for it.
+func (r *Remover) Register(mgr manager.Manager) error {
+	c, err := controller.NewTyped(name, mgr, controller.TypedOptions[key]{
+		Reconciler:              r,
+		MaxConcurrentReconciles: workers,
+		ReconciliationTimeout:   deadline,
+		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[key](firstRetry, lastRetry),
+	})
+	if err != nil {
+		return fmt.Errorf("building controller %q: %w", name, err)
+	}
+	if err := c.Watch(source.TypedFunc[key](r.watch)); err != nil {
+		return fmt.Errorf("adding the watches of controller %q: %w", name, err)
+	}
+	return nil
+}
+
+// Reconcile removes a copy when its time has come.
+func (r *Remover) Reconcile(ctx context.Context, k key) (reconcile.Result, error) {
+	object := r.find(k)
+	if object == nil {
+		r.forget(k)
+		return reconcile.Result{}, nil
+	}
+	d := decide(object, r.needed(k, object), r.lastSeen(k), r.options.Clock.Now(), r.options.Grace)
+	r.remember(k, d.seen)
+	if d.remove {
+		return reconcile.Result{}, r.remove(ctx, k.of, object)
+	}
+	return reconcile.Result{RequeueAfter: d.wait}, nil
+}
+
+// find returns the copy as the watch has it, nil if there is none.
+func (r *Remover) find(k key) *metav1.PartialObjectMetadata {
+	for _, store := range r.stores[k.of] {
+		found, exists, err := store.GetByKey(k.name.String())
+		if object, ok := found.(*metav1.PartialObjectMetadata); ok && exists && err == nil {
+			return object
+		}
+	}
+	return nil
+}
+
+func (r *Remover) needed(k key, object *metav1.PartialObjectMetadata) bool {
+	needing := use{source: object.Labels[v1alpha1.LabelParentClusterID], namespace: k.name.Namespace}
+	if k.of.referred {
+		needing.resource, needing.name = k.of.Resource, k.name.Name
+	} else if isGlobal(object) {
+		return true
+	}
+	return r.uses.has(needing)
+}
+
+// remove deletes the copy as it was seen. If it has changed or gone, its event follows.
+func (r *Remover) remove(ctx context.Context, of kind, object *metav1.PartialObjectMetadata) error {
+	err := r.client.Resource(of.GroupVersionResource).Namespace(object.Namespace).Delete(ctx, object.Name, metav1.DeleteOptions{
+		Preconditions: &metav1.Preconditions{UID: &object.UID, ResourceVersion: &object.ResourceVersion},
+	})
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("deleting a copy that nobody needs: %w", err)
+	}
+	log.FromContext(ctx).Info("Deleted a copy that nobody needs any more",
+		"resource", of.Resource, "namespace", object.Namespace, "name", object.Name, "sourceClusterID", object.Labels[v1alpha1.LabelParentClusterID])
+	return nil
+}
+
+func (r *Remover) lastSeen(k key) *sighting {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if before, ok := r.seen[k]; ok {
+		return &before
+	}
+	return nil
+}
+
+func (r *Remover) remember(k key, seen *sighting) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if seen == nil {
+		delete(r.seen, k)
+		return
+	}
+	r.seen[k] = *seen
+}
+
+func (r *Remover) forget(k key) { r.remember(k, nil) }

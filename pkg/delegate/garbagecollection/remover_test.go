@@ -1,0 +1,225 @@
+package garbagecollection
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	networkingv1 "k8s.io/api/networking/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/metadata/fake"
+	clienttesting "k8s.io/client-go/testing"
+	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/needs"
+)
+
+func TestTheTimeOfACopyBeginsWithTheEndOfTheLastPodChaperon(t *testing.T) {
+	for _, resource := range []string{string(needs.Secrets), "services"} {
+		t.Run(resource, func(t *testing.T) {
+			f := newFixture(t, resource, copyOf("c1", "db"))
+			f.reconcile(2 * time.Minute)
+
+			f.clock.Step(time.Minute)
+			web := chaperon("c1", "db")
+			f.chaperonChanged(f.queue, nil, web)
+			f.chaperonChanged(f.queue, nil, chaperon("c2", "db"))
+			f.clock.Step(time.Hour)
+			f.chaperonChanged(f.queue, web, nil)
+			if !slices.Contains(f.drain(), f.key) {
+				t.Fatal("the copy is not looked at")
+			}
+			f.reconcile(2 * time.Minute)
+
+			f.clock.Step(time.Minute)
+			f.reconcile(time.Minute)
+			f.wantDeleted(false)
+			f.clock.Step(time.Minute)
+			f.reconcile(0)
+			f.wantDeleted(true)
+		})
+	}
+}
+
+func TestACopyThatIsNeededIsNotRemembered(t *testing.T) {
+	f := newFixture(t, string(needs.Secrets), copyOf("c1", "db"))
+	f.reconcile(2 * time.Minute)
+	f.chaperonChanged(f.queue, nil, chaperon("c1", "db"))
+	f.clock.Step(time.Hour)
+	f.reconcile(0)
+	f.wantDeleted(false)
+	if len(f.seen) > 0 {
+		t.Errorf("remembered: %v", f.seen)
+	}
+}
+
+func TestACopyThatIsGoneIsForgotten(t *testing.T) {
+	f := newFixture(t, string(needs.Secrets), copyOf("c1", "db"))
+	f.reconcile(2 * time.Minute)
+	f.stores = nil
+	f.reconcile(0)
+	if len(f.seen) > 0 {
+		t.Errorf("remembered: %v", f.seen)
+	}
+}
+
+func TestAGlobalServiceNeedsNoPods(t *testing.T) {
+	service := copyOf("c1", "db")
+	service.Annotations[v1alpha1.AnnotationGlobal] = "true"
+	newFixture(t, "services", service).reconcile(0)
+	newFixture(t, string(needs.Secrets), service).reconcile(2 * time.Minute)
+}
+
+func TestWhatStandsInTheWayOfARemoval(t *testing.T) {
+	secrets := schema.GroupResource{Resource: "secrets"}
+	for name, test := range map[string]struct {
+		answer error
+		fails  bool
+	}{
+		"it has changed, and is looked at again": {apierrors.NewConflict(secrets, "db", errors.New("changed")), false},
+		"it is gone":                             {apierrors.NewNotFound(secrets, "db"), false},
+		"anything else is an error":              {apierrors.NewForbidden(secrets, "db", errors.New("no right")), true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t, string(needs.Secrets), copyOf("c1", "db"))
+			f.fake.PrependReactor("delete", "*", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, test.answer })
+			f.reconcile(2 * time.Minute)
+			f.clock.Step(2 * time.Minute)
+			if _, err := f.Reconcile(t.Context(), f.key); (err != nil) != test.fails {
+				t.Errorf("error %v", err)
+			}
+		})
+	}
+}
+
+func TestUpdatesOfThePodChaperonsStatusAreNotCounted(t *testing.T) {
+	f := newFixture(t, string(needs.Secrets), copyOf("c1", "db"))
+	before, after := chaperon("c1", "db"), chaperon("c1", "other")
+	f.chaperonChanged(f.queue, nil, before)
+	f.chaperonChanged(f.queue, before, after) // Impossible without a new generation, so it shows that nobody looked.
+	if !f.uses.has(use{"c1", "default", "secrets", "db"}) {
+		t.Error("the spec was looked at")
+	}
+	after.Generation++
+	f.chaperonChanged(f.queue, before, after)
+	if f.uses.has(use{"c1", "default", "secrets", "db"}) {
+		t.Error("a new spec was not looked at")
+	}
+}
+
+func TestATLSSecretIsNeededWhileItsIngressIsThere(t *testing.T) {
+	f := newFixture(t, string(needs.Secrets), copyOf("c1", "db"))
+	ingress := &networkingv1.Ingress{ObjectMeta: copyOf("c1", "web").ObjectMeta}
+	ingress.Spec.TLS = []networkingv1.IngressTLS{{SecretName: "other"}, {SecretName: "db"}, {SecretName: "db"}, {}}
+	before, err := slim(ingress)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ingress.Spec.TLS = ingress.Spec.TLS[:1]
+	after, err := slim(ingress)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.changed(f.queue, ingresses(), nil, before)
+	f.reconcile(0)
+	f.drain()
+	f.changed(f.queue, ingresses(), before, after)
+	if !slices.Contains(f.drain(), f.key) {
+		t.Error("the Secret that the Ingress names no longer is not looked at")
+	}
+	f.reconcile(2 * time.Minute)
+	f.changed(f.queue, ingresses(), toolscache.DeletedFinalStateUnknown{Obj: after}, nil)
+	if len(f.uses.count) > 0 {
+		t.Errorf("left over: %v", f.uses.count)
+	}
+}
+
+func TestSlimKeepsWhatIsRead(t *testing.T) {
+	whole := copyOf("c1", "db")
+	want := whole.DeepCopy()
+	whole.Labels["team"], whole.Annotations["note"] = "a", "b"
+	whole.ManagedFields = []metav1.ManagedFieldsEntry{{}}
+	got, err := slim(whole)
+	if diff := cmp.Diff(any(want), got); diff != "" || err != nil {
+		t.Errorf("error %v (-want +got):\n%s", err, diff)
+	}
+}
+
+// fixture is a Remover that sees one copy.
+type fixture struct {
+	*Remover
+
+	t     *testing.T
+	clock *clocktesting.FakeClock
+	fake  *fake.FakeMetadataClient
+	queue queue
+	key   key
+}
+
+func newFixture(t *testing.T, resource string, object *metav1.PartialObjectMetadata) *fixture {
+	t.Helper()
+	clock := clocktesting.NewFakeClock(time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC))
+	f := &fixture{t: t, clock: clock, fake: fake.NewSimpleMetadataClient(fake.NewTestScheme())}
+	f.queue = workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[key]())
+	t.Cleanup(f.queue.ShutDown)
+	f.Remover = &Remover{
+		options: Options{Clock: clock, Grace: grace}, client: f.fake, uses: newUses(),
+		stores: map[kind][]toolscache.Indexer{}, seen: map[key]sighting{},
+	}
+	store := toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, toolscache.Indexers{toolscache.NamespaceIndex: toolscache.MetaNamespaceIndexFunc})
+	if err := store.Add(object); err != nil {
+		t.Fatal(err)
+	}
+	for _, of := range kinds() {
+		if of.Resource == resource {
+			f.key = key{of, types.NamespacedName{Namespace: object.Namespace, Name: object.Name}}
+			f.stores[of] = []toolscache.Indexer{store}
+		}
+	}
+	f.fake.PrependReactor("delete", "*", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, nil })
+	return f
+}
+
+func (f *fixture) drain() []key {
+	var keys []key
+	for f.queue.Len() > 0 {
+		k, _ := f.queue.Get()
+		f.queue.Done(k)
+		keys = append(keys, k)
+	}
+	return keys
+}
+
+func (f *fixture) reconcile(wait time.Duration) {
+	f.t.Helper()
+	result, err := f.Reconcile(f.t.Context(), f.key)
+	if err != nil || result.RequeueAfter != wait {
+		f.t.Fatalf("waits %s, error %v; want %s", result.RequeueAfter, err, wait)
+	}
+}
+
+func (f *fixture) wantDeleted(want bool) {
+	f.t.Helper()
+	deleted := false
+	for _, action := range f.fake.Actions() {
+		if action, ok := action.(clienttesting.DeleteActionImpl); ok {
+			deleted = true
+			p := action.DeleteOptions.Preconditions
+			if p == nil || p.UID == nil || *p.UID != "uid" || p.ResourceVersion == nil || *p.ResourceVersion != "7" {
+				f.t.Errorf("deleted with preconditions %v, want UID and resource version", p)
+			}
+		}
+	}
+	if deleted != want {
+		f.t.Fatalf("deleted: %v, want %v", deleted, want)
+	}
+}

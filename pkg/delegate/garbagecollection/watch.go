@@ -1,0 +1,216 @@
+package garbagecollection
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	networkinginformers "k8s.io/client-go/informers/networking/v1"
+	"k8s.io/client-go/metadata/metadatainformer"
+	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/needs"
+)
+
+type queue = workqueue.TypedRateLimitingInterface[key]
+
+// annotationSecrets is given to Ingresses here: it lists their TLS Secrets.
+const annotationSecrets = "tls-secrets"
+
+// watch looks at copies once it knows who needs what.
+func (r *Remover) watch(ctx context.Context, q queue) error {
+	byKind := map[kind][]toolscache.SharedIndexInformer{}
+	for _, of := range kinds() {
+		for _, namespace := range r.namespaces(of) {
+			informer := r.informer(of, namespace)
+			if err := informer.SetTransform(slim); err != nil {
+				return fmt.Errorf("preparing the watch of %s: %w", of.Resource, err)
+			}
+			byKind[of] = append(byKind[of], informer)
+			r.stores[of] = append(r.stores[of], informer.GetIndexer())
+		}
+	}
+	if err := r.watchChaperons(ctx, q); err != nil {
+		return err
+	}
+	// A watch that the API server refuses is tried again and again by itself, and keeps nobody waiting but those who depend on it.
+	go func() {
+		for _, of := range kinds() {
+			for _, informer := range byKind[of] {
+				if err := r.run(ctx, of, informer, q); err != nil {
+					log.FromContext(ctx).Error(err, "Copies are not watched", "resource", of.Resource)
+				}
+			}
+		}
+	}()
+	return nil
+}
+
+// run runs the informer, in the case of Ingresses until it has counted what they use.
+func (r *Remover) run(ctx context.Context, of kind, informer toolscache.SharedIndexInformer, q queue) error {
+	registration, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+		AddFunc:    func(object any) { r.changed(q, of, nil, object) },
+		UpdateFunc: func(before, object any) { r.changed(q, of, before, object) },
+		DeleteFunc: func(object any) { r.changed(q, of, object, nil) },
+	})
+	if err != nil {
+		return fmt.Errorf("adding a handler: %w", err)
+	}
+	go informer.RunWithContext(ctx)
+	if of == ingresses() {
+		toolscache.WaitForCacheSync(ctx.Done(), registration.HasSynced)
+	}
+	return nil
+}
+
+func (r *Remover) changed(q queue, of kind, before, now any) {
+	before = known(before)
+	r.count(q, ofCopy(before), ofCopy(now))
+	for _, object := range []any{before, now} {
+		if name, err := toolscache.ObjectToName(object); err == nil {
+			q.Add(key{of, name.AsNamespacedName()})
+		}
+	}
+}
+
+// known is what was last known of an object, even if its deletion was missed.
+func known(object any) any {
+	if deleted, ok := object.(toolscache.DeletedFinalStateUnknown); ok {
+		return deleted.Obj
+	}
+	return object
+}
+
+func (r *Remover) namespaces(of kind) []string {
+	if of.Resource == string(needs.Secrets) {
+		return r.options.SecretNamespaces
+	}
+	return []string{metav1.NamespaceAll}
+}
+
+func (r *Remover) informer(of kind, namespace string) toolscache.SharedIndexInformer {
+	indexers := toolscache.Indexers{toolscache.NamespaceIndex: toolscache.MetaNamespaceIndexFunc}
+	labelled := func(options *metav1.ListOptions) { options.LabelSelector = v1alpha1.LabelParentClusterID }
+	if of == ingresses() {
+		return networkinginformers.NewFilteredIngressInformer(r.typed, namespace, 0, indexers, labelled)
+	}
+	return metadatainformer.NewFilteredMetadataInformer(r.client, of.GroupVersionResource, namespace, 0, indexers, labelled).Informer()
+}
+
+// slim keeps of a copy's metadata what is read here, and of an Ingress the names of its TLS Secrets.
+func slim(object any) (any, error) {
+	switch whole := object.(type) {
+	case *networkingv1.Ingress:
+		kept := slimMeta(&whole.ObjectMeta)
+		var names []string
+		for _, tls := range whole.Spec.TLS {
+			if tls.SecretName != "" && !slices.Contains(names, tls.SecretName) {
+				names = append(names, tls.SecretName)
+			}
+		}
+		kept.Annotations[annotationSecrets] = strings.Join(names, ",")
+		return kept, nil
+	case *metav1.PartialObjectMetadata:
+		if _, done := whole.Annotations[annotationSecrets]; done {
+			return whole, nil
+		}
+		return slimMeta(&whole.ObjectMeta), nil
+	default:
+		return object, nil
+	}
+}
+
+func slimMeta(whole *metav1.ObjectMeta) *metav1.PartialObjectMetadata {
+	kept := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
+		Namespace:         whole.Namespace,
+		Name:              whole.Name,
+		UID:               whole.UID,
+		ResourceVersion:   whole.ResourceVersion,
+		DeletionTimestamp: whole.DeletionTimestamp,
+		Labels:            map[string]string{v1alpha1.LabelParentClusterID: whole.Labels[v1alpha1.LabelParentClusterID]},
+		Annotations:       map[string]string{},
+	}}
+	for _, name := range []string{v1alpha1.AnnotationFollowedBy, v1alpha1.AnnotationGlobal} {
+		if value, ok := whole.Annotations[name]; ok {
+			kept.Annotations[name] = value
+		}
+	}
+	return kept
+}
+
+// watchChaperons counts uses from now on, and returns when those of all PodChaperons are counted.
+func (r *Remover) watchChaperons(ctx context.Context, q queue) error {
+	informer, err := r.options.Cache.GetInformer(ctx, &v1alpha1.PodChaperon{})
+	if err != nil {
+		return fmt.Errorf("getting the informer of PodChaperons: %w", err)
+	}
+	registration, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+		AddFunc:    func(object any) { r.chaperonChanged(q, nil, object) },
+		UpdateFunc: func(before, object any) { r.chaperonChanged(q, before, object) },
+		DeleteFunc: func(object any) { r.chaperonChanged(q, object, nil) },
+	})
+	if err != nil {
+		return fmt.Errorf("watching PodChaperons: %w", err)
+	}
+	if !toolscache.WaitForCacheSync(ctx.Done(), registration.HasSynced) {
+		return fmt.Errorf("waiting for PodChaperons: %w", context.Cause(ctx))
+	}
+	return nil
+}
+
+func (r *Remover) chaperonChanged(q queue, before, now any) {
+	was, _ := known(before).(*v1alpha1.PodChaperon)
+	is, _ := now.(*v1alpha1.PodChaperon)
+	if was == nil || is == nil || !usesTheSame(was, is) {
+		r.count(q, ofChaperon(was), ofChaperon(is))
+	}
+}
+
+// count has what is no longer needed looked at. Its time begins now: whether it was seen while it was needed or not.
+func (r *Remover) count(q queue, before, now []use) {
+	for _, ended := range r.uses.replace(before, now) {
+		for _, k := range r.affected(ended) {
+			r.forget(k)
+			q.Add(k)
+		}
+	}
+}
+
+// usesTheSame spares most updates, which are of the status, a look at the spec.
+func usesTheSame(a, b *v1alpha1.PodChaperon) bool {
+	return a.UID == b.UID && a.Generation == b.Generation && a.Labels[v1alpha1.LabelParentClusterID] == b.Labels[v1alpha1.LabelParentClusterID]
+}
+
+// affected are the copies that were used so.
+func (r *Remover) affected(ended use) []key {
+	var keys []key
+	for _, of := range kinds() {
+		switch {
+		case of.referred && of.Resource == ended.resource:
+			keys = append(keys, key{of, types.NamespacedName{Namespace: ended.namespace, Name: ended.name}})
+		case !of.referred && ended.resource == "":
+			keys = append(keys, r.copiesOf(of, ended.source, ended.namespace)...)
+		}
+	}
+	return keys
+}
+
+func (r *Remover) copiesOf(of kind, source, namespace string) []key {
+	var keys []key
+	for _, store := range r.stores[of] {
+		objects, _ := store.ByIndex(toolscache.NamespaceIndex, namespace) // The index exists.
+		for _, object := range objects {
+			if object, ok := object.(*metav1.PartialObjectMetadata); ok && object.Labels[v1alpha1.LabelParentClusterID] == source {
+				keys = append(keys, key{of, types.NamespacedName{Namespace: namespace, Name: object.Name}})
+			}
+		}
+	}
+	return keys
+}

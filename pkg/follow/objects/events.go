@@ -1,0 +1,18 @@
+package objects
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/needs"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/targetkind"
+)
+
+// ReasonNotFollowed is that of the event which tells why a change does not reach the pods in a target.
+const ReasonNotFollowed = "NotFollowed"
+
+func (f *Follower) recordNotFollowed(original runtime.Object, target *engage.Target, refusal *needs.RefusedError) {
+	f.Recorder.Eventf(original, nil, corev1.EventTypeWarning, ReasonNotFollowed, "Follow",
+		"Target %s (virtual node %s) does not get what changed here, which is tried again every %s: %s", targetkind.Name(target.Key), target.NodeName, refusedRetry, refusal.Error())
+}

@@ -1,0 +1,61 @@
+package objects
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/needs"
+)
+
+// holder is something else than a pod that needs objects in a target, known by its virtual node: engagements come and go.
+type holder struct{ node, namespace, name string }
+
+// Hold has objects of a namespace in the target for what is not a pod: an Ingress, say, by a name of the caller's choice. They are kept as they are in the
+// source until Hold is called without any for that name. What does not exist is passed over, and brought when it appears. A *needs.RefusedError says
+// that the target does not take one; after any other error it may be called again.
+func (f *Follower) Hold(ctx context.Context, target *engage.Target, namespace, name string, refs []needs.Ref) error {
+	f.hold(holder{target.NodeName, namespace, name}, refs)
+	l := f.link(target)
+	if l == nil || len(refs) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, bringTimeout)
+	defer cancel()
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(writesPerPod)
+	for _, ref := range refs {
+		o := object{namespace, ref}
+		if err := f.ensure(o.collection()).wait(ctx); err != nil {
+			return fmt.Errorf("looking for %s: %w", o, err)
+		}
+		group.Go(func() error {
+			if err := l.bring(ctx, o); !errors.Is(err, errGone) {
+				return err
+			}
+			return nil
+		})
+	}
+	return group.Wait()
+}
+
+// hold counts what a holder needs in place of what it needed.
+func (f *Follower) hold(h holder, refs []needs.Ref) {
+	after := claim{namespace: h.namespace, node: h.node}
+	for _, ref := range refs {
+		after.needs = append(after.needs, needs.Need{Ref: ref, Optional: true})
+	}
+	f.holding.Lock()
+	before := f.held[h]
+	if len(refs) == 0 {
+		delete(f.held, h)
+	} else {
+		f.held[h] = after
+	}
+	f.users.replace(before, after)
+	f.holding.Unlock()
+	f.forget(before)
+}

@@ -1,0 +1,220 @@
+package objects
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/singleflight"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/follow/writer"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/needs"
+)
+
+const (
+	// touchedFor is how long a copy that was said to be needed is not said so again. The target's manager waits longer before it removes one.
+	touchedFor = 20 * time.Second
+	// trustedFor is how long a copy that was written is taken to be there, whoever may have deleted it: nobody tells us.
+	trustedFor = 5 * time.Minute
+	// refusedRetry is how long after a refusal a target is asked again.
+	refusedRetry = 2 * time.Minute
+)
+
+// link is what leads to an engaged target.
+type link struct {
+	*Follower
+	life   context.Context // of the engagement: no write outlives it
+	target *engage.Target
+	writer *writer.Writer
+	queue  queue
+	// flights are the writes that go on: one for a copy at most, whose outcome is for all who want it.
+	flights singleflight.Group
+
+	mu      sync.Mutex // guards written
+	written map[object]record
+}
+
+// record is what is known of a copy in the target.
+type record struct {
+	version string    // of the original, as it was written; empty if it was not
+	touched time.Time // when it was written that a pod is about to need it
+	written time.Time
+	refused string // why the target did not take a change since, as the original's owner was told
+}
+
+func (l *link) record(o object) record {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.written[o]
+}
+
+// forget the record of a copy that no pod there needs.
+func (l *link) forget(o object) {
+	if l.users.need(l.target.NodeName, o) {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.written, o)
+}
+
+// bring makes sure that the copy is there, and stays until the pod is that is to be placed. What another write comes to, which had begun before, is not
+// what we asked for: it may have read the object too early, and may not have touched the copy.
+func (l *link) bring(ctx context.Context, o object) error {
+	wanted := func() bool {
+		version, _ := l.watches.version(o)
+		return due(l.record(o), version, l.users.need(l.target.NodeName, o), l.Clock.Now())
+	}
+	for again := false; wanted(); again = true {
+		joined, err := l.fly(ctx, o, func(ctx context.Context) error {
+			if !wanted() { // Another write has just ended.
+				return nil
+			}
+			return l.write(ctx, o, true)
+		})
+		if !joined || again && err != nil { // The second began after we asked.
+			return err
+		}
+	}
+	return nil
+}
+
+// due says whether a copy is to be written, or at least touched, for a pod that is about to be placed. The version is empty where it is
+// not known yet. A copy that a living pod there needs is not removed.
+func due(r record, version string, needed bool, now time.Time) bool {
+	return r.version == "" || version != "" && r.version != version || now.Sub(r.written) >= trustedFor || !needed && now.Sub(r.touched) >= touchedFor
+}
+
+// outdated says whether pods there need the copy, and have another version or, as far as is known, none.
+func (l *link) outdated(o object) bool {
+	version, exists := l.watches.version(o)
+	return exists && l.users.need(l.target.NodeName, o) && l.record(o).version != version
+}
+
+// rewriteAll has all copies written once more that pods in the target need, whatever is known of them.
+func (l *link) rewriteAll() {
+	l.mu.Lock()
+	clear(l.written)
+	l.mu.Unlock()
+	for _, o := range l.users.neededOn(l.target.NodeName) {
+		l.queue.Add(o)
+	}
+}
+
+// refresh writes a copy that is outdated. Whoever makes it outdated later enqueues it again.
+func (l *link) refresh(ctx context.Context, o object) (reconcile.Result, error) {
+	for l.target.Reachable() && l.outdated(o) {
+		joined, err := l.fly(ctx, o, func(ctx context.Context) error { return l.write(ctx, o, false) })
+		if errors.Is(err, errGone) {
+			return reconcile.Result{}, nil
+		}
+		if refusal := (*needs.RefusedError)(nil); errors.As(err, &refusal) {
+			return reconcile.Result{RequeueAfter: refusedRetry}, l.tell(ctx, o, refusal)
+		}
+		if err != nil || !joined { // Another's write may have begun before the object changed.
+			return reconcile.Result{}, err
+		}
+	}
+	return reconcile.Result{}, nil
+}
+
+// tell the owner of an original, once for each reason, that its copy stays as it is.
+func (l *link) tell(ctx context.Context, o object, refusal *needs.RefusedError) error {
+	if l.record(o).refused == refusal.Reason {
+		return nil
+	}
+	original, err := l.read(ctx, o)
+	if errors.Is(err, errGone) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	l.recordNotFollowed(original, l.target, refusal)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	r := l.written[o]
+	r.refused = refusal.Reason
+	l.written[o] = r
+	return nil
+}
+
+// fly writes the copy, or joins who does. Who leaves does not end the write: others may wait for it.
+func (l *link) fly(ctx context.Context, o object, write func(context.Context) error) (joined bool, err error) {
+	began := false
+	done := l.flights.DoChan(o.String(), func() (any, error) {
+		began = true
+		return nil, write(l.life)
+	})
+	select {
+	case result := <-done:
+		return !began, result.Err
+	case <-ctx.Done():
+		return false, fmt.Errorf("writing %s: %w", o, ctx.Err())
+	}
+}
+
+// write reads the object and writes its copy.
+func (l *link) write(ctx context.Context, o object, touch bool) error {
+	original, err := l.read(ctx, o)
+	if err != nil {
+		return err
+	}
+	c := copyOf(original, o)
+	before := l.record(o)
+	r := record{version: original.GetResourceVersion(), touched: before.touched, written: l.Clock.Now()}
+	if touch {
+		r.touched = r.written
+	}
+	if !r.touched.IsZero() {
+		c.SetAnnotations(map[string]string{v1alpha1.AnnotationNeededAt: r.touched.UTC().Format(time.RFC3339)})
+	}
+	exists := before.version != "" || l.users.need(l.target.NodeName, o)
+	if err := judge(o, l.writer.Write(ctx, c, exists)); err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.written[o] = r
+	return nil
+}
+
+// judge what came of writing a copy: a *needs.RefusedError where trying again does not help. A ServiceAccount of that name is what the pod
+// asks for, whoever made it.
+func judge(o object, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, new(*writer.NotOursError)) && o.Resource == needs.ServiceAccounts:
+		return nil
+	case errors.As(err, new(*writer.NotOursError)):
+		return &needs.RefusedError{Ref: o.Ref, Reason: fmt.Sprintf(
+			"exists there and does not come from this cluster, or was made under another user name of it: rename one, delete it, or use it as it is with the annotation %s: %s",
+			v1alpha1.AnnotationUseExisting, o.Ref)}
+	case errors.As(err, new(*writer.UnguardedError)) || definite(err):
+		return &needs.RefusedError{Ref: o.Ref, Reason: "is refused there: " + message(err)}
+	default:
+		return fmt.Errorf("writing %s: %w", o, err)
+	}
+}
+
+// definite says whether an API server has understood and refused.
+func definite(err error) bool {
+	return apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsNotFound(err) || apierrors.IsBadRequest(err) ||
+		apierrors.IsRequestEntityTooLargeError(err)
+}
+
+// message is the API server's, without what we were doing.
+func message(err error) string {
+	var status apierrors.APIStatus
+	if errors.As(err, &status) {
+		return status.Status().Message
+	}
+	return err.Error()
+}

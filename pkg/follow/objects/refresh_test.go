@@ -1,0 +1,147 @@
+package objects
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	dynamicfake "k8s.io/client-go/dynamic/fake"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/tools/events"
+	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/follow/writer"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/needs"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
+)
+
+// leading is a link to a target, in whose way something is before a copy is created, and the source's watch of Secrets. A pod there needs Secret
+// "db".
+func leading(t *testing.T, create func() error) (*link, *watch) {
+	t.Helper()
+	f := &Follower{
+		Options:  Options{Clock: clocktesting.NewFakeClock(time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)), Recorder: events.NewFakeRecorder(10)},
+		contents: dynamicfake.NewSimpleDynamicClient(scheme.Scheme),
+		users:    newUsers(),
+	}
+	w := (&recorder{}).watch(needs.Secrets)
+	f.watches = &watches{all: map[collection]*watch{w.collection: w}}
+	f.users.replace(claim{}, claimOf(proxy("c2", corev1.PodRunning, "db")))
+	target := &engage.Target{Key: types.NamespacedName{Name: "c2"}, NodeName: "c2"}
+	must(t, engage.NewRegistry().Engage(t.Context(), target))
+	c := fake.NewClientBuilder().WithInterceptorFuncs(interceptor.Funcs{
+		Create: func(ctx context.Context, c client.WithWatch, o client.Object, options ...client.CreateOption) error {
+			dryRun := len(options) == 1 && options[0] == client.DryRunAll
+			if o.GetNamespace() == "" || dryRun { // our user name, and whether the policy holds us
+				return nil
+			}
+			if err := create(); err != nil {
+				return err
+			}
+			return c.Create(ctx, o, options...)
+		},
+	}).Build()
+	return &link{Follower: f, life: t.Context(), target: target, writer: writer.NewWriter(c, c, translate.Source{ClusterID: "c1"}), written: map[object]record{}}, w
+}
+
+// exists has Secret "db" have this version and content in the source.
+func (l *link) exists(t *testing.T, w *watch, version, content string) {
+	t.Helper()
+	original := meta("db", version)
+	original.APIVersion, original.Kind = "v1", "Secret"
+	db := &corev1.Secret{TypeMeta: original.TypeMeta, ObjectMeta: original.ObjectMeta, Data: map[string][]byte{"password": []byte(content)}}
+	l.contents = dynamicfake.NewSimpleDynamicClient(scheme.Scheme, db)
+	must(t, w.Replace([]any{original}, ""))
+}
+
+func TestARefusedChangeIsToldOnceAndTriedAgain(t *testing.T) {
+	var answer error
+	l, w := leading(t, func() error { return answer })
+	l.exists(t, w, "1", "new")
+	refused := func(reason string) error {
+		return apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, "db", errors.New(reason))
+	}
+	told := l.Recorder.(*events.FakeRecorder).Events
+	for _, step := range []struct {
+		answer error
+		want   reconcile.Result
+		event  string
+	}{
+		{refused("quota"), reconcile.Result{RequeueAfter: refusedRetry}, `Secret "db" is refused there: secrets "db" is forbidden: quota`},
+		{refused("quota"), reconcile.Result{RequeueAfter: refusedRetry}, ""},
+		{refused("policy"), reconcile.Result{RequeueAfter: refusedRetry}, `Secret "db" is refused there: secrets "db" is forbidden: policy`},
+		{nil, reconcile.Result{}, ""},
+	} {
+		answer = step.answer
+		got, err := l.refresh(t.Context(), secret("db"))
+		must(t, err)
+		if diff := cmp.Diff(step.want, got); diff != "" {
+			t.Errorf("%v: result (-want +got):\n%s", step.answer, diff)
+		}
+		event := ""
+		if len(told) > 0 {
+			event = <-told
+		}
+		if (event == "") != (step.event == "") || !strings.Contains(event, step.event) {
+			t.Errorf("%v: event %q, want %q", step.answer, event, step.event)
+		}
+	}
+}
+
+func TestBringingDoesNotRestOnAWriteThatBeganBefore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		released := make(chan struct{})
+		l, w := leading(t, func() error {
+			<-released
+			return nil
+		})
+		l.exists(t, w, "1", "old")
+		done := make(chan error)
+		bring := func() { done <- l.bring(t.Context(), secret("db")) }
+		go bring()
+		synctest.Wait()
+		l.exists(t, w, "2", "new")
+		go bring()
+		synctest.Wait()
+		close(released)
+		must(t, <-done)
+		must(t, <-done)
+		if got := l.record(secret("db")).version; got != "2" {
+			t.Errorf("version %q is there", got)
+		}
+	})
+}
+
+func TestNoWriteOutlivesItsEngagement(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, _ := leading(t, nil)
+		var disengage context.CancelFunc
+		l.life, disengage = context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() {
+			_, err := l.fly(t.Context(), secret("db"), func(ctx context.Context) error {
+				<-ctx.Done()
+				return ctx.Err()
+			})
+			done <- err
+		}()
+		synctest.Wait()
+		disengage()
+		if err := <-done; !errors.Is(err, context.Canceled) {
+			t.Errorf("got %v", err)
+		}
+	})
+}

@@ -1,0 +1,105 @@
+package objects
+
+import (
+	"slices"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/needs"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/podcache"
+)
+
+// users counts the living proxies that refer to things.
+type users struct {
+	mu         sync.RWMutex // guards the counts
+	onNodes    map[string]map[object]int
+	everywhere map[collection]int
+}
+
+func newUsers() *users {
+	return &users{onNodes: map[string]map[object]int{}, everywhere: map[collection]int{}}
+}
+
+// claim is what a living proxy refers to, and the node that it is bound to.
+type claim struct {
+	namespace, node string
+	needs           []needs.Need
+}
+
+// claimOf a pod of the manager's cache, which may be nil. One that ended needs nothing any more.
+func claimOf(pod *corev1.Pod) claim {
+	if pod == nil || pod.Spec.SchedulerName != v1alpha1.SchedulerName ||
+		pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
+		return claim{}
+	}
+	return claim{pod.Namespace, pod.Spec.NodeName, podcache.Needs(pod)}
+}
+
+func (c claim) equal(other claim) bool {
+	return c.namespace == other.namespace && c.node == other.node && slices.Equal(c.needs, other.needs)
+}
+
+func (c claim) objects() []object {
+	objects := make([]object, len(c.needs))
+	for i, need := range c.needs {
+		objects[i] = object{c.namespace, need.Ref}
+	}
+	return objects
+}
+
+// replace counts a claim in place of another.
+func (u *users) replace(before, after claim) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.count(after, 1)
+	u.count(before, -1)
+}
+
+func (u *users) count(c claim, by int) {
+	for _, o := range c.objects() {
+		add(u.everywhere, o.collection(), by)
+		if c.node == "" {
+			continue
+		}
+		if u.onNodes[c.node] == nil {
+			u.onNodes[c.node] = map[object]int{}
+		}
+		add(u.onNodes[c.node], o, by)
+	}
+	if len(u.onNodes[c.node]) == 0 {
+		delete(u.onNodes, c.node)
+	}
+}
+
+func add[K comparable](counts map[K]int, key K, by int) {
+	if counts[key] += by; counts[key] == 0 {
+		delete(counts, key)
+	}
+}
+
+// need says whether a proxy that is bound to the node needs the object.
+func (u *users) need(node string, o object) bool {
+	u.mu.RLock()
+	defer u.mu.RUnlock()
+	return u.onNodes[node][o] > 0
+}
+
+// neededOn a node are these objects.
+func (u *users) neededOn(node string) []object {
+	u.mu.RLock()
+	defer u.mu.RUnlock()
+	objects := make([]object, 0, len(u.onNodes[node]))
+	for o := range u.onNodes[node] {
+		objects = append(objects, o)
+	}
+	return objects
+}
+
+// refer says whether any proxy refers to an object of the collection.
+func (u *users) refer(c collection) bool {
+	u.mu.RLock()
+	defer u.mu.RUnlock()
+	return u.everywhere[c] > 0
+}

@@ -1,0 +1,84 @@
+package objects
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"k8s.io/client-go/metadata"
+	"k8s.io/utils/clock"
+)
+
+// linger is how long a collection is watched that nobody refers to: a Job that makes one pod after the other is not to cost a list for each.
+const linger = 5 * time.Minute
+
+// watches are those of the collections that proxies refer to.
+type watches struct {
+	client  metadata.Interface
+	clock   clock.WithDelayedExecution
+	users   *users
+	changed func(o object, appeared bool)
+	trouble func(c collection, err error)
+
+	mu      sync.Mutex // guards all and leaving
+	all     map[collection]*watch
+	leaving map[collection]bool // has a timer
+}
+
+// ensure starts the watch of a collection, which ends with life, unless there is one.
+func (s *watches) ensure(life context.Context, c collection) *watch {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if w, ok := s.all[c]; ok {
+		return w
+	}
+	w := newWatch(c, s.changed, func(err error) { s.trouble(c, err) })
+	ctx, stop := context.WithCancel(life)
+	w.stop = stop
+	s.all[c] = w
+	go w.run(ctx, s.client, s.clock)
+	return w
+}
+
+// get returns nil where there is no watch.
+func (s *watches) get(c collection) *watch {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.all[c]
+}
+
+// lacks says whether an object surely does not exist.
+func (s *watches) lacks(o object) bool {
+	w := s.get(o.collection())
+	return w != nil && w.lacks(o.Name)
+}
+
+// version is that of an object which exists, as far as is known, and goes to targets.
+func (s *watches) version(o object) (string, bool) {
+	w := s.get(o.collection())
+	if w == nil {
+		return "", false
+	}
+	e, exists := w.get(o.Name)
+	return e.version, exists && e.followed
+}
+
+// leave stops the watch of a collection if nobody refers to it a while later.
+func (s *watches) leave(c collection) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.all[c] == nil || s.leaving[c] {
+		return
+	}
+	s.leaving[c] = true
+	s.clock.AfterFunc(linger, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.leaving, c)
+		if s.users.refer(c) {
+			return
+		}
+		s.all[c].stop()
+		delete(s.all, c)
+	})
+}

@@ -1,0 +1,205 @@
+package writer
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/singleflight"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
+)
+
+const (
+	// requestTimeout is the deadline of each request.
+	requestTimeout = 10 * time.Second
+	// attempts are two: what exists may have been removed when it is to be changed.
+	attempts = 2
+)
+
+// NotOursError says that the target has an object of the copy's name that is not a copy of this source's.
+type NotOursError struct{ Kind, Namespace, Name string }
+
+// Error names the object.
+func (e *NotOursError) Error() string {
+	return fmt.Sprintf("%s %q in namespace %q is not a copy of this cluster's", e.Kind, e.Name, e.Namespace)
+}
+
+// UnguardedError says that in a namespace of the target nobody would keep us from changing what is not ours, and we cannot see what is.
+type UnguardedError struct{ Namespace string }
+
+// Error says what to do.
+func (e *UnguardedError) Error() string {
+	return fmt.Sprintf("in namespace %q, objects that exist already cannot be told from others' and are left alone: this source cluster may neither read them there, "+
+		"nor does the ValidatingAdmissionPolicy of multicluster-scheduler's chart hold it; install the chart there as it is, or let the source get them", e.Namespace)
+}
+
+// Writer writes copies into one target. It is safe for concurrent use, but not for one copy.
+type Writer struct {
+	target client.Writer
+	reader client.Reader
+	source translate.Source
+
+	asking singleflight.Group
+	mu     sync.Mutex // guards user
+	user   *string
+}
+
+// NewWriter makes a Writer that writes through the target's client. The reader asks the target's API server.
+func NewWriter(target client.Writer, reader client.Reader, source translate.Source) *Writer {
+	return &Writer{target: target, reader: reader, source: source}
+}
+
+// Write makes a copy, or makes it what it is to be. The copy has a kind, a name and a namespace. A ConfigMap or Secret becomes just
+// this; of other kinds all top-level fields given are written, a nil one is removed there, others stay, and so do labels after the copy was made. Whether it
+// exists already is only a guess that saves a request. A copy that must not be changed so, an immutable one say, is deleted and made
+// anew, unless the target would refuse the new one. A copy that is made needs no annotation needed-at, and has none.
+// Write returns a *NotOursError, or the API server's error.
+func (w *Writer) Write(ctx context.Context, object *unstructured.Unstructured, exists bool) error {
+	user, err := w.userName(ctx)
+	if err != nil {
+		return err
+	}
+	marked := w.mark(object, user)
+	for range attempts {
+		if exists {
+			if err := w.update(ctx, marked); !apierrors.IsNotFound(err) {
+				return err
+			}
+		}
+		if err = w.create(ctx, marked); !apierrors.IsAlreadyExists(err) {
+			return err
+		}
+		exists = true
+	}
+	return err
+}
+
+// Delete removes the copy with this UID, or, if that is empty, of this name. That it is gone is no error.
+func (w *Writer) Delete(ctx context.Context, object client.Object, uid types.UID) error {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	options := []client.DeleteOption{client.PropagationPolicy(metav1.DeletePropagationBackground)}
+	if uid != "" {
+		options = append(options, client.Preconditions{UID: &uid})
+	}
+	err := w.target.Delete(ctx, object, options...)
+	if client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) {
+		return fmt.Errorf("deleting the copy: %w", err)
+	}
+	return nil
+}
+
+// userName is this source's in the target, empty where the target cannot tell.
+func (w *Writer) userName(ctx context.Context) (string, error) {
+	w.mu.Lock()
+	known := w.user
+	w.mu.Unlock()
+	if known != nil {
+		return *known, nil
+	}
+	_, err, _ := w.asking.Do("", func() (any, error) {
+		ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+		defer cancel()
+		review := &authenticationv1.SelfSubjectReview{}
+		if err := w.target.Create(ctx, review); client.IgnoreNotFound(err) != nil {
+			return nil, fmt.Errorf("asking for our user name: %w", err)
+		}
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.user = &review.Status.UserInfo.Username
+		return nil, nil
+	})
+	if err != nil {
+		return "", err
+	}
+	return w.userName(ctx)
+}
+
+func (w *Writer) mark(object *unstructured.Unstructured, user string) *unstructured.Unstructured {
+	marked := object.DeepCopy()
+	labels, annotations := marked.GetLabels(), marked.GetAnnotations()
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	labels[v1alpha1.LabelParentClusterID] = w.source.ClusterID
+	if w.source.ClusterName != "" {
+		labels[v1alpha1.LabelParentClusterName] = w.source.ClusterName
+	}
+	annotations[v1alpha1.AnnotationFollowedBy] = user
+	marked.SetLabels(labels)
+	marked.SetAnnotations(annotations)
+	return marked
+}
+
+func (w *Writer) create(ctx context.Context, object *unstructured.Unstructured) error {
+	made := withoutNil(object)
+	annotations := made.GetAnnotations()
+	delete(annotations, v1alpha1.AnnotationNeededAt)
+	made.SetAnnotations(annotations)
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	if err := w.target.Create(ctx, made, client.FieldOwner(v1alpha1.FieldOwner)); err != nil {
+		return fmt.Errorf("creating the copy: %w", err)
+	}
+	return nil
+}
+
+// withoutNil returns an object of its own, into which an answer may be written.
+func withoutNil(object *unstructured.Unstructured) *unstructured.Unstructured {
+	c := object.DeepCopy()
+	for name, value := range c.Object {
+		if value == nil {
+			delete(c.Object, name)
+		}
+	}
+	return c
+}
+
+func (w *Writer) update(ctx context.Context, object *unstructured.Unstructured) error {
+	if readable(object) {
+		return w.change(ctx, object)
+	}
+	return w.put(ctx, object)
+}
+
+// readable says whether a source may read copies of the object's kind.
+func readable(object *unstructured.Unstructured) bool {
+	switch object.GetKind() {
+	case "ConfigMap", "Secret":
+		return false
+	default:
+		return true
+	}
+}
+
+// replace a copy that must not be changed.
+func (w *Writer) replace(ctx context.Context, object *unstructured.Unstructured, uid types.UID, refusal error) error {
+	// Where the target does not take what the copy is to be, it answers so, and the old one stays.
+	if err := w.create(ctx, object); !apierrors.IsAlreadyExists(err) {
+		return err
+	}
+	err := w.Delete(ctx, withoutNil(object), uid)
+	if deniedByPolicy(err) {
+		return notOurs(object)
+	}
+	if err != nil {
+		return fmt.Errorf("replacing a copy that must not be changed (%w): %w", refusal, err)
+	}
+	return w.create(ctx, object)
+}
+
+func notOurs(object *unstructured.Unstructured) error {
+	return &NotOursError{Kind: object.GetKind(), Namespace: object.GetNamespace(), Name: object.GetName()}
+}
