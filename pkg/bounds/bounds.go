@@ -10,6 +10,8 @@ const Request = 10 * time.Second
 const (
 	// TouchedFor is how long a copy that was touched for a pod is not touched again for the next one.
 	TouchedFor = 20 * time.Second
+	// EnsureObjects is the part of EnsureNeeds for ConfigMaps, Secrets and ServiceAccounts; claims come after them.
+	EnsureObjects = 30 * time.Second
 	// EnsureNeeds is the time that the source has to ensure everything that one pod needs.
 	EnsureNeeds = 45 * time.Second
 	// UnusedCopies is how long a target's manager waits before it deletes a copy that no PodChaperon needs.

@@ -10,6 +10,12 @@ func TestACopyOutlivesTheTimeUntilItsPodChaperonExists(t *testing.T) {
 	}
 }
 
+func TestClaimsHaveTimeAfterObjects(t *testing.T) {
+	if left := EnsureNeeds - EnsureObjects; left <= Request {
+		t.Errorf("after the objects, claims have %s, and one request may take %s", left, Request)
+	}
+}
+
 func TestALeaderEndsBeforeTheNextOneBegins(t *testing.T) {
 	if LeaseEndsProcess >= LeaseDuration {
 		t.Errorf("a leader ends after %s, the next one may begin after %s", LeaseEndsProcess, LeaseDuration)

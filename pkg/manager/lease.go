@@ -5,20 +5,13 @@ import (
 	"fmt"
 	"os"
 	"sync"
-	"time"
 
 	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/utils/clock"
-)
 
-const (
-	leaseDuration = 15 * time.Second
-	renewDeadline = 10 * time.Second
-	retryPeriod   = 2 * time.Second
-	// lapse is how long we lead after we asked for the last renewal. Others wait leaseDuration from when they saw it.
-	lapse = leaseDuration - retryPeriod
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/bounds"
 )
 
 // lease is the Lease of the leader. It tells at once that it is lost: because another has it, or because it was not renewed for so
@@ -41,7 +34,7 @@ func newLease(config *rest.Config, namespace, name string) (*lease, <-chan struc
 		return nil, nil, fmt.Errorf("finding out the name of the host: %w", err)
 	}
 	identity := resourcelock.ResourceLockConfig{Identity: host + "_" + string(uuid.NewUUID())}
-	lock, err := resourcelock.NewFromKubeconfig(resourcelock.LeasesResourceLock, namespace, name, identity, config, renewDeadline)
+	lock, err := resourcelock.NewFromKubeconfig(resourcelock.LeasesResourceLock, namespace, name, identity, config, bounds.LeaseRenewal)
 	if err != nil {
 		return nil, nil, fmt.Errorf("making a lock of Lease %q: %w", namespace+"/"+name, err)
 	}
@@ -82,7 +75,7 @@ func (l *lease) write(ctx context.Context, record resourcelock.LeaderElectionRec
 		l.leading = nil
 	}
 	if record.HolderIdentity == l.Identity() {
-		l.leading = l.clock.AfterFunc(lapse-l.clock.Since(asked), l.lost)
+		l.leading = l.clock.AfterFunc(bounds.LeaseEndsProcess-l.clock.Since(asked), l.lost)
 	}
 	return nil
 }

@@ -21,6 +21,7 @@ import (
 
 	configv1alpha1 "github.com/multicluster-scheduler/multicluster-scheduler/api/config/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/bounds"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/connect/source"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/podcache"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
@@ -123,9 +124,9 @@ func options(ctx context.Context, scheme *runtime.Scheme, config *configv1alpha1
 		LeaderElectionID:                    config.LeaderElection.Name,
 		LeaderElectionResourceLockInterface: lock,
 		LeaderElectionReleaseOnCancel:       true,
-		LeaseDuration:                       new(leaseDuration),
-		RenewDeadline:                       new(renewDeadline),
-		RetryPeriod:                         new(retryPeriod),
+		LeaseDuration:                       new(bounds.LeaseDuration),
+		RenewDeadline:                       new(bounds.LeaseRenewal),
+		RetryPeriod:                         new(bounds.LeaseRetry),
 		Metrics:                             metricsserver.Options{BindAddress: config.Metrics.BindAddress},
 		HealthProbeBindAddress:              config.Health.BindAddress,
 		GracefulShutdownTimeout:             new(stopDeadline),

@@ -24,13 +24,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/bounds"
 )
 
 const (
 	name = "copies" // in metrics
 
-	// grace is how long a copy outlives the last need of it.
-	grace = 2 * time.Minute
 	// workers is few: nothing waits for a removal.
 	workers = 2
 	// deadline is for the one request of a reconciliation.
@@ -72,7 +71,7 @@ type key struct {
 // New makes a Remover; it does nothing until it is registered with a manager that starts.
 func New(options Options) (*Remover, error) {
 	if options.Grace == 0 {
-		options.Grace = grace
+		options.Grace = bounds.UnusedCopies
 	}
 	if len(options.SecretNamespaces) == 0 || slices.Contains(options.SecretNamespaces, "*") {
 		options.SecretNamespaces = []string{metav1.NamespaceAll}

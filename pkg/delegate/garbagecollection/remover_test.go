@@ -20,6 +20,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/bounds"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/needs"
 )
 
@@ -172,7 +173,7 @@ func newFixture(t *testing.T, resource string, object *metav1.PartialObjectMetad
 	f.queue = workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[key]())
 	t.Cleanup(f.queue.ShutDown)
 	f.Remover = &Remover{
-		options: Options{Clock: clock, Grace: grace}, client: f.fake, uses: newUses(),
+		options: Options{Clock: clock, Grace: bounds.UnusedCopies}, client: f.fake, uses: newUses(),
 		stores: map[kind][]toolscache.Indexer{}, seen: map[key]sighting{},
 	}
 	store := toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, toolscache.Indexers{toolscache.NamespaceIndex: toolscache.MetaNamespaceIndexFunc})

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/go-logr/logr"
 	"golang.org/x/sync/errgroup"
@@ -19,14 +18,13 @@ import (
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/bounds"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/needs"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
 
 const (
-	// bringTimeout is how long all that one pod needs may take; what is being written then goes on.
-	bringTimeout = 30 * time.Second
 	// writesPerPod are those that go on at once.
 	writesPerPod = 8
 )
@@ -139,7 +137,7 @@ func (f *Follower) Bring(ctx context.Context, pod *corev1.Pod, target *engage.Ta
 	if len(followed) == 0 {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, bringTimeout)
+	ctx, cancel := context.WithTimeout(ctx, bounds.EnsureObjects)
 	defer cancel()
 	if err := f.look(ctx, pod.Namespace, followed); err != nil {
 		return err

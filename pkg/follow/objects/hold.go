@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/bounds"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/needs"
 )
@@ -23,7 +24,7 @@ func (f *Follower) Hold(ctx context.Context, target *engage.Target, namespace, n
 	if l == nil || len(refs) == 0 {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, bringTimeout)
+	ctx, cancel := context.WithTimeout(ctx, bounds.EnsureObjects)
 	defer cancel()
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(writesPerPod)

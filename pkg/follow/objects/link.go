@@ -12,14 +12,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/bounds"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/follow/writer"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/needs"
 )
 
 const (
-	// touchedFor is how long a copy that was said to be needed is not said so again. The target's manager waits longer before it removes one.
-	touchedFor = 20 * time.Second
 	// trustedFor is how long a copy that was written is taken to be there, whoever may have deleted it: nobody tells us.
 	trustedFor = 5 * time.Minute
 	// refusedRetry is how long after a refusal a target is asked again.
@@ -88,7 +87,7 @@ func (l *link) bring(ctx context.Context, o object) error {
 // due says whether a copy is to be written, or at least touched, for a pod that is about to be placed. The version is empty where it is
 // not known yet. A copy that a living pod there needs is not removed.
 func due(r record, version string, needed bool, now time.Time) bool {
-	return r.version == "" || version != "" && r.version != version || now.Sub(r.written) >= trustedFor || !needed && now.Sub(r.touched) >= touchedFor
+	return r.version == "" || version != "" && r.version != version || now.Sub(r.written) >= trustedFor || !needed && now.Sub(r.touched) >= bounds.TouchedFor
 }
 
 // outdated says whether pods there need the copy, and have another version or, as far as is known, none.

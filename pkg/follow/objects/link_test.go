@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/bounds"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/follow/writer"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/needs"
 )
@@ -29,8 +30,8 @@ func TestDue(t *testing.T) {
 		"what changed since":                                              {record: record{version: "1", touched: now, written: now}, needed: true, want: true},
 		"what pods there need and did not change":                         {record: record{version: "2", written: now.Add(1 - trustedFor)}, needed: true, want: false},
 		"what was written so long ago that it may have been deleted":      {record: record{version: "2", written: now.Add(-trustedFor)}, needed: true, want: true},
-		"what none there needs, and was touched just now":                 {record: record{version: "2", touched: now.Add(1 - touchedFor), written: now}, needed: false, want: false},
-		"what none there needs, and was touched a while ago":              {record: record{version: "2", touched: now.Add(-touchedFor), written: now}, needed: false, want: true},
+		"what none there needs, and was touched just now":                 {record: record{version: "2", touched: now.Add(1 - bounds.TouchedFor), written: now}, needed: false, want: false},
+		"what none there needs, and was touched a while ago":              {record: record{version: "2", touched: now.Add(-bounds.TouchedFor), written: now}, needed: false, want: true},
 		"what none there needs any more, and was never said to be needed": {record: record{version: "2", written: now}, needed: false, want: true},
 	} {
 		t.Run(name, func(t *testing.T) {
