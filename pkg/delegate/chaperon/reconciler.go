@@ -145,7 +145,7 @@ func (r *Reconciler) create(ctx context.Context, chaperon *v1alpha1.PodChaperon)
 	if seconds, ok := apierrors.SuggestsClientDelay(err); ok {
 		return reconcile.Result{RequeueAfter: time.Duration(max(seconds, 1)) * time.Second}, nil
 	}
-	if refused(err) {
+	if neverMade(err) {
 		return r.refuse(ctx, chaperon, err.Error())
 	}
 	if err != nil {

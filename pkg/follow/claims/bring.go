@@ -7,7 +7,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -15,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/apierror"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/needs"
 )
@@ -80,7 +80,7 @@ func (c *Claims) look(ctx context.Context, key types.NamespacedName, t *cluster)
 		return nil, situation{}, fmt.Errorf("getting claim %q: %w", key.Name, err)
 	}
 	_, there, err := t.read(ctx, key)
-	if isDefinite(err) {
+	if apierror.Of(err, apierror.Create).Refusal() {
 		return nil, situation{}, refused(key, "cannot be looked for: "+t.explain(err, "claims in namespace "+key.Namespace))
 	}
 	if err != nil {
@@ -107,7 +107,7 @@ func (c *cluster) read(ctx context.Context, key types.NamespacedName) (*corev1.P
 	defer cancel()
 	pvc := &corev1.PersistentVolumeClaim{}
 	err := c.client.Get(ctx, key, pvc)
-	if apierrors.IsNotFound(err) && isDefinite(err) {
+	if apierror.Of(err, apierror.Existing) == apierror.NotFound {
 		return nil, nil, nil
 	}
 	if err != nil {
@@ -148,7 +148,7 @@ func (c *Claims) create(ctx context.Context, pvc *corev1.PersistentVolumeClaim, 
 		return err
 	}
 	err = t.writer.Create(ctx, made)
-	if isDefinite(err) {
+	if apierror.Of(err, apierror.Create).Refusal() {
 		if err := c.annotate(ctx, pvc, place{}); err != nil {
 			c.Logger.Error(err, "Leaving the annotation followed-to, which binds nobody without a copy", "claim", key)
 		}
@@ -159,14 +159,6 @@ func (c *Claims) create(ctx context.Context, pvc *corev1.PersistentVolumeClaim, 
 	}
 	c.Logger.Info("Made a claim", "claim", key, "target", t.name)
 	return nil
-}
-
-// isDefinite says whether it is an API server that answers, and will not say otherwise unless something changes.
-func isDefinite(err error) bool {
-	if apierrors.IsUnexpectedServerError(err) {
-		return false // Any proxy may answer so.
-	}
-	return apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsNotFound(err)
 }
 
 // bind writes down where the claim is. It fails if the claim has changed since it was read.

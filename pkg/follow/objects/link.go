@@ -8,10 +8,10 @@ import (
 	"time"
 
 	"golang.org/x/sync/singleflight"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/apierror"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/bounds"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/follow/writer"
@@ -196,24 +196,9 @@ func judge(o object, err error) error {
 		return &needs.RefusedError{Ref: o.Ref, Reason: fmt.Sprintf(
 			"exists there and does not come from this cluster, or was made under another user name of it: rename one, delete it, or use it as it is with the annotation %s: %s",
 			v1alpha1.AnnotationUseExisting, o.Ref)}
-	case errors.As(err, new(*writer.UnguardedError)) || definite(err):
-		return &needs.RefusedError{Ref: o.Ref, Reason: "is refused there: " + message(err)}
+	case errors.As(err, new(*writer.UnguardedError)) || apierror.Of(err, apierror.Create).Refusal():
+		return &needs.RefusedError{Ref: o.Ref, Reason: "is refused there: " + apierror.Message(err)}
 	default:
 		return fmt.Errorf("writing %s: %w", o, err)
 	}
-}
-
-// definite says whether an API server has understood and refused.
-func definite(err error) bool {
-	return apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsNotFound(err) || apierrors.IsBadRequest(err) ||
-		apierrors.IsRequestEntityTooLargeError(err)
-}
-
-// message is the API server's, without what we were doing.
-func message(err error) string {
-	var status apierrors.APIStatus
-	if errors.As(err, &status) {
-		return status.Status().Message
-	}
-	return err.Error()
 }

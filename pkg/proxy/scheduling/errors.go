@@ -16,3 +16,17 @@ type refusedError struct {
 
 // Error names the target.
 func (e *refusedError) Error() string { return e.target + ": " + e.reason }
+
+// createError says that the PodChaperon was not created, and that the target has not refused it.
+type createError struct {
+	target string
+	cause  error
+}
+
+// Error names the target.
+func (e *createError) Error() string {
+	return "creating the PodChaperon in " + e.target + ": " + e.cause.Error()
+}
+
+// Unwrap returns the answer of the target's API server.
+func (e *createError) Unwrap() error { return e.cause }

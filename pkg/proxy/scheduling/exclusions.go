@@ -23,8 +23,18 @@ const (
 	unschedulable refusal = iota
 	// forbidden is the word of the target's API server. A summary does not tell when that changes.
 	forbidden
-	// late is a target that did not decide in time: asked again when it has more room.
+	// late is a target that did not decide in time: asked again when it has more room. The back-off of all that follow is
+	// the same.
 	late
+	// elsewhere is a target that is given up because the pod's delegate is scheduled in another target.
+	elsewhere
+	// createFailed is a target in which the PodChaperon could not be created, although the target did not refuse it.
+	createFailed
+	// stillEnding is a target in which an earlier delegate of the pod is still being deleted.
+	stillEnding
+	// rightsMissing is a target that does not allow the source to create PodChaperons. After connecting, rights arrive with a
+	// delay: asked again after a second, and then less and less often.
+	rightsMissing
 )
 
 // backOff says for how long a target is left out whatever happens, and for how long if nothing does.
@@ -35,6 +45,9 @@ func (r refusal) backOff(times int) (held, longest time.Duration) {
 		return doubled(time.Second), longestExclusion
 	case forbidden:
 		held = doubled(30 * time.Second)
+		return held, held
+	case rightsMissing:
+		held = doubled(time.Second)
 		return held, held
 	default:
 		return 0, doubled(30 * time.Second)

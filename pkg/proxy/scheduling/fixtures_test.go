@@ -78,7 +78,7 @@ func (w *world) engage(t testing.TB, name string, funcs interceptor.Funcs) *targ
 		t.Fatal(err)
 	}
 	added := newTarget(t.Context(), engaged, "source", w.clock)
-	added.ledger.tell(summary(resources("8", "64Gi")))
+	added.ledger.Update(summary(resources("8", "64Gi")))
 	w.targets.add(added)
 	return added
 }

@@ -60,11 +60,11 @@ func (s *Scheduler) chaperonSeen(t *target, chaperon *v1alpha1.PodChaperon) {
 	proxy := proxyUID(chaperon)
 	switch {
 	case finished(chaperon): // It may never have been counted.
-		if t.ledger.remove(proxy) {
+		if t.ledger.Remove(proxy) {
 			s.wakeSoon(t)
 		}
 	case isScheduled(chaperon):
-		t.ledger.scheduled(proxy)
+		t.ledger.Scheduled(proxy)
 	}
 	s.plugin.placements.set(t, chaperon)
 }
@@ -72,7 +72,7 @@ func (s *Scheduler) chaperonSeen(t *target, chaperon *v1alpha1.PodChaperon) {
 func (s *Scheduler) chaperonGone(t *target, chaperon *v1alpha1.PodChaperon) {
 	proxy := proxyUID(chaperon)
 	held := s.plugin.placements.remove(t, chaperon)
-	if s.plugin.placements.in(t, proxy) == nil && t.ledger.remove(proxy) {
+	if s.plugin.placements.in(t, proxy) == nil && t.ledger.Remove(proxy) {
 		s.wakeSoon(t)
 	}
 	if held {
@@ -85,7 +85,7 @@ func (s *Scheduler) chaperonGone(t *target, chaperon *v1alpha1.PodChaperon) {
 }
 
 func (s *Scheduler) summarySeen(t *target, summary *v1alpha1.ClusterSummary) {
-	if summary.Name == v1alpha1.ClusterSummaryName && t.ledger.tell(summary) {
+	if summary.Name == v1alpha1.ClusterSummaryName && t.ledger.Update(summary) {
 		s.plugin.exclusions.moreRoom(t.NodeName)
 		s.wakePods(t)
 	}
@@ -93,7 +93,7 @@ func (s *Scheduler) summarySeen(t *target, summary *v1alpha1.ClusterSummary) {
 
 func (s *Scheduler) summaryGone(t *target, summary *v1alpha1.ClusterSummary) {
 	if summary.Name == v1alpha1.ClusterSummaryName {
-		t.ledger.tell(nil)
+		t.ledger.Update(nil)
 	}
 }
 

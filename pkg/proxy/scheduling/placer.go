@@ -4,25 +4,25 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/apierror"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/bounds"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
 
 const (
 	// requestTimeout is the deadline of each request.
-	requestTimeout = 10 * time.Second
+	requestTimeout = bounds.Request
 	// withdrawals is how often we try to delete a PodChaperon that changes under our hands.
 	withdrawals = 5
 )
@@ -53,7 +53,7 @@ func (p *placer) place(ctx context.Context, proxy *corev1.Pod, t *target, k kind
 	}
 	var refused *refusedError
 	if errors.As(err, &refused) {
-		p.exclusions.add(proxy, t.NodeName, refused.kind, refused.reason, t.ledger.roomier.Load() > refused.roomier)
+		p.exclusions.add(proxy, t.NodeName, refused.kind, refused.reason, t.ledger.Roomier() > refused.roomier)
 	}
 	if refused != nil || !t.Reachable() {
 		p.trials.end(proxy.UID)
@@ -98,7 +98,7 @@ func (p *placer) await(ctx context.Context, w *waiter, proxy *corev1.Pod, seen *
 			refused = p.elsewhere(ctx, proxy.UID, t)
 		}
 		if refused != nil {
-			refused.roomier = t.ledger.roomier.Load()
+			refused.roomier = t.ledger.Roomier()
 			return p.withdraw(ctx, w, seen, refused, refuses)
 		}
 		p.waits(proxy, t.name(), reason)
@@ -116,7 +116,7 @@ func (p *placer) elsewhere(ctx context.Context, proxy types.UID, t *target) *ref
 	case other == nil:
 		return nil
 	case isScheduled(chaperon):
-		return &refusedError{target: t.name(), reason: "the pod's delegate is scheduled in " + other.name(), kind: late}
+		return &refusedError{target: t.name(), reason: "the pod's delegate is scheduled in " + other.name(), kind: elsewhere}
 	}
 	if err := p.discard(ctx, other, chaperon); err != nil {
 		log.FromContext(ctx).Error(err, "Could not discard a delegate that is placed elsewhere by now", "target", other.Key)
@@ -161,11 +161,27 @@ func (p *placer) ensure(ctx context.Context, proxy *corev1.Pod, t *target) (*v1a
 		return chaperon, nil
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
-	case definite(err) && !apierrors.IsAlreadyExists(err):
+	}
+	return p.afterFailure(ctx, proxy, t, chaperon, err)
+}
+
+// afterFailure returns what the error of creating a PodChaperon means. A server that is busy, or that does not accept the
+// credentials at the moment, has not refused the pod: the pod is scheduled again after the scheduler's back-off.
+func (p *placer) afterFailure(ctx context.Context, proxy *corev1.Pod, t *target, chaperon *v1alpha1.PodChaperon, err error) (*v1alpha1.PodChaperon, error) {
+	class := apierror.Of(err, apierror.Create)
+	switch {
+	case class == apierror.Unavailable || class == apierror.Unauthorized:
+		p.placements.setUncertain(proxy.UID, t, false)
+		return nil, &createError{target: t.name(), cause: err}
+	case class == apierror.RightsMissing:
+		p.placements.setUncertain(proxy.UID, t, false)
+		return nil, &refusedError{target: t.name(), reason: "refused: " + err.Error(), kind: rightsMissing}
+	case class.Refusal():
 		p.placements.setUncertain(proxy.UID, t, false)
 		return nil, &refusedError{target: t.name(), reason: "refused: " + err.Error(), kind: forbidden}
+	default:
+		return p.adopt(ctx, proxy, t, chaperon, err)
 	}
-	return p.adopt(ctx, proxy, t, chaperon, err)
 }
 
 // adopt the PodChaperon that an earlier attempt created, or this one, whose request was not answered well.
@@ -181,11 +197,11 @@ func (p *placer) adopt(ctx context.Context, proxy *corev1.Pod, t *target, chaper
 	p.placements.setUncertain(proxy.UID, t, false)
 	switch {
 	case err != nil:
-		return nil, &refusedError{target: t.name(), reason: "creating the PodChaperon: " + cause.Error(), kind: late}
+		return nil, &refusedError{target: t.name(), reason: "creating the PodChaperon: " + cause.Error(), kind: createFailed}
 	case proxyUID(found) != proxy.UID:
 		return nil, &refusedError{target: t.name(), reason: fmt.Sprintf("the PodChaperon %q there belongs to another pod", found.Name), kind: forbidden}
 	case !found.DeletionTimestamp.IsZero():
-		return nil, &refusedError{target: t.name(), reason: "an earlier delegate of the pod is still being deleted there", kind: late}
+		return nil, &refusedError{target: t.name(), reason: "an earlier delegate of the pod is still being deleted there", kind: stillEnding}
 	}
 	return found, nil
 }
@@ -302,14 +318,4 @@ func within(ctx context.Context, request func(ctx context.Context) error) error 
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	return request(ctx)
-}
-
-// definite says whether an error means that the request was not and will not be carried out.
-func definite(err error) bool {
-	var status apierrors.APIStatus
-	if errors.As(err, &status) {
-		code := status.Status().Code
-		return code >= http.StatusBadRequest && code < http.StatusInternalServerError && code != http.StatusRequestTimeout
-	}
-	return utilnet.IsConnectionRefused(err)
 }

@@ -380,7 +380,7 @@ func TestMoreRoomDuringAWithdrawalShortensTheExclusion(t *testing.T) {
 	eventually(t, "the pod waits", w.clock.HasWaiters)
 	seen(with(corev1.PodScheduled, corev1.ConditionFalse, corev1.PodReasonUnschedulable, "full"))(w, at, newChaperon("c", "p"))
 	<-policy
-	at.ledger.tell(summary(resources("60", "64Gi")))
+	at.ledger.Update(summary(resources("60", "64Gi")))
 	w.placements.remove(at, newChaperon("c", "p"))
 	if got := message(<-done); got != "c1: unschedulable: full" {
 		t.Errorf("error is %q", got)

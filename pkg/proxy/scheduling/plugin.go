@@ -190,7 +190,7 @@ func (p *plugin) noRoom(c *cycle, pod *corev1.Pod, t *target, nodeInfo fwk.NodeI
 	if k != hopeless {
 		c.hope(candidate{trial{t.NodeName, k}, c.refusals[t.NodeName], weighted(p.strategy, share(c.demand, nodeInfo), t)})
 	}
-	return t.ledger.room().Explain(c.demand)
+	return t.ledger.Room().Explain(c.demand)
 }
 
 func (c *cycle) accept(k kind) {
@@ -289,7 +289,7 @@ func (p *plugin) Reserve(ctx context.Context, state fwk.CycleState, pod *corev1.
 		return fwk.NewStatus(fwk.Unschedulable, "not connected any more")
 	}
 	if found := p.placements.in(t, pod.UID); found == nil || !isScheduled(found) {
-		t.ledger.place(pod.UID, c.demand)
+		t.ledger.Place(pod.UID, c.demand)
 	}
 	p.explainChoice(ctx, state, c, pod, nodeName)
 	return nil
@@ -297,7 +297,7 @@ func (p *plugin) Reserve(ctx context.Context, state fwk.CycleState, pod *corev1.
 
 // Unreserve gives back what Reserve subtracted, for others that wait for it.
 func (p *plugin) Unreserve(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, nodeName string) {
-	if t := p.targets.get(nodeName); t != nil && t.ledger.remove(pod.UID) {
+	if t := p.targets.get(nodeName); t != nil && t.ledger.Remove(pod.UID) {
 		p.changed(t)
 	}
 }
@@ -329,7 +329,7 @@ func (p *plugin) Bind(ctx context.Context, state fwk.CycleState, pod *corev1.Pod
 // place the delegate, and tell of it.
 func (p *plugin) place(ctx context.Context, c *cycle, pod *corev1.Pod, t *target) error {
 	k := c.accepted
-	if c.holder == t && canGrow(c.demand, t, t.ledger.room()) { // A new leader does not know what the last one hoped for.
+	if c.holder == t && canGrow(c.demand, t, t.ledger.Room()) { // A new leader does not know what the last one hoped for.
 		k = grow
 	}
 	start := p.placer.clock.Now()
@@ -347,10 +347,20 @@ func outcomeOf(err error) (diagnosis.Outcome, string) {
 	switch {
 	case err == nil:
 		return diagnosis.Bound, ""
+	case errors.As(err, new(*createError)):
+		return diagnosis.CreateFailed, err.Error()
 	case !errors.As(err, &refused):
 		return diagnosis.Lost, err.Error()
-	case refused.kind == late:
+	}
+	switch refused.kind {
+	case late:
 		return diagnosis.TimedOut, refused.reason
+	case elsewhere:
+		return diagnosis.ScheduledElsewhere, refused.reason
+	case createFailed:
+		return diagnosis.CreateFailed, refused.reason
+	case stillEnding:
+		return diagnosis.StillEnding, refused.reason
 	default:
 		return diagnosis.Refused, refused.reason
 	}

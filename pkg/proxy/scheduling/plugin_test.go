@@ -31,11 +31,11 @@ func TestFilterAndHints(t *testing.T) {
 		"one that is left out": {func(w *world, c1, _ *target) {
 			w.exclusions.add(newPod("p", nil), c1.NodeName, forbidden, "refused: quota", false)
 		}, "refused: quota"},
-		"one without room":          {func(_ *world, c1, _ *target) { c1.ledger.tell(summary(resources("1500m", "1Gi"))) }, "no node has 4 free CPUs (largest: 1.5)"},
+		"one without room":          {func(_ *world, c1, _ *target) { c1.ledger.Update(summary(resources("1500m", "1Gi"))) }, "no node has 4 free CPUs (largest: 1.5)"},
 		"the delegate is elsewhere": {func(w *world, _, c2 *target) { w.placements.set(c2, newChaperon("c", "p")) }, "the pod's delegate is in c2"},
 		"the delegate is there, and takes the room": {func(w *world, c1, _ *target) {
 			w.placements.set(c1, newChaperon("c", "p"))
-			c1.ledger.tell(summary(resources("1500m", "1Gi")))
+			c1.ledger.Update(summary(resources("1500m", "1Gi")))
 			w.exclusions.add(newPod("p", nil), c1.NodeName, forbidden, "refused", false)
 		}, ""},
 	} {
@@ -172,7 +172,7 @@ func BenchmarkChoosing(b *testing.B) {
 			class.Labels = map[string]string{"pool": fmt.Sprint(j)}
 			of.Status.Classes = append(of.Status.Classes, class)
 		}
-		t.ledger.tell(of)
+		t.ledger.Update(of)
 		nodes[i] = newNode(t.NodeName, resources("1000", "4Ti"))
 	}
 	pod := newPod("p", list("cpu", "1", "memory", "1Gi"))

@@ -19,7 +19,7 @@ type target struct {
 	// disengaged is closed when the target is disengaged.
 	disengaged <-chan struct{}
 	// ledger of what is free there.
-	ledger *ledger
+	ledger *fit.Ledger
 	// added is the room of the nodes that could be added, and the policy that says so.
 	added atomic.Pointer[growth]
 	// waking says that the pods that wait for the target are going to be woken.
@@ -32,7 +32,7 @@ type growth struct {
 }
 
 func newTarget(ctx context.Context, t *engage.Target, clusterID string, c clock.PassiveClock) *target {
-	return &target{Target: t, disengaged: ctx.Done(), ledger: newLedger(clusterID, c)}
+	return &target{Target: t, disengaged: ctx.Done(), ledger: fit.NewLedger(clusterID, c)}
 }
 
 // name is how users know the target.

@@ -147,7 +147,7 @@ func (t *trials) forget(pod types.UID) {
 
 // kindOf says how a target can take a pod, from what is known of its room and of the pods on its virtual node.
 func (p *plugin) kindOf(c *cycle, pod *corev1.Pod, t *target, nodeInfo fwk.NodeInfo) kind {
-	room := t.ledger.room()
+	room := t.ledger.Room()
 	if room.Fits(c.demand) {
 		return fits
 	}
@@ -164,7 +164,7 @@ func (p *plugin) kindOf(c *cycle, pod *corev1.Pod, t *target, nodeInfo fwk.NodeI
 
 // kindWithoutPods says the same where the pods on the virtual node are not known, and so not whether it may preempt.
 func (p *plugin) kindWithoutPods(c *cycle, t *target) kind {
-	room := t.ledger.room()
+	room := t.ledger.Room()
 	switch {
 	case room.Fits(c.demand):
 		return fits

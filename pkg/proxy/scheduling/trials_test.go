@@ -67,7 +67,7 @@ func TestWhereAPodIsTriedThatFitsNowhere(t *testing.T) {
 		"one can add nodes like those it has": {pod: newPod("p", list("cpu", "16")), happens: func(w *world, _, c2 *target) { w.withPolicy(c2, growing) }, want: trial{"admiralty-c2", grow}},
 		"its nodes would not be big enough":   {pod: newPod("p", list("cpu", "65")), happens: func(w *world, _, c2 *target) { w.withPolicy(c2, growing) }},
 		"one can add bigger nodes":            {pod: newPod("p", list("cpu", "65")), happens: func(w *world, c1, _ *target) { w.withPolicy(c1, gpus) }, want: trial{"admiralty-c1", grow}},
-		"one can add nodes from zero":         {pod: newPod("p", list("nvidia.com/gpu", "1")), happens: func(w *world, c1, _ *target) { c1.ledger.tell(&v1alpha1.ClusterSummary{}); w.withPolicy(c1, gpus) }, want: trial{"admiralty-c1", grow}},
+		"one can add nodes from zero":         {pod: newPod("p", list("nvidia.com/gpu", "1")), happens: func(w *world, c1, _ *target) { c1.ledger.Update(&v1alpha1.ClusterSummary{}); w.withPolicy(c1, gpus) }, want: trial{"admiralty-c1", grow}},
 		"one that can grow refused it": {pod: newPod("p", list("cpu", "16")), happens: func(w *world, c1, c2 *target) {
 			w.withPolicy(c1, growing)
 			w.withPolicy(c2, growing)
@@ -108,7 +108,7 @@ func TestWhereAPodIsTriedThatFitsNowhere(t *testing.T) {
 func omit(t *target) {
 	of := summary(resources("8", "64Gi"))
 	of.Status.OmittedLabels = []string{corev1.LabelHostname}
-	t.ledger.tell(of)
+	t.ledger.Update(of)
 }
 
 func never(pod *corev1.Pod) *corev1.Pod {

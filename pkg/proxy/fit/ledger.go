@@ -1,4 +1,4 @@
-package scheduling
+package fit
 
 import (
 	"cmp"
@@ -12,46 +12,47 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
-	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/proxy/fit"
 )
 
 const (
-	// uidPrefix is how much of a UID ClusterSummaries list.
+	// uidPrefix is how many characters of a UID ClusterSummaries list.
 	uidPrefix = 8
-	// countedAfter is how long after a delegate was seen scheduled a ClusterSummary is sure to count it. It matters only for those that
-	// are not listed, because too many others were counted meanwhile.
+	// countedAfter is how long after a delegate was seen scheduled every ClusterSummary counts it. It matters only for
+	// delegates that the summary does not list because it counted too many others meanwhile.
 	countedAfter = 10 * time.Second
 )
 
-// ledger knows the room of one target: what its ClusterSummary says, less what was placed there that it has not counted. It
-// subtracts each pod exactly once, whatever the order in which the pod's delegate and the summary are seen.
-type ledger struct {
+// Ledger keeps the room of one target: its ClusterSummary less the pods that the source placed there and the summary does
+// not count yet. It subtracts each pod exactly once, in whatever order the pod's delegate and the summary arrive. It is
+// safe for concurrent use.
+type Ledger struct {
 	clusterID string
 	clock     clock.PassiveClock
-	now       atomic.Pointer[fit.Room]
-	stale     atomic.Bool  // now is to be computed anew
-	roomier   atomic.Int64 // how often a summary told of more room
+	now       atomic.Pointer[Room]
+	stale     atomic.Bool  // now must be computed anew
+	roomier   atomic.Int64 // how often a summary showed more room
 
-	mu      sync.Mutex // guards what follows, and writing now and stale
-	told    *fit.Room  // as the summary tells it; nil while there is none
+	mu      sync.Mutex // guards the fields below, and writing now and stale
+	summary *Room      // as the summary shows it; nil while there is none
 	counted map[string]struct{}
 	unseen  map[types.UID]*unseenPod
-	placed  int // how many were ever placed
+	placed  int // how many pods were ever placed
 }
 
-// unseenPod is one that was placed and that the summary has not counted.
+// unseenPod is a pod that was placed and that the summary does not count yet.
 type unseenPod struct {
-	demand    *fit.Demand
+	demand    *Demand
 	order     int
 	scheduled time.Time // when its delegate was seen scheduled, or zero
 }
 
-func newLedger(clusterID string, c clock.PassiveClock) *ledger {
-	return &ledger{clusterID: clusterID, clock: c, unseen: map[types.UID]*unseenPod{}}
+// NewLedger makes a Ledger without a ClusterSummary. clusterID is the source's, by which summaries list its pods.
+func NewLedger(clusterID string, c clock.PassiveClock) *Ledger {
+	return &Ledger{clusterID: clusterID, clock: c, unseen: map[types.UID]*unseenPod{}}
 }
 
-// room is what is free now. It is nil while that is not known.
-func (l *ledger) room() *fit.Room {
+// Room returns the room now; nil while there is no ClusterSummary.
+func (l *Ledger) Room() *Room {
 	if l.stale.Load() {
 		l.mu.Lock()
 		defer l.mu.Unlock()
@@ -60,8 +61,11 @@ func (l *ledger) room() *fit.Room {
 	return l.now.Load()
 }
 
-// place notes that a pod is given to the target.
-func (l *ledger) place(pod types.UID, demand *fit.Demand) {
+// Roomier returns how many summaries showed more room than there was before.
+func (l *Ledger) Roomier() int64 { return l.roomier.Load() }
+
+// Place subtracts a pod that is given to the target.
+func (l *Ledger) Place(pod types.UID, demand *Demand) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if _, known := l.unseen[pod]; known || l.counts(pod) {
@@ -74,8 +78,8 @@ func (l *ledger) place(pod types.UID, demand *fit.Demand) {
 	}
 }
 
-// scheduled notes that the pod's delegate is seen scheduled.
-func (l *ledger) scheduled(pod types.UID) {
+// Scheduled notes that the pod's delegate is seen scheduled.
+func (l *Ledger) Scheduled(pod types.UID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if unseen, ok := l.unseen[pod]; ok && unseen.scheduled.IsZero() {
@@ -83,8 +87,8 @@ func (l *ledger) scheduled(pod types.UID) {
 	}
 }
 
-// remove notes that the target does not have the pod, and says whether that made room.
-func (l *ledger) remove(pod types.UID) bool {
+// Remove gives back what Place subtracted for a pod that the target does not have, and returns whether that made room.
+func (l *Ledger) Remove(pod types.UID) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.counted, prefix(pod))
@@ -96,8 +100,9 @@ func (l *ledger) remove(pod types.UID) bool {
 	return true
 }
 
-// tell takes what a new summary says, and says whether a pod may fit now that did not before. There is no summary if it is nil.
-func (l *ledger) tell(summary *v1alpha1.ClusterSummary) bool {
+// Update replaces the summary, and returns whether a pod may fit now that did not before. A nil summary means that there
+// is none.
+func (l *Ledger) Update(summary *v1alpha1.ClusterSummary) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.stale.Load() {
@@ -105,11 +110,11 @@ func (l *ledger) tell(summary *v1alpha1.ClusterSummary) bool {
 	}
 	before := l.now.Load()
 	if summary == nil {
-		l.told, l.counted = nil, nil
+		l.summary, l.counted = nil, nil
 		l.now.Store(nil)
 		return false
 	}
-	l.told = fit.NewRoom(summary, l.told)
+	l.summary = NewRoom(summary, l.summary)
 	l.counted = listed(summary, l.clusterID)
 	due := l.clock.Now().Add(-countedAfter)
 	maps.DeleteFunc(l.unseen, func(pod types.UID, u *unseenPod) bool {
@@ -124,12 +129,12 @@ func (l *ledger) tell(summary *v1alpha1.ClusterSummary) bool {
 }
 
 // subtract must be called with the lock held.
-func (l *ledger) subtract() {
+func (l *Ledger) subtract() {
 	l.stale.Store(false)
-	if l.told == nil {
+	if l.summary == nil {
 		return
 	}
-	room := l.told
+	room := l.summary
 	for _, u := range slices.SortedFunc(maps.Values(l.unseen), func(a, b *unseenPod) int { return cmp.Compare(a.order, b.order) }) {
 		room = room.With(u.demand)
 	}
@@ -137,7 +142,7 @@ func (l *ledger) subtract() {
 }
 
 // counts says whether the summary lists the pod. It must be called with the lock held.
-func (l *ledger) counts(pod types.UID) bool {
+func (l *Ledger) counts(pod types.UID) bool {
 	_, ok := l.counted[prefix(pod)]
 	return ok
 }
