@@ -4,8 +4,9 @@
 // proxy, vk and follow observe them. Each engagement has a context; whatever an observer starts for the target stops
 // with it. Workers, PerTarget and OnEvents are the set-up that observers have in common.
 //
-// A target that is lost (its API server does not answer) stays engaged with its cache as it was. When the server answers
-// again, the target is engaged anew, with a fresh cache, before the old engagement ends. So no observer handles a return.
+// A target that is lost (its API server does not answer) stays engaged with its cache as it was. When the server
+// answers again, the target is engaged anew, with a fresh cache, before the old engagement ends. So no observer handles
+// a return.
 //
 // multicluster-runtime (sigs.k8s.io/multicluster-runtime) engages clusters in a similar way. It is not used, because it
 // starts each controller for each cluster, and knows no cluster that is lost but not disengaged.

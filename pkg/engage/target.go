@@ -20,16 +20,17 @@ type Target struct {
 	NodeName string
 	// Hash is the value of the label target-hash of its PodChaperons.
 	Hash string
-	// ClusterID is the target cluster's own, as its ClusterSummary said when it was engaged; empty if that did not say. Targets that lead to one
-	// cluster have the same, and a target that leads to another cluster than before has another.
+	// ClusterID is the target cluster's own, as its ClusterSummary said when it was engaged; empty if that did not say.
+	// Targets that lead to one cluster have the same, and a target that leads to another cluster than before has
+	// another.
 	ClusterID string
 	// Itself says that the target is the source cluster, as far as is known: what pods need is there already.
 	Itself bool
 	// Config reaches the target's API server, without client-side rate limit and without time-out, for streams.
 	Config *rest.Config
-	// Client reads PodChaperons (only those of this source cluster and this target) and the ClusterSummary from a synced
-	// cache, without their managedFields; of PodChaperons the labels and annotations that name the proxy, and the status. Everything else
-	// is not read through it. It writes to the API server.
+	// Client reads PodChaperons (only those of this source cluster and this target) and the ClusterSummary from a
+	// synced cache, without their managedFields; of PodChaperons the labels and annotations that name the proxy, and
+	// the status. Everything else is not read through it. It writes to the API server.
 	Client client.Client
 	// APIReader reads from the API server.
 	APIReader client.Reader
@@ -55,8 +56,8 @@ func (t *Target) Policy() *v1alpha1.PlacementPolicy {
 	return &v1alpha1.PlacementPolicy{}
 }
 
-// Allows says whether pods of a namespace may go to the target: a ClusterTarget takes those of every namespace, a Target
-// those of its own.
+// Allows says whether pods of a namespace may go to the target: a ClusterTarget takes those of every namespace, a
+// Target those of its own.
 func (t *Target) Allows(namespace string) bool {
 	return t.Key.Namespace == "" || t.Key.Namespace == namespace
 }

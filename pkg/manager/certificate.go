@@ -39,14 +39,15 @@ func newCertificate(restConfig *rest.Config, webhook configv1alpha1.Webhook, nam
 	return selfManaged{manager}, err
 }
 
-// fromFiles is a certificate that somebody else, cert-manager for one, keeps in the directory that the webhook server watches.
+// fromFiles is a certificate that somebody else, cert-manager for one, keeps in the directory that the webhook server
+// watches.
 type fromFiles struct{}
 
 func (fromFiles) configure(*tls.Config)  {}
 func (fromFiles) add(ctrl.Manager) error { return nil }
 
-// ready leaves it to the check that the webhook server has started: it does not start without the files, and the check shakes hands
-// with the certificate in them. Only who keeps the files knows whether API servers trust it.
+// ready leaves it to the check that the webhook server has started: it does not start without the files, and the check
+// shakes hands with the certificate in them. Only who keeps the files knows whether API servers trust it.
 func (fromFiles) ready(*http.Request) error { return nil }
 
 // selfManaged is a certificate that the manager makes and distributes itself.

@@ -14,10 +14,10 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/bounds"
 )
 
-// lease is the Lease of the leader. It tells at once that it is lost: because another has it, or because it was not renewed for so
-// long that another may. Leader election itself gives up ten seconds after it first failed to renew, and tries to release the
-// lease before it says so; until then a manager that was stalled, or is cut off from its API server, would go on placing
-// delegates beside the next leader, and some of its pods would have two.
+// lease is the Lease of the leader. It tells at once that it is lost: because another has it, or because it was not
+// renewed for so long that another may. Leader election itself gives up ten seconds after it first failed to renew, and
+// tries to release the lease before it says so; until then a manager that was stalled, or is cut off from its API
+// server, would go on placing delegates beside the next leader, and some of its pods would have two.
 type lease struct {
 	resourcelock.Interface
 	clock clock.WithDelayedExecution

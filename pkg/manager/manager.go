@@ -40,8 +40,8 @@ type Pod struct {
 	IP string
 }
 
-// Run runs the manager until ctx ends, and then stops it in order. It returns nil after an orderly stop, and an error when it
-// could not start or lost its lease: the process should end then, and start again.
+// Run runs the manager until ctx ends, and then stops it in order. It returns nil after an orderly stop, and an error
+// when it could not start or lost its lease: the process should end then, and start again.
 func Run(ctx context.Context, restConfig *rest.Config, config *configv1alpha1.Configuration, pod Pod) error {
 	if pod.Namespace == "" || pod.IP == "" {
 		return errors.New("the environment variables POD_NAMESPACE and POD_IP must be set, from the pod's own fields")

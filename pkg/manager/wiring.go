@@ -66,8 +66,8 @@ func (w *wiring) wire(ctx context.Context, serving certificate) error {
 	return nil
 }
 
-// health tells that the process lives, and whether API servers can call the webhook: it serves, with a certificate. What keeps a certificate away
-// is no reason to end a process that places pods.
+// health tells that the process lives, and whether API servers can call the webhook: it serves, with a certificate.
+// What keeps a certificate away is no reason to end a process that places pods.
 func (w *wiring) health(serving certificate) error {
 	return errors.Join(
 		w.mgr.AddHealthzCheck("ping", healthz.Ping),

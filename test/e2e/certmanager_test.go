@@ -111,8 +111,8 @@ func (c *cluster) upgradeIn(ctx context.Context, t *testing.T, set string) {
 	}
 }
 
-// runCertManager installs cert-manager: its custom resource definitions, and its controllers outside the cluster. With the test,
-// the release goes back to what it was, and all of it away.
+// runCertManager installs cert-manager: its custom resource definitions, and its controllers outside the cluster. With
+// the test, the release goes back to what it was, and all of it away.
 func (c *cluster) runCertManager(t *testing.T) {
 	t.Helper()
 	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")

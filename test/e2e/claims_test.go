@@ -144,7 +144,8 @@ func TestFollowingAStatefulSetStaysWithItsData(t *testing.T) {
 	w.claimsOutlivePods(t, 2)
 }
 
-// claimsOutlivePods fails unless so many copies of claims are left when all pods are gone, and none when the claims are.
+// claimsOutlivePods fails unless so many copies of claims are left when all pods are gone, and none when the claims
+// are.
 func (w *three) claimsOutlivePods(t *testing.T, count int) {
 	t.Helper()
 	claims := &corev1.PersistentVolumeClaimList{}

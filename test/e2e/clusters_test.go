@@ -98,7 +98,8 @@ func setUp(t *testing.T) *world {
 
 func (w *world) all() []*cluster { return []*cluster{w.c1, w.c2} }
 
-// empty waits until no pod of the namespace is left in the cluster, so that the next test finds the room that this one found.
+// empty waits until no pod of the namespace is left in the cluster, so that the next test finds the room that this one
+// found.
 func (w *world) empty(t *testing.T, c *cluster) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), patience)

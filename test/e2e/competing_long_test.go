@@ -44,7 +44,8 @@ func TestTwoSourcesCompeteForOneTarget(t *testing.T) {
 	}
 }
 
-// runningProxies waits until so many proxies of both clusters run, and no more, all others of the twelve say that they wait.
+// runningProxies waits until so many proxies of both clusters run, and no more, all others of the twelve say that they
+// wait.
 func (w *world) runningProxies(t *testing.T, count int) (running []corev1.Pod) {
 	t.Helper()
 	eventually(t, fmt.Sprintf("%d pods to run", count), func(ctx context.Context) error {

@@ -292,8 +292,8 @@ func (w *world) leader(t *testing.T) *corev1.Pod {
 	return pod
 }
 
-// killLeader kills the manager that leads in c1 with SIGKILL, so that it says goodbye to nobody, and has its pod replaced, so
-// that kills in a row do not add up to a back-off.
+// killLeader kills the manager that leads in c1 with SIGKILL, so that it says goodbye to nobody, and has its pod
+// replaced, so that kills in a row do not add up to a back-off.
 func (w *world) killLeader(t *testing.T) {
 	t.Helper()
 	pod := w.leader(t)
@@ -318,7 +318,8 @@ func signal(t *testing.T, pod *corev1.Pod, s syscall.Signal) {
 	}
 }
 
-// processesOf finds the processes of a pod's containers by their control group, but for the one that holds the pod together.
+// processesOf finds the processes of a pod's containers by their control group, but for the one that holds the pod
+// together.
 func processesOf(t *testing.T, pod types.UID) []int {
 	t.Helper()
 	groups, err := filepath.Glob("/proc/[0-9]*/cgroup")

@@ -200,7 +200,8 @@ func (w *three) heard(t *testing.T, c *cluster, pods []string) {
 
 var asked = regexp.MustCompile(`asked (\d+) times, failed (\d+) times`)
 
-// end stops a cluster's client, which must not have had a failure. A deleted pod would take its last words along, so its time is made to be over.
+// end stops a cluster's client, which must not have had a failure. A deleted pod would take its last words along, so
+// its time is made to be over.
 func (w *three) end(t *testing.T, c *cluster) {
 	t.Helper()
 	pod := &corev1.Pod{ObjectMeta: w.meta("client", nil)}
@@ -475,7 +476,8 @@ func TestFollowingNoDelegateIsMadeBeforeItsSecret(t *testing.T) {
 	}
 }
 
-// firstVersions notes, from now on, at which version of the cluster Secrets and delegates were made, by the name of the proxy.
+// firstVersions notes, from now on, at which version of the cluster Secrets and delegates were made, by the name of the
+// proxy.
 func (w *three) firstVersions(t *testing.T, c *cluster) func() (secrets, delegates map[string]uint64) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())

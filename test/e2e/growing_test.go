@@ -29,7 +29,8 @@ func withSlots(template corev1.PodTemplateSpec, count int64) corev1.PodTemplateS
 	return template
 }
 
-// giveSlots lets a cluster's real node have so many slots until the test ends, as a new node of an autoscaler's or a device plugin would.
+// giveSlots lets a cluster's real node have so many slots until the test ends, as a new node of an autoscaler's or a
+// device plugin would.
 func giveSlots(t *testing.T, c *cluster, count int) {
 	t.Helper()
 	node := realNode(t, c)
@@ -168,7 +169,8 @@ func TestAPodThatPassesOneClusterByForAnotherSaysWhy(t *testing.T) {
 	}
 }
 
-// TestAGangThatNeedsBothClustersStartsAsAWhole has exactly as much room as the gang needs, and others that want it, too.
+// TestAGangThatNeedsBothClustersStartsAsAWhole has exactly as much room as the gang needs, and others that want it,
+// too.
 func TestAGangThatNeedsBothClustersStartsAsAWhole(t *testing.T) {
 	w := setUp(t)
 	giveSlots(t, w.c1, 3)

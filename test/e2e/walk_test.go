@@ -85,8 +85,8 @@ func TestDrainHonoursTheBudgetAndUncordonLetsPodsBack(t *testing.T) {
 	}
 }
 
-// sampleReady follows the ready pods of the web server from now on; the result tells the fewest there were at any event.
-// A pod being deleted does not count.
+// sampleReady follows the ready pods of the web server from now on; the result tells the fewest there were at any
+// event. A pod being deleted does not count.
 func (w *world) sampleReady(t *testing.T) func() int {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())

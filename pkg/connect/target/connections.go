@@ -29,8 +29,8 @@ func newConnections(options Options, changed func(types.NamespacedName)) *connec
 	return &connections{Options: options, changed: changed, loops: map[types.NamespacedName]*loop{}}
 }
 
-// set says what the target's connection shall be from now on, and the policy for it. The connection ends with ctx, and leaves everything as
-// it is then.
+// set says what the target's connection shall be from now on, and the policy for it. The connection ends with ctx, and
+// leaves everything as it is then.
 func (c *connections) set(ctx context.Context, target types.NamespacedName, w want, policy *v1alpha1.PlacementPolicy) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

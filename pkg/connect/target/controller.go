@@ -35,8 +35,8 @@ const (
 	name       = "target"
 	fieldOwner = v1alpha1.FieldOwner + "-connected"
 
-	// deadline is for one reconciliation's requests to the source cluster's own API server; after an outage of that, statuses are
-	// up to date again within lastRetry.
+	// deadline is for one reconciliation's requests to the source cluster's own API server; after an outage of that,
+	// statuses are up to date again within lastRetry.
 	deadline              = 30 * time.Second
 	firstRetry, lastRetry = 5 * time.Millisecond, 10 * time.Second
 )
@@ -139,8 +139,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	return reconcile.Result{}, r.writeDown(ctx, target, r.connections.found(request.NamespacedName, wanted))
 }
 
-// leave ends the connection of a target that is gone, which is asked of the API server: a cache that lags must not cost the
-// target its pods.
+// leave ends the connection of a target that is gone, which is asked of the API server: a cache that lags must not cost
+// the target its pods.
 func (r *Reconciler) leave(ctx context.Context, key types.NamespacedName) error {
 	err := r.APIReader.Get(ctx, key, targetkind.New(key))
 	if !apierrors.IsNotFound(err) {

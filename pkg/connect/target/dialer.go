@@ -28,7 +28,8 @@ import (
 const (
 	requestTimeout = 15 * time.Second
 	dialTimeout    = 10 * time.Second
-	// A connection over which nothing came for pingAfter is pinged, and given up when no answer comes within pingTimeout.
+	// A connection over which nothing came for pingAfter is pinged, and given up when no answer comes within
+	// pingTimeout.
 	pingAfter   = 10 * time.Second
 	pingTimeout = 5 * time.Second
 	idleTimeout = 90 * time.Second
@@ -67,7 +68,8 @@ func newDialer(config *rest.Config, scheme *runtime.Scheme) (*dialer, error) {
 	}, nil
 }
 
-// newMapper knows the kinds that targets are asked for. To discover them would cost each target several requests and us 0.2 MB for each target.
+// newMapper knows the kinds that targets are asked for. To discover them would cost each target several requests and us
+// 0.2 MB for each target.
 func newMapper() meta.RESTMapper {
 	mapper := meta.NewDefaultRESTMapper(nil)
 	for kind, scope := range map[schema.GroupVersionKind]meta.RESTScope{

@@ -35,8 +35,8 @@ type engagement struct {
 	watchError atomic.Pointer[error]
 }
 
-// engage connects to the target, with ctx for doing so, and puts it into the Registry, where it stays in life until it is
-// disengaged and ended. Another engagement of the same target, if there is one, loses its place there.
+// engage connects to the target, with ctx for doing so, and puts it into the Registry, where it stays in life until it
+// is disengaged and ended. Another engagement of the same target, if there is one, loses its place there.
 func (l *loop) engage(ctx, life context.Context, w want) (*engagement, error) {
 	d, err := newDialer(w.config, l.Scheme)
 	if err != nil {
@@ -57,8 +57,8 @@ func (l *loop) engage(ctx, life context.Context, w want) (*engagement, error) {
 	return e, nil
 }
 
-// connect fills in the engagement: it asks for the version, then for the ClusterSummary, which tells whether our rights and kinds
-// are there, and at last starts the cache.
+// connect fills in the engagement: it asks for the version, then for the ClusterSummary, which tells whether our rights
+// and kinds are there, and at last starts the cache.
 func (l *loop) connect(ctx, life context.Context, d *dialer, e *engagement) error {
 	version, err := d.version(ctx)
 	if err != nil {
@@ -100,14 +100,15 @@ func (e *engagement) summary(ctx context.Context) (*v1alpha1.ClusterSummary, err
 	return summary, nil
 }
 
-// denied tells whether the API server no longer lets the cache watch, so that the cache is stale while the rest works: rights
-// were withdrawn, say, or the kinds removed.
+// denied tells whether the API server no longer lets the cache watch, so that the cache is stale while the rest works:
+// rights were withdrawn, say, or the kinds removed.
 func (e *engagement) denied() bool {
 	err := e.watchError.Load()
 	return err != nil && (apierrors.IsForbidden(*err) || apierrors.IsUnauthorized(*err) || apierrors.IsNotFound(*err))
 }
 
-// startCache returns a cache that has synced, and runs in life. It keeps the last error of the cache's watches in watchError.
+// startCache returns a cache that has synced, and runs in life. It keeps the last error of the cache's watches in
+// watchError.
 func (l *loop) startCache(ctx, life context.Context, d *dialer, watchError *atomic.Pointer[error]) (cache.Cache, error) {
 	ctx, cancel := context.WithTimeout(ctx, syncTimeout)
 	defer cancel()

@@ -10,7 +10,8 @@ import (
 const (
 	healthInterval = 10 * time.Second
 	healthTimeout  = 5 * time.Second
-	// maxMisses in a row make a target unreachable, half a minute after it stopped answering: within the grace period that a node has.
+	// maxMisses in a row make a target unreachable, half a minute after it stopped answering: within the grace period
+	// that a node has.
 	maxMisses = 3
 )
 

@@ -27,7 +27,8 @@ const (
 	deletesAtATime = 10
 )
 
-// leave deletes what we have in the target, if it answers, and disengages it. Copies go after that: while the target is engaged, they would be made anew.
+// leave deletes what we have in the target, if it answers, and disengages it. Copies go after that: while the target is
+// engaged, they would be made anew.
 func (l *loop) leave(ctx context.Context) {
 	if l.engaged == nil || !l.engaged.target.Reachable() {
 		l.disengage()
@@ -57,8 +58,8 @@ func deleteChaperons(ctx context.Context, target *engage.Target) error {
 	return deleteAll(ctx, target, objects, metav1.DeletePropagationForeground)
 }
 
-// deleteCopies deletes the Services, EndpointSlices and Ingresses that were made for the target: its own manager would keep the global ones. All else it
-// removes by itself.
+// deleteCopies deletes the Services, EndpointSlices and Ingresses that were made for the target: its own manager would
+// keep the global ones. All else it removes by itself.
 func (l *loop) deleteCopies(ctx context.Context, target *engage.Target) error {
 	ctx, cancel := context.WithTimeout(ctx, leaveTimeout)
 	defer cancel()
@@ -92,7 +93,8 @@ func (l *loop) deleteKind(ctx context.Context, target *engage.Target, kind schem
 	return deleteAll(ctx, target, objects, metav1.DeletePropagationBackground)
 }
 
-// taken says whether another target leads to the cluster: what was made for this one in the namespace is then that one's, to keep or to delete.
+// taken says whether another target leads to the cluster: what was made for this one in the namespace is then that
+// one's, to keep or to delete.
 func (l *loop) taken(target *engage.Target, namespace string) bool {
 	return target.ClusterID != "" && slices.ContainsFunc(l.Registry.All(), func(other *engage.Target) bool {
 		return other.ClusterID == target.ClusterID && other.Allows(namespace)

@@ -50,7 +50,8 @@ func (l *loop) set(w want) {
 	}
 }
 
-// setPolicy has the policy reach the engaged target, now or with the next engagement. What the loop does is not interrupted for it.
+// setPolicy has the policy reach the engaged target, now or with the next engagement. What the loop does is not
+// interrupted for it.
 func (l *loop) setPolicy(policy *v1alpha1.PlacementPolicy) {
 	l.mu.Lock()
 	l.policy = policy
@@ -147,8 +148,8 @@ func (l *loop) failed(ctx context.Context, w want, condition metav1.Condition) {
 	l.report(ctx, w, finding{condition: condition})
 }
 
-// watch checks the health of the engaged target until ctx ends or the target is to be engaged anew: because it is back after having
-// been lost, or because its cache is stale for good.
+// watch checks the health of the engaged target until ctx ends or the target is to be engaged anew: because it is back
+// after having been lost, or because its cache is stale for good.
 func (l *loop) watch(ctx context.Context, w want) {
 	ticker := l.Clock.NewTicker(healthInterval)
 	defer ticker.Stop()

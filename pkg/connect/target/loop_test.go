@@ -17,7 +17,8 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
 )
 
-// fixture is connections whose changes are reported on a channel, and a target that refuses everyone, with an HTTP status.
+// fixture is connections whose changes are reported on a channel, and a target that refuses everyone, with an HTTP
+// status.
 type fixture struct {
 	*connections
 	clock   *testclock.FakeClock

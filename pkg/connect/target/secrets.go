@@ -15,8 +15,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// secretState is what is known of a Secret. It is known when the first list succeeded or was forbidden: until then, what an
-// earlier manager found stays. After a success, what was seen last counts, whatever becomes of the watch.
+// secretState is what is known of a Secret. It is known when the first list succeeded or was forbidden: until then,
+// what an earlier manager found stays. After a success, what was seen last counts, whatever becomes of the watch.
 type secretState struct {
 	known  bool
 	err    error

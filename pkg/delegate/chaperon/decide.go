@@ -84,8 +84,8 @@ func decideMissing(chaperon *v1alpha1.PodChaperon, now time.Time) decision {
 	return decision{create: true}
 }
 
-// decideRefused is for a PodChaperon whose delegate cannot be made. One whose delegate was lost stays that: the source has to
-// know that the pod has run. It is tried again later, as no source listens.
+// decideRefused is for a PodChaperon whose delegate cannot be made. One whose delegate was lost stays that: the source
+// has to know that the pod has run. It is tried again later, as no source listens.
 func decideRefused(chaperon *v1alpha1.PodChaperon, message string, now time.Time) decision {
 	if lostCondition(&chaperon.Status) != nil || met(&chaperon.Status) {
 		d := decideMissing(chaperon, now)
@@ -98,8 +98,8 @@ func decideRefused(chaperon *v1alpha1.PodChaperon, message string, now time.Time
 	return decision{status: withCondition(pending, v1alpha1.ReasonDelegateRefused, message, now)}
 }
 
-// observed is the delegate's status, with the condition that it is being deleted where that is so. A delegate that finished
-// and is then cleaned up is not lost; one that ends because it is being deleted is.
+// observed is the delegate's status, with the condition that it is being deleted where that is so. A delegate that
+// finished and is then cleaned up is not lost; one that ends because it is being deleted is.
 func observed(chaperon *v1alpha1.PodChaperon, delegate *corev1.Pod, now time.Time) *corev1.PodStatus {
 	status := delegate.Status.DeepCopy()
 	lost := lostCondition(&chaperon.Status)
@@ -143,8 +143,8 @@ func restartsAlways(chaperon *v1alpha1.PodChaperon) bool {
 	return chaperon.Spec.RestartPolicy == "" || chaperon.Spec.RestartPolicy == corev1.RestartPolicyAlways
 }
 
-// deletionGrace is the grace period that the source asks to delete the delegate with, nil if it is the delegate's own. A value that
-// is none is ignored.
+// deletionGrace is the grace period that the source asks to delete the delegate with, nil if it is the delegate's own.
+// A value that is none is ignored.
 func deletionGrace(chaperon *v1alpha1.PodChaperon) (grace *int64, asked bool) {
 	value, ok := chaperon.Annotations[v1alpha1.AnnotationDeletionGracePeriod]
 	if value == "" {

@@ -31,12 +31,13 @@ const (
 	workers = 10
 	// deadline is for all of one reconciliation's requests.
 	deadline = 30 * time.Second
-	// What stood in the way of a delegate, an admission webhook that was down, say, is found to be gone within lastRetry.
+	// What stood in the way of a delegate, an admission webhook that was down, say, is found to be gone within
+	// lastRetry.
 	firstRetry, lastRetry = 5 * time.Millisecond, 30 * time.Second
 )
 
-// Reconciler makes and follows the delegates of PodChaperons. It is safe for concurrent use, with one call per PodChaperon at
-// a time.
+// Reconciler makes and follows the delegates of PodChaperons. It is safe for concurrent use, with one call per
+// PodChaperon at a time.
 type Reconciler struct {
 	client    client.Client
 	apiReader client.Reader
@@ -46,13 +47,14 @@ type Reconciler struct {
 	written   ownWrites
 }
 
-// New makes a Reconciler. The client reads PodChaperons and pods, from caches if it likes; apiReader reads from the API server.
+// New makes a Reconciler. The client reads PodChaperons and pods, from caches if it likes; apiReader reads from the API
+// server.
 func New(c client.Client, apiReader client.Reader, clk clock.PassiveClock, recorder events.EventRecorder) *Reconciler {
 	return &Reconciler{client: c, apiReader: apiReader, clock: clk, recorder: recorder, metrics: newMetrics()}
 }
 
-// Reconcile brings the delegate of one PodChaperon about, or its status back. What it reads are the cache's own objects, which nothing
-// here changes.
+// Reconcile brings the delegate of one PodChaperon about, or its status back. What it reads are the cache's own
+// objects, which nothing here changes.
 func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	chaperon := &v1alpha1.PodChaperon{}
 	if err := r.client.Get(ctx, request.NamespacedName, chaperon, client.UnsafeDisableDeepCopy); err != nil {
@@ -92,8 +94,8 @@ func (r *Reconciler) Register(mgr manager.Manager) error {
 	return nil
 }
 
-// pod finds the pod of the PodChaperon's name, nil if there is none. A delegate that is missed is looked for in the API server,
-// unless the cache had it while it was to end.
+// pod finds the pod of the PodChaperon's name, nil if there is none. A delegate that is missed is looked for in the API
+// server, unless the cache had it while it was to end.
 func (r *Reconciler) pod(ctx context.Context, chaperon *v1alpha1.PodChaperon) (*corev1.Pod, error) {
 	pod := &corev1.Pod{}
 	err := r.client.Get(ctx, client.ObjectKeyFromObject(chaperon), pod, client.UnsafeDisableDeepCopy)
@@ -156,7 +158,8 @@ func (r *Reconciler) create(ctx context.Context, chaperon *v1alpha1.PodChaperon)
 	return reconcile.Result{}, nil
 }
 
-// occupied looks who has the delegate's name. If it is the delegate, or another's that is about to go, its event wakes us.
+// occupied looks who has the delegate's name. If it is the delegate, or another's that is about to go, its event wakes
+// us.
 func (r *Reconciler) occupied(ctx context.Context, chaperon *v1alpha1.PodChaperon) (reconcile.Result, error) {
 	pod := &corev1.Pod{}
 	if err := r.apiReader.Get(ctx, client.ObjectKeyFromObject(chaperon), pod); err != nil {
@@ -184,8 +187,8 @@ func (r *Reconciler) delete(ctx context.Context, object client.Object, options .
 	return client.IgnoreNotFound(err)
 }
 
-// writeStatus patches what differs. Where the status says that there is no delegate, the PodChaperon must be as we know it;
-// if it is not, its event follows.
+// writeStatus patches what differs. Where the status says that there is no delegate, the PodChaperon must be as we know
+// it; if it is not, its event follows.
 func (r *Reconciler) writeStatus(ctx context.Context, chaperon *v1alpha1.PodChaperon, status *corev1.PodStatus) error {
 	if equality.Semantic.DeepEqual(&chaperon.Status, status) {
 		return nil

@@ -12,7 +12,8 @@ import (
 )
 
 // statusPatch is the merge patch that gives the PodChaperon the status. A status without a delegate is tied to the
-// resourceVersion: it must not be written over that of a delegate which came meanwhile, or on a new PodChaperon of that name.
+// resourceVersion: it must not be written over that of a delegate which came meanwhile, or on a new PodChaperon of that
+// name.
 func statusPatch(chaperon *v1alpha1.PodChaperon, status *corev1.PodStatus) (client.Patch, error) {
 	before := &v1alpha1.PodChaperon{Status: chaperon.Status}
 	before.ResourceVersion = chaperon.ResourceVersion
@@ -29,8 +30,8 @@ func statusPatch(chaperon *v1alpha1.PodChaperon, status *corev1.PodStatus) (clie
 	return client.RawPatch(types.MergePatchType, data), nil
 }
 
-// ownWrites holds PodChaperons as we wrote them, until the cache shows them, and those whose delegates the cache had while they were
-// to end.
+// ownWrites holds PodChaperons as we wrote them, until the cache shows them, and those whose delegates the cache had
+// while they were to end.
 type ownWrites struct {
 	mu      sync.Mutex // guards objects and endings
 	objects map[types.NamespacedName]*v1alpha1.PodChaperon

@@ -11,8 +11,8 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/needs"
 )
 
-// use is that PodChaperons or copies of a source refer to an object, or, without resource and name, that there are PodChaperons in the
-// namespace.
+// use is that PodChaperons or copies of a source refer to an object, or, without resource and name, that there are
+// PodChaperons in the namespace.
 type use struct {
 	source, namespace, resource, name string
 }

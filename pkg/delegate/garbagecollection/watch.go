@@ -40,7 +40,8 @@ func (r *Remover) watch(ctx context.Context, q queue) error {
 	if err := r.watchChaperons(ctx, q); err != nil {
 		return err
 	}
-	// A watch that the API server refuses is tried again and again by itself, and keeps nobody waiting but those who depend on it.
+	// A watch that the API server refuses is tried again and again by itself, and keeps nobody waiting but those who
+	// depend on it.
 	go func() {
 		for _, of := range kinds() {
 			for _, informer := range byKind[of] {

@@ -19,8 +19,8 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/needs"
 )
 
-// Bring returns nil once the claims that the pod refers to are in the target, and a *needs.RefusedError if they are elsewhere or the target does
-// not take them. After any other error it may be called again.
+// Bring returns nil once the claims that the pod refers to are in the target, and a *needs.RefusedError if they are
+// elsewhere or the target does not take them. After any other error it may be called again.
 func (c *Claims) Bring(ctx context.Context, pod *corev1.Pod, target *engage.Target) error {
 	names := namesOf(pod)
 	if len(names) == 0 {
@@ -42,8 +42,8 @@ func refused(key types.NamespacedName, reason string) error {
 	return &needs.RefusedError{Ref: needs.Ref{Resource: needs.PersistentVolumeClaims, Name: key.Name}, Reason: reason}
 }
 
-// bring rests on what API servers say now. A claim that has the annotation follow is bound to the target, whoever made it there: pods with it are to find
-// what they stored.
+// bring rests on what API servers say now. A claim that has the annotation follow is bound to the target, whoever made
+// it there: pods with it are to find what they stored.
 func (c *Claims) bring(ctx context.Context, key types.NamespacedName, t *cluster) error {
 	release, err := c.bringing.enter(ctx, key)
 	if err != nil {
@@ -117,8 +117,8 @@ func (c *cluster) read(ctx context.Context, key types.NamespacedName) (*corev1.P
 	return pvc, &read, nil
 }
 
-// forgotten finds the other target that keeps the copy of a claim whose annotation followed-to somebody removed, as far as is known. One that cannot be
-// reached does not count: then the annotation was removed to give up what is there.
+// forgotten finds the other target that keeps the copy of a claim whose annotation followed-to somebody removed, as far
+// as is known. One that cannot be reached does not count: then the annotation was removed to give up what is there.
 func (c *Claims) forgotten(key types.NamespacedName, s situation) *cluster {
 	if s.original.followedTo.name != "" || s.there != nil && s.there.isMadeFor(s.original) {
 		return nil
@@ -133,7 +133,8 @@ func (c *Claims) forgotten(key types.NamespacedName, s situation) *cluster {
 	return nil
 }
 
-// create binds the claim to the target before it makes the copy: who sees the one without the other looks whether the copy is there.
+// create binds the claim to the target before it makes the copy: who sees the one without the other looks whether the
+// copy is there.
 func (c *Claims) create(ctx context.Context, pvc *corev1.PersistentVolumeClaim, original claim, t *cluster) error {
 	key := client.ObjectKeyFromObject(pvc)
 	class, objection := c.class(&original, t)
@@ -169,8 +170,8 @@ func (c *Claims) bind(ctx context.Context, pvc *corev1.PersistentVolumeClaim, to
 	return c.annotate(ctx, pvc, to)
 }
 
-// annotate sets the annotations that say where the claim is, and removes those that are to be empty. The version in the patch is a precondition; the claim
-// gets the next one.
+// annotate sets the annotations that say where the claim is, and removes those that are to be empty. The version in the
+// patch is a precondition; the claim gets the next one.
 func (c *Claims) annotate(ctx context.Context, pvc *corev1.PersistentVolumeClaim, to place) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()

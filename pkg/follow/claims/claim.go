@@ -48,7 +48,8 @@ func followedTo(pvc *corev1.PersistentVolumeClaim) place {
 	return place{name, pvc.Annotations[v1alpha1.AnnotationFollowedToClusterID]}
 }
 
-// is says whether two places are in the same cluster, as far as is known: a target may have got another name, and its name may lead to another cluster.
+// is says whether two places are in the same cluster, as far as is known: a target may have got another name, and its
+// name may lead to another cluster.
 func (p place) is(other place) bool {
 	if p.clusterID == "" || other.clusterID == "" {
 		return p.name == other.name
@@ -107,7 +108,8 @@ func classOf(sc *storagev1.StorageClass) class {
 	return class{isDefault: sc.Annotations[annotationDefaultClass] == "true"}
 }
 
-// namesOf returns the names of the claims that a pod refers to. Those of generic ephemeral volumes are made with the delegate.
+// namesOf returns the names of the claims that a pod refers to. Those of generic ephemeral volumes are made with the
+// delegate.
 func namesOf(pod *corev1.Pod) []string {
 	var names []string
 	for i := range pod.Spec.Volumes {

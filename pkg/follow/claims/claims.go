@@ -48,8 +48,9 @@ type Options struct {
 	Logger   logr.Logger
 }
 
-// Claims knows the PersistentVolumeClaims that pods refer to, and makes and deletes their copies in targets. It observes an engage.Registry
-// (Observe it before the first target is engaged), and is to run on the leader only. It is safe for concurrent use.
+// Claims knows the PersistentVolumeClaims that pods refer to, and makes and deletes their copies in targets. It
+// observes an engage.Registry (Observe it before the first target is engaged), and is to run on the leader only. It is
+// safe for concurrent use.
 type Claims struct {
 	Options
 
@@ -80,7 +81,8 @@ func New(options Options) (*Claims, error) {
 	return c, nil
 }
 
-// Register lets claims of the source be watched until ctx ends, and has the manager stop such watches when nobody asks for them any more.
+// Register lets claims of the source be watched until ctx ends, and has the manager stop such watches when nobody asks
+// for them any more.
 func (c *Claims) Register(ctx context.Context, mgr manager.Manager) error {
 	c.source.life = ctx
 	return mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
@@ -97,8 +99,8 @@ func (c *Claims) Register(ctx context.Context, mgr manager.Manager) error {
 	}))
 }
 
-// leave stops watches about which nobody asked since then: in targets where there are no copies, and then in the source where there
-// are none in targets.
+// leave stops watches about which nobody asked since then: in targets where there are no copies, and then in the source
+// where there are none in targets.
 func (c *Claims) leave(since time.Time) {
 	targets := c.engaged()
 	for _, t := range targets {
@@ -146,8 +148,8 @@ func (c *Claims) add(ctx context.Context, t *cluster) {
 	})
 }
 
-// Objection says, for users to read, why a pod cannot go to a target because of its claims; it is empty if it can. It reads memory only; what
-// is not known yet is asked for, and Appeared is called when it is there.
+// Objection says, for users to read, why a pod cannot go to a target because of its claims; it is empty if it can. It
+// reads memory only; what is not known yet is asked for, and Appeared is called when it is there.
 func (c *Claims) Objection(pod *corev1.Pod, target *engage.Target) string {
 	names := namesOf(pod)
 	if len(names) == 0 {
@@ -178,7 +180,8 @@ func (c *Claims) Objection(pod *corev1.Pod, target *engage.Target) string {
 	return ""
 }
 
-// keeping says whether another target than t keeps what a claim of the source was made into, and which. If that target can be asked, ask does.
+// keeping says whether another target than t keeps what a claim of the source was made into, and which. If that target
+// can be asked, ask does.
 func (c *Claims) keeping(original *claim, t *cluster, ask func(keeper *cluster) keeping) (answer keeping, keeper string) {
 	if original == nil || original.followedTo.name == "" || original.followedTo.is(t.place) {
 		return free, ""

@@ -35,7 +35,8 @@ type cluster struct {
 	clock    clock.Clock
 	// life is that of its watches.
 	life context.Context //nolint:containedctx // watches are started by those who ask first, and outlive their requests
-	// listed and changed are called when a namespace's claims are known, when one is another, and, with an empty namespace, for StorageClasses.
+	// listed and changed are called when a namespace's claims are known, when one is another, and, with an empty
+	// namespace, for StorageClasses.
 	listed  func(namespace string)
 	changed func(namespace, name string)
 

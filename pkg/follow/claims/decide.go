@@ -88,8 +88,9 @@ func (c classes) hasDefault() bool {
 	return false
 }
 
-// chooseClass returns the name of the storage class of a copy, nil for the target's default, or why there is none. A claim in the class that is the
-// source's default is taken to be one that names none: the API server writes that name into it.
+// chooseClass returns the name of the storage class of a copy, nil for the target's default, or why there is none. A
+// claim in the class that is the source's default is taken to be one that names none: the API server writes that name
+// into it.
 func chooseClass(original claim, here, there classes) (name *string, objection string) {
 	byDefault := original.noClass || here[original.class].isDefault
 	_, exists := there[original.class]

@@ -30,7 +30,8 @@ func newQueue() queue {
 	return workqueue.NewTypedRateLimitingQueueWithConfig(limiter, workqueue.TypedRateLimitingQueueConfig[reconcile.Request]{Name: controllerName})
 }
 
-// work starts the workers of a target, which stop with ctx. The first thing that they do is to look for copies: that is the empty request.
+// work starts the workers of a target, which stop with ctx. The first thing that they do is to look for copies: that is
+// the empty request.
 func (c *Claims) work(ctx context.Context, t *cluster) error {
 	workers, err := controller.NewUnmanaged(controllerName, controller.Options{
 		Reconciler: reconcile.Func(func(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {

@@ -20,8 +20,8 @@ import (
 // errUnknown says that the list was not answered yet.
 var errUnknown = errors.New("not known yet")
 
-// watch knows something, E, of each object of a kind, in a namespace or in the whole cluster. It is the store of a client-go reflector, which keeps
-// nothing else.
+// watch knows something, E, of each object of a kind, in a namespace or in the whole cluster. It is the store of a
+// client-go reflector, which keeps nothing else.
 type watch[T client.Object, E comparable] struct {
 	entryOf func(T) E
 	// listed is called when everything is known, and changed when E of an object is another, or there is none any more.

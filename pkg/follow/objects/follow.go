@@ -35,7 +35,8 @@ type Options struct {
 	Config *rest.Config
 	// Source is who this cluster is to targets.
 	Source translate.Source
-	// Appeared is called when an object appears that pods of the namespace may have been waiting for. It must return soon.
+	// Appeared is called when an object appears that pods of the namespace may have been waiting for. It must return
+	// soon.
 	Appeared func(namespace string, ref needs.Ref)
 	// Clock tells when copies were last said to be needed.
 	Clock clock.WithDelayedExecution
@@ -45,16 +46,17 @@ type Options struct {
 	Logger logr.Logger
 }
 
-// Follower brings what pods refer to into targets, and keeps it there as it is in the source. It observes an engage.Registry (Observe
-// it before the first target is engaged), and is to run on the leader only. It is safe for concurrent use.
+// Follower brings what pods refer to into targets, and keeps it there as it is in the source. It observes an
+// engage.Registry (Observe it before the first target is engaged), and is to run on the leader only. It is safe for
+// concurrent use.
 type Follower struct {
 	Options
 
 	contents dynamic.Interface
 	users    *users
 	watches  *watches
-	// ensure starts the watch of a collection, if there is none, and observePods the counting of proxies, once. We lead by then: a
-	// replica that does not lead need not watch pods.
+	// ensure starts the watch of a collection, if there is none, and observePods the counting of proxies, once. We lead
+	// by then: a replica that does not lead need not watch pods.
 	ensure      func(collection) *watch
 	observePods func() error
 
@@ -87,7 +89,8 @@ func New(options Options) (*Follower, error) {
 	return f, nil
 }
 
-// Register has the Follower use the manager's cache of pods, cut down by package podcache. What it starts ends with ctx.
+// Register has the Follower use the manager's cache of pods, cut down by package podcache. What it starts ends with
+// ctx.
 func (f *Follower) Register(ctx context.Context, mgr manager.Manager) {
 	f.ensure = func(c collection) *watch { return f.watches.ensure(ctx, c) }
 	f.observePods = engage.Once(func() error {
@@ -110,8 +113,8 @@ func (f *Follower) Register(ctx context.Context, mgr manager.Manager) {
 	})
 }
 
-// Missing returns a *needs.MissingError if the source lacks what the pod cannot start without, as far as is known: Bring finds out.
-// It reads memory only. When that changes, Options.Appeared is called.
+// Missing returns a *needs.MissingError if the source lacks what the pod cannot start without, as far as is known:
+// Bring finds out. It reads memory only. When that changes, Options.Appeared is called.
 func (f *Follower) Missing(pod *corev1.Pod) error {
 	return missing(pod.Namespace, needs.Followed(pod), f.watches.lacks)
 }
@@ -130,8 +133,9 @@ func missing(namespace string, followed []needs.Need, lacks func(object) bool) e
 	return &needs.MissingError{Namespace: namespace, Refs: refs}
 }
 
-// Bring returns nil once what the pod refers to is in the target as it is in the source, a *needs.MissingError if the source
-// lacks it, and a *needs.RefusedError if the target does not take it. After any other error it may be called again.
+// Bring returns nil once what the pod refers to is in the target as it is in the source, a *needs.MissingError if the
+// source lacks it, and a *needs.RefusedError if the target does not take it. After any other error it may be called
+// again.
 func (f *Follower) Bring(ctx context.Context, pod *corev1.Pod, target *engage.Target) error {
 	followed := needs.Followed(pod)
 	if len(followed) == 0 {
@@ -171,7 +175,8 @@ func (f *Follower) Bring(ctx context.Context, pod *corev1.Pod, target *engage.Ta
 	return group.Wait()
 }
 
-// look finds out which objects there are. A watch may be a moment behind, so what a pod cannot start without is asked for.
+// look finds out which objects there are. A watch may be a moment behind, so what a pod cannot start without is asked
+// for.
 func (f *Follower) look(ctx context.Context, namespace string, followed []needs.Need) error {
 	var watches []*watch
 	for _, need := range followed {

@@ -12,12 +12,14 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/needs"
 )
 
-// holder is something else than a pod that needs objects in a target, known by its virtual node: engagements come and go.
+// holder is something else than a pod that needs objects in a target, known by its virtual node: engagements come and
+// go.
 type holder struct{ node, namespace, name string }
 
-// Hold has objects of a namespace in the target for what is not a pod: an Ingress, say, by a name of the caller's choice. They are kept as they are in the
-// source until Hold is called without any for that name. What does not exist is passed over, and brought when it appears. A *needs.RefusedError says
-// that the target does not take one; after any other error it may be called again.
+// Hold has objects of a namespace in the target for what is not a pod: an Ingress, say, by a name of the caller's
+// choice. They are kept as they are in the source until Hold is called without any for that name. What does not exist
+// is passed over, and brought when it appears. A *needs.RefusedError says that the target does not take one; after any
+// other error it may be called again.
 func (f *Follower) Hold(ctx context.Context, target *engage.Target, namespace, name string, refs []needs.Ref) error {
 	f.hold(holder{target.NodeName, namespace, name}, refs)
 	l := f.link(target)

@@ -19,7 +19,8 @@ import (
 )
 
 const (
-	// trustedFor is how long a copy that was written is taken to be there, whoever may have deleted it: nobody tells us.
+	// trustedFor is how long a copy that was written is taken to be there, whoever may have deleted it: nobody tells
+	// us.
 	trustedFor = 5 * time.Minute
 	// refusedRetry is how long after a refusal a target is asked again.
 	refusedRetry = 2 * time.Minute
@@ -63,8 +64,9 @@ func (l *link) forget(o object) {
 	delete(l.written, o)
 }
 
-// bring makes sure that the copy is there, and stays until the pod is that is to be placed. What another write comes to, which had begun before, is not
-// what we asked for: it may have read the object too early, and may not have touched the copy.
+// bring makes sure that the copy is there, and stays until the pod is that is to be placed. What another write comes
+// to, which had begun before, is not what we asked for: it may have read the object too early, and may not have touched
+// the copy.
 func (l *link) bring(ctx context.Context, o object) error {
 	wanted := func() bool {
 		version, _ := l.watches.version(o)
@@ -84,8 +86,8 @@ func (l *link) bring(ctx context.Context, o object) error {
 	return nil
 }
 
-// due says whether a copy is to be written, or at least touched, for a pod that is about to be placed. The version is empty where it is
-// not known yet. A copy that a living pod there needs is not removed.
+// due says whether a copy is to be written, or at least touched, for a pod that is about to be placed. The version is
+// empty where it is not known yet. A copy that a living pod there needs is not removed.
 func due(r record, version string, needed bool, now time.Time) bool {
 	return r.version == "" || version != "" && r.version != version || now.Sub(r.written) >= trustedFor || !needed && now.Sub(r.touched) >= bounds.TouchedFor
 }
@@ -184,8 +186,8 @@ func (l *link) write(ctx context.Context, o object, touch bool) error {
 	return nil
 }
 
-// judge what came of writing a copy: a *needs.RefusedError where trying again does not help. A ServiceAccount of that name is what the pod
-// asks for, whoever made it.
+// judge what came of writing a copy: a *needs.RefusedError where trying again does not help. A ServiceAccount of that
+// name is what the pod asks for, whoever made it.
 func judge(o object, err error) error {
 	switch {
 	case err == nil:

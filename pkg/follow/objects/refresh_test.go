@@ -28,8 +28,8 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
 
-// leading is a link to a target, in whose way something is before a copy is created, and the source's watch of Secrets. A pod there needs Secret
-// "db".
+// leading is a link to a target, in whose way something is before a copy is created, and the source's watch of Secrets.
+// A pod there needs Secret "db".
 func leading(t *testing.T, create func() error) (*link, *watch) {
 	t.Helper()
 	f := &Follower{

@@ -27,10 +27,12 @@ type entry struct {
 	followed bool
 }
 
-// watch knows which objects of a collection exist in the source, and their versions. It is the store of a client-go reflector.
+// watch knows which objects of a collection exist in the source, and their versions. It is the store of a client-go
+// reflector.
 type watch struct {
 	collection
-	// changed is called when there is a new version of an object, or a new object, which is only told once the watch has synced.
+	// changed is called when there is a new version of an object, or a new object, which is only told once the watch
+	// has synced.
 	changed func(o object, appeared bool)
 	// troubled is called when the watch fails for the first time, and again after it worked.
 	troubled func(error)

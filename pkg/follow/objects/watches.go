@@ -9,7 +9,8 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// linger is how long a collection is watched that nobody refers to: a Job that makes one pod after the other is not to cost a list for each.
+// linger is how long a collection is watched that nobody refers to: a Job that makes one pod after the other is not to
+// cost a list for each.
 const linger = 5 * time.Minute
 
 // watches are those of the collections that proxies refer to.

@@ -24,8 +24,8 @@ type change struct {
 // onlyIf succeeds for the very object.
 func onlyIf(uid types.UID) change { return change{"test", "/metadata/uid", uid} }
 
-// metaChanges makes labels and annotations of a copy those of the wanted one. What others in the target added stays, and so do the marks: where two
-// targets lead to one cluster, the copy is that of the first.
+// metaChanges makes labels and annotations of a copy those of the wanted one. What others in the target added stays,
+// and so do the marks: where two targets lead to one cluster, the copy is that of the first.
 func metaChanges(existing, wanted metav1.Object) []change {
 	ours := written(existing)
 	return append(

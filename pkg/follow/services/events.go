@@ -11,7 +11,8 @@ import (
 const (
 	// ReasonNotFollowed is that of the event which tells why a Service or Ingress is not in a target.
 	ReasonNotFollowed = "NotFollowed"
-	// ReasonSelectorDisputed is that of the event which tells that something undoes again and again what we write to a selector.
+	// ReasonSelectorDisputed is that of the event which tells that something undoes again and again what we write to a
+	// selector.
 	ReasonSelectorDisputed = "SelectorDisputed"
 	// ReasonSelectorInvalid is that of the event which tells why a selector cannot be rewritten.
 	ReasonSelectorInvalid = "SelectorInvalid"

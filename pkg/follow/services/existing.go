@@ -91,7 +91,8 @@ func (e *existing) ingress(key types.NamespacedName) *networkingv1.Ingress {
 	return ingress
 }
 
-// items returns what there is in a namespace, or, with an empty name, in all: also Services of which only EndpointSlices are left.
+// items returns what there is in a namespace, or, with an empty name, in all: also Services of which only
+// EndpointSlices are left.
 func (e *existing) items(namespace string) []item {
 	return slices.Concat(itemsIn(e.services, namespace), itemsIn(e.slices, namespace), itemsIn(e.ingresses, namespace))
 }

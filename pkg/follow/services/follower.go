@@ -57,8 +57,8 @@ type Options struct {
 	Mapper meta.RESTMapper
 	// Source says who the source is.
 	Source translate.Source
-	// HoldSecrets has Secrets in a target, and keeps them up to date, for an Ingress there; without names, no longer. It is called whenever the
-	// Ingress is looked at.
+	// HoldSecrets has Secrets in a target, and keeps them up to date, for an Ingress there; without names, no longer.
+	// It is called whenever the Ingress is looked at.
 	HoldSecrets func(ctx context.Context, target *engage.Target, ingress types.NamespacedName, names []string) error
 	// Clock tells how long a copy has not been wanted.
 	Clock clock.PassiveClock
@@ -70,7 +70,8 @@ type Options struct {
 	Workers int
 }
 
-// Follower has Services and Ingresses follow elected pods. It observes an engage.Registry (Observe it before the first target is engaged).
+// Follower has Services and Ingresses follow elected pods. It observes an engage.Registry (Observe it before the first
+// target is engaged).
 type Follower struct {
 	Options
 
@@ -116,7 +117,8 @@ func (f *Follower) Start(ctx context.Context) error {
 	return f.originals.run(ctx)
 }
 
-// findExports returns once it is known whether there are ServiceExports: what they export is not to be followed. Its error is that ctx has ended.
+// findExports returns once it is known whether there are ServiceExports: what they export is not to be followed. Its
+// error is that ctx has ended.
 func (f *Follower) findExports(ctx context.Context) error {
 	return wait.PollUntilContextCancel(ctx, exportsRetry, true, func(context.Context) (bool, error) {
 		mapping, err := f.Mapper.RESTMapping(schema.GroupKind{Group: "multicluster.x-k8s.io", Kind: "ServiceExport"})
@@ -131,7 +133,8 @@ func (f *Follower) findExports(ctx context.Context) error {
 	})
 }
 
-// Engaged starts the target's workers, which stop with ctx, and has them compare what is there with what is to be there.
+// Engaged starts the target's workers, which stop with ctx, and has them compare what is there with what is to be
+// there.
 func (f *Follower) Engaged(ctx context.Context, target *engage.Target) error {
 	limits := limiter()
 	c := &copier{

@@ -27,7 +27,8 @@ type forge struct {
 	nodeName   string // of the target's virtual node
 }
 
-// service returns the copy of a Service. Of the copy that is there, if there is one, it takes over what the target chose.
+// service returns the copy of a Service. Of the copy that is there, if there is one, it takes over what the target
+// chose.
 func (f forge) service(original, existing *corev1.Service) (*corev1.Service, error) {
 	user, err := userSelector(original)
 	if err != nil {
@@ -93,8 +94,8 @@ func anyFamily(service *corev1.Service) *corev1.Service {
 	return service
 }
 
-// endpoints returns the EndpointSlices of a followed Service, by name: those that the target does not have itself. Those of a global one are
-// global, so that the target keeps them where there are no delegates.
+// endpoints returns the EndpointSlices of a followed Service, by name: those that the target does not have itself.
+// Those of a global one are global, so that the target keeps them where there are no delegates.
 func (f forge) endpoints(of original) map[string]*discoveryv1.EndpointSlice {
 	out := map[string]*discoveryv1.EndpointSlice{}
 	for _, original := range of.slices {
@@ -184,7 +185,8 @@ func backends(ingress *networkingv1.Ingress) (services []string, all bool) {
 	return sets.List(names), all && len(names) > 0
 }
 
-// certificates returns the Secrets that an Ingress names, less those that are to be the target's own. Pods ask for that by the same annotation.
+// certificates returns the Secrets that an Ingress names, less those that are to be the target's own. Pods ask for that
+// by the same annotation.
 func certificates(ingress *networkingv1.Ingress) []string {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: ingress.Annotations}}
 	for _, tls := range ingress.Spec.TLS {

@@ -48,8 +48,8 @@ func (c *copier) wants(ingress *networkingv1.Ingress, e *existing) bool {
 	})
 }
 
-// backs says whether the Service that an Ingress in the target would find is ours. An Ingress that is there does not go for the moment in which its
-// Service is made anew, but if that is refused.
+// backs says whether the Service that an Ingress in the target would find is ours. An Ingress that is there does not go
+// for the moment in which its Service is made anew, but if that is refused.
 func (c *copier) backs(key types.NamespacedName, e *existing, exists bool) bool {
 	if e.service(key) != nil {
 		return true

@@ -86,8 +86,8 @@ func isCopy(o metav1.Object) bool {
 	return ok
 }
 
-// electing says whether the Service selects proxies. When it selects delegates instead, EndpointSlices tell no more; it does so as long as there are
-// proxies.
+// electing says whether the Service selects proxies. When it selects delegates instead, EndpointSlices tell no more; it
+// does so as long as there are proxies.
 func (o original) electing(virtual func(nodeName string) bool) bool {
 	return o.service != nil && rewritten(o.service) || o.proxied(virtual)
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
 )
 
-// Several targets may lead to one cluster, at a time or one after the other: one that is renamed is another one. The label target-hash of a copy says
-// which of them looks after it.
+// Several targets may lead to one cluster, at a time or one after the other: one that is renamed is another one. The
+// label target-hash of a copy says which of them looks after it.
 
 // leadTogether says whether two targets lead to one cluster, as far as is known.
 func leadTogether(a, b *engage.Target) bool { return a.ClusterID != "" && a.ClusterID == b.ClusterID }
@@ -51,8 +51,8 @@ func lookedAfterBy(target *engage.Target) change {
 	return change{"add", "/metadata/labels/" + escape(v1alpha1.LabelTargetHash), target.Hash}
 }
 
-// part with a copy that this target does not need: another one that leads here and needs it gets it. What was made for another one
-// goes only if nobody can need it.
+// part with a copy that this target does not need: another one that leads here and needs it gets it. What was made for
+// another one goes only if nobody can need it.
 func (c *copier) part(ctx context.Context, there client.Object, useless bool, needs func(other *copier) bool) error {
 	if !c.mine(there) {
 		if useless && c.orphaned(there) {
@@ -67,8 +67,8 @@ func (c *copier) part(ctx context.Context, there client.Object, useless bool, ne
 	return c.delete(ctx, there)
 }
 
-// leave has the others that lead to the cluster look after what is left there, and holds no Secrets any more. A new engagement of the same target is to
-// go on.
+// leave has the others that lead to the cluster look after what is left there, and holds no Secrets any more. A new
+// engagement of the same target is to go on.
 func (c *copier) leave(ctx context.Context) {
 	again := slices.ContainsFunc(c.all(), func(other *copier) bool { return other.target.Key == c.target.Key })
 	c.mu.Lock()

@@ -73,7 +73,8 @@ func (f *Follower) letGoOf(ctx context.Context, key types.NamespacedName) error 
 	return f.letGo(ctx, live)
 }
 
-// letGo of the fields that we own, the selector, which nobody may change otherwise without a conflict; and of the annotations if the old system wrote them.
+// letGo of the fields that we own, the selector, which nobody may change otherwise without a conflict; and of the
+// annotations if the old system wrote them.
 func (f *Follower) letGo(ctx context.Context, live *unstructured.Unstructured) error {
 	entries := slices.DeleteFunc(live.GetManagedFields(), func(e metav1.ManagedFieldsEntry) bool { return e.Manager == v1alpha1.FieldOwner })
 	if len(entries) == 0 {

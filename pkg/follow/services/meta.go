@@ -41,7 +41,8 @@ keys:
 	return out
 }
 
-// isDeployed tells the keys, ours among them, by which something knows what it deployed. Argo CD and Helm in the target would take the copy for theirs, and prune it.
+// isDeployed tells the keys, ours among them, by which something knows what it deployed. Argo CD and Helm in the target
+// would take the copy for theirs, and prune it.
 func isDeployed(key string) bool {
 	domain, _, _ := strings.Cut(key, "/")
 	switch domain {
@@ -68,8 +69,8 @@ func isCertificate(key string) bool {
 	return strings.HasSuffix(domain, "cert-manager.io") || key == "kubernetes.io/tls-acme"
 }
 
-// global says whether a user wants an object everywhere. On a Service whose selector was rewritten, the annotation is written together with
-// original-selector, and then says nothing.
+// global says whether a user wants an object everywhere. On a Service whose selector was rewritten, the annotation is
+// written together with original-selector, and then says nothing.
 func global(o metav1.Object) bool {
 	if o.GetAnnotations()[v1alpha1.AnnotationGlobal] != "true" {
 		return false

@@ -28,14 +28,17 @@ import (
 // indexService is the index of EndpointSlices by the namespaced name of their Service.
 const indexService = "service"
 
-// originals are the Services, EndpointSlices, Ingresses and ServiceExports of the enabled namespaces of the source, but for copies of other sources.
+// originals are the Services, EndpointSlices, Ingresses and ServiceExports of the enabled namespaces of the source, but
+// for copies of other sources.
 type originals struct {
 	clientset kubernetes.Interface
 	metadata  metadata.Interface
 	exports   *schema.GroupVersionResource // of ServiceExports, nil where there is no such kind
-	// changed is called with each Service or Ingress about which something changed, and with what a disabled namespace leaves.
+	// changed is called with each Service or Ingress about which something changed, and with what a disabled namespace
+	// leaves.
 	changed func(item)
-	// known is called when a namespace is known, or is not enabled any more, and, with an empty name, when it is known which are enabled.
+	// known is called when a namespace is known, or is not enabled any more, and, with an empty name, when it is known
+	// which are enabled.
 	known func(namespace string)
 	// troubled is called when a watch fails.
 	troubled func(error)

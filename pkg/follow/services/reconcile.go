@@ -47,7 +47,8 @@ func (c *copier) service(ctx context.Context, key types.NamespacedName) (time.Du
 	return v.wait, err
 }
 
-// verdict is about a Service whose copy, if it was made for this target, is there; without e, it asks for reasons alone.
+// verdict is about a Service whose copy, if it was made for this target, is there; without e, it asks for reasons
+// alone.
 func (c *copier) verdict(key types.NamespacedName, of original, e *existing) verdict {
 	var there *corev1.Service
 	if e != nil {
@@ -76,7 +77,8 @@ func (c *copier) remember(key types.NamespacedName, idle time.Time) {
 	c.idle[key] = idle
 }
 
-// settle has looked at again what depends on whether a Service is in the target: Ingresses here, and whether its selector is rewritten.
+// settle has looked at again what depends on whether a Service is in the target: Ingresses here, and whether its
+// selector is rewritten.
 func (c *copier) settle(key types.NamespacedName, copied bool) {
 	c.mu.Lock()
 	was := c.copied[key]
@@ -152,7 +154,8 @@ func (c *copier) writeEndpoints(ctx context.Context, there []*discoveryv1.Endpoi
 	return errors.Join(errs...)
 }
 
-// slicesOf returns the EndpointSlices of a Service that were made for this target, and, if asked for, those that are nobody's any more.
+// slicesOf returns the EndpointSlices of a Service that were made for this target, and, if asked for, those that are
+// nobody's any more.
 func (c *copier) slicesOf(key types.NamespacedName, e *existing, orphans bool) []*discoveryv1.EndpointSlice {
 	return slices.DeleteFunc(e.endpoints(key), func(slice *discoveryv1.EndpointSlice) bool {
 		return !c.mine(slice) && (!orphans || !c.orphaned(slice))

@@ -52,8 +52,8 @@ type rewriting struct {
 	original string
 }
 
-// rewrite returns what is to be written into the source so that the Service selects delegates, or, with no wish for that, what the user wants
-// again; nil if nothing. It is pure.
+// rewrite returns what is to be written into the source so that the Service selects delegates, or, with no wish for
+// that, what the user wants again; nil if nothing. It is pure.
 func rewrite(service *corev1.Service, delegates bool, source translate.Source) (*rewriting, error) {
 	if !delegates && !rewritten(service) {
 		return nil, nil

@@ -19,7 +19,8 @@ import (
 )
 
 const (
-	// A selector that we rewrote and that somebody else wrote again within quarrelWindow is undone. After undoneTwice, it is rewritten once per truce.
+	// A selector that we rewrote and that somebody else wrote again within quarrelWindow is undone. After undoneTwice,
+	// it is rewritten once per truce.
 	quarrelWindow = 10 * time.Minute
 	undoneTwice   = 2
 	truce         = 5 * time.Minute
@@ -67,8 +68,9 @@ func (f *Follower) reconcileSource(ctx context.Context, i item) (reconcile.Resul
 	return f.write(ctx, service, r)
 }
 
-// toDelegates says whether the selector is to find delegates: it would find proxies otherwise, and every target has what it needs. Once it is
-// rewritten, EndpointSlices tell no more, and pods are asked for; that is after a change, or after delegates went.
+// toDelegates says whether the selector is to find delegates: it would find proxies otherwise, and every target has
+// what it needs. Once it is rewritten, EndpointSlices tell no more, and pods are asked for; that is after a change, or
+// after delegates went.
 func (f *Follower) toDelegates(ctx context.Context, key types.NamespacedName) (verdict, error) {
 	of, known := f.originals.service(key)
 	switch {

@@ -10,7 +10,8 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 )
 
-// Create makes a copy, with the labels and annotations that it has. An object that exists stays as it is, and the API server's error says so.
+// Create makes a copy, with the labels and annotations that it has. An object that exists stays as it is, and the API
+// server's error says so.
 func (w *Writer) Create(ctx context.Context, object *unstructured.Unstructured) error {
 	user, err := w.userName(ctx)
 	if err != nil {

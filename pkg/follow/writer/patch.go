@@ -55,7 +55,8 @@ func (w *Writer) changes(object *unstructured.Unstructured) patch {
 	return p
 }
 
-// change patches the copy, if it is one. The API server says that a patch is invalid both where a test fails and where a field must not change.
+// change patches the copy, if it is one. The API server says that a patch is invalid both where a test fails and where
+// a field must not change.
 func (w *Writer) change(ctx context.Context, object *unstructured.Unstructured) error {
 	_, refusal := w.patch(ctx, object, w.changes(object))
 	switch {

@@ -36,8 +36,9 @@ func (w *Writer) put(ctx context.Context, object *unstructured.Unstructured) err
 	}
 }
 
-// guard sees to it that only a copy of ours is written: it returns the UID of one, or none where the target's admission policy holds us to our own. Whom
-// the policy does not hold, a cluster's administrator say, may read, and needs to. It is asked before each write, as rights and policies change unheard.
+// guard sees to it that only a copy of ours is written: it returns the UID of one, or none where the target's admission
+// policy holds us to our own. Whom the policy does not hold, a cluster's administrator say, may read, and needs to. It
+// is asked before each write, as rights and policies change unheard.
 func (w *Writer) guard(ctx context.Context, object *unstructured.Unstructured) (types.UID, error) {
 	answer := w.probe(ctx, object)
 	if deniedByPolicy(answer) {
@@ -61,7 +62,8 @@ func (w *Writer) guard(ctx context.Context, object *unstructured.Unstructured) (
 	}
 }
 
-// probe asks to make the same without the mark, which the policy denies those whom it holds. Other policies see no difference.
+// probe asks to make the same without the mark, which the policy denies those whom it holds. Other policies see no
+// difference.
 func (w *Writer) probe(ctx context.Context, object *unstructured.Unstructured) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
@@ -72,7 +74,8 @@ func (w *Writer) probe(ctx context.Context, object *unstructured.Unstructured) e
 	return w.target.Create(ctx, unmarked, client.DryRunAll)
 }
 
-// deniedByPolicy tells the denials of the ValidatingAdmissionPolicy in our chart, all of which name the annotation that it asks for.
+// deniedByPolicy tells the denials of the ValidatingAdmissionPolicy in our chart, all of which name the annotation that
+// it asks for.
 func deniedByPolicy(err error) bool {
 	return apierrors.IsForbidden(err) && strings.Contains(err.Error(), v1alpha1.AnnotationFollowedBy)
 }

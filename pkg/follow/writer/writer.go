@@ -33,7 +33,8 @@ func (e *NotOursError) Error() string {
 	return fmt.Sprintf("%s %q in namespace %q is not a copy of this cluster's", e.Kind, e.Name, e.Namespace)
 }
 
-// UnguardedError says that in a namespace of the target nobody would keep us from changing what is not ours, and we cannot see what is.
+// UnguardedError says that in a namespace of the target nobody would keep us from changing what is not ours, and we
+// cannot see what is.
 type UnguardedError struct{ Namespace string }
 
 // Error says what to do.
@@ -58,11 +59,12 @@ func NewWriter(target client.Writer, reader client.Reader, source translate.Sour
 	return &Writer{target: target, reader: reader, source: source}
 }
 
-// Write makes a copy, or makes it what it is to be. The copy has a kind, a name and a namespace. A ConfigMap or Secret becomes just
-// this; of other kinds all top-level fields given are written, a nil one is removed there, others stay, and so do labels after the copy was made. Whether it
-// exists already is only a guess that saves a request. A copy that must not be changed so, an immutable one say, is deleted and made
-// anew, unless the target would refuse the new one. A copy that is made needs no annotation needed-at, and has none.
-// Write returns a *NotOursError, or the API server's error.
+// Write makes a copy, or makes it what it is to be. The copy has a kind, a name and a namespace. A ConfigMap or Secret
+// becomes just this; of other kinds all top-level fields given are written, a nil one is removed there, others stay,
+// and so do labels after the copy was made. Whether it exists already is only a guess that saves a request. A copy that
+// must not be changed so, an immutable one say, is deleted and made anew, unless the target would refuse the new one. A
+// copy that is made needs no annotation needed-at, and has none. Write returns a *NotOursError, or the API server's
+// error.
 func (w *Writer) Write(ctx context.Context, object *unstructured.Unstructured, exists bool) error {
 	user, err := w.userName(ctx)
 	if err != nil {

@@ -1,8 +1,10 @@
 // Package admission is the webhook that makes elected pods proxy pods when they are created.
 //
-// The rules are translate.Proxy's; this package carries them out on the JSON of the request. The patch names only the fields
-// that change, so fields that this build's Kubernetes libraries do not know survive, beside those fields and within
-// tolerations that stay. Only what is moved from the spec to the delegate has to be understood, and loses unknown fields.
+// The rules are translate.Proxy's; this package carries them out on the JSON of the request. The patch names only the
+// fields that change, so fields that this build's Kubernetes libraries do not know survive, beside those fields and
+// within tolerations that stay. Only what is moved from the spec to the delegate has to be understood, and loses
+// unknown fields.
 //
-// The handler reads nothing but the request and writes nothing, so that dry runs are safe and every replica can serve it.
+// The handler reads nothing but the request and writes nothing, so that dry runs are safe and every replica can serve
+// it.
 package admission

@@ -13,8 +13,8 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 )
 
-// patch returns the operations that make the pod, as decoded from raw, the proxy. It knows the fields that translate.Proxy
-// changes; the annotations exist, because the pod is elected.
+// patch returns the operations that make the pod, as decoded from raw, the proxy. It knows the fields that
+// translate.Proxy changes; the annotations exist, because the pod is elected.
 func patch(raw []byte, pod, proxy *corev1.Pod) ([]jsonpatch.Operation, error) {
 	const key = v1alpha1.AnnotationOriginalConstraints
 	was, is := &pod.Spec, &proxy.Spec
@@ -49,7 +49,8 @@ func patch(raw []byte, pod, proxy *corev1.Pod) ([]jsonpatch.Operation, error) {
 	return append(operations, jsonpatch.NewOperation("add", "/spec/tolerations", tolerations)), err
 }
 
-// mixedTolerations returns the proxy's tolerations: those that the pod has already as they are in raw, with all their fields.
+// mixedTolerations returns the proxy's tolerations: those that the pod has already as they are in raw, with all their
+// fields.
 func mixedTolerations(raw []byte, was, is []corev1.Toleration) ([]any, error) {
 	var pod struct {
 		Spec struct {

@@ -18,8 +18,8 @@ type ask struct {
 	at       time.Time
 }
 
-// asks remembers what a target's manager was asked, as long as that matters. A new leader asks again, which changes nothing in the
-// target.
+// asks remembers what a target's manager was asked, as long as that matters. A new leader asks again, which changes
+// nothing in the target.
 type asks struct {
 	mu      sync.Mutex // guards byProxy; each of its slices is for the one worker that has the proxy
 	byProxy map[types.NamespacedName][]ask

@@ -13,8 +13,8 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
 
-// patience is how long the target's manager has to end a delegate before the target's garbage collector is asked, too. That does no
-// harm to a delegate that takes longer to end: what is being deleted already keeps its grace period.
+// patience is how long the target's manager has to end a delegate before the target's garbage collector is asked, too.
+// That does no harm to a delegate that takes longer to end: what is being deleted already keeps its grace period.
 const patience = 30 * time.Second
 
 // state is what is known, from caches, of one proxy in one reachable target.
@@ -70,7 +70,8 @@ func decide(s state) plan {
 		case s.proxy == nil || c.Labels[v1alpha1.LabelParentUID] != string(s.proxy.UID):
 			p.end(s, ending{chaperon: c, ifOrphan: true})
 		case c.Namespace != s.proxy.Namespace || c.Name != translate.DelegateName(s.proxy):
-			// Labels and annotations are easily forged by whoever may write PodChaperons in another namespace of the target.
+			// Labels and annotations are easily forged by whoever may write PodChaperons in another namespace of the
+			// target.
 		case s.proxy.Spec.NodeName == s.nodeName:
 			chaperon = c
 		case s.proxy.Spec.NodeName != "" || s.proxy.DeletionTimestamp != nil:
@@ -114,8 +115,8 @@ func (p *plan) waitFor(d time.Duration) {
 	}
 }
 
-// graceOf is the grace period that the deletion of a proxy asks for, if it is not the delegate's own. One of 0 is not passed on: it
-// says that the source cluster does not wait, not that the containers are to be killed.
+// graceOf is the grace period that the deletion of a proxy asks for, if it is not the delegate's own. One of 0 is not
+// passed on: it says that the source cluster does not wait, not that the containers are to be killed.
 func graceOf(proxy *corev1.Pod) string {
 	grace := ptr.Deref(proxy.DeletionGracePeriodSeconds, 0)
 	if grace == 0 || grace == ptr.Deref(proxy.Spec.TerminationGracePeriodSeconds, corev1.DefaultTerminationGracePeriodSeconds) {
@@ -124,8 +125,8 @@ func graceOf(proxy *corev1.Pod) string {
 	return strconv.FormatInt(grace, 10)
 }
 
-// removeWithoutChaperon removes a proxy that nothing stands for any more, unless it has finished. That the cache is behind is out of
-// the question where it had the PodChaperon whose end we asked for.
+// removeWithoutChaperon removes a proxy that nothing stands for any more, unless it has finished. That the cache is
+// behind is out of the question where it had the PodChaperon whose end we asked for.
 func removeWithoutChaperon(s state) *removal {
 	proxy := s.proxy
 	seen := slices.ContainsFunc(s.asked, func(a ask) bool { return a.parent == proxy.UID })

@@ -12,8 +12,8 @@
 // target, which compares all of its PodChaperons and all proxies of its node. While a target is lost, feedback writes
 // nothing for its proxies, as with a dead node.
 //
-// An annotation on the PodChaperon asks the target's manager to end the delegate. If the PodChaperon is still there half
-// a minute later, feedback deletes it in the foreground, and the target's garbage collector ends the delegate. The
+// An annotation on the PodChaperon asks the target's manager to end the delegate. If the PodChaperon is still there
+// half a minute later, feedback deletes it in the foreground, and the target's garbage collector ends the delegate. The
 // garbage collector is not asked first, because it makes several requests for each pod, and is slow by default.
 //
 // Deletion needs no finalizers. A bound pod that is deleted with a grace period stays until a kubelet confirms; for

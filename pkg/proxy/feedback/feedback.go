@@ -35,7 +35,8 @@ type queue = engage.Queue[reconcile.Request]
 
 // Options are what Feedback works with. All are required.
 type Options struct {
-	// Client reads pods and nodes of the source cluster from a cache, cut down by package podcache at most, and writes to it.
+	// Client reads pods and nodes of the source cluster from a cache, cut down by package podcache at most, and writes
+	// to it.
 	Client client.Client
 	// APIReader reads from the source cluster's API server.
 	APIReader client.Reader
@@ -47,13 +48,13 @@ type Options struct {
 	Logger logr.Logger
 }
 
-// Feedback keeps proxies and delegates in step with each other. It observes an engage.Registry (Observe it before the first target
-// is engaged), and is to run on the leader only.
+// Feedback keeps proxies and delegates in step with each other. It observes an engage.Registry (Observe it before the
+// first target is engaged), and is to run on the leader only.
 type Feedback struct {
 	Options
 
-	// index makes the index IndexNodeName, once. It is made for the first target: we lead by then, and a replica that does not lead
-	// need not watch pods.
+	// index makes the index IndexNodeName, once. It is made for the first target: we lead by then, and a replica that
+	// does not lead need not watch pods.
 	index func() error
 
 	// queues lead to the workers of engaged targets.
@@ -88,8 +89,8 @@ func nodeNameOfProxy(o client.Object) []string {
 	return nil
 }
 
-// Engaged starts the target's workers, which stop with ctx, and has them compare all of its PodChaperons and all proxies
-// on its node.
+// Engaged starts the target's workers, which stop with ctx, and has them compare all of its PodChaperons and all
+// proxies on its node.
 func (f *Feedback) Engaged(ctx context.Context, target *engage.Target) error {
 	if err := f.index(); err != nil {
 		return fmt.Errorf("indexing proxies by node: %w", err)

@@ -67,8 +67,8 @@ func (f *Feedback) podChanged(pod *corev1.Pod, everywhere bool, q queue) {
 	}
 }
 
-// reconcilePod takes off the finalizers that the old system left, and confirms the deletion of pods on virtual nodes that
-// are no proxies.
+// reconcilePod takes off the finalizers that the old system left, and confirms the deletion of pods on virtual nodes
+// that are no proxies.
 func (f *Feedback) reconcilePod(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	pod := &corev1.Pod{}
 	if err := f.Client.Get(ctx, request.NamespacedName, pod); err != nil {

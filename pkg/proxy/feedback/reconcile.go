@@ -26,8 +26,8 @@ type reconciler struct {
 	asks   asks
 }
 
-// Reconcile reads what the caches have of a proxy and its PodChaperons in the target, decides, and acts. What it reads are the
-// caches' own objects, which nothing here changes.
+// Reconcile reads what the caches have of a proxy and its PodChaperons in the target, decides, and acts. What it reads
+// are the caches' own objects, which nothing here changes.
 func (r *reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	if !r.target.Reachable() {
 		return reconcile.Result{}, nil
@@ -95,7 +95,8 @@ func (r *reconciler) end(ctx context.Context, key types.NamespacedName, e ending
 	return nil
 }
 
-// ask has the target's manager delete the delegate and then the PodChaperon, which so outlives its delegate and tells of its end.
+// ask has the target's manager delete the delegate and then the PodChaperon, which so outlives its delegate and tells
+// of its end.
 func (r *reconciler) ask(ctx context.Context, chaperon *v1alpha1.PodChaperon, grace string) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()

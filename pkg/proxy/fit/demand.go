@@ -11,7 +11,8 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
 
-// Quantity is an amount of a resource in kube-scheduler's units: thousandths of CPUs, and whole units of everything else.
+// Quantity is an amount of a resource in kube-scheduler's units: thousandths of CPUs, and whole units of everything
+// else.
 type Quantity struct {
 	Name   corev1.ResourceName
 	Amount int64
@@ -24,7 +25,8 @@ type Demand struct {
 	constraints constraints
 }
 
-// NewDemand counts the pod's requests as kube-scheduler does, and parses the constraints of its delegate, which must not change any more.
+// NewDemand counts the pod's requests as kube-scheduler does, and parses the constraints of its delegate, which must
+// not change any more.
 func NewDemand(pod *corev1.Pod, of translate.Constraints) *Demand {
 	requests := podresource.PodRequests(pod, podresource.PodResourcesOptions{})
 	d := &Demand{quantities: make([]Quantity, 1, len(requests)+1), constraints: newConstraints(of)}

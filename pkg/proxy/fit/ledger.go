@@ -22,9 +22,9 @@ const (
 	countedAfter = 10 * time.Second
 )
 
-// Ledger keeps the room of one target: its ClusterSummary less the pods that the source placed there and the summary does
-// not count yet. It subtracts each pod exactly once, in whatever order the pod's delegate and the summary arrive. It is
-// safe for concurrent use.
+// Ledger keeps the room of one target: its ClusterSummary less the pods that the source placed there and the summary
+// does not count yet. It subtracts each pod exactly once, in whatever order the pod's delegate and the summary arrive.
+// It is safe for concurrent use.
 type Ledger struct {
 	clusterID string
 	clock     clock.PassiveClock
@@ -100,8 +100,8 @@ func (l *Ledger) Remove(pod types.UID) bool {
 	return true
 }
 
-// Update replaces the summary, and returns whether a pod may fit now that did not before. A nil summary means that there
-// is none.
+// Update replaces the summary, and returns whether a pod may fit now that did not before. A nil summary means that
+// there is none.
 func (l *Ledger) Update(summary *v1alpha1.ClusterSummary) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -13,8 +13,8 @@ import (
 // defaultPods is how many pods a node takes that does not say.
 const defaultPods = 110
 
-// Room is what a target has free. A nil Room is that of a target that has not told: nothing fits there. Rooms never change, and are safe
-// for concurrent use.
+// Room is what a target has free. A nil Room is that of a target that has not told: nothing fits there. Rooms never
+// change, and are safe for concurrent use.
 type Room struct {
 	shape *shape
 	// names of the resources, in the order of all amounts.
@@ -36,8 +36,8 @@ type vector struct {
 	amounts []int64
 }
 
-// NewRoom compiles what a summary tells, which must not change any more. What has not changed since previous, the Room of the summary
-// before or nil, is not computed again.
+// NewRoom compiles what a summary tells, which must not change any more. What has not changed since previous, the Room
+// of the summary before or nil, is not computed again.
 func NewRoom(summary *v1alpha1.ClusterSummary, previous *Room) *Room {
 	return newRoom(&summary.Status, previous)
 }
@@ -124,8 +124,8 @@ func (r *Room) Fits(d *Demand) bool {
 	return ok && r.roomy(r.shape.match(&d.constraints).sure, d, columns)
 }
 
-// Unsure says that the pod does not fit for sure, but that it would if the labels that the target omits, or a node's name, were as the
-// pod asks.
+// Unsure says that the pod does not fit for sure, but that it would if the labels that the target omits, or a node's
+// name, were as the pod asks.
 func (r *Room) Unsure(d *Demand) bool {
 	if r == nil {
 		return false

@@ -6,8 +6,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// With is the Room without what one such pod takes, where kube-scheduler would put it by default: on the node that is the least in use
-// then. It is the same Room if the pod fits nowhere. What is free is never negative, and altogether exactly what was, less what the pod takes.
+// With is the Room without what one such pod takes, where kube-scheduler would put it by default: on the node that is
+// the least in use then. It is the same Room if the pod fits nowhere. What is free is never negative, and altogether
+// exactly what was, less what the pod takes.
 func (r *Room) With(d *Demand) *Room {
 	if r == nil {
 		return nil

@@ -42,8 +42,8 @@ func (p *plugin) explainChoice(ctx context.Context, state fwk.CycleState, c *cyc
 // compared is how many targets are told with their scores.
 const compared = 10
 
-// scored returns the scores of the best of the feasible nodes and of the chosen one, and the names of the others. The framework does not hand its
-// scores out, so they are computed again.
+// scored returns the scores of the best of the feasible nodes and of the chosen one, and the names of the others. The
+// framework does not hand its scores out, so they are computed again.
 func (p *plugin) scored(ctx context.Context, state fwk.CycleState, c *cycle, pod *corev1.Pod, chosen string) []diagnosis.Target {
 	if len(c.feasible) == 0 {
 		return nil

@@ -11,7 +11,8 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
 
-// demands remembers what pods that wait ask for: queueing hints ask for each of them at every event. Its zero value is ready.
+// demands remembers what pods that wait ask for: queueing hints ask for each of them at every event. Its zero value is
+// ready.
 type demands struct {
 	byPod sync.Map // of *versioned by types.UID
 }

@@ -18,13 +18,13 @@ const longestExclusion = 5 * time.Minute
 type refusal int
 
 const (
-	// unschedulable is the word of the target's scheduler: asked again when the summary shows more room, but not at once each time: it
-	// had shown room before.
+	// unschedulable is the word of the target's scheduler: asked again when the summary shows more room, but not at
+	// once each time: it had shown room before.
 	unschedulable refusal = iota
 	// forbidden is the word of the target's API server. A summary does not tell when that changes.
 	forbidden
-	// late is a target that did not decide in time: asked again when it has more room. The back-off of all that follow is
-	// the same.
+	// late is a target that did not decide in time: asked again when it has more room. The back-off of all that follow
+	// is the same.
 	late
 	// elsewhere is a target that is given up because the pod's delegate is scheduled in another target.
 	elsewhere
@@ -32,8 +32,8 @@ const (
 	createFailed
 	// stillEnding is a target in which an earlier delegate of the pod is still being deleted.
 	stillEnding
-	// rightsMissing is a target that does not allow the source to create PodChaperons. After connecting, rights arrive with a
-	// delay: asked again after a second, and then less and less often.
+	// rightsMissing is a target that does not allow the source to create PodChaperons. After connecting, rights arrive
+	// with a delay: asked again after a second, and then less and less often.
 	rightsMissing
 )
 
@@ -64,7 +64,8 @@ type exclusions struct {
 	byPod map[types.UID]map[string]*exclusion
 }
 
-// exclusion of a target, by its node's name, for a pod. It remains, without a reason, after it is lifted, to know how often it happened.
+// exclusion of a target, by its node's name, for a pod. It remains, without a reason, after it is lifted, to know how
+// often it happened.
 type exclusion struct {
 	pod    types.NamespacedName
 	reason string
@@ -78,7 +79,8 @@ func newExclusions(c clock.WithDelayedExecution, lifted func(types.NamespacedNam
 	return &exclusions{clock: c, lifted: lifted, byPod: map[types.UID]map[string]*exclusion{}}
 }
 
-// add leaves a target out for a pod, each time for longer; no longer than it must where the target has more room by now.
+// add leaves a target out for a pod, each time for longer; no longer than it must where the target has more room by
+// now.
 func (e *exclusions) add(pod *corev1.Pod, nodeName string, kind refusal, reason string, roomier bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -15,8 +15,9 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/diagnosis"
 )
 
-// handleFailure adds to what kube-scheduler does with a pod that was not scheduled: its messages name targets, a pod that a target
-// refused, or that is to be tried in one, is scheduled again at once, and nothing is written for a pod that is gone or by a scheduler that ends.
+// handleFailure adds to what kube-scheduler does with a pod that was not scheduled: its messages name targets, a pod
+// that a target refused, or that is to be tried in one, is scheduled again at once, and nothing is written for a pod
+// that is gone or by a scheduler that ends.
 func (s *Scheduler) handleFailure(handle kubescheduler.FailureHandlerFn, pods queue.SchedulingQueue) kubescheduler.FailureHandlerFn {
 	return func(ctx context.Context, f framework.Framework, pod *framework.QueuedPodInfo, status *fwk.Status, nominating *fwk.NominatingInfo, start time.Time) {
 		err := status.AsError()

@@ -9,8 +9,8 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// targetChange is the event, in the scheduler's queue, of a *target that may take pods now that it did not take before, or
-// that does not hold them any more because it cannot be reached. It is an event of no informer.
+// targetChange is the event, in the scheduler's queue, of a *target that may take pods now that it did not take before,
+// or that does not hold them any more because it cannot be reached. It is an event of no informer.
 const targetChange fwk.EventResource = "targets.v1alpha1.multicluster.admiralty.io"
 
 // namespaceEnabled is the event of a *corev1.Namespace whose pods may be elected from now on.
@@ -60,8 +60,8 @@ func (p *plugin) afterNodeAdd(_ klog.Logger, pod *corev1.Pod, _, object any) (fw
 	return p.hint(pod, p.targets.get(node.Name))
 }
 
-// hint says whether the target may take the pod now, which is to be queued then. That it may preempt for it is not known without the
-// pods on its node; no event but that of a new pod changes that.
+// hint says whether the target may take the pod now, which is to be queued then. That it may preempt for it is not
+// known without the pods on its node; no event but that of a new pod changes that.
 func (p *plugin) hint(pod *corev1.Pod, t *target) (fwk.QueueingHint, error) {
 	c, err := p.newCycle(pod)
 	if err != nil {

@@ -50,8 +50,8 @@ func inform(factory informers.SharedInformerFactory, object runtime.Object, info
 	factory.InformerFor(object, func(kubernetes.Interface, time.Duration) cache.SharedIndexInformer { return informer })
 }
 
-// trim drops what nobody reads: managed fields, all but the labels of namespaces, and of proxies that are bound all that does not count on
-// their nodes: ten thousand of them are here.
+// trim drops what nobody reads: managed fields, all but the labels of namespaces, and of proxies that are bound all
+// that does not count on their nodes: ten thousand of them are here.
 func trim(object any) (any, error) {
 	switch o := object.(type) {
 	case *corev1.Namespace:
@@ -69,7 +69,8 @@ func trim(object any) (any, error) {
 	return object, nil
 }
 
-// slim leaves of a bound proxy what kube-scheduler's cache and plugins, and ours, read of pods on nodes: labels, affinity, priority, requests.
+// slim leaves of a bound proxy what kube-scheduler's cache and plugins, and ours, read of pods on nodes: labels,
+// affinity, priority, requests.
 func slim(pod *corev1.Pod) {
 	requests := podresource.PodRequests(pod, podresource.PodResourcesOptions{})
 	pod.Annotations, pod.OwnerReferences = nil, nil

@@ -16,15 +16,15 @@ import (
 
 // Follower has what pods refer to go with them. It must be safe for concurrent use.
 type Follower interface {
-	// Missing returns a *needs.MissingError if the source cluster lacks what the pod cannot start without, as far as is known. It reads
-	// memory only. When that changes, Scheduler.Appeared is to be called.
+	// Missing returns a *needs.MissingError if the source cluster lacks what the pod cannot start without, as far as is
+	// known. It reads memory only. When that changes, Scheduler.Appeared is to be called.
 	Missing(pod *corev1.Pod) error
-	// Objection says, for users to read, why the pod cannot start in the target for lack of what it refers to and what is not brought
-	// there; it is empty if it can, as far as is known. It reads memory only, and is asked for pods with claims alone. When that changes,
-	// Scheduler.Appeared is to be called.
+	// Objection says, for users to read, why the pod cannot start in the target for lack of what it refers to and what
+	// is not brought there; it is empty if it can, as far as is known. It reads memory only, and is asked for pods with
+	// claims alone. When that changes, Scheduler.Appeared is to be called.
 	Objection(pod *corev1.Pod, target *engage.Target) string
-	// Bring returns nil once what the pod refers to is in the target, a *needs.MissingError if the source cluster lacks it, and a
-	// *needs.RefusedError if the target does not take it. After any other error it may be called again.
+	// Bring returns nil once what the pod refers to is in the target, a *needs.MissingError if the source cluster lacks
+	// it, and a *needs.RefusedError if the target does not take it. After any other error it may be called again.
 	Bring(ctx context.Context, pod *corev1.Pod, target *engage.Target) error
 }
 
@@ -43,14 +43,15 @@ func (nowhere) Bring(context.Context, *corev1.Pod, *engage.Target) error { retur
 // needsAppeared is the event of an appearance.
 const needsAppeared fwk.EventResource = "needs.v1alpha1.multicluster.admiralty.io"
 
-// appearance of an object that pods of its namespace may have been waiting for; without a ref, claims may be where they were not.
+// appearance of an object that pods of its namespace may have been waiting for; without a ref, claims may be where they
+// were not.
 type appearance struct {
 	namespace string
 	ref       needs.Ref
 }
 
-// Appeared wakes the pods of a namespace that were rejected because they referred to this object, which did not exist, and may now; with an empty
-// ref, those with claims.
+// Appeared wakes the pods of a namespace that were rejected because they referred to this object, which did not exist,
+// and may now; with an empty ref, those with claims.
 func (s *Scheduler) Appeared(namespace string, ref needs.Ref) {
 	s.wake(needsAppeared, appearance{namespace, ref})
 }

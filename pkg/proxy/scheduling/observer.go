@@ -97,8 +97,8 @@ func (s *Scheduler) summaryGone(t *target, summary *v1alpha1.ClusterSummary) {
 	}
 }
 
-// handle calls seen and gone for the objects of a kind in the target's cache until ctx ends, and returns when those that were
-// there have been seen.
+// handle calls seen and gone for the objects of a kind in the target's cache until ctx ends, and returns when those
+// that were there have been seen.
 func handle[T client.Object](ctx context.Context, t *target, kind T, seen, gone func(*target, T)) error {
 	informer, err := t.Cache.GetInformer(ctx, kind)
 	if err != nil {

@@ -19,7 +19,8 @@ type placements struct {
 // placement is what is known of one proxy. It goes when nothing is.
 type placement struct {
 	chaperons map[*target]*v1alpha1.PodChaperon
-	// withdrawn are the UIDs of PodChaperons without delegates that we have deleted, which the caches may not have noticed.
+	// withdrawn are the UIDs of PodChaperons without delegates that we have deleted, which the caches may not have
+	// noticed.
 	withdrawn map[types.UID]struct{}
 	// uncertain is a target that did not answer when it was asked to create a PodChaperon.
 	uncertain *target
@@ -123,7 +124,8 @@ func (p *placements) setUncertain(proxy types.UID, t *target, uncertain bool) {
 	p.tidy(proxy, of)
 }
 
-// setWithdrawn notes whether a PodChaperon of the proxy, which has no delegate, is deleted, although the cache may show it for a while.
+// setWithdrawn notes whether a PodChaperon of the proxy, which has no delegate, is deleted, although the cache may show
+// it for a while.
 func (p *placements) setWithdrawn(proxy, chaperon types.UID, withdrawn bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -136,9 +138,10 @@ func (p *placements) setWithdrawn(proxy, chaperon types.UID, withdrawn bool) {
 	p.tidy(proxy, of)
 }
 
-// holder finds the reachable target that has, or may have, the proxy's delegate; nil if there is none. A PodChaperon that is being
-// deleted does not hold its proxy: if the leader changes while one is withdrawn, the request to withdraw it is carried out but not
-// answered, or somebody else deletes it, the next delegate may begin in another target while this one ends.
+// holder finds the reachable target that has, or may have, the proxy's delegate; nil if there is none. A PodChaperon
+// that is being deleted does not hold its proxy: if the leader changes while one is withdrawn, the request to withdraw
+// it is carried out but not answered, or somebody else deletes it, the next delegate may begin in another target while
+// this one ends.
 func (p *placements) holder(proxy types.UID) *target {
 	p.mu.RLock()
 	defer p.mu.RUnlock()

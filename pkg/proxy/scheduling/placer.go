@@ -41,8 +41,8 @@ type placer struct {
 }
 
 // place returns nil when the target has scheduled the proxy's delegate. With a *refusedError, the target has no
-// delegate and is left out for this pod for a while; with a *settledError there is no pod to schedule any more. With any other error,
-// the delegate may be there, and is found by the next attempt.
+// delegate and is left out for this pod for a while; with a *settledError there is no pod to schedule any more. With
+// any other error, the delegate may be there, and is found by the next attempt.
 func (p *placer) place(ctx context.Context, proxy *corev1.Pod, t *target, k kind) error {
 	w := p.placements.startWaiting(proxy.UID, t)
 	defer p.placements.stopWaiting(proxy.UID, w)
@@ -108,8 +108,8 @@ func (p *placer) await(ctx context.Context, w *waiter, proxy *corev1.Pod, seen *
 	}
 }
 
-// elsewhere looks for another delegate of the proxy, in a target that was out of reach when this one was given the pod. If that one is
-// scheduled, this target is to be given up; otherwise that one is discarded.
+// elsewhere looks for another delegate of the proxy, in a target that was out of reach when this one was given the pod.
+// If that one is scheduled, this target is to be given up; otherwise that one is discarded.
 func (p *placer) elsewhere(ctx context.Context, proxy types.UID, t *target) *refusedError {
 	other, chaperon := p.placements.elsewhere(proxy, t)
 	switch {
@@ -165,8 +165,8 @@ func (p *placer) ensure(ctx context.Context, proxy *corev1.Pod, t *target) (*v1a
 	return p.afterFailure(ctx, proxy, t, chaperon, err)
 }
 
-// afterFailure returns what the error of creating a PodChaperon means. A server that is busy, or that does not accept the
-// credentials at the moment, has not refused the pod: the pod is scheduled again after the scheduler's back-off.
+// afterFailure returns what the error of creating a PodChaperon means. A server that is busy, or that does not accept
+// the credentials at the moment, has not refused the pod: the pod is scheduled again after the scheduler's back-off.
 func (p *placer) afterFailure(ctx context.Context, proxy *corev1.Pod, t *target, chaperon *v1alpha1.PodChaperon, err error) (*v1alpha1.PodChaperon, error) {
 	class := apierror.Of(err, apierror.Create)
 	switch {
@@ -237,8 +237,8 @@ func (p *placer) withdraw(
 	return fmt.Errorf("withdrawing the delegate (%s) from %s: it keeps changing", refused.reason, t.name())
 }
 
-// discard asks for the deletion of a PodChaperon as it was seen. Where it may have a delegate, which may have been scheduled just
-// now, it is deleted in the foreground, so that it outlives the delegate.
+// discard asks for the deletion of a PodChaperon as it was seen. Where it may have a delegate, which may have been
+// scheduled just now, it is deleted in the foreground, so that it outlives the delegate.
 func (p *placer) discard(ctx context.Context, t *target, seen *v1alpha1.PodChaperon) error {
 	exactly := client.Preconditions{UID: &seen.UID, ResourceVersion: &seen.ResourceVersion}
 	if !childless(seen) {
@@ -252,8 +252,9 @@ func (p *placer) discard(ctx context.Context, t *target, seen *v1alpha1.PodChape
 	return err
 }
 
-// awaitEnd returns the refusal when the PodChaperon that was discarded can have no delegate any more: at once if it had none. As
-// everywhere, a target that is out of reach does not hold its pods: the wait for it ends with an error, within another time-out.
+// awaitEnd returns the refusal when the PodChaperon that was discarded can have no delegate any more: at once if it had
+// none. As everywhere, a target that is out of reach does not hold its pods: the wait for it ends with an error, within
+// another time-out.
 func (p *placer) awaitEnd(ctx context.Context, w *waiter, seen *v1alpha1.PodChaperon, refusal *refusedError) error {
 	if childless(seen) {
 		return refusal
@@ -294,8 +295,8 @@ func deletedUnseen(ctx context.Context, t *target, seen *v1alpha1.PodChaperon) b
 	return apierrors.IsNotFound(err) || err == nil && now.UID != seen.UID
 }
 
-// abandon deletes the PodChaperon of a proxy that is gone, and leaves its delegate to the target's garbage collector. If that fails,
-// feedback will.
+// abandon deletes the PodChaperon of a proxy that is gone, and leaves its delegate to the target's garbage collector.
+// If that fails, feedback will.
 func (p *placer) abandon(ctx context.Context, t *target, seen *v1alpha1.PodChaperon) error {
 	err := remove(ctx, t, seen, client.Preconditions{UID: &seen.UID}, client.PropagationPolicy(metav1.DeletePropagationBackground))
 	if err != nil {

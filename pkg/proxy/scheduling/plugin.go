@@ -72,8 +72,8 @@ func (c *cycle) Clone() fwk.StateData { return c }
 // Name is constant.
 func (p *plugin) Name() string { return Name }
 
-// PreFilter rejects what did not go through admission, and keeps a pod to the target that has its delegate, after a restart say, or
-// that it is tried in.
+// PreFilter rejects what did not go through admission, and keeps a pod to the target that has its delegate, after a
+// restart say, or that it is tried in.
 func (p *plugin) PreFilter(_ context.Context, state fwk.CycleState, pod *corev1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	if status := p.admitted(pod); !status.IsSuccess() {
 		return nil, status
@@ -97,8 +97,8 @@ func (p *plugin) PreFilter(_ context.Context, state fwk.CycleState, pod *corev1.
 	return nil, nil
 }
 
-// admitted rejects a pod that admission has not made a proxy, or in a namespace that is not enabled, where there is no admission:
-// whoever may create a pod can name our scheduler and write a proxy's annotations.
+// admitted rejects a pod that admission has not made a proxy, or in a namespace that is not enabled, where there is no
+// admission: whoever may create a pod can name our scheduler and write a proxy's annotations.
 func (p *plugin) admitted(pod *corev1.Pod) *fwk.Status {
 	if !translate.IsProxy(pod) {
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, fmt.Sprintf("the pod was not elected when it was created: create it with the "+
@@ -138,7 +138,8 @@ func (p *plugin) newCycle(pod *corev1.Pod) (*cycle, error) {
 	return c, nil
 }
 
-// Filter rejects with UnschedulableAndUnresolvable: evicting proxies here does not help, as nobody here knows which of them share a node.
+// Filter rejects with UnschedulableAndUnresolvable: evicting proxies here does not help, as nobody here knows which of
+// them share a node.
 func (p *plugin) Filter(_ context.Context, state fwk.CycleState, pod *corev1.Pod, nodeInfo fwk.NodeInfo) *fwk.Status {
 	c, err := read(state)
 	if err != nil {
@@ -179,8 +180,8 @@ func (p *plugin) objection(c *cycle, pod *corev1.Pod, t *target) string {
 	}
 }
 
-// noRoom says why the target has no room for the pod, for users to read; it is empty if it has, or if the pod is tried there. A target that may take the
-// pod nevertheless is a candidate for a trial.
+// noRoom says why the target has no room for the pod, for users to read; it is empty if it has, or if the pod is tried
+// there. A target that may take the pod nevertheless is a candidate for a trial.
 func (p *plugin) noRoom(c *cycle, pod *corev1.Pod, t *target, nodeInfo fwk.NodeInfo) string {
 	k := p.kindOf(c, pod, t, nodeInfo)
 	if k == fits || k != hopeless && c.trial.nodeName == t.NodeName {
@@ -219,7 +220,8 @@ func (c *cycle) object(nodeName, reason string) {
 	c.objections[nodeName] = reason
 }
 
-// PostFilter chooses the one target in which a pod that fits nowhere is tried. The pod is then scheduled once more, see handleFailure.
+// PostFilter chooses the one target in which a pod that fits nowhere is tried. The pod is then scheduled once more, see
+// handleFailure.
 func (p *plugin) PostFilter(_ context.Context, state fwk.CycleState, pod *corev1.Pod, _ fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
 	p.trials.end(pod.UID)                  // The one that the pod was in, if any, did not come about.
 	if c, err := read(state); err == nil { // There is none if PreFilter has rejected the pod.
@@ -230,7 +232,8 @@ func (p *plugin) PostFilter(_ context.Context, state fwk.CycleState, pod *corev1
 	return nil, fwk.NewStatus(fwk.Unschedulable)
 }
 
-// best is the trial to begin; of the kind fits if there is none. All other plugins agreed to it: ours is the last to filter.
+// best is the trial to begin; of the kind fits if there is none. All other plugins agreed to it: ours is the last to
+// filter.
 func (c *cycle) best(strategy configv1alpha1.PlacementStrategy) trial {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -278,7 +281,8 @@ func (p *plugin) NormalizeScore(_ context.Context, state fwk.CycleState, _ *core
 	return nil
 }
 
-// Reserve subtracts what the pod takes from the room of its target, unless its delegate is scheduled there already and counted by the target itself.
+// Reserve subtracts what the pod takes from the room of its target, unless its delegate is scheduled there already and
+// counted by the target itself.
 func (p *plugin) Reserve(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodeName string) *fwk.Status {
 	c, err := read(state)
 	if err != nil {

@@ -158,7 +158,8 @@ func TestANewLeaderWaitsForTargetsThatWereConnected(t *testing.T) {
 	}
 }
 
-// BenchmarkChoosing is what our plugin costs a pod where there are 100 targets of 50 node classes each: under 100 µs is the aim.
+// BenchmarkChoosing is what our plugin costs a pod where there are 100 targets of 50 node classes each: under 100 µs is
+// the aim.
 func BenchmarkChoosing(b *testing.B) {
 	w := newWorld()
 	w.strategy = configv1alpha1.Spread

@@ -178,8 +178,8 @@ func (s *Scheduler) Start(ctx context.Context) error {
 	return nil
 }
 
-// awaitTargets returns when the target of every ready virtual node is engaged: it may have delegates that another leader
-// placed. One that takes longer than it should is not waited for.
+// awaitTargets returns when the target of every ready virtual node is engaged: it may have delegates that another
+// leader placed. One that takes longer than it should is not waited for.
 func (s *Scheduler) awaitTargets(ctx context.Context, nodes corelisters.NodeLister) {
 	timer := s.clock.NewTimer(settling)
 	defer timer.Stop()

@@ -42,8 +42,8 @@ func part(used, more, all int64) float64 {
 	return float64(used+more) / float64(all)
 }
 
-// weighted is the share in use of a target as the placement strategy compares it: a target of twice the weight is filled to twice the share
-// before another one is, or preferred as if it were twice as full.
+// weighted is the share in use of a target as the placement strategy compares it: a target of twice the weight is
+// filled to twice the share before another one is, or preferred as if it were twice as full.
 func weighted(strategy configv1alpha1.PlacementStrategy, share int64, t *target) int64 {
 	weight := int64(defaultWeight)
 	if t != nil {

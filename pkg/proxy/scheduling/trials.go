@@ -118,8 +118,8 @@ func (t *trials) end(pod types.UID) {
 	delete(t.hopes, pod)
 }
 
-// next returns what to do about a pod for which no target was found: begin a trial, or look at all targets again because a trial has ended; this is
-// said once.
+// next returns what to do about a pod for which no target was found: begin a trial, or look at all targets again
+// because a trial has ended; this is said once.
 func (t *trials) next(pod types.UID) (begin trial, again bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -177,7 +177,8 @@ func (p *plugin) kindWithoutPods(c *cycle, t *target) kind {
 	}
 }
 
-// mayDisturb says whether a target may be asked to preempt others for the pod: only one ever is, as long as it is there.
+// mayDisturb says whether a target may be asked to preempt others for the pod: only one ever is, as long as it is
+// there.
 func (p *plugin) mayDisturb(c *cycle, t *target) bool {
 	return c.disturbed == "" || c.disturbed == t.NodeName || p.targets.get(c.disturbed) == nil
 }

@@ -10,8 +10,9 @@ import (
 // turnsName is the name of the scheduler plugin turns.
 const turnsName = Name + "Turns"
 
-// turns gives a pod to each target that seems to have room in turn: what refused it least often comes first, whatever else is preferred. So no number of
-// targets that hold pods back, and come back when their exclusion ends, keeps a pod from one that would run it.
+// turns gives a pod to each target that seems to have room in turn: what refused it least often comes first, whatever
+// else is preferred. So no number of targets that hold pods back, and come back when their exclusion ends, keeps a pod
+// from one that would run it.
 type turns struct{}
 
 // Name is constant.

@@ -74,7 +74,8 @@ func isScheduled(chaperon *v1alpha1.PodChaperon) bool {
 type patience struct {
 	// placement is for a target that says nothing, queueing for one that holds the delegate back.
 	placement, queueing time.Duration
-	// growth is for a target that says that the delegate fits nowhere, but is expected to add a node: zero if it is not.
+	// growth is for a target that says that the delegate fits nowhere, but is expected to add a node: zero if it is
+	// not.
 	growth time.Duration
 }
 
@@ -123,7 +124,8 @@ func overdue(chaperon *v1alpha1.PodChaperon, timeout time.Duration) string {
 	return reason
 }
 
-// refusal is the target's, given what is seen of the PodChaperon after so much time; nil, and how much time is left, while there is none.
+// refusal is the target's, given what is seen of the PodChaperon after so much time; nil, and how much time is left,
+// while there is none.
 func (p patience) refusal(t *target, seen *v1alpha1.PodChaperon, elapsed time.Duration) (*refusedError, time.Duration) {
 	decision, reason := decide(seen)
 	left := p.with(decision) - elapsed

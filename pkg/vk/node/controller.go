@@ -36,16 +36,16 @@ const (
 	fieldOwner     = v1alpha1.FieldOwner + "-ready"
 	requestTimeout = 10 * time.Second
 
-	// deadline is for one reconciliation's requests. After an outage of the API server, nodes are up to date again within lastRetry:
-	// leases have expired by then, and the nodes are Unknown.
+	// deadline is for one reconciliation's requests. After an outage of the API server, nodes are up to date again
+	// within lastRetry: leases have expired by then, and the nodes are Unknown.
 	deadline              = 30 * time.Second
 	firstRetry, lastRetry = 5 * time.Millisecond, 10 * time.Second
 )
 
 // Options are what the Reconciler works with. All are required but Address.
 type Options struct {
-	// Client reads ClusterTargets, Targets and Nodes from the manager's cache and writes to the source cluster. The cache must hold
-	// virtual nodes with their annotations.
+	// Client reads ClusterTargets, Targets and Nodes from the manager's cache and writes to the source cluster. The
+	// cache must hold virtual nodes with their annotations.
 	Client client.Client
 	// APIReader reads from the source cluster's API server.
 	APIReader client.Reader
@@ -276,7 +276,8 @@ func (r *Reconciler) halt(key types.NamespacedName) bool {
 	return false
 }
 
-// remove deletes the node and lease of a target that is gone, which is asked of the API server, since with the node go its pods.
+// remove deletes the node and lease of a target that is gone, which is asked of the API server, since with the node go
+// its pods.
 func (r *Reconciler) remove(ctx context.Context, key types.NamespacedName) error {
 	err := r.APIReader.Get(ctx, key, targetkind.New(key))
 	if !apierrors.IsNotFound(err) {
@@ -315,7 +316,8 @@ func (r *Reconciler) writeDown(ctx context.Context, target client.Object, ready 
 	return client.IgnoreNotFound(err)
 }
 
-// targetOf finds the target of a node: of a virtual node by its labels, as the target may be gone, and of any by its name.
+// targetOf finds the target of a node: of a virtual node by its labels, as the target may be gone, and of any by its
+// name.
 func (r *Reconciler) targetOf(_ context.Context, node client.Object) []reconcile.Request {
 	r.mu.Lock()
 	key, ok := r.keys[node.GetName()]

@@ -142,8 +142,8 @@ func applied(node *corev1.Node) map[string]string {
 	return last.Labels
 }
 
-// conforms tells whether node has all that want says, and has been patched by the node controller, which only from then on
-// knows which labels to remove.
+// conforms tells whether node has all that want says, and has been patched by the node controller, which only from then
+// on knows which labels to remove.
 func conforms(node, want *corev1.Node) bool {
 	if node == nil || node.Annotations[annotationApplied] == "" {
 		return false

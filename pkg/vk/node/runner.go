@@ -34,8 +34,8 @@ type runner struct {
 
 var _ vknode.NodeProvider = &runner{}
 
-// start runs a node controller until ctx ends, it is stopped, or it fails; ended is called then. It creates the node, or
-// takes over what is there.
+// start runs a node controller until ctx ends, it is stopped, or it fails; ended is called then. It creates the node,
+// or takes over what is there.
 func start(ctx context.Context, clients kubernetes.Interface, node *corev1.Node, now time.Time, ended func(error)) (*runner, error) {
 	ctx, stop := context.WithCancel(vklog.WithLogger(ctx, klogv2.New(vklog.Fields{"node": node.Name})))
 	r := &runner{stop: stop, done: make(chan struct{}), handed: make(chan *corev1.Node, 1), last: node, at: now}
@@ -74,8 +74,8 @@ func (r *runner) NotifyNodeStatus(ctx context.Context, take func(*corev1.Node)) 
 	}()
 }
 
-// hand gives the node controller what shall be, if that is new, or if the node does not conform to it for a while. It tells when to
-// look again, if need be.
+// hand gives the node controller what shall be, if that is new, or if the node does not conform to it for a while. It
+// tells when to look again, if need be.
 func (r *runner) hand(node *corev1.Node, conforms bool, now time.Time) time.Duration {
 	unchanged := same(r.last, node)
 	if unchanged && conforms {
