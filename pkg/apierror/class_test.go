@@ -27,8 +27,14 @@ func status(code int32, message string) error {
 }
 
 func terminating() error {
-	err := apierrors.NewForbidden(pods, "a", errors.New("unable to create new content in namespace x because it is being terminated"))
-	err.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause, Field: "metadata.namespace"}}
+	err := apierrors.NewForbidden(
+		pods,
+		"a",
+		errors.New("unable to create new content in namespace x because it is being terminated"),
+	)
+	err.ErrStatus.Details.Causes = []metav1.StatusCause{
+		{Type: corev1.NamespaceTerminatingCause, Field: "metadata.namespace"},
+	}
 	return err
 }
 

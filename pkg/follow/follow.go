@@ -66,15 +66,15 @@ func (f *Follower) Objection(pod *corev1.Pod, target *engage.Target) string {
 	return f.claims.Objection(pod, target)
 }
 
-// Bring returns nil once all that the pod needs is in the target, within bounds.EnsureNeeds. Claims come last, because
+// Ensure returns nil once all that the pod needs is in the target, within bounds.EnsureNeeds. Claims come last, because
 // they bind a pod to the target.
-func (f *Follower) Bring(ctx context.Context, pod *corev1.Pod, target *engage.Target) error {
+func (f *Follower) Ensure(ctx context.Context, pod *corev1.Pod, target *engage.Target) error {
 	ctx, cancel := context.WithTimeout(ctx, bounds.EnsureNeeds)
 	defer cancel()
-	if err := f.objects.Bring(ctx, pod, target); err != nil {
+	if err := f.objects.Ensure(ctx, pod, target); err != nil {
 		return err
 	}
-	return f.claims.Bring(ctx, pod, target)
+	return f.claims.Ensure(ctx, pod, target)
 }
 
 func (f *Follower) newObjects() (err error) {

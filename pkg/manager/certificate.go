@@ -23,7 +23,12 @@ type certificate interface {
 	ready(*http.Request) error
 }
 
-func newCertificate(restConfig *rest.Config, webhook configv1alpha1.Webhook, namespace string, log logr.Logger) (certificate, error) {
+func newCertificate(
+	restConfig *rest.Config,
+	webhook configv1alpha1.Webhook,
+	namespace string,
+	log logr.Logger,
+) (certificate, error) {
 	if webhook.SelfManaged == nil {
 		return fromFiles{}, nil
 	}

@@ -34,7 +34,14 @@ func newLease(config *rest.Config, namespace, name string) (*lease, <-chan struc
 		return nil, nil, fmt.Errorf("finding out the name of the host: %w", err)
 	}
 	identity := resourcelock.ResourceLockConfig{Identity: host + "_" + string(uuid.NewUUID())}
-	lock, err := resourcelock.NewFromKubeconfig(resourcelock.LeasesResourceLock, namespace, name, identity, config, bounds.LeaseRenewal)
+	lock, err := resourcelock.NewFromKubeconfig(
+		resourcelock.LeasesResourceLock,
+		namespace,
+		name,
+		identity,
+		config,
+		bounds.LeaseRenewal,
+	)
 	if err != nil {
 		return nil, nil, fmt.Errorf("making a lock of Lease %q: %w", namespace+"/"+name, err)
 	}

@@ -39,9 +39,13 @@ func (p *playedLock) Update(_ context.Context, record resourcelock.LeaderElectio
 	return p.err
 }
 
-func TestTheLeaseTellsWhenItIsLost(t *testing.T) {
+func TestTheLeaseReportsItsLoss(t *testing.T) {
 	ctx := t.Context()
-	ours, theirs := resourcelock.LeaderElectionRecord{HolderIdentity: "us"}, resourcelock.LeaderElectionRecord{HolderIdentity: "them"}
+	ours, theirs := resourcelock.LeaderElectionRecord{
+		HolderIdentity: "us",
+	}, resourcelock.LeaderElectionRecord{
+		HolderIdentity: "them",
+	}
 	take := func(l *lease, _ *playedLock) { _ = l.Create(ctx, ours) }
 	renew := func(l *lease, _ *playedLock) { _ = l.Update(ctx, ours) }
 	release := func(l *lease, _ *playedLock) {

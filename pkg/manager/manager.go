@@ -79,7 +79,9 @@ func Run(ctx context.Context, restConfig *rest.Config, config *configv1alpha1.Co
 	case err := <-stopped:
 		return err
 	case <-lost: // There is no time to stop in order.
-		return errors.New("the lease was lost: this manager was stalled or could not renew it in time, and another may lead by now")
+		return errors.New(
+			"the lease was lost: this manager was stalled or could not renew it in time, and another may lead by now",
+		)
 	}
 }
 
@@ -96,7 +98,12 @@ func newScheme() (*runtime.Scheme, error) {
 }
 
 // identify tells who this cluster is to the targets that it shares with others.
-func identify(ctx context.Context, restConfig *rest.Config, scheme *runtime.Scheme, config *configv1alpha1.Configuration) (translate.Source, error) {
+func identify(
+	ctx context.Context,
+	restConfig *rest.Config,
+	scheme *runtime.Scheme,
+	config *configv1alpha1.Configuration,
+) (translate.Source, error) {
 	origin := translate.Source{ClusterID: config.ClusterID, ClusterName: config.ClusterName}
 	if origin.ClusterID != "" {
 		return origin, nil
@@ -109,13 +116,23 @@ func identify(ctx context.Context, restConfig *rest.Config, scheme *runtime.Sche
 	defer cancel()
 	namespace := &corev1.Namespace{}
 	if err := reader.Get(ctx, client.ObjectKey{Name: metav1.NamespaceSystem}, namespace); err != nil {
-		return origin, fmt.Errorf("getting namespace %q, whose UID is the cluster's ID: %w", metav1.NamespaceSystem, err)
+		return origin, fmt.Errorf(
+			"getting namespace %q, whose UID is the cluster's ID: %w",
+			metav1.NamespaceSystem,
+			err,
+		)
 	}
 	origin.ClusterID = string(namespace.UID)
 	return origin, nil
 }
 
-func options(ctx context.Context, scheme *runtime.Scheme, config *configv1alpha1.Configuration, lock *lease, serving certificate) ctrl.Options {
+func options(
+	ctx context.Context,
+	scheme *runtime.Scheme,
+	config *configv1alpha1.Configuration,
+	lock *lease,
+	serving certificate,
+) ctrl.Options {
 	return ctrl.Options{
 		Scheme:                              scheme,
 		Logger:                              log.FromContext(ctx),

@@ -183,7 +183,14 @@ func (w *wiring) sources() error {
 }
 
 func (w *wiring) delegates() error {
-	return chaperon.New(w.mgr.GetClient(), w.mgr.GetAPIReader(), w.clock, w.mgr.GetEventRecorder("multicluster-delegates")).Register(w.mgr)
+	return chaperon.New(
+		w.mgr.GetClient(),
+		w.mgr.GetAPIReader(),
+		w.clock,
+		w.mgr.GetEventRecorder("multicluster-delegates"),
+	).Register(
+		w.mgr,
+	)
 }
 
 func (w *wiring) capacity() error {

@@ -29,7 +29,7 @@ func TestNeedsOfTransformedPods(t *testing.T) {
 	secret := func(name string) needs.Need {
 		return needs.Need{Ref: needs.Ref{Resource: needs.Secrets, Name: name}}
 	}
-	forged := map[string]string{annotationNeeds: "secrets/forged"}
+	faked := map[string]string{annotationNeeds: "secrets/forged"}
 	for name, test := range map[string]struct {
 		pod  *corev1.Pod
 		want []needs.Need
@@ -39,10 +39,10 @@ func TestNeedsOfTransformedPods(t *testing.T) {
 		},
 		"a proxy without references has no needs": {referring(v1alpha1.SchedulerName, nil), nil},
 		"a forged annotation of a proxy is replaced": {
-			referring(v1alpha1.SchedulerName, forged, "a"), []needs.Need{secret("a")},
+			referring(v1alpha1.SchedulerName, faked, "a"), []needs.Need{secret("a")},
 		},
 		"a forged annotation of a proxy without references is removed": {
-			referring(v1alpha1.SchedulerName, forged), nil,
+			referring(v1alpha1.SchedulerName, faked), nil,
 		},
 		"objects that targets have of their own are no needs": {
 			referring(v1alpha1.SchedulerName, map[string]string{v1alpha1.AnnotationUseExisting: "secrets/a"}, "a", "b"),

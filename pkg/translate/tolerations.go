@@ -34,7 +34,7 @@ func proxyTolerations(chosen, spec []corev1.Toleration) []corev1.Toleration {
 		tolerations = append(tolerations, noExecute(corev1.TaintNodeNotReady, notReady.TolerationSeconds))
 	}
 	for _, t := range chosen {
-		if !slices.ContainsFunc(tolerations, func(ours corev1.Toleration) bool { return shadows(ours, t) }) {
+		if !slices.ContainsFunc(tolerations, func(ours corev1.Toleration) bool { return outdoes(ours, t) }) {
 			tolerations = append(tolerations, t)
 		}
 	}
@@ -69,8 +69,8 @@ func noExecute(key string, seconds *int64) corev1.Toleration {
 	}
 }
 
-// shadows says whether ours tolerates everything that theirs tolerates.
-func shadows(ours, theirs corev1.Toleration) bool {
+// outdoes says whether ours tolerates everything that theirs tolerates.
+func outdoes(ours, theirs corev1.Toleration) bool {
 	if ours.Key != theirs.Key || ours.Effect != "" && ours.Effect != theirs.Effect {
 		return false
 	}

@@ -40,7 +40,13 @@ const (
 // The target c2 is a cluster like any other, and the one in which no other test needs the webhook.
 func TestTheWebhooksCertificateMayComeFromCertManager(t *testing.T) {
 	w := setUp(t)
-	w.c2.kubectl(t, "label", "namespace", w.namespace, v1alpha1.LabelEnabledNamespace+"="+v1alpha1.LabelEnabledNamespaceValue)
+	w.c2.kubectl(
+		t,
+		"label",
+		"namespace",
+		w.namespace,
+		v1alpha1.LabelEnabledNamespace+"="+v1alpha1.LabelEnabledNamespaceValue,
+	)
 	w.c2.runCertManager(t)
 
 	w.c2.upgrade(t, "certManager.enabled=null") // where it is installed
@@ -105,8 +111,19 @@ func (c *cluster) upgradeIn(ctx context.Context, t *testing.T, set string) {
 		"charts/multicluster-scheduler", "--reuse-values", "--set", set, "--hide-notes"); err != nil {
 		t.Fatalf("helm upgrade --set %s: %v\n%s", set, err, out)
 	}
-	if out, err := runKubectl(ctx, "--context", c.name, "-n", releaseNamespace, "rollout", "status", "deployment", "-l", manager,
-		"--timeout="+patience.String()); err != nil {
+	if out, err := runKubectl(
+		ctx,
+		"--context",
+		c.name,
+		"-n",
+		releaseNamespace,
+		"rollout",
+		"status",
+		"deployment",
+		"-l",
+		manager,
+		"--timeout="+patience.String(),
+	); err != nil {
 		t.Fatalf("after helm upgrade --set %s the managers did not become ready: %v\n%s", set, err, out)
 	}
 }
@@ -119,7 +136,15 @@ func (c *cluster) runCertManager(t *testing.T) {
 	if err := os.WriteFile(kubeconfig, []byte(c.kubectl(t, "config", "view", "--raw", "--minify")), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	module := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "github.com/cert-manager/cert-manager")
+	module := exec.CommandContext(
+		t.Context(),
+		"go",
+		"list",
+		"-m",
+		"-f",
+		"{{.Dir}}",
+		"github.com/cert-manager/cert-manager",
+	)
 	module.Dir = filepath.Join("..", "certmanager")
 	dir, err := module.Output()
 	if err != nil {
@@ -235,7 +260,9 @@ func (c *cluster) serves(ctx context.Context, secretName string) error {
 func dial(ctx context.Context, podIP string, roots *x509.CertPool) (*x509.Certificate, error) {
 	ctx, cancel := context.WithTimeout(ctx, certificateDialTimeout)
 	defer cancel()
-	dialer := &tls.Dialer{Config: &tls.Config{RootCAs: roots, ServerName: webhookName + "." + releaseNamespace + ".svc"}}
+	dialer := &tls.Dialer{
+		Config: &tls.Config{RootCAs: roots, ServerName: webhookName + "." + releaseNamespace + ".svc"},
+	}
 	connection, err := dialer.DialContext(ctx, "tcp", net.JoinHostPort(podIP, "9443"))
 	if err != nil {
 		return nil, err

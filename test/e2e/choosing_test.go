@@ -42,7 +42,8 @@ func freeCPU(t *testing.T, c *cluster) resource.Quantity {
 	}
 	free := node.Status.Allocatable[corev1.ResourceCPU]
 	for _, pod := range pods.Items {
-		if pod.Spec.NodeName != node.Name || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
+		if pod.Spec.NodeName != node.Name || pod.Status.Phase == corev1.PodSucceeded ||
+			pod.Status.Phase == corev1.PodFailed {
 			continue
 		}
 		for _, container := range pod.Spec.Containers {
@@ -105,7 +106,8 @@ func TestAPodThatFitsNowhereSaysWhyAndRunsWhenItFits(t *testing.T) {
 			return err
 		}
 		for _, c := range pod.Status.Conditions {
-			if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && strings.Contains(strings.ToLower(c.Message), "cpu") {
+			if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse &&
+				strings.Contains(strings.ToLower(c.Message), "cpu") {
 				return nil
 			}
 		}
@@ -123,7 +125,13 @@ func TestConstraintsChooseTheTargetsNodes(t *testing.T) {
 	w := setUp(t)
 	node := realNode(t, w.c2)
 	label := w.namespace
-	patchNode(t, w.c2, node, func(n *corev1.Node) { n.Labels[label] = "yes" }, func(n *corev1.Node) { delete(n.Labels, label) })
+	patchNode(
+		t,
+		w.c2,
+		node,
+		func(n *corev1.Node) { n.Labels[label] = "yes" },
+		func(n *corev1.Node) { delete(n.Labels, label) },
+	)
 
 	for name, mutate := range map[string]func(*corev1.PodSpec){
 		"selector": func(s *corev1.PodSpec) { s.NodeSelector = map[string]string{label: "yes"} },
@@ -171,7 +179,11 @@ func TestTolerationsReachTheTargetsNodes(t *testing.T) {
 	create(t, w.c1, w.pod("tolerant", tolerant))
 
 	for i := range 2 {
-		if proxy := w.reaches(t, fmt.Sprintf("intolerant-%d", i), corev1.PodRunning); proxy.Spec.NodeName != "admiralty-c1" {
+		if proxy := w.reaches(
+			t,
+			fmt.Sprintf("intolerant-%d", i),
+			corev1.PodRunning,
+		); proxy.Spec.NodeName != "admiralty-c1" {
 			t.Errorf("pod %s, which does not tolerate c2's taint, went to %s", proxy.Name, proxy.Spec.NodeName)
 		}
 	}
@@ -234,7 +246,7 @@ func TestARefusedPodLandsElsewhere(t *testing.T) {
 			w := setUp(t)
 			refuse(t, w)
 			create(t, w.c1, w.webServer(4))
-			p := w.settled(t, 4)
+			p := w.quiet(t, 4)
 			if p.byNode["admiralty-c1"] != 4 {
 				t.Errorf("pods per virtual node: %v, want all in c1", p.byNode)
 			}

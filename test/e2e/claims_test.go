@@ -42,7 +42,10 @@ func (w *three) volumes(t *testing.T, count int) (class string) {
 					Capacity:         corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")},
 					AccessModes:      []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
 					PersistentVolumeSource: corev1.PersistentVolumeSource{
-						HostPath: &corev1.HostPathVolumeSource{Path: dir + "/" + c.name + "-" + name, Type: new(corev1.HostPathDirectoryOrCreate)},
+						HostPath: &corev1.HostPathVolumeSource{
+							Path: dir + "/" + c.name + "-" + name,
+							Type: new(corev1.HostPathDirectoryOrCreate),
+						},
 					},
 				},
 			})
@@ -65,13 +68,21 @@ func (w *three) database(class string, replicas int32) *appsv1.StatefulSet {
 			Replicas: &replicas, ServiceName: "db", PodManagementPolicy: appsv1.ParallelPodManagement,
 			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "db"}},
 			Template: template,
-			VolumeClaimTemplates: []corev1.PersistentVolumeClaim{{
-				ObjectMeta: metav1.ObjectMeta{Name: "data", Annotations: map[string]string{v1alpha1.AnnotationFollow: ""}},
-				Spec: corev1.PersistentVolumeClaimSpec{
-					StorageClassName: &class, AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
-					Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
+			VolumeClaimTemplates: []corev1.PersistentVolumeClaim{
+				{
+					ObjectMeta: metav1.ObjectMeta{
+						Name:        "data",
+						Annotations: map[string]string{v1alpha1.AnnotationFollow: ""},
+					},
+					Spec: corev1.PersistentVolumeClaimSpec{
+						StorageClassName: &class,
+						AccessModes:      []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+						Resources: corev1.VolumeResourceRequirements{
+							Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")},
+						},
+					},
 				},
-			}},
+			},
 		},
 	}
 }
@@ -109,7 +120,14 @@ func (w *three) running(t *testing.T, name string) (*cluster, *corev1.Pod) {
 func TestFollowingAStatefulSetStaysWithItsData(t *testing.T) {
 	w := setUpThree(t)
 	t.Cleanup(func() {
-		_, _ = runKubectl(context.WithoutCancel(t.Context()), "--context", "c1", "uncordon", "admiralty-c2", "admiralty-c3")
+		_, _ = runKubectl(
+			context.WithoutCancel(t.Context()),
+			"--context",
+			"c1",
+			"uncordon",
+			"admiralty-c2",
+			"admiralty-c3",
+		)
 	})
 	create(t, w.c1, w.database(w.volumes(t, 2), 2))
 	where := map[string]*cluster{}
@@ -123,7 +141,18 @@ func TestFollowingAStatefulSetStaysWithItsData(t *testing.T) {
 	w.kubectl(t, "cordon", "admiralty-"+c.name)
 	w.kubectl(t, "delete", "pod", "db-0")
 	eventually(t, "db-0 to say that its data is elsewhere", func(ctx context.Context) error {
-		out, err := runKubectl(ctx, "--context", "c1", "--namespace", w.namespace, "get", "pod", "db-0", "-o", `jsonpath={.status.conditions[?(@.type=="PodScheduled")].message}`)
+		out, err := runKubectl(
+			ctx,
+			"--context",
+			"c1",
+			"--namespace",
+			w.namespace,
+			"get",
+			"pod",
+			"db-0",
+			"-o",
+			`jsonpath={.status.conditions[?(@.type=="PodScheduled")].message}`,
+		)
 		if err != nil || !strings.Contains(out, `claim "data-db-0" is in `+c.name) {
 			return fmt.Errorf("it says: %s %w", out, err)
 		}
@@ -182,10 +211,17 @@ func (w *three) claimsOutlivePods(t *testing.T, count int) {
 func TestFollowingAPodGoesWhereItsClaimIs(t *testing.T) {
 	w := setUpThree(t)
 	class := w.volumes(t, 1)
-	create(t, w.c3, &corev1.PersistentVolumeClaim{ObjectMeta: w.meta("archive", nil), Spec: corev1.PersistentVolumeClaimSpec{
-		StorageClassName: &class, AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
-		Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
-	}})
+	create(
+		t,
+		w.c3,
+		&corev1.PersistentVolumeClaim{ObjectMeta: w.meta("archive", nil), Spec: corev1.PersistentVolumeClaimSpec{
+			StorageClassName: &class,
+			AccessModes:      []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+			Resources: corev1.VolumeResourceRequirements{
+				Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")},
+			},
+		}},
+	)
 	template := podTemplate("reader")
 	template.Spec.Volumes = []corev1.Volume{{Name: "archive", VolumeSource: corev1.VolumeSource{
 		PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "archive"},

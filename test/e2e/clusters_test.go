@@ -127,7 +127,9 @@ func (w *world) dump(t *testing.T) {
 			{"get", "pods", "-o", "wide", "-n", "admiralty"},
 			{"logs", "-n", "admiralty", "-l", "app.kubernetes.io/name=multicluster-scheduler", "--tail=30"},
 		} {
-			out, err := runKubectl(context.WithoutCancel(t.Context()), append([]string{"--context", c.name}, args...)...)
+			out, err := runKubectl(
+				context.WithoutCancel(t.Context()),
+				append([]string{"--context", c.name}, args...)...)
 			t.Logf("$ kubectl --context %s %s\n%s%v", c.name, strings.Join(args, " "), out, err)
 		}
 	}
@@ -142,7 +144,13 @@ func create(t *testing.T, c *cluster, object client.Object) {
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), patience)
 		defer cancel()
-		if err := c.Delete(ctx, object, client.PropagationPolicy(metav1.DeletePropagationBackground)); client.IgnoreNotFound(err) != nil {
+		if err := c.Delete(
+			ctx,
+			object,
+			client.PropagationPolicy(metav1.DeletePropagationBackground),
+		); client.IgnoreNotFound(
+			err,
+		) != nil {
 			t.Errorf("deleting %T %s in %s: %v", object, object.GetName(), c.name, err)
 		}
 	})
@@ -176,16 +184,20 @@ func eventuallyIn(ctx context.Context, t *testing.T, what string, check func(ctx
 // gone waits until an object does not exist.
 func gone(t *testing.T, c *cluster, object client.Object) {
 	t.Helper()
-	eventually(t, fmt.Sprintf("%T %s to be gone from %s", object, object.GetName(), c.name), func(ctx context.Context) error {
-		err := c.Get(ctx, client.ObjectKeyFromObject(object), object)
-		if apierrors.IsNotFound(err) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		return fmt.Errorf("it is still there")
-	})
+	eventually(
+		t,
+		fmt.Sprintf("%T %s to be gone from %s", object, object.GetName(), c.name),
+		func(ctx context.Context) error {
+			err := c.Get(ctx, client.ObjectKeyFromObject(object), object)
+			if apierrors.IsNotFound(err) {
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+			return fmt.Errorf("it is still there")
+		},
+	)
 }
 
 // kubectl runs kubectl in c1 as a user does and returns what it printed, errors included.
@@ -205,7 +217,11 @@ func runKubectl(ctx context.Context, args ...string) (string, error) {
 func run(ctx context.Context, program string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, localFile(filepath.Join("bin", program)), args...)
 	cmd.Dir = localFile("..")
-	cmd.Env = append(os.Environ(), "KUBECONFIG="+localFile("kubeconfig"), "PATH="+localFile("bin")+":"+os.Getenv("PATH"))
+	cmd.Env = append(
+		os.Environ(),
+		"KUBECONFIG="+localFile("kubeconfig"),
+		"PATH="+localFile("bin")+":"+os.Getenv("PATH"),
+	)
 	out := &bytes.Buffer{}
 	cmd.Stdout, cmd.Stderr = out, out
 	err := cmd.Run()

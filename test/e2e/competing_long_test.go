@@ -29,7 +29,10 @@ func TestTwoSourcesCompeteForOneTarget(t *testing.T) {
 		if pod.Labels["of"] == "c2" {
 			c = w.c2
 		}
-		if err := c.Delete(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: pod.Name, Namespace: pod.Namespace}}); err != nil {
+		if err := c.Delete(
+			t.Context(),
+			&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: pod.Name, Namespace: pod.Namespace}},
+		); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -52,7 +55,12 @@ func (w *world) runningProxies(t *testing.T, count int) (running []corev1.Pod) {
 		running = nil
 		for _, c := range w.all() {
 			list := &corev1.PodList{}
-			if err := c.List(ctx, list, client.InNamespace(w.namespace), client.MatchingLabels{"app": "slot"}); err != nil {
+			if err := c.List(
+				ctx,
+				list,
+				client.InNamespace(w.namespace),
+				client.MatchingLabels{"app": "slot"},
+			); err != nil {
 				return err
 			}
 			for _, pod := range list.Items {

@@ -71,7 +71,12 @@ func (w *world) watchEnd(t *testing.T, proxy *corev1.Pod, where *cluster, delega
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	t.Cleanup(cancel)
-	events, err := w.c1.Watch(ctx, &corev1.PodList{}, client.InNamespace(w.namespace), client.MatchingFields{"metadata.name": proxy.Name})
+	events, err := w.c1.Watch(
+		ctx,
+		&corev1.PodList{},
+		client.InNamespace(w.namespace),
+		client.MatchingFields{"metadata.name": proxy.Name},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,7 +110,7 @@ func TestAForceDeletedProxyTakesItsDelegateAlong(t *testing.T) {
 func TestNoPodCarriesAFinalizerOfOurs(t *testing.T) {
 	w := setUp(t)
 	create(t, w.c1, w.webServer(2))
-	p := w.settled(t, 2)
+	p := w.quiet(t, 2)
 	for _, pod := range append(p.proxies, append(p.delegates["c1"], p.delegates["c2"]...)...) {
 		if len(pod.Finalizers) > 0 {
 			t.Errorf("pod %s has finalizers %v", pod.Name, pod.Finalizers)

@@ -55,18 +55,18 @@ func (w *world) deleteTarget(t *testing.T) (again func()) {
 func TestADeletedTargetLeavesNothingBehind(t *testing.T) {
 	w := setUp(t)
 	create(t, w.c1, w.webServer(8))
-	spread(t, w.settled(t, 8))
+	spread(t, w.quiet(t, 8))
 
 	again := w.deleteTarget(t)
 	gone(t, w.c1, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "admiralty-c2"}})
-	if p := w.settled(t, 8); p.byNode["admiralty-c1"] != 8 {
+	if p := w.quiet(t, 8); p.byNode["admiralty-c1"] != 8 {
 		t.Errorf("without c2: %v by virtual node", p.byNode)
 	}
 
 	again()
 	w.nodeBecomes(t, "admiralty-c2", corev1.ConditionTrue, time.Minute)
 	w.kubectl(t, "scale", "deployment/web", "--replicas=12")
-	if p := w.settled(t, 12); p.byNode["admiralty-c2"] == 0 {
+	if p := w.quiet(t, 12); p.byNode["admiralty-c2"] == 0 {
 		t.Errorf("with c2 again: %v by virtual node", p.byNode)
 	}
 }
@@ -74,7 +74,7 @@ func TestADeletedTargetLeavesNothingBehind(t *testing.T) {
 func TestADeletedTargetThatCannotBeReachedBlocksNothing(t *testing.T) {
 	w := setUp(t)
 	create(t, w.c1, w.webServer(8))
-	before := w.settled(t, 8)
+	before := w.quiet(t, 8)
 	heal := w.cutOffC2(t)
 
 	again := w.deleteTarget(t)
@@ -95,7 +95,7 @@ func TestADeletedTargetThatCannotBeReachedBlocksNothing(t *testing.T) {
 	}
 	heal()
 	w.nodeBecomes(t, "admiralty-c2", corev1.ConditionTrue, time.Minute)
-	if p := w.settled(t, 8); len(p.delegates["c2"]) != 0 {
+	if p := w.quiet(t, 8); len(p.delegates["c2"]) != 0 {
 		t.Errorf("c2 still has %d delegates", len(p.delegates["c2"]))
 	}
 }
@@ -104,13 +104,13 @@ func TestCredentialsChangeAtRunTime(t *testing.T) {
 	w := setUp(t)
 	runs := w.managerRuns(t)
 	create(t, w.c1, w.webServer(6))
-	before := w.settled(t, 6)
+	before := w.quiet(t, 6)
 
 	w.connect(t, "c2", "c1", "--target-context", "c2")
 	holds(t, 20*time.Second, "new credentials do not disturb the node", func(ctx context.Context) error {
 		return w.nodeIs(ctx, "admiralty-c2", corev1.ConditionTrue)
 	})
-	same(t, before, w.settled(t, 6))
+	same(t, before, w.quiet(t, 6))
 
 	w.endWell(t)
 	w.withdrawTokens(t)
@@ -121,14 +121,14 @@ func TestCredentialsChangeAtRunTime(t *testing.T) {
 
 	w.connect(t, "c2", "c1", "--target-context", "c2")
 	w.nodeBecomes(t, "admiralty-c2", corev1.ConditionTrue, 30*time.Second)
-	after := w.settled(t, 8).uids()
+	after := w.quiet(t, 8).uids()
 	for uid, name := range before.uids() {
 		if after[uid] == "" {
 			t.Errorf("pod %s was replaced", name)
 		}
 	}
 	w.kubectl(t, "scale", "deployment/web", "--replicas=12")
-	w.settled(t, 12)
+	w.quiet(t, 12)
 	for name, count := range w.managerRuns(t) {
 		if was, ok := runs[name]; !ok || was != count {
 			t.Errorf("manager %s was started again", name)
@@ -143,7 +143,10 @@ func (w *world) withdrawTokens(t *testing.T) {
 	if err := w.c2.List(t.Context(), secrets); err != nil {
 		t.Fatal(err)
 	}
-	tokens := slices.DeleteFunc(secrets.Items, func(s corev1.Secret) bool { return s.Type != corev1.SecretTypeServiceAccountToken })
+	tokens := slices.DeleteFunc(
+		secrets.Items,
+		func(s corev1.Secret) bool { return s.Type != corev1.SecretTypeServiceAccountToken },
+	)
 	if len(tokens) != 1 {
 		t.Fatalf("c2 has %d tokens, want the present one and no earlier", len(tokens))
 	}
@@ -155,10 +158,13 @@ func (w *world) withdrawTokens(t *testing.T) {
 func TestAPodChaperonDeletedByHandIsReplaced(t *testing.T) {
 	w := setUp(t)
 	create(t, w.c1, w.webServer(4))
-	before := w.settled(t, 4)
+	before := w.quiet(t, 4)
 	victim := before.proxies[0]
 	where, delegate := w.delegateOf(t, &victim)
-	if err := where.Delete(t.Context(), &v1alpha1.PodChaperon{ObjectMeta: metav1.ObjectMeta{Namespace: delegate.Namespace, Name: delegate.Name}}); err != nil {
+	if err := where.Delete(
+		t.Context(),
+		&v1alpha1.PodChaperon{ObjectMeta: metav1.ObjectMeta{Namespace: delegate.Namespace, Name: delegate.Name}},
+	); err != nil {
 		t.Fatal(err)
 	}
 	within(t, 30*time.Second, "the proxy to go", func(ctx context.Context) error {
@@ -169,5 +175,5 @@ func TestAPodChaperonDeletedByHandIsReplaced(t *testing.T) {
 		}
 		return client.IgnoreNotFound(err)
 	})
-	w.settled(t, 4)
+	w.quiet(t, 4)
 }

@@ -99,7 +99,10 @@ func (w *world) endWell(t *testing.T, args ...string) {
 			clusters(ctx, t, args...)
 		}
 		eventuallyIn(ctx, t, "both targets to be Ready in the end", func(ctx context.Context) error {
-			return errors.Join(w.nodeIs(ctx, "admiralty-c1", corev1.ConditionTrue), w.nodeIs(ctx, "admiralty-c2", corev1.ConditionTrue))
+			return errors.Join(
+				w.nodeIs(ctx, "admiralty-c1", corev1.ConditionTrue),
+				w.nodeIs(ctx, "admiralty-c2", corev1.ConditionTrue),
+			)
 		})
 	})
 }
@@ -149,7 +152,10 @@ func (w *world) nodeReadyMessage(t *testing.T, name string) string {
 // impatient pods do not wait for a dead cluster, unless seconds say so.
 func impatient(template *corev1.PodTemplateSpec, seconds int64) {
 	template.Spec.Tolerations = append(template.Spec.Tolerations, corev1.Toleration{
-		Key: corev1.TaintNodeNotReady, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute, TolerationSeconds: &seconds,
+		Key:               corev1.TaintNodeNotReady,
+		Operator:          corev1.TolerationOpExists,
+		Effect:            corev1.TaintEffectNoExecute,
+		TolerationSeconds: &seconds,
 	})
 }
 

@@ -58,7 +58,11 @@ func (w *three) application() []client.Object {
 	return []client.Object{
 		&corev1.ConfigMap{ObjectMeta: w.meta("greeting", nil), Data: map[string]string{"text": "hello"}},
 		&corev1.Secret{ObjectMeta: w.meta("password", nil), StringData: map[string]string{"value": "first"}},
-		&corev1.Secret{ObjectMeta: w.meta("tls", nil), Type: corev1.SecretTypeOpaque, StringData: map[string]string{"tls.crt": "c", "tls.key": "k"}},
+		&corev1.Secret{
+			ObjectMeta: w.meta("tls", nil),
+			Type:       corev1.SecretTypeOpaque,
+			StringData: map[string]string{"tls.crt": "c", "tls.key": "k"},
+		},
 		&corev1.ServiceAccount{ObjectMeta: w.meta("web", map[string]string{v1alpha1.AnnotationFollow: ""})},
 		&corev1.Service{ObjectMeta: w.meta("web", nil), Spec: corev1.ServiceSpec{
 			Selector: map[string]string{"app": "web"},
@@ -67,9 +71,15 @@ func (w *three) application() []client.Object {
 		&networkingv1.Ingress{ObjectMeta: w.meta("web", nil), Spec: networkingv1.IngressSpec{
 			TLS: []networkingv1.IngressTLS{{Hosts: []string{"web.example.com"}, SecretName: "tls"}},
 			Rules: []networkingv1.IngressRule{{Host: "web.example.com", IngressRuleValue: networkingv1.IngressRuleValue{
-				HTTP: &networkingv1.HTTPIngressRuleValue{Paths: []networkingv1.HTTPIngressPath{{
-					Path: "/", PathType: &prefix, Backend: networkingv1.IngressBackend{Service: &networkingv1.IngressServiceBackend{Name: "web", Port: port}},
-				}}},
+				HTTP: &networkingv1.HTTPIngressRuleValue{Paths: []networkingv1.HTTPIngressPath{
+					{
+						Path:     "/",
+						PathType: &prefix,
+						Backend: networkingv1.IngressBackend{
+							Service: &networkingv1.IngressServiceBackend{Name: "web", Port: port},
+						},
+					},
+				}},
 			}}},
 		}},
 	}
@@ -87,22 +97,37 @@ func (w *three) deploy(t *testing.T, replicas int32) {
 	spec.ServiceAccountName = "web"
 	spec.TerminationGracePeriodSeconds = new(int64(20))
 	spec.Volumes = []corev1.Volume{
-		{Name: "greeting", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: "greeting"}}}},
-		{Name: "password", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "password"}}},
+		{
+			Name: "greeting",
+			VolumeSource: corev1.VolumeSource{
+				ConfigMap: &corev1.ConfigMapVolumeSource{
+					LocalObjectReference: corev1.LocalObjectReference{Name: "greeting"},
+				},
+			},
+		},
+		{
+			Name:         "password",
+			VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "password"}},
+		},
 	}
 	container := &spec.Containers[0]
 	container.Args = []string{"serve", "--drain", "5s"}
 	container.Ports = []corev1.ContainerPort{{Name: "http", ContainerPort: 8080}}
-	container.VolumeMounts = []corev1.VolumeMount{{Name: "greeting", MountPath: "/greeting"}, {Name: "password", MountPath: "/password"}}
-	container.Env = []corev1.EnvVar{{Name: "PASSWORD", ValueFrom: &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{
-		LocalObjectReference: corev1.LocalObjectReference{Name: "password"}, Key: "value",
-	}}}}
+	container.VolumeMounts = []corev1.VolumeMount{
+		{Name: "greeting", MountPath: "/greeting"},
+		{Name: "password", MountPath: "/password"},
+	}
+	container.Env = []corev1.EnvVar{
+		{Name: "PASSWORD", ValueFrom: &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{
+			LocalObjectReference: corev1.LocalObjectReference{Name: "password"}, Key: "value",
+		}}},
+	}
 	create(t, w.c1, web)
-	w.settledIn(t, int(replicas))
+	w.quietIn(t, int(replicas))
 }
 
-// settledIn waits until all replicas run, some in each cluster.
-func (w *three) settledIn(t *testing.T, replicas int) map[string][]corev1.Pod {
+// quietIn waits until all replicas run, some in each cluster.
+func (w *three) quietIn(t *testing.T, replicas int) map[string][]corev1.Pod {
 	t.Helper()
 	var running map[string][]corev1.Pod
 	eventually(t, fmt.Sprintf("%d replicas in three clusters", replicas), func(ctx context.Context) error {
@@ -143,11 +168,24 @@ func (w *three) clients(t *testing.T) {
 		w.reachable(t, c, 6)
 		create(t, c, &corev1.Pod{ObjectMeta: w.meta("client", nil), Spec: corev1.PodSpec{
 			RestartPolicy: corev1.RestartPolicyNever,
-			Containers: []corev1.Container{{
-				Name: "client", Image: image, ImagePullPolicy: corev1.PullNever,
-				Args:      []string{"stream", "--every", "50ms", "--timeout", "5s", "http://" + service.Spec.ClusterIP + "/"},
-				Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("10m")}},
-			}},
+			Containers: []corev1.Container{
+				{
+					Name:            "client",
+					Image:           image,
+					ImagePullPolicy: corev1.PullNever,
+					Args: []string{
+						"stream",
+						"--every",
+						"50ms",
+						"--timeout",
+						"5s",
+						"http://" + service.Spec.ClusterIP + "/",
+					},
+					Resources: corev1.ResourceRequirements{
+						Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("10m")},
+					},
+				},
+			},
 		}})
 	}
 }
@@ -157,7 +195,12 @@ func (w *three) reachable(t *testing.T, c *cluster, endpoints int) {
 	t.Helper()
 	eventually(t, fmt.Sprintf("%d ready endpoints in %s", endpoints, c.name), func(ctx context.Context) error {
 		slicesOf := &discoveryv1.EndpointSliceList{}
-		if err := c.List(ctx, slicesOf, client.InNamespace(w.namespace), client.MatchingLabels{discoveryv1.LabelServiceName: "web"}); err != nil {
+		if err := c.List(
+			ctx,
+			slicesOf,
+			client.InNamespace(w.namespace),
+			client.MatchingLabels{discoveryv1.LabelServiceName: "web"},
+		); err != nil {
 			return err
 		}
 		addresses := map[string]bool{}
@@ -232,7 +275,12 @@ func (w *three) end(t *testing.T, c *cluster) {
 		t.Errorf("the client in %s asked %d times only", c.name, n)
 	}
 	if total[2] != "0" {
-		t.Errorf("the client in %s: %s:\n%s", c.name, total[0], strings.Join(regexp.MustCompile(`(?m)^failed: .*$`).FindAllString(out, 20), "\n"))
+		t.Errorf(
+			"the client in %s: %s:\n%s",
+			c.name,
+			total[0],
+			strings.Join(regexp.MustCompile(`(?m)^failed: .*$`).FindAllString(out, 20), "\n"),
+		)
 	}
 	t.Logf("the client in %s: %s", c.name, total[0])
 }
@@ -254,18 +302,27 @@ func TestFollowingAWebApplicationRunsInThreeClustersWithoutAFailedRequest(t *tes
 	})
 	w.deploy(t, 6)
 	w.clients(t)
-	running := w.settledIn(t, 6)
+	running := w.quietIn(t, 6)
 	for _, c := range w.all() {
 		w.heard(t, c, names(running))
 	}
 
 	w.kubectl(t, "set", "env", "deployment/web", "VERSION=2")
 	w.kubectl(t, "rollout", "status", "deployment/web", "--timeout=3m")
-	updated := w.settledIn(t, 6)
+	updated := w.quietIn(t, 6)
 	for _, c := range w.all() {
 		w.heard(t, c, names(updated))
 	}
-	w.kubectl(t, "drain", "admiralty-c2", "--ignore-daemonsets", "--delete-emptydir-data", "--timeout=4m", "--pod-selector", "app=web")
+	w.kubectl(
+		t,
+		"drain",
+		"admiralty-c2",
+		"--ignore-daemonsets",
+		"--delete-emptydir-data",
+		"--timeout=4m",
+		"--pod-selector",
+		"app=web",
+	)
 	eventually(t, "six replicas in c1 and c3", func(ctx context.Context) error {
 		count := 0
 		for _, c := range w.all() {
@@ -296,7 +353,7 @@ func TestFollowingAWebApplicationRunsInThreeClustersWithoutAFailedRequest(t *tes
 func TestFollowingWhatAPodNeedsGoesWithItAndGoesAway(t *testing.T) {
 	w := setUpThree(t)
 	w.deploy(t, 6)
-	running := w.settledIn(t, 6)
+	running := w.quietIn(t, 6)
 	for _, c := range w.all() {
 		pod := running[c.name][0]
 		if pod.Spec.ServiceAccountName != "web" {
@@ -325,7 +382,19 @@ func TestFollowingWhatAPodNeedsGoesWithItAndGoesAway(t *testing.T) {
 	for _, c := range w.all() { // A kubelet looks about once a minute.
 		pod := running[c.name][0]
 		eventually(t, "the changes to be seen inside the delegate in "+c.name, func(context.Context) error {
-			greeting, password := w.inside(t, c, &pod, "cat", "/greeting/text"), w.inside(t, c, &pod, "cat", "/password/value")
+			greeting, password := w.inside(
+				t,
+				c,
+				&pod,
+				"cat",
+				"/greeting/text",
+			), w.inside(
+				t,
+				c,
+				&pod,
+				"cat",
+				"/password/value",
+			)
 			if greeting != "good-bye" || password != "second" {
 				return fmt.Errorf("they are %q and %q", greeting, password)
 			}
@@ -333,17 +402,35 @@ func TestFollowingWhatAPodNeedsGoesWithItAndGoesAway(t *testing.T) {
 		})
 	}
 
-	w.kubectl(t, "delete", "deployment,service,ingress,secret,configmap,serviceaccount", "web", "password", "tls", "greeting", "--ignore-not-found")
+	w.kubectl(
+		t,
+		"delete",
+		"deployment,service,ingress,secret,configmap,serviceaccount",
+		"web",
+		"password",
+		"tls",
+		"greeting",
+		"--ignore-not-found",
+	)
 	ctx, cancel := context.WithTimeout(t.Context(), removal)
 	defer cancel()
 	for _, c := range []*cluster{w.c2, w.c3} {
-		eventuallyIn(ctx, t, "nothing to be left in "+c.name, func(ctx context.Context) error { return w.nothingIn(ctx, c) })
+		eventuallyIn(
+			ctx,
+			t,
+			"nothing to be left in "+c.name,
+			func(ctx context.Context) error { return w.nothingIn(ctx, c) },
+		)
 	}
 }
 
 func (w *three) inside(t *testing.T, c *cluster, pod *corev1.Pod, command ...string) string {
 	t.Helper()
-	out, err := runKubectl(t.Context(), append([]string{"--context", c.name, "--namespace", w.namespace, "exec", pod.Name, "--", "/whoami"}, command...)...)
+	out, err := runKubectl(
+		t.Context(),
+		append(
+			[]string{"--context", c.name, "--namespace", w.namespace, "exec", pod.Name, "--", "/whoami"},
+			command...)...)
 	if err != nil {
 		t.Fatalf("running %v in %s: %v\n%s", command, c.name, err, out)
 	}
@@ -355,7 +442,12 @@ func (w *three) nothingIn(ctx context.Context, c *cluster) error {
 		&corev1.PodList{}, &v1alpha1.PodChaperonList{}, &corev1.ConfigMapList{}, &corev1.SecretList{}, &corev1.ServiceAccountList{},
 		&corev1.ServiceList{}, &discoveryv1.EndpointSliceList{}, &networkingv1.IngressList{},
 	} {
-		if err := c.List(ctx, list, client.InNamespace(w.namespace), client.HasLabels{v1alpha1.LabelParentClusterID}); err != nil {
+		if err := c.List(
+			ctx,
+			list,
+			client.InNamespace(w.namespace),
+			client.HasLabels{v1alpha1.LabelParentClusterID},
+		); err != nil {
 			return err
 		}
 		if left := meta.LenList(list); left > 0 {
@@ -368,7 +460,9 @@ func (w *three) nothingIn(ctx context.Context, c *cluster) error {
 func TestFollowingAPodWaitsForItsSecretAndSaysSo(t *testing.T) {
 	w := setUpThree(t)
 	template := podTemplate("waits")
-	template.Spec.Containers[0].EnvFrom = []corev1.EnvFromSource{{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "late"}}}}
+	template.Spec.Containers[0].EnvFrom = []corev1.EnvFromSource{
+		{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "late"}}},
+	}
 	create(t, w.c1, w.pod("waits", template))
 	eventually(t, "the pod to say what it lacks", func(ctx context.Context) error {
 		pod := &corev1.Pod{}
@@ -376,7 +470,8 @@ func TestFollowingAPodWaitsForItsSecretAndSaysSo(t *testing.T) {
 			return err
 		}
 		for _, condition := range pod.Status.Conditions {
-			if condition.Type == corev1.PodScheduled && strings.Contains(condition.Message, `Secret "late" does not exist`) {
+			if condition.Type == corev1.PodScheduled &&
+				strings.Contains(condition.Message, `Secret "late" does not exist`) {
 				return nil
 			}
 		}
@@ -394,14 +489,26 @@ func TestFollowingAnObjectOfTheTargetIsNotTouchedAndThePodGoesElsewhereOrUsesIt(
 	create(t, w.c1, &corev1.Secret{ObjectMeta: w.meta("taken", nil), StringData: map[string]string{"A": "ours"}})
 	only := func(name, target string, annotations map[string]string) *corev1.Pod {
 		template := podTemplate(name)
-		template.Spec.Containers[0].EnvFrom = []corev1.EnvFromSource{{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "taken"}}}}
+		template.Spec.Containers[0].EnvFrom = []corev1.EnvFromSource{
+			{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "taken"}}},
+		}
 		maps.Copy(template.Annotations, annotations)
 		template.Annotations[v1alpha1.AnnotationProxyConstraints] = "nodeSelector: {multicluster.admiralty.io/cluster-target-name: " + target + "}"
 		return w.pod(name, template)
 	}
 	create(t, w.c1, only("refused", "c2", nil))
 	eventually(t, "the pod to say why c2 does not take it", func(ctx context.Context) error {
-		out, err := runKubectl(ctx, "--context", "c1", "--namespace", w.namespace, "get", "events", "-o", "jsonpath={.items[*].message}")
+		out, err := runKubectl(
+			ctx,
+			"--context",
+			"c1",
+			"--namespace",
+			w.namespace,
+			"get",
+			"events",
+			"-o",
+			"jsonpath={.items[*].message}",
+		)
 		if err != nil || !strings.Contains(out, `Secret "taken" exists there and does not come from this cluster`) {
 			return fmt.Errorf("events: %s %w", out, err)
 		}
@@ -417,7 +524,12 @@ func TestFollowingAnObjectOfTheTargetIsNotTouchedAndThePodGoesElsewhereOrUsesIt(
 		t.Errorf("the delegate uses %q", got)
 	}
 	secret := &corev1.Secret{}
-	if err := w.c2.Get(t.Context(), client.ObjectKey{Namespace: w.namespace, Name: "taken"}, secret); err != nil || string(secret.Data["A"]) != "theirs" {
+	if err := w.c2.Get(
+		t.Context(),
+		client.ObjectKey{Namespace: w.namespace, Name: "taken"},
+		secret,
+	); err != nil ||
+		string(secret.Data["A"]) != "theirs" {
 		t.Errorf("the Secret in c2 is %q, %v", secret.Data["A"], err)
 	}
 }
@@ -438,8 +550,12 @@ func TestFollowingNoDelegateIsMadeBeforeItsSecret(t *testing.T) {
 		name := fmt.Sprintf("p%d", i)
 		template := podTemplate("ordering")
 		template.Spec.NodeSelector = map[string]string{"type": "kwok"}
-		template.Spec.Tolerations = []corev1.Toleration{{Key: "kwok.x-k8s.io/node", Operator: corev1.TolerationOpExists}}
-		template.Spec.Containers[0].EnvFrom = []corev1.EnvFromSource{{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: name}}}}
+		template.Spec.Tolerations = []corev1.Toleration{
+			{Key: "kwok.x-k8s.io/node", Operator: corev1.TolerationOpExists},
+		}
+		template.Spec.Containers[0].EnvFrom = []corev1.EnvFromSource{
+			{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: name}}},
+		}
 		template.Annotations[v1alpha1.AnnotationProxyConstraints] = "affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [" +
 			"{matchExpressions: [{key: multicluster.admiralty.io/cluster-target-name, operator: In, values: [c2, c3]}]}]}}}"
 		create(t, w.c1, w.pod(name, template))
@@ -466,7 +582,14 @@ func TestFollowingNoDelegateIsMadeBeforeItsSecret(t *testing.T) {
 		for name, version := range delegates {
 			before, ok := secrets[name]
 			if !ok || before >= version {
-				t.Errorf("in %s, the Secret of %s is of version %d (seen: %t), its delegate of %d", c.name, name, before, ok, version)
+				t.Errorf(
+					"in %s, the Secret of %s is of version %d (seen: %t), its delegate of %d",
+					c.name,
+					name,
+					before,
+					ok,
+					version,
+				)
 			}
 			checked++
 		}
@@ -526,13 +649,29 @@ func TestFollowingAMissingServiceAccountIsAReason(t *testing.T) {
 	template.Annotations[v1alpha1.AnnotationProxyConstraints] = "nodeSelector: {multicluster.admiralty.io/cluster-target-name: c2}"
 	create(t, w.c1, w.pod("builds", template))
 	eventually(t, "the pod to say what is missing in c2", func(ctx context.Context) error {
-		out, err := runKubectl(ctx, "--context", "c1", "--namespace", w.namespace, "get", "events", "-o", "jsonpath={.items[*].message}")
+		out, err := runKubectl(
+			ctx,
+			"--context",
+			"c1",
+			"--namespace",
+			w.namespace,
+			"get",
+			"events",
+			"-o",
+			"jsonpath={.items[*].message}",
+		)
 		if err != nil || !strings.Contains(out, `serviceaccount "builder" not found`) {
 			return fmt.Errorf("events: %s %w", out, err)
 		}
 		return nil
 	})
-	if err := w.c2.Get(t.Context(), client.ObjectKey{Namespace: w.namespace, Name: "builder"}, &corev1.ServiceAccount{}); !apierrors.IsNotFound(err) {
+	if err := w.c2.Get(
+		t.Context(),
+		client.ObjectKey{Namespace: w.namespace, Name: "builder"},
+		&corev1.ServiceAccount{},
+	); !apierrors.IsNotFound(
+		err,
+	) {
 		t.Errorf("the account is in c2: %v", err)
 	}
 }

@@ -36,12 +36,18 @@ func giveSlots(t *testing.T, c *cluster, count int) {
 	node := realNode(t, c)
 	set := func(ctx context.Context, value any) {
 		t.Helper()
-		patch, err := json.Marshal(map[string]any{"status": map[string]any{"capacity": map[corev1.ResourceName]any{slots: value},
-			"allocatable": map[corev1.ResourceName]any{slots: value}}})
+		patch, err := json.Marshal(
+			map[string]any{"status": map[string]any{"capacity": map[corev1.ResourceName]any{slots: value},
+				"allocatable": map[corev1.ResourceName]any{slots: value}}},
+		)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := c.Status().Patch(ctx, node.DeepCopy(), client.RawPatch("application/merge-patch+json", patch)); err != nil {
+		if err := c.Status().Patch(
+			ctx,
+			node.DeepCopy(),
+			client.RawPatch("application/merge-patch+json", patch),
+		); err != nil {
 			t.Fatalf("patching node %s of %s: %v", node.Name, c.name, err)
 		}
 	}
@@ -56,12 +62,19 @@ func (w *world) policy(t *testing.T, name, fields string) {
 		t.Helper()
 		target := &v1alpha1.ClusterTarget{}
 		target.Name = name
-		if err := w.c1.Patch(ctx, target, client.RawPatch("application/merge-patch+json", []byte(`{"spec":`+spec+`}`))); err != nil {
+		if err := w.c1.Patch(
+			ctx,
+			target,
+			client.RawPatch("application/merge-patch+json", []byte(`{"spec":`+spec+`}`)),
+		); err != nil {
 			t.Fatalf("patching ClusterTarget %s: %v", name, err)
 		}
 	}
 	t.Cleanup(func() {
-		patch(context.WithoutCancel(t.Context()), `{"weight":null,"placementTimeout":null,"queueingTimeout":null,"scaleUp":null}`)
+		patch(
+			context.WithoutCancel(t.Context()),
+			`{"weight":null,"placementTimeout":null,"queueingTimeout":null,"scaleUp":null}`,
+		)
 	})
 	patch(t.Context(), fields)
 }
@@ -99,7 +112,11 @@ func TestATargetScalesUpFromZero(t *testing.T) {
 	create(t, w.c1, w.pod("gpu", template))
 	w.pending(t, "gpu", "c1, c2: no node has 1 free example.com/slots (largest: 0)")
 
-	w.policy(t, "c2", `{"scaleUp":{"nodeClasses":[{"allocatable":{"cpu":"8","memory":"8Gi","example.com/slots":"4"}}]}}`)
+	w.policy(
+		t,
+		"c2",
+		`{"scaleUp":{"nodeClasses":[{"allocatable":{"cpu":"8","memory":"8Gi","example.com/slots":"4"}}]}}`,
+	)
 	eventually(t, "a delegate to be pending in c2, for its autoscaler", func(ctx context.Context) error {
 		_, delegates, err := w.pods(ctx, w.c2)
 		if err != nil {

@@ -102,7 +102,12 @@ func TestAFinishedPodWhoseDelegateIsDeletedStaysFinished(t *testing.T) {
 	create(t, w.c1, w.webServer(1)) // something that happens after the deletion, to wait for
 	eventually(t, "the web server", func(ctx context.Context) error {
 		pods := &corev1.PodList{}
-		if err := w.c1.List(ctx, pods, client.InNamespace(w.namespace), client.MatchingLabels{"app": "web"}); err != nil {
+		if err := w.c1.List(
+			ctx,
+			pods,
+			client.InNamespace(w.namespace),
+			client.MatchingLabels{"app": "web"},
+		); err != nil {
 			return err
 		}
 		for _, pod := range pods.Items {
@@ -114,7 +119,11 @@ func TestAFinishedPodWhoseDelegateIsDeletedStaysFinished(t *testing.T) {
 	})
 	job := w.jobEnds(t, batchv1.JobComplete)
 	if job.Status.Succeeded != 1 || job.Status.Failed != 0 {
-		t.Errorf("the job counts %d succeeded and %d failed pods, want 1 and 0", job.Status.Succeeded, job.Status.Failed)
+		t.Errorf(
+			"the job counts %d succeeded and %d failed pods, want 1 and 0",
+			job.Status.Succeeded,
+			job.Status.Failed,
+		)
 	}
 	w.reaches(t, proxies[0].Name, corev1.PodSucceeded)
 }

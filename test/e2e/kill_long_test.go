@@ -46,7 +46,7 @@ func TestAManagerKilledAtAnyMomentLosesAndDoublesNoPod(t *testing.T) {
 			w.kubectl(t, "uncordon", "admiralty-c2")
 			w.kubectl(t, "rollout", "restart", "deployment/web")
 			w.kubectl(t, "rollout", "status", "deployment/web", "--timeout=2m")
-			w.settled(t, 12)
+			w.quiet(t, 12)
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -57,7 +57,7 @@ func TestAManagerKilledAtAnyMomentLosesAndDoublesNoPod(t *testing.T) {
 			})
 			delegates := w.logDelegates(t)
 			create(t, w.c1, w.webServer(12))
-			w.settled(t, 12)
+			w.quiet(t, 12)
 			for round := range killRounds {
 				pods := test.begin(t, w, round)
 				moment := time.NewTimer(rand.N(6 * time.Second)) // Any moment will do.
@@ -84,7 +84,7 @@ func TestAManagerKilledAtAnyMomentLosesAndDoublesNoPod(t *testing.T) {
 func (w *world) converged(t *testing.T, pods int) {
 	t.Helper()
 	w.kubectl(t, "rollout", "status", "deployment/web", "--timeout=4m")
-	w.settled(t, pods)
+	w.quiet(t, pods)
 }
 
 // A manager that stalls while another takes over must do no harm when it goes on.
@@ -93,7 +93,7 @@ func TestAManagerThatStallsLosesAndDoublesNoPod(t *testing.T) {
 	w.endWell(t)
 	delegates := w.logDelegates(t)
 	create(t, w.c1, w.webServer(12))
-	w.settled(t, 12)
+	w.quiet(t, 12)
 
 	stalled := w.leader(t)
 	w.kubectl(t, "rollout", "restart", "deployment/web")
@@ -109,7 +109,7 @@ func TestAManagerThatStallsLosesAndDoublesNoPod(t *testing.T) {
 	signal(t, stalled, syscall.SIGCONT)
 	w.converged(t, 12)
 	managers(t.Context(), t, w.c1, 2)
-	w.settled(t, 12)
+	w.quiet(t, 12)
 	if err := delegates.doubled(); err != nil {
 		t.Error(err)
 	}

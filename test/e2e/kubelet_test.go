@@ -20,7 +20,10 @@ func TestLogsAndExecReachTheDelegate(t *testing.T) {
 			template.Annotations["multicluster.admiralty.io/proxy-pod-scheduling-constraints"] =
 				"nodeSelector: {multicluster.admiralty.io/cluster-target-name: " + target + "}"
 			template.Spec.Containers = append(template.Spec.Containers, corev1.Container{
-				Name: "second", Image: image, ImagePullPolicy: corev1.PullNever, Args: []string{"serve", "--address", ":8081"},
+				Name:            "second",
+				Image:           image,
+				ImagePullPolicy: corev1.PullNever,
+				Args:            []string{"serve", "--address", ":8081"},
 			})
 			create(t, w.c1, w.pod(name, template))
 			w.reaches(t, name, corev1.PodRunning)
@@ -31,10 +34,36 @@ func TestLogsAndExecReachTheDelegate(t *testing.T) {
 			if out := w.kubectl(t, "logs", name, "-c", "second"); !strings.Contains(out, "serves on [::]:8081") {
 				t.Errorf("kubectl logs -c second:\n%s", out)
 			}
-			if out := w.kubectl(t, "exec", name, "-c", "whoami", "--", "/whoami", "echo", "inside"); strings.TrimSpace(out) != "inside" {
+			if out := w.kubectl(
+				t,
+				"exec",
+				name,
+				"-c",
+				"whoami",
+				"--",
+				"/whoami",
+				"echo",
+				"inside",
+			); strings.TrimSpace(
+				out,
+			) != "inside" {
 				t.Errorf("kubectl exec: got %q", out)
 			}
-			if out, err := runKubectl(t.Context(), "--context", "c1", "-n", w.namespace, "exec", name, "-c", "whoami", "--", "/whoami", "exit", "7"); err == nil ||
+			if out, err := runKubectl(
+				t.Context(),
+				"--context",
+				"c1",
+				"-n",
+				w.namespace,
+				"exec",
+				name,
+				"-c",
+				"whoami",
+				"--",
+				"/whoami",
+				"exit",
+				"7",
+			); err == nil ||
 				!strings.Contains(out, "exit code 7") {
 				t.Errorf("kubectl exec of a program that exits with 7: %v\n%s", err, out)
 			}
@@ -42,7 +71,7 @@ func TestLogsAndExecReachTheDelegate(t *testing.T) {
 	}
 }
 
-func TestLogsFollowAndTellOfThePreviousContainer(t *testing.T) {
+func TestLogsFollowAndShowThePreviousContainer(t *testing.T) {
 	w := setUp(t)
 	template := podTemplate("brief", "print", "one life")
 	template.Spec.RestartPolicy = corev1.RestartPolicyNever

@@ -27,7 +27,12 @@ func (w *world) logDelegates(t *testing.T) *delegateLog {
 	t.Helper()
 	log := &delegateLog{seen: map[string]map[types.UID]bool{}}
 	for _, c := range w.all() {
-		events, err := c.Watch(t.Context(), &corev1.PodList{}, client.InNamespace(w.namespace), client.HasLabels{v1alpha1.LabelParentUID})
+		events, err := c.Watch(
+			t.Context(),
+			&corev1.PodList{},
+			client.InNamespace(w.namespace),
+			client.HasLabels{v1alpha1.LabelParentUID},
+		)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -77,11 +82,23 @@ func TestTheManagerKilledInTheMiddleOfARollOutLosesAndDoublesNoPod(t *testing.T)
 		}
 		return nil
 	})
-	out, err := runKubectl(t.Context(), "--context", "c1", "-n", "admiralty", "delete", "pods", "-l", manager, "--grace-period=0", "--force")
+	out, err := runKubectl(
+		t.Context(),
+		"--context",
+		"c1",
+		"-n",
+		"admiralty",
+		"delete",
+		"pods",
+		"-l",
+		manager,
+		"--grace-period=0",
+		"--force",
+	)
 	if err != nil {
 		t.Fatalf("killing the manager: %v\n%s", err, out)
 	}
-	w.settled(t, 30)
+	w.quiet(t, 30)
 	if err := delegates.doubled(); err != nil {
 		t.Error(err)
 	}

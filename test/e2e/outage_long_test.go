@@ -60,7 +60,7 @@ func TestADeadTargetIsTreatedLikeADeadNode(t *testing.T) {
 	create(t, w.c1, web)
 	create(t, w.c1, w.pod("patient", inTarget("c2", quick(podTemplate("patient")))))
 	create(t, w.c1, w.pod("forced", inTarget("c2", quick(podTemplate("forced")))))
-	before := w.settled(t, 10)
+	before := w.quiet(t, 10)
 	if before.byNode["admiralty-c2"] < 3 {
 		t.Fatalf("c2 has too few pods to try this with: %v", before.byNode)
 	}
@@ -89,7 +89,7 @@ func TestADeadTargetIsTreatedLikeADeadNode(t *testing.T) {
 
 	heal()
 	w.nodeBecomes(t, "admiralty-c2", corev1.ConditionTrue, time.Minute)
-	after := w.settled(t, 10)
+	after := w.quiet(t, 10)
 	if after.byNode["admiralty-c1"] != 9 {
 		t.Errorf("after the partition: %v by virtual node", after.byNode)
 	}
@@ -98,7 +98,7 @@ func TestADeadTargetIsTreatedLikeADeadNode(t *testing.T) {
 	}
 	w.kubectl(t, "rollout", "restart", "deployment/web")
 	w.kubectl(t, "rollout", "status", "deployment/web", "--timeout=2m")
-	if p := w.settled(t, 10); p.byNode["admiralty-c2"] < 3 {
+	if p := w.quiet(t, 10); p.byNode["admiralty-c2"] < 3 {
 		t.Errorf("pods do not return to c2: %v by virtual node", p.byNode)
 	}
 }
@@ -112,7 +112,7 @@ func TestPodsCreatedInTheMomentOfAPartitionRunElsewhere(t *testing.T) {
 	w.running(t, "web", "admiralty-c1", 8, patience)
 	clusters(t.Context(), t, "heal", "c2")
 	w.nodeBecomes(t, "admiralty-c2", corev1.ConditionTrue, time.Minute)
-	w.settled(t, 8)
+	w.quiet(t, 8)
 	if err := delegates.doubled(); err != nil {
 		t.Error(err)
 	}
@@ -125,10 +125,14 @@ func TestAPodOfAStatefulSetWaitsForItsDeadTarget(t *testing.T) {
 	create(t, w.c1, &appsv1.StatefulSet{
 		ObjectMeta: metav1.ObjectMeta{Name: "db", Namespace: w.namespace},
 		Spec: appsv1.StatefulSetSpec{
-			Replicas: new(int32(1)), Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "db"}}, Template: template,
+			Replicas: new(
+				int32(1),
+			),
+			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "db"}},
+			Template: template,
 		},
 	})
-	before := w.settled(t, 1)
+	before := w.quiet(t, 1)
 	heal := w.cutOffC2(t)
 	within(t, patience, "db-0 to be evicted", func(ctx context.Context) error {
 		pod := &corev1.Pod{}
@@ -152,7 +156,11 @@ func TestAPodOfAStatefulSetWaitsForItsDeadTarget(t *testing.T) {
 	})
 	heal()
 	w.nodeBecomes(t, "admiralty-c2", corev1.ConditionTrue, time.Minute)
-	if after := w.settled(t, 1); after.proxies[0].UID == before.proxies[0].UID || after.proxies[0].DeletionTimestamp != nil {
+	if after := w.quiet(
+		t,
+		1,
+	); after.proxies[0].UID == before.proxies[0].UID ||
+		after.proxies[0].DeletionTimestamp != nil {
 		t.Error("db-0 was not replaced after the partition")
 	}
 }
@@ -160,7 +168,7 @@ func TestAPodOfAStatefulSetWaitsForItsDeadTarget(t *testing.T) {
 func TestALostDelegateIsMadeAgainWhileTheSourceIsAway(t *testing.T) {
 	w := setUp(t)
 	create(t, w.c1, w.pod("solitary", inTarget("c2", quick(podTemplate("solitary")))))
-	before := w.settled(t, 1)
+	before := w.quiet(t, 1)
 	lost := before.delegates["c2"][0]
 
 	heal := w.cutOffC2(t)
@@ -179,7 +187,7 @@ func TestALostDelegateIsMadeAgainWhileTheSourceIsAway(t *testing.T) {
 	})
 	heal()
 	w.nodeBecomes(t, "admiralty-c2", corev1.ConditionTrue, time.Minute)
-	if after := w.settled(t, 1); after.proxies[0].UID != before.proxies[0].UID {
+	if after := w.quiet(t, 1); after.proxies[0].UID != before.proxies[0].UID {
 		t.Error("the proxy was replaced")
 	}
 }
@@ -209,7 +217,7 @@ func TestAnAPIServerThatGoesAndComesLosesAndDoublesNothing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := setUp(t)
 			create(t, w.c1, w.webServer(6))
-			before := w.settled(t, 6)
+			before := w.quiet(t, 6)
 			start := w.stopAPIServer(t, test.cluster)
 			test.away(t, w)
 			start()
@@ -221,9 +229,9 @@ func TestAnAPIServerThatGoesAndComesLosesAndDoublesNothing(t *testing.T) {
 			})
 			managers(t.Context(), t, w.c1, 2)
 			w.kubectl(t, "delete", "pod", "new")
-			same(t, before, w.settled(t, 6))
+			same(t, before, w.quiet(t, 6))
 			w.kubectl(t, "scale", "deployment/web", "--replicas=10")
-			w.settled(t, 10)
+			w.quiet(t, 10)
 			w.kubectl(t, "scale", "deployment/web", "--replicas=0")
 			w.nothingLeft(t)
 		})
@@ -234,7 +242,7 @@ func TestASilentManagerEvictsNobody(t *testing.T) {
 	w := setUp(t)
 	create(t, w.c1, w.webServer(6))
 	create(t, w.c1, w.pod("alone", inTarget("c2", quick(podTemplate("alone")))))
-	before := w.settled(t, 7)
+	before := w.quiet(t, 7)
 
 	t.Cleanup(func() { scaleManager(context.WithoutCancel(t.Context()), t, w.c1, 2) })
 	scaleManager(t.Context(), t, w.c1, 0)
@@ -262,7 +270,7 @@ func TestASilentManagerEvictsNobody(t *testing.T) {
 	for _, node := range []string{"admiralty-c1", "admiralty-c2"} {
 		w.nodeBecomes(t, node, corev1.ConditionTrue, time.Minute)
 	}
-	after := w.settled(t, 6)
+	after := w.quiet(t, 6)
 	for uid, name := range after.uids() {
 		if before.uids()[uid] == "" {
 			t.Errorf("pod %s is new", name)

@@ -47,7 +47,10 @@ func (w *world) pod(name string, template corev1.PodTemplateSpec) *corev1.Pod {
 func (w *world) webServer(replicas int32) *appsv1.Deployment {
 	template := podTemplate("web")
 	template.Spec.Containers[0].ReadinessProbe = &corev1.Probe{
-		ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/healthz", Port: intOrString(8080)}}, PeriodSeconds: 1,
+		ProbeHandler: corev1.ProbeHandler{
+			HTTPGet: &corev1.HTTPGetAction{Path: "/healthz", Port: intOrString(8080)},
+		},
+		PeriodSeconds: 1,
 	}
 	template.Spec.TerminationGracePeriodSeconds = new(int64(5))
 	return &appsv1.Deployment{
@@ -99,20 +102,20 @@ func (w *world) placement(ctx context.Context) (*placement, error) {
 	return p, nil
 }
 
-// settled waits until exactly so many proxies run, each with one running delegate whose IP it shows, and nothing else
+// quiet waits until exactly so many proxies run, each with one running delegate whose IP it shows, and nothing else
 // is there.
-func (w *world) settled(t *testing.T, replicas int) *placement {
+func (w *world) quiet(t *testing.T, replicas int) *placement {
 	t.Helper()
-	var settled *placement
+	var quiet *placement
 	eventually(t, fmt.Sprintf("%d proxies running with their delegates", replicas), func(ctx context.Context) error {
 		p, err := w.placement(ctx)
 		if err != nil {
 			return err
 		}
-		settled = p
+		quiet = p
 		return p.check(replicas)
 	})
-	return settled
+	return quiet
 }
 
 func (p *placement) check(replicas int) error {
@@ -136,7 +139,12 @@ func (p *placement) check(replicas int) error {
 			return fmt.Errorf("proxy %s is %s, its delegate %s", proxy.Name, proxy.Status.Phase, delegate.Status.Phase)
 		}
 		if proxy.Status.PodIP == "" || proxy.Status.PodIP != delegate.Status.PodIP {
-			return fmt.Errorf("proxy %s shows IP %q, its delegate has %q", proxy.Name, proxy.Status.PodIP, delegate.Status.PodIP)
+			return fmt.Errorf(
+				"proxy %s shows IP %q, its delegate has %q",
+				proxy.Name,
+				proxy.Status.PodIP,
+				delegate.Status.PodIP,
+			)
 		}
 	}
 	return nil

@@ -23,7 +23,7 @@ func TestALeaderThatBeginsWhileATargetIsDead(t *testing.T) {
 	for _, name := range []string{"forced", "deleted", "kept"} {
 		create(t, w.c1, w.pod(name, inTarget("c2", quick(podTemplate(name)))))
 	}
-	w.settled(t, 9)
+	w.quiet(t, 9)
 	kept := w.reaches(t, "kept", corev1.PodRunning)
 
 	heal := w.cutOffC2(t)
@@ -38,7 +38,7 @@ func TestALeaderThatBeginsWhileATargetIsDead(t *testing.T) {
 
 	heal()
 	w.nodeBecomes(t, "admiralty-c2", corev1.ConditionTrue, time.Minute)
-	w.settled(t, 2)
+	w.quiet(t, 2)
 	if pod := w.reaches(t, "kept", corev1.PodRunning); pod.UID != kept.UID {
 		t.Error("a pod that nobody deleted was replaced")
 	}
@@ -52,20 +52,20 @@ func TestALeaderThatBeginsWhileATargetIsDead(t *testing.T) {
 func TestATargetWithoutAManagerKeepsNoPodWaiting(t *testing.T) {
 	w := setUp(t)
 	create(t, w.c1, w.webServer(4))
-	before := w.settled(t, 4)
+	before := w.quiet(t, 4)
 	t.Cleanup(func() { scaleManager(context.WithoutCancel(t.Context()), t, w.c2, 2) })
 	scaleManager(t.Context(), t, w.c2, 0)
 
 	w.kubectl(t, "scale", "deployment/web", "--replicas=8")
 	w.running(t, "web", "admiralty-c1", 8-before.byNode["admiralty-c2"], patience)
 	scaleManager(t.Context(), t, w.c2, 2)
-	w.settled(t, 8)
+	w.quiet(t, 8)
 }
 
 func TestAVirtualNodeDeletedByHandComesBack(t *testing.T) {
 	w := setUp(t)
 	create(t, w.c1, w.webServer(6))
-	before := w.settled(t, 6)
+	before := w.quiet(t, 6)
 	w.endWell(t)
 	was := w.nodeUID(t, "admiralty-c2")
 	w.kubectl(t, "delete", "node", "admiralty-c2")
@@ -73,9 +73,9 @@ func TestAVirtualNodeDeletedByHandComesBack(t *testing.T) {
 	if w.nodeUID(t, "admiralty-c2") == was {
 		t.Error("the node was not deleted")
 	}
-	same(t, before, w.settled(t, 6))
+	same(t, before, w.quiet(t, 6))
 	w.kubectl(t, "scale", "deployment/web", "--replicas=10")
-	spread(t, w.settled(t, 10))
+	spread(t, w.quiet(t, 10))
 }
 
 func (w *world) nodeUID(t *testing.T, name string) string {
@@ -91,23 +91,32 @@ func (w *world) nodeUID(t *testing.T, name string) string {
 func TestATargetsNodeThatIsDrainedSendsPodsElsewhere(t *testing.T) {
 	w := setUp(t)
 	create(t, w.c1, w.webServer(6))
-	spread(t, w.settled(t, 6))
+	spread(t, w.quiet(t, 6))
 	node := realNode(t, w.c2).Name
 	t.Cleanup(func() {
 		_, _ = runKubectl(context.WithoutCancel(t.Context()), "--context", "c2", "uncordon", node)
 	})
-	if out, err := runKubectl(t.Context(), "--context", "c2", "drain", node, "--pod-selector", "multicluster.admiralty.io/app=web",
-		"--force", "--timeout=2m"); err != nil {
+	if out, err := runKubectl(
+		t.Context(),
+		"--context",
+		"c2",
+		"drain",
+		node,
+		"--pod-selector",
+		"multicluster.admiralty.io/app=web",
+		"--force",
+		"--timeout=2m",
+	); err != nil {
 		t.Fatalf("draining %s: %v\n%s", node, err, out)
 	}
-	if p := w.settled(t, 6); p.byNode["admiralty-c1"] != 6 {
+	if p := w.quiet(t, 6); p.byNode["admiralty-c1"] != 6 {
 		t.Errorf("after the drain: %v by virtual node", p.byNode)
 	}
 	if out, err := runKubectl(t.Context(), "--context", "c2", "uncordon", node); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	w.kubectl(t, "scale", "deployment/web", "--replicas=10")
-	if p := w.settled(t, 10); p.byNode["admiralty-c2"] == 0 {
+	if p := w.quiet(t, 10); p.byNode["admiralty-c2"] == 0 {
 		t.Errorf("after the uncordon: %v by virtual node", p.byNode)
 	}
 }
@@ -116,7 +125,7 @@ func TestATargetsNodeThatIsDrainedSendsPodsElsewhere(t *testing.T) {
 func TestANamespaceDeletedDuringAPartitionGoesAfterIt(t *testing.T) {
 	w := setUp(t)
 	create(t, w.c1, w.webServer(4))
-	w.settled(t, 4)
+	w.quiet(t, 4)
 	heal := w.cutOffC2(t)
 	w.kubectl(t, "delete", "namespace", w.namespace, "--wait=false")
 	within(t, patience, "the pods of c1 to be gone", func(ctx context.Context) error {

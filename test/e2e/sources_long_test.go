@@ -55,16 +55,36 @@ func TestTwoSourcesDoNotTouchEachOthersPods(t *testing.T) {
 	w.mutual(t)
 	create(t, w.c1, w.webServer(4))
 	create(t, w.c2, w.webServer(4))
-	before := w.settled(t, 8)
+	before := w.quiet(t, 8)
 	if got := w.virtualNodeCPU(t, "admiralty-c1"); got != cpu {
 		t.Errorf("with a virtual node of its own c1 has %dm CPU, had %dm", got, cpu)
 	}
 
 	for _, c := range w.all() { // New leaders compare everything.
-		if out, err := runKubectl(t.Context(), "--context", c.name, "-n", managerNamespace, "rollout", "restart", "deployment", managerName); err != nil {
+		if out, err := runKubectl(
+			t.Context(),
+			"--context",
+			c.name,
+			"-n",
+			managerNamespace,
+			"rollout",
+			"restart",
+			"deployment",
+			managerName,
+		); err != nil {
 			t.Fatalf("restarting the manager of %s: %v\n%s", c.name, err, out)
 		}
-		if out, err := runKubectl(t.Context(), "--context", c.name, "-n", managerNamespace, "rollout", "status", "deployment", managerName); err != nil {
+		if out, err := runKubectl(
+			t.Context(),
+			"--context",
+			c.name,
+			"-n",
+			managerNamespace,
+			"rollout",
+			"status",
+			"deployment",
+			managerName,
+		); err != nil {
 			t.Fatalf("restarting the manager of %s: %v\n%s", c.name, err, out)
 		}
 	}
@@ -76,12 +96,21 @@ func TestTwoSourcesDoNotTouchEachOthersPods(t *testing.T) {
 		}
 		return p.check(8)
 	})
-	same(t, before, w.settled(t, 8))
+	same(t, before, w.quiet(t, 8))
 
-	if out, err := runKubectl(t.Context(), "--context", "c2", "-n", w.namespace, "delete", "deployment", "web"); err != nil {
+	if out, err := runKubectl(
+		t.Context(),
+		"--context",
+		"c2",
+		"-n",
+		w.namespace,
+		"delete",
+		"deployment",
+		"web",
+	); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	after := w.settled(t, 4)
+	after := w.quiet(t, 4)
 	for uid, name := range after.uids() {
 		if before.uids()[uid] == "" {
 			t.Errorf("pod %s of c1 was replaced", name)
@@ -92,34 +121,60 @@ func TestTwoSourcesDoNotTouchEachOthersPods(t *testing.T) {
 func TestADisconnectedSourceTakesOnlyItsOwnAlong(t *testing.T) {
 	w := setUp(t)
 	create(t, w.c1, w.webServer(4))
-	before := w.settled(t, 4)
+	before := w.quiet(t, 4)
 	create(t, w.c2, w.webServer(4))
 	t.Run("connected", func(t *testing.T) { // It disconnects c2 in the end.
 		w.mutual(t)
-		if out, err := runKubectl(t.Context(), "--context", "c2", "-n", w.namespace, "rollout", "restart", "deployment/web"); err != nil {
+		if out, err := runKubectl(
+			t.Context(),
+			"--context",
+			"c2",
+			"-n",
+			w.namespace,
+			"rollout",
+			"restart",
+			"deployment/web",
+		); err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}
-		w.settled(t, 8)
+		w.quiet(t, 8)
 	})
 	within(t, patience, "c2's virtual nodes to be gone", func(ctx context.Context) error {
 		return goneNow(ctx, w.c2, "admiralty-c1", "admiralty-c2")
 	})
-	if out, err := runKubectl(t.Context(), "--context", "c2", "-n", w.namespace, "scale", "deployment/web", "--replicas=0"); err != nil {
+	if out, err := runKubectl(
+		t.Context(),
+		"--context",
+		"c2",
+		"-n",
+		w.namespace,
+		"scale",
+		"deployment/web",
+		"--replicas=0",
+	); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	same(t, before, w.settled(t, 4))
+	same(t, before, w.quiet(t, 4))
 }
 
 func TestUninstallingLeavesNothingThatCannotBeDeleted(t *testing.T) {
 	w := setUp(t)
 	create(t, w.c1, w.webServer(6))
-	w.settled(t, 6)
+	w.quiet(t, 6)
 
 	w.endWell(t)
 	w.uninstall(t)
 	w.kubectl(t, "delete", "nodes", "admiralty-c1", "admiralty-c2")
 	for _, c := range w.all() {
-		if out, err := runKubectl(t.Context(), "--context", c.name, "delete", "namespace", w.namespace, "--timeout=3m"); err != nil {
+		if out, err := runKubectl(
+			t.Context(),
+			"--context",
+			c.name,
+			"delete",
+			"namespace",
+			w.namespace,
+			"--timeout=3m",
+		); err != nil {
 			t.Errorf("deleting the namespace in %s: %v\n%s", c.name, err, out)
 		}
 	}
@@ -130,7 +185,16 @@ func TestUninstallingLeavesTargetsThatCanBeDeleted(t *testing.T) {
 	w.endWell(t)
 	w.uninstall(t)
 	for _, kind := range []string{"clustertargets", "clustersources", "clustersummaries", "podchaperons"} {
-		out, err := runKubectl(t.Context(), "--context", "c1", "get", kind, "-A", "-o", "jsonpath={.items[*].metadata.finalizers}")
+		out, err := runKubectl(
+			t.Context(),
+			"--context",
+			"c1",
+			"get",
+			kind,
+			"-A",
+			"-o",
+			"jsonpath={.items[*].metadata.finalizers}",
+		)
 		if err != nil || out != "" {
 			t.Errorf("%s have finalizers %q (%v)", kind, out, err)
 		}
@@ -150,11 +214,25 @@ func (w *world) uninstall(t *testing.T) {
 		return out
 	}
 	values := filepath.Join(t.TempDir(), "values.yaml")
-	if err := os.WriteFile(values, []byte(helm(t.Context(), "get", "values", release, "-o", "yaml")), 0o600); err != nil {
+	if err := os.WriteFile(
+		values,
+		[]byte(helm(t.Context(), "get", "values", release, "-o", "yaml")),
+		0o600,
+	); err != nil {
 		t.Fatal(err)
 	}
 	helm(t.Context(), "uninstall", release, "--wait")
 	t.Cleanup(func() {
-		helm(context.WithoutCancel(t.Context()), "install", release, localFile("../charts/multicluster-scheduler"), "-f", values, "--wait", "--timeout", "3m")
+		helm(
+			context.WithoutCancel(t.Context()),
+			"install",
+			release,
+			localFile("../charts/multicluster-scheduler"),
+			"-f",
+			values,
+			"--wait",
+			"--timeout",
+			"3m",
+		)
 	})
 }

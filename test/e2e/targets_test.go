@@ -62,7 +62,7 @@ func TestABrokenTargetSaysWhyAndDisturbsNobody(t *testing.T) {
 	w.says(t, "broken", v1alpha1.ReasonUnreachable)
 
 	create(t, w.c1, w.webServer(6))
-	spread(t, w.settled(t, 6))
+	spread(t, w.quiet(t, 6))
 	for _, name := range []string{"c1", "c2"} {
 		w.says(t, name, v1alpha1.ReasonConnected)
 	}
@@ -80,7 +80,10 @@ func TestTargetsAreValidated(t *testing.T) {
 		"set exactly one of self: true and kubeconfigSecret": {},
 		"excludedLabelsRegexp":                               {Self: true, ExcludedLabelsRegexp: "("},
 	} {
-		err := w.c1.Create(t.Context(), &v1alpha1.ClusterTarget{ObjectMeta: metav1.ObjectMeta{Name: "invalid"}, Spec: spec})
+		err := w.c1.Create(
+			t.Context(),
+			&v1alpha1.ClusterTarget{ObjectMeta: metav1.ObjectMeta{Name: "invalid"}, Spec: spec},
+		)
 		if err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("creating a ClusterTarget with %+v: got %v, want an error with %q", spec, err, name)
 		}
@@ -97,8 +100,19 @@ func TestANamespacedTargetTakesThePodsOfItsNamespace(t *testing.T) {
 	}
 	connect("connect", "mine", "--namespaced", "-n", w.namespace, "--source-context", "c1", "--target-context", "c2")
 	t.Cleanup(func() {
-		out, err := run(context.WithoutCancel(t.Context()), "kubectl-multicluster", "disconnect", "mine", "--namespaced", "-n", w.namespace,
-			"--source-context", "c1", "--target-context", "c2")
+		out, err := run(
+			context.WithoutCancel(t.Context()),
+			"kubectl-multicluster",
+			"disconnect",
+			"mine",
+			"--namespaced",
+			"-n",
+			w.namespace,
+			"--source-context",
+			"c1",
+			"--target-context",
+			"c2",
+		)
 		if err != nil {
 			t.Errorf("disconnecting: %v\n%s", err, out)
 		}

@@ -29,7 +29,7 @@ func spread(t *testing.T, p *placement) {
 func TestTenReplicasRunInBothClusters(t *testing.T) {
 	w := setUp(t)
 	create(t, w.c1, w.webServer(10))
-	spread(t, w.settled(t, 10))
+	spread(t, w.quiet(t, 10))
 }
 
 func TestVirtualNodesAreReady(t *testing.T) {
@@ -55,7 +55,7 @@ func TestDrainHonoursTheBudgetAndUncordonLetsPodsBack(t *testing.T) {
 		},
 	})
 	create(t, w.c1, w.webServer(10))
-	spread(t, w.settled(t, 10))
+	spread(t, w.quiet(t, 10))
 	t.Cleanup(func() {
 		_, _ = runKubectl(context.WithoutCancel(t.Context()), "--context", "c1", "uncordon", "admiralty-c2")
 	})
@@ -66,7 +66,7 @@ func TestDrainHonoursTheBudgetAndUncordonLetsPodsBack(t *testing.T) {
 	if !strings.Contains(out, "disruption budget") {
 		t.Errorf("the drain never had to wait for the budget:\n%s", out)
 	}
-	after := w.settled(t, 10)
+	after := w.quiet(t, 10)
 	if got := fewest(); got < 9 {
 		t.Errorf("%d pods were ready at the worst moment, the budget allows no fewer than 9", got)
 	}
@@ -80,7 +80,7 @@ func TestDrainHonoursTheBudgetAndUncordonLetsPodsBack(t *testing.T) {
 	w.kubectl(t, "uncordon", "admiralty-c2")
 	w.kubectl(t, "rollout", "restart", "deployment/web")
 	w.kubectl(t, "rollout", "status", "deployment/web", "--timeout=2m")
-	if p := w.settled(t, 10); p.byNode["admiralty-c2"] == 0 {
+	if p := w.quiet(t, 10); p.byNode["admiralty-c2"] == 0 {
 		t.Errorf("after the uncordon no pod came back to c2: %v", p.byNode)
 	}
 }
@@ -90,7 +90,12 @@ func TestDrainHonoursTheBudgetAndUncordonLetsPodsBack(t *testing.T) {
 func (w *world) sampleReady(t *testing.T) func() int {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
-	events, err := w.c1.Watch(ctx, &corev1.PodList{}, client.InNamespace(w.namespace), client.MatchingLabels{"app": "web"})
+	events, err := w.c1.Watch(
+		ctx,
+		&corev1.PodList{},
+		client.InNamespace(w.namespace),
+		client.MatchingLabels{"app": "web"},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,21 +135,21 @@ func (w *world) sampleReady(t *testing.T) func() int {
 func TestCordonKeepsNewPodsAway(t *testing.T) {
 	w := setUp(t)
 	create(t, w.c1, w.webServer(4))
-	before := w.settled(t, 4)
+	before := w.quiet(t, 4)
 	t.Cleanup(func() {
 		_, _ = runKubectl(context.WithoutCancel(t.Context()), "--context", "c1", "uncordon", "admiralty-c2")
 	})
 
 	w.kubectl(t, "cordon", "admiralty-c2")
 	w.kubectl(t, "scale", "deployment/web", "--replicas=8")
-	cordoned := w.settled(t, 8)
+	cordoned := w.quiet(t, 8)
 	if cordoned.byNode["admiralty-c2"] != before.byNode["admiralty-c2"] {
 		t.Errorf("cordoned: %v by virtual node, was %v", cordoned.byNode, before.byNode)
 	}
 
 	w.kubectl(t, "uncordon", "admiralty-c2")
 	w.kubectl(t, "scale", "deployment/web", "--replicas=12")
-	if p := w.settled(t, 12); p.byNode["admiralty-c2"] <= cordoned.byNode["admiralty-c2"] {
+	if p := w.quiet(t, 12); p.byNode["admiralty-c2"] <= cordoned.byNode["admiralty-c2"] {
 		t.Errorf("uncordoned: %v by virtual node, was %v", p.byNode, cordoned.byNode)
 	}
 }
@@ -192,7 +197,7 @@ func TestBadAnnotationsAreRefusedAtAdmission(t *testing.T) {
 func TestADeletedDelegateIsReplacedByItsController(t *testing.T) {
 	w := setUp(t)
 	create(t, w.c1, w.webServer(2))
-	before := w.settled(t, 2)
+	before := w.quiet(t, 2)
 	victim := before.proxies[0]
 	where, delegate := w.delegateOf(t, &victim)
 	if err := where.Delete(t.Context(), delegate); err != nil {
@@ -210,5 +215,5 @@ func TestADeletedDelegateIsReplacedByItsController(t *testing.T) {
 		}
 		return nil
 	})
-	w.settled(t, 2)
+	w.quiet(t, 2)
 }

@@ -49,7 +49,8 @@ func TestExplain(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := explain(fmt.Errorf("asking: %w", test.err), w)
-			if got.Reason != test.reason || !strings.Contains(got.Message, test.text) || !strings.Contains(got.Message, w.config.Host) {
+			if got.Reason != test.reason || !strings.Contains(got.Message, test.text) ||
+				!strings.Contains(got.Message, w.config.Host) {
 				t.Errorf("got %s: %s", got.Reason, got.Message)
 			}
 		})
@@ -81,7 +82,13 @@ func TestHealthIsLostAfterThreeMissesInARow(t *testing.T) {
 		})
 	}
 	h := health{misses: 3, since: start}
-	if got := h.condition(miss, want{config: &rest.Config{}}); !strings.HasPrefix(got.Message, "since 2030-01-02T03:04:05Z, no answer") {
+	if got := h.condition(
+		miss,
+		want{config: &rest.Config{}},
+	); !strings.HasPrefix(
+		got.Message,
+		"since 2030-01-02T03:04:05Z, no answer",
+	) {
 		t.Errorf("message %q", got.Message)
 	}
 }

@@ -105,7 +105,10 @@ func (r *Reconciler) Register(mgr manager.Manager) error {
 		WatchesRawSource(r.wake).
 		WithOptions(controller.Options{
 			ReconciliationTimeout: deadline,
-			RateLimiter:           workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, lastRetry),
+			RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](
+				firstRetry,
+				lastRetry,
+			),
 		}).
 		Complete(r)
 	if err != nil {

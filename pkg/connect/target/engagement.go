@@ -94,7 +94,11 @@ func (e *engagement) summary(ctx context.Context) (*v1alpha1.ClusterSummary, err
 	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
 	defer cancel()
 	summary := &v1alpha1.ClusterSummary{}
-	if err := e.target.APIReader.Get(ctx, types.NamespacedName{Name: v1alpha1.ClusterSummaryName}, summary); err != nil {
+	if err := e.target.APIReader.Get(
+		ctx,
+		types.NamespacedName{Name: v1alpha1.ClusterSummaryName},
+		summary,
+	); err != nil {
 		return nil, fmt.Errorf("getting the ClusterSummary: %w", err)
 	}
 	return summary, nil
@@ -109,7 +113,11 @@ func (e *engagement) denied() bool {
 
 // startCache returns a cache that has synced, and runs in life. It keeps the last error of the cache's watches in
 // watchError.
-func (l *loop) startCache(ctx, life context.Context, d *dialer, watchError *atomic.Pointer[error]) (cache.Cache, error) {
+func (l *loop) startCache(
+	ctx, life context.Context,
+	d *dialer,
+	watchError *atomic.Pointer[error],
+) (cache.Cache, error) {
 	ctx, cancel := context.WithTimeout(ctx, syncTimeout)
 	defer cancel()
 	c, err := d.cache(cache.Options{
@@ -175,7 +183,11 @@ func strip(o any) (any, error) {
 	if chaperon, ok := o.(*v1alpha1.PodChaperon); ok {
 		chaperon.ManagedFields = nil
 		chaperon.Labels = only(chaperon.Labels, v1alpha1.LabelParentUID)
-		chaperon.Annotations = only(chaperon.Annotations, v1alpha1.AnnotationParentNamespace, v1alpha1.AnnotationParentName)
+		chaperon.Annotations = only(
+			chaperon.Annotations,
+			v1alpha1.AnnotationParentNamespace,
+			v1alpha1.AnnotationParentName,
+		)
 		chaperon.Spec = v1alpha1.PodChaperon{}.Spec
 	}
 	return o, nil
@@ -193,7 +205,10 @@ func only(all map[string]string, keys ...string) map[string]string {
 
 func parent(o client.Object) []string {
 	annotations := o.GetAnnotations()
-	key := types.NamespacedName{Namespace: annotations[v1alpha1.AnnotationParentNamespace], Name: annotations[v1alpha1.AnnotationParentName]}
+	key := types.NamespacedName{
+		Namespace: annotations[v1alpha1.AnnotationParentNamespace],
+		Name:      annotations[v1alpha1.AnnotationParentName],
+	}
 	if key.Name == "" {
 		return nil
 	}

@@ -63,7 +63,10 @@ func deleteChaperons(ctx context.Context, target *engage.Target) error {
 func (l *loop) deleteCopies(ctx context.Context, target *engage.Target) error {
 	ctx, cancel := context.WithTimeout(ctx, leaveTimeout)
 	defer cancel()
-	made := client.MatchingLabels{v1alpha1.LabelParentClusterID: l.Source.ClusterID, v1alpha1.LabelTargetHash: target.Hash}
+	made := client.MatchingLabels{
+		v1alpha1.LabelParentClusterID: l.Source.ClusterID,
+		v1alpha1.LabelTargetHash:      target.Hash,
+	}
 	// The target's own EndpointSlices have the labels of their Service.
 	byUs := client.MatchingLabels{discoveryv1.LabelManagedBy: v1alpha1.FieldOwner}
 	return errors.Join(
@@ -73,7 +76,12 @@ func (l *loop) deleteCopies(ctx context.Context, target *engage.Target) error {
 	)
 }
 
-func (l *loop) deleteKind(ctx context.Context, target *engage.Target, kind schema.GroupVersionKind, selected ...client.ListOption) error {
+func (l *loop) deleteKind(
+	ctx context.Context,
+	target *engage.Target,
+	kind schema.GroupVersionKind,
+	selected ...client.ListOption,
+) error {
 	found := &metav1.PartialObjectMetadataList{}
 	found.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
 	err := target.APIReader.List(ctx, found, append(selected, client.InNamespace(target.Key.Namespace))...)
@@ -101,12 +109,22 @@ func (l *loop) taken(target *engage.Target, namespace string) bool {
 	})
 }
 
-func deleteAll(ctx context.Context, target *engage.Target, objects []client.Object, propagation metav1.DeletionPropagation) error {
+func deleteAll(
+	ctx context.Context,
+	target *engage.Target,
+	objects []client.Object,
+	propagation metav1.DeletionPropagation,
+) error {
 	var group errgroup.Group
 	group.SetLimit(deletesAtATime)
 	for _, object := range objects {
 		group.Go(func() error {
-			err := target.Client.Delete(ctx, object, client.PropagationPolicy(propagation), client.Preconditions{UID: ptr.To(object.GetUID())})
+			err := target.Client.Delete(
+				ctx,
+				object,
+				client.PropagationPolicy(propagation),
+				client.Preconditions{UID: ptr.To(object.GetUID())},
+			)
 			if client.IgnoreNotFound(err) != nil {
 				return fmt.Errorf("deleting %q: %w", client.ObjectKeyFromObject(object), err)
 			}

@@ -201,7 +201,15 @@ func (l *loop) report(ctx context.Context, w want, f finding) {
 		return
 	}
 	if was.Reason != f.condition.Reason {
-		log.FromContext(ctx).Info("The connection changed", "reason", f.condition.Reason, "message", f.condition.Message)
+		log.FromContext(
+			ctx,
+		).Info(
+			"The connection changed",
+			"reason",
+			f.condition.Reason,
+			"message",
+			f.condition.Message,
+		)
 	}
 	l.changed(l.key)
 }
@@ -220,5 +228,9 @@ func newBackoff() *wait.Backoff {
 }
 
 func connectedTo(w want, version string) metav1.Condition {
-	return connected(metav1.ConditionTrue, v1alpha1.ReasonConnected, "connected to "+w.config.Host+", Kubernetes "+version)
+	return connected(
+		metav1.ConditionTrue,
+		v1alpha1.ReasonConnected,
+		"connected to "+w.config.Host+", Kubernetes "+version,
+	)
 }

@@ -29,7 +29,11 @@ type fixture struct {
 
 func newFixture(t *testing.T, status int) fixture {
 	t.Helper()
-	f := fixture{clock: testclock.NewFakeClock(time.Now()), changes: make(chan types.NamespacedName, 100), asked: &atomic.Int32{}}
+	f := fixture{
+		clock:   testclock.NewFakeClock(time.Now()),
+		changes: make(chan types.NamespacedName, 100),
+		asked:   &atomic.Int32{},
+	}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		f.asked.Add(1)
 		w.WriteHeader(status)
@@ -103,7 +107,11 @@ func TestANewWantInterruptsWaiting(t *testing.T) {
 	f.next(t)
 	failure := failing(v1alpha1.ReasonSecretNotFound, "gone")
 	f.set(t.Context(), key, failure, nil)
-	if found := f.found(key, failure); found.condition.Type != "" && found.condition.Reason != v1alpha1.ReasonSecretNotFound {
+	if found := f.found(
+		key,
+		failure,
+	); found.condition.Type != "" &&
+		found.condition.Reason != v1alpha1.ReasonSecretNotFound {
 		t.Errorf("what was found for the old want counts for the new: %+v", found)
 	}
 	f.next(t)

@@ -38,7 +38,10 @@ func TestAPolicyReachesTheEngagedTargetWithoutDisturbingTheConnection(t *testing
 	seen := make(weights, 1)
 	registry := engage.NewRegistry(seen)
 	key, w := types.NamespacedName{Name: "c2"}, want{fingerprint: "same"}
-	c := newConnections(Options{Registry: registry, Clock: testclock.NewFakeClock(time.Now())}, func(types.NamespacedName) {})
+	c := newConnections(
+		Options{Registry: registry, Clock: testclock.NewFakeClock(time.Now())},
+		func(types.NamespacedName) {},
+	)
 	l := newLoop(c, key, w, weighing(50))
 	c.loops[key] = l
 	l.engaged = &engagement{target: &engage.Target{Key: key}}
@@ -61,7 +64,12 @@ func TestAPolicyReachesTheEngagedTargetWithoutDisturbingTheConnection(t *testing
 }
 
 func TestTheNewestPolicyIsForTheNextEngagement(t *testing.T) {
-	l := newLoop(newConnections(Options{Registry: engage.NewRegistry()}, nil), types.NamespacedName{Name: "c2"}, want{}, weighing(50))
+	l := newLoop(
+		newConnections(Options{Registry: engage.NewRegistry()}, nil),
+		types.NamespacedName{Name: "c2"},
+		want{},
+		weighing(50),
+	)
 	for _, weight := range []int32{60, 70} { // Nobody receives the tokens now, and nothing blocks.
 		l.setPolicy(weighing(weight))
 	}

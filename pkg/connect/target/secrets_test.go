@@ -41,7 +41,13 @@ func TestASecretIsWatchedOnceAndOnlyWhileItIsReferredTo(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Namespace: c2.Namespace, Name: c2.Name},
 		Data:       map[string][]byte{"config": []byte("new")},
 	}
-	if _, err := clients.CoreV1().Secrets(c2.Namespace).Update(t.Context(), changed, metav1.UpdateOptions{}); err != nil {
+	if _, err := clients.CoreV1().Secrets(
+		c2.Namespace,
+	).Update(
+		t.Context(),
+		changed,
+		metav1.UpdateOptions{},
+	); err != nil {
 		t.Fatal(err)
 	}
 	expect(first, "new")
@@ -68,7 +74,10 @@ func TestASecretThatCannotBeReadNowIsNotOneThatIsMissing(t *testing.T) {
 		"it may not be read":           {apierrors.NewForbidden(corev1.Resource("secrets"), "c2", nil), true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := &secretWatch{informer: cache.NewSharedIndexInformer(&cache.ListWatch{}, &corev1.Secret{}, 0, nil), err: test.err}
+			w := &secretWatch{
+				informer: cache.NewSharedIndexInformer(&cache.ListWatch{}, &corev1.Secret{}, 0, nil),
+				err:      test.err,
+			}
 			if got := w.state(types.NamespacedName{Name: "c2"}); got.known != test.want {
 				t.Errorf("known is %t, want %t", got.known, test.want)
 			}

@@ -32,7 +32,12 @@ type want struct {
 // decide reads what is wanted off a target's spec and the Secret that it names.
 func decide(spec v1alpha1.ClusterTargetSpec, secret secretState, self *rest.Config) want {
 	if spec.KubeconfigSecret == nil {
-		return want{fingerprint: "self", self: true, config: rest.CopyConfig(self), credentials: "this manager's own service account"}
+		return want{
+			fingerprint: "self",
+			self:        true,
+			config:      rest.CopyConfig(self),
+			credentials: "this manager's own service account",
+		}
 	}
 	reference := *spec.KubeconfigSecret
 	if reference.Key == "" {
@@ -41,21 +46,33 @@ func decide(spec v1alpha1.ClusterTargetSpec, secret secretState, self *rest.Conf
 	secretName := types.NamespacedName{Namespace: reference.Namespace, Name: reference.Name}
 	switch {
 	case secret.err != nil:
-		return failing(v1alpha1.ReasonSecretNotFound, fmt.Sprintf("Secret %s cannot be read (%s); the manager needs the rights get, list and watch for it",
-			secretName, describe(secret.err)))
+		return failing(
+			v1alpha1.ReasonSecretNotFound,
+			fmt.Sprintf("Secret %s cannot be read (%s); the manager needs the rights get, list and watch for it",
+				secretName, describe(secret.err)),
+		)
 	case !secret.exists:
-		return failing(v1alpha1.ReasonSecretNotFound, fmt.Sprintf("Secret %s does not exist; create it with a kubeconfig under the key %s, "+
-			"or run kubectl multicluster connect", secretName, reference.Key))
+		return failing(
+			v1alpha1.ReasonSecretNotFound,
+			fmt.Sprintf("Secret %s does not exist; create it with a kubeconfig under the key %s, "+
+				"or run kubectl multicluster connect", secretName, reference.Key),
+		)
 	}
 	data, ok := secret.data[reference.Key]
 	if !ok {
-		return failing(v1alpha1.ReasonSecretKeyNotFound, fmt.Sprintf("Secret %s has no key %s, but %s; put the kubeconfig there, "+
-			"or name the right key in spec.kubeconfigSecret.key", secretName, reference.Key, keys(secret.data)))
+		return failing(
+			v1alpha1.ReasonSecretKeyNotFound,
+			fmt.Sprintf("Secret %s has no key %s, but %s; put the kubeconfig there, "+
+				"or name the right key in spec.kubeconfigSecret.key", secretName, reference.Key, keys(secret.data)),
+		)
 	}
 	config, err := kubeconfig.Parse(data, reference.Context)
 	if err != nil {
-		return failing(v1alpha1.ReasonInvalidKubeconfig, fmt.Sprintf("the kubeconfig in Secret %s, key %s, cannot be used: %s",
-			secretName, reference.Key, err))
+		return failing(
+			v1alpha1.ReasonInvalidKubeconfig,
+			fmt.Sprintf("the kubeconfig in Secret %s, key %s, cannot be used: %s",
+				secretName, reference.Key, err),
+		)
 	}
 	sum := sha256.Sum256(slices.Concat([]byte(reference.Context), []byte{0}, data))
 	return want{fingerprint: string(sum[:]), config: config, credentials: "those in Secret " + secretName.String()}

@@ -22,7 +22,7 @@ const (
 const (
 	messageTerminating = "the delegate pod is being deleted in the target cluster"
 	messageGone        = "the delegate pod was deleted in the target cluster"
-	messageForeign     = "a pod of this name exists in the target cluster and is not the PodChaperon's: delete or rename it"
+	messageNotOurs     = "a pod of this name exists in the target cluster and is not the PodChaperon's: delete or rename it"
 )
 
 // decision is what to do about a PodChaperon; its zero value is nothing.
@@ -47,7 +47,7 @@ func decide(chaperon *v1alpha1.PodChaperon, pod *corev1.Pod, now time.Time) deci
 	case chaperon.DeletionTimestamp != nil, leftover(pod):
 		return decision{}
 	case pod != nil:
-		return decideRefused(chaperon, messageForeign, now)
+		return decideRefused(chaperon, messageNotOurs, now)
 	default:
 		return decideMissing(chaperon, now)
 	}
@@ -59,7 +59,8 @@ func decideDeletion(chaperon *v1alpha1.PodChaperon, pod *corev1.Pod, ours bool, 
 		return decision{deleteChaperon: chaperon.DeletionTimestamp == nil}
 	}
 	d := decision{status: relevant(chaperon, pod.Status.DeepCopy())}
-	if pod.DeletionTimestamp == nil || grace != nil && pod.DeletionGracePeriodSeconds != nil && *pod.DeletionGracePeriodSeconds > *grace {
+	if pod.DeletionTimestamp == nil ||
+		grace != nil && pod.DeletionGracePeriodSeconds != nil && *pod.DeletionGracePeriodSeconds > *grace {
 		d.deleteDelegate, d.grace = true, grace
 	}
 	return d
@@ -103,7 +104,8 @@ func decideRefused(chaperon *v1alpha1.PodChaperon, message string, now time.Time
 func observed(chaperon *v1alpha1.PodChaperon, delegate *corev1.Pod, now time.Time) *corev1.PodStatus {
 	status := delegate.Status.DeepCopy()
 	lost := lostCondition(&chaperon.Status)
-	if delegate.DeletionTimestamp == nil || chaperon.DeletionTimestamp != nil || lost == nil && finished(&chaperon.Status) {
+	if delegate.DeletionTimestamp == nil || chaperon.DeletionTimestamp != nil ||
+		lost == nil && finished(&chaperon.Status) {
 		return relevant(chaperon, status)
 	}
 	if lost != nil && lost.Reason == v1alpha1.ReasonDelegateTerminating {
@@ -126,13 +128,17 @@ func leftover(pod *corev1.Pod) bool {
 		return false
 	}
 	owner := metav1.GetControllerOf(pod)
-	return owner != nil && owner.Kind == kind && owner.Name == pod.Name && strings.HasPrefix(owner.APIVersion, v1alpha1.GroupName+"/")
+	return owner != nil && owner.Kind == kind && owner.Name == pod.Name &&
+		strings.HasPrefix(owner.APIVersion, v1alpha1.GroupName+"/")
 }
 
 // met says whether the status is that of a delegate which a scheduler or a kubelet has seen.
 func met(status *corev1.PodStatus) bool {
 	return status.Phase != "" && status.Phase != corev1.PodPending || status.StartTime != nil ||
-		slices.ContainsFunc(status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodScheduled })
+		slices.ContainsFunc(
+			status.Conditions,
+			func(c corev1.PodCondition) bool { return c.Type == corev1.PodScheduled },
+		)
 }
 
 func finished(status *corev1.PodStatus) bool {

@@ -33,7 +33,7 @@ func TestDecide(t *testing.T) {
 	status := func(phase corev1.PodPhase, conditions ...corev1.PodCondition) corev1.PodStatus {
 		return corev1.PodStatus{Phase: phase, Conditions: conditions}
 	}
-	refused := status(corev1.PodPending, lost(v1alpha1.ReasonDelegateRefused, messageForeign, 0))
+	refused := status(corev1.PodPending, lost(v1alpha1.ReasonDelegateRefused, messageNotOurs, 0))
 
 	for name, test := range map[string]struct {
 		chaperon *v1alpha1.PodChaperon

@@ -85,7 +85,10 @@ func (r *Reconciler) Register(mgr manager.Manager) error {
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: workers,
 			ReconciliationTimeout:   deadline,
-			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, lastRetry),
+			RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](
+				firstRetry,
+				lastRetry,
+			),
 		}).
 		Complete(r)
 	if err != nil {
@@ -102,7 +105,8 @@ func (r *Reconciler) pod(ctx context.Context, chaperon *v1alpha1.PodChaperon) (*
 	if _, ending := deletionGrace(chaperon); ending && err == nil {
 		r.written.noteEnding(chaperon)
 	}
-	if apierrors.IsNotFound(err) && chaperon.DeletionTimestamp == nil && met(&chaperon.Status) && !r.written.ending(chaperon) {
+	if apierrors.IsNotFound(err) && chaperon.DeletionTimestamp == nil && met(&chaperon.Status) &&
+		!r.written.ending(chaperon) {
 		pod = &corev1.Pod{}
 		err = r.apiReader.Get(ctx, client.ObjectKeyFromObject(chaperon), pod)
 	}
@@ -115,7 +119,12 @@ func (r *Reconciler) pod(ctx context.Context, chaperon *v1alpha1.PodChaperon) (*
 	return pod, nil
 }
 
-func (r *Reconciler) apply(ctx context.Context, chaperon *v1alpha1.PodChaperon, pod *corev1.Pod, d decision) (reconcile.Result, error) {
+func (r *Reconciler) apply(
+	ctx context.Context,
+	chaperon *v1alpha1.PodChaperon,
+	pod *corev1.Pod,
+	d decision,
+) (reconcile.Result, error) {
 	if d.status != nil {
 		if err := r.writeStatus(ctx, chaperon, d.status); err != nil {
 			return reconcile.Result{}, err
@@ -168,7 +177,11 @@ func (r *Reconciler) occupied(ctx context.Context, chaperon *v1alpha1.PodChapero
 	return r.apply(ctx, chaperon, pod, decide(chaperon, pod, r.clock.Now()))
 }
 
-func (r *Reconciler) refuse(ctx context.Context, chaperon *v1alpha1.PodChaperon, message string) (reconcile.Result, error) {
+func (r *Reconciler) refuse(
+	ctx context.Context,
+	chaperon *v1alpha1.PodChaperon,
+	message string,
+) (reconcile.Result, error) {
 	log.FromContext(ctx).Info("The delegate was refused", "message", message)
 	d := decideRefused(chaperon, message, r.clock.Now())
 	if d.status == nil { // It was lost before and its status goes on saying that.

@@ -56,7 +56,8 @@ func TestCreationErrors(t *testing.T) {
 			if got := lost != nil; got != test.refused {
 				t.Fatalf("refused: %v, want %v", got, test.refused)
 			}
-			if test.refused && (lost.Reason != v1alpha1.ReasonDelegateRefused || lost.Message != test.err.Error() || len(s.recorder.Events) != 1) {
+			if test.refused &&
+				(lost.Reason != v1alpha1.ReasonDelegateRefused || lost.Message != test.err.Error() || len(s.recorder.Events) != 1) {
 				t.Errorf("condition %v, %d events", lost, len(s.recorder.Events))
 			}
 		})
@@ -64,7 +65,9 @@ func TestCreationErrors(t *testing.T) {
 }
 
 func TestARefusedReplacementLeavesTheLossToBeSeen(t *testing.T) {
-	c := chaperon(*withCondition(&corev1.PodStatus{Phase: corev1.PodRunning}, v1alpha1.ReasonDelegateGone, messageGone, time.Unix(0, 0)))
+	c := chaperon(
+		*withCondition(&corev1.PodStatus{Phase: corev1.PodRunning}, v1alpha1.ReasonDelegateGone, messageGone, time.Unix(0, 0)),
+	)
 	s := newStage(t, c)
 	s.createErr = &apierrors.StatusError{ErrStatus: metav1.Status{Code: http.StatusForbidden}}
 	result, err := s.reconcile()
@@ -151,12 +154,24 @@ func TestAPodChaperonThatIsToEndOutlivesItsDelegate(t *testing.T) {
 			s := newStage(t, chaperon(running, grace("")), delegate(running))
 			s.hidePods = !test.seen
 			s.mustReconcile()
-			if err := s.client.Get(t.Context(), client.ObjectKeyFromObject(delegate(running)), &corev1.Pod{}); !apierrors.IsNotFound(err) {
+			if err := s.client.Get(
+				t.Context(),
+				client.ObjectKeyFromObject(delegate(running)),
+				&corev1.Pod{},
+			); !apierrors.IsNotFound(
+				err,
+			) {
 				t.Errorf("getting the delegate: %v, want NotFound", err)
 			}
 			s.chaperon() // is there
 			s.mustReconcile()
-			if err := s.client.Get(t.Context(), client.ObjectKeyFromObject(delegate(running)), &v1alpha1.PodChaperon{}); !apierrors.IsNotFound(err) {
+			if err := s.client.Get(
+				t.Context(),
+				client.ObjectKeyFromObject(delegate(running)),
+				&v1alpha1.PodChaperon{},
+			); !apierrors.IsNotFound(
+				err,
+			) {
 				t.Errorf("getting the PodChaperon: %v, want NotFound", err)
 			}
 			if s.liveReads != test.liveReads {
@@ -221,9 +236,15 @@ func newStage(t *testing.T, objects ...client.Object) *stage {
 		}
 	}
 	s := &stage{t: t, recorder: events.NewFakeRecorder(10)}
-	s.client = fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&v1alpha1.PodChaperon{}).WithObjects(objects...).Build()
+	s.client = fake.NewClientBuilder().WithScheme(
+		scheme,
+	).WithStatusSubresource(
+		&v1alpha1.PodChaperon{},
+	).WithObjects(
+		objects...).Build()
 	cached := interceptor.NewClient(s.client, interceptor.Funcs{
-		Get: s.get, Create: s.create,
+		Get:    s.get,
+		Create: s.create,
 		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, patch client.Patch, options ...client.SubResourcePatchOption) error {
 			s.statusWrites++
 			return c.SubResource(sub).Patch(ctx, o, patch, options...)
@@ -239,7 +260,13 @@ func newStage(t *testing.T, objects ...client.Object) *stage {
 	return s
 }
 
-func (s *stage) get(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+func (s *stage) get(
+	ctx context.Context,
+	c client.WithWatch,
+	key client.ObjectKey,
+	object client.Object,
+	options ...client.GetOption,
+) error {
 	switch object := object.(type) {
 	case *corev1.Pod:
 		if s.hidePods {
@@ -254,7 +281,12 @@ func (s *stage) get(ctx context.Context, c client.WithWatch, key client.ObjectKe
 	return c.Get(ctx, key, object, options...)
 }
 
-func (s *stage) create(ctx context.Context, c client.WithWatch, object client.Object, options ...client.CreateOption) error {
+func (s *stage) create(
+	ctx context.Context,
+	c client.WithWatch,
+	object client.Object,
+	options ...client.CreateOption,
+) error {
 	if s.createErr != nil {
 		return s.createErr
 	}
@@ -262,7 +294,10 @@ func (s *stage) create(ctx context.Context, c client.WithWatch, object client.Ob
 }
 
 func (s *stage) reconcile() (reconcile.Result, error) {
-	return s.reconciler.Reconcile(s.t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(chaperon(corev1.PodStatus{}))})
+	return s.reconciler.Reconcile(
+		s.t.Context(),
+		reconcile.Request{NamespacedName: client.ObjectKeyFromObject(chaperon(corev1.PodStatus{}))},
+	)
 }
 
 func (s *stage) mustReconcile() {

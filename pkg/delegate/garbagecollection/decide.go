@@ -22,7 +22,13 @@ type decision struct {
 }
 
 // decide says what a copy needs that was last seen without need as before says, nil if it was not.
-func decide(object *metav1.PartialObjectMetadata, needed bool, before *sighting, now time.Time, grace time.Duration) decision {
+func decide(
+	object *metav1.PartialObjectMetadata,
+	needed bool,
+	before *sighting,
+	now time.Time,
+	grace time.Duration,
+) decision {
 	if needed || !isCopy(object) || object.DeletionTimestamp != nil {
 		return decision{}
 	}

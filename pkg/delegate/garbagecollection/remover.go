@@ -149,17 +149,34 @@ func (r *Remover) needed(k key, object *metav1.PartialObjectMetadata) bool {
 
 // remove deletes the copy as it was seen. If it has changed or gone, its event follows.
 func (r *Remover) remove(ctx context.Context, of kind, object *metav1.PartialObjectMetadata) error {
-	err := r.client.Resource(of.GroupVersionResource).Namespace(object.Namespace).Delete(ctx, object.Name, metav1.DeleteOptions{
-		Preconditions: &metav1.Preconditions{UID: &object.UID, ResourceVersion: &object.ResourceVersion},
-	})
+	err := r.client.Resource(
+		of.GroupVersionResource,
+	).Namespace(
+		object.Namespace,
+	).Delete(
+		ctx,
+		object.Name,
+		metav1.DeleteOptions{
+			Preconditions: &metav1.Preconditions{UID: &object.UID, ResourceVersion: &object.ResourceVersion},
+		},
+	)
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 		return nil
 	}
 	if err != nil {
 		return fmt.Errorf("deleting a copy that nobody needs: %w", err)
 	}
-	log.FromContext(ctx).Info("Deleted a copy that nobody needs any more",
-		"resource", of.Resource, "namespace", object.Namespace, "name", object.Name, "sourceClusterID", object.Labels[v1alpha1.LabelParentClusterID])
+	log.FromContext(ctx).Info(
+		"Deleted a copy that nobody needs any more",
+		"resource",
+		of.Resource,
+		"namespace",
+		object.Namespace,
+		"name",
+		object.Name,
+		"sourceClusterID",
+		object.Labels[v1alpha1.LabelParentClusterID],
+	)
 	return nil
 }
 

@@ -92,7 +92,11 @@ func TestWhatStandsInTheWayOfARemoval(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t, string(needs.Secrets), copyOf("c1", "db"))
-			f.fake.PrependReactor("delete", "*", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, test.answer })
+			f.fake.PrependReactor(
+				"delete",
+				"*",
+				func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, test.answer },
+			)
 			f.reconcile(2 * time.Minute)
 			f.clock.Step(2 * time.Minute)
 			if _, err := f.Reconcile(t.Context(), f.key); (err != nil) != test.fails {
@@ -176,7 +180,10 @@ func newFixture(t *testing.T, resource string, object *metav1.PartialObjectMetad
 		options: Options{Clock: clock, Grace: bounds.UnusedCopies}, client: f.fake, uses: newUses(),
 		stores: map[kind][]toolscache.Indexer{}, seen: map[key]sighting{},
 	}
-	store := toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, toolscache.Indexers{toolscache.NamespaceIndex: toolscache.MetaNamespaceIndexFunc})
+	store := toolscache.NewIndexer(
+		toolscache.MetaNamespaceKeyFunc,
+		toolscache.Indexers{toolscache.NamespaceIndex: toolscache.MetaNamespaceIndexFunc},
+	)
 	if err := store.Add(object); err != nil {
 		t.Fatal(err)
 	}
@@ -186,7 +193,11 @@ func newFixture(t *testing.T, resource string, object *metav1.PartialObjectMetad
 			f.stores[of] = []toolscache.Indexer{store}
 		}
 	}
-	f.fake.PrependReactor("delete", "*", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, nil })
+	f.fake.PrependReactor(
+		"delete",
+		"*",
+		func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, nil },
+	)
 	return f
 }
 

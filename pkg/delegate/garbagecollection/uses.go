@@ -69,7 +69,10 @@ func ofCopy(object any) []use {
 	}
 	var all []use
 	for name := range strings.SplitSeq(ingress.Annotations[annotationSecrets], ",") {
-		all = append(all, use{ingress.Labels[v1alpha1.LabelParentClusterID], ingress.Namespace, string(needs.Secrets), name})
+		all = append(
+			all,
+			use{ingress.Labels[v1alpha1.LabelParentClusterID], ingress.Namespace, string(needs.Secrets), name},
+		)
 	}
 	return all
 }

@@ -32,8 +32,15 @@ func TestUsesEndWithTheLastPodChaperon(t *testing.T) {
 		{"one without a source counts for nobody", nil, chaperon("", "db"), nil},
 		{"the first goes", changed, nil, []use{anyOfC1, {"c1", "default", "secrets", "cache"}}},
 	} {
-		less := cmpopts.SortSlices(func(a, b use) bool { return a.source+a.resource+a.name < b.source+b.resource+b.name })
-		if diff := cmp.Diff(step.ended, u.replace(ofChaperon(step.before), ofChaperon(step.now)), cmp.AllowUnexported(use{}), less); diff != "" {
+		less := cmpopts.SortSlices(
+			func(a, b use) bool { return a.source+a.resource+a.name < b.source+b.resource+b.name },
+		)
+		if diff := cmp.Diff(
+			step.ended,
+			u.replace(ofChaperon(step.before), ofChaperon(step.now)),
+			cmp.AllowUnexported(use{}),
+			less,
+		); diff != "" {
 			t.Errorf("%s: ended (-want +got):\n%s", step.name, diff)
 		}
 		if of := ofChaperon(step.now); len(of) > 0 && !u.has(of[len(of)-1]) {
@@ -46,7 +53,9 @@ func TestUsesEndWithTheLastPodChaperon(t *testing.T) {
 }
 
 func chaperon(source string, secrets ...string) *v1alpha1.PodChaperon {
-	c := &v1alpha1.PodChaperon{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", Labels: map[string]string{}}}
+	c := &v1alpha1.PodChaperon{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", Labels: map[string]string{}},
+	}
 	if source != "" {
 		c.Labels[v1alpha1.LabelParentClusterID] = source
 	}

@@ -102,7 +102,14 @@ func (r *Remover) informer(of kind, namespace string) toolscache.SharedIndexInfo
 	if of == ingresses() {
 		return networkinginformers.NewFilteredIngressInformer(r.typed, namespace, 0, indexers, labelled)
 	}
-	return metadatainformer.NewFilteredMetadataInformer(r.client, of.GroupVersionResource, namespace, 0, indexers, labelled).Informer()
+	return metadatainformer.NewFilteredMetadataInformer(
+		r.client,
+		of.GroupVersionResource,
+		namespace,
+		0,
+		indexers,
+		labelled,
+	).Informer()
 }
 
 // slim keeps of a copy's metadata what is read here, and of an Ingress the names of its TLS Secrets.
@@ -135,8 +142,10 @@ func slimMeta(whole *metav1.ObjectMeta) *metav1.PartialObjectMetadata {
 		UID:               whole.UID,
 		ResourceVersion:   whole.ResourceVersion,
 		DeletionTimestamp: whole.DeletionTimestamp,
-		Labels:            map[string]string{v1alpha1.LabelParentClusterID: whole.Labels[v1alpha1.LabelParentClusterID]},
-		Annotations:       map[string]string{},
+		Labels: map[string]string{
+			v1alpha1.LabelParentClusterID: whole.Labels[v1alpha1.LabelParentClusterID],
+		},
+		Annotations: map[string]string{},
 	}}
 	for _, name := range []string{v1alpha1.AnnotationFollowedBy, v1alpha1.AnnotationGlobal} {
 		if value, ok := whole.Annotations[name]; ok {
@@ -186,7 +195,8 @@ func (r *Remover) count(q queue, before, now []use) {
 
 // usesTheSame spares most updates, which are of the status, a look at the spec.
 func usesTheSame(a, b *v1alpha1.PodChaperon) bool {
-	return a.UID == b.UID && a.Generation == b.Generation && a.Labels[v1alpha1.LabelParentClusterID] == b.Labels[v1alpha1.LabelParentClusterID]
+	return a.UID == b.UID && a.Generation == b.Generation &&
+		a.Labels[v1alpha1.LabelParentClusterID] == b.Labels[v1alpha1.LabelParentClusterID]
 }
 
 // affected are the copies that were used so.
@@ -208,7 +218,8 @@ func (r *Remover) copiesOf(of kind, source, namespace string) []key {
 	for _, store := range r.stores[of] {
 		objects, _ := store.ByIndex(toolscache.NamespaceIndex, namespace) // The index exists.
 		for _, object := range objects {
-			if object, ok := object.(*metav1.PartialObjectMetadata); ok && object.Labels[v1alpha1.LabelParentClusterID] == source {
+			if object, ok := object.(*metav1.PartialObjectMetadata); ok &&
+				object.Labels[v1alpha1.LabelParentClusterID] == source {
 				keys = append(keys, key{of, types.NamespacedName{Namespace: namespace, Name: object.Name}})
 			}
 		}

@@ -19,12 +19,18 @@ func noon() time.Time { return time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC) }
 func TestWhatIsKeptOfAClaim(t *testing.T) {
 	pvc := &corev1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{
-			UID:         "1",
-			Annotations: map[string]string{v1alpha1.AnnotationFollow: "", v1alpha1.AnnotationFollowedTo: "team/c2", v1alpha1.AnnotationFollowedToClusterID: "id"},
+			UID: "1",
+			Annotations: map[string]string{
+				v1alpha1.AnnotationFollow:              "",
+				v1alpha1.AnnotationFollowedTo:          "team/c2",
+				v1alpha1.AnnotationFollowedToClusterID: "id",
+			},
 		},
 		Spec: corev1.PersistentVolumeClaimSpec{
 			StorageClassName: ptr.To("fast"),
-			Resources:        corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Ki")}},
+			Resources: corev1.VolumeResourceRequirements{
+				Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Ki")},
+			},
 		},
 		Status: corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimBound},
 	}
@@ -32,7 +38,9 @@ func TestWhatIsKeptOfAClaim(t *testing.T) {
 	if diff := cmp.Diff(want, claimOf(pvc, "source"), cmp.AllowUnexported(claim{}, place{})); diff != "" {
 		t.Error(diff)
 	}
-	pvc = &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{UID: "2", DeletionTimestamp: &metav1.Time{Time: noon()}}}
+	pvc = &corev1.PersistentVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{UID: "2", DeletionTimestamp: &metav1.Time{Time: noon()}},
+	}
 	pvc.Annotations = map[string]string{v1alpha1.AnnotationFollowedToClusterID: "id"} // which means nothing alone
 	want = claim{uid: "2", deleting: true, noClass: true}
 	if diff := cmp.Diff(want, claimOf(pvc, "source"), cmp.AllowUnexported(claim{}, place{})); diff != "" {
@@ -47,7 +55,10 @@ func TestOnlyWhatWeMadeIsOurs(t *testing.T) {
 			t.Fatal(err)
 		}
 		pvc := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{
-			UID: "9", CreationTimestamp: metav1.NewTime(noon().Add(time.Second)), Labels: made.GetLabels(), Annotations: made.GetAnnotations(),
+			UID:               "9",
+			CreationTimestamp: metav1.NewTime(noon().Add(time.Second)),
+			Labels:            made.GetLabels(),
+			Annotations:       made.GetAnnotations(),
 		}}
 		pvc.Labels[v1alpha1.LabelParentClusterID] = "source" // as the writer of copies does
 		change(&pvc.ObjectMeta)
@@ -94,8 +105,13 @@ func TestACopyIsEmptyAndTakesNothingAlong(t *testing.T) {
 	requests := corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
 	original := &corev1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: "team", Name: "data", UID: "1", ResourceVersion: "5", Finalizers: []string{"kubernetes.io/pvc-protection"},
-			Labels: map[string]string{"app": "db"}, Annotations: map[string]string{v1alpha1.AnnotationFollow: ""},
+			Namespace:       "team",
+			Name:            "data",
+			UID:             "1",
+			ResourceVersion: "5",
+			Finalizers:      []string{"kubernetes.io/pvc-protection"},
+			Labels:          map[string]string{"app": "db"},
+			Annotations:     map[string]string{v1alpha1.AnnotationFollow: ""},
 			OwnerReferences: []metav1.OwnerReference{{Kind: "StatefulSet", Name: "db"}},
 		},
 		Spec: corev1.PersistentVolumeClaimSpec{
@@ -135,11 +151,21 @@ func TestACopyIsEmptyAndTakesNothingAlong(t *testing.T) {
 
 func TestTheClaimsOfAPod(t *testing.T) {
 	by := func(name string) corev1.Volume {
-		return corev1.Volume{VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: name}}}
+		return corev1.Volume{
+			VolumeSource: corev1.VolumeSource{
+				PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: name},
+			},
+		}
 	}
 	pod := &corev1.Pod{Spec: corev1.PodSpec{Volumes: []corev1.Volume{
-		by("data"), by("log"), by("data"),
-		{VolumeSource: corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{VolumeClaimTemplate: &corev1.PersistentVolumeClaimTemplate{}}}},
+		by("data"),
+		by("log"),
+		by("data"),
+		{
+			VolumeSource: corev1.VolumeSource{
+				Ephemeral: &corev1.EphemeralVolumeSource{VolumeClaimTemplate: &corev1.PersistentVolumeClaimTemplate{}},
+			},
+		},
 		{VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
 	}}}
 	if diff := cmp.Diff([]string{"data", "log"}, namesOf(pod)); diff != "" {

@@ -55,7 +55,7 @@ type Claims struct {
 	Options
 
 	source   *cluster
-	bringing serial[types.NamespacedName]
+	ensuring serial[types.NamespacedName]
 
 	mu      sync.RWMutex // guards targets
 	targets map[types.NamespacedName]*cluster
@@ -113,7 +113,10 @@ func (c *Claims) leave(since time.Time) {
 
 // Engaged looks for copies in the target, and takes care of them until ctx ends.
 func (c *Claims) Engaged(ctx context.Context, target *engage.Target) error {
-	reached, err := client.NewWithWatch(target.Config, client.Options{Scheme: target.Client.Scheme(), Mapper: target.Client.RESTMapper()})
+	reached, err := client.NewWithWatch(
+		target.Config,
+		client.Options{Scheme: target.Client.Scheme(), Mapper: target.Client.RESTMapper()},
+	)
 	if err != nil {
 		return fmt.Errorf("making a client: %w", err)
 	}
@@ -168,8 +171,12 @@ func (c *Claims) Objection(pod *corev1.Pod, target *engage.Target) string {
 	}
 	for _, name := range names {
 		s := situation{original: here.get(name), there: there.get(name)}
-		s.keeping, s.keeper = c.keeping(s.original, t, func(keeper *cluster) keeping { return keeper.keeps(pod.Namespace, name) })
-		v := judge(s)
+		s.keeping, s.keeper = c.keeping(
+			s.original,
+			t,
+			func(keeper *cluster) keeping { return keeper.keeps(pod.Namespace, name) },
+		)
+		v := decide(s)
 		if v.makes {
 			_, v.objection = c.class(s.original, t)
 		}
@@ -182,7 +189,11 @@ func (c *Claims) Objection(pod *corev1.Pod, target *engage.Target) string {
 
 // keeping says whether another target than t keeps what a claim of the source was made into, and which. If that target
 // can be asked, ask does.
-func (c *Claims) keeping(original *claim, t *cluster, ask func(keeper *cluster) keeping) (answer keeping, keeper string) {
+func (c *Claims) keeping(
+	original *claim,
+	t *cluster,
+	ask func(keeper *cluster) keeping,
+) (answer keeping, keeper string) {
 	if original == nil || original.followedTo.name == "" || original.followedTo.is(t.place) {
 		return free, ""
 	}

@@ -96,7 +96,11 @@ func (c *cluster) storageClasses() *classWatch {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.classes == nil {
-		c.classes = &classWatch{entryOf: classOf, listed: func() { c.listed("") }, changed: func(name string) { c.changed("", name) }}
+		c.classes = &classWatch{
+			entryOf: classOf,
+			listed:  func() { c.listed("") },
+			changed: func(name string) { c.changed("", name) },
+		}
 		go c.classes.run(c.life, c.clock, objectsOf(c.client, &storagev1.StorageClassList{}, ""))
 	}
 	return c.classes
@@ -154,7 +158,13 @@ func (c *cluster) explain(err error, resource string) string {
 	case errors.Is(err, errUnknown):
 		return fmt.Sprintf("%s are not known yet", resource)
 	case apierrors.IsForbidden(err):
-		return fmt.Sprintf("%s cannot be seen %s: %s needs the rights to get, list and watch them (%v)", resource, where, whose, err)
+		return fmt.Sprintf(
+			"%s cannot be seen %s: %s needs the rights to get, list and watch them (%v)",
+			resource,
+			where,
+			whose,
+			err,
+		)
 	default:
 		return fmt.Sprintf("%s cannot be seen %s (%v)", resource, where, err)
 	}

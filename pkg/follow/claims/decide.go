@@ -20,29 +20,31 @@ type situation struct {
 	keeper   string // the name of that other target
 }
 
-// verdict of a situation.
-type verdict struct {
+// decision of a situation.
+type decision struct {
 	// objection says why the pod cannot go there, after the claim's name. It is empty if it can.
 	objection string
 	// makes says that the claim is to be made there first.
 	makes bool
 }
 
-// judge decides whether the pod can go there. What holds data already comes first.
-func judge(s situation) verdict {
+// decide decides whether the pod can go there. What holds data already comes first.
+func decide(s situation) decision {
 	switch {
 	case s.keeping == kept:
-		return verdict{objection: "is in " + s.keeper}
+		return decision{objection: "is in " + s.keeper}
 	case s.keeping == silent || s.keeping == moved:
-		return verdict{objection: objectionToLeave(s)}
+		return decision{objection: objectionToLeave(s)}
 	case s.there != nil:
-		return verdict{objection: objectionToUse(s.original, s.there)}
+		return decision{objection: objectionToUse(s.original, s.there)}
 	case s.original == nil || !s.original.follow:
-		return verdict{objection: "does not exist there: make it there, or have it made from one here with the annotation multicluster.admiralty.io/follow"}
+		return decision{
+			objection: "does not exist there: make it there, or have it made from one here with the annotation multicluster.admiralty.io/follow",
+		}
 	case s.original.deleting:
-		return verdict{objection: "is being deleted"}
+		return decision{objection: "is being deleted"}
 	default:
-		return verdict{makes: true}
+		return decision{makes: true}
 	}
 }
 
@@ -50,7 +52,11 @@ func judge(s situation) verdict {
 func objectionToLeave(s situation) string {
 	where := fmt.Sprintf("is in %[1]s, which cannot be asked now: wait for %[1]s", s.keeper)
 	if s.keeping == moved {
-		where = fmt.Sprintf("is in the cluster with the ID %s, to which %s does not lead any more: have a target lead there", s.original.followedTo.clusterID, s.keeper)
+		where = fmt.Sprintf(
+			"is in the cluster with the ID %s, to which %s does not lead any more: have a target lead there",
+			s.original.followedTo.clusterID,
+			s.keeper,
+		)
 	}
 	instead := "give up what is stored there"
 	if s.there != nil && s.there.isMadeFor(s.original) {
@@ -115,8 +121,8 @@ const (
 	expand
 )
 
-// settle decides what is to be done about a claim in a target. The original of that name is nil where there is none.
-func settle(original *claim, there claim) action {
+// nextStep decides what is to be done about a claim in a target. The original of that name is nil where there is none.
+func nextStep(original *claim, there claim) action {
 	switch {
 	case there.origin != ours || there.deleting:
 		return nothing

@@ -19,92 +19,92 @@ func TestPodsGoWhereTheirDataIs(t *testing.T) {
 	inAnother := claim{uid: "1", follow: true, followedTo: place{"c2", "id"}}
 	for name, test := range map[string]struct {
 		situation
-		want verdict
+		want decision
 	}{
 		"a claim of the target's own is used": {
-			situation{there: &claim{uid: "9"}}, verdict{},
+			situation{there: &claim{uid: "9"}}, decision{},
 		},
 		"a claim of the target's own is used, whatever its name means here": {
-			situation{original: &claim{uid: "1"}, there: &claim{uid: "9"}}, verdict{},
+			situation{original: &claim{uid: "1"}, there: &claim{uid: "9"}}, decision{},
 		},
 		"a claim of the target's own is used while that of the source goes": {
-			situation{original: &claim{uid: "1", deleting: true}, there: &claim{uid: "9"}}, verdict{},
+			situation{original: &claim{uid: "1", deleting: true}, there: &claim{uid: "9"}}, decision{},
 		},
 		"a claim of the target's own that goes is not used": {
-			situation{there: &claim{uid: "9", deleting: true}}, verdict{objection: "is being deleted there"},
+			situation{there: &claim{uid: "9", deleting: true}}, decision{objection: "is being deleted there"},
 		},
 		"a claim that is nowhere": {
-			situation{}, verdict{objection: noneThere},
+			situation{}, decision{objection: noneThere},
 		},
 		"a claim of the source is not made there unless that was asked for": {
-			situation{original: &claim{uid: "1"}}, verdict{objection: noneThere},
+			situation{original: &claim{uid: "1"}}, decision{objection: noneThere},
 		},
 		"a claim is made there when that was asked for": {
-			situation{original: &followed}, verdict{makes: true},
+			situation{original: &followed}, decision{makes: true},
 		},
 		"a claim that is being deleted is not made there": {
-			situation{original: &claim{uid: "1", follow: true, deleting: true}}, verdict{objection: "is being deleted"},
+			situation{original: &claim{uid: "1", follow: true, deleting: true}}, decision{objection: "is being deleted"},
 		},
 		"a claim that was made there": {
-			situation{original: &followed, there: &claim{uid: "9", origin: ours, parent: "1"}}, verdict{},
+			situation{original: &followed, there: &claim{uid: "9", origin: ours, parent: "1"}}, decision{},
 		},
 		"a claim that was made there is used when no others are to be made": {
-			situation{original: &claim{uid: "1"}, there: &claim{uid: "9", origin: ours, parent: "1"}}, verdict{},
+			situation{original: &claim{uid: "1"}, there: &claim{uid: "9", origin: ours, parent: "1"}}, decision{},
 		},
 		"a claim that was made there goes with the source's": {
 			situation{original: &claim{uid: "1", deleting: true}, there: &claim{uid: "9", origin: ours, parent: "1"}},
-			verdict{objection: "is being deleted"},
+			decision{objection: "is being deleted"},
 		},
 		"a claim in another target": {
-			situation{original: &inAnother, keeping: kept, keeper: "c2"}, verdict{objection: inC2},
+			situation{original: &inAnother, keeping: kept, keeper: "c2"}, decision{objection: inC2},
 		},
 		"a claim in another target counts more than one of that name here": {
-			situation{original: &inAnother, there: &claim{uid: "9"}, keeping: kept, keeper: "c2"}, verdict{objection: inC2},
+			situation{original: &inAnother, there: &claim{uid: "9"}, keeping: kept, keeper: "c2"}, decision{objection: inC2},
 		},
 		"a claim in another target counts more than the source's own where the source is a target": {
-			situation{original: &inAnother, there: &inAnother, keeping: kept, keeper: "c2"}, verdict{objection: inC2},
+			situation{original: &inAnother, there: &inAnother, keeping: kept, keeper: "c2"}, decision{objection: inC2},
 		},
 		"a claim that may be in another target is waited for": {
-			situation{original: &inAnother, keeping: silent, keeper: "c2"}, verdict{objection: silentC2},
+			situation{original: &inAnother, keeping: silent, keeper: "c2"}, decision{objection: silentC2},
 		},
 		"a claim that is waited for when no others are to be made": {
-			situation{original: &claim{uid: "1", followedTo: place{"c2", "id"}}, keeping: silent, keeper: "c2"}, verdict{objection: silentC2},
+			situation{original: &claim{uid: "1", followedTo: place{"c2", "id"}}, keeping: silent, keeper: "c2"}, decision{objection: silentC2},
 		},
 		"a claim in a cluster to which its target does not lead any more": {
 			situation{original: &inAnother, keeping: moved, keeper: "c2"},
-			verdict{objection: "is in the cluster with the ID id, to which c2 does not lead any more: have a target lead there, or give up what is " +
+			decision{objection: "is in the cluster with the ID id, to which c2 does not lead any more: have a target lead there, or give up what is " +
 				"stored there by removing the annotation multicluster.admiralty.io/followed-to from the claim"},
 		},
 		"a claim that is waited for though there is a copy": {
 			situation{original: &inAnother, there: &claim{uid: "9", origin: ours, parent: "1"}, keeping: silent, keeper: "c2"},
-			verdict{objection: "is in c2, which cannot be asked now: wait for c2, or use the copy that this target has by removing the annotation " +
+			decision{objection: "is in c2, which cannot be asked now: wait for c2, or use the copy that this target has by removing the annotation " +
 				"multicluster.admiralty.io/followed-to from the claim"},
 		},
 		"a claim that never came to be in another target may be made here": {
-			situation{original: &inAnother, keeping: free}, verdict{makes: true},
+			situation{original: &inAnother, keeping: free}, decision{makes: true},
 		},
 		"the source's claim where the source is the target": {
-			situation{original: &claim{uid: "1"}, there: &claim{uid: "1"}}, verdict{},
+			situation{original: &claim{uid: "1"}, there: &claim{uid: "1"}}, decision{},
 		},
 		"the source's claim where the source is the target, and it goes": {
 			situation{original: &claim{uid: "1", deleting: true}, there: &claim{uid: "1", deleting: true}},
-			verdict{objection: "is being deleted there"},
+			decision{objection: "is being deleted there"},
 		},
 		"a copy of a claim that there was before": {
 			situation{original: &followed, there: &claim{uid: "9", origin: ours, parent: "0"}},
-			verdict{objection: "there belongs to an earlier claim of that name, and is about to be deleted"},
+			decision{objection: "there belongs to an earlier claim of that name, and is about to be deleted"},
 		},
 		"a copy of a claim that is gone": {
 			situation{there: &claim{uid: "9", origin: ours, parent: "0"}},
-			verdict{objection: "there belongs to an earlier claim of that name, and is about to be deleted"},
+			decision{objection: "there belongs to an earlier claim of that name, and is about to be deleted"},
 		},
 		"a copy of another cluster's claim": {
 			situation{original: &followed, there: &claim{uid: "9", origin: anotherSource, parent: "1"}},
-			verdict{objection: "belongs to another cluster there: rename one of them"},
+			decision{objection: "belongs to another cluster there: rename one of them"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(test.want, judge(test.situation), cmp.AllowUnexported(verdict{})); diff != "" {
+			if diff := cmp.Diff(test.want, decide(test.situation), cmp.AllowUnexported(decision{})); diff != "" {
 				t.Error(diff)
 			}
 		})
@@ -236,7 +236,7 @@ func TestOnlyTheEndOfTheVeryClaimEndsItsCopy(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := settle(test.original, test.there); got != test.want {
+			if got := nextStep(test.original, test.there); got != test.want {
 				t.Errorf("action %d, want %d", got, test.want)
 			}
 		})

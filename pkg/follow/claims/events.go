@@ -6,5 +6,14 @@ import corev1 "k8s.io/api/core/v1"
 const ReasonNotExpanded = "NotExpanded"
 
 func (c *Claims) recordNotExpanded(pvc *corev1.PersistentVolumeClaim, t *cluster, err error) {
-	c.Recorder.Eventf(pvc, nil, corev1.EventTypeWarning, ReasonNotExpanded, "Expand", "The claim in %s is not expanded: %s", t.name, err.Error())
+	c.Recorder.Eventf(
+		pvc,
+		nil,
+		corev1.EventTypeWarning,
+		ReasonNotExpanded,
+		"Expand",
+		"The claim in %s is not expanded: %s",
+		t.name,
+		err.Error(),
+	)
 }

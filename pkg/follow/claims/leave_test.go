@@ -26,12 +26,18 @@ func knowing(asked map[string]time.Time, known map[string]map[string]claim) *clu
 
 func TestClaimsAreWatchedWhereTheyMatter(t *testing.T) {
 	old, recent := noon().Add(-time.Hour), noon()
-	source := knowing(map[string]time.Time{"asked": recent, "copies": old, "found": old, "idle": old, "unlike": old}, nil)
-	c2 := knowing(map[string]time.Time{"asked": recent, "copies": old, "found": old, "gone": old, "idle": old, "unlike": old}, map[string]map[string]claim{
-		"copies": {"data": {origin: ours}},
-		"gone":   {},
-		"unlike": {"data": {origin: others}, "log": {origin: anotherSource}},
-	})
+	source := knowing(
+		map[string]time.Time{"asked": recent, "copies": old, "found": old, "idle": old, "unlike": old},
+		nil,
+	)
+	c2 := knowing(
+		map[string]time.Time{"asked": recent, "copies": old, "found": old, "gone": old, "idle": old, "unlike": old},
+		map[string]map[string]claim{
+			"copies": {"data": {origin: ours}},
+			"gone":   {},
+			"unlike": {"data": {origin: others}, "log": {origin: anotherSource}},
+		},
+	)
 	c2.claims["found"].found.Store(true) // and it could not be listed since
 	c2.claims["gone"].found.Store(true)
 	c3 := knowing(map[string]time.Time{"idle": old}, nil)

@@ -18,8 +18,8 @@ import (
 const (
 	name             = "follow"
 	workersPerTarget = 5
-	retryFirst       = 50 * time.Millisecond
-	retryLast        = 30 * time.Second
+	firstRetry       = 50 * time.Millisecond
+	lastRetry        = 30 * time.Second
 )
 
 type queue = workqueue.TypedRateLimitingInterface[object]
@@ -32,10 +32,18 @@ func (f *Follower) Engaged(ctx context.Context, target *engage.Target) error {
 	if target.Itself {
 		return nil // All is there already.
 	}
-	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[object](retryFirst, retryLast)
-	q := workqueue.NewTypedRateLimitingQueueWithConfig(limiter, workqueue.TypedRateLimitingQueueConfig[object]{Name: name})
+	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[object](firstRetry, lastRetry)
+	q := workqueue.NewTypedRateLimitingQueueWithConfig(
+		limiter,
+		workqueue.TypedRateLimitingQueueConfig[object]{Name: name},
+	)
 	l := &link{
-		Follower: f, life: ctx, target: target, writer: writer.NewWriter(target.Client, target.APIReader, f.Source), queue: q, written: map[object]record{},
+		Follower: f,
+		life:     ctx,
+		target:   target,
+		writer:   writer.NewWriter(target.Client, target.APIReader, f.Source),
+		queue:    q,
+		written:  map[object]record{},
 	}
 	log := f.Logger.WithValues("target", target.Key)
 	c, err := controller.NewTypedUnmanaged(name, controller.TypedOptions[object]{

@@ -13,6 +13,16 @@ import (
 const ReasonNotFollowed = "NotFollowed"
 
 func (f *Follower) recordNotFollowed(original runtime.Object, target *engage.Target, refusal *needs.RefusedError) {
-	f.Recorder.Eventf(original, nil, corev1.EventTypeWarning, ReasonNotFollowed, "Follow",
-		"Target %s (virtual node %s) does not get what changed here, which is tried again every %s: %s", targetkind.Name(target.Key), target.NodeName, refusedRetry, refusal.Error())
+	f.Recorder.Eventf(
+		original,
+		nil,
+		corev1.EventTypeWarning,
+		ReasonNotFollowed,
+		"Follow",
+		"Target %s (virtual node %s) does not get what changed here, which is tried again every %s: %s",
+		targetkind.Name(target.Key),
+		target.NodeName,
+		refusedRetry,
+		refusal.Error(),
+	)
 }

@@ -81,7 +81,13 @@ func New(options Options) (*Follower, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making a client of metadata: %w", err)
 	}
-	f := &Follower{Options: options, contents: contents, users: newUsers(), links: map[*engage.Target]*link{}, held: map[holder]claim{}}
+	f := &Follower{
+		Options:  options,
+		contents: contents,
+		users:    newUsers(),
+		links:    map[*engage.Target]*link{},
+		held:     map[holder]claim{},
+	}
 	f.watches = &watches{
 		client: meta, clock: options.Clock, users: f.users, changed: f.objectChanged, trouble: f.logTrouble,
 		all: map[collection]*watch{}, leaving: map[collection]bool{},
@@ -114,7 +120,7 @@ func (f *Follower) Register(ctx context.Context, mgr manager.Manager) {
 }
 
 // Missing returns a *needs.MissingError if the source lacks what the pod cannot start without, as far as is known:
-// Bring finds out. It reads memory only. When that changes, Options.Appeared is called.
+// Ensure finds out. It reads memory only. When that changes, Options.Appeared is called.
 func (f *Follower) Missing(pod *corev1.Pod) error {
 	return missing(pod.Namespace, needs.Followed(pod), f.watches.lacks)
 }
@@ -133,10 +139,10 @@ func missing(namespace string, followed []needs.Need, lacks func(object) bool) e
 	return &needs.MissingError{Namespace: namespace, Refs: refs}
 }
 
-// Bring returns nil once what the pod refers to is in the target as it is in the source, a *needs.MissingError if the
+// Ensure returns nil once what the pod refers to is in the target as it is in the source, a *needs.MissingError if the
 // source lacks it, and a *needs.RefusedError if the target does not take it. After any other error it may be called
 // again.
-func (f *Follower) Bring(ctx context.Context, pod *corev1.Pod, target *engage.Target) error {
+func (f *Follower) Ensure(ctx context.Context, pod *corev1.Pod, target *engage.Target) error {
 	followed := needs.Followed(pod)
 	if len(followed) == 0 {
 		return nil
@@ -161,7 +167,7 @@ func (f *Follower) Bring(ctx context.Context, pod *corev1.Pod, target *engage.Ta
 			continue
 		}
 		group.Go(func() error { // Of what is not known we ask the source: it may have been made just now.
-			err := l.bring(ctx, o)
+			err := l.ensure(ctx, o)
 			switch {
 			case !errors.Is(err, errGone):
 				return err
@@ -274,5 +280,12 @@ func (f *Follower) engaged() []*link {
 }
 
 func (f *Follower) logTrouble(c collection, err error) {
-	f.Logger.Error(err, "What pods refer to is not known; trying again", "resource", c.resource, "namespace", c.namespace)
+	f.Logger.Error(
+		err,
+		"What pods refer to is not known; trying again",
+		"resource",
+		c.resource,
+		"namespace",
+		c.namespace,
+	)
 }

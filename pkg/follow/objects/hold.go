@@ -36,7 +36,7 @@ func (f *Follower) Hold(ctx context.Context, target *engage.Target, namespace, n
 			return fmt.Errorf("looking for %s: %w", o, err)
 		}
 		group.Go(func() error {
-			if err := l.bring(ctx, o); !errors.Is(err, errGone) {
+			if err := l.ensure(ctx, o); !errors.Is(err, errGone) {
 				return err
 			}
 			return nil

@@ -59,7 +59,15 @@ func fieldsOf(resource needs.Resource) []string {
 func (f *Follower) read(ctx context.Context, o object) (*unstructured.Unstructured, error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	original, err := f.contents.Resource(resourceOf(o.Resource)).Namespace(o.namespace).Get(ctx, o.Name, metav1.GetOptions{})
+	original, err := f.contents.Resource(
+		resourceOf(o.Resource),
+	).Namespace(
+		o.namespace,
+	).Get(
+		ctx,
+		o.Name,
+		metav1.GetOptions{},
+	)
 	if apierrors.IsNotFound(err) {
 		return nil, errGone
 	}
@@ -83,7 +91,9 @@ func copyOf(original *unstructured.Unstructured, o object) *unstructured.Unstruc
 		c.Object[field] = value // Nil is to be written, too.
 	}
 	if o.Resource == needs.Secrets && c.Object["type"] == string(corev1.SecretTypeServiceAccountToken) {
-		c.Object["type"] = string(corev1.SecretTypeOpaque) // In its own type the target would look for its account, and delete it.
+		c.Object["type"] = string(
+			corev1.SecretTypeOpaque,
+		) // In its own type the target would look for its account, and delete it.
 	}
 	return c
 }

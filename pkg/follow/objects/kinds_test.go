@@ -43,7 +43,10 @@ func TestCopyOf(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := copyOf(&unstructured.Unstructured{Object: test.original}, object{"shop", needs.Ref{Resource: test.resource, Name: "x"}})
+			got := copyOf(
+				&unstructured.Unstructured{Object: test.original},
+				object{"shop", needs.Ref{Resource: test.resource, Name: "x"}},
+			)
 			if diff := cmp.Diff(test.want, got.Object); diff != "" {
 				t.Errorf("copy (-want +got):\n%s", diff)
 			}

@@ -64,10 +64,10 @@ func (l *link) forget(o object) {
 	delete(l.written, o)
 }
 
-// bring makes sure that the copy is there, and stays until the pod is that is to be placed. What another write comes
+// ensure makes sure that the copy is there, and stays until the pod is that is to be placed. What another write comes
 // to, which had begun before, is not what we asked for: it may have read the object too early, and may not have touched
 // the copy.
-func (l *link) bring(ctx context.Context, o object) error {
+func (l *link) ensure(ctx context.Context, o object) error {
 	wanted := func() bool {
 		version, _ := l.watches.version(o)
 		return due(l.record(o), version, l.users.need(l.target.NodeName, o), l.Clock.Now())
@@ -89,7 +89,8 @@ func (l *link) bring(ctx context.Context, o object) error {
 // due says whether a copy is to be written, or at least touched, for a pod that is about to be placed. The version is
 // empty where it is not known yet. A copy that a living pod there needs is not removed.
 func due(r record, version string, needed bool, now time.Time) bool {
-	return r.version == "" || version != "" && r.version != version || now.Sub(r.written) >= trustedFor || !needed && now.Sub(r.touched) >= bounds.TouchedFor
+	return r.version == "" || version != "" && r.version != version || now.Sub(r.written) >= trustedFor ||
+		!needed && now.Sub(r.touched) >= bounds.TouchedFor
 }
 
 // outdated says whether pods there need the copy, and have another version or, as far as is known, none.
@@ -116,7 +117,7 @@ func (l *link) refresh(ctx context.Context, o object) (reconcile.Result, error) 
 			return reconcile.Result{}, nil
 		}
 		if refusal := (*needs.RefusedError)(nil); errors.As(err, &refusal) {
-			return reconcile.Result{RequeueAfter: refusedRetry}, l.tell(ctx, o, refusal)
+			return reconcile.Result{RequeueAfter: refusedRetry}, l.report(ctx, o, refusal)
 		}
 		if err != nil || !joined { // Another's write may have begun before the object changed.
 			return reconcile.Result{}, err
@@ -125,8 +126,8 @@ func (l *link) refresh(ctx context.Context, o object) (reconcile.Result, error) 
 	return reconcile.Result{}, nil
 }
 
-// tell the owner of an original, once for each reason, that its copy stays as it is.
-func (l *link) tell(ctx context.Context, o object, refusal *needs.RefusedError) error {
+// report the owner of an original, once for each reason, that its copy stays as it is.
+func (l *link) report(ctx context.Context, o object, refusal *needs.RefusedError) error {
 	if l.record(o).refused == refusal.Reason {
 		return nil
 	}
@@ -177,7 +178,7 @@ func (l *link) write(ctx context.Context, o object, touch bool) error {
 		c.SetAnnotations(map[string]string{v1alpha1.AnnotationNeededAt: r.touched.UTC().Format(time.RFC3339)})
 	}
 	exists := before.version != "" || l.users.need(l.target.NodeName, o)
-	if err := judge(o, l.writer.Write(ctx, c, exists)); err != nil {
+	if err := refusalOf(o, l.writer.Write(ctx, c, exists)); err != nil {
 		return err
 	}
 	l.mu.Lock()
@@ -186,9 +187,9 @@ func (l *link) write(ctx context.Context, o object, touch bool) error {
 	return nil
 }
 
-// judge what came of writing a copy: a *needs.RefusedError where trying again does not help. A ServiceAccount of that
+// refusalOf what came of writing a copy: a *needs.RefusedError where trying again does not help. A ServiceAccount of that
 // name is what the pod asks for, whoever made it.
-func judge(o object, err error) error {
+func refusalOf(o object, err error) error {
 	switch {
 	case err == nil:
 		return nil
@@ -197,7 +198,9 @@ func judge(o object, err error) error {
 	case errors.As(err, new(*writer.NotOursError)):
 		return &needs.RefusedError{Ref: o.Ref, Reason: fmt.Sprintf(
 			"exists there and does not come from this cluster, or was made under another user name of it: rename one, delete it, or use it as it is with the annotation %s: %s",
-			v1alpha1.AnnotationUseExisting, o.Ref)}
+			v1alpha1.AnnotationUseExisting,
+			o.Ref,
+		)}
 	case errors.As(err, new(*writer.UnguardedError)) || apierror.Of(err, apierror.Create).Refusal():
 		return &needs.RefusedError{Ref: o.Ref, Reason: "is refused there: " + apierror.Message(err)}
 	default:

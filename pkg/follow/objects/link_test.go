@@ -46,7 +46,7 @@ func TestDue(t *testing.T) {
 	}
 }
 
-func TestJudge(t *testing.T) {
+func TestRefusalOf(t *testing.T) {
 	resource := schema.GroupResource{Resource: "secrets"}
 	account := object{"shop", needs.Ref{Resource: needs.ServiceAccounts, Name: "robot"}}
 	for name, test := range map[string]struct {
@@ -78,7 +78,7 @@ func TestJudge(t *testing.T) {
 		"a conflict goes by":                 {secret("db"), apierrors.NewConflict(resource, "db", errors.New("uid")), false, "uid"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			err := judge(test.object, test.err)
+			err := refusalOf(test.object, test.err)
 			if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
 				t.Fatalf("got %v, want %q", err, test.want)
 			}

@@ -33,7 +33,10 @@ import (
 func leading(t *testing.T, create func() error) (*link, *watch) {
 	t.Helper()
 	f := &Follower{
-		Options:  Options{Clock: clocktesting.NewFakeClock(time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)), Recorder: events.NewFakeRecorder(10)},
+		Options: Options{
+			Clock:    clocktesting.NewFakeClock(time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)),
+			Recorder: events.NewFakeRecorder(10),
+		},
 		contents: dynamicfake.NewSimpleDynamicClient(scheme.Scheme),
 		users:    newUsers(),
 	}
@@ -54,7 +57,13 @@ func leading(t *testing.T, create func() error) (*link, *watch) {
 			return c.Create(ctx, o, options...)
 		},
 	}).Build()
-	return &link{Follower: f, life: t.Context(), target: target, writer: writer.NewWriter(c, c, translate.Source{ClusterID: "c1"}), written: map[object]record{}}, w
+	return &link{
+		Follower: f,
+		life:     t.Context(),
+		target:   target,
+		writer:   writer.NewWriter(c, c, translate.Source{ClusterID: "c1"}),
+		written:  map[object]record{},
+	}, w
 }
 
 // exists has Secret "db" have this version and content in the source.
@@ -62,19 +71,23 @@ func (l *link) exists(t *testing.T, w *watch, version, content string) {
 	t.Helper()
 	original := meta("db", version)
 	original.APIVersion, original.Kind = "v1", "Secret"
-	db := &corev1.Secret{TypeMeta: original.TypeMeta, ObjectMeta: original.ObjectMeta, Data: map[string][]byte{"password": []byte(content)}}
+	db := &corev1.Secret{
+		TypeMeta:   original.TypeMeta,
+		ObjectMeta: original.ObjectMeta,
+		Data:       map[string][]byte{"password": []byte(content)},
+	}
 	l.contents = dynamicfake.NewSimpleDynamicClient(scheme.Scheme, db)
 	must(t, w.Replace([]any{original}, ""))
 }
 
-func TestARefusedChangeIsToldOnceAndTriedAgain(t *testing.T) {
+func TestARefusedChangeIsReportedOnceAndTriedAgain(t *testing.T) {
 	var answer error
 	l, w := leading(t, func() error { return answer })
 	l.exists(t, w, "1", "new")
 	refused := func(reason string) error {
 		return apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, "db", errors.New(reason))
 	}
-	told := l.Recorder.(*events.FakeRecorder).Events
+	reported := l.Recorder.(*events.FakeRecorder).Events
 	for _, step := range []struct {
 		answer error
 		want   reconcile.Result
@@ -92,8 +105,8 @@ func TestARefusedChangeIsToldOnceAndTriedAgain(t *testing.T) {
 			t.Errorf("%v: result (-want +got):\n%s", step.answer, diff)
 		}
 		event := ""
-		if len(told) > 0 {
-			event = <-told
+		if len(reported) > 0 {
+			event = <-reported
 		}
 		if (event == "") != (step.event == "") || !strings.Contains(event, step.event) {
 			t.Errorf("%v: event %q, want %q", step.answer, event, step.event)
@@ -101,7 +114,7 @@ func TestARefusedChangeIsToldOnceAndTriedAgain(t *testing.T) {
 	}
 }
 
-func TestBringingDoesNotRestOnAWriteThatBeganBefore(t *testing.T) {
+func TestEnsureDoesNotRelyOnAWriteThatBeganBefore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		released := make(chan struct{})
 		l, w := leading(t, func() error {
@@ -110,11 +123,11 @@ func TestBringingDoesNotRestOnAWriteThatBeganBefore(t *testing.T) {
 		})
 		l.exists(t, w, "1", "old")
 		done := make(chan error)
-		bring := func() { done <- l.bring(t.Context(), secret("db")) }
-		go bring()
+		ensure := func() { done <- l.ensure(t.Context(), secret("db")) }
+		go ensure()
 		synctest.Wait()
 		l.exists(t, w, "2", "new")
-		go bring()
+		go ensure()
 		synctest.Wait()
 		close(released)
 		must(t, <-done)

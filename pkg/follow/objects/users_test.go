@@ -17,11 +17,18 @@ import (
 func proxy(node string, phase corev1.PodPhase, secrets ...string) *corev1.Pod {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"},
-		Spec:       corev1.PodSpec{SchedulerName: v1alpha1.SchedulerName, NodeName: node, RestartPolicy: corev1.RestartPolicyAlways},
-		Status:     corev1.PodStatus{Phase: phase},
+		Spec: corev1.PodSpec{
+			SchedulerName: v1alpha1.SchedulerName,
+			NodeName:      node,
+			RestartPolicy: corev1.RestartPolicyAlways,
+		},
+		Status: corev1.PodStatus{Phase: phase},
 	}
 	for _, name := range secrets {
-		pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: name}}})
+		pod.Spec.Volumes = append(
+			pod.Spec.Volumes,
+			corev1.Volume{VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: name}}},
+		)
 	}
 	cached, err := podcache.Transform(pod)
 	if err != nil {
@@ -65,7 +72,15 @@ func TestLivingProxiesCount(t *testing.T) {
 
 func TestNothingIsLeftOfProxiesThatAreGone(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
-	nodes, phases := []string{"", "c2", "c3"}, []corev1.PodPhase{corev1.PodPending, corev1.PodRunning, corev1.PodSucceeded}
+	nodes, phases := []string{
+		"",
+		"c2",
+		"c3",
+	}, []corev1.PodPhase{
+		corev1.PodPending,
+		corev1.PodRunning,
+		corev1.PodSucceeded,
+	}
 	pods := make([]*corev1.Pod, 10)
 	u := newUsers()
 	for range 1000 {

@@ -59,14 +59,19 @@ func newWatch(c collection, changed func(object, bool), troubled func(error)) *w
 // run lists and watches until ctx ends. Metadata is all that comes.
 func (w *watch) run(ctx context.Context, client metadata.Interface, c clock.Clock) {
 	objects := client.Resource(resourceOf(w.resource)).Namespace(w.namespace)
-	reflector := toolscache.NewReflectorWithOptions(toolscache.ToListWatcherWithWatchListSemantics(&toolscache.ListWatch{
-		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-			return objects.List(ctx, options)
-		},
-		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (apiwatch.Interface, error) {
-			return objects.Watch(ctx, options)
-		},
-	}, client), &metav1.PartialObjectMetadata{}, w, toolscache.ReflectorOptions{Name: "follow"})
+	reflector := toolscache.NewReflectorWithOptions(
+		toolscache.ToListWatcherWithWatchListSemantics(&toolscache.ListWatch{
+			ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+				return objects.List(ctx, options)
+			},
+			WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (apiwatch.Interface, error) {
+				return objects.Watch(ctx, options)
+			},
+		}, client),
+		&metav1.PartialObjectMetadata{},
+		w,
+		toolscache.ReflectorOptions{Name: "follow"},
+	)
 	backoff := wait.Backoff{Duration: 800 * time.Millisecond, Cap: 30 * time.Second, Steps: 6, Factor: 2, Jitter: 1}
 	_ = backoff.DelayWithReset(c, 2*time.Minute).Until(ctx, true, true, func(ctx context.Context) (bool, error) {
 		if err := reflector.ListAndWatchWithContext(ctx); err != nil && ctx.Err() == nil {
@@ -124,7 +129,12 @@ func (w *watch) lacks(name string) bool {
 
 func (w *watch) fail(err error) {
 	if apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) {
-		err = fmt.Errorf("this cluster's manager must have the rights to get, list and watch %s in namespace %q: %w", w.resource, w.namespace, err)
+		err = fmt.Errorf(
+			"this cluster's manager must have the rights to get, list and watch %s in namespace %q: %w",
+			w.resource,
+			w.namespace,
+			err,
+		)
 	} else {
 		err = fmt.Errorf("watching %s in namespace %q: %w", w.resource, w.namespace, err)
 	}
@@ -214,7 +224,11 @@ func (w *watch) Transformer() toolscache.TransformFunc {
 	return func(o any) (any, error) {
 		if meta, ok := o.(*metav1.PartialObjectMetadata); ok {
 			annotations := meta.Annotations
-			meta.ObjectMeta = metav1.ObjectMeta{Namespace: meta.Namespace, Name: meta.Name, ResourceVersion: meta.ResourceVersion}
+			meta.ObjectMeta = metav1.ObjectMeta{
+				Namespace:       meta.Namespace,
+				Name:            meta.Name,
+				ResourceVersion: meta.ResourceVersion,
+			}
 			if value, ok := annotations[v1alpha1.AnnotationFollow]; ok {
 				meta.Annotations = map[string]string{v1alpha1.AnnotationFollow: value}
 			}

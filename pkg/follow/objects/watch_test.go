@@ -18,7 +18,9 @@ import (
 )
 
 func meta(name, version string, annotations ...string) *metav1.PartialObjectMetadata {
-	m := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, ResourceVersion: version}}
+	m := &metav1.PartialObjectMetadata{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, ResourceVersion: version},
+	}
 	for _, key := range annotations {
 		metav1.SetMetaDataAnnotation(&m.ObjectMeta, key, "")
 	}
@@ -32,7 +34,11 @@ type recorder struct {
 
 func (r *recorder) watch(resource needs.Resource) *watch {
 	changed := func(o object, appeared bool) { r.changes = append(r.changes, fmt.Sprintf("%s %t", o.Name, appeared)) }
-	return newWatch(collection{"shop", resource}, changed, func(err error) { r.troubles = append(r.troubles, err.Error()) })
+	return newWatch(
+		collection{"shop", resource},
+		changed,
+		func(err error) { r.troubles = append(r.troubles, err.Error()) },
+	)
 }
 
 func must(t *testing.T, err error) {
@@ -42,7 +48,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-func TestWatchTellsOfNewVersionsAndObjects(t *testing.T) {
+func TestWatchReportsNewVersionsAndObjects(t *testing.T) {
 	r := &recorder{}
 	w := r.watch(needs.ConfigMaps)
 	steps := []struct {
@@ -50,7 +56,11 @@ func TestWatchTellsOfNewVersionsAndObjects(t *testing.T) {
 		do   func() error
 		want []string
 	}{
-		{"what is there at first does not appear", func() error { return w.Replace([]any{meta("a", "1"), meta("b", "2")}, "") }, []string{"a false", "b false"}},
+		{
+			"what is there at first does not appear",
+			func() error { return w.Replace([]any{meta("a", "1"), meta("b", "2")}, "") },
+			[]string{"a false", "b false"},
+		},
 		{"an update", func() error { return w.Update(meta("a", "3")) }, []string{"a false"}},
 		{"the same again", func() error { return w.Update(meta("a", "3")) }, nil},
 		{"a new one appears", func() error { return w.Add(meta("c", "4")) }, []string{"c true"}},
@@ -91,7 +101,8 @@ func TestWaitingForAWatchEndsWithItsFirstFailure(t *testing.T) {
 	w := r.watch(needs.Secrets)
 	w.fail(apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, "", errors.New("no")))
 	err := w.wait(t.Context())
-	if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), `get, list and watch secrets in namespace "shop"`) {
+	if !apierrors.IsForbidden(err) ||
+		!strings.Contains(err.Error(), `get, list and watch secrets in namespace "shop"`) {
 		t.Errorf("the error does not say which right is missing: %v", err)
 	}
 	w.fail(errors.New("again"))

@@ -58,7 +58,7 @@ func TestACollectionIsWatchedUntilNobodyHasReferredToItForAWhile(t *testing.T) {
 	s.leave(collection{"shop", needs.ConfigMaps}) // never watched
 }
 
-func TestWhoWaitsForAWatchThatEndsIsTold(t *testing.T) {
+func TestWaitReturnsWhenTheWatchEnds(t *testing.T) {
 	s, client, clock := idle(t)
 	listed := make(chan struct{})
 	client.PrependReactor("list", "*", func(clienttesting.Action) (bool, runtime.Object, error) {

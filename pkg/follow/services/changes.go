@@ -52,7 +52,10 @@ func mapChanges(path string, existing, wanted map[string]string, ours map[string
 // isMark tells what says whose the copy is.
 func isMark(key string) bool {
 	switch key {
-	case v1alpha1.LabelParentClusterID, v1alpha1.LabelParentClusterName, v1alpha1.LabelTargetHash, v1alpha1.AnnotationFollowedBy:
+	case v1alpha1.LabelParentClusterID,
+		v1alpha1.LabelParentClusterName,
+		v1alpha1.LabelTargetHash,
+		v1alpha1.AnnotationFollowedBy:
 		return true
 	}
 	return false
@@ -65,7 +68,8 @@ func written(existing metav1.Object) map[string]map[string]any {
 		var fields struct {
 			Metadata map[string]map[string]any `json:"f:metadata"`
 		}
-		if entry.Manager != v1alpha1.FieldOwner || entry.FieldsV1 == nil || json.Unmarshal(entry.FieldsV1.GetRawBytes(), &fields) != nil {
+		if entry.Manager != v1alpha1.FieldOwner || entry.FieldsV1 == nil ||
+			json.Unmarshal(entry.FieldsV1.GetRawBytes(), &fields) != nil {
 			continue
 		}
 		for field, keys := range fields.Metadata {

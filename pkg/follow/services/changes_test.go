@@ -15,12 +15,21 @@ func TestChangesOfLabelsAndAnnotations(t *testing.T) {
 	existing := &corev1.Service{ObjectMeta: metav1.ObjectMeta{
 		Labels: map[string]string{v1alpha1.LabelParentClusterID: "c1", v1alpha1.LabelTargetHash: "first", "gone": "x"},
 		Annotations: map[string]string{
-			v1alpha1.AnnotationFollowedBy: "c1", v1alpha1.AnnotationGlobal: "true", "same/a": "1", "other/a": "1", "cloud/neg": "theirs",
+			v1alpha1.AnnotationFollowedBy: "c1",
+			v1alpha1.AnnotationGlobal:     "true",
+			"same/a":                      "1",
+			"other/a":                     "1",
+			"cloud/neg":                   "theirs",
 		},
 		ManagedFields: []metav1.ManagedFieldsEntry{
 			{Manager: "cloud", FieldsV1: metav1.NewFieldsV1(`{"f:metadata":{"f:annotations":{"f:cloud/neg":{}}}}`)},
-			{Manager: v1alpha1.FieldOwner, FieldsV1: metav1.NewFieldsV1(`{"f:metadata":{"f:annotations":{".":{},"f:multicluster.admiralty.io/followed-by":{},` +
-				`"f:multicluster.admiralty.io/global":{},"f:same/a":{},"f:other/a":{}},"f:labels":{"f:gone":{},"f:multicluster.admiralty.io/parent-cluster-id":{}}}}`)},
+			{
+				Manager: v1alpha1.FieldOwner,
+				FieldsV1: metav1.NewFieldsV1(
+					`{"f:metadata":{"f:annotations":{".":{},"f:multicluster.admiralty.io/followed-by":{},` +
+						`"f:multicluster.admiralty.io/global":{},"f:same/a":{},"f:other/a":{}},"f:labels":{"f:gone":{},"f:multicluster.admiralty.io/parent-cluster-id":{}}}}`,
+				),
+			},
 		},
 	}}
 	wanted := &corev1.Service{ObjectMeta: metav1.ObjectMeta{
@@ -43,7 +52,11 @@ func TestNothingIsWrittenThatIsThere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if changes := append(metaChanges(service, service), specChange(service.Spec, *service.Spec.DeepCopy())...); len(changes) > 0 {
+	if changes := append(
+		metaChanges(service, service),
+		specChange(service.Spec, *service.Spec.DeepCopy())...); len(
+		changes,
+	) > 0 {
 		t.Errorf("changes of a Service: %v", changes)
 	}
 	slice := &discoveryv1.EndpointSlice{Endpoints: []discoveryv1.Endpoint{{Addresses: []string{"10.0.0.1"}}}}

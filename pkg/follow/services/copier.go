@@ -31,7 +31,7 @@ var errUser = errors.New("invalid")
 // copier keeps one engaged target in step with the source. Of one item, one worker is at work at a time.
 type copier struct {
 	*Follower
-	forge
+	desired
 
 	target *engage.Target
 	writer *writer.Writer
@@ -162,10 +162,17 @@ func refusal(err error) string {
 	case err == nil:
 		return ""
 	case errors.As(err, &notOurs):
-		return fmt.Sprintf("there is a %s of that name, which does not come from this cluster; delete it there, or rename one of the two", notOurs.Kind)
+		return fmt.Sprintf(
+			"there is a %s of that name, which does not come from this cluster; delete it there, or rename one of the two",
+			notOurs.Kind,
+		)
 	case errors.As(err, &refused):
 		return "the TLS " + refused.Error()
-	case apierrors.IsForbidden(err), apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsNotFound(err), errors.Is(err, errUser):
+	case apierrors.IsForbidden(err),
+		apierrors.IsInvalid(err),
+		apierrors.IsBadRequest(err),
+		apierrors.IsNotFound(err),
+		errors.Is(err, errUser):
 		return err.Error()
 	}
 	return ""

@@ -19,14 +19,30 @@ const (
 )
 
 func (f *Follower) recordNotCopied(about runtime.Object, target *engage.Target, message string) {
-	f.Recorder.Eventf(about, nil, corev1.EventTypeWarning, ReasonNotFollowed, "Follow", "Target %s (virtual node %s): %s",
-		targetkind.Name(target.Key), target.NodeName, message)
+	f.Recorder.Eventf(
+		about,
+		nil,
+		corev1.EventTypeWarning,
+		ReasonNotFollowed,
+		"Follow",
+		"Target %s (virtual node %s): %s",
+		targetkind.Name(target.Key),
+		target.NodeName,
+		message,
+	)
 }
 
 func (f *Follower) recordDisputed(service *corev1.Service) {
-	f.Recorder.Eventf(service, nil, corev1.EventTypeWarning, ReasonSelectorDisputed, "Rewrite",
+	f.Recorder.Eventf(
+		service,
+		nil,
+		corev1.EventTypeWarning,
+		ReasonSelectorDisputed,
+		"Rewrite",
 		"Something writes the selector back again and again, so it is rewritten only every %s. Tell it to leave spec.selector alone: "+
-			"with Argo CD, ignoreDifferences with managedFieldsManagers [multicluster-scheduler] and RespectIgnoreDifferences=true", truce)
+			"with Argo CD, ignoreDifferences with managedFieldsManagers [multicluster-scheduler] and RespectIgnoreDifferences=true",
+		truce,
+	)
 }
 
 func (f *Follower) recordInvalid(service *corev1.Service, err error) {

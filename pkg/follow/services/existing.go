@@ -31,18 +31,31 @@ type existing struct {
 }
 
 // watchExisting starts to watch, until ctx ends. changed is called with each item of which something changed.
-func watchExisting(ctx context.Context, target *engage.Target, clusterID string, changed func(item)) (*existing, error) {
+func watchExisting(
+	ctx context.Context,
+	target *engage.Target,
+	clusterID string,
+	changed func(item),
+) (*existing, error) {
 	clientset, err := kubernetes.NewForConfig(withProtobuf(target.Config))
 	if err != nil {
 		return nil, fmt.Errorf("making a client: %w", err)
 	}
 	factory := func(selected labels.Set) informers.SharedInformerFactory {
-		return informers.NewSharedInformerFactoryWithOptions(clientset, 0, informers.WithNamespace(target.Key.Namespace),
-			informers.WithTweakListOptions(func(options *metav1.ListOptions) { options.LabelSelector = selected.String() }))
+		return informers.NewSharedInformerFactoryWithOptions(
+			clientset,
+			0,
+			informers.WithNamespace(target.Key.Namespace),
+			informers.WithTweakListOptions(
+				func(options *metav1.ListOptions) { options.LabelSelector = selected.String() },
+			),
+		)
 	}
 	ours := factory(labels.Set{v1alpha1.LabelParentClusterID: clusterID})
 	// The target's own EndpointSlices have the labels of the Service, too, which the copy has from us.
-	made := factory(labels.Set{v1alpha1.LabelParentClusterID: clusterID, discoveryv1.LabelManagedBy: v1alpha1.FieldOwner})
+	made := factory(
+		labels.Set{v1alpha1.LabelParentClusterID: clusterID, discoveryv1.LabelManagedBy: v1alpha1.FieldOwner},
+	)
 	e := &existing{
 		services:  ours.Core().V1().Services().Informer(),
 		ingresses: ours.Networking().V1().Ingresses().Informer(),

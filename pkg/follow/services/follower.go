@@ -36,8 +36,8 @@ const (
 
 	callTimeout = 10 * time.Second
 	workers     = 4
-	retryFirst  = 5 * time.Millisecond
-	retryLast   = 30 * time.Second
+	firstRetry  = 5 * time.Millisecond
+	lastRetry   = 30 * time.Second
 	// refusedRetry is when to try again what only a person can mend, perhaps in the target, of which we do not learn.
 	refusedRetry = 2 * time.Minute
 	exportsRetry = 5 * time.Second
@@ -126,7 +126,10 @@ func (f *Follower) findExports(ctx context.Context) error {
 		case err == nil:
 			f.originals.exports = &mapping.Resource
 		case !meta.IsNoMatchError(err):
-			f.Logger.Error(err, "Services are not followed before it is known whether this cluster has the kind ServiceExport; trying again")
+			f.Logger.Error(
+				err,
+				"Services are not followed before it is known whether this cluster has the kind ServiceExport; trying again",
+			)
 			return false, nil
 		}
 		return true, nil
@@ -139,7 +142,7 @@ func (f *Follower) Engaged(ctx context.Context, target *engage.Target) error {
 	limits := limiter()
 	c := &copier{
 		Follower:  f,
-		forge:     forge{origin: f.Source, targetHash: target.Hash, nodeName: target.NodeName},
+		desired:   desired{origin: f.Source, targetHash: target.Hash, nodeName: target.NodeName},
 		target:    target,
 		writer:    writer.NewWriter(target.Client, target.APIReader, f.Source),
 		queue:     newQueue(limits),
@@ -149,7 +152,9 @@ func (f *Follower) Engaged(ctx context.Context, target *engage.Target) error {
 		noted:     map[item]string{},
 		held:      map[types.NamespacedName]bool{},
 	}
-	c.watch = sync.OnceValues(func() (*existing, error) { return watchExisting(ctx, target, f.Source.ClusterID, c.queue.Add) })
+	c.watch = sync.OnceValues(
+		func() (*existing, error) { return watchExisting(ctx, target, f.Source.ClusterID, c.queue.Add) },
+	)
 	if err := f.run(ctx, c.queue, limits, c, f.Logger.WithValues("target", target.Key)); err != nil {
 		return err
 	}
@@ -172,7 +177,11 @@ func (f *Follower) Engaged(ctx context.Context, target *engage.Target) error {
 
 // run workers until ctx ends.
 func (f *Follower) run(
-	ctx context.Context, q queue, limits workqueue.TypedRateLimiter[item], reconciler reconcile.TypedReconciler[item], logger logr.Logger,
+	ctx context.Context,
+	q queue,
+	limits workqueue.TypedRateLimiter[item],
+	reconciler reconcile.TypedReconciler[item],
+	logger logr.Logger,
 ) error {
 	c, err := controller.NewTypedUnmanaged(name, controller.TypedOptions[item]{
 		Reconciler:              reconciler,
@@ -194,11 +203,14 @@ func (f *Follower) run(
 }
 
 func limiter() workqueue.TypedRateLimiter[item] {
-	return workqueue.NewTypedItemExponentialFailureRateLimiter[item](retryFirst, retryLast)
+	return workqueue.NewTypedItemExponentialFailureRateLimiter[item](firstRetry, lastRetry)
 }
 
 func newQueue(limits workqueue.TypedRateLimiter[item]) queue {
-	return workqueue.NewTypedRateLimitingQueueWithConfig(limits, workqueue.TypedRateLimitingQueueConfig[item]{Name: name})
+	return workqueue.NewTypedRateLimitingQueueWithConfig(
+		limits,
+		workqueue.TypedRateLimitingQueueConfig[item]{Name: name},
+	)
 }
 
 // route enqueues what changed in the source, everywhere.
@@ -233,7 +245,10 @@ func (f *Follower) all() []*copier {
 
 func (f *Follower) troubled(err error) {
 	if apierrors.IsForbidden(err) {
-		f.Logger.Error(err, "Services are not followed without the right to list and watch them, their EndpointSlices and Ingresses")
+		f.Logger.Error(
+			err,
+			"Services are not followed without the right to list and watch them, their EndpointSlices and Ingresses",
+		)
 		return
 	}
 	f.Logger.V(1).Info("A watch ended", "reason", err.Error())
@@ -257,7 +272,9 @@ func (c *copier) countChaperons(ctx context.Context) error {
 			}
 		}
 	}
-	if _, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{AddFunc: counting(1), DeleteFunc: counting(-1)}); err != nil {
+	if _, err := informer.AddEventHandler(
+		toolscache.ResourceEventHandlerFuncs{AddFunc: counting(1), DeleteFunc: counting(-1)},
+	); err != nil {
 		return fmt.Errorf("handling events of PodChaperons: %w", err)
 	}
 	return nil

@@ -55,7 +55,10 @@ func TestTheKindServiceExportIsAskedForUntilThereIsAnAnswer(t *testing.T) {
 func TestAnEndIsNoFailure(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	f := &Follower{Options: Options{Mapper: &mapper{answers: []error{errors.New("unavailable"), nil}}, Logger: logr.Discard()}, originals: &originals{}}
+	f := &Follower{
+		Options:   Options{Mapper: &mapper{answers: []error{errors.New("unavailable"), nil}}, Logger: logr.Discard()},
+		originals: &originals{},
+	}
 	if err := f.Start(ctx); err != nil {
 		t.Errorf("Start: %v", err)
 	}

@@ -29,8 +29,8 @@ type kind string
 const (
 	kindService kind = "Service"
 	kindIngress kind = "Ingress"
-	// kindLeft is a Service of a namespace that was disabled while its selector was rewritten.
-	kindLeft kind = "Service of a disabled namespace"
+	// kindRestore is a Service of a namespace that was disabled while its selector was rewritten.
+	kindRestore kind = "Service of a disabled namespace"
 )
 
 // itemOf returns the item that an object belongs to: an EndpointSlice or ServiceExport to its Service.
@@ -73,10 +73,16 @@ func onEach(changed func(item)) toolscache.ResourceEventHandlerFuncs {
 
 // handle prepares an informer that does not run yet.
 func handle(
-	informer toolscache.SharedIndexInformer, handler toolscache.ResourceEventHandler, transform toolscache.TransformFunc, troubled func(error),
+	informer toolscache.SharedIndexInformer,
+	handler toolscache.ResourceEventHandler,
+	transform toolscache.TransformFunc,
+	troubled func(error),
 ) (toolscache.ResourceEventHandlerRegistration, error) {
 	failed := func(_ context.Context, _ *toolscache.Reflector, err error) { troubled(err) }
-	if err := errors.Join(informer.SetTransform(transform), informer.SetWatchErrorHandlerWithContext(failed)); err != nil {
+	if err := errors.Join(
+		informer.SetTransform(transform),
+		informer.SetWatchErrorHandlerWithContext(failed),
+	); err != nil {
 		return nil, err
 	}
 	return informer.AddEventHandler(handler)

@@ -44,7 +44,7 @@ func (c *copier) wants(ingress *networkingv1.Ingress, e *existing) bool {
 	return all && e != nil && !slices.ContainsFunc(names, func(name string) bool {
 		key := types.NamespacedName{Namespace: ingress.Namespace, Name: name}
 		of, known := c.originals.service(key)
-		return !known || !c.verdict(key, of, e).follow || !c.backs(key, e, e.ingress(keyOf(ingress)) != nil)
+		return !known || !c.decision(key, of, e).follow || !c.backs(key, e, e.ingress(keyOf(ingress)) != nil)
 	})
 }
 
@@ -65,7 +65,7 @@ func (c *copier) copyIngress(ctx context.Context, of, there *networkingv1.Ingres
 	if err := c.holdCertificates(ctx, key, certificates(of)); err != nil {
 		return err
 	}
-	err := c.writeIngress(ctx, c.forge.ingress(of), there)
+	err := c.writeIngress(ctx, c.desired.ingress(of), there)
 	if err != nil {
 		// While no Ingress there names them, the target removes the Secrets. Next time they are written again.
 		err = errors.Join(err, c.holdCertificates(ctx, key, nil))
@@ -77,7 +77,11 @@ func (c *copier) writeIngress(ctx context.Context, wanted, there *networkingv1.I
 	if there == nil {
 		return c.create(ctx, wanted)
 	}
-	return c.patch(ctx, there, slices.Concat(c.adopt(there), metaChanges(there, wanted), specChange(there.Spec, wanted.Spec)))
+	return c.patch(
+		ctx,
+		there,
+		slices.Concat(c.adopt(there), metaChanges(there, wanted), specChange(there.Spec, wanted.Spec)),
+	)
 }
 
 func (c *copier) holdCertificates(ctx context.Context, ingress types.NamespacedName, names []string) error {

@@ -11,7 +11,7 @@ import (
 )
 
 // meta returns name, labels and annotations of a copy, less those that leave has out.
-func (f forge) meta(original metav1.Object, leave func(key string) bool) metav1.ObjectMeta {
+func (f desired) meta(original metav1.Object, leave func(key string) bool) metav1.ObjectMeta {
 	labels := taken(original.GetLabels(), isDeployed)
 	labels[v1alpha1.LabelTargetHash] = f.targetHash
 	annotations := taken(original.GetAnnotations(), isDeployed, leave)
@@ -46,7 +46,11 @@ keys:
 func isDeployed(key string) bool {
 	domain, _, _ := strings.Cut(key, "/")
 	switch domain {
-	case v1alpha1.GroupName, "argocd.argoproj.io", "meta.helm.sh", "kustomize.toolkit.fluxcd.io", "helm.toolkit.fluxcd.io":
+	case v1alpha1.GroupName,
+		"argocd.argoproj.io",
+		"meta.helm.sh",
+		"kustomize.toolkit.fluxcd.io",
+		"helm.toolkit.fluxcd.io":
 		return true
 	}
 	switch key {

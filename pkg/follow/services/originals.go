@@ -57,7 +57,12 @@ type namespace struct {
 	undisclosed atomic.Bool
 }
 
-func newOriginals(config *rest.Config, changed func(item), known func(string), troubled func(error)) (*originals, error) {
+func newOriginals(
+	config *rest.Config,
+	changed func(item),
+	known func(string),
+	troubled func(error),
+) (*originals, error) {
 	clientset, err := kubernetes.NewForConfig(withProtobuf(config))
 	if err != nil {
 		return nil, fmt.Errorf("making a client: %w", err)
@@ -77,8 +82,14 @@ func newOriginals(config *rest.Config, changed func(item), known func(string), t
 
 // labelled returns an informer of the metadata of what has a label.
 func (o *originals) labelled(resource, key, value string) toolscache.SharedIndexInformer {
-	return metadatainformer.NewFilteredMetadataInformer(o.metadata, corev1.SchemeGroupVersion.WithResource(resource), metav1.NamespaceAll, 0, nil,
-		func(options *metav1.ListOptions) { options.LabelSelector = key + "=" + value }).Informer()
+	return metadatainformer.NewFilteredMetadataInformer(
+		o.metadata,
+		corev1.SchemeGroupVersion.WithResource(resource),
+		metav1.NamespaceAll,
+		0,
+		nil,
+		func(options *metav1.ListOptions) { options.LabelSelector = key + "=" + value },
+	).Informer()
 }
 
 // run watches the enabled namespaces until ctx ends.
@@ -145,7 +156,7 @@ func (o *originals) disable(name string) {
 	if n != nil {
 		n.end()
 		for _, service := range n.written() {
-			o.changed(item{kindLeft, client.ObjectKeyFromObject(service)})
+			o.changed(item{kindRestore, client.ObjectKeyFromObject(service)})
 		}
 	}
 	o.known(name)
@@ -164,8 +175,14 @@ func (n *namespace) written() []*corev1.Service {
 
 // watch returns the informers of a namespace, which do not run yet.
 func (o *originals) watch(name string) (*namespace, error) {
-	factory := informers.NewSharedInformerFactoryWithOptions(o.clientset, 0, informers.WithNamespace(name),
-		informers.WithTweakListOptions(func(options *metav1.ListOptions) { options.LabelSelector = "!" + v1alpha1.LabelParentClusterID }))
+	factory := informers.NewSharedInformerFactoryWithOptions(
+		o.clientset,
+		0,
+		informers.WithNamespace(name),
+		informers.WithTweakListOptions(
+			func(options *metav1.ListOptions) { options.LabelSelector = "!" + v1alpha1.LabelParentClusterID },
+		),
+	)
 	n := &namespace{
 		services:  factory.Core().V1().Services().Informer(),
 		slices:    factory.Discovery().V1().EndpointSlices().Informer(),

@@ -30,7 +30,7 @@ func (c *copier) service(ctx context.Context, key types.NamespacedName) (time.Du
 	if err != nil {
 		return 0, err
 	}
-	v := c.verdict(key, of, e)
+	v := c.decision(key, of, e)
 	c.remember(key, v.idle)
 	switch {
 	case v.follow:
@@ -42,14 +42,14 @@ func (c *copier) service(ctx context.Context, key types.NamespacedName) (time.Du
 	}
 	// What was created a moment ago, the watch is about to show.
 	if copied := v.follow && e != nil && e.service(key) != nil; err == nil || !copied {
-		c.settle(key, copied)
+		c.reconcile(key, copied)
 	}
 	return v.wait, err
 }
 
-// verdict is about a Service whose copy, if it was made for this target, is there; without e, it asks for reasons
+// decision is about a Service whose copy, if it was made for this target, is there; without e, it asks for reasons
 // alone.
-func (c *copier) verdict(key types.NamespacedName, of original, e *existing) verdict {
+func (c *copier) decision(key types.NamespacedName, of original, e *existing) decision {
 	var there *corev1.Service
 	if e != nil {
 		there = e.service(key)
@@ -57,7 +57,7 @@ func (c *copier) verdict(key types.NamespacedName, of original, e *existing) ver
 	c.mu.Lock()
 	idle, holds := c.idle[key], c.chaperons[key.Namespace] > 0
 	c.mu.Unlock()
-	return judge(standing{
+	return decide(standing{
 		original: of,
 		proxied:  holds && of.electing(c.originals.isVirtual), // Without delegates, it does not matter.
 		holds:    holds,
@@ -77,9 +77,9 @@ func (c *copier) remember(key types.NamespacedName, idle time.Time) {
 	c.idle[key] = idle
 }
 
-// settle has looked at again what depends on whether a Service is in the target: Ingresses here, and whether its
+// reconcile has looked at again what depends on whether a Service is in the target: Ingresses here, and whether its
 // selector is rewritten.
-func (c *copier) settle(key types.NamespacedName, copied bool) {
+func (c *copier) reconcile(key types.NamespacedName, copied bool) {
 	c.mu.Lock()
 	was := c.copied[key]
 	if copied {
@@ -103,7 +103,7 @@ func (c *copier) copyService(ctx context.Context, key types.NamespacedName, of o
 		}
 		there = nil
 	}
-	wanted, err := c.forge.service(of.service, there)
+	wanted, err := c.desired.service(of.service, there)
 	if err != nil {
 		return fmt.Errorf("%w: %w", errUser, err)
 	}
@@ -120,7 +120,11 @@ func (c *copier) copyService(ctx context.Context, key types.NamespacedName, of o
 
 func (c *copier) writeService(ctx context.Context, wanted, there *corev1.Service) error {
 	if there != nil {
-		return c.patch(ctx, there, slices.Concat(c.adopt(there), metaChanges(there, wanted), specChange(there.Spec, wanted.Spec)))
+		return c.patch(
+			ctx,
+			there,
+			slices.Concat(c.adopt(there), metaChanges(there, wanted), specChange(there.Spec, wanted.Spec)),
+		)
 	}
 	err := c.create(ctx, wanted)
 	if apierrors.IsInvalid(err) { // Perhaps because of the families: those of the target's network may be others.
@@ -130,7 +134,11 @@ func (c *copier) writeService(ctx context.Context, wanted, there *corev1.Service
 }
 
 // writeEndpoints deletes what is too much last: for a moment rather twice than not at all.
-func (c *copier) writeEndpoints(ctx context.Context, there []*discoveryv1.EndpointSlice, wanted map[string]*discoveryv1.EndpointSlice) error {
+func (c *copier) writeEndpoints(
+	ctx context.Context,
+	there []*discoveryv1.EndpointSlice,
+	wanted map[string]*discoveryv1.EndpointSlice,
+) error {
 	var errs []error
 	var surplus []*discoveryv1.EndpointSlice
 	for _, slice := range there {
@@ -169,7 +177,7 @@ func (c *copier) removeService(ctx context.Context, key types.NamespacedName, of
 		return err
 	}
 	if there := e.service(key); there != nil {
-		return c.part(ctx, there, useless, func(other *copier) bool { return other.verdict(key, of, nil).follow })
+		return c.part(ctx, there, useless, func(other *copier) bool { return other.decision(key, of, nil).follow })
 	}
 	return nil
 }

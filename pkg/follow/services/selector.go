@@ -15,7 +15,8 @@ import (
 
 // merged says whether Cilium merges the Services of that name of all clusters.
 func merged(service *corev1.Service) bool {
-	return service.Annotations["service.cilium.io/global"] == "true" || service.Annotations["io.cilium/global-service"] == "true"
+	return service.Annotations["service.cilium.io/global"] == "true" ||
+		service.Annotations["io.cilium/global-service"] == "true"
 }
 
 func rewritten(service *corev1.Service) bool {
@@ -31,7 +32,11 @@ func userSelector(service *corev1.Service) (map[string]string, error) {
 	}
 	original, err := decodeSelector(written)
 	if err != nil {
-		return nil, fmt.Errorf("the annotation %s is not a selector such as app=web,tier=front: %w", v1alpha1.AnnotationOriginalSelector, err)
+		return nil, fmt.Errorf(
+			"the annotation %s is not a selector such as app=web,tier=front: %w",
+			v1alpha1.AnnotationOriginalSelector,
+			err,
+		)
 	}
 	return translate.UserSelector(service.Spec.Selector, original), nil
 }
@@ -70,7 +75,8 @@ func rewrite(service *corev1.Service, delegates bool, source translate.Source) (
 		return nil, fmt.Errorf("rewriting the selector: %w", err)
 	}
 	encoded := labels.Set(user).String()
-	marked := service.Annotations[v1alpha1.AnnotationGlobal] == "true" && service.Annotations[v1alpha1.AnnotationOriginalSelector] == encoded
+	marked := service.Annotations[v1alpha1.AnnotationGlobal] == "true" &&
+		service.Annotations[v1alpha1.AnnotationOriginalSelector] == encoded
 	if marked && maps.Equal(selector, service.Spec.Selector) {
 		return nil, nil
 	}

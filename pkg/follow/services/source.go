@@ -34,7 +34,7 @@ type quarrel struct {
 
 // reconcileSource makes a Service of the source what it is to be there.
 func (f *Follower) reconcileSource(ctx context.Context, i item) (reconcile.Result, error) {
-	if i.kind == kindLeft {
+	if i.kind == kindRestore {
 		return reconcile.Result{}, f.putBack(ctx, i.NamespacedName)
 	}
 	object := f.originals.object(i)
@@ -71,27 +71,27 @@ func (f *Follower) reconcileSource(ctx context.Context, i item) (reconcile.Resul
 // toDelegates says whether the selector is to find delegates: it would find proxies otherwise, and every target has
 // what it needs. Once it is rewritten, EndpointSlices tell no more, and pods are asked for; that is after a change, or
 // after delegates went.
-func (f *Follower) toDelegates(ctx context.Context, key types.NamespacedName) (verdict, error) {
+func (f *Follower) toDelegates(ctx context.Context, key types.NamespacedName) (decision, error) {
 	of, known := f.originals.service(key)
 	switch {
 	case !known || !of.eligible() || !merged(of.service):
-		return verdict{}, nil
+		return decision{}, nil
 	case !rewritten(of.service):
-		return verdict{follow: of.proxied(f.originals.isVirtual) && f.served(key)}, nil
+		return decision{follow: of.proxied(f.originals.isVirtual) && f.served(key)}, nil
 	}
 	user, err := userSelector(of.service)
 	if err != nil {
-		return verdict{}, nil // rewrite says so
+		return decision{}, nil // rewrite says so
 	}
 	found, err := f.selectsProxies(ctx, key.Namespace, user)
 	if err != nil {
-		return verdict{}, err
+		return decision{}, err
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if found {
 		delete(f.idle, key)
-		return verdict{follow: true}, nil
+		return decision{follow: true}, nil
 	}
 	v := linger(f.idle[key], f.Clock.Now())
 	f.idle[key] = v.idle
@@ -99,7 +99,10 @@ func (f *Follower) toDelegates(ctx context.Context, key types.NamespacedName) (v
 }
 
 func (f *Follower) served(key types.NamespacedName) bool {
-	return !slices.ContainsFunc(f.all(), func(c *copier) bool { return c.target.Allows(key.Namespace) && !c.serves(key) })
+	return !slices.ContainsFunc(
+		f.all(),
+		func(c *copier) bool { return c.target.Allows(key.Namespace) && !c.serves(key) },
+	)
 }
 
 func (f *Follower) selectsProxies(ctx context.Context, namespace string, selector map[string]string) (bool, error) {
@@ -173,15 +176,24 @@ func (f *Follower) forget(key types.NamespacedName) {
 }
 
 // apply to the Service as we know it: not if it has changed since. A selector is applied as a whole.
-func (f *Follower) apply(ctx context.Context, service *corev1.Service, r *rewriting) (*unstructured.Unstructured, error) {
+func (f *Follower) apply(
+	ctx context.Context,
+	service *corev1.Service,
+	r *rewriting,
+) (*unstructured.Unstructured, error) {
 	metadata := map[string]any{
 		"namespace": service.Namespace, "name": service.Name,
 		"uid": string(service.UID), "resourceVersion": service.ResourceVersion,
 	}
 	if r.original != "" {
-		metadata["annotations"] = map[string]any{v1alpha1.AnnotationOriginalSelector: r.original, v1alpha1.AnnotationGlobal: "true"}
+		metadata["annotations"] = map[string]any{
+			v1alpha1.AnnotationOriginalSelector: r.original,
+			v1alpha1.AnnotationGlobal:           "true",
+		}
 	}
-	object := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Service", "metadata": metadata}}
+	object := &unstructured.Unstructured{
+		Object: map[string]any{"apiVersion": "v1", "kind": "Service", "metadata": metadata},
+	}
 	if len(r.selector) > 0 {
 		if err := unstructured.SetNestedStringMap(object.Object, r.selector, "spec", "selector"); err != nil {
 			return nil, fmt.Errorf("encoding the selector: %w", err)
@@ -189,7 +201,12 @@ func (f *Follower) apply(ctx context.Context, service *corev1.Service, r *rewrit
 	}
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	err := f.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), client.FieldOwner(v1alpha1.FieldOwner), client.ForceOwnership)
+	err := f.Client.Apply(
+		ctx,
+		client.ApplyConfigurationFromUnstructured(object),
+		client.FieldOwner(v1alpha1.FieldOwner),
+		client.ForceOwnership,
+	)
 	if err != nil {
 		return nil, fmt.Errorf("writing the selector: %w", err)
 	}

@@ -19,7 +19,11 @@ func (w *Writer) Create(ctx context.Context, object *unstructured.Unstructured) 
 	}
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	if err := w.target.Create(ctx, withoutNil(w.mark(object, user)), client.FieldOwner(v1alpha1.FieldOwner)); err != nil {
+	if err := w.target.Create(
+		ctx,
+		withoutNil(w.mark(object, user)),
+		client.FieldOwner(v1alpha1.FieldOwner),
+	); err != nil {
 		return fmt.Errorf("creating the copy: %w", err)
 	}
 	return nil

@@ -48,7 +48,11 @@ func TestACopyThatIsRemovedWhileItIsWrittenIsMadeAnew(t *testing.T) {
 					case o.GetNamespace() == "": // our user name
 						return nil
 					case len(options) == 1 && options[0] == client.DryRunAll:
-						return apierrors.NewForbidden(resource, "", errors.New("it must have the annotation "+v1alpha1.AnnotationFollowedBy))
+						return apierrors.NewForbidden(
+							resource,
+							"",
+							errors.New("it must have the annotation "+v1alpha1.AnnotationFollowedBy),
+						)
 					}
 					return next(&test.creates)
 				},

@@ -28,7 +28,9 @@ func patch(raw []byte, pod, proxy *corev1.Pod) ([]jsonpatch.Operation, error) {
 		{path: "/spec/nodeSelector", was: was.NodeSelector, is: is.NodeSelector},
 		{path: "/spec/affinity", was: was.Affinity, is: is.Affinity, remove: is.Affinity == nil},
 		{
-			path: "/spec/topologySpreadConstraints", was: was.TopologySpreadConstraints, is: is.TopologySpreadConstraints,
+			path:   "/spec/topologySpreadConstraints",
+			was:    was.TopologySpreadConstraints,
+			is:     is.TopologySpreadConstraints,
 			remove: len(is.TopologySpreadConstraints) == 0,
 		},
 	}

@@ -119,7 +119,8 @@ func (p *plan) waitFor(d time.Duration) {
 // passed on: it says that the source cluster does not wait, not that the containers are to be killed.
 func graceOf(proxy *corev1.Pod) string {
 	grace := ptr.Deref(proxy.DeletionGracePeriodSeconds, 0)
-	if grace == 0 || grace == ptr.Deref(proxy.Spec.TerminationGracePeriodSeconds, corev1.DefaultTerminationGracePeriodSeconds) {
+	if grace == 0 ||
+		grace == ptr.Deref(proxy.Spec.TerminationGracePeriodSeconds, corev1.DefaultTerminationGracePeriodSeconds) {
 		return ""
 	}
 	return strconv.FormatInt(grace, 10)
@@ -159,7 +160,10 @@ func removeWithDelegate(proxy *corev1.Pod, chaperon *v1alpha1.PodChaperon) *remo
 		case v1alpha1.ReasonDelegateTerminating:
 			return &removal{message: "the delegate pod is being deleted in the target cluster"}
 		case v1alpha1.ReasonDelegateRefused:
-			return &removal{grace: ptr.To[int64](0), message: "the target cluster refuses to run the delegate pod again: " + condition.Message}
+			return &removal{
+				grace:   ptr.To[int64](0),
+				message: "the target cluster refuses to run the delegate pod again: " + condition.Message,
+			}
 		default:
 			return &removal{grace: ptr.To[int64](0), message: "the delegate pod was deleted in the target cluster"}
 		}

@@ -39,9 +39,14 @@ func proxy(options ...func(*corev1.Pod)) *corev1.Pod {
 func chaperon(options ...func(*v1alpha1.PodChaperon)) v1alpha1.PodChaperon {
 	c := v1alpha1.PodChaperon{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: "default", Name: translate.DelegateName(proxy()), UID: "c1",
-			Labels:      map[string]string{v1alpha1.LabelParentUID: "1"},
-			Annotations: map[string]string{v1alpha1.AnnotationParentNamespace: "default", v1alpha1.AnnotationParentName: "web"},
+			Namespace: "default",
+			Name:      translate.DelegateName(proxy()),
+			UID:       "c1",
+			Labels:    map[string]string{v1alpha1.LabelParentUID: "1"},
+			Annotations: map[string]string{
+				v1alpha1.AnnotationParentNamespace: "default",
+				v1alpha1.AnnotationParentName:      "web",
+			},
 		},
 		Status: corev1.PodStatus{Phase: corev1.PodRunning},
 	}
@@ -72,7 +77,7 @@ func deleted(c *v1alpha1.PodChaperon) { c.DeletionTimestamp = &metav1.Time{Time:
 
 func ofAnother(c *v1alpha1.PodChaperon) { c.Labels[v1alpha1.LabelParentUID] = "2" }
 
-func forged(c *v1alpha1.PodChaperon) { c.Namespace, c.UID = "theirs", "c2" }
+func faked(c *v1alpha1.PodChaperon) { c.Namespace, c.UID = "theirs", "c2" }
 
 func showing(phase corev1.PodPhase) func(*v1alpha1.PodChaperon) {
 	return func(c *v1alpha1.PodChaperon) { c.Status.Phase = phase }
@@ -153,7 +158,7 @@ func TestDecide(t *testing.T) {
 		},
 		"a chaperon of another namespace does not speak for the proxy": {
 			proxy:     proxy(),
-			chaperons: chaperons{chaperon(), chaperon(forged, showing(corev1.PodFailed))},
+			chaperons: chaperons{chaperon(), chaperon(faked, showing(corev1.PodFailed))},
 		},
 		"a proxy bound elsewhere has no chaperon here": {
 			proxy: proxy(boundTo("admiralty-c3")), chaperons: chaperons{chaperon()},
@@ -171,8 +176,14 @@ func TestDecide(t *testing.T) {
 			want: want{Removal: &removal{grace: now, message: "the delegate pod was deleted in the target cluster"}},
 		},
 		"a delegate that is refused when it is made again deletes the proxy": {
-			proxy: proxy(), chaperons: chaperons{chaperon(without(v1alpha1.ReasonDelegateRefused, "quota"))},
-			want: want{Removal: &removal{grace: now, message: "the target cluster refuses to run the delegate pod again: quota"}},
+			proxy:     proxy(),
+			chaperons: chaperons{chaperon(without(v1alpha1.ReasonDelegateRefused, "quota"))},
+			want: want{
+				Removal: &removal{
+					grace:   now,
+					message: "the target cluster refuses to run the delegate pod again: quota",
+				},
+			},
 		},
 		"a chaperon deleted by hand deletes the proxy": {
 			proxy: proxy(), chaperons: chaperons{chaperon(deleted)},
@@ -180,11 +191,19 @@ func TestDecide(t *testing.T) {
 		},
 		"a proxy whose chaperon is missing is deleted if it is really gone": {
 			proxy: proxy(),
-			want:  want{Removal: &removal{ifGone: true, grace: now, message: "the PodChaperon was deleted in the target cluster"}},
+			want: want{
+				Removal: &removal{
+					ifGone:  true,
+					grace:   now,
+					message: "the PodChaperon was deleted in the target cluster",
+				},
+			},
 		},
 		"a proxy that a Job counts fails before it goes": {
 			proxy: proxy(held, terminating(30)),
-			want:  want{Removal: &removal{ifGone: true, grace: now, status: &corev1.PodStatus{Phase: corev1.PodFailed}}},
+			want: want{
+				Removal: &removal{ifGone: true, grace: now, status: &corev1.PodStatus{Phase: corev1.PodFailed}},
+			},
 		},
 		"deletion is passed on": {
 			proxy: proxy(terminating(30)), chaperons: chaperons{chaperon()},
@@ -214,8 +233,12 @@ func TestDecide(t *testing.T) {
 			proxy: proxy(terminating(5)), chaperons: chaperons{chaperon(deleted)}, asked: asked("5", time.Hour),
 		},
 		"what was asked of another PodChaperon is not asked of this one": {
-			proxy: proxy(terminating(30)), chaperons: chaperons{chaperon()}, asked: []ask{{chaperon: "c0", parent: "0"}},
-			want: ends("c1"),
+			proxy: proxy(
+				terminating(30),
+			),
+			chaperons: chaperons{chaperon()},
+			asked:     []ask{{chaperon: "c0", parent: "0"}},
+			want:      ends("c1"),
 		},
 		"grace zero does not kill": {
 			proxy: proxy(held, terminating(0)), chaperons: chaperons{chaperon()},
@@ -244,7 +267,15 @@ func TestDecide(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			before := test.proxy.DeepCopy()
-			p := decide(state{nodeName: node, proxy: test.proxy, chaperons: test.chaperons, asked: test.asked, now: time.Unix(2000, 0)})
+			p := decide(
+				state{
+					nodeName:  node,
+					proxy:     test.proxy,
+					chaperons: test.chaperons,
+					asked:     test.asked,
+					now:       time.Unix(2000, 0),
+				},
+			)
 			got := want{Endings: describe(p.endings), Removal: p.removal, Wait: p.wait}
 			if p.status != nil {
 				got.Phase = p.status.Phase

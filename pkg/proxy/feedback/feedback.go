@@ -133,7 +133,12 @@ func parentOf(chaperon *v1alpha1.PodChaperon) reconcile.Request {
 // enqueueProxies enqueues the proxies that are bound to the target's node.
 func (f *Feedback) enqueueProxies(ctx context.Context, target *engage.Target, q queue) error {
 	proxies := &corev1.PodList{}
-	if err := f.Client.List(ctx, proxies, client.MatchingFields{IndexNodeName: target.NodeName}, client.UnsafeDisableDeepCopyOption(true)); err != nil {
+	if err := f.Client.List(
+		ctx,
+		proxies,
+		client.MatchingFields{IndexNodeName: target.NodeName},
+		client.UnsafeDisableDeepCopyOption(true),
+	); err != nil {
 		return fmt.Errorf("listing proxies on node %q: %w", target.NodeName, err)
 	}
 	for i := range proxies.Items {

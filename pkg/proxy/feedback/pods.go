@@ -46,8 +46,12 @@ func (f *Feedback) podHandler() handler.TypedEventHandler[*corev1.Pod, reconcile
 		},
 		UpdateFunc: func(_ context.Context, e event.TypedUpdateEvent[*corev1.Pod], q queue) {
 			// Where it is bound, and that it goes, matters to PodChaperons elsewhere.
-			f.podChanged(e.ObjectNew, e.ObjectOld.UID != e.ObjectNew.UID || e.ObjectOld.Spec.NodeName != e.ObjectNew.Spec.NodeName ||
-				e.ObjectNew.Spec.NodeName == "" && e.ObjectNew.DeletionTimestamp != nil, q)
+			f.podChanged(
+				e.ObjectNew,
+				e.ObjectOld.UID != e.ObjectNew.UID || e.ObjectOld.Spec.NodeName != e.ObjectNew.Spec.NodeName ||
+					e.ObjectNew.Spec.NodeName == "" && e.ObjectNew.DeletionTimestamp != nil,
+				q,
+			)
 		},
 		DeleteFunc: func(_ context.Context, e event.TypedDeleteEvent[*corev1.Pod], _ queue) {
 			if e.Object.Spec.SchedulerName == v1alpha1.SchedulerName { // The annotations of a proxy may be gone, its delegate not.
@@ -62,7 +66,8 @@ func (f *Feedback) podChanged(pod *corev1.Pod, everywhere bool, q queue) {
 	if proxy {
 		f.route(pod, everywhere)
 	}
-	if slices.ContainsFunc(pod.Finalizers, isOurs) || !proxy && pod.Spec.NodeName != "" && pod.DeletionTimestamp != nil {
+	if slices.ContainsFunc(pod.Finalizers, isOurs) ||
+		!proxy && pod.Spec.NodeName != "" && pod.DeletionTimestamp != nil {
 		q.Add(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(pod)})
 	}
 }
@@ -129,7 +134,12 @@ func (f *Feedback) patchStatus(ctx context.Context, pod *corev1.Pod, status core
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	target := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name}}
-	err = f.Client.Status().Patch(ctx, target, client.RawPatch(types.StrategicMergePatchType, patch), client.FieldOwner(v1alpha1.FieldOwner))
+	err = f.Client.Status().Patch(
+		ctx,
+		target,
+		client.RawPatch(types.StrategicMergePatchType, patch),
+		client.FieldOwner(v1alpha1.FieldOwner),
+	)
 	if err := ignoreGone(err); err != nil {
 		return fmt.Errorf("patching the pod's status: %w", err)
 	}

@@ -50,7 +50,12 @@ func (r *reconciler) read(ctx context.Context, key types.NamespacedName) (state,
 		return s, fmt.Errorf("getting the proxy: %w", err)
 	}
 	chaperons := &v1alpha1.PodChaperonList{}
-	err := r.target.Client.List(ctx, chaperons, client.MatchingFields{engage.IndexParent: key.String()}, client.UnsafeDisableDeepCopy)
+	err := r.target.Client.List(
+		ctx,
+		chaperons,
+		client.MatchingFields{engage.IndexParent: key.String()},
+		client.UnsafeDisableDeepCopy,
+	)
 	if err != nil {
 		return s, fmt.Errorf("listing the proxy's PodChaperons: %w", err)
 	}
@@ -77,7 +82,12 @@ func (r *reconciler) act(ctx context.Context, key types.NamespacedName, proxy *c
 func (r *reconciler) end(ctx context.Context, key types.NamespacedName, e ending) error {
 	parent := types.UID(e.chaperon.Labels[v1alpha1.LabelParentUID])
 	if e.ifOrphan {
-		uid, err := liveUID(ctx, r.APIReader, corev1.SchemeGroupVersion.WithKind("Pod"), parentOf(e.chaperon).NamespacedName)
+		uid, err := liveUID(
+			ctx,
+			r.APIReader,
+			corev1.SchemeGroupVersion.WithKind("Pod"),
+			parentOf(e.chaperon).NamespacedName,
+		)
 		if err != nil {
 			return fmt.Errorf("looking for the proxy of PodChaperon %q: %w", e.chaperon.Name, err)
 		}
@@ -100,9 +110,20 @@ func (r *reconciler) end(ctx context.Context, key types.NamespacedName, e ending
 func (r *reconciler) ask(ctx context.Context, chaperon *v1alpha1.PodChaperon, grace string) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	patch := fmt.Appendf(nil, `{"metadata":{"uid":%q,"annotations":{%q:%q}}}`, chaperon.UID, v1alpha1.AnnotationDeletionGracePeriod, grace)
+	patch := fmt.Appendf(
+		nil,
+		`{"metadata":{"uid":%q,"annotations":{%q:%q}}}`,
+		chaperon.UID,
+		v1alpha1.AnnotationDeletionGracePeriod,
+		grace,
+	)
 	target := &v1alpha1.PodChaperon{ObjectMeta: metav1.ObjectMeta{Namespace: chaperon.Namespace, Name: chaperon.Name}}
-	err := r.target.Client.Patch(ctx, target, client.RawPatch(types.MergePatchType, patch), client.FieldOwner(v1alpha1.FieldOwner))
+	err := r.target.Client.Patch(
+		ctx,
+		target,
+		client.RawPatch(types.MergePatchType, patch),
+		client.FieldOwner(v1alpha1.FieldOwner),
+	)
 	if err := ignoreGone(err); err != nil {
 		return fmt.Errorf("asking for the deletion of the delegate of PodChaperon %q: %w", chaperon.Name, err)
 	}
@@ -111,7 +132,13 @@ func (r *reconciler) ask(ctx context.Context, chaperon *v1alpha1.PodChaperon, gr
 
 // collect has the target's garbage collector do the same.
 func (r *reconciler) collect(ctx context.Context, chaperon *v1alpha1.PodChaperon) error {
-	log.FromContext(ctx).Info("The target's manager did not delete a delegate in time; leaving it to the garbage collector", "delegate", chaperon.Name)
+	log.FromContext(
+		ctx,
+	).Info(
+		"The target's manager did not delete a delegate in time; leaving it to the garbage collector",
+		"delegate",
+		chaperon.Name,
+	)
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	err := r.target.Client.Delete(ctx, chaperon,
@@ -148,7 +175,12 @@ func (r *reconciler) remove(ctx context.Context, proxy *corev1.Pod, removal *rem
 }
 
 // liveUID asks the API server for the UID of an object, which is empty if there is no such object.
-func liveUID(ctx context.Context, reader client.Reader, kind schema.GroupVersionKind, key types.NamespacedName) (types.UID, error) {
+func liveUID(
+	ctx context.Context,
+	reader client.Reader,
+	kind schema.GroupVersionKind,
+	key types.NamespacedName,
+) (types.UID, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	object := &metav1.PartialObjectMetadata{}

@@ -14,9 +14,15 @@ import (
 func fifty() *v1alpha1.ClusterSummary {
 	classes := make([]nodes, 50)
 	for i := range classes {
-		classes[i] = free(20, fmt.Sprintf("pods=%d cpu=%d memory=%dGi ephemeral-storage=100Gi nvidia.com/gpu=4", 100-i, 4+i%8, 64-i))
+		classes[i] = free(
+			20,
+			fmt.Sprintf("pods=%d cpu=%d memory=%dGi ephemeral-storage=100Gi nvidia.com/gpu=4", 100-i, 4+i%8, 64-i),
+		)
 		for j := range int32(4) {
-			classes[i] = classes[i].and(20, fmt.Sprintf("pods=50 cpu=%d memory=%dGi ephemeral-storage=90Gi", 3+j, 32+8*j))
+			classes[i] = classes[i].and(
+				20,
+				fmt.Sprintf("pods=50 cpu=%d memory=%dGi ephemeral-storage=90Gi", 3+j, 32+8*j),
+			)
 		}
 		classes[i] = classes[i].labels("zone="+fmt.Sprint(i%3), "type="+fmt.Sprint(i), "gpu="+fmt.Sprint(i%2 == 1))
 		for j := range 15 {

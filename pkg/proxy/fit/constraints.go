@@ -15,11 +15,11 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
 
-// verdict is whether a node matches. The smaller one of two holds for both, the larger one for either.
-type verdict int8
+// decision is whether a node matches. The smaller one of two holds for both, the larger one for either.
+type decision int8
 
 const (
-	no verdict = iota
+	no decision = iota
 	// unknown depends on what is not told.
 	unknown
 	yes
@@ -80,7 +80,9 @@ func (c *constraints) encoded() string {
 
 // newTerm fails if no node matches the term: it is empty or cannot be parsed.
 func newTerm(term *corev1.NodeSelectorTerm) ([]requirement, bool) {
-	if _, err := nodeaffinity.NewNodeSelector(&corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{*term}}); err != nil {
+	if _, err := nodeaffinity.NewNodeSelector(
+		&corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{*term}},
+	); err != nil {
 		return nil, false
 	}
 	var all []requirement
@@ -96,12 +98,14 @@ func newTerm(term *corev1.NodeSelectorTerm) ([]requirement, bool) {
 
 func required(term corev1.NodeSelectorTerm) nodeaffinity.RequiredNodeAffinity {
 	return nodeaffinity.NewRequiredNodeAffinity(nil, &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
-		RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{term}},
+		RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
+			NodeSelectorTerms: []corev1.NodeSelectorTerm{term},
+		},
 	}})
 }
 
 // match says whether nodes with these labels match, beside which they may have omitted ones.
-func (c *constraints) match(labels map[string]string, omitted []string) verdict {
+func (c *constraints) match(labels map[string]string, omitted []string) decision {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: labels}}
 	result := matchAll(c.selector, node, omitted)
 	if c.terms == nil {
@@ -114,7 +118,7 @@ func (c *constraints) match(labels map[string]string, omitted []string) verdict 
 	return min(result, either)
 }
 
-func matchAll(requirements []requirement, node *corev1.Node, omitted []string) verdict {
+func matchAll(requirements []requirement, node *corev1.Node, omitted []string) decision {
 	result := yes
 	for i := range requirements {
 		result = min(result, requirements[i].match(node, omitted))
@@ -122,8 +126,8 @@ func matchAll(requirements []requirement, node *corev1.Node, omitted []string) v
 	return result
 }
 
-func (r *requirement) match(node *corev1.Node, omitted []string) verdict {
-	if _, told := node.Labels[r.key]; !told && (r.key == "" || slices.Contains(omitted, r.key)) {
+func (r *requirement) match(node *corev1.Node, omitted []string) decision {
+	if _, published := node.Labels[r.key]; !published && (r.key == "" || slices.Contains(omitted, r.key)) {
 		return unknown
 	}
 	if ok, err := r.affinity.Match(node); err != nil || !ok {

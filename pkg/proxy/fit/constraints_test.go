@@ -20,7 +20,7 @@ func TestNodeSelectorsAndAffinity(t *testing.T) {
 	preferred := translate.Constraints{Affinity: &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{}}}
 	tests := map[string]struct {
 		constraints translate.Constraints
-		want        verdict
+		want        decision
 	}{
 		"no constraints match":                           {translate.Constraints{}, yes},
 		"preferences do not matter":                      {preferred, yes},
@@ -32,44 +32,62 @@ func TestNodeSelectorsAndAffinity(t *testing.T) {
 		"an omitted label may be selected":               {selects(host + "=n1"), unknown},
 		"an omitted label does not outweigh a known one": {selects(host+"=n1", "gpu=h100"), no},
 
-		"In, one of the values":                   {needs(all(expression("gpu", in, "h100", "a100"))), yes},
-		"In, none of the values":                  {needs(all(expression("gpu", in, "h100"))), no},
-		"In, no such label":                       {needs(all(expression("spot", in, "true"))), no},
-		"In, an omitted label":                    {needs(all(expression(host, in, "n1"))), unknown},
-		"NotIn, none of the values":               {needs(all(expression("gpu", notIn, "h100"))), yes},
-		"NotIn, one of the values":                {needs(all(expression("gpu", notIn, "a100"))), no},
-		"NotIn, no such label":                    {needs(all(expression("spot", notIn, "true"))), yes},
-		"NotIn, an omitted label":                 {needs(all(expression(host, notIn, "n1"))), unknown},
-		"Exists, it does":                         {needs(all(expression("gpu", exists))), yes},
-		"Exists, it does not":                     {needs(all(expression("spot", exists))), no},
-		"Exists, an omitted label":                {needs(all(expression(host, exists))), unknown},
-		"DoesNotExist, it does not":               {needs(all(expression("spot", doesNotExist))), yes},
-		"DoesNotExist, it does":                   {needs(all(expression("gpu", doesNotExist))), no},
-		"DoesNotExist, an omitted label":          {needs(all(expression(host, doesNotExist))), unknown},
-		"Gt, it is":                               {needs(all(expression("cores", gt, "15"))), yes},
-		"Gt, it is not":                           {needs(all(expression("cores", gt, "16"))), no},
-		"Gt, it is no number":                     {needs(all(expression("gpu", gt, "15"))), no},
-		"Gt, an omitted label":                    {needs(all(expression(host, gt, "15"))), unknown},
-		"Lt, it is":                               {needs(all(expression("cores", lt, "17"))), yes},
-		"Lt, it is not":                           {needs(all(expression("cores", lt, "16"))), no},
-		"Lt, no such label":                       {needs(all(expression("spot", lt, "16"))), no},
-		"the node's name is not told":             {needs(named(in, "n1")), unknown},
-		"another name is not told either":         {needs(named(notIn, "n1")), unknown},
-		"all expressions of a term must match":    {needs(all(expression("gpu", exists), expression("spot", exists))), no},
-		"a false expression outweighs an unknown": {needs(all(expression(host, exists), expression("spot", exists))), no},
-		"a true expression does not":              {needs(all(expression(host, exists), expression("gpu", exists))), unknown},
+		"In, one of the values":           {needs(all(expression("gpu", in, "h100", "a100"))), yes},
+		"In, none of the values":          {needs(all(expression("gpu", in, "h100"))), no},
+		"In, no such label":               {needs(all(expression("spot", in, "true"))), no},
+		"In, an omitted label":            {needs(all(expression(host, in, "n1"))), unknown},
+		"NotIn, none of the values":       {needs(all(expression("gpu", notIn, "h100"))), yes},
+		"NotIn, one of the values":        {needs(all(expression("gpu", notIn, "a100"))), no},
+		"NotIn, no such label":            {needs(all(expression("spot", notIn, "true"))), yes},
+		"NotIn, an omitted label":         {needs(all(expression(host, notIn, "n1"))), unknown},
+		"Exists, it does":                 {needs(all(expression("gpu", exists))), yes},
+		"Exists, it does not":             {needs(all(expression("spot", exists))), no},
+		"Exists, an omitted label":        {needs(all(expression(host, exists))), unknown},
+		"DoesNotExist, it does not":       {needs(all(expression("spot", doesNotExist))), yes},
+		"DoesNotExist, it does":           {needs(all(expression("gpu", doesNotExist))), no},
+		"DoesNotExist, an omitted label":  {needs(all(expression(host, doesNotExist))), unknown},
+		"Gt, it is":                       {needs(all(expression("cores", gt, "15"))), yes},
+		"Gt, it is not":                   {needs(all(expression("cores", gt, "16"))), no},
+		"Gt, it is no number":             {needs(all(expression("gpu", gt, "15"))), no},
+		"Gt, an omitted label":            {needs(all(expression(host, gt, "15"))), unknown},
+		"Lt, it is":                       {needs(all(expression("cores", lt, "17"))), yes},
+		"Lt, it is not":                   {needs(all(expression("cores", lt, "16"))), no},
+		"Lt, no such label":               {needs(all(expression("spot", lt, "16"))), no},
+		"the node's name is not told":     {needs(named(in, "n1")), unknown},
+		"another name is not told either": {needs(named(notIn, "n1")), unknown},
+		"all expressions of a term must match": {
+			needs(all(expression("gpu", exists), expression("spot", exists))),
+			no,
+		},
+		"a false expression outweighs an unknown": {
+			needs(all(expression(host, exists), expression("spot", exists))),
+			no,
+		},
+		"a true expression does not": {
+			needs(all(expression(host, exists), expression("gpu", exists))),
+			unknown,
+		},
 
-		"one of two terms is enough":                   {needs(all(expression("spot", exists)), all(expression("gpu", exists))), yes},
-		"an unknown term beside a true one":            {needs(named(in, "n1"), all(expression("gpu", exists))), yes},
-		"an unknown term beside a false one":           {needs(named(in, "n1"), all(expression("spot", exists))), unknown},
-		"an empty term matches nothing":                {needs(corev1.NodeSelectorTerm{}), no},
-		"no terms match nothing":                       {needs(), no},
-		"an operator that does not exist":              {needs(all(expression("gpu", "Like", "a100"))), no},
-		"Gt of no number":                              {needs(all(expression("cores", gt, "many"))), no},
-		"an error outweighs an unknown":                {needs(all(expression(host, gt, "many"))), no},
-		"an error in a field's operator":               {needs(named(gt, "n1")), no},
-		"two names at once":                            {needs(named(in, "n1", "n2")), no},
-		"an error in one term, another one matches":    {needs(all(expression("gpu", "Like")), all(expression("gpu", exists))), yes},
+		"one of two terms is enough": {
+			needs(all(expression("spot", exists)), all(expression("gpu", exists))),
+			yes,
+		},
+		"an unknown term beside a true one": {needs(named(in, "n1"), all(expression("gpu", exists))), yes},
+		"an unknown term beside a false one": {
+			needs(named(in, "n1"), all(expression("spot", exists))),
+			unknown,
+		},
+		"an empty term matches nothing":   {needs(corev1.NodeSelectorTerm{}), no},
+		"no terms match nothing":          {needs(), no},
+		"an operator that does not exist": {needs(all(expression("gpu", "Like", "a100"))), no},
+		"Gt of no number":                 {needs(all(expression("cores", gt, "many"))), no},
+		"an error outweighs an unknown":   {needs(all(expression(host, gt, "many"))), no},
+		"an error in a field's operator":  {needs(named(gt, "n1")), no},
+		"two names at once":               {needs(named(in, "n1", "n2")), no},
+		"an error in one term, another one matches": {
+			needs(all(expression("gpu", "Like")), all(expression("gpu", exists))),
+			yes,
+		},
 		"the selector is unknown, the affinity is not": {both, unknown},
 	}
 	labels := map[string]string{"kubernetes.io/os": "linux", "gpu": "a100", "cores": "16"}
@@ -104,26 +122,90 @@ func TestTaintsAndTolerations(t *testing.T) {
 		toleration corev1.Toleration
 		want       bool
 	}{
-		"NoSchedule keeps away":                     {taint("v", noSchedule), corev1.Toleration{Key: "other"}, false},
-		"NoExecute keeps away":                      {taint("v", noExecute), corev1.Toleration{Key: "other"}, false},
-		"PreferNoSchedule does not":                 {taint("v", corev1.TaintEffectPreferNoSchedule), corev1.Toleration{Key: "other"}, true},
-		"the same value is tolerated":               {taint("v", noSchedule), corev1.Toleration{Key: "k", Value: "v"}, true},
-		"Equal is the default":                      {taint("v", noSchedule), corev1.Toleration{Key: "k", Operator: "Equal", Value: "v"}, true},
-		"another value is not tolerated":            {taint("v", noSchedule), corev1.Toleration{Key: "k", Value: "w"}, false},
-		"any value is tolerated":                    {taint("v", noSchedule), corev1.Toleration{Key: "k", Operator: "Exists"}, true},
-		"everything is tolerated":                   {taint("v", noExecute), corev1.Toleration{Operator: "Exists"}, true},
-		"the same effect is tolerated":              {taint("v", noExecute), corev1.Toleration{Key: "k", Operator: "Exists", Effect: noExecute}, true},
-		"another effect is not tolerated":           {taint("v", noExecute), corev1.Toleration{Key: "k", Operator: "Exists", Effect: noSchedule}, false},
-		"a greater value is tolerated":              {taint("6", noSchedule), corev1.Toleration{Key: "k", Operator: "Gt", Value: "5"}, true},
-		"an equal value is not greater":             {taint("5", noSchedule), corev1.Toleration{Key: "k", Operator: "Gt", Value: "5"}, false},
-		"a lesser value is tolerated":               {taint("4", noSchedule), corev1.Toleration{Key: "k", Operator: "Lt", Value: "5"}, true},
-		"what is no number is neither":              {taint("v", noSchedule), corev1.Toleration{Key: "k", Operator: "Lt", Value: "5"}, false},
-		"an operator that does not exist":           {taint("v", noSchedule), corev1.Toleration{Key: "k", Operator: "Like", Value: "v"}, false},
-		"a cordoned node is tolerated by its taint": {corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: noSchedule}, corev1.Toleration{Key: corev1.TaintNodeUnschedulable, Operator: "Exists"}, true},
+		"NoSchedule keeps away": {taint("v", noSchedule), corev1.Toleration{Key: "other"}, false},
+		"NoExecute keeps away":  {taint("v", noExecute), corev1.Toleration{Key: "other"}, false},
+		"PreferNoSchedule does not": {
+			taint("v", corev1.TaintEffectPreferNoSchedule),
+			corev1.Toleration{Key: "other"},
+			true,
+		},
+		"the same value is tolerated": {
+			taint("v", noSchedule),
+			corev1.Toleration{Key: "k", Value: "v"},
+			true,
+		},
+		"Equal is the default": {
+			taint("v", noSchedule),
+			corev1.Toleration{Key: "k", Operator: "Equal", Value: "v"},
+			true,
+		},
+		"another value is not tolerated": {
+			taint("v", noSchedule),
+			corev1.Toleration{Key: "k", Value: "w"},
+			false,
+		},
+		"any value is tolerated": {
+			taint("v", noSchedule),
+			corev1.Toleration{Key: "k", Operator: "Exists"},
+			true,
+		},
+		"everything is tolerated": {
+			taint("v", noExecute),
+			corev1.Toleration{Operator: "Exists"},
+			true,
+		},
+		"the same effect is tolerated": {
+			taint("v", noExecute),
+			corev1.Toleration{Key: "k", Operator: "Exists", Effect: noExecute},
+			true,
+		},
+		"another effect is not tolerated": {
+			taint("v", noExecute),
+			corev1.Toleration{Key: "k", Operator: "Exists", Effect: noSchedule},
+			false,
+		},
+		"a greater value is tolerated": {
+			taint("6", noSchedule),
+			corev1.Toleration{Key: "k", Operator: "Gt", Value: "5"},
+			true,
+		},
+		"an equal value is not greater": {
+			taint("5", noSchedule),
+			corev1.Toleration{Key: "k", Operator: "Gt", Value: "5"},
+			false,
+		},
+		"a lesser value is tolerated": {
+			taint("4", noSchedule),
+			corev1.Toleration{Key: "k", Operator: "Lt", Value: "5"},
+			true,
+		},
+		"what is no number is neither": {
+			taint("v", noSchedule),
+			corev1.Toleration{Key: "k", Operator: "Lt", Value: "5"},
+			false,
+		},
+		"an operator that does not exist": {
+			taint("v", noSchedule),
+			corev1.Toleration{Key: "k", Operator: "Like", Value: "v"},
+			false,
+		},
+		"a cordoned node is tolerated by its taint": {
+			corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: noSchedule},
+			corev1.Toleration{Key: corev1.TaintNodeUnschedulable, Operator: "Exists"},
+			true,
+		},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			r := room(free(1, "pods=1").tainted(corev1.Taint{Key: "soft", Effect: corev1.TaintEffectPreferNoSchedule}, test.taint))
+			r := room(
+				free(
+					1,
+					"pods=1",
+				).tainted(
+					corev1.Taint{Key: "soft", Effect: corev1.TaintEffectPreferNoSchedule},
+					test.taint,
+				),
+			)
 			d := demands("", tolerates(test.toleration))
 			if got := r.Fits(d); got != test.want {
 				t.Errorf("Fits says %t: %s", got, r.Explain(d))
@@ -139,12 +221,23 @@ func TestTaintsAndTolerations(t *testing.T) {
 }
 
 func TestEachTaintMustBeTolerated(t *testing.T) {
-	a, b := corev1.Taint{Key: "a", Effect: corev1.TaintEffectNoSchedule}, corev1.Taint{Key: "b", Effect: corev1.TaintEffectNoSchedule}
+	a, b := corev1.Taint{
+		Key:    "a",
+		Effect: corev1.TaintEffectNoSchedule,
+	}, corev1.Taint{
+		Key:    "b",
+		Effect: corev1.TaintEffectNoSchedule,
+	}
 	r := room(free(1, "pods=1").tainted(a, b))
 	if r.Fits(demands("", tolerates(corev1.Toleration{Key: "a", Operator: "Exists"}))) {
 		t.Error("the taint b was not looked at")
 	}
-	if !r.Fits(demands("", tolerates(corev1.Toleration{Key: "a", Operator: "Exists"}, corev1.Toleration{Key: "b", Operator: "Exists"}))) {
+	if !r.Fits(
+		demands(
+			"",
+			tolerates(corev1.Toleration{Key: "a", Operator: "Exists"}, corev1.Toleration{Key: "b", Operator: "Exists"}),
+		),
+	) {
 		t.Error("both are tolerated")
 	}
 }
@@ -153,26 +246,26 @@ func TestMatchesAreRememberedForTheSameLabelsAndTaints(t *testing.T) {
 	before := room(free(1, "pods=1 cpu=1").labels("gpu=a100"))
 	d := demands("cpu=1", selects("gpu=a100"))
 	before.Fits(d)
-	told := summaryOf(free(1, "pods=1 cpu=2").labels("gpu=a100"))
-	if r := NewRoom(told, before); r.shape != before.shape || len(r.shape.matches) != 1 {
+	published := summaryOf(free(1, "pods=1 cpu=2").labels("gpu=a100"))
+	if r := NewRoom(published, before); r.shape != before.shape || len(r.shape.matches) != 1 {
 		t.Error("what is free is all that changed")
 	}
-	told.Status.CommonLabels = map[string]string{"kubernetes.io/os": "windows"}
-	if r := NewRoom(told, before); r.shape == before.shape {
+	published.Status.CommonLabels = map[string]string{"kubernetes.io/os": "windows"}
+	if r := NewRoom(published, before); r.shape == before.shape {
 		t.Error("a common label changed")
 	}
-	told = summaryOf(free(1, "pods=1 cpu=2").labels("gpu=a100"))
-	told.Status.OmittedLabels = nil
-	if r := NewRoom(told, before); r.shape == before.shape {
+	published = summaryOf(free(1, "pods=1 cpu=2").labels("gpu=a100"))
+	published.Status.OmittedLabels = nil
+	if r := NewRoom(published, before); r.shape == before.shape {
 		t.Error("an omitted label changed")
 	}
-	told = summaryOf(free(1, "pods=1 cpu=2").labels("gpu=a100").tainted(corev1.Taint{Key: "k", Value: "v"}))
-	tainted := NewRoom(told, before)
+	published = summaryOf(free(1, "pods=1 cpu=2").labels("gpu=a100").tainted(corev1.Taint{Key: "k", Value: "v"}))
+	tainted := NewRoom(published, before)
 	if tainted.shape == before.shape {
 		t.Error("a taint changed")
 	}
-	told = summaryOf(free(1, "pods=1 cpu=2").labels("gpu=a100").tainted(corev1.Taint{Key: "k", Value: "w"}))
-	if r := NewRoom(told, tainted); r.shape == tainted.shape {
+	published = summaryOf(free(1, "pods=1 cpu=2").labels("gpu=a100").tainted(corev1.Taint{Key: "k", Value: "w"}))
+	if r := NewRoom(published, tainted); r.shape == tainted.shape {
 		t.Error("a taint's value changed")
 	}
 }
@@ -187,7 +280,7 @@ func TestMatchesAreForgottenBeforeTheyAreTooMany(t *testing.T) {
 	}
 }
 
-func TestDifferentConstraintsAreToldApart(t *testing.T) {
+func TestDifferentConstraintsDiffer(t *testing.T) {
 	seen := map[any]string{}
 	for name, c := range map[string]translate.Constraints{
 		"none":              {},

@@ -34,7 +34,7 @@ func (r *Room) Explain(d *Demand) string {
 type view struct {
 	text          string // of the pod's constraints
 	all, matching int    // nodes
-	told          bool   // whether it is certain that they match
+	published     bool   // whether it is certain that they match
 	keeping       []keeping
 	open          []int // classes that match, certainly or not, and that no taint keeps the pod away from
 }
@@ -46,7 +46,7 @@ type keeping struct {
 }
 
 func (r *Room) view(d *Demand) view {
-	v := view{text: d.constraints.text(), told: true}
+	v := view{text: d.constraints.text(), published: true}
 	for i, why := range r.shape.match(&d.constraints).reasons {
 		nodes := r.classes[i].nodes
 		v.all += nodes
@@ -54,7 +54,7 @@ func (r *Room) view(d *Demand) view {
 			continue
 		}
 		v.matching += nodes
-		v.told = v.told && why.affinity == yes
+		v.published = v.published && why.affinity == yes
 		if why.taint < 0 {
 			v.open = append(v.open, i)
 			continue
@@ -136,7 +136,7 @@ func (v *view) of() string {
 
 func (v *view) match() string {
 	switch {
-	case !v.told:
+	case !v.published:
 		return "may match " + v.text
 	case v.matching == 1:
 		return "matches " + v.text

@@ -13,7 +13,15 @@ func TestExplain(t *testing.T) {
 	notReady := corev1.Taint{Key: corev1.TaintNodeNotReady, Effect: corev1.TaintEffectNoSchedule}
 	ml := corev1.Taint{Key: "dedicated", Value: "ml", Effect: corev1.TaintEffectNoSchedule}
 	anyone := translate.Constraints{}
-	plain, gpu := free(9, "pods=9 cpu=9 memory=9Gi"), free(3, "pods=9 cpu=4 memory=9Gi nvidia.com/gpu=1").labels("gpu=a100")
+	plain, gpu := free(
+		9,
+		"pods=9 cpu=9 memory=9Gi",
+	), free(
+		3,
+		"pods=9 cpu=4 memory=9Gi nvidia.com/gpu=1",
+	).labels(
+		"gpu=a100",
+	)
 	long := make([]string, 9)
 	for i := range long {
 		long[i] = "a-long-key-" + string(rune('a'+i)) + "=value"
@@ -42,7 +50,12 @@ func TestExplain(t *testing.T) {
 			room(free(1, "pods=1")), "nvidia.com/gpu=2", anyone, "no node has 2 free nvidia.com/gpu (largest: 0)",
 		},
 		"too few huge pages": {
-			room(free(1, "pods=1 hugepages-2Mi=2Mi")), "hugepages-2Mi=1Gi", anyone, "no node has 1Gi of free hugepages-2Mi (largest: 2Mi)",
+			room(
+				free(1, "pods=1 hugepages-2Mi=2Mi"),
+			),
+			"hugepages-2Mi=1Gi",
+			anyone,
+			"no node has 1Gi of free hugepages-2Mi (largest: 2Mi)",
 		},
 		"no place for a pod": {room(free(1, "pods=0 cpu=9")), "cpu=1", anyone, "no node takes another pod"},
 		"not together": {
@@ -50,61 +63,141 @@ func TestExplain(t *testing.T) {
 			"no node has 4 free CPUs and 8Gi of free memory together (nearest: 4 CPUs and 2Gi of memory)",
 		},
 		"not together with a place": {
-			room(free(1, "pods=0 cpu=4").and(1, "pods=1 cpu=1")), "cpu=4", anyone, "no node has 4 free CPUs and takes another pod",
+			room(
+				free(1, "pods=0 cpu=4").and(1, "pods=1 cpu=1"),
+			),
+			"cpu=4",
+			anyone,
+			"no node has 4 free CPUs and takes another pod",
 		},
 
-		"no node is selected":          {room(plain, gpu), "cpu=1", selects("gpu=h100"), "no node matches gpu=h100"},
-		"no node matches both":         {room(plain), "cpu=1", both, "no node matches zone=z and gpu in (a100,h100),!spot"},
-		"no node matches the affinity": {room(plain), "", needs(all(expression("a", "In", "b"))), "no node matches a=b"},
-		"no node matches a term": {
-			room(plain), "", needs(all(expression("a", "Exists")), all(expression("b", "Exists"))), "no node matches the pod's node affinity",
+		"no node is selected": {room(plain, gpu), "cpu=1", selects("gpu=h100"), "no node matches gpu=h100"},
+		"no node matches both": {
+			room(plain),
+			"cpu=1",
+			both,
+			"no node matches zone=z and gpu in (a100,h100),!spot",
 		},
-		"what cannot be parsed":      {room(plain), "", needs(all(expression("a", "Like"))), "no node matches the pod's node affinity"},
-		"what is long":               {room(plain), "", selects(long...), "no node matches the pod's node selector"},
-		"what is long, and affinity": {room(plain), "", longBoth, "no node matches the pod's node selector and affinity"},
+		"no node matches the affinity": {
+			room(plain),
+			"",
+			needs(all(expression("a", "In", "b"))),
+			"no node matches a=b",
+		},
+		"no node matches a term": {
+			room(
+				plain,
+			),
+			"",
+			needs(all(expression("a", "Exists")), all(expression("b", "Exists"))),
+			"no node matches the pod's node affinity",
+		},
+		"what cannot be parsed": {
+			room(plain),
+			"",
+			needs(all(expression("a", "Like"))),
+			"no node matches the pod's node affinity",
+		},
+		"what is long": {room(plain), "", selects(long...), "no node matches the pod's node selector"},
+		"what is long, and affinity": {
+			room(plain),
+			"",
+			longBoth,
+			"no node matches the pod's node selector and affinity",
+		},
 		"a label that is not told": {
 			room(plain), "cpu=1", selects("kubernetes.io/hostname=n1"),
 			"it does not tell whether one of its nodes with room matches kubernetes.io/hostname=n1",
 		},
 		"a name that is not told": {
-			room(plain), "cpu=1", needs(named("In", "n1")), "it does not tell whether one of its nodes with room matches metadata.name=n1",
+			room(
+				plain,
+			),
+			"cpu=1",
+			needs(named("In", "n1")),
+			"it does not tell whether one of its nodes with room matches metadata.name=n1",
 		},
 		"a label that is not told, and no room": {
 			room(plain), "cpu=10", selects("kubernetes.io/hostname=n1"), "no node has 10 free CPUs (largest: 9)",
 		},
 
 		"one has a taint, the others have no room": {
-			room(plain, free(1, "pods=9 cpu=99").tainted(ml)), "cpu=10", anyone,
+			room(plain, free(1, "pods=9 cpu=99").tainted(ml)),
+			"cpu=10",
+			anyone,
 			"of its 10 nodes, 1 has the taint dedicated=ml:NoSchedule, which the pod does not tolerate, and none of the others has 10 free CPUs (largest: 9)",
 		},
 		"some may match, and have no room": {
-			room(plain, gpu), "cpu=5", needs(all(expression("kubernetes.io/hostname", "Exists"), expression("gpu", "Exists"))),
+			room(
+				plain,
+				gpu,
+			),
+			"cpu=5",
+			needs(all(expression("kubernetes.io/hostname", "Exists"), expression("gpu", "Exists"))),
 			"of its 12 nodes, 3 may match kubernetes.io/hostname,gpu, and none of these has 5 free CPUs (largest: 4)",
 		},
-		"all are cordoned":    {room(free(3, "pods=1").tainted(cordoned)), "", anyone, "its 3 nodes are cordoned"},
-		"the only one is":     {room(free(1, "pods=1").tainted(cordoned)), "", anyone, "its only node is cordoned"},
-		"all are not ready":   {room(free(3, "pods=1").tainted(notReady)), "", anyone, "its 3 nodes are not ready"},
-		"all have a taint":    {room(free(3, "pods=1").tainted(ml)), "", anyone, "its 3 nodes have the taint dedicated=ml:NoSchedule, which the pod does not tolerate"},
-		"those have a taint":  {room(plain, gpu.tainted(ml)), "", selects("gpu=a100"), "its 3 nodes that match gpu=a100 have the taint dedicated=ml:NoSchedule, which the pod does not tolerate"},
-		"that one is":         {room(plain, free(1, "pods=1").labels("a=b").tainted(notReady)), "", selects("a=b"), "its 1 node that matches a=b is not ready"},
-		"for several reasons": {room(free(3, "pods=1").tainted(cordoned), free(1, "pods=1").tainted(ml)), "", anyone, "of its 4 nodes, 3 are cordoned, 1 has the taint dedicated=ml:NoSchedule, which the pod does not tolerate"},
+		"all are cordoned":  {room(free(3, "pods=1").tainted(cordoned)), "", anyone, "its 3 nodes are cordoned"},
+		"the only one is":   {room(free(1, "pods=1").tainted(cordoned)), "", anyone, "its only node is cordoned"},
+		"all are not ready": {room(free(3, "pods=1").tainted(notReady)), "", anyone, "its 3 nodes are not ready"},
+		"all have a taint": {
+			room(free(3, "pods=1").tainted(ml)),
+			"",
+			anyone,
+			"its 3 nodes have the taint dedicated=ml:NoSchedule, which the pod does not tolerate",
+		},
+		"those have a taint": {
+			room(plain, gpu.tainted(ml)),
+			"",
+			selects("gpu=a100"),
+			"its 3 nodes that match gpu=a100 have the taint dedicated=ml:NoSchedule, which the pod does not tolerate",
+		},
+		"that one is": {
+			room(plain, free(1, "pods=1").labels("a=b").tainted(notReady)),
+			"",
+			selects("a=b"),
+			"its 1 node that matches a=b is not ready",
+		},
+		"for several reasons": {
+			room(free(3, "pods=1").tainted(cordoned), free(1, "pods=1").tainted(ml)),
+			"",
+			anyone,
+			"of its 4 nodes, 3 are cordoned, 1 has the taint dedicated=ml:NoSchedule, which the pod does not tolerate",
+		},
 
 		"only some match": {
 			room(plain, gpu), "nvidia.com/gpu=2", selects("gpu=a100"),
 			"of its 12 nodes, 3 match gpu=a100, and none of these has 2 free nvidia.com/gpu (largest: 1)",
 		},
 		"the largest of those that match": {
-			room(plain, gpu), "cpu=5", selects("gpu=a100"), "of its 12 nodes, 3 match gpu=a100, and none of these has 5 free CPUs (largest: 4)",
+			room(
+				plain,
+				gpu,
+			),
+			"cpu=5",
+			selects("gpu=a100"),
+			"of its 12 nodes, 3 match gpu=a100, and none of these has 5 free CPUs (largest: 4)",
 		},
 		"only one matches": {
-			room(plain, free(1, "pods=0").labels("a=b")), "", selects("a=b"), "of its 10 nodes, 1 matches a=b, and none of these takes another pod",
+			room(
+				plain,
+				free(1, "pods=0").labels("a=b"),
+			),
+			"",
+			selects("a=b"),
+			"of its 10 nodes, 1 matches a=b, and none of these takes another pod",
 		},
 		"some are cordoned": {
 			room(plain, free(2, "pods=9 cpu=99").tainted(cordoned)), "cpu=10", anyone,
 			"of its 11 nodes, 2 are cordoned, and none of the others has 10 free CPUs (largest: 9)",
 		},
 		"some match, and some of these are cordoned": {
-			room(plain, gpu, free(2, "pods=9 cpu=99").labels("gpu=a100").tainted(cordoned)), "cpu=10", selects("gpu=a100"),
+			room(
+				plain,
+				gpu,
+				free(2, "pods=9 cpu=99").labels("gpu=a100").tainted(cordoned),
+			),
+			"cpu=10",
+			selects("gpu=a100"),
 			"of its 14 nodes, 5 match gpu=a100; of these, 2 are cordoned, and none of the others has 10 free CPUs (largest: 4)",
 		},
 	}

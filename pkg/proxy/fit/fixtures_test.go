@@ -94,7 +94,9 @@ func all(expressions ...corev1.NodeSelectorRequirement) corev1.NodeSelectorTerm 
 }
 
 func named(operator corev1.NodeSelectorOperator, names ...string) corev1.NodeSelectorTerm {
-	return corev1.NodeSelectorTerm{MatchFields: []corev1.NodeSelectorRequirement{expression("metadata.name", operator, names...)}}
+	return corev1.NodeSelectorTerm{
+		MatchFields: []corev1.NodeSelectorRequirement{expression("metadata.name", operator, names...)},
+	}
 }
 
 func needs(terms ...corev1.NodeSelectorTerm) translate.Constraints {

@@ -50,13 +50,23 @@ func GrowthRoom(classes []v1alpha1.ScaleUpNodeClass) *Room {
 		allocatable := corev1.ResourceList{corev1.ResourcePods: *resource.NewQuantity(defaultPods, resource.DecimalSI)}
 		maps.Copy(allocatable, c.Allocatable)
 		free := []v1alpha1.FreeNodes{{Nodes: 1, Resources: allocatable}}
-		empty[i] = v1alpha1.NodeClass{Labels: c.Labels, Taints: c.Taints, Nodes: 1, Allocatable: allocatable, Free: free}
+		empty[i] = v1alpha1.NodeClass{
+			Labels:      c.Labels,
+			Taints:      c.Taints,
+			Nodes:       1,
+			Allocatable: allocatable,
+			Free:        free,
+		}
 	}
 	return newRoom(&v1alpha1.ClusterSummaryStatus{OmittedLabels: []string{corev1.LabelHostname}, Classes: empty}, nil)
 }
 
 func newRoom(status *v1alpha1.ClusterSummaryStatus, previous *Room) *Room {
-	r := &Room{shape: shapeOf(status, previous), names: names(status.Classes), classes: make([]*class, len(status.Classes))}
+	r := &Room{
+		shape:   shapeOf(status, previous),
+		names:   names(status.Classes),
+		classes: make([]*class, len(status.Classes)),
+	}
 	for i := range status.Classes {
 		r.classes[i] = newClass(&status.Classes[i], r.names)
 	}
@@ -78,15 +88,15 @@ func names(classes []v1alpha1.NodeClass) []corev1.ResourceName {
 	return slices.Sorted(maps.Keys(all))
 }
 
-func newClass(told *v1alpha1.NodeClass, names []corev1.ResourceName) *class {
+func newClass(published *v1alpha1.NodeClass, names []corev1.ResourceName) *class {
 	c := &class{
-		nodes:       int(told.Nodes),
+		nodes:       int(published.Nodes),
 		allocatable: make([]int64, len(names)),
-		free:        make([]vector, 0, len(told.Free)),
+		free:        make([]vector, 0, len(published.Free)),
 	}
-	fill(c.allocatable, told.Allocatable, names)
-	for i := range told.Free {
-		if f := &told.Free[i]; f.Nodes > 0 {
+	fill(c.allocatable, published.Allocatable, names)
+	for i := range published.Free {
+		if f := &published.Free[i]; f.Nodes > 0 {
 			v := vector{int(f.Nodes), make([]int64, len(names))}
 			fill(v.amounts, f.Resources, names)
 			c.free = append(c.free, v)

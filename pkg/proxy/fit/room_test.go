@@ -28,19 +28,27 @@ func TestRequestsAreComparedAsKubeSchedulerDoes(t *testing.T) {
 		free string
 		want bool
 	}{
-		"exactly as much":                          {asks("cpu=1 memory=1Gi"), "pods=1 cpu=1 memory=1Gi", true},
-		"a thousandth too little":                  {asks("cpu=1"), "pods=1 cpu=999m", false},
-		"a byte too little":                        {asks("memory=1025"), "pods=1 memory=1Ki", false},
-		"what is finer than a thousandth":          {asks("cpu=1000100u"), "pods=1 cpu=1", false},
-		"nothing is requested":                     {asks(""), "pods=1", true},
-		"zero of what no node has":                 {asks("nvidia.com/gpu=0"), "pods=1", true},
-		"what no node has":                         {asks("nvidia.com/gpu=1"), "pods=1", false},
-		"extended resources":                       {asks("nvidia.com/gpu=2"), "pods=1 nvidia.com/gpu=2", true},
-		"too few extended resources":               {asks("nvidia.com/gpu=3"), "pods=1 nvidia.com/gpu=2", false},
-		"huge pages":                               {asks("hugepages-2Mi=4Mi"), "pods=1 hugepages-2Mi=4Mi", true},
-		"too few huge pages":                       {asks("hugepages-2Mi=6Mi"), "pods=1 hugepages-2Mi=4Mi", false},
-		"ephemeral storage":                        {asks("ephemeral-storage=1Gi"), "pods=1 ephemeral-storage=1Gi", true},
-		"too little ephemeral storage":             {asks("ephemeral-storage=2Gi"), "pods=1 ephemeral-storage=1Gi", false},
+		"exactly as much":                 {asks("cpu=1 memory=1Gi"), "pods=1 cpu=1 memory=1Gi", true},
+		"a thousandth too little":         {asks("cpu=1"), "pods=1 cpu=999m", false},
+		"a byte too little":               {asks("memory=1025"), "pods=1 memory=1Ki", false},
+		"what is finer than a thousandth": {asks("cpu=1000100u"), "pods=1 cpu=1", false},
+		"nothing is requested":            {asks(""), "pods=1", true},
+		"zero of what no node has":        {asks("nvidia.com/gpu=0"), "pods=1", true},
+		"what no node has":                {asks("nvidia.com/gpu=1"), "pods=1", false},
+		"extended resources":              {asks("nvidia.com/gpu=2"), "pods=1 nvidia.com/gpu=2", true},
+		"too few extended resources":      {asks("nvidia.com/gpu=3"), "pods=1 nvidia.com/gpu=2", false},
+		"huge pages":                      {asks("hugepages-2Mi=4Mi"), "pods=1 hugepages-2Mi=4Mi", true},
+		"too few huge pages":              {asks("hugepages-2Mi=6Mi"), "pods=1 hugepages-2Mi=4Mi", false},
+		"ephemeral storage": {
+			asks("ephemeral-storage=1Gi"),
+			"pods=1 ephemeral-storage=1Gi",
+			true,
+		},
+		"too little ephemeral storage": {
+			asks("ephemeral-storage=2Gi"),
+			"pods=1 ephemeral-storage=1Gi",
+			false,
+		},
 		"what is no resource is not compared":      {asks("unheard=1"), "pods=1", true},
 		"no room for a pod":                        {asks(""), "pods=0 cpu=1", false},
 		"pods are not told":                        {asks(""), "cpu=1", false},
@@ -77,14 +85,36 @@ func TestFits(t *testing.T) {
 		"no room":    {nil, "", translate.Constraints{}, false},
 		"no classes": {room(), "", translate.Constraints{}, false},
 		"the second class has room": {
-			room(free(1, "pods=1 cpu=1"), free(1, "pods=1 cpu=2").labels("a=b")), "cpu=2", translate.Constraints{}, true,
+			room(
+				free(1, "pods=1 cpu=1"),
+				free(1, "pods=1 cpu=2").labels("a=b"),
+			),
+			"cpu=2",
+			translate.Constraints{},
+			true,
 		},
-		"the second vector has room": {room(free(1, "pods=1 cpu=1").and(1, "pods=1 cpu=2")), "cpu=2", translate.Constraints{}, true},
+		"the second vector has room": {
+			room(free(1, "pods=1 cpu=1").and(1, "pods=1 cpu=2")),
+			"cpu=2",
+			translate.Constraints{},
+			true,
+		},
 		"enough of each, but not together": {
-			room(free(1, "pods=1 cpu=1 memory=4Gi").and(1, "pods=1 cpu=4 memory=1Gi")), "cpu=4 memory=4Gi", translate.Constraints{}, false,
+			room(
+				free(1, "pods=1 cpu=1 memory=4Gi").and(1, "pods=1 cpu=4 memory=1Gi"),
+			),
+			"cpu=4 memory=4Gi",
+			translate.Constraints{},
+			false,
 		},
 		"enough, but on nodes that do not match": {
-			room(free(1, "pods=1 cpu=1").labels("a=b"), free(1, "pods=1 cpu=4").labels("a=c")), "cpu=4", selects("a=b"), false,
+			room(
+				free(1, "pods=1 cpu=1").labels("a=b"),
+				free(1, "pods=1 cpu=4").labels("a=c"),
+			),
+			"cpu=4",
+			selects("a=b"),
+			false,
 		},
 		"vectors of no nodes": {room(free(0, "pods=1 cpu=4")), "cpu=4", translate.Constraints{}, false},
 		"a resource that only other classes have": {
@@ -131,7 +161,10 @@ func TestUnsureNeedsRoomWhereItMayMatch(t *testing.T) {
 func TestCouldHold(t *testing.T) {
 	full := free(1, "pods=0 cpu=0")
 	full.Allocatable = list("pods=110 cpu=4")
-	r := room(full.labels("a=b"), free(1, "pods=1 cpu=8").tainted(corev1.Taint{Key: "k", Effect: corev1.TaintEffectNoSchedule}))
+	r := room(
+		full.labels("a=b"),
+		free(1, "pods=1 cpu=8").tainted(corev1.Taint{Key: "k", Effect: corev1.TaintEffectNoSchedule}),
+	)
 	for name, test := range map[string]struct {
 		pod  string
 		of   translate.Constraints

@@ -39,7 +39,7 @@ type match struct {
 }
 
 type reason struct {
-	affinity verdict
+	affinity decision
 	taint    int // that is not tolerated, or -1
 }
 

@@ -10,8 +10,8 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
 
-// told is what is free in each class, as vectors.
-func told(r *Room) [][]vector {
+// published is what is free in each class, as vectors.
+func published(r *Room) [][]vector {
 	var all [][]vector
 	for _, c := range r.classes {
 		all = append(all, c.free)
@@ -25,16 +25,34 @@ func TestWithTakesThePodFromTheEmptiestNode(t *testing.T) {
 		pod        string
 		of         translate.Constraints
 	}{
-		"the only node": {room(free(1, "pods=2 cpu=2")), room(free(1, "pods=1 cpu=1")), "cpu=1", translate.Constraints{}},
+		"the only node": {
+			room(free(1, "pods=2 cpu=2")),
+			room(free(1, "pods=1 cpu=1")),
+			"cpu=1",
+			translate.Constraints{},
+		},
 		"one node of many": {
-			room(free(3, "pods=2 cpu=2")), room(free(2, "pods=2 cpu=2").and(1, "pods=1 cpu=1")), "cpu=1", translate.Constraints{},
+			room(
+				free(3, "pods=2 cpu=2"),
+			),
+			room(free(2, "pods=2 cpu=2").and(1, "pods=1 cpu=1")),
+			"cpu=1",
+			translate.Constraints{},
 		},
 		"a node like others": {
-			room(free(2, "pods=2 cpu=2").and(1, "pods=1 cpu=1")), room(free(1, "pods=2 cpu=2").and(2, "pods=1 cpu=1")), "cpu=1",
+			room(
+				free(2, "pods=2 cpu=2").and(1, "pods=1 cpu=1"),
+			),
+			room(free(1, "pods=2 cpu=2").and(2, "pods=1 cpu=1")),
+			"cpu=1",
 			translate.Constraints{},
 		},
 		"the emptiest vector": {
-			room(free(1, "pods=2 cpu=2").and(1, "pods=5 cpu=5")), room(free(1, "pods=2 cpu=2").and(1, "pods=4 cpu=4")), "cpu=1",
+			room(
+				free(1, "pods=2 cpu=2").and(1, "pods=5 cpu=5"),
+			),
+			room(free(1, "pods=2 cpu=2").and(1, "pods=4 cpu=4")),
+			"cpu=1",
 			translate.Constraints{},
 		},
 		"the emptiest vector that fits": {
@@ -53,21 +71,36 @@ func TestWithTakesThePodFromTheEmptiestNode(t *testing.T) {
 			room(free(1, "pods=9 cpu=9"), free(1, "pods=1 cpu=1").labels("a=b")), "cpu=1",
 			needs(named("In", "n1"), all(expression("a", "Exists"))),
 		},
-		"fits nowhere":                 {room(free(1, "pods=2 cpu=2")), room(free(1, "pods=2 cpu=2")), "cpu=3", translate.Constraints{}},
-		"no node has it":               {room(free(1, "pods=2 cpu=2")), room(free(1, "pods=2 cpu=2")), "x/y=3", translate.Constraints{}},
-		"no request but a pod's place": {room(free(1, "pods=2 cpu=2")), room(free(1, "pods=1 cpu=2")), "", translate.Constraints{}},
+		"fits nowhere": {
+			room(free(1, "pods=2 cpu=2")),
+			room(free(1, "pods=2 cpu=2")),
+			"cpu=3",
+			translate.Constraints{},
+		},
+		"no node has it": {
+			room(free(1, "pods=2 cpu=2")),
+			room(free(1, "pods=2 cpu=2")),
+			"x/y=3",
+			translate.Constraints{},
+		},
+		"no request but a pod's place": {
+			room(free(1, "pods=2 cpu=2")),
+			room(free(1, "pods=1 cpu=2")),
+			"",
+			translate.Constraints{},
+		},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			before := told(test.room)
+			before := published(test.room)
 			got := test.room.With(demands(test.pod, test.of))
-			if diff := cmp.Diff(told(test.want), told(got), cmp.AllowUnexported(vector{})); diff != "" {
+			if diff := cmp.Diff(published(test.want), published(got), cmp.AllowUnexported(vector{})); diff != "" {
 				t.Errorf("free (-want +got):\n%s", diff)
 			}
-			if diff := cmp.Diff(before, told(test.room), cmp.AllowUnexported(vector{})); diff != "" {
+			if diff := cmp.Diff(before, published(test.room), cmp.AllowUnexported(vector{})); diff != "" {
 				t.Errorf("the room before has changed:\n%s", diff)
 			}
-			if same := got == test.room; same != cmp.Equal(before, told(got), cmp.AllowUnexported(vector{})) {
+			if same := got == test.room; same != cmp.Equal(before, published(got), cmp.AllowUnexported(vector{})) {
 				t.Errorf("it is the same room: %t", same)
 			}
 		})
@@ -79,7 +112,10 @@ func TestWithTakesThePodFromTheEmptiestNode(t *testing.T) {
 
 func TestWithTakesEachPodOnceAndNeverMoreThanThereIs(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
-	r := room(free(3, "pods=10 cpu=8 memory=9"), free(2, "pods=4 cpu=16 memory=2").labels("a=b").and(5, "pods=3 cpu=1 memory=1"))
+	r := room(
+		free(3, "pods=10 cpu=8 memory=9"),
+		free(2, "pods=4 cpu=16 memory=2").labels("a=b").and(5, "pods=3 cpu=1 memory=1"),
+	)
 	names := []string{"cpu=1", "cpu=2 memory=1", "memory=3", "", "cpu=3"}
 	taken := 0
 	for i := 0; r.Fits(demands("", translate.Constraints{})); i++ {
@@ -138,24 +174,36 @@ func TestRoomier(t *testing.T) {
 		before, after *Room
 		want          bool
 	}{
-		"nothing is known now":         {NewRoom(base, nil), nil, false},
-		"nothing was known":            {nil, NewRoom(base, nil), true},
-		"nothing was and is known":     {nil, nil, false},
-		"the same":                     {NewRoom(base, nil), NewRoom(base, nil), false},
-		"more of the same nodes":       {room(free(1, "pods=1")), room(free(2, "pods=1")), false},
-		"fewer nodes":                  {room(free(2, "pods=1")), room(free(1, "pods=1")), false},
-		"less":                         {room(free(1, "pods=1 cpu=2")), room(free(1, "pods=1 cpu=1")), false},
-		"more":                         {room(free(1, "pods=1 cpu=2")), room(free(1, "pods=1 cpu=3")), true},
-		"more of one, less of another": {room(free(1, "pods=1 cpu=2 memory=4")), room(free(1, "pods=1 cpu=3 memory=1")), true},
+		"nothing is known now":     {NewRoom(base, nil), nil, false},
+		"nothing was known":        {nil, NewRoom(base, nil), true},
+		"nothing was and is known": {nil, nil, false},
+		"the same":                 {NewRoom(base, nil), NewRoom(base, nil), false},
+		"more of the same nodes":   {room(free(1, "pods=1")), room(free(2, "pods=1")), false},
+		"fewer nodes":              {room(free(2, "pods=1")), room(free(1, "pods=1")), false},
+		"less":                     {room(free(1, "pods=1 cpu=2")), room(free(1, "pods=1 cpu=1")), false},
+		"more":                     {room(free(1, "pods=1 cpu=2")), room(free(1, "pods=1 cpu=3")), true},
+		"more of one, less of another": {
+			room(free(1, "pods=1 cpu=2 memory=4")),
+			room(free(1, "pods=1 cpu=3 memory=1")),
+			true,
+		},
 		"each was there, but not together": {
 			NewRoom(base, nil), room(free(1, "pods=5 cpu=4 memory=4").labels("a=b")), true,
 		},
 		"each was there, in another order": {
 			NewRoom(base, nil), NewRoom(reversed, nil), false,
 		},
-		"another class":                 {room(free(1, "pods=1")), room(free(1, "pods=1"), free(1, "pods=1").labels("a=b")), true},
-		"another label":                 {room(free(1, "pods=1")), room(free(1, "pods=1").labels("a=b")), true},
-		"another taint":                 {room(free(1, "pods=1")), room(free(1, "pods=1").tainted(corev1.Taint{Key: "k"})), true},
+		"another class": {
+			room(free(1, "pods=1")),
+			room(free(1, "pods=1"), free(1, "pods=1").labels("a=b")),
+			true,
+		},
+		"another label": {room(free(1, "pods=1")), room(free(1, "pods=1").labels("a=b")), true},
+		"another taint": {
+			room(free(1, "pods=1")),
+			room(free(1, "pods=1").tainted(corev1.Taint{Key: "k"})),
+			true,
+		},
 		"a resource that was not there": {room(free(1, "pods=1 cpu=9")), room(free(1, "pods=1 a/b=1")), true},
 		"a resource that is gone":       {room(free(1, "pods=1 a/b=1")), room(free(1, "pods=1")), false},
 		"zero of what was not there":    {room(free(1, "pods=1 cpu=9")), room(free(1, "pods=1 a/b=0")), false},

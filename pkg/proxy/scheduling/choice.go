@@ -33,7 +33,10 @@ func (p *plugin) explainChoice(ctx context.Context, state fwk.CycleState, c *cyc
 	}
 	c.mu.Lock()
 	for nodeName, reason := range c.objections {
-		looked = append(looked, diagnosis.Target{Node: nodeName, Reason: reason, Trial: c.candidates[nodeName].kind.String()})
+		looked = append(
+			looked,
+			diagnosis.Target{Node: nodeName, Reason: reason, Trial: c.candidates[nodeName].kind.String()},
+		)
 	}
 	c.mu.Unlock()
 	p.explanations.Looked(pod, "", p.named(looked))
@@ -44,7 +47,13 @@ const compared = 10
 
 // scored returns the scores of the best of the feasible nodes and of the chosen one, and the names of the others. The
 // framework does not hand its scores out, so they are computed again.
-func (p *plugin) scored(ctx context.Context, state fwk.CycleState, c *cycle, pod *corev1.Pod, chosen string) []diagnosis.Target {
+func (p *plugin) scored(
+	ctx context.Context,
+	state fwk.CycleState,
+	c *cycle,
+	pod *corev1.Pod,
+	chosen string,
+) []diagnosis.Target {
 	if len(c.feasible) == 0 {
 		return nil
 	}
@@ -54,23 +63,27 @@ func (p *plugin) scored(ctx context.Context, state fwk.CycleState, c *cycle, pod
 	for _, s := range c.scores[:min(len(c.scores), compared-1)] {
 		preferred[s.Name] = true
 	}
-	told := make([]fwk.NodeInfo, 0, compared)
+	detailed := make([]fwk.NodeInfo, 0, compared)
 	all := make([]diagnosis.Target, 0, len(c.feasible))
 	for _, nodeInfo := range c.feasible {
 		if name := nodeInfo.Node().Name; preferred[name] {
-			told = append(told, nodeInfo)
+			detailed = append(detailed, nodeInfo)
 		} else {
 			all = append(all, diagnosis.Target{Node: name})
 		}
 	}
-	scores, status := p.handle.RunScorePlugins(ctx, state, pod, told)
+	scores, status := p.handle.RunScorePlugins(ctx, state, pod, detailed)
 	if !status.IsSuccess() {
 		log.FromContext(ctx).Error(status.AsError(), "The scores of a pod cannot be told")
 		return nil
 	}
 	for i := range scores {
 		score := &scores[i]
-		t := diagnosis.Target{Node: score.Name, Score: &score.TotalScore, Scores: make(map[string]int64, len(score.Scores))}
+		t := diagnosis.Target{
+			Node:   score.Name,
+			Score:  &score.TotalScore,
+			Scores: make(map[string]int64, len(score.Scores)),
+		}
 		for _, of := range score.Scores {
 			t.Scores[of.Name] = of.Score
 		}

@@ -1,10 +1,10 @@
 package scheduling
 
-// settledError says that there is no pod to schedule any more.
-type settledError struct{}
+// concludedError says that there is no pod to schedule any more.
+type concludedError struct{}
 
 // Error is for logs.
-func (*settledError) Error() string { return "the pod was deleted or bound while it was placed" }
+func (*concludedError) Error() string { return "the pod was deleted or bound while it was placed" }
 
 // refusedError is a target's refusal to run a pod now. Another target may be tried at once.
 type refusedError struct {

@@ -18,22 +18,25 @@ import (
 // handleFailure adds to what kube-scheduler does with a pod that was not scheduled: its messages name targets, a pod
 // that a target refused, or that is to be tried in one, is scheduled again at once, and nothing is written for a pod
 // that is gone or by a scheduler that ends.
-func (s *Scheduler) handleFailure(handle kubescheduler.FailureHandlerFn, pods queue.SchedulingQueue) kubescheduler.FailureHandlerFn {
+func (s *Scheduler) handleFailure(
+	handle kubescheduler.FailureHandlerFn,
+	pods queue.SchedulingQueue,
+) kubescheduler.FailureHandlerFn {
 	return func(ctx context.Context, f framework.Framework, pod *framework.QueuedPodInfo, status *fwk.Status, nominating *fwk.NominatingInfo, start time.Time) {
 		err := status.AsError()
-		if ctx.Err() != nil || errors.As(err, new(*settledError)) {
+		if ctx.Err() != nil || errors.As(err, new(*concludedError)) {
 			pods.Done(pod.Pod.UID)
 			return
 		}
 		key, uid := client.ObjectKeyFromObject(pod.Pod), pod.Pod.UID
 		next, again := s.plugin.trials.next(uid)
-		said := telling{Framework: f, writer: conditionWriter{ctx: ctx, clients: s.clientset}}
+		said := messageFramework{Framework: f, writer: conditionWriter{ctx: ctx, clients: s.clientset}}
 		var unfit *framework.FitError
 		switch {
 		case errors.As(err, &unfit) && again: // All but one target were not looked at.
 		case errors.As(err, &unfit):
 			again = next.kind != fits
-			said.message = s.tell(pod.Pod, unfit, next)
+			said.message = s.report(pod.Pod, unfit, next)
 		case errors.Is(err, kubescheduler.ErrNoNodesAvailable):
 			s.plugin.explanations.Looked(pod.Pod, diagnosis.NoTargets, nil)
 			said.message = diagnosis.NoTargets
@@ -42,7 +45,12 @@ func (s *Scheduler) handleFailure(handle kubescheduler.FailureHandlerFn, pods qu
 			said.message = diagnosis.Shorten(status.Message())
 		}
 		handle(ctx, said, pod, status, nominating, start)
-		if cached, err := f.SharedInformerFactory().Core().V1().Pods().Lister().Pods(key.Namespace).Get(key.Name); err != nil || cached.UID != uid {
+		if cached, err := f.SharedInformerFactory().Core().V1().Pods().Lister().Pods(
+			key.Namespace,
+		).Get(
+			key.Name,
+		); err != nil ||
+			cached.UID != uid {
 			s.forget(uid) // It was deleted meanwhile.
 		} else if again {
 			s.wakePod(key, uid)
@@ -50,8 +58,8 @@ func (s *Scheduler) handleFailure(handle kubescheduler.FailureHandlerFn, pods qu
 	}
 }
 
-// tell why no target was found, in full to those who ask, and with what fits into an event to be returned.
-func (s *Scheduler) tell(pod *corev1.Pod, unfit *framework.FitError, next trial) string {
+// report why no target was found, in full to those who ask, and with what fits into an event to be returned.
+func (s *Scheduler) report(pod *corev1.Pod, unfit *framework.FitError, next trial) string {
 	if message := unfit.Diagnosis.PreFilterMsg; message != "" { // It is about the pod, not about targets.
 		if !unfit.Diagnosis.UnschedulablePlugins.Has(Name) {
 			message = diagnosis.KubeScheduler(message)
@@ -60,10 +68,13 @@ func (s *Scheduler) tell(pod *corev1.Pod, unfit *framework.FitError, next trial)
 		return message
 	}
 	var looked []diagnosis.Target
-	hopes := s.plugin.trials.candidates(pod.UID)
+	candidates := s.plugin.trials.candidates(pod.UID)
 	if statuses := unfit.Diagnosis.NodeToStatus; statuses != nil {
 		statuses.ForEachExplicitNode(func(nodeName string, status *fwk.Status) {
-			looked = append(looked, diagnosis.Target{Node: nodeName, Reason: reasonOf(status), Trial: hopes[nodeName].kind.String()})
+			looked = append(
+				looked,
+				diagnosis.Target{Node: nodeName, Reason: reasonOf(status), Trial: candidates[nodeName].kind.String()},
+			)
 		})
 	}
 	looked = s.plugin.named(looked)

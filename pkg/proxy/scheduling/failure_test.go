@@ -59,11 +59,12 @@ func TestMessagesNameTargetsAndWhatIsMissing(t *testing.T) {
 				w.trials.start(pod.UID, test.next, map[string]candidate{test.next.nodeName: {trial: test.next}})
 			}
 			unfit := &framework.FitError{NumAllNodes: 6, Diagnosis: framework.Diagnosis{NodeToStatus: statuses}}
-			if got := (&Scheduler{plugin: w.plugin}).tell(pod, unfit, test.next); got != test.want {
+			if got := (&Scheduler{plugin: w.plugin}).report(pod, unfit, test.next); got != test.want {
 				t.Errorf("got  %q\nwant %q", got, test.want)
 			}
 			explained, ok := w.explanations.Get(client.ObjectKeyFromObject(pod))
-			if !ok || explained.Message != test.want || len(explained.Targets) != len(test.reasons) || explained.Targets[0].Trial != test.next.kind.String() {
+			if !ok || explained.Message != test.want || len(explained.Targets) != len(test.reasons) ||
+				explained.Targets[0].Trial != test.next.kind.String() {
 				t.Errorf("explained: %+v", explained)
 			}
 		})
@@ -82,15 +83,21 @@ func TestTheWholeMessageIsKeptForExplain(t *testing.T) {
 	w := newWorld()
 	statuses := framework.NewDefaultNodeToStatus()
 	for i := range 100 {
-		statuses.Set(fmt.Sprintf("n%d", i), fwk.NewStatus(fwk.Unschedulable, fmt.Sprintf("no node has %d free CPUs", i)).WithPlugin(Name))
+		statuses.Set(
+			fmt.Sprintf("n%d", i),
+			fwk.NewStatus(fwk.Unschedulable, fmt.Sprintf("no node has %d free CPUs", i)).WithPlugin(Name),
+		)
 	}
 	unfit := &framework.FitError{NumAllNodes: 100, Diagnosis: framework.Diagnosis{NodeToStatus: statuses}}
 	pod := newPod("p", nil)
-	got := (&Scheduler{plugin: w.plugin}).tell(pod, unfit, trial{})
+	got := (&Scheduler{plugin: w.plugin}).report(pod, unfit, trial{})
 	if len(got) > 1024 || !strings.HasSuffix(got, "; and more: see kubectl multicluster explain pod.") {
 		t.Errorf("%d bytes: %s", len(got), got)
 	}
-	if explained, _ := w.explanations.Get(client.ObjectKeyFromObject(pod)); len(explained.Targets) != 100 || len(explained.Message) < 2048 {
+	if explained, _ := w.explanations.Get(
+		client.ObjectKeyFromObject(pod),
+	); len(explained.Targets) != 100 ||
+		len(explained.Message) < 2048 {
 		t.Errorf("explained: %d targets, %d bytes", len(explained.Targets), len(explained.Message))
 	}
 }
@@ -102,7 +109,7 @@ func TestMessagesAboutThePodSayWhoseWordTheyAre(t *testing.T) {
 	} {
 		unfit := &framework.FitError{Diagnosis: framework.Diagnosis{PreFilterMsg: "pod affinity terms conflict"}}
 		unfit.Diagnosis.AddPluginStatus(fwk.NewStatus(fwk.Unschedulable).WithPlugin(plugin))
-		if got := (&Scheduler{plugin: newWorld().plugin}).tell(newPod("p", nil), unfit, trial{}); got != want {
+		if got := (&Scheduler{plugin: newWorld().plugin}).report(newPod("p", nil), unfit, trial{}); got != want {
 			t.Errorf("of plugin %s: got %q, want %q", plugin, got, want)
 		}
 	}
@@ -121,11 +128,22 @@ func (h *handled) SharedInformerFactory() informers.SharedInformerFactory { retu
 func (h *handled) EventRecorder() events.EventRecorderLogger { return quiet{} }
 
 //nolint:revive // the type has so many parameters
-func (h *handled) handle(_ context.Context, f framework.Framework, pod *framework.QueuedPodInfo, _ *fwk.Status, _ *fwk.NominatingInfo, _ time.Time) {
-	said, _ := f.(telling)
+func (h *handled) handle(
+	_ context.Context,
+	f framework.Framework,
+	pod *framework.QueuedPodInfo,
+	_ *fwk.Status,
+	_ *fwk.NominatingInfo,
+	_ time.Time,
+) {
+	said, _ := f.(messageFramework)
 	h.said = append(h.said, said.message)
 	f.EventRecorder().WithLogger(klog.Background()).Eventf(pod.Pod, nil, "", "", "", "")
-	_, _ = f.APICacher().PatchPodStatus(pod.Pod, []*corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse}}, nil)
+	_, _ = f.APICacher().PatchPodStatus(
+		pod.Pod,
+		[]*corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse}},
+		nil,
+	)
 }
 
 type quiet struct{ events.EventRecorderLogger }
@@ -135,7 +153,10 @@ func (q quiet) WithLogger(klog.Logger) events.EventRecorderLogger { return q }
 func (quiet) Eventf(runtime.Object, runtime.Object, string, string, string, string, ...any) {}
 
 func TestWhatFollowsAFailure(t *testing.T) {
-	unfit := &framework.FitError{NumAllNodes: 1, Diagnosis: framework.Diagnosis{NodeToStatus: framework.NewDefaultNodeToStatus()}}
+	unfit := &framework.FitError{
+		NumAllNodes: 1,
+		Diagnosis:   framework.Diagnosis{NodeToStatus: framework.NewDefaultNodeToStatus()},
+	}
 	unfit.Diagnosis.NodeToStatus.Set("c1", fwk.NewStatus(fwk.Unschedulable, "full").WithPlugin(Name))
 	for name, test := range map[string]struct {
 		happens func(w *world)
@@ -164,7 +185,17 @@ func TestWhatFollowsAFailure(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			s.handleFailure(h.handle, nil)(t.Context(), h, &framework.QueuedPodInfo{PodInfo: info}, fwk.NewStatus(fwk.Unschedulable).WithError(test.err), nil, time.Time{})
+			s.handleFailure(
+				h.handle,
+				nil,
+			)(
+				t.Context(),
+				h,
+				&framework.QueuedPodInfo{PodInfo: info},
+				fwk.NewStatus(fwk.Unschedulable).WithError(test.err),
+				nil,
+				time.Time{},
+			)
 			if diff := cmp.Diff([]string{test.want}, h.said); diff != "" {
 				t.Error(diff)
 			}
@@ -172,7 +203,8 @@ func TestWhatFollowsAFailure(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if written := len(after.Status.Conditions) == 1 && after.Status.Conditions[0].Message == test.want; written != test.written {
+			if written := len(after.Status.Conditions) == 1 &&
+				after.Status.Conditions[0].Message == test.want; written != test.written {
 				t.Errorf("conditions: %v", after.Status.Conditions)
 			}
 		})
@@ -191,8 +223,18 @@ func TestAPodThatIsDeletedWhileItFailsIsForgotten(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := &Scheduler{clientset: clients, plugin: w.plugin}
-	s.handleFailure(h.handle, nil)(t.Context(), h, &framework.QueuedPodInfo{PodInfo: info}, fwk.NewStatus(fwk.Unschedulable).WithError(&framework.FitError{}), nil, time.Time{})
-	if n := len(w.trials.current) + len(w.trials.hopes) + len(w.trials.ended) + len(w.trials.disturbed); n > 0 {
+	s.handleFailure(
+		h.handle,
+		nil,
+	)(
+		t.Context(),
+		h,
+		&framework.QueuedPodInfo{PodInfo: info},
+		fwk.NewStatus(fwk.Unschedulable).WithError(&framework.FitError{}),
+		nil,
+		time.Time{},
+	)
+	if n := len(w.trials.current) + len(w.trials.among) + len(w.trials.ended) + len(w.trials.disturbed); n > 0 {
 		t.Errorf("%d entries are left", n)
 	}
 }

@@ -47,8 +47,11 @@ func newWorld() *world {
 		registry: engage.NewRegistry(),
 		lifted:   make(chan types.UID, 10),
 	}
-	w.plugin = newPlugin(Options{Source: translate.Source{ClusterID: "source"}, Timeout: time.Minute, Clock: w.clock},
-		func(_ types.NamespacedName, pod types.UID) { w.lifted <- pod }, func(t *target) { w.changed = append(w.changed, t.name()) })
+	w.plugin = newPlugin(
+		Options{Source: translate.Source{ClusterID: "source"}, Timeout: time.Minute, Clock: w.clock},
+		func(_ types.NamespacedName, pod types.UID) { w.lifted <- pod },
+		func(t *target) { w.changed = append(w.changed, t.name()) },
+	)
 	w.namespaces = namespaces("default")
 	return w
 }
@@ -70,7 +73,13 @@ func (w *world) engage(t testing.TB, name string, funcs interceptor.Funcs) *targ
 	if err := v1alpha1.AddToScheme(scheme); err != nil {
 		t.Fatal(err)
 	}
-	c := fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&v1alpha1.PodChaperon{}).WithInterceptorFuncs(funcs).Build()
+	c := fake.NewClientBuilder().WithScheme(
+		scheme,
+	).WithStatusSubresource(
+		&v1alpha1.PodChaperon{},
+	).WithInterceptorFuncs(
+		funcs,
+	).Build()
 	engaged := &engage.Target{
 		Key: types.NamespacedName{Name: name}, NodeName: "admiralty-" + name, Hash: name, Client: c, APIReader: c,
 	}
@@ -93,12 +102,6 @@ func summary(free ...corev1.ResourceList) *v1alpha1.ClusterSummary {
 		ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.ClusterSummaryName},
 		Status:     v1alpha1.ClusterSummaryStatus{Nodes: class.Nodes, Classes: []v1alpha1.NodeClass{class}},
 	}
-}
-
-// counting a source's delegates.
-func counting(of *v1alpha1.ClusterSummary, pods ...string) *v1alpha1.ClusterSummary {
-	of.Status.Sources = []v1alpha1.SourceUsage{{ClusterID: "source", Latest: pods}}
-	return of
 }
 
 // list of quantities by name.
@@ -124,13 +127,21 @@ func newPod(uid types.UID, requests corev1.ResourceList) *corev1.Pod {
 			Name: "web", Namespace: "default", UID: uid,
 			Annotations: map[string]string{v1alpha1.AnnotationElect: "", v1alpha1.AnnotationOriginalConstraints: "{}"},
 		},
-		Spec: corev1.PodSpec{SchedulerName: v1alpha1.SchedulerName, Containers: []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: requests}}}},
+		Spec: corev1.PodSpec{
+			SchedulerName: v1alpha1.SchedulerName,
+			Containers:    []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: requests}}},
+		},
 	}
 }
 
 func newChaperon(uid, proxy types.UID, change ...func(*v1alpha1.PodChaperon)) *v1alpha1.PodChaperon {
 	chaperon := &v1alpha1.PodChaperon{ObjectMeta: metav1.ObjectMeta{
-		Name: "web-" + string(uid), Namespace: "default", UID: uid, Labels: map[string]string{v1alpha1.LabelParentUID: string(proxy)},
+		Name: "web-" + string(
+			uid,
+		),
+		Namespace: "default",
+		UID:       uid,
+		Labels:    map[string]string{v1alpha1.LabelParentUID: string(proxy)},
 	}}
 	for _, f := range change {
 		f(chaperon)
@@ -138,7 +149,11 @@ func newChaperon(uid, proxy types.UID, change ...func(*v1alpha1.PodChaperon)) *v
 	return chaperon
 }
 
-func with(kind corev1.PodConditionType, status corev1.ConditionStatus, reason, message string) func(*v1alpha1.PodChaperon) {
+func with(
+	kind corev1.PodConditionType,
+	status corev1.ConditionStatus,
+	reason, message string,
+) func(*v1alpha1.PodChaperon) {
 	return func(chaperon *v1alpha1.PodChaperon) {
 		chaperon.Status.Conditions = append(chaperon.Status.Conditions,
 			corev1.PodCondition{Type: kind, Status: status, Reason: reason, Message: message})
@@ -155,7 +170,9 @@ func deleting(chaperon *v1alpha1.PodChaperon) {
 
 func newNode(name string, allocatable corev1.ResourceList) *framework.NodeInfo {
 	info := framework.NewNodeInfo()
-	info.SetNode(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: corev1.NodeStatus{Allocatable: allocatable}})
+	info.SetNode(
+		&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: corev1.NodeStatus{Allocatable: allocatable}},
+	)
 	return info
 }
 

@@ -24,9 +24,15 @@ func (p *plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, 
 		// The virtual node of a target that was engaged before.
 		{Event: fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add}, QueueingHintFn: p.afterNodeAdd},
 		// Its pods were rejected until now.
-		{Event: fwk.ClusterEvent{Resource: namespaceEnabled, ActionType: fwk.Update}, QueueingHintFn: p.afterNamespaceEnabled},
+		{
+			Event:          fwk.ClusterEvent{Resource: namespaceEnabled, ActionType: fwk.Update},
+			QueueingHintFn: p.afterNamespaceEnabled,
+		},
 		// What they refer to did not exist until now.
-		{Event: fwk.ClusterEvent{Resource: needsAppeared, ActionType: fwk.Update}, QueueingHintFn: p.afterNeedsAppeared},
+		{
+			Event:          fwk.ClusterEvent{Resource: needsAppeared, ActionType: fwk.Update},
+			QueueingHintFn: p.afterNeedsAppeared,
+		},
 	}, nil
 }
 

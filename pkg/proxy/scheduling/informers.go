@@ -30,8 +30,12 @@ func newInformers(clientset kubernetes.Interface) informers.SharedInformerFactor
 		fields.OneTermNotEqualSelector("status.phase", string(corev1.PodSucceeded)),
 		fields.OneTermNotEqualSelector("status.phase", string(corev1.PodFailed)),
 	).String()
-	inform(factory, &corev1.Pod{}, coreinformers.NewFilteredPodInformer(clientset, metav1.NamespaceAll, 0, cache.Indexers{},
-		func(options *metav1.ListOptions) { options.FieldSelector = proxies }))
+	inform(
+		factory,
+		&corev1.Pod{},
+		coreinformers.NewFilteredPodInformer(clientset, metav1.NamespaceAll, 0, cache.Indexers{},
+			func(options *metav1.ListOptions) { options.FieldSelector = proxies }),
+	)
 	nodes := v1alpha1.LabelNodeProvider + "=" + v1alpha1.LabelNodeProviderValue
 	inform(factory, &corev1.Node{}, coreinformers.NewFilteredNodeInformer(clientset, 0, cache.Indexers{},
 		func(options *metav1.ListOptions) { options.LabelSelector = nodes }))
@@ -97,16 +101,16 @@ func (nothing) Watch(metav1.ListOptions) (watch.Interface, error) { return watch
 func (nothing) IsWatchListSemanticsUnSupported() bool { return true }
 
 // handleProxies calls settled with each proxy that needs no target any more.
-func handleProxies(informer cache.SharedIndexInformer, settled func(*corev1.Pod, proxyState)) error {
+func handleProxies(informer cache.SharedIndexInformer, concluded func(*corev1.Pod, proxyState)) error {
 	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		UpdateFunc: func(_, object any) {
 			pod, ok := object.(*corev1.Pod)
 			switch {
 			case !ok:
 			case pod.Spec.NodeName != "":
-				settled(pod, proxyBound)
+				concluded(pod, proxyBound)
 			case !pod.DeletionTimestamp.IsZero():
-				settled(pod, proxyGone)
+				concluded(pod, proxyGone)
 			}
 		},
 		DeleteFunc: func(object any) {
@@ -114,7 +118,7 @@ func handleProxies(informer cache.SharedIndexInformer, settled func(*corev1.Pod,
 				object = tombstone.Obj
 			}
 			if pod, ok := object.(*corev1.Pod); ok {
-				settled(pod, proxyGone)
+				concluded(pod, proxyGone)
 			}
 		},
 	})

@@ -20,7 +20,10 @@ func TestOfABoundProxyIsKeptWhatCountsOnItsNode(t *testing.T) {
 	}
 	whole := pod.DeepCopy()
 	pod.Spec.NodeName = "n"
-	if _, err := trim(pod); err != nil || pod.Spec.Volumes != nil || pod.Spec.Containers[0].Env != nil || pod.Status.Message != "" || pod.Annotations != nil {
+	if _, err := trim(
+		pod,
+	); err != nil || pod.Spec.Volumes != nil || pod.Spec.Containers[0].Env != nil || pod.Status.Message != "" ||
+		pod.Annotations != nil {
 		t.Errorf("a bound proxy: %v, error %v", pod, err)
 	}
 	if pod.Labels["app"] != "web" || *pod.Spec.Priority != 1000 || pod.UID != "p" {

@@ -23,9 +23,9 @@ type Follower interface {
 	// is not brought there; it is empty if it can, as far as is known. It reads memory only, and is asked for pods with
 	// claims alone. When that changes, Scheduler.Appeared is to be called.
 	Objection(pod *corev1.Pod, target *engage.Target) string
-	// Bring returns nil once what the pod refers to is in the target, a *needs.MissingError if the source cluster lacks
+	// Ensure returns nil once what the pod refers to is in the target, a *needs.MissingError if the source cluster lacks
 	// it, and a *needs.RefusedError if the target does not take it. After any other error it may be called again.
-	Bring(ctx context.Context, pod *corev1.Pod, target *engage.Target) error
+	Ensure(ctx context.Context, pod *corev1.Pod, target *engage.Target) error
 }
 
 // nowhere is the Follower of a scheduler without one.
@@ -37,8 +37,8 @@ func (nowhere) Missing(*corev1.Pod) error { return nil }
 // Objection has none.
 func (nowhere) Objection(*corev1.Pod, *engage.Target) string { return "" }
 
-// Bring does nothing.
-func (nowhere) Bring(context.Context, *corev1.Pod, *engage.Target) error { return nil }
+// Ensure does nothing.
+func (nowhere) Ensure(context.Context, *corev1.Pod, *engage.Target) error { return nil }
 
 // needsAppeared is the event of an appearance.
 const needsAppeared fwk.EventResource = "needs.v1alpha1.multicluster.admiralty.io"
@@ -85,9 +85,9 @@ func hasClaims(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.PersistentVolumeClaim != nil })
 }
 
-// bring has what the proxy refers to go to the target before its delegate.
-func (p *placer) bring(ctx context.Context, proxy *corev1.Pod, t *target) error {
-	err := p.follower.Bring(ctx, proxy, t.Target)
+// ensureNeeds has what the proxy refers to go to the target before its delegate.
+func (p *placer) ensureNeeds(ctx context.Context, proxy *corev1.Pod, t *target) error {
+	err := p.follower.Ensure(ctx, proxy, t.Target)
 	var refused *needs.RefusedError
 	switch {
 	case err == nil:

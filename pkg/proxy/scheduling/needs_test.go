@@ -19,7 +19,7 @@ import (
 
 // followed is a Follower with two answers.
 type followed struct {
-	missing, brought error
+	missing, ensured error
 	objection        string
 }
 
@@ -27,30 +27,30 @@ func (f *followed) Missing(*corev1.Pod) error { return f.missing }
 
 func (f *followed) Objection(*corev1.Pod, *engage.Target) string { return f.objection }
 
-func (f *followed) Bring(context.Context, *corev1.Pod, *engage.Target) error { return f.brought }
+func (f *followed) Ensure(context.Context, *corev1.Pod, *engage.Target) error { return f.ensured }
 
 func TestWhatAPodNeedsDecidesWhetherItsDelegateIsMade(t *testing.T) {
 	database := needs.Ref{Resource: needs.Secrets, Name: "db"}
 	missing := &needs.MissingError{Namespace: "default", Refs: []needs.Ref{database}}
 	for name, test := range map[string]struct {
-		brought error
+		ensured error
 		err     string
 		leftOut string
 	}{
 		"it is in the target": {},
 		"it is missing in the source": {
-			brought: missing, err: `Secret "db" does not exist in namespace "default": the pod cannot start without`,
+			ensured: missing, err: `Secret "db" does not exist in namespace "default": the pod cannot start without`,
 		},
 		"the target does not take it": {
-			brought: &needs.RefusedError{Ref: database, Reason: "exists there"}, err: `c1: Secret "db" exists there`, leftOut: `Secret "db" exists there`,
+			ensured: &needs.RefusedError{Ref: database, Reason: "exists there"}, err: `c1: Secret "db" exists there`, leftOut: `Secret "db" exists there`,
 		},
 		"the target does not answer": {
-			brought: errors.New("slow"), err: "bringing what the pod needs to c1: slow",
+			ensured: errors.New("slow"), err: "bringing what the pod needs to c1: slow",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld()
-			w.placer.follower = &followed{brought: test.brought}
+			w.placer.follower = &followed{ensured: test.ensured}
 			created := 0
 			at := w.engage(t, "c1", interceptor.Funcs{
 				Create: func(ctx context.Context, c client.WithWatch, o client.Object, options ...client.CreateOption) error {
@@ -62,7 +62,7 @@ func TestWhatAPodNeedsDecidesWhetherItsDelegateIsMade(t *testing.T) {
 			if got := message(err); got != test.err {
 				t.Errorf("error is %q, want %q", got, test.err)
 			}
-			if made := created > 0; made != (test.brought == nil) {
+			if made := created > 0; made != (test.ensured == nil) {
 				t.Errorf("a PodChaperon was created: %t", made)
 			}
 			var refused *refusedError
@@ -75,7 +75,12 @@ func TestWhatAPodNeedsDecidesWhetherItsDelegateIsMade(t *testing.T) {
 
 func TestAPodThatLacksSomethingIsScheduledWhenItAppears(t *testing.T) {
 	w := newWorld()
-	lacks := &followed{missing: &needs.MissingError{Namespace: "default", Refs: []needs.Ref{{Resource: needs.ConfigMaps, Name: "a"}, {Resource: needs.Secrets, Name: "b"}}}}
+	lacks := &followed{
+		missing: &needs.MissingError{
+			Namespace: "default",
+			Refs:      []needs.Ref{{Resource: needs.ConfigMaps, Name: "a"}, {Resource: needs.Secrets, Name: "b"}},
+		},
+	}
 	w.placer.follower = lacks
 	at := w.engage(t, "c1", interceptor.Funcs{})
 	pod := newPod("p", nil)
@@ -114,7 +119,14 @@ func TestAPodThatLacksSomethingIsScheduledWhenItAppears(t *testing.T) {
 	if hint(w.afterNeedsAppeared, appeared) != fwk.Queue {
 		t.Error("the pod is not scheduled again")
 	}
-	pod.Spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}}}
+	pod.Spec.Volumes = []corev1.Volume{
+		{
+			Name: "v",
+			VolumeSource: corev1.VolumeSource{
+				PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"},
+			},
+		},
+	}
 	if hint(w.afterNeedsAppeared, appearance{namespace: "default"}) != fwk.Queue {
 		t.Error("a pod with a claim is not scheduled again when claims are elsewhere")
 	}
@@ -145,7 +157,12 @@ func TestAPodWithClaimsGoesWhereTheyAre(t *testing.T) {
 			if _, status := w.PreFilter(t.Context(), state, pod, nil); !status.IsSuccess() {
 				t.Fatal(status)
 			}
-			if got := w.Filter(t.Context(), state, pod, newNode(at.NodeName, resources("8", "64Gi"))).Message(); got != test.want {
+			if got := w.Filter(
+				t.Context(),
+				state,
+				pod,
+				newNode(at.NodeName, resources("8", "64Gi")),
+			).Message(); got != test.want {
 				t.Errorf("Filter says %q, want %q", got, test.want)
 			}
 		})

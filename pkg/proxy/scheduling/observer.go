@@ -47,7 +47,7 @@ func (s *Scheduler) Engaged(ctx context.Context, engaged *engage.Target) error {
 
 // Lost wakes the pods that the target no longer holds, and those that wait for it.
 func (s *Scheduler) Lost(engaged *engage.Target) {
-	s.plugin.placements.tellOf(engaged)
+	s.plugin.placements.notifyTarget(engaged)
 	if t := s.plugin.targets.get(engaged.NodeName); t != nil && t.Target == engaged {
 		s.wakePods(t)
 	}

@@ -58,7 +58,7 @@ func (p *placements) set(t *target, chaperon *v1alpha1.PodChaperon) {
 	}
 	of := p.of(proxyUID(chaperon))
 	of.chaperons[t] = chaperon
-	of.tell()
+	of.notify()
 }
 
 // remove notes that a PodChaperon is gone from the cache, and says whether it held its proxy until now.
@@ -76,7 +76,7 @@ func (p *placements) remove(t *target, chaperon *v1alpha1.PodChaperon) (held boo
 	if of.waiter != nil {
 		of.waiter.deleted[chaperon.UID] = struct{}{}
 	}
-	of.tell()
+	of.notify()
 	p.tidy(proxy, of)
 	return held
 }
@@ -106,7 +106,7 @@ func (p *placements) forgetProxy(proxy types.UID, state proxyState) {
 	of.uncertain = nil
 	if of.waiter != nil {
 		of.waiter.proxy = state
-		of.tell()
+		of.notify()
 	}
 	p.tidy(proxy, of)
 }
@@ -183,13 +183,13 @@ func (p *placements) elsewhere(proxy types.UID, t *target) (*target, *v1alpha1.P
 	return nil, nil
 }
 
-// tellOf a target's news those who wait for it.
-func (p *placements) tellOf(t *engage.Target) {
+// notifyTarget a target's news those who wait for it.
+func (p *placements) notifyTarget(t *engage.Target) {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	for _, of := range p.byProxy {
 		if of.waiter != nil && of.waiter.target.Target == t {
-			of.tell()
+			of.notify()
 		}
 	}
 }
@@ -266,7 +266,7 @@ func (of *placement) living(chaperon *v1alpha1.PodChaperon) bool {
 	return !withdrawn && chaperon.DeletionTimestamp.IsZero()
 }
 
-func (of *placement) tell() {
+func (of *placement) notify() {
 	if of.waiter == nil {
 		return
 	}

@@ -41,7 +41,7 @@ type placer struct {
 }
 
 // place returns nil when the target has scheduled the proxy's delegate. With a *refusedError, the target has no
-// delegate and is left out for this pod for a while; with a *settledError there is no pod to schedule any more. With
+// delegate and is left out for this pod for a while; with a *concludedError there is no pod to schedule any more. With
 // any other error, the delegate may be there, and is found by the next attempt.
 func (p *placer) place(ctx context.Context, proxy *corev1.Pod, t *target, k kind) error {
 	w := p.placements.startWaiting(proxy.UID, t)
@@ -62,7 +62,7 @@ func (p *placer) place(ctx context.Context, proxy *corev1.Pod, t *target, k kind
 		p.exclusions.forget(proxy.UID)
 		p.trials.forget(proxy.UID)
 		p.placements.forgetProxy(proxy.UID, state)
-		return &settledError{}
+		return &concludedError{}
 	}
 	return err
 }
@@ -80,7 +80,7 @@ func (p *placer) await(ctx context.Context, w *waiter, proxy *corev1.Pod, seen *
 		case state == proxyGone:
 			return p.abandon(ctx, t, seen)
 		case state == proxyBound:
-			return &settledError{}
+			return &concludedError{}
 		case deleted || decision == lost:
 			return fmt.Errorf("placing the delegate in %s: the PodChaperon was deleted", t.name())
 		case decision == bind:
@@ -116,10 +116,21 @@ func (p *placer) elsewhere(ctx context.Context, proxy types.UID, t *target) *ref
 	case other == nil:
 		return nil
 	case isScheduled(chaperon):
-		return &refusedError{target: t.name(), reason: "the pod's delegate is scheduled in " + other.name(), kind: elsewhere}
+		return &refusedError{
+			target: t.name(),
+			reason: "the pod's delegate is scheduled in " + other.name(),
+			kind:   elsewhere,
+		}
 	}
 	if err := p.discard(ctx, other, chaperon); err != nil {
-		log.FromContext(ctx).Error(err, "Could not discard a delegate that is placed elsewhere by now", "target", other.Key)
+		log.FromContext(
+			ctx,
+		).Error(
+			err,
+			"Could not discard a delegate that is placed elsewhere by now",
+			"target",
+			other.Key,
+		)
 	}
 	return nil
 }
@@ -149,7 +160,7 @@ func (p *placer) ensure(ctx context.Context, proxy *corev1.Pod, t *target) (*v1a
 	if err != nil {
 		return nil, fmt.Errorf("making a delegate of the pod: %w", err)
 	}
-	if err := p.bring(ctx, proxy, t); err != nil {
+	if err := p.ensureNeeds(ctx, proxy, t); err != nil {
 		return nil, err
 	}
 	err = within(ctx, func(ctx context.Context) error {
@@ -157,7 +168,17 @@ func (p *placer) ensure(ctx context.Context, proxy *corev1.Pod, t *target) (*v1a
 	})
 	switch {
 	case err == nil:
-		log.FromContext(ctx).V(1).Info("Placed the delegate", "target", t.Key, "delegate", client.ObjectKeyFromObject(chaperon))
+		log.FromContext(
+			ctx,
+		).V(
+			1,
+		).Info(
+			"Placed the delegate",
+			"target",
+			t.Key,
+			"delegate",
+			client.ObjectKeyFromObject(chaperon),
+		)
 		return chaperon, nil
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
@@ -167,7 +188,13 @@ func (p *placer) ensure(ctx context.Context, proxy *corev1.Pod, t *target) (*v1a
 
 // afterFailure returns what the error of creating a PodChaperon means. A server that is busy, or that does not accept
 // the credentials at the moment, has not refused the pod: the pod is scheduled again after the scheduler's back-off.
-func (p *placer) afterFailure(ctx context.Context, proxy *corev1.Pod, t *target, chaperon *v1alpha1.PodChaperon, err error) (*v1alpha1.PodChaperon, error) {
+func (p *placer) afterFailure(
+	ctx context.Context,
+	proxy *corev1.Pod,
+	t *target,
+	chaperon *v1alpha1.PodChaperon,
+	err error,
+) (*v1alpha1.PodChaperon, error) {
 	class := apierror.Of(err, apierror.Create)
 	switch {
 	case class == apierror.Unavailable || class == apierror.Unauthorized:
@@ -185,23 +212,46 @@ func (p *placer) afterFailure(ctx context.Context, proxy *corev1.Pod, t *target,
 }
 
 // adopt the PodChaperon that an earlier attempt created, or this one, whose request was not answered well.
-func (p *placer) adopt(ctx context.Context, proxy *corev1.Pod, t *target, chaperon *v1alpha1.PodChaperon, cause error) (*v1alpha1.PodChaperon, error) {
+func (p *placer) adopt(
+	ctx context.Context,
+	proxy *corev1.Pod,
+	t *target,
+	chaperon *v1alpha1.PodChaperon,
+	cause error,
+) (*v1alpha1.PodChaperon, error) {
 	p.placements.setUncertain(proxy.UID, t, true)
 	found := &v1alpha1.PodChaperon{}
 	err := within(ctx, func(ctx context.Context) error {
 		return t.APIReader.Get(ctx, client.ObjectKeyFromObject(chaperon), found)
 	})
 	if client.IgnoreNotFound(err) != nil {
-		return nil, fmt.Errorf("creating the PodChaperon in %s (%w), and looking whether it is there: %w", t.name(), cause, err)
+		return nil, fmt.Errorf(
+			"creating the PodChaperon in %s (%w), and looking whether it is there: %w",
+			t.name(),
+			cause,
+			err,
+		)
 	}
 	p.placements.setUncertain(proxy.UID, t, false)
 	switch {
 	case err != nil:
-		return nil, &refusedError{target: t.name(), reason: "creating the PodChaperon: " + cause.Error(), kind: createFailed}
+		return nil, &refusedError{
+			target: t.name(),
+			reason: "creating the PodChaperon: " + cause.Error(),
+			kind:   createFailed,
+		}
 	case proxyUID(found) != proxy.UID:
-		return nil, &refusedError{target: t.name(), reason: fmt.Sprintf("the PodChaperon %q there belongs to another pod", found.Name), kind: forbidden}
+		return nil, &refusedError{
+			target: t.name(),
+			reason: fmt.Sprintf("the PodChaperon %q there belongs to another pod", found.Name),
+			kind:   forbidden,
+		}
 	case !found.DeletionTimestamp.IsZero():
-		return nil, &refusedError{target: t.name(), reason: "an earlier delegate of the pod is still being deleted there", kind: stillEnding}
+		return nil, &refusedError{
+			target: t.name(),
+			reason: "an earlier delegate of the pod is still being deleted there",
+			kind:   stillEnding,
+		}
 	}
 	return found, nil
 }
@@ -221,9 +271,17 @@ func (p *placer) withdraw(
 			return fmt.Errorf("withdrawing the delegate (%s) from %s: %w", refused.reason, t.name(), err)
 		}
 		now := &v1alpha1.PodChaperon{}
-		err = within(ctx, func(ctx context.Context) error { return t.APIReader.Get(ctx, client.ObjectKeyFromObject(seen), now) })
+		err = within(
+			ctx,
+			func(ctx context.Context) error { return t.APIReader.Get(ctx, client.ObjectKeyFromObject(seen), now) },
+		)
 		if err != nil || now.UID != seen.UID {
-			return fmt.Errorf("withdrawing the delegate (%s) from %s, reading what has changed: %w", refused.reason, t.name(), err)
+			return fmt.Errorf(
+				"withdrawing the delegate (%s) from %s, reading what has changed: %w",
+				refused.reason,
+				t.name(),
+				err,
+			)
 		}
 		if decision, _ := decide(now); decision == bind {
 			return nil
@@ -265,7 +323,7 @@ func (p *placer) awaitEnd(ctx context.Context, w *waiter, seen *v1alpha1.PodChap
 		_, deleted := p.placements.look(w, seen)
 		switch {
 		case p.placements.proxyState(w) != proxyPending:
-			return &settledError{}
+			return &concludedError{}
 		case deleted:
 			return refusal
 		}
@@ -273,15 +331,31 @@ func (p *placer) awaitEnd(ctx context.Context, w *waiter, seen *v1alpha1.PodChap
 		case <-w.news:
 		case <-timer.C():
 			if !w.target.Reachable() {
-				return fmt.Errorf("withdrawing the delegate (%s) from %s: it is not reachable any more", refusal.reason, w.target.name())
+				return fmt.Errorf(
+					"withdrawing the delegate (%s) from %s: it is not reachable any more",
+					refusal.reason,
+					w.target.name(),
+				)
 			}
 			if deletedUnseen(ctx, w.target, seen) {
 				return refusal
 			}
-			log.FromContext(ctx).Info("Waiting until a withdrawn delegate has ended", "target", w.target.Key, "delegate", client.ObjectKeyFromObject(seen))
+			log.FromContext(
+				ctx,
+			).Info(
+				"Waiting until a withdrawn delegate has ended",
+				"target",
+				w.target.Key,
+				"delegate",
+				client.ObjectKeyFromObject(seen),
+			)
 			timer.Reset(p.timeout)
 		case <-w.target.disengaged:
-			return fmt.Errorf("withdrawing the delegate (%s) from %s: it was disconnected", refusal.reason, w.target.name())
+			return fmt.Errorf(
+				"withdrawing the delegate (%s) from %s: it was disconnected",
+				refusal.reason,
+				w.target.name(),
+			)
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
@@ -291,18 +365,36 @@ func (p *placer) awaitEnd(ctx context.Context, w *waiter, seen *v1alpha1.PodChap
 // deletedUnseen asks the API server: a cache that never showed the PodChaperon does not tell that it is gone either.
 func deletedUnseen(ctx context.Context, t *target, seen *v1alpha1.PodChaperon) bool {
 	now := &v1alpha1.PodChaperon{}
-	err := within(ctx, func(ctx context.Context) error { return t.APIReader.Get(ctx, client.ObjectKeyFromObject(seen), now) })
+	err := within(
+		ctx,
+		func(ctx context.Context) error { return t.APIReader.Get(ctx, client.ObjectKeyFromObject(seen), now) },
+	)
 	return apierrors.IsNotFound(err) || err == nil && now.UID != seen.UID
 }
 
 // abandon deletes the PodChaperon of a proxy that is gone, and leaves its delegate to the target's garbage collector.
 // If that fails, feedback will.
 func (p *placer) abandon(ctx context.Context, t *target, seen *v1alpha1.PodChaperon) error {
-	err := remove(ctx, t, seen, client.Preconditions{UID: &seen.UID}, client.PropagationPolicy(metav1.DeletePropagationBackground))
+	err := remove(
+		ctx,
+		t,
+		seen,
+		client.Preconditions{UID: &seen.UID},
+		client.PropagationPolicy(metav1.DeletePropagationBackground),
+	)
 	if err != nil {
-		log.FromContext(ctx).Error(err, "Could not delete the PodChaperon of a deleted pod", "target", t.Key, "delegate", client.ObjectKeyFromObject(seen))
+		log.FromContext(
+			ctx,
+		).Error(
+			err,
+			"Could not delete the PodChaperon of a deleted pod",
+			"target",
+			t.Key,
+			"delegate",
+			client.ObjectKeyFromObject(seen),
+		)
 	}
-	return &settledError{}
+	return &concludedError{}
 }
 
 // remove returns nil once the PodChaperon is known to be gone, or to be going.

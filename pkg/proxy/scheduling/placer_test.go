@@ -122,7 +122,7 @@ func TestPlace(t *testing.T) {
 			happens: func(w *world, at *target, _ *v1alpha1.PodChaperon) {
 				w.trials.start("p", trial{at.NodeName, grow}, nil)
 				w.registry.Lose(at.Target)
-				w.placements.tellOf(at.Target)
+				w.placements.notifyTarget(at.Target)
 			},
 			err: "placing the delegate in c1: it is not reachable any more",
 		},
@@ -152,7 +152,13 @@ func TestPlace(t *testing.T) {
 				test.happens(w, at, &chaperon.Items[0])
 				if test.ends {
 					eventually(t, "the PodChaperon is deleted", func() bool {
-						return apierrors.IsNotFound(at.Client.Get(t.Context(), client.ObjectKeyFromObject(&chaperon.Items[0]), &v1alpha1.PodChaperon{}))
+						return apierrors.IsNotFound(
+							at.Client.Get(
+								t.Context(),
+								client.ObjectKeyFromObject(&chaperon.Items[0]),
+								&v1alpha1.PodChaperon{},
+							),
+						)
 					})
 					w.placements.remove(at, &chaperon.Items[0])
 				}
@@ -362,7 +368,9 @@ func TestADelegateThatWaitsElsewhereIsDiscarded(t *testing.T) {
 	}
 	w.placements.set(earlier, left)
 	eventually(t, "it is deleted", func() bool {
-		return apierrors.IsNotFound(earlier.Client.Get(t.Context(), client.ObjectKeyFromObject(left), &v1alpha1.PodChaperon{}))
+		return apierrors.IsNotFound(
+			earlier.Client.Get(t.Context(), client.ObjectKeyFromObject(left), &v1alpha1.PodChaperon{}),
+		)
 	})
 	w.placements.remove(earlier, left)
 	w.placements.set(at, newChaperon("c", "p", inPhase(corev1.PodRunning)))
@@ -378,7 +386,13 @@ func TestMoreRoomDuringAWithdrawalShortensTheExclusion(t *testing.T) {
 	done := make(chan error, 1)
 	go func() { done <- w.placer.place(t.Context(), newPod("p", nil), at, fits) }()
 	eventually(t, "the pod waits", w.clock.HasWaiters)
-	seen(with(corev1.PodScheduled, corev1.ConditionFalse, corev1.PodReasonUnschedulable, "full"))(w, at, newChaperon("c", "p"))
+	seen(
+		with(corev1.PodScheduled, corev1.ConditionFalse, corev1.PodReasonUnschedulable, "full"),
+	)(
+		w,
+		at,
+		newChaperon("c", "p"),
+	)
 	<-policy
 	at.ledger.Update(summary(resources("60", "64Gi")))
 	w.placements.remove(at, newChaperon("c", "p"))

@@ -74,7 +74,12 @@ func (p *plugin) Name() string { return Name }
 
 // PreFilter rejects what did not go through admission, and keeps a pod to the target that has its delegate, after a
 // restart say, or that it is tried in.
-func (p *plugin) PreFilter(_ context.Context, state fwk.CycleState, pod *corev1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
+func (p *plugin) PreFilter(
+	_ context.Context,
+	state fwk.CycleState,
+	pod *corev1.Pod,
+	_ []fwk.NodeInfo,
+) (*fwk.PreFilterResult, *fwk.Status) {
 	if status := p.admitted(pod); !status.IsSuccess() {
 		return nil, status
 	}
@@ -101,16 +106,22 @@ func (p *plugin) PreFilter(_ context.Context, state fwk.CycleState, pod *corev1.
 // admission: whoever may create a pod can name our scheduler and write a proxy's annotations.
 func (p *plugin) admitted(pod *corev1.Pod) *fwk.Status {
 	if !translate.IsProxy(pod) {
-		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, fmt.Sprintf("the pod was not elected when it was created: create it with the "+
-			"annotation %s and without a scheduler's name, in an enabled namespace", v1alpha1.AnnotationElect))
+		return fwk.NewStatus(
+			fwk.UnschedulableAndUnresolvable,
+			fmt.Sprintf("the pod was not elected when it was created: create it with the "+
+				"annotation %s and without a scheduler's name, in an enabled namespace", v1alpha1.AnnotationElect),
+		)
 	}
 	namespace, err := p.namespaces.Get(pod.Namespace)
 	switch {
 	case client.IgnoreNotFound(err) != nil:
 		return fwk.AsStatus(fmt.Errorf("getting the pod's namespace: %w", err))
 	case err != nil || !enabled(namespace): // One that is not found has not been seen yet.
-		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, fmt.Sprintf("namespace %s is not enabled: it has no label %s=%s",
-			pod.Namespace, v1alpha1.LabelEnabledNamespace, v1alpha1.LabelEnabledNamespaceValue))
+		return fwk.NewStatus(
+			fwk.UnschedulableAndUnresolvable,
+			fmt.Sprintf("namespace %s is not enabled: it has no label %s=%s",
+				pod.Namespace, v1alpha1.LabelEnabledNamespace, v1alpha1.LabelEnabledNamespaceValue),
+		)
 	}
 	return nil
 }
@@ -189,7 +200,9 @@ func (p *plugin) noRoom(c *cycle, pod *corev1.Pod, t *target, nodeInfo fwk.NodeI
 		return ""
 	}
 	if k != hopeless {
-		c.hope(candidate{trial{t.NodeName, k}, c.refusals[t.NodeName], weighted(p.strategy, share(c.demand, nodeInfo), t)})
+		c.addCandidate(
+			candidate{trial{t.NodeName, k}, c.refusals[t.NodeName], weighted(p.strategy, share(c.demand, nodeInfo), t)},
+		)
 	}
 	return t.ledger.Room().Explain(c.demand)
 }
@@ -202,7 +215,7 @@ func (c *cycle) accept(k kind) {
 	}
 }
 
-func (c *cycle) hope(next candidate) {
+func (c *cycle) addCandidate(next candidate) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.candidates == nil {
@@ -222,7 +235,12 @@ func (c *cycle) object(nodeName, reason string) {
 
 // PostFilter chooses the one target in which a pod that fits nowhere is tried. The pod is then scheduled once more, see
 // handleFailure.
-func (p *plugin) PostFilter(_ context.Context, state fwk.CycleState, pod *corev1.Pod, _ fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
+func (p *plugin) PostFilter(
+	_ context.Context,
+	state fwk.CycleState,
+	pod *corev1.Pod,
+	_ fwk.NodeToStatusReader,
+) (*fwk.PostFilterResult, *fwk.Status) {
 	p.trials.end(pod.UID)                  // The one that the pod was in, if any, did not come about.
 	if c, err := read(state); err == nil { // There is none if PreFilter has rejected the pod.
 		if best := c.best(p.strategy); best.kind != fits {
@@ -257,7 +275,12 @@ func (p *plugin) PreScore(_ context.Context, state fwk.CycleState, _ *corev1.Pod
 }
 
 // Score returns the share in use of the node, by the target's weight, which NormalizeScore turns into a score.
-func (p *plugin) Score(_ context.Context, state fwk.CycleState, _ *corev1.Pod, nodeInfo fwk.NodeInfo) (int64, *fwk.Status) {
+func (p *plugin) Score(
+	_ context.Context,
+	state fwk.CycleState,
+	_ *corev1.Pod,
+	nodeInfo fwk.NodeInfo,
+) (int64, *fwk.Status) {
 	c, err := read(state)
 	if err != nil {
 		return 0, fwk.AsStatus(err)
@@ -269,7 +292,12 @@ func (p *plugin) Score(_ context.Context, state fwk.CycleState, _ *corev1.Pod, n
 func (p *plugin) ScoreExtensions() fwk.ScoreExtensions { return p }
 
 // NormalizeScore prefers what the placement strategy prefers.
-func (p *plugin) NormalizeScore(_ context.Context, state fwk.CycleState, _ *corev1.Pod, scores fwk.NodeScoreList) *fwk.Status {
+func (p *plugin) NormalizeScore(
+	_ context.Context,
+	state fwk.CycleState,
+	_ *corev1.Pod,
+	scores fwk.NodeScoreList,
+) *fwk.Status {
 	c, err := read(state)
 	if err != nil {
 		return fwk.AsStatus(err)
@@ -314,7 +342,9 @@ func (p *plugin) Bind(ctx context.Context, state fwk.CycleState, pod *corev1.Pod
 	}
 	t := p.targets.get(nodeName)
 	if t == nil {
-		return fwk.AsStatus(fmt.Errorf("placing the delegate: the target of node %q is not connected any more", nodeName))
+		return fwk.AsStatus(
+			fmt.Errorf("placing the delegate: the target of node %q is not connected any more", nodeName),
+		)
 	}
 	if err := p.place(ctx, c, pod, t); errors.As(err, new(*refusedError)) || errors.As(err, new(*needs.MissingError)) {
 		return fwk.NewStatus(fwk.Unschedulable).WithError(err)
@@ -333,7 +363,8 @@ func (p *plugin) Bind(ctx context.Context, state fwk.CycleState, pod *corev1.Pod
 // place the delegate, and tell of it.
 func (p *plugin) place(ctx context.Context, c *cycle, pod *corev1.Pod, t *target) error {
 	k := c.accepted
-	if c.holder == t && canGrow(c.demand, t, t.ledger.Room()) { // A new leader does not know what the last one hoped for.
+	if c.holder == t &&
+		canGrow(c.demand, t, t.ledger.Room()) { // A new leader does not know what the last one hoped for.
 		k = grow
 	}
 	start := p.placer.clock.Now()

@@ -58,7 +58,12 @@ func TestFilterAndHints(t *testing.T) {
 			if test.want == "" {
 				want = fwk.Queue
 			}
-			hint, err := w.afterNodeAdd(klog.Background(), pod, nil, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: c1.NodeName}})
+			hint, err := w.afterNodeAdd(
+				klog.Background(),
+				pod,
+				nil,
+				&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: c1.NodeName}},
+			)
 			if err != nil || hint != want {
 				t.Errorf("hint is %v, error %v, want %v", hint, err, want)
 			}
@@ -145,7 +150,7 @@ func TestANewLeaderWaitsForTargetsThatWereConnected(t *testing.T) {
 
 	late := await()
 	eventually(t, "it waits", w.clock.HasWaiters)
-	w.clock.Step(settling)
+	w.clock.Step(targetsTimeout)
 	<-late
 
 	inTime := await()
@@ -153,7 +158,7 @@ func TestANewLeaderWaitsForTargetsThatWereConnected(t *testing.T) {
 	w.engage(t, "c1", interceptor.Funcs{})
 	s.engaged <- struct{}{}
 	<-inTime
-	if w.clock.Since(time.Unix(0, 0)) != settling {
+	if w.clock.Since(time.Unix(0, 0)) != targetsTimeout {
 		t.Error("time has passed")
 	}
 }

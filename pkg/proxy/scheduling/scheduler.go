@@ -38,8 +38,8 @@ import (
 // gather is how long changes of a target that come in great numbers are gathered before pods are woken.
 const gather = 50 * time.Millisecond
 
-// settling is how long a new leader waits for targets that were connected before it places pods.
-const settling = 10 * time.Second
+// targetsTimeout is how long a new leader waits for targets that were connected before it places pods.
+const targetsTimeout = 10 * time.Second
 
 // Options of a Scheduler. Only the last three may be left out.
 type Options struct {
@@ -149,10 +149,16 @@ func (s *Scheduler) Start(ctx context.Context) error {
 	defer broadcaster.Shutdown()
 	factory := newInformers(s.clientset)
 	defer factory.Shutdown()
-	scheduler, err := kubescheduler.New(ctx, s.clientset, factory, nil, schedulerprofile.NewRecorderFactory(broadcaster),
+	scheduler, err := kubescheduler.New(
+		ctx,
+		s.clientset,
+		factory,
+		nil,
+		schedulerprofile.NewRecorderFactory(broadcaster),
 		kubescheduler.WithProfiles(proxies),
 		kubescheduler.WithFrameworkOutOfTreeRegistry(frameworkruntime.Registry{
-			Name: s.initialize, turnsName: func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) { return turns{}, nil },
+			Name:      s.initialize,
+			turnsName: func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) { return turns{}, nil },
 		}),
 		kubescheduler.WithPercentageOfNodesToScore(ptr.To[int32](100)),
 		kubescheduler.WithClock(s.clock),
@@ -161,7 +167,7 @@ func (s *Scheduler) Start(ctx context.Context) error {
 		return fmt.Errorf("making the scheduler: %w", err)
 	}
 	scheduler.FailureHandler = s.handleFailure(scheduler.FailureHandler, scheduler.SchedulingQueue)
-	if err := handleProxies(factory.Core().V1().Pods().Informer(), s.proxySettled); err != nil {
+	if err := handleProxies(factory.Core().V1().Pods().Informer(), s.proxyConcluded); err != nil {
 		return err
 	}
 	if err := handleNamespaces(factory.Core().V1().Namespaces().Informer(), s.namespaceEnabled); err != nil {
@@ -181,7 +187,7 @@ func (s *Scheduler) Start(ctx context.Context) error {
 // awaitTargets returns when the target of every ready virtual node is engaged: it may have delegates that another
 // leader placed. One that takes longer than it should is not waited for.
 func (s *Scheduler) awaitTargets(ctx context.Context, nodes corelisters.NodeLister) {
-	timer := s.clock.NewTimer(settling)
+	timer := s.clock.NewTimer(targetsTimeout)
 	defer timer.Stop()
 	for {
 		all, err := nodes.List(labels.Everything())
@@ -201,9 +207,10 @@ func (s *Scheduler) awaitTargets(ctx context.Context, nodes corelisters.NodeList
 
 // expected says whether a virtual node's target was connected and will be.
 func (s *Scheduler) expected(node *corev1.Node) bool {
-	return s.plugin.targets.get(node.Name) == nil && slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
-		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
-	})
+	return s.plugin.targets.get(node.Name) == nil &&
+		slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
+			return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
+		})
 }
 
 func (s *Scheduler) initialize(ctx context.Context, _ runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
@@ -221,7 +228,7 @@ func (s *Scheduler) initialize(ctx context.Context, _ runtime.Object, handle fwk
 	return s.plugin, nil
 }
 
-func (s *Scheduler) proxySettled(pod *corev1.Pod, state proxyState) {
+func (s *Scheduler) proxyConcluded(pod *corev1.Pod, state proxyState) {
 	s.plugin.placements.forgetProxy(pod.UID, state) // first, for placer.place
 	s.forget(pod.UID)
 }

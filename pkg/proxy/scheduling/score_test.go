@@ -49,7 +49,12 @@ func TestNormalize(t *testing.T) {
 }
 
 // place pods one after the other where the score is best, as the scheduler does in a burst.
-func place(strategy configv1alpha1.PlacementStrategy, pods int, requests corev1.ResourceList, nodes ...*framework.NodeInfo) []int {
+func place(
+	strategy configv1alpha1.PlacementStrategy,
+	pods int,
+	requests corev1.ResourceList,
+	nodes ...*framework.NodeInfo,
+) []int {
 	counts := make([]int, len(nodes))
 	for n := range pods {
 		pod := newPod(types.UID(fmt.Sprint(n)), requests)

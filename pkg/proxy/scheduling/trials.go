@@ -73,14 +73,14 @@ func (c candidate) before(other candidate, better func(a, b int64) bool) bool {
 type trials struct {
 	mu        sync.Mutex // guards what follows
 	current   map[types.UID]trial
-	hopes     map[types.UID]map[string]candidate // among which current was chosen, by the node's name
+	among     map[types.UID]map[string]candidate // among which current was chosen, by the node's name
 	ended     map[types.UID]struct{}             // whose trial ended without another one
 	disturbed map[types.UID]string               // the node of the target that preempts or has preempted for the pod
 }
 
 func newTrials() *trials {
 	return &trials{
-		current: map[types.UID]trial{}, hopes: map[types.UID]map[string]candidate{}, ended: map[types.UID]struct{}{},
+		current: map[types.UID]trial{}, among: map[types.UID]map[string]candidate{}, ended: map[types.UID]struct{}{},
 		disturbed: map[types.UID]string{},
 	}
 }
@@ -89,7 +89,7 @@ func newTrials() *trials {
 func (t *trials) start(pod types.UID, next trial, among map[string]candidate) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.current[pod], t.hopes[pod] = next, among
+	t.current[pod], t.among[pod] = next, among
 	delete(t.ended, pod)
 }
 
@@ -97,7 +97,7 @@ func (t *trials) start(pod types.UID, next trial, among map[string]candidate) {
 func (t *trials) candidates(pod types.UID) map[string]candidate {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.hopes[pod]
+	return t.among[pod]
 }
 
 // of returns the pod's trial, and where it disturbed others, if it did.
@@ -115,7 +115,7 @@ func (t *trials) end(pod types.UID) {
 		t.ended[pod] = struct{}{}
 	}
 	delete(t.current, pod)
-	delete(t.hopes, pod)
+	delete(t.among, pod)
 }
 
 // next returns what to do about a pod for which no target was found: begin a trial, or look at all targets again
@@ -140,7 +140,7 @@ func (t *trials) forget(pod types.UID) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.current, pod)
-	delete(t.hopes, pod)
+	delete(t.among, pod)
 	delete(t.ended, pod)
 	delete(t.disturbed, pod)
 }

@@ -91,7 +91,10 @@ func TestWhereAPodIsTriedThatFitsNowhere(t *testing.T) {
 			if test.happens != nil {
 				test.happens(w, c1, c2)
 			}
-			nodes := []fwk.NodeInfo{newNode(c1.NodeName, resources("64", "64Gi")), newNode(c2.NodeName, resources("64", "64Gi"))}
+			nodes := []fwk.NodeInfo{
+				newNode(c1.NodeName, resources("64", "64Gi")),
+				newNode(c2.NodeName, resources("64", "64Gi")),
+			}
 			for i, name := range []string{"c1", "c2"} {
 				if name == test.lesser {
 					nodes[i].(*framework.NodeInfo).AddPod(newPod("lesser", list("cpu", "8")))

@@ -105,7 +105,10 @@ func (r *Reconciler) Register(mgr manager.Manager) error {
 		WatchesRawSource(&r.wake).
 		WithOptions(controller.Options{
 			ReconciliationTimeout: deadline,
-			RateLimiter:           workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, lastRetry),
+			RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](
+				firstRetry,
+				lastRetry,
+			),
 		}).
 		Complete(r)
 	if err != nil {
@@ -167,7 +170,9 @@ func (r *Reconciler) facts(ctx context.Context, target client.Object) (facts, er
 	if expression := targetkind.Spec(target).ExcludedLabelsRegexp; expression != "" {
 		var err error
 		if f.excluded, err = regexp.Compile(expression); err != nil {
-			return facts{}, reconcile.TerminalError(fmt.Errorf("reading excludedLabelsRegexp: %w", err)) // The API server validates it.
+			return facts{}, reconcile.TerminalError(
+				fmt.Errorf("reading excludedLabelsRegexp: %w", err),
+			) // The API server validates it.
 		}
 	}
 	node := translate.VirtualNodeName(key)
@@ -202,7 +207,12 @@ func (r *Reconciler) summary(ctx context.Context, key types.NamespacedName) (*v1
 		return nil, nil
 	}
 	summary := &v1alpha1.ClusterSummary{}
-	err := target.Client.Get(ctx, types.NamespacedName{Name: v1alpha1.ClusterSummaryName}, summary, client.UnsafeDisableDeepCopy)
+	err := target.Client.Get(
+		ctx,
+		types.NamespacedName{Name: v1alpha1.ClusterSummaryName},
+		summary,
+		client.UnsafeDisableDeepCopy,
+	)
 	if apierrors.IsNotFound(err) {
 		return nil, nil
 	}
@@ -330,7 +340,10 @@ func (r *Reconciler) targetOf(_ context.Context, node client.Object) []reconcile
 	case labels[v1alpha1.LabelClusterTargetName] != "":
 		key = types.NamespacedName{Name: labels[v1alpha1.LabelClusterTargetName]}
 	default:
-		key = types.NamespacedName{Namespace: labels[v1alpha1.LabelTargetNamespace], Name: labels[v1alpha1.LabelTargetName]}
+		key = types.NamespacedName{
+			Namespace: labels[v1alpha1.LabelTargetNamespace],
+			Name:      labels[v1alpha1.LabelTargetName],
+		}
 	}
 	if key.Name == "" {
 		return nil

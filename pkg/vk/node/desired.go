@@ -42,8 +42,11 @@ func desired(f facts) *corev1.Node {
 		Spec:       corev1.NodeSpec{Taints: []corev1.Taint{translate.VirtualNodeTaint()}},
 		Status: corev1.NodeStatus{
 			DaemonEndpoints: corev1.NodeDaemonEndpoints{KubeletEndpoint: corev1.DaemonEndpoint{Port: f.port}},
-			NodeInfo:        corev1.NodeSystemInfo{KubeletVersion: f.status.KubernetesVersion, OperatingSystem: string(corev1.Linux)},
-			Conditions:      conditions(f),
+			NodeInfo: corev1.NodeSystemInfo{
+				KubeletVersion:  f.status.KubernetesVersion,
+				OperatingSystem: string(corev1.Linux),
+			},
+			Conditions: conditions(f),
 		},
 	}
 	if f.address != "" {
@@ -107,10 +110,19 @@ func conditions(f facts) []corev1.NodeCondition {
 func ready(status v1alpha1.TargetStatus) corev1.NodeCondition {
 	connected := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionConnected)
 	if connected == nil {
-		return corev1.NodeCondition{Type: corev1.NodeReady, Status: corev1.ConditionFalse, Reason: v1alpha1.ReasonConnecting,
-			Message: "the target is not connected yet"}
+		return corev1.NodeCondition{
+			Type:    corev1.NodeReady,
+			Status:  corev1.ConditionFalse,
+			Reason:  v1alpha1.ReasonConnecting,
+			Message: "the target is not connected yet",
+		}
 	}
-	is := corev1.NodeCondition{Type: corev1.NodeReady, Status: corev1.ConditionFalse, Reason: connected.Reason, Message: connected.Message}
+	is := corev1.NodeCondition{
+		Type:    corev1.NodeReady,
+		Status:  corev1.ConditionFalse,
+		Reason:  connected.Reason,
+		Message: connected.Message,
+	}
 	if connected.Status == metav1.ConditionTrue {
 		is.Status = corev1.ConditionTrue
 	}
@@ -118,7 +130,12 @@ func ready(status v1alpha1.TargetStatus) corev1.NodeCondition {
 }
 
 func no(kind corev1.NodeConditionType) corev1.NodeCondition {
-	return corev1.NodeCondition{Type: kind, Status: corev1.ConditionFalse, Reason: "VirtualNode", Message: "the nodes of the target cluster see to it"}
+	return corev1.NodeCondition{
+		Type:    kind,
+		Status:  corev1.ConditionFalse,
+		Reason:  "VirtualNode",
+		Message: "the nodes of the target cluster see to it",
+	}
 }
 
 func condition(node *corev1.Node, kind corev1.NodeConditionType) *corev1.NodeCondition {
@@ -198,16 +215,28 @@ func readiness(f facts) metav1.Condition {
 	is := condition(f.node, corev1.NodeReady)
 	switch {
 	case connected == nil || connected.Status != metav1.ConditionTrue:
-		return targetReady(metav1.ConditionFalse, v1alpha1.ReasonNotConnected, "the target is not connected: see the condition Connected")
+		return targetReady(
+			metav1.ConditionFalse,
+			v1alpha1.ReasonNotConnected,
+			"the target is not connected: see the condition Connected",
+		)
 	case is == nil || is.Status != corev1.ConditionTrue:
-		return targetReady(metav1.ConditionFalse, v1alpha1.ReasonNodeNotReady, "the virtual node "+name+" is not Ready yet")
+		return targetReady(
+			metav1.ConditionFalse,
+			v1alpha1.ReasonNodeNotReady,
+			"the virtual node "+name+" is not Ready yet",
+		)
 	}
 	return targetReady(metav1.ConditionTrue, v1alpha1.ReasonNodeReady, "the virtual node "+name+" is Ready")
 }
 
 func conflict(node string) metav1.Condition {
-	return targetReady(metav1.ConditionFalse, v1alpha1.ReasonNodeConflict, "a node "+node+" exists that does not have the label "+
-		v1alpha1.LabelNodeProvider+"="+v1alpha1.LabelNodeProviderValue+": delete it, or give the target another name")
+	return targetReady(
+		metav1.ConditionFalse,
+		v1alpha1.ReasonNodeConflict,
+		"a node "+node+" exists that does not have the label "+
+			v1alpha1.LabelNodeProvider+"="+v1alpha1.LabelNodeProviderValue+": delete it, or give the target another name",
+	)
 }
 
 func targetReady(status metav1.ConditionStatus, reason, message string) metav1.Condition {

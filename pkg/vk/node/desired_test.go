@@ -37,7 +37,10 @@ func TestAllocatable(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			summary := &v1alpha1.ClusterSummary{Allocatable: test.has, Status: v1alpha1.ClusterSummaryStatus{
 				Requested: test.requested,
-				Sources:   []v1alpha1.SourceUsage{{ClusterID: "another", Requested: test.byOthers}, {ClusterID: us, Requested: test.byUs}},
+				Sources: []v1alpha1.SourceUsage{
+					{ClusterID: "another", Requested: test.byOthers},
+					{ClusterID: us, Requested: test.byUs},
+				},
 			}}
 			before := summary.DeepCopy()
 			if diff := cmp.Diff(test.want, allocatable(summary, us)); diff != "" {
@@ -53,7 +56,9 @@ func TestAllocatable(t *testing.T) {
 func connectedStatus(status metav1.ConditionStatus, reason string) v1alpha1.TargetStatus {
 	return v1alpha1.TargetStatus{
 		KubernetesVersion: "v1.37.1",
-		Conditions:        []metav1.Condition{{Type: v1alpha1.ConditionConnected, Status: status, Reason: reason, Message: "why"}},
+		Conditions: []metav1.Condition{
+			{Type: v1alpha1.ConditionConnected, Status: status, Reason: reason, Message: "why"},
+		},
 	}
 }
 
@@ -180,7 +185,11 @@ func TestReadiness(t *testing.T) {
 			f := engagedFacts()
 			f.status = connectedStatus(test.connected, "R")
 			if test.node != "" {
-				f.node = &corev1.Node{Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: test.node}}}}
+				f.node = &corev1.Node{
+					Status: corev1.NodeStatus{
+						Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: test.node}},
+					},
+				}
 			}
 			if got := readiness(f); got.Status != test.status || got.Reason != test.reason {
 				t.Errorf("got %s, %s", got.Status, got.Reason)

@@ -36,7 +36,13 @@ var _ vknode.NodeProvider = &runner{}
 
 // start runs a node controller until ctx ends, it is stopped, or it fails; ended is called then. It creates the node,
 // or takes over what is there.
-func start(ctx context.Context, clients kubernetes.Interface, node *corev1.Node, now time.Time, ended func(error)) (*runner, error) {
+func start(
+	ctx context.Context,
+	clients kubernetes.Interface,
+	node *corev1.Node,
+	now time.Time,
+	ended func(error),
+) (*runner, error) {
 	ctx, stop := context.WithCancel(vklog.WithLogger(ctx, klogv2.New(vklog.Fields{"node": node.Name})))
 	r := &runner{stop: stop, done: make(chan struct{}), handed: make(chan *corev1.Node, 1), last: node, at: now}
 	leases := clients.CoordinationV1().Leases(corev1.NamespaceNodeLease)

@@ -114,7 +114,7 @@ func engageWith(t *testing.T, namespace, name string, cluster *env.Cluster, logi
 
 // ensure ensures the claims of a pod in a target, as scheduling does before it creates a PodChaperon.
 func ensure(ctx context.Context, pod *corev1.Pod, target *env.Target) error {
-	return follower.Bring(ctx, pod, target.Target)
+	return follower.Ensure(ctx, pod, target.Target)
 }
 
 func mustEnsure(t *testing.T, pod *corev1.Pod, target *env.Target) {

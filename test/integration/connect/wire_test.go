@@ -14,7 +14,7 @@ import (
 // wire is a TCP connection to a cluster that can be cut, so that nothing passes and nothing is closed.
 type wire struct {
 	login  *rest.Config
-	remote string
+	peer string
 
 	mu  sync.Mutex // guards cut
 	cut chan struct{}
@@ -27,7 +27,7 @@ func newWire(t *testing.T, login *rest.Config) *wire {
 	t.Cleanup(func() { _ = listener.Close() })
 	host, err := url.Parse(login.Host)
 	env.Must(t, err)
-	w := &wire{login: rest.CopyConfig(login), remote: host.Host, cut: make(chan struct{})}
+	w := &wire{login: rest.CopyConfig(login), peer: host.Host, cut: make(chan struct{})}
 	w.login.Host = "https://" + listener.Addr().String()
 	w.mend()
 	go func() {
@@ -45,7 +45,7 @@ func newWire(t *testing.T, login *rest.Config) *wire {
 func (w *wire) pass(connection net.Conn) {
 	defer func() { _ = connection.Close() }()
 	w.wait()
-	server, err := net.Dial("tcp", w.remote)
+	server, err := net.Dial("tcp", w.peer)
 	if err != nil {
 		return
 	}

@@ -29,7 +29,7 @@ func TestASourceCannotTouchObjectsOfOthers(t *testing.T) {
 	c1, c2 := newSource(t, "c1", namespace), newSource(t, "c2", namespace)
 	admin := administrator(t)
 	for path, body := range bodies() {
-		for name, foreign := range map[string]struct {
+		for name, notOurs := range map[string]struct {
 			maker identity
 			marks string
 		}{
@@ -38,7 +38,7 @@ func TestASourceCannotTouchObjectsOfOthers(t *testing.T) {
 			"of-another-source":          {c2, marks}, // It even says that it is c1.
 		} {
 			t.Run(resourceOf(path)+" "+name, func(t *testing.T) {
-				foreign.maker.expect(t, http.StatusCreated, create(path, name, foreign.marks, body), namespace)
+				notOurs.maker.expect(t, http.StatusCreated, create(path, name, notOurs.marks, body), namespace)
 				c1.expectForbidden(t, namespace,
 					replace(path, name, marks, body),
 					patch(path+"/"+name, merge, `{"metadata":{`+marks+`}}`),

@@ -164,7 +164,7 @@ func ensure(ctx context.Context, pod *corev1.Pod, in *env.Target) error {
 
 // ensureBy is ensure with any follower.
 func ensureBy(ctx context.Context, f *objects.Follower, pod *corev1.Pod, in *env.Target) error {
-	return f.Bring(ctx, pod, in.Target)
+	return f.Ensure(ctx, pod, in.Target)
 }
 
 func mustEnsure(t *testing.T, pod *corev1.Pod, in *env.Target) {

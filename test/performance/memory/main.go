@@ -102,7 +102,7 @@ func measure(ctx context.Context, o options) (err error) {
 	}
 	m := r.measured
 	const text = "%d targets, %d proxies: peak %.0f MiB, settled %.0f MiB\n"
-	fmt.Printf(text, m.Targets, m.Proxies, m.PeakMiB, m.SettledMiB)
+	fmt.Printf(text, m.Targets, m.Proxies, m.PeakMiB, m.SteadyMiB)
 	return writeResult(o.result, m)
 }
 

@@ -38,7 +38,7 @@ type run struct {
 	source  *sourceCluster
 	targets *targets
 	dir     string
-	// measured is the result of awaitSettled.
+	// measured is the result of awaitSteady.
 	measured report.Memory
 }
 
@@ -49,7 +49,7 @@ func (r *run) twice(ctx context.Context) error {
 		return err
 	}
 	fmt.Println("starting it again, with everything in place …")
-	return r.once(ctx, r.awaitSettled)
+	return r.once(ctx, r.awaitSteady)
 }
 
 // once starts the manager, waits until it has done everything, calls then unless it is nil, and stops the manager.
@@ -74,8 +74,8 @@ func (r *run) once(ctx context.Context, then func(ctx context.Context, pid int) 
 	return then(ctx, command.Process.Pid)
 }
 
-// awaitSettled waits until the memory of the manager's process no longer changes.
-func (r *run) awaitSettled(ctx context.Context, pid int) error {
+// awaitSteady waits until the memory of the manager's process no longer changes.
+func (r *run) awaitSteady(ctx context.Context, pid int) error {
 	m := report.Memory{Targets: r.options.targets, Proxies: r.proxies, Time: time.Now().UTC()}
 	var readings []float64
 	err := wait.PollUntilContextCancel(ctx, reading, true, func(context.Context) (bool, error) {
@@ -83,13 +83,13 @@ func (r *run) awaitSettled(ctx context.Context, pid int) error {
 		if err != nil {
 			return false, err
 		}
-		m.SettledMiB, err = report.ParseMemory(string(status), "VmRSS")
+		m.SteadyMiB, err = report.ParseMemory(string(status), "VmRSS")
 		if err != nil {
 			return false, err
 		}
 		m.PeakMiB, err = report.ParseMemory(string(status), "VmHWM")
-		readings = append(readings, m.SettledMiB)
-		return settled(readings, int(r.window/reading)), err
+		readings = append(readings, m.SteadyMiB)
+		return steady(readings, int(r.window/reading)), err
 	})
 	if err != nil {
 		return fmt.Errorf("waiting until the manager's memory settles (the readings are %.0f MiB): %w", readings, err)
@@ -99,8 +99,8 @@ func (r *run) awaitSettled(ctx context.Context, pid int) error {
 	return err
 }
 
-// settled reports whether the last readings are about equal.
-func settled(readings []float64, last int) bool {
+// steady reports whether the last readings are about equal.
+func steady(readings []float64, last int) bool {
 	if len(readings) < last {
 		return false
 	}

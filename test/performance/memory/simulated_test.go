@@ -108,7 +108,7 @@ func TestARequestThatIsNotSimulatedIsReported(t *testing.T) {
 	}
 }
 
-func TestMemorySettlesWhenItsLastReadingsAreAboutEqual(t *testing.T) {
+func TestMemoryIsSteadyWhenItsLastReadingsAreAboutEqual(t *testing.T) {
 	for name, test := range map[string]struct {
 		readings []float64
 		want     bool
@@ -119,7 +119,7 @@ func TestMemorySettlesWhenItsLastReadingsAreAboutEqual(t *testing.T) {
 		"falling a little each time": {[]float64{104, 102, 100}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := settled(test.readings, 3); got != test.want {
+			if got := steady(test.readings, 3); got != test.want {
 				t.Errorf("got %v", got)
 			}
 		})

@@ -162,7 +162,7 @@ func memoryBudget(m *Memory) Budget {
 		return b
 	}
 	b.Text = fmt.Sprintf("peak %.0f MiB, settled %.0f MiB (%d targets, %d proxies; %s, version %s)",
-		m.PeakMiB, m.SettledMiB, m.Targets, m.Proxies, m.Time.Format("2006-01-02"), m.Version)
+		m.PeakMiB, m.SteadyMiB, m.Targets, m.Proxies, m.Time.Format("2006-01-02"), m.Version)
 	if m.Targets >= 100 && m.Proxies >= 10000 {
 		b.State = stateOf(m.PeakMiB < 300)
 	}

@@ -109,7 +109,7 @@ func TestMemoryIsComparedAtFullSizeOnly(t *testing.T) {
 		"not measured":            {nil, notMeasured},
 		"fewer proxies":           {&Memory{Targets: 100, Proxies: 100, PeakMiB: 100, Time: time.Now()}, notMeasured},
 		"a peak below the budget": {&Memory{Targets: 100, Proxies: 10000, PeakMiB: 299}, reached},
-		"a peak above the budget": {&Memory{Targets: 100, Proxies: 10000, SettledMiB: 100, PeakMiB: 301}, notReached},
+		"a peak above the budget": {&Memory{Targets: 100, Proxies: 10000, SteadyMiB: 100, PeakMiB: 301}, notReached},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := memoryBudget(test.memory).State; got != test.want {

@@ -24,7 +24,7 @@ func TestTheReportEqualsTheGoldenFile(t *testing.T) {
 		},
 		Results: measurements(),
 		Further: []string{"again-1 to c2", "again-2 to c1"},
-		Memory:  &Memory{Targets: 100, Proxies: 10000, SettledMiB: 200, PeakMiB: 250, Version: "v0.0.1", Time: at},
+		Memory:  &Memory{Targets: 100, Proxies: 10000, SteadyMiB: 200, PeakMiB: 250, Version: "v0.0.1", Time: at},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -64,7 +64,7 @@ type Result struct {
 type Memory struct {
 	Targets    int       `json:"targets"`
 	Proxies    int       `json:"proxies"`
-	SettledMiB float64   `json:"settled_mib"`
+	SteadyMiB float64   `json:"settled_mib"`
 	PeakMiB    float64   `json:"peak_mib"`
 	Version    string    `json:"version"`
 	Time       time.Time `json:"time"`

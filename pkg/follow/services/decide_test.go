@@ -16,8 +16,13 @@ import (
 // web is a Service that selects app=web.
 func web(options ...func(*corev1.Service)) *corev1.Service {
 	service := &corev1.Service{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", Annotations: map[string]string{}, Labels: map[string]string{}},
-		Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeClusterIP, Selector: map[string]string{"app": "web"}},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace:   "shop",
+			Name:        "web",
+			Annotations: map[string]string{},
+			Labels:      map[string]string{},
+		},
+		Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeClusterIP, Selector: map[string]string{"app": "web"}},
 	}
 	for _, option := range options {
 		option(service)
@@ -33,42 +38,42 @@ func selecting(selector map[string]string) func(*corev1.Service) {
 	return func(s *corev1.Service) { s.Spec.Selector = selector }
 }
 
-func TestJudge(t *testing.T) {
+func TestDecide(t *testing.T) {
 	now := time.Unix(1000, 0)
 	everywhere := annotated(v1alpha1.AnnotationGlobal, "true")
 	for name, test := range map[string]struct {
 		standing
-		want verdict
+		want decision
 	}{
 		"what does not exist is not followed": {standing: standing{copied: true}},
 		"what selects proxies goes where delegates are": {
-			standing: standing{original: original{service: web()}, proxied: true, holds: true}, want: verdict{follow: true},
+			standing: standing{original: original{service: web()}, proxied: true, holds: true}, want: decision{follow: true},
 		},
 		"and nowhere else": {standing: standing{original: original{service: web()}, proxied: true}},
 		"what selects no proxies stays": {
 			standing: standing{original: original{service: web()}, holds: true},
 		},
 		"what is global goes everywhere": {
-			standing: standing{original: original{service: web(everywhere)}}, want: verdict{follow: true},
+			standing: standing{original: original{service: web(everywhere)}}, want: decision{follow: true},
 		},
 		"without a selector, too": {
-			standing: standing{original: original{service: web(everywhere, selecting(nil))}}, want: verdict{follow: true},
+			standing: standing{original: original{service: web(everywhere, selecting(nil))}}, want: decision{follow: true},
 		},
 		"a copy without a reason stays for a while": {
 			standing: standing{original: original{service: web()}, copied: true},
-			want:     verdict{follow: true, idle: now, wait: grace},
+			want:     decision{follow: true, idle: now, wait: grace},
 		},
 		"the while goes on": {
 			standing: standing{original: original{service: web()}, copied: true, holds: true, idle: now.Add(-grace / 2)},
-			want:     verdict{follow: true, idle: now.Add(-grace / 2), wait: grace / 2},
+			want:     decision{follow: true, idle: now.Add(-grace / 2), wait: grace / 2},
 		},
 		"the while ends": {
 			standing: standing{original: original{service: web()}, copied: true, idle: now.Add(-grace)},
-			want:     verdict{idle: now.Add(-grace)},
+			want:     decision{idle: now.Add(-grace)},
 		},
 		"with a reason again, the while is forgotten": {
 			standing: standing{original: original{service: web()}, copied: true, proxied: true, holds: true, idle: now.Add(-grace)},
-			want:     verdict{follow: true},
+			want:     decision{follow: true},
 		},
 		"what is exported is another's": {
 			standing: standing{original: original{service: web(everywhere), exported: true}, proxied: true, holds: true, copied: true},
@@ -85,7 +90,7 @@ func TestJudge(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			test.now = now
-			if diff := cmp.Diff(test.want, judge(test.standing), cmp.AllowUnexported(verdict{})); diff != "" {
+			if diff := cmp.Diff(test.want, decide(test.standing), cmp.AllowUnexported(decision{})); diff != "" {
 				t.Errorf("verdict (-want +got):\n%s", diff)
 			}
 		})

@@ -20,8 +20,8 @@ import (
 
 const sliceHashLength = 10
 
-// forge makes what is to be in one target. It is pure.
-type forge struct {
+// desired makes what is to be in one target. It is pure.
+type desired struct {
 	origin     translate.Source
 	targetHash string
 	nodeName   string // of the target's virtual node
@@ -29,7 +29,7 @@ type forge struct {
 
 // service returns the copy of a Service. Of the copy that is there, if there is one, it takes over what the target
 // chose.
-func (f forge) service(original, existing *corev1.Service) (*corev1.Service, error) {
+func (f desired) service(original, existing *corev1.Service) (*corev1.Service, error) {
 	user, err := userSelector(original)
 	if err != nil {
 		return nil, err
@@ -96,7 +96,7 @@ func anyFamily(service *corev1.Service) *corev1.Service {
 
 // endpoints returns the EndpointSlices of a followed Service, by name: those that the target does not have itself.
 // Those of a global one are global, so that the target keeps them where there are no delegates.
-func (f forge) endpoints(of original) map[string]*discoveryv1.EndpointSlice {
+func (f desired) endpoints(of original) map[string]*discoveryv1.EndpointSlice {
 	out := map[string]*discoveryv1.EndpointSlice{}
 	for _, original := range of.slices {
 		slice := &discoveryv1.EndpointSlice{
@@ -133,7 +133,7 @@ func bare(original *discoveryv1.Endpoint) discoveryv1.Endpoint {
 	return endpoint
 }
 
-func (f forge) sliceMeta(original *discoveryv1.EndpointSlice) metav1.ObjectMeta {
+func (f desired) sliceMeta(original *discoveryv1.EndpointSlice) metav1.ObjectMeta {
 	service := original.Labels[discoveryv1.LabelServiceName]
 	sum := sha256.Sum256([]byte(f.origin.ClusterID + "/" + f.targetHash + "/" + original.Name))
 	labels := map[string]string{
@@ -152,7 +152,7 @@ func (f forge) sliceMeta(original *discoveryv1.EndpointSlice) metav1.ObjectMeta 
 }
 
 // ingress returns the copy of an Ingress.
-func (f forge) ingress(original *networkingv1.Ingress) *networkingv1.Ingress {
+func (f desired) ingress(original *networkingv1.Ingress) *networkingv1.Ingress {
 	return &networkingv1.Ingress{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "networking.k8s.io/v1", Kind: "Ingress"},
 		ObjectMeta: f.meta(original, isCertificate),

@@ -17,7 +17,7 @@ func TestDecide(t *testing.T) {
 	unschedulable := with(corev1.PodScheduled, corev1.ConditionFalse, corev1.PodReasonUnschedulable, "0/1 nodes")
 	for name, test := range map[string]struct {
 		changes []change
-		want    verdict
+		want    decision
 		reason  string
 	}{
 		"a delegate of which nothing is known is waited for":      {want: wait},
@@ -62,7 +62,11 @@ func TestPatience(t *testing.T) {
 	gated := with(corev1.PodScheduled, corev1.ConditionFalse, corev1.PodReasonSchedulingGated, "")
 	nominated := func(c *v1alpha1.PodChaperon) { c.Status.NominatedNodeName = "n" }
 	minutes := func(m int) *metav1.Duration { return &metav1.Duration{Duration: time.Duration(m) * time.Minute} }
-	own := &v1alpha1.PlacementPolicy{PlacementTimeout: minutes(2), QueueingTimeout: minutes(20), ScaleUp: &v1alpha1.ScaleUp{Timeout: minutes(30)}}
+	own := &v1alpha1.PlacementPolicy{
+		PlacementTimeout: minutes(2),
+		QueueingTimeout:  minutes(20),
+		ScaleUp:          &v1alpha1.ScaleUp{Timeout: minutes(30)},
+	}
 	for name, test := range map[string]struct {
 		policy *v1alpha1.PlacementPolicy
 		kind   kind

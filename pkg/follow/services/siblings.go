@@ -31,10 +31,11 @@ func (c *copier) orphaned(there client.Object) bool {
 	})
 }
 
-// kin are the other targets that lead to this cluster, and may have what is in the namespace.
-func (c *copier) kin(namespace string) []*copier {
+// siblings are the other targets that lead to this cluster, and may have what is in the namespace.
+func (c *copier) siblings(namespace string) []*copier {
 	return slices.DeleteFunc(c.all(), func(other *copier) bool {
-		return other == c || other.target.Hash == c.target.Hash || other.target.Itself || !other.target.Allows(namespace) ||
+		return other == c || other.target.Hash == c.target.Hash || other.target.Itself ||
+			!other.target.Allows(namespace) ||
 			!leadTogether(other.target, c.target)
 	})
 }
@@ -60,9 +61,9 @@ func (c *copier) part(ctx context.Context, there client.Object, useless bool, ne
 		}
 		return nil
 	}
-	kin := c.kin(there.GetNamespace())
-	if i := slices.IndexFunc(kin, needs); i >= 0 {
-		return c.patch(ctx, there, []change{lookedAfterBy(kin[i].target)})
+	siblings := c.siblings(there.GetNamespace())
+	if i := slices.IndexFunc(siblings, needs); i >= 0 {
+		return c.patch(ctx, there, []change{lookedAfterBy(siblings[i].target)})
 	}
 	return c.delete(ctx, there)
 }

@@ -21,13 +21,16 @@ import (
 const (
 	controllerName   = "claims"
 	workersPerTarget = 2
-	retryFirst       = 100 * time.Millisecond
-	retryLast        = time.Minute
+	firstRetry       = 100 * time.Millisecond
+	lastRetry        = time.Minute
 )
 
 func newQueue() queue {
-	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](retryFirst, retryLast)
-	return workqueue.NewTypedRateLimitingQueueWithConfig(limiter, workqueue.TypedRateLimitingQueueConfig[reconcile.Request]{Name: controllerName})
+	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, lastRetry)
+	return workqueue.NewTypedRateLimitingQueueWithConfig(
+		limiter,
+		workqueue.TypedRateLimitingQueueConfig[reconcile.Request]{Name: controllerName},
+	)
 }
 
 // work starts the workers of a target, which stop with ctx. The first thing that they do is to look for copies: that is
@@ -38,7 +41,7 @@ func (c *Claims) work(ctx context.Context, t *cluster) error {
 			if request.Name == "" {
 				return reconcile.Result{}, c.find(ctx, t)
 			}
-			return reconcile.Result{}, c.settle(ctx, request.NamespacedName, t)
+			return reconcile.Result{}, c.reconcile(ctx, request.NamespacedName, t)
 		}),
 		MaxConcurrentReconciles: workersPerTarget,
 		SkipNameValidation:      ptr.To(true), // There is one for each target.
@@ -62,10 +65,20 @@ func (c *Claims) find(ctx context.Context, t *cluster) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	found := &corev1.PersistentVolumeClaimList{}
-	err := t.client.List(ctx, found, client.InNamespace(t.target.Key.Namespace), client.MatchingLabels{v1alpha1.LabelParentClusterID: c.Source.ClusterID})
+	err := t.client.List(
+		ctx,
+		found,
+		client.InNamespace(t.target.Key.Namespace),
+		client.MatchingLabels{v1alpha1.LabelParentClusterID: c.Source.ClusterID},
+	)
 	if apierrors.IsForbidden(err) {
-		c.Logger.Info("Copies of claims that were deleted here are not looked for in a target, which does not give the right to list persistentvolumeclaims",
-			"target", t.target.Key, "error", err.Error())
+		c.Logger.Info(
+			"Copies of claims that were deleted here are not looked for in a target, which does not give the right to list persistentvolumeclaims",
+			"target",
+			t.target.Key,
+			"error",
+			err.Error(),
+		)
 		return nil
 	}
 	if err != nil {
@@ -118,14 +131,14 @@ func (c *Claims) check(t *cluster, namespace, name string) {
 		}
 	}
 	for name, one := range copies {
-		if settle(here.get(name), one) != nothing {
+		if nextStep(here.get(name), one) != nothing {
 			t.queue.Add(reconcile.Request{NamespacedName: types.NamespacedName{Namespace: namespace, Name: name}})
 		}
 	}
 }
 
-// settle does what is to be done about a copy, as API servers say now.
-func (c *Claims) settle(ctx context.Context, key types.NamespacedName, t *cluster) error {
+// reconcile does what is to be done about a copy, as API servers say now.
+func (c *Claims) reconcile(ctx context.Context, key types.NamespacedName, t *cluster) error {
 	made, there, err := t.read(ctx, key)
 	if err != nil {
 		return fmt.Errorf("getting the claim there: %w", err)
@@ -137,7 +150,7 @@ func (c *Claims) settle(ctx context.Context, key types.NamespacedName, t *cluste
 	if err != nil {
 		return fmt.Errorf("getting the claim here: %w", err) // It may exist.
 	}
-	switch settle(original, *there) {
+	switch nextStep(original, *there) {
 	case remove:
 		return c.remove(ctx, made, t)
 	case expand:
@@ -155,7 +168,13 @@ func (c *Claims) remove(ctx context.Context, made *corev1.PersistentVolumeClaim,
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("deleting the claim there: %w", err)
 	}
-	c.Logger.Info("Deleted a claim: the one that it was made for is gone", "claim", client.ObjectKeyFromObject(made), "target", t.name)
+	c.Logger.Info(
+		"Deleted a claim: the one that it was made for is gone",
+		"claim",
+		client.ObjectKeyFromObject(made),
+		"target",
+		t.name,
+	)
 	return nil
 }
 
@@ -170,7 +189,12 @@ func (c *Claims) expand(ctx context.Context, pvc, made *corev1.PersistentVolumeC
 	if err != nil {
 		return fmt.Errorf("encoding a patch: %w", err)
 	}
-	err = t.client.Patch(ctx, made, client.RawPatch(types.MergePatchType, patch), client.FieldOwner(v1alpha1.FieldOwner))
+	err = t.client.Patch(
+		ctx,
+		made,
+		client.RawPatch(types.MergePatchType, patch),
+		client.FieldOwner(v1alpha1.FieldOwner),
+	)
 	if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) {
 		c.recordNotExpanded(pvc, t, err)
 		return nil

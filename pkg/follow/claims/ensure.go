@@ -19,9 +19,9 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/needs"
 )
 
-// Bring returns nil once the claims that the pod refers to are in the target, and a *needs.RefusedError if they are
+// Ensure returns nil once the claims that the pod refers to are in the target, and a *needs.RefusedError if they are
 // elsewhere or the target does not take them. After any other error it may be called again.
-func (c *Claims) Bring(ctx context.Context, pod *corev1.Pod, target *engage.Target) error {
+func (c *Claims) Ensure(ctx context.Context, pod *corev1.Pod, target *engage.Target) error {
 	names := namesOf(pod)
 	if len(names) == 0 {
 		return nil
@@ -31,7 +31,7 @@ func (c *Claims) Bring(ctx context.Context, pod *corev1.Pod, target *engage.Targ
 		return fmt.Errorf("target %q is not engaged", target.Key)
 	}
 	for _, name := range names {
-		if err := c.bring(ctx, types.NamespacedName{Namespace: pod.Namespace, Name: name}, t); err != nil {
+		if err := c.ensure(ctx, types.NamespacedName{Namespace: pod.Namespace, Name: name}, t); err != nil {
 			return err
 		}
 	}
@@ -42,10 +42,10 @@ func refused(key types.NamespacedName, reason string) error {
 	return &needs.RefusedError{Ref: needs.Ref{Resource: needs.PersistentVolumeClaims, Name: key.Name}, Reason: reason}
 }
 
-// bring rests on what API servers say now. A claim that has the annotation follow is bound to the target, whoever made
+// ensure rests on what API servers say now. A claim that has the annotation follow is bound to the target, whoever made
 // it there: pods with it are to find what they stored.
-func (c *Claims) bring(ctx context.Context, key types.NamespacedName, t *cluster) error {
-	release, err := c.bringing.enter(ctx, key)
+func (c *Claims) ensure(ctx context.Context, key types.NamespacedName, t *cluster) error {
+	release, err := c.ensuring.enter(ctx, key)
 	if err != nil {
 		return fmt.Errorf("waiting for another pod with claim %q: %w", key.Name, err)
 	}
@@ -54,7 +54,7 @@ func (c *Claims) bring(ctx context.Context, key types.NamespacedName, t *cluster
 	if err != nil {
 		return err
 	}
-	v := judge(s)
+	v := decide(s)
 	if v.objection != "" {
 		return refused(key, v.objection)
 	}
@@ -74,14 +74,21 @@ func (c *Claims) bring(ctx context.Context, key types.NamespacedName, t *cluster
 }
 
 // look reads the claim here, there, and where it may be kept.
-func (c *Claims) look(ctx context.Context, key types.NamespacedName, t *cluster) (*corev1.PersistentVolumeClaim, situation, error) {
+func (c *Claims) look(
+	ctx context.Context,
+	key types.NamespacedName,
+	t *cluster,
+) (*corev1.PersistentVolumeClaim, situation, error) {
 	pvc, original, err := c.source.read(ctx, key)
 	if err != nil {
 		return nil, situation{}, fmt.Errorf("getting claim %q: %w", key.Name, err)
 	}
 	_, there, err := t.read(ctx, key)
 	if apierror.Of(err, apierror.Create).Refusal() {
-		return nil, situation{}, refused(key, "cannot be looked for: "+t.explain(err, "claims in namespace "+key.Namespace))
+		return nil, situation{}, refused(
+			key,
+			"cannot be looked for: "+t.explain(err, "claims in namespace "+key.Namespace),
+		)
 	}
 	if err != nil {
 		return nil, situation{}, fmt.Errorf("getting claim %q in target %q: %w", key.Name, t.name, err)
@@ -178,12 +185,20 @@ func (c *Claims) annotate(ctx context.Context, pvc *corev1.PersistentVolumeClaim
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
 		"uid":             pvc.UID,
 		"resourceVersion": pvc.ResourceVersion,
-		"annotations":     map[string]any{v1alpha1.AnnotationFollowedTo: orNull(to.name), v1alpha1.AnnotationFollowedToClusterID: orNull(to.clusterID)},
+		"annotations": map[string]any{
+			v1alpha1.AnnotationFollowedTo:          orNull(to.name),
+			v1alpha1.AnnotationFollowedToClusterID: orNull(to.clusterID),
+		},
 	}})
 	if err != nil {
 		return fmt.Errorf("encoding a patch: %w", err)
 	}
-	if err := c.source.client.Patch(ctx, pvc, client.RawPatch(types.MergePatchType, patch), client.FieldOwner(v1alpha1.FieldOwner)); err != nil {
+	if err := c.source.client.Patch(
+		ctx,
+		pvc,
+		client.RawPatch(types.MergePatchType, patch),
+		client.FieldOwner(v1alpha1.FieldOwner),
+	); err != nil {
 		return fmt.Errorf("writing down where claim %q is: %w", pvc.Name, err)
 	}
 	return nil
@@ -200,7 +215,10 @@ func orNull(value string) any {
 // copyOf returns what a claim is to be in a target: as large, accessed in the same way, and empty.
 func copyOf(pvc *corev1.PersistentVolumeClaim, class *string, now time.Time) (*unstructured.Unstructured, error) {
 	made := &corev1.PersistentVolumeClaim{
-		TypeMeta: metav1.TypeMeta{APIVersion: corev1.SchemeGroupVersion.String(), Kind: needs.PersistentVolumeClaims.Kind()},
+		TypeMeta: metav1.TypeMeta{
+			APIVersion: corev1.SchemeGroupVersion.String(),
+			Kind:       needs.PersistentVolumeClaims.Kind(),
+		},
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace:   pvc.Namespace,
 			Name:        pvc.Name,

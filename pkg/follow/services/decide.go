@@ -33,37 +33,37 @@ type standing struct {
 	now  time.Time
 }
 
-type verdict struct {
+type decision struct {
 	follow bool
 	idle   time.Time
 	// wait is until it is time to judge again, zero if that takes an event.
 	wait time.Duration
 }
 
-// judge says whether a Service is to be in the target. It is pure.
-func judge(s standing) verdict {
+// decide says whether a Service is to be in the target. It is pure.
+func decide(s standing) decision {
 	if !s.eligible() {
-		return verdict{}
+		return decision{}
 	}
 	if global(s.service) || s.proxied && s.holds {
-		return verdict{follow: true}
+		return decision{follow: true}
 	}
 	if !s.copied {
-		return verdict{}
+		return decision{}
 	}
 	return linger(s.idle, s.now)
 }
 
 // linger follows without a reason, for a while.
-func linger(idle, now time.Time) verdict {
+func linger(idle, now time.Time) decision {
 	if idle.IsZero() {
 		idle = now
 	}
 	wait := grace - now.Sub(idle)
 	if wait <= 0 {
-		return verdict{idle: idle}
+		return decision{idle: idle}
 	}
-	return verdict{follow: true, idle: idle, wait: wait}
+	return decision{follow: true, idle: idle, wait: wait}
 }
 
 // eligible says whether the Service is one that may be followed. That of the API server is each cluster's own.
@@ -97,7 +97,8 @@ func (o original) proxied(virtual func(nodeName string) bool) bool {
 	for _, slice := range o.slices {
 		for i := range slice.Endpoints {
 			endpoint := &slice.Endpoints[i]
-			if endpoint.TargetRef != nil && endpoint.TargetRef.Kind == "Pod" && virtual(ptr.Deref(endpoint.NodeName, "")) {
+			if endpoint.TargetRef != nil && endpoint.TargetRef.Kind == "Pod" &&
+				virtual(ptr.Deref(endpoint.NodeName, "")) {
 				return true
 			}
 		}

@@ -15,8 +15,8 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
 
-func toC2() forge {
-	return forge{origin: translate.Source{ClusterID: "c1"}, targetHash: "hash", nodeName: "admiralty-c2"}
+func toC2() desired {
+	return desired{origin: translate.Source{ClusterID: "c1"}, targetHash: "hash", nodeName: "admiralty-c2"}
 }
 
 func families(policy corev1.IPFamilyPolicy, families ...corev1.IPFamily) func(*corev1.Service) {
@@ -28,10 +28,20 @@ func addresses(addresses ...string) func(*corev1.Service) {
 }
 
 func TestTheCopyOfAService(t *testing.T) {
-	delegates := selecting(map[string]string{"multicluster.admiralty.io/app": "web", v1alpha1.LabelParentClusterID: "c1"})
+	delegates := selecting(
+		map[string]string{"multicluster.admiralty.io/app": "web", v1alpha1.LabelParentClusterID: "c1"},
+	)
 	ports := func(nodePort int32) func(*corev1.Service) {
 		return func(s *corev1.Service) {
-			s.Spec.Ports = []corev1.ServicePort{{Name: "http", Port: 80, TargetPort: intstr.FromString("web"), NodePort: nodePort, AppProtocol: ptr.To("h2c")}}
+			s.Spec.Ports = []corev1.ServicePort{
+				{
+					Name:        "http",
+					Port:        80,
+					TargetPort:  intstr.FromString("web"),
+					NodePort:    nodePort,
+					AppProtocol: ptr.To("h2c"),
+				},
+			}
 		}
 	}
 	for name, test := range map[string]struct{ original, existing, want *corev1.Service }{
@@ -88,7 +98,9 @@ func TestTheCopyOfAService(t *testing.T) {
 
 func treatment(s *corev1.Service) {
 	s.Spec.SessionAffinity = corev1.ServiceAffinityClientIP
-	s.Spec.SessionAffinityConfig = &corev1.SessionAffinityConfig{ClientIP: &corev1.ClientIPConfig{TimeoutSeconds: ptr.To[int32](60)}}
+	s.Spec.SessionAffinityConfig = &corev1.SessionAffinityConfig{
+		ClientIP: &corev1.ClientIPConfig{TimeoutSeconds: ptr.To[int32](60)},
+	}
 	s.Spec.InternalTrafficPolicy = ptr.To(corev1.ServiceInternalTrafficPolicyLocal)
 	s.Spec.TrafficDistribution = ptr.To(corev1.ServiceTrafficDistributionPreferSameZone)
 	s.Spec.PublishNotReadyAddresses = true
@@ -102,7 +114,11 @@ func TestATargetThatRefusesFamiliesGetsAnyOfThem(t *testing.T) {
 }
 
 func TestLabelsAndAnnotationsOfCopies(t *testing.T) {
-	labels := map[string]string{"app": "web", "app.kubernetes.io/instance": "shop", "app.kubernetes.io/managed-by": "Helm"}
+	labels := map[string]string{
+		"app":                          "web",
+		"app.kubernetes.io/instance":   "shop",
+		"app.kubernetes.io/managed-by": "Helm",
+	}
 	annotations := map[string]string{
 		"mine/a":                                                "1",
 		"argocd.argoproj.io/tracking-id":                        "shop",
@@ -118,8 +134,11 @@ func TestLabelsAndAnnotationsOfCopies(t *testing.T) {
 	}
 	wantLabels := map[string]string{"app": "web", v1alpha1.LabelTargetHash: "hash"}
 	kept := map[string]string{
-		"mine/a": "1", "service.kubernetes.io/topology-mode": "Auto", "nginx.ingress.kubernetes.io/proxy-body-size": "1m",
-		v1alpha1.AnnotationGlobal: "true", v1alpha1.AnnotationIsDelegate: "",
+		"mine/a":                              "1",
+		"service.kubernetes.io/topology-mode": "Auto",
+		"nginx.ingress.kubernetes.io/proxy-body-size": "1m",
+		v1alpha1.AnnotationGlobal:                     "true",
+		v1alpha1.AnnotationIsDelegate:                 "",
 	}
 	with := func(key string) map[string]string {
 		out := map[string]string{key: annotations[key]}
@@ -128,10 +147,16 @@ func TestLabelsAndAnnotationsOfCopies(t *testing.T) {
 		}
 		return out
 	}
-	users := []metav1.ManagedFieldsEntry{{
-		Manager: "kubectl", FieldsV1: metav1.NewFieldsV1(`{"f:metadata":{"f:annotations":{"f:multicluster.admiralty.io/global":{}}}}`),
-	}}
-	service, err := toC2().service(web(func(s *corev1.Service) { s.Labels, s.Annotations, s.ManagedFields = labels, annotations, users }), nil)
+	users := []metav1.ManagedFieldsEntry{
+		{
+			Manager:  "kubectl",
+			FieldsV1: metav1.NewFieldsV1(`{"f:metadata":{"f:annotations":{"f:multicluster.admiralty.io/global":{}}}}`),
+		},
+	}
+	service, err := toC2().service(
+		web(func(s *corev1.Service) { s.Labels, s.Annotations, s.ManagedFields = labels, annotations, users }),
+		nil,
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -141,7 +166,11 @@ func TestLabelsAndAnnotationsOfCopies(t *testing.T) {
 	if diff := cmp.Diff(with("cert-manager.io/cluster-issuer"), service.Annotations); diff != "" {
 		t.Errorf("annotations of a Service (-want +got):\n%s", diff)
 	}
-	ingress := toC2().ingress(&networkingv1.Ingress{ObjectMeta: metav1.ObjectMeta{Labels: labels, Annotations: annotations, ManagedFields: users}})
+	ingress := toC2().ingress(
+		&networkingv1.Ingress{
+			ObjectMeta: metav1.ObjectMeta{Labels: labels, Annotations: annotations, ManagedFields: users},
+		},
+	)
 	want := with("service.beta.kubernetes.io/aws-load-balancer-type")
 	want["service.kubernetes.io/load-balancer-cleanup-something"] = "x"
 	if diff := cmp.Diff(want, ingress.Annotations); diff != "" {
@@ -152,10 +181,20 @@ func TestLabelsAndAnnotationsOfCopies(t *testing.T) {
 func TestTheEndpointsOfOtherClusters(t *testing.T) {
 	on := func(node, address string) discoveryv1.Endpoint {
 		return discoveryv1.Endpoint{
-			Addresses: []string{address}, NodeName: ptr.To(node), TargetRef: &corev1.ObjectReference{Kind: "Pod"},
-			Conditions: discoveryv1.EndpointConditions{Ready: ptr.To(false), Serving: ptr.To(true), Terminating: ptr.To(true)},
-			Hostname:   ptr.To("web-0"), Zone: ptr.To("a"),
-			Hints: &discoveryv1.EndpointHints{ForZones: []discoveryv1.ForZone{{Name: "a"}}, ForNodes: []discoveryv1.ForNode{{Name: node}}},
+			Addresses: []string{address},
+			NodeName:  ptr.To(node),
+			TargetRef: &corev1.ObjectReference{Kind: "Pod"},
+			Conditions: discoveryv1.EndpointConditions{
+				Ready:       ptr.To(false),
+				Serving:     ptr.To(true),
+				Terminating: ptr.To(true),
+			},
+			Hostname: ptr.To("web-0"),
+			Zone:     ptr.To("a"),
+			Hints: &discoveryv1.EndpointHints{
+				ForZones: []discoveryv1.ForZone{{Name: "a"}},
+				ForNodes: []discoveryv1.ForNode{{Name: node}},
+			},
 		}
 	}
 	there := func(address string) discoveryv1.Endpoint {
@@ -166,7 +205,9 @@ func TestTheEndpointsOfOtherClusters(t *testing.T) {
 	slice := func(name string, endpoints ...discoveryv1.Endpoint) *discoveryv1.EndpointSlice {
 		return &discoveryv1.EndpointSlice{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, Labels: map[string]string{
-				discoveryv1.LabelServiceName: "web", discoveryv1.LabelManagedBy: "endpointslice-controller.k8s.io", corev1.IsHeadlessService: "",
+				discoveryv1.LabelServiceName: "web",
+				discoveryv1.LabelManagedBy:   "endpointslice-controller.k8s.io",
+				corev1.IsHeadlessService:     "",
 			}},
 			AddressType: discoveryv1.AddressTypeIPv6,
 			Endpoints:   endpoints,
@@ -209,7 +250,10 @@ func TestBackends(t *testing.T) {
 		for _, backend := range backends {
 			http.Paths = append(http.Paths, networkingv1.HTTPIngressPath{Backend: backend})
 		}
-		return networkingv1.IngressRule{Host: "shop.example", IngressRuleValue: networkingv1.IngressRuleValue{HTTP: http}}
+		return networkingv1.IngressRule{
+			Host:             "shop.example",
+			IngressRuleValue: networkingv1.IngressRuleValue{HTTP: http},
+		}
 	}
 	for name, test := range map[string]struct {
 		spec networkingv1.IngressSpec
@@ -244,7 +288,9 @@ func TestBackends(t *testing.T) {
 }
 
 func TestCertificates(t *testing.T) {
-	spec := networkingv1.IngressSpec{TLS: []networkingv1.IngressTLS{{SecretName: "b"}, {SecretName: "a"}, {SecretName: "b"}, {}}}
+	spec := networkingv1.IngressSpec{
+		TLS: []networkingv1.IngressTLS{{SecretName: "b"}, {SecretName: "a"}, {SecretName: "b"}, {}},
+	}
 	for name, test := range map[string]struct {
 		annotations map[string]string
 		want        []string
@@ -253,7 +299,9 @@ func TestCertificates(t *testing.T) {
 		"not those that the target has itself": {annotations: map[string]string{v1alpha1.AnnotationUseExisting: "secrets/a"}, want: []string{"b"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := certificates(&networkingv1.Ingress{ObjectMeta: metav1.ObjectMeta{Annotations: test.annotations}, Spec: spec})
+			got := certificates(
+				&networkingv1.Ingress{ObjectMeta: metav1.ObjectMeta{Annotations: test.annotations}, Spec: spec},
+			)
 			if diff := cmp.Diff(test.want, got); diff != "" {
 				t.Errorf("Secrets (-want +got):\n%s", diff)
 			}

@@ -14,10 +14,10 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/util"
 )
 
-// telling is a framework that makes kube-scheduler's failure handler say what we say, in the pod's event and condition.
+// messageFramework is a framework that makes kube-scheduler's failure handler say what we say, in the pod's event and condition.
 // The handler has no other way in for that: it takes its words from an error of a type of its own. Without a message it
 // says nothing.
-type telling struct {
+type messageFramework struct {
 	framework.Framework
 
 	message string
@@ -25,29 +25,29 @@ type telling struct {
 }
 
 // EventRecorder records the message instead of what it is given.
-func (t telling) EventRecorder() events.EventRecorderLogger {
-	return tellingRecorder{t.Framework.EventRecorder(), t.message}
+func (t messageFramework) EventRecorder() events.EventRecorderLogger {
+	return messageRecorder{t.Framework.EventRecorder(), t.message}
 }
 
 // APICacher writes the message into conditions.
-func (t telling) APICacher() fwk.APICacher {
+func (t messageFramework) APICacher() fwk.APICacher {
 	t.writer.message = t.message
 	return t.writer
 }
 
-type tellingRecorder struct {
+type messageRecorder struct {
 	events.EventRecorderLogger
 
 	message string
 }
 
 // WithLogger keeps the message.
-func (r tellingRecorder) WithLogger(logger klog.Logger) events.EventRecorderLogger {
-	return tellingRecorder{r.EventRecorderLogger.WithLogger(logger), r.message}
+func (r messageRecorder) WithLogger(logger klog.Logger) events.EventRecorderLogger {
+	return messageRecorder{r.EventRecorderLogger.WithLogger(logger), r.message}
 }
 
 // Eventf records the message.
-func (r tellingRecorder) Eventf( //nolint:revive // the interface has so many parameters
+func (r messageRecorder) Eventf( //nolint:revive // the interface has so many parameters
 	regarding, related runtime.Object, eventType, reason, action, _ string, _ ...any,
 ) {
 	if r.message == "" {
@@ -66,7 +66,11 @@ type conditionWriter struct {
 }
 
 // PatchPodStatus writes the conditions at once, with our message.
-func (w conditionWriter) PatchPodStatus(pod *corev1.Pod, conditions []*corev1.PodCondition, _ *fwk.NominatingInfo) (<-chan error, error) {
+func (w conditionWriter) PatchPodStatus(
+	pod *corev1.Pod,
+	conditions []*corev1.PodCondition,
+	_ *fwk.NominatingInfo,
+) (<-chan error, error) {
 	if w.message == "" {
 		return nil, nil
 	}

@@ -67,7 +67,8 @@ func (f *Follower) letGoOf(ctx context.Context, key types.NamespacedName) error 
 	if err := f.read(ctx, key, live); err != nil {
 		return client.IgnoreNotFound(err)
 	}
-	if _, ok := live.GetAnnotations()[v1alpha1.AnnotationOriginalSelector]; ok || !slices.ContainsFunc(live.GetManagedFields(), isApplied) {
+	if _, ok := live.GetAnnotations()[v1alpha1.AnnotationOriginalSelector]; ok ||
+		!slices.ContainsFunc(live.GetManagedFields(), isApplied) {
 		return nil
 	}
 	return f.letGo(ctx, live)
@@ -76,7 +77,10 @@ func (f *Follower) letGoOf(ctx context.Context, key types.NamespacedName) error 
 // letGo of the fields that we own, the selector, which nobody may change otherwise without a conflict; and of the
 // annotations if the old system wrote them.
 func (f *Follower) letGo(ctx context.Context, live *unstructured.Unstructured) error {
-	entries := slices.DeleteFunc(live.GetManagedFields(), func(e metav1.ManagedFieldsEntry) bool { return e.Manager == v1alpha1.FieldOwner })
+	entries := slices.DeleteFunc(
+		live.GetManagedFields(),
+		func(e metav1.ManagedFieldsEntry) bool { return e.Manager == v1alpha1.FieldOwner },
+	)
 	if len(entries) == 0 {
 		entries = []metav1.ManagedFieldsEntry{{}} // An empty list would change nothing.
 	}

@@ -12,12 +12,12 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 )
 
-// verdict is what to do about a proxy whose delegate has been asked for.
-type verdict int
+// decision is what to do about a proxy whose delegate has been asked for.
+type decision int
 
 const (
 	// wait for the target to say more.
-	wait verdict = iota
+	wait decision = iota
 	// hold on: the target has its own reason to hold the delegate back, and goes on by itself.
 	hold
 	// unfit is the word of the target's scheduler that the delegate fits nowhere now.
@@ -31,7 +31,7 @@ const (
 )
 
 // decide what the PodChaperon, as last seen, says, and why. A delegate that has finished is bound even if it is gone.
-func decide(chaperon *v1alpha1.PodChaperon) (verdict, string) {
+func decide(chaperon *v1alpha1.PodChaperon) (decision, string) {
 	status := &chaperon.Status
 	if !chaperon.DeletionTimestamp.IsZero() {
 		return lost, "the PodChaperon is being deleted"
@@ -93,15 +93,18 @@ func newPatience(policy *v1alpha1.PlacementPolicy, placement time.Duration, k ki
 		}
 		return otherwise
 	}
-	p := patience{placement: or(policy.PlacementTimeout, placement), queueing: or(policy.QueueingTimeout, defaultQueueing)}
+	p := patience{
+		placement: or(policy.PlacementTimeout, placement),
+		queueing:  or(policy.QueueingTimeout, defaultQueueing),
+	}
 	if k == grow && policy.ScaleUp != nil {
 		p.growth = or(policy.ScaleUp.Timeout, defaultGrowth)
 	}
 	return p
 }
 
-// with a verdict, how long the target has from the beginning; zero means that it has no time left.
-func (p patience) with(v verdict) time.Duration {
+// with a decision, how long the target has from the beginning; zero means that it has no time left.
+func (p patience) with(v decision) time.Duration {
 	switch v {
 	case unfit:
 		return p.growth
