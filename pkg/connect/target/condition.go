@@ -37,7 +37,8 @@ func explain(err error, w want) metav1.Condition {
 			"has the token or certificate expired? Run kubectl multicluster connect again", host, w.credentials))
 	case apierrors.IsForbidden(err):
 		return disconnected(v1alpha1.ReasonForbidden, fmt.Sprintf("%s does not grant what is needed: %s; "+
-			"is there a ClusterSource or Source for this identity in the target, and is multicluster-scheduler installed there?", host, describe(err)))
+			"is there a ClusterSource or Source for this identity in the target, and is multicluster-scheduler "+
+			"installed there?", host, describe(err)))
 	case meta.IsNoMatchError(err), apierrors.IsNotFound(err):
 		return disconnected(v1alpha1.ReasonNotInstalled, fmt.Sprintf("%s publishes no ClusterSummary; "+
 			"install multicluster-scheduler in the target cluster, or see to it that its manager runs", host))
@@ -63,7 +64,7 @@ func describe(err error) string {
 	}
 	var operation *net.OpError
 	if errors.As(err, &operation) {
-		return operation.Op + ": " + operation.Err.Error() // The rest are addresses, with the port that we happened to get.
+		return operation.Op + ": " + operation.Err.Error() // without addresses, whose port is a random one
 	}
 	message, _, _ := strings.Cut(err.Error(), ": RBAC: ") // What follows are roles that do not exist, in any order.
 	return message

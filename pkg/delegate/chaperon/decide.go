@@ -22,7 +22,8 @@ const (
 const (
 	messageTerminating = "the delegate pod is being deleted in the target cluster"
 	messageGone        = "the delegate pod was deleted in the target cluster"
-	messageNotOurs     = "a pod of this name exists in the target cluster and is not the PodChaperon's: delete or rename it"
+	messageNotOurs     = "a pod of this name exists in the target cluster and is not the PodChaperon's: delete or " +
+		"rename it"
 )
 
 // decision is what to do about a PodChaperon; its zero value is nothing.

@@ -23,7 +23,8 @@ func newMetrics() *metrics {
 	return &metrics{delegates: prometheus.NewCounterVec(prometheus.CounterOpts{
 		Namespace: "multicluster_scheduler",
 		Name:      "delegates_total",
-		Help:      "Delegate pods by what became of them in this target cluster: created, remade after a loss, refused, lost.",
+		Help: "Delegate pods by what became of them in this target cluster: created, remade after a loss, " +
+			"refused, lost.",
 	}, []string{"result"})}
 }
 

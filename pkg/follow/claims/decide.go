@@ -39,7 +39,8 @@ func decide(s situation) decision {
 		return decision{objection: objectionToUse(s.original, s.there)}
 	case s.original == nil || !s.original.follow:
 		return decision{
-			objection: "does not exist there: make it there, or have it made from one here with the annotation multicluster.admiralty.io/follow",
+			objection: "does not exist there: make it there, or have it made from one here with the annotation " +
+				"multicluster.admiralty.io/follow",
 		}
 	case s.original.deleting:
 		return decision{objection: "is being deleted"}
@@ -62,7 +63,8 @@ func objectionToLeave(s situation) string {
 	if s.there != nil && s.there.isMadeFor(s.original) {
 		instead = "use the copy that this target has"
 	}
-	return where + ", or " + instead + " by removing the annotation multicluster.admiralty.io/followed-to from the claim"
+	return where + ", or " + instead + " by removing the annotation multicluster.admiralty.io/followed-to from " +
+		"the claim"
 }
 
 // objectionToUse says why a claim that exists there cannot be used.

@@ -73,7 +73,8 @@ func (c *Claims) find(ctx context.Context, t *cluster) error {
 	)
 	if apierrors.IsForbidden(err) {
 		c.Logger.Info(
-			"Copies of claims that were deleted here are not looked for in a target, which does not give the right to list persistentvolumeclaims",
+			"Copies of claims that were deleted here are not looked for in a target, which does not give the "+
+				"right to list persistentvolumeclaims",
 			"target",
 			t.target.Key,
 			"error",

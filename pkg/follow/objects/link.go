@@ -187,8 +187,8 @@ func (l *link) write(ctx context.Context, o object, touch bool) error {
 	return nil
 }
 
-// refusalOf what came of writing a copy: a *needs.RefusedError where trying again does not help. A ServiceAccount of that
-// name is what the pod asks for, whoever made it.
+// refusalOf what came of writing a copy: a *needs.RefusedError where trying again does not help. A ServiceAccount of
+// that name is what the pod asks for, whoever made it.
 func refusalOf(o object, err error) error {
 	switch {
 	case err == nil:
@@ -197,7 +197,8 @@ func refusalOf(o object, err error) error {
 		return nil
 	case errors.As(err, new(*writer.NotOursError)):
 		return &needs.RefusedError{Ref: o.Ref, Reason: fmt.Sprintf(
-			"exists there and does not come from this cluster, or was made under another user name of it: rename one, delete it, or use it as it is with the annotation %s: %s",
+			"exists there and does not come from this cluster, or was made under another user name of it: rename "+
+				"one, delete it, or use it as it is with the annotation %s: %s",
 			v1alpha1.AnnotationUseExisting,
 			o.Ref,
 		)}

@@ -163,7 +163,8 @@ func refusal(err error) string {
 		return ""
 	case errors.As(err, &notOurs):
 		return fmt.Sprintf(
-			"there is a %s of that name, which does not come from this cluster; delete it there, or rename one of the two",
+			"there is a %s of that name, which does not come from this cluster; delete it there, or rename one of "+
+				"the two",
 			notOurs.Kind,
 		)
 	case errors.As(err, &refused):

@@ -39,8 +39,10 @@ func (f *Follower) recordDisputed(service *corev1.Service) {
 		corev1.EventTypeWarning,
 		ReasonSelectorDisputed,
 		"Rewrite",
-		"Something writes the selector back again and again, so it is rewritten only every %s. Tell it to leave spec.selector alone: "+
-			"with Argo CD, ignoreDifferences with managedFieldsManagers [multicluster-scheduler] and RespectIgnoreDifferences=true",
+		"Something writes the selector back again and again, so it is rewritten only every %s. Tell it to leave "+
+			"spec.selector alone: "+
+			"with Argo CD, ignoreDifferences with managedFieldsManagers [multicluster-scheduler] and "+
+			"RespectIgnoreDifferences=true",
 		truce,
 	)
 }

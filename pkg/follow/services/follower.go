@@ -128,7 +128,8 @@ func (f *Follower) findExports(ctx context.Context) error {
 		case !meta.IsNoMatchError(err):
 			f.Logger.Error(
 				err,
-				"Services are not followed before it is known whether this cluster has the kind ServiceExport; trying again",
+				"Services are not followed before it is known whether this cluster has the kind ServiceExport; "+
+					"trying again",
 			)
 			return false, nil
 		}

@@ -40,8 +40,10 @@ type UnguardedError struct{ Namespace string }
 // Error says what to do.
 func (e *UnguardedError) Error() string {
 	return fmt.Sprintf(
-		"in namespace %q, objects that exist already cannot be told from others' and are left alone: this source cluster may neither read them there, "+
-			"nor does the ValidatingAdmissionPolicy of multicluster-scheduler's chart hold it; install the chart there as it is, or let the source get them",
+		"in namespace %q, objects that exist already cannot be told from others' and are left alone: this source "+
+			"cluster may neither read them there, "+
+			"nor does the ValidatingAdmissionPolicy of multicluster-scheduler's chart hold it; install the chart "+
+			"there as it is, or let the source get them",
 		e.Namespace,
 	)
 }

@@ -137,7 +137,8 @@ func removeWithoutChaperon(s state) *removal {
 		return nil
 	case proxy.DeletionTimestamp == nil:
 		r.message = "the PodChaperon was deleted in the target cluster"
-	case ptr.Deref(proxy.DeletionGracePeriodSeconds, 0) == 0 && (terminal(proxy.Status.Phase) || len(proxy.Finalizers) == 0):
+	case ptr.Deref(proxy.DeletionGracePeriodSeconds, 0) == 0 &&
+		(terminal(proxy.Status.Phase) || len(proxy.Finalizers) == 0):
 		return nil // Confirmed already; somebody's finalizer holds it, or the cache is about to lose it.
 	}
 	if len(proxy.Finalizers) > 0 && !terminal(proxy.Status.Phase) {

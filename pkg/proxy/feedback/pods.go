@@ -54,7 +54,8 @@ func (f *Feedback) podHandler() handler.TypedEventHandler[*corev1.Pod, reconcile
 			)
 		},
 		DeleteFunc: func(_ context.Context, e event.TypedDeleteEvent[*corev1.Pod], _ queue) {
-			if e.Object.Spec.SchedulerName == v1alpha1.SchedulerName { // The annotations of a proxy may be gone, its delegate not.
+			if e.Object.Spec.SchedulerName == v1alpha1.SchedulerName {
+				// The proxy may have lost its annotations while its delegate still runs.
 				f.route(e.Object, e.Object.Spec.NodeName == "" || e.DeleteStateUnknown)
 			}
 		},

@@ -135,7 +135,8 @@ func (l *Ledger) subtract() {
 		return
 	}
 	room := l.summary
-	for _, u := range slices.SortedFunc(maps.Values(l.unseen), func(a, b *unseenPod) int { return cmp.Compare(a.order, b.order) }) {
+	inOrder := func(a, b *unseenPod) int { return cmp.Compare(a.order, b.order) }
+	for _, u := range slices.SortedFunc(maps.Values(l.unseen), inOrder) {
 		room = room.With(u.demand)
 	}
 	l.now.Store(room)

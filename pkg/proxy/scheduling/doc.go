@@ -38,7 +38,7 @@
 //
 //	apiGroups: [""]               resources: [pods]                  verbs: [list, watch]
 //	apiGroups: [""]               resources: [pods/binding]          verbs: [create]
-//	apiGroups: [""]               resources: [pods/status]           verbs: [patch]                 condition PodScheduled
+//	apiGroups: [""]               resources: [pods/status]           verbs: [patch]  condition PodScheduled
 //	apiGroups: [""]               resources: [nodes, namespaces]     verbs: [list, watch]
 //	apiGroups: [events.k8s.io]    resources: [events]                verbs: [create, patch, update]
 //

@@ -22,7 +22,10 @@ func (s *Scheduler) handleFailure(
 	handle kubescheduler.FailureHandlerFn,
 	pods queue.SchedulingQueue,
 ) kubescheduler.FailureHandlerFn {
-	return func(ctx context.Context, f framework.Framework, pod *framework.QueuedPodInfo, status *fwk.Status, nominating *fwk.NominatingInfo, start time.Time) {
+	return func(
+		ctx context.Context, f framework.Framework, pod *framework.QueuedPodInfo, status *fwk.Status,
+		nominating *fwk.NominatingInfo, start time.Time,
+	) {
 		err := status.AsError()
 		if ctx.Err() != nil || errors.As(err, new(*concludedError)) {
 			pods.Done(pod.Pod.UID)

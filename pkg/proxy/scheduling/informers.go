@@ -41,7 +41,8 @@ func newInformers(clientset kubernetes.Interface) informers.SharedInformerFactor
 		func(options *metav1.ListOptions) { options.LabelSelector = nodes }))
 	for _, unused := range []runtime.Object{
 		&storagev1.CSINode{},
-		&resourcev1.DeviceClass{}, &resourcev1.DeviceTaintRule{}, &resourcev1.ResourceClaim{}, &resourcev1.ResourceSlice{},
+		&resourcev1.DeviceClass{}, &resourcev1.DeviceTaintRule{},
+		&resourcev1.ResourceClaim{}, &resourcev1.ResourceSlice{},
 	} {
 		inform(factory, unused, cache.NewSharedIndexInformer(nothing{}, unused, 0, cache.Indexers{}))
 	}

@@ -14,9 +14,9 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/util"
 )
 
-// messageFramework is a framework that makes kube-scheduler's failure handler say what we say, in the pod's event and condition.
-// The handler has no other way in for that: it takes its words from an error of a type of its own. Without a message it
-// says nothing.
+// messageFramework is a framework that makes kube-scheduler's failure handler say what we say, in the pod's event and
+// condition. The handler has no other way in for that: it takes its words from an error of a type of its own. Without a
+// message it says nothing.
 type messageFramework struct {
 	framework.Framework
 
