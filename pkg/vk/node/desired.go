@@ -236,7 +236,7 @@ func conflict(node string) metav1.Condition {
 		v1alpha1.ReasonNodeConflict,
 		"a node "+node+" exists that does not have the label "+
 			v1alpha1.LabelNodeProvider+"="+v1alpha1.LabelNodeProviderValue+": delete it, or give the target "+
-				"another name",
+			"another name",
 	)
 }
 

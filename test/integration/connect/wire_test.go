@@ -13,8 +13,8 @@ import (
 
 // wire is a TCP connection to a cluster that can be cut, so that nothing passes and nothing is closed.
 type wire struct {
-	login  *rest.Config
-	peer string
+	login *rest.Config
+	peer  string
 
 	mu  sync.Mutex // guards cut
 	cut chan struct{}

@@ -62,12 +62,12 @@ type Result struct {
 
 // Memory is the manager's memory with many targets and proxies.
 type Memory struct {
-	Targets    int       `json:"targets"`
-	Proxies    int       `json:"proxies"`
+	Targets   int       `json:"targets"`
+	Proxies   int       `json:"proxies"`
 	SteadyMiB float64   `json:"settled_mib"`
-	PeakMiB    float64   `json:"peak_mib"`
-	Version    string    `json:"version"`
-	Time       time.Time `json:"time"`
+	PeakMiB   float64   `json:"peak_mib"`
+	Version   string    `json:"version"`
+	Time      time.Time `json:"time"`
 }
 
 // Percentiles returns percentiles of the latencies, in seconds; zeros if there are no latencies.
