@@ -103,6 +103,14 @@ func TestPlace(t *testing.T) {
 			server: server{create: answering(apierrors.NewForbidden(resource, "web", errors.New("quota")))},
 			err:    `c1: refused: podchaperons "web" is forbidden: quota`, leftOut: `refused: podchaperons "web" is forbidden: quota`,
 		},
+		"the target's API server is busy": {
+			server: server{create: answering(apierrors.NewTooManyRequests("slow down", 1))},
+			err:    "creating the PodChaperon in c1: slow down",
+		},
+		"the target does not accept the credentials": {
+			server: server{create: answering(apierrors.NewUnauthorized("expired"))},
+			err:    "creating the PodChaperon in c1: expired",
+		},
 		"the creation is not answered and did not happen": {
 			server: server{create: answering(timeout)}, err: "c1: creating the PodChaperon: Timeout: slow",
 			leftOut: "creating the PodChaperon: Timeout: slow",
