@@ -1,38 +1,38 @@
-// Package scheduling chooses a target cluster for each proxy pod, places its delegate there, waits for the target's own
-// scheduler and binds the proxy to the target's virtual node.
+// Package scheduling chooses a target for each proxy pod, places the delegate there, waits for the target's own scheduler
+// and binds the proxy to the target's virtual node.
 //
-// It is kube-scheduler, run in the manager's process with the one profile admiralty-proxy and the plugin Admiralty. The
-// standard plugins judge what Kubernetes knows of virtual nodes (taints, affinity, spread constraints); ours judges
-// what only a multi-cluster scheduler knows: whether the target is reachable, takes pods of the namespace, refused this
-// pod of late, and has a node for it.
+// The scheduler is kube-scheduler, which runs in the manager's process with one profile, admiralty-proxy, and the plugin
+// Admiralty. The standard plugins compare pods with virtual nodes: taints, affinity, spread constraints. Our plugin
+// decides whether the target is reachable, takes pods of the namespace, has not refused this pod of late, and has a node
+// for it.
 //
-//   - Filter, Score and Reserve work in memory. What they read is fed by event handlers on the caches of engaged
-//     targets. Package fit compares a pod with the room of a target; each target's ledger subtracts what was placed
-//     there and its ClusterSummary has not counted.
-//   - A pod that fits nowhere may be tried in one target nevertheless, which can make room for it (trials.go). Where
-//     others are in the way, it is the target's own scheduler that evicts them: nobody here knows which delegates share
-//     a node. So NodeResourcesFit and DefaultPreemption are not in the profile.
-//   - Bind waits, in the binding goroutine of its pod: after Reserve the pod counts in the scheduler's cache, and
-//     unlike in Permit and PreBind no nominated node name is written meanwhile. A waiting pod is a parked goroutine and
-//     a timer.
-//   - At most one delegate exists per proxy in all the targets that are reachable. A PodChaperon that is there, or may
-//     be there because a request was not answered, keeps the pod to its target; one that is given up is deleted as it
-//     was seen (UID and resource version). Where it may have a delegate, it is deleted in the foreground and seen to be
-//     gone before another target is tried: the delegate may have been scheduled just before, and then it ends at its
-//     own pace. A target that becomes unreachable no longer holds the pod.
-//   - A target that refused a pod is left out for that pod for a while that depends on how it refused (exclusions.go).
-//     Pods that nothing could take are woken by an event of our own in the scheduler's queue, which knows of pods that
-//     are in flight; no second bookkeeping of rejected pods is needed.
-//   - The score is proportional: the best target gets 100 and each other as much less as it is fuller (or emptier, for
+//   - Filter, Score and Reserve work in memory. Event handlers on the caches of engaged targets feed them. Package fit
+//     compares a pod with the room of a target. The ledger of each target subtracts the pods that were placed there and
+//     that its ClusterSummary does not count yet.
+//   - A pod that fits nowhere may still be tried in one target that can make room for it (trials.go). If other pods are
+//     in the way, the target's own scheduler evicts them: the source does not know which delegates share a node. So
+//     NodeResourcesFit and DefaultPreemption are not in the profile.
+//   - Bind waits in the binding goroutine of its pod. After Reserve, the scheduler's cache counts the pod. Unlike Permit
+//     and PreBind, Bind causes no write of a nominated node name. A waiting pod costs a parked goroutine and a timer.
+//   - A proxy has at most one delegate in all reachable targets. A PodChaperon keeps the pod to its target if it exists,
+//     or may exist because a request was not answered. A PodChaperon that is given up is deleted only as it was seen (UID
+//     and resource version).
+//   - A PodChaperon that may have a delegate is deleted in the foreground, and is seen to be gone before another target is
+//     tried: the delegate may have been scheduled just before, and then ends at its own pace. A target that is lost no
+//     longer holds the pod.
+//   - A target that refused a pod is left out for that pod. The refusal decides for how long (exclusions.go). An event of
+//     our own wakes the pods that no target could take. The scheduler's queue knows the pods in flight, so no second
+//     bookkeeping is needed.
+//   - The score is proportional. The best target gets 100. Each other gets as much less as it is fuller (emptier, for
 //     pack), at least 1 less. So load decides between targets that are otherwise equal, however small the pods, and a
-//     preference of the user outweighs small differences of load. Default topology spreading is off: it would need
-//     caches of every Service, ReplicaSet and StatefulSet; the spread constraints of pods are honoured.
-//   - Messages are ours (telling.go): kube-scheduler's are about nodes, and do not say what is missing.
-//   - Plugins that need more of the API are not enabled (volumes, dynamic resources, host ports, images: the target's
-//     scheduler knows them). Where kube-scheduler sets up their informers all the same, they are replaced by empty
-//     ones.
-//   - Pods that admission has not made proxies, and those of namespaces that are not enabled, are rejected: users can
-//     write all that makes a proxy themselves.
+//     preference of the user outweighs small differences of load.
+//   - The spread constraints of pods are honoured. Default topology spreading is off: it would need caches of every
+//     Service, ReplicaSet and StatefulSet.
+//   - Failure messages are ours (messages.go): kube-scheduler's are about nodes, and do not name the missing resource.
+//   - Plugins that need more of the API are not enabled: volumes, dynamic resources, host ports, images. The target's
+//     scheduler knows them. kube-scheduler sets up some of their informers all the same; empty ones replace these.
+//   - Users can write every field that makes a pod a proxy. So pods that admission has not made proxies, and pods of
+//     namespaces that are not enabled, are rejected.
 //
 // What the manager's role in the source cluster must allow for this package:
 //
