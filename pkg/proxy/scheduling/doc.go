@@ -1,10 +1,10 @@
-// Package scheduling chooses a target for each proxy pod, places the delegate there, waits for the target's own scheduler
-// and binds the proxy to the target's virtual node.
+// Package scheduling chooses a target for each proxy pod, places the delegate there, waits for the target's own
+// scheduler and binds the proxy to the target's virtual node.
 //
-// The scheduler is kube-scheduler, which runs in the manager's process with one profile, admiralty-proxy, and the plugin
-// Admiralty. The standard plugins compare pods with virtual nodes: taints, affinity, spread constraints. Our plugin
-// decides whether the target is reachable, takes pods of the namespace, has not refused this pod of late, and has a node
-// for it.
+// The scheduler is kube-scheduler, which runs in the manager's process with one profile, admiralty-proxy, and the
+// plugin Admiralty. The standard plugins compare pods with virtual nodes: taints, affinity, spread constraints. Our
+// plugin decides whether the target is reachable, takes pods of the namespace, has not refused this pod of late, and
+// has a node for it.
 //
 //   - Filter, Score and Reserve work in memory. Event handlers on the caches of engaged targets feed them. Package fit
 //     compares a pod with the room of a target. The ledger of each target subtracts the pods that were placed there and
@@ -12,16 +12,17 @@
 //   - A pod that fits nowhere may still be tried in one target that can make room for it (trials.go). If other pods are
 //     in the way, the target's own scheduler evicts them: the source does not know which delegates share a node. So
 //     NodeResourcesFit and DefaultPreemption are not in the profile.
-//   - Bind waits in the binding goroutine of its pod. After Reserve, the scheduler's cache counts the pod. Unlike Permit
-//     and PreBind, Bind causes no write of a nominated node name. A waiting pod costs a parked goroutine and a timer.
-//   - A proxy has at most one delegate in all reachable targets. A PodChaperon keeps the pod to its target if it exists,
-//     or may exist because a request was not answered. A PodChaperon that is given up is deleted only as it was seen (UID
-//     and resource version).
-//   - A PodChaperon that may have a delegate is deleted in the foreground, and is seen to be gone before another target is
-//     tried: the delegate may have been scheduled just before, and then ends at its own pace. A target that is lost no
-//     longer holds the pod.
-//   - A target that refused a pod is left out for that pod. The refusal decides for how long (exclusions.go). An event of
-//     our own wakes the pods that no target could take. The scheduler's queue knows the pods in flight, so no second
+//   - Bind waits in the binding goroutine of its pod. After Reserve, the scheduler's cache counts the pod. Unlike
+//     Permit and PreBind, Bind causes no write of a nominated node name. A waiting pod costs a parked goroutine and a
+//     timer.
+//   - A proxy has at most one delegate in all reachable targets. A PodChaperon keeps the pod to its target if it
+//     exists, or may exist because a request was not answered. A PodChaperon that is given up is deleted only as it was
+//     seen (UID and resource version).
+//   - A PodChaperon that may have a delegate is deleted in the foreground, and is seen to be gone before another target
+//     is tried: the delegate may have been scheduled just before, and then ends at its own pace. A target that is lost
+//     no longer holds the pod.
+//   - A target that refused a pod is left out for that pod. The refusal decides for how long (exclusions.go). An event
+//     of our own wakes the pods that no target could take. The scheduler's queue knows the pods in flight, so no second
 //     bookkeeping is needed.
 //   - The score is proportional. The best target gets 100. Each other gets as much less as it is fuller (emptier, for
 //     pack), at least 1 less. So load decides between targets that are otherwise equal, however small the pods, and a
