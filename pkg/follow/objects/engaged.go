@@ -5,10 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/go-logr/logr"
-	"k8s.io/client-go/util/workqueue"
-	"k8s.io/utils/ptr"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
@@ -22,7 +18,7 @@ const (
 	lastRetry        = 30 * time.Second
 )
 
-type queue = workqueue.TypedRateLimitingInterface[object]
+type queue = engage.Queue[object]
 
 // Engaged starts the target's workers, which stop with ctx, and has them write all that proxies on its node need.
 func (f *Follower) Engaged(ctx context.Context, target *engage.Target) error {
@@ -32,36 +28,22 @@ func (f *Follower) Engaged(ctx context.Context, target *engage.Target) error {
 	if target.Itself {
 		return nil // All is there already.
 	}
-	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[object](firstRetry, lastRetry)
-	q := workqueue.NewTypedRateLimitingQueueWithConfig(
-		limiter,
-		workqueue.TypedRateLimitingQueueConfig[object]{Name: name},
-	)
 	l := &link{
 		Follower: f,
 		life:     ctx,
 		target:   target,
 		writer:   writer.NewWriter(target.Client, target.APIReader, f.Source),
-		queue:    q,
 		written:  map[object]record{},
 	}
-	log := f.Logger.WithValues("target", target.Key)
-	c, err := controller.NewTypedUnmanaged(name, controller.TypedOptions[object]{
-		Reconciler:              reconcile.TypedFunc[object](l.refresh),
-		MaxConcurrentReconciles: workersPerTarget,
-		SkipNameValidation:      ptr.To(true), // There is one for each target.
-		RateLimiter:             limiter,
-		NewQueue:                func(string, workqueue.TypedRateLimiter[object]) queue { return q },
-		LogConstructor: func(o *object) logr.Logger {
-			if o == nil {
-				return log
-			}
-			return log.WithValues("object", o.String())
-		},
+	workers := engage.NewWorkers(engage.WorkersOptions[object]{
+		Name:       name,
+		Reconciler: reconcile.TypedFunc[object](l.refresh),
+		Count:      workersPerTarget,
+		FirstRetry: firstRetry,
+		LastRetry:  lastRetry,
+		Logger:     f.Logger.WithValues("target", target.Key),
 	})
-	if err != nil {
-		return fmt.Errorf("making a controller: %w", err)
-	}
+	l.queue = workers.Queue
 	f.mu.Lock()
 	f.links[target] = l
 	f.mu.Unlock()
@@ -70,11 +52,9 @@ func (f *Follower) Engaged(ctx context.Context, target *engage.Target) error {
 		defer f.mu.Unlock()
 		delete(f.links, target)
 	})
-	go func() {
-		if err := c.Start(ctx); err != nil {
-			log.Error(err, "Following to a target ended")
-		}
-	}()
+	if err := workers.Start(ctx); err != nil {
+		return err
+	}
 	l.rewriteAll()
 	return nil
 }

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
-	"strings"
 
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -12,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/patch"
 )
 
 // change is an operation of a JSON patch (RFC 6902).
@@ -29,21 +29,21 @@ func onlyIf(uid types.UID) change { return change{"test", "/metadata/uid", uid} 
 func metaChanges(existing, wanted metav1.Object) []change {
 	ours := written(existing)
 	return append(
-		mapChanges("/metadata/annotations/", existing.GetAnnotations(), wanted.GetAnnotations(), ours["f:annotations"]),
-		mapChanges("/metadata/labels/", existing.GetLabels(), wanted.GetLabels(), ours["f:labels"])...)
+		mapChanges("/metadata/annotations", existing.GetAnnotations(), wanted.GetAnnotations(), ours["f:annotations"]),
+		mapChanges("/metadata/labels", existing.GetLabels(), wanted.GetLabels(), ours["f:labels"])...)
 }
 
 func mapChanges(path string, existing, wanted map[string]string, ours map[string]any) []change {
 	var changes []change
 	for _, key := range slices.Sorted(maps.Keys(wanted)) {
 		if value, ok := existing[key]; key != v1alpha1.LabelTargetHash && (!ok || value != wanted[key]) {
-			changes = append(changes, change{"add", path + escape(key), wanted[key]})
+			changes = append(changes, change{"add", path + patch.Pointer(key), wanted[key]})
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(existing)) {
 		_, stays := wanted[key]
 		if _, isOurs := ours["f:"+key]; isOurs && !stays && !isMark(key) {
-			changes = append(changes, change{Op: "remove", Path: path + escape(key)})
+			changes = append(changes, change{Op: "remove", Path: path + patch.Pointer(key)})
 		}
 	}
 	return changes
@@ -93,7 +93,7 @@ func specChange(existing, wanted any) []change {
 // sliceChanges goes without managed fields, which have every address: of the metadata, only one thing changes.
 func sliceChanges(existing, wanted *discoveryv1.EndpointSlice) []change {
 	ours := map[string]any{"f:" + v1alpha1.AnnotationGlobal: nil}
-	changes := mapChanges("/metadata/annotations/", existing.Annotations, wanted.Annotations, ours)
+	changes := mapChanges("/metadata/annotations", existing.Annotations, wanted.Annotations, ours)
 	if !equality.Semantic.DeepEqual(existing.Endpoints, wanted.Endpoints) {
 		changes = append(changes, change{"add", "/endpoints", wanted.Endpoints})
 	}
@@ -101,9 +101,4 @@ func sliceChanges(existing, wanted *discoveryv1.EndpointSlice) []change {
 		changes = append(changes, change{"add", "/ports", wanted.Ports})
 	}
 	return changes
-}
-
-// escape a reference token of a JSON pointer (RFC 6901).
-func escape(token string) string {
-	return strings.NewReplacer("~", "~0", "/", "~1").Replace(token)
 }

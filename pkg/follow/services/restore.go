@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/patch"
 )
 
 // applied says whether fields of a Service of the source, its selector, are ours.
@@ -91,7 +92,7 @@ func (f *Follower) letGo(ctx context.Context, live *unstructured.Unstructured) e
 	if _, ok := live.GetAnnotations()[v1alpha1.AnnotationOriginalSelector]; ok {
 		for _, key := range []string{v1alpha1.AnnotationOriginalSelector, v1alpha1.AnnotationGlobal} {
 			if _, ok := live.GetAnnotations()[key]; ok {
-				changes = append(changes, change{Op: "remove", Path: "/metadata/annotations/" + escape(key)})
+				changes = append(changes, change{Op: "remove", Path: patch.Pointer("metadata", "annotations", key)})
 			}
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/patch"
 )
 
 // Several targets may lead to one cluster, at a time or one after the other: one that is renamed is another one. The
@@ -49,7 +50,7 @@ func (c *copier) adopt(there client.Object) []change {
 }
 
 func lookedAfterBy(target *engage.Target) change {
-	return change{"add", "/metadata/labels/" + escape(v1alpha1.LabelTargetHash), target.Hash}
+	return change{"add", patch.Pointer("metadata", "labels", v1alpha1.LabelTargetHash), target.Hash}
 }
 
 // part with a copy that this target does not need: another one that leads here and needs it gets it. What was made for
