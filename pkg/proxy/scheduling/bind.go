@@ -8,13 +8,16 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/bounds"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/diagnosis"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/needs"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/proxy/scheduling/attempts"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/proxy/scheduling/placement"
 )
 
 // Bind places the delegate, waits until its target has scheduled it, and binds the pod to the virtual node.
 func (p *plugin) Bind(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodeName string) *fwk.Status {
-	c, err := read(state)
+	c, err := readCycle(state)
 	if err != nil {
 		return fwk.AsStatus(err)
 	}
@@ -24,12 +27,13 @@ func (p *plugin) Bind(ctx context.Context, state fwk.CycleState, pod *corev1.Pod
 			fmt.Errorf("placing the delegate: the target of node %q is not connected any more", nodeName),
 		)
 	}
-	if err := p.place(ctx, c, pod, t); errors.As(err, new(*refusedError)) || errors.As(err, new(*needs.MissingError)) {
+	err = p.attempt(ctx, c, pod, t)
+	if errors.As(err, new(*placement.RefusedError)) || errors.As(err, new(*needs.MissingError)) {
 		return fwk.NewStatus(fwk.Unschedulable).WithError(err)
 	} else if err != nil {
 		return fwk.AsStatus(err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	ctx, cancel := context.WithTimeout(ctx, bounds.Request)
 	defer cancel()
 	status := p.binder.Bind(ctx, state, pod, nodeName)
 	if status.IsSuccess() {
@@ -38,43 +42,71 @@ func (p *plugin) Bind(ctx context.Context, state fwk.CycleState, pod *corev1.Pod
 	return status
 }
 
-// place the delegate, and tell of it.
-func (p *plugin) place(ctx context.Context, c *cycle, pod *corev1.Pod, t *target) error {
-	k := c.accepted
-	if c.holder == t &&
-		canGrow(c.demand, t, t.ledger.Room()) { // A new leader does not know what the last one hoped for.
-		k = grow
+// attempt places the delegate, reports the outcome, and remembers a failure.
+func (p *plugin) attempt(ctx context.Context, c *cycle, pod *corev1.Pod, t *target) error {
+	prospect := c.accepted
+	if c.holder == t.Target && canGrow(c.Demand, t, t.Ledger.Room()) {
+		prospect = attempts.Grow // A new leader does not know what the last one expected of the target.
 	}
-	start := p.placer.clock.Now()
-	p.explanations.Started(pod, t.name(), k.String())
-	err := p.placer.place(ctx, pod, t, k)
+	start := p.clock.Now()
+	p.explanations.Started(pod, t.Name(), prospect.String())
+	preempts, err := p.placer.Place(ctx, pod, t.Target, placement.Expectation{
+		Growth:  prospect == attempts.Grow,
+		Waiting: func(reason string) { p.explanations.Waits(pod, t.Name(), reason) },
+	})
 	outcome, reason := outcomeOf(err)
-	p.explanations.Ended(pod, t.name(), outcome, reason)
-	p.metrics.placed(t.name(), outcome, p.placer.clock.Since(start))
+	p.explanations.Ended(pod, t.Name(), outcome, reason)
+	p.metrics.placed(t.Name(), outcome, p.clock.Since(start))
+	if err != nil {
+		p.attempts.Failed(pod, failureOf(err, t, preempts))
+	}
 	return err
 }
 
-// outcomeOf an attempt to place a delegate, for people and programs.
+// consequencesOf returns what follows from each way in which a target can refuse a pod: the outcome for people and
+// programs, and when the target may be given that pod again.
+func consequencesOf(refusal placement.Refusal) (diagnosis.Outcome, attempts.BackOff) {
+	switch refusal {
+	case placement.Unschedulable:
+		return diagnosis.Refused, attempts.UntilMoreRoom
+	case placement.Forbidden:
+		return diagnosis.Refused, attempts.FixedTime
+	case placement.RightsMissing:
+		return diagnosis.Refused, attempts.ShortTime
+	case placement.ScheduledElsewhere:
+		return diagnosis.ScheduledElsewhere, attempts.TimeOrMoreRoom
+	case placement.CreateFailed:
+		return diagnosis.CreateFailed, attempts.TimeOrMoreRoom
+	case placement.StillEnding:
+		return diagnosis.StillEnding, attempts.TimeOrMoreRoom
+	default: // placement.Late
+		return diagnosis.TimedOut, attempts.TimeOrMoreRoom
+	}
+}
+
+// outcomeOf returns the outcome of an attempt, and its reason.
 func outcomeOf(err error) (diagnosis.Outcome, string) {
-	var refused *refusedError
+	var refused *placement.RefusedError
 	switch {
 	case err == nil:
 		return diagnosis.Bound, ""
-	case errors.As(err, new(*createError)):
+	case errors.As(err, &refused):
+		outcome, _ := consequencesOf(refused.Refusal)
+		return outcome, refused.Reason
+	case errors.As(err, new(*placement.CreateError)):
 		return diagnosis.CreateFailed, err.Error()
-	case !errors.As(err, &refused):
+	default:
 		return diagnosis.Lost, err.Error()
 	}
-	switch refused.kind {
-	case late:
-		return diagnosis.TimedOut, refused.reason
-	case elsewhere:
-		return diagnosis.ScheduledElsewhere, refused.reason
-	case createFailed:
-		return diagnosis.CreateFailed, refused.reason
-	case stillEnding:
-		return diagnosis.StillEnding, refused.reason
-	default:
-		return diagnosis.Refused, refused.reason
+}
+
+// failureOf returns what is to be remembered of an attempt that failed.
+func failureOf(err error, t *target, preempts bool) attempts.Failure {
+	failure := attempts.Failure{NodeName: t.NodeName, Lost: !t.Reachable(), Preempts: preempts}
+	var refused *placement.RefusedError
+	if errors.As(err, &refused) {
+		failure.Refused, failure.Reason, failure.MoreRoom = true, refused.Reason, refused.MoreRoom
+		_, failure.BackOff = consequencesOf(refused.Refusal)
 	}
+	return failure
 }

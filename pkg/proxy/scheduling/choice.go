@@ -18,9 +18,9 @@ func (s *Scheduler) Explain(pod types.NamespacedName) (diagnosis.Explanation, bo
 	return s.plugin.explanations.Get(pod)
 }
 
-// explainChoice tells how the targets of a pod for which one was found compared.
+// explainChoice reports how the targets of a pod compared, for which one was found.
 func (p *plugin) explainChoice(ctx context.Context, state fwk.CycleState, c *cycle, pod *corev1.Pod, chosen string) {
-	if c.holder != nil || c.trial.kind != fits { // The others were not looked at.
+	if c.holder != nil || c.Trial.Exists() { // The others were not looked at.
 		p.explanations.Chose(pod, p.nameOf(chosen), chosen)
 		return
 	}
@@ -35,14 +35,14 @@ func (p *plugin) explainChoice(ctx context.Context, state fwk.CycleState, c *cyc
 	for nodeName, reason := range c.objections {
 		looked = append(
 			looked,
-			diagnosis.Target{Node: nodeName, Reason: reason, Trial: c.candidates[nodeName].kind.String()},
+			diagnosis.Target{Node: nodeName, Reason: reason, Trial: c.candidates[nodeName].Prospect.String()},
 		)
 	}
 	c.mu.Unlock()
 	p.explanations.Looked(pod, "", p.named(looked))
 }
 
-// compared is how many targets are told with their scores.
+// compared is how many targets are reported with their scores.
 const compared = 10
 
 // scored returns the scores of the best of the feasible nodes and of the chosen one, and the names of the others. The
@@ -74,7 +74,7 @@ func (p *plugin) scored(
 	}
 	scores, status := p.handle.RunScorePlugins(ctx, state, pod, detailed)
 	if !status.IsSuccess() {
-		log.FromContext(ctx).Error(status.AsError(), "The scores of a pod cannot be told")
+		log.FromContext(ctx).Error(status.AsError(), "Could not compute the scores of a pod to explain them")
 		return nil
 	}
 	for i := range scores {
@@ -103,7 +103,7 @@ func (p *plugin) named(looked []diagnosis.Target) []diagnosis.Target {
 // nameOf is how users know the target of a node.
 func (p *plugin) nameOf(nodeName string) string {
 	if t := p.targets.get(nodeName); t != nil {
-		return t.name()
+		return t.Name()
 	}
 	return nodeName
 }

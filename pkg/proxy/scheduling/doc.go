@@ -9,21 +9,15 @@
 //   - Filter, Score and Reserve work in memory. Event handlers on the caches of engaged targets feed them. Package fit
 //     compares a pod with the room of a target. The ledger of each target subtracts the pods that were placed there and
 //     that its ClusterSummary does not count yet.
-//   - A pod that fits nowhere may still be tried in one target that can make room for it (trials.go). If other pods are
-//     in the way, the target's own scheduler evicts them: the source does not know which delegates share a node. So
+//   - Package attempts remembers what earlier attempts of a pod showed. A target that refused a pod is left out for
+//     that pod. The refusal decides for how long. An event of our own wakes the pods that no target could take. The
+//     scheduler's queue knows the pods in flight, so no second bookkeeping is needed.
+//   - A pod that fits nowhere may still be tried in one target that can make room for it (prospects.go). If other pods
+//     are in the way, the target's own scheduler evicts them: the source does not know which delegates share a node. So
 //     NodeResourcesFit and DefaultPreemption are not in the profile.
-//   - Bind waits in the binding goroutine of its pod. After Reserve, the scheduler's cache counts the pod. Unlike
-//     Permit and PreBind, Bind causes no write of a nominated node name. A waiting pod costs a parked goroutine and a
-//     timer.
-//   - A proxy has at most one delegate in all reachable targets. A PodChaperon keeps the pod to its target if it
-//     exists, or may exist because a request was not answered. A PodChaperon that is given up is deleted only as it was
-//     seen (UID and resource version).
-//   - A PodChaperon that may have a delegate is deleted in the foreground, and is seen to be gone before another target
-//     is tried: the delegate may have been scheduled just before, and then ends at its own pace. A target that is lost
-//     no longer holds the pod.
-//   - A target that refused a pod is left out for that pod. The refusal decides for how long (exclusions.go). An event
-//     of our own wakes the pods that no target could take. The scheduler's queue knows the pods in flight, so no second
-//     bookkeeping is needed.
+//   - Package placement places the delegate, and knows where delegates are. Bind calls it in the binding goroutine of
+//     the pod, and waits. After Reserve, the scheduler's cache counts the pod. Unlike Permit and PreBind, Bind causes
+//     no write of a nominated node name.
 //   - The score is proportional. The best target gets 100. Each other gets as much less as it is fuller (emptier, for
 //     pack), at least 1 less. So load decides between targets that are otherwise equal, however small the pods, and a
 //     preference of the user outweighs small differences of load.
@@ -31,7 +25,7 @@
 //     Service, ReplicaSet and StatefulSet.
 //   - Failure messages are ours (messages.go): kube-scheduler's are about nodes, and do not name the missing resource.
 //   - Plugins that need more of the API are not enabled: volumes, dynamic resources, host ports, images. The target's
-//     scheduler knows them. kube-scheduler sets up some of their informers all the same; empty ones replace these.
+//     scheduler knows them. kube-scheduler sets up some of their informers all the same, so empty ones replace these.
 //   - Users can write every field that makes a pod a proxy. So pods that admission has not made proxies, and pods of
 //     namespaces that are not enabled, are rejected.
 //
@@ -42,8 +36,4 @@
 //	apiGroups: [""]               resources: [pods/status]           verbs: [patch]  condition PodScheduled
 //	apiGroups: [""]               resources: [nodes, namespaces]     verbs: [list, watch]
 //	apiGroups: [events.k8s.io]    resources: [events]                verbs: [create, patch, update]
-//
-// And the source's role in a target, beside what its cache reads (list and watch of podchaperons and clustersummaries):
-//
-//	apiGroups: [multicluster.admiralty.io]  resources: [podchaperons]  verbs: [get, create, delete]
 package scheduling

@@ -13,11 +13,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/diagnosis"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/proxy/scheduling/attempts"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/proxy/scheduling/placement"
 )
 
-// handleFailure adds to what kube-scheduler does with a pod that was not scheduled: its messages name targets, a pod
-// that a target refused, or that is to be tried in one, is scheduled again at once, and nothing is written for a pod
-// that is gone or by a scheduler that ends.
+// handleFailure adds to what kube-scheduler does with a pod that was not scheduled. The messages name targets. A pod
+// that a target refused, or that is to be tried in a target, is scheduled again at once. Nothing is written for a pod
+// that is gone, nor by a scheduler that ends.
 func (s *Scheduler) handleFailure(
 	handle kubescheduler.FailureHandlerFn,
 	pods queue.SchedulingQueue,
@@ -27,42 +29,49 @@ func (s *Scheduler) handleFailure(
 		nominating *fwk.NominatingInfo, start time.Time,
 	) {
 		err := status.AsError()
-		if ctx.Err() != nil || errors.As(err, new(*concludedError)) {
-			pods.Done(pod.Pod.UID)
+		uid := pod.Pod.UID
+		if ctx.Err() != nil || errors.As(err, new(*placement.ConcludedError)) {
+			s.plugin.attempts.Forget(uid)
+			pods.Done(uid)
 			return
 		}
-		key, uid := client.ObjectKeyFromObject(pod.Pod), pod.Pod.UID
-		next, again := s.plugin.trials.next(uid)
+		next := s.plugin.attempts.Next(uid)
+		again := next.Again
 		said := messageFramework{Framework: f, writer: conditionWriter{ctx: ctx, clients: s.clientset}}
 		var unfit *framework.FitError
 		switch {
 		case errors.As(err, &unfit) && again: // All but one target were not looked at.
 		case errors.As(err, &unfit):
-			again = next.kind != fits
+			again = next.Trial.Exists()
 			said.message = s.report(pod.Pod, unfit, next)
 		case errors.Is(err, kubescheduler.ErrNoNodesAvailable):
 			s.plugin.explanations.Looked(pod.Pod, diagnosis.NoTargets, nil)
 			said.message = diagnosis.NoTargets
 		default:
-			again = errors.As(err, new(*refusedError))
+			again = errors.As(err, new(*placement.RefusedError))
 			said.message = diagnosis.Shorten(status.Message())
 		}
 		handle(ctx, said, pod, status, nominating, start)
-		if cached, err := f.SharedInformerFactory().Core().V1().Pods().Lister().Pods(
-			key.Namespace,
-		).Get(
-			key.Name,
-		); err != nil ||
-			cached.UID != uid {
-			s.forget(uid) // It was deleted meanwhile.
+		if concludedMeanwhile(f, pod.Pod) { // The event may have come before the last attempt was remembered.
+			s.plugin.attempts.Forget(uid)
 		} else if again {
-			s.wakePod(key, uid)
+			s.plugin.waker.pod(client.ObjectKeyFromObject(pod.Pod), uid)
 		}
 	}
 }
 
-// report why no target was found, in full to those who ask, and with what fits into an event to be returned.
-func (s *Scheduler) report(pod *corev1.Pod, unfit *framework.FitError, next trial) string {
+// concludedMeanwhile says whether the pod is bound or gone by now, according to the cache.
+func concludedMeanwhile(f framework.Framework, pod *corev1.Pod) bool {
+	cached, err := f.SharedInformerFactory().Core().V1().Pods().Lister().Pods(pod.Namespace).Get(pod.Name)
+	if err != nil || cached.UID != pod.UID {
+		return true
+	}
+	_, ended := conclusion(cached)
+	return ended
+}
+
+// report keeps for explain why no target was found, and returns as much of it as fits into an event.
+func (s *Scheduler) report(pod *corev1.Pod, unfit *framework.FitError, next attempts.Next) string {
 	if message := unfit.Diagnosis.PreFilterMsg; message != "" { // It is about the pod, not about targets.
 		if !unfit.Diagnosis.UnschedulablePlugins.Has(Name) {
 			message = diagnosis.KubeScheduler(message)
@@ -71,17 +80,16 @@ func (s *Scheduler) report(pod *corev1.Pod, unfit *framework.FitError, next tria
 		return message
 	}
 	var looked []diagnosis.Target
-	candidates := s.plugin.trials.candidates(pod.UID)
 	if statuses := unfit.Diagnosis.NodeToStatus; statuses != nil {
 		statuses.ForEachExplicitNode(func(nodeName string, status *fwk.Status) {
 			looked = append(
 				looked,
-				diagnosis.Target{Node: nodeName, Reason: reasonOf(status), Trial: candidates[nodeName].kind.String()},
+				diagnosis.Target{Node: nodeName, Reason: reasonOf(status), Trial: next.Prospects[nodeName].String()},
 			)
 		})
 	}
 	looked = s.plugin.named(looked)
-	tried := diagnosis.Target{Name: s.plugin.nameOf(next.nodeName), Trial: next.kind.String()}
+	tried := diagnosis.Target{Name: s.plugin.nameOf(next.Trial.NodeName), Trial: next.Trial.Prospect.String()}
 	full, short := diagnosis.Message(unfit.NumAllNodes, looked, tried)
 	s.plugin.explanations.Looked(pod, full, looked)
 	return short

@@ -23,27 +23,29 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/diagnosis"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/proxy/scheduling/attempts"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/proxy/scheduling/placement"
 )
 
 func TestMessagesNameTargetsAndWhatIsMissing(t *testing.T) {
 	for name, test := range map[string]struct {
 		reasons map[string]*fwk.Status
-		next    trial
+		next    attempts.Trial
 		want    string
 	}{
 		"each for itself": {
 			map[string]*fwk.Status{
 				"admiralty-c0": fwk.NewStatus(fwk.Unschedulable, "no node has 4 free CPUs (largest: 1.5)").WithPlugin(Name),
 				"admiralty-c1": fwk.NewStatus(fwk.Unschedulable, "node(s) were unschedulable").WithPlugin(names.NodeUnschedulable),
-			}, trial{},
+			}, attempts.Trial{},
 			"0/6 clusters are available: c0: no node has 4 free CPUs (largest: 1.5); c1: cordoned.",
 		},
 		"many for the same reason": {
-			alike(5, "not reachable"), trial{},
+			alike(5, "not reachable"), attempts.Trial{},
 			"0/6 clusters are available: c0, c1, c2 and 2 more: not reachable.",
 		},
 		"one is tried": {
-			alike(1, "no node has 4 free CPUs (largest: 1.5)"), trial{"admiralty-c0", grow},
+			alike(1, "no node has 4 free CPUs (largest: 1.5)"), attempts.Trial{NodeName: "admiralty-c0", Prospect: attempts.Grow},
 			"0/6 clusters are available: c0: no node has 4 free CPUs (largest: 1.5). Trying c0, which can add nodes.",
 		},
 	} {
@@ -55,16 +57,16 @@ func TestMessagesNameTargetsAndWhatIsMissing(t *testing.T) {
 				w.engage(t, strings.TrimPrefix(nodeName, "admiralty-"), interceptor.Funcs{})
 			}
 			pod := newPod("p", nil)
-			if test.next.kind != fits {
-				w.trials.start(pod.UID, test.next, map[string]candidate{test.next.nodeName: {trial: test.next}})
+			if test.next.Exists() {
+				w.try(t, pod, test.next)
 			}
 			unfit := &framework.FitError{NumAllNodes: 6, Diagnosis: framework.Diagnosis{NodeToStatus: statuses}}
-			if got := (&Scheduler{plugin: w.plugin}).report(pod, unfit, test.next); got != test.want {
+			if got := (&Scheduler{plugin: w.plugin}).report(pod, unfit, w.attempts.Next(pod.UID)); got != test.want {
 				t.Errorf("got  %q\nwant %q", got, test.want)
 			}
 			explained, ok := w.explanations.Get(client.ObjectKeyFromObject(pod))
 			if !ok || explained.Message != test.want || len(explained.Targets) != len(test.reasons) ||
-				explained.Targets[0].Trial != test.next.kind.String() {
+				explained.Targets[0].Trial != test.next.Prospect.String() {
 				t.Errorf("explained: %+v", explained)
 			}
 		})
@@ -90,7 +92,7 @@ func TestTheWholeMessageIsKeptForExplain(t *testing.T) {
 	}
 	unfit := &framework.FitError{NumAllNodes: 100, Diagnosis: framework.Diagnosis{NodeToStatus: statuses}}
 	pod := newPod("p", nil)
-	got := (&Scheduler{plugin: w.plugin}).report(pod, unfit, trial{})
+	got := (&Scheduler{plugin: w.plugin}).report(pod, unfit, attempts.Next{})
 	if len(got) > 1024 || !strings.HasSuffix(got, "; and more: see kubectl multicluster explain pod.") {
 		t.Errorf("%d bytes: %s", len(got), got)
 	}
@@ -109,7 +111,7 @@ func TestMessagesAboutThePodSayWhoseWordTheyAre(t *testing.T) {
 	} {
 		unfit := &framework.FitError{Diagnosis: framework.Diagnosis{PreFilterMsg: "pod affinity terms conflict"}}
 		unfit.Diagnosis.AddPluginStatus(fwk.NewStatus(fwk.Unschedulable).WithPlugin(plugin))
-		if got := (&Scheduler{plugin: newWorld().plugin}).report(newPod("p", nil), unfit, trial{}); got != want {
+		if got := (&Scheduler{plugin: newWorld().plugin}).report(newPod("p", nil), unfit, attempts.Next{}); got != want {
 			t.Errorf("of plugin %s: got %q, want %q", plugin, got, want)
 		}
 	}
@@ -158,23 +160,32 @@ func TestWhatFollowsAFailure(t *testing.T) {
 		Diagnosis:   framework.Diagnosis{NodeToStatus: framework.NewDefaultNodeToStatus()},
 	}
 	unfit.Diagnosis.NodeToStatus.Set("c1", fwk.NewStatus(fwk.Unschedulable, "full").WithPlugin(Name))
+	growing := attempts.Trial{NodeName: "c1", Prospect: attempts.Grow}
 	for name, test := range map[string]struct {
-		happens func(w *world)
+		happens func(w *world, pod *corev1.Pod)
 		err     error
 		want    string
 		// written says that the condition is.
 		written bool
 	}{
-		"no target":                 {func(*world) {}, unfit, "0/1 clusters are available: c1: full.", true},
-		"a trial":                   {func(w *world) { w.trials.start("p", trial{"c1", grow}, nil) }, unfit, "0/1 clusters are available: c1: full. Trying c1, which can add nodes.", true},
-		"a trial that did not come": {func(w *world) { w.trials.start("p", trial{"c1", grow}, nil); w.trials.end("p") }, unfit, "", false},
-		"no virtual node":           {func(*world) {}, kubescheduler.ErrNoNodesAvailable, diagnosis.NoTargets, true},
-		"a refusal":                 {func(*world) {}, &refusedError{target: "c1", reason: "quota"}, "c1: quota", true},
+		"no target": {func(*world, *corev1.Pod) {}, unfit, "0/1 clusters are available: c1: full.", true},
+		"a trial": {
+			func(w *world, pod *corev1.Pod) { w.try(t, pod, growing) }, unfit,
+			"0/1 clusters are available: c1: full. Trying c1, which can add nodes.", true,
+		},
+		"a trial that did not come": {
+			func(w *world, pod *corev1.Pod) {
+				w.try(t, pod, growing)
+				w.attempts.Try(pod.UID, attempts.Trial{}, nil)
+			}, unfit, "", false,
+		},
+		"no virtual node": {func(*world, *corev1.Pod) {}, kubescheduler.ErrNoNodesAvailable, diagnosis.NoTargets, true},
+		"a refusal":       {func(*world, *corev1.Pod) {}, &placement.RefusedError{Target: "c1", Reason: "quota"}, "c1: quota", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld()
-			test.happens(w)
 			pod := newPod("p", nil)
+			test.happens(w, pod)
 			clients := fakeclients.NewClientset(pod)
 			h := &handled{factory: informers.NewSharedInformerFactory(clients, 0)}
 			if err := h.factory.Core().V1().Pods().Informer().GetIndexer().Add(pod); err != nil {
@@ -185,17 +196,9 @@ func TestWhatFollowsAFailure(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			s.handleFailure(
-				h.handle,
-				nil,
-			)(
-				t.Context(),
-				h,
-				&framework.QueuedPodInfo{PodInfo: info},
-				fwk.NewStatus(fwk.Unschedulable).WithError(test.err),
-				nil,
-				time.Time{},
-			)
+			status := fwk.NewStatus(fwk.Unschedulable).WithError(test.err)
+			handle := s.handleFailure(h.handle, nil)
+			handle(t.Context(), h, &framework.QueuedPodInfo{PodInfo: info}, status, nil, time.Time{})
 			if diff := cmp.Diff([]string{test.want}, h.said); diff != "" {
 				t.Error(diff)
 			}
@@ -211,30 +214,37 @@ func TestWhatFollowsAFailure(t *testing.T) {
 	}
 }
 
-func TestAPodThatIsDeletedWhileItFailsIsForgotten(t *testing.T) {
-	w := newWorld()
-	clients := fakeclients.NewClientset()
-	h := &handled{factory: informers.NewSharedInformerFactory(clients, 0)}
-	pod := newPod("p", nil)
-	w.trials.start("p", trial{"c1", grow}, map[string]candidate{"c1": {}})
-	w.trials.disturb("p", "c1")
-	info, err := framework.NewPodInfo(pod)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := &Scheduler{clientset: clients, plugin: w.plugin}
-	s.handleFailure(
-		h.handle,
-		nil,
-	)(
-		t.Context(),
-		h,
-		&framework.QueuedPodInfo{PodInfo: info},
-		fwk.NewStatus(fwk.Unschedulable).WithError(&framework.FitError{}),
-		nil,
-		time.Time{},
-	)
-	if n := len(w.trials.current) + len(w.trials.among) + len(w.trials.ended) + len(w.trials.disturbed); n > 0 {
-		t.Errorf("%d entries are left", n)
+func TestAPodThatIsConcludedWhileItFailsIsForgotten(t *testing.T) {
+	bound, deleted := newPod("p", nil), newPod("p", nil)
+	bound.Spec.NodeName = "admiralty-c1"
+	deleted.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)}
+	for name, cached := range map[string]*corev1.Pod{
+		"it is gone": nil, "another pod has its name": newPod("q", nil), "it is bound": bound, "it is being deleted": deleted,
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld()
+			clients := fakeclients.NewClientset()
+			h := &handled{factory: informers.NewSharedInformerFactory(clients, 0)}
+			if cached != nil {
+				if err := h.factory.Core().V1().Pods().Informer().GetIndexer().Add(cached); err != nil {
+					t.Fatal(err)
+				}
+			}
+			pod := newPod("p", nil)
+			w.try(t, pod, attempts.Trial{NodeName: "c1", Prospect: attempts.Grow})
+			w.disturb(pod, "c1")
+			info, err := framework.NewPodInfo(pod)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := &Scheduler{clientset: clients, plugin: w.plugin}
+			status := fwk.NewStatus(fwk.Unschedulable).WithError(&framework.FitError{})
+			handle := s.handleFailure(h.handle, nil)
+			handle(t.Context(), h, &framework.QueuedPodInfo{PodInfo: info}, status, nil, time.Time{})
+			memory, err := w.attempts.Of(pod)
+			if err != nil || memory.Disturbed != "" || memory.Trial.Exists() {
+				t.Errorf("it is remembered: %+v, error %v", memory, err)
+			}
+		})
 	}
 }

@@ -7,10 +7,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/proxy/scheduling/attempts"
 )
 
-// targetChange is the event, in the scheduler's queue, of a *target that may take pods now that it did not take before,
-// or that does not hold them any more because it cannot be reached. It is an event of no informer.
+// targetChange is the event of a *target that may take pods now that it did not take before, or that does not hold them
+// any more because it cannot be reached. It is an event of no informer.
 const targetChange fwk.EventResource = "targets.v1alpha1.multicluster.admiralty.io"
 
 // namespaceEnabled is the event of a *corev1.Namespace whose pods may be elected from now on.
@@ -52,7 +54,7 @@ func (p *plugin) afterTargetChange(_ klog.Logger, pod *corev1.Pod, _, object any
 	if !ok {
 		return fwk.Queue, fmt.Errorf("a target is a %T", object)
 	}
-	if t.gone() || !t.Reachable() && p.placements.in(t, pod.UID) != nil {
+	if t.Gone() || !t.Reachable() && p.placer.Delegates.Has(t.Target, pod.UID) {
 		return fwk.Queue, nil // its delegate is, or may have been, out of reach: other targets may take it
 	}
 	return p.hint(pod, t)
@@ -66,15 +68,19 @@ func (p *plugin) afterNodeAdd(_ klog.Logger, pod *corev1.Pod, _, object any) (fw
 	return p.hint(pod, p.targets.get(node.Name))
 }
 
-// hint says whether the target may take the pod now, which is to be queued then. That it may preempt for it is not
-// known without the pods on its node; no event but that of a new pod changes that.
+// hint queues the pod if the target may take it now. Whether the pod may preempt others there is not known without the
+// pods on the virtual node. Only the event of a new pod changes that.
 func (p *plugin) hint(pod *corev1.Pod, t *target) (fwk.QueueingHint, error) {
 	c, err := p.newCycle(pod)
 	if err != nil {
 		return fwk.Queue, err
 	}
-	if p.lacks(pod) || p.objection(c, pod, t) != "" || c.holder == nil && p.kindWithoutPods(c, t) == hopeless {
+	switch {
+	case p.lacks(pod), p.objection(c, pod, t) != "":
 		return fwk.QueueSkip, nil
+	case c.holder == nil && prospectWithoutPods(c, t) == attempts.Hopeless:
+		return fwk.QueueSkip, nil
+	default:
+		return fwk.Queue, nil
 	}
-	return fwk.Queue, nil
 }

@@ -19,6 +19,8 @@ import (
 	podresource "k8s.io/component-helpers/resource"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/proxy/scheduling/placement"
+	objectwatch "github.com/multicluster-scheduler/multicluster-scheduler/pkg/watch"
 )
 
 // newInformers is kube-scheduler's view of the source cluster: proxies that have not finished, and virtual nodes.
@@ -55,8 +57,8 @@ func inform(factory informers.SharedInformerFactory, object runtime.Object, info
 	factory.InformerFor(object, func(kubernetes.Interface, time.Duration) cache.SharedIndexInformer { return informer })
 }
 
-// trim drops what nobody reads: managed fields, all but the labels of namespaces, and of proxies that are bound all
-// that does not count on their nodes: ten thousand of them are here.
+// trim drops what nobody reads, because there can be ten thousand bound proxies: managed fields, all but the labels of
+// namespaces, and all of a bound proxy that does not count on its node.
 func trim(object any) (any, error) {
 	switch o := object.(type) {
 	case *corev1.Namespace:
@@ -74,8 +76,8 @@ func trim(object any) (any, error) {
 	return object, nil
 }
 
-// slim leaves of a bound proxy what kube-scheduler's cache and plugins, and ours, read of pods on nodes: labels,
-// affinity, priority, requests.
+// slim keeps only what kube-scheduler's cache and plugins, and ours, read of pods on nodes: labels, affinity, priority,
+// requests.
 func slim(pod *corev1.Pod) {
 	requests := podresource.PodRequests(pod, podresource.PodResourcesOptions{})
 	pod.Annotations, pod.OwnerReferences = nil, nil
@@ -101,25 +103,31 @@ func (nothing) Watch(metav1.ListOptions) (watch.Interface, error) { return watch
 // IsWatchListSemanticsUnSupported tells client-go to list before it watches.
 func (nothing) IsWatchListSemanticsUnSupported() bool { return true }
 
-// handleProxies calls settled with each proxy that needs no target any more.
-func handleProxies(informer cache.SharedIndexInformer, concluded func(*corev1.Pod, proxyState)) error {
+// conclusion returns what became of a proxy that needs no target any more.
+func conclusion(pod *corev1.Pod) (state placement.ProxyState, ended bool) {
+	switch {
+	case pod.Spec.NodeName != "":
+		return placement.ProxyBound, true
+	case !pod.DeletionTimestamp.IsZero():
+		return placement.ProxyGone, true
+	default:
+		return 0, false
+	}
+}
+
+// handleProxies calls concluded with each proxy that needs no target any more.
+func handleProxies(informer cache.SharedIndexInformer, concluded func(*corev1.Pod, placement.ProxyState)) error {
 	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		UpdateFunc: func(_, object any) {
-			pod, ok := object.(*corev1.Pod)
-			switch {
-			case !ok:
-			case pod.Spec.NodeName != "":
-				concluded(pod, proxyBound)
-			case !pod.DeletionTimestamp.IsZero():
-				concluded(pod, proxyGone)
+			if pod, ok := object.(*corev1.Pod); ok {
+				if state, ended := conclusion(pod); ended {
+					concluded(pod, state)
+				}
 			}
 		},
 		DeleteFunc: func(object any) {
-			if tombstone, ok := object.(cache.DeletedFinalStateUnknown); ok {
-				object = tombstone.Obj
-			}
-			if pod, ok := object.(*corev1.Pod); ok {
-				concluded(pod, proxyGone)
+			if pod, ok := objectwatch.Unwrap[*corev1.Pod](object); ok {
+				concluded(pod, placement.ProxyGone)
 			}
 		},
 	})

@@ -12,11 +12,13 @@ import (
 	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/util"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/bounds"
 )
 
-// messageFramework is a framework that makes kube-scheduler's failure handler say what we say, in the pod's event and
-// condition. The handler has no other way in for that: it takes its words from an error of a type of its own. Without a
-// message it says nothing.
+// messageFramework is a framework with which kube-scheduler's failure handler writes our message into the pod's event
+// and condition. There is no simpler way: the handler takes its words from an error of its own type. Without a message
+// it writes nothing.
 type messageFramework struct {
 	framework.Framework
 
@@ -84,7 +86,7 @@ func (w conditionWriter) PatchPodStatus(
 	if !differs {
 		return nil, nil
 	}
-	ctx, cancel := context.WithTimeout(w.ctx, requestTimeout)
+	ctx, cancel := context.WithTimeout(w.ctx, bounds.Request)
 	defer cancel()
 	return nil, util.PatchPodStatus(ctx, w.clients, pod.Name, pod.Namespace, &pod.Status, changed)
 }

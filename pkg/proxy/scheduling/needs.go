@@ -2,7 +2,6 @@ package scheduling
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -14,13 +13,13 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/needs"
 )
 
-// Follower has what pods refer to go with them. It must be safe for concurrent use.
+// Follower makes the objects that pods refer to follow them. It must be safe for concurrent use.
 type Follower interface {
 	// Missing returns a *needs.MissingError if the source cluster lacks what the pod cannot start without, as far as is
 	// known. It reads memory only. When that changes, Scheduler.Appeared is to be called.
 	Missing(pod *corev1.Pod) error
-	// Objection says, for users to read, why the pod cannot start in the target for lack of what it refers to and what
-	// is not brought there; it is empty if it can, as far as is known. It reads memory only, and is asked for pods with
+	// Objection says, for users to read, why the pod cannot start in the target: it lacks an object that is not copied
+	// there. It is empty if the pod can start, as far as is known. It reads memory only, and is asked for pods with
 	// claims alone. When that changes, Scheduler.Appeared is to be called.
 	Objection(pod *corev1.Pod, target *engage.Target) string
 	// Ensure returns nil once what the pod refers to is in the target, a *needs.MissingError if the source cluster
@@ -28,23 +27,23 @@ type Follower interface {
 	Ensure(ctx context.Context, pod *corev1.Pod, target *engage.Target) error
 }
 
-// nowhere is the Follower of a scheduler without one.
-type nowhere struct{}
+// noFollower is the Follower of a scheduler without one.
+type noFollower struct{}
 
 // Missing finds that nothing is missing.
-func (nowhere) Missing(*corev1.Pod) error { return nil }
+func (noFollower) Missing(*corev1.Pod) error { return nil }
 
 // Objection has none.
-func (nowhere) Objection(*corev1.Pod, *engage.Target) string { return "" }
+func (noFollower) Objection(*corev1.Pod, *engage.Target) string { return "" }
 
 // Ensure does nothing.
-func (nowhere) Ensure(context.Context, *corev1.Pod, *engage.Target) error { return nil }
+func (noFollower) Ensure(context.Context, *corev1.Pod, *engage.Target) error { return nil }
 
 // needsAppeared is the event of an appearance.
 const needsAppeared fwk.EventResource = "needs.v1alpha1.multicluster.admiralty.io"
 
-// appearance of an object that pods of its namespace may have been waiting for; without a ref, claims may be where they
-// were not.
+// appearance of an object that pods of its namespace may have been waiting for. Without a ref, claims may be in targets
+// in which they were not.
 type appearance struct {
 	namespace string
 	ref       needs.Ref
@@ -53,7 +52,7 @@ type appearance struct {
 // Appeared wakes the pods of a namespace that were rejected because they referred to this object, which did not exist,
 // and may now; with an empty ref, those with claims.
 func (s *Scheduler) Appeared(namespace string, ref needs.Ref) {
-	s.wake(needsAppeared, appearance{namespace, ref})
+	s.plugin.waker.event(needsAppeared, appearance{namespace, ref})
 }
 
 func (p *plugin) afterNeedsAppeared(_ klog.Logger, pod *corev1.Pod, _, object any) (fwk.QueueingHint, error) {
@@ -78,25 +77,9 @@ func (a appearance) concerns(pod *corev1.Pod) bool {
 }
 
 // lacks says whether the source lacks what the pod cannot start without.
-func (p *plugin) lacks(pod *corev1.Pod) bool { return p.placer.follower.Missing(pod) != nil }
+func (p *plugin) lacks(pod *corev1.Pod) bool { return p.follower.Missing(pod) != nil }
 
 // hasClaims says whether the pod refers to a PersistentVolumeClaim, as most do not.
 func hasClaims(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.PersistentVolumeClaim != nil })
-}
-
-// ensureNeeds has what the proxy refers to go to the target before its delegate.
-func (p *placer) ensureNeeds(ctx context.Context, proxy *corev1.Pod, t *target) error {
-	err := p.follower.Ensure(ctx, proxy, t.Target)
-	var refused *needs.RefusedError
-	switch {
-	case err == nil:
-		return nil
-	case errors.As(err, &refused):
-		return &refusedError{target: t.name(), reason: refused.Error(), kind: forbidden}
-	case errors.As(err, new(*needs.MissingError)):
-		return err
-	default:
-		return fmt.Errorf("bringing what the pod needs to %s: %w", t.name(), err)
-	}
 }

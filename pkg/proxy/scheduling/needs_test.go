@@ -9,7 +9,6 @@ import (
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
@@ -29,50 +28,6 @@ func (f *followed) Objection(*corev1.Pod, *engage.Target) string { return f.obje
 
 func (f *followed) Ensure(context.Context, *corev1.Pod, *engage.Target) error { return f.ensured }
 
-func TestWhatAPodNeedsDecidesWhetherItsDelegateIsMade(t *testing.T) {
-	database := needs.Ref{Resource: needs.Secrets, Name: "db"}
-	missing := &needs.MissingError{Namespace: "default", Refs: []needs.Ref{database}}
-	for name, test := range map[string]struct {
-		ensured error
-		err     string
-		leftOut string
-	}{
-		"it is in the target": {},
-		"it is missing in the source": {
-			ensured: missing, err: `Secret "db" does not exist in namespace "default": the pod cannot start without`,
-		},
-		"the target does not take it": {
-			ensured: &needs.RefusedError{Ref: database, Reason: "exists there"}, err: `c1: Secret "db" exists there`, leftOut: `Secret "db" exists there`,
-		},
-		"the target does not answer": {
-			ensured: errors.New("slow"), err: "bringing what the pod needs to c1: slow",
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			w := newWorld()
-			w.placer.follower = &followed{ensured: test.ensured}
-			created := 0
-			at := w.engage(t, "c1", interceptor.Funcs{
-				Create: func(ctx context.Context, c client.WithWatch, o client.Object, options ...client.CreateOption) error {
-					created++
-					return c.Create(ctx, o, options...)
-				},
-			})
-			_, err := w.placer.ensure(t.Context(), newPod("p", nil), at)
-			if got := message(err); got != test.err {
-				t.Errorf("error is %q, want %q", got, test.err)
-			}
-			if made := created > 0; made != (test.ensured == nil) {
-				t.Errorf("a PodChaperon was created: %t", made)
-			}
-			var refused *refusedError
-			if errors.As(err, &refused) != (test.leftOut != "") || refused != nil && refused.reason != test.leftOut {
-				t.Errorf("the target refused the pod: %v, want %q", refused, test.leftOut)
-			}
-		})
-	}
-}
-
 func TestAPodThatLacksSomethingIsScheduledWhenItAppears(t *testing.T) {
 	w := newWorld()
 	lacks := &followed{
@@ -81,7 +36,7 @@ func TestAPodThatLacksSomethingIsScheduledWhenItAppears(t *testing.T) {
 			Refs:      []needs.Ref{{Resource: needs.ConfigMaps, Name: "a"}, {Resource: needs.Secrets, Name: "b"}},
 		},
 	}
-	w.placer.follower = lacks
+	w.follower = lacks
 	at := w.engage(t, "c1", interceptor.Funcs{})
 	pod := newPod("p", nil)
 	pod.Spec.Containers[0].EnvFrom = []corev1.EnvFromSource{
@@ -133,7 +88,7 @@ func TestAPodThatLacksSomethingIsScheduledWhenItAppears(t *testing.T) {
 	pod.Spec.Volumes = nil
 
 	lacks.missing = errors.New("deleted meanwhile")
-	w.placements.set(at, newChaperon("d", "p", func(c *v1alpha1.PodChaperon) { c.Name = "web" }))
+	w.placer.Delegates.Seen(at.Target, newChaperon("d", "p", func(c *v1alpha1.PodChaperon) { c.Name = "web" }))
 	if _, status := w.PreFilter(t.Context(), framework.NewCycleState(), pod, nil); !status.IsSuccess() {
 		t.Errorf("a pod that has a delegate is rejected: %v", status)
 	}
@@ -141,7 +96,7 @@ func TestAPodThatLacksSomethingIsScheduledWhenItAppears(t *testing.T) {
 
 func TestAPodWithClaimsGoesWhereTheyAre(t *testing.T) {
 	w := newWorld()
-	w.placer.follower = &followed{objection: "no such claim"}
+	w.follower = &followed{objection: "no such claim"}
 	at := w.engage(t, "c1", interceptor.Funcs{})
 	for name, test := range map[string]struct {
 		volume corev1.VolumeSource

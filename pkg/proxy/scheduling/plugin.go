@@ -10,50 +10,47 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	configv1alpha1 "github.com/multicluster-scheduler/multicluster-scheduler/api/config/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/diagnosis"
-	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/proxy/fit"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/proxy/scheduling/attempts"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/proxy/scheduling/placement"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
 
 // Name of the scheduler plugin.
 const Name = "Admiralty"
 
-// plugin judges targets, and has delegates placed in them.
+// plugin compares targets, and has delegates placed in them.
 type plugin struct {
 	strategy     configv1alpha1.PlacementStrategy
+	clock        clock.PassiveClock
 	targets      *targets
-	placements   *placements
-	exclusions   *exclusions
-	trials       *trials
-	demands      demands
-	placer       *placer
+	attempts     *attempts.Attempts
+	placer       *placement.Placer
+	follower     Follower
+	waker        *waker
 	explanations *diagnosis.Store
 	metrics      *metrics
 	// The rest is set when the scheduler starts.
 	binder     fwk.BindPlugin
 	namespaces corelisters.NamespaceLister
 	handle     fwk.Handle
-	// changed wakes the pods that a target may take now.
-	changed func(*target)
 }
 
 // cycle is what is known of a pod in one scheduling cycle.
 type cycle struct {
-	demand *fit.Demand
+	attempts.Memory
+
 	// claims says that the pod refers to PersistentVolumeClaims.
 	claims bool
-	// holder is the target that has, or may have, the pod's delegate.
-	holder *target
-	// leftOut says why targets, by their nodes' names, are left out, and refusals how often they refused the pod.
-	leftOut  map[string]string
-	refusals map[string]int
-	// trial is the one that the pod is in; disturbed is the node of the target that preempted others for it.
-	trial     trial
-	disturbed string
+	// holder is the target that has, or may have, the pod's delegate. scheduled says that the delegate is seen to be
+	// scheduled there.
+	holder    *placement.Target
+	scheduled bool
 	// feasible are the nodes to be scored, and scores our scores of them.
 	feasible []fwk.NodeInfo
 	scores   fwk.NodeScoreList
@@ -61,7 +58,7 @@ type cycle struct {
 	mu         sync.Mutex // guards what follows: Filter runs for many nodes at once
 	candidates map[string]candidate
 	objections map[string]string
-	accepted   kind // how the target of the trial can take the pod now
+	accepted   attempts.Prospect // of the target of the trial, now
 }
 
 // Clone returns the same cycle: who clones it asks about the same pod.
@@ -87,15 +84,15 @@ func (p *plugin) PreFilter(
 	}
 	state.Write(Name, c)
 	if c.holder == nil {
-		if err := p.placer.follower.Missing(pod); err != nil {
+		if err := p.follower.Missing(pod); err != nil {
 			return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, err.Error())
 		}
 	}
 	switch {
 	case c.holder != nil:
 		return &fwk.PreFilterResult{NodeNames: sets.New(c.holder.NodeName)}, nil
-	case c.trial.kind != fits:
-		return &fwk.PreFilterResult{NodeNames: sets.New(c.trial.nodeName)}, nil
+	case c.Trial.Exists():
+		return &fwk.PreFilterResult{NodeNames: sets.New(c.Trial.NodeName)}, nil
 	}
 	return nil, nil
 }
@@ -132,25 +129,19 @@ func enabled(namespace *corev1.Namespace) bool {
 func (p *plugin) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
 
 func (p *plugin) newCycle(pod *corev1.Pod) (*cycle, error) {
-	demand, err := p.demands.of(pod)
+	memory, err := p.attempts.Of(pod)
 	if err != nil {
 		return nil, err
 	}
-	c := &cycle{
-		demand:   demand,
-		claims:   hasClaims(pod),
-		holder:   p.placements.holder(pod.UID),
-		leftOut:  p.exclusions.reasons(pod.UID),
-		refusals: p.exclusions.refusals(pod.UID),
-	}
-	c.trial, c.disturbed = p.trials.of(pod.UID)
+	c := &cycle{Memory: memory, claims: hasClaims(pod)}
+	c.holder, c.scheduled = p.placer.Delegates.Holder(pod.UID)
 	return c, nil
 }
 
-// Filter rejects with UnschedulableAndUnresolvable: evicting proxies here does not help, as nobody here knows which of
-// them share a node.
+// Filter rejects with UnschedulableAndUnresolvable. Evicting proxies in the source does not help: the source does not
+// know which delegates share a node.
 func (p *plugin) Filter(_ context.Context, state fwk.CycleState, pod *corev1.Pod, nodeInfo fwk.NodeInfo) *fwk.Status {
-	c, err := read(state)
+	c, err := readCycle(state)
 	if err != nil {
 		return fwk.AsStatus(err)
 	}
@@ -167,49 +158,52 @@ func (p *plugin) Filter(_ context.Context, state fwk.CycleState, pod *corev1.Pod
 	return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, reason)
 }
 
-// objection says why a target cannot be given a pod now, whatever its room, for users to read; it is empty if it can.
+// objection says, for users to read, why a target cannot be given a pod now, whatever its room. It is empty if the
+// target can.
 func (p *plugin) objection(c *cycle, pod *corev1.Pod, t *target) string {
 	switch {
 	case t == nil:
 		return "not connected"
 	case !t.Reachable():
 		return "not reachable"
-	case c.holder == t:
+	case c.holder == t.Target:
 		return ""
 	case c.holder != nil:
-		return "the pod's delegate is in " + c.holder.name()
+		return "the pod's delegate is in " + c.holder.Name()
 	case !t.Allows(pod.Namespace):
 		return "takes no pods of namespace " + pod.Namespace
-	case c.leftOut[t.NodeName] != "":
-		return c.leftOut[t.NodeName]
+	case c.LeftOut[t.NodeName] != "":
+		return c.LeftOut[t.NodeName]
 	case c.claims:
-		return p.placer.follower.Objection(pod, t.Target)
+		return p.follower.Objection(pod, t.Target.Target)
 	default:
 		return ""
 	}
 }
 
-// noRoom says why the target has no room for the pod, for users to read; it is empty if it has, or if the pod is tried
-// there. A target that may take the pod nevertheless is a candidate for a trial.
+// noRoom says, for users to read, why the target has no room for the pod. It is empty if the target has room, or if the
+// pod is in a trial there. A target that may take the pod nevertheless becomes a candidate for a trial.
 func (p *plugin) noRoom(c *cycle, pod *corev1.Pod, t *target, nodeInfo fwk.NodeInfo) string {
-	k := p.kindOf(c, pod, t, nodeInfo)
-	if k == fits || k != hopeless && c.trial.nodeName == t.NodeName {
-		c.accept(k)
+	prospect := p.prospect(c, pod, t, nodeInfo)
+	if prospect == attempts.Fits || prospect != attempts.Hopeless && c.Trial.NodeName == t.NodeName {
+		c.accept(prospect)
 		return ""
 	}
-	if k != hopeless {
-		c.addCandidate(
-			candidate{trial{t.NodeName, k}, c.refusals[t.NodeName], weighted(p.strategy, share(c.demand, nodeInfo), t)},
-		)
+	if prospect != attempts.Hopeless {
+		c.addCandidate(candidate{
+			Trial:    attempts.Trial{NodeName: t.NodeName, Prospect: prospect},
+			refusals: c.Refusals[t.NodeName],
+			share:    weighted(p.strategy, share(c.Demand, nodeInfo), t),
+		})
 	}
-	return t.ledger.Room().Explain(c.demand)
+	return t.Ledger.Room().Explain(c.Demand)
 }
 
-func (c *cycle) accept(k kind) {
-	if c.trial.kind != fits { // Only one node is filtered.
+func (c *cycle) accept(prospect attempts.Prospect) {
+	if c.Trial.Exists() { // Only one node is filtered.
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		c.accepted = k
+		c.accepted = prospect
 	}
 }
 
@@ -219,7 +213,7 @@ func (c *cycle) addCandidate(next candidate) {
 	if c.candidates == nil {
 		c.candidates = map[string]candidate{}
 	}
-	c.candidates[next.nodeName] = next
+	c.candidates[next.NodeName] = next
 }
 
 func (c *cycle) object(nodeName, reason string) {
@@ -231,7 +225,7 @@ func (c *cycle) object(nodeName, reason string) {
 	c.objections[nodeName] = reason
 }
 
-// PostFilter chooses the one target in which a pod that fits nowhere is tried. The pod is then scheduled once more, see
+// PostFilter chooses the one target in which a pod that fits nowhere is tried. The pod is then scheduled once more: see
 // handleFailure.
 func (p *plugin) PostFilter(
 	_ context.Context,
@@ -239,32 +233,34 @@ func (p *plugin) PostFilter(
 	pod *corev1.Pod,
 	_ fwk.NodeToStatusReader,
 ) (*fwk.PostFilterResult, *fwk.Status) {
-	p.trials.end(pod.UID)                  // The one that the pod was in, if any, did not come about.
-	if c, err := read(state); err == nil { // There is none if PreFilter has rejected the pod.
-		if best := c.best(p.strategy); best.kind != fits {
-			p.trials.start(pod.UID, best, c.candidates)
-		}
+	var next attempts.Trial
+	var prospects map[string]attempts.Prospect
+	if c, err := readCycle(state); err == nil { // There is none if PreFilter has rejected the pod.
+		next, prospects = c.nextTrial(p.strategy)
 	}
+	p.attempts.Try(pod.UID, next, prospects)
 	return nil, fwk.NewStatus(fwk.Unschedulable)
 }
 
-// best is the trial to begin; of the kind fits if there is none. All other plugins agreed to it: ours is the last to
-// filter.
-func (c *cycle) best(strategy configv1alpha1.PlacementStrategy) trial {
+// nextTrial returns the trial to begin, which may not exist, and the prospects of all candidates. All other plugins
+// agreed to the candidates: ours is the last to filter.
+func (c *cycle) nextTrial(strategy configv1alpha1.PlacementStrategy) (attempts.Trial, map[string]attempts.Prospect) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var best candidate
-	for _, next := range c.candidates {
-		if best.kind == fits || next.before(best, func(a, b int64) bool { return better(strategy, a, b) }) {
+	prospects := make(map[string]attempts.Prospect, len(c.candidates))
+	for nodeName, next := range c.candidates {
+		prospects[nodeName] = next.Prospect
+		if !best.Exists() || next.before(best, strategy) {
 			best = next
 		}
 	}
-	return best.trial
+	return best.Trial, prospects
 }
 
 // PreScore notes which nodes are scored, to explain the choice.
 func (p *plugin) PreScore(_ context.Context, state fwk.CycleState, _ *corev1.Pod, nodes []fwk.NodeInfo) *fwk.Status {
-	c, err := read(state)
+	c, err := readCycle(state)
 	if err != nil {
 		return fwk.AsStatus(err)
 	}
@@ -279,11 +275,11 @@ func (p *plugin) Score(
 	_ *corev1.Pod,
 	nodeInfo fwk.NodeInfo,
 ) (int64, *fwk.Status) {
-	c, err := read(state)
+	c, err := readCycle(state)
 	if err != nil {
 		return 0, fwk.AsStatus(err)
 	}
-	return weighted(p.strategy, share(c.demand, nodeInfo), p.targets.get(nodeInfo.Node().Name)), nil
+	return weighted(p.strategy, share(c.Demand, nodeInfo), p.targets.get(nodeInfo.Node().Name)), nil
 }
 
 // ScoreExtensions returns the plugin itself.
@@ -296,7 +292,7 @@ func (p *plugin) NormalizeScore(
 	_ *corev1.Pod,
 	scores fwk.NodeScoreList,
 ) *fwk.Status {
-	c, err := read(state)
+	c, err := readCycle(state)
 	if err != nil {
 		return fwk.AsStatus(err)
 	}
@@ -310,7 +306,7 @@ func (p *plugin) NormalizeScore(
 // Reserve subtracts what the pod takes from the room of its target, unless its delegate is scheduled there already and
 // counted by the target itself.
 func (p *plugin) Reserve(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodeName string) *fwk.Status {
-	c, err := read(state)
+	c, err := readCycle(state)
 	if err != nil {
 		return fwk.AsStatus(err)
 	}
@@ -318,8 +314,8 @@ func (p *plugin) Reserve(ctx context.Context, state fwk.CycleState, pod *corev1.
 	if t == nil {
 		return fwk.NewStatus(fwk.Unschedulable, "not connected any more")
 	}
-	if found := p.placements.in(t, pod.UID); found == nil || !isScheduled(found) {
-		t.ledger.Place(pod.UID, c.demand)
+	if c.holder != t.Target || !c.scheduled {
+		t.Ledger.Place(pod.UID, c.Demand)
 	}
 	p.explainChoice(ctx, state, c, pod, nodeName)
 	return nil
@@ -327,12 +323,12 @@ func (p *plugin) Reserve(ctx context.Context, state fwk.CycleState, pod *corev1.
 
 // Unreserve gives back what Reserve subtracted, for others that wait for it.
 func (p *plugin) Unreserve(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, nodeName string) {
-	if t := p.targets.get(nodeName); t != nil && t.ledger.Remove(pod.UID) {
-		p.changed(t)
+	if t := p.targets.get(nodeName); t != nil && t.Ledger.Remove(pod.UID) {
+		p.waker.targetSoon(t)
 	}
 }
 
-func read(state fwk.CycleState) (*cycle, error) {
+func readCycle(state fwk.CycleState) (*cycle, error) {
 	data, err := state.Read(Name)
 	if err != nil {
 		return nil, fmt.Errorf("reading the state of the scheduling cycle: %w", err)

@@ -1,6 +1,7 @@
 package scheduling
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -17,6 +18,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	configv1alpha1 "github.com/multicluster-scheduler/multicluster-scheduler/api/config/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/proxy/scheduling/attempts"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/proxy/scheduling/placement"
 )
 
 func TestFilterAndHints(t *testing.T) {
@@ -26,17 +29,17 @@ func TestFilterAndHints(t *testing.T) {
 	}{
 		"a target with room":       {func(*world, *target, *target) {}, ""},
 		"one that is not engaged":  {func(w *world, c1, _ *target) { w.targets.remove(c1) }, "not connected"},
-		"one out of reach":         {func(w *world, c1, _ *target) { w.registry.Lose(c1.Target) }, "not reachable"},
+		"one out of reach":         {func(w *world, c1, _ *target) { w.registry.Lose(c1.Target.Target) }, "not reachable"},
 		"one of another namespace": {func(_ *world, c1, _ *target) { c1.Key.Namespace = "other" }, "takes no pods of namespace default"},
 		"one that is left out": {func(w *world, c1, _ *target) {
-			w.exclusions.add(newPod("p", nil), c1.NodeName, forbidden, "refused: quota", false)
+			w.refuse(newPod("p", nil), c1.NodeName, attempts.FixedTime, "refused: quota")
 		}, "refused: quota"},
-		"one without room":          {func(_ *world, c1, _ *target) { c1.ledger.Update(summary(resources("1500m", "1Gi"))) }, "no node has 4 free CPUs (largest: 1.5)"},
-		"the delegate is elsewhere": {func(w *world, _, c2 *target) { w.placements.set(c2, newChaperon("c", "p")) }, "the pod's delegate is in c2"},
+		"one without room":          {func(_ *world, c1, _ *target) { c1.Ledger.Update(summary(resources("1500m", "1Gi"))) }, "no node has 4 free CPUs (largest: 1.5)"},
+		"the delegate is elsewhere": {func(w *world, _, c2 *target) { w.placer.Delegates.Seen(c2.Target, newChaperon("c", "p")) }, "the pod's delegate is in c2"},
 		"the delegate is there, and takes the room": {func(w *world, c1, _ *target) {
-			w.placements.set(c1, newChaperon("c", "p"))
-			c1.ledger.Update(summary(resources("1500m", "1Gi")))
-			w.exclusions.add(newPod("p", nil), c1.NodeName, forbidden, "refused", false)
+			w.placer.Delegates.Seen(c1.Target, newChaperon("c", "p"))
+			c1.Ledger.Update(summary(resources("1500m", "1Gi")))
+			w.refuse(newPod("p", nil), c1.NodeName, attempts.FixedTime, "refused")
 		}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -99,7 +102,7 @@ func TestPodsAreWokenByTargets(t *testing.T) {
 	w := newWorld()
 	c1 := w.engage(t, "c1", interceptor.Funcs{})
 	holdsIts, other := newPod("p", nil), newPod("q", nil)
-	w.placements.set(c1, newChaperon("c", "p"))
+	w.placer.Delegates.Seen(c1.Target, newChaperon("c", "p"))
 	hints := func() []fwk.QueueingHint {
 		var hints []fwk.QueueingHint
 		for _, pod := range []*corev1.Pod{holdsIts, other} {
@@ -114,14 +117,14 @@ func TestPodsAreWokenByTargets(t *testing.T) {
 	if diff := cmp.Diff([]fwk.QueueingHint{fwk.Queue, fwk.Queue}, hints()); diff != "" {
 		t.Errorf("reachable: %s", diff)
 	}
-	w.registry.Lose(c1.Target)
+	w.registry.Lose(c1.Target.Target)
 	if diff := cmp.Diff([]fwk.QueueingHint{fwk.Queue, fwk.QueueSkip}, hints()); diff != "" {
 		t.Errorf("out of reach: %s", diff)
 	}
-	disengaged := make(chan struct{})
-	close(disengaged)
-	c1.disengaged = disengaged
-	w.placements.forgetTarget(c1)
+	ended, disengage := context.WithCancel(t.Context())
+	disengage()
+	c1.Target = placement.NewTarget(ended, c1.Target.Target, "source", w.clock)
+	w.placer.Delegates.ForgetTarget(c1.Target)
 	if diff := cmp.Diff([]fwk.QueueingHint{fwk.Queue, fwk.Queue}, hints()); diff != "" {
 		t.Errorf("disengaged: %s", diff)
 	}
@@ -178,7 +181,7 @@ func BenchmarkChoosing(b *testing.B) {
 			class.Labels = map[string]string{"pool": fmt.Sprint(j)}
 			of.Status.Classes = append(of.Status.Classes, class)
 		}
-		t.ledger.Update(of)
+		t.Ledger.Update(of)
 		nodes[i] = newNode(t.NodeName, resources("1000", "4Ti"))
 	}
 	pod := newPod("p", list("cpu", "1", "memory", "1Gi"))

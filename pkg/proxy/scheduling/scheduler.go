@@ -5,15 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/rest"
@@ -21,7 +18,6 @@ import (
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	kubescheduler "k8s.io/kubernetes/pkg/scheduler"
-	"k8s.io/kubernetes/pkg/scheduler/backend/queue"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/defaultbinder"
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 	schedulerprofile "k8s.io/kubernetes/pkg/scheduler/profile"
@@ -32,11 +28,10 @@ import (
 	configv1alpha1 "github.com/multicluster-scheduler/multicluster-scheduler/api/config/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/diagnosis"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/proxy/scheduling/attempts"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/proxy/scheduling/placement"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
-
-// gather is how long changes of a target that come in great numbers are gathered before pods are woken.
-const gather = 50 * time.Millisecond
 
 // targetsTimeout is how long a new leader waits for targets that were connected before it places pods.
 const targetsTimeout = 10 * time.Second
@@ -53,7 +48,7 @@ type Options struct {
 	Strategy configv1alpha1.PlacementStrategy
 	// Timeout is how long a target may take to schedule a delegate.
 	Timeout time.Duration
-	// Follower has what pods refer to go with them; nothing does by default.
+	// Follower makes the objects that pods refer to follow them. By default none do.
 	Follower Follower
 	// Clock is the real one by default.
 	Clock clock.WithTickerAndDelayedExecution
@@ -65,19 +60,13 @@ type Options struct {
 type Scheduler struct {
 	clientset kubernetes.Interface
 	clock     clock.WithTickerAndDelayedExecution
+	clusterID string
 	plugin    *plugin
 	// engaged has room for one: a target has been engaged.
 	engaged chan struct{}
-	// queue of the running scheduler; nil until it starts.
-	queue atomic.Pointer[running]
 }
 
-type running struct {
-	pods   queue.SchedulingQueue
-	logger klog.Logger
-}
-
-// New makes a Scheduler, which knows the targets that are engaged from now on.
+// New makes a Scheduler, which observes the targets that are engaged from now on.
 func New(options Options) (*Scheduler, error) {
 	if options.Timeout <= 0 {
 		return nil, errors.New("making the scheduler: the placement timeout must be positive")
@@ -93,8 +82,13 @@ func New(options Options) (*Scheduler, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making the scheduler's client: %w", err)
 	}
-	s := &Scheduler{clientset: clientset, clock: options.Clock, engaged: make(chan struct{}, 1)}
-	s.plugin = newPlugin(options, s.wakePod, s.wakeSoon)
+	s := &Scheduler{
+		clientset: clientset,
+		clock:     options.Clock,
+		clusterID: options.Source.ClusterID,
+		plugin:    newPlugin(options),
+		engaged:   make(chan struct{}, 1),
+	}
 	if options.Metrics != nil {
 		if err := s.plugin.metrics.register(options.Metrics); err != nil {
 			return nil, fmt.Errorf("registering the scheduler's metrics: %w", err)
@@ -104,39 +98,34 @@ func New(options Options) (*Scheduler, error) {
 	return s, nil
 }
 
-func newPlugin(options Options, lifted func(types.NamespacedName, types.UID), changed func(*target)) *plugin {
+func newPlugin(options Options) *plugin {
 	if options.Follower == nil {
-		options.Follower = nowhere{}
+		options.Follower = noFollower{}
 	}
-	placements, exclusions, trials := newPlacements(), newExclusions(options.Clock, lifted), newTrials()
-	explanations := diagnosis.NewStore(options.Clock)
+	waker := &waker{clock: options.Clock}
 	return &plugin{
-		strategy:     options.Strategy,
-		targets:      newTargets(),
-		placements:   placements,
-		exclusions:   exclusions,
-		trials:       trials,
-		explanations: explanations,
+		strategy: options.Strategy,
+		clock:    options.Clock,
+		targets:  newTargets(),
+		attempts: attempts.New(options.Clock, waker.pod),
+		placer: placement.New(placement.Options{
+			Source:  options.Source,
+			Timeout: options.Timeout,
+			Clock:   options.Clock,
+			Ensure:  options.Follower.Ensure,
+		}),
+		follower:     options.Follower,
+		waker:        waker,
+		explanations: diagnosis.NewStore(options.Clock),
 		metrics:      newMetrics(),
-		changed:      changed,
-		placer: &placer{
-			source:     options.Source,
-			follower:   options.Follower,
-			timeout:    options.Timeout,
-			clock:      options.Clock,
-			placements: placements,
-			exclusions: exclusions,
-			trials:     trials,
-			waits:      explanations.Waits,
-		},
 	}
 }
 
 // NeedLeaderElection is true: two schedulers would place two delegates.
 func (s *Scheduler) NeedLeaderElection() bool { return true }
 
-// Start schedules until ctx ends. It must be called once. What waits for a target when ctx ends is left as it is, for
-// the next leader to find.
+// Start schedules until ctx ends. It must be called once. PodChaperons of pods that wait for a target when ctx ends
+// stay as they are, and the next leader finds them.
 func (s *Scheduler) Start(ctx context.Context) error {
 	proxies, err := profile()
 	if err != nil {
@@ -173,7 +162,7 @@ func (s *Scheduler) Start(ctx context.Context) error {
 	if err := handleNamespaces(factory.Core().V1().Namespaces().Informer(), s.namespaceEnabled); err != nil {
 		return err
 	}
-	s.queue.Store(&running{scheduler.SchedulingQueue, klog.FromContext(ctx)})
+	s.plugin.waker.started(scheduler.SchedulingQueue, klog.FromContext(ctx))
 	factory.Start(ctx.Done())
 	factory.WaitForCacheSync(ctx.Done())
 	if err := scheduler.WaitForHandlersSync(ctx); err != nil {
@@ -184,8 +173,8 @@ func (s *Scheduler) Start(ctx context.Context) error {
 	return nil
 }
 
-// awaitTargets returns when the target of every ready virtual node is engaged: it may have delegates that another
-// leader placed. One that takes longer than it should is not waited for.
+// awaitTargets returns when the target of every ready virtual node is engaged, because the target may have delegates
+// that another leader placed. It returns without the targets that take longer than targetsTimeout.
 func (s *Scheduler) awaitTargets(ctx context.Context, nodes corelisters.NodeLister) {
 	timer := s.clock.NewTimer(targetsTimeout)
 	defer timer.Stop()
@@ -228,47 +217,12 @@ func (s *Scheduler) initialize(ctx context.Context, _ runtime.Object, handle fwk
 	return s.plugin, nil
 }
 
-func (s *Scheduler) proxyConcluded(pod *corev1.Pod, state proxyState) {
-	s.plugin.placements.forgetProxy(pod.UID, state) // first, for placer.place
-	s.forget(pod.UID)
-}
-
-// forget what was noted of a pod that needs no target any more.
-func (s *Scheduler) forget(pod types.UID) {
-	s.plugin.exclusions.forget(pod)
-	s.plugin.trials.forget(pod)
-	s.plugin.demands.forget(pod)
-}
-
-// wakePods reconsiders those that were rejected, where a target has changed.
-func (s *Scheduler) wakePods(t *target) { s.wake(targetChange, t) }
-
-// wakeSoon does the same once for all changes of a short while.
-func (s *Scheduler) wakeSoon(t *target) {
-	if !t.waking.Swap(true) {
-		s.clock.AfterFunc(gather, func() {
-			t.waking.Store(false)
-			s.wakePods(t)
-		})
-	}
+// proxyConcluded forgets a pod that needs no target any more.
+func (s *Scheduler) proxyConcluded(pod *corev1.Pod, state placement.ProxyState) {
+	s.plugin.placer.Delegates.Concluded(pod.UID, state)
+	s.plugin.attempts.Forget(pod.UID)
 }
 
 func (s *Scheduler) namespaceEnabled(namespace *corev1.Namespace) {
-	s.wake(namespaceEnabled, namespace)
-}
-
-// wake reconsiders the rejected pods that an event can help. Before the scheduler has started there are none.
-func (s *Scheduler) wake(resource fwk.EventResource, object any) {
-	if q := s.queue.Load(); q != nil {
-		event := fwk.ClusterEvent{Resource: resource, ActionType: fwk.Update}
-		q.pods.MoveAllToActiveOrBackoffQueue(q.logger, event, nil, object, nil)
-	}
-}
-
-// wakePod reconsiders one pod at once, if it was rejected or is about to be.
-func (s *Scheduler) wakePod(key types.NamespacedName, uid types.UID) {
-	if q := s.queue.Load(); q != nil {
-		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name, UID: uid}}
-		q.pods.Activate(q.logger, map[string]*corev1.Pod{key.String(): pod})
-	}
+	s.plugin.waker.event(namespaceEnabled, namespace)
 }

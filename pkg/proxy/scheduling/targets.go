@@ -1,25 +1,18 @@
 package scheduling
 
 import (
-	"context"
 	"sync"
 	"sync/atomic"
 
-	"k8s.io/utils/clock"
-
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
-	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/proxy/fit"
-	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/targetkind"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/proxy/scheduling/placement"
 )
 
-// target is an engaged target and what is known of its room.
+// target is an engaged target, and what its policy adds to its room.
 type target struct {
-	*engage.Target
-	// disengaged is closed when the target is disengaged.
-	disengaged <-chan struct{}
-	// ledger of what is free there.
-	ledger *fit.Ledger
+	*placement.Target
+
 	// added is the room of the nodes that could be added, and the policy that says so.
 	added atomic.Pointer[growth]
 	// waking says that the pods that wait for the target are going to be woken.
@@ -31,23 +24,7 @@ type growth struct {
 	room   *fit.Room
 }
 
-func newTarget(ctx context.Context, t *engage.Target, clusterID string, c clock.PassiveClock) *target {
-	return &target{Target: t, disengaged: ctx.Done(), ledger: fit.NewLedger(clusterID, c)}
-}
-
-// name is how users know the target.
-func (t *target) name() string { return targetkind.Name(t.Key) }
-
-func (t *target) gone() bool {
-	select {
-	case <-t.disengaged:
-		return true
-	default:
-		return false
-	}
-}
-
-// growth is the room of the nodes that could be added.
+// growth returns the room of the nodes that could be added.
 func (t *target) growth() *fit.Room {
 	policy := t.Policy().ScaleUp
 	if policy == nil {

@@ -10,9 +10,9 @@ import (
 // turnsName is the name of the scheduler plugin turns.
 const turnsName = Name + "Turns"
 
-// turns gives a pod to each target that seems to have room in turn: what refused it least often comes first, whatever
-// else is preferred. So no number of targets that hold pods back, and come back when their exclusion ends, keeps a pod
-// from one that would run it.
+// turns gives a pod to each target that seems to have room in turn: the one that refused it least often comes first,
+// whatever else is preferred. So targets that hold pods back, and come back when their exclusions end, do not keep a
+// pod from a target that would run it, however many they are.
 type turns struct{}
 
 // Name is constant.
@@ -20,11 +20,11 @@ func (turns) Name() string { return turnsName }
 
 // PreScore skips pods that were never refused.
 func (turns) PreScore(_ context.Context, state fwk.CycleState, _ *corev1.Pod, _ []fwk.NodeInfo) *fwk.Status {
-	c, err := read(state)
+	c, err := readCycle(state)
 	if err != nil {
 		return fwk.AsStatus(err)
 	}
-	if len(c.refusals) == 0 {
+	if len(c.Refusals) == 0 {
 		return fwk.NewStatus(fwk.Skip)
 	}
 	return nil
@@ -32,11 +32,11 @@ func (turns) PreScore(_ context.Context, state fwk.CycleState, _ *corev1.Pod, _ 
 
 // Score is how often the node's target refused the pod, which NormalizeScore turns round.
 func (turns) Score(_ context.Context, state fwk.CycleState, _ *corev1.Pod, nodeInfo fwk.NodeInfo) (int64, *fwk.Status) {
-	c, err := read(state)
+	c, err := readCycle(state)
 	if err != nil {
 		return 0, fwk.AsStatus(err)
 	}
-	return int64(c.refusals[nodeInfo.Node().Name]), nil
+	return int64(c.Refusals[nodeInfo.Node().Name]), nil
 }
 
 // ScoreExtensions returns the plugin itself.

@@ -1,4 +1,4 @@
-package scheduling
+package placement
 
 import (
 	"testing"
@@ -69,47 +69,47 @@ func TestPatience(t *testing.T) {
 	}
 	for name, test := range map[string]struct {
 		policy *v1alpha1.PlacementPolicy
-		kind   kind
+		grows  bool
 		seen   *v1alpha1.PodChaperon
 		// want is how long the target has, and refusal what it is when that has passed.
 		want    time.Duration
-		refusal refusedError
+		refusal RefusedError
 	}{
 		"a silent target": {
-			&v1alpha1.PlacementPolicy{}, fits, newChaperon("c", "p"), time.Minute,
-			refusedError{target: "c1", reason: "not scheduled within 60s: the target has not created the delegate", kind: late},
+			&v1alpha1.PlacementPolicy{}, false, newChaperon("c", "p"), time.Minute,
+			RefusedError{Target: "c1", Reason: "not scheduled within 60s: the target has not created the delegate", Refusal: Late},
 		},
 		"a silent target with a time-out of its own": {
-			own, fits, newChaperon("c", "p"), 2 * time.Minute,
-			refusedError{target: "c1", reason: "not scheduled within 2m: the target has not created the delegate", kind: late},
+			own, false, newChaperon("c", "p"), 2 * time.Minute,
+			RefusedError{Target: "c1", Reason: "not scheduled within 2m: the target has not created the delegate", Refusal: Late},
 		},
 		"one that holds the delegate back": {
-			&v1alpha1.PlacementPolicy{}, fits, newChaperon("c", "p", gated), 10 * time.Minute,
-			refusedError{target: "c1", reason: "not scheduled within 10m (SchedulingGated: )", kind: late},
+			&v1alpha1.PlacementPolicy{}, false, newChaperon("c", "p", gated), 10 * time.Minute,
+			RefusedError{Target: "c1", Reason: "not scheduled within 10m (SchedulingGated: )", Refusal: Late},
 		},
 		"one that holds it back, with a time-out of its own": {
-			own, fits, newChaperon("c", "p", gated), 20 * time.Minute,
-			refusedError{target: "c1", reason: "not scheduled within 20m (SchedulingGated: )", kind: late},
+			own, false, newChaperon("c", "p", gated), 20 * time.Minute,
+			RefusedError{Target: "c1", Reason: "not scheduled within 20m (SchedulingGated: )", Refusal: Late},
 		},
 		"one that preempts": {
-			&v1alpha1.PlacementPolicy{}, preempt, newChaperon("c", "p", full, nominated), 10 * time.Minute,
-			refusedError{target: "c1", reason: "not scheduled within 10m (Unschedulable: full)", kind: late},
+			&v1alpha1.PlacementPolicy{}, false, newChaperon("c", "p", full, nominated), 10 * time.Minute,
+			RefusedError{Target: "c1", Reason: "not scheduled within 10m (Unschedulable: full)", Refusal: Late},
 		},
 		"one without room": {
-			own, fits, newChaperon("c", "p", full), 0, refusedError{target: "c1", reason: "unschedulable: full", kind: unschedulable},
+			own, false, newChaperon("c", "p", full), 0, RefusedError{Target: "c1", Reason: "unschedulable: full", Refusal: Unschedulable},
 		},
 		"one without room that is to grow": {
-			own, grow, newChaperon("c", "p", full), 30 * time.Minute,
-			refusedError{target: "c1", reason: "no node was added within 30m (unschedulable: full)", kind: late},
+			own, true, newChaperon("c", "p", full), 30 * time.Minute,
+			RefusedError{Target: "c1", Reason: "no node was added within 30m (unschedulable: full)", Refusal: Late},
 		},
 		"one that refuses": {
-			own, grow, newChaperon("c", "p", with(v1alpha1.ConditionDelegate, corev1.ConditionFalse, v1alpha1.ReasonDelegateRefused, "quota")), 0,
-			refusedError{target: "c1", reason: "refused: quota", kind: forbidden},
+			own, true, newChaperon("c", "p", with(v1alpha1.ConditionDelegate, corev1.ConditionFalse, v1alpha1.ReasonDelegateRefused, "quota")), 0,
+			RefusedError{Target: "c1", Reason: "refused: quota", Refusal: Forbidden},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c1 := newWorld().engage(t, "c1", interceptor.Funcs{})
-			p := newPatience(test.policy, time.Minute, test.kind)
+			p := newPatience(test.policy, time.Minute, test.grows)
 			if refusal, left := p.refusal(c1, test.seen, 0); (refusal == nil) != (test.want > 0) || left != test.want {
 				t.Errorf("at the beginning: %v, and %s are left, want %s", refusal, left, test.want)
 			}

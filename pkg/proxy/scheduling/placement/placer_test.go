@@ -1,4 +1,4 @@
-package scheduling
+package placement
 
 import (
 	"context"
@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -71,10 +70,11 @@ func TestPlace(t *testing.T) {
 	for name, test := range map[string]struct {
 		server server
 		// happens after the PodChaperon is created.
-		happens func(w *world, at *target, chaperon *v1alpha1.PodChaperon)
+		happens func(w *world, at *Target, chaperon *v1alpha1.PodChaperon)
 		// ends says that the delegate then ends, and with it the PodChaperon.
-		ends    bool
-		err     string
+		ends bool
+		err  string
+		// leftOut is the reason for which the target is to be left out.
 		leftOut string
 		// held says that the pod is kept to the target.
 		held bool
@@ -120,37 +120,35 @@ func TestPlace(t *testing.T) {
 			err: "creating the PodChaperon in c1 (Timeout: slow), and looking whether it is there: Timeout: slow",
 		},
 		"somebody deletes the PodChaperon": {
-			happens: func(w *world, at *target, chaperon *v1alpha1.PodChaperon) {
-				w.placements.set(at, chaperon)
-				w.placements.remove(at, chaperon)
+			happens: func(w *world, at *Target, chaperon *v1alpha1.PodChaperon) {
+				w.Delegates.Seen(at, chaperon)
+				w.Delegates.Gone(at, chaperon)
 			},
 			err: "placing the delegate in c1: the PodChaperon was deleted",
 		},
 		"the target goes out of reach": {
-			happens: func(w *world, at *target, _ *v1alpha1.PodChaperon) {
-				w.trials.start("p", trial{at.NodeName, grow}, nil)
+			happens: func(w *world, at *Target, _ *v1alpha1.PodChaperon) {
 				w.registry.Lose(at.Target)
-				w.placements.notifyTarget(at.Target)
+				w.Delegates.NotifyTarget(at.Target)
 			},
 			err: "placing the delegate in c1: it is not reachable any more",
 		},
 		"an earlier target is back, where the delegate is scheduled": {
-			happens: func(w *world, _ *target, _ *v1alpha1.PodChaperon) {
-				w.placements.set(w.engage(t, "c2", server{}.funcs()), newChaperon("d", "p", scheduled))
+			happens: func(w *world, _ *Target, _ *v1alpha1.PodChaperon) {
+				w.Delegates.Seen(w.engage(t, "c2", server{}.funcs()), newChaperon("d", "p", scheduled))
 			},
 			ends: true, err: "c1: the pod's delegate is scheduled in c2", leftOut: "the pod's delegate is scheduled in c2",
 		},
 		"the pod is deleted": {
-			happens: func(w *world, _ *target, _ *v1alpha1.PodChaperon) { w.placements.forgetProxy("p", proxyGone) },
+			happens: func(w *world, _ *Target, _ *v1alpha1.PodChaperon) { w.Delegates.Concluded("p", ProxyGone) },
 			err:     "the pod was deleted or bound while it was placed",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld()
 			at := w.engage(t, "c1", test.server.funcs())
-			pod := newPod("p", nil)
 			done := make(chan error, 1)
-			go func() { done <- w.placer.place(t.Context(), pod, at, fits) }()
+			go func() { done <- w.place(t.Context(), newPod("p", nil), at) }()
 			if test.happens != nil {
 				eventually(t, "the pod waits", w.clock.HasWaiters)
 				chaperon := &v1alpha1.PodChaperonList{}
@@ -160,47 +158,43 @@ func TestPlace(t *testing.T) {
 				test.happens(w, at, &chaperon.Items[0])
 				if test.ends {
 					eventually(t, "the PodChaperon is deleted", func() bool {
-						return apierrors.IsNotFound(
-							at.Client.Get(
-								t.Context(),
-								client.ObjectKeyFromObject(&chaperon.Items[0]),
-								&v1alpha1.PodChaperon{},
-							),
-						)
+						key := client.ObjectKeyFromObject(&chaperon.Items[0])
+						return apierrors.IsNotFound(at.Client.Get(t.Context(), key, &v1alpha1.PodChaperon{}))
 					})
-					w.placements.remove(at, &chaperon.Items[0])
+					w.Delegates.Gone(at, &chaperon.Items[0])
 				}
 			}
 			err := <-done
 			if got := message(err); got != test.err {
 				t.Errorf("error is %q, want %q", got, test.err)
 			}
-			want := map[string]string(nil)
-			if test.leftOut != "" {
-				want = map[string]string{at.NodeName: test.leftOut}
+			if got := reasonOfRefusal(err); got != test.leftOut {
+				t.Errorf("the target refused because %q, want %q", got, test.leftOut)
 			}
-			if diff := cmp.Diff(want, w.exclusions.reasons("p")); diff != "" {
-				t.Errorf("left out: %s", diff)
-			}
-			if held := w.placements.holder("p") == at; held != test.held {
-				t.Errorf("the pod is held there: %t", held)
-			}
-			if next, _ := w.trials.next("p"); next.kind != fits {
-				t.Errorf("the pod is still tried in %v", next)
+			if holder, _ := w.Delegates.Holder("p"); (holder == at) != test.held {
+				t.Errorf("the pod is held there: %t", !test.held)
 			}
 		})
 	}
 }
 
 // seen is the PodChaperon in the cache.
-func seen(change func(*v1alpha1.PodChaperon)) func(*world, *target, *v1alpha1.PodChaperon) {
-	return func(w *world, at *target, chaperon *v1alpha1.PodChaperon) {
+func seen(change func(*v1alpha1.PodChaperon)) func(*world, *Target, *v1alpha1.PodChaperon) {
+	return func(w *world, at *Target, chaperon *v1alpha1.PodChaperon) {
 		change(chaperon)
-		w.placements.set(at, chaperon)
+		w.Delegates.Seen(at, chaperon)
 	}
 }
 
-func overdueNow(w *world, _ *target, _ *v1alpha1.PodChaperon) { w.clock.Step(time.Minute) }
+func overdueNow(w *world, _ *Target, _ *v1alpha1.PodChaperon) { w.clock.Step(time.Minute) }
+
+func reasonOfRefusal(err error) string {
+	var refused *RefusedError
+	if errors.As(err, &refused) {
+		return refused.Reason
+	}
+	return ""
+}
 
 func message(err error) string {
 	if err == nil {
@@ -221,9 +215,9 @@ func TestACreationThatHappenedIsGoneOnWith(t *testing.T) {
 		},
 	})
 	done := make(chan error, 1)
-	go func() { done <- w.placer.place(t.Context(), newPod("p", nil), at, fits) }()
+	go func() { done <- w.place(t.Context(), newPod("p", nil), at) }()
 	eventually(t, "the pod waits", w.clock.HasWaiters)
-	w.placements.set(at, newChaperon("c", "p", inPhase(corev1.PodRunning)))
+	w.Delegates.Seen(at, newChaperon("c", "p", inPhase(corev1.PodRunning)))
 	if err := <-done; err != nil {
 		t.Error(err)
 	}
@@ -231,28 +225,28 @@ func TestACreationThatHappenedIsGoneOnWith(t *testing.T) {
 
 func TestNoOtherTargetIsTriedUntilAWithdrawnDelegateHasEnded(t *testing.T) {
 	for name, test := range map[string]struct {
-		happens func(w *world, at *target, disengage func())
+		happens func(w *world, at *Target, disengage func())
 		err     string
 	}{
-		"it ends": {func(w *world, at *target, _ func()) { w.placements.remove(at, newChaperon("c", "p")) }, "c1: unschedulable: full"},
-		"it ends after another time-out": {func(w *world, at *target, _ func()) {
+		"it ends": {func(w *world, at *Target, _ func()) { w.Delegates.Gone(at, newChaperon("c", "p")) }, "c1: unschedulable: full"},
+		"it ends after another time-out": {func(w *world, at *Target, _ func()) {
 			w.clock.Step(time.Minute)
 			eventually(t, "the pod still waits", w.clock.HasWaiters)
-			w.placements.remove(at, newChaperon("c", "p"))
+			w.Delegates.Gone(at, newChaperon("c", "p"))
 		}, "c1: unschedulable: full"},
-		"it ends and the cache does not tell": {func(w *world, at *target, _ func()) {
+		"it ends and the cache does not tell": {func(w *world, at *Target, _ func()) {
 			if err := at.Client.DeleteAllOf(t.Context(), &v1alpha1.PodChaperon{}, client.InNamespace("default")); err != nil {
 				t.Error(err)
 			}
 			w.clock.Step(time.Minute)
 		}, "c1: unschedulable: full"},
-		"the pod is deleted": {func(w *world, _ *target, _ func()) { w.placements.forgetProxy("p", proxyGone) },
+		"the pod is deleted": {func(w *world, _ *Target, _ func()) { w.Delegates.Concluded("p", ProxyGone) },
 			"the pod was deleted or bound while it was placed"},
-		"the target goes out of reach": {func(w *world, at *target, _ func()) {
+		"the target goes out of reach": {func(w *world, at *Target, _ func()) {
 			w.registry.Lose(at.Target)
 			w.clock.Step(time.Minute)
 		}, "withdrawing the delegate (unschedulable: full) from c1: it is not reachable any more"},
-		"the target is disengaged": {func(_ *world, _ *target, disengage func()) { disengage() },
+		"the target is disengaged": {func(_ *world, _ *Target, disengage func()) { disengage() },
 			"withdrawing the delegate (unschedulable: full) from c1: it was disconnected"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -262,9 +256,9 @@ func TestNoOtherTargetIsTriedUntilAWithdrawnDelegateHasEnded(t *testing.T) {
 			disengaged := make(chan struct{})
 			at.disengaged = disengaged
 			done := make(chan error, 1)
-			go func() { done <- w.placer.place(t.Context(), newPod("p", nil), at, fits) }()
+			go func() { done <- w.place(t.Context(), newPod("p", nil), at) }()
 			eventually(t, "the pod waits", w.clock.HasWaiters)
-			w.placements.set(at, newChaperon("c", "p", func(chaperon *v1alpha1.PodChaperon) {
+			w.Delegates.Seen(at, newChaperon("c", "p", func(chaperon *v1alpha1.PodChaperon) {
 				chaperon.Name = translate.DelegateName(newPod("p", nil))
 			}, with(corev1.PodScheduled, corev1.ConditionFalse, corev1.PodReasonUnschedulable, "full")))
 			if got := <-policy; got != metav1.DeletePropagationForeground {
@@ -294,7 +288,7 @@ func TestTheDelegateIsLeftWhenTheLeaderChanges(t *testing.T) {
 	at := w.engage(t, "c1", server{}.funcs())
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- w.placer.place(ctx, newPod("p", nil), at, fits) }()
+	go func() { done <- w.place(ctx, newPod("p", nil), at) }()
 	eventually(t, "the pod waits", w.clock.HasWaiters)
 	cancel()
 	if err := <-done; !errors.Is(err, context.Canceled) {
@@ -308,36 +302,36 @@ func TestTheDelegateIsLeftWhenTheLeaderChanges(t *testing.T) {
 
 func TestHolder(t *testing.T) {
 	for name, test := range map[string]struct {
-		happens func(w *world, c1, c2 *target)
+		happens func(w *world, c1, c2 *Target)
 		want    string
 	}{
-		"nothing is known":      {func(*world, *target, *target) {}, ""},
-		"a PodChaperon":         {func(w *world, _, c2 *target) { w.placements.set(c2, newChaperon("c", "p")) }, "c2"},
-		"of another pod":        {func(w *world, _, c2 *target) { w.placements.set(c2, newChaperon("c", "q")) }, ""},
-		"that is being deleted": {func(w *world, _, c2 *target) { w.placements.set(c2, newChaperon("c", "p", deleting)) }, ""},
-		"that is scheduled, before one that is not": {func(w *world, c1, c2 *target) {
-			w.placements.set(c1, newChaperon("c", "p"))
-			w.placements.set(c2, newChaperon("d", "p", inPhase(corev1.PodRunning)))
+		"nothing is known":      {func(*world, *Target, *Target) {}, ""},
+		"a PodChaperon":         {func(w *world, _, c2 *Target) { w.Delegates.Seen(c2, newChaperon("c", "p")) }, "c2"},
+		"of another pod":        {func(w *world, _, c2 *Target) { w.Delegates.Seen(c2, newChaperon("c", "q")) }, ""},
+		"that is being deleted": {func(w *world, _, c2 *Target) { w.Delegates.Seen(c2, newChaperon("c", "p", deleting)) }, ""},
+		"that is scheduled, before one that is not": {func(w *world, c1, c2 *Target) {
+			w.Delegates.Seen(c1, newChaperon("c", "p"))
+			w.Delegates.Seen(c2, newChaperon("d", "p", inPhase(corev1.PodRunning)))
 		}, "c2"},
-		"in a target that is not reachable": {func(w *world, _, c2 *target) {
-			w.placements.set(c2, newChaperon("c", "p"))
+		"in a target that is not reachable": {func(w *world, _, c2 *Target) {
+			w.Delegates.Seen(c2, newChaperon("c", "p"))
 			w.registry.Lose(c2.Target)
 		}, ""},
-		"that we deleted, although the cache shows changes of it still": {func(w *world, c1, _ *target) {
-			w.placements.setWithdrawn("p", "c", true)
-			w.placements.set(c1, newChaperon("c", "p"))
+		"that we deleted, although the cache shows changes of it still": {func(w *world, c1, _ *Target) {
+			w.Delegates.setWithdrawn("p", "c", true)
+			w.Delegates.Seen(c1, newChaperon("c", "p"))
 		}, ""},
-		"made after one that we deleted": {func(w *world, c1, _ *target) {
-			w.placements.setWithdrawn("p", "c", true)
-			w.placements.remove(c1, newChaperon("c", "p"))
-			w.placements.set(c1, newChaperon("d", "p"))
+		"made after one that we deleted": {func(w *world, c1, _ *Target) {
+			w.Delegates.setWithdrawn("p", "c", true)
+			w.Delegates.Gone(c1, newChaperon("c", "p"))
+			w.Delegates.Seen(c1, newChaperon("d", "p"))
 		}, "c1"},
-		"a target that does not answer": {func(w *world, c1, _ *target) { w.placements.setUncertain("p", c1, true) }, "c1"},
-		"a target that has been disengaged": {func(w *world, c1, c2 *target) {
-			w.placements.set(c1, newChaperon("c", "p"))
-			w.placements.setUncertain("p", c2, true)
-			w.placements.forgetTarget(c1)
-			w.placements.forgetTarget(c2)
+		"a target that does not answer": {func(w *world, c1, _ *Target) { w.Delegates.setUncertain("p", c1, true) }, "c1"},
+		"a target that has been disengaged": {func(w *world, c1, c2 *Target) {
+			w.Delegates.Seen(c1, newChaperon("c", "p"))
+			w.Delegates.setUncertain("p", c2, true)
+			w.Delegates.ForgetTarget(c1)
+			w.Delegates.ForgetTarget(c2)
 		}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -345,20 +339,20 @@ func TestHolder(t *testing.T) {
 			c1, c2 := w.engage(t, "c1", interceptor.Funcs{}), w.engage(t, "c2", interceptor.Funcs{})
 			test.happens(w, c1, c2)
 			got := ""
-			if holder := w.placements.holder("p"); holder != nil {
-				got = holder.name()
+			if holder, _ := w.Delegates.Holder("p"); holder != nil {
+				got = holder.Name()
 			}
 			if got != test.want {
 				t.Errorf("held by %q, want %q", got, test.want)
 			}
 			for _, c := range []types.UID{"c", "d"} {
-				w.placements.remove(c1, newChaperon(c, "p"))
-				w.placements.remove(c2, newChaperon(c, "p"))
-				w.placements.remove(c2, newChaperon(c, "q"))
+				w.Delegates.Gone(c1, newChaperon(c, "p"))
+				w.Delegates.Gone(c2, newChaperon(c, "p"))
+				w.Delegates.Gone(c2, newChaperon(c, "q"))
 			}
-			w.placements.forgetProxy("p", proxyGone)
-			if len(w.placements.byProxy) > 0 {
-				t.Errorf("when all is gone, %d entries are left", len(w.placements.byProxy))
+			w.Delegates.Concluded("p", ProxyGone)
+			if len(w.Delegates.byProxy) > 0 {
+				t.Errorf("when all is gone, %d entries are left", len(w.Delegates.byProxy))
 			}
 		})
 	}
@@ -368,48 +362,42 @@ func TestADelegateThatWaitsElsewhereIsDiscarded(t *testing.T) {
 	w := newWorld()
 	at, earlier := w.engage(t, "c1", server{}.funcs()), w.engage(t, "c2", interceptor.Funcs{})
 	done := make(chan error, 1)
-	go func() { done <- w.placer.place(t.Context(), newPod("p", nil), at, fits) }()
+	go func() { done <- w.place(t.Context(), newPod("p", nil), at) }()
 	eventually(t, "the pod waits", w.clock.HasWaiters)
 	left := newChaperon("d", "p")
 	if err := earlier.Client.Create(t.Context(), left); err != nil {
 		t.Fatal(err)
 	}
-	w.placements.set(earlier, left)
+	w.Delegates.Seen(earlier, left)
 	eventually(t, "it is deleted", func() bool {
 		return apierrors.IsNotFound(
 			earlier.Client.Get(t.Context(), client.ObjectKeyFromObject(left), &v1alpha1.PodChaperon{}),
 		)
 	})
-	w.placements.remove(earlier, left)
-	w.placements.set(at, newChaperon("c", "p", inPhase(corev1.PodRunning)))
+	w.Delegates.Gone(earlier, left)
+	w.Delegates.Seen(at, newChaperon("c", "p", inPhase(corev1.PodRunning)))
 	if err := <-done; err != nil {
 		t.Error(err)
 	}
 }
 
-func TestMoreRoomDuringAWithdrawalShortensTheExclusion(t *testing.T) {
+func TestARefusalSaysWhetherThereWasMoreRoomDuringTheWithdrawal(t *testing.T) {
 	w := newWorld()
 	policy := make(chan metav1.DeletionPropagation, 1)
 	at := w.engage(t, "c1", lingering(policy))
 	done := make(chan error, 1)
-	go func() { done <- w.placer.place(t.Context(), newPod("p", nil), at, fits) }()
+	go func() { done <- w.place(t.Context(), newPod("p", nil), at) }()
 	eventually(t, "the pod waits", w.clock.HasWaiters)
-	seen(
-		with(corev1.PodScheduled, corev1.ConditionFalse, corev1.PodReasonUnschedulable, "full"),
-	)(
-		w,
-		at,
-		newChaperon("c", "p"),
-	)
+	full := with(corev1.PodScheduled, corev1.ConditionFalse, corev1.PodReasonUnschedulable, "full")
+	seen(full)(w, at, newChaperon("c", "p"))
 	<-policy
-	at.ledger.Update(summary(resources("60", "64Gi")))
-	w.placements.remove(at, newChaperon("c", "p"))
-	if got := message(<-done); got != "c1: unschedulable: full" {
-		t.Errorf("error is %q", got)
+	at.Ledger.Update(summary(resources("60", "64Gi")))
+	w.Delegates.Gone(at, newChaperon("c", "p"))
+	var refused *RefusedError
+	if err := <-done; !errors.As(err, &refused) || err.Error() != "c1: unschedulable: full" {
+		t.Fatalf("error is %v", err)
 	}
-	if w.exclusions.reasons("p") == nil {
-		t.Error("the target is not left out")
+	if !refused.MoreRoom {
+		t.Error("the refusal does not say that there has been more room since")
 	}
-	w.clock.Step(time.Second)
-	<-w.lifted
 }

@@ -2,6 +2,7 @@ package scheduling
 
 import (
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -12,15 +13,16 @@ import (
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/proxy/scheduling/attempts"
 )
 
 // withPolicy gives a target a policy.
 func (w *world) withPolicy(t *target, policy *v1alpha1.PlacementPolicy) {
-	w.registry.SetPolicy(t.Target, policy)
+	w.registry.SetPolicy(t.Target.Target, policy)
 }
 
 // cycleOf runs what the scheduler runs when a pod finds no target, and returns where it is tried next.
-func (w *world) cycleOf(t *testing.T, pod *corev1.Pod, nodes ...fwk.NodeInfo) trial {
+func (w *world) cycleOf(t *testing.T, pod *corev1.Pod, nodes ...fwk.NodeInfo) attempts.Trial {
 	t.Helper()
 	state := framework.NewCycleState()
 	result, status := w.PreFilter(t.Context(), state, pod, nodes)
@@ -37,8 +39,21 @@ func (w *world) cycleOf(t *testing.T, pod *corev1.Pod, nodes ...fwk.NodeInfo) tr
 	if _, status := w.PostFilter(t.Context(), state, pod, nil); status.Code() != fwk.Unschedulable {
 		t.Fatal(status)
 	}
-	next, _ := w.trials.of(pod.UID)
-	return next
+	return w.attempts.Next(pod.UID).Trial
+}
+
+func in(nodeName string, prospect attempts.Prospect) attempts.Trial {
+	return attempts.Trial{NodeName: nodeName, Prospect: prospect}
+}
+
+// isLeftOut says whether any target is left out for the pod.
+func (w *world) isLeftOut(t testing.TB, pod *corev1.Pod) bool {
+	t.Helper()
+	memory, err := w.attempts.Of(pod)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(memory.LeftOut) > 0
 }
 
 func important(pod *corev1.Pod) *corev1.Pod {
@@ -61,29 +76,29 @@ func TestWhereAPodIsTriedThatFitsNowhere(t *testing.T) {
 		happens func(w *world, c1, c2 *target)
 		// lesser is the target that has a less important pod.
 		lesser string
-		want   trial
+		want   attempts.Trial
 	}{
-		"none can do anything about it":       {pod: newPod("p", list("cpu", "16")), want: trial{}},
-		"one can add nodes like those it has": {pod: newPod("p", list("cpu", "16")), happens: func(w *world, _, c2 *target) { w.withPolicy(c2, growing) }, want: trial{"admiralty-c2", grow}},
+		"none can do anything about it":       {pod: newPod("p", list("cpu", "16")), want: attempts.Trial{}},
+		"one can add nodes like those it has": {pod: newPod("p", list("cpu", "16")), happens: func(w *world, _, c2 *target) { w.withPolicy(c2, growing) }, want: in("admiralty-c2", attempts.Grow)},
 		"its nodes would not be big enough":   {pod: newPod("p", list("cpu", "65")), happens: func(w *world, _, c2 *target) { w.withPolicy(c2, growing) }},
-		"one can add bigger nodes":            {pod: newPod("p", list("cpu", "65")), happens: func(w *world, c1, _ *target) { w.withPolicy(c1, gpus) }, want: trial{"admiralty-c1", grow}},
-		"one can add nodes from zero":         {pod: newPod("p", list("nvidia.com/gpu", "1")), happens: func(w *world, c1, _ *target) { c1.ledger.Update(&v1alpha1.ClusterSummary{}); w.withPolicy(c1, gpus) }, want: trial{"admiralty-c1", grow}},
+		"one can add bigger nodes":            {pod: newPod("p", list("cpu", "65")), happens: func(w *world, c1, _ *target) { w.withPolicy(c1, gpus) }, want: in("admiralty-c1", attempts.Grow)},
+		"one can add nodes from zero":         {pod: newPod("p", list("nvidia.com/gpu", "1")), happens: func(w *world, c1, _ *target) { c1.Ledger.Update(&v1alpha1.ClusterSummary{}); w.withPolicy(c1, gpus) }, want: in("admiralty-c1", attempts.Grow)},
 		"one that can grow refused it": {pod: newPod("p", list("cpu", "16")), happens: func(w *world, c1, c2 *target) {
 			w.withPolicy(c1, growing)
 			w.withPolicy(c2, growing)
-			w.exclusions.add(newPod("p", nil), c1.NodeName, late, "x", false)
-		}, want: trial{"admiralty-c2", grow}},
-		"one has less important pods":                       {pod: important(newPod("p", list("cpu", "16"))), lesser: "c2", want: trial{"admiralty-c2", preempt}},
-		"preempting is tried before growing":                {pod: important(newPod("p", list("cpu", "16"))), happens: func(w *world, c1, _ *target) { w.withPolicy(c1, growing) }, lesser: "c2", want: trial{"admiralty-c2", preempt}},
+			w.refuse(newPod("p", nil), c1.NodeName, attempts.TimeOrMoreRoom, "x")
+		}, want: in("admiralty-c2", attempts.Grow)},
+		"one has less important pods":                       {pod: important(newPod("p", list("cpu", "16"))), lesser: "c2", want: in("admiralty-c2", attempts.Preempt)},
+		"preempting is tried before growing":                {pod: important(newPod("p", list("cpu", "16"))), happens: func(w *world, c1, _ *target) { w.withPolicy(c1, growing) }, lesser: "c2", want: in("admiralty-c2", attempts.Preempt)},
 		"an equally important pod does not preempt":         {pod: newPod("p", list("cpu", "16")), lesser: "c2"},
 		"a pod that may not preempt":                        {pod: never(important(newPod("p", list("cpu", "16")))), lesser: "c2"},
 		"it is too big to preempt for":                      {pod: important(newPod("p", list("cpu", "65"))), lesser: "c2"},
-		"another target has preempted for it":               {pod: important(newPod("p", list("cpu", "16"))), happens: func(w *world, c1, _ *target) { w.trials.disturb("p", c1.NodeName) }, lesser: "c2"},
-		"the same target has preempted for it":              {pod: important(newPod("p", list("cpu", "16"))), happens: func(w *world, _, c2 *target) { w.trials.disturb("p", c2.NodeName) }, lesser: "c2", want: trial{"admiralty-c2", preempt}},
-		"one does not tell the labels that it asks for":     {pod: named(newPod("p", list("cpu", "1"))), happens: func(w *world, _, c2 *target) { omit(c2); w.withPolicy(c2, growing) }, want: trial{"admiralty-c2", unsure}},
-		"a target that can grow, too, would disturb others": {pod: important(newPod("p", list("cpu", "16"))), happens: func(w *world, c1, c2 *target) { w.trials.disturb("p", c1.NodeName); w.withPolicy(c2, growing) }, lesser: "c2"},
-		"the target that preempted for it is gone":          {pod: important(newPod("p", list("cpu", "16"))), happens: func(w *world, _, _ *target) { w.trials.disturb("p", "admiralty-c3") }, lesser: "c2", want: trial{"admiralty-c2", preempt}},
-		"it was tried where it does not fit any more now":   {pod: newPod("p", list("cpu", "16")), happens: func(w *world, c1, _ *target) { w.trials.start("p", trial{c1.NodeName, grow}, nil) }},
+		"another target has preempted for it":               {pod: important(newPod("p", list("cpu", "16"))), happens: func(w *world, c1, _ *target) { w.disturb(newPod("p", nil), c1.NodeName) }, lesser: "c2"},
+		"the same target has preempted for it":              {pod: important(newPod("p", list("cpu", "16"))), happens: func(w *world, _, c2 *target) { w.disturb(newPod("p", nil), c2.NodeName) }, lesser: "c2", want: in("admiralty-c2", attempts.Preempt)},
+		"one does not tell the labels that it asks for":     {pod: named(newPod("p", list("cpu", "1"))), happens: func(w *world, _, c2 *target) { omit(c2); w.withPolicy(c2, growing) }, want: in("admiralty-c2", attempts.Unsure)},
+		"a target that can grow, too, would disturb others": {pod: important(newPod("p", list("cpu", "16"))), happens: func(w *world, c1, c2 *target) { w.disturb(newPod("p", nil), c1.NodeName); w.withPolicy(c2, growing) }, lesser: "c2"},
+		"the target that preempted for it is gone":          {pod: important(newPod("p", list("cpu", "16"))), happens: func(w *world, _, _ *target) { w.disturb(newPod("p", nil), "admiralty-c3") }, lesser: "c2", want: in("admiralty-c2", attempts.Preempt)},
+		"it was tried where it does not fit any more now":   {pod: newPod("p", list("cpu", "16")), happens: func(w *world, c1, _ *target) { w.try(t, newPod("p", nil), in(c1.NodeName, attempts.Grow)) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld()
@@ -100,7 +115,7 @@ func TestWhereAPodIsTriedThatFitsNowhere(t *testing.T) {
 					nodes[i].(*framework.NodeInfo).AddPod(newPod("lesser", list("cpu", "8")))
 				}
 			}
-			if diff := cmp.Diff(test.want, w.cycleOf(t, test.pod, nodes...), cmp.AllowUnexported(trial{})); diff != "" {
+			if diff := cmp.Diff(test.want, w.cycleOf(t, test.pod, nodes...)); diff != "" {
 				t.Error(diff)
 			}
 		})
@@ -111,7 +126,7 @@ func TestWhereAPodIsTriedThatFitsNowhere(t *testing.T) {
 func omit(t *target) {
 	of := summary(resources("8", "64Gi"))
 	of.Status.OmittedLabels = []string{corev1.LabelHostname}
-	t.ledger.Update(of)
+	t.Ledger.Update(of)
 }
 
 func never(pod *corev1.Pod) *corev1.Pod {
@@ -123,14 +138,14 @@ func never(pod *corev1.Pod) *corev1.Pod {
 func TestAPodIsTriedInOneTargetOnly(t *testing.T) {
 	w := newWorld()
 	c1, c2 := w.engage(t, "c1", interceptor.Funcs{}), w.engage(t, "c2", interceptor.Funcs{})
-	for _, of := range []*engage.Target{c1.Target, c2.Target} {
+	for _, of := range []*engage.Target{c1.Target.Target, c2.Target.Target} {
 		w.registry.SetPolicy(of, &v1alpha1.PlacementPolicy{ScaleUp: &v1alpha1.ScaleUp{}})
 	}
 	pod := newPod("p", list("cpu", "16"))
 	fuller := newNode(c1.NodeName, resources("64", "64Gi"))
 	fuller.AddPod(newPod("q", list("cpu", "8")))
 	nodes := []fwk.NodeInfo{fuller, newNode(c2.NodeName, resources("64", "64Gi"))}
-	if next := w.cycleOf(t, pod, nodes...); next.nodeName != c2.NodeName {
+	if next := w.cycleOf(t, pod, nodes...); next.NodeName != c2.NodeName {
 		t.Fatalf("it is tried in %v, want the emptier c2", next)
 	}
 	state := framework.NewCycleState()
@@ -141,9 +156,9 @@ func TestAPodIsTriedInOneTargetOnly(t *testing.T) {
 	if status := w.Filter(t.Context(), state, pod, nodes[1]); !status.IsSuccess() {
 		t.Errorf("c2: %v", status)
 	}
-	w.trials.forget("p")
-	if len(w.trials.current) > 0 {
-		t.Error("something is left of it")
+	w.attempts.Forget("p")
+	if next := w.attempts.Next("p"); next.Trial.Exists() {
+		t.Errorf("after it is forgotten, it is still tried in %v", next.Trial)
 	}
 }
 
@@ -163,11 +178,10 @@ func TestEachTargetThatCanGrowHasItsTurn(t *testing.T) {
 	var tried []string
 	for range 6 {
 		next := w.cycleOf(t, pod, nodes...)
-		tried = append(tried, next.nodeName)
-		w.exclusions.add(pod, next.nodeName, late, "no node was added", false)
-		w.trials.end(pod.UID)
-		w.clock.Step(longestExclusion) // each is asked for longer than the others are left out
-		<-w.lifted
+		tried = append(tried, next.NodeName)
+		w.refuse(pod, next.NodeName, attempts.TimeOrMoreRoom, "no node was added")
+		w.clock.Step(5 * time.Minute) // Each is asked for longer than the others are left out.
+		eventually(t, "the exclusion ends", func() bool { return !w.isLeftOut(t, pod) })
 	}
 	want := []string{"admiralty-c1", "admiralty-c2", "admiralty-c3", "admiralty-c1", "admiralty-c2", "admiralty-c3"}
 	if diff := cmp.Diff(want, tried); diff != "" {
@@ -177,7 +191,7 @@ func TestEachTargetThatCanGrowHasItsTurn(t *testing.T) {
 
 func TestATrialThatDoesNotComeAboutIsOver(t *testing.T) {
 	for name, test := range map[string]func(w *world, c1 *target, pod *corev1.Pod){
-		"its target cannot be reached": func(w *world, c1 *target, _ *corev1.Pod) { w.registry.Lose(c1.Target) },
+		"its target cannot be reached": func(w *world, c1 *target, _ *corev1.Pod) { w.registry.Lose(c1.Target.Target) },
 		"its policy has changed":       func(w *world, c1 *target, _ *corev1.Pod) { w.withPolicy(c1, &v1alpha1.PlacementPolicy{}) },
 		"the namespace is not enabled": func(_ *world, _ *target, pod *corev1.Pod) { pod.Namespace = "other" },
 	} {
@@ -187,7 +201,7 @@ func TestATrialThatDoesNotComeAboutIsOver(t *testing.T) {
 			w.withPolicy(c1, &v1alpha1.PlacementPolicy{ScaleUp: &v1alpha1.ScaleUp{}})
 			pod := newPod("p", list("cpu", "16"))
 			node := newNode(c1.NodeName, resources("64", "64Gi"))
-			if next := w.cycleOf(t, pod, node); next.kind != grow {
+			if next := w.cycleOf(t, pod, node); next.Prospect != attempts.Grow {
 				t.Fatalf("it is tried in %v", next)
 			}
 			test(w, c1, pod)
@@ -196,12 +210,12 @@ func TestATrialThatDoesNotComeAboutIsOver(t *testing.T) {
 				w.Filter(t.Context(), state, pod, node)
 			}
 			w.PostFilter(t.Context(), state, pod, nil)
-			if next, again := w.trials.next(pod.UID); next.kind != fits || !again {
-				t.Errorf("next is %v, and all targets are looked at: %t", next, again)
+			if next := w.attempts.Next(pod.UID); next.Trial.Exists() || !next.Again {
+				t.Errorf("next is %v, and all targets are looked at: %t", next.Trial, next.Again)
 			}
 			w.PostFilter(t.Context(), framework.NewCycleState(), pod, nil)
-			if next, again := w.trials.next(pod.UID); next.kind != fits || again {
-				t.Errorf("and then for ever: %v, %t", next, again)
+			if next := w.attempts.Next(pod.UID); next.Trial.Exists() || next.Again {
+				t.Errorf("and then for ever: %v, %t", next.Trial, next.Again)
 			}
 		})
 	}
@@ -210,10 +224,10 @@ func TestATrialThatDoesNotComeAboutIsOver(t *testing.T) {
 func TestTheTargetThatRefusedThePodLeastOftenHasItsTurn(t *testing.T) {
 	w := newWorld()
 	for _, nodeName := range []string{"n1", "n1", "n2"} {
-		w.exclusions.add(newPod("p", nil), nodeName, late, "slow", false)
+		w.refuse(newPod("p", nil), nodeName, attempts.TimeOrMoreRoom, "slow")
 	}
 	for _, nodeName := range []string{"n1", "n2"} {
-		w.exclusions.lift(nodeName)
+		w.attempts.Lift(nodeName)
 	}
 	for pod, want := range map[types.UID][]int64{"p": {0, 100}, "q": nil} {
 		state := framework.NewCycleState()

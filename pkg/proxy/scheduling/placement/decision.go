@@ -1,4 +1,4 @@
-package scheduling
+package placement
 
 import (
 	"fmt"
@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
 
 // decision is what to do about a proxy whose delegate has been asked for.
@@ -30,21 +31,23 @@ const (
 	lost
 )
 
-// decide what the PodChaperon, as last seen, says, and why. A delegate that has finished is bound even if it is gone.
+// decide returns what to do about a PodChaperon as it was last seen, and why. A delegate that has finished is bound
+// even if it is gone.
 func decide(chaperon *v1alpha1.PodChaperon) (decision, string) {
 	status := &chaperon.Status
 	if !chaperon.DeletionTimestamp.IsZero() {
 		return lost, "the PodChaperon is being deleted"
 	}
-	if finished(chaperon) {
+	if Finished(chaperon) {
 		return bind, ""
 	}
-	if c := condition(status, v1alpha1.ConditionDelegate); c != nil && c.Status == corev1.ConditionFalse {
-		return refuse, delegateReason(c)
+	delegate := translate.PodCondition(status.Conditions, v1alpha1.ConditionDelegate)
+	if delegate != nil && delegate.Status == corev1.ConditionFalse {
+		return refuse, delegateReason(delegate)
 	}
-	c := condition(status, corev1.PodScheduled)
+	c := translate.PodCondition(status.Conditions, corev1.PodScheduled)
 	switch {
-	case isScheduled(chaperon):
+	case Scheduled(chaperon):
 		return bind, ""
 	case c == nil:
 		return wait, ""
@@ -59,34 +62,34 @@ func decide(chaperon *v1alpha1.PodChaperon) (decision, string) {
 	}
 }
 
-func finished(chaperon *v1alpha1.PodChaperon) bool {
+// Finished says whether all containers of the delegate have ended for good.
+func Finished(chaperon *v1alpha1.PodChaperon) bool {
 	return chaperon.Status.Phase == corev1.PodSucceeded || chaperon.Status.Phase == corev1.PodFailed
 }
 
-// isScheduled says whether the delegate has a node.
-func isScheduled(chaperon *v1alpha1.PodChaperon) bool {
+// Scheduled says whether the delegate has a node.
+func Scheduled(chaperon *v1alpha1.PodChaperon) bool {
 	status := &chaperon.Status
-	c := condition(status, corev1.PodScheduled)
+	c := translate.PodCondition(status.Conditions, corev1.PodScheduled)
 	return c != nil && c.Status == corev1.ConditionTrue || status.Phase != "" && status.Phase != corev1.PodPending
 }
 
-// patience is for how long a target is given the pod.
+// patience is how long a target has to schedule the delegate.
 type patience struct {
-	// placement is for a target that says nothing, queueing for one that holds the delegate back.
+	// placement is the time of a target that says nothing, queueing that of one that holds the delegate back.
 	placement, queueing time.Duration
-	// growth is for a target that says that the delegate fits nowhere, but is expected to add a node: zero if it is
-	// not.
+	// growth is the time of a target without room that is expected to add a node. It is zero if none is expected.
 	growth time.Duration
 }
 
-// defaults of v1alpha1.PlacementPolicy.
+// The defaults of v1alpha1.PlacementPolicy.
 const (
 	defaultQueueing = 10 * time.Minute
 	defaultGrowth   = 10 * time.Minute
 )
 
-// newPatience follows the target's policy.
-func newPatience(policy *v1alpha1.PlacementPolicy, placement time.Duration, k kind) patience {
+// newPatience returns the times that the target's policy gives. The time for placement is the default one.
+func newPatience(policy *v1alpha1.PlacementPolicy, placement time.Duration, grows bool) patience {
 	or := func(set *metav1.Duration, otherwise time.Duration) time.Duration {
 		if set != nil && set.Duration > 0 {
 			return set.Duration
@@ -97,15 +100,16 @@ func newPatience(policy *v1alpha1.PlacementPolicy, placement time.Duration, k ki
 		placement: or(policy.PlacementTimeout, placement),
 		queueing:  or(policy.QueueingTimeout, defaultQueueing),
 	}
-	if k == grow && policy.ScaleUp != nil {
+	if grows && policy.ScaleUp != nil {
 		p.growth = or(policy.ScaleUp.Timeout, defaultGrowth)
 	}
 	return p
 }
 
-// with a decision, how long the target has from the beginning; zero means that it has no time left.
-func (p patience) with(v decision) time.Duration {
-	switch v {
+// limit returns how long a target has from the beginning in the state that a decision was made for. Zero means that it
+// has no time at all.
+func (p patience) limit(state decision) time.Duration {
+	switch state {
 	case unfit:
 		return p.growth
 	case hold:
@@ -118,7 +122,7 @@ func (p patience) with(v decision) time.Duration {
 // overdue says why a target that has not decided in time is given up.
 func overdue(chaperon *v1alpha1.PodChaperon, timeout time.Duration) string {
 	reason := fmt.Sprintf("not scheduled within %s", duration.HumanDuration(timeout))
-	if c := condition(&chaperon.Status, corev1.PodScheduled); c != nil && c.Reason != "" {
+	if c := translate.PodCondition(chaperon.Status.Conditions, corev1.PodScheduled); c != nil && c.Reason != "" {
 		return fmt.Sprintf("%s (%s: %s)", reason, c.Reason, c.Message)
 	}
 	if len(chaperon.Status.Conditions) == 0 {
@@ -127,25 +131,27 @@ func overdue(chaperon *v1alpha1.PodChaperon, timeout time.Duration) string {
 	return reason
 }
 
-// refusal is the target's, given what is seen of the PodChaperon after so much time; nil, and how much time is left,
-// while there is none.
-func (p patience) refusal(t *target, seen *v1alpha1.PodChaperon, elapsed time.Duration) (*refusedError, time.Duration) {
+// refusal returns the target's refusal, given the PodChaperon as it was seen after so much time. Without a refusal it
+// returns nil and how much time is left.
+func (p patience) refusal(t *Target, seen *v1alpha1.PodChaperon, elapsed time.Duration) (*RefusedError, time.Duration) {
+	refused := func(refusal Refusal, reason string) (*RefusedError, time.Duration) {
+		return &RefusedError{Target: t.Name(), Reason: reason, Refusal: refusal}, 0
+	}
 	decision, reason := decide(seen)
-	left := p.with(decision) - elapsed
+	left := p.limit(decision) - elapsed
 	switch {
 	case decision == lost:
 		return nil, 0
 	case decision == refuse:
-		return &refusedError{target: t.name(), reason: reason, kind: forbidden}, 0
+		return refused(Forbidden, reason)
 	case left > 0:
 		return nil, left
 	case decision == unfit && p.growth == 0:
-		return &refusedError{target: t.name(), reason: reason, kind: unschedulable}, 0
+		return refused(Unschedulable, reason)
 	case decision == unfit:
-		reason = fmt.Sprintf("no node was added within %s (%s)", duration.HumanDuration(p.growth), reason)
-		return &refusedError{target: t.name(), reason: reason, kind: late}, 0
+		return refused(Late, fmt.Sprintf("no node was added within %s (%s)", duration.HumanDuration(p.growth), reason))
 	default:
-		return &refusedError{target: t.name(), reason: overdue(seen, p.with(decision)), kind: late}, 0
+		return refused(Late, overdue(seen, p.limit(decision)))
 	}
 }
 
@@ -162,16 +168,7 @@ func delegateReason(c *corev1.PodCondition) string {
 
 // childless says whether the PodChaperon, as last seen, has no delegate: the target refused to make it, or it is gone.
 func childless(chaperon *v1alpha1.PodChaperon) bool {
-	c := condition(&chaperon.Status, v1alpha1.ConditionDelegate)
+	c := translate.PodCondition(chaperon.Status.Conditions, v1alpha1.ConditionDelegate)
 	return c != nil && c.Status == corev1.ConditionFalse &&
 		(c.Reason == v1alpha1.ReasonDelegateRefused || c.Reason == v1alpha1.ReasonDelegateGone)
-}
-
-func condition(status *corev1.PodStatus, kind corev1.PodConditionType) *corev1.PodCondition {
-	for i := range status.Conditions {
-		if status.Conditions[i].Type == kind {
-			return &status.Conditions[i]
-		}
-	}
-	return nil
 }

@@ -1,0 +1,163 @@
+package attempts
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+)
+
+// longestExclusion is how long a target is left out for a pod at most.
+const longestExclusion = 5 * time.Minute
+
+// BackOff says when a target that refused a pod may be given that pod again. Each refusal doubles the time.
+type BackOff int
+
+const (
+	// UntilMoreRoom waits for more room, and at least a second: the target had shown room before it refused.
+	UntilMoreRoom BackOff = iota
+	// FixedTime waits half a minute, whatever the target's room: no summary reports that its answer has changed.
+	FixedTime
+	// TimeOrMoreRoom waits half a minute, or for more room.
+	TimeOrMoreRoom
+	// ShortTime waits a second: after connecting, rights arrive with a delay.
+	ShortTime
+)
+
+// times returns for how long a target is left out whatever happens, and for how long if nothing does, when it refuses
+// the pod for the given time.
+func (b BackOff) times(refusals int) (held, longest time.Duration) {
+	doubled := func(first time.Duration) time.Duration { return min(first<<min(refusals-1, 10), longestExclusion) }
+	switch b {
+	case UntilMoreRoom:
+		return doubled(time.Second), longestExclusion
+	case FixedTime:
+		held = doubled(30 * time.Second)
+		return held, held
+	case ShortTime:
+		held = doubled(time.Second)
+		return held, held
+	default:
+		return 0, doubled(30 * time.Second)
+	}
+}
+
+// exclusion of a target for a pod. It remains, without a reason, after it is lifted, because the number of refusals
+// counts.
+type exclusion struct {
+	reason   string
+	refusals int
+	held     time.Time // until when more room does not lift it
+	ends     time.Time
+	timer    clock.Timer
+}
+
+// exclude leaves a target out for a pod, each time for longer, and for the shortest time possible where the target has
+// shown more room since. It must be called with the lock held.
+func (a *Attempts) exclude(r *record, pod types.UID, failure Failure) {
+	x, ok := r.exclusions[failure.NodeName]
+	if !ok {
+		x = &exclusion{}
+		if r.exclusions == nil {
+			r.exclusions = map[string]*exclusion{}
+		}
+		r.exclusions[failure.NodeName] = x
+	}
+	x.refusals++
+	held, longest := failure.BackOff.times(x.refusals)
+	x.reason = failure.Reason
+	x.held = a.clock.Now().Add(held)
+	if failure.MoreRoom {
+		longest = held
+	}
+	a.expireAfter(longest, r, x, pod)
+}
+
+// expireAfter must be called with the lock held.
+func (a *Attempts) expireAfter(d time.Duration, r *record, x *exclusion, pod types.UID) {
+	if x.timer != nil {
+		x.timer.Stop()
+	}
+	refusals := x.refusals
+	x.ends = a.clock.Now().Add(d)
+	x.timer = a.clock.AfterFunc(d, func() {
+		if a.expire(x, refusals) {
+			a.lifted(r.pod, pod)
+		}
+	})
+}
+
+// expire says whether the exclusion was still the one that expired.
+func (a *Attempts) expire(x *exclusion, refusals int) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if x.refusals != refusals || x.reason == "" {
+		return false
+	}
+	x.lift()
+	return true
+}
+
+// refused returns why targets are left out, and how often they have refused the pod, by the names of their nodes.
+func (r *record) refused() (leftOut map[string]string, refusals map[string]int) {
+	if len(r.exclusions) == 0 {
+		return nil, nil
+	}
+	refusals = make(map[string]int, len(r.exclusions))
+	for nodeName, x := range r.exclusions {
+		refusals[nodeName] = x.refusals
+		if x.reason == "" {
+			continue
+		}
+		if leftOut == nil {
+			leftOut = make(map[string]string, len(r.exclusions))
+		}
+		leftOut[nodeName] = x.reason
+	}
+	return leftOut, refusals
+}
+
+// MoreRoom in the target of a node ends its exclusion for all pods, at once or when they have been held long enough.
+func (a *Attempts) MoreRoom(nodeName string) {
+	for pod, key := range a.released(nodeName) {
+		a.lifted(key, pod)
+	}
+}
+
+// released returns the pods whose exclusion ends at once.
+func (a *Attempts) released(nodeName string) map[types.UID]types.NamespacedName {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	now, released := a.clock.Now(), map[types.UID]types.NamespacedName{}
+	for pod, r := range a.byPod {
+		x, ok := r.exclusions[nodeName]
+		switch {
+		case !ok || x.reason == "":
+		case !x.held.After(now):
+			x.lift()
+			released[pod] = r.pod
+		case x.held.Before(x.ends):
+			a.expireAfter(x.held.Sub(now), r, x, pod)
+		}
+	}
+	return released
+}
+
+// Lift ends the exclusion of a node's target for all pods. The caller wakes them.
+func (a *Attempts) Lift(nodeName string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, r := range a.byPod {
+		if x, ok := r.exclusions[nodeName]; ok {
+			x.lift()
+		}
+	}
+}
+
+func (x *exclusion) lift() {
+	x.reason = ""
+	if x.timer != nil {
+		x.timer.Stop()
+		x.timer = nil
+	}
+}

@@ -1,0 +1,105 @@
+package attempts
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+func TestATargetIsLeftOutForLongerEachTime(t *testing.T) {
+	for name, test := range map[string]struct {
+		backOff BackOff
+		want    []time.Duration
+	}{
+		"refused by its API server": {FixedTime, []time.Duration{30 * time.Second, time.Minute, 2 * time.Minute, 4 * time.Minute, 5 * time.Minute, 5 * time.Minute}},
+		"too late":                  {TimeOrMoreRoom, []time.Duration{30 * time.Second, time.Minute, 2 * time.Minute, 4 * time.Minute, 5 * time.Minute, 5 * time.Minute}},
+		"without rights yet":        {ShortTime, []time.Duration{time.Second, 2 * time.Second, 4 * time.Second}},
+		"unschedulable":             {UntilMoreRoom, []time.Duration{5 * time.Minute, 5 * time.Minute}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld()
+			for i, want := range test.want {
+				w.refuse("p", "c1", test.backOff)
+				w.clock.Step(want - time.Second)
+				if diff := cmp.Diff(map[string]string{"c1": "full"}, w.leftOut(t, "p")); diff != "" {
+					t.Errorf("time %d, before %s: %s", i, want, diff)
+				}
+				w.clock.Step(time.Second)
+				if got := <-w.lifted; got != "p" {
+					t.Errorf("lifted for %q", got)
+				}
+				if got := w.leftOut(t, "p"); got != nil {
+					t.Errorf("time %d, after %s: %v", i, want, got)
+				}
+			}
+		})
+	}
+}
+
+func TestMoreRoomEndsAnExclusionWhenItsTimeHasCome(t *testing.T) {
+	for name, test := range map[string]struct {
+		backOff BackOff
+		times   int
+		// held is how long more room does not help.
+		held time.Duration
+	}{
+		"unschedulable once":        {UntilMoreRoom, 1, time.Second},
+		"unschedulable three times": {UntilMoreRoom, 3, 4 * time.Second},
+		"unschedulable very often":  {UntilMoreRoom, 20, 5 * time.Minute},
+		"refused by its API server": {FixedTime, 1, 30 * time.Second},
+		"too late":                  {TimeOrMoreRoom, 1, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld()
+			for range test.times {
+				w.refuse("p", "c1", test.backOff)
+			}
+			w.MoreRoom("c2")
+			if w.leftOut(t, "p") == nil {
+				t.Fatal("lifted by another target's room")
+			}
+			w.MoreRoom("c1")
+			if test.held > 0 {
+				w.clock.Step(test.held - time.Millisecond)
+				if w.leftOut(t, "p") == nil {
+					t.Fatalf("lifted before %s", test.held)
+				}
+				w.clock.Step(time.Millisecond)
+				if got := <-w.lifted; got != "p" {
+					t.Errorf("lifted for %q", got)
+				}
+			}
+			if got := w.leftOut(t, "p"); got != nil {
+				t.Errorf("after %s: %v", test.held, got)
+			}
+		})
+	}
+}
+
+func TestATargetThatIsEngagedAnewIsLeftOutForNobody(t *testing.T) {
+	w := newWorld()
+	w.refuse("p", "c1", FixedTime)
+	w.refuse("p", "c2", FixedTime)
+	w.refuse("q", "c1", FixedTime)
+	w.Lift("c1")
+	got := map[types.UID]map[string]string{"p": w.leftOut(t, "p"), "q": w.leftOut(t, "q")}
+	if diff := cmp.Diff(map[types.UID]map[string]string{"p": {"c2": "full"}, "q": nil}, got); diff != "" {
+		t.Error(diff)
+	}
+	w.refuse("q", "c1", FixedTime)
+	w.clock.Step(30 * time.Second)
+	if got := <-w.lifted; got != "p" {
+		t.Errorf("lifted for %q, whose second back-off has not passed", got)
+	}
+}
+
+func TestAPodThatIsGoneIsForgotten(t *testing.T) {
+	w := newWorld()
+	w.refuse("p", "c1", FixedTime)
+	w.Forget("p")
+	if len(w.byPod) > 0 || w.clock.HasWaiters() {
+		t.Error("something is left of it")
+	}
+}

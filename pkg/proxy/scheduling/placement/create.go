@@ -1,0 +1,113 @@
+package placement
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/apierror"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/needs"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
+)
+
+// ensureChaperon returns the proxy's PodChaperon in the target: one that was found, or a new one.
+func (p *Placer) ensureChaperon(ctx context.Context, proxy *corev1.Pod, t *Target) (*v1alpha1.PodChaperon, error) {
+	if found := p.Delegates.in(t, proxy.UID); found != nil {
+		return found, nil
+	}
+	chaperon, err := translate.Chaperon(proxy, p.source, t.Hash)
+	if err != nil {
+		return nil, fmt.Errorf("making a delegate of the pod: %w", err)
+	}
+	if err := p.ensureNeeds(ctx, proxy, t); err != nil {
+		return nil, err
+	}
+	err = within(ctx, func(ctx context.Context) error {
+		return t.Client.Create(ctx, chaperon, client.FieldOwner(v1alpha1.FieldOwner))
+	})
+	switch {
+	case err == nil:
+		log.FromContext(ctx).V(1).Info("Placed the delegate",
+			"target", t.Key, "delegate", client.ObjectKeyFromObject(chaperon))
+		return chaperon, nil
+	case ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	}
+	return p.afterFailure(ctx, proxy, t, chaperon, err)
+}
+
+// ensureNeeds makes what the proxy needs exist in the target, before its delegate does.
+func (p *Placer) ensureNeeds(ctx context.Context, proxy *corev1.Pod, t *Target) error {
+	err := p.ensure(ctx, proxy, t.Target)
+	var refused *needs.RefusedError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &refused):
+		return &RefusedError{Target: t.Name(), Reason: refused.Error(), Refusal: Forbidden}
+	case errors.As(err, new(*needs.MissingError)):
+		return err
+	default:
+		return fmt.Errorf("bringing what the pod needs to %s: %w", t.Name(), err)
+	}
+}
+
+// afterFailure returns what the error of creating a PodChaperon means. A server that is busy, or that does not accept
+// the credentials at the moment, has not refused the pod: the pod is scheduled again after the scheduler's back-off.
+func (p *Placer) afterFailure(
+	ctx context.Context,
+	proxy *corev1.Pod,
+	t *Target,
+	chaperon *v1alpha1.PodChaperon,
+	err error,
+) (*v1alpha1.PodChaperon, error) {
+	class := apierror.Of(err, apierror.Create)
+	switch {
+	case class == apierror.Unavailable || class == apierror.Unauthorized:
+		p.Delegates.setUncertain(proxy.UID, t, false)
+		return nil, &CreateError{Target: t.Name(), Cause: err}
+	case class == apierror.RightsMissing:
+		p.Delegates.setUncertain(proxy.UID, t, false)
+		return nil, &RefusedError{Target: t.Name(), Reason: "refused: " + err.Error(), Refusal: RightsMissing}
+	case class.Refusal():
+		p.Delegates.setUncertain(proxy.UID, t, false)
+		return nil, &RefusedError{Target: t.Name(), Reason: "refused: " + err.Error(), Refusal: Forbidden}
+	default:
+		return p.adopt(ctx, proxy, t, chaperon, err)
+	}
+}
+
+// adopt returns the PodChaperon that an earlier attempt created, or this one if it was created although its request was
+// not answered well.
+func (p *Placer) adopt(
+	ctx context.Context,
+	proxy *corev1.Pod,
+	t *Target,
+	chaperon *v1alpha1.PodChaperon,
+	cause error,
+) (*v1alpha1.PodChaperon, error) {
+	p.Delegates.setUncertain(proxy.UID, t, true)
+	found, err := live(ctx, t, chaperon)
+	if client.IgnoreNotFound(err) != nil {
+		return nil, fmt.Errorf("creating the PodChaperon in %s (%w), and looking whether it is there: %w",
+			t.Name(), cause, err)
+	}
+	p.Delegates.setUncertain(proxy.UID, t, false)
+	refused := func(refusal Refusal, reason string) error {
+		return &RefusedError{Target: t.Name(), Reason: reason, Refusal: refusal}
+	}
+	switch {
+	case err != nil:
+		return nil, refused(CreateFailed, "creating the PodChaperon: "+cause.Error())
+	case ProxyUID(found) != proxy.UID:
+		return nil, refused(Forbidden, fmt.Sprintf("the PodChaperon %q there belongs to another pod", found.Name))
+	case !found.DeletionTimestamp.IsZero():
+		return nil, refused(StillEnding, "an earlier delegate of the pod is still being deleted there")
+	}
+	return found, nil
+}

@@ -1,0 +1,289 @@
+package placement
+
+import (
+	"sync"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
+)
+
+// Delegates knows, by the UID of the proxy, which PodChaperons are in the caches of engaged targets, and who waits for
+// news of them. Its PodChaperons are the caches' own and are not to be changed. It is safe for concurrent use.
+type Delegates struct {
+	mu      sync.RWMutex // guards byProxy and all in it
+	byProxy map[types.UID]*record
+}
+
+// record is what is known of one proxy. It goes when nothing is.
+type record struct {
+	chaperons map[*Target]*v1alpha1.PodChaperon
+	// withdrawn are the UIDs of PodChaperons without delegates that we have deleted, which the caches may not have
+	// noticed.
+	withdrawn map[types.UID]struct{}
+	// uncertain is a target that did not answer when it was asked to create a PodChaperon.
+	uncertain *Target
+	waiter    *waiter
+}
+
+// waiter is one goroutine's wait for news of a proxy in a target.
+type waiter struct {
+	target *Target
+	// news has room for one. Whoever receives from it looks at what is known now.
+	news chan struct{}
+	// preempts says that the target's scheduler evicts other pods for the delegate. Only the waiting goroutine uses it.
+	preempts bool
+	// Delegates.mu guards the rest: what became of the proxy, and which PodChaperons were deleted since.
+	proxy   ProxyState
+	deleted map[types.UID]struct{}
+}
+
+// ProxyState is what became of a proxy while its delegate was placed.
+type ProxyState int
+
+const (
+	proxyPending ProxyState = iota
+	// ProxyBound is a proxy that is bound, perhaps by an earlier leader whose last request was slow.
+	ProxyBound
+	// ProxyGone is a proxy that is deleted or being deleted.
+	ProxyGone
+)
+
+func newDelegates() *Delegates { return &Delegates{byProxy: map[types.UID]*record{}} }
+
+// Seen notes a PodChaperon as it is in the target's cache.
+func (d *Delegates) Seen(t *Target, chaperon *v1alpha1.PodChaperon) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if t.Gone() {
+		return
+	}
+	known := d.recordOf(ProxyUID(chaperon))
+	known.chaperons[t] = chaperon
+	known.notify()
+}
+
+// Gone notes that a PodChaperon is gone from the target's cache, and says whether it held its proxy until now.
+func (d *Delegates) Gone(t *Target, chaperon *v1alpha1.PodChaperon) (held bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	proxy := ProxyUID(chaperon)
+	known := d.recordOf(proxy)
+	if cached := known.chaperons[t]; cached != nil && cached.UID == chaperon.UID {
+		_, withdrawn := known.withdrawn[chaperon.UID]
+		held = !withdrawn
+		delete(known.chaperons, t)
+	}
+	delete(known.withdrawn, chaperon.UID)
+	if known.waiter != nil {
+		known.waiter.deleted[chaperon.UID] = struct{}{}
+	}
+	known.notify()
+	d.tidy(proxy, known)
+	return held
+}
+
+// ForgetTarget forgets all of a target that is disengaged. Seen ignores the target from then on.
+func (d *Delegates) ForgetTarget(t *Target) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for proxy, known := range d.byProxy {
+		delete(known.chaperons, t)
+		if known.uncertain == t {
+			known.uncertain = nil
+		}
+		d.tidy(proxy, known)
+	}
+}
+
+// Concluded notes that a proxy is bound or gone: there is nothing left to decide. Who waits for it is notified.
+func (d *Delegates) Concluded(proxy types.UID, state ProxyState) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	known, ok := d.byProxy[proxy]
+	if !ok {
+		return
+	}
+	clear(known.withdrawn)
+	known.uncertain = nil
+	if known.waiter != nil {
+		known.waiter.proxy = state
+		known.notify()
+	}
+	d.tidy(proxy, known)
+}
+
+// setUncertain notes whether a target may have a PodChaperon of the proxy that its cache does not show yet.
+func (d *Delegates) setUncertain(proxy types.UID, t *Target, uncertain bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	known := d.recordOf(proxy)
+	if uncertain {
+		known.uncertain = t
+	} else if known.uncertain == t {
+		known.uncertain = nil
+	}
+	d.tidy(proxy, known)
+}
+
+// setWithdrawn notes whether a PodChaperon of the proxy, which has no delegate, is deleted, although the cache may show
+// it for a while.
+func (d *Delegates) setWithdrawn(proxy, chaperon types.UID, withdrawn bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	known := d.recordOf(proxy)
+	if withdrawn {
+		known.withdrawn[chaperon] = struct{}{}
+	} else {
+		delete(known.withdrawn, chaperon)
+	}
+	d.tidy(proxy, known)
+}
+
+// Holder returns the reachable target that has, or may have, the proxy's delegate, and whether the delegate is seen to
+// be scheduled there. It returns nil if there is none.
+//
+// A PodChaperon that is being deleted does not hold its proxy. So the next delegate may begin in another target while
+// this one ends, in three cases: the leader changes while a PodChaperon is withdrawn, the request to withdraw it is
+// carried out but not answered, or somebody else deletes it.
+func (d *Delegates) Holder(proxy types.UID) (holder *Target, scheduled bool) {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	known, ok := d.byProxy[proxy]
+	if !ok {
+		return nil, false
+	}
+	for t, chaperon := range known.chaperons {
+		if !t.Reachable() || !known.living(chaperon) {
+			continue
+		}
+		if now, _ := decide(chaperon); now == bind {
+			return t, Scheduled(chaperon)
+		}
+		if holder == nil || t.NodeName < holder.NodeName {
+			holder, scheduled = t, Scheduled(chaperon)
+		}
+	}
+	if holder == nil && known.uncertain != nil && known.uncertain.Reachable() {
+		return known.uncertain, false
+	}
+	return holder, scheduled
+}
+
+// elsewhere returns a living PodChaperon of the proxy in another target that is reachable, if there is one.
+func (d *Delegates) elsewhere(proxy types.UID, t *Target) (*Target, *v1alpha1.PodChaperon) {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	known, ok := d.byProxy[proxy]
+	if !ok {
+		return nil, nil
+	}
+	for other, chaperon := range known.chaperons {
+		if other.NodeName != t.NodeName && other.Reachable() && known.living(chaperon) {
+			return other, chaperon
+		}
+	}
+	return nil, nil
+}
+
+// NotifyTarget wakes those who wait for a target, because the target itself has changed.
+func (d *Delegates) NotifyTarget(t *engage.Target) {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	for _, known := range d.byProxy {
+		if known.waiter != nil && known.waiter.target.Target == t {
+			known.notify()
+		}
+	}
+}
+
+// Has says whether the target's cache shows a living PodChaperon of the proxy, whether or not the target is reachable.
+func (d *Delegates) Has(t *Target, proxy types.UID) bool { return d.in(t, proxy) != nil }
+
+// in returns the proxy's living PodChaperon in a target's cache, or nil.
+func (d *Delegates) in(t *Target, proxy types.UID) *v1alpha1.PodChaperon {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	known, ok := d.byProxy[proxy]
+	if !ok || known.chaperons[t] == nil || !known.living(known.chaperons[t]) {
+		return nil
+	}
+	return known.chaperons[t]
+}
+
+// startWaiting must be called before the request whose outcome is waited for; stopWaiting ends it.
+func (d *Delegates) startWaiting(proxy types.UID, t *Target) *waiter {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	w := &waiter{target: t, news: make(chan struct{}, 1), deleted: map[types.UID]struct{}{}}
+	d.recordOf(proxy).waiter = w
+	return w
+}
+
+func (d *Delegates) stopWaiting(proxy types.UID, w *waiter) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	known := d.recordOf(proxy)
+	if known.waiter == w {
+		known.waiter = nil
+	}
+	d.tidy(proxy, known)
+}
+
+func (d *Delegates) proxyState(w *waiter) ProxyState {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	return w.proxy
+}
+
+// latest returns the PodChaperon as the cache has it now, or as it was seen before if the cache does not have that very
+// one. The result deleted is true if the cache had it and has it no more.
+func (d *Delegates) latest(w *waiter, seen *v1alpha1.PodChaperon) (now *v1alpha1.PodChaperon, deleted bool) {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	_, deleted = w.deleted[seen.UID]
+	if known, ok := d.byProxy[ProxyUID(seen)]; ok {
+		if cached := known.chaperons[w.target]; cached != nil && cached.UID == seen.UID {
+			return cached, deleted
+		}
+	}
+	return seen, deleted
+}
+
+// recordOf returns what is known of a proxy. It must be called with the lock held.
+func (d *Delegates) recordOf(proxy types.UID) *record {
+	known, ok := d.byProxy[proxy]
+	if !ok {
+		known = &record{chaperons: map[*Target]*v1alpha1.PodChaperon{}, withdrawn: map[types.UID]struct{}{}}
+		d.byProxy[proxy] = known
+	}
+	return known
+}
+
+// tidy drops the record if nothing is known any more. It must be called with the lock held.
+func (d *Delegates) tidy(proxy types.UID, known *record) {
+	if len(known.chaperons) == 0 && len(known.withdrawn) == 0 && known.uncertain == nil && known.waiter == nil {
+		delete(d.byProxy, proxy)
+	}
+}
+
+func (known *record) living(chaperon *v1alpha1.PodChaperon) bool {
+	_, withdrawn := known.withdrawn[chaperon.UID]
+	return !withdrawn && chaperon.DeletionTimestamp.IsZero()
+}
+
+func (known *record) notify() {
+	if known.waiter == nil {
+		return
+	}
+	select {
+	case known.waiter.news <- struct{}{}:
+	default:
+	}
+}
+
+// ProxyUID returns the UID of the proxy whose delegate the PodChaperon asks for.
+func ProxyUID(chaperon *v1alpha1.PodChaperon) types.UID {
+	return types.UID(chaperon.Labels[v1alpha1.LabelParentUID])
+}

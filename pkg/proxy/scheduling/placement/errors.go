@@ -1,0 +1,55 @@
+package placement
+
+// ConcludedError says that there is no pod to schedule any more.
+type ConcludedError struct{}
+
+// Error is for logs.
+func (*ConcludedError) Error() string { return "the pod was deleted or bound while it was placed" }
+
+// Refusal is the way in which a target refused a pod, or was given up.
+type Refusal int
+
+const (
+	// Unschedulable means that the target's scheduler found no node.
+	Unschedulable Refusal = iota
+	// Forbidden means that the target's API server does not take the pod.
+	Forbidden
+	// RightsMissing means that the target does not allow the source to create PodChaperons.
+	RightsMissing
+	// Late means that the target did not decide in time.
+	Late
+	// ScheduledElsewhere means that the pod's delegate is scheduled in another target.
+	ScheduledElsewhere
+	// CreateFailed means that the PodChaperon could not be created, although the target did not refuse it.
+	CreateFailed
+	// StillEnding means that an earlier delegate of the pod is still being deleted in the target.
+	StillEnding
+)
+
+// RefusedError is a target's refusal to run a pod now. The target has no delegate of the pod, so another target may be
+// tried at once.
+type RefusedError struct {
+	Target, Reason string
+	Refusal        Refusal
+	// MoreRoom says that the target has shown more room since it refused.
+	MoreRoom bool
+	// roomier is how often the target had shown more room when it refused.
+	roomier int64
+}
+
+// Error names the target.
+func (e *RefusedError) Error() string { return e.Target + ": " + e.Reason }
+
+// CreateError says that the PodChaperon was not created, and that the target has not refused it.
+type CreateError struct {
+	Target string
+	Cause  error
+}
+
+// Error names the target.
+func (e *CreateError) Error() string {
+	return "creating the PodChaperon in " + e.Target + ": " + e.Cause.Error()
+}
+
+// Unwrap returns the answer of the target's API server.
+func (e *CreateError) Unwrap() error { return e.Cause }

@@ -1,0 +1,180 @@
+package placement
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/bounds"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
+)
+
+// Options of a Placer. None may be left out.
+type Options struct {
+	// Source is the source cluster's identity in targets.
+	Source translate.Source
+	// Timeout is how long a target may take to schedule a delegate, unless its policy says otherwise.
+	Timeout time.Duration
+	Clock   clock.Clock
+	// Ensure makes what a pod needs exist in a target. It returns a *needs.RefusedError if the target does not take it,
+	// and a *needs.MissingError if the source lacks it.
+	Ensure func(ctx context.Context, proxy *corev1.Pod, target *engage.Target) error
+}
+
+// Placer places delegates and waits for targets' decisions. It is safe for concurrent use.
+type Placer struct {
+	// Delegates are those that are in targets' caches. Whoever watches the caches notes them there.
+	Delegates *Delegates
+
+	source  translate.Source
+	timeout time.Duration
+	clock   clock.Clock
+	ensure  func(ctx context.Context, proxy *corev1.Pod, target *engage.Target) error
+}
+
+// New makes a Placer that knows no delegates.
+func New(options Options) *Placer {
+	return &Placer{
+		Delegates: newDelegates(),
+		source:    options.Source,
+		timeout:   options.Timeout,
+		clock:     options.Clock,
+		ensure:    options.Ensure,
+	}
+}
+
+// Expectation is what the caller knows of a placement beforehand, and wants to know while it lasts.
+type Expectation struct {
+	// Growth says that the target is expected to add a node for the pod, and has the time for that.
+	Growth bool
+	// Waiting is called with what the target says whenever it keeps the pod waiting.
+	Waiting func(reason string)
+}
+
+// Place returns a nil error when the target has scheduled the proxy's delegate. A *RefusedError says that the target
+// has no delegate, a *ConcludedError that there is no pod to schedule any more. After any other error the delegate may
+// be in the target, and the next attempt finds it. The result preempts says that the target's scheduler evicts, or
+// evicted, other pods for the delegate.
+func (p *Placer) Place(
+	ctx context.Context, proxy *corev1.Pod, t *Target, expected Expectation,
+) (preempts bool, err error) {
+	w := p.Delegates.startWaiting(proxy.UID, t)
+	defer p.Delegates.stopWaiting(proxy.UID, w)
+	chaperon, err := p.ensureChaperon(ctx, proxy, t)
+	if err == nil {
+		p.Delegates.setUncertain(proxy.UID, t, false)
+		err = p.await(ctx, w, chaperon, expected)
+	}
+	if state := p.Delegates.proxyState(w); state != proxyPending { // What was noted since would stay for ever.
+		p.Delegates.Concluded(proxy.UID, state)
+		return w.preempts, &ConcludedError{}
+	}
+	var refused *RefusedError
+	if errors.As(err, &refused) {
+		refused.MoreRoom = t.Ledger.Roomier() > refused.roomier
+	}
+	return w.preempts, err
+}
+
+// await returns when the target has decided, or when its time has passed. Its policy at the time says how long it has.
+func (p *Placer) await(ctx context.Context, w *waiter, seen *v1alpha1.PodChaperon, expected Expectation) error {
+	t := w.target
+	start := p.clock.Now()
+	refusalOf := func(seen *v1alpha1.PodChaperon) (*RefusedError, time.Duration) {
+		return newPatience(t.Policy(), p.timeout, expected.Growth).refusal(t, seen, p.clock.Since(start))
+	}
+	for {
+		now, deleted := p.Delegates.latest(w, seen)
+		seen = now
+		decision, reason := decide(seen)
+		state := p.Delegates.proxyState(w)
+		switch {
+		case state == ProxyGone:
+			return p.abandon(ctx, t, seen)
+		case state == ProxyBound:
+			return &ConcludedError{}
+		case deleted || decision == lost:
+			return fmt.Errorf("placing the delegate in %s: the PodChaperon was deleted", t.Name())
+		case decision == bind:
+			return nil
+		case !t.Reachable():
+			return fmt.Errorf("placing the delegate in %s: it is not reachable any more", t.Name())
+		case seen.Status.NominatedNodeName != "":
+			w.preempts = true
+		}
+		refused, left := refusalOf(seen)
+		if refused == nil {
+			refused = p.scheduledElsewhere(ctx, ProxyUID(seen), t)
+		}
+		if refused != nil {
+			refused.roomier = t.Ledger.Roomier()
+			return p.withdraw(ctx, w, seen, refused, refusalOf)
+		}
+		expected.Waiting(reason)
+		if err := p.awaitNews(ctx, w, left); err != nil {
+			return fmt.Errorf("placing the delegate in %s: %w", t.Name(), err)
+		}
+	}
+}
+
+// scheduledElsewhere looks for another delegate of the proxy, in a target that was out of reach when this one was given
+// the pod. If the other delegate is scheduled, this target is to be given up. Otherwise the other one is discarded.
+func (p *Placer) scheduledElsewhere(ctx context.Context, proxy types.UID, t *Target) *RefusedError {
+	other, chaperon := p.Delegates.elsewhere(proxy, t)
+	switch {
+	case other == nil:
+		return nil
+	case Scheduled(chaperon):
+		return &RefusedError{
+			Target:  t.Name(),
+			Reason:  "the pod's delegate is scheduled in " + other.Name(),
+			Refusal: ScheduledElsewhere,
+		}
+	}
+	if err := p.discard(ctx, other, chaperon); err != nil {
+		log.FromContext(ctx).Error(err, "Could not discard a delegate that is placed elsewhere by now",
+			"target", other.Key)
+	}
+	return nil
+}
+
+// awaitNews returns nil when there is news or the time has passed, and an error if there will be none.
+func (p *Placer) awaitNews(ctx context.Context, w *waiter, d time.Duration) error {
+	timer := p.clock.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-w.news:
+		return nil
+	case <-timer.C():
+		return nil
+	case <-w.target.disengaged:
+		return errors.New("it was disconnected")
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// within gives one request its deadline.
+func within(ctx context.Context, request func(ctx context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, bounds.Request)
+	defer cancel()
+	return request(ctx)
+}
+
+// live reads a PodChaperon from the target's API server, not from the cache.
+func live(ctx context.Context, t *Target, chaperon *v1alpha1.PodChaperon) (*v1alpha1.PodChaperon, error) {
+	now := &v1alpha1.PodChaperon{}
+	err := within(ctx, func(ctx context.Context) error {
+		return t.APIReader.Get(ctx, client.ObjectKeyFromObject(chaperon), now)
+	})
+	return now, err
+}

@@ -1,0 +1,140 @@
+package placement
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+)
+
+// withdrawals is how often we try to delete a PodChaperon that changes under our hands.
+const withdrawals = 5
+
+// withdraw deletes a PodChaperon as it was seen, because of a refusal, and returns the refusal once the delegate is
+// gone. If the PodChaperon has changed, its new state counts: refusalOf returns the refusal that follows from it.
+func (p *Placer) withdraw(
+	ctx context.Context, w *waiter, seen *v1alpha1.PodChaperon, refused *RefusedError,
+	refusalOf func(now *v1alpha1.PodChaperon) (*RefusedError, time.Duration),
+) error {
+	for range withdrawals {
+		err := p.discard(ctx, w.target, seen)
+		if err == nil {
+			return p.awaitEnd(ctx, w, seen, refused)
+		}
+		failed := func(format string, values ...any) error {
+			return withdrawing(refused, fmt.Errorf(format, values...))
+		}
+		if !apierrors.IsConflict(err) {
+			return failed("%w", err)
+		}
+		now, err := live(ctx, w.target, seen)
+		if err != nil {
+			return failed("reading what has changed: %w", err)
+		}
+		if now.UID != seen.UID {
+			return failed("another PodChaperon is in its place")
+		}
+		if decision, _ := decide(now); decision == bind {
+			return nil
+		}
+		changed, _ := refusalOf(now)
+		if changed == nil {
+			return failed("it has changed")
+		}
+		changed.roomier = refused.roomier
+		seen, refused = now, changed
+	}
+	return withdrawing(refused, errors.New("it keeps changing"))
+}
+
+// withdrawing is the error of a withdrawal because of a refusal.
+func withdrawing(refused *RefusedError, cause error) error {
+	return fmt.Errorf("withdrawing the delegate (%s) from %s: %w", refused.Reason, refused.Target, cause)
+}
+
+// discard asks for the deletion of a PodChaperon as it was seen. Where it may have a delegate, which may have been
+// scheduled just now, it is deleted in the foreground, so that it outlives the delegate.
+func (p *Placer) discard(ctx context.Context, t *Target, seen *v1alpha1.PodChaperon) error {
+	exactly := client.Preconditions{UID: &seen.UID, ResourceVersion: &seen.ResourceVersion}
+	if !childless(seen) {
+		return remove(ctx, t, seen, exactly, client.PropagationPolicy(metav1.DeletePropagationForeground))
+	}
+	p.Delegates.setWithdrawn(ProxyUID(seen), seen.UID, true)
+	err := remove(ctx, t, seen, exactly, client.PropagationPolicy(metav1.DeletePropagationBackground))
+	if err != nil {
+		p.Delegates.setWithdrawn(ProxyUID(seen), seen.UID, false)
+	}
+	return err
+}
+
+// awaitEnd returns the refusal when the discarded PodChaperon can have no delegate any more: at once if it had none. As
+// everywhere, a target that is out of reach does not hold its pods. The wait for it ends with an error, within another
+// time-out.
+func (p *Placer) awaitEnd(ctx context.Context, w *waiter, seen *v1alpha1.PodChaperon, refusal *RefusedError) error {
+	if childless(seen) {
+		return refusal
+	}
+	timer := p.clock.NewTimer(p.timeout)
+	defer timer.Stop()
+	for {
+		_, deleted := p.Delegates.latest(w, seen)
+		switch {
+		case p.Delegates.proxyState(w) != proxyPending:
+			return &ConcludedError{}
+		case deleted:
+			return refusal
+		}
+		select {
+		case <-w.news:
+		case <-timer.C():
+			if !w.target.Reachable() {
+				return withdrawing(refusal, errors.New("it is not reachable any more"))
+			}
+			if deletedUnseen(ctx, w.target, seen) {
+				return refusal
+			}
+			log.FromContext(ctx).Info("Waiting until a withdrawn delegate has ended",
+				"target", w.target.Key, "delegate", client.ObjectKeyFromObject(seen))
+			timer.Reset(p.timeout)
+		case <-w.target.disengaged:
+			return withdrawing(refusal, errors.New("it was disconnected"))
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// deletedUnseen asks the API server whether the PodChaperon is gone: a cache that never showed it does not report its
+// deletion either.
+func deletedUnseen(ctx context.Context, t *Target, seen *v1alpha1.PodChaperon) bool {
+	now, err := live(ctx, t, seen)
+	return apierrors.IsNotFound(err) || err == nil && now.UID != seen.UID
+}
+
+// abandon deletes the PodChaperon of a proxy that is gone, and leaves its delegate to the target's garbage collector.
+// If that fails, feedback will.
+func (p *Placer) abandon(ctx context.Context, t *Target, seen *v1alpha1.PodChaperon) error {
+	err := remove(ctx, t, seen,
+		client.Preconditions{UID: &seen.UID}, client.PropagationPolicy(metav1.DeletePropagationBackground))
+	if err != nil {
+		log.FromContext(ctx).Error(err, "Could not delete the PodChaperon of a deleted pod",
+			"target", t.Key, "delegate", client.ObjectKeyFromObject(seen))
+	}
+	return &ConcludedError{}
+}
+
+// remove returns nil once the PodChaperon is known to be gone, or to be going.
+func remove(ctx context.Context, t *Target, chaperon *v1alpha1.PodChaperon, options ...client.DeleteOption) error {
+	name := &v1alpha1.PodChaperon{}
+	name.Namespace, name.Name = chaperon.Namespace, chaperon.Name
+	return within(ctx, func(ctx context.Context) error {
+		return client.IgnoreNotFound(t.Client.Delete(ctx, name, options...))
+	})
+}

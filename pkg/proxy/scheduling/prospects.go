@@ -1,0 +1,93 @@
+package scheduling
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	configv1alpha1 "github.com/multicluster-scheduler/multicluster-scheduler/api/config/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/proxy/fit"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/proxy/scheduling/attempts"
+)
+
+// candidate for a trial.
+type candidate struct {
+	attempts.Trial
+
+	refusals int // of the pod by the target, so far
+	share    int64
+}
+
+// before says whether a candidate is tried before another.
+func (c candidate) before(other candidate, strategy configv1alpha1.PlacementStrategy) bool {
+	if c.Prospect != other.Prospect {
+		return c.Prospect < other.Prospect
+	}
+	if c.refusals != other.refusals {
+		return c.refusals < other.refusals // each in turn
+	}
+	if c.share != other.share {
+		return better(strategy, c.share, other.share)
+	}
+	return c.NodeName < other.NodeName
+}
+
+// prospect says how a target can take a pod, given its room and the pods on its virtual node.
+func (p *plugin) prospect(c *cycle, pod *corev1.Pod, t *target, nodeInfo fwk.NodeInfo) attempts.Prospect {
+	room := t.Ledger.Room()
+	if room.Fits(c.Demand) {
+		return attempts.Fits
+	}
+	if room.CouldHold(c.Demand) && outranks(pod, nodeInfo) {
+		switch {
+		case !p.mayDisturb(c, t):
+			return attempts.Hopeless // Its scheduler would preempt in any case.
+		case !room.Unsure(c.Demand):
+			return attempts.Preempt
+		}
+	}
+	return prospectWithoutPods(c, t)
+}
+
+// prospectWithoutPods says the same where the pods on the virtual node are not known, and so not whether the pod may
+// preempt.
+func prospectWithoutPods(c *cycle, t *target) attempts.Prospect {
+	room := t.Ledger.Room()
+	switch {
+	case room.Fits(c.Demand):
+		return attempts.Fits
+	case room.Unsure(c.Demand):
+		return attempts.Unsure
+	case canGrow(c.Demand, t, room):
+		return attempts.Grow
+	default:
+		return attempts.Hopeless
+	}
+}
+
+// mayDisturb says whether a target may be asked to preempt other pods for the pod. Only one target ever is, as long as
+// that one is connected.
+func (p *plugin) mayDisturb(c *cycle, t *target) bool {
+	return c.Disturbed == "" || c.Disturbed == t.NodeName || p.targets.get(c.Disturbed) == nil
+}
+
+// outranks says whether the pod may preempt one of the proxies on a virtual node.
+func outranks(pod *corev1.Pod, nodeInfo fwk.NodeInfo) bool {
+	if pod.Spec.PreemptionPolicy != nil && *pod.Spec.PreemptionPolicy == corev1.PreemptNever {
+		return false
+	}
+	priority := corev1helpers.PodPriority(pod)
+	for _, other := range nodeInfo.GetPods() {
+		if corev1helpers.PodPriority(other.GetPod()) < priority {
+			return true
+		}
+	}
+	return false
+}
+
+func canGrow(d *fit.Demand, t *target, room *fit.Room) bool {
+	if t.Policy().ScaleUp == nil {
+		return false
+	}
+	return room.CouldHold(d) || t.growth().Fits(d)
+}
