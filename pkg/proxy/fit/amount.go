@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// amountOf is a quantity in kube-scheduler's units, rounded up as kube-scheduler does.
+// amountOf returns a quantity in kube-scheduler's units, rounded up as kube-scheduler does.
 func amountOf(name corev1.ResourceName, q resource.Quantity) int64 {
 	if name == corev1.ResourceCPU {
 		return q.MilliValue()
@@ -16,27 +16,27 @@ func amountOf(name corev1.ResourceName, q resource.Quantity) int64 {
 	return q.Value()
 }
 
-// described is an amount of a resource, for users to read.
-func described(q Quantity, kind string) string {
+// described returns an amount of a resource, for users to read. The adjective, such as " free", begins with a space.
+func described(q Quantity, adjective string) string {
 	value := amount(q)
 	switch q.Name {
 	case corev1.ResourceCPU:
 		if q.Amount == 1000 {
-			return value + kind + " CPU"
+			return value + adjective + " CPU"
 		}
-		return value + kind + " CPUs"
+		return value + adjective + " CPUs"
 	case corev1.ResourceMemory:
-		return value + " of" + kind + " memory"
+		return value + " of" + adjective + " memory"
 	case corev1.ResourceEphemeralStorage:
-		return value + " of" + kind + " ephemeral storage"
+		return value + " of" + adjective + " ephemeral storage"
 	}
 	if inBytes(q.Name) {
-		return value + " of" + kind + " " + string(q.Name)
+		return value + " of" + adjective + " " + string(q.Name)
 	}
-	return value + kind + " " + string(q.Name)
+	return value + adjective + " " + string(q.Name)
 }
 
-// amount rounds what is counted in bytes to a tenth of its unit.
+// amount returns a quantity for users to read. Bytes are rounded to a tenth of their unit.
 func amount(q Quantity) string {
 	switch {
 	case q.Name == corev1.ResourceCPU:

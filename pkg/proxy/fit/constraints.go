@@ -15,12 +15,13 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
 
-// decision is whether a node matches. The smaller one of two holds for both, the larger one for either.
+// decision says whether a node matches. The smaller of two decisions is that of both together, the larger that of
+// either.
 type decision int8
 
 const (
 	no decision = iota
-	// unknown depends on what is not told.
+	// unknown depends on omitted labels or names.
 	unknown
 	yes
 )
@@ -29,7 +30,7 @@ const (
 type constraints struct {
 	// id is the same for the same constraints.
 	id unique.Handle[string]
-	// selector must match, and one of the terms, unless terms is nil.
+	// selector must match, and one of the terms must match unless terms is nil.
 	selector []requirement
 	terms    [][]requirement
 
@@ -38,7 +39,7 @@ type constraints struct {
 	tolerations  []corev1.Toleration
 }
 
-// requirement is one expression, or of the node's name if the key is empty.
+// requirement is one expression. If its key is empty, it is about the node's name.
 type requirement struct {
 	key      string
 	affinity nodeaffinity.RequiredNodeAffinity
@@ -66,7 +67,7 @@ func newConstraints(of translate.Constraints) constraints {
 	return c
 }
 
-// encoded tells constraints apart.
+// encoded returns a string that is equal for equal constraints only.
 func (c *constraints) encoded() string {
 	if len(c.nodeSelector) == 0 && c.required == nil && len(c.tolerations) == 0 {
 		return ""
@@ -78,7 +79,7 @@ func (c *constraints) encoded() string {
 	return string(encoded)
 }
 
-// newTerm fails if no node matches the term: it is empty or cannot be parsed.
+// newTerm returns false if no node matches the term, because it is empty or cannot be parsed.
 func newTerm(term *corev1.NodeSelectorTerm) ([]requirement, bool) {
 	if _, err := nodeaffinity.NewNodeSelector(
 		&corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{*term}},
@@ -104,7 +105,7 @@ func required(term corev1.NodeSelectorTerm) nodeaffinity.RequiredNodeAffinity {
 	}})
 }
 
-// match says whether nodes with these labels match, beside which they may have omitted ones.
+// match says whether nodes with these labels match. They may have the omitted labels, too.
 func (c *constraints) match(labels map[string]string, omitted []string) decision {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: labels}}
 	result := matchAll(c.selector, node, omitted)
@@ -136,7 +137,7 @@ func (r *requirement) match(node *corev1.Node, omitted []string) decision {
 	return yes
 }
 
-// untolerated is the first of the taints that keeps the pod away, or -1.
+// untolerated returns the index of the first taint that keeps the pod away, or -1.
 func (c *constraints) untolerated(taints []corev1.Taint) int {
 	taint, found := v1helper.FindMatchingUntoleratedTaint(logr.Discard(), taints, c.tolerations, keepsAway, true)
 	if !found {

@@ -18,15 +18,15 @@ type Quantity struct {
 	Amount int64
 }
 
-// Demand is what a delegate needs of a node. It never changes, and is safe for concurrent use.
+// Demand is what a delegate requests and requires of a node. It never changes, and is safe for concurrent use.
 type Demand struct {
-	// quantities are one of pods, and the requests that are not zero, by name.
+	// quantities are one pod, and the requests that are not zero, in the order of their names.
 	quantities  []Quantity
 	constraints constraints
 }
 
-// NewDemand counts the pod's requests as kube-scheduler does, and parses the constraints of its delegate, which must
-// not change any more.
+// NewDemand counts the pod's requests as kube-scheduler does, and parses the constraints of its delegate. The
+// constraints must not change any more.
 func NewDemand(pod *corev1.Pod, of translate.Constraints) *Demand {
 	requests := podresource.PodRequests(pod, podresource.PodResourcesOptions{})
 	d := &Demand{quantities: make([]Quantity, 1, len(requests)+1), constraints: newConstraints(of)}
@@ -39,10 +39,10 @@ func NewDemand(pod *corev1.Pod, of translate.Constraints) *Demand {
 	return d
 }
 
-// Quantities are the pod's requests that are not zero, by name. They must not be changed.
+// Quantities returns the pod's requests that are not zero, in the order of their names. They must not be changed.
 func (d *Demand) Quantities() []Quantity { return d.quantities[1:] }
 
-// counts says whether kube-scheduler compares what is requested of a resource.
+// counts says whether kube-scheduler compares requests of the resource.
 func counts(name corev1.ResourceName) bool {
 	switch name {
 	case corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage:

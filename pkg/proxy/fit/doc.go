@@ -1,15 +1,15 @@
-// Package fit says whether a pod fits in a target, and if not, why: it compares what the pod needs, a Demand, with what
-// the target's ClusterSummary says is free, a Room.
+// Package fit says whether a pod fits in a target, and if not, why. It compares the pod's Demand with the Room of the
+// target, which is the free capacity in its ClusterSummary.
 //
-// Both are compiled once and never change: a Demand per pod and scheduling cycle, a Room per ClusterSummary. Which
-// classes of nodes a pod's constraints match is computed once for each Room and kept while the labels and taints of its
-// nodes stay the same; what remains is to compare integers. kube-scheduler's own helpers parse and match selectors,
-// affinity and tolerations and count requests.
+// Both are compiled once and never change: a Demand per version of a pod, a Room per ClusterSummary. For each Room, the
+// node classes that match a pod's constraints are computed once. They are kept while the labels and taints of the nodes
+// stay the same. Then only integers are compared. kube-scheduler's own helpers parse and match selectors, affinity and
+// tolerations, and count requests.
 //
-// A label that a summary omits is neither there nor not there: requirements on it are unknown, and so is the node's
-// name. Fits is certain, as far as the summary goes; Unsure says that it depends on what is not told. Labels that the
-// target excludes are not even named, and count as absent.
+// A label that a summary omits may or may not be on a node, so requirements on it are unknown. The same holds for the
+// node's name. Fits is certain, as far as the summary goes. Unsure means that it depends on omitted labels or names.
+// Labels that the target excludes are not even named, and count as absent.
 //
-// Not compared, because summaries do not tell: extended resources that a DeviceClass provides rather than a node,
-// volumes, host ports, pod (anti-)affinity, and spread over nodes.
+// Some things are not compared, because summaries do not contain them: extended resources that a DeviceClass provides
+// rather than a node, volumes, host ports, pod (anti-)affinity, and spread over nodes.
 package fit

@@ -8,7 +8,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Explain says why the pod does not fit, for users to read, as what one says of the target. It is empty if it fits.
+// Explain returns, for users to read, why the pod does not fit: a text that follows the name of the target. It is empty
+// if the pod fits.
 func (r *Room) Explain(d *Demand) string {
 	switch {
 	case r == nil:
@@ -30,7 +31,7 @@ func (r *Room) Explain(d *Demand) string {
 	return v.without(r.shortage(d, v.open))
 }
 
-// view is what a pod finds when it looks for a node.
+// view is the target as a pod sees it: which nodes match, which have room, and which keep the pod away.
 type view struct {
 	text          string // of the pod's constraints
 	all, matching int    // nodes
@@ -39,7 +40,7 @@ type view struct {
 	open          []int // classes that match, certainly or not, and that no taint keeps the pod away from
 }
 
-// keeping is why some of the nodes that match keep the pod away.
+// keeping is a reason why some of the matching nodes keep the pod away.
 type keeping struct {
 	what, one string // as in: are cordoned, is cordoned
 	nodes     int
@@ -73,7 +74,7 @@ func (v *view) keep(k keeping, nodes int) {
 	v.keeping[i].nodes += nodes
 }
 
-// keptBy says it as users know it.
+// keptBy returns the reason that a taint stands for, in the words that users know.
 func keptBy(taint *corev1.Taint) keeping {
 	switch taint.Key {
 	case corev1.TaintNodeUnschedulable:
@@ -92,7 +93,7 @@ func (k *keeping) verb() string {
 	return k.what
 }
 
-// kept is the reason if taints keep the pod away from all nodes that match.
+// kept returns the reason if taints keep the pod away from all matching nodes.
 func (v *view) kept() string {
 	if len(v.keeping) == 1 {
 		return v.its() + " " + v.keeping[0].verb()
@@ -100,7 +101,7 @@ func (v *view) kept() string {
 	return v.of() + v.separator() + v.list()
 }
 
-// without is the reason if there is a shortage on all nodes that are open to the pod.
+// without returns the reason if all nodes that are open to the pod have a shortage.
 func (v *view) without(shortage string) string {
 	if v.matching == v.all && len(v.keeping) == 0 {
 		return "no node " + shortage
@@ -111,7 +112,7 @@ func (v *view) without(shortage string) string {
 	return v.of() + v.separator() + v.list() + ", and none of the others " + shortage
 }
 
-// its are the nodes that match.
+// its names the matching nodes.
 func (v *view) its() string {
 	nodes := fmt.Sprintf("its %d nodes", v.matching)
 	switch {
@@ -126,7 +127,7 @@ func (v *view) its() string {
 	return nodes + " that " + v.match()
 }
 
-// of are all nodes, and how many of them match.
+// of says how many of all nodes match.
 func (v *view) of() string {
 	if v.matching == v.all {
 		return fmt.Sprintf("of its %d nodes", v.all)

@@ -17,14 +17,14 @@ import (
 const (
 	// uidPrefix is how many characters of a UID ClusterSummaries list.
 	uidPrefix = 8
-	// countedAfter is how long after a delegate was seen scheduled every ClusterSummary counts it. It matters only for
-	// delegates that the summary does not list because it counted too many others meanwhile.
+	// countedAfter is the time after which every ClusterSummary counts a delegate that was seen scheduled. It matters
+	// only for delegates that the summary does not list, because it counted too many others meanwhile.
 	countedAfter = 10 * time.Second
 )
 
-// Ledger keeps the room of one target: its ClusterSummary less the pods that the source placed there and the summary
-// does not count yet. It subtracts each pod exactly once, in whatever order the pod's delegate and the summary arrive.
-// It is safe for concurrent use.
+// Ledger keeps the room of one target. The room is the target's ClusterSummary less the pods that the source placed
+// there and the summary does not count yet. Each pod is subtracted exactly once, in whatever order its delegate and the
+// summary arrive. A Ledger is safe for concurrent use.
 type Ledger struct {
 	clusterID string
 	clock     clock.PassiveClock

@@ -10,11 +10,11 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 )
 
-// defaultPods is how many pods a node takes that does not say.
+// defaultPods is how many pods a node takes if its capacity does not say.
 const defaultPods = 110
 
-// Room is what a target has free. A nil Room is that of a target that has not told: nothing fits there. Rooms never
-// change, and are safe for concurrent use.
+// Room is the free capacity of a target. A target without a ClusterSummary has a nil Room, in which nothing fits. Rooms
+// never change, and are safe for concurrent use.
 type Room struct {
 	shape *shape
 	// names of the resources, in the order of all amounts.
@@ -22,7 +22,7 @@ type Room struct {
 	classes []*class // in the order of the shape's kinds
 }
 
-// class is what nodes have and what is free on them.
+// class is one node class: the capacity of its nodes, and their free resources.
 type class struct {
 	nodes       int
 	allocatable []int64
@@ -30,19 +30,19 @@ type class struct {
 	free        []vector
 }
 
-// vector is what is free on each of some nodes.
+// vector is the free resources of each of some nodes.
 type vector struct {
 	nodes   int
 	amounts []int64
 }
 
-// NewRoom compiles what a summary tells, which must not change any more. What has not changed since previous, the Room
-// of the summary before or nil, is not computed again.
+// NewRoom compiles a summary, which must not change any more. previous is the Room of the summary before, or nil. The
+// parts that have not changed since are taken from previous.
 func NewRoom(summary *v1alpha1.ClusterSummary, previous *Room) *Room {
 	return newRoom(&summary.Status, previous)
 }
 
-// GrowthRoom is that of one empty node of each class that a target can add.
+// GrowthRoom returns the Room of one empty node of each class that a target can add.
 func GrowthRoom(classes []v1alpha1.ScaleUpNodeClass) *Room {
 	empty := make([]v1alpha1.NodeClass, len(classes))
 	for i := range classes {
@@ -114,7 +114,7 @@ func fill(amounts []int64, list corev1.ResourceList, names []corev1.ResourceName
 	}
 }
 
-// measure computes largest, which is not negative.
+// measure computes largest. No amount of it is negative.
 func (c *class) measure() {
 	c.largest = make([]int64, len(c.allocatable))
 	for i := range c.free {
@@ -124,7 +124,7 @@ func (c *class) measure() {
 	}
 }
 
-// Fits says whether a node has room for the pod, all of it together, and certainly matches.
+// Fits says whether one node certainly matches the pod and has room for all its requests.
 func (r *Room) Fits(d *Demand) bool {
 	if r == nil {
 		return false
@@ -134,8 +134,8 @@ func (r *Room) Fits(d *Demand) bool {
 	return ok && r.roomy(r.shape.match(&d.constraints).sure, d, columns)
 }
 
-// Unsure says that the pod does not fit for sure, but that it would if the labels that the target omits, or a node's
-// name, were as the pod asks.
+// Unsure says that the pod does not certainly fit, but would fit if the labels that the target omits, or a node's name,
+// were as the pod requires.
 func (r *Room) Unsure(d *Demand) bool {
 	if r == nil {
 		return false
@@ -148,7 +148,7 @@ func (r *Room) Unsure(d *Demand) bool {
 	return r.roomy(m.unsure, d, columns) && !r.roomy(m.sure, d, columns)
 }
 
-// CouldHold says whether the pod would fit on an empty node like one of those that are told.
+// CouldHold says whether the pod would fit on an empty node of one of the node classes.
 func (r *Room) CouldHold(d *Demand) bool {
 	if r == nil {
 		return false
@@ -162,7 +162,8 @@ func (r *Room) CouldHold(d *Demand) bool {
 	return slices.ContainsFunc(m.sure, holds) || slices.ContainsFunc(m.unsure, holds)
 }
 
-// columns appends where the amounts are of what is asked for. It fails if no node has one of them.
+// columns appends the indices of the demanded resources in the lists of amounts. It returns false if no node has one of
+// these resources.
 func (r *Room) columns(d *Demand, columns []int) ([]int, bool) {
 	for i := range d.quantities {
 		column := slices.Index(r.names, d.quantities[i].Name)

@@ -14,25 +14,25 @@ import (
 // remembered is for how many different constraints a shape remembers which classes match.
 const remembered = 1000
 
-// shape is what classes of nodes are, whatever is free there.
+// shape is the part of a Room that does not depend on free capacity: the kinds of its node classes.
 type shape struct {
 	common  map[string]string
 	omitted []string // keys of labels
-	kinds   []kind
+	kinds   []nodeKind
 
 	mu      sync.RWMutex // guards matches
 	matches map[unique.Handle[string]]*match
 }
 
-type kind struct {
+type nodeKind struct {
 	own    map[string]string // labels, beside common ones
 	labels map[string]string // with the common ones, set by shapeOf
 	taints []corev1.Taint
 }
 
-// match says which classes are for a pod. It never changes.
+// match says which node classes a pod may use. It never changes.
 type match struct {
-	// sure are the classes that match; unsure, those that may.
+	// sure are the classes that match, and unsure those that may match.
 	sure, unsure []int
 	// reasons of all classes.
 	reasons []reason
@@ -43,11 +43,15 @@ type reason struct {
 	taint    int // that is not tolerated, or -1
 }
 
-// shapeOf is the same as previous, if it is equal.
+// shapeOf returns the shape of a summary: the very shape of previous if both are equal.
 func shapeOf(status *v1alpha1.ClusterSummaryStatus, previous *Room) *shape {
-	s := &shape{common: status.CommonLabels, omitted: status.OmittedLabels, kinds: make([]kind, len(status.Classes))}
+	s := &shape{
+		common:  status.CommonLabels,
+		omitted: status.OmittedLabels,
+		kinds:   make([]nodeKind, len(status.Classes)),
+	}
 	for i := range status.Classes {
-		s.kinds[i] = kind{own: status.Classes[i].Labels, taints: status.Classes[i].Taints}
+		s.kinds[i] = nodeKind{own: status.Classes[i].Labels, taints: status.Classes[i].Taints}
 	}
 	if previous != nil && s.equal(previous.shape) {
 		return previous.shape
@@ -98,10 +102,10 @@ func (s *shape) compute(c *constraints) *match {
 
 func (s *shape) equal(other *shape) bool {
 	return s == other || slices.Equal(s.omitted, other.omitted) && maps.Equal(s.common, other.common) &&
-		slices.EqualFunc(s.kinds, other.kinds, kind.equal)
+		slices.EqualFunc(s.kinds, other.kinds, nodeKind.equal)
 }
 
-func (k kind) equal(other kind) bool {
+func (k nodeKind) equal(other nodeKind) bool {
 	return maps.Equal(k.own, other.own) && slices.EqualFunc(k.taints, other.taints, func(a, b corev1.Taint) bool {
 		return a.MatchTaint(&b) && a.Value == b.Value
 	})

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/selection"
 )
 
-// shortage is what none of the classes has, as in: has 4 free CPUs (largest: 1.5).
+// shortage returns the amount that none of the classes has, as in: has 4 free CPUs (largest: 1.5).
 func (r *Room) shortage(d *Demand, classes []int) string {
 	var lacking []string
 	for i, q := range d.quantities {
@@ -39,7 +39,7 @@ func (r *Room) largest(name corev1.ResourceName, classes []int) int64 {
 	return largest
 }
 
-// together is the shortage if there is enough of each resource, but not on the same node.
+// together returns the shortage if each resource is free in the demanded amount, but not on the same node.
 func (r *Room) together(d *Demand, classes []int) string {
 	columns, _ := r.columns(d, nil)
 	wanted := make([]string, 0, len(d.quantities))
@@ -60,7 +60,8 @@ func (r *Room) together(d *Demand, classes []int) string {
 	return fmt.Sprintf("has %s together (nearest: %s)", joined(wanted), joined(has))
 }
 
-// nearest is what is free on the node that has the largest part of what it has too little of.
+// nearest returns the free amounts of the node that comes nearest to the demand: of the resources that it lacks, it has
+// the largest part.
 func (r *Room) nearest(d *Demand, classes, columns []int) []int64 {
 	var nearest []int64
 	most := -1.0
@@ -85,10 +86,10 @@ func joined(parts []string) string {
 	return strings.Join(parts[:len(parts)-1], ", ") + " and " + parts[len(parts)-1]
 }
 
-// shown is how long constraints may be for users to read them in full.
+// shown is the length up to which constraints are shown to users in full.
 const shown = 80
 
-// text is what nodes must match.
+// text returns the constraints, for users to read.
 func (c *constraints) text() string {
 	var parts []string
 	if len(c.nodeSelector) > 0 {

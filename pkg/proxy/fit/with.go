@@ -6,9 +6,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// With is the Room without what one such pod takes, where kube-scheduler would put it by default: on the node that is
-// the least in use then. It is the same Room if the pod fits nowhere. What is free is never negative, and altogether
-// exactly what was, less what the pod takes.
+// With returns the Room that is left when one such pod is placed. The pod takes its requests from the node on which
+// kube-scheduler would put it by default: the one that is then the least in use. If the pod fits nowhere, the Room is
+// the same. No amount becomes negative, and the sum of all free amounts shrinks by exactly the pod's requests.
 func (r *Room) With(d *Demand) *Room {
 	if r == nil {
 		return nil
@@ -52,7 +52,8 @@ func (r *Room) emptiest(classes []int, d *Demand, columns []int) (best place, fo
 	return best, found
 }
 
-// unused is the share that would be free of CPUs and memory, as kube-scheduler's least allocated strategy has it.
+// unused returns the share of CPUs and memory that would be free, as kube-scheduler's strategy LeastAllocated counts
+// it.
 func (r *Room) unused(c *class, j int, d *Demand, columns []int) float64 {
 	var sum, resources float64
 	for i, name := range r.names {
@@ -68,7 +69,7 @@ func (r *Room) unused(c *class, j int, d *Demand, columns []int) float64 {
 	return sum / max(resources, 1)
 }
 
-// with is the class with one node of the vector less, and one more on which the pod is.
+// with returns the class with one node less in the vector, and one more node that holds the pod.
 func (c *class) with(j int, d *Demand, columns []int) *class {
 	taken := vector{1, slices.Clone(c.free[j].amounts)}
 	for i, column := range columns {
@@ -89,7 +90,7 @@ func (c *class) with(j int, d *Demand, columns []int) *class {
 	return changed
 }
 
-// Roomier says whether a pod may fit that did not fit before. It may say so of more than what is, but never misses any.
+// Roomier says whether a pod may fit that did not fit before. It may be wrong if it says so, and never if it does not.
 func (r *Room) Roomier(before *Room) bool {
 	if r == nil || before == nil {
 		return r != nil
@@ -128,7 +129,7 @@ func (c *class) roomier(before *class, columns []int) bool {
 	return false
 }
 
-// exceeds says whether an amount is larger than what was in its column before.
+// exceeds says whether an amount is larger than the one in its column before.
 func exceeds(amounts, before []int64, columns []int) bool {
 	for i, amount := range amounts {
 		var was int64

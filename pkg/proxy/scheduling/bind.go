@@ -63,8 +63,8 @@ func (p *plugin) attempt(ctx context.Context, c *cycle, pod *corev1.Pod, t *targ
 	return err
 }
 
-// consequencesOf returns what follows from each way in which a target can refuse a pod: the outcome for people and
-// programs, and when the target may be given that pod again.
+// consequencesOf returns what follows from a refusal: the outcome for people and programs, and when the target may be
+// given that pod again.
 func consequencesOf(refusal placement.Refusal) (diagnosis.Outcome, attempts.BackOff) {
 	switch refusal {
 	case placement.Unschedulable:

@@ -11,8 +11,8 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/proxy/scheduling/attempts"
 )
 
-// targetChange is the event of a *target that may take pods now that it did not take before, or that does not hold them
-// any more because it cannot be reached. It is an event of no informer.
+// targetChange is the event of a *target that may take more pods now, or that cannot be reached and so does not hold
+// its pods any more. It is an event of no informer.
 const targetChange fwk.EventResource = "targets.v1alpha1.multicluster.admiralty.io"
 
 // namespaceEnabled is the event of a *corev1.Namespace whose pods may be elected from now on.

@@ -57,8 +57,8 @@ func inform(factory informers.SharedInformerFactory, object runtime.Object, info
 	factory.InformerFor(object, func(kubernetes.Interface, time.Duration) cache.SharedIndexInformer { return informer })
 }
 
-// trim drops what nobody reads, because there can be ten thousand bound proxies: managed fields, all but the labels of
-// namespaces, and all of a bound proxy that does not count on its node.
+// trim drops the fields that nobody reads, because there can be ten thousand bound proxies. Those are managed fields,
+// annotations of namespaces, and all of a bound proxy that does not count on its node.
 func trim(object any) (any, error) {
 	switch o := object.(type) {
 	case *corev1.Namespace:

@@ -22,8 +22,9 @@ type Follower interface {
 	// there. It is empty if the pod can start, as far as is known. It reads memory only, and is asked for pods with
 	// claims alone. When that changes, Scheduler.Appeared is to be called.
 	Objection(pod *corev1.Pod, target *engage.Target) string
-	// Ensure returns nil once what the pod refers to is in the target, a *needs.MissingError if the source cluster
-	// lacks it, and a *needs.RefusedError if the target does not take it. After any other error it may be called again.
+	// Ensure returns nil once the objects that the pod refers to are in the target. It returns a *needs.MissingError if
+	// the source cluster lacks one, and a *needs.RefusedError if the target does not take one. After any other error it
+	// may be called again.
 	Ensure(ctx context.Context, pod *corev1.Pod, target *engage.Target) error
 }
 

@@ -97,8 +97,8 @@ func (p *plugin) PreFilter(
 	return nil, nil
 }
 
-// admitted rejects a pod that admission has not made a proxy, or in a namespace that is not enabled, where there is no
-// admission: whoever may create a pod can name our scheduler and write a proxy's annotations.
+// admitted rejects a pod that admission has not made a proxy, and a pod of a namespace that is not enabled, where there
+// is no admission. Whoever may create a pod can name our scheduler and write a proxy's annotations.
 func (p *plugin) admitted(pod *corev1.Pod) *fwk.Status {
 	if !translate.IsProxy(pod) {
 		return fwk.NewStatus(

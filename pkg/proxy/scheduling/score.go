@@ -8,14 +8,15 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/proxy/fit"
 )
 
-// shareUnit is a share of one, as an integer: fine enough to tell apart targets of a million pods.
+// shareUnit is a share of one, as an integer. It is fine enough to compare targets of a million pods.
 const shareUnit = 1_000_000_000
 
 // defaultWeight of targets, see v1alpha1.PlacementPolicy.
 const defaultWeight = 100
 
-// share is the part of a virtual node that is in use once the pod is on it: the mean over its pods and all that the
-// pod requests, so that every pod counts, however little it requests. Pods that are still being placed are in nodeInfo.
+// share returns the part of a virtual node that is in use once the pod is on it. It is the mean over the number of pods
+// and each resource that the pod requests. So every pod counts, however little it requests. Pods that are still being
+// placed are in nodeInfo.
 func share(d *fit.Demand, nodeInfo fwk.NodeInfo) int64 {
 	requested, allocatable := nodeInfo.GetRequested(), nodeInfo.GetAllocatable()
 	sum := part(int64(len(nodeInfo.GetPods())), 1, int64(allocatable.GetAllowedPodNumber()))
@@ -42,8 +43,8 @@ func part(used, more, all int64) float64 {
 	return float64(used+more) / float64(all)
 }
 
-// weighted is the share in use of a target as the placement strategy compares it: a target of twice the weight is
-// filled to twice the share before another one is, or preferred as if it were twice as full.
+// weighted returns the share in use of a target as the placement strategy compares it. Spread fills a target of twice
+// the weight to twice the share. Pack prefers it as if it were twice as full.
 func weighted(strategy configv1alpha1.PlacementStrategy, share int64, t *target) int64 {
 	weight := int64(defaultWeight)
 	if t != nil {

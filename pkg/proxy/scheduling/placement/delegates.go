@@ -145,8 +145,8 @@ func (d *Delegates) setWithdrawn(proxy, chaperon types.UID, withdrawn bool) {
 // be scheduled there. It returns nil if there is none.
 //
 // A PodChaperon that is being deleted does not hold its proxy. So the next delegate may begin in another target while
-// this one ends, in three cases: the leader changes while a PodChaperon is withdrawn, the request to withdraw it is
-// carried out but not answered, or somebody else deletes it.
+// this one ends. There are three such cases: the leader changes while a PodChaperon is withdrawn, the request to
+// withdraw it is carried out but not answered, or somebody else deletes it.
 func (d *Delegates) Holder(proxy types.UID) (holder *Target, scheduled bool) {
 	d.mu.RLock()
 	defer d.mu.RUnlock()

@@ -4,8 +4,8 @@
 // attempt is decided by the caller.
 //
 //   - A proxy has at most one delegate in all reachable targets. A PodChaperon keeps the pod to its target if it
-//     exists, or may exist because a request was not answered. A PodChaperon that is given up is deleted only as it was
-//     seen (UID and resource version).
+//     exists, or may exist because a request was not answered.
+//   - A PodChaperon that is given up is deleted only as it was seen (UID and resource version).
 //   - A PodChaperon that may have a delegate is deleted in the foreground, and is seen to be gone before another target
 //     is tried: the delegate may have been scheduled just before, and then ends at its own pace. A target that is lost
 //     no longer holds the pod.
