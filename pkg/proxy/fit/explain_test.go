@@ -125,7 +125,8 @@ func TestExplain(t *testing.T) {
 			room(plain, free(1, "pods=9 cpu=99").tainted(ml)),
 			"cpu=10",
 			anyone,
-			"of its 10 nodes, 1 has the taint dedicated=ml:NoSchedule, which the pod does not tolerate, and none of the others has 10 free CPUs (largest: 9)",
+			"of its 10 nodes, 1 has the taint dedicated=ml:NoSchedule, which the pod does not tolerate, " +
+				"and none of the others has 10 free CPUs (largest: 9)",
 		},
 		"some may match, and have no room": {
 			room(
@@ -198,7 +199,8 @@ func TestExplain(t *testing.T) {
 			),
 			"cpu=10",
 			selects("gpu=a100"),
-			"of its 14 nodes, 5 match gpu=a100; of these, 2 are cordoned, and none of the others has 10 free CPUs (largest: 4)",
+			"of its 14 nodes, 5 match gpu=a100; of these, 2 are cordoned, " +
+				"and none of the others has 10 free CPUs (largest: 4)",
 		},
 	}
 	for name, test := range tests {

@@ -18,17 +18,33 @@ func TestEachErrorOfPlacingHasAnOutcome(t *testing.T) {
 		err  error
 		want diagnosis.Outcome
 	}{
-		"no error":                              {nil, diagnosis.Bound},
-		"a target's scheduler finds no node":    {&placement.RefusedError{Refusal: placement.Unschedulable}, diagnosis.Refused},
-		"a target's API server refuses the pod": {&placement.RefusedError{Refusal: placement.Forbidden}, diagnosis.Refused},
-		"a target does not allow PodChaperons":  {&placement.RefusedError{Refusal: placement.RightsMissing}, diagnosis.Refused},
-		"a target does not decide in time":      {&placement.RefusedError{Refusal: placement.Late}, diagnosis.TimedOut},
-		"the delegate is scheduled elsewhere":   {&placement.RefusedError{Refusal: placement.ScheduledElsewhere}, diagnosis.ScheduledElsewhere},
-		"the PodChaperon was not created":       {&placement.RefusedError{Refusal: placement.CreateFailed}, diagnosis.CreateFailed},
-		"the target's API server is busy":       {&placement.CreateError{Cause: errors.New("busy")}, diagnosis.CreateFailed},
-		"an earlier delegate is still ending":   {&placement.RefusedError{Refusal: placement.StillEnding}, diagnosis.StillEnding},
+		"no error": {nil, diagnosis.Bound},
+		"a target's scheduler finds no node": {
+			&placement.RefusedError{Refusal: placement.Unschedulable}, diagnosis.Refused,
+		},
+		"a target's API server refuses the pod": {
+			&placement.RefusedError{Refusal: placement.Forbidden}, diagnosis.Refused,
+		},
+		"a target does not allow PodChaperons": {
+			&placement.RefusedError{Refusal: placement.RightsMissing}, diagnosis.Refused,
+		},
+		"a target does not decide in time": {&placement.RefusedError{Refusal: placement.Late}, diagnosis.TimedOut},
+		"the delegate is scheduled elsewhere": {
+			&placement.RefusedError{Refusal: placement.ScheduledElsewhere}, diagnosis.ScheduledElsewhere,
+		},
+		"the PodChaperon was not created": {
+			&placement.RefusedError{Refusal: placement.CreateFailed}, diagnosis.CreateFailed,
+		},
+		"the target's API server is busy": {
+			&placement.CreateError{Cause: errors.New("busy")}, diagnosis.CreateFailed,
+		},
+		"an earlier delegate is still ending": {
+			&placement.RefusedError{Refusal: placement.StillEnding}, diagnosis.StillEnding,
+		},
 		"somebody else deletes the PodChaperon": {errors.New("deleted"), diagnosis.Lost},
-		"a refusal is wrapped in another error": {fmt.Errorf("placing: %w", &placement.RefusedError{Refusal: placement.Late}), diagnosis.TimedOut},
+		"a refusal is wrapped in another error": {
+			fmt.Errorf("placing: %w", &placement.RefusedError{Refusal: placement.Late}), diagnosis.TimedOut,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got, _ := outcomeOf(test.err); got != test.want {

@@ -35,8 +35,10 @@ func TestMessagesNameTargetsAndWhatIsMissing(t *testing.T) {
 	}{
 		"each for itself": {
 			map[string]*fwk.Status{
-				"admiralty-c0": fwk.NewStatus(fwk.Unschedulable, "no node has 4 free CPUs (largest: 1.5)").WithPlugin(Name),
-				"admiralty-c1": fwk.NewStatus(fwk.Unschedulable, "node(s) were unschedulable").WithPlugin(names.NodeUnschedulable),
+				"admiralty-c0": fwk.NewStatus(
+					fwk.Unschedulable, "no node has 4 free CPUs (largest: 1.5)").WithPlugin(Name),
+				"admiralty-c1": fwk.NewStatus(
+					fwk.Unschedulable, "node(s) were unschedulable").WithPlugin(names.NodeUnschedulable),
 			}, attempts.Trial{},
 			"0/6 clusters are available: c0: no node has 4 free CPUs (largest: 1.5); c1: cordoned.",
 		},
@@ -45,7 +47,8 @@ func TestMessagesNameTargetsAndWhatIsMissing(t *testing.T) {
 			"0/6 clusters are available: c0, c1, c2 and 2 more: not reachable.",
 		},
 		"one is tried": {
-			alike(1, "no node has 4 free CPUs (largest: 1.5)"), attempts.Trial{NodeName: "admiralty-c0", Prospect: attempts.Grow},
+			alike(1, "no node has 4 free CPUs (largest: 1.5)"),
+			attempts.Trial{NodeName: "admiralty-c0", Prospect: attempts.Grow},
 			"0/6 clusters are available: c0: no node has 4 free CPUs (largest: 1.5). Trying c0, which can add nodes.",
 		},
 	} {
@@ -180,7 +183,9 @@ func TestWhatFollowsAFailure(t *testing.T) {
 			}, unfit, "", false,
 		},
 		"no virtual node": {func(*world, *corev1.Pod) {}, kubescheduler.ErrNoNodesAvailable, diagnosis.NoTargets, true},
-		"a refusal":       {func(*world, *corev1.Pod) {}, &placement.RefusedError{Target: "c1", Reason: "quota"}, "c1: quota", true},
+		"a refusal": {
+			func(*world, *corev1.Pod) {}, &placement.RefusedError{Target: "c1", Reason: "quota"}, "c1: quota", true,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld()
@@ -219,7 +224,8 @@ func TestAPodThatIsConcludedWhileItFailsIsForgotten(t *testing.T) {
 	bound.Spec.NodeName = "admiralty-c1"
 	deleted.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)}
 	for name, cached := range map[string]*corev1.Pod{
-		"it is gone": nil, "another pod has its name": newPod("q", nil), "it is bound": bound, "it is being deleted": deleted,
+		"it is gone": nil, "another pod has its name": newPod("q", nil), "it is bound": bound,
+		"it is being deleted": deleted,
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld()

@@ -102,7 +102,10 @@ func TestAPodWithClaimsGoesWhereTheyAre(t *testing.T) {
 		volume corev1.VolumeSource
 		want   string
 	}{
-		"a pod with a claim":    {corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}, "no such claim"},
+		"a pod with a claim": {
+			corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}},
+			"no such claim",
+		},
 		"a pod without a claim": {corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {

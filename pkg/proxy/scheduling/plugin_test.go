@@ -27,15 +27,25 @@ func TestFilterAndHints(t *testing.T) {
 		happens func(w *world, c1, c2 *target)
 		want    string
 	}{
-		"a target with room":       {func(*world, *target, *target) {}, ""},
-		"one that is not engaged":  {func(w *world, c1, _ *target) { w.targets.remove(c1) }, "not connected"},
-		"one out of reach":         {func(w *world, c1, _ *target) { w.registry.Lose(c1.Target.Target) }, "not reachable"},
-		"one of another namespace": {func(_ *world, c1, _ *target) { c1.Key.Namespace = "other" }, "takes no pods of namespace default"},
+		"a target with room":      {func(*world, *target, *target) {}, ""},
+		"one that is not engaged": {func(w *world, c1, _ *target) { w.targets.remove(c1) }, "not connected"},
+		"one out of reach": {
+			func(w *world, c1, _ *target) { w.registry.Lose(c1.Target.Target) }, "not reachable",
+		},
+		"one of another namespace": {
+			func(_ *world, c1, _ *target) { c1.Key.Namespace = "other" }, "takes no pods of namespace default",
+		},
 		"one that is left out": {func(w *world, c1, _ *target) {
 			w.refuse(newPod("p", nil), c1.NodeName, attempts.FixedTime, "refused: quota")
 		}, "refused: quota"},
-		"one without room":          {func(_ *world, c1, _ *target) { c1.Ledger.Update(summary(resources("1500m", "1Gi"))) }, "no node has 4 free CPUs (largest: 1.5)"},
-		"the delegate is elsewhere": {func(w *world, _, c2 *target) { w.placer.Delegates.Seen(c2.Target, newChaperon("c", "p")) }, "the pod's delegate is in c2"},
+		"one without room": {
+			func(_ *world, c1, _ *target) { c1.Ledger.Update(summary(resources("1500m", "1Gi"))) },
+			"no node has 4 free CPUs (largest: 1.5)",
+		},
+		"the delegate is elsewhere": {
+			func(w *world, _, c2 *target) { w.placer.Delegates.Seen(c2.Target, newChaperon("c", "p")) },
+			"the pod's delegate is in c2",
+		},
 		"the delegate is there, and takes the room": {func(w *world, c1, _ *target) {
 			w.placer.Delegates.Seen(c1.Target, newChaperon("c", "p"))
 			c1.Ledger.Update(summary(resources("1500m", "1Gi")))
@@ -79,10 +89,15 @@ func TestOnlyProxiesOfEnabledNamespacesAreScheduled(t *testing.T) {
 		change func(*corev1.Pod)
 		want   string
 	}{
-		"a proxy":                        {func(*corev1.Pod) {}, ""},
-		"in a namespace not enabled":     {func(p *corev1.Pod) { p.Namespace = "other" }, "namespace other is not enabled: it has no label multicluster-scheduler=enabled"},
-		"in a namespace not seen yet":    {func(p *corev1.Pod) { p.Namespace = "new" }, "namespace new is not enabled"},
-		"a pod that admission never saw": {func(p *corev1.Pod) { p.Annotations = nil }, "the pod was not elected when it was created"},
+		"a proxy": {func(*corev1.Pod) {}, ""},
+		"in a namespace not enabled": {
+			func(p *corev1.Pod) { p.Namespace = "other" },
+			"namespace other is not enabled: it has no label multicluster-scheduler=enabled",
+		},
+		"in a namespace not seen yet": {func(p *corev1.Pod) { p.Namespace = "new" }, "namespace new is not enabled"},
+		"a pod that admission never saw": {
+			func(p *corev1.Pod) { p.Annotations = nil }, "the pod was not elected when it was created",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			pod := newPod("p", nil)
@@ -134,7 +149,9 @@ func TestANewLeaderWaitsForTargetsThatWereConnected(t *testing.T) {
 	w := newWorld()
 	s := &Scheduler{clock: w.clock, plugin: w.plugin, engaged: make(chan struct{}, 1)}
 	nodes := toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, toolscache.Indexers{})
-	for name, ready := range map[string]corev1.ConditionStatus{"admiralty-c1": corev1.ConditionTrue, "admiralty-c2": corev1.ConditionFalse} {
+	for name, ready := range map[string]corev1.ConditionStatus{
+		"admiralty-c1": corev1.ConditionTrue, "admiralty-c2": corev1.ConditionFalse,
+	} {
 		if err := nodes.Add(&corev1.Node{
 			ObjectMeta: metav1.ObjectMeta{Name: name},
 			Status:     corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: ready}}},
@@ -166,8 +183,8 @@ func TestANewLeaderWaitsForTargetsThatWereConnected(t *testing.T) {
 	}
 }
 
-// BenchmarkChoosing is what our plugin costs a pod where there are 100 targets of 50 node classes each: under 100 µs is
-// the aim.
+// BenchmarkChoosing measures our plugin's work for one pod, with 100 targets of 50 node classes each. The aim is under
+// 100 µs.
 func BenchmarkChoosing(b *testing.B) {
 	w := newWorld()
 	w.strategy = configv1alpha1.Spread

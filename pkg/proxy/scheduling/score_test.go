@@ -22,12 +22,22 @@ func TestNormalize(t *testing.T) {
 		shares   []int64
 		want     []int64
 	}{
-		"one target":                            {configv1alpha1.Spread, []int64{50 * percent}, []int64{100}},
-		"equal targets are equally good":        {configv1alpha1.Spread, []int64{5 * percent, 5 * percent}, []int64{100, 100}},
-		"the least difference decides":          {configv1alpha1.Spread, []int64{5 * percent, 5*percent + 1}, []int64{100, 99}},
-		"twice as full is half as good":         {configv1alpha1.Spread, []int64{40 * percent, 20 * percent, 80 * percent}, []int64{50, 100, 25}},
-		"pack prefers the full":                 {configv1alpha1.Pack, []int64{40 * percent, 20 * percent, 80 * percent}, []int64{50, 25, 100}},
-		"pack: the least difference decides":    {configv1alpha1.Pack, []int64{5 * percent, 5*percent + 1}, []int64{99, 100}},
+		"one target": {configv1alpha1.Spread, []int64{50 * percent}, []int64{100}},
+		"equal targets are equally good": {
+			configv1alpha1.Spread, []int64{5 * percent, 5 * percent}, []int64{100, 100},
+		},
+		"the least difference decides": {
+			configv1alpha1.Spread, []int64{5 * percent, 5*percent + 1}, []int64{100, 99},
+		},
+		"twice as full is half as good": {
+			configv1alpha1.Spread, []int64{40 * percent, 20 * percent, 80 * percent}, []int64{50, 100, 25},
+		},
+		"pack prefers the full": {
+			configv1alpha1.Pack, []int64{40 * percent, 20 * percent, 80 * percent}, []int64{50, 25, 100},
+		},
+		"pack: the least difference decides": {
+			configv1alpha1.Pack, []int64{5 * percent, 5*percent + 1}, []int64{99, 100},
+		},
 		"no strategy is spread":                 {"", []int64{1, 2}, []int64{100, 50}},
 		"a node without anything is not better": {configv1alpha1.Spread, []int64{shareUnit, percent}, []int64{1, 100}},
 	} {
@@ -84,12 +94,27 @@ func TestPlacementInBursts(t *testing.T) {
 		allocable [][2]string
 		want      []int
 	}{
-		"ten pods over two equal targets":        {configv1alpha1.Spread, 10, list("cpu", "100m"), [][2]string{{"100", "400Gi"}, {"100", "400Gi"}}, []int{5, 5}},
-		"ten pods without requests":              {configv1alpha1.Spread, 10, nil, [][2]string{{"100", "400Gi"}, {"100", "400Gi"}}, []int{5, 5}},
-		"tiny pods over huge targets":            {configv1alpha1.Spread, 100, list("cpu", "1m"), [][2]string{{"10000", "40Ti"}, {"10000", "40Ti"}}, []int{50, 50}},
-		"others use a little more in one target": {configv1alpha1.Spread, 10, list("cpu", "100m", "memory", "1Gi"), [][2]string{{"15500m", "60Gi"}, {"15", "59Gi"}}, []int{5, 5}},
-		"a target twice as big gets more":        {configv1alpha1.Spread, 30, list("cpu", "1"), [][2]string{{"200", "1Ti"}, {"100", "1Ti"}}, []int{19, 11}},
-		"pack fills one target":                  {configv1alpha1.Pack, 10, list("cpu", "100m"), [][2]string{{"100", "400Gi"}, {"99", "400Gi"}}, []int{0, 10}},
+		"ten pods over two equal targets": {
+			configv1alpha1.Spread, 10, list("cpu", "100m"), [][2]string{{"100", "400Gi"}, {"100", "400Gi"}},
+			[]int{5, 5},
+		},
+		"ten pods without requests": {
+			configv1alpha1.Spread, 10, nil, [][2]string{{"100", "400Gi"}, {"100", "400Gi"}}, []int{5, 5},
+		},
+		"tiny pods over huge targets": {
+			configv1alpha1.Spread, 100, list("cpu", "1m"), [][2]string{{"10000", "40Ti"}, {"10000", "40Ti"}},
+			[]int{50, 50},
+		},
+		"others use a little more in one target": {
+			configv1alpha1.Spread, 10, list("cpu", "100m", "memory", "1Gi"),
+			[][2]string{{"15500m", "60Gi"}, {"15", "59Gi"}}, []int{5, 5},
+		},
+		"a target twice as big gets more": {
+			configv1alpha1.Spread, 30, list("cpu", "1"), [][2]string{{"200", "1Ti"}, {"100", "1Ti"}}, []int{19, 11},
+		},
+		"pack fills one target": {
+			configv1alpha1.Pack, 10, list("cpu", "100m"), [][2]string{{"100", "400Gi"}, {"99", "400Gi"}}, []int{0, 10},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			nodes := make([]*framework.NodeInfo, len(test.allocable))

@@ -13,10 +13,20 @@ func TestATargetIsLeftOutForLongerEachTime(t *testing.T) {
 		backOff BackOff
 		want    []time.Duration
 	}{
-		"refused by its API server": {FixedTime, []time.Duration{30 * time.Second, time.Minute, 2 * time.Minute, 4 * time.Minute, 5 * time.Minute, 5 * time.Minute}},
-		"too late":                  {TimeOrMoreRoom, []time.Duration{30 * time.Second, time.Minute, 2 * time.Minute, 4 * time.Minute, 5 * time.Minute, 5 * time.Minute}},
-		"without rights yet":        {ShortTime, []time.Duration{time.Second, 2 * time.Second, 4 * time.Second}},
-		"unschedulable":             {UntilMoreRoom, []time.Duration{5 * time.Minute, 5 * time.Minute}},
+		"refused by its API server": {
+			FixedTime,
+			[]time.Duration{
+				30 * time.Second, time.Minute, 2 * time.Minute, 4 * time.Minute, 5 * time.Minute, 5 * time.Minute,
+			},
+		},
+		"too late": {
+			TimeOrMoreRoom,
+			[]time.Duration{
+				30 * time.Second, time.Minute, 2 * time.Minute, 4 * time.Minute, 5 * time.Minute, 5 * time.Minute,
+			},
+		},
+		"without rights yet": {ShortTime, []time.Duration{time.Second, 2 * time.Second, 4 * time.Second}},
+		"unschedulable":      {UntilMoreRoom, []time.Duration{5 * time.Minute, 5 * time.Minute}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld()

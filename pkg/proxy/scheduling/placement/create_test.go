@@ -26,7 +26,8 @@ func TestWhatAPodNeedsDecidesWhetherItsDelegateIsMade(t *testing.T) {
 			ensured: missing, err: `Secret "db" does not exist in namespace "default": the pod cannot start without`,
 		},
 		"the target does not take it": {
-			ensured: &needs.RefusedError{Ref: database, Reason: "exists there"}, err: `c1: Secret "db" exists there`, leftOut: `Secret "db" exists there`,
+			ensured: &needs.RefusedError{Ref: database, Reason: "exists there"}, err: `c1: Secret "db" exists there`,
+			leftOut: `Secret "db" exists there`,
 		},
 		"the target does not answer": {
 			ensured: errors.New("slow"), err: "bringing what the pod needs to c1: slow",
@@ -37,7 +38,9 @@ func TestWhatAPodNeedsDecidesWhetherItsDelegateIsMade(t *testing.T) {
 			w.ensure = func(context.Context, *corev1.Pod, *engage.Target) error { return test.ensured }
 			created := 0
 			at := w.engage(t, "c1", interceptor.Funcs{
-				Create: func(ctx context.Context, c client.WithWatch, o client.Object, options ...client.CreateOption) error {
+				Create: func(
+					ctx context.Context, c client.WithWatch, o client.Object, options ...client.CreateOption,
+				) error {
 					created++
 					return c.Create(ctx, o, options...)
 				},

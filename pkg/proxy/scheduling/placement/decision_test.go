@@ -20,17 +20,50 @@ func TestDecide(t *testing.T) {
 		want    decision
 		reason  string
 	}{
-		"a delegate of which nothing is known is waited for":      {want: wait},
-		"a scheduled delegate is bound":                           {changes: []change{inPhase(corev1.PodPending), scheduled}, want: bind},
-		"a running delegate is bound, whatever its conditions":    {changes: []change{inPhase(corev1.PodRunning)}, want: bind},
-		"a delegate that finished is bound":                       {changes: []change{inPhase(corev1.PodFailed)}, want: bind},
-		"an unschedulable delegate does not fit":                  {changes: []change{inPhase(corev1.PodPending), unschedulable}, want: unfit, reason: "unschedulable: 0/1 nodes"},
-		"a gated delegate is waited for":                          {changes: []change{with(corev1.PodScheduled, corev1.ConditionFalse, corev1.PodReasonSchedulingGated, "")}, want: hold, reason: "held back by scheduling gates"},
-		"a delegate that others make room for is waited for":      {changes: []change{unschedulable, func(c *v1alpha1.PodChaperon) { c.Status.NominatedNodeName = "n" }}, want: hold, reason: "preempting other pods"},
-		"what admission refuses is refused":                       {changes: []change{with(v1alpha1.ConditionDelegate, corev1.ConditionFalse, v1alpha1.ReasonDelegateRefused, "quota")}, want: refuse, reason: "refused: quota"},
-		"a delegate that was deleted is refused though scheduled": {changes: []change{scheduled, with(v1alpha1.ConditionDelegate, corev1.ConditionFalse, v1alpha1.ReasonDelegateGone, "")}, want: refuse, reason: "the delegate was deleted there"},
-		"a delegate that finished is bound though it is gone":     {changes: []change{inPhase(corev1.PodSucceeded), with(v1alpha1.ConditionDelegate, corev1.ConditionFalse, v1alpha1.ReasonDelegateGone, "")}, want: bind},
-		"a PodChaperon that is being deleted is lost":             {changes: []change{scheduled, deleting}, want: lost, reason: "the PodChaperon is being deleted"},
+		"a delegate of which nothing is known is waited for": {want: wait},
+		"a scheduled delegate is bound": {
+			changes: []change{inPhase(corev1.PodPending), scheduled}, want: bind,
+		},
+		"a running delegate is bound, whatever its conditions": {
+			changes: []change{inPhase(corev1.PodRunning)}, want: bind,
+		},
+		"a delegate that finished is bound": {
+			changes: []change{inPhase(corev1.PodFailed)}, want: bind,
+		},
+		"an unschedulable delegate does not fit": {
+			changes: []change{inPhase(corev1.PodPending), unschedulable}, want: unfit,
+			reason: "unschedulable: 0/1 nodes",
+		},
+		"a gated delegate is waited for": {
+			changes: []change{with(corev1.PodScheduled, corev1.ConditionFalse, corev1.PodReasonSchedulingGated, "")},
+			want:    hold, reason: "held back by scheduling gates",
+		},
+		"a delegate that others make room for is waited for": {
+			changes: []change{unschedulable, func(c *v1alpha1.PodChaperon) { c.Status.NominatedNodeName = "n" }},
+			want:    hold, reason: "preempting other pods",
+		},
+		"what admission refuses is refused": {
+			changes: []change{
+				with(v1alpha1.ConditionDelegate, corev1.ConditionFalse, v1alpha1.ReasonDelegateRefused, "quota"),
+			},
+			want: refuse, reason: "refused: quota",
+		},
+		"a delegate that was deleted is refused though scheduled": {
+			changes: []change{
+				scheduled, with(v1alpha1.ConditionDelegate, corev1.ConditionFalse, v1alpha1.ReasonDelegateGone, ""),
+			},
+			want: refuse, reason: "the delegate was deleted there",
+		},
+		"a delegate that finished is bound though it is gone": {
+			changes: []change{
+				inPhase(corev1.PodSucceeded),
+				with(v1alpha1.ConditionDelegate, corev1.ConditionFalse, v1alpha1.ReasonDelegateGone, ""),
+			},
+			want: bind,
+		},
+		"a PodChaperon that is being deleted is lost": {
+			changes: []change{scheduled, deleting}, want: lost, reason: "the PodChaperon is being deleted",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, reason := decide(newChaperon("c", "p", test.changes...))
@@ -46,8 +79,13 @@ func TestOverdue(t *testing.T) {
 		chaperon *v1alpha1.PodChaperon
 		want     string
 	}{
-		"nothing happened":      {newChaperon("c", "p"), "not scheduled within 60s: the target has not created the delegate"},
-		"a gate was not lifted": {newChaperon("c", "p", with(corev1.PodScheduled, corev1.ConditionFalse, "SchedulingGated", "quota")), "not scheduled within 60s (SchedulingGated: quota)"},
+		"nothing happened": {
+			newChaperon("c", "p"), "not scheduled within 60s: the target has not created the delegate",
+		},
+		"a gate was not lifted": {
+			newChaperon("c", "p", with(corev1.PodScheduled, corev1.ConditionFalse, "SchedulingGated", "quota")),
+			"not scheduled within 60s (SchedulingGated: quota)",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := overdue(test.chaperon, time.Minute); got != test.want {
@@ -77,11 +115,16 @@ func TestPatience(t *testing.T) {
 	}{
 		"a silent target": {
 			&v1alpha1.PlacementPolicy{}, false, newChaperon("c", "p"), time.Minute,
-			RefusedError{Target: "c1", Reason: "not scheduled within 60s: the target has not created the delegate", Refusal: Late},
+			RefusedError{
+				Target: "c1", Reason: "not scheduled within 60s: the target has not created the delegate",
+				Refusal: Late,
+			},
 		},
 		"a silent target with a time-out of its own": {
 			own, false, newChaperon("c", "p"), 2 * time.Minute,
-			RefusedError{Target: "c1", Reason: "not scheduled within 2m: the target has not created the delegate", Refusal: Late},
+			RefusedError{
+				Target: "c1", Reason: "not scheduled within 2m: the target has not created the delegate", Refusal: Late,
+			},
 		},
 		"one that holds the delegate back": {
 			&v1alpha1.PlacementPolicy{}, false, newChaperon("c", "p", gated), 10 * time.Minute,
@@ -96,14 +139,20 @@ func TestPatience(t *testing.T) {
 			RefusedError{Target: "c1", Reason: "not scheduled within 10m (Unschedulable: full)", Refusal: Late},
 		},
 		"one without room": {
-			own, false, newChaperon("c", "p", full), 0, RefusedError{Target: "c1", Reason: "unschedulable: full", Refusal: Unschedulable},
+			own, false, newChaperon("c", "p", full), 0,
+			RefusedError{Target: "c1", Reason: "unschedulable: full", Refusal: Unschedulable},
 		},
 		"one without room that is to grow": {
 			own, true, newChaperon("c", "p", full), 30 * time.Minute,
 			RefusedError{Target: "c1", Reason: "no node was added within 30m (unschedulable: full)", Refusal: Late},
 		},
 		"one that refuses": {
-			own, true, newChaperon("c", "p", with(v1alpha1.ConditionDelegate, corev1.ConditionFalse, v1alpha1.ReasonDelegateRefused, "quota")), 0,
+			own, true,
+			newChaperon(
+				"c", "p",
+				with(v1alpha1.ConditionDelegate, corev1.ConditionFalse, v1alpha1.ReasonDelegateRefused, "quota"),
+			),
+			0,
 			RefusedError{Target: "c1", Reason: "refused: quota", Refusal: Forbidden},
 		},
 	} {

@@ -36,7 +36,9 @@ func (s server) funcs() interceptor.Funcs {
 			}
 			return c.Create(ctx, o, options...)
 		},
-		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, options ...client.GetOption) error {
+		Get: func(
+			ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, options ...client.GetOption,
+		) error {
 			if s.get != nil {
 				if err := s.get(); err != nil {
 					return err
@@ -96,12 +98,15 @@ func TestPlace(t *testing.T) {
 			err: "withdrawing the delegate (unschedulable: full) from c1: Timeout: slow",
 		},
 		"the delegate is refused": {
-			happens: seen(with(v1alpha1.ConditionDelegate, corev1.ConditionFalse, v1alpha1.ReasonDelegateRefused, "quota")),
-			err:     "c1: refused: quota", leftOut: "refused: quota",
+			happens: seen(
+				with(v1alpha1.ConditionDelegate, corev1.ConditionFalse, v1alpha1.ReasonDelegateRefused, "quota"),
+			),
+			err: "c1: refused: quota", leftOut: "refused: quota",
 		},
 		"the target forbids it": {
-			server: server{create: answering(apierrors.NewForbidden(resource, "web", errors.New("quota")))},
-			err:    `c1: refused: podchaperons "web" is forbidden: quota`, leftOut: `refused: podchaperons "web" is forbidden: quota`,
+			server:  server{create: answering(apierrors.NewForbidden(resource, "web", errors.New("quota")))},
+			err:     `c1: refused: podchaperons "web" is forbidden: quota`,
+			leftOut: `refused: podchaperons "web" is forbidden: quota`,
 		},
 		"the target's API server is busy": {
 			server: server{create: answering(apierrors.NewTooManyRequests("slow down", 1))},
@@ -137,7 +142,8 @@ func TestPlace(t *testing.T) {
 			happens: func(w *world, _ *Target, _ *v1alpha1.PodChaperon) {
 				w.Delegates.Seen(w.engage(t, "c2", server{}.funcs()), newChaperon("d", "p", scheduled))
 			},
-			ends: true, err: "c1: the pod's delegate is scheduled in c2", leftOut: "the pod's delegate is scheduled in c2",
+			ends: true, err: "c1: the pod's delegate is scheduled in c2",
+			leftOut: "the pod's delegate is scheduled in c2",
 		},
 		"the pod is deleted": {
 			happens: func(w *world, _ *Target, _ *v1alpha1.PodChaperon) { w.Delegates.Concluded("p", ProxyGone) },
@@ -228,14 +234,18 @@ func TestNoOtherTargetIsTriedUntilAWithdrawnDelegateHasEnded(t *testing.T) {
 		happens func(w *world, at *Target, disengage func())
 		err     string
 	}{
-		"it ends": {func(w *world, at *Target, _ func()) { w.Delegates.Gone(at, newChaperon("c", "p")) }, "c1: unschedulable: full"},
+		"it ends": {
+			func(w *world, at *Target, _ func()) { w.Delegates.Gone(at, newChaperon("c", "p")) },
+			"c1: unschedulable: full",
+		},
 		"it ends after another time-out": {func(w *world, at *Target, _ func()) {
 			w.clock.Step(time.Minute)
 			eventually(t, "the pod still waits", w.clock.HasWaiters)
 			w.Delegates.Gone(at, newChaperon("c", "p"))
 		}, "c1: unschedulable: full"},
 		"it ends and the cache does not tell": {func(w *world, at *Target, _ func()) {
-			if err := at.Client.DeleteAllOf(t.Context(), &v1alpha1.PodChaperon{}, client.InNamespace("default")); err != nil {
+			all := client.InNamespace("default")
+			if err := at.Client.DeleteAllOf(t.Context(), &v1alpha1.PodChaperon{}, all); err != nil {
 				t.Error(err)
 			}
 			w.clock.Step(time.Minute)
@@ -305,10 +315,12 @@ func TestHolder(t *testing.T) {
 		happens func(w *world, c1, c2 *Target)
 		want    string
 	}{
-		"nothing is known":      {func(*world, *Target, *Target) {}, ""},
-		"a PodChaperon":         {func(w *world, _, c2 *Target) { w.Delegates.Seen(c2, newChaperon("c", "p")) }, "c2"},
-		"of another pod":        {func(w *world, _, c2 *Target) { w.Delegates.Seen(c2, newChaperon("c", "q")) }, ""},
-		"that is being deleted": {func(w *world, _, c2 *Target) { w.Delegates.Seen(c2, newChaperon("c", "p", deleting)) }, ""},
+		"nothing is known": {func(*world, *Target, *Target) {}, ""},
+		"a PodChaperon":    {func(w *world, _, c2 *Target) { w.Delegates.Seen(c2, newChaperon("c", "p")) }, "c2"},
+		"of another pod":   {func(w *world, _, c2 *Target) { w.Delegates.Seen(c2, newChaperon("c", "q")) }, ""},
+		"that is being deleted": {
+			func(w *world, _, c2 *Target) { w.Delegates.Seen(c2, newChaperon("c", "p", deleting)) }, "",
+		},
 		"that is scheduled, before one that is not": {func(w *world, c1, c2 *Target) {
 			w.Delegates.Seen(c1, newChaperon("c", "p"))
 			w.Delegates.Seen(c2, newChaperon("d", "p", inPhase(corev1.PodRunning)))
@@ -326,7 +338,9 @@ func TestHolder(t *testing.T) {
 			w.Delegates.Gone(c1, newChaperon("c", "p"))
 			w.Delegates.Seen(c1, newChaperon("d", "p"))
 		}, "c1"},
-		"a target that does not answer": {func(w *world, c1, _ *Target) { w.Delegates.setUncertain("p", c1, true) }, "c1"},
+		"a target that does not answer": {
+			func(w *world, c1, _ *Target) { w.Delegates.setUncertain("p", c1, true) }, "c1",
+		},
 		"a target that has been disengaged": {func(w *world, c1, c2 *Target) {
 			w.Delegates.Seen(c1, newChaperon("c", "p"))
 			w.Delegates.setUncertain("p", c2, true)
