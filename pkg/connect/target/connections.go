@@ -18,7 +18,7 @@ type finding struct {
 
 // connections has one loop per target. It is safe for concurrent use, and none of its methods waits for a target.
 type connections struct {
-	Options
+	options Options
 	changed func(target types.NamespacedName)
 
 	mu    sync.Mutex // guards loops
@@ -26,7 +26,7 @@ type connections struct {
 }
 
 func newConnections(options Options, changed func(types.NamespacedName)) *connections {
-	return &connections{Options: options, changed: changed, loops: map[types.NamespacedName]*loop{}}
+	return &connections{options: options, changed: changed, loops: map[types.NamespacedName]*loop{}}
 }
 
 // set says what the target's connection shall be from now on, and the policy for it. The connection ends with ctx, and

@@ -65,7 +65,7 @@ type Options struct {
 
 // Reconciler keeps ClusterTargets and Targets connected. It is to run on the leader only.
 type Reconciler struct {
-	Options
+	options Options
 
 	writer      targetkind.Writer
 	wake        *wake.Source
@@ -84,7 +84,7 @@ func New(options Options) (*Reconciler, error) {
 	}
 	source := &wake.Source{}
 	return &Reconciler{
-		Options:     options,
+		options:     options,
 		writer:      targetkind.Writer{Client: options.Client, Owner: fieldOwner, Clock: options.Clock},
 		wake:        source,
 		secrets:     newSecrets(clientset, source.Wake),
@@ -95,7 +95,7 @@ func New(options Options) (*Reconciler, error) {
 
 // Register adds the controller to a manager.
 func (r *Reconciler) Register(mgr manager.Manager) error {
-	if err := r.metrics.register(r.Metrics); err != nil {
+	if err := r.metrics.register(r.options.Metrics); err != nil {
 		return fmt.Errorf("registering the metrics of controller %q: %w", name, err)
 	}
 	err := builder.ControllerManagedBy(mgr).
@@ -120,7 +120,7 @@ func (r *Reconciler) Register(mgr manager.Manager) error {
 // Reconcile hands on what the target's spec and Secret ask for, and writes down how the connection is.
 func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	target := targetkind.New(request.NamespacedName)
-	if err := r.Client.Get(ctx, request.NamespacedName, target); err != nil {
+	if err := r.options.Client.Get(ctx, request.NamespacedName, target); err != nil {
 		if apierrors.IsNotFound(err) {
 			return reconcile.Result{}, r.leave(ctx, request.NamespacedName)
 		}
@@ -137,7 +137,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 			return reconcile.Result{}, r.writeDown(ctx, target, finding{}) // The watch wakes us when it knows.
 		}
 	}
-	wanted := decide(spec, secret, r.Config)
+	wanted := decide(spec, secret, r.options.Config)
 	r.connections.set(r.wake.Context(), request.NamespacedName, wanted, &spec.PlacementPolicy)
 	return reconcile.Result{}, r.writeDown(ctx, target, r.connections.found(request.NamespacedName, wanted))
 }
@@ -145,7 +145,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 // leave ends the connection of a target that is gone, which is asked of the API server: a cache that lags must not cost
 // the target its pods.
 func (r *Reconciler) leave(ctx context.Context, key types.NamespacedName) error {
-	err := r.APIReader.Get(ctx, key, targetkind.New(key))
+	err := r.options.APIReader.Get(ctx, key, targetkind.New(key))
 	if !apierrors.IsNotFound(err) {
 		if err != nil {
 			return fmt.Errorf("getting target %q: %w", key, err)
@@ -194,5 +194,5 @@ func (r *Reconciler) record(target client.Object, was *metav1.Condition, is meta
 	if is.Status == metav1.ConditionTrue {
 		kind = corev1.EventTypeNormal
 	}
-	r.Recorder.Eventf(target, nil, kind, is.Reason, "Connect", "%s", is.Message)
+	r.options.Recorder.Eventf(target, nil, kind, is.Reason, "Connect", "%s", is.Message)
 }

@@ -38,7 +38,7 @@ type engagement struct {
 // engage connects to the target, with ctx for doing so, and puts it into the Registry, where it stays in life until it
 // is disengaged and ended. Another engagement of the same target, if there is one, loses its place there.
 func (l *loop) engage(ctx, life context.Context, w want) (*engagement, error) {
-	d, err := newDialer(w.config, l.Scheme)
+	d, err := newDialer(w.config, l.connections.options.Scheme)
 	if err != nil {
 		return nil, err
 	}
@@ -50,7 +50,7 @@ func (l *loop) engage(ctx, life context.Context, w want) (*engagement, error) {
 	}
 	e.target.Itself = e.target.Itself || w.self
 	l.handOn(e.target)
-	if err := l.Registry.Engage(life, e.target); err != nil {
+	if err := l.connections.options.Registry.Engage(life, e.target); err != nil {
 		e.end()
 		return nil, err
 	}
@@ -81,7 +81,7 @@ func (l *loop) connect(ctx, life context.Context, d *dialer, e *engagement) erro
 		return err
 	}
 	e.target.ClusterID = summary.Status.ClusterID
-	e.target.Itself = summary.Status.ClusterID != "" && summary.Status.ClusterID == l.Source.ClusterID
+	e.target.Itself = summary.Status.ClusterID != "" && summary.Status.ClusterID == l.connections.options.Source.ClusterID
 	if e.target.Cache, err = l.startCache(ctx, life, d, &e.watchError); err != nil {
 		return err
 	}
@@ -160,7 +160,7 @@ func (l *loop) startCache(
 func (l *loop) ourChaperons() cache.ByObject {
 	selected := cache.ByObject{
 		Label: labels.SelectorFromSet(labels.Set{
-			v1alpha1.LabelParentClusterID: l.Source.ClusterID,
+			v1alpha1.LabelParentClusterID: l.connections.options.Source.ClusterID,
 			v1alpha1.LabelTargetHash:      translate.TargetHash(l.key),
 		}),
 		Transform: strip,

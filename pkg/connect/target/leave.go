@@ -64,7 +64,7 @@ func (l *loop) deleteCopies(ctx context.Context, target *engage.Target) error {
 	ctx, cancel := context.WithTimeout(ctx, leaveTimeout)
 	defer cancel()
 	made := client.MatchingLabels{
-		v1alpha1.LabelParentClusterID: l.Source.ClusterID,
+		v1alpha1.LabelParentClusterID: l.connections.options.Source.ClusterID,
 		v1alpha1.LabelTargetHash:      target.Hash,
 	}
 	// The target's own EndpointSlices have the labels of their Service.
@@ -104,7 +104,7 @@ func (l *loop) deleteKind(
 // taken says whether another target leads to the cluster: what was made for this one in the namespace is then that
 // one's, to keep or to delete.
 func (l *loop) taken(target *engage.Target, namespace string) bool {
-	return target.ClusterID != "" && slices.ContainsFunc(l.Registry.All(), func(other *engage.Target) bool {
+	return target.ClusterID != "" && slices.ContainsFunc(l.connections.options.Registry.All(), func(other *engage.Target) bool {
 		return other.ClusterID == target.ClusterID && other.Allows(namespace)
 	})
 }

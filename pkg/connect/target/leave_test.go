@@ -22,7 +22,7 @@ func TestCopiesAreLeftToAnotherTargetOfTheCluster(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t, 0)
-			if err := f.Registry.Engage(t.Context(), test.other); err != nil {
+			if err := f.options.Registry.Engage(t.Context(), test.other); err != nil {
 				t.Fatal(err)
 			}
 			if got := newLoop(f.connections, target.Key, want{}, nil).taken(target, "shop"); got != test.want {

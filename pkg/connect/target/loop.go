@@ -17,8 +17,8 @@ import (
 
 // loop is the goroutine of one target's connection. It alone engages and disengages the target, and may block on it.
 type loop struct {
-	*connections
-	key types.NamespacedName
+	connections *connections
+	key         types.NamespacedName
 
 	mu        sync.Mutex // guards what follows, up to of
 	want      want
@@ -67,7 +67,7 @@ func (l *loop) handOn(target *engage.Target) {
 	l.mu.Lock()
 	policy := l.policy
 	l.mu.Unlock()
-	l.Registry.SetPolicy(target, policy)
+	l.connections.options.Registry.SetPolicy(target, policy)
 }
 
 func (l *loop) result(w want) finding {
@@ -98,7 +98,7 @@ func (l *loop) run(life context.Context) {
 		switch {
 		case w.gone:
 			l.leave(ctx)
-			if l.retire(l) {
+			if l.connections.retire(l) {
 				return
 			}
 		case w.failure != nil:
@@ -141,7 +141,7 @@ func (l *loop) failed(ctx context.Context, w want, condition metav1.Condition) {
 	switch {
 	case l.engaged == nil:
 	case l.engaged.fingerprint == w.fingerprint:
-		l.Registry.Lose(l.engaged.target)
+		l.connections.options.Registry.Lose(l.engaged.target)
 	default:
 		l.disengage()
 	}
@@ -151,7 +151,7 @@ func (l *loop) failed(ctx context.Context, w want, condition metav1.Condition) {
 // watch checks the health of the engaged target until ctx ends or the target is to be engaged anew: because it is back
 // after having been lost, or because its cache is stale for good.
 func (l *loop) watch(ctx context.Context, w want) {
-	ticker := l.Clock.NewTicker(healthInterval)
+	ticker := l.connections.options.Clock.NewTicker(healthInterval)
 	defer ticker.Stop()
 	version := l.engaged.version
 	var h health
@@ -168,10 +168,10 @@ func (l *loop) watch(ctx context.Context, w want) {
 		if ctx.Err() != nil || err == nil && (h.lost() || l.engaged.denied()) {
 			return
 		}
-		h = h.after(err, l.Clock.Now())
+		h = h.after(err, l.connections.options.Clock.Now())
 		switch {
 		case h.lost():
-			l.Registry.Lose(l.engaged.target)
+			l.connections.options.Registry.Lose(l.engaged.target)
 			l.report(ctx, w, finding{condition: h.condition(err, w), version: version})
 		case err == nil && summary.Status.KubernetesVersion != "" && summary.Status.KubernetesVersion != version:
 			version = summary.Status.KubernetesVersion
@@ -185,7 +185,7 @@ func (l *loop) disengage() {
 	if l.engaged == nil {
 		return
 	}
-	l.Registry.Disengage(l.engaged.target)
+	l.connections.options.Registry.Disengage(l.engaged.target)
 	l.engaged.end()
 	l.engaged = nil
 }
@@ -211,11 +211,11 @@ func (l *loop) report(ctx context.Context, w want, f finding) {
 			f.condition.Message,
 		)
 	}
-	l.changed(l.key)
+	l.connections.changed(l.key)
 }
 
 func (l *loop) pause(ctx context.Context, d time.Duration) {
-	timer := l.Clock.NewTimer(d)
+	timer := l.connections.options.Clock.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():

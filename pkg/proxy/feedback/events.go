@@ -6,6 +6,6 @@ import corev1 "k8s.io/api/core/v1"
 const ReasonDelegateLost = "DelegateLost"
 
 func (f *Feedback) recordDelegateLost(proxy *corev1.Pod, message string) {
-	f.Recorder.Eventf(proxy, nil, corev1.EventTypeWarning, ReasonDelegateLost, "Delete",
+	f.options.Recorder.Eventf(proxy, nil, corev1.EventTypeWarning, ReasonDelegateLost, "Delete",
 		"Deleting this pod because %s (virtual node %s)", message, proxy.Spec.NodeName)
 }

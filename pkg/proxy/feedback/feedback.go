@@ -51,7 +51,7 @@ type Options struct {
 // Feedback keeps proxies and delegates in step with each other. It observes an engage.Registry (Observe it before the
 // first target is engaged), and is to run on the leader only.
 type Feedback struct {
-	Options
+	options Options
 
 	// index makes the index IndexNodeName, once. It is made for the first target: we lead by then, and a replica that
 	// does not lead need not watch pods.
@@ -71,7 +71,7 @@ var _ engage.Observer = &Feedback{}
 
 // New makes a Feedback, which does nothing before Register and Engaged.
 func New(options Options) *Feedback {
-	return &Feedback{Options: options}
+	return &Feedback{options: options}
 }
 
 // Register adds the watch of pods to the manager.
@@ -97,11 +97,11 @@ func (f *Feedback) Engaged(ctx context.Context, target *engage.Target) error {
 	}
 	workers := engage.NewWorkers(engage.WorkersOptions[reconcile.Request]{
 		Name:       name,
-		Reconciler: &reconciler{Feedback: f, target: target},
+		Reconciler: &reconciler{feedback: f, target: target},
 		Count:      workersPerTarget,
 		FirstRetry: firstRetry,
 		LastRetry:  lastRetry,
-		Logger:     f.Logger.WithValues("target", target.Key),
+		Logger:     f.options.Logger.WithValues("target", target.Key),
 	})
 	f.queues.Set(ctx, target, routed{target, workers.Queue})
 	if err := workers.Start(ctx); err != nil {
@@ -133,7 +133,7 @@ func parentOf(chaperon *v1alpha1.PodChaperon) reconcile.Request {
 // enqueueProxies enqueues the proxies that are bound to the target's node.
 func (f *Feedback) enqueueProxies(ctx context.Context, target *engage.Target, q queue) error {
 	proxies := &corev1.PodList{}
-	if err := f.Client.List(
+	if err := f.options.Client.List(
 		ctx,
 		proxies,
 		client.MatchingFields{IndexNodeName: target.NodeName},

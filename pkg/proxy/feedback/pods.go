@@ -77,7 +77,7 @@ func (f *Feedback) podChanged(pod *corev1.Pod, everywhere bool, q queue) {
 // that are no proxies.
 func (f *Feedback) reconcilePod(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	pod := &corev1.Pod{}
-	if err := f.Client.Get(ctx, request.NamespacedName, pod); err != nil {
+	if err := f.options.Client.Get(ctx, request.NamespacedName, pod); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	if slices.ContainsFunc(pod.Finalizers, isOurs) {
@@ -87,7 +87,7 @@ func (f *Feedback) reconcilePod(ctx context.Context, request reconcile.Request) 
 		return reconcile.Result{}, nil
 	}
 	node := &corev1.Node{}
-	if err := f.Client.Get(ctx, types.NamespacedName{Name: pod.Spec.NodeName}, node); err != nil {
+	if err := f.options.Client.Get(ctx, types.NamespacedName{Name: pod.Spec.NodeName}, node); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	if node.Labels[v1alpha1.LabelNodeProvider] != v1alpha1.LabelNodeProviderValue {
@@ -106,7 +106,7 @@ func (f *Feedback) removeFinalizers(ctx context.Context, pod *corev1.Pod) error 
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	patch := client.MergeFromWithOptions(pod, client.MergeFromWithOptimisticLock{})
-	if err := ignoreGone(f.Client.Patch(ctx, changed, patch, client.FieldOwner(v1alpha1.FieldOwner))); err != nil {
+	if err := ignoreGone(f.options.Client.Patch(ctx, changed, patch, client.FieldOwner(v1alpha1.FieldOwner))); err != nil {
 		return fmt.Errorf("removing finalizers: %w", err)
 	}
 	return nil
@@ -116,7 +116,7 @@ func (f *Feedback) removeFinalizers(ctx context.Context, pod *corev1.Pod) error 
 func (f *Feedback) deletePod(ctx context.Context, pod *corev1.Pod, grace *int64) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	err := f.Client.Delete(ctx, pod, &client.DeleteOptions{
+	err := f.options.Client.Delete(ctx, pod, &client.DeleteOptions{
 		GracePeriodSeconds: grace,
 		Preconditions:      &metav1.Preconditions{UID: &pod.UID},
 	})
@@ -135,7 +135,7 @@ func (f *Feedback) patchStatus(ctx context.Context, pod *corev1.Pod, status core
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	target := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name}}
-	err = f.Client.Status().Patch(
+	err = f.options.Client.Status().Patch(
 		ctx,
 		target,
 		client.RawPatch(types.StrategicMergePatchType, patch),

@@ -21,9 +21,9 @@ import (
 
 // reconciler is that of the proxies in one engaged target.
 type reconciler struct {
-	*Feedback
-	target *engage.Target
-	asks   asks
+	feedback *Feedback
+	target   *engage.Target
+	asks     asks
 }
 
 // Reconcile reads what the caches have of a proxy and its PodChaperons in the target, decides, and acts. What it reads
@@ -41,9 +41,9 @@ func (r *reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 }
 
 func (r *reconciler) read(ctx context.Context, key types.NamespacedName) (state, error) {
-	s := state{nodeName: r.target.NodeName, now: r.Clock.Now()}
+	s := state{nodeName: r.target.NodeName, now: r.feedback.options.Clock.Now()}
 	pod := &corev1.Pod{}
-	switch err := r.Client.Get(ctx, key, pod, client.UnsafeDisableDeepCopy); {
+	switch err := r.feedback.options.Client.Get(ctx, key, pod, client.UnsafeDisableDeepCopy); {
 	case err == nil && translate.IsProxy(pod):
 		s.proxy = pod
 	case client.IgnoreNotFound(err) != nil:
@@ -71,7 +71,7 @@ func (r *reconciler) act(ctx context.Context, key types.NamespacedName, proxy *c
 		errs = append(errs, r.end(ctx, key, e))
 	}
 	if p.status != nil {
-		errs = append(errs, r.patchStatus(ctx, proxy, *p.status))
+		errs = append(errs, r.feedback.patchStatus(ctx, proxy, *p.status))
 	}
 	if p.removal != nil {
 		errs = append(errs, r.remove(ctx, proxy, p.removal))
@@ -84,7 +84,7 @@ func (r *reconciler) end(ctx context.Context, key types.NamespacedName, e ending
 	if e.ifOrphan {
 		uid, err := liveUID(
 			ctx,
-			r.APIReader,
+			r.feedback.options.APIReader,
 			corev1.SchemeGroupVersion.WithKind("Pod"),
 			parentOf(e.chaperon).NamespacedName,
 		)
@@ -101,7 +101,7 @@ func (r *reconciler) end(ctx context.Context, key types.NamespacedName, e ending
 	if err := r.ask(ctx, e.chaperon, e.grace); err != nil {
 		return err
 	}
-	r.asks.note(key, ask{chaperon: e.chaperon.UID, parent: parent, grace: e.grace, at: r.Clock.Now()})
+	r.asks.note(key, ask{chaperon: e.chaperon.UID, parent: parent, grace: e.grace, at: r.feedback.options.Clock.Now()})
 	return nil
 }
 
@@ -161,15 +161,15 @@ func (r *reconciler) remove(ctx context.Context, proxy *corev1.Pod, removal *rem
 		}
 	}
 	if removal.status != nil {
-		if err := r.patchStatus(ctx, proxy, *removal.status); err != nil {
+		if err := r.feedback.patchStatus(ctx, proxy, *removal.status); err != nil {
 			return err
 		}
 	}
-	if err := r.deletePod(ctx, proxy, removal.grace); err != nil {
+	if err := r.feedback.deletePod(ctx, proxy, removal.grace); err != nil {
 		return err
 	}
 	if removal.message != "" {
-		r.recordDelegateLost(proxy, removal.message)
+		r.feedback.recordDelegateLost(proxy, removal.message)
 	}
 	return nil
 }

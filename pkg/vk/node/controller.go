@@ -64,7 +64,7 @@ type Options struct {
 
 // Reconciler keeps the virtual nodes. It is to run on the leader only.
 type Reconciler struct {
-	Options
+	options Options
 
 	writer  targetkind.Writer
 	clients kubernetes.Interface
@@ -87,7 +87,7 @@ func New(options Options) (*Reconciler, error) {
 		return nil, fmt.Errorf("making a client for Nodes and Leases: %w", err)
 	}
 	return &Reconciler{
-		Options: options,
+		options: options,
 		writer:  targetkind.Writer{Client: options.Client, Owner: fieldOwner, Clock: options.Clock},
 		clients: clients,
 		runners: map[types.NamespacedName]*runner{},
@@ -136,7 +136,7 @@ func (r *Reconciler) Engaged(ctx context.Context, target *engage.Target) error {
 func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	key := request.NamespacedName
 	target := targetkind.New(key)
-	if err := r.Client.Get(ctx, key, target); err != nil {
+	if err := r.options.Client.Get(ctx, key, target); err != nil {
 		if apierrors.IsNotFound(err) {
 			return reconcile.Result{}, r.remove(ctx, key)
 		}
@@ -162,10 +162,10 @@ func (r *Reconciler) facts(ctx context.Context, target client.Object) (facts, er
 	f := facts{
 		key:       key,
 		status:    targetkind.Status(target),
-		clusterID: r.Source.ClusterID,
-		address:   r.Address,
-		port:      r.Port,
-		now:       metav1.NewTime(r.Clock.Now()),
+		clusterID: r.options.Source.ClusterID,
+		address:   r.options.Address,
+		port:      r.options.Port,
+		now:       metav1.NewTime(r.options.Clock.Now()),
 	}
 	if expression := targetkind.Spec(target).ExcludedLabelsRegexp; expression != "" {
 		var err error
@@ -180,7 +180,7 @@ func (r *Reconciler) facts(ctx context.Context, target client.Object) (facts, er
 	r.keys[node] = key
 	r.mu.Unlock()
 	var err error
-	if f.node, err = r.node(ctx, r.Client, node); err != nil {
+	if f.node, err = r.node(ctx, r.options.Client, node); err != nil {
 		return facts{}, err
 	}
 	f.summary, err = r.summary(ctx, key)
@@ -202,7 +202,7 @@ func (r *Reconciler) node(ctx context.Context, reader client.Reader, name string
 
 // summary reads the target's ClusterSummary from its cache, nil if it is not engaged. It is the cache's own.
 func (r *Reconciler) summary(ctx context.Context, key types.NamespacedName) (*v1alpha1.ClusterSummary, error) {
-	target, ok := r.Registry.ByKey(key)
+	target, ok := r.options.Registry.ByKey(key)
 	if !ok {
 		return nil, nil
 	}
@@ -229,7 +229,7 @@ func (r *Reconciler) run(ctx context.Context, f facts) (time.Duration, error) {
 		return running.hand(want, conforms(f.node, want), f.now.Time), nil
 	}
 	var err error
-	if f.node, err = r.node(ctx, r.APIReader, translate.VirtualNodeName(f.key)); err != nil {
+	if f.node, err = r.node(ctx, r.options.APIReader, translate.VirtualNodeName(f.key)); err != nil {
 		return 0, err
 	}
 	if f.node != nil && !ours(f.node) {
@@ -289,7 +289,7 @@ func (r *Reconciler) halt(key types.NamespacedName) bool {
 // remove deletes the node and lease of a target that is gone, which is asked of the API server, since with the node go
 // its pods.
 func (r *Reconciler) remove(ctx context.Context, key types.NamespacedName) error {
-	err := r.APIReader.Get(ctx, key, targetkind.New(key))
+	err := r.options.APIReader.Get(ctx, key, targetkind.New(key))
 	if !apierrors.IsNotFound(err) {
 		if err != nil {
 			return fmt.Errorf("getting target %q: %w", key, err)
@@ -303,11 +303,11 @@ func (r *Reconciler) remove(ctx context.Context, key types.NamespacedName) error
 	r.mu.Lock()
 	delete(r.keys, name)
 	r.mu.Unlock()
-	node, err := r.node(ctx, r.APIReader, name)
+	node, err := r.node(ctx, r.options.APIReader, name)
 	if err != nil || node == nil || !ours(node) {
 		return err
 	}
-	if err := r.Client.Delete(ctx, node, client.Preconditions{UID: &node.UID}); client.IgnoreNotFound(err) != nil {
+	if err := r.options.Client.Delete(ctx, node, client.Preconditions{UID: &node.UID}); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("deleting node %q: %w", name, err)
 	}
 	return r.deleteLease(ctx, name)
