@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
 
 const (
@@ -136,10 +137,7 @@ func leftover(pod *corev1.Pod) bool {
 // met says whether the status is that of a delegate which a scheduler or a kubelet has seen.
 func met(status *corev1.PodStatus) bool {
 	return status.Phase != "" && status.Phase != corev1.PodPending || status.StartTime != nil ||
-		slices.ContainsFunc(
-			status.Conditions,
-			func(c corev1.PodCondition) bool { return c.Type == corev1.PodScheduled },
-		)
+		translate.PodCondition(status.Conditions, corev1.PodScheduled) != nil
 }
 
 func finished(status *corev1.PodStatus) bool {
@@ -162,12 +160,7 @@ func deletionGrace(chaperon *v1alpha1.PodChaperon) (grace *int64, asked bool) {
 }
 
 func lostCondition(status *corev1.PodStatus) *corev1.PodCondition {
-	for i := range status.Conditions {
-		if status.Conditions[i].Type == v1alpha1.ConditionDelegate {
-			return &status.Conditions[i]
-		}
-	}
-	return nil
+	return translate.PodCondition(status.Conditions, v1alpha1.ConditionDelegate)
 }
 
 // withCondition is a copy of status whose condition Delegate is False for a reason.

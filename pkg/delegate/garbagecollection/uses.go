@@ -62,9 +62,8 @@ func ofChaperon(chaperon *v1alpha1.PodChaperon) []use {
 }
 
 // ofCopy is what a copy, as slim left it, uses itself: the TLS Secrets of an Ingress.
-func ofCopy(object any) []use {
-	ingress, ok := object.(*metav1.PartialObjectMetadata)
-	if !ok || ingress.Annotations[annotationSecrets] == "" {
+func ofCopy(ingress *metav1.PartialObjectMetadata) []use {
+	if ingress == nil || ingress.Annotations[annotationSecrets] == "" {
 		return nil
 	}
 	var all []use

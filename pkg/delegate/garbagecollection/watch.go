@@ -17,6 +17,7 @@ import (
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/needs"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/watch"
 )
 
 type queue = workqueue.TypedRateLimitingInterface[key]
@@ -72,21 +73,14 @@ func (r *Remover) run(ctx context.Context, of kind, informer toolscache.SharedIn
 }
 
 func (r *Remover) changed(q queue, of kind, before, now any) {
-	before = known(before)
-	r.count(q, ofCopy(before), ofCopy(now))
-	for _, object := range []any{before, now} {
-		if name, err := toolscache.ObjectToName(object); err == nil {
-			q.Add(key{of, name.AsNamespacedName()})
+	was, _ := watch.Unwrap[*metav1.PartialObjectMetadata](before)
+	is, _ := watch.Unwrap[*metav1.PartialObjectMetadata](now)
+	r.count(q, ofCopy(was), ofCopy(is))
+	for _, object := range []*metav1.PartialObjectMetadata{was, is} {
+		if object != nil {
+			q.Add(key{of, types.NamespacedName{Namespace: object.Namespace, Name: object.Name}})
 		}
 	}
-}
-
-// known is what was last known of an object, even if its deletion was missed.
-func known(object any) any {
-	if deleted, ok := object.(toolscache.DeletedFinalStateUnknown); ok {
-		return deleted.Obj
-	}
-	return object
 }
 
 func (r *Remover) namespaces(of kind) []string {
@@ -176,8 +170,8 @@ func (r *Remover) watchChaperons(ctx context.Context, q queue) error {
 }
 
 func (r *Remover) chaperonChanged(q queue, before, now any) {
-	was, _ := known(before).(*v1alpha1.PodChaperon)
-	is, _ := now.(*v1alpha1.PodChaperon)
+	was, _ := watch.Unwrap[*v1alpha1.PodChaperon](before)
+	is, _ := watch.Unwrap[*v1alpha1.PodChaperon](now)
 	if was == nil || is == nil || !usesTheSame(was, is) {
 		r.count(q, ofChaperon(was), ofChaperon(is))
 	}

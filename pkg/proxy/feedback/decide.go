@@ -153,17 +153,15 @@ func removeWithDelegate(proxy *corev1.Pod, chaperon *v1alpha1.PodChaperon) *remo
 	if terminal(proxy.Status.Phase) || terminal(chaperon.Status.Phase) {
 		return nil
 	}
-	for _, condition := range chaperon.Status.Conditions {
-		if condition.Type != v1alpha1.ConditionDelegate || condition.Status != corev1.ConditionFalse {
-			continue
-		}
-		switch condition.Reason {
+	lost := translate.PodCondition(chaperon.Status.Conditions, v1alpha1.ConditionDelegate)
+	if lost != nil && lost.Status == corev1.ConditionFalse {
+		switch lost.Reason {
 		case v1alpha1.ReasonDelegateTerminating:
 			return &removal{message: "the delegate pod is being deleted in the target cluster"}
 		case v1alpha1.ReasonDelegateRefused:
 			return &removal{
 				grace:   ptr.To[int64](0),
-				message: "the target cluster refuses to run the delegate pod again: " + condition.Message,
+				message: "the target cluster refuses to run the delegate pod again: " + lost.Message,
 			}
 		default:
 			return &removal{grace: ptr.To[int64](0), message: "the delegate pod was deleted in the target cluster"}

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	nodeutil "k8s.io/component-helpers/node/util"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
@@ -138,16 +139,13 @@ func no(kind corev1.NodeConditionType) corev1.NodeCondition {
 	}
 }
 
-func condition(node *corev1.Node, kind corev1.NodeConditionType) *corev1.NodeCondition {
+// condition returns the node's condition of a type, or nil. The node may be nil.
+func condition(node *corev1.Node, conditionType corev1.NodeConditionType) *corev1.NodeCondition {
 	if node == nil {
 		return nil
 	}
-	for i := range node.Status.Conditions {
-		if node.Status.Conditions[i].Type == kind {
-			return &node.Status.Conditions[i]
-		}
-	}
-	return nil
+	_, found := nodeutil.GetNodeCondition(&node.Status, conditionType)
+	return found
 }
 
 // applied returns the labels that the node controller put on a node, without those that others put there.
