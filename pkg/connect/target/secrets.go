@@ -10,9 +10,11 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/watch"
+	apiwatch "k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/watch"
 )
 
 // secretState is what is known of a Secret. It is known when the first list succeeded or was forbidden: until then,
@@ -96,11 +98,8 @@ func (s *secrets) start(ctx context.Context, secret types.NamespacedName) *secre
 		stop:     stop,
 		users:    map[types.NamespacedName]struct{}{},
 	}
-	changed := func(any) { s.wakeUsers(w) }
 	// Neither call fails on an informer that has not started.
-	_, _ = w.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc: changed, UpdateFunc: func(_, o any) { changed(o) }, DeleteFunc: changed,
-	})
+	_, _ = w.informer.AddEventHandler(watch.OnAny(func(*corev1.Secret) { s.wakeUsers(w) }))
 	_ = w.informer.SetWatchErrorHandlerWithContext(func(_ context.Context, _ *cache.Reflector, err error) {
 		s.mu.Lock()
 		w.err = err
@@ -124,7 +123,7 @@ func (s *secrets) listWatch(secret types.NamespacedName) cache.ListerWatcher {
 			options.FieldSelector = selector
 			return client.List(ctx, options)
 		},
-		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (apiwatch.Interface, error) {
 			options.FieldSelector = selector
 			return client.Watch(ctx, options)
 		},

@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -117,19 +116,10 @@ func (r *Reconciler) Register(mgr manager.Manager) error {
 	return nil
 }
 
-// Engaged has the virtual node follow the target's ClusterSummary.
+// Engaged makes the virtual node follow the target's ClusterSummary.
 func (r *Reconciler) Engaged(ctx context.Context, target *engage.Target) error {
-	informer, err := target.Cache.GetInformer(ctx, &v1alpha1.ClusterSummary{})
-	if err != nil {
-		return fmt.Errorf("watching the ClusterSummary: %w", err)
-	}
-	changed := func(any) { r.wake.Wake(target.Key) }
-	if _, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc: changed, UpdateFunc: func(_, o any) { changed(o) }, DeleteFunc: changed,
-	}); err != nil {
-		return fmt.Errorf("following the ClusterSummary: %w", err)
-	}
-	return nil
+	changed := func(*v1alpha1.ClusterSummary) { r.wake.Wake(target.Key) }
+	return engage.OnEvents(ctx, target, &v1alpha1.ClusterSummary{}, changed, changed)
 }
 
 // Reconcile makes the virtual node of a target what it shall be, and writes down whether it is Ready.
