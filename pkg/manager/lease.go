@@ -60,15 +60,15 @@ func (l *lease) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []
 
 // Create takes a Lease that does not exist.
 func (l *lease) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
-	return l.write(ctx, record, l.Interface.Create)
+	return l.writeRecord(ctx, record, l.Interface.Create)
 }
 
 // Update takes, renews or releases the Lease.
 func (l *lease) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
-	return l.write(ctx, record, l.Interface.Update)
+	return l.writeRecord(ctx, record, l.Interface.Update)
 }
 
-func (l *lease) write(ctx context.Context, record resourcelock.LeaderElectionRecord,
+func (l *lease) writeRecord(ctx context.Context, record resourcelock.LeaderElectionRecord,
 	write func(context.Context, resourcelock.LeaderElectionRecord) error,
 ) error {
 	asked := l.clock.Now()

@@ -65,7 +65,7 @@ func Run(ctx context.Context, restConfig *rest.Config, config *configv1alpha1.Co
 	if err != nil {
 		return err
 	}
-	mgr, err := ctrl.NewManager(restConfig, options(ctx, scheme, config, lock, serving))
+	mgr, err := ctrl.NewManager(restConfig, managerOptions(ctx, scheme, config, lock, serving))
 	if err != nil {
 		return fmt.Errorf("making the manager: %w", err)
 	}
@@ -126,7 +126,7 @@ func identify(
 	return origin, nil
 }
 
-func options(
+func managerOptions(
 	ctx context.Context,
 	scheme *runtime.Scheme,
 	config *configv1alpha1.Configuration,

@@ -48,7 +48,7 @@ func TestExplain(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := explain(fmt.Errorf("asking: %w", test.err), w)
+			got := failedCondition(fmt.Errorf("asking: %w", test.err), w)
 			if got.Reason != test.reason || !strings.Contains(got.Message, test.text) ||
 				!strings.Contains(got.Message, w.config.Host) {
 				t.Errorf("got %s: %s", got.Reason, got.Message)

@@ -54,15 +54,15 @@ func (c *connections) remove(target types.NamespacedName) {
 	}
 }
 
-// found is what has been found out about the connection that w asks for.
-func (c *connections) found(target types.NamespacedName, w want) finding {
+// findingAbout is what has been found out about the connection that w asks for.
+func (c *connections) findingAbout(target types.NamespacedName, w want) finding {
 	c.mu.Lock()
 	l, ok := c.loops[target]
 	c.mu.Unlock()
 	if !ok {
 		return finding{}
 	}
-	return l.result(w)
+	return l.findingAbout(w)
 }
 
 // retire forgets a loop that has left its target, unless the target is back.

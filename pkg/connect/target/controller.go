@@ -32,8 +32,8 @@ import (
 )
 
 const (
-	name       = "target"
-	fieldOwner = v1alpha1.FieldOwner + "-connected"
+	controllerName = "target"
+	fieldOwner     = v1alpha1.FieldOwner + "-connected"
 
 	// deadline is for one reconciliation's requests to the source cluster's own API server; after an outage of that,
 	// statuses are up to date again within lastRetry.
@@ -96,10 +96,10 @@ func New(options Options) (*Reconciler, error) {
 // Register adds the controller to a manager.
 func (r *Reconciler) Register(mgr manager.Manager) error {
 	if err := r.metrics.register(r.options.Metrics); err != nil {
-		return fmt.Errorf("registering the metrics of controller %q: %w", name, err)
+		return fmt.Errorf("registering the metrics of controller %q: %w", controllerName, err)
 	}
 	err := builder.ControllerManagedBy(mgr).
-		Named(name).
+		Named(controllerName).
 		Watches(&v1alpha1.ClusterTarget{}, &handler.EnqueueRequestForObject{}).
 		Watches(&v1alpha1.Target{}, &handler.EnqueueRequestForObject{}).
 		WatchesRawSource(r.wake).
@@ -112,7 +112,7 @@ func (r *Reconciler) Register(mgr manager.Manager) error {
 		}).
 		Complete(r)
 	if err != nil {
-		return fmt.Errorf("building controller %q: %w", name, err)
+		return fmt.Errorf("building controller %q: %w", controllerName, err)
 	}
 	return nil
 }
@@ -122,7 +122,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	target := targetkind.New(request.NamespacedName)
 	if err := r.options.Client.Get(ctx, request.NamespacedName, target); err != nil {
 		if apierrors.IsNotFound(err) {
-			return reconcile.Result{}, r.leave(ctx, request.NamespacedName)
+			return reconcile.Result{}, r.leaveTarget(ctx, request.NamespacedName)
 		}
 		return reconcile.Result{}, fmt.Errorf("getting target %q: %w", request.NamespacedName, err)
 	}
@@ -134,17 +134,17 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 		secretKey := types.NamespacedName{Namespace: spec.KubeconfigSecret.Namespace, Name: spec.KubeconfigSecret.Name}
 		secret = r.secrets.use(r.wake.Context(), request.NamespacedName, secretKey)
 		if !secret.known {
-			return reconcile.Result{}, r.writeDown(ctx, target, finding{}) // The watch wakes us when it knows.
+			return reconcile.Result{}, r.writeStatus(ctx, target, finding{}) // The watch wakes us when it knows.
 		}
 	}
-	wanted := decide(spec, secret, r.options.Config)
+	wanted := decideConnection(spec, secret, r.options.Config)
 	r.connections.set(r.wake.Context(), request.NamespacedName, wanted, &spec.PlacementPolicy)
-	return reconcile.Result{}, r.writeDown(ctx, target, r.connections.found(request.NamespacedName, wanted))
+	return reconcile.Result{}, r.writeStatus(ctx, target, r.connections.findingAbout(request.NamespacedName, wanted))
 }
 
-// leave ends the connection of a target that is gone, which is asked of the API server: a cache that lags must not cost
+// leaveTarget ends the connection of a target that is gone, which is asked of the API server: a cache that lags must not cost
 // the target its pods.
-func (r *Reconciler) leave(ctx context.Context, key types.NamespacedName) error {
+func (r *Reconciler) leaveTarget(ctx context.Context, key types.NamespacedName) error {
 	err := r.options.APIReader.Get(ctx, key, targetkind.New(key))
 	if !apierrors.IsNotFound(err) {
 		if err != nil {
@@ -154,13 +154,13 @@ func (r *Reconciler) leave(ctx context.Context, key types.NamespacedName) error 
 	}
 	r.secrets.release(key)
 	r.connections.remove(key)
-	r.metrics.forget(key)
+	r.metrics.forgetTarget(key)
 	return nil
 }
 
-// writeDown writes the status. Where nothing has been found out yet, what an earlier manager wrote stays, so that a
+// writeStatus writes the status. Where nothing has been found out yet, what an earlier manager wrote stays, so that a
 // restart does not make targets look unconnected.
-func (r *Reconciler) writeDown(ctx context.Context, target client.Object, found finding) error {
+func (r *Reconciler) writeStatus(ctx context.Context, target client.Object, found finding) error {
 	status := targetkind.Status(target)
 	was := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionConnected)
 	if found.condition.Type == "" {
@@ -173,20 +173,20 @@ func (r *Reconciler) writeDown(ctx context.Context, target client.Object, found 
 	if found.version == "" {
 		found.version = status.KubernetesVersion
 	}
-	r.metrics.set(key, found.condition.Status == metav1.ConditionTrue)
+	r.metrics.setConnected(key, found.condition.Status == metav1.ConditionTrue)
 	written, err := r.writer.Write(ctx, target, v1alpha1.TargetStatus{
 		NodeName:          translate.VirtualNodeName(key),
 		KubernetesVersion: found.version,
 		Conditions:        []metav1.Condition{found.condition},
 	})
 	if written && err == nil {
-		r.record(target, was, found.condition)
+		r.recordChange(target, was, found.condition)
 	}
 	return client.IgnoreNotFound(err)
 }
 
-// record makes an event of what is news.
-func (r *Reconciler) record(target client.Object, was *metav1.Condition, is metav1.Condition) {
+// recordChange makes an event of what is news.
+func (r *Reconciler) recordChange(target client.Object, was *metav1.Condition, is metav1.Condition) {
 	if is.Status == metav1.ConditionUnknown || was != nil && was.Status == is.Status && was.Reason == is.Reason {
 		return
 	}

@@ -49,7 +49,7 @@ func (l *loop) engage(ctx, life context.Context, w want) (*engagement, error) {
 		return nil, err
 	}
 	e.target.Itself = e.target.Itself || w.self
-	l.handOn(e.target)
+	l.passPolicy(e.target)
 	if err := l.connections.options.Registry.Engage(life, e.target); err != nil {
 		e.end()
 		return nil, err
@@ -123,8 +123,8 @@ func (l *loop) startCache(
 	c, err := d.cache(cache.Options{
 		ReaderFailOnMissingInformer: true,
 		ByObject: map[client.Object]cache.ByObject{
-			&v1alpha1.PodChaperon{}:    l.ourChaperons(),
-			&v1alpha1.ClusterSummary{}: theSummary(),
+			&v1alpha1.PodChaperon{}:    l.chaperonOptions(),
+			&v1alpha1.ClusterSummary{}: summaryOptions(),
 		},
 		DefaultWatchErrorHandler: func(_ context.Context, _ *toolscache.Reflector, err error) {
 			watchError.Store(&err)
@@ -134,7 +134,7 @@ func (l *loop) startCache(
 	if err != nil {
 		return nil, fmt.Errorf("making a cache: %w", err)
 	}
-	if err := c.IndexField(ctx, &v1alpha1.PodChaperon{}, engage.IndexParent, parent); err != nil {
+	if err := c.IndexField(ctx, &v1alpha1.PodChaperon{}, engage.IndexParent, parentKey); err != nil {
 		return nil, fmt.Errorf("indexing PodChaperons: %w", err)
 	}
 	if _, err := c.GetInformer(ctx, &v1alpha1.ClusterSummary{}, cache.BlockUntilSynced(false)); err != nil {
@@ -156,14 +156,14 @@ func (l *loop) startCache(
 	}
 }
 
-// ourChaperons selects the PodChaperons of this source cluster and this target.
-func (l *loop) ourChaperons() cache.ByObject {
+// chaperonOptions selects the PodChaperons of this source cluster and this target.
+func (l *loop) chaperonOptions() cache.ByObject {
 	selected := cache.ByObject{
 		Label: labels.SelectorFromSet(labels.Set{
 			v1alpha1.LabelParentClusterID: l.connections.options.Source.ClusterID,
 			v1alpha1.LabelTargetHash:      translate.TargetHash(l.key),
 		}),
-		Transform: strip,
+		Transform: stripChaperon,
 	}
 	if l.key.Namespace != "" {
 		selected.Namespaces = map[string]cache.Config{l.key.Namespace: {}}
@@ -171,19 +171,19 @@ func (l *loop) ourChaperons() cache.ByObject {
 	return selected
 }
 
-func theSummary() cache.ByObject {
+func summaryOptions() cache.ByObject {
 	return cache.ByObject{
 		Field:     fields.OneTermEqualSelector("metadata.name", v1alpha1.ClusterSummaryName),
 		Transform: cache.TransformStripManagedFields(),
 	}
 }
 
-// strip leaves of a PodChaperon what its readers need: whose it is, and its status. The rest came from here.
-func strip(o any) (any, error) {
+// stripChaperon leaves of a PodChaperon what its readers need: whose it is, and its status. The rest came from here.
+func stripChaperon(o any) (any, error) {
 	if chaperon, ok := o.(*v1alpha1.PodChaperon); ok {
 		chaperon.ManagedFields = nil
-		chaperon.Labels = only(chaperon.Labels, v1alpha1.LabelParentUID)
-		chaperon.Annotations = only(
+		chaperon.Labels = keepKeys(chaperon.Labels, v1alpha1.LabelParentUID)
+		chaperon.Annotations = keepKeys(
 			chaperon.Annotations,
 			v1alpha1.AnnotationParentNamespace,
 			v1alpha1.AnnotationParentName,
@@ -193,7 +193,7 @@ func strip(o any) (any, error) {
 	return o, nil
 }
 
-func only(all map[string]string, keys ...string) map[string]string {
+func keepKeys(all map[string]string, keys ...string) map[string]string {
 	kept := make(map[string]string, len(keys))
 	for _, key := range keys {
 		if value, ok := all[key]; ok {
@@ -203,7 +203,7 @@ func only(all map[string]string, keys ...string) map[string]string {
 	return kept
 }
 
-func parent(o client.Object) []string {
+func parentKey(o client.Object) []string {
 	annotations := o.GetAnnotations()
 	key := types.NamespacedName{
 		Namespace: annotations[v1alpha1.AnnotationParentNamespace],

@@ -37,7 +37,7 @@ func (h health) lost() bool { return h.misses >= maxMisses }
 
 // condition is that of a lost target whose last check failed with err.
 func (h health) condition(err error, w want) metav1.Condition {
-	condition := explain(err, w)
+	condition := failedCondition(err, w)
 	condition.Message = fmt.Sprintf("since %s, %s", h.since.UTC().Format(time.RFC3339), condition.Message)
 	return condition
 }

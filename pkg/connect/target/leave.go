@@ -70,13 +70,13 @@ func (l *loop) deleteCopies(ctx context.Context, target *engage.Target) error {
 	// The target's own EndpointSlices have the labels of their Service.
 	byUs := client.MatchingLabels{discoveryv1.LabelManagedBy: v1alpha1.FieldOwner}
 	return errors.Join(
-		l.deleteKind(ctx, target, networkingv1.SchemeGroupVersion.WithKind("Ingress"), made),
-		l.deleteKind(ctx, target, discoveryv1.SchemeGroupVersion.WithKind("EndpointSlice"), made, byUs),
-		l.deleteKind(ctx, target, corev1.SchemeGroupVersion.WithKind("Service"), made),
+		l.deleteCopiesOfKind(ctx, target, networkingv1.SchemeGroupVersion.WithKind("Ingress"), made),
+		l.deleteCopiesOfKind(ctx, target, discoveryv1.SchemeGroupVersion.WithKind("EndpointSlice"), made, byUs),
+		l.deleteCopiesOfKind(ctx, target, corev1.SchemeGroupVersion.WithKind("Service"), made),
 	)
 }
 
-func (l *loop) deleteKind(
+func (l *loop) deleteCopiesOfKind(
 	ctx context.Context,
 	target *engage.Target,
 	kind schema.GroupVersionKind,
@@ -93,7 +93,7 @@ func (l *loop) deleteKind(
 	}
 	var objects []client.Object
 	for i := range found.Items {
-		if copied := &found.Items[i]; !l.taken(target, copied.Namespace) {
+		if copied := &found.Items[i]; !l.hasSibling(target, copied.Namespace) {
 			copied.SetGroupVersionKind(kind)
 			objects = append(objects, copied)
 		}
@@ -101,9 +101,9 @@ func (l *loop) deleteKind(
 	return deleteAll(ctx, target, objects, metav1.DeletePropagationBackground)
 }
 
-// taken says whether another target leads to the cluster: what was made for this one in the namespace is then that
+// hasSibling says whether another target leads to the cluster: what was made for this one in the namespace is then that
 // one's, to keep or to delete.
-func (l *loop) taken(target *engage.Target, namespace string) bool {
+func (l *loop) hasSibling(target *engage.Target, namespace string) bool {
 	return target.ClusterID != "" && slices.ContainsFunc(l.connections.options.Registry.All(), func(other *engage.Target) bool {
 		return other.ClusterID == target.ClusterID && other.Allows(namespace)
 	})

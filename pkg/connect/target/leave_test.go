@@ -25,7 +25,7 @@ func TestCopiesAreLeftToAnotherTargetOfTheCluster(t *testing.T) {
 			if err := f.options.Registry.Engage(t.Context(), test.other); err != nil {
 				t.Fatal(err)
 			}
-			if got := newLoop(f.connections, target.Key, want{}, nil).taken(target, "shop"); got != test.want {
+			if got := newLoop(f.connections, target.Key, want{}, nil).hasSibling(target, "shop"); got != test.want {
 				t.Errorf("taken: got %t, want %t", got, test.want)
 			}
 		})

@@ -20,12 +20,12 @@ type loop struct {
 	connections *connections
 	key         types.NamespacedName
 
-	mu        sync.Mutex // guards what follows, up to of
-	want      want
-	interrupt context.CancelFunc
-	policy    *v1alpha1.PlacementPolicy
-	finding   finding
-	of        string // the fingerprint of the want that finding is about
+	mu         sync.Mutex // guards what follows, up to of
+	want       want
+	interrupt  context.CancelFunc
+	policy     *v1alpha1.PlacementPolicy
+	finding    finding
+	findingFor string // the fingerprint of the want that finding is about
 
 	// newPolicy holds a token while policy may be newer than that of the engaged target.
 	newPolicy chan struct{}
@@ -62,18 +62,18 @@ func (l *loop) setPolicy(policy *v1alpha1.PlacementPolicy) {
 	}
 }
 
-// handOn gives a target, engaged or about to be, the newest policy.
-func (l *loop) handOn(target *engage.Target) {
+// passPolicy gives a target, engaged or about to be, the newest policy.
+func (l *loop) passPolicy(target *engage.Target) {
 	l.mu.Lock()
 	policy := l.policy
 	l.mu.Unlock()
 	l.connections.options.Registry.SetPolicy(target, policy)
 }
 
-func (l *loop) result(w want) finding {
+func (l *loop) findingAbout(w want) finding {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.of != w.fingerprint {
+	if l.findingFor != w.fingerprint {
 		return finding{}
 	}
 	return l.finding
@@ -119,7 +119,7 @@ func (l *loop) keep(ctx, life context.Context, w want) {
 		if err != nil {
 			misses++
 			// As for health checks: what an earlier leader found connected is not lost for one missed answer.
-			if condition := explain(err, w); condition.Reason != v1alpha1.ReasonUnreachable || misses >= maxMisses {
+			if condition := failedCondition(err, w); condition.Reason != v1alpha1.ReasonUnreachable || misses >= maxMisses {
 				l.failed(ctx, w, condition)
 			}
 			l.pause(ctx, backoff.Step())
@@ -160,7 +160,7 @@ func (l *loop) watch(ctx context.Context, w want) {
 		case <-ctx.Done():
 			return
 		case <-l.newPolicy:
-			l.handOn(l.engaged.target)
+			l.passPolicy(l.engaged.target)
 			continue
 		case <-ticker.C():
 		}
@@ -193,9 +193,9 @@ func (l *loop) disengage() {
 // report keeps what was found out for the controller to write down, and logs what is news.
 func (l *loop) report(ctx context.Context, w want, f finding) {
 	l.mu.Lock()
-	news := l.of != w.fingerprint || l.finding != f
+	news := l.findingFor != w.fingerprint || l.finding != f
 	was := l.finding.condition
-	l.of, l.finding = w.fingerprint, f
+	l.findingFor, l.finding = w.fingerprint, f
 	l.mu.Unlock()
 	if !news {
 		return

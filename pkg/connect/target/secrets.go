@@ -58,11 +58,11 @@ func (s *secrets) use(ctx context.Context, target, secret types.NamespacedName) 
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if was, ok := s.byTarget[target]; ok && was != secret {
-		s.drop(target)
+		s.dropUse(target)
 	}
 	watch, ok := s.watches[secret]
 	if !ok {
-		watch = s.start(ctx, secret)
+		watch = s.startWatch(ctx, secret)
 		s.watches[secret] = watch
 	}
 	watch.users[target] = struct{}{}
@@ -74,10 +74,10 @@ func (s *secrets) use(ctx context.Context, target, secret types.NamespacedName) 
 func (s *secrets) release(target types.NamespacedName) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.drop(target)
+	s.dropUse(target)
 }
 
-func (s *secrets) drop(target types.NamespacedName) {
+func (s *secrets) dropUse(target types.NamespacedName) {
 	secret, ok := s.byTarget[target]
 	if !ok {
 		return
@@ -91,7 +91,7 @@ func (s *secrets) drop(target types.NamespacedName) {
 	}
 }
 
-func (s *secrets) start(ctx context.Context, secret types.NamespacedName) *secretWatch {
+func (s *secrets) startWatch(ctx context.Context, secret types.NamespacedName) *secretWatch {
 	ctx, stop := context.WithCancel(ctx)
 	w := &secretWatch{
 		informer: cache.NewSharedIndexInformer(s.listWatch(secret), &corev1.Secret{}, 0, cache.Indexers{}),

@@ -29,8 +29,8 @@ type want struct {
 	credentials string
 }
 
-// decide reads what is wanted off a target's spec and the Secret that it names.
-func decide(spec v1alpha1.ClusterTargetSpec, secret secretState, self *rest.Config) want {
+// decideConnection reads what is wanted off a target's spec and the Secret that it names.
+func decideConnection(spec v1alpha1.ClusterTargetSpec, secret secretState, self *rest.Config) want {
 	if spec.KubeconfigSecret == nil {
 		return want{
 			fingerprint: "self",
@@ -46,13 +46,13 @@ func decide(spec v1alpha1.ClusterTargetSpec, secret secretState, self *rest.Conf
 	secretName := types.NamespacedName{Namespace: reference.Namespace, Name: reference.Name}
 	switch {
 	case secret.err != nil:
-		return failing(
+		return failedWant(
 			v1alpha1.ReasonSecretNotFound,
 			fmt.Sprintf("Secret %s cannot be read (%s); the manager needs the rights get, list and watch for it",
-				secretName, describe(secret.err)),
+				secretName, errorText(secret.err)),
 		)
 	case !secret.exists:
-		return failing(
+		return failedWant(
 			v1alpha1.ReasonSecretNotFound,
 			fmt.Sprintf("Secret %s does not exist; create it with a kubeconfig under the key %s, "+
 				"or run kubectl multicluster connect", secretName, reference.Key),
@@ -60,15 +60,15 @@ func decide(spec v1alpha1.ClusterTargetSpec, secret secretState, self *rest.Conf
 	}
 	data, ok := secret.data[reference.Key]
 	if !ok {
-		return failing(
+		return failedWant(
 			v1alpha1.ReasonSecretKeyNotFound,
 			fmt.Sprintf("Secret %s has no key %s, but %s; put the kubeconfig there, "+
-				"or name the right key in spec.kubeconfigSecret.key", secretName, reference.Key, keys(secret.data)),
+				"or name the right key in spec.kubeconfigSecret.key", secretName, reference.Key, keyNames(secret.data)),
 		)
 	}
 	config, err := kubeconfig.Parse(data, reference.Context)
 	if err != nil {
-		return failing(
+		return failedWant(
 			v1alpha1.ReasonInvalidKubeconfig,
 			fmt.Sprintf("the kubeconfig in Secret %s, key %s, cannot be used: %s",
 				secretName, reference.Key, err),
@@ -78,12 +78,12 @@ func decide(spec v1alpha1.ClusterTargetSpec, secret secretState, self *rest.Conf
 	return want{fingerprint: string(sum[:]), config: config, credentials: "those in Secret " + secretName.String()}
 }
 
-func failing(reason, message string) want {
+func failedWant(reason, message string) want {
 	condition := disconnected(reason, message)
 	return want{fingerprint: reason + " " + message, failure: &condition}
 }
 
-func keys(data map[string][]byte) string {
+func keyNames(data map[string][]byte) string {
 	if len(data) == 0 {
 		return "none at all"
 	}

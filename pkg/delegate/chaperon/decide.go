@@ -45,7 +45,7 @@ func decide(chaperon *v1alpha1.PodChaperon, pod *corev1.Pod, now time.Time) deci
 	}
 	switch {
 	case ours:
-		return decision{status: observed(chaperon, pod, now)}
+		return decision{status: delegateStatus(chaperon, pod, now)}
 	case chaperon.DeletionTimestamp != nil, leftover(pod):
 		return decision{}
 	case pod != nil:
@@ -60,7 +60,7 @@ func decideDeletion(chaperon *v1alpha1.PodChaperon, pod *corev1.Pod, ours bool, 
 	if !ours {
 		return decision{deleteChaperon: chaperon.DeletionTimestamp == nil}
 	}
-	d := decision{status: relevant(chaperon, pod.Status.DeepCopy())}
+	d := decision{status: ifWorthWriting(chaperon, pod.Status.DeepCopy())}
 	if pod.DeletionTimestamp == nil ||
 		grace != nil && pod.DeletionGracePeriodSeconds != nil && *pod.DeletionGracePeriodSeconds > *grace {
 		d.deleteDelegate, d.grace = true, grace
@@ -72,7 +72,7 @@ func decideDeletion(chaperon *v1alpha1.PodChaperon, pod *corev1.Pod, ours bool, 
 func decideMissing(chaperon *v1alpha1.PodChaperon, now time.Time) decision {
 	lost := lostCondition(&chaperon.Status)
 	switch {
-	case lost == nil && !met(&chaperon.Status):
+	case lost == nil && !delegateSeen(&chaperon.Status):
 		return decision{create: true}
 	case lost == nil && finished(&chaperon.Status), lost != nil && lost.Reason == v1alpha1.ReasonDelegateRefused:
 		return decision{}
@@ -90,7 +90,7 @@ func decideMissing(chaperon *v1alpha1.PodChaperon, now time.Time) decision {
 // decideRefused is for a PodChaperon whose delegate cannot be made. One whose delegate was lost stays that: the source
 // has to know that the pod has run. It is tried again later, as no source listens.
 func decideRefused(chaperon *v1alpha1.PodChaperon, message string, now time.Time) decision {
-	if lostCondition(&chaperon.Status) != nil || met(&chaperon.Status) {
+	if lostCondition(&chaperon.Status) != nil || delegateSeen(&chaperon.Status) {
 		d := decideMissing(chaperon, now)
 		if d.create {
 			return decision{wait: remakeAfter}
@@ -101,14 +101,14 @@ func decideRefused(chaperon *v1alpha1.PodChaperon, message string, now time.Time
 	return decision{status: withCondition(pending, v1alpha1.ReasonDelegateRefused, message, now)}
 }
 
-// observed is the delegate's status, with the condition that it is being deleted where that is so. A delegate that
+// delegateStatus is the delegate's status, with the condition that it is being deleted where that is so. A delegate that
 // finished and is then cleaned up is not lost; one that ends because it is being deleted is.
-func observed(chaperon *v1alpha1.PodChaperon, delegate *corev1.Pod, now time.Time) *corev1.PodStatus {
+func delegateStatus(chaperon *v1alpha1.PodChaperon, delegate *corev1.Pod, now time.Time) *corev1.PodStatus {
 	status := delegate.Status.DeepCopy()
 	lost := lostCondition(&chaperon.Status)
 	if delegate.DeletionTimestamp == nil || chaperon.DeletionTimestamp != nil ||
 		lost == nil && finished(&chaperon.Status) {
-		return relevant(chaperon, status)
+		return ifWorthWriting(chaperon, status)
 	}
 	if lost != nil && lost.Reason == v1alpha1.ReasonDelegateTerminating {
 		now = lost.LastTransitionTime.Time
@@ -116,8 +116,8 @@ func observed(chaperon *v1alpha1.PodChaperon, delegate *corev1.Pod, now time.Tim
 	return withCondition(status, v1alpha1.ReasonDelegateTerminating, messageTerminating, now)
 }
 
-// relevant is status unless it says no more than that the delegate exists, which is not worth a write.
-func relevant(chaperon *v1alpha1.PodChaperon, status *corev1.PodStatus) *corev1.PodStatus {
+// ifWorthWriting is status unless it says no more than that the delegate exists, which is not worth a write.
+func ifWorthWriting(chaperon *v1alpha1.PodChaperon, status *corev1.PodStatus) *corev1.PodStatus {
 	if status.Phase == corev1.PodPending && len(status.Conditions) == 0 && chaperon.Status.Phase == "" {
 		return nil
 	}
@@ -130,12 +130,12 @@ func leftover(pod *corev1.Pod) bool {
 		return false
 	}
 	owner := metav1.GetControllerOf(pod)
-	return owner != nil && owner.Kind == kind && owner.Name == pod.Name &&
+	return owner != nil && owner.Kind == chaperonKind && owner.Name == pod.Name &&
 		strings.HasPrefix(owner.APIVersion, v1alpha1.GroupName+"/")
 }
 
-// met says whether the status is that of a delegate which a scheduler or a kubelet has seen.
-func met(status *corev1.PodStatus) bool {
+// delegateSeen says whether the status is that of a delegate which a scheduler or a kubelet has seen.
+func delegateSeen(status *corev1.PodStatus) bool {
 	return status.Phase != "" && status.Phase != corev1.PodPending || status.StartTime != nil ||
 		translate.PodCondition(status.Conditions, corev1.PodScheduled) != nil
 }
@@ -173,13 +173,13 @@ func withCondition(status *corev1.PodStatus, reason, message string, since time.
 		Type:               v1alpha1.ConditionDelegate,
 		Status:             corev1.ConditionFalse,
 		Reason:             reason,
-		Message:            trim(message),
+		Message:            truncate(message),
 		LastTransitionTime: metav1.NewTime(since).Rfc3339Copy(),
 	})
 	return changed
 }
 
-func trim(message string) string {
+func truncate(message string) string {
 	if len(message) <= maxMessage {
 		return message
 	}

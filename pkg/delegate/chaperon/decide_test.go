@@ -152,7 +152,7 @@ func TestDecide(t *testing.T) {
 }
 
 func TestMessagesAreBounded(t *testing.T) {
-	got := trim(strings.Repeat("é", maxMessage))
+	got := truncate(strings.Repeat("é", maxMessage))
 	if len(got) > maxMessage || !utf8.ValidString(got) || !strings.HasSuffix(got, "é…") {
 		t.Errorf("a message of %d bytes that ends in %q", len(got), got[len(got)-10:])
 	}

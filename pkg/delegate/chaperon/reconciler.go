@@ -24,8 +24,8 @@ import (
 )
 
 const (
-	name = "chaperon"
-	kind = "PodChaperon"
+	controllerName = "chaperon"
+	chaperonKind   = "PodChaperon"
 
 	// workers is how many PodChaperons are worked on at once: each step is a round trip to the API server.
 	workers = 10
@@ -65,21 +65,21 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 		return reconcile.Result{}, fmt.Errorf("getting the PodChaperon: %w", err)
 	}
 	chaperon = r.written.newest(chaperon)
-	pod, err := r.pod(ctx, chaperon)
+	pod, err := r.getDelegate(ctx, chaperon)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	return r.apply(ctx, chaperon, pod, decide(chaperon, pod, r.clock.Now()))
+	return r.carryOut(ctx, chaperon, pod, decide(chaperon, pod, r.clock.Now()))
 }
 
 // Register adds the controller to a manager, on the replica that leads. The manager's cache may hold pods cut down
 // by package podcache.
 func (r *Reconciler) Register(mgr manager.Manager) error {
 	if err := r.metrics.register(); err != nil {
-		return fmt.Errorf("registering the metrics of controller %q: %w", name, err)
+		return fmt.Errorf("registering the metrics of controller %q: %w", controllerName, err)
 	}
 	err := builder.ControllerManagedBy(mgr).
-		Named(name).
+		Named(controllerName).
 		For(&v1alpha1.PodChaperon{}).
 		Owns(&corev1.Pod{}).
 		WithOptions(controller.Options{
@@ -92,20 +92,20 @@ func (r *Reconciler) Register(mgr manager.Manager) error {
 		}).
 		Complete(r)
 	if err != nil {
-		return fmt.Errorf("building controller %q: %w", name, err)
+		return fmt.Errorf("building controller %q: %w", controllerName, err)
 	}
 	return nil
 }
 
-// pod finds the pod of the PodChaperon's name, nil if there is none. A delegate that is missed is looked for in the API
+// getDelegate finds the pod of the PodChaperon's name, nil if there is none. A delegate that is missed is looked for in the API
 // server, unless the cache had it while it was to end.
-func (r *Reconciler) pod(ctx context.Context, chaperon *v1alpha1.PodChaperon) (*corev1.Pod, error) {
+func (r *Reconciler) getDelegate(ctx context.Context, chaperon *v1alpha1.PodChaperon) (*corev1.Pod, error) {
 	pod := &corev1.Pod{}
 	err := r.client.Get(ctx, client.ObjectKeyFromObject(chaperon), pod, client.UnsafeDisableDeepCopy)
 	if _, ending := deletionGrace(chaperon); ending && err == nil {
 		r.written.noteEnding(chaperon)
 	}
-	if apierrors.IsNotFound(err) && chaperon.DeletionTimestamp == nil && met(&chaperon.Status) &&
+	if apierrors.IsNotFound(err) && chaperon.DeletionTimestamp == nil && delegateSeen(&chaperon.Status) &&
 		!r.written.ending(chaperon) {
 		pod = &corev1.Pod{}
 		err = r.apiReader.Get(ctx, client.ObjectKeyFromObject(chaperon), pod)
@@ -119,7 +119,7 @@ func (r *Reconciler) pod(ctx context.Context, chaperon *v1alpha1.PodChaperon) (*
 	return pod, nil
 }
 
-func (r *Reconciler) apply(
+func (r *Reconciler) carryOut(
 	ctx context.Context,
 	chaperon *v1alpha1.PodChaperon,
 	pod *corev1.Pod,
@@ -131,53 +131,53 @@ func (r *Reconciler) apply(
 		}
 	}
 	if d.deleteDelegate {
-		if err := r.delete(ctx, pod, &client.DeleteOptions{GracePeriodSeconds: d.grace}); err != nil {
+		if err := r.deleteObject(ctx, pod, &client.DeleteOptions{GracePeriodSeconds: d.grace}); err != nil {
 			return reconcile.Result{}, fmt.Errorf("deleting the delegate: %w", err)
 		}
 	}
 	if d.deleteChaperon {
-		if err := r.delete(ctx, chaperon, client.PropagationPolicy(metav1.DeletePropagationBackground)); err != nil {
+		if err := r.deleteObject(ctx, chaperon, client.PropagationPolicy(metav1.DeletePropagationBackground)); err != nil {
 			return reconcile.Result{}, fmt.Errorf("deleting the PodChaperon: %w", err)
 		}
 	}
 	if d.create {
-		return r.create(ctx, chaperon)
+		return r.createDelegate(ctx, chaperon)
 	}
 	return reconcile.Result{RequeueAfter: d.wait}, nil
 }
 
-// create makes the delegate, or records why that is refused.
-func (r *Reconciler) create(ctx context.Context, chaperon *v1alpha1.PodChaperon) (reconcile.Result, error) {
+// createDelegate makes the delegate, or records why that is refused.
+func (r *Reconciler) createDelegate(ctx context.Context, chaperon *v1alpha1.PodChaperon) (reconcile.Result, error) {
 	delegate := translate.Delegate(chaperon)
 	err := r.client.Create(ctx, delegate)
 	if apierrors.IsAlreadyExists(err) {
-		return r.occupied(ctx, chaperon)
+		return r.decideOccupied(ctx, chaperon)
 	}
 	if seconds, ok := apierrors.SuggestsClientDelay(err); ok {
 		return reconcile.Result{RequeueAfter: time.Duration(max(seconds, 1)) * time.Second}, nil
 	}
-	if neverMade(err) {
-		return r.refuse(ctx, chaperon, err.Error())
+	if refusedForGood(err) {
+		return r.refuseDelegate(ctx, chaperon, err.Error())
 	}
 	if err != nil {
 		return reconcile.Result{}, fmt.Errorf("creating the delegate: %w", err)
 	}
-	r.created(chaperon)
+	r.recordCreated(chaperon)
 	log.FromContext(ctx).V(1).Info("Created the delegate", "uid", delegate.UID)
 	return reconcile.Result{}, nil
 }
 
-// occupied looks who has the delegate's name. If it is the delegate, or another's that is about to go, its event wakes
+// decideOccupied looks who has the delegate's name. If it is the delegate, or another's that is about to go, its event wakes
 // us.
-func (r *Reconciler) occupied(ctx context.Context, chaperon *v1alpha1.PodChaperon) (reconcile.Result, error) {
+func (r *Reconciler) decideOccupied(ctx context.Context, chaperon *v1alpha1.PodChaperon) (reconcile.Result, error) {
 	pod := &corev1.Pod{}
 	if err := r.apiReader.Get(ctx, client.ObjectKeyFromObject(chaperon), pod); err != nil {
 		return reconcile.Result{}, fmt.Errorf("getting the pod that has the delegate's name: %w", err)
 	}
-	return r.apply(ctx, chaperon, pod, decide(chaperon, pod, r.clock.Now()))
+	return r.carryOut(ctx, chaperon, pod, decide(chaperon, pod, r.clock.Now()))
 }
 
-func (r *Reconciler) refuse(
+func (r *Reconciler) refuseDelegate(
 	ctx context.Context,
 	chaperon *v1alpha1.PodChaperon,
 	message string,
@@ -185,13 +185,13 @@ func (r *Reconciler) refuse(
 	log.FromContext(ctx).Info("The delegate was refused", "message", message)
 	d := decideRefused(chaperon, message, r.clock.Now())
 	if d.status == nil { // It was lost before and its status goes on saying that.
-		r.refused(chaperon, message)
+		r.recordRefused(chaperon, message)
 	}
-	return r.apply(ctx, chaperon, nil, d)
+	return r.carryOut(ctx, chaperon, nil, d)
 }
 
-// delete deletes an object as it is known here, and not another one of its name.
-func (r *Reconciler) delete(ctx context.Context, object client.Object, options ...client.DeleteOption) error {
+// deleteObject deletes an object as it is known here, and not another one of its name.
+func (r *Reconciler) deleteObject(ctx context.Context, object client.Object, options ...client.DeleteOption) error {
 	uid := object.GetUID()
 	err := r.client.Delete(ctx, object, append(options, client.Preconditions{UID: &uid})...)
 	if apierrors.IsConflict(err) {
@@ -220,6 +220,6 @@ func (r *Reconciler) writeStatus(ctx context.Context, chaperon *v1alpha1.PodChap
 		return fmt.Errorf("writing the status: %w", err)
 	}
 	r.written.remember(updated)
-	r.changed(chaperon, status)
+	r.recordLost(chaperon, status)
 	return nil
 }

@@ -21,8 +21,8 @@ type decision struct {
 	wait   time.Duration // until it is time to decide again
 }
 
-// decide says what a copy needs that was last seen without need as before says, nil if it was not.
-func decide(
+// decideCopy says what a copy needs that was last seen without need as before says, nil if it was not.
+func decideCopy(
 	object *metav1.PartialObjectMetadata,
 	needed bool,
 	before *sighting,

@@ -38,7 +38,7 @@ func TestDecide(t *testing.T) {
 			if test.change != nil {
 				test.change(object)
 			}
-			got := decide(object, test.needed, test.before, now, 2*time.Minute)
+			got := decideCopy(object, test.needed, test.before, now, 2*time.Minute)
 			if diff := cmp.Diff(test.want, got, cmp.AllowUnexported(decision{}, sighting{})); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}

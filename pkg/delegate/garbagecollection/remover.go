@@ -28,7 +28,7 @@ import (
 )
 
 const (
-	name = "copies" // in metrics
+	controllerName = "copies" // in metrics
 
 	// workers is few: nothing waits for a removal.
 	workers = 2
@@ -55,16 +55,16 @@ type Remover struct {
 	options Options
 	client  metadata.Interface
 	typed   kubernetes.Interface // for Ingresses
-	uses    *uses
-	stores  map[kind][]toolscache.Indexer // by namespace, or one; complete before anything is looked at
+	uses    *useCounter
+	stores  map[copyKind][]toolscache.Indexer // by namespace, or one; complete before anything is looked at
 
 	mu   sync.Mutex // guards seen
-	seen map[key]sighting
+	seen map[copyKey]sighting
 }
 
-// key is a copy.
-type key struct {
-	of   kind
+// copyKey is a copy.
+type copyKey struct {
+	kind copyKind
 	name types.NamespacedName
 }
 
@@ -88,47 +88,47 @@ func New(options Options) (*Remover, error) {
 		options: options,
 		client:  c,
 		typed:   typed,
-		uses:    newUses(),
-		stores:  map[kind][]toolscache.Indexer{},
-		seen:    map[key]sighting{},
+		uses:    newUseCounter(),
+		stores:  map[copyKind][]toolscache.Indexer{},
+		seen:    map[copyKey]sighting{},
 	}, nil
 }
 
 // Register adds the controller to the manager, on the replica that leads; the others watch nothing for it.
 func (r *Remover) Register(mgr manager.Manager) error {
-	c, err := controller.NewTyped(name, mgr, controller.TypedOptions[key]{
+	c, err := controller.NewTyped(controllerName, mgr, controller.TypedOptions[copyKey]{
 		Reconciler:              r,
 		MaxConcurrentReconciles: workers,
 		ReconciliationTimeout:   deadline,
-		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[key](firstRetry, lastRetry),
+		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[copyKey](firstRetry, lastRetry),
 	})
 	if err != nil {
-		return fmt.Errorf("building controller %q: %w", name, err)
+		return fmt.Errorf("building controller %q: %w", controllerName, err)
 	}
-	if err := c.Watch(source.TypedFunc[key](r.watch)); err != nil {
-		return fmt.Errorf("adding the watches of controller %q: %w", name, err)
+	if err := c.Watch(source.TypedFunc[copyKey](r.watchObjects)); err != nil {
+		return fmt.Errorf("adding the watches of controller %q: %w", controllerName, err)
 	}
 	return nil
 }
 
 // Reconcile removes a copy when its time has come.
-func (r *Remover) Reconcile(ctx context.Context, k key) (reconcile.Result, error) {
-	object := r.find(k)
+func (r *Remover) Reconcile(ctx context.Context, k copyKey) (reconcile.Result, error) {
+	object := r.cachedCopy(k)
 	if object == nil {
 		r.forget(k)
 		return reconcile.Result{}, nil
 	}
-	d := decide(object, r.needed(k, object), r.lastSeen(k), r.options.Clock.Now(), r.options.Grace)
+	d := decideCopy(object, r.needed(k, object), r.lastSeen(k), r.options.Clock.Now(), r.options.Grace)
 	r.remember(k, d.seen)
 	if d.remove {
-		return reconcile.Result{}, r.remove(ctx, k.of, object)
+		return reconcile.Result{}, r.deleteCopy(ctx, k.kind, object)
 	}
 	return reconcile.Result{RequeueAfter: d.wait}, nil
 }
 
-// find returns the copy as the watch has it, nil if there is none.
-func (r *Remover) find(k key) *metav1.PartialObjectMetadata {
-	for _, store := range r.stores[k.of] {
+// cachedCopy returns the copy as the watch has it, nil if there is none.
+func (r *Remover) cachedCopy(k copyKey) *metav1.PartialObjectMetadata {
+	for _, store := range r.stores[k.kind] {
 		found, exists, err := store.GetByKey(k.name.String())
 		if object, ok := found.(*metav1.PartialObjectMetadata); ok && exists && err == nil {
 			return object
@@ -137,20 +137,20 @@ func (r *Remover) find(k key) *metav1.PartialObjectMetadata {
 	return nil
 }
 
-func (r *Remover) needed(k key, object *metav1.PartialObjectMetadata) bool {
-	needing := use{source: object.Labels[v1alpha1.LabelParentClusterID], namespace: k.name.Namespace}
-	if k.of.referred {
-		needing.resource, needing.name = k.of.Resource, k.name.Name
+func (r *Remover) needed(k copyKey, object *metav1.PartialObjectMetadata) bool {
+	needing := objectUse{source: object.Labels[v1alpha1.LabelParentClusterID], namespace: k.name.Namespace}
+	if k.kind.referred {
+		needing.resource, needing.name = k.kind.Resource, k.name.Name
 	} else if isGlobal(object) {
 		return true
 	}
-	return r.uses.has(needing)
+	return r.uses.inUse(needing)
 }
 
-// remove deletes the copy as it was seen. If it has changed or gone, its event follows.
-func (r *Remover) remove(ctx context.Context, of kind, object *metav1.PartialObjectMetadata) error {
+// deleteCopy deletes the copy as it was seen. If it has changed or gone, its event follows.
+func (r *Remover) deleteCopy(ctx context.Context, kind copyKind, object *metav1.PartialObjectMetadata) error {
 	err := r.client.Resource(
-		of.GroupVersionResource,
+		kind.GroupVersionResource,
 	).Namespace(
 		object.Namespace,
 	).Delete(
@@ -169,7 +169,7 @@ func (r *Remover) remove(ctx context.Context, of kind, object *metav1.PartialObj
 	log.FromContext(ctx).Info(
 		"Deleted a copy that nobody needs any more",
 		"resource",
-		of.Resource,
+		kind.Resource,
 		"namespace",
 		object.Namespace,
 		"name",
@@ -180,7 +180,7 @@ func (r *Remover) remove(ctx context.Context, of kind, object *metav1.PartialObj
 	return nil
 }
 
-func (r *Remover) lastSeen(k key) *sighting {
+func (r *Remover) lastSeen(k copyKey) *sighting {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if before, ok := r.seen[k]; ok {
@@ -189,7 +189,7 @@ func (r *Remover) lastSeen(k key) *sighting {
 	return nil
 }
 
-func (r *Remover) remember(k key, seen *sighting) {
+func (r *Remover) remember(k copyKey, seen *sighting) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if seen == nil {
@@ -199,4 +199,4 @@ func (r *Remover) remember(k key, seen *sighting) {
 	r.seen[k] = *seen
 }
 
-func (r *Remover) forget(k key) { r.remember(k, nil) }
+func (r *Remover) forget(k copyKey) { r.remember(k, nil) }

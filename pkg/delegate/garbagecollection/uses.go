@@ -11,22 +11,22 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/needs"
 )
 
-// use is that PodChaperons or copies of a source refer to an object, or, without resource and name, that there are
+// objectUse is that PodChaperons or copies of a source refer to an object, or, without resource and name, that there are
 // PodChaperons in the namespace.
-type use struct {
+type objectUse struct {
 	source, namespace, resource, name string
 }
 
-// uses counts. It is safe for concurrent use.
-type uses struct {
+// useCounter counts. It is safe for concurrent use.
+type useCounter struct {
 	mu    sync.Mutex // guards count
-	count map[use]int
+	count map[objectUse]int
 }
 
-func newUses() *uses { return &uses{count: map[use]int{}} }
+func newUseCounter() *useCounter { return &useCounter{count: map[objectUse]int{}} }
 
 // replace counts what one object uses now instead of what it used before, and returns what nobody uses any more.
-func (u *uses) replace(before, now []use) (ended []use) {
+func (u *useCounter) replace(before, now []objectUse) (ended []objectUse) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	for _, one := range now {
@@ -41,36 +41,36 @@ func (u *uses) replace(before, now []use) (ended []use) {
 	return ended
 }
 
-func (u *uses) has(one use) bool {
+func (u *useCounter) inUse(one objectUse) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return u.count[one] > 0
 }
 
-// ofChaperon is what a PodChaperon uses; it may be nil.
-func ofChaperon(chaperon *v1alpha1.PodChaperon) []use {
+// usesOfChaperon is what a PodChaperon uses; it may be nil.
+func usesOfChaperon(chaperon *v1alpha1.PodChaperon) []objectUse {
 	if chaperon == nil || chaperon.Labels[v1alpha1.LabelParentClusterID] == "" {
 		return nil
 	}
-	some := use{source: chaperon.Labels[v1alpha1.LabelParentClusterID], namespace: chaperon.Namespace}
-	all := []use{some}
+	some := objectUse{source: chaperon.Labels[v1alpha1.LabelParentClusterID], namespace: chaperon.Namespace}
+	all := []objectUse{some}
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: chaperon.Annotations}, Spec: chaperon.Spec}
 	for _, need := range needs.Of(pod) {
-		all = append(all, use{some.source, some.namespace, string(need.Resource), need.Name})
+		all = append(all, objectUse{some.source, some.namespace, string(need.Resource), need.Name})
 	}
 	return all
 }
 
-// ofCopy is what a copy, as slim left it, uses itself: the TLS Secrets of an Ingress.
-func ofCopy(ingress *metav1.PartialObjectMetadata) []use {
+// usesOfCopy is what a copy, as slim left it, uses itself: the TLS Secrets of an Ingress.
+func usesOfCopy(ingress *metav1.PartialObjectMetadata) []objectUse {
 	if ingress == nil || ingress.Annotations[annotationSecrets] == "" {
 		return nil
 	}
-	var all []use
+	var all []objectUse
 	for name := range strings.SplitSeq(ingress.Annotations[annotationSecrets], ",") {
 		all = append(
 			all,
-			use{ingress.Labels[v1alpha1.LabelParentClusterID], ingress.Namespace, string(needs.Secrets), name},
+			objectUse{ingress.Labels[v1alpha1.LabelParentClusterID], ingress.Namespace, string(needs.Secrets), name},
 		)
 	}
 	return all

@@ -25,8 +25,8 @@ type asks struct {
 	byProxy map[types.NamespacedName][]ask
 }
 
-// of returns what was asked concerning a proxy: the end of PodChaperons that are there, or that were the proxy's own.
-func (a *asks) of(proxy types.NamespacedName, s state) []ask {
+// forProxy returns what was asked concerning a proxy: the end of PodChaperons that are there, or that were the proxy's own.
+func (a *asks) forProxy(proxy types.NamespacedName, s state) []ask {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	asked := slices.DeleteFunc(a.byProxy[proxy], func(of ask) bool {
@@ -39,8 +39,8 @@ func (a *asks) of(proxy types.NamespacedName, s state) []ask {
 	return asked
 }
 
-// note remembers what was asked last about a PodChaperon.
-func (a *asks) note(proxy types.NamespacedName, asked ask) {
+// remember remembers what was asked last about a PodChaperon.
+func (a *asks) remember(proxy types.NamespacedName, asked ask) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.byProxy == nil {

@@ -13,9 +13,9 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
 
-// patience is how long the target's manager has to end a delegate before the target's garbage collector is asked, too.
+// managerPatience is how long the target's manager has to end a delegate before the target's garbage collector is asked, too.
 // That does no harm to a delegate that takes longer to end: what is being deleted already keeps its grace period.
-const patience = 30 * time.Second
+const managerPatience = 30 * time.Second
 
 // state is what is known, from caches, of one proxy in one reachable target.
 type state struct {
@@ -83,10 +83,10 @@ func decide(s state) plan {
 	case chaperon == nil:
 		p.removal = removeWithoutChaperon(s)
 	case s.proxy.DeletionTimestamp != nil:
-		p.status = show(s.proxy, chaperon)
+		p.status = changedStatus(s.proxy, chaperon)
 		p.end(s, ending{chaperon: chaperon, grace: graceOf(s.proxy)})
 	default:
-		p.status = show(s.proxy, chaperon)
+		p.status = changedStatus(s.proxy, chaperon)
 		p.removal = removeWithDelegate(s.proxy, chaperon)
 	}
 	return p
@@ -99,14 +99,14 @@ func (p *plan) end(s state, e ending) {
 		return
 	}
 	if i >= 0 {
-		if waited := s.now.Sub(s.asked[i].at); waited < patience {
-			p.waitFor(patience - waited)
+		if waited := s.now.Sub(s.asked[i].at); waited < managerPatience {
+			p.waitFor(managerPatience - waited)
 			return
 		}
 		e.overdue = true
 	}
 	p.endings = append(p.endings, e)
-	p.waitFor(patience)
+	p.waitFor(managerPatience)
 }
 
 func (p *plan) waitFor(d time.Duration) {
@@ -133,15 +133,15 @@ func removeWithoutChaperon(s state) *removal {
 	seen := slices.ContainsFunc(s.asked, func(a ask) bool { return a.parent == proxy.UID })
 	r := &removal{ifGone: !seen, grace: ptr.To[int64](0)}
 	switch {
-	case proxy.DeletionTimestamp == nil && terminal(proxy.Status.Phase):
+	case proxy.DeletionTimestamp == nil && finished(proxy.Status.Phase):
 		return nil
 	case proxy.DeletionTimestamp == nil:
 		r.message = "the PodChaperon was deleted in the target cluster"
 	case ptr.Deref(proxy.DeletionGracePeriodSeconds, 0) == 0 &&
-		(terminal(proxy.Status.Phase) || len(proxy.Finalizers) == 0):
+		(finished(proxy.Status.Phase) || len(proxy.Finalizers) == 0):
 		return nil // Confirmed already; somebody's finalizer holds it, or the cache is about to lose it.
 	}
-	if len(proxy.Finalizers) > 0 && !terminal(proxy.Status.Phase) {
+	if len(proxy.Finalizers) > 0 && !finished(proxy.Status.Phase) {
 		r.status = proxy.Status.DeepCopy()
 		r.status.Phase = corev1.PodFailed
 	}
@@ -150,7 +150,7 @@ func removeWithoutChaperon(s state) *removal {
 
 // removeWithDelegate removes a proxy that was not deleted itself but whose delegate was, unless it had finished.
 func removeWithDelegate(proxy *corev1.Pod, chaperon *v1alpha1.PodChaperon) *removal {
-	if terminal(proxy.Status.Phase) || terminal(chaperon.Status.Phase) {
+	if finished(proxy.Status.Phase) || finished(chaperon.Status.Phase) {
 		return nil
 	}
 	lost := translate.PodCondition(chaperon.Status.Conditions, v1alpha1.ConditionDelegate)
@@ -173,8 +173,8 @@ func removeWithDelegate(proxy *corev1.Pod, chaperon *v1alpha1.PodChaperon) *remo
 	return nil
 }
 
-// show returns the status that the proxy is to have, or nil if it has it.
-func show(proxy *corev1.Pod, chaperon *v1alpha1.PodChaperon) *corev1.PodStatus {
+// changedStatus returns the status that the proxy is to have, or nil if it has it.
+func changedStatus(proxy *corev1.Pod, chaperon *v1alpha1.PodChaperon) *corev1.PodStatus {
 	status := translate.ProxyStatus(proxy, chaperon.Status)
 	if equality.Semantic.DeepEqual(proxy.Status, status) {
 		return nil
@@ -182,6 +182,6 @@ func show(proxy *corev1.Pod, chaperon *v1alpha1.PodChaperon) *corev1.PodStatus {
 	return &status
 }
 
-func terminal(phase corev1.PodPhase) bool {
+func finished(phase corev1.PodPhase) bool {
 	return phase == corev1.PodSucceeded || phase == corev1.PodFailed
 }

@@ -107,7 +107,7 @@ func TestDecide(t *testing.T) {
 		Removal *removal
 		Wait    time.Duration
 	}
-	ends := func(ending string) want { return want{Endings: endings{ending}, Wait: patience} }
+	ends := func(ending string) want { return want{Endings: endings{ending}, Wait: managerPatience} }
 	tests := map[string]struct {
 		proxy     *corev1.Pod
 		chaperons chaperons
@@ -222,7 +222,7 @@ func TestDecide(t *testing.T) {
 			want: ends("c1 in 2"),
 		},
 		"what the target's manager does not do is left to the garbage collector": {
-			proxy: proxy(terminating(30)), chaperons: chaperons{chaperon()}, asked: asked("", patience),
+			proxy: proxy(terminating(30)), chaperons: chaperons{chaperon()}, asked: asked("", managerPatience),
 			want: ends("c1, overdue"),
 		},
 		"orphans, too": {
@@ -314,9 +314,9 @@ func TestWhatWasAskedIsRememberedAsLongAsItMatters(t *testing.T) {
 	other.UID = "c2"
 	key := types.NamespacedName{Namespace: "default", Name: "web"}
 	r := asks{}
-	r.note(key, ask{chaperon: "c1", parent: first, grace: "5"})
-	r.note(key, ask{chaperon: "c1", parent: first, grace: "3"})
-	r.note(key, ask{chaperon: "c2", parent: second})
+	r.remember(key, ask{chaperon: "c1", parent: first, grace: "5"})
+	r.remember(key, ask{chaperon: "c1", parent: first, grace: "3"})
+	r.remember(key, ask{chaperon: "c2", parent: second})
 	for _, step := range []struct {
 		state state
 		want  []types.UID
@@ -327,7 +327,7 @@ func TestWhatWasAskedIsRememberedAsLongAsItMatters(t *testing.T) {
 		{state{}, nil},
 	} {
 		var got []types.UID
-		for _, a := range r.of(key, step.state) {
+		for _, a := range r.forProxy(key, step.state) {
 			got = append(got, a.chaperon)
 		}
 		slices.Sort(got)

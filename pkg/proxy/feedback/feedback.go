@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	name = "feedback"
+	controllerName = "feedback"
 
 	// IndexNodeName is the field index, in the manager's cache, of proxies by the node that they are bound to.
 	IndexNodeName = "spec.nodeName"
@@ -31,7 +31,7 @@ const (
 	lastRetry        = 30 * time.Second
 )
 
-type queue = engage.Queue[reconcile.Request]
+type requestQueue = engage.Queue[reconcile.Request]
 
 // Options are what Feedback works with. All are required.
 type Options struct {
@@ -64,7 +64,7 @@ type Feedback struct {
 // routed is the queue of a target's workers.
 type routed struct {
 	target *engage.Target
-	queue  queue
+	queue  requestQueue
 }
 
 var _ engage.Observer = &Feedback{}
@@ -96,7 +96,7 @@ func (f *Feedback) Engaged(ctx context.Context, target *engage.Target) error {
 		return fmt.Errorf("indexing proxies by node: %w", err)
 	}
 	workers := engage.NewWorkers(engage.WorkersOptions[reconcile.Request]{
-		Name:       name,
+		Name:       controllerName,
 		Reconciler: &reconciler{feedback: f, target: target},
 		Count:      workersPerTarget,
 		FirstRetry: firstRetry,
@@ -131,7 +131,7 @@ func parentOf(chaperon *v1alpha1.PodChaperon) reconcile.Request {
 }
 
 // enqueueProxies enqueues the proxies that are bound to the target's node.
-func (f *Feedback) enqueueProxies(ctx context.Context, target *engage.Target, q queue) error {
+func (f *Feedback) enqueueProxies(ctx context.Context, target *engage.Target, q requestQueue) error {
 	proxies := &corev1.PodList{}
 	if err := f.options.Client.List(
 		ctx,

@@ -41,10 +41,10 @@ func (f *Feedback) registerPods(mgr manager.Manager) error {
 
 func (f *Feedback) podHandler() handler.TypedEventHandler[*corev1.Pod, reconcile.Request] {
 	return handler.TypedFuncs[*corev1.Pod, reconcile.Request]{
-		CreateFunc: func(_ context.Context, e event.TypedCreateEvent[*corev1.Pod], q queue) {
+		CreateFunc: func(_ context.Context, e event.TypedCreateEvent[*corev1.Pod], q requestQueue) {
 			f.podChanged(e.Object, false, q)
 		},
-		UpdateFunc: func(_ context.Context, e event.TypedUpdateEvent[*corev1.Pod], q queue) {
+		UpdateFunc: func(_ context.Context, e event.TypedUpdateEvent[*corev1.Pod], q requestQueue) {
 			// Where it is bound, and that it goes, matters to PodChaperons elsewhere.
 			f.podChanged(
 				e.ObjectNew,
@@ -53,7 +53,7 @@ func (f *Feedback) podHandler() handler.TypedEventHandler[*corev1.Pod, reconcile
 				q,
 			)
 		},
-		DeleteFunc: func(_ context.Context, e event.TypedDeleteEvent[*corev1.Pod], _ queue) {
+		DeleteFunc: func(_ context.Context, e event.TypedDeleteEvent[*corev1.Pod], _ requestQueue) {
 			if e.Object.Spec.SchedulerName == v1alpha1.SchedulerName {
 				// The proxy may have lost its annotations while its delegate still runs.
 				f.route(e.Object, e.Object.Spec.NodeName == "" || e.DeleteStateUnknown)
@@ -62,12 +62,12 @@ func (f *Feedback) podHandler() handler.TypedEventHandler[*corev1.Pod, reconcile
 	}
 }
 
-func (f *Feedback) podChanged(pod *corev1.Pod, everywhere bool, q queue) {
+func (f *Feedback) podChanged(pod *corev1.Pod, everywhere bool, q requestQueue) {
 	proxy := translate.IsProxy(pod)
 	if proxy {
 		f.route(pod, everywhere)
 	}
-	if slices.ContainsFunc(pod.Finalizers, isOurs) ||
+	if slices.ContainsFunc(pod.Finalizers, isOurFinalizer) ||
 		!proxy && pod.Spec.NodeName != "" && pod.DeletionTimestamp != nil {
 		q.Add(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(pod)})
 	}
@@ -80,7 +80,7 @@ func (f *Feedback) reconcilePod(ctx context.Context, request reconcile.Request) 
 	if err := f.options.Client.Get(ctx, request.NamespacedName, pod); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	if slices.ContainsFunc(pod.Finalizers, isOurs) {
+	if slices.ContainsFunc(pod.Finalizers, isOurFinalizer) {
 		return reconcile.Result{}, f.removeFinalizers(ctx, pod)
 	}
 	if translate.IsProxy(pod) || pod.DeletionTimestamp == nil {
@@ -96,13 +96,13 @@ func (f *Feedback) reconcilePod(ctx context.Context, request reconcile.Request) 
 	return reconcile.Result{}, f.deletePod(ctx, pod, ptr.To[int64](0))
 }
 
-func isOurs(finalizer string) bool {
+func isOurFinalizer(finalizer string) bool {
 	return strings.HasPrefix(finalizer, v1alpha1.GroupName+"/")
 }
 
 func (f *Feedback) removeFinalizers(ctx context.Context, pod *corev1.Pod) error {
 	changed := pod.DeepCopy()
-	changed.Finalizers = slices.DeleteFunc(changed.Finalizers, isOurs)
+	changed.Finalizers = slices.DeleteFunc(changed.Finalizers, isOurFinalizer)
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	patch := client.MergeFromWithOptions(pod, client.MergeFromWithOptimisticLock{})

@@ -32,15 +32,15 @@ func (r *reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	if !r.target.Reachable() {
 		return reconcile.Result{}, nil
 	}
-	s, err := r.read(ctx, request.NamespacedName)
+	s, err := r.readState(ctx, request.NamespacedName)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
 	p := decide(s)
-	return reconcile.Result{RequeueAfter: p.wait}, r.act(ctx, request.NamespacedName, s.proxy, p)
+	return reconcile.Result{RequeueAfter: p.wait}, r.carryOut(ctx, request.NamespacedName, s.proxy, p)
 }
 
-func (r *reconciler) read(ctx context.Context, key types.NamespacedName) (state, error) {
+func (r *reconciler) readState(ctx context.Context, key types.NamespacedName) (state, error) {
 	s := state{nodeName: r.target.NodeName, now: r.feedback.options.Clock.Now()}
 	pod := &corev1.Pod{}
 	switch err := r.feedback.options.Client.Get(ctx, key, pod, client.UnsafeDisableDeepCopy); {
@@ -60,26 +60,26 @@ func (r *reconciler) read(ctx context.Context, key types.NamespacedName) (state,
 		return s, fmt.Errorf("listing the proxy's PodChaperons: %w", err)
 	}
 	s.chaperons = chaperons.Items
-	s.asked = r.asks.of(key, s)
+	s.asked = r.asks.forProxy(key, s)
 	return s, nil
 }
 
-// act carries a plan out. What fails does not keep the rest from being tried.
-func (r *reconciler) act(ctx context.Context, key types.NamespacedName, proxy *corev1.Pod, p plan) error {
+// carryOut carries a plan out. What fails does not keep the rest from being tried.
+func (r *reconciler) carryOut(ctx context.Context, key types.NamespacedName, proxy *corev1.Pod, p plan) error {
 	var errs []error
 	for _, e := range p.endings {
-		errs = append(errs, r.end(ctx, key, e))
+		errs = append(errs, r.endDelegate(ctx, key, e))
 	}
 	if p.status != nil {
 		errs = append(errs, r.feedback.patchStatus(ctx, proxy, *p.status))
 	}
 	if p.removal != nil {
-		errs = append(errs, r.remove(ctx, proxy, p.removal))
+		errs = append(errs, r.removeProxy(ctx, proxy, p.removal))
 	}
 	return errors.Join(errs...)
 }
 
-func (r *reconciler) end(ctx context.Context, key types.NamespacedName, e ending) error {
+func (r *reconciler) endDelegate(ctx context.Context, key types.NamespacedName, e ending) error {
 	parent := types.UID(e.chaperon.Labels[v1alpha1.LabelParentUID])
 	if e.ifOrphan {
 		uid, err := liveUID(
@@ -96,18 +96,18 @@ func (r *reconciler) end(ctx context.Context, key types.NamespacedName, e ending
 		}
 	}
 	if e.overdue {
-		return r.collect(ctx, e.chaperon)
+		return r.askGarbageCollector(ctx, e.chaperon)
 	}
-	if err := r.ask(ctx, e.chaperon, e.grace); err != nil {
+	if err := r.askManager(ctx, e.chaperon, e.grace); err != nil {
 		return err
 	}
-	r.asks.note(key, ask{chaperon: e.chaperon.UID, parent: parent, grace: e.grace, at: r.feedback.options.Clock.Now()})
+	r.asks.remember(key, ask{chaperon: e.chaperon.UID, parent: parent, grace: e.grace, at: r.feedback.options.Clock.Now()})
 	return nil
 }
 
-// ask has the target's manager delete the delegate and then the PodChaperon, which so outlives its delegate and tells
-// of its end.
-func (r *reconciler) ask(ctx context.Context, chaperon *v1alpha1.PodChaperon, grace string) error {
+// askManager has the target's manager delete the delegate and then the PodChaperon, which so outlives its delegate and tells
+// forProxy its end.
+func (r *reconciler) askManager(ctx context.Context, chaperon *v1alpha1.PodChaperon, grace string) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	patch := fmt.Appendf(
@@ -130,8 +130,8 @@ func (r *reconciler) ask(ctx context.Context, chaperon *v1alpha1.PodChaperon, gr
 	return nil
 }
 
-// collect has the target's garbage collector do the same.
-func (r *reconciler) collect(ctx context.Context, chaperon *v1alpha1.PodChaperon) error {
+// askGarbageCollector has the target's garbage collector do the same.
+func (r *reconciler) askGarbageCollector(ctx context.Context, chaperon *v1alpha1.PodChaperon) error {
 	log.FromContext(
 		ctx,
 	).Info(
@@ -149,7 +149,7 @@ func (r *reconciler) collect(ctx context.Context, chaperon *v1alpha1.PodChaperon
 	return nil
 }
 
-func (r *reconciler) remove(ctx context.Context, proxy *corev1.Pod, removal *removal) error {
+func (r *reconciler) removeProxy(ctx context.Context, proxy *corev1.Pod, removal *removal) error {
 	if removal.ifGone && r.target.Allows(proxy.Namespace) { // Elsewhere it has nothing of ours, and we must not look.
 		key := types.NamespacedName{Namespace: proxy.Namespace, Name: translate.DelegateName(proxy)}
 		uid, err := liveUID(ctx, r.target.APIReader, v1alpha1.GroupVersion.WithKind("PodChaperon"), key)

@@ -31,7 +31,7 @@ import (
 )
 
 const (
-	name           = "virtual-node"
+	controllerName = "virtual-node"
 	fieldOwner     = v1alpha1.FieldOwner + "-ready"
 	requestTimeout = 10 * time.Second
 
@@ -97,7 +97,7 @@ func New(options Options) (*Reconciler, error) {
 // Register adds the controller to a manager.
 func (r *Reconciler) Register(mgr manager.Manager) error {
 	err := builder.ControllerManagedBy(mgr).
-		Named(name).
+		Named(controllerName).
 		Watches(&v1alpha1.ClusterTarget{}, &handler.EnqueueRequestForObject{}).
 		Watches(&v1alpha1.Target{}, &handler.EnqueueRequestForObject{}).
 		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.targetOf)).
@@ -111,7 +111,7 @@ func (r *Reconciler) Register(mgr manager.Manager) error {
 		}).
 		Complete(r)
 	if err != nil {
-		return fmt.Errorf("building controller %q: %w", name, err)
+		return fmt.Errorf("building controller %q: %w", controllerName, err)
 	}
 	return nil
 }
@@ -128,26 +128,26 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	target := targetkind.New(key)
 	if err := r.options.Client.Get(ctx, key, target); err != nil {
 		if apierrors.IsNotFound(err) {
-			return reconcile.Result{}, r.remove(ctx, key)
+			return reconcile.Result{}, r.removeNode(ctx, key)
 		}
 		return reconcile.Result{}, fmt.Errorf("getting target %q: %w", key, err)
 	}
-	f, err := r.facts(ctx, target)
+	f, err := r.readFacts(ctx, target)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	if f.node != nil && !ours(f.node) {
-		r.halt(key)
-		return reconcile.Result{}, r.writeDown(ctx, target, conflict(f.node.Name))
+	if f.existing != nil && !isVirtual(f.existing) {
+		r.stopRunner(key)
+		return reconcile.Result{}, r.writeCondition(ctx, target, conflictCondition(f.existing.Name))
 	}
-	next, err := r.run(ctx, f)
+	next, err := r.ensureRunner(ctx, f)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	return reconcile.Result{RequeueAfter: next}, r.writeDown(ctx, target, readiness(f))
+	return reconcile.Result{RequeueAfter: next}, r.writeCondition(ctx, target, targetCondition(f))
 }
 
-func (r *Reconciler) facts(ctx context.Context, target client.Object) (facts, error) {
+func (r *Reconciler) readFacts(ctx context.Context, target client.Object) (facts, error) {
 	key := client.ObjectKeyFromObject(target)
 	f := facts{
 		key:       key,
@@ -170,15 +170,15 @@ func (r *Reconciler) facts(ctx context.Context, target client.Object) (facts, er
 	r.keys[node] = key
 	r.mu.Unlock()
 	var err error
-	if f.node, err = r.node(ctx, r.options.Client, node); err != nil {
+	if f.existing, err = r.getNode(ctx, r.options.Client, node); err != nil {
 		return facts{}, err
 	}
-	f.summary, err = r.summary(ctx, key)
+	f.summary, err = r.getSummary(ctx, key)
 	return f, err
 }
 
-// node reads a node, nil if there is none.
-func (r *Reconciler) node(ctx context.Context, reader client.Reader, name string) (*corev1.Node, error) {
+// getNode reads a node, nil if there is none.
+func (r *Reconciler) getNode(ctx context.Context, reader client.Reader, name string) (*corev1.Node, error) {
 	node := &corev1.Node{}
 	err := reader.Get(ctx, types.NamespacedName{Name: name}, node)
 	if apierrors.IsNotFound(err) {
@@ -190,8 +190,8 @@ func (r *Reconciler) node(ctx context.Context, reader client.Reader, name string
 	return node, nil
 }
 
-// summary reads the target's ClusterSummary from its cache, nil if it is not engaged. It is the cache's own.
-func (r *Reconciler) summary(ctx context.Context, key types.NamespacedName) (*v1alpha1.ClusterSummary, error) {
+// getSummary reads the target's ClusterSummary from its cache, nil if it is not engaged. It is the cache's own.
+func (r *Reconciler) getSummary(ctx context.Context, key types.NamespacedName) (*v1alpha1.ClusterSummary, error) {
 	target, ok := r.options.Registry.ByKey(key)
 	if !ok {
 		return nil, nil
@@ -212,37 +212,37 @@ func (r *Reconciler) summary(ctx context.Context, key types.NamespacedName) (*v1
 	return summary, nil
 }
 
-// run sees to it that a node controller runs and knows what the node shall be. It tells when to look again.
-func (r *Reconciler) run(ctx context.Context, f facts) (time.Duration, error) {
-	if running := r.running(f.key); running != nil {
-		want := desired(f)
-		return running.hand(want, conforms(f.node, want), f.now.Time), nil
+// ensureRunner sees to it that a node controller runs and knows what the node shall be. It tells when to look again.
+func (r *Reconciler) ensureRunner(ctx context.Context, f facts) (time.Duration, error) {
+	if running := r.activeRunner(f.key); running != nil {
+		want := desiredNode(f)
+		return running.handOver(want, conforms(f.existing, want), f.now.Time), nil
 	}
 	var err error
-	if f.node, err = r.node(ctx, r.options.APIReader, translate.VirtualNodeName(f.key)); err != nil {
+	if f.existing, err = r.getNode(ctx, r.options.APIReader, translate.VirtualNodeName(f.key)); err != nil {
 		return 0, err
 	}
-	if f.node != nil && !ours(f.node) {
+	if f.existing != nil && !isVirtual(f.existing) {
 		return 0, nil // The cache will tell.
 	}
-	want := desired(f)
-	if f.node == nil {
+	want := desiredNode(f)
+	if f.existing == nil {
 		if err := r.deleteLease(ctx, want.Name); err != nil { // It would belong to an earlier node, and be collected.
 			return 0, err
 		}
 	}
-	running, err := start(r.wake.Context(), r.clients, want, f.now.Time, func(err error) { r.ended(f.key, err) })
+	running, err := startRunner(r.wake.Context(), r.clients, want, f.now.Time, func(err error) { r.runnerEnded(f.key, err) })
 	if err != nil {
 		return 0, err
 	}
 	r.mu.Lock()
 	r.runners[f.key] = running
 	r.mu.Unlock()
-	return again, nil
+	return handOverAgainAfter, nil
 }
 
-// running returns the target's node controller, if it has not ended.
-func (r *Reconciler) running(key types.NamespacedName) *runner {
+// activeRunner returns the target's node controller, if it has not ended.
+func (r *Reconciler) activeRunner(key types.NamespacedName) *runner {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	running := r.runners[key]
@@ -253,7 +253,7 @@ func (r *Reconciler) running(key types.NamespacedName) *runner {
 	return running
 }
 
-func (r *Reconciler) ended(key types.NamespacedName, err error) {
+func (r *Reconciler) runnerEnded(key types.NamespacedName, err error) {
 	ctx := r.wake.Context()
 	if ctx.Err() != nil {
 		return
@@ -263,12 +263,12 @@ func (r *Reconciler) ended(key types.NamespacedName, err error) {
 		return
 	}
 	log.FromContext(ctx).Error(err, "The node controller ended and is started again", "target", targetkind.Name(key))
-	r.wake.WakeAfter(key, again)
+	r.wake.WakeAfter(key, handOverAgainAfter)
 }
 
-// halt stops the target's node controller, and tells whether it has ended. The target is reconciled again when it has.
-func (r *Reconciler) halt(key types.NamespacedName) bool {
-	running := r.running(key)
+// stopRunner stops the target's node controller, and tells whether it has ended. The target is reconciled again when it has.
+func (r *Reconciler) stopRunner(key types.NamespacedName) bool {
+	running := r.activeRunner(key)
 	if running == nil {
 		return true
 	}
@@ -276,9 +276,9 @@ func (r *Reconciler) halt(key types.NamespacedName) bool {
 	return false
 }
 
-// remove deletes the node and lease of a target that is gone, which is asked of the API server, since with the node go
+// removeNode deletes the node and lease of a target that is gone, which is asked of the API server, since with the node go
 // its pods.
-func (r *Reconciler) remove(ctx context.Context, key types.NamespacedName) error {
+func (r *Reconciler) removeNode(ctx context.Context, key types.NamespacedName) error {
 	err := r.options.APIReader.Get(ctx, key, targetkind.New(key))
 	if !apierrors.IsNotFound(err) {
 		if err != nil {
@@ -286,15 +286,15 @@ func (r *Reconciler) remove(ctx context.Context, key types.NamespacedName) error
 		}
 		return nil // The cache's event is still to come.
 	}
-	if !r.halt(key) {
+	if !r.stopRunner(key) {
 		return nil
 	}
 	name := translate.VirtualNodeName(key)
 	r.mu.Lock()
 	delete(r.keys, name)
 	r.mu.Unlock()
-	node, err := r.node(ctx, r.options.APIReader, name)
-	if err != nil || node == nil || !ours(node) {
+	node, err := r.getNode(ctx, r.options.APIReader, name)
+	if err != nil || node == nil || !isVirtual(node) {
 		return err
 	}
 	if err := r.options.Client.Delete(ctx, node, client.Preconditions{UID: &node.UID}); client.IgnoreNotFound(err) != nil {
@@ -311,7 +311,7 @@ func (r *Reconciler) deleteLease(ctx context.Context, name string) error {
 	return nil
 }
 
-func (r *Reconciler) writeDown(ctx context.Context, target client.Object, ready metav1.Condition) error {
+func (r *Reconciler) writeCondition(ctx context.Context, target client.Object, ready metav1.Condition) error {
 	_, err := r.writer.Write(ctx, target, v1alpha1.TargetStatus{Conditions: []metav1.Condition{ready}})
 	return client.IgnoreNotFound(err)
 }

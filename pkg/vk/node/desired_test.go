@@ -105,7 +105,7 @@ func TestReadyFollowsConnected(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := engagedFacts()
 			f.status = test.status
-			got := condition(desired(f), corev1.NodeReady)
+			got := nodeCondition(desiredNode(f), corev1.NodeReady)
 			if got.Status != test.want || got.Reason != test.reason {
 				t.Errorf("got %s, %s", got.Status, got.Reason)
 			}
@@ -115,11 +115,11 @@ func TestReadyFollowsConnected(t *testing.T) {
 
 func TestWhatIsNotKnownStaysAsItWas(t *testing.T) {
 	f := engagedFacts()
-	before := desired(f)
-	f.node = written(t, before)
+	before := desiredNode(f)
+	f.existing = written(t, before)
 	f.summary = nil
 	f.now = metav1.NewTime(f.now.Add(time.Hour))
-	after := desired(f)
+	after := desiredNode(f)
 	if diff := cmp.Diff(before, after); diff != "" {
 		t.Error(diff)
 	}
@@ -127,7 +127,7 @@ func TestWhatIsNotKnownStaysAsItWas(t *testing.T) {
 		t.Error("a user's label became ours, so that it would be removed one day")
 	}
 	f.status = connectedStatus(metav1.ConditionFalse, v1alpha1.ReasonUnreachable)
-	if got := condition(desired(f), corev1.NodeReady); got.LastTransitionTime != f.now {
+	if got := nodeCondition(desiredNode(f), corev1.NodeReady); got.LastTransitionTime != f.now {
 		t.Errorf("the transition was at %s", got.LastTransitionTime)
 	}
 }
@@ -156,7 +156,7 @@ func TestConforms(t *testing.T) {
 		"another version":      {func(n *corev1.Node) { n.Status.NodeInfo.KubeletVersion = "v1.36.0" }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			want := desired(engagedFacts())
+			want := desiredNode(engagedFacts())
 			node := written(t, want)
 			test.change(node)
 			if got := conforms(node, want); got != test.want {
@@ -164,7 +164,7 @@ func TestConforms(t *testing.T) {
 			}
 		})
 	}
-	if conforms(nil, desired(engagedFacts())) {
+	if conforms(nil, desiredNode(engagedFacts())) {
 		t.Error("a node that is not there conforms")
 	}
 }
@@ -185,13 +185,13 @@ func TestReadiness(t *testing.T) {
 			f := engagedFacts()
 			f.status = connectedStatus(test.connected, "R")
 			if test.node != "" {
-				f.node = &corev1.Node{
+				f.existing = &corev1.Node{
 					Status: corev1.NodeStatus{
 						Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: test.node}},
 					},
 				}
 			}
-			if got := readiness(f); got.Status != test.status || got.Reason != test.reason {
+			if got := targetCondition(f); got.Status != test.status || got.Reason != test.reason {
 				t.Errorf("got %s, %s", got.Status, got.Reason)
 			}
 		})
