@@ -28,7 +28,7 @@ func connected(status metav1.ConditionStatus, reason, message string) metav1.Con
 	return metav1.Condition{Type: v1alpha1.ConditionConnected, Status: status, Reason: reason, Message: message}
 }
 
-// failedCondition makes a condition of what a target's API server answered, or did not.
+// failedCondition returns the condition Connected for an error of a request to the target's API server.
 func failedCondition(err error, w want) metav1.Condition {
 	host := w.config.Host
 	switch {
@@ -52,7 +52,7 @@ func failedCondition(err error, w want) metav1.Condition {
 		"is the cluster up, and can it be reached from this one?", host, errorText(err)))
 }
 
-// errorText says what an error is at heart, without what differs from one attempt to the next.
+// errorText returns the cause of an error, without the parts that differ from one attempt to the next.
 func errorText(err error) string {
 	var urlError *url.Error
 	if errors.As(err, &urlError) {
@@ -64,8 +64,8 @@ func errorText(err error) string {
 	}
 	var operation *net.OpError
 	if errors.As(err, &operation) {
-		return operation.Op + ": " + operation.Err.Error() // without addresses, whose port is a random one
+		return operation.Op + ": " + operation.Err.Error() // without addresses, because our port is random
 	}
-	message, _, _ := strings.Cut(err.Error(), ": RBAC: ") // What follows are roles that do not exist, in any order.
+	message, _, _ := strings.Cut(err.Error(), ": RBAC: ") // The rest lists missing roles, in any order.
 	return message
 }

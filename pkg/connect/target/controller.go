@@ -35,35 +35,35 @@ const (
 	controllerName = "target"
 	fieldOwner     = v1alpha1.FieldOwner + "-connected"
 
-	// deadline is for one reconciliation's requests to the source cluster's own API server; after an outage of that,
-	// statuses are up to date again within lastRetry.
+	// deadline bounds the requests of one reconciliation to the source cluster's API server. After an outage of this
+	// API server, statuses are up to date again within lastRetry.
 	deadline              = 30 * time.Second
 	firstRetry, lastRetry = 5 * time.Millisecond, 10 * time.Second
 )
 
-// Options are what the Reconciler works with. All are required.
+// Options of New. All are required.
 type Options struct {
 	// Client reads ClusterTargets and Targets from the manager's cache and writes to the source cluster.
 	Client client.Client
 	// APIReader reads from the source cluster's API server.
 	APIReader client.Reader
-	// Config is the manager's own: it reads Secrets, and leads to targets that are the source cluster itself.
+	// Config is the manager's own. It is for reading Secrets, and for targets that are the source cluster itself.
 	Config *rest.Config
-	// Scheme knows the kinds of api/v1alpha1 and those that others read and write through engaged targets' clients.
+	// Scheme has the kinds of api/v1alpha1, and the kinds that observers read and write through the targets' clients.
 	Scheme *runtime.Scheme
-	// Registry gets the targets that are connected.
+	// Registry receives the connected targets.
 	Registry *engage.Registry
-	// Source is who the source cluster is: of PodChaperons in a target, only its own are cached.
+	// Source identifies the source cluster. Only its own PodChaperons in a target are cached.
 	Source translate.Source
 	// Clock times health checks and retries.
 	Clock clock.WithTicker
 	// Recorder records events about ClusterTargets and Targets.
 	Recorder events.EventRecorder
-	// Metrics is where the connections' metrics are registered.
+	// Metrics registers the metrics of the connections.
 	Metrics prometheus.Registerer
 }
 
-// Reconciler keeps ClusterTargets and Targets connected. It is to run on the leader only.
+// Reconciler keeps ClusterTargets and Targets connected. It must run on the leader only.
 type Reconciler struct {
 	options Options
 
@@ -74,7 +74,7 @@ type Reconciler struct {
 	metrics     *metrics
 }
 
-// New makes a Reconciler, which does nothing before Register.
+// New returns a Reconciler, which does nothing before Register.
 func New(options Options) (*Reconciler, error) {
 	config := rest.CopyConfig(options.Config)
 	config.QPS = -1
@@ -117,7 +117,7 @@ func (r *Reconciler) Register(mgr manager.Manager) error {
 	return nil
 }
 
-// Reconcile hands on what the target's spec and Secret ask for, and writes down how the connection is.
+// Reconcile sets the connection for the target's spec and Secret, and writes the finding about it to the status.
 func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	target := targetkind.New(request.NamespacedName)
 	if err := r.options.Client.Get(ctx, request.NamespacedName, target); err != nil {
@@ -134,7 +134,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 		secretKey := types.NamespacedName{Namespace: spec.KubeconfigSecret.Namespace, Name: spec.KubeconfigSecret.Name}
 		secret = r.secrets.use(r.wake.Context(), request.NamespacedName, secretKey)
 		if !secret.known {
-			return reconcile.Result{}, r.writeStatus(ctx, target, finding{}) // The watch wakes us when it knows.
+			return reconcile.Result{}, r.writeStatus(ctx, target, finding{}) // The watch wakes the target.
 		}
 	}
 	wanted := decideConnection(spec, secret, r.options.Config)
@@ -142,15 +142,15 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	return reconcile.Result{}, r.writeStatus(ctx, target, r.connections.findingAbout(request.NamespacedName, wanted))
 }
 
-// leaveTarget ends the connection of a target that is gone, which is asked of the API server: a cache that lags must not cost
-// the target its pods.
+// leaveTarget ends the connection of a target that was deleted. It first asks the API server whether the target is
+// gone, because a cache that lags must not cost the target its pods.
 func (r *Reconciler) leaveTarget(ctx context.Context, key types.NamespacedName) error {
 	err := r.options.APIReader.Get(ctx, key, targetkind.New(key))
 	if !apierrors.IsNotFound(err) {
 		if err != nil {
 			return fmt.Errorf("getting target %q: %w", key, err)
 		}
-		return nil // The cache's event is still to come.
+		return nil // The cache lags, and its event follows.
 	}
 	r.secrets.release(key)
 	r.connections.remove(key)
@@ -158,7 +158,7 @@ func (r *Reconciler) leaveTarget(ctx context.Context, key types.NamespacedName) 
 	return nil
 }
 
-// writeStatus writes the status. Where nothing has been found out yet, what an earlier manager wrote stays, so that a
+// writeStatus writes the finding. While there is none, the status that an earlier manager wrote stays, so that a
 // restart does not make targets look unconnected.
 func (r *Reconciler) writeStatus(ctx context.Context, target client.Object, found finding) error {
 	status := targetkind.Status(target)
@@ -185,14 +185,14 @@ func (r *Reconciler) writeStatus(ctx context.Context, target client.Object, foun
 	return client.IgnoreNotFound(err)
 }
 
-// recordChange makes an event of what is news.
+// recordChange records an event if the connection changed.
 func (r *Reconciler) recordChange(target client.Object, was *metav1.Condition, is metav1.Condition) {
 	if is.Status == metav1.ConditionUnknown || was != nil && was.Status == is.Status && was.Reason == is.Reason {
 		return
 	}
-	kind := corev1.EventTypeWarning
+	eventType := corev1.EventTypeWarning
 	if is.Status == metav1.ConditionTrue {
-		kind = corev1.EventTypeNormal
+		eventType = corev1.EventTypeNormal
 	}
-	r.options.Recorder.Eventf(target, nil, kind, is.Reason, "Connect", "%s", is.Message)
+	r.options.Recorder.Eventf(target, nil, eventType, is.Reason, "Connect", "%s", is.Message)
 }

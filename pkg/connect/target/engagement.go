@@ -20,23 +20,23 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
 
-// syncTimeout is for the first list of the target's objects, ten thousand of them perhaps.
+// syncTimeout bounds the first list of the target's objects. There may be ten thousand.
 const syncTimeout = 30 * time.Second
 
 var errNotSynced = errors.New("its objects could not be listed in time")
 
-// engagement is one connection to a target that is, or was, in the Registry.
+// engagement is one connection to a target that is or was in the Registry.
 type engagement struct {
 	target      *engage.Target
 	fingerprint string
 	version     string
 	end         context.CancelFunc
-	// watchError is the last one of the cache's watches.
+	// watchError is the last error of the cache's watches.
 	watchError atomic.Pointer[error]
 }
 
-// engage connects to the target, with ctx for doing so, and puts it into the Registry, where it stays in life until it
-// is disengaged and ended. Another engagement of the same target, if there is one, loses its place there.
+// engage connects to the target, and puts it into the Registry in place of an earlier engagement. The attempt ends with
+// ctx. The engagement lasts until it is disengaged and ended, at most until life ends.
 func (l *loop) engage(ctx, life context.Context, w want) (*engagement, error) {
 	d, err := newDialer(w.config, l.connections.options.Scheme)
 	if err != nil {
@@ -57,8 +57,8 @@ func (l *loop) engage(ctx, life context.Context, w want) (*engagement, error) {
 	return e, nil
 }
 
-// connect fills in the engagement: it asks for the version, then for the ClusterSummary, which tells whether our rights
-// and kinds are there, and at last starts the cache.
+// connect fills in the engagement. It reads the version and the ClusterSummary, which shows whether our rights and
+// kinds exist, and then starts the cache.
 func (l *loop) connect(ctx, life context.Context, d *dialer, e *engagement) error {
 	version, err := d.version(ctx)
 	if err != nil {
@@ -104,15 +104,15 @@ func (e *engagement) summary(ctx context.Context) (*v1alpha1.ClusterSummary, err
 	return summary, nil
 }
 
-// denied tells whether the API server no longer lets the cache watch, so that the cache is stale while the rest works:
-// rights were withdrawn, say, or the kinds removed.
+// denied says whether the API server no longer lets the cache watch, because rights were withdrawn, say, or the kinds
+// were removed. The cache is then stale, although health checks succeed.
 func (e *engagement) denied() bool {
 	err := e.watchError.Load()
 	return err != nil && (apierrors.IsForbidden(*err) || apierrors.IsUnauthorized(*err) || apierrors.IsNotFound(*err))
 }
 
-// startCache returns a cache that has synced, and runs in life. It keeps the last error of the cache's watches in
-// watchError.
+// startCache returns a cache that has synced and runs until life ends. It stores the last error of the cache's watches
+// in watchError.
 func (l *loop) startCache(
 	ctx, life context.Context,
 	d *dialer,
@@ -128,7 +128,7 @@ func (l *loop) startCache(
 		},
 		DefaultWatchErrorHandler: func(_ context.Context, _ *toolscache.Reflector, err error) {
 			watchError.Store(&err)
-			cancel() // Before the cache has synced, that is the end of this attempt; afterwards, the watch is resumed.
+			cancel() // This ends the attempt. Once the cache has synced, it does nothing, and the watch is resumed.
 		},
 	})
 	if err != nil {
@@ -145,14 +145,19 @@ func (l *loop) startCache(
 	if c.WaitForCacheSync(ctx) {
 		return c, nil
 	}
+	return nil, syncError(watchError, stopped)
+}
+
+// syncError says why the cache has not synced.
+func syncError(watchError *atomic.Pointer[error], stopped <-chan error) error {
 	if err := watchError.Load(); err != nil {
-		return nil, fmt.Errorf("listing: %w", *err)
+		return fmt.Errorf("listing: %w", *err)
 	}
 	select {
 	case err := <-stopped:
-		return nil, fmt.Errorf("starting the cache: %w", err)
+		return fmt.Errorf("starting the cache: %w", err)
 	default:
-		return nil, errNotSynced
+		return errNotSynced
 	}
 }
 
@@ -178,7 +183,8 @@ func summaryOptions() cache.ByObject {
 	}
 }
 
-// stripChaperon leaves of a PodChaperon what its readers need: whose it is, and its status. The rest came from here.
+// stripChaperon keeps the fields of a PodChaperon that somebody reads: its parent and its status. The source wrote the
+// other fields.
 func stripChaperon(o any) (any, error) {
 	if chaperon, ok := o.(*v1alpha1.PodChaperon); ok {
 		chaperon.ManagedFields = nil

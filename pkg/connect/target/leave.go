@@ -27,8 +27,8 @@ const (
 	deletesAtATime = 10
 )
 
-// leave deletes what we have in the target, if it answers, and disengages it. Copies go after that: while the target is
-// engaged, they would be made anew.
+// leave deletes our objects in the target, if it answers, and disengages it. It deletes copies last: while the target
+// is engaged, they would be created again.
 func (l *loop) leave(ctx context.Context) {
 	if l.engaged == nil || !l.engaged.target.Reachable() {
 		l.disengage()
@@ -58,8 +58,8 @@ func deleteChaperons(ctx context.Context, target *engage.Target) error {
 	return deleteAll(ctx, target, objects, metav1.DeletePropagationForeground)
 }
 
-// deleteCopies deletes the Services, EndpointSlices and Ingresses that were made for the target: its own manager would
-// keep the global ones. All else it removes by itself.
+// deleteCopies deletes the Services, EndpointSlices and Ingresses that were made for the target. The target's manager
+// would keep the global ones. It deletes copies of other kinds by itself.
 func (l *loop) deleteCopies(ctx context.Context, target *engage.Target) error {
 	ctx, cancel := context.WithTimeout(ctx, leaveTimeout)
 	defer cancel()
@@ -67,7 +67,7 @@ func (l *loop) deleteCopies(ctx context.Context, target *engage.Target) error {
 		v1alpha1.LabelParentClusterID: l.connections.options.Source.ClusterID,
 		v1alpha1.LabelTargetHash:      target.Hash,
 	}
-	// The target's own EndpointSlices have the labels of their Service.
+	// The target's own EndpointSlices have the labels of their Service, too.
 	byUs := client.MatchingLabels{discoveryv1.LabelManagedBy: v1alpha1.FieldOwner}
 	return errors.Join(
 		l.deleteCopiesOfKind(ctx, target, networkingv1.SchemeGroupVersion.WithKind("Ingress"), made),
@@ -86,7 +86,7 @@ func (l *loop) deleteCopiesOfKind(
 	found.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
 	err := target.APIReader.List(ctx, found, append(selected, client.InNamespace(target.Key.Namespace))...)
 	if apierrors.IsForbidden(err) {
-		return nil // Then we have made none.
+		return nil // Without this right, the source has created none.
 	}
 	if err != nil {
 		return fmt.Errorf("listing copies: %w", err)
@@ -101,8 +101,8 @@ func (l *loop) deleteCopiesOfKind(
 	return deleteAll(ctx, target, objects, metav1.DeletePropagationBackground)
 }
 
-// hasSibling says whether another target leads to the cluster: what was made for this one in the namespace is then that
-// one's, to keep or to delete.
+// hasSibling says whether another target leads to the same cluster, and may be used by the namespace. The copies in the
+// namespace then belong to the sibling, which keeps or deletes them.
 func (l *loop) hasSibling(target *engage.Target, namespace string) bool {
 	return target.ClusterID != "" && slices.ContainsFunc(l.connections.options.Registry.All(), func(other *engage.Target) bool {
 		return other.ClusterID == target.ClusterID && other.Allows(namespace)

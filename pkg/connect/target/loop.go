@@ -15,21 +15,22 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/targetkind"
 )
 
-// loop is the goroutine of one target's connection. It alone engages and disengages the target, and may block on it.
+// loop is the connection of one target. Its goroutine alone engages and disengages the target, and may wait for it.
 type loop struct {
 	connections *connections
 	key         types.NamespacedName
 
-	mu         sync.Mutex // guards what follows, up to of
+	mu         sync.Mutex // guards the fields up to findingFor
 	want       want
 	interrupt  context.CancelFunc
 	policy     *v1alpha1.PlacementPolicy
 	finding    finding
 	findingFor string // the fingerprint of the want that finding is about
 
-	// newPolicy holds a token while policy may be newer than that of the engaged target.
+	// newPolicy holds a token while policy may be newer than the engaged target's policy.
 	newPolicy chan struct{}
-	// engaged is for run alone. It may be of an earlier want, until the present one is connected or fails.
+	// engaged is used by the goroutine alone. It may belong to an earlier want, until the current one is connected or
+	// fails.
 	engaged *engagement
 }
 
@@ -37,7 +38,7 @@ func newLoop(c *connections, target types.NamespacedName, w want, policy *v1alph
 	return &loop{connections: c, key: target, want: w, policy: policy, newPolicy: make(chan struct{}, 1)}
 }
 
-// set replaces what is wanted, and interrupts what the loop does for the old want, if they differ.
+// set replaces the want. If the new one differs, set interrupts the goroutine's work for the old one.
 func (l *loop) set(w want) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -50,8 +51,8 @@ func (l *loop) set(w want) {
 	}
 }
 
-// setPolicy has the policy reach the engaged target, now or with the next engagement. What the loop does is not
-// interrupted for it.
+// setPolicy makes the goroutine pass the policy to the target, now or with the next engagement. It does not interrupt
+// the goroutine's work.
 func (l *loop) setPolicy(policy *v1alpha1.PlacementPolicy) {
 	l.mu.Lock()
 	l.policy = policy
@@ -62,7 +63,7 @@ func (l *loop) setPolicy(policy *v1alpha1.PlacementPolicy) {
 	}
 }
 
-// passPolicy gives a target, engaged or about to be, the newest policy.
+// passPolicy passes the newest policy to a target that is engaged or is about to be.
 func (l *loop) passPolicy(target *engage.Target) {
 	l.mu.Lock()
 	policy := l.policy
@@ -70,6 +71,7 @@ func (l *loop) passPolicy(target *engage.Target) {
 	l.connections.options.Registry.SetPolicy(target, policy)
 }
 
+// findingAbout returns the finding about the want, or the zero finding if there is none yet.
 func (l *loop) findingAbout(w want) finding {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -79,7 +81,7 @@ func (l *loop) findingAbout(w want) finding {
 	return l.finding
 }
 
-// next returns what is wanted and a context that ends when that changes.
+// next returns the want, and a context that ends when the want changes.
 func (l *loop) next(ctx context.Context) (context.Context, want) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -111,14 +113,14 @@ func (l *loop) run(life context.Context) {
 	}
 }
 
-// keep connects, and connects anew where it must, until ctx ends. Engagements live in life.
+// keep connects to the target, and connects anew when necessary, until ctx ends. Engagements end with life.
 func (l *loop) keep(ctx, life context.Context, w want) {
 	backoff, misses := newBackoff(), 0
 	for ctx.Err() == nil {
 		engaged, err := l.engage(ctx, life, w)
 		if err != nil {
 			misses++
-			// As for health checks: what an earlier leader found connected is not lost for one missed answer.
+			// As with health checks, one failed attempt does not make a target lost that an earlier leader connected.
 			if condition := failedCondition(err, w); condition.Reason != v1alpha1.ReasonUnreachable || misses >= maxMisses {
 				l.failed(ctx, w, condition)
 			}
@@ -133,10 +135,10 @@ func (l *loop) keep(ctx, life context.Context, w want) {
 	}
 }
 
-// failed notes that the target could not be engaged. An engagement with the same credentials stays, unreachable.
+// failed reports that the target could not be engaged. An earlier engagement with the same credentials stays, as lost.
 func (l *loop) failed(ctx context.Context, w want, condition metav1.Condition) {
 	if ctx.Err() != nil {
-		return // It failed because something else is wanted now.
+		return // It failed because the want changed.
 	}
 	switch {
 	case l.engaged == nil:
@@ -148,8 +150,8 @@ func (l *loop) failed(ctx context.Context, w want, condition metav1.Condition) {
 	l.report(ctx, w, finding{condition: condition})
 }
 
-// watch checks the health of the engaged target until ctx ends or the target is to be engaged anew: because it is back
-// after having been lost, or because its cache is stale for good.
+// watch checks the health of the engaged target until ctx ends, or until the target has to be engaged anew: a lost
+// target answers again, or the API server no longer lets the cache watch.
 func (l *loop) watch(ctx context.Context, w want) {
 	ticker := l.connections.options.Clock.NewTicker(healthInterval)
 	defer ticker.Stop()
@@ -190,7 +192,7 @@ func (l *loop) disengage() {
 	l.engaged = nil
 }
 
-// report keeps what was found out for the controller to write down, and logs what is news.
+// report stores the finding for the controller, and logs it if it is new.
 func (l *loop) report(ctx context.Context, w want, f finding) {
 	l.mu.Lock()
 	news := l.findingFor != w.fingerprint || l.finding != f
@@ -201,15 +203,8 @@ func (l *loop) report(ctx context.Context, w want, f finding) {
 		return
 	}
 	if was.Reason != f.condition.Reason {
-		log.FromContext(
-			ctx,
-		).Info(
-			"The connection changed",
-			"reason",
-			f.condition.Reason,
-			"message",
-			f.condition.Message,
-		)
+		log.FromContext(ctx).Info("The connection changed",
+			"reason", f.condition.Reason, "message", f.condition.Message)
 	}
 	l.connections.changed(l.key)
 }
@@ -228,9 +223,6 @@ func newBackoff() *wait.Backoff {
 }
 
 func connectedTo(w want, version string) metav1.Condition {
-	return connected(
-		metav1.ConditionTrue,
-		v1alpha1.ReasonConnected,
-		"connected to "+w.config.Host+", Kubernetes "+version,
-	)
+	message := "connected to " + w.config.Host + ", Kubernetes " + version
+	return connected(metav1.ConditionTrue, v1alpha1.ReasonConnected, message)
 }

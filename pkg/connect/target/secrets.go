@@ -17,8 +17,8 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/watch"
 )
 
-// secretState is what is known of a Secret. It is known when the first list succeeded or was forbidden: until then,
-// what an earlier manager found stays. After a success, what was seen last counts, whatever becomes of the watch.
+// secretState is the state of a Secret. It is known once the first list has succeeded or was forbidden. Until then, the
+// status that an earlier manager wrote stays. After a success, the last state counts, even if the watch fails.
 type secretState struct {
 	known  bool
 	err    error
@@ -26,12 +26,12 @@ type secretState struct {
 	data   map[string][]byte
 }
 
-// secrets watches the Secrets that targets refer to, each by its name. It is safe for concurrent use.
+// secrets watches the Secrets that targets refer to, one by one, by name. It is safe for concurrent use.
 type secrets struct {
 	client kubernetes.Interface
 	wake   func(target types.NamespacedName)
 
-	mu       sync.Mutex // guards what follows, and the watches' users and err
+	mu       sync.Mutex // guards the fields below, and users and err of the watches
 	watches  map[types.NamespacedName]*secretWatch
 	byTarget map[types.NamespacedName]types.NamespacedName
 }
@@ -52,8 +52,8 @@ func newSecrets(client kubernetes.Interface, wake func(types.NamespacedName)) *s
 	}
 }
 
-// use makes secret the one that target refers to and returns what is known of it. Until the target uses another or is
-// released, it is woken whenever that changes. Watches end with ctx.
+// use records that the target refers to the Secret, and returns the Secret's state. Every change wakes the target,
+// until the target uses another Secret or is released. Watches end with ctx.
 func (s *secrets) use(ctx context.Context, target, secret types.NamespacedName) secretState {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -70,7 +70,7 @@ func (s *secrets) use(ctx context.Context, target, secret types.NamespacedName) 
 	return watch.state(secret)
 }
 
-// release ends target's use of its Secret, if it has one.
+// release ends the target's use of its Secret, if it uses one.
 func (s *secrets) release(target types.NamespacedName) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
