@@ -35,33 +35,33 @@ const (
 	fieldOwner     = v1alpha1.FieldOwner + "-ready"
 	requestTimeout = 10 * time.Second
 
-	// deadline is for one reconciliation's requests. After an outage of the API server, nodes are up to date again
-	// within lastRetry: leases have expired by then, and the nodes are Unknown.
+	// deadline bounds the requests of one reconciliation. After an outage of the API server, the nodes are up to date
+	// again within lastRetry. This matters, because the leases have expired by then, and the nodes are Unknown.
 	deadline              = 30 * time.Second
 	firstRetry, lastRetry = 5 * time.Millisecond, 10 * time.Second
 )
 
-// Options are what the Reconciler works with. All are required but Address.
+// Options of New. All are required except Address.
 type Options struct {
 	// Client reads ClusterTargets, Targets and Nodes from the manager's cache and writes to the source cluster. The
 	// cache must hold virtual nodes with their annotations.
 	Client client.Client
 	// APIReader reads from the source cluster's API server.
 	APIReader client.Reader
-	// Config is the manager's own; virtual-kubelet writes Nodes and Leases with it.
+	// Config is the manager's own. virtual-kubelet writes Nodes and Leases with it.
 	Config *rest.Config
-	// Registry has the engaged targets. The Reconciler must observe it.
+	// Registry holds the engaged targets. The Reconciler must observe it.
 	Registry *engage.Registry
-	// Source is who the source cluster is: what its own delegates use in a target counts as free there.
+	// Source identifies the source cluster. The requests of its own delegates in a target count as allocatable.
 	Source translate.Source
-	// Clock tells the time of transitions.
+	// Clock returns the time of transitions.
 	Clock clock.PassiveClock
-	// Address and Port are where the source's API servers reach our kubelet API. Without an address, nodes show none.
+	// Address and Port lead API servers of the source to our kubelet API. Without Address, nodes have no address.
 	Address string
 	Port    int32
 }
 
-// Reconciler keeps the virtual nodes. It is to run on the leader only.
+// Reconciler keeps the virtual nodes. It must run on the leader only.
 type Reconciler struct {
 	options Options
 
@@ -71,12 +71,12 @@ type Reconciler struct {
 
 	mu      sync.Mutex // guards runners and keys
 	runners map[types.NamespacedName]*runner
-	keys    map[string]types.NamespacedName // of the targets, by the names of their nodes
+	keys    map[string]types.NamespacedName // the targets by the names of their nodes
 }
 
 var _ engage.Observer = &Reconciler{}
 
-// New makes a Reconciler, which does nothing before Register.
+// New returns a Reconciler, which does nothing before Register.
 func New(options Options) (*Reconciler, error) {
 	config := rest.CopyConfig(options.Config)
 	config.QPS = -1
@@ -122,7 +122,7 @@ func (r *Reconciler) Engaged(ctx context.Context, target *engage.Target) error {
 	return engage.OnEvents(ctx, target, &v1alpha1.ClusterSummary{}, changed, changed)
 }
 
-// Reconcile makes the virtual node of a target what it shall be, and writes down whether it is Ready.
+// Reconcile ensures the virtual node of a target, and writes the target's condition Ready.
 func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	key := request.NamespacedName
 	target := targetkind.New(key)
@@ -177,7 +177,7 @@ func (r *Reconciler) readFacts(ctx context.Context, target client.Object) (facts
 	return f, err
 }
 
-// getNode reads a node, nil if there is none.
+// getNode returns a node, or nil if it does not exist.
 func (r *Reconciler) getNode(ctx context.Context, reader client.Reader, name string) (*corev1.Node, error) {
 	node := &corev1.Node{}
 	err := reader.Get(ctx, types.NamespacedName{Name: name}, node)
@@ -190,7 +190,8 @@ func (r *Reconciler) getNode(ctx context.Context, reader client.Reader, name str
 	return node, nil
 }
 
-// getSummary reads the target's ClusterSummary from its cache, nil if it is not engaged. It is the cache's own.
+// getSummary returns the target's ClusterSummary, or nil if the target is not engaged. The object belongs to the
+// target's cache, so nobody may change it.
 func (r *Reconciler) getSummary(ctx context.Context, key types.NamespacedName) (*v1alpha1.ClusterSummary, error) {
 	target, ok := r.options.Registry.ByKey(key)
 	if !ok {
@@ -212,7 +213,8 @@ func (r *Reconciler) getSummary(ctx context.Context, key types.NamespacedName) (
 	return summary, nil
 }
 
-// ensureRunner sees to it that a node controller runs and knows what the node shall be. It tells when to look again.
+// ensureRunner starts the target's node controller, or hands the desired node to a running one. It returns when to
+// reconcile again.
 func (r *Reconciler) ensureRunner(ctx context.Context, f facts) (time.Duration, error) {
 	if running := r.activeRunner(f.key); running != nil {
 		want := desiredNode(f)
@@ -223,15 +225,17 @@ func (r *Reconciler) ensureRunner(ctx context.Context, f facts) (time.Duration, 
 		return 0, err
 	}
 	if f.existing != nil && !isVirtual(f.existing) {
-		return 0, nil // The cache will tell.
+		return 0, nil // The cache lags, and its event follows.
 	}
 	want := desiredNode(f)
 	if f.existing == nil {
-		if err := r.deleteLease(ctx, want.Name); err != nil { // It would belong to an earlier node, and be collected.
+		// A Lease of an earlier node would be garbage-collected while this node uses it.
+		if err := r.deleteLease(ctx, want.Name); err != nil {
 			return 0, err
 		}
 	}
-	running, err := startRunner(r.wake.Context(), r.clients, want, f.now.Time, func(err error) { r.runnerEnded(f.key, err) })
+	ended := func(err error) { r.runnerEnded(f.key, err) }
+	running, err := startRunner(r.wake.Context(), r.clients, want, f.now.Time, ended)
 	if err != nil {
 		return 0, err
 	}
@@ -241,7 +245,7 @@ func (r *Reconciler) ensureRunner(ctx context.Context, f facts) (time.Duration, 
 	return handOverAgainAfter, nil
 }
 
-// activeRunner returns the target's node controller, if it has not ended.
+// activeRunner returns the target's runner, or nil if it has ended or was never started.
 func (r *Reconciler) activeRunner(key types.NamespacedName) *runner {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -266,7 +270,8 @@ func (r *Reconciler) runnerEnded(key types.NamespacedName, err error) {
 	r.wake.WakeAfter(key, handOverAgainAfter)
 }
 
-// stopRunner stops the target's node controller, and tells whether it has ended. The target is reconciled again when it has.
+// stopRunner stops the target's runner, and returns whether it has ended. If not, the target is reconciled again at its
+// end.
 func (r *Reconciler) stopRunner(key types.NamespacedName) bool {
 	running := r.activeRunner(key)
 	if running == nil {
@@ -276,15 +281,15 @@ func (r *Reconciler) stopRunner(key types.NamespacedName) bool {
 	return false
 }
 
-// removeNode deletes the node and lease of a target that is gone, which is asked of the API server, since with the node go
-// its pods.
+// removeNode deletes the Node and the Lease of a target that was deleted. It first asks the API server whether the
+// target is gone, because the pods of a Node are deleted with it.
 func (r *Reconciler) removeNode(ctx context.Context, key types.NamespacedName) error {
 	err := r.options.APIReader.Get(ctx, key, targetkind.New(key))
 	if !apierrors.IsNotFound(err) {
 		if err != nil {
 			return fmt.Errorf("getting target %q: %w", key, err)
 		}
-		return nil // The cache's event is still to come.
+		return nil // The cache lags, and its event follows.
 	}
 	if !r.stopRunner(key) {
 		return nil
@@ -316,8 +321,8 @@ func (r *Reconciler) writeCondition(ctx context.Context, target client.Object, r
 	return client.IgnoreNotFound(err)
 }
 
-// targetOf finds the target of a node: of a virtual node by its labels, as the target may be gone, and of any by its
-// name.
+// targetOf returns the target that has the node's name. For other virtual nodes, whose target may be gone, it returns
+// the target in the node's labels.
 func (r *Reconciler) targetOf(_ context.Context, node client.Object) []reconcile.Request {
 	r.mu.Lock()
 	key, ok := r.keys[node.GetName()]

@@ -16,27 +16,28 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
 
-// annotationApplied is where virtual-kubelet's node controller notes the labels that it applied.
+// annotationApplied is the annotation in which virtual-kubelet's node controller keeps the labels that it applied.
 const annotationApplied = "virtual-kubelet.io/last-applied-object-meta"
 
-// facts are what a virtual node is made from.
+// facts are everything that decides about a virtual node.
 type facts struct {
 	key      types.NamespacedName
 	status   v1alpha1.TargetStatus
 	excluded *regexp.Regexp
 	// summary is nil while the target is not engaged.
 	summary *v1alpha1.ClusterSummary
-	// existing is the virtual node as it is, or nil.
+	// existing is the current virtual node, or nil.
 	existing *corev1.Node
 	// clusterID is the source's.
 	clusterID string
-	// address and port are those of our kubelet API.
+	// address and port lead to our kubelet API.
 	address string
 	port    int32
 	now     metav1.Time
 }
 
-// desiredNode is the virtual node as it shall be.
+// desiredNode returns the desired virtual node. It keeps capacity and labels of the existing one while there is no
+// summary.
 func desiredNode(f facts) *corev1.Node {
 	node := &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: translate.VirtualNodeName(f.key)},
@@ -70,7 +71,7 @@ func desiredNode(f facts) *corev1.Node {
 	return node
 }
 
-// allocatable is what the target has less what others than our delegates use there.
+// allocatable returns the target's allocatable resources less the requests of all pods that are not our delegates.
 func allocatable(summary *v1alpha1.ClusterSummary, clusterID string) corev1.ResourceList {
 	var ours corev1.ResourceList
 	for _, source := range summary.Status.Sources {
@@ -90,7 +91,7 @@ func allocatable(summary *v1alpha1.ClusterSummary, clusterID string) corev1.Reso
 	return result
 }
 
-// nodeConditions are those of a node, with the time of their last transition.
+// nodeConditions returns the conditions of the desired node, with the times of their last transitions.
 func nodeConditions(f facts) []corev1.NodeCondition {
 	list := []corev1.NodeCondition{
 		readyCondition(f.status),
@@ -130,9 +131,9 @@ func readyCondition(status v1alpha1.TargetStatus) corev1.NodeCondition {
 	return is
 }
 
-func noPressure(kind corev1.NodeConditionType) corev1.NodeCondition {
+func noPressure(conditionType corev1.NodeConditionType) corev1.NodeCondition {
 	return corev1.NodeCondition{
-		Type:    kind,
+		Type:    conditionType,
 		Status:  corev1.ConditionFalse,
 		Reason:  "VirtualNode",
 		Message: "the nodes of the target cluster see to it",
@@ -148,17 +149,17 @@ func nodeCondition(node *corev1.Node, conditionType corev1.NodeConditionType) *c
 	return found
 }
 
-// appliedLabels returns the labels that the node controller put on a node, without those that others put there.
+// appliedLabels returns the labels that the node controller put on a node, without the labels of others.
 func appliedLabels(node *corev1.Node) map[string]string {
 	last := &metav1.ObjectMeta{}
 	if err := json.Unmarshal([]byte(node.Annotations[annotationApplied]), last); err != nil {
-		return nil // As on a node that it only created so far: the labels come with the summary.
+		return nil // The node controller has only created the node. Its labels come with the summary.
 	}
 	return last.Labels
 }
 
-// conforms tells whether node has all that want says, and has been patched by the node controller, which only from then
-// on knows which labels to remove.
+// conforms says whether the node has everything that want has, and the node controller has patched it. Before its first
+// patch, the node controller does not know which labels to remove.
 func conforms(node, want *corev1.Node) bool {
 	if node == nil || node.Annotations[annotationApplied] == "" {
 		return false
@@ -182,7 +183,7 @@ func conforms(node, want *corev1.Node) bool {
 		node.Status.NodeInfo.KubeletVersion == want.Status.NodeInfo.KubeletVersion
 }
 
-// includes tells whether list has what want has. Others may add resources to a node.
+// includes says whether the list includes all resources of want. Others may add resources to a node.
 func includes(list, want corev1.ResourceList) bool {
 	for name, quantity := range want {
 		if is, ok := list[name]; !ok || is.Cmp(quantity) != 0 {
@@ -192,7 +193,7 @@ func includes(list, want corev1.ResourceList) bool {
 	return true
 }
 
-// equalExceptTimes tells whether two desired nodes differ by no more than the time of transitions.
+// equalExceptTimes says whether two desired nodes are equal except for the times of their conditions.
 func equalExceptTimes(a, b *corev1.Node) bool {
 	return a != nil && b != nil && equality.Semantic.DeepEqual(withoutTimes(a), withoutTimes(b))
 }
@@ -206,7 +207,7 @@ func withoutTimes(node *corev1.Node) *corev1.Node {
 	return node
 }
 
-// targetCondition is the target's condition Ready, as its virtual node has it.
+// targetCondition returns the target's condition Ready, which follows the virtual node's.
 func targetCondition(f facts) metav1.Condition {
 	connected := meta.FindStatusCondition(f.status.Conditions, v1alpha1.ConditionConnected)
 	name := translate.VirtualNodeName(f.key)
