@@ -16,7 +16,7 @@ const (
 	actionFollow = "FollowDelegate"
 )
 
-// recordCreated tells that a delegate was made.
+// recordCreated records that a delegate was created, with an event if it replaces a lost one.
 func (r *Reconciler) recordCreated(chaperon *v1alpha1.PodChaperon) {
 	if lostCondition(&chaperon.Status) == nil {
 		r.metrics.delegates.WithLabelValues(resultCreated).Inc()
@@ -27,13 +27,13 @@ func (r *Reconciler) recordCreated(chaperon *v1alpha1.PodChaperon) {
 		"made the delegate pod again: it was deleted and no source cluster reacted within %s", remakeAfter)
 }
 
-// recordRefused tells that the delegate cannot be made.
+// recordRefused records that the delegate cannot be created.
 func (r *Reconciler) recordRefused(chaperon *v1alpha1.PodChaperon, message string) {
 	r.metrics.delegates.WithLabelValues(resultRefused).Inc()
 	r.recorder.Eventf(chaperon, nil, corev1.EventTypeWarning, reasonRefused, actionCreate, "%s", truncate(message))
 }
 
-// recordLost tells what is news in the status that was written: that there is no delegate.
+// recordLost records that the written status is the first one to say that the delegate was lost or refused.
 func (r *Reconciler) recordLost(chaperon *v1alpha1.PodChaperon, status *corev1.PodStatus) {
 	lost, before := lostCondition(status), lostCondition(&chaperon.Status)
 	if lost == nil || before != nil {

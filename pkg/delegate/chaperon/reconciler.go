@@ -27,17 +27,16 @@ const (
 	controllerName = "chaperon"
 	chaperonKind   = "PodChaperon"
 
-	// workers is how many PodChaperons are worked on at once: each step is a round trip to the API server.
+	// workers is the number of PodChaperons that are reconciled at once. Each step waits for the API server.
 	workers = 10
-	// deadline is for all of one reconciliation's requests.
+	// deadline bounds the requests of one reconciliation together.
 	deadline = 30 * time.Second
-	// What stood in the way of a delegate, an admission webhook that was down, say, is found to be gone within
-	// lastRetry.
+	// When an obstacle is gone (an admission webhook was down, say), the delegate is created within lastRetry.
 	firstRetry, lastRetry = 5 * time.Millisecond, 30 * time.Second
 )
 
-// Reconciler makes and follows the delegates of PodChaperons. It is safe for concurrent use, with one call per
-// PodChaperon at a time.
+// Reconciler creates the delegates of PodChaperons, and copies their status. It is safe for concurrent use, with one
+// call per PodChaperon at a time.
 type Reconciler struct {
 	client    client.Client
 	apiReader client.Reader
@@ -47,14 +46,14 @@ type Reconciler struct {
 	written   ownWrites
 }
 
-// New makes a Reconciler. The client reads PodChaperons and pods, from caches if it likes; apiReader reads from the API
-// server.
+// New returns a Reconciler. The client reads PodChaperons and pods, and may read them from a cache. apiReader reads
+// from the API server.
 func New(c client.Client, apiReader client.Reader, clk clock.PassiveClock, recorder events.EventRecorder) *Reconciler {
 	return &Reconciler{client: c, apiReader: apiReader, clock: clk, recorder: recorder, metrics: newMetrics()}
 }
 
-// Reconcile brings the delegate of one PodChaperon about, or its status back. What it reads are the cache's own
-// objects, which nothing here changes.
+// Reconcile creates or deletes the delegate of one PodChaperon, or copies its status. The objects that it reads belong
+// to the cache, so nothing here changes them.
 func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	chaperon := &v1alpha1.PodChaperon{}
 	if err := r.client.Get(ctx, request.NamespacedName, chaperon, client.UnsafeDisableDeepCopy); err != nil {
@@ -72,8 +71,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	return r.carryOut(ctx, chaperon, pod, decide(chaperon, pod, r.clock.Now()))
 }
 
-// Register adds the controller to a manager, on the replica that leads. The manager's cache may hold pods cut down
-// by package podcache.
+// Register adds the controller to a manager. It runs on the leader. The manager's cache may hold pods that package
+// podcache has transformed.
 func (r *Reconciler) Register(mgr manager.Manager) error {
 	if err := r.metrics.register(); err != nil {
 		return fmt.Errorf("registering the metrics of controller %q: %w", controllerName, err)
@@ -97,8 +96,8 @@ func (r *Reconciler) Register(mgr manager.Manager) error {
 	return nil
 }
 
-// getDelegate finds the pod of the PodChaperon's name, nil if there is none. A delegate that is missed is looked for in the API
-// server, unless the cache had it while it was to end.
+// getDelegate returns the pod of the PodChaperon's name, or nil if there is none. If the cache lacks a delegate that has
+// existed, the API server is asked, unless the cache had the delegate after its end was requested.
 func (r *Reconciler) getDelegate(ctx context.Context, chaperon *v1alpha1.PodChaperon) (*corev1.Pod, error) {
 	pod := &corev1.Pod{}
 	err := r.client.Get(ctx, client.ObjectKeyFromObject(chaperon), pod, client.UnsafeDisableDeepCopy)
@@ -146,7 +145,7 @@ func (r *Reconciler) carryOut(
 	return reconcile.Result{RequeueAfter: d.wait}, nil
 }
 
-// createDelegate makes the delegate, or records why that is refused.
+// createDelegate creates the delegate, or records the API server's refusal.
 func (r *Reconciler) createDelegate(ctx context.Context, chaperon *v1alpha1.PodChaperon) (reconcile.Result, error) {
 	delegate := translate.Delegate(chaperon)
 	err := r.client.Create(ctx, delegate)
@@ -167,8 +166,8 @@ func (r *Reconciler) createDelegate(ctx context.Context, chaperon *v1alpha1.PodC
 	return reconcile.Result{}, nil
 }
 
-// decideOccupied looks who has the delegate's name. If it is the delegate, or another's that is about to go, its event wakes
-// us.
+// decideOccupied decides again with the pod that has the delegate's name, read from the API server. If this pod is the
+// delegate, or another PodChaperon's that is about to end, its event causes the next reconciliation.
 func (r *Reconciler) decideOccupied(ctx context.Context, chaperon *v1alpha1.PodChaperon) (reconcile.Result, error) {
 	pod := &corev1.Pod{}
 	if err := r.apiReader.Get(ctx, client.ObjectKeyFromObject(chaperon), pod); err != nil {
@@ -184,13 +183,13 @@ func (r *Reconciler) refuseDelegate(
 ) (reconcile.Result, error) {
 	log.FromContext(ctx).Info("The delegate was refused", "message", message)
 	d := decideRefused(chaperon, message, r.clock.Now())
-	if d.status == nil { // It was lost before and its status goes on saying that.
+	if d.status == nil { // An earlier delegate was lost, and the status goes on saying so.
 		r.recordRefused(chaperon, message)
 	}
 	return r.carryOut(ctx, chaperon, nil, d)
 }
 
-// deleteObject deletes an object as it is known here, and not another one of its name.
+// deleteObject deletes this very object, and never another one of the same name.
 func (r *Reconciler) deleteObject(ctx context.Context, object client.Object, options ...client.DeleteOption) error {
 	uid := object.GetUID()
 	err := r.client.Delete(ctx, object, append(options, client.Preconditions{UID: &uid})...)
@@ -200,8 +199,8 @@ func (r *Reconciler) deleteObject(ctx context.Context, object client.Object, opt
 	return client.IgnoreNotFound(err)
 }
 
-// writeStatus patches what differs. Where the status says that there is no delegate, the PodChaperon must be as we know
-// it; if it is not, its event follows.
+// writeStatus patches the differences. A status without a delegate is written only to the version of the PodChaperon
+// that it was decided on. If the API server has another version, its event follows.
 func (r *Reconciler) writeStatus(ctx context.Context, chaperon *v1alpha1.PodChaperon, status *corev1.PodStatus) error {
 	if equality.Semantic.DeepEqual(&chaperon.Status, status) {
 		return nil

@@ -6,14 +6,14 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/needs"
 )
 
-// copyKind of objects that sources copy.
+// copyKind is a kind of objects that sources copy.
 type copyKind struct {
 	schema.GroupVersionResource
-	// referred says that pods refer to such objects.
+	// referred says that pods refer to objects of this kind.
 	referred bool
 }
 
-// copyKinds are in the order in which they begin to be watched: what comes after Ingresses waits for them.
+// copyKinds returns the kinds in the order in which their watches start. The kinds after Ingresses wait for them.
 func copyKinds() []copyKind {
 	core := schema.GroupVersion{Version: "v1"}
 	return []copyKind{

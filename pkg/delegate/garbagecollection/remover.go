@@ -30,45 +30,45 @@ import (
 const (
 	controllerName = "copies" // in metrics
 
-	// workers is few: nothing waits for a removal.
+	// workers is small, because nothing waits for a deletion.
 	workers = 2
-	// deadline is for the one request of a reconciliation.
+	// deadline bounds the one request of a reconciliation.
 	deadline              = 10 * time.Second
 	firstRetry, lastRetry = time.Second, time.Minute
 )
 
-// Options of New; Grace and SecretNamespaces may be left out.
+// Options of New. All are required except Grace and SecretNamespaces.
 type Options struct {
-	// Config is for watching and deleting copies.
+	// Config is for requests that watch and delete copies.
 	Config *rest.Config
-	// Cache tells of PodChaperons.
+	// Cache holds the PodChaperons.
 	Cache cache.Cache
 	Clock clock.PassiveClock
-	// Grace is how long a copy outlives the last need of it, two minutes by default.
+	// Grace is how long a copy stays when nobody needs it any more. The default is two minutes.
 	Grace time.Duration
-	// SecretNamespaces are those whose Secrets may be watched and deleted; all, if it is empty or holds "*".
+	// SecretNamespaces are the namespaces whose Secrets may be watched and deleted: all, if it is empty or holds "*".
 	SecretNamespaces []string
 }
 
-// Remover removes the copies that nobody needs.
+// Remover deletes the copies that nobody needs.
 type Remover struct {
 	options Options
 	client  metadata.Interface
 	typed   kubernetes.Interface // for Ingresses
 	uses    *useCounter
-	stores  map[copyKind][]toolscache.Indexer // by namespace, or one; complete before anything is looked at
+	stores  map[copyKind][]toolscache.Indexer // one per watched namespace; complete before the first Reconcile
 
 	mu   sync.Mutex // guards seen
 	seen map[copyKey]sighting
 }
 
-// copyKey is a copy.
+// copyKey identifies a copy.
 type copyKey struct {
 	kind copyKind
 	name types.NamespacedName
 }
 
-// New makes a Remover; it does nothing until it is registered with a manager that starts.
+// New returns a Remover. It does nothing until it is registered with a manager and the manager starts.
 func New(options Options) (*Remover, error) {
 	if options.Grace == 0 {
 		options.Grace = bounds.UnusedCopies
@@ -94,7 +94,7 @@ func New(options Options) (*Remover, error) {
 	}, nil
 }
 
-// Register adds the controller to the manager, on the replica that leads; the others watch nothing for it.
+// Register adds the controller to the manager. It runs on the leader; other replicas do not watch for it.
 func (r *Remover) Register(mgr manager.Manager) error {
 	c, err := controller.NewTyped(controllerName, mgr, controller.TypedOptions[copyKey]{
 		Reconciler:              r,
@@ -111,7 +111,7 @@ func (r *Remover) Register(mgr manager.Manager) error {
 	return nil
 }
 
-// Reconcile removes a copy when its time has come.
+// Reconcile deletes a copy that nobody has needed for the grace time.
 func (r *Remover) Reconcile(ctx context.Context, k copyKey) (reconcile.Result, error) {
 	object := r.cachedCopy(k)
 	if object == nil {
@@ -126,7 +126,7 @@ func (r *Remover) Reconcile(ctx context.Context, k copyKey) (reconcile.Result, e
 	return reconcile.Result{RequeueAfter: d.wait}, nil
 }
 
-// cachedCopy returns the copy as the watch has it, nil if there is none.
+// cachedCopy returns the copy from the cache, or nil if there is none.
 func (r *Remover) cachedCopy(k copyKey) *metav1.PartialObjectMetadata {
 	for _, store := range r.stores[k.kind] {
 		found, exists, err := store.GetByKey(k.name.String())
@@ -147,36 +147,21 @@ func (r *Remover) needed(k copyKey, object *metav1.PartialObjectMetadata) bool {
 	return r.uses.inUse(needing)
 }
 
-// deleteCopy deletes the copy as it was seen. If it has changed or gone, its event follows.
+// deleteCopy deletes the copy in the given version. If the copy has changed or is gone, its event follows.
 func (r *Remover) deleteCopy(ctx context.Context, kind copyKind, object *metav1.PartialObjectMetadata) error {
-	err := r.client.Resource(
-		kind.GroupVersionResource,
-	).Namespace(
-		object.Namespace,
-	).Delete(
-		ctx,
-		object.Name,
-		metav1.DeleteOptions{
-			Preconditions: &metav1.Preconditions{UID: &object.UID, ResourceVersion: &object.ResourceVersion},
-		},
-	)
+	copies := r.client.Resource(kind.GroupVersionResource).Namespace(object.Namespace)
+	err := copies.Delete(ctx, object.Name, metav1.DeleteOptions{
+		Preconditions: &metav1.Preconditions{UID: &object.UID, ResourceVersion: &object.ResourceVersion},
+	})
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 		return nil
 	}
 	if err != nil {
 		return fmt.Errorf("deleting a copy that nobody needs: %w", err)
 	}
-	log.FromContext(ctx).Info(
-		"Deleted a copy that nobody needs any more",
-		"resource",
-		kind.Resource,
-		"namespace",
-		object.Namespace,
-		"name",
-		object.Name,
-		"sourceClusterID",
-		object.Labels[v1alpha1.LabelParentClusterID],
-	)
+	log.FromContext(ctx).Info("Deleted a copy that nobody needs any more",
+		"resource", kind.Resource, "namespace", object.Namespace, "name", object.Name,
+		"sourceClusterID", object.Labels[v1alpha1.LabelParentClusterID])
 	return nil
 }
 

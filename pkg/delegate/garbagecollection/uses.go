@@ -11,13 +11,13 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/needs"
 )
 
-// objectUse is that PodChaperons or copies of a source refer to an object, or, without resource and name, that there are
-// PodChaperons in the namespace.
+// objectUse is the use of an object by PodChaperons or Ingresses of a source. Without resource and name, it is the use
+// of all Services, Ingresses and EndpointSlices of the namespace by its PodChaperons.
 type objectUse struct {
 	source, namespace, resource, name string
 }
 
-// useCounter counts. It is safe for concurrent use.
+// useCounter counts uses. It is safe for concurrent use.
 type useCounter struct {
 	mu    sync.Mutex // guards count
 	count map[objectUse]int
@@ -25,7 +25,7 @@ type useCounter struct {
 
 func newUseCounter() *useCounter { return &useCounter{count: map[objectUse]int{}} }
 
-// replace counts what one object uses now instead of what it used before, and returns what nobody uses any more.
+// replace counts the uses of one object now in place of its uses before. It returns the uses that nobody has any more.
 func (u *useCounter) replace(before, now []objectUse) (ended []objectUse) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -47,7 +47,7 @@ func (u *useCounter) inUse(one objectUse) bool {
 	return u.count[one] > 0
 }
 
-// usesOfChaperon is what a PodChaperon uses; it may be nil.
+// usesOfChaperon returns the uses of a PodChaperon, which may be nil.
 func usesOfChaperon(chaperon *v1alpha1.PodChaperon) []objectUse {
 	if chaperon == nil || chaperon.Labels[v1alpha1.LabelParentClusterID] == "" {
 		return nil
@@ -61,7 +61,7 @@ func usesOfChaperon(chaperon *v1alpha1.PodChaperon) []objectUse {
 	return all
 }
 
-// usesOfCopy is what a copy, as slim left it, uses itself: the TLS Secrets of an Ingress.
+// usesOfCopy returns the uses of a copy that slimCopy made: the TLS Secrets of an Ingress. The copy may be nil.
 func usesOfCopy(ingress *metav1.PartialObjectMetadata) []objectUse {
 	if ingress == nil || ingress.Annotations[annotationSecrets] == "" {
 		return nil

@@ -22,10 +22,10 @@ import (
 
 type copyQueue = workqueue.TypedRateLimitingInterface[copyKey]
 
-// annotationSecrets is given to Ingresses here: it lists their TLS Secrets.
+// annotationSecrets is an annotation of Ingresses in the cache. It lists their TLS Secrets.
 const annotationSecrets = "tls-secrets"
 
-// watchObjects looks at copies once it knows who needs what.
+// watchObjects watches PodChaperons, and then copies: a copy is decided on only when all PodChaperons are counted.
 func (r *Remover) watchObjects(ctx context.Context, q copyQueue) error {
 	byKind := map[copyKind][]toolscache.SharedIndexInformer{}
 	for _, kind := range copyKinds() {
@@ -41,8 +41,7 @@ func (r *Remover) watchObjects(ctx context.Context, q copyQueue) error {
 	if err := r.watchChaperons(ctx, q); err != nil {
 		return err
 	}
-	// A watch that the API server refuses is tried again and again by itself, and keeps nobody waiting but those who
-	// depend on it.
+	// An informer repeats a watch that the API server refuses. Only kinds that come after Ingresses wait for another.
 	go func() {
 		for _, kind := range copyKinds() {
 			for _, informer := range byKind[kind] {
@@ -55,7 +54,7 @@ func (r *Remover) watchObjects(ctx context.Context, q copyQueue) error {
 	return nil
 }
 
-// runInformer runs the informer, in the case of Ingresses until it has counted what they use.
+// runInformer starts the informer. For Ingresses, it waits until their uses are counted.
 func (r *Remover) runInformer(ctx context.Context, kind copyKind, informer toolscache.SharedIndexInformer, q copyQueue) error {
 	registration, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
 		AddFunc:    func(object any) { r.copyChanged(q, kind, nil, object) },
@@ -106,7 +105,7 @@ func (r *Remover) informer(kind copyKind, namespace string) toolscache.SharedInd
 	).Informer()
 }
 
-// slimCopy keeps of a copy's metadata what is read here, and of an Ingress the names of its TLS Secrets.
+// slimCopy keeps the metadata of a copy that this package reads, and the names of an Ingress's TLS Secrets.
 func slimCopy(object any) (any, error) {
 	switch whole := object.(type) {
 	case *networkingv1.Ingress:
@@ -149,7 +148,7 @@ func slimMeta(whole *metav1.ObjectMeta) *metav1.PartialObjectMetadata {
 	return kept
 }
 
-// watchChaperons counts uses from now on, and returns when those of all PodChaperons are counted.
+// watchChaperons counts uses from now on. It returns when the uses of all existing PodChaperons are counted.
 func (r *Remover) watchChaperons(ctx context.Context, q copyQueue) error {
 	informer, err := r.options.Cache.GetInformer(ctx, &v1alpha1.PodChaperon{})
 	if err != nil {
@@ -177,7 +176,8 @@ func (r *Remover) chaperonChanged(q copyQueue, before, now any) {
 	}
 }
 
-// count has what is no longer needed looked at. Its time begins now: whether it was seen while it was needed or not.
+// count counts the uses of an object now in place of its uses before. For copies that nobody uses any more, the grace
+// time begins now.
 func (r *Remover) count(q copyQueue, before, now []objectUse) {
 	for _, ended := range r.uses.replace(before, now) {
 		for _, k := range r.copiesUsed(ended) {
@@ -187,13 +187,14 @@ func (r *Remover) count(q copyQueue, before, now []objectUse) {
 	}
 }
 
-// usesTheSame spares most updates, which are of the status, a look at the spec.
+// usesTheSame says whether two versions of a PodChaperon have the same uses, without reading the spec. Most updates are
+// of the status.
 func usesTheSame(a, b *v1alpha1.PodChaperon) bool {
 	return a.UID == b.UID && a.Generation == b.Generation &&
 		a.Labels[v1alpha1.LabelParentClusterID] == b.Labels[v1alpha1.LabelParentClusterID]
 }
 
-// copiesUsed are the copies that were used so.
+// copiesUsed returns the copies of a use.
 func (r *Remover) copiesUsed(ended objectUse) []copyKey {
 	var keys []copyKey
 	for _, kind := range copyKinds() {

@@ -24,7 +24,8 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
 
-// registerPods watches pods: proxies are routed to targets, and what concerns no target is done here.
+// registerPods watches pods. It routes proxies to the workers of targets. Its own controller does the work that
+// concerns no target.
 func (f *Feedback) registerPods(mgr manager.Manager) error {
 	c, err := controller.New("feedback-pods", mgr, controller.Options{
 		Reconciler:              reconcile.Func(f.reconcilePod),
@@ -45,7 +46,7 @@ func (f *Feedback) podHandler() handler.TypedEventHandler[*corev1.Pod, reconcile
 			f.podChanged(e.Object, false, q)
 		},
 		UpdateFunc: func(_ context.Context, e event.TypedUpdateEvent[*corev1.Pod], q requestQueue) {
-			// Where it is bound, and that it goes, matters to PodChaperons elsewhere.
+			// PodChaperons in all targets depend on the node of the proxy, and on the deletion of an unbound proxy.
 			f.podChanged(
 				e.ObjectNew,
 				e.ObjectOld.UID != e.ObjectNew.UID || e.ObjectOld.Spec.NodeName != e.ObjectNew.Spec.NodeName ||
@@ -73,7 +74,7 @@ func (f *Feedback) podChanged(pod *corev1.Pod, everywhere bool, q requestQueue) 
 	}
 }
 
-// reconcilePod takes off the finalizers that the old system left, and confirms the deletion of pods on virtual nodes
+// reconcilePod removes the finalizers that versions up to v0.17 left. It confirms the deletion of pods on virtual nodes
 // that are no proxies.
 func (f *Feedback) reconcilePod(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	pod := &corev1.Pod{}
@@ -112,7 +113,7 @@ func (f *Feedback) removeFinalizers(ctx context.Context, pod *corev1.Pod) error 
 	return nil
 }
 
-// deletePod deletes this very pod, with its own grace period if none is given.
+// deletePod deletes this very pod. If grace is nil, the pod's own grace period applies.
 func (f *Feedback) deletePod(ctx context.Context, pod *corev1.Pod, grace *int64) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -126,7 +127,7 @@ func (f *Feedback) deletePod(ctx context.Context, pod *corev1.Pod, grace *int64)
 	return nil
 }
 
-// patchStatus writes what differs to the status of this very pod.
+// patchStatus writes the differences to the status of this very pod.
 func (f *Feedback) patchStatus(ctx context.Context, pod *corev1.Pod, status corev1.PodStatus) error {
 	patch, err := statusPatch(pod, status)
 	if err != nil {
@@ -147,7 +148,7 @@ func (f *Feedback) patchStatus(ctx context.Context, pod *corev1.Pod, status core
 	return nil
 }
 
-// statusPatch is strategic, so that conditions of others stay. The UID in it is a precondition.
+// statusPatch returns a strategic merge patch, so that the conditions of others stay. Its UID is a precondition.
 func statusPatch(pod *corev1.Pod, status corev1.PodStatus) ([]byte, error) {
 	before, err := json.Marshal(corev1.Pod{Status: pod.Status})
 	if err != nil {

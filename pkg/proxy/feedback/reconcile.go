@@ -19,15 +19,15 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
 
-// reconciler is that of the proxies in one engaged target.
+// reconciler reconciles the proxies in one engaged target.
 type reconciler struct {
 	feedback *Feedback
 	target   *engage.Target
 	asks     asks
 }
 
-// Reconcile reads what the caches have of a proxy and its PodChaperons in the target, decides, and acts. What it reads
-// are the caches' own objects, which nothing here changes.
+// Reconcile reads a proxy and its PodChaperons in the target from caches, decides, and acts. The objects belong to the
+// caches, so nothing here changes them.
 func (r *reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	if !r.target.Reachable() {
 		return reconcile.Result{}, nil
@@ -64,7 +64,7 @@ func (r *reconciler) readState(ctx context.Context, key types.NamespacedName) (s
 	return s, nil
 }
 
-// carryOut carries a plan out. What fails does not keep the rest from being tried.
+// carryOut carries out a plan. A failure does not prevent the other actions.
 func (r *reconciler) carryOut(ctx context.Context, key types.NamespacedName, proxy *corev1.Pod, p plan) error {
 	var errs []error
 	for _, e := range p.endings {
@@ -92,7 +92,7 @@ func (r *reconciler) endDelegate(ctx context.Context, key types.NamespacedName, 
 			return fmt.Errorf("looking for the proxy of PodChaperon %q: %w", e.chaperon.Name, err)
 		}
 		if uid == parent {
-			return nil // The cache does not have it yet; it comes with an event.
+			return nil // The cache lags, and its event follows.
 		}
 	}
 	if e.overdue {
@@ -130,15 +130,11 @@ func (r *reconciler) askManager(ctx context.Context, chaperon *v1alpha1.PodChape
 	return nil
 }
 
-// askGarbageCollector has the target's garbage collector do the same.
+// askGarbageCollector makes the target's garbage collector end the delegate.
 func (r *reconciler) askGarbageCollector(ctx context.Context, chaperon *v1alpha1.PodChaperon) error {
-	log.FromContext(
-		ctx,
-	).Info(
+	log.FromContext(ctx).Info(
 		"The target's manager did not delete a delegate in time; leaving it to the garbage collector",
-		"delegate",
-		chaperon.Name,
-	)
+		"delegate", chaperon.Name)
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	err := r.target.Client.Delete(ctx, chaperon,
@@ -150,14 +146,14 @@ func (r *reconciler) askGarbageCollector(ctx context.Context, chaperon *v1alpha1
 }
 
 func (r *reconciler) removeProxy(ctx context.Context, proxy *corev1.Pod, removal *removal) error {
-	if removal.ifGone && r.target.Allows(proxy.Namespace) { // Elsewhere it has nothing of ours, and we must not look.
+	if removal.ifGone && r.target.Allows(proxy.Namespace) { // We may not read other namespaces. They hold nothing of ours.
 		key := types.NamespacedName{Namespace: proxy.Namespace, Name: translate.DelegateName(proxy)}
 		uid, err := liveUID(ctx, r.target.APIReader, v1alpha1.GroupVersion.WithKind("PodChaperon"), key)
 		if err != nil {
 			return fmt.Errorf("looking for the PodChaperon: %w", err)
 		}
 		if uid != "" {
-			return nil // The cache does not have it yet; it comes with an event.
+			return nil // The cache lags, and its event follows.
 		}
 	}
 	if removal.status != nil {
@@ -174,7 +170,7 @@ func (r *reconciler) removeProxy(ctx context.Context, proxy *corev1.Pod, removal
 	return nil
 }
 
-// liveUID asks the API server for the UID of an object, which is empty if there is no such object.
+// liveUID reads the UID of an object from the API server. It returns an empty UID if there is no such object.
 func liveUID(
 	ctx context.Context,
 	reader client.Reader,
@@ -189,7 +185,7 @@ func liveUID(
 	return object.UID, client.IgnoreNotFound(err)
 }
 
-// ignoreGone drops the errors which say that the object is not there any more, or is another one of that name.
+// ignoreGone returns nil for errors which say that the object is gone, or that another object has its name.
 func ignoreGone(err error) error {
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 		return nil
