@@ -38,7 +38,7 @@ type engagement struct {
 // engage connects to the target, and puts it into the Registry in place of an earlier engagement. The attempt ends with
 // ctx. The engagement lasts until it is disengaged and ended, at most until life ends.
 func (l *loop) engage(ctx, life context.Context, w want) (*engagement, error) {
-	d, err := newDialer(w.config, l.connections.options.Scheme)
+	d, err := newDialer(w.config, l.options.Scheme)
 	if err != nil {
 		return nil, err
 	}
@@ -50,7 +50,7 @@ func (l *loop) engage(ctx, life context.Context, w want) (*engagement, error) {
 	}
 	e.target.Itself = e.target.Itself || w.self
 	l.passPolicy(e.target)
-	if err := l.connections.options.Registry.Engage(life, e.target); err != nil {
+	if err := l.options.Registry.Engage(life, e.target); err != nil {
 		e.end()
 		return nil, err
 	}
@@ -81,7 +81,7 @@ func (l *loop) connect(ctx, life context.Context, d *dialer, e *engagement) erro
 		return err
 	}
 	e.target.ClusterID = summary.Status.ClusterID
-	e.target.Itself = summary.Status.ClusterID != "" && summary.Status.ClusterID == l.connections.options.Source.ClusterID
+	e.target.Itself = summary.Status.ClusterID != "" && summary.Status.ClusterID == l.options.Source.ClusterID
 	if e.target.Cache, err = l.startCache(ctx, life, d, &e.watchError); err != nil {
 		return err
 	}
@@ -165,7 +165,7 @@ func syncError(watchError *atomic.Pointer[error], stopped <-chan error) error {
 func (l *loop) chaperonOptions() cache.ByObject {
 	selected := cache.ByObject{
 		Label: labels.SelectorFromSet(labels.Set{
-			v1alpha1.LabelParentClusterID: l.connections.options.Source.ClusterID,
+			v1alpha1.LabelParentClusterID: l.options.Source.ClusterID,
 			v1alpha1.LabelTargetHash:      translate.TargetHash(l.key),
 		}),
 		Transform: stripChaperon,

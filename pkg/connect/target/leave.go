@@ -64,7 +64,7 @@ func (l *loop) deleteCopies(ctx context.Context, target *engage.Target) error {
 	ctx, cancel := context.WithTimeout(ctx, leaveTimeout)
 	defer cancel()
 	made := client.MatchingLabels{
-		v1alpha1.LabelParentClusterID: l.connections.options.Source.ClusterID,
+		v1alpha1.LabelParentClusterID: l.options.Source.ClusterID,
 		v1alpha1.LabelTargetHash:      target.Hash,
 	}
 	// The target's own EndpointSlices have the labels of their Service, too.
@@ -104,7 +104,7 @@ func (l *loop) deleteCopiesOfKind(
 // hasSibling says whether another target leads to the same cluster, and may be used by the namespace. The copies in the
 // namespace then belong to the sibling, which keeps or deletes them.
 func (l *loop) hasSibling(target *engage.Target, namespace string) bool {
-	return target.ClusterID != "" && slices.ContainsFunc(l.connections.options.Registry.All(), func(other *engage.Target) bool {
+	return target.ClusterID != "" && slices.ContainsFunc(l.options.Registry.All(), func(other *engage.Target) bool {
 		return other.ClusterID == target.ClusterID && other.Allows(namespace)
 	})
 }

@@ -17,6 +17,7 @@ import (
 
 // loop is the connection of one target. Its goroutine alone engages and disengages the target, and may wait for it.
 type loop struct {
+	options     Options
 	connections *connections
 	key         types.NamespacedName
 
@@ -35,7 +36,14 @@ type loop struct {
 }
 
 func newLoop(c *connections, target types.NamespacedName, w want, policy *v1alpha1.PlacementPolicy) *loop {
-	return &loop{connections: c, key: target, want: w, policy: policy, newPolicy: make(chan struct{}, 1)}
+	return &loop{
+		options:     c.options,
+		connections: c,
+		key:         target,
+		want:        w,
+		policy:      policy,
+		newPolicy:   make(chan struct{}, 1),
+	}
 }
 
 // set replaces the want. If the new one differs, set interrupts the goroutine's work for the old one.
@@ -68,7 +76,7 @@ func (l *loop) passPolicy(target *engage.Target) {
 	l.mu.Lock()
 	policy := l.policy
 	l.mu.Unlock()
-	l.connections.options.Registry.SetPolicy(target, policy)
+	l.options.Registry.SetPolicy(target, policy)
 }
 
 // findingAbout returns the finding about the want, or the zero finding if there is none yet.
@@ -121,7 +129,8 @@ func (l *loop) keep(ctx, life context.Context, w want) {
 		if err != nil {
 			misses++
 			// As with health checks, one failed attempt does not make a target lost that an earlier leader connected.
-			if condition := failedCondition(err, w); condition.Reason != v1alpha1.ReasonUnreachable || misses >= maxMisses {
+			condition := failedCondition(err, w)
+			if condition.Reason != v1alpha1.ReasonUnreachable || misses >= maxMisses {
 				l.failed(ctx, w, condition)
 			}
 			l.pause(ctx, backoff.Step())
@@ -143,7 +152,7 @@ func (l *loop) failed(ctx context.Context, w want, condition metav1.Condition) {
 	switch {
 	case l.engaged == nil:
 	case l.engaged.fingerprint == w.fingerprint:
-		l.connections.options.Registry.Lose(l.engaged.target)
+		l.options.Registry.Lose(l.engaged.target)
 	default:
 		l.disengage()
 	}
@@ -153,7 +162,7 @@ func (l *loop) failed(ctx context.Context, w want, condition metav1.Condition) {
 // watch checks the health of the engaged target until ctx ends, or until the target has to be engaged anew: a lost
 // target answers again, or the API server no longer lets the cache watch.
 func (l *loop) watch(ctx context.Context, w want) {
-	ticker := l.connections.options.Clock.NewTicker(healthInterval)
+	ticker := l.options.Clock.NewTicker(healthInterval)
 	defer ticker.Stop()
 	version := l.engaged.version
 	var h health
@@ -170,10 +179,10 @@ func (l *loop) watch(ctx context.Context, w want) {
 		if ctx.Err() != nil || err == nil && (h.lost() || l.engaged.denied()) {
 			return
 		}
-		h = h.after(err, l.connections.options.Clock.Now())
+		h = h.after(err, l.options.Clock.Now())
 		switch {
 		case h.lost():
-			l.connections.options.Registry.Lose(l.engaged.target)
+			l.options.Registry.Lose(l.engaged.target)
 			l.report(ctx, w, finding{condition: h.condition(err, w), version: version})
 		case err == nil && summary.Status.KubernetesVersion != "" && summary.Status.KubernetesVersion != version:
 			version = summary.Status.KubernetesVersion
@@ -187,7 +196,7 @@ func (l *loop) disengage() {
 	if l.engaged == nil {
 		return
 	}
-	l.connections.options.Registry.Disengage(l.engaged.target)
+	l.options.Registry.Disengage(l.engaged.target)
 	l.engaged.end()
 	l.engaged = nil
 }
@@ -210,7 +219,7 @@ func (l *loop) report(ctx context.Context, w want, f finding) {
 }
 
 func (l *loop) pause(ctx context.Context, d time.Duration) {
-	timer := l.connections.options.Clock.NewTimer(d)
+	timer := l.options.Clock.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():

@@ -16,7 +16,8 @@ import (
 const (
 	// remakeAfter is how long a source has to react to a lost delegate before the delegate is created again.
 	remakeAfter = 2 * time.Minute
-	// maxMessage bounds the bytes of a message. Admission webhooks decide how long it is, and the source stores it, too.
+	// maxMessage bounds the bytes of a message. Admission webhooks decide how long it is, and the source stores it,
+	// too.
 	maxMessage = 1024
 )
 

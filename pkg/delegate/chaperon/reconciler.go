@@ -96,8 +96,8 @@ func (r *Reconciler) Register(mgr manager.Manager) error {
 	return nil
 }
 
-// getDelegate returns the pod of the PodChaperon's name, or nil if there is none. If the cache lacks a delegate that has
-// existed, the API server is asked, unless the cache had the delegate after its end was requested.
+// getDelegate returns the pod of the PodChaperon's name, or nil if there is none. If the cache lacks a delegate that
+// has existed, the API server is asked, unless the cache had the delegate after its end was requested.
 func (r *Reconciler) getDelegate(ctx context.Context, chaperon *v1alpha1.PodChaperon) (*corev1.Pod, error) {
 	pod := &corev1.Pod{}
 	err := r.client.Get(ctx, client.ObjectKeyFromObject(chaperon), pod, client.UnsafeDisableDeepCopy)
@@ -135,7 +135,8 @@ func (r *Reconciler) carryOut(
 		}
 	}
 	if d.deleteChaperon {
-		if err := r.deleteObject(ctx, chaperon, client.PropagationPolicy(metav1.DeletePropagationBackground)); err != nil {
+		background := client.PropagationPolicy(metav1.DeletePropagationBackground)
+		if err := r.deleteObject(ctx, chaperon, background); err != nil {
 			return reconcile.Result{}, fmt.Errorf("deleting the PodChaperon: %w", err)
 		}
 	}

@@ -27,5 +27,6 @@ func copyKinds() []copyKind {
 }
 
 func ingresses() copyKind {
-	return copyKind{schema.GroupVersionResource{Group: "networking.k8s.io", Version: "v1", Resource: "ingresses"}, false}
+	networking := schema.GroupVersion{Group: "networking.k8s.io", Version: "v1"}
+	return copyKind{networking.WithResource("ingresses"), false}
 }

@@ -55,7 +55,9 @@ func (r *Remover) watchObjects(ctx context.Context, q copyQueue) error {
 }
 
 // runInformer starts the informer. For Ingresses, it waits until their uses are counted.
-func (r *Remover) runInformer(ctx context.Context, kind copyKind, informer toolscache.SharedIndexInformer, q copyQueue) error {
+func (r *Remover) runInformer(
+	ctx context.Context, kind copyKind, informer toolscache.SharedIndexInformer, q copyQueue,
+) error {
 	registration, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
 		AddFunc:    func(object any) { r.copyChanged(q, kind, nil, object) },
 		UpdateFunc: func(before, object any) { r.copyChanged(q, kind, before, object) },

@@ -97,7 +97,7 @@ func (f *Feedback) Engaged(ctx context.Context, target *engage.Target) error {
 	}
 	workers := engage.NewWorkers(engage.WorkersOptions[reconcile.Request]{
 		Name:       controllerName,
-		Reconciler: &reconciler{feedback: f, target: target},
+		Reconciler: &reconciler{options: f.options, feedback: f, target: target},
 		Count:      workersPerTarget,
 		FirstRetry: firstRetry,
 		LastRetry:  lastRetry,

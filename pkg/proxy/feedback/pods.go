@@ -107,7 +107,8 @@ func (f *Feedback) removeFinalizers(ctx context.Context, pod *corev1.Pod) error 
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	patch := client.MergeFromWithOptions(pod, client.MergeFromWithOptimisticLock{})
-	if err := ignoreGone(f.options.Client.Patch(ctx, changed, patch, client.FieldOwner(v1alpha1.FieldOwner))); err != nil {
+	err := f.options.Client.Patch(ctx, changed, patch, client.FieldOwner(v1alpha1.FieldOwner))
+	if err := ignoreGone(err); err != nil {
 		return fmt.Errorf("removing finalizers: %w", err)
 	}
 	return nil

@@ -21,6 +21,7 @@ import (
 
 // reconciler reconciles the proxies in one engaged target.
 type reconciler struct {
+	options  Options
 	feedback *Feedback
 	target   *engage.Target
 	asks     asks
@@ -41,9 +42,9 @@ func (r *reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 }
 
 func (r *reconciler) readState(ctx context.Context, key types.NamespacedName) (state, error) {
-	s := state{nodeName: r.target.NodeName, now: r.feedback.options.Clock.Now()}
+	s := state{nodeName: r.target.NodeName, now: r.options.Clock.Now()}
 	pod := &corev1.Pod{}
-	switch err := r.feedback.options.Client.Get(ctx, key, pod, client.UnsafeDisableDeepCopy); {
+	switch err := r.options.Client.Get(ctx, key, pod, client.UnsafeDisableDeepCopy); {
 	case err == nil && translate.IsProxy(pod):
 		s.proxy = pod
 	case client.IgnoreNotFound(err) != nil:
@@ -82,12 +83,8 @@ func (r *reconciler) carryOut(ctx context.Context, key types.NamespacedName, pro
 func (r *reconciler) endDelegate(ctx context.Context, key types.NamespacedName, e ending) error {
 	parent := types.UID(e.chaperon.Labels[v1alpha1.LabelParentUID])
 	if e.ifOrphan {
-		uid, err := liveUID(
-			ctx,
-			r.feedback.options.APIReader,
-			corev1.SchemeGroupVersion.WithKind("Pod"),
-			parentOf(e.chaperon).NamespacedName,
-		)
+		pod := corev1.SchemeGroupVersion.WithKind("Pod")
+		uid, err := liveUID(ctx, r.options.APIReader, pod, parentOf(e.chaperon).NamespacedName)
 		if err != nil {
 			return fmt.Errorf("looking for the proxy of PodChaperon %q: %w", e.chaperon.Name, err)
 		}
@@ -101,12 +98,12 @@ func (r *reconciler) endDelegate(ctx context.Context, key types.NamespacedName, 
 	if err := r.askManager(ctx, e.chaperon, e.grace); err != nil {
 		return err
 	}
-	r.asks.remember(key, ask{chaperon: e.chaperon.UID, parent: parent, grace: e.grace, at: r.feedback.options.Clock.Now()})
+	r.asks.remember(key, ask{chaperon: e.chaperon.UID, parent: parent, grace: e.grace, at: r.options.Clock.Now()})
 	return nil
 }
 
-// askManager has the target's manager delete the delegate and then the PodChaperon, which so outlives its delegate and tells
-// forProxy its end.
+// askManager asks the target's manager to delete the delegate and then the PodChaperon. So the PodChaperon outlives the
+// delegate, and shows the delegate's end.
 func (r *reconciler) askManager(ctx context.Context, chaperon *v1alpha1.PodChaperon, grace string) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -146,7 +143,8 @@ func (r *reconciler) askGarbageCollector(ctx context.Context, chaperon *v1alpha1
 }
 
 func (r *reconciler) removeProxy(ctx context.Context, proxy *corev1.Pod, removal *removal) error {
-	if removal.ifGone && r.target.Allows(proxy.Namespace) { // We may not read other namespaces. They hold nothing of ours.
+	// If the target does not allow the namespace, we have no right to read there, and the target holds nothing of ours.
+	if removal.ifGone && r.target.Allows(proxy.Namespace) {
 		key := types.NamespacedName{Namespace: proxy.Namespace, Name: translate.DelegateName(proxy)}
 		uid, err := liveUID(ctx, r.target.APIReader, v1alpha1.GroupVersion.WithKind("PodChaperon"), key)
 		if err != nil {

@@ -302,7 +302,8 @@ func (r *Reconciler) removeNode(ctx context.Context, key types.NamespacedName) e
 	if err != nil || node == nil || !isVirtual(node) {
 		return err
 	}
-	if err := r.options.Client.Delete(ctx, node, client.Preconditions{UID: &node.UID}); client.IgnoreNotFound(err) != nil {
+	err = r.options.Client.Delete(ctx, node, client.Preconditions{UID: &node.UID})
+	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("deleting node %q: %w", name, err)
 	}
 	return r.deleteLease(ctx, name)

@@ -44,7 +44,13 @@ func startRunner(
 	ended func(error),
 ) (*runner, error) {
 	ctx, stop := context.WithCancel(vklog.WithLogger(ctx, klogv2.New(vklog.Fields{"node": node.Name})))
-	r := &runner{stop: stop, done: make(chan struct{}), handed: make(chan *corev1.Node, 1), lastHanded: node, lastHandedAt: now}
+	r := &runner{
+		stop:         stop,
+		done:         make(chan struct{}),
+		handed:       make(chan *corev1.Node, 1),
+		lastHanded:   node,
+		lastHandedAt: now,
+	}
 	leases := clients.CoordinationV1().Leases(corev1.NamespaceNodeLease)
 	c, err := vknode.NewNodeController(r, node.DeepCopy(), clients.CoreV1().Nodes(),
 		vknode.WithNodeEnableLeaseV1(leases, leaseSeconds),
