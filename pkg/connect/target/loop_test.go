@@ -107,16 +107,16 @@ func TestANewWantInterruptsWaiting(t *testing.T) {
 	f.next(t)
 	failure := failedWant(v1alpha1.ReasonSecretNotFound, "gone")
 	f.set(t.Context(), key, failure, nil)
-	if found := f.findingAbout(
-		key,
-		failure,
-	); found.condition.Type != "" &&
-		found.condition.Reason != v1alpha1.ReasonSecretNotFound {
+	found := f.findingAbout(key, failure)
+	if found.condition.Type != "" && found.condition.Reason != v1alpha1.ReasonSecretNotFound {
 		t.Errorf("what was found for the old want counts for the new: %+v", found)
 	}
 	f.next(t)
 	if found := f.findingAbout(key, failure); found.condition != (metav1.Condition{
-		Type: v1alpha1.ConditionConnected, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonSecretNotFound, Message: "gone",
+		Type:    v1alpha1.ConditionConnected,
+		Status:  metav1.ConditionFalse,
+		Reason:  v1alpha1.ReasonSecretNotFound,
+		Message: "gone",
 	}) {
 		t.Errorf("found %+v", found)
 	}

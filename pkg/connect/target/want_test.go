@@ -42,19 +42,24 @@ func TestDecideFindsWhatNeedsNoTrying(t *testing.T) {
 	}{
 		"a Secret that does not exist": {
 			refer("", ""), secretState{known: true}, v1alpha1.ReasonSecretNotFound,
-			"Secret admiralty/c2 does not exist; create it with a kubeconfig under the key config, or run kubectl multicluster connect",
+			"Secret admiralty/c2 does not exist; create it with a kubeconfig under the key config, " +
+				"or run kubectl multicluster connect",
 		},
 		"a Secret that the manager may not read": {
-			refer("", ""), secretState{known: true, err: errors.New("secrets is forbidden")}, v1alpha1.ReasonSecretNotFound, "rights get, list and watch",
+			refer("", ""), secretState{known: true, err: errors.New("secrets is forbidden")},
+			v1alpha1.ReasonSecretNotFound, "rights get, list and watch",
 		},
 		"a key that is not there": {
-			refer("k", ""), holding("config", kubeconfigOfC2), v1alpha1.ReasonSecretKeyNotFound, "has no key k, but config;",
+			refer("k", ""), holding("config", kubeconfigOfC2), v1alpha1.ReasonSecretKeyNotFound,
+			"has no key k, but config;",
 		},
 		"an empty Secret": {
-			refer("", ""), secretState{known: true, exists: true}, v1alpha1.ReasonSecretKeyNotFound, "has no key config, but none at all;",
+			refer("", ""), secretState{known: true, exists: true}, v1alpha1.ReasonSecretKeyNotFound,
+			"has no key config, but none at all;",
 		},
 		"a kubeconfig that cannot be used": {
-			refer("", "z"), holding("config", kubeconfigOfC2), v1alpha1.ReasonInvalidKubeconfig, `Secret admiralty/c2, key config, cannot be used: it has no context "z"`,
+			refer("", "z"), holding("config", kubeconfigOfC2), v1alpha1.ReasonInvalidKubeconfig,
+			`Secret admiralty/c2, key config, cannot be used: it has no context "z"`,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -84,11 +89,20 @@ func TestFingerprintsDifferWhereConnectionsDo(t *testing.T) {
 		other want
 		same  bool
 	}{
-		"the same content under another key": {decideConnection(refer("k", ""), holding("k", kubeconfigOfC2), nil), true},
-		"another token":                      {decideConnection(refer("", ""), holding("config", strings.Replace(kubeconfigOfC2, "secret", "new", 1)), nil), false},
-		"another context":                    {decideConnection(refer("", "other"), holding("config", kubeconfigOfC2), nil), false},
-		"self":                               {decideConnection(v1alpha1.ClusterTargetSpec{Self: true}, secretState{}, &rest.Config{}), false},
-		"nothing to connect with":            {decideConnection(refer("", ""), secretState{known: true}, nil), false},
+		"the same content under another key": {
+			decideConnection(refer("k", ""), holding("k", kubeconfigOfC2), nil), true,
+		},
+		"another token": {
+			decideConnection(
+				refer("", ""), holding("config", strings.Replace(kubeconfigOfC2, "secret", "new", 1)), nil,
+			),
+			false,
+		},
+		"another context": {decideConnection(refer("", "other"), holding("config", kubeconfigOfC2), nil), false},
+		"self": {
+			decideConnection(v1alpha1.ClusterTargetSpec{Self: true}, secretState{}, &rest.Config{}), false,
+		},
+		"nothing to connect with": {decideConnection(refer("", ""), secretState{known: true}, nil), false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if (base.fingerprint == test.other.fingerprint) != test.same {

@@ -28,7 +28,10 @@ func TestUsesEndWithTheLastPodChaperon(t *testing.T) {
 		{"another source's", nil, third, nil},
 		{"the second goes", second, nil, []objectUse{registry}},
 		{"the first refers to something else", first, changed, []objectUse{db}},
-		{"the other source's goes", third, nil, []objectUse{{"c2", "default", "", ""}, {"c2", "default", "secrets", "db"}}},
+		{
+			"the other source's goes", third, nil,
+			[]objectUse{{"c2", "default", "", ""}, {"c2", "default", "secrets", "db"}},
+		},
 		{"one without a source counts for nobody", nil, chaperon("", "db"), nil},
 		{"the first goes", changed, nil, []objectUse{anyOfC1, {"c1", "default", "secrets", "cache"}}},
 	} {

@@ -322,7 +322,8 @@ func TestWhatWasAskedIsRememberedAsLongAsItMatters(t *testing.T) {
 		want  []types.UID
 	}{
 		{state{chaperons: []v1alpha1.PodChaperon{one, other}}, []types.UID{"c1", "c2"}},
-		{state{proxy: proxy(), chaperons: []v1alpha1.PodChaperon{other}}, []types.UID{"c1", "c2"}}, // c1 was the proxy's own
+		// c1 was the proxy's own.
+		{state{proxy: proxy(), chaperons: []v1alpha1.PodChaperon{other}}, []types.UID{"c1", "c2"}},
 		{state{chaperons: []v1alpha1.PodChaperon{other}}, []types.UID{"c2"}},
 		{state{}, nil},
 	} {
@@ -355,8 +356,8 @@ func TestAStatusPatchHoldsOnlyWhatDiffersAndTheUID(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := `{"metadata":{"uid":"1"},"status":{"$setElementOrder/conditions":[{"type":"PodScheduled"},{"type":"Ready"}],` +
-		`"conditions":[{"status":"True","type":"Ready"}],"podIP":"10.1.0.7"}}`
+	want := `{"metadata":{"uid":"1"},"status":{` +
+		`"$setElementOrder/conditions":[{"type":"PodScheduled"},{"type":"Ready"}],"conditions":[{"status":"True","type":"Ready"}],"podIP":"10.1.0.7"}}`
 	if diff := cmp.Diff(want, string(patch)); diff != "" {
 		t.Errorf("patch (-want +got):\n%s", diff)
 	}

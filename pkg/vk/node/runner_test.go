@@ -25,14 +25,22 @@ func TestHandOver(t *testing.T) {
 		handed   bool
 		next     time.Duration
 	}{
-		"nothing to do":                                     {desiredNode(engagedFacts()), true, time.Hour, false, 0},
-		"another time of transition is nothing":             {later, true, time.Hour, false, 0},
-		"a change is handed over at once":                   {changed, true, time.Second, true, handOverAgainAfter},
-		"the node controller gets time to write":            {desiredNode(engagedFacts()), false, 4 * time.Second, false, 6 * time.Second},
-		"what was not written, or overwritten, comes again": {desiredNode(engagedFacts()), false, handOverAgainAfter, true, handOverAgainAfter},
+		"nothing to do":                         {desiredNode(engagedFacts()), true, time.Hour, false, 0},
+		"another time of transition is nothing": {later, true, time.Hour, false, 0},
+		"a change is handed over at once":       {changed, true, time.Second, true, handOverAgainAfter},
+		"the node controller gets time to write": {
+			desiredNode(engagedFacts()), false, 4 * time.Second, false, 6 * time.Second,
+		},
+		"what was not written, or overwritten, comes again": {
+			desiredNode(engagedFacts()), false, handOverAgainAfter, true, handOverAgainAfter,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := &runner{handed: make(chan *corev1.Node, 1), lastHanded: desiredNode(engagedFacts()), lastHandedAt: start}
+			r := &runner{
+				handed:       make(chan *corev1.Node, 1),
+				lastHanded:   desiredNode(engagedFacts()),
+				lastHandedAt: start,
+			}
 			next := r.handOver(test.node, test.conforms, start.Add(test.after))
 			if next != test.next || (len(r.handed) == 1) != test.handed {
 				t.Errorf("%d nodes handed over, look again in %s", len(r.handed), next)
