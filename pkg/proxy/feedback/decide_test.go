@@ -357,7 +357,8 @@ func TestAStatusPatchHoldsOnlyWhatDiffersAndTheUID(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := `{"metadata":{"uid":"1"},"status":{` +
-		`"$setElementOrder/conditions":[{"type":"PodScheduled"},{"type":"Ready"}],"conditions":[{"status":"True","type":"Ready"}],"podIP":"10.1.0.7"}}`
+		`"$setElementOrder/conditions":[{"type":"PodScheduled"},{"type":"Ready"}],` +
+		`"conditions":[{"status":"True","type":"Ready"}],"podIP":"10.1.0.7"}}`
 	if diff := cmp.Diff(want, string(patch)); diff != "" {
 		t.Errorf("patch (-want +got):\n%s", diff)
 	}
