@@ -18,7 +18,9 @@
 // # Deleted targets
 //
 // Targets have no finalizers. When a target is deleted, its PodChaperons are deleted in its cluster, and so are the
-// copies of Services and Ingresses that were made for it. There are exceptions:
+// copies of Services and Ingresses that were made for it.
+//
+// There are exceptions.
 //   - All of them stay if the cluster does not answer, or if no manager runs at that time.
 //   - Copies stay if another target leads to the same cluster. Package follow/services hands them over.
 //   - All of them stay in the old cluster when a target is changed to lead to another cluster. Nobody can tell that
@@ -26,9 +28,11 @@
 //
 // # Rights
 //
-// In the source cluster: get, list and watch clustertargets and targets; patch clustertargets/status and
-// targets/status; create and patch events (events.k8s.io); get, list and watch secrets, which may be limited to the
-// namespaces of the Secrets, or to their names.
+// In the source cluster:
+//   - get, list and watch clustertargets and targets
+//   - patch clustertargets/status and targets/status
+//   - create and patch events (events.k8s.io)
+//   - get, list and watch secrets, which may be limited to the namespaces of the Secrets, or to their names
 //
 // A cluster that is its own target needs the rights of a source for the manager's own account:
 //   - create, get, list, watch, patch and delete podchaperons

@@ -159,8 +159,8 @@ func (l *loop) failed(ctx context.Context, w want, condition metav1.Condition) {
 	l.report(ctx, w, finding{condition: condition})
 }
 
-// watch checks the health of the engaged target until ctx ends, or until the target has to be engaged anew: a lost
-// target answers again, or the API server no longer lets the cache watch.
+// watch checks the health of the engaged target until ctx ends or the target has to be engaged anew. This is so if a
+// lost target answers again, or if the API server no longer lets the cache watch.
 func (l *loop) watch(ctx context.Context, w want) {
 	ticker := l.options.Clock.NewTicker(healthInterval)
 	defer ticker.Stop()

@@ -160,9 +160,8 @@ func (r *Reconciler) readFacts(ctx context.Context, target client.Object) (facts
 	if expression := targetkind.Spec(target).ExcludedLabelsRegexp; expression != "" {
 		var err error
 		if f.excluded, err = regexp.Compile(expression); err != nil {
-			return facts{}, reconcile.TerminalError(
-				fmt.Errorf("reading excludedLabelsRegexp: %w", err),
-			) // The API server validates it.
+			// Trying again does not help. The API server validates the expression, so this should not happen.
+			return facts{}, reconcile.TerminalError(fmt.Errorf("reading excludedLabelsRegexp: %w", err))
 		}
 	}
 	node := translate.VirtualNodeName(key)

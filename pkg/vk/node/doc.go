@@ -17,7 +17,12 @@
 //
 // # Rights
 //
-// In the source cluster: get, list, watch, create and delete nodes; patch nodes/status; get, create, update and delete
-// leases (coordination.k8s.io) in the namespace kube-node-lease; get, list and watch clustertargets and targets; patch
-// clustertargets/status and targets/status. In the target, the rights of package connect/target.
+// In the source cluster:
+//   - get, list, watch, create and delete nodes
+//   - patch nodes/status
+//   - get, create, update and delete leases (coordination.k8s.io) in the namespace kube-node-lease
+//   - get, list and watch clustertargets and targets
+//   - patch clustertargets/status and targets/status
+//
+// In the target, the rights of package connect/target are enough.
 package node
