@@ -34,7 +34,7 @@ const (
 
 // Pod describes the manager's own pod.
 type Pod struct {
-	// Namespace is the namespace of the pod, and by default of the Lease and the certificate.
+	// Namespace is the namespace of the pod and of the certificate, and by default of the Lease.
 	Namespace string
 	// IP is the address at which API servers call the kubelet API.
 	IP string

@@ -20,7 +20,7 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 )
 
-func TestExplain(t *testing.T) {
+func TestFailedCondition(t *testing.T) {
 	w := want{config: &rest.Config{Host: "https://c2.example"}, credentials: "those in Secret admiralty/c2"}
 	summaries := schema.GroupResource{Group: v1alpha1.GroupName, Resource: "clustersummaries"}
 	from := &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 41234}

@@ -168,7 +168,7 @@ func (r *Reconciler) createDelegate(ctx context.Context, chaperon *v1alpha1.PodC
 }
 
 // decideOccupied decides again with the pod that has the delegate's name, read from the API server. If this pod is the
-// delegate, or another PodChaperon's that is about to end, its event causes the next reconciliation.
+// delegate, or the delegate of a deleted PodChaperon, its event causes the next reconciliation.
 func (r *Reconciler) decideOccupied(ctx context.Context, chaperon *v1alpha1.PodChaperon) (reconcile.Result, error) {
 	pod := &corev1.Pod{}
 	if err := r.apiReader.Get(ctx, client.ObjectKeyFromObject(chaperon), pod); err != nil {
