@@ -15,7 +15,7 @@ import (
 )
 
 func main() {
-	// Libraries must not log between the lines of a command. They return what matters as errors.
+	// Libraries must not log between the lines of a command. They return all problems as errors.
 	klog.SetLogger(logr.Discard())
 	log.SetLogger(logr.Discard())
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

@@ -55,37 +55,53 @@ func TestOf(t *testing.T) {
 		operation Operation
 		want      Class
 	}{
-		"no error":                                    {nil, Create, OK},
-		"a deadline that has passed":                  {context.DeadlineExceeded, Create, Unanswered},
-		"a connection that broke":                     {errors.New("EOF"), Create, Unanswered},
-		"a connection that was refused":               {refusedConnection(), Create, Unavailable},
-		"an internal error":                           {apierrors.NewInternalError(errors.New("x")), Create, Unanswered},
-		"a server that is not available":              {apierrors.NewServiceUnavailable("x"), Create, Unanswered},
-		"a time-out of the server":                    {apierrors.NewTimeoutError("x", 1), Create, Unanswered},
-		"too many requests":                           {apierrors.NewTooManyRequests("x", 1), Create, Unavailable},
-		"credentials that are not accepted":           {apierrors.NewUnauthorized("x"), Create, Unauthorized},
-		"an object that changed":                      {apierrors.NewConflict(pods, "a", errors.New("x")), Existing, Conflict},
-		"an object that exists":                       {apierrors.NewAlreadyExists(pods, "a"), Create, AlreadyExists},
-		"an object that does not exist":               {apierrors.NewNotFound(pods, "a"), Existing, NotFound},
-		"a namespace that does not exist":             {apierrors.NewNotFound(namespaces, "x"), Create, NamespaceMissing},
+		"no error":                          {nil, Create, OK},
+		"a deadline that has passed":        {context.DeadlineExceeded, Create, Unanswered},
+		"a connection that broke":           {errors.New("EOF"), Create, Unanswered},
+		"a connection that was refused":     {refusedConnection(), Create, Unavailable},
+		"an internal error":                 {apierrors.NewInternalError(errors.New("x")), Create, Unanswered},
+		"a server that is not available":    {apierrors.NewServiceUnavailable("x"), Create, Unanswered},
+		"a time-out of the server":          {apierrors.NewTimeoutError("x", 1), Create, Unanswered},
+		"too many requests":                 {apierrors.NewTooManyRequests("x", 1), Create, Unavailable},
+		"credentials that are not accepted": {apierrors.NewUnauthorized("x"), Create, Unauthorized},
+		"an object that changed": {
+			apierrors.NewConflict(pods, "a", errors.New("x")), Existing, Conflict,
+		},
+		"an object that exists":         {apierrors.NewAlreadyExists(pods, "a"), Create, AlreadyExists},
+		"an object that does not exist": {apierrors.NewNotFound(pods, "a"), Existing, NotFound},
+		"a namespace that does not exist": {
+			apierrors.NewNotFound(namespaces, "x"), Create, NamespaceMissing,
+		},
 		"a namespace that is read and does not exist": {apierrors.NewNotFound(namespaces, "x"), Existing, NotFound},
-		"a kind that does not exist":                  {status(http.StatusNotFound, "the server could not find the requested resource"), Create, Invalid},
-		"a namespace that is being deleted":           {terminating(), Create, NamespaceTerminating},
-		"rights that are missing":                     {forbidden(rbac), Create, RightsMissing},
-		"a quota without room":                        {forbidden(quota), Create, QuotaExceeded},
-		"a policy that denies with 403":               {status(http.StatusForbidden, policy), Create, Denied},
-		"a policy that denies with 422":               {status(http.StatusUnprocessableEntity, policy), Create, Denied},
-		"a webhook that denies with 403":              {status(http.StatusForbidden, webhook), Create, Denied},
-		"a webhook that denies with 400":              {status(http.StatusBadRequest, webhook), Create, Denied},
-		"a webhook that denies with 404":              {status(http.StatusNotFound, webhook), Create, Denied},
-		"a webhook that quotes a missing right":       {status(http.StatusForbidden, webhook+": "+rbac), Create, Denied},
-		"pod security":                                {forbidden(`violates PodSecurity "restricted:latest": x`), Create, Denied},
-		"validation":                                  {apierrors.NewInvalid(schema.GroupKind{Kind: "Pod"}, "a", nil), Create, Invalid},
-		"a bad request":                               {apierrors.NewBadRequest("x"), Create, Invalid},
-		"an object that is too large":                 {apierrors.NewRequestEntityTooLargeError("x"), Create, Invalid},
-		"a proxy that answers 403":                    {apierrors.NewGenericServerResponse(http.StatusForbidden, "POST", pods, "a", "<html>", 0, true), Create, Unanswered},
-		"a proxy that answers 429":                    {apierrors.NewGenericServerResponse(http.StatusTooManyRequests, "POST", pods, "a", "slow", 0, true), Create, Unavailable},
-		"a wrapped error":                             {fmt.Errorf("creating: %w", apierrors.NewUnauthorized("x")), Create, Unauthorized},
+		"a kind that does not exist": {
+			status(http.StatusNotFound, "the server could not find the requested resource"), Create, Invalid,
+		},
+		"a namespace that is being deleted":     {terminating(), Create, NamespaceTerminating},
+		"rights that are missing":               {forbidden(rbac), Create, RightsMissing},
+		"a quota without room":                  {forbidden(quota), Create, QuotaExceeded},
+		"a policy that denies with 403":         {status(http.StatusForbidden, policy), Create, Denied},
+		"a policy that denies with 422":         {status(http.StatusUnprocessableEntity, policy), Create, Denied},
+		"a webhook that denies with 403":        {status(http.StatusForbidden, webhook), Create, Denied},
+		"a webhook that denies with 400":        {status(http.StatusBadRequest, webhook), Create, Denied},
+		"a webhook that denies with 404":        {status(http.StatusNotFound, webhook), Create, Denied},
+		"a webhook that quotes a missing right": {status(http.StatusForbidden, webhook+": "+rbac), Create, Denied},
+		"pod security": {
+			forbidden(`violates PodSecurity "restricted:latest": x`), Create, Denied,
+		},
+		"validation": {
+			apierrors.NewInvalid(schema.GroupKind{Kind: "Pod"}, "a", nil), Create, Invalid,
+		},
+		"a bad request":               {apierrors.NewBadRequest("x"), Create, Invalid},
+		"an object that is too large": {apierrors.NewRequestEntityTooLargeError("x"), Create, Invalid},
+		"a proxy that answers 403": {
+			apierrors.NewGenericServerResponse(http.StatusForbidden, "POST", pods, "a", "<html>", 0, true), Create,
+			Unanswered,
+		},
+		"a proxy that answers 429": {
+			apierrors.NewGenericServerResponse(http.StatusTooManyRequests, "POST", pods, "a", "slow", 0, true), Create,
+			Unavailable,
+		},
+		"a wrapped error": {fmt.Errorf("creating: %w", apierrors.NewUnauthorized("x")), Create, Unauthorized},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := Of(test.err, test.operation); got != test.want {
@@ -97,8 +113,10 @@ func TestOf(t *testing.T) {
 
 func TestRefusalsAreAnswersAboutTheObject(t *testing.T) {
 	for class, want := range map[Class]bool{
-		OK: false, Unanswered: false, Unavailable: false, Unauthorized: false, NotFound: false, AlreadyExists: false, Conflict: false,
-		RightsMissing: true, NamespaceMissing: true, NamespaceTerminating: true, QuotaExceeded: true, Denied: true, Invalid: true,
+		OK: false, Unanswered: false, Unavailable: false, Unauthorized: false, NotFound: false,
+		AlreadyExists: false, Conflict: false,
+		RightsMissing: true, NamespaceMissing: true, NamespaceTerminating: true, QuotaExceeded: true,
+		Denied: true, Invalid: true,
 	} {
 		if got := class.Refusal(); got != want {
 			t.Errorf("class %d: got %t, want %t", class, got, want)

@@ -152,12 +152,12 @@ func (m *Manager) Ready(*http.Request) error {
 func (m *Manager) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	next, err := m.ensure(ctx, request.NamespacedName)
+	next, err := m.ensureCertificate(ctx, request.NamespacedName)
 	if err == nil {
-		m.note(nil)
+		m.setProblem(nil)
 		return reconcile.Result{RequeueAfter: max(next.Sub(m.options.Clock.Now()), time.Second)}, nil
 	}
-	m.note(err)
+	m.setProblem(err)
 	if apierrors.IsConflict(err) {
 		// Another replica was first. Its version is about to arrive; the retry covers the case that it does not.
 		log.FromContext(ctx).V(1).Info("certificate changed meanwhile")
@@ -166,8 +166,8 @@ func (m *Manager) Reconcile(ctx context.Context, request reconcile.Request) (rec
 	return reconcile.Result{}, err
 }
 
-// ensure returns when to reconcile again.
-func (m *Manager) ensure(ctx context.Context, key client.ObjectKey) (time.Time, error) {
+// ensureCertificate returns when to reconcile again.
+func (m *Manager) ensureCertificate(ctx context.Context, key client.ObjectKey) (time.Time, error) {
 	secret := &corev1.Secret{}
 	if err := m.cache.Get(ctx, key, secret); err != nil {
 		const text = "getting the webhook's certificate (the chart creates its Secret; helm upgrade restores it): %w"
@@ -242,7 +242,7 @@ func (m *Manager) serve(certificate *tls.Certificate) {
 	m.certificate = certificate
 }
 
-func (m *Manager) note(problem error) {
+func (m *Manager) setProblem(problem error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.problem = problem

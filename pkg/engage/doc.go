@@ -8,6 +8,7 @@
 // answers again, the target is engaged anew, with a fresh cache, before the old engagement ends. So no observer handles
 // a return.
 //
-// multicluster-runtime (sigs.k8s.io/multicluster-runtime) engages clusters in a similar way. It is not used, because it
-// starts each controller for each cluster, and knows no cluster that is lost but not disengaged.
+// multicluster-runtime (sigs.k8s.io/multicluster-runtime) engages clusters in a similar way. It does not fit. There,
+// all clusters share the queue and the workers of a controller, so a cluster that hangs delays the others. It also has
+// no state for a cluster that is lost but stays engaged.
 package engage

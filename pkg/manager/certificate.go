@@ -13,13 +13,13 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/certs"
 )
 
-// certificate is where the webhook's serving certificate comes from.
+// certificate is the source of the webhook's serving certificate.
 type certificate interface {
-	// configure has the webhook server use the certificate.
+	// configure makes the webhook server use the certificate.
 	configure(*tls.Config)
-	// add adds what keeps the certificate valid.
+	// add adds the part that renews the certificate, if there is one.
 	add(ctrl.Manager) error
-	// ready says why API servers cannot call the webhook yet.
+	// ready returns an error that says why API servers cannot call the webhook yet, or nil if they can.
 	ready(*http.Request) error
 }
 
@@ -44,18 +44,18 @@ func newCertificate(
 	return selfManaged{manager}, err
 }
 
-// fromFiles is a certificate that somebody else, cert-manager for one, keeps in the directory that the webhook server
-// watches.
+// fromFiles is a certificate in the directory that the webhook server watches. Somebody else renews it, such as
+// cert-manager.
 type fromFiles struct{}
 
 func (fromFiles) configure(*tls.Config)  {}
 func (fromFiles) add(ctrl.Manager) error { return nil }
 
-// ready leaves it to the check that the webhook server has started: it does not start without the files, and the check
-// shakes hands with the certificate in them. Only who keeps the files knows whether API servers trust it.
+// ready returns nil, because another check is enough: the webhook server does not start without the files, and its
+// check makes a TLS handshake with their certificate. Whether API servers trust the certificate is not known here.
 func (fromFiles) ready(*http.Request) error { return nil }
 
-// selfManaged is a certificate that the manager makes and distributes itself.
+// selfManaged is a certificate that the manager issues and publishes itself.
 type selfManaged struct{ manager *certs.Manager }
 
 func (s selfManaged) configure(config *tls.Config)      { config.GetCertificate = s.manager.GetCertificate }

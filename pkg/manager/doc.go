@@ -1,7 +1,7 @@
-// Package manager is the composition root: it alone knows all parts, of the source and of the target role, and wires
-// them into one process.
+// Package manager is the composition root. It alone knows all parts, for sources and for targets, and puts them
+// together in one process.
 //
-// Every cluster runs every part: a cluster without targets has no virtual nodes and one without sources no
-// PodChaperons, which costs next to nothing, so there is no switch for the roles. The webhook and the kubelet API serve
-// on all replicas, everything else runs on the leader.
+// Every cluster runs every part. A cluster without targets has no virtual nodes, and a cluster without sources has no
+// PodChaperons. The idle parts cost nearly nothing, so there is no switch for them. The webhook and the kubelet API
+// serve on all replicas. All other parts run on the leader.
 package manager

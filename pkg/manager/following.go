@@ -10,7 +10,7 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/needs"
 )
 
-// following adds what scheduling asks. It observes targets before scheduling does.
+// following adds the follower, which scheduling calls. The follower observes targets before scheduling does.
 func (w *wiring) following(ctx context.Context, registry *engage.Registry) error {
 	var err error
 	w.follower, err = follow.New(follow.Options{
@@ -25,7 +25,8 @@ func (w *wiring) following(ctx context.Context, registry *engage.Registry) error
 	return w.follower.Register(ctx, registry)
 }
 
-// appeared notifies scheduling, which is made later, that pods of a namespace may be scheduled.
+// appeared notifies scheduling that an object appeared, which pods of the namespace may need. Scheduling is added after
+// following.
 func (w *wiring) appeared(namespace string, ref needs.Ref) {
 	if w.scheduler != nil {
 		w.scheduler.Appeared(namespace, ref)

@@ -14,24 +14,26 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/bounds"
 )
 
-// lease is the Lease of the leader. It tells at once that it is lost: because another has it, or because it was not
-// renewed for so long that another may. Leader election itself gives up ten seconds after it first failed to renew, and
-// tries to release the lease before it says so; until then a manager that was stalled, or is cut off from its API
-// server, would go on placing delegates beside the next leader, and some of its pods would have two.
+// lease is the Lease of the leader. It calls lost as soon as another manager holds the Lease, or may hold it because
+// the last renewal was too long ago.
+//
+// Leader election of client-go is too slow. It gives up ten seconds after the first failed renewal, and tries to
+// release the Lease before it reports the loss. Until then, a manager that was stalled, or cannot reach its API server,
+// would place delegates beside the next leader. Some pods would have two delegates.
 type lease struct {
 	resourcelock.Interface
 	clock clock.WithDelayedExecution
-	lost  func() // idempotent
+	lost  func() // may be called again
 
 	mu      sync.Mutex  // guards leading
-	leading clock.Timer // ends with the right to lead; nil while we do not
+	leading clock.Timer // fires at the end of the right to lead; nil while we do not lead
 }
 
-// newLease returns the lease and a channel that is closed when it is lost.
+// newLease returns the lease, and a channel that is closed when the Lease is lost.
 func newLease(config *rest.Config, namespace, name string) (*lease, <-chan struct{}, error) {
 	host, err := os.Hostname()
 	if err != nil {
-		return nil, nil, fmt.Errorf("finding out the name of the host: %w", err)
+		return nil, nil, fmt.Errorf("reading the name of the host: %w", err)
 	}
 	identity := resourcelock.ResourceLockConfig{Identity: host + "_" + string(uuid.NewUUID())}
 	lock, err := resourcelock.NewFromKubeconfig(
@@ -49,7 +51,7 @@ func newLease(config *rest.Config, namespace, name string) (*lease, <-chan struc
 	return &lease{Interface: lock, clock: clock.RealClock{}, lost: sync.OnceFunc(func() { close(lost) })}, lost, nil
 }
 
-// Get reads the Lease.
+// Get reads the Lease. It notices that another manager holds it.
 func (l *lease) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
 	record, raw, err := l.Interface.Get(ctx)
 	if err == nil && record.HolderIdentity != l.Identity() && l.leads() {
@@ -60,15 +62,15 @@ func (l *lease) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []
 
 // Create takes a Lease that does not exist.
 func (l *lease) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
-	return l.write(ctx, record, l.Interface.Create)
+	return l.writeRecord(ctx, record, l.Interface.Create)
 }
 
 // Update takes, renews or releases the Lease.
 func (l *lease) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
-	return l.write(ctx, record, l.Interface.Update)
+	return l.writeRecord(ctx, record, l.Interface.Update)
 }
 
-func (l *lease) write(ctx context.Context, record resourcelock.LeaderElectionRecord,
+func (l *lease) writeRecord(ctx context.Context, record resourcelock.LeaderElectionRecord,
 	write func(context.Context, resourcelock.LeaderElectionRecord) error,
 ) error {
 	asked := l.clock.Now()

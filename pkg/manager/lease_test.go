@@ -62,13 +62,23 @@ func TestTheLeaseReportsItsLoss(t *testing.T) {
 		steps []func(*lease, *playedLock)
 		want  bool
 	}{
-		"a lease that is renewed":                  {steps: []func(*lease, *playedLock){take, pass(bounds.LeaseEndsProcess - 1), renew, look, pass(bounds.LeaseEndsProcess - 1)}},
-		"one that is not":                          {steps: []func(*lease, *playedLock){take, pass(bounds.LeaseEndsProcess)}, want: true},
-		"one that could not be renewed":            {steps: []func(*lease, *playedLock){take, pass(bounds.LeaseEndsProcess - 1), away, renew, pass(1)}, want: true},
-		"one that another has":                     {steps: []func(*lease, *playedLock){take, stolen, look}, want: true},
-		"one that was never ours":                  {steps: []func(*lease, *playedLock){stolen, look, pass(time.Hour)}},
-		"one that we released":                     {steps: []func(*lease, *playedLock){take, release, stolen, look, pass(time.Hour)}},
-		"one whose renewal counts from the asking": {steps: []func(*lease, *playedLock){take, slow, renew, pass(bounds.LeaseEndsProcess - 4*time.Second)}, want: true},
+		"a lease that is renewed": {
+			steps: []func(*lease, *playedLock){
+				take, pass(bounds.LeaseEndsProcess - 1), renew, look, pass(bounds.LeaseEndsProcess - 1),
+			},
+		},
+		"one that is not": {steps: []func(*lease, *playedLock){take, pass(bounds.LeaseEndsProcess)}, want: true},
+		"one that could not be renewed": {
+			steps: []func(*lease, *playedLock){take, pass(bounds.LeaseEndsProcess - 1), away, renew, pass(1)},
+			want:  true,
+		},
+		"one that another has":    {steps: []func(*lease, *playedLock){take, stolen, look}, want: true},
+		"one that was never ours": {steps: []func(*lease, *playedLock){stolen, look, pass(time.Hour)}},
+		"one that we released":    {steps: []func(*lease, *playedLock){take, release, stolen, look, pass(time.Hour)}},
+		"one whose renewal counts from the asking": {
+			steps: []func(*lease, *playedLock){take, slow, renew, pass(bounds.LeaseEndsProcess - 4*time.Second)},
+			want:  true,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			fake := clocktesting.NewFakeClock(time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC))

@@ -32,23 +32,23 @@ const (
 	stopDeadline = 20 * time.Second
 )
 
-// Pod is what the manager knows of its own pod.
+// Pod describes the manager's own pod.
 type Pod struct {
-	// Namespace of the pod: where the Lease and the certificate are.
+	// Namespace is the namespace of the pod and of the certificate, and by default of the Lease.
 	Namespace string
-	// IP at which API servers find the kubelet API.
+	// IP is the address at which API servers call the kubelet API.
 	IP string
 }
 
 // Run runs the manager until ctx ends, and then stops it in order. It returns nil after an orderly stop, and an error
-// when it could not start or lost its lease: the process should end then, and start again.
+// if the manager could not start or lost its Lease. After an error, the process should end and start again.
 func Run(ctx context.Context, restConfig *rest.Config, config *configv1alpha1.Configuration, pod Pod) error {
 	if pod.Namespace == "" || pod.IP == "" {
 		return errors.New("the environment variables POD_NAMESPACE and POD_IP must be set, from the pod's own fields")
 	}
 	restConfig = rest.AddUserAgent(rest.CopyConfig(restConfig), v1alpha1.FieldOwner)
-	restConfig.QPS = -1                  // the API server's priority and fairness rules
-	restConfig.DisableCompression = true // Within a cluster, bandwidth is cheaper than packing every event of a watch.
+	restConfig.QPS = -1                  // The API server's priority and fairness limits requests.
+	restConfig.DisableCompression = true // Within a cluster, bandwidth costs less than compressing every watch event.
 	scheme, err := newScheme()
 	if err != nil {
 		return fmt.Errorf("making the scheme: %w", err)
@@ -65,7 +65,7 @@ func Run(ctx context.Context, restConfig *rest.Config, config *configv1alpha1.Co
 	if err != nil {
 		return err
 	}
-	mgr, err := ctrl.NewManager(restConfig, options(ctx, scheme, config, lock, serving))
+	mgr, err := ctrl.NewManager(restConfig, managerOptions(ctx, scheme, config, lock, serving))
 	if err != nil {
 		return fmt.Errorf("making the manager: %w", err)
 	}
@@ -73,6 +73,11 @@ func Run(ctx context.Context, restConfig *rest.Config, config *configv1alpha1.Co
 	if err := w.wire(ctx, serving); err != nil {
 		return err
 	}
+	return start(ctx, mgr, lost)
+}
+
+// start runs the manager until ctx ends or the Lease is lost.
+func start(ctx context.Context, mgr ctrl.Manager, lost <-chan struct{}) error {
 	stopped := make(chan error, 1)
 	go func() { stopped <- mgr.Start(ctx) }()
 	select {
@@ -97,7 +102,7 @@ func newScheme() (*runtime.Scheme, error) {
 	return scheme, errors.Join(clientgoscheme.AddToScheme(scheme), v1alpha1.AddToScheme(scheme))
 }
 
-// identify tells who this cluster is to the targets that it shares with others.
+// identify returns the identity of this cluster in the targets that it shares with others.
 func identify(
 	ctx context.Context,
 	restConfig *rest.Config,
@@ -116,17 +121,14 @@ func identify(
 	defer cancel()
 	namespace := &corev1.Namespace{}
 	if err := reader.Get(ctx, client.ObjectKey{Name: metav1.NamespaceSystem}, namespace); err != nil {
-		return origin, fmt.Errorf(
-			"getting namespace %q, whose UID is the cluster's ID: %w",
-			metav1.NamespaceSystem,
-			err,
-		)
+		const text = "getting namespace %q, whose UID is the cluster's ID: %w"
+		return origin, fmt.Errorf(text, metav1.NamespaceSystem, err)
 	}
 	origin.ClusterID = string(namespace.UID)
 	return origin, nil
 }
 
-func options(
+func managerOptions(
 	ctx context.Context,
 	scheme *runtime.Scheme,
 	config *configv1alpha1.Configuration,
@@ -155,7 +157,8 @@ func options(
 	}
 }
 
-// cacheOptions keep of the cluster only what the parts need: of pods that are not ours, what capacity counts.
+// cacheOptions make the cache keep only the fields that the parts need. Of pods that are not ours, these are the fields
+// that capacity counts.
 func cacheOptions() cache.Options {
 	byObject := source.CacheByObject()
 	byObject[&corev1.Pod{}] = cache.ByObject{Transform: podcache.Transform}

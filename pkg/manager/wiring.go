@@ -35,7 +35,7 @@ type wiring struct {
 	pod    Pod
 	origin translate.Source
 	clock  clock.RealClock
-	// follower is there once following has been added, and scheduler once scheduling has.
+	// follower is nil until following has been added, and scheduler is nil until scheduling has been added.
 	follower  *follow.Follower
 	scheduler *scheduling.Scheduler
 }
@@ -66,8 +66,8 @@ func (w *wiring) wire(ctx context.Context, serving certificate) error {
 	return nil
 }
 
-// health tells that the process lives, and whether API servers can call the webhook: it serves, with a certificate.
-// What keeps a certificate away is no reason to end a process that places pods.
+// health adds the checks that the process lives, and that API servers can call the webhook: it serves, with a
+// certificate. A missing certificate makes the process unready but not unhealthy, so that it goes on placing pods.
 func (w *wiring) health(serving certificate) error {
 	return errors.Join(
 		w.mgr.AddHealthzCheck("ping", healthz.Ping),
@@ -138,7 +138,7 @@ func (w *wiring) kubeletAPI(registry *engage.Registry) error {
 		Port:                  w.config.KubeletAPI.Port,
 		PodIP:                 net.ParseIP(w.pod.IP),
 		Registry:              registry,
-		Reader:                w.mgr.GetAPIReader(), // The cache would have every replica watch pods.
+		Reader:                w.mgr.GetAPIReader(), // With the cache, every replica would watch pods.
 		Client:                clientset,
 		CertificateSignerName: w.config.KubeletAPI.CertificateSignerName,
 		Explain:               w.scheduler.Explain,
@@ -183,14 +183,8 @@ func (w *wiring) sources() error {
 }
 
 func (w *wiring) delegates() error {
-	return chaperon.New(
-		w.mgr.GetClient(),
-		w.mgr.GetAPIReader(),
-		w.clock,
-		w.mgr.GetEventRecorder("multicluster-delegates"),
-	).Register(
-		w.mgr,
-	)
+	recorder := w.mgr.GetEventRecorder("multicluster-delegates")
+	return chaperon.New(w.mgr.GetClient(), w.mgr.GetAPIReader(), w.clock, recorder).Register(w.mgr)
 }
 
 func (w *wiring) capacity() error {

@@ -9,7 +9,7 @@ import (
 )
 
 // Transform is the cache transform of pods. It changes the given pod; a second call changes nothing. Other objects pass
-// unchanged. It keeps these fields.
+// unchanged. It keeps these fields:
 //   - Of all pods: identity and node.
 //   - Of all pods except those that run only on virtual nodes: the fields that PodRequests of
 //     k8s.io/component-helpers/resource reads.

@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
+type requestQueue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 
 // Source is a source.Source of one controller. The zero value is ready to use. It is safe for concurrent use.
 type Source struct {
@@ -19,11 +19,11 @@ type Source struct {
 
 type started struct {
 	ctx   context.Context //nolint:containedctx // it ends with the controller, and Context returns it
-	queue queue
+	queue requestQueue
 }
 
 // Start stores the controller's queue. The controller calls it.
-func (s *Source) Start(ctx context.Context, queue queue) error {
+func (s *Source) Start(ctx context.Context, queue requestQueue) error {
 	s.started.Store(&started{ctx: ctx, queue: queue})
 	return nil
 }

@@ -64,13 +64,13 @@ func (o Options) bindings(key types.NamespacedName, i identity, owner metav1.Own
 	}
 	all := []binding{rights, viewer}
 	for n := range all {
-		all[n].desired = desired(all[n], i.subjects(), owner, key.Namespace)
+		all[n].desired = desiredBinding(all[n], i.subjects(), owner, key.Namespace)
 	}
 	return all
 }
 
-// desired returns the binding to apply. An owner without a namespace may own objects in and out of namespaces.
-func desired(
+// desiredBinding returns the binding to apply. An owner without a namespace may own objects in and out of namespaces.
+func desiredBinding(
 	b binding, subjects []*rbacv1ac.SubjectApplyConfiguration, owner metav1.OwnerReference, ownerNamespace string,
 ) runtime.ApplyConfiguration {
 	labels := map[string]string{labelSource: ""}

@@ -114,7 +114,7 @@ func (r *reconciler[T]) Reconcile(ctx context.Context, request reconcile.Request
 		return reconcile.Result{}, nil
 	}
 	err := r.provide(ctx, source)
-	return reconcile.Result{}, errors.Join(err, r.report(ctx, source, err))
+	return reconcile.Result{}, errors.Join(err, r.writeStatus(ctx, source, err))
 }
 
 func (r *reconciler[T]) provide(ctx context.Context, source T) error {

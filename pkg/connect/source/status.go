@@ -12,8 +12,8 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 )
 
-// report writes the condition Ready if it changed.
-func (r *reconciler[T]) report(ctx context.Context, source T, problem error) error {
+// writeStatus writes the condition Ready if it changed.
+func (r *reconciler[T]) writeStatus(ctx context.Context, source T, problem error) error {
 	condition := readyCondition(r.kind.identity(source), source.GetNamespace(), problem)
 	condition.ObservedGeneration = source.GetGeneration()
 	condition.LastTransitionTime = metav1.NewTime(r.options.Clock.Now())

@@ -28,8 +28,8 @@ func connected(status metav1.ConditionStatus, reason, message string) metav1.Con
 	return metav1.Condition{Type: v1alpha1.ConditionConnected, Status: status, Reason: reason, Message: message}
 }
 
-// explain makes a condition of what a target's API server answered, or did not.
-func explain(err error, w want) metav1.Condition {
+// failedCondition returns the condition Connected for an error of a request to the target's API server.
+func failedCondition(err error, w want) metav1.Condition {
 	host := w.config.Host
 	switch {
 	case apierrors.IsUnauthorized(err):
@@ -38,7 +38,7 @@ func explain(err error, w want) metav1.Condition {
 	case apierrors.IsForbidden(err):
 		return disconnected(v1alpha1.ReasonForbidden, fmt.Sprintf("%s does not grant what is needed: %s; "+
 			"is there a ClusterSource or Source for this identity in the target, and is multicluster-scheduler "+
-			"installed there?", host, describe(err)))
+			"installed there?", host, errorText(err)))
 	case meta.IsNoMatchError(err), apierrors.IsNotFound(err):
 		return disconnected(v1alpha1.ReasonNotInstalled, fmt.Sprintf("%s publishes no ClusterSummary; "+
 			"install multicluster-scheduler in the target cluster, or see to it that its manager runs", host))
@@ -49,11 +49,11 @@ func explain(err error, w want) metav1.Condition {
 			"is certificate-authority-data in the kubeconfig that of this server?", host, certificate.Err))
 	}
 	return disconnected(v1alpha1.ReasonUnreachable, fmt.Sprintf("no answer from %s: %s; "+
-		"is the cluster up, and can it be reached from this one?", host, describe(err)))
+		"is the cluster up, and can it be reached from this one?", host, errorText(err)))
 }
 
-// describe says what an error is at heart, without what differs from one attempt to the next.
-func describe(err error) string {
+// errorText returns the cause of an error, without the parts that differ from one attempt to the next.
+func errorText(err error) string {
 	var urlError *url.Error
 	if errors.As(err, &urlError) {
 		err = urlError.Err
@@ -64,8 +64,8 @@ func describe(err error) string {
 	}
 	var operation *net.OpError
 	if errors.As(err, &operation) {
-		return operation.Op + ": " + operation.Err.Error() // without addresses, whose port is a random one
+		return operation.Op + ": " + operation.Err.Error() // without addresses, because our port is random
 	}
-	message, _, _ := strings.Cut(err.Error(), ": RBAC: ") // What follows are roles that do not exist, in any order.
+	message, _, _ := strings.Cut(err.Error(), ": RBAC: ") // The rest lists missing roles, in any order.
 	return message
 }

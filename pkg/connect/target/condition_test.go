@@ -20,7 +20,7 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 )
 
-func TestExplain(t *testing.T) {
+func TestFailedCondition(t *testing.T) {
 	w := want{config: &rest.Config{Host: "https://c2.example"}, credentials: "those in Secret admiralty/c2"}
 	summaries := schema.GroupResource{Group: v1alpha1.GroupName, Resource: "clustersummaries"}
 	from := &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 41234}
@@ -28,27 +28,43 @@ func TestExplain(t *testing.T) {
 		err          error
 		reason, text string
 	}{
-		"credentials that are refused": {apierrors.NewUnauthorized("no"), v1alpha1.ReasonUnauthorized, "(those in Secret admiralty/c2)"},
-		"rights that lack":             {apierrors.NewForbidden(summaries, "singleton", errors.New("no")), v1alpha1.ReasonForbidden, "ClusterSource or Source"},
+		"credentials that are refused": {
+			apierrors.NewUnauthorized("no"), v1alpha1.ReasonUnauthorized, "(those in Secret admiralty/c2)",
+		},
+		"rights that lack": {
+			apierrors.NewForbidden(summaries, "singleton", errors.New("no")), v1alpha1.ReasonForbidden,
+			"ClusterSource or Source",
+		},
 		"rights that lack, with missing roles in random order": {
-			apierrors.NewForbidden(summaries, "singleton", errors.New(`no: RBAC: [clusterrole "b" not found, clusterrole "a" not found]`)),
+			apierrors.NewForbidden(
+				summaries, "singleton", errors.New(`no: RBAC: [clusterrole "b" not found, clusterrole "a" not found]`),
+			),
 			v1alpha1.ReasonForbidden, "is forbidden: no; is there",
 		},
-		"no ClusterSummary": {apierrors.NewNotFound(summaries, "singleton"), v1alpha1.ReasonNotInstalled, "install multicluster-scheduler"},
-		"no such kind":      {&meta.NoKindMatchError{}, v1alpha1.ReasonNotInstalled, "install multicluster-scheduler"},
-		"silence":           {&url.Error{Op: "Get", URL: "u", Err: context.DeadlineExceeded}, v1alpha1.ReasonUnreachable, "https://c2.example: it took too long;"},
+		"no ClusterSummary": {
+			apierrors.NewNotFound(summaries, "singleton"), v1alpha1.ReasonNotInstalled,
+			"install multicluster-scheduler",
+		},
+		"no such kind": {&meta.NoKindMatchError{}, v1alpha1.ReasonNotInstalled, "install multicluster-scheduler"},
+		"silence": {
+			&url.Error{Op: "Get", URL: "u", Err: context.DeadlineExceeded}, v1alpha1.ReasonUnreachable,
+			"https://c2.example: it took too long;",
+		},
 		"a closed port": {
-			&url.Error{Op: "Get", URL: "u", Err: &net.OpError{Op: "dial", Err: errors.New("connection refused")}}, v1alpha1.ReasonUnreachable, ": dial: connection refused;",
+			&url.Error{Op: "Get", URL: "u", Err: &net.OpError{Op: "dial", Err: errors.New("connection refused")}},
+			v1alpha1.ReasonUnreachable, ": dial: connection refused;",
 		},
 		"a certificate of another authority": {
-			&url.Error{Op: "Get", URL: "u", Err: &tls.CertificateVerificationError{Err: x509.UnknownAuthorityError{}}}, v1alpha1.ReasonUnreachable, "is not trusted: x509: ",
+			&url.Error{Op: "Get", URL: "u", Err: &tls.CertificateVerificationError{Err: x509.UnknownAuthorityError{}}},
+			v1alpha1.ReasonUnreachable, "is not trusted: x509: ",
 		},
 		"a connection that broke, whatever its port was": {
-			&url.Error{Op: "Get", URL: "u", Err: &net.OpError{Op: "read", Source: from, Err: errors.New("reset")}}, v1alpha1.ReasonUnreachable, ": read: reset;",
+			&url.Error{Op: "Get", URL: "u", Err: &net.OpError{Op: "read", Source: from, Err: errors.New("reset")}},
+			v1alpha1.ReasonUnreachable, ": read: reset;",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := explain(fmt.Errorf("asking: %w", test.err), w)
+			got := failedCondition(fmt.Errorf("asking: %w", test.err), w)
 			if got.Reason != test.reason || !strings.Contains(got.Message, test.text) ||
 				!strings.Contains(got.Message, w.config.Host) {
 				t.Errorf("got %s: %s", got.Reason, got.Message)
@@ -82,13 +98,8 @@ func TestHealthIsLostAfterThreeMissesInARow(t *testing.T) {
 		})
 	}
 	h := health{misses: 3, since: start}
-	if got := h.condition(
-		miss,
-		want{config: &rest.Config{}},
-	); !strings.HasPrefix(
-		got.Message,
-		"since 2030-01-02T03:04:05Z, no answer",
-	) {
+	got := h.condition(miss, want{config: &rest.Config{}})
+	if !strings.HasPrefix(got.Message, "since 2030-01-02T03:04:05Z, no answer") {
 		t.Errorf("message %q", got.Message)
 	}
 }

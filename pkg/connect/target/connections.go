@@ -10,15 +10,15 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 )
 
-// finding is what a connection found out. Its zero value is nothing yet.
+// finding is the result of a connection. The zero finding means that there is no result yet.
 type finding struct {
 	condition metav1.Condition
 	version   string
 }
 
-// connections has one loop per target. It is safe for concurrent use, and none of its methods waits for a target.
+// connections holds one loop per target. It is safe for concurrent use. None of its methods waits for a target.
 type connections struct {
-	Options
+	options Options
 	changed func(target types.NamespacedName)
 
 	mu    sync.Mutex // guards loops
@@ -26,11 +26,11 @@ type connections struct {
 }
 
 func newConnections(options Options, changed func(types.NamespacedName)) *connections {
-	return &connections{Options: options, changed: changed, loops: map[types.NamespacedName]*loop{}}
+	return &connections{options: options, changed: changed, loops: map[types.NamespacedName]*loop{}}
 }
 
-// set says what the target's connection shall be from now on, and the policy for it. The connection ends with ctx, and
-// leaves everything as it is then.
+// set sets the target's connection and policy. At the end of ctx the connection ends, and all objects in the target
+// stay.
 func (c *connections) set(ctx context.Context, target types.NamespacedName, w want, policy *v1alpha1.PlacementPolicy) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -45,7 +45,7 @@ func (c *connections) set(ctx context.Context, target types.NamespacedName, w wa
 	go l.run(ctx)
 }
 
-// remove has the target left and its connection end.
+// remove makes the target's loop leave the target and end.
 func (c *connections) remove(target types.NamespacedName) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -54,18 +54,18 @@ func (c *connections) remove(target types.NamespacedName) {
 	}
 }
 
-// found is what has been found out about the connection that w asks for.
-func (c *connections) found(target types.NamespacedName, w want) finding {
+// findingAbout returns the finding about the connection that w asks for.
+func (c *connections) findingAbout(target types.NamespacedName, w want) finding {
 	c.mu.Lock()
 	l, ok := c.loops[target]
 	c.mu.Unlock()
 	if !ok {
 		return finding{}
 	}
-	return l.result(w)
+	return l.findingAbout(w)
 }
 
-// retire forgets a loop that has left its target, unless the target is back.
+// retire forgets a loop that has left its target, unless the target was created again. It returns whether it did.
 func (c *connections) retire(l *loop) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -32,40 +32,40 @@ import (
 )
 
 const (
-	name       = "target"
-	fieldOwner = v1alpha1.FieldOwner + "-connected"
+	controllerName = "target"
+	fieldOwner     = v1alpha1.FieldOwner + "-connected"
 
-	// deadline is for one reconciliation's requests to the source cluster's own API server; after an outage of that,
-	// statuses are up to date again within lastRetry.
+	// deadline bounds the requests of one reconciliation to the source cluster's API server. After an outage of this
+	// API server, statuses are up to date again within lastRetry.
 	deadline              = 30 * time.Second
 	firstRetry, lastRetry = 5 * time.Millisecond, 10 * time.Second
 )
 
-// Options are what the Reconciler works with. All are required.
+// Options of New. All are required.
 type Options struct {
 	// Client reads ClusterTargets and Targets from the manager's cache and writes to the source cluster.
 	Client client.Client
 	// APIReader reads from the source cluster's API server.
 	APIReader client.Reader
-	// Config is the manager's own: it reads Secrets, and leads to targets that are the source cluster itself.
+	// Config is the manager's own. It is for reading Secrets, and for targets that are the source cluster itself.
 	Config *rest.Config
-	// Scheme knows the kinds of api/v1alpha1 and those that others read and write through engaged targets' clients.
+	// Scheme has the kinds of api/v1alpha1, and the kinds that observers read and write through the targets' clients.
 	Scheme *runtime.Scheme
-	// Registry gets the targets that are connected.
+	// Registry receives the connected targets.
 	Registry *engage.Registry
-	// Source is who the source cluster is: of PodChaperons in a target, only its own are cached.
+	// Source identifies the source cluster. Only its own PodChaperons in a target are cached.
 	Source translate.Source
 	// Clock times health checks and retries.
 	Clock clock.WithTicker
 	// Recorder records events about ClusterTargets and Targets.
 	Recorder events.EventRecorder
-	// Metrics is where the connections' metrics are registered.
+	// Metrics registers the metrics of the connections.
 	Metrics prometheus.Registerer
 }
 
-// Reconciler keeps ClusterTargets and Targets connected. It is to run on the leader only.
+// Reconciler keeps ClusterTargets and Targets connected. It must run on the leader only.
 type Reconciler struct {
-	Options
+	options Options
 
 	writer      targetkind.Writer
 	wake        *wake.Source
@@ -74,7 +74,7 @@ type Reconciler struct {
 	metrics     *metrics
 }
 
-// New makes a Reconciler, which does nothing before Register.
+// New returns a Reconciler, which does nothing before Register.
 func New(options Options) (*Reconciler, error) {
 	config := rest.CopyConfig(options.Config)
 	config.QPS = -1
@@ -84,7 +84,7 @@ func New(options Options) (*Reconciler, error) {
 	}
 	source := &wake.Source{}
 	return &Reconciler{
-		Options:     options,
+		options:     options,
 		writer:      targetkind.Writer{Client: options.Client, Owner: fieldOwner, Clock: options.Clock},
 		wake:        source,
 		secrets:     newSecrets(clientset, source.Wake),
@@ -95,11 +95,11 @@ func New(options Options) (*Reconciler, error) {
 
 // Register adds the controller to a manager.
 func (r *Reconciler) Register(mgr manager.Manager) error {
-	if err := r.metrics.register(r.Metrics); err != nil {
-		return fmt.Errorf("registering the metrics of controller %q: %w", name, err)
+	if err := r.metrics.register(r.options.Metrics); err != nil {
+		return fmt.Errorf("registering the metrics of controller %q: %w", controllerName, err)
 	}
 	err := builder.ControllerManagedBy(mgr).
-		Named(name).
+		Named(controllerName).
 		Watches(&v1alpha1.ClusterTarget{}, &handler.EnqueueRequestForObject{}).
 		Watches(&v1alpha1.Target{}, &handler.EnqueueRequestForObject{}).
 		WatchesRawSource(r.wake).
@@ -112,17 +112,17 @@ func (r *Reconciler) Register(mgr manager.Manager) error {
 		}).
 		Complete(r)
 	if err != nil {
-		return fmt.Errorf("building controller %q: %w", name, err)
+		return fmt.Errorf("building controller %q: %w", controllerName, err)
 	}
 	return nil
 }
 
-// Reconcile hands on what the target's spec and Secret ask for, and writes down how the connection is.
+// Reconcile sets the connection for the target's spec and Secret, and writes the finding about it to the status.
 func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	target := targetkind.New(request.NamespacedName)
-	if err := r.Client.Get(ctx, request.NamespacedName, target); err != nil {
+	if err := r.options.Client.Get(ctx, request.NamespacedName, target); err != nil {
 		if apierrors.IsNotFound(err) {
-			return reconcile.Result{}, r.leave(ctx, request.NamespacedName)
+			return reconcile.Result{}, r.leaveTarget(ctx, request.NamespacedName)
 		}
 		return reconcile.Result{}, fmt.Errorf("getting target %q: %w", request.NamespacedName, err)
 	}
@@ -134,33 +134,33 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 		secretKey := types.NamespacedName{Namespace: spec.KubeconfigSecret.Namespace, Name: spec.KubeconfigSecret.Name}
 		secret = r.secrets.use(r.wake.Context(), request.NamespacedName, secretKey)
 		if !secret.known {
-			return reconcile.Result{}, r.writeDown(ctx, target, finding{}) // The watch wakes us when it knows.
+			return reconcile.Result{}, r.writeStatus(ctx, target, finding{}) // The watch wakes the target.
 		}
 	}
-	wanted := decide(spec, secret, r.Config)
+	wanted := decideConnection(spec, secret, r.options.Config)
 	r.connections.set(r.wake.Context(), request.NamespacedName, wanted, &spec.PlacementPolicy)
-	return reconcile.Result{}, r.writeDown(ctx, target, r.connections.found(request.NamespacedName, wanted))
+	return reconcile.Result{}, r.writeStatus(ctx, target, r.connections.findingAbout(request.NamespacedName, wanted))
 }
 
-// leave ends the connection of a target that is gone, which is asked of the API server: a cache that lags must not cost
-// the target its pods.
-func (r *Reconciler) leave(ctx context.Context, key types.NamespacedName) error {
-	err := r.APIReader.Get(ctx, key, targetkind.New(key))
+// leaveTarget ends the connection of a target that was deleted. It first asks the API server whether the target is
+// gone, because a cache that lags must not cost the target its pods.
+func (r *Reconciler) leaveTarget(ctx context.Context, key types.NamespacedName) error {
+	err := r.options.APIReader.Get(ctx, key, targetkind.New(key))
 	if !apierrors.IsNotFound(err) {
 		if err != nil {
 			return fmt.Errorf("getting target %q: %w", key, err)
 		}
-		return nil // The cache's event is still to come.
+		return nil // The cache lags, and its event follows.
 	}
 	r.secrets.release(key)
 	r.connections.remove(key)
-	r.metrics.forget(key)
+	r.metrics.forgetTarget(key)
 	return nil
 }
 
-// writeDown writes the status. Where nothing has been found out yet, what an earlier manager wrote stays, so that a
+// writeStatus writes the finding. While there is none, the status that an earlier manager wrote stays, so that a
 // restart does not make targets look unconnected.
-func (r *Reconciler) writeDown(ctx context.Context, target client.Object, found finding) error {
+func (r *Reconciler) writeStatus(ctx context.Context, target client.Object, found finding) error {
 	status := targetkind.Status(target)
 	was := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionConnected)
 	if found.condition.Type == "" {
@@ -173,26 +173,26 @@ func (r *Reconciler) writeDown(ctx context.Context, target client.Object, found 
 	if found.version == "" {
 		found.version = status.KubernetesVersion
 	}
-	r.metrics.set(key, found.condition.Status == metav1.ConditionTrue)
+	r.metrics.setConnected(key, found.condition.Status == metav1.ConditionTrue)
 	written, err := r.writer.Write(ctx, target, v1alpha1.TargetStatus{
 		NodeName:          translate.VirtualNodeName(key),
 		KubernetesVersion: found.version,
 		Conditions:        []metav1.Condition{found.condition},
 	})
 	if written && err == nil {
-		r.record(target, was, found.condition)
+		r.recordChange(target, was, found.condition)
 	}
 	return client.IgnoreNotFound(err)
 }
 
-// record makes an event of what is news.
-func (r *Reconciler) record(target client.Object, was *metav1.Condition, is metav1.Condition) {
+// recordChange records an event if the connection changed.
+func (r *Reconciler) recordChange(target client.Object, was *metav1.Condition, is metav1.Condition) {
 	if is.Status == metav1.ConditionUnknown || was != nil && was.Status == is.Status && was.Reason == is.Reason {
 		return
 	}
-	kind := corev1.EventTypeWarning
+	eventType := corev1.EventTypeWarning
 	if is.Status == metav1.ConditionTrue {
-		kind = corev1.EventTypeNormal
+		eventType = corev1.EventTypeNormal
 	}
-	r.Recorder.Eventf(target, nil, kind, is.Reason, "Connect", "%s", is.Message)
+	r.options.Recorder.Eventf(target, nil, eventType, is.Reason, "Connect", "%s", is.Message)
 }

@@ -28,14 +28,13 @@ import (
 const (
 	requestTimeout = 15 * time.Second
 	dialTimeout    = 10 * time.Second
-	// A connection over which nothing came for pingAfter is pinged, and given up when no answer comes within
-	// pingTimeout.
+	// A connection that was silent for pingAfter is pinged. It is closed if no answer comes within pingTimeout.
 	pingAfter   = 10 * time.Second
 	pingTimeout = 5 * time.Second
 	idleTimeout = 90 * time.Second
 )
 
-// dialer makes the clients of one engagement, which share their connections.
+// dialer makes the clients of one engagement. The clients share their connections.
 type dialer struct {
 	config    *rest.Config
 	scheme    *runtime.Scheme
@@ -68,8 +67,8 @@ func newDialer(config *rest.Config, scheme *runtime.Scheme) (*dialer, error) {
 	}, nil
 }
 
-// newMapper knows the kinds that targets are asked for. To discover them would cost each target several requests and us
-// 0.2 MB for each target.
+// newMapper returns a mapper of the kinds that the manager reads and writes in targets. Discovery would cost several
+// requests and 0.2 MB of the manager's memory for each target.
 func newMapper() meta.RESTMapper {
 	mapper := meta.NewDefaultRESTMapper(nil)
 	for kind, scope := range map[schema.GroupVersionKind]meta.RESTScope{
@@ -107,7 +106,7 @@ func newTransport(config *rest.Config) (*http.Transport, error) {
 		TLSClientConfig:     tls,
 		TLSHandshakeTimeout: dialTimeout,
 		IdleConnTimeout:     idleTimeout,
-		MaxIdleConnsPerHost: 25, // Where there is a proxy that speaks HTTP/1.1 only.
+		MaxIdleConnsPerHost: 25, // for a proxy that speaks only HTTP/1.1
 		ForceAttemptHTTP2:   true,
 		HTTP2:               &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingTimeout},
 		DisableCompression:  config.DisableCompression,
@@ -132,7 +131,7 @@ func (d *dialer) reader() (client.Reader, error) {
 	return client.New(d.config, client.Options{HTTPClient: d.requests, Scheme: d.scheme, Mapper: d.mapper})
 }
 
-// client reads from c and writes to the API server.
+// client returns a client that reads from the cache and writes to the API server.
 func (d *dialer) client(c cache.Cache) (client.Client, error) {
 	written, err := client.New(d.config, client.Options{
 		HTTPClient: d.requests,
@@ -153,5 +152,5 @@ func (d *dialer) cache(options cache.Options) (cache.Cache, error) {
 	return cache.New(d.config, options)
 }
 
-// close gives up the connections once what runs over them has ended.
+// close closes the connections: the idle ones now, and the others when their requests have ended.
 func (d *dialer) close() { d.transport.CloseIdleConnections() }

@@ -1,27 +1,44 @@
-// Package target connects the source cluster to its targets at run time: it reads ClusterTargets, Targets and their
-// Secrets, puts what can be reached into an engage.Registry, and says in the condition Connected how that went.
+// Package target connects the source cluster to its targets at run time. It reads ClusterTargets, Targets and their
+// Secrets, puts the targets that answer into an engage.Registry, and writes the condition Connected.
 //
-// One goroutine per target does all that may hang: it connects, engages, and then reads the target's ClusterSummary
-// every ten seconds. The controller itself only hands the goroutine what is wanted and writes down what it found, so
-// that a target that does not answer costs the others nothing. Three misses in a row make a target unreachable; it
-// stays engaged, with its cache as it was. When it answers again it is engaged anew instead of waiting for the old
-// cache's watches, which sleep up to half a minute before they look again: reachable always means that the cache is
-// fresh. New credentials are tried before the old engagement ends.
+// One goroutine per target makes every request that may hang. It connects, engages, and then reads the target's
+// ClusterSummary every ten seconds as a health check. The controller only passes the desired connection to the
+// goroutine, and writes the goroutine's finding to the status. So a target that does not answer delays no other.
 //
-// Secrets are watched one by one, by name, and only while a target refers to them; who reads all Secrets of the cluster
-// is a target worth attacking. There are no finalizers on targets: when one is deleted its PodChaperons, and the copies
-// of Services and Ingresses that were made for it, go with it if its cluster can be reached, and otherwise, or while no
-// manager runs, they stay there. Copies stay, too, where another target leads to the same cluster: package
-// follow/services hands them over. The same holds where a target is made to lead to another cluster, as nobody can tell
-// that from a new address of the old one.
+// After three failed health checks in a row a target is lost. It stays engaged, with its cache as it was. When it
+// answers again, it is engaged anew, because the watches of the old cache may sleep for half a minute before they try
+// again. So the cache of a reachable target is always fresh. New credentials are tried before the old engagement ends.
 //
-// A transport of our own for each engagement, instead of the one that client-go shares, lets connections that died
-// silently be noticed within fifteen seconds, and not outlive the engagement.
+// Each engagement has a transport of its own, instead of the one that client-go shares. So connections that died
+// silently are noticed within fifteen seconds, and no connection outlives its engagement.
 //
-// Rights needed in the source cluster: clustertargets, targets get, list, watch; clustertargets/status, targets/status
-// patch; events (events.k8s.io) create, patch; secrets get, list, watch, which may be limited to the namespaces of the
-// Secrets, or to their names. For self targets, to its own account, those needed in a target cluster: podchaperons
-// create, get, list, watch, patch, delete; clustersummaries get, list, watch (the resource name singleton is enough);
-// services, endpointslices, ingresses list, delete, where they are followed; for a Target, all but the summaries only
-// in its namespace; and discovery, which every authenticated user has.
+// Secrets are watched one by one, by name, and only while a target refers to them. A manager that reads all Secrets of
+// a cluster would be worth attacking.
+//
+// # Deleted targets
+//
+// Targets have no finalizers. When a target is deleted, its PodChaperons are deleted in its cluster, and so are the
+// copies of Services and Ingresses that were made for it.
+//
+// There are exceptions.
+//   - All of them stay if the cluster does not answer, or if no manager runs at that time.
+//   - Copies stay if another target leads to the same cluster. Package follow/services hands them over.
+//   - All of them stay in the old cluster when a target is changed to lead to another cluster. Nobody can tell that
+//     from a new address of the same cluster.
+//
+// # Rights
+//
+// In the source cluster:
+//   - get, list and watch clustertargets and targets
+//   - patch clustertargets/status and targets/status
+//   - create and patch events (events.k8s.io)
+//   - get, list and watch secrets, which may be limited to the namespaces of the Secrets, or to their names
+//
+// A cluster that is its own target needs the rights of a source for the manager's own account:
+//   - create, get, list, watch, patch and delete podchaperons
+//   - get, list and watch clustersummaries; the resource name singleton is enough
+//   - list and delete services, endpointslices and ingresses, where they are followed
+//   - discovery, which every authenticated user has
+//
+// A Target needs these rights only in its namespace, except those on clustersummaries and discovery.
 package target

@@ -20,25 +20,25 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
 
-// syncTimeout is for the first list of the target's objects, ten thousand of them perhaps.
+// syncTimeout bounds the first list of the target's objects. There may be ten thousand.
 const syncTimeout = 30 * time.Second
 
 var errNotSynced = errors.New("its objects could not be listed in time")
 
-// engagement is one connection to a target that is, or was, in the Registry.
+// engagement is one connection to a target that is or was in the Registry.
 type engagement struct {
 	target      *engage.Target
 	fingerprint string
 	version     string
 	end         context.CancelFunc
-	// watchError is the last one of the cache's watches.
+	// watchError is the last error of the cache's watches.
 	watchError atomic.Pointer[error]
 }
 
-// engage connects to the target, with ctx for doing so, and puts it into the Registry, where it stays in life until it
-// is disengaged and ended. Another engagement of the same target, if there is one, loses its place there.
+// engage connects to the target, and puts it into the Registry in place of an earlier engagement. The attempt ends with
+// ctx. The engagement lasts until it is disengaged and ended, at most until life ends.
 func (l *loop) engage(ctx, life context.Context, w want) (*engagement, error) {
-	d, err := newDialer(w.config, l.Scheme)
+	d, err := newDialer(w.config, l.options.Scheme)
 	if err != nil {
 		return nil, err
 	}
@@ -49,16 +49,16 @@ func (l *loop) engage(ctx, life context.Context, w want) (*engagement, error) {
 		return nil, err
 	}
 	e.target.Itself = e.target.Itself || w.self
-	l.handOn(e.target)
-	if err := l.Registry.Engage(life, e.target); err != nil {
+	l.passPolicy(e.target)
+	if err := l.options.Registry.Engage(life, e.target); err != nil {
 		e.end()
 		return nil, err
 	}
 	return e, nil
 }
 
-// connect fills in the engagement: it asks for the version, then for the ClusterSummary, which tells whether our rights
-// and kinds are there, and at last starts the cache.
+// connect fills in the engagement. It reads the version and the ClusterSummary, which shows whether our rights and
+// kinds exist, and then starts the cache.
 func (l *loop) connect(ctx, life context.Context, d *dialer, e *engagement) error {
 	version, err := d.version(ctx)
 	if err != nil {
@@ -81,7 +81,7 @@ func (l *loop) connect(ctx, life context.Context, d *dialer, e *engagement) erro
 		return err
 	}
 	e.target.ClusterID = summary.Status.ClusterID
-	e.target.Itself = summary.Status.ClusterID != "" && summary.Status.ClusterID == l.Source.ClusterID
+	e.target.Itself = summary.Status.ClusterID != "" && summary.Status.ClusterID == l.options.Source.ClusterID
 	if e.target.Cache, err = l.startCache(ctx, life, d, &e.watchError); err != nil {
 		return err
 	}
@@ -104,15 +104,15 @@ func (e *engagement) summary(ctx context.Context) (*v1alpha1.ClusterSummary, err
 	return summary, nil
 }
 
-// denied tells whether the API server no longer lets the cache watch, so that the cache is stale while the rest works:
-// rights were withdrawn, say, or the kinds removed.
+// denied says whether the API server no longer lets the cache watch, because rights were withdrawn, say, or the kinds
+// were removed. The cache is then stale, although health checks succeed.
 func (e *engagement) denied() bool {
 	err := e.watchError.Load()
 	return err != nil && (apierrors.IsForbidden(*err) || apierrors.IsUnauthorized(*err) || apierrors.IsNotFound(*err))
 }
 
-// startCache returns a cache that has synced, and runs in life. It keeps the last error of the cache's watches in
-// watchError.
+// startCache returns a cache that has synced and runs until life ends. It stores the last error of the cache's watches
+// in watchError.
 func (l *loop) startCache(
 	ctx, life context.Context,
 	d *dialer,
@@ -123,18 +123,18 @@ func (l *loop) startCache(
 	c, err := d.cache(cache.Options{
 		ReaderFailOnMissingInformer: true,
 		ByObject: map[client.Object]cache.ByObject{
-			&v1alpha1.PodChaperon{}:    l.ourChaperons(),
-			&v1alpha1.ClusterSummary{}: theSummary(),
+			&v1alpha1.PodChaperon{}:    l.chaperonOptions(),
+			&v1alpha1.ClusterSummary{}: summaryOptions(),
 		},
 		DefaultWatchErrorHandler: func(_ context.Context, _ *toolscache.Reflector, err error) {
 			watchError.Store(&err)
-			cancel() // Before the cache has synced, that is the end of this attempt; afterwards, the watch is resumed.
+			cancel() // This ends the attempt. Once the cache has synced, it does nothing, and the watch is resumed.
 		},
 	})
 	if err != nil {
 		return nil, fmt.Errorf("making a cache: %w", err)
 	}
-	if err := c.IndexField(ctx, &v1alpha1.PodChaperon{}, engage.IndexParent, parent); err != nil {
+	if err := c.IndexField(ctx, &v1alpha1.PodChaperon{}, engage.IndexParent, parentKey); err != nil {
 		return nil, fmt.Errorf("indexing PodChaperons: %w", err)
 	}
 	if _, err := c.GetInformer(ctx, &v1alpha1.ClusterSummary{}, cache.BlockUntilSynced(false)); err != nil {
@@ -145,25 +145,30 @@ func (l *loop) startCache(
 	if c.WaitForCacheSync(ctx) {
 		return c, nil
 	}
+	return nil, syncError(watchError, stopped)
+}
+
+// syncError says why the cache has not synced.
+func syncError(watchError *atomic.Pointer[error], stopped <-chan error) error {
 	if err := watchError.Load(); err != nil {
-		return nil, fmt.Errorf("listing: %w", *err)
+		return fmt.Errorf("listing: %w", *err)
 	}
 	select {
 	case err := <-stopped:
-		return nil, fmt.Errorf("starting the cache: %w", err)
+		return fmt.Errorf("starting the cache: %w", err)
 	default:
-		return nil, errNotSynced
+		return errNotSynced
 	}
 }
 
-// ourChaperons selects the PodChaperons of this source cluster and this target.
-func (l *loop) ourChaperons() cache.ByObject {
+// chaperonOptions selects the PodChaperons of this source cluster and this target.
+func (l *loop) chaperonOptions() cache.ByObject {
 	selected := cache.ByObject{
 		Label: labels.SelectorFromSet(labels.Set{
-			v1alpha1.LabelParentClusterID: l.Source.ClusterID,
+			v1alpha1.LabelParentClusterID: l.options.Source.ClusterID,
 			v1alpha1.LabelTargetHash:      translate.TargetHash(l.key),
 		}),
-		Transform: strip,
+		Transform: stripChaperon,
 	}
 	if l.key.Namespace != "" {
 		selected.Namespaces = map[string]cache.Config{l.key.Namespace: {}}
@@ -171,19 +176,20 @@ func (l *loop) ourChaperons() cache.ByObject {
 	return selected
 }
 
-func theSummary() cache.ByObject {
+func summaryOptions() cache.ByObject {
 	return cache.ByObject{
 		Field:     fields.OneTermEqualSelector("metadata.name", v1alpha1.ClusterSummaryName),
 		Transform: cache.TransformStripManagedFields(),
 	}
 }
 
-// strip leaves of a PodChaperon what its readers need: whose it is, and its status. The rest came from here.
-func strip(o any) (any, error) {
+// stripChaperon keeps the fields of a PodChaperon that somebody reads: its parent and its status. The source wrote the
+// other fields.
+func stripChaperon(o any) (any, error) {
 	if chaperon, ok := o.(*v1alpha1.PodChaperon); ok {
 		chaperon.ManagedFields = nil
-		chaperon.Labels = only(chaperon.Labels, v1alpha1.LabelParentUID)
-		chaperon.Annotations = only(
+		chaperon.Labels = keepKeys(chaperon.Labels, v1alpha1.LabelParentUID)
+		chaperon.Annotations = keepKeys(
 			chaperon.Annotations,
 			v1alpha1.AnnotationParentNamespace,
 			v1alpha1.AnnotationParentName,
@@ -193,7 +199,7 @@ func strip(o any) (any, error) {
 	return o, nil
 }
 
-func only(all map[string]string, keys ...string) map[string]string {
+func keepKeys(all map[string]string, keys ...string) map[string]string {
 	kept := make(map[string]string, len(keys))
 	for _, key := range keys {
 		if value, ok := all[key]; ok {
@@ -203,7 +209,7 @@ func only(all map[string]string, keys ...string) map[string]string {
 	return kept
 }
 
-func parent(o client.Object) []string {
+func parentKey(o client.Object) []string {
 	annotations := o.GetAnnotations()
 	key := types.NamespacedName{
 		Namespace: annotations[v1alpha1.AnnotationParentNamespace],

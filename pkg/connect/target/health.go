@@ -10,18 +10,18 @@ import (
 const (
 	healthInterval = 10 * time.Second
 	healthTimeout  = 5 * time.Second
-	// maxMisses in a row make a target unreachable, half a minute after it stopped answering: within the grace period
-	// that a node has.
+	// maxMisses is the number of failed checks in a row after which a target is lost. The third one fails half a minute
+	// after the target stopped answering, within the grace period of nodes.
 	maxMisses = 3
 )
 
-// health is what the health checks of an engaged target say.
+// health is the result of the latest health checks of an engaged target.
 type health struct {
 	misses int
 	since  time.Time
 }
 
-// after is the health after a check at now.
+// after returns the health after one more check.
 func (h health) after(err error, now time.Time) health {
 	if err == nil {
 		return health{}
@@ -35,9 +35,9 @@ func (h health) after(err error, now time.Time) health {
 
 func (h health) lost() bool { return h.misses >= maxMisses }
 
-// condition is that of a lost target whose last check failed with err.
+// condition returns the condition of a lost target whose last check failed with err.
 func (h health) condition(err error, w want) metav1.Condition {
-	condition := explain(err, w)
+	condition := failedCondition(err, w)
 	condition.Message = fmt.Sprintf("since %s, %s", h.since.UTC().Format(time.RFC3339), condition.Message)
 	return condition
 }

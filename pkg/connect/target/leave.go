@@ -27,8 +27,8 @@ const (
 	deletesAtATime = 10
 )
 
-// leave deletes what we have in the target, if it answers, and disengages it. Copies go after that: while the target is
-// engaged, they would be made anew.
+// leave deletes our objects in the target, if it answers, and disengages it. It deletes copies last: while the target
+// is engaged, they would be created again.
 func (l *loop) leave(ctx context.Context) {
 	if l.engaged == nil || !l.engaged.target.Reachable() {
 		l.disengage()
@@ -58,25 +58,25 @@ func deleteChaperons(ctx context.Context, target *engage.Target) error {
 	return deleteAll(ctx, target, objects, metav1.DeletePropagationForeground)
 }
 
-// deleteCopies deletes the Services, EndpointSlices and Ingresses that were made for the target: its own manager would
-// keep the global ones. All else it removes by itself.
+// deleteCopies deletes the Services, EndpointSlices and Ingresses that were made for the target. The target's manager
+// would keep the global ones. It deletes copies of other kinds by itself.
 func (l *loop) deleteCopies(ctx context.Context, target *engage.Target) error {
 	ctx, cancel := context.WithTimeout(ctx, leaveTimeout)
 	defer cancel()
 	made := client.MatchingLabels{
-		v1alpha1.LabelParentClusterID: l.Source.ClusterID,
+		v1alpha1.LabelParentClusterID: l.options.Source.ClusterID,
 		v1alpha1.LabelTargetHash:      target.Hash,
 	}
-	// The target's own EndpointSlices have the labels of their Service.
+	// The target's own EndpointSlices have the labels of their Service, too.
 	byUs := client.MatchingLabels{discoveryv1.LabelManagedBy: v1alpha1.FieldOwner}
 	return errors.Join(
-		l.deleteKind(ctx, target, networkingv1.SchemeGroupVersion.WithKind("Ingress"), made),
-		l.deleteKind(ctx, target, discoveryv1.SchemeGroupVersion.WithKind("EndpointSlice"), made, byUs),
-		l.deleteKind(ctx, target, corev1.SchemeGroupVersion.WithKind("Service"), made),
+		l.deleteCopiesOfKind(ctx, target, networkingv1.SchemeGroupVersion.WithKind("Ingress"), made),
+		l.deleteCopiesOfKind(ctx, target, discoveryv1.SchemeGroupVersion.WithKind("EndpointSlice"), made, byUs),
+		l.deleteCopiesOfKind(ctx, target, corev1.SchemeGroupVersion.WithKind("Service"), made),
 	)
 }
 
-func (l *loop) deleteKind(
+func (l *loop) deleteCopiesOfKind(
 	ctx context.Context,
 	target *engage.Target,
 	kind schema.GroupVersionKind,
@@ -86,14 +86,14 @@ func (l *loop) deleteKind(
 	found.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
 	err := target.APIReader.List(ctx, found, append(selected, client.InNamespace(target.Key.Namespace))...)
 	if apierrors.IsForbidden(err) {
-		return nil // Then we have made none.
+		return nil // Without this right, the source has created none.
 	}
 	if err != nil {
 		return fmt.Errorf("listing copies: %w", err)
 	}
 	var objects []client.Object
 	for i := range found.Items {
-		if copied := &found.Items[i]; !l.taken(target, copied.Namespace) {
+		if copied := &found.Items[i]; !l.hasSibling(target, copied.Namespace) {
 			copied.SetGroupVersionKind(kind)
 			objects = append(objects, copied)
 		}
@@ -101,10 +101,10 @@ func (l *loop) deleteKind(
 	return deleteAll(ctx, target, objects, metav1.DeletePropagationBackground)
 }
 
-// taken says whether another target leads to the cluster: what was made for this one in the namespace is then that
-// one's, to keep or to delete.
-func (l *loop) taken(target *engage.Target, namespace string) bool {
-	return target.ClusterID != "" && slices.ContainsFunc(l.Registry.All(), func(other *engage.Target) bool {
+// hasSibling says whether another target leads to the same cluster, and may be used by the namespace. The copies in the
+// namespace then belong to the sibling, which keeps or deletes them.
+func (l *loop) hasSibling(target *engage.Target, namespace string) bool {
+	return target.ClusterID != "" && slices.ContainsFunc(l.options.Registry.All(), func(other *engage.Target) bool {
 		return other.ClusterID == target.ClusterID && other.Allows(namespace)
 	})
 }

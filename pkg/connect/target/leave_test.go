@@ -14,18 +14,26 @@ func TestCopiesAreLeftToAnotherTargetOfTheCluster(t *testing.T) {
 		other *engage.Target
 		want  bool
 	}{
-		"one that leads to the cluster":                  {&engage.Target{Key: types.NamespacedName{Name: "eu"}, ClusterID: "c2-id"}, true},
-		"one that leads there for the namespace":         {&engage.Target{Key: types.NamespacedName{Namespace: "shop", Name: "eu"}, ClusterID: "c2-id"}, true},
-		"not one that leads there for another namespace": {&engage.Target{Key: types.NamespacedName{Namespace: "other", Name: "eu"}, ClusterID: "c2-id"}, false},
-		"not one of another cluster":                     {&engage.Target{Key: types.NamespacedName{Name: "eu"}, ClusterID: "c3-id"}, false},
-		"not one of which that is unknown":               {&engage.Target{Key: types.NamespacedName{Name: "eu"}}, false},
+		"one that leads to the cluster": {
+			&engage.Target{Key: types.NamespacedName{Name: "eu"}, ClusterID: "c2-id"}, true,
+		},
+		"one that leads there for the namespace": {
+			&engage.Target{Key: types.NamespacedName{Namespace: "shop", Name: "eu"}, ClusterID: "c2-id"}, true,
+		},
+		"not one that leads there for another namespace": {
+			&engage.Target{Key: types.NamespacedName{Namespace: "other", Name: "eu"}, ClusterID: "c2-id"}, false,
+		},
+		"not one of another cluster": {
+			&engage.Target{Key: types.NamespacedName{Name: "eu"}, ClusterID: "c3-id"}, false,
+		},
+		"not one of which that is unknown": {&engage.Target{Key: types.NamespacedName{Name: "eu"}}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t, 0)
-			if err := f.Registry.Engage(t.Context(), test.other); err != nil {
+			if err := f.options.Registry.Engage(t.Context(), test.other); err != nil {
 				t.Fatal(err)
 			}
-			if got := newLoop(f.connections, target.Key, want{}, nil).taken(target, "shop"); got != test.want {
+			if got := newLoop(f.connections, target.Key, want{}, nil).hasSibling(target, "shop"); got != test.want {
 				t.Errorf("taken: got %t, want %t", got, test.want)
 			}
 		})

@@ -15,29 +15,38 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/targetkind"
 )
 
-// loop is the goroutine of one target's connection. It alone engages and disengages the target, and may block on it.
+// loop is the connection of one target. Its goroutine alone engages and disengages the target, and may wait for it.
 type loop struct {
-	*connections
-	key types.NamespacedName
+	options     Options
+	connections *connections
+	key         types.NamespacedName
 
-	mu        sync.Mutex // guards what follows, up to of
-	want      want
-	interrupt context.CancelFunc
-	policy    *v1alpha1.PlacementPolicy
-	finding   finding
-	of        string // the fingerprint of the want that finding is about
+	mu         sync.Mutex // guards the fields up to findingFor
+	want       want
+	interrupt  context.CancelFunc
+	policy     *v1alpha1.PlacementPolicy
+	finding    finding
+	findingFor string // the fingerprint of the want that finding is about
 
-	// newPolicy holds a token while policy may be newer than that of the engaged target.
+	// newPolicy holds a token while policy may be newer than the engaged target's policy.
 	newPolicy chan struct{}
-	// engaged is for run alone. It may be of an earlier want, until the present one is connected or fails.
+	// engaged is used by the goroutine alone. It may belong to an earlier want, until the current one is connected or
+	// fails.
 	engaged *engagement
 }
 
 func newLoop(c *connections, target types.NamespacedName, w want, policy *v1alpha1.PlacementPolicy) *loop {
-	return &loop{connections: c, key: target, want: w, policy: policy, newPolicy: make(chan struct{}, 1)}
+	return &loop{
+		options:     c.options,
+		connections: c,
+		key:         target,
+		want:        w,
+		policy:      policy,
+		newPolicy:   make(chan struct{}, 1),
+	}
 }
 
-// set replaces what is wanted, and interrupts what the loop does for the old want, if they differ.
+// set replaces the want. If the new one differs, set interrupts the goroutine's work for the old one.
 func (l *loop) set(w want) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -50,8 +59,8 @@ func (l *loop) set(w want) {
 	}
 }
 
-// setPolicy has the policy reach the engaged target, now or with the next engagement. What the loop does is not
-// interrupted for it.
+// setPolicy makes the goroutine pass the policy to the target, now or with the next engagement. It does not interrupt
+// the goroutine's work.
 func (l *loop) setPolicy(policy *v1alpha1.PlacementPolicy) {
 	l.mu.Lock()
 	l.policy = policy
@@ -62,24 +71,25 @@ func (l *loop) setPolicy(policy *v1alpha1.PlacementPolicy) {
 	}
 }
 
-// handOn gives a target, engaged or about to be, the newest policy.
-func (l *loop) handOn(target *engage.Target) {
+// passPolicy passes the newest policy to a target that is engaged or is about to be.
+func (l *loop) passPolicy(target *engage.Target) {
 	l.mu.Lock()
 	policy := l.policy
 	l.mu.Unlock()
-	l.Registry.SetPolicy(target, policy)
+	l.options.Registry.SetPolicy(target, policy)
 }
 
-func (l *loop) result(w want) finding {
+// findingAbout returns the finding about the want, or the zero finding if there is none yet.
+func (l *loop) findingAbout(w want) finding {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.of != w.fingerprint {
+	if l.findingFor != w.fingerprint {
 		return finding{}
 	}
 	return l.finding
 }
 
-// next returns what is wanted and a context that ends when that changes.
+// next returns the want, and a context that ends when the want changes.
 func (l *loop) next(ctx context.Context) (context.Context, want) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -98,7 +108,7 @@ func (l *loop) run(life context.Context) {
 		switch {
 		case w.gone:
 			l.leave(ctx)
-			if l.retire(l) {
+			if l.connections.retire(l) {
 				return
 			}
 		case w.failure != nil:
@@ -111,15 +121,16 @@ func (l *loop) run(life context.Context) {
 	}
 }
 
-// keep connects, and connects anew where it must, until ctx ends. Engagements live in life.
+// keep connects to the target, and connects anew when necessary, until ctx ends. Engagements end with life.
 func (l *loop) keep(ctx, life context.Context, w want) {
 	backoff, misses := newBackoff(), 0
 	for ctx.Err() == nil {
 		engaged, err := l.engage(ctx, life, w)
 		if err != nil {
 			misses++
-			// As for health checks: what an earlier leader found connected is not lost for one missed answer.
-			if condition := explain(err, w); condition.Reason != v1alpha1.ReasonUnreachable || misses >= maxMisses {
+			// As with health checks, one failed attempt does not make a target lost that an earlier leader connected.
+			condition := failedCondition(err, w)
+			if condition.Reason != v1alpha1.ReasonUnreachable || misses >= maxMisses {
 				l.failed(ctx, w, condition)
 			}
 			l.pause(ctx, backoff.Step())
@@ -133,25 +144,25 @@ func (l *loop) keep(ctx, life context.Context, w want) {
 	}
 }
 
-// failed notes that the target could not be engaged. An engagement with the same credentials stays, unreachable.
+// failed reports that the target could not be engaged. An earlier engagement with the same credentials stays, as lost.
 func (l *loop) failed(ctx context.Context, w want, condition metav1.Condition) {
 	if ctx.Err() != nil {
-		return // It failed because something else is wanted now.
+		return // It failed because the want changed.
 	}
 	switch {
 	case l.engaged == nil:
 	case l.engaged.fingerprint == w.fingerprint:
-		l.Registry.Lose(l.engaged.target)
+		l.options.Registry.Lose(l.engaged.target)
 	default:
 		l.disengage()
 	}
 	l.report(ctx, w, finding{condition: condition})
 }
 
-// watch checks the health of the engaged target until ctx ends or the target is to be engaged anew: because it is back
-// after having been lost, or because its cache is stale for good.
+// watch checks the health of the engaged target until ctx ends or the target has to be engaged anew. This is so if a
+// lost target answers again, or if the API server no longer lets the cache watch.
 func (l *loop) watch(ctx context.Context, w want) {
-	ticker := l.Clock.NewTicker(healthInterval)
+	ticker := l.options.Clock.NewTicker(healthInterval)
 	defer ticker.Stop()
 	version := l.engaged.version
 	var h health
@@ -160,7 +171,7 @@ func (l *loop) watch(ctx context.Context, w want) {
 		case <-ctx.Done():
 			return
 		case <-l.newPolicy:
-			l.handOn(l.engaged.target)
+			l.passPolicy(l.engaged.target)
 			continue
 		case <-ticker.C():
 		}
@@ -168,10 +179,10 @@ func (l *loop) watch(ctx context.Context, w want) {
 		if ctx.Err() != nil || err == nil && (h.lost() || l.engaged.denied()) {
 			return
 		}
-		h = h.after(err, l.Clock.Now())
+		h = h.after(err, l.options.Clock.Now())
 		switch {
 		case h.lost():
-			l.Registry.Lose(l.engaged.target)
+			l.options.Registry.Lose(l.engaged.target)
 			l.report(ctx, w, finding{condition: h.condition(err, w), version: version})
 		case err == nil && summary.Status.KubernetesVersion != "" && summary.Status.KubernetesVersion != version:
 			version = summary.Status.KubernetesVersion
@@ -185,37 +196,30 @@ func (l *loop) disengage() {
 	if l.engaged == nil {
 		return
 	}
-	l.Registry.Disengage(l.engaged.target)
+	l.options.Registry.Disengage(l.engaged.target)
 	l.engaged.end()
 	l.engaged = nil
 }
 
-// report keeps what was found out for the controller to write down, and logs what is news.
+// report stores the finding for the controller, and logs it if it is new.
 func (l *loop) report(ctx context.Context, w want, f finding) {
 	l.mu.Lock()
-	news := l.of != w.fingerprint || l.finding != f
+	news := l.findingFor != w.fingerprint || l.finding != f
 	was := l.finding.condition
-	l.of, l.finding = w.fingerprint, f
+	l.findingFor, l.finding = w.fingerprint, f
 	l.mu.Unlock()
 	if !news {
 		return
 	}
 	if was.Reason != f.condition.Reason {
-		log.FromContext(
-			ctx,
-		).Info(
-			"The connection changed",
-			"reason",
-			f.condition.Reason,
-			"message",
-			f.condition.Message,
-		)
+		log.FromContext(ctx).Info("The connection changed",
+			"reason", f.condition.Reason, "message", f.condition.Message)
 	}
-	l.changed(l.key)
+	l.connections.changed(l.key)
 }
 
 func (l *loop) pause(ctx context.Context, d time.Duration) {
-	timer := l.Clock.NewTimer(d)
+	timer := l.options.Clock.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():
@@ -228,9 +232,6 @@ func newBackoff() *wait.Backoff {
 }
 
 func connectedTo(w want, version string) metav1.Condition {
-	return connected(
-		metav1.ConditionTrue,
-		v1alpha1.ReasonConnected,
-		"connected to "+w.config.Host+", Kubernetes "+version,
-	)
+	message := "connected to " + w.config.Host + ", Kubernetes " + version
+	return connected(metav1.ConditionTrue, v1alpha1.ReasonConnected, message)
 }

@@ -63,7 +63,7 @@ func TestALoopTriesAgainAfterAWhileAndReportsWhatIsNewsOnly(t *testing.T) {
 	if got := f.next(t); got != key {
 		t.Fatalf("a change of %s", got)
 	}
-	if found := f.found(key, f.refuser); found.condition.Reason != v1alpha1.ReasonUnauthorized {
+	if found := f.findingAbout(key, f.refuser); found.condition.Reason != v1alpha1.ReasonUnauthorized {
 		t.Errorf("found %+v", found)
 	}
 	for f.asked.Load() < 3 { // It waits for the clock between attempts.
@@ -89,13 +89,13 @@ func TestATargetIsUnreachableOnlyAfterSeveralMisses(t *testing.T) {
 				t.Fatal("it did not try")
 			}
 		}
-		if found := f.found(key, f.refuser); found != (finding{}) {
+		if found := f.findingAbout(key, f.refuser); found != (finding{}) {
 			t.Fatalf("after %d misses: found %+v", miss, found)
 		}
 		f.clock.Step(time.Minute)
 	}
 	f.next(t)
-	if found := f.found(key, f.refuser); found.condition.Reason != v1alpha1.ReasonUnreachable {
+	if found := f.findingAbout(key, f.refuser); found.condition.Reason != v1alpha1.ReasonUnreachable {
 		t.Errorf("found %+v", found)
 	}
 }
@@ -105,18 +105,18 @@ func TestANewWantInterruptsWaiting(t *testing.T) {
 	key := types.NamespacedName{Name: "c2"}
 	f.set(t.Context(), key, f.refuser, nil)
 	f.next(t)
-	failure := failing(v1alpha1.ReasonSecretNotFound, "gone")
+	failure := failedWant(v1alpha1.ReasonSecretNotFound, "gone")
 	f.set(t.Context(), key, failure, nil)
-	if found := f.found(
-		key,
-		failure,
-	); found.condition.Type != "" &&
-		found.condition.Reason != v1alpha1.ReasonSecretNotFound {
+	found := f.findingAbout(key, failure)
+	if found.condition.Type != "" && found.condition.Reason != v1alpha1.ReasonSecretNotFound {
 		t.Errorf("what was found for the old want counts for the new: %+v", found)
 	}
 	f.next(t)
-	if found := f.found(key, failure); found.condition != (metav1.Condition{
-		Type: v1alpha1.ConditionConnected, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonSecretNotFound, Message: "gone",
+	if found := f.findingAbout(key, failure); found.condition != (metav1.Condition{
+		Type:    v1alpha1.ConditionConnected,
+		Status:  metav1.ConditionFalse,
+		Reason:  v1alpha1.ReasonSecretNotFound,
+		Message: "gone",
 	}) {
 		t.Errorf("found %+v", found)
 	}

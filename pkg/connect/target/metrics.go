@@ -22,7 +22,7 @@ func (m *metrics) register(registerer prometheus.Registerer) error {
 	return registerer.Register(m.connected)
 }
 
-func (m *metrics) set(target types.NamespacedName, connected bool) {
+func (m *metrics) setConnected(target types.NamespacedName, connected bool) {
 	value := 0.0
 	if connected {
 		value = 1
@@ -30,6 +30,6 @@ func (m *metrics) set(target types.NamespacedName, connected bool) {
 	m.connected.WithLabelValues(targetkind.Name(target)).Set(value)
 }
 
-func (m *metrics) forget(target types.NamespacedName) {
+func (m *metrics) forgetTarget(target types.NamespacedName) {
 	m.connected.DeleteLabelValues(targetkind.Name(target))
 }

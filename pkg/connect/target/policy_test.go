@@ -45,7 +45,7 @@ func TestAPolicyReachesTheEngagedTargetWithoutDisturbingTheConnection(t *testing
 	l := newLoop(c, key, w, weighing(50))
 	c.loops[key] = l
 	l.engaged = &engagement{target: &engage.Target{Key: key}}
-	l.handOn(l.engaged.target)
+	l.passPolicy(l.engaged.target)
 	if got := l.engaged.target.Policy().Weight; got == nil || *got != 50 {
 		t.Fatalf("before it is engaged, the target's weight is %v", got)
 	}
@@ -74,7 +74,7 @@ func TestTheNewestPolicyIsForTheNextEngagement(t *testing.T) {
 		l.setPolicy(weighing(weight))
 	}
 	target := &engage.Target{Key: l.key}
-	l.handOn(target)
+	l.passPolicy(target)
 	if got := *target.Policy().Weight; got != 70 {
 		t.Errorf("the weight is %d, want 70", got)
 	}

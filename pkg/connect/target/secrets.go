@@ -10,13 +10,15 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/watch"
+	apiwatch "k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/watch"
 )
 
-// secretState is what is known of a Secret. It is known when the first list succeeded or was forbidden: until then,
-// what an earlier manager found stays. After a success, what was seen last counts, whatever becomes of the watch.
+// secretState is the state of a Secret. It is known once the first list has succeeded or was forbidden. Until then, the
+// status that an earlier manager wrote stays. After a success, the last state counts, even if the watch fails.
 type secretState struct {
 	known  bool
 	err    error
@@ -24,12 +26,12 @@ type secretState struct {
 	data   map[string][]byte
 }
 
-// secrets watches the Secrets that targets refer to, each by its name. It is safe for concurrent use.
+// secrets watches the Secrets that targets refer to, one by one, by name. It is safe for concurrent use.
 type secrets struct {
 	client kubernetes.Interface
 	wake   func(target types.NamespacedName)
 
-	mu       sync.Mutex // guards what follows, and the watches' users and err
+	mu       sync.Mutex // guards the fields below, and users and err of the watches
 	watches  map[types.NamespacedName]*secretWatch
 	byTarget map[types.NamespacedName]types.NamespacedName
 }
@@ -50,17 +52,17 @@ func newSecrets(client kubernetes.Interface, wake func(types.NamespacedName)) *s
 	}
 }
 
-// use makes secret the one that target refers to and returns what is known of it. Until the target uses another or is
-// released, it is woken whenever that changes. Watches end with ctx.
+// use records that the target refers to the Secret, and returns the Secret's state. Every change wakes the target,
+// until the target uses another Secret or is released. Watches end with ctx.
 func (s *secrets) use(ctx context.Context, target, secret types.NamespacedName) secretState {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if was, ok := s.byTarget[target]; ok && was != secret {
-		s.drop(target)
+		s.dropUse(target)
 	}
 	watch, ok := s.watches[secret]
 	if !ok {
-		watch = s.start(ctx, secret)
+		watch = s.startWatch(ctx, secret)
 		s.watches[secret] = watch
 	}
 	watch.users[target] = struct{}{}
@@ -68,14 +70,14 @@ func (s *secrets) use(ctx context.Context, target, secret types.NamespacedName) 
 	return watch.state(secret)
 }
 
-// release ends target's use of its Secret, if it has one.
+// release ends the target's use of its Secret, if it uses one.
 func (s *secrets) release(target types.NamespacedName) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.drop(target)
+	s.dropUse(target)
 }
 
-func (s *secrets) drop(target types.NamespacedName) {
+func (s *secrets) dropUse(target types.NamespacedName) {
 	secret, ok := s.byTarget[target]
 	if !ok {
 		return
@@ -89,18 +91,15 @@ func (s *secrets) drop(target types.NamespacedName) {
 	}
 }
 
-func (s *secrets) start(ctx context.Context, secret types.NamespacedName) *secretWatch {
+func (s *secrets) startWatch(ctx context.Context, secret types.NamespacedName) *secretWatch {
 	ctx, stop := context.WithCancel(ctx)
 	w := &secretWatch{
 		informer: cache.NewSharedIndexInformer(s.listWatch(secret), &corev1.Secret{}, 0, cache.Indexers{}),
 		stop:     stop,
 		users:    map[types.NamespacedName]struct{}{},
 	}
-	changed := func(any) { s.wakeUsers(w) }
 	// Neither call fails on an informer that has not started.
-	_, _ = w.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc: changed, UpdateFunc: func(_, o any) { changed(o) }, DeleteFunc: changed,
-	})
+	_, _ = w.informer.AddEventHandler(watch.OnAny(func(*corev1.Secret) { s.wakeUsers(w) }))
 	_ = w.informer.SetWatchErrorHandlerWithContext(func(_ context.Context, _ *cache.Reflector, err error) {
 		s.mu.Lock()
 		w.err = err
@@ -124,7 +123,7 @@ func (s *secrets) listWatch(secret types.NamespacedName) cache.ListerWatcher {
 			options.FieldSelector = selector
 			return client.List(ctx, options)
 		},
-		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (apiwatch.Interface, error) {
 			options.FieldSelector = selector
 			return client.Watch(ctx, options)
 		},

@@ -24,7 +24,11 @@ func TestASecretIsWatchedOnceAndOnlyWhileItIsReferredTo(t *testing.T) {
 
 	expect := func(target types.NamespacedName, want string) {
 		t.Helper()
-		for state := s.use(t.Context(), target, c2); string(state.data["config"]) != want; state = s.use(t.Context(), target, c2) {
+		for {
+			state := s.use(t.Context(), target, c2)
+			if string(state.data["config"]) == want {
+				return
+			}
 			select {
 			case <-woken:
 			case <-time.After(time.Minute):
@@ -41,13 +45,8 @@ func TestASecretIsWatchedOnceAndOnlyWhileItIsReferredTo(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Namespace: c2.Namespace, Name: c2.Name},
 		Data:       map[string][]byte{"config": []byte("new")},
 	}
-	if _, err := clients.CoreV1().Secrets(
-		c2.Namespace,
-	).Update(
-		t.Context(),
-		changed,
-		metav1.UpdateOptions{},
-	); err != nil {
+	_, err := clients.CoreV1().Secrets(c2.Namespace).Update(t.Context(), changed, metav1.UpdateOptions{})
+	if err != nil {
 		t.Fatal(err)
 	}
 	expect(first, "new")

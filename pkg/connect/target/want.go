@@ -17,20 +17,21 @@ import (
 
 const defaultKey = "config"
 
-// want is what a connection shall be: gone, a failure that needs no trying, or one to the cluster of config.
+// want is a desired connection to the cluster of config. There is none to make if the target is gone, or if failure
+// says why no connection is possible.
 type want struct {
-	// fingerprint is the same for two wants that ask for the same.
+	// fingerprint is the same for two wants of the same connection.
 	fingerprint string
 	gone        bool
 	failure     *metav1.Condition
 	config      *rest.Config
-	self        bool // says that config is the manager's own
-	// credentials tells people where the credentials come from.
+	self        bool // config is the manager's own
+	// credentials says in messages where the credentials come from.
 	credentials string
 }
 
-// decide reads what is wanted off a target's spec and the Secret that it names.
-func decide(spec v1alpha1.ClusterTargetSpec, secret secretState, self *rest.Config) want {
+// decideConnection returns the connection for a target's spec and the Secret that the spec names.
+func decideConnection(spec v1alpha1.ClusterTargetSpec, secret secretState, self *rest.Config) want {
 	if spec.KubeconfigSecret == nil {
 		return want{
 			fingerprint: "self",
@@ -43,47 +44,49 @@ func decide(spec v1alpha1.ClusterTargetSpec, secret secretState, self *rest.Conf
 	if reference.Key == "" {
 		reference.Key = defaultKey
 	}
-	secretName := types.NamespacedName{Namespace: reference.Namespace, Name: reference.Name}
-	switch {
-	case secret.err != nil:
-		return failing(
-			v1alpha1.ReasonSecretNotFound,
-			fmt.Sprintf("Secret %s cannot be read (%s); the manager needs the rights get, list and watch for it",
-				secretName, describe(secret.err)),
-		)
-	case !secret.exists:
-		return failing(
-			v1alpha1.ReasonSecretNotFound,
-			fmt.Sprintf("Secret %s does not exist; create it with a kubeconfig under the key %s, "+
-				"or run kubectl multicluster connect", secretName, reference.Key),
-		)
-	}
-	data, ok := secret.data[reference.Key]
-	if !ok {
-		return failing(
-			v1alpha1.ReasonSecretKeyNotFound,
-			fmt.Sprintf("Secret %s has no key %s, but %s; put the kubeconfig there, "+
-				"or name the right key in spec.kubeconfigSecret.key", secretName, reference.Key, keys(secret.data)),
-		)
+	name := types.NamespacedName{Namespace: reference.Namespace, Name: reference.Name}
+	data, failure := kubeconfigIn(secret, name, reference.Key)
+	if failure != nil {
+		return *failure
 	}
 	config, err := kubeconfig.Parse(data, reference.Context)
 	if err != nil {
-		return failing(
-			v1alpha1.ReasonInvalidKubeconfig,
-			fmt.Sprintf("the kubeconfig in Secret %s, key %s, cannot be used: %s",
-				secretName, reference.Key, err),
-		)
+		return failedWant(v1alpha1.ReasonInvalidKubeconfig,
+			fmt.Sprintf("the kubeconfig in Secret %s, key %s, cannot be used: %s", name, reference.Key, err))
 	}
 	sum := sha256.Sum256(slices.Concat([]byte(reference.Context), []byte{0}, data))
-	return want{fingerprint: string(sum[:]), config: config, credentials: "those in Secret " + secretName.String()}
+	return want{fingerprint: string(sum[:]), config: config, credentials: "those in Secret " + name.String()}
 }
 
-func failing(reason, message string) want {
+// kubeconfigIn returns the kubeconfig under the key, or else a want that says why there is none.
+func kubeconfigIn(secret secretState, name types.NamespacedName, key string) ([]byte, *want) {
+	var failure want
+	data, ok := secret.data[key]
+	switch {
+	case secret.err != nil:
+		failure = failedWant(v1alpha1.ReasonSecretNotFound,
+			fmt.Sprintf("Secret %s cannot be read (%s); the manager needs the rights get, list and watch for it",
+				name, errorText(secret.err)))
+	case !secret.exists:
+		failure = failedWant(v1alpha1.ReasonSecretNotFound,
+			fmt.Sprintf("Secret %s does not exist; create it with a kubeconfig under the key %s, "+
+				"or run kubectl multicluster connect", name, key))
+	case !ok:
+		failure = failedWant(v1alpha1.ReasonSecretKeyNotFound,
+			fmt.Sprintf("Secret %s has no key %s, but %s; put the kubeconfig there, "+
+				"or name the right key in spec.kubeconfigSecret.key", name, key, keyNames(secret.data)))
+	default:
+		return data, nil
+	}
+	return nil, &failure
+}
+
+func failedWant(reason, message string) want {
 	condition := disconnected(reason, message)
 	return want{fingerprint: reason + " " + message, failure: &condition}
 }
 
-func keys(data map[string][]byte) string {
+func keyNames(data map[string][]byte) string {
 	if len(data) == 0 {
 		return "none at all"
 	}

@@ -42,23 +42,28 @@ func TestDecideFindsWhatNeedsNoTrying(t *testing.T) {
 	}{
 		"a Secret that does not exist": {
 			refer("", ""), secretState{known: true}, v1alpha1.ReasonSecretNotFound,
-			"Secret admiralty/c2 does not exist; create it with a kubeconfig under the key config, or run kubectl multicluster connect",
+			"Secret admiralty/c2 does not exist; create it with a kubeconfig under the key config, " +
+				"or run kubectl multicluster connect",
 		},
 		"a Secret that the manager may not read": {
-			refer("", ""), secretState{known: true, err: errors.New("secrets is forbidden")}, v1alpha1.ReasonSecretNotFound, "rights get, list and watch",
+			refer("", ""), secretState{known: true, err: errors.New("secrets is forbidden")},
+			v1alpha1.ReasonSecretNotFound, "rights get, list and watch",
 		},
 		"a key that is not there": {
-			refer("k", ""), holding("config", kubeconfigOfC2), v1alpha1.ReasonSecretKeyNotFound, "has no key k, but config;",
+			refer("k", ""), holding("config", kubeconfigOfC2), v1alpha1.ReasonSecretKeyNotFound,
+			"has no key k, but config;",
 		},
 		"an empty Secret": {
-			refer("", ""), secretState{known: true, exists: true}, v1alpha1.ReasonSecretKeyNotFound, "has no key config, but none at all;",
+			refer("", ""), secretState{known: true, exists: true}, v1alpha1.ReasonSecretKeyNotFound,
+			"has no key config, but none at all;",
 		},
 		"a kubeconfig that cannot be used": {
-			refer("", "z"), holding("config", kubeconfigOfC2), v1alpha1.ReasonInvalidKubeconfig, `Secret admiralty/c2, key config, cannot be used: it has no context "z"`,
+			refer("", "z"), holding("config", kubeconfigOfC2), v1alpha1.ReasonInvalidKubeconfig,
+			`Secret admiralty/c2, key config, cannot be used: it has no context "z"`,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := decide(test.spec, test.secret, &rest.Config{})
+			w := decideConnection(test.spec, test.secret, &rest.Config{})
 			if w.failure == nil || w.failure.Reason != test.reason || !strings.Contains(w.failure.Message, test.text) {
 				t.Errorf("got %+v", w.failure)
 			}
@@ -67,28 +72,37 @@ func TestDecideFindsWhatNeedsNoTrying(t *testing.T) {
 }
 
 func TestDecideConnects(t *testing.T) {
-	w := decide(refer("", ""), holding("config", kubeconfigOfC2), &rest.Config{})
+	w := decideConnection(refer("", ""), holding("config", kubeconfigOfC2), &rest.Config{})
 	if w.failure != nil || w.config.Host != "https://c2.example" {
 		t.Errorf("got %+v", w.failure)
 	}
 	self := &rest.Config{Host: "https://self.example"}
-	w = decide(v1alpha1.ClusterTargetSpec{Self: true}, secretState{}, self)
+	w = decideConnection(v1alpha1.ClusterTargetSpec{Self: true}, secretState{}, self)
 	if w.failure != nil || w.config.Host != self.Host || w.config == self {
 		t.Errorf("self leads to %+v", w)
 	}
 }
 
 func TestFingerprintsDifferWhereConnectionsDo(t *testing.T) {
-	base := decide(refer("", ""), holding("config", kubeconfigOfC2), nil)
+	base := decideConnection(refer("", ""), holding("config", kubeconfigOfC2), nil)
 	for name, test := range map[string]struct {
 		other want
 		same  bool
 	}{
-		"the same content under another key": {decide(refer("k", ""), holding("k", kubeconfigOfC2), nil), true},
-		"another token":                      {decide(refer("", ""), holding("config", strings.Replace(kubeconfigOfC2, "secret", "new", 1)), nil), false},
-		"another context":                    {decide(refer("", "other"), holding("config", kubeconfigOfC2), nil), false},
-		"self":                               {decide(v1alpha1.ClusterTargetSpec{Self: true}, secretState{}, &rest.Config{}), false},
-		"nothing to connect with":            {decide(refer("", ""), secretState{known: true}, nil), false},
+		"the same content under another key": {
+			decideConnection(refer("k", ""), holding("k", kubeconfigOfC2), nil), true,
+		},
+		"another token": {
+			decideConnection(
+				refer("", ""), holding("config", strings.Replace(kubeconfigOfC2, "secret", "new", 1)), nil,
+			),
+			false,
+		},
+		"another context": {decideConnection(refer("", "other"), holding("config", kubeconfigOfC2), nil), false},
+		"self": {
+			decideConnection(v1alpha1.ClusterTargetSpec{Self: true}, secretState{}, &rest.Config{}), false,
+		},
+		"nothing to connect with": {decideConnection(refer("", ""), secretState{known: true}, nil), false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if (base.fingerprint == test.other.fingerprint) != test.same {

@@ -90,7 +90,7 @@ func (a *account) setNode(node *corev1.Node) bool {
 		slices.Equal(before.capacity, entry.capacity) && slices.Equal(before.allocatable, entry.allocatable) {
 		return false
 	}
-	entry.change()
+	entry.markChanged()
 	a.totals.labels = nil
 	return true
 }
@@ -137,7 +137,7 @@ func (a *account) countOn(pod *corev1.Pod, requested amounts, sign int64) bool {
 	if node.schedulable {
 		a.totals.count(sourceID(pod), requested, sign)
 	}
-	node.change()
+	node.markChanged()
 	a.dropEmpty(pod.Spec.NodeName, node)
 	return node.real
 }

@@ -19,9 +19,9 @@ const (
 )
 
 // delegates holds each source's delegates in the order in which they were first counted.
-type delegates map[string]*queue
+type delegates map[string]*delegateQueue
 
-type queue struct {
+type delegateQueue struct {
 	order  *containers.List // of types.NamespacedName
 	places map[types.NamespacedName]*containers.Element
 }
@@ -34,7 +34,7 @@ func (d delegates) add(key types.NamespacedName, pod *corev1.Pod) bool {
 	}
 	q, ok := d[id]
 	if !ok {
-		q = &queue{order: containers.New(), places: map[types.NamespacedName]*containers.Element{}}
+		q = &delegateQueue{order: containers.New(), places: map[types.NamespacedName]*containers.Element{}}
 		d[id] = q
 	}
 	q.places[key] = q.order.PushBack(key)

@@ -30,7 +30,7 @@ func (n *nodeAccount) set(node *corev1.Node, resources *resourceNames, excluded 
 	}
 	n.node = node
 	n.real = node.Labels[v1alpha1.LabelNodeProvider] != v1alpha1.LabelNodeProviderValue
-	n.schedulable = n.real && !node.Spec.Unschedulable && ready(node)
+	n.schedulable = n.real && !node.Spec.Unschedulable && nodeReady(node)
 	n.capacity, n.allocatable = resources.amounts(node.Status.Capacity), resources.amounts(node.Status.Allocatable)
 }
 
@@ -38,8 +38,8 @@ func (n *nodeAccount) unset() {
 	n.node, n.real, n.schedulable, n.labels = nil, false, false, nil
 }
 
-// change makes the next summary compute the node's class again.
-func (n *nodeAccount) change() {
+// markChanged makes the next summary compute the node's class again.
+func (n *nodeAccount) markChanged() {
 	if n.shape != nil {
 		n.shape.changed = true
 	}
@@ -52,7 +52,7 @@ func (n *nodeAccount) free(into []int64, places []int) {
 	}
 }
 
-func ready(node *corev1.Node) bool {
+func nodeReady(node *corev1.Node) bool {
 	_, c := nodeutil.GetNodeCondition(&node.Status, corev1.NodeReady)
 	return c != nil && c.Status == corev1.ConditionTrue
 }

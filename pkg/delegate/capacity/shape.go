@@ -50,7 +50,7 @@ func (a *account) reshape(n *nodeAccount) bool {
 func (a *account) shapeOf(labels map[string]string, tainted []corev1.Taint) *shape {
 	labels = maps.Clone(labels)
 	delete(labels, corev1.LabelHostname)
-	key := text(labels, slices.Sorted(maps.Keys(labels))) + taintText(tainted)
+	key := labelText(labels, slices.Sorted(maps.Keys(labels))) + taintText(tainted)
 	s, ok := a.shapes[key]
 	if !ok {
 		s = &shape{key: key, labels: labels, taints: tainted, nodes: map[*nodeAccount]struct{}{}}
@@ -84,8 +84,8 @@ func sameShape(node, shape map[string]string) bool {
 	return same == len(node)
 }
 
-// text returns the labels with these keys, in this order. Keys and values contain none of the separators.
-func text(labels map[string]string, keys []string) string {
+// labelText returns the labels with these keys, in this order. Keys and values contain none of the separators.
+func labelText(labels map[string]string, keys []string) string {
 	var b strings.Builder
 	for _, key := range keys {
 		if value, ok := labels[key]; ok {

@@ -10,12 +10,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
 
 const (
-	// remakeAfter is how long a connected source has to react to a lost delegate before it is made again.
+	// remakeAfter is how long a source has to react to a lost delegate before the delegate is created again.
 	remakeAfter = 2 * time.Minute
-	// maxMessage bounds what another cluster's admission can make us store, in bytes.
+	// maxMessage bounds the bytes of a message. Admission webhooks decide how long it is, and the source stores it,
+	// too.
 	maxMessage = 1024
 )
 
@@ -26,17 +28,17 @@ const (
 		"rename it"
 )
 
-// decision is what to do about a PodChaperon; its zero value is nothing.
+// decision says what a PodChaperon needs. The zero decision is to do nothing.
 type decision struct {
 	create         bool
 	deleteDelegate bool
 	grace          *int64 // of the delegate, in seconds; nil is its own
 	deleteChaperon bool
-	status         *corev1.PodStatus // is to be the PodChaperon's
+	status         *corev1.PodStatus // the PodChaperon's new status
 	wait           time.Duration     // until it is time to decide again
 }
 
-// decide says what a PodChaperon needs, given the pod of its name, nil if there is none.
+// decide decides on a PodChaperon, given the pod of its name, or nil if there is none.
 func decide(chaperon *v1alpha1.PodChaperon, pod *corev1.Pod, now time.Time) decision {
 	ours := pod != nil && metav1.IsControlledBy(pod, chaperon)
 	if grace, ok := deletionGrace(chaperon); ok {
@@ -44,7 +46,7 @@ func decide(chaperon *v1alpha1.PodChaperon, pod *corev1.Pod, now time.Time) deci
 	}
 	switch {
 	case ours:
-		return decision{status: observed(chaperon, pod, now)}
+		return decision{status: delegateStatus(chaperon, pod, now)}
 	case chaperon.DeletionTimestamp != nil, leftover(pod):
 		return decision{}
 	case pod != nil:
@@ -54,12 +56,12 @@ func decide(chaperon *v1alpha1.PodChaperon, pod *corev1.Pod, now time.Time) deci
 	}
 }
 
-// decideDeletion deletes delegate and PodChaperon, one after the other, as the source asked by annotation.
+// decideDeletion deletes first the delegate and then the PodChaperon, because the source requested this by annotation.
 func decideDeletion(chaperon *v1alpha1.PodChaperon, pod *corev1.Pod, ours bool, grace *int64) decision {
 	if !ours {
 		return decision{deleteChaperon: chaperon.DeletionTimestamp == nil}
 	}
-	d := decision{status: relevant(chaperon, pod.Status.DeepCopy())}
+	d := decision{status: ifWorthWriting(chaperon, pod.Status.DeepCopy())}
 	if pod.DeletionTimestamp == nil ||
 		grace != nil && pod.DeletionGracePeriodSeconds != nil && *pod.DeletionGracePeriodSeconds > *grace {
 		d.deleteDelegate, d.grace = true, grace
@@ -67,11 +69,11 @@ func decideDeletion(chaperon *v1alpha1.PodChaperon, pod *corev1.Pod, ours bool, 
 	return d
 }
 
-// decideMissing is for a PodChaperon to be kept that has no delegate.
+// decideMissing decides on a PodChaperon that has no delegate and is not to be deleted.
 func decideMissing(chaperon *v1alpha1.PodChaperon, now time.Time) decision {
 	lost := lostCondition(&chaperon.Status)
 	switch {
-	case lost == nil && !met(&chaperon.Status):
+	case lost == nil && !delegateSeen(&chaperon.Status):
 		return decision{create: true}
 	case lost == nil && finished(&chaperon.Status), lost != nil && lost.Reason == v1alpha1.ReasonDelegateRefused:
 		return decision{}
@@ -86,10 +88,11 @@ func decideMissing(chaperon *v1alpha1.PodChaperon, now time.Time) decision {
 	return decision{create: true}
 }
 
-// decideRefused is for a PodChaperon whose delegate cannot be made. One whose delegate was lost stays that: the source
-// has to know that the pod has run. It is tried again later, as no source listens.
+// decideRefused decides on a PodChaperon whose delegate cannot be created. If an earlier delegate was lost, the status
+// goes on saying so, because the source has to know that the pod has run. Then the creation is tried again later,
+// because no source reacted to the loss.
 func decideRefused(chaperon *v1alpha1.PodChaperon, message string, now time.Time) decision {
-	if lostCondition(&chaperon.Status) != nil || met(&chaperon.Status) {
+	if lostCondition(&chaperon.Status) != nil || delegateSeen(&chaperon.Status) {
 		d := decideMissing(chaperon, now)
 		if d.create {
 			return decision{wait: remakeAfter}
@@ -100,14 +103,14 @@ func decideRefused(chaperon *v1alpha1.PodChaperon, message string, now time.Time
 	return decision{status: withCondition(pending, v1alpha1.ReasonDelegateRefused, message, now)}
 }
 
-// observed is the delegate's status, with the condition that it is being deleted where that is so. A delegate that
-// finished and is then cleaned up is not lost; one that ends because it is being deleted is.
-func observed(chaperon *v1alpha1.PodChaperon, delegate *corev1.Pod, now time.Time) *corev1.PodStatus {
+// delegateStatus returns the delegate's status, with the condition Delegate=False/Terminating if somebody deletes the
+// delegate. A delegate that finished before its deletion is not lost, but one that ends because of its deletion is.
+func delegateStatus(chaperon *v1alpha1.PodChaperon, delegate *corev1.Pod, now time.Time) *corev1.PodStatus {
 	status := delegate.Status.DeepCopy()
 	lost := lostCondition(&chaperon.Status)
 	if delegate.DeletionTimestamp == nil || chaperon.DeletionTimestamp != nil ||
 		lost == nil && finished(&chaperon.Status) {
-		return relevant(chaperon, status)
+		return ifWorthWriting(chaperon, status)
 	}
 	if lost != nil && lost.Reason == v1alpha1.ReasonDelegateTerminating {
 		now = lost.LastTransitionTime.Time
@@ -115,31 +118,29 @@ func observed(chaperon *v1alpha1.PodChaperon, delegate *corev1.Pod, now time.Tim
 	return withCondition(status, v1alpha1.ReasonDelegateTerminating, messageTerminating, now)
 }
 
-// relevant is status unless it says no more than that the delegate exists, which is not worth a write.
-func relevant(chaperon *v1alpha1.PodChaperon, status *corev1.PodStatus) *corev1.PodStatus {
+// ifWorthWriting returns the status, or nil if it says only that the delegate exists, which is not worth a write.
+func ifWorthWriting(chaperon *v1alpha1.PodChaperon, status *corev1.PodStatus) *corev1.PodStatus {
 	if status.Phase == corev1.PodPending && len(status.Conditions) == 0 && chaperon.Status.Phase == "" {
 		return nil
 	}
 	return status
 }
 
-// leftover says whether the pod is the delegate of a deleted PodChaperon of the same name. Its deletion wakes us.
+// leftover says whether the pod is the delegate of a deleted PodChaperon of the same name. The pod's deletion causes
+// the next reconciliation.
 func leftover(pod *corev1.Pod) bool {
 	if pod == nil {
 		return false
 	}
 	owner := metav1.GetControllerOf(pod)
-	return owner != nil && owner.Kind == kind && owner.Name == pod.Name &&
+	return owner != nil && owner.Kind == chaperonKind && owner.Name == pod.Name &&
 		strings.HasPrefix(owner.APIVersion, v1alpha1.GroupName+"/")
 }
 
-// met says whether the status is that of a delegate which a scheduler or a kubelet has seen.
-func met(status *corev1.PodStatus) bool {
+// delegateSeen says whether the status comes from a delegate that a scheduler or a kubelet has processed.
+func delegateSeen(status *corev1.PodStatus) bool {
 	return status.Phase != "" && status.Phase != corev1.PodPending || status.StartTime != nil ||
-		slices.ContainsFunc(
-			status.Conditions,
-			func(c corev1.PodCondition) bool { return c.Type == corev1.PodScheduled },
-		)
+		translate.PodCondition(status.Conditions, corev1.PodScheduled) != nil
 }
 
 func finished(status *corev1.PodStatus) bool {
@@ -150,8 +151,8 @@ func restartsAlways(chaperon *v1alpha1.PodChaperon) bool {
 	return chaperon.Spec.RestartPolicy == "" || chaperon.Spec.RestartPolicy == corev1.RestartPolicyAlways
 }
 
-// deletionGrace is the grace period that the source asks to delete the delegate with, nil if it is the delegate's own.
-// A value that is none is ignored.
+// deletionGrace returns whether the source asked for the deletion of the delegate, and the requested grace period, or
+// nil for the delegate's own. It ignores an invalid value.
 func deletionGrace(chaperon *v1alpha1.PodChaperon) (grace *int64, asked bool) {
 	value, ok := chaperon.Annotations[v1alpha1.AnnotationDeletionGracePeriod]
 	if value == "" {
@@ -162,15 +163,10 @@ func deletionGrace(chaperon *v1alpha1.PodChaperon) (grace *int64, asked bool) {
 }
 
 func lostCondition(status *corev1.PodStatus) *corev1.PodCondition {
-	for i := range status.Conditions {
-		if status.Conditions[i].Type == v1alpha1.ConditionDelegate {
-			return &status.Conditions[i]
-		}
-	}
-	return nil
+	return translate.PodCondition(status.Conditions, v1alpha1.ConditionDelegate)
 }
 
-// withCondition is a copy of status whose condition Delegate is False for a reason.
+// withCondition returns a copy of the status with the condition Delegate=False and the reason.
 func withCondition(status *corev1.PodStatus, reason, message string, since time.Time) *corev1.PodStatus {
 	changed := status.DeepCopy()
 	changed.Conditions = slices.DeleteFunc(changed.Conditions, func(c corev1.PodCondition) bool {
@@ -180,13 +176,13 @@ func withCondition(status *corev1.PodStatus, reason, message string, since time.
 		Type:               v1alpha1.ConditionDelegate,
 		Status:             corev1.ConditionFalse,
 		Reason:             reason,
-		Message:            trim(message),
+		Message:            truncate(message),
 		LastTransitionTime: metav1.NewTime(since).Rfc3339Copy(),
 	})
 	return changed
 }
 
-func trim(message string) string {
+func truncate(message string) string {
 	if len(message) <= maxMessage {
 		return message
 	}

@@ -58,7 +58,8 @@ func TestDecide(t *testing.T) {
 			decision{status: ptr.To(status(corev1.PodRunning, terminating(0)))},
 		},
 		"a lost delegate that ends is still lost, since as long": {
-			chaperon(status(corev1.PodRunning, terminating(time.Minute))), delegate(status(corev1.PodFailed), terminatingPod),
+			chaperon(status(corev1.PodRunning, terminating(time.Minute))),
+			delegate(status(corev1.PodFailed), terminatingPod),
 			decision{status: ptr.To(status(corev1.PodFailed, terminating(time.Minute)))},
 		},
 		"a delegate that ends because its PodChaperon is deleted is not lost": {
@@ -107,7 +108,8 @@ func TestDecide(t *testing.T) {
 			decision{status: ptr.To(status(corev1.PodRunning, gone(0)))},
 		},
 		"nor later": {
-			chaperon(status(corev1.PodRunning, gone(time.Hour))), delegate(corev1.PodStatus{}, notOurs), decision{wait: remakeAfter},
+			chaperon(status(corev1.PodRunning, gone(time.Hour))), delegate(corev1.PodStatus{}, notOurs),
+			decision{wait: remakeAfter},
 		},
 		"the delegate of an older PodChaperon of that name is waited for": {
 			chaperon(corev1.PodStatus{}), delegate(corev1.PodStatus{}, ofOlder), decision{},
@@ -136,11 +138,18 @@ func TestDecide(t *testing.T) {
 			chaperon(corev1.PodStatus{}, grace("60")), delegate(status(corev1.PodRunning), terminatingPod),
 			decision{status: ptr.To(status(corev1.PodRunning))},
 		},
-		"then the PodChaperon is deleted":                {chaperon(status(corev1.PodRunning), grace("5")), nil, decision{deleteChaperon: true}},
-		"but not twice":                                  {chaperon(status(corev1.PodRunning), grace("5"), deleted), nil, decision{}},
-		"and another's pod is left alone":                {chaperon(corev1.PodStatus{}, grace("5")), delegate(corev1.PodStatus{}, notOurs), decision{deleteChaperon: true}},
-		"a grace period that is not a number is ignored": {chaperon(corev1.PodStatus{}, grace("soon")), nil, decision{create: true}},
-		"a negative grace period is ignored":             {chaperon(corev1.PodStatus{}, grace("-1")), nil, decision{create: true}},
+		"then the PodChaperon is deleted": {
+			chaperon(status(corev1.PodRunning), grace("5")), nil, decision{deleteChaperon: true},
+		},
+		"but not twice": {chaperon(status(corev1.PodRunning), grace("5"), deleted), nil, decision{}},
+		"and another's pod is left alone": {
+			chaperon(corev1.PodStatus{}, grace("5")), delegate(corev1.PodStatus{}, notOurs),
+			decision{deleteChaperon: true},
+		},
+		"a grace period that is not a number is ignored": {
+			chaperon(corev1.PodStatus{}, grace("soon")), nil, decision{create: true},
+		},
+		"a negative grace period is ignored": {chaperon(corev1.PodStatus{}, grace("-1")), nil, decision{create: true}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := decide(test.chaperon, test.pod, now)
@@ -152,7 +161,7 @@ func TestDecide(t *testing.T) {
 }
 
 func TestMessagesAreBounded(t *testing.T) {
-	got := trim(strings.Repeat("é", maxMessage))
+	got := truncate(strings.Repeat("é", maxMessage))
 	if len(got) > maxMessage || !utf8.ValidString(got) || !strings.HasSuffix(got, "é…") {
 		t.Errorf("a message of %d bytes that ends in %q", len(got), got[len(got)-10:])
 	}

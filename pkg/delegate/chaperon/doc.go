@@ -1,18 +1,21 @@
-// Package chaperon runs in target clusters. It makes the delegate pod that a PodChaperon asks for, and carries the
-// delegate's status back in the PodChaperon's.
+// Package chaperon runs in target clusters. It creates the delegate of each PodChaperon, and copies the delegate's
+// status to the PodChaperon's.
 //
-// The delegate has the PodChaperon's name, so creating it is idempotent: a manager that was killed in between, or whose
-// cache is behind, finds the delegate there already. Whether there has been a delegate is read from the PodChaperon's
-// status, which survives the manager, and a delegate that is missing from the cache is looked for in the API server
-// before it is called lost. What remains is a delegate that is deleted before the status says that it was scheduled: it
-// is made again, as if it had never been there. It may have started if the manager was down in that time.
+// The delegate has the PodChaperon's name, so creating it is idempotent. A manager that was killed in between, or whose
+// cache lags, finds the existing delegate. The PodChaperon's status, which survives the manager, says whether there has
+// been a delegate. If the cache lacks a delegate, the API server is asked before the delegate counts as lost. One gap
+// remains: a delegate that is deleted before the status says that it was scheduled is created again, as if it had never
+// existed. It may have started if the manager was down in that time.
 //
-// The status is written when it differs, as a merge patch of what differs, and not before the scheduler has looked at
-// the delegate: once when it is scheduled, and once for each report of the kubelet that changes something. Until the
-// cache shows a write, the written PodChaperon stands in for the cached one (type ownWrites); otherwise the next patch
-// would be computed against an old status, and a delegate lost in that moment would pass for one that never was.
+// The status is written as a merge patch of the differences. The first write waits until the scheduler has processed
+// the delegate. So there is one write when the delegate is scheduled, and one for each report of the kubelet that
+// changes something.
 //
-// Sources do not delete PodChaperons. They ask by an annotation, and then the delegate is deleted here, and when it is
-// gone the PodChaperon. That is cheaper than garbage collection in the foreground, which remains for whoever deletes a
-// PodChaperon, and honours the delegate's own grace period.
+// Until the cache shows a write, the written PodChaperon replaces the cached one (type ownWrites). Otherwise the next
+// patch would be computed from an old status, and a delegate that is lost in that moment would count as one that never
+// existed.
+//
+// Sources do not delete PodChaperons. They request the deletion by an annotation. This package then deletes the
+// delegate, and afterwards the PodChaperon. This costs less than garbage collection in the foreground. If somebody
+// deletes a PodChaperon, garbage collection ends the delegate, with the delegate's own grace period.
 package chaperon

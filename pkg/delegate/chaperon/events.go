@@ -16,8 +16,8 @@ const (
 	actionFollow = "FollowDelegate"
 )
 
-// created tells that a delegate was made.
-func (r *Reconciler) created(chaperon *v1alpha1.PodChaperon) {
+// recordCreated records that a delegate was created, with an event if it replaces a lost one.
+func (r *Reconciler) recordCreated(chaperon *v1alpha1.PodChaperon) {
 	if lostCondition(&chaperon.Status) == nil {
 		r.metrics.delegates.WithLabelValues(resultCreated).Inc()
 		return
@@ -27,20 +27,20 @@ func (r *Reconciler) created(chaperon *v1alpha1.PodChaperon) {
 		"made the delegate pod again: it was deleted and no source cluster reacted within %s", remakeAfter)
 }
 
-// refused tells that the delegate cannot be made.
-func (r *Reconciler) refused(chaperon *v1alpha1.PodChaperon, message string) {
+// recordRefused records that the delegate cannot be created.
+func (r *Reconciler) recordRefused(chaperon *v1alpha1.PodChaperon, message string) {
 	r.metrics.delegates.WithLabelValues(resultRefused).Inc()
-	r.recorder.Eventf(chaperon, nil, corev1.EventTypeWarning, reasonRefused, actionCreate, "%s", trim(message))
+	r.recorder.Eventf(chaperon, nil, corev1.EventTypeWarning, reasonRefused, actionCreate, "%s", truncate(message))
 }
 
-// changed tells what is news in the status that was written: that there is no delegate.
-func (r *Reconciler) changed(chaperon *v1alpha1.PodChaperon, status *corev1.PodStatus) {
+// recordLost records that the written status is the first one to say that the delegate was lost or refused.
+func (r *Reconciler) recordLost(chaperon *v1alpha1.PodChaperon, status *corev1.PodStatus) {
 	lost, before := lostCondition(status), lostCondition(&chaperon.Status)
 	if lost == nil || before != nil {
 		return
 	}
 	if lost.Reason == v1alpha1.ReasonDelegateRefused {
-		r.refused(chaperon, lost.Message)
+		r.recordRefused(chaperon, lost.Message)
 		return
 	}
 	r.metrics.delegates.WithLabelValues(resultLost).Inc()

@@ -28,7 +28,8 @@ func newMetrics() *metrics {
 	}, []string{"result"})}
 }
 
-// register adds the metrics to those of the manager. Where several managers share a process, the first one's are shown.
+// register registers the metrics with the manager's. If several managers share a process, as in tests, only the metrics
+// of the first one are shown.
 func (m *metrics) register() error {
 	err := ctrlmetrics.Registry.Register(m.delegates)
 	if already := (prometheus.AlreadyRegisteredError{}); errors.As(err, &already) {

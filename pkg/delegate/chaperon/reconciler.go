@@ -24,20 +24,19 @@ import (
 )
 
 const (
-	name = "chaperon"
-	kind = "PodChaperon"
+	controllerName = "chaperon"
+	chaperonKind   = "PodChaperon"
 
-	// workers is how many PodChaperons are worked on at once: each step is a round trip to the API server.
+	// workers is the number of PodChaperons that are reconciled at once. Each step waits for the API server.
 	workers = 10
-	// deadline is for all of one reconciliation's requests.
+	// deadline bounds the requests of one reconciliation together.
 	deadline = 30 * time.Second
-	// What stood in the way of a delegate, an admission webhook that was down, say, is found to be gone within
-	// lastRetry.
+	// When an obstacle is gone (an admission webhook was down, say), the delegate is created within lastRetry.
 	firstRetry, lastRetry = 5 * time.Millisecond, 30 * time.Second
 )
 
-// Reconciler makes and follows the delegates of PodChaperons. It is safe for concurrent use, with one call per
-// PodChaperon at a time.
+// Reconciler creates the delegates of PodChaperons, and copies their status. It is safe for concurrent use, with one
+// call per PodChaperon at a time.
 type Reconciler struct {
 	client    client.Client
 	apiReader client.Reader
@@ -47,14 +46,14 @@ type Reconciler struct {
 	written   ownWrites
 }
 
-// New makes a Reconciler. The client reads PodChaperons and pods, from caches if it likes; apiReader reads from the API
-// server.
+// New returns a Reconciler. The client reads PodChaperons and pods, and may read them from a cache. apiReader reads
+// from the API server.
 func New(c client.Client, apiReader client.Reader, clk clock.PassiveClock, recorder events.EventRecorder) *Reconciler {
 	return &Reconciler{client: c, apiReader: apiReader, clock: clk, recorder: recorder, metrics: newMetrics()}
 }
 
-// Reconcile brings the delegate of one PodChaperon about, or its status back. What it reads are the cache's own
-// objects, which nothing here changes.
+// Reconcile creates or deletes the delegate of one PodChaperon, or copies its status. The objects that it reads belong
+// to the cache, so nothing here changes them.
 func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	chaperon := &v1alpha1.PodChaperon{}
 	if err := r.client.Get(ctx, request.NamespacedName, chaperon, client.UnsafeDisableDeepCopy); err != nil {
@@ -65,21 +64,21 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 		return reconcile.Result{}, fmt.Errorf("getting the PodChaperon: %w", err)
 	}
 	chaperon = r.written.newest(chaperon)
-	pod, err := r.pod(ctx, chaperon)
+	pod, err := r.getDelegate(ctx, chaperon)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	return r.apply(ctx, chaperon, pod, decide(chaperon, pod, r.clock.Now()))
+	return r.carryOut(ctx, chaperon, pod, decide(chaperon, pod, r.clock.Now()))
 }
 
-// Register adds the controller to a manager, on the replica that leads. The manager's cache may hold pods cut down
-// by package podcache.
+// Register adds the controller to a manager. It runs on the leader. The manager's cache may hold pods that package
+// podcache has transformed.
 func (r *Reconciler) Register(mgr manager.Manager) error {
 	if err := r.metrics.register(); err != nil {
-		return fmt.Errorf("registering the metrics of controller %q: %w", name, err)
+		return fmt.Errorf("registering the metrics of controller %q: %w", controllerName, err)
 	}
 	err := builder.ControllerManagedBy(mgr).
-		Named(name).
+		Named(controllerName).
 		For(&v1alpha1.PodChaperon{}).
 		Owns(&corev1.Pod{}).
 		WithOptions(controller.Options{
@@ -92,20 +91,20 @@ func (r *Reconciler) Register(mgr manager.Manager) error {
 		}).
 		Complete(r)
 	if err != nil {
-		return fmt.Errorf("building controller %q: %w", name, err)
+		return fmt.Errorf("building controller %q: %w", controllerName, err)
 	}
 	return nil
 }
 
-// pod finds the pod of the PodChaperon's name, nil if there is none. A delegate that is missed is looked for in the API
-// server, unless the cache had it while it was to end.
-func (r *Reconciler) pod(ctx context.Context, chaperon *v1alpha1.PodChaperon) (*corev1.Pod, error) {
+// getDelegate returns the pod of the PodChaperon's name, or nil if there is none. If the cache lacks a delegate that
+// has existed, the API server is asked, unless the cache had the delegate after its end was requested.
+func (r *Reconciler) getDelegate(ctx context.Context, chaperon *v1alpha1.PodChaperon) (*corev1.Pod, error) {
 	pod := &corev1.Pod{}
 	err := r.client.Get(ctx, client.ObjectKeyFromObject(chaperon), pod, client.UnsafeDisableDeepCopy)
 	if _, ending := deletionGrace(chaperon); ending && err == nil {
 		r.written.noteEnding(chaperon)
 	}
-	if apierrors.IsNotFound(err) && chaperon.DeletionTimestamp == nil && met(&chaperon.Status) &&
+	if apierrors.IsNotFound(err) && chaperon.DeletionTimestamp == nil && delegateSeen(&chaperon.Status) &&
 		!r.written.ending(chaperon) {
 		pod = &corev1.Pod{}
 		err = r.apiReader.Get(ctx, client.ObjectKeyFromObject(chaperon), pod)
@@ -119,7 +118,7 @@ func (r *Reconciler) pod(ctx context.Context, chaperon *v1alpha1.PodChaperon) (*
 	return pod, nil
 }
 
-func (r *Reconciler) apply(
+func (r *Reconciler) carryOut(
 	ctx context.Context,
 	chaperon *v1alpha1.PodChaperon,
 	pod *corev1.Pod,
@@ -131,67 +130,68 @@ func (r *Reconciler) apply(
 		}
 	}
 	if d.deleteDelegate {
-		if err := r.delete(ctx, pod, &client.DeleteOptions{GracePeriodSeconds: d.grace}); err != nil {
+		if err := r.deleteObject(ctx, pod, &client.DeleteOptions{GracePeriodSeconds: d.grace}); err != nil {
 			return reconcile.Result{}, fmt.Errorf("deleting the delegate: %w", err)
 		}
 	}
 	if d.deleteChaperon {
-		if err := r.delete(ctx, chaperon, client.PropagationPolicy(metav1.DeletePropagationBackground)); err != nil {
+		background := client.PropagationPolicy(metav1.DeletePropagationBackground)
+		if err := r.deleteObject(ctx, chaperon, background); err != nil {
 			return reconcile.Result{}, fmt.Errorf("deleting the PodChaperon: %w", err)
 		}
 	}
 	if d.create {
-		return r.create(ctx, chaperon)
+		return r.createDelegate(ctx, chaperon)
 	}
 	return reconcile.Result{RequeueAfter: d.wait}, nil
 }
 
-// create makes the delegate, or records why that is refused.
-func (r *Reconciler) create(ctx context.Context, chaperon *v1alpha1.PodChaperon) (reconcile.Result, error) {
+// createDelegate creates the delegate, or records the API server's refusal.
+func (r *Reconciler) createDelegate(ctx context.Context, chaperon *v1alpha1.PodChaperon) (reconcile.Result, error) {
 	delegate := translate.Delegate(chaperon)
 	err := r.client.Create(ctx, delegate)
 	if apierrors.IsAlreadyExists(err) {
-		return r.occupied(ctx, chaperon)
+		return r.decideOccupied(ctx, chaperon)
 	}
 	if seconds, ok := apierrors.SuggestsClientDelay(err); ok {
 		return reconcile.Result{RequeueAfter: time.Duration(max(seconds, 1)) * time.Second}, nil
 	}
-	if neverMade(err) {
-		return r.refuse(ctx, chaperon, err.Error())
+	if refusedForGood(err) {
+		return r.refuseDelegate(ctx, chaperon, err.Error())
 	}
 	if err != nil {
 		return reconcile.Result{}, fmt.Errorf("creating the delegate: %w", err)
 	}
-	r.created(chaperon)
+	r.recordCreated(chaperon)
 	log.FromContext(ctx).V(1).Info("Created the delegate", "uid", delegate.UID)
 	return reconcile.Result{}, nil
 }
 
-// occupied looks who has the delegate's name. If it is the delegate, or another's that is about to go, its event wakes
-// us.
-func (r *Reconciler) occupied(ctx context.Context, chaperon *v1alpha1.PodChaperon) (reconcile.Result, error) {
+// decideOccupied decides again with the pod that has the delegate's name, read from the API server. If this pod is the
+// delegate, or the delegate of a deleted PodChaperon, its event causes the next reconciliation.
+func (r *Reconciler) decideOccupied(ctx context.Context, chaperon *v1alpha1.PodChaperon) (reconcile.Result, error) {
 	pod := &corev1.Pod{}
 	if err := r.apiReader.Get(ctx, client.ObjectKeyFromObject(chaperon), pod); err != nil {
 		return reconcile.Result{}, fmt.Errorf("getting the pod that has the delegate's name: %w", err)
 	}
-	return r.apply(ctx, chaperon, pod, decide(chaperon, pod, r.clock.Now()))
+	return r.carryOut(ctx, chaperon, pod, decide(chaperon, pod, r.clock.Now()))
 }
 
-func (r *Reconciler) refuse(
+func (r *Reconciler) refuseDelegate(
 	ctx context.Context,
 	chaperon *v1alpha1.PodChaperon,
 	message string,
 ) (reconcile.Result, error) {
 	log.FromContext(ctx).Info("The delegate was refused", "message", message)
 	d := decideRefused(chaperon, message, r.clock.Now())
-	if d.status == nil { // It was lost before and its status goes on saying that.
-		r.refused(chaperon, message)
+	if d.status == nil { // An earlier delegate was lost, and the status goes on saying so.
+		r.recordRefused(chaperon, message)
 	}
-	return r.apply(ctx, chaperon, nil, d)
+	return r.carryOut(ctx, chaperon, nil, d)
 }
 
-// delete deletes an object as it is known here, and not another one of its name.
-func (r *Reconciler) delete(ctx context.Context, object client.Object, options ...client.DeleteOption) error {
+// deleteObject deletes this very object, and never another one of the same name.
+func (r *Reconciler) deleteObject(ctx context.Context, object client.Object, options ...client.DeleteOption) error {
 	uid := object.GetUID()
 	err := r.client.Delete(ctx, object, append(options, client.Preconditions{UID: &uid})...)
 	if apierrors.IsConflict(err) {
@@ -200,8 +200,8 @@ func (r *Reconciler) delete(ctx context.Context, object client.Object, options .
 	return client.IgnoreNotFound(err)
 }
 
-// writeStatus patches what differs. Where the status says that there is no delegate, the PodChaperon must be as we know
-// it; if it is not, its event follows.
+// writeStatus patches the differences. A status without a delegate is written only to the version of the PodChaperon
+// that it was decided on. If the API server has another version, its event follows.
 func (r *Reconciler) writeStatus(ctx context.Context, chaperon *v1alpha1.PodChaperon, status *corev1.PodStatus) error {
 	if equality.Semantic.DeepEqual(&chaperon.Status, status) {
 		return nil
@@ -220,6 +220,6 @@ func (r *Reconciler) writeStatus(ctx context.Context, chaperon *v1alpha1.PodChap
 		return fmt.Errorf("writing the status: %w", err)
 	}
 	r.written.remember(updated)
-	r.changed(chaperon, status)
+	r.recordLost(chaperon, status)
 	return nil
 }

@@ -34,16 +34,28 @@ func TestCreationErrors(t *testing.T) {
 		wait    time.Duration
 		retried bool
 	}{
-		"quota or PodSecurity":        {err: apierrors.NewForbidden(pods, "p", errors.New("quota")), refused: true},
-		"validation":                  {err: apierrors.NewInvalid(schema.GroupKind{Kind: "Pod"}, "p", nil), refused: true},
-		"a field that does not fit":   {err: apierrors.NewBadRequest("no"), refused: true},
-		"a missing namespace":         {err: apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "n"), refused: true},
+		"quota or PodSecurity": {err: apierrors.NewForbidden(pods, "p", errors.New("quota")), refused: true},
+		"validation": {
+			err:     apierrors.NewInvalid(schema.GroupKind{Kind: "Pod"}, "p", nil),
+			refused: true,
+		},
+		"a field that does not fit": {err: apierrors.NewBadRequest("no"), refused: true},
+		"a missing namespace": {
+			err:     apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "n"),
+			refused: true,
+		},
 		"a webhook with its own code": {err: webhook(418), refused: true},
-		"a conflict":                  {err: apierrors.NewConflict(pods, "p", errors.New("quota changed")), retried: true},
-		"an expired login":            {err: apierrors.NewUnauthorized("no"), retried: true},
-		"a broken webhook":            {err: apierrors.NewInternalError(errors.New("failed calling webhook")), retried: true},
-		"a broken network":            {err: errors.New("connection refused"), retried: true},
-		"an overloaded API server":    {err: apierrors.NewTooManyRequests("slow down", 7), wait: 7 * time.Second},
+		"a conflict": {
+			err:     apierrors.NewConflict(pods, "p", errors.New("quota changed")),
+			retried: true,
+		},
+		"an expired login": {err: apierrors.NewUnauthorized("no"), retried: true},
+		"a broken webhook": {
+			err:     apierrors.NewInternalError(errors.New("failed calling webhook")),
+			retried: true,
+		},
+		"a broken network":         {err: errors.New("connection refused"), retried: true},
+		"an overloaded API server": {err: apierrors.NewTooManyRequests("slow down", 7), wait: 7 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newStage(t, chaperon(corev1.PodStatus{}))
@@ -56,8 +68,8 @@ func TestCreationErrors(t *testing.T) {
 			if got := lost != nil; got != test.refused {
 				t.Fatalf("refused: %v, want %v", got, test.refused)
 			}
-			if test.refused &&
-				(lost.Reason != v1alpha1.ReasonDelegateRefused || lost.Message != test.err.Error() || len(s.recorder.Events) != 1) {
+			if test.refused && (lost.Reason != v1alpha1.ReasonDelegateRefused ||
+				lost.Message != test.err.Error() || len(s.recorder.Events) != 1) {
 				t.Errorf("condition %v, %d events", lost, len(s.recorder.Events))
 			}
 		})
@@ -66,7 +78,9 @@ func TestCreationErrors(t *testing.T) {
 
 func TestARefusedReplacementLeavesTheLossToBeSeen(t *testing.T) {
 	c := chaperon(
-		*withCondition(&corev1.PodStatus{Phase: corev1.PodRunning}, v1alpha1.ReasonDelegateGone, messageGone, time.Unix(0, 0)),
+		*withCondition(
+			&corev1.PodStatus{Phase: corev1.PodRunning}, v1alpha1.ReasonDelegateGone, messageGone, time.Unix(0, 0),
+		),
 	)
 	s := newStage(t, c)
 	s.createErr = &apierrors.StatusError{ErrStatus: metav1.Status{Code: http.StatusForbidden}}
@@ -192,10 +206,17 @@ func TestStatusPatchesAreMinimal(t *testing.T) {
 		status corev1.PodStatus
 		want   string
 	}{
-		"what differs": {corev1.PodStatus{Phase: corev1.PodRunning, PodIP: "10.0.0.1"}, `{"status":{"phase":"Running"}}`},
+		"what differs": {
+			corev1.PodStatus{Phase: corev1.PodRunning, PodIP: "10.0.0.1"}, `{"status":{"phase":"Running"}}`,
+		},
 		"a loss holds for this version only": {
-			corev1.PodStatus{Phase: corev1.PodPending, PodIP: "10.0.0.1", Conditions: []corev1.PodCondition{{Type: v1alpha1.ConditionDelegate}}},
-			`{"metadata":{"resourceVersion":"7"},"status":{"conditions":[{"lastProbeTime":null,"lastTransitionTime":null,"status":"","type":"multicluster.admiralty.io/Delegate"}]}}`,
+			corev1.PodStatus{
+				Phase:      corev1.PodPending,
+				PodIP:      "10.0.0.1",
+				Conditions: []corev1.PodCondition{{Type: v1alpha1.ConditionDelegate}},
+			},
+			`{"metadata":{"resourceVersion":"7"},"status":{"conditions":[{"lastProbeTime":null,` +
+				`"lastTransitionTime":null,"status":"","type":"multicluster.admiralty.io/Delegate"}]}}`,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -236,22 +257,24 @@ func newStage(t *testing.T, objects ...client.Object) *stage {
 		}
 	}
 	s := &stage{t: t, recorder: events.NewFakeRecorder(10)}
-	s.client = fake.NewClientBuilder().WithScheme(
-		scheme,
-	).WithStatusSubresource(
-		&v1alpha1.PodChaperon{},
-	).WithObjects(
-		objects...).Build()
+	s.client = fake.NewClientBuilder().WithScheme(scheme).
+		WithStatusSubresource(&v1alpha1.PodChaperon{}).WithObjects(objects...).Build()
 	cached := interceptor.NewClient(s.client, interceptor.Funcs{
 		Get:    s.get,
 		Create: s.create,
-		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, patch client.Patch, options ...client.SubResourcePatchOption) error {
+		SubResourcePatch: func(
+			ctx context.Context, c client.Client, sub string, o client.Object, patch client.Patch,
+			options ...client.SubResourcePatchOption,
+		) error {
 			s.statusWrites++
 			return c.SubResource(sub).Patch(ctx, o, patch, options...)
 		},
 	})
 	live := interceptor.NewClient(s.client, interceptor.Funcs{
-		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+		Get: func(
+			ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object,
+			options ...client.GetOption,
+		) error {
 			s.liveReads++
 			return c.Get(ctx, key, object, options...)
 		},

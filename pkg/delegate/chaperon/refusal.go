@@ -2,6 +2,6 @@ package chaperon
 
 import "github.com/multicluster-scheduler/multicluster-scheduler/pkg/apierror"
 
-// neverMade says whether the API server will not create this delegate however often it is asked: validation, a missing
-// namespace or service account, quota, PodSecurity, a webhook.
-func neverMade(err error) bool { return apierror.Of(err, apierror.Create).Refusal() }
+// refusedForGood says whether the API server refuses to create this delegate, and another attempt would not help:
+// validation, a missing namespace or service account, quota, PodSecurity, a webhook.
+func refusedForGood(err error) bool { return apierror.Of(err, apierror.Create).Refusal() }

@@ -11,9 +11,9 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 )
 
-// statusPatch is the merge patch that gives the PodChaperon the status. A status without a delegate is tied to the
-// resourceVersion: it must not be written over that of a delegate which came meanwhile, or on a new PodChaperon of that
-// name.
+// statusPatch returns the merge patch that gives the PodChaperon the status. A status without a delegate has the
+// resourceVersion as a precondition. It must not replace the status of a delegate that was created meanwhile, and must
+// not be written to a new PodChaperon of the same name.
 func statusPatch(chaperon *v1alpha1.PodChaperon, status *corev1.PodStatus) (client.Patch, error) {
 	before := &v1alpha1.PodChaperon{Status: chaperon.Status}
 	before.ResourceVersion = chaperon.ResourceVersion
@@ -30,15 +30,15 @@ func statusPatch(chaperon *v1alpha1.PodChaperon, status *corev1.PodStatus) (clie
 	return client.RawPatch(types.MergePatchType, data), nil
 }
 
-// ownWrites holds PodChaperons as we wrote them, until the cache shows them, and those whose delegates the cache had
-// while they were to end.
+// ownWrites holds the PodChaperons that we wrote, until the cache shows them. It also remembers the PodChaperons whose
+// delegates the cache had after their end was requested.
 type ownWrites struct {
 	mu      sync.Mutex // guards objects and endings
 	objects map[types.NamespacedName]*v1alpha1.PodChaperon
 	endings map[types.NamespacedName]types.UID
 }
 
-// remember notes a PodChaperon as the API server returned it.
+// remember keeps a PodChaperon that the API server returned for a write.
 func (w *ownWrites) remember(written *v1alpha1.PodChaperon) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -48,7 +48,7 @@ func (w *ownWrites) remember(written *v1alpha1.PodChaperon) {
 	w.objects[client.ObjectKeyFromObject(written)] = written
 }
 
-// newest is the cached PodChaperon, or the same as we wrote it, whichever is newer.
+// newest returns the newer one of the cached PodChaperon and the PodChaperon that we wrote.
 func (w *ownWrites) newest(cached *v1alpha1.PodChaperon) *v1alpha1.PodChaperon {
 	key := client.ObjectKeyFromObject(cached)
 	w.mu.Lock()
@@ -72,7 +72,7 @@ func (w *ownWrites) forget(key types.NamespacedName) {
 	delete(w.endings, key)
 }
 
-// noteEnding notes that the cache has the delegate of a PodChaperon that is to end.
+// noteEnding remembers that the cache has the delegate, whose end was requested.
 func (w *ownWrites) noteEnding(chaperon *v1alpha1.PodChaperon) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -82,7 +82,8 @@ func (w *ownWrites) noteEnding(chaperon *v1alpha1.PodChaperon) {
 	w.endings[client.ObjectKeyFromObject(chaperon)] = chaperon.UID
 }
 
-// ending says whether a delegate that the cache does not have is gone.
+// ending says whether the cache had the delegate after its end was requested. If the cache then lacks the delegate, the
+// delegate is gone.
 func (w *ownWrites) ending(chaperon *v1alpha1.PodChaperon) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

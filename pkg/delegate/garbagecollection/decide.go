@@ -8,21 +8,21 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 )
 
-// sighting is since when a copy has not been needed, as it is in this version.
+// sighting is the time since when a copy has not been needed, in this version of the copy.
 type sighting struct {
 	resourceVersion string
 	since           time.Time
 }
 
-// decision is what to do about a copy; its zero value is nothing, and to forget what was seen of it.
+// decision says how to treat a copy. The zero decision is to do nothing, and to forget its sighting.
 type decision struct {
 	seen   *sighting
 	remove bool
 	wait   time.Duration // until it is time to decide again
 }
 
-// decide says what a copy needs that was last seen without need as before says, nil if it was not.
-func decide(
+// decideCopy decides on a copy. before is its sighting, or nil if it was needed when it was seen last.
+func decideCopy(
 	object *metav1.PartialObjectMetadata,
 	needed bool,
 	before *sighting,

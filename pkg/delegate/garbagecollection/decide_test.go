@@ -19,15 +19,30 @@ func TestDecide(t *testing.T) {
 		before *sighting
 		want   decision
 	}{
-		"a copy that is needed stays":                     {needed: true},
-		"and what was seen of it before is forgotten":     {needed: true, before: seen("7", time.Hour)},
-		"a copy that is not needed waits from now on":     {want: decision{seen: seen("7", 0), wait: 2 * time.Minute}},
-		"goes on waiting":                                 {before: seen("7", time.Minute), want: decision{seen: seen("7", time.Minute), wait: time.Minute}},
-		"and is removed":                                  {before: seen("7", 2*time.Minute), want: decision{seen: seen("7", 2*time.Minute), remove: true}},
-		"one that was written meanwhile waits anew":       {before: seen("6", time.Hour), want: decision{seen: seen("7", 0), wait: 2 * time.Minute}},
+		"a copy that is needed stays":                 {needed: true},
+		"and what was seen of it before is forgotten": {needed: true, before: seen("7", time.Hour)},
+		"a copy that is not needed waits from now on": {want: decision{seen: seen("7", 0), wait: 2 * time.Minute}},
+		"goes on waiting": {
+			before: seen("7", time.Minute),
+			want:   decision{seen: seen("7", time.Minute), wait: time.Minute},
+		},
+		"and is removed": {
+			before: seen("7", 2*time.Minute),
+			want:   decision{seen: seen("7", 2*time.Minute), remove: true},
+		},
+		"one that was written meanwhile waits anew": {
+			before: seen("6", time.Hour),
+			want:   decision{seen: seen("7", 0), wait: 2 * time.Minute},
+		},
 		"one that is being deleted already is left alone": {change: deleted, before: seen("7", time.Hour)},
-		"what no source marked as its own is left alone":  {change: without(v1alpha1.AnnotationFollowedBy), before: seen("7", time.Hour)},
-		"what is of no source is left alone":              {change: without(v1alpha1.LabelParentClusterID), before: seen("7", time.Hour)},
+		"what no source marked as its own is left alone": {
+			change: without(v1alpha1.AnnotationFollowedBy),
+			before: seen("7", time.Hour),
+		},
+		"what is of no source is left alone": {
+			change: without(v1alpha1.LabelParentClusterID),
+			before: seen("7", time.Hour),
+		},
 		"a mark without a name is a mark, from old targets": {
 			change: func(o *metav1.PartialObjectMetadata) { o.Annotations[v1alpha1.AnnotationFollowedBy] = "" },
 			before: seen("7", time.Hour), want: decision{seen: seen("7", time.Hour), remove: true},
@@ -38,7 +53,7 @@ func TestDecide(t *testing.T) {
 			if test.change != nil {
 				test.change(object)
 			}
-			got := decide(object, test.needed, test.before, now, 2*time.Minute)
+			got := decideCopy(object, test.needed, test.before, now, 2*time.Minute)
 			if diff := cmp.Diff(test.want, got, cmp.AllowUnexported(decision{}, sighting{})); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}

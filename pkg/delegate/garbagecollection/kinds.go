@@ -6,17 +6,17 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/needs"
 )
 
-// kind of objects that sources copy.
-type kind struct {
+// copyKind is a kind of objects that sources copy.
+type copyKind struct {
 	schema.GroupVersionResource
-	// referred says that pods refer to such objects.
+	// referred says that pods refer to objects of this kind.
 	referred bool
 }
 
-// kinds are in the order in which they begin to be watched: what comes after Ingresses waits for them.
-func kinds() []kind {
+// copyKinds returns the kinds in the order in which their watches start. The kinds after Ingresses wait for them.
+func copyKinds() []copyKind {
 	core := schema.GroupVersion{Version: "v1"}
-	return []kind{
+	return []copyKind{
 		{core.WithResource(string(needs.ConfigMaps)), true},
 		{core.WithResource(string(needs.ServiceAccounts)), true},
 		{core.WithResource("services"), false},
@@ -26,6 +26,7 @@ func kinds() []kind {
 	}
 }
 
-func ingresses() kind {
-	return kind{schema.GroupVersionResource{Group: "networking.k8s.io", Version: "v1", Resource: "ingresses"}, false}
+func ingresses() copyKind {
+	networking := schema.GroupVersion{Group: "networking.k8s.io", Version: "v1"}
+	return copyKind{networking.WithResource("ingresses"), false}
 }

@@ -28,47 +28,47 @@ import (
 )
 
 const (
-	name = "copies" // in metrics
+	controllerName = "copies" // in metrics
 
-	// workers is few: nothing waits for a removal.
+	// workers is small, because nothing waits for a deletion.
 	workers = 2
-	// deadline is for the one request of a reconciliation.
+	// deadline bounds the one request of a reconciliation.
 	deadline              = 10 * time.Second
 	firstRetry, lastRetry = time.Second, time.Minute
 )
 
-// Options of New; Grace and SecretNamespaces may be left out.
+// Options of New. All are required except Grace and SecretNamespaces.
 type Options struct {
-	// Config is for watching and deleting copies.
+	// Config is for requests that watch and delete copies.
 	Config *rest.Config
-	// Cache tells of PodChaperons.
+	// Cache holds the PodChaperons.
 	Cache cache.Cache
 	Clock clock.PassiveClock
-	// Grace is how long a copy outlives the last need of it, two minutes by default.
+	// Grace is how long a copy stays when nobody needs it any more. The default is two minutes.
 	Grace time.Duration
-	// SecretNamespaces are those whose Secrets may be watched and deleted; all, if it is empty or holds "*".
+	// SecretNamespaces are the namespaces whose Secrets may be watched and deleted: all, if it is empty or holds "*".
 	SecretNamespaces []string
 }
 
-// Remover removes the copies that nobody needs.
+// Remover deletes the copies that nobody needs.
 type Remover struct {
 	options Options
 	client  metadata.Interface
 	typed   kubernetes.Interface // for Ingresses
-	uses    *uses
-	stores  map[kind][]toolscache.Indexer // by namespace, or one; complete before anything is looked at
+	uses    *useCounter
+	stores  map[copyKind][]toolscache.Indexer // one per watched namespace; complete before the first Reconcile
 
 	mu   sync.Mutex // guards seen
-	seen map[key]sighting
+	seen map[copyKey]sighting
 }
 
-// key is a copy.
-type key struct {
-	of   kind
+// copyKey identifies a copy.
+type copyKey struct {
+	kind copyKind
 	name types.NamespacedName
 }
 
-// New makes a Remover; it does nothing until it is registered with a manager that starts.
+// New returns a Remover. It does nothing until it is registered with a manager and the manager starts.
 func New(options Options) (*Remover, error) {
 	if options.Grace == 0 {
 		options.Grace = bounds.UnusedCopies
@@ -88,47 +88,47 @@ func New(options Options) (*Remover, error) {
 		options: options,
 		client:  c,
 		typed:   typed,
-		uses:    newUses(),
-		stores:  map[kind][]toolscache.Indexer{},
-		seen:    map[key]sighting{},
+		uses:    newUseCounter(),
+		stores:  map[copyKind][]toolscache.Indexer{},
+		seen:    map[copyKey]sighting{},
 	}, nil
 }
 
-// Register adds the controller to the manager, on the replica that leads; the others watch nothing for it.
+// Register adds the controller to the manager. It runs on the leader; other replicas do not watch for it.
 func (r *Remover) Register(mgr manager.Manager) error {
-	c, err := controller.NewTyped(name, mgr, controller.TypedOptions[key]{
+	c, err := controller.NewTyped(controllerName, mgr, controller.TypedOptions[copyKey]{
 		Reconciler:              r,
 		MaxConcurrentReconciles: workers,
 		ReconciliationTimeout:   deadline,
-		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[key](firstRetry, lastRetry),
+		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[copyKey](firstRetry, lastRetry),
 	})
 	if err != nil {
-		return fmt.Errorf("building controller %q: %w", name, err)
+		return fmt.Errorf("building controller %q: %w", controllerName, err)
 	}
-	if err := c.Watch(source.TypedFunc[key](r.watch)); err != nil {
-		return fmt.Errorf("adding the watches of controller %q: %w", name, err)
+	if err := c.Watch(source.TypedFunc[copyKey](r.watchObjects)); err != nil {
+		return fmt.Errorf("adding the watches of controller %q: %w", controllerName, err)
 	}
 	return nil
 }
 
-// Reconcile removes a copy when its time has come.
-func (r *Remover) Reconcile(ctx context.Context, k key) (reconcile.Result, error) {
-	object := r.find(k)
+// Reconcile deletes a copy that nobody has needed for the grace time.
+func (r *Remover) Reconcile(ctx context.Context, k copyKey) (reconcile.Result, error) {
+	object := r.cachedCopy(k)
 	if object == nil {
 		r.forget(k)
 		return reconcile.Result{}, nil
 	}
-	d := decide(object, r.needed(k, object), r.lastSeen(k), r.options.Clock.Now(), r.options.Grace)
+	d := decideCopy(object, r.needed(k, object), r.lastSeen(k), r.options.Clock.Now(), r.options.Grace)
 	r.remember(k, d.seen)
 	if d.remove {
-		return reconcile.Result{}, r.remove(ctx, k.of, object)
+		return reconcile.Result{}, r.deleteCopy(ctx, k.kind, object)
 	}
 	return reconcile.Result{RequeueAfter: d.wait}, nil
 }
 
-// find returns the copy as the watch has it, nil if there is none.
-func (r *Remover) find(k key) *metav1.PartialObjectMetadata {
-	for _, store := range r.stores[k.of] {
+// cachedCopy returns the copy from the cache, or nil if there is none.
+func (r *Remover) cachedCopy(k copyKey) *metav1.PartialObjectMetadata {
+	for _, store := range r.stores[k.kind] {
 		found, exists, err := store.GetByKey(k.name.String())
 		if object, ok := found.(*metav1.PartialObjectMetadata); ok && exists && err == nil {
 			return object
@@ -137,50 +137,35 @@ func (r *Remover) find(k key) *metav1.PartialObjectMetadata {
 	return nil
 }
 
-func (r *Remover) needed(k key, object *metav1.PartialObjectMetadata) bool {
-	needing := use{source: object.Labels[v1alpha1.LabelParentClusterID], namespace: k.name.Namespace}
-	if k.of.referred {
-		needing.resource, needing.name = k.of.Resource, k.name.Name
+func (r *Remover) needed(k copyKey, object *metav1.PartialObjectMetadata) bool {
+	needing := objectUse{source: object.Labels[v1alpha1.LabelParentClusterID], namespace: k.name.Namespace}
+	if k.kind.referred {
+		needing.resource, needing.name = k.kind.Resource, k.name.Name
 	} else if isGlobal(object) {
 		return true
 	}
-	return r.uses.has(needing)
+	return r.uses.inUse(needing)
 }
 
-// remove deletes the copy as it was seen. If it has changed or gone, its event follows.
-func (r *Remover) remove(ctx context.Context, of kind, object *metav1.PartialObjectMetadata) error {
-	err := r.client.Resource(
-		of.GroupVersionResource,
-	).Namespace(
-		object.Namespace,
-	).Delete(
-		ctx,
-		object.Name,
-		metav1.DeleteOptions{
-			Preconditions: &metav1.Preconditions{UID: &object.UID, ResourceVersion: &object.ResourceVersion},
-		},
-	)
+// deleteCopy deletes the copy in the given version. If the copy has changed or is gone, its event follows.
+func (r *Remover) deleteCopy(ctx context.Context, kind copyKind, object *metav1.PartialObjectMetadata) error {
+	copies := r.client.Resource(kind.GroupVersionResource).Namespace(object.Namespace)
+	err := copies.Delete(ctx, object.Name, metav1.DeleteOptions{
+		Preconditions: &metav1.Preconditions{UID: &object.UID, ResourceVersion: &object.ResourceVersion},
+	})
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 		return nil
 	}
 	if err != nil {
 		return fmt.Errorf("deleting a copy that nobody needs: %w", err)
 	}
-	log.FromContext(ctx).Info(
-		"Deleted a copy that nobody needs any more",
-		"resource",
-		of.Resource,
-		"namespace",
-		object.Namespace,
-		"name",
-		object.Name,
-		"sourceClusterID",
-		object.Labels[v1alpha1.LabelParentClusterID],
-	)
+	log.FromContext(ctx).Info("Deleted a copy that nobody needs any more",
+		"resource", kind.Resource, "namespace", object.Namespace, "name", object.Name,
+		"sourceClusterID", object.Labels[v1alpha1.LabelParentClusterID])
 	return nil
 }
 
-func (r *Remover) lastSeen(k key) *sighting {
+func (r *Remover) lastSeen(k copyKey) *sighting {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if before, ok := r.seen[k]; ok {
@@ -189,7 +174,7 @@ func (r *Remover) lastSeen(k key) *sighting {
 	return nil
 }
 
-func (r *Remover) remember(k key, seen *sighting) {
+func (r *Remover) remember(k copyKey, seen *sighting) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if seen == nil {
@@ -199,4 +184,4 @@ func (r *Remover) remember(k key, seen *sighting) {
 	r.seen[k] = *seen
 }
 
-func (r *Remover) forget(k key) { r.remember(k, nil) }
+func (r *Remover) forget(k copyKey) { r.remember(k, nil) }

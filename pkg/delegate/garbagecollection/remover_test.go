@@ -111,12 +111,12 @@ func TestUpdatesOfThePodChaperonsStatusAreNotCounted(t *testing.T) {
 	before, after := chaperon("c1", "db"), chaperon("c1", "other")
 	f.chaperonChanged(f.queue, nil, before)
 	f.chaperonChanged(f.queue, before, after) // Impossible without a new generation, so it shows that nobody looked.
-	if !f.uses.has(use{"c1", "default", "secrets", "db"}) {
+	if !f.uses.inUse(objectUse{"c1", "default", "secrets", "db"}) {
 		t.Error("the spec was looked at")
 	}
 	after.Generation++
 	f.chaperonChanged(f.queue, before, after)
-	if f.uses.has(use{"c1", "default", "secrets", "db"}) {
+	if f.uses.inUse(objectUse{"c1", "default", "secrets", "db"}) {
 		t.Error("a new spec was not looked at")
 	}
 }
@@ -125,24 +125,24 @@ func TestATLSSecretIsNeededWhileItsIngressIsThere(t *testing.T) {
 	f := newFixture(t, string(needs.Secrets), copyOf("c1", "db"))
 	ingress := &networkingv1.Ingress{ObjectMeta: copyOf("c1", "web").ObjectMeta}
 	ingress.Spec.TLS = []networkingv1.IngressTLS{{SecretName: "other"}, {SecretName: "db"}, {SecretName: "db"}, {}}
-	before, err := slim(ingress)
+	before, err := slimCopy(ingress)
 	if err != nil {
 		t.Fatal(err)
 	}
 	ingress.Spec.TLS = ingress.Spec.TLS[:1]
-	after, err := slim(ingress)
+	after, err := slimCopy(ingress)
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.changed(f.queue, ingresses(), nil, before)
+	f.copyChanged(f.queue, ingresses(), nil, before)
 	f.reconcile(0)
 	f.drain()
-	f.changed(f.queue, ingresses(), before, after)
+	f.copyChanged(f.queue, ingresses(), before, after)
 	if !slices.Contains(f.drain(), f.key) {
 		t.Error("the Secret that the Ingress names no longer is not looked at")
 	}
 	f.reconcile(2 * time.Minute)
-	f.changed(f.queue, ingresses(), toolscache.DeletedFinalStateUnknown{Obj: after}, nil)
+	f.copyChanged(f.queue, ingresses(), toolscache.DeletedFinalStateUnknown{Obj: after}, nil)
 	if len(f.uses.count) > 0 {
 		t.Errorf("left over: %v", f.uses.count)
 	}
@@ -153,7 +153,7 @@ func TestSlimKeepsWhatIsRead(t *testing.T) {
 	want := whole.DeepCopy()
 	whole.Labels["team"], whole.Annotations["note"] = "a", "b"
 	whole.ManagedFields = []metav1.ManagedFieldsEntry{{}}
-	got, err := slim(whole)
+	got, err := slimCopy(whole)
 	if diff := cmp.Diff(any(want), got); diff != "" || err != nil {
 		t.Errorf("error %v (-want +got):\n%s", err, diff)
 	}
@@ -166,19 +166,19 @@ type fixture struct {
 	t     *testing.T
 	clock *clocktesting.FakeClock
 	fake  *fake.FakeMetadataClient
-	queue queue
-	key   key
+	queue copyQueue
+	key   copyKey
 }
 
 func newFixture(t *testing.T, resource string, object *metav1.PartialObjectMetadata) *fixture {
 	t.Helper()
 	clock := clocktesting.NewFakeClock(time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC))
 	f := &fixture{t: t, clock: clock, fake: fake.NewSimpleMetadataClient(fake.NewTestScheme())}
-	f.queue = workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[key]())
+	f.queue = workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[copyKey]())
 	t.Cleanup(f.queue.ShutDown)
 	f.Remover = &Remover{
-		options: Options{Clock: clock, Grace: bounds.UnusedCopies}, client: f.fake, uses: newUses(),
-		stores: map[kind][]toolscache.Indexer{}, seen: map[key]sighting{},
+		options: Options{Clock: clock, Grace: bounds.UnusedCopies}, client: f.fake, uses: newUseCounter(),
+		stores: map[copyKind][]toolscache.Indexer{}, seen: map[copyKey]sighting{},
 	}
 	store := toolscache.NewIndexer(
 		toolscache.MetaNamespaceKeyFunc,
@@ -187,9 +187,9 @@ func newFixture(t *testing.T, resource string, object *metav1.PartialObjectMetad
 	if err := store.Add(object); err != nil {
 		t.Fatal(err)
 	}
-	for _, of := range kinds() {
+	for _, of := range copyKinds() {
 		if of.Resource == resource {
-			f.key = key{of, types.NamespacedName{Namespace: object.Namespace, Name: object.Name}}
+			f.key = copyKey{of, types.NamespacedName{Namespace: object.Namespace, Name: object.Name}}
 			f.stores[of] = []toolscache.Indexer{store}
 		}
 	}
@@ -201,8 +201,8 @@ func newFixture(t *testing.T, resource string, object *metav1.PartialObjectMetad
 	return f
 }
 
-func (f *fixture) drain() []key {
-	var keys []key
+func (f *fixture) drain() []copyKey {
+	var keys []copyKey
 	for f.queue.Len() > 0 {
 		k, _ := f.queue.Get()
 		f.queue.Done(k)

@@ -11,22 +11,22 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/needs"
 )
 
-// use is that PodChaperons or copies of a source refer to an object, or, without resource and name, that there are
-// PodChaperons in the namespace.
-type use struct {
+// objectUse is the use of an object by PodChaperons or Ingresses of a source. Without resource and name, it is the use
+// of all Services, Ingresses and EndpointSlices of the namespace by its PodChaperons.
+type objectUse struct {
 	source, namespace, resource, name string
 }
 
-// uses counts. It is safe for concurrent use.
-type uses struct {
+// useCounter counts uses. It is safe for concurrent use.
+type useCounter struct {
 	mu    sync.Mutex // guards count
-	count map[use]int
+	count map[objectUse]int
 }
 
-func newUses() *uses { return &uses{count: map[use]int{}} }
+func newUseCounter() *useCounter { return &useCounter{count: map[objectUse]int{}} }
 
-// replace counts what one object uses now instead of what it used before, and returns what nobody uses any more.
-func (u *uses) replace(before, now []use) (ended []use) {
+// replace counts the uses of one object now in place of its uses before. It returns the uses that nobody has any more.
+func (u *useCounter) replace(before, now []objectUse) (ended []objectUse) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	for _, one := range now {
@@ -41,37 +41,36 @@ func (u *uses) replace(before, now []use) (ended []use) {
 	return ended
 }
 
-func (u *uses) has(one use) bool {
+func (u *useCounter) inUse(one objectUse) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return u.count[one] > 0
 }
 
-// ofChaperon is what a PodChaperon uses; it may be nil.
-func ofChaperon(chaperon *v1alpha1.PodChaperon) []use {
+// usesOfChaperon returns the uses of a PodChaperon, which may be nil.
+func usesOfChaperon(chaperon *v1alpha1.PodChaperon) []objectUse {
 	if chaperon == nil || chaperon.Labels[v1alpha1.LabelParentClusterID] == "" {
 		return nil
 	}
-	some := use{source: chaperon.Labels[v1alpha1.LabelParentClusterID], namespace: chaperon.Namespace}
-	all := []use{some}
+	some := objectUse{source: chaperon.Labels[v1alpha1.LabelParentClusterID], namespace: chaperon.Namespace}
+	all := []objectUse{some}
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: chaperon.Annotations}, Spec: chaperon.Spec}
 	for _, need := range needs.Of(pod) {
-		all = append(all, use{some.source, some.namespace, string(need.Resource), need.Name})
+		all = append(all, objectUse{some.source, some.namespace, string(need.Resource), need.Name})
 	}
 	return all
 }
 
-// ofCopy is what a copy, as slim left it, uses itself: the TLS Secrets of an Ingress.
-func ofCopy(object any) []use {
-	ingress, ok := object.(*metav1.PartialObjectMetadata)
-	if !ok || ingress.Annotations[annotationSecrets] == "" {
+// usesOfCopy returns the uses of a copy that slimCopy made: the TLS Secrets of an Ingress. The copy may be nil.
+func usesOfCopy(ingress *metav1.PartialObjectMetadata) []objectUse {
+	if ingress == nil || ingress.Annotations[annotationSecrets] == "" {
 		return nil
 	}
-	var all []use
+	var all []objectUse
 	for name := range strings.SplitSeq(ingress.Annotations[annotationSecrets], ",") {
 		all = append(
 			all,
-			use{ingress.Labels[v1alpha1.LabelParentClusterID], ingress.Namespace, string(needs.Secrets), name},
+			objectUse{ingress.Labels[v1alpha1.LabelParentClusterID], ingress.Namespace, string(needs.Secrets), name},
 		)
 	}
 	return all

@@ -14,36 +14,39 @@ import (
 func TestUsesEndWithTheLastPodChaperon(t *testing.T) {
 	first, second, third := chaperon("c1", "db"), chaperon("c1", "db", "registry"), chaperon("c2", "db")
 	changed := chaperon("c1", "cache")
-	db, registry := use{"c1", "default", "secrets", "db"}, use{"c1", "default", "secrets", "registry"}
-	anyOfC1 := use{"c1", "default", "", ""}
+	db, registry := objectUse{"c1", "default", "secrets", "db"}, objectUse{"c1", "default", "secrets", "registry"}
+	anyOfC1 := objectUse{"c1", "default", "", ""}
 
-	u := newUses()
+	u := newUseCounter()
 	for _, step := range []struct {
 		name        string
 		before, now *v1alpha1.PodChaperon
-		ended       []use
+		ended       []objectUse
 	}{
 		{"the first", nil, first, nil},
 		{"the second", nil, second, nil},
 		{"another source's", nil, third, nil},
-		{"the second goes", second, nil, []use{registry}},
-		{"the first refers to something else", first, changed, []use{db}},
-		{"the other source's goes", third, nil, []use{{"c2", "default", "", ""}, {"c2", "default", "secrets", "db"}}},
+		{"the second goes", second, nil, []objectUse{registry}},
+		{"the first refers to something else", first, changed, []objectUse{db}},
+		{
+			"the other source's goes", third, nil,
+			[]objectUse{{"c2", "default", "", ""}, {"c2", "default", "secrets", "db"}},
+		},
 		{"one without a source counts for nobody", nil, chaperon("", "db"), nil},
-		{"the first goes", changed, nil, []use{anyOfC1, {"c1", "default", "secrets", "cache"}}},
+		{"the first goes", changed, nil, []objectUse{anyOfC1, {"c1", "default", "secrets", "cache"}}},
 	} {
 		less := cmpopts.SortSlices(
-			func(a, b use) bool { return a.source+a.resource+a.name < b.source+b.resource+b.name },
+			func(a, b objectUse) bool { return a.source+a.resource+a.name < b.source+b.resource+b.name },
 		)
 		if diff := cmp.Diff(
 			step.ended,
-			u.replace(ofChaperon(step.before), ofChaperon(step.now)),
-			cmp.AllowUnexported(use{}),
+			u.replace(usesOfChaperon(step.before), usesOfChaperon(step.now)),
+			cmp.AllowUnexported(objectUse{}),
 			less,
 		); diff != "" {
 			t.Errorf("%s: ended (-want +got):\n%s", step.name, diff)
 		}
-		if of := ofChaperon(step.now); len(of) > 0 && !u.has(of[len(of)-1]) {
+		if of := usesOfChaperon(step.now); len(of) > 0 && !u.inUse(of[len(of)-1]) {
 			t.Errorf("%s: %v is not counted", step.name, of[len(of)-1])
 		}
 	}

@@ -17,36 +17,36 @@ import (
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/needs"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/watch"
 )
 
-type queue = workqueue.TypedRateLimitingInterface[key]
+type copyQueue = workqueue.TypedRateLimitingInterface[copyKey]
 
-// annotationSecrets is given to Ingresses here: it lists their TLS Secrets.
+// annotationSecrets is an annotation of Ingresses in the cache. It lists their TLS Secrets.
 const annotationSecrets = "tls-secrets"
 
-// watch looks at copies once it knows who needs what.
-func (r *Remover) watch(ctx context.Context, q queue) error {
-	byKind := map[kind][]toolscache.SharedIndexInformer{}
-	for _, of := range kinds() {
-		for _, namespace := range r.namespaces(of) {
-			informer := r.informer(of, namespace)
-			if err := informer.SetTransform(slim); err != nil {
-				return fmt.Errorf("preparing the watch of %s: %w", of.Resource, err)
+// watchObjects watches PodChaperons, and then copies: a copy is decided on only when all PodChaperons are counted.
+func (r *Remover) watchObjects(ctx context.Context, q copyQueue) error {
+	byKind := map[copyKind][]toolscache.SharedIndexInformer{}
+	for _, kind := range copyKinds() {
+		for _, namespace := range r.namespaces(kind) {
+			informer := r.informer(kind, namespace)
+			if err := informer.SetTransform(slimCopy); err != nil {
+				return fmt.Errorf("preparing the watch of %s: %w", kind.Resource, err)
 			}
-			byKind[of] = append(byKind[of], informer)
-			r.stores[of] = append(r.stores[of], informer.GetIndexer())
+			byKind[kind] = append(byKind[kind], informer)
+			r.stores[kind] = append(r.stores[kind], informer.GetIndexer())
 		}
 	}
 	if err := r.watchChaperons(ctx, q); err != nil {
 		return err
 	}
-	// A watch that the API server refuses is tried again and again by itself, and keeps nobody waiting but those who
-	// depend on it.
+	// An informer repeats a watch that the API server refuses. Only kinds that come after Ingresses wait for another.
 	go func() {
-		for _, of := range kinds() {
-			for _, informer := range byKind[of] {
-				if err := r.run(ctx, of, informer, q); err != nil {
-					log.FromContext(ctx).Error(err, "Copies are not watched", "resource", of.Resource)
+		for _, kind := range copyKinds() {
+			for _, informer := range byKind[kind] {
+				if err := r.runInformer(ctx, kind, informer, q); err != nil {
+					log.FromContext(ctx).Error(err, "Copies are not watched", "resource", kind.Resource)
 				}
 			}
 		}
@@ -54,57 +54,52 @@ func (r *Remover) watch(ctx context.Context, q queue) error {
 	return nil
 }
 
-// run runs the informer, in the case of Ingresses until it has counted what they use.
-func (r *Remover) run(ctx context.Context, of kind, informer toolscache.SharedIndexInformer, q queue) error {
+// runInformer starts the informer. For Ingresses, it waits until their uses are counted.
+func (r *Remover) runInformer(
+	ctx context.Context, kind copyKind, informer toolscache.SharedIndexInformer, q copyQueue,
+) error {
 	registration, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
-		AddFunc:    func(object any) { r.changed(q, of, nil, object) },
-		UpdateFunc: func(before, object any) { r.changed(q, of, before, object) },
-		DeleteFunc: func(object any) { r.changed(q, of, object, nil) },
+		AddFunc:    func(object any) { r.copyChanged(q, kind, nil, object) },
+		UpdateFunc: func(before, object any) { r.copyChanged(q, kind, before, object) },
+		DeleteFunc: func(object any) { r.copyChanged(q, kind, object, nil) },
 	})
 	if err != nil {
 		return fmt.Errorf("adding a handler: %w", err)
 	}
 	go informer.RunWithContext(ctx)
-	if of == ingresses() {
+	if kind == ingresses() {
 		toolscache.WaitForCacheSync(ctx.Done(), registration.HasSynced)
 	}
 	return nil
 }
 
-func (r *Remover) changed(q queue, of kind, before, now any) {
-	before = known(before)
-	r.count(q, ofCopy(before), ofCopy(now))
-	for _, object := range []any{before, now} {
-		if name, err := toolscache.ObjectToName(object); err == nil {
-			q.Add(key{of, name.AsNamespacedName()})
+func (r *Remover) copyChanged(q copyQueue, kind copyKind, before, now any) {
+	was, _ := watch.Unwrap[*metav1.PartialObjectMetadata](before)
+	is, _ := watch.Unwrap[*metav1.PartialObjectMetadata](now)
+	r.count(q, usesOfCopy(was), usesOfCopy(is))
+	for _, object := range []*metav1.PartialObjectMetadata{was, is} {
+		if object != nil {
+			q.Add(copyKey{kind, types.NamespacedName{Namespace: object.Namespace, Name: object.Name}})
 		}
 	}
 }
 
-// known is what was last known of an object, even if its deletion was missed.
-func known(object any) any {
-	if deleted, ok := object.(toolscache.DeletedFinalStateUnknown); ok {
-		return deleted.Obj
-	}
-	return object
-}
-
-func (r *Remover) namespaces(of kind) []string {
-	if of.Resource == string(needs.Secrets) {
+func (r *Remover) namespaces(kind copyKind) []string {
+	if kind.Resource == string(needs.Secrets) {
 		return r.options.SecretNamespaces
 	}
 	return []string{metav1.NamespaceAll}
 }
 
-func (r *Remover) informer(of kind, namespace string) toolscache.SharedIndexInformer {
+func (r *Remover) informer(kind copyKind, namespace string) toolscache.SharedIndexInformer {
 	indexers := toolscache.Indexers{toolscache.NamespaceIndex: toolscache.MetaNamespaceIndexFunc}
 	labelled := func(options *metav1.ListOptions) { options.LabelSelector = v1alpha1.LabelParentClusterID }
-	if of == ingresses() {
+	if kind == ingresses() {
 		return networkinginformers.NewFilteredIngressInformer(r.typed, namespace, 0, indexers, labelled)
 	}
 	return metadatainformer.NewFilteredMetadataInformer(
 		r.client,
-		of.GroupVersionResource,
+		kind.GroupVersionResource,
 		namespace,
 		0,
 		indexers,
@@ -112,8 +107,8 @@ func (r *Remover) informer(of kind, namespace string) toolscache.SharedIndexInfo
 	).Informer()
 }
 
-// slim keeps of a copy's metadata what is read here, and of an Ingress the names of its TLS Secrets.
-func slim(object any) (any, error) {
+// slimCopy keeps the metadata of a copy that this package reads, and the names of an Ingress's TLS Secrets.
+func slimCopy(object any) (any, error) {
 	switch whole := object.(type) {
 	case *networkingv1.Ingress:
 		kept := slimMeta(&whole.ObjectMeta)
@@ -155,8 +150,8 @@ func slimMeta(whole *metav1.ObjectMeta) *metav1.PartialObjectMetadata {
 	return kept
 }
 
-// watchChaperons counts uses from now on, and returns when those of all PodChaperons are counted.
-func (r *Remover) watchChaperons(ctx context.Context, q queue) error {
+// watchChaperons counts uses from now on. It returns when the uses of all existing PodChaperons are counted.
+func (r *Remover) watchChaperons(ctx context.Context, q copyQueue) error {
 	informer, err := r.options.Cache.GetInformer(ctx, &v1alpha1.PodChaperon{})
 	if err != nil {
 		return fmt.Errorf("getting the informer of PodChaperons: %w", err)
@@ -175,52 +170,54 @@ func (r *Remover) watchChaperons(ctx context.Context, q queue) error {
 	return nil
 }
 
-func (r *Remover) chaperonChanged(q queue, before, now any) {
-	was, _ := known(before).(*v1alpha1.PodChaperon)
-	is, _ := now.(*v1alpha1.PodChaperon)
+func (r *Remover) chaperonChanged(q copyQueue, before, now any) {
+	was, _ := watch.Unwrap[*v1alpha1.PodChaperon](before)
+	is, _ := watch.Unwrap[*v1alpha1.PodChaperon](now)
 	if was == nil || is == nil || !usesTheSame(was, is) {
-		r.count(q, ofChaperon(was), ofChaperon(is))
+		r.count(q, usesOfChaperon(was), usesOfChaperon(is))
 	}
 }
 
-// count has what is no longer needed looked at. Its time begins now: whether it was seen while it was needed or not.
-func (r *Remover) count(q queue, before, now []use) {
+// count counts the uses of an object now in place of its uses before. For copies that nobody uses any more, the grace
+// time begins now.
+func (r *Remover) count(q copyQueue, before, now []objectUse) {
 	for _, ended := range r.uses.replace(before, now) {
-		for _, k := range r.affected(ended) {
+		for _, k := range r.copiesUsed(ended) {
 			r.forget(k)
 			q.Add(k)
 		}
 	}
 }
 
-// usesTheSame spares most updates, which are of the status, a look at the spec.
+// usesTheSame says whether two versions of a PodChaperon have the same uses, without reading the spec. Most updates are
+// of the status.
 func usesTheSame(a, b *v1alpha1.PodChaperon) bool {
 	return a.UID == b.UID && a.Generation == b.Generation &&
 		a.Labels[v1alpha1.LabelParentClusterID] == b.Labels[v1alpha1.LabelParentClusterID]
 }
 
-// affected are the copies that were used so.
-func (r *Remover) affected(ended use) []key {
-	var keys []key
-	for _, of := range kinds() {
+// copiesUsed returns the copies of a use.
+func (r *Remover) copiesUsed(ended objectUse) []copyKey {
+	var keys []copyKey
+	for _, kind := range copyKinds() {
 		switch {
-		case of.referred && of.Resource == ended.resource:
-			keys = append(keys, key{of, types.NamespacedName{Namespace: ended.namespace, Name: ended.name}})
-		case !of.referred && ended.resource == "":
-			keys = append(keys, r.copiesOf(of, ended.source, ended.namespace)...)
+		case kind.referred && kind.Resource == ended.resource:
+			keys = append(keys, copyKey{kind, types.NamespacedName{Namespace: ended.namespace, Name: ended.name}})
+		case !kind.referred && ended.resource == "":
+			keys = append(keys, r.copiesOf(kind, ended.source, ended.namespace)...)
 		}
 	}
 	return keys
 }
 
-func (r *Remover) copiesOf(of kind, source, namespace string) []key {
-	var keys []key
-	for _, store := range r.stores[of] {
+func (r *Remover) copiesOf(kind copyKind, source, namespace string) []copyKey {
+	var keys []copyKey
+	for _, store := range r.stores[kind] {
 		objects, _ := store.ByIndex(toolscache.NamespaceIndex, namespace) // The index exists.
 		for _, object := range objects {
 			if object, ok := object.(*metav1.PartialObjectMetadata); ok &&
 				object.Labels[v1alpha1.LabelParentClusterID] == source {
-				keys = append(keys, key{of, types.NamespacedName{Namespace: namespace, Name: object.Name}})
+				keys = append(keys, copyKey{kind, types.NamespacedName{Namespace: namespace, Name: object.Name}})
 			}
 		}
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 )
 
-// ask is what a target's manager was asked: to end a delegate and its PodChaperon.
+// ask is a request to a target's manager to end a delegate and its PodChaperon.
 type ask struct {
 	chaperon types.UID
 	parent   types.UID // of the PodChaperon
@@ -18,20 +18,21 @@ type ask struct {
 	at       time.Time
 }
 
-// asks remembers what a target's manager was asked, as long as that matters. A new leader asks again, which changes
+// asks remembers the requests to a target's manager as long as they matter. A new leader asks again, which changes
 // nothing in the target.
 type asks struct {
-	mu      sync.Mutex // guards byProxy; each of its slices is for the one worker that has the proxy
+	mu      sync.Mutex // guards byProxy, but not its slices: one worker at a time has the proxy
 	byProxy map[types.NamespacedName][]ask
 }
 
-// of returns what was asked concerning a proxy: the end of PodChaperons that are there, or that were the proxy's own.
-func (a *asks) of(proxy types.NamespacedName, s state) []ask {
+// forProxy returns the requests about a proxy, and forgets those whose PodChaperon is gone, unless it was the proxy's
+// own.
+func (a *asks) forProxy(proxy types.NamespacedName, s state) []ask {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	asked := slices.DeleteFunc(a.byProxy[proxy], func(of ask) bool {
-		return (s.proxy == nil || s.proxy.UID != of.parent) &&
-			!slices.ContainsFunc(s.chaperons, func(c v1alpha1.PodChaperon) bool { return c.UID == of.chaperon })
+	asked := slices.DeleteFunc(a.byProxy[proxy], func(a ask) bool {
+		return (s.proxy == nil || s.proxy.UID != a.parent) &&
+			!slices.ContainsFunc(s.chaperons, func(c v1alpha1.PodChaperon) bool { return c.UID == a.chaperon })
 	})
 	if len(asked) == 0 {
 		delete(a.byProxy, proxy)
@@ -39,13 +40,13 @@ func (a *asks) of(proxy types.NamespacedName, s state) []ask {
 	return asked
 }
 
-// note remembers what was asked last about a PodChaperon.
-func (a *asks) note(proxy types.NamespacedName, asked ask) {
+// remember keeps the last request about a PodChaperon.
+func (a *asks) remember(proxy types.NamespacedName, asked ask) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.byProxy == nil {
 		a.byProxy = map[types.NamespacedName][]ask{}
 	}
-	others := slices.DeleteFunc(a.byProxy[proxy], func(of ask) bool { return of.chaperon == asked.chaperon })
+	others := slices.DeleteFunc(a.byProxy[proxy], func(a ask) bool { return a.chaperon == asked.chaperon })
 	a.byProxy[proxy] = append(others, asked)
 }

@@ -13,54 +13,55 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
 
-// patience is how long the target's manager has to end a delegate before the target's garbage collector is asked, too.
-// That does no harm to a delegate that takes longer to end: what is being deleted already keeps its grace period.
-const patience = 30 * time.Second
+// managerPatience is how long the target's manager has to end a delegate before the target's garbage collector is
+// asked, too. This does not harm a delegate that takes longer to end: a pod that is being deleted keeps its grace
+// period.
+const managerPatience = 30 * time.Second
 
-// state is what is known, from caches, of one proxy in one reachable target.
+// state is the state of one proxy in one reachable target, from caches.
 type state struct {
 	nodeName  string                 // the target's virtual node
 	proxy     *corev1.Pod            // nil if there is none
 	chaperons []v1alpha1.PodChaperon // those in the target whose parent has the proxy's name
-	asked     []ask                  // of the target's manager
+	asked     []ask                  // the requests to the target's manager
 	now       time.Time
 }
 
-// plan is what to do, in the order of the fields. The zero plan does nothing.
+// plan holds the next actions, in the order of the fields. The zero plan does nothing.
 type plan struct {
 	endings []ending
-	// status is what the proxy's becomes.
+	// status is the proxy's new status, or nil.
 	status *corev1.PodStatus
 	// removal deletes the proxy.
 	removal *removal
-	// wait is until it is time to decide again.
+	// wait is the time until the next decision, 0 if only an event can change it.
 	wait time.Duration
 }
 
 // ending is the end of a delegate and then of its PodChaperon.
 type ending struct {
 	chaperon *v1alpha1.PodChaperon
-	// ifOrphan makes it depend on a live read that finds no proxy.
+	// ifOrphan requires that a live read finds no proxy.
 	ifOrphan bool
-	// grace is the delegate's grace period in seconds; empty is its own.
+	// grace is the grace period in seconds, or empty for the delegate's own.
 	grace string
-	// overdue says that the target's manager did not do it.
+	// overdue says that the target's manager did not end the delegate in time.
 	overdue bool
 }
 
 // removal is the deletion of a proxy.
 type removal struct {
-	// ifGone makes it depend on a live read that finds no PodChaperon.
+	// ifGone requires that a live read finds no PodChaperon.
 	ifGone bool
-	// status is what the proxy's becomes just before.
+	// status is the proxy's new status just before the deletion, or nil.
 	status *corev1.PodStatus
-	// grace is the grace period in seconds; nil is the pod's own.
+	// grace is the grace period in seconds, or nil for the pod's own.
 	grace *int64
-	// message explains in an event why a proxy is deleted that nobody deleted in the source cluster; empty otherwise.
+	// message explains in an event why the proxy is deleted. It is empty if somebody deleted the proxy in the source.
 	message string
 }
 
-// decide says what is to be done. It is pure.
+// decide returns the plan for a state. It is pure.
 func decide(s state) plan {
 	var p plan
 	var chaperon *v1alpha1.PodChaperon
@@ -70,8 +71,7 @@ func decide(s state) plan {
 		case s.proxy == nil || c.Labels[v1alpha1.LabelParentUID] != string(s.proxy.UID):
 			p.end(s, ending{chaperon: c, ifOrphan: true})
 		case c.Namespace != s.proxy.Namespace || c.Name != translate.DelegateName(s.proxy):
-			// Labels and annotations are easily forged by whoever may write PodChaperons in another namespace of the
-			// target.
+			// Anybody who may write PodChaperons in another namespace of the target can forge labels and annotations.
 		case s.proxy.Spec.NodeName == s.nodeName:
 			chaperon = c
 		case s.proxy.Spec.NodeName != "" || s.proxy.DeletionTimestamp != nil:
@@ -83,30 +83,30 @@ func decide(s state) plan {
 	case chaperon == nil:
 		p.removal = removeWithoutChaperon(s)
 	case s.proxy.DeletionTimestamp != nil:
-		p.status = show(s.proxy, chaperon)
+		p.status = changedStatus(s.proxy, chaperon)
 		p.end(s, ending{chaperon: chaperon, grace: graceOf(s.proxy)})
 	default:
-		p.status = show(s.proxy, chaperon)
+		p.status = changedStatus(s.proxy, chaperon)
 		p.removal = removeWithDelegate(s.proxy, chaperon)
 	}
 	return p
 }
 
-// end has a delegate ended unless that is under way.
+// end adds the ending to the plan, unless it is under way.
 func (p *plan) end(s state, e ending) {
 	i := slices.IndexFunc(s.asked, func(a ask) bool { return a.chaperon == e.chaperon.UID && a.grace == e.grace })
 	if e.chaperon.DeletionTimestamp != nil && (i >= 0 || e.grace == "") {
 		return
 	}
 	if i >= 0 {
-		if waited := s.now.Sub(s.asked[i].at); waited < patience {
-			p.waitFor(patience - waited)
+		if waited := s.now.Sub(s.asked[i].at); waited < managerPatience {
+			p.waitFor(managerPatience - waited)
 			return
 		}
 		e.overdue = true
 	}
 	p.endings = append(p.endings, e)
-	p.waitFor(patience)
+	p.waitFor(managerPatience)
 }
 
 func (p *plan) waitFor(d time.Duration) {
@@ -115,8 +115,8 @@ func (p *plan) waitFor(d time.Duration) {
 	}
 }
 
-// graceOf is the grace period that the deletion of a proxy asks for, if it is not the delegate's own. One of 0 is not
-// passed on: it says that the source cluster does not wait, not that the containers are to be killed.
+// graceOf returns the grace period of the proxy's deletion, or an empty string if it is the delegate's own. It does not
+// return 0, which means that the source cluster does not wait, not that the containers have to be killed.
 func graceOf(proxy *corev1.Pod) string {
 	grace := ptr.Deref(proxy.DeletionGracePeriodSeconds, 0)
 	if grace == 0 ||
@@ -126,44 +126,44 @@ func graceOf(proxy *corev1.Pod) string {
 	return strconv.FormatInt(grace, 10)
 }
 
-// removeWithoutChaperon removes a proxy that nothing stands for any more, unless it has finished. That the cache is
-// behind is out of the question where it had the PodChaperon whose end we asked for.
+// removeWithoutChaperon returns the removal of a proxy that has no PodChaperon any more, or nil if the proxy has
+// finished. No live read is necessary if we asked for the end of the PodChaperon: the cache had it then, so the cache
+// does not lag.
 func removeWithoutChaperon(s state) *removal {
 	proxy := s.proxy
 	seen := slices.ContainsFunc(s.asked, func(a ask) bool { return a.parent == proxy.UID })
 	r := &removal{ifGone: !seen, grace: ptr.To[int64](0)}
 	switch {
-	case proxy.DeletionTimestamp == nil && terminal(proxy.Status.Phase):
+	case proxy.DeletionTimestamp == nil && finished(proxy.Status.Phase):
 		return nil
 	case proxy.DeletionTimestamp == nil:
 		r.message = "the PodChaperon was deleted in the target cluster"
 	case ptr.Deref(proxy.DeletionGracePeriodSeconds, 0) == 0 &&
-		(terminal(proxy.Status.Phase) || len(proxy.Finalizers) == 0):
-		return nil // Confirmed already; somebody's finalizer holds it, or the cache is about to lose it.
+		(finished(proxy.Status.Phase) || len(proxy.Finalizers) == 0):
+		return nil // The deletion is confirmed. A finalizer of others holds the proxy, or the cache lags.
 	}
-	if len(proxy.Finalizers) > 0 && !terminal(proxy.Status.Phase) {
+	if len(proxy.Finalizers) > 0 && !finished(proxy.Status.Phase) {
 		r.status = proxy.Status.DeepCopy()
 		r.status.Phase = corev1.PodFailed
 	}
 	return r
 }
 
-// removeWithDelegate removes a proxy that was not deleted itself but whose delegate was, unless it had finished.
+// removeWithDelegate returns the removal of a proxy whose delegate was deleted although the proxy was not, or nil if
+// the proxy has finished.
 func removeWithDelegate(proxy *corev1.Pod, chaperon *v1alpha1.PodChaperon) *removal {
-	if terminal(proxy.Status.Phase) || terminal(chaperon.Status.Phase) {
+	if finished(proxy.Status.Phase) || finished(chaperon.Status.Phase) {
 		return nil
 	}
-	for _, condition := range chaperon.Status.Conditions {
-		if condition.Type != v1alpha1.ConditionDelegate || condition.Status != corev1.ConditionFalse {
-			continue
-		}
-		switch condition.Reason {
+	lost := translate.PodCondition(chaperon.Status.Conditions, v1alpha1.ConditionDelegate)
+	if lost != nil && lost.Status == corev1.ConditionFalse {
+		switch lost.Reason {
 		case v1alpha1.ReasonDelegateTerminating:
 			return &removal{message: "the delegate pod is being deleted in the target cluster"}
 		case v1alpha1.ReasonDelegateRefused:
 			return &removal{
 				grace:   ptr.To[int64](0),
-				message: "the target cluster refuses to run the delegate pod again: " + condition.Message,
+				message: "the target cluster refuses to run the delegate pod again: " + lost.Message,
 			}
 		default:
 			return &removal{grace: ptr.To[int64](0), message: "the delegate pod was deleted in the target cluster"}
@@ -175,8 +175,8 @@ func removeWithDelegate(proxy *corev1.Pod, chaperon *v1alpha1.PodChaperon) *remo
 	return nil
 }
 
-// show returns the status that the proxy is to have, or nil if it has it.
-func show(proxy *corev1.Pod, chaperon *v1alpha1.PodChaperon) *corev1.PodStatus {
+// changedStatus returns the proxy's new status, or nil if it stays the same.
+func changedStatus(proxy *corev1.Pod, chaperon *v1alpha1.PodChaperon) *corev1.PodStatus {
 	status := translate.ProxyStatus(proxy, chaperon.Status)
 	if equality.Semantic.DeepEqual(proxy.Status, status) {
 		return nil
@@ -184,6 +184,6 @@ func show(proxy *corev1.Pod, chaperon *v1alpha1.PodChaperon) *corev1.PodStatus {
 	return &status
 }
 
-func terminal(phase corev1.PodPhase) bool {
+func finished(phase corev1.PodPhase) bool {
 	return phase == corev1.PodSucceeded || phase == corev1.PodFailed
 }

@@ -107,7 +107,7 @@ func TestDecide(t *testing.T) {
 		Removal *removal
 		Wait    time.Duration
 	}
-	ends := func(ending string) want { return want{Endings: endings{ending}, Wait: patience} }
+	ends := func(ending string) want { return want{Endings: endings{ending}, Wait: managerPatience} }
 	tests := map[string]struct {
 		proxy     *corev1.Pod
 		chaperons chaperons
@@ -222,7 +222,7 @@ func TestDecide(t *testing.T) {
 			want: ends("c1 in 2"),
 		},
 		"what the target's manager does not do is left to the garbage collector": {
-			proxy: proxy(terminating(30)), chaperons: chaperons{chaperon()}, asked: asked("", patience),
+			proxy: proxy(terminating(30)), chaperons: chaperons{chaperon()}, asked: asked("", managerPatience),
 			want: ends("c1, overdue"),
 		},
 		"orphans, too": {
@@ -314,20 +314,21 @@ func TestWhatWasAskedIsRememberedAsLongAsItMatters(t *testing.T) {
 	other.UID = "c2"
 	key := types.NamespacedName{Namespace: "default", Name: "web"}
 	r := asks{}
-	r.note(key, ask{chaperon: "c1", parent: first, grace: "5"})
-	r.note(key, ask{chaperon: "c1", parent: first, grace: "3"})
-	r.note(key, ask{chaperon: "c2", parent: second})
+	r.remember(key, ask{chaperon: "c1", parent: first, grace: "5"})
+	r.remember(key, ask{chaperon: "c1", parent: first, grace: "3"})
+	r.remember(key, ask{chaperon: "c2", parent: second})
 	for _, step := range []struct {
 		state state
 		want  []types.UID
 	}{
 		{state{chaperons: []v1alpha1.PodChaperon{one, other}}, []types.UID{"c1", "c2"}},
-		{state{proxy: proxy(), chaperons: []v1alpha1.PodChaperon{other}}, []types.UID{"c1", "c2"}}, // c1 was the proxy's own
+		// c1 was the proxy's own.
+		{state{proxy: proxy(), chaperons: []v1alpha1.PodChaperon{other}}, []types.UID{"c1", "c2"}},
 		{state{chaperons: []v1alpha1.PodChaperon{other}}, []types.UID{"c2"}},
 		{state{}, nil},
 	} {
 		var got []types.UID
-		for _, a := range r.of(key, step.state) {
+		for _, a := range r.forProxy(key, step.state) {
 			got = append(got, a.chaperon)
 		}
 		slices.Sort(got)
@@ -355,7 +356,8 @@ func TestAStatusPatchHoldsOnlyWhatDiffersAndTheUID(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := `{"metadata":{"uid":"1"},"status":{"$setElementOrder/conditions":[{"type":"PodScheduled"},{"type":"Ready"}],` +
+	want := `{"metadata":{"uid":"1"},"status":{` +
+		`"$setElementOrder/conditions":[{"type":"PodScheduled"},{"type":"Ready"}],` +
 		`"conditions":[{"status":"True","type":"Ready"}],"podIP":"10.1.0.7"}}`
 	if diff := cmp.Diff(want, string(patch)); diff != "" {
 		t.Errorf("patch (-want +got):\n%s", diff)

@@ -18,7 +18,7 @@
 //
 // Deletion needs no finalizers. A bound pod that is deleted with a grace period stays until a kubelet confirms; for
 // virtual nodes this package is that kubelet. Pods on a virtual node that are no proxies (of DaemonSets that tolerate
-// everything) run nowhere, so feedback confirms their deletion at once. Where another finalizer holds a proxy whose
-// delegate is gone (Jobs count their pods so), the proxy first becomes Failed, as a kubelet would do: some controllers
-// wait for a terminal phase.
+// everything) run nowhere, so feedback confirms their deletion at once. A finalizer of others may hold a proxy whose
+// delegate is gone; the Job controller counts its pods this way. Such a proxy first becomes Failed, as with a kubelet,
+// because some controllers wait for a terminal phase.
 package feedback

@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	name = "feedback"
+	controllerName = "feedback"
 
 	// IndexNodeName is the field index, in the manager's cache, of proxies by the node that they are bound to.
 	IndexNodeName = "spec.nodeName"
@@ -31,47 +31,47 @@ const (
 	lastRetry        = 30 * time.Second
 )
 
-type queue = engage.Queue[reconcile.Request]
+type requestQueue = engage.Queue[reconcile.Request]
 
-// Options are what Feedback works with. All are required.
+// Options of New. All are required.
 type Options struct {
-	// Client reads pods and nodes of the source cluster from a cache, cut down by package podcache at most, and writes
-	// to it.
+	// Client reads pods and nodes of the source cluster from a cache, and writes to the source cluster. The cache may
+	// hold objects that package podcache has transformed.
 	Client client.Client
 	// APIReader reads from the source cluster's API server.
 	APIReader client.Reader
-	// Clock tells how long a target's manager has had.
+	// Clock measures how long a target's manager has not answered a request.
 	Clock clock.PassiveClock
 	// Recorder records events about proxies.
 	Recorder events.EventRecorder
-	// Logger is for what is not the reconciliation of one pod.
+	// Logger is the parent of the loggers of the targets' workers.
 	Logger logr.Logger
 }
 
-// Feedback keeps proxies and delegates in step with each other. It observes an engage.Registry (Observe it before the
-// first target is engaged), and is to run on the leader only.
+// Feedback copies the status of delegates to proxies, and deletions in both directions. It must observe an
+// engage.Registry before the first target is engaged, and must run on the leader only.
 type Feedback struct {
-	Options
+	options Options
 
-	// index makes the index IndexNodeName, once. It is made for the first target: we lead by then, and a replica that
-	// does not lead need not watch pods.
+	// index creates the index IndexNodeName, once. It is called for the first target. A replica that does not lead has
+	// none, so it does not watch pods.
 	index func() error
 
-	// queues lead to the workers of engaged targets.
+	// queues holds the queues of the engaged targets' workers.
 	queues engage.PerTarget[routed]
 }
 
 // routed is the queue of a target's workers.
 type routed struct {
 	target *engage.Target
-	queue  queue
+	queue  requestQueue
 }
 
 var _ engage.Observer = &Feedback{}
 
-// New makes a Feedback, which does nothing before Register and Engaged.
+// New returns a Feedback, which does nothing before Register and Engaged.
 func New(options Options) *Feedback {
-	return &Feedback{Options: options}
+	return &Feedback{options: options}
 }
 
 // Register adds the watch of pods to the manager.
@@ -89,19 +89,19 @@ func nodeNameOfProxy(o client.Object) []string {
 	return nil
 }
 
-// Engaged starts the target's workers, which stop with ctx, and has them compare all of its PodChaperons and all
+// Engaged starts the target's workers, which stop with ctx. They first reconcile all of its PodChaperons and all
 // proxies on its node.
 func (f *Feedback) Engaged(ctx context.Context, target *engage.Target) error {
 	if err := f.index(); err != nil {
 		return fmt.Errorf("indexing proxies by node: %w", err)
 	}
 	workers := engage.NewWorkers(engage.WorkersOptions[reconcile.Request]{
-		Name:       name,
-		Reconciler: &reconciler{Feedback: f, target: target},
+		Name:       controllerName,
+		Reconciler: &reconciler{options: f.options, feedback: f, target: target},
 		Count:      workersPerTarget,
 		FirstRetry: firstRetry,
 		LastRetry:  lastRetry,
-		Logger:     f.Logger.WithValues("target", target.Key),
+		Logger:     f.options.Logger.WithValues("target", target.Key),
 	})
 	f.queues.Set(ctx, target, routed{target, workers.Queue})
 	if err := workers.Start(ctx); err != nil {
@@ -114,7 +114,8 @@ func (f *Feedback) Engaged(ctx context.Context, target *engage.Target) error {
 	return f.enqueueProxies(ctx, target, workers.Queue)
 }
 
-// route enqueues a proxy at the target of its node, or, everywhere, at all targets that may have a PodChaperon for it.
+// route enqueues a proxy at the target of its node. If everywhere is set, it enqueues the proxy at all targets that may
+// have a PodChaperon for it.
 func (f *Feedback) route(proxy *corev1.Pod, everywhere bool) {
 	for _, to := range f.queues.All() {
 		if to.target.NodeName == proxy.Spec.NodeName || everywhere && to.target.Allows(proxy.Namespace) {
@@ -131,9 +132,9 @@ func parentOf(chaperon *v1alpha1.PodChaperon) reconcile.Request {
 }
 
 // enqueueProxies enqueues the proxies that are bound to the target's node.
-func (f *Feedback) enqueueProxies(ctx context.Context, target *engage.Target, q queue) error {
+func (f *Feedback) enqueueProxies(ctx context.Context, target *engage.Target, q requestQueue) error {
 	proxies := &corev1.PodList{}
-	if err := f.Client.List(
+	if err := f.options.Client.List(
 		ctx,
 		proxies,
 		client.MatchingFields{IndexNodeName: target.NodeName},

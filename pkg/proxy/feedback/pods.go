@@ -24,7 +24,8 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
 
-// registerPods watches pods: proxies are routed to targets, and what concerns no target is done here.
+// registerPods watches pods. It routes proxies to the workers of targets. Its own controller does the work that
+// concerns no target.
 func (f *Feedback) registerPods(mgr manager.Manager) error {
 	c, err := controller.New("feedback-pods", mgr, controller.Options{
 		Reconciler:              reconcile.Func(f.reconcilePod),
@@ -41,11 +42,11 @@ func (f *Feedback) registerPods(mgr manager.Manager) error {
 
 func (f *Feedback) podHandler() handler.TypedEventHandler[*corev1.Pod, reconcile.Request] {
 	return handler.TypedFuncs[*corev1.Pod, reconcile.Request]{
-		CreateFunc: func(_ context.Context, e event.TypedCreateEvent[*corev1.Pod], q queue) {
+		CreateFunc: func(_ context.Context, e event.TypedCreateEvent[*corev1.Pod], q requestQueue) {
 			f.podChanged(e.Object, false, q)
 		},
-		UpdateFunc: func(_ context.Context, e event.TypedUpdateEvent[*corev1.Pod], q queue) {
-			// Where it is bound, and that it goes, matters to PodChaperons elsewhere.
+		UpdateFunc: func(_ context.Context, e event.TypedUpdateEvent[*corev1.Pod], q requestQueue) {
+			// PodChaperons in all targets depend on the node of the proxy, and on the deletion of an unbound proxy.
 			f.podChanged(
 				e.ObjectNew,
 				e.ObjectOld.UID != e.ObjectNew.UID || e.ObjectOld.Spec.NodeName != e.ObjectNew.Spec.NodeName ||
@@ -53,7 +54,7 @@ func (f *Feedback) podHandler() handler.TypedEventHandler[*corev1.Pod, reconcile
 				q,
 			)
 		},
-		DeleteFunc: func(_ context.Context, e event.TypedDeleteEvent[*corev1.Pod], _ queue) {
+		DeleteFunc: func(_ context.Context, e event.TypedDeleteEvent[*corev1.Pod], _ requestQueue) {
 			if e.Object.Spec.SchedulerName == v1alpha1.SchedulerName {
 				// The proxy may have lost its annotations while its delegate still runs.
 				f.route(e.Object, e.Object.Spec.NodeName == "" || e.DeleteStateUnknown)
@@ -62,32 +63,32 @@ func (f *Feedback) podHandler() handler.TypedEventHandler[*corev1.Pod, reconcile
 	}
 }
 
-func (f *Feedback) podChanged(pod *corev1.Pod, everywhere bool, q queue) {
+func (f *Feedback) podChanged(pod *corev1.Pod, everywhere bool, q requestQueue) {
 	proxy := translate.IsProxy(pod)
 	if proxy {
 		f.route(pod, everywhere)
 	}
-	if slices.ContainsFunc(pod.Finalizers, isOurs) ||
+	if slices.ContainsFunc(pod.Finalizers, isOurFinalizer) ||
 		!proxy && pod.Spec.NodeName != "" && pod.DeletionTimestamp != nil {
 		q.Add(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(pod)})
 	}
 }
 
-// reconcilePod takes off the finalizers that the old system left, and confirms the deletion of pods on virtual nodes
+// reconcilePod removes the finalizers that versions up to v0.17 left. It confirms the deletion of pods on virtual nodes
 // that are no proxies.
 func (f *Feedback) reconcilePod(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	pod := &corev1.Pod{}
-	if err := f.Client.Get(ctx, request.NamespacedName, pod); err != nil {
+	if err := f.options.Client.Get(ctx, request.NamespacedName, pod); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	if slices.ContainsFunc(pod.Finalizers, isOurs) {
+	if slices.ContainsFunc(pod.Finalizers, isOurFinalizer) {
 		return reconcile.Result{}, f.removeFinalizers(ctx, pod)
 	}
 	if translate.IsProxy(pod) || pod.DeletionTimestamp == nil {
 		return reconcile.Result{}, nil
 	}
 	node := &corev1.Node{}
-	if err := f.Client.Get(ctx, types.NamespacedName{Name: pod.Spec.NodeName}, node); err != nil {
+	if err := f.options.Client.Get(ctx, types.NamespacedName{Name: pod.Spec.NodeName}, node); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	if node.Labels[v1alpha1.LabelNodeProvider] != v1alpha1.LabelNodeProviderValue {
@@ -96,27 +97,28 @@ func (f *Feedback) reconcilePod(ctx context.Context, request reconcile.Request) 
 	return reconcile.Result{}, f.deletePod(ctx, pod, ptr.To[int64](0))
 }
 
-func isOurs(finalizer string) bool {
+func isOurFinalizer(finalizer string) bool {
 	return strings.HasPrefix(finalizer, v1alpha1.GroupName+"/")
 }
 
 func (f *Feedback) removeFinalizers(ctx context.Context, pod *corev1.Pod) error {
 	changed := pod.DeepCopy()
-	changed.Finalizers = slices.DeleteFunc(changed.Finalizers, isOurs)
+	changed.Finalizers = slices.DeleteFunc(changed.Finalizers, isOurFinalizer)
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	patch := client.MergeFromWithOptions(pod, client.MergeFromWithOptimisticLock{})
-	if err := ignoreGone(f.Client.Patch(ctx, changed, patch, client.FieldOwner(v1alpha1.FieldOwner))); err != nil {
+	err := f.options.Client.Patch(ctx, changed, patch, client.FieldOwner(v1alpha1.FieldOwner))
+	if err := ignoreGone(err); err != nil {
 		return fmt.Errorf("removing finalizers: %w", err)
 	}
 	return nil
 }
 
-// deletePod deletes this very pod, with its own grace period if none is given.
+// deletePod deletes this very pod. If grace is nil, the pod's own grace period applies.
 func (f *Feedback) deletePod(ctx context.Context, pod *corev1.Pod, grace *int64) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	err := f.Client.Delete(ctx, pod, &client.DeleteOptions{
+	err := f.options.Client.Delete(ctx, pod, &client.DeleteOptions{
 		GracePeriodSeconds: grace,
 		Preconditions:      &metav1.Preconditions{UID: &pod.UID},
 	})
@@ -126,7 +128,7 @@ func (f *Feedback) deletePod(ctx context.Context, pod *corev1.Pod, grace *int64)
 	return nil
 }
 
-// patchStatus writes what differs to the status of this very pod.
+// patchStatus writes the differences to the status of this very pod.
 func (f *Feedback) patchStatus(ctx context.Context, pod *corev1.Pod, status corev1.PodStatus) error {
 	patch, err := statusPatch(pod, status)
 	if err != nil {
@@ -135,7 +137,7 @@ func (f *Feedback) patchStatus(ctx context.Context, pod *corev1.Pod, status core
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	target := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name}}
-	err = f.Client.Status().Patch(
+	err = f.options.Client.Status().Patch(
 		ctx,
 		target,
 		client.RawPatch(types.StrategicMergePatchType, patch),
@@ -147,7 +149,7 @@ func (f *Feedback) patchStatus(ctx context.Context, pod *corev1.Pod, status core
 	return nil
 }
 
-// statusPatch is strategic, so that conditions of others stay. The UID in it is a precondition.
+// statusPatch returns a strategic merge patch, so that the conditions of others stay. Its UID is a precondition.
 func statusPatch(pod *corev1.Pod, status corev1.PodStatus) ([]byte, error) {
 	before, err := json.Marshal(corev1.Pod{Status: pod.Status})
 	if err != nil {

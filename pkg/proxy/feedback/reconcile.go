@@ -19,31 +19,32 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
 
-// reconciler is that of the proxies in one engaged target.
+// reconciler reconciles the proxies in one engaged target.
 type reconciler struct {
-	*Feedback
-	target *engage.Target
-	asks   asks
+	options  Options
+	feedback *Feedback
+	target   *engage.Target
+	asks     asks
 }
 
-// Reconcile reads what the caches have of a proxy and its PodChaperons in the target, decides, and acts. What it reads
-// are the caches' own objects, which nothing here changes.
+// Reconcile reads a proxy and its PodChaperons in the target from caches, decides, and acts. The objects belong to the
+// caches, so nothing here changes them.
 func (r *reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	if !r.target.Reachable() {
 		return reconcile.Result{}, nil
 	}
-	s, err := r.read(ctx, request.NamespacedName)
+	s, err := r.readState(ctx, request.NamespacedName)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
 	p := decide(s)
-	return reconcile.Result{RequeueAfter: p.wait}, r.act(ctx, request.NamespacedName, s.proxy, p)
+	return reconcile.Result{RequeueAfter: p.wait}, r.carryOut(ctx, request.NamespacedName, s.proxy, p)
 }
 
-func (r *reconciler) read(ctx context.Context, key types.NamespacedName) (state, error) {
-	s := state{nodeName: r.target.NodeName, now: r.Clock.Now()}
+func (r *reconciler) readState(ctx context.Context, key types.NamespacedName) (state, error) {
+	s := state{nodeName: r.target.NodeName, now: r.options.Clock.Now()}
 	pod := &corev1.Pod{}
-	switch err := r.Client.Get(ctx, key, pod, client.UnsafeDisableDeepCopy); {
+	switch err := r.options.Client.Get(ctx, key, pod, client.UnsafeDisableDeepCopy); {
 	case err == nil && translate.IsProxy(pod):
 		s.proxy = pod
 	case client.IgnoreNotFound(err) != nil:
@@ -60,54 +61,50 @@ func (r *reconciler) read(ctx context.Context, key types.NamespacedName) (state,
 		return s, fmt.Errorf("listing the proxy's PodChaperons: %w", err)
 	}
 	s.chaperons = chaperons.Items
-	s.asked = r.asks.of(key, s)
+	s.asked = r.asks.forProxy(key, s)
 	return s, nil
 }
 
-// act carries a plan out. What fails does not keep the rest from being tried.
-func (r *reconciler) act(ctx context.Context, key types.NamespacedName, proxy *corev1.Pod, p plan) error {
+// carryOut carries out a plan. A failure does not prevent the other actions.
+func (r *reconciler) carryOut(ctx context.Context, key types.NamespacedName, proxy *corev1.Pod, p plan) error {
 	var errs []error
 	for _, e := range p.endings {
-		errs = append(errs, r.end(ctx, key, e))
+		errs = append(errs, r.endDelegate(ctx, key, e))
 	}
 	if p.status != nil {
-		errs = append(errs, r.patchStatus(ctx, proxy, *p.status))
+		errs = append(errs, r.feedback.patchStatus(ctx, proxy, *p.status))
 	}
 	if p.removal != nil {
-		errs = append(errs, r.remove(ctx, proxy, p.removal))
+		errs = append(errs, r.removeProxy(ctx, proxy, p.removal))
 	}
 	return errors.Join(errs...)
 }
 
-func (r *reconciler) end(ctx context.Context, key types.NamespacedName, e ending) error {
+func (r *reconciler) endDelegate(ctx context.Context, key types.NamespacedName, e ending) error {
 	parent := types.UID(e.chaperon.Labels[v1alpha1.LabelParentUID])
 	if e.ifOrphan {
-		uid, err := liveUID(
-			ctx,
-			r.APIReader,
-			corev1.SchemeGroupVersion.WithKind("Pod"),
-			parentOf(e.chaperon).NamespacedName,
-		)
+		pod := corev1.SchemeGroupVersion.WithKind("Pod")
+		uid, err := liveUID(ctx, r.options.APIReader, pod, parentOf(e.chaperon).NamespacedName)
 		if err != nil {
 			return fmt.Errorf("looking for the proxy of PodChaperon %q: %w", e.chaperon.Name, err)
 		}
 		if uid == parent {
-			return nil // The cache does not have it yet; it comes with an event.
+			return nil // The cache lags, and its event follows.
 		}
 	}
 	if e.overdue {
-		return r.collect(ctx, e.chaperon)
+		return r.askGarbageCollector(ctx, e.chaperon)
 	}
-	if err := r.ask(ctx, e.chaperon, e.grace); err != nil {
+	if err := r.askManager(ctx, e.chaperon, e.grace); err != nil {
 		return err
 	}
-	r.asks.note(key, ask{chaperon: e.chaperon.UID, parent: parent, grace: e.grace, at: r.Clock.Now()})
+	r.asks.remember(key, ask{chaperon: e.chaperon.UID, parent: parent, grace: e.grace, at: r.options.Clock.Now()})
 	return nil
 }
 
-// ask has the target's manager delete the delegate and then the PodChaperon, which so outlives its delegate and tells
-// of its end.
-func (r *reconciler) ask(ctx context.Context, chaperon *v1alpha1.PodChaperon, grace string) error {
+// askManager asks the target's manager to delete the delegate and then the PodChaperon. So the PodChaperon outlives the
+// delegate, and shows the delegate's end.
+func (r *reconciler) askManager(ctx context.Context, chaperon *v1alpha1.PodChaperon, grace string) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	patch := fmt.Appendf(
@@ -130,15 +127,11 @@ func (r *reconciler) ask(ctx context.Context, chaperon *v1alpha1.PodChaperon, gr
 	return nil
 }
 
-// collect has the target's garbage collector do the same.
-func (r *reconciler) collect(ctx context.Context, chaperon *v1alpha1.PodChaperon) error {
-	log.FromContext(
-		ctx,
-	).Info(
+// askGarbageCollector makes the target's garbage collector end the delegate.
+func (r *reconciler) askGarbageCollector(ctx context.Context, chaperon *v1alpha1.PodChaperon) error {
+	log.FromContext(ctx).Info(
 		"The target's manager did not delete a delegate in time; leaving it to the garbage collector",
-		"delegate",
-		chaperon.Name,
-	)
+		"delegate", chaperon.Name)
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	err := r.target.Client.Delete(ctx, chaperon,
@@ -149,32 +142,33 @@ func (r *reconciler) collect(ctx context.Context, chaperon *v1alpha1.PodChaperon
 	return nil
 }
 
-func (r *reconciler) remove(ctx context.Context, proxy *corev1.Pod, removal *removal) error {
-	if removal.ifGone && r.target.Allows(proxy.Namespace) { // Elsewhere it has nothing of ours, and we must not look.
+func (r *reconciler) removeProxy(ctx context.Context, proxy *corev1.Pod, removal *removal) error {
+	// If the target does not allow the namespace, we have no right to read there, and the target holds nothing of ours.
+	if removal.ifGone && r.target.Allows(proxy.Namespace) {
 		key := types.NamespacedName{Namespace: proxy.Namespace, Name: translate.DelegateName(proxy)}
 		uid, err := liveUID(ctx, r.target.APIReader, v1alpha1.GroupVersion.WithKind("PodChaperon"), key)
 		if err != nil {
 			return fmt.Errorf("looking for the PodChaperon: %w", err)
 		}
 		if uid != "" {
-			return nil // The cache does not have it yet; it comes with an event.
+			return nil // The cache lags, and its event follows.
 		}
 	}
 	if removal.status != nil {
-		if err := r.patchStatus(ctx, proxy, *removal.status); err != nil {
+		if err := r.feedback.patchStatus(ctx, proxy, *removal.status); err != nil {
 			return err
 		}
 	}
-	if err := r.deletePod(ctx, proxy, removal.grace); err != nil {
+	if err := r.feedback.deletePod(ctx, proxy, removal.grace); err != nil {
 		return err
 	}
 	if removal.message != "" {
-		r.recordDelegateLost(proxy, removal.message)
+		r.feedback.recordDelegateLost(proxy, removal.message)
 	}
 	return nil
 }
 
-// liveUID asks the API server for the UID of an object, which is empty if there is no such object.
+// liveUID reads the UID of an object from the API server. It returns an empty UID if there is no such object.
 func liveUID(
 	ctx context.Context,
 	reader client.Reader,
@@ -189,7 +183,7 @@ func liveUID(
 	return object.UID, client.IgnoreNotFound(err)
 }
 
-// ignoreGone drops the errors which say that the object is not there any more, or is another one of that name.
+// ignoreGone returns nil for errors which say that the object is gone, or that another object has its name.
 func ignoreGone(err error) error {
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 		return nil

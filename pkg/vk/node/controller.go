@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -32,39 +31,39 @@ import (
 )
 
 const (
-	name           = "virtual-node"
+	controllerName = "virtual-node"
 	fieldOwner     = v1alpha1.FieldOwner + "-ready"
 	requestTimeout = 10 * time.Second
 
-	// deadline is for one reconciliation's requests. After an outage of the API server, nodes are up to date again
-	// within lastRetry: leases have expired by then, and the nodes are Unknown.
+	// deadline bounds the requests of one reconciliation. After an outage of the API server, the nodes are up to date
+	// again within lastRetry. This matters, because the leases have expired by then, and the nodes are Unknown.
 	deadline              = 30 * time.Second
 	firstRetry, lastRetry = 5 * time.Millisecond, 10 * time.Second
 )
 
-// Options are what the Reconciler works with. All are required but Address.
+// Options of New. All are required except Address.
 type Options struct {
 	// Client reads ClusterTargets, Targets and Nodes from the manager's cache and writes to the source cluster. The
 	// cache must hold virtual nodes with their annotations.
 	Client client.Client
 	// APIReader reads from the source cluster's API server.
 	APIReader client.Reader
-	// Config is the manager's own; virtual-kubelet writes Nodes and Leases with it.
+	// Config is the manager's own. virtual-kubelet writes Nodes and Leases with it.
 	Config *rest.Config
-	// Registry has the engaged targets. The Reconciler must observe it.
+	// Registry holds the engaged targets. The Reconciler must observe it.
 	Registry *engage.Registry
-	// Source is who the source cluster is: what its own delegates use in a target counts as free there.
+	// Source identifies the source cluster. The requests of its own delegates in a target count as allocatable.
 	Source translate.Source
-	// Clock tells the time of transitions.
+	// Clock returns the time of transitions.
 	Clock clock.PassiveClock
-	// Address and Port are where the source's API servers reach our kubelet API. Without an address, nodes show none.
+	// Address and Port lead API servers of the source to our kubelet API. Without Address, nodes have no address.
 	Address string
 	Port    int32
 }
 
-// Reconciler keeps the virtual nodes. It is to run on the leader only.
+// Reconciler keeps the virtual nodes. It must run on the leader only.
 type Reconciler struct {
-	Options
+	options Options
 
 	writer  targetkind.Writer
 	clients kubernetes.Interface
@@ -72,12 +71,12 @@ type Reconciler struct {
 
 	mu      sync.Mutex // guards runners and keys
 	runners map[types.NamespacedName]*runner
-	keys    map[string]types.NamespacedName // of the targets, by the names of their nodes
+	keys    map[string]types.NamespacedName // the targets by the names of their nodes
 }
 
 var _ engage.Observer = &Reconciler{}
 
-// New makes a Reconciler, which does nothing before Register.
+// New returns a Reconciler, which does nothing before Register.
 func New(options Options) (*Reconciler, error) {
 	config := rest.CopyConfig(options.Config)
 	config.QPS = -1
@@ -87,7 +86,7 @@ func New(options Options) (*Reconciler, error) {
 		return nil, fmt.Errorf("making a client for Nodes and Leases: %w", err)
 	}
 	return &Reconciler{
-		Options: options,
+		options: options,
 		writer:  targetkind.Writer{Client: options.Client, Owner: fieldOwner, Clock: options.Clock},
 		clients: clients,
 		runners: map[types.NamespacedName]*runner{},
@@ -98,7 +97,7 @@ func New(options Options) (*Reconciler, error) {
 // Register adds the controller to a manager.
 func (r *Reconciler) Register(mgr manager.Manager) error {
 	err := builder.ControllerManagedBy(mgr).
-		Named(name).
+		Named(controllerName).
 		Watches(&v1alpha1.ClusterTarget{}, &handler.EnqueueRequestForObject{}).
 		Watches(&v1alpha1.Target{}, &handler.EnqueueRequestForObject{}).
 		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.targetOf)).
@@ -112,67 +111,57 @@ func (r *Reconciler) Register(mgr manager.Manager) error {
 		}).
 		Complete(r)
 	if err != nil {
-		return fmt.Errorf("building controller %q: %w", name, err)
+		return fmt.Errorf("building controller %q: %w", controllerName, err)
 	}
 	return nil
 }
 
-// Engaged has the virtual node follow the target's ClusterSummary.
+// Engaged makes the virtual node follow the target's ClusterSummary.
 func (r *Reconciler) Engaged(ctx context.Context, target *engage.Target) error {
-	informer, err := target.Cache.GetInformer(ctx, &v1alpha1.ClusterSummary{})
-	if err != nil {
-		return fmt.Errorf("watching the ClusterSummary: %w", err)
-	}
-	changed := func(any) { r.wake.Wake(target.Key) }
-	if _, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc: changed, UpdateFunc: func(_, o any) { changed(o) }, DeleteFunc: changed,
-	}); err != nil {
-		return fmt.Errorf("following the ClusterSummary: %w", err)
-	}
-	return nil
+	changed := func(*v1alpha1.ClusterSummary) { r.wake.Wake(target.Key) }
+	return engage.OnEvents(ctx, target, &v1alpha1.ClusterSummary{}, changed, changed)
 }
 
-// Reconcile makes the virtual node of a target what it shall be, and writes down whether it is Ready.
+// Reconcile ensures the virtual node of a target, and writes the target's condition Ready.
 func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	key := request.NamespacedName
 	target := targetkind.New(key)
-	if err := r.Client.Get(ctx, key, target); err != nil {
+	if err := r.options.Client.Get(ctx, key, target); err != nil {
 		if apierrors.IsNotFound(err) {
-			return reconcile.Result{}, r.remove(ctx, key)
+			return reconcile.Result{}, r.removeNode(ctx, key)
 		}
 		return reconcile.Result{}, fmt.Errorf("getting target %q: %w", key, err)
 	}
-	f, err := r.facts(ctx, target)
+	f, err := r.readFacts(ctx, target)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	if f.node != nil && !ours(f.node) {
-		r.halt(key)
-		return reconcile.Result{}, r.writeDown(ctx, target, conflict(f.node.Name))
+	if f.existing != nil && !isVirtual(f.existing) {
+		r.stopRunner(key)
+		return reconcile.Result{}, r.writeCondition(ctx, target, conflictCondition(f.existing.Name))
 	}
-	next, err := r.run(ctx, f)
+	next, err := r.ensureRunner(ctx, f)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	return reconcile.Result{RequeueAfter: next}, r.writeDown(ctx, target, readiness(f))
+	return reconcile.Result{RequeueAfter: next}, r.writeCondition(ctx, target, targetCondition(f))
 }
 
-func (r *Reconciler) facts(ctx context.Context, target client.Object) (facts, error) {
+func (r *Reconciler) readFacts(ctx context.Context, target client.Object) (facts, error) {
 	key := client.ObjectKeyFromObject(target)
 	f := facts{
 		key:       key,
 		status:    targetkind.Status(target),
-		clusterID: r.Source.ClusterID,
-		address:   r.Address,
-		port:      r.Port,
-		now:       metav1.NewTime(r.Clock.Now()),
+		clusterID: r.options.Source.ClusterID,
+		address:   r.options.Address,
+		port:      r.options.Port,
+		now:       metav1.NewTime(r.options.Clock.Now()),
 	}
 	if expression := targetkind.Spec(target).ExcludedLabelsRegexp; expression != "" {
 		var err error
 		if f.excluded, err = regexp.Compile(expression); err != nil {
-			return facts{}, reconcile.TerminalError(
-				fmt.Errorf("reading excludedLabelsRegexp: %w", err),
-			) // The API server validates it.
+			// Trying again does not help. The API server validates the expression, so this should not happen.
+			return facts{}, reconcile.TerminalError(fmt.Errorf("reading excludedLabelsRegexp: %w", err))
 		}
 	}
 	node := translate.VirtualNodeName(key)
@@ -180,15 +169,15 @@ func (r *Reconciler) facts(ctx context.Context, target client.Object) (facts, er
 	r.keys[node] = key
 	r.mu.Unlock()
 	var err error
-	if f.node, err = r.node(ctx, r.Client, node); err != nil {
+	if f.existing, err = r.getNode(ctx, r.options.Client, node); err != nil {
 		return facts{}, err
 	}
-	f.summary, err = r.summary(ctx, key)
+	f.summary, err = r.getSummary(ctx, key)
 	return f, err
 }
 
-// node reads a node, nil if there is none.
-func (r *Reconciler) node(ctx context.Context, reader client.Reader, name string) (*corev1.Node, error) {
+// getNode returns a node, or nil if it does not exist.
+func (r *Reconciler) getNode(ctx context.Context, reader client.Reader, name string) (*corev1.Node, error) {
 	node := &corev1.Node{}
 	err := reader.Get(ctx, types.NamespacedName{Name: name}, node)
 	if apierrors.IsNotFound(err) {
@@ -200,9 +189,10 @@ func (r *Reconciler) node(ctx context.Context, reader client.Reader, name string
 	return node, nil
 }
 
-// summary reads the target's ClusterSummary from its cache, nil if it is not engaged. It is the cache's own.
-func (r *Reconciler) summary(ctx context.Context, key types.NamespacedName) (*v1alpha1.ClusterSummary, error) {
-	target, ok := r.Registry.ByKey(key)
+// getSummary returns the target's ClusterSummary, or nil if the target is not engaged. The object belongs to the
+// target's cache, so nobody may change it.
+func (r *Reconciler) getSummary(ctx context.Context, key types.NamespacedName) (*v1alpha1.ClusterSummary, error) {
+	target, ok := r.options.Registry.ByKey(key)
 	if !ok {
 		return nil, nil
 	}
@@ -222,37 +212,40 @@ func (r *Reconciler) summary(ctx context.Context, key types.NamespacedName) (*v1
 	return summary, nil
 }
 
-// run sees to it that a node controller runs and knows what the node shall be. It tells when to look again.
-func (r *Reconciler) run(ctx context.Context, f facts) (time.Duration, error) {
-	if running := r.running(f.key); running != nil {
-		want := desired(f)
-		return running.hand(want, conforms(f.node, want), f.now.Time), nil
+// ensureRunner starts the target's node controller, or hands the desired node to a running one. It returns when to
+// reconcile again.
+func (r *Reconciler) ensureRunner(ctx context.Context, f facts) (time.Duration, error) {
+	if running := r.activeRunner(f.key); running != nil {
+		want := desiredNode(f)
+		return running.handOver(want, conforms(f.existing, want), f.now.Time), nil
 	}
 	var err error
-	if f.node, err = r.node(ctx, r.APIReader, translate.VirtualNodeName(f.key)); err != nil {
+	if f.existing, err = r.getNode(ctx, r.options.APIReader, translate.VirtualNodeName(f.key)); err != nil {
 		return 0, err
 	}
-	if f.node != nil && !ours(f.node) {
-		return 0, nil // The cache will tell.
+	if f.existing != nil && !isVirtual(f.existing) {
+		return 0, nil // The cache lags, and its event follows.
 	}
-	want := desired(f)
-	if f.node == nil {
-		if err := r.deleteLease(ctx, want.Name); err != nil { // It would belong to an earlier node, and be collected.
+	want := desiredNode(f)
+	if f.existing == nil {
+		// A Lease of an earlier node would be garbage-collected while this node uses it.
+		if err := r.deleteLease(ctx, want.Name); err != nil {
 			return 0, err
 		}
 	}
-	running, err := start(r.wake.Context(), r.clients, want, f.now.Time, func(err error) { r.ended(f.key, err) })
+	ended := func(err error) { r.runnerEnded(f.key, err) }
+	running, err := startRunner(r.wake.Context(), r.clients, want, f.now.Time, ended)
 	if err != nil {
 		return 0, err
 	}
 	r.mu.Lock()
 	r.runners[f.key] = running
 	r.mu.Unlock()
-	return again, nil
+	return handOverAgainAfter, nil
 }
 
-// running returns the target's node controller, if it has not ended.
-func (r *Reconciler) running(key types.NamespacedName) *runner {
+// activeRunner returns the target's runner, or nil if it has ended or was never started.
+func (r *Reconciler) activeRunner(key types.NamespacedName) *runner {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	running := r.runners[key]
@@ -263,7 +256,7 @@ func (r *Reconciler) running(key types.NamespacedName) *runner {
 	return running
 }
 
-func (r *Reconciler) ended(key types.NamespacedName, err error) {
+func (r *Reconciler) runnerEnded(key types.NamespacedName, err error) {
 	ctx := r.wake.Context()
 	if ctx.Err() != nil {
 		return
@@ -273,12 +266,13 @@ func (r *Reconciler) ended(key types.NamespacedName, err error) {
 		return
 	}
 	log.FromContext(ctx).Error(err, "The node controller ended and is started again", "target", targetkind.Name(key))
-	r.wake.WakeAfter(key, again)
+	r.wake.WakeAfter(key, handOverAgainAfter)
 }
 
-// halt stops the target's node controller, and tells whether it has ended. The target is reconciled again when it has.
-func (r *Reconciler) halt(key types.NamespacedName) bool {
-	running := r.running(key)
+// stopRunner stops the target's runner, and returns whether it has ended. If not, the target is reconciled again at its
+// end.
+func (r *Reconciler) stopRunner(key types.NamespacedName) bool {
+	running := r.activeRunner(key)
 	if running == nil {
 		return true
 	}
@@ -286,28 +280,29 @@ func (r *Reconciler) halt(key types.NamespacedName) bool {
 	return false
 }
 
-// remove deletes the node and lease of a target that is gone, which is asked of the API server, since with the node go
-// its pods.
-func (r *Reconciler) remove(ctx context.Context, key types.NamespacedName) error {
-	err := r.APIReader.Get(ctx, key, targetkind.New(key))
+// removeNode deletes the Node and the Lease of a target that was deleted. It first asks the API server whether the
+// target is gone, because the pods of a Node are deleted with it.
+func (r *Reconciler) removeNode(ctx context.Context, key types.NamespacedName) error {
+	err := r.options.APIReader.Get(ctx, key, targetkind.New(key))
 	if !apierrors.IsNotFound(err) {
 		if err != nil {
 			return fmt.Errorf("getting target %q: %w", key, err)
 		}
-		return nil // The cache's event is still to come.
+		return nil // The cache lags, and its event follows.
 	}
-	if !r.halt(key) {
+	if !r.stopRunner(key) {
 		return nil
 	}
 	name := translate.VirtualNodeName(key)
 	r.mu.Lock()
 	delete(r.keys, name)
 	r.mu.Unlock()
-	node, err := r.node(ctx, r.APIReader, name)
-	if err != nil || node == nil || !ours(node) {
+	node, err := r.getNode(ctx, r.options.APIReader, name)
+	if err != nil || node == nil || !isVirtual(node) {
 		return err
 	}
-	if err := r.Client.Delete(ctx, node, client.Preconditions{UID: &node.UID}); client.IgnoreNotFound(err) != nil {
+	err = r.options.Client.Delete(ctx, node, client.Preconditions{UID: &node.UID})
+	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("deleting node %q: %w", name, err)
 	}
 	return r.deleteLease(ctx, name)
@@ -321,13 +316,13 @@ func (r *Reconciler) deleteLease(ctx context.Context, name string) error {
 	return nil
 }
 
-func (r *Reconciler) writeDown(ctx context.Context, target client.Object, ready metav1.Condition) error {
+func (r *Reconciler) writeCondition(ctx context.Context, target client.Object, ready metav1.Condition) error {
 	_, err := r.writer.Write(ctx, target, v1alpha1.TargetStatus{Conditions: []metav1.Condition{ready}})
 	return client.IgnoreNotFound(err)
 }
 
-// targetOf finds the target of a node: of a virtual node by its labels, as the target may be gone, and of any by its
-// name.
+// targetOf returns the target that has the node's name. For other virtual nodes, whose target may be gone, it returns
+// the target in the node's labels.
 func (r *Reconciler) targetOf(_ context.Context, node client.Object) []reconcile.Request {
 	r.mu.Lock()
 	key, ok := r.keys[node.GetName()]

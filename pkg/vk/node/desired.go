@@ -10,33 +10,35 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	nodeutil "k8s.io/component-helpers/node/util"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
 
-// annotationApplied is where virtual-kubelet's node controller notes the labels that it applied.
+// annotationApplied is the annotation in which virtual-kubelet's node controller keeps the labels that it applied.
 const annotationApplied = "virtual-kubelet.io/last-applied-object-meta"
 
-// facts are what a virtual node is made from.
+// facts are everything that decides about a virtual node.
 type facts struct {
 	key      types.NamespacedName
 	status   v1alpha1.TargetStatus
 	excluded *regexp.Regexp
 	// summary is nil while the target is not engaged.
 	summary *v1alpha1.ClusterSummary
-	// node is the virtual node as it is, or nil.
-	node *corev1.Node
+	// existing is the current virtual node, or nil.
+	existing *corev1.Node
 	// clusterID is the source's.
 	clusterID string
-	// address and port are those of our kubelet API.
+	// address and port lead to our kubelet API.
 	address string
 	port    int32
 	now     metav1.Time
 }
 
-// desired is the virtual node as it shall be.
-func desired(f facts) *corev1.Node {
+// desiredNode returns the desired virtual node. It keeps capacity and labels of the existing one while there is no
+// summary.
+func desiredNode(f facts) *corev1.Node {
 	node := &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: translate.VirtualNodeName(f.key)},
 		Spec:       corev1.NodeSpec{Taints: []corev1.Taint{translate.VirtualNodeTaint()}},
@@ -46,7 +48,7 @@ func desired(f facts) *corev1.Node {
 				KubeletVersion:  f.status.KubernetesVersion,
 				OperatingSystem: string(corev1.Linux),
 			},
-			Conditions: conditions(f),
+			Conditions: nodeConditions(f),
 		},
 	}
 	if f.address != "" {
@@ -59,17 +61,17 @@ func desired(f facts) *corev1.Node {
 		node.Status.Capacity = f.summary.Capacity
 		node.Status.Allocatable = allocatable(f.summary, f.clusterID)
 		node.Status.NodeInfo.Architecture = labels[corev1.LabelArchStable]
-	case f.node != nil:
-		labels = applied(f.node)
-		node.Status.Capacity = f.node.Status.Capacity
-		node.Status.Allocatable = f.node.Status.Allocatable
-		node.Status.NodeInfo.Architecture = f.node.Status.NodeInfo.Architecture
+	case f.existing != nil:
+		labels = appliedLabels(f.existing)
+		node.Status.Capacity = f.existing.Status.Capacity
+		node.Status.Allocatable = f.existing.Status.Allocatable
+		node.Status.NodeInfo.Architecture = f.existing.Status.NodeInfo.Architecture
 	}
 	node.Labels = translate.VirtualNodeLabels(f.key, labels, f.excluded)
 	return node
 }
 
-// allocatable is what the target has less what others than our delegates use there.
+// allocatable returns the target's allocatable resources less the requests of all pods that are not our delegates.
 func allocatable(summary *v1alpha1.ClusterSummary, clusterID string) corev1.ResourceList {
 	var ours corev1.ResourceList
 	for _, source := range summary.Status.Sources {
@@ -89,25 +91,25 @@ func allocatable(summary *v1alpha1.ClusterSummary, clusterID string) corev1.Reso
 	return result
 }
 
-// conditions are those of a node, with the time of their last transition.
-func conditions(f facts) []corev1.NodeCondition {
+// nodeConditions returns the conditions of the desired node, with the times of their last transitions.
+func nodeConditions(f facts) []corev1.NodeCondition {
 	list := []corev1.NodeCondition{
-		ready(f.status),
-		no(corev1.NodeMemoryPressure),
-		no(corev1.NodeDiskPressure),
-		no(corev1.NodePIDPressure),
-		no(corev1.NodeNetworkUnavailable),
+		readyCondition(f.status),
+		noPressure(corev1.NodeMemoryPressure),
+		noPressure(corev1.NodeDiskPressure),
+		noPressure(corev1.NodePIDPressure),
+		noPressure(corev1.NodeNetworkUnavailable),
 	}
 	for i := range list {
 		list[i].LastTransitionTime = f.now
-		if was := condition(f.node, list[i].Type); was != nil && was.Status == list[i].Status {
+		if was := nodeCondition(f.existing, list[i].Type); was != nil && was.Status == list[i].Status {
 			list[i].LastTransitionTime = was.LastTransitionTime
 		}
 	}
 	return list
 }
 
-func ready(status v1alpha1.TargetStatus) corev1.NodeCondition {
+func readyCondition(status v1alpha1.TargetStatus) corev1.NodeCondition {
 	connected := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionConnected)
 	if connected == nil {
 		return corev1.NodeCondition{
@@ -129,38 +131,35 @@ func ready(status v1alpha1.TargetStatus) corev1.NodeCondition {
 	return is
 }
 
-func no(kind corev1.NodeConditionType) corev1.NodeCondition {
+func noPressure(conditionType corev1.NodeConditionType) corev1.NodeCondition {
 	return corev1.NodeCondition{
-		Type:    kind,
+		Type:    conditionType,
 		Status:  corev1.ConditionFalse,
 		Reason:  "VirtualNode",
 		Message: "the nodes of the target cluster see to it",
 	}
 }
 
-func condition(node *corev1.Node, kind corev1.NodeConditionType) *corev1.NodeCondition {
+// nodeCondition returns the node's condition of a type, or nil. The node may be nil.
+func nodeCondition(node *corev1.Node, conditionType corev1.NodeConditionType) *corev1.NodeCondition {
 	if node == nil {
 		return nil
 	}
-	for i := range node.Status.Conditions {
-		if node.Status.Conditions[i].Type == kind {
-			return &node.Status.Conditions[i]
-		}
-	}
-	return nil
+	_, found := nodeutil.GetNodeCondition(&node.Status, conditionType)
+	return found
 }
 
-// applied returns the labels that the node controller put on a node, without those that others put there.
-func applied(node *corev1.Node) map[string]string {
+// appliedLabels returns the labels that the node controller put on a node, without the labels of others.
+func appliedLabels(node *corev1.Node) map[string]string {
 	last := &metav1.ObjectMeta{}
 	if err := json.Unmarshal([]byte(node.Annotations[annotationApplied]), last); err != nil {
-		return nil // As on a node that it only created so far: the labels come with the summary.
+		return nil // The node controller has only created the node. Its labels come with the summary.
 	}
 	return last.Labels
 }
 
-// conforms tells whether node has all that want says, and has been patched by the node controller, which only from then
-// on knows which labels to remove.
+// conforms says whether the node has everything that want has, and the node controller has patched it. Before its first
+// patch, the node controller does not know which labels to remove.
 func conforms(node, want *corev1.Node) bool {
 	if node == nil || node.Annotations[annotationApplied] == "" {
 		return false
@@ -172,20 +171,20 @@ func conforms(node, want *corev1.Node) bool {
 	}
 	for i := range want.Status.Conditions {
 		want := &want.Status.Conditions[i]
-		is := condition(node, want.Type)
+		is := nodeCondition(node, want.Type)
 		if is == nil || is.Status != want.Status || is.Reason != want.Reason || is.Message != want.Message {
 			return false
 		}
 	}
-	return has(node.Status.Capacity, want.Status.Capacity) &&
-		has(node.Status.Allocatable, want.Status.Allocatable) &&
+	return includes(node.Status.Capacity, want.Status.Capacity) &&
+		includes(node.Status.Allocatable, want.Status.Allocatable) &&
 		equality.Semantic.DeepEqual(node.Status.Addresses, want.Status.Addresses) &&
 		node.Status.DaemonEndpoints == want.Status.DaemonEndpoints &&
 		node.Status.NodeInfo.KubeletVersion == want.Status.NodeInfo.KubeletVersion
 }
 
-// has tells whether list has what want has. Others may add resources to a node.
-func has(list, want corev1.ResourceList) bool {
+// includes says whether the list includes all resources of want. Others may add resources to a node.
+func includes(list, want corev1.ResourceList) bool {
 	for name, quantity := range want {
 		if is, ok := list[name]; !ok || is.Cmp(quantity) != 0 {
 			return false
@@ -194,12 +193,12 @@ func has(list, want corev1.ResourceList) bool {
 	return true
 }
 
-// same tells whether two desired nodes differ by no more than the time of transitions.
-func same(a, b *corev1.Node) bool {
-	return a != nil && b != nil && equality.Semantic.DeepEqual(timeless(a), timeless(b))
+// equalExceptTimes says whether two desired nodes are equal except for the times of their conditions.
+func equalExceptTimes(a, b *corev1.Node) bool {
+	return a != nil && b != nil && equality.Semantic.DeepEqual(withoutTimes(a), withoutTimes(b))
 }
 
-func timeless(node *corev1.Node) *corev1.Node {
+func withoutTimes(node *corev1.Node) *corev1.Node {
 	node = node.DeepCopy()
 	for i := range node.Status.Conditions {
 		node.Status.Conditions[i].LastTransitionTime = metav1.Time{}
@@ -208,30 +207,30 @@ func timeless(node *corev1.Node) *corev1.Node {
 	return node
 }
 
-// readiness is the target's condition Ready, as its virtual node has it.
-func readiness(f facts) metav1.Condition {
+// targetCondition returns the target's condition Ready, which follows the virtual node's.
+func targetCondition(f facts) metav1.Condition {
 	connected := meta.FindStatusCondition(f.status.Conditions, v1alpha1.ConditionConnected)
 	name := translate.VirtualNodeName(f.key)
-	is := condition(f.node, corev1.NodeReady)
+	is := nodeCondition(f.existing, corev1.NodeReady)
 	switch {
 	case connected == nil || connected.Status != metav1.ConditionTrue:
-		return targetReady(
+		return newTargetCondition(
 			metav1.ConditionFalse,
 			v1alpha1.ReasonNotConnected,
 			"the target is not connected: see the condition Connected",
 		)
 	case is == nil || is.Status != corev1.ConditionTrue:
-		return targetReady(
+		return newTargetCondition(
 			metav1.ConditionFalse,
 			v1alpha1.ReasonNodeNotReady,
 			"the virtual node "+name+" is not Ready yet",
 		)
 	}
-	return targetReady(metav1.ConditionTrue, v1alpha1.ReasonNodeReady, "the virtual node "+name+" is Ready")
+	return newTargetCondition(metav1.ConditionTrue, v1alpha1.ReasonNodeReady, "the virtual node "+name+" is Ready")
 }
 
-func conflict(node string) metav1.Condition {
-	return targetReady(
+func conflictCondition(node string) metav1.Condition {
+	return newTargetCondition(
 		metav1.ConditionFalse,
 		v1alpha1.ReasonNodeConflict,
 		"a node "+node+" exists that does not have the label "+
@@ -240,10 +239,10 @@ func conflict(node string) metav1.Condition {
 	)
 }
 
-func targetReady(status metav1.ConditionStatus, reason, message string) metav1.Condition {
+func newTargetCondition(status metav1.ConditionStatus, reason, message string) metav1.Condition {
 	return metav1.Condition{Type: v1alpha1.ConditionReady, Status: status, Reason: reason, Message: message}
 }
 
-func ours(node *corev1.Node) bool {
+func isVirtual(node *corev1.Node) bool {
 	return node.Labels[v1alpha1.LabelNodeProvider] == v1alpha1.LabelNodeProviderValue
 }

@@ -28,11 +28,30 @@ func TestAllocatable(t *testing.T) {
 	for name, test := range map[string]struct {
 		has, requested, byUs, byOthers, want corev1.ResourceList
 	}{
-		"nothing is in use":               {has: resources("cpu", "10", "pods", "110"), want: resources("cpu", "10", "pods", "110")},
-		"what others use is not ours":     {has: resources("cpu", "10", "pods", "110"), requested: resources("cpu", "4", "pods", "10"), byOthers: resources("cpu", "4"), want: resources("cpu", "6", "pods", "100")},
-		"what we use is":                  {has: resources("cpu", "10"), requested: resources("cpu", "4"), byUs: resources("cpu", "3"), byOthers: resources("cpu", "1"), want: resources("cpu", "9")},
-		"it is never less than nothing":   {has: resources("memory", "1Gi"), requested: resources("memory", "2Gi"), want: resources("memory", "0")},
-		"what the target lacks is absent": {has: resources("cpu", "1"), requested: resources("gpu", "1"), want: resources("cpu", "1")},
+		"nothing is in use": {has: resources("cpu", "10", "pods", "110"), want: resources("cpu", "10", "pods", "110")},
+		"what others use is not ours": {
+			has:       resources("cpu", "10", "pods", "110"),
+			requested: resources("cpu", "4", "pods", "10"),
+			byOthers:  resources("cpu", "4"),
+			want:      resources("cpu", "6", "pods", "100"),
+		},
+		"what we use is": {
+			has:       resources("cpu", "10"),
+			requested: resources("cpu", "4"),
+			byUs:      resources("cpu", "3"),
+			byOthers:  resources("cpu", "1"),
+			want:      resources("cpu", "9"),
+		},
+		"it is never less than nothing": {
+			has:       resources("memory", "1Gi"),
+			requested: resources("memory", "2Gi"),
+			want:      resources("memory", "0"),
+		},
+		"what the target lacks is absent": {
+			has:       resources("cpu", "1"),
+			requested: resources("gpu", "1"),
+			want:      resources("cpu", "1"),
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			summary := &v1alpha1.ClusterSummary{Allocatable: test.has, Status: v1alpha1.ClusterSummaryStatus{
@@ -98,14 +117,23 @@ func TestReadyFollowsConnected(t *testing.T) {
 		reason string
 	}{
 		"a target that was never tried": {v1alpha1.TargetStatus{}, corev1.ConditionFalse, v1alpha1.ReasonConnecting},
-		"one that is being tried":       {connectedStatus(metav1.ConditionUnknown, v1alpha1.ReasonConnecting), corev1.ConditionFalse, v1alpha1.ReasonConnecting},
-		"one that is connected":         {connectedStatus(metav1.ConditionTrue, v1alpha1.ReasonConnected), corev1.ConditionTrue, v1alpha1.ReasonConnected},
-		"one that is not":               {connectedStatus(metav1.ConditionFalse, v1alpha1.ReasonUnreachable), corev1.ConditionFalse, v1alpha1.ReasonUnreachable},
+		"one that is being tried": {
+			connectedStatus(metav1.ConditionUnknown, v1alpha1.ReasonConnecting), corev1.ConditionFalse,
+			v1alpha1.ReasonConnecting,
+		},
+		"one that is connected": {
+			connectedStatus(metav1.ConditionTrue, v1alpha1.ReasonConnected), corev1.ConditionTrue,
+			v1alpha1.ReasonConnected,
+		},
+		"one that is not": {
+			connectedStatus(metav1.ConditionFalse, v1alpha1.ReasonUnreachable), corev1.ConditionFalse,
+			v1alpha1.ReasonUnreachable,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := engagedFacts()
 			f.status = test.status
-			got := condition(desired(f), corev1.NodeReady)
+			got := nodeCondition(desiredNode(f), corev1.NodeReady)
 			if got.Status != test.want || got.Reason != test.reason {
 				t.Errorf("got %s, %s", got.Status, got.Reason)
 			}
@@ -115,11 +143,11 @@ func TestReadyFollowsConnected(t *testing.T) {
 
 func TestWhatIsNotKnownStaysAsItWas(t *testing.T) {
 	f := engagedFacts()
-	before := desired(f)
-	f.node = written(t, before)
+	before := desiredNode(f)
+	f.existing = written(t, before)
 	f.summary = nil
 	f.now = metav1.NewTime(f.now.Add(time.Hour))
-	after := desired(f)
+	after := desiredNode(f)
 	if diff := cmp.Diff(before, after); diff != "" {
 		t.Error(diff)
 	}
@@ -127,7 +155,7 @@ func TestWhatIsNotKnownStaysAsItWas(t *testing.T) {
 		t.Error("a user's label became ours, so that it would be removed one day")
 	}
 	f.status = connectedStatus(metav1.ConditionFalse, v1alpha1.ReasonUnreachable)
-	if got := condition(desired(f), corev1.NodeReady); got.LastTransitionTime != f.now {
+	if got := nodeCondition(desiredNode(f), corev1.NodeReady); got.LastTransitionTime != f.now {
 		t.Errorf("the transition was at %s", got.LastTransitionTime)
 	}
 }
@@ -137,26 +165,32 @@ func TestConforms(t *testing.T) {
 		change func(*corev1.Node)
 		want   bool
 	}{
-		"what we wrote":     {func(*corev1.Node) {}, true},
-		"a cordon":          {func(n *corev1.Node) { n.Spec.Unschedulable = true }, true},
-		"others' taints":    {func(n *corev1.Node) { n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: "k"}) }, true},
+		"what we wrote": {func(*corev1.Node) {}, true},
+		"a cordon":      {func(n *corev1.Node) { n.Spec.Unschedulable = true }, true},
+		"others' taints": {
+			func(n *corev1.Node) { n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: "k"}) }, true,
+		},
 		"others' resources": {func(n *corev1.Node) { n.Status.Capacity["gpu"] = resource.MustParse("1") }, true},
 		"others' conditions": {func(n *corev1.Node) {
 			n.Status.Conditions = append(n.Status.Conditions, corev1.NodeCondition{Type: "T"})
 		}, true},
-		"a heartbeat":          {func(n *corev1.Node) { n.Status.Conditions[0].LastHeartbeatTime = metav1.Now() }, true},
+		"a heartbeat": {
+			func(n *corev1.Node) { n.Status.Conditions[0].LastHeartbeatTime = metav1.Now() }, true,
+		},
 		"one only created":     {func(n *corev1.Node) { n.Annotations = nil }, false},
 		"a label of ours gone": {func(n *corev1.Node) { delete(n.Labels, "zone") }, false},
-		"a condition of ours":  {func(n *corev1.Node) { n.Status.Conditions[0].Status = corev1.ConditionUnknown }, false},
-		"a condition gone":     {func(n *corev1.Node) { n.Status.Conditions = n.Status.Conditions[1:] }, false},
-		"another capacity":     {func(n *corev1.Node) { n.Status.Capacity["cpu"] = resource.MustParse("9") }, false},
-		"nothing allocatable":  {func(n *corev1.Node) { n.Status.Allocatable = nil }, false},
-		"another address":      {func(n *corev1.Node) { n.Status.Addresses[0].Address = "10.0.0.2" }, false},
-		"another port":         {func(n *corev1.Node) { n.Status.DaemonEndpoints.KubeletEndpoint.Port++ }, false},
-		"another version":      {func(n *corev1.Node) { n.Status.NodeInfo.KubeletVersion = "v1.36.0" }, false},
+		"a condition of ours": {
+			func(n *corev1.Node) { n.Status.Conditions[0].Status = corev1.ConditionUnknown }, false,
+		},
+		"a condition gone":    {func(n *corev1.Node) { n.Status.Conditions = n.Status.Conditions[1:] }, false},
+		"another capacity":    {func(n *corev1.Node) { n.Status.Capacity["cpu"] = resource.MustParse("9") }, false},
+		"nothing allocatable": {func(n *corev1.Node) { n.Status.Allocatable = nil }, false},
+		"another address":     {func(n *corev1.Node) { n.Status.Addresses[0].Address = "10.0.0.2" }, false},
+		"another port":        {func(n *corev1.Node) { n.Status.DaemonEndpoints.KubeletEndpoint.Port++ }, false},
+		"another version":     {func(n *corev1.Node) { n.Status.NodeInfo.KubeletVersion = "v1.36.0" }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			want := desired(engagedFacts())
+			want := desiredNode(engagedFacts())
 			node := written(t, want)
 			test.change(node)
 			if got := conforms(node, want); got != test.want {
@@ -164,7 +198,7 @@ func TestConforms(t *testing.T) {
 			}
 		})
 	}
-	if conforms(nil, desired(engagedFacts())) {
+	if conforms(nil, desiredNode(engagedFacts())) {
 		t.Error("a node that is not there conforms")
 	}
 }
@@ -176,22 +210,28 @@ func TestReadiness(t *testing.T) {
 		status    metav1.ConditionStatus
 		reason    string
 	}{
-		"connected, node Ready":         {metav1.ConditionTrue, corev1.ConditionTrue, metav1.ConditionTrue, v1alpha1.ReasonNodeReady},
-		"connected, node not yet Ready": {metav1.ConditionTrue, corev1.ConditionFalse, metav1.ConditionFalse, v1alpha1.ReasonNodeNotReady},
-		"connected, no node yet":        {metav1.ConditionTrue, "", metav1.ConditionFalse, v1alpha1.ReasonNodeNotReady},
-		"not connected any more":        {metav1.ConditionFalse, corev1.ConditionTrue, metav1.ConditionFalse, v1alpha1.ReasonNotConnected},
+		"connected, node Ready": {
+			metav1.ConditionTrue, corev1.ConditionTrue, metav1.ConditionTrue, v1alpha1.ReasonNodeReady,
+		},
+		"connected, node not yet Ready": {
+			metav1.ConditionTrue, corev1.ConditionFalse, metav1.ConditionFalse, v1alpha1.ReasonNodeNotReady,
+		},
+		"connected, no node yet": {metav1.ConditionTrue, "", metav1.ConditionFalse, v1alpha1.ReasonNodeNotReady},
+		"not connected any more": {
+			metav1.ConditionFalse, corev1.ConditionTrue, metav1.ConditionFalse, v1alpha1.ReasonNotConnected,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := engagedFacts()
 			f.status = connectedStatus(test.connected, "R")
 			if test.node != "" {
-				f.node = &corev1.Node{
+				f.existing = &corev1.Node{
 					Status: corev1.NodeStatus{
 						Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: test.node}},
 					},
 				}
 			}
-			if got := readiness(f); got.Status != test.status || got.Reason != test.reason {
+			if got := targetCondition(f); got.Status != test.status || got.Reason != test.reason {
 				t.Errorf("got %s, %s", got.Status, got.Reason)
 			}
 		})

@@ -1,18 +1,28 @@
-// Package node keeps a virtual node for every ClusterTarget and Target: the Node object, its Lease, and the condition
-// Ready of the target.
+// Package node keeps a virtual node for every ClusterTarget and Target: the Node, its Lease, and the condition Ready of
+// the target.
 //
-// virtual-kubelet's node controller, one per target, writes Node and Lease. It patches labels and status by comparing
-// what it last applied with what it shall apply, so that cordons, taints, and the labels and annotations of others
-// stay, and it writes the status through the subresource, which cannot touch the spec. It looks at the Node rarely;
-// what others do to it, its deletion too, is seen by our own watch of Nodes, which hands it the desired state again.
+// virtual-kubelet's node controller, one per target, writes the Node and the Lease. It patches the difference between
+// the labels and status that it applied last and the desired ones. So cordons, taints, and the labels and annotations
+// of others stay. It writes the status through the subresource, which cannot change the spec. It rarely reads the Node.
+// Our own watch of Nodes notices changes by others, deletion included, and the Reconciler then hands over the desired
+// state again.
 //
-// The Node's Ready follows the target's condition Connected. What is not known, as before the target is engaged after a
-// restart, stays as it was on the Node: capacity, allocatable, labels. The Lease is renewed whatever the target does,
-// as it says that this manager lives. Nothing is deleted when the manager stops; only when a target is gone, which is
-// asked of the API server, do its Node and Lease go. The taint is put on the Node when it is created; who removes it
-// wants it so.
+// The Node's condition Ready follows the target's condition Connected. Before the target is engaged, after a restart
+// for example, capacity, allocatable and labels stay as they are on the Node. The Lease is renewed even if the target
+// does not answer, because it shows only that this manager lives.
 //
-// Rights needed in the source cluster: nodes get, list, watch, create, delete; nodes/status patch; leases
-// (coordination.k8s.io) in the namespace kube-node-lease get, create, update, delete; clustertargets, targets get,
-// list, watch; clustertargets/status, targets/status patch. In the target, those of package connect/target.
+// Nothing is deleted when the manager stops. The Node and its Lease are deleted only with the target, and only after
+// the API server confirmed that the target is gone. The taint is set when the Node is created. It is not set again if
+// somebody removes it, because that is a decision of this person.
+//
+// # Rights
+//
+// In the source cluster:
+//   - get, list, watch, create and delete nodes
+//   - patch nodes/status
+//   - get, create, update and delete leases (coordination.k8s.io) in the namespace kube-node-lease
+//   - get, list and watch clustertargets and targets
+//   - patch clustertargets/status and targets/status
+//
+// In the target, the rights of package connect/target are enough.
 package node

@@ -14,29 +14,29 @@ import (
 )
 
 const (
-	leaseSeconds = 40 // as kubelets have it; renewed four times as often
-	// heartbeat is how often the status is written when nothing changes, as kubelets do.
+	leaseSeconds = 40 // as for kubelets; renewed every quarter of this
+	// heartbeat is the interval at which an unchanged status is written, as by kubelets.
 	heartbeat = 5 * time.Minute
-	// again is how long the node controller has for what it was handed before it is handed it once more.
-	again = 10 * time.Second
+	// handOverAgainAfter is how long the node controller has to apply a node before it is handed the node again.
+	handOverAgainAfter = 10 * time.Second
 )
 
-// runner runs one virtual-kubelet node controller, and is its provider.
+// runner runs one node controller of virtual-kubelet, and is its provider.
 type runner struct {
 	stop context.CancelFunc
 	done chan struct{} // closed when it has ended
 
-	handed chan *corev1.Node // what the node controller has not taken yet, at most one
-	// last and at are what was handed over last, and when. They are for one goroutine at a time.
-	last *corev1.Node
-	at   time.Time
+	handed chan *corev1.Node // at most one node, which the node controller has not taken yet
+	// lastHanded is the node that was handed over last. Only one goroutine at a time uses it and lastHandedAt.
+	lastHanded   *corev1.Node
+	lastHandedAt time.Time
 }
 
 var _ vknode.NodeProvider = &runner{}
 
-// start runs a node controller until ctx ends, it is stopped, or it fails; ended is called then. It creates the node,
-// or takes over what is there.
-func start(
+// startRunner starts a node controller, which creates the node or takes over an existing one. It runs until ctx ends,
+// it is stopped, or it fails. Then ended is called.
+func startRunner(
 	ctx context.Context,
 	clients kubernetes.Interface,
 	node *corev1.Node,
@@ -44,7 +44,13 @@ func start(
 	ended func(error),
 ) (*runner, error) {
 	ctx, stop := context.WithCancel(vklog.WithLogger(ctx, klogv2.New(vklog.Fields{"node": node.Name})))
-	r := &runner{stop: stop, done: make(chan struct{}), handed: make(chan *corev1.Node, 1), last: node, at: now}
+	r := &runner{
+		stop:         stop,
+		done:         make(chan struct{}),
+		handed:       make(chan *corev1.Node, 1),
+		lastHanded:   node,
+		lastHandedAt: now,
+	}
 	leases := clients.CoordinationV1().Leases(corev1.NamespaceNodeLease)
 	c, err := vknode.NewNodeController(r, node.DeepCopy(), clients.CoreV1().Nodes(),
 		vknode.WithNodeEnableLeaseV1(leases, leaseSeconds),
@@ -63,10 +69,10 @@ func start(
 	return r, nil
 }
 
-// Ping says that the node lives: the lease tells of us, not of the target.
+// Ping never fails, because the lease shows that this manager lives, not that the target does.
 func (r *runner) Ping(context.Context) error { return nil }
 
-// NotifyNodeStatus passes on what is handed over.
+// NotifyNodeStatus passes the nodes that are handed over to the node controller.
 func (r *runner) NotifyNodeStatus(ctx context.Context, take func(*corev1.Node)) {
 	go func() {
 		for {
@@ -80,26 +86,26 @@ func (r *runner) NotifyNodeStatus(ctx context.Context, take func(*corev1.Node)) 
 	}()
 }
 
-// hand gives the node controller what shall be, if that is new, or if the node does not conform to it for a while. It
-// tells when to look again, if need be.
-func (r *runner) hand(node *corev1.Node, conforms bool, now time.Time) time.Duration {
-	unchanged := same(r.last, node)
+// handOver hands the desired node to the node controller if it is new, or if the existing node does not conform to it
+// for a while. It returns when to call it again, 0 for never.
+func (r *runner) handOver(node *corev1.Node, conforms bool, now time.Time) time.Duration {
+	unchanged := equalExceptTimes(r.lastHanded, node)
 	if unchanged && conforms {
 		return 0
 	}
-	if since := now.Sub(r.at); unchanged && since < again {
-		return again - since
+	if since := now.Sub(r.lastHandedAt); unchanged && since < handOverAgainAfter {
+		return handOverAgainAfter - since
 	}
-	r.last, r.at = node, now
+	r.lastHanded, r.lastHandedAt = node, now
 	select {
 	case <-r.handed:
 	default:
 	}
-	r.handed <- node.DeepCopy() // The node controller writes into what it gets.
-	return again
+	r.handed <- node.DeepCopy() // The node controller changes the node that it gets.
+	return handOverAgainAfter
 }
 
-// failed ends the node controller whose node was deleted; another will create it.
+// failed stops the node controller if its node was deleted. The next one creates the node again.
 func (r *runner) failed(_ context.Context, err error) error {
 	if apierrors.IsNotFound(err) {
 		r.stop()

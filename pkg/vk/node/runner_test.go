@@ -14,9 +14,9 @@ import (
 
 func TestHandOver(t *testing.T) {
 	start := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
-	changed := desired(engagedFacts())
+	changed := desiredNode(engagedFacts())
 	changed.Labels["zone"] = "b"
-	later := desired(engagedFacts())
+	later := desiredNode(engagedFacts())
 	later.Status.Conditions[0].LastTransitionTime = metav1.NewTime(start)
 	for name, test := range map[string]struct {
 		node     *corev1.Node
@@ -25,15 +25,23 @@ func TestHandOver(t *testing.T) {
 		handed   bool
 		next     time.Duration
 	}{
-		"nothing to do":                                     {desired(engagedFacts()), true, time.Hour, false, 0},
-		"another time of transition is nothing":             {later, true, time.Hour, false, 0},
-		"a change is handed over at once":                   {changed, true, time.Second, true, again},
-		"the node controller gets time to write":            {desired(engagedFacts()), false, 4 * time.Second, false, 6 * time.Second},
-		"what was not written, or overwritten, comes again": {desired(engagedFacts()), false, again, true, again},
+		"nothing to do":                         {desiredNode(engagedFacts()), true, time.Hour, false, 0},
+		"another time of transition is nothing": {later, true, time.Hour, false, 0},
+		"a change is handed over at once":       {changed, true, time.Second, true, handOverAgainAfter},
+		"the node controller gets time to write": {
+			desiredNode(engagedFacts()), false, 4 * time.Second, false, 6 * time.Second,
+		},
+		"what was not written, or overwritten, comes again": {
+			desiredNode(engagedFacts()), false, handOverAgainAfter, true, handOverAgainAfter,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := &runner{handed: make(chan *corev1.Node, 1), last: desired(engagedFacts()), at: start}
-			next := r.hand(test.node, test.conforms, start.Add(test.after))
+			r := &runner{
+				handed:       make(chan *corev1.Node, 1),
+				lastHanded:   desiredNode(engagedFacts()),
+				lastHandedAt: start,
+			}
+			next := r.handOver(test.node, test.conforms, start.Add(test.after))
 			if next != test.next || (len(r.handed) == 1) != test.handed {
 				t.Errorf("%d nodes handed over, look again in %s", len(r.handed), next)
 			}
@@ -44,9 +52,9 @@ func TestHandOver(t *testing.T) {
 func TestOnlyTheNewestIsHandedOver(t *testing.T) {
 	r := &runner{handed: make(chan *corev1.Node, 1)}
 	for _, zone := range []string{"a", "b", "c"} {
-		node := desired(engagedFacts())
+		node := desiredNode(engagedFacts())
 		node.Labels["zone"] = zone
-		r.hand(node, false, time.Time{})
+		r.handOver(node, false, time.Time{})
 	}
 	taken := make(chan *corev1.Node, 10)
 	ctx, cancel := context.WithCancel(t.Context())
