@@ -17,6 +17,8 @@ func TestBudgetsAreComparedWithTheMeasurements(t *testing.T) {
 	inSource := func(v float64, target bool) func(*Result) {
 		return func(r *Result) { r.SourceWrites, r.SourceIsTarget = v, target }
 	}
+	inTarget := func(v float64) func(*Result) { return func(r *Result) { r.TargetCPUSeconds = v } }
+	cpu := func(source float64) func(*Result) { return func(r *Result) { r.SourceCPUSeconds = source } }
 	deletion := func(v float64) func(*Result) { return func(r *Result) { r.DeleteSeconds = v } }
 	for name, test := range map[string]struct {
 		what     string
@@ -24,16 +26,16 @@ func TestBudgetsAreComparedWithTheMeasurements(t *testing.T) {
 		state    string
 		measured map[int]string
 	}{
-		"half as fast as plain pods is enough": {
-			"pods/s, 100", []Result{burst(Plain, 1, 100, rate(100)), burst(Elected, 1, 100, rate(50))},
-			reached, map[int]string{1: "50 (0.50 ×)"},
+		"0.38 times as fast as plain pods is enough": {
+			"pods/s, 100", []Result{burst(Plain, 1, 100, rate(100)), burst(Elected, 1, 100, rate(38))},
+			reached, map[int]string{1: "38 (0.38 ×)"},
 		},
 		"one number of targets beyond the budget misses it": {
 			"pods/s, 100",
 			[]Result{
-				burst(Plain, 1, 100, rate(100)), burst(Elected, 1, 100, rate(70)), burst(Elected, 3, 100, rate(40)),
+				burst(Plain, 1, 100, rate(100)), burst(Elected, 1, 100, rate(70)), burst(Elected, 3, 100, rate(30)),
 			},
-			notReached, map[int]string{1: "70 (0.70 ×)", 3: "**40 (0.40 ×)**"},
+			notReached, map[int]string{1: "70 (0.70 ×)", 3: "**30 (0.30 ×)**"},
 		},
 		"other numbers of pods do not count": {
 			"pods/s, 500", []Result{burst(Plain, 1, 100, rate(100)), burst(Elected, 1, 100, rate(50))},
@@ -50,6 +52,15 @@ func TestBudgetsAreComparedWithTheMeasurements(t *testing.T) {
 			"of these in the source",
 			[]Result{burst(Elected, 1, 100, inSource(4, false)), burst(Elected, 3, 100, inSource(7, true))},
 			reached, map[int]string{1: "4.0", 3: ""},
+		},
+		"the CPU in the target is compared with plain pods in the source": {
+			"of this in the target",
+			[]Result{burst(Plain, 1, 500, cpu(0.02)), burst(Elected, 1, 500, inTarget(0.03))},
+			reached, map[int]string{1: "30 ms (1.50 ×)"},
+		},
+		"1.5 times the CPU of plain pods is too much in the source": {
+			"of this in the source", []Result{burst(Plain, 1, 500, cpu(0.02)), burst(Elected, 1, 500, cpu(0.03))},
+			notReached, map[int]string{1: "**30 ms (1.50 ×)**"},
 		},
 		"three times as long as plain pods is too long": {
 			"deleting", []Result{burst(Plain, 1, 100, deletion(1)), burst(Elected, 1, 100, deletion(3))},
