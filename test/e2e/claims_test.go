@@ -54,11 +54,17 @@ func (w *three) volumes(t *testing.T, count int) (class string) {
 	return class
 }
 
+// inC2OrC3 returns the template with a constraint: its pods run only in the targets c2 and c3.
+func inC2OrC3(template corev1.PodTemplateSpec) corev1.PodTemplateSpec {
+	const targets = "{key: multicluster.admiralty.io/cluster-target-name, operator: In, values: [c2, c3]}"
+	template.Annotations[v1alpha1.AnnotationProxyConstraints] = "affinity: {nodeAffinity: {" +
+		"requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchExpressions: [" + targets + "]}]}}}"
+	return template
+}
+
 // database is a StatefulSet of elected pods with a claim each, which follows them to c2 or c3.
 func (w *three) database(class string, replicas int32) *appsv1.StatefulSet {
-	template := podTemplate("db")
-	template.Annotations[v1alpha1.AnnotationProxyConstraints] = "affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [" +
-		"{matchExpressions: [{key: multicluster.admiralty.io/cluster-target-name, operator: In, values: [c2, c3]}]}]}}}"
+	template := inC2OrC3(podTemplate("db"))
 	template.Spec.TerminationGracePeriodSeconds = new(int64(3))
 	template.Spec.SecurityContext = &corev1.PodSecurityContext{RunAsUser: new(int64(0))} // whose the folder is
 	template.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "data", MountPath: "/data"}}

@@ -159,12 +159,6 @@ func impatient(template *corev1.PodTemplateSpec, seconds int64) {
 	})
 }
 
-// inTarget is a template whose pods run only there.
-func inTarget(name string, template corev1.PodTemplateSpec) corev1.PodTemplateSpec {
-	template.Annotations[v1alpha1.AnnotationProxyConstraints] = "nodeSelector: {multicluster.admiralty.io/cluster-target-name: " + name + "}"
-	return template
-}
-
 // quick pods end at once when they are deleted.
 func quick(template corev1.PodTemplateSpec) corev1.PodTemplateSpec {
 	template.Spec.TerminationGracePeriodSeconds = new(int64(1))

@@ -439,8 +439,9 @@ func (w *three) inside(t *testing.T, c *cluster, pod *corev1.Pod, command ...str
 
 func (w *three) nothingIn(ctx context.Context, c *cluster) error {
 	for _, list := range []client.ObjectList{
-		&corev1.PodList{}, &v1alpha1.PodChaperonList{}, &corev1.ConfigMapList{}, &corev1.SecretList{}, &corev1.ServiceAccountList{},
-		&corev1.ServiceList{}, &discoveryv1.EndpointSliceList{}, &networkingv1.IngressList{},
+		&corev1.PodList{}, &v1alpha1.PodChaperonList{}, &corev1.ConfigMapList{}, &corev1.SecretList{},
+		&corev1.ServiceAccountList{}, &corev1.ServiceList{}, &discoveryv1.EndpointSliceList{},
+		&networkingv1.IngressList{},
 	} {
 		if err := c.List(
 			ctx,
@@ -493,8 +494,7 @@ func TestFollowingAnObjectOfTheTargetIsNotTouchedAndThePodGoesElsewhereOrUsesIt(
 			{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "taken"}}},
 		}
 		maps.Copy(template.Annotations, annotations)
-		template.Annotations[v1alpha1.AnnotationProxyConstraints] = "nodeSelector: {multicluster.admiralty.io/cluster-target-name: " + target + "}"
-		return w.pod(name, template)
+		return w.pod(name, inTarget(target, template))
 	}
 	create(t, w.c1, only("refused", "c2", nil))
 	eventually(t, "the pod to say why c2 does not take it", func(ctx context.Context) error {
@@ -548,7 +548,7 @@ func TestFollowingNoDelegateIsMadeBeforeItsSecret(t *testing.T) {
 	}
 	for i := range pods {
 		name := fmt.Sprintf("p%d", i)
-		template := podTemplate("ordering")
+		template := inC2OrC3(podTemplate("ordering"))
 		template.Spec.NodeSelector = map[string]string{"type": "kwok"}
 		template.Spec.Tolerations = []corev1.Toleration{
 			{Key: "kwok.x-k8s.io/node", Operator: corev1.TolerationOpExists},
@@ -556,8 +556,6 @@ func TestFollowingNoDelegateIsMadeBeforeItsSecret(t *testing.T) {
 		template.Spec.Containers[0].EnvFrom = []corev1.EnvFromSource{
 			{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: name}}},
 		}
-		template.Annotations[v1alpha1.AnnotationProxyConstraints] = "affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [" +
-			"{matchExpressions: [{key: multicluster.admiralty.io/cluster-target-name, operator: In, values: [c2, c3]}]}]}}}"
 		create(t, w.c1, w.pod(name, template))
 	}
 	eventually(t, "all pods to run", func(ctx context.Context) error {
@@ -606,7 +604,9 @@ func (w *three) firstVersions(t *testing.T, c *cluster) func() (secrets, delegat
 	ctx, cancel := context.WithCancel(t.Context())
 	result := map[string]map[string]uint64{}
 	done := make(chan struct{}, 2)
-	for kind, list := range map[string]client.ObjectList{"secrets": &corev1.SecretList{}, "delegates": &corev1.PodList{}} {
+	for kind, list := range map[string]client.ObjectList{
+		"secrets": &corev1.SecretList{}, "delegates": &corev1.PodList{},
+	} {
 		events, err := c.Watch(ctx, list, client.InNamespace(w.namespace))
 		if err != nil {
 			cancel()
@@ -644,9 +644,8 @@ func (w *three) firstVersions(t *testing.T, c *cluster) func() (secrets, delegat
 func TestFollowingAMissingServiceAccountIsAReason(t *testing.T) {
 	w := setUpThree(t)
 	create(t, w.c1, &corev1.ServiceAccount{ObjectMeta: w.meta("builder", nil)})
-	template := podTemplate("builds")
+	template := inTarget("c2", podTemplate("builds"))
 	template.Spec.ServiceAccountName = "builder"
-	template.Annotations[v1alpha1.AnnotationProxyConstraints] = "nodeSelector: {multicluster.admiralty.io/cluster-target-name: c2}"
 	create(t, w.c1, w.pod("builds", template))
 	eventually(t, "the pod to say what is missing in c2", func(ctx context.Context) error {
 		out, err := runKubectl(

@@ -37,7 +37,8 @@ func TestAManagerKilledAtAnyMomentLosesAndDoublesNoPod(t *testing.T) {
 			drained := make(chan struct{})
 			go func() {
 				defer close(drained)
-				_, _ = runKubectl(t.Context(), "--context", "c1", "drain", "admiralty-c2", "--pod-selector", "app=web", "--ignore-daemonsets", "--timeout=2m")
+				_, _ = runKubectl(t.Context(), "--context", "c1", "drain", "admiralty-c2",
+					"--pod-selector", "app=web", "--ignore-daemonsets", "--timeout=2m")
 			}()
 			t.Cleanup(func() { <-drained })
 			return 12

@@ -68,7 +68,10 @@ func TestADeadTargetIsTreatedLikeADeadNode(t *testing.T) {
 	heal := w.cutOffC2(t)
 	w.kubectl(t, "delete", "pod", "forced", "--grace-period=0", "--force")
 	w.nodeBecomes(t, "admiralty-c2", corev1.ConditionFalse, notReadyWithin)
-	for what, message := range map[string]string{"target": w.says(t, "c2", v1alpha1.ReasonUnreachable), "node": w.nodeReadyMessage(t, "admiralty-c2")} {
+	for what, message := range map[string]string{
+		"target": w.says(t, "c2", v1alpha1.ReasonUnreachable),
+		"node":   w.nodeReadyMessage(t, "admiralty-c2"),
+	} {
 		if !strings.Contains(message, "no answer from https://") {
 			t.Errorf("the %s does not say what is wrong: %s", what, message)
 		}

@@ -37,6 +37,13 @@ func podTemplate(app string, args ...string) corev1.PodTemplateSpec {
 	}
 }
 
+// inTarget returns the template with a constraint: its pods run only in this target.
+func inTarget(name string, template corev1.PodTemplateSpec) corev1.PodTemplateSpec {
+	const selector = "nodeSelector: {multicluster.admiralty.io/cluster-target-name: %s}"
+	template.Annotations[v1alpha1.AnnotationProxyConstraints] = fmt.Sprintf(selector, name)
+	return template
+}
+
 func (w *world) pod(name string, template corev1.PodTemplateSpec) *corev1.Pod {
 	pod := &corev1.Pod{ObjectMeta: template.ObjectMeta, Spec: template.Spec}
 	pod.Name, pod.Namespace = name, w.namespace

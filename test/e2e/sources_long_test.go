@@ -16,7 +16,8 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 )
 
-const enabled = `{"metadata":{"labels":{"` + v1alpha1.LabelEnabledNamespace + `":"` + v1alpha1.LabelEnabledNamespaceValue + `"}}}`
+const enabled = `{"metadata":{"labels":{"` +
+	v1alpha1.LabelEnabledNamespace + `":"` + v1alpha1.LabelEnabledNamespaceValue + `"}}}`
 
 // mutual connects c2 to both clusters as well, and enables the namespace there, until the test ends.
 func (w *world) mutual(t *testing.T) {

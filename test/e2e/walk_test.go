@@ -180,7 +180,9 @@ func TestAPodThatIsNotElectedStaysAsItIs(t *testing.T) {
 func TestBadAnnotationsAreRefusedAtAdmission(t *testing.T) {
 	w := setUp(t)
 	for name, test := range map[string]struct{ key, value, want string }{
-		"an unknown field":   {"multicluster.admiralty.io/proxy-pod-scheduling-constraints", "nodeSelectr: {a: b}", "nodeSelectr"},
+		"an unknown field": {
+			"multicluster.admiralty.io/proxy-pod-scheduling-constraints", "nodeSelectr: {a: b}", "nodeSelectr",
+		},
 		"an invalid pattern": {"multicluster.admiralty.io/no-prefix-label-regexp", "(", "no-prefix-label-regexp"},
 	} {
 		t.Run(name, func(t *testing.T) {
