@@ -23,9 +23,9 @@ func TestDeletionGivesTheDelegateItsGrace(t *testing.T) {
 		flags []string
 		want  time.Duration
 	}{
-		"the pod's own":              {own: 6, want: 6 * time.Second},
-		"shorter, asked by the user": {own: 60, flags: []string{"--grace-period=4"}, want: 4 * time.Second},
-		"longer, asked by the user":  {own: 2, flags: []string{"--grace-period=7"}, want: 7 * time.Second},
+		"the grace period of the pod":            {own: 6, want: 6 * time.Second},
+		"a shorter grace period of the deletion": {own: 60, flags: []string{"--grace-period=4"}, want: 4 * time.Second},
+		"a longer grace period of the deletion":  {own: 2, flags: []string{"--grace-period=7"}, want: 7 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := setUp(t)

@@ -21,18 +21,18 @@ func TestAManagerKilledAtAnyMomentLosesAndDoublesNoPod(t *testing.T) {
 		// finish is called when the pods are there.
 		finish func(t *testing.T, w *world)
 	}{
-		"of a roll-out": {begin: func(t *testing.T, w *world, _ int) int {
+		"during a roll-out": {begin: func(t *testing.T, w *world, _ int) int {
 			t.Helper()
 			w.kubectl(t, "rollout", "restart", "deployment/web")
 			return 12
 		}},
-		"of scaling down and up": {begin: func(t *testing.T, w *world, round int) int {
+		"during scaling down and up": {begin: func(t *testing.T, w *world, round int) int {
 			t.Helper()
 			pods := 12 - 9*(round%2)
 			w.kubectl(t, "scale", "deployment/web", fmt.Sprintf("--replicas=%d", pods))
 			return pods
 		}},
-		"of a drain": {begin: func(t *testing.T, w *world, _ int) int {
+		"during a drain": {begin: func(t *testing.T, w *world, _ int) int {
 			t.Helper()
 			drained := make(chan struct{})
 			go func() {

@@ -200,13 +200,13 @@ func TestAnAPIServerThatGoesAndComesLosesAndDoublesNothing(t *testing.T) {
 		cluster string
 		away    func(t *testing.T, w *world)
 	}{
-		"the target's, for a moment": {cluster: "c2", away: func(*testing.T, *world) {}},
-		"the target's, for long": {cluster: "c2", away: func(t *testing.T, w *world) {
+		"the target's API server, for a moment": {cluster: "c2", away: func(*testing.T, *world) {}},
+		"the target's API server, for long": {cluster: "c2", away: func(t *testing.T, w *world) {
 			t.Helper()
 			w.nodeBecomes(t, "admiralty-c2", corev1.ConditionFalse, notReadyWithin)
 		}},
-		"the source's, for a moment": {cluster: "c1", away: func(*testing.T, *world) {}},
-		"the source's, for long": {cluster: "c1", away: func(t *testing.T, w *world) {
+		"the source's API server, for a moment": {cluster: "c1", away: func(*testing.T, *world) {}},
+		"the source's API server, for long": {cluster: "c1", away: func(t *testing.T, w *world) {
 			t.Helper()
 			holds(t, 30*time.Second, "the delegates in c2 go on", func(ctx context.Context) error {
 				_, delegates, err := w.pods(ctx, w.c2)

@@ -92,11 +92,11 @@ func TestABlackHoleMustNotSlowPodsForOtherTargets(t *testing.T) {
 		healthy, cut, found, again float64
 		want                       string
 	}{
-		"no difference":                                     {1, 1, 1, 1, reached},
-		"as far apart as equal runs":                        {1, 1.2, 1.2, 1, reached},
+		"latencies without a difference":                    {1, 1, 1, 1, reached},
+		"latencies as far apart as those of equal runs":     {1, 1.2, 1.2, 1, reached},
 		"slower than both without a black hole":             {1, 2, 1, 1.5, notReached},
 		"slower when the target is known to be unreachable": {1, 1, 3, 1, notReached},
-		"not all measured":                                  {1, 0, 0, 0, notMeasured},
+		"not all variants measured":                         {1, 0, 0, 0, notMeasured},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var results []Result
@@ -117,8 +117,8 @@ func TestMemoryIsComparedAtFullSizeOnly(t *testing.T) {
 		memory *Memory
 		want   string
 	}{
-		"not measured":            {nil, notMeasured},
-		"fewer proxies":           {&Memory{Targets: 100, Proxies: 100, PeakMiB: 100, Time: time.Now()}, notMeasured},
+		"no memory measured":      {nil, notMeasured},
+		"fewer proxies measured":  {&Memory{Targets: 100, Proxies: 100, PeakMiB: 100, Time: time.Now()}, notMeasured},
 		"a peak below the budget": {&Memory{Targets: 100, Proxies: 10000, PeakMiB: 299}, reached},
 		"a peak above the budget": {&Memory{Targets: 100, Proxies: 10000, SteadyMiB: 100, PeakMiB: 301}, notReached},
 	} {
