@@ -16,7 +16,7 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 )
 
-// realNode is the node of a cluster that runs containers.
+// realNode returns the node of a cluster that runs containers.
 func realNode(t *testing.T, c *cluster) *corev1.Node {
 	t.Helper()
 	nodes := &corev1.NodeList{}
@@ -32,7 +32,7 @@ func realNode(t *testing.T, c *cluster) *corev1.Node {
 	return nil
 }
 
-// freeCPU is what no pod requests of the cluster's real node.
+// freeCPU returns the CPU of the cluster's real node that no pod requests.
 func freeCPU(t *testing.T, c *cluster) resource.Quantity {
 	t.Helper()
 	node := realNode(t, c)

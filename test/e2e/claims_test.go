@@ -19,7 +19,8 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 )
 
-// volumes makes, in each cluster, a storage class of the test's own and as many volumes on the node's disk.
+// volumes makes a storage class of the test's own in each cluster, and as many volumes of this class on the node's
+// disk.
 func (w *three) volumes(t *testing.T, count int) (class string) {
 	t.Helper()
 	class = w.namespace
@@ -62,11 +63,11 @@ func inC2OrC3(template corev1.PodTemplateSpec) corev1.PodTemplateSpec {
 	return template
 }
 
-// database is a StatefulSet of elected pods with a claim each, which follows them to c2 or c3.
+// database returns a StatefulSet of elected pods. Each has a claim, which follows the pod to c2 or c3.
 func (w *three) database(class string, replicas int32) *appsv1.StatefulSet {
 	template := inC2OrC3(podTemplate("db"))
 	template.Spec.TerminationGracePeriodSeconds = new(int64(3))
-	template.Spec.SecurityContext = &corev1.PodSecurityContext{RunAsUser: new(int64(0))} // whose the folder is
+	template.Spec.SecurityContext = &corev1.PodSecurityContext{RunAsUser: new(int64(0))} // owns the folder
 	template.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "data", MountPath: "/data"}}
 	return &appsv1.StatefulSet{
 		ObjectMeta: w.meta("db", nil),
@@ -93,7 +94,7 @@ func (w *three) database(class string, replicas int32) *appsv1.StatefulSet {
 	}
 }
 
-// running waits until a pod of the StatefulSet runs, and returns its delegate and where that is.
+// running waits until a pod of the StatefulSet runs, and returns its delegate and the delegate's cluster.
 func (w *three) running(t *testing.T, name string) (*cluster, *corev1.Pod) {
 	t.Helper()
 	var where *cluster
@@ -179,8 +180,8 @@ func TestFollowingAStatefulSetStaysWithItsData(t *testing.T) {
 	w.claimsOutlivePods(t, 2)
 }
 
-// claimsOutlivePods fails unless so many copies of claims are left when all pods are gone, and none when the claims
-// are.
+// claimsOutlivePods fails unless so many copies of claims stay when all pods are gone, and none when the claims are
+// gone.
 func (w *three) claimsOutlivePods(t *testing.T, count int) {
 	t.Helper()
 	claims := &corev1.PersistentVolumeClaimList{}

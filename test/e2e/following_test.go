@@ -27,10 +27,10 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 )
 
-// removal is how long it may take until copies that nobody needs are gone: they are kept for two minutes.
+// removal is the time after which copies that nobody needs must be gone: they are kept for two minutes.
 const removal = 5 * time.Minute
 
-// three is a world with another target, which has the namespace too.
+// three is a world with a third cluster c3, a target that has the namespace, too.
 type three struct {
 	*world
 	c3 *cluster
@@ -51,7 +51,7 @@ func (w *three) meta(name string, annotations map[string]string) metav1.ObjectMe
 	return metav1.ObjectMeta{Name: name, Namespace: w.namespace, Annotations: annotations}
 }
 
-// application is all that a small web application consists of, but for its Deployment.
+// application returns the objects of a small web application, without its Deployment.
 func (w *three) application() []client.Object {
 	port := networkingv1.ServiceBackendPort{Name: "http"}
 	prefix := networkingv1.PathTypePrefix
@@ -154,7 +154,8 @@ func (w *three) quietIn(t *testing.T, replicas int) map[string][]corev1.Pod {
 	return running
 }
 
-// client starts a plain pod in each cluster that asks the Service there, by its cluster IP, all the time.
+// client starts a plain pod in each cluster. The pod sends requests to the Service there, by its cluster IP, all the
+// time.
 func (w *three) clients(t *testing.T) {
 	t.Helper()
 	for _, c := range w.all() {
@@ -190,7 +191,7 @@ func (w *three) clients(t *testing.T) {
 	}
 }
 
-// reachable waits until the Service's EndpointSlices in a cluster have so many ready endpoints.
+// reachable waits until the Service's EndpointSlices in a cluster have exactly so many ready endpoints.
 func (w *three) reachable(t *testing.T, c *cluster, endpoints int) {
 	t.Helper()
 	eventually(t, fmt.Sprintf("%d ready endpoints in %s", endpoints, c.name), func(ctx context.Context) error {
@@ -220,7 +221,7 @@ func (w *three) reachable(t *testing.T, c *cluster, endpoints int) {
 
 var answered = regexp.MustCompile(`(?m)^answered: (\S+)$`)
 
-// heard waits until the client of a cluster has had answers of all these pods.
+// heard waits until the client of a cluster has received answers of all these pods.
 func (w *three) heard(t *testing.T, c *cluster, pods []string) {
 	t.Helper()
 	eventually(t, "the client in "+c.name+" to reach all replicas", func(ctx context.Context) error {
@@ -243,8 +244,8 @@ func (w *three) heard(t *testing.T, c *cluster, pods []string) {
 
 var asked = regexp.MustCompile(`asked (\d+) times, failed (\d+) times`)
 
-// end stops a cluster's client, which must not have had a failure. A deleted pod would take its last words along, so
-// its time is made to be over.
+// end stops a cluster's client, which must not have had a failure. The log of a deleted pod would be lost, so end
+// shortens the pod's active deadline instead.
 func (w *three) end(t *testing.T, c *cluster) {
 	t.Helper()
 	pod := &corev1.Pod{ObjectMeta: w.meta("client", nil)}
@@ -534,7 +535,7 @@ func TestFollowingAnObjectOfTheTargetIsNotTouchedAndThePodGoesElsewhereOrUsesIt(
 	}
 }
 
-// Each API server numbers its changes: a delegate with a smaller number than its Secret's was made before it.
+// Each API server numbers its changes. A delegate with a smaller number than its Secret was created before the Secret.
 func TestFollowingNoDelegateIsMadeBeforeItsSecret(t *testing.T) {
 	w := setUpThree(t)
 	const pods = 200
@@ -597,8 +598,8 @@ func TestFollowingNoDelegateIsMadeBeforeItsSecret(t *testing.T) {
 	}
 }
 
-// firstVersions notes, from now on, at which version of the cluster Secrets and delegates were made, by the name of the
-// proxy.
+// firstVersions records the resource versions at which Secrets and delegates are created from now on, by the name of
+// the proxy.
 func (w *three) firstVersions(t *testing.T, c *cluster) func() (secrets, delegates map[string]uint64) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -640,7 +641,7 @@ func (w *three) firstVersions(t *testing.T, c *cluster) func() (secrets, delegat
 	}
 }
 
-// A ServiceAccount that is missing in a target is told, where the source does not ask for it to be made there.
+// A ServiceAccount that is missing in a target is reported, unless the source asks to create it there.
 func TestFollowingAMissingServiceAccountIsAReason(t *testing.T) {
 	w := setUpThree(t)
 	create(t, w.c1, &corev1.ServiceAccount{ObjectMeta: w.meta("builder", nil)})

@@ -17,10 +17,11 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 )
 
-// notReadyWithin is the grace period that nodes have by default, and a little for a busy machine.
+// notReadyWithin is the default grace period of nodes, 50 seconds, and some time for a busy machine.
 const notReadyWithin = time.Minute
 
-// running waits until so many pods of the web server that are not being deleted are ready on the virtual node.
+// running waits until exactly so many pods of the web server are ready on the virtual node. Pods being deleted do not
+// count.
 func (w *world) running(t *testing.T, app, node string, count int, limit time.Duration) {
 	t.Helper()
 	within(t, limit, fmt.Sprintf("%d pods of %s ready on %s", count, app, node), func(ctx context.Context) error {
@@ -106,7 +107,7 @@ func TestADeadTargetIsTreatedLikeADeadNode(t *testing.T) {
 	}
 }
 
-// Until a target is known to be dead, pods may be sent there; none may be stuck.
+// Pods may be sent to a dead target as long as it is not known to be dead. None may be stuck there.
 func TestPodsCreatedInTheMomentOfAPartitionRunElsewhere(t *testing.T) {
 	w := setUp(t)
 	delegates := w.logDelegates(t)

@@ -16,7 +16,7 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 )
 
-// says waits until a ClusterTarget's condition Connected has the reason, and returns its message.
+// says waits until a ClusterTarget's condition Connected has the reason, and returns the condition's message.
 func (w *world) says(t *testing.T, name, reason string) string {
 	t.Helper()
 	message := ""
