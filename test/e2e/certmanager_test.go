@@ -37,7 +37,7 @@ const (
 	certificateDialTimeout = 5 * time.Second
 )
 
-// The target c2 is a cluster like any other, and the one in which no other test needs the webhook.
+// The test uses the target c2, because no other test needs the webhook there.
 func TestTheWebhooksCertificateMayComeFromCertManager(t *testing.T) {
 	w := setUp(t)
 	w.c2.kubectl(
@@ -89,7 +89,7 @@ func TestTheWebhooksCertificateMayComeFromCertManager(t *testing.T) {
 	}
 }
 
-// kubectl runs kubectl in the cluster, in no namespace in particular.
+// kubectl runs kubectl in the cluster, in the default namespace.
 func (c *cluster) kubectl(t *testing.T, args ...string) string {
 	t.Helper()
 	out, err := runKubectl(t.Context(), append([]string{"--context", c.name}, args...)...)
@@ -128,8 +128,8 @@ func (c *cluster) upgradeIn(ctx context.Context, t *testing.T, set string) {
 	}
 }
 
-// runCertManager installs cert-manager: its custom resource definitions, and its controllers outside the cluster. With
-// the test, the release goes back to what it was, and all of it away.
+// runCertManager installs cert-manager: its custom resource definitions, and its controllers outside the cluster. When
+// the test ends, it restores the release and removes cert-manager.
 func (c *cluster) runCertManager(t *testing.T) {
 	t.Helper()
 	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
@@ -154,7 +154,7 @@ func (c *cluster) runCertManager(t *testing.T) {
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), patience)
 		defer cancel()
-		c.upgradeIn(ctx, t, "certManager.enabled=false") // helm cannot delete objects of kinds that are gone
+		c.upgradeIn(ctx, t, "certManager.enabled=false") // helm cannot delete objects whose kinds do not exist any more
 		if out, err := runKubectl(ctx, "--context", c.name, "delete", "-f", crds, "--ignore-not-found"); err != nil {
 			t.Errorf("removing cert-manager: %v\n%s", err, out)
 		}
@@ -222,7 +222,7 @@ func (c *cluster) eventuallyServes(t *testing.T, secretName string) {
 	})
 }
 
-// serves tells whether each manager serves the certificate of the Secret, and whether API servers trust it.
+// serves reports whether each manager serves the certificate of the Secret, and whether API servers trust it.
 func (c *cluster) serves(ctx context.Context, secretName string) error {
 	secret := &corev1.Secret{}
 	if err := c.Get(ctx, client.ObjectKey{Namespace: releaseNamespace, Name: secretName}, secret); err != nil {
@@ -256,7 +256,7 @@ func (c *cluster) serves(ctx context.Context, secretName string) error {
 	return nil
 }
 
-// dial returns the webhook's certificate, if those who trust the roots accept it.
+// dial returns the webhook's certificate. It fails if a client that trusts the roots does not accept the certificate.
 func dial(ctx context.Context, podIP string, roots *x509.CertPool) (*x509.Certificate, error) {
 	ctx, cancel := context.WithTimeout(ctx, certificateDialTimeout)
 	defer cancel()
@@ -271,7 +271,7 @@ func dial(ctx context.Context, podIP string, roots *x509.CertPool) (*x509.Certif
 	return connection.(*tls.Conn).ConnectionState().PeerCertificates[0], nil
 }
 
-// admits tells whether the pod would become a proxy.
+// admits reports whether the pod would become a proxy.
 func (c *cluster) admits(ctx context.Context, pod *corev1.Pod) error {
 	pod = pod.DeepCopy()
 	if err := c.Create(ctx, pod, client.DryRunAll); err != nil {
@@ -283,7 +283,7 @@ func (c *cluster) admits(ctx context.Context, pod *corev1.Pod) error {
 	return nil
 }
 
-// keepAdmitting asks again and again, until the result is asked for: the first error.
+// keepAdmitting asks for admission again and again. The function returned stops this and returns the first error.
 func (c *cluster) keepAdmitting(t *testing.T, pod *corev1.Pod) func() error {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())

@@ -16,7 +16,7 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 )
 
-// realNode is the node of a cluster that runs containers.
+// realNode returns the node of a cluster that runs containers.
 func realNode(t *testing.T, c *cluster) *corev1.Node {
 	t.Helper()
 	nodes := &corev1.NodeList{}
@@ -32,7 +32,7 @@ func realNode(t *testing.T, c *cluster) *corev1.Node {
 	return nil
 }
 
-// freeCPU is what no pod requests of the cluster's real node.
+// freeCPU returns the CPU of the cluster's real node that no pod requests.
 func freeCPU(t *testing.T, c *cluster) resource.Quantity {
 	t.Helper()
 	node := realNode(t, c)
@@ -137,9 +137,13 @@ func TestConstraintsChooseTheTargetsNodes(t *testing.T) {
 		"selector": func(s *corev1.PodSpec) { s.NodeSelector = map[string]string{label: "yes"} },
 		"affinity": func(s *corev1.PodSpec) {
 			s.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
-				RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
-					MatchExpressions: []corev1.NodeSelectorRequirement{{Key: label, Operator: corev1.NodeSelectorOpExists}},
-				}}},
+				RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
+					NodeSelectorTerms: []corev1.NodeSelectorTerm{{
+						MatchExpressions: []corev1.NodeSelectorRequirement{
+							{Key: label, Operator: corev1.NodeSelectorOpExists},
+						},
+					}},
+				},
 			}}
 		},
 	} {
@@ -173,9 +177,8 @@ func TestTolerationsReachTheTargetsNodes(t *testing.T) {
 	for i := range 2 {
 		create(t, w.c1, w.pod(fmt.Sprintf("intolerant-%d", i), intolerant))
 	}
-	tolerant := podTemplate("tolerant")
+	tolerant := inTarget("c2", podTemplate("tolerant"))
 	tolerant.Spec.Tolerations = []corev1.Toleration{{Key: "e2e", Operator: corev1.TolerationOpExists}}
-	tolerant.Annotations[v1alpha1.AnnotationProxyConstraints] = "nodeSelector: {multicluster.admiralty.io/cluster-target-name: c2}"
 	create(t, w.c1, w.pod("tolerant", tolerant))
 
 	for i := range 2 {
@@ -219,7 +222,9 @@ func TestARefusedPodLandsElsewhere(t *testing.T) {
 			t.Helper()
 			create(t, w.c2, &corev1.ResourceQuota{
 				ObjectMeta: metav1.ObjectMeta{Name: "none", Namespace: w.namespace},
-				Spec:       corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{corev1.ResourcePods: resource.MustParse("0")}},
+				Spec: corev1.ResourceQuotaSpec{
+					Hard: corev1.ResourceList{corev1.ResourcePods: resource.MustParse("0")},
+				},
 			})
 			quota := &corev1.ResourceQuota{}
 			eventually(t, "the quota to be in force", func(ctx context.Context) error {

@@ -19,7 +19,8 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 )
 
-// volumes makes, in each cluster, a storage class of the test's own and as many volumes on the node's disk.
+// volumes makes a storage class of the test's own in each cluster, and as many volumes of this class on the node's
+// disk.
 func (w *three) volumes(t *testing.T, count int) (class string) {
 	t.Helper()
 	class = w.namespace
@@ -54,13 +55,19 @@ func (w *three) volumes(t *testing.T, count int) (class string) {
 	return class
 }
 
-// database is a StatefulSet of elected pods with a claim each, which follows them to c2 or c3.
+// inC2OrC3 returns the template with a constraint: its pods run only in the targets c2 and c3.
+func inC2OrC3(template corev1.PodTemplateSpec) corev1.PodTemplateSpec {
+	const targets = "{key: multicluster.admiralty.io/cluster-target-name, operator: In, values: [c2, c3]}"
+	template.Annotations[v1alpha1.AnnotationProxyConstraints] = "affinity: {nodeAffinity: {" +
+		"requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchExpressions: [" + targets + "]}]}}}"
+	return template
+}
+
+// database returns a StatefulSet of elected pods. Each has a claim, which follows the pod to c2 or c3.
 func (w *three) database(class string, replicas int32) *appsv1.StatefulSet {
-	template := podTemplate("db")
-	template.Annotations[v1alpha1.AnnotationProxyConstraints] = "affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [" +
-		"{matchExpressions: [{key: multicluster.admiralty.io/cluster-target-name, operator: In, values: [c2, c3]}]}]}}}"
+	template := inC2OrC3(podTemplate("db"))
 	template.Spec.TerminationGracePeriodSeconds = new(int64(3))
-	template.Spec.SecurityContext = &corev1.PodSecurityContext{RunAsUser: new(int64(0))} // whose the folder is
+	template.Spec.SecurityContext = &corev1.PodSecurityContext{RunAsUser: new(int64(0))} // owns the folder
 	template.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "data", MountPath: "/data"}}
 	return &appsv1.StatefulSet{
 		ObjectMeta: w.meta("db", nil),
@@ -87,7 +94,7 @@ func (w *three) database(class string, replicas int32) *appsv1.StatefulSet {
 	}
 }
 
-// running waits until a pod of the StatefulSet runs, and returns its delegate and where that is.
+// running waits until a pod of the StatefulSet runs, and returns its delegate and the delegate's cluster.
 func (w *three) running(t *testing.T, name string) (*cluster, *corev1.Pod) {
 	t.Helper()
 	var where *cluster
@@ -173,8 +180,8 @@ func TestFollowingAStatefulSetStaysWithItsData(t *testing.T) {
 	w.claimsOutlivePods(t, 2)
 }
 
-// claimsOutlivePods fails unless so many copies of claims are left when all pods are gone, and none when the claims
-// are.
+// claimsOutlivePods fails unless so many copies of claims stay when all pods are gone, and none when the claims are
+// gone.
 func (w *three) claimsOutlivePods(t *testing.T, count int) {
 	t.Helper()
 	claims := &corev1.PersistentVolumeClaimList{}

@@ -27,7 +27,7 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 )
 
-// patience is how long a condition may take to come true before a test gives up on it.
+// patience is the time after which a test stops waiting for a condition.
 const patience = 2 * time.Minute
 
 // cluster is one of the clusters that `make clusters-up` started.
@@ -54,7 +54,7 @@ func open(t *testing.T, name string) *cluster {
 		t.Fatalf("no cluster %s (run make clusters-up deploy): %v", name, err)
 	}
 	config.QPS = -1
-	log.SetLogger(logr.Discard()) // or controller-runtime complains that nobody did
+	log.SetLogger(logr.Discard()) // else controller-runtime complains
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1alpha1.AddToScheme} {
 		if err := add(scheme); err != nil {
@@ -68,13 +68,13 @@ func open(t *testing.T, name string) *cluster {
 	return &cluster{WithWatch: c, name: name}
 }
 
-// world is the clusters and a namespace of the same name in each.
+// world consists of the clusters and a namespace of the same name in each.
 type world struct {
 	c1, c2    *cluster
 	namespace string
 }
 
-// setUp opens the clusters and makes an enabled namespace in each, which goes away with the test.
+// setUp opens the clusters and makes an enabled namespace in each. The namespaces are deleted when the test ends.
 func setUp(t *testing.T) *world {
 	t.Helper()
 	w := &world{c1: open(t, "c1"), c2: open(t, "c2")}
@@ -98,8 +98,7 @@ func setUp(t *testing.T) *world {
 
 func (w *world) all() []*cluster { return []*cluster{w.c1, w.c2} }
 
-// empty waits until no pod of the namespace is left in the cluster, so that the next test finds the room that this one
-// found.
+// empty waits until no pod of the namespace is left in the cluster, so that the next test finds the same room.
 func (w *world) empty(t *testing.T, c *cluster) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), patience)
@@ -116,7 +115,7 @@ func (w *world) empty(t *testing.T, c *cluster) {
 	})
 }
 
-// dump prints what a person would look at first.
+// dump prints the objects that a person would look at first.
 func (w *world) dump(t *testing.T) {
 	t.Helper()
 	for _, c := range w.all() {
@@ -135,7 +134,7 @@ func (w *world) dump(t *testing.T) {
 	}
 }
 
-// create makes an object that goes away with the test.
+// create makes an object and deletes it when the test ends.
 func create(t *testing.T, c *cluster, object client.Object) {
 	t.Helper()
 	if err := c.Create(t.Context(), object); err != nil {
@@ -156,7 +155,7 @@ func create(t *testing.T, c *cluster, object client.Object) {
 	})
 }
 
-// eventually waits until check returns nil; what it said last is the failure's reason.
+// eventually waits until check returns nil. If time is up, the test fails with the last error of check.
 func eventually(t *testing.T, what string, check func(ctx context.Context) error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -200,7 +199,7 @@ func gone(t *testing.T, c *cluster, object client.Object) {
 	)
 }
 
-// kubectl runs kubectl in c1 as a user does and returns what it printed, errors included.
+// kubectl runs kubectl in c1 as a user does and returns its output, errors included.
 func (w *world) kubectl(t *testing.T, args ...string) string {
 	t.Helper()
 	out, err := runKubectl(t.Context(), append([]string{"--context", "c1", "--namespace", w.namespace}, args...)...)

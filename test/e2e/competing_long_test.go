@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// TestTwoSourcesCompeteForOneTarget has c1 and c2 both send pods to c2, for which there is room for half of them.
+// TestTwoSourcesCompeteForOneTarget has c1 and c2 both send pods to c2, which has room for half of them.
 func TestTwoSourcesCompeteForOneTarget(t *testing.T) {
 	w := setUp(t)
 	w.mutual(t)
@@ -24,7 +24,7 @@ func TestTwoSourcesCompeteForOneTarget(t *testing.T) {
 		}
 	}
 	running := w.runningProxies(t, 6)
-	for _, pod := range running { // The others get in as these go.
+	for _, pod := range running { // The others run as these end.
 		c := w.c1
 		if pod.Labels["of"] == "c2" {
 			c = w.c2
@@ -47,8 +47,8 @@ func TestTwoSourcesCompeteForOneTarget(t *testing.T) {
 	}
 }
 
-// runningProxies waits until so many proxies of both clusters run, and no more, all others of the twelve say that they
-// wait.
+// runningProxies waits until exactly so many proxies of both clusters run. All others of the twelve must report that
+// they wait.
 func (w *world) runningProxies(t *testing.T, count int) (running []corev1.Pod) {
 	t.Helper()
 	eventually(t, fmt.Sprintf("%d pods to run", count), func(ctx context.Context) error {

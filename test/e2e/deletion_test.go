@@ -23,9 +23,9 @@ func TestDeletionGivesTheDelegateItsGrace(t *testing.T) {
 		flags []string
 		want  time.Duration
 	}{
-		"the pod's own":              {own: 6, want: 6 * time.Second},
-		"shorter, asked by the user": {own: 60, flags: []string{"--grace-period=4"}, want: 4 * time.Second},
-		"longer, asked by the user":  {own: 2, flags: []string{"--grace-period=7"}, want: 7 * time.Second},
+		"the grace period of the pod":            {own: 6, want: 6 * time.Second},
+		"a shorter grace period of the deletion": {own: 60, flags: []string{"--grace-period=4"}, want: 4 * time.Second},
+		"a longer grace period of the deletion":  {own: 2, flags: []string{"--grace-period=7"}, want: 7 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := setUp(t)
@@ -54,7 +54,7 @@ func TestDeletionGivesTheDelegateItsGrace(t *testing.T) {
 	}
 }
 
-// followLog reads a delegate's log in its own cluster until it ends; the result is what it held.
+// followLog reads a delegate's log in its own cluster until the log ends. The function returned waits for the content.
 func followLog(t *testing.T, c *cluster, pod *corev1.Pod) func() string {
 	t.Helper()
 	out := make(chan string, 1)
@@ -65,8 +65,8 @@ func followLog(t *testing.T, c *cluster, pod *corev1.Pod) func() string {
 	return func() string { return <-out }
 }
 
-// watchEnd follows a proxy from now on until it is gone and tells in which order it and its delegate went, and whether
-// the proxy showed that it was terminating.
+// watchEnd watches a proxy until it is gone. The function returned reports in which order the proxy and its delegate
+// ended, and whether the proxy showed that it was terminating.
 func (w *world) watchEnd(t *testing.T, proxy *corev1.Pod, where *cluster, delegate *corev1.Pod) func() []string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)

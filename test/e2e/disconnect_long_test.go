@@ -16,7 +16,7 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 )
 
-// connect runs kubectl multicluster connect, which makes a new token each time and deletes the one before.
+// connect runs kubectl multicluster connect, which creates a new token each time and deletes the earlier one.
 func (w *world) connect(t *testing.T, name, source string, flags ...string) {
 	t.Helper()
 	args := append([]string{"connect", name, "--source-context", source}, flags...)
@@ -25,7 +25,7 @@ func (w *world) connect(t *testing.T, name, source string, flags ...string) {
 	}
 }
 
-// deleteTarget deletes the ClusterTarget c2; the result makes it again, as does the end of the test.
+// deleteTarget deletes the ClusterTarget c2. The function returned makes it again, and so does the end of the test.
 func (w *world) deleteTarget(t *testing.T) (again func()) {
 	t.Helper()
 	w.endWell(t)
@@ -39,7 +39,7 @@ func (w *world) deleteTarget(t *testing.T) (again func()) {
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), patience)
 		defer cancel()
-		_ = w.c1.Create(ctx, fresh()) // Unless it is there.
+		_ = w.c1.Create(ctx, fresh()) // It may exist.
 	})
 	if err := w.c1.Delete(t.Context(), target); err != nil {
 		t.Fatal(err)

@@ -28,7 +28,7 @@ const (
 	managerName      = "multicluster-scheduler-controller-manager"
 )
 
-// within is eventually with a patience of its own; it returns how long it took.
+// within is eventually with a time limit of its own. It returns the time that it waited.
 func within(t *testing.T, limit time.Duration, what string, check func(ctx context.Context) error) time.Duration {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
@@ -40,7 +40,7 @@ func within(t *testing.T, limit time.Duration, what string, check func(ctx conte
 	return took
 }
 
-// holds fails the test if check returns an error at any time in the period.
+// holds fails the test if check returns an error at any time during the period.
 func holds(t *testing.T, period time.Duration, what string, check func(ctx context.Context) error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), period)
@@ -59,7 +59,7 @@ func holds(t *testing.T, period time.Duration, what string, check func(ctx conte
 	}
 }
 
-// clusters runs the program that runs the clusters.
+// clusters runs .local/bin/clusters, the program that runs the clusters.
 func clusters(ctx context.Context, t *testing.T, args ...string) {
 	t.Helper()
 	if out, err := run(ctx, "clusters", args...); err != nil {
@@ -67,7 +67,7 @@ func clusters(ctx context.Context, t *testing.T, args ...string) {
 	}
 }
 
-// cutOffC2 parts c1 and c2; the result connects them again. The test ends with all well.
+// cutOffC2 parts c1 and c2. The function returned connects them again. The test ends with both targets Ready.
 func (w *world) cutOffC2(t *testing.T) (heal func()) {
 	t.Helper()
 	w.endWell(t, "heal", "c2")
@@ -78,7 +78,8 @@ func (w *world) cutOffC2(t *testing.T) (heal func()) {
 	}
 }
 
-// stopAPIServer stops that of a cluster; the result starts it again. The test ends with all well.
+// stopAPIServer stops the API server of a cluster. The function returned starts it again. The test ends with both
+// targets Ready.
 func (w *world) stopAPIServer(t *testing.T, name string) (start func()) {
 	t.Helper()
 	w.endWell(t, "start-apiserver", name)
@@ -89,7 +90,8 @@ func (w *world) stopAPIServer(t *testing.T, name string) (start func()) {
 	}
 }
 
-// endWell has the program for clusters mend something when the test ends, and waits until both targets are Ready.
+// endWell runs a command of the program clusters when the test ends, to repair something, and waits until both targets
+// are Ready.
 func (w *world) endWell(t *testing.T, args ...string) {
 	t.Helper()
 	t.Cleanup(func() {
@@ -120,7 +122,7 @@ func (w *world) nodeIs(ctx context.Context, name string, want corev1.ConditionSt
 	return fmt.Errorf("node %s: taints %v, conditions %v", name, node.Spec.Taints, node.Status.Conditions)
 }
 
-// tainted tells whether pods are kept away because of the node's health.
+// tainted reports whether a taint about the node's health keeps pods away.
 func tainted(node *corev1.Node) bool {
 	return slices.ContainsFunc(node.Spec.Taints, func(taint corev1.Taint) bool {
 		return taint.Key == corev1.TaintNodeNotReady || taint.Key == corev1.TaintNodeUnreachable
@@ -134,7 +136,7 @@ func (w *world) nodeBecomes(t *testing.T, name string, want corev1.ConditionStat
 	})
 }
 
-// nodeReadyMessage is that of the node's condition Ready.
+// nodeReadyMessage returns the message of the node's condition Ready.
 func (w *world) nodeReadyMessage(t *testing.T, name string) string {
 	t.Helper()
 	node := &corev1.Node{}
@@ -149,7 +151,7 @@ func (w *world) nodeReadyMessage(t *testing.T, name string) string {
 	return ""
 }
 
-// impatient pods do not wait for a dead cluster, unless seconds say so.
+// impatient adds a toleration to a template: its pods wait only so many seconds for a dead cluster.
 func impatient(template *corev1.PodTemplateSpec, seconds int64) {
 	template.Spec.Tolerations = append(template.Spec.Tolerations, corev1.Toleration{
 		Key:               corev1.TaintNodeNotReady,
@@ -159,13 +161,7 @@ func impatient(template *corev1.PodTemplateSpec, seconds int64) {
 	})
 }
 
-// inTarget is a template whose pods run only there.
-func inTarget(name string, template corev1.PodTemplateSpec) corev1.PodTemplateSpec {
-	template.Annotations[v1alpha1.AnnotationProxyConstraints] = "nodeSelector: {multicluster.admiralty.io/cluster-target-name: " + name + "}"
-	return template
-}
-
-// quick pods end at once when they are deleted.
+// quick returns the template of pods that end at once when they are deleted.
 func quick(template corev1.PodTemplateSpec) corev1.PodTemplateSpec {
 	template.Spec.TerminationGracePeriodSeconds = new(int64(1))
 	return template
@@ -179,7 +175,7 @@ func (p *placement) uids() map[types.UID]string {
 	return uids
 }
 
-// same fails unless the pods are the very ones that they were.
+// same fails unless the pods are the same as before, by their UIDs.
 func same(t *testing.T, before, after *placement) {
 	t.Helper()
 	was, is := before.uids(), after.uids()
@@ -219,7 +215,7 @@ func (w *world) nothingLeft(t *testing.T) {
 	})
 }
 
-// goneNow tells whether none of the nodes exists.
+// goneNow reports whether none of the nodes exists.
 func goneNow(ctx context.Context, c *cluster, nodes ...string) error {
 	for _, name := range nodes {
 		err := c.Get(ctx, client.ObjectKey{Name: name}, &corev1.Node{})
@@ -233,7 +229,7 @@ func goneNow(ctx context.Context, c *cluster, nodes ...string) error {
 	return nil
 }
 
-// scaleManager sets the number of a cluster's managers, and waits until there are so many, all ready.
+// scaleManager sets the number of a cluster's managers, and waits until exactly so many exist and are ready.
 func scaleManager(ctx context.Context, t *testing.T, c *cluster, replicas int) {
 	t.Helper()
 	if out, err := runKubectl(ctx, "--context", c.name, "-n", managerNamespace, "scale", "deployment", managerName,
@@ -264,7 +260,7 @@ func managers(ctx context.Context, t *testing.T, c *cluster, replicas int) {
 	})
 }
 
-// managerRuns tells which managers run and how often each was started.
+// managerRuns returns the number of restarts of each manager in c1, by the pod's name.
 func (w *world) managerRuns(t *testing.T) map[string]int32 {
 	t.Helper()
 	pods := &corev1.PodList{}
@@ -280,7 +276,7 @@ func (w *world) managerRuns(t *testing.T) map[string]int32 {
 	return runs
 }
 
-// leader is the manager that holds c1's lease.
+// leader returns the manager that holds c1's Lease.
 func (w *world) leader(t *testing.T) *corev1.Pod {
 	t.Helper()
 	pod := &corev1.Pod{}
@@ -298,8 +294,8 @@ func (w *world) leader(t *testing.T) *corev1.Pod {
 	return pod
 }
 
-// killLeader kills the manager that leads in c1 with SIGKILL, so that it says goodbye to nobody, and has its pod
-// replaced, so that kills in a row do not add up to a back-off.
+// killLeader kills the manager that leads in c1 with SIGKILL, so that it cannot release anything. It also has the
+// manager's pod replaced, so that kills in a row do not add up to a back-off.
 func (w *world) killLeader(t *testing.T) {
 	t.Helper()
 	pod := w.leader(t)
@@ -324,8 +320,7 @@ func signal(t *testing.T, pod *corev1.Pod, s syscall.Signal) {
 	}
 }
 
-// processesOf finds the processes of a pod's containers by their control group, but for the one that holds the pod
-// together.
+// processesOf finds the processes of a pod's containers by their control group. The pause container does not count.
 func processesOf(t *testing.T, pod types.UID) []int {
 	t.Helper()
 	groups, err := filepath.Glob("/proc/[0-9]*/cgroup")

@@ -27,10 +27,10 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 )
 
-// removal is how long it may take until copies that nobody needs are gone: they are kept for two minutes.
+// removal is the time after which copies that nobody needs must be gone: they are kept for two minutes.
 const removal = 5 * time.Minute
 
-// three is a world with another target, which has the namespace too.
+// three is a world with a third cluster c3, a target that has the namespace, too.
 type three struct {
 	*world
 	c3 *cluster
@@ -51,7 +51,7 @@ func (w *three) meta(name string, annotations map[string]string) metav1.ObjectMe
 	return metav1.ObjectMeta{Name: name, Namespace: w.namespace, Annotations: annotations}
 }
 
-// application is all that a small web application consists of, but for its Deployment.
+// application returns the objects of a small web application, without its Deployment.
 func (w *three) application() []client.Object {
 	port := networkingv1.ServiceBackendPort{Name: "http"}
 	prefix := networkingv1.PathTypePrefix
@@ -154,7 +154,8 @@ func (w *three) quietIn(t *testing.T, replicas int) map[string][]corev1.Pod {
 	return running
 }
 
-// client starts a plain pod in each cluster that asks the Service there, by its cluster IP, all the time.
+// client starts a plain pod in each cluster. The pod sends requests to the Service there, by its cluster IP, all the
+// time.
 func (w *three) clients(t *testing.T) {
 	t.Helper()
 	for _, c := range w.all() {
@@ -190,7 +191,7 @@ func (w *three) clients(t *testing.T) {
 	}
 }
 
-// reachable waits until the Service's EndpointSlices in a cluster have so many ready endpoints.
+// reachable waits until the Service's EndpointSlices in a cluster have exactly so many ready endpoints.
 func (w *three) reachable(t *testing.T, c *cluster, endpoints int) {
 	t.Helper()
 	eventually(t, fmt.Sprintf("%d ready endpoints in %s", endpoints, c.name), func(ctx context.Context) error {
@@ -220,7 +221,7 @@ func (w *three) reachable(t *testing.T, c *cluster, endpoints int) {
 
 var answered = regexp.MustCompile(`(?m)^answered: (\S+)$`)
 
-// heard waits until the client of a cluster has had answers of all these pods.
+// heard waits until the client of a cluster has received answers of all these pods.
 func (w *three) heard(t *testing.T, c *cluster, pods []string) {
 	t.Helper()
 	eventually(t, "the client in "+c.name+" to reach all replicas", func(ctx context.Context) error {
@@ -243,8 +244,8 @@ func (w *three) heard(t *testing.T, c *cluster, pods []string) {
 
 var asked = regexp.MustCompile(`asked (\d+) times, failed (\d+) times`)
 
-// end stops a cluster's client, which must not have had a failure. A deleted pod would take its last words along, so
-// its time is made to be over.
+// end stops a cluster's client, which must not have had a failure. The log of a deleted pod would be lost, so end
+// shortens the pod's active deadline instead.
 func (w *three) end(t *testing.T, c *cluster) {
 	t.Helper()
 	pod := &corev1.Pod{ObjectMeta: w.meta("client", nil)}
@@ -439,8 +440,9 @@ func (w *three) inside(t *testing.T, c *cluster, pod *corev1.Pod, command ...str
 
 func (w *three) nothingIn(ctx context.Context, c *cluster) error {
 	for _, list := range []client.ObjectList{
-		&corev1.PodList{}, &v1alpha1.PodChaperonList{}, &corev1.ConfigMapList{}, &corev1.SecretList{}, &corev1.ServiceAccountList{},
-		&corev1.ServiceList{}, &discoveryv1.EndpointSliceList{}, &networkingv1.IngressList{},
+		&corev1.PodList{}, &v1alpha1.PodChaperonList{}, &corev1.ConfigMapList{}, &corev1.SecretList{},
+		&corev1.ServiceAccountList{}, &corev1.ServiceList{}, &discoveryv1.EndpointSliceList{},
+		&networkingv1.IngressList{},
 	} {
 		if err := c.List(
 			ctx,
@@ -493,8 +495,7 @@ func TestFollowingAnObjectOfTheTargetIsNotTouchedAndThePodGoesElsewhereOrUsesIt(
 			{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "taken"}}},
 		}
 		maps.Copy(template.Annotations, annotations)
-		template.Annotations[v1alpha1.AnnotationProxyConstraints] = "nodeSelector: {multicluster.admiralty.io/cluster-target-name: " + target + "}"
-		return w.pod(name, template)
+		return w.pod(name, inTarget(target, template))
 	}
 	create(t, w.c1, only("refused", "c2", nil))
 	eventually(t, "the pod to say why c2 does not take it", func(ctx context.Context) error {
@@ -534,7 +535,7 @@ func TestFollowingAnObjectOfTheTargetIsNotTouchedAndThePodGoesElsewhereOrUsesIt(
 	}
 }
 
-// Each API server numbers its changes: a delegate with a smaller number than its Secret's was made before it.
+// Each API server numbers its changes. A delegate with a smaller number than its Secret was created before the Secret.
 func TestFollowingNoDelegateIsMadeBeforeItsSecret(t *testing.T) {
 	w := setUpThree(t)
 	const pods = 200
@@ -548,7 +549,7 @@ func TestFollowingNoDelegateIsMadeBeforeItsSecret(t *testing.T) {
 	}
 	for i := range pods {
 		name := fmt.Sprintf("p%d", i)
-		template := podTemplate("ordering")
+		template := inC2OrC3(podTemplate("ordering"))
 		template.Spec.NodeSelector = map[string]string{"type": "kwok"}
 		template.Spec.Tolerations = []corev1.Toleration{
 			{Key: "kwok.x-k8s.io/node", Operator: corev1.TolerationOpExists},
@@ -556,8 +557,6 @@ func TestFollowingNoDelegateIsMadeBeforeItsSecret(t *testing.T) {
 		template.Spec.Containers[0].EnvFrom = []corev1.EnvFromSource{
 			{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: name}}},
 		}
-		template.Annotations[v1alpha1.AnnotationProxyConstraints] = "affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [" +
-			"{matchExpressions: [{key: multicluster.admiralty.io/cluster-target-name, operator: In, values: [c2, c3]}]}]}}}"
 		create(t, w.c1, w.pod(name, template))
 	}
 	eventually(t, "all pods to run", func(ctx context.Context) error {
@@ -599,14 +598,16 @@ func TestFollowingNoDelegateIsMadeBeforeItsSecret(t *testing.T) {
 	}
 }
 
-// firstVersions notes, from now on, at which version of the cluster Secrets and delegates were made, by the name of the
-// proxy.
+// firstVersions records the resource versions at which Secrets and delegates are created from now on, by the name of
+// the proxy.
 func (w *three) firstVersions(t *testing.T, c *cluster) func() (secrets, delegates map[string]uint64) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	result := map[string]map[string]uint64{}
 	done := make(chan struct{}, 2)
-	for kind, list := range map[string]client.ObjectList{"secrets": &corev1.SecretList{}, "delegates": &corev1.PodList{}} {
+	for kind, list := range map[string]client.ObjectList{
+		"secrets": &corev1.SecretList{}, "delegates": &corev1.PodList{},
+	} {
 		events, err := c.Watch(ctx, list, client.InNamespace(w.namespace))
 		if err != nil {
 			cancel()
@@ -640,13 +641,12 @@ func (w *three) firstVersions(t *testing.T, c *cluster) func() (secrets, delegat
 	}
 }
 
-// A ServiceAccount that is missing in a target is told, where the source does not ask for it to be made there.
+// A ServiceAccount that is missing in a target is reported, unless the source asks to create it there.
 func TestFollowingAMissingServiceAccountIsAReason(t *testing.T) {
 	w := setUpThree(t)
 	create(t, w.c1, &corev1.ServiceAccount{ObjectMeta: w.meta("builder", nil)})
-	template := podTemplate("builds")
+	template := inTarget("c2", podTemplate("builds"))
 	template.Spec.ServiceAccountName = "builder"
-	template.Annotations[v1alpha1.AnnotationProxyConstraints] = "nodeSelector: {multicluster.admiralty.io/cluster-target-name: c2}"
 	create(t, w.c1, w.pod("builds", template))
 	eventually(t, "the pod to say what is missing in c2", func(ctx context.Context) error {
 		out, err := runKubectl(

@@ -29,8 +29,8 @@ func withSlots(template corev1.PodTemplateSpec, count int64) corev1.PodTemplateS
 	return template
 }
 
-// giveSlots lets a cluster's real node have so many slots until the test ends, as a new node of an autoscaler's or a
-// device plugin would.
+// giveSlots gives a cluster's real node so many slots until the test ends, as a device plugin or an autoscaler's new
+// node would.
 func giveSlots(t *testing.T, c *cluster, count int) {
 	t.Helper()
 	node := realNode(t, c)
@@ -79,7 +79,7 @@ func (w *world) policy(t *testing.T, name, fields string) {
 	patch(t.Context(), fields)
 }
 
-// pending waits until a pod says why it is pending, with these words.
+// pending waits until the condition of a pending pod contains these words.
 func (w *world) pending(t *testing.T, name string, words ...string) {
 	t.Helper()
 	eventually(t, fmt.Sprintf("pod %s to say %q", name, words), func(ctx context.Context) error {
@@ -105,7 +105,8 @@ func containsAll(text string, words []string) bool {
 	return true
 }
 
-// TestATargetScalesUpFromZero has no node with the resource anywhere. One target says that it can add some.
+// TestATargetScalesUpFromZero has no node with the resource in any cluster. One target declares that it can add such
+// nodes.
 func TestATargetScalesUpFromZero(t *testing.T) {
 	w := setUp(t)
 	template := withSlots(podTemplate("gpu"), 1)
@@ -159,7 +160,7 @@ func (w *world) explain(t *testing.T, pod string) string {
 	return out
 }
 
-// TestAPodThatPassesOneClusterByForAnotherSaysWhy has one cluster refuse what its summary has room for.
+// TestAPodThatPassesOneClusterByForAnotherSaysWhy has one cluster refuse a pod for which its summary has room.
 func TestAPodThatPassesOneClusterByForAnotherSaysWhy(t *testing.T) {
 	w := setUp(t)
 	w.policy(t, "c2", `{"weight":10000}`) // so that it is tried first
@@ -186,13 +187,13 @@ func TestAPodThatPassesOneClusterByForAnotherSaysWhy(t *testing.T) {
 	}
 }
 
-// TestAGangThatNeedsBothClustersStartsAsAWhole has exactly as much room as the gang needs, and others that want it,
-// too.
+// TestAGangThatNeedsBothClustersStartsAsAWhole has exactly as much room as the gang needs, and other pods that compete
+// for this room.
 func TestAGangThatNeedsBothClustersStartsAsAWhole(t *testing.T) {
 	w := setUp(t)
 	giveSlots(t, w.c1, 3)
 	giveSlots(t, w.c2, 3)
-	job := w.job() // serves until it is deleted
+	job := w.job() // runs until it is deleted
 	job.Spec.CompletionMode = new(batchv1.IndexedCompletion)
 	job.Spec.Completions, job.Spec.Parallelism = new(int32(6)), new(int32(6))
 	job.Spec.Template = withSlots(job.Spec.Template, 1)

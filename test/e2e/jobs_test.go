@@ -99,7 +99,7 @@ func TestAFinishedPodWhoseDelegateIsDeletedStaysFinished(t *testing.T) {
 		t.Fatal(err)
 	}
 	gone(t, where, delegate)
-	create(t, w.c1, w.webServer(1)) // something that happens after the deletion, to wait for
+	create(t, w.c1, w.webServer(1)) // the test waits for a change that follows the deletion
 	eventually(t, "the web server", func(ctx context.Context) error {
 		pods := &corev1.PodList{}
 		if err := w.c1.List(

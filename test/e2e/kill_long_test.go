@@ -11,33 +11,34 @@ import (
 	"time"
 )
 
-// killRounds is how often each of the things that go on is interrupted.
+// killRounds is the number of times that each operation is interrupted.
 const killRounds = 5
 
 func TestAManagerKilledAtAnyMomentLosesAndDoublesNoPod(t *testing.T) {
 	for name, test := range map[string]struct {
-		// begin sets something off that takes its time; in the end there are so many pods.
+		// begin starts an operation that takes some time, and returns the number of pods at its end.
 		begin func(t *testing.T, w *world, round int) (pods int)
-		// finish is called when the pods are there.
+		// finish is called when these pods exist.
 		finish func(t *testing.T, w *world)
 	}{
-		"of a roll-out": {begin: func(t *testing.T, w *world, _ int) int {
+		"during a roll-out": {begin: func(t *testing.T, w *world, _ int) int {
 			t.Helper()
 			w.kubectl(t, "rollout", "restart", "deployment/web")
 			return 12
 		}},
-		"of scaling down and up": {begin: func(t *testing.T, w *world, round int) int {
+		"during scaling down and up": {begin: func(t *testing.T, w *world, round int) int {
 			t.Helper()
 			pods := 12 - 9*(round%2)
 			w.kubectl(t, "scale", "deployment/web", fmt.Sprintf("--replicas=%d", pods))
 			return pods
 		}},
-		"of a drain": {begin: func(t *testing.T, w *world, _ int) int {
+		"during a drain": {begin: func(t *testing.T, w *world, _ int) int {
 			t.Helper()
 			drained := make(chan struct{})
 			go func() {
 				defer close(drained)
-				_, _ = runKubectl(t.Context(), "--context", "c1", "drain", "admiralty-c2", "--pod-selector", "app=web", "--ignore-daemonsets", "--timeout=2m")
+				_, _ = runKubectl(t.Context(), "--context", "c1", "drain", "admiralty-c2",
+					"--pod-selector", "app=web", "--ignore-daemonsets", "--timeout=2m")
 			}()
 			t.Cleanup(func() { <-drained })
 			return 12
@@ -60,7 +61,7 @@ func TestAManagerKilledAtAnyMomentLosesAndDoublesNoPod(t *testing.T) {
 			w.quiet(t, 12)
 			for round := range killRounds {
 				pods := test.begin(t, w, round)
-				moment := time.NewTimer(rand.N(6 * time.Second)) // Any moment will do.
+				moment := time.NewTimer(rand.N(6 * time.Second)) // The kill comes at a random moment.
 				<-moment.C
 				w.killLeader(t)
 				start := time.Now()
@@ -80,14 +81,14 @@ func TestAManagerKilledAtAnyMomentLosesAndDoublesNoPod(t *testing.T) {
 	}
 }
 
-// converged waits until the Deployment has done what it was told, and every proxy has its one delegate.
+// converged waits until the Deployment has reached its desired state, and every proxy has exactly one delegate.
 func (w *world) converged(t *testing.T, pods int) {
 	t.Helper()
 	w.kubectl(t, "rollout", "status", "deployment/web", "--timeout=4m")
 	w.quiet(t, pods)
 }
 
-// A manager that stalls while another takes over must do no harm when it goes on.
+// A manager that stalls while another takes over must do no harm when it continues.
 func TestAManagerThatStallsLosesAndDoublesNoPod(t *testing.T) {
 	w := setUp(t)
 	w.endWell(t)
@@ -97,7 +98,7 @@ func TestAManagerThatStallsLosesAndDoublesNoPod(t *testing.T) {
 
 	stalled := w.leader(t)
 	w.kubectl(t, "rollout", "restart", "deployment/web")
-	moment := time.NewTimer(rand.N(3 * time.Second)) // Any moment will do.
+	moment := time.NewTimer(rand.N(3 * time.Second)) // The signal comes at a random moment.
 	<-moment.C
 	signal(t, stalled, syscall.SIGSTOP)
 	eventually(t, "another leader", func(context.Context) error {

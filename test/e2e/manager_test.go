@@ -17,7 +17,7 @@ import (
 
 const manager = "app.kubernetes.io/name=multicluster-scheduler"
 
-// delegateLog notes which delegates, by proxy, ever existed in the namespace of either cluster.
+// delegateLog records all delegates that ever existed in the namespace of either cluster, by proxy.
 type delegateLog struct {
 	mu   sync.Mutex // guards seen
 	seen map[string]map[types.UID]bool

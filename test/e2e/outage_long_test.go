@@ -17,10 +17,11 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 )
 
-// notReadyWithin is the grace period that nodes have by default, and a little for a busy machine.
+// notReadyWithin is the default grace period of nodes, 50 seconds, and some time for a busy machine.
 const notReadyWithin = time.Minute
 
-// running waits until so many pods of the web server that are not being deleted are ready on the virtual node.
+// running waits until exactly so many pods of the web server are ready on the virtual node. Pods being deleted do not
+// count.
 func (w *world) running(t *testing.T, app, node string, count int, limit time.Duration) {
 	t.Helper()
 	within(t, limit, fmt.Sprintf("%d pods of %s ready on %s", count, app, node), func(ctx context.Context) error {
@@ -68,7 +69,10 @@ func TestADeadTargetIsTreatedLikeADeadNode(t *testing.T) {
 	heal := w.cutOffC2(t)
 	w.kubectl(t, "delete", "pod", "forced", "--grace-period=0", "--force")
 	w.nodeBecomes(t, "admiralty-c2", corev1.ConditionFalse, notReadyWithin)
-	for what, message := range map[string]string{"target": w.says(t, "c2", v1alpha1.ReasonUnreachable), "node": w.nodeReadyMessage(t, "admiralty-c2")} {
+	for what, message := range map[string]string{
+		"target": w.says(t, "c2", v1alpha1.ReasonUnreachable),
+		"node":   w.nodeReadyMessage(t, "admiralty-c2"),
+	} {
 		if !strings.Contains(message, "no answer from https://") {
 			t.Errorf("the %s does not say what is wrong: %s", what, message)
 		}
@@ -103,7 +107,7 @@ func TestADeadTargetIsTreatedLikeADeadNode(t *testing.T) {
 	}
 }
 
-// Until a target is known to be dead, pods may be sent there; none may be stuck.
+// Pods may be sent to a dead target as long as it is not known to be dead. None may be stuck there.
 func TestPodsCreatedInTheMomentOfAPartitionRunElsewhere(t *testing.T) {
 	w := setUp(t)
 	delegates := w.logDelegates(t)
@@ -197,13 +201,13 @@ func TestAnAPIServerThatGoesAndComesLosesAndDoublesNothing(t *testing.T) {
 		cluster string
 		away    func(t *testing.T, w *world)
 	}{
-		"the target's, for a moment": {cluster: "c2", away: func(*testing.T, *world) {}},
-		"the target's, for long": {cluster: "c2", away: func(t *testing.T, w *world) {
+		"the target's API server, for a moment": {cluster: "c2", away: func(*testing.T, *world) {}},
+		"the target's API server, for long": {cluster: "c2", away: func(t *testing.T, w *world) {
 			t.Helper()
 			w.nodeBecomes(t, "admiralty-c2", corev1.ConditionFalse, notReadyWithin)
 		}},
-		"the source's, for a moment": {cluster: "c1", away: func(*testing.T, *world) {}},
-		"the source's, for long": {cluster: "c1", away: func(t *testing.T, w *world) {
+		"the source's API server, for a moment": {cluster: "c1", away: func(*testing.T, *world) {}},
+		"the source's API server, for long": {cluster: "c1", away: func(t *testing.T, w *world) {
 			t.Helper()
 			holds(t, 30*time.Second, "the delegates in c2 go on", func(ctx context.Context) error {
 				_, delegates, err := w.pods(ctx, w.c2)

@@ -18,7 +18,7 @@ import (
 
 const image = "localhost/whoami:dev"
 
-// podTemplate is an elected pod of the test image with 100m and 32Mi.
+// podTemplate returns the template of an elected pod of the test image that requests 100m and 32Mi.
 func podTemplate(app string, args ...string) corev1.PodTemplateSpec {
 	return corev1.PodTemplateSpec{
 		ObjectMeta: metav1.ObjectMeta{
@@ -37,13 +37,20 @@ func podTemplate(app string, args ...string) corev1.PodTemplateSpec {
 	}
 }
 
+// inTarget returns the template with a constraint: its pods run only in this target.
+func inTarget(name string, template corev1.PodTemplateSpec) corev1.PodTemplateSpec {
+	const selector = "nodeSelector: {multicluster.admiralty.io/cluster-target-name: %s}"
+	template.Annotations[v1alpha1.AnnotationProxyConstraints] = fmt.Sprintf(selector, name)
+	return template
+}
+
 func (w *world) pod(name string, template corev1.PodTemplateSpec) *corev1.Pod {
 	pod := &corev1.Pod{ObjectMeta: template.ObjectMeta, Spec: template.Spec}
 	pod.Name, pod.Namespace = name, w.namespace
 	return pod
 }
 
-// webServer is a Deployment of elected web servers with a readiness probe.
+// webServer returns a Deployment of elected web servers with a readiness probe.
 func (w *world) webServer(replicas int32) *appsv1.Deployment {
 	template := podTemplate("web")
 	template.Spec.Containers[0].ReadinessProbe = &corev1.Probe{
@@ -63,7 +70,7 @@ func (w *world) webServer(replicas int32) *appsv1.Deployment {
 	}
 }
 
-// pods lists the pods of the namespace, proxies apart from delegates.
+// pods lists the pods of the namespace: proxies and delegates.
 func (w *world) pods(ctx context.Context, c *cluster) (proxies, delegates []corev1.Pod, err error) {
 	list := &corev1.PodList{}
 	if err := c.List(ctx, list, client.InNamespace(w.namespace)); err != nil {
@@ -79,7 +86,7 @@ func (w *world) pods(ctx context.Context, c *cluster) (proxies, delegates []core
 	return proxies, delegates, nil
 }
 
-// placement is where the proxies of the namespace run, as their users see it.
+// placement holds the pods of the namespace and their places, as users see them.
 type placement struct {
 	proxies   []corev1.Pod
 	delegates map[string][]corev1.Pod // by cluster
@@ -102,8 +109,8 @@ func (w *world) placement(ctx context.Context) (*placement, error) {
 	return p, nil
 }
 
-// quiet waits until exactly so many proxies run, each with one running delegate whose IP it shows, and nothing else
-// is there.
+// quiet waits until exactly so many proxies run and no other pods exist. Each proxy must have one running delegate and
+// show its IP.
 func (w *world) quiet(t *testing.T, replicas int) *placement {
 	t.Helper()
 	var quiet *placement
@@ -163,7 +170,7 @@ func hasCondition(pod *corev1.Pod, conditionType corev1.PodConditionType, status
 	return false
 }
 
-// reaches waits until the pod has the phase.
+// reaches waits until the pod has the phase, and returns the pod.
 func (w *world) reaches(t *testing.T, name string, phase corev1.PodPhase) *corev1.Pod {
 	t.Helper()
 	pod := &corev1.Pod{}
@@ -179,7 +186,7 @@ func (w *world) reaches(t *testing.T, name string, phase corev1.PodPhase) *corev
 	return pod
 }
 
-// delegateOf finds the one delegate of a proxy and the cluster that it runs in.
+// delegateOf finds the one delegate of a proxy, and its cluster.
 func (w *world) delegateOf(t *testing.T, proxy *corev1.Pod) (*cluster, *corev1.Pod) {
 	t.Helper()
 	for _, c := range w.all() {

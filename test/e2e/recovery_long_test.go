@@ -15,7 +15,7 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 )
 
-// A leader that begins while a target is dead knows no more of it than what the source has written down.
+// A leader that starts while a target is dead knows only the target's objects in the source.
 func TestALeaderThatBeginsWhileATargetIsDead(t *testing.T) {
 	w := setUp(t)
 	delegates := w.logDelegates(t)
@@ -48,7 +48,7 @@ func TestALeaderThatBeginsWhileATargetIsDead(t *testing.T) {
 	managers(t.Context(), t, w.c1, 2)
 }
 
-// Where the target's API server answers and its manager does not, nothing becomes of PodChaperons.
+// If the target's API server answers and its manager does not run, PodChaperons get no delegates.
 func TestATargetWithoutAManagerKeepsNoPodWaiting(t *testing.T) {
 	w := setUp(t)
 	create(t, w.c1, w.webServer(4))
@@ -87,7 +87,7 @@ func (w *world) nodeUID(t *testing.T, name string) string {
 	return string(node.UID)
 }
 
-// The target's own administrators drain its nodes as they like.
+// The target's own administrators may drain its nodes at any time.
 func TestATargetsNodeThatIsDrainedSendsPodsElsewhere(t *testing.T) {
 	w := setUp(t)
 	create(t, w.c1, w.webServer(6))
@@ -121,7 +121,7 @@ func TestATargetsNodeThatIsDrainedSendsPodsElsewhere(t *testing.T) {
 	}
 }
 
-// A namespace that is deleted while a target is cut off is not held for longer than that lasts.
+// A namespace that is deleted while a target is cut off goes at the latest when the target is back.
 func TestANamespaceDeletedDuringAPartitionGoesAfterIt(t *testing.T) {
 	w := setUp(t)
 	create(t, w.c1, w.webServer(4))

@@ -16,9 +16,10 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 )
 
-const enabled = `{"metadata":{"labels":{"` + v1alpha1.LabelEnabledNamespace + `":"` + v1alpha1.LabelEnabledNamespaceValue + `"}}}`
+const enabled = `{"metadata":{"labels":{"` +
+	v1alpha1.LabelEnabledNamespace + `":"` + v1alpha1.LabelEnabledNamespaceValue + `"}}}`
 
-// mutual connects c2 to both clusters as well, and enables the namespace there, until the test ends.
+// mutual makes both clusters targets of c2, too, and enables the namespace in c2, until the test ends.
 func (w *world) mutual(t *testing.T) {
 	t.Helper()
 	if err := w.c2.Patch(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.namespace}},
@@ -37,7 +38,7 @@ func (w *world) mutual(t *testing.T) {
 	w.connect(t, "c2", "c2", "--self")
 }
 
-// virtualNodeCPU is what c1 thinks it may use of a target.
+// virtualNodeCPU returns the CPU capacity of a virtual node of c1, in thousandths.
 func (w *world) virtualNodeCPU(t *testing.T, name string) int64 {
 	t.Helper()
 	node := &corev1.Node{}
@@ -47,8 +48,8 @@ func (w *world) virtualNodeCPU(t *testing.T, name string) int64 {
 	return node.Status.Capacity.Cpu().MilliValue()
 }
 
-// Both are sources and targets, of each other and of themselves, with the same names in the same namespace: whose an
-// object is follows from nothing but the identity of its source.
+// Both clusters are sources and targets, of each other and of themselves. Their pods have the same names in the same
+// namespace. Only the identity of the source shows the owner of an object.
 func TestTwoSourcesDoNotTouchEachOthersPods(t *testing.T) {
 	w := setUp(t)
 	cpu := w.virtualNodeCPU(t, "admiralty-c1")

@@ -16,7 +16,7 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 )
 
-// says waits until a ClusterTarget's condition Connected has the reason, and returns its message.
+// says waits until a ClusterTarget's condition Connected has the reason, and returns the condition's message.
 func (w *world) says(t *testing.T, name, reason string) string {
 	t.Helper()
 	message := ""
@@ -123,7 +123,8 @@ func TestANamespacedTargetTakesThePodsOfItsNamespace(t *testing.T) {
 		t.Fatal(err)
 	}
 	template := podTemplate("mine")
-	template.Annotations[v1alpha1.AnnotationProxyConstraints] = "nodeSelector: {multicluster.admiralty.io/target-name: mine}"
+	const selector = "nodeSelector: {multicluster.admiralty.io/target-name: mine}"
+	template.Annotations[v1alpha1.AnnotationProxyConstraints] = selector
 	create(t, w.c1, w.pod("mine", template))
 	if proxy := w.reaches(t, "mine", corev1.PodRunning); proxy.Spec.NodeName != target.Status.NodeName {
 		t.Errorf("the pod went to %s, want %s", proxy.Spec.NodeName, target.Status.NodeName)

@@ -18,7 +18,7 @@ import (
 
 func intOrString(port int) intstr.IntOrString { return intstr.FromInt(port) }
 
-// spread fails unless the pods are on the two virtual nodes in equal parts, one off at most.
+// spread fails unless the two virtual nodes have equally many of the pods, or one has one more.
 func spread(t *testing.T, p *placement) {
 	t.Helper()
 	if d := p.byNode["admiralty-c1"] - p.byNode["admiralty-c2"]; d < -1 || d > 1 {
@@ -85,8 +85,8 @@ func TestDrainHonoursTheBudgetAndUncordonLetsPodsBack(t *testing.T) {
 	}
 }
 
-// sampleReady follows the ready pods of the web server from now on; the result tells the fewest there were at any
-// event. A pod being deleted does not count.
+// sampleReady counts the ready pods of the web server at every event from now on. The function returned ends this and
+// returns the lowest count. A pod being deleted does not count.
 func (w *world) sampleReady(t *testing.T) func() int {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -180,7 +180,9 @@ func TestAPodThatIsNotElectedStaysAsItIs(t *testing.T) {
 func TestBadAnnotationsAreRefusedAtAdmission(t *testing.T) {
 	w := setUp(t)
 	for name, test := range map[string]struct{ key, value, want string }{
-		"an unknown field":   {"multicluster.admiralty.io/proxy-pod-scheduling-constraints", "nodeSelectr: {a: b}", "nodeSelectr"},
+		"an unknown field": {
+			"multicluster.admiralty.io/proxy-pod-scheduling-constraints", "nodeSelectr: {a: b}", "nodeSelectr",
+		},
 		"an invalid pattern": {"multicluster.admiralty.io/no-prefix-label-regexp", "(", "no-prefix-label-regexp"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -91,10 +91,21 @@ func (b *bench) observe(ctx context.Context, w *watch, l load, r *report.Result)
 	if r.ManagerPeakMiB, err = leader.peakMiB(); err != nil {
 		return err
 	}
-	usedAfter.since(used).perPod(r)
+	usedAfter.since(used).perPod(r, clustersOf(l))
 	writtenAfter.since(written).perPod(r)
 	w.summarize(r, l.counts)
 	return nil
+}
+
+// clustersOf returns the names of the clusters in which the pods of a load run.
+func clustersOf(l load) []string {
+	var clusters []string
+	if l.kind == report.Elected {
+		for _, target := range l.targets {
+			clusters = append(clusters, leadsTo(target))
+		}
+	}
+	return clusters
 }
 
 func leadsToSource(target string) bool { return leadsTo(target) == source }

@@ -12,13 +12,13 @@ func TestParseSets(t *testing.T) {
 		list, wrong string
 		want        [][]string
 	}{
-		"several sets":          {list: "c2;c1,c2,c3", want: [][]string{{"c2"}, {"c1", "c2", "c3"}}},
-		"further targets":       {list: "c2,+2", want: [][]string{{"c2", "again-1", "again-2"}}},
-		"an unknown cluster":    {list: "c2;c4", wrong: `"c4" is not a target: give some of c1, c2, c3`},
-		"not a number":          {list: "c2,+x", wrong: `"+x"`},
-		"a further one by name": {list: "again-1", wrong: `"again-1" is not a target`},
-		"nothing":               {list: "", wrong: `"" is not a target`},
-		"zero further targets":  {list: "c1,+0", wrong: "not a number of further targets"},
+		"several sets":                       {list: "c2;c1,c2,c3", want: [][]string{{"c2"}, {"c1", "c2", "c3"}}},
+		"further targets":                    {list: "c2,+2", want: [][]string{{"c2", "again-1", "again-2"}}},
+		"an unknown cluster":                 {list: "c2;c4", wrong: `"c4" is not a target: give some of c1, c2, c3`},
+		"further targets that are no number": {list: "c2,+x", wrong: `"+x"`},
+		"a further target by name":           {list: "again-1", wrong: `"again-1" is not a target`},
+		"an empty text":                      {list: "", wrong: `"" is not a target`},
+		"zero further targets":               {list: "c1,+0", wrong: "not a number of further targets"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := parseSets(test.list)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -26,6 +27,7 @@ type writes map[string]map[string]float64
 // cpu is the CPU time used up to some moment, in seconds.
 type cpu struct {
 	programs map[string]float64
+	clusters map[string]float64
 	leader   float64 // of the manager that leads in the source
 }
 
@@ -47,33 +49,46 @@ func programs() map[string]string {
 }
 
 func cpuTime(leader process) (cpu, error) {
-	programs, err := programCPU()
+	used, err := processCPU()
 	if err != nil {
 		return cpu{}, err
 	}
-	seconds, err := leader.cpu()
-	if err != nil {
+	if used.leader, err = leader.cpu(); err != nil {
 		return cpu{}, fmt.Errorf("reading the CPU time of the manager: %w", err)
 	}
-	return cpu{programs: programs, leader: seconds}, nil
+	return used, nil
 }
 
 // since returns the difference to an earlier moment. The time of a process that has ended is lost.
 func (c cpu) since(before cpu) cpu {
-	d := cpu{programs: map[string]float64{}, leader: c.leader - before.leader}
-	for program, seconds := range c.programs {
-		d.programs[program] = max(0, seconds-before.programs[program])
+	less := func(after, before map[string]float64) map[string]float64 {
+		d := map[string]float64{}
+		for name, seconds := range after {
+			d[name] = max(0, seconds-before[name])
+		}
+		return d
 	}
-	return d
+	return cpu{
+		programs: less(c.programs, before.programs),
+		clusters: less(c.clusters, before.clusters),
+		leader:   c.leader - before.leader,
+	}
 }
 
-func (c cpu) perPod(r *report.Result) {
+// perPod fills in the figures of a measurement with the given clusters as targets.
+func (c cpu) perPod(r *report.Result, targets []string) {
 	r.ManagerCPUSeconds = c.leader
 	r.CPUByProgram = map[string]float64{}
 	for program, seconds := range c.programs {
 		perPod := seconds / float64(r.Pods)
 		r.CPUSeconds += perPod
 		r.CPUByProgram[program] = perPod
+	}
+	r.SourceCPUSeconds = c.clusters[source] / float64(r.Pods)
+	for cluster, seconds := range c.clusters {
+		if cluster != source && slices.Contains(targets, cluster) {
+			r.TargetCPUSeconds += seconds / float64(r.Pods)
+		}
 	}
 }
 
@@ -155,19 +170,19 @@ func labelsOf(m *dto.Metric) map[string]string {
 	return labels
 }
 
-// programCPU returns the CPU time of the programs' running processes, in seconds (proc(5), /proc/PID/stat: utime,
+// processCPU returns the CPU time of the programs' running processes, in seconds (proc(5), /proc/PID/stat: utime,
 // stime). Only processes of this checkout's clusters count, and the benchmark itself: the machine may do other work,
 // too.
-func programCPU() (map[string]float64, error) {
+func processCPU() (cpu, error) {
 	files, err := filepath.Glob("/proc/[0-9]*/stat")
 	if err != nil {
-		return nil, err
+		return cpu{}, err
 	}
 	ours, err := controlGroup(files)
 	if err != nil {
-		return nil, err
+		return cpu{}, err
 	}
-	cpu, programs := map[string]float64{}, programs()
+	used, programs := cpu{programs: map[string]float64{}, clusters: map[string]float64{}}, programs()
 	for _, file := range files {
 		data, err := os.ReadFile(file)
 		if err != nil {
@@ -175,14 +190,18 @@ func programCPU() (map[string]float64, error) {
 		}
 		name, seconds, err := parseStat(string(data))
 		if err != nil {
-			return nil, fmt.Errorf("parsing %s: %w", file, err)
+			return cpu{}, fmt.Errorf("parsing %s: %w", file, err)
 		}
 		self := file == fmt.Sprintf("/proc/%d/stat", os.Getpid())
-		if program, ok := programs[name]; ok && (self || groupOf(file) == ours) {
-			cpu[program] += seconds
+		group, cluster := groupOf(file)
+		if program, ok := programs[name]; ok && (self || group == ours) {
+			used.programs[program] += seconds
+			if !self {
+				used.clusters[cluster] += seconds
+			}
 		}
 	}
-	return cpu, nil
+	return used, nil
 }
 
 // controlGroup returns the control group of this checkout's clusters: the one of their API servers.
@@ -193,23 +212,30 @@ func controlGroup(files []string) (string, error) {
 	}
 	for _, file := range files {
 		if exe, err := os.Readlink(filepath.Join(filepath.Dir(file), "exe")); err == nil && exe == program {
-			return groupOf(file), nil
+			group, _ := groupOf(file)
+			return group, nil
 		}
 	}
 	return "", fmt.Errorf("no process runs %s: run this in the root of the repository, with clusters up", program)
 }
 
-// groupOf returns the first part of the path of a process's control group, "first" in "7:pids:/first/second"
-// (cgroups(7)).
-func groupOf(stat string) string {
+// groupOf returns the first two parts of the path of a process's control group: the group of the checkout's clusters,
+// and the name of the cluster.
+func groupOf(stat string) (group, cluster string) {
 	data, err := os.ReadFile(filepath.Join(filepath.Dir(stat), "cgroup"))
 	if err != nil {
-		return ""
+		return "", ""
 	}
-	line, _, _ := strings.Cut(string(data), "\n")
+	return parseGroup(string(data))
+}
+
+// parseGroup returns "first" and "second" of "7:pids:/first/second/third" (cgroups(7)).
+func parseGroup(groups string) (first, second string) {
+	line, _, _ := strings.Cut(groups, "\n")
 	_, path, _ := strings.Cut(line, ":/")
-	first, _, _ := strings.Cut(path, "/")
-	return first
+	first, rest, _ := strings.Cut(path, "/")
+	second, _, _ = strings.Cut(rest, "/")
+	return first, second
 }
 
 func parseStat(stat string) (name string, seconds float64, err error) {

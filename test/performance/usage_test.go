@@ -36,14 +36,33 @@ func TestParseStatReadsNamesWithParentheses(t *testing.T) {
 	}
 }
 
+func TestControlGroupsNameTheirCluster(t *testing.T) {
+	for groups, want := range map[string][2]string{
+		"7:pids:/multicluster-scheduler-4/c2/components\n6:cpu:/other\n": {"multicluster-scheduler-4", "c2"},
+		"0::/multicluster-scheduler/c1/kubepods/pod1":                    {"multicluster-scheduler", "c1"},
+		"0::/init.scope": {"init.scope", ""},
+		"":               {"", ""},
+	} {
+		if group, cluster := parseGroup(groups); group != want[0] || cluster != want[1] {
+			t.Errorf("parseGroup(%q): got %q, %q, want %q", groups, group, cluster, want)
+		}
+	}
+}
+
 func TestUsageIsADifferencePerPod(t *testing.T) {
 	got := report.Result{Pods: 10}
-	cpu{programs: map[string]float64{"etcd": 5, "kwok": 1}, leader: 3}.
-		since(cpu{programs: map[string]float64{"etcd": 4, "kwok": 2}, leader: 1}).perPod(&got)
+	cpu{
+		programs: map[string]float64{"etcd": 5, "kwok": 1},
+		clusters: map[string]float64{"c1": 4, "c2": 3, "c3": 9},
+		leader:   3,
+	}.since(cpu{
+		programs: map[string]float64{"etcd": 4, "kwok": 2}, clusters: map[string]float64{"c1": 3, "c2": 1}, leader: 1,
+	}).perPod(&got, []string{"c1", "c2"})
 	writes{"c1": {"POST pods": 30, "PUT nodes": 5}, "c2": {"POST pods": 10}}.
 		since(writes{"c1": {"POST pods": 10, "PUT nodes": 5}}).perPod(&got)
 	want := report.Result{
-		Pods: 10, CPUSeconds: .1, ManagerCPUSeconds: 2, CPUByProgram: map[string]float64{"etcd": .1, "kwok": 0},
+		Pods: 10, CPUSeconds: .1, SourceCPUSeconds: .1, TargetCPUSeconds: .2, ManagerCPUSeconds: 2,
+		CPUByProgram: map[string]float64{"etcd": .1, "kwok": 0},
 		WritesPerPod: 3, SourceWrites: 2, WritesByResource: map[string]float64{"c1 POST pods": 2, "c2 POST pods": 1},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -121,9 +121,9 @@ func TestSmallClusters(t *testing.T) {
 func TestLargeClusters(t *testing.T) {
 	scheduler := newKubeScheduler(t)
 	for name, variety := range map[string]int{
-		"with few different labels and taints": 1,
-		"with dozens of labels and taints":     3,
-		"with hundreds of labels and taints":   12,
+		"a cluster with few different labels and taints": 1,
+		"a cluster with dozens of labels and taints":     3,
+		"a cluster with hundreds of labels and taints":   12,
 	} {
 		t.Run(name, func(t *testing.T) {
 			total := &tally{}

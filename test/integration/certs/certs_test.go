@@ -34,7 +34,8 @@ func TestReplicasAgreeOnACertificateThatIsTrusted(t *testing.T) {
 
 	t.Run("replicas agree on the next certificate when it is due", func(t *testing.T) {
 		clock.SetTime(first.NotAfter.Add(-time.Hour))
-		env.Change(t, cluster, secret(namespace), func(s *corev1.Secret) { // So that replicas look at it and the clock.
+		// The change has replicas look at the certificate and at the clock.
+		env.Change(t, cluster, secret(namespace), func(s *corev1.Secret) {
 			s.Annotations = map[string]string{"touched": "true"}
 		})
 		env.Eventually(t, func(ctx context.Context) error {

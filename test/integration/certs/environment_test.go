@@ -24,7 +24,8 @@ func TestMain(m *testing.M) {
 	env.Main(m, func(t env.T) { cluster = env.Start(t, "c1")[0] })
 }
 
-// install creates what the chart creates, and returns a login that has no other rights than the chart gives for this.
+// install creates the objects of the chart, and returns a login with only the rights that the chart gives for
+// certificates.
 func install(t *testing.T) (login *rest.Config, namespace string) {
 	t.Helper()
 	namespace = env.Namespace(t, nil, cluster)

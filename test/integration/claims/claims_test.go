@@ -29,7 +29,7 @@ func TestAPodGoesWhereItsClaimIs(t *testing.T) {
 		t.Errorf("at first: %q", got)
 	}
 	env.Eventually(t, func(context.Context) error {
-		if len(appeared.With(namespace)) < 2 { // The source's are known, and the target's.
+		if len(appeared.With(namespace)) < 2 { // The claims of source and target are known.
 			return errors.New("nothing is reported")
 		}
 		return nil

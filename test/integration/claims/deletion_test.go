@@ -34,7 +34,7 @@ func TestOnlyDeletingTheClaimDeletesItsCopy(t *testing.T) {
 	env.RemoveFinalizers(t, source, original)
 	waitForDeletion(t, c2.Cluster, made)
 
-	// Another claim of that name does not get what the first has stored.
+	// Another claim of that name does not get the data of the first.
 	createFollowed(t, namespace, "data")
 	waitForObjection(t, pod, c2, `claim "data" is being deleted there`)
 	expectRefusal(t, pod, c2, "is being deleted there")

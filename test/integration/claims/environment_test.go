@@ -29,7 +29,7 @@ import (
 )
 
 const (
-	// user is the manager's name in the source, and the source's in targets.
+	// user is the user name of the manager in the source, and of the source in targets.
 	user              = "multicluster-scheduler"
 	sourceID          = "source-id"
 	reasonNotExpanded = claims.ReasonNotExpanded
@@ -96,13 +96,13 @@ func engaged(t *testing.T) (namespace string, c2, c3 *env.Target) {
 	return namespace, engageAs(t, namespace, "c2", cluster2), engageAs(t, namespace, "c3", cluster3)
 }
 
-// engageAs engages a target of any name.
+// engageAs engages a target of the name given.
 func engageAs(t *testing.T, namespace, name string, cluster *env.Cluster) *env.Target {
 	t.Helper()
 	return engageWith(t, namespace, name, cluster, logins[cluster])
 }
 
-// engageWith engages a target with any login.
+// engageWith engages a target with the login given.
 func engageWith(t *testing.T, namespace, name string, cluster *env.Cluster, login *rest.Config) *env.Target {
 	t.Helper()
 	target := env.NewTarget(cluster, types.NamespacedName{Namespace: namespace, Name: name})
@@ -122,7 +122,7 @@ func mustEnsure(t *testing.T, pod *corev1.Pod, target *env.Target) {
 	env.Must(t, ensure(t.Context(), pod, target))
 }
 
-// objection returns the reason why a pod may not go to a target, for its claims; empty means that it may.
+// objection returns the reason why a pod may not go to a target because of its claims. It is empty if the pod may go.
 func objection(pod *corev1.Pod, target *env.Target) string {
 	return follower.Objection(pod, target.Target)
 }
@@ -264,7 +264,7 @@ func waitForDeletion(t *testing.T, c *env.Cluster, claim *corev1.PersistentVolum
 	})
 }
 
-// waitForWorkers has a claim copied to a target and deleted. Everything that happened before is done then.
+// waitForWorkers has a claim copied to a target and deleted. By then, the workers have done all earlier work.
 func waitForWorkers(t *testing.T, target *env.Target) {
 	t.Helper()
 	pod := podWith(target.Key.Namespace, "marker")
@@ -311,7 +311,7 @@ func notFound(r *http.Request) *http.Response {
 	return &http.Response{StatusCode: http.StatusNotFound, Header: header, Body: http.NoBody, Request: r}
 }
 
-// forbidden is the answer of an API server whose rules have changed.
+// forbidden is the answer of an API server that took the right away.
 func forbidden(r *http.Request) *http.Response {
 	body := `{"kind":"Status","apiVersion":"v1","status":"Failure","message":"claims are forbidden",` +
 		`"reason":"Forbidden","code":403}`

@@ -90,7 +90,7 @@ func resize(t *testing.T, claim *corev1.PersistentVolumeClaim, size string) {
 	})
 }
 
-// waitForSize waits until the claim of a name asks for this much.
+// waitForSize waits until the claim of a name requests this size.
 func waitForSize(t *testing.T, c *env.Cluster, claim *corev1.PersistentVolumeClaim, size string) {
 	t.Helper()
 	env.WaitFor(t, c, claim.DeepCopy(), func(claim *corev1.PersistentVolumeClaim) error {

@@ -31,7 +31,7 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/test/integration/env"
 )
 
-// c1 and c2 are shared: tests run one after the other, with names of their own.
+// The tests share c1 and c2. They run one after the other, with names of their own.
 var c1, c2 *env.Cluster
 
 func TestMain(m *testing.M) {
@@ -123,7 +123,7 @@ func connectTarget(ctx context.Context, request reconcile.Request) (reconcile.Re
 	return reconcile.Result{}, c1.Client.Status().Patch(ctx, target, client.RawPatch(types.MergePatchType, patch))
 }
 
-// try uses the kubeconfig of a Secret; a source with rights in one namespace may list there only.
+// try uses the kubeconfig of a Secret. A source with rights in one namespace may list only there.
 func try(ctx context.Context, key client.ObjectKey, namespace string) error {
 	c, err := login(ctx, key)
 	if err != nil {

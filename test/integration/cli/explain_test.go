@@ -53,7 +53,7 @@ func front(t *testing.T, known *diagnosis.Store) (kubeconfig string) {
 	return kubeconfigFor(t, &rest.Config{Host: server.URL})
 }
 
-// createVirtualNode creates one for as long as the test runs.
+// createVirtualNode creates a virtual node, and deletes it when the test ends.
 func createVirtualNode(t *testing.T) {
 	t.Helper()
 	node := env.VirtualNode("admiralty-c2")
@@ -62,7 +62,8 @@ func createVirtualNode(t *testing.T) {
 	env.Create(t, c1, node)
 }
 
-// createPending creates an elected pod in an enabled namespace that fits nowhere, as its condition and an event say.
+// createPending creates an elected pod in an enabled namespace. The pod fits nowhere: its condition and an event say
+// so.
 func createPending(t *testing.T) *corev1.Pod {
 	t.Helper()
 	pod := env.Proxy(env.Namespace(t, env.Enabled(), c1), "web")

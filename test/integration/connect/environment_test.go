@@ -40,12 +40,12 @@ var (
 	c2Alice, c2Bob, c2Nobody *rest.Config
 	// suite lasts until all tests have run.
 	suite env.T
-	// stopManager stops the manager that runs in c1, and registry is its own.
+	// stopManager stops the manager that runs in c1. registry is the registry of this manager.
 	stopManager func()
 	registry    *engage.Registry
 )
 
-// fastClock has timers and tickers that go fast, but tells the right time.
+// fastClock has timers and tickers that go fast, but shows the right time.
 type fastClock struct{ clock.RealClock }
 
 func (c fastClock) NewTimer(d time.Duration) clock.Timer   { return c.RealClock.NewTimer(d / speed) }
@@ -108,7 +108,7 @@ func register(mgr ctrl.Manager) error {
 	return nodes.Register(mgr)
 }
 
-// summary returns what c2 publishes: 10 CPUs, of which 4 are requested, 1 of these by this source.
+// summary returns the ClusterSummary of c2: 10 CPUs, of which pods request 4. Of these, 1 is for pods of this source.
 func summary() *v1alpha1.ClusterSummary {
 	cpus := func(n string) corev1.ResourceList {
 		return corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(n)}

@@ -77,7 +77,7 @@ func TestAPolicyIsValidated(t *testing.T) {
 		"a unit that Go does not have is refused": {
 			"placementTimeout: 1d", `spec.placementTimeout: Invalid value: "1d": ` + duration,
 		},
-		"a duration of nothing is refused": {
+		"a duration of zero is refused": {
 			"queueingTimeout: 0s", `spec.queueingTimeout: Invalid value: "0s": ` + duration,
 		},
 		"a negative duration is refused": {
@@ -86,14 +86,14 @@ func TestAPolicyIsValidated(t *testing.T) {
 		"an empty duration is refused": {
 			`queueingTimeout: ""`, `spec.queueingTimeout: Invalid value: "": ` + duration,
 		},
-		"a duration of nothing to grow in is refused": {
+		"a duration of zero for growing is refused": {
 			"scaleUp: {timeout: 0m}", `spec.scaleUp.timeout: Invalid value: "0m": ` + duration,
 		},
 		"a node class without resources is refused": {
 			"scaleUp: {nodeClasses: [{labels: {a: b}}]}",
 			"spec.scaleUp.nodeClasses[0].allocatable: Required value",
 		},
-		"a node class of no resources is refused": {
+		"a node class with an empty list of resources is refused": {
 			"scaleUp: {nodeClasses: [{allocatable: {}}]}",
 			"spec.scaleUp.nodeClasses[0].allocatable in body should have at least 1 properties",
 		},

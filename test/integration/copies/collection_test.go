@@ -110,7 +110,8 @@ func copyMeta(namespace string) metav1.ObjectMeta {
 	return meta
 }
 
-// remaining lists the names that are to remain: of the kinds that pods refer to, of claims, and of other kinds.
+// remaining lists the names of objects that must remain: of the kinds that pods refer to, of claims, and of other
+// kinds.
 type remaining struct{ referred, claims, others string }
 
 // waitForRemaining waits until only those objects remain, and calls meanwhile again and again until then.

@@ -60,10 +60,10 @@ func newWriter(t *testing.T, login *rest.Config) *writing.Writer {
 	return writing.NewWriter(c, c, translate.Source{ClusterID: "c1"})
 }
 
-// isNotOurs says whether an error says that an object is no copy of this source.
+// isNotOurs reports whether an error means that an object is no copy of this source.
 func isNotOurs(err error) bool { return errors.As(err, new(*writing.NotOursError)) }
 
-// managerUser is who the target's manager is.
+// managerUser is the user name of the target's manager.
 var managerUser = env.ServiceAccountUser(env.ReleaseNamespace, env.ManagerAccount)
 
 // identity is someone who makes requests.

@@ -7,8 +7,8 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/test/integration/env"
 )
 
-// TestThePolicyDoesNotHinderOthers has users who may run pods, and users who may not create PodChaperons. Neither is a
-// source, whatever else they may do.
+// TestThePolicyDoesNotHinderOthers has users who may run pods, and users who may not create PodChaperons. Neither are
+// sources, whatever other rights they have.
 func TestThePolicyDoesNotHinderOthers(t *testing.T) {
 	namespace := env.Namespace(t, nil, target)
 	c1, admin := newSource(t, "c1", namespace), administrator(t)

@@ -84,8 +84,8 @@ func listKind(path string) schema.GroupVersionKind {
 	return schema.GroupVersionKind{Group: group, Version: "v1", Kind: kind}
 }
 
-// readable says whether sources may read, and so patch, objects of a path: they hold nothing to hide.
+// readable reports whether sources may read, and so patch, the objects of a path: such objects hold no secrets.
 func readable(path string) bool { return path != secrets && path != kinds+"configmaps" }
 
-// referred says whether pods refer to objects of a path.
+// referred reports whether pods refer to objects of a path.
 func referred(path string) bool { return !readable(path) || path == kinds+"serviceaccounts" }

@@ -20,7 +20,7 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/test/integration/env"
 )
 
-// target is a target cluster with a running manager; the tests share it.
+// target is a target cluster with a running manager. The tests share it.
 var target *env.Cluster
 
 func TestMain(m *testing.M) {
@@ -55,7 +55,7 @@ func reconcileLater(t *testing.T, c *v1alpha1.PodChaperon, ahead time.Duration) 
 	return result
 }
 
-// newNamespace has the service account that a controller would create.
+// newNamespace creates a namespace with the service account that a controller would create.
 func newNamespace(t *testing.T, labels map[string]string) string {
 	t.Helper()
 	namespace := env.Namespace(t, labels, target)
@@ -84,7 +84,7 @@ func waitForDelegate(t *testing.T, c *v1alpha1.PodChaperon) *corev1.Pod {
 	return env.WaitFor(t, target, pod, func(*corev1.Pod) error { return nil })
 }
 
-// runDelegate does what scheduler and kubelet do, and waits until the PodChaperon shows it.
+// runDelegate plays scheduler and kubelet: the delegate runs. It waits until the PodChaperon shows this.
 func runDelegate(t *testing.T, c *v1alpha1.PodChaperon, pod *corev1.Pod) {
 	t.Helper()
 	env.Bind(t, target, pod, "node")
@@ -92,7 +92,7 @@ func runDelegate(t *testing.T, c *v1alpha1.PodChaperon, pod *corev1.Pod) {
 	env.WaitFor(t, target, c, hasPhase(corev1.PodRunning))
 }
 
-// confirmDeletion does what a kubelet does once the containers have ended.
+// confirmDeletion plays a kubelet whose containers have ended: it confirms the deletion of the delegate.
 func confirmDeletion(t *testing.T, pod *corev1.Pod) {
 	t.Helper()
 	env.Delete(t, target, pod, client.GracePeriodSeconds(0), client.Preconditions{UID: &pod.UID})

@@ -7,14 +7,15 @@
 // This makes every step of a test visible and repeatable. Behaviour that needs the rest of Kubernetes belongs to
 // test/e2e.
 //
-// Every function takes a [T], which tests and set-ups have. An error ends the test; [Must] does the same with other
-// errors. Everything that a function starts stops when the test ends.
+// Functions that can fail take a [T], which tests and set-ups have. An error ends the test. [Must] does the same with
+// other errors. Everything that such a function starts stops when the test ends.
 //
 // # Clusters
 //
 // [Main] is the body of a suite's TestMain. It calls a set-up, which starts the clusters with [Start]. Control planes
 // take seconds to start, so all tests of a suite share them, and each test has namespaces of its own. A test that
-// stops a control plane starts one for itself. [StartBare] starts one without the project's custom resources.
+// stops a control plane with [Cluster.Stop] starts one for itself. [StartBare] starts one without the project's custom
+// resources. [Scheme] has the kinds of Kubernetes and of the project, for other clients and caches.
 //
 //	var source, target *env.Cluster
 //
@@ -29,13 +30,15 @@
 //
 // These functions take a cluster and an object, and act as the cluster's administrator.
 //
-//   - [Namespace] creates a namespace for a test, of the same name in several clusters.
+//   - [Namespace] creates a namespace for a test, of the same name in several clusters. [Enabled] returns the labels of
+//     a namespace whose pods may be elected.
 //   - [Create] creates objects. At the end it deletes those that other tests would see. [CreateForTest] deletes all.
 //     [Ensure] creates objects that do not exist yet, and leaves them to the other tests.
 //   - [Get] and [Exists] read an object anew. [Change] and [ChangeStatus] read, change and write it.
 //   - [Delete] deletes an object. [RemoveFinalizers] plays the controllers whose finalizers hold it.
 //   - [Proxy], [Chaperon], [VirtualNode], [PodSpec] and [Meta] return objects, or parts of them, to be created.
 //   - [Bind] plays a scheduler. [ForbidAll] has a quota refuse objects.
+//   - [FieldOwner] is the field owner of changes by tests.
 //
 // # Waiting
 //
@@ -48,26 +51,28 @@
 // The parts under test have the rights that a test gives them.
 //
 //   - [Cluster.User], [Cluster.Impersonate] and [Cluster.Token] return logins without rights.
-//   - [Cluster.Grant] and [Cluster.BindRole] give a user rights, in one namespace or in all.
-//   - [ClientFor] and [Kubeconfig] make clients and kubeconfigs of logins.
-//   - [Intercept] shows a test the requests of a login, and lets the test answer them. [Journal] records them.
+//     [ServiceAccountUser] returns the user name of a service account.
+//   - [Cluster.Grant] and [Cluster.BindRole] give a user rights, in one namespace or in all. [Rule] makes a rule.
+//   - [ClientFor] makes a client of a login. [Kubeconfig] makes a kubeconfig of logins, each a [Context].
+//   - [Intercept] shows a test the requests of a login, and lets the test answer them. A [Journal] keeps
+//     what a test records, in order.
 //
 // # The chart
 //
 // [Render] renders the chart, or parts of it, and [Cluster.Install] creates the objects, so that tests run with the
 // chart's roles and admission policy. [Cluster.InstallSourceRoles] installs the roles of sources only, and
-// [Cluster.BindSource] gives them to a user.
+// [Cluster.BindSource] gives them to a user. [Release] and the constants beside it are the names in the chart.
 //
 // # Targets
 //
-// [NewTarget] makes a (Cluster)Target that leads to a cluster. [Target.Engage] engages it, as pkg/connect/target does
-// once the target is connected. [Target.Lose] has the source notice that the target's API server does not answer. The
-// next Engage engages the target anew, as a target that was lost and answers again. [Target.Disengage] ends the
-// engagement.
+// [NewTarget] makes a [Target]: a (Cluster)Target that leads to a cluster. [Target.Engage] engages it, as
+// pkg/connect/target does once the target is connected. [Target.Lose] has the source notice that the target's API
+// server does not answer. The next Engage engages the target anew, as a target that was lost and answers again.
+// [Target.Disengage] ends the engagement.
 //
 // # Parts under test
 //
-// [Run] runs a part until the test ends. [RunManager] runs a manager with the cache of the product's own, where a
-// suite registers its parts. Each suite has a file environment_test.go. That file makes the parts under test, and has
-// the verbs that only this suite needs.
+// [Run] runs a part until the test ends. [RunManager] runs a manager where a suite registers its parts. Its cache is
+// configured as the product's. [WaitForCache] waits until a cache has read everything. Each suite has a file
+// environment_test.go. That file makes the parts under test, and has the verbs that only this suite needs.
 package env

@@ -162,7 +162,8 @@ func waitForCollection(t *testing.T, c *v1alpha1.PodChaperon) {
 	})
 }
 
-// waitForWorkers waits until the workers of a target have done their earlier work: another proxy goes the whole way.
+// waitForWorkers waits until the workers of a target have done their earlier work: until a new proxy shows that its
+// delegate runs.
 func waitForWorkers(t *testing.T, in *env.Target) {
 	t.Helper()
 	run(t, in, "", func(pod *corev1.Pod) { pod.GenerateName = "marker-" })

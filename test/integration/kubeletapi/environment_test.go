@@ -45,7 +45,7 @@ type kubeletAPI struct {
 	scheduled *diagnosis.Store
 }
 
-// start starts a kubelet API whose serving certificate a signer signs, if that is not empty.
+// start starts a kubelet API. The signer signs its serving certificate, unless signer is empty.
 func start(t *testing.T, signer string) *kubeletAPI {
 	t.Helper()
 	namespace := env.Namespace(t, nil, source, target)

@@ -122,7 +122,7 @@ func createNode(t *testing.T, name, cpus string) {
 	})
 }
 
-// answer sets how a target answers from now on; nil is silence.
+// answer sets the answer of a target from now on. With nil the target does not answer.
 func (s *scheduler) answer(name string, answer func(*v1alpha1.PodChaperon)) {
 	s.targets[name].answer.Store(&answer)
 }

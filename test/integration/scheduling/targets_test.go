@@ -17,7 +17,7 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/test/integration/env"
 )
 
-// playedTarget is a target of which the test is the chaperon controller and the garbage collector.
+// playedTarget is a target. The test plays its chaperon controller and its garbage collector.
 type playedTarget struct {
 	*env.Target
 

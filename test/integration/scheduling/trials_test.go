@@ -101,7 +101,7 @@ func TestAPodWithoutPriorityDisturbsNoTarget(t *testing.T) {
 	}
 }
 
-// TestFragmentedRoomIsNoRoom has targets whose nodes have enough room together, and none alone.
+// TestFragmentedRoomIsNoRoom has targets whose nodes have enough room together. No node has enough alone.
 func TestFragmentedRoomIsNoRoom(t *testing.T) {
 	s := start(t, long, equal())
 	for _, name := range []string{"c1", "c2"} {

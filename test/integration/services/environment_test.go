@@ -35,7 +35,7 @@ import (
 
 const (
 	sourceID = "source-id"
-	// sourceUser is who the source is in targets.
+	// sourceUser is the user name of the source in targets.
 	sourceUser = "source"
 )
 

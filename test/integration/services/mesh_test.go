@@ -158,7 +158,7 @@ func TestUsersMayWriteTheSelectorOfAMergedService(t *testing.T) {
 	createProxy(t, namespace, "new")
 	env.Change(t, source, service, func(service *corev1.Service) { service.Spec.Selector["app"] = "new" })
 	waitForSelector(t, service, delegatesOf("new"))
-	// The follower does not fight with something that insists.
+	// The follower does not fight with a writer that insists.
 	setSelector(t, service, "new")
 	waitForSelector(t, service, delegatesOf("new"))
 	env.Eventually(t, func(context.Context) error {

@@ -33,7 +33,7 @@ func engageSibling(t *testing.T, namespace string) *env.Target {
 	return eu
 }
 
-// waitForCare waits until the very copy belongs to a target.
+// waitForCare waits until this copy, by its UID, belongs to a target.
 func waitForCare[O client.Object](t *testing.T, in *env.Target, c O) {
 	t.Helper()
 	waitForCopy(t, in, c, func(now O) error {
@@ -95,7 +95,7 @@ func TestACopyIsHandedOverToAnotherTargetOfTheSameCluster(t *testing.T) {
 	waitForAddresses(t, c2, web, "10.1.0.1", "10.2.0.2")
 	service, ingress := waitForCopy(t, c2, web), waitForCopy(t, c2, shop)
 	createChaperon(t, namespace, eu)
-	waitForAddresses(t, c2, web, "10.1.0.1", "10.1.0.1", "10.2.0.1", "10.2.0.2") // Each has the other's, too.
+	waitForAddresses(t, c2, web, "10.1.0.1", "10.1.0.1", "10.2.0.1", "10.2.0.2") // The slices of both.
 	waitForCare(t, c2, service)
 
 	env.Delete(t, cluster2, chaperon)

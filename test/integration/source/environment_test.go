@@ -15,7 +15,7 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/test/integration/env"
 )
 
-// cluster is shared: tests run one after the other, each with its own controllers and names.
+// The tests share the cluster. They run one after the other, each with its own controllers and names.
 var cluster *env.Cluster
 
 func TestMain(m *testing.M) {

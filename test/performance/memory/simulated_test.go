@@ -113,10 +113,10 @@ func TestMemoryIsSteadyWhenItsLastReadingsAreAboutEqual(t *testing.T) {
 		readings []float64
 		want     bool
 	}{
-		"too few":                    {[]float64{100, 100}, false},
-		"equal":                      {[]float64{50, 100, 100, 100}, true},
-		"about equal, up and down":   {[]float64{100, 101, 99.5}, true},
-		"falling a little each time": {[]float64{104, 102, 100}, false},
+		"too few readings":                      {[]float64{100, 100}, false},
+		"equal readings":                        {[]float64{50, 100, 100, 100}, true},
+		"readings about equal, up and down":     {[]float64{100, 101, 99.5}, true},
+		"readings that fall a little each time": {[]float64{104, 102, 100}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := steady(test.readings, 3); got != test.want {

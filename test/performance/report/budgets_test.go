@@ -17,6 +17,8 @@ func TestBudgetsAreComparedWithTheMeasurements(t *testing.T) {
 	inSource := func(v float64, target bool) func(*Result) {
 		return func(r *Result) { r.SourceWrites, r.SourceIsTarget = v, target }
 	}
+	inTarget := func(v float64) func(*Result) { return func(r *Result) { r.TargetCPUSeconds = v } }
+	cpu := func(source float64) func(*Result) { return func(r *Result) { r.SourceCPUSeconds = source } }
 	deletion := func(v float64) func(*Result) { return func(r *Result) { r.DeleteSeconds = v } }
 	for name, test := range map[string]struct {
 		what     string
@@ -24,16 +26,16 @@ func TestBudgetsAreComparedWithTheMeasurements(t *testing.T) {
 		state    string
 		measured map[int]string
 	}{
-		"half as fast as plain pods is enough": {
-			"pods/s, 100", []Result{burst(Plain, 1, 100, rate(100)), burst(Elected, 1, 100, rate(50))},
-			reached, map[int]string{1: "50 (0.50 ×)"},
+		"0.38 times as fast as plain pods is enough": {
+			"pods/s, 100", []Result{burst(Plain, 1, 100, rate(100)), burst(Elected, 1, 100, rate(38))},
+			reached, map[int]string{1: "38 (0.38 ×)"},
 		},
 		"one number of targets beyond the budget misses it": {
 			"pods/s, 100",
 			[]Result{
-				burst(Plain, 1, 100, rate(100)), burst(Elected, 1, 100, rate(70)), burst(Elected, 3, 100, rate(40)),
+				burst(Plain, 1, 100, rate(100)), burst(Elected, 1, 100, rate(70)), burst(Elected, 3, 100, rate(30)),
 			},
-			notReached, map[int]string{1: "70 (0.70 ×)", 3: "**40 (0.40 ×)**"},
+			notReached, map[int]string{1: "70 (0.70 ×)", 3: "**30 (0.30 ×)**"},
 		},
 		"other numbers of pods do not count": {
 			"pods/s, 500", []Result{burst(Plain, 1, 100, rate(100)), burst(Elected, 1, 100, rate(50))},
@@ -50,6 +52,15 @@ func TestBudgetsAreComparedWithTheMeasurements(t *testing.T) {
 			"of these in the source",
 			[]Result{burst(Elected, 1, 100, inSource(4, false)), burst(Elected, 3, 100, inSource(7, true))},
 			reached, map[int]string{1: "4.0", 3: ""},
+		},
+		"the CPU in the target is compared with plain pods in the source": {
+			"of this in the target",
+			[]Result{burst(Plain, 1, 500, cpu(0.02)), burst(Elected, 1, 500, inTarget(0.03))},
+			reached, map[int]string{1: "30 ms (1.50 ×)"},
+		},
+		"1.5 times the CPU of plain pods is too much in the source": {
+			"of this in the source", []Result{burst(Plain, 1, 500, cpu(0.02)), burst(Elected, 1, 500, cpu(0.03))},
+			notReached, map[int]string{1: "**30 ms (1.50 ×)**"},
 		},
 		"three times as long as plain pods is too long": {
 			"deleting", []Result{burst(Plain, 1, 100, deletion(1)), burst(Elected, 1, 100, deletion(3))},
@@ -81,11 +92,11 @@ func TestABlackHoleMustNotSlowPodsForOtherTargets(t *testing.T) {
 		healthy, cut, found, again float64
 		want                       string
 	}{
-		"no difference":                                     {1, 1, 1, 1, reached},
-		"as far apart as equal runs":                        {1, 1.2, 1.2, 1, reached},
+		"latencies without a difference":                    {1, 1, 1, 1, reached},
+		"latencies as far apart as those of equal runs":     {1, 1.2, 1.2, 1, reached},
 		"slower than both without a black hole":             {1, 2, 1, 1.5, notReached},
 		"slower when the target is known to be unreachable": {1, 1, 3, 1, notReached},
-		"not all measured":                                  {1, 0, 0, 0, notMeasured},
+		"not all variants measured":                         {1, 0, 0, 0, notMeasured},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var results []Result
@@ -106,8 +117,8 @@ func TestMemoryIsComparedAtFullSizeOnly(t *testing.T) {
 		memory *Memory
 		want   string
 	}{
-		"not measured":            {nil, notMeasured},
-		"fewer proxies":           {&Memory{Targets: 100, Proxies: 100, PeakMiB: 100, Time: time.Now()}, notMeasured},
+		"no memory measured":      {nil, notMeasured},
+		"fewer proxies measured":  {&Memory{Targets: 100, Proxies: 100, PeakMiB: 100, Time: time.Now()}, notMeasured},
 		"a peak below the budget": {&Memory{Targets: 100, Proxies: 10000, PeakMiB: 299}, reached},
 		"a peak above the budget": {&Memory{Targets: 100, Proxies: 10000, SteadyMiB: 100, PeakMiB: 301}, notReached},
 	} {

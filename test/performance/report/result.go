@@ -47,7 +47,10 @@ type Result struct {
 	SourceWrites   float64 `json:"source_writes_per_pod"`
 	SourceIsTarget bool    `json:"source_is_target"` // SourceWrites includes the source's writes as a target
 	CPUSeconds     float64 `json:"cpu_seconds_per_pod"`
-	DeleteSeconds  float64 `json:"delete_seconds"`
+	// SourceCPUSeconds and TargetCPUSeconds are of the source, and of the targets that are not the source.
+	SourceCPUSeconds float64 `json:"source_cpu_seconds_per_pod"`
+	TargetCPUSeconds float64 `json:"target_cpu_seconds_per_pod"`
+	DeleteSeconds    float64 `json:"delete_seconds"`
 	// ManagerCPUSeconds and ManagerPeakMiB are of the source's leader, from before the first pod until all pods run.
 	ManagerCPUSeconds  float64            `json:"manager_cpu_seconds"`
 	ManagerPeakMiB     float64            `json:"manager_peak_mib"`
@@ -114,6 +117,8 @@ func median(group []Result) Result {
 		func(r *Result) *float64 { return &r.WritesPerPod },
 		func(r *Result) *float64 { return &r.SourceWrites },
 		func(r *Result) *float64 { return &r.CPUSeconds },
+		func(r *Result) *float64 { return &r.SourceCPUSeconds },
+		func(r *Result) *float64 { return &r.TargetCPUSeconds },
 		func(r *Result) *float64 { return &r.DeleteSeconds },
 		func(r *Result) *float64 { return &r.ManagerCPUSeconds },
 		func(r *Result) *float64 { return &r.ManagerPeakMiB },

@@ -19,10 +19,10 @@ func TestPercentiles(t *testing.T) {
 		latencies     []time.Duration
 		p50, p90, p99 float64
 	}{
-		"none":                           {nil, 0, 0, 0},
-		"one":                            {upTo(1), 1, 1, 1},
-		"ten, in descending order":       {upTo(10), 5, 9, 9},
-		"a hundred, in descending order": {upTo(100), 50, 90, 99},
+		"no latency":                               {nil, 0, 0, 0},
+		"one latency":                              {upTo(1), 1, 1, 1},
+		"ten latencies, in descending order":       {upTo(10), 5, 9, 9},
+		"a hundred latencies, in descending order": {upTo(100), 50, 90, 99},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if p50, p90, p99 := Percentiles(test.latencies); p50 != test.p50 || p90 != test.p90 || p99 != test.p99 {

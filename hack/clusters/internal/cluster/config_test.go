@@ -163,10 +163,10 @@ func TestCompareNodes(t *testing.T) {
 		count            int
 		missing, surplus []string
 	}{
-		"none are there":   {count: 2, missing: []string{"kwok-0", "kwok-1"}},
-		"all are there":    {count: 1, existing: []string{"kwok-0"}},
-		"some are lacking": {count: 3, existing: []string{"kwok-1"}, missing: []string{"kwok-0", "kwok-2"}},
-		"one is too many":  {count: 1, existing: []string{"kwok-0", "kwok-1"}, surplus: []string{"kwok-1"}},
+		"no node exists":           {count: 2, missing: []string{"kwok-0", "kwok-1"}},
+		"all nodes exist":          {count: 1, existing: []string{"kwok-0"}},
+		"some nodes are missing":   {count: 3, existing: []string{"kwok-1"}, missing: []string{"kwok-0", "kwok-2"}},
+		"one node too many exists": {count: 1, existing: []string{"kwok-0", "kwok-1"}, surplus: []string{"kwok-1"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			existing := map[string]bool{}

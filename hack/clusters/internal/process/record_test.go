@@ -23,7 +23,7 @@ func TestParseStat(t *testing.T) {
 		"a process that nobody has waited for":   {stat: stat("7 (etcd) Z", "1"), ended: true},
 		"a process that becomes another program": {stat: stat("7 (clusters) Z", "2")},
 		"a dead process":                         {stat: stat("7 (etcd) X", "0"), ended: true},
-		"nothing":                                {ended: true},
+		"an empty file":                          {ended: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			started, err := parseStat(c.stat)
