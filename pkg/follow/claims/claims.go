@@ -3,9 +3,7 @@ package claims
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -56,9 +54,7 @@ type Claims struct {
 
 	source   *cluster
 	ensuring serial[types.NamespacedName]
-
-	mu      sync.RWMutex // guards targets
-	targets map[types.NamespacedName]*cluster
+	targets  engage.PerTarget[*cluster]
 }
 
 var _ engage.Observer = &Claims{}
@@ -69,7 +65,7 @@ func New(options Options) (*Claims, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making a client: %w", err)
 	}
-	c := &Claims{Options: options, targets: map[types.NamespacedName]*cluster{}}
+	c := &Claims{Options: options}
 	c.source = &cluster{
 		sourceID: options.Source.ClusterID,
 		client:   reached,
@@ -102,7 +98,7 @@ func (c *Claims) Register(ctx context.Context, mgr manager.Manager) error {
 // leave stops watches about which nobody asked since then: in targets where there are no copies, and then in the source
 // where there are none in targets.
 func (c *Claims) leave(since time.Time) {
-	targets := c.engaged()
+	targets := c.targets.All()
 	for _, t := range targets {
 		t.leave(since, func(_ string, w *watched) bool { return w.hasCopies() })
 	}
@@ -128,27 +124,14 @@ func (c *Claims) Engaged(ctx context.Context, target *engage.Target) error {
 		life:     ctx,
 		target:   target,
 		writer:   writer.NewWriter(reached, reached, c.Source),
-		queue:    newQueue(),
 		claims:   map[string]*watched{},
 	}
 	t.listed = func(namespace string) { c.targetChanged(t, namespace, "") }
 	t.changed = func(namespace, name string) { c.targetChanged(t, namespace, name) }
-	c.add(ctx, t)
-	return c.work(ctx, t)
-}
-
-// add lets events reach a target until ctx ends.
-func (c *Claims) add(ctx context.Context, t *cluster) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.targets[t.target.Key] = t
-	context.AfterFunc(ctx, func() {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		if c.targets[t.target.Key] == t { // It may have been engaged anew.
-			delete(c.targets, t.target.Key)
-		}
-	})
+	t.workers = c.newWorkers(t)
+	c.targets.Set(ctx, target, t)
+	t.workers.Queue.Add(types.NamespacedName{}) // to look for copies
+	return t.workers.Start(ctx)
 }
 
 // Objection says, for users to read, why a pod cannot go to a target because of its claims; it is empty if it can. It
@@ -158,19 +141,19 @@ func (c *Claims) Objection(pod *corev1.Pod, target *engage.Target) string {
 	if len(names) == 0 {
 		return ""
 	}
-	t := c.get(target.Key)
-	if t == nil {
+	t, ok := c.targets.Get(target)
+	if !ok {
 		return "its claims are not known yet"
 	}
 	here, there := c.source.claimsIn(pod.Namespace), t.claimsIn(pod.Namespace)
-	if err := here.why(); err != nil {
+	if err := here.Err(); err != nil {
 		return c.source.explain(err, "claims in namespace "+pod.Namespace)
 	}
-	if err := there.why(); err != nil {
+	if err := there.Err(); err != nil {
 		return t.explain(err, "claims in namespace "+pod.Namespace)
 	}
 	for _, name := range names {
-		s := situation{original: here.get(name), there: there.get(name)}
+		s := situation{original: here.Entry(name), there: there.Entry(name)}
 		s.keeping, s.keeper = c.keeping(
 			s.original,
 			t,
@@ -199,7 +182,7 @@ func (c *Claims) keeping(
 	}
 	at := original.followedTo
 	answer = silent
-	for _, t := range c.engaged() {
+	for _, t := range c.targets.All() {
 		switch {
 		case at.is(t.place) && t.target.Reachable():
 			if answer := ask(t); answer != silent {
@@ -216,9 +199,9 @@ func (c *Claims) keeping(
 func (c *cluster) keeps(namespace, name string) keeping {
 	w := c.claimsIn(namespace)
 	switch {
-	case w.why() != nil:
+	case w.Err() != nil:
 		return silent
-	case w.get(name) != nil:
+	case w.Entry(name) != nil:
 		return kept
 	default:
 		return free
@@ -228,23 +211,11 @@ func (c *cluster) keeps(namespace, name string) keeping {
 // class chooses the storage class of a copy in a target.
 func (c *Claims) class(original *claim, t *cluster) (name *string, objection string) {
 	here, there := c.source.storageClasses(), t.storageClasses()
-	if err := here.why(); err != nil {
+	if err := here.Err(); err != nil {
 		return nil, "needs a storage class: " + c.source.explain(err, "storage classes")
 	}
-	if err := there.why(); err != nil {
+	if err := there.Err(); err != nil {
 		return nil, "needs a storage class: " + t.explain(err, "storage classes")
 	}
-	return chooseClass(*original, here.all(), there.all())
-}
-
-func (c *Claims) get(key types.NamespacedName) *cluster {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	return c.targets[key]
-}
-
-func (c *Claims) engaged() []*cluster {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	return slices.Collect(maps.Values(c.targets))
+	return chooseClass(*original, here.Entries(), there.Entries())
 }

@@ -12,19 +12,18 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/client-go/util/workqueue"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/follow/writer"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/watch"
 )
 
 type (
-	queue      = workqueue.TypedRateLimitingInterface[reconcile.Request]
-	claimWatch = watch[*corev1.PersistentVolumeClaim, claim]
-	classWatch = watch[*storagev1.StorageClass, class]
+	claimStore = watch.Store[*corev1.PersistentVolumeClaim, claim]
+	classStore = watch.Store[*storagev1.StorageClass, class]
 )
 
 // cluster is the source, or a target for as long as it is engaged.
@@ -41,18 +40,18 @@ type cluster struct {
 	changed func(namespace, name string)
 
 	// Of targets.
-	target *engage.Target
-	writer *writer.Writer
-	queue  queue
+	target  *engage.Target
+	writer  *writer.Writer
+	workers *engage.Workers[types.NamespacedName]
 
 	mu      sync.Mutex // guards claims and classes
 	claims  map[string]*watched
-	classes *classWatch
+	classes *classStore
 }
 
 // watched is a namespace whose claims are watched.
 type watched struct {
-	claimWatch
+	*claimStore
 
 	stop  context.CancelFunc
 	asked atomic.Pointer[time.Time] // when somebody asked last
@@ -66,15 +65,14 @@ func (c *cluster) claimsIn(namespace string) *watched {
 	defer c.mu.Unlock()
 	w, ok := c.claims[namespace]
 	if !ok {
-		w = &watched{claimWatch: claimWatch{
-			entryOf: func(pvc *corev1.PersistentVolumeClaim) claim { return claimOf(pvc, c.sourceID) },
-			listed:  func() { c.listed(namespace) },
-			changed: func(name string) { c.changed(namespace, name) },
-		}}
 		ctx, stop := context.WithCancel(c.life)
-		w.stop = stop
+		w = &watched{stop: stop, claimStore: watch.NewStore(watch.StoreOptions[*corev1.PersistentVolumeClaim, claim]{
+			EntryOf: func(pvc *corev1.PersistentVolumeClaim) claim { return claimOf(pvc, c.sourceID) },
+			Listed:  func(map[string]claim) { c.listed(namespace) },
+			Changed: func(name string, _, _ *claim) { c.changed(namespace, name) },
+		})}
 		c.claims[namespace] = w
-		go w.run(ctx, c.clock, objectsOf(c.client, &corev1.PersistentVolumeClaimList{}, namespace))
+		go w.Run(ctx, controllerName, c.clock, objectsOf(c.client, &corev1.PersistentVolumeClaimList{}, namespace))
 	}
 	w.asked.Store(&now)
 	return w
@@ -85,23 +83,23 @@ func (c *cluster) known(namespace string) *watched {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	w := c.claims[namespace]
-	if w == nil || w.why() != nil {
+	if w == nil || w.Err() != nil {
 		return nil
 	}
 	return w
 }
 
 // storageClasses starts to watch them, unless that is done already.
-func (c *cluster) storageClasses() *classWatch {
+func (c *cluster) storageClasses() *classStore {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.classes == nil {
-		c.classes = &classWatch{
-			entryOf: classOf,
-			listed:  func() { c.listed("") },
-			changed: func(name string) { c.changed("", name) },
-		}
-		go c.classes.run(c.life, c.clock, objectsOf(c.client, &storagev1.StorageClassList{}, ""))
+		c.classes = watch.NewStore(watch.StoreOptions[*storagev1.StorageClass, class]{
+			EntryOf: classOf,
+			Listed:  func(map[string]class) { c.listed("") },
+			Changed: func(name string, _, _ *class) { c.changed("", name) },
+		})
+		go c.classes.Run(c.life, controllerName, c.clock, objectsOf(c.client, &storagev1.StorageClassList{}, ""))
 	}
 	return c.classes
 }
@@ -137,10 +135,10 @@ func (c *cluster) leave(since time.Time, stays func(namespace string, w *watched
 
 // hasCopies says whether one of the claims is a copy of ours, as far as is known.
 func (w *watched) hasCopies() bool {
-	if w.why() != nil {
+	if w.Err() != nil {
 		return w.found.Load()
 	}
-	for _, c := range w.all() {
+	for _, c := range w.Entries() {
 		if c.origin == ours {
 			return true
 		}
@@ -155,7 +153,7 @@ func (c *cluster) explain(err error, resource string) string {
 		where, whose = "here", "this cluster's manager"
 	}
 	switch {
-	case errors.Is(err, errUnknown):
+	case errors.Is(err, watch.ErrNotListed):
 		return fmt.Sprintf("%s are not known yet", resource)
 	case apierrors.IsForbidden(err):
 		return fmt.Sprintf(

@@ -26,8 +26,8 @@ func (c *Claims) Ensure(ctx context.Context, pod *corev1.Pod, target *engage.Tar
 	if len(names) == 0 {
 		return nil
 	}
-	t := c.get(target.Key)
-	if t == nil {
+	t, ok := c.targets.Get(target)
+	if !ok {
 		return fmt.Errorf("target %q is not engaged", target.Key)
 	}
 	for _, name := range names {
@@ -130,9 +130,9 @@ func (c *Claims) forgotten(key types.NamespacedName, s situation) *cluster {
 	if s.original.followedTo.name != "" || s.there != nil && s.there.isMadeFor(s.original) {
 		return nil
 	}
-	for _, t := range c.engaged() {
+	for _, t := range c.targets.All() {
 		if w := t.known(key.Namespace); w != nil && t.target.Reachable() {
-			if there := w.get(key.Name); there != nil && there.isMadeFor(s.original) {
+			if there := w.Entry(key.Name); there != nil && there.isMadeFor(s.original) {
 				return t
 			}
 		}

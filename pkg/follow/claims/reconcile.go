@@ -9,13 +9,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/util/workqueue"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
 )
 
 const (
@@ -25,39 +23,23 @@ const (
 	lastRetry        = time.Minute
 )
 
-func newQueue() queue {
-	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, lastRetry)
-	return workqueue.NewTypedRateLimitingQueueWithConfig(
-		limiter,
-		workqueue.TypedRateLimitingQueueConfig[reconcile.Request]{Name: controllerName},
-	)
-}
-
-// work starts the workers of a target, which stop with ctx. The first thing that they do is to look for copies: that is
-// the empty request.
-func (c *Claims) work(ctx context.Context, t *cluster) error {
-	workers, err := controller.NewUnmanaged(controllerName, controller.Options{
-		Reconciler: reconcile.Func(func(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
-			if request.Name == "" {
-				return reconcile.Result{}, c.find(ctx, t)
-			}
-			return reconcile.Result{}, c.reconcile(ctx, request.NamespacedName, t)
-		}),
-		MaxConcurrentReconciles: workersPerTarget,
-		SkipNameValidation:      ptr.To(true), // There is one for each target.
-		NewQueue:                func(string, workqueue.TypedRateLimiter[reconcile.Request]) queue { return t.queue },
-		Logger:                  c.Logger.WithValues("target", t.target.Key),
+// newWorkers makes the workers of a target. The empty key has them look for copies.
+func (c *Claims) newWorkers(t *cluster) *engage.Workers[types.NamespacedName] {
+	return engage.NewWorkers(engage.WorkersOptions[types.NamespacedName]{
+		Name: controllerName,
+		Reconciler: reconcile.TypedFunc[types.NamespacedName](
+			func(ctx context.Context, key types.NamespacedName) (reconcile.Result, error) {
+				if key.Name == "" {
+					return reconcile.Result{}, c.find(ctx, t)
+				}
+				return reconcile.Result{}, c.reconcile(ctx, key, t)
+			},
+		),
+		Count:      workersPerTarget,
+		FirstRetry: firstRetry,
+		LastRetry:  lastRetry,
+		Logger:     c.Logger.WithValues("target", t.target.Key),
 	})
-	if err != nil {
-		return fmt.Errorf("making a controller: %w", err)
-	}
-	t.queue.Add(reconcile.Request{})
-	go func() {
-		if err := workers.Start(ctx); err != nil {
-			c.Logger.Error(err, "Nobody takes care of claims in a target any more", "target", t.target.Key)
-		}
-	}()
-	return nil
 }
 
 // find has the claims watched, here and there, of namespaces that have copies.
@@ -100,7 +82,7 @@ func (c *Claims) sourceChanged(namespace, name string) {
 		}
 		return
 	}
-	for _, t := range c.engaged() {
+	for _, t := range c.targets.All() {
 		c.check(t, namespace, name)
 	}
 	c.Appeared(namespace)
@@ -124,16 +106,16 @@ func (c *Claims) check(t *cluster, namespace, name string) {
 	if here == nil || there == nil {
 		return // What becomes known later is looked at then.
 	}
-	copies := there.all()
+	copies := there.Entries()
 	if name != "" {
 		copies = map[string]claim{}
-		if one := there.get(name); one != nil {
+		if one := there.Entry(name); one != nil {
 			copies[name] = *one
 		}
 	}
 	for name, one := range copies {
-		if nextStep(here.get(name), one) != nothing {
-			t.queue.Add(reconcile.Request{NamespacedName: types.NamespacedName{Namespace: namespace, Name: name}})
+		if nextStep(here.Entry(name), one) != nothing {
+			t.workers.Queue.Add(types.NamespacedName{Namespace: namespace, Name: name})
 		}
 	}
 }

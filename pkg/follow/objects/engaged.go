@@ -44,14 +44,7 @@ func (f *Follower) Engaged(ctx context.Context, target *engage.Target) error {
 		Logger:     f.Logger.WithValues("target", target.Key),
 	})
 	l.queue = workers.Queue
-	f.mu.Lock()
-	f.links[target] = l
-	f.mu.Unlock()
-	context.AfterFunc(ctx, func() {
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		delete(f.links, target)
-	})
+	f.links.Set(ctx, target, l)
 	if err := workers.Start(ctx); err != nil {
 		return err
 	}

@@ -22,6 +22,7 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/needs"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/watch"
 )
 
 const (
@@ -57,11 +58,10 @@ type Follower struct {
 	watches  *watches
 	// ensure starts the watch of a collection, if there is none, and observePods the counting of proxies, once. We lead
 	// by then: a replica that does not lead need not watch pods.
-	ensure      func(collection) *watch
+	ensure      func(collection) *collectionWatch
 	observePods func() error
 
-	mu    sync.RWMutex // guards links
-	links map[*engage.Target]*link
+	links engage.PerTarget[*link]
 
 	holding sync.Mutex // guards held
 	held    map[holder]claim
@@ -85,12 +85,11 @@ func New(options Options) (*Follower, error) {
 		Options:  options,
 		contents: contents,
 		users:    newUsers(),
-		links:    map[*engage.Target]*link{},
 		held:     map[holder]claim{},
 	}
 	f.watches = &watches{
 		client: meta, clock: options.Clock, users: f.users, changed: f.objectChanged, trouble: f.logTrouble,
-		all: map[collection]*watch{}, leaving: map[collection]bool{},
+		all: map[collection]*collectionWatch{}, leaving: map[collection]bool{},
 	}
 	return f, nil
 }
@@ -98,7 +97,7 @@ func New(options Options) (*Follower, error) {
 // Register has the Follower use the manager's cache of pods, cut down by package podcache. What it starts ends with
 // ctx.
 func (f *Follower) Register(ctx context.Context, mgr manager.Manager) {
-	f.ensure = func(c collection) *watch { return f.watches.ensure(ctx, c) }
+	f.ensure = func(c collection) *collectionWatch { return f.watches.ensure(ctx, c) }
 	f.observePods = engage.Once(func() error {
 		informer, err := mgr.GetCache().GetInformer(ctx, &corev1.Pod{})
 		if err != nil {
@@ -155,8 +154,8 @@ func (f *Follower) Ensure(ctx context.Context, pod *corev1.Pod, target *engage.T
 	if target.Itself {
 		return nil
 	}
-	l := f.link(target)
-	if l == nil {
+	l, ok := f.links.Get(target)
+	if !ok {
 		return fmt.Errorf("target %q is not connected any more", target.Key)
 	}
 	group, ctx := errgroup.WithContext(ctx)
@@ -184,7 +183,7 @@ func (f *Follower) Ensure(ctx context.Context, pod *corev1.Pod, target *engage.T
 // look finds out which objects there are. A watch may be a moment behind, so what a pod cannot start without is asked
 // for.
 func (f *Follower) look(ctx context.Context, namespace string, followed []needs.Need) error {
-	var watches []*watch
+	var watches []*collectionWatch
 	for _, need := range followed {
 		c := collection{namespace, need.Resource}
 		w := f.ensure(c)
@@ -210,15 +209,11 @@ func (f *Follower) look(ctx context.Context, namespace string, followed []needs.
 	})
 }
 
-func (f *Follower) link(target *engage.Target) *link {
-	f.mu.RLock()
-	defer f.mu.RUnlock()
-	return f.links[target]
-}
-
 // podChanged counts what a proxy of the cache referred to and refers to.
 func (f *Follower) podChanged(was, is any) {
-	before, after := claimOf(podOf(was)), claimOf(podOf(is))
+	old, _ := watch.Unwrap[*corev1.Pod](was)
+	pod, _ := watch.Unwrap[*corev1.Pod](is)
+	before, after := claimOf(old), claimOf(pod)
 	if before.equal(after) {
 		return
 	}
@@ -232,19 +227,10 @@ func (f *Follower) podChanged(was, is any) {
 	f.forget(before)
 }
 
-// podOf an event, or nil.
-func podOf(o any) *corev1.Pod {
-	if tombstone, ok := o.(toolscache.DeletedFinalStateUnknown); ok {
-		o = tombstone.Obj
-	}
-	pod, _ := o.(*corev1.Pod)
-	return pod
-}
-
 // forget what nobody needs any more.
 func (f *Follower) forget(c claim) {
 	for _, o := range c.objects() {
-		for _, l := range f.engaged() {
+		for _, l := range f.links.All() {
 			l.forget(o)
 		}
 		if !f.users.refer(o.collection()) {
@@ -262,21 +248,11 @@ func (f *Follower) objectChanged(o object, appeared bool) {
 
 // compare has copies written that are needed and not as the object is.
 func (f *Follower) compare(o object) {
-	for _, l := range f.engaged() {
+	for _, l := range f.links.All() {
 		if l.outdated(o) {
 			l.queue.Add(o)
 		}
 	}
-}
-
-func (f *Follower) engaged() []*link {
-	f.mu.RLock()
-	defer f.mu.RUnlock()
-	links := make([]*link, 0, len(f.links))
-	for _, l := range f.links {
-		links = append(links, l)
-	}
-	return links
 }
 
 func (f *Follower) logTrouble(c collection, err error) {

@@ -22,8 +22,8 @@ type holder struct{ node, namespace, name string }
 // other error it may be called again.
 func (f *Follower) Hold(ctx context.Context, target *engage.Target, namespace, name string, refs []needs.Ref) error {
 	f.hold(holder{target.NodeName, namespace, name}, refs)
-	l := f.link(target)
-	if l == nil || len(refs) == 0 {
+	l, ok := f.links.Get(target)
+	if !ok || len(refs) == 0 {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, bounds.EnsureObjects)

@@ -30,7 +30,7 @@ import (
 
 // leading is a link to a target, in whose way something is before a copy is created, and the source's watch of Secrets.
 // A pod there needs Secret "db".
-func leading(t *testing.T, create func() error) (*link, *watch) {
+func leading(t *testing.T, create func() error) (*link, *collectionWatch) {
 	t.Helper()
 	f := &Follower{
 		Options: Options{
@@ -41,7 +41,7 @@ func leading(t *testing.T, create func() error) (*link, *watch) {
 		users:    newUsers(),
 	}
 	w := (&recorder{}).watch(needs.Secrets)
-	f.watches = &watches{all: map[collection]*watch{w.collection: w}}
+	f.watches = &watches{all: map[collection]*collectionWatch{w.collection: w}}
 	f.users.replace(claim{}, claimOf(proxy("c2", corev1.PodRunning, "db")))
 	target := &engage.Target{Key: types.NamespacedName{Name: "c2"}, NodeName: "c2"}
 	must(t, engage.NewRegistry().Engage(t.Context(), target))
@@ -67,7 +67,7 @@ func leading(t *testing.T, create func() error) (*link, *watch) {
 }
 
 // exists has Secret "db" have this version and content in the source.
-func (l *link) exists(t *testing.T, w *watch, version, content string) {
+func (l *link) exists(t *testing.T, w *collectionWatch, version, content string) {
 	t.Helper()
 	original := meta("db", version)
 	original.APIVersion, original.Kind = "v1", "Secret"

@@ -22,27 +22,27 @@ type watches struct {
 	trouble func(c collection, err error)
 
 	mu      sync.Mutex // guards all and leaving
-	all     map[collection]*watch
+	all     map[collection]*collectionWatch
 	leaving map[collection]bool // has a timer
 }
 
 // ensure starts the watch of a collection, which ends with life, unless there is one.
-func (s *watches) ensure(life context.Context, c collection) *watch {
+func (s *watches) ensure(life context.Context, c collection) *collectionWatch {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if w, ok := s.all[c]; ok {
 		return w
 	}
-	w := newWatch(c, s.changed, func(err error) { s.trouble(c, err) })
+	w := newCollectionWatch(c, s.changed, func(err error) { s.trouble(c, err) })
 	ctx, stop := context.WithCancel(life)
 	w.stop = stop
 	s.all[c] = w
-	go w.run(ctx, s.client, s.clock)
+	go w.Run(ctx, name, s.clock, metadataOf(c, s.client))
 	return w
 }
 
 // get returns nil where there is no watch.
-func (s *watches) get(c collection) *watch {
+func (s *watches) get(c collection) *collectionWatch {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.all[c]
@@ -51,7 +51,7 @@ func (s *watches) get(c collection) *watch {
 // lacks says whether an object surely does not exist.
 func (s *watches) lacks(o object) bool {
 	w := s.get(o.collection())
-	return w != nil && w.lacks(o.Name)
+	return w != nil && w.Lacks(o.Name)
 }
 
 // version is that of an object which exists, as far as is known, and goes to targets.
@@ -60,8 +60,10 @@ func (s *watches) version(o object) (string, bool) {
 	if w == nil {
 		return "", false
 	}
-	e, exists := w.get(o.Name)
-	return e.version, exists && e.followed
+	if known := w.Entry(o.Name); known != nil {
+		return known.version, known.followed
+	}
+	return "", false
 }
 
 // leave stops the watch of a collection if nobody refers to it a while later.

@@ -2,11 +2,15 @@ package objects
 
 import (
 	"context"
+	"errors"
+	"strings"
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	metadatafake "k8s.io/client-go/metadata/fake"
 	clienttesting "k8s.io/client-go/testing"
 	clocktesting "k8s.io/utils/clock/testing"
@@ -24,7 +28,7 @@ func idle(t *testing.T) (*watches, *metadatafake.FakeMetadataClient, *clocktesti
 	return &watches{
 		client: client, clock: clock, users: newUsers(),
 		changed: func(object, bool) {}, trouble: func(_ collection, err error) { t.Errorf("trouble: %v", err) },
-		all: map[collection]*watch{}, leaving: map[collection]bool{},
+		all: map[collection]*collectionWatch{}, leaving: map[collection]bool{},
 	}, client, clock
 }
 
@@ -58,6 +62,23 @@ func TestACollectionIsWatchedUntilNobodyHasReferredToItForAWhile(t *testing.T) {
 	s.leave(collection{"shop", needs.ConfigMaps}) // never watched
 }
 
+func TestAWatchThatIsForbiddenSaysWhichRightIsMissing(t *testing.T) {
+	s, client, _ := idle(t)
+	troubles := make(chan string, 10)
+	s.trouble = func(_ collection, err error) { troubles <- err.Error() }
+	client.PrependReactor("list", "*", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, nil, apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, "", errors.New("no"))
+	})
+	err := s.ensure(t.Context(), secret("db").collection()).wait(t.Context())
+	want := `get, list and watch secrets in namespace "shop"`
+	if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), want) {
+		t.Errorf("the error does not say which right is missing: %v", err)
+	}
+	if trouble := <-troubles; !strings.Contains(trouble, want) {
+		t.Errorf("the report does not say which right is missing: %v", trouble)
+	}
+}
+
 func TestWaitReturnsWhenTheWatchEnds(t *testing.T) {
 	s, client, clock := idle(t)
 	listed := make(chan struct{})
@@ -78,7 +99,7 @@ func TestWaitReturnsWhenTheWatchEnds(t *testing.T) {
 func TestACollectionIsNotWatchedForEverForAPodThatIsGone(t *testing.T) {
 	s, _, clock := idle(t)
 	f := &Follower{users: s.users, watches: s}
-	f.ensure = func(c collection) *watch { return f.watches.ensure(t.Context(), c) }
+	f.ensure = func(c collection) *collectionWatch { return f.watches.ensure(t.Context(), c) }
 	db := secret("db")
 	must(t, f.look(t.Context(), db.namespace, []needs.Need{{Ref: db.Ref, Optional: true}}))
 	clock.Step(linger)

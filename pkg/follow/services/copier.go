@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -33,18 +34,18 @@ type copier struct {
 	*Follower
 	desired
 
-	target *engage.Target
-	writer *writer.Writer
-	queue  queue
+	target  *engage.Target
+	writer  *writer.Writer
+	workers *engage.Workers[item]
 	// watch starts the watches of what is there, once.
 	watch func() (*existing, error)
 
 	preparing singleflight.Group
 	prepared  atomic.Bool // It is known whether there are copies from earlier times.
 
-	mu        sync.Mutex // guards all that follows
-	existing  *existing  // nil until watch was called
-	chaperons map[string]int
+	mu        sync.Mutex                  // guards all that follows
+	existing  *existing                   // nil until watch was called
+	chaperons map[string]sets.Set[string] // the names of PodChaperons, by namespace
 	idle      map[types.NamespacedName]time.Time
 	copied    map[types.NamespacedName]bool
 	noted     map[item]string               // what was last said about an item that cannot be copied
@@ -189,36 +190,48 @@ func lacksNamespace(err error) bool {
 	return details != nil && details.Kind == "namespaces"
 }
 
-// count PodChaperons: what goes to the target depends on whether there are any.
-func (c *copier) count(namespace string, n int) {
+// chaperonSeen notes a PodChaperon: what goes to the target depends on whether its namespace has any.
+func (c *copier) chaperonSeen(chaperon *v1alpha1.PodChaperon) {
 	c.mu.Lock()
-	before := c.chaperons[namespace]
-	c.chaperons[namespace] += n
-	after := c.chaperons[namespace]
-	if after == 0 {
-		delete(c.chaperons, namespace)
+	names, holds := c.chaperons[chaperon.Namespace]
+	if !holds {
+		names = sets.New[string]()
+		c.chaperons[chaperon.Namespace] = names
+	}
+	names.Insert(chaperon.Name)
+	c.mu.Unlock()
+	if !holds {
+		c.compare(chaperon.Namespace)
+	}
+}
+
+func (c *copier) chaperonGone(chaperon *v1alpha1.PodChaperon) {
+	c.mu.Lock()
+	names := c.chaperons[chaperon.Namespace]
+	names.Delete(chaperon.Name)
+	holds := names.Len() > 0
+	if !holds {
+		delete(c.chaperons, chaperon.Namespace)
 	}
 	c.mu.Unlock()
-	if before == 0 || after == 0 {
-		c.compare(namespace)
+	if !holds {
+		c.compare(chaperon.Namespace)
 	}
-	if n < 0 {
-		c.recheckSelectors(namespace)
-	}
+	c.recheckSelectors(chaperon.Namespace)
 }
 
 // serves says whether the target has what it must have of a Service before the source's selects delegates only.
 func (c *copier) serves(key types.NamespacedName) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.target.Itself || c.copied[key] || c.chaperons[key.Namespace] == 0
+	return c.target.Itself || c.copied[key] || len(c.chaperons[key.Namespace]) == 0
 }
 
 // compare enqueues all items of a namespace, or of all, that are in the source or in the target.
 func (c *copier) compare(namespace string) {
 	for _, i := range c.originals.items(namespace) {
 		if c.target.Allows(i.Namespace) {
-			c.queue.Add(i)
+			c.workers.Queue.Add(i)
 		}
 	}
 	c.mu.Lock()
@@ -228,6 +241,6 @@ func (c *copier) compare(namespace string) {
 		return
 	}
 	for _, i := range e.items(namespace) {
-		c.queue.Add(i)
+		c.workers.Queue.Add(i)
 	}
 }

@@ -3,7 +3,6 @@ package services
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"sync"
 	"time"
 
@@ -13,15 +12,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
-	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/events"
-	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -34,16 +30,14 @@ import (
 const (
 	name = "services"
 
-	callTimeout = 10 * time.Second
-	workers     = 4
-	firstRetry  = 5 * time.Millisecond
-	lastRetry   = 30 * time.Second
+	callTimeout      = 10 * time.Second
+	workersPerTarget = 4
+	firstRetry       = 5 * time.Millisecond
+	lastRetry        = 30 * time.Second
 	// refusedRetry is when to try again what only a person can mend, perhaps in the target, of which we do not learn.
 	refusedRetry = 2 * time.Minute
 	exportsRetry = 5 * time.Second
 )
-
-type queue = workqueue.TypedRateLimitingInterface[item]
 
 // Options are what a Follower works with. All are required but HoldSecrets and Workers.
 type Options struct {
@@ -76,10 +70,10 @@ type Follower struct {
 	Options
 
 	originals *originals
-	selectors queue // of items of the source whose selector, or finalizers, may have to change
+	selectors *engage.Workers[item] // of items of the source whose selector, or finalizers, may have to change
+	copiers   engage.PerTarget[*copier]
 
-	mu      sync.RWMutex // guards all that follows
-	copiers map[*engage.Target]*copier
+	mu      sync.RWMutex                       // guards all that follows
 	idle    map[types.NamespacedName]time.Time // since when a rewritten selector has found no proxies
 	quarrel map[types.NamespacedName]quarrel
 }
@@ -92,12 +86,11 @@ var (
 // New makes a Follower, which does nothing before Start.
 func New(options Options) (*Follower, error) {
 	f := &Follower{
-		Options:   options,
-		selectors: newQueue(limiter()),
-		copiers:   map[*engage.Target]*copier{},
-		idle:      map[types.NamespacedName]time.Time{},
-		quarrel:   map[types.NamespacedName]quarrel{},
+		Options: options,
+		idle:    map[types.NamespacedName]time.Time{},
+		quarrel: map[types.NamespacedName]quarrel{},
 	}
+	f.selectors = f.newWorkers(reconcile.TypedFunc[item](f.reconcileSource), f.Logger)
 	var err error
 	f.originals, err = newOriginals(options.Config, f.route, f.compare, f.troubled)
 	return f, err
@@ -111,7 +104,7 @@ func (f *Follower) Start(ctx context.Context) error {
 	if err := f.findExports(ctx); err != nil {
 		return nil //nolint:nilerr // ctx has ended.
 	}
-	if err := f.run(ctx, f.selectors, limiter(), reconcile.TypedFunc[item](f.reconcileSource), f.Logger); err != nil {
+	if err := f.selectors.Start(ctx); err != nil {
 		return err
 	}
 	return f.originals.run(ctx)
@@ -140,86 +133,56 @@ func (f *Follower) findExports(ctx context.Context) error {
 // Engaged starts the target's workers, which stop with ctx, and has them compare what is there with what is to be
 // there.
 func (f *Follower) Engaged(ctx context.Context, target *engage.Target) error {
-	limits := limiter()
+	c := f.newCopier(ctx, target)
+	f.copiers.Set(ctx, target, c)
+	context.AfterFunc(ctx, func() { c.leave(context.WithoutCancel(ctx)) })
+	if err := c.workers.Start(ctx); err != nil {
+		return err
+	}
+	if err := engage.OnEvents(ctx, target, &v1alpha1.PodChaperon{}, c.chaperonSeen, c.chaperonGone); err != nil {
+		return err
+	}
+	c.workers.Queue.Add(item{}) // to look for copies
+	c.compare("")
+	return nil
+}
+
+func (f *Follower) newCopier(ctx context.Context, target *engage.Target) *copier {
 	c := &copier{
 		Follower:  f,
 		desired:   desired{origin: f.Source, targetHash: target.Hash, nodeName: target.NodeName},
 		target:    target,
 		writer:    writer.NewWriter(target.Client, target.APIReader, f.Source),
-		queue:     newQueue(limits),
-		chaperons: map[string]int{},
+		chaperons: map[string]sets.Set[string]{},
 		idle:      map[types.NamespacedName]time.Time{},
 		copied:    map[types.NamespacedName]bool{},
 		noted:     map[item]string{},
 		held:      map[types.NamespacedName]bool{},
 	}
+	c.workers = f.newWorkers(c, f.Logger.WithValues("target", target.Key))
 	c.watch = sync.OnceValues(
-		func() (*existing, error) { return watchExisting(ctx, target, f.Source.ClusterID, c.queue.Add) },
+		func() (*existing, error) { return watchExisting(ctx, target, f.Source.ClusterID, c.workers.Queue.Add) },
 	)
-	if err := f.run(ctx, c.queue, limits, c, f.Logger.WithValues("target", target.Key)); err != nil {
-		return err
-	}
-	f.mu.Lock()
-	f.copiers[target] = c
-	f.mu.Unlock()
-	context.AfterFunc(ctx, func() {
-		f.mu.Lock()
-		delete(f.copiers, target)
-		f.mu.Unlock()
-		c.leave(context.WithoutCancel(ctx))
+	return c
+}
+
+func (f *Follower) newWorkers(reconciler reconcile.TypedReconciler[item], logger logr.Logger) *engage.Workers[item] {
+	return engage.NewWorkers(engage.WorkersOptions[item]{
+		Name:       name,
+		Reconciler: reconciler,
+		Count:      cmp.Or(f.Workers, workersPerTarget),
+		FirstRetry: firstRetry,
+		LastRetry:  lastRetry,
+		Logger:     logger,
 	})
-	if err := c.countChaperons(ctx); err != nil {
-		return err
-	}
-	c.queue.Add(item{}) // to look for copies
-	c.compare("")
-	return nil
-}
-
-// run workers until ctx ends.
-func (f *Follower) run(
-	ctx context.Context,
-	q queue,
-	limits workqueue.TypedRateLimiter[item],
-	reconciler reconcile.TypedReconciler[item],
-	logger logr.Logger,
-) error {
-	c, err := controller.NewTypedUnmanaged(name, controller.TypedOptions[item]{
-		Reconciler:              reconciler,
-		MaxConcurrentReconciles: cmp.Or(f.Workers, workers),
-		SkipNameValidation:      ptr.To(true), // There is one for each target.
-		RateLimiter:             limits,
-		NewQueue:                func(string, workqueue.TypedRateLimiter[item]) queue { return q },
-		Logger:                  logger,
-	})
-	if err != nil {
-		return fmt.Errorf("making a controller: %w", err)
-	}
-	go func() {
-		if err := c.Start(ctx); err != nil {
-			logger.Error(err, "Following Services ended")
-		}
-	}()
-	return nil
-}
-
-func limiter() workqueue.TypedRateLimiter[item] {
-	return workqueue.NewTypedItemExponentialFailureRateLimiter[item](firstRetry, lastRetry)
-}
-
-func newQueue(limits workqueue.TypedRateLimiter[item]) queue {
-	return workqueue.NewTypedRateLimitingQueueWithConfig(
-		limits,
-		workqueue.TypedRateLimitingQueueConfig[item]{Name: name},
-	)
 }
 
 // route enqueues what changed in the source, everywhere.
 func (f *Follower) route(i item) {
-	f.selectors.Add(i)
-	for _, c := range f.all() {
+	f.selectors.Queue.Add(i)
+	for _, c := range f.copiers.All() {
 		if c.target.Allows(i.Namespace) {
-			c.queue.Add(i)
+			c.workers.Queue.Add(i)
 		}
 	}
 }
@@ -227,21 +190,11 @@ func (f *Follower) route(i item) {
 // compare enqueues what there is in a namespace, or in all, everywhere.
 func (f *Follower) compare(namespace string) {
 	for _, i := range f.originals.items(namespace) {
-		f.selectors.Add(i)
+		f.selectors.Queue.Add(i)
 	}
-	for _, c := range f.all() {
+	for _, c := range f.copiers.All() {
 		c.compare(namespace)
 	}
-}
-
-func (f *Follower) all() []*copier {
-	f.mu.RLock()
-	defer f.mu.RUnlock()
-	all := make([]*copier, 0, len(f.copiers))
-	for _, c := range f.copiers {
-		all = append(all, c)
-	}
-	return all
 }
 
 func (f *Follower) troubled(err error) {
@@ -253,32 +206,6 @@ func (f *Follower) troubled(err error) {
 		return
 	}
 	f.Logger.V(1).Info("A watch ended", "reason", err.Error())
-}
-
-// countChaperons counts the PodChaperons of each namespace, now and whenever some come or go.
-func (c *copier) countChaperons(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	informer, err := c.target.Cache.GetInformer(ctx, &v1alpha1.PodChaperon{})
-	if err != nil {
-		return fmt.Errorf("getting the informer of PodChaperons: %w", err)
-	}
-	counting := func(n int) func(any) {
-		return func(object any) {
-			if tombstone, ok := object.(toolscache.DeletedFinalStateUnknown); ok {
-				object = tombstone.Obj
-			}
-			if chaperon, ok := object.(*v1alpha1.PodChaperon); ok {
-				c.count(chaperon.Namespace, n)
-			}
-		}
-	}
-	if _, err := informer.AddEventHandler(
-		toolscache.ResourceEventHandlerFuncs{AddFunc: counting(1), DeleteFunc: counting(-1)},
-	); err != nil {
-		return fmt.Errorf("handling events of PodChaperons: %w", err)
-	}
-	return nil
 }
 
 // withProtobuf returns a configuration for kinds that have it.

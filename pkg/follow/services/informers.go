@@ -16,6 +16,7 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/watch"
 )
 
 // item is what is worked on: a Service with all that is its own, or an Ingress.
@@ -35,9 +36,6 @@ const (
 
 // itemOf returns the item that an object belongs to: an EndpointSlice or ServiceExport to its Service.
 func itemOf(object any) (item, bool) {
-	if tombstone, ok := object.(toolscache.DeletedFinalStateUnknown); ok {
-		object = tombstone.Obj
-	}
 	switch o := object.(type) {
 	case *corev1.Service:
 		return item{kindService, types.NamespacedName{Namespace: o.Namespace, Name: o.Name}}, true
@@ -52,23 +50,13 @@ func itemOf(object any) (item, bool) {
 	return item{}, false
 }
 
-func nameOf(object any) string {
-	i, _ := itemOf(object)
-	return i.Name
-}
-
 // onEach handles each event with the item of its object.
 func onEach(changed func(item)) toolscache.ResourceEventHandlerFuncs {
-	handle := func(object any) {
+	return watch.OnAny(func(object any) {
 		if i, ok := itemOf(object); ok {
 			changed(i)
 		}
-	}
-	return toolscache.ResourceEventHandlerFuncs{
-		AddFunc:    handle,
-		UpdateFunc: func(_, object any) { handle(object) },
-		DeleteFunc: handle,
-	}
+	})
 }
 
 // handle prepares an informer that does not run yet.

@@ -105,7 +105,7 @@ func (c *copier) holdCertificates(ctx context.Context, ingress types.NamespacedN
 func (c *copier) lookAtIngresses(namespace string) {
 	for _, i := range c.originals.items(namespace) {
 		if i.kind == kindIngress {
-			c.queue.Add(i)
+			c.workers.Queue.Add(i)
 		}
 	}
 }

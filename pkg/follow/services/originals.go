@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/watch"
 )
 
 // indexService is the index of EndpointSlices by the namespaced name of their Service.
@@ -95,10 +96,10 @@ func (o *originals) labelled(resource, key, value string) toolscache.SharedIndex
 // run watches the enabled namespaces until ctx ends.
 func (o *originals) run(ctx context.Context) error {
 	informer := o.labelled("namespaces", v1alpha1.LabelEnabledNamespace, v1alpha1.LabelEnabledNamespaceValue)
-	handlers := toolscache.ResourceEventHandlerFuncs{
-		AddFunc:    func(object any) { o.enable(ctx, nameOf(object)) },
-		DeleteFunc: func(object any) { o.disable(nameOf(object)) },
-	}
+	handlers := watch.On(
+		func(namespace *metav1.PartialObjectMetadata) { o.enable(ctx, namespace.Name) },
+		func(namespace *metav1.PartialObjectMetadata) { o.disable(namespace.Name) },
+	)
 	registration, err := handle(informer, handlers, withoutManagers, o.troubled)
 	if err != nil {
 		return fmt.Errorf("watching namespaces: %w", err)
@@ -125,8 +126,11 @@ func (o *originals) isVirtual(nodeName string) bool {
 	return ok
 }
 
-// enable watches what is in a namespace.
+// enable watches what is in a namespace, unless that is done already.
 func (o *originals) enable(ctx context.Context, name string) {
+	if n, _ := o.in(name); n != nil {
+		return
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	n, err := o.watch(name)
 	if err != nil {

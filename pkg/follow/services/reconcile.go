@@ -55,7 +55,7 @@ func (c *copier) decision(key types.NamespacedName, of original, e *existing) de
 		there = e.service(key)
 	}
 	c.mu.Lock()
-	idle, holds := c.idle[key], c.chaperons[key.Namespace] > 0
+	idle, holds := c.idle[key], len(c.chaperons[key.Namespace]) > 0
 	c.mu.Unlock()
 	return decide(standing{
 		original: of,
@@ -89,7 +89,7 @@ func (c *copier) reconcile(key types.NamespacedName, copied bool) {
 	}
 	c.mu.Unlock()
 	if was != copied {
-		c.selectors.Add(item{kindService, key})
+		c.selectors.Queue.Add(item{kindService, key})
 		c.lookAtIngresses(key.Namespace)
 	}
 }

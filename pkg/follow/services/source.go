@@ -100,7 +100,7 @@ func (f *Follower) toDelegates(ctx context.Context, key types.NamespacedName) (d
 
 func (f *Follower) served(key types.NamespacedName) bool {
 	return !slices.ContainsFunc(
-		f.all(),
+		f.copiers.All(),
 		func(c *copier) bool { return c.target.Allows(key.Namespace) && !c.serves(key) },
 	)
 }
@@ -128,7 +128,7 @@ func (f *Follower) recheckSelectors(namespace string) {
 		return
 	}
 	for _, service := range n.written() {
-		f.selectors.AddAfter(item{kindService, client.ObjectKeyFromObject(service)}, grace)
+		f.selectors.Queue.AddAfter(item{kindService, client.ObjectKeyFromObject(service)}, grace)
 	}
 }
 
