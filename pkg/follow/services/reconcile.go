@@ -2,7 +2,6 @@ package services
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -18,6 +17,7 @@ import (
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/follow/writer"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/patch"
 )
 
 // service makes what is in the target of a Service what it is to be, and returns when to look again.
@@ -204,18 +204,18 @@ func (c *copier) create(ctx context.Context, wanted runtime.Object) error {
 }
 
 // patch this very copy. That it is gone is no error: the watch tells.
-func (c *copier) patch(ctx context.Context, there client.Object, changes []change) error {
+func (c *copier) patch(ctx context.Context, there client.Object, changes []patch.Operation) error {
 	if len(changes) == 0 {
 		return nil
 	}
-	data, err := json.Marshal(append([]change{onlyIf(there.GetUID())}, changes...))
+	data, err := patch.Encode(append([]patch.Operation{patch.TestUID(there.GetUID())}, changes...))
 	if err != nil {
-		return fmt.Errorf("encoding a patch: %w", err)
+		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	patch := client.RawPatch(types.JSONPatchType, data)
-	err = c.target.Client.Patch(ctx, copyOf(there), patch, client.FieldOwner(v1alpha1.FieldOwner))
+	raw := client.RawPatch(types.JSONPatchType, data)
+	err = c.target.Client.Patch(ctx, copyOf(there), raw, client.FieldOwner(v1alpha1.FieldOwner))
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("changing the copy: %w", err)
 	}

@@ -2,7 +2,6 @@ package services
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 
@@ -85,20 +84,20 @@ func (f *Follower) letGo(ctx context.Context, live *unstructured.Unstructured) e
 	if len(entries) == 0 {
 		entries = []metav1.ManagedFieldsEntry{{}} // An empty list would change nothing.
 	}
-	changes := []change{
-		{"test", "/metadata/resourceVersion", live.GetResourceVersion()},
-		{"replace", "/metadata/managedFields", entries},
+	operations := []patch.Operation{
+		patch.Test("/metadata/resourceVersion", live.GetResourceVersion()),
+		patch.Add("/metadata/managedFields", entries),
 	}
 	if _, ok := live.GetAnnotations()[v1alpha1.AnnotationOriginalSelector]; ok {
 		for _, key := range []string{v1alpha1.AnnotationOriginalSelector, v1alpha1.AnnotationGlobal} {
 			if _, ok := live.GetAnnotations()[key]; ok {
-				changes = append(changes, change{Op: "remove", Path: patch.Pointer("metadata", "annotations", key)})
+				operations = append(operations, patch.Remove(patch.Pointer("metadata", "annotations", key)))
 			}
 		}
 	}
-	data, err := json.Marshal(changes)
+	data, err := patch.Encode(operations)
 	if err != nil {
-		return fmt.Errorf("encoding a patch: %w", err)
+		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()

@@ -42,15 +42,15 @@ func (c *copier) siblings(namespace string) []*copier {
 }
 
 // adopt returns the change that makes an orphaned copy one of this target's.
-func (c *copier) adopt(there client.Object) []change {
+func (c *copier) adopt(there client.Object) []patch.Operation {
 	if c.mine(there) || !c.orphaned(there) {
 		return nil
 	}
-	return []change{lookedAfterBy(c.target)}
+	return []patch.Operation{lookedAfterBy(c.target)}
 }
 
-func lookedAfterBy(target *engage.Target) change {
-	return change{"add", patch.Pointer("metadata", "labels", v1alpha1.LabelTargetHash), target.Hash}
+func lookedAfterBy(target *engage.Target) patch.Operation {
+	return patch.Add(patch.Pointer("metadata", "labels", v1alpha1.LabelTargetHash), target.Hash)
 }
 
 // part with a copy that this target does not need: another one that leads here and needs it gets it. What was made for
@@ -64,7 +64,7 @@ func (c *copier) part(ctx context.Context, there client.Object, useless bool, ne
 	}
 	siblings := c.siblings(there.GetNamespace())
 	if i := slices.IndexFunc(siblings, needs); i >= 0 {
-		return c.patch(ctx, there, []change{lookedAfterBy(siblings[i].target)})
+		return c.patch(ctx, there, []patch.Operation{lookedAfterBy(siblings[i].target)})
 	}
 	return c.delete(ctx, there)
 }
