@@ -50,7 +50,7 @@ type Options struct {
 // observes an engage.Registry (Observe it before the first target is engaged), and is to run on the leader only. It is
 // safe for concurrent use.
 type Claims struct {
-	Options
+	options Options
 
 	source   *cluster
 	ensuring serial[types.NamespacedName]
@@ -65,7 +65,7 @@ func New(options Options) (*Claims, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making a client: %w", err)
 	}
-	c := &Claims{Options: options}
+	c := &Claims{options: options}
 	c.source = &cluster{
 		sourceID: options.Source.ClusterID,
 		client:   reached,
@@ -82,7 +82,7 @@ func New(options Options) (*Claims, error) {
 func (c *Claims) Register(ctx context.Context, mgr manager.Manager) error {
 	c.source.life = ctx
 	return mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
-		ticker := c.Clock.NewTicker(linger)
+		ticker := c.options.Clock.NewTicker(linger)
 		defer ticker.Stop()
 		for {
 			select {
@@ -118,12 +118,12 @@ func (c *Claims) Engaged(ctx context.Context, target *engage.Target) error {
 	}
 	t := &cluster{
 		place:    place{targetkind.Name(target.Key), target.ClusterID},
-		sourceID: c.Source.ClusterID,
+		sourceID: c.options.Source.ClusterID,
 		client:   reached,
-		clock:    c.Clock,
+		clock:    c.options.Clock,
 		life:     ctx,
 		target:   target,
-		writer:   writer.NewWriter(reached, reached, c.Source),
+		writer:   writer.NewWriter(reached, reached, c.options.Source),
 		claims:   map[string]*watched{},
 	}
 	t.listed = func(namespace string) { c.targetChanged(t, namespace, "") }

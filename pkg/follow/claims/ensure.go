@@ -148,7 +148,7 @@ func (c *Claims) create(ctx context.Context, pvc *corev1.PersistentVolumeClaim, 
 	if objection != "" {
 		return refused(key, objection)
 	}
-	made, err := copyOf(pvc, class, c.Clock.Now())
+	made, err := copyOf(pvc, class, c.options.Clock.Now())
 	if err != nil {
 		return err
 	}
@@ -158,14 +158,14 @@ func (c *Claims) create(ctx context.Context, pvc *corev1.PersistentVolumeClaim, 
 	err = t.writer.Create(ctx, made)
 	if apierror.Of(err, apierror.Create).Refusal() {
 		if err := c.annotate(ctx, pvc, place{}); err != nil {
-			c.Logger.Error(err, "Leaving the annotation followed-to, which binds nobody without a copy", "claim", key)
+			c.options.Logger.Error(err, "Leaving the annotation followed-to, which binds nobody without a copy", "claim", key)
 		}
 		return refused(key, "is not taken there: "+err.Error())
 	}
 	if err != nil {
 		return fmt.Errorf("making claim %q in target %q: %w", key.Name, t.name, err)
 	}
-	c.Logger.Info("Made a claim", "claim", key, "target", t.name)
+	c.options.Logger.Info("Made a claim", "claim", key, "target", t.name)
 	return nil
 }
 

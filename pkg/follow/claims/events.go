@@ -6,7 +6,7 @@ import corev1 "k8s.io/api/core/v1"
 const ReasonNotExpanded = "NotExpanded"
 
 func (c *Claims) recordNotExpanded(pvc *corev1.PersistentVolumeClaim, t *cluster, err error) {
-	c.Recorder.Eventf(
+	c.options.Recorder.Eventf(
 		pvc,
 		nil,
 		corev1.EventTypeWarning,

@@ -38,7 +38,7 @@ func (c *Claims) newWorkers(t *cluster) *engage.Workers[types.NamespacedName] {
 		Count:      workersPerTarget,
 		FirstRetry: firstRetry,
 		LastRetry:  lastRetry,
-		Logger:     c.Logger.WithValues("target", t.target.Key),
+		Logger:     c.options.Logger.WithValues("target", t.target.Key),
 	})
 }
 
@@ -51,10 +51,10 @@ func (c *Claims) find(ctx context.Context, t *cluster) error {
 		ctx,
 		found,
 		client.InNamespace(t.target.Key.Namespace),
-		client.MatchingLabels{v1alpha1.LabelParentClusterID: c.Source.ClusterID},
+		client.MatchingLabels{v1alpha1.LabelParentClusterID: c.options.Source.ClusterID},
 	)
 	if apierrors.IsForbidden(err) {
-		c.Logger.Info(
+		c.options.Logger.Info(
 			"Copies of claims that were deleted here are not looked for in a target, which does not give the "+
 				"right to list persistentvolumeclaims",
 			"target",
@@ -78,26 +78,26 @@ func (c *Claims) find(ctx context.Context, t *cluster) error {
 func (c *Claims) sourceChanged(namespace, name string) {
 	if namespace == "" {
 		for namespace := range c.source.namespaces() {
-			c.Appeared(namespace)
+			c.options.Appeared(namespace)
 		}
 		return
 	}
 	for _, t := range c.targets.All() {
 		c.check(t, namespace, name)
 	}
-	c.Appeared(namespace)
+	c.options.Appeared(namespace)
 }
 
 // targetChanged looks at a claim of a target, or at all of a namespace if the name is empty.
 func (c *Claims) targetChanged(t *cluster, namespace, name string) {
 	if namespace == "" {
 		for namespace := range t.namespaces() {
-			c.Appeared(namespace)
+			c.options.Appeared(namespace)
 		}
 		return
 	}
 	c.check(t, namespace, name)
-	c.Appeared(namespace)
+	c.options.Appeared(namespace)
 }
 
 // check enqueues copies about which there seems to be something to do.
@@ -151,7 +151,7 @@ func (c *Claims) remove(ctx context.Context, made *corev1.PersistentVolumeClaim,
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("deleting the claim there: %w", err)
 	}
-	c.Logger.Info(
+	c.options.Logger.Info(
 		"Deleted a claim: the one that it was made for is gone",
 		"claim",
 		client.ObjectKeyFromObject(made),

@@ -29,10 +29,10 @@ func (f *Follower) Engaged(ctx context.Context, target *engage.Target) error {
 		return nil // All is there already.
 	}
 	l := &link{
-		Follower: f,
+		follower: f,
 		life:     ctx,
 		target:   target,
-		writer:   writer.NewWriter(target.Client, target.APIReader, f.Source),
+		writer:   writer.NewWriter(target.Client, target.APIReader, f.options.Source),
 		written:  map[object]record{},
 	}
 	workers := engage.NewWorkers(engage.WorkersOptions[object]{
@@ -41,7 +41,7 @@ func (f *Follower) Engaged(ctx context.Context, target *engage.Target) error {
 		Count:      workersPerTarget,
 		FirstRetry: firstRetry,
 		LastRetry:  lastRetry,
-		Logger:     f.Logger.WithValues("target", target.Key),
+		Logger:     f.options.Logger.WithValues("target", target.Key),
 	})
 	l.queue = workers.Queue
 	f.links.Set(ctx, target, l)

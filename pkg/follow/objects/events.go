@@ -13,7 +13,7 @@ import (
 const ReasonNotFollowed = "NotFollowed"
 
 func (f *Follower) recordNotFollowed(original runtime.Object, target *engage.Target, refusal *needs.RefusedError) {
-	f.Recorder.Eventf(
+	f.options.Recorder.Eventf(
 		original,
 		nil,
 		corev1.EventTypeWarning,

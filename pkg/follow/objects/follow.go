@@ -51,7 +51,7 @@ type Options struct {
 // engage.Registry (Observe it before the first target is engaged), and is to run on the leader only. It is safe for
 // concurrent use.
 type Follower struct {
-	Options
+	options Options
 
 	contents dynamic.Interface
 	users    *users
@@ -82,7 +82,7 @@ func New(options Options) (*Follower, error) {
 		return nil, fmt.Errorf("making a client of metadata: %w", err)
 	}
 	f := &Follower{
-		Options:  options,
+		options:  options,
 		contents: contents,
 		users:    newUsers(),
 		held:     map[holder]claim{},
@@ -242,7 +242,7 @@ func (f *Follower) forget(c claim) {
 func (f *Follower) objectChanged(o object, appeared bool) {
 	f.compare(o)
 	if appeared && o.Resource != needs.ServiceAccounts {
-		f.Appeared(o.namespace, o.Ref)
+		f.options.Appeared(o.namespace, o.Ref)
 	}
 }
 
@@ -256,7 +256,7 @@ func (f *Follower) compare(o object) {
 }
 
 func (f *Follower) logTrouble(c collection, err error) {
-	f.Logger.Error(
+	f.options.Logger.Error(
 		err,
 		"What pods refer to is not known; trying again",
 		"resource",

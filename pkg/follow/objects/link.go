@@ -28,11 +28,11 @@ const (
 
 // link is what leads to an engaged target.
 type link struct {
-	*Follower
-	life   context.Context // of the engagement: no write outlives it
-	target *engage.Target
-	writer *writer.Writer
-	queue  queue
+	follower *Follower
+	life     context.Context // of the engagement: no write outlives it
+	target   *engage.Target
+	writer   *writer.Writer
+	queue    queue
 	// flights are the writes that go on: one for a copy at most, whose outcome is for all who want it.
 	flights singleflight.Group
 
@@ -56,7 +56,7 @@ func (l *link) record(o object) record {
 
 // forget the record of a copy that no pod there needs.
 func (l *link) forget(o object) {
-	if l.users.need(l.target.NodeName, o) {
+	if l.follower.users.need(l.target.NodeName, o) {
 		return
 	}
 	l.mu.Lock()
@@ -69,8 +69,8 @@ func (l *link) forget(o object) {
 // the copy.
 func (l *link) ensure(ctx context.Context, o object) error {
 	wanted := func() bool {
-		version, _ := l.watches.version(o)
-		return due(l.record(o), version, l.users.need(l.target.NodeName, o), l.Clock.Now())
+		version, _ := l.follower.watches.version(o)
+		return due(l.record(o), version, l.follower.users.need(l.target.NodeName, o), l.follower.options.Clock.Now())
 	}
 	for again := false; wanted(); again = true {
 		joined, err := l.fly(ctx, o, func(ctx context.Context) error {
@@ -95,8 +95,8 @@ func due(r record, version string, needed bool, now time.Time) bool {
 
 // outdated says whether pods there need the copy, and have another version or, as far as is known, none.
 func (l *link) outdated(o object) bool {
-	version, exists := l.watches.version(o)
-	return exists && l.users.need(l.target.NodeName, o) && l.record(o).version != version
+	version, exists := l.follower.watches.version(o)
+	return exists && l.follower.users.need(l.target.NodeName, o) && l.record(o).version != version
 }
 
 // rewriteAll has all copies written once more that pods in the target need, whatever is known of them.
@@ -104,7 +104,7 @@ func (l *link) rewriteAll() {
 	l.mu.Lock()
 	clear(l.written)
 	l.mu.Unlock()
-	for _, o := range l.users.neededOn(l.target.NodeName) {
+	for _, o := range l.follower.users.neededOn(l.target.NodeName) {
 		l.queue.Add(o)
 	}
 }
@@ -131,14 +131,14 @@ func (l *link) report(ctx context.Context, o object, refusal *needs.RefusedError
 	if l.record(o).refused == refusal.Reason {
 		return nil
 	}
-	original, err := l.read(ctx, o)
+	original, err := l.follower.read(ctx, o)
 	if errors.Is(err, errGone) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	l.recordNotFollowed(original, l.target, refusal)
+	l.follower.recordNotFollowed(original, l.target, refusal)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	r := l.written[o]
@@ -164,20 +164,20 @@ func (l *link) fly(ctx context.Context, o object, write func(context.Context) er
 
 // write reads the object and writes its copy.
 func (l *link) write(ctx context.Context, o object, touch bool) error {
-	original, err := l.read(ctx, o)
+	original, err := l.follower.read(ctx, o)
 	if err != nil {
 		return err
 	}
 	c := copyOf(original, o)
 	before := l.record(o)
-	r := record{version: original.GetResourceVersion(), touched: before.touched, written: l.Clock.Now()}
+	r := record{version: original.GetResourceVersion(), touched: before.touched, written: l.follower.options.Clock.Now()}
 	if touch {
 		r.touched = r.written
 	}
 	if !r.touched.IsZero() {
 		c.SetAnnotations(map[string]string{v1alpha1.AnnotationNeededAt: r.touched.UTC().Format(time.RFC3339)})
 	}
-	exists := before.version != "" || l.users.need(l.target.NodeName, o)
+	exists := before.version != "" || l.follower.users.need(l.target.NodeName, o)
 	if err := refusalOf(o, l.writer.Write(ctx, c, exists)); err != nil {
 		return err
 	}

@@ -33,7 +33,7 @@ import (
 func leading(t *testing.T, create func() error) (*link, *collectionWatch) {
 	t.Helper()
 	f := &Follower{
-		Options: Options{
+		options: Options{
 			Clock:    clocktesting.NewFakeClock(time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)),
 			Recorder: events.NewFakeRecorder(10),
 		},
@@ -58,7 +58,7 @@ func leading(t *testing.T, create func() error) (*link, *collectionWatch) {
 		},
 	}).Build()
 	return &link{
-		Follower: f,
+		follower: f,
 		life:     t.Context(),
 		target:   target,
 		writer:   writer.NewWriter(c, c, translate.Source{ClusterID: "c1"}),
@@ -76,7 +76,7 @@ func (l *link) exists(t *testing.T, w *collectionWatch, version, content string)
 		ObjectMeta: original.ObjectMeta,
 		Data:       map[string][]byte{"password": []byte(content)},
 	}
-	l.contents = dynamicfake.NewSimpleDynamicClient(scheme.Scheme, db)
+	l.follower.contents = dynamicfake.NewSimpleDynamicClient(scheme.Scheme, db)
 	must(t, w.Replace([]any{original}, ""))
 }
 
@@ -87,7 +87,7 @@ func TestARefusedChangeIsReportedOnceAndTriedAgain(t *testing.T) {
 	refused := func(reason string) error {
 		return apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, "db", errors.New(reason))
 	}
-	reported := l.Recorder.(*events.FakeRecorder).Events
+	reported := l.follower.options.Recorder.(*events.FakeRecorder).Events
 	for _, step := range []struct {
 		answer error
 		want   reconcile.Result

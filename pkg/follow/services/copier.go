@@ -31,12 +31,11 @@ var errUser = errors.New("invalid")
 
 // copier keeps one engaged target in step with the source. Of one item, one worker is at work at a time.
 type copier struct {
-	*Follower
-	desired
-
-	target  *engage.Target
-	writer  *writer.Writer
-	workers *engage.Workers[item]
+	follower *Follower
+	desired  desired
+	target   *engage.Target
+	writer   *writer.Writer
+	workers  *engage.Workers[item]
 	// watch starts the watches of what is there, once.
 	watch func() (*existing, error)
 
@@ -94,7 +93,7 @@ func (c *copier) findCopies(ctx context.Context) error {
 		found := &metav1.PartialObjectMetadataList{}
 		found.SetGroupVersionKind(kind)
 		err := c.target.APIReader.List(ctx, found, client.InNamespace(c.target.Key.Namespace), client.Limit(1),
-			client.MatchingLabels{v1alpha1.LabelParentClusterID: c.Source.ClusterID})
+			client.MatchingLabels{v1alpha1.LabelParentClusterID: c.follower.options.Source.ClusterID})
 		if apierrors.IsForbidden(err) {
 			continue // Said of the first Service that goes there.
 		}
@@ -149,8 +148,8 @@ func (c *copier) conclude(i item, wait time.Duration, err error) (reconcile.Resu
 	if message == "" {
 		return reconcile.Result{RequeueAfter: wait}, err
 	}
-	if about := c.originals.object(i); news && about != nil {
-		c.recordNotCopied(about, c.target, message)
+	if about := c.follower.originals.object(i); news && about != nil {
+		c.follower.recordNotCopied(about, c.target, message)
 	}
 	return reconcile.Result{RequeueAfter: refusedRetry}, nil
 }
@@ -217,7 +216,7 @@ func (c *copier) chaperonGone(chaperon *v1alpha1.PodChaperon) {
 	if !holds {
 		c.compare(chaperon.Namespace)
 	}
-	c.recheckSelectors(chaperon.Namespace)
+	c.follower.recheckSelectors(chaperon.Namespace)
 }
 
 // serves says whether the target has what it must have of a Service before the source's selects delegates only.
@@ -229,7 +228,7 @@ func (c *copier) serves(key types.NamespacedName) bool {
 
 // compare enqueues all items of a namespace, or of all, that are in the source or in the target.
 func (c *copier) compare(namespace string) {
-	for _, i := range c.originals.items(namespace) {
+	for _, i := range c.follower.originals.items(namespace) {
 		if c.target.Allows(i.Namespace) {
 			c.workers.Queue.Add(i)
 		}

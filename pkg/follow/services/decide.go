@@ -24,10 +24,10 @@ type original struct {
 
 // standing is how one Service stands towards one target.
 type standing struct {
-	original
-	proxied bool // It selects proxies.
-	holds   bool // The target has PodChaperons of ours in the namespace.
-	copied  bool // There is a copy.
+	original original
+	proxied  bool // It selects proxies.
+	holds    bool // The target has PodChaperons of ours in the namespace.
+	copied   bool // There is a copy.
 	// idle is since when there has been no reason for the copy, zero if there is one.
 	idle time.Time
 	now  time.Time
@@ -42,10 +42,10 @@ type decision struct {
 
 // decide says whether a Service is to be in the target. It is pure.
 func decide(s standing) decision {
-	if !s.eligible() {
+	if !s.original.eligible() {
 		return decision{}
 	}
-	if global(s.service) || s.proxied && s.holds {
+	if global(s.original.service) || s.proxied && s.holds {
 		return decision{follow: true}
 	}
 	if !s.copied {

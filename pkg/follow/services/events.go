@@ -19,7 +19,7 @@ const (
 )
 
 func (f *Follower) recordNotCopied(about runtime.Object, target *engage.Target, message string) {
-	f.Recorder.Eventf(
+	f.options.Recorder.Eventf(
 		about,
 		nil,
 		corev1.EventTypeWarning,
@@ -33,7 +33,7 @@ func (f *Follower) recordNotCopied(about runtime.Object, target *engage.Target, 
 }
 
 func (f *Follower) recordDisputed(service *corev1.Service) {
-	f.Recorder.Eventf(
+	f.options.Recorder.Eventf(
 		service,
 		nil,
 		corev1.EventTypeWarning,
@@ -48,5 +48,5 @@ func (f *Follower) recordDisputed(service *corev1.Service) {
 }
 
 func (f *Follower) recordInvalid(service *corev1.Service, err error) {
-	f.Recorder.Eventf(service, nil, corev1.EventTypeWarning, ReasonSelectorInvalid, "Rewrite", "%s", err.Error())
+	f.options.Recorder.Eventf(service, nil, corev1.EventTypeWarning, ReasonSelectorInvalid, "Rewrite", "%s", err.Error())
 }

@@ -67,7 +67,7 @@ type Options struct {
 // Follower has Services and Ingresses follow elected pods. It observes an engage.Registry (Observe it before the first
 // target is engaged).
 type Follower struct {
-	Options
+	options Options
 
 	originals *originals
 	selectors *engage.Workers[item] // of items of the source whose selector, or finalizers, may have to change
@@ -86,11 +86,11 @@ var (
 // New makes a Follower, which does nothing before Start.
 func New(options Options) (*Follower, error) {
 	f := &Follower{
-		Options: options,
+		options: options,
 		idle:    map[types.NamespacedName]time.Time{},
 		quarrel: map[types.NamespacedName]quarrel{},
 	}
-	f.selectors = f.newWorkers(reconcile.TypedFunc[item](f.reconcileSource), f.Logger)
+	f.selectors = f.newWorkers(reconcile.TypedFunc[item](f.reconcileSource), f.options.Logger)
 	var err error
 	f.originals, err = newOriginals(options.Config, f.route, f.compare, f.troubled)
 	return f, err
@@ -114,12 +114,12 @@ func (f *Follower) Start(ctx context.Context) error {
 // error is that ctx has ended.
 func (f *Follower) findExports(ctx context.Context) error {
 	return wait.PollUntilContextCancel(ctx, exportsRetry, true, func(context.Context) (bool, error) {
-		mapping, err := f.Mapper.RESTMapping(schema.GroupKind{Group: "multicluster.x-k8s.io", Kind: "ServiceExport"})
+		mapping, err := f.options.Mapper.RESTMapping(schema.GroupKind{Group: "multicluster.x-k8s.io", Kind: "ServiceExport"})
 		switch {
 		case err == nil:
 			f.originals.exports = &mapping.Resource
 		case !meta.IsNoMatchError(err):
-			f.Logger.Error(
+			f.options.Logger.Error(
 				err,
 				"Services are not followed before it is known whether this cluster has the kind ServiceExport; "+
 					"trying again",
@@ -149,19 +149,21 @@ func (f *Follower) Engaged(ctx context.Context, target *engage.Target) error {
 
 func (f *Follower) newCopier(ctx context.Context, target *engage.Target) *copier {
 	c := &copier{
-		Follower:  f,
-		desired:   desired{origin: f.Source, targetHash: target.Hash, nodeName: target.NodeName},
+		follower:  f,
+		desired:   desired{origin: f.options.Source, targetHash: target.Hash, nodeName: target.NodeName},
 		target:    target,
-		writer:    writer.NewWriter(target.Client, target.APIReader, f.Source),
+		writer:    writer.NewWriter(target.Client, target.APIReader, f.options.Source),
 		chaperons: map[string]sets.Set[string]{},
 		idle:      map[types.NamespacedName]time.Time{},
 		copied:    map[types.NamespacedName]bool{},
 		noted:     map[item]string{},
 		held:      map[types.NamespacedName]bool{},
 	}
-	c.workers = f.newWorkers(c, f.Logger.WithValues("target", target.Key))
+	c.workers = f.newWorkers(c, f.options.Logger.WithValues("target", target.Key))
 	c.watch = sync.OnceValues(
-		func() (*existing, error) { return watchExisting(ctx, target, f.Source.ClusterID, c.workers.Queue.Add) },
+		func() (*existing, error) {
+			return watchExisting(ctx, target, f.options.Source.ClusterID, c.workers.Queue.Add)
+		},
 	)
 	return c
 }
@@ -170,7 +172,7 @@ func (f *Follower) newWorkers(reconciler reconcile.TypedReconciler[item], logger
 	return engage.NewWorkers(engage.WorkersOptions[item]{
 		Name:       name,
 		Reconciler: reconciler,
-		Count:      cmp.Or(f.Workers, workersPerTarget),
+		Count:      cmp.Or(f.options.Workers, workersPerTarget),
 		FirstRetry: firstRetry,
 		LastRetry:  lastRetry,
 		Logger:     logger,
@@ -199,13 +201,13 @@ func (f *Follower) compare(namespace string) {
 
 func (f *Follower) troubled(err error) {
 	if apierrors.IsForbidden(err) {
-		f.Logger.Error(
+		f.options.Logger.Error(
 			err,
 			"Services are not followed without the right to list and watch them, their EndpointSlices and Ingresses",
 		)
 		return
 	}
-	f.Logger.V(1).Info("A watch ended", "reason", err.Error())
+	f.options.Logger.V(1).Info("A watch ended", "reason", err.Error())
 }
 
 // withProtobuf returns a configuration for kinds that have it.

@@ -40,7 +40,7 @@ func TestTheKindServiceExportIsAskedForUntilThereIsAnAnswer(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				m := &mapper{answers: []error{errors.New("unavailable"), test.answer}}
-				f := &Follower{Options: Options{Mapper: m, Logger: logr.Discard()}, originals: &originals{}}
+				f := &Follower{options: Options{Mapper: m, Logger: logr.Discard()}, originals: &originals{}}
 				if err := f.findExports(t.Context()); err != nil || len(m.answers) > 0 {
 					t.Errorf("%d answers are left, error %v", len(m.answers), err)
 				}
@@ -56,7 +56,7 @@ func TestAnEndIsNoFailure(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	f := &Follower{
-		Options:   Options{Mapper: &mapper{answers: []error{errors.New("unavailable"), nil}}, Logger: logr.Discard()},
+		options:   Options{Mapper: &mapper{answers: []error{errors.New("unavailable"), nil}}, Logger: logr.Discard()},
 		originals: &originals{},
 	}
 	if err := f.Start(ctx); err != nil {

@@ -12,7 +12,7 @@ import (
 
 // ingress makes the copy of an Ingress what it is to be.
 func (c *copier) ingress(ctx context.Context, key types.NamespacedName) error {
-	of, known := c.originals.ingress(key)
+	of, known := c.follower.originals.ingress(key)
 	if !known {
 		return nil
 	}
@@ -43,7 +43,7 @@ func (c *copier) wants(ingress *networkingv1.Ingress, e *existing) bool {
 	names, all := backends(ingress)
 	return all && e != nil && !slices.ContainsFunc(names, func(name string) bool {
 		key := types.NamespacedName{Namespace: ingress.Namespace, Name: name}
-		of, known := c.originals.service(key)
+		of, known := c.follower.originals.service(key)
 		return !known || !c.decision(key, of, e).follow || !c.backs(key, e, e.ingress(keyOf(ingress)) != nil)
 	})
 }
@@ -85,7 +85,7 @@ func (c *copier) writeIngress(ctx context.Context, wanted, there *networkingv1.I
 }
 
 func (c *copier) holdCertificates(ctx context.Context, ingress types.NamespacedName, names []string) error {
-	if c.HoldSecrets == nil {
+	if c.follower.options.HoldSecrets == nil {
 		return nil
 	}
 	c.mu.Lock()
@@ -95,7 +95,7 @@ func (c *copier) holdCertificates(ctx context.Context, ingress types.NamespacedN
 		delete(c.held, ingress)
 	}
 	c.mu.Unlock()
-	if err := c.HoldSecrets(ctx, c.target, ingress, names); err != nil {
+	if err := c.follower.options.HoldSecrets(ctx, c.target, ingress, names); err != nil {
 		return fmt.Errorf("bringing the TLS Secrets: %w", err)
 	}
 	return nil
@@ -103,7 +103,7 @@ func (c *copier) holdCertificates(ctx context.Context, ingress types.NamespacedN
 
 // lookAtIngresses of a namespace again: what they depend on has changed.
 func (c *copier) lookAtIngresses(namespace string) {
-	for _, i := range c.originals.items(namespace) {
+	for _, i := range c.follower.originals.items(namespace) {
 		if i.kind == kindIngress {
 			c.workers.Queue.Add(i)
 		}

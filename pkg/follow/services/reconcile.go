@@ -22,7 +22,7 @@ import (
 
 // service makes what is in the target of a Service what it is to be, and returns when to look again.
 func (c *copier) service(ctx context.Context, key types.NamespacedName) (time.Duration, error) {
-	of, known := c.originals.service(key)
+	of, known := c.follower.originals.service(key)
 	if !known {
 		return 0, nil // It is enqueued when it is.
 	}
@@ -59,11 +59,11 @@ func (c *copier) decision(key types.NamespacedName, of original, e *existing) de
 	c.mu.Unlock()
 	return decide(standing{
 		original: of,
-		proxied:  holds && of.electing(c.originals.isVirtual), // Without delegates, it does not matter.
+		proxied:  holds && of.electing(c.follower.originals.isVirtual), // Without delegates, it does not matter.
 		holds:    holds,
 		copied:   there != nil && c.mine(there),
 		idle:     idle,
-		now:      c.Clock.Now(),
+		now:      c.follower.options.Clock.Now(),
 	})
 }
 
@@ -89,7 +89,7 @@ func (c *copier) reconcile(key types.NamespacedName, copied bool) {
 	}
 	c.mu.Unlock()
 	if was != copied {
-		c.selectors.Queue.Add(item{kindService, key})
+		c.follower.selectors.Queue.Add(item{kindService, key})
 		c.lookAtIngresses(key.Namespace)
 	}
 }
@@ -110,7 +110,7 @@ func (c *copier) copyService(ctx context.Context, key types.NamespacedName, of o
 	var endpoints map[string]*discoveryv1.EndpointSlice
 	err = c.writeService(ctx, wanted, there)
 	if err == nil && !merged(of.service) {
-		endpoints = c.endpoints(of)
+		endpoints = c.desired.endpoints(of)
 	}
 	if notOurs := (*writer.NotOursError)(nil); err != nil && !errors.As(err, &notOurs) {
 		return err

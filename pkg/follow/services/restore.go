@@ -34,7 +34,7 @@ func (f *Follower) putBack(ctx context.Context, key types.NamespacedName) error 
 	if err := f.read(ctx, key, service); err != nil {
 		return client.IgnoreNotFound(err)
 	}
-	r, err := rewrite(service, false, f.Source)
+	r, err := rewrite(service, false, f.options.Source)
 	if err != nil {
 		f.recordInvalid(service, err)
 		return nil
@@ -54,7 +54,7 @@ func (f *Follower) putBack(ctx context.Context, key types.NamespacedName) error 
 func (f *Follower) read(ctx context.Context, key types.NamespacedName, object client.Object) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	if err := f.APIReader.Get(ctx, key, object); err != nil {
+	if err := f.options.APIReader.Get(ctx, key, object); err != nil {
 		return fmt.Errorf("looking at the Service: %w", err)
 	}
 	return nil
@@ -101,7 +101,7 @@ func (f *Follower) letGo(ctx context.Context, live *unstructured.Unstructured) e
 	}
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	err = f.Client.Patch(ctx, live, client.RawPatch(types.JSONPatchType, data), client.FieldOwner(v1alpha1.FieldOwner))
+	err = f.options.Client.Patch(ctx, live, client.RawPatch(types.JSONPatchType, data), client.FieldOwner(v1alpha1.FieldOwner))
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("giving up the ownership of the selector: %w", err)
 	}

@@ -26,7 +26,7 @@ func (c *copier) mine(there client.Object) bool {
 // orphaned says whether a copy was made for a target that does not lead to this cluster, or not any more.
 func (c *copier) orphaned(there client.Object) bool {
 	hash := there.GetLabels()[v1alpha1.LabelTargetHash]
-	return !slices.ContainsFunc(c.copiers.All(), func(other *copier) bool {
+	return !slices.ContainsFunc(c.follower.copiers.All(), func(other *copier) bool {
 		unknown := other.target.ClusterID == "" || c.target.ClusterID == ""
 		return other.target.Hash == hash && (unknown || other == c || leadTogether(other.target, c.target))
 	})
@@ -34,7 +34,7 @@ func (c *copier) orphaned(there client.Object) bool {
 
 // siblings are the other targets that lead to this cluster, and may have what is in the namespace.
 func (c *copier) siblings(namespace string) []*copier {
-	return slices.DeleteFunc(c.copiers.All(), func(other *copier) bool {
+	return slices.DeleteFunc(c.follower.copiers.All(), func(other *copier) bool {
 		return other == c || other.target.Hash == c.target.Hash || other.target.Itself ||
 			!other.target.Allows(namespace) ||
 			!leadTogether(other.target, c.target)
@@ -72,7 +72,7 @@ func (c *copier) part(ctx context.Context, there client.Object, useless bool, ne
 // leave has the others that lead to the cluster look after what is left there, and holds no Secrets any more. A new
 // engagement of the same target is to go on.
 func (c *copier) leave(ctx context.Context) {
-	again := slices.ContainsFunc(c.copiers.All(), func(other *copier) bool { return other.target.Key == c.target.Key })
+	again := slices.ContainsFunc(c.follower.copiers.All(), func(other *copier) bool { return other.target.Key == c.target.Key })
 	c.mu.Lock()
 	held := c.held
 	c.held = map[types.NamespacedName]bool{}
@@ -81,11 +81,11 @@ func (c *copier) leave(ctx context.Context) {
 		if again {
 			break
 		}
-		if err := c.HoldSecrets(ctx, c.target, ingress, nil); err != nil {
-			c.Logger.Error(err, "TLS Secrets are still held", "target", c.target.Key, "ingress", ingress)
+		if err := c.follower.options.HoldSecrets(ctx, c.target, ingress, nil); err != nil {
+			c.follower.options.Logger.Error(err, "TLS Secrets are still held", "target", c.target.Key, "ingress", ingress)
 		}
 	}
-	for _, other := range c.copiers.All() {
+	for _, other := range c.follower.copiers.All() {
 		if other != c && leadTogether(other.target, c.target) {
 			other.compare(c.target.Key.Namespace)
 		}

@@ -57,7 +57,7 @@ func (f *Follower) reconcileSource(ctx context.Context, i item) (reconcile.Resul
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	r, err := rewrite(service, v.follow, f.Source)
+	r, err := rewrite(service, v.follow, f.options.Source)
 	if err != nil {
 		f.recordInvalid(service, err)
 		return reconcile.Result{}, nil // It takes a change.
@@ -93,7 +93,7 @@ func (f *Follower) toDelegates(ctx context.Context, key types.NamespacedName) (d
 		delete(f.idle, key)
 		return decision{follow: true}, nil
 	}
-	v := linger(f.idle[key], f.Clock.Now())
+	v := linger(f.idle[key], f.options.Clock.Now())
 	f.idle[key] = v.idle
 	return v, nil
 }
@@ -113,7 +113,7 @@ func (f *Follower) selectsProxies(ctx context.Context, namespace string, selecto
 	defer cancel()
 	pods := &metav1.PartialObjectMetadataList{}
 	pods.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("PodList"))
-	err := f.APIReader.List(ctx, pods, client.InNamespace(namespace), client.MatchingLabels(selector),
+	err := f.options.APIReader.List(ctx, pods, client.InNamespace(namespace), client.MatchingLabels(selector),
 		client.MatchingFields{"spec.schedulerName": v1alpha1.SchedulerName}, client.Limit(1))
 	if err != nil {
 		return false, fmt.Errorf("looking for proxies: %w", err)
@@ -135,7 +135,7 @@ func (f *Follower) recheckSelectors(namespace string) {
 // write the selector, unless somebody else keeps writing it.
 func (f *Follower) write(ctx context.Context, service *corev1.Service, r *rewriting) (reconcile.Result, error) {
 	key := client.ObjectKeyFromObject(service)
-	now := f.Clock.Now()
+	now := f.options.Clock.Now()
 	f.mu.RLock()
 	q := f.quarrel[key]
 	f.mu.RUnlock()
@@ -201,7 +201,7 @@ func (f *Follower) apply(
 	}
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	err := f.Client.Apply(
+	err := f.options.Client.Apply(
 		ctx,
 		client.ApplyConfigurationFromUnstructured(object),
 		client.FieldOwner(v1alpha1.FieldOwner),
@@ -222,7 +222,7 @@ func (f *Follower) removeFinalizers(ctx context.Context, object client.Object) e
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	patch := client.MergeFromWithOptions(object, client.MergeFromWithOptimisticLock{})
-	err := f.Client.Patch(ctx, changed, patch, client.FieldOwner(v1alpha1.FieldOwner))
+	err := f.options.Client.Patch(ctx, changed, patch, client.FieldOwner(v1alpha1.FieldOwner))
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 		return fmt.Errorf("removing finalizers: %w", err)
 	}
