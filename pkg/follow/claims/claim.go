@@ -27,7 +27,7 @@ type claim struct {
 
 	// Of those of the source.
 	follow     bool
-	followedTo place
+	followedTo location
 	class      string
 	noClass    bool // names none, not even the empty one
 
@@ -37,20 +37,20 @@ type claim struct {
 }
 
 // place is a target: its name, as users call it, and the ID of its cluster, which is empty where it is unknown.
-type place struct{ name, clusterID string }
+type location struct{ name, clusterID string }
 
 // followedTo is where the copy of a claim is, as the claim says; nowhere if that has no name.
-func followedTo(pvc *corev1.PersistentVolumeClaim) place {
+func followedTo(pvc *corev1.PersistentVolumeClaim) location {
 	name := pvc.Annotations[v1alpha1.AnnotationFollowedTo]
 	if name == "" {
-		return place{}
+		return location{}
 	}
-	return place{name, pvc.Annotations[v1alpha1.AnnotationFollowedToClusterID]}
+	return location{name, pvc.Annotations[v1alpha1.AnnotationFollowedToClusterID]}
 }
 
 // is says whether two places are in the same cluster, as far as is known: a target may have got another name, and its
 // name may lead to another cluster.
-func (p place) is(other place) bool {
+func (p location) sameClusterAs(other location) bool {
 	if p.clusterID == "" || other.clusterID == "" {
 		return p.name == other.name
 	}

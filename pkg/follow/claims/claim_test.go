@@ -34,8 +34,8 @@ func TestWhatIsKeptOfAClaim(t *testing.T) {
 		},
 		Status: corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimBound},
 	}
-	want := claim{uid: "1", request: 1024, bound: true, follow: true, followedTo: place{"team/c2", "id"}, class: "fast"}
-	if diff := cmp.Diff(want, claimOf(pvc, "source"), cmp.AllowUnexported(claim{}, place{})); diff != "" {
+	want := claim{uid: "1", request: 1024, bound: true, follow: true, followedTo: location{"team/c2", "id"}, class: "fast"}
+	if diff := cmp.Diff(want, claimOf(pvc, "source"), cmp.AllowUnexported(claim{}, location{})); diff != "" {
 		t.Error(diff)
 	}
 	pvc = &corev1.PersistentVolumeClaim{
@@ -43,14 +43,14 @@ func TestWhatIsKeptOfAClaim(t *testing.T) {
 	}
 	pvc.Annotations = map[string]string{v1alpha1.AnnotationFollowedToClusterID: "id"} // which means nothing alone
 	want = claim{uid: "2", deleting: true, noClass: true}
-	if diff := cmp.Diff(want, claimOf(pvc, "source"), cmp.AllowUnexported(claim{}, place{})); diff != "" {
+	if diff := cmp.Diff(want, claimOf(pvc, "source"), cmp.AllowUnexported(claim{}, location{})); diff != "" {
 		t.Error(diff)
 	}
 }
 
 func TestOnlyWhatWeMadeIsOurs(t *testing.T) {
 	copied := func(change func(*metav1.ObjectMeta)) *corev1.PersistentVolumeClaim {
-		made, err := copyOf(&corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{UID: "1"}}, nil, noon())
+		made, err := desiredCopy(&corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{UID: "1"}}, nil, noon())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -123,7 +123,7 @@ func TestACopyIsEmptyAndTakesNothingAlong(t *testing.T) {
 			DataSource:       &corev1.TypedLocalObjectReference{Kind: "PersistentVolumeClaim", Name: "template"},
 		},
 	}
-	got, err := copyOf(original, ptr.To("fast"), noon())
+	got, err := desiredCopy(original, ptr.To("fast"), noon())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -26,7 +26,7 @@ import (
 const (
 	callTimeout = 10 * time.Second
 	// linger is how long claims are watched at least about which nobody asks.
-	linger = 10 * time.Minute
+	unaskedFor = 10 * time.Minute
 )
 
 // Options are what Claims work with. All are required.
@@ -82,14 +82,14 @@ func New(options Options) (*Claims, error) {
 func (c *Claims) Register(ctx context.Context, mgr manager.Manager) error {
 	c.source.life = ctx
 	return mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
-		ticker := c.options.Clock.NewTicker(linger)
+		ticker := c.options.Clock.NewTicker(unaskedFor)
 		defer ticker.Stop()
 		for {
 			select {
 			case <-ctx.Done():
 				return nil
 			case now := <-ticker.C():
-				c.leave(now.Add(-linger))
+				c.stopUnasked(now.Add(-unaskedFor))
 			}
 		}
 	}))
@@ -97,13 +97,13 @@ func (c *Claims) Register(ctx context.Context, mgr manager.Manager) error {
 
 // leave stops watches about which nobody asked since then: in targets where there are no copies, and then in the source
 // where there are none in targets.
-func (c *Claims) leave(since time.Time) {
+func (c *Claims) stopUnasked(since time.Time) {
 	targets := c.targets.All()
 	for _, t := range targets {
-		t.leave(since, func(_ string, w *watched) bool { return w.hasCopies() })
+		t.stopUnasked(since, func(_ string, w *watched) bool { return w.hasCopies() })
 	}
-	c.source.leave(since, func(namespace string, _ *watched) bool {
-		return slices.ContainsFunc(targets, func(t *cluster) bool { return t.watches(namespace) })
+	c.source.stopUnasked(since, func(namespace string, _ *watched) bool {
+		return slices.ContainsFunc(targets, func(t *cluster) bool { return t.isWatching(namespace) })
 	})
 }
 
@@ -117,7 +117,7 @@ func (c *Claims) Engaged(ctx context.Context, target *engage.Target) error {
 		return fmt.Errorf("making a client: %w", err)
 	}
 	t := &cluster{
-		place:    place{targetkind.Name(target.Key), target.ClusterID},
+		location: location{targetkind.Name(target.Key), target.ClusterID},
 		sourceID: c.options.Source.ClusterID,
 		client:   reached,
 		clock:    c.options.Clock,
@@ -161,7 +161,7 @@ func (c *Claims) Objection(pod *corev1.Pod, target *engage.Target) string {
 		)
 		v := decide(s)
 		if v.makes {
-			_, v.objection = c.class(s.original, t)
+			_, v.objection = c.classFor(s.original, t)
 		}
 		if v.objection != "" {
 			return fmt.Sprintf("claim %q %s", name, v.objection)
@@ -177,18 +177,18 @@ func (c *Claims) keeping(
 	t *cluster,
 	ask func(keeper *cluster) keeping,
 ) (answer keeping, keeper string) {
-	if original == nil || original.followedTo.name == "" || original.followedTo.is(t.place) {
+	if original == nil || original.followedTo.name == "" || original.followedTo.sameClusterAs(t.location) {
 		return free, ""
 	}
 	at := original.followedTo
 	answer = silent
 	for _, t := range c.targets.All() {
 		switch {
-		case at.is(t.place) && t.target.Reachable():
+		case at.sameClusterAs(t.location) && t.target.Reachable():
 			if answer := ask(t); answer != silent {
 				return answer, t.name
 			}
-		case !at.is(t.place) && t.name == at.name:
+		case !at.sameClusterAs(t.location) && t.name == at.name:
 			answer = moved
 		}
 	}
@@ -209,7 +209,7 @@ func (c *cluster) keeps(namespace, name string) keeping {
 }
 
 // class chooses the storage class of a copy in a target.
-func (c *Claims) class(original *claim, t *cluster) (name *string, objection string) {
+func (c *Claims) classFor(original *claim, t *cluster) (name *string, objection string) {
 	here, there := c.source.storageClasses(), t.storageClasses()
 	if err := here.Err(); err != nil {
 		return nil, "needs a storage class: " + c.source.explain(err, "storage classes")

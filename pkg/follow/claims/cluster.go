@@ -28,7 +28,7 @@ type (
 
 // cluster is the source, or a target for as long as it is engaged.
 type cluster struct {
-	place           // a target's; empty for the source
+	location        // a target's; empty for the source
 	sourceID string // the source's cluster ID
 	client   client.WithWatch
 	clock    clock.Clock
@@ -72,14 +72,14 @@ func (c *cluster) claimsIn(namespace string) *watched {
 			Changed: func(name string, _, _ *claim) { c.changed(namespace, name) },
 		})}
 		c.claims[namespace] = w
-		go w.Run(ctx, controllerName, c.clock, objectsOf(c.client, &corev1.PersistentVolumeClaimList{}, namespace))
+		go w.Run(ctx, workersName, c.clock, objectsOf(c.client, &corev1.PersistentVolumeClaimList{}, namespace))
 	}
 	w.asked.Store(&now)
 	return w
 }
 
 // known returns what is known of a namespace's claims without asking; nil where that is nothing.
-func (c *cluster) known(namespace string) *watched {
+func (c *cluster) listedClaims(namespace string) *watched {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	w := c.claims[namespace]
@@ -99,13 +99,13 @@ func (c *cluster) storageClasses() *classStore {
 			Listed:  func(map[string]class) { c.listed("") },
 			Changed: func(name string, _, _ *class) { c.changed("", name) },
 		})
-		go c.classes.Run(c.life, controllerName, c.clock, objectsOf(c.client, &storagev1.StorageClassList{}, ""))
+		go c.classes.Run(c.life, workersName, c.clock, objectsOf(c.client, &storagev1.StorageClassList{}, ""))
 	}
 	return c.classes
 }
 
 // watches says whether the claims of a namespace are watched.
-func (c *cluster) watches(namespace string) bool {
+func (c *cluster) isWatching(namespace string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.claims[namespace] != nil
@@ -119,7 +119,7 @@ func (c *cluster) namespaces() map[string]*watched {
 }
 
 // leave stops the watches of namespaces about which nobody asked since then, unless there is a reason to stay.
-func (c *cluster) leave(since time.Time, stays func(namespace string, w *watched) bool) {
+func (c *cluster) stopUnasked(since time.Time, stays func(namespace string, w *watched) bool) {
 	for namespace, w := range c.namespaces() {
 		if stays(namespace, w) {
 			continue

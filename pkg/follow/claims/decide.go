@@ -115,24 +115,24 @@ func chooseClass(original claim, here, there classes) (name *string, objection s
 }
 
 // action is what is to be done about a copy.
-type action int
+type step int
 
 const (
-	nothing action = iota
-	remove
-	expand
+	stepNone step = iota
+	stepRemove
+	stepExpand
 )
 
 // nextStep decides what is to be done about a claim in a target. The original of that name is nil where there is none.
-func nextStep(original *claim, there claim) action {
+func nextStep(original *claim, there claim) step {
 	switch {
 	case there.origin != ours || there.deleting:
-		return nothing
+		return stepNone
 	case original == nil || !there.isMadeFor(original):
-		return remove
+		return stepRemove
 	case !original.deleting && there.bound && original.request > there.request:
-		return expand
+		return stepExpand
 	default:
-		return nothing
+		return stepNone
 	}
 }

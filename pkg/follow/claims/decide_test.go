@@ -16,7 +16,7 @@ const (
 
 func TestPodsGoWhereTheirDataIs(t *testing.T) {
 	followed := claim{uid: "1", follow: true}
-	inAnother := claim{uid: "1", follow: true, followedTo: place{"c2", "id"}}
+	inAnother := claim{uid: "1", follow: true, followedTo: location{"c2", "id"}}
 	for name, test := range map[string]struct {
 		situation
 		want decision
@@ -68,7 +68,7 @@ func TestPodsGoWhereTheirDataIs(t *testing.T) {
 			situation{original: &inAnother, keeping: silent, keeper: "c2"}, decision{objection: silentC2},
 		},
 		"a claim that is waited for when no others are to be made": {
-			situation{original: &claim{uid: "1", followedTo: place{"c2", "id"}}, keeping: silent, keeper: "c2"}, decision{objection: silentC2},
+			situation{original: &claim{uid: "1", followedTo: location{"c2", "id"}}, keeping: silent, keeper: "c2"}, decision{objection: silentC2},
 		},
 		"a claim in a cluster to which its target does not lead any more": {
 			situation{original: &inAnother, keeping: moved, keeper: "c2"},
@@ -113,20 +113,20 @@ func TestPodsGoWhereTheirDataIs(t *testing.T) {
 
 func TestPlacesAreClustersWhereTheseAreKnown(t *testing.T) {
 	for name, test := range map[string]struct {
-		at, target place
+		at, target location
 		want       bool
 	}{
-		"the same":                             {place{"c2", "1"}, place{"c2", "1"}, true},
-		"another target":                       {place{"c2", "1"}, place{"c3", "2"}, false},
-		"a target with another name":           {place{"c2", "1"}, place{"east", "1"}, true},
-		"a name that leads to another cluster": {place{"c2", "1"}, place{"c2", "2"}, false},
-		"a cluster that nobody noted":          {place{"c2", ""}, place{"c2", "1"}, true},
-		"a cluster that does not say":          {place{"c2", "1"}, place{"c2", ""}, true},
-		"another that does not say":            {place{"c2", "1"}, place{"c3", ""}, false},
-		"two that do not say":                  {place{"c2", ""}, place{"c3", ""}, false},
+		"the same":                             {location{"c2", "1"}, location{"c2", "1"}, true},
+		"another target":                       {location{"c2", "1"}, location{"c3", "2"}, false},
+		"a target with another name":           {location{"c2", "1"}, location{"east", "1"}, true},
+		"a name that leads to another cluster": {location{"c2", "1"}, location{"c2", "2"}, false},
+		"a cluster that nobody noted":          {location{"c2", ""}, location{"c2", "1"}, true},
+		"a cluster that does not say":          {location{"c2", "1"}, location{"c2", ""}, true},
+		"another that does not say":            {location{"c2", "1"}, location{"c3", ""}, false},
+		"two that do not say":                  {location{"c2", ""}, location{"c3", ""}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := test.at.is(test.target); got != test.want {
+			if got := test.at.sameClusterAs(test.target); got != test.want {
 				t.Errorf("%t, want %t", got, test.want)
 			}
 		})
@@ -187,13 +187,13 @@ func TestOnlyTheEndOfTheVeryClaimEndsItsCopy(t *testing.T) {
 	for name, test := range map[string]struct {
 		original *claim
 		there    claim
-		want     action
+		want     step
 	}{
 		"the claim is gone": {
-			there: copied, want: remove,
+			there: copied, want: stepRemove,
 		},
 		"the claim is gone, and there is another of that name": {
-			original: &claim{uid: "2", request: 10}, there: copied, want: remove,
+			original: &claim{uid: "2", request: 10}, there: copied, want: stepRemove,
 		},
 		"the claim is there": {
 			original: &claim{uid: "1", request: 10}, there: copied,
@@ -202,7 +202,7 @@ func TestOnlyTheEndOfTheVeryClaimEndsItsCopy(t *testing.T) {
 			original: &claim{uid: "1", request: 10, follow: false}, there: copied,
 		},
 		"the claim has gone to another target": {
-			original: &claim{uid: "1", request: 10, followedTo: place{name: "c3"}}, there: copied,
+			original: &claim{uid: "1", request: 10, followedTo: location{name: "c3"}}, there: copied,
 		},
 		"the claim is about to go": {
 			original: &claim{uid: "1", request: 20, deleting: true}, there: copied,
@@ -226,7 +226,7 @@ func TestOnlyTheEndOfTheVeryClaimEndsItsCopy(t *testing.T) {
 			original: &claim{uid: "1", request: 10}, there: claim{uid: "1", request: 10},
 		},
 		"the claim has become larger": {
-			original: &claim{uid: "1", request: 20}, there: copied, want: expand,
+			original: &claim{uid: "1", request: 20}, there: copied, want: stepExpand,
 		},
 		"the claim has become larger, and the copy has no volume yet": {
 			original: &claim{uid: "1", request: 20}, there: claim{uid: "9", origin: ours, parent: "1", request: 10},

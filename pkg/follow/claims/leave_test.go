@@ -63,7 +63,7 @@ func TestClaimsAreWatchedWhereTheyMatter(t *testing.T) {
 	c := &Claims{source: source}
 	c.targets.Set(t.Context(), &engage.Target{NodeName: "c2"}, c2)
 	c.targets.Set(t.Context(), &engage.Target{NodeName: "c3"}, c3)
-	c.leave(noon().Add(-time.Minute))
+	c.stopUnasked(noon().Add(-time.Minute))
 	for name, test := range map[string]struct {
 		*cluster
 		want []string

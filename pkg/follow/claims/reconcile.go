@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	controllerName   = "claims"
+	workersName      = "claims"
 	workersPerTarget = 2
 	firstRetry       = 100 * time.Millisecond
 	lastRetry        = time.Minute
@@ -26,11 +26,11 @@ const (
 // newWorkers makes the workers of a target. The empty key has them look for copies.
 func (c *Claims) newWorkers(t *cluster) *engage.Workers[types.NamespacedName] {
 	return engage.NewWorkers(engage.WorkersOptions[types.NamespacedName]{
-		Name: controllerName,
+		Name: workersName,
 		Reconciler: reconcile.TypedFunc[types.NamespacedName](
 			func(ctx context.Context, key types.NamespacedName) (reconcile.Result, error) {
 				if key.Name == "" {
-					return reconcile.Result{}, c.find(ctx, t)
+					return reconcile.Result{}, c.findCopies(ctx, t)
 				}
 				return reconcile.Result{}, c.reconcile(ctx, key, t)
 			},
@@ -43,7 +43,7 @@ func (c *Claims) newWorkers(t *cluster) *engage.Workers[types.NamespacedName] {
 }
 
 // find has the claims watched, here and there, of namespaces that have copies.
-func (c *Claims) find(ctx context.Context, t *cluster) error {
+func (c *Claims) findCopies(ctx context.Context, t *cluster) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	found := &corev1.PersistentVolumeClaimList{}
@@ -83,7 +83,7 @@ func (c *Claims) sourceChanged(namespace, name string) {
 		return
 	}
 	for _, t := range c.targets.All() {
-		c.check(t, namespace, name)
+		c.enqueueDue(t, namespace, name)
 	}
 	c.options.Appeared(namespace)
 }
@@ -96,13 +96,13 @@ func (c *Claims) targetChanged(t *cluster, namespace, name string) {
 		}
 		return
 	}
-	c.check(t, namespace, name)
+	c.enqueueDue(t, namespace, name)
 	c.options.Appeared(namespace)
 }
 
 // check enqueues copies about which there seems to be something to do.
-func (c *Claims) check(t *cluster, namespace, name string) {
-	here, there := c.source.known(namespace), t.known(namespace)
+func (c *Claims) enqueueDue(t *cluster, namespace, name string) {
+	here, there := c.source.listedClaims(namespace), t.listedClaims(namespace)
 	if here == nil || there == nil {
 		return // What becomes known later is looked at then.
 	}
@@ -114,7 +114,7 @@ func (c *Claims) check(t *cluster, namespace, name string) {
 		}
 	}
 	for name, one := range copies {
-		if nextStep(here.Entry(name), one) != nothing {
+		if nextStep(here.Entry(name), one) != stepNone {
 			t.workers.Queue.Add(types.NamespacedName{Namespace: namespace, Name: name})
 		}
 	}
@@ -122,29 +122,29 @@ func (c *Claims) check(t *cluster, namespace, name string) {
 
 // reconcile does what is to be done about a copy, as API servers say now.
 func (c *Claims) reconcile(ctx context.Context, key types.NamespacedName, t *cluster) error {
-	made, there, err := t.read(ctx, key)
+	made, there, err := t.readClaim(ctx, key)
 	if err != nil {
 		return fmt.Errorf("getting the claim there: %w", err)
 	}
 	if there == nil {
 		return nil
 	}
-	pvc, original, err := c.source.read(ctx, key)
+	pvc, original, err := c.source.readClaim(ctx, key)
 	if err != nil {
 		return fmt.Errorf("getting the claim here: %w", err) // It may exist.
 	}
 	switch nextStep(original, *there) {
-	case remove:
-		return c.remove(ctx, made, t)
-	case expand:
-		return c.expand(ctx, pvc, made, t)
+	case stepRemove:
+		return c.deleteCopy(ctx, made, t)
+	case stepExpand:
+		return c.expandCopy(ctx, pvc, made, t)
 	default:
 		return nil
 	}
 }
 
 // remove deletes this very copy, as it was read.
-func (c *Claims) remove(ctx context.Context, made *corev1.PersistentVolumeClaim, t *cluster) error {
+func (c *Claims) deleteCopy(ctx context.Context, made *corev1.PersistentVolumeClaim, t *cluster) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	err := t.client.Delete(ctx, made, client.Preconditions{UID: &made.UID, ResourceVersion: &made.ResourceVersion})
@@ -162,7 +162,7 @@ func (c *Claims) remove(ctx context.Context, made *corev1.PersistentVolumeClaim,
 }
 
 // expand asks for as much in the target as the source's claim does now.
-func (c *Claims) expand(ctx context.Context, pvc, made *corev1.PersistentVolumeClaim, t *cluster) error {
+func (c *Claims) expandCopy(ctx context.Context, pvc, made *corev1.PersistentVolumeClaim, t *cluster) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	patch, err := json.Marshal(map[string]any{

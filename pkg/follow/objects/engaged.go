@@ -12,13 +12,11 @@ import (
 )
 
 const (
-	name             = "follow"
+	workersName      = "follow"
 	workersPerTarget = 5
 	firstRetry       = 50 * time.Millisecond
 	lastRetry        = 30 * time.Second
 )
-
-type queue = engage.Queue[object]
 
 // Engaged starts the target's workers, which stop with ctx, and has them write all that proxies on its node need.
 func (f *Follower) Engaged(ctx context.Context, target *engage.Target) error {
@@ -33,11 +31,11 @@ func (f *Follower) Engaged(ctx context.Context, target *engage.Target) error {
 		life:     ctx,
 		target:   target,
 		writer:   writer.NewWriter(target.Client, target.APIReader, f.options.Source),
-		written:  map[object]record{},
+		written:  map[objectKey]copyRecord{},
 	}
-	workers := engage.NewWorkers(engage.WorkersOptions[object]{
-		Name:       name,
-		Reconciler: reconcile.TypedFunc[object](l.refresh),
+	workers := engage.NewWorkers(engage.WorkersOptions[objectKey]{
+		Name:       workersName,
+		Reconciler: reconcile.TypedFunc[objectKey](l.refresh),
 		Count:      workersPerTarget,
 		FirstRetry: firstRetry,
 		LastRetry:  lastRetry,

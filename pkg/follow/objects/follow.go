@@ -64,7 +64,7 @@ type Follower struct {
 	links engage.PerTarget[*link]
 
 	holding sync.Mutex // guards held
-	held    map[holder]claim
+	held    map[holder]usage
 }
 
 var _ engage.Observer = &Follower{}
@@ -85,11 +85,11 @@ func New(options Options) (*Follower, error) {
 		options:  options,
 		contents: contents,
 		users:    newUsers(),
-		held:     map[holder]claim{},
+		held:     map[holder]usage{},
 	}
 	f.watches = &watches{
 		client: meta, clock: options.Clock, users: f.users, changed: f.objectChanged, trouble: f.logTrouble,
-		all: map[collection]*collectionWatch{}, leaving: map[collection]bool{},
+		all: map[collection]*collectionWatch{}, stopping: map[collection]bool{},
 	}
 	return f, nil
 }
@@ -125,10 +125,10 @@ func (f *Follower) Missing(pod *corev1.Pod) error {
 }
 
 // missing returns a *needs.MissingError for what is lacking and not optional. An account may be the target's own.
-func missing(namespace string, followed []needs.Need, lacks func(object) bool) error {
+func missing(namespace string, followed []needs.Need, lacks func(objectKey) bool) error {
 	var refs []needs.Ref
 	for _, need := range followed {
-		if !need.Optional && need.Resource != needs.ServiceAccounts && lacks(object{namespace, need.Ref}) {
+		if !need.Optional && need.Resource != needs.ServiceAccounts && lacks(objectKey{namespace, need.Ref}) {
 			refs = append(refs, need.Ref)
 		}
 	}
@@ -148,7 +148,7 @@ func (f *Follower) Ensure(ctx context.Context, pod *corev1.Pod, target *engage.T
 	}
 	ctx, cancel := context.WithTimeout(ctx, bounds.EnsureObjects)
 	defer cancel()
-	if err := f.look(ctx, pod.Namespace, followed); err != nil {
+	if err := f.findMissing(ctx, pod.Namespace, followed); err != nil {
 		return err
 	}
 	if target.Itself {
@@ -161,7 +161,7 @@ func (f *Follower) Ensure(ctx context.Context, pod *corev1.Pod, target *engage.T
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(writesPerPod)
 	for _, need := range followed {
-		o := object{pod.Namespace, need.Ref}
+		o := objectKey{pod.Namespace, need.Ref}
 		if _, exists := f.watches.version(o); !exists && need.Resource == needs.ServiceAccounts {
 			continue
 		}
@@ -182,7 +182,7 @@ func (f *Follower) Ensure(ctx context.Context, pod *corev1.Pod, target *engage.T
 
 // look finds out which objects there are. A watch may be a moment behind, so what a pod cannot start without is asked
 // for.
-func (f *Follower) look(ctx context.Context, namespace string, followed []needs.Need) error {
+func (f *Follower) findMissing(ctx context.Context, namespace string, followed []needs.Need) error {
 	var watches []*collectionWatch
 	for _, need := range followed {
 		c := collection{namespace, need.Resource}
@@ -191,20 +191,20 @@ func (f *Follower) look(ctx context.Context, namespace string, followed []needs.
 			continue
 		}
 		watches = append(watches, w)
-		if !f.users.refer(c) { // The pod may be gone, and then nobody else would end the watch.
-			f.watches.leave(c)
+		if !f.users.isReferredTo(c) { // The pod may be gone, and then nobody else would end the watch.
+			f.watches.stopLater(c)
 		}
 	}
 	for _, w := range watches {
-		if err := w.wait(ctx); err != nil {
+		if err := w.waitUntilKnown(ctx); err != nil {
 			return err
 		}
 	}
-	return missing(namespace, followed, func(o object) bool {
+	return missing(namespace, followed, func(o objectKey) bool {
 		if !f.watches.lacks(o) {
 			return false
 		}
-		_, err := f.read(ctx, o)
+		_, err := f.readOriginal(ctx, o)
 		return errors.Is(err, errGone)
 	})
 }
@@ -213,33 +213,33 @@ func (f *Follower) look(ctx context.Context, namespace string, followed []needs.
 func (f *Follower) podChanged(was, is any) {
 	old, _ := watch.Unwrap[*corev1.Pod](was)
 	pod, _ := watch.Unwrap[*corev1.Pod](is)
-	before, after := claimOf(old), claimOf(pod)
+	before, after := usageOf(old), usageOf(pod)
 	if before.equal(after) {
 		return
 	}
-	f.users.replace(before, after)
+	f.users.replaceUsage(before, after)
 	if after.node != "" {
 		for _, o := range after.objects() {
 			f.ensure(o.collection())
 			f.compare(o) // It may have changed since it was brought.
 		}
 	}
-	f.forget(before)
+	f.forgetUnneeded(before)
 }
 
 // forget what nobody needs any more.
-func (f *Follower) forget(c claim) {
+func (f *Follower) forgetUnneeded(c usage) {
 	for _, o := range c.objects() {
 		for _, l := range f.links.All() {
-			l.forget(o)
+			l.forgetCopy(o)
 		}
-		if !f.users.refer(o.collection()) {
-			f.watches.leave(o.collection())
+		if !f.users.isReferredTo(o.collection()) {
+			f.watches.stopLater(o.collection())
 		}
 	}
 }
 
-func (f *Follower) objectChanged(o object, appeared bool) {
+func (f *Follower) objectChanged(o objectKey, appeared bool) {
 	f.compare(o)
 	if appeared && o.Resource != needs.ServiceAccounts {
 		f.options.Appeared(o.namespace, o.Ref)
@@ -247,7 +247,7 @@ func (f *Follower) objectChanged(o object, appeared bool) {
 }
 
 // compare has copies written that are needed and not as the object is.
-func (f *Follower) compare(o object) {
+func (f *Follower) compare(o objectKey) {
 	for _, l := range f.links.All() {
 		if l.outdated(o) {
 			l.queue.Add(o)

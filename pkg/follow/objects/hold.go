@@ -31,8 +31,8 @@ func (f *Follower) Hold(ctx context.Context, target *engage.Target, namespace, n
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(writesPerPod)
 	for _, ref := range refs {
-		o := object{namespace, ref}
-		if err := f.ensure(o.collection()).wait(ctx); err != nil {
+		o := objectKey{namespace, ref}
+		if err := f.ensure(o.collection()).waitUntilKnown(ctx); err != nil {
 			return fmt.Errorf("looking for %s: %w", o, err)
 		}
 		group.Go(func() error {
@@ -47,7 +47,7 @@ func (f *Follower) Hold(ctx context.Context, target *engage.Target, namespace, n
 
 // hold counts what a holder needs in place of what it needed.
 func (f *Follower) hold(h holder, refs []needs.Ref) {
-	after := claim{namespace: h.namespace, node: h.node}
+	after := usage{namespace: h.namespace, node: h.node}
 	for _, ref := range refs {
 		after.needs = append(after.needs, needs.Need{Ref: ref, Optional: true})
 	}
@@ -58,7 +58,7 @@ func (f *Follower) hold(h holder, refs []needs.Ref) {
 	} else {
 		f.held[h] = after
 	}
-	f.users.replace(before, after)
+	f.users.replaceUsage(before, after)
 	f.holding.Unlock()
-	f.forget(before)
+	f.forgetUnneeded(before)
 }

@@ -21,13 +21,13 @@ const readTimeout = 10 * time.Second
 var errGone = errors.New("it does not exist")
 
 // object is one that pods refer to.
-type object struct {
+type objectKey struct {
 	namespace string
 	needs.Ref
 }
 
 // String is resource/namespace/name.
-func (o object) String() string { return string(o.Resource) + "/" + o.namespace + "/" + o.Name }
+func (o objectKey) String() string { return string(o.Resource) + "/" + o.namespace + "/" + o.Name }
 
 // collection is a kind in a namespace.
 type collection struct {
@@ -35,7 +35,7 @@ type collection struct {
 	resource  needs.Resource
 }
 
-func (o object) collection() collection { return collection{o.namespace, o.Resource} }
+func (o objectKey) collection() collection { return collection{o.namespace, o.Resource} }
 
 func resourceOf(resource needs.Resource) schema.GroupVersionResource {
 	return corev1.SchemeGroupVersion.WithResource(string(resource))
@@ -56,7 +56,7 @@ func fieldsOf(resource needs.Resource) []string {
 }
 
 // read an object from the source's API server. The error is errGone if there is none.
-func (f *Follower) read(ctx context.Context, o object) (*unstructured.Unstructured, error) {
+func (f *Follower) readOriginal(ctx context.Context, o objectKey) (*unstructured.Unstructured, error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	original, err := f.contents.Resource(
@@ -78,7 +78,7 @@ func (f *Follower) read(ctx context.Context, o object) (*unstructured.Unstructur
 }
 
 // copyOf returns what an object is to be in targets. It shares the original's content.
-func copyOf(original *unstructured.Unstructured, o object) *unstructured.Unstructured {
+func desiredCopy(original *unstructured.Unstructured, o objectKey) *unstructured.Unstructured {
 	c := &unstructured.Unstructured{Object: map[string]any{}}
 	c.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind(o.Resource.Kind()))
 	c.SetNamespace(o.namespace)

@@ -43,9 +43,9 @@ func TestCopyOf(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := copyOf(
+			got := desiredCopy(
 				&unstructured.Unstructured{Object: test.original},
-				object{"shop", needs.Ref{Resource: test.resource, Name: "x"}},
+				objectKey{"shop", needs.Ref{Resource: test.resource, Name: "x"}},
 			)
 			if diff := cmp.Diff(test.want, got.Object); diff != "" {
 				t.Errorf("copy (-want +got):\n%s", diff)

@@ -32,31 +32,31 @@ type link struct {
 	life     context.Context // of the engagement: no write outlives it
 	target   *engage.Target
 	writer   *writer.Writer
-	queue    queue
+	queue    engage.Queue[objectKey]
 	// flights are the writes that go on: one for a copy at most, whose outcome is for all who want it.
 	flights singleflight.Group
 
 	mu      sync.Mutex // guards written
-	written map[object]record
+	written map[objectKey]copyRecord
 }
 
 // record is what is known of a copy in the target.
-type record struct {
+type copyRecord struct {
 	version string    // of the original, as it was written; empty if it was not
 	touched time.Time // when it was written that a pod is about to need it
 	written time.Time
 	refused string // why the target did not take a change since, as the original's owner was told
 }
 
-func (l *link) record(o object) record {
+func (l *link) recordOf(o objectKey) copyRecord {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.written[o]
 }
 
 // forget the record of a copy that no pod there needs.
-func (l *link) forget(o object) {
-	if l.follower.users.need(l.target.NodeName, o) {
+func (l *link) forgetCopy(o objectKey) {
+	if l.follower.users.isNeeded(l.target.NodeName, o) {
 		return
 	}
 	l.mu.Lock()
@@ -67,17 +67,17 @@ func (l *link) forget(o object) {
 // ensure makes sure that the copy is there, and stays until the pod is that is to be placed. What another write comes
 // to, which had begun before, is not what we asked for: it may have read the object too early, and may not have touched
 // the copy.
-func (l *link) ensure(ctx context.Context, o object) error {
+func (l *link) ensure(ctx context.Context, o objectKey) error {
 	wanted := func() bool {
 		version, _ := l.follower.watches.version(o)
-		return due(l.record(o), version, l.follower.users.need(l.target.NodeName, o), l.follower.options.Clock.Now())
+		return due(l.recordOf(o), version, l.follower.users.isNeeded(l.target.NodeName, o), l.follower.options.Clock.Now())
 	}
 	for again := false; wanted(); again = true {
-		joined, err := l.fly(ctx, o, func(ctx context.Context) error {
+		joined, err := l.joinOrWrite(ctx, o, func(ctx context.Context) error {
 			if !wanted() { // Another write has just ended.
 				return nil
 			}
-			return l.write(ctx, o, true)
+			return l.writeCopy(ctx, o, true)
 		})
 		if !joined || again && err != nil { // The second began after we asked.
 			return err
@@ -88,15 +88,15 @@ func (l *link) ensure(ctx context.Context, o object) error {
 
 // due says whether a copy is to be written, or at least touched, for a pod that is about to be placed. The version is
 // empty where it is not known yet. A copy that a living pod there needs is not removed.
-func due(r record, version string, needed bool, now time.Time) bool {
+func due(r copyRecord, version string, needed bool, now time.Time) bool {
 	return r.version == "" || version != "" && r.version != version || now.Sub(r.written) >= trustedFor ||
 		!needed && now.Sub(r.touched) >= bounds.TouchedFor
 }
 
 // outdated says whether pods there need the copy, and have another version or, as far as is known, none.
-func (l *link) outdated(o object) bool {
+func (l *link) outdated(o objectKey) bool {
 	version, exists := l.follower.watches.version(o)
-	return exists && l.follower.users.need(l.target.NodeName, o) && l.record(o).version != version
+	return exists && l.follower.users.isNeeded(l.target.NodeName, o) && l.recordOf(o).version != version
 }
 
 // rewriteAll has all copies written once more that pods in the target need, whatever is known of them.
@@ -110,14 +110,14 @@ func (l *link) rewriteAll() {
 }
 
 // refresh writes a copy that is outdated. Whoever makes it outdated later enqueues it again.
-func (l *link) refresh(ctx context.Context, o object) (reconcile.Result, error) {
+func (l *link) refresh(ctx context.Context, o objectKey) (reconcile.Result, error) {
 	for l.target.Reachable() && l.outdated(o) {
-		joined, err := l.fly(ctx, o, func(ctx context.Context) error { return l.write(ctx, o, false) })
+		joined, err := l.joinOrWrite(ctx, o, func(ctx context.Context) error { return l.writeCopy(ctx, o, false) })
 		if errors.Is(err, errGone) {
 			return reconcile.Result{}, nil
 		}
 		if refusal := (*needs.RefusedError)(nil); errors.As(err, &refusal) {
-			return reconcile.Result{RequeueAfter: refusedRetry}, l.report(ctx, o, refusal)
+			return reconcile.Result{RequeueAfter: refusedRetry}, l.reportRefusal(ctx, o, refusal)
 		}
 		if err != nil || !joined { // Another's write may have begun before the object changed.
 			return reconcile.Result{}, err
@@ -127,11 +127,11 @@ func (l *link) refresh(ctx context.Context, o object) (reconcile.Result, error) 
 }
 
 // report the owner of an original, once for each reason, that its copy stays as it is.
-func (l *link) report(ctx context.Context, o object, refusal *needs.RefusedError) error {
-	if l.record(o).refused == refusal.Reason {
+func (l *link) reportRefusal(ctx context.Context, o objectKey, refusal *needs.RefusedError) error {
+	if l.recordOf(o).refused == refusal.Reason {
 		return nil
 	}
-	original, err := l.follower.read(ctx, o)
+	original, err := l.follower.readOriginal(ctx, o)
 	if errors.Is(err, errGone) {
 		return nil
 	}
@@ -148,7 +148,7 @@ func (l *link) report(ctx context.Context, o object, refusal *needs.RefusedError
 }
 
 // fly writes the copy, or joins who does. Who leaves does not end the write: others may wait for it.
-func (l *link) fly(ctx context.Context, o object, write func(context.Context) error) (joined bool, err error) {
+func (l *link) joinOrWrite(ctx context.Context, o objectKey, write func(context.Context) error) (joined bool, err error) {
 	began := false
 	done := l.flights.DoChan(o.String(), func() (any, error) {
 		began = true
@@ -163,21 +163,21 @@ func (l *link) fly(ctx context.Context, o object, write func(context.Context) er
 }
 
 // write reads the object and writes its copy.
-func (l *link) write(ctx context.Context, o object, touch bool) error {
-	original, err := l.follower.read(ctx, o)
+func (l *link) writeCopy(ctx context.Context, o objectKey, touch bool) error {
+	original, err := l.follower.readOriginal(ctx, o)
 	if err != nil {
 		return err
 	}
-	c := copyOf(original, o)
-	before := l.record(o)
-	r := record{version: original.GetResourceVersion(), touched: before.touched, written: l.follower.options.Clock.Now()}
+	c := desiredCopy(original, o)
+	before := l.recordOf(o)
+	r := copyRecord{version: original.GetResourceVersion(), touched: before.touched, written: l.follower.options.Clock.Now()}
 	if touch {
 		r.touched = r.written
 	}
 	if !r.touched.IsZero() {
 		c.SetAnnotations(map[string]string{v1alpha1.AnnotationNeededAt: r.touched.UTC().Format(time.RFC3339)})
 	}
-	exists := before.version != "" || l.follower.users.need(l.target.NodeName, o)
+	exists := before.version != "" || l.follower.users.isNeeded(l.target.NodeName, o)
 	if err := refusalOf(o, l.writer.Write(ctx, c, exists)); err != nil {
 		return err
 	}
@@ -189,7 +189,7 @@ func (l *link) write(ctx context.Context, o object, touch bool) error {
 
 // refusalOf what came of writing a copy: a *needs.RefusedError where trying again does not help. A ServiceAccount of
 // that name is what the pod asks for, whoever made it.
-func refusalOf(o object, err error) error {
+func refusalOf(o objectKey, err error) error {
 	switch {
 	case err == nil:
 		return nil

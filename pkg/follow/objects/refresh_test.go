@@ -42,7 +42,7 @@ func leading(t *testing.T, create func() error) (*link, *collectionWatch) {
 	}
 	w := (&recorder{}).watch(needs.Secrets)
 	f.watches = &watches{all: map[collection]*collectionWatch{w.collection: w}}
-	f.users.replace(claim{}, claimOf(proxy("c2", corev1.PodRunning, "db")))
+	f.users.replaceUsage(usage{}, usageOf(proxy("c2", corev1.PodRunning, "db")))
 	target := &engage.Target{Key: types.NamespacedName{Name: "c2"}, NodeName: "c2"}
 	must(t, engage.NewRegistry().Engage(t.Context(), target))
 	c := fake.NewClientBuilder().WithInterceptorFuncs(interceptor.Funcs{
@@ -62,7 +62,7 @@ func leading(t *testing.T, create func() error) (*link, *collectionWatch) {
 		life:     t.Context(),
 		target:   target,
 		writer:   writer.NewWriter(c, c, translate.Source{ClusterID: "c1"}),
-		written:  map[object]record{},
+		written:  map[objectKey]copyRecord{},
 	}, w
 }
 
@@ -132,7 +132,7 @@ func TestEnsureDoesNotRelyOnAWriteThatBeganBefore(t *testing.T) {
 		close(released)
 		must(t, <-done)
 		must(t, <-done)
-		if got := l.record(secret("db")).version; got != "2" {
+		if got := l.recordOf(secret("db")).version; got != "2" {
 			t.Errorf("version %q is there", got)
 		}
 	})
@@ -145,7 +145,7 @@ func TestNoWriteOutlivesItsEngagement(t *testing.T) {
 		l.life, disengage = context.WithCancel(t.Context())
 		done := make(chan error)
 		go func() {
-			_, err := l.fly(t.Context(), secret("db"), func(ctx context.Context) error {
+			_, err := l.joinOrWrite(t.Context(), secret("db"), func(ctx context.Context) error {
 				<-ctx.Done()
 				return ctx.Err()
 			})

@@ -34,10 +34,10 @@ type collectionWatch struct {
 // newCollectionWatch makes a watch that calls changed when there is a new version of an object, or a new object.
 // Objects do not appear by being in the first list. It calls failed when it fails for the first time, and again after
 // it worked.
-func newCollectionWatch(c collection, changed func(o object, appeared bool), failed func(error)) *collectionWatch {
+func newCollectionWatch(c collection, changed func(o objectKey, appeared bool), failed func(error)) *collectionWatch {
 	w := &collectionWatch{collection: c}
 	report := func(name string, appeared bool) {
-		changed(object{c.namespace, needs.Ref{Resource: c.resource, Name: name}}, appeared)
+		changed(objectKey{c.namespace, needs.Ref{Resource: c.resource, Name: name}}, appeared)
 	}
 	w.Store = watch.NewStore(watch.StoreOptions[*metav1.PartialObjectMetadata, revision]{
 		EntryOf:   c.revisionOf,
@@ -60,7 +60,7 @@ func newCollectionWatch(c collection, changed func(o object, appeared bool), fai
 }
 
 // wait waits until the objects are known. It fails as soon as the watch does.
-func (w *collectionWatch) wait(ctx context.Context) error {
+func (w *collectionWatch) waitUntilKnown(ctx context.Context) error {
 	if err := w.Wait(ctx); err != nil {
 		return w.collection.watchError(err)
 	}

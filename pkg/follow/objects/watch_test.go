@@ -29,7 +29,9 @@ type recorder struct {
 }
 
 func (r *recorder) watch(resource needs.Resource) *collectionWatch {
-	changed := func(o object, appeared bool) { r.changes = append(r.changes, fmt.Sprintf("%s %t", o.Name, appeared)) }
+	changed := func(o objectKey, appeared bool) {
+		r.changes = append(r.changes, fmt.Sprintf("%s %t", o.Name, appeared))
+	}
 	return newCollectionWatch(collection{"shop", resource}, changed, nil)
 }
 
@@ -134,7 +136,7 @@ func BenchmarkNamespaceOfConfigMaps(b *testing.B) {
 	for b.Loop() {
 		b.StopTimer()
 		list := make([]any, count)
-		w := newCollectionWatch(collection{"shop", needs.ConfigMaps}, func(object, bool) {}, nil)
+		w := newCollectionWatch(collection{"shop", needs.ConfigMaps}, func(objectKey, bool) {}, nil)
 		before := heap()
 		for i := range list {
 			list[i] = meta(fmt.Sprintf("settings-of-application-%05d", i), fmt.Sprint(1_000_000+i))

@@ -61,10 +61,10 @@ func (c *copier) Reconcile(ctx context.Context, i item) (reconcile.Result, error
 	}
 	switch i.kind {
 	case kindService:
-		wait, err := c.service(ctx, i.NamespacedName)
-		return c.conclude(i, wait, err)
+		wait, err := c.reconcileService(ctx, i.NamespacedName)
+		return c.finish(i, wait, err)
 	case kindIngress:
-		return c.conclude(i, 0, c.ingress(ctx, i.NamespacedName))
+		return c.finish(i, 0, c.reconcileIngress(ctx, i.NamespacedName))
 	}
 	return reconcile.Result{}, nil
 }
@@ -101,7 +101,7 @@ func (c *copier) findCopies(ctx context.Context) error {
 			return fmt.Errorf("looking for copies: %w", err)
 		}
 		if len(found.Items) > 0 {
-			_, err := c.watched()
+			_, err := c.startWatch()
 			return err
 		}
 	}
@@ -109,7 +109,7 @@ func (c *copier) findCopies(ctx context.Context) error {
 }
 
 // watched returns what is there, watching it from now on.
-func (c *copier) watched() (*existing, error) {
+func (c *copier) startWatch() (*existing, error) {
 	e, err := c.watch()
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -118,7 +118,7 @@ func (c *copier) watched() (*existing, error) {
 }
 
 // seen returns what is there, nil where nothing of ours was ever there.
-func (c *copier) seen(ctx context.Context) (*existing, error) {
+func (c *copier) listedExisting(ctx context.Context) (*existing, error) {
 	c.mu.Lock()
 	e := c.existing
 	c.mu.Unlock()
@@ -129,7 +129,7 @@ func (c *copier) seen(ctx context.Context) (*existing, error) {
 }
 
 // conclude says what to do about an error. What only a person can mend is said in an event, and tried again slowly.
-func (c *copier) conclude(i item, wait time.Duration, err error) (reconcile.Result, error) {
+func (c *copier) finish(i item, wait time.Duration, err error) (reconcile.Result, error) {
 	if lacksNamespace(err) { // The first delegate there is enough to look again at once.
 		return reconcile.Result{RequeueAfter: refusedRetry}, nil
 	}
@@ -143,12 +143,12 @@ func (c *copier) conclude(i item, wait time.Duration, err error) (reconcile.Resu
 	}
 	c.mu.Unlock()
 	if news && i.kind == kindService {
-		c.lookAtIngresses(i.Namespace)
+		c.enqueueIngresses(i.Namespace)
 	}
 	if message == "" {
 		return reconcile.Result{RequeueAfter: wait}, err
 	}
-	if about := c.follower.originals.object(i); news && about != nil {
+	if about := c.follower.originals.objectOf(i); news && about != nil {
 		c.follower.recordNotCopied(about, c.target, message)
 	}
 	return reconcile.Result{RequeueAfter: refusedRetry}, nil

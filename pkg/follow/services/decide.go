@@ -51,11 +51,11 @@ func decide(s standing) decision {
 	if !s.copied {
 		return decision{}
 	}
-	return linger(s.idle, s.now)
+	return followForGrace(s.idle, s.now)
 }
 
 // linger follows without a reason, for a while.
-func linger(idle, now time.Time) decision {
+func followForGrace(idle, now time.Time) decision {
 	if idle.IsZero() {
 		idle = now
 	}

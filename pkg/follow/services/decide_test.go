@@ -108,8 +108,8 @@ func TestProxied(t *testing.T) {
 		"an address that somebody wrote":        {discoveryv1.Endpoint{NodeName: ptr.To("admiralty-c2")}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			of := original{slices: []*discoveryv1.EndpointSlice{{}, {Endpoints: []discoveryv1.Endpoint{test.endpoint}}}}
-			if got := of.proxied(func(name string) bool { return name == "admiralty-c2" }); got != test.want {
+			from := original{slices: []*discoveryv1.EndpointSlice{{}, {Endpoints: []discoveryv1.Endpoint{test.endpoint}}}}
+			if got := from.proxied(func(name string) bool { return name == "admiralty-c2" }); got != test.want {
 				t.Errorf("proxied: got %t, want %t", got, test.want)
 			}
 		})
@@ -118,10 +118,10 @@ func TestProxied(t *testing.T) {
 
 func TestWhatWasRewrittenElectsWithoutEndpoints(t *testing.T) {
 	none := func(string) bool { return false }
-	if of := (original{service: web()}); of.electing(none) {
+	if from := (original{service: web()}); from.electing(none) {
 		t.Error("a Service without proxies is said to select some")
 	}
-	if of := (original{service: web(annotated(v1alpha1.AnnotationOriginalSelector, "app=web"))}); !of.electing(none) {
+	if from := (original{service: web(annotated(v1alpha1.AnnotationOriginalSelector, "app=web"))}); !from.electing(none) {
 		t.Error("a rewritten Service, whose endpoints are delegates, is said to select no proxies")
 	}
 }

@@ -29,12 +29,12 @@ type desired struct {
 
 // service returns the copy of a Service. Of the copy that is there, if there is one, it takes over what the target
 // chose.
-func (f desired) service(original, existing *corev1.Service) (*corev1.Service, error) {
+func (d desired) service(original, existing *corev1.Service) (*corev1.Service, error) {
 	user, err := userSelector(original)
 	if err != nil {
 		return nil, err
 	}
-	selector, err := translate.DelegateSelector(user, original.Annotations, f.origin)
+	selector, err := translate.DelegateSelector(user, original.Annotations, d.origin)
 	if err != nil {
 		return nil, fmt.Errorf("rewriting the selector: %w", err)
 	}
@@ -62,7 +62,7 @@ func (f desired) service(original, existing *corev1.Service) (*corev1.Service, e
 	}
 	return &corev1.Service{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Service"},
-		ObjectMeta: f.meta(original, isPublishing),
+		ObjectMeta: d.meta(original, isPublishing),
 		Spec:       spec,
 	}, nil
 }
@@ -96,20 +96,20 @@ func anyFamily(service *corev1.Service) *corev1.Service {
 
 // endpoints returns the EndpointSlices of a followed Service, by name: those that the target does not have itself.
 // Those of a global one are global, so that the target keeps them where there are no delegates.
-func (f desired) endpoints(of original) map[string]*discoveryv1.EndpointSlice {
+func (d desired) endpoints(from original) map[string]*discoveryv1.EndpointSlice {
 	out := map[string]*discoveryv1.EndpointSlice{}
-	for _, original := range of.slices {
+	for _, original := range from.slices {
 		slice := &discoveryv1.EndpointSlice{
 			TypeMeta:    metav1.TypeMeta{APIVersion: "discovery.k8s.io/v1", Kind: "EndpointSlice"},
-			ObjectMeta:  f.sliceMeta(original),
+			ObjectMeta:  d.sliceMeta(original),
 			AddressType: original.AddressType,
 			Ports:       original.Ports,
 		}
-		if global(of.service) {
+		if global(from.service) {
 			slice.Annotations = map[string]string{v1alpha1.AnnotationGlobal: "true"}
 		}
 		for i := range original.Endpoints {
-			if endpoint := &original.Endpoints[i]; ptr.Deref(endpoint.NodeName, "") != f.nodeName {
+			if endpoint := &original.Endpoints[i]; ptr.Deref(endpoint.NodeName, "") != d.nodeName {
 				slice.Endpoints = append(slice.Endpoints, bare(endpoint))
 			}
 		}
@@ -133,13 +133,13 @@ func bare(original *discoveryv1.Endpoint) discoveryv1.Endpoint {
 	return endpoint
 }
 
-func (f desired) sliceMeta(original *discoveryv1.EndpointSlice) metav1.ObjectMeta {
+func (d desired) sliceMeta(original *discoveryv1.EndpointSlice) metav1.ObjectMeta {
 	service := original.Labels[discoveryv1.LabelServiceName]
-	sum := sha256.Sum256([]byte(f.origin.ClusterID + "/" + f.targetHash + "/" + original.Name))
+	sum := sha256.Sum256([]byte(d.origin.ClusterID + "/" + d.targetHash + "/" + original.Name))
 	labels := map[string]string{
 		discoveryv1.LabelServiceName: service,
 		discoveryv1.LabelManagedBy:   v1alpha1.FieldOwner,
-		v1alpha1.LabelTargetHash:     f.targetHash,
+		v1alpha1.LabelTargetHash:     d.targetHash,
 	}
 	if value, ok := original.Labels[corev1.IsHeadlessService]; ok {
 		labels[corev1.IsHeadlessService] = value
@@ -152,10 +152,10 @@ func (f desired) sliceMeta(original *discoveryv1.EndpointSlice) metav1.ObjectMet
 }
 
 // ingress returns the copy of an Ingress.
-func (f desired) ingress(original *networkingv1.Ingress) *networkingv1.Ingress {
+func (d desired) ingress(original *networkingv1.Ingress) *networkingv1.Ingress {
 	return &networkingv1.Ingress{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "networking.k8s.io/v1", Kind: "Ingress"},
-		ObjectMeta: f.meta(original, isCertificate),
+		ObjectMeta: d.meta(original, isCertificate),
 		Spec:       *original.Spec.DeepCopy(),
 	}
 }

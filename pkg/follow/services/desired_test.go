@@ -224,18 +224,18 @@ func TestTheEndpointsOfOtherClusters(t *testing.T) {
 	if len(got) != 1 {
 		t.Fatalf("%d slices, want 1: the other has only what the target has itself", len(got))
 	}
-	for _, of := range got {
-		want := slice(of.Name, there("fd00::2"), there("fd00::3"))
-		want.TypeMeta = of.TypeMeta
+	for _, from := range got {
+		want := slice(from.Name, there("fd00::2"), there("fd00::3"))
+		want.TypeMeta = from.TypeMeta
 		want.Labels[discoveryv1.LabelManagedBy] = v1alpha1.FieldOwner
 		want.Labels[v1alpha1.LabelTargetHash] = "hash"
 		want.Annotations = map[string]string{v1alpha1.AnnotationGlobal: "true"}
-		if diff := cmp.Diff(want, of); diff != "" {
+		if diff := cmp.Diff(want, from); diff != "" {
 			t.Errorf("slice (-want +got):\n%s", diff)
 		}
 		other := toC2()
 		other.targetHash = "other"
-		if _, same := other.endpoints(original{service: web(), slices: []*discoveryv1.EndpointSlice{slice("web-1", on("node", "fd00::3"))}})[of.Name]; same {
+		if _, same := other.endpoints(original{service: web(), slices: []*discoveryv1.EndpointSlice{slice("web-1", on("node", "fd00::3"))}})[from.Name]; same {
 			t.Error("two targets that lead to one cluster would write the same slice")
 		}
 	}

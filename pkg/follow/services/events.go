@@ -43,7 +43,7 @@ func (f *Follower) recordDisputed(service *corev1.Service) {
 			"spec.selector alone: "+
 			"with Argo CD, ignoreDifferences with managedFieldsManagers [multicluster-scheduler] and "+
 			"RespectIgnoreDifferences=true",
-		truce,
+		disputePause,
 	)
 }
 

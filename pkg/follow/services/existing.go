@@ -65,7 +65,7 @@ func watchExisting(
 	for informer, transform := range map[toolscache.SharedIndexInformer]toolscache.TransformFunc{
 		e.services: withOurs, e.ingresses: withOurs, e.slices: withoutManagers,
 	} {
-		_, failed := handle(informer, onEach(changed), transform, func(err error) { e.trouble.Store(&err) })
+		_, failed := prepareInformer(informer, onEach(changed), transform, func(err error) { e.trouble.Store(&err) })
 		err = errors.Join(err, failed)
 	}
 	if err != nil {
@@ -91,16 +91,16 @@ func (e *existing) wait(ctx context.Context) error {
 }
 
 func (e *existing) service(key types.NamespacedName) *corev1.Service {
-	service, _ := find[*corev1.Service](e.services, key)
+	service, _ := cached[*corev1.Service](e.services, key)
 	return service
 }
 
 func (e *existing) endpoints(key types.NamespacedName) []*discoveryv1.EndpointSlice {
-	return list[*discoveryv1.EndpointSlice](e.slices, indexService, key.String())
+	return cachedByIndex[*discoveryv1.EndpointSlice](e.slices, indexService, key.String())
 }
 
 func (e *existing) ingress(key types.NamespacedName) *networkingv1.Ingress {
-	ingress, _ := find[*networkingv1.Ingress](e.ingresses, key)
+	ingress, _ := cached[*networkingv1.Ingress](e.ingresses, key)
 	return ingress
 }
 

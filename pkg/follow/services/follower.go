@@ -28,7 +28,7 @@ import (
 )
 
 const (
-	name = "services"
+	workersName = "services"
 
 	callTimeout      = 10 * time.Second
 	workersPerTarget = 4
@@ -73,9 +73,9 @@ type Follower struct {
 	selectors *engage.Workers[item] // of items of the source whose selector, or finalizers, may have to change
 	copiers   engage.PerTarget[*copier]
 
-	mu      sync.RWMutex                       // guards all that follows
-	idle    map[types.NamespacedName]time.Time // since when a rewritten selector has found no proxies
-	quarrel map[types.NamespacedName]quarrel
+	mu       sync.RWMutex                       // guards all that follows
+	idle     map[types.NamespacedName]time.Time // since when a rewritten selector has found no proxies
+	disputes map[types.NamespacedName]dispute
 }
 
 var (
@@ -86,9 +86,9 @@ var (
 // New makes a Follower, which does nothing before Start.
 func New(options Options) (*Follower, error) {
 	f := &Follower{
-		options: options,
-		idle:    map[types.NamespacedName]time.Time{},
-		quarrel: map[types.NamespacedName]quarrel{},
+		options:  options,
+		idle:     map[types.NamespacedName]time.Time{},
+		disputes: map[types.NamespacedName]dispute{},
 	}
 	f.selectors = f.newWorkers(reconcile.TypedFunc[item](f.reconcileSource), f.options.Logger)
 	var err error
@@ -135,7 +135,7 @@ func (f *Follower) findExports(ctx context.Context) error {
 func (f *Follower) Engaged(ctx context.Context, target *engage.Target) error {
 	c := f.newCopier(ctx, target)
 	f.copiers.Set(ctx, target, c)
-	context.AfterFunc(ctx, func() { c.leave(context.WithoutCancel(ctx)) })
+	context.AfterFunc(ctx, func() { c.handOver(context.WithoutCancel(ctx)) })
 	if err := c.workers.Start(ctx); err != nil {
 		return err
 	}
@@ -170,7 +170,7 @@ func (f *Follower) newCopier(ctx context.Context, target *engage.Target) *copier
 
 func (f *Follower) newWorkers(reconciler reconcile.TypedReconciler[item], logger logr.Logger) *engage.Workers[item] {
 	return engage.NewWorkers(engage.WorkersOptions[item]{
-		Name:       name,
+		Name:       workersName,
 		Reconciler: reconciler,
 		Count:      cmp.Or(f.options.Workers, workersPerTarget),
 		FirstRetry: firstRetry,

@@ -21,17 +21,17 @@ import (
 
 // item is what is worked on: a Service with all that is its own, or an Ingress.
 type item struct {
-	kind kind
+	kind itemKind
 	types.NamespacedName
 }
 
-type kind string
+type itemKind string
 
 const (
-	kindService kind = "Service"
-	kindIngress kind = "Ingress"
+	kindService itemKind = "Service"
+	kindIngress itemKind = "Ingress"
 	// kindRestore is a Service of a namespace that was disabled while its selector was rewritten.
-	kindRestore kind = "Service of a disabled namespace"
+	kindRestore itemKind = "Service of a disabled namespace"
 )
 
 // itemOf returns the item that an object belongs to: an EndpointSlice or ServiceExport to its Service.
@@ -60,7 +60,7 @@ func onEach(changed func(item)) toolscache.ResourceEventHandlerFuncs {
 }
 
 // handle prepares an informer that does not run yet.
-func handle(
+func prepareInformer(
 	informer toolscache.SharedIndexInformer,
 	handler toolscache.ResourceEventHandler,
 	transform toolscache.TransformFunc,
@@ -107,7 +107,7 @@ func owns(entry metav1.ManagedFieldsEntry, key string) bool {
 }
 
 // find returns an object of an informer, which is not to be changed, or nil.
-func find[T any](informer toolscache.SharedIndexInformer, key types.NamespacedName) (T, bool) {
+func cached[T any](informer toolscache.SharedIndexInformer, key types.NamespacedName) (T, bool) {
 	var none T
 	object, ok, err := informer.GetIndexer().GetByKey(strings.TrimPrefix(key.String(), "/"))
 	if err != nil || !ok {
@@ -118,7 +118,7 @@ func find[T any](informer toolscache.SharedIndexInformer, key types.NamespacedNa
 }
 
 // list returns the objects of an informer that have a value in an index, by name. They are not to be changed.
-func list[T metav1.Object](informer toolscache.SharedIndexInformer, index, value string) []T {
+func cachedByIndex[T metav1.Object](informer toolscache.SharedIndexInformer, index, value string) []T {
 	objects, err := informer.GetIndexer().ByIndex(index, value)
 	if err != nil {
 		return nil // There is no such index.

@@ -11,9 +11,9 @@ import (
 )
 
 // meta returns name, labels and annotations of a copy, less those that leave has out.
-func (f desired) meta(original metav1.Object, leave func(key string) bool) metav1.ObjectMeta {
+func (d desired) meta(original metav1.Object, leave func(key string) bool) metav1.ObjectMeta {
 	labels := taken(original.GetLabels(), isDeployed)
-	labels[v1alpha1.LabelTargetHash] = f.targetHash
+	labels[v1alpha1.LabelTargetHash] = d.targetHash
 	annotations := taken(original.GetAnnotations(), isDeployed, leave)
 	annotations[v1alpha1.AnnotationIsDelegate] = ""
 	if global(original) {

@@ -48,10 +48,10 @@ type originals struct {
 
 	mu      sync.RWMutex // guards all that follows
 	listed  bool         // It is known which namespaces are enabled, and which nodes are virtual.
-	enabled map[string]*namespace
+	enabled map[string]*enabledNamespace
 }
 
-type namespace struct {
+type enabledNamespace struct {
 	end                                   context.CancelFunc
 	services, slices, ingresses, exported toolscache.SharedIndexInformer
 	// undisclosed says that ServiceExports could not be read, which is no reason to do nothing.
@@ -75,7 +75,7 @@ func newOriginals(
 	o := &originals{
 		clientset: clientset, metadata: metadataClient,
 		changed: changed, known: known, troubled: troubled,
-		enabled: map[string]*namespace{},
+		enabled: map[string]*enabledNamespace{},
 	}
 	o.nodes = o.labelled("nodes", v1alpha1.LabelNodeProvider, v1alpha1.LabelNodeProviderValue)
 	return o, nil
@@ -100,11 +100,11 @@ func (o *originals) run(ctx context.Context) error {
 		func(namespace *metav1.PartialObjectMetadata) { o.enable(ctx, namespace.Name) },
 		func(namespace *metav1.PartialObjectMetadata) { o.disable(namespace.Name) },
 	)
-	registration, err := handle(informer, handlers, withoutManagers, o.troubled)
+	registration, err := prepareInformer(informer, handlers, withoutManagers, o.troubled)
 	if err != nil {
 		return fmt.Errorf("watching namespaces: %w", err)
 	}
-	if _, err := handle(o.nodes, toolscache.ResourceEventHandlerFuncs{}, withoutManagers, o.troubled); err != nil {
+	if _, err := prepareInformer(o.nodes, toolscache.ResourceEventHandlerFuncs{}, withoutManagers, o.troubled); err != nil {
 		return fmt.Errorf("watching nodes: %w", err)
 	}
 	go o.nodes.RunWithContext(ctx)
@@ -122,13 +122,13 @@ func (o *originals) run(ctx context.Context) error {
 
 // isVirtual says whether a node stands for a target.
 func (o *originals) isVirtual(nodeName string) bool {
-	_, ok := find[*metav1.PartialObjectMetadata](o.nodes, types.NamespacedName{Name: nodeName})
+	_, ok := cached[*metav1.PartialObjectMetadata](o.nodes, types.NamespacedName{Name: nodeName})
 	return ok
 }
 
 // enable watches what is in a namespace, unless that is done already.
 func (o *originals) enable(ctx context.Context, name string) {
-	if n, _ := o.in(name); n != nil {
+	if n, _ := o.namespaceOf(name); n != nil {
 		return
 	}
 	ctx, cancel := context.WithCancel(ctx)
@@ -167,7 +167,7 @@ func (o *originals) disable(name string) {
 }
 
 // written are the Services whose selector is ours.
-func (n *namespace) written() []*corev1.Service {
+func (n *enabledNamespace) written() []*corev1.Service {
 	var all []*corev1.Service
 	for _, object := range n.services.GetStore().List() {
 		if service, ok := object.(*corev1.Service); ok && (rewritten(service) || applied(service)) {
@@ -178,7 +178,7 @@ func (n *namespace) written() []*corev1.Service {
 }
 
 // watch returns the informers of a namespace, which do not run yet.
-func (o *originals) watch(name string) (*namespace, error) {
+func (o *originals) watch(name string) (*enabledNamespace, error) {
 	factory := informers.NewSharedInformerFactoryWithOptions(
 		o.clientset,
 		0,
@@ -187,19 +187,19 @@ func (o *originals) watch(name string) (*namespace, error) {
 			func(options *metav1.ListOptions) { options.LabelSelector = "!" + v1alpha1.LabelParentClusterID },
 		),
 	)
-	n := &namespace{
+	n := &enabledNamespace{
 		services:  factory.Core().V1().Services().Informer(),
 		slices:    factory.Discovery().V1().EndpointSlices().Informer(),
 		ingresses: factory.Networking().V1().Ingresses().Informer(),
 	}
 	err := n.slices.AddIndexers(toolscache.Indexers{indexService: serviceOf})
 	for _, informer := range n.informers() {
-		_, failed := handle(informer, onEach(o.changed), withOurs, o.troubled)
+		_, failed := prepareInformer(informer, onEach(o.changed), withOurs, o.troubled)
 		err = errors.Join(err, failed)
 	}
 	if o.exports != nil {
 		n.exported = metadatainformer.NewFilteredMetadataInformer(o.metadata, *o.exports, name, 0, nil, nil).Informer()
-		_, failed := handle(n.exported, onEach(o.changed), withoutManagers, func(err error) {
+		_, failed := prepareInformer(n.exported, onEach(o.changed), withoutManagers, func(err error) {
 			n.undisclosed.Store(true)
 			o.troubled(err)
 		})
@@ -211,7 +211,7 @@ func (o *originals) watch(name string) (*namespace, error) {
 	return n, nil
 }
 
-func (n *namespace) informers() []toolscache.SharedIndexInformer {
+func (n *enabledNamespace) informers() []toolscache.SharedIndexInformer {
 	all := []toolscache.SharedIndexInformer{n.services, n.slices, n.ingresses}
 	if n.exported != nil {
 		all = append(all, n.exported)
@@ -219,14 +219,14 @@ func (n *namespace) informers() []toolscache.SharedIndexInformer {
 	return all
 }
 
-func (n *namespace) synced() bool {
+func (n *enabledNamespace) synced() bool {
 	return !slices.ContainsFunc(n.informers(), func(informer toolscache.SharedIndexInformer) bool {
 		return !informer.HasSynced() && (informer != n.exported || !n.undisclosed.Load())
 	})
 }
 
 // in returns what is known of a namespace: nil where it is not enabled. It is not ok as long as that is not known.
-func (o *originals) in(name string) (n *namespace, ok bool) {
+func (o *originals) namespaceOf(name string) (n *enabledNamespace, ok bool) {
 	o.mu.RLock()
 	defer o.mu.RUnlock()
 	n, enabled := o.enabled[name]
@@ -241,8 +241,8 @@ func (o *originals) items(name string) []item {
 	o.mu.RLock()
 	defer o.mu.RUnlock()
 	var items []item
-	for of, n := range o.enabled {
-		if name == "" || name == of {
+	for from, n := range o.enabled {
+		if name == "" || name == from {
 			items = append(items, slices.Concat(itemsIn(n.services, ""), itemsIn(n.ingresses, ""))...)
 		}
 	}
@@ -251,34 +251,34 @@ func (o *originals) items(name string) []item {
 
 // service returns what there is of a Service. It is not ok as long as that is not known.
 func (o *originals) service(key types.NamespacedName) (original, bool) {
-	n, ok := o.in(key.Namespace)
+	n, ok := o.namespaceOf(key.Namespace)
 	if n == nil || !ok {
 		return original{}, ok
 	}
-	service, _ := find[*corev1.Service](n.services, key)
-	of := original{service: service, slices: list[*discoveryv1.EndpointSlice](n.slices, indexService, key.String())}
+	service, _ := cached[*corev1.Service](n.services, key)
+	from := original{service: service, slices: cachedByIndex[*discoveryv1.EndpointSlice](n.slices, indexService, key.String())}
 	if n.exported != nil {
-		_, of.exported = find[*metav1.PartialObjectMetadata](n.exported, key)
+		_, from.exported = cached[*metav1.PartialObjectMetadata](n.exported, key)
 	}
-	return of, true
+	return from, true
 }
 
 // ingress returns an Ingress, nil if there is none. It is not ok as long as that is not known.
 func (o *originals) ingress(key types.NamespacedName) (*networkingv1.Ingress, bool) {
-	n, ok := o.in(key.Namespace)
+	n, ok := o.namespaceOf(key.Namespace)
 	if n == nil || !ok {
 		return nil, ok
 	}
-	ingress, _ := find[*networkingv1.Ingress](n.ingresses, key)
+	ingress, _ := cached[*networkingv1.Ingress](n.ingresses, key)
 	return ingress, true
 }
 
 // object returns an item's object, nil if there is none.
-func (o *originals) object(i item) client.Object {
+func (o *originals) objectOf(i item) client.Object {
 	switch i.kind {
 	case kindService:
-		if of, _ := o.service(i.NamespacedName); of.service != nil {
-			return of.service
+		if from, _ := o.service(i.NamespacedName); from.service != nil {
+			return from.service
 		}
 	case kindIngress:
 		if ingress, _ := o.ingress(i.NamespacedName); ingress != nil {

@@ -21,35 +21,35 @@ import (
 )
 
 // service makes what is in the target of a Service what it is to be, and returns when to look again.
-func (c *copier) service(ctx context.Context, key types.NamespacedName) (time.Duration, error) {
-	of, known := c.follower.originals.service(key)
+func (c *copier) reconcileService(ctx context.Context, key types.NamespacedName) (time.Duration, error) {
+	from, known := c.follower.originals.service(key)
 	if !known {
 		return 0, nil // It is enqueued when it is.
 	}
-	e, err := c.seen(ctx)
+	e, err := c.listedExisting(ctx)
 	if err != nil {
 		return 0, err
 	}
-	v := c.decision(key, of, e)
-	c.remember(key, v.idle)
+	v := c.decisionOf(key, from, e)
+	c.setIdle(key, v.idle)
 	switch {
 	case v.follow:
-		if e, err = c.ensureSeen(ctx, e); err == nil {
-			err = c.copyService(ctx, key, of, e)
+		if e, err = c.ensureExisting(ctx, e); err == nil {
+			err = c.copyService(ctx, key, from, e)
 		}
 	case e != nil:
-		err = c.removeService(ctx, key, of, e)
+		err = c.removeService(ctx, key, from, e)
 	}
 	// What was created a moment ago, the watch is about to show.
 	if copied := v.follow && e != nil && e.service(key) != nil; err == nil || !copied {
-		c.reconcile(key, copied)
+		c.noteCopied(key, copied)
 	}
 	return v.wait, err
 }
 
 // decision is about a Service whose copy, if it was made for this target, is there; without e, it asks for reasons
 // alone.
-func (c *copier) decision(key types.NamespacedName, of original, e *existing) decision {
+func (c *copier) decisionOf(key types.NamespacedName, from original, e *existing) decision {
 	var there *corev1.Service
 	if e != nil {
 		there = e.service(key)
@@ -58,8 +58,8 @@ func (c *copier) decision(key types.NamespacedName, of original, e *existing) de
 	idle, holds := c.idle[key], len(c.chaperons[key.Namespace]) > 0
 	c.mu.Unlock()
 	return decide(standing{
-		original: of,
-		proxied:  holds && of.electing(c.follower.originals.isVirtual), // Without delegates, it does not matter.
+		original: from,
+		proxied:  holds && from.electing(c.follower.originals.isVirtual), // Without delegates, it does not matter.
 		holds:    holds,
 		copied:   there != nil && c.mine(there),
 		idle:     idle,
@@ -67,7 +67,7 @@ func (c *copier) decision(key types.NamespacedName, of original, e *existing) de
 	})
 }
 
-func (c *copier) remember(key types.NamespacedName, idle time.Time) {
+func (c *copier) setIdle(key types.NamespacedName, idle time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if idle.IsZero() {
@@ -79,7 +79,7 @@ func (c *copier) remember(key types.NamespacedName, idle time.Time) {
 
 // reconcile has looked at again what depends on whether a Service is in the target: Ingresses here, and whether its
 // selector is rewritten.
-func (c *copier) reconcile(key types.NamespacedName, copied bool) {
+func (c *copier) noteCopied(key types.NamespacedName, copied bool) {
 	c.mu.Lock()
 	was := c.copied[key]
 	if copied {
@@ -90,27 +90,27 @@ func (c *copier) reconcile(key types.NamespacedName, copied bool) {
 	c.mu.Unlock()
 	if was != copied {
 		c.follower.selectors.Queue.Add(item{kindService, key})
-		c.lookAtIngresses(key.Namespace)
+		c.enqueueIngresses(key.Namespace)
 	}
 }
 
 // copyService writes the copy and then, as they must not serve a Service that is not ours, the endpoints.
-func (c *copier) copyService(ctx context.Context, key types.NamespacedName, of original, e *existing) error {
+func (c *copier) copyService(ctx context.Context, key types.NamespacedName, from original, e *existing) error {
 	there := e.service(key)
-	if there != nil && headless(there) != headless(of.service) { // That cannot be changed.
-		if err := c.delete(ctx, there); err != nil {
+	if there != nil && headless(there) != headless(from.service) { // That cannot be changed.
+		if err := c.deleteCopy(ctx, there); err != nil {
 			return err
 		}
 		there = nil
 	}
-	wanted, err := c.desired.service(of.service, there)
+	wanted, err := c.desired.service(from.service, there)
 	if err != nil {
 		return fmt.Errorf("%w: %w", errUser, err)
 	}
 	var endpoints map[string]*discoveryv1.EndpointSlice
 	err = c.writeService(ctx, wanted, there)
-	if err == nil && !merged(of.service) {
-		endpoints = c.desired.endpoints(of)
+	if err == nil && !merged(from.service) {
+		endpoints = c.desired.endpoints(from)
 	}
 	if notOurs := (*writer.NotOursError)(nil); err != nil && !errors.As(err, &notOurs) {
 		return err
@@ -120,15 +120,15 @@ func (c *copier) copyService(ctx context.Context, key types.NamespacedName, of o
 
 func (c *copier) writeService(ctx context.Context, wanted, there *corev1.Service) error {
 	if there != nil {
-		return c.patch(
+		return c.patchCopy(
 			ctx,
 			there,
 			slices.Concat(c.adopt(there), metaChanges(there, wanted), specChange(there.Spec, wanted.Spec)),
 		)
 	}
-	err := c.create(ctx, wanted)
+	err := c.createCopy(ctx, wanted)
 	if apierrors.IsInvalid(err) { // Perhaps because of the families: those of the target's network may be others.
-		return c.create(ctx, anyFamily(wanted))
+		return c.createCopy(ctx, anyFamily(wanted))
 	}
 	return err
 }
@@ -148,16 +148,16 @@ func (c *copier) writeEndpoints(
 			surplus = append(surplus, slice)
 		case want.AddressType == slice.AddressType:
 			delete(wanted, slice.Name)
-			errs = append(errs, c.patch(ctx, slice, sliceChanges(slice, want)))
+			errs = append(errs, c.patchCopy(ctx, slice, sliceChanges(slice, want)))
 		default:
-			errs = append(errs, c.delete(ctx, slice))
+			errs = append(errs, c.deleteCopy(ctx, slice))
 		}
 	}
 	for _, slice := range wanted {
-		errs = append(errs, c.create(ctx, slice))
+		errs = append(errs, c.createCopy(ctx, slice))
 	}
 	for _, slice := range surplus {
-		errs = append(errs, c.delete(ctx, slice))
+		errs = append(errs, c.deleteCopy(ctx, slice))
 	}
 	return errors.Join(errs...)
 }
@@ -171,23 +171,23 @@ func (c *copier) slicesOf(key types.NamespacedName, e *existing, orphans bool) [
 }
 
 // removeService removes the endpoints first: the Service tells a new leader that something is left.
-func (c *copier) removeService(ctx context.Context, key types.NamespacedName, of original, e *existing) error {
-	useless := !of.eligible()
+func (c *copier) removeService(ctx context.Context, key types.NamespacedName, from original, e *existing) error {
+	useless := !from.eligible()
 	if err := c.writeEndpoints(ctx, c.slicesOf(key, e, useless), nil); err != nil {
 		return err
 	}
 	if there := e.service(key); there != nil {
-		return c.part(ctx, there, useless, func(other *copier) bool { return other.decision(key, of, nil).follow })
+		return c.giveUp(ctx, there, useless, func(other *copier) bool { return other.decisionOf(key, from, nil).follow })
 	}
 	return nil
 }
 
 // ensureSeen starts to watch what is there, unless that has been done.
-func (c *copier) ensureSeen(ctx context.Context, e *existing) (*existing, error) {
+func (c *copier) ensureExisting(ctx context.Context, e *existing) (*existing, error) {
 	if e != nil {
 		return e, nil
 	}
-	e, err := c.watched()
+	e, err := c.startWatch()
 	if err != nil {
 		return nil, err
 	}
@@ -195,7 +195,7 @@ func (c *copier) ensureSeen(ctx context.Context, e *existing) (*existing, error)
 }
 
 // create a copy, which the watch does not show yet.
-func (c *copier) create(ctx context.Context, wanted runtime.Object) error {
+func (c *copier) createCopy(ctx context.Context, wanted runtime.Object) error {
 	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(wanted)
 	if err != nil {
 		return fmt.Errorf("encoding the copy: %w", err)
@@ -204,7 +204,7 @@ func (c *copier) create(ctx context.Context, wanted runtime.Object) error {
 }
 
 // patch this very copy. That it is gone is no error: the watch tells.
-func (c *copier) patch(ctx context.Context, there client.Object, changes []patch.Operation) error {
+func (c *copier) patchCopy(ctx context.Context, there client.Object, changes []patch.Operation) error {
 	if len(changes) == 0 {
 		return nil
 	}
@@ -215,18 +215,18 @@ func (c *copier) patch(ctx context.Context, there client.Object, changes []patch
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	raw := client.RawPatch(types.JSONPatchType, data)
-	err = c.target.Client.Patch(ctx, copyOf(there), raw, client.FieldOwner(v1alpha1.FieldOwner))
+	err = c.target.Client.Patch(ctx, deepCopy(there), raw, client.FieldOwner(v1alpha1.FieldOwner))
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("changing the copy: %w", err)
 	}
 	return nil
 }
 
-func (c *copier) delete(ctx context.Context, there client.Object) error {
-	return c.writer.Delete(ctx, copyOf(there), there.GetUID())
+func (c *copier) deleteCopy(ctx context.Context, there client.Object) error {
+	return c.writer.Delete(ctx, deepCopy(there), there.GetUID())
 }
 
 // copyOf an object in a cache, which is not to be changed.
-func copyOf(object client.Object) client.Object {
+func deepCopy(object client.Object) client.Object {
 	return object.DeepCopyObject().(client.Object) //nolint:forcetypeassert // a copy is of the same type
 }

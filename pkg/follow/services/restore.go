@@ -26,12 +26,12 @@ func isApplied(entry metav1.ManagedFieldsEntry) bool {
 }
 
 // putBack the user's selector where nothing is watched any more.
-func (f *Follower) putBack(ctx context.Context, key types.NamespacedName) error {
-	if n, _ := f.originals.in(key.Namespace); n != nil {
+func (f *Follower) restoreSelector(ctx context.Context, key types.NamespacedName) error {
+	if n, _ := f.originals.namespaceOf(key.Namespace); n != nil {
 		return nil // The namespace is enabled again.
 	}
 	service := &corev1.Service{}
-	if err := f.read(ctx, key, service); err != nil {
+	if err := f.readLive(ctx, key, service); err != nil {
 		return client.IgnoreNotFound(err)
 	}
 	r, err := rewrite(service, false, f.options.Source)
@@ -40,18 +40,18 @@ func (f *Follower) putBack(ctx context.Context, key types.NamespacedName) error 
 		return nil
 	}
 	if r == nil {
-		return f.letGoOf(ctx, key)
+		return f.readAndRelease(ctx, key)
 	}
-	live, err := f.apply(ctx, service, r)
+	live, err := f.applySelector(ctx, service, r)
 	if err != nil {
 		return client.IgnoreNotFound(err)
 	}
-	f.forget(key)
-	return f.letGo(ctx, live)
+	f.forgetSelector(key)
+	return f.releaseFields(ctx, live)
 }
 
 // read from the API server.
-func (f *Follower) read(ctx context.Context, key types.NamespacedName, object client.Object) error {
+func (f *Follower) readLive(ctx context.Context, key types.NamespacedName, object client.Object) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	if err := f.options.APIReader.Get(ctx, key, object); err != nil {
@@ -61,22 +61,22 @@ func (f *Follower) read(ctx context.Context, key types.NamespacedName, object cl
 }
 
 // letGoOf a Service whose selector is the user's again.
-func (f *Follower) letGoOf(ctx context.Context, key types.NamespacedName) error {
+func (f *Follower) readAndRelease(ctx context.Context, key types.NamespacedName) error {
 	live := &unstructured.Unstructured{}
 	live.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Service"))
-	if err := f.read(ctx, key, live); err != nil {
+	if err := f.readLive(ctx, key, live); err != nil {
 		return client.IgnoreNotFound(err)
 	}
 	if _, ok := live.GetAnnotations()[v1alpha1.AnnotationOriginalSelector]; ok ||
 		!slices.ContainsFunc(live.GetManagedFields(), isApplied) {
 		return nil
 	}
-	return f.letGo(ctx, live)
+	return f.releaseFields(ctx, live)
 }
 
 // letGo of the fields that we own, the selector, which nobody may change otherwise without a conflict; and of the
 // annotations if the old system wrote them.
-func (f *Follower) letGo(ctx context.Context, live *unstructured.Unstructured) error {
+func (f *Follower) releaseFields(ctx context.Context, live *unstructured.Unstructured) error {
 	entries := slices.DeleteFunc(
 		live.GetManagedFields(),
 		func(e metav1.ManagedFieldsEntry) bool { return e.Manager == v1alpha1.FieldOwner },

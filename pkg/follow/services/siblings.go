@@ -55,23 +55,23 @@ func lookedAfterBy(target *engage.Target) patch.Operation {
 
 // part with a copy that this target does not need: another one that leads here and needs it gets it. What was made for
 // another one goes only if nobody can need it.
-func (c *copier) part(ctx context.Context, there client.Object, useless bool, needs func(other *copier) bool) error {
+func (c *copier) giveUp(ctx context.Context, there client.Object, useless bool, needs func(other *copier) bool) error {
 	if !c.mine(there) {
 		if useless && c.orphaned(there) {
-			return c.delete(ctx, there)
+			return c.deleteCopy(ctx, there)
 		}
 		return nil
 	}
 	siblings := c.siblings(there.GetNamespace())
 	if i := slices.IndexFunc(siblings, needs); i >= 0 {
-		return c.patch(ctx, there, []patch.Operation{lookedAfterBy(siblings[i].target)})
+		return c.patchCopy(ctx, there, []patch.Operation{lookedAfterBy(siblings[i].target)})
 	}
-	return c.delete(ctx, there)
+	return c.deleteCopy(ctx, there)
 }
 
 // leave has the others that lead to the cluster look after what is left there, and holds no Secrets any more. A new
 // engagement of the same target is to go on.
-func (c *copier) leave(ctx context.Context) {
+func (c *copier) handOver(ctx context.Context) {
 	again := slices.ContainsFunc(c.follower.copiers.All(), func(other *copier) bool { return other.target.Key == c.target.Key })
 	c.mu.Lock()
 	held := c.held

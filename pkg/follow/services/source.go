@@ -21,13 +21,13 @@ import (
 const (
 	// A selector that we rewrote and that somebody else wrote again within quarrelWindow is undone. After undoneTwice,
 	// it is rewritten once per truce.
-	quarrelWindow = 10 * time.Minute
+	disputeWindow = 10 * time.Minute
 	undoneTwice   = 2
-	truce         = 5 * time.Minute
+	disputePause  = 5 * time.Minute
 )
 
 // quarrel is about the selector of one Service.
-type quarrel struct {
+type dispute struct {
 	at     time.Time // when we wrote last
 	undone int
 }
@@ -35,11 +35,11 @@ type quarrel struct {
 // reconcileSource makes a Service of the source what it is to be there.
 func (f *Follower) reconcileSource(ctx context.Context, i item) (reconcile.Result, error) {
 	if i.kind == kindRestore {
-		return reconcile.Result{}, f.putBack(ctx, i.NamespacedName)
+		return reconcile.Result{}, f.restoreSelector(ctx, i.NamespacedName)
 	}
-	object := f.originals.object(i)
+	object := f.originals.objectOf(i)
 	if object == nil {
-		f.forget(i.NamespacedName)
+		f.forgetSelector(i.NamespacedName)
 		return reconcile.Result{}, nil
 	}
 	if slices.ContainsFunc(object.GetFinalizers(), isOurs) {
@@ -47,13 +47,13 @@ func (f *Follower) reconcileSource(ctx context.Context, i item) (reconcile.Resul
 	}
 	service, ok := object.(*corev1.Service)
 	if ok && applied(service) && !rewritten(service) { // Letting go has failed.
-		return reconcile.Result{}, f.letGoOf(ctx, i.NamespacedName)
+		return reconcile.Result{}, f.readAndRelease(ctx, i.NamespacedName)
 	}
 	if !ok || !merged(service) && !rewritten(service) {
-		f.forget(i.NamespacedName)
+		f.forgetSelector(i.NamespacedName)
 		return reconcile.Result{}, nil
 	}
-	v, err := f.toDelegates(ctx, i.NamespacedName)
+	v, err := f.decideSelector(ctx, i.NamespacedName)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
@@ -65,21 +65,21 @@ func (f *Follower) reconcileSource(ctx context.Context, i item) (reconcile.Resul
 	if r == nil {
 		return reconcile.Result{RequeueAfter: v.wait}, nil
 	}
-	return f.write(ctx, service, r)
+	return f.writeSelector(ctx, service, r)
 }
 
 // toDelegates says whether the selector is to find delegates: it would find proxies otherwise, and every target has
 // what it needs. Once it is rewritten, EndpointSlices tell no more, and pods are asked for; that is after a change, or
 // after delegates went.
-func (f *Follower) toDelegates(ctx context.Context, key types.NamespacedName) (decision, error) {
-	of, known := f.originals.service(key)
+func (f *Follower) decideSelector(ctx context.Context, key types.NamespacedName) (decision, error) {
+	from, known := f.originals.service(key)
 	switch {
-	case !known || !of.eligible() || !merged(of.service):
+	case !known || !from.eligible() || !merged(from.service):
 		return decision{}, nil
-	case !rewritten(of.service):
-		return decision{follow: of.proxied(f.originals.isVirtual) && f.served(key)}, nil
+	case !rewritten(from.service):
+		return decision{follow: from.proxied(f.originals.isVirtual) && f.servedEverywhere(key)}, nil
 	}
-	user, err := userSelector(of.service)
+	user, err := userSelector(from.service)
 	if err != nil {
 		return decision{}, nil // rewrite says so
 	}
@@ -93,12 +93,12 @@ func (f *Follower) toDelegates(ctx context.Context, key types.NamespacedName) (d
 		delete(f.idle, key)
 		return decision{follow: true}, nil
 	}
-	v := linger(f.idle[key], f.options.Clock.Now())
+	v := followForGrace(f.idle[key], f.options.Clock.Now())
 	f.idle[key] = v.idle
 	return v, nil
 }
 
-func (f *Follower) served(key types.NamespacedName) bool {
+func (f *Follower) servedEverywhere(key types.NamespacedName) bool {
 	return !slices.ContainsFunc(
 		f.copiers.All(),
 		func(c *copier) bool { return c.target.Allows(key.Namespace) && !c.serves(key) },
@@ -123,7 +123,7 @@ func (f *Follower) selectsProxies(ctx context.Context, namespace string, selecto
 
 // recheckSelectors looks again, after a while, at the rewritten selectors of a namespace that has lost a delegate.
 func (f *Follower) recheckSelectors(namespace string) {
-	n, _ := f.originals.in(namespace)
+	n, _ := f.originals.namespaceOf(namespace)
 	if n == nil {
 		return
 	}
@@ -133,16 +133,16 @@ func (f *Follower) recheckSelectors(namespace string) {
 }
 
 // write the selector, unless somebody else keeps writing it.
-func (f *Follower) write(ctx context.Context, service *corev1.Service, r *rewriting) (reconcile.Result, error) {
+func (f *Follower) writeSelector(ctx context.Context, service *corev1.Service, r *rewriting) (reconcile.Result, error) {
 	key := client.ObjectKeyFromObject(service)
 	now := f.options.Clock.Now()
 	f.mu.RLock()
-	q := f.quarrel[key]
+	q := f.disputes[key]
 	f.mu.RUnlock()
-	if wait := truce - now.Sub(q.at); r.original != "" && q.undone >= undoneTwice && wait > 0 {
+	if wait := disputePause - now.Sub(q.at); r.original != "" && q.undone >= undoneTwice && wait > 0 {
 		return reconcile.Result{RequeueAfter: wait}, nil
 	}
-	live, err := f.apply(ctx, service, r)
+	live, err := f.applySelector(ctx, service, r)
 	if client.IgnoreNotFound(err) == nil && err != nil || apierrors.IsConflict(err) {
 		return reconcile.Result{}, nil // It has changed, as the watch is about to tell.
 	}
@@ -150,10 +150,10 @@ func (f *Follower) write(ctx context.Context, service *corev1.Service, r *rewrit
 		return reconcile.Result{}, err
 	}
 	if r.original == "" {
-		f.forget(key)
-		return reconcile.Result{}, f.letGo(ctx, live)
+		f.forgetSelector(key)
+		return reconcile.Result{}, f.releaseFields(ctx, live)
 	}
-	if now.Sub(q.at) < quarrelWindow {
+	if now.Sub(q.at) < disputeWindow {
 		q.undone++
 	} else {
 		q.undone = 0
@@ -164,19 +164,19 @@ func (f *Follower) write(ctx context.Context, service *corev1.Service, r *rewrit
 	q.at = now
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.quarrel[key] = q
+	f.disputes[key] = q
 	return reconcile.Result{}, nil
 }
 
-func (f *Follower) forget(key types.NamespacedName) {
+func (f *Follower) forgetSelector(key types.NamespacedName) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.idle, key)
-	delete(f.quarrel, key)
+	delete(f.disputes, key)
 }
 
 // apply to the Service as we know it: not if it has changed since. A selector is applied as a whole.
-func (f *Follower) apply(
+func (f *Follower) applySelector(
 	ctx context.Context,
 	service *corev1.Service,
 	r *rewriting,
@@ -217,7 +217,7 @@ func isOurs(finalizer string) bool { return strings.HasPrefix(finalizer, v1alpha
 
 // removeFinalizers takes off those that the old system left.
 func (f *Follower) removeFinalizers(ctx context.Context, object client.Object) error {
-	changed := copyOf(object)
+	changed := deepCopy(object)
 	changed.SetFinalizers(slices.DeleteFunc(changed.GetFinalizers(), isOurs))
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()

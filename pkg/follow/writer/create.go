@@ -21,7 +21,7 @@ func (w *Writer) Create(ctx context.Context, object *unstructured.Unstructured) 
 	defer cancel()
 	if err := w.target.Create(
 		ctx,
-		withoutNil(w.mark(object, user)),
+		withoutNil(w.withMarks(object, user)),
 		client.FieldOwner(v1alpha1.FieldOwner),
 	); err != nil {
 		return fmt.Errorf("creating the copy: %w", err)

@@ -39,26 +39,26 @@ func (w *Writer) changes(object *unstructured.Unstructured) []patch.Operation {
 
 // change patches the copy, if it is one. The API server says that a patch is invalid both where a test fails and where
 // a field must not change.
-func (w *Writer) change(ctx context.Context, object *unstructured.Unstructured) error {
-	_, refusal := w.patch(ctx, object, w.changes(object)...)
+func (w *Writer) patchCopy(ctx context.Context, object *unstructured.Unstructured) error {
+	_, refusal := w.sendPatch(ctx, object, w.changes(object)...)
 	switch {
 	case deniedByPolicy(refusal):
 		return notOurs(object)
 	case !apierrors.IsInvalid(refusal):
 		return refusal
 	}
-	uid, err := w.patch(ctx, object, w.testOurs())
+	uid, err := w.sendPatch(ctx, object, w.testOurs())
 	switch {
 	case apierrors.IsInvalid(err):
 		return notOurs(object)
 	case err != nil:
 		return err
 	}
-	return w.replace(ctx, object, uid, refusal)
+	return w.recreate(ctx, object, uid, refusal)
 }
 
 // patch changes the copy, and returns its UID.
-func (w *Writer) patch(
+func (w *Writer) sendPatch(
 	ctx context.Context, object *unstructured.Unstructured, operations ...patch.Operation,
 ) (types.UID, error) {
 	data, err := patch.Encode(operations)
@@ -67,7 +67,7 @@ func (w *Writer) patch(
 	}
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	found := named(&unstructured.Unstructured{}, object)
+	found := withNameOf(&unstructured.Unstructured{}, object)
 	err = w.target.Patch(ctx, found, client.RawPatch(types.JSONPatchType, data), client.FieldOwner(v1alpha1.FieldOwner))
 	if err != nil {
 		return "", fmt.Errorf("changing the copy: %w", err)
@@ -76,7 +76,7 @@ func (w *Writer) patch(
 }
 
 // named makes an empty object one of the kind, namespace and name of another.
-func named[T client.Object](empty T, object *unstructured.Unstructured) T {
+func withNameOf[T client.Object](empty T, object *unstructured.Unstructured) T {
 	empty.GetObjectKind().SetGroupVersionKind(object.GroupVersionKind())
 	empty.SetNamespace(object.GetNamespace())
 	empty.SetName(object.GetName())

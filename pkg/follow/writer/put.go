@@ -15,8 +15,8 @@ import (
 )
 
 // put makes the copy what it is to be, if it is one.
-func (w *Writer) put(ctx context.Context, object *unstructured.Unstructured) error {
-	uid, err := w.guard(ctx, object)
+func (w *Writer) updateWhole(ctx context.Context, object *unstructured.Unstructured) error {
+	uid, err := w.uidOfOurs(ctx, object)
 	if err != nil {
 		return err
 	}
@@ -28,7 +28,7 @@ func (w *Writer) put(ctx context.Context, object *unstructured.Unstructured) err
 	case deniedByPolicy(err):
 		return notOurs(object)
 	case apierrors.IsInvalid(err):
-		return w.replace(ctx, object, uid, err)
+		return w.recreate(ctx, object, uid, err)
 	case err != nil:
 		return fmt.Errorf("changing the copy: %w", err)
 	default:
@@ -39,14 +39,14 @@ func (w *Writer) put(ctx context.Context, object *unstructured.Unstructured) err
 // guard sees to it that only a copy of ours is written: it returns the UID of one, or none where the target's admission
 // policy holds us to our own. Whom the policy does not hold, a cluster's administrator say, may read, and needs to. It
 // is asked before each write, as rights and policies change unheard.
-func (w *Writer) guard(ctx context.Context, object *unstructured.Unstructured) (types.UID, error) {
+func (w *Writer) uidOfOurs(ctx context.Context, object *unstructured.Unstructured) (types.UID, error) {
 	answer := w.probe(ctx, object)
 	if deniedByPolicy(answer) {
 		return "", nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	found := named(&metav1.PartialObjectMetadata{}, object)
+	found := withNameOf(&metav1.PartialObjectMetadata{}, object)
 	err := w.reader.Get(ctx, client.ObjectKeyFromObject(object), found)
 	switch {
 	case apierrors.IsForbidden(err) && answer == nil:

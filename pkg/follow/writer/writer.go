@@ -75,14 +75,14 @@ func (w *Writer) Write(ctx context.Context, object *unstructured.Unstructured, e
 	if err != nil {
 		return err
 	}
-	marked := w.mark(object, user)
+	marked := w.withMarks(object, user)
 	for range attempts {
 		if exists {
-			if err := w.update(ctx, marked); !apierrors.IsNotFound(err) {
+			if err := w.updateCopy(ctx, marked); !apierrors.IsNotFound(err) {
 				return err
 			}
 		}
-		if err = w.create(ctx, marked); !apierrors.IsAlreadyExists(err) {
+		if err = w.createCopy(ctx, marked); !apierrors.IsAlreadyExists(err) {
 			return err
 		}
 		exists = true
@@ -131,7 +131,7 @@ func (w *Writer) userName(ctx context.Context) (string, error) {
 	return w.userName(ctx)
 }
 
-func (w *Writer) mark(object *unstructured.Unstructured, user string) *unstructured.Unstructured {
+func (w *Writer) withMarks(object *unstructured.Unstructured, user string) *unstructured.Unstructured {
 	marked := object.DeepCopy()
 	labels, annotations := marked.GetLabels(), marked.GetAnnotations()
 	if labels == nil {
@@ -150,7 +150,7 @@ func (w *Writer) mark(object *unstructured.Unstructured, user string) *unstructu
 	return marked
 }
 
-func (w *Writer) create(ctx context.Context, object *unstructured.Unstructured) error {
+func (w *Writer) createCopy(ctx context.Context, object *unstructured.Unstructured) error {
 	made := withoutNil(object)
 	annotations := made.GetAnnotations()
 	delete(annotations, v1alpha1.AnnotationNeededAt)
@@ -174,11 +174,11 @@ func withoutNil(object *unstructured.Unstructured) *unstructured.Unstructured {
 	return c
 }
 
-func (w *Writer) update(ctx context.Context, object *unstructured.Unstructured) error {
+func (w *Writer) updateCopy(ctx context.Context, object *unstructured.Unstructured) error {
 	if readable(object) {
-		return w.change(ctx, object)
+		return w.patchCopy(ctx, object)
 	}
-	return w.put(ctx, object)
+	return w.updateWhole(ctx, object)
 }
 
 // readable says whether a source may read copies of the object's kind.
@@ -192,9 +192,9 @@ func readable(object *unstructured.Unstructured) bool {
 }
 
 // replace a copy that must not be changed.
-func (w *Writer) replace(ctx context.Context, object *unstructured.Unstructured, uid types.UID, refusal error) error {
+func (w *Writer) recreate(ctx context.Context, object *unstructured.Unstructured, uid types.UID, refusal error) error {
 	// Where the target does not take what the copy is to be, it answers so, and the old one stays.
-	if err := w.create(ctx, object); !apierrors.IsAlreadyExists(err) {
+	if err := w.createCopy(ctx, object); !apierrors.IsAlreadyExists(err) {
 		return err
 	}
 	err := w.Delete(ctx, withoutNil(object), uid)
@@ -204,7 +204,7 @@ func (w *Writer) replace(ctx context.Context, object *unstructured.Unstructured,
 	if err != nil {
 		return fmt.Errorf("replacing a copy that must not be changed (%w): %w", refusal, err)
 	}
-	return w.create(ctx, object)
+	return w.createCopy(ctx, object)
 }
 
 func notOurs(object *unstructured.Unstructured) error {
