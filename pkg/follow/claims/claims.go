@@ -25,20 +25,20 @@ import (
 
 const (
 	callTimeout = 10 * time.Second
-	// linger is how long claims are watched at least about which nobody asks.
+	// unaskedFor is how long claims are watched at least after the last question about them.
 	unaskedFor = 10 * time.Minute
 )
 
-// Options are what Claims work with. All are required.
+// Options configures Claims. All fields are required.
 type Options struct {
-	// Config reaches the source cluster's API server, without client-side rate limit and without time-out.
+	// Config reaches the source cluster's API server, without a client-side rate limit and without a time-out.
 	Config *rest.Config
 	// Scheme and Mapper know PersistentVolumeClaims and StorageClasses.
 	Scheme *runtime.Scheme
 	Mapper meta.RESTMapper
-	// Source says who the source cluster is.
+	// Source is the source cluster's identity in targets.
 	Source translate.Source
-	// Appeared is called when the pods of a namespace may go where they could not, as far as claims are concerned.
+	// Appeared is called when a change of claims may let the pods of a namespace go to a target.
 	Appeared func(namespace string)
 	Clock    clock.WithTicker
 	// Recorder records events about claims in the source.
@@ -46,8 +46,8 @@ type Options struct {
 	Logger   logr.Logger
 }
 
-// Claims knows the PersistentVolumeClaims that pods refer to, and makes and deletes their copies in targets. It
-// observes an engage.Registry (Observe it before the first target is engaged), and is to run on the leader only. It is
+// Claims knows the PersistentVolumeClaims to which pods refer, and makes and deletes their copies in targets. It
+// observes an engage.Registry; Observe it before the first target is engaged. It must run on the leader only. It is
 // safe for concurrent use.
 type Claims struct {
 	options Options
@@ -59,7 +59,7 @@ type Claims struct {
 
 var _ engage.Observer = &Claims{}
 
-// New makes Claims, which are to be registered before anything else is asked of them.
+// New makes Claims. Register must be called before any other method.
 func New(options Options) (*Claims, error) {
 	reached, err := client.NewWithWatch(options.Config, client.Options{Scheme: options.Scheme, Mapper: options.Mapper})
 	if err != nil {
@@ -77,8 +77,8 @@ func New(options Options) (*Claims, error) {
 	return c, nil
 }
 
-// Register lets claims of the source be watched until ctx ends, and has the manager stop such watches when nobody asks
-// for them any more.
+// Register lets claims of the source be watched until ctx ends. The manager stops watches about which nobody asks any
+// more.
 func (c *Claims) Register(ctx context.Context, mgr manager.Manager) error {
 	c.source.life = ctx
 	return mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
@@ -95,8 +95,8 @@ func (c *Claims) Register(ctx context.Context, mgr manager.Manager) error {
 	}))
 }
 
-// leave stops watches about which nobody asked since then: in targets where there are no copies, and then in the source
-// where there are none in targets.
+// stopUnasked stops watches about which nobody asked since then. In targets, watches of namespaces with copies stay. In
+// the source, watches of namespaces that are watched in a target stay.
 func (c *Claims) stopUnasked(since time.Time) {
 	targets := c.targets.All()
 	for _, t := range targets {
@@ -107,7 +107,7 @@ func (c *Claims) stopUnasked(since time.Time) {
 	})
 }
 
-// Engaged looks for copies in the target, and takes care of them until ctx ends.
+// Engaged looks for copies in the target, and updates and deletes them until ctx ends.
 func (c *Claims) Engaged(ctx context.Context, target *engage.Target) error {
 	reached, err := client.NewWithWatch(
 		target.Config,
@@ -134,8 +134,8 @@ func (c *Claims) Engaged(ctx context.Context, target *engage.Target) error {
 	return t.workers.Start(ctx)
 }
 
-// Objection says, for users to read, why a pod cannot go to a target because of its claims; it is empty if it can. It
-// reads memory only; what is not known yet is asked for, and Appeared is called when it is there.
+// Objection returns the reason, for users, why a pod's claims keep it from a target. It is empty if the pod can go
+// there. It reads memory only. It asks for claims that are not known yet; when they are known, Appeared is called.
 func (c *Claims) Objection(pod *corev1.Pod, target *engage.Target) string {
 	names := namesOf(pod)
 	if len(names) == 0 {
@@ -170,8 +170,8 @@ func (c *Claims) Objection(pod *corev1.Pod, target *engage.Target) string {
 	return ""
 }
 
-// keeping says whether another target than t keeps what a claim of the source was made into, and which. If that target
-// can be asked, ask does.
+// keeping says whether another target than t keeps the copy of a claim, and which target that is. It calls ask if that
+// target can be asked.
 func (c *Claims) keeping(
 	original *claim,
 	t *cluster,
@@ -195,7 +195,7 @@ func (c *Claims) keeping(
 	return answer, at.name
 }
 
-// keeps says what memory knows. It has the claims watched, so that it knows more the next time.
+// keeps answers from memory. It starts a watch of the claims, so that the next answer is better.
 func (c *cluster) keeps(namespace, name string) keeping {
 	w := c.claimsIn(namespace)
 	switch {
@@ -208,7 +208,7 @@ func (c *cluster) keeps(namespace, name string) keeping {
 	}
 }
 
-// class chooses the storage class of a copy in a target.
+// classFor chooses the storage class of a copy in a target.
 func (c *Claims) classFor(original *claim, t *cluster) (name *string, objection string) {
 	here, there := c.source.storageClasses(), t.storageClasses()
 	if err := here.Err(); err != nil {

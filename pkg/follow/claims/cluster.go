@@ -26,20 +26,20 @@ type (
 	classStore = watch.Store[*storagev1.StorageClass, class]
 )
 
-// cluster is the source, or a target for as long as it is engaged.
+// cluster is the source, or a target as long as it is engaged.
 type cluster struct {
-	location        // a target's; empty for the source
+	location        // of a target; empty for the source
 	sourceID string // the source's cluster ID
 	client   client.WithWatch
 	clock    clock.Clock
-	// life is that of its watches.
+	// life is the context of its watches.
 	life context.Context //nolint:containedctx // watches are started by those who ask first, and outlive their requests
-	// listed and changed are called when a namespace's claims are known, when one is another, and, with an empty
-	// namespace, for StorageClasses.
+	// listed is called when the claims of a namespace are listed, changed when one of them changes. An empty namespace
+	// stands for StorageClasses.
 	listed  func(namespace string)
 	changed func(namespace, name string)
 
-	// Of targets.
+	// Only targets have these.
 	target  *engage.Target
 	writer  *writer.Writer
 	workers *engage.Workers[types.NamespacedName]
@@ -49,16 +49,16 @@ type cluster struct {
 	classes *classStore
 }
 
-// watched is a namespace whose claims are watched.
+// watched has the claims of a namespace, which is watched.
 type watched struct {
 	*claimStore
 
 	stop  context.CancelFunc
-	asked atomic.Pointer[time.Time] // when somebody asked last
-	found atomic.Bool               // that there are copies, before everything was listed
+	asked atomic.Pointer[time.Time] // time of the last question
+	found atomic.Bool               // whether there were copies when the target was engaged
 }
 
-// claimsIn starts to watch the claims of a namespace, unless that is done already.
+// claimsIn returns the claims of a namespace, and watches them from now on.
 func (c *cluster) claimsIn(namespace string) *watched {
 	now := c.clock.Now()
 	c.mu.Lock()
@@ -78,7 +78,8 @@ func (c *cluster) claimsIn(namespace string) *watched {
 	return w
 }
 
-// known returns what is known of a namespace's claims without asking; nil where that is nothing.
+// listedClaims returns the claims of a namespace if they are listed, and nil otherwise. It does not count as a
+// question.
 func (c *cluster) listedClaims(namespace string) *watched {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -89,7 +90,7 @@ func (c *cluster) listedClaims(namespace string) *watched {
 	return w
 }
 
-// storageClasses starts to watch them, unless that is done already.
+// storageClasses returns the storage classes, and watches them from now on.
 func (c *cluster) storageClasses() *classStore {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -104,21 +105,21 @@ func (c *cluster) storageClasses() *classStore {
 	return c.classes
 }
 
-// watches says whether the claims of a namespace are watched.
+// isWatching says whether the claims of a namespace are watched.
 func (c *cluster) isWatching(namespace string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.claims[namespace] != nil
 }
 
-// namespaces are those whose claims are watched.
+// namespaces returns the namespaces whose claims are watched.
 func (c *cluster) namespaces() map[string]*watched {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return maps.Clone(c.claims)
 }
 
-// leave stops the watches of namespaces about which nobody asked since then, unless there is a reason to stay.
+// stopUnasked stops the watches about which nobody asked since then, except those that stay.
 func (c *cluster) stopUnasked(since time.Time, stays func(namespace string, w *watched) bool) {
 	for namespace, w := range c.namespaces() {
 		if stays(namespace, w) {
@@ -133,7 +134,7 @@ func (c *cluster) stopUnasked(since time.Time, stays func(namespace string, w *w
 	}
 }
 
-// hasCopies says whether one of the claims is a copy of ours, as far as is known.
+// hasCopies says whether a claim is a copy of ours, as far as is known.
 func (w *watched) hasCopies() bool {
 	if w.Err() != nil {
 		return w.found.Load()
@@ -146,7 +147,7 @@ func (w *watched) hasCopies() bool {
 	return false
 }
 
-// explain tells users why a cluster's claims or storage classes are not known.
+// explain returns the reason, for users, why a cluster's claims or storage classes are not known.
 func (c *cluster) explain(err error, resource string) string {
 	where, whose := "there", "the source's user"
 	if c.target == nil {

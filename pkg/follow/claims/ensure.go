@@ -19,8 +19,8 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/needs"
 )
 
-// Ensure returns nil once the claims that the pod refers to are in the target, and a *needs.RefusedError if they are
-// elsewhere or the target does not take them. After any other error it may be called again.
+// Ensure returns nil once the claims to which the pod refers are in the target. It returns a *needs.RefusedError if
+// they are elsewhere, or if the target refuses them. After any other error it may be called again.
 func (c *Claims) Ensure(ctx context.Context, pod *corev1.Pod, target *engage.Target) error {
 	names := namesOf(pod)
 	if len(names) == 0 {
@@ -42,8 +42,8 @@ func refusedError(key types.NamespacedName, reason string) error {
 	return &needs.RefusedError{Ref: needs.Ref{Resource: needs.PersistentVolumeClaims, Name: key.Name}, Reason: reason}
 }
 
-// ensure rests on what API servers say now. A claim that has the annotation follow is bound to the target, whoever made
-// it there: pods with it are to find what they stored.
+// ensure relies on live answers of API servers only. A claim with the annotation follow is bound to the target, whoever
+// made the target's claim: its pods must find what they stored.
 func (c *Claims) ensure(ctx context.Context, key types.NamespacedName, t *cluster) error {
 	release, err := c.ensuring.enter(ctx, key)
 	if err != nil {
@@ -73,7 +73,7 @@ func (c *Claims) ensure(ctx context.Context, key types.NamespacedName, t *cluste
 	return c.createCopy(ctx, pvc, *s.original, t)
 }
 
-// look reads the claim here, there, and where it may be kept.
+// situationOf reads the claim in the source, in the target, and in the target that may keep its copy.
 func (c *Claims) situationOf(
 	ctx context.Context,
 	key types.NamespacedName,
@@ -108,7 +108,7 @@ func (c *Claims) situationOf(
 	return pvc, s, nil
 }
 
-// read asks the API server; nil means that there is no such claim, for sure.
+// readClaim asks the API server. A nil claim surely does not exist.
 func (c *cluster) readClaim(ctx context.Context, key types.NamespacedName) (*corev1.PersistentVolumeClaim, *claim, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -124,8 +124,9 @@ func (c *cluster) readClaim(ctx context.Context, key types.NamespacedName) (*cor
 	return pvc, &read, nil
 }
 
-// forgotten finds the other target that keeps the copy of a claim whose annotation followed-to somebody removed, as far
-// as is known. One that cannot be reached does not count: then the annotation was removed to give up what is there.
+// forgotten finds another target that keeps the copy of a claim, as far as is known, although somebody removed the
+// annotation followed-to. An unreachable target does not count: then somebody removed the annotation to give up the
+// copy.
 func (c *Claims) forgotten(key types.NamespacedName, s situation) *cluster {
 	if s.original.followedTo.name != "" || s.there != nil && s.there.isMadeFor(s.original) {
 		return nil
@@ -140,8 +141,8 @@ func (c *Claims) forgotten(key types.NamespacedName, s situation) *cluster {
 	return nil
 }
 
-// create binds the claim to the target before it makes the copy: who sees the one without the other looks whether the
-// copy is there.
+// createCopy binds the claim to the target before it makes the copy. Whoever sees a bound claim checks whether its copy
+// exists.
 func (c *Claims) createCopy(ctx context.Context, pvc *corev1.PersistentVolumeClaim, original claim, t *cluster) error {
 	key := client.ObjectKeyFromObject(pvc)
 	class, objection := c.classFor(&original, t)
@@ -169,7 +170,7 @@ func (c *Claims) createCopy(ctx context.Context, pvc *corev1.PersistentVolumeCla
 	return nil
 }
 
-// bind writes down where the claim is. It fails if the claim has changed since it was read.
+// bindTo writes down where the claim is. It fails if the claim has changed since it was read.
 func (c *Claims) bindTo(ctx context.Context, pvc *corev1.PersistentVolumeClaim, to location) error {
 	if at := followedTo(pvc); at == to || at.name == to.name && to.clusterID == "" {
 		return nil
@@ -177,8 +178,8 @@ func (c *Claims) bindTo(ctx context.Context, pvc *corev1.PersistentVolumeClaim, 
 	return c.annotate(ctx, pvc, to)
 }
 
-// annotate sets the annotations that say where the claim is, and removes those that are to be empty. The version in the
-// patch is a precondition; the claim gets the next one.
+// annotate sets the annotations that say where the claim is, and removes empty ones. The patch has the resource version
+// as a precondition, and updates it in pvc.
 func (c *Claims) annotate(ctx context.Context, pvc *corev1.PersistentVolumeClaim, to location) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -204,7 +205,7 @@ func (c *Claims) annotate(ctx context.Context, pvc *corev1.PersistentVolumeClaim
 	return nil
 }
 
-// orNull has an empty value removed by a merge patch.
+// orNull returns null for an empty value, so that a merge patch removes it.
 func orNull(value string) any {
 	if value == "" {
 		return nil
@@ -212,7 +213,7 @@ func orNull(value string) any {
 	return value
 }
 
-// copyOf returns what a claim is to be in a target: as large, accessed in the same way, and empty.
+// desiredCopy returns the copy of a claim: empty, with the same size and access modes.
 func desiredCopy(pvc *corev1.PersistentVolumeClaim, class *string, now time.Time) (*unstructured.Unstructured, error) {
 	made := &corev1.PersistentVolumeClaim{
 		TypeMeta: metav1.TypeMeta{

@@ -23,7 +23,7 @@ const (
 	lastRetry        = time.Minute
 )
 
-// newWorkers makes the workers of a target. The empty key has them look for copies.
+// newWorkers makes the workers of a target. The empty key stands for a search for copies.
 func (c *Claims) newWorkers(t *cluster) *engage.Workers[types.NamespacedName] {
 	return engage.NewWorkers(engage.WorkersOptions[types.NamespacedName]{
 		Name: workersName,
@@ -42,7 +42,7 @@ func (c *Claims) newWorkers(t *cluster) *engage.Workers[types.NamespacedName] {
 	})
 }
 
-// find has the claims watched, here and there, of namespaces that have copies.
+// findCopies starts watches, in the source and in the target, of namespaces that have copies.
 func (c *Claims) findCopies(ctx context.Context, t *cluster) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -74,7 +74,7 @@ func (c *Claims) findCopies(ctx context.Context, t *cluster) error {
 	return nil
 }
 
-// sourceChanged looks at a claim of the source, or at all of a namespace if the name is empty.
+// sourceChanged handles a change of a claim in the source. An empty name stands for all claims of the namespace.
 func (c *Claims) sourceChanged(namespace, name string) {
 	if namespace == "" {
 		for namespace := range c.source.namespaces() {
@@ -88,7 +88,7 @@ func (c *Claims) sourceChanged(namespace, name string) {
 	c.options.Appeared(namespace)
 }
 
-// targetChanged looks at a claim of a target, or at all of a namespace if the name is empty.
+// targetChanged handles a change of a claim in a target. An empty name stands for all claims of the namespace.
 func (c *Claims) targetChanged(t *cluster, namespace, name string) {
 	if namespace == "" {
 		for namespace := range t.namespaces() {
@@ -100,11 +100,11 @@ func (c *Claims) targetChanged(t *cluster, namespace, name string) {
 	c.options.Appeared(namespace)
 }
 
-// check enqueues copies about which there seems to be something to do.
+// enqueueDue enqueues copies that seem to need a change.
 func (c *Claims) enqueueDue(t *cluster, namespace, name string) {
 	here, there := c.source.listedClaims(namespace), t.listedClaims(namespace)
 	if here == nil || there == nil {
-		return // What becomes known later is looked at then.
+		return // When the claims become known, they are compared then.
 	}
 	copies := there.Entries()
 	if name != "" {
@@ -120,7 +120,7 @@ func (c *Claims) enqueueDue(t *cluster, namespace, name string) {
 	}
 }
 
-// reconcile does what is to be done about a copy, as API servers say now.
+// reconcile updates or deletes a copy, after live answers of the API servers.
 func (c *Claims) reconcile(ctx context.Context, key types.NamespacedName, t *cluster) error {
 	made, there, err := t.readClaim(ctx, key)
 	if err != nil {
@@ -131,7 +131,7 @@ func (c *Claims) reconcile(ctx context.Context, key types.NamespacedName, t *clu
 	}
 	pvc, original, err := c.source.readClaim(ctx, key)
 	if err != nil {
-		return fmt.Errorf("getting the claim here: %w", err) // It may exist.
+		return fmt.Errorf("getting the claim here: %w", err) // The original may exist.
 	}
 	switch nextStep(original, *there) {
 	case stepRemove:
@@ -143,7 +143,7 @@ func (c *Claims) reconcile(ctx context.Context, key types.NamespacedName, t *clu
 	}
 }
 
-// remove deletes this very copy, as it was read.
+// deleteCopy deletes this very copy, as it was read.
 func (c *Claims) deleteCopy(ctx context.Context, made *corev1.PersistentVolumeClaim, t *cluster) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -161,7 +161,7 @@ func (c *Claims) deleteCopy(ctx context.Context, made *corev1.PersistentVolumeCl
 	return nil
 }
 
-// expand asks for as much in the target as the source's claim does now.
+// expandCopy requests as much storage in the target as the source's claim requests now.
 func (c *Claims) expandCopy(ctx context.Context, pvc, made *corev1.PersistentVolumeClaim, t *cluster) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()

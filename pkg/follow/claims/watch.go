@@ -11,7 +11,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// objectsOf lists and watches what is in a list, in a namespace or, where that is empty, in the whole cluster.
+// objectsOf lists and watches the objects of a list's type in a namespace. An empty namespace stands for the whole
+// cluster.
 func objectsOf(c client.WithWatch, list client.ObjectList, namespace string) toolscache.ListerWatcher {
 	return &toolscache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {

@@ -18,13 +18,14 @@ const (
 	lastRetry        = 30 * time.Second
 )
 
-// Engaged starts the target's workers, which stop with ctx, and has them write all that proxies on its node need.
+// Engaged starts the target's workers, which stop with ctx, and has them write everything that proxies on its node
+// need.
 func (f *Follower) Engaged(ctx context.Context, target *engage.Target) error {
 	if err := f.observePods(); err != nil {
 		return fmt.Errorf("observing proxies: %w", err)
 	}
 	if target.Itself {
-		return nil // All is there already.
+		return nil // The source has the originals.
 	}
 	l := &link{
 		follower: f,

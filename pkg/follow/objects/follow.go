@@ -26,29 +26,28 @@ import (
 )
 
 const (
-	// writesPerPod are those that go on at once.
+	// writesPerPod is the number of concurrent writes for a pod.
 	writesPerPod = 8
 )
 
-// Options are what a Follower works with. All are required.
+// Options configures a Follower. All fields are required.
 type Options struct {
 	// Config reaches the source cluster's API server.
 	Config *rest.Config
-	// Source is who this cluster is to targets.
+	// Source is the source cluster's identity in targets.
 	Source translate.Source
-	// Appeared is called when an object appears that pods of the namespace may have been waiting for. It must return
-	// soon.
+	// Appeared is called when an object appears for which pods of the namespace may have waited. It must return soon.
 	Appeared func(namespace string, ref needs.Ref)
-	// Clock tells when copies were last said to be needed.
+	// Clock gives the time at which copies are noted as needed.
 	Clock clock.WithDelayedExecution
 	// Recorder records events about originals, in the source.
 	Recorder events.EventRecorder
-	// Logger is for what is not the writing of one copy.
+	// Logger is for messages about more than one copy.
 	Logger logr.Logger
 }
 
-// Follower brings what pods refer to into targets, and keeps it there as it is in the source. It observes an
-// engage.Registry (Observe it before the first target is engaged), and is to run on the leader only. It is safe for
+// Follower copies the objects that pods refer to into targets, and keeps the copies up to date. It observes an
+// engage.Registry; Observe it before the first target is engaged. It must run on the leader only. It is safe for
 // concurrent use.
 type Follower struct {
 	options Options
@@ -56,8 +55,8 @@ type Follower struct {
 	contents dynamic.Interface
 	users    *users
 	watches  *watches
-	// ensure starts the watch of a collection, if there is none, and observePods the counting of proxies, once. We lead
-	// by then: a replica that does not lead need not watch pods.
+	// ensure starts the watch of a collection, unless it runs. observePods starts to count proxies, once. Both are
+	// first called on the leader: other replicas need not watch pods.
 	ensure      func(collection) *collectionWatch
 	observePods func() error
 
@@ -69,10 +68,10 @@ type Follower struct {
 
 var _ engage.Observer = &Follower{}
 
-// New makes a Follower, of which nothing may be asked before Register.
+// New makes a Follower. Register must be called before any other method.
 func New(options Options) (*Follower, error) {
 	config := rest.CopyConfig(options.Config)
-	config.QPS = -1 // the API server's priority and fairness rules
+	config.QPS = -1 // The API server's priority and fairness limits requests.
 	contents, err := dynamic.NewForConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("making a client of contents: %w", err)
@@ -94,8 +93,8 @@ func New(options Options) (*Follower, error) {
 	return f, nil
 }
 
-// Register has the Follower use the manager's cache of pods, cut down by package podcache. What it starts ends with
-// ctx.
+// Register lets the Follower use the manager's cache of pods, reduced by package podcache. Everything that it starts
+// ends with ctx.
 func (f *Follower) Register(ctx context.Context, mgr manager.Manager) {
 	f.ensure = func(c collection) *collectionWatch { return f.watches.ensure(ctx, c) }
 	f.observePods = engage.Once(func() error {
@@ -118,13 +117,14 @@ func (f *Follower) Register(ctx context.Context, mgr manager.Manager) {
 	})
 }
 
-// Missing returns a *needs.MissingError if the source lacks what the pod cannot start without, as far as is known:
-// Ensure finds out. It reads memory only. When that changes, Options.Appeared is called.
+// Missing returns a *needs.MissingError if the source, as far as is known, lacks an object without which the pod cannot
+// start. Ensure makes sure. Missing reads memory only. When its answer changes, Options.Appeared is called.
 func (f *Follower) Missing(pod *corev1.Pod) error {
 	return missing(pod.Namespace, needs.Followed(pod), f.watches.lacks)
 }
 
-// missing returns a *needs.MissingError for what is lacking and not optional. An account may be the target's own.
+// missing returns a *needs.MissingError for objects that are absent and not optional. A ServiceAccount may be the
+// target's own.
 func missing(namespace string, followed []needs.Need, lacks func(objectKey) bool) error {
 	var refs []needs.Ref
 	for _, need := range followed {
@@ -138,9 +138,9 @@ func missing(namespace string, followed []needs.Need, lacks func(objectKey) bool
 	return &needs.MissingError{Namespace: namespace, Refs: refs}
 }
 
-// Ensure returns nil once what the pod refers to is in the target as it is in the source, a *needs.MissingError if the
-// source lacks it, and a *needs.RefusedError if the target does not take it. After any other error it may be called
-// again.
+// Ensure returns nil once the target has up-to-date copies of everything that the pod refers to. It returns a
+// *needs.MissingError if the source lacks an object, and a *needs.RefusedError if the target refuses a copy. After any
+// other error it may be called again.
 func (f *Follower) Ensure(ctx context.Context, pod *corev1.Pod, target *engage.Target) error {
 	followed := needs.Followed(pod)
 	if len(followed) == 0 {
@@ -165,7 +165,7 @@ func (f *Follower) Ensure(ctx context.Context, pod *corev1.Pod, target *engage.T
 		if _, exists := f.watches.version(o); !exists && need.Resource == needs.ServiceAccounts {
 			continue
 		}
-		group.Go(func() error { // Of what is not known we ask the source: it may have been made just now.
+		group.Go(func() error { // An object that is not known may be new, so the source is asked.
 			err := l.ensure(ctx, o)
 			switch {
 			case !errors.Is(err, errGone):
@@ -180,8 +180,8 @@ func (f *Follower) Ensure(ctx context.Context, pod *corev1.Pod, target *engage.T
 	return group.Wait()
 }
 
-// look finds out which objects there are. A watch may be a moment behind, so what a pod cannot start without is asked
-// for.
+// findMissing returns a *needs.MissingError for objects that the source lacks. A watch may be a moment behind, so the
+// API server confirms that a required object is absent.
 func (f *Follower) findMissing(ctx context.Context, namespace string, followed []needs.Need) error {
 	var watches []*collectionWatch
 	for _, need := range followed {
@@ -191,7 +191,7 @@ func (f *Follower) findMissing(ctx context.Context, namespace string, followed [
 			continue
 		}
 		watches = append(watches, w)
-		if !f.users.isReferredTo(c) { // The pod may be gone, and then nobody else would end the watch.
+		if !f.users.isReferredTo(c) { // If the pod is gone, nobody else ends the watch.
 			f.watches.stopLater(c)
 		}
 	}
@@ -209,7 +209,7 @@ func (f *Follower) findMissing(ctx context.Context, namespace string, followed [
 	})
 }
 
-// podChanged counts what a proxy of the cache referred to and refers to.
+// podChanged counts the objects to which a proxy of the cache refers now, in place of earlier ones.
 func (f *Follower) podChanged(was, is any) {
 	old, _ := watch.Unwrap[*corev1.Pod](was)
 	pod, _ := watch.Unwrap[*corev1.Pod](is)
@@ -221,13 +221,13 @@ func (f *Follower) podChanged(was, is any) {
 	if after.node != "" {
 		for _, o := range after.objects() {
 			f.ensure(o.collection())
-			f.compare(o) // It may have changed since it was brought.
+			f.compare(o) // The object may have changed since it was copied.
 		}
 	}
 	f.forgetUnneeded(before)
 }
 
-// forget what nobody needs any more.
+// forgetUnneeded forgets the copies of objects that nobody needs any more, and ends their watches.
 func (f *Follower) forgetUnneeded(c usage) {
 	for _, o := range c.objects() {
 		for _, l := range f.links.All() {
@@ -246,7 +246,7 @@ func (f *Follower) objectChanged(o objectKey, appeared bool) {
 	}
 }
 
-// compare has copies written that are needed and not as the object is.
+// compare enqueues an object for each target where pods need it and the copy is outdated.
 func (f *Follower) compare(o objectKey) {
 	for _, l := range f.links.All() {
 		if l.outdated(o) {

@@ -20,16 +20,16 @@ const readTimeout = 10 * time.Second
 // errGone says that an object does not exist in the source.
 var errGone = errors.New("it does not exist")
 
-// object is one that pods refer to.
+// objectKey names an object to which pods refer.
 type objectKey struct {
 	namespace string
 	needs.Ref
 }
 
-// String is resource/namespace/name.
+// String returns resource/namespace/name.
 func (o objectKey) String() string { return string(o.Resource) + "/" + o.namespace + "/" + o.Name }
 
-// collection is a kind in a namespace.
+// collection names a kind in a namespace.
 type collection struct {
 	namespace string
 	resource  needs.Resource
@@ -41,7 +41,7 @@ func resourceOf(resource needs.Resource) schema.GroupVersionResource {
 	return corev1.SchemeGroupVersion.WithResource(string(resource))
 }
 
-// fieldsOf are those of a kind that go with it.
+// fieldsOf returns the fields of a kind that are copied.
 func fieldsOf(resource needs.Resource) []string {
 	switch resource {
 	case needs.ConfigMaps:
@@ -55,7 +55,7 @@ func fieldsOf(resource needs.Resource) []string {
 	}
 }
 
-// read an object from the source's API server. The error is errGone if there is none.
+// readOriginal reads an object from the source's API server. The error is errGone if the object does not exist.
 func (f *Follower) readOriginal(ctx context.Context, o objectKey) (*unstructured.Unstructured, error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
@@ -77,7 +77,7 @@ func (f *Follower) readOriginal(ctx context.Context, o objectKey) (*unstructured
 	return original, nil
 }
 
-// copyOf returns what an object is to be in targets. It shares the original's content.
+// desiredCopy returns the copy of an object. It shares the original's content.
 func desiredCopy(original *unstructured.Unstructured, o objectKey) *unstructured.Unstructured {
 	c := &unstructured.Unstructured{Object: map[string]any{}}
 	c.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind(o.Resource.Kind()))
@@ -86,9 +86,9 @@ func desiredCopy(original *unstructured.Unstructured, o objectKey) *unstructured
 	for _, field := range fieldsOf(o.Resource) {
 		value := original.Object[field]
 		if value == nil && o.Resource == needs.ServiceAccounts {
-			continue // What the target has put there stays.
+			continue // The target's own value stays.
 		}
-		c.Object[field] = value // Nil is to be written, too.
+		c.Object[field] = value // Nil is written, too.
 	}
 	if o.Resource == needs.Secrets && c.Object["type"] == string(corev1.SecretTypeServiceAccountToken) {
 		c.Object["type"] = string(

@@ -19,33 +19,32 @@ import (
 )
 
 const (
-	// trustedFor is how long a copy that was written is taken to be there, whoever may have deleted it: nobody tells
-	// us.
+	// trustedFor is how long a written copy is assumed to exist. Nobody reports that it was deleted.
 	trustedFor = 5 * time.Minute
-	// refusedRetry is how long after a refusal a target is asked again.
+	// refusedRetry is the delay before a target that refused a copy is asked again.
 	refusedRetry = 2 * time.Minute
 )
 
-// link is what leads to an engaged target.
+// link writes copies to an engaged target.
 type link struct {
 	follower *Follower
-	life     context.Context // of the engagement: no write outlives it
+	life     context.Context // the context of the engagement, which no write outlives
 	target   *engage.Target
 	writer   *writer.Writer
 	queue    engage.Queue[objectKey]
-	// flights are the writes that go on: one for a copy at most, whose outcome is for all who want it.
+	// flights has the writes that are under way: at most one for a copy, with an outcome for all callers.
 	flights singleflight.Group
 
 	mu      sync.Mutex // guards written
 	written map[objectKey]copyRecord
 }
 
-// record is what is known of a copy in the target.
+// copyRecord is what we know of a copy in the target.
 type copyRecord struct {
-	version string    // of the original, as it was written; empty if it was not
-	touched time.Time // when it was written that a pod is about to need it
+	version string    // of the original that was written; empty if none was
+	touched time.Time // when we last noted in the copy that a pod is about to need it
 	written time.Time
-	refused string // why the target did not take a change since, as the original's owner was told
+	refused string // why the target refused a change since then, as the event says
 }
 
 func (l *link) recordOf(o objectKey) copyRecord {
@@ -54,7 +53,7 @@ func (l *link) recordOf(o objectKey) copyRecord {
 	return l.written[o]
 }
 
-// forget the record of a copy that no pod there needs.
+// forgetCopy forgets the record of a copy that no pod there needs.
 func (l *link) forgetCopy(o objectKey) {
 	if l.follower.users.isNeeded(l.target.NodeName, o) {
 		return
@@ -64,9 +63,8 @@ func (l *link) forgetCopy(o objectKey) {
 	delete(l.written, o)
 }
 
-// ensure makes sure that the copy is there, and stays until the pod is that is to be placed. What another write comes
-// to, which had begun before, is not what we asked for: it may have read the object too early, and may not have touched
-// the copy.
+// ensure ensures the copy, and that it stays until the pod that is about to be placed exists. A write that began before
+// this call does not count: it may have read an older object, and may not have touched the copy.
 func (l *link) ensure(ctx context.Context, o objectKey) error {
 	wanted := func() bool {
 		version, _ := l.follower.watches.version(o)
@@ -74,32 +72,32 @@ func (l *link) ensure(ctx context.Context, o objectKey) error {
 	}
 	for again := false; wanted(); again = true {
 		joined, err := l.joinOrWrite(ctx, o, func(ctx context.Context) error {
-			if !wanted() { // Another write has just ended.
+			if !wanted() { // Another write may have just ended.
 				return nil
 			}
 			return l.writeCopy(ctx, o, true)
 		})
-		if !joined || again && err != nil { // The second began after we asked.
+		if !joined || again && err != nil { // The second write began after this call.
 			return err
 		}
 	}
 	return nil
 }
 
-// due says whether a copy is to be written, or at least touched, for a pod that is about to be placed. The version is
-// empty where it is not known yet. A copy that a living pod there needs is not removed.
+// due says whether a copy must be written, or at least touched, for a pod that is about to be placed. An empty version
+// is not known yet. Nobody deletes a copy that a living pod there needs.
 func due(r copyRecord, version string, needed bool, now time.Time) bool {
 	return r.version == "" || version != "" && r.version != version || now.Sub(r.written) >= trustedFor ||
 		!needed && now.Sub(r.touched) >= bounds.TouchedFor
 }
 
-// outdated says whether pods there need the copy, and have another version or, as far as is known, none.
+// outdated says whether pods there need the copy, and it is absent, as far as is known, or has another version.
 func (l *link) outdated(o objectKey) bool {
 	version, exists := l.follower.watches.version(o)
 	return exists && l.follower.users.isNeeded(l.target.NodeName, o) && l.recordOf(o).version != version
 }
 
-// rewriteAll has all copies written once more that pods in the target need, whatever is known of them.
+// rewriteAll enqueues all copies that pods in the target need, whatever is known of them.
 func (l *link) rewriteAll() {
 	l.mu.Lock()
 	clear(l.written)
@@ -109,7 +107,7 @@ func (l *link) rewriteAll() {
 	}
 }
 
-// refresh writes a copy that is outdated. Whoever makes it outdated later enqueues it again.
+// refresh writes a copy that is outdated. A later change enqueues it again.
 func (l *link) refresh(ctx context.Context, o objectKey) (reconcile.Result, error) {
 	for l.target.Reachable() && l.outdated(o) {
 		joined, err := l.joinOrWrite(ctx, o, func(ctx context.Context) error { return l.writeCopy(ctx, o, false) })
@@ -119,14 +117,14 @@ func (l *link) refresh(ctx context.Context, o objectKey) (reconcile.Result, erro
 		if refusal := (*needs.RefusedError)(nil); errors.As(err, &refusal) {
 			return reconcile.Result{RequeueAfter: refusedRetry}, l.reportRefusal(ctx, o, refusal)
 		}
-		if err != nil || !joined { // Another's write may have begun before the object changed.
+		if err != nil || !joined { // Another write may have begun before the object changed.
 			return reconcile.Result{}, err
 		}
 	}
 	return reconcile.Result{}, nil
 }
 
-// report the owner of an original, once for each reason, that its copy stays as it is.
+// reportRefusal records an event about an original whose copy is outdated, once for each reason.
 func (l *link) reportRefusal(ctx context.Context, o objectKey, refusal *needs.RefusedError) error {
 	if l.recordOf(o).refused == refusal.Reason {
 		return nil
@@ -147,7 +145,8 @@ func (l *link) reportRefusal(ctx context.Context, o objectKey, refusal *needs.Re
 	return nil
 }
 
-// fly writes the copy, or joins who does. Who leaves does not end the write: others may wait for it.
+// joinOrWrite writes the copy, or joins a write that is under way. The write goes on when its caller leaves, because
+// others may wait for it.
 func (l *link) joinOrWrite(ctx context.Context, o objectKey, write func(context.Context) error) (joined bool, err error) {
 	began := false
 	done := l.flights.DoChan(o.String(), func() (any, error) {
@@ -162,7 +161,7 @@ func (l *link) joinOrWrite(ctx context.Context, o objectKey, write func(context.
 	}
 }
 
-// write reads the object and writes its copy.
+// writeCopy reads the object and writes its copy.
 func (l *link) writeCopy(ctx context.Context, o objectKey, touch bool) error {
 	original, err := l.follower.readOriginal(ctx, o)
 	if err != nil {
@@ -187,8 +186,8 @@ func (l *link) writeCopy(ctx context.Context, o objectKey, touch bool) error {
 	return nil
 }
 
-// refusalOf what came of writing a copy: a *needs.RefusedError where trying again does not help. A ServiceAccount of
-// that name is what the pod asks for, whoever made it.
+// refusalOf turns the error of a write into a *needs.RefusedError if a retry cannot help. A ServiceAccount of that name
+// is good enough for the pod, whoever made it.
 func refusalOf(o objectKey, err error) error {
 	switch {
 	case err == nil:

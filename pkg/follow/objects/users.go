@@ -11,7 +11,7 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/podcache"
 )
 
-// users counts the living proxies that refer to things.
+// users counts the living proxies that refer to objects.
 type users struct {
 	mu         sync.RWMutex // guards the counts
 	onNodes    map[string]map[objectKey]int
@@ -22,13 +22,13 @@ func newUsers() *users {
 	return &users{onNodes: map[string]map[objectKey]int{}, everywhere: map[collection]int{}}
 }
 
-// claim is what a living proxy refers to, and the node that it is bound to.
+// usage is the node and the needs of a living proxy.
 type usage struct {
 	namespace, node string
 	needs           []needs.Need
 }
 
-// claimOf a pod of the manager's cache, which may be nil. One that ended needs nothing any more.
+// usageOf returns the usage of a pod of the manager's cache. The pod may be nil. A pod that ended needs nothing.
 func usageOf(pod *corev1.Pod) usage {
 	if pod == nil || pod.Spec.SchedulerName != v1alpha1.SchedulerName ||
 		pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
@@ -49,7 +49,7 @@ func (c usage) objects() []objectKey {
 	return objects
 }
 
-// replace counts a claim in place of another.
+// replaceUsage counts a usage in place of another.
 func (u *users) replaceUsage(before, after usage) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -79,14 +79,14 @@ func addCount[K comparable](counts map[K]int, key K, by int) {
 	}
 }
 
-// need says whether a proxy that is bound to the node needs the object.
+// isNeeded says whether a proxy that is bound to the node needs the object.
 func (u *users) isNeeded(node string, o objectKey) bool {
 	u.mu.RLock()
 	defer u.mu.RUnlock()
 	return u.onNodes[node][o] > 0
 }
 
-// neededOn a node are these objects.
+// neededOn returns the objects that proxies on a node need.
 func (u *users) neededOn(node string) []objectKey {
 	u.mu.RLock()
 	defer u.mu.RUnlock()
@@ -97,7 +97,7 @@ func (u *users) neededOn(node string) []objectKey {
 	return objects
 }
 
-// refer says whether any proxy refers to an object of the collection.
+// isReferredTo says whether any proxy refers to an object of the collection.
 func (u *users) isReferredTo(c collection) bool {
 	u.mu.RLock()
 	defer u.mu.RUnlock()

@@ -16,7 +16,7 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/watch"
 )
 
-// revision is what is kept of an object in the source.
+// revision is the entry that is kept of an object in the source.
 type revision struct {
 	version string
 	// followed says whether the object goes to targets: a ServiceAccount does only if its owner asks for that.
@@ -31,9 +31,8 @@ type collectionWatch struct {
 	stop       context.CancelFunc
 }
 
-// newCollectionWatch makes a watch that calls changed when there is a new version of an object, or a new object.
-// Objects do not appear by being in the first list. It calls failed when it fails for the first time, and again after
-// it worked.
+// newCollectionWatch makes a watch. It calls changed when an object is new or has a new version. Objects of the first
+// list do not count as new. It calls failed when it fails for the first time, and again after it worked.
 func newCollectionWatch(c collection, changed func(o objectKey, appeared bool), failed func(error)) *collectionWatch {
 	w := &collectionWatch{collection: c}
 	report := func(name string, appeared bool) {
@@ -59,7 +58,7 @@ func newCollectionWatch(c collection, changed func(o objectKey, appeared bool), 
 	return w
 }
 
-// wait waits until the objects are known. It fails as soon as the watch does.
+// waitUntilKnown waits until the objects are listed, and returns the first error.
 func (w *collectionWatch) waitUntilKnown(ctx context.Context) error {
 	if err := w.Wait(ctx); err != nil {
 		return w.collection.watchError(err)

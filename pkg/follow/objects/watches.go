@@ -9,11 +9,11 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// linger is how long a collection is watched that nobody refers to: a Job that makes one pod after the other is not to
-// cost a list for each.
+// unusedFor is how long a collection is watched to which nobody refers, so that a Job that makes one pod after the
+// other does not cost one list for each.
 const unusedFor = 5 * time.Minute
 
-// watches are those of the collections that proxies refer to.
+// watches has the watches of the collections to which proxies refer.
 type watches struct {
 	client  metadata.Interface
 	clock   clock.WithDelayedExecution
@@ -21,12 +21,12 @@ type watches struct {
 	changed func(o objectKey, appeared bool)
 	trouble func(c collection, err error)
 
-	mu       sync.Mutex // guards all and leaving
+	mu       sync.Mutex // guards all and stopping
 	all      map[collection]*collectionWatch
-	stopping map[collection]bool // has a timer
+	stopping map[collection]bool // those with a timer
 }
 
-// ensure starts the watch of a collection, which ends with life, unless there is one.
+// ensure starts the watch of a collection, unless it runs. The watch ends with life.
 func (s *watches) ensure(life context.Context, c collection) *collectionWatch {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -41,7 +41,7 @@ func (s *watches) ensure(life context.Context, c collection) *collectionWatch {
 	return w
 }
 
-// get returns nil where there is no watch.
+// watchOf returns the watch of a collection, or nil.
 func (s *watches) watchOf(c collection) *collectionWatch {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -54,7 +54,7 @@ func (s *watches) lacks(o objectKey) bool {
 	return w != nil && w.Lacks(o.Name)
 }
 
-// version is that of an object which exists, as far as is known, and goes to targets.
+// version returns the version of an object that exists, as far as is known, and goes to targets.
 func (s *watches) version(o objectKey) (string, bool) {
 	w := s.watchOf(o.collection())
 	if w == nil {
@@ -66,7 +66,7 @@ func (s *watches) version(o objectKey) (string, bool) {
 	return "", false
 }
 
-// leave stops the watch of a collection if nobody refers to it a while later.
+// stopLater stops the watch of a collection after a while, if nobody refers to the collection then.
 func (s *watches) stopLater(c collection) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

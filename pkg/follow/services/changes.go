@@ -13,8 +13,8 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/patch"
 )
 
-// metaChanges makes labels and annotations of a copy those of the wanted one. What others in the target added stays,
-// and so do the marks: where two targets lead to one cluster, the copy is that of the first.
+// metaChanges gives a copy the labels and annotations of the wanted one. Labels and annotations that others in the
+// target added stay. The marks stay too: where two targets lead to one cluster, the copy belongs to the first.
 func metaChanges(existing, wanted metav1.Object) []patch.Operation {
 	ours := written(existing)
 	return append(
@@ -38,7 +38,7 @@ func mapChanges(path string, existing, wanted map[string]string, ours map[string
 	return changes
 }
 
-// isMark tells what says whose the copy is.
+// isMark says whether a key says to whom the copy belongs.
 func isMark(key string) bool {
 	switch key {
 	case v1alpha1.LabelParentClusterID,
@@ -50,7 +50,7 @@ func isMark(key string) bool {
 	return false
 }
 
-// written returns the keys of labels and annotations that we wrote last.
+// written returns the keys of the labels and annotations that we wrote last.
 func written(existing metav1.Object) map[string]map[string]any {
 	ours := map[string]map[string]any{}
 	for _, entry := range existing.GetManagedFields() {
@@ -71,7 +71,7 @@ func written(existing metav1.Object) map[string]map[string]any {
 	return ours
 }
 
-// specChange returns the change that makes a spec the wanted one, if it is not.
+// specChange returns the change that replaces a spec by the wanted one, or nothing if they are equal.
 func specChange(existing, wanted any) []patch.Operation {
 	if equality.Semantic.DeepEqual(existing, wanted) {
 		return nil
@@ -79,7 +79,8 @@ func specChange(existing, wanted any) []patch.Operation {
 	return []patch.Operation{patch.Add("/spec", wanted)}
 }
 
-// sliceChanges goes without managed fields, which have every address: of the metadata, only one thing changes.
+// sliceChanges compares without managed fields, which contain every address. Of the metadata, only the annotation
+// global changes.
 func sliceChanges(existing, wanted *discoveryv1.EndpointSlice) []patch.Operation {
 	ours := map[string]any{"f:" + v1alpha1.AnnotationGlobal: nil}
 	changes := mapChanges("/metadata/annotations", existing.Annotations, wanted.Annotations, ours)

@@ -20,15 +20,14 @@ import (
 
 const sliceHashLength = 10
 
-// desired makes what is to be in one target. It is pure.
+// desired makes the desired objects of one target. It is pure.
 type desired struct {
 	origin     translate.Source
 	targetHash string
 	nodeName   string // of the target's virtual node
 }
 
-// service returns the copy of a Service. Of the copy that is there, if there is one, it takes over what the target
-// chose.
+// service returns the copy of a Service. If a copy exists, the new one keeps the values that the target chose.
 func (d desired) service(original, existing *corev1.Service) (*corev1.Service, error) {
 	user, err := userSelector(original)
 	if err != nil {
@@ -69,7 +68,7 @@ func (d desired) service(original, existing *corev1.Service) (*corev1.Service, e
 
 func headless(service *corev1.Service) bool { return service.Spec.ClusterIP == corev1.ClusterIPNone }
 
-// takeOver addresses and families, which the target allocated, by what its network can do.
+// takeOver takes over the addresses and families. The target allocated them by what its network can do.
 func takeOver(spec *corev1.ServiceSpec, existing corev1.ServiceSpec) {
 	spec.ClusterIP, spec.ClusterIPs, spec.IPFamilies = existing.ClusterIP, existing.ClusterIPs, existing.IPFamilies
 	if ptr.Deref(spec.IPFamilyPolicy, "") == corev1.IPFamilyPolicyRequireDualStack {
@@ -77,14 +76,14 @@ func takeOver(spec *corev1.ServiceSpec, existing corev1.ServiceSpec) {
 	}
 }
 
-// prefer dual stack instead of requiring it, if the target does not do so.
+// prefer makes dual stack preferred instead of required, if the target does not require it.
 func prefer(spec *corev1.ServiceSpec, existing *corev1.IPFamilyPolicy) {
 	if ptr.Deref(existing, "") != corev1.IPFamilyPolicyRequireDualStack {
 		spec.IPFamilyPolicy = ptr.To(corev1.IPFamilyPolicyPreferDualStack)
 	}
 }
 
-// anyFamily returns the copy of a Service for a target that refuses its IP families.
+// anyFamily returns the copy of a Service for a target that refuses the Service's IP families.
 func anyFamily(service *corev1.Service) *corev1.Service {
 	service = service.DeepCopy()
 	service.Spec.IPFamilies = nil
@@ -94,8 +93,8 @@ func anyFamily(service *corev1.Service) *corev1.Service {
 	return service
 }
 
-// endpoints returns the EndpointSlices of a followed Service, by name: those that the target does not have itself.
-// Those of a global one are global, so that the target keeps them where there are no delegates.
+// endpoints returns the EndpointSlices of a followed Service, by name, without the endpoints in the target itself.
+// Slices of a global Service are global, so that the target keeps them where it has no delegates.
 func (d desired) endpoints(from original) map[string]*discoveryv1.EndpointSlice {
 	out := map[string]*discoveryv1.EndpointSlice{}
 	for _, original := range from.slices {
@@ -120,7 +119,7 @@ func (d desired) endpoints(from original) map[string]*discoveryv1.EndpointSlice 
 	return out
 }
 
-// bare returns an endpoint without nodes and pods, which the target does not know.
+// bare returns an endpoint without its node and pod, which the target does not know.
 func bare(original *discoveryv1.Endpoint) discoveryv1.Endpoint {
 	endpoint := *original.DeepCopy()
 	endpoint.NodeName, endpoint.TargetRef = nil, nil
@@ -160,7 +159,7 @@ func (d desired) ingress(original *networkingv1.Ingress) *networkingv1.Ingress {
 	}
 }
 
-// backends returns the Services that an Ingress names, and whether these are all of its backends and there are any.
+// backends returns the Services that an Ingress names. It also says whether there are any, and no other backends.
 func backends(ingress *networkingv1.Ingress) (services []string, all bool) {
 	names := sets.New[string]()
 	all = true
@@ -185,8 +184,8 @@ func backends(ingress *networkingv1.Ingress) (services []string, all bool) {
 	return sets.List(names), all && len(names) > 0
 }
 
-// certificates returns the Secrets that an Ingress names, less those that are to be the target's own. Pods ask for that
-// by the same annotation.
+// certificates returns the Secrets that an Ingress names, less those that the target has of its own. An Ingress names
+// these by the same annotation as a pod.
 func certificates(ingress *networkingv1.Ingress) []string {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: ingress.Annotations}}
 	for _, tls := range ingress.Spec.TLS {

@@ -9,12 +9,12 @@ import (
 )
 
 const (
-	// ReasonNotFollowed is that of the event which tells why a Service or Ingress is not in a target.
+	// ReasonNotFollowed is the reason of the event that says why a Service or Ingress is not in a target.
 	ReasonNotFollowed = "NotFollowed"
-	// ReasonSelectorDisputed is that of the event which tells that something undoes again and again what we write to a
-	// selector.
+	// ReasonSelectorDisputed is the reason of the event that says that somebody undoes our changes of a selector again
+	// and again.
 	ReasonSelectorDisputed = "SelectorDisputed"
-	// ReasonSelectorInvalid is that of the event which tells why a selector cannot be rewritten.
+	// ReasonSelectorInvalid is the reason of the event that says why a selector cannot be rewritten.
 	ReasonSelectorInvalid = "SelectorInvalid"
 )
 

@@ -34,47 +34,48 @@ const (
 	workersPerTarget = 4
 	firstRetry       = 5 * time.Millisecond
 	lastRetry        = 30 * time.Second
-	// refusedRetry is when to try again what only a person can mend, perhaps in the target, of which we do not learn.
+	// refusedRetry is the delay before a retry of an error that only a person can correct. The correction may be in the
+	// target, where we do not see it.
 	refusedRetry = 2 * time.Minute
 	exportsRetry = 5 * time.Second
 )
 
-// Options are what a Follower works with. All are required but HoldSecrets and Workers.
+// Options configures a Follower. All fields are required but HoldSecrets and Workers.
 type Options struct {
 	// Client writes to the source.
 	Client client.Client
 	// APIReader reads from the source's API server.
 	APIReader client.Reader
-	// Config reaches the source's API server, without client-side rate limit.
+	// Config reaches the source's API server, without a client-side rate limit.
 	Config *rest.Config
-	// Mapper tells whether the source has ServiceExports.
+	// Mapper knows whether the source has the kind ServiceExport.
 	Mapper meta.RESTMapper
-	// Source says who the source is.
+	// Source is the source cluster's identity in targets.
 	Source translate.Source
-	// HoldSecrets has Secrets in a target, and keeps them up to date, for an Ingress there; without names, no longer.
-	// It is called whenever the Ingress is looked at.
+	// HoldSecrets keeps Secrets in a target, up to date, for an Ingress there. Without names, it does so no longer. It
+	// is called with each reconciliation of the Ingress.
 	HoldSecrets func(ctx context.Context, target *engage.Target, ingress types.NamespacedName, names []string) error
-	// Clock tells how long a copy has not been wanted.
+	// Clock measures how long a copy has had no reason.
 	Clock clock.PassiveClock
 	// Recorder records events about Services and Ingresses of the source.
 	Recorder events.EventRecorder
-	// Logger is for what is not the reconciliation of one object.
+	// Logger is for messages about more than one object.
 	Logger logr.Logger
-	// Workers is how many items are worked on at a time for each target, and for the source; four by default.
+	// Workers is the number of workers for each target, and for the source. The default is four.
 	Workers int
 }
 
-// Follower has Services and Ingresses follow elected pods. It observes an engage.Registry (Observe it before the first
-// target is engaged).
+// Follower copies the Services and Ingresses of elected pods to targets. It observes an engage.Registry; Observe it
+// before the first target is engaged.
 type Follower struct {
 	options Options
 
 	originals *originals
-	selectors *engage.Workers[item] // of items of the source whose selector, or finalizers, may have to change
+	selectors *engage.Workers[item] // for selectors and finalizers in the source
 	copiers   engage.PerTarget[*copier]
 
 	mu       sync.RWMutex                       // guards all that follows
-	idle     map[types.NamespacedName]time.Time // since when a rewritten selector has found no proxies
+	idle     map[types.NamespacedName]time.Time // since when a rewritten selector has no proxies
 	disputes map[types.NamespacedName]dispute
 }
 
@@ -96,10 +97,10 @@ func New(options Options) (*Follower, error) {
 	return f, err
 }
 
-// NeedLeaderElection says that one replica is enough.
+// NeedLeaderElection returns true: one replica does the work.
 func (f *Follower) NeedLeaderElection() bool { return true }
 
-// Start works until ctx ends. It is called once, and may be called before or after Engaged.
+// Start works until ctx ends. It is called once, before or after Engaged.
 func (f *Follower) Start(ctx context.Context) error {
 	if err := f.findExports(ctx); err != nil {
 		return nil //nolint:nilerr // ctx has ended.
@@ -110,8 +111,8 @@ func (f *Follower) Start(ctx context.Context) error {
 	return f.originals.run(ctx)
 }
 
-// findExports returns once it is known whether there are ServiceExports: what they export is not to be followed. Its
-// error is that ctx has ended.
+// findExports finds out whether the source has the kind ServiceExport: exported Services are not followed. It asks
+// until it knows, and returns an error only when ctx has ended.
 func (f *Follower) findExports(ctx context.Context) error {
 	return wait.PollUntilContextCancel(ctx, exportsRetry, true, func(context.Context) (bool, error) {
 		mapping, err := f.options.Mapper.RESTMapping(schema.GroupKind{Group: "multicluster.x-k8s.io", Kind: "ServiceExport"})
@@ -130,8 +131,7 @@ func (f *Follower) findExports(ctx context.Context) error {
 	})
 }
 
-// Engaged starts the target's workers, which stop with ctx, and has them compare what is there with what is to be
-// there.
+// Engaged starts the target's workers, which stop with ctx, and enqueues everything that is or belongs in the target.
 func (f *Follower) Engaged(ctx context.Context, target *engage.Target) error {
 	c := f.newCopier(ctx, target)
 	f.copiers.Set(ctx, target, c)
@@ -179,7 +179,7 @@ func (f *Follower) newWorkers(reconciler reconcile.TypedReconciler[item], logger
 	})
 }
 
-// route enqueues what changed in the source, everywhere.
+// route enqueues an item that changed in the source, for the source and for all targets.
 func (f *Follower) route(i item) {
 	f.selectors.Queue.Add(i)
 	for _, c := range f.copiers.All() {
@@ -189,7 +189,8 @@ func (f *Follower) route(i item) {
 	}
 }
 
-// compare enqueues what there is in a namespace, or in all, everywhere.
+// compare enqueues all items of a namespace, for the source and for all targets. An empty name stands for all
+// namespaces.
 func (f *Follower) compare(namespace string) {
 	for _, i := range f.originals.items(namespace) {
 		f.selectors.Queue.Add(i)
@@ -210,7 +211,7 @@ func (f *Follower) troubled(err error) {
 	f.options.Logger.V(1).Info("A watch ended", "reason", err.Error())
 }
 
-// withProtobuf returns a configuration for kinds that have it.
+// withProtobuf returns a configuration for kinds that have a protobuf encoding.
 func withProtobuf(config *rest.Config) *rest.Config {
 	config = rest.CopyConfig(config)
 	config.ContentType = runtime.ContentTypeProtobuf

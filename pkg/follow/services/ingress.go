@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// ingress makes the copy of an Ingress what it is to be.
+// reconcileIngress creates, updates or deletes the copy of an Ingress.
 func (c *copier) reconcileIngress(ctx context.Context, key types.NamespacedName) error {
 	from, known := c.follower.originals.ingress(key)
 	if !known {
@@ -32,7 +32,7 @@ func (c *copier) reconcileIngress(ctx context.Context, key types.NamespacedName)
 	return c.giveUp(ctx, e.ingress(key), from == nil, func(other *copier) bool { return other.wants(from, e) })
 }
 
-// wants says whether an Ingress is to be in the target: all of its backends are.
+// wants says whether an Ingress goes to the target: it does if all of its backends do.
 func (c *copier) wants(ingress *networkingv1.Ingress, e *existing) bool {
 	if ingress == nil || isCopy(ingress) {
 		return false
@@ -48,8 +48,8 @@ func (c *copier) wants(ingress *networkingv1.Ingress, e *existing) bool {
 	})
 }
 
-// backs says whether the Service that an Ingress in the target would find is ours. An Ingress that is there does not go
-// for the moment in which its Service is made anew, but if that is refused.
+// backs says whether the Service that an Ingress in the target would find is ours. An Ingress that exists stays while
+// its Service is recreated, unless the target refuses the Service.
 func (c *copier) backs(key types.NamespacedName, e *existing, exists bool) bool {
 	if e.service(key) != nil {
 		return true
@@ -59,7 +59,7 @@ func (c *copier) backs(key types.NamespacedName, e *existing, exists bool) bool 
 	return exists && c.noted[item{kindService, key}] == ""
 }
 
-// copyIngress writes the copy once its Secrets are there.
+// copyIngress writes the copy once its Secrets are in the target.
 func (c *copier) copyIngress(ctx context.Context, from, there *networkingv1.Ingress) error {
 	key := keyOf(from)
 	if err := c.holdCertificates(ctx, key, certificates(from)); err != nil {
@@ -67,7 +67,7 @@ func (c *copier) copyIngress(ctx context.Context, from, there *networkingv1.Ingr
 	}
 	err := c.writeIngress(ctx, c.desired.ingress(from), there)
 	if err != nil {
-		// While no Ingress there names them, the target removes the Secrets. Next time they are written again.
+		// While no Ingress names the Secrets, the target removes them. The next attempt writes them again.
 		err = errors.Join(err, c.holdCertificates(ctx, key, nil))
 	}
 	return err
@@ -101,7 +101,7 @@ func (c *copier) holdCertificates(ctx context.Context, ingress types.NamespacedN
 	return nil
 }
 
-// lookAtIngresses of a namespace again: what they depend on has changed.
+// enqueueIngresses enqueues the Ingresses of a namespace, because a Service on which they depend changed.
 func (c *copier) enqueueIngresses(namespace string) {
 	for _, i := range c.follower.originals.items(namespace) {
 		if i.kind == kindIngress {

@@ -29,32 +29,31 @@ import (
 // indexService is the index of EndpointSlices by the namespaced name of their Service.
 const indexService = "service"
 
-// originals are the Services, EndpointSlices, Ingresses and ServiceExports of the enabled namespaces of the source, but
-// for copies of other sources.
+// originals has the Services, EndpointSlices, Ingresses and ServiceExports of the source's enabled namespaces. It
+// leaves out copies of other sources.
 type originals struct {
 	clientset kubernetes.Interface
 	metadata  metadata.Interface
-	exports   *schema.GroupVersionResource // of ServiceExports, nil where there is no such kind
-	// changed is called with each Service or Ingress about which something changed, and with what a disabled namespace
-	// leaves.
+	exports   *schema.GroupVersionResource // of ServiceExports, nil if the source does not have the kind
+	// changed is called with each Service or Ingress that changed, and with those to restore in a disabled namespace.
 	changed func(item)
-	// known is called when a namespace is known, or is not enabled any more, and, with an empty name, when it is known
-	// which are enabled.
+	// known is called when the objects of a namespace are listed, and when a namespace is not enabled any more. With an
+	// empty name, the enabled namespaces are listed.
 	known func(namespace string)
 	// troubled is called when a watch fails.
 	troubled func(error)
 
-	nodes toolscache.SharedIndexInformer // the virtual ones
+	nodes toolscache.SharedIndexInformer // the virtual nodes
 
 	mu      sync.RWMutex // guards all that follows
-	listed  bool         // It is known which namespaces are enabled, and which nodes are virtual.
+	listed  bool         // whether the enabled namespaces and virtual nodes are listed
 	enabled map[string]*enabledNamespace
 }
 
 type enabledNamespace struct {
 	end                                   context.CancelFunc
 	services, slices, ingresses, exported toolscache.SharedIndexInformer
-	// undisclosed says that ServiceExports could not be read, which is no reason to do nothing.
+	// undisclosed says that ServiceExports cannot be read. Following goes on without them.
 	undisclosed atomic.Bool
 }
 
@@ -81,7 +80,7 @@ func newOriginals(
 	return o, nil
 }
 
-// labelled returns an informer of the metadata of what has a label.
+// labelled returns an informer of the metadata of objects that have a label.
 func (o *originals) labelled(resource, key, value string) toolscache.SharedIndexInformer {
 	return metadatainformer.NewFilteredMetadataInformer(
 		o.metadata,
@@ -120,13 +119,13 @@ func (o *originals) run(ctx context.Context) error {
 	return nil
 }
 
-// isVirtual says whether a node stands for a target.
+// isVirtual says whether a node is a virtual node.
 func (o *originals) isVirtual(nodeName string) bool {
 	_, ok := cached[*metav1.PartialObjectMetadata](o.nodes, types.NamespacedName{Name: nodeName})
 	return ok
 }
 
-// enable watches what is in a namespace, unless that is done already.
+// enable watches the objects of a namespace, unless it does so already.
 func (o *originals) enable(ctx context.Context, name string) {
 	if n, _ := o.namespaceOf(name); n != nil {
 		return
@@ -166,7 +165,7 @@ func (o *originals) disable(name string) {
 	o.known(name)
 }
 
-// written are the Services whose selector is ours.
+// written returns the Services whose selector is ours.
 func (n *enabledNamespace) written() []*corev1.Service {
 	var all []*corev1.Service
 	for _, object := range n.services.GetStore().List() {
@@ -225,7 +224,7 @@ func (n *enabledNamespace) synced() bool {
 	})
 }
 
-// in returns what is known of a namespace: nil where it is not enabled. It is not ok as long as that is not known.
+// namespaceOf returns an enabled namespace, and nil for others. It is not ok until the objects are listed.
 func (o *originals) namespaceOf(name string) (n *enabledNamespace, ok bool) {
 	o.mu.RLock()
 	defer o.mu.RUnlock()
@@ -236,7 +235,7 @@ func (o *originals) namespaceOf(name string) (n *enabledNamespace, ok bool) {
 	return n, o.listed && n.synced()
 }
 
-// items returns what there is in a namespace, or, with an empty name, in all, as far as it is known.
+// items returns the known items of a namespace. An empty name stands for all namespaces.
 func (o *originals) items(name string) []item {
 	o.mu.RLock()
 	defer o.mu.RUnlock()
@@ -249,7 +248,7 @@ func (o *originals) items(name string) []item {
 	return items
 }
 
-// service returns what there is of a Service. It is not ok as long as that is not known.
+// service returns everything that the source has of a Service. It is not ok until this is known.
 func (o *originals) service(key types.NamespacedName) (original, bool) {
 	n, ok := o.namespaceOf(key.Namespace)
 	if n == nil || !ok {
@@ -263,7 +262,7 @@ func (o *originals) service(key types.NamespacedName) (original, bool) {
 	return from, true
 }
 
-// ingress returns an Ingress, nil if there is none. It is not ok as long as that is not known.
+// ingress returns an Ingress, or nil if it does not exist. It is not ok until this is known.
 func (o *originals) ingress(key types.NamespacedName) (*networkingv1.Ingress, bool) {
 	n, ok := o.namespaceOf(key.Namespace)
 	if n == nil || !ok {
@@ -273,7 +272,7 @@ func (o *originals) ingress(key types.NamespacedName) (*networkingv1.Ingress, bo
 	return ingress, true
 }
 
-// object returns an item's object, nil if there is none.
+// objectOf returns an item's object, or nil if it does not exist.
 func (o *originals) objectOf(i item) client.Object {
 	switch i.kind {
 	case kindService:

@@ -20,11 +20,11 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/patch"
 )
 
-// service makes what is in the target of a Service what it is to be, and returns when to look again.
+// reconcileService creates, updates or deletes the copies of a Service, and returns the time until the next decision.
 func (c *copier) reconcileService(ctx context.Context, key types.NamespacedName) (time.Duration, error) {
 	from, known := c.follower.originals.service(key)
 	if !known {
-		return 0, nil // It is enqueued when it is.
+		return 0, nil // The item is enqueued once the original is known.
 	}
 	e, err := c.listedExisting(ctx)
 	if err != nil {
@@ -40,15 +40,14 @@ func (c *copier) reconcileService(ctx context.Context, key types.NamespacedName)
 	case e != nil:
 		err = c.removeService(ctx, key, from, e)
 	}
-	// What was created a moment ago, the watch is about to show.
+	// The watch will show a copy that was created a moment ago.
 	if copied := v.follow && e != nil && e.service(key) != nil; err == nil || !copied {
 		c.noteCopied(key, copied)
 	}
 	return v.wait, err
 }
 
-// decision is about a Service whose copy, if it was made for this target, is there; without e, it asks for reasons
-// alone.
+// decisionOf decides about a Service. A copy counts if it was made for this target; without e, none does.
 func (c *copier) decisionOf(key types.NamespacedName, from original, e *existing) decision {
 	var there *corev1.Service
 	if e != nil {
@@ -59,7 +58,7 @@ func (c *copier) decisionOf(key types.NamespacedName, from original, e *existing
 	c.mu.Unlock()
 	return decide(standing{
 		original: from,
-		proxied:  holds && from.electing(c.follower.originals.isVirtual), // Without delegates, it does not matter.
+		proxied:  holds && from.electing(c.follower.originals.isVirtual), // Without delegates, proxied does not matter.
 		holds:    holds,
 		copied:   there != nil && c.mine(there),
 		idle:     idle,
@@ -77,8 +76,8 @@ func (c *copier) setIdle(key types.NamespacedName, idle time.Time) {
 	c.idle[key] = idle
 }
 
-// reconcile has looked at again what depends on whether a Service is in the target: Ingresses here, and whether its
-// selector is rewritten.
+// noteCopied notes whether the target has a Service. If that changed, it enqueues everything that depends on it: the
+// Ingresses in the target, and the selector in the source.
 func (c *copier) noteCopied(key types.NamespacedName, copied bool) {
 	c.mu.Lock()
 	was := c.copied[key]
@@ -94,10 +93,10 @@ func (c *copier) noteCopied(key types.NamespacedName, copied bool) {
 	}
 }
 
-// copyService writes the copy and then, as they must not serve a Service that is not ours, the endpoints.
+// copyService writes the copy, and then the endpoints, which must not serve a Service that is not ours.
 func (c *copier) copyService(ctx context.Context, key types.NamespacedName, from original, e *existing) error {
 	there := e.service(key)
-	if there != nil && headless(there) != headless(from.service) { // That cannot be changed.
+	if there != nil && headless(there) != headless(from.service) { // An existing Service cannot be changed in this respect.
 		if err := c.deleteCopy(ctx, there); err != nil {
 			return err
 		}
@@ -127,13 +126,13 @@ func (c *copier) writeService(ctx context.Context, wanted, there *corev1.Service
 		)
 	}
 	err := c.createCopy(ctx, wanted)
-	if apierrors.IsInvalid(err) { // Perhaps because of the families: those of the target's network may be others.
+	if apierrors.IsInvalid(err) { // The target's network may have other IP families.
 		return c.createCopy(ctx, anyFamily(wanted))
 	}
 	return err
 }
 
-// writeEndpoints deletes what is too much last: for a moment rather twice than not at all.
+// writeEndpoints deletes surplus slices last: an endpoint may be there twice for a moment, but is never absent.
 func (c *copier) writeEndpoints(
 	ctx context.Context,
 	there []*discoveryv1.EndpointSlice,
@@ -162,15 +161,14 @@ func (c *copier) writeEndpoints(
 	return errors.Join(errs...)
 }
 
-// slicesOf returns the EndpointSlices of a Service that were made for this target, and, if asked for, those that are
-// nobody's any more.
+// slicesOf returns the EndpointSlices of a Service that were made for this target. If asked, it adds orphaned ones.
 func (c *copier) slicesOf(key types.NamespacedName, e *existing, orphans bool) []*discoveryv1.EndpointSlice {
 	return slices.DeleteFunc(e.endpoints(key), func(slice *discoveryv1.EndpointSlice) bool {
 		return !c.mine(slice) && (!orphans || !c.orphaned(slice))
 	})
 }
 
-// removeService removes the endpoints first: the Service tells a new leader that something is left.
+// removeService removes the endpoints first: as long as the Service exists, a new leader sees that something remains.
 func (c *copier) removeService(ctx context.Context, key types.NamespacedName, from original, e *existing) error {
 	useless := !from.eligible()
 	if err := c.writeEndpoints(ctx, c.slicesOf(key, e, useless), nil); err != nil {
@@ -182,7 +180,7 @@ func (c *copier) removeService(ctx context.Context, key types.NamespacedName, fr
 	return nil
 }
 
-// ensureSeen starts to watch what is there, unless that has been done.
+// ensureExisting starts the watches of copies, unless they run, and waits for the lists.
 func (c *copier) ensureExisting(ctx context.Context, e *existing) (*existing, error) {
 	if e != nil {
 		return e, nil
@@ -194,7 +192,7 @@ func (c *copier) ensureExisting(ctx context.Context, e *existing) (*existing, er
 	return e, e.wait(ctx)
 }
 
-// create a copy, which the watch does not show yet.
+// createCopy creates a copy that the watch does not show.
 func (c *copier) createCopy(ctx context.Context, wanted runtime.Object) error {
 	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(wanted)
 	if err != nil {
@@ -203,7 +201,7 @@ func (c *copier) createCopy(ctx context.Context, wanted runtime.Object) error {
 	return c.writer.Write(ctx, &unstructured.Unstructured{Object: object}, false)
 }
 
-// patch this very copy. That it is gone is no error: the watch tells.
+// patchCopy patches this very copy. A copy that is gone is no error: the watch reports its deletion.
 func (c *copier) patchCopy(ctx context.Context, there client.Object, changes []patch.Operation) error {
 	if len(changes) == 0 {
 		return nil
@@ -226,7 +224,7 @@ func (c *copier) deleteCopy(ctx context.Context, there client.Object) error {
 	return c.writer.Delete(ctx, deepCopy(there), there.GetUID())
 }
 
-// copyOf an object in a cache, which is not to be changed.
+// deepCopy copies an object of a cache, which must not be changed.
 func deepCopy(object client.Object) client.Object {
-	return object.DeepCopyObject().(client.Object) //nolint:forcetypeassert // a copy is of the same type
+	return object.DeepCopyObject().(client.Object) //nolint:forcetypeassert // A copy has the type of its original.
 }

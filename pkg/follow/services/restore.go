@@ -16,7 +16,7 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/patch"
 )
 
-// applied says whether fields of a Service of the source, its selector, are ours.
+// applied says whether we own fields of a Service in the source. Its selector is the only field that we apply.
 func applied(service *corev1.Service) bool {
 	return slices.ContainsFunc(service.ManagedFields, isApplied)
 }
@@ -25,7 +25,7 @@ func isApplied(entry metav1.ManagedFieldsEntry) bool {
 	return entry.Manager == v1alpha1.FieldOwner && entry.Operation == metav1.ManagedFieldsOperationApply
 }
 
-// putBack the user's selector where nothing is watched any more.
+// restoreSelector restores the user's selector in a namespace that is not watched any more.
 func (f *Follower) restoreSelector(ctx context.Context, key types.NamespacedName) error {
 	if n, _ := f.originals.namespaceOf(key.Namespace); n != nil {
 		return nil // The namespace is enabled again.
@@ -50,7 +50,7 @@ func (f *Follower) restoreSelector(ctx context.Context, key types.NamespacedName
 	return f.releaseFields(ctx, live)
 }
 
-// read from the API server.
+// readLive reads an object from the API server.
 func (f *Follower) readLive(ctx context.Context, key types.NamespacedName, object client.Object) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -60,7 +60,7 @@ func (f *Follower) readLive(ctx context.Context, key types.NamespacedName, objec
 	return nil
 }
 
-// letGoOf a Service whose selector is the user's again.
+// readAndRelease gives up our fields of a Service whose selector is the user's again.
 func (f *Follower) readAndRelease(ctx context.Context, key types.NamespacedName) error {
 	live := &unstructured.Unstructured{}
 	live.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Service"))
@@ -74,15 +74,15 @@ func (f *Follower) readAndRelease(ctx context.Context, key types.NamespacedName)
 	return f.releaseFields(ctx, live)
 }
 
-// letGo of the fields that we own, the selector, which nobody may change otherwise without a conflict; and of the
-// annotations if the old system wrote them.
+// releaseFields gives up the ownership of our fields: as long as we own the selector, nobody else changes it without a
+// conflict. It removes the annotations if the old system wrote them.
 func (f *Follower) releaseFields(ctx context.Context, live *unstructured.Unstructured) error {
 	entries := slices.DeleteFunc(
 		live.GetManagedFields(),
 		func(e metav1.ManagedFieldsEntry) bool { return e.Manager == v1alpha1.FieldOwner },
 	)
 	if len(entries) == 0 {
-		entries = []metav1.ManagedFieldsEntry{{}} // An empty list would change nothing.
+		entries = []metav1.ManagedFieldsEntry{{}} // The API server ignores an empty list.
 	}
 	operations := []patch.Operation{
 		patch.Test("/metadata/resourceVersion", live.GetResourceVersion()),

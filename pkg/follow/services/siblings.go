@@ -12,8 +12,8 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/patch"
 )
 
-// Several targets may lead to one cluster, at a time or one after the other: one that is renamed is another one. The
-// label target-hash of a copy says which of them looks after it.
+// Several targets may lead to one cluster, at a time or one after the other: a renamed target is another target. The
+// label target-hash of a copy says which of them looks after the copy.
 
 // leadTogether says whether two targets lead to one cluster, as far as is known.
 func leadTogether(a, b *engage.Target) bool { return a.ClusterID != "" && a.ClusterID == b.ClusterID }
@@ -23,7 +23,7 @@ func (c *copier) mine(there client.Object) bool {
 	return there.GetLabels()[v1alpha1.LabelTargetHash] == c.target.Hash
 }
 
-// orphaned says whether a copy was made for a target that does not lead to this cluster, or not any more.
+// orphaned says whether no engaged target that leads to this cluster looks after a copy.
 func (c *copier) orphaned(there client.Object) bool {
 	hash := there.GetLabels()[v1alpha1.LabelTargetHash]
 	return !slices.ContainsFunc(c.follower.copiers.All(), func(other *copier) bool {
@@ -32,7 +32,7 @@ func (c *copier) orphaned(there client.Object) bool {
 	})
 }
 
-// siblings are the other targets that lead to this cluster, and may have what is in the namespace.
+// siblings returns the other targets that lead to this cluster and allow the namespace.
 func (c *copier) siblings(namespace string) []*copier {
 	return slices.DeleteFunc(c.follower.copiers.All(), func(other *copier) bool {
 		return other == c || other.target.Hash == c.target.Hash || other.target.Itself ||
@@ -41,7 +41,7 @@ func (c *copier) siblings(namespace string) []*copier {
 	})
 }
 
-// adopt returns the change that makes an orphaned copy one of this target's.
+// adopt returns the change by which this target takes over an orphaned copy.
 func (c *copier) adopt(there client.Object) []patch.Operation {
 	if c.mine(there) || !c.orphaned(there) {
 		return nil
@@ -53,8 +53,8 @@ func lookedAfterBy(target *engage.Target) patch.Operation {
 	return patch.Add(patch.Pointer("metadata", "labels", v1alpha1.LabelTargetHash), target.Hash)
 }
 
-// part with a copy that this target does not need: another one that leads here and needs it gets it. What was made for
-// another one goes only if nobody can need it.
+// giveUp gives up a copy that this target does not need. A sibling that needs the copy takes it over. A copy that was
+// made for another target is deleted only if nobody can need it.
 func (c *copier) giveUp(ctx context.Context, there client.Object, useless bool, needs func(other *copier) bool) error {
 	if !c.mine(there) {
 		if useless && c.orphaned(there) {
@@ -69,8 +69,8 @@ func (c *copier) giveUp(ctx context.Context, there client.Object, useless bool, 
 	return c.deleteCopy(ctx, there)
 }
 
-// leave has the others that lead to the cluster look after what is left there, and holds no Secrets any more. A new
-// engagement of the same target is to go on.
+// handOver enqueues the remaining copies for the siblings, and holds Secrets no longer. If the same target was engaged
+// anew, that engagement goes on to hold them.
 func (c *copier) handOver(ctx context.Context) {
 	again := slices.ContainsFunc(c.follower.copiers.All(), func(other *copier) bool { return other.target.Key == c.target.Key })
 	c.mu.Lock()

@@ -19,20 +19,20 @@ import (
 )
 
 const (
-	// A selector that we rewrote and that somebody else wrote again within quarrelWindow is undone. After undoneTwice,
-	// it is rewritten once per truce.
+	// If somebody undoes a rewritten selector within disputeWindow, that is counted. From undoneTwice on, we rewrite it
+	// once per disputePause.
 	disputeWindow = 10 * time.Minute
 	undoneTwice   = 2
 	disputePause  = 5 * time.Minute
 )
 
-// quarrel is about the selector of one Service.
+// dispute is about the selector of one Service.
 type dispute struct {
-	at     time.Time // when we wrote last
+	at     time.Time // when we last wrote the selector
 	undone int
 }
 
-// reconcileSource makes a Service of the source what it is to be there.
+// reconcileSource updates a Service in the source: its selector, and the finalizers of the old system.
 func (f *Follower) reconcileSource(ctx context.Context, i item) (reconcile.Result, error) {
 	if i.kind == kindRestore {
 		return reconcile.Result{}, f.restoreSelector(ctx, i.NamespacedName)
@@ -46,7 +46,7 @@ func (f *Follower) reconcileSource(ctx context.Context, i item) (reconcile.Resul
 		return reconcile.Result{}, f.removeFinalizers(ctx, object)
 	}
 	service, ok := object.(*corev1.Service)
-	if ok && applied(service) && !rewritten(service) { // Letting go has failed.
+	if ok && applied(service) && !rewritten(service) { // An earlier release of our fields failed.
 		return reconcile.Result{}, f.readAndRelease(ctx, i.NamespacedName)
 	}
 	if !ok || !merged(service) && !rewritten(service) {
@@ -60,7 +60,7 @@ func (f *Follower) reconcileSource(ctx context.Context, i item) (reconcile.Resul
 	r, err := rewrite(service, v.follow, f.options.Source)
 	if err != nil {
 		f.recordInvalid(service, err)
-		return reconcile.Result{}, nil // It takes a change.
+		return reconcile.Result{}, nil // Only a change of the Service helps.
 	}
 	if r == nil {
 		return reconcile.Result{RequeueAfter: v.wait}, nil
@@ -68,9 +68,9 @@ func (f *Follower) reconcileSource(ctx context.Context, i item) (reconcile.Resul
 	return f.writeSelector(ctx, service, r)
 }
 
-// toDelegates says whether the selector is to find delegates: it would find proxies otherwise, and every target has
-// what it needs. Once it is rewritten, EndpointSlices tell no more, and pods are asked for; that is after a change, or
-// after delegates went.
+// decideSelector says whether the selector should find delegates. It should if it would find proxies otherwise, and
+// every target has what it needs. Once the selector is rewritten, EndpointSlices do not show proxies, so we ask for
+// pods: after a change, and after delegates are gone.
 func (f *Follower) decideSelector(ctx context.Context, key types.NamespacedName) (decision, error) {
 	from, known := f.originals.service(key)
 	switch {
@@ -81,7 +81,7 @@ func (f *Follower) decideSelector(ctx context.Context, key types.NamespacedName)
 	}
 	user, err := userSelector(from.service)
 	if err != nil {
-		return decision{}, nil // rewrite says so
+		return decision{}, nil // rewrite reports the error.
 	}
 	found, err := f.selectsProxies(ctx, key.Namespace, user)
 	if err != nil {
@@ -121,7 +121,7 @@ func (f *Follower) selectsProxies(ctx context.Context, namespace string, selecto
 	return len(pods.Items) > 0, nil
 }
 
-// recheckSelectors looks again, after a while, at the rewritten selectors of a namespace that has lost a delegate.
+// recheckSelectors enqueues, after a while, the rewritten selectors of a namespace that lost a delegate.
 func (f *Follower) recheckSelectors(namespace string) {
 	n, _ := f.originals.namespaceOf(namespace)
 	if n == nil {
@@ -132,7 +132,7 @@ func (f *Follower) recheckSelectors(namespace string) {
 	}
 }
 
-// write the selector, unless somebody else keeps writing it.
+// writeSelector writes the selector, unless somebody else keeps writing it.
 func (f *Follower) writeSelector(ctx context.Context, service *corev1.Service, r *rewriting) (reconcile.Result, error) {
 	key := client.ObjectKeyFromObject(service)
 	now := f.options.Clock.Now()
@@ -144,7 +144,7 @@ func (f *Follower) writeSelector(ctx context.Context, service *corev1.Service, r
 	}
 	live, err := f.applySelector(ctx, service, r)
 	if client.IgnoreNotFound(err) == nil && err != nil || apierrors.IsConflict(err) {
-		return reconcile.Result{}, nil // It has changed, as the watch is about to tell.
+		return reconcile.Result{}, nil // The Service changed. The watch will enqueue it.
 	}
 	if err != nil {
 		return reconcile.Result{}, err
@@ -175,7 +175,7 @@ func (f *Follower) forgetSelector(key types.NamespacedName) {
 	delete(f.disputes, key)
 }
 
-// apply to the Service as we know it: not if it has changed since. A selector is applied as a whole.
+// applySelector applies the selector, as a whole, unless the Service has changed since we read it.
 func (f *Follower) applySelector(
 	ctx context.Context,
 	service *corev1.Service,
@@ -215,7 +215,7 @@ func (f *Follower) applySelector(
 
 func isOurs(finalizer string) bool { return strings.HasPrefix(finalizer, v1alpha1.GroupName+"/") }
 
-// removeFinalizers takes off those that the old system left.
+// removeFinalizers removes the finalizers of the old system.
 func (f *Follower) removeFinalizers(ctx context.Context, object client.Object) error {
 	changed := deepCopy(object)
 	changed.SetFinalizers(slices.DeleteFunc(changed.GetFinalizers(), isOurs))

@@ -20,7 +20,8 @@ func (w *Writer) testOurs() patch.Operation {
 	return patch.Test(patch.Pointer("metadata", "labels", v1alpha1.LabelParentClusterID), w.source.ClusterID)
 }
 
-// changes returns the operations that test and set. The copy has annotations: Create and Write give each copy one.
+// changes returns operations that first test the label and then set the content. Each copy has annotations, because
+// Create and Write add one.
 func (w *Writer) changes(object *unstructured.Unstructured) []patch.Operation {
 	operations := []patch.Operation{w.testOurs()}
 	annotations := object.GetAnnotations()
@@ -37,8 +38,8 @@ func (w *Writer) changes(object *unstructured.Unstructured) []patch.Operation {
 	return operations
 }
 
-// change patches the copy, if it is one. The API server says that a patch is invalid both where a test fails and where
-// a field must not change.
+// patchCopy patches the object if it is a copy of ours. The API server answers Invalid if a test fails, and also if a
+// field must not change.
 func (w *Writer) patchCopy(ctx context.Context, object *unstructured.Unstructured) error {
 	_, refusal := w.sendPatch(ctx, object, w.changes(object)...)
 	switch {
@@ -57,7 +58,7 @@ func (w *Writer) patchCopy(ctx context.Context, object *unstructured.Unstructure
 	return w.recreate(ctx, object, uid, refusal)
 }
 
-// patch changes the copy, and returns its UID.
+// sendPatch sends a patch of the copy, and returns the copy's UID.
 func (w *Writer) sendPatch(
 	ctx context.Context, object *unstructured.Unstructured, operations ...patch.Operation,
 ) (types.UID, error) {
@@ -75,7 +76,7 @@ func (w *Writer) sendPatch(
 	return found.GetUID(), nil
 }
 
-// named makes an empty object one of the kind, namespace and name of another.
+// withNameOf gives an empty object the kind, namespace and name of another.
 func withNameOf[T client.Object](empty T, object *unstructured.Unstructured) T {
 	empty.GetObjectKind().SetGroupVersionKind(object.GroupVersionKind())
 	empty.SetNamespace(object.GetNamespace())

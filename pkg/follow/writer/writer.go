@@ -21,7 +21,7 @@ import (
 const (
 	// requestTimeout is the deadline of each request.
 	requestTimeout = 10 * time.Second
-	// attempts are two: what exists may have been removed when it is to be changed.
+	// attempts is two, because an existing copy may be gone when it is to be changed.
 	attempts = 2
 )
 
@@ -33,11 +33,11 @@ func (e *NotOursError) Error() string {
 	return fmt.Sprintf("%s %q in namespace %q is not a copy of this cluster's", e.Kind, e.Name, e.Namespace)
 }
 
-// UnguardedError says that in a namespace of the target nobody would keep us from changing what is not ours, and we
-// cannot see what is.
+// UnguardedError says that nothing in a namespace of the target keeps us from changing objects of others, and that we
+// cannot read whose they are.
 type UnguardedError struct{ Namespace string }
 
-// Error says what to do.
+// Error returns the reason, and a remedy.
 func (e *UnguardedError) Error() string {
 	return fmt.Sprintf(
 		"in namespace %q, objects that exist already cannot be told from others' and are left alone: this source "+
@@ -48,7 +48,7 @@ func (e *UnguardedError) Error() string {
 	)
 }
 
-// Writer writes copies into one target. It is safe for concurrent use, but not for one copy.
+// Writer writes copies into one target. It is safe for concurrent use, but not for concurrent writes of the same copy.
 type Writer struct {
 	target client.Writer
 	reader client.Reader
@@ -64,12 +64,11 @@ func NewWriter(target client.Writer, reader client.Reader, source translate.Sour
 	return &Writer{target: target, reader: reader, source: source}
 }
 
-// Write makes a copy, or makes it what it is to be. The copy has a kind, a name and a namespace. A ConfigMap or Secret
-// becomes just this; of other kinds all top-level fields given are written, a nil one is removed there, others stay,
-// and so do labels after the copy was made. Whether it exists already is only a guess that saves a request. A copy that
-// must not be changed so, an immutable one say, is deleted and made anew, unless the target would refuse the new one. A
-// copy that is made needs no annotation needed-at, and has none. Write returns a *NotOursError, or the API server's
-// error.
+// Write creates or updates a copy, which has a kind, a name and a namespace. A ConfigMap or Secret is replaced as a
+// whole. Of other kinds, the given top-level fields are written, and nil ones are removed. Their other fields stay, and
+// so do the labels of a copy that exists. The argument exists is only a guess that saves a request. A copy that cannot
+// be changed, such as an immutable one, is deleted and recreated, unless the target would refuse the new one. A new
+// copy gets no annotation needed-at, because it needs none. Write returns a *NotOursError, or the API server's error.
 func (w *Writer) Write(ctx context.Context, object *unstructured.Unstructured, exists bool) error {
 	user, err := w.userName(ctx)
 	if err != nil {
@@ -90,7 +89,7 @@ func (w *Writer) Write(ctx context.Context, object *unstructured.Unstructured, e
 	return err
 }
 
-// Delete removes the copy with this UID, or, if that is empty, of this name. That it is gone is no error.
+// Delete deletes the copy with this UID, or the copy of this name if the UID is empty. A copy that is gone is no error.
 func (w *Writer) Delete(ctx context.Context, object client.Object, uid types.UID) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
@@ -105,7 +104,7 @@ func (w *Writer) Delete(ctx context.Context, object client.Object, uid types.UID
 	return nil
 }
 
-// userName is this source's in the target, empty where the target cannot tell.
+// userName returns this source's user name in the target. It is empty if the target does not answer such questions.
 func (w *Writer) userName(ctx context.Context) (string, error) {
 	w.mu.Lock()
 	known := w.user
@@ -163,7 +162,7 @@ func (w *Writer) createCopy(ctx context.Context, object *unstructured.Unstructur
 	return nil
 }
 
-// withoutNil returns an object of its own, into which an answer may be written.
+// withoutNil returns a copy of the object without nil fields. A client may write an answer into it.
 func withoutNil(object *unstructured.Unstructured) *unstructured.Unstructured {
 	c := object.DeepCopy()
 	for name, value := range c.Object {
@@ -191,9 +190,9 @@ func readable(object *unstructured.Unstructured) bool {
 	}
 }
 
-// replace a copy that must not be changed.
+// recreate deletes and creates a copy that cannot be changed.
 func (w *Writer) recreate(ctx context.Context, object *unstructured.Unstructured, uid types.UID, refusal error) error {
-	// Where the target does not take what the copy is to be, it answers so, and the old one stays.
+	// If the target refuses the new copy, it answers so, and the old copy stays.
 	if err := w.createCopy(ctx, object); !apierrors.IsAlreadyExists(err) {
 		return err
 	}
