@@ -28,8 +28,8 @@ type StoreOptions[T metav1.Object, E comparable] struct {
 	Transform toolscache.TransformFunc
 	// Listed is called after each list, with the entries from before. These are nil the first time.
 	Listed func(before map[string]E)
-	// Changed is called when the entry of a listed object is another, is new, or is gone. A new object has no old entry,
-	// and an object that is gone has no new one.
+	// Changed is called when the entry of an object is new, is another, or is gone. A new object has no old entry. An
+	// object that is gone has no new one.
 	Changed func(name string, before, after *E)
 	// Failed is called when the watch fails for the first time, and again after it worked.
 	Failed func(error)

@@ -109,7 +109,10 @@ func (c *Claims) situationOf(
 }
 
 // readClaim asks the API server. A nil claim surely does not exist.
-func (c *cluster) readClaim(ctx context.Context, key types.NamespacedName) (*corev1.PersistentVolumeClaim, *claim, error) {
+func (c *cluster) readClaim(
+	ctx context.Context,
+	key types.NamespacedName,
+) (*corev1.PersistentVolumeClaim, *claim, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	pvc := &corev1.PersistentVolumeClaim{}
@@ -159,7 +162,9 @@ func (c *Claims) createCopy(ctx context.Context, pvc *corev1.PersistentVolumeCla
 	err = t.writer.Create(ctx, made)
 	if apierror.Of(err, apierror.Create).Refusal() {
 		if err := c.annotate(ctx, pvc, location{}); err != nil {
-			c.options.Logger.Error(err, "Leaving the annotation followed-to, which binds nobody without a copy", "claim", key)
+			c.options.Logger.Error(
+				err, "Leaving the annotation followed-to, which binds nobody without a copy", "claim", key,
+			)
 		}
 		return refusedError(key, "is not taken there: "+err.Error())
 	}

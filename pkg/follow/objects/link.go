@@ -68,7 +68,8 @@ func (l *link) forgetCopy(o objectKey) {
 func (l *link) ensure(ctx context.Context, o objectKey) error {
 	wanted := func() bool {
 		version, _ := l.follower.watches.version(o)
-		return due(l.recordOf(o), version, l.follower.users.isNeeded(l.target.NodeName, o), l.follower.options.Clock.Now())
+		needed := l.follower.users.isNeeded(l.target.NodeName, o)
+		return due(l.recordOf(o), version, needed, l.follower.options.Clock.Now())
 	}
 	for again := false; wanted(); again = true {
 		joined, err := l.joinOrWrite(ctx, o, func(ctx context.Context) error {
@@ -147,7 +148,11 @@ func (l *link) reportRefusal(ctx context.Context, o objectKey, refusal *needs.Re
 
 // joinOrWrite writes the copy, or joins a write that is under way. The write goes on when its caller leaves, because
 // others may wait for it.
-func (l *link) joinOrWrite(ctx context.Context, o objectKey, write func(context.Context) error) (joined bool, err error) {
+func (l *link) joinOrWrite(
+	ctx context.Context,
+	o objectKey,
+	write func(context.Context) error,
+) (joined bool, err error) {
 	began := false
 	done := l.flights.DoChan(o.String(), func() (any, error) {
 		began = true
@@ -169,7 +174,11 @@ func (l *link) writeCopy(ctx context.Context, o objectKey, touch bool) error {
 	}
 	c := desiredCopy(original, o)
 	before := l.recordOf(o)
-	r := copyRecord{version: original.GetResourceVersion(), touched: before.touched, written: l.follower.options.Clock.Now()}
+	r := copyRecord{
+		version: original.GetResourceVersion(),
+		touched: before.touched,
+		written: l.follower.options.Clock.Now(),
+	}
 	if touch {
 		r.touched = r.written
 	}

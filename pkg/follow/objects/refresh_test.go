@@ -93,9 +93,17 @@ func TestARefusedChangeIsReportedOnceAndTriedAgain(t *testing.T) {
 		want   reconcile.Result
 		event  string
 	}{
-		{refused("quota"), reconcile.Result{RequeueAfter: refusedRetry}, `Secret "db" is refused there: secrets "db" is forbidden: quota`},
+		{
+			refused("quota"),
+			reconcile.Result{RequeueAfter: refusedRetry},
+			`Secret "db" is refused there: secrets "db" is forbidden: quota`,
+		},
 		{refused("quota"), reconcile.Result{RequeueAfter: refusedRetry}, ""},
-		{refused("policy"), reconcile.Result{RequeueAfter: refusedRetry}, `Secret "db" is refused there: secrets "db" is forbidden: policy`},
+		{
+			refused("policy"),
+			reconcile.Result{RequeueAfter: refusedRetry},
+			`Secret "db" is refused there: secrets "db" is forbidden: policy`,
+		},
 		{nil, reconcile.Result{}, ""},
 	} {
 		answer = step.answer

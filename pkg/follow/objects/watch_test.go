@@ -106,8 +106,12 @@ func TestOnlyWhatIsKnownNotToExistIsMissing(t *testing.T) {
 		"what has not been listed yet is not":   {followed: []needs.Need{need(needs.ConfigMaps, "gone", false)}},
 		"an account is not: it is the target's": {followed: []needs.Need{need(needs.ServiceAccounts, "gone", false)}},
 		"the rest is, all of it": {
-			followed: []needs.Need{need(needs.Secrets, "gone", false), need(needs.Secrets, "lost", false), need(needs.Secrets, "there", false)},
-			want:     `Secret "gone", Secret "lost" do not exist in namespace "shop": the pod cannot start without`,
+			followed: []needs.Need{
+				need(needs.Secrets, "gone", false),
+				need(needs.Secrets, "lost", false),
+				need(needs.Secrets, "there", false),
+			},
+			want: `Secret "gone", Secret "lost" do not exist in namespace "shop": the pod cannot start without`,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -28,7 +28,8 @@ func TestChangesOfLabelsAndAnnotations(t *testing.T) {
 				Manager: v1alpha1.FieldOwner,
 				FieldsV1: metav1.NewFieldsV1(
 					`{"f:metadata":{"f:annotations":{".":{},"f:multicluster.admiralty.io/followed-by":{},` +
-						`"f:multicluster.admiralty.io/global":{},"f:same/a":{},"f:other/a":{}},"f:labels":{"f:gone":{},"f:multicluster.admiralty.io/parent-cluster-id":{}}}}`,
+						`"f:multicluster.admiralty.io/global":{},"f:same/a":{},"f:other/a":{}},` +
+						`"f:labels":{"f:gone":{},"f:multicluster.admiralty.io/parent-cluster-id":{}}}}`,
 				),
 			},
 		},

@@ -48,5 +48,7 @@ func (f *Follower) recordDisputed(service *corev1.Service) {
 }
 
 func (f *Follower) recordInvalid(service *corev1.Service, err error) {
-	f.options.Recorder.Eventf(service, nil, corev1.EventTypeWarning, ReasonSelectorInvalid, "Rewrite", "%s", err.Error())
+	f.options.Recorder.Eventf(
+		service, nil, corev1.EventTypeWarning, ReasonSelectorInvalid, "Rewrite", "%s", err.Error(),
+	)
 }

@@ -115,7 +115,8 @@ func (f *Follower) Start(ctx context.Context) error {
 // until it knows, and returns an error only when ctx has ended.
 func (f *Follower) findExports(ctx context.Context) error {
 	return wait.PollUntilContextCancel(ctx, exportsRetry, true, func(context.Context) (bool, error) {
-		mapping, err := f.options.Mapper.RESTMapping(schema.GroupKind{Group: "multicluster.x-k8s.io", Kind: "ServiceExport"})
+		kind := schema.GroupKind{Group: "multicluster.x-k8s.io", Kind: "ServiceExport"}
+		mapping, err := f.options.Mapper.RESTMapping(kind)
 		switch {
 		case err == nil:
 			f.originals.exports = &mapping.Resource

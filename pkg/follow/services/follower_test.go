@@ -71,12 +71,28 @@ func TestWhatIsSaidOfErrors(t *testing.T) {
 		want           string
 		lacksNamespace bool
 	}{
-		"nothing of none":                   {},
-		"nothing of what passes":            {err: apierrors.NewServiceUnavailable("busy")},
-		"whose it is":                       {err: fmt.Errorf("writing: %w", &writer.NotOursError{Kind: "Service"}), want: "there is a Service of that name, which does not come from this cluster; delete it there, or rename one of the two"},
-		"which Secret is refused":           {err: fmt.Errorf("bringing: %w", &needs.RefusedError{Ref: needs.Ref{Resource: needs.Secrets, Name: "tls"}, Reason: "exists there"}), want: `the TLS Secret "tls" exists there`},
-		"that something else was not found": {err: apierrors.NewNotFound(resource, "web"), want: `services "web" not found`},
-		"that there is no such namespace":   {err: errors.Join(apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "shop")), want: `namespaces "shop" not found`, lacksNamespace: true},
+		"nothing of none":        {},
+		"nothing of what passes": {err: apierrors.NewServiceUnavailable("busy")},
+		"whose it is": {
+			err: fmt.Errorf("writing: %w", &writer.NotOursError{Kind: "Service"}),
+			want: "there is a Service of that name, which does not come from this cluster; delete it there, or " +
+				"rename one of the two",
+		},
+		"which Secret is refused": {
+			err: fmt.Errorf("bringing: %w", &needs.RefusedError{
+				Ref:    needs.Ref{Resource: needs.Secrets, Name: "tls"},
+				Reason: "exists there",
+			}),
+			want: `the TLS Secret "tls" exists there`,
+		},
+		"that something else was not found": {
+			err: apierrors.NewNotFound(resource, "web"), want: `services "web" not found`,
+		},
+		"that there is no such namespace": {
+			err:            errors.Join(apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "shop")),
+			want:           `namespaces "shop" not found`,
+			lacksNamespace: true,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := refusal(test.err); got != test.want {

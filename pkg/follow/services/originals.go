@@ -103,7 +103,8 @@ func (o *originals) run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("watching namespaces: %w", err)
 	}
-	if _, err := prepareInformer(o.nodes, toolscache.ResourceEventHandlerFuncs{}, withoutManagers, o.troubled); err != nil {
+	unhandled := toolscache.ResourceEventHandlerFuncs{}
+	if _, err := prepareInformer(o.nodes, unhandled, withoutManagers, o.troubled); err != nil {
 		return fmt.Errorf("watching nodes: %w", err)
 	}
 	go o.nodes.RunWithContext(ctx)
@@ -255,7 +256,10 @@ func (o *originals) service(key types.NamespacedName) (original, bool) {
 		return original{}, ok
 	}
 	service, _ := cached[*corev1.Service](n.services, key)
-	from := original{service: service, slices: cachedByIndex[*discoveryv1.EndpointSlice](n.slices, indexService, key.String())}
+	from := original{
+		service: service,
+		slices:  cachedByIndex[*discoveryv1.EndpointSlice](n.slices, indexService, key.String()),
+	}
 	if n.exported != nil {
 		_, from.exported = cached[*metav1.PartialObjectMetadata](n.exported, key)
 	}

@@ -96,7 +96,7 @@ func (c *copier) noteCopied(key types.NamespacedName, copied bool) {
 // copyService writes the copy, and then the endpoints, which must not serve a Service that is not ours.
 func (c *copier) copyService(ctx context.Context, key types.NamespacedName, from original, e *existing) error {
 	there := e.service(key)
-	if there != nil && headless(there) != headless(from.service) { // An existing Service cannot be changed in this respect.
+	if there != nil && headless(there) != headless(from.service) { // An update cannot change this.
 		if err := c.deleteCopy(ctx, there); err != nil {
 			return err
 		}
@@ -175,7 +175,8 @@ func (c *copier) removeService(ctx context.Context, key types.NamespacedName, fr
 		return err
 	}
 	if there := e.service(key); there != nil {
-		return c.giveUp(ctx, there, useless, func(other *copier) bool { return other.decisionOf(key, from, nil).follow })
+		needs := func(other *copier) bool { return other.decisionOf(key, from, nil).follow }
+		return c.giveUp(ctx, there, useless, needs)
 	}
 	return nil
 }

@@ -101,7 +101,8 @@ func (f *Follower) releaseFields(ctx context.Context, live *unstructured.Unstruc
 	}
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	err = f.options.Client.Patch(ctx, live, client.RawPatch(types.JSONPatchType, data), client.FieldOwner(v1alpha1.FieldOwner))
+	raw := client.RawPatch(types.JSONPatchType, data)
+	err = f.options.Client.Patch(ctx, live, raw, client.FieldOwner(v1alpha1.FieldOwner))
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("giving up the ownership of the selector: %w", err)
 	}

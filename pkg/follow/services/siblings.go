@@ -72,7 +72,10 @@ func (c *copier) giveUp(ctx context.Context, there client.Object, useless bool, 
 // handOver enqueues the remaining copies for the siblings, and holds Secrets no longer. If the same target was engaged
 // anew, that engagement goes on to hold them.
 func (c *copier) handOver(ctx context.Context) {
-	again := slices.ContainsFunc(c.follower.copiers.All(), func(other *copier) bool { return other.target.Key == c.target.Key })
+	again := slices.ContainsFunc(
+		c.follower.copiers.All(),
+		func(other *copier) bool { return other.target.Key == c.target.Key },
+	)
 	c.mu.Lock()
 	held := c.held
 	c.held = map[types.NamespacedName]bool{}
@@ -82,7 +85,8 @@ func (c *copier) handOver(ctx context.Context) {
 			break
 		}
 		if err := c.follower.options.HoldSecrets(ctx, c.target, ingress, nil); err != nil {
-			c.follower.options.Logger.Error(err, "TLS Secrets are still held", "target", c.target.Key, "ingress", ingress)
+			logger := c.follower.options.Logger.WithValues("target", c.target.Key, "ingress", ingress)
+			logger.Error(err, "TLS Secrets are still held")
 		}
 	}
 	for _, other := range c.follower.copiers.All() {

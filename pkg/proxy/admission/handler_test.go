@@ -66,7 +66,8 @@ func decoded(t *testing.T, raw string) map[string]any {
 const plain = `{
   "apiVersion": "v1", "kind": "Pod", "new": 1,
   "metadata": {"generateName": "web-", "new": [1], "annotations": {"multicluster.admiralty.io/elect": "", "a": "b"}},
-  "spec": {"new": {"a": 1.0}, "containers": [{"name": "main", "new": true, "resources": {"limits": {"cpu": 1}, "new": {}}}],
+  "spec": {"new": {"a": 1.0},
+    "containers": [{"name": "main", "new": true, "resources": {"limits": {"cpu": 1}, "new": {}}}],
     "terminationGracePeriodSeconds": 12345678901234567}
 }`
 
@@ -74,7 +75,8 @@ const plainPatched = `{
   "apiVersion": "v1", "kind": "Pod", "new": 1,
   "metadata": {"generateName": "web-", "new": [1], "annotations": {"multicluster.admiralty.io/elect": "", "a": "b",
     "multicluster.admiralty.io/original-constraints": "{}"}},
-  "spec": {"new": {"a": 1.0}, "containers": [{"name": "main", "new": true, "resources": {"limits": {"cpu": 1}, "new": {}}}],
+  "spec": {"new": {"a": 1.0},
+    "containers": [{"name": "main", "new": true, "resources": {"limits": {"cpu": 1}, "new": {}}}],
     "terminationGracePeriodSeconds": 12345678901234567,
     "schedulerName": "admiralty-proxy", "nodeSelector": {"virtual-kubelet.io/provider": "admiralty"},
     "tolerations": [
@@ -87,29 +89,35 @@ const constrained = `{
   "metadata": {"name": "web", "annotations": {"multicluster.admiralty.io/elect": ""}},
   "spec": {"schedulerName": "volcano", "nodeSelector": {"disk": "ssd"}, "affinity": {"nodeAffinity": {}},
     "topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "ScheduleAnyway"}],
-    "tolerations": [{"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 3, "new": 1}]}
+    "tolerations": [
+      {"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute",
+        "tolerationSeconds": 3, "new": 1}]}
 }`
 
 const constrainedPatched = `{
   "metadata": {"name": "web", "annotations": {"multicluster.admiralty.io/elect": "",
     "multicluster.admiralty.io/original-constraints": "{\"nodeSelector\":{\"disk\":\"ssd\"},` +
-	`\"tolerations\":[{\"key\":\"node.kubernetes.io/not-ready\",\"operator\":\"Exists\",\"effect\":\"NoExecute\",\"tolerationSeconds\":3}],` +
+	`\"tolerations\":[{\"key\":\"node.kubernetes.io/not-ready\",\"operator\":\"Exists\",\"effect\":\"NoExecute\",` +
+	`\"tolerationSeconds\":3}],` +
 	`\"affinity\":{\"nodeAffinity\":{}},` +
-	`\"topologySpreadConstraints\":[{\"maxSkew\":1,\"topologyKey\":\"zone\",\"whenUnsatisfiable\":\"ScheduleAnyway\"}],` +
+	`\"topologySpreadConstraints\":[{\"maxSkew\":1,\"topologyKey\":\"zone\",` +
+	`\"whenUnsatisfiable\":\"ScheduleAnyway\"}],` +
 	`\"schedulerName\":\"volcano\"}"}},
   "spec": {"schedulerName": "admiralty-proxy", "nodeSelector": {"virtual-kubelet.io/provider": "admiralty"},
     "tolerations": [
       {"key": "virtual-kubelet.io/provider", "operator": "Equal", "value": "admiralty", "effect": "NoSchedule"},
       {"key": "node.kubernetes.io/network-unavailable", "operator": "Exists"},
       {"key": "node.kubernetes.io/unreachable", "operator": "Exists", "effect": "NoExecute"},
-      {"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 3, "new": 1}]}
+      {"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute",
+        "tolerationSeconds": 3, "new": 1}]}
 }`
 
 const fromSpec = `{
   "metadata": {"name": "web", "annotations": {"multicluster.admiralty.io/elect": "",
     "multicluster.admiralty.io/use-constraints-from-spec-for-proxy-pod-scheduling": ""}},
   "spec": {"nodeSelector": {"disk": "ssd"}, "affinity": {"new": 1, "nodeAffinity": {"new": 2}},
-    "topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "ScheduleAnyway", "new": 3}],
+    "topologySpreadConstraints": [
+      {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "ScheduleAnyway", "new": 3}],
     "tolerations": [{"key": "gpu", "operator": "Exists", "new": 4}, {"key": "zone", "operator": "Exists", "new": 5}]}
 }`
 
@@ -117,9 +125,11 @@ const fromSpecPatched = `{
   "metadata": {"name": "web", "annotations": {"multicluster.admiralty.io/elect": "",
     "multicluster.admiralty.io/use-constraints-from-spec-for-proxy-pod-scheduling": "",
     "multicluster.admiralty.io/original-constraints": "{}"}},
-  "spec": {"schedulerName": "admiralty-proxy", "nodeSelector": {"disk": "ssd", "virtual-kubelet.io/provider": "admiralty"},
+  "spec": {"schedulerName": "admiralty-proxy",
+    "nodeSelector": {"disk": "ssd", "virtual-kubelet.io/provider": "admiralty"},
     "affinity": {"new": 1, "nodeAffinity": {"new": 2}},
-    "topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "ScheduleAnyway", "new": 3}],
+    "topologySpreadConstraints": [
+      {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "ScheduleAnyway", "new": 3}],
     "tolerations": [
       {"key": "virtual-kubelet.io/provider", "operator": "Equal", "value": "admiralty", "effect": "NoSchedule"},
       {"key": "node.kubernetes.io/network-unavailable", "operator": "Exists"},
@@ -133,7 +143,10 @@ func TestPatchTouchesNothingElse(t *testing.T) {
 		"a pod with constraints for its delegate":       {constrained, constrainedPatched},
 		"a pod whose constraints choose a virtual node": {fromSpec, fromSpecPatched},
 		"a pod that is not elected":                     {`{"metadata":{},"new":1}`, `{"metadata":{},"new":1}`},
-		"a pod whose annotations have a similar key":    {`{"metadata":{"annotations":{"elect":""}}}`, `{"metadata":{"annotations":{"elect":""}}}`},
+		"a pod whose annotations have a similar key": {
+			`{"metadata":{"annotations":{"elect":""}}}`,
+			`{"metadata":{"annotations":{"elect":""}}}`,
+		},
 		"a proxy, when the webhook is called once more": {plainPatched, plainPatched},
 		"a proxy with constraints, called once more":    {constrainedPatched, constrainedPatched},
 		"a proxy chosen by its spec, called once more":  {fromSpecPatched, fromSpecPatched},
@@ -155,7 +168,8 @@ func TestNoPatchForAProxy(t *testing.T) {
 }
 
 func TestPatchReplacesWhatTheUserPutIntoOurAnnotation(t *testing.T) {
-	raw := `{"metadata":{"annotations":{"multicluster.admiralty.io/elect":"","multicluster.admiralty.io/original-constraints":"x"}},"spec":{}}`
+	raw := `{"metadata":{"annotations":{"multicluster.admiralty.io/elect":"",
+	  "multicluster.admiralty.io/original-constraints":"x"}},"spec":{}}`
 	annotations := decoded(t, apply(t, raw))["metadata"].(map[string]any)["annotations"].(map[string]any)
 	if got := annotations["multicluster.admiralty.io/original-constraints"]; got != "{}" {
 		t.Errorf("the annotation is %q, want {}", got)
@@ -194,7 +208,8 @@ func TestDenials(t *testing.T) {
 			raw: `{"metadata":{"name":"web","annotations":{"multicluster.admiralty.io/elect":"",
 			  "multicluster.admiralty.io/proxy-pod-scheduling-constraints":"nodeSelectr: {a: b}"}}}`,
 			code: http.StatusUnprocessableEntity, reason: metav1.StatusReasonInvalid,
-			want: []string{`Pod "web" is invalid: metadata.annotations[multicluster.admiralty.io/proxy-pod-scheduling-constraints]: ` +
+			want: []string{`Pod "web" is invalid: ` +
+				`metadata.annotations[multicluster.admiralty.io/proxy-pod-scheduling-constraints]: ` +
 				`Invalid value: "nodeSelectr: {a: b}": unknown field "nodeSelectr"`},
 			fields: []string{"metadata.annotations[multicluster.admiralty.io/proxy-pod-scheduling-constraints]"},
 		},
@@ -202,7 +217,11 @@ func TestDenials(t *testing.T) {
 			raw: `{"metadata":{"generateName":"web-","annotations":{"multicluster.admiralty.io/elect":"",
 			  "multicluster.admiralty.io/no-prefix-label-regexp":"("}},"spec":{"nodeName":"n1"}}`,
 			code: http.StatusUnprocessableEntity, reason: metav1.StatusReasonInvalid,
-			want:   []string{`Pod "web-" is invalid`, "spec.nodeName: Forbidden", "no-prefix-label-regexp]: Invalid value"},
+			want: []string{
+				`Pod "web-" is invalid`,
+				"spec.nodeName: Forbidden",
+				"no-prefix-label-regexp]: Invalid value",
+			},
 			fields: []string{"spec.nodeName", "metadata.annotations[multicluster.admiralty.io/no-prefix-label-regexp]"},
 		},
 		"no JSON": {raw: `{`, code: http.StatusBadRequest, want: []string{"decoding the pod"}},
