@@ -15,7 +15,7 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/watch"
 )
 
-// knowing makes a cluster whose namespaces were asked about at these times, and are known.
+// knowing makes a cluster. For each namespace, asked has the time of the last question, and known the listed claims.
 func knowing(t *testing.T, asked map[string]time.Time, known map[string]map[string]claim) *cluster {
 	t.Helper()
 	c := &cluster{clock: clock.RealClock{}, claims: map[string]*watched{}}

@@ -258,7 +258,7 @@ func (f *Follower) compare(o objectKey) {
 func (f *Follower) logTrouble(c collection, err error) {
 	f.options.Logger.Error(
 		err,
-		"What pods refer to is not known; trying again",
+		"The objects to which pods refer are not known; trying again",
 		"resource",
 		c.resource,
 		"namespace",

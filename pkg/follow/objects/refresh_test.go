@@ -28,8 +28,8 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
 
-// leading is a link to a target, in whose way something is before a copy is created, and the source's watch of Secrets.
-// A pod there needs Secret "db".
+// leading returns a link to a target that calls create before it creates a copy, and the source's watch of Secrets. A
+// pod in the target needs Secret "db".
 func leading(t *testing.T, create func() error) (*link, *collectionWatch) {
 	t.Helper()
 	f := &Follower{
@@ -66,7 +66,7 @@ func leading(t *testing.T, create func() error) (*link, *collectionWatch) {
 	}, w
 }
 
-// exists has Secret "db" have this version and content in the source.
+// exists creates or changes Secret "db" in the source.
 func (l *link) exists(t *testing.T, w *collectionWatch, version, content string) {
 	t.Helper()
 	original := meta("db", version)

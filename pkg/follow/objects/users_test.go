@@ -13,7 +13,7 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/podcache"
 )
 
-// proxy is one of the manager's cache that refers to Secrets of these names.
+// proxy returns a proxy, as the manager's cache has it, that refers to Secrets of these names.
 func proxy(node string, phase corev1.PodPhase, secrets ...string) *corev1.Pod {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"},

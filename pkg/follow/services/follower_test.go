@@ -16,7 +16,7 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/needs"
 )
 
-// mapper answers what it is told to, one after the other.
+// mapper gives its answers one after the other.
 type mapper struct {
 	meta.RESTMapper
 
@@ -64,31 +64,31 @@ func TestAnEndIsNoFailure(t *testing.T) {
 	}
 }
 
-func TestWhatIsSaidOfErrors(t *testing.T) {
+func TestErrorsThatOnlyAPersonCanCorrectHaveAMessage(t *testing.T) {
 	resource := schema.GroupResource{Resource: "services"}
 	for name, test := range map[string]struct {
 		err            error
 		want           string
 		lacksNamespace bool
 	}{
-		"nothing of none":        {},
-		"nothing of what passes": {err: apierrors.NewServiceUnavailable("busy")},
-		"whose it is": {
+		"no error":             {},
+		"an error that passes": {err: apierrors.NewServiceUnavailable("busy")},
+		"an object that is not ours": {
 			err: fmt.Errorf("writing: %w", &writer.NotOursError{Kind: "Service"}),
 			want: "there is a Service of that name, which does not come from this cluster; delete it there, or " +
 				"rename one of the two",
 		},
-		"which Secret is refused": {
-			err: fmt.Errorf("bringing: %w", &needs.RefusedError{
+		"a Secret that is refused": {
+			err: fmt.Errorf("ensuring: %w", &needs.RefusedError{
 				Ref:    needs.Ref{Resource: needs.Secrets, Name: "tls"},
 				Reason: "exists there",
 			}),
 			want: `the TLS Secret "tls" exists there`,
 		},
-		"that something else was not found": {
+		"another object that was not found": {
 			err: apierrors.NewNotFound(resource, "web"), want: `services "web" not found`,
 		},
-		"that there is no such namespace": {
+		"a namespace that does not exist": {
 			err:            errors.Join(apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "shop")),
 			want:           `namespaces "shop" not found`,
 			lacksNamespace: true,

@@ -96,7 +96,7 @@ func (c *copier) holdCertificates(ctx context.Context, ingress types.NamespacedN
 	}
 	c.mu.Unlock()
 	if err := c.follower.options.HoldSecrets(ctx, c.target, ingress, names); err != nil {
-		return fmt.Errorf("bringing the TLS Secrets: %w", err)
+		return fmt.Errorf("ensuring the TLS Secrets: %w", err)
 	}
 	return nil
 }

@@ -40,10 +40,10 @@ type UnguardedError struct{ Namespace string }
 // Error returns the reason, and a remedy.
 func (e *UnguardedError) Error() string {
 	return fmt.Sprintf(
-		"in namespace %q, objects that exist already cannot be told from others' and are left alone: this source "+
-			"cluster may neither read them there, "+
-			"nor does the ValidatingAdmissionPolicy of multicluster-scheduler's chart hold it; install the chart "+
-			"there as it is, or let the source get them",
+		"in namespace %q, nothing shows which existing objects are copies of this source cluster, so all are left "+
+			"alone: the source may not read them there, and the ValidatingAdmissionPolicy of "+
+			"multicluster-scheduler's chart does not hold it; install the chart there as it is, or let the source "+
+			"get them",
 		e.Namespace,
 	)
 }
