@@ -2,9 +2,9 @@ package engage
 
 import "sync"
 
-// Once returns a function that does what observers need done before their first target, and do not need while there is
-// none: it calls do, for one caller at a time, until that succeeds, and nothing after that. Unlike sync.OnceValue it
-// does not keep an error that goes by.
+// Once returns a function for preparations that observers need before their first target, and not while they have none.
+// It calls do, for one caller at a time, until do succeeds, and never again. Unlike sync.OnceValue, it does not keep an
+// error.
 func Once(do func() error) func() error {
 	var (
 		mu   sync.Mutex // guards done

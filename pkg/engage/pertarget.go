@@ -3,8 +3,6 @@ package engage
 import (
 	"context"
 	"fmt"
-	"maps"
-	"slices"
 	"sync"
 
 	toolscache "k8s.io/client-go/tools/cache"
@@ -17,16 +15,22 @@ import (
 // for concurrent use. While a target is engaged anew, it holds one value for each of the two engagements.
 type PerTarget[T any] struct {
 	mu       sync.RWMutex // guards byTarget
-	byTarget map[*Target]T
+	byTarget map[*Target]engaged[T]
+}
+
+// engaged is the value of an engagement that lasts until its context has an error.
+type engaged[T any] struct {
+	value T
+	end   func() error
 }
 
 // Set keeps value for target until ctx, the context of the engagement, ends.
 func (p *PerTarget[T]) Set(ctx context.Context, target *Target, value T) {
 	p.mu.Lock()
 	if p.byTarget == nil {
-		p.byTarget = map[*Target]T{}
+		p.byTarget = map[*Target]engaged[T]{}
 	}
-	p.byTarget[target] = value
+	p.byTarget[target] = engaged[T]{value, ctx.Err}
 	p.mu.Unlock()
 	context.AfterFunc(ctx, func() {
 		p.mu.Lock()
@@ -35,19 +39,28 @@ func (p *PerTarget[T]) Set(ctx context.Context, target *Target, value T) {
 	})
 }
 
-// Get returns the value of this engagement of a target.
+// Get returns the value of this engagement of a target, and false once the engagement has ended.
 func (p *PerTarget[T]) Get(target *Target) (T, bool) {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
-	value, ok := p.byTarget[target]
-	return value, ok
+	if e, ok := p.byTarget[target]; ok && e.end() == nil {
+		return e.value, true
+	}
+	var none T
+	return none, false
 }
 
-// All returns the values of all engagements, in no order.
+// All returns the values of all engagements that have not ended, in no order.
 func (p *PerTarget[T]) All() []T {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
-	return slices.Collect(maps.Values(p.byTarget))
+	values := make([]T, 0, len(p.byTarget))
+	for _, e := range p.byTarget {
+		if e.end() == nil {
+			values = append(values, e.value)
+		}
+	}
+	return values
 }
 
 // OnEvents calls seen with each object of a kind in the target's cache that is there, comes or changes, and gone with

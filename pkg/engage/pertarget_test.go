@@ -21,12 +21,18 @@ func TestValuesOfTargetsLastAsLongAsTheirEngagements(t *testing.T) {
 			t.Errorf("%d values while the target is engaged anew, want 2", got)
 		}
 		end()
-		synctest.Wait()
 		if _, ok := values.Get(old); ok {
 			t.Error("the value of an engagement that has ended is still there")
 		}
 		if got, ok := values.Get(anew); !ok || got != "anew" {
 			t.Errorf("got %q, %t for the new engagement", got, ok)
+		}
+		if got := values.All(); len(got) != 1 || got[0] != "anew" {
+			t.Errorf("got %q when the first engagement has ended", got)
+		}
+		synctest.Wait()
+		if got := len(values.byTarget); got != 1 {
+			t.Errorf("%d values are kept when the first engagement has ended", got)
 		}
 	})
 }

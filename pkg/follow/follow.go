@@ -21,18 +21,18 @@ import (
 
 // Options configures a Follower. All fields are required.
 type Options struct {
-	// Manager of the source cluster. Its client and its configuration reach the source's API server.
+	// Manager is that of the source cluster. Its client and its configuration reach the source's API server.
 	Manager ctrl.Manager
 	// Source is the source cluster's identity in targets.
 	Source translate.Source
-	// Appeared is called when pods of a namespace that waited for an object may be scheduled; with an empty ref, those
-	// that waited for claims.
+	// Appeared is called when pods of a namespace that waited for an object may be scheduled. An empty ref stands for
+	// claims.
 	Appeared func(namespace string, ref needs.Ref)
-	// Clock is the real one outside of tests.
+	// Clock is the real clock, except in tests.
 	Clock clock.WithTickerAndDelayedExecution
 }
 
-// Follower makes objects follow pods. It is safe for concurrent use.
+// Follower copies the objects that pods need to their targets. It is safe for concurrent use.
 type Follower struct {
 	options  Options
 	objects  *objects.Follower
@@ -47,7 +47,7 @@ func New(options Options) (*Follower, error) {
 }
 
 // Register lets the Follower observe targets and run on the leader. It must be called before scheduling observes
-// targets: what a pod needs is known before the pod is placed. ctx ends all watches.
+// targets, so that the needs of a pod are known before the pod is placed. ctx ends all watches.
 func (f *Follower) Register(ctx context.Context, registry *engage.Registry) error {
 	registry.Observe(f.objects)
 	registry.Observe(f.claims)
@@ -60,14 +60,14 @@ func (f *Follower) Register(ctx context.Context, registry *engage.Registry) erro
 // memory only.
 func (f *Follower) Missing(pod *corev1.Pod) error { return f.objects.Missing(pod) }
 
-// Objection returns the reason, for users, why the pod's claims keep it from the target, or an empty string. It reads
-// memory only.
+// Objection returns the reason, for users, why the pod's claims keep it from the target. It is empty if the pod can go
+// there. It reads memory only.
 func (f *Follower) Objection(pod *corev1.Pod, target *engage.Target) string {
 	return f.claims.Objection(pod, target)
 }
 
-// Ensure returns nil once all that the pod needs is in the target, within bounds.EnsureNeeds. Claims come last, because
-// they bind a pod to the target.
+// Ensure returns nil once everything that the pod needs is in the target, within bounds.EnsureNeeds. Claims come last,
+// because they bind a pod to the target.
 func (f *Follower) Ensure(ctx context.Context, pod *corev1.Pod, target *engage.Target) error {
 	ctx, cancel := context.WithTimeout(ctx, bounds.EnsureNeeds)
 	defer cancel()

@@ -12,45 +12,45 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 )
 
-// skew is how far the clocks of two clusters may be apart.
+// skew is the greatest difference that the clocks of two clusters may have.
 const skew = time.Hour
 
 // annotationDefaultClass marks the StorageClass of claims that name none.
 const annotationDefaultClass = "storageclass.kubernetes.io/is-default-class"
 
-// claim is what is kept of a PersistentVolumeClaim.
+// claim is the entry that is kept of a PersistentVolumeClaim.
 type claim struct {
 	uid      types.UID
 	deleting bool
 	request  int64 // bytes
-	bound    bool  // to a volume: others cannot be expanded
+	bound    bool  // bound to a volume: only such claims can be expanded
 
-	// Of those of the source.
+	// Only claims of the source have these.
 	follow     bool
-	followedTo place
+	followedTo location
 	class      string
-	noClass    bool // names none, not even the empty one
+	noClass    bool // names no class, not even the empty one
 
-	// Of those of targets.
+	// Only claims of targets have these.
 	origin origin
 	parent types.UID // of the claim that a copy was made for
 }
 
-// place is a target: its name, as users call it, and the ID of its cluster, which is empty where it is unknown.
-type place struct{ name, clusterID string }
+// location is a target's name, as users see it, and the ID of its cluster. An unknown ID is empty.
+type location struct{ name, clusterID string }
 
-// followedTo is where the copy of a claim is, as the claim says; nowhere if that has no name.
-func followedTo(pvc *corev1.PersistentVolumeClaim) place {
+// followedTo returns the location of a claim's copy, as the claim's annotations say. It is empty if they say nothing.
+func followedTo(pvc *corev1.PersistentVolumeClaim) location {
 	name := pvc.Annotations[v1alpha1.AnnotationFollowedTo]
 	if name == "" {
-		return place{}
+		return location{}
 	}
-	return place{name, pvc.Annotations[v1alpha1.AnnotationFollowedToClusterID]}
+	return location{name, pvc.Annotations[v1alpha1.AnnotationFollowedToClusterID]}
 }
 
-// is says whether two places are in the same cluster, as far as is known: a target may have got another name, and its
-// name may lead to another cluster.
-func (p place) is(other place) bool {
+// sameClusterAs says whether two locations are in the same cluster, as far as is known. A target may have another name
+// than before, and a name may lead to another cluster.
+func (p location) sameClusterAs(other location) bool {
 	if p.clusterID == "" || other.clusterID == "" {
 		return p.name == other.name
 	}
@@ -61,7 +61,7 @@ func (p place) is(other place) bool {
 type origin int
 
 const (
-	others origin = iota // somebody: we do not know of whom it is a copy, if it is
+	others origin = iota // not a known copy
 	ours
 	anotherSource
 )
@@ -92,24 +92,24 @@ func originOf(pvc *corev1.PersistentVolumeClaim, clusterID string) origin {
 	case cluster != clusterID:
 		return anotherSource
 	case err != nil || pvc.CreationTimestamp.Sub(made).Abs() > skew:
-		return others // restored from a backup, say, by somebody to whom it matters
+		return others // Somebody may have restored it from a backup on purpose.
 	default:
 		return ours
 	}
 }
 
-// isMadeFor says whether it is our copy of this claim.
+// isMadeFor says whether the claim is our copy of this original.
 func (c *claim) isMadeFor(original *claim) bool { return c.origin == ours && c.parent == original.uid }
 
-// class is what is kept of a StorageClass.
+// class is the entry that is kept of a StorageClass.
 type class struct{ isDefault bool }
 
 func classOf(sc *storagev1.StorageClass) class {
 	return class{isDefault: sc.Annotations[annotationDefaultClass] == "true"}
 }
 
-// namesOf returns the names of the claims that a pod refers to. Those of generic ephemeral volumes are made with the
-// delegate.
+// namesOf returns the names of the claims to which a pod refers. Claims of generic ephemeral volumes are left out: they
+// are made with the delegate.
 func namesOf(pod *corev1.Pod) []string {
 	var names []string
 	for i := range pod.Spec.Volumes {

@@ -34,8 +34,15 @@ func TestWhatIsKeptOfAClaim(t *testing.T) {
 		},
 		Status: corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimBound},
 	}
-	want := claim{uid: "1", request: 1024, bound: true, follow: true, followedTo: place{"team/c2", "id"}, class: "fast"}
-	if diff := cmp.Diff(want, claimOf(pvc, "source"), cmp.AllowUnexported(claim{}, place{})); diff != "" {
+	want := claim{
+		uid:        "1",
+		request:    1024,
+		bound:      true,
+		follow:     true,
+		followedTo: location{"team/c2", "id"},
+		class:      "fast",
+	}
+	if diff := cmp.Diff(want, claimOf(pvc, "source"), cmp.AllowUnexported(claim{}, location{})); diff != "" {
 		t.Error(diff)
 	}
 	pvc = &corev1.PersistentVolumeClaim{
@@ -43,14 +50,14 @@ func TestWhatIsKeptOfAClaim(t *testing.T) {
 	}
 	pvc.Annotations = map[string]string{v1alpha1.AnnotationFollowedToClusterID: "id"} // which means nothing alone
 	want = claim{uid: "2", deleting: true, noClass: true}
-	if diff := cmp.Diff(want, claimOf(pvc, "source"), cmp.AllowUnexported(claim{}, place{})); diff != "" {
+	if diff := cmp.Diff(want, claimOf(pvc, "source"), cmp.AllowUnexported(claim{}, location{})); diff != "" {
 		t.Error(diff)
 	}
 }
 
 func TestOnlyWhatWeMadeIsOurs(t *testing.T) {
 	copied := func(change func(*metav1.ObjectMeta)) *corev1.PersistentVolumeClaim {
-		made, err := copyOf(&corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{UID: "1"}}, nil, noon())
+		made, err := desiredCopy(&corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{UID: "1"}}, nil, noon())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -73,7 +80,9 @@ func TestOnlyWhatWeMadeIsOurs(t *testing.T) {
 			change: func(*metav1.ObjectMeta) {}, want: ours, parent: "1",
 		},
 		"a copy of another source": {
-			change: func(m *metav1.ObjectMeta) { m.Labels[v1alpha1.LabelParentClusterID] = "another" }, want: anotherSource, parent: "1",
+			change: func(m *metav1.ObjectMeta) { m.Labels[v1alpha1.LabelParentClusterID] = "another" },
+			want:   anotherSource,
+			parent: "1",
 		},
 		"a claim without labels": {
 			change: func(m *metav1.ObjectMeta) { m.Labels = nil }, want: others,
@@ -82,10 +91,14 @@ func TestOnlyWhatWeMadeIsOurs(t *testing.T) {
 			change: func(m *metav1.ObjectMeta) { delete(m.Labels, v1alpha1.LabelParentUID) }, want: others,
 		},
 		"a copy that was restored from a backup": {
-			change: func(m *metav1.ObjectMeta) { m.CreationTimestamp = metav1.NewTime(noon().Add(24 * time.Hour)) }, want: others, parent: "1",
+			change: func(m *metav1.ObjectMeta) { m.CreationTimestamp = metav1.NewTime(noon().Add(24 * time.Hour)) },
+			want:   others,
+			parent: "1",
 		},
 		"a copy in a cluster whose clock is slow": {
-			change: func(m *metav1.ObjectMeta) { m.CreationTimestamp = metav1.NewTime(noon().Add(-time.Minute)) }, want: ours, parent: "1",
+			change: func(m *metav1.ObjectMeta) { m.CreationTimestamp = metav1.NewTime(noon().Add(-time.Minute)) },
+			want:   ours,
+			parent: "1",
 		},
 		"a claim of which nobody knows when it was asked for": {
 			change: func(m *metav1.ObjectMeta) { m.Annotations = nil }, want: others, parent: "1",
@@ -123,7 +136,7 @@ func TestACopyIsEmptyAndTakesNothingAlong(t *testing.T) {
 			DataSource:       &corev1.TypedLocalObjectReference{Kind: "PersistentVolumeClaim", Name: "template"},
 		},
 	}
-	got, err := copyOf(original, ptr.To("fast"), noon())
+	got, err := desiredCopy(original, ptr.To("fast"), noon())
 	if err != nil {
 		t.Fatal(err)
 	}

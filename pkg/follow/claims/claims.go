@@ -3,9 +3,7 @@ package claims
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -27,20 +25,20 @@ import (
 
 const (
 	callTimeout = 10 * time.Second
-	// linger is how long claims are watched at least about which nobody asks.
-	linger = 10 * time.Minute
+	// unaskedFor is how long claims are watched at least after the last question about them.
+	unaskedFor = 10 * time.Minute
 )
 
-// Options are what Claims work with. All are required.
+// Options configures Claims. All fields are required.
 type Options struct {
-	// Config reaches the source cluster's API server, without client-side rate limit and without time-out.
+	// Config reaches the source cluster's API server, without a client-side rate limit and without a time-out.
 	Config *rest.Config
 	// Scheme and Mapper know PersistentVolumeClaims and StorageClasses.
 	Scheme *runtime.Scheme
 	Mapper meta.RESTMapper
-	// Source says who the source cluster is.
+	// Source is the source cluster's identity in targets.
 	Source translate.Source
-	// Appeared is called when the pods of a namespace may go where they could not, as far as claims are concerned.
+	// Appeared is called when a change of claims may let the pods of a namespace go to a target.
 	Appeared func(namespace string)
 	Clock    clock.WithTicker
 	// Recorder records events about claims in the source.
@@ -48,28 +46,26 @@ type Options struct {
 	Logger   logr.Logger
 }
 
-// Claims knows the PersistentVolumeClaims that pods refer to, and makes and deletes their copies in targets. It
-// observes an engage.Registry (Observe it before the first target is engaged), and is to run on the leader only. It is
+// Claims knows the PersistentVolumeClaims to which pods refer, and makes and deletes their copies in targets. It
+// observes an engage.Registry; Observe it before the first target is engaged. It must run on the leader only. It is
 // safe for concurrent use.
 type Claims struct {
-	Options
+	options Options
 
 	source   *cluster
 	ensuring serial[types.NamespacedName]
-
-	mu      sync.RWMutex // guards targets
-	targets map[types.NamespacedName]*cluster
+	targets  engage.PerTarget[*cluster]
 }
 
 var _ engage.Observer = &Claims{}
 
-// New makes Claims, which are to be registered before anything else is asked of them.
+// New makes Claims. Register must be called before any other method.
 func New(options Options) (*Claims, error) {
 	reached, err := client.NewWithWatch(options.Config, client.Options{Scheme: options.Scheme, Mapper: options.Mapper})
 	if err != nil {
 		return nil, fmt.Errorf("making a client: %w", err)
 	}
-	c := &Claims{Options: options, targets: map[types.NamespacedName]*cluster{}}
+	c := &Claims{options: options}
 	c.source = &cluster{
 		sourceID: options.Source.ClusterID,
 		client:   reached,
@@ -81,37 +77,37 @@ func New(options Options) (*Claims, error) {
 	return c, nil
 }
 
-// Register lets claims of the source be watched until ctx ends, and has the manager stop such watches when nobody asks
-// for them any more.
+// Register lets claims of the source be watched until ctx ends. The manager stops watches about which nobody asks any
+// more.
 func (c *Claims) Register(ctx context.Context, mgr manager.Manager) error {
 	c.source.life = ctx
 	return mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
-		ticker := c.Clock.NewTicker(linger)
+		ticker := c.options.Clock.NewTicker(unaskedFor)
 		defer ticker.Stop()
 		for {
 			select {
 			case <-ctx.Done():
 				return nil
 			case now := <-ticker.C():
-				c.leave(now.Add(-linger))
+				c.stopUnasked(now.Add(-unaskedFor))
 			}
 		}
 	}))
 }
 
-// leave stops watches about which nobody asked since then: in targets where there are no copies, and then in the source
-// where there are none in targets.
-func (c *Claims) leave(since time.Time) {
-	targets := c.engaged()
+// stopUnasked stops watches about which nobody asked since then. In targets, watches of namespaces with copies stay. In
+// the source, watches of namespaces that are watched in a target stay.
+func (c *Claims) stopUnasked(since time.Time) {
+	targets := c.targets.All()
 	for _, t := range targets {
-		t.leave(since, func(_ string, w *watched) bool { return w.hasCopies() })
+		t.stopUnasked(since, func(_ string, w *watched) bool { return w.hasCopies() })
 	}
-	c.source.leave(since, func(namespace string, _ *watched) bool {
-		return slices.ContainsFunc(targets, func(t *cluster) bool { return t.watches(namespace) })
+	c.source.stopUnasked(since, func(namespace string, _ *watched) bool {
+		return slices.ContainsFunc(targets, func(t *cluster) bool { return t.isWatching(namespace) })
 	})
 }
 
-// Engaged looks for copies in the target, and takes care of them until ctx ends.
+// Engaged looks for copies in the target, and updates and deletes them until ctx ends.
 func (c *Claims) Engaged(ctx context.Context, target *engage.Target) error {
 	reached, err := client.NewWithWatch(
 		target.Config,
@@ -121,56 +117,43 @@ func (c *Claims) Engaged(ctx context.Context, target *engage.Target) error {
 		return fmt.Errorf("making a client: %w", err)
 	}
 	t := &cluster{
-		place:    place{targetkind.Name(target.Key), target.ClusterID},
-		sourceID: c.Source.ClusterID,
+		location: location{targetkind.Name(target.Key), target.ClusterID},
+		sourceID: c.options.Source.ClusterID,
 		client:   reached,
-		clock:    c.Clock,
+		clock:    c.options.Clock,
 		life:     ctx,
 		target:   target,
-		writer:   writer.NewWriter(reached, reached, c.Source),
-		queue:    newQueue(),
+		writer:   writer.NewWriter(reached, reached, c.options.Source),
 		claims:   map[string]*watched{},
 	}
 	t.listed = func(namespace string) { c.targetChanged(t, namespace, "") }
 	t.changed = func(namespace, name string) { c.targetChanged(t, namespace, name) }
-	c.add(ctx, t)
-	return c.work(ctx, t)
+	t.workers = c.newWorkers(t)
+	c.targets.Set(ctx, target, t)
+	t.workers.Queue.Add(types.NamespacedName{}) // to look for copies
+	return t.workers.Start(ctx)
 }
 
-// add lets events reach a target until ctx ends.
-func (c *Claims) add(ctx context.Context, t *cluster) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.targets[t.target.Key] = t
-	context.AfterFunc(ctx, func() {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		if c.targets[t.target.Key] == t { // It may have been engaged anew.
-			delete(c.targets, t.target.Key)
-		}
-	})
-}
-
-// Objection says, for users to read, why a pod cannot go to a target because of its claims; it is empty if it can. It
-// reads memory only; what is not known yet is asked for, and Appeared is called when it is there.
+// Objection returns the reason, for users, why a pod's claims keep it from a target. It is empty if the pod can go
+// there. It reads memory only. It asks for claims that are not known yet; when they are known, Appeared is called.
 func (c *Claims) Objection(pod *corev1.Pod, target *engage.Target) string {
 	names := namesOf(pod)
 	if len(names) == 0 {
 		return ""
 	}
-	t := c.get(target.Key)
-	if t == nil {
+	t, ok := c.targets.Get(target)
+	if !ok {
 		return "its claims are not known yet"
 	}
 	here, there := c.source.claimsIn(pod.Namespace), t.claimsIn(pod.Namespace)
-	if err := here.why(); err != nil {
+	if err := here.Err(); err != nil {
 		return c.source.explain(err, "claims in namespace "+pod.Namespace)
 	}
-	if err := there.why(); err != nil {
+	if err := there.Err(); err != nil {
 		return t.explain(err, "claims in namespace "+pod.Namespace)
 	}
 	for _, name := range names {
-		s := situation{original: here.get(name), there: there.get(name)}
+		s := situation{original: here.Entry(name), there: there.Entry(name)}
 		s.keeping, s.keeper = c.keeping(
 			s.original,
 			t,
@@ -178,7 +161,7 @@ func (c *Claims) Objection(pod *corev1.Pod, target *engage.Target) string {
 		)
 		v := decide(s)
 		if v.makes {
-			_, v.objection = c.class(s.original, t)
+			_, v.objection = c.classFor(s.original, t)
 		}
 		if v.objection != "" {
 			return fmt.Sprintf("claim %q %s", name, v.objection)
@@ -187,64 +170,52 @@ func (c *Claims) Objection(pod *corev1.Pod, target *engage.Target) string {
 	return ""
 }
 
-// keeping says whether another target than t keeps what a claim of the source was made into, and which. If that target
-// can be asked, ask does.
+// keeping says whether another target than t keeps the copy of a claim, and which target that is. It calls ask if that
+// target can be asked.
 func (c *Claims) keeping(
 	original *claim,
 	t *cluster,
 	ask func(keeper *cluster) keeping,
 ) (answer keeping, keeper string) {
-	if original == nil || original.followedTo.name == "" || original.followedTo.is(t.place) {
+	if original == nil || original.followedTo.name == "" || original.followedTo.sameClusterAs(t.location) {
 		return free, ""
 	}
 	at := original.followedTo
 	answer = silent
-	for _, t := range c.engaged() {
+	for _, t := range c.targets.All() {
 		switch {
-		case at.is(t.place) && t.target.Reachable():
+		case at.sameClusterAs(t.location) && t.target.Reachable():
 			if answer := ask(t); answer != silent {
 				return answer, t.name
 			}
-		case !at.is(t.place) && t.name == at.name:
+		case !at.sameClusterAs(t.location) && t.name == at.name:
 			answer = moved
 		}
 	}
 	return answer, at.name
 }
 
-// keeps says what memory knows. It has the claims watched, so that it knows more the next time.
+// keeps answers from memory. It starts a watch of the claims, so that the next answer is better.
 func (c *cluster) keeps(namespace, name string) keeping {
 	w := c.claimsIn(namespace)
 	switch {
-	case w.why() != nil:
+	case w.Err() != nil:
 		return silent
-	case w.get(name) != nil:
+	case w.Entry(name) != nil:
 		return kept
 	default:
 		return free
 	}
 }
 
-// class chooses the storage class of a copy in a target.
-func (c *Claims) class(original *claim, t *cluster) (name *string, objection string) {
+// classFor chooses the storage class of a copy in a target.
+func (c *Claims) classFor(original *claim, t *cluster) (name *string, objection string) {
 	here, there := c.source.storageClasses(), t.storageClasses()
-	if err := here.why(); err != nil {
+	if err := here.Err(); err != nil {
 		return nil, "needs a storage class: " + c.source.explain(err, "storage classes")
 	}
-	if err := there.why(); err != nil {
+	if err := there.Err(); err != nil {
 		return nil, "needs a storage class: " + t.explain(err, "storage classes")
 	}
-	return chooseClass(*original, here.all(), there.all())
-}
-
-func (c *Claims) get(key types.NamespacedName) *cluster {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	return c.targets[key]
-}
-
-func (c *Claims) engaged() []*cluster {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	return slices.Collect(maps.Values(c.targets))
+	return chooseClass(*original, here.Entries(), there.Entries())
 }

@@ -12,116 +12,115 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/client-go/util/workqueue"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/follow/writer"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/watch"
 )
 
 type (
-	queue      = workqueue.TypedRateLimitingInterface[reconcile.Request]
-	claimWatch = watch[*corev1.PersistentVolumeClaim, claim]
-	classWatch = watch[*storagev1.StorageClass, class]
+	claimStore = watch.Store[*corev1.PersistentVolumeClaim, claim]
+	classStore = watch.Store[*storagev1.StorageClass, class]
 )
 
-// cluster is the source, or a target for as long as it is engaged.
+// cluster is the source, or a target as long as it is engaged.
 type cluster struct {
-	place           // a target's; empty for the source
+	location        // of a target; empty for the source
 	sourceID string // the source's cluster ID
 	client   client.WithWatch
 	clock    clock.Clock
-	// life is that of its watches.
+	// life is the context of its watches.
 	life context.Context //nolint:containedctx // watches are started by those who ask first, and outlive their requests
-	// listed and changed are called when a namespace's claims are known, when one is another, and, with an empty
-	// namespace, for StorageClasses.
+	// listed is called when the claims of a namespace are listed, changed when one of them changes. An empty namespace
+	// stands for StorageClasses.
 	listed  func(namespace string)
 	changed func(namespace, name string)
 
-	// Of targets.
-	target *engage.Target
-	writer *writer.Writer
-	queue  queue
+	// Only targets have these.
+	target  *engage.Target
+	writer  *writer.Writer
+	workers *engage.Workers[types.NamespacedName]
 
 	mu      sync.Mutex // guards claims and classes
 	claims  map[string]*watched
-	classes *classWatch
+	classes *classStore
 }
 
-// watched is a namespace whose claims are watched.
+// watched has the claims of a namespace, which is watched.
 type watched struct {
-	claimWatch
+	*claimStore
 
 	stop  context.CancelFunc
-	asked atomic.Pointer[time.Time] // when somebody asked last
-	found atomic.Bool               // that there are copies, before everything was listed
+	asked atomic.Pointer[time.Time] // time of the last question
+	found atomic.Bool               // whether there were copies when the target was engaged
 }
 
-// claimsIn starts to watch the claims of a namespace, unless that is done already.
+// claimsIn returns the claims of a namespace, and watches them from now on.
 func (c *cluster) claimsIn(namespace string) *watched {
 	now := c.clock.Now()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	w, ok := c.claims[namespace]
 	if !ok {
-		w = &watched{claimWatch: claimWatch{
-			entryOf: func(pvc *corev1.PersistentVolumeClaim) claim { return claimOf(pvc, c.sourceID) },
-			listed:  func() { c.listed(namespace) },
-			changed: func(name string) { c.changed(namespace, name) },
-		}}
 		ctx, stop := context.WithCancel(c.life)
-		w.stop = stop
+		w = &watched{stop: stop, claimStore: watch.NewStore(watch.StoreOptions[*corev1.PersistentVolumeClaim, claim]{
+			EntryOf: func(pvc *corev1.PersistentVolumeClaim) claim { return claimOf(pvc, c.sourceID) },
+			Listed:  func(map[string]claim) { c.listed(namespace) },
+			Changed: func(name string, _, _ *claim) { c.changed(namespace, name) },
+		})}
 		c.claims[namespace] = w
-		go w.run(ctx, c.clock, objectsOf(c.client, &corev1.PersistentVolumeClaimList{}, namespace))
+		go w.Run(ctx, workersName, c.clock, objectsOf(c.client, &corev1.PersistentVolumeClaimList{}, namespace))
 	}
 	w.asked.Store(&now)
 	return w
 }
 
-// known returns what is known of a namespace's claims without asking; nil where that is nothing.
-func (c *cluster) known(namespace string) *watched {
+// listedClaims returns the claims of a namespace if they are listed, and nil otherwise. It does not count as a
+// question.
+func (c *cluster) listedClaims(namespace string) *watched {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	w := c.claims[namespace]
-	if w == nil || w.why() != nil {
+	if w == nil || w.Err() != nil {
 		return nil
 	}
 	return w
 }
 
-// storageClasses starts to watch them, unless that is done already.
-func (c *cluster) storageClasses() *classWatch {
+// storageClasses returns the storage classes, and watches them from now on.
+func (c *cluster) storageClasses() *classStore {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.classes == nil {
-		c.classes = &classWatch{
-			entryOf: classOf,
-			listed:  func() { c.listed("") },
-			changed: func(name string) { c.changed("", name) },
-		}
-		go c.classes.run(c.life, c.clock, objectsOf(c.client, &storagev1.StorageClassList{}, ""))
+		c.classes = watch.NewStore(watch.StoreOptions[*storagev1.StorageClass, class]{
+			EntryOf: classOf,
+			Listed:  func(map[string]class) { c.listed("") },
+			Changed: func(name string, _, _ *class) { c.changed("", name) },
+		})
+		go c.classes.Run(c.life, workersName, c.clock, objectsOf(c.client, &storagev1.StorageClassList{}, ""))
 	}
 	return c.classes
 }
 
-// watches says whether the claims of a namespace are watched.
-func (c *cluster) watches(namespace string) bool {
+// isWatching says whether the claims of a namespace are watched.
+func (c *cluster) isWatching(namespace string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.claims[namespace] != nil
 }
 
-// namespaces are those whose claims are watched.
+// namespaces returns the namespaces whose claims are watched.
 func (c *cluster) namespaces() map[string]*watched {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return maps.Clone(c.claims)
 }
 
-// leave stops the watches of namespaces about which nobody asked since then, unless there is a reason to stay.
-func (c *cluster) leave(since time.Time, stays func(namespace string, w *watched) bool) {
+// stopUnasked stops the watches about which nobody asked since then, except those that stay.
+func (c *cluster) stopUnasked(since time.Time, stays func(namespace string, w *watched) bool) {
 	for namespace, w := range c.namespaces() {
 		if stays(namespace, w) {
 			continue
@@ -135,12 +134,12 @@ func (c *cluster) leave(since time.Time, stays func(namespace string, w *watched
 	}
 }
 
-// hasCopies says whether one of the claims is a copy of ours, as far as is known.
+// hasCopies says whether a claim is a copy of ours, as far as is known.
 func (w *watched) hasCopies() bool {
-	if w.why() != nil {
+	if w.Err() != nil {
 		return w.found.Load()
 	}
-	for _, c := range w.all() {
+	for _, c := range w.Entries() {
 		if c.origin == ours {
 			return true
 		}
@@ -148,14 +147,14 @@ func (w *watched) hasCopies() bool {
 	return false
 }
 
-// explain tells users why a cluster's claims or storage classes are not known.
+// explain returns the reason, for users, why a cluster's claims or storage classes are not known.
 func (c *cluster) explain(err error, resource string) string {
 	where, whose := "there", "the source's user"
 	if c.target == nil {
 		where, whose = "here", "this cluster's manager"
 	}
 	switch {
-	case errors.Is(err, errUnknown):
+	case errors.Is(err, watch.ErrNotListed):
 		return fmt.Sprintf("%s are not known yet", resource)
 	case apierrors.IsForbidden(err):
 		return fmt.Sprintf(

@@ -2,33 +2,34 @@ package claims
 
 import "fmt"
 
-// keeping says whether another target than the one in question keeps what a claim of the source was made into.
+// keeping says whether another target than the one in question keeps the copy of a claim.
 type keeping int
 
 const (
-	free   keeping = iota // nobody does
-	kept                  // it is there
-	silent                // it may be there: nobody can look now
-	moved                 // the same, and the target of that name leads to another cluster
+	free   keeping = iota // no other target does
+	kept                  // the other target has the copy
+	silent                // the other target may have the copy, and cannot be asked now
+	moved                 // as silent, and the target of that name leads to another cluster
 )
 
-// situation is that of one claim of a pod, and of one target that the pod may go to.
+// situation is everything that decides whether one claim of a pod lets the pod go to one target.
 type situation struct {
-	original *claim // in the source; nil where there is none
-	there    *claim // in the target; nil where there is none
+	original *claim // in the source; nil if it does not exist
+	there    *claim // in the target; nil if it does not exist
 	keeping  keeping
-	keeper   string // the name of that other target
+	keeper   string // the name of the other target
 }
 
-// decision of a situation.
+// decision says whether the pod can go to the target.
 type decision struct {
-	// objection says why the pod cannot go there, after the claim's name. It is empty if it can.
+	// objection is the reason why the pod cannot go there, as it reads after the claim's name. It is empty if the pod
+	// can.
 	objection string
-	// makes says that the claim is to be made there first.
+	// makes says that the claim must be made there first.
 	makes bool
 }
 
-// decide decides whether the pod can go there. What holds data already comes first.
+// decide decides whether the pod can go there. An existing copy decides before anything else.
 func decide(s situation) decision {
 	switch {
 	case s.keeping == kept:
@@ -49,7 +50,7 @@ func decide(s situation) decision {
 	}
 }
 
-// objectionToLeave says why a claim is waited for, and how not to.
+// objectionToLeave says why the pod waits for the other target, and how a user ends that.
 func objectionToLeave(s situation) string {
 	where := fmt.Sprintf("is in %[1]s, which cannot be asked now: wait for %[1]s", s.keeper)
 	if s.keeping == moved {
@@ -96,9 +97,9 @@ func (c classes) hasDefault() bool {
 	return false
 }
 
-// chooseClass returns the name of the storage class of a copy, nil for the target's default, or why there is none. A
-// claim in the class that is the source's default is taken to be one that names none: the API server writes that name
-// into it.
+// chooseClass returns the name of a copy's storage class, nil for the target's default, or the reason why there is
+// none. A claim in the source's default class counts as one that names no class, because the API server writes that
+// name into it.
 func chooseClass(original claim, here, there classes) (name *string, objection string) {
 	byDefault := original.noClass || here[original.class].isDefault
 	_, exists := there[original.class]
@@ -107,32 +108,32 @@ func chooseClass(original claim, here, there classes) (name *string, objection s
 		return nil, ""
 	case original.noClass:
 		return nil, "names no storage class, and there is no default one there"
-	case exists || original.class == "": // The empty class is for volumes that are made by hand.
+	case exists || original.class == "": // The empty class is for volumes that people make by hand.
 		return &original.class, ""
 	default:
 		return nil, fmt.Sprintf("is of storage class %q, which does not exist there", original.class)
 	}
 }
 
-// action is what is to be done about a copy.
-type action int
+// step is the next change of a copy.
+type step int
 
 const (
-	nothing action = iota
-	remove
-	expand
+	stepNone step = iota
+	stepRemove
+	stepExpand
 )
 
-// nextStep decides what is to be done about a claim in a target. The original of that name is nil where there is none.
-func nextStep(original *claim, there claim) action {
+// nextStep decides about a claim in a target. The original is nil if the source has no claim of that name.
+func nextStep(original *claim, there claim) step {
 	switch {
 	case there.origin != ours || there.deleting:
-		return nothing
+		return stepNone
 	case original == nil || !there.isMadeFor(original):
-		return remove
+		return stepRemove
 	case !original.deleting && there.bound && original.request > there.request:
-		return expand
+		return stepExpand
 	default:
-		return nothing
+		return stepNone
 	}
 }

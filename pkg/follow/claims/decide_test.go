@@ -9,14 +9,16 @@ import (
 
 const (
 	inC2      = "is in c2"
-	noneThere = "does not exist there: make it there, or have it made from one here with the annotation multicluster.admiralty.io/follow"
-	silentC2  = "is in c2, which cannot be asked now: wait for c2, or give up what is stored there by removing the annotation " +
+	noneThere = "does not exist there: make it there, or have it made from one here with the annotation " +
+		"multicluster.admiralty.io/follow"
+	silentC2 = "is in c2, which cannot be asked now: wait for c2, or give up what is stored there by removing " +
+		"the annotation " +
 		"multicluster.admiralty.io/followed-to from the claim"
 )
 
 func TestPodsGoWhereTheirDataIs(t *testing.T) {
 	followed := claim{uid: "1", follow: true}
-	inAnother := claim{uid: "1", follow: true, followedTo: place{"c2", "id"}}
+	inAnother := claim{uid: "1", follow: true, followedTo: location{"c2", "id"}}
 	for name, test := range map[string]struct {
 		situation
 		want decision
@@ -43,7 +45,8 @@ func TestPodsGoWhereTheirDataIs(t *testing.T) {
 			situation{original: &followed}, decision{makes: true},
 		},
 		"a claim that is being deleted is not made there": {
-			situation{original: &claim{uid: "1", follow: true, deleting: true}}, decision{objection: "is being deleted"},
+			situation{original: &claim{uid: "1", follow: true, deleting: true}},
+			decision{objection: "is being deleted"},
 		},
 		"a claim that was made there": {
 			situation{original: &followed, there: &claim{uid: "9", origin: ours, parent: "1"}}, decision{},
@@ -59,7 +62,8 @@ func TestPodsGoWhereTheirDataIs(t *testing.T) {
 			situation{original: &inAnother, keeping: kept, keeper: "c2"}, decision{objection: inC2},
 		},
 		"a claim in another target counts more than one of that name here": {
-			situation{original: &inAnother, there: &claim{uid: "9"}, keeping: kept, keeper: "c2"}, decision{objection: inC2},
+			situation{original: &inAnother, there: &claim{uid: "9"}, keeping: kept, keeper: "c2"},
+			decision{objection: inC2},
 		},
 		"a claim in another target counts more than the source's own where the source is a target": {
 			situation{original: &inAnother, there: &inAnother, keeping: kept, keeper: "c2"}, decision{objection: inC2},
@@ -68,16 +72,24 @@ func TestPodsGoWhereTheirDataIs(t *testing.T) {
 			situation{original: &inAnother, keeping: silent, keeper: "c2"}, decision{objection: silentC2},
 		},
 		"a claim that is waited for when no others are to be made": {
-			situation{original: &claim{uid: "1", followedTo: place{"c2", "id"}}, keeping: silent, keeper: "c2"}, decision{objection: silentC2},
+			situation{original: &claim{uid: "1", followedTo: location{"c2", "id"}}, keeping: silent, keeper: "c2"},
+			decision{objection: silentC2},
 		},
 		"a claim in a cluster to which its target does not lead any more": {
 			situation{original: &inAnother, keeping: moved, keeper: "c2"},
-			decision{objection: "is in the cluster with the ID id, to which c2 does not lead any more: have a target lead there, or give up what is " +
+			decision{objection: "is in the cluster with the ID id, to which c2 does not lead any more: have a target " +
+				"lead there, or give up what is " +
 				"stored there by removing the annotation multicluster.admiralty.io/followed-to from the claim"},
 		},
 		"a claim that is waited for though there is a copy": {
-			situation{original: &inAnother, there: &claim{uid: "9", origin: ours, parent: "1"}, keeping: silent, keeper: "c2"},
-			decision{objection: "is in c2, which cannot be asked now: wait for c2, or use the copy that this target has by removing the annotation " +
+			situation{
+				original: &inAnother,
+				there:    &claim{uid: "9", origin: ours, parent: "1"},
+				keeping:  silent,
+				keeper:   "c2",
+			},
+			decision{objection: "is in c2, which cannot be asked now: wait for c2, or use the copy that this " +
+				"target has by removing the annotation " +
 				"multicluster.admiralty.io/followed-to from the claim"},
 		},
 		"a claim that never came to be in another target may be made here": {
@@ -113,20 +125,20 @@ func TestPodsGoWhereTheirDataIs(t *testing.T) {
 
 func TestPlacesAreClustersWhereTheseAreKnown(t *testing.T) {
 	for name, test := range map[string]struct {
-		at, target place
+		at, target location
 		want       bool
 	}{
-		"the same":                             {place{"c2", "1"}, place{"c2", "1"}, true},
-		"another target":                       {place{"c2", "1"}, place{"c3", "2"}, false},
-		"a target with another name":           {place{"c2", "1"}, place{"east", "1"}, true},
-		"a name that leads to another cluster": {place{"c2", "1"}, place{"c2", "2"}, false},
-		"a cluster that nobody noted":          {place{"c2", ""}, place{"c2", "1"}, true},
-		"a cluster that does not say":          {place{"c2", "1"}, place{"c2", ""}, true},
-		"another that does not say":            {place{"c2", "1"}, place{"c3", ""}, false},
-		"two that do not say":                  {place{"c2", ""}, place{"c3", ""}, false},
+		"the same":                             {location{"c2", "1"}, location{"c2", "1"}, true},
+		"another target":                       {location{"c2", "1"}, location{"c3", "2"}, false},
+		"a target with another name":           {location{"c2", "1"}, location{"east", "1"}, true},
+		"a name that leads to another cluster": {location{"c2", "1"}, location{"c2", "2"}, false},
+		"a cluster that nobody noted":          {location{"c2", ""}, location{"c2", "1"}, true},
+		"a cluster that does not say":          {location{"c2", "1"}, location{"c2", ""}, true},
+		"another that does not say":            {location{"c2", "1"}, location{"c3", ""}, false},
+		"two that do not say":                  {location{"c2", ""}, location{"c3", ""}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := test.at.is(test.target); got != test.want {
+			if got := test.at.sameClusterAs(test.target); got != test.want {
 				t.Errorf("%t, want %t", got, test.want)
 			}
 		})
@@ -141,7 +153,10 @@ func TestTheClassOfACopy(t *testing.T) {
 		objection   string
 	}{
 		"a class that both have": {
-			original: claim{class: "fast"}, here: classes{"fast": {}}, there: classes{"fast": {}, "slow": {true}}, want: ptr.To("fast"),
+			original: claim{class: "fast"},
+			here:     classes{"fast": {}},
+			there:    classes{"fast": {}, "slow": {true}},
+			want:     ptr.To("fast"),
 		},
 		"a class that the source does not know": {
 			original: claim{class: "fast"}, there: classes{"fast": {}}, want: ptr.To("fast"),
@@ -167,7 +182,10 @@ func TestTheClassOfACopy(t *testing.T) {
 			objection: "names no storage class, and there is no default one there",
 		},
 		"volumes made by hand are of no class": {
-			original: claim{class: ""}, here: classes{"gp3": {true}}, there: classes{"standard": {true}}, want: ptr.To(""),
+			original: claim{class: ""},
+			here:     classes{"gp3": {true}},
+			there:    classes{"standard": {true}},
+			want:     ptr.To(""),
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -187,13 +205,13 @@ func TestOnlyTheEndOfTheVeryClaimEndsItsCopy(t *testing.T) {
 	for name, test := range map[string]struct {
 		original *claim
 		there    claim
-		want     action
+		want     step
 	}{
 		"the claim is gone": {
-			there: copied, want: remove,
+			there: copied, want: stepRemove,
 		},
 		"the claim is gone, and there is another of that name": {
-			original: &claim{uid: "2", request: 10}, there: copied, want: remove,
+			original: &claim{uid: "2", request: 10}, there: copied, want: stepRemove,
 		},
 		"the claim is there": {
 			original: &claim{uid: "1", request: 10}, there: copied,
@@ -202,7 +220,7 @@ func TestOnlyTheEndOfTheVeryClaimEndsItsCopy(t *testing.T) {
 			original: &claim{uid: "1", request: 10, follow: false}, there: copied,
 		},
 		"the claim has gone to another target": {
-			original: &claim{uid: "1", request: 10, followedTo: place{name: "c3"}}, there: copied,
+			original: &claim{uid: "1", request: 10, followedTo: location{name: "c3"}}, there: copied,
 		},
 		"the claim is about to go": {
 			original: &claim{uid: "1", request: 20, deleting: true}, there: copied,
@@ -226,7 +244,7 @@ func TestOnlyTheEndOfTheVeryClaimEndsItsCopy(t *testing.T) {
 			original: &claim{uid: "1", request: 10}, there: claim{uid: "1", request: 10},
 		},
 		"the claim has become larger": {
-			original: &claim{uid: "1", request: 20}, there: copied, want: expand,
+			original: &claim{uid: "1", request: 20}, there: copied, want: stepExpand,
 		},
 		"the claim has become larger, and the copy has no volume yet": {
 			original: &claim{uid: "1", request: 20}, there: claim{uid: "9", origin: ours, parent: "1", request: 10},

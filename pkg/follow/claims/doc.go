@@ -1,21 +1,24 @@
-// Package claims has pods go where their PersistentVolumeClaims are, and makes claims in targets for those who ask for
-// it.
+// Package claims sends pods where their PersistentVolumeClaims are, and creates claims in targets for users who ask for
+// that.
 //
-// What a volume holds is never copied, and nothing here may lose it. So there are three rules. A claim of the source
-// that was made in a target stays bound to that target, by the annotation followed-to, for as long as the copy is there
-// or nobody can look: to its cluster, where the ID of that is known, whatever the target is called one day, and
-// whatever its name leads to. Removing the annotation gives up a copy in a cluster that cannot be reached. A copy is
-// deleted when the API server of the source has just said that the very claim it was made for does not exist, and never
-// for any other reason. And what is not known to be our copy is left alone: other claims, copies of other sources, and
-// claims that were restored from a backup with our labels on them (their creation is not at the time that the
-// annotation needed-at tells). Who wants to keep the volume of a copy takes the label parent-uid off it: then it is a
-// claim of the target's own.
+// The contents of a volume are never copied, and nothing here may lose them. So there are three rules:
 //
-// Claims are watched where pods ask for them, by namespace, in the source and in every target that such pods may go to,
-// and where there are copies; a few words are kept of each. Filter is answered from memory, which may be behind. What
-// is written rests on live reads, and on one pod at a time having a claim brought somewhere, in the one process that
-// leads.
+//   - A claim of the source that was made in a target stays bound to that target while the copy exists or cannot be
+//     checked. The annotation followed-to names the target. If the target's cluster ID is known, the claim is bound to
+//     that cluster, whatever the target's name is one day, and wherever its name leads. Removing the annotation gives
+//     up a copy in a cluster that cannot be reached.
+//   - A copy is deleted for one reason only: the source's API server has just answered that the very claim for which
+//     the copy was made does not exist.
+//   - Claims that are not known to be our copies are left alone. These are other claims, copies of other sources, and
+//     claims that were restored from a backup with our labels. A restored claim was not created at the time in its
+//     annotation needed-at.
 //
-// A source whose API server was set back to an older state has, as far as it can tell, deleted the claims made since;
-// their copies are deleted, too.
+// To keep the volume of a copy, a user removes the label parent-uid from it. Then it is a claim of the target's own.
+//
+// Claims are watched by namespace: where pods ask for them, and where copies exist. Such a watch runs in the source,
+// and in each target to which these pods may go. It keeps a few words of each claim. Filter is answered from memory,
+// which may be old. Writes rest on live reads. The one process that leads ensures a claim for one pod at a time.
+//
+// One exception: if the source's API server was restored from a backup, claims that are younger than the backup look
+// deleted, and their copies are deleted, too.
 package claims

@@ -19,15 +19,15 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/needs"
 )
 
-// Ensure returns nil once the claims that the pod refers to are in the target, and a *needs.RefusedError if they are
-// elsewhere or the target does not take them. After any other error it may be called again.
+// Ensure returns nil once the claims to which the pod refers are in the target. It returns a *needs.RefusedError if
+// they are elsewhere, or if the target refuses them. After any other error it may be called again.
 func (c *Claims) Ensure(ctx context.Context, pod *corev1.Pod, target *engage.Target) error {
 	names := namesOf(pod)
 	if len(names) == 0 {
 		return nil
 	}
-	t := c.get(target.Key)
-	if t == nil {
+	t, ok := c.targets.Get(target)
+	if !ok {
 		return fmt.Errorf("target %q is not engaged", target.Key)
 	}
 	for _, name := range names {
@@ -38,54 +38,54 @@ func (c *Claims) Ensure(ctx context.Context, pod *corev1.Pod, target *engage.Tar
 	return nil
 }
 
-func refused(key types.NamespacedName, reason string) error {
+func refusedError(key types.NamespacedName, reason string) error {
 	return &needs.RefusedError{Ref: needs.Ref{Resource: needs.PersistentVolumeClaims, Name: key.Name}, Reason: reason}
 }
 
-// ensure rests on what API servers say now. A claim that has the annotation follow is bound to the target, whoever made
-// it there: pods with it are to find what they stored.
+// ensure relies on live answers of API servers only. A claim with the annotation follow is bound to the target, whoever
+// made the target's claim: its pods must find what they stored.
 func (c *Claims) ensure(ctx context.Context, key types.NamespacedName, t *cluster) error {
 	release, err := c.ensuring.enter(ctx, key)
 	if err != nil {
 		return fmt.Errorf("waiting for another pod with claim %q: %w", key.Name, err)
 	}
 	defer release()
-	pvc, s, err := c.look(ctx, key, t)
+	pvc, s, err := c.situationOf(ctx, key, t)
 	if err != nil {
 		return err
 	}
 	v := decide(s)
 	if v.objection != "" {
-		return refused(key, v.objection)
+		return refusedError(key, v.objection)
 	}
 	if s.original == nil || !s.original.follow {
 		return nil
 	}
 	if keeper := c.forgotten(key, s); keeper != nil {
-		if err := c.bind(ctx, pvc, keeper.place); err != nil {
+		if err := c.bindTo(ctx, pvc, keeper.location); err != nil {
 			return err
 		}
-		return refused(key, "is in "+keeper.name)
+		return refusedError(key, "is in "+keeper.name)
 	}
 	if !v.makes {
-		return c.bind(ctx, pvc, t.place)
+		return c.bindTo(ctx, pvc, t.location)
 	}
-	return c.create(ctx, pvc, *s.original, t)
+	return c.createCopy(ctx, pvc, *s.original, t)
 }
 
-// look reads the claim here, there, and where it may be kept.
-func (c *Claims) look(
+// situationOf reads the claim in the source, in the target, and in the target that may keep its copy.
+func (c *Claims) situationOf(
 	ctx context.Context,
 	key types.NamespacedName,
 	t *cluster,
 ) (*corev1.PersistentVolumeClaim, situation, error) {
-	pvc, original, err := c.source.read(ctx, key)
+	pvc, original, err := c.source.readClaim(ctx, key)
 	if err != nil {
 		return nil, situation{}, fmt.Errorf("getting claim %q: %w", key.Name, err)
 	}
-	_, there, err := t.read(ctx, key)
+	_, there, err := t.readClaim(ctx, key)
 	if apierror.Of(err, apierror.Create).Refusal() {
-		return nil, situation{}, refused(
+		return nil, situation{}, refusedError(
 			key,
 			"cannot be looked for: "+t.explain(err, "claims in namespace "+key.Namespace),
 		)
@@ -95,7 +95,7 @@ func (c *Claims) look(
 	}
 	s := situation{original: original, there: there}
 	s.keeping, s.keeper = c.keeping(original, t, func(keeper *cluster) keeping {
-		_, there, err := keeper.read(ctx, key)
+		_, there, err := keeper.readClaim(ctx, key)
 		switch {
 		case err != nil:
 			return silent
@@ -108,8 +108,11 @@ func (c *Claims) look(
 	return pvc, s, nil
 }
 
-// read asks the API server; nil means that there is no such claim, for sure.
-func (c *cluster) read(ctx context.Context, key types.NamespacedName) (*corev1.PersistentVolumeClaim, *claim, error) {
+// readClaim asks the API server. A nil claim surely does not exist.
+func (c *cluster) readClaim(
+	ctx context.Context,
+	key types.NamespacedName,
+) (*corev1.PersistentVolumeClaim, *claim, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	pvc := &corev1.PersistentVolumeClaim{}
@@ -124,15 +127,16 @@ func (c *cluster) read(ctx context.Context, key types.NamespacedName) (*corev1.P
 	return pvc, &read, nil
 }
 
-// forgotten finds the other target that keeps the copy of a claim whose annotation followed-to somebody removed, as far
-// as is known. One that cannot be reached does not count: then the annotation was removed to give up what is there.
+// forgotten finds another target that keeps the copy of a claim, as far as is known, although somebody removed the
+// annotation followed-to. An unreachable target does not count: then somebody removed the annotation to give up the
+// copy.
 func (c *Claims) forgotten(key types.NamespacedName, s situation) *cluster {
 	if s.original.followedTo.name != "" || s.there != nil && s.there.isMadeFor(s.original) {
 		return nil
 	}
-	for _, t := range c.engaged() {
-		if w := t.known(key.Namespace); w != nil && t.target.Reachable() {
-			if there := w.get(key.Name); there != nil && there.isMadeFor(s.original) {
+	for _, t := range c.targets.All() {
+		if w := t.listedClaims(key.Namespace); w != nil && t.target.Reachable() {
+			if there := w.Entry(key.Name); there != nil && there.isMadeFor(s.original) {
 				return t
 			}
 		}
@@ -140,46 +144,48 @@ func (c *Claims) forgotten(key types.NamespacedName, s situation) *cluster {
 	return nil
 }
 
-// create binds the claim to the target before it makes the copy: who sees the one without the other looks whether the
-// copy is there.
-func (c *Claims) create(ctx context.Context, pvc *corev1.PersistentVolumeClaim, original claim, t *cluster) error {
+// createCopy binds the claim to the target before it makes the copy. Whoever sees a bound claim checks whether its copy
+// exists.
+func (c *Claims) createCopy(ctx context.Context, pvc *corev1.PersistentVolumeClaim, original claim, t *cluster) error {
 	key := client.ObjectKeyFromObject(pvc)
-	class, objection := c.class(&original, t)
+	class, objection := c.classFor(&original, t)
 	if objection != "" {
-		return refused(key, objection)
+		return refusedError(key, objection)
 	}
-	made, err := copyOf(pvc, class, c.Clock.Now())
+	made, err := desiredCopy(pvc, class, c.options.Clock.Now())
 	if err != nil {
 		return err
 	}
-	if err := c.bind(ctx, pvc, t.place); err != nil {
+	if err := c.bindTo(ctx, pvc, t.location); err != nil {
 		return err
 	}
 	err = t.writer.Create(ctx, made)
 	if apierror.Of(err, apierror.Create).Refusal() {
-		if err := c.annotate(ctx, pvc, place{}); err != nil {
-			c.Logger.Error(err, "Leaving the annotation followed-to, which binds nobody without a copy", "claim", key)
+		if err := c.annotate(ctx, pvc, location{}); err != nil {
+			c.options.Logger.Error(
+				err, "Leaving the annotation followed-to, which binds nobody without a copy", "claim", key,
+			)
 		}
-		return refused(key, "is not taken there: "+err.Error())
+		return refusedError(key, "is not taken there: "+err.Error())
 	}
 	if err != nil {
 		return fmt.Errorf("making claim %q in target %q: %w", key.Name, t.name, err)
 	}
-	c.Logger.Info("Made a claim", "claim", key, "target", t.name)
+	c.options.Logger.Info("Made a claim", "claim", key, "target", t.name)
 	return nil
 }
 
-// bind writes down where the claim is. It fails if the claim has changed since it was read.
-func (c *Claims) bind(ctx context.Context, pvc *corev1.PersistentVolumeClaim, to place) error {
+// bindTo writes down where the claim is. It fails if the claim has changed since it was read.
+func (c *Claims) bindTo(ctx context.Context, pvc *corev1.PersistentVolumeClaim, to location) error {
 	if at := followedTo(pvc); at == to || at.name == to.name && to.clusterID == "" {
 		return nil
 	}
 	return c.annotate(ctx, pvc, to)
 }
 
-// annotate sets the annotations that say where the claim is, and removes those that are to be empty. The version in the
-// patch is a precondition; the claim gets the next one.
-func (c *Claims) annotate(ctx context.Context, pvc *corev1.PersistentVolumeClaim, to place) error {
+// annotate sets the annotations that say where the claim is, and removes empty ones. The patch has the resource version
+// as a precondition, and updates it in pvc.
+func (c *Claims) annotate(ctx context.Context, pvc *corev1.PersistentVolumeClaim, to location) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
@@ -204,7 +210,7 @@ func (c *Claims) annotate(ctx context.Context, pvc *corev1.PersistentVolumeClaim
 	return nil
 }
 
-// orNull has an empty value removed by a merge patch.
+// orNull returns null for an empty value, so that a merge patch removes it.
 func orNull(value string) any {
 	if value == "" {
 		return nil
@@ -212,8 +218,8 @@ func orNull(value string) any {
 	return value
 }
 
-// copyOf returns what a claim is to be in a target: as large, accessed in the same way, and empty.
-func copyOf(pvc *corev1.PersistentVolumeClaim, class *string, now time.Time) (*unstructured.Unstructured, error) {
+// desiredCopy returns the copy of a claim: empty, with the same size and access modes.
+func desiredCopy(pvc *corev1.PersistentVolumeClaim, class *string, now time.Time) (*unstructured.Unstructured, error) {
 	made := &corev1.PersistentVolumeClaim{
 		TypeMeta: metav1.TypeMeta{
 			APIVersion: corev1.SchemeGroupVersion.String(),

@@ -2,11 +2,11 @@ package claims
 
 import corev1 "k8s.io/api/core/v1"
 
-// ReasonNotExpanded is that of the event which tells that the copy of a claim stays as it is.
+// ReasonNotExpanded is the reason of the event that says why the copy of a claim is not expanded.
 const ReasonNotExpanded = "NotExpanded"
 
 func (c *Claims) recordNotExpanded(pvc *corev1.PersistentVolumeClaim, t *cluster, err error) {
-	c.Recorder.Eventf(
+	c.options.Recorder.Eventf(
 		pvc,
 		nil,
 		corev1.EventTypeWarning,

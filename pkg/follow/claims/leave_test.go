@@ -7,17 +7,34 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"k8s.io/apimachinery/pkg/types"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/watch"
 )
 
-// knowing makes a cluster whose namespaces were asked about at these times, and are known.
-func knowing(asked map[string]time.Time, known map[string]map[string]claim) *cluster {
+// knowing makes a cluster. For each namespace, asked has the time of the last question, and known the listed claims.
+func knowing(t *testing.T, asked map[string]time.Time, known map[string]map[string]claim) *cluster {
+	t.Helper()
 	c := &cluster{clock: clock.RealClock{}, claims: map[string]*watched{}}
 	for namespace, at := range asked {
-		stop := func() {}
-		w := &watched{stop: stop}
-		w.known = known[namespace]
+		w := &watched{
+			stop: func() {},
+			claimStore: watch.NewStore(watch.StoreOptions[*corev1.PersistentVolumeClaim, claim]{
+				EntryOf: func(pvc *corev1.PersistentVolumeClaim) claim { return known[namespace][pvc.Name] },
+			}),
+		}
+		if claims, listed := known[namespace]; listed {
+			var list []any
+			for name := range claims {
+				list = append(list, &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: name}})
+			}
+			if err := w.Replace(list, ""); err != nil {
+				t.Fatal(err)
+			}
+		}
 		w.asked.Store(&at)
 		c.claims[namespace] = w
 	}
@@ -27,10 +44,12 @@ func knowing(asked map[string]time.Time, known map[string]map[string]claim) *clu
 func TestClaimsAreWatchedWhereTheyMatter(t *testing.T) {
 	old, recent := noon().Add(-time.Hour), noon()
 	source := knowing(
+		t,
 		map[string]time.Time{"asked": recent, "copies": old, "found": old, "idle": old, "unlike": old},
 		nil,
 	)
 	c2 := knowing(
+		t,
 		map[string]time.Time{"asked": recent, "copies": old, "found": old, "gone": old, "idle": old, "unlike": old},
 		map[string]map[string]claim{
 			"copies": {"data": {origin: ours}},
@@ -40,9 +59,11 @@ func TestClaimsAreWatchedWhereTheyMatter(t *testing.T) {
 	)
 	c2.claims["found"].found.Store(true) // and it could not be listed since
 	c2.claims["gone"].found.Store(true)
-	c3 := knowing(map[string]time.Time{"idle": old}, nil)
-	c := &Claims{source: source, targets: map[types.NamespacedName]*cluster{{Name: "c2"}: c2, {Name: "c3"}: c3}}
-	c.leave(noon().Add(-time.Minute))
+	c3 := knowing(t, map[string]time.Time{"idle": old}, nil)
+	c := &Claims{source: source}
+	c.targets.Set(t.Context(), &engage.Target{NodeName: "c2"}, c2)
+	c.targets.Set(t.Context(), &engage.Target{NodeName: "c3"}, c3)
+	c.stopUnasked(noon().Add(-time.Minute))
 	for name, test := range map[string]struct {
 		*cluster
 		want []string

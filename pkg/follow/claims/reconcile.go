@@ -9,59 +9,41 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/util/workqueue"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
 )
 
 const (
-	controllerName   = "claims"
+	workersName      = "claims"
 	workersPerTarget = 2
 	firstRetry       = 100 * time.Millisecond
 	lastRetry        = time.Minute
 )
 
-func newQueue() queue {
-	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, lastRetry)
-	return workqueue.NewTypedRateLimitingQueueWithConfig(
-		limiter,
-		workqueue.TypedRateLimitingQueueConfig[reconcile.Request]{Name: controllerName},
-	)
-}
-
-// work starts the workers of a target, which stop with ctx. The first thing that they do is to look for copies: that is
-// the empty request.
-func (c *Claims) work(ctx context.Context, t *cluster) error {
-	workers, err := controller.NewUnmanaged(controllerName, controller.Options{
-		Reconciler: reconcile.Func(func(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
-			if request.Name == "" {
-				return reconcile.Result{}, c.find(ctx, t)
-			}
-			return reconcile.Result{}, c.reconcile(ctx, request.NamespacedName, t)
-		}),
-		MaxConcurrentReconciles: workersPerTarget,
-		SkipNameValidation:      ptr.To(true), // There is one for each target.
-		NewQueue:                func(string, workqueue.TypedRateLimiter[reconcile.Request]) queue { return t.queue },
-		Logger:                  c.Logger.WithValues("target", t.target.Key),
+// newWorkers makes the workers of a target. The empty key stands for a search for copies.
+func (c *Claims) newWorkers(t *cluster) *engage.Workers[types.NamespacedName] {
+	return engage.NewWorkers(engage.WorkersOptions[types.NamespacedName]{
+		Name: workersName,
+		Reconciler: reconcile.TypedFunc[types.NamespacedName](
+			func(ctx context.Context, key types.NamespacedName) (reconcile.Result, error) {
+				if key.Name == "" {
+					return reconcile.Result{}, c.findCopies(ctx, t)
+				}
+				return reconcile.Result{}, c.reconcile(ctx, key, t)
+			},
+		),
+		Count:      workersPerTarget,
+		FirstRetry: firstRetry,
+		LastRetry:  lastRetry,
+		Logger:     c.options.Logger.WithValues("target", t.target.Key),
 	})
-	if err != nil {
-		return fmt.Errorf("making a controller: %w", err)
-	}
-	t.queue.Add(reconcile.Request{})
-	go func() {
-		if err := workers.Start(ctx); err != nil {
-			c.Logger.Error(err, "Nobody takes care of claims in a target any more", "target", t.target.Key)
-		}
-	}()
-	return nil
 }
 
-// find has the claims watched, here and there, of namespaces that have copies.
-func (c *Claims) find(ctx context.Context, t *cluster) error {
+// findCopies starts watches, in the source and in the target, of namespaces that have copies.
+func (c *Claims) findCopies(ctx context.Context, t *cluster) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	found := &corev1.PersistentVolumeClaimList{}
@@ -69,10 +51,10 @@ func (c *Claims) find(ctx context.Context, t *cluster) error {
 		ctx,
 		found,
 		client.InNamespace(t.target.Key.Namespace),
-		client.MatchingLabels{v1alpha1.LabelParentClusterID: c.Source.ClusterID},
+		client.MatchingLabels{v1alpha1.LabelParentClusterID: c.options.Source.ClusterID},
 	)
 	if apierrors.IsForbidden(err) {
-		c.Logger.Info(
+		c.options.Logger.Info(
 			"Copies of claims that were deleted here are not looked for in a target, which does not give the "+
 				"right to list persistentvolumeclaims",
 			"target",
@@ -92,84 +74,84 @@ func (c *Claims) find(ctx context.Context, t *cluster) error {
 	return nil
 }
 
-// sourceChanged looks at a claim of the source, or at all of a namespace if the name is empty.
+// sourceChanged handles a change of a claim in the source. An empty name stands for all claims of the namespace.
 func (c *Claims) sourceChanged(namespace, name string) {
 	if namespace == "" {
 		for namespace := range c.source.namespaces() {
-			c.Appeared(namespace)
+			c.options.Appeared(namespace)
 		}
 		return
 	}
-	for _, t := range c.engaged() {
-		c.check(t, namespace, name)
+	for _, t := range c.targets.All() {
+		c.enqueueDue(t, namespace, name)
 	}
-	c.Appeared(namespace)
+	c.options.Appeared(namespace)
 }
 
-// targetChanged looks at a claim of a target, or at all of a namespace if the name is empty.
+// targetChanged handles a change of a claim in a target. An empty name stands for all claims of the namespace.
 func (c *Claims) targetChanged(t *cluster, namespace, name string) {
 	if namespace == "" {
 		for namespace := range t.namespaces() {
-			c.Appeared(namespace)
+			c.options.Appeared(namespace)
 		}
 		return
 	}
-	c.check(t, namespace, name)
-	c.Appeared(namespace)
+	c.enqueueDue(t, namespace, name)
+	c.options.Appeared(namespace)
 }
 
-// check enqueues copies about which there seems to be something to do.
-func (c *Claims) check(t *cluster, namespace, name string) {
-	here, there := c.source.known(namespace), t.known(namespace)
+// enqueueDue enqueues copies that seem to need a change.
+func (c *Claims) enqueueDue(t *cluster, namespace, name string) {
+	here, there := c.source.listedClaims(namespace), t.listedClaims(namespace)
 	if here == nil || there == nil {
-		return // What becomes known later is looked at then.
+		return // When the claims become known, they are compared then.
 	}
-	copies := there.all()
+	copies := there.Entries()
 	if name != "" {
 		copies = map[string]claim{}
-		if one := there.get(name); one != nil {
+		if one := there.Entry(name); one != nil {
 			copies[name] = *one
 		}
 	}
 	for name, one := range copies {
-		if nextStep(here.get(name), one) != nothing {
-			t.queue.Add(reconcile.Request{NamespacedName: types.NamespacedName{Namespace: namespace, Name: name}})
+		if nextStep(here.Entry(name), one) != stepNone {
+			t.workers.Queue.Add(types.NamespacedName{Namespace: namespace, Name: name})
 		}
 	}
 }
 
-// reconcile does what is to be done about a copy, as API servers say now.
+// reconcile updates or deletes a copy, after live answers of the API servers.
 func (c *Claims) reconcile(ctx context.Context, key types.NamespacedName, t *cluster) error {
-	made, there, err := t.read(ctx, key)
+	made, there, err := t.readClaim(ctx, key)
 	if err != nil {
 		return fmt.Errorf("getting the claim there: %w", err)
 	}
 	if there == nil {
 		return nil
 	}
-	pvc, original, err := c.source.read(ctx, key)
+	pvc, original, err := c.source.readClaim(ctx, key)
 	if err != nil {
-		return fmt.Errorf("getting the claim here: %w", err) // It may exist.
+		return fmt.Errorf("getting the claim here: %w", err) // The original may exist.
 	}
 	switch nextStep(original, *there) {
-	case remove:
-		return c.remove(ctx, made, t)
-	case expand:
-		return c.expand(ctx, pvc, made, t)
+	case stepRemove:
+		return c.deleteCopy(ctx, made, t)
+	case stepExpand:
+		return c.expandCopy(ctx, pvc, made, t)
 	default:
 		return nil
 	}
 }
 
-// remove deletes this very copy, as it was read.
-func (c *Claims) remove(ctx context.Context, made *corev1.PersistentVolumeClaim, t *cluster) error {
+// deleteCopy deletes this very copy, as it was read.
+func (c *Claims) deleteCopy(ctx context.Context, made *corev1.PersistentVolumeClaim, t *cluster) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	err := t.client.Delete(ctx, made, client.Preconditions{UID: &made.UID, ResourceVersion: &made.ResourceVersion})
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("deleting the claim there: %w", err)
 	}
-	c.Logger.Info(
+	c.options.Logger.Info(
 		"Deleted a claim: the one that it was made for is gone",
 		"claim",
 		client.ObjectKeyFromObject(made),
@@ -179,8 +161,8 @@ func (c *Claims) remove(ctx context.Context, made *corev1.PersistentVolumeClaim,
 	return nil
 }
 
-// expand asks for as much in the target as the source's claim does now.
-func (c *Claims) expand(ctx context.Context, pvc, made *corev1.PersistentVolumeClaim, t *cluster) error {
+// expandCopy requests as much storage in the target as the source's claim requests now.
+func (c *Claims) expandCopy(ctx context.Context, pvc, made *corev1.PersistentVolumeClaim, t *cluster) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	patch, err := json.Marshal(map[string]any{

@@ -5,13 +5,13 @@ import (
 	"sync"
 )
 
-// serial lets those who want the same key in one after the other. The zero value is ready for use.
+// serial lets callers with the same key in one after the other. The zero value is ready for use.
 type serial[K comparable] struct {
 	mu   sync.Mutex // guards held
 	held map[K]chan struct{}
 }
 
-// enter waits until the key is free. It fails only when ctx ends; otherwise release is to be called.
+// enter waits until the key is free. It fails only when ctx ends; otherwise the caller must call release.
 func (s *serial[K]) enter(ctx context.Context, key K) (release func(), err error) {
 	for {
 		s.mu.Lock()

@@ -1,19 +1,21 @@
-// Package objects has the ConfigMaps, Secrets and ServiceAccounts that pods refer to go with them into targets.
+// Package objects copies the ConfigMaps, Secrets and ServiceAccounts that pods refer to into the targets of these pods.
 //
-// A Follower brings them before a pod is placed, for scheduling, and carries later changes to all targets whose pods
-// need them. All three kinds go the same way; they differ in which fields go (kinds.go). How copies are written, and
-// never anything else, is package copies; when they are removed, the target's manager decides. See
+// Before scheduling places a pod, a Follower ensures the copies in the target. It carries later changes to all targets
+// whose pods need the object. The three kinds differ only in the fields that are copied (kinds.go). Package writer
+// writes copies, and never anything else. The target's manager deletes copies that no pod needs. See
 // docs/design/following.md.
 //
-// What proxies refer to is counted from the manager's cache of pods. Of the source's objects a name and a version are
-// kept, for each collection (a kind in a namespace) that proxies refer to: one metadata watch, so a namespace costs
-// what it holds, also what no pod refers to, but no contents: of 10,000 ConfigMaps 1.1 MB were measured
-// (BenchmarkNamespaceOfConfigMaps), and one list of their metadata. Watching single objects by name would cost a watch
-// for each. Contents are read when they are written to a target: a read for every write, instead of memory for every
-// Secret and a place where it could leak from.
+// The objects that proxies refer to are counted from the manager's cache of pods. Each collection (a kind in a
+// namespace) that proxies refer to has one metadata watch, which keeps the name and version of each object. Contents
+// are not kept. So a namespace costs one list of metadata, and memory for all of its objects, even for those that no
+// pod refers to: 1.1 MB for 10,000 ConfigMaps (BenchmarkNamespaceOfConfigMaps). Watching single objects by name would
+// cost one watch for each.
 //
-// What was written is remembered for each engagement of a target, and until it could not be reached; then all that pods
-// there need is written once more, which the API server takes for no change unless there is one. Targets' Secrets are
-// not watched. A copy that somebody deletes while pods need it comes back with the next change, or with the next pod
-// that is placed there more than five minutes after it was written.
+// Contents are read when they are written to a target. This costs one read for every write. Keeping them would cost
+// memory for every Secret, and be a place from which a Secret could leak.
+//
+// A Follower remembers, for each engagement of a target, which versions it wrote. A new engagement writes everything
+// that pods there need once more; the API server ignores a write that changes nothing. Secrets of targets are not
+// watched. If somebody deletes a copy that pods need, the next change of the original restores it. So does the next pod
+// that is placed there more than five minutes after the copy was written.
 package objects

@@ -12,46 +12,38 @@ import (
 )
 
 const (
-	name             = "follow"
+	workersName      = "follow"
 	workersPerTarget = 5
 	firstRetry       = 50 * time.Millisecond
 	lastRetry        = 30 * time.Second
 )
 
-type queue = engage.Queue[object]
-
-// Engaged starts the target's workers, which stop with ctx, and has them write all that proxies on its node need.
+// Engaged starts the target's workers, which stop with ctx, and has them write everything that proxies on its node
+// need.
 func (f *Follower) Engaged(ctx context.Context, target *engage.Target) error {
 	if err := f.observePods(); err != nil {
 		return fmt.Errorf("observing proxies: %w", err)
 	}
 	if target.Itself {
-		return nil // All is there already.
+		return nil // The source has the originals.
 	}
 	l := &link{
-		Follower: f,
+		follower: f,
 		life:     ctx,
 		target:   target,
-		writer:   writer.NewWriter(target.Client, target.APIReader, f.Source),
-		written:  map[object]record{},
+		writer:   writer.NewWriter(target.Client, target.APIReader, f.options.Source),
+		written:  map[objectKey]copyRecord{},
 	}
-	workers := engage.NewWorkers(engage.WorkersOptions[object]{
-		Name:       name,
-		Reconciler: reconcile.TypedFunc[object](l.refresh),
+	workers := engage.NewWorkers(engage.WorkersOptions[objectKey]{
+		Name:       workersName,
+		Reconciler: reconcile.TypedFunc[objectKey](l.refresh),
 		Count:      workersPerTarget,
 		FirstRetry: firstRetry,
 		LastRetry:  lastRetry,
-		Logger:     f.Logger.WithValues("target", target.Key),
+		Logger:     f.options.Logger.WithValues("target", target.Key),
 	})
 	l.queue = workers.Queue
-	f.mu.Lock()
-	f.links[target] = l
-	f.mu.Unlock()
-	context.AfterFunc(ctx, func() {
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		delete(f.links, target)
-	})
+	f.links.Set(ctx, target, l)
 	if err := workers.Start(ctx); err != nil {
 		return err
 	}

@@ -9,11 +9,11 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/targetkind"
 )
 
-// ReasonNotFollowed is that of the event which tells why a change does not reach the pods in a target.
+// ReasonNotFollowed is the reason of the event that says why a change does not reach the pods in a target.
 const ReasonNotFollowed = "NotFollowed"
 
 func (f *Follower) recordNotFollowed(original runtime.Object, target *engage.Target, refusal *needs.RefusedError) {
-	f.Recorder.Eventf(
+	f.options.Recorder.Eventf(
 		original,
 		nil,
 		corev1.EventTypeWarning,

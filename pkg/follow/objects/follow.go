@@ -22,57 +22,56 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/needs"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/watch"
 )
 
 const (
-	// writesPerPod are those that go on at once.
+	// writesPerPod is the number of concurrent writes for a pod.
 	writesPerPod = 8
 )
 
-// Options are what a Follower works with. All are required.
+// Options configures a Follower. All fields are required.
 type Options struct {
 	// Config reaches the source cluster's API server.
 	Config *rest.Config
-	// Source is who this cluster is to targets.
+	// Source is the source cluster's identity in targets.
 	Source translate.Source
-	// Appeared is called when an object appears that pods of the namespace may have been waiting for. It must return
-	// soon.
+	// Appeared is called when an object appears for which pods of the namespace may have waited. It must return soon.
 	Appeared func(namespace string, ref needs.Ref)
-	// Clock tells when copies were last said to be needed.
+	// Clock gives the time at which copies are noted as needed.
 	Clock clock.WithDelayedExecution
 	// Recorder records events about originals, in the source.
 	Recorder events.EventRecorder
-	// Logger is for what is not the writing of one copy.
+	// Logger is for messages about more than one copy.
 	Logger logr.Logger
 }
 
-// Follower brings what pods refer to into targets, and keeps it there as it is in the source. It observes an
-// engage.Registry (Observe it before the first target is engaged), and is to run on the leader only. It is safe for
+// Follower copies the objects that pods refer to into targets, and keeps the copies up to date. It observes an
+// engage.Registry; Observe it before the first target is engaged. It must run on the leader only. It is safe for
 // concurrent use.
 type Follower struct {
-	Options
+	options Options
 
 	contents dynamic.Interface
 	users    *users
 	watches  *watches
-	// ensure starts the watch of a collection, if there is none, and observePods the counting of proxies, once. We lead
-	// by then: a replica that does not lead need not watch pods.
-	ensure      func(collection) *watch
+	// ensure starts the watch of a collection, unless it runs. observePods starts to count proxies, once. Both are
+	// first called on the leader: other replicas need not watch pods.
+	ensure      func(collection) *collectionWatch
 	observePods func() error
 
-	mu    sync.RWMutex // guards links
-	links map[*engage.Target]*link
+	links engage.PerTarget[*link]
 
 	holding sync.Mutex // guards held
-	held    map[holder]claim
+	held    map[holder]usage
 }
 
 var _ engage.Observer = &Follower{}
 
-// New makes a Follower, of which nothing may be asked before Register.
+// New makes a Follower. Register must be called before any other method.
 func New(options Options) (*Follower, error) {
 	config := rest.CopyConfig(options.Config)
-	config.QPS = -1 // the API server's priority and fairness rules
+	config.QPS = -1 // The API server's priority and fairness limits requests.
 	contents, err := dynamic.NewForConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("making a client of contents: %w", err)
@@ -82,23 +81,22 @@ func New(options Options) (*Follower, error) {
 		return nil, fmt.Errorf("making a client of metadata: %w", err)
 	}
 	f := &Follower{
-		Options:  options,
+		options:  options,
 		contents: contents,
 		users:    newUsers(),
-		links:    map[*engage.Target]*link{},
-		held:     map[holder]claim{},
+		held:     map[holder]usage{},
 	}
 	f.watches = &watches{
 		client: meta, clock: options.Clock, users: f.users, changed: f.objectChanged, trouble: f.logTrouble,
-		all: map[collection]*watch{}, leaving: map[collection]bool{},
+		all: map[collection]*collectionWatch{}, stopping: map[collection]bool{},
 	}
 	return f, nil
 }
 
-// Register has the Follower use the manager's cache of pods, cut down by package podcache. What it starts ends with
-// ctx.
+// Register lets the Follower use the manager's cache of pods, reduced by package podcache. Everything that it starts
+// ends with ctx.
 func (f *Follower) Register(ctx context.Context, mgr manager.Manager) {
-	f.ensure = func(c collection) *watch { return f.watches.ensure(ctx, c) }
+	f.ensure = func(c collection) *collectionWatch { return f.watches.ensure(ctx, c) }
 	f.observePods = engage.Once(func() error {
 		informer, err := mgr.GetCache().GetInformer(ctx, &corev1.Pod{})
 		if err != nil {
@@ -119,17 +117,18 @@ func (f *Follower) Register(ctx context.Context, mgr manager.Manager) {
 	})
 }
 
-// Missing returns a *needs.MissingError if the source lacks what the pod cannot start without, as far as is known:
-// Ensure finds out. It reads memory only. When that changes, Options.Appeared is called.
+// Missing returns a *needs.MissingError if the source, as far as is known, lacks an object without which the pod cannot
+// start. Ensure makes sure. Missing reads memory only. When its answer changes, Options.Appeared is called.
 func (f *Follower) Missing(pod *corev1.Pod) error {
 	return missing(pod.Namespace, needs.Followed(pod), f.watches.lacks)
 }
 
-// missing returns a *needs.MissingError for what is lacking and not optional. An account may be the target's own.
-func missing(namespace string, followed []needs.Need, lacks func(object) bool) error {
+// missing returns a *needs.MissingError for objects that are absent and not optional. A ServiceAccount may be the
+// target's own.
+func missing(namespace string, followed []needs.Need, lacks func(objectKey) bool) error {
 	var refs []needs.Ref
 	for _, need := range followed {
-		if !need.Optional && need.Resource != needs.ServiceAccounts && lacks(object{namespace, need.Ref}) {
+		if !need.Optional && need.Resource != needs.ServiceAccounts && lacks(objectKey{namespace, need.Ref}) {
 			refs = append(refs, need.Ref)
 		}
 	}
@@ -139,9 +138,9 @@ func missing(namespace string, followed []needs.Need, lacks func(object) bool) e
 	return &needs.MissingError{Namespace: namespace, Refs: refs}
 }
 
-// Ensure returns nil once what the pod refers to is in the target as it is in the source, a *needs.MissingError if the
-// source lacks it, and a *needs.RefusedError if the target does not take it. After any other error it may be called
-// again.
+// Ensure returns nil once the target has up-to-date copies of everything that the pod refers to. It returns a
+// *needs.MissingError if the source lacks an object, and a *needs.RefusedError if the target refuses a copy. After any
+// other error it may be called again.
 func (f *Follower) Ensure(ctx context.Context, pod *corev1.Pod, target *engage.Target) error {
 	followed := needs.Followed(pod)
 	if len(followed) == 0 {
@@ -149,24 +148,24 @@ func (f *Follower) Ensure(ctx context.Context, pod *corev1.Pod, target *engage.T
 	}
 	ctx, cancel := context.WithTimeout(ctx, bounds.EnsureObjects)
 	defer cancel()
-	if err := f.look(ctx, pod.Namespace, followed); err != nil {
+	if err := f.findMissing(ctx, pod.Namespace, followed); err != nil {
 		return err
 	}
 	if target.Itself {
 		return nil
 	}
-	l := f.link(target)
-	if l == nil {
+	l, ok := f.links.Get(target)
+	if !ok {
 		return fmt.Errorf("target %q is not connected any more", target.Key)
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(writesPerPod)
 	for _, need := range followed {
-		o := object{pod.Namespace, need.Ref}
+		o := objectKey{pod.Namespace, need.Ref}
 		if _, exists := f.watches.version(o); !exists && need.Resource == needs.ServiceAccounts {
 			continue
 		}
-		group.Go(func() error { // Of what is not known we ask the source: it may have been made just now.
+		group.Go(func() error { // An object that is not known may be new, so the source is asked.
 			err := l.ensure(ctx, o)
 			switch {
 			case !errors.Is(err, errGone):
@@ -181,10 +180,10 @@ func (f *Follower) Ensure(ctx context.Context, pod *corev1.Pod, target *engage.T
 	return group.Wait()
 }
 
-// look finds out which objects there are. A watch may be a moment behind, so what a pod cannot start without is asked
-// for.
-func (f *Follower) look(ctx context.Context, namespace string, followed []needs.Need) error {
-	var watches []*watch
+// findMissing returns a *needs.MissingError for objects that the source lacks. A watch may be a moment behind, so the
+// API server confirms that a required object is absent.
+func (f *Follower) findMissing(ctx context.Context, namespace string, followed []needs.Need) error {
+	var watches []*collectionWatch
 	for _, need := range followed {
 		c := collection{namespace, need.Resource}
 		w := f.ensure(c)
@@ -192,97 +191,74 @@ func (f *Follower) look(ctx context.Context, namespace string, followed []needs.
 			continue
 		}
 		watches = append(watches, w)
-		if !f.users.refer(c) { // The pod may be gone, and then nobody else would end the watch.
-			f.watches.leave(c)
+		if !f.users.isReferredTo(c) { // If the pod is gone, nobody else ends the watch.
+			f.watches.stopLater(c)
 		}
 	}
 	for _, w := range watches {
-		if err := w.wait(ctx); err != nil {
+		if err := w.waitUntilKnown(ctx); err != nil {
 			return err
 		}
 	}
-	return missing(namespace, followed, func(o object) bool {
+	return missing(namespace, followed, func(o objectKey) bool {
 		if !f.watches.lacks(o) {
 			return false
 		}
-		_, err := f.read(ctx, o)
+		_, err := f.readOriginal(ctx, o)
 		return errors.Is(err, errGone)
 	})
 }
 
-func (f *Follower) link(target *engage.Target) *link {
-	f.mu.RLock()
-	defer f.mu.RUnlock()
-	return f.links[target]
-}
-
-// podChanged counts what a proxy of the cache referred to and refers to.
+// podChanged counts the objects to which a proxy of the cache refers now, in place of earlier ones.
 func (f *Follower) podChanged(was, is any) {
-	before, after := claimOf(podOf(was)), claimOf(podOf(is))
+	old, _ := watch.Unwrap[*corev1.Pod](was)
+	pod, _ := watch.Unwrap[*corev1.Pod](is)
+	before, after := usageOf(old), usageOf(pod)
 	if before.equal(after) {
 		return
 	}
-	f.users.replace(before, after)
+	f.users.replaceUsage(before, after)
 	if after.node != "" {
 		for _, o := range after.objects() {
 			f.ensure(o.collection())
-			f.compare(o) // It may have changed since it was brought.
+			f.compare(o) // The object may have changed since it was copied.
 		}
 	}
-	f.forget(before)
+	f.forgetUnneeded(before)
 }
 
-// podOf an event, or nil.
-func podOf(o any) *corev1.Pod {
-	if tombstone, ok := o.(toolscache.DeletedFinalStateUnknown); ok {
-		o = tombstone.Obj
-	}
-	pod, _ := o.(*corev1.Pod)
-	return pod
-}
-
-// forget what nobody needs any more.
-func (f *Follower) forget(c claim) {
+// forgetUnneeded forgets the copies of objects that nobody needs any more, and ends their watches.
+func (f *Follower) forgetUnneeded(c usage) {
 	for _, o := range c.objects() {
-		for _, l := range f.engaged() {
-			l.forget(o)
+		for _, l := range f.links.All() {
+			l.forgetCopy(o)
 		}
-		if !f.users.refer(o.collection()) {
-			f.watches.leave(o.collection())
+		if !f.users.isReferredTo(o.collection()) {
+			f.watches.stopLater(o.collection())
 		}
 	}
 }
 
-func (f *Follower) objectChanged(o object, appeared bool) {
+func (f *Follower) objectChanged(o objectKey, appeared bool) {
 	f.compare(o)
 	if appeared && o.Resource != needs.ServiceAccounts {
-		f.Appeared(o.namespace, o.Ref)
+		f.options.Appeared(o.namespace, o.Ref)
 	}
 }
 
-// compare has copies written that are needed and not as the object is.
-func (f *Follower) compare(o object) {
-	for _, l := range f.engaged() {
+// compare enqueues an object for each target where pods need it and the copy is outdated.
+func (f *Follower) compare(o objectKey) {
+	for _, l := range f.links.All() {
 		if l.outdated(o) {
 			l.queue.Add(o)
 		}
 	}
 }
 
-func (f *Follower) engaged() []*link {
-	f.mu.RLock()
-	defer f.mu.RUnlock()
-	links := make([]*link, 0, len(f.links))
-	for _, l := range f.links {
-		links = append(links, l)
-	}
-	return links
-}
-
 func (f *Follower) logTrouble(c collection, err error) {
-	f.Logger.Error(
+	f.options.Logger.Error(
 		err,
-		"What pods refer to is not known; trying again",
+		"The objects to which pods refer are not known; trying again",
 		"resource",
 		c.resource,
 		"namespace",

@@ -12,18 +12,18 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/needs"
 )
 
-// holder is something else than a pod that needs objects in a target, known by its virtual node: engagements come and
+// holder is a user of objects in a target that is not a pod. It names the virtual node, because engagements come and
 // go.
 type holder struct{ node, namespace, name string }
 
-// Hold has objects of a namespace in the target for what is not a pod: an Ingress, say, by a name of the caller's
-// choice. They are kept as they are in the source until Hold is called without any for that name. What does not exist
-// is passed over, and brought when it appears. A *needs.RefusedError says that the target does not take one; after any
-// other error it may be called again.
+// Hold keeps objects of a namespace in the target, up to date, for a user that is not a pod: an Ingress, for example.
+// The caller chooses the name. A call without refs ends that. Objects that do not exist are skipped, and copied when
+// they appear. A *needs.RefusedError says that the target refuses a copy. After any other error, Hold may be called
+// again.
 func (f *Follower) Hold(ctx context.Context, target *engage.Target, namespace, name string, refs []needs.Ref) error {
 	f.hold(holder{target.NodeName, namespace, name}, refs)
-	l := f.link(target)
-	if l == nil || len(refs) == 0 {
+	l, ok := f.links.Get(target)
+	if !ok || len(refs) == 0 {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, bounds.EnsureObjects)
@@ -31,8 +31,8 @@ func (f *Follower) Hold(ctx context.Context, target *engage.Target, namespace, n
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(writesPerPod)
 	for _, ref := range refs {
-		o := object{namespace, ref}
-		if err := f.ensure(o.collection()).wait(ctx); err != nil {
+		o := objectKey{namespace, ref}
+		if err := f.ensure(o.collection()).waitUntilKnown(ctx); err != nil {
 			return fmt.Errorf("looking for %s: %w", o, err)
 		}
 		group.Go(func() error {
@@ -45,9 +45,9 @@ func (f *Follower) Hold(ctx context.Context, target *engage.Target, namespace, n
 	return group.Wait()
 }
 
-// hold counts what a holder needs in place of what it needed.
+// hold counts the needs of a holder in place of its earlier needs.
 func (f *Follower) hold(h holder, refs []needs.Ref) {
-	after := claim{namespace: h.namespace, node: h.node}
+	after := usage{namespace: h.namespace, node: h.node}
 	for _, ref := range refs {
 		after.needs = append(after.needs, needs.Need{Ref: ref, Optional: true})
 	}
@@ -58,7 +58,7 @@ func (f *Follower) hold(h holder, refs []needs.Ref) {
 	} else {
 		f.held[h] = after
 	}
-	f.users.replace(before, after)
+	f.users.replaceUsage(before, after)
 	f.holding.Unlock()
-	f.forget(before)
+	f.forgetUnneeded(before)
 }

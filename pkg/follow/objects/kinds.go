@@ -20,28 +20,28 @@ const readTimeout = 10 * time.Second
 // errGone says that an object does not exist in the source.
 var errGone = errors.New("it does not exist")
 
-// object is one that pods refer to.
-type object struct {
+// objectKey names an object to which pods refer.
+type objectKey struct {
 	namespace string
 	needs.Ref
 }
 
-// String is resource/namespace/name.
-func (o object) String() string { return string(o.Resource) + "/" + o.namespace + "/" + o.Name }
+// String returns resource/namespace/name.
+func (o objectKey) String() string { return string(o.Resource) + "/" + o.namespace + "/" + o.Name }
 
-// collection is a kind in a namespace.
+// collection names a kind in a namespace.
 type collection struct {
 	namespace string
 	resource  needs.Resource
 }
 
-func (o object) collection() collection { return collection{o.namespace, o.Resource} }
+func (o objectKey) collection() collection { return collection{o.namespace, o.Resource} }
 
 func resourceOf(resource needs.Resource) schema.GroupVersionResource {
 	return corev1.SchemeGroupVersion.WithResource(string(resource))
 }
 
-// fieldsOf are those of a kind that go with it.
+// fieldsOf returns the fields of a kind that are copied.
 func fieldsOf(resource needs.Resource) []string {
 	switch resource {
 	case needs.ConfigMaps:
@@ -55,8 +55,8 @@ func fieldsOf(resource needs.Resource) []string {
 	}
 }
 
-// read an object from the source's API server. The error is errGone if there is none.
-func (f *Follower) read(ctx context.Context, o object) (*unstructured.Unstructured, error) {
+// readOriginal reads an object from the source's API server. The error is errGone if the object does not exist.
+func (f *Follower) readOriginal(ctx context.Context, o objectKey) (*unstructured.Unstructured, error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	original, err := f.contents.Resource(
@@ -77,8 +77,8 @@ func (f *Follower) read(ctx context.Context, o object) (*unstructured.Unstructur
 	return original, nil
 }
 
-// copyOf returns what an object is to be in targets. It shares the original's content.
-func copyOf(original *unstructured.Unstructured, o object) *unstructured.Unstructured {
+// desiredCopy returns the copy of an object. It shares the original's content.
+func desiredCopy(original *unstructured.Unstructured, o objectKey) *unstructured.Unstructured {
 	c := &unstructured.Unstructured{Object: map[string]any{}}
 	c.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind(o.Resource.Kind()))
 	c.SetNamespace(o.namespace)
@@ -86,9 +86,9 @@ func copyOf(original *unstructured.Unstructured, o object) *unstructured.Unstruc
 	for _, field := range fieldsOf(o.Resource) {
 		value := original.Object[field]
 		if value == nil && o.Resource == needs.ServiceAccounts {
-			continue // What the target has put there stays.
+			continue // The target's own value stays.
 		}
-		c.Object[field] = value // Nil is to be written, too.
+		c.Object[field] = value // Nil is written, too.
 	}
 	if o.Resource == needs.Secrets && c.Object["type"] == string(corev1.SecretTypeServiceAccountToken) {
 		c.Object["type"] = string(

@@ -24,28 +24,72 @@ func TestCopyOf(t *testing.T) {
 		"of a ConfigMap all content goes, and what it has not is to be removed; its labels and annotations stay": {
 			needs.ConfigMaps,
 			map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": data, "immutable": true},
-			map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": copied, "data": data, "binaryData": nil, "immutable": true},
+			map[string]any{
+				"apiVersion": "v1",
+				"kind":       "ConfigMap",
+				"metadata":   copied,
+				"data":       data,
+				"binaryData": nil,
+				"immutable":  true,
+			},
 		},
 		"of a Secret its type goes, too": {
 			needs.Secrets,
-			map[string]any{"apiVersion": "v1", "kind": "Secret", "metadata": meta, "data": data, "type": "kubernetes.io/tls"},
-			map[string]any{"apiVersion": "v1", "kind": "Secret", "metadata": copied, "data": data, "type": "kubernetes.io/tls", "immutable": nil},
+			map[string]any{
+				"apiVersion": "v1",
+				"kind":       "Secret",
+				"metadata":   meta,
+				"data":       data,
+				"type":       "kubernetes.io/tls",
+			},
+			map[string]any{
+				"apiVersion": "v1",
+				"kind":       "Secret",
+				"metadata":   copied,
+				"data":       data,
+				"type":       "kubernetes.io/tls",
+				"immutable":  nil,
+			},
 		},
 		"the token of a service account goes as any other Secret: in a target its own type means another thing": {
 			needs.Secrets,
-			map[string]any{"apiVersion": "v1", "kind": "Secret", "metadata": meta, "data": data, "type": "kubernetes.io/service-account-token"},
-			map[string]any{"apiVersion": "v1", "kind": "Secret", "metadata": copied, "data": data, "type": "Opaque", "immutable": nil},
+			map[string]any{
+				"apiVersion": "v1",
+				"kind":       "Secret",
+				"metadata":   meta,
+				"data":       data,
+				"type":       "kubernetes.io/service-account-token",
+			},
+			map[string]any{
+				"apiVersion": "v1",
+				"kind":       "Secret",
+				"metadata":   copied,
+				"data":       data,
+				"type":       "Opaque",
+				"immutable":  nil,
+			},
 		},
 		"of a ServiceAccount how pods use it goes, and the rest stays as it is in the target": {
 			needs.ServiceAccounts,
-			map[string]any{"apiVersion": "v1", "kind": "ServiceAccount", "metadata": meta, "secrets": []any{map[string]any{"name": "s"}}, "automountServiceAccountToken": false},
-			map[string]any{"apiVersion": "v1", "kind": "ServiceAccount", "metadata": copied, "automountServiceAccountToken": false},
+			map[string]any{
+				"apiVersion":                   "v1",
+				"kind":                         "ServiceAccount",
+				"metadata":                     meta,
+				"secrets":                      []any{map[string]any{"name": "s"}},
+				"automountServiceAccountToken": false,
+			},
+			map[string]any{
+				"apiVersion":                   "v1",
+				"kind":                         "ServiceAccount",
+				"metadata":                     copied,
+				"automountServiceAccountToken": false,
+			},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := copyOf(
+			got := desiredCopy(
 				&unstructured.Unstructured{Object: test.original},
-				object{"shop", needs.Ref{Resource: test.resource, Name: "x"}},
+				objectKey{"shop", needs.Ref{Resource: test.resource, Name: "x"}},
 			)
 			if diff := cmp.Diff(test.want, got.Object); diff != "" {
 				t.Errorf("copy (-want +got):\n%s", diff)

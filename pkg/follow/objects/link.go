@@ -19,44 +19,43 @@ import (
 )
 
 const (
-	// trustedFor is how long a copy that was written is taken to be there, whoever may have deleted it: nobody tells
-	// us.
+	// trustedFor is how long a written copy is assumed to exist. Nobody reports that it was deleted.
 	trustedFor = 5 * time.Minute
-	// refusedRetry is how long after a refusal a target is asked again.
+	// refusedRetry is the delay before a target that refused a copy is asked again.
 	refusedRetry = 2 * time.Minute
 )
 
-// link is what leads to an engaged target.
+// link writes copies to an engaged target.
 type link struct {
-	*Follower
-	life   context.Context // of the engagement: no write outlives it
-	target *engage.Target
-	writer *writer.Writer
-	queue  queue
-	// flights are the writes that go on: one for a copy at most, whose outcome is for all who want it.
+	follower *Follower
+	life     context.Context // the context of the engagement, which no write outlives
+	target   *engage.Target
+	writer   *writer.Writer
+	queue    engage.Queue[objectKey]
+	// flights has the writes that are under way: at most one for a copy, with an outcome for all callers.
 	flights singleflight.Group
 
 	mu      sync.Mutex // guards written
-	written map[object]record
+	written map[objectKey]copyRecord
 }
 
-// record is what is known of a copy in the target.
-type record struct {
-	version string    // of the original, as it was written; empty if it was not
-	touched time.Time // when it was written that a pod is about to need it
+// copyRecord is what we know of a copy in the target.
+type copyRecord struct {
+	version string    // of the original that was written; empty if none was
+	touched time.Time // when we last noted in the copy that a pod is about to need it
 	written time.Time
-	refused string // why the target did not take a change since, as the original's owner was told
+	refused string // why the target refused a change since then, as the event says
 }
 
-func (l *link) record(o object) record {
+func (l *link) recordOf(o objectKey) copyRecord {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.written[o]
 }
 
-// forget the record of a copy that no pod there needs.
-func (l *link) forget(o object) {
-	if l.users.need(l.target.NodeName, o) {
+// forgetCopy forgets the record of a copy that no pod there needs.
+func (l *link) forgetCopy(o objectKey) {
+	if l.follower.users.isNeeded(l.target.NodeName, o) {
 		return
 	}
 	l.mu.Lock()
@@ -64,81 +63,81 @@ func (l *link) forget(o object) {
 	delete(l.written, o)
 }
 
-// ensure makes sure that the copy is there, and stays until the pod is that is to be placed. What another write comes
-// to, which had begun before, is not what we asked for: it may have read the object too early, and may not have touched
-// the copy.
-func (l *link) ensure(ctx context.Context, o object) error {
+// ensure ensures the copy, and that it stays until the pod that is about to be placed exists. A write that began before
+// this call does not count: it may have read an older object, and may not have touched the copy.
+func (l *link) ensure(ctx context.Context, o objectKey) error {
 	wanted := func() bool {
-		version, _ := l.watches.version(o)
-		return due(l.record(o), version, l.users.need(l.target.NodeName, o), l.Clock.Now())
+		version, _ := l.follower.watches.version(o)
+		needed := l.follower.users.isNeeded(l.target.NodeName, o)
+		return due(l.recordOf(o), version, needed, l.follower.options.Clock.Now())
 	}
 	for again := false; wanted(); again = true {
-		joined, err := l.fly(ctx, o, func(ctx context.Context) error {
-			if !wanted() { // Another write has just ended.
+		joined, err := l.joinOrWrite(ctx, o, func(ctx context.Context) error {
+			if !wanted() { // Another write may have just ended.
 				return nil
 			}
-			return l.write(ctx, o, true)
+			return l.writeCopy(ctx, o, true)
 		})
-		if !joined || again && err != nil { // The second began after we asked.
+		if !joined || again && err != nil { // The second write began after this call.
 			return err
 		}
 	}
 	return nil
 }
 
-// due says whether a copy is to be written, or at least touched, for a pod that is about to be placed. The version is
-// empty where it is not known yet. A copy that a living pod there needs is not removed.
-func due(r record, version string, needed bool, now time.Time) bool {
+// due says whether a copy must be written, or at least touched, for a pod that is about to be placed. An empty version
+// is not known yet. Nobody deletes a copy that a living pod there needs.
+func due(r copyRecord, version string, needed bool, now time.Time) bool {
 	return r.version == "" || version != "" && r.version != version || now.Sub(r.written) >= trustedFor ||
 		!needed && now.Sub(r.touched) >= bounds.TouchedFor
 }
 
-// outdated says whether pods there need the copy, and have another version or, as far as is known, none.
-func (l *link) outdated(o object) bool {
-	version, exists := l.watches.version(o)
-	return exists && l.users.need(l.target.NodeName, o) && l.record(o).version != version
+// outdated says whether pods there need the copy, and it is absent, as far as is known, or has another version.
+func (l *link) outdated(o objectKey) bool {
+	version, exists := l.follower.watches.version(o)
+	return exists && l.follower.users.isNeeded(l.target.NodeName, o) && l.recordOf(o).version != version
 }
 
-// rewriteAll has all copies written once more that pods in the target need, whatever is known of them.
+// rewriteAll enqueues all copies that pods in the target need, whatever is known of them.
 func (l *link) rewriteAll() {
 	l.mu.Lock()
 	clear(l.written)
 	l.mu.Unlock()
-	for _, o := range l.users.neededOn(l.target.NodeName) {
+	for _, o := range l.follower.users.neededOn(l.target.NodeName) {
 		l.queue.Add(o)
 	}
 }
 
-// refresh writes a copy that is outdated. Whoever makes it outdated later enqueues it again.
-func (l *link) refresh(ctx context.Context, o object) (reconcile.Result, error) {
+// refresh writes a copy that is outdated. A later change enqueues it again.
+func (l *link) refresh(ctx context.Context, o objectKey) (reconcile.Result, error) {
 	for l.target.Reachable() && l.outdated(o) {
-		joined, err := l.fly(ctx, o, func(ctx context.Context) error { return l.write(ctx, o, false) })
+		joined, err := l.joinOrWrite(ctx, o, func(ctx context.Context) error { return l.writeCopy(ctx, o, false) })
 		if errors.Is(err, errGone) {
 			return reconcile.Result{}, nil
 		}
 		if refusal := (*needs.RefusedError)(nil); errors.As(err, &refusal) {
-			return reconcile.Result{RequeueAfter: refusedRetry}, l.report(ctx, o, refusal)
+			return reconcile.Result{RequeueAfter: refusedRetry}, l.reportRefusal(ctx, o, refusal)
 		}
-		if err != nil || !joined { // Another's write may have begun before the object changed.
+		if err != nil || !joined { // Another write may have begun before the object changed.
 			return reconcile.Result{}, err
 		}
 	}
 	return reconcile.Result{}, nil
 }
 
-// report the owner of an original, once for each reason, that its copy stays as it is.
-func (l *link) report(ctx context.Context, o object, refusal *needs.RefusedError) error {
-	if l.record(o).refused == refusal.Reason {
+// reportRefusal records an event about an original whose copy is outdated, once for each reason.
+func (l *link) reportRefusal(ctx context.Context, o objectKey, refusal *needs.RefusedError) error {
+	if l.recordOf(o).refused == refusal.Reason {
 		return nil
 	}
-	original, err := l.read(ctx, o)
+	original, err := l.follower.readOriginal(ctx, o)
 	if errors.Is(err, errGone) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	l.recordNotFollowed(original, l.target, refusal)
+	l.follower.recordNotFollowed(original, l.target, refusal)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	r := l.written[o]
@@ -147,8 +146,13 @@ func (l *link) report(ctx context.Context, o object, refusal *needs.RefusedError
 	return nil
 }
 
-// fly writes the copy, or joins who does. Who leaves does not end the write: others may wait for it.
-func (l *link) fly(ctx context.Context, o object, write func(context.Context) error) (joined bool, err error) {
+// joinOrWrite writes the copy, or joins a write that is under way. The write goes on when its caller leaves, because
+// others may wait for it.
+func (l *link) joinOrWrite(
+	ctx context.Context,
+	o objectKey,
+	write func(context.Context) error,
+) (joined bool, err error) {
 	began := false
 	done := l.flights.DoChan(o.String(), func() (any, error) {
 		began = true
@@ -162,22 +166,26 @@ func (l *link) fly(ctx context.Context, o object, write func(context.Context) er
 	}
 }
 
-// write reads the object and writes its copy.
-func (l *link) write(ctx context.Context, o object, touch bool) error {
-	original, err := l.read(ctx, o)
+// writeCopy reads the object and writes its copy.
+func (l *link) writeCopy(ctx context.Context, o objectKey, touch bool) error {
+	original, err := l.follower.readOriginal(ctx, o)
 	if err != nil {
 		return err
 	}
-	c := copyOf(original, o)
-	before := l.record(o)
-	r := record{version: original.GetResourceVersion(), touched: before.touched, written: l.Clock.Now()}
+	c := desiredCopy(original, o)
+	before := l.recordOf(o)
+	r := copyRecord{
+		version: original.GetResourceVersion(),
+		touched: before.touched,
+		written: l.follower.options.Clock.Now(),
+	}
 	if touch {
 		r.touched = r.written
 	}
 	if !r.touched.IsZero() {
 		c.SetAnnotations(map[string]string{v1alpha1.AnnotationNeededAt: r.touched.UTC().Format(time.RFC3339)})
 	}
-	exists := before.version != "" || l.users.need(l.target.NodeName, o)
+	exists := before.version != "" || l.follower.users.isNeeded(l.target.NodeName, o)
 	if err := refusalOf(o, l.writer.Write(ctx, c, exists)); err != nil {
 		return err
 	}
@@ -187,9 +195,9 @@ func (l *link) write(ctx context.Context, o object, touch bool) error {
 	return nil
 }
 
-// refusalOf what came of writing a copy: a *needs.RefusedError where trying again does not help. A ServiceAccount of
-// that name is what the pod asks for, whoever made it.
-func refusalOf(o object, err error) error {
+// refusalOf turns the error of a write into a *needs.RefusedError if a retry cannot help. A ServiceAccount of that name
+// is good enough for the pod, whoever made it.
+func refusalOf(o objectKey, err error) error {
 	switch {
 	case err == nil:
 		return nil

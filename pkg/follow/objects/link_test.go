@@ -18,21 +18,62 @@ import (
 func TestDue(t *testing.T) {
 	now := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
 	for name, test := range map[string]struct {
-		record  record
+		record  copyRecord
 		needed  bool
 		unknown bool // which version there is
 		want    bool
 	}{
-		"what was never written, and is too new to be known":              {record: record{}, needed: true, unknown: true, want: true},
-		"what was written, and is too new to be known":                    {record: record{version: "2", touched: now, written: now}, unknown: true, want: false},
-		"what was never written":                                          {record: record{}, needed: false, want: true},
-		"what was never written by us, though pods there need it":         {record: record{}, needed: true, want: true},
-		"what changed since":                                              {record: record{version: "1", touched: now, written: now}, needed: true, want: true},
-		"what pods there need and did not change":                         {record: record{version: "2", written: now.Add(1 - trustedFor)}, needed: true, want: false},
-		"what was written so long ago that it may have been deleted":      {record: record{version: "2", written: now.Add(-trustedFor)}, needed: true, want: true},
-		"what none there needs, and was touched just now":                 {record: record{version: "2", touched: now.Add(1 - bounds.TouchedFor), written: now}, needed: false, want: false},
-		"what none there needs, and was touched a while ago":              {record: record{version: "2", touched: now.Add(-bounds.TouchedFor), written: now}, needed: false, want: true},
-		"what none there needs any more, and was never said to be needed": {record: record{version: "2", written: now}, needed: false, want: true},
+		"what was never written, and is too new to be known": {
+			record:  copyRecord{},
+			needed:  true,
+			unknown: true,
+			want:    true,
+		},
+		"what was written, and is too new to be known": {
+			record:  copyRecord{version: "2", touched: now, written: now},
+			unknown: true,
+			want:    false,
+		},
+		"what was never written": {
+			record: copyRecord{},
+			needed: false,
+			want:   true,
+		},
+		"what was never written by us, though pods there need it": {
+			record: copyRecord{},
+			needed: true,
+			want:   true,
+		},
+		"what changed since": {
+			record: copyRecord{version: "1", touched: now, written: now},
+			needed: true,
+			want:   true,
+		},
+		"what pods there need and did not change": {
+			record: copyRecord{version: "2", written: now.Add(1 - trustedFor)},
+			needed: true,
+			want:   false,
+		},
+		"what was written so long ago that it may have been deleted": {
+			record: copyRecord{version: "2", written: now.Add(-trustedFor)},
+			needed: true,
+			want:   true,
+		},
+		"what none there needs, and was touched just now": {
+			record: copyRecord{version: "2", touched: now.Add(1 - bounds.TouchedFor), written: now},
+			needed: false,
+			want:   false,
+		},
+		"what none there needs, and was touched a while ago": {
+			record: copyRecord{version: "2", touched: now.Add(-bounds.TouchedFor), written: now},
+			needed: false,
+			want:   true,
+		},
+		"what none there needs any more, and was never said to be needed": {
+			record: copyRecord{version: "2", written: now},
+			needed: false,
+			want:   true,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			version := "2"
@@ -48,9 +89,9 @@ func TestDue(t *testing.T) {
 
 func TestRefusalOf(t *testing.T) {
 	resource := schema.GroupResource{Resource: "secrets"}
-	account := object{"shop", needs.Ref{Resource: needs.ServiceAccounts, Name: "robot"}}
+	account := objectKey{"shop", needs.Ref{Resource: needs.ServiceAccounts, Name: "robot"}}
 	for name, test := range map[string]struct {
-		object  object
+		object  objectKey
 		err     error
 		refused bool
 		want    string // part of the message
@@ -58,24 +99,47 @@ func TestRefusalOf(t *testing.T) {
 		"a write that succeeded": {object: secret("db")},
 		"somebody else's object": {
 			secret("db"), &writer.NotOursError{Kind: "Secret"}, true,
-			`Secret "db" exists there and does not come from this cluster, or was made under another user name of it: rename one, delete it, or use it as it is with the annotation multicluster.admiralty.io/use-existing: secrets/db`,
+			`Secret "db" exists there and does not come from this cluster, or was made under another user name ` +
+				"of it: rename one, delete it, or use it as it is with the annotation " +
+				"multicluster.admiralty.io/use-existing: secrets/db",
 		},
-		"somebody else's account is the one to use": {object: account, err: &writer.NotOursError{Kind: "ServiceAccount"}},
+		"somebody else's account is the one to use": {
+			object: account,
+			err:    &writer.NotOursError{Kind: "ServiceAccount"},
+		},
 		"an account that may not be made": {
-			account, apierrors.NewForbidden(schema.GroupResource{Resource: "serviceaccounts"}, "robot", errors.New("no")), true, `ServiceAccount "robot" is refused there`,
+			account,
+			apierrors.NewForbidden(schema.GroupResource{Resource: "serviceaccounts"}, "robot", errors.New("no")),
+			true,
+			`ServiceAccount "robot" is refused there`,
 		},
 		"what the API server forbids, in its own words": {
-			secret("db"), fmt.Errorf("creating: %w", apierrors.NewForbidden(resource, "db", errors.New("exceeded quota"))), true,
+			secret("db"),
+			fmt.Errorf("creating: %w", apierrors.NewForbidden(resource, "db", errors.New("exceeded quota"))),
+			true,
 			`Secret "db" is refused there: secrets "db" is forbidden: exceeded quota`,
 		},
 		"a namespace that is not there": {
-			secret("db"), apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "shop"), true, `namespaces "shop" not found`,
+			secret("db"),
+			apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "shop"),
+			true,
+			`namespaces "shop" not found`,
 		},
-		"one that is too large":              {secret("db"), apierrors.NewRequestEntityTooLargeError("limit is 3145728"), true, "limit is"},
+		"one that is too large": {
+			secret("db"),
+			apierrors.NewRequestEntityTooLargeError("limit is 3145728"),
+			true,
+			"limit is",
+		},
 		"a time-out is no refusal":           {secret("db"), apierrors.NewTimeoutError("slow", 1), false, "slow"},
 		"a connection lost is no refusal":    {secret("db"), errors.New("EOF"), false, "EOF"},
 		"expired credentials may be renewed": {secret("db"), apierrors.NewUnauthorized("who?"), false, "who?"},
-		"a conflict goes by":                 {secret("db"), apierrors.NewConflict(resource, "db", errors.New("uid")), false, "uid"},
+		"a conflict goes by": {
+			secret("db"),
+			apierrors.NewConflict(resource, "db", errors.New("uid")),
+			false,
+			"uid",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := refusalOf(test.object, test.err)

@@ -28,12 +28,12 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
 
-// leading is a link to a target, in whose way something is before a copy is created, and the source's watch of Secrets.
-// A pod there needs Secret "db".
-func leading(t *testing.T, create func() error) (*link, *watch) {
+// leading returns a link to a target that calls create before it creates a copy, and the source's watch of Secrets. A
+// pod in the target needs Secret "db".
+func leading(t *testing.T, create func() error) (*link, *collectionWatch) {
 	t.Helper()
 	f := &Follower{
-		Options: Options{
+		options: Options{
 			Clock:    clocktesting.NewFakeClock(time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)),
 			Recorder: events.NewFakeRecorder(10),
 		},
@@ -41,8 +41,8 @@ func leading(t *testing.T, create func() error) (*link, *watch) {
 		users:    newUsers(),
 	}
 	w := (&recorder{}).watch(needs.Secrets)
-	f.watches = &watches{all: map[collection]*watch{w.collection: w}}
-	f.users.replace(claim{}, claimOf(proxy("c2", corev1.PodRunning, "db")))
+	f.watches = &watches{all: map[collection]*collectionWatch{w.collection: w}}
+	f.users.replaceUsage(usage{}, usageOf(proxy("c2", corev1.PodRunning, "db")))
 	target := &engage.Target{Key: types.NamespacedName{Name: "c2"}, NodeName: "c2"}
 	must(t, engage.NewRegistry().Engage(t.Context(), target))
 	c := fake.NewClientBuilder().WithInterceptorFuncs(interceptor.Funcs{
@@ -58,16 +58,16 @@ func leading(t *testing.T, create func() error) (*link, *watch) {
 		},
 	}).Build()
 	return &link{
-		Follower: f,
+		follower: f,
 		life:     t.Context(),
 		target:   target,
 		writer:   writer.NewWriter(c, c, translate.Source{ClusterID: "c1"}),
-		written:  map[object]record{},
+		written:  map[objectKey]copyRecord{},
 	}, w
 }
 
-// exists has Secret "db" have this version and content in the source.
-func (l *link) exists(t *testing.T, w *watch, version, content string) {
+// exists creates or changes Secret "db" in the source.
+func (l *link) exists(t *testing.T, w *collectionWatch, version, content string) {
 	t.Helper()
 	original := meta("db", version)
 	original.APIVersion, original.Kind = "v1", "Secret"
@@ -76,7 +76,7 @@ func (l *link) exists(t *testing.T, w *watch, version, content string) {
 		ObjectMeta: original.ObjectMeta,
 		Data:       map[string][]byte{"password": []byte(content)},
 	}
-	l.contents = dynamicfake.NewSimpleDynamicClient(scheme.Scheme, db)
+	l.follower.contents = dynamicfake.NewSimpleDynamicClient(scheme.Scheme, db)
 	must(t, w.Replace([]any{original}, ""))
 }
 
@@ -87,15 +87,23 @@ func TestARefusedChangeIsReportedOnceAndTriedAgain(t *testing.T) {
 	refused := func(reason string) error {
 		return apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, "db", errors.New(reason))
 	}
-	reported := l.Recorder.(*events.FakeRecorder).Events
+	reported := l.follower.options.Recorder.(*events.FakeRecorder).Events
 	for _, step := range []struct {
 		answer error
 		want   reconcile.Result
 		event  string
 	}{
-		{refused("quota"), reconcile.Result{RequeueAfter: refusedRetry}, `Secret "db" is refused there: secrets "db" is forbidden: quota`},
+		{
+			refused("quota"),
+			reconcile.Result{RequeueAfter: refusedRetry},
+			`Secret "db" is refused there: secrets "db" is forbidden: quota`,
+		},
 		{refused("quota"), reconcile.Result{RequeueAfter: refusedRetry}, ""},
-		{refused("policy"), reconcile.Result{RequeueAfter: refusedRetry}, `Secret "db" is refused there: secrets "db" is forbidden: policy`},
+		{
+			refused("policy"),
+			reconcile.Result{RequeueAfter: refusedRetry},
+			`Secret "db" is refused there: secrets "db" is forbidden: policy`,
+		},
 		{nil, reconcile.Result{}, ""},
 	} {
 		answer = step.answer
@@ -132,7 +140,7 @@ func TestEnsureDoesNotRelyOnAWriteThatBeganBefore(t *testing.T) {
 		close(released)
 		must(t, <-done)
 		must(t, <-done)
-		if got := l.record(secret("db")).version; got != "2" {
+		if got := l.recordOf(secret("db")).version; got != "2" {
 			t.Errorf("version %q is there", got)
 		}
 	})
@@ -145,7 +153,7 @@ func TestNoWriteOutlivesItsEngagement(t *testing.T) {
 		l.life, disengage = context.WithCancel(t.Context())
 		done := make(chan error)
 		go func() {
-			_, err := l.fly(t.Context(), secret("db"), func(ctx context.Context) error {
+			_, err := l.joinOrWrite(t.Context(), secret("db"), func(ctx context.Context) error {
 				<-ctx.Done()
 				return ctx.Err()
 			})

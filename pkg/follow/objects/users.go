@@ -11,94 +11,94 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/podcache"
 )
 
-// users counts the living proxies that refer to things.
+// users counts the living proxies that refer to objects.
 type users struct {
 	mu         sync.RWMutex // guards the counts
-	onNodes    map[string]map[object]int
+	onNodes    map[string]map[objectKey]int
 	everywhere map[collection]int
 }
 
 func newUsers() *users {
-	return &users{onNodes: map[string]map[object]int{}, everywhere: map[collection]int{}}
+	return &users{onNodes: map[string]map[objectKey]int{}, everywhere: map[collection]int{}}
 }
 
-// claim is what a living proxy refers to, and the node that it is bound to.
-type claim struct {
+// usage is the node and the needs of a living proxy.
+type usage struct {
 	namespace, node string
 	needs           []needs.Need
 }
 
-// claimOf a pod of the manager's cache, which may be nil. One that ended needs nothing any more.
-func claimOf(pod *corev1.Pod) claim {
+// usageOf returns the usage of a pod of the manager's cache. The pod may be nil. A pod that ended needs nothing.
+func usageOf(pod *corev1.Pod) usage {
 	if pod == nil || pod.Spec.SchedulerName != v1alpha1.SchedulerName ||
 		pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
-		return claim{}
+		return usage{}
 	}
-	return claim{pod.Namespace, pod.Spec.NodeName, podcache.Needs(pod)}
+	return usage{pod.Namespace, pod.Spec.NodeName, podcache.Needs(pod)}
 }
 
-func (c claim) equal(other claim) bool {
+func (c usage) equal(other usage) bool {
 	return c.namespace == other.namespace && c.node == other.node && slices.Equal(c.needs, other.needs)
 }
 
-func (c claim) objects() []object {
-	objects := make([]object, len(c.needs))
+func (c usage) objects() []objectKey {
+	objects := make([]objectKey, len(c.needs))
 	for i, need := range c.needs {
-		objects[i] = object{c.namespace, need.Ref}
+		objects[i] = objectKey{c.namespace, need.Ref}
 	}
 	return objects
 }
 
-// replace counts a claim in place of another.
-func (u *users) replace(before, after claim) {
+// replaceUsage counts a usage in place of another.
+func (u *users) replaceUsage(before, after usage) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.count(after, 1)
-	u.count(before, -1)
+	u.countUsage(after, 1)
+	u.countUsage(before, -1)
 }
 
-func (u *users) count(c claim, by int) {
+func (u *users) countUsage(c usage, by int) {
 	for _, o := range c.objects() {
-		add(u.everywhere, o.collection(), by)
+		addCount(u.everywhere, o.collection(), by)
 		if c.node == "" {
 			continue
 		}
 		if u.onNodes[c.node] == nil {
-			u.onNodes[c.node] = map[object]int{}
+			u.onNodes[c.node] = map[objectKey]int{}
 		}
-		add(u.onNodes[c.node], o, by)
+		addCount(u.onNodes[c.node], o, by)
 	}
 	if len(u.onNodes[c.node]) == 0 {
 		delete(u.onNodes, c.node)
 	}
 }
 
-func add[K comparable](counts map[K]int, key K, by int) {
+func addCount[K comparable](counts map[K]int, key K, by int) {
 	if counts[key] += by; counts[key] == 0 {
 		delete(counts, key)
 	}
 }
 
-// need says whether a proxy that is bound to the node needs the object.
-func (u *users) need(node string, o object) bool {
+// isNeeded says whether a proxy that is bound to the node needs the object.
+func (u *users) isNeeded(node string, o objectKey) bool {
 	u.mu.RLock()
 	defer u.mu.RUnlock()
 	return u.onNodes[node][o] > 0
 }
 
-// neededOn a node are these objects.
-func (u *users) neededOn(node string) []object {
+// neededOn returns the objects that proxies on a node need.
+func (u *users) neededOn(node string) []objectKey {
 	u.mu.RLock()
 	defer u.mu.RUnlock()
-	objects := make([]object, 0, len(u.onNodes[node]))
+	objects := make([]objectKey, 0, len(u.onNodes[node]))
 	for o := range u.onNodes[node] {
 		objects = append(objects, o)
 	}
 	return objects
 }
 
-// refer says whether any proxy refers to an object of the collection.
-func (u *users) refer(c collection) bool {
+// isReferredTo says whether any proxy refers to an object of the collection.
+func (u *users) isReferredTo(c collection) bool {
 	u.mu.RLock()
 	defer u.mu.RUnlock()
 	return u.everywhere[c] > 0

@@ -13,7 +13,7 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/podcache"
 )
 
-// proxy is one of the manager's cache that refers to Secrets of these names.
+// proxy returns a proxy, as the manager's cache has it, that refers to Secrets of these names.
 func proxy(node string, phase corev1.PodPhase, secrets ...string) *corev1.Pod {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"},
@@ -37,8 +37,8 @@ func proxy(node string, phase corev1.PodPhase, secrets ...string) *corev1.Pod {
 	return cached.(*corev1.Pod)
 }
 
-func secret(name string) object {
-	return object{"shop", needs.Ref{Resource: needs.Secrets, Name: name}}
+func secret(name string) objectKey {
+	return objectKey{"shop", needs.Ref{Resource: needs.Secrets, Name: name}}
 }
 
 func TestLivingProxiesCount(t *testing.T) {
@@ -59,11 +59,11 @@ func TestLivingProxiesCount(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			u := newUsers()
-			u.replace(claim{}, claimOf(test.pod))
-			if got := u.need("c2", secret("db")); got != test.needed {
+			u.replaceUsage(usage{}, usageOf(test.pod))
+			if got := u.isNeeded("c2", secret("db")); got != test.needed {
 				t.Errorf("needed: got %t, want %t", got, test.needed)
 			}
-			if got := u.refer(secret("db").collection()); got != test.referredTo {
+			if got := u.isReferredTo(secret("db").collection()); got != test.referredTo {
 				t.Errorf("referred to: got %t, want %t", got, test.referredTo)
 			}
 		})
@@ -89,12 +89,12 @@ func TestNothingIsLeftOfProxiesThatAreGone(t *testing.T) {
 		if random.IntN(4) > 0 {
 			next = proxy(nodes[random.IntN(3)], phases[random.IntN(3)], []string{"a", "b", "c"}[:random.IntN(4)]...)
 		}
-		u.replace(claimOf(pods[i]), claimOf(next))
+		u.replaceUsage(usageOf(pods[i]), usageOf(next))
 		pods[i] = next
 		for _, node := range nodes[1:] {
 			want := false
 			for _, pod := range pods {
-				c := claimOf(pod)
+				c := usageOf(pod)
 				want = want || c.node == node && len(c.needs) > 0
 			}
 			if got := len(u.neededOn(node)) > 0; got != want {
@@ -103,7 +103,7 @@ func TestNothingIsLeftOfProxiesThatAreGone(t *testing.T) {
 		}
 	}
 	for _, pod := range pods {
-		u.replace(claimOf(pod), claim{})
+		u.replaceUsage(usageOf(pod), usage{})
 	}
 	if diff := cmp.Diff([2]int{}, [2]int{len(u.onNodes), len(u.everywhere)}); diff != "" {
 		t.Errorf("what is left (-want +got):\n%s", diff)

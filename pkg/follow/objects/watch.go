@@ -2,246 +2,112 @@ package objects
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"sync"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/wait"
 	apiwatch "k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/metadata"
 	toolscache "k8s.io/client-go/tools/cache"
-	"k8s.io/utils/clock"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/needs"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/watch"
 )
 
-// entry is what is kept of an object in the source.
-type entry struct {
+// revision is the entry that is kept of an object in the source.
+type revision struct {
 	version string
-	// followed says whether it goes to targets: a ServiceAccount does only where its owner asks for that.
+	// followed says whether the object goes to targets: a ServiceAccount does only if its owner asks for that.
 	followed bool
 }
 
-// watch knows which objects of a collection exist in the source, and their versions. It is the store of a client-go
-// reflector.
-type watch struct {
-	collection
-	// changed is called when there is a new version of an object, or a new object, which is only told once the watch
-	// has synced.
-	changed func(o object, appeared bool)
-	// troubled is called when the watch fails for the first time, and again after it worked.
-	troubled func(error)
-	stop     context.CancelFunc
-	synced   chan struct{} // closed when everything was listed
-	failed   chan struct{} // closed when the watch failed or ended
+// collectionWatch knows which objects of a collection exist in the source, and their versions.
+type collectionWatch struct {
+	*watch.Store[*metav1.PartialObjectMetadata, revision]
 
-	mu    sync.RWMutex // guards known and err
-	known map[string]entry
-	err   error // of the last attempt
+	collection collection
+	stop       context.CancelFunc
 }
 
-func newWatch(c collection, changed func(object, bool), troubled func(error)) *watch {
-	return &watch{
-		collection: c,
-		changed:    changed,
-		troubled:   troubled,
-		synced:     make(chan struct{}),
-		failed:     make(chan struct{}),
-		known:      map[string]entry{},
+// newCollectionWatch makes a watch. It calls changed when an object is new or has a new version. Objects of the first
+// list do not count as new. It calls failed when it fails for the first time, and again after it worked.
+func newCollectionWatch(c collection, changed func(o objectKey, appeared bool), failed func(error)) *collectionWatch {
+	w := &collectionWatch{collection: c}
+	report := func(name string, appeared bool) {
+		changed(objectKey{c.namespace, needs.Ref{Resource: c.resource, Name: name}}, appeared)
 	}
-}
-
-// run lists and watches until ctx ends. Metadata is all that comes.
-func (w *watch) run(ctx context.Context, client metadata.Interface, c clock.Clock) {
-	objects := client.Resource(resourceOf(w.resource)).Namespace(w.namespace)
-	reflector := toolscache.NewReflectorWithOptions(
-		toolscache.ToListWatcherWithWatchListSemantics(&toolscache.ListWatch{
-			ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-				return objects.List(ctx, options)
-			},
-			WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (apiwatch.Interface, error) {
-				return objects.Watch(ctx, options)
-			},
-		}, client),
-		&metav1.PartialObjectMetadata{},
-		w,
-		toolscache.ReflectorOptions{Name: "follow"},
-	)
-	backoff := wait.Backoff{Duration: 800 * time.Millisecond, Cap: 30 * time.Second, Steps: 6, Factor: 2, Jitter: 1}
-	_ = backoff.DelayWithReset(c, 2*time.Minute).Until(ctx, true, true, func(ctx context.Context) (bool, error) {
-		if err := reflector.ListAndWatchWithContext(ctx); err != nil && ctx.Err() == nil {
-			w.fail(err)
-		}
-		return false, nil
+	w.Store = watch.NewStore(watch.StoreOptions[*metav1.PartialObjectMetadata, revision]{
+		EntryOf:   c.revisionOf,
+		Transform: withoutContent,
+		Changed: func(name string, before, after *revision) {
+			if after != nil { // The copies of an object that is gone stay.
+				report(name, before == nil)
+			}
+		},
+		Listed: func(before map[string]revision) {
+			for name, after := range w.Entries() {
+				if was, existed := before[name]; was != after {
+					report(name, before != nil && !existed)
+				}
+			}
+		},
+		Failed: func(err error) { failed(c.watchError(err)) },
 	})
-	w.note(fmt.Errorf("watching %s in namespace %q has ended", w.resource, w.namespace))
+	return w
 }
 
-// wait until everything was listed. It fails as soon as that did.
-func (w *watch) wait(ctx context.Context) error {
-	select {
-	case <-w.synced:
-		return nil
-	case <-ctx.Done():
-		return fmt.Errorf("listing %s in namespace %q: %w", w.resource, w.namespace, ctx.Err())
-	case <-w.failed:
+// waitUntilKnown waits until the objects are listed, and returns the first error.
+func (w *collectionWatch) waitUntilKnown(ctx context.Context) error {
+	if err := w.Wait(ctx); err != nil {
+		return w.collection.watchError(err)
 	}
-	if w.isSynced() {
-		return nil // It may be out of date. Contents are not.
-	}
-	w.mu.RLock()
-	defer w.mu.RUnlock()
-	return w.err
+	return nil
 }
 
-// isSynced says whether everything was listed.
-func (w *watch) isSynced() bool {
-	select {
-	case <-w.synced:
-		return true
-	default:
-		return false
-	}
-}
-
-func (w *watch) get(name string) (entry, bool) {
-	w.mu.RLock()
-	defer w.mu.RUnlock()
-	e, ok := w.known[name]
-	return e, ok
-}
-
-// lacks says whether an object surely does not exist. A watch that fails does not know.
-func (w *watch) lacks(name string) bool {
-	if !w.isSynced() {
-		return false
-	}
-	w.mu.RLock()
-	defer w.mu.RUnlock()
-	_, exists := w.known[name]
-	return !exists && w.err == nil
-}
-
-func (w *watch) fail(err error) {
+func (c collection) watchError(err error) error {
 	if apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) {
-		err = fmt.Errorf(
+		return fmt.Errorf(
 			"this cluster's manager must have the rights to get, list and watch %s in namespace %q: %w",
-			w.resource,
-			w.namespace,
+			c.resource,
+			c.namespace,
 			err,
 		)
-	} else {
-		err = fmt.Errorf("watching %s in namespace %q: %w", w.resource, w.namespace, err)
 	}
-	if w.note(err) {
-		w.troubled(err)
-	}
+	return fmt.Errorf("watching %s in namespace %q: %w", c.resource, c.namespace, err)
 }
 
-// note an error for those who wait, and return whether it is the first since the watch worked.
-func (w *watch) note(err error) (first bool) {
-	w.mu.Lock()
-	first = w.err == nil
-	w.err = err
-	w.mu.Unlock()
-	select {
-	case <-w.failed:
-	default:
-		close(w.failed) // One goroutine gets here.
-	}
-	return first
+// metadataOf lists and watches the metadata of the objects of a collection.
+func metadataOf(c collection, client metadata.Interface) toolscache.ListerWatcher {
+	objects := client.Resource(resourceOf(c.resource)).Namespace(c.namespace)
+	return toolscache.ToListWatcherWithWatchListSemantics(&toolscache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+			return objects.List(ctx, options)
+		},
+		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (apiwatch.Interface, error) {
+			return objects.Watch(ctx, options)
+		},
+	}, client)
 }
 
-// Add is called by the reflector, and so are the following.
-func (w *watch) Add(o any) error { return w.Update(o) }
-
-// Update notes a version.
-func (w *watch) Update(o any) error {
-	meta, ok := o.(*metav1.PartialObjectMetadata)
-	if !ok {
-		return errors.New("not metadata")
-	}
-	w.mu.Lock()
-	before, existed := w.known[meta.Name]
-	after := w.entryOf(meta)
-	w.known[meta.Name] = after
-	w.err = nil
-	w.mu.Unlock()
-	if before != after {
-		w.changed(w.object(meta.Name), !existed)
-	}
-	return nil
-}
-
-// Delete forgets an object. Its copies stay.
-func (w *watch) Delete(o any) error {
-	meta, ok := o.(*metav1.PartialObjectMetadata)
-	if !ok {
-		return errors.New("not metadata")
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	delete(w.known, meta.Name)
-	return nil
-}
-
-// Replace notes what exists, and nothing else.
-func (w *watch) Replace(list []any, _ string) error {
-	known := make(map[string]entry, len(list))
-	for _, o := range list {
-		meta, ok := o.(*metav1.PartialObjectMetadata)
-		if !ok {
-			return errors.New("not metadata")
+// withoutContent is a transform that keeps what revisionOf reads.
+func withoutContent(o any) (any, error) {
+	if meta, ok := o.(*metav1.PartialObjectMetadata); ok {
+		annotations := meta.Annotations
+		meta.ObjectMeta = metav1.ObjectMeta{
+			Namespace:       meta.Namespace,
+			Name:            meta.Name,
+			ResourceVersion: meta.ResourceVersion,
 		}
-		known[meta.Name] = w.entryOf(meta)
-	}
-	w.mu.Lock()
-	before := w.known
-	w.known, w.err = known, nil
-	w.mu.Unlock()
-	synced := w.isSynced()
-	if !synced {
-		close(w.synced)
-	}
-	for name, after := range known {
-		if was, existed := before[name]; was != after {
-			w.changed(w.object(name), synced && !existed)
+		if value, ok := annotations[v1alpha1.AnnotationFollow]; ok {
+			meta.Annotations = map[string]string{v1alpha1.AnnotationFollow: value}
 		}
 	}
-	return nil
+	return o, nil
 }
 
-// Resync has nothing to do.
-func (w *watch) Resync() error { return nil }
-
-// Transformer drops most of what the reflector gathers before it calls Replace.
-func (w *watch) Transformer() toolscache.TransformFunc {
-	return func(o any) (any, error) {
-		if meta, ok := o.(*metav1.PartialObjectMetadata); ok {
-			annotations := meta.Annotations
-			meta.ObjectMeta = metav1.ObjectMeta{
-				Namespace:       meta.Namespace,
-				Name:            meta.Name,
-				ResourceVersion: meta.ResourceVersion,
-			}
-			if value, ok := annotations[v1alpha1.AnnotationFollow]; ok {
-				meta.Annotations = map[string]string{v1alpha1.AnnotationFollow: value}
-			}
-		}
-		return o, nil
-	}
-}
-
-func (w *watch) object(name string) object {
-	return object{w.namespace, needs.Ref{Resource: w.resource, Name: name}}
-}
-
-func (w *watch) entryOf(meta *metav1.PartialObjectMetadata) entry {
+func (c collection) revisionOf(meta *metav1.PartialObjectMetadata) revision {
 	_, asked := meta.Annotations[v1alpha1.AnnotationFollow]
-	return entry{version: meta.ResourceVersion, followed: asked || w.resource != needs.ServiceAccounts}
+	return revision{version: meta.ResourceVersion, followed: asked || c.resource != needs.ServiceAccounts}
 }

@@ -1,17 +1,13 @@
 package objects
 
 import (
-	"errors"
 	"fmt"
 	"runtime"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/needs"
@@ -27,18 +23,16 @@ func meta(name, version string, annotations ...string) *metav1.PartialObjectMeta
 	return m
 }
 
-// recorder writes down what a watch tells.
+// recorder writes down the changes that a watch reports.
 type recorder struct {
-	changes, troubles []string
+	changes []string
 }
 
-func (r *recorder) watch(resource needs.Resource) *watch {
-	changed := func(o object, appeared bool) { r.changes = append(r.changes, fmt.Sprintf("%s %t", o.Name, appeared)) }
-	return newWatch(
-		collection{"shop", resource},
-		changed,
-		func(err error) { r.troubles = append(r.troubles, err.Error()) },
-	)
+func (r *recorder) watch(resource needs.Resource) *collectionWatch {
+	changed := func(o objectKey, appeared bool) {
+		r.changes = append(r.changes, fmt.Sprintf("%s %t", o.Name, appeared))
+	}
+	return newCollectionWatch(collection{"shop", resource}, changed, nil)
 }
 
 func must(t *testing.T, err error) {
@@ -80,7 +74,7 @@ func TestWatchReportsNewVersionsAndObjects(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", step.name, diff)
 		}
 	}
-	if _, exists := w.get("a"); exists {
+	if w.Entry("a") != nil {
 		t.Error("what was deleted while the watch was broken is still known")
 	}
 }
@@ -89,32 +83,9 @@ func TestServiceAccountsAreFollowedWhereTheirOwnersSaySo(t *testing.T) {
 	r := &recorder{}
 	w := r.watch(needs.ServiceAccounts)
 	must(t, w.Replace([]any{meta("plain", "1"), meta("asked", "2", v1alpha1.AnnotationFollow)}, ""))
-	plain, _ := w.get("plain")
-	asked, _ := w.get("asked")
+	plain, asked := w.Entry("plain"), w.Entry("asked")
 	if plain.followed || !asked.followed {
 		t.Errorf("followed: plain %t, asked %t", plain.followed, asked.followed)
-	}
-}
-
-func TestWaitingForAWatchEndsWithItsFirstFailure(t *testing.T) {
-	r := &recorder{}
-	w := r.watch(needs.Secrets)
-	w.fail(apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, "", errors.New("no")))
-	err := w.wait(t.Context())
-	if !apierrors.IsForbidden(err) ||
-		!strings.Contains(err.Error(), `get, list and watch secrets in namespace "shop"`) {
-		t.Errorf("the error does not say which right is missing: %v", err)
-	}
-	w.fail(errors.New("again"))
-	if len(r.troubles) != 1 {
-		t.Errorf("every failure is told of: %v", r.troubles)
-	}
-	must(t, w.Replace(nil, ""))
-	must(t, w.wait(t.Context()))
-	w.fail(errors.New("later"))
-	must(t, w.wait(t.Context())) // What it knows will do.
-	if len(r.troubles) != 2 {
-		t.Errorf("a failure after it worked is not told of: %v", r.troubles)
 	}
 }
 
@@ -122,17 +93,7 @@ func TestOnlyWhatIsKnownNotToExistIsMissing(t *testing.T) {
 	r := &recorder{}
 	known, unknown := r.watch(needs.Secrets), r.watch(needs.ConfigMaps)
 	must(t, known.Replace([]any{meta("there", "1")}, ""))
-	w := r.watch(needs.Secrets)
-	must(t, w.Replace(nil, ""))
-	w.fail(errors.New("forbidden since"))
-	if w.lacks("new") {
-		t.Error("a watch that fails says what does not exist")
-	}
-	must(t, w.Replace(nil, ""))
-	if !w.lacks("new") {
-		t.Error("a watch that works again does not say what does not exist")
-	}
-	s := &watches{all: map[collection]*watch{known.collection: known, unknown.collection: unknown}}
+	s := &watches{all: map[collection]*collectionWatch{known.collection: known, unknown.collection: unknown}}
 	need := func(resource needs.Resource, name string, optional bool) needs.Need {
 		return needs.Need{Ref: needs.Ref{Resource: resource, Name: name}, Optional: optional}
 	}
@@ -145,8 +106,12 @@ func TestOnlyWhatIsKnownNotToExistIsMissing(t *testing.T) {
 		"what has not been listed yet is not":   {followed: []needs.Need{need(needs.ConfigMaps, "gone", false)}},
 		"an account is not: it is the target's": {followed: []needs.Need{need(needs.ServiceAccounts, "gone", false)}},
 		"the rest is, all of it": {
-			followed: []needs.Need{need(needs.Secrets, "gone", false), need(needs.Secrets, "lost", false), need(needs.Secrets, "there", false)},
-			want:     `Secret "gone", Secret "lost" do not exist in namespace "shop": the pod cannot start without`,
+			followed: []needs.Need{
+				need(needs.Secrets, "gone", false),
+				need(needs.Secrets, "lost", false),
+				need(needs.Secrets, "there", false),
+			},
+			want: `Secret "gone", Secret "lost" do not exist in namespace "shop": the pod cannot start without`,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -161,7 +126,7 @@ func TestOnlyWhatIsKnownNotToExistIsMissing(t *testing.T) {
 	}
 }
 
-// BenchmarkNamespaceOfConfigMaps tells what a watch keeps of each of 10,000 ConfigMaps.
+// BenchmarkNamespaceOfConfigMaps measures the memory that a watch keeps for each of 10,000 ConfigMaps.
 func BenchmarkNamespaceOfConfigMaps(b *testing.B) {
 	const count = 10_000
 	heap := func() float64 {
@@ -175,17 +140,16 @@ func BenchmarkNamespaceOfConfigMaps(b *testing.B) {
 	for b.Loop() {
 		b.StopTimer()
 		list := make([]any, count)
-		w := (&recorder{}).watch(needs.ConfigMaps)
-		w.changed = func(object, bool) {}
+		w := newCollectionWatch(collection{"shop", needs.ConfigMaps}, func(objectKey, bool) {}, nil)
 		before := heap()
 		for i := range list {
 			list[i] = meta(fmt.Sprintf("settings-of-application-%05d", i), fmt.Sprint(1_000_000+i))
 		}
 		b.StartTimer()
-		must := w.Replace(list, "")
+		err := w.Replace(list, "")
 		b.StopTimer()
-		if must != nil {
-			b.Fatal(must)
+		if err != nil {
+			b.Fatal(err)
 		}
 		clear(list)
 		kept = heap() - before

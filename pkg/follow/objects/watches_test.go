@@ -2,11 +2,15 @@ package objects
 
 import (
 	"context"
+	"errors"
+	"strings"
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	metadatafake "k8s.io/client-go/metadata/fake"
 	clienttesting "k8s.io/client-go/testing"
 	clocktesting "k8s.io/utils/clock/testing"
@@ -23,8 +27,8 @@ func idle(t *testing.T) (*watches, *metadatafake.FakeMetadataClient, *clocktesti
 	client := metadatafake.NewSimpleMetadataClient(scheme)
 	return &watches{
 		client: client, clock: clock, users: newUsers(),
-		changed: func(object, bool) {}, trouble: func(_ collection, err error) { t.Errorf("trouble: %v", err) },
-		all: map[collection]*watch{}, leaving: map[collection]bool{},
+		changed: func(objectKey, bool) {}, trouble: func(_ collection, err error) { t.Errorf("trouble: %v", err) },
+		all: map[collection]*collectionWatch{}, stopping: map[collection]bool{},
 	}, client, clock
 }
 
@@ -33,29 +37,46 @@ func TestACollectionIsWatchedUntilNobodyHasReferredToItForAWhile(t *testing.T) {
 	ctx, u := t.Context(), s.users
 	c := secret("db").collection()
 	w := s.ensure(ctx, c)
-	must(t, w.wait(ctx))
+	must(t, w.waitUntilKnown(ctx))
 	if s.ensure(ctx, c) != w {
 		t.Fatal("a collection is watched twice")
 	}
-	s.leave(c)
-	pod := claimOf(proxy("", "", "db"))
-	u.replace(claim{}, pod)
-	clock.Step(linger)
-	if s.get(c) != w {
+	s.stopLater(c)
+	pod := usageOf(proxy("", "", "db"))
+	u.replaceUsage(usage{}, pod)
+	clock.Step(unusedFor)
+	if s.watchOf(c) != w {
 		t.Fatal("it is not watched any more, though a pod refers to it")
 	}
-	u.replace(pod, claim{})
-	s.leave(c)
-	clock.Step(linger - 1)
-	s.leave(c) // does not prolong it
-	if s.get(c) != w {
+	u.replaceUsage(pod, usage{})
+	s.stopLater(c)
+	clock.Step(unusedFor - 1)
+	s.stopLater(c) // does not prolong it
+	if s.watchOf(c) != w {
 		t.Fatal("it is not watched any more, though the next pod may refer to it")
 	}
 	clock.Step(1)
-	if s.get(c) != nil {
+	if s.watchOf(c) != nil {
 		t.Error("it is still watched")
 	}
-	s.leave(collection{"shop", needs.ConfigMaps}) // never watched
+	s.stopLater(collection{"shop", needs.ConfigMaps}) // never watched
+}
+
+func TestAWatchThatIsForbiddenSaysWhichRightIsMissing(t *testing.T) {
+	s, client, _ := idle(t)
+	troubles := make(chan string, 10)
+	s.trouble = func(_ collection, err error) { troubles <- err.Error() }
+	client.PrependReactor("list", "*", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, nil, apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, "", errors.New("no"))
+	})
+	err := s.ensure(t.Context(), secret("db").collection()).waitUntilKnown(t.Context())
+	want := `get, list and watch secrets in namespace "shop"`
+	if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), want) {
+		t.Errorf("the error does not say which right is missing: %v", err)
+	}
+	if trouble := <-troubles; !strings.Contains(trouble, want) {
+		t.Errorf("the report does not say which right is missing: %v", trouble)
+	}
 }
 
 func TestWaitReturnsWhenTheWatchEnds(t *testing.T) {
@@ -67,10 +88,10 @@ func TestWaitReturnsWhenTheWatchEnds(t *testing.T) {
 	})
 	c := secret("db").collection()
 	w := s.ensure(t.Context(), c)
-	s.leave(c)
-	clock.Step(linger)
+	s.stopLater(c)
+	clock.Step(unusedFor)
 	close(listed)
-	if err := w.wait(t.Context()); err == nil || t.Context().Err() != nil {
+	if err := w.waitUntilKnown(t.Context()); err == nil || t.Context().Err() != nil {
 		t.Errorf("got %v", err)
 	}
 }
@@ -78,11 +99,11 @@ func TestWaitReturnsWhenTheWatchEnds(t *testing.T) {
 func TestACollectionIsNotWatchedForEverForAPodThatIsGone(t *testing.T) {
 	s, _, clock := idle(t)
 	f := &Follower{users: s.users, watches: s}
-	f.ensure = func(c collection) *watch { return f.watches.ensure(t.Context(), c) }
+	f.ensure = func(c collection) *collectionWatch { return f.watches.ensure(t.Context(), c) }
 	db := secret("db")
-	must(t, f.look(t.Context(), db.namespace, []needs.Need{{Ref: db.Ref, Optional: true}}))
-	clock.Step(linger)
-	if f.watches.get(db.collection()) != nil {
+	must(t, f.findMissing(t.Context(), db.namespace, []needs.Need{{Ref: db.Ref, Optional: true}}))
+	clock.Step(unusedFor)
+	if f.watches.watchOf(db.collection()) != nil {
 		t.Error("it is still watched")
 	}
 }

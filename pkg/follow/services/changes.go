@@ -8,48 +8,37 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/patch"
 )
 
-// change is an operation of a JSON patch (RFC 6902).
-type change struct {
-	Op    string `json:"op"`
-	Path  string `json:"path"`
-	Value any    `json:"value,omitempty"`
-}
-
-// onlyIf succeeds for the very object.
-func onlyIf(uid types.UID) change { return change{"test", "/metadata/uid", uid} }
-
-// metaChanges makes labels and annotations of a copy those of the wanted one. What others in the target added stays,
-// and so do the marks: where two targets lead to one cluster, the copy is that of the first.
-func metaChanges(existing, wanted metav1.Object) []change {
+// metaChanges gives a copy the labels and annotations of the wanted one. Labels and annotations that others in the
+// target added stay. The marks stay too: where two targets lead to one cluster, the copy belongs to the first.
+func metaChanges(existing, wanted metav1.Object) []patch.Operation {
 	ours := written(existing)
 	return append(
 		mapChanges("/metadata/annotations", existing.GetAnnotations(), wanted.GetAnnotations(), ours["f:annotations"]),
 		mapChanges("/metadata/labels", existing.GetLabels(), wanted.GetLabels(), ours["f:labels"])...)
 }
 
-func mapChanges(path string, existing, wanted map[string]string, ours map[string]any) []change {
-	var changes []change
+func mapChanges(path string, existing, wanted map[string]string, ours map[string]any) []patch.Operation {
+	var changes []patch.Operation
 	for _, key := range slices.Sorted(maps.Keys(wanted)) {
 		if value, ok := existing[key]; key != v1alpha1.LabelTargetHash && (!ok || value != wanted[key]) {
-			changes = append(changes, change{"add", path + patch.Pointer(key), wanted[key]})
+			changes = append(changes, patch.Add(path+patch.Pointer(key), wanted[key]))
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(existing)) {
 		_, stays := wanted[key]
 		if _, isOurs := ours["f:"+key]; isOurs && !stays && !isMark(key) {
-			changes = append(changes, change{Op: "remove", Path: path + patch.Pointer(key)})
+			changes = append(changes, patch.Remove(path+patch.Pointer(key)))
 		}
 	}
 	return changes
 }
 
-// isMark tells what says whose the copy is.
+// isMark says whether a key says to whom the copy belongs.
 func isMark(key string) bool {
 	switch key {
 	case v1alpha1.LabelParentClusterID,
@@ -61,7 +50,7 @@ func isMark(key string) bool {
 	return false
 }
 
-// written returns the keys of labels and annotations that we wrote last.
+// written returns the keys of the labels and annotations that we wrote last.
 func written(existing metav1.Object) map[string]map[string]any {
 	ours := map[string]map[string]any{}
 	for _, entry := range existing.GetManagedFields() {
@@ -82,23 +71,24 @@ func written(existing metav1.Object) map[string]map[string]any {
 	return ours
 }
 
-// specChange returns the change that makes a spec the wanted one, if it is not.
-func specChange(existing, wanted any) []change {
+// specChange returns the change that replaces a spec by the wanted one, or nothing if they are equal.
+func specChange(existing, wanted any) []patch.Operation {
 	if equality.Semantic.DeepEqual(existing, wanted) {
 		return nil
 	}
-	return []change{{"add", "/spec", wanted}}
+	return []patch.Operation{patch.Add("/spec", wanted)}
 }
 
-// sliceChanges goes without managed fields, which have every address: of the metadata, only one thing changes.
-func sliceChanges(existing, wanted *discoveryv1.EndpointSlice) []change {
+// sliceChanges compares without managed fields, which contain every address. Of the metadata, only the annotation
+// global changes.
+func sliceChanges(existing, wanted *discoveryv1.EndpointSlice) []patch.Operation {
 	ours := map[string]any{"f:" + v1alpha1.AnnotationGlobal: nil}
 	changes := mapChanges("/metadata/annotations", existing.Annotations, wanted.Annotations, ours)
 	if !equality.Semantic.DeepEqual(existing.Endpoints, wanted.Endpoints) {
-		changes = append(changes, change{"add", "/endpoints", wanted.Endpoints})
+		changes = append(changes, patch.Add("/endpoints", wanted.Endpoints))
 	}
 	if !equality.Semantic.DeepEqual(existing.Ports, wanted.Ports) {
-		changes = append(changes, change{"add", "/ports", wanted.Ports})
+		changes = append(changes, patch.Add("/ports", wanted.Ports))
 	}
 	return changes
 }

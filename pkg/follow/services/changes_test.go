@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/patch"
 )
 
 func TestChangesOfLabelsAndAnnotations(t *testing.T) {
@@ -27,7 +28,8 @@ func TestChangesOfLabelsAndAnnotations(t *testing.T) {
 				Manager: v1alpha1.FieldOwner,
 				FieldsV1: metav1.NewFieldsV1(
 					`{"f:metadata":{"f:annotations":{".":{},"f:multicluster.admiralty.io/followed-by":{},` +
-						`"f:multicluster.admiralty.io/global":{},"f:same/a":{},"f:other/a":{}},"f:labels":{"f:gone":{},"f:multicluster.admiralty.io/parent-cluster-id":{}}}}`,
+						`"f:multicluster.admiralty.io/global":{},"f:same/a":{},"f:other/a":{}},` +
+						`"f:labels":{"f:gone":{},"f:multicluster.admiralty.io/parent-cluster-id":{}}}}`,
 				),
 			},
 		},
@@ -36,11 +38,11 @@ func TestChangesOfLabelsAndAnnotations(t *testing.T) {
 		Labels:      map[string]string{v1alpha1.LabelTargetHash: "second"},
 		Annotations: map[string]string{"same/a": "1", "other/a": "2", v1alpha1.AnnotationIsDelegate: ""},
 	}}
-	want := []change{
-		{"add", "/metadata/annotations/multicluster.admiralty.io~1is-delegate", ""},
-		{"add", "/metadata/annotations/other~1a", "2"},
-		{"remove", "/metadata/annotations/multicluster.admiralty.io~1global", nil},
-		{"remove", "/metadata/labels/gone", nil},
+	want := []patch.Operation{
+		patch.Add("/metadata/annotations/multicluster.admiralty.io~1is-delegate", ""),
+		patch.Add("/metadata/annotations/other~1a", "2"),
+		patch.Remove("/metadata/annotations/multicluster.admiralty.io~1global"),
+		patch.Remove("/metadata/labels/gone"),
 	}
 	if diff := cmp.Diff(want, metaChanges(existing, wanted)); diff != "" {
 		t.Errorf("changes (-want +got):\n%s", diff)
@@ -66,9 +68,9 @@ func TestNothingIsWrittenThatIsThere(t *testing.T) {
 	other := slice.DeepCopy()
 	other.Endpoints[0].Addresses[0] = "10.0.0.2"
 	slice.Annotations = map[string]string{v1alpha1.AnnotationFollowedBy: "c1", v1alpha1.AnnotationGlobal: "true"}
-	want := []change{
-		{"remove", "/metadata/annotations/multicluster.admiralty.io~1global", nil},
-		{"add", "/endpoints", other.Endpoints},
+	want := []patch.Operation{
+		patch.Remove("/metadata/annotations/multicluster.admiralty.io~1global"),
+		patch.Add("/endpoints", other.Endpoints),
 	}
 	if diff := cmp.Diff(want, sliceChanges(slice, other)); diff != "" {
 		t.Errorf("changes of other addresses (-want +got):\n%s", diff)

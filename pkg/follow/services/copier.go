@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -25,51 +26,50 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/needs"
 )
 
-// errUser says that it is the user's to mend.
+// errUser says that the user must correct something.
 var errUser = errors.New("invalid")
 
-// copier keeps one engaged target in step with the source. Of one item, one worker is at work at a time.
+// copier keeps the copies in one engaged target up to date. One worker at a time works on an item.
 type copier struct {
-	*Follower
-	desired
-
-	target *engage.Target
-	writer *writer.Writer
-	queue  queue
-	// watch starts the watches of what is there, once.
+	follower *Follower
+	desired  desired
+	target   *engage.Target
+	writer   *writer.Writer
+	workers  *engage.Workers[item]
+	// watch starts the watches of copies, once.
 	watch func() (*existing, error)
 
 	preparing singleflight.Group
-	prepared  atomic.Bool // It is known whether there are copies from earlier times.
+	prepared  atomic.Bool // whether copies from earlier times were looked for
 
-	mu        sync.Mutex // guards all that follows
-	existing  *existing  // nil until watch was called
-	chaperons map[string]int
+	mu        sync.Mutex                  // guards all that follows
+	existing  *existing                   // nil until watch is called
+	chaperons map[string]sets.Set[string] // the names of PodChaperons, by namespace
 	idle      map[types.NamespacedName]time.Time
 	copied    map[types.NamespacedName]bool
-	noted     map[item]string               // what was last said about an item that cannot be copied
-	held      map[types.NamespacedName]bool // the Ingresses whose Secrets are held
+	noted     map[item]string               // the last message about each item that cannot be copied
+	held      map[types.NamespacedName]bool // the Ingresses whose Secrets the target holds
 }
 
-// Reconcile makes what is in the target of an item what it is to be.
+// Reconcile updates the copies of an item in the target.
 func (c *copier) Reconcile(ctx context.Context, i item) (reconcile.Result, error) {
 	if c.target.Itself || !c.target.Reachable() {
-		return reconcile.Result{}, nil // It has everything; or it is compared when it is reachable again.
+		return reconcile.Result{}, nil // The source has no copies. A lost target is compared when it is engaged anew.
 	}
 	if err := c.prepare(ctx); err != nil {
 		return reconcile.Result{}, err
 	}
 	switch i.kind {
 	case kindService:
-		wait, err := c.service(ctx, i.NamespacedName)
-		return c.conclude(i, wait, err)
+		wait, err := c.reconcileService(ctx, i.NamespacedName)
+		return c.finish(i, wait, err)
 	case kindIngress:
-		return c.conclude(i, 0, c.ingress(ctx, i.NamespacedName))
+		return c.finish(i, 0, c.reconcileIngress(ctx, i.NamespacedName))
 	}
 	return reconcile.Result{}, nil
 }
 
-// prepare looks, once, for copies from earlier times.
+// prepare looks once for copies from earlier times.
 func (c *copier) prepare(ctx context.Context) error {
 	if c.prepared.Load() {
 		return nil
@@ -84,7 +84,7 @@ func (c *copier) prepare(ctx context.Context) error {
 	return err
 }
 
-// findCopies has what is there watched if there is anything. What is there is enqueued then.
+// findCopies starts the watches if the target has any copies. The watches then enqueue these.
 func (c *copier) findCopies(ctx context.Context) error {
 	for _, kind := range []schema.GroupVersionKind{
 		corev1.SchemeGroupVersion.WithKind("ServiceList"), networkingv1.SchemeGroupVersion.WithKind("IngressList"),
@@ -93,23 +93,23 @@ func (c *copier) findCopies(ctx context.Context) error {
 		found := &metav1.PartialObjectMetadataList{}
 		found.SetGroupVersionKind(kind)
 		err := c.target.APIReader.List(ctx, found, client.InNamespace(c.target.Key.Namespace), client.Limit(1),
-			client.MatchingLabels{v1alpha1.LabelParentClusterID: c.Source.ClusterID})
+			client.MatchingLabels{v1alpha1.LabelParentClusterID: c.follower.options.Source.ClusterID})
 		if apierrors.IsForbidden(err) {
-			continue // Said of the first Service that goes there.
+			continue // The first Service that is copied there reports this.
 		}
 		if err != nil {
 			return fmt.Errorf("looking for copies: %w", err)
 		}
 		if len(found.Items) > 0 {
-			_, err := c.watched()
+			_, err := c.startWatch()
 			return err
 		}
 	}
 	return nil
 }
 
-// watched returns what is there, watching it from now on.
-func (c *copier) watched() (*existing, error) {
+// startWatch starts the watches of copies, unless they run, and returns them.
+func (c *copier) startWatch() (*existing, error) {
 	e, err := c.watch()
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -117,8 +117,8 @@ func (c *copier) watched() (*existing, error) {
 	return e, err
 }
 
-// seen returns what is there, nil where nothing of ours was ever there.
-func (c *copier) seen(ctx context.Context) (*existing, error) {
+// listedExisting returns the copies in the target, once they are listed. It returns nil if the target never had any.
+func (c *copier) listedExisting(ctx context.Context) (*existing, error) {
 	c.mu.Lock()
 	e := c.existing
 	c.mu.Unlock()
@@ -128,9 +128,9 @@ func (c *copier) seen(ctx context.Context) (*existing, error) {
 	return e, e.wait(ctx)
 }
 
-// conclude says what to do about an error. What only a person can mend is said in an event, and tried again slowly.
-func (c *copier) conclude(i item, wait time.Duration, err error) (reconcile.Result, error) {
-	if lacksNamespace(err) { // The first delegate there is enough to look again at once.
+// finish turns an error into a result. An error that only a person can correct becomes an event, and is retried slowly.
+func (c *copier) finish(i item, wait time.Duration, err error) (reconcile.Result, error) {
+	if lacksNamespace(err) { // The first delegate in that namespace enqueues the item at once.
 		return reconcile.Result{RequeueAfter: refusedRetry}, nil
 	}
 	message := refusal(err)
@@ -143,18 +143,18 @@ func (c *copier) conclude(i item, wait time.Duration, err error) (reconcile.Resu
 	}
 	c.mu.Unlock()
 	if news && i.kind == kindService {
-		c.lookAtIngresses(i.Namespace)
+		c.enqueueIngresses(i.Namespace)
 	}
 	if message == "" {
 		return reconcile.Result{RequeueAfter: wait}, err
 	}
-	if about := c.originals.object(i); news && about != nil {
-		c.recordNotCopied(about, c.target, message)
+	if about := c.follower.originals.objectOf(i); news && about != nil {
+		c.follower.recordNotCopied(about, c.target, message)
 	}
 	return reconcile.Result{RequeueAfter: refusedRetry}, nil
 }
 
-// refusal returns what to tell of an error that does not pass by itself, otherwise nothing.
+// refusal returns the message about an error that does not pass by itself. It is empty for other errors.
 func refusal(err error) string {
 	var notOurs *writer.NotOursError
 	var refused *needs.RefusedError
@@ -179,7 +179,7 @@ func refusal(err error) string {
 	return ""
 }
 
-// lacksNamespace says whether the target does not have the namespace: what is global goes to those that have.
+// lacksNamespace says whether the target does not have the namespace. Global objects go to targets that have it.
 func lacksNamespace(err error) bool {
 	var status apierrors.APIStatus
 	if !apierrors.IsNotFound(err) || !errors.As(err, &status) {
@@ -189,36 +189,49 @@ func lacksNamespace(err error) bool {
 	return details != nil && details.Kind == "namespaces"
 }
 
-// count PodChaperons: what goes to the target depends on whether there are any.
-func (c *copier) count(namespace string, n int) {
+// chaperonSeen notes a PodChaperon. The copies that go to the target depend on whether their namespace has any.
+func (c *copier) chaperonSeen(chaperon *v1alpha1.PodChaperon) {
 	c.mu.Lock()
-	before := c.chaperons[namespace]
-	c.chaperons[namespace] += n
-	after := c.chaperons[namespace]
-	if after == 0 {
-		delete(c.chaperons, namespace)
+	names, holds := c.chaperons[chaperon.Namespace]
+	if !holds {
+		names = sets.New[string]()
+		c.chaperons[chaperon.Namespace] = names
 	}
+	names.Insert(chaperon.Name)
 	c.mu.Unlock()
-	if before == 0 || after == 0 {
-		c.compare(namespace)
-	}
-	if n < 0 {
-		c.recheckSelectors(namespace)
+	if !holds {
+		c.compare(chaperon.Namespace)
 	}
 }
 
-// serves says whether the target has what it must have of a Service before the source's selects delegates only.
+func (c *copier) chaperonGone(chaperon *v1alpha1.PodChaperon) {
+	c.mu.Lock()
+	names := c.chaperons[chaperon.Namespace]
+	names.Delete(chaperon.Name)
+	holds := names.Len() > 0
+	if !holds {
+		delete(c.chaperons, chaperon.Namespace)
+	}
+	c.mu.Unlock()
+	if !holds {
+		c.compare(chaperon.Namespace)
+	}
+	c.follower.recheckSelectors(chaperon.Namespace)
+}
+
+// serves says whether the target is ready for a selector that finds delegates only: it has a copy, or needs none.
 func (c *copier) serves(key types.NamespacedName) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.target.Itself || c.copied[key] || c.chaperons[key.Namespace] == 0
+	return c.target.Itself || c.copied[key] || len(c.chaperons[key.Namespace]) == 0
 }
 
-// compare enqueues all items of a namespace, or of all, that are in the source or in the target.
+// compare enqueues all items of a namespace that are in the source or in the target. An empty name stands for all
+// namespaces.
 func (c *copier) compare(namespace string) {
-	for _, i := range c.originals.items(namespace) {
+	for _, i := range c.follower.originals.items(namespace) {
 		if c.target.Allows(i.Namespace) {
-			c.queue.Add(i)
+			c.workers.Queue.Add(i)
 		}
 	}
 	c.mu.Lock()
@@ -228,6 +241,6 @@ func (c *copier) compare(namespace string) {
 		return
 	}
 	for _, i := range e.items(namespace) {
-		c.queue.Add(i)
+		c.workers.Queue.Add(i)
 	}
 }

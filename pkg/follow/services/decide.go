@@ -11,24 +11,24 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 )
 
-// grace is how long a copy stays without a reason for it, its original being there.
+// grace is how long a copy stays without a reason for it, while its original exists.
 const grace = 2 * time.Minute
 
-// original is what the source has of one Service.
+// original is everything that the source has of one Service.
 type original struct {
-	service *corev1.Service // nil if there is none
+	service *corev1.Service // nil if the source has none
 	slices  []*discoveryv1.EndpointSlice
-	// exported says that there is a ServiceExport of that name.
+	// exported says that the source has a ServiceExport of that name.
 	exported bool
 }
 
-// standing is how one Service stands towards one target.
+// standing is everything that decides whether one Service goes to one target.
 type standing struct {
-	original
-	proxied bool // It selects proxies.
-	holds   bool // The target has PodChaperons of ours in the namespace.
-	copied  bool // There is a copy.
-	// idle is since when there has been no reason for the copy, zero if there is one.
+	original original
+	proxied  bool // The Service selects proxies.
+	holds    bool // The target has PodChaperons of ours in the namespace.
+	copied   bool // There is a copy.
+	// idle is the time since which there is no reason for the copy. It is zero if there is one.
 	idle time.Time
 	now  time.Time
 }
@@ -36,26 +36,26 @@ type standing struct {
 type decision struct {
 	follow bool
 	idle   time.Time
-	// wait is until it is time to judge again, zero if that takes an event.
+	// wait is the time until the next decision. It is zero if only an event can change the decision.
 	wait time.Duration
 }
 
-// decide says whether a Service is to be in the target. It is pure.
+// decide says whether a Service goes to the target. It is pure.
 func decide(s standing) decision {
-	if !s.eligible() {
+	if !s.original.eligible() {
 		return decision{}
 	}
-	if global(s.service) || s.proxied && s.holds {
+	if global(s.original.service) || s.proxied && s.holds {
 		return decision{follow: true}
 	}
 	if !s.copied {
 		return decision{}
 	}
-	return linger(s.idle, s.now)
+	return followForGrace(s.idle, s.now)
 }
 
-// linger follows without a reason, for a while.
-func linger(idle, now time.Time) decision {
+// followForGrace follows for a while without a reason.
+func followForGrace(idle, now time.Time) decision {
 	if idle.IsZero() {
 		idle = now
 	}
@@ -66,7 +66,7 @@ func linger(idle, now time.Time) decision {
 	return decision{follow: true, idle: idle, wait: wait}
 }
 
-// eligible says whether the Service is one that may be followed. That of the API server is each cluster's own.
+// eligible says whether the Service may be followed. The Service of the API server is each cluster's own.
 func (o original) eligible() bool {
 	switch s := o.service; {
 	case s == nil, o.exported, s.Spec.Type == corev1.ServiceTypeExternalName:
@@ -80,14 +80,14 @@ func (o original) eligible() bool {
 	}
 }
 
-// isCopy tells the copies that the old system made.
+// isCopy says whether the old system made the object as a copy.
 func isCopy(o metav1.Object) bool {
 	_, ok := o.GetAnnotations()[v1alpha1.AnnotationIsDelegate]
 	return ok
 }
 
-// electing says whether the Service selects proxies. When it selects delegates instead, EndpointSlices tell no more; it
-// does so as long as there are proxies.
+// electing says whether the Service selects proxies. If its selector was rewritten, it selects delegates, and
+// EndpointSlices do not show proxies any more. It stays rewritten only as long as there are proxies.
 func (o original) electing(virtual func(nodeName string) bool) bool {
 	return o.service != nil && rewritten(o.service) || o.proxied(virtual)
 }

@@ -47,7 +47,8 @@ func TestDecide(t *testing.T) {
 	}{
 		"what does not exist is not followed": {standing: standing{copied: true}},
 		"what selects proxies goes where delegates are": {
-			standing: standing{original: original{service: web()}, proxied: true, holds: true}, want: decision{follow: true},
+			standing: standing{original: original{service: web()}, proxied: true, holds: true},
+			want:     decision{follow: true},
 		},
 		"and nowhere else": {standing: standing{original: original{service: web()}, proxied: true}},
 		"what selects no proxies stays": {
@@ -57,35 +58,62 @@ func TestDecide(t *testing.T) {
 			standing: standing{original: original{service: web(everywhere)}}, want: decision{follow: true},
 		},
 		"without a selector, too": {
-			standing: standing{original: original{service: web(everywhere, selecting(nil))}}, want: decision{follow: true},
+			standing: standing{original: original{service: web(everywhere, selecting(nil))}},
+			want:     decision{follow: true},
 		},
 		"a copy without a reason stays for a while": {
 			standing: standing{original: original{service: web()}, copied: true},
 			want:     decision{follow: true, idle: now, wait: grace},
 		},
 		"the while goes on": {
-			standing: standing{original: original{service: web()}, copied: true, holds: true, idle: now.Add(-grace / 2)},
-			want:     decision{follow: true, idle: now.Add(-grace / 2), wait: grace / 2},
+			standing: standing{
+				original: original{service: web()},
+				copied:   true,
+				holds:    true,
+				idle:     now.Add(-grace / 2),
+			},
+			want: decision{follow: true, idle: now.Add(-grace / 2), wait: grace / 2},
 		},
 		"the while ends": {
 			standing: standing{original: original{service: web()}, copied: true, idle: now.Add(-grace)},
 			want:     decision{idle: now.Add(-grace)},
 		},
 		"with a reason again, the while is forgotten": {
-			standing: standing{original: original{service: web()}, copied: true, proxied: true, holds: true, idle: now.Add(-grace)},
-			want:     decision{follow: true},
+			standing: standing{
+				original: original{service: web()},
+				copied:   true,
+				proxied:  true,
+				holds:    true,
+				idle:     now.Add(-grace),
+			},
+			want: decision{follow: true},
 		},
 		"what is exported is another's": {
-			standing: standing{original: original{service: web(everywhere), exported: true}, proxied: true, holds: true, copied: true},
+			standing: standing{
+				original: original{service: web(everywhere), exported: true},
+				proxied:  true,
+				holds:    true,
+				copied:   true,
+			},
 		},
 		"an alias of a name elsewhere needs no copy of ours": {
-			standing: standing{original: original{service: web(everywhere, func(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeExternalName })}},
+			standing: standing{
+				original: original{
+					service: web(everywhere, func(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeExternalName }),
+				},
+			},
 		},
 		"the API server's is each cluster's own": {
-			standing: standing{original: original{service: web(everywhere, func(s *corev1.Service) { s.Namespace, s.Name = "default", "kubernetes" })}},
+			standing: standing{
+				original: original{
+					service: web(everywhere, func(s *corev1.Service) { s.Namespace, s.Name = "default", "kubernetes" }),
+				},
+			},
 		},
 		"a copy of the old system is not followed on": {
-			standing: standing{original: original{service: web(everywhere, annotated(v1alpha1.AnnotationIsDelegate, ""))}},
+			standing: standing{
+				original: original{service: web(everywhere, annotated(v1alpha1.AnnotationIsDelegate, ""))},
+			},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -103,13 +131,21 @@ func TestProxied(t *testing.T) {
 		endpoint discoveryv1.Endpoint
 		want     bool
 	}{
-		"a pod on a virtual node, ready or not": {discoveryv1.Endpoint{NodeName: ptr.To("admiralty-c2"), TargetRef: pod}, true},
-		"a pod on another node":                 {discoveryv1.Endpoint{NodeName: ptr.To("node"), TargetRef: pod}, false},
-		"an address that somebody wrote":        {discoveryv1.Endpoint{NodeName: ptr.To("admiralty-c2")}, false},
+		"a pod on a virtual node, ready or not": {
+			discoveryv1.Endpoint{NodeName: ptr.To("admiralty-c2"), TargetRef: pod},
+			true,
+		},
+		"a pod on another node": {
+			discoveryv1.Endpoint{NodeName: ptr.To("node"), TargetRef: pod},
+			false,
+		},
+		"an address that somebody wrote": {discoveryv1.Endpoint{NodeName: ptr.To("admiralty-c2")}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			of := original{slices: []*discoveryv1.EndpointSlice{{}, {Endpoints: []discoveryv1.Endpoint{test.endpoint}}}}
-			if got := of.proxied(func(name string) bool { return name == "admiralty-c2" }); got != test.want {
+			from := original{
+				slices: []*discoveryv1.EndpointSlice{{}, {Endpoints: []discoveryv1.Endpoint{test.endpoint}}},
+			}
+			if got := from.proxied(func(name string) bool { return name == "admiralty-c2" }); got != test.want {
 				t.Errorf("proxied: got %t, want %t", got, test.want)
 			}
 		})
@@ -118,10 +154,11 @@ func TestProxied(t *testing.T) {
 
 func TestWhatWasRewrittenElectsWithoutEndpoints(t *testing.T) {
 	none := func(string) bool { return false }
-	if of := (original{service: web()}); of.electing(none) {
+	if from := (original{service: web()}); from.electing(none) {
 		t.Error("a Service without proxies is said to select some")
 	}
-	if of := (original{service: web(annotated(v1alpha1.AnnotationOriginalSelector, "app=web"))}); !of.electing(none) {
+	from := original{service: web(annotated(v1alpha1.AnnotationOriginalSelector, "app=web"))}
+	if !from.electing(none) {
 		t.Error("a rewritten Service, whose endpoints are delegates, is said to select no proxies")
 	}
 }

@@ -20,21 +20,20 @@ import (
 
 const sliceHashLength = 10
 
-// desired makes what is to be in one target. It is pure.
+// desired makes the desired objects of one target. It is pure.
 type desired struct {
 	origin     translate.Source
 	targetHash string
 	nodeName   string // of the target's virtual node
 }
 
-// service returns the copy of a Service. Of the copy that is there, if there is one, it takes over what the target
-// chose.
-func (f desired) service(original, existing *corev1.Service) (*corev1.Service, error) {
+// service returns the copy of a Service. If a copy exists, the new one keeps the values that the target chose.
+func (d desired) service(original, existing *corev1.Service) (*corev1.Service, error) {
 	user, err := userSelector(original)
 	if err != nil {
 		return nil, err
 	}
-	selector, err := translate.DelegateSelector(user, original.Annotations, f.origin)
+	selector, err := translate.DelegateSelector(user, original.Annotations, d.origin)
 	if err != nil {
 		return nil, fmt.Errorf("rewriting the selector: %w", err)
 	}
@@ -62,14 +61,14 @@ func (f desired) service(original, existing *corev1.Service) (*corev1.Service, e
 	}
 	return &corev1.Service{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Service"},
-		ObjectMeta: f.meta(original, isPublishing),
+		ObjectMeta: d.meta(original, isPublishing),
 		Spec:       spec,
 	}, nil
 }
 
 func headless(service *corev1.Service) bool { return service.Spec.ClusterIP == corev1.ClusterIPNone }
 
-// takeOver addresses and families, which the target allocated, by what its network can do.
+// takeOver takes over the addresses and families. The target allocated them by what its network can do.
 func takeOver(spec *corev1.ServiceSpec, existing corev1.ServiceSpec) {
 	spec.ClusterIP, spec.ClusterIPs, spec.IPFamilies = existing.ClusterIP, existing.ClusterIPs, existing.IPFamilies
 	if ptr.Deref(spec.IPFamilyPolicy, "") == corev1.IPFamilyPolicyRequireDualStack {
@@ -77,14 +76,14 @@ func takeOver(spec *corev1.ServiceSpec, existing corev1.ServiceSpec) {
 	}
 }
 
-// prefer dual stack instead of requiring it, if the target does not do so.
+// prefer makes dual stack preferred instead of required, if the target does not require it.
 func prefer(spec *corev1.ServiceSpec, existing *corev1.IPFamilyPolicy) {
 	if ptr.Deref(existing, "") != corev1.IPFamilyPolicyRequireDualStack {
 		spec.IPFamilyPolicy = ptr.To(corev1.IPFamilyPolicyPreferDualStack)
 	}
 }
 
-// anyFamily returns the copy of a Service for a target that refuses its IP families.
+// anyFamily returns the copy of a Service for a target that refuses the Service's IP families.
 func anyFamily(service *corev1.Service) *corev1.Service {
 	service = service.DeepCopy()
 	service.Spec.IPFamilies = nil
@@ -94,22 +93,22 @@ func anyFamily(service *corev1.Service) *corev1.Service {
 	return service
 }
 
-// endpoints returns the EndpointSlices of a followed Service, by name: those that the target does not have itself.
-// Those of a global one are global, so that the target keeps them where there are no delegates.
-func (f desired) endpoints(of original) map[string]*discoveryv1.EndpointSlice {
+// endpoints returns the EndpointSlices of a followed Service, by name, without the endpoints in the target itself.
+// Slices of a global Service are global, so that the target keeps them where it has no delegates.
+func (d desired) endpoints(from original) map[string]*discoveryv1.EndpointSlice {
 	out := map[string]*discoveryv1.EndpointSlice{}
-	for _, original := range of.slices {
+	for _, original := range from.slices {
 		slice := &discoveryv1.EndpointSlice{
 			TypeMeta:    metav1.TypeMeta{APIVersion: "discovery.k8s.io/v1", Kind: "EndpointSlice"},
-			ObjectMeta:  f.sliceMeta(original),
+			ObjectMeta:  d.sliceMeta(original),
 			AddressType: original.AddressType,
 			Ports:       original.Ports,
 		}
-		if global(of.service) {
+		if global(from.service) {
 			slice.Annotations = map[string]string{v1alpha1.AnnotationGlobal: "true"}
 		}
 		for i := range original.Endpoints {
-			if endpoint := &original.Endpoints[i]; ptr.Deref(endpoint.NodeName, "") != f.nodeName {
+			if endpoint := &original.Endpoints[i]; ptr.Deref(endpoint.NodeName, "") != d.nodeName {
 				slice.Endpoints = append(slice.Endpoints, bare(endpoint))
 			}
 		}
@@ -120,7 +119,7 @@ func (f desired) endpoints(of original) map[string]*discoveryv1.EndpointSlice {
 	return out
 }
 
-// bare returns an endpoint without nodes and pods, which the target does not know.
+// bare returns an endpoint without its node and pod, which the target does not know.
 func bare(original *discoveryv1.Endpoint) discoveryv1.Endpoint {
 	endpoint := *original.DeepCopy()
 	endpoint.NodeName, endpoint.TargetRef = nil, nil
@@ -133,13 +132,13 @@ func bare(original *discoveryv1.Endpoint) discoveryv1.Endpoint {
 	return endpoint
 }
 
-func (f desired) sliceMeta(original *discoveryv1.EndpointSlice) metav1.ObjectMeta {
+func (d desired) sliceMeta(original *discoveryv1.EndpointSlice) metav1.ObjectMeta {
 	service := original.Labels[discoveryv1.LabelServiceName]
-	sum := sha256.Sum256([]byte(f.origin.ClusterID + "/" + f.targetHash + "/" + original.Name))
+	sum := sha256.Sum256([]byte(d.origin.ClusterID + "/" + d.targetHash + "/" + original.Name))
 	labels := map[string]string{
 		discoveryv1.LabelServiceName: service,
 		discoveryv1.LabelManagedBy:   v1alpha1.FieldOwner,
-		v1alpha1.LabelTargetHash:     f.targetHash,
+		v1alpha1.LabelTargetHash:     d.targetHash,
 	}
 	if value, ok := original.Labels[corev1.IsHeadlessService]; ok {
 		labels[corev1.IsHeadlessService] = value
@@ -152,15 +151,15 @@ func (f desired) sliceMeta(original *discoveryv1.EndpointSlice) metav1.ObjectMet
 }
 
 // ingress returns the copy of an Ingress.
-func (f desired) ingress(original *networkingv1.Ingress) *networkingv1.Ingress {
+func (d desired) ingress(original *networkingv1.Ingress) *networkingv1.Ingress {
 	return &networkingv1.Ingress{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "networking.k8s.io/v1", Kind: "Ingress"},
-		ObjectMeta: f.meta(original, isCertificate),
+		ObjectMeta: d.meta(original, isCertificate),
 		Spec:       *original.Spec.DeepCopy(),
 	}
 }
 
-// backends returns the Services that an Ingress names, and whether these are all of its backends and there are any.
+// backends returns the Services that an Ingress names. It also says whether there are any, and no other backends.
 func backends(ingress *networkingv1.Ingress) (services []string, all bool) {
 	names := sets.New[string]()
 	all = true
@@ -185,8 +184,8 @@ func backends(ingress *networkingv1.Ingress) (services []string, all bool) {
 	return sets.List(names), all && len(names) > 0
 }
 
-// certificates returns the Secrets that an Ingress names, less those that are to be the target's own. Pods ask for that
-// by the same annotation.
+// certificates returns the Secrets that an Ingress names, less those that the target has of its own. An Ingress names
+// these by the same annotation as a pod.
 func certificates(ingress *networkingv1.Ingress) []string {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: ingress.Annotations}}
 	for _, tls := range ingress.Spec.TLS {

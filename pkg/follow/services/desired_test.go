@@ -50,30 +50,50 @@ func TestTheCopyOfAService(t *testing.T) {
 		},
 		"a load balancer stays the source's": {
 			original: web(ports(30080), addresses("10.0.0.1"), func(s *corev1.Service) {
-				s.Spec.Type, s.Spec.LoadBalancerClass, s.Spec.ExternalIPs = corev1.ServiceTypeLoadBalancer, ptr.To("cloud"), []string{"192.0.2.1"}
-				s.Spec.ExternalTrafficPolicy, s.Spec.HealthCheckNodePort = corev1.ServiceExternalTrafficPolicyLocal, 30081
+				s.Spec.Type, s.Spec.LoadBalancerClass, s.Spec.ExternalIPs = corev1.ServiceTypeLoadBalancer, ptr.To(
+					"cloud",
+				), []string{
+					"192.0.2.1",
+				}
+				s.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal
+				s.Spec.HealthCheckNodePort = 30081
 			}),
 			want: web(delegates, ports(0)),
 		},
 		"headless stays headless": {
-			original: web(addresses(corev1.ClusterIPNone)), want: web(delegates, func(s *corev1.Service) { s.Spec.ClusterIP = corev1.ClusterIPNone }),
+			original: web(addresses(corev1.ClusterIPNone)),
+			want:     web(delegates, func(s *corev1.Service) { s.Spec.ClusterIP = corev1.ClusterIPNone }),
 		},
 		"how clients are treated is kept": {
 			original: web(treatment), want: web(delegates, treatment),
 		},
 		"families are asked for": {
 			original: web(families(corev1.IPFamilyPolicyRequireDualStack, corev1.IPv6Protocol, corev1.IPv4Protocol)),
-			want:     web(delegates, families(corev1.IPFamilyPolicyRequireDualStack, corev1.IPv6Protocol, corev1.IPv4Protocol)),
+			want: web(
+				delegates,
+				families(corev1.IPFamilyPolicyRequireDualStack, corev1.IPv6Protocol, corev1.IPv4Protocol),
+			),
 		},
 		"addresses and families that the target chose are kept, and not more required than it can": {
-			original: web(addresses("10.0.0.1", "fd00::1"), families(corev1.IPFamilyPolicyRequireDualStack, corev1.IPv4Protocol, corev1.IPv6Protocol)),
+			original: web(
+				addresses("10.0.0.1", "fd00::1"),
+				families(corev1.IPFamilyPolicyRequireDualStack, corev1.IPv4Protocol, corev1.IPv6Protocol),
+			),
 			existing: web(addresses("10.96.0.7"), families(corev1.IPFamilyPolicyPreferDualStack, corev1.IPv4Protocol)),
-			want:     web(delegates, addresses("10.96.0.7"), families(corev1.IPFamilyPolicyPreferDualStack, corev1.IPv4Protocol)),
+			want: web(
+				delegates,
+				addresses("10.96.0.7"),
+				families(corev1.IPFamilyPolicyPreferDualStack, corev1.IPv4Protocol),
+			),
 		},
 		"a second family may come later": {
 			original: web(families(corev1.IPFamilyPolicyPreferDualStack, corev1.IPv4Protocol, corev1.IPv6Protocol)),
 			existing: web(addresses("10.96.0.7"), families(corev1.IPFamilyPolicySingleStack, corev1.IPv4Protocol)),
-			want:     web(delegates, addresses("10.96.0.7"), families(corev1.IPFamilyPolicyPreferDualStack, corev1.IPv4Protocol)),
+			want: web(
+				delegates,
+				addresses("10.96.0.7"),
+				families(corev1.IPFamilyPolicyPreferDualStack, corev1.IPv4Protocol),
+			),
 		},
 		"without a selector, as there": {original: web(selecting(nil)), want: web(selecting(nil))},
 		"of one that was rewritten, the user's selector counts": {
@@ -224,18 +244,19 @@ func TestTheEndpointsOfOtherClusters(t *testing.T) {
 	if len(got) != 1 {
 		t.Fatalf("%d slices, want 1: the other has only what the target has itself", len(got))
 	}
-	for _, of := range got {
-		want := slice(of.Name, there("fd00::2"), there("fd00::3"))
-		want.TypeMeta = of.TypeMeta
+	for _, from := range got {
+		want := slice(from.Name, there("fd00::2"), there("fd00::3"))
+		want.TypeMeta = from.TypeMeta
 		want.Labels[discoveryv1.LabelManagedBy] = v1alpha1.FieldOwner
 		want.Labels[v1alpha1.LabelTargetHash] = "hash"
 		want.Annotations = map[string]string{v1alpha1.AnnotationGlobal: "true"}
-		if diff := cmp.Diff(want, of); diff != "" {
+		if diff := cmp.Diff(want, from); diff != "" {
 			t.Errorf("slice (-want +got):\n%s", diff)
 		}
 		other := toC2()
 		other.targetHash = "other"
-		if _, same := other.endpoints(original{service: web(), slices: []*discoveryv1.EndpointSlice{slice("web-1", on("node", "fd00::3"))}})[of.Name]; same {
+		elsewhere := []*discoveryv1.EndpointSlice{slice("web-1", on("node", "fd00::3"))}
+		if _, same := other.endpoints(original{service: web(), slices: elsewhere})[from.Name]; same {
 			t.Error("two targets that lead to one cluster would write the same slice")
 		}
 	}
@@ -261,7 +282,9 @@ func TestBackends(t *testing.T) {
 		all  bool
 	}{
 		"each once": {
-			spec: networkingv1.IngressSpec{Rules: []networkingv1.IngressRule{rule(service("b"), service("a")), rule(service("b"))}},
+			spec: networkingv1.IngressSpec{
+				Rules: []networkingv1.IngressRule{rule(service("b"), service("a")), rule(service("b"))},
+			},
 			want: []string{"a", "b"}, all: true,
 		},
 		"a rule that is only a host, with a default backend": {
@@ -272,7 +295,10 @@ func TestBackends(t *testing.T) {
 		},
 		"a backend that is no Service": {
 			spec: networkingv1.IngressSpec{Rules: []networkingv1.IngressRule{
-				rule(service("a"), networkingv1.IngressBackend{Resource: &corev1.TypedLocalObjectReference{Kind: "Bucket"}}),
+				rule(
+					service("a"),
+					networkingv1.IngressBackend{Resource: &corev1.TypedLocalObjectReference{Kind: "Bucket"}},
+				),
 			}},
 			want: []string{"a"},
 		},
@@ -295,8 +321,11 @@ func TestCertificates(t *testing.T) {
 		annotations map[string]string
 		want        []string
 	}{
-		"each Secret once":                     {want: []string{"a", "b"}},
-		"not those that the target has itself": {annotations: map[string]string{v1alpha1.AnnotationUseExisting: "secrets/a"}, want: []string{"b"}},
+		"each Secret once": {want: []string{"a", "b"}},
+		"not those that the target has itself": {
+			annotations: map[string]string{v1alpha1.AnnotationUseExisting: "secrets/a"},
+			want:        []string{"b"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := certificates(

@@ -1,37 +1,45 @@
-// Package services has the Services of elected pods reach them in every cluster: it copies Services, the endpoints of
-// other clusters, and Ingresses into targets.
+// Package services copies Services, the endpoints of other clusters, and Ingresses into targets, so that the Services
+// of elected pods reach these pods in every cluster.
 //
-// A Service is followed where its own EndpointSlices have endpoints on virtual nodes: that says that it selects
-// proxies, without a watch of pods and their labels. In the source nothing is changed then, as the addresses of proxies
-// are those of their delegates. The copy in a target selects delegates, so that the target keeps their endpoints
-// itself, whoever else is away; the source's other endpoints come as EndpointSlices, one for each of the source's own,
-// written on each of its changes.
+// A Service is followed if its own EndpointSlices have endpoints on virtual nodes. Such a Service selects proxies, and
+// nobody has to watch pods and their labels to find out. Following changes nothing in the source, because a proxy has
+// the address of its delegate.
 //
-// Copies and what they came from are compared, never remembered: what is in a target is seen through a watch there of
-// what is labelled as ours, started with the first Service that goes there. So a new leader has nothing to recover. A
-// copy that is not wanted any more, while its original is still there, stays for two minutes: pods come back after a
-// rollout by re-creation.
+// The copy in a target selects delegates. So the target maintains the endpoints of its own pods, whichever other
+// cluster is away. The source's other endpoints come as EndpointSlices: one for each of the source's own, written
+// whenever that one changes.
 //
-// Several targets may lead to one cluster, at a time or, as a renamed one does, one after the other. Services and
-// Ingresses are then looked after by the one that made them, whose label target-hash they have, and each has
-// EndpointSlices of its own. Who no longer needs a copy hands it over to one that does: made anew, it would have
-// another address. What no engaged target of that cluster looks after is taken over by one that needs it, and deleted
-// with its original; if it is not needed otherwise, it is left to the target's own manager, as a target that needs it
-// may not be engaged yet.
+// Copies are compared with their originals, and nothing about them is remembered. So a new leader has nothing to
+// recover. A watch in the target shows the objects that are labelled as ours. It starts with the first Service that
+// goes there. A copy without a reason stays for two minutes while its original exists, because a rollout by re-creation
+// brings pods back.
 //
-// In the source, Services, EndpointSlices and Ingresses are watched in enabled namespaces only, one watch per namespace
-// and kind: in a big cluster the EndpointSlices of all others are many.
+// Several targets may lead to one cluster, at a time or one after the other: a renamed target is another target. Then:
+//
+//   - The target that made a Service or Ingress looks after it. The label target-hash names that target.
+//   - Each target has EndpointSlices of its own.
+//   - A target that no longer needs a copy hands it over to one that does. A recreated copy would have another address.
+//   - A copy is orphaned if no engaged target of that cluster looks after it. A target that needs an orphaned copy
+//     takes it over. An orphaned copy is deleted with its original.
+//   - An orphaned copy that no engaged target needs is left to the target's own manager: a target that needs it may not
+//     be engaged yet.
+//
+// In the source, Services, EndpointSlices and Ingresses are watched in enabled namespaces only, with one watch per
+// namespace and kind. In a big cluster, the EndpointSlices of all other namespaces are many.
 //
 // # Meshes
 //
-// Where Cilium merges Services of one name (annotation service.cilium.io/global or io.cilium/global-service), no
-// EndpointSlices are written. The selector of the original becomes that of the delegates, as each cluster then
-// contributes the pods that really run in it; the user's is kept in the annotation original-selector, in the form
-// "key=value,key=value". It is put back exactly when the Service is not followed or not merged any more, and we give up
-// the ownership of its fields; also when its namespace is disabled, if a manager runs then. Both are server-side
-// applies with the field owner multicluster-scheduler. When somebody else writes the selector, what they wrote is the
-// new original, and is rewritten once; when that happens again and again within minutes, an event tells, and we wait.
-// Argo CD leaves the selector alone with
+// Cilium merges Services of one name (annotation service.cilium.io/global or io.cilium/global-service). For these, no
+// EndpointSlices are written. The selector of the original becomes the selector of the delegates, so that each cluster
+// contributes the pods that really run in it. The annotation original-selector keeps the user's selector, in the form
+// "key=value,key=value".
+//
+// The user's selector is restored exactly, and we give up the ownership of its fields, when the Service is not followed
+// or not merged any more. The same happens when its namespace is disabled, if a manager runs then. Rewriting and
+// restoring are server-side applies with the field owner multicluster-scheduler.
+//
+// If somebody else writes the selector, that selector is the new original, and is rewritten once. If this happens again
+// and again within minutes, an event says so, and the next rewriting waits. Argo CD leaves the selector alone with
 //
 //	spec:
 //	  ignoreDifferences:
@@ -40,7 +48,7 @@
 //	  syncPolicy:
 //	    syncOptions: [RespectIgnoreDifferences=true]
 //
-// A Service that has a ServiceExport (Multi-Cluster Services API) is not followed: its own EndpointSlices have all the
-// addresses, and what implements that API carries them to the other clusters. Whether the kind exists is asked once,
-// when we begin to lead.
+// A Service that has a ServiceExport (Multi-Cluster Services API) is not followed. Its own EndpointSlices have all the
+// addresses, and the implementation of that API carries them to the other clusters. Whether the source has the kind
+// ServiceExport is asked once, when we begin to lead.
 package services

@@ -9,17 +9,17 @@ import (
 )
 
 const (
-	// ReasonNotFollowed is that of the event which tells why a Service or Ingress is not in a target.
+	// ReasonNotFollowed is the reason of the event that says why a Service or Ingress is not in a target.
 	ReasonNotFollowed = "NotFollowed"
-	// ReasonSelectorDisputed is that of the event which tells that something undoes again and again what we write to a
-	// selector.
+	// ReasonSelectorDisputed is the reason of the event that says that somebody undoes our changes of a selector again
+	// and again.
 	ReasonSelectorDisputed = "SelectorDisputed"
-	// ReasonSelectorInvalid is that of the event which tells why a selector cannot be rewritten.
+	// ReasonSelectorInvalid is the reason of the event that says why a selector cannot be rewritten.
 	ReasonSelectorInvalid = "SelectorInvalid"
 )
 
 func (f *Follower) recordNotCopied(about runtime.Object, target *engage.Target, message string) {
-	f.Recorder.Eventf(
+	f.options.Recorder.Eventf(
 		about,
 		nil,
 		corev1.EventTypeWarning,
@@ -33,7 +33,7 @@ func (f *Follower) recordNotCopied(about runtime.Object, target *engage.Target, 
 }
 
 func (f *Follower) recordDisputed(service *corev1.Service) {
-	f.Recorder.Eventf(
+	f.options.Recorder.Eventf(
 		service,
 		nil,
 		corev1.EventTypeWarning,
@@ -43,10 +43,12 @@ func (f *Follower) recordDisputed(service *corev1.Service) {
 			"spec.selector alone: "+
 			"with Argo CD, ignoreDifferences with managedFieldsManagers [multicluster-scheduler] and "+
 			"RespectIgnoreDifferences=true",
-		truce,
+		disputePause,
 	)
 }
 
 func (f *Follower) recordInvalid(service *corev1.Service, err error) {
-	f.Recorder.Eventf(service, nil, corev1.EventTypeWarning, ReasonSelectorInvalid, "Rewrite", "%s", err.Error())
+	f.options.Recorder.Eventf(
+		service, nil, corev1.EventTypeWarning, ReasonSelectorInvalid, "Rewrite", "%s", err.Error(),
+	)
 }

@@ -23,14 +23,15 @@ import (
 
 var errNotListed = errors.New("its Services, EndpointSlices and Ingresses could not be listed in time")
 
-// existing is what is in a target that is this source's, as watches see it, whichever of its targets it was made for.
+// existing has this source's objects in a target, as watches see them. It includes objects that were made for another
+// target of the same cluster.
 type existing struct {
 	services, slices, ingresses toolscache.SharedIndexInformer
 	// trouble is the last error of the watches.
 	trouble atomic.Pointer[error]
 }
 
-// watchExisting starts to watch, until ctx ends. changed is called with each item of which something changed.
+// watchExisting watches until ctx ends. It calls changed with each item that changes.
 func watchExisting(
 	ctx context.Context,
 	target *engage.Target,
@@ -52,7 +53,7 @@ func watchExisting(
 		)
 	}
 	ours := factory(labels.Set{v1alpha1.LabelParentClusterID: clusterID})
-	// The target's own EndpointSlices have the labels of the Service, too, which the copy has from us.
+	// The target's own EndpointSlices also have the labels that we gave the copy of the Service.
 	made := factory(
 		labels.Set{v1alpha1.LabelParentClusterID: clusterID, discoveryv1.LabelManagedBy: v1alpha1.FieldOwner},
 	)
@@ -65,7 +66,7 @@ func watchExisting(
 	for informer, transform := range map[toolscache.SharedIndexInformer]toolscache.TransformFunc{
 		e.services: withOurs, e.ingresses: withOurs, e.slices: withoutManagers,
 	} {
-		_, failed := handle(informer, onEach(changed), transform, func(err error) { e.trouble.Store(&err) })
+		_, failed := prepareInformer(informer, onEach(changed), transform, func(err error) { e.trouble.Store(&err) })
 		err = errors.Join(err, failed)
 	}
 	if err != nil {
@@ -77,7 +78,7 @@ func watchExisting(
 	return e, nil
 }
 
-// wait until everything was listed.
+// wait waits until everything is listed.
 func (e *existing) wait(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -91,21 +92,21 @@ func (e *existing) wait(ctx context.Context) error {
 }
 
 func (e *existing) service(key types.NamespacedName) *corev1.Service {
-	service, _ := find[*corev1.Service](e.services, key)
+	service, _ := cached[*corev1.Service](e.services, key)
 	return service
 }
 
 func (e *existing) endpoints(key types.NamespacedName) []*discoveryv1.EndpointSlice {
-	return list[*discoveryv1.EndpointSlice](e.slices, indexService, key.String())
+	return cachedByIndex[*discoveryv1.EndpointSlice](e.slices, indexService, key.String())
 }
 
 func (e *existing) ingress(key types.NamespacedName) *networkingv1.Ingress {
-	ingress, _ := find[*networkingv1.Ingress](e.ingresses, key)
+	ingress, _ := cached[*networkingv1.Ingress](e.ingresses, key)
 	return ingress
 }
 
-// items returns what there is in a namespace, or, with an empty name, in all: also Services of which only
-// EndpointSlices are left.
+// items returns the items in a namespace. An empty name stands for all namespaces. Services of which only
+// EndpointSlices remain are included.
 func (e *existing) items(namespace string) []item {
 	return slices.Concat(itemsIn(e.services, namespace), itemsIn(e.slices, namespace), itemsIn(e.ingresses, namespace))
 }

@@ -3,7 +3,6 @@ package services
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"sync"
 	"time"
 
@@ -13,15 +12,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
-	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/events"
-	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -32,56 +28,55 @@ import (
 )
 
 const (
-	name = "services"
+	workersName = "services"
 
-	callTimeout = 10 * time.Second
-	workers     = 4
-	firstRetry  = 5 * time.Millisecond
-	lastRetry   = 30 * time.Second
-	// refusedRetry is when to try again what only a person can mend, perhaps in the target, of which we do not learn.
+	callTimeout      = 10 * time.Second
+	workersPerTarget = 4
+	firstRetry       = 5 * time.Millisecond
+	lastRetry        = 30 * time.Second
+	// refusedRetry is the delay before a retry of an error that only a person can correct. The correction may be in the
+	// target, where we do not see it.
 	refusedRetry = 2 * time.Minute
 	exportsRetry = 5 * time.Second
 )
 
-type queue = workqueue.TypedRateLimitingInterface[item]
-
-// Options are what a Follower works with. All are required but HoldSecrets and Workers.
+// Options configures a Follower. All fields are required but HoldSecrets and Workers.
 type Options struct {
 	// Client writes to the source.
 	Client client.Client
 	// APIReader reads from the source's API server.
 	APIReader client.Reader
-	// Config reaches the source's API server, without client-side rate limit.
+	// Config reaches the source's API server, without a client-side rate limit.
 	Config *rest.Config
-	// Mapper tells whether the source has ServiceExports.
+	// Mapper knows whether the source has the kind ServiceExport.
 	Mapper meta.RESTMapper
-	// Source says who the source is.
+	// Source is the source cluster's identity in targets.
 	Source translate.Source
-	// HoldSecrets has Secrets in a target, and keeps them up to date, for an Ingress there; without names, no longer.
-	// It is called whenever the Ingress is looked at.
+	// HoldSecrets keeps Secrets in a target, up to date, for an Ingress there. Without names, it does so no longer. It
+	// is called with each reconciliation of the Ingress.
 	HoldSecrets func(ctx context.Context, target *engage.Target, ingress types.NamespacedName, names []string) error
-	// Clock tells how long a copy has not been wanted.
+	// Clock measures how long a copy has had no reason.
 	Clock clock.PassiveClock
 	// Recorder records events about Services and Ingresses of the source.
 	Recorder events.EventRecorder
-	// Logger is for what is not the reconciliation of one object.
+	// Logger is for messages about more than one object.
 	Logger logr.Logger
-	// Workers is how many items are worked on at a time for each target, and for the source; four by default.
+	// Workers is the number of workers for each target, and for the source. The default is four.
 	Workers int
 }
 
-// Follower has Services and Ingresses follow elected pods. It observes an engage.Registry (Observe it before the first
-// target is engaged).
+// Follower copies the Services and Ingresses of elected pods to targets. It observes an engage.Registry; Observe it
+// before the first target is engaged.
 type Follower struct {
-	Options
+	options Options
 
 	originals *originals
-	selectors queue // of items of the source whose selector, or finalizers, may have to change
+	selectors *engage.Workers[item] // for selectors and finalizers in the source
+	copiers   engage.PerTarget[*copier]
 
-	mu      sync.RWMutex // guards all that follows
-	copiers map[*engage.Target]*copier
-	idle    map[types.NamespacedName]time.Time // since when a rewritten selector has found no proxies
-	quarrel map[types.NamespacedName]quarrel
+	mu       sync.RWMutex                       // guards all that follows
+	idle     map[types.NamespacedName]time.Time // since when a rewritten selector has no proxies
+	disputes map[types.NamespacedName]dispute
 }
 
 var (
@@ -92,41 +87,41 @@ var (
 // New makes a Follower, which does nothing before Start.
 func New(options Options) (*Follower, error) {
 	f := &Follower{
-		Options:   options,
-		selectors: newQueue(limiter()),
-		copiers:   map[*engage.Target]*copier{},
-		idle:      map[types.NamespacedName]time.Time{},
-		quarrel:   map[types.NamespacedName]quarrel{},
+		options:  options,
+		idle:     map[types.NamespacedName]time.Time{},
+		disputes: map[types.NamespacedName]dispute{},
 	}
+	f.selectors = f.newWorkers(reconcile.TypedFunc[item](f.reconcileSource), f.options.Logger)
 	var err error
 	f.originals, err = newOriginals(options.Config, f.route, f.compare, f.troubled)
 	return f, err
 }
 
-// NeedLeaderElection says that one replica is enough.
+// NeedLeaderElection returns true: one replica does the work.
 func (f *Follower) NeedLeaderElection() bool { return true }
 
-// Start works until ctx ends. It is called once, and may be called before or after Engaged.
+// Start works until ctx ends. It is called once, before or after Engaged.
 func (f *Follower) Start(ctx context.Context) error {
 	if err := f.findExports(ctx); err != nil {
 		return nil //nolint:nilerr // ctx has ended.
 	}
-	if err := f.run(ctx, f.selectors, limiter(), reconcile.TypedFunc[item](f.reconcileSource), f.Logger); err != nil {
+	if err := f.selectors.Start(ctx); err != nil {
 		return err
 	}
 	return f.originals.run(ctx)
 }
 
-// findExports returns once it is known whether there are ServiceExports: what they export is not to be followed. Its
-// error is that ctx has ended.
+// findExports finds out whether the source has the kind ServiceExport: exported Services are not followed. It asks
+// until it knows, and returns an error only when ctx has ended.
 func (f *Follower) findExports(ctx context.Context) error {
 	return wait.PollUntilContextCancel(ctx, exportsRetry, true, func(context.Context) (bool, error) {
-		mapping, err := f.Mapper.RESTMapping(schema.GroupKind{Group: "multicluster.x-k8s.io", Kind: "ServiceExport"})
+		kind := schema.GroupKind{Group: "multicluster.x-k8s.io", Kind: "ServiceExport"}
+		mapping, err := f.options.Mapper.RESTMapping(kind)
 		switch {
 		case err == nil:
 			f.originals.exports = &mapping.Resource
 		case !meta.IsNoMatchError(err):
-			f.Logger.Error(
+			f.options.Logger.Error(
 				err,
 				"Services are not followed before it is known whether this cluster has the kind ServiceExport; "+
 					"trying again",
@@ -137,151 +132,87 @@ func (f *Follower) findExports(ctx context.Context) error {
 	})
 }
 
-// Engaged starts the target's workers, which stop with ctx, and has them compare what is there with what is to be
-// there.
+// Engaged starts the target's workers, which stop with ctx, and enqueues everything that is or belongs in the target.
 func (f *Follower) Engaged(ctx context.Context, target *engage.Target) error {
-	limits := limiter()
+	c := f.newCopier(ctx, target)
+	f.copiers.Set(ctx, target, c)
+	context.AfterFunc(ctx, func() { c.handOver(context.WithoutCancel(ctx)) })
+	if err := c.workers.Start(ctx); err != nil {
+		return err
+	}
+	if err := engage.OnEvents(ctx, target, &v1alpha1.PodChaperon{}, c.chaperonSeen, c.chaperonGone); err != nil {
+		return err
+	}
+	c.workers.Queue.Add(item{}) // to look for copies
+	c.compare("")
+	return nil
+}
+
+func (f *Follower) newCopier(ctx context.Context, target *engage.Target) *copier {
 	c := &copier{
-		Follower:  f,
-		desired:   desired{origin: f.Source, targetHash: target.Hash, nodeName: target.NodeName},
+		follower:  f,
+		desired:   desired{origin: f.options.Source, targetHash: target.Hash, nodeName: target.NodeName},
 		target:    target,
-		writer:    writer.NewWriter(target.Client, target.APIReader, f.Source),
-		queue:     newQueue(limits),
-		chaperons: map[string]int{},
+		writer:    writer.NewWriter(target.Client, target.APIReader, f.options.Source),
+		chaperons: map[string]sets.Set[string]{},
 		idle:      map[types.NamespacedName]time.Time{},
 		copied:    map[types.NamespacedName]bool{},
 		noted:     map[item]string{},
 		held:      map[types.NamespacedName]bool{},
 	}
+	c.workers = f.newWorkers(c, f.options.Logger.WithValues("target", target.Key))
 	c.watch = sync.OnceValues(
-		func() (*existing, error) { return watchExisting(ctx, target, f.Source.ClusterID, c.queue.Add) },
+		func() (*existing, error) {
+			return watchExisting(ctx, target, f.options.Source.ClusterID, c.workers.Queue.Add)
+		},
 	)
-	if err := f.run(ctx, c.queue, limits, c, f.Logger.WithValues("target", target.Key)); err != nil {
-		return err
-	}
-	f.mu.Lock()
-	f.copiers[target] = c
-	f.mu.Unlock()
-	context.AfterFunc(ctx, func() {
-		f.mu.Lock()
-		delete(f.copiers, target)
-		f.mu.Unlock()
-		c.leave(context.WithoutCancel(ctx))
+	return c
+}
+
+func (f *Follower) newWorkers(reconciler reconcile.TypedReconciler[item], logger logr.Logger) *engage.Workers[item] {
+	return engage.NewWorkers(engage.WorkersOptions[item]{
+		Name:       workersName,
+		Reconciler: reconciler,
+		Count:      cmp.Or(f.options.Workers, workersPerTarget),
+		FirstRetry: firstRetry,
+		LastRetry:  lastRetry,
+		Logger:     logger,
 	})
-	if err := c.countChaperons(ctx); err != nil {
-		return err
-	}
-	c.queue.Add(item{}) // to look for copies
-	c.compare("")
-	return nil
 }
 
-// run workers until ctx ends.
-func (f *Follower) run(
-	ctx context.Context,
-	q queue,
-	limits workqueue.TypedRateLimiter[item],
-	reconciler reconcile.TypedReconciler[item],
-	logger logr.Logger,
-) error {
-	c, err := controller.NewTypedUnmanaged(name, controller.TypedOptions[item]{
-		Reconciler:              reconciler,
-		MaxConcurrentReconciles: cmp.Or(f.Workers, workers),
-		SkipNameValidation:      ptr.To(true), // There is one for each target.
-		RateLimiter:             limits,
-		NewQueue:                func(string, workqueue.TypedRateLimiter[item]) queue { return q },
-		Logger:                  logger,
-	})
-	if err != nil {
-		return fmt.Errorf("making a controller: %w", err)
-	}
-	go func() {
-		if err := c.Start(ctx); err != nil {
-			logger.Error(err, "Following Services ended")
-		}
-	}()
-	return nil
-}
-
-func limiter() workqueue.TypedRateLimiter[item] {
-	return workqueue.NewTypedItemExponentialFailureRateLimiter[item](firstRetry, lastRetry)
-}
-
-func newQueue(limits workqueue.TypedRateLimiter[item]) queue {
-	return workqueue.NewTypedRateLimitingQueueWithConfig(
-		limits,
-		workqueue.TypedRateLimitingQueueConfig[item]{Name: name},
-	)
-}
-
-// route enqueues what changed in the source, everywhere.
+// route enqueues an item that changed in the source, for the source and for all targets.
 func (f *Follower) route(i item) {
-	f.selectors.Add(i)
-	for _, c := range f.all() {
+	f.selectors.Queue.Add(i)
+	for _, c := range f.copiers.All() {
 		if c.target.Allows(i.Namespace) {
-			c.queue.Add(i)
+			c.workers.Queue.Add(i)
 		}
 	}
 }
 
-// compare enqueues what there is in a namespace, or in all, everywhere.
+// compare enqueues all items of a namespace, for the source and for all targets. An empty name stands for all
+// namespaces.
 func (f *Follower) compare(namespace string) {
 	for _, i := range f.originals.items(namespace) {
-		f.selectors.Add(i)
+		f.selectors.Queue.Add(i)
 	}
-	for _, c := range f.all() {
+	for _, c := range f.copiers.All() {
 		c.compare(namespace)
 	}
 }
 
-func (f *Follower) all() []*copier {
-	f.mu.RLock()
-	defer f.mu.RUnlock()
-	all := make([]*copier, 0, len(f.copiers))
-	for _, c := range f.copiers {
-		all = append(all, c)
-	}
-	return all
-}
-
 func (f *Follower) troubled(err error) {
 	if apierrors.IsForbidden(err) {
-		f.Logger.Error(
+		f.options.Logger.Error(
 			err,
 			"Services are not followed without the right to list and watch them, their EndpointSlices and Ingresses",
 		)
 		return
 	}
-	f.Logger.V(1).Info("A watch ended", "reason", err.Error())
+	f.options.Logger.V(1).Info("A watch ended", "reason", err.Error())
 }
 
-// countChaperons counts the PodChaperons of each namespace, now and whenever some come or go.
-func (c *copier) countChaperons(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	informer, err := c.target.Cache.GetInformer(ctx, &v1alpha1.PodChaperon{})
-	if err != nil {
-		return fmt.Errorf("getting the informer of PodChaperons: %w", err)
-	}
-	counting := func(n int) func(any) {
-		return func(object any) {
-			if tombstone, ok := object.(toolscache.DeletedFinalStateUnknown); ok {
-				object = tombstone.Obj
-			}
-			if chaperon, ok := object.(*v1alpha1.PodChaperon); ok {
-				c.count(chaperon.Namespace, n)
-			}
-		}
-	}
-	if _, err := informer.AddEventHandler(
-		toolscache.ResourceEventHandlerFuncs{AddFunc: counting(1), DeleteFunc: counting(-1)},
-	); err != nil {
-		return fmt.Errorf("handling events of PodChaperons: %w", err)
-	}
-	return nil
-}
-
-// withProtobuf returns a configuration for kinds that have it.
+// withProtobuf returns a configuration for kinds that have a protobuf encoding.
 func withProtobuf(config *rest.Config) *rest.Config {
 	config = rest.CopyConfig(config)
 	config.ContentType = runtime.ContentTypeProtobuf

@@ -16,7 +16,7 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/needs"
 )
 
-// mapper answers what it is told to, one after the other.
+// mapper gives its answers one after the other.
 type mapper struct {
 	meta.RESTMapper
 
@@ -40,7 +40,7 @@ func TestTheKindServiceExportIsAskedForUntilThereIsAnAnswer(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				m := &mapper{answers: []error{errors.New("unavailable"), test.answer}}
-				f := &Follower{Options: Options{Mapper: m, Logger: logr.Discard()}, originals: &originals{}}
+				f := &Follower{options: Options{Mapper: m, Logger: logr.Discard()}, originals: &originals{}}
 				if err := f.findExports(t.Context()); err != nil || len(m.answers) > 0 {
 					t.Errorf("%d answers are left, error %v", len(m.answers), err)
 				}
@@ -56,7 +56,7 @@ func TestAnEndIsNoFailure(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	f := &Follower{
-		Options:   Options{Mapper: &mapper{answers: []error{errors.New("unavailable"), nil}}, Logger: logr.Discard()},
+		options:   Options{Mapper: &mapper{answers: []error{errors.New("unavailable"), nil}}, Logger: logr.Discard()},
 		originals: &originals{},
 	}
 	if err := f.Start(ctx); err != nil {
@@ -64,19 +64,35 @@ func TestAnEndIsNoFailure(t *testing.T) {
 	}
 }
 
-func TestWhatIsSaidOfErrors(t *testing.T) {
+func TestErrorsThatOnlyAPersonCanCorrectHaveAMessage(t *testing.T) {
 	resource := schema.GroupResource{Resource: "services"}
 	for name, test := range map[string]struct {
 		err            error
 		want           string
 		lacksNamespace bool
 	}{
-		"nothing of none":                   {},
-		"nothing of what passes":            {err: apierrors.NewServiceUnavailable("busy")},
-		"whose it is":                       {err: fmt.Errorf("writing: %w", &writer.NotOursError{Kind: "Service"}), want: "there is a Service of that name, which does not come from this cluster; delete it there, or rename one of the two"},
-		"which Secret is refused":           {err: fmt.Errorf("bringing: %w", &needs.RefusedError{Ref: needs.Ref{Resource: needs.Secrets, Name: "tls"}, Reason: "exists there"}), want: `the TLS Secret "tls" exists there`},
-		"that something else was not found": {err: apierrors.NewNotFound(resource, "web"), want: `services "web" not found`},
-		"that there is no such namespace":   {err: errors.Join(apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "shop")), want: `namespaces "shop" not found`, lacksNamespace: true},
+		"no error":             {},
+		"an error that passes": {err: apierrors.NewServiceUnavailable("busy")},
+		"an object that is not ours": {
+			err: fmt.Errorf("writing: %w", &writer.NotOursError{Kind: "Service"}),
+			want: "there is a Service of that name, which does not come from this cluster; delete it there, or " +
+				"rename one of the two",
+		},
+		"a Secret that is refused": {
+			err: fmt.Errorf("ensuring: %w", &needs.RefusedError{
+				Ref:    needs.Ref{Resource: needs.Secrets, Name: "tls"},
+				Reason: "exists there",
+			}),
+			want: `the TLS Secret "tls" exists there`,
+		},
+		"another object that was not found": {
+			err: apierrors.NewNotFound(resource, "web"), want: `services "web" not found`,
+		},
+		"a namespace that does not exist": {
+			err:            errors.Join(apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "shop")),
+			want:           `namespaces "shop" not found`,
+			lacksNamespace: true,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := refusal(test.err); got != test.want {

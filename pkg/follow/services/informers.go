@@ -16,28 +16,26 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/watch"
 )
 
-// item is what is worked on: a Service with all that is its own, or an Ingress.
+// item is a unit of work: a Service with everything that belongs to it, or an Ingress.
 type item struct {
-	kind kind
+	kind itemKind
 	types.NamespacedName
 }
 
-type kind string
+type itemKind string
 
 const (
-	kindService kind = "Service"
-	kindIngress kind = "Ingress"
-	// kindRestore is a Service of a namespace that was disabled while its selector was rewritten.
-	kindRestore kind = "Service of a disabled namespace"
+	kindService itemKind = "Service"
+	kindIngress itemKind = "Ingress"
+	// kindRestore is a Service whose namespace was disabled while its selector was rewritten.
+	kindRestore itemKind = "Service of a disabled namespace"
 )
 
-// itemOf returns the item that an object belongs to: an EndpointSlice or ServiceExport to its Service.
+// itemOf returns the item of an object. An EndpointSlice or ServiceExport belongs to its Service.
 func itemOf(object any) (item, bool) {
-	if tombstone, ok := object.(toolscache.DeletedFinalStateUnknown); ok {
-		object = tombstone.Obj
-	}
 	switch o := object.(type) {
 	case *corev1.Service:
 		return item{kindService, types.NamespacedName{Namespace: o.Namespace, Name: o.Name}}, true
@@ -52,27 +50,17 @@ func itemOf(object any) (item, bool) {
 	return item{}, false
 }
 
-func nameOf(object any) string {
-	i, _ := itemOf(object)
-	return i.Name
-}
-
-// onEach handles each event with the item of its object.
+// onEach returns a handler that calls changed with the item of each event.
 func onEach(changed func(item)) toolscache.ResourceEventHandlerFuncs {
-	handle := func(object any) {
+	return watch.OnAny(func(object any) {
 		if i, ok := itemOf(object); ok {
 			changed(i)
 		}
-	}
-	return toolscache.ResourceEventHandlerFuncs{
-		AddFunc:    handle,
-		UpdateFunc: func(_, object any) { handle(object) },
-		DeleteFunc: handle,
-	}
+	})
 }
 
-// handle prepares an informer that does not run yet.
-func handle(
+// prepareInformer prepares an informer that does not run yet.
+func prepareInformer(
 	informer toolscache.SharedIndexInformer,
 	handler toolscache.ResourceEventHandler,
 	transform toolscache.TransformFunc,
@@ -103,7 +91,8 @@ func withoutManagers(object any) (any, error) {
 	return object, nil
 }
 
-// withOurs is a transform that drops the managed fields of others, but for who wrote the annotation global.
+// withOurs is a transform that drops the managed fields of others. It keeps the entry of whoever wrote the annotation
+// global.
 func withOurs(object any) (any, error) {
 	if o, err := meta.Accessor(object); err == nil {
 		o.SetManagedFields(slices.DeleteFunc(o.GetManagedFields(), func(entry metav1.ManagedFieldsEntry) bool {
@@ -113,13 +102,13 @@ func withOurs(object any) (any, error) {
 	return object, nil
 }
 
-// owns says whether an entry of the managed fields has a label or annotation.
+// owns says whether an entry of the managed fields contains a label or annotation.
 func owns(entry metav1.ManagedFieldsEntry, key string) bool {
 	return entry.FieldsV1 != nil && strings.Contains(entry.FieldsV1.GetRawString(), `"f:`+key+`"`)
 }
 
-// find returns an object of an informer, which is not to be changed, or nil.
-func find[T any](informer toolscache.SharedIndexInformer, key types.NamespacedName) (T, bool) {
+// cached returns an object of an informer. It must not be changed.
+func cached[T any](informer toolscache.SharedIndexInformer, key types.NamespacedName) (T, bool) {
 	var none T
 	object, ok, err := informer.GetIndexer().GetByKey(strings.TrimPrefix(key.String(), "/"))
 	if err != nil || !ok {
@@ -129,11 +118,12 @@ func find[T any](informer toolscache.SharedIndexInformer, key types.NamespacedNa
 	return found, ok
 }
 
-// list returns the objects of an informer that have a value in an index, by name. They are not to be changed.
-func list[T metav1.Object](informer toolscache.SharedIndexInformer, index, value string) []T {
+// cachedByIndex returns the objects of an informer that have a value in an index, sorted by name. They must not be
+// changed.
+func cachedByIndex[T metav1.Object](informer toolscache.SharedIndexInformer, index, value string) []T {
 	objects, err := informer.GetIndexer().ByIndex(index, value)
 	if err != nil {
-		return nil // There is no such index.
+		return nil // The index does not exist.
 	}
 	var found []T
 	for _, object := range objects {
@@ -145,7 +135,7 @@ func list[T metav1.Object](informer toolscache.SharedIndexInformer, index, value
 	return found
 }
 
-// itemsIn returns the items of the objects in a namespace, or, with an empty name, in all.
+// itemsIn returns the items of the objects in a namespace. An empty name stands for all namespaces.
 func itemsIn(informer toolscache.SharedIndexInformer, namespace string) []item {
 	var items []item
 	for _, object := range informer.GetStore().List() {

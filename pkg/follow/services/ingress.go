@@ -10,29 +10,29 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// ingress makes the copy of an Ingress what it is to be.
-func (c *copier) ingress(ctx context.Context, key types.NamespacedName) error {
-	of, known := c.originals.ingress(key)
+// reconcileIngress creates, updates or deletes the copy of an Ingress.
+func (c *copier) reconcileIngress(ctx context.Context, key types.NamespacedName) error {
+	from, known := c.follower.originals.ingress(key)
 	if !known {
 		return nil
 	}
-	e, err := c.seen(ctx)
+	e, err := c.listedExisting(ctx)
 	if err != nil {
 		return err
 	}
-	if c.wants(of, e) {
-		if e, err = c.ensureSeen(ctx, e); err != nil {
+	if c.wants(from, e) {
+		if e, err = c.ensureExisting(ctx, e); err != nil {
 			return err
 		}
-		return c.copyIngress(ctx, of, e.ingress(key))
+		return c.copyIngress(ctx, from, e.ingress(key))
 	}
 	if err := c.holdCertificates(ctx, key, nil); err != nil || e == nil || e.ingress(key) == nil {
 		return err
 	}
-	return c.part(ctx, e.ingress(key), of == nil, func(other *copier) bool { return other.wants(of, e) })
+	return c.giveUp(ctx, e.ingress(key), from == nil, func(other *copier) bool { return other.wants(from, e) })
 }
 
-// wants says whether an Ingress is to be in the target: all of its backends are.
+// wants says whether an Ingress goes to the target: it does if all of its backends do.
 func (c *copier) wants(ingress *networkingv1.Ingress, e *existing) bool {
 	if ingress == nil || isCopy(ingress) {
 		return false
@@ -43,13 +43,13 @@ func (c *copier) wants(ingress *networkingv1.Ingress, e *existing) bool {
 	names, all := backends(ingress)
 	return all && e != nil && !slices.ContainsFunc(names, func(name string) bool {
 		key := types.NamespacedName{Namespace: ingress.Namespace, Name: name}
-		of, known := c.originals.service(key)
-		return !known || !c.decision(key, of, e).follow || !c.backs(key, e, e.ingress(keyOf(ingress)) != nil)
+		from, known := c.follower.originals.service(key)
+		return !known || !c.decisionOf(key, from, e).follow || !c.backs(key, e, e.ingress(keyOf(ingress)) != nil)
 	})
 }
 
-// backs says whether the Service that an Ingress in the target would find is ours. An Ingress that is there does not go
-// for the moment in which its Service is made anew, but if that is refused.
+// backs says whether the Service that an Ingress in the target would find is ours. An Ingress that exists stays while
+// its Service is recreated, unless the target refuses the Service.
 func (c *copier) backs(key types.NamespacedName, e *existing, exists bool) bool {
 	if e.service(key) != nil {
 		return true
@@ -59,15 +59,15 @@ func (c *copier) backs(key types.NamespacedName, e *existing, exists bool) bool 
 	return exists && c.noted[item{kindService, key}] == ""
 }
 
-// copyIngress writes the copy once its Secrets are there.
-func (c *copier) copyIngress(ctx context.Context, of, there *networkingv1.Ingress) error {
-	key := keyOf(of)
-	if err := c.holdCertificates(ctx, key, certificates(of)); err != nil {
+// copyIngress writes the copy once its Secrets are in the target.
+func (c *copier) copyIngress(ctx context.Context, from, there *networkingv1.Ingress) error {
+	key := keyOf(from)
+	if err := c.holdCertificates(ctx, key, certificates(from)); err != nil {
 		return err
 	}
-	err := c.writeIngress(ctx, c.desired.ingress(of), there)
+	err := c.writeIngress(ctx, c.desired.ingress(from), there)
 	if err != nil {
-		// While no Ingress there names them, the target removes the Secrets. Next time they are written again.
+		// While no Ingress names the Secrets, the target removes them. The next attempt writes them again.
 		err = errors.Join(err, c.holdCertificates(ctx, key, nil))
 	}
 	return err
@@ -75,9 +75,9 @@ func (c *copier) copyIngress(ctx context.Context, of, there *networkingv1.Ingres
 
 func (c *copier) writeIngress(ctx context.Context, wanted, there *networkingv1.Ingress) error {
 	if there == nil {
-		return c.create(ctx, wanted)
+		return c.createCopy(ctx, wanted)
 	}
-	return c.patch(
+	return c.patchCopy(
 		ctx,
 		there,
 		slices.Concat(c.adopt(there), metaChanges(there, wanted), specChange(there.Spec, wanted.Spec)),
@@ -85,7 +85,7 @@ func (c *copier) writeIngress(ctx context.Context, wanted, there *networkingv1.I
 }
 
 func (c *copier) holdCertificates(ctx context.Context, ingress types.NamespacedName, names []string) error {
-	if c.HoldSecrets == nil {
+	if c.follower.options.HoldSecrets == nil {
 		return nil
 	}
 	c.mu.Lock()
@@ -95,17 +95,17 @@ func (c *copier) holdCertificates(ctx context.Context, ingress types.NamespacedN
 		delete(c.held, ingress)
 	}
 	c.mu.Unlock()
-	if err := c.HoldSecrets(ctx, c.target, ingress, names); err != nil {
-		return fmt.Errorf("bringing the TLS Secrets: %w", err)
+	if err := c.follower.options.HoldSecrets(ctx, c.target, ingress, names); err != nil {
+		return fmt.Errorf("ensuring the TLS Secrets: %w", err)
 	}
 	return nil
 }
 
-// lookAtIngresses of a namespace again: what they depend on has changed.
-func (c *copier) lookAtIngresses(namespace string) {
-	for _, i := range c.originals.items(namespace) {
+// enqueueIngresses enqueues the Ingresses of a namespace, because a Service on which they depend changed.
+func (c *copier) enqueueIngresses(namespace string) {
+	for _, i := range c.follower.originals.items(namespace) {
 		if i.kind == kindIngress {
-			c.queue.Add(i)
+			c.workers.Queue.Add(i)
 		}
 	}
 }

@@ -10,10 +10,10 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 )
 
-// meta returns name, labels and annotations of a copy, less those that leave has out.
-func (f desired) meta(original metav1.Object, leave func(key string) bool) metav1.ObjectMeta {
+// meta returns the name, labels and annotations of a copy. It leaves out annotations for which leave returns true.
+func (d desired) meta(original metav1.Object, leave func(key string) bool) metav1.ObjectMeta {
 	labels := taken(original.GetLabels(), isDeployed)
-	labels[v1alpha1.LabelTargetHash] = f.targetHash
+	labels[v1alpha1.LabelTargetHash] = d.targetHash
 	annotations := taken(original.GetAnnotations(), isDeployed, leave)
 	annotations[v1alpha1.AnnotationIsDelegate] = ""
 	if global(original) {
@@ -41,8 +41,8 @@ keys:
 	return out
 }
 
-// isDeployed tells the keys, ours among them, by which something knows what it deployed. Argo CD and Helm in the target
-// would take the copy for theirs, and prune it.
+// isDeployed says whether deployment tools know their own objects by a key; our own keys count, too. Argo CD and Helm
+// in the target would take the copy for theirs, and prune it.
 func isDeployed(key string) bool {
 	domain, _, _ := strings.Cut(key, "/")
 	switch domain {
@@ -60,21 +60,22 @@ func isDeployed(key string) bool {
 	return false
 }
 
-// isPublishing tells the annotations that are for load balancers and their names in the DNS: the copy has none.
+// isPublishing says whether an annotation is for load balancers and their DNS names. The copy has none of these.
 func isPublishing(key string) bool {
 	domain, name, _ := strings.Cut(key, "/")
 	return strings.HasSuffix(domain, "service.beta.kubernetes.io") || domain == "external-dns.alpha.kubernetes.io" ||
 		domain == "service.kubernetes.io" && strings.HasPrefix(name, "load-balancer")
 }
 
-// isCertificate tells the annotations that ask for a certificate: there would be two that write the TLS Secret.
+// isCertificate says whether an annotation asks for a certificate. If the copy had it too, two writers would write the
+// TLS Secret.
 func isCertificate(key string) bool {
 	domain, _, _ := strings.Cut(key, "/")
 	return strings.HasSuffix(domain, "cert-manager.io") || key == "kubernetes.io/tls-acme"
 }
 
-// global says whether a user wants an object everywhere. On a Service whose selector was rewritten, the annotation is
-// written together with original-selector, and then says nothing.
+// global says whether a user wants an object everywhere. We write the annotation together with original-selector, too,
+// when we rewrite a selector. Then it does not express a user's wish.
 func global(o metav1.Object) bool {
 	if o.GetAnnotations()[v1alpha1.AnnotationGlobal] != "true" {
 		return false

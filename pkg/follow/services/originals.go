@@ -23,37 +23,37 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/watch"
 )
 
 // indexService is the index of EndpointSlices by the namespaced name of their Service.
 const indexService = "service"
 
-// originals are the Services, EndpointSlices, Ingresses and ServiceExports of the enabled namespaces of the source, but
-// for copies of other sources.
+// originals has the Services, EndpointSlices, Ingresses and ServiceExports of the source's enabled namespaces. It
+// leaves out copies of other sources.
 type originals struct {
 	clientset kubernetes.Interface
 	metadata  metadata.Interface
-	exports   *schema.GroupVersionResource // of ServiceExports, nil where there is no such kind
-	// changed is called with each Service or Ingress about which something changed, and with what a disabled namespace
-	// leaves.
+	exports   *schema.GroupVersionResource // of ServiceExports, nil if the source does not have the kind
+	// changed is called with each Service or Ingress that changed, and with those to restore in a disabled namespace.
 	changed func(item)
-	// known is called when a namespace is known, or is not enabled any more, and, with an empty name, when it is known
-	// which are enabled.
+	// known is called when the objects of a namespace are listed, and when a namespace is not enabled any more. With an
+	// empty name, the enabled namespaces are listed.
 	known func(namespace string)
 	// troubled is called when a watch fails.
 	troubled func(error)
 
-	nodes toolscache.SharedIndexInformer // the virtual ones
+	nodes toolscache.SharedIndexInformer // the virtual nodes
 
 	mu      sync.RWMutex // guards all that follows
-	listed  bool         // It is known which namespaces are enabled, and which nodes are virtual.
-	enabled map[string]*namespace
+	listed  bool         // whether the enabled namespaces and virtual nodes are listed
+	enabled map[string]*enabledNamespace
 }
 
-type namespace struct {
+type enabledNamespace struct {
 	end                                   context.CancelFunc
 	services, slices, ingresses, exported toolscache.SharedIndexInformer
-	// undisclosed says that ServiceExports could not be read, which is no reason to do nothing.
+	// undisclosed says that ServiceExports cannot be read. Following goes on without them.
 	undisclosed atomic.Bool
 }
 
@@ -74,13 +74,13 @@ func newOriginals(
 	o := &originals{
 		clientset: clientset, metadata: metadataClient,
 		changed: changed, known: known, troubled: troubled,
-		enabled: map[string]*namespace{},
+		enabled: map[string]*enabledNamespace{},
 	}
 	o.nodes = o.labelled("nodes", v1alpha1.LabelNodeProvider, v1alpha1.LabelNodeProviderValue)
 	return o, nil
 }
 
-// labelled returns an informer of the metadata of what has a label.
+// labelled returns an informer of the metadata of objects that have a label.
 func (o *originals) labelled(resource, key, value string) toolscache.SharedIndexInformer {
 	return metadatainformer.NewFilteredMetadataInformer(
 		o.metadata,
@@ -95,15 +95,16 @@ func (o *originals) labelled(resource, key, value string) toolscache.SharedIndex
 // run watches the enabled namespaces until ctx ends.
 func (o *originals) run(ctx context.Context) error {
 	informer := o.labelled("namespaces", v1alpha1.LabelEnabledNamespace, v1alpha1.LabelEnabledNamespaceValue)
-	handlers := toolscache.ResourceEventHandlerFuncs{
-		AddFunc:    func(object any) { o.enable(ctx, nameOf(object)) },
-		DeleteFunc: func(object any) { o.disable(nameOf(object)) },
-	}
-	registration, err := handle(informer, handlers, withoutManagers, o.troubled)
+	handlers := watch.On(
+		func(namespace *metav1.PartialObjectMetadata) { o.enable(ctx, namespace.Name) },
+		func(namespace *metav1.PartialObjectMetadata) { o.disable(namespace.Name) },
+	)
+	registration, err := prepareInformer(informer, handlers, withoutManagers, o.troubled)
 	if err != nil {
 		return fmt.Errorf("watching namespaces: %w", err)
 	}
-	if _, err := handle(o.nodes, toolscache.ResourceEventHandlerFuncs{}, withoutManagers, o.troubled); err != nil {
+	unhandled := toolscache.ResourceEventHandlerFuncs{}
+	if _, err := prepareInformer(o.nodes, unhandled, withoutManagers, o.troubled); err != nil {
 		return fmt.Errorf("watching nodes: %w", err)
 	}
 	go o.nodes.RunWithContext(ctx)
@@ -119,14 +120,17 @@ func (o *originals) run(ctx context.Context) error {
 	return nil
 }
 
-// isVirtual says whether a node stands for a target.
+// isVirtual says whether a node is a virtual node.
 func (o *originals) isVirtual(nodeName string) bool {
-	_, ok := find[*metav1.PartialObjectMetadata](o.nodes, types.NamespacedName{Name: nodeName})
+	_, ok := cached[*metav1.PartialObjectMetadata](o.nodes, types.NamespacedName{Name: nodeName})
 	return ok
 }
 
-// enable watches what is in a namespace.
+// enable watches the objects of a namespace, unless it does so already.
 func (o *originals) enable(ctx context.Context, name string) {
+	if n, _ := o.namespaceOf(name); n != nil {
+		return
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	n, err := o.watch(name)
 	if err != nil {
@@ -162,8 +166,8 @@ func (o *originals) disable(name string) {
 	o.known(name)
 }
 
-// written are the Services whose selector is ours.
-func (n *namespace) written() []*corev1.Service {
+// written returns the Services whose selector is ours.
+func (n *enabledNamespace) written() []*corev1.Service {
 	var all []*corev1.Service
 	for _, object := range n.services.GetStore().List() {
 		if service, ok := object.(*corev1.Service); ok && (rewritten(service) || applied(service)) {
@@ -174,7 +178,7 @@ func (n *namespace) written() []*corev1.Service {
 }
 
 // watch returns the informers of a namespace, which do not run yet.
-func (o *originals) watch(name string) (*namespace, error) {
+func (o *originals) watch(name string) (*enabledNamespace, error) {
 	factory := informers.NewSharedInformerFactoryWithOptions(
 		o.clientset,
 		0,
@@ -183,19 +187,19 @@ func (o *originals) watch(name string) (*namespace, error) {
 			func(options *metav1.ListOptions) { options.LabelSelector = "!" + v1alpha1.LabelParentClusterID },
 		),
 	)
-	n := &namespace{
+	n := &enabledNamespace{
 		services:  factory.Core().V1().Services().Informer(),
 		slices:    factory.Discovery().V1().EndpointSlices().Informer(),
 		ingresses: factory.Networking().V1().Ingresses().Informer(),
 	}
 	err := n.slices.AddIndexers(toolscache.Indexers{indexService: serviceOf})
 	for _, informer := range n.informers() {
-		_, failed := handle(informer, onEach(o.changed), withOurs, o.troubled)
+		_, failed := prepareInformer(informer, onEach(o.changed), withOurs, o.troubled)
 		err = errors.Join(err, failed)
 	}
 	if o.exports != nil {
 		n.exported = metadatainformer.NewFilteredMetadataInformer(o.metadata, *o.exports, name, 0, nil, nil).Informer()
-		_, failed := handle(n.exported, onEach(o.changed), withoutManagers, func(err error) {
+		_, failed := prepareInformer(n.exported, onEach(o.changed), withoutManagers, func(err error) {
 			n.undisclosed.Store(true)
 			o.troubled(err)
 		})
@@ -207,7 +211,7 @@ func (o *originals) watch(name string) (*namespace, error) {
 	return n, nil
 }
 
-func (n *namespace) informers() []toolscache.SharedIndexInformer {
+func (n *enabledNamespace) informers() []toolscache.SharedIndexInformer {
 	all := []toolscache.SharedIndexInformer{n.services, n.slices, n.ingresses}
 	if n.exported != nil {
 		all = append(all, n.exported)
@@ -215,14 +219,14 @@ func (n *namespace) informers() []toolscache.SharedIndexInformer {
 	return all
 }
 
-func (n *namespace) synced() bool {
+func (n *enabledNamespace) synced() bool {
 	return !slices.ContainsFunc(n.informers(), func(informer toolscache.SharedIndexInformer) bool {
 		return !informer.HasSynced() && (informer != n.exported || !n.undisclosed.Load())
 	})
 }
 
-// in returns what is known of a namespace: nil where it is not enabled. It is not ok as long as that is not known.
-func (o *originals) in(name string) (n *namespace, ok bool) {
+// namespaceOf returns an enabled namespace, and nil for others. It is not ok until the objects are listed.
+func (o *originals) namespaceOf(name string) (n *enabledNamespace, ok bool) {
 	o.mu.RLock()
 	defer o.mu.RUnlock()
 	n, enabled := o.enabled[name]
@@ -232,49 +236,52 @@ func (o *originals) in(name string) (n *namespace, ok bool) {
 	return n, o.listed && n.synced()
 }
 
-// items returns what there is in a namespace, or, with an empty name, in all, as far as it is known.
+// items returns the known items of a namespace. An empty name stands for all namespaces.
 func (o *originals) items(name string) []item {
 	o.mu.RLock()
 	defer o.mu.RUnlock()
 	var items []item
-	for of, n := range o.enabled {
-		if name == "" || name == of {
+	for from, n := range o.enabled {
+		if name == "" || name == from {
 			items = append(items, slices.Concat(itemsIn(n.services, ""), itemsIn(n.ingresses, ""))...)
 		}
 	}
 	return items
 }
 
-// service returns what there is of a Service. It is not ok as long as that is not known.
+// service returns everything that the source has of a Service. It is not ok until this is known.
 func (o *originals) service(key types.NamespacedName) (original, bool) {
-	n, ok := o.in(key.Namespace)
+	n, ok := o.namespaceOf(key.Namespace)
 	if n == nil || !ok {
 		return original{}, ok
 	}
-	service, _ := find[*corev1.Service](n.services, key)
-	of := original{service: service, slices: list[*discoveryv1.EndpointSlice](n.slices, indexService, key.String())}
-	if n.exported != nil {
-		_, of.exported = find[*metav1.PartialObjectMetadata](n.exported, key)
+	service, _ := cached[*corev1.Service](n.services, key)
+	from := original{
+		service: service,
+		slices:  cachedByIndex[*discoveryv1.EndpointSlice](n.slices, indexService, key.String()),
 	}
-	return of, true
+	if n.exported != nil {
+		_, from.exported = cached[*metav1.PartialObjectMetadata](n.exported, key)
+	}
+	return from, true
 }
 
-// ingress returns an Ingress, nil if there is none. It is not ok as long as that is not known.
+// ingress returns an Ingress, or nil if it does not exist. It is not ok until this is known.
 func (o *originals) ingress(key types.NamespacedName) (*networkingv1.Ingress, bool) {
-	n, ok := o.in(key.Namespace)
+	n, ok := o.namespaceOf(key.Namespace)
 	if n == nil || !ok {
 		return nil, ok
 	}
-	ingress, _ := find[*networkingv1.Ingress](n.ingresses, key)
+	ingress, _ := cached[*networkingv1.Ingress](n.ingresses, key)
 	return ingress, true
 }
 
-// object returns an item's object, nil if there is none.
-func (o *originals) object(i item) client.Object {
+// objectOf returns an item's object, or nil if it does not exist.
+func (o *originals) objectOf(i item) client.Object {
 	switch i.kind {
 	case kindService:
-		if of, _ := o.service(i.NamespacedName); of.service != nil {
-			return of.service
+		if from, _ := o.service(i.NamespacedName); from.service != nil {
+			return from.service
 		}
 	case kindIngress:
 		if ingress, _ := o.ingress(i.NamespacedName); ingress != nil {

@@ -2,7 +2,6 @@ package services
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -18,56 +17,56 @@ import (
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/follow/writer"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/patch"
 )
 
-// service makes what is in the target of a Service what it is to be, and returns when to look again.
-func (c *copier) service(ctx context.Context, key types.NamespacedName) (time.Duration, error) {
-	of, known := c.originals.service(key)
+// reconcileService creates, updates or deletes the copies of a Service, and returns the time until the next decision.
+func (c *copier) reconcileService(ctx context.Context, key types.NamespacedName) (time.Duration, error) {
+	from, known := c.follower.originals.service(key)
 	if !known {
-		return 0, nil // It is enqueued when it is.
+		return 0, nil // The item is enqueued once the original is known.
 	}
-	e, err := c.seen(ctx)
+	e, err := c.listedExisting(ctx)
 	if err != nil {
 		return 0, err
 	}
-	v := c.decision(key, of, e)
-	c.remember(key, v.idle)
+	v := c.decisionOf(key, from, e)
+	c.setIdle(key, v.idle)
 	switch {
 	case v.follow:
-		if e, err = c.ensureSeen(ctx, e); err == nil {
-			err = c.copyService(ctx, key, of, e)
+		if e, err = c.ensureExisting(ctx, e); err == nil {
+			err = c.copyService(ctx, key, from, e)
 		}
 	case e != nil:
-		err = c.removeService(ctx, key, of, e)
+		err = c.removeService(ctx, key, from, e)
 	}
-	// What was created a moment ago, the watch is about to show.
+	// The watch will show a copy that was created a moment ago.
 	if copied := v.follow && e != nil && e.service(key) != nil; err == nil || !copied {
-		c.reconcile(key, copied)
+		c.noteCopied(key, copied)
 	}
 	return v.wait, err
 }
 
-// decision is about a Service whose copy, if it was made for this target, is there; without e, it asks for reasons
-// alone.
-func (c *copier) decision(key types.NamespacedName, of original, e *existing) decision {
+// decisionOf decides about a Service. A copy counts if it was made for this target; without e, none does.
+func (c *copier) decisionOf(key types.NamespacedName, from original, e *existing) decision {
 	var there *corev1.Service
 	if e != nil {
 		there = e.service(key)
 	}
 	c.mu.Lock()
-	idle, holds := c.idle[key], c.chaperons[key.Namespace] > 0
+	idle, holds := c.idle[key], len(c.chaperons[key.Namespace]) > 0
 	c.mu.Unlock()
 	return decide(standing{
-		original: of,
-		proxied:  holds && of.electing(c.originals.isVirtual), // Without delegates, it does not matter.
+		original: from,
+		proxied:  holds && from.electing(c.follower.originals.isVirtual), // Without delegates, proxied does not matter.
 		holds:    holds,
 		copied:   there != nil && c.mine(there),
 		idle:     idle,
-		now:      c.Clock.Now(),
+		now:      c.follower.options.Clock.Now(),
 	})
 }
 
-func (c *copier) remember(key types.NamespacedName, idle time.Time) {
+func (c *copier) setIdle(key types.NamespacedName, idle time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if idle.IsZero() {
@@ -77,9 +76,9 @@ func (c *copier) remember(key types.NamespacedName, idle time.Time) {
 	c.idle[key] = idle
 }
 
-// reconcile has looked at again what depends on whether a Service is in the target: Ingresses here, and whether its
-// selector is rewritten.
-func (c *copier) reconcile(key types.NamespacedName, copied bool) {
+// noteCopied notes whether the target has a Service. If that changed, it enqueues everything that depends on it: the
+// Ingresses in the target, and the selector in the source.
+func (c *copier) noteCopied(key types.NamespacedName, copied bool) {
 	c.mu.Lock()
 	was := c.copied[key]
 	if copied {
@@ -89,28 +88,28 @@ func (c *copier) reconcile(key types.NamespacedName, copied bool) {
 	}
 	c.mu.Unlock()
 	if was != copied {
-		c.selectors.Add(item{kindService, key})
-		c.lookAtIngresses(key.Namespace)
+		c.follower.selectors.Queue.Add(item{kindService, key})
+		c.enqueueIngresses(key.Namespace)
 	}
 }
 
-// copyService writes the copy and then, as they must not serve a Service that is not ours, the endpoints.
-func (c *copier) copyService(ctx context.Context, key types.NamespacedName, of original, e *existing) error {
+// copyService writes the copy, and then the endpoints, which must not serve a Service that is not ours.
+func (c *copier) copyService(ctx context.Context, key types.NamespacedName, from original, e *existing) error {
 	there := e.service(key)
-	if there != nil && headless(there) != headless(of.service) { // That cannot be changed.
-		if err := c.delete(ctx, there); err != nil {
+	if there != nil && headless(there) != headless(from.service) { // An update cannot change this.
+		if err := c.deleteCopy(ctx, there); err != nil {
 			return err
 		}
 		there = nil
 	}
-	wanted, err := c.desired.service(of.service, there)
+	wanted, err := c.desired.service(from.service, there)
 	if err != nil {
 		return fmt.Errorf("%w: %w", errUser, err)
 	}
 	var endpoints map[string]*discoveryv1.EndpointSlice
 	err = c.writeService(ctx, wanted, there)
-	if err == nil && !merged(of.service) {
-		endpoints = c.endpoints(of)
+	if err == nil && !merged(from.service) {
+		endpoints = c.desired.endpoints(from)
 	}
 	if notOurs := (*writer.NotOursError)(nil); err != nil && !errors.As(err, &notOurs) {
 		return err
@@ -120,20 +119,20 @@ func (c *copier) copyService(ctx context.Context, key types.NamespacedName, of o
 
 func (c *copier) writeService(ctx context.Context, wanted, there *corev1.Service) error {
 	if there != nil {
-		return c.patch(
+		return c.patchCopy(
 			ctx,
 			there,
 			slices.Concat(c.adopt(there), metaChanges(there, wanted), specChange(there.Spec, wanted.Spec)),
 		)
 	}
-	err := c.create(ctx, wanted)
-	if apierrors.IsInvalid(err) { // Perhaps because of the families: those of the target's network may be others.
-		return c.create(ctx, anyFamily(wanted))
+	err := c.createCopy(ctx, wanted)
+	if apierrors.IsInvalid(err) { // The target's network may have other IP families.
+		return c.createCopy(ctx, anyFamily(wanted))
 	}
 	return err
 }
 
-// writeEndpoints deletes what is too much last: for a moment rather twice than not at all.
+// writeEndpoints deletes surplus slices last: an endpoint may be there twice for a moment, but is never absent.
 func (c *copier) writeEndpoints(
 	ctx context.Context,
 	there []*discoveryv1.EndpointSlice,
@@ -148,54 +147,54 @@ func (c *copier) writeEndpoints(
 			surplus = append(surplus, slice)
 		case want.AddressType == slice.AddressType:
 			delete(wanted, slice.Name)
-			errs = append(errs, c.patch(ctx, slice, sliceChanges(slice, want)))
+			errs = append(errs, c.patchCopy(ctx, slice, sliceChanges(slice, want)))
 		default:
-			errs = append(errs, c.delete(ctx, slice))
+			errs = append(errs, c.deleteCopy(ctx, slice))
 		}
 	}
 	for _, slice := range wanted {
-		errs = append(errs, c.create(ctx, slice))
+		errs = append(errs, c.createCopy(ctx, slice))
 	}
 	for _, slice := range surplus {
-		errs = append(errs, c.delete(ctx, slice))
+		errs = append(errs, c.deleteCopy(ctx, slice))
 	}
 	return errors.Join(errs...)
 }
 
-// slicesOf returns the EndpointSlices of a Service that were made for this target, and, if asked for, those that are
-// nobody's any more.
+// slicesOf returns the EndpointSlices of a Service that were made for this target. If asked, it adds orphaned ones.
 func (c *copier) slicesOf(key types.NamespacedName, e *existing, orphans bool) []*discoveryv1.EndpointSlice {
 	return slices.DeleteFunc(e.endpoints(key), func(slice *discoveryv1.EndpointSlice) bool {
 		return !c.mine(slice) && (!orphans || !c.orphaned(slice))
 	})
 }
 
-// removeService removes the endpoints first: the Service tells a new leader that something is left.
-func (c *copier) removeService(ctx context.Context, key types.NamespacedName, of original, e *existing) error {
-	useless := !of.eligible()
+// removeService removes the endpoints first: as long as the Service exists, a new leader sees that something remains.
+func (c *copier) removeService(ctx context.Context, key types.NamespacedName, from original, e *existing) error {
+	useless := !from.eligible()
 	if err := c.writeEndpoints(ctx, c.slicesOf(key, e, useless), nil); err != nil {
 		return err
 	}
 	if there := e.service(key); there != nil {
-		return c.part(ctx, there, useless, func(other *copier) bool { return other.decision(key, of, nil).follow })
+		needs := func(other *copier) bool { return other.decisionOf(key, from, nil).follow }
+		return c.giveUp(ctx, there, useless, needs)
 	}
 	return nil
 }
 
-// ensureSeen starts to watch what is there, unless that has been done.
-func (c *copier) ensureSeen(ctx context.Context, e *existing) (*existing, error) {
+// ensureExisting starts the watches of copies, unless they run, and waits for the lists.
+func (c *copier) ensureExisting(ctx context.Context, e *existing) (*existing, error) {
 	if e != nil {
 		return e, nil
 	}
-	e, err := c.watched()
+	e, err := c.startWatch()
 	if err != nil {
 		return nil, err
 	}
 	return e, e.wait(ctx)
 }
 
-// create a copy, which the watch does not show yet.
-func (c *copier) create(ctx context.Context, wanted runtime.Object) error {
+// createCopy creates a copy that the watch does not show.
+func (c *copier) createCopy(ctx context.Context, wanted runtime.Object) error {
 	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(wanted)
 	if err != nil {
 		return fmt.Errorf("encoding the copy: %w", err)
@@ -203,30 +202,30 @@ func (c *copier) create(ctx context.Context, wanted runtime.Object) error {
 	return c.writer.Write(ctx, &unstructured.Unstructured{Object: object}, false)
 }
 
-// patch this very copy. That it is gone is no error: the watch tells.
-func (c *copier) patch(ctx context.Context, there client.Object, changes []change) error {
+// patchCopy patches this very copy. A copy that is gone is no error: the watch reports its deletion.
+func (c *copier) patchCopy(ctx context.Context, there client.Object, changes []patch.Operation) error {
 	if len(changes) == 0 {
 		return nil
 	}
-	data, err := json.Marshal(append([]change{onlyIf(there.GetUID())}, changes...))
+	data, err := patch.Encode(append([]patch.Operation{patch.TestUID(there.GetUID())}, changes...))
 	if err != nil {
-		return fmt.Errorf("encoding a patch: %w", err)
+		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	patch := client.RawPatch(types.JSONPatchType, data)
-	err = c.target.Client.Patch(ctx, copyOf(there), patch, client.FieldOwner(v1alpha1.FieldOwner))
+	raw := client.RawPatch(types.JSONPatchType, data)
+	err = c.target.Client.Patch(ctx, deepCopy(there), raw, client.FieldOwner(v1alpha1.FieldOwner))
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("changing the copy: %w", err)
 	}
 	return nil
 }
 
-func (c *copier) delete(ctx context.Context, there client.Object) error {
-	return c.writer.Delete(ctx, copyOf(there), there.GetUID())
+func (c *copier) deleteCopy(ctx context.Context, there client.Object) error {
+	return c.writer.Delete(ctx, deepCopy(there), there.GetUID())
 }
 
-// copyOf an object in a cache, which is not to be changed.
-func copyOf(object client.Object) client.Object {
-	return object.DeepCopyObject().(client.Object) //nolint:forcetypeassert // a copy is of the same type
+// deepCopy copies an object of a cache, which must not be changed.
+func deepCopy(object client.Object) client.Object {
+	return object.DeepCopyObject().(client.Object) //nolint:forcetypeassert // A copy has the type of its original.
 }

@@ -2,7 +2,6 @@ package services
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 
@@ -17,7 +16,7 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/patch"
 )
 
-// applied says whether fields of a Service of the source, its selector, are ours.
+// applied says whether we own fields of a Service in the source. Its selector is the only field that we apply.
 func applied(service *corev1.Service) bool {
 	return slices.ContainsFunc(service.ManagedFields, isApplied)
 }
@@ -26,83 +25,84 @@ func isApplied(entry metav1.ManagedFieldsEntry) bool {
 	return entry.Manager == v1alpha1.FieldOwner && entry.Operation == metav1.ManagedFieldsOperationApply
 }
 
-// putBack the user's selector where nothing is watched any more.
-func (f *Follower) putBack(ctx context.Context, key types.NamespacedName) error {
-	if n, _ := f.originals.in(key.Namespace); n != nil {
+// restoreSelector restores the user's selector in a namespace that is not watched any more.
+func (f *Follower) restoreSelector(ctx context.Context, key types.NamespacedName) error {
+	if n, _ := f.originals.namespaceOf(key.Namespace); n != nil {
 		return nil // The namespace is enabled again.
 	}
 	service := &corev1.Service{}
-	if err := f.read(ctx, key, service); err != nil {
+	if err := f.readLive(ctx, key, service); err != nil {
 		return client.IgnoreNotFound(err)
 	}
-	r, err := rewrite(service, false, f.Source)
+	r, err := rewrite(service, false, f.options.Source)
 	if err != nil {
 		f.recordInvalid(service, err)
 		return nil
 	}
 	if r == nil {
-		return f.letGoOf(ctx, key)
+		return f.readAndRelease(ctx, key)
 	}
-	live, err := f.apply(ctx, service, r)
+	live, err := f.applySelector(ctx, service, r)
 	if err != nil {
 		return client.IgnoreNotFound(err)
 	}
-	f.forget(key)
-	return f.letGo(ctx, live)
+	f.forgetSelector(key)
+	return f.releaseFields(ctx, live)
 }
 
-// read from the API server.
-func (f *Follower) read(ctx context.Context, key types.NamespacedName, object client.Object) error {
+// readLive reads an object from the API server.
+func (f *Follower) readLive(ctx context.Context, key types.NamespacedName, object client.Object) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	if err := f.APIReader.Get(ctx, key, object); err != nil {
+	if err := f.options.APIReader.Get(ctx, key, object); err != nil {
 		return fmt.Errorf("looking at the Service: %w", err)
 	}
 	return nil
 }
 
-// letGoOf a Service whose selector is the user's again.
-func (f *Follower) letGoOf(ctx context.Context, key types.NamespacedName) error {
+// readAndRelease gives up our fields of a Service whose selector is the user's again.
+func (f *Follower) readAndRelease(ctx context.Context, key types.NamespacedName) error {
 	live := &unstructured.Unstructured{}
 	live.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Service"))
-	if err := f.read(ctx, key, live); err != nil {
+	if err := f.readLive(ctx, key, live); err != nil {
 		return client.IgnoreNotFound(err)
 	}
 	if _, ok := live.GetAnnotations()[v1alpha1.AnnotationOriginalSelector]; ok ||
 		!slices.ContainsFunc(live.GetManagedFields(), isApplied) {
 		return nil
 	}
-	return f.letGo(ctx, live)
+	return f.releaseFields(ctx, live)
 }
 
-// letGo of the fields that we own, the selector, which nobody may change otherwise without a conflict; and of the
-// annotations if the old system wrote them.
-func (f *Follower) letGo(ctx context.Context, live *unstructured.Unstructured) error {
+// releaseFields gives up the ownership of our fields: as long as we own the selector, nobody else changes it without a
+// conflict. It removes the annotations if the old system wrote them.
+func (f *Follower) releaseFields(ctx context.Context, live *unstructured.Unstructured) error {
 	entries := slices.DeleteFunc(
 		live.GetManagedFields(),
 		func(e metav1.ManagedFieldsEntry) bool { return e.Manager == v1alpha1.FieldOwner },
 	)
 	if len(entries) == 0 {
-		entries = []metav1.ManagedFieldsEntry{{}} // An empty list would change nothing.
+		entries = []metav1.ManagedFieldsEntry{{}} // The API server ignores an empty list.
 	}
-	changes := []change{
-		{"test", "/metadata/resourceVersion", live.GetResourceVersion()},
-		{"replace", "/metadata/managedFields", entries},
+	operations := []patch.Operation{
+		patch.Test("/metadata/resourceVersion", live.GetResourceVersion()),
+		patch.Add("/metadata/managedFields", entries),
 	}
 	if _, ok := live.GetAnnotations()[v1alpha1.AnnotationOriginalSelector]; ok {
 		for _, key := range []string{v1alpha1.AnnotationOriginalSelector, v1alpha1.AnnotationGlobal} {
 			if _, ok := live.GetAnnotations()[key]; ok {
-				changes = append(changes, change{Op: "remove", Path: patch.Pointer("metadata", "annotations", key)})
+				operations = append(operations, patch.Remove(patch.Pointer("metadata", "annotations", key)))
 			}
 		}
 	}
-	data, err := json.Marshal(changes)
+	data, err := patch.Encode(operations)
 	if err != nil {
-		return fmt.Errorf("encoding a patch: %w", err)
+		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	err = f.Client.Patch(ctx, live, client.RawPatch(types.JSONPatchType, data), client.FieldOwner(v1alpha1.FieldOwner))
+	raw := client.RawPatch(types.JSONPatchType, data)
+	err = f.options.Client.Patch(ctx, live, raw, client.FieldOwner(v1alpha1.FieldOwner))
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("giving up the ownership of the selector: %w", err)
 	}

@@ -24,7 +24,7 @@ func rewritten(service *corev1.Service) bool {
 	return ok
 }
 
-// userSelector returns the selector that the user wants, whether or not it was rewritten.
+// userSelector returns the selector that the user wants, whether it was rewritten or not.
 func userSelector(service *corev1.Service) (map[string]string, error) {
 	written, ok := service.Annotations[v1alpha1.AnnotationOriginalSelector]
 	if !ok {
@@ -50,15 +50,15 @@ func decodeSelector(written string) (map[string]string, error) {
 	return selector, err
 }
 
-// rewriting is what the selector of a Service in the source is to become.
+// rewriting is the change of a Service's selector in the source.
 type rewriting struct {
 	selector map[string]string
-	// original is the value of the annotation; empty puts the user's selector back.
+	// original is the value of the annotation original-selector. If it is empty, the user's selector is restored.
 	original string
 }
 
-// rewrite returns what is to be written into the source so that the Service selects delegates, or, with no wish for
-// that, what the user wants again; nil if nothing. It is pure.
+// rewrite returns the change after which the Service selects delegates or, without delegates, what the user wants. It
+// returns nil if nothing has to change. It is pure.
 func rewrite(service *corev1.Service, delegates bool, source translate.Source) (*rewriting, error) {
 	if !delegates && !rewritten(service) {
 		return nil, nil

@@ -42,15 +42,20 @@ func TestRewrite(t *testing.T) {
 			service: web(selecting(ours), original(`{"app":"web"}`)), want: &rewriting{selector: set{"app": "web"}},
 		},
 		"what somebody applied again is rewritten again": {
-			service: web(selecting(set{"multicluster.admiralty.io/app": "web", "app": "web"}), original("app=web")), delegates: true,
-			want: &rewriting{selector: ours, original: "app=web"},
+			service:   web(selecting(set{"multicluster.admiralty.io/app": "web", "app": "web"}), original("app=web")),
+			delegates: true,
+			want:      &rewriting{selector: ours, original: "app=web"},
 		},
 		"another selector of the user is the new original": {
 			service: web(selecting(set{"app": "new"}), original("app=web")), delegates: true,
-			want: &rewriting{selector: set{"multicluster.admiralty.io/app": "new", v1alpha1.LabelParentClusterID: "c1"}, original: "app=new"},
+			want: &rewriting{
+				selector: set{"multicluster.admiralty.io/app": "new", v1alpha1.LabelParentClusterID: "c1"},
+				original: "app=new",
+			},
 		},
 		"of another selector, nothing is undone": {
-			service: web(selecting(set{"app": "new"}), original("app=web")), want: &rewriting{selector: set{"app": "new"}},
+			service: web(selecting(set{"app": "new"}), original("app=web")),
+			want:    &rewriting{selector: set{"app": "new"}},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -12,8 +12,8 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/patch"
 )
 
-// Several targets may lead to one cluster, at a time or one after the other: one that is renamed is another one. The
-// label target-hash of a copy says which of them looks after it.
+// Several targets may lead to one cluster, at a time or one after the other: a renamed target is another target. The
+// label target-hash of a copy says which of them looks after the copy.
 
 // leadTogether says whether two targets lead to one cluster, as far as is known.
 func leadTogether(a, b *engage.Target) bool { return a.ClusterID != "" && a.ClusterID == b.ClusterID }
@@ -23,56 +23,59 @@ func (c *copier) mine(there client.Object) bool {
 	return there.GetLabels()[v1alpha1.LabelTargetHash] == c.target.Hash
 }
 
-// orphaned says whether a copy was made for a target that does not lead to this cluster, or not any more.
+// orphaned says whether no engaged target that leads to this cluster looks after a copy.
 func (c *copier) orphaned(there client.Object) bool {
 	hash := there.GetLabels()[v1alpha1.LabelTargetHash]
-	return !slices.ContainsFunc(c.all(), func(other *copier) bool {
+	return !slices.ContainsFunc(c.follower.copiers.All(), func(other *copier) bool {
 		unknown := other.target.ClusterID == "" || c.target.ClusterID == ""
 		return other.target.Hash == hash && (unknown || other == c || leadTogether(other.target, c.target))
 	})
 }
 
-// siblings are the other targets that lead to this cluster, and may have what is in the namespace.
+// siblings returns the other targets that lead to this cluster and allow the namespace.
 func (c *copier) siblings(namespace string) []*copier {
-	return slices.DeleteFunc(c.all(), func(other *copier) bool {
+	return slices.DeleteFunc(c.follower.copiers.All(), func(other *copier) bool {
 		return other == c || other.target.Hash == c.target.Hash || other.target.Itself ||
 			!other.target.Allows(namespace) ||
 			!leadTogether(other.target, c.target)
 	})
 }
 
-// adopt returns the change that makes an orphaned copy one of this target's.
-func (c *copier) adopt(there client.Object) []change {
+// adopt returns the change by which this target takes over an orphaned copy.
+func (c *copier) adopt(there client.Object) []patch.Operation {
 	if c.mine(there) || !c.orphaned(there) {
 		return nil
 	}
-	return []change{lookedAfterBy(c.target)}
+	return []patch.Operation{lookedAfterBy(c.target)}
 }
 
-func lookedAfterBy(target *engage.Target) change {
-	return change{"add", patch.Pointer("metadata", "labels", v1alpha1.LabelTargetHash), target.Hash}
+func lookedAfterBy(target *engage.Target) patch.Operation {
+	return patch.Add(patch.Pointer("metadata", "labels", v1alpha1.LabelTargetHash), target.Hash)
 }
 
-// part with a copy that this target does not need: another one that leads here and needs it gets it. What was made for
-// another one goes only if nobody can need it.
-func (c *copier) part(ctx context.Context, there client.Object, useless bool, needs func(other *copier) bool) error {
+// giveUp gives up a copy that this target does not need. A sibling that needs the copy takes it over. A copy that was
+// made for another target is deleted only if nobody can need it.
+func (c *copier) giveUp(ctx context.Context, there client.Object, useless bool, needs func(other *copier) bool) error {
 	if !c.mine(there) {
 		if useless && c.orphaned(there) {
-			return c.delete(ctx, there)
+			return c.deleteCopy(ctx, there)
 		}
 		return nil
 	}
 	siblings := c.siblings(there.GetNamespace())
 	if i := slices.IndexFunc(siblings, needs); i >= 0 {
-		return c.patch(ctx, there, []change{lookedAfterBy(siblings[i].target)})
+		return c.patchCopy(ctx, there, []patch.Operation{lookedAfterBy(siblings[i].target)})
 	}
-	return c.delete(ctx, there)
+	return c.deleteCopy(ctx, there)
 }
 
-// leave has the others that lead to the cluster look after what is left there, and holds no Secrets any more. A new
-// engagement of the same target is to go on.
-func (c *copier) leave(ctx context.Context) {
-	again := slices.ContainsFunc(c.all(), func(other *copier) bool { return other.target.Key == c.target.Key })
+// handOver enqueues the remaining copies for the siblings, and holds Secrets no longer. If the same target was engaged
+// anew, that engagement goes on to hold them.
+func (c *copier) handOver(ctx context.Context) {
+	again := slices.ContainsFunc(
+		c.follower.copiers.All(),
+		func(other *copier) bool { return other.target.Key == c.target.Key },
+	)
 	c.mu.Lock()
 	held := c.held
 	c.held = map[types.NamespacedName]bool{}
@@ -81,11 +84,12 @@ func (c *copier) leave(ctx context.Context) {
 		if again {
 			break
 		}
-		if err := c.HoldSecrets(ctx, c.target, ingress, nil); err != nil {
-			c.Logger.Error(err, "TLS Secrets are still held", "target", c.target.Key, "ingress", ingress)
+		if err := c.follower.options.HoldSecrets(ctx, c.target, ingress, nil); err != nil {
+			logger := c.follower.options.Logger.WithValues("target", c.target.Key, "ingress", ingress)
+			logger.Error(err, "TLS Secrets are still held")
 		}
 	}
-	for _, other := range c.all() {
+	for _, other := range c.follower.copiers.All() {
 		if other != c && leadTogether(other.target, c.target) {
 			other.compare(c.target.Key.Namespace)
 		}

@@ -19,69 +19,69 @@ import (
 )
 
 const (
-	// A selector that we rewrote and that somebody else wrote again within quarrelWindow is undone. After undoneTwice,
-	// it is rewritten once per truce.
-	quarrelWindow = 10 * time.Minute
+	// If somebody undoes a rewritten selector within disputeWindow, that is counted. From undoneTwice on, we rewrite it
+	// once per disputePause.
+	disputeWindow = 10 * time.Minute
 	undoneTwice   = 2
-	truce         = 5 * time.Minute
+	disputePause  = 5 * time.Minute
 )
 
-// quarrel is about the selector of one Service.
-type quarrel struct {
-	at     time.Time // when we wrote last
+// dispute is about the selector of one Service.
+type dispute struct {
+	at     time.Time // when we last wrote the selector
 	undone int
 }
 
-// reconcileSource makes a Service of the source what it is to be there.
+// reconcileSource updates a Service in the source: its selector, and the finalizers of the old system.
 func (f *Follower) reconcileSource(ctx context.Context, i item) (reconcile.Result, error) {
 	if i.kind == kindRestore {
-		return reconcile.Result{}, f.putBack(ctx, i.NamespacedName)
+		return reconcile.Result{}, f.restoreSelector(ctx, i.NamespacedName)
 	}
-	object := f.originals.object(i)
+	object := f.originals.objectOf(i)
 	if object == nil {
-		f.forget(i.NamespacedName)
+		f.forgetSelector(i.NamespacedName)
 		return reconcile.Result{}, nil
 	}
 	if slices.ContainsFunc(object.GetFinalizers(), isOurs) {
 		return reconcile.Result{}, f.removeFinalizers(ctx, object)
 	}
 	service, ok := object.(*corev1.Service)
-	if ok && applied(service) && !rewritten(service) { // Letting go has failed.
-		return reconcile.Result{}, f.letGoOf(ctx, i.NamespacedName)
+	if ok && applied(service) && !rewritten(service) { // An earlier release of our fields failed.
+		return reconcile.Result{}, f.readAndRelease(ctx, i.NamespacedName)
 	}
 	if !ok || !merged(service) && !rewritten(service) {
-		f.forget(i.NamespacedName)
+		f.forgetSelector(i.NamespacedName)
 		return reconcile.Result{}, nil
 	}
-	v, err := f.toDelegates(ctx, i.NamespacedName)
+	v, err := f.decideSelector(ctx, i.NamespacedName)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	r, err := rewrite(service, v.follow, f.Source)
+	r, err := rewrite(service, v.follow, f.options.Source)
 	if err != nil {
 		f.recordInvalid(service, err)
-		return reconcile.Result{}, nil // It takes a change.
+		return reconcile.Result{}, nil // Only a change of the Service helps.
 	}
 	if r == nil {
 		return reconcile.Result{RequeueAfter: v.wait}, nil
 	}
-	return f.write(ctx, service, r)
+	return f.writeSelector(ctx, service, r)
 }
 
-// toDelegates says whether the selector is to find delegates: it would find proxies otherwise, and every target has
-// what it needs. Once it is rewritten, EndpointSlices tell no more, and pods are asked for; that is after a change, or
-// after delegates went.
-func (f *Follower) toDelegates(ctx context.Context, key types.NamespacedName) (decision, error) {
-	of, known := f.originals.service(key)
+// decideSelector says whether the selector should find delegates. It should if it would find proxies otherwise, and
+// every target has what it needs. Once the selector is rewritten, EndpointSlices do not show proxies, so we ask for
+// pods: after a change, and after delegates are gone.
+func (f *Follower) decideSelector(ctx context.Context, key types.NamespacedName) (decision, error) {
+	from, known := f.originals.service(key)
 	switch {
-	case !known || !of.eligible() || !merged(of.service):
+	case !known || !from.eligible() || !merged(from.service):
 		return decision{}, nil
-	case !rewritten(of.service):
-		return decision{follow: of.proxied(f.originals.isVirtual) && f.served(key)}, nil
+	case !rewritten(from.service):
+		return decision{follow: from.proxied(f.originals.isVirtual) && f.servedEverywhere(key)}, nil
 	}
-	user, err := userSelector(of.service)
+	user, err := userSelector(from.service)
 	if err != nil {
-		return decision{}, nil // rewrite says so
+		return decision{}, nil // rewrite reports the error.
 	}
 	found, err := f.selectsProxies(ctx, key.Namespace, user)
 	if err != nil {
@@ -93,14 +93,14 @@ func (f *Follower) toDelegates(ctx context.Context, key types.NamespacedName) (d
 		delete(f.idle, key)
 		return decision{follow: true}, nil
 	}
-	v := linger(f.idle[key], f.Clock.Now())
+	v := followForGrace(f.idle[key], f.options.Clock.Now())
 	f.idle[key] = v.idle
 	return v, nil
 }
 
-func (f *Follower) served(key types.NamespacedName) bool {
+func (f *Follower) servedEverywhere(key types.NamespacedName) bool {
 	return !slices.ContainsFunc(
-		f.all(),
+		f.copiers.All(),
 		func(c *copier) bool { return c.target.Allows(key.Namespace) && !c.serves(key) },
 	)
 }
@@ -113,7 +113,7 @@ func (f *Follower) selectsProxies(ctx context.Context, namespace string, selecto
 	defer cancel()
 	pods := &metav1.PartialObjectMetadataList{}
 	pods.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("PodList"))
-	err := f.APIReader.List(ctx, pods, client.InNamespace(namespace), client.MatchingLabels(selector),
+	err := f.options.APIReader.List(ctx, pods, client.InNamespace(namespace), client.MatchingLabels(selector),
 		client.MatchingFields{"spec.schedulerName": v1alpha1.SchedulerName}, client.Limit(1))
 	if err != nil {
 		return false, fmt.Errorf("looking for proxies: %w", err)
@@ -121,39 +121,39 @@ func (f *Follower) selectsProxies(ctx context.Context, namespace string, selecto
 	return len(pods.Items) > 0, nil
 }
 
-// recheckSelectors looks again, after a while, at the rewritten selectors of a namespace that has lost a delegate.
+// recheckSelectors enqueues, after a while, the rewritten selectors of a namespace that lost a delegate.
 func (f *Follower) recheckSelectors(namespace string) {
-	n, _ := f.originals.in(namespace)
+	n, _ := f.originals.namespaceOf(namespace)
 	if n == nil {
 		return
 	}
 	for _, service := range n.written() {
-		f.selectors.AddAfter(item{kindService, client.ObjectKeyFromObject(service)}, grace)
+		f.selectors.Queue.AddAfter(item{kindService, client.ObjectKeyFromObject(service)}, grace)
 	}
 }
 
-// write the selector, unless somebody else keeps writing it.
-func (f *Follower) write(ctx context.Context, service *corev1.Service, r *rewriting) (reconcile.Result, error) {
+// writeSelector writes the selector, unless somebody else keeps writing it.
+func (f *Follower) writeSelector(ctx context.Context, service *corev1.Service, r *rewriting) (reconcile.Result, error) {
 	key := client.ObjectKeyFromObject(service)
-	now := f.Clock.Now()
+	now := f.options.Clock.Now()
 	f.mu.RLock()
-	q := f.quarrel[key]
+	q := f.disputes[key]
 	f.mu.RUnlock()
-	if wait := truce - now.Sub(q.at); r.original != "" && q.undone >= undoneTwice && wait > 0 {
+	if wait := disputePause - now.Sub(q.at); r.original != "" && q.undone >= undoneTwice && wait > 0 {
 		return reconcile.Result{RequeueAfter: wait}, nil
 	}
-	live, err := f.apply(ctx, service, r)
+	live, err := f.applySelector(ctx, service, r)
 	if client.IgnoreNotFound(err) == nil && err != nil || apierrors.IsConflict(err) {
-		return reconcile.Result{}, nil // It has changed, as the watch is about to tell.
+		return reconcile.Result{}, nil // The Service changed. The watch will enqueue it.
 	}
 	if err != nil {
 		return reconcile.Result{}, err
 	}
 	if r.original == "" {
-		f.forget(key)
-		return reconcile.Result{}, f.letGo(ctx, live)
+		f.forgetSelector(key)
+		return reconcile.Result{}, f.releaseFields(ctx, live)
 	}
-	if now.Sub(q.at) < quarrelWindow {
+	if now.Sub(q.at) < disputeWindow {
 		q.undone++
 	} else {
 		q.undone = 0
@@ -164,19 +164,19 @@ func (f *Follower) write(ctx context.Context, service *corev1.Service, r *rewrit
 	q.at = now
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.quarrel[key] = q
+	f.disputes[key] = q
 	return reconcile.Result{}, nil
 }
 
-func (f *Follower) forget(key types.NamespacedName) {
+func (f *Follower) forgetSelector(key types.NamespacedName) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.idle, key)
-	delete(f.quarrel, key)
+	delete(f.disputes, key)
 }
 
-// apply to the Service as we know it: not if it has changed since. A selector is applied as a whole.
-func (f *Follower) apply(
+// applySelector applies the selector, as a whole, unless the Service has changed since we read it.
+func (f *Follower) applySelector(
 	ctx context.Context,
 	service *corev1.Service,
 	r *rewriting,
@@ -201,7 +201,7 @@ func (f *Follower) apply(
 	}
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	err := f.Client.Apply(
+	err := f.options.Client.Apply(
 		ctx,
 		client.ApplyConfigurationFromUnstructured(object),
 		client.FieldOwner(v1alpha1.FieldOwner),
@@ -215,14 +215,14 @@ func (f *Follower) apply(
 
 func isOurs(finalizer string) bool { return strings.HasPrefix(finalizer, v1alpha1.GroupName+"/") }
 
-// removeFinalizers takes off those that the old system left.
+// removeFinalizers removes the finalizers of the old system.
 func (f *Follower) removeFinalizers(ctx context.Context, object client.Object) error {
-	changed := copyOf(object)
+	changed := deepCopy(object)
 	changed.SetFinalizers(slices.DeleteFunc(changed.GetFinalizers(), isOurs))
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	patch := client.MergeFromWithOptions(object, client.MergeFromWithOptimisticLock{})
-	err := f.Client.Patch(ctx, changed, patch, client.FieldOwner(v1alpha1.FieldOwner))
+	err := f.options.Client.Patch(ctx, changed, patch, client.FieldOwner(v1alpha1.FieldOwner))
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 		return fmt.Errorf("removing finalizers: %w", err)
 	}

@@ -10,8 +10,8 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 )
 
-// Create makes a copy, with the labels and annotations that it has. An object that exists stays as it is, and the API
-// server's error says so.
+// Create creates a copy with its labels and annotations. It does not change an object that exists: then it returns the
+// API server's error.
 func (w *Writer) Create(ctx context.Context, object *unstructured.Unstructured) error {
 	user, err := w.userName(ctx)
 	if err != nil {
@@ -21,7 +21,7 @@ func (w *Writer) Create(ctx context.Context, object *unstructured.Unstructured) 
 	defer cancel()
 	if err := w.target.Create(
 		ctx,
-		withoutNil(w.mark(object, user)),
+		withoutNil(w.withMarks(object, user)),
 		client.FieldOwner(v1alpha1.FieldOwner),
 	); err != nil {
 		return fmt.Errorf("creating the copy: %w", err)

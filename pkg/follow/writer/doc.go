@@ -1,13 +1,14 @@
-// Package writer writes copies of the source's objects into a target, and never touches what is not a copy of this
-// source.
+// Package writer writes copies of the source's objects into a target. It never changes an object that is not a copy of
+// this source.
 //
-// Most kinds are changed by a JSON patch that begins with a test of the label parent-cluster-id, so that the API server
+// Most kinds are changed by a JSON patch that begins with a test of the label parent-cluster-id. So the API server
 // itself compares, in the request that writes.
 //
-// ConfigMaps and Secrets a source may not read in a target. It may not patch them either: an operation that copies data
-// to where it is invalid gets it back in the error. They are replaced as a whole, which the admission policy of the
-// target's chart allows for copies of this source only. Whether it does is found out before each of them is replaced: a
-// request more, but whoever changes the source's rights, or the policy, need not tell. It does not hold those who may
-// run pods there, such as administrators: they may read, so it is looked whose an object is, and its UID is a
-// precondition. See docs/design/following.md.
+// A source may not read ConfigMaps and Secrets in a target. It may not patch them either: an operation that copies data
+// to an invalid place gets the data back in the error. So these copies are replaced as a whole. The admission policy of
+// the target's chart allows this for copies of this source only. Before each replacement, a probe finds out whether the
+// policy holds us. That is one more request, but nobody announces a change of the source's rights or of the policy.
+//
+// The policy does not hold users who may run pods there, such as administrators. They may read, so the Writer reads
+// whose object it is, and makes its UID a precondition. See docs/design/following.md.
 package writer

@@ -2,11 +2,9 @@ package writer
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -14,76 +12,63 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/patch"
 )
 
-// operation of a JSON patch (RFC 6902).
-type operation struct {
-	Op    string `json:"op"`
-	Path  string `json:"path"`
-	Value any    `json:"value"`
+// testOurs makes a patch fail unless the object is a copy of this source's.
+func (w *Writer) testOurs() patch.Operation {
+	return patch.Test(patch.Pointer("metadata", "labels", v1alpha1.LabelParentClusterID), w.source.ClusterID)
 }
 
-type patch []operation
-
-func (p patch) encode() ([]byte, error) {
-	data, err := json.Marshal(p)
-	if err != nil {
-		return nil, fmt.Errorf("encoding a patch: %w", err)
-	}
-	return data, nil
-}
-
-// test succeeds where the object is a copy of this source's.
-func (w *Writer) test() patch {
-	return patch{{"test", "/metadata/labels/" + escape(v1alpha1.LabelParentClusterID), w.source.ClusterID}}
-}
-
-// changes test and set. That a copy has annotations is sure: we made it with one.
-func (w *Writer) changes(object *unstructured.Unstructured) patch {
-	p := w.test()
+// changes returns operations that first test the label and then set the content. Each copy has annotations, because
+// Create and Write add one.
+func (w *Writer) changes(object *unstructured.Unstructured) []patch.Operation {
+	operations := []patch.Operation{w.testOurs()}
 	annotations := object.GetAnnotations()
 	for _, key := range slices.Sorted(maps.Keys(annotations)) {
-		p = append(p, operation{"add", "/metadata/annotations/" + escape(key), annotations[key]})
+		operations = append(operations, patch.Add(patch.Pointer("metadata", "annotations", key), annotations[key]))
 	}
 	for _, name := range slices.Sorted(maps.Keys(object.Object)) {
 		switch name {
 		case "apiVersion", "kind", "metadata", "status":
 		default:
-			p = append(p, operation{"add", "/" + escape(name), object.Object[name]})
+			operations = append(operations, patch.Add(patch.Pointer(name), object.Object[name]))
 		}
 	}
-	return p
+	return operations
 }
 
-// change patches the copy, if it is one. The API server says that a patch is invalid both where a test fails and where
-// a field must not change.
-func (w *Writer) change(ctx context.Context, object *unstructured.Unstructured) error {
-	_, refusal := w.patch(ctx, object, w.changes(object))
+// patchCopy patches the object if it is a copy of ours. The API server answers Invalid if a test fails, and also if a
+// field must not change.
+func (w *Writer) patchCopy(ctx context.Context, object *unstructured.Unstructured) error {
+	_, refusal := w.sendPatch(ctx, object, w.changes(object)...)
 	switch {
 	case deniedByPolicy(refusal):
 		return notOurs(object)
 	case !apierrors.IsInvalid(refusal):
 		return refusal
 	}
-	uid, err := w.patch(ctx, object, w.test())
+	uid, err := w.sendPatch(ctx, object, w.testOurs())
 	switch {
 	case apierrors.IsInvalid(err):
 		return notOurs(object)
 	case err != nil:
 		return err
 	}
-	return w.replace(ctx, object, uid, refusal)
+	return w.recreate(ctx, object, uid, refusal)
 }
 
-// patch returns the copy's UID.
-func (w *Writer) patch(ctx context.Context, object *unstructured.Unstructured, operations patch) (types.UID, error) {
-	data, err := operations.encode()
+// sendPatch sends a patch of the copy, and returns the copy's UID.
+func (w *Writer) sendPatch(
+	ctx context.Context, object *unstructured.Unstructured, operations ...patch.Operation,
+) (types.UID, error) {
+	data, err := patch.Encode(operations)
 	if err != nil {
 		return "", err
 	}
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	found := named(&unstructured.Unstructured{}, object)
+	found := withNameOf(&unstructured.Unstructured{}, object)
 	err = w.target.Patch(ctx, found, client.RawPatch(types.JSONPatchType, data), client.FieldOwner(v1alpha1.FieldOwner))
 	if err != nil {
 		return "", fmt.Errorf("changing the copy: %w", err)
@@ -91,15 +76,10 @@ func (w *Writer) patch(ctx context.Context, object *unstructured.Unstructured, o
 	return found.GetUID(), nil
 }
 
-// named makes an empty object one of the kind, namespace and name of another.
-func named[T client.Object](empty T, object *unstructured.Unstructured) T {
+// withNameOf gives an empty object the kind, namespace and name of another.
+func withNameOf[T client.Object](empty T, object *unstructured.Unstructured) T {
 	empty.GetObjectKind().SetGroupVersionKind(object.GroupVersionKind())
 	empty.SetNamespace(object.GetNamespace())
 	empty.SetName(object.GetName())
 	return empty
-}
-
-// escape a reference token of a JSON pointer (RFC 6901).
-func escape(token string) string {
-	return strings.NewReplacer("~", "~0", "/", "~1").Replace(token)
 }

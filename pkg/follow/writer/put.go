@@ -14,21 +14,21 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 )
 
-// put makes the copy what it is to be, if it is one.
-func (w *Writer) put(ctx context.Context, object *unstructured.Unstructured) error {
-	uid, err := w.guard(ctx, object)
+// updateWhole replaces the object if it is a copy of ours.
+func (w *Writer) updateWhole(ctx context.Context, object *unstructured.Unstructured) error {
+	uid, err := w.uidOfOurs(ctx, object)
 	if err != nil {
 		return err
 	}
 	wanted := withoutNil(object)
-	wanted.SetUID(uid) // The API server updates no other.
+	wanted.SetUID(uid) // The API server updates no object with another UID.
 	requestCtx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	switch err := w.target.Update(requestCtx, wanted, client.FieldOwner(v1alpha1.FieldOwner)); {
 	case deniedByPolicy(err):
 		return notOurs(object)
 	case apierrors.IsInvalid(err):
-		return w.replace(ctx, object, uid, err)
+		return w.recreate(ctx, object, uid, err)
 	case err != nil:
 		return fmt.Errorf("changing the copy: %w", err)
 	default:
@@ -36,17 +36,17 @@ func (w *Writer) put(ctx context.Context, object *unstructured.Unstructured) err
 	}
 }
 
-// guard sees to it that only a copy of ours is written: it returns the UID of one, or none where the target's admission
-// policy holds us to our own. Whom the policy does not hold, a cluster's administrator say, may read, and needs to. It
-// is asked before each write, as rights and policies change unheard.
-func (w *Writer) guard(ctx context.Context, object *unstructured.Unstructured) (types.UID, error) {
+// uidOfOurs makes sure that only a copy of ours is written. It returns the copy's UID, or none if the target's
+// admission policy holds us to our own copies. The policy does not hold, for example, a cluster's administrator, who
+// may read and has to. It asks before each write, because nobody announces changes of rights and policies.
+func (w *Writer) uidOfOurs(ctx context.Context, object *unstructured.Unstructured) (types.UID, error) {
 	answer := w.probe(ctx, object)
 	if deniedByPolicy(answer) {
 		return "", nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	found := named(&metav1.PartialObjectMetadata{}, object)
+	found := withNameOf(&metav1.PartialObjectMetadata{}, object)
 	err := w.reader.Get(ctx, client.ObjectKeyFromObject(object), found)
 	switch {
 	case apierrors.IsForbidden(err) && answer == nil:
@@ -62,8 +62,8 @@ func (w *Writer) guard(ctx context.Context, object *unstructured.Unstructured) (
 	}
 }
 
-// probe asks to make the same without the mark, which the policy denies those whom it holds. Other policies see no
-// difference.
+// probe requests, as a dry run, the creation of the object without the mark. The policy denies this to those whom it
+// holds. To other policies, it is the same request.
 func (w *Writer) probe(ctx context.Context, object *unstructured.Unstructured) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
@@ -74,8 +74,8 @@ func (w *Writer) probe(ctx context.Context, object *unstructured.Unstructured) e
 	return w.target.Create(ctx, unmarked, client.DryRunAll)
 }
 
-// deniedByPolicy tells the denials of the ValidatingAdmissionPolicy in our chart, all of which name the annotation that
-// it asks for.
+// deniedByPolicy says whether the ValidatingAdmissionPolicy in our chart denied the request. Its denials name the
+// annotation that it requires.
 func deniedByPolicy(err error) bool {
 	return apierrors.IsForbidden(err) && strings.Contains(err.Error(), v1alpha1.AnnotationFollowedBy)
 }

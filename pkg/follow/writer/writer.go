@@ -21,7 +21,7 @@ import (
 const (
 	// requestTimeout is the deadline of each request.
 	requestTimeout = 10 * time.Second
-	// attempts are two: what exists may have been removed when it is to be changed.
+	// attempts is two, because an existing copy may be gone when it is to be changed.
 	attempts = 2
 )
 
@@ -33,22 +33,22 @@ func (e *NotOursError) Error() string {
 	return fmt.Sprintf("%s %q in namespace %q is not a copy of this cluster's", e.Kind, e.Name, e.Namespace)
 }
 
-// UnguardedError says that in a namespace of the target nobody would keep us from changing what is not ours, and we
-// cannot see what is.
+// UnguardedError says that nothing in a namespace of the target keeps us from changing objects of others, and that we
+// cannot read whose they are.
 type UnguardedError struct{ Namespace string }
 
-// Error says what to do.
+// Error returns the reason, and a remedy.
 func (e *UnguardedError) Error() string {
 	return fmt.Sprintf(
-		"in namespace %q, objects that exist already cannot be told from others' and are left alone: this source "+
-			"cluster may neither read them there, "+
-			"nor does the ValidatingAdmissionPolicy of multicluster-scheduler's chart hold it; install the chart "+
-			"there as it is, or let the source get them",
+		"in namespace %q, nothing shows which existing objects are copies of this source cluster, so all are left "+
+			"alone: the source may not read them there, and the ValidatingAdmissionPolicy of "+
+			"multicluster-scheduler's chart does not hold it; install the chart there as it is, or let the source "+
+			"get them",
 		e.Namespace,
 	)
 }
 
-// Writer writes copies into one target. It is safe for concurrent use, but not for one copy.
+// Writer writes copies into one target. It is safe for concurrent use, but not for concurrent writes of the same copy.
 type Writer struct {
 	target client.Writer
 	reader client.Reader
@@ -64,25 +64,24 @@ func NewWriter(target client.Writer, reader client.Reader, source translate.Sour
 	return &Writer{target: target, reader: reader, source: source}
 }
 
-// Write makes a copy, or makes it what it is to be. The copy has a kind, a name and a namespace. A ConfigMap or Secret
-// becomes just this; of other kinds all top-level fields given are written, a nil one is removed there, others stay,
-// and so do labels after the copy was made. Whether it exists already is only a guess that saves a request. A copy that
-// must not be changed so, an immutable one say, is deleted and made anew, unless the target would refuse the new one. A
-// copy that is made needs no annotation needed-at, and has none. Write returns a *NotOursError, or the API server's
-// error.
+// Write creates or updates a copy, which has a kind, a name and a namespace. A ConfigMap or Secret is replaced as a
+// whole. Of other kinds, the given top-level fields are written, and nil ones are removed. Their other fields stay, and
+// so do the labels of a copy that exists. The argument exists is only a guess that saves a request. A copy that cannot
+// be changed, such as an immutable one, is deleted and recreated, unless the target would refuse the new one. A new
+// copy gets no annotation needed-at, because it needs none. Write returns a *NotOursError, or the API server's error.
 func (w *Writer) Write(ctx context.Context, object *unstructured.Unstructured, exists bool) error {
 	user, err := w.userName(ctx)
 	if err != nil {
 		return err
 	}
-	marked := w.mark(object, user)
+	marked := w.withMarks(object, user)
 	for range attempts {
 		if exists {
-			if err := w.update(ctx, marked); !apierrors.IsNotFound(err) {
+			if err := w.updateCopy(ctx, marked); !apierrors.IsNotFound(err) {
 				return err
 			}
 		}
-		if err = w.create(ctx, marked); !apierrors.IsAlreadyExists(err) {
+		if err = w.createCopy(ctx, marked); !apierrors.IsAlreadyExists(err) {
 			return err
 		}
 		exists = true
@@ -90,7 +89,7 @@ func (w *Writer) Write(ctx context.Context, object *unstructured.Unstructured, e
 	return err
 }
 
-// Delete removes the copy with this UID, or, if that is empty, of this name. That it is gone is no error.
+// Delete deletes the copy with this UID, or the copy of this name if the UID is empty. A copy that is gone is no error.
 func (w *Writer) Delete(ctx context.Context, object client.Object, uid types.UID) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
@@ -105,7 +104,7 @@ func (w *Writer) Delete(ctx context.Context, object client.Object, uid types.UID
 	return nil
 }
 
-// userName is this source's in the target, empty where the target cannot tell.
+// userName returns this source's user name in the target. It is empty if the target does not answer such questions.
 func (w *Writer) userName(ctx context.Context) (string, error) {
 	w.mu.Lock()
 	known := w.user
@@ -131,7 +130,7 @@ func (w *Writer) userName(ctx context.Context) (string, error) {
 	return w.userName(ctx)
 }
 
-func (w *Writer) mark(object *unstructured.Unstructured, user string) *unstructured.Unstructured {
+func (w *Writer) withMarks(object *unstructured.Unstructured, user string) *unstructured.Unstructured {
 	marked := object.DeepCopy()
 	labels, annotations := marked.GetLabels(), marked.GetAnnotations()
 	if labels == nil {
@@ -150,7 +149,7 @@ func (w *Writer) mark(object *unstructured.Unstructured, user string) *unstructu
 	return marked
 }
 
-func (w *Writer) create(ctx context.Context, object *unstructured.Unstructured) error {
+func (w *Writer) createCopy(ctx context.Context, object *unstructured.Unstructured) error {
 	made := withoutNil(object)
 	annotations := made.GetAnnotations()
 	delete(annotations, v1alpha1.AnnotationNeededAt)
@@ -163,7 +162,7 @@ func (w *Writer) create(ctx context.Context, object *unstructured.Unstructured) 
 	return nil
 }
 
-// withoutNil returns an object of its own, into which an answer may be written.
+// withoutNil returns a copy of the object without nil fields. A client may write an answer into it.
 func withoutNil(object *unstructured.Unstructured) *unstructured.Unstructured {
 	c := object.DeepCopy()
 	for name, value := range c.Object {
@@ -174,11 +173,11 @@ func withoutNil(object *unstructured.Unstructured) *unstructured.Unstructured {
 	return c
 }
 
-func (w *Writer) update(ctx context.Context, object *unstructured.Unstructured) error {
+func (w *Writer) updateCopy(ctx context.Context, object *unstructured.Unstructured) error {
 	if readable(object) {
-		return w.change(ctx, object)
+		return w.patchCopy(ctx, object)
 	}
-	return w.put(ctx, object)
+	return w.updateWhole(ctx, object)
 }
 
 // readable says whether a source may read copies of the object's kind.
@@ -191,10 +190,10 @@ func readable(object *unstructured.Unstructured) bool {
 	}
 }
 
-// replace a copy that must not be changed.
-func (w *Writer) replace(ctx context.Context, object *unstructured.Unstructured, uid types.UID, refusal error) error {
-	// Where the target does not take what the copy is to be, it answers so, and the old one stays.
-	if err := w.create(ctx, object); !apierrors.IsAlreadyExists(err) {
+// recreate deletes and creates a copy that cannot be changed.
+func (w *Writer) recreate(ctx context.Context, object *unstructured.Unstructured, uid types.UID, refusal error) error {
+	// If the target refuses the new copy, it answers so, and the old copy stays.
+	if err := w.createCopy(ctx, object); !apierrors.IsAlreadyExists(err) {
 		return err
 	}
 	err := w.Delete(ctx, withoutNil(object), uid)
@@ -204,7 +203,7 @@ func (w *Writer) replace(ctx context.Context, object *unstructured.Unstructured,
 	if err != nil {
 		return fmt.Errorf("replacing a copy that must not be changed (%w): %w", refusal, err)
 	}
-	return w.create(ctx, object)
+	return w.createCopy(ctx, object)
 }
 
 func notOurs(object *unstructured.Unstructured) error {

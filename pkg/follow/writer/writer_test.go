@@ -26,12 +26,37 @@ func TestACopyThatIsRemovedWhileItIsWrittenIsMadeAnew(t *testing.T) {
 		updates []error
 		want    func(error) bool
 	}{
-		"one that was thought to be new":          {false, []error{apierrors.NewAlreadyExists(resource, "db"), nil}, []error{missing}, none},
-		"one that was known":                      {true, []error{nil}, []error{missing}, none},
-		"one that comes and goes":                 {true, []error{apierrors.NewAlreadyExists(resource, "db"), nil}, []error{missing, missing}, none},
-		"one that is there, and not, for ever":    {false, repeated(apierrors.NewAlreadyExists(resource, "db")), repeated(missing), apierrors.IsAlreadyExists},
-		"in a namespace that does not exist":      {false, repeated(apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "shop")), nil, apierrors.IsNotFound},
-		"known in a namespace that is gone since": {true, repeated(apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "shop")), repeated(missing), apierrors.IsNotFound},
+		"one that was thought to be new": {
+			false,
+			[]error{apierrors.NewAlreadyExists(resource, "db"), nil},
+			[]error{missing},
+			none,
+		},
+		"one that was known": {true, []error{nil}, []error{missing}, none},
+		"one that comes and goes": {
+			true,
+			[]error{apierrors.NewAlreadyExists(resource, "db"), nil},
+			[]error{missing, missing},
+			none,
+		},
+		"one that is there, and not, for ever": {
+			false,
+			repeated(apierrors.NewAlreadyExists(resource, "db")),
+			repeated(missing),
+			apierrors.IsAlreadyExists,
+		},
+		"in a namespace that does not exist": {
+			false,
+			repeated(apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "shop")),
+			nil,
+			apierrors.IsNotFound,
+		},
+		"known in a namespace that is gone since": {
+			true,
+			repeated(apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "shop")),
+			repeated(missing),
+			apierrors.IsNotFound,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			next := func(answers *[]error) error {
@@ -43,7 +68,12 @@ func TestACopyThatIsRemovedWhileItIsWrittenIsMadeAnew(t *testing.T) {
 				return err
 			}
 			c := fake.NewClientBuilder().WithInterceptorFuncs(interceptor.Funcs{
-				Create: func(_ context.Context, _ client.WithWatch, o client.Object, options ...client.CreateOption) error {
+				Create: func(
+					_ context.Context,
+					_ client.WithWatch,
+					o client.Object,
+					options ...client.CreateOption,
+				) error {
 					switch {
 					case o.GetNamespace() == "": // our user name
 						return nil

@@ -48,7 +48,7 @@ func (Handler) Handle(ctx context.Context, req admission.Request) admission.Resp
 		log.FromContext(ctx).V(1).Info("Elected pod is invalid", "reason", err.Error())
 		return denied(pod, err)
 	}
-	operations, err := patch(req.Object.Raw, pod, proxy)
+	operations, err := proxyOperations(req.Object.Raw, pod, proxy)
 	if err != nil {
 		return admission.Errored(http.StatusInternalServerError, fmt.Errorf("making the patch of the pod: %w", err))
 	}

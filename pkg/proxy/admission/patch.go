@@ -3,19 +3,18 @@ package admission
 import (
 	"encoding/json"
 	"fmt"
-	"strings"
 
-	"gomodules.xyz/jsonpatch/v2"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	kjson "sigs.k8s.io/json"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/patch"
 )
 
-// patch returns the operations that make the pod, as decoded from raw, the proxy. It knows the fields that
-// translate.Proxy changes; the annotations exist, because the pod is elected.
-func patch(raw []byte, pod, proxy *corev1.Pod) ([]jsonpatch.Operation, error) {
+// proxyOperations returns the operations that make the pod, as decoded from raw, the proxy. They cover the fields that
+// translate.Proxy changes. The annotations exist, because the pod is elected.
+func proxyOperations(raw []byte, pod, proxy *corev1.Pod) ([]patch.Operation, error) {
 	const key = v1alpha1.AnnotationOriginalConstraints
 	was, is := &pod.Spec, &proxy.Spec
 	fields := []struct {
@@ -23,7 +22,7 @@ func patch(raw []byte, pod, proxy *corev1.Pod) ([]jsonpatch.Operation, error) {
 		was, is any
 		remove  bool
 	}{
-		{path: "/metadata/annotations/" + escape(key), was: pod.Annotations[key], is: proxy.Annotations[key]},
+		{path: patch.Pointer("metadata", "annotations", key), was: pod.Annotations[key], is: proxy.Annotations[key]},
 		{path: "/spec/schedulerName", was: was.SchedulerName, is: is.SchedulerName},
 		{path: "/spec/nodeSelector", was: was.NodeSelector, is: is.NodeSelector},
 		{path: "/spec/affinity", was: was.Affinity, is: is.Affinity, remove: is.Affinity == nil},
@@ -34,21 +33,21 @@ func patch(raw []byte, pod, proxy *corev1.Pod) ([]jsonpatch.Operation, error) {
 			remove: len(is.TopologySpreadConstraints) == 0,
 		},
 	}
-	var operations []jsonpatch.Operation
+	var operations []patch.Operation
 	for _, f := range fields {
 		switch {
 		case equality.Semantic.DeepEqual(f.was, f.is):
 		case f.remove:
-			operations = append(operations, jsonpatch.NewOperation("remove", f.path, nil))
+			operations = append(operations, patch.Remove(f.path))
 		default: // adding replaces what is there
-			operations = append(operations, jsonpatch.NewOperation("add", f.path, f.is))
+			operations = append(operations, patch.Add(f.path, f.is))
 		}
 	}
 	if equality.Semantic.DeepEqual(was.Tolerations, is.Tolerations) {
 		return operations, nil
 	}
 	tolerations, err := mixedTolerations(raw, was.Tolerations, is.Tolerations)
-	return append(operations, jsonpatch.NewOperation("add", "/spec/tolerations", tolerations)), err
+	return append(operations, patch.Add("/spec/tolerations", tolerations)), err
 }
 
 // mixedTolerations returns the proxy's tolerations: those that the pod has already as they are in raw, with all their
@@ -73,9 +72,4 @@ func mixedTolerations(raw []byte, was, is []corev1.Toleration) ([]any, error) {
 		}
 	}
 	return mixed, nil
-}
-
-// escape makes a key a segment of a JSON pointer.
-func escape(key string) string {
-	return strings.NewReplacer("~", "~0", "/", "~1").Replace(key)
 }

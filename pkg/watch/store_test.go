@@ -1,0 +1,157 @@
+package watch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	apiwatch "k8s.io/apimachinery/pkg/watch"
+	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/utils/clock"
+)
+
+// recorder writes down the calls of a Store of versions.
+type recorder struct {
+	changes, failures []string
+}
+
+func (r *recorder) store() *Store[*corev1.Pod, string] {
+	show := func(version *string) string {
+		if version == nil {
+			return "none"
+		}
+		return *version
+	}
+	return NewStore(StoreOptions[*corev1.Pod, string]{
+		EntryOf: func(pod *corev1.Pod) string { return pod.ResourceVersion },
+		Listed: func(before map[string]string) {
+			r.changes = append(r.changes, fmt.Sprintf("listed, %d before, first %t", len(before), before == nil))
+		},
+		Changed: func(name string, before, after *string) {
+			r.changes = append(r.changes, fmt.Sprintf("%s %s to %s", name, show(before), show(after)))
+		},
+		Failed: func(err error) { r.failures = append(r.failures, err.Error()) },
+	})
+}
+
+func version(name, version string) *corev1.Pod {
+	p := pod(name)
+	p.ResourceVersion = version
+	return p
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestAStoreReportsChangedEntries(t *testing.T) {
+	r := &recorder{}
+	s := r.store()
+	steps := []struct {
+		name string
+		do   func() error
+		want []string
+	}{
+		{
+			"the first list",
+			func() error { return s.Replace([]any{version("a", "1"), version("b", "2")}, "") },
+			[]string{"listed, 0 before, first true"},
+		},
+		{"an update", func() error { return s.Update(version("a", "3")) }, []string{"a 1 to 3"}},
+		{"the same again", func() error { return s.Update(version("a", "3")) }, nil},
+		{"a new object", func() error { return s.Add(version("c", "4")) }, []string{"c none to 4"}},
+		{"a deletion", func() error { return s.Delete(version("b", "5")) }, []string{"b 2 to none"}},
+		{
+			"a list after the watch was broken",
+			func() error { return s.Replace([]any{version("c", "7"), version("d", "8")}, "") },
+			[]string{"listed, 2 before, first false"},
+		},
+	}
+	for _, step := range steps {
+		r.changes = nil
+		must(t, step.do())
+		slices.Sort(r.changes)
+		if diff := cmp.Diff(step.want, r.changes); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", step.name, diff)
+		}
+	}
+	if diff := cmp.Diff(map[string]string{"c": "7", "d": "8"}, s.Entries()); diff != "" {
+		t.Errorf("entries (-want +got):\n%s", diff)
+	}
+	if s.Entry("a") != nil {
+		t.Error("an object that was deleted while the watch was broken has an entry")
+	}
+}
+
+func TestWaitingForAStoreEndsWithItsFirstFailure(t *testing.T) {
+	r := &recorder{}
+	s := r.store()
+	if err := s.Err(); !errors.Is(err, ErrNotListed) {
+		t.Errorf("before anything is known: %v", err)
+	}
+	s.fail(apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "", errors.New("no")))
+	if err := s.Wait(t.Context()); !apierrors.IsForbidden(err) {
+		t.Errorf("Wait: %v", err)
+	}
+	s.fail(errors.New("again"))
+	if len(r.failures) != 1 {
+		t.Errorf("every failure is reported: %v", r.failures)
+	}
+	must(t, s.Replace(nil, ""))
+	must(t, s.Wait(t.Context()))
+	s.fail(errors.New("later"))
+	must(t, s.Wait(t.Context())) // The old list will do.
+	if len(r.failures) != 2 {
+		t.Errorf("a failure after the watch worked is not reported: %v", r.failures)
+	}
+}
+
+func TestAStoreIsSureOfAbsenceOnlyWhileItsWatchWorks(t *testing.T) {
+	s := (&recorder{}).store()
+	for _, step := range []struct {
+		name string
+		do   func()
+		want bool
+	}{
+		{"before the first list", func() {}, false},
+		{"after a list without the object", func() { must(t, s.Replace(nil, "")) }, true},
+		{"after a failure", func() { s.fail(errors.New("forbidden since")) }, false},
+		{"after an event of another object", func() { must(t, s.Add(version("other", "1"))) }, true},
+		{"after another failure", func() { s.fail(errors.New("forbidden since")) }, false},
+		{"after the next list", func() { must(t, s.Replace(nil, "")) }, true},
+		{"after a list with the object", func() { must(t, s.Replace([]any{version("new", "2")}, "")) }, false},
+	} {
+		step.do()
+		if got := s.Lacks("new"); got != step.want {
+			t.Errorf("%s: Lacks returns %t", step.name, got)
+		}
+	}
+}
+
+func TestNobodyWaitsForAStoreWhoseRunHasEnded(t *testing.T) {
+	s := (&recorder{}).store()
+	ctx, end := context.WithCancel(t.Context())
+	s.Run(ctx, "test", clock.RealClock{}, &toolscache.ListWatch{
+		ListWithContextFunc: func(context.Context, metav1.ListOptions) (runtime.Object, error) {
+			end()
+			return nil, context.Canceled
+		},
+		WatchFuncWithContext: func(context.Context, metav1.ListOptions) (apiwatch.Interface, error) {
+			return nil, context.Canceled
+		},
+	})
+	if err := s.Wait(t.Context()); !errors.Is(err, ErrEnded) {
+		t.Errorf("Wait: %v", err)
+	}
+}
