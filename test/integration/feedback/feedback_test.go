@@ -119,10 +119,12 @@ func TestAProxyOnANodeThatTakesNoneOfItsNamespaceCanBeDeleted(t *testing.T) {
 	theirs := newTarget("others-than-"+namespace, "c2")
 	theirs.Customize = func(e *engage.Target) { e.APIReader = forbidden{e.APIReader} }
 	theirs.Engage(t, registry)
-	proxy := env.Proxy(namespace, "web")
+	// Feedback may delete the proxy before this test does. The finalizer keeps it until both have.
+	proxy := env.Proxy(namespace, "web", func(pod *corev1.Pod) { pod.Finalizers = []string{"test/deleted-by-both"} })
 	env.Create(t, source, proxy)
 	env.Bind(t, source, proxy, theirs.NodeName)
 	env.Delete(t, source, proxy)
+	env.RemoveFinalizers(t, source, proxy)
 	env.WaitGone(t, source, proxy)
 }
 
