@@ -114,7 +114,8 @@ func TestMessagesAboutThePodSayWhoseWordTheyAre(t *testing.T) {
 	} {
 		unfit := &framework.FitError{Diagnosis: framework.Diagnosis{PreFilterMsg: "pod affinity terms conflict"}}
 		unfit.Diagnosis.AddPluginStatus(fwk.NewStatus(fwk.Unschedulable).WithPlugin(plugin))
-		if got := (&Scheduler{plugin: newWorld().plugin}).report(newPod("p", nil), unfit, attempts.Next{}); got != want {
+		scheduler := &Scheduler{plugin: newWorld().plugin}
+		if got := scheduler.report(newPod("p", nil), unfit, attempts.Next{}); got != want {
 			t.Errorf("of plugin %s: got %q, want %q", plugin, got, want)
 		}
 	}
