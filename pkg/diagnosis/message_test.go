@@ -23,7 +23,7 @@ func TestMessageNamesTargetsAndWhatEachLacks(t *testing.T) {
 		tried   Target
 		want    string
 	}{
-		"each target for itself": {
+		"each target has its own reason": {
 			[]Target{{Name: "c1", Reason: "cordoned"}, {Name: "c0", Reason: small}}, Target{},
 			"0/6 clusters are available: c0: no node has 4 free CPUs (largest: 1.5); c1: cordoned.",
 		},

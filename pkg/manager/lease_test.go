@@ -67,15 +67,19 @@ func TestTheLeaseReportsItsLoss(t *testing.T) {
 				take, pass(bounds.LeaseEndsProcess - 1), renew, look, pass(bounds.LeaseEndsProcess - 1),
 			},
 		},
-		"one that is not": {steps: []func(*lease, *playedLock){take, pass(bounds.LeaseEndsProcess)}, want: true},
-		"one that could not be renewed": {
+		"a lease that is not renewed": {
+			steps: []func(*lease, *playedLock){take, pass(bounds.LeaseEndsProcess)}, want: true,
+		},
+		"a lease that could not be renewed": {
 			steps: []func(*lease, *playedLock){take, pass(bounds.LeaseEndsProcess - 1), away, renew, pass(1)},
 			want:  true,
 		},
-		"one that another has":    {steps: []func(*lease, *playedLock){take, stolen, look}, want: true},
-		"one that was never ours": {steps: []func(*lease, *playedLock){stolen, look, pass(time.Hour)}},
-		"one that we released":    {steps: []func(*lease, *playedLock){take, release, stolen, look, pass(time.Hour)}},
-		"one whose renewal counts from the asking": {
+		"a lease that another has":    {steps: []func(*lease, *playedLock){take, stolen, look}, want: true},
+		"a lease that was never ours": {steps: []func(*lease, *playedLock){stolen, look, pass(time.Hour)}},
+		"a lease that we released": {
+			steps: []func(*lease, *playedLock){take, release, stolen, look, pass(time.Hour)},
+		},
+		"a lease whose renewal counts from the request": {
 			steps: []func(*lease, *playedLock){take, slow, renew, pass(bounds.LeaseEndsProcess - 4*time.Second)},
 			want:  true,
 		},

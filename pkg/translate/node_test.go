@@ -33,13 +33,13 @@ func TestVirtualNodeLabels(t *testing.T) {
 		excluded *regexp.Regexp
 		want     map[string]string
 	}{
-		"a cluster target": {
+		"a ClusterTarget": {
 			key: clusterTarget,
 			want: base(map[string]string{
 				"kubernetes.io/hostname": "admiralty-c2", "multicluster.admiralty.io/cluster-target-name": "c2",
 			}),
 		},
-		"a target": {
+		"a Target": {
 			key: types.NamespacedName{Namespace: "default", Name: "c2"},
 			want: base(map[string]string{
 				"kubernetes.io/hostname":                     "admiralty-default-c2",

@@ -31,11 +31,11 @@ func TestFailedCondition(t *testing.T) {
 		"credentials that are refused": {
 			apierrors.NewUnauthorized("no"), v1alpha1.ReasonUnauthorized, "(those in Secret admiralty/c2)",
 		},
-		"rights that lack": {
+		"missing rights": {
 			apierrors.NewForbidden(summaries, "singleton", errors.New("no")), v1alpha1.ReasonForbidden,
 			"ClusterSource or Source",
 		},
-		"rights that lack, with missing roles in random order": {
+		"missing rights, with missing roles in random order": {
 			apierrors.NewForbidden(
 				summaries, "singleton", errors.New(`no: RBAC: [clusterrole "b" not found, clusterrole "a" not found]`),
 			),
@@ -46,7 +46,7 @@ func TestFailedCondition(t *testing.T) {
 			"install multicluster-scheduler",
 		},
 		"no such kind": {&meta.NoKindMatchError{}, v1alpha1.ReasonNotInstalled, "install multicluster-scheduler"},
-		"silence": {
+		"no answer": {
 			&url.Error{Op: "Get", URL: "u", Err: context.DeadlineExceeded}, v1alpha1.ReasonUnreachable,
 			"https://c2.example: it took too long;",
 		},
@@ -81,11 +81,13 @@ func TestHealthIsLostAfterThreeMissesInARow(t *testing.T) {
 		lost   bool
 		since  time.Time
 	}{
-		"two misses":                      {[]error{miss, miss}, false, start},
-		"three misses":                    {[]error{miss, miss, miss}, true, start},
-		"three misses with a hit between": {[]error{miss, miss, nil, miss}, false, start.Add(3 * healthInterval)},
-		"more misses":                     {[]error{nil, miss, miss, miss, miss}, true, start.Add(healthInterval)},
-		"a hit after all":                 {[]error{miss, miss, miss, nil}, false, time.Time{}},
+		"two failures":                          {[]error{miss, miss}, false, start},
+		"three failures":                        {[]error{miss, miss, miss}, true, start},
+		"three failures with a success between": {[]error{miss, miss, nil, miss}, false, start.Add(3 * healthInterval)},
+		"four failures after a success": {
+			[]error{nil, miss, miss, miss, miss}, true, start.Add(healthInterval),
+		},
+		"a success after three failures": {[]error{miss, miss, miss, nil}, false, time.Time{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var h health
@@ -110,12 +112,12 @@ func TestAWatchIsDeniedByWhatDoesNotPass(t *testing.T) {
 		err  error
 		want bool
 	}{
-		"no error":               {nil, false},
-		"a lost connection":      {errors.New("http2: client connection lost"), false},
-		"an old version":         {apierrors.NewResourceExpired("too old"), false},
-		"rights withdrawn":       {apierrors.NewForbidden(chaperons, "", nil), true},
-		"an expired token":       {apierrors.NewUnauthorized("no"), true},
-		"a kind that is no more": {apierrors.NewNotFound(chaperons, ""), true},
+		"no error":                            {nil, false},
+		"a lost connection":                   {errors.New("http2: client connection lost"), false},
+		"an old version":                      {apierrors.NewResourceExpired("too old"), false},
+		"rights that were withdrawn":          {apierrors.NewForbidden(chaperons, "", nil), true},
+		"an expired token":                    {apierrors.NewUnauthorized("no"), true},
+		"a kind that does not exist any more": {apierrors.NewNotFound(chaperons, ""), true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := &engagement{}

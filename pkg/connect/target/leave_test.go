@@ -14,19 +14,19 @@ func TestCopiesAreLeftToAnotherTargetOfTheCluster(t *testing.T) {
 		other *engage.Target
 		want  bool
 	}{
-		"one that leads to the cluster": {
+		"a target that leads to the cluster": {
 			&engage.Target{Key: types.NamespacedName{Name: "eu"}, ClusterID: "c2-id"}, true,
 		},
-		"one that leads there for the namespace": {
+		"a target that leads to the cluster for the namespace": {
 			&engage.Target{Key: types.NamespacedName{Namespace: "shop", Name: "eu"}, ClusterID: "c2-id"}, true,
 		},
-		"not one that leads there for another namespace": {
+		"not a target that leads to the cluster for another namespace": {
 			&engage.Target{Key: types.NamespacedName{Namespace: "other", Name: "eu"}, ClusterID: "c2-id"}, false,
 		},
-		"not one of another cluster": {
+		"not a target of another cluster": {
 			&engage.Target{Key: types.NamespacedName{Name: "eu"}, ClusterID: "c3-id"}, false,
 		},
-		"not one of which that is unknown": {&engage.Target{Key: types.NamespacedName{Name: "eu"}}, false},
+		"not a target whose cluster is unknown": {&engage.Target{Key: types.NamespacedName{Name: "eu"}}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t, 0)

@@ -68,9 +68,9 @@ func TestASecretThatCannotBeReadNowIsNotOneThatIsMissing(t *testing.T) {
 		err  error
 		want bool
 	}{
-		"nothing has been answered":    {nil, false},
-		"the API server is overloaded": {apierrors.NewTooManyRequests("later", 1), false},
-		"it may not be read":           {apierrors.NewForbidden(corev1.Resource("secrets"), "c2", nil), true},
+		"the API server has not answered yet": {nil, false},
+		"the API server is overloaded":        {apierrors.NewTooManyRequests("later", 1), false},
+		"the manager may not read the Secret": {apierrors.NewForbidden(corev1.Resource("secrets"), "c2", nil), true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := &secretWatch{

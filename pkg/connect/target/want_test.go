@@ -49,7 +49,7 @@ func TestDecideFindsWhatNeedsNoTrying(t *testing.T) {
 			refer("", ""), secretState{known: true, err: errors.New("secrets is forbidden")},
 			v1alpha1.ReasonSecretNotFound, "rights get, list and watch",
 		},
-		"a key that is not there": {
+		"a Secret without the key": {
 			refer("k", ""), holding("config", kubeconfigOfC2), v1alpha1.ReasonSecretKeyNotFound,
 			"has no key k, but config;",
 		},
@@ -99,10 +99,10 @@ func TestFingerprintsDifferWhereConnectionsDo(t *testing.T) {
 			false,
 		},
 		"another context": {decideConnection(refer("", "other"), holding("config", kubeconfigOfC2), nil), false},
-		"self": {
+		"the target is the source itself": {
 			decideConnection(v1alpha1.ClusterTargetSpec{Self: true}, secretState{}, &rest.Config{}), false,
 		},
-		"nothing to connect with": {decideConnection(refer("", ""), secretState{known: true}, nil), false},
+		"there is no Secret": {decideConnection(refer("", ""), secretState{known: true}, nil), false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if (base.fingerprint == test.other.fingerprint) != test.same {

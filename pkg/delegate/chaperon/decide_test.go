@@ -40,9 +40,9 @@ func TestDecide(t *testing.T) {
 		pod      *corev1.Pod
 		want     decision
 	}{
-		"a new PodChaperon gets a delegate": {chaperon(corev1.PodStatus{}), nil, decision{create: true}},
-		"a deleted one gets none":           {chaperon(corev1.PodStatus{}, deleted), nil, decision{}},
-		"an existing delegate that nobody looked at yet is not worth a write": {
+		"a new PodChaperon gets a delegate":      {chaperon(corev1.PodStatus{}), nil, decision{create: true}},
+		"a deleted PodChaperon gets no delegate": {chaperon(corev1.PodStatus{}, deleted), nil, decision{}},
+		"a delegate without conditions yet is not reported": {
 			chaperon(corev1.PodStatus{}), delegate(status(corev1.PodPending)), decision{},
 		},
 		"a scheduled delegate is reported": {
@@ -57,7 +57,7 @@ func TestDecide(t *testing.T) {
 			chaperon(status(corev1.PodRunning)), delegate(status(corev1.PodRunning), terminatingPod),
 			decision{status: ptr.To(status(corev1.PodRunning, terminating(0)))},
 		},
-		"a lost delegate that ends is still lost, since as long": {
+		"a lost delegate that ends stays lost since the same time": {
 			chaperon(status(corev1.PodRunning, terminating(time.Minute))),
 			delegate(status(corev1.PodFailed), terminatingPod),
 			decision{status: ptr.To(status(corev1.PodFailed, terminating(time.Minute)))},
@@ -79,7 +79,7 @@ func TestDecide(t *testing.T) {
 			chaperon(status(corev1.PodPending, scheduled)), nil,
 			decision{status: ptr.To(status(corev1.PodPending, scheduled, gone(0)))},
 		},
-		"a terminating delegate that is gone is gone since now": {
+		"a terminating delegate that is gone is reported as gone since now": {
 			chaperon(status(corev1.PodFailed, terminating(time.Hour))), nil,
 			decision{status: ptr.To(status(corev1.PodFailed, gone(0)))},
 		},
@@ -92,22 +92,24 @@ func TestDecide(t *testing.T) {
 		"after two minutes the delegate is made again": {
 			chaperon(status(corev1.PodRunning, gone(2*time.Minute))), nil, decision{create: true},
 		},
-		"one that was ended by its deletion, too": {
+		"after two minutes a delegate that its deletion ended is made again": {
 			chaperon(status(corev1.PodFailed, gone(2*time.Minute))), nil, decision{create: true},
 		},
-		"but not if it restarts on failure only": {
+		"a delegate that restarts on failure only is not made again": {
 			chaperon(status(corev1.PodRunning, gone(time.Hour)), onFailure), nil, decision{},
 		},
-		"another's pod of that name is a refusal": {
+		"another's pod with the delegate's name is a refusal": {
 			chaperon(corev1.PodStatus{}), delegate(corev1.PodStatus{}, notOurs), decision{status: &refused},
 		},
-		"it is reported once":                 {chaperon(refused), delegate(corev1.PodStatus{}, notOurs), decision{}},
-		"what was refused is not tried again": {chaperon(refused), nil, decision{}},
+		"another's pod with the delegate's name is reported once": {
+			chaperon(refused), delegate(corev1.PodStatus{}, notOurs), decision{},
+		},
+		"a refused delegate is not tried again": {chaperon(refused), nil, decision{}},
 		"another's pod in the place of a lost delegate does not hide the loss": {
 			chaperon(status(corev1.PodRunning)), delegate(corev1.PodStatus{}, notOurs),
 			decision{status: ptr.To(status(corev1.PodRunning, gone(0)))},
 		},
-		"nor later": {
+		"another's pod in the place of a lost delegate is waited for": {
 			chaperon(status(corev1.PodRunning, gone(time.Hour))), delegate(corev1.PodStatus{}, notOurs),
 			decision{wait: remakeAfter},
 		},
@@ -118,31 +120,33 @@ func TestDecide(t *testing.T) {
 			chaperon(corev1.PodStatus{}, grace("5")), delegate(status(corev1.PodRunning)),
 			decision{status: ptr.To(status(corev1.PodRunning)), deleteDelegate: true, grace: ptr.To[int64](5)},
 		},
-		"an empty one is the delegate's own": {
+		"an empty grace period by annotation means the delegate's own": {
 			chaperon(corev1.PodStatus{}, grace("")), delegate(status(corev1.PodRunning)),
 			decision{status: ptr.To(status(corev1.PodRunning)), deleteDelegate: true},
 		},
-		"which shortens none": {
+		"an empty grace period by annotation shortens none": {
 			chaperon(corev1.PodStatus{}, grace("")), delegate(status(corev1.PodRunning), terminatingPod),
 			decision{status: ptr.To(status(corev1.PodRunning))},
 		},
-		"it shortens a longer one": {
+		"a grace period by annotation shortens a longer one": {
 			chaperon(corev1.PodStatus{}, grace("0"), deleted), delegate(status(corev1.PodRunning), terminatingPod),
 			decision{status: ptr.To(status(corev1.PodRunning)), deleteDelegate: true, grace: ptr.To[int64](0)},
 		},
-		"it is asked for once": {
+		"a grace period by annotation is asked for once": {
 			chaperon(corev1.PodStatus{}, grace("30")), delegate(status(corev1.PodRunning), terminatingPod),
 			decision{status: ptr.To(status(corev1.PodRunning))},
 		},
-		"it does not lengthen a shorter one, and the delegate is not lost": {
+		"a grace period by annotation does not lengthen a shorter one": {
 			chaperon(corev1.PodStatus{}, grace("60")), delegate(status(corev1.PodRunning), terminatingPod),
 			decision{status: ptr.To(status(corev1.PodRunning))},
 		},
-		"then the PodChaperon is deleted": {
+		"a PodChaperon that is to end is deleted after its delegate": {
 			chaperon(status(corev1.PodRunning), grace("5")), nil, decision{deleteChaperon: true},
 		},
-		"but not twice": {chaperon(status(corev1.PodRunning), grace("5"), deleted), nil, decision{}},
-		"and another's pod is left alone": {
+		"a PodChaperon that is being deleted is not deleted twice": {
+			chaperon(status(corev1.PodRunning), grace("5"), deleted), nil, decision{},
+		},
+		"a PodChaperon that is to end leaves another's pod alone": {
 			chaperon(corev1.PodStatus{}, grace("5")), delegate(corev1.PodStatus{}, notOurs),
 			decision{deleteChaperon: true},
 		},

@@ -129,7 +129,7 @@ func TestStaleCaches(t *testing.T) {
 			t.Errorf("condition %v", lost)
 		}
 	})
-	t.Run("a delegate that is there already is a success", func(t *testing.T) {
+	t.Run("a delegate that exists already is a success", func(t *testing.T) {
 		s := newStage(t, chaperon(corev1.PodStatus{}), delegate(running))
 		s.hidePods = true
 		s.mustReconcile()
@@ -137,7 +137,7 @@ func TestStaleCaches(t *testing.T) {
 			t.Errorf("phase %q", got)
 		}
 	})
-	t.Run("a status of our own counts before the cache shows it", func(t *testing.T) {
+	t.Run("our own status counts before the cache shows it", func(t *testing.T) {
 		s := newStage(t, chaperon(corev1.PodStatus{}), delegate(running))
 		s.cached = s.chaperon()
 		s.mustReconcile()
@@ -161,7 +161,7 @@ func TestAPodChaperonThatIsToEndOutlivesItsDelegate(t *testing.T) {
 		seen      bool // by the cache
 		liveReads int
 	}{
-		"a delegate that the cache had is gone when it has it no more":  {seen: true, liveReads: 0},
+		"a delegate that left the cache is gone":                        {seen: true, liveReads: 0},
 		"a delegate that the cache never had is looked for and deleted": {seen: false, liveReads: 2},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -206,10 +206,10 @@ func TestStatusPatchesAreMinimal(t *testing.T) {
 		status corev1.PodStatus
 		want   string
 	}{
-		"what differs": {
+		"only fields that differ are patched": {
 			corev1.PodStatus{Phase: corev1.PodRunning, PodIP: "10.0.0.1"}, `{"status":{"phase":"Running"}}`,
 		},
-		"a loss holds for this version only": {
+		"a loss is patched for this version of the PodChaperon only": {
 			corev1.PodStatus{
 				Phase:      corev1.PodPending,
 				PodIP:      "10.0.0.1",

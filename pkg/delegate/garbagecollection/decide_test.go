@@ -20,26 +20,26 @@ func TestDecide(t *testing.T) {
 		want   decision
 	}{
 		"a copy that is needed stays":                 {needed: true},
-		"and what was seen of it before is forgotten": {needed: true, before: seen("7", time.Hour)},
-		"a copy that is not needed waits from now on": {want: decision{seen: seen("7", 0), wait: 2 * time.Minute}},
-		"goes on waiting": {
+		"a copy that is needed again starts afresh":   {needed: true, before: seen("7", time.Hour)},
+		"a copy that is not needed waits two minutes": {want: decision{seen: seen("7", 0), wait: 2 * time.Minute}},
+		"a copy that has waited one minute waits another minute": {
 			before: seen("7", time.Minute),
 			want:   decision{seen: seen("7", time.Minute), wait: time.Minute},
 		},
-		"and is removed": {
+		"a copy that has waited two minutes is removed": {
 			before: seen("7", 2*time.Minute),
 			want:   decision{seen: seen("7", 2*time.Minute), remove: true},
 		},
-		"one that was written meanwhile waits anew": {
+		"a copy that was written meanwhile waits anew": {
 			before: seen("6", time.Hour),
 			want:   decision{seen: seen("7", 0), wait: 2 * time.Minute},
 		},
-		"one that is being deleted already is left alone": {change: deleted, before: seen("7", time.Hour)},
-		"what no source marked as its own is left alone": {
+		"a copy that is being deleted already is left alone": {change: deleted, before: seen("7", time.Hour)},
+		"an object that no source marked as its own is left alone": {
 			change: without(v1alpha1.AnnotationFollowedBy),
 			before: seen("7", time.Hour),
 		},
-		"what is of no source is left alone": {
+		"an object without the ID of a source is left alone": {
 			change: without(v1alpha1.LabelParentClusterID),
 			before: seen("7", time.Hour),
 		},

@@ -86,9 +86,9 @@ func TestWhatStandsInTheWayOfARemoval(t *testing.T) {
 		answer error
 		fails  bool
 	}{
-		"it has changed, and is looked at again": {apierrors.NewConflict(secrets, "db", errors.New("changed")), false},
-		"it is gone":                             {apierrors.NewNotFound(secrets, "db"), false},
-		"anything else is an error":              {apierrors.NewForbidden(secrets, "db", errors.New("no right")), true},
+		"a changed copy is looked at again": {apierrors.NewConflict(secrets, "db", errors.New("changed")), false},
+		"a copy that is gone is no error":   {apierrors.NewNotFound(secrets, "db"), false},
+		"a missing right is an error":       {apierrors.NewForbidden(secrets, "db", errors.New("no right")), true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t, string(needs.Secrets), copyOf("c1", "db"))

@@ -26,42 +26,42 @@ func TestPodsGoWhereTheirDataIs(t *testing.T) {
 		"a claim of the target's own is used": {
 			situation{there: &claim{uid: "9"}}, decision{},
 		},
-		"a claim of the target's own is used, whatever its name means here": {
+		"a claim of the target's own is used, whatever the source has under that name": {
 			situation{original: &claim{uid: "1"}, there: &claim{uid: "9"}}, decision{},
 		},
-		"a claim of the target's own is used while that of the source goes": {
+		"a claim of the target's own is used while the source's is being deleted": {
 			situation{original: &claim{uid: "1", deleting: true}, there: &claim{uid: "9"}}, decision{},
 		},
-		"a claim of the target's own that goes is not used": {
+		"a claim of the target's own that is being deleted is not used": {
 			situation{there: &claim{uid: "9", deleting: true}}, decision{objection: "is being deleted there"},
 		},
-		"a claim that is nowhere": {
+		"a claim that exists nowhere": {
 			situation{}, decision{objection: noneThere},
 		},
-		"a claim of the source is not made there unless that was asked for": {
+		"a claim is not made in the target unless that was asked for": {
 			situation{original: &claim{uid: "1"}}, decision{objection: noneThere},
 		},
-		"a claim is made there when that was asked for": {
+		"a claim is made in the target when that was asked for": {
 			situation{original: &followed}, decision{makes: true},
 		},
-		"a claim that is being deleted is not made there": {
+		"a claim that is being deleted is not made in the target": {
 			situation{original: &claim{uid: "1", follow: true, deleting: true}},
 			decision{objection: "is being deleted"},
 		},
-		"a claim that was made there": {
+		"a copy that was made in the target": {
 			situation{original: &followed, there: &claim{uid: "9", origin: ours, parent: "1"}}, decision{},
 		},
-		"a claim that was made there is used when no others are to be made": {
+		"a copy that was made in the target is used when no others are to be made": {
 			situation{original: &claim{uid: "1"}, there: &claim{uid: "9", origin: ours, parent: "1"}}, decision{},
 		},
-		"a claim that was made there goes with the source's": {
+		"a copy that was made in the target is not used while the source's claim is being deleted": {
 			situation{original: &claim{uid: "1", deleting: true}, there: &claim{uid: "9", origin: ours, parent: "1"}},
 			decision{objection: "is being deleted"},
 		},
 		"a claim in another target": {
 			situation{original: &inAnother, keeping: kept, keeper: "c2"}, decision{objection: inC2},
 		},
-		"a claim in another target counts more than one of that name here": {
+		"a claim in another target counts more than one of that name in this target": {
 			situation{original: &inAnother, there: &claim{uid: "9"}, keeping: kept, keeper: "c2"},
 			decision{objection: inC2},
 		},
@@ -98,11 +98,11 @@ func TestPodsGoWhereTheirDataIs(t *testing.T) {
 		"the source's claim where the source is the target": {
 			situation{original: &claim{uid: "1"}, there: &claim{uid: "1"}}, decision{},
 		},
-		"the source's claim where the source is the target, and it goes": {
+		"the source's claim where the source is the target, and it is being deleted": {
 			situation{original: &claim{uid: "1", deleting: true}, there: &claim{uid: "1", deleting: true}},
 			decision{objection: "is being deleted there"},
 		},
-		"a copy of a claim that there was before": {
+		"a copy of an earlier claim of that name": {
 			situation{original: &followed, there: &claim{uid: "9", origin: ours, parent: "0"}},
 			decision{objection: "there belongs to an earlier claim of that name, and is about to be deleted"},
 		},
@@ -128,14 +128,14 @@ func TestPlacesAreClustersWhereTheseAreKnown(t *testing.T) {
 		at, target location
 		want       bool
 	}{
-		"the same":                             {location{"c2", "1"}, location{"c2", "1"}, true},
-		"another target":                       {location{"c2", "1"}, location{"c3", "2"}, false},
-		"a target with another name":           {location{"c2", "1"}, location{"east", "1"}, true},
-		"a name that leads to another cluster": {location{"c2", "1"}, location{"c2", "2"}, false},
-		"a cluster that nobody noted":          {location{"c2", ""}, location{"c2", "1"}, true},
-		"a cluster that does not say":          {location{"c2", "1"}, location{"c2", ""}, true},
-		"another that does not say":            {location{"c2", "1"}, location{"c3", ""}, false},
-		"two that do not say":                  {location{"c2", ""}, location{"c3", ""}, false},
+		"the same target and cluster":                  {location{"c2", "1"}, location{"c2", "1"}, true},
+		"another target":                               {location{"c2", "1"}, location{"c3", "2"}, false},
+		"a target with another name":                   {location{"c2", "1"}, location{"east", "1"}, true},
+		"a name that leads to another cluster":         {location{"c2", "1"}, location{"c2", "2"}, false},
+		"a target whose cluster nobody noted":          {location{"c2", ""}, location{"c2", "1"}, true},
+		"a target that does not say its cluster":       {location{"c2", "1"}, location{"c2", ""}, true},
+		"another target that does not say its cluster": {location{"c2", "1"}, location{"c3", ""}, false},
+		"two targets of unknown clusters":              {location{"c2", ""}, location{"c3", ""}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := test.at.sameClusterAs(test.target); got != test.want {
@@ -210,28 +210,28 @@ func TestOnlyTheEndOfTheVeryClaimEndsItsCopy(t *testing.T) {
 		"the claim is gone": {
 			there: copied, want: stepRemove,
 		},
-		"the claim is gone, and there is another of that name": {
+		"the claim is gone, and another of that name exists": {
 			original: &claim{uid: "2", request: 10}, there: copied, want: stepRemove,
 		},
-		"the claim is there": {
+		"the claim exists": {
 			original: &claim{uid: "1", request: 10}, there: copied,
 		},
-		"the claim is there and is not to be followed any more": {
+		"the claim exists and is not to be followed any more": {
 			original: &claim{uid: "1", request: 10, follow: false}, there: copied,
 		},
 		"the claim has gone to another target": {
 			original: &claim{uid: "1", request: 10, followedTo: location{name: "c3"}}, there: copied,
 		},
-		"the claim is about to go": {
+		"the claim is being deleted": {
 			original: &claim{uid: "1", request: 20, deleting: true}, there: copied,
 		},
-		"the copy goes already": {
+		"the copy is being deleted already": {
 			there: claim{uid: "9", origin: ours, parent: "1", deleting: true},
 		},
 		"a claim of the target's own": {
 			there: claim{uid: "9"},
 		},
-		"a claim of the target's own, with the name of one that is larger here": {
+		"a claim of the target's own that is smaller than the source's": {
 			original: &claim{uid: "1", request: 20}, there: claim{uid: "9", request: 10},
 		},
 		"a claim of the target's own, with our labels": {

@@ -68,9 +68,9 @@ func TestClaimsAreWatchedWhereTheyMatter(t *testing.T) {
 		*cluster
 		want []string
 	}{
-		"the target's, where pods ask or there are copies": {c2, []string{"asked", "copies", "found"}},
-		"another target's, of which there are none":        {c3, nil},
-		"the source's, where there are a target's":         {source, []string{"asked", "copies", "found"}},
+		"the target's claims, where pods ask or copies exist": {c2, []string{"asked", "copies", "found"}},
+		"no claims of a target that no pod asks about now":    {c3, nil},
+		"the source's claims, where a target's are watched":   {source, []string{"asked", "copies", "found"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if diff := cmp.Diff(test.want, slices.Sorted(maps.Keys(test.namespaces()))); diff != "" {

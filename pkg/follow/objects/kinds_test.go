@@ -21,7 +21,7 @@ func TestCopyOf(t *testing.T) {
 		resource       needs.Resource
 		original, want map[string]any
 	}{
-		"of a ConfigMap all content goes, and what it has not is to be removed; its labels and annotations stay": {
+		"a ConfigMap's whole content is copied, its labels and annotations are not": {
 			needs.ConfigMaps,
 			map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": data, "immutable": true},
 			map[string]any{
@@ -33,7 +33,7 @@ func TestCopyOf(t *testing.T) {
 				"immutable":  true,
 			},
 		},
-		"of a Secret its type goes, too": {
+		"a Secret's type is copied, too": {
 			needs.Secrets,
 			map[string]any{
 				"apiVersion": "v1",
@@ -51,7 +51,7 @@ func TestCopyOf(t *testing.T) {
 				"immutable":  nil,
 			},
 		},
-		"the token of a service account goes as any other Secret: in a target its own type means another thing": {
+		"a service account's token is copied as a Secret of no special type": {
 			needs.Secrets,
 			map[string]any{
 				"apiVersion": "v1",
@@ -69,7 +69,7 @@ func TestCopyOf(t *testing.T) {
 				"immutable":  nil,
 			},
 		},
-		"of a ServiceAccount how pods use it goes, and the rest stays as it is in the target": {
+		"of a ServiceAccount only the fields for pods are copied": {
 			needs.ServiceAccounts,
 			map[string]any{
 				"apiVersion":                   "v1",

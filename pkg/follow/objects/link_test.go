@@ -23,53 +23,53 @@ func TestDue(t *testing.T) {
 		unknown bool // which version there is
 		want    bool
 	}{
-		"what was never written, and is too new to be known": {
+		"a new object that was never written": {
 			record:  copyRecord{},
 			needed:  true,
 			unknown: true,
 			want:    true,
 		},
-		"what was written, and is too new to be known": {
+		"a new object that was written": {
 			record:  copyRecord{version: "2", touched: now, written: now},
 			unknown: true,
 			want:    false,
 		},
-		"what was never written": {
+		"an object that was never written": {
 			record: copyRecord{},
 			needed: false,
 			want:   true,
 		},
-		"what was never written by us, though pods there need it": {
+		"an object that pods in the target need and we never wrote": {
 			record: copyRecord{},
 			needed: true,
 			want:   true,
 		},
-		"what changed since": {
+		"an object that changed since it was written": {
 			record: copyRecord{version: "1", touched: now, written: now},
 			needed: true,
 			want:   true,
 		},
-		"what pods there need and did not change": {
+		"an unchanged object that pods in the target need": {
 			record: copyRecord{version: "2", written: now.Add(1 - trustedFor)},
 			needed: true,
 			want:   false,
 		},
-		"what was written so long ago that it may have been deleted": {
+		"an object written so long ago that its copy may be gone": {
 			record: copyRecord{version: "2", written: now.Add(-trustedFor)},
 			needed: true,
 			want:   true,
 		},
-		"what none there needs, and was touched just now": {
+		"an object that no pod in the target needs, touched just now": {
 			record: copyRecord{version: "2", touched: now.Add(1 - bounds.TouchedFor), written: now},
 			needed: false,
 			want:   false,
 		},
-		"what none there needs, and was touched a while ago": {
+		"an object that no pod in the target needs, touched a while ago": {
 			record: copyRecord{version: "2", touched: now.Add(-bounds.TouchedFor), written: now},
 			needed: false,
 			want:   true,
 		},
-		"what none there needs any more, and was never said to be needed": {
+		"an object that no pod in the target needs, and was never marked as needed": {
 			record: copyRecord{version: "2", written: now},
 			needed: false,
 			want:   true,
@@ -113,28 +113,28 @@ func TestRefusalOf(t *testing.T) {
 			true,
 			`ServiceAccount "robot" is refused there`,
 		},
-		"what the API server forbids, in its own words": {
+		"a write that the API server forbids, in its own words": {
 			secret("db"),
 			fmt.Errorf("creating: %w", apierrors.NewForbidden(resource, "db", errors.New("exceeded quota"))),
 			true,
 			`Secret "db" is refused there: secrets "db" is forbidden: exceeded quota`,
 		},
-		"a namespace that is not there": {
+		"a namespace that does not exist": {
 			secret("db"),
 			apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "shop"),
 			true,
 			`namespaces "shop" not found`,
 		},
-		"one that is too large": {
+		"an object that is too large": {
 			secret("db"),
 			apierrors.NewRequestEntityTooLargeError("limit is 3145728"),
 			true,
 			"limit is",
 		},
 		"a time-out is no refusal":           {secret("db"), apierrors.NewTimeoutError("slow", 1), false, "slow"},
-		"a connection lost is no refusal":    {secret("db"), errors.New("EOF"), false, "EOF"},
-		"expired credentials may be renewed": {secret("db"), apierrors.NewUnauthorized("who?"), false, "who?"},
-		"a conflict goes by": {
+		"a lost connection is no refusal":    {secret("db"), errors.New("EOF"), false, "EOF"},
+		"expired credentials are no refusal": {secret("db"), apierrors.NewUnauthorized("who?"), false, "who?"},
+		"a conflict is no refusal": {
 			secret("db"),
 			apierrors.NewConflict(resource, "db", errors.New("uid")),
 			false,

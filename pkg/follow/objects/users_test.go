@@ -48,14 +48,18 @@ func TestLivingProxiesCount(t *testing.T) {
 		pod                *corev1.Pod
 		needed, referredTo bool
 	}{
-		"one that runs needs it":                       {proxy("c2", corev1.PodRunning, "db"), true, true},
-		"one that is not placed yet only refers to it": {proxy("", corev1.PodPending, "db"), false, true},
-		"one elsewhere only refers to it":              {proxy("c3", corev1.PodRunning, "db"), false, true},
-		"one that refers to others refers to the kind": {proxy("c2", corev1.PodRunning, "other"), false, true},
-		"one that succeeded does not":                  {proxy("c2", corev1.PodSucceeded, "db"), false, false},
-		"one that failed does not":                     {proxy("c2", corev1.PodFailed, "db"), false, false},
-		"a pod that is no proxy does not":              {other, false, false},
-		"none does not":                                {nil, false, false},
+		"a proxy in the target needs the object":                   {proxy("c2", corev1.PodRunning, "db"), true, true},
+		"a proxy that is not placed yet only refers to the object": {proxy("", corev1.PodPending, "db"), false, true},
+		"a proxy in another target only refers to the object":      {proxy("c3", corev1.PodRunning, "db"), false, true},
+		"a proxy that refers to other objects refers to the kind": {
+			proxy("c2", corev1.PodRunning, "other"), false, true,
+		},
+		"a proxy that succeeded does not count": {
+			proxy("c2", corev1.PodSucceeded, "db"), false, false,
+		},
+		"a proxy that failed does not count":    {proxy("c2", corev1.PodFailed, "db"), false, false},
+		"a pod that is no proxy does not count": {other, false, false},
+		"no pod does not count":                 {nil, false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			u := newUsers()

@@ -101,11 +101,19 @@ func TestOnlyWhatIsKnownNotToExistIsMissing(t *testing.T) {
 		followed []needs.Need
 		want     string
 	}{
-		"what is there is not":                  {followed: []needs.Need{need(needs.Secrets, "there", false)}},
-		"what is optional is not":               {followed: []needs.Need{need(needs.Secrets, "gone", true)}},
-		"what has not been listed yet is not":   {followed: []needs.Need{need(needs.ConfigMaps, "gone", false)}},
-		"an account is not: it is the target's": {followed: []needs.Need{need(needs.ServiceAccounts, "gone", false)}},
-		"the rest is, all of it": {
+		"an object that exists is not missing": {
+			followed: []needs.Need{need(needs.Secrets, "there", false)},
+		},
+		"an optional object is not missing": {
+			followed: []needs.Need{need(needs.Secrets, "gone", true)},
+		},
+		"an object of a kind not listed yet is not missing": {
+			followed: []needs.Need{need(needs.ConfigMaps, "gone", false)},
+		},
+		"a ServiceAccount is not missing: it is the target's": {
+			followed: []needs.Need{need(needs.ServiceAccounts, "gone", false)},
+		},
+		"all other objects are missing": {
 			followed: []needs.Need{
 				need(needs.Secrets, "gone", false),
 				need(needs.Secrets, "lost", false),

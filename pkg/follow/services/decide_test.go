@@ -45,19 +45,21 @@ func TestDecide(t *testing.T) {
 		standing
 		want decision
 	}{
-		"what does not exist is not followed": {standing: standing{copied: true}},
-		"what selects proxies goes where delegates are": {
+		"a Service that does not exist is not followed": {standing: standing{copied: true}},
+		"a Service that selects proxies goes where delegates are": {
 			standing: standing{original: original{service: web()}, proxied: true, holds: true},
 			want:     decision{follow: true},
 		},
-		"and nowhere else": {standing: standing{original: original{service: web()}, proxied: true}},
-		"what selects no proxies stays": {
+		"a Service that selects proxies goes nowhere else": {
+			standing: standing{original: original{service: web()}, proxied: true},
+		},
+		"a Service that selects no proxies stays": {
 			standing: standing{original: original{service: web()}, holds: true},
 		},
-		"what is global goes everywhere": {
+		"a global Service goes everywhere": {
 			standing: standing{original: original{service: web(everywhere)}}, want: decision{follow: true},
 		},
-		"without a selector, too": {
+		"a global Service without a selector goes everywhere": {
 			standing: standing{original: original{service: web(everywhere, selecting(nil))}},
 			want:     decision{follow: true},
 		},
@@ -65,7 +67,7 @@ func TestDecide(t *testing.T) {
 			standing: standing{original: original{service: web()}, copied: true},
 			want:     decision{follow: true, idle: now, wait: grace},
 		},
-		"the while goes on": {
+		"a copy without a reason stays for the rest of the while": {
 			standing: standing{
 				original: original{service: web()},
 				copied:   true,
@@ -74,11 +76,11 @@ func TestDecide(t *testing.T) {
 			},
 			want: decision{follow: true, idle: now.Add(-grace / 2), wait: grace / 2},
 		},
-		"the while ends": {
+		"a copy without a reason goes after the while": {
 			standing: standing{original: original{service: web()}, copied: true, idle: now.Add(-grace)},
 			want:     decision{idle: now.Add(-grace)},
 		},
-		"with a reason again, the while is forgotten": {
+		"a copy with a reason again stays": {
 			standing: standing{
 				original: original{service: web()},
 				copied:   true,
@@ -88,7 +90,7 @@ func TestDecide(t *testing.T) {
 			},
 			want: decision{follow: true},
 		},
-		"what is exported is another's": {
+		"an exported Service is not followed": {
 			standing: standing{
 				original: original{service: web(everywhere), exported: true},
 				proxied:  true,
@@ -96,14 +98,14 @@ func TestDecide(t *testing.T) {
 				copied:   true,
 			},
 		},
-		"an alias of a name elsewhere needs no copy of ours": {
+		"an ExternalName Service is not followed": {
 			standing: standing{
 				original: original{
 					service: web(everywhere, func(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeExternalName }),
 				},
 			},
 		},
-		"the API server's is each cluster's own": {
+		"the API server's Service is not followed": {
 			standing: standing{
 				original: original{
 					service: web(everywhere, func(s *corev1.Service) { s.Namespace, s.Name = "default", "kubernetes" }),

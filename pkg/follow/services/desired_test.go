@@ -45,10 +45,10 @@ func TestTheCopyOfAService(t *testing.T) {
 		}
 	}
 	for name, test := range map[string]struct{ original, existing, want *corev1.Service }{
-		"it selects delegates, and the target gives it an address": {
+		"the copy selects delegates, and the target gives it an address": {
 			original: web(ports(0), addresses("10.0.0.1")), want: web(delegates, ports(0)),
 		},
-		"a load balancer stays the source's": {
+		"the copy of a load balancer is no load balancer": {
 			original: web(ports(30080), addresses("10.0.0.1"), func(s *corev1.Service) {
 				s.Spec.Type, s.Spec.LoadBalancerClass, s.Spec.ExternalIPs = corev1.ServiceTypeLoadBalancer, ptr.To(
 					"cloud",
@@ -60,21 +60,21 @@ func TestTheCopyOfAService(t *testing.T) {
 			}),
 			want: web(delegates, ports(0)),
 		},
-		"headless stays headless": {
+		"the copy of a headless Service is headless": {
 			original: web(addresses(corev1.ClusterIPNone)),
 			want:     web(delegates, func(s *corev1.Service) { s.Spec.ClusterIP = corev1.ClusterIPNone }),
 		},
-		"how clients are treated is kept": {
+		"the fields about clients are kept": {
 			original: web(treatment), want: web(delegates, treatment),
 		},
-		"families are asked for": {
+		"IP families are asked for": {
 			original: web(families(corev1.IPFamilyPolicyRequireDualStack, corev1.IPv6Protocol, corev1.IPv4Protocol)),
 			want: web(
 				delegates,
 				families(corev1.IPFamilyPolicyRequireDualStack, corev1.IPv6Protocol, corev1.IPv4Protocol),
 			),
 		},
-		"addresses and families that the target chose are kept, and not more required than it can": {
+		"addresses and IP families that the target chose are kept": {
 			original: web(
 				addresses("10.0.0.1", "fd00::1"),
 				families(corev1.IPFamilyPolicyRequireDualStack, corev1.IPv4Protocol, corev1.IPv6Protocol),
@@ -86,7 +86,7 @@ func TestTheCopyOfAService(t *testing.T) {
 				families(corev1.IPFamilyPolicyPreferDualStack, corev1.IPv4Protocol),
 			),
 		},
-		"a second family may come later": {
+		"a second IP family may come later": {
 			original: web(families(corev1.IPFamilyPolicyPreferDualStack, corev1.IPv4Protocol, corev1.IPv6Protocol)),
 			existing: web(addresses("10.96.0.7"), families(corev1.IPFamilyPolicySingleStack, corev1.IPv4Protocol)),
 			want: web(
@@ -95,8 +95,10 @@ func TestTheCopyOfAService(t *testing.T) {
 				families(corev1.IPFamilyPolicyPreferDualStack, corev1.IPv4Protocol),
 			),
 		},
-		"without a selector, as there": {original: web(selecting(nil)), want: web(selecting(nil))},
-		"of one that was rewritten, the user's selector counts": {
+		"a Service without a selector has a copy without one": {
+			original: web(selecting(nil)), want: web(selecting(nil)),
+		},
+		"the user's selector of a rewritten Service counts": {
 			original: web(delegates, annotated(v1alpha1.AnnotationOriginalSelector, "app=web")), want: web(delegates),
 		},
 		"labels that delegates keep are selected as they are": {
@@ -281,7 +283,7 @@ func TestBackends(t *testing.T) {
 		want []string
 		all  bool
 	}{
-		"each once": {
+		"each Service is listed once": {
 			spec: networkingv1.IngressSpec{
 				Rules: []networkingv1.IngressRule{rule(service("b"), service("a")), rule(service("b"))},
 			},
@@ -302,7 +304,7 @@ func TestBackends(t *testing.T) {
 			}},
 			want: []string{"a"},
 		},
-		"none": {want: []string{}},
+		"no backend": {want: []string{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, all := backends(&networkingv1.Ingress{Spec: test.spec})
@@ -321,8 +323,8 @@ func TestCertificates(t *testing.T) {
 		annotations map[string]string
 		want        []string
 	}{
-		"each Secret once": {want: []string{"a", "b"}},
-		"not those that the target has itself": {
+		"each Secret is listed once": {want: []string{"a", "b"}},
+		"Secrets that the target has itself are not listed": {
 			annotations: map[string]string{v1alpha1.AnnotationUseExisting: "secrets/a"},
 			want:        []string{"b"},
 		},

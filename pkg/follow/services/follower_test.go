@@ -34,8 +34,8 @@ func TestTheKindServiceExportIsAskedForUntilThereIsAnAnswer(t *testing.T) {
 		answer error
 		want   bool
 	}{
-		"there is one":  {want: true},
-		"there is none": {answer: &meta.NoKindMatchError{}},
+		"the kind exists":         {want: true},
+		"the kind does not exist": {answer: &meta.NoKindMatchError{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -27,18 +27,20 @@ func TestGlobalIsWhatAUserSaysIsGlobal(t *testing.T) {
 		service *corev1.Service
 		want    bool
 	}{
-		"without the annotation":              {web(), false},
-		"another value":                       {web(annotated(v1alpha1.AnnotationGlobal, "false")), false},
-		"of a Service that was not rewritten": {web(everywhere), true},
-		"written together with the selector": {
+		"a Service without the annotation": {web(), false},
+		"another value of the annotation": {
+			web(annotated(v1alpha1.AnnotationGlobal, "false")), false,
+		},
+		"the annotation on a Service that was not rewritten": {web(everywhere), true},
+		"the annotation written together with the selector": {
 			web(everywhere, rewritten, by(v1alpha1.FieldOwner, globally+","+original)),
 			false,
 		},
-		"as the old system wrote it": {
+		"the annotation as the old system wrote it": {
 			web(everywhere, rewritten, by("manager", globally+","+original)),
 			false,
 		},
-		"written by a user before or after it": {
+		"the annotation written by a user, before or after the selector": {
 			web(everywhere, rewritten, by(v1alpha1.FieldOwner, globally+","+original), by("kubectl", globally)),
 			true,
 		},

@@ -27,21 +27,21 @@ func TestRewrite(t *testing.T) {
 		"the user's selector becomes that of the delegates": {
 			service: web(), delegates: true, want: &rewriting{selector: ours, original: "app=web"},
 		},
-		"what was rewritten stays": {
+		"a rewritten selector stays while there are delegates": {
 			service: web(selecting(ours), original("app=web")), delegates: true,
 		},
-		"what was rewritten is put back": {
+		"a rewritten selector is put back without delegates": {
 			service: web(selecting(ours), original("app=web")), want: &rewriting{selector: set{"app": "web"}},
 		},
-		"what was not rewritten is not put back": {service: web()},
-		"what the old system rewrote gets the source's ID": {
+		"a selector that was not rewritten is not put back": {service: web()},
+		"a selector that the old system rewrote gets the source's ID": {
 			service:   web(selecting(set{"multicluster.admiralty.io/app": "web"}), original("app=web")),
 			delegates: true, want: &rewriting{selector: ours, original: "app=web"},
 		},
 		"an original as JSON is understood": {
 			service: web(selecting(ours), original(`{"app":"web"}`)), want: &rewriting{selector: set{"app": "web"}},
 		},
-		"what somebody applied again is rewritten again": {
+		"a selector that somebody applied again is rewritten again": {
 			service:   web(selecting(set{"multicluster.admiralty.io/app": "web", "app": "web"}), original("app=web")),
 			delegates: true,
 			want:      &rewriting{selector: ours, original: "app=web"},
@@ -53,7 +53,7 @@ func TestRewrite(t *testing.T) {
 				original: "app=new",
 			},
 		},
-		"of another selector, nothing is undone": {
+		"another selector of the user stays without delegates": {
 			service: web(selecting(set{"app": "new"}), original("app=web")),
 			want:    &rewriting{selector: set{"app": "new"}},
 		},

@@ -26,32 +26,32 @@ func TestACopyThatIsRemovedWhileItIsWrittenIsMadeAnew(t *testing.T) {
 		updates []error
 		want    func(error) bool
 	}{
-		"one that was thought to be new": {
+		"a copy that was thought to be new": {
 			false,
 			[]error{apierrors.NewAlreadyExists(resource, "db"), nil},
 			[]error{missing},
 			none,
 		},
-		"one that was known": {true, []error{nil}, []error{missing}, none},
-		"one that comes and goes": {
+		"a copy that was known": {true, []error{nil}, []error{missing}, none},
+		"a copy that comes and goes": {
 			true,
 			[]error{apierrors.NewAlreadyExists(resource, "db"), nil},
 			[]error{missing, missing},
 			none,
 		},
-		"one that is there, and not, for ever": {
+		"a copy that exists, and does not, for ever": {
 			false,
 			repeated(apierrors.NewAlreadyExists(resource, "db")),
 			repeated(missing),
 			apierrors.IsAlreadyExists,
 		},
-		"in a namespace that does not exist": {
+		"a copy in a namespace that does not exist": {
 			false,
 			repeated(apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "shop")),
 			nil,
 			apierrors.IsNotFound,
 		},
-		"known in a namespace that is gone since": {
+		"a known copy in a namespace that is gone since": {
 			true,
 			repeated(apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "shop")),
 			repeated(missing),

@@ -114,13 +114,13 @@ func TestDecide(t *testing.T) {
 		asked     []ask
 		want      want
 	}{
-		"nothing anywhere": {},
+		"neither a proxy nor a chaperon":                  {},
 		"a proxy in step with its delegate is left alone": {proxy: proxy(), chaperons: chaperons{chaperon()}},
-		"a change is shown": {
+		"a change of the delegate is shown": {
 			proxy: proxy(phase(corev1.PodPending)), chaperons: chaperons{chaperon()},
 			want: want{Phase: corev1.PodRunning},
 		},
-		"success is shown": {
+		"success of the delegate is shown": {
 			proxy: proxy(), chaperons: chaperons{chaperon(showing(corev1.PodSucceeded))},
 			want: want{Phase: corev1.PodSucceeded},
 		},
@@ -142,14 +142,14 @@ func TestDecide(t *testing.T) {
 		"an unbound proxy is the scheduler's": {
 			proxy: proxy(boundTo(""), phase(corev1.PodPending)), chaperons: chaperons{chaperon()},
 		},
-		"an unbound proxy that goes takes its chaperon along": {
+		"an unbound proxy that is deleted takes its chaperon along": {
 			proxy: proxy(boundTo(""), held, terminating(0)), chaperons: chaperons{chaperon()},
 			want: ends("c1"),
 		},
 		"a chaperon without a proxy is an orphan": {
 			chaperons: chaperons{chaperon()}, want: ends("c1, if an orphan"),
 		},
-		"an orphan that goes already is left alone": {
+		"an orphan that is being deleted already is left alone": {
 			chaperons: chaperons{chaperon(deleted)},
 		},
 		"a chaperon of an earlier pod of that name is an orphan, and the proxy is not shown its status": {
@@ -164,7 +164,7 @@ func TestDecide(t *testing.T) {
 			proxy: proxy(boundTo("admiralty-c3")), chaperons: chaperons{chaperon()},
 			want: ends("c1"),
 		},
-		"a proxy bound elsewhere is none of our business": {
+		"a proxy bound elsewhere that is being deleted is left alone": {
 			proxy: proxy(boundTo("admiralty-c3"), terminating(30)),
 		},
 		"a deleted delegate deletes the proxy with its own grace": {
@@ -205,34 +205,34 @@ func TestDecide(t *testing.T) {
 				Removal: &removal{ifGone: true, grace: now, status: &corev1.PodStatus{Phase: corev1.PodFailed}},
 			},
 		},
-		"deletion is passed on": {
+		"deletion of the proxy is passed on": {
 			proxy: proxy(terminating(30)), chaperons: chaperons{chaperon()},
 			want: ends("c1"),
 		},
-		"a shorter grace is passed on": {
+		"a shorter grace of the proxy is passed on": {
 			proxy: proxy(terminating(5)), chaperons: chaperons{chaperon()},
 			want: ends("c1 in 5"),
 		},
-		"the target's manager is asked once, and has time": {
+		"the target's manager is asked once to end a delegate, and has time": {
 			proxy: proxy(terminating(5)), chaperons: chaperons{chaperon()}, asked: asked("5", 10*time.Second),
 			want: want{Wait: 20 * time.Second},
 		},
-		"a grace shortened later is passed on": {
+		"a grace of the proxy shortened later is passed on": {
 			proxy: proxy(terminating(2)), chaperons: chaperons{chaperon(deleted)}, asked: asked("", time.Hour),
 			want: ends("c1 in 2"),
 		},
-		"what the target's manager does not do is left to the garbage collector": {
+		"a chaperon that the target's manager does not end is left to the garbage collector": {
 			proxy: proxy(terminating(30)), chaperons: chaperons{chaperon()}, asked: asked("", managerPatience),
 			want: ends("c1, overdue"),
 		},
-		"orphans, too": {
+		"an orphan that the target's manager does not end is left to the garbage collector": {
 			chaperons: chaperons{chaperon()}, asked: asked("", time.Hour),
 			want: ends("c1, if an orphan, overdue"),
 		},
-		"what the garbage collector does is waited for": {
+		"a chaperon that the garbage collector ends is waited for": {
 			proxy: proxy(terminating(5)), chaperons: chaperons{chaperon(deleted)}, asked: asked("5", time.Hour),
 		},
-		"what was asked of another PodChaperon is not asked of this one": {
+		"a request to end an earlier chaperon does not count for this one": {
 			proxy: proxy(
 				terminating(30),
 			),
@@ -240,11 +240,11 @@ func TestDecide(t *testing.T) {
 			asked:     []ask{{chaperon: "c0", parent: "0"}},
 			want:      ends("c1"),
 		},
-		"grace zero does not kill": {
+		"a grace of zero does not kill the delegate": {
 			proxy: proxy(held, terminating(0)), chaperons: chaperons{chaperon()},
 			want: ends("c1"),
 		},
-		"a terminating proxy shows its delegate until that is gone": {
+		"a terminating proxy shows its delegate until the delegate is gone": {
 			proxy: proxy(terminating(30)), chaperons: chaperons{chaperon(deleted, showing(corev1.PodFailed))},
 			want: want{Phase: corev1.PodFailed},
 		},
@@ -252,11 +252,11 @@ func TestDecide(t *testing.T) {
 			proxy: proxy(terminating(30)),
 			want:  want{Removal: &removal{ifGone: true, grace: now}},
 		},
-		"a chaperon whose end we asked for is gone when the cache has it no more": {
+		"a chaperon whose end we asked for is gone when it left the cache": {
 			proxy: proxy(terminating(30)), asked: asked("", time.Second),
 			want: want{Removal: &removal{grace: now}},
 		},
-		"the end of an earlier pod's does not speak for the proxy": {
+		"the end of an earlier pod's chaperon does not speak for the proxy": {
 			proxy: proxy(terminating(30)), asked: []ask{{chaperon: "c0", parent: "0"}},
 			want: want{Removal: &removal{ifGone: true, grace: now}},
 		},

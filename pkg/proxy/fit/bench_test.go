@@ -43,11 +43,11 @@ func BenchmarkChoose100TargetsOf50Classes(b *testing.B) {
 		of         translate.Constraints
 		forgetting bool
 	}{
-		"the first class fits":           {pod: "cpu=1 memory=1Gi"},
-		"nothing fits":                   {pod: "cpu=64 memory=1Gi"},
-		"nothing fits together":          {pod: "cpu=11 memory=64Gi"},
-		"with selectors, the first time": {"cpu=1 memory=1Gi", selective, true},
-		"with selectors, remembered":     {"cpu=1 memory=1Gi", selective, false},
+		"the first class fits":                 {pod: "cpu=1 memory=1Gi"},
+		"no class fits":                        {pod: "cpu=64 memory=1Gi"},
+		"each resource fits, but not together": {pod: "cpu=11 memory=64Gi"},
+		"with selectors, the first time":       {"cpu=1 memory=1Gi", selective, true},
+		"with selectors, remembered":           {"cpu=1 memory=1Gi", selective, false},
 	} {
 		rooms := make([]*Room, 100)
 		for i := range rooms {

@@ -130,7 +130,7 @@ func TestLedger(t *testing.T) {
 				t.Error("it made room not once")
 			}
 		}, 6},
-		"a scheduled pod is not listed": {func(l *Ledger, clock *testingclock.FakePassiveClock) {
+		"a scheduled pod is not listed yet": {func(l *Ledger, clock *testingclock.FakePassiveClock) {
 			l.Place(first, cpus(1))
 			l.Scheduled(first)
 			clock.SetTime(clock.Now().Add(countedAfter))
@@ -143,7 +143,7 @@ func TestLedger(t *testing.T) {
 			clock.SetTime(clock.Now().Add(countedAfter + 1))
 			l.Update(withFree(7))
 		}, 7},
-		"a pod that waits for a node is not counted by and by": {func(l *Ledger, clock *testingclock.FakePassiveClock) {
+		"a pod that waits for a node keeps its entry": {func(l *Ledger, clock *testingclock.FakePassiveClock) {
 			l.Place(first, cpus(1))
 			clock.SetTime(clock.Now().Add(time.Hour))
 			l.Update(withFree(8))

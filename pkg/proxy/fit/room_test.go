@@ -28,17 +28,17 @@ func TestRequestsAreComparedAsKubeSchedulerDoes(t *testing.T) {
 		free string
 		want bool
 	}{
-		"exactly as much":                 {asks("cpu=1 memory=1Gi"), "pods=1 cpu=1 memory=1Gi", true},
-		"a thousandth too little":         {asks("cpu=1"), "pods=1 cpu=999m", false},
-		"a byte too little":               {asks("memory=1025"), "pods=1 memory=1Ki", false},
-		"what is finer than a thousandth": {asks("cpu=1000100u"), "pods=1 cpu=1", false},
-		"nothing is requested":            {asks(""), "pods=1", true},
-		"zero of what no node has":        {asks("nvidia.com/gpu=0"), "pods=1", true},
-		"what no node has":                {asks("nvidia.com/gpu=1"), "pods=1", false},
-		"extended resources":              {asks("nvidia.com/gpu=2"), "pods=1 nvidia.com/gpu=2", true},
-		"too few extended resources":      {asks("nvidia.com/gpu=3"), "pods=1 nvidia.com/gpu=2", false},
-		"huge pages":                      {asks("hugepages-2Mi=4Mi"), "pods=1 hugepages-2Mi=4Mi", true},
-		"too few huge pages":              {asks("hugepages-2Mi=6Mi"), "pods=1 hugepages-2Mi=4Mi", false},
+		"exactly as much":                     {asks("cpu=1 memory=1Gi"), "pods=1 cpu=1 memory=1Gi", true},
+		"a thousandth too little":             {asks("cpu=1"), "pods=1 cpu=999m", false},
+		"a byte too little":                   {asks("memory=1025"), "pods=1 memory=1Ki", false},
+		"a request finer than a thousandth":   {asks("cpu=1000100u"), "pods=1 cpu=1", false},
+		"nothing is requested":                {asks(""), "pods=1", true},
+		"zero of a resource that no node has": {asks("nvidia.com/gpu=0"), "pods=1", true},
+		"a resource that no node has":         {asks("nvidia.com/gpu=1"), "pods=1", false},
+		"extended resources":                  {asks("nvidia.com/gpu=2"), "pods=1 nvidia.com/gpu=2", true},
+		"too few extended resources":          {asks("nvidia.com/gpu=3"), "pods=1 nvidia.com/gpu=2", false},
+		"huge pages":                          {asks("hugepages-2Mi=4Mi"), "pods=1 hugepages-2Mi=4Mi", true},
+		"too few huge pages":                  {asks("hugepages-2Mi=6Mi"), "pods=1 hugepages-2Mi=4Mi", false},
 		"ephemeral storage": {
 			asks("ephemeral-storage=1Gi"),
 			"pods=1 ephemeral-storage=1Gi",
@@ -49,9 +49,9 @@ func TestRequestsAreComparedAsKubeSchedulerDoes(t *testing.T) {
 			"pods=1 ephemeral-storage=1Gi",
 			false,
 		},
-		"what is no resource is not compared":      {asks("unheard=1"), "pods=1", true},
+		"an unknown name is not compared":          {asks("unheard=1"), "pods=1", true},
 		"no room for a pod":                        {asks(""), "pods=0 cpu=1", false},
-		"pods are not told":                        {asks(""), "cpu=1", false},
+		"a node that does not list pods":           {asks(""), "cpu=1", false},
 		"the node has shrunk":                      {asks("cpu=1m"), "pods=1 cpu=-1", false},
 		"containers add up":                        {sum, "pods=1 cpu=1999m", false},
 		"containers add up exactly":                {sum, "pods=1 cpu=2", true},
@@ -82,8 +82,8 @@ func TestFits(t *testing.T) {
 		of   translate.Constraints
 		want bool
 	}{
-		"no room":    {nil, "", translate.Constraints{}, false},
-		"no classes": {room(), "", translate.Constraints{}, false},
+		"a target whose room is not known": {nil, "", translate.Constraints{}, false},
+		"a target without classes":         {room(), "", translate.Constraints{}, false},
 		"the second class has room": {
 			room(
 				free(1, "pods=1 cpu=1"),
@@ -99,7 +99,7 @@ func TestFits(t *testing.T) {
 			translate.Constraints{},
 			true,
 		},
-		"enough of each, but not together": {
+		"enough of each resource, but not together": {
 			room(
 				free(1, "pods=1 cpu=1 memory=4Gi").and(1, "pods=1 cpu=4 memory=1Gi"),
 			),
@@ -107,7 +107,7 @@ func TestFits(t *testing.T) {
 			translate.Constraints{},
 			false,
 		},
-		"enough, but on nodes that do not match": {
+		"enough room, but on nodes that do not match": {
 			room(
 				free(1, "pods=1 cpu=1").labels("a=b"),
 				free(1, "pods=1 cpu=4").labels("a=c"),
@@ -116,7 +116,7 @@ func TestFits(t *testing.T) {
 			selects("a=b"),
 			false,
 		},
-		"vectors of no nodes": {room(free(0, "pods=1 cpu=4")), "cpu=4", translate.Constraints{}, false},
+		"a vector of no nodes": {room(free(0, "pods=1 cpu=4")), "cpu=4", translate.Constraints{}, false},
 		"a resource that only other classes have": {
 			room(free(1, "pods=1").labels("a=b"), free(1, "pods=1 x.io/y=1")), "x.io/y=1", selects("a=b"), false,
 		},
@@ -170,11 +170,11 @@ func TestCouldHold(t *testing.T) {
 		of   translate.Constraints
 		want bool
 	}{
-		"on an empty node":                       {"cpu=4", selects("a=b"), true},
-		"on an empty node whose name is unknown": {"cpu=4", selects("kubernetes.io/hostname=n"), true},
-		"larger than any node":                   {"cpu=5", translate.Constraints{}, false},
-		"no node matches":                        {"cpu=4", selects("a=c"), false},
-		"no node has the resource":               {"x/y=1", translate.Constraints{}, false},
+		"a pod that fits on an empty node":                       {"cpu=4", selects("a=b"), true},
+		"a pod that fits on an empty node whose name is unknown": {"cpu=4", selects("kubernetes.io/hostname=n"), true},
+		"a pod larger than any node":                             {"cpu=5", translate.Constraints{}, false},
+		"no node matches":                                        {"cpu=4", selects("a=c"), false},
+		"no node has the resource":                               {"x/y=1", translate.Constraints{}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := r.CouldHold(demands(test.pod, test.of)); got != test.want {

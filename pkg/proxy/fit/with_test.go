@@ -71,19 +71,19 @@ func TestWithTakesThePodFromTheEmptiestNode(t *testing.T) {
 			room(free(1, "pods=9 cpu=9"), free(1, "pods=1 cpu=1").labels("a=b")), "cpu=1",
 			needs(named("In", "n1"), all(expression("a", "Exists"))),
 		},
-		"fits nowhere": {
+		"a pod that fits nowhere changes nothing": {
 			room(free(1, "pods=2 cpu=2")),
 			room(free(1, "pods=2 cpu=2")),
 			"cpu=3",
 			translate.Constraints{},
 		},
-		"no node has it": {
+		"a resource that no node has changes nothing": {
 			room(free(1, "pods=2 cpu=2")),
 			room(free(1, "pods=2 cpu=2")),
 			"x/y=3",
 			translate.Constraints{},
 		},
-		"no request but a pod's place": {
+		"a pod without requests takes only a pod's place": {
 			room(free(1, "pods=2 cpu=2")),
 			room(free(1, "pods=1 cpu=2")),
 			"",
@@ -174,23 +174,23 @@ func TestRoomier(t *testing.T) {
 		before, after *Room
 		want          bool
 	}{
-		"nothing is known now":     {NewRoom(base, nil), nil, false},
-		"nothing was known":        {nil, NewRoom(base, nil), true},
-		"nothing was and is known": {nil, nil, false},
-		"the same":                 {NewRoom(base, nil), NewRoom(base, nil), false},
-		"more of the same nodes":   {room(free(1, "pods=1")), room(free(2, "pods=1")), false},
-		"fewer nodes":              {room(free(2, "pods=1")), room(free(1, "pods=1")), false},
-		"less":                     {room(free(1, "pods=1 cpu=2")), room(free(1, "pods=1 cpu=1")), false},
-		"more":                     {room(free(1, "pods=1 cpu=2")), room(free(1, "pods=1 cpu=3")), true},
-		"more of one, less of another": {
+		"the room is not known any more":   {NewRoom(base, nil), nil, false},
+		"the room was not known before":    {nil, NewRoom(base, nil), true},
+		"the room is not known, as before": {nil, nil, false},
+		"the same room":                    {NewRoom(base, nil), NewRoom(base, nil), false},
+		"more of the same nodes":           {room(free(1, "pods=1")), room(free(2, "pods=1")), false},
+		"fewer nodes":                      {room(free(2, "pods=1")), room(free(1, "pods=1")), false},
+		"less of a resource":               {room(free(1, "pods=1 cpu=2")), room(free(1, "pods=1 cpu=1")), false},
+		"more of a resource":               {room(free(1, "pods=1 cpu=2")), room(free(1, "pods=1 cpu=3")), true},
+		"more of one resource, less of another": {
 			room(free(1, "pods=1 cpu=2 memory=4")),
 			room(free(1, "pods=1 cpu=3 memory=1")),
 			true,
 		},
-		"each was there, but not together": {
+		"each resource was free before, but not together": {
 			NewRoom(base, nil), room(free(1, "pods=5 cpu=4 memory=4").labels("a=b")), true,
 		},
-		"each was there, in another order": {
+		"the same vectors in another order": {
 			NewRoom(base, nil), NewRoom(reversed, nil), false,
 		},
 		"another class": {
@@ -204,11 +204,11 @@ func TestRoomier(t *testing.T) {
 			room(free(1, "pods=1").tainted(corev1.Taint{Key: "k"})),
 			true,
 		},
-		"a resource that was not there": {room(free(1, "pods=1 cpu=9")), room(free(1, "pods=1 a/b=1")), true},
-		"a resource that is gone":       {room(free(1, "pods=1 a/b=1")), room(free(1, "pods=1")), false},
-		"zero of what was not there":    {room(free(1, "pods=1 cpu=9")), room(free(1, "pods=1 a/b=0")), false},
-		"a larger node, as full":        {NewRoom(base, nil), NewRoom(larger, nil), true},
-		"first nodes":                   {room(), room(free(1, "pods=1")), true},
+		"a resource that is new":         {room(free(1, "pods=1 cpu=9")), room(free(1, "pods=1 a/b=1")), true},
+		"a resource that is gone":        {room(free(1, "pods=1 a/b=1")), room(free(1, "pods=1")), false},
+		"zero of a resource that is new": {room(free(1, "pods=1 cpu=9")), room(free(1, "pods=1 a/b=0")), false},
+		"larger nodes, as full":          {NewRoom(base, nil), NewRoom(larger, nil), true},
+		"the first nodes":                {room(), room(free(1, "pods=1")), true},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -33,7 +33,7 @@ func TestMessagesNameTargetsAndWhatIsMissing(t *testing.T) {
 		next    attempts.Trial
 		want    string
 	}{
-		"each for itself": {
+		"each target has its own reason": {
 			map[string]*fwk.Status{
 				"admiralty-c0": fwk.NewStatus(
 					fwk.Unschedulable, "no node has 4 free CPUs (largest: 1.5)").WithPlugin(Name),
@@ -42,11 +42,11 @@ func TestMessagesNameTargetsAndWhatIsMissing(t *testing.T) {
 			}, attempts.Trial{},
 			"0/6 clusters are available: c0: no node has 4 free CPUs (largest: 1.5); c1: cordoned.",
 		},
-		"many for the same reason": {
+		"many targets have the same reason": {
 			alike(5, "not reachable"), attempts.Trial{},
 			"0/6 clusters are available: c0, c1, c2 and 2 more: not reachable.",
 		},
-		"one is tried": {
+		"one target is tried": {
 			alike(1, "no node has 4 free CPUs (largest: 1.5)"),
 			attempts.Trial{NodeName: "admiralty-c0", Prospect: attempts.Grow},
 			"0/6 clusters are available: c0: no node has 4 free CPUs (largest: 1.5). Trying c0, which can add nodes.",
@@ -114,7 +114,8 @@ func TestMessagesAboutThePodSayWhoseWordTheyAre(t *testing.T) {
 	} {
 		unfit := &framework.FitError{Diagnosis: framework.Diagnosis{PreFilterMsg: "pod affinity terms conflict"}}
 		unfit.Diagnosis.AddPluginStatus(fwk.NewStatus(fwk.Unschedulable).WithPlugin(plugin))
-		if got := (&Scheduler{plugin: newWorld().plugin}).report(newPod("p", nil), unfit, attempts.Next{}); got != want {
+		scheduler := &Scheduler{plugin: newWorld().plugin}
+		if got := scheduler.report(newPod("p", nil), unfit, attempts.Next{}); got != want {
 			t.Errorf("of plugin %s: got %q, want %q", plugin, got, want)
 		}
 	}
@@ -224,8 +225,8 @@ func TestAPodThatIsConcludedWhileItFailsIsForgotten(t *testing.T) {
 	bound.Spec.NodeName = "admiralty-c1"
 	deleted.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)}
 	for name, cached := range map[string]*corev1.Pod{
-		"it is gone": nil, "another pod has its name": newPod("q", nil), "it is bound": bound,
-		"it is being deleted": deleted,
+		"the pod is gone": nil, "another pod has the pod's name": newPod("q", nil), "the pod is bound": bound,
+		"the pod is being deleted": deleted,
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld()

@@ -27,26 +27,26 @@ func TestFilterAndHints(t *testing.T) {
 		happens func(w *world, c1, c2 *target)
 		want    string
 	}{
-		"a target with room":      {func(*world, *target, *target) {}, ""},
-		"one that is not engaged": {func(w *world, c1, _ *target) { w.targets.remove(c1) }, "not connected"},
-		"one out of reach": {
+		"a target with room":           {func(*world, *target, *target) {}, ""},
+		"a target that is not engaged": {func(w *world, c1, _ *target) { w.targets.remove(c1) }, "not connected"},
+		"a target out of reach": {
 			func(w *world, c1, _ *target) { w.registry.Lose(c1.Target.Target) }, "not reachable",
 		},
-		"one of another namespace": {
+		"a target of another namespace": {
 			func(_ *world, c1, _ *target) { c1.Key.Namespace = "other" }, "takes no pods of namespace default",
 		},
-		"one that is left out": {func(w *world, c1, _ *target) {
+		"a target that is left out": {func(w *world, c1, _ *target) {
 			w.refuse(newPod("p", nil), c1.NodeName, attempts.FixedTime, "refused: quota")
 		}, "refused: quota"},
-		"one without room": {
+		"a target without room": {
 			func(_ *world, c1, _ *target) { c1.Ledger.Update(summary(resources("1500m", "1Gi"))) },
 			"no node has 4 free CPUs (largest: 1.5)",
 		},
-		"the delegate is elsewhere": {
+		"the delegate is in another target": {
 			func(w *world, _, c2 *target) { w.placer.Delegates.Seen(c2.Target, newChaperon("c", "p")) },
 			"the pod's delegate is in c2",
 		},
-		"the delegate is there, and takes the room": {func(w *world, c1, _ *target) {
+		"the delegate is in this target, and takes the room": {func(w *world, c1, _ *target) {
 			w.placer.Delegates.Seen(c1.Target, newChaperon("c", "p"))
 			c1.Ledger.Update(summary(resources("1500m", "1Gi")))
 			w.refuse(newPod("p", nil), c1.NodeName, attempts.FixedTime, "refused")
@@ -90,11 +90,13 @@ func TestOnlyProxiesOfEnabledNamespacesAreScheduled(t *testing.T) {
 		want   string
 	}{
 		"a proxy": {func(*corev1.Pod) {}, ""},
-		"in a namespace not enabled": {
+		"a proxy in a namespace that is not enabled": {
 			func(p *corev1.Pod) { p.Namespace = "other" },
 			"namespace other is not enabled: it has no label multicluster-scheduler=enabled",
 		},
-		"in a namespace not seen yet": {func(p *corev1.Pod) { p.Namespace = "new" }, "namespace new is not enabled"},
+		"a proxy in a namespace that was not seen yet": {
+			func(p *corev1.Pod) { p.Namespace = "new" }, "namespace new is not enabled",
+		},
 		"a pod that admission never saw": {
 			func(p *corev1.Pod) { p.Annotations = nil }, "the pod was not elected when it was created",
 		},

@@ -78,19 +78,19 @@ func TestWhereAPodIsTriedThatFitsNowhere(t *testing.T) {
 		lesser string
 		want   attempts.Trial
 	}{
-		"none can do anything about it": {pod: newPod("p", list("cpu", "16")), want: attempts.Trial{}},
-		"one can add nodes like those it has": {
+		"no target can make room": {pod: newPod("p", list("cpu", "16")), want: attempts.Trial{}},
+		"a target can add nodes like those it has": {
 			pod: newPod("p", list("cpu", "16")), happens: func(w *world, _, c2 *target) { w.withPolicy(c2, growing) },
 			want: in("admiralty-c2", attempts.Grow),
 		},
-		"its nodes would not be big enough": {
+		"a target could only add nodes that are too small": {
 			pod: newPod("p", list("cpu", "65")), happens: func(w *world, _, c2 *target) { w.withPolicy(c2, growing) },
 		},
-		"one can add bigger nodes": {
+		"a target can add bigger nodes": {
 			pod: newPod("p", list("cpu", "65")), happens: func(w *world, c1, _ *target) { w.withPolicy(c1, gpus) },
 			want: in("admiralty-c1", attempts.Grow),
 		},
-		"one can add nodes from zero": {
+		"a target can add nodes from zero": {
 			pod: newPod("p", list("nvidia.com/gpu", "1")),
 			happens: func(w *world, c1, _ *target) {
 				c1.Ledger.Update(&v1alpha1.ClusterSummary{})
@@ -98,12 +98,12 @@ func TestWhereAPodIsTriedThatFitsNowhere(t *testing.T) {
 			},
 			want: in("admiralty-c1", attempts.Grow),
 		},
-		"one that can grow refused it": {pod: newPod("p", list("cpu", "16")), happens: func(w *world, c1, c2 *target) {
+		"a growing target refused pods": {pod: newPod("p", list("cpu", "16")), happens: func(w *world, c1, c2 *target) {
 			w.withPolicy(c1, growing)
 			w.withPolicy(c2, growing)
 			w.refuse(newPod("p", nil), c1.NodeName, attempts.TimeOrMoreRoom, "x")
 		}, want: in("admiralty-c2", attempts.Grow)},
-		"one has less important pods": {
+		"a target has less important pods": {
 			pod: important(newPod("p", list("cpu", "16"))), lesser: "c2", want: in("admiralty-c2", attempts.Preempt),
 		},
 		"preempting is tried before growing": {
@@ -115,19 +115,19 @@ func TestWhereAPodIsTriedThatFitsNowhere(t *testing.T) {
 		"a pod that may not preempt": {
 			pod: never(important(newPod("p", list("cpu", "16")))), lesser: "c2",
 		},
-		"it is too big to preempt for": {
+		"the pod is too big to preempt for": {
 			pod: important(newPod("p", list("cpu", "65"))), lesser: "c2",
 		},
-		"another target has preempted for it": {
+		"another target has preempted for the pod": {
 			pod:     important(newPod("p", list("cpu", "16"))),
 			happens: func(w *world, c1, _ *target) { w.disturb(newPod("p", nil), c1.NodeName) }, lesser: "c2",
 		},
-		"the same target has preempted for it": {
+		"the same target has preempted for the pod": {
 			pod:     important(newPod("p", list("cpu", "16"))),
 			happens: func(w *world, _, c2 *target) { w.disturb(newPod("p", nil), c2.NodeName) }, lesser: "c2",
 			want: in("admiralty-c2", attempts.Preempt),
 		},
-		"one does not tell the labels that it asks for": {
+		"a target does not list the labels that the pod asks for": {
 			pod:     named(newPod("p", list("cpu", "1"))),
 			happens: func(w *world, _, c2 *target) { omit(c2); w.withPolicy(c2, growing) },
 			want:    in("admiralty-c2", attempts.Unsure),
@@ -140,12 +140,12 @@ func TestWhereAPodIsTriedThatFitsNowhere(t *testing.T) {
 			},
 			lesser: "c2",
 		},
-		"the target that preempted for it is gone": {
+		"the target that preempted for the pod is gone": {
 			pod:     important(newPod("p", list("cpu", "16"))),
 			happens: func(w *world, _, _ *target) { w.disturb(newPod("p", nil), "admiralty-c3") }, lesser: "c2",
 			want: in("admiralty-c2", attempts.Preempt),
 		},
-		"it was tried where it does not fit any more now": {
+		"the pod was tried where it does not fit any more": {
 			pod:     newPod("p", list("cpu", "16")),
 			happens: func(w *world, c1, _ *target) { w.try(t, newPod("p", nil), in(c1.NodeName, attempts.Grow)) },
 		},
@@ -241,8 +241,8 @@ func TestEachTargetThatCanGrowHasItsTurn(t *testing.T) {
 
 func TestATrialThatDoesNotComeAboutIsOver(t *testing.T) {
 	for name, test := range map[string]func(w *world, c1 *target, pod *corev1.Pod){
-		"its target cannot be reached": func(w *world, c1 *target, _ *corev1.Pod) { w.registry.Lose(c1.Target.Target) },
-		"its policy has changed": func(w *world, c1 *target, _ *corev1.Pod) {
+		"the target cannot be reached": func(w *world, c1 *target, _ *corev1.Pod) { w.registry.Lose(c1.Target.Target) },
+		"the target's policy has changed": func(w *world, c1 *target, _ *corev1.Pod) {
 			w.withPolicy(c1, &v1alpha1.PlacementPolicy{})
 		},
 		"the namespace is not enabled": func(_ *world, _ *target, pod *corev1.Pod) { pod.Namespace = "other" },

@@ -22,17 +22,17 @@ func TestNormalize(t *testing.T) {
 		shares   []int64
 		want     []int64
 	}{
-		"one target": {configv1alpha1.Spread, []int64{50 * percent}, []int64{100}},
+		"one target gets the highest score": {configv1alpha1.Spread, []int64{50 * percent}, []int64{100}},
 		"equal targets are equally good": {
 			configv1alpha1.Spread, []int64{5 * percent, 5 * percent}, []int64{100, 100},
 		},
-		"the least difference decides": {
+		"spread: the least difference decides": {
 			configv1alpha1.Spread, []int64{5 * percent, 5*percent + 1}, []int64{100, 99},
 		},
-		"twice as full is half as good": {
+		"spread: twice as full is half as good": {
 			configv1alpha1.Spread, []int64{40 * percent, 20 * percent, 80 * percent}, []int64{50, 100, 25},
 		},
-		"pack prefers the full": {
+		"pack: the fullest target is the best": {
 			configv1alpha1.Pack, []int64{40 * percent, 20 * percent, 80 * percent}, []int64{50, 25, 100},
 		},
 		"pack: the least difference decides": {

@@ -29,25 +29,25 @@ func TestAllocatable(t *testing.T) {
 		has, requested, byUs, byOthers, want corev1.ResourceList
 	}{
 		"nothing is in use": {has: resources("cpu", "10", "pods", "110"), want: resources("cpu", "10", "pods", "110")},
-		"what others use is not ours": {
+		"resources that others use are not allocatable": {
 			has:       resources("cpu", "10", "pods", "110"),
 			requested: resources("cpu", "4", "pods", "10"),
 			byOthers:  resources("cpu", "4"),
 			want:      resources("cpu", "6", "pods", "100"),
 		},
-		"what we use is": {
+		"resources that our pods use are allocatable": {
 			has:       resources("cpu", "10"),
 			requested: resources("cpu", "4"),
 			byUs:      resources("cpu", "3"),
 			byOthers:  resources("cpu", "1"),
 			want:      resources("cpu", "9"),
 		},
-		"it is never less than nothing": {
+		"allocatable resources are never negative": {
 			has:       resources("memory", "1Gi"),
 			requested: resources("memory", "2Gi"),
 			want:      resources("memory", "0"),
 		},
-		"what the target lacks is absent": {
+		"a resource that the target lacks is absent": {
 			has:       resources("cpu", "1"),
 			requested: resources("gpu", "1"),
 			want:      resources("cpu", "1"),
@@ -117,15 +117,15 @@ func TestReadyFollowsConnected(t *testing.T) {
 		reason string
 	}{
 		"a target that was never tried": {v1alpha1.TargetStatus{}, corev1.ConditionFalse, v1alpha1.ReasonConnecting},
-		"one that is being tried": {
+		"a target that is being tried": {
 			connectedStatus(metav1.ConditionUnknown, v1alpha1.ReasonConnecting), corev1.ConditionFalse,
 			v1alpha1.ReasonConnecting,
 		},
-		"one that is connected": {
+		"a target that is connected": {
 			connectedStatus(metav1.ConditionTrue, v1alpha1.ReasonConnected), corev1.ConditionTrue,
 			v1alpha1.ReasonConnected,
 		},
-		"one that is not": {
+		"a target that is not connected": {
 			connectedStatus(metav1.ConditionFalse, v1alpha1.ReasonUnreachable), corev1.ConditionFalse,
 			v1alpha1.ReasonUnreachable,
 		},
@@ -165,8 +165,8 @@ func TestConforms(t *testing.T) {
 		change func(*corev1.Node)
 		want   bool
 	}{
-		"what we wrote": {func(*corev1.Node) {}, true},
-		"a cordon":      {func(n *corev1.Node) { n.Spec.Unschedulable = true }, true},
+		"the node as we wrote it": {func(*corev1.Node) {}, true},
+		"a cordon":                {func(n *corev1.Node) { n.Spec.Unschedulable = true }, true},
 		"others' taints": {
 			func(n *corev1.Node) { n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: "k"}) }, true,
 		},
@@ -177,17 +177,21 @@ func TestConforms(t *testing.T) {
 		"a heartbeat": {
 			func(n *corev1.Node) { n.Status.Conditions[0].LastHeartbeatTime = metav1.Now() }, true,
 		},
-		"one only created":     {func(n *corev1.Node) { n.Annotations = nil }, false},
-		"a label of ours gone": {func(n *corev1.Node) { delete(n.Labels, "zone") }, false},
-		"a condition of ours": {
+		"a node that was only created": {func(n *corev1.Node) { n.Annotations = nil }, false},
+		"without a label of ours":      {func(n *corev1.Node) { delete(n.Labels, "zone") }, false},
+		"another value of a condition of ours": {
 			func(n *corev1.Node) { n.Status.Conditions[0].Status = corev1.ConditionUnknown }, false,
 		},
-		"a condition gone":    {func(n *corev1.Node) { n.Status.Conditions = n.Status.Conditions[1:] }, false},
-		"another capacity":    {func(n *corev1.Node) { n.Status.Capacity["cpu"] = resource.MustParse("9") }, false},
+		"without a condition of ours": {func(n *corev1.Node) { n.Status.Conditions = n.Status.Conditions[1:] }, false},
+		"another capacity": {
+			func(n *corev1.Node) { n.Status.Capacity["cpu"] = resource.MustParse("9") }, false,
+		},
 		"nothing allocatable": {func(n *corev1.Node) { n.Status.Allocatable = nil }, false},
 		"another address":     {func(n *corev1.Node) { n.Status.Addresses[0].Address = "10.0.0.2" }, false},
-		"another port":        {func(n *corev1.Node) { n.Status.DaemonEndpoints.KubeletEndpoint.Port++ }, false},
-		"another version":     {func(n *corev1.Node) { n.Status.NodeInfo.KubeletVersion = "v1.36.0" }, false},
+		"another port": {
+			func(n *corev1.Node) { n.Status.DaemonEndpoints.KubeletEndpoint.Port++ }, false,
+		},
+		"another version": {func(n *corev1.Node) { n.Status.NodeInfo.KubeletVersion = "v1.36.0" }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			want := desiredNode(engagedFacts())

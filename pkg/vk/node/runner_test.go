@@ -25,13 +25,13 @@ func TestHandOver(t *testing.T) {
 		handed   bool
 		next     time.Duration
 	}{
-		"nothing to do":                         {desiredNode(engagedFacts()), true, time.Hour, false, 0},
-		"another time of transition is nothing": {later, true, time.Hour, false, 0},
-		"a change is handed over at once":       {changed, true, time.Second, true, handOverAgainAfter},
+		"a node that did not change is not handed over": {desiredNode(engagedFacts()), true, time.Hour, false, 0},
+		"another time of transition is no change":       {later, true, time.Hour, false, 0},
+		"a change is handed over at once":               {changed, true, time.Second, true, handOverAgainAfter},
 		"the node controller gets time to write": {
 			desiredNode(engagedFacts()), false, 4 * time.Second, false, 6 * time.Second,
 		},
-		"what was not written, or overwritten, comes again": {
+		"a change that was not written, or overwritten, is handed over again": {
 			desiredNode(engagedFacts()), false, handOverAgainAfter, true, handOverAgainAfter,
 		},
 	} {

@@ -13,20 +13,20 @@ func TestATargetIsLeftOutForLongerEachTime(t *testing.T) {
 		backOff BackOff
 		want    []time.Duration
 	}{
-		"refused by its API server": {
+		"a target whose API server refused the pod": {
 			FixedTime,
 			[]time.Duration{
 				30 * time.Second, time.Minute, 2 * time.Minute, 4 * time.Minute, 5 * time.Minute, 5 * time.Minute,
 			},
 		},
-		"too late": {
+		"a target that was late": {
 			TimeOrMoreRoom,
 			[]time.Duration{
 				30 * time.Second, time.Minute, 2 * time.Minute, 4 * time.Minute, 5 * time.Minute, 5 * time.Minute,
 			},
 		},
-		"without rights yet": {ShortTime, []time.Duration{time.Second, 2 * time.Second, 4 * time.Second}},
-		"unschedulable":      {UntilMoreRoom, []time.Duration{5 * time.Minute, 5 * time.Minute}},
+		"a target without rights yet": {ShortTime, []time.Duration{time.Second, 2 * time.Second, 4 * time.Second}},
+		"a target without room":       {UntilMoreRoom, []time.Duration{5 * time.Minute, 5 * time.Minute}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld()
@@ -55,11 +55,11 @@ func TestMoreRoomEndsAnExclusionWhenItsTimeHasCome(t *testing.T) {
 		// held is how long more room does not help.
 		held time.Duration
 	}{
-		"unschedulable once":        {UntilMoreRoom, 1, time.Second},
-		"unschedulable three times": {UntilMoreRoom, 3, 4 * time.Second},
-		"unschedulable very often":  {UntilMoreRoom, 20, 5 * time.Minute},
-		"refused by its API server": {FixedTime, 1, 30 * time.Second},
-		"too late":                  {TimeOrMoreRoom, 1, 0},
+		"a target without room, once":               {UntilMoreRoom, 1, time.Second},
+		"a target without room, three times":        {UntilMoreRoom, 3, 4 * time.Second},
+		"a target without room, very often":         {UntilMoreRoom, 20, 5 * time.Minute},
+		"a target whose API server refused the pod": {FixedTime, 1, 30 * time.Second},
+		"a target that was late":                    {TimeOrMoreRoom, 1, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld()

@@ -21,11 +21,11 @@ func TestWhatAPodNeedsDecidesWhetherItsDelegateIsMade(t *testing.T) {
 		err     string
 		leftOut string
 	}{
-		"it is in the target": {},
-		"it is missing in the source": {
+		"the object is in the target": {},
+		"the object is missing in the source": {
 			ensured: missing, err: `Secret "db" does not exist in namespace "default": the pod cannot start without`,
 		},
-		"the target does not take it": {
+		"the target does not take the object": {
 			ensured: &needs.RefusedError{Ref: database, Reason: "exists there"}, err: `c1: Secret "db" exists there`,
 			leftOut: `Secret "db" exists there`,
 		},

@@ -42,7 +42,7 @@ func TestDecide(t *testing.T) {
 			changes: []change{unschedulable, func(c *v1alpha1.PodChaperon) { c.Status.NominatedNodeName = "n" }},
 			want:    hold, reason: "preempting other pods",
 		},
-		"what admission refuses is refused": {
+		"a delegate that admission refuses is refused": {
 			changes: []change{
 				with(v1alpha1.ConditionDelegate, corev1.ConditionFalse, v1alpha1.ReasonDelegateRefused, "quota"),
 			},
@@ -79,7 +79,7 @@ func TestOverdue(t *testing.T) {
 		chaperon *v1alpha1.PodChaperon
 		want     string
 	}{
-		"nothing happened": {
+		"the target did not create the delegate": {
 			newChaperon("c", "p"), "not scheduled within 60s: the target has not created the delegate",
 		},
 		"a gate was not lifted": {
@@ -126,27 +126,27 @@ func TestPatience(t *testing.T) {
 				Target: "c1", Reason: "not scheduled within 2m: the target has not created the delegate", Refusal: Late,
 			},
 		},
-		"one that holds the delegate back": {
+		"a target that holds the delegate back": {
 			&v1alpha1.PlacementPolicy{}, false, newChaperon("c", "p", gated), 10 * time.Minute,
 			RefusedError{Target: "c1", Reason: "not scheduled within 10m (SchedulingGated: )", Refusal: Late},
 		},
-		"one that holds it back, with a time-out of its own": {
+		"a target that holds the delegate back, with a time-out of its own": {
 			own, false, newChaperon("c", "p", gated), 20 * time.Minute,
 			RefusedError{Target: "c1", Reason: "not scheduled within 20m (SchedulingGated: )", Refusal: Late},
 		},
-		"one that preempts": {
+		"a target that preempts": {
 			&v1alpha1.PlacementPolicy{}, false, newChaperon("c", "p", full, nominated), 10 * time.Minute,
 			RefusedError{Target: "c1", Reason: "not scheduled within 10m (Unschedulable: full)", Refusal: Late},
 		},
-		"one without room": {
+		"a target without room": {
 			own, false, newChaperon("c", "p", full), 0,
 			RefusedError{Target: "c1", Reason: "unschedulable: full", Refusal: Unschedulable},
 		},
-		"one without room that is to grow": {
+		"a target without room that is to grow": {
 			own, true, newChaperon("c", "p", full), 30 * time.Minute,
 			RefusedError{Target: "c1", Reason: "no node was added within 30m (unschedulable: full)", Refusal: Late},
 		},
-		"one that refuses": {
+		"a target that refuses": {
 			own, true,
 			newChaperon(
 				"c", "p",

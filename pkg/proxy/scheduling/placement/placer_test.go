@@ -234,16 +234,16 @@ func TestNoOtherTargetIsTriedUntilAWithdrawnDelegateHasEnded(t *testing.T) {
 		happens func(w *world, at *Target, disengage func())
 		err     string
 	}{
-		"it ends": {
+		"the delegate ends": {
 			func(w *world, at *Target, _ func()) { w.Delegates.Gone(at, newChaperon("c", "p")) },
 			"c1: unschedulable: full",
 		},
-		"it ends after another time-out": {func(w *world, at *Target, _ func()) {
+		"the delegate ends after another time-out": {func(w *world, at *Target, _ func()) {
 			w.clock.Step(time.Minute)
 			eventually(t, "the pod still waits", w.clock.HasWaiters)
 			w.Delegates.Gone(at, newChaperon("c", "p"))
 		}, "c1: unschedulable: full"},
-		"it ends and the cache does not tell": {func(w *world, at *Target, _ func()) {
+		"the delegate ends and the cache does not show it": {func(w *world, at *Target, _ func()) {
 			all := client.InNamespace("default")
 			if err := at.Client.DeleteAllOf(t.Context(), &v1alpha1.PodChaperon{}, all); err != nil {
 				t.Error(err)
@@ -316,24 +316,28 @@ func TestHolder(t *testing.T) {
 		want    string
 	}{
 		"nothing is known": {func(*world, *Target, *Target) {}, ""},
-		"a PodChaperon":    {func(w *world, _, c2 *Target) { w.Delegates.Seen(c2, newChaperon("c", "p")) }, "c2"},
-		"of another pod":   {func(w *world, _, c2 *Target) { w.Delegates.Seen(c2, newChaperon("c", "q")) }, ""},
-		"that is being deleted": {
+		"a PodChaperon": {
+			func(w *world, _, c2 *Target) { w.Delegates.Seen(c2, newChaperon("c", "p")) }, "c2",
+		},
+		"a PodChaperon of another pod": {
+			func(w *world, _, c2 *Target) { w.Delegates.Seen(c2, newChaperon("c", "q")) }, "",
+		},
+		"a PodChaperon that is being deleted": {
 			func(w *world, _, c2 *Target) { w.Delegates.Seen(c2, newChaperon("c", "p", deleting)) }, "",
 		},
-		"that is scheduled, before one that is not": {func(w *world, c1, c2 *Target) {
+		"a scheduled PodChaperon, before one that is not": {func(w *world, c1, c2 *Target) {
 			w.Delegates.Seen(c1, newChaperon("c", "p"))
 			w.Delegates.Seen(c2, newChaperon("d", "p", inPhase(corev1.PodRunning)))
 		}, "c2"},
-		"in a target that is not reachable": {func(w *world, _, c2 *Target) {
+		"a PodChaperon in a target that is not reachable": {func(w *world, _, c2 *Target) {
 			w.Delegates.Seen(c2, newChaperon("c", "p"))
 			w.registry.Lose(c2.Target)
 		}, ""},
-		"that we deleted, although the cache shows changes of it still": {func(w *world, c1, _ *Target) {
+		"a PodChaperon that we deleted, although the cache still shows it": {func(w *world, c1, _ *Target) {
 			w.Delegates.setWithdrawn("p", "c", true)
 			w.Delegates.Seen(c1, newChaperon("c", "p"))
 		}, ""},
-		"made after one that we deleted": {func(w *world, c1, _ *Target) {
+		"a PodChaperon made after one that we deleted": {func(w *world, c1, _ *Target) {
 			w.Delegates.setWithdrawn("p", "c", true)
 			w.Delegates.Gone(c1, newChaperon("c", "p"))
 			w.Delegates.Seen(c1, newChaperon("d", "p"))
