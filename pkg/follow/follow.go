@@ -10,12 +10,12 @@ import (
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 
-	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/bounds"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/follow/claims"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/follow/objects"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/follow/services"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/needs"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/timeouts"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
 
@@ -66,10 +66,10 @@ func (f *Follower) Objection(pod *corev1.Pod, target *engage.Target) string {
 	return f.claims.Objection(pod, target)
 }
 
-// Ensure returns nil once everything that the pod needs is in the target, within bounds.EnsureNeeds. Claims come last,
+// Ensure returns nil once everything that the pod needs is in the target, within timeouts.EnsureNeeds. Claims come last,
 // because they bind a pod to the target.
 func (f *Follower) Ensure(ctx context.Context, pod *corev1.Pod, target *engage.Target) error {
-	ctx, cancel := context.WithTimeout(ctx, bounds.EnsureNeeds)
+	ctx, cancel := context.WithTimeout(ctx, timeouts.EnsureNeeds)
 	defer cancel()
 	if err := f.objects.Ensure(ctx, pod, target); err != nil {
 		return err

@@ -11,7 +11,7 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/utils/clock"
 
-	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/bounds"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/timeouts"
 )
 
 // lease is the Lease of the leader. It calls lost as soon as another manager holds the Lease, or may hold it because
@@ -42,7 +42,7 @@ func newLease(config *rest.Config, namespace, name string) (*lease, <-chan struc
 		name,
 		identity,
 		config,
-		bounds.LeaseRenewal,
+		timeouts.LeaseRenewal,
 	)
 	if err != nil {
 		return nil, nil, fmt.Errorf("making a lock of Lease %q: %w", namespace+"/"+name, err)
@@ -84,7 +84,7 @@ func (l *lease) writeRecord(ctx context.Context, record resourcelock.LeaderElect
 		l.leading = nil
 	}
 	if record.HolderIdentity == l.Identity() {
-		l.leading = l.clock.AfterFunc(bounds.LeaseEndsProcess-l.clock.Since(asked), l.lost)
+		l.leading = l.clock.AfterFunc(timeouts.LeaseEndsProcess-l.clock.Since(asked), l.lost)
 	}
 	return nil
 }

@@ -9,7 +9,7 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	clocktesting "k8s.io/utils/clock/testing"
 
-	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/bounds"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/timeouts"
 )
 
 // playedLock is a lock without an API server; its writes take a while.
@@ -64,14 +64,14 @@ func TestTheLeaseReportsItsLoss(t *testing.T) {
 	}{
 		"a lease that is renewed": {
 			steps: []func(*lease, *playedLock){
-				take, pass(bounds.LeaseEndsProcess - 1), renew, look, pass(bounds.LeaseEndsProcess - 1),
+				take, pass(timeouts.LeaseEndsProcess - 1), renew, look, pass(timeouts.LeaseEndsProcess - 1),
 			},
 		},
 		"a lease that is not renewed": {
-			steps: []func(*lease, *playedLock){take, pass(bounds.LeaseEndsProcess)}, want: true,
+			steps: []func(*lease, *playedLock){take, pass(timeouts.LeaseEndsProcess)}, want: true,
 		},
 		"a lease that could not be renewed": {
-			steps: []func(*lease, *playedLock){take, pass(bounds.LeaseEndsProcess - 1), away, renew, pass(1)},
+			steps: []func(*lease, *playedLock){take, pass(timeouts.LeaseEndsProcess - 1), away, renew, pass(1)},
 			want:  true,
 		},
 		"a lease that another has":    {steps: []func(*lease, *playedLock){take, stolen, look}, want: true},
@@ -80,7 +80,7 @@ func TestTheLeaseReportsItsLoss(t *testing.T) {
 			steps: []func(*lease, *playedLock){take, release, stolen, look, pass(time.Hour)},
 		},
 		"a lease whose renewal counts from the request": {
-			steps: []func(*lease, *playedLock){take, slow, renew, pass(bounds.LeaseEndsProcess - 4*time.Second)},
+			steps: []func(*lease, *playedLock){take, slow, renew, pass(timeouts.LeaseEndsProcess - 4*time.Second)},
 			want:  true,
 		},
 	} {

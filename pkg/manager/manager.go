@@ -21,9 +21,9 @@ import (
 
 	configv1alpha1 "github.com/multicluster-scheduler/multicluster-scheduler/api/config/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
-	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/bounds"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/connect/source"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/podcache"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/timeouts"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
 
@@ -143,9 +143,9 @@ func managerOptions(
 		LeaderElectionID:                    config.LeaderElection.Name,
 		LeaderElectionResourceLockInterface: lock,
 		LeaderElectionReleaseOnCancel:       true,
-		LeaseDuration:                       new(bounds.LeaseDuration),
-		RenewDeadline:                       new(bounds.LeaseRenewal),
-		RetryPeriod:                         new(bounds.LeaseRetry),
+		LeaseDuration:                       new(timeouts.LeaseDuration),
+		RenewDeadline:                       new(timeouts.LeaseRenewal),
+		RetryPeriod:                         new(timeouts.LeaseRetry),
 		Metrics:                             metricsserver.Options{BindAddress: config.Metrics.BindAddress},
 		HealthProbeBindAddress:              config.Health.BindAddress,
 		GracefulShutdownTimeout:             new(stopDeadline),

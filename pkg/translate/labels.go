@@ -14,6 +14,9 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 )
 
+// ownPrefix is that of all labels and annotations of this project.
+const ownPrefix = v1alpha1.GroupName + "/"
+
 const collisionHashLength = 4
 
 // rewriter rewrites the label keys of a pod, so that the target's own controllers and Services do not take the delegate

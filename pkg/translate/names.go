@@ -53,8 +53,8 @@ func DelegateName(proxy *corev1.Pod) string {
 	return name + "-" + rand.SafeEncodeString(string(suffix))
 }
 
-// labelValue returns s if it is short enough for a label value, and otherwise its beginning with a hash of all of it.
-func labelValue(s string) string {
+// LabelValue returns s if it is short enough for a label value, and otherwise its beginning with a hash of all of it.
+func LabelValue(s string) string {
 	if len(s) <= validation.LabelValueMaxLength {
 		return s
 	}

@@ -24,7 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
-	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/bounds"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/timeouts"
 )
 
 const (
@@ -71,7 +71,7 @@ type copyKey struct {
 // New returns a Remover. It does nothing until it is registered with a manager and the manager starts.
 func New(options Options) (*Remover, error) {
 	if options.Grace == 0 {
-		options.Grace = bounds.UnusedCopies
+		options.Grace = timeouts.UnusedCopies
 	}
 	if len(options.SecretNamespaces) == 0 || slices.Contains(options.SecretNamespaces, "*") {
 		options.SecretNamespaces = []string{metav1.NamespaceAll}

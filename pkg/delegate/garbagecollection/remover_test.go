@@ -20,8 +20,8 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
-	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/bounds"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/needs"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/timeouts"
 )
 
 func TestTheTimeOfACopyBeginsWithTheEndOfTheLastPodChaperon(t *testing.T) {
@@ -177,7 +177,7 @@ func newFixture(t *testing.T, resource string, object *metav1.PartialObjectMetad
 	f.queue = workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[copyKey]())
 	t.Cleanup(f.queue.ShutDown)
 	f.Remover = &Remover{
-		options: Options{Clock: clock, Grace: bounds.UnusedCopies}, client: f.fake, uses: newUseCounter(),
+		options: Options{Clock: clock, Grace: timeouts.UnusedCopies}, client: f.fake, uses: newUseCounter(),
 		stores: map[copyKind][]toolscache.Indexer{}, seen: map[copyKey]sighting{},
 	}
 	store := toolscache.NewIndexer(

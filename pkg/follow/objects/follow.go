@@ -18,9 +18,9 @@ import (
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
-	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/bounds"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/needs"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/timeouts"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/watch"
 )
@@ -146,7 +146,7 @@ func (f *Follower) Ensure(ctx context.Context, pod *corev1.Pod, target *engage.T
 	if len(followed) == 0 {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, bounds.EnsureObjects)
+	ctx, cancel := context.WithTimeout(ctx, timeouts.EnsureObjects)
 	defer cancel()
 	if err := f.findMissing(ctx, pod.Namespace, followed); err != nil {
 		return err

@@ -7,9 +7,9 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/bounds"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/needs"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/timeouts"
 )
 
 // holder is a user of objects in a target that is not a pod. It names the virtual node, because engagements come and
@@ -26,7 +26,7 @@ func (f *Follower) Hold(ctx context.Context, target *engage.Target, namespace, n
 	if !ok || len(refs) == 0 {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, bounds.EnsureObjects)
+	ctx, cancel := context.WithTimeout(ctx, timeouts.EnsureObjects)
 	defer cancel()
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(writesPerPod)

@@ -12,10 +12,10 @@ import (
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/apierror"
-	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/bounds"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/follow/writer"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/needs"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/timeouts"
 )
 
 const (
@@ -89,7 +89,7 @@ func (l *link) ensure(ctx context.Context, o objectKey) error {
 // is not known yet. Nobody deletes a copy that a living pod there needs.
 func due(r copyRecord, version string, needed bool, now time.Time) bool {
 	return r.version == "" || version != "" && r.version != version || now.Sub(r.written) >= trustedFor ||
-		!needed && now.Sub(r.touched) >= bounds.TouchedFor
+		!needed && now.Sub(r.touched) >= timeouts.TouchedFor
 }
 
 // outdated says whether pods there need the copy, and it is absent, as far as is known, or has another version.

@@ -10,9 +10,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/bounds"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/follow/writer"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/needs"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/timeouts"
 )
 
 func TestDue(t *testing.T) {
@@ -60,12 +60,12 @@ func TestDue(t *testing.T) {
 			want:   true,
 		},
 		"an object that no pod in the target needs, touched just now": {
-			record: copyRecord{version: "2", touched: now.Add(1 - bounds.TouchedFor), written: now},
+			record: copyRecord{version: "2", touched: now.Add(1 - timeouts.TouchedFor), written: now},
 			needed: false,
 			want:   false,
 		},
 		"an object that no pod in the target needs, touched a while ago": {
-			record: copyRecord{version: "2", touched: now.Add(-bounds.TouchedFor), written: now},
+			record: copyRecord{version: "2", touched: now.Add(-timeouts.TouchedFor), written: now},
 			needed: false,
 			want:   true,
 		},

@@ -8,11 +8,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 
-	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/bounds"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/diagnosis"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/needs"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/proxy/scheduling/attempts"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/proxy/scheduling/placement"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/timeouts"
 )
 
 // Bind places the delegate, waits until its target has scheduled it, and binds the pod to the virtual node.
@@ -33,7 +33,7 @@ func (p *plugin) Bind(ctx context.Context, state fwk.CycleState, pod *corev1.Pod
 	} else if err != nil {
 		return fwk.AsStatus(err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, bounds.Request)
+	ctx, cancel := context.WithTimeout(ctx, timeouts.Request)
 	defer cancel()
 	status := p.binder.Bind(ctx, state, pod, nodeName)
 	if status.IsSuccess() {

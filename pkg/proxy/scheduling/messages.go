@@ -13,7 +13,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/util"
 
-	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/bounds"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/timeouts"
 )
 
 // messageFramework is a framework with which kube-scheduler's failure handler writes our message into the pod's event
@@ -86,7 +86,7 @@ func (w conditionWriter) PatchPodStatus(
 	if !differs {
 		return nil, nil
 	}
-	ctx, cancel := context.WithTimeout(w.ctx, bounds.Request)
+	ctx, cancel := context.WithTimeout(w.ctx, timeouts.Request)
 	defer cancel()
 	return nil, util.PatchPodStatus(ctx, w.clients, pod.Name, pod.Namespace, &pod.Status, changed)
 }

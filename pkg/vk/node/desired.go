@@ -41,7 +41,7 @@ type facts struct {
 func desiredNode(f facts) *corev1.Node {
 	node := &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: translate.VirtualNodeName(f.key)},
-		Spec:       corev1.NodeSpec{Taints: []corev1.Taint{translate.VirtualNodeTaint()}},
+		Spec:       corev1.NodeSpec{Taints: []corev1.Taint{Taint()}},
 		Status: corev1.NodeStatus{
 			DaemonEndpoints: corev1.NodeDaemonEndpoints{KubeletEndpoint: corev1.DaemonEndpoint{Port: f.port}},
 			NodeInfo: corev1.NodeSystemInfo{
@@ -67,7 +67,7 @@ func desiredNode(f facts) *corev1.Node {
 		node.Status.Allocatable = f.existing.Status.Allocatable
 		node.Status.NodeInfo.Architecture = f.existing.Status.NodeInfo.Architecture
 	}
-	node.Labels = translate.VirtualNodeLabels(f.key, labels, f.excluded)
+	node.Labels = Labels(f.key, labels, f.excluded)
 	return node
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
+	vknode "github.com/multicluster-scheduler/multicluster-scheduler/pkg/vk/node"
 	"github.com/multicluster-scheduler/multicluster-scheduler/test/integration/env"
 )
 
@@ -43,7 +44,7 @@ func TestTheVirtualNodeShowsTheTarget(t *testing.T) {
 	for label, want := range map[string]string{"zone": "a", "hidden": "", v1alpha1.LabelClusterTargetName: key.Name} {
 		env.ExpectEqual(t, "label "+label, want, node.Labels[label])
 	}
-	taint := translate.VirtualNodeTaint()
+	taint := vknode.Taint()
 	if len(node.Spec.Taints) == 0 || !node.Spec.Taints[0].MatchTaint(&taint) {
 		t.Errorf("taints %v", node.Spec.Taints)
 	}
@@ -134,7 +135,7 @@ func TestAVirtualNodeWithoutATargetIsDeleted(t *testing.T) {
 	key := types.NamespacedName{Namespace: "gone", Name: "gone"}
 	env.Create(t, c1, &corev1.Node{ObjectMeta: metav1.ObjectMeta{
 		Name:   translate.VirtualNodeName(key),
-		Labels: translate.VirtualNodeLabels(key, nil, nil),
+		Labels: vknode.Labels(key, nil, nil),
 	}})
 	waitForNoNode(t, key)
 }

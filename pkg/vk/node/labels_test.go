@@ -1,4 +1,4 @@
-package translate_test
+package node_test
 
 import (
 	"regexp"
@@ -10,10 +10,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 
-	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/vk/node"
 )
 
-func TestVirtualNodeLabels(t *testing.T) {
+func TestLabels(t *testing.T) {
 	base := func(more map[string]string) map[string]string {
 		labels := map[string]string{
 			"type":                        "virtual-kubelet",
@@ -73,19 +73,19 @@ func TestVirtualNodeLabels(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(tc.want, translate.VirtualNodeLabels(tc.key, tc.summary, tc.excluded)); diff != "" {
+			if diff := cmp.Diff(tc.want, node.Labels(tc.key, tc.summary, tc.excluded)); diff != "" {
 				t.Errorf("unexpected labels (-want +got):\n%s", diff)
 			}
 		})
 	}
 }
 
-func TestVirtualNodeLabelsOfLongNamesAreValid(t *testing.T) {
+func TestLabelsOfLongNamesAreValid(t *testing.T) {
 	seen := map[string]bool{}
 	for _, name := range []string{
 		strings.Repeat("a", 200) + "1", strings.Repeat("a", 200) + "2", strings.Repeat("a.", 31) + "x",
 	} {
-		labels := translate.VirtualNodeLabels(types.NamespacedName{Name: name}, nil, nil)
+		labels := node.Labels(types.NamespacedName{Name: name}, nil, nil)
 		for key, value := range labels {
 			if msgs := validation.IsValidLabelValue(value); len(msgs) > 0 {
 				t.Errorf("label %s=%s: %v", key, value, msgs)
@@ -98,8 +98,8 @@ func TestVirtualNodeLabelsOfLongNamesAreValid(t *testing.T) {
 	}
 }
 
-func TestVirtualNodeTaint(t *testing.T) {
-	if got := translate.VirtualNodeTaint(); got.ToString() != "virtual-kubelet.io/provider=admiralty:NoSchedule" {
-		t.Errorf("VirtualNodeTaint() = %v", got.ToString())
+func TestTaint(t *testing.T) {
+	if got := node.Taint(); got.ToString() != "virtual-kubelet.io/provider=admiralty:NoSchedule" {
+		t.Errorf("Taint() = %v", got.ToString())
 	}
 }

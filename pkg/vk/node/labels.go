@@ -1,4 +1,4 @@
-package translate
+package node
 
 import (
 	"maps"
@@ -9,25 +9,23 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
 
-const (
-	ownPrefix      = v1alpha1.GroupName + "/"
-	nodeRolePrefix = "node-role.kubernetes.io/"
-)
+const nodeRolePrefix = "node-role.kubernetes.io/"
 
-// VirtualNodeLabels returns the labels of a target's virtual node: the labels of every virtual node, which take
+// Labels returns the labels of a target's virtual node: the labels of every virtual node, which take
 // precedence, and the labels of the target's summary. It leaves out labels of the summary that match excluded (against
 // key=value; nil matches none). It also leaves out labels that would make the virtual node look like one machine to
 // DaemonSets, or like another target's node.
 //
 // The value of kubernetes.io/hostname is the node's own name, because default spreading compares nodes by this label.
-func VirtualNodeLabels(
+func Labels(
 	key types.NamespacedName, summaryLabels map[string]string, excluded *regexp.Regexp,
 ) map[string]string {
 	labels := map[string]string{}
 	for k, v := range summaryLabels {
-		if ofOneMachine(k) || strings.HasPrefix(k, ownPrefix) || excluded != nil && excluded.MatchString(k+"="+v) {
+		if ofOneMachine(k) || strings.HasPrefix(k, v1alpha1.GroupName+"/") || excluded != nil && excluded.MatchString(k+"="+v) {
 			continue
 		}
 		labels[k] = v
@@ -37,14 +35,14 @@ func VirtualNodeLabels(
 		v1alpha1.LabelNodeProvider:       v1alpha1.LabelNodeProviderValue,
 		v1alpha1.LabelNodeRole:           v1alpha1.LabelNodeRoleValue,
 		corev1.LabelNodeExcludeBalancers: "true",
-		corev1.LabelHostname:             labelValue(VirtualNodeName(key)),
+		corev1.LabelHostname:             translate.LabelValue(translate.VirtualNodeName(key)),
 	})
 	if key.Namespace == "" {
-		labels[v1alpha1.LabelClusterTargetName] = labelValue(key.Name)
+		labels[v1alpha1.LabelClusterTargetName] = translate.LabelValue(key.Name)
 		return labels
 	}
-	labels[v1alpha1.LabelTargetNamespace] = labelValue(key.Namespace)
-	labels[v1alpha1.LabelTargetName] = labelValue(key.Name)
+	labels[v1alpha1.LabelTargetNamespace] = translate.LabelValue(key.Namespace)
+	labels[v1alpha1.LabelTargetName] = translate.LabelValue(key.Name)
 	return labels
 }
 
@@ -57,8 +55,8 @@ func ofOneMachine(label string) bool {
 	return strings.HasPrefix(label, nodeRolePrefix)
 }
 
-// VirtualNodeTaint returns the taint of virtual nodes. It keeps all pods but proxies away.
-func VirtualNodeTaint() corev1.Taint {
+// Taint returns the taint of virtual nodes. It keeps all pods but proxies away.
+func Taint() corev1.Taint {
 	return corev1.Taint{
 		Key:    v1alpha1.LabelNodeProvider,
 		Value:  v1alpha1.LabelNodeProviderValue,
