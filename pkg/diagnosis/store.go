@@ -105,6 +105,16 @@ func (s *Store) Ended(pod *corev1.Pod, target string, outcome Outcome, reason st
 	a.Ended, a.Outcome, a.Reason = metav1.NewMicroTime(s.clock.Now()), outcome, s.intern(reason)
 }
 
+// Dropped reports that the attempt that lasts in the target came to nothing, for a reason that is not the target's.
+func (s *Store) Dropped(pod *corev1.Pod, target string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e := s.explanation(pod)
+	e.Attempts = slices.DeleteFunc(e.Attempts, func(a Attempt) bool {
+		return a.Target == target && a.Outcome == Waiting
+	})
+}
+
 // Bound reports that the pod was bound to a virtual node.
 func (s *Store) Bound(pod *corev1.Pod, node string) {
 	s.mu.Lock()

@@ -82,6 +82,23 @@ func TestAttemptOfAnEarlierLeaderEndsWithoutABeginning(t *testing.T) {
 	}
 }
 
+func TestADroppedAttemptLeavesEarlierOnes(t *testing.T) {
+	s := NewStore(clocktesting.NewFakePassiveClock(at(0)))
+	web := pod("web", "1")
+	s.Ended(web, "c2", Refused, "quota")
+	s.Started(web, "c2", "")
+	s.Started(web, "c3", "")
+	s.Dropped(web, "c2")
+	got, _ := s.Get(key("web"))
+	var attempts []string
+	for _, a := range got.Attempts {
+		attempts = append(attempts, a.Target+" "+string(a.Outcome))
+	}
+	if diff := cmp.Diff([]string{"c2 Refused", "c3 Waiting"}, attempts); diff != "" {
+		t.Errorf("attempts (-want +got):\n%s", diff)
+	}
+}
+
 func TestStoreForgetsAnEarlierPodOfTheSameName(t *testing.T) {
 	s := NewStore(clocktesting.NewFakePassiveClock(at(0)))
 	s.Looked(pod("web", "1"), "nowhere", many(5, -1))

@@ -54,9 +54,13 @@ func (p *plugin) attempt(ctx context.Context, c *cycle, pod *corev1.Pod, t *targ
 		Growth:  prospect == attempts.Grow,
 		Waiting: func(reason string) { p.explanations.Waits(pod, t.Name(), reason) },
 	})
-	outcome, reason := outcomeOf(err)
-	p.explanations.Ended(pod, t.Name(), outcome, reason)
-	p.metrics.placed(t.Name(), outcome, p.clock.Since(start))
+	if errors.As(err, new(*placement.ConcludedError)) || errors.As(err, new(*needs.MissingError)) {
+		p.explanations.Dropped(pod, t.Name()) // The target has not answered, and is not to blame.
+	} else {
+		outcome, reason := outcomeOf(err)
+		p.explanations.Ended(pod, t.Name(), outcome, reason)
+		p.metrics.placed(t.Name(), outcome, p.clock.Since(start))
+	}
 	if err != nil {
 		p.attempts.Failed(pod, failureOf(err, t, preempts))
 	}

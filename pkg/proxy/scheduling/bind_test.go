@@ -1,16 +1,22 @@
 package scheduling
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/diagnosis"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/needs"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/proxy/scheduling/attempts"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/proxy/scheduling/placement"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
 
 func TestEachErrorOfPlacingHasAnOutcome(t *testing.T) {
@@ -94,5 +100,44 @@ func TestAnAttemptInALostTargetSaysSo(t *testing.T) {
 	want := attempts.Failure{NodeName: c1.NodeName, Lost: true}
 	if diff := cmp.Diff(want, failureOf(errors.New("it is not reachable any more"), c1, false)); diff != "" {
 		t.Error(diff)
+	}
+}
+
+func TestAnAttemptWithoutAnAnswerIsNotTheTargets(t *testing.T) {
+	for name, err := range map[string]error{
+		"the source lacks what the pod needs": &needs.MissingError{Namespace: "default"},
+		"the API server is busy":              &placement.CreateError{Target: "c1", Cause: errors.New("busy")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld()
+			c1 := w.engage(t, "c1", interceptor.Funcs{
+				Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error {
+					return apierrors.NewTooManyRequests("busy", 1)
+				},
+			})
+			follower := &followed{}
+			var want []string
+			if errors.As(err, new(*needs.MissingError)) {
+				follower.ensured = err
+			} else {
+				want = []string{"CreateFailed"}
+			}
+			w.placer = placement.New(placement.Options{
+				Source: translate.Source{ClusterID: "source"}, Timeout: time.Minute, Clock: w.clock,
+				Ensure: follower.Ensure,
+			})
+			pod := newPod("p", nil)
+			if got := w.attempt(t.Context(), &cycle{}, pod, c1); got == nil {
+				t.Fatal("the attempt succeeded")
+			}
+			explained, _ := w.explanations.Get(client.ObjectKeyFromObject(pod))
+			var outcomes []string
+			for _, a := range explained.Attempts {
+				outcomes = append(outcomes, string(a.Outcome))
+			}
+			if diff := cmp.Diff(want, outcomes); diff != "" {
+				t.Error(diff)
+			}
+		})
 	}
 }

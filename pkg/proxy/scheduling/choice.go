@@ -18,7 +18,7 @@ func (s *Scheduler) Explain(pod types.NamespacedName) (diagnosis.Explanation, bo
 	return s.plugin.explanations.Get(pod)
 }
 
-// explainChoice reports how the targets of a pod compared, for which one was found.
+// explainChoice reports how the targets compared for a pod that one of them can take.
 func (p *plugin) explainChoice(ctx context.Context, state fwk.CycleState, c *cycle, pod *corev1.Pod, chosen string) {
 	if c.holder != nil || c.Trial.Exists() { // The others were not looked at.
 		p.explanations.Chose(pod, p.nameOf(chosen), chosen)

@@ -35,7 +35,7 @@ func (s *Scheduler) handleFailure(
 			pods.Done(uid)
 			return
 		}
-		next := s.plugin.attempts.Next(uid)
+		next := s.plugin.attempts.TakeNext(uid)
 		again := next.Again
 		said := messageFramework{Framework: f, writer: conditionWriter{ctx: ctx, clients: s.clientset}}
 		var unfit *framework.FitError

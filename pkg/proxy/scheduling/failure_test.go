@@ -64,7 +64,7 @@ func TestMessagesNameTargetsAndWhatIsMissing(t *testing.T) {
 				w.try(t, pod, test.next)
 			}
 			unfit := &framework.FitError{NumAllNodes: 6, Diagnosis: framework.Diagnosis{NodeToStatus: statuses}}
-			if got := (&Scheduler{plugin: w.plugin}).report(pod, unfit, w.attempts.Next(pod.UID)); got != test.want {
+			if got := (&Scheduler{plugin: w.plugin}).report(pod, unfit, w.attempts.TakeNext(pod.UID)); got != test.want {
 				t.Errorf("got  %q\nwant %q", got, test.want)
 			}
 			explained, ok := w.explanations.Get(client.ObjectKeyFromObject(pod))

@@ -15,13 +15,13 @@ import (
 // its pods any more. It is an event of no informer.
 const targetChange fwk.EventResource = "targets.v1alpha1.multicluster.admiralty.io"
 
-// namespaceEnabled is the event of a *corev1.Namespace whose pods may be elected from now on.
+// namespaceEnabled is the event of a *corev1.Namespace whose proxies are accepted from now on.
 const namespaceEnabled fwk.EventResource = "namespaces.v1alpha1.multicluster.admiralty.io"
 
 // EventsToRegister are those that can change what Filter says.
 func (p *plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
 	return []fwk.ClusterEventWithHint{
-		// A target has more room, is reachable again, is gone, or its policy has changed.
+		// A target has more room, is engaged, lost or gone, or its policy has changed.
 		{Event: fwk.ClusterEvent{Resource: targetChange, ActionType: fwk.Update}, QueueingHintFn: p.afterTargetChange},
 		// The virtual node of a target that was engaged before.
 		{Event: fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add}, QueueingHintFn: p.afterNodeAdd},

@@ -47,10 +47,8 @@ type cycle struct {
 
 	// claims says that the pod refers to PersistentVolumeClaims.
 	claims bool
-	// holder is the target that has, or may have, the pod's delegate. scheduled says that the delegate is seen to be
-	// scheduled there.
-	holder    *placement.Target
-	scheduled bool
+	// holder is the target that has, or may have, the pod's delegate.
+	holder *placement.Target
 	// feasible are the nodes to be scored, and scores our scores of them.
 	feasible []fwk.NodeInfo
 	scores   fwk.NodeScoreList
@@ -61,7 +59,7 @@ type cycle struct {
 	accepted   attempts.Prospect // of the target of the trial, now
 }
 
-// Clone returns the same cycle: who clones it asks about the same pod.
+// Clone returns the same cycle, because a clone is about the same pod.
 func (c *cycle) Clone() fwk.StateData { return c }
 
 // Name is constant.
@@ -133,9 +131,7 @@ func (p *plugin) newCycle(pod *corev1.Pod) (*cycle, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &cycle{Memory: memory, claims: hasClaims(pod)}
-	c.holder, c.scheduled = p.placer.Delegates.Holder(pod.UID)
-	return c, nil
+	return &cycle{Memory: memory, claims: hasClaims(pod), holder: p.placer.Delegates.Holder(pod.UID)}, nil
 }
 
 // Filter rejects with UnschedulableAndUnresolvable. Evicting proxies in the source does not help: the source does not
@@ -314,7 +310,7 @@ func (p *plugin) Reserve(ctx context.Context, state fwk.CycleState, pod *corev1.
 	if t == nil {
 		return fwk.NewStatus(fwk.Unschedulable, "not connected any more")
 	}
-	if c.holder != t.Target || !c.scheduled {
+	if !p.placer.Delegates.ScheduledIn(t.Target, pod.UID) {
 		t.Ledger.Place(pod.UID, c.Demand)
 	}
 	p.explainChoice(ctx, state, c, pod, nodeName)

@@ -39,7 +39,7 @@ func (w *world) cycleOf(t *testing.T, pod *corev1.Pod, nodes ...fwk.NodeInfo) at
 	if _, status := w.PostFilter(t.Context(), state, pod, nil); status.Code() != fwk.Unschedulable {
 		t.Fatal(status)
 	}
-	return w.attempts.Next(pod.UID).Trial
+	return w.attempts.TakeNext(pod.UID).Trial
 }
 
 func in(nodeName string, prospect attempts.Prospect) attempts.Trial {
@@ -207,7 +207,7 @@ func TestAPodIsTriedInOneTargetOnly(t *testing.T) {
 		t.Errorf("c2: %v", status)
 	}
 	w.attempts.Forget("p")
-	if next := w.attempts.Next("p"); next.Trial.Exists() {
+	if next := w.attempts.TakeNext("p"); next.Trial.Exists() {
 		t.Errorf("after it is forgotten, it is still tried in %v", next.Trial)
 	}
 }
@@ -262,11 +262,11 @@ func TestATrialThatDoesNotComeAboutIsOver(t *testing.T) {
 				w.Filter(t.Context(), state, pod, node)
 			}
 			w.PostFilter(t.Context(), state, pod, nil)
-			if next := w.attempts.Next(pod.UID); next.Trial.Exists() || !next.Again {
+			if next := w.attempts.TakeNext(pod.UID); next.Trial.Exists() || !next.Again {
 				t.Errorf("next is %v, and all targets are looked at: %t", next.Trial, next.Again)
 			}
 			w.PostFilter(t.Context(), framework.NewCycleState(), pod, nil)
-			if next := w.attempts.Next(pod.UID); next.Trial.Exists() || next.Again {
+			if next := w.attempts.TakeNext(pod.UID); next.Trial.Exists() || next.Again {
 				t.Errorf("and then for ever: %v, %t", next.Trial, next.Again)
 			}
 		})

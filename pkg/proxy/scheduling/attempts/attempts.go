@@ -6,8 +6,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/utils/clock"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/proxy/fit"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
@@ -18,13 +18,14 @@ type Attempts struct {
 	clock  clock.WithDelayedExecution
 	lifted func(key types.NamespacedName, pod types.UID)
 
-	mu    sync.Mutex // guards byPod and all in it
+	mu    sync.Mutex // guards the fields below and all in them
 	byPod map[types.UID]*record
+	// excluded are the exclusions that hold now, by their targets' nodes.
+	excluded map[string]sets.Set[*exclusion]
 }
 
 // record is all that is remembered of a pod.
 type record struct {
-	pod types.NamespacedName
 	// demand is that of the pod at this resource version.
 	demand  *fit.Demand
 	version string
@@ -43,7 +44,7 @@ type record struct {
 // New makes Attempts that remember nothing. lifted is called, without a lock, when time has passed and a target is no
 // longer left out for a pod.
 func New(c clock.WithDelayedExecution, lifted func(key types.NamespacedName, pod types.UID)) *Attempts {
-	return &Attempts{clock: c, lifted: lifted, byPod: map[types.UID]*record{}}
+	return &Attempts{clock: c, lifted: lifted, byPod: map[types.UID]*record{}, excluded: map[string]sets.Set[*exclusion]{}}
 }
 
 // Memory is what is known of a pod when it is scheduled. Targets are named by their nodes.
@@ -60,20 +61,35 @@ type Memory struct {
 
 // Of returns what is known of a pod. It fails if the pod's own constraints cannot be read.
 func (a *Attempts) Of(pod *corev1.Pod) (Memory, error) {
+	memory, known := a.recall(pod)
+	if known {
+		return memory, nil
+	}
+	constraints, err := translate.DelegateConstraints(pod)
+	if err != nil {
+		return Memory{}, fmt.Errorf("reading the pod's own constraints: %w", err)
+	}
+	memory.Demand = fit.NewDemand(pod, constraints)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	r := a.recordOf(pod)
+	r.demand, r.version = memory.Demand, pod.ResourceVersion
+	return memory, nil
+}
+
+// recall returns what is known of a pod, and whether its demand is known, too. All queueing hints of all pods come
+// here, so that demands are computed without the lock.
+func (a *Attempts) recall(pod *corev1.Pod) (memory Memory, demandKnown bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	r := a.recordOf(pod)
+	memory = Memory{Trial: r.trial, Disturbed: r.disturbed}
+	memory.LeftOut, memory.Refusals = r.refused()
 	if r.demand == nil || r.version != pod.ResourceVersion || pod.ResourceVersion == "" {
-		constraints, err := translate.DelegateConstraints(pod)
-		if err != nil {
-			return Memory{}, fmt.Errorf("reading the pod's own constraints: %w", err)
-		}
-		r.demand, r.version = fit.NewDemand(pod, constraints), pod.ResourceVersion
+		return memory, false
 	}
-	leftOut, refusals := r.refused()
-	return Memory{
-		Demand: r.demand, LeftOut: leftOut, Refusals: refusals, Trial: r.trial, Disturbed: r.disturbed,
-	}, nil
+	memory.Demand = r.demand
+	return memory, true
 }
 
 // Failure is what an attempt that failed showed.
@@ -101,7 +117,7 @@ func (a *Attempts) Failed(pod *corev1.Pod, failure Failure) {
 		r.disturbed = failure.NodeName
 	}
 	if failure.Refused {
-		a.exclude(r, pod.UID, failure)
+		a.exclude(r, pod, failure)
 	}
 	if failure.Refused || failure.Lost {
 		r.endTrial()
@@ -117,7 +133,7 @@ func (a *Attempts) Forget(pod types.UID) {
 		return
 	}
 	for _, x := range r.exclusions {
-		x.lift()
+		a.lift(x)
 	}
 	delete(a.byPod, pod)
 }
@@ -126,7 +142,7 @@ func (a *Attempts) Forget(pod types.UID) {
 func (a *Attempts) recordOf(pod *corev1.Pod) *record {
 	r, ok := a.byPod[pod.UID]
 	if !ok {
-		r = &record{pod: client.ObjectKeyFromObject(pod)}
+		r = &record{}
 		a.byPod[pod.UID] = r
 	}
 	return r

@@ -3,8 +3,11 @@ package attempts
 import (
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // longestExclusion is how long a target is left out for a pod at most.
@@ -42,9 +45,13 @@ func (b BackOff) times(refusals int) (held, longest time.Duration) {
 	}
 }
 
-// exclusion of a target for a pod. It remains, without a reason, after it is lifted, because the number of refusals
-// counts.
+// exclusion of a node's target for a pod. It remains, without a reason, after it is lifted, because the number of
+// refusals counts.
 type exclusion struct {
+	nodeName string
+	pod      types.NamespacedName
+	uid      types.UID // of the pod
+
 	reason   string
 	refusals int
 	held     time.Time // until when more room does not lift it
@@ -54,10 +61,10 @@ type exclusion struct {
 
 // exclude leaves a target out for a pod, each time for longer, and for the shortest time possible where the target has
 // shown more room since. It must be called with the lock held.
-func (a *Attempts) exclude(r *record, pod types.UID, failure Failure) {
+func (a *Attempts) exclude(r *record, pod *corev1.Pod, failure Failure) {
 	x, ok := r.exclusions[failure.NodeName]
 	if !ok {
-		x = &exclusion{}
+		x = &exclusion{nodeName: failure.NodeName, pod: client.ObjectKeyFromObject(pod), uid: pod.UID}
 		if r.exclusions == nil {
 			r.exclusions = map[string]*exclusion{}
 		}
@@ -70,11 +77,15 @@ func (a *Attempts) exclude(r *record, pod types.UID, failure Failure) {
 	if failure.MoreRoom {
 		longest = held
 	}
-	a.expireAfter(longest, r, x, pod)
+	if a.excluded[x.nodeName] == nil {
+		a.excluded[x.nodeName] = sets.New[*exclusion]()
+	}
+	a.excluded[x.nodeName].Insert(x)
+	a.expireAfter(longest, x)
 }
 
 // expireAfter must be called with the lock held.
-func (a *Attempts) expireAfter(d time.Duration, r *record, x *exclusion, pod types.UID) {
+func (a *Attempts) expireAfter(d time.Duration, x *exclusion) {
 	if x.timer != nil {
 		x.timer.Stop()
 	}
@@ -82,7 +93,7 @@ func (a *Attempts) expireAfter(d time.Duration, r *record, x *exclusion, pod typ
 	x.ends = a.clock.Now().Add(d)
 	x.timer = a.clock.AfterFunc(d, func() {
 		if a.expire(x, refusals) {
-			a.lifted(r.pod, pod)
+			a.lifted(x.pod, x.uid)
 		}
 	})
 }
@@ -94,7 +105,7 @@ func (a *Attempts) expire(x *exclusion, refusals int) bool {
 	if x.refusals != refusals || x.reason == "" {
 		return false
 	}
-	x.lift()
+	a.lift(x)
 	return true
 }
 
@@ -119,25 +130,24 @@ func (r *record) refused() (leftOut map[string]string, refusals map[string]int) 
 
 // MoreRoom in the target of a node ends its exclusion for all pods, at once or when they have been held long enough.
 func (a *Attempts) MoreRoom(nodeName string) {
-	for pod, key := range a.released(nodeName) {
-		a.lifted(key, pod)
+	for _, x := range a.release(nodeName) {
+		a.lifted(x.pod, x.uid)
 	}
 }
 
-// released returns the pods whose exclusion ends at once.
-func (a *Attempts) released(nodeName string) map[types.UID]types.NamespacedName {
+// release returns the exclusions that it has lifted at once.
+func (a *Attempts) release(nodeName string) []*exclusion {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	now, released := a.clock.Now(), map[types.UID]types.NamespacedName{}
-	for pod, r := range a.byPod {
-		x, ok := r.exclusions[nodeName]
+	now := a.clock.Now()
+	var released []*exclusion
+	for x := range a.excluded[nodeName] {
 		switch {
-		case !ok || x.reason == "":
 		case !x.held.After(now):
-			x.lift()
-			released[pod] = r.pod
+			a.lift(x)
+			released = append(released, x)
 		case x.held.Before(x.ends):
-			a.expireAfter(x.held.Sub(now), r, x, pod)
+			a.expireAfter(x.held.Sub(now), x)
 		}
 	}
 	return released
@@ -147,17 +157,20 @@ func (a *Attempts) released(nodeName string) map[types.UID]types.NamespacedName 
 func (a *Attempts) Lift(nodeName string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for _, r := range a.byPod {
-		if x, ok := r.exclusions[nodeName]; ok {
-			x.lift()
-		}
+	for x := range a.excluded[nodeName] {
+		a.lift(x)
 	}
 }
 
-func (x *exclusion) lift() {
+// lift must be called with the lock held.
+func (a *Attempts) lift(x *exclusion) {
 	x.reason = ""
 	if x.timer != nil {
 		x.timer.Stop()
 		x.timer = nil
+	}
+	a.excluded[x.nodeName].Delete(x)
+	if len(a.excluded[x.nodeName]) == 0 {
+		delete(a.excluded, x.nodeName)
 	}
 }

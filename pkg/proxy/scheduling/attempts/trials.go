@@ -1,6 +1,10 @@
 package attempts
 
-import "k8s.io/apimachinery/pkg/types"
+import (
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/diagnosis"
+)
 
 // Prospect is how a target may take a pod. Smaller ones are tried first.
 type Prospect int
@@ -22,11 +26,11 @@ const (
 func (p Prospect) String() string {
 	switch p {
 	case Unsure:
-		return "unsure"
+		return diagnosis.TrialUnsure
 	case Preempt:
-		return "preempt"
+		return diagnosis.TrialPreempt
 	case Grow:
-		return "grow"
+		return diagnosis.TrialGrow
 	default:
 		return ""
 	}
@@ -62,12 +66,12 @@ type Next struct {
 	// Trial is to be begun, if it exists. Prospects are those among which it was chosen, by the nodes of targets.
 	Trial     Trial
 	Prospects map[string]Prospect
-	// Again says that a trial has ended, so that all targets are to be looked at again. This is said once.
+	// Again says that a trial has ended, so that all targets are to be looked at again.
 	Again bool
 }
 
-// Next returns what to do about a pod for which no target was found.
-func (a *Attempts) Next(pod types.UID) Next {
+// TakeNext returns what to do about a pod for which no target was found. It says only once that a trial has ended.
+func (a *Attempts) TakeNext(pod types.UID) Next {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	r, ok := a.byPod[pod]

@@ -29,10 +29,10 @@ func TestAFailedAttemptEndsTheTrialIfTheTargetRefusedOrIsLost(t *testing.T) {
 			if test.ended {
 				want = Next{Again: true}
 			}
-			if diff := cmp.Diff(want, w.Next("p")); diff != "" {
+			if diff := cmp.Diff(want, w.TakeNext("p")); diff != "" {
 				t.Error(diff)
 			}
-			if again := w.Next("p").Again; again {
+			if again := w.TakeNext("p").Again; again {
 				t.Error("that all targets are to be looked at is said twice")
 			}
 		})

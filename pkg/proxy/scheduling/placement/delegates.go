@@ -141,34 +141,40 @@ func (d *Delegates) setWithdrawn(proxy, chaperon types.UID, withdrawn bool) {
 	d.tidy(proxy, known)
 }
 
-// Holder returns the reachable target that has, or may have, the proxy's delegate, and whether the delegate is seen to
-// be scheduled there. It returns nil if there is none.
+// Holder returns the reachable target that has, or may have, the proxy's delegate. It returns nil if there is none.
 //
 // A PodChaperon that is being deleted does not hold its proxy. So the next delegate may begin in another target while
 // this one ends. There are three such cases: the leader changes while a PodChaperon is withdrawn, the request to
 // withdraw it is carried out but not answered, or somebody else deletes it.
-func (d *Delegates) Holder(proxy types.UID) (holder *Target, scheduled bool) {
+func (d *Delegates) Holder(proxy types.UID) *Target {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	known, ok := d.byProxy[proxy]
 	if !ok {
-		return nil, false
+		return nil
 	}
+	var holder *Target
 	for t, chaperon := range known.chaperons {
 		if !t.Reachable() || !known.living(chaperon) {
 			continue
 		}
-		if now, _ := decide(chaperon); now == bind {
-			return t, Scheduled(chaperon)
+		if now, _ := read(chaperon); now == scheduled {
+			return t
 		}
 		if holder == nil || t.NodeName < holder.NodeName {
-			holder, scheduled = t, Scheduled(chaperon)
+			holder = t
 		}
 	}
 	if holder == nil && known.uncertain != nil && known.uncertain.Reachable() {
-		return known.uncertain, false
+		return known.uncertain
 	}
-	return holder, scheduled
+	return holder
+}
+
+// ScheduledIn says whether the target's cache shows a living PodChaperon of the proxy whose delegate is scheduled.
+func (d *Delegates) ScheduledIn(t *Target, proxy types.UID) bool {
+	chaperon := d.in(t, proxy)
+	return chaperon != nil && Scheduled(chaperon)
 }
 
 // elsewhere returns a living PodChaperon of the proxy in another target that is reachable, if there is one.

@@ -6,7 +6,7 @@ type ConcludedError struct{}
 // Error is for logs.
 func (*ConcludedError) Error() string { return "the pod was deleted or bound while it was placed" }
 
-// Refusal is the way in which a target refused a pod, or was given up.
+// Refusal is the reason why a target is given up for a pod: its answer, or that there was none.
 type Refusal int
 
 const (
@@ -26,14 +26,14 @@ const (
 	StillEnding
 )
 
-// RefusedError is a target's refusal to run a pod now. The target has no delegate of the pod, so another target may be
-// tried at once.
+// RefusedError is a target's refusal to run a pod now. The target has no delegate of the pod, or only one that is being
+// deleted (StillEnding). So another target may be tried at once.
 type RefusedError struct {
 	Target, Reason string
 	Refusal        Refusal
 	// MoreRoom says that the target has shown more room since it refused.
 	MoreRoom bool
-	// roomier is how often the target had shown more room when it refused.
+	// roomier is how often the target had shown more room when it refused. It is zero if it was not counted then.
 	roomier int64
 }
 

@@ -56,12 +56,13 @@ func New(options Options) *Placer {
 type Expectation struct {
 	// Growth says that the target is expected to add a node for the pod, and has the time for that.
 	Growth bool
-	// Waiting is called with what the target says whenever it keeps the pod waiting.
+	// Waiting is called with the target's reason, which may be empty, whenever the target keeps the pod waiting. It must
+	// not be nil.
 	Waiting func(reason string)
 }
 
 // Place returns a nil error when the target has scheduled the proxy's delegate. A *RefusedError says that the target
-// has no delegate, a *ConcludedError that there is no pod to schedule any more. After any other error the delegate may
+// has no delegate that could still be scheduled, a *ConcludedError that there is no pod to schedule any more. After any other error the delegate may
 // be in the target, and the next attempt finds it. The result preempts says that the target's scheduler evicts, or
 // evicted, other pods for the delegate.
 func (p *Placer) Place(
@@ -69,6 +70,7 @@ func (p *Placer) Place(
 ) (preempts bool, err error) {
 	w := p.Delegates.startWaiting(proxy.UID, t)
 	defer p.Delegates.stopWaiting(proxy.UID, w)
+	roomier := t.Ledger.Roomier()
 	chaperon, err := p.ensureChaperon(ctx, proxy, t)
 	if err == nil {
 		p.Delegates.setUncertain(proxy.UID, t, false)
@@ -80,7 +82,7 @@ func (p *Placer) Place(
 	}
 	var refused *RefusedError
 	if errors.As(err, &refused) {
-		refused.MoreRoom = t.Ledger.Roomier() > refused.roomier
+		refused.MoreRoom = t.Ledger.Roomier() > max(roomier, refused.roomier)
 	}
 	return w.preempts, err
 }
@@ -95,16 +97,16 @@ func (p *Placer) await(ctx context.Context, w *waiter, seen *v1alpha1.PodChapero
 	for {
 		now, deleted := p.Delegates.latest(w, seen)
 		seen = now
-		decision, reason := decide(seen)
+		said, reason := read(seen)
 		state := p.Delegates.proxyState(w)
 		switch {
 		case state == ProxyGone:
 			return p.abandon(ctx, t, seen)
 		case state == ProxyBound:
 			return &ConcludedError{}
-		case deleted || decision == lost:
+		case deleted || said == gone:
 			return fmt.Errorf("placing the delegate in %s: the PodChaperon was deleted", t.Name())
-		case decision == bind:
+		case said == scheduled:
 			return nil
 		case !t.Reachable():
 			return fmt.Errorf("placing the delegate in %s: it is not reachable any more", t.Name())

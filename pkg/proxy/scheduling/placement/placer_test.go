@@ -153,6 +153,7 @@ func TestPlace(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld()
 			at := w.engage(t, "c1", test.server.funcs())
+			at.Ledger.Update(summary(resources("8", "64Gi"))) // More room than before, but not since the refusal.
 			done := make(chan error, 1)
 			go func() { done <- w.place(t.Context(), newPod("p", nil), at) }()
 			if test.happens != nil {
@@ -174,10 +175,13 @@ func TestPlace(t *testing.T) {
 			if got := message(err); got != test.err {
 				t.Errorf("error is %q, want %q", got, test.err)
 			}
+			if refused := (*RefusedError)(nil); errors.As(err, &refused) && refused.MoreRoom {
+				t.Error("the refusal says that there has been more room since")
+			}
 			if got := reasonOfRefusal(err); got != test.leftOut {
 				t.Errorf("the target refused because %q, want %q", got, test.leftOut)
 			}
-			if holder, _ := w.Delegates.Holder("p"); (holder == at) != test.held {
+			if holder := w.Delegates.Holder("p"); (holder == at) != test.held {
 				t.Errorf("the pod is held there: %t", !test.held)
 			}
 		})
@@ -357,7 +361,7 @@ func TestHolder(t *testing.T) {
 			c1, c2 := w.engage(t, "c1", interceptor.Funcs{}), w.engage(t, "c2", interceptor.Funcs{})
 			test.happens(w, c1, c2)
 			got := ""
-			if holder, _ := w.Delegates.Holder("p"); holder != nil {
+			if holder := w.Delegates.Holder("p"); holder != nil {
 				got = holder.Name()
 			}
 			if got != test.want {

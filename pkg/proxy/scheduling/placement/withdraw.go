@@ -41,7 +41,7 @@ func (p *Placer) withdraw(
 		if now.UID != seen.UID {
 			return failed("another PodChaperon is in its place")
 		}
-		if decision, _ := decide(now); decision == bind {
+		if said, _ := read(now); said == scheduled {
 			return nil
 		}
 		changed, _ := refusalOf(now)

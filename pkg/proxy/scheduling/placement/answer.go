@@ -13,52 +13,52 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
 
-// decision is what to do about a proxy whose delegate has been asked for.
-type decision int
+// answer is what a PodChaperon, as it was last seen, says about its delegate.
+type answer int
 
 const (
-	// wait for the target to say more.
-	wait decision = iota
-	// hold on: the target has its own reason to hold the delegate back, and goes on by itself.
-	hold
-	// unfit is the word of the target's scheduler that the delegate fits nowhere now.
+	// waiting means that the target has not said anything final.
+	waiting answer = iota
+	// held means that the target has its own reason to hold the delegate back, and goes on by itself.
+	held
+	// unfit means that the target's scheduler finds no node for the delegate now.
 	unfit
-	// refuse the target: withdraw the PodChaperon, and let another target be tried.
-	refuse
-	// bind the proxy to the target's virtual node.
-	bind
-	// lost is a PodChaperon that somebody else deleted.
-	lost
+	// refused means that the target does not run the delegate.
+	refused
+	// scheduled means that the delegate has a node, or has finished.
+	scheduled
+	// gone means that somebody else deleted the PodChaperon.
+	gone
 )
 
-// decide returns what to do about a PodChaperon as it was last seen, and why. A delegate that has finished is bound
-// even if it is gone.
-func decide(chaperon *v1alpha1.PodChaperon) (decision, string) {
+// read returns the answer of a PodChaperon as it was last seen, and its reason. A delegate that has finished counts as
+// scheduled even if it is gone.
+func read(chaperon *v1alpha1.PodChaperon) (answer, string) {
 	status := &chaperon.Status
 	if !chaperon.DeletionTimestamp.IsZero() {
-		return lost, "the PodChaperon is being deleted"
+		return gone, "the PodChaperon is being deleted"
 	}
 	if Finished(chaperon) {
-		return bind, ""
+		return scheduled, ""
 	}
 	delegate := translate.PodCondition(status.Conditions, v1alpha1.ConditionDelegate)
 	if delegate != nil && delegate.Status == corev1.ConditionFalse {
-		return refuse, delegateReason(delegate)
+		return refused, delegateReason(delegate)
 	}
 	c := translate.PodCondition(status.Conditions, corev1.PodScheduled)
 	switch {
 	case Scheduled(chaperon):
-		return bind, ""
+		return scheduled, ""
 	case c == nil:
-		return wait, ""
+		return waiting, ""
 	case c.Reason == corev1.PodReasonSchedulingGated:
-		return hold, "held back by scheduling gates"
+		return held, "held back by scheduling gates"
 	case c.Reason == corev1.PodReasonUnschedulable && status.NominatedNodeName != "":
-		return hold, "preempting other pods"
+		return held, "preempting other pods"
 	case c.Reason == corev1.PodReasonUnschedulable:
 		return unfit, "unschedulable: " + strings.TrimSuffix(c.Message, ".")
 	default:
-		return wait, ""
+		return waiting, ""
 	}
 }
 
@@ -106,13 +106,13 @@ func newPatience(policy *v1alpha1.PlacementPolicy, placement time.Duration, grow
 	return p
 }
 
-// limit returns how long a target has from the beginning in the state that a decision was made for. Zero means that it
-// has no time at all.
-func (p patience) limit(state decision) time.Duration {
-	switch state {
+// limit returns how long a target has from the beginning as long as this is its answer. Zero means that it has no time
+// at all.
+func (p patience) limit(now answer) time.Duration {
+	switch now {
 	case unfit:
 		return p.growth
-	case hold:
+	case held:
 		return max(p.queueing, p.placement)
 	default:
 		return p.placement
@@ -134,24 +134,24 @@ func overdue(chaperon *v1alpha1.PodChaperon, timeout time.Duration) string {
 // refusal returns the target's refusal, given the PodChaperon as it was seen after so much time. Without a refusal it
 // returns nil and how much time is left.
 func (p patience) refusal(t *Target, seen *v1alpha1.PodChaperon, elapsed time.Duration) (*RefusedError, time.Duration) {
-	refused := func(refusal Refusal, reason string) (*RefusedError, time.Duration) {
+	because := func(refusal Refusal, reason string) (*RefusedError, time.Duration) {
 		return &RefusedError{Target: t.Name(), Reason: reason, Refusal: refusal}, 0
 	}
-	decision, reason := decide(seen)
-	left := p.limit(decision) - elapsed
+	now, reason := read(seen)
+	left := p.limit(now) - elapsed
 	switch {
-	case decision == lost:
+	case now == gone:
 		return nil, 0
-	case decision == refuse:
-		return refused(Forbidden, reason)
+	case now == refused:
+		return because(Forbidden, reason)
 	case left > 0:
 		return nil, left
-	case decision == unfit && p.growth == 0:
-		return refused(Unschedulable, reason)
-	case decision == unfit:
-		return refused(Late, fmt.Sprintf("no node was added within %s (%s)", duration.HumanDuration(p.growth), reason))
+	case now == unfit && p.growth == 0:
+		return because(Unschedulable, reason)
+	case now == unfit:
+		return because(Late, fmt.Sprintf("no node was added within %s (%s)", duration.HumanDuration(p.growth), reason))
 	default:
-		return refused(Late, overdue(seen, p.limit(decision)))
+		return because(Late, overdue(seen, p.limit(now)))
 	}
 }
 

@@ -11,24 +11,24 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 )
 
-func TestDecide(t *testing.T) {
+func TestRead(t *testing.T) {
 	type change = func(*v1alpha1.PodChaperon)
-	scheduled := with(corev1.PodScheduled, corev1.ConditionTrue, "", "")
+	hasNode := with(corev1.PodScheduled, corev1.ConditionTrue, "", "")
 	unschedulable := with(corev1.PodScheduled, corev1.ConditionFalse, corev1.PodReasonUnschedulable, "0/1 nodes")
 	for name, test := range map[string]struct {
 		changes []change
-		want    decision
+		want    answer
 		reason  string
 	}{
-		"a delegate of which nothing is known is waited for": {want: wait},
+		"a delegate of which nothing is known is waited for": {want: waiting},
 		"a scheduled delegate is bound": {
-			changes: []change{inPhase(corev1.PodPending), scheduled}, want: bind,
+			changes: []change{inPhase(corev1.PodPending), hasNode}, want: scheduled,
 		},
 		"a running delegate is bound, whatever its conditions": {
-			changes: []change{inPhase(corev1.PodRunning)}, want: bind,
+			changes: []change{inPhase(corev1.PodRunning)}, want: scheduled,
 		},
 		"a delegate that finished is bound": {
-			changes: []change{inPhase(corev1.PodFailed)}, want: bind,
+			changes: []change{inPhase(corev1.PodFailed)}, want: scheduled,
 		},
 		"an unschedulable delegate does not fit": {
 			changes: []change{inPhase(corev1.PodPending), unschedulable}, want: unfit,
@@ -36,37 +36,37 @@ func TestDecide(t *testing.T) {
 		},
 		"a gated delegate is waited for": {
 			changes: []change{with(corev1.PodScheduled, corev1.ConditionFalse, corev1.PodReasonSchedulingGated, "")},
-			want:    hold, reason: "held back by scheduling gates",
+			want:    held, reason: "held back by scheduling gates",
 		},
 		"a delegate that others make room for is waited for": {
 			changes: []change{unschedulable, func(c *v1alpha1.PodChaperon) { c.Status.NominatedNodeName = "n" }},
-			want:    hold, reason: "preempting other pods",
+			want:    held, reason: "preempting other pods",
 		},
 		"a delegate that admission refuses is refused": {
 			changes: []change{
 				with(v1alpha1.ConditionDelegate, corev1.ConditionFalse, v1alpha1.ReasonDelegateRefused, "quota"),
 			},
-			want: refuse, reason: "refused: quota",
+			want: refused, reason: "refused: quota",
 		},
 		"a delegate that was deleted is refused though scheduled": {
 			changes: []change{
-				scheduled, with(v1alpha1.ConditionDelegate, corev1.ConditionFalse, v1alpha1.ReasonDelegateGone, ""),
+				hasNode, with(v1alpha1.ConditionDelegate, corev1.ConditionFalse, v1alpha1.ReasonDelegateGone, ""),
 			},
-			want: refuse, reason: "the delegate was deleted there",
+			want: refused, reason: "the delegate was deleted there",
 		},
 		"a delegate that finished is bound though it is gone": {
 			changes: []change{
 				inPhase(corev1.PodSucceeded),
 				with(v1alpha1.ConditionDelegate, corev1.ConditionFalse, v1alpha1.ReasonDelegateGone, ""),
 			},
-			want: bind,
+			want: scheduled,
 		},
-		"a PodChaperon that is being deleted is lost": {
-			changes: []change{scheduled, deleting}, want: lost, reason: "the PodChaperon is being deleted",
+		"a PodChaperon that is being deleted is gone": {
+			changes: []change{hasNode, deleting}, want: gone, reason: "the PodChaperon is being deleted",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, reason := decide(newChaperon("c", "p", test.changes...))
+			got, reason := read(newChaperon("c", "p", test.changes...))
 			if got != test.want || reason != test.reason {
 				t.Errorf("got %v because %q, want %v because %q", got, reason, test.want, test.reason)
 			}
