@@ -56,15 +56,15 @@ func New(options Options) *Placer {
 type Expectation struct {
 	// Growth says that the target is expected to add a node for the pod, and has the time for that.
 	Growth bool
-	// Waiting is called with the target's reason, which may be empty, whenever the target keeps the pod waiting. It must
-	// not be nil.
+	// Waiting is called with the target's reason, which may be empty, whenever the target keeps the pod waiting. It
+	// must not be nil.
 	Waiting func(reason string)
 }
 
 // Place returns a nil error when the target has scheduled the proxy's delegate. A *RefusedError says that the target
-// has no delegate that could still be scheduled, a *ConcludedError that there is no pod to schedule any more. After any other error the delegate may
-// be in the target, and the next attempt finds it. The result preempts says that the target's scheduler evicts, or
-// evicted, other pods for the delegate.
+// has no delegate that could still be scheduled, a *ConcludedError that there is no pod to schedule any more. After any
+// other error the delegate may be in the target, and the next attempt finds it. The result preempts says that the
+// target's scheduler evicts, or evicted, other pods for the delegate.
 func (p *Placer) Place(
 	ctx context.Context, proxy *corev1.Pod, t *Target, expected Expectation,
 ) (preempts bool, err error) {
