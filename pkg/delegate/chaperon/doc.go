@@ -1,5 +1,5 @@
-// Package chaperon runs in target clusters. It creates the delegate of each PodChaperon, and copies the delegate's
-// status to the PodChaperon's.
+// Package chaperon creates the delegate of each PodChaperon, and copies the delegate's status to the PodChaperon's. It
+// runs in target clusters.
 //
 // The delegate has the PodChaperon's name, so creating it is idempotent. A manager that was killed in between, or whose
 // cache lags, finds the existing delegate. The PodChaperon's status, which survives the manager, says whether there has

@@ -64,7 +64,8 @@ func TestMessagesNameTargetsAndWhatIsMissing(t *testing.T) {
 				w.try(t, pod, test.next)
 			}
 			unfit := &framework.FitError{NumAllNodes: 6, Diagnosis: framework.Diagnosis{NodeToStatus: statuses}}
-			if got := (&Scheduler{plugin: w.plugin}).report(pod, unfit, w.attempts.TakeNext(pod.UID)); got != test.want {
+			next := w.attempts.TakeNext(pod.UID)
+			if got := (&Scheduler{plugin: w.plugin}).report(pod, unfit, next); got != test.want {
 				t.Errorf("got  %q\nwant %q", got, test.want)
 			}
 			explained, ok := w.explanations.Get(client.ObjectKeyFromObject(pod))

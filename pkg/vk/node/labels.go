@@ -25,7 +25,8 @@ func Labels(
 ) map[string]string {
 	labels := map[string]string{}
 	for k, v := range summaryLabels {
-		if ofOneMachine(k) || strings.HasPrefix(k, v1alpha1.GroupName+"/") || excluded != nil && excluded.MatchString(k+"="+v) {
+		own := strings.HasPrefix(k, v1alpha1.GroupName+"/")
+		if own || ofOneMachine(k) || excluded != nil && excluded.MatchString(k+"="+v) {
 			continue
 		}
 		labels[k] = v

@@ -44,7 +44,9 @@ type record struct {
 // New makes Attempts that remember nothing. lifted is called, without a lock, when time has passed and a target is no
 // longer left out for a pod.
 func New(c clock.WithDelayedExecution, lifted func(key types.NamespacedName, pod types.UID)) *Attempts {
-	return &Attempts{clock: c, lifted: lifted, byPod: map[types.UID]*record{}, excluded: map[string]sets.Set[*exclusion]{}}
+	return &Attempts{
+		clock: c, lifted: lifted, byPod: map[types.UID]*record{}, excluded: map[string]sets.Set[*exclusion]{},
+	}
 }
 
 // Memory is what is known of a pod when it is scheduled. Targets are named by their nodes.
