@@ -2,7 +2,6 @@ package claims
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"time"
 
@@ -17,6 +16,7 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/apierror"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/needs"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/patch"
 )
 
 // Ensure returns nil once the claims to which the pod refers are in the target. It returns a *needs.RefusedError if
@@ -188,21 +188,20 @@ func (c *Claims) bindTo(ctx context.Context, pvc *corev1.PersistentVolumeClaim, 
 func (c *Claims) annotate(ctx context.Context, pvc *corev1.PersistentVolumeClaim, to location) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
-		"uid":             pvc.UID,
+	data, err := patch.Merge(pvc.UID, map[string]any{
 		"resourceVersion": pvc.ResourceVersion,
 		"annotations": map[string]any{
 			v1alpha1.AnnotationFollowedTo:          orNull(to.name),
 			v1alpha1.AnnotationFollowedToClusterID: orNull(to.clusterID),
 		},
-	}})
+	}, nil)
 	if err != nil {
-		return fmt.Errorf("encoding a patch: %w", err)
+		return err
 	}
 	if err := c.source.client.Patch(
 		ctx,
 		pvc,
-		client.RawPatch(types.MergePatchType, patch),
+		client.RawPatch(types.MergePatchType, data),
 		client.FieldOwner(v1alpha1.FieldOwner),
 	); err != nil {
 		return fmt.Errorf("writing down where claim %q is: %w", pvc.Name, err)

@@ -2,7 +2,6 @@ package claims
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"time"
 
@@ -14,6 +13,7 @@ import (
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/patch"
 )
 
 const (
@@ -165,17 +165,16 @@ func (c *Claims) deleteCopy(ctx context.Context, made *corev1.PersistentVolumeCl
 func (c *Claims) expandCopy(ctx context.Context, pvc, made *corev1.PersistentVolumeClaim, t *cluster) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	patch, err := json.Marshal(map[string]any{
-		"metadata": map[string]any{"uid": made.UID},
-		"spec":     map[string]any{"resources": map[string]any{"requests": pvc.Spec.Resources.Requests}},
+	data, err := patch.Merge(made.UID, nil, map[string]any{
+		"spec": map[string]any{"resources": map[string]any{"requests": pvc.Spec.Resources.Requests}},
 	})
 	if err != nil {
-		return fmt.Errorf("encoding a patch: %w", err)
+		return err
 	}
 	err = t.client.Patch(
 		ctx,
 		made,
-		client.RawPatch(types.MergePatchType, patch),
+		client.RawPatch(types.MergePatchType, data),
 		client.FieldOwner(v1alpha1.FieldOwner),
 	)
 	if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) {
