@@ -38,8 +38,13 @@ func (c *Claims) Ensure(ctx context.Context, pod *corev1.Pod, target *engage.Tar
 	return nil
 }
 
-func refusedError(key types.NamespacedName, reason string) error {
-	return &needs.RefusedError{Ref: needs.Ref{Resource: needs.PersistentVolumeClaims, Name: key.Name}, Reason: reason}
+// refusedError has the class of the API server's answer, or OK if the claims themselves are the reason.
+func refusedError(key types.NamespacedName, class apierror.Class, reason string) error {
+	return &needs.RefusedError{
+		Ref:    needs.Ref{Resource: needs.PersistentVolumeClaims, Name: key.Name},
+		Reason: reason,
+		Class:  class,
+	}
 }
 
 // ensure relies on live answers of API servers only. A claim with the annotation follow is bound to the target, whoever
@@ -56,7 +61,7 @@ func (c *Claims) ensure(ctx context.Context, key types.NamespacedName, t *cluste
 	}
 	v := decide(s)
 	if v.objection != "" {
-		return refusedError(key, v.objection)
+		return refusedError(key, apierror.OK, v.objection)
 	}
 	if s.original == nil || !s.original.follow {
 		return nil
@@ -65,7 +70,7 @@ func (c *Claims) ensure(ctx context.Context, key types.NamespacedName, t *cluste
 		if err := c.bindTo(ctx, pvc, keeper.location); err != nil {
 			return err
 		}
-		return refusedError(key, "is in "+keeper.name)
+		return refusedError(key, apierror.OK, "is in "+keeper.name)
 	}
 	if !v.makes {
 		return c.bindTo(ctx, pvc, t.location)
@@ -84,9 +89,10 @@ func (c *Claims) situationOf(
 		return nil, situation{}, fmt.Errorf("getting claim %q: %w", key.Name, err)
 	}
 	_, there, err := t.readClaim(ctx, key)
-	if apierror.Of(err, apierror.Create).Refusal() {
+	if class := apierror.Of(err, apierror.Existing); class.Refusal() {
 		return nil, situation{}, refusedError(
 			key,
+			class,
 			"cannot be looked for: "+t.explain(err, "claims in namespace "+key.Namespace),
 		)
 	}
@@ -150,7 +156,7 @@ func (c *Claims) createCopy(ctx context.Context, pvc *corev1.PersistentVolumeCla
 	key := client.ObjectKeyFromObject(pvc)
 	class, objection := c.classFor(&original, t)
 	if objection != "" {
-		return refusedError(key, objection)
+		return refusedError(key, apierror.OK, objection)
 	}
 	made, err := desiredCopy(pvc, class, c.options.Clock.Now())
 	if err != nil {
@@ -160,13 +166,13 @@ func (c *Claims) createCopy(ctx context.Context, pvc *corev1.PersistentVolumeCla
 		return err
 	}
 	err = t.writer.Create(ctx, made)
-	if apierror.Of(err, apierror.Create).Refusal() {
+	if class := apierror.Of(err, apierror.Create); class.Refusal() {
 		if err := c.annotate(ctx, pvc, location{}); err != nil {
 			c.options.Logger.Error(
 				err, "Leaving the annotation followed-to, which binds nobody without a copy", "claim", key,
 			)
 		}
-		return refusedError(key, "is not taken there: "+err.Error())
+		return refusedError(key, class, "is not taken there: "+err.Error())
 	}
 	if err != nil {
 		return fmt.Errorf("making claim %q in target %q: %w", key.Name, t.name, err)

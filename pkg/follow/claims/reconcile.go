@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/apierror"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/patch"
 )
@@ -177,12 +178,12 @@ func (c *Claims) expandCopy(ctx context.Context, pvc, made *corev1.PersistentVol
 		client.RawPatch(types.MergePatchType, data),
 		client.FieldOwner(v1alpha1.FieldOwner),
 	)
-	if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) {
+	class := apierror.Of(err, apierror.Existing)
+	if class.Refusal() {
 		c.recordNotExpanded(pvc, t, err)
+	}
+	if class == apierror.OK || class == apierror.NotFound || class.Refusal() && class != apierror.RightsMissing {
 		return nil
 	}
-	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("expanding the claim there: %w", err)
-	}
-	return nil
+	return fmt.Errorf("expanding the claim there: %w", err) // Rights that are missing may be about to arrive.
 }

@@ -122,6 +122,24 @@ func TestARefusedChangeIsReportedOnceAndTriedAgain(t *testing.T) {
 	}
 }
 
+func TestRightsThatAreMissingAreTriedAgainSoon(t *testing.T) {
+	missing := apierrors.NewForbidden(
+		schema.GroupResource{Resource: "secrets"}, "db", errors.New(`User "c1" cannot create resource "secrets"`),
+	)
+	l, w := leading(t, func() error { return missing })
+	l.exists(t, w, "1", "new")
+	for range 2 {
+		got, err := l.refresh(t.Context(), secret("db")) // The queue retries errors after lastRetry at most.
+		if got != (reconcile.Result{}) || err == nil {
+			t.Errorf("result %v, error %v", got, err)
+		}
+	}
+	reported := l.follower.options.Recorder.(*events.FakeRecorder).Events
+	if event := <-reported; !strings.Contains(event, "tried again every "+lastRetry.String()) || len(reported) > 0 {
+		t.Errorf("event %q, and %d more", event, len(reported))
+	}
+}
+
 func TestEnsureDoesNotRelyOnAWriteThatBeganBefore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		released := make(chan struct{})
