@@ -80,9 +80,11 @@ func TestARefusedExpansionIsReported(t *testing.T) {
 		answer            error
 		reported, retried bool
 	}{
-		"no error":                     {},
-		"a quota without room":         {answer: forbidden("exceeded quota: q"), reported: true},
-		"a class that does not expand": {answer: forbidden("only dynamically provisioned pvc can be resized"), reported: true},
+		"no error":             {},
+		"a quota without room": {answer: forbidden("exceeded quota: q"), reported: true},
+		"a class that does not expand": {
+			answer: forbidden("only dynamically provisioned pvc can be resized"), reported: true,
+		},
 		"a webhook that denies":        {answer: denied, reported: true},
 		"rights that have not arrived": {answer: forbidden(noRight), reported: true, retried: true},
 		"a copy that is gone": {
