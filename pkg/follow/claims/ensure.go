@@ -17,6 +17,7 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/needs"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/patch"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/timeouts"
 )
 
 // Ensure returns nil once the claims to which the pod refers are in the target. It returns a *needs.RefusedError if
@@ -119,7 +120,7 @@ func (c *cluster) readClaim(
 	ctx context.Context,
 	key types.NamespacedName,
 ) (*corev1.PersistentVolumeClaim, *claim, error) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	ctx, cancel := context.WithTimeout(ctx, timeouts.Request)
 	defer cancel()
 	pvc := &corev1.PersistentVolumeClaim{}
 	err := c.client.Get(ctx, key, pvc)
@@ -192,7 +193,7 @@ func (c *Claims) bindTo(ctx context.Context, pvc *corev1.PersistentVolumeClaim, 
 // annotate sets the annotations that say where the claim is, and removes empty ones. The patch has the resource version
 // as a precondition, and updates it in pvc.
 func (c *Claims) annotate(ctx context.Context, pvc *corev1.PersistentVolumeClaim, to location) error {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	ctx, cancel := context.WithTimeout(ctx, timeouts.Request)
 	defer cancel()
 	data, err := patch.Merge(pvc.UID, map[string]any{
 		"resourceVersion": pvc.ResourceVersion,

@@ -15,6 +15,7 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/apierror"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/patch"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/timeouts"
 )
 
 const (
@@ -45,7 +46,7 @@ func (c *Claims) newWorkers(t *cluster) *engage.Workers[types.NamespacedName] {
 
 // findCopies starts watches, in the source and in the target, of namespaces that have copies.
 func (c *Claims) findCopies(ctx context.Context, t *cluster) error {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	ctx, cancel := context.WithTimeout(ctx, timeouts.Request)
 	defer cancel()
 	found := &corev1.PersistentVolumeClaimList{}
 	err := t.client.List(
@@ -146,7 +147,7 @@ func (c *Claims) reconcile(ctx context.Context, key types.NamespacedName, t *clu
 
 // deleteCopy deletes this very copy, as it was read.
 func (c *Claims) deleteCopy(ctx context.Context, made *corev1.PersistentVolumeClaim, t *cluster) error {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	ctx, cancel := context.WithTimeout(ctx, timeouts.Request)
 	defer cancel()
 	err := t.client.Delete(ctx, made, client.Preconditions{UID: &made.UID, ResourceVersion: &made.ResourceVersion})
 	if client.IgnoreNotFound(err) != nil {
@@ -164,7 +165,7 @@ func (c *Claims) deleteCopy(ctx context.Context, made *corev1.PersistentVolumeCl
 
 // expandCopy requests as much storage in the target as the source's claim requests now.
 func (c *Claims) expandCopy(ctx context.Context, pvc, made *corev1.PersistentVolumeClaim, t *cluster) error {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	ctx, cancel := context.WithTimeout(ctx, timeouts.Request)
 	defer cancel()
 	data, err := patch.Merge(made.UID, nil, map[string]any{
 		"spec": map[string]any{"resources": map[string]any{"requests": pvc.Spec.Resources.Requests}},

@@ -25,6 +25,7 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/follow/writer"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/needs"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/timeouts"
 )
 
 // errUser says that the user must correct something.
@@ -76,7 +77,7 @@ func (c *copier) prepare(ctx context.Context) error {
 		return nil
 	}
 	_, err, _ := c.preparing.Do("", func() (any, error) {
-		ctx, cancel := context.WithTimeout(ctx, callTimeout)
+		ctx, cancel := context.WithTimeout(ctx, timeouts.Request)
 		defer cancel()
 		err := c.findCopies(ctx)
 		c.prepared.Store(err == nil)

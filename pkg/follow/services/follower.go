@@ -28,9 +28,7 @@ import (
 )
 
 const (
-	workersName = "services"
-
-	callTimeout      = 10 * time.Second
+	workersName      = "services"
 	workersPerTarget = 4
 	firstRetry       = 5 * time.Millisecond
 	lastRetry        = 30 * time.Second
