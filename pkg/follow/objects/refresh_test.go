@@ -48,7 +48,7 @@ func leading(t *testing.T, create func() error) (*link, *collectionWatch) {
 	c := fake.NewClientBuilder().WithInterceptorFuncs(interceptor.Funcs{
 		Create: func(ctx context.Context, c client.WithWatch, o client.Object, options ...client.CreateOption) error {
 			dryRun := len(options) == 1 && options[0] == client.DryRunAll
-			if o.GetNamespace() == "" || dryRun { // our user name, and whether the policy holds us
+			if o.GetNamespace() == "" || dryRun { // our user name, and whether the policy applies to us
 				return nil
 			}
 			if err := create(); err != nil {

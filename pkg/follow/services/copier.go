@@ -50,7 +50,7 @@ type copier struct {
 	idle      map[types.NamespacedName]time.Time
 	copied    map[types.NamespacedName]bool
 	noted     map[item]string               // the last message about each item that cannot be copied
-	held      map[types.NamespacedName]bool // the Ingresses whose Secrets the target holds
+	secured   map[types.NamespacedName]bool // the Ingresses for which the target keeps Secrets
 }
 
 // Reconcile updates the copies of an item in the target.

@@ -38,8 +38,8 @@ func (w *Writer) updateWhole(ctx context.Context, object *unstructured.Unstructu
 }
 
 // uidOfOurs makes sure that only a copy of ours is written. It returns the copy's UID, or none if the target's
-// admission policy holds us to our own copies. The policy does not hold, for example, a cluster's administrator, who
-// may read and has to. It asks before each write, because nobody announces changes of rights and policies.
+// admission policy lets us write our own copies only. The policy does not apply to a cluster's administrator, for
+// example, who may read and has to. It asks before each write, because nobody announces changes of rights and policies.
 func (w *Writer) uidOfOurs(ctx context.Context, object *unstructured.Unstructured) (types.UID, error) {
 	answer := w.probe(ctx, object)
 	if deniedByPolicy(answer) {
@@ -63,8 +63,8 @@ func (w *Writer) uidOfOurs(ctx context.Context, object *unstructured.Unstructure
 	}
 }
 
-// probe requests, as a dry run, the creation of the object without the mark. The policy denies this to those whom it
-// holds. To other policies, it is the same request.
+// probe requests, as a dry run, the creation of the object without the mark. The policy denies this to those to whom it
+// applies. To other policies, it is the same request.
 func (w *Writer) probe(ctx context.Context, object *unstructured.Unstructured) error {
 	ctx, cancel := context.WithTimeout(ctx, timeouts.Request)
 	defer cancel()

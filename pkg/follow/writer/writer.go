@@ -38,7 +38,7 @@ func (e *UnguardedError) Error() string {
 	return fmt.Sprintf(
 		"in namespace %q, nothing shows which existing objects are copies of this source cluster, so all are left "+
 			"alone: the source may not read them there, and the ValidatingAdmissionPolicy of "+
-			"multicluster-scheduler's chart does not hold it; install the chart there as it is, or let the source "+
+			"multicluster-scheduler's chart does not apply to it; install the chart there as it is, or let the source "+
 			"get them",
 		e.Namespace,
 	)
