@@ -69,24 +69,24 @@ func (c *copier) giveUp(ctx context.Context, there client.Object, useless bool, 
 	return c.deleteCopy(ctx, there)
 }
 
-// handOver enqueues the remaining copies for the siblings, and holds Secrets no longer. If the same target was engaged
-// anew, that engagement goes on to hold them.
+// handOver enqueues the remaining copies for the siblings, and keeps Secrets no longer. If the same target was engaged
+// anew, that engagement goes on to keep them.
 func (c *copier) handOver(ctx context.Context) {
 	again := slices.ContainsFunc(
 		c.follower.copiers.All(),
 		func(other *copier) bool { return other.target.Key == c.target.Key },
 	)
 	c.mu.Lock()
-	held := c.held
-	c.held = map[types.NamespacedName]bool{}
+	secured := c.secured
+	c.secured = map[types.NamespacedName]bool{}
 	c.mu.Unlock()
-	for ingress := range held {
+	for ingress := range secured {
 		if again {
 			break
 		}
-		if err := c.follower.options.HoldSecrets(ctx, c.target, ingress, nil); err != nil {
+		if err := c.follower.options.KeepSecrets(ctx, c.target, ingress, nil); err != nil {
 			logger := c.follower.options.Logger.WithValues("target", c.target.Key, "ingress", ingress)
-			logger.Error(err, "TLS Secrets are still held")
+			logger.Error(err, "TLS Secrets are still kept")
 		}
 	}
 	for _, other := range c.follower.copiers.All() {

@@ -134,15 +134,15 @@ func removeWithoutChaperon(s state) *removal {
 	seen := slices.ContainsFunc(s.asked, func(a ask) bool { return a.parent == proxy.UID })
 	r := &removal{ifGone: !seen, grace: ptr.To[int64](0)}
 	switch {
-	case proxy.DeletionTimestamp == nil && finished(proxy.Status.Phase):
+	case proxy.DeletionTimestamp == nil && translate.Finished(proxy.Status.Phase):
 		return nil
 	case proxy.DeletionTimestamp == nil:
 		r.message = "the PodChaperon was deleted in the target cluster"
 	case ptr.Deref(proxy.DeletionGracePeriodSeconds, 0) == 0 &&
-		(finished(proxy.Status.Phase) || len(proxy.Finalizers) == 0):
+		(translate.Finished(proxy.Status.Phase) || len(proxy.Finalizers) == 0):
 		return nil // The deletion is confirmed. A finalizer of others holds the proxy, or the cache lags.
 	}
-	if len(proxy.Finalizers) > 0 && !finished(proxy.Status.Phase) {
+	if len(proxy.Finalizers) > 0 && !translate.Finished(proxy.Status.Phase) {
 		r.status = proxy.Status.DeepCopy()
 		r.status.Phase = corev1.PodFailed
 	}
@@ -152,7 +152,7 @@ func removeWithoutChaperon(s state) *removal {
 // removeWithDelegate returns the removal of a proxy whose delegate was deleted although the proxy was not, or nil if
 // the proxy has finished.
 func removeWithDelegate(proxy *corev1.Pod, chaperon *v1alpha1.PodChaperon) *removal {
-	if finished(proxy.Status.Phase) || finished(chaperon.Status.Phase) {
+	if translate.Finished(proxy.Status.Phase) || translate.Finished(chaperon.Status.Phase) {
 		return nil
 	}
 	lost := translate.PodCondition(chaperon.Status.Conditions, v1alpha1.ConditionDelegate)
@@ -182,8 +182,4 @@ func changedStatus(proxy *corev1.Pod, chaperon *v1alpha1.PodChaperon) *corev1.Po
 		return nil
 	}
 	return &status
-}
-
-func finished(phase corev1.PodPhase) bool {
-	return phase == corev1.PodSucceeded || phase == corev1.PodFailed
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/timeouts"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
 
@@ -25,7 +26,7 @@ const (
 	// IndexNodeName is the field index, in the manager's cache, of proxies by the node that they are bound to.
 	IndexNodeName = "spec.nodeName"
 
-	callTimeout      = 10 * time.Second
+	callTimeout      = timeouts.Request
 	workersPerTarget = 10
 	firstRetry       = 5 * time.Millisecond
 	lastRetry        = 30 * time.Second

@@ -16,6 +16,7 @@ import (
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/patch"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
 
@@ -107,18 +108,17 @@ func (r *reconciler) endDelegate(ctx context.Context, key types.NamespacedName, 
 func (r *reconciler) askManager(ctx context.Context, chaperon *v1alpha1.PodChaperon, grace string) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	patch := fmt.Appendf(
-		nil,
-		`{"metadata":{"uid":%q,"annotations":{%q:%q}}}`,
-		chaperon.UID,
-		v1alpha1.AnnotationDeletionGracePeriod,
-		grace,
-	)
+	data, err := patch.Merge(chaperon.UID, map[string]any{
+		"annotations": map[string]any{v1alpha1.AnnotationDeletionGracePeriod: grace},
+	}, nil)
+	if err != nil {
+		return err
+	}
 	target := &v1alpha1.PodChaperon{ObjectMeta: metav1.ObjectMeta{Namespace: chaperon.Namespace, Name: chaperon.Name}}
-	err := r.target.Client.Patch(
+	err = r.target.Client.Patch(
 		ctx,
 		target,
-		client.RawPatch(types.MergePatchType, patch),
+		client.RawPatch(types.MergePatchType, data),
 		client.FieldOwner(v1alpha1.FieldOwner),
 	)
 	if err := ignoreGone(err); err != nil {

@@ -49,7 +49,7 @@ func (p *Placer) ensureNeeds(ctx context.Context, proxy *corev1.Pod, t *Target) 
 	case err == nil:
 		return nil
 	case errors.As(err, &refused):
-		return &RefusedError{Target: t.Name(), Reason: refused.Error(), Refusal: Forbidden}
+		return &RefusedError{Target: t.Name(), Reason: refused.Error(), Refusal: refusalFor(refused.Class)}
 	case errors.As(err, new(*needs.MissingError)):
 		return err
 	default:

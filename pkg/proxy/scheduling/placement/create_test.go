@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/apierror"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/needs"
 )
@@ -20,6 +21,7 @@ func TestWhatAPodNeedsDecidesWhetherItsDelegateIsMade(t *testing.T) {
 		ensured error
 		err     string
 		leftOut string
+		refusal Refusal
 	}{
 		"the object is in the target": {},
 		"the object is missing in the source": {
@@ -27,7 +29,15 @@ func TestWhatAPodNeedsDecidesWhetherItsDelegateIsMade(t *testing.T) {
 		},
 		"the target does not take the object": {
 			ensured: &needs.RefusedError{Ref: database, Reason: "exists there"}, err: `c1: Secret "db" exists there`,
-			leftOut: `Secret "db" exists there`,
+			leftOut: `Secret "db" exists there`, refusal: Forbidden,
+		},
+		"a quota of the target has no room for the object": {
+			ensured: &needs.RefusedError{Ref: database, Reason: "is refused", Class: apierror.QuotaExceeded},
+			err:     `c1: Secret "db" is refused`, leftOut: `Secret "db" is refused`, refusal: Forbidden,
+		},
+		"the rights to write the object have not arrived yet": {
+			ensured: &needs.RefusedError{Ref: database, Reason: "is refused", Class: apierror.RightsMissing},
+			err:     `c1: Secret "db" is refused`, leftOut: `Secret "db" is refused`, refusal: RightsMissing,
 		},
 		"the target does not answer": {
 			ensured: errors.New("slow"), err: "bringing what the pod needs to c1: slow",
@@ -55,6 +65,9 @@ func TestWhatAPodNeedsDecidesWhetherItsDelegateIsMade(t *testing.T) {
 			var refused *RefusedError
 			if errors.As(err, &refused) != (test.leftOut != "") || refused != nil && refused.Reason != test.leftOut {
 				t.Errorf("the target refused the pod: %v, want %q", refused, test.leftOut)
+			}
+			if refused != nil && refused.Refusal != test.refusal {
+				t.Errorf("refusal %d, want %d", refused.Refusal, test.refusal)
 			}
 		})
 	}
