@@ -97,7 +97,7 @@ func place(t *testing.T, proxy *corev1.Pod, in *env.Target) *v1alpha1.PodChapero
 
 func createChaperon(t *testing.T, proxy *corev1.Pod, in *env.Target) *v1alpha1.PodChaperon {
 	t.Helper()
-	c, err := translate.Chaperon(proxy, translate.Source{ClusterID: "source"}, in.Hash)
+	c, err := translate.Chaperon(proxy, translate.Source{ClusterID: "source"}, translate.Destination{Target: in.Key})
 	env.Must(t, err)
 	env.Create(t, target, c)
 	return c
