@@ -124,6 +124,7 @@ func (w *wiring) feedback(ctx context.Context, registry *engage.Registry) error 
 	f := feedback.New(feedback.Options{
 		Client:    w.mgr.GetClient(),
 		APIReader: w.mgr.GetAPIReader(),
+		Keys:      w.proofs.Keys,
 		Clock:     w.clock,
 		Recorder:  w.mgr.GetEventRecorder("multicluster-feedback"),
 		Logger:    w.mgr.GetLogger().WithName("feedback"),
