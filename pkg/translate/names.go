@@ -39,8 +39,8 @@ func TargetID(key types.NamespacedName) string {
 	return hash("admiralty/"+key.Namespace+"/"+key.Name, targetIDLength)
 }
 
-// TargetHash returns the first ten digits of the TargetID. Names with equal hashes can be found, so the hash is good for
-// names that people read, and for objects of versions that had no TargetID.
+// TargetHash returns the first ten digits of the TargetID. Names with equal hashes can be found, so the hash is good
+// for names that people read, and for objects of versions that had no TargetID.
 func TargetHash(key types.NamespacedName) string { return HashOfTargetID(TargetID(key)) }
 
 // HashOfTargetID returns the TargetHash of the target with this TargetID.

@@ -15,8 +15,8 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
 
-// unproved returns the PodChaperon of the proxy, which is bound to the target's node, if it lacks the label target-id or
-// a valid proof: an earlier version made it, or the key was lost. Without keys it returns nil.
+// unproved returns the PodChaperon of the proxy, which is bound to the target's node, if it lacks the label target-id
+// or a valid proof: an earlier version made it, or the key was lost. Without keys it returns nil.
 func (s *state) unproved(chaperon *v1alpha1.PodChaperon) *v1alpha1.PodChaperon {
 	if s.keys == nil ||
 		chaperon.Labels[v1alpha1.LabelTargetID] == translate.TargetID(s.target) &&
@@ -26,8 +26,8 @@ func (s *state) unproved(chaperon *v1alpha1.PodChaperon) *v1alpha1.PodChaperon {
 	return chaperon
 }
 
-// prove gives the PodChaperon of a proxy, which is bound to the target's node, the marks of one that this version makes.
-// That the proxy is bound there is a fact of the source, which nobody in the target can change.
+// prove gives the PodChaperon of a proxy, which is bound to the target's node, the marks that this version makes. That
+// the proxy is bound there is a fact of the source, which nobody in the target can change.
 func (r *reconciler) prove(ctx context.Context, proxy *corev1.Pod, chaperon *v1alpha1.PodChaperon) error {
 	keys, err := r.options.Keys()
 	if err != nil {
