@@ -183,16 +183,17 @@ func summaryOptions() cache.ByObject {
 	}
 }
 
-// stripChaperon keeps the fields of a PodChaperon that somebody reads: its parent and its status. The source wrote the
-// other fields.
+// stripChaperon keeps the fields of a PodChaperon that somebody reads: its parent, its marks and its status. The source
+// wrote the other fields.
 func stripChaperon(o any) (any, error) {
 	if chaperon, ok := o.(*v1alpha1.PodChaperon); ok {
 		chaperon.ManagedFields = nil
-		chaperon.Labels = keepKeys(chaperon.Labels, v1alpha1.LabelParentUID)
+		chaperon.Labels = keepKeys(chaperon.Labels, v1alpha1.LabelParentUID, v1alpha1.LabelTargetID)
 		chaperon.Annotations = keepKeys(
 			chaperon.Annotations,
 			v1alpha1.AnnotationParentNamespace,
 			v1alpha1.AnnotationParentName,
+			v1alpha1.AnnotationProof,
 		)
 		chaperon.Spec = v1alpha1.PodChaperon{}.Spec
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate/proof"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/timeouts"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
@@ -41,6 +42,8 @@ type Options struct {
 	Client client.Client
 	// APIReader reads from the source cluster's API server.
 	APIReader client.Reader
+	// Keys returns the keys that sign PodChaperons, or an error while there are none.
+	Keys func() (*proof.Keys, error)
 	// Clock measures how long a target's manager has not answered a request.
 	Clock clock.PassiveClock
 	// Recorder records events about proxies.

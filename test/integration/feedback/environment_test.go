@@ -18,6 +18,7 @@ import (
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate/proof"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/proxy/feedback"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 	"github.com/multicluster-scheduler/multicluster-scheduler/test/integration/env"
@@ -31,6 +32,8 @@ var (
 	writes env.Journal
 	// clock is the manager's clock.
 	clock *clocktesting.FakePassiveClock
+	// keys are the source's.
+	keys *proof.Keys
 )
 
 func TestMain(m *testing.M) { env.Main(m, setUp) }
@@ -39,6 +42,7 @@ func setUp(t env.T) {
 	clusters := env.Start(t, "source", "target")
 	source, target = clusters[0], clusters[1]
 	clock = clocktesting.NewFakePassiveClock(time.Now())
+	keys = proof.Generate(clock.Now())
 	login := env.Intercept(source.Config, func(r *http.Request) *http.Response {
 		if r.Method != http.MethodGet && strings.Contains(r.URL.Path, "/pods/") {
 			writes.Add(r.Method + " " + r.URL.Path + " ")
@@ -50,6 +54,7 @@ func setUp(t env.T) {
 		manager = mgr
 		f := feedback.New(feedback.Options{
 			Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), Clock: clock,
+			Keys:     func() (*proof.Keys, error) { return keys, nil },
 			Recorder: mgr.GetEventRecorder("feedback"), Logger: mgr.GetLogger(),
 		})
 		registry = engage.NewRegistry(f)
@@ -97,7 +102,9 @@ func place(t *testing.T, proxy *corev1.Pod, in *env.Target) *v1alpha1.PodChapero
 
 func createChaperon(t *testing.T, proxy *corev1.Pod, in *env.Target) *v1alpha1.PodChaperon {
 	t.Helper()
-	c, err := translate.Chaperon(proxy, translate.Source{ClusterID: "source"}, in.Hash)
+	c, err := translate.Chaperon(proxy, translate.Source{ClusterID: "source"}, translate.Destination{
+		Target: in.Key, Proof: keys.Sign(proof.ClaimOf(proxy, in.Key)),
+	})
 	env.Must(t, err)
 	env.Create(t, target, c)
 	return c

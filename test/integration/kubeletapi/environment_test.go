@@ -53,7 +53,7 @@ func start(t *testing.T, signer string) *kubeletAPI {
 	env.Create(t, source, proxy)
 	delegate := &corev1.Pod{ObjectMeta: env.Meta(namespace, translate.DelegateName(proxy)), Spec: env.PodSpec()}
 	delegate.Spec.NodeName = startKubelet(t)
-	chaperon, err := translate.Chaperon(proxy, translate.Source{}, "")
+	chaperon, err := translate.Chaperon(proxy, translate.Source{}, translate.Destination{})
 	env.Must(t, err)
 	env.Create(t, target, delegate, chaperon)
 	api := &kubeletAPI{namespace: namespace, delegate: delegate, scheduled: diagnosis.NewStore(clock.RealClock{})}
