@@ -51,6 +51,9 @@ const (
 	// AnnotationParentName and AnnotationParentNamespace name the proxy.
 	AnnotationParentName      = prefix + "parent-name"
 	AnnotationParentNamespace = prefix + "parent-namespace"
+	// AnnotationProof on a PodChaperon proves to the source that the source itself made the PodChaperon. It is a MAC over
+	// the proxy's name and UID, and the target's name.
+	AnnotationProof = prefix + "proof"
 	// AnnotationDeletionGracePeriod on a PodChaperon makes the target delete the delegate, and then the PodChaperon.
 	// The value is the grace period in seconds; if it is empty, the delegate's own applies.
 	AnnotationDeletionGracePeriod = prefix + "deletion-grace-period-seconds"

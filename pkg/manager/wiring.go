@@ -20,6 +20,7 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/delegate/chaperon"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/follow"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/proxy/admission"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/proxy/feedback"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/proxy/scheduling"
@@ -103,6 +104,7 @@ func (w *wiring) feedback(ctx context.Context, registry *engage.Registry) error 
 	f := feedback.New(feedback.Options{
 		Client:    w.mgr.GetClient(),
 		APIReader: w.mgr.GetAPIReader(),
+		Source:    w.origin,
 		Clock:     w.clock,
 		Recorder:  w.mgr.GetEventRecorder("multicluster-feedback"),
 		Logger:    w.mgr.GetLogger().WithName("feedback"),
@@ -159,6 +161,7 @@ func (w *wiring) targets(registry *engage.Registry) error {
 		Scheme:    w.mgr.GetScheme(),
 		Registry:  registry,
 		Source:    w.origin,
+		Verifier:  func() (gate.Verifier, error) { return noProofs{}, nil },
 		Clock:     w.clock,
 		Recorder:  w.mgr.GetEventRecorder("multicluster-targets"),
 		Metrics:   metrics.Registry,

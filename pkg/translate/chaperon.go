@@ -102,6 +102,7 @@ func delegateSpec(proxy *corev1.Pod, original Constraints, labels rewriter) core
 func Delegate(chaperon *v1alpha1.PodChaperon) *corev1.Pod {
 	annotations := maps.Clone(chaperon.Annotations)
 	delete(annotations, v1alpha1.AnnotationDeletionGracePeriod)
+	delete(annotations, v1alpha1.AnnotationProof)
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Name:        chaperon.Name,
