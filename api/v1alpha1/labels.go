@@ -45,15 +45,18 @@ const (
 	// LabelParentClusterID is the ID of the source cluster (the UID of its namespace kube-system). No source touches
 	// the objects of another source.
 	LabelParentClusterID = prefix + "parent-cluster-id"
-	// LabelTargetHash distinguishes the PodChaperons of siblings: (Cluster)Targets that lead to the same cluster. The
-	// value is translate.TargetHash of the target.
+	// LabelTargetID distinguishes the PodChaperons and copies of siblings: (Cluster)Targets that lead to the same
+	// cluster. The value is translate.TargetID of the target.
+	LabelTargetID = prefix + "target-id"
+	// LabelTargetHash is the short form of LabelTargetID, translate.TargetHash. Versions before LabelTargetID wrote it
+	// alone. For objects with LabelTargetID, it decides nothing.
 	LabelTargetHash = prefix + "target-hash"
+	// AnnotationProof on a PodChaperon proves that this source made it for this proxy and this target. Package proof
+	// makes and verifies the value. A delegate does not have it.
+	AnnotationProof = prefix + "proof"
 	// AnnotationParentName and AnnotationParentNamespace name the proxy.
 	AnnotationParentName      = prefix + "parent-name"
 	AnnotationParentNamespace = prefix + "parent-namespace"
-	// AnnotationProof on a PodChaperon proves to the source that the source itself made the PodChaperon. It is a MAC over
-	// the proxy's name and UID, and the target's name.
-	AnnotationProof = prefix + "proof"
 	// AnnotationDeletionGracePeriod on a PodChaperon makes the target delete the delegate, and then the PodChaperon.
 	// The value is the grace period in seconds; if it is empty, the delegate's own applies.
 	AnnotationDeletionGracePeriod = prefix + "deletion-grace-period-seconds"

@@ -30,7 +30,9 @@ func acceptCases() map[string]acceptCase {
 	old := func(pod *corev1.Pod) { pod.CreationTimestamp.Time = keyTime.Add(-time.Second) }
 	const unprovenReason = "it has no valid proof, and its pod is not bound to admiralty-team-c2"
 	proxy := newProxy()
-	with := func(changes ...func(*v1alpha1.PodChaperon)) *v1alpha1.PodChaperon { return newChaperon(proxy, changes...) }
+	with := func(changes ...func(*v1alpha1.PodChaperon)) *v1alpha1.PodChaperon {
+		return newChaperon(proxy, changes...)
+	}
 	proof := func(proof string) func(*v1alpha1.PodChaperon) {
 		return func(c *v1alpha1.PodChaperon) { c.Annotations[v1alpha1.AnnotationProof] = proof }
 	}
@@ -45,13 +47,13 @@ func acceptCases() map[string]acceptCase {
 		"without a proof, of a pod that is gone":     {nil, with(unproven), unprovenReason, true},
 		"without a proof, of another pod's UID":      {newProxy(func(p *corev1.Pod) { p.UID = "2" }), with(unproven), unprovenReason, true},
 		"without a proof, of a pod that is no proxy": {newProxy(func(p *corev1.Pod) { p.Spec.SchedulerName = "x" }), with(unproven), "its pod is no proxy", false},
-		"a proof for another target": {newProxy(), with(proof(proofOf("1", key, types.NamespacedName{Name: "c2"}))), unprovenReason, false},
-		"a proof for another UID":    {newProxy(), with(proof(proofOf("2", key, c2))), unprovenReason, false},
-		"a proof for another name":   {newProxy(), with(proof(proofOf("1", types.NamespacedName{Namespace: "team", Name: "db"}, c2))), unprovenReason, false},
-		"another name":               {newProxy(), with(func(c *v1alpha1.PodChaperon) { c.Name = "web" }), "its name is not the one that belongs to its pod", false},
-		"another UID":                {newProxy(), with(func(c *v1alpha1.PodChaperon) { c.Labels[v1alpha1.LabelParentUID] = "2" }), "its name is not the one that belongs to its pod", false},
-		"no UID":                     {newProxy(), with(func(c *v1alpha1.PodChaperon) { c.Labels = nil }), "is missing", false},
-		"no name of a pod":           {newProxy(), with(func(c *v1alpha1.PodChaperon) { c.Annotations = nil }), "is missing", false},
+		"a proof for another target":                 {newProxy(), with(proof(proofOf("1", key, types.NamespacedName{Name: "c2"}))), unprovenReason, false},
+		"a proof for another UID":                    {newProxy(), with(proof(proofOf("2", key, c2))), unprovenReason, false},
+		"a proof for another name":                   {newProxy(), with(proof(proofOf("1", types.NamespacedName{Namespace: "team", Name: "db"}, c2))), unprovenReason, false},
+		"another name":                               {newProxy(), with(func(c *v1alpha1.PodChaperon) { c.Name = "web" }), "its name is not the one that belongs to its pod", false},
+		"another UID":                                {newProxy(), with(func(c *v1alpha1.PodChaperon) { c.Labels[v1alpha1.LabelParentUID] = "2" }), "its name is not the one that belongs to its pod", false},
+		"no UID":                                     {newProxy(), with(func(c *v1alpha1.PodChaperon) { c.Labels = nil }), "is missing", false},
+		"no name of a pod":                           {newProxy(), with(func(c *v1alpha1.PodChaperon) { c.Annotations = nil }), "is missing", false},
 		"a namespace that is not allowed": {
 			chaperon: newChaperon(newProxy(func(p *corev1.Pod) { p.Namespace = "kube-system" })),
 			refusal:  "the target may not have objects of its namespace",

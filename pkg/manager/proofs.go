@@ -1,19 +1,36 @@
 package manager
 
 import (
-	"math"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate/proof"
 )
 
-// noProofs verifies PodChaperons for a source that signs none: what the source knows of its proxies decides.
-type noProofs struct{}
-
-// Verify accepts no proof.
-func (noProofs) Verify(types.UID, types.NamespacedName, types.NamespacedName, string) bool {
-	return false
+// verifier returns a Verifier with the keys of the time of each call, once there is a key.
+func (w *wiring) verifier() (gate.Verifier, error) {
+	if _, err := w.proofs.Keys(); err != nil {
+		return nil, err
+	}
+	return verifier{w.proofs}, nil
 }
 
-// CreatedAt is later than any proxy.
-func (noProofs) CreatedAt() time.Time { return time.Unix(math.MaxInt32, 0) }
+// verifier is a Keeper that has keys, as a gate sees it.
+type verifier struct{ keeper *proof.Keeper }
+
+// Verify says whether the proof is ours.
+func (v verifier) Verify(uid types.UID, proxy, target types.NamespacedName, proved string) bool {
+	keys, err := v.keeper.Keys()
+	return err == nil && keys.Verify(proof.Claim{UID: uid, Proxy: proxy, Target: target}, proved)
+}
+
+// CreatedAt returns the time since which every PodChaperon has a proof.
+func (v verifier) CreatedAt() time.Time {
+	keys, err := v.keeper.Keys()
+	if err != nil {
+		return time.Time{}
+	}
+	return keys.CreatedAt()
+}

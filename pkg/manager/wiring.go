@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/utils/clock"
@@ -20,7 +21,7 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/delegate/chaperon"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/follow"
-	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate/proof"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/proxy/admission"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/proxy/feedback"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/proxy/scheduling"
@@ -36,6 +37,8 @@ type wiring struct {
 	pod    Pod
 	origin translate.Source
 	clock  clock.RealClock
+	// proofs is nil until it has been added.
+	proofs *proof.Keeper
 	// follower is nil until following has been added, and scheduler is nil until scheduling has been added.
 	follower  *follow.Follower
 	scheduler *scheduling.Scheduler
@@ -49,6 +52,7 @@ func (w *wiring) wire(ctx context.Context, serving certificate) error {
 	}{
 		{"health", func() error { return w.health(serving) }},
 		{"admission", func() error { return w.admission(serving) }},
+		{"proofs", w.keepProofs},
 		{"following", func() error { return w.following(ctx, registry) }},
 		{"scheduling", func() error { return w.scheduling(registry) }},
 		{"feedback", func() error { return w.feedback(ctx, registry) }},
@@ -82,11 +86,27 @@ func (w *wiring) admission(serving certificate) error {
 	return serving.add(w.mgr)
 }
 
+// keepProofs adds the keeper of the key with which the scheduler signs.
+func (w *wiring) keepProofs() error {
+	clientset, err := kubernetes.NewForConfig(w.mgr.GetConfig())
+	if err != nil {
+		return fmt.Errorf("making a client: %w", err)
+	}
+	w.proofs = proof.New(proof.Options{
+		Client: clientset,
+		Secret: types.NamespacedName{Namespace: w.pod.Namespace, Name: w.config.Proof.SecretName},
+		Clock:  w.clock,
+		Logger: w.mgr.GetLogger().WithName("proofs"),
+	})
+	return w.mgr.Add(w.proofs)
+}
+
 func (w *wiring) scheduling(registry *engage.Registry) error {
 	var err error
 	w.scheduler, err = scheduling.New(scheduling.Options{
 		Config:   w.mgr.GetConfig(),
 		Source:   w.origin,
+		Sign:     w.proofs.Sign,
 		Registry: registry,
 		Follower: w.follower,
 		Strategy: w.config.Placement.Strategy,
@@ -161,7 +181,7 @@ func (w *wiring) targets(registry *engage.Registry) error {
 		Scheme:    w.mgr.GetScheme(),
 		Registry:  registry,
 		Source:    w.origin,
-		Verifier:  func() (gate.Verifier, error) { return noProofs{}, nil },
+		Verifier:  w.verifier,
 		Clock:     w.clock,
 		Recorder:  w.mgr.GetEventRecorder("multicluster-targets"),
 		Metrics:   metrics.Registry,

@@ -14,6 +14,7 @@ import (
 const (
 	virtualNodePrefix    = "admiralty-"
 	hashLength           = 10
+	targetIDLength       = 40
 	delegateSuffixLength = 5
 )
 
@@ -31,11 +32,18 @@ func VirtualNodeName(key types.NamespacedName) string {
 	return cut(join, validation.DNS1123SubdomainMaxLength-hashLength-1) + "-" + TargetHash(key)
 }
 
-// TargetHash returns ten hexadecimal digits that identify a Target in label values, or a ClusterTarget if the key's
-// namespace is empty.
-func TargetHash(key types.NamespacedName) string {
-	return hash("admiralty/"+key.Namespace+"/"+key.Name, hashLength)
+// TargetID returns 40 hexadecimal digits (160 bits) that identify a Target in label values, or a ClusterTarget if the
+// key's namespace is empty. Nobody can choose the name of a target so that its ID is that of another one.
+func TargetID(key types.NamespacedName) string {
+	return hash("admiralty/"+key.Namespace+"/"+key.Name, targetIDLength)
 }
+
+// TargetHash returns the first ten digits of the TargetID. Names with equal hashes can be found, so the hash is good for
+// names that people read, and for objects of versions that had no TargetID.
+func TargetHash(key types.NamespacedName) string { return HashOfTargetID(TargetID(key)) }
+
+// HashOfTargetID returns the TargetHash of the target with this TargetID.
+func HashOfTargetID(id string) string { return cut(id, hashLength) }
 
 // DelegateName returns the name of the proxy's PodChaperon and delegate. The name depends on the proxy's name and UID
 // alone, so a retry finds the PodChaperon of an earlier attempt. Proxies of the same name in several source clusters of

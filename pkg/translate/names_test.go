@@ -1,6 +1,7 @@
 package translate_test
 
 import (
+	"encoding/hex"
 	"strings"
 	"testing"
 
@@ -81,6 +82,29 @@ func TestTargetHashesOfDifferentTargetsDiffer(t *testing.T) {
 	}
 	if got := translate.TargetHash(types.NamespacedName{Name: "eu-west"}); got != "799e4a5d3a" {
 		t.Errorf("TargetHash of eu-west = %q, want that of its virtual node", got)
+	}
+}
+
+func TestTargetIDsHave160Bits(t *testing.T) {
+	seen := map[string]types.NamespacedName{}
+	for _, key := range []types.NamespacedName{
+		{Name: "c2"}, {Namespace: "default", Name: "c2"}, {Namespace: "c2", Name: "default"}, {Name: "default-c2"},
+		{Name: strings.Repeat("a", 253)}, {Namespace: strings.Repeat("a", 63), Name: strings.Repeat("b", 253)},
+	} {
+		id := translate.TargetID(key)
+		if bits, err := hex.DecodeString(id); err != nil || len(bits) != 160/8 {
+			t.Errorf("TargetID of %v is %q, want 160 bits in hexadecimal digits", key, id)
+		}
+		if messages := validation.IsValidLabelValue(id); len(messages) > 0 {
+			t.Errorf("TargetID of %v is %q, which does not fit a label: %v", key, id, messages)
+		}
+		if other, ok := seen[id]; ok {
+			t.Errorf("%v and %v share the TargetID %q", key, other, id)
+		}
+		if translate.HashOfTargetID(id) != translate.TargetHash(key) {
+			t.Errorf("TargetID of %v is %q, which does not begin with the TargetHash", key, id)
+		}
+		seen[id] = key
 	}
 }
 

@@ -65,6 +65,7 @@ func SetDefaults(c *Configuration) {
 	setDefault(&c.KubeletAPI.Port, 10250)
 	setDefault(&c.Placement.Strategy, Spread)
 	setDefault(&c.Placement.Timeout, metav1.Duration{Duration: time.Minute})
+	setDefault(&c.Proof.SecretName, "multicluster-scheduler-proof")
 	setDefault(&c.SourceController.Enabled, new(true))
 	setDefault(&c.SourceController.ClusterRoleName, "multicluster-scheduler-source")
 	setDefault(&c.SourceController.SummaryViewerClusterRoleName, "multicluster-scheduler-cluster-summary-viewer")

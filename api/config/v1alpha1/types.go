@@ -27,6 +27,8 @@ type Configuration struct {
 	KubeletAPI KubeletAPI `json:"kubeletAPI,omitempty"`
 	// Placement configures how pods are placed in targets.
 	Placement Placement `json:"placement,omitempty"`
+	// Proof configures how this cluster recognises the PodChaperons that it made.
+	Proof Proof `json:"proof,omitempty"`
 	// Capacity configures the information that sources get about this cluster.
 	Capacity Capacity `json:"capacity,omitempty"`
 	// SourceController configures the controller of Sources and ClusterSources.
@@ -101,6 +103,13 @@ type Placement struct {
 	// Timeout is how long one target may take to schedule a delegate before another target is tried. The default is
 	// 60s.
 	Timeout metav1.Duration `json:"timeout,omitempty"`
+}
+
+// Proof configures the key with which this cluster, as a source, signs the PodChaperons that it makes in targets.
+type Proof struct {
+	// SecretName is the name of the Secret of the key, in the manager's namespace. The manager fills the Secret if it is
+	// empty. The default is multicluster-scheduler-proof.
+	SecretName string `json:"secretName,omitempty"`
 }
 
 // SourceController configures the controller that creates service accounts and role bindings for Sources and

@@ -58,6 +58,10 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{ include "multicluster-scheduler.webhookName" . }}-{{ $kind }}
 {{- end }}
 
+{{- define "multicluster-scheduler.proofSecretName" -}}
+{{ include "multicluster-scheduler.fullname" . }}-proof
+{{- end }}
+
 {{- define "multicluster-scheduler.configuration" -}}
 apiVersion: config.multicluster.admiralty.io/v1alpha1
 kind: Configuration
@@ -93,6 +97,8 @@ kubeletAPI:
 placement:
   strategy: {{ .Values.placement.strategy }}
   timeout: {{ .Values.placement.timeout }}
+proof:
+  secretName: {{ include "multicluster-scheduler.proofSecretName" . }}
 {{- with .Values.capacity.excludedLabelsRegexp }}
 capacity:
   excludedLabelsRegexp: {{ . | quote }}

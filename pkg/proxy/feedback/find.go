@@ -35,12 +35,13 @@ func (r *reconciler) findChaperon(ctx context.Context, proxy *corev1.Pod) (found
 	case err != nil:
 		return false, fmt.Errorf("looking for the PodChaperon: %w", err)
 	}
-	wanted := map[string]string{
+	selected := map[string]string{
 		v1alpha1.LabelParentClusterID: r.options.Source.ClusterID, v1alpha1.LabelTargetHash: r.target.Hash,
 	}
-	for label, value := range wanted {
+	for label, value := range selected {
 		if chaperon.Labels[label] != value {
-			return true, r.label(ctx, proxy, chaperon, wanted)
+			selected[v1alpha1.LabelTargetID] = translate.TargetID(r.target.Key)
+			return true, r.label(ctx, proxy, chaperon, selected)
 		}
 	}
 	return true, nil // The cache lags, and its event follows.

@@ -18,6 +18,7 @@ import (
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate/proof"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/proxy/feedback"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 	"github.com/multicluster-scheduler/multicluster-scheduler/test/integration/env"
@@ -50,6 +51,7 @@ func setUp(t env.T) {
 		manager = mgr
 		f := feedback.New(feedback.Options{
 			Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), Clock: clock,
+			Source:   translate.Source{ClusterID: "source"},
 			Recorder: mgr.GetEventRecorder("feedback"), Logger: mgr.GetLogger(),
 		})
 		registry = engage.NewRegistry(f)
@@ -75,7 +77,7 @@ func engaged(t *testing.T) *env.Target {
 // newTarget returns a target that is not engaged.
 func newTarget(namespace, name string) *env.Target {
 	c := env.NewTarget(target, types.NamespacedName{Namespace: namespace, Name: name})
-	c.Cached = true
+	c.Cached, c.Source = true, source
 	return c
 }
 
@@ -97,7 +99,11 @@ func place(t *testing.T, proxy *corev1.Pod, in *env.Target) *v1alpha1.PodChapero
 
 func createChaperon(t *testing.T, proxy *corev1.Pod, in *env.Target) *v1alpha1.PodChaperon {
 	t.Helper()
-	c, err := translate.Chaperon(proxy, translate.Source{ClusterID: "source"}, in.Hash)
+	proved, err := env.Sign(proof.ClaimOf(proxy, in.Key))
+	env.Must(t, err)
+	c, err := translate.Chaperon(
+		proxy, translate.Source{ClusterID: "source"}, translate.Destination{Target: in.Key, Proof: proved},
+	)
 	env.Must(t, err)
 	env.Create(t, target, c)
 	return c

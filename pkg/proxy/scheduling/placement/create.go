@@ -12,6 +12,7 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/apierror"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate/proof"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/needs"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
@@ -21,7 +22,11 @@ func (p *Placer) ensureChaperon(ctx context.Context, proxy *corev1.Pod, t *Targe
 	if found := p.Delegates.in(t, proxy.UID); found != nil {
 		return found, nil
 	}
-	chaperon, err := translate.Chaperon(proxy, p.source, t.Hash)
+	proved, err := p.sign(proof.ClaimOf(proxy, t.Key))
+	if err != nil {
+		return nil, &CreateError{Target: t.Name(), Cause: err}
+	}
+	chaperon, err := translate.Chaperon(proxy, p.source, translate.Destination{Target: t.Key, Proof: proved})
 	if err != nil {
 		return nil, fmt.Errorf("making a delegate of the pod: %w", err)
 	}

@@ -51,5 +51,5 @@ func (e *CreateError) Error() string {
 	return "creating the PodChaperon in " + e.Target + ": " + e.Cause.Error()
 }
 
-// Unwrap returns the answer of the target's API server.
+// Unwrap returns the answer of the target's API server, or the reason why it was not asked.
 func (e *CreateError) Unwrap() error { return e.Cause }
