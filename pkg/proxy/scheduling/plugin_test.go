@@ -50,14 +50,6 @@ func TestFilterAndHints(t *testing.T) {
 			w.placer.Delegates.Seen(c1.Target, newChaperon("c", "p"))
 			c1.Ledger.Update(summary(resources("1500m", "1Gi")))
 		}, ""},
-		"the delegate is in this target, which is left out": {func(w *world, c1, _ *target) {
-			w.placer.Delegates.Seen(c1.Target, newChaperon("c", "p"))
-			w.refuse(newPod("p", nil), c1.NodeName, attempts.FixedTime, "refused")
-		}, "refused"},
-		"the delegate is in this target of another namespace": {func(w *world, c1, _ *target) {
-			w.placer.Delegates.Seen(c1.Target, newChaperon("c", "p"))
-			c1.Key.Namespace = "other"
-		}, "takes no pods of namespace default"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld()

@@ -97,7 +97,10 @@ func place(t *testing.T, proxy *corev1.Pod, in *env.Target) *v1alpha1.PodChapero
 	return c
 }
 
-func createChaperon(t *testing.T, proxy *corev1.Pod, in *env.Target) *v1alpha1.PodChaperon {
+// createChaperon creates the PodChaperon of a proxy, changed as asked for.
+func createChaperon(
+	t *testing.T, proxy *corev1.Pod, in *env.Target, changes ...func(*v1alpha1.PodChaperon),
+) *v1alpha1.PodChaperon {
 	t.Helper()
 	proved, err := env.Sign(proof.ClaimOf(proxy, in.Key))
 	env.Must(t, err)
@@ -105,6 +108,9 @@ func createChaperon(t *testing.T, proxy *corev1.Pod, in *env.Target) *v1alpha1.P
 		proxy, translate.Source{ClusterID: "source"}, translate.Destination{Target: in.Key, Proof: proved},
 	)
 	env.Must(t, err)
+	for _, change := range changes {
+		change(c)
+	}
 	env.Create(t, target, c)
 	return c
 }

@@ -46,6 +46,9 @@ type kubeletAPI struct {
 	scheduled *diagnosis.Store
 }
 
+// key is the target's.
+var key = types.NamespacedName{Name: "c2"}
+
 // start starts a kubelet API. The signer signs its serving certificate, unless signer is empty.
 func start(t *testing.T, signer string) *kubeletAPI {
 	t.Helper()
@@ -54,7 +57,6 @@ func start(t *testing.T, signer string) *kubeletAPI {
 	env.Create(t, source, proxy)
 	delegate := &corev1.Pod{ObjectMeta: env.Meta(namespace, translate.DelegateName(proxy)), Spec: env.PodSpec()}
 	delegate.Spec.NodeName = startKubelet(t)
-	key := types.NamespacedName{Name: "c2"}
 	proved, err := env.Sign(proof.ClaimOf(proxy, key))
 	env.Must(t, err)
 	chaperon, err := translate.Chaperon(proxy, translate.Source{}, translate.Destination{Target: key, Proof: proved})
