@@ -25,8 +25,8 @@
 //
 //   - Gate.NewInformer is for cache.Options of controller-runtime.
 //   - Gate.ListerWatcher is for informers that others make, for all kinds. It decodes no more than client-go does.
-//   - Gate.Reader is for live reads, typed or of metadata. Lists leave out the items that Accept refuses. So the absence
-//     of an item in a list proves nothing.
+//   - Gate.Reader is for live reads, typed or of metadata. Lists leave out the items that Accept refuses. So the
+//     absence of an item in a list proves nothing.
 //   - Gate.Client is for writes, and for reads from a cache.
 //   - ParentOf reads the proxy's name and UID. Nobody else reads these labels and annotations behind the gate.
 //
