@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate/proof"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
 
@@ -21,8 +22,8 @@ var keyTime = time.Unix(1000, 0)
 // readable is a Verifier whose proofs can be read.
 type readable struct{}
 
-func (readable) Verify(uid types.UID, proxy, target types.NamespacedName, proof string) bool {
-	return proof == proofOf(uid, proxy, target)
+func (readable) Verify(claim proof.Claim, proof string) bool {
+	return proof == proofOf(claim.UID, claim.Proxy, claim.Target)
 }
 
 func (readable) CreatedAt() time.Time { return keyTime }

@@ -10,13 +10,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate/proof"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
 
 // Verifier verifies the proofs that this source made PodChaperons. It is safe for concurrent use, and fast.
 type Verifier interface {
-	// Verify says whether the proof is ours, for the delegate of this proxy in this target.
-	Verify(uid types.UID, proxy, target types.NamespacedName, proof string) bool
+	// Verify says whether we have signed the claim so.
+	Verify(claim proof.Claim, proof string) bool
 	// CreatedAt is the time since which every PodChaperon that we make has a valid proof.
 	CreatedAt() time.Time
 }
@@ -112,7 +113,9 @@ func (g *Gate) decideChaperon(ctx context.Context, o client.Object) (orphan bool
 		return false, g.forged(o, "its pod is in another namespace")
 	case o.GetName() != translate.DelegateNameOf(parent.Key.Name, parent.UID):
 		return false, g.forged(o, "its name is not the one that belongs to its pod")
-	case g.Verifier.Verify(parent.UID, parent.Key, g.Key, o.GetAnnotations()[v1alpha1.AnnotationProof]):
+	case g.Verifier.Verify(
+		proof.Claim{UID: parent.UID, Proxy: parent.Key, Target: g.Key}, o.GetAnnotations()[v1alpha1.AnnotationProof],
+	):
 		return false, nil
 	default:
 		return g.decideUnproven(ctx, o, parent)

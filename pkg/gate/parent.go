@@ -34,11 +34,17 @@ func ParentOf(chaperon metav1.Object) Parent {
 	}
 }
 
-// strip keeps the fields of a PodChaperon that somebody reads from a cache: its parent and its status. The source wrote
-// the other fields.
+// strip keeps the fields of a PodChaperon that somebody reads from a cache: its parent, its marks and its status. The
+// source wrote the other fields.
 func strip(chaperon *v1alpha1.PodChaperon, orphan bool) {
-	chaperon.ManagedFields = nil
-	chaperon.Labels, chaperon.Annotations = marks(ParentOf(chaperon), orphan)
+	labels, annotations := marks(ParentOf(chaperon), orphan)
+	if id, ok := chaperon.Labels[v1alpha1.LabelTargetID]; ok {
+		labels[v1alpha1.LabelTargetID] = id
+	}
+	if proved, ok := chaperon.Annotations[v1alpha1.AnnotationProof]; ok {
+		annotations[v1alpha1.AnnotationProof] = proved
+	}
+	chaperon.ManagedFields, chaperon.Labels, chaperon.Annotations = nil, labels, annotations
 	chaperon.Spec = v1alpha1.PodChaperon{}.Spec
 }
 

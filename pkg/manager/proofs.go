@@ -3,8 +3,6 @@ package manager
 import (
 	"time"
 
-	"k8s.io/apimachinery/pkg/types"
-
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate/proof"
 )
@@ -21,9 +19,9 @@ func (w *wiring) verifier() (gate.Verifier, error) {
 type verifier struct{ keeper *proof.Keeper }
 
 // Verify says whether the proof is ours.
-func (v verifier) Verify(uid types.UID, proxy, target types.NamespacedName, proved string) bool {
+func (v verifier) Verify(claim proof.Claim, proved string) bool {
 	keys, err := v.keeper.Keys()
-	return err == nil && keys.Verify(proof.Claim{UID: uid, Proxy: proxy, Target: target}, proved)
+	return err == nil && keys.Verify(claim, proved)
 }
 
 // CreatedAt returns the time since which every PodChaperon has a proof.

@@ -125,6 +125,7 @@ func (w *wiring) feedback(ctx context.Context, registry *engage.Registry) error 
 		Client:    w.mgr.GetClient(),
 		APIReader: w.mgr.GetAPIReader(),
 		Source:    w.origin,
+		Keys:      w.proofs.Keys,
 		Clock:     w.clock,
 		Recorder:  w.mgr.GetEventRecorder("multicluster-feedback"),
 		Logger:    w.mgr.GetLogger().WithName("feedback"),

@@ -9,6 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/rand"
 	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 )
 
 const (
@@ -38,12 +40,27 @@ func TargetID(key types.NamespacedName) string {
 	return hash("admiralty/"+key.Namespace+"/"+key.Name, targetIDLength)
 }
 
-// TargetHash returns the first ten digits of the TargetID. Names with equal hashes can be found, so the hash is good for
-// names that people read, and for objects of versions that had no TargetID.
+// TargetHash returns the first ten digits of the TargetID. Names with equal hashes can be found, so the hash is good
+// for names that people read, and for objects of versions that had no TargetID.
 func TargetHash(key types.NamespacedName) string { return HashOfTargetID(TargetID(key)) }
 
 // HashOfTargetID returns the TargetHash of the target with this TargetID.
 func HashOfTargetID(id string) string { return cut(id, hashLength) }
+
+// MadeFor says whether the labels of an object say that it was made for the target with this TargetID. Objects of
+// versions that had no TargetID have the hash alone. In the label target-id they may have a value of the user, because
+// the key was free.
+func MadeFor(labels map[string]string, targetID string) bool {
+	if HasTargetID(labels) {
+		return labels[v1alpha1.LabelTargetID] == targetID
+	}
+	return labels[v1alpha1.LabelTargetHash] == HashOfTargetID(targetID)
+}
+
+// HasTargetID says whether the labels of an object have a TargetID.
+func HasTargetID(labels map[string]string) bool {
+	return len(labels[v1alpha1.LabelTargetID]) == targetIDLength
+}
 
 // DelegateName returns the name of the proxy's PodChaperon and delegate. The name depends on the proxy's name and UID
 // alone, so a retry finds the PodChaperon of an earlier attempt. Proxies of the same name in several source clusters of

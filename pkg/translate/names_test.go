@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
 
@@ -105,6 +106,31 @@ func TestTargetIDsHave160Bits(t *testing.T) {
 			t.Errorf("TargetID of %v is %q, which does not begin with the TargetHash", key, id)
 		}
 		seen[id] = key
+	}
+}
+
+func TestATargetIDDecidesBeforeTheHash(t *testing.T) {
+	id := translate.TargetID(types.NamespacedName{Name: "c2"})
+	other := translate.HashOfTargetID(id) + translate.TargetID(types.NamespacedName{Name: "c3"})[10:]
+	hash := translate.HashOfTargetID(id)
+	for name, test := range map[string]struct {
+		id, hash string
+		want     bool
+	}{
+		"the ID":                                {id: id, hash: hash, want: true},
+		"the ID alone":                          {id: id, want: true},
+		"another target's ID, of the same hash": {id: other, hash: hash},
+		"the hash alone":                        {hash: hash, want: true},
+		"the hash, and a user's value":          {id: "7", hash: hash, want: true},
+		"another hash":                          {hash: "0123456789"},
+		"nothing":                               {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			labels := map[string]string{v1alpha1.LabelTargetID: test.id, v1alpha1.LabelTargetHash: test.hash}
+			if got := translate.MadeFor(labels, id); got != test.want {
+				t.Errorf("MadeFor is %v, want %v", got, test.want)
+			}
+		})
 	}
 }
 

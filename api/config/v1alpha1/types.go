@@ -107,8 +107,8 @@ type Placement struct {
 
 // Proof configures the key with which this cluster, as a source, signs the PodChaperons that it makes in targets.
 type Proof struct {
-	// SecretName is the name of the Secret of the key, in the manager's namespace. The manager fills the Secret if it is
-	// empty. The default is multicluster-scheduler-proof.
+	// SecretName is the name of the Secret of the key, in the manager's namespace. The manager fills an empty Secret.
+	// The default is multicluster-scheduler-proof.
 	SecretName string `json:"secretName,omitempty"`
 }
 

@@ -151,7 +151,7 @@ func (f *Follower) Engaged(ctx context.Context, target *engage.Target) error {
 func (f *Follower) newCopier(ctx context.Context, target *engage.Target) *copier {
 	c := &copier{
 		follower:  f,
-		desired:   desired{origin: f.options.Source, targetHash: target.Hash, nodeName: target.NodeName},
+		desired:   desired{origin: f.options.Source, target: target.Key, nodeName: target.NodeName},
 		target:    target,
 		writer:    writer.NewWriter(target.Client, target.APIReader, f.options.Source),
 		chaperons: map[string]sets.Set[string]{},

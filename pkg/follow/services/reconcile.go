@@ -147,7 +147,7 @@ func (c *copier) writeEndpoints(
 			surplus = append(surplus, slice)
 		case want.AddressType == slice.AddressType:
 			delete(wanted, slice.Name)
-			errs = append(errs, c.patchCopy(ctx, slice, sliceChanges(slice, want)))
+			errs = append(errs, c.patchCopy(ctx, slice, append(c.relabel(slice), sliceChanges(slice, want)...)))
 		default:
 			errs = append(errs, c.deleteCopy(ctx, slice))
 		}

@@ -7,6 +7,6 @@
 //
 // The chart creates the Secret empty, so that the manager needs no right to create Secrets. A [Keeper] on the leader
 // fills it. Only the leader does: while a leader of a version without proofs goes on placing pods, a key would be too
-// early. [Keys.CreatedAt] says since when every PodChaperon has a proof. For older ones, other facts decide, and so they
-// do when the key was lost. So a key needs no backup, and to replace the key, an administrator empties the Secret.
+// early. [Keys.CreatedAt] says since when every PodChaperon has a proof. For older ones, other facts decide, and so
+// they do when the key was lost. So a key needs no backup, and to replace the key, an administrator empties the Secret.
 package proof

@@ -210,10 +210,10 @@ func (k *Keeper) unread() error {
 // make writes a new key into the Secret. It fails with a conflict if somebody has changed the Secret meanwhile, such as
 // another leader.
 func (k *Keeper) make(ctx context.Context, secret *corev1.Secret) (*Keys, error) {
-	made := newKey(k.options.Clock.Now())
+	made := Generate(k.options.Clock.Now())
 	patch, err := json.Marshal(map[string]any{
 		"metadata": map[string]any{"uid": secret.UID, "resourceVersion": secret.ResourceVersion},
-		"data":     map[string][]byte{entry: made.encode()},
+		"data":     map[string][]byte{entry: made.all[0].encode()},
 	})
 	if err != nil {
 		return nil, fmt.Errorf("encoding a key: %w", err)
@@ -229,7 +229,7 @@ func (k *Keeper) make(ctx context.Context, secret *corev1.Secret) (*Keys, error)
 	case err != nil:
 		return nil, fmt.Errorf("writing a key into it: %w", err)
 	}
-	return &Keys{all: []key{made}}, nil
+	return made, nil
 }
 
 // because says what is wrong, and what follows from it.

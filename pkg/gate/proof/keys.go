@@ -85,6 +85,9 @@ func (k *Keys) CreatedAt() time.Time {
 	return oldest.Add(skew)
 }
 
+// Generate returns one new random key.
+func Generate(now time.Time) *Keys { return &Keys{all: []key{newKey(now)}} }
+
 func newKey(now time.Time) key {
 	k := key{created: now.UTC().Truncate(time.Second), secret: make([]byte, keyLength)}
 	_, _ = rand.Read(k.secret) // It never fails.

@@ -5,7 +5,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
 
@@ -17,10 +16,6 @@ import (
 // that nobody chose on purpose.
 func IsOurs(object metav1.Object, targetID string, createdAt time.Time) bool {
 	labels := object.GetLabels()
-	// Of an old object, the label may be one of the user's own: until now, the key was free.
-	if id := labels[v1alpha1.LabelTargetID]; len(id) == len(targetID) {
-		return id == targetID
-	}
-	return labels[v1alpha1.LabelTargetHash] == translate.HashOfTargetID(targetID) &&
-		object.GetCreationTimestamp().Time.Before(createdAt)
+	return translate.MadeFor(labels, targetID) &&
+		(translate.HasTargetID(labels) || object.GetCreationTimestamp().Time.Before(createdAt))
 }

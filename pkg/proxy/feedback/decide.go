@@ -7,10 +7,12 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate/proof"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
 
@@ -21,7 +23,9 @@ const managerPatience = 30 * time.Second
 
 // state is the state of one proxy in one reachable target, from caches.
 type state struct {
-	nodeName  string                 // the target's virtual node
+	target    types.NamespacedName   // the (Cluster)Target
+	nodeName  string                 // its virtual node
+	keys      *proof.Keys            // nil if they are not known yet
 	proxy     *corev1.Pod            // nil if there is none
 	chaperons []v1alpha1.PodChaperon // those in the target whose parent has the proxy's name
 	asked     []ask                  // the requests to the target's manager
@@ -31,6 +35,8 @@ type state struct {
 // plan holds the next actions, in the order of the fields. The zero plan does nothing.
 type plan struct {
 	endings []ending
+	// prove is a PodChaperon that lacks its marks, or nil.
+	prove *v1alpha1.PodChaperon
 	// status is the proxy's new status, or nil.
 	status *corev1.PodStatus
 	// removal deletes the proxy.
@@ -85,6 +91,7 @@ func decide(s state) plan {
 		p.status = changedStatus(s.proxy, chaperon)
 		p.end(s, ending{chaperon: chaperon, grace: graceOf(s.proxy)})
 	default:
+		p.prove = s.unproved(chaperon)
 		p.status = changedStatus(s.proxy, chaperon)
 		p.removal = removeWithDelegate(s.proxy, chaperon)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate/proof"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
 
@@ -42,6 +43,8 @@ type Options struct {
 	APIReader client.Reader
 	// Source is the source cluster's identity in targets.
 	Source translate.Source
+	// Keys returns the keys that sign PodChaperons, or an error while there are none.
+	Keys func() (*proof.Keys, error)
 	// Clock measures how long a target's manager has not answered a request.
 	Clock clock.PassiveClock
 	// Recorder records events about proxies.

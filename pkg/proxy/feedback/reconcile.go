@@ -43,7 +43,8 @@ func (r *reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 }
 
 func (r *reconciler) readState(ctx context.Context, key types.NamespacedName) (state, error) {
-	s := state{nodeName: r.target.NodeName, now: r.options.Clock.Now()}
+	s := state{target: r.target.Key, nodeName: r.target.NodeName, now: r.options.Clock.Now()}
+	s.keys, _ = r.options.Keys() // Whoever places pods says that there are none. What is signed later counts as old.
 	pod := &corev1.Pod{}
 	switch err := r.options.Client.Get(ctx, key, pod, client.UnsafeDisableDeepCopy); {
 	case err == nil && translate.IsProxy(pod):
@@ -71,6 +72,9 @@ func (r *reconciler) carryOut(ctx context.Context, key types.NamespacedName, pro
 	var errs []error
 	for _, e := range p.endings {
 		errs = append(errs, r.endDelegate(ctx, key, e))
+	}
+	if p.prove != nil {
+		errs = append(errs, r.prove(ctx, proxy, p.prove))
 	}
 	if p.status != nil {
 		errs = append(errs, r.feedback.patchStatus(ctx, proxy, *p.status))

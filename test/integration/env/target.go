@@ -2,7 +2,6 @@ package env
 
 import (
 	"context"
-	"time"
 
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
@@ -27,10 +26,10 @@ type Target struct {
 	Cluster *Cluster
 	// Login is the source's login in the target.
 	Login *rest.Config
-	// Source has the proxies. Without a source there are none, and only proofs by Sign count.
+	// Source has the proxies. Without a source there are none.
 	Source *Cluster
-	// KeyTime is when the key of the proofs was made. Before that time, PodChaperons had no proof.
-	KeyTime time.Time
+	// Verifier verifies the proofs of PodChaperons: by default those by Sign.
+	Verifier gate.Verifier
 	// Cached says that Client reads PodChaperons from a cache, as in the product. Otherwise it reads directly.
 	Cached bool
 	// Customize, if there is one, changes each engagement before the observers get it.
@@ -43,7 +42,9 @@ type Target struct {
 // NewTarget returns the (Cluster)Target of the name given, which leads to a cluster with the rights of an
 // administrator.
 func NewTarget(cluster *Cluster, key types.NamespacedName) *Target {
-	return &Target{Target: newEngagement(key), Cluster: cluster, Login: cluster.Config, disengage: func() {}}
+	return &Target{
+		Target: newEngagement(key), Cluster: cluster, Login: cluster.Config, Verifier: Verifier{}, disengage: func() {},
+	}
 }
 
 func newEngagement(key types.NamespacedName) *engage.Target {
@@ -95,7 +96,7 @@ func (target *Target) gate(engagement *engage.Target) *gate.Gate {
 		Key:      engagement.Key,
 		NodeName: engagement.NodeName,
 		Allows:   engagement.Allows,
-		Verifier: Verifier(target.KeyTime),
+		Verifier: target.Verifier,
 		Proxies:  proxies,
 	}
 }

@@ -49,29 +49,33 @@ func notOf(before *proof.Keys) func(*proof.Keys) error {
 
 func TestTwoLeadersAgreeOnOneKey(t *testing.T) {
 	login, namespace := install(t)
-	// Both leaders have seen the empty Secret before one of them writes.
-	const leaders = 2
-	ready := make(chan struct{}, leaders)
-	both := make(chan struct{})
-	go func() {
-		for range leaders {
-			<-ready
-		}
-		close(both)
-	}()
+	// Both leaders have seen the empty Secret before one of them writes. The second writes when the first is done.
+	turns := make(chan chan struct{}, 10)
 	login = env.Intercept(login, func(request *http.Request) *http.Response {
 		if request.Method == http.MethodPatch {
-			ready <- struct{}{}
-			<-both
+			turn := make(chan struct{})
+			turns <- turn
+			<-turn
 		}
 		return nil
 	})
-	var keepers []*proof.Keeper
-	for range leaders {
-		keepers = append(keepers, run(t, login, namespace))
-	}
-	first := waitForKeys(t, keepers[0], anyKeys)
-	second := waitForKeys(t, keepers[1], anyKeys)
+	one, other := run(t, login, namespace), run(t, login, namespace)
+	env.Eventually(t, func(context.Context) error {
+		if len(turns) < 2 {
+			return errors.New("two leaders have not written yet")
+		}
+		return nil
+	})
+	close(<-turns)
+	env.Eventually(t, func(context.Context) (err error) {
+		if _, err = one.Keys(); err != nil {
+			one, other = other, one
+		}
+		return err
+	})
+	first := waitForKeys(t, one, anyKeys)
+	close(<-turns)
+	second := waitForKeys(t, other, anyKeys)
 	if first.Sign(claim()) != second.Sign(claim()) || !first.CreatedAt().Equal(second.CreatedAt()) {
 		t.Error("the leaders have different keys")
 	}
