@@ -23,6 +23,10 @@ const (
 	ReasonForbidden         = "Forbidden"
 	// ReasonNotInstalled means that the target lacks our kinds, or that its manager publishes no ClusterSummary.
 	ReasonNotInstalled = "NotInstalled"
+	// ReasonNoKey means that this cluster has no key for the proofs that it made PodChaperons.
+	ReasonNoKey = "NoKey"
+	// ReasonInvalidSummary means that the target is connected, but that the source does not use its ClusterSummary.
+	ReasonInvalidSummary = "InvalidSummary"
 )
 
 // The reasons of ConditionReady.

@@ -124,6 +124,7 @@ func (w *wiring) feedback(ctx context.Context, registry *engage.Registry) error 
 	f := feedback.New(feedback.Options{
 		Client:    w.mgr.GetClient(),
 		APIReader: w.mgr.GetAPIReader(),
+		Source:    w.origin,
 		Keys:      w.proofs.Keys,
 		Clock:     w.clock,
 		Recorder:  w.mgr.GetEventRecorder("multicluster-feedback"),
@@ -181,6 +182,7 @@ func (w *wiring) targets(registry *engage.Registry) error {
 		Scheme:    w.mgr.GetScheme(),
 		Registry:  registry,
 		Source:    w.origin,
+		Verifier:  w.verifier,
 		Clock:     w.clock,
 		Recorder:  w.mgr.GetEventRecorder("multicluster-targets"),
 		Metrics:   metrics.Registry,

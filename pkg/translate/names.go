@@ -14,6 +14,7 @@ import (
 )
 
 const (
+	virtualNodePrefix    = "admiralty-"
 	hashLength           = 10
 	targetIDLength       = 40
 	delegateSuffixLength = 5
@@ -23,9 +24,9 @@ const (
 // empty. The name joins the parts of the key. If a part has a hyphen, so that the join is ambiguous, or if the join is
 // too long, the name ends with a hash of the parts. So different targets get different names.
 func VirtualNodeName(key types.NamespacedName) string {
-	join := "admiralty-" + key.Name
+	join := virtualNodePrefix + key.Name
 	if key.Namespace != "" {
-		join = "admiralty-" + key.Namespace + "-" + key.Name
+		join = virtualNodePrefix + key.Namespace + "-" + key.Name
 	}
 	if !strings.Contains(key.Namespace+key.Name, "-") && len(join) <= validation.DNS1123SubdomainMaxLength {
 		return join
@@ -67,14 +68,17 @@ func HasTargetID(labels map[string]string) bool {
 //
 // A proxy's name that is too long is cut. A pod's name may have more than 63 characters: the kubelet cuts the host
 // name.
-func DelegateName(proxy *corev1.Pod) string {
+func DelegateName(proxy *corev1.Pod) string { return DelegateNameOf(proxy.Name, proxy.UID) }
+
+// DelegateNameOf is DelegateName for a proxy of which only the name and the UID are known.
+func DelegateNameOf(proxy string, uid types.UID) string {
 	const letters = 27 // rand.SafeEncodeString has as many letters, and takes each byte modulo their number.
-	sum := sha256.Sum256([]byte(proxy.UID))
+	sum := sha256.Sum256([]byte(uid))
 	suffix := sum[:delegateSuffixLength]
 	for i := range suffix {
 		suffix[i] %= letters // The byte stays ASCII, and becomes one letter.
 	}
-	name := cut(proxy.Name, validation.DNS1123SubdomainMaxLength-delegateSuffixLength-1)
+	name := cut(proxy, validation.DNS1123SubdomainMaxLength-delegateSuffixLength-1)
 	return name + "-" + rand.SafeEncodeString(string(suffix))
 }
 

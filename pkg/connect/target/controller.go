@@ -26,6 +26,7 @@ import (
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/targetkind"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/wake"
@@ -43,7 +44,7 @@ const (
 
 // Options of New. All are required.
 type Options struct {
-	// Client reads ClusterTargets and Targets from the manager's cache and writes to the source cluster.
+	// Client reads ClusterTargets, Targets and proxies from the manager's cache and writes to the source cluster.
 	Client client.Client
 	// APIReader reads from the source cluster's API server.
 	APIReader client.Reader
@@ -55,6 +56,8 @@ type Options struct {
 	Registry *engage.Registry
 	// Source identifies the source cluster. Only its own PodChaperons in a target are cached.
 	Source translate.Source
+	// Verifier returns that of the proofs of PodChaperons. It fails while there is no key; no target is engaged then.
+	Verifier func() (gate.Verifier, error)
 	// Clock times health checks and retries.
 	Clock clock.WithTicker
 	// Recorder records events about ClusterTargets and Targets.
@@ -191,7 +194,7 @@ func (r *Reconciler) recordChange(target client.Object, was *metav1.Condition, i
 		return
 	}
 	eventType := corev1.EventTypeWarning
-	if is.Status == metav1.ConditionTrue {
+	if is.Status == metav1.ConditionTrue && is.Reason != v1alpha1.ReasonInvalidSummary {
 		eventType = corev1.EventTypeNormal
 	}
 	r.options.Recorder.Eventf(target, nil, eventType, is.Reason, "Connect", "%s", is.Message)

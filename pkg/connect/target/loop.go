@@ -1,7 +1,9 @@
 package target
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -12,6 +14,7 @@ import (
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/targetkind"
 )
 
@@ -130,6 +133,9 @@ func (l *loop) keep(ctx, life context.Context, w want) {
 			misses++
 			// As with health checks, one failed attempt does not make a target lost that an earlier leader connected.
 			condition := failedCondition(err, w)
+			if noKey := (*noKeyError)(nil); errors.As(err, &noKey) {
+				condition = disconnected(v1alpha1.ReasonNoKey, noKey.Error())
+			}
 			if condition.Reason != v1alpha1.ReasonUnreachable || misses >= maxMisses {
 				l.failed(ctx, w, condition)
 			}
@@ -138,7 +144,7 @@ func (l *loop) keep(ctx, life context.Context, w want) {
 		}
 		l.disengage()
 		l.engaged = engaged
-		l.report(ctx, w, finding{condition: connectedTo(w, engaged.version), version: engaged.version})
+		l.report(ctx, w, finding{condition: connectedTo(w, engaged.version, engaged.invalid), version: engaged.version})
 		l.watch(ctx, w)
 		backoff, misses = newBackoff(), 0
 	}
@@ -176,6 +182,10 @@ func (l *loop) watch(ctx context.Context, w want) {
 		case <-ticker.C():
 		}
 		summary, err := l.engaged.summary(ctx)
+		invalid := invalidSummary(err)
+		if invalid != nil {
+			summary, err = &v1alpha1.ClusterSummary{}, nil // The target answers, but nothing in it is believed.
+		}
 		if ctx.Err() != nil || err == nil && (h.lost() || l.engaged.denied()) {
 			return
 		}
@@ -184,9 +194,9 @@ func (l *loop) watch(ctx context.Context, w want) {
 		case h.lost():
 			l.options.Registry.Lose(l.engaged.target)
 			l.report(ctx, w, finding{condition: h.condition(err, w), version: version})
-		case err == nil && summary.Status.KubernetesVersion != "" && summary.Status.KubernetesVersion != version:
-			version = summary.Status.KubernetesVersion
-			l.report(ctx, w, finding{condition: connectedTo(w, version), version: version})
+		case err == nil:
+			version = cmp.Or(summary.Status.KubernetesVersion, version)
+			l.report(ctx, w, finding{condition: connectedTo(w, version, invalid), version: version})
 		}
 	}
 }
@@ -231,7 +241,12 @@ func newBackoff() *wait.Backoff {
 	return &wait.Backoff{Duration: time.Second, Factor: 2, Jitter: 0.2, Steps: 10, Cap: 30 * time.Second}
 }
 
-func connectedTo(w want, version string) metav1.Condition {
+func connectedTo(w want, version string, invalid *gate.ForgedError) metav1.Condition {
 	message := "connected to " + w.config.Host + ", Kubernetes " + version
-	return connected(metav1.ConditionTrue, v1alpha1.ReasonConnected, message)
+	if invalid == nil {
+		return connected(metav1.ConditionTrue, v1alpha1.ReasonConnected, message)
+	}
+	message += "; its ClusterSummary is invalid, so the last valid one counts: " + invalid.Reason +
+		"; update multicluster-scheduler in the target, and see to it that only its manager writes ClusterSummaries"
+	return connected(metav1.ConditionTrue, v1alpha1.ReasonInvalidSummary, message)
 }

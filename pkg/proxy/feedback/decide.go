@@ -11,6 +11,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate/proof"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
@@ -74,10 +75,8 @@ func decide(s state) plan {
 	for i := range s.chaperons {
 		c := &s.chaperons[i]
 		switch {
-		case s.proxy == nil || c.Labels[v1alpha1.LabelParentUID] != string(s.proxy.UID):
+		case s.proxy == nil || gate.ParentOf(c).UID != s.proxy.UID:
 			p.end(s, ending{chaperon: c, ifOrphan: true})
-		case c.Namespace != s.proxy.Namespace || c.Name != translate.DelegateName(s.proxy):
-			// Anybody who may write PodChaperons in another namespace of the target can forge labels and annotations.
 		case s.proxy.Spec.NodeName == s.nodeName:
 			chaperon = c
 		case s.proxy.Spec.NodeName != "" || s.proxy.DeletionTimestamp != nil:

@@ -37,7 +37,6 @@ func TestThePodChaperonOfABoundProxyGetsItsMarks(t *testing.T) {
 		"the proxy is not bound":                     {node: "-"},
 		"the proxy is bound to another node":         {node: "admiralty-c3"},
 		"it is of another pod of the name":           {chaperon: options{ofAnother}},
-		"it is in another namespace":                 {chaperon: options{faked}},
 		"the key is not known yet, and cannot prove": {keyless: true},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/patch"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
@@ -86,14 +87,14 @@ func (r *reconciler) carryOut(ctx context.Context, key types.NamespacedName, pro
 }
 
 func (r *reconciler) endDelegate(ctx context.Context, key types.NamespacedName, e ending) error {
-	parent := types.UID(e.chaperon.Labels[v1alpha1.LabelParentUID])
+	parent := gate.ParentOf(e.chaperon)
 	if e.ifOrphan {
 		pod := corev1.SchemeGroupVersion.WithKind("Pod")
-		uid, err := liveUID(ctx, r.options.APIReader, pod, parentOf(e.chaperon).NamespacedName)
+		uid, err := liveUID(ctx, r.options.APIReader, pod, parent.Key)
 		if err != nil {
 			return fmt.Errorf("looking for the proxy of PodChaperon %q: %w", e.chaperon.Name, err)
 		}
-		if uid == parent {
+		if uid == parent.UID {
 			return nil // The cache lags, and its event follows.
 		}
 	}
@@ -103,7 +104,7 @@ func (r *reconciler) endDelegate(ctx context.Context, key types.NamespacedName, 
 	if err := r.askManager(ctx, e.chaperon, e.grace); err != nil {
 		return err
 	}
-	r.asks.remember(key, ask{chaperon: e.chaperon.UID, parent: parent, grace: e.grace, at: r.options.Clock.Now()})
+	r.asks.remember(key, ask{chaperon: e.chaperon.UID, parent: parent.UID, grace: e.grace, at: r.options.Clock.Now()})
 	return nil
 }
 
@@ -149,13 +150,8 @@ func (r *reconciler) askGarbageCollector(ctx context.Context, chaperon *v1alpha1
 func (r *reconciler) removeProxy(ctx context.Context, proxy *corev1.Pod, removal *removal) error {
 	// If the target does not allow the namespace, we have no right to read there, and the target holds nothing of ours.
 	if removal.ifGone && r.target.Allows(proxy.Namespace) {
-		key := types.NamespacedName{Namespace: proxy.Namespace, Name: translate.DelegateName(proxy)}
-		uid, err := liveUID(ctx, r.target.APIReader, v1alpha1.GroupVersion.WithKind("PodChaperon"), key)
-		if err != nil {
-			return fmt.Errorf("looking for the PodChaperon: %w", err)
-		}
-		if uid != "" {
-			return nil // The cache lags, and its event follows.
+		if found, err := r.findChaperon(ctx, proxy); found || err != nil {
+			return err
 		}
 	}
 	if removal.status != nil {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 	"github.com/multicluster-scheduler/multicluster-scheduler/test/integration/env"
 )
@@ -140,7 +141,7 @@ func holdsOnly(ctx context.Context, key types.NamespacedName, want *v1alpha1.Pod
 	if list.Items[0].Spec.Containers != nil || list.Items[0].ManagedFields != nil {
 		return errors.New("fields that nobody reads are cached")
 	}
-	parent := want.Namespace + "/proxy-of-" + want.Name
+	parent := gate.ParentOf(want).Key.String()
 	err := target.Client.List(ctx, list, client.MatchingFields{engage.IndexParent: parent})
 	if err != nil || len(list.Items) != 1 {
 		return fmt.Errorf("%d PodChaperons are found by %s: %w", len(list.Items), parent, err)

@@ -54,6 +54,7 @@ func setUp(t env.T) {
 		manager = mgr
 		f := feedback.New(feedback.Options{
 			Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), Clock: clock,
+			Source:   translate.Source{ClusterID: "source"},
 			Keys:     func() (*proof.Keys, error) { return keys, nil },
 			Recorder: mgr.GetEventRecorder("feedback"), Logger: mgr.GetLogger(),
 		})
@@ -80,7 +81,7 @@ func engaged(t *testing.T) *env.Target {
 // newTarget returns a target that is not engaged.
 func newTarget(namespace, name string) *env.Target {
 	c := env.NewTarget(target, types.NamespacedName{Namespace: namespace, Name: name})
-	c.Cached = true
+	c.Cached, c.Source, c.Verifier = true, source, keys
 	return c
 }
 
@@ -100,12 +101,18 @@ func place(t *testing.T, proxy *corev1.Pod, in *env.Target) *v1alpha1.PodChapero
 	return c
 }
 
-func createChaperon(t *testing.T, proxy *corev1.Pod, in *env.Target) *v1alpha1.PodChaperon {
+// createChaperon creates the PodChaperon of a proxy, changed as asked for.
+func createChaperon(
+	t *testing.T, proxy *corev1.Pod, in *env.Target, changes ...func(*v1alpha1.PodChaperon),
+) *v1alpha1.PodChaperon {
 	t.Helper()
 	c, err := translate.Chaperon(proxy, translate.Source{ClusterID: "source"}, translate.Destination{
 		Target: in.Key, Proof: keys.Sign(proof.ClaimOf(proxy, in.Key)),
 	})
 	env.Must(t, err)
+	for _, change := range changes {
+		change(c)
+	}
 	env.Create(t, target, c)
 	return c
 }

@@ -16,7 +16,6 @@ import (
 	configv1alpha1 "github.com/multicluster-scheduler/multicluster-scheduler/api/config/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
-	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate/proof"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/proxy/scheduling"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 	"github.com/multicluster-scheduler/multicluster-scheduler/test/integration/env"
@@ -80,7 +79,7 @@ func (s *scheduler) run(t *testing.T, timeout time.Duration) {
 	under, err := scheduling.New(scheduling.Options{
 		Config:   login,
 		Source:   translate.Source{ClusterID: sourceID},
-		Sign:     func(proof.Claim) (string, error) { return "signed", nil },
+		Sign:     env.Sign,
 		Registry: s.registry,
 		Strategy: configv1alpha1.Spread,
 		Timeout:  timeout,

@@ -236,8 +236,7 @@ func setEndpoints(t *testing.T, slice *discoveryv1.EndpointSlice, nodeByAddress 
 // createChaperon plays the scheduler: it creates a PodChaperon.
 func createChaperon(t *testing.T, namespace string, in *env.Target) *v1alpha1.PodChaperon {
 	t.Helper()
-	c := env.Chaperon(namespace, "", sourceID, in.Key)
-	c.GenerateName = "web-"
+	c := env.Chaperon(namespace, "web", sourceID, in.Key)
 	env.Create(t, in.Cluster, c)
 	return c
 }

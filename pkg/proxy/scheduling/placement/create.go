@@ -11,6 +11,7 @@ import (
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/apierror"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate/proof"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/needs"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
@@ -98,7 +99,8 @@ func (p *Placer) adopt(
 ) (*v1alpha1.PodChaperon, error) {
 	p.Delegates.setUncertain(proxy.UID, t, true)
 	found, err := live(ctx, t, chaperon)
-	if client.IgnoreNotFound(err) != nil {
+	forged := errors.As(err, new(*gate.ForgedError))
+	if client.IgnoreNotFound(err) != nil && !forged {
 		return nil, fmt.Errorf("creating the PodChaperon in %s (%w), and looking whether it is there: %w",
 			t.Name(), cause, err)
 	}
@@ -107,6 +109,8 @@ func (p *Placer) adopt(
 		return &RefusedError{Target: t.Name(), Reason: reason, Refusal: refusal}
 	}
 	switch {
+	case forged:
+		return nil, refused(Forbidden, err.Error())
 	case err != nil:
 		return nil, refused(CreateFailed, "creating the PodChaperon: "+cause.Error())
 	case ProxyUID(found) != proxy.UID:
