@@ -159,6 +159,7 @@ func (w *wiring) targets(registry *engage.Registry) error {
 		Scheme:    w.mgr.GetScheme(),
 		Registry:  registry,
 		Source:    w.origin,
+		Tenants:   w.config.Tenants,
 		Clock:     w.clock,
 		Recorder:  w.mgr.GetEventRecorder("multicluster-targets"),
 		Metrics:   metrics.Registry,

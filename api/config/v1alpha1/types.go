@@ -27,6 +27,8 @@ type Configuration struct {
 	KubeletAPI KubeletAPI `json:"kubeletAPI,omitempty"`
 	// Placement configures how pods are placed in targets.
 	Placement Placement `json:"placement,omitempty"`
+	// Tenants limits Targets, which tenants may write. ClusterTargets are not limited.
+	Tenants Tenants `json:"tenants,omitempty"`
 	// Capacity configures the information that sources get about this cluster.
 	Capacity Capacity `json:"capacity,omitempty"`
 	// SourceController configures the controller of Sources and ClusterSources.
@@ -101,6 +103,15 @@ type Placement struct {
 	// Timeout is how long one target may take to schedule a delegate before another target is tried. The default is
 	// 60s.
 	Timeout metav1.Duration `json:"timeout,omitempty"`
+}
+
+// Tenants limits Targets, the kind that tenants may write in their namespaces.
+type Tenants struct {
+	// Enforce refuses Targets that exceed the limits. Otherwise the manager only warns, by the condition Restricted and
+	// an event.
+	Enforce bool `json:"enforce,omitempty"`
+	// AllowLoopback lets Targets lead to loopback, link-local and multicast addresses.
+	AllowLoopback bool `json:"allowLoopback,omitempty"`
 }
 
 // SourceController configures the controller that creates service accounts and role bindings for Sources and
