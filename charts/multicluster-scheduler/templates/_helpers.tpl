@@ -93,6 +93,9 @@ kubeletAPI:
 placement:
   strategy: {{ .Values.placement.strategy }}
   timeout: {{ .Values.placement.timeout }}
+tenants:
+  enforce: {{ .Values.tenants.enforce }}
+  allowLoopback: {{ .Values.tenants.allowLoopback }}
 {{- with .Values.capacity.excludedLabelsRegexp }}
 capacity:
   excludedLabelsRegexp: {{ . | quote }}

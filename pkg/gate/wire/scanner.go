@@ -33,13 +33,20 @@ type scanner struct {
 func (s *scanner) begun() bool { return s.depth > 0 || s.inString }
 
 func (s *scanner) scan(p []byte) error {
-	for _, c := range p {
+	for i := 0; i < len(p); i++ {
+		if s.inString && !s.escaped && s.matched == 0 {
+			n := plain(p[i:])
+			s.size += int64(n)
+			if i += n; i == len(p) {
+				break
+			}
+		}
 		s.size++
 		if s.inString {
-			s.text(c)
+			s.text(p[i])
 			continue
 		}
-		s.structure(c)
+		s.structure(p[i])
 		if s.depth > maxDepth {
 			return &BoundError{"an object that is nested too deeply"}
 		}
@@ -50,10 +57,18 @@ func (s *scanner) scan(p []byte) error {
 	return s.check()
 }
 
-func (s *scanner) text(c byte) {
-	if s.watched && s.list != nil {
-		s.match(c)
+// plain returns the number of bytes before the next one that counts in a string.
+func plain(p []byte) int {
+	for i, c := range p {
+		if c == '"' || c == '\\' {
+			return i
+		}
 	}
+	return len(p)
+}
+
+func (s *scanner) text(c byte) {
+	s.match(c)
 	switch {
 	case s.escaped:
 		s.escaped = false
@@ -71,7 +86,7 @@ func (s *scanner) match(c byte) {
 	} else {
 		s.matched = 0
 	}
-	if s.matched == len(initialEventsEnd) {
+	if s.watched && s.matched == len(initialEventsEnd) {
 		s.list = nil
 	}
 }

@@ -112,7 +112,9 @@ func TestABombIsRefused(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := newFixture(t, Default(), clock.RealClock{}, func(w http.ResponseWriter, _ *http.Request) {
+			limits := Default()
+			limits.List = 8 << 20
+			f := newFixture(t, limits, clock.RealClock{}, func(w http.ResponseWriter, _ *http.Request) {
 				w.Header().Set("Content-Type", "application/json")
 				w.Header().Set("Content-Encoding", "gzip")
 				w.WriteHeader(test.status)
