@@ -89,12 +89,12 @@ func scanIn(s *scanner, text string, size int) error {
 
 func TestShorten(t *testing.T) {
 	for text, want := range map[string]string{
-		"short":                        "short",
-		"two\nlines\x1b[31m":           "two lines[31m",
-		strings.Repeat("a", 1000):      strings.Repeat("a", 61) + "...",
-		strings.Repeat("ä", 60):        strings.Repeat("ä", 30) + "...",
-		"\u202eright to left\u2066":    "right to left",
-		strings.Repeat("\x00", 1 << 8): "",
+		"short":                      "short",
+		"two\nlines\x1b[31m":         "two lines[31m",
+		strings.Repeat("a", 1000):    strings.Repeat("a", 61) + "...",
+		strings.Repeat("ä", 60):      strings.Repeat("ä", 30) + "...",
+		"\u202eright to left\u2066":  "right to left",
+		strings.Repeat("\x00", 1<<8): "",
 	} {
 		if got := Shorten(text, 64); got != want {
 			t.Errorf("got %q, want %q", got, want)

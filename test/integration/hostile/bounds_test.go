@@ -67,11 +67,16 @@ func TestABombIsRefusedOnEveryPath(t *testing.T) {
 			return true
 		}, v1alpha1.ReasonOverBudget, "a list of more than 21000 objects"},
 		"initial events, endless": {func(w http.ResponseWriter, r *http.Request) bool {
-			if isWatch(r, "podchaperons") {
-				forever(w, r, strings.Repeat(`{"type":"ADDED","object":{}}`+"\n", 1<<10))
+			switch {
+			case isWatch(r, "podchaperons"):
+				forever(w, r, fmt.Sprintf(invented, "ADDED", 1, 1, 1, `{}`, `{},"x":[0`+strings.Repeat(",0", 100_000)+`]`))
+			case isList(r, "podchaperons"): // After such a watch, client-go would be content with an honest list.
+				w.WriteHeader(http.StatusInternalServerError)
+			default:
+				return false
 			}
-			return isWatch(r, "podchaperons")
-		}, v1alpha1.ReasonOverBudget, ""},
+			return true
+		}, v1alpha1.ReasonOverBudget, "a list with more than"},
 		"an endless body": {func(w http.ResponseWriter, r *http.Request) bool {
 			forever(w, r, strings.Repeat(" ", 1<<20))
 			return true
@@ -188,7 +193,9 @@ func TestMoreObjectsThanATargetMayHaveDisconnectIt(t *testing.T) {
 	costsOthersNothing(t, func() {
 		s.misbehave(func(w http.ResponseWriter, r *http.Request) bool {
 			if isWatch(r, "podchaperons") {
-				inventChaperons(w, r, key)
+				if sendJSON(w, fmt.Sprintf(invented, "BOOKMARK", 0, 1, 0, `{"k8s.io/initial-events-end":"true"}`, `{}`)) {
+					inventChaperons(w, r, key)
+				}
 			}
 			return isWatch(r, "podchaperons")
 		})
@@ -196,20 +203,19 @@ func TestMoreObjectsThanATargetMayHaveDisconnectIt(t *testing.T) {
 	})
 }
 
-// inventChaperons adds PodChaperons to a watch without end. The initial events end soon.
+// invented is the format of an event: its type, and the number, version, UID, annotations and labels of a PodChaperon.
+const invented = `{"type":%q,"object":{"kind":"PodChaperon","apiVersion":"multicluster.admiralty.io/v1alpha1",` +
+	`"metadata":{"name":"a%d","namespace":"default","resourceVersion":"%d","uid":"%d","annotations":%s,"labels":%s}}}` +
+	"\n"
+
+// inventChaperons adds PodChaperons to a watch without end.
 func inventChaperons(w http.ResponseWriter, r *http.Request, key types.NamespacedName) {
-	const object = `{"type":%q,"object":{"kind":"PodChaperon","apiVersion":"multicluster.admiralty.io/v1alpha1",` +
-		`"metadata":{"name":"a%d","namespace":"default","resourceVersion":"%d","uid":"%d","annotations":%s,"labels":%s}}}` +
-		"\n"
 	labels := fmt.Sprintf(`{%q:%q,%q:%q}`,
 		v1alpha1.LabelParentClusterID, sourceID, v1alpha1.LabelTargetHash, translate.TargetHash(key))
-	if !sendJSON(w, fmt.Sprintf(object, "BOOKMARK", 0, 1, 0, `{"k8s.io/initial-events-end":"true"}`, `{}`)) {
-		return
-	}
 	for i := 1; r.Context().Err() == nil; i += 100 {
 		var part strings.Builder
 		for j := i; j < i+100; j++ {
-			fmt.Fprintf(&part, object, "ADDED", j, j+1, j, `{}`, labels)
+			fmt.Fprintf(&part, invented, "ADDED", j, j+1, j, `{}`, labels)
 		}
 		if !sendJSON(w, part.String()) {
 			return
