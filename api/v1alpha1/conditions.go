@@ -9,8 +9,8 @@ const (
 	// ConditionReady on a target means that its virtual node takes pods. On a source, it means that the source's
 	// identity and rights exist.
 	ConditionReady = "Ready"
-	// ConditionRestricted on a Target is False if the Target does not keep the rules for tenants, which are not enforced
-	// yet. It is absent otherwise.
+	// ConditionRestricted on a Target is False if the Target does not keep the rules for tenants, which are not
+	// enforced yet. It is absent otherwise.
 	ConditionRestricted = "Restricted"
 )
 

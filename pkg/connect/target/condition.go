@@ -87,8 +87,8 @@ func failedCondition(err error, w want) metav1.Condition {
 		"is the cluster up, and can it be reached from this one?", host, errorText(err)))
 }
 
-// errorText returns the cause of an error, without the parts that differ from one attempt to the next. Of a server's own
-// texts it has only the beginning, and only if they help.
+// errorText returns the cause of an error, without the parts that differ from one attempt to the next. Of a server's
+// own texts it has only the beginning, and only if they help.
 func errorText(err error) string {
 	return wire.Shorten(cause(err), maxText)
 }

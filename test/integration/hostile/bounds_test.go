@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -268,4 +269,23 @@ func cached(ctx context.Context, in *engage.Target, object *v1alpha1.PodChaperon
 		return fmt.Errorf("%s is not in the cache", object.Name)
 	}
 	return err
+}
+
+func TestTextsOfATargetAreShortened(t *testing.T) {
+	s := newServer(t)
+	s.misbehave(func(w http.ResponseWriter, r *http.Request) bool {
+		if isPath(r, "/version") {
+			s.alter(w, r, func(answer map[string]any) {
+				answer["gitVersion"] = "v1\x1b[31m\n" + strings.Repeat("a", 1<<20)
+			})
+		}
+		return isPath(r, "/version")
+	})
+	key := connect(t, s)
+	waitForReason(t, key, v1alpha1.ReasonConnected, ", Kubernetes v1[31m aaa")
+	found := &v1alpha1.ClusterTarget{ObjectMeta: metav1.ObjectMeta{Name: key.Name}}
+	env.Get(t, c1, found)
+	if version := found.Status.KubernetesVersion; len(version) > 64 {
+		t.Errorf("the version has %d bytes", len(version))
+	}
 }
