@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -154,8 +155,12 @@ func TestRotatedCredentialsAreUsedWithoutAGap(t *testing.T) {
 	first := engagedTarget(t, key)
 
 	setLogin(t, secret, c2Bob)
-	env.Eventually(t, func(context.Context) error {
-		if string(engagedTarget(t, key).Config.CertData) != string(c2Bob.CertData) { // It is never disengaged.
+	env.Eventually(t, func(ctx context.Context) error {
+		review := &authenticationv1.SelfSubjectReview{}
+		if err := env.ClientFor(t, engagedTarget(t, key).Config).Create(ctx, review); err != nil { // It is never disengaged.
+			return err
+		}
+		if review.Status.UserInfo.Username != "bob" {
 			return errors.New("the old certificate is still in use")
 		}
 		return nil
