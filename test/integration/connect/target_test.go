@@ -157,7 +157,8 @@ func TestRotatedCredentialsAreUsedWithoutAGap(t *testing.T) {
 	setLogin(t, secret, c2Bob)
 	env.Eventually(t, func(ctx context.Context) error {
 		review := &authenticationv1.SelfSubjectReview{}
-		if err := env.ClientFor(t, engagedTarget(t, key).Config).Create(ctx, review); err != nil { // It is never disengaged.
+		engaged := engagedTarget(t, key) // It is never disengaged.
+		if err := env.ClientFor(t, engaged.Config).Create(ctx, review); err != nil {
 			return err
 		}
 		if review.Status.UserInfo.Username != "bob" {
