@@ -9,6 +9,9 @@ const (
 	// ConditionReady on a target means that its virtual node takes pods. On a source, it means that the source's
 	// identity and rights exist.
 	ConditionReady = "Ready"
+	// ConditionRestricted on a Target is False if the Target does not keep the rules for tenants, which are not
+	// enforced yet. It is absent otherwise.
+	ConditionRestricted = "Restricted"
 )
 
 // The reasons of ConditionConnected.
@@ -27,7 +30,14 @@ const (
 	ReasonNoKey = "NoKey"
 	// ReasonInvalidSummary means that the target is connected, but that the source does not use its ClusterSummary.
 	ReasonInvalidSummary = "InvalidSummary"
+	// ReasonOverBudget means that the target's answers cost the source more than they may.
+	ReasonOverBudget = "OverBudget"
+	// ReasonAddressRefused means that Targets of namespaces must not lead to the target's address.
+	ReasonAddressRefused = "AddressRefused"
 )
+
+// ReasonWouldRefuse of ConditionRestricted means that the Target is refused once the rules for tenants are enforced.
+const ReasonWouldRefuse = "WouldRefuse"
 
 // The reasons of ConditionReady.
 const (

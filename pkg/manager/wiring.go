@@ -183,6 +183,7 @@ func (w *wiring) targets(registry *engage.Registry) error {
 		Registry:  registry,
 		Source:    w.origin,
 		Verifier:  w.verifier,
+		Tenants:   w.config.Tenants,
 		Clock:     w.clock,
 		Recorder:  w.mgr.GetEventRecorder("multicluster-targets"),
 		Metrics:   metrics.Registry,

@@ -29,6 +29,8 @@ type Configuration struct {
 	Placement Placement `json:"placement,omitempty"`
 	// Proof configures how this cluster recognises the PodChaperons that it made.
 	Proof Proof `json:"proof,omitempty"`
+	// Tenants limits Targets, which tenants may write. ClusterTargets are not limited.
+	Tenants Tenants `json:"tenants,omitempty"`
 	// Capacity configures the information that sources get about this cluster.
 	Capacity Capacity `json:"capacity,omitempty"`
 	// SourceController configures the controller of Sources and ClusterSources.
@@ -110,6 +112,15 @@ type Proof struct {
 	// SecretName is the name of the Secret of the key, in the manager's namespace. The manager fills an empty Secret.
 	// The default is multicluster-scheduler-proof.
 	SecretName string `json:"secretName,omitempty"`
+}
+
+// Tenants limits Targets, the kind that tenants may write in their namespaces.
+type Tenants struct {
+	// Enforce refuses Targets that exceed the limits. Otherwise the manager only warns, by the condition Restricted and
+	// an event.
+	Enforce bool `json:"enforce,omitempty"`
+	// AllowLoopback lets Targets lead to loopback, link-local and multicast addresses.
+	AllowLoopback bool `json:"allowLoopback,omitempty"`
 }
 
 // SourceController configures the controller that creates service accounts and role bindings for Sources and

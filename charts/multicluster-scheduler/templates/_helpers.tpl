@@ -99,6 +99,9 @@ placement:
   timeout: {{ .Values.placement.timeout }}
 proof:
   secretName: {{ include "multicluster-scheduler.proofSecretName" . }}
+tenants:
+  enforce: {{ .Values.tenants.enforce }}
+  allowLoopback: {{ .Values.tenants.allowLoopback }}
 {{- with .Values.capacity.excludedLabelsRegexp }}
 capacity:
   excludedLabelsRegexp: {{ . | quote }}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -155,8 +156,13 @@ func TestRotatedCredentialsAreUsedWithoutAGap(t *testing.T) {
 	first := engagedTarget(t, key)
 
 	setLogin(t, secret, c2Bob)
-	env.Eventually(t, func(context.Context) error {
-		if string(engagedTarget(t, key).Config.CertData) != string(c2Bob.CertData) { // It is never disengaged.
+	env.Eventually(t, func(ctx context.Context) error {
+		review := &authenticationv1.SelfSubjectReview{}
+		engaged := engagedTarget(t, key) // It is never disengaged.
+		if err := env.ClientFor(t, engaged.Config).Create(ctx, review); err != nil {
+			return err
+		}
+		if review.Status.UserInfo.Username != "bob" {
 			return errors.New("the old certificate is still in use")
 		}
 		return nil
