@@ -16,8 +16,8 @@ func unproven(c *v1alpha1.PodChaperon) { delete(c.Annotations, v1alpha1.Annotati
 func TestAForgeryDeletesNoProxy(t *testing.T) {
 	c2 := engaged(t)
 	for name, test := range map[string]struct {
-		forge func(*v1alpha1.PodChaperon)
-		want  string
+		change func(*v1alpha1.PodChaperon)
+		want   string
 	}{
 		"of the proxy's name": {
 			func(c *v1alpha1.PodChaperon) { c.Annotations[v1alpha1.AnnotationParentName] = "other" },
@@ -39,7 +39,7 @@ func TestAForgeryDeletesNoProxy(t *testing.T) {
 			report(t, c, corev1.PodRunning)
 			waitForPhase(t, proxy, corev1.PodRunning)
 			before := c.DeepCopy()
-			env.Change(t, target, c, test.forge)
+			env.Change(t, target, c, test.change)
 			env.WaitForEvent(t, source, proxy, feedback.ReasonDelegateUnclear, test.want)
 			report(t, c, corev1.PodFailed) // Nobody believes it.
 			waitForWorkers(t, c2)
