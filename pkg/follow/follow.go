@@ -66,8 +66,8 @@ func (f *Follower) Objection(pod *corev1.Pod, target *engage.Target) string {
 	return f.claims.Objection(pod, target)
 }
 
-// Ensure returns nil once everything that the pod needs is in the target, within timeouts.EnsureNeeds. Claims come last,
-// because they bind a pod to the target.
+// Ensure returns nil once everything that the pod needs is in the target, within timeouts.EnsureNeeds. Claims come
+// last, because they bind a pod to the target.
 func (f *Follower) Ensure(ctx context.Context, pod *corev1.Pod, target *engage.Target) error {
 	ctx, cancel := context.WithTimeout(ctx, timeouts.EnsureNeeds)
 	defer cancel()
