@@ -75,7 +75,8 @@ func decideMissing(chaperon *v1alpha1.PodChaperon, now time.Time) decision {
 	switch {
 	case lost == nil && !delegateSeen(&chaperon.Status):
 		return decision{create: true}
-	case lost == nil && translate.Finished(chaperon.Status.Phase), lost != nil && lost.Reason == v1alpha1.ReasonDelegateRefused:
+	case lost == nil && translate.Finished(chaperon.Status.Phase),
+		lost != nil && lost.Reason == v1alpha1.ReasonDelegateRefused:
 		return decision{}
 	case lost == nil, lost.Reason != v1alpha1.ReasonDelegateGone:
 		return decision{status: withCondition(&chaperon.Status, v1alpha1.ReasonDelegateGone, messageGone, now)}

@@ -26,7 +26,8 @@ func answering(err error, claims ...client.Object) *cluster {
 		target: &engage.Target{},
 		client: fake.NewClientBuilder().WithObjects(claims...).WithInterceptorFuncs(interceptor.Funcs{
 			Get: func(
-				ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, options ...client.GetOption,
+				ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object,
+				options ...client.GetOption,
 			) error {
 				if err != nil {
 					return err
