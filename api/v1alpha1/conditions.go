@@ -9,6 +9,15 @@ const (
 	// ConditionReady on a target means that its virtual node takes pods. On a source, it means that the source's
 	// identity and rights exist.
 	ConditionReady = "Ready"
+	// ConditionRestricted is False on an object that still has something that a new default takes away. The next
+	// version enforces the default.
+	ConditionRestricted = "Restricted"
+)
+
+// The reasons of ConditionRestricted.
+const (
+	ReasonRestricted  = "Restricted"
+	ReasonWouldRefuse = "WouldRefuse"
 )
 
 // The reasons of ConditionConnected.
@@ -32,6 +41,8 @@ const (
 	ReasonNotConnected = "NotConnected"
 	ReasonReady        = "Ready"
 	ReasonFailed       = "Failed"
+	// ReasonInvalidSelector means that the namespaceSelector of a ClusterSource is invalid.
+	ReasonInvalidSelector = "InvalidSelector"
 	// ReasonNodeConflict means that a node with the name of the virtual node exists and is not ours.
 	ReasonNodeConflict = "NodeConflict"
 )

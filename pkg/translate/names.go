@@ -14,6 +14,7 @@ import (
 const (
 	hashLength           = 10
 	delegateSuffixLength = 5
+	grantHashLength      = 40
 )
 
 // VirtualNodeName returns the name of the virtual node of a Target, or of a ClusterTarget if the key's namespace is
@@ -35,6 +36,9 @@ func VirtualNodeName(key types.NamespacedName) string {
 func TargetHash(key types.NamespacedName) string {
 	return hash("admiralty/"+key.Namespace+"/"+key.Name, hashLength)
 }
+
+// SourceGrantName returns the name of the SourceGrant of a user in a target.
+func SourceGrantName(user string) string { return "source-" + hash(user, grantHashLength) }
 
 // DelegateName returns the name of the proxy's PodChaperon and delegate. The name depends on the proxy's name and UID
 // alone, so a retry finds the PodChaperon of an earlier attempt. Proxies of the same name in several source clusters of
