@@ -7,6 +7,8 @@ const (
 	none rights = iota
 	// leaving are all rights except to create objects.
 	leaving
+	// kept are all rights, in a namespace that is left out by default, and that the source used before an upgrade.
+	kept
 	full
 )
 
@@ -35,8 +37,6 @@ type decision struct {
 	rights rights
 	// undecided says that the answer depends on a use that is not known yet. The rights stay as they are.
 	undecided bool
-	// wouldRefuse says that the rights end when the default is enforced.
-	wouldRefuse bool
 }
 
 // decide returns the rights of a source in a namespace. It asks for the use only if the answer matters.
@@ -46,18 +46,18 @@ func decide(s situation, asked func() use) decision {
 		return decision{rights: s.has}
 	case s.verdict == selected:
 		return decision{rights: full}
-	case s.verdict == excluded && !s.enforce && s.has == full:
-		return decision{rights: full, wouldRefuse: true}
+	case s.verdict == excluded && !s.enforce && s.has == kept:
+		return decision{rights: kept}
 	case s.has == none && !s.everywhere:
 		return decision{rights: none}
 	}
-	keeps := decision{rights: leaving}
+	inUse := leaving
 	if s.verdict == excluded && !s.enforce && s.everywhere {
-		keeps = decision{rights: full, wouldRefuse: true}
+		inUse = kept
 	}
 	switch asked() {
 	case used:
-		return keeps
+		return decision{rights: inUse}
 	case unused:
 		return decision{rights: none}
 	default:

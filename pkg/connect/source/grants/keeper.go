@@ -24,6 +24,7 @@ const (
 	// Names of sources contain no colon. A Source of the same name may have its RoleBinding in the same namespace, so
 	// the prefixes differ from those of Sources.
 	fullPrefix    = "multicluster-clustersource:"
+	keptPrefix    = "multicluster-clustersource-kept:"
 	leavingPrefix = "multicluster-clustersource-leaving:"
 	// everywherePrefix begins the names of the ClusterRoleBindings of earlier versions.
 	everywherePrefix = "multicluster-source:"
@@ -114,10 +115,22 @@ func (k *Keeper) Register(ctx context.Context, mgr ctrl.Manager) error {
 
 // SourceOf returns the name of the ClusterSource that a RoleBinding belongs to.
 func SourceOf(binding client.Object) (name string, ok bool) {
-	if name, ok = strings.CutPrefix(binding.GetName(), fullPrefix); ok {
-		return name, true
+	right, name := rightsOf(binding)
+	return name, right != none
+}
+
+// prefixes begin the names of the RoleBindings that give the rights.
+func prefixes() map[rights]string {
+	return map[rights]string{full: fullPrefix, kept: keptPrefix, leaving: leavingPrefix}
+}
+
+func rightsOf(binding client.Object) (r rights, source string) {
+	for r, prefix := range prefixes() {
+		if name, ok := strings.CutPrefix(binding.GetName(), prefix); ok {
+			return r, name
+		}
 	}
-	return strings.CutPrefix(binding.GetName(), leavingPrefix)
+	return none, ""
 }
 
 // Keep gives a ClusterSource its rights, and takes those away that it must not have. It writes only differences. The
@@ -146,7 +159,7 @@ func (k *Keeper) Keep(ctx context.Context, s ClusterSource) (Outcome, error) {
 		d := decide(situation{
 			verdict:     within.judge(namespace.Name, namespace.Labels),
 			terminating: namespace.DeletionTimestamp != nil,
-			has:         has[namespace.Name].strongest(),
+			has:         strongest(has[namespace.Name]),
 			everywhere:  everywhere != nil,
 			enforce:     k.options.EnforceDefaultExclusions,
 		}, func() use { return k.use(ctx, s, namespace.Name) })
@@ -179,35 +192,29 @@ func (k *Keeper) everywhere(ctx context.Context, source string) (*rbacv1.Cluster
 	return binding, nil
 }
 
-// bindings are the RoleBindings of a source in a namespace.
-type bindings struct{ full, leaving bool }
-
-func (b bindings) strongest() rights {
-	switch {
-	case b.full:
-		return full
-	case b.leaving:
-		return leaving
-	default:
-		return none
-	}
-}
-
-// existing returns the RoleBindings of a source by namespace.
-func (k *Keeper) existing(ctx context.Context, source string) (map[string]bindings, error) {
+// existing returns the rights that the RoleBindings of a source give, by namespace. The last ones are the strongest.
+func (k *Keeper) existing(ctx context.Context, source string) (map[string][]rights, error) {
 	list := &rbacv1.RoleBindingList{}
 	err := k.options.Client.List(ctx, list, client.MatchingFields{indexSource: source}, client.UnsafeDisableDeepCopy)
 	if err != nil {
 		return nil, fmt.Errorf("listing role bindings: %w", err)
 	}
-	found := map[string]bindings{}
+	found := map[string][]rights{}
 	for i := range list.Items {
-		b := found[list.Items[i].Namespace]
-		b.full = b.full || strings.HasPrefix(list.Items[i].Name, fullPrefix)
-		b.leaving = b.leaving || strings.HasPrefix(list.Items[i].Name, leavingPrefix)
-		found[list.Items[i].Namespace] = b
+		r, _ := rightsOf(&list.Items[i])
+		found[list.Items[i].Namespace] = append(found[list.Items[i].Namespace], r)
+	}
+	for _, has := range found {
+		slices.Sort(has)
 	}
 	return found, nil
+}
+
+func strongest(has []rights) rights {
+	if len(has) == 0 {
+		return none
+	}
+	return has[len(has)-1]
 }
 
 // use says whether a source has objects in a namespace. PodChaperons tell no user. So without a cluster ID, any of them
@@ -229,7 +236,7 @@ func (k *Keeper) use(ctx context.Context, s ClusterSource, namespace string) use
 
 // write makes the RoleBindings as planned, and says whether a write was needed. A namespace that cannot be written does
 // not keep the others waiting.
-func (k *Keeper) write(ctx context.Context, s ClusterSource, p plan, has map[string]bindings) (bool, error) {
+func (k *Keeper) write(ctx context.Context, s ClusterSource, p plan, has map[string][]rights) (bool, error) {
 	changed, problems := make([]bool, len(p.live)), make([]error, len(p.live))
 	group := errgroup.Group{}
 	group.SetLimit(writesAtATime)
@@ -252,25 +259,28 @@ func (k *Keeper) write(ctx context.Context, s ClusterSource, p plan, has map[str
 
 // writeOne creates before it deletes, so that the source is never without rights.
 func (k *Keeper) writeOne(
-	ctx context.Context, s ClusterSource, namespace string, want rights, has bindings,
+	ctx context.Context, s ClusterSource, namespace string, want rights, has []rights,
 ) (changed bool, err error) {
-	names := map[rights]string{full: fullPrefix + s.Name, leaving: leavingPrefix + s.Name}
-	roles := map[rights]string{full: k.options.FullClusterRoleName, leaving: k.options.LeavingClusterRoleName}
-	if want != none {
-		meta := metav1.ObjectMeta{
-			Namespace: namespace, Name: names[want], OwnerReferences: []metav1.OwnerReference{s.Owner},
+	meta := func(r rights) metav1.ObjectMeta {
+		return metav1.ObjectMeta{
+			Namespace: namespace, Name: prefixes()[r] + s.Name, OwnerReferences: []metav1.OwnerReference{s.Owner},
 		}
-		changed, err = k.objects.Ensure(ctx, BindingTo("ClusterRole", roles[want], meta, s.Subjects))
+	}
+	role := k.options.FullClusterRoleName
+	if want == leaving {
+		role = k.options.LeavingClusterRoleName
+	}
+	if want != none {
+		changed, err = k.objects.Ensure(ctx, BindingTo("ClusterRole", role, meta(want), s.Subjects))
 		if err != nil {
 			return changed, err
 		}
 	}
-	for right, exists := range map[rights]bool{full: has.full, leaving: has.leaving} {
-		if !exists || right == want {
+	for _, r := range has {
+		if r == want {
 			continue
 		}
-		binding := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: names[right]}}
-		if err := k.objects.Delete(ctx, binding); err != nil {
+		if err := k.objects.Delete(ctx, &rbacv1.RoleBinding{ObjectMeta: meta(r)}); err != nil {
 			return true, err
 		}
 		changed = true

@@ -12,8 +12,8 @@ import (
 type plan struct {
 	rights map[string]rights
 	// live are the namespaces whose RoleBindings may be written: those that are not being deleted.
-	live                   []string
-	undecided, wouldRefuse []string
+	live      []string
+	undecided []string
 	// open are the namespaces about which a change of objects is of interest.
 	open sets.Set[string]
 }
@@ -26,25 +26,26 @@ func (p *plan) add(namespace string, d decision, terminating bool) {
 	if d.undecided {
 		p.undecided = append(p.undecided, namespace)
 	}
-	if d.wouldRefuse {
-		p.wouldRefuse = append(p.wouldRefuse, namespace)
-	}
 	if d.undecided || d.rights == leaving {
 		p.open.Insert(namespace)
 	}
 }
 
 func (p *plan) outcome(everywhere bool) Outcome {
-	o := Outcome{WouldRefuse: slices.Sorted(slices.Values(p.wouldRefuse)), Everywhere: everywhere}
+	o := Outcome{Everywhere: everywhere}
 	for namespace, right := range p.rights {
 		switch right {
-		case full:
+		case full, kept:
 			o.Namespaces = append(o.Namespaces, namespace)
 		case leaving:
 			o.Leaving = append(o.Leaving, namespace)
 		case none:
 		}
+		if right == kept {
+			o.WouldRefuse = append(o.WouldRefuse, namespace)
+		}
 	}
+	slices.Sort(o.WouldRefuse)
 	slices.Sort(o.Namespaces)
 	slices.Sort(o.Leaving)
 	return o

@@ -78,6 +78,9 @@ func TestDecide(t *testing.T) {
 		"a deselected one refuses creation at once": {
 			situation{has: full}, unknown, decision{rights: leaving, undecided: true},
 		},
+		"one that is no longer allowed by its label is left": {
+			situation{verdict: excluded, has: full}, used, decision{rights: leaving},
+		},
 		"a left one is taken with the last object":   {situation{has: leaving}, unused, decision{rights: none}},
 		"a left one that is selected again is given": {situation{verdict: selected, has: leaving}, used, decision{rights: full}},
 		"an upgrade leaves a used one that is not selected": {
@@ -85,16 +88,16 @@ func TestDecide(t *testing.T) {
 		},
 		"an upgrade waits until the use is known": {situation{everywhere: true}, unknown, decision{undecided: true}},
 		"an upgrade keeps a used one that is excluded": {
-			situation{verdict: excluded, everywhere: true}, used, decision{rights: full, wouldRefuse: true},
+			situation{verdict: excluded, everywhere: true}, used, decision{rights: kept},
 		},
 		"an upgrade takes an unused one that is excluded": {
 			situation{verdict: excluded, everywhere: true}, unused, decision{rights: none},
 		},
 		"after the upgrade it is still kept": {
-			situation{verdict: excluded, has: full}, unused, decision{rights: full, wouldRefuse: true},
+			situation{verdict: excluded, has: kept}, unused, decision{rights: kept},
 		},
 		"until the default is enforced": {
-			situation{verdict: excluded, has: full, enforce: true}, used, decision{rights: leaving},
+			situation{verdict: excluded, has: kept, enforce: true}, used, decision{rights: leaving},
 		},
 		"enforced, an upgrade leaves it": {
 			situation{verdict: excluded, everywhere: true, enforce: true}, used, decision{rights: leaving},
