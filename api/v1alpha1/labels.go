@@ -8,9 +8,9 @@ const (
 	LabelEnabledNamespace      = "multicluster-scheduler"
 	LabelEnabledNamespaceValue = "enabled"
 
-	// LabelSources on a namespace of a target decides whether ClusterSources may use it. With LabelSourcesExcluded, they
-	// may not, unless their selector names it. With LabelSourcesAllowed, they may, even if the namespace is one that is
-	// left out by default.
+	// LabelSources on a namespace of a target decides whether ClusterSources may use it. With LabelSourcesExcluded,
+	// they may not, unless their selector names it. With LabelSourcesAllowed, they may, even if the namespace is one
+	// that is left out by default.
 	LabelSources         = prefix + "sources"
 	LabelSourcesExcluded = "excluded"
 	LabelSourcesAllowed  = "allowed"

@@ -59,8 +59,9 @@ func (c *connection) setClusterID(ctx context.Context, source client.Object) err
 	if err != nil {
 		return fmt.Errorf("getting the ClusterSummary in context %q: %w", c.source.Context, err)
 	}
-	patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"spec":{"clusterID":%q}}`, summary.Status.ClusterID))
-	if err := c.target.Client.Patch(ctx, source, patch, client.FieldOwner(cluster.FieldOwner)); err != nil {
+	patch := fmt.Appendf(nil, `{"spec":{"clusterID":%q}}`, summary.Status.ClusterID)
+	err = c.target.Client.Patch(ctx, source, client.RawPatch(types.MergePatchType, patch), client.FieldOwner(cluster.FieldOwner))
+	if err != nil {
 		return fmt.Errorf("setting spec.clusterID of %s: %w", c.target.Describe(source), err)
 	}
 	return nil

@@ -29,8 +29,8 @@ const (
 // rbacOf returns the roles and bindings of a source, except those of a ClusterSource in its namespaces. The key names a
 // Source or, without a namespace, a ClusterSource.
 //
-// The identity of a Source holds in its namespace only. Tenants may write Sources there, and name any user. In the whole
-// cluster, that would let them subject others to the policy, and give away the cluster IDs of others.
+// The identity of a Source holds in its namespace only. Tenants may write Sources there, and name any user. In the
+// whole cluster, that would let them subject others to the policy, and give away the cluster IDs of others.
 func (o Options) rbacOf(
 	key types.NamespacedName, subjects []rbacv1.Subject, clusterID string, owner metav1.OwnerReference,
 ) []client.Object {
@@ -67,7 +67,8 @@ func identityRules(clusterID string) []rbacv1.PolicyRule {
 		return rules
 	}
 	return append(rules, rbacv1.PolicyRule{
-		APIGroups: groups, Resources: []string{"clusterids"}, ResourceNames: []string{clusterID}, Verbs: []string{verbUse},
+		APIGroups: groups, Resources: []string{"clusterids"}, ResourceNames: []string{clusterID},
+		Verbs: []string{verbUse},
 	})
 }
 

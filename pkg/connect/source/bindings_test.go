@@ -34,7 +34,8 @@ func summarize(o client.Object) string {
 
 func TestRBACOfASource(t *testing.T) {
 	options := Options{
-		SourceClusterRoleName: "mcs-source", SummaryViewerClusterRoleName: "mcs-viewer", ReaderClusterRoleName: "mcs-reader",
+		SourceClusterRoleName: "mcs-source", SummaryViewerClusterRoleName: "mcs-viewer",
+		ReaderClusterRoleName: "mcs-reader",
 	}
 	cases := map[string]struct {
 		key      types.NamespacedName
@@ -52,7 +53,8 @@ func TestRBACOfASource(t *testing.T) {
 			},
 		},
 		"a Source has its identity and rights in its namespace": {
-			key: types.NamespacedName{Namespace: "team-a", Name: "c1"}, identity: grants.Identity{UserName: "spiffe://c1"},
+			key:      types.NamespacedName{Namespace: "team-a", Name: "c1"},
+			identity: grants.Identity{UserName: "spiffe://c1"},
 			want: []string{
 				"*v1.Role team-a/multicluster-source-identity:c1, owned: true",
 				"*v1.RoleBinding team-a/multicluster-source-identity:c1 " +

@@ -42,8 +42,8 @@ func TestMain(m *testing.M) {
 	})
 }
 
-// run runs the controllers with the rights of the target's manager, until stop is called or the test ends. see is called
-// with each of their requests, unless it is nil.
+// run runs the controllers with the rights of the target's manager, until stop is called or the test ends. see is
+// called with each of their requests, unless it is nil.
 func run(t *testing.T, enforce bool, see func(*http.Request)) (stop func()) {
 	t.Helper()
 	login := target.Impersonate(managerUser)
@@ -181,7 +181,8 @@ func (i identity) check(ctx context.Context, namespace, want string) error {
 		allowed := want == all || want == ending && !creates
 		err := attempt(ctx)
 		if apierrors.IsForbidden(err) == allowed {
-			return fmt.Errorf("in namespace %q, to %s is allowed: %t, want %t: %w", namespace, what, !allowed, allowed, err)
+			return fmt.Errorf("in namespace %q, to %s is allowed: %t, want %t: %w",
+				namespace, what, !allowed, allowed, err)
 		}
 		if err != nil && !apierrors.IsForbidden(err) && !apierrors.IsNotFound(err) && !apierrors.IsBadRequest(err) {
 			return fmt.Errorf("to %s: %w", what, err)

@@ -136,9 +136,9 @@ func TestADeselectedNamespaceRefusesCreationOnly(t *testing.T) {
 	published(t, c1, namespace, false, true)
 
 	// The policy still limits the source to its own copies.
-	foreign := &corev1.ConfigMap{ObjectMeta: env.Meta(namespace, "foreign")}
-	env.Create(t, target, foreign)
-	if err := c1.client.Delete(t.Context(), foreign); !apierrors.IsForbidden(err) {
+	notOurs := &corev1.ConfigMap{ObjectMeta: env.Meta(namespace, "another")}
+	env.Create(t, target, notOurs)
+	if err := c1.client.Delete(t.Context(), notOurs); !apierrors.IsForbidden(err) {
 		t.Errorf("deleting another's ConfigMap in a namespace that the source leaves: %v, want forbidden", err)
 	}
 
@@ -161,7 +161,8 @@ func TestHandBoundRolesStay(t *testing.T) {
 	everywhere := byHand.oldBinding()
 	everywhere.Labels = nil
 	inOne := &rbacv1.RoleBinding{
-		ObjectMeta: env.Meta(namespace, "multicluster-clustersource:"+c1.name), RoleRef: role, Subjects: everywhere.Subjects,
+		ObjectMeta: env.Meta(namespace, "multicluster-clustersource:"+c1.name),
+		RoleRef:    role, Subjects: everywhere.Subjects,
 	}
 	env.Create(t, target, everywhere, inOne)
 	for _, i := range []identity{byHand, c1} {
@@ -266,7 +267,8 @@ func TestInvalidSelectorsAreRefusedOrReported(t *testing.T) {
 		"an unknown operator": {metav1.LabelSelectorRequirement{Key: "a", Operator: "Like"}, "operator must be In"},
 		"In without values":   {metav1.LabelSelectorRequirement{Key: "a", Operator: "In"}, "In and NotIn need values"},
 		"Exists with values": {
-			metav1.LabelSelectorRequirement{Key: "a", Operator: "Exists", Values: []string{"b"}}, "In and NotIn need values",
+			metav1.LabelSelectorRequirement{Key: "a", Operator: "Exists", Values: []string{"b"}},
+			"In and NotIn need values",
 		},
 	} {
 		selector := &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{e.requirement}}
@@ -321,7 +323,6 @@ func TestAThousandNamespacesIdle(t *testing.T) {
 		}
 	}
 	env.ExpectEqual(t, "RoleBindings", many, ours)
-	bindings = nil
 	t.Logf("%d namespaces: %d RoleBindings, %d writes, %d reads, %d watches, SourceGrant of %d bytes, %d KiB of heap",
 		many, ours, writes.Load(), reads.Load(), watches.Load(), size(t, grant), (heap()-empty)/1024)
 

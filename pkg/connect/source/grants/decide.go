@@ -23,7 +23,7 @@ const (
 
 // situation is a source in a namespace.
 type situation struct {
-	verdict     verdict
+	choice      choice
 	terminating bool   // the namespace is being deleted
 	has         rights // by the RoleBindings that exist
 	// everywhere says that the ClusterRoleBinding of an earlier version still exists.
@@ -44,15 +44,15 @@ func decide(s situation, asked func() use) decision {
 	switch {
 	case s.terminating: // It takes no new RoleBinding, and its RoleBindings go with it.
 		return decision{rights: s.has}
-	case s.verdict == selected:
+	case s.choice == selected:
 		return decision{rights: full}
-	case s.verdict == excluded && !s.enforce && s.has == kept:
+	case s.choice == excluded && !s.enforce && s.has == kept:
 		return decision{rights: kept}
 	case s.has == none && !s.everywhere:
 		return decision{rights: none}
 	}
 	inUse := leaving
-	if s.verdict == excluded && !s.enforce && s.everywhere {
+	if s.choice == excluded && !s.enforce && s.everywhere {
 		inUse = kept
 	}
 	switch asked() {

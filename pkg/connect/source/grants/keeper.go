@@ -157,7 +157,7 @@ func (k *Keeper) Keep(ctx context.Context, s ClusterSource) (Outcome, error) {
 	for i := range namespaces.Items {
 		namespace := &namespaces.Items[i]
 		d := decide(situation{
-			verdict:     within.judge(namespace.Name, namespace.Labels),
+			choice:      within.selects(namespace.Name, namespace.Labels),
 			terminating: namespace.DeletionTimestamp != nil,
 			has:         strongest(has[namespace.Name]),
 			everywhere:  everywhere != nil,
@@ -249,7 +249,8 @@ func (k *Keeper) write(ctx context.Context, s ClusterSource, p plan, has map[str
 	err := group.Wait()
 	problems = slices.DeleteFunc(problems, func(err error) bool {
 		// The namespace is being deleted, or gone. The cache learns of it soon.
-		return err == nil || apierrors.IsNotFound(err) || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause)
+		return err == nil || apierrors.IsNotFound(err) ||
+			apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause)
 	})
 	if more := len(problems) - problemsReported; more > 0 {
 		problems = append(problems[:problemsReported], fmt.Errorf("and %d more problems", more))

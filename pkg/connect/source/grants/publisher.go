@@ -23,8 +23,8 @@ import (
 )
 
 const (
-	// settle gathers changes of RoleBindings, because each write of a SourceGrant has all namespaces.
-	settle         = 500 * time.Millisecond
+	// publishDelay gathers changes of RoleBindings, because each write of a SourceGrant has all namespaces.
+	publishDelay   = 500 * time.Millisecond
 	publishTimeout = 30 * time.Second
 
 	// indexUser finds the RoleBindings of a user.
@@ -53,7 +53,7 @@ func (p *Publisher) Register(ctx context.Context, mgr ctrl.Manager) error {
 	}
 	err = ctrl.NewControllerManagedBy(mgr).
 		For(&v1alpha1.SourceGrant{}).
-		Watches(&rbacv1.RoleBinding{}, enqueue(settle, bound)).
+		Watches(&rbacv1.RoleBinding{}, enqueue(publishDelay, bound)).
 		Owns(&rbacv1.ClusterRole{}).
 		Owns(&rbacv1.ClusterRoleBinding{}).
 		Watches(&v1alpha1.Source{}, enqueue(0, func(o client.Object) []string {

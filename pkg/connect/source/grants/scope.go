@@ -15,11 +15,11 @@ import (
 // excludedPrefix begins the names of namespaces that are left out by default: those of Kubernetes itself.
 const excludedPrefix = "kube-"
 
-// verdict says whether a ClusterSource may use a namespace.
-type verdict int
+// choice says whether a ClusterSource may use a namespace.
+type choice int
 
 const (
-	unselected verdict = iota
+	unselected choice = iota
 	selected
 	// excluded means that the selector selects the namespace, but that the namespace is left out by default.
 	excluded
@@ -55,8 +55,8 @@ func newScope(selector *metav1.LabelSelector, releaseNamespace string) (scope, e
 	return s, nil
 }
 
-// judge returns the verdict on a namespace.
-func (s scope) judge(name string, namespaceLabels map[string]string) verdict {
+// selects says whether a namespace is selected.
+func (s scope) selects(name string, namespaceLabels map[string]string) choice {
 	label := namespaceLabels[v1alpha1.LabelSources]
 	byDefault := strings.HasPrefix(name, excludedPrefix) || name == s.releaseNamespace
 	switch {
