@@ -19,6 +19,7 @@ controllerManager.replica=2               'replica' not allowed
 controllerManager.image.pullPolicy=Maybe  at '/controllerManager/image/pullPolicy'
 placement.timeout=500ms                   at '/placement/timeout'
 capacity.excludedLabelsRegex=a            'excludedLabelsRegex' not allowed
+sources.enforceDefaultExclusion=true       'enforceDefaultExclusion' not allowed
 webhook.reinvocationPolicy=Sometimes      at '/webhook/reinvocationPolicy'
 "
 

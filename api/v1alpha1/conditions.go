@@ -9,9 +9,16 @@ const (
 	// ConditionReady on a target means that its virtual node takes pods. On a source, it means that the source's
 	// identity and rights exist.
 	ConditionReady = "Ready"
-	// ConditionRestricted on a Target is False if the Target does not keep the rules for tenants, which are not
-	// enforced yet. It is absent otherwise.
+	// ConditionRestricted is False on an object that still has something that a new default takes away. The next
+	// version enforces the default.
 	ConditionRestricted = "Restricted"
+)
+
+// The reasons of ConditionRestricted.
+const (
+	ReasonRestricted = "Restricted"
+	// ReasonWouldRefuse means that the next version refuses the object, or a part of its rights.
+	ReasonWouldRefuse = "WouldRefuse"
 )
 
 // The reasons of ConditionConnected.
@@ -36,9 +43,6 @@ const (
 	ReasonAddressRefused = "AddressRefused"
 )
 
-// ReasonWouldRefuse of ConditionRestricted means that the Target is refused once the rules for tenants are enforced.
-const ReasonWouldRefuse = "WouldRefuse"
-
 // The reasons of ConditionReady.
 const (
 	ReasonNodeReady    = "NodeReady"
@@ -46,6 +50,8 @@ const (
 	ReasonNotConnected = "NotConnected"
 	ReasonReady        = "Ready"
 	ReasonFailed       = "Failed"
+	// ReasonInvalidSelector means that the namespaceSelector of a ClusterSource is invalid.
+	ReasonInvalidSelector = "InvalidSelector"
 	// ReasonNodeConflict means that a node with the name of the virtual node exists and is not ours.
 	ReasonNodeConflict = "NodeConflict"
 )

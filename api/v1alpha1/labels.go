@@ -8,6 +8,13 @@ const (
 	LabelEnabledNamespace      = "multicluster-scheduler"
 	LabelEnabledNamespaceValue = "enabled"
 
+	// LabelSources on a namespace of a target decides whether ClusterSources may use it. With LabelSourcesExcluded,
+	// they may not, unless their selector names it. With LabelSourcesAllowed, they may, even if the namespace is one
+	// that is left out by default.
+	LabelSources         = prefix + "sources"
+	LabelSourcesExcluded = "excluded"
+	LabelSourcesAllowed  = "allowed"
+
 	// AnnotationElect elects a pod by its presence. By convention, the value is empty.
 	AnnotationElect = prefix + "elect"
 	// AnnotationNoReservation has no effect, and is accepted for compatibility: a pod is never reserved in several

@@ -59,7 +59,7 @@ func (w *wiring) wire(ctx context.Context, serving certificate) error {
 		{"virtual nodes", func() error { return w.nodes(registry) }},
 		{"kubelet API", func() error { return w.kubeletAPI(registry) }},
 		{"targets", func() error { return w.targets(registry) }}, // after the registry's observers
-		{"sources", w.sources},
+		{"sources", func() error { return w.sources(ctx) }},
 		{"delegates", w.delegates},
 		{"garbage collection", w.garbageCollection},
 		{"capacity", w.capacity},
@@ -194,7 +194,7 @@ func (w *wiring) targets(registry *engage.Registry) error {
 	return targets.Register(w.mgr)
 }
 
-func (w *wiring) sources() error {
+func (w *wiring) sources(ctx context.Context) error {
 	if !*w.config.SourceController.Enabled {
 		return nil
 	}
@@ -202,9 +202,15 @@ func (w *wiring) sources() error {
 		Client:                       w.mgr.GetClient(),
 		APIReader:                    w.mgr.GetAPIReader(),
 		Clock:                        w.clock,
+		Recorder:                     w.mgr.GetEventRecorder("multicluster-sources"),
 		SourceClusterRoleName:        w.config.SourceController.ClusterRoleName,
+		LeavingClusterRoleName:       w.config.SourceController.LeavingClusterRoleName,
 		SummaryViewerClusterRoleName: w.config.SourceController.SummaryViewerClusterRoleName,
-	}).Register(w.mgr)
+		ReaderClusterRoleName:        w.config.SourceController.ReaderClusterRoleName,
+		ReleaseNamespace:             w.pod.Namespace,
+		EnforceDefaultExclusions:     w.config.SourceController.EnforceDefaultExclusions,
+		SecretNamespaces:             w.config.SecretNamespaces,
+	}).Register(ctx, w.mgr)
 }
 
 func (w *wiring) delegates() error {

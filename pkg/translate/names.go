@@ -18,6 +18,7 @@ const (
 	hashLength           = 10
 	targetIDLength       = 40
 	delegateSuffixLength = 5
+	grantHashLength      = 40
 )
 
 // VirtualNodeName returns the name of the virtual node of a Target, or of a ClusterTarget if the key's namespace is
@@ -61,6 +62,9 @@ func MadeFor(labels map[string]string, targetID string) bool {
 func HasTargetID(labels map[string]string) bool {
 	return len(labels[v1alpha1.LabelTargetID]) == targetIDLength
 }
+
+// SourceGrantName returns the name of the SourceGrant of a user in a target.
+func SourceGrantName(user string) string { return "source-" + hash(user, grantHashLength) }
 
 // DelegateName returns the name of the proxy's PodChaperon and delegate. The name depends on the proxy's name and UID
 // alone, so a retry finds the PodChaperon of an earlier attempt. Proxies of the same name in several source clusters of

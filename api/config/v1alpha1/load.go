@@ -69,6 +69,8 @@ func SetDefaults(c *Configuration) {
 	setDefault(&c.SourceController.Enabled, new(true))
 	setDefault(&c.SourceController.ClusterRoleName, "multicluster-scheduler-source")
 	setDefault(&c.SourceController.SummaryViewerClusterRoleName, "multicluster-scheduler-cluster-summary-viewer")
+	setDefault(&c.SourceController.LeavingClusterRoleName, "multicluster-scheduler-source-leaving")
+	setDefault(&c.SourceController.ReaderClusterRoleName, "multicluster-scheduler-source-reader")
 }
 
 func setDefault[T comparable](field *T, value T) {

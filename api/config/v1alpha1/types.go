@@ -134,6 +134,15 @@ type SourceController struct {
 	// SummaryViewerClusterRoleName is the ClusterRole with the right to read the ClusterSummary. The default is
 	// multicluster-scheduler-cluster-summary-viewer.
 	SummaryViewerClusterRoleName string `json:"summaryViewerClusterRoleName,omitempty"`
+	// LeavingClusterRoleName is the ClusterRole with the rights of a source in the namespaces that it no longer may
+	// use. The default is multicluster-scheduler-source-leaving.
+	LeavingClusterRoleName string `json:"leavingClusterRoleName,omitempty"`
+	// ReaderClusterRoleName is the ClusterRole with which ClusterSources read their objects in the whole cluster. The
+	// default is multicluster-scheduler-source-reader.
+	ReaderClusterRoleName string `json:"readerClusterRoleName,omitempty"`
+	// EnforceDefaultExclusions refuses ClusterSources the namespaces that they do not get by default, even if they used
+	// them when an earlier version let them.
+	EnforceDefaultExclusions bool `json:"enforceDefaultExclusions,omitempty"`
 }
 
 // Capacity configures the information that sources get about this cluster if it is their target.

@@ -110,6 +110,9 @@ sourceController:
   enabled: {{ .Values.sourceController.enabled }}
   clusterRoleName: {{ include "multicluster-scheduler.fullname" . }}-source
   summaryViewerClusterRoleName: {{ include "multicluster-scheduler.fullname" . }}-cluster-summary-viewer
+  leavingClusterRoleName: {{ include "multicluster-scheduler.fullname" . }}-source-leaving
+  readerClusterRoleName: {{ include "multicluster-scheduler.fullname" . }}-source-reader
+  enforceDefaultExclusions: {{ .Values.sources.enforceDefaultExclusions }}
 {{- with include "multicluster-scheduler.secretNamespaces" . }}
 secretNamespaces: {{ . }}
 {{- end }}
