@@ -92,6 +92,10 @@ func (w *wiring) feedback(ctx context.Context, registry *engage.Registry) error 
 }
 
 func (w *wiring) nodes(registry *engage.Registry) error {
+	address := w.pod.IP
+	if !*w.config.KubeletAPI.Enabled {
+		address = "" // Nobody answers there.
+	}
 	nodes, err := node.New(node.Options{
 		Client:    w.mgr.GetClient(),
 		APIReader: w.mgr.GetAPIReader(),
@@ -99,7 +103,7 @@ func (w *wiring) nodes(registry *engage.Registry) error {
 		Registry:  registry,
 		Source:    w.origin,
 		Clock:     w.clock,
-		Address:   w.pod.IP,
+		Address:   address,
 		Port:      int32(w.config.KubeletAPI.Port), //nolint:gosec // validated: a port
 	})
 	if err != nil {
@@ -110,6 +114,9 @@ func (w *wiring) nodes(registry *engage.Registry) error {
 }
 
 func (w *wiring) kubeletAPI(registry *engage.Registry) error {
+	if !*w.config.KubeletAPI.Enabled {
+		return nil
+	}
 	clientset, err := kubernetes.NewForConfig(w.mgr.GetConfig())
 	if err != nil {
 		return fmt.Errorf("making a client: %w", err)

@@ -40,6 +40,9 @@ func (w *wiring) delegates() error {
 }
 
 func (w *wiring) garbageCollection() error {
+	if !*w.config.GarbageCollection.Enabled {
+		return nil
+	}
 	remover, err := garbagecollection.New(garbagecollection.Options{
 		Config:           w.mgr.GetConfig(),
 		Cache:            w.mgr.GetCache(),

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -35,8 +36,12 @@ type part struct {
 
 func (w *wiring) wire(ctx context.Context, serving certificate) error {
 	parts := []part{{"health", func() error { return w.health(serving) }}}
-	parts = append(parts, w.sourceParts(ctx, serving)...)
-	parts = append(parts, w.targetParts()...)
+	if *w.config.Roles.Source {
+		parts = append(parts, w.sourceParts(ctx, serving)...)
+	}
+	if *w.config.Roles.Target {
+		parts = append(parts, w.targetParts()...)
+	}
 	for _, part := range parts {
 		if err := part.add(); err != nil {
 			return fmt.Errorf("adding %s: %w", part.name, err)
@@ -45,12 +50,29 @@ func (w *wiring) wire(ctx context.Context, serving certificate) error {
 	return nil
 }
 
-// health adds the checks that the process lives, and that API servers can call the webhook: it serves, with a
-// certificate. A missing certificate makes the process unready but not unhealthy, so that it goes on placing pods.
+// servesWebhook returns whether a manager with this configuration has a webhook, and so a certificate for it.
+func servesWebhook(config *configv1alpha1.Configuration) bool { return *config.Roles.Source }
+
+// health adds the checks of /healthz and /readyz. A manager without a webhook is healthy and ready while it responds.
 func (w *wiring) health(serving certificate) error {
+	if !servesWebhook(w.config) {
+		return errors.Join(w.mgr.AddHealthzCheck("ping", healthz.Ping), w.mgr.AddReadyzCheck("ping", healthz.Ping))
+	}
+	serves := w.mgr.GetWebhookServer().StartedChecker()
 	return errors.Join(
-		w.mgr.AddHealthzCheck("ping", healthz.Ping),
-		w.mgr.AddReadyzCheck("webhook", w.mgr.GetWebhookServer().StartedChecker()),
+		w.mgr.AddHealthzCheck("webhook", healthy(serving, serves)),
+		w.mgr.AddReadyzCheck("webhook", serves),
 		w.mgr.AddReadyzCheck("certificate", serving.ready),
 	)
+}
+
+// healthy returns the check that the process does not need a restart: it responds, and its webhook serves. A missing
+// certificate makes the process unready but not unhealthy, so that it goes on placing pods.
+func healthy(serving certificate, serves healthz.Checker) healthz.Checker {
+	return func(request *http.Request) error {
+		if serving.missing() != nil {
+			return nil
+		}
+		return serves(request)
+	}
 }

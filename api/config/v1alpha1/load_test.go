@@ -53,6 +53,7 @@ func TestLoadNamesTheWrongField(t *testing.T) {
 			strings.Replace(head, "certDir: /certs", "selfManaged: {secretName: a, serviceName: b}", 1),
 			"webhook.selfManaged.webhookConfigurationName",
 		},
+		"no role":                    {head + "roles: {source: false, target: false}\n", "set source or target to true"},
 		"something that is not YAML": {"\t", "decoding the configuration"},
 		"an invalid regular expression": {
 			head + "capacity: {excludedLabelsRegexp: '(secret'}\n",
@@ -66,5 +67,12 @@ func TestLoadNamesTheWrongField(t *testing.T) {
 				t.Errorf("Load: got error %v, want one with %q", err, test.want)
 			}
 		})
+	}
+}
+
+func TestATargetNeedsNoCertificateOfAWebhook(t *testing.T) {
+	config := strings.Replace(head, "webhook: {certDir: /certs}", "roles: {source: false}", 1)
+	if _, err := Load([]byte(config)); err != nil {
+		t.Error(err)
 	}
 }
