@@ -27,8 +27,10 @@ func TestPublicCertificatesAreTrusted(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		any := x509.VerifyOptions{KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}, CurrentTime: authority.NotBefore}
-		if _, err := authority.Verify(any); err != nil {
+		everything := x509.VerifyOptions{
+			KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}, CurrentTime: authority.NotBefore,
+		}
+		if _, err := authority.Verify(everything); err != nil {
 			t.Errorf("authority %q: %v", authority.Subject, err)
 		}
 	}

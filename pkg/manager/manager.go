@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"time"
 
-	_ "golang.org/x/crypto/x509roots/fallback" // The image has no authorities, and targets may have public certificates.
+	_ "golang.org/x/crypto/x509roots/fallback" // trusts public certificates: the image has no authorities
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"

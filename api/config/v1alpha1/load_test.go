@@ -43,7 +43,9 @@ func TestLoadNamesTheWrongField(t *testing.T) {
 		"a time-out that is too short": {head + "placement: {timeout: 1ms}\n", "placement.timeout"},
 		"a port out of range":          {head + "kubeletAPI: {port: 99999}\n", "kubeletAPI.port"},
 		"a name that is no label":      {head + "clusterName: 'a b'\n", "clusterName"},
-		"no certificate":               {strings.Replace(head, "certDir: /certs", "", 1), "set certDir or selfManaged"},
+		"no certificate": {
+			strings.Replace(head, "certDir: /certs", "", 1), "set certDir or selfManaged",
+		},
 		"two certificates": {
 			strings.Replace(head, "certDir", "selfManaged: {secretName: a, serviceName: b, "+
 				"webhookConfigurationName: c}, certDir", 1),

@@ -38,7 +38,8 @@ func TestMetricsNeedAuthentication(t *testing.T) {
 	stranger := cluster.Token(t, &corev1.ServiceAccount{ObjectMeta: env.Meta(env.ReleaseNamespace, "stranger")})
 	url := "https://" + config.Metrics.BindAddress + "/metrics"
 	env.Eventually(t, func(ctx context.Context) error {
-		if code, body, err := get(ctx, url, reader.BearerToken); code != 200 || !strings.Contains(body, "leader_election") {
+		code, body, err := get(ctx, url, reader.BearerToken)
+		if code != http.StatusOK || !strings.Contains(body, "leader_election") {
 			return fmt.Errorf("a reader with the ClusterRole gets %d (%w)", code, err)
 		}
 		return nil
@@ -58,7 +59,8 @@ func TestMetricsNeedAuthentication(t *testing.T) {
 			}
 		})
 	}
-	if code, _, _ := get(t.Context(), strings.Replace(url, "https", "http", 1), reader.BearerToken); code == http.StatusOK {
+	plain := strings.Replace(url, "https", "http", 1)
+	if code, _, _ := get(t.Context(), plain, reader.BearerToken); code == http.StatusOK {
 		t.Error("metrics are answered in the clear")
 	}
 	m.checkRights(t)
@@ -179,7 +181,7 @@ func waitGranted(t *testing.T, user string, all rights) {
 // configuration returns a configuration whose ports are free, with more lines.
 func configuration(t *testing.T, lines string) *configv1alpha1.Configuration {
 	t.Helper()
-	config, err := configv1alpha1.Load([]byte(fmt.Sprintf(`
+	config, err := configv1alpha1.Load(fmt.Appendf(nil, `
 apiVersion: config.multicluster.admiralty.io/v1alpha1
 kind: Configuration
 leaderElection: {namespace: %s, name: %s}
@@ -191,7 +193,7 @@ webhook:
 kubeletAPI: {port: %[8]d}
 %[9]s
 `, env.ReleaseNamespace, env.ManagerAccount, freePort(t), freePort(t), freePort(t),
-		env.Release+"-webhook", env.Release, freePort(t), lines)))
+		env.Release+"-webhook", env.Release, freePort(t), lines))
 	env.Must(t, err)
 	return config
 }

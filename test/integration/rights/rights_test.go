@@ -56,16 +56,20 @@ func TestEachRoleHasOnlyItsVerbs(t *testing.T) {
 }
 
 func TestAPartThatIsLeftOutHasNoRights(t *testing.T) {
+	const (
+		reviews  = "tokenreviews.authentication.k8s.io"
+		webhooks = "mutatingwebhookconfigurations.admissionregistration.k8s.io"
+	)
 	for name, test := range map[string]struct {
 		set            string
 		verb, resource string
 	}{
 		"garbage collection":  {"rbac.parts.garbageCollection=false", "delete", "secrets"},
-		"the kubelet API":     {"rbac.parts.kubeletAPI=false,metrics.secure=false", "create", "tokenreviews.authentication.k8s.io"},
+		"the kubelet API":     {"rbac.parts.kubeletAPI=false,metrics.secure=false", "create", reviews},
 		"sources":             {"sourceController.enabled=false", "bind", "clusterroles.rbac.authorization.k8s.io"},
 		"the cluster itself":  {"rbac.selfTarget=false", "create", "pods/exec"},
 		"Secrets everywhere":  {"rbac.secretNamespaces={team-a}", "get", "secrets"},
-		"cert-manager's work": {"certManager.enabled=true", "patch", "mutatingwebhookconfigurations.admissionregistration.k8s.io"},
+		"cert-manager's work": {"certManager.enabled=true", "patch", webhooks},
 	} {
 		t.Run(name, func(t *testing.T) {
 			before, after := given(t), given(t, "--set", test.set)
