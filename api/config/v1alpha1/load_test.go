@@ -55,7 +55,9 @@ func TestLoadNamesTheWrongField(t *testing.T) {
 			strings.Replace(head, "certDir: /certs", "selfManaged: {secretName: a, serviceName: b}", 1),
 			"webhook.selfManaged.webhookConfigurationName",
 		},
-		"no role":                    {head + "roles: {source: false, target: false}\n", "set source or target to true"},
+		"no role": {
+			head + "roles: {source: false, target: false}\n", "set source or target to true",
+		},
 		"something that is not YAML": {"\t", "decoding the configuration"},
 		"an invalid regular expression": {
 			head + "capacity: {excludedLabelsRegexp: '(secret'}\n",
