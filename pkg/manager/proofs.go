@@ -1,11 +1,30 @@
 package manager
 
 import (
+	"fmt"
 	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate/proof"
 )
+
+// keepProofs adds the keeper of the key with which the scheduler signs.
+func (w *wiring) keepProofs() error {
+	clientset, err := kubernetes.NewForConfig(w.mgr.GetConfig())
+	if err != nil {
+		return fmt.Errorf("making a client: %w", err)
+	}
+	w.proofs = proof.New(proof.Options{
+		Client: clientset,
+		Secret: types.NamespacedName{Namespace: w.pod.Namespace, Name: w.config.Proof.SecretName},
+		Clock:  w.clock,
+		Logger: w.mgr.GetLogger().WithName("proofs"),
+	})
+	return w.mgr.Add(w.proofs)
+}
 
 // verifier returns a Verifier with the keys of the time of each call, once there is a key.
 func (w *wiring) verifier() (gate.Verifier, error) {
