@@ -40,7 +40,7 @@ func TestTheChartMakesTheSecretAndGivesRightsToItAlone(t *testing.T) {
 	}
 }
 
-func TestTheChartTellsTheManagerTheSecret(t *testing.T) {
+func TestTheChartNamesTheSecretToTheManager(t *testing.T) {
 	for release, want := range map[string]string{
 		env.Release: "\nproof:\n  secretName: " + name + "\n", "other": "\nproof:\n  secretName: other-" + name + "\n",
 	} {
