@@ -33,6 +33,9 @@ type ClusterSourceSpec struct {
 	// ServiceAccount is a service account. The manager creates it if it does not exist.
 	// +optional
 	ServiceAccount *ServiceAccountReference `json:"serviceAccount,omitempty"`
+	// Delegates limits the delegates of this source. If it is absent, this cluster's own rules decide alone.
+	// +optional
+	Delegates *DelegateRules `json:"delegates,omitempty"`
 }
 
 // ServiceAccountReference names a service account.
@@ -92,6 +95,9 @@ type SourceSpec struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	ServiceAccountName string `json:"serviceAccountName,omitempty"`
+	// Delegates limits the delegates of this source. If it is absent, this cluster's own rules decide alone.
+	// +optional
+	Delegates *DelegateRules `json:"delegates,omitempty"`
 }
 
 // SourceList is a list of Sources.
