@@ -151,7 +151,8 @@ func (r *Reconciler) carryOut(
 	return reconcile.Result{RequeueAfter: d.wait}, nil
 }
 
-// createDelegate creates the delegate, or records that the API server or the rules for the source's delegates refuse it.
+// createDelegate creates the delegate, or records a refusal: by the API server, or by the rules of a ClusterSource or
+// Source.
 func (r *Reconciler) createDelegate(ctx context.Context, chaperon *v1alpha1.PodChaperon) (reconcile.Result, error) {
 	rules, err := r.restriction.RulesOf(ctx, chaperon)
 	if err != nil {
@@ -176,8 +177,8 @@ func (r *Reconciler) createDelegate(ctx context.Context, chaperon *v1alpha1.PodC
 	return reconcile.Result{}, nil
 }
 
-// createWithin creates the delegate unless it breaks a rule. The rules judge the pod that the API server would store. A
-// dry run returns this pod, and stores nothing.
+// createWithin creates the delegate unless it breaks a rule. A dry run returns the pod that the API server would store,
+// and the rules are about this pod.
 func (r *Reconciler) createWithin(ctx context.Context, rules []restriction.Rule, delegate *corev1.Pod) error {
 	if len(rules) > 0 {
 		admitted := delegate.DeepCopy()

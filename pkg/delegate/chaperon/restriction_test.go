@@ -62,7 +62,7 @@ func TestRulesCostADryRunAndNothingElseDoes(t *testing.T) {
 	}
 }
 
-func TestTheRulesJudgeWhatWebhooksMakeOfTheDelegate(t *testing.T) {
+func TestTheRulesCheckWhatWebhooksMakeOfTheDelegate(t *testing.T) {
 	s := newStage(t, chaperon(corev1.PodStatus{}), baselineOnly())
 	s.mutate = func(pod *corev1.Pod) { pod.Spec.HostNetwork = true }
 	s.mustReconcile()
