@@ -19,7 +19,13 @@ controllerManager.replica=2               'replica' not allowed
 controllerManager.image.pullPolicy=Maybe  at '/controllerManager/image/pullPolicy'
 placement.timeout=500ms                   at '/placement/timeout'
 capacity.excludedLabelsRegex=a            'excludedLabelsRegex' not allowed
+sources.enforceDefaultExclusion=true       'enforceDefaultExclusion' not allowed
 webhook.reinvocationPolicy=Sometimes      at '/webhook/reinvocationPolicy'
+roles.source=maybe                        at '/roles/source'
+rbac.parts.kubelet=false                  'kubelet' not allowed
+roles.source=false,roles.target=false     set one of them to true
+targetSelf=true,roles.target=false        its own target plays both roles
+targets[0].name=c2,roles.source=false     only a source has targets
 "
 
 module() { go mod download "$1" && go list -m -f '{{.Dir}}' "$1"; }

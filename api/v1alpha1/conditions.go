@@ -9,6 +9,16 @@ const (
 	// ConditionReady on a target means that its virtual node takes pods. On a source, it means that the source's
 	// identity and rights exist.
 	ConditionReady = "Ready"
+	// ConditionRestricted is False on an object that still has something that a new default takes away. The next
+	// version enforces the default.
+	ConditionRestricted = "Restricted"
+)
+
+// The reasons of ConditionRestricted.
+const (
+	ReasonRestricted = "Restricted"
+	// ReasonWouldRefuse means that the next version refuses the object, or a part of its rights.
+	ReasonWouldRefuse = "WouldRefuse"
 )
 
 // The reasons of ConditionConnected.
@@ -23,6 +33,14 @@ const (
 	ReasonForbidden         = "Forbidden"
 	// ReasonNotInstalled means that the target lacks our kinds, or that its manager publishes no ClusterSummary.
 	ReasonNotInstalled = "NotInstalled"
+	// ReasonNoKey means that this cluster has no key for the proofs that it made PodChaperons.
+	ReasonNoKey = "NoKey"
+	// ReasonInvalidSummary means that the target is connected, but that the source does not use its ClusterSummary.
+	ReasonInvalidSummary = "InvalidSummary"
+	// ReasonOverBudget means that the target's answers cost the source more than they may.
+	ReasonOverBudget = "OverBudget"
+	// ReasonAddressRefused means that Targets of namespaces must not lead to the target's address.
+	ReasonAddressRefused = "AddressRefused"
 )
 
 // The reasons of ConditionReady.
@@ -32,6 +50,8 @@ const (
 	ReasonNotConnected = "NotConnected"
 	ReasonReady        = "Ready"
 	ReasonFailed       = "Failed"
+	// ReasonInvalidSelector means that the namespaceSelector of a ClusterSource is invalid.
+	ReasonInvalidSelector = "InvalidSelector"
 	// ReasonNodeConflict means that a node with the name of the virtual node exists and is not ours.
 	ReasonNodeConflict = "NodeConflict"
 )

@@ -8,6 +8,13 @@ const (
 	LabelEnabledNamespace      = "multicluster-scheduler"
 	LabelEnabledNamespaceValue = "enabled"
 
+	// LabelSources on a namespace of a target decides whether ClusterSources may use it. With LabelSourcesExcluded,
+	// they may not, unless their selector names it. With LabelSourcesAllowed, they may, even if the namespace is one
+	// that is left out by default.
+	LabelSources         = prefix + "sources"
+	LabelSourcesExcluded = "excluded"
+	LabelSourcesAllowed  = "allowed"
+
 	// AnnotationElect elects a pod by its presence. By convention, the value is empty.
 	AnnotationElect = prefix + "elect"
 	// AnnotationNoReservation has no effect, and is accepted for compatibility: a pod is never reserved in several
@@ -45,9 +52,15 @@ const (
 	// LabelParentClusterID is the ID of the source cluster (the UID of its namespace kube-system). No source touches
 	// the objects of another source.
 	LabelParentClusterID = prefix + "parent-cluster-id"
-	// LabelTargetHash distinguishes the PodChaperons of siblings: (Cluster)Targets that lead to the same cluster. The
-	// value is translate.TargetHash of the target.
+	// LabelTargetID distinguishes the PodChaperons and copies of siblings: (Cluster)Targets that lead to the same
+	// cluster. The value is translate.TargetID of the target.
+	LabelTargetID = prefix + "target-id"
+	// LabelTargetHash is the short form of LabelTargetID, translate.TargetHash. Versions before LabelTargetID wrote it
+	// alone. For objects with LabelTargetID, it decides nothing.
 	LabelTargetHash = prefix + "target-hash"
+	// AnnotationProof on a PodChaperon proves that this source made it for this proxy and this target. Package proof
+	// makes and verifies the value. A delegate does not have it.
+	AnnotationProof = prefix + "proof"
 	// AnnotationParentName and AnnotationParentNamespace name the proxy.
 	AnnotationParentName      = prefix + "parent-name"
 	AnnotationParentNamespace = prefix + "parent-namespace"

@@ -19,6 +19,7 @@ func AddToScheme(scheme *runtime.Scheme) error {
 		&ClusterTarget{}, &ClusterTargetList{},
 		&Source{}, &SourceList{},
 		&ClusterSource{}, &ClusterSourceList{},
+		&SourceGrant{}, &SourceGrantList{},
 		&PodChaperon{}, &PodChaperonList{},
 		&ClusterSummary{}, &ClusterSummaryList{},
 	)

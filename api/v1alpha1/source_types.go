@@ -4,8 +4,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// ClusterSource gives a source cluster the right to run pods in every namespace of this cluster, by a user name or a
-// service account of this cluster.
+// ClusterSource gives a source cluster the right to run pods in namespaces of this cluster, by a user name or a service
+// account of this cluster.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -33,6 +33,21 @@ type ClusterSourceSpec struct {
 	// ServiceAccount is a service account. The manager creates it if it does not exist.
 	// +optional
 	ServiceAccount *ServiceAccountReference `json:"serviceAccount,omitempty"`
+	// NamespaceSelector selects the namespaces that the source may use. Absent or empty, it selects all. Some
+	// namespaces are left out unless they are named: those whose names begin with kube-, the namespace of the manager,
+	// and those with the label multicluster.admiralty.io/sources=excluded. You name a namespace by
+	// kubernetes.io/metadata.name in this selector, or by the label multicluster.admiralty.io/sources=allowed. A
+	// namespace that is no longer selected refuses new objects. The source keeps its other rights there until its last
+	// object is gone.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="!has(self.matchExpressions) || self.matchExpressions.all(e, e.operator == 'In' || e.operator == 'NotIn' || e.operator == 'Exists' || e.operator == 'DoesNotExist')",message="operator must be In, NotIn, Exists or DoesNotExist"
+	// +kubebuilder:validation:XValidation:rule="!has(self.matchExpressions) || self.matchExpressions.all(e, (e.operator == 'In' || e.operator == 'NotIn') == (has(e.values) && size(e.values) > 0))",message="In and NotIn need values, Exists and DoesNotExist must have none"
+	NamespaceSelector *metav1.LabelSelector `json:"namespaceSelector,omitempty"`
+	// ClusterID is the ID of the source cluster. If it is set, the source may use this ID only.
+	// +optional
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern=`^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$`
+	ClusterID string `json:"clusterID,omitempty"`
 	// Delegates limits the delegates of this source. If it is absent, this cluster's own rules decide alone.
 	// +optional
 	Delegates *DelegateRules `json:"delegates,omitempty"`
@@ -50,7 +65,7 @@ type ServiceAccountReference struct {
 
 // SourceStatus is the status of a source, which this cluster's manager reports.
 type SourceStatus struct {
-	// Conditions has the condition Ready.
+	// Conditions has the condition Ready. A ClusterSource also has the condition Restricted.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -95,6 +110,11 @@ type SourceSpec struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	ServiceAccountName string `json:"serviceAccountName,omitempty"`
+	// ClusterID is the ID of the source cluster. If it is set, the source may use this ID only.
+	// +optional
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern=`^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$`
+	ClusterID string `json:"clusterID,omitempty"`
 	// Delegates limits the delegates of this source. If it is absent, this cluster's own rules decide alone.
 	// +optional
 	Delegates *DelegateRules `json:"delegates,omitempty"`

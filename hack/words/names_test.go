@@ -94,7 +94,7 @@ type verdict[story any] struct{ told, settled int }
 
 const leftHere, retryFirst = 1, 2
 
-func (judge verdict[story]) tell(bring int) (forged int) {
+func (judge verdict[story]) tell(bring int) (hopes int) {
 	left, hoped := 1, leftHere
 settles:
 	for stories, fine := range []int{left, hoped} {
@@ -116,7 +116,7 @@ settles:
 	}
 	slices.Sort(got)
 	want := []string{
-		"bring", "forged", "hope", "hoped", "judge", "kin", "leftHere", "retryFirst",
+		"bring", "hope", "hoped", "hopes", "judge", "kin", "leftHere", "retryFirst",
 		"settled", "settles", "stories", "story", "tell", "told", "verdict",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

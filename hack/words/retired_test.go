@@ -20,7 +20,7 @@ func retiredNames() []retired {
 		{words: []string{"left"}, instead: "restore", topLevel: true},
 		{words: []string{"judge", "judges", "judged", "judging"}, instead: "decide"},
 		{words: []string{"verdict", "verdicts", "judgement", "judgment"}, instead: "decision"},
-		{words: []string{"forge", "forges", "forged", "forging"}, instead: "desired"},
+		{words: []string{"forge", "forges", "forging"}, instead: "desired"},
 		{words: []string{"settle", "settles", "settled", "settling"}, instead: "reconcile"},
 		{words: []string{"bring", "brings", "brought", "bringing"}, instead: "ensure"},
 		{words: []string{"tell", "tells", "told", "telling"}, instead: "report, publish or message"},

@@ -34,7 +34,7 @@ func (s Subject) Summary(now time.Time) []string {
 		name = "It"
 	}
 	switch {
-	case pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed:
+	case translate.Finished(pod.Status.Phase):
 		return append(sentences, fmt.Sprintf("%s has finished (%s) in %s.", name, pod.Status.Phase, s.place()))
 	case pod.Spec.NodeName != "" && pod.Status.Phase == corev1.PodRunning:
 		return append(sentences, fmt.Sprintf("%s runs in %s.", name, s.place()))

@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate"
 )
 
 // Target is an engaged target cluster. Its fields do not change; a target whose credentials or address change is
@@ -26,13 +27,15 @@ type Target struct {
 	ClusterID string
 	// Itself says that the target is the source cluster, as far as is known: what pods need is there already.
 	Itself bool
+	// Gate decides which objects of the target are believed. Client, APIReader and Cache have passed it.
+	Gate *gate.Gate
 	// Config reaches the target's API server, without client-side rate limit and without time-out, for streams.
 	Config *rest.Config
 	// Client reads PodChaperons (only those of this source cluster and this target) and the ClusterSummary from a
-	// synced cache, without their managedFields; of PodChaperons the labels and annotations that name the proxy, and
-	// the status. Everything else is not read through it. It writes to the API server.
+	// synced cache, without their managedFields; of PodChaperons what gate.ParentOf reads, and the status. Everything
+	// else is not read through it. It writes to the API server.
 	Client client.Client
-	// APIReader reads from the API server.
+	// APIReader reads from the API server. What the gate refuses is a *gate.ForgedError.
 	APIReader client.Reader
 	// Cache is the one that Client reads, for event handlers. PodChaperons are indexed by IndexParent.
 	Cache cache.Cache

@@ -116,7 +116,7 @@ func (f *Follower) newServices() (err error) {
 		Config:      f.options.Manager.GetConfig(),
 		Mapper:      f.options.Manager.GetRESTMapper(),
 		Source:      f.options.Source,
-		HoldSecrets: f.holdSecrets,
+		KeepSecrets: f.keepSecrets,
 		Clock:       f.options.Clock,
 		Recorder:    f.options.Manager.GetEventRecorder("multicluster-services"),
 		Logger:      f.options.Manager.GetLogger().WithName("services"),
@@ -127,13 +127,13 @@ func (f *Follower) newServices() (err error) {
 	return nil
 }
 
-// holdSecrets keeps the TLS Secrets of an Ingress in a target.
-func (f *Follower) holdSecrets(
+// keepSecrets keeps the TLS Secrets of an Ingress in a target.
+func (f *Follower) keepSecrets(
 	ctx context.Context, target *engage.Target, ingress types.NamespacedName, names []string,
 ) error {
 	refs := make([]needs.Ref, len(names))
 	for i, name := range names {
 		refs[i] = needs.Ref{Resource: needs.Secrets, Name: name}
 	}
-	return f.objects.Hold(ctx, target, ingress.Namespace, "ingress/"+ingress.Name, refs)
+	return f.objects.Keep(ctx, target, ingress.Namespace, "ingress/"+ingress.Name, refs)
 }

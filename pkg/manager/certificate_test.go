@@ -1,7 +1,6 @@
 package manager
 
 import (
-	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -35,13 +34,16 @@ func webhookServer(t *testing.T, dir string) webhook.Server {
 	})
 }
 
-func issue(t *testing.T, dir string) {
+// issue writes a certificate for the webhook's Service into a directory, and returns it as its own authority.
+func issue(t *testing.T, dir string) (authority []byte) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour)}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), DNSNames: []string{"webhook.admiralty.svc"},
+	}
 	certificate, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	if err != nil {
 		t.Fatal(err)
@@ -58,6 +60,7 @@ func issue(t *testing.T, dir string) {
 			t.Fatal(err)
 		}
 	}
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate})
 }
 
 func TestWithoutACertificateInTheDirectoryTheWebhookIsNotReadyAndSaysSo(t *testing.T) {
@@ -73,20 +76,5 @@ func TestWithoutACertificateInTheDirectoryTheWebhookIsNotReadyAndSaysSo(t *testi
 func TestWithACertificateInTheDirectoryTheWebhookIsReady(t *testing.T) {
 	dir := t.TempDir()
 	issue(t, dir)
-	server := webhookServer(t, dir)
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- server.Start(ctx) }()
-	deadline := time.After(time.Minute)
-	for err := server.StartedChecker()(nil); err != nil; err = server.StartedChecker()(nil) {
-		select {
-		case <-deadline:
-			t.Fatal(err)
-		case <-time.After(10 * time.Millisecond):
-		}
-	}
-	cancel()
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
+	serve(t, webhookServer(t, dir))()
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	_ "golang.org/x/crypto/x509roots/fallback" // trusts public certificates: the image has no authorities
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -16,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/filters"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
@@ -57,9 +59,12 @@ func Run(ctx context.Context, restConfig *rest.Config, config *configv1alpha1.Co
 	if err != nil {
 		return fmt.Errorf("finding out who this cluster is: %w", err)
 	}
-	serving, err := newCertificate(restConfig, config.Webhook, pod.Namespace, log.FromContext(ctx))
-	if err != nil {
-		return fmt.Errorf("preparing the webhook's certificate: %w", err)
+	var serving certificate = fromFiles{}
+	if servesWebhook(config) {
+		serving, err = newCertificate(restConfig, config.Webhook, pod.Namespace, log.FromContext(ctx))
+		if err != nil {
+			return fmt.Errorf("preparing the webhook's certificate: %w", err)
+		}
 	}
 	lock, lost, err := newLease(restConfig, leaseNamespace(config, pod), config.LeaderElection.Name)
 	if err != nil {
@@ -146,7 +151,7 @@ func managerOptions(
 		LeaseDuration:                       new(timeouts.LeaseDuration),
 		RenewDeadline:                       new(timeouts.LeaseRenewal),
 		RetryPeriod:                         new(timeouts.LeaseRetry),
-		Metrics:                             metricsserver.Options{BindAddress: config.Metrics.BindAddress},
+		Metrics:                             metricsOptions(config.Metrics),
 		HealthProbeBindAddress:              config.Health.BindAddress,
 		GracefulShutdownTimeout:             new(stopDeadline),
 		WebhookServer: webhook.NewServer(webhook.Options{
@@ -155,6 +160,17 @@ func managerOptions(
 			TLSOpts: []func(*tls.Config){serving.configure},
 		}),
 	}
+}
+
+// metricsOptions serve the metrics in the clear, or over TLS with a certificate that the process makes for itself. Then
+// the API server says who a caller is, and whether they may get the path.
+func metricsOptions(config configv1alpha1.Metrics) metricsserver.Options {
+	options := metricsserver.Options{BindAddress: config.BindAddress}
+	if config.Secure {
+		options.SecureServing = true
+		options.FilterProvider = filters.WithAuthenticationAndAuthorization
+	}
+	return options
 }
 
 // cacheOptions make the cache keep only the fields that the parts need. Of pods that are not ours, these are the fields

@@ -4,28 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
+	"net/http"
 
-	"k8s.io/client-go/discovery"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
-	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	configv1alpha1 "github.com/multicluster-scheduler/multicluster-scheduler/api/config/v1alpha1"
-	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/connect/source"
-	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/connect/target"
-	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/delegate/capacity"
-	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/delegate/chaperon"
-	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/follow"
-	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/proxy/admission"
-	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/proxy/feedback"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate/proof"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/proxy/scheduling"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
-	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/vk/node"
-	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/vk/server"
 )
 
 // wiring adds the parts to a manager.
@@ -35,30 +24,28 @@ type wiring struct {
 	pod    Pod
 	origin translate.Source
 	clock  clock.RealClock
+	// proofs is nil until it has been added.
+	proofs *proof.Keeper
 	// follower is nil until following has been added, and scheduler is nil until scheduling has been added.
 	follower  *follow.Follower
 	scheduler *scheduling.Scheduler
 }
 
+// part is a part of the manager, and how to add it.
+type part struct {
+	name string
+	add  func() error
+}
+
 func (w *wiring) wire(ctx context.Context, serving certificate) error {
-	registry := engage.NewRegistry()
-	for _, part := range []struct {
-		name string
-		add  func() error
-	}{
-		{"health", func() error { return w.health(serving) }},
-		{"admission", func() error { return w.admission(serving) }},
-		{"following", func() error { return w.following(ctx, registry) }},
-		{"scheduling", func() error { return w.scheduling(registry) }},
-		{"feedback", func() error { return w.feedback(ctx, registry) }},
-		{"virtual nodes", func() error { return w.nodes(registry) }},
-		{"kubelet API", func() error { return w.kubeletAPI(registry) }},
-		{"targets", func() error { return w.targets(registry) }}, // after the registry's observers
-		{"sources", w.sources},
-		{"delegates", w.delegates},
-		{"garbage collection", w.garbageCollection},
-		{"capacity", w.capacity},
-	} {
+	parts := []part{{"health", func() error { return w.health(serving) }}}
+	if *w.config.Roles.Source {
+		parts = append(parts, w.sourceParts(ctx, serving)...)
+	}
+	if *w.config.Roles.Target {
+		parts = append(parts, w.targetParts(ctx)...)
+	}
+	for _, part := range parts {
 		if err := part.add(); err != nil {
 			return fmt.Errorf("adding %s: %w", part.name, err)
 		}
@@ -66,142 +53,29 @@ func (w *wiring) wire(ctx context.Context, serving certificate) error {
 	return nil
 }
 
-// health adds the checks that the process lives, and that API servers can call the webhook: it serves, with a
-// certificate. A missing certificate makes the process unready but not unhealthy, so that it goes on placing pods.
+// servesWebhook returns whether a manager with this configuration has a webhook, and so a certificate for it.
+func servesWebhook(config *configv1alpha1.Configuration) bool { return *config.Roles.Source }
+
+// health adds the checks of /healthz and /readyz. A manager without a webhook is healthy and ready while it responds.
 func (w *wiring) health(serving certificate) error {
+	if !servesWebhook(w.config) {
+		return errors.Join(w.mgr.AddHealthzCheck("ping", healthz.Ping), w.mgr.AddReadyzCheck("ping", healthz.Ping))
+	}
+	serves := w.mgr.GetWebhookServer().StartedChecker()
 	return errors.Join(
-		w.mgr.AddHealthzCheck("ping", healthz.Ping),
-		w.mgr.AddReadyzCheck("webhook", w.mgr.GetWebhookServer().StartedChecker()),
+		w.mgr.AddHealthzCheck("webhook", healthy(serving, serves)),
+		w.mgr.AddReadyzCheck("webhook", serves),
 		w.mgr.AddReadyzCheck("certificate", serving.ready),
 	)
 }
 
-func (w *wiring) admission(serving certificate) error {
-	admission.Register(w.mgr.GetWebhookServer())
-	return serving.add(w.mgr)
-}
-
-func (w *wiring) scheduling(registry *engage.Registry) error {
-	var err error
-	w.scheduler, err = scheduling.New(scheduling.Options{
-		Config:   w.mgr.GetConfig(),
-		Source:   w.origin,
-		Registry: registry,
-		Follower: w.follower,
-		Strategy: w.config.Placement.Strategy,
-		Timeout:  w.config.Placement.Timeout.Duration,
-		Clock:    w.clock,
-		Metrics:  metrics.Registry,
-	})
-	if err != nil {
-		return err
+// healthy returns the check that the process does not need a restart: it responds, and its webhook serves. A missing
+// certificate makes the process unready but not unhealthy, so that it goes on placing pods.
+func healthy(serving certificate, serves healthz.Checker) healthz.Checker {
+	return func(request *http.Request) error {
+		if serving.missing() != nil {
+			return nil
+		}
+		return serves(request)
 	}
-	return w.mgr.Add(w.scheduler)
-}
-
-func (w *wiring) feedback(ctx context.Context, registry *engage.Registry) error {
-	f := feedback.New(feedback.Options{
-		Client:    w.mgr.GetClient(),
-		APIReader: w.mgr.GetAPIReader(),
-		Clock:     w.clock,
-		Recorder:  w.mgr.GetEventRecorder("multicluster-feedback"),
-		Logger:    w.mgr.GetLogger().WithName("feedback"),
-	})
-	registry.Observe(f)
-	return f.Register(ctx, w.mgr)
-}
-
-func (w *wiring) nodes(registry *engage.Registry) error {
-	nodes, err := node.New(node.Options{
-		Client:    w.mgr.GetClient(),
-		APIReader: w.mgr.GetAPIReader(),
-		Config:    w.mgr.GetConfig(),
-		Registry:  registry,
-		Source:    w.origin,
-		Clock:     w.clock,
-		Address:   w.pod.IP,
-		Port:      int32(w.config.KubeletAPI.Port), //nolint:gosec // validated: a port
-	})
-	if err != nil {
-		return err
-	}
-	registry.Observe(nodes)
-	return nodes.Register(w.mgr)
-}
-
-func (w *wiring) kubeletAPI(registry *engage.Registry) error {
-	clientset, err := kubernetes.NewForConfig(w.mgr.GetConfig())
-	if err != nil {
-		return fmt.Errorf("making a client: %w", err)
-	}
-	s, err := server.New(server.Options{
-		Port:                  w.config.KubeletAPI.Port,
-		PodIP:                 net.ParseIP(w.pod.IP),
-		Registry:              registry,
-		Reader:                w.mgr.GetAPIReader(), // With the cache, every replica would watch pods.
-		Client:                clientset,
-		CertificateSignerName: w.config.KubeletAPI.CertificateSignerName,
-		Explain:               w.scheduler.Explain,
-		Clock:                 w.clock,
-		Logger:                w.mgr.GetLogger().WithName("kubelet-api"),
-	})
-	if err != nil {
-		return err
-	}
-	return w.mgr.Add(s)
-}
-
-func (w *wiring) targets(registry *engage.Registry) error {
-	targets, err := target.New(target.Options{
-		Client:    w.mgr.GetClient(),
-		APIReader: w.mgr.GetAPIReader(),
-		Config:    w.mgr.GetConfig(),
-		Scheme:    w.mgr.GetScheme(),
-		Registry:  registry,
-		Source:    w.origin,
-		Clock:     w.clock,
-		Recorder:  w.mgr.GetEventRecorder("multicluster-targets"),
-		Metrics:   metrics.Registry,
-	})
-	if err != nil {
-		return err
-	}
-	return targets.Register(w.mgr)
-}
-
-func (w *wiring) sources() error {
-	if !*w.config.SourceController.Enabled {
-		return nil
-	}
-	return source.New(source.Options{
-		Client:                       w.mgr.GetClient(),
-		APIReader:                    w.mgr.GetAPIReader(),
-		Clock:                        w.clock,
-		SourceClusterRoleName:        w.config.SourceController.ClusterRoleName,
-		SummaryViewerClusterRoleName: w.config.SourceController.SummaryViewerClusterRoleName,
-	}).Register(w.mgr)
-}
-
-func (w *wiring) delegates() error {
-	recorder := w.mgr.GetEventRecorder("multicluster-delegates")
-	return chaperon.New(w.mgr.GetClient(), w.mgr.GetAPIReader(), w.clock, recorder).Register(w.mgr)
-}
-
-func (w *wiring) capacity() error {
-	version, err := discovery.NewDiscoveryClientForConfig(w.mgr.GetConfig())
-	if err != nil {
-		return fmt.Errorf("making a discovery client: %w", err)
-	}
-	excluded, err := w.config.Capacity.ExcludedLabels()
-	if err != nil {
-		return fmt.Errorf("reading capacity.excludedLabelsRegexp: %w", err)
-	}
-	return capacity.New(capacity.Options{
-		Client:         w.mgr.GetClient(),
-		Cache:          w.mgr.GetCache(),
-		Version:        version,
-		ClusterID:      w.origin.ClusterID,
-		Clock:          w.clock,
-		ExcludedLabels: excluded,
-	}).Register(w.mgr)
 }

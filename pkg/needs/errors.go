@@ -3,6 +3,8 @@ package needs
 import (
 	"fmt"
 	"strings"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/apierror"
 )
 
 // MissingError means that the source cluster lacks objects without which the pod cannot start. No target can help. The
@@ -31,6 +33,8 @@ func (e *MissingError) Error() string {
 type RefusedError struct {
 	Ref    Ref
 	Reason string // continues the sentence that begins with the object, for the pod's owner
+	// Class is that of the answer by which the target's API server refused the copy. It is OK if no answer did.
+	Class apierror.Class
 }
 
 // Error is a message for the pod's owner.

@@ -255,7 +255,7 @@ func TestErrorMessages(t *testing.T) {
 			"shop", []Ref{{ConfigMaps, "a"}, {Secrets, "db"}},
 		},
 		`Secret "db" exists there and does not come from this cluster`: &RefusedError{
-			Ref{Secrets, "db"}, "exists there and does not come from this cluster",
+			Ref: Ref{Secrets, "db"}, Reason: "exists there and does not come from this cluster",
 		},
 	} {
 		if got := err.Error(); got != want {

@@ -3,6 +3,7 @@ package patch
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"strings"
 
 	"gomodules.xyz/jsonpatch/v2"
@@ -41,6 +42,20 @@ func Encode(operations []Operation) ([]byte, error) {
 	data, err := json.Marshal(operations)
 	if err != nil {
 		return nil, fmt.Errorf("encoding a JSON patch: %w", err)
+	}
+	return data, nil
+}
+
+// Merge returns a JSON merge patch (RFC 7396) of an object's metadata and of its other fields. API servers answer it
+// with 409 Conflict unless the object has this UID. Nil values remove fields.
+func Merge(uid types.UID, metadata, others map[string]any) ([]byte, error) {
+	withUID := map[string]any{"uid": uid}
+	maps.Copy(withUID, metadata)
+	document := map[string]any{"metadata": withUID}
+	maps.Copy(document, others)
+	data, err := json.Marshal(document)
+	if err != nil {
+		return nil, fmt.Errorf("encoding a merge patch: %w", err)
 	}
 	return data, nil
 }

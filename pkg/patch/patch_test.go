@@ -20,3 +20,27 @@ func TestAPatchIsEncodedAsAPIServersReadIt(t *testing.T) {
 		t.Errorf("got  %s\nwant %s", data, want)
 	}
 }
+
+func TestAMergePatchHasTheUIDAsAPrecondition(t *testing.T) {
+	for name, test := range map[string]struct {
+		metadata, others map[string]any
+		want             string
+	}{
+		"no change": {want: `{"metadata":{"uid":"u1"}}`},
+		"a value that only JSON quotes well, and one that is removed": {
+			metadata: map[string]any{"annotations": map[string]any{"a": "\a\x00", "b": nil}},
+			want:     `{"metadata":{"annotations":{"a":"\u0007\u0000","b":null},"uid":"u1"}}`,
+		},
+		"a change of the spec": {
+			others: map[string]any{"spec": map[string]any{"size": 1}},
+			want:   `{"metadata":{"uid":"u1"},"spec":{"size":1}}`,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			data, err := Merge("u1", test.metadata, test.others)
+			if err != nil || string(data) != test.want {
+				t.Errorf("got %s (%v), want %s", data, err, test.want)
+			}
+		})
+	}
+}

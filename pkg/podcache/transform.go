@@ -13,9 +13,9 @@ import (
 //   - Of all pods: identity and node.
 //   - Of all pods except those that run only on virtual nodes: the fields that PodRequests of
 //     k8s.io/component-helpers/resource reads.
-//   - Of proxies and delegates: the whole status, the marks that make a pod ours, and the fields about its end.
-//     Feedback and the chaperon controller also read readiness gates, and the names of volumes whose health a status
-//     may report.
+//   - Of proxies and delegates: the whole status, the marks that make a pod ours, and the fields about its
+//     beginning and its end. Feedback and the chaperon controller also read readiness gates, and the names of volumes
+//     whose health a status may report.
 //   - Of proxies: the result of Needs.
 func Transform(obj any) (any, error) {
 	pod, ok := obj.(*corev1.Pod)
@@ -58,6 +58,7 @@ func addOurs(pod, whole *corev1.Pod) {
 	if whole.Spec.SchedulerName == v1alpha1.SchedulerName {
 		keepNeeds(pod, whole)
 	}
+	pod.CreationTimestamp = whole.CreationTimestamp
 	pod.Finalizers = whole.Finalizers
 	pod.DeletionGracePeriodSeconds = whole.DeletionGracePeriodSeconds
 	if owner := metav1.GetControllerOf(whole); owner != nil {

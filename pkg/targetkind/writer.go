@@ -3,7 +3,6 @@ package targetkind
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -13,9 +12,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/timeouts"
 )
-
-const writeTimeout = 10 * time.Second
 
 // Writer writes one owner's part of the statuses of ClusterTargets and Targets.
 type Writer struct {
@@ -61,7 +59,7 @@ func (w Writer) apply(ctx context.Context, target client.Object, part v1alpha1.T
 	object.SetName(target.GetName())
 	object.SetUID(target.GetUID())
 
-	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	ctx, cancel := context.WithTimeout(ctx, timeouts.Request)
 	defer cancel()
 	if err := w.Client.Status().Apply(ctx, client.ApplyConfigurationFromUnstructured(object),
 		client.FieldOwner(w.Owner), client.ForceOwnership); err != nil {

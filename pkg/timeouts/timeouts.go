@@ -2,7 +2,8 @@ package timeouts
 
 import "time"
 
-// Request is the deadline of one request to an API server.
+// Request is the deadline that a source's manager gives one request, to its own API server or to a target's. The
+// connection to a target has a longer one, for requests that come with none.
 const Request = 10 * time.Second
 
 // Copies of what a pod needs. The source creates them before the PodChaperon that keeps them, and the target's manager
@@ -10,9 +11,11 @@ const Request = 10 * time.Second
 const (
 	// TouchedFor is how long a copy that was touched for a pod is not touched again for the next one.
 	TouchedFor = 20 * time.Second
-	// EnsureObjects is the part of EnsureNeeds for ConfigMaps, Secrets and ServiceAccounts; claims come after them.
+	// EnsureObjects is the part of EnsureNeeds for ConfigMaps, Secrets and ServiceAccounts. Claims come after them.
 	EnsureObjects = 30 * time.Second
-	// EnsureNeeds is the time that the source has to ensure everything that one pod needs.
+	// EnsureNeeds is the time that the source has to ensure everything that one pod needs. It is less than the sum of
+	// the deadlines of all requests. An attempt that runs out of time fails, and the next one continues from what this
+	// one wrote.
 	EnsureNeeds = 45 * time.Second
 	// UnusedCopies is how long a target's manager waits before it deletes a copy that no PodChaperon needs.
 	UnusedCopies = 2 * time.Minute

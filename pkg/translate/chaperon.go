@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
@@ -19,13 +20,21 @@ type Source struct {
 	ClusterName string
 }
 
-// Chaperon returns the PodChaperon of the proxy for a target with this TargetHash. The PodChaperon has the delegate's
-// name, labels, annotations and spec. They are the proxy's, with three differences. The constraints are the user's own.
-// Fields that the source cluster decides for itself are left out: node, priority, service account token and others. The
-// keys of labels are rewritten, and so are the spec's references to labels.
+// Destination is the target of a PodChaperon.
+type Destination struct {
+	// Target is the name of the ClusterTarget (with an empty namespace) or Target.
+	Target types.NamespacedName
+	// Proof is the value of the annotation proof for the proxy and this target. If empty, there is no annotation.
+	Proof string
+}
+
+// Chaperon returns the PodChaperon of the proxy for a target. The PodChaperon has the delegate's name, labels,
+// annotations and spec. They are the proxy's, with three differences. The constraints are the user's own. Fields that
+// the source cluster decides for itself are left out: node, priority, service account token and others. The keys of
+// labels are rewritten, and so are the spec's references to labels.
 //
 // Chaperon fails if somebody changed the annotations that admission wrote.
-func Chaperon(proxy *corev1.Pod, source Source, targetHash string) (*v1alpha1.PodChaperon, error) {
+func Chaperon(proxy *corev1.Pod, source Source, to Destination) (*v1alpha1.PodChaperon, error) {
 	keep, fieldErr := labelsToKeep(proxy.Annotations)
 	if fieldErr != nil {
 		return nil, fieldErr
@@ -39,8 +48,8 @@ func Chaperon(proxy *corev1.Pod, source Source, targetHash string) (*v1alpha1.Po
 		ObjectMeta: metav1.ObjectMeta{
 			Name:        DelegateName(proxy),
 			Namespace:   proxy.Namespace,
-			Labels:      delegateLabels(labels.labels(proxy.Labels), proxy, source, targetHash),
-			Annotations: delegateAnnotations(proxy),
+			Labels:      delegateLabels(labels.labels(proxy.Labels), proxy, source, to.Target),
+			Annotations: chaperonAnnotations(proxy, to.Proof),
 		},
 		Spec: delegateSpec(proxy, original, labels),
 	}, nil
@@ -58,17 +67,23 @@ func DelegateConstraints(proxy *corev1.Pod) (Constraints, error) {
 	return original, nil
 }
 
-func delegateLabels(labels map[string]string, proxy *corev1.Pod, source Source, targetHash string) map[string]string {
+func delegateLabels(
+	labels map[string]string,
+	proxy *corev1.Pod,
+	source Source,
+	target types.NamespacedName,
+) map[string]string {
 	labels[v1alpha1.LabelParentUID] = string(proxy.UID)
 	labels[v1alpha1.LabelParentClusterID] = source.ClusterID
-	labels[v1alpha1.LabelTargetHash] = targetHash
+	labels[v1alpha1.LabelTargetID] = TargetID(target)
+	labels[v1alpha1.LabelTargetHash] = TargetHash(target)
 	if source.ClusterName != "" {
 		labels[v1alpha1.LabelParentClusterName] = source.ClusterName
 	}
 	return labels
 }
 
-func delegateAnnotations(proxy *corev1.Pod) map[string]string {
+func chaperonAnnotations(proxy *corev1.Pod, proof string) map[string]string {
 	annotations := map[string]string{}
 	for key, value := range proxy.Annotations {
 		if !strings.HasPrefix(key, ownPrefix) && key != corev1.LastAppliedConfigAnnotation {
@@ -77,6 +92,9 @@ func delegateAnnotations(proxy *corev1.Pod) map[string]string {
 	}
 	annotations[v1alpha1.AnnotationParentName] = proxy.Name
 	annotations[v1alpha1.AnnotationParentNamespace] = proxy.Namespace
+	if proof != "" {
+		annotations[v1alpha1.AnnotationProof] = proof
+	}
 	return annotations
 }
 
@@ -98,10 +116,12 @@ func delegateSpec(proxy *corev1.Pod, original Constraints, labels rewriter) core
 	return *spec
 }
 
-// Delegate returns the delegate of the PodChaperon, which controls the delegate.
+// Delegate returns the delegate of the PodChaperon, which controls the delegate. The delegate has no annotations that
+// are only about the PodChaperon. More people can read pods than PodChaperons.
 func Delegate(chaperon *v1alpha1.PodChaperon) *corev1.Pod {
 	annotations := maps.Clone(chaperon.Annotations)
 	delete(annotations, v1alpha1.AnnotationDeletionGracePeriod)
+	delete(annotations, v1alpha1.AnnotationProof)
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Name:        chaperon.Name,

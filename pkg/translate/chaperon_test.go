@@ -6,13 +6,22 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
 
-const targetHash = "799e4a5d3a"
+// The ClusterTarget eu-west.
+const (
+	targetHash = "799e4a5d3a"
+	targetID   = "799e4a5d3a64ebdb0162021bf346b6800b315f8e"
+)
+
+func destination() translate.Destination {
+	return translate.Destination{Target: types.NamespacedName{Name: "eu-west"}, Proof: "v1.key.mac"}
+}
 
 func source() translate.Source {
 	return translate.Source{ClusterID: "id-of-c1", ClusterName: "c1"}
@@ -20,7 +29,7 @@ func source() translate.Source {
 
 func mustChaperon(t *testing.T, proxy *corev1.Pod) *v1alpha1.PodChaperon {
 	t.Helper()
-	chaperon, err := translate.Chaperon(proxy, source(), targetHash)
+	chaperon, err := translate.Chaperon(proxy, source(), destination())
 	if err != nil {
 		t.Fatalf("Chaperon: %v", err)
 	}
@@ -69,12 +78,14 @@ func TestChaperonOfAProxy(t *testing.T) {
 				"multicluster.admiralty.io/parent-uid":          "0123",
 				"multicluster.admiralty.io/parent-cluster-id":   "id-of-c1",
 				"multicluster.admiralty.io/parent-cluster-name": "c1",
+				"multicluster.admiralty.io/target-id":           targetID,
 				"multicluster.admiralty.io/target-hash":         targetHash,
 			},
 			Annotations: map[string]string{
 				"example.com/note":                           "kept",
 				"multicluster.admiralty.io/parent-name":      "web",
 				"multicluster.admiralty.io/parent-namespace": "default",
+				"multicluster.admiralty.io/proof":            "v1.key.mac",
 			},
 		},
 		Spec: corev1.PodSpec{
@@ -97,12 +108,33 @@ func TestChaperonOfAProxy(t *testing.T) {
 }
 
 func TestChaperonOfAnUnnamedCluster(t *testing.T) {
-	chaperon, err := translate.Chaperon(mustProxy(t, elected(nil, nil)), translate.Source{ClusterID: "id"}, targetHash)
+	chaperon, err := translate.Chaperon(mustProxy(t, elected(nil, nil)), translate.Source{ClusterID: "id"}, destination())
 	if err != nil {
 		t.Fatalf("Chaperon: %v", err)
 	}
 	if name, ok := chaperon.Labels[v1alpha1.LabelParentClusterName]; ok {
 		t.Errorf("label %s=%q, want none", v1alpha1.LabelParentClusterName, name)
+	}
+}
+
+func TestADelegateHasNoProof(t *testing.T) {
+	chaperon := mustChaperon(t, mustProxy(t, elected(nil, nil)))
+	if proof := chaperon.Annotations[v1alpha1.AnnotationProof]; proof != destination().Proof {
+		t.Errorf("the PodChaperon has the proof %q, want %q", proof, destination().Proof)
+	}
+	if proof, ok := translate.Delegate(chaperon).Annotations[v1alpha1.AnnotationProof]; ok {
+		t.Errorf("the delegate has the proof %q, want none", proof)
+	}
+}
+
+func TestAUserCannotSetTheProof(t *testing.T) {
+	proxy := mustProxy(t, elected(map[string]string{v1alpha1.AnnotationProof: "forged"}, nil))
+	chaperon, err := translate.Chaperon(proxy, source(), translate.Destination{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if proof, ok := chaperon.Annotations[v1alpha1.AnnotationProof]; ok {
+		t.Errorf("the PodChaperon has the proof %q of the user, want none", proof)
 	}
 }
 
@@ -118,7 +150,7 @@ func TestChaperonErrors(t *testing.T) {
 			for k, v := range change {
 				proxy.Annotations[k] = v
 			}
-			if chaperon, err := translate.Chaperon(proxy, source(), targetHash); err == nil {
+			if chaperon, err := translate.Chaperon(proxy, source(), destination()); err == nil {
 				t.Errorf("Chaperon = %v, want an error", chaperon)
 			}
 		})

@@ -62,7 +62,7 @@ func FuzzProxyIsIdempotent(f *testing.F) {
 			once.Spec.NodeSelector[v1alpha1.LabelNodeProvider] != v1alpha1.LabelNodeProviderValue {
 			t.Errorf("not a proxy: %v", once)
 		}
-		if _, err := translate.Chaperon(once, source(), targetHash); err != nil {
+		if _, err := translate.Chaperon(once, source(), destination()); err != nil {
 			t.Errorf("the proxy has no PodChaperon: %v", err)
 		}
 	})

@@ -80,7 +80,7 @@ func distinct(key string, n int) string {
 func reserved(key string) bool {
 	switch key {
 	case v1alpha1.LabelParentUID, v1alpha1.LabelParentClusterID, v1alpha1.LabelParentClusterName,
-		v1alpha1.LabelTargetHash:
+		v1alpha1.LabelTargetHash, v1alpha1.LabelTargetID:
 		return true
 	}
 	return false

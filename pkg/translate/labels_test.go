@@ -18,7 +18,8 @@ func labelsOfDelegate(chaperon *v1alpha1.PodChaperon) map[string]string {
 	labels := map[string]string{}
 	for k, v := range chaperon.Labels {
 		switch k {
-		case own + "parent-uid", own + "parent-cluster-id", own + "parent-cluster-name", own + "target-hash":
+		case own + "parent-uid", own + "parent-cluster-id", own + "parent-cluster-name",
+			own + "target-hash", own + "target-id":
 		default:
 			labels[k] = v
 		}
@@ -63,9 +64,11 @@ func TestDelegateLabels(t *testing.T) {
 			want:   map[string]string{own + long: "1", own + long[:58] + "-7197": "2"},
 		},
 		"a user's label never takes the key of one of our own": {
-			labels: map[string]string{"parent-uid": "forged", own + "target-hash": "forged"},
+			labels: map[string]string{"parent-uid": "forged", own + "target-hash": "f", own + "target-id": "f"},
 			keep:   ".*hash.*",
-			want:   map[string]string{own + "parent-uid-57d8": "forged", own + "target-hash-8aec": "forged"},
+			want: map[string]string{
+				own + "parent-uid-57d8": "forged", own + "target-hash-8aec": "f", own + "target-id-e1a8": "f",
+			},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

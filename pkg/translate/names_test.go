@@ -1,6 +1,7 @@
 package translate_test
 
 import (
+	"encoding/hex"
 	"strings"
 	"testing"
 
@@ -9,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
 
@@ -81,6 +83,54 @@ func TestTargetHashesOfDifferentTargetsDiffer(t *testing.T) {
 	}
 	if got := translate.TargetHash(types.NamespacedName{Name: "eu-west"}); got != "799e4a5d3a" {
 		t.Errorf("TargetHash of eu-west = %q, want that of its virtual node", got)
+	}
+}
+
+func TestTargetIDsHave160Bits(t *testing.T) {
+	seen := map[string]types.NamespacedName{}
+	for _, key := range []types.NamespacedName{
+		{Name: "c2"}, {Namespace: "default", Name: "c2"}, {Namespace: "c2", Name: "default"}, {Name: "default-c2"},
+		{Name: strings.Repeat("a", 253)}, {Namespace: strings.Repeat("a", 63), Name: strings.Repeat("b", 253)},
+	} {
+		id := translate.TargetID(key)
+		if bits, err := hex.DecodeString(id); err != nil || len(bits) != 160/8 {
+			t.Errorf("TargetID of %v is %q, want 160 bits in hexadecimal digits", key, id)
+		}
+		if messages := validation.IsValidLabelValue(id); len(messages) > 0 {
+			t.Errorf("TargetID of %v is %q, which does not fit a label: %v", key, id, messages)
+		}
+		if other, ok := seen[id]; ok {
+			t.Errorf("%v and %v share the TargetID %q", key, other, id)
+		}
+		if translate.HashOfTargetID(id) != translate.TargetHash(key) {
+			t.Errorf("TargetID of %v is %q, which does not begin with the TargetHash", key, id)
+		}
+		seen[id] = key
+	}
+}
+
+func TestATargetIDDecidesBeforeTheHash(t *testing.T) {
+	id := translate.TargetID(types.NamespacedName{Name: "c2"})
+	other := translate.HashOfTargetID(id) + translate.TargetID(types.NamespacedName{Name: "c3"})[10:]
+	hash := translate.HashOfTargetID(id)
+	for name, test := range map[string]struct {
+		id, hash string
+		want     bool
+	}{
+		"the ID":                                {id: id, hash: hash, want: true},
+		"the ID alone":                          {id: id, want: true},
+		"another target's ID, of the same hash": {id: other, hash: hash},
+		"the hash alone":                        {hash: hash, want: true},
+		"the hash, and a user's value":          {id: "7", hash: hash, want: true},
+		"another hash":                          {hash: "0123456789"},
+		"nothing":                               {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			labels := map[string]string{v1alpha1.LabelTargetID: test.id, v1alpha1.LabelTargetHash: test.hash}
+			if got := translate.MadeFor(labels, id); got != test.want {
+				t.Errorf("MadeFor is %v, want %v", got, test.want)
+			}
+		})
 	}
 }
 

@@ -18,8 +18,18 @@ func Elected(pod *corev1.Pod) bool {
 	return annotated(pod, v1alpha1.AnnotationElect)
 }
 
-// IsProxy says whether admission made the pod a proxy.
+// IsProxy says whether the pod is a proxy. One that is bound is recognised by the fields that nobody can change: the
+// scheduler and the virtual node. A pod that is not bound must be Admitted.
 func IsProxy(pod *corev1.Pod) bool {
+	if pod.Spec.NodeName == "" {
+		return Admitted(pod)
+	}
+	return pod.Spec.SchedulerName == v1alpha1.SchedulerName && strings.HasPrefix(pod.Spec.NodeName, virtualNodePrefix)
+}
+
+// Admitted says whether admission made the pod a proxy, as its annotations say. Whoever may change pods can change
+// annotations.
+func Admitted(pod *corev1.Pod) bool {
 	return pod.Spec.SchedulerName == v1alpha1.SchedulerName &&
 		Elected(pod) && annotated(pod, v1alpha1.AnnotationOriginalConstraints)
 }
@@ -149,7 +159,7 @@ func decodePodSpec(encoded string) (*corev1.PodSpec, error) {
 // originalConstraints returns the delegate's constraints, given the proxy's.
 func originalConstraints(pod *corev1.Pod, chosen Constraints) (Constraints, *field.Error) {
 	original := constraintsOf(&pod.Spec)
-	if IsProxy(pod) {
+	if Admitted(pod) {
 		encoded := pod.Annotations[v1alpha1.AnnotationOriginalConstraints]
 		decoded, err := decodeConstraints(encoded)
 		if err != nil {

@@ -21,7 +21,7 @@ import (
 //
 // The status of a finished proxy stays the same, and so does the status of a proxy whose delegate has no phase yet.
 func ProxyStatus(proxy *corev1.Pod, delegate corev1.PodStatus) corev1.PodStatus {
-	if finished(proxy.Status.Phase) || delegate.Phase == "" {
+	if Finished(proxy.Status.Phase) || delegate.Phase == "" {
 		return *proxy.Status.DeepCopy()
 	}
 	own, status := proxy.Status.DeepCopy(), delegate.DeepCopy()
@@ -41,7 +41,8 @@ func ProxyStatus(proxy *corev1.Pod, delegate corev1.PodStatus) corev1.PodStatus 
 	return *status
 }
 
-func finished(phase corev1.PodPhase) bool {
+// Finished says whether all containers of a pod in this phase have ended for good.
+func Finished(phase corev1.PodPhase) bool {
 	return phase == corev1.PodSucceeded || phase == corev1.PodFailed
 }
 

@@ -224,3 +224,14 @@ func TestProxyStatusStaysTheSame(t *testing.T) {
 		})
 	}
 }
+
+func TestFinished(t *testing.T) {
+	for phase, want := range map[corev1.PodPhase]bool{
+		"": false, corev1.PodPending: false, corev1.PodRunning: false, corev1.PodUnknown: false,
+		corev1.PodSucceeded: true, corev1.PodFailed: true,
+	} {
+		if got := translate.Finished(phase); got != want {
+			t.Errorf("phase %q: got %t, want %t", phase, got, want)
+		}
+	}
+}

@@ -151,7 +151,8 @@ func (s *Store[T, E]) Lacks(name string) bool {
 	return s.entries != nil && s.err == nil && !exists
 }
 
-// Add is called by the reflector. So are the methods below.
+// Add is called by the reflector. So are the methods below. An event before the first list is an error, because a Store
+// with entries claims to know all objects.
 func (s *Store[T, E]) Add(object any) error { return s.Update(object) }
 
 // Update replaces the entry of an object.
@@ -162,6 +163,10 @@ func (s *Store[T, E]) Update(object any) error {
 	}
 	name, after := typed.GetName(), s.options.EntryOf(typed)
 	s.mu.Lock()
+	if s.entries == nil {
+		s.mu.Unlock()
+		return ErrNotListed
+	}
 	before, existed := s.entries[name]
 	s.entries[name] = after
 	s.err = nil
@@ -175,7 +180,7 @@ func (s *Store[T, E]) Update(object any) error {
 	return nil
 }
 
-// Delete removes the entry of an object.
+// Delete removes the entry of an object, if there is one.
 func (s *Store[T, E]) Delete(object any) error {
 	typed, ok := object.(T)
 	if !ok {
@@ -183,11 +188,17 @@ func (s *Store[T, E]) Delete(object any) error {
 	}
 	name := typed.GetName()
 	s.mu.Lock()
-	before := s.entries[name]
+	if s.entries == nil {
+		s.mu.Unlock()
+		return ErrNotListed
+	}
+	before, existed := s.entries[name]
 	delete(s.entries, name)
 	s.err = nil
 	s.mu.Unlock()
-	s.options.Changed(name, &before, nil)
+	if existed {
+		s.options.Changed(name, &before, nil)
+	}
 	return nil
 }
 

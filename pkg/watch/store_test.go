@@ -72,6 +72,7 @@ func TestAStoreReportsChangedEntries(t *testing.T) {
 		{"the same again", func() error { return s.Update(version("a", "3")) }, nil},
 		{"a new object", func() error { return s.Add(version("c", "4")) }, []string{"c none to 4"}},
 		{"a deletion", func() error { return s.Delete(version("b", "5")) }, []string{"b 2 to none"}},
+		{"a deletion of an object that has no entry", func() error { return s.Delete(version("x", "6")) }, nil},
 		{
 			"a list after the watch was broken",
 			func() error { return s.Replace([]any{version("c", "7"), version("d", "8")}, "") },
@@ -91,6 +92,19 @@ func TestAStoreReportsChangedEntries(t *testing.T) {
 	}
 	if s.Entry("a") != nil {
 		t.Error("an object that was deleted while the watch was broken has an entry")
+	}
+}
+
+func TestAnEventBeforeTheFirstListIsAnError(t *testing.T) {
+	r := &recorder{}
+	s := r.store()
+	for name, event := range map[string]func(any) error{"add": s.Add, "update": s.Update, "delete": s.Delete} {
+		if err := event(version("a", "1")); !errors.Is(err, ErrNotListed) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if err := s.Err(); !errors.Is(err, ErrNotListed) || len(r.changes) > 0 {
+		t.Errorf("after the events: %v, changes %v", err, r.changes)
 	}
 }
 

@@ -57,17 +57,24 @@ func Default() *Configuration {
 
 // SetDefaults sets the documented defaults of fields that are not set.
 func SetDefaults(c *Configuration) {
+	setDefault(&c.Roles.Source, new(true))
+	setDefault(&c.Roles.Target, new(true))
 	setDefault(&c.LeaderElection.Enabled, new(true))
 	setDefault(&c.LeaderElection.Name, "multicluster-scheduler")
 	setDefault(&c.Metrics.BindAddress, ":8080")
 	setDefault(&c.Health.BindAddress, ":8081")
 	setDefault(&c.Webhook.Port, 9443)
+	setDefault(&c.KubeletAPI.Enabled, new(true))
 	setDefault(&c.KubeletAPI.Port, 10250)
 	setDefault(&c.Placement.Strategy, Spread)
 	setDefault(&c.Placement.Timeout, metav1.Duration{Duration: time.Minute})
+	setDefault(&c.Proof.SecretName, "multicluster-scheduler-proof")
 	setDefault(&c.SourceController.Enabled, new(true))
+	setDefault(&c.GarbageCollection.Enabled, new(true))
 	setDefault(&c.SourceController.ClusterRoleName, "multicluster-scheduler-source")
 	setDefault(&c.SourceController.SummaryViewerClusterRoleName, "multicluster-scheduler-cluster-summary-viewer")
+	setDefault(&c.SourceController.LeavingClusterRoleName, "multicluster-scheduler-source-leaving")
+	setDefault(&c.SourceController.ReaderClusterRoleName, "multicluster-scheduler-source-reader")
 }
 
 func setDefault[T comparable](field *T, value T) {
@@ -80,13 +87,20 @@ func setDefault[T comparable](field *T, value T) {
 // Validate returns the errors of a configuration whose defaults are set.
 func Validate(c *Configuration) field.ErrorList {
 	var errs field.ErrorList
+	if !*c.Roles.Source && !*c.Roles.Target {
+		errs = append(errs, field.Required(field.NewPath("roles"),
+			"set source or target to true, or both: a manager without a role does nothing"))
+	}
 	errs = append(errs, validateLabelValue(field.NewPath("clusterName"), c.ClusterName)...)
 	errs = append(errs, validateLabelValue(field.NewPath("clusterID"), c.ClusterID)...)
 	errs = append(errs, validatePort(field.NewPath("webhook", "port"), c.Webhook.Port)...)
 	errs = append(errs, validatePort(field.NewPath("kubeletAPI", "port"), c.KubeletAPI.Port)...)
 	errs = append(errs, validatePlacement(field.NewPath("placement"), c.Placement)...)
 	errs = append(errs, validateCapacity(field.NewPath("capacity"), c.Capacity)...)
-	return append(errs, validateCertificate(field.NewPath("webhook"), c.Webhook)...)
+	if *c.Roles.Source {
+		errs = append(errs, validateCertificate(field.NewPath("webhook"), c.Webhook)...)
+	}
+	return errs
 }
 
 func validateLabelValue(path *field.Path, value string) field.ErrorList {

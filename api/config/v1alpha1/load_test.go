@@ -43,7 +43,9 @@ func TestLoadNamesTheWrongField(t *testing.T) {
 		"a time-out that is too short": {head + "placement: {timeout: 1ms}\n", "placement.timeout"},
 		"a port out of range":          {head + "kubeletAPI: {port: 99999}\n", "kubeletAPI.port"},
 		"a name that is no label":      {head + "clusterName: 'a b'\n", "clusterName"},
-		"no certificate":               {strings.Replace(head, "certDir: /certs", "", 1), "set certDir or selfManaged"},
+		"no certificate": {
+			strings.Replace(head, "certDir: /certs", "", 1), "set certDir or selfManaged",
+		},
 		"two certificates": {
 			strings.Replace(head, "certDir", "selfManaged: {secretName: a, serviceName: b, "+
 				"webhookConfigurationName: c}, certDir", 1),
@@ -52,6 +54,9 @@ func TestLoadNamesTheWrongField(t *testing.T) {
 		"a certificate without a webhook configuration": {
 			strings.Replace(head, "certDir: /certs", "selfManaged: {secretName: a, serviceName: b}", 1),
 			"webhook.selfManaged.webhookConfigurationName",
+		},
+		"no role": {
+			head + "roles: {source: false, target: false}\n", "set source or target to true",
 		},
 		"something that is not YAML": {"\t", "decoding the configuration"},
 		"an invalid regular expression": {
@@ -66,5 +71,12 @@ func TestLoadNamesTheWrongField(t *testing.T) {
 				t.Errorf("Load: got error %v, want one with %q", err, test.want)
 			}
 		})
+	}
+}
+
+func TestATargetNeedsNoCertificateOfAWebhook(t *testing.T) {
+	config := strings.Replace(head, "webhook: {certDir: /certs}", "roles: {source: false}", 1)
+	if _, err := Load([]byte(config)); err != nil {
+		t.Error(err)
 	}
 }

@@ -15,10 +15,12 @@ type Configuration struct {
 	// ClusterID distinguishes this source cluster from others in the targets that they share. The default is the UID of
 	// the namespace kube-system.
 	ClusterID string `json:"clusterID,omitempty"`
+	// Roles are the roles that this manager plays: source, target, or both. The default is both.
+	Roles Roles `json:"roles,omitempty"`
 	// LeaderElection is on by default. Without leader election, only one replica may run.
 	LeaderElection LeaderElection `json:"leaderElection,omitempty"`
-	// Metrics is the address of the Prometheus metrics.
-	Metrics Endpoint `json:"metrics,omitempty"`
+	// Metrics is the address of the Prometheus metrics, and who may read them.
+	Metrics Metrics `json:"metrics,omitempty"`
 	// Health is the address of /healthz and /readyz.
 	Health Endpoint `json:"health,omitempty"`
 	// Webhook configures the admission webhook.
@@ -27,13 +29,27 @@ type Configuration struct {
 	KubeletAPI KubeletAPI `json:"kubeletAPI,omitempty"`
 	// Placement configures how pods are placed in targets.
 	Placement Placement `json:"placement,omitempty"`
+	// Proof configures how this cluster recognises the PodChaperons that it made.
+	Proof Proof `json:"proof,omitempty"`
+	// Tenants limits Targets, which tenants may write. ClusterTargets are not limited.
+	Tenants Tenants `json:"tenants,omitempty"`
 	// Capacity configures the information that sources get about this cluster.
 	Capacity Capacity `json:"capacity,omitempty"`
 	// SourceController configures the controller of Sources and ClusterSources.
 	SourceController SourceController `json:"sourceController,omitempty"`
+	// GarbageCollection configures the deletion of copies that no pod needs any more.
+	GarbageCollection GarbageCollection `json:"garbageCollection,omitempty"`
 	// SecretNamespaces are the namespaces whose Secrets the manager may read and delete, to delete copies that no pod
 	// needs any more. If empty, these are all namespaces.
 	SecretNamespaces []string `json:"secretNamespaces,omitempty"`
+}
+
+// Roles are the roles that a manager plays. It plays at least one.
+type Roles struct {
+	// Source is true by default: pods of this cluster can be elected.
+	Source *bool `json:"source,omitempty"`
+	// Target is true by default: this cluster runs pods of sources.
+	Target *bool `json:"target,omitempty"`
 }
 
 // LeaderElection configures the election of a leader among the manager's replicas.
@@ -52,12 +68,24 @@ type Endpoint struct {
 	BindAddress string `json:"bindAddress,omitempty"`
 }
 
-// Webhook configures the admission webhook and its certificate.
+// Metrics configures the endpoint of the Prometheus metrics.
+type Metrics struct {
+	// BindAddress is the address. The default is ":8080". The value "0" switches the endpoint off.
+	BindAddress string `json:"bindAddress,omitempty"`
+	// Secure serves the metrics over TLS, to those who may get the path /metrics of the API server. By default, they
+	// are served in the clear to everybody.
+	Secure bool `json:"secure,omitempty"`
+}
+
+// Webhook configures the admission webhook and its certificate. Only a source has one.
 type Webhook struct {
 	// Port is the port of the webhook. The default is 9443.
 	Port int `json:"port,omitempty"`
 	// CertDir is the folder of tls.crt and tls.key. The manager reads them again when they change.
 	CertDir string `json:"certDir,omitempty"`
+	// ConfigurationName names the MutatingWebhookConfiguration into which somebody, such as cert-manager, writes the
+	// authority of the certificate in CertDir. The manager is not ready before. If empty, the manager does not check.
+	ConfigurationName string `json:"configurationName,omitempty"`
 	// SelfManaged lets the manager issue, rotate and distribute the certificate.
 	SelfManaged *SelfManagedCertificate `json:"selfManaged,omitempty"`
 }
@@ -75,6 +103,8 @@ type SelfManagedCertificate struct {
 
 // KubeletAPI configures the kubelet API, which the source's API server calls for logs and exec.
 type KubeletAPI struct {
+	// Enabled is true by default. Without it, virtual nodes have no address, and there is no explanation of pods.
+	Enabled *bool `json:"enabled,omitempty"`
 	// Port is the port of the kubelet API. The default is 10250.
 	Port int `json:"port,omitempty"`
 	// CertificateSignerName is the signer of the serving certificate, for example kubernetes.io/kubelet-serving. By
@@ -103,6 +133,22 @@ type Placement struct {
 	Timeout metav1.Duration `json:"timeout,omitempty"`
 }
 
+// Proof configures the key with which this cluster, as a source, signs the PodChaperons that it makes in targets.
+type Proof struct {
+	// SecretName is the name of the Secret of the key, in the manager's namespace. The manager fills an empty Secret.
+	// The default is multicluster-scheduler-proof.
+	SecretName string `json:"secretName,omitempty"`
+}
+
+// Tenants limits Targets, the kind that tenants may write in their namespaces.
+type Tenants struct {
+	// Enforce refuses Targets that exceed the limits. Otherwise the manager only warns, by the condition Restricted and
+	// an event.
+	Enforce bool `json:"enforce,omitempty"`
+	// AllowLoopback lets Targets lead to loopback, link-local and multicast addresses.
+	AllowLoopback bool `json:"allowLoopback,omitempty"`
+}
+
 // SourceController configures the controller that creates service accounts and role bindings for Sources and
 // ClusterSources.
 type SourceController struct {
@@ -114,6 +160,15 @@ type SourceController struct {
 	// SummaryViewerClusterRoleName is the ClusterRole with the right to read the ClusterSummary. The default is
 	// multicluster-scheduler-cluster-summary-viewer.
 	SummaryViewerClusterRoleName string `json:"summaryViewerClusterRoleName,omitempty"`
+	// LeavingClusterRoleName is the ClusterRole with the rights of a source in the namespaces that it no longer may
+	// use. The default is multicluster-scheduler-source-leaving.
+	LeavingClusterRoleName string `json:"leavingClusterRoleName,omitempty"`
+	// ReaderClusterRoleName is the ClusterRole with which ClusterSources read their objects in the whole cluster. The
+	// default is multicluster-scheduler-source-reader.
+	ReaderClusterRoleName string `json:"readerClusterRoleName,omitempty"`
+	// EnforceDefaultExclusions refuses ClusterSources the namespaces that they do not get by default, even if they used
+	// them when an earlier version let them.
+	EnforceDefaultExclusions bool `json:"enforceDefaultExclusions,omitempty"`
 }
 
 // Capacity configures the information that sources get about this cluster if it is their target.
@@ -121,4 +176,10 @@ type Capacity struct {
 	// ExcludedLabelsRegexp is a regular expression (RE2). Labels of nodes whose key=value it matches never leave this
 	// cluster, and sources cannot choose nodes by them.
 	ExcludedLabelsRegexp string `json:"excludedLabelsRegexp,omitempty"`
+}
+
+// GarbageCollection configures the deletion of copies that no pod needs any more, in a target.
+type GarbageCollection struct {
+	// Enabled is true by default. Without it, copies of ConfigMaps, Secrets and ServiceAccounts stay.
+	Enabled *bool `json:"enabled,omitempty"`
 }

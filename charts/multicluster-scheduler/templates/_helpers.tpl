@@ -58,9 +58,34 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{ include "multicluster-scheduler.webhookName" . }}-{{ $kind }}
 {{- end }}
 
+{{- define "multicluster-scheduler.proofSecretName" -}}
+{{ include "multicluster-scheduler.fullname" . }}-proof
+{{- end }}
+
+{{- /* "true" if the manager serves a webhook, and so needs a certificate for it, else empty. */}}
+{{- define "multicluster-scheduler.servesWebhook" -}}
+{{- if .Values.roles.source }}true{{ end }}
+{{- end }}
+
+{{- /* Fails if values contradict one another. */}}
+{{- define "multicluster-scheduler.validate" -}}
+{{- if not (or .Values.roles.source .Values.roles.target) }}
+{{- fail "roles.source and roles.target are both false, so the manager would do nothing: set one of them to true, or both" }}
+{{- end }}
+{{- if and .Values.targetSelf (not (and .Values.roles.source .Values.roles.target)) }}
+{{- fail "targetSelf is true, but a cluster that is its own target plays both roles: set roles.source and roles.target to true" }}
+{{- end }}
+{{- if and .Values.targets (not .Values.roles.source) }}
+{{- fail "targets are set, but only a source has targets: set roles.source to true, or remove targets" }}
+{{- end }}
+{{- end }}
+
 {{- define "multicluster-scheduler.configuration" -}}
 apiVersion: config.multicluster.admiralty.io/v1alpha1
 kind: Configuration
+roles:
+  source: {{ .Values.roles.source }}
+  target: {{ .Values.roles.target }}
 {{- with .Values.clusterName }}
 clusterName: {{ . | quote }}
 {{- end }}
@@ -72,20 +97,25 @@ leaderElection:
   namespace: {{ .Release.Namespace }}
   name: {{ include "multicluster-scheduler.managerName" . }}
 metrics:
-  bindAddress: ":8080"
+  bindAddress: ":{{ include "multicluster-scheduler.metricsPort" . }}"
+  secure: {{ .Values.metrics.secure }}
 health:
   bindAddress: ":8081"
+{{- if include "multicluster-scheduler.servesWebhook" . }}
 webhook:
   port: 9443
   {{- if include "multicluster-scheduler.certManager" . }}
   certDir: /var/run/secrets/webhook
+  configurationName: {{ include "multicluster-scheduler.fullname" . }}
   {{- else }}
   selfManaged:
     secretName: {{ include "multicluster-scheduler.certificateSecretName" . }}
     serviceName: {{ include "multicluster-scheduler.webhookName" . }}
     webhookConfigurationName: {{ include "multicluster-scheduler.fullname" . }}
   {{- end }}
+{{- end }}
 kubeletAPI:
+  enabled: {{ .Values.rbac.parts.kubeletAPI }}
   port: 10250
   {{- with .Values.controllerManager.certificateSignerName }}
   certificateSignerName: {{ . }}
@@ -93,6 +123,11 @@ kubeletAPI:
 placement:
   strategy: {{ .Values.placement.strategy }}
   timeout: {{ .Values.placement.timeout }}
+proof:
+  secretName: {{ include "multicluster-scheduler.proofSecretName" . }}
+tenants:
+  enforce: {{ .Values.tenants.enforce }}
+  allowLoopback: {{ .Values.tenants.allowLoopback }}
 {{- with .Values.capacity.excludedLabelsRegexp }}
 capacity:
   excludedLabelsRegexp: {{ . | quote }}
@@ -101,6 +136,11 @@ sourceController:
   enabled: {{ .Values.sourceController.enabled }}
   clusterRoleName: {{ include "multicluster-scheduler.fullname" . }}-source
   summaryViewerClusterRoleName: {{ include "multicluster-scheduler.fullname" . }}-cluster-summary-viewer
+  leavingClusterRoleName: {{ include "multicluster-scheduler.fullname" . }}-source-leaving
+  readerClusterRoleName: {{ include "multicluster-scheduler.fullname" . }}-source-reader
+  enforceDefaultExclusions: {{ .Values.sources.enforceDefaultExclusions }}
+garbageCollection:
+  enabled: {{ .Values.rbac.parts.garbageCollection }}
 {{- with include "multicluster-scheduler.secretNamespaces" . }}
 secretNamespaces: {{ . }}
 {{- end }}
@@ -120,6 +160,26 @@ name: {{ include "multicluster-scheduler.managerName" .root }}-{{ .part }}
 labels:
   admiralty.io/aggregate-to-controller-manager: "true"
   {{- include "multicluster-scheduler.labels" .root | nindent 2 }}
+{{- end }}
+
+{{- /* The rules on Secrets: a source reads those that pods need, a target finds and deletes copies. Empty if none. */}}
+{{- define "multicluster-scheduler.rulesOnSecrets" -}}
+{{- $collects := and .Values.roles.target .Values.rbac.parts.garbageCollection }}
+{{- if .Values.roles.source }}
+- apiGroups: [""]
+  resources: [secrets]
+  verbs: [get, list, watch]
+{{- end }}
+{{- if $collects }}
+- apiGroups: [""]
+  resources: [secrets]
+  verbs: [list, watch, delete]
+{{- end }}
+{{- end }}
+
+{{- /* The port of the metrics. */}}
+{{- define "multicluster-scheduler.metricsPort" -}}
+{{ ternary "8443" "8080" .Values.metrics.secure }}
 {{- end }}
 
 {{- /* The subject of the manager's bindings. */}}

@@ -51,6 +51,8 @@ func TestKubeconfigIsSelfContained(t *testing.T) {
 	issued := token{value: "secret", ca: []byte("pods'")}
 	noCA := rest.CopyConfig(config)
 	noCA.CAData = nil
+	insecure := rest.CopyConfig(noCA)
+	insecure.Insecure = true
 
 	type login struct{ Server, CA, Name, Token string }
 	cases := map[string]struct {
@@ -64,8 +66,14 @@ func TestKubeconfigIsSelfContained(t *testing.T) {
 		"another address": {
 			config, "https://c2:6443", login{"https://c2:6443", "context's", "c2", "secret"},
 		},
-		"a context without an authority": {noCA, "", login{"https://127.0.0.1:6443", "pods'", "c2", "secret"}},
-		"a context without an authority, and another address": {
+		"a context that trusts public certificates": {noCA, "", login{"https://127.0.0.1:6443", "", "c2", "secret"}},
+		"a context that trusts everything": {
+			insecure, "", login{"https://127.0.0.1:6443", "pods'", "c2", "secret"},
+		},
+		"a context that trusts public certificates, and its own address": {
+			noCA, "https://127.0.0.1:6443", login{"https://127.0.0.1:6443", "", "c2", "secret"},
+		},
+		"a context that trusts public certificates, and another address": {
 			noCA, "https://c2:6443", login{"https://c2:6443", "pods'", "c2", "secret"},
 		},
 	}

@@ -13,9 +13,6 @@ import (
 
 // kubeconfigFor returns a kubeconfig with the token for the API server of config, at the address server if that is set.
 // The kubeconfig is self-contained: it names no file and no program.
-//
-// Its certificate authority is the context's, which signed the certificate at that address. If the context has none (it
-// trusts this machine's authorities, or nothing), it is the authority that the cluster gives its pods.
 func kubeconfigFor(config *rest.Config, server string, t token) ([]byte, error) {
 	tls := rest.CopyConfig(config)
 	if err := rest.LoadTLSFiles(tls); err != nil {
@@ -27,10 +24,7 @@ func kubeconfigFor(config *rest.Config, server string, t token) ([]byte, error) 
 		target.Server = server
 	}
 	target.TLSServerName = config.ServerName
-	target.CertificateAuthorityData = tls.CAData
-	if len(tls.CAData) == 0 {
-		target.CertificateAuthorityData = t.ca
-	}
+	target.CertificateAuthorityData = authority(tls, target.Server, t)
 	user := clientcmdapi.NewAuthInfo()
 	user.Token = t.value
 	context := clientcmdapi.NewContext()
@@ -46,6 +40,17 @@ func kubeconfigFor(config *rest.Config, server string, t token) ([]byte, error) 
 		return nil, fmt.Errorf("encoding a kubeconfig: %w", err)
 	}
 	return raw, nil
+}
+
+// authority returns the certificate authority for the address server: the context's own. It is empty if the context has
+// none, because the certificate at the context's address is then a public one, which the source's manager trusts, too.
+// Where the context says nothing about the certificate at that address, it is the authority that the cluster gives its
+// pods: the context verifies no certificate, or the address is another one than the context's.
+func authority(context *rest.Config, server string, t token) []byte {
+	if len(context.CAData) == 0 && (context.Insecure || server != context.Host) {
+		return t.ca
+	}
+	return context.CAData
 }
 
 // serverHint explains why pods of another cluster cannot reach an address. It is empty if there is no known reason.

@@ -7,6 +7,7 @@ import (
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
@@ -34,6 +35,9 @@ func (c *connection) grant(ctx context.Context) (types.NamespacedName, error) {
 	if err := c.target.Apply(ctx, source); err != nil {
 		return account, err
 	}
+	if err := c.setClusterID(ctx, source); err != nil {
+		return account, err
+	}
 	description := c.target.Describe(source)
 	c.say(c.target, "%s applied, waiting for its rights", description)
 	progress := c.showCondition(c.target, description)
@@ -42,6 +46,25 @@ func (c *connection) grant(ctx context.Context) (types.NamespacedName, error) {
 	}
 	c.say(c.target, "service account %s may run pods", account)
 	return account, nil
+}
+
+// setClusterID writes the cluster ID that the source's manager publishes into the (Cluster)Source. It is a patch of its
+// own, because an older target drops the unknown field of a patch, but refuses to apply it.
+func (c *connection) setClusterID(ctx context.Context, source client.Object) error {
+	summary := &v1alpha1.ClusterSummary{}
+	err := c.source.Client.Get(ctx, client.ObjectKey{Name: v1alpha1.ClusterSummaryName}, summary)
+	if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) || err == nil && summary.Status.ClusterID == "" {
+		return nil // Without an ID, the source may use any.
+	}
+	if err != nil {
+		return fmt.Errorf("getting the ClusterSummary in context %q: %w", c.source.Context, err)
+	}
+	patch := fmt.Appendf(nil, `{"spec":{"clusterID":%q}}`, summary.Status.ClusterID)
+	err = c.target.Client.Patch(ctx, source, client.RawPatch(types.MergePatchType, patch), client.FieldOwner(cluster.FieldOwner))
+	if err != nil {
+		return fmt.Errorf("setting spec.clusterID of %s: %w", c.target.Describe(source), err)
+	}
+	return nil
 }
 
 // desiredSource returns the source to apply, and its service account. An existing source keeps its service account.

@@ -172,15 +172,16 @@ func secretOf(target client.Object) (types.NamespacedName, bool) {
 // same when its ClusterTarget or Target is deleted. But it may not run, or may not finish before its token is deleted.
 func (d *disconnection) deleteChaperons(ctx context.Context, target *cluster.Cluster, sourceID types.UID) error {
 	chaperons := &v1alpha1.PodChaperonList{}
+	id := translate.TargetID(client.ObjectKeyFromObject(d.target()))
 	if err := target.Client.List(ctx, chaperons, client.MatchingLabels{
 		v1alpha1.LabelParentClusterID: string(sourceID),
-		v1alpha1.LabelTargetHash:      translate.TargetHash(client.ObjectKeyFromObject(d.target())),
+		v1alpha1.LabelTargetHash:      translate.HashOfTargetID(id),
 	}); err != nil {
 		return fmt.Errorf("listing PodChaperons in context %q: %w", target.Context, err)
 	}
 	for i := range chaperons.Items {
 		chaperon := &chaperons.Items[i]
-		if !chaperon.DeletionTimestamp.IsZero() {
+		if !chaperon.DeletionTimestamp.IsZero() || !translate.MadeFor(chaperon.Labels, id) {
 			continue
 		}
 		foreground := client.PropagationPolicy(metav1.DeletePropagationForeground)

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
 
 // row is one target in the output.
@@ -44,7 +45,7 @@ type use struct {
 
 // count adds a proxy to the use of its node, if the proxy has a node and is not finished.
 func count(all map[string]*use, pod *corev1.Pod) {
-	if pod.Spec.NodeName == "" || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
+	if pod.Spec.NodeName == "" || translate.Finished(pod.Status.Phase) {
 		return
 	}
 	node := all[pod.Spec.NodeName]

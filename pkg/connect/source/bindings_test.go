@@ -2,91 +2,93 @@ package source
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
-	rbacv1ac "k8s.io/client-go/applyconfigurations/rbac/v1"
-	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/connect/source/grants"
 )
 
-var both = identity{userName: "spiffe://c1", serviceAccount: types.NamespacedName{Namespace: "admiralty", Name: "c1"}}
+var both = grants.Identity{
+	UserName: "spiffe://c1", ServiceAccount: types.NamespacedName{Namespace: "admiralty", Name: "c1"},
+}
 
-func TestBindings(t *testing.T) {
-	options := Options{SourceClusterRoleName: "mcs-source", SummaryViewerClusterRoleName: "mcs-viewer"}
-	user := rbacv1ac.SubjectApplyConfiguration{
-		Kind: ptr.To("User"), APIGroup: ptr.To(rbacv1.GroupName), Name: ptr.To("spiffe://c1"),
+// summarize returns kind, name and role of an object, and whether it is owned.
+func summarize(o client.Object) string {
+	text := fmt.Sprintf("%T %s", o, client.ObjectKeyFromObject(o))
+	switch o := o.(type) {
+	case *rbacv1.RoleBinding:
+		text += fmt.Sprintf(" to %s %s for %d", o.RoleRef.Kind, o.RoleRef.Name, len(o.Subjects))
+	case *rbacv1.ClusterRoleBinding:
+		text += fmt.Sprintf(" to %s %s for %d", o.RoleRef.Kind, o.RoleRef.Name, len(o.Subjects))
 	}
-	account := rbacv1ac.SubjectApplyConfiguration{
-		Kind: ptr.To("ServiceAccount"), Namespace: ptr.To("admiralty"), Name: ptr.To("c1"),
-	}
+	return fmt.Sprintf("%s, owned: %t", text, len(o.GetOwnerReferences()) > 0)
+}
 
-	type binding struct {
-		Kind, Namespace, Name, Role string
-		Owned                       bool
-		Subjects                    []rbacv1ac.SubjectApplyConfiguration
+func TestRBACOfASource(t *testing.T) {
+	options := Options{
+		SourceClusterRoleName: "mcs-source", SummaryViewerClusterRoleName: "mcs-viewer",
+		ReaderClusterRoleName: "mcs-reader",
 	}
 	cases := map[string]struct {
 		key      types.NamespacedName
-		identity identity
-		want     []binding
+		identity grants.Identity
+		want     []string
 	}{
-		"a ClusterSource owns two ClusterRoleBindings": {
+		"a ClusterSource reads in the whole cluster": {
 			key: types.NamespacedName{Name: "c1"}, identity: both,
-			want: []binding{
-				{
-					"ClusterRoleBinding", "", "multicluster-source:c1", "mcs-source", true,
-					[]rbacv1ac.SubjectApplyConfiguration{user, account},
-				},
-				{
-					"ClusterRoleBinding", "", "multicluster-source-viewer:c1", "mcs-viewer", true,
-					[]rbacv1ac.SubjectApplyConfiguration{user, account},
-				},
+			want: []string{
+				"*v1.ClusterRole /multicluster-source-identity:c1, owned: true",
+				"*v1.ClusterRoleBinding /multicluster-source-identity:c1 " +
+					"to ClusterRole multicluster-source-identity:c1 for 2, owned: true",
+				"*v1.ClusterRoleBinding /multicluster-source-viewer:c1 to ClusterRole mcs-viewer for 2, owned: true",
+				"*v1.ClusterRoleBinding /multicluster-source-reader:c1 to ClusterRole mcs-reader for 2, owned: true",
 			},
 		},
-		"a Source owns a RoleBinding and cannot own the ClusterRoleBinding": {
-			key: types.NamespacedName{Namespace: "team-a", Name: "c1"}, identity: identity{userName: "spiffe://c1"},
-			want: []binding{
-				{
-					"RoleBinding", "team-a", "multicluster-source:c1", "mcs-source", true,
-					[]rbacv1ac.SubjectApplyConfiguration{user},
-				},
-				{
-					"ClusterRoleBinding", "", "multicluster-source-viewer:team-a:c1", "mcs-viewer", false,
-					[]rbacv1ac.SubjectApplyConfiguration{user},
-				},
+		"a Source has its identity and rights in its namespace": {
+			key:      types.NamespacedName{Namespace: "team-a", Name: "c1"},
+			identity: grants.Identity{UserName: "spiffe://c1"},
+			want: []string{
+				"*v1.Role team-a/multicluster-source-identity:c1, owned: true",
+				"*v1.RoleBinding team-a/multicluster-source-identity:c1 " +
+					"to Role multicluster-source-identity:c1 for 1, owned: true",
+				"*v1.ClusterRoleBinding /multicluster-source-viewer:team-a:c1 " +
+					"to ClusterRole mcs-viewer for 1, owned: false",
+				"*v1.RoleBinding team-a/multicluster-source:c1 to ClusterRole mcs-source for 1, owned: true",
 			},
 		},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			var got []binding
-			for _, b := range options.bindings(c.key, c.identity, metav1.OwnerReference{Name: c.key.Name, UID: "1"}) {
-				switch d := b.desired.(type) {
-				case *rbacv1ac.RoleBindingApplyConfiguration:
-					got = append(got, binding{
-						*d.Kind, *d.Namespace, *d.Name, *d.RoleRef.Name, len(d.OwnerReferences) > 0, d.Subjects,
-					})
-				case *rbacv1ac.ClusterRoleBindingApplyConfiguration:
-					got = append(got, binding{
-						*d.Kind, "", *d.Name, *d.RoleRef.Name, len(d.OwnerReferences) > 0, d.Subjects,
-					})
-				}
-				owner, ok := ownerOf(b.object)
-				if !ok || owner != c.key {
-					t.Errorf("binding %q is taken for one of %q", b.object.GetName(), owner)
+			var got []string
+			owner := metav1.OwnerReference{Name: c.key.Name, UID: "1"}
+			for _, o := range options.rbacOf(c.key, c.identity.Subjects(), "", owner) {
+				got = append(got, summarize(o))
+				if owner, ok := ownerOf(o); !ok || owner != c.key {
+					t.Errorf("%q is taken for an object of %q", o.GetName(), owner)
 				}
 			}
 			if diff := cmp.Diff(c.want, got); diff != "" {
-				t.Errorf("bindings (-want +got):\n%s", diff)
+				t.Errorf("roles and bindings (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+func TestTheIdentityHasTheClusterIDIfItIsSet(t *testing.T) {
+	if got := len(identityRules("")); got != 1 {
+		t.Errorf("without a cluster ID there are %d rules, want 1", got)
+	}
+	rules := identityRules("id-of-c1")
+	if diff := cmp.Diff([]string{"id-of-c1"}, rules[len(rules)-1].ResourceNames); diff != "" {
+		t.Errorf("cluster IDs (-want +got):\n%s", diff)
 	}
 }
 
@@ -100,18 +102,19 @@ func TestOwnerOfOtherBindings(t *testing.T) {
 
 func TestReadyCondition(t *testing.T) {
 	cases := map[string]struct {
-		identity  identity
-		namespace string
-		problem   error
-		want      metav1.Condition
+		identity grants.Identity
+		where    string
+		problem  error
+		want     metav1.Condition
 	}{
 		"a ClusterSource with a user and a service account": {
-			identity: both,
+			identity: both, where: where("", &grants.Outcome{Namespaces: []string{"a", "b"}, Leaving: []string{"c"}}),
 			want: metav1.Condition{Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonReady,
-				Message: `user "spiffe://c1" and service account "admiralty/c1" may run pods in every namespace`},
+				Message: `user "spiffe://c1" and service account "admiralty/c1" may run pods in 2 namespaces (a, b), ` +
+					"and may only end its pods in c"},
 		},
 		"a Source with a user": {
-			identity: identity{userName: "c1"}, namespace: "team-a",
+			identity: grants.Identity{UserName: "c1"}, where: where("team-a", nil),
 			want: metav1.Condition{
 				Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonReady,
 				Message: `user "c1" may run pods in namespace "team-a"`,
@@ -127,16 +130,10 @@ func TestReadyCondition(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			got := readyCondition(c.identity, c.namespace, c.problem)
+			got := readyCondition(c.identity, c.where, c.problem)
 			if diff := cmp.Diff(c.want, got, cmpopts.IgnoreFields(metav1.Condition{}, "Type")); diff != "" {
 				t.Errorf("condition (-want +got):\n%s", diff)
 			}
 		})
-	}
-}
-
-func TestLabelSelectsCreatedObjects(t *testing.T) {
-	if !createdHere().Matches(labels.Set{labelSource: ""}) || createdHere().Matches(labels.Set{}) {
-		t.Errorf("the selector %q does not select the created objects", createdHere())
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/connect/source/grants"
 )
 
 func (r *reconciler[T]) owner(source T) metav1.OwnerReference {
@@ -36,7 +37,7 @@ func (r *reconciler[T]) ensureServiceAccount(
 	if err != nil {
 		return fmt.Errorf("getting service account %q: %w", key, err)
 	}
-	_, ours := account.Labels[labelSource]
+	_, ours := account.Labels[grants.LabelSource]
 	if !ours || slices.ContainsFunc(account.OwnerReferences, ownedBy(owner.UID)) {
 		return nil
 	}
@@ -51,7 +52,7 @@ func (r *reconciler[T]) createServiceAccount(
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{
 		Namespace:       key.Namespace,
 		Name:            key.Name,
-		Labels:          map[string]string{labelSource: ""},
+		Labels:          map[string]string{grants.LabelSource: ""},
 		OwnerReferences: []metav1.OwnerReference{owner},
 	}}
 	if err := r.options.Client.Create(ctx, account, client.FieldOwner(v1alpha1.FieldOwner)); err != nil {
@@ -64,7 +65,7 @@ func (r *reconciler[T]) createServiceAccount(
 func (r *reconciler[T]) releaseServiceAccounts(ctx context.Context, source T, wanted types.NamespacedName) error {
 	accounts := &corev1.ServiceAccountList{}
 	err := r.options.Client.List(ctx, accounts,
-		client.InNamespace(source.GetNamespace()), client.MatchingLabelsSelector{Selector: createdHere()})
+		client.InNamespace(source.GetNamespace()), client.MatchingLabelsSelector{Selector: grants.CreatedHere()})
 	if err != nil {
 		return fmt.Errorf("listing service accounts: %w", err)
 	}

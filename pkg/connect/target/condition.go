@@ -6,14 +6,17 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"net/url"
 	"strings"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate/wire"
 )
 
 func connecting() metav1.Condition {
@@ -26,6 +29,31 @@ func disconnected(reason, message string) metav1.Condition {
 
 func connected(status metav1.ConditionStatus, reason, message string) metav1.Condition {
 	return metav1.Condition{Type: v1alpha1.ConditionConnected, Status: status, Reason: reason, Message: message}
+}
+
+// The bounds, in bytes, of texts of a target.
+const (
+	maxText    = 256
+	maxVersion = 64
+)
+
+// overBudget returns the condition of a target that costs more than it may.
+func overBudget(err error, w want, pause time.Duration) metav1.Condition {
+	return disconnected(v1alpha1.ReasonOverBudget, fmt.Sprintf("%s is disconnected, and tried again every %s: %s; "+
+		"does it lead to the right server, and is this server in order?",
+		w.config.Host, pause, wire.Shorten(err.Error(), maxText)))
+}
+
+// warnedCondition returns the condition that a target with this address is refused when the rules for tenants are
+// enforced.
+func warnedCondition(refused *wire.AddressError) metav1.Condition {
+	return metav1.Condition{
+		Type:   v1alpha1.ConditionRestricted,
+		Status: metav1.ConditionFalse,
+		Reason: v1alpha1.ReasonWouldRefuse,
+		Message: fmt.Sprintf("the next release refuses this Target, because %s; use an address of the cluster's "+
+			"network, or ask the administrators to set the chart's tenants.allowLoopback", refused),
+	}
 }
 
 // failedCondition returns the condition Connected for an error of a request to the target's API server.
@@ -46,14 +74,26 @@ func failedCondition(err error, w want) metav1.Condition {
 	var certificate *tls.CertificateVerificationError
 	if errors.As(err, &certificate) {
 		return disconnected(v1alpha1.ReasonUnreachable, fmt.Sprintf("the certificate of %s is not trusted: %s; "+
-			"is certificate-authority-data in the kubeconfig that of this server?", host, certificate.Err))
+			"is certificate-authority-data in the kubeconfig that of this server?", host,
+			wire.Shorten(certificate.Err.Error(), maxText)))
+	}
+	var refused *wire.AddressError
+	if errors.As(err, &refused) {
+		return disconnected(v1alpha1.ReasonAddressRefused, fmt.Sprintf("%s is not connected: Targets of namespaces "+
+			"must not lead there, because %s; use an address of the cluster's network, or ask the administrators to "+
+			"set the chart's tenants.allowLoopback", host, refused))
 	}
 	return disconnected(v1alpha1.ReasonUnreachable, fmt.Sprintf("no answer from %s: %s; "+
 		"is the cluster up, and can it be reached from this one?", host, errorText(err)))
 }
 
-// errorText returns the cause of an error, without the parts that differ from one attempt to the next.
+// errorText returns the cause of an error, without the parts that differ from one attempt to the next. Of a server's
+// own texts it has only the beginning, and only if they help.
 func errorText(err error) string {
+	return wire.Shorten(cause(err), maxText)
+}
+
+func cause(err error) string {
 	var urlError *url.Error
 	if errors.As(err, &urlError) {
 		err = urlError.Err
@@ -62,9 +102,18 @@ func errorText(err error) string {
 	if errors.Is(err, context.DeadlineExceeded) || errors.As(err, &network) && network.Timeout() {
 		return "it took too long"
 	}
+	var answer *wire.AnswerError
+	if errors.As(err, &answer) {
+		return answer.Error()
+	}
 	var operation *net.OpError
 	if errors.As(err, &operation) {
 		return operation.Op + ": " + operation.Err.Error() // without addresses, because our port is random
+	}
+	var status apierrors.APIStatus
+	if errors.As(err, &status) && !apierrors.IsForbidden(err) && !apierrors.IsInvalid(err) {
+		code := int(status.Status().Code)
+		return strings.TrimSpace(fmt.Sprintf("it answers with the status %d %s", code, http.StatusText(code)))
 	}
 	message, _, _ := strings.Cut(err.Error(), ": RBAC: ") // The rest lists missing roles, in any order.
 	return message

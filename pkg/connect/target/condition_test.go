@@ -7,17 +7,22 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
+	configv1alpha1 "github.com/multicluster-scheduler/multicluster-scheduler/api/config/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate/wire"
 )
 
 func TestFailedCondition(t *testing.T) {
@@ -58,6 +63,24 @@ func TestFailedCondition(t *testing.T) {
 			&url.Error{Op: "Get", URL: "u", Err: &tls.CertificateVerificationError{Err: x509.UnknownAuthorityError{}}},
 			v1alpha1.ReasonUnreachable, "is not trusted: x509: ",
 		},
+		"a redirect": {
+			&url.Error{Op: "Get", URL: "u", Err: &wire.AnswerError{Answer: "it answers with a redirect"}},
+			v1alpha1.ReasonUnreachable, ": it answers with a redirect;",
+		},
+		"an address that Targets must not have": {
+			&url.Error{Op: "Get", URL: "u", Err: &net.OpError{
+				Op: "dial", Err: &wire.AddressError{Address: "127.0.0.1", Reason: "a loopback address"},
+			}},
+			v1alpha1.ReasonAddressRefused, "127.0.0.1 is a loopback address; use",
+		},
+		"an error whose text does not help": {
+			apierrors.NewInternalError(errors.New("leave this out")), v1alpha1.ReasonUnreachable,
+			": it answers with the status 500 Internal Server Error;",
+		},
+		"a long text with control characters": {
+			apierrors.NewForbidden(summaries, "s", errors.New("x\x1b[31m\n"+strings.Repeat("a", 1<<20))),
+			v1alpha1.ReasonForbidden, "x[31m aaa",
+		},
 		"a connection that broke, whatever its port was": {
 			&url.Error{Op: "Get", URL: "u", Err: &net.OpError{Op: "read", Source: from, Err: errors.New("reset")}},
 			v1alpha1.ReasonUnreachable, ": read: reset;",
@@ -66,7 +89,7 @@ func TestFailedCondition(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			got := failedCondition(fmt.Errorf("asking: %w", test.err), w)
 			if got.Reason != test.reason || !strings.Contains(got.Message, test.text) ||
-				!strings.Contains(got.Message, w.config.Host) {
+				!strings.Contains(got.Message, w.config.Host) || len(got.Message) > 600 {
 				t.Errorf("got %s: %s", got.Reason, got.Message)
 			}
 		})
@@ -126,6 +149,38 @@ func TestAWatchIsDeniedByWhatDoesNotPass(t *testing.T) {
 			}
 			if got := e.denied(); got != test.want {
 				t.Errorf("got %v", got)
+			}
+		})
+	}
+}
+
+func TestTargetsOfTenantsMustNotLeadToLoopback(t *testing.T) {
+	ofTenant, ofAdministrator := types.NamespacedName{Namespace: "a", Name: "c2"}, types.NamespacedName{Name: "c2"}
+	loopback := netip.MustParseAddr("127.0.0.1")
+	for name, test := range map[string]struct {
+		key             types.NamespacedName
+		self            bool
+		rules           configv1alpha1.Tenants
+		address         netip.Addr
+		refused, warned bool
+	}{
+		"in this release":     {key: ofTenant, address: loopback, warned: true},
+		"enforced":            {ofTenant, false, configv1alpha1.Tenants{Enforce: true}, loopback, true, false},
+		"another address":     {ofTenant, false, configv1alpha1.Tenants{}, netip.MustParseAddr("10.0.0.1"), false, false},
+		"allowed":             {ofTenant, false, configv1alpha1.Tenants{Enforce: true, AllowLoopback: true}, loopback, false, false},
+		"the source itself":   {ofTenant, true, configv1alpha1.Tenants{Enforce: true}, loopback, false, false},
+		"of an administrator": {ofAdministrator, false, configv1alpha1.Tenants{Enforce: true}, loopback, false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := &loop{
+				options: Options{Tenants: test.rules}, key: test.key, warned: &atomic.Pointer[wire.AddressError]{},
+			}
+			var err error
+			if check := l.dialRules(want{self: test.self}).Check; check != nil {
+				err = check(test.address)
+			}
+			if warned := l.warnedAddress(); (err != nil) != test.refused || (warned != nil) != test.warned {
+				t.Errorf("got %v, and warned about %v", err, warned)
 			}
 		})
 	}

@@ -13,7 +13,9 @@ import (
 // finding is the result of a connection. The zero finding means that there is no result yet.
 type finding struct {
 	condition metav1.Condition
-	version   string
+	// warning is the condition Restricted, or empty.
+	warning metav1.Condition
+	version string
 }
 
 // connections holds one loop per target. It is safe for concurrent use. None of its methods waits for a target.

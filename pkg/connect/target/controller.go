@@ -24,8 +24,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	configv1alpha1 "github.com/multicluster-scheduler/multicluster-scheduler/api/config/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/targetkind"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/wake"
@@ -41,9 +43,9 @@ const (
 	firstRetry, lastRetry = 5 * time.Millisecond, 10 * time.Second
 )
 
-// Options of New. All are required.
+// Options of New. All are required, except Tenants.
 type Options struct {
-	// Client reads ClusterTargets and Targets from the manager's cache and writes to the source cluster.
+	// Client reads ClusterTargets, Targets and proxies from the manager's cache and writes to the source cluster.
 	Client client.Client
 	// APIReader reads from the source cluster's API server.
 	APIReader client.Reader
@@ -55,8 +57,12 @@ type Options struct {
 	Registry *engage.Registry
 	// Source identifies the source cluster. Only its own PodChaperons in a target are cached.
 	Source translate.Source
-	// Clock times health checks and retries.
-	Clock clock.WithTicker
+	// Verifier returns that of the proofs of PodChaperons. It fails while there is no key; no target is engaged then.
+	Verifier func() (gate.Verifier, error)
+	// Tenants limits Targets, which tenants write. The zero value only warns.
+	Tenants configv1alpha1.Tenants
+	// Clock times health checks, retries and watches.
+	Clock clock.WithTickerAndDelayedExecution
 	// Recorder records events about ClusterTargets and Targets.
 	Recorder events.EventRecorder
 	// Metrics registers the metrics of the connections.
@@ -173,14 +179,19 @@ func (r *Reconciler) writeStatus(ctx context.Context, target client.Object, foun
 	if found.version == "" {
 		found.version = status.KubernetesVersion
 	}
-	r.metrics.setConnected(key, found.condition.Status == metav1.ConditionTrue)
+	r.metrics.set(key, found.condition)
+	conditions := []metav1.Condition{found.condition}
+	if found.warning.Type != "" {
+		conditions = append(conditions, found.warning)
+	}
 	written, err := r.writer.Write(ctx, target, v1alpha1.TargetStatus{
 		NodeName:          translate.VirtualNodeName(key),
 		KubernetesVersion: found.version,
-		Conditions:        []metav1.Condition{found.condition},
+		Conditions:        conditions,
 	})
 	if written && err == nil {
 		r.recordChange(target, was, found.condition)
+		r.recordWarning(target, found.warning)
 	}
 	return client.IgnoreNotFound(err)
 }
@@ -191,8 +202,15 @@ func (r *Reconciler) recordChange(target client.Object, was *metav1.Condition, i
 		return
 	}
 	eventType := corev1.EventTypeWarning
-	if is.Status == metav1.ConditionTrue {
+	if is.Status == metav1.ConditionTrue && is.Reason != v1alpha1.ReasonInvalidSummary {
 		eventType = corev1.EventTypeNormal
 	}
 	r.options.Recorder.Eventf(target, nil, eventType, is.Reason, "Connect", "%s", is.Message)
+}
+
+// recordWarning records an event if a Target is about to be refused.
+func (r *Reconciler) recordWarning(target client.Object, warning metav1.Condition) {
+	if warning.Type != "" {
+		r.options.Recorder.Eventf(target, nil, corev1.EventTypeWarning, warning.Reason, "Connect", "%s", warning.Message)
+	}
 }

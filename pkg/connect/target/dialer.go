@@ -2,9 +2,11 @@ package target
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"net"
 	"net/http"
+	"net/netip"
+	"sync/atomic"
 	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -15,56 +17,65 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
+	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate/wire"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/version"
 )
 
-const (
-	requestTimeout = 15 * time.Second
-	dialTimeout    = 10 * time.Second
-	// A connection that was silent for pingAfter is pinged. It is closed if no answer comes within pingTimeout.
-	pingAfter   = 10 * time.Second
-	pingTimeout = 5 * time.Second
-	idleTimeout = 90 * time.Second
-)
-
-// dialer makes the clients of one engagement. The clients share their connections.
+// dialer makes the clients of one engagement. The clients share their connections and their account.
 type dialer struct {
-	config    *rest.Config
-	scheme    *runtime.Scheme
-	transport *http.Transport
-	requests  *http.Client // gives up after requestTimeout
-	streams   *http.Client // for watches
-	mapper    meta.RESTMapper
+	wire    *wire.Connection
+	account *wire.Account
+	scheme  *runtime.Scheme
+	config  *rest.Config // hardened
+	clients *http.Client
+	mapper  meta.RESTMapper
 }
 
-func newDialer(config *rest.Config, scheme *runtime.Scheme) (*dialer, error) {
-	config = rest.CopyConfig(config)
+// dial returns the dialer for an engagement. Its account is the loop's from now on.
+func (l *loop) dial(w want) (*dialer, error) {
+	limits := wire.Default()
+	account := wire.NewAccount(limits, l.options.Clock)
+	l.account, l.warned = account, &atomic.Pointer[wire.AddressError]{}
+	config := rest.CopyConfig(w.config)
 	config.QPS = -1
 	config.Timeout = 0
 	config.UserAgent = "multicluster-scheduler/" + version.Version
-	transport, err := newTransport(config)
+	connection, err := wire.Harden(config, wire.Options{Limits: limits, Account: account, Dial: l.dialRules(w)})
 	if err != nil {
-		return nil, fmt.Errorf("reading certificates: %w", err)
-	}
-	authenticated, err := rest.HTTPWrappersForConfig(config, transport)
-	if err != nil {
-		return nil, fmt.Errorf("reading credentials: %w", err)
+		return nil, err
 	}
 	return &dialer{
-		config:    config,
-		scheme:    scheme,
-		transport: transport,
-		requests:  &http.Client{Transport: authenticated, Timeout: requestTimeout},
-		streams:   &http.Client{Transport: authenticated},
-		mapper:    newMapper(),
+		wire:    connection,
+		account: account,
+		scheme:  l.options.Scheme,
+		config:  connection.Config(),
+		clients: &http.Client{Transport: connection.Config().Transport},
+		mapper:  newMapper(),
 	}, nil
+}
+
+// dialRules returns which addresses the target may have. Tenants write Targets, and must not lead the manager to
+// addresses that they cannot reach themselves.
+func (l *loop) dialRules(w want) wire.Dial {
+	rules, warned := l.options.Tenants, l.warned
+	if l.key.Namespace == "" || w.self || rules.AllowLoopback {
+		return wire.Dial{}
+	}
+	return wire.Dial{Check: func(address netip.Addr) error {
+		err := wire.CheckPublic(address)
+		if refused := (*wire.AddressError)(nil); errors.As(err, &refused) && !rules.Enforce {
+			warned.Store(refused)
+			return nil
+		}
+		return err
+	}}
 }
 
 // newMapper returns a mapper of the kinds that the manager reads and writes in targets. Discovery would cost several
@@ -90,33 +101,10 @@ func newMapper() meta.RESTMapper {
 	return mapper
 }
 
-func newTransport(config *rest.Config) (*http.Transport, error) {
-	tls, err := rest.TLSConfigFor(config)
-	if err != nil {
-		return nil, err
-	}
-	proxy := config.Proxy
-	if proxy == nil {
-		proxy = utilnet.NewProxierWithNoProxyCIDR(http.ProxyFromEnvironment)
-	}
-	keepAlive := net.KeepAliveConfig{Enable: true, Idle: pingAfter, Interval: pingTimeout, Count: 2}
-	return &http.Transport{
-		Proxy:               proxy,
-		DialContext:         (&net.Dialer{Timeout: dialTimeout, KeepAliveConfig: keepAlive}).DialContext,
-		TLSClientConfig:     tls,
-		TLSHandshakeTimeout: dialTimeout,
-		IdleConnTimeout:     idleTimeout,
-		MaxIdleConnsPerHost: 25, // for a proxy that speaks only HTTP/1.1
-		ForceAttemptHTTP2:   true,
-		HTTP2:               &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingTimeout},
-		DisableCompression:  config.DisableCompression,
-	}, nil
-}
-
 func (d *dialer) version(ctx context.Context) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
 	defer cancel()
-	c, err := discovery.NewDiscoveryClientForConfigAndClient(d.config, d.requests)
+	c, err := discovery.NewDiscoveryClientForConfigAndClient(d.config, d.clients)
 	if err != nil {
 		return "", fmt.Errorf("making a discovery client: %w", err)
 	}
@@ -124,17 +112,17 @@ func (d *dialer) version(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return info.GitVersion, nil
+	return wire.Shorten(info.GitVersion, maxVersion), nil
 }
 
 func (d *dialer) reader() (client.Reader, error) {
-	return client.New(d.config, client.Options{HTTPClient: d.requests, Scheme: d.scheme, Mapper: d.mapper})
+	return client.New(d.config, client.Options{HTTPClient: d.clients, Scheme: d.scheme, Mapper: d.mapper})
 }
 
 // client returns a client that reads from the cache and writes to the API server.
 func (d *dialer) client(c cache.Cache) (client.Client, error) {
 	written, err := client.New(d.config, client.Options{
-		HTTPClient: d.requests,
+		HTTPClient: d.clients,
 		Scheme:     d.scheme,
 		Mapper:     d.mapper,
 		Cache:      &client.CacheOptions{Reader: c},
@@ -145,12 +133,57 @@ func (d *dialer) client(c cache.Cache) (client.Client, error) {
 	return client.WithFieldOwner(written, v1alpha1.FieldOwner), nil
 }
 
+// cache returns a cache whose objects are on the account.
 func (d *dialer) cache(options cache.Options) (cache.Cache, error) {
-	options.HTTPClient = d.streams
+	options.HTTPClient = d.clients
 	options.Scheme = d.scheme
 	options.Mapper = d.mapper
+	newInformer := options.NewInformer
+	if newInformer == nil {
+		newInformer = toolscache.NewSharedIndexInformer
+	}
+	options.NewInformer = func(
+		lw toolscache.ListerWatcher,
+		kind runtime.Object,
+		resync time.Duration,
+		indexers toolscache.Indexers,
+	) toolscache.SharedIndexInformer {
+		informer := newInformer(lw, kind, resync, indexers)
+		_ = d.account.KeepAllOf(informer, sizeOf) // It does not fail on an informer that has not started.
+		return informer
+	}
+	for object, by := range options.ByObject {
+		by.Transform = d.recovering(by.Transform)
+		options.ByObject[object] = by
+	}
 	return cache.New(d.config, options)
 }
 
+// recovering returns a transform whose panics are violations. It is the first code of ours that reads an object.
+func (d *dialer) recovering(transform toolscache.TransformFunc) toolscache.TransformFunc {
+	if transform == nil {
+		return nil
+	}
+	return func(object any) (_ any, err error) {
+		defer func() {
+			if recovered := recover(); recovered != nil {
+				d.account.Violated("an object that cannot be read")
+				err = fmt.Errorf("reading an object of the target: %v", recovered)
+			}
+		}()
+		return transform(object)
+	}
+}
+
+// sizeOf returns about the bytes that are kept of an object. Summaries count as if they had the largest size: there is
+// one.
+func sizeOf(object any) int64 {
+	const fixed = 1 << 10
+	if chaperon, ok := object.(*v1alpha1.PodChaperon); ok {
+		return fixed + int64(chaperon.ObjectMeta.Size()+chaperon.Status.Size())
+	}
+	return wire.Default().Object
+}
+
 // close closes the connections: the idle ones now, and the others when their requests have ended.
-func (d *dialer) close() { d.transport.CloseIdleConnections() }
+func (d *dialer) close() { d.wire.Close() }

@@ -11,12 +11,14 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
 
@@ -31,14 +33,22 @@ type engagement struct {
 	fingerprint string
 	version     string
 	end         context.CancelFunc
+	// invalid is why the gate refused the ClusterSummary, or nil.
+	invalid *gate.ForgedError
 	// watchError is the last error of the cache's watches.
 	watchError atomic.Pointer[error]
 }
 
+// noKeyError says that the source has no key, so that it cannot recognise what it made.
+type noKeyError struct{ cause error }
+
+// Error is the cause.
+func (e *noKeyError) Error() string { return e.cause.Error() }
+
 // engage connects to the target, and puts it into the Registry in place of an earlier engagement. The attempt ends with
 // ctx. The engagement lasts until it is disengaged and ended, at most until life ends.
 func (l *loop) engage(ctx, life context.Context, w want) (*engagement, error) {
-	d, err := newDialer(w.config, l.options.Scheme)
+	d, err := l.dial(w)
 	if err != nil {
 		return nil, err
 	}
@@ -58,8 +68,12 @@ func (l *loop) engage(ctx, life context.Context, w want) (*engagement, error) {
 }
 
 // connect fills in the engagement. It reads the version and the ClusterSummary, which shows whether our rights and
-// kinds exist, and then starts the cache.
+// kinds exist, and then starts the cache. Nothing in an invalid ClusterSummary is believed.
 func (l *loop) connect(ctx, life context.Context, d *dialer, e *engagement) error {
+	verifier, err := l.options.Verifier()
+	if err != nil {
+		return &noKeyError{err}
+	}
 	version, err := d.version(ctx)
 	if err != nil {
 		return fmt.Errorf("asking for the version: %w", err)
@@ -69,24 +83,50 @@ func (l *loop) connect(ctx, life context.Context, d *dialer, e *engagement) erro
 		return err
 	}
 	e.version = version
-	e.target = &engage.Target{
-		Key:       l.key,
-		NodeName:  translate.VirtualNodeName(l.key),
-		Hash:      translate.TargetHash(l.key),
-		Config:    d.config,
-		APIReader: reader,
-	}
+	e.target = l.newTarget(d.config, reader, verifier)
 	summary, err := e.summary(ctx)
+	if e.invalid = invalidSummary(err); e.invalid == nil && err != nil {
+		return err
+	}
+	if e.invalid == nil {
+		e.target.ClusterID = summary.Status.ClusterID
+		e.target.Itself = summary.Status.ClusterID != "" && summary.Status.ClusterID == l.options.Source.ClusterID
+	}
+	if e.target.Cache, err = l.startCache(ctx, life, d, e); err != nil {
+		return err
+	}
+	writes, err := d.client(e.target.Cache)
 	if err != nil {
 		return err
 	}
-	e.target.ClusterID = summary.Status.ClusterID
-	e.target.Itself = summary.Status.ClusterID != "" && summary.Status.ClusterID == l.options.Source.ClusterID
-	if e.target.Cache, err = l.startCache(ctx, life, d, &e.watchError); err != nil {
-		return err
+	e.target.Client = e.target.Gate.Client(e.target.Cache, writes)
+	return nil
+}
+
+// newTarget returns the target with its gate, and without what connect adds. live reads from its API server.
+func (l *loop) newTarget(config *rest.Config, live client.Reader, verifier gate.Verifier) *engage.Target {
+	target := &engage.Target{
+		Key:      l.key,
+		NodeName: translate.VirtualNodeName(l.key),
+		Hash:     translate.TargetHash(l.key),
+		Config:   config,
 	}
-	e.target.Client, err = d.client(e.target.Cache)
-	return err
+	target.Gate = &gate.Gate{
+		Key:      target.Key,
+		NodeName: target.NodeName,
+		Allows:   target.Allows,
+		Verifier: verifier,
+		Proxies:  l.options.Client,
+	}
+	target.APIReader = target.Gate.Reader(live)
+	return target
+}
+
+// invalidSummary returns the error if it says that the gate refuses the target's ClusterSummary.
+func invalidSummary(err error) *gate.ForgedError {
+	var forged *gate.ForgedError
+	errors.As(err, &forged)
+	return forged
 }
 
 // summary reads the ClusterSummary from the target's API server.
@@ -111,23 +151,20 @@ func (e *engagement) denied() bool {
 	return err != nil && (apierrors.IsForbidden(*err) || apierrors.IsUnauthorized(*err) || apierrors.IsNotFound(*err))
 }
 
-// startCache returns a cache that has synced and runs until life ends. It stores the last error of the cache's watches
-// in watchError.
-func (l *loop) startCache(
-	ctx, life context.Context,
-	d *dialer,
-	watchError *atomic.Pointer[error],
-) (cache.Cache, error) {
+// startCache returns a cache behind the gate that has synced and runs until life ends. It stores the last error of the
+// cache's watches in the engagement.
+func (l *loop) startCache(ctx, life context.Context, d *dialer, e *engagement) (cache.Cache, error) {
 	ctx, cancel := context.WithTimeout(ctx, syncTimeout)
 	defer cancel()
 	c, err := d.cache(cache.Options{
 		ReaderFailOnMissingInformer: true,
+		NewInformer:                 e.target.Gate.NewInformer,
 		ByObject: map[client.Object]cache.ByObject{
 			&v1alpha1.PodChaperon{}:    l.chaperonOptions(),
 			&v1alpha1.ClusterSummary{}: summaryOptions(),
 		},
 		DefaultWatchErrorHandler: func(_ context.Context, _ *toolscache.Reflector, err error) {
-			watchError.Store(&err)
+			e.watchError.Store(&err)
 			cancel() // This ends the attempt. Once the cache has synced, it does nothing, and the watch is resumed.
 		},
 	})
@@ -145,7 +182,7 @@ func (l *loop) startCache(
 	if c.WaitForCacheSync(ctx) {
 		return c, nil
 	}
-	return nil, syncError(watchError, stopped)
+	return nil, syncError(&e.watchError, stopped)
 }
 
 // syncError says why the cache has not synced.
@@ -168,7 +205,6 @@ func (l *loop) chaperonOptions() cache.ByObject {
 			v1alpha1.LabelParentClusterID: l.options.Source.ClusterID,
 			v1alpha1.LabelTargetHash:      translate.TargetHash(l.key),
 		}),
-		Transform: stripChaperon,
 	}
 	if l.key.Namespace != "" {
 		selected.Namespaces = map[string]cache.Config{l.key.Namespace: {}}
@@ -183,40 +219,4 @@ func summaryOptions() cache.ByObject {
 	}
 }
 
-// stripChaperon keeps the fields of a PodChaperon that somebody reads: its parent and its status. The source wrote the
-// other fields.
-func stripChaperon(o any) (any, error) {
-	if chaperon, ok := o.(*v1alpha1.PodChaperon); ok {
-		chaperon.ManagedFields = nil
-		chaperon.Labels = keepKeys(chaperon.Labels, v1alpha1.LabelParentUID)
-		chaperon.Annotations = keepKeys(
-			chaperon.Annotations,
-			v1alpha1.AnnotationParentNamespace,
-			v1alpha1.AnnotationParentName,
-		)
-		chaperon.Spec = v1alpha1.PodChaperon{}.Spec
-	}
-	return o, nil
-}
-
-func keepKeys(all map[string]string, keys ...string) map[string]string {
-	kept := make(map[string]string, len(keys))
-	for _, key := range keys {
-		if value, ok := all[key]; ok {
-			kept[key] = value
-		}
-	}
-	return kept
-}
-
-func parentKey(o client.Object) []string {
-	annotations := o.GetAnnotations()
-	key := types.NamespacedName{
-		Namespace: annotations[v1alpha1.AnnotationParentNamespace],
-		Name:      annotations[v1alpha1.AnnotationParentName],
-	}
-	if key.Name == "" {
-		return nil
-	}
-	return []string{key.String()}
-}
+func parentKey(o client.Object) []string { return []string{gate.ParentOf(o).Key.String()} }

@@ -20,6 +20,7 @@ import (
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
 
 const (
@@ -93,7 +94,8 @@ func (l *loop) deleteCopiesOfKind(
 	}
 	var objects []client.Object
 	for i := range found.Items {
-		if copied := &found.Items[i]; !l.hasSibling(target, copied.Namespace) {
+		copied := &found.Items[i]
+		if translate.MadeFor(copied.Labels, translate.TargetID(target.Key)) && !l.hasSibling(target, copied.Namespace) {
 			copied.SetGroupVersionKind(kind)
 			objects = append(objects, copied)
 		}

@@ -1,8 +1,11 @@
 package target
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -12,7 +15,15 @@ import (
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate/wire"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/targetkind"
+)
+
+// A target that cost too much is disconnected for firstPenalty. Each time, the pause doubles, up to lastPenalty.
+const (
+	firstPenalty = 5 * time.Minute
+	lastPenalty  = 2 * time.Hour
 )
 
 // loop is the connection of one target. Its goroutine alone engages and disengages the target, and may wait for it.
@@ -33,6 +44,12 @@ type loop struct {
 	// engaged is used by the goroutine alone. It may belong to an earlier want, until the current one is connected or
 	// fails.
 	engaged *engagement
+	// account is that of the last attempt to engage, and so of engaged while that is watched. warned has the address
+	// that this attempt dialled, if it is to be refused in future. penalty is the pause since the last account that was
+	// exceeded. They are used by the goroutine alone.
+	account *wire.Account
+	warned  *atomic.Pointer[wire.AddressError]
+	penalty time.Duration
 }
 
 func newLoop(c *connections, target types.NamespacedName, w want, policy *v1alpha1.PlacementPolicy) *loop {
@@ -43,6 +60,7 @@ func newLoop(c *connections, target types.NamespacedName, w want, policy *v1alph
 		want:        w,
 		policy:      policy,
 		newPolicy:   make(chan struct{}, 1),
+		account:     wire.NewAccount(wire.Default(), c.options.Clock),
 	}
 }
 
@@ -126,22 +144,43 @@ func (l *loop) keep(ctx, life context.Context, w want) {
 	backoff, misses := newBackoff(), 0
 	for ctx.Err() == nil {
 		engaged, err := l.engage(ctx, life, w)
-		if err != nil {
-			misses++
-			// As with health checks, one failed attempt does not make a target lost that an earlier leader connected.
-			condition := failedCondition(err, w)
-			if condition.Reason != v1alpha1.ReasonUnreachable || misses >= maxMisses {
-				l.failed(ctx, w, condition)
+		if err == nil {
+			l.disengage()
+			l.engaged = engaged
+			l.report(ctx, w, finding{condition: connectedTo(w, engaged.version, engaged.invalid), version: engaged.version})
+			l.watch(ctx, w)
+			if over := l.account.Err(); over != nil {
+				l.punish(ctx, w, over)
 			}
-			l.pause(ctx, backoff.Step())
+			backoff, misses = newBackoff(), 0
 			continue
 		}
-		l.disengage()
-		l.engaged = engaged
-		l.report(ctx, w, finding{condition: connectedTo(w, engaged.version), version: engaged.version})
-		l.watch(ctx, w)
-		backoff, misses = newBackoff(), 0
+		if over := l.account.Violation(); over != nil {
+			l.punish(ctx, w, over)
+			continue
+		}
+		misses++
+		// As with health checks, one failed attempt does not make a target lost that an earlier leader connected.
+		condition := failedCondition(err, w)
+		if noKey := (*noKeyError)(nil); errors.As(err, &noKey) {
+			condition = disconnected(v1alpha1.ReasonNoKey, noKey.Error())
+		}
+		if condition.Reason != v1alpha1.ReasonUnreachable || misses >= maxMisses {
+			l.failed(ctx, w, condition)
+		}
+		l.pause(ctx, backoff.Step())
 	}
+}
+
+// punish disconnects a target that costs too much for a while, which doubles each time.
+func (l *loop) punish(ctx context.Context, w want, over error) {
+	if ctx.Err() != nil {
+		return // The want changed.
+	}
+	l.disengage()
+	l.penalty = min(max(2*l.penalty, firstPenalty), lastPenalty)
+	l.report(ctx, w, finding{condition: overBudget(over, w, l.penalty)})
+	l.pause(ctx, l.penalty)
 }
 
 // failed reports that the target could not be engaged. An earlier engagement with the same credentials stays, as lost.
@@ -160,12 +199,14 @@ func (l *loop) failed(ctx context.Context, w want, condition metav1.Condition) {
 }
 
 // watch checks the health of the engaged target until ctx ends or the target has to be engaged anew. This is so if a
-// lost target answers again, or if the API server no longer lets the cache watch.
+// lost target answers again, or if the API server no longer lets the cache watch. It also returns when the target has
+// cost more than it may.
 func (l *loop) watch(ctx context.Context, w want) {
 	ticker := l.options.Clock.NewTicker(healthInterval)
 	defer ticker.Stop()
 	version := l.engaged.version
 	var h health
+	began := l.options.Clock.Now()
 	for {
 		select {
 		case <-ctx.Done():
@@ -173,20 +214,29 @@ func (l *loop) watch(ctx context.Context, w want) {
 		case <-l.newPolicy:
 			l.passPolicy(l.engaged.target)
 			continue
+		case <-l.account.Exceeded():
+			return
 		case <-ticker.C():
 		}
 		summary, err := l.engaged.summary(ctx)
+		invalid := invalidSummary(err)
+		if invalid != nil {
+			summary, err = &v1alpha1.ClusterSummary{}, nil // The target answers, but nothing in it is believed.
+		}
 		if ctx.Err() != nil || err == nil && (h.lost() || l.engaged.denied()) {
 			return
 		}
 		h = h.after(err, l.options.Clock.Now())
+		if err == nil && l.options.Clock.Since(began) > 2*l.penalty {
+			l.penalty = 0 // The target has kept its budget for long enough.
+		}
 		switch {
 		case h.lost():
 			l.options.Registry.Lose(l.engaged.target)
 			l.report(ctx, w, finding{condition: h.condition(err, w), version: version})
-		case err == nil && summary.Status.KubernetesVersion != "" && summary.Status.KubernetesVersion != version:
-			version = summary.Status.KubernetesVersion
-			l.report(ctx, w, finding{condition: connectedTo(w, version), version: version})
+		case err == nil:
+			version = cmp.Or(summary.Status.KubernetesVersion, version)
+			l.report(ctx, w, finding{condition: connectedTo(w, version, invalid), version: version})
 		}
 	}
 }
@@ -203,6 +253,10 @@ func (l *loop) disengage() {
 
 // report stores the finding for the controller, and logs it if it is new.
 func (l *loop) report(ctx context.Context, w want, f finding) {
+	f.version = wire.Shorten(f.version, maxVersion)
+	if refused := l.warnedAddress(); refused != nil && w.failure == nil {
+		f.warning = warnedCondition(refused)
+	}
 	l.mu.Lock()
 	news := l.findingFor != w.fingerprint || l.finding != f
 	was := l.finding.condition
@@ -218,6 +272,14 @@ func (l *loop) report(ctx context.Context, w want, f finding) {
 	l.connections.changed(l.key)
 }
 
+// warnedAddress returns the address of the last connection that is to be refused in future, or nil.
+func (l *loop) warnedAddress() *wire.AddressError {
+	if l.warned == nil {
+		return nil
+	}
+	return l.warned.Load()
+}
+
 func (l *loop) pause(ctx context.Context, d time.Duration) {
 	timer := l.options.Clock.NewTimer(d)
 	defer timer.Stop()
@@ -231,7 +293,12 @@ func newBackoff() *wait.Backoff {
 	return &wait.Backoff{Duration: time.Second, Factor: 2, Jitter: 0.2, Steps: 10, Cap: 30 * time.Second}
 }
 
-func connectedTo(w want, version string) metav1.Condition {
-	message := "connected to " + w.config.Host + ", Kubernetes " + version
-	return connected(metav1.ConditionTrue, v1alpha1.ReasonConnected, message)
+func connectedTo(w want, version string, invalid *gate.ForgedError) metav1.Condition {
+	message := "connected to " + w.config.Host + ", Kubernetes " + wire.Shorten(version, maxVersion)
+	if invalid == nil {
+		return connected(metav1.ConditionTrue, v1alpha1.ReasonConnected, message)
+	}
+	message += "; its ClusterSummary is invalid, so the last valid one counts: " + wire.Shorten(invalid.Reason, maxText) +
+		"; update multicluster-scheduler in the target, and see to it that only its manager writes ClusterSummaries"
+	return connected(metav1.ConditionTrue, v1alpha1.ReasonInvalidSummary, message)
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate"
 )
 
 // fixture is connections whose changes are reported on a channel, and a target that refuses everyone, with an HTTP
@@ -40,8 +41,10 @@ func newFixture(t *testing.T, status int) fixture {
 	}))
 	t.Cleanup(server.Close)
 	f.refuser = want{fingerprint: "refuser", config: &rest.Config{Host: server.URL}}
-	f.connections = newConnections(Options{Scheme: runtime.NewScheme(), Registry: engage.NewRegistry(), Clock: f.clock},
-		func(key types.NamespacedName) { f.changes <- key })
+	f.connections = newConnections(Options{
+		Scheme: runtime.NewScheme(), Registry: engage.NewRegistry(), Clock: f.clock,
+		Verifier: func() (gate.Verifier, error) { return nil, nil }, //nolint:nilnil // no target is reached
+	}, func(key types.NamespacedName) { f.changes <- key })
 	return f
 }
 

@@ -1,35 +1,53 @@
 package target
 
 import (
+	"errors"
+
 	"github.com/prometheus/client_golang/prometheus"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/targetkind"
 )
 
 type metrics struct {
-	connected *prometheus.GaugeVec
+	connected  *prometheus.GaugeVec
+	overBudget *prometheus.GaugeVec
 }
 
 func newMetrics() *metrics {
-	return &metrics{connected: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-		Name: "multicluster_scheduler_target_connected",
-		Help: "Whether the target cluster answers with the rights that this cluster needs: 1 or 0.",
-	}, []string{"target"})}
+	return &metrics{
+		connected: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "multicluster_scheduler_target_connected",
+			Help: "Whether the target cluster answers with the rights that this cluster needs: 1 or 0.",
+		}, []string{"target"}),
+		overBudget: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "multicluster_scheduler_target_over_budget",
+			Help: "Whether the target is disconnected because it costs this cluster more than it may: 1 or 0.",
+		}, []string{"target"}),
+	}
 }
 
 func (m *metrics) register(registerer prometheus.Registerer) error {
-	return registerer.Register(m.connected)
+	return errors.Join(registerer.Register(m.connected), registerer.Register(m.overBudget))
 }
 
-func (m *metrics) setConnected(target types.NamespacedName, connected bool) {
-	value := 0.0
-	if connected {
-		value = 1
+// set sets the metrics of a target to the condition Connected.
+func (m *metrics) set(target types.NamespacedName, condition metav1.Condition) {
+	name := targetkind.Name(target)
+	m.connected.WithLabelValues(name).Set(number(condition.Status == metav1.ConditionTrue))
+	m.overBudget.WithLabelValues(name).Set(number(condition.Reason == v1alpha1.ReasonOverBudget))
+}
+
+func number(yes bool) float64 {
+	if yes {
+		return 1
 	}
-	m.connected.WithLabelValues(targetkind.Name(target)).Set(value)
+	return 0
 }
 
 func (m *metrics) forgetTarget(target types.NamespacedName) {
 	m.connected.DeleteLabelValues(targetkind.Name(target))
+	m.overBudget.DeleteLabelValues(targetkind.Name(target))
 }

@@ -11,6 +11,7 @@ import (
 	"k8s.io/component-helpers/resource"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
 
 // account holds each node with the requests and the shape of the node. Its methods return whether they changed anything
@@ -172,7 +173,7 @@ func (a *account) requests(pod *corev1.Pod) amounts {
 
 // counts says whether the pod takes up capacity of a node.
 func counts(pod *corev1.Pod) bool {
-	return pod.Spec.NodeName != "" && pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed
+	return pod.Spec.NodeName != "" && !translate.Finished(pod.Status.Phase)
 }
 
 // sameDelegate says whether both pods are delegates of the same proxy, or both are no delegates.

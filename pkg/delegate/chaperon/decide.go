@@ -75,7 +75,8 @@ func decideMissing(chaperon *v1alpha1.PodChaperon, now time.Time) decision {
 	switch {
 	case lost == nil && !delegateSeen(&chaperon.Status):
 		return decision{create: true}
-	case lost == nil && finished(&chaperon.Status), lost != nil && lost.Reason == v1alpha1.ReasonDelegateRefused:
+	case lost == nil && translate.Finished(chaperon.Status.Phase),
+		lost != nil && lost.Reason == v1alpha1.ReasonDelegateRefused:
 		return decision{}
 	case lost == nil, lost.Reason != v1alpha1.ReasonDelegateGone:
 		return decision{status: withCondition(&chaperon.Status, v1alpha1.ReasonDelegateGone, messageGone, now)}
@@ -109,7 +110,7 @@ func delegateStatus(chaperon *v1alpha1.PodChaperon, delegate *corev1.Pod, now ti
 	status := delegate.Status.DeepCopy()
 	lost := lostCondition(&chaperon.Status)
 	if delegate.DeletionTimestamp == nil || chaperon.DeletionTimestamp != nil ||
-		lost == nil && finished(&chaperon.Status) {
+		lost == nil && translate.Finished(chaperon.Status.Phase) {
 		return ifWorthWriting(chaperon, status)
 	}
 	if lost != nil && lost.Reason == v1alpha1.ReasonDelegateTerminating {
@@ -141,10 +142,6 @@ func leftover(pod *corev1.Pod) bool {
 func delegateSeen(status *corev1.PodStatus) bool {
 	return status.Phase != "" && status.Phase != corev1.PodPending || status.StartTime != nil ||
 		translate.PodCondition(status.Conditions, corev1.PodScheduled) != nil
-}
-
-func finished(status *corev1.PodStatus) bool {
-	return status.Phase == corev1.PodSucceeded || status.Phase == corev1.PodFailed
 }
 
 func restartsAlways(chaperon *v1alpha1.PodChaperon) bool {

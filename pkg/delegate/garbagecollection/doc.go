@@ -8,12 +8,12 @@
 //     global.
 //   - Claims are never deleted, because they are data.
 //
-// A copy that was not needed for two minutes is deleted with its UID and resource version as preconditions. So a copy
-// that its source has just touched stays.
+// A copy that was not needed for timeouts.UnusedCopies is deleted with its UID and resource version as preconditions.
+// So a copy that its source has just touched stays.
 //
-// A source touches a copy at most 20 s before it begins to ensure the pod's other needs. This takes at most 45 s, and
-// then the source creates the PodChaperon. The rest of the two minutes is for this request, and for the watch of
-// PodChaperons.
+// A source touches a copy at most timeouts.TouchedFor before it begins to ensure the pod's other needs. This takes at
+// most timeouts.EnsureNeeds, and then the source creates the PodChaperon. The rest of timeouts.UnusedCopies is for this
+// request, and for the watch of PodChaperons.
 //
 // Only the metadata of labelled objects is watched, so the content of the cluster's own Secrets never reaches the
 // manager. Ingresses are an exception, because they name Secrets. Uses are counted as PodChaperons come and go. The

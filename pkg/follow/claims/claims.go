@@ -23,11 +23,8 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
 
-const (
-	callTimeout = 10 * time.Second
-	// unaskedFor is how long claims are watched at least after the last question about them.
-	unaskedFor = 10 * time.Minute
-)
+// unaskedFor is how long claims are watched at least after the last question about them.
+const unaskedFor = 10 * time.Minute
 
 // Options configures Claims. All fields are required.
 type Options struct {

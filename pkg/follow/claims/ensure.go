@@ -2,7 +2,6 @@ package claims
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"time"
 
@@ -17,6 +16,8 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/apierror"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/needs"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/patch"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/timeouts"
 )
 
 // Ensure returns nil once the claims to which the pod refers are in the target. It returns a *needs.RefusedError if
@@ -38,8 +39,13 @@ func (c *Claims) Ensure(ctx context.Context, pod *corev1.Pod, target *engage.Tar
 	return nil
 }
 
-func refusedError(key types.NamespacedName, reason string) error {
-	return &needs.RefusedError{Ref: needs.Ref{Resource: needs.PersistentVolumeClaims, Name: key.Name}, Reason: reason}
+// refusedError has the class of the API server's answer, or OK if the claims themselves are the reason.
+func refusedError(key types.NamespacedName, class apierror.Class, reason string) error {
+	return &needs.RefusedError{
+		Ref:    needs.Ref{Resource: needs.PersistentVolumeClaims, Name: key.Name},
+		Reason: reason,
+		Class:  class,
+	}
 }
 
 // ensure relies on live answers of API servers only. A claim with the annotation follow is bound to the target, whoever
@@ -56,7 +62,7 @@ func (c *Claims) ensure(ctx context.Context, key types.NamespacedName, t *cluste
 	}
 	v := decide(s)
 	if v.objection != "" {
-		return refusedError(key, v.objection)
+		return refusedError(key, apierror.OK, v.objection)
 	}
 	if s.original == nil || !s.original.follow {
 		return nil
@@ -65,7 +71,7 @@ func (c *Claims) ensure(ctx context.Context, key types.NamespacedName, t *cluste
 		if err := c.bindTo(ctx, pvc, keeper.location); err != nil {
 			return err
 		}
-		return refusedError(key, "is in "+keeper.name)
+		return refusedError(key, apierror.OK, "is in "+keeper.name)
 	}
 	if !v.makes {
 		return c.bindTo(ctx, pvc, t.location)
@@ -84,9 +90,10 @@ func (c *Claims) situationOf(
 		return nil, situation{}, fmt.Errorf("getting claim %q: %w", key.Name, err)
 	}
 	_, there, err := t.readClaim(ctx, key)
-	if apierror.Of(err, apierror.Create).Refusal() {
+	if class := apierror.Of(err, apierror.Existing); class.Refusal() {
 		return nil, situation{}, refusedError(
 			key,
+			class,
 			"cannot be looked for: "+t.explain(err, "claims in namespace "+key.Namespace),
 		)
 	}
@@ -113,7 +120,7 @@ func (c *cluster) readClaim(
 	ctx context.Context,
 	key types.NamespacedName,
 ) (*corev1.PersistentVolumeClaim, *claim, error) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	ctx, cancel := context.WithTimeout(ctx, timeouts.Request)
 	defer cancel()
 	pvc := &corev1.PersistentVolumeClaim{}
 	err := c.client.Get(ctx, key, pvc)
@@ -150,7 +157,7 @@ func (c *Claims) createCopy(ctx context.Context, pvc *corev1.PersistentVolumeCla
 	key := client.ObjectKeyFromObject(pvc)
 	class, objection := c.classFor(&original, t)
 	if objection != "" {
-		return refusedError(key, objection)
+		return refusedError(key, apierror.OK, objection)
 	}
 	made, err := desiredCopy(pvc, class, c.options.Clock.Now())
 	if err != nil {
@@ -160,13 +167,13 @@ func (c *Claims) createCopy(ctx context.Context, pvc *corev1.PersistentVolumeCla
 		return err
 	}
 	err = t.writer.Create(ctx, made)
-	if apierror.Of(err, apierror.Create).Refusal() {
+	if class := apierror.Of(err, apierror.Create); class.Refusal() {
 		if err := c.annotate(ctx, pvc, location{}); err != nil {
 			c.options.Logger.Error(
 				err, "Leaving the annotation followed-to, which binds nobody without a copy", "claim", key,
 			)
 		}
-		return refusedError(key, "is not taken there: "+err.Error())
+		return refusedError(key, class, "is not taken there: "+err.Error())
 	}
 	if err != nil {
 		return fmt.Errorf("making claim %q in target %q: %w", key.Name, t.name, err)
@@ -186,23 +193,22 @@ func (c *Claims) bindTo(ctx context.Context, pvc *corev1.PersistentVolumeClaim, 
 // annotate sets the annotations that say where the claim is, and removes empty ones. The patch has the resource version
 // as a precondition, and updates it in pvc.
 func (c *Claims) annotate(ctx context.Context, pvc *corev1.PersistentVolumeClaim, to location) error {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	ctx, cancel := context.WithTimeout(ctx, timeouts.Request)
 	defer cancel()
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
-		"uid":             pvc.UID,
+	data, err := patch.Merge(pvc.UID, map[string]any{
 		"resourceVersion": pvc.ResourceVersion,
 		"annotations": map[string]any{
 			v1alpha1.AnnotationFollowedTo:          orNull(to.name),
 			v1alpha1.AnnotationFollowedToClusterID: orNull(to.clusterID),
 		},
-	}})
+	}, nil)
 	if err != nil {
-		return fmt.Errorf("encoding a patch: %w", err)
+		return err
 	}
 	if err := c.source.client.Patch(
 		ctx,
 		pvc,
-		client.RawPatch(types.MergePatchType, patch),
+		client.RawPatch(types.MergePatchType, data),
 		client.FieldOwner(v1alpha1.FieldOwner),
 	); err != nil {
 		return fmt.Errorf("writing down where claim %q is: %w", pvc.Name, err)

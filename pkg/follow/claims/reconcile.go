@@ -2,7 +2,6 @@ package claims
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"time"
 
@@ -13,7 +12,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/apierror"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/patch"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/timeouts"
 )
 
 const (
@@ -44,7 +46,7 @@ func (c *Claims) newWorkers(t *cluster) *engage.Workers[types.NamespacedName] {
 
 // findCopies starts watches, in the source and in the target, of namespaces that have copies.
 func (c *Claims) findCopies(ctx context.Context, t *cluster) error {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	ctx, cancel := context.WithTimeout(ctx, timeouts.Request)
 	defer cancel()
 	found := &corev1.PersistentVolumeClaimList{}
 	err := t.client.List(
@@ -145,7 +147,7 @@ func (c *Claims) reconcile(ctx context.Context, key types.NamespacedName, t *clu
 
 // deleteCopy deletes this very copy, as it was read.
 func (c *Claims) deleteCopy(ctx context.Context, made *corev1.PersistentVolumeClaim, t *cluster) error {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	ctx, cancel := context.WithTimeout(ctx, timeouts.Request)
 	defer cancel()
 	err := t.client.Delete(ctx, made, client.Preconditions{UID: &made.UID, ResourceVersion: &made.ResourceVersion})
 	if client.IgnoreNotFound(err) != nil {
@@ -163,27 +165,26 @@ func (c *Claims) deleteCopy(ctx context.Context, made *corev1.PersistentVolumeCl
 
 // expandCopy requests as much storage in the target as the source's claim requests now.
 func (c *Claims) expandCopy(ctx context.Context, pvc, made *corev1.PersistentVolumeClaim, t *cluster) error {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	ctx, cancel := context.WithTimeout(ctx, timeouts.Request)
 	defer cancel()
-	patch, err := json.Marshal(map[string]any{
-		"metadata": map[string]any{"uid": made.UID},
-		"spec":     map[string]any{"resources": map[string]any{"requests": pvc.Spec.Resources.Requests}},
+	data, err := patch.Merge(made.UID, nil, map[string]any{
+		"spec": map[string]any{"resources": map[string]any{"requests": pvc.Spec.Resources.Requests}},
 	})
 	if err != nil {
-		return fmt.Errorf("encoding a patch: %w", err)
+		return err
 	}
 	err = t.client.Patch(
 		ctx,
 		made,
-		client.RawPatch(types.MergePatchType, patch),
+		client.RawPatch(types.MergePatchType, data),
 		client.FieldOwner(v1alpha1.FieldOwner),
 	)
-	if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) {
+	class := apierror.Of(err, apierror.Existing)
+	if class.Refusal() {
 		c.recordNotExpanded(pvc, t, err)
+	}
+	if class == apierror.OK || class == apierror.NotFound || class.Refusal() && class != apierror.RightsMissing {
 		return nil
 	}
-	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("expanding the claim there: %w", err)
-	}
-	return nil
+	return fmt.Errorf("expanding the claim there: %w", err) // Rights that are missing may be about to arrive.
 }

@@ -26,12 +26,12 @@ func TestSerialLetsOneInAtATime(t *testing.T) {
 		})
 	}
 	group.Wait()
-	if len(s.held) != 0 {
-		t.Errorf("%d keys are held", len(s.held))
+	if len(s.busy) != 0 {
+		t.Errorf("%d keys are busy", len(s.busy))
 	}
 }
 
-func TestSerialHoldsOneKeyOnlyAndNoLongerThanTheContext(t *testing.T) {
+func TestSerialBlocksOneKeyOnlyAndNoLongerThanTheContext(t *testing.T) {
 	var s serial[string]
 	release, err := s.enter(t.Context(), "data")
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/apierror"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/needs"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/targetkind"
@@ -13,6 +14,10 @@ import (
 const ReasonNotFollowed = "NotFollowed"
 
 func (f *Follower) recordNotFollowed(original runtime.Object, target *engage.Target, refusal *needs.RefusedError) {
+	retry := refusedRetry
+	if refusal.Class == apierror.RightsMissing {
+		retry = lastRetry
+	}
 	f.options.Recorder.Eventf(
 		original,
 		nil,
@@ -22,7 +27,7 @@ func (f *Follower) recordNotFollowed(original runtime.Object, target *engage.Tar
 		"Target %s (virtual node %s) does not get what changed here, which is tried again every %s: %s",
 		targetkind.Name(target.Key),
 		target.NodeName,
-		refusedRetry,
+		retry,
 		refusal.Error(),
 	)
 }

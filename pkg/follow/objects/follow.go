@@ -62,8 +62,8 @@ type Follower struct {
 
 	links engage.PerTarget[*link]
 
-	holding sync.Mutex // guards held
-	held    map[holder]usage
+	othersMu sync.Mutex          // guards others
+	others   map[otherUser]usage // of users that are not pods
 }
 
 var _ engage.Observer = &Follower{}
@@ -84,7 +84,7 @@ func New(options Options) (*Follower, error) {
 		options:  options,
 		contents: contents,
 		users:    newUsers(),
-		held:     map[holder]usage{},
+		others:   map[otherUser]usage{},
 	}
 	f.watches = &watches{
 		client: meta, clock: options.Clock, users: f.users, changed: f.objectChanged, trouble: f.logTrouble,

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -13,9 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/needs"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/timeouts"
 )
-
-const readTimeout = 10 * time.Second
 
 // errGone says that an object does not exist in the source.
 var errGone = errors.New("it does not exist")
@@ -57,7 +55,7 @@ func fieldsOf(resource needs.Resource) []string {
 
 // readOriginal reads an object from the source's API server. The error is errGone if the object does not exist.
 func (f *Follower) readOriginal(ctx context.Context, o objectKey) (*unstructured.Unstructured, error) {
-	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	ctx, cancel := context.WithTimeout(ctx, timeouts.Request)
 	defer cancel()
 	original, err := f.contents.Resource(
 		resourceOf(o.Resource),

@@ -21,7 +21,7 @@ import (
 const (
 	// trustedFor is how long a written copy is assumed to exist. Nobody reports that it was deleted.
 	trustedFor = 5 * time.Minute
-	// refusedRetry is the delay before a target that refused a copy is asked again.
+	// refusedRetry is the delay before a target that refused a copy is asked again, unless it lacked our rights.
 	refusedRetry = 2 * time.Minute
 )
 
@@ -116,13 +116,28 @@ func (l *link) refresh(ctx context.Context, o objectKey) (reconcile.Result, erro
 			return reconcile.Result{}, nil
 		}
 		if refusal := (*needs.RefusedError)(nil); errors.As(err, &refusal) {
-			return reconcile.Result{RequeueAfter: refusedRetry}, l.reportRefusal(ctx, o, refusal)
+			return l.retryRefused(ctx, o, refusal)
 		}
 		if err != nil || !joined { // Another write may have begun before the object changed.
 			return reconcile.Result{}, err
 		}
 	}
 	return reconcile.Result{}, nil
+}
+
+// retryRefused reports a refusal. Rights that are missing may be about to arrive, so the queue retries as after errors.
+func (l *link) retryRefused(
+	ctx context.Context, o objectKey, refusal *needs.RefusedError,
+) (reconcile.Result, error) {
+	err := l.reportRefusal(ctx, o, refusal)
+	switch {
+	case err != nil:
+		return reconcile.Result{}, err
+	case refusal.Class == apierror.RightsMissing:
+		return reconcile.Result{}, refusal
+	default:
+		return reconcile.Result{RequeueAfter: refusedRetry}, nil
+	}
 }
 
 // reportRefusal records an event about an original whose copy is outdated, once for each reason.
@@ -210,9 +225,11 @@ func refusalOf(o objectKey, err error) error {
 			v1alpha1.AnnotationUseExisting,
 			o.Ref,
 		)}
-	case errors.As(err, new(*writer.UnguardedError)) || apierror.Of(err, apierror.Create).Refusal():
-		return &needs.RefusedError{Ref: o.Ref, Reason: "is refused there: " + apierror.Message(err)}
-	default:
-		return fmt.Errorf("writing %s: %w", o, err)
+	case errors.As(err, new(*writer.UnguardedError)):
+		return &needs.RefusedError{Ref: o.Ref, Reason: "is refused there: " + err.Error()}
 	}
+	if class := apierror.Of(err, apierror.Create); class.Refusal() {
+		return &needs.RefusedError{Ref: o.Ref, Reason: "is refused there: " + apierror.Message(err), Class: class}
+	}
+	return fmt.Errorf("writing %s: %w", o, err)
 }

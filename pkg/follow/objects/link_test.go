@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/apierror"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/follow/writer"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/needs"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/timeouts"
@@ -95,11 +96,12 @@ func TestRefusalOf(t *testing.T) {
 		err     error
 		refused bool
 		want    string // part of the message
+		class   apierror.Class
 	}{
 		"a write that succeeded": {object: secret("db")},
 		"somebody else's object": {
-			secret("db"), &writer.NotOursError{Kind: "Secret"}, true,
-			`Secret "db" exists there and does not come from this cluster, or was made under another user name ` +
+			object: secret("db"), err: &writer.NotOursError{Kind: "Secret"}, refused: true,
+			want: `Secret "db" exists there and does not come from this cluster, or was made under another user name ` +
 				"of it: rename one, delete it, or use it as it is with the annotation " +
 				"multicluster.admiralty.io/use-existing: secrets/db",
 		},
@@ -112,33 +114,49 @@ func TestRefusalOf(t *testing.T) {
 			apierrors.NewForbidden(schema.GroupResource{Resource: "serviceaccounts"}, "robot", errors.New("no")),
 			true,
 			`ServiceAccount "robot" is refused there`,
+			apierror.Denied,
 		},
 		"a write that the API server forbids, in its own words": {
 			secret("db"),
-			fmt.Errorf("creating: %w", apierrors.NewForbidden(resource, "db", errors.New("exceeded quota"))),
+			fmt.Errorf("creating: %w", apierrors.NewForbidden(resource, "db", errors.New("exceeded quota: q"))),
 			true,
-			`Secret "db" is refused there: secrets "db" is forbidden: exceeded quota`,
+			`Secret "db" is refused there: secrets "db" is forbidden: exceeded quota: q`,
+			apierror.QuotaExceeded,
+		},
+		"rights that have not arrived": {
+			secret("db"),
+			apierrors.NewForbidden(resource, "db", errors.New(`User "c1" cannot create resource "secrets"`)),
+			true,
+			`User "c1" cannot create`,
+			apierror.RightsMissing,
+		},
+		"a target without a policy": {
+			object: secret("db"), err: &writer.UnguardedError{Namespace: "shop"}, refused: true,
+			want: `Secret "db" is refused there: in namespace "shop", nothing shows which`,
 		},
 		"a namespace that does not exist": {
 			secret("db"),
 			apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "shop"),
 			true,
 			`namespaces "shop" not found`,
+			apierror.NamespaceMissing,
 		},
 		"an object that is too large": {
 			secret("db"),
 			apierrors.NewRequestEntityTooLargeError("limit is 3145728"),
 			true,
 			"limit is",
+			apierror.Invalid,
 		},
-		"a time-out is no refusal":           {secret("db"), apierrors.NewTimeoutError("slow", 1), false, "slow"},
-		"a lost connection is no refusal":    {secret("db"), errors.New("EOF"), false, "EOF"},
-		"expired credentials are no refusal": {secret("db"), apierrors.NewUnauthorized("who?"), false, "who?"},
+		"a time-out is no refusal":           {secret("db"), apierrors.NewTimeoutError("slow", 1), false, "slow", 0},
+		"a lost connection is no refusal":    {secret("db"), errors.New("EOF"), false, "EOF", 0},
+		"expired credentials are no refusal": {secret("db"), apierrors.NewUnauthorized("who?"), false, "who?", 0},
 		"a conflict is no refusal": {
 			secret("db"),
 			apierrors.NewConflict(resource, "db", errors.New("uid")),
 			false,
 			"uid",
+			0,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -146,8 +164,12 @@ func TestRefusalOf(t *testing.T) {
 			if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
 				t.Fatalf("got %v, want %q", err, test.want)
 			}
-			if got := errors.As(err, new(*needs.RefusedError)); got != test.refused {
-				t.Errorf("refused: got %t, want %t", got, test.refused)
+			var refused *needs.RefusedError
+			if got := errors.As(err, &refused); got != test.refused {
+				t.Fatalf("refused: got %t, want %t", got, test.refused)
+			}
+			if refused != nil && refused.Class != test.class {
+				t.Errorf("class: got %d, want %d", refused.Class, test.class)
 			}
 		})
 	}

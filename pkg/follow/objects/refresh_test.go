@@ -48,7 +48,7 @@ func leading(t *testing.T, create func() error) (*link, *collectionWatch) {
 	c := fake.NewClientBuilder().WithInterceptorFuncs(interceptor.Funcs{
 		Create: func(ctx context.Context, c client.WithWatch, o client.Object, options ...client.CreateOption) error {
 			dryRun := len(options) == 1 && options[0] == client.DryRunAll
-			if o.GetNamespace() == "" || dryRun { // our user name, and whether the policy holds us
+			if o.GetNamespace() == "" || dryRun { // our user name, and whether the policy applies to us
 				return nil
 			}
 			if err := create(); err != nil {
@@ -119,6 +119,24 @@ func TestARefusedChangeIsReportedOnceAndTriedAgain(t *testing.T) {
 		if (event == "") != (step.event == "") || !strings.Contains(event, step.event) {
 			t.Errorf("%v: event %q, want %q", step.answer, event, step.event)
 		}
+	}
+}
+
+func TestRightsThatAreMissingAreTriedAgainSoon(t *testing.T) {
+	missing := apierrors.NewForbidden(
+		schema.GroupResource{Resource: "secrets"}, "db", errors.New(`User "c1" cannot create resource "secrets"`),
+	)
+	l, w := leading(t, func() error { return missing })
+	l.exists(t, w, "1", "new")
+	for range 2 {
+		got, err := l.refresh(t.Context(), secret("db")) // The queue retries errors after lastRetry at most.
+		if got != (reconcile.Result{}) || err == nil {
+			t.Errorf("result %v, error %v", got, err)
+		}
+	}
+	reported := l.follower.options.Recorder.(*events.FakeRecorder).Events
+	if event := <-reported; !strings.Contains(event, "tried again every "+lastRetry.String()) || len(reported) > 0 {
+		t.Errorf("event %q, and %d more", event, len(reported))
 	}
 }
 

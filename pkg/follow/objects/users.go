@@ -9,6 +9,7 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/needs"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/podcache"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
 
 // users counts the living proxies that refer to objects.
@@ -30,8 +31,7 @@ type usage struct {
 
 // usageOf returns the usage of a pod of the manager's cache. The pod may be nil. A pod that ended needs nothing.
 func usageOf(pod *corev1.Pod) usage {
-	if pod == nil || pod.Spec.SchedulerName != v1alpha1.SchedulerName ||
-		pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
+	if pod == nil || pod.Spec.SchedulerName != v1alpha1.SchedulerName || translate.Finished(pod.Status.Phase) {
 		return usage{}
 	}
 	return usage{pod.Namespace, pod.Spec.NodeName, podcache.Needs(pod)}

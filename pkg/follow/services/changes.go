@@ -25,7 +25,7 @@ func metaChanges(existing, wanted metav1.Object) []patch.Operation {
 func mapChanges(path string, existing, wanted map[string]string, ours map[string]any) []patch.Operation {
 	var changes []patch.Operation
 	for _, key := range slices.Sorted(maps.Keys(wanted)) {
-		if value, ok := existing[key]; key != v1alpha1.LabelTargetHash && (!ok || value != wanted[key]) {
+		if value, ok := existing[key]; !isTargetMark(key) && (!ok || value != wanted[key]) {
 			changes = append(changes, patch.Add(path+patch.Pointer(key), wanted[key]))
 		}
 	}
@@ -43,11 +43,15 @@ func isMark(key string) bool {
 	switch key {
 	case v1alpha1.LabelParentClusterID,
 		v1alpha1.LabelParentClusterName,
-		v1alpha1.LabelTargetHash,
 		v1alpha1.AnnotationFollowedBy:
 		return true
 	}
-	return false
+	return isTargetMark(key)
+}
+
+// isTargetMark says whether a key says which target looks after the copy.
+func isTargetMark(key string) bool {
+	return key == v1alpha1.LabelTargetID || key == v1alpha1.LabelTargetHash
 }
 
 // written returns the keys of the labels and annotations that we wrote last.

@@ -14,7 +14,10 @@ import (
 
 func TestChangesOfLabelsAndAnnotations(t *testing.T) {
 	existing := &corev1.Service{ObjectMeta: metav1.ObjectMeta{
-		Labels: map[string]string{v1alpha1.LabelParentClusterID: "c1", v1alpha1.LabelTargetHash: "first", "gone": "x"},
+		Labels: map[string]string{
+			v1alpha1.LabelParentClusterID: "c1", v1alpha1.LabelTargetID: "first", v1alpha1.LabelTargetHash: "1",
+			"gone": "x",
+		},
 		Annotations: map[string]string{
 			v1alpha1.AnnotationFollowedBy: "c1",
 			v1alpha1.AnnotationGlobal:     "true",
@@ -35,7 +38,7 @@ func TestChangesOfLabelsAndAnnotations(t *testing.T) {
 		},
 	}}
 	wanted := &corev1.Service{ObjectMeta: metav1.ObjectMeta{
-		Labels:      map[string]string{v1alpha1.LabelTargetHash: "second"},
+		Labels:      map[string]string{v1alpha1.LabelTargetID: "second", v1alpha1.LabelTargetHash: "2"},
 		Annotations: map[string]string{"same/a": "1", "other/a": "2", v1alpha1.AnnotationIsDelegate: ""},
 	}}
 	want := []patch.Operation{

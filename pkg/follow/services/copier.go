@@ -21,9 +21,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/apierror"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/follow/writer"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/needs"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/timeouts"
 )
 
 // errUser says that the user must correct something.
@@ -48,7 +50,7 @@ type copier struct {
 	idle      map[types.NamespacedName]time.Time
 	copied    map[types.NamespacedName]bool
 	noted     map[item]string               // the last message about each item that cannot be copied
-	held      map[types.NamespacedName]bool // the Ingresses whose Secrets the target holds
+	secured   map[types.NamespacedName]bool // the Ingresses for which the target keeps Secrets
 }
 
 // Reconcile updates the copies of an item in the target.
@@ -75,7 +77,7 @@ func (c *copier) prepare(ctx context.Context) error {
 		return nil
 	}
 	_, err, _ := c.preparing.Do("", func() (any, error) {
-		ctx, cancel := context.WithTimeout(ctx, callTimeout)
+		ctx, cancel := context.WithTimeout(ctx, timeouts.Request)
 		defer cancel()
 		err := c.findCopies(ctx)
 		c.prepared.Store(err == nil)
@@ -128,9 +130,11 @@ func (c *copier) listedExisting(ctx context.Context) (*existing, error) {
 	return e, e.wait(ctx)
 }
 
-// finish turns an error into a result. An error that only a person can correct becomes an event, and is retried slowly.
+// finish turns an error into a result. An error that only a person can correct becomes an event, and is retried slowly,
+// except that missing rights are retried like other errors: after connecting, they arrive with a delay.
 func (c *copier) finish(i item, wait time.Duration, err error) (reconcile.Result, error) {
-	if lacksNamespace(err) { // The first delegate in that namespace enqueues the item at once.
+	class := classOf(err)
+	if class == apierror.NamespaceMissing { // The first delegate in that namespace enqueues the item at once.
 		return reconcile.Result{RequeueAfter: refusedRetry}, nil
 	}
 	message := refusal(err)
@@ -151,6 +155,9 @@ func (c *copier) finish(i item, wait time.Duration, err error) (reconcile.Result
 	if about := c.follower.originals.objectOf(i); news && about != nil {
 		c.follower.recordNotCopied(about, c.target, message)
 	}
+	if class == apierror.RightsMissing {
+		return reconcile.Result{}, err
+	}
 	return reconcile.Result{RequeueAfter: refusedRetry}, nil
 }
 
@@ -169,24 +176,18 @@ func refusal(err error) string {
 		)
 	case errors.As(err, &refused):
 		return "the TLS " + refused.Error()
-	case apierrors.IsForbidden(err),
-		apierrors.IsInvalid(err),
-		apierrors.IsBadRequest(err),
-		apierrors.IsNotFound(err),
-		errors.Is(err, errUser):
+	case errors.Is(err, errUser), classOf(err).Refusal():
 		return err.Error()
 	}
 	return ""
 }
 
-// lacksNamespace says whether the target does not have the namespace. Global objects go to targets that have it.
-func lacksNamespace(err error) bool {
-	var status apierrors.APIStatus
-	if !apierrors.IsNotFound(err) || !errors.As(err, &status) {
-		return false
+// classOf returns the class of the answer by which the target's API server refused a copy, or a Secret of an Ingress.
+func classOf(err error) apierror.Class {
+	if refused := (*needs.RefusedError)(nil); errors.As(err, &refused) {
+		return refused.Class
 	}
-	details := status.Status().Details
-	return details != nil && details.Kind == "namespaces"
+	return apierror.Of(err, apierror.Create)
 }
 
 // chaperonSeen notes a PodChaperon. The copies that go to the target depend on whether their namespace has any.

@@ -10,6 +10,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/utils/ptr"
 
@@ -22,9 +23,9 @@ const sliceHashLength = 10
 
 // desired makes the desired objects of one target. It is pure.
 type desired struct {
-	origin     translate.Source
-	targetHash string
-	nodeName   string // of the target's virtual node
+	origin   translate.Source
+	target   types.NamespacedName
+	nodeName string // of the target's virtual node
 }
 
 // service returns the copy of a Service. If a copy exists, the new one keeps the values that the target chose.
@@ -134,11 +135,12 @@ func bare(original *discoveryv1.Endpoint) discoveryv1.Endpoint {
 
 func (d desired) sliceMeta(original *discoveryv1.EndpointSlice) metav1.ObjectMeta {
 	service := original.Labels[discoveryv1.LabelServiceName]
-	sum := sha256.Sum256([]byte(d.origin.ClusterID + "/" + d.targetHash + "/" + original.Name))
+	sum := sha256.Sum256([]byte(d.origin.ClusterID + "/" + translate.TargetHash(d.target) + "/" + original.Name))
 	labels := map[string]string{
 		discoveryv1.LabelServiceName: service,
 		discoveryv1.LabelManagedBy:   v1alpha1.FieldOwner,
-		v1alpha1.LabelTargetHash:     d.targetHash,
+		v1alpha1.LabelTargetID:       translate.TargetID(d.target),
+		v1alpha1.LabelTargetHash:     translate.TargetHash(d.target),
 	}
 	if value, ok := original.Labels[corev1.IsHeadlessService]; ok {
 		labels[corev1.IsHeadlessService] = value

@@ -8,6 +8,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 
@@ -15,8 +16,10 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
 
+func targetID() string { return translate.TargetID(types.NamespacedName{Name: "c2"}) }
+
 func toC2() desired {
-	return desired{origin: translate.Source{ClusterID: "c1"}, targetHash: "hash", nodeName: "admiralty-c2"}
+	return desired{origin: translate.Source{ClusterID: "c1"}, target: types.NamespacedName{Name: "c2"}, nodeName: "admiralty-c2"}
 }
 
 func families(policy corev1.IPFamilyPolicy, families ...corev1.IPFamily) func(*corev1.Service) {
@@ -154,7 +157,7 @@ func TestLabelsAndAnnotationsOfCopies(t *testing.T) {
 		"nginx.ingress.kubernetes.io/proxy-body-size":           "1m",
 		"service.kubernetes.io/load-balancer-cleanup-something": "x",
 	}
-	wantLabels := map[string]string{"app": "web", v1alpha1.LabelTargetHash: "hash"}
+	wantLabels := map[string]string{"app": "web", v1alpha1.LabelTargetID: targetID(), v1alpha1.LabelTargetHash: targetID()[:10]}
 	kept := map[string]string{
 		"mine/a":                              "1",
 		"service.kubernetes.io/topology-mode": "Auto",
@@ -250,13 +253,13 @@ func TestTheEndpointsOfOtherClusters(t *testing.T) {
 		want := slice(from.Name, there("fd00::2"), there("fd00::3"))
 		want.TypeMeta = from.TypeMeta
 		want.Labels[discoveryv1.LabelManagedBy] = v1alpha1.FieldOwner
-		want.Labels[v1alpha1.LabelTargetHash] = "hash"
+		want.Labels[v1alpha1.LabelTargetID], want.Labels[v1alpha1.LabelTargetHash] = targetID(), targetID()[:10]
 		want.Annotations = map[string]string{v1alpha1.AnnotationGlobal: "true"}
 		if diff := cmp.Diff(want, from); diff != "" {
 			t.Errorf("slice (-want +got):\n%s", diff)
 		}
 		other := toC2()
-		other.targetHash = "other"
+		other.target.Name = "other"
 		elsewhere := []*discoveryv1.EndpointSlice{slice("web-1", on("node", "fd00::3"))}
 		if _, same := other.endpoints(original{service: web(), slices: elsewhere})[from.Name]; same {
 			t.Error("two targets that lead to one cluster would write the same slice")

@@ -19,6 +19,7 @@ import (
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/timeouts"
 )
 
 var errNotListed = errors.New("its Services, EndpointSlices and Ingresses could not be listed in time")
@@ -80,7 +81,7 @@ func watchExisting(
 
 // wait waits until everything is listed.
 func (e *existing) wait(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	ctx, cancel := context.WithTimeout(ctx, timeouts.Request)
 	defer cancel()
 	if toolscache.WaitForCacheSync(ctx.Done(), e.services.HasSynced, e.slices.HasSynced, e.ingresses.HasSynced) {
 		return nil

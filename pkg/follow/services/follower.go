@@ -28,9 +28,7 @@ import (
 )
 
 const (
-	workersName = "services"
-
-	callTimeout      = 10 * time.Second
+	workersName      = "services"
 	workersPerTarget = 4
 	firstRetry       = 5 * time.Millisecond
 	lastRetry        = 30 * time.Second
@@ -40,7 +38,7 @@ const (
 	exportsRetry = 5 * time.Second
 )
 
-// Options configures a Follower. All fields are required but HoldSecrets and Workers.
+// Options configures a Follower. All fields are required but KeepSecrets and Workers.
 type Options struct {
 	// Client writes to the source.
 	Client client.Client
@@ -52,9 +50,9 @@ type Options struct {
 	Mapper meta.RESTMapper
 	// Source is the source cluster's identity in targets.
 	Source translate.Source
-	// HoldSecrets keeps Secrets in a target, up to date, for an Ingress there. Without names, it does so no longer. It
+	// KeepSecrets keeps Secrets in a target, up to date, for an Ingress there. Without names, it does so no longer. It
 	// is called with each reconciliation of the Ingress.
-	HoldSecrets func(ctx context.Context, target *engage.Target, ingress types.NamespacedName, names []string) error
+	KeepSecrets func(ctx context.Context, target *engage.Target, ingress types.NamespacedName, names []string) error
 	// Clock measures how long a copy has had no reason.
 	Clock clock.PassiveClock
 	// Recorder records events about Services and Ingresses of the source.
@@ -151,14 +149,14 @@ func (f *Follower) Engaged(ctx context.Context, target *engage.Target) error {
 func (f *Follower) newCopier(ctx context.Context, target *engage.Target) *copier {
 	c := &copier{
 		follower:  f,
-		desired:   desired{origin: f.options.Source, targetHash: target.Hash, nodeName: target.NodeName},
+		desired:   desired{origin: f.options.Source, target: target.Key, nodeName: target.NodeName},
 		target:    target,
 		writer:    writer.NewWriter(target.Client, target.APIReader, f.options.Source),
 		chaperons: map[string]sets.Set[string]{},
 		idle:      map[types.NamespacedName]time.Time{},
 		copied:    map[types.NamespacedName]bool{},
 		noted:     map[item]string{},
-		held:      map[types.NamespacedName]bool{},
+		secured:   map[types.NamespacedName]bool{},
 	}
 	c.workers = f.newWorkers(c, f.options.Logger.WithValues("target", target.Key))
 	c.watch = sync.OnceValues(

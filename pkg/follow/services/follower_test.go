@@ -4,14 +4,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/go-logr/logr"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/apierror"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/follow/writer"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/needs"
 )
@@ -66,10 +71,13 @@ func TestAnEndIsNoFailure(t *testing.T) {
 
 func TestErrorsThatOnlyAPersonCanCorrectHaveAMessage(t *testing.T) {
 	resource := schema.GroupResource{Resource: "services"}
+	denied := &apierrors.StatusError{ErrStatus: metav1.Status{
+		Status: metav1.StatusFailure, Code: http.StatusTeapot,
+		Message: `admission webhook "check.example.com" denied the request: no`,
+	}}
 	for name, test := range map[string]struct {
-		err            error
-		want           string
-		lacksNamespace bool
+		err  error
+		want string
 	}{
 		"no error":             {},
 		"an error that passes": {err: apierrors.NewServiceUnavailable("busy")},
@@ -89,17 +97,64 @@ func TestErrorsThatOnlyAPersonCanCorrectHaveAMessage(t *testing.T) {
 			err: apierrors.NewNotFound(resource, "web"), want: `services "web" not found`,
 		},
 		"a namespace that does not exist": {
-			err:            errors.Join(apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "shop")),
-			want:           `namespaces "shop" not found`,
-			lacksNamespace: true,
+			err:  errors.Join(apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "shop")),
+			want: `namespaces "shop" not found`,
 		},
+		"a webhook that denies with a code of its own": {
+			err:  denied,
+			want: `admission webhook "check.example.com" denied the request: no`,
+		},
+		"an object that changed meanwhile": {err: apierrors.NewConflict(resource, "web", errors.New("changed"))},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := refusal(test.err); got != test.want {
 				t.Errorf("refusal: got %q, want %q", got, test.want)
 			}
-			if got := lacksNamespace(test.err); got != test.lacksNamespace {
-				t.Errorf("lacks namespace: %t", got)
+		})
+	}
+}
+
+func TestHowARefusedCopyIsTriedAgain(t *testing.T) {
+	noRight := errors.New(`User "c1" cannot create resource "services" in API group "" in the namespace "shop"`)
+	forbidden := func(err error) error {
+		return apierrors.NewForbidden(schema.GroupResource{Resource: "services"}, "web", err)
+	}
+	secret := func(class apierror.Class) error {
+		return fmt.Errorf("ensuring: %w", &needs.RefusedError{
+			Ref: needs.Ref{Resource: needs.Secrets, Name: "tls"}, Reason: "is refused there", Class: class,
+		})
+	}
+	for name, test := range map[string]struct {
+		err         error
+		wait        time.Duration
+		soon, noted bool
+	}{
+		"no error":              {},
+		"a server that is busy": {err: apierrors.NewServiceUnavailable("busy"), soon: true},
+		"a quota without room": {
+			err: forbidden(errors.New("exceeded quota: q")), wait: refusedRetry, noted: true,
+		},
+		"rights that have not arrived":            {err: forbidden(noRight), soon: true, noted: true},
+		"rights that have not arrived, wrapped":   {err: errors.Join(forbidden(noRight)), soon: true, noted: true},
+		"rights on a TLS Secret that are missing": {err: secret(apierror.RightsMissing), soon: true, noted: true},
+		"somebody else's TLS Secret":              {err: secret(apierror.OK), wait: refusedRetry, noted: true},
+		"a namespace that does not exist": {
+			err:  apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "shop"),
+			wait: refusedRetry,
+		},
+		"a namespace that does not exist for a TLS Secret": {
+			err: secret(apierror.NamespaceMissing), wait: refusedRetry,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			i := item{kindIngress, types.NamespacedName{Namespace: "shop", Name: "web"}}
+			c := &copier{follower: &Follower{originals: &originals{}}, noted: map[item]string{}}
+			got, err := c.finish(i, 0, test.err)
+			if got.RequeueAfter != test.wait || (err != nil) != test.soon {
+				t.Errorf("result %v, error %v", got, err)
+			}
+			if _, noted := c.noted[i]; noted != test.noted {
+				t.Errorf("noted: got %t, want %t", noted, test.noted)
 			}
 		})
 	}

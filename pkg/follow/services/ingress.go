@@ -26,7 +26,7 @@ func (c *copier) reconcileIngress(ctx context.Context, key types.NamespacedName)
 		}
 		return c.copyIngress(ctx, from, e.ingress(key))
 	}
-	if err := c.holdCertificates(ctx, key, nil); err != nil || e == nil || e.ingress(key) == nil {
+	if err := c.keepCertificates(ctx, key, nil); err != nil || e == nil || e.ingress(key) == nil {
 		return err
 	}
 	return c.giveUp(ctx, e.ingress(key), from == nil, func(other *copier) bool { return other.wants(from, e) })
@@ -62,13 +62,13 @@ func (c *copier) backs(key types.NamespacedName, e *existing, exists bool) bool 
 // copyIngress writes the copy once its Secrets are in the target.
 func (c *copier) copyIngress(ctx context.Context, from, there *networkingv1.Ingress) error {
 	key := keyOf(from)
-	if err := c.holdCertificates(ctx, key, certificates(from)); err != nil {
+	if err := c.keepCertificates(ctx, key, certificates(from)); err != nil {
 		return err
 	}
 	err := c.writeIngress(ctx, c.desired.ingress(from), there)
 	if err != nil {
 		// While no Ingress names the Secrets, the target removes them. The next attempt writes them again.
-		err = errors.Join(err, c.holdCertificates(ctx, key, nil))
+		err = errors.Join(err, c.keepCertificates(ctx, key, nil))
 	}
 	return err
 }
@@ -84,18 +84,18 @@ func (c *copier) writeIngress(ctx context.Context, wanted, there *networkingv1.I
 	)
 }
 
-func (c *copier) holdCertificates(ctx context.Context, ingress types.NamespacedName, names []string) error {
-	if c.follower.options.HoldSecrets == nil {
+func (c *copier) keepCertificates(ctx context.Context, ingress types.NamespacedName, names []string) error {
+	if c.follower.options.KeepSecrets == nil {
 		return nil
 	}
 	c.mu.Lock()
 	if len(names) > 0 {
-		c.held[ingress] = true
+		c.secured[ingress] = true
 	} else {
-		delete(c.held, ingress)
+		delete(c.secured, ingress)
 	}
 	c.mu.Unlock()
-	if err := c.follower.options.HoldSecrets(ctx, c.target, ingress, names); err != nil {
+	if err := c.follower.options.KeepSecrets(ctx, c.target, ingress, names); err != nil {
 		return fmt.Errorf("ensuring the TLS Secrets: %w", err)
 	}
 	return nil

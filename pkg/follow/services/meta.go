@@ -8,12 +8,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
 
 // meta returns the name, labels and annotations of a copy. It leaves out annotations for which leave returns true.
 func (d desired) meta(original metav1.Object, leave func(key string) bool) metav1.ObjectMeta {
 	labels := taken(original.GetLabels(), isDeployed)
-	labels[v1alpha1.LabelTargetHash] = d.targetHash
+	labels[v1alpha1.LabelTargetID] = translate.TargetID(d.target)
+	labels[v1alpha1.LabelTargetHash] = translate.TargetHash(d.target)
 	annotations := taken(original.GetAnnotations(), isDeployed, leave)
 	annotations[v1alpha1.AnnotationIsDelegate] = ""
 	if global(original) {

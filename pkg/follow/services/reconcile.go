@@ -18,6 +18,7 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/follow/writer"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/patch"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/timeouts"
 )
 
 // reconcileService creates, updates or deletes the copies of a Service, and returns the time until the next decision.
@@ -147,7 +148,7 @@ func (c *copier) writeEndpoints(
 			surplus = append(surplus, slice)
 		case want.AddressType == slice.AddressType:
 			delete(wanted, slice.Name)
-			errs = append(errs, c.patchCopy(ctx, slice, sliceChanges(slice, want)))
+			errs = append(errs, c.patchCopy(ctx, slice, append(c.relabel(slice), sliceChanges(slice, want)...)))
 		default:
 			errs = append(errs, c.deleteCopy(ctx, slice))
 		}
@@ -211,7 +212,7 @@ func (c *copier) patchCopy(ctx context.Context, there client.Object, changes []p
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	ctx, cancel := context.WithTimeout(ctx, timeouts.Request)
 	defer cancel()
 	raw := client.RawPatch(types.JSONPatchType, data)
 	err = c.target.Client.Patch(ctx, deepCopy(there), raw, client.FieldOwner(v1alpha1.FieldOwner))

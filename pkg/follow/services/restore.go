@@ -14,6 +14,7 @@ import (
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/patch"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/timeouts"
 )
 
 // applied says whether we own fields of a Service in the source. Its selector is the only field that we apply.
@@ -52,7 +53,7 @@ func (f *Follower) restoreSelector(ctx context.Context, key types.NamespacedName
 
 // readLive reads an object from the API server.
 func (f *Follower) readLive(ctx context.Context, key types.NamespacedName, object client.Object) error {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	ctx, cancel := context.WithTimeout(ctx, timeouts.Request)
 	defer cancel()
 	if err := f.options.APIReader.Get(ctx, key, object); err != nil {
 		return fmt.Errorf("looking at the Service: %w", err)
@@ -99,7 +100,7 @@ func (f *Follower) releaseFields(ctx context.Context, live *unstructured.Unstruc
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	ctx, cancel := context.WithTimeout(ctx, timeouts.Request)
 	defer cancel()
 	raw := client.RawPatch(types.JSONPatchType, data)
 	err = f.options.Client.Patch(ctx, live, raw, client.FieldOwner(v1alpha1.FieldOwner))

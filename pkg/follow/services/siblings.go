@@ -10,47 +10,64 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/patch"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
 
 // Several targets may lead to one cluster, at a time or one after the other: a renamed target is another target. The
-// label target-hash of a copy says which of them looks after the copy.
+// label target-id of a copy says which of them looks after the copy. Copies of earlier versions have only the label
+// target-hash.
 
 // leadTogether says whether two targets lead to one cluster, as far as is known.
 func leadTogether(a, b *engage.Target) bool { return a.ClusterID != "" && a.ClusterID == b.ClusterID }
 
 // mine says whether a copy was made for this target.
 func (c *copier) mine(there client.Object) bool {
-	return there.GetLabels()[v1alpha1.LabelTargetHash] == c.target.Hash
+	return translate.MadeFor(there.GetLabels(), translate.TargetID(c.target.Key))
 }
 
 // orphaned says whether no engaged target that leads to this cluster looks after a copy.
 func (c *copier) orphaned(there client.Object) bool {
-	hash := there.GetLabels()[v1alpha1.LabelTargetHash]
 	return !slices.ContainsFunc(c.follower.copiers.All(), func(other *copier) bool {
 		unknown := other.target.ClusterID == "" || c.target.ClusterID == ""
-		return other.target.Hash == hash && (unknown || other == c || leadTogether(other.target, c.target))
+		return other.mine(there) && (unknown || other == c || leadTogether(other.target, c.target))
 	})
 }
 
 // siblings returns the other targets that lead to this cluster and allow the namespace.
 func (c *copier) siblings(namespace string) []*copier {
 	return slices.DeleteFunc(c.follower.copiers.All(), func(other *copier) bool {
-		return other == c || other.target.Hash == c.target.Hash || other.target.Itself ||
+		return other == c || other.target.Key == c.target.Key || other.target.Itself ||
 			!other.target.Allows(namespace) ||
 			!leadTogether(other.target, c.target)
 	})
 }
 
-// adopt returns the change by which this target takes over an orphaned copy.
+// adopt returns the change by which this target takes over an orphaned copy. A copy of an earlier version that is this
+// target's gets the label target-id.
 func (c *copier) adopt(there client.Object) []patch.Operation {
-	if c.mine(there) || !c.orphaned(there) {
+	if c.mine(there) {
+		return c.relabel(there)
+	}
+	if !c.orphaned(there) {
 		return nil
 	}
-	return []patch.Operation{lookedAfterBy(c.target)}
+	return lookedAfterBy(c.target)
 }
 
-func lookedAfterBy(target *engage.Target) patch.Operation {
-	return patch.Add(patch.Pointer("metadata", "labels", v1alpha1.LabelTargetHash), target.Hash)
+// relabel returns the change that gives this target's copy the label target-id, or nothing if the copy has it.
+func (c *copier) relabel(there client.Object) []patch.Operation {
+	if translate.HasTargetID(there.GetLabels()) {
+		return nil
+	}
+	return lookedAfterBy(c.target)
+}
+
+func lookedAfterBy(target *engage.Target) []patch.Operation {
+	label := func(key string) string { return patch.Pointer("metadata", "labels", key) }
+	return []patch.Operation{
+		patch.Add(label(v1alpha1.LabelTargetID), translate.TargetID(target.Key)),
+		patch.Add(label(v1alpha1.LabelTargetHash), translate.TargetHash(target.Key)),
+	}
 }
 
 // giveUp gives up a copy that this target does not need. A sibling that needs the copy takes it over. A copy that was
@@ -64,29 +81,29 @@ func (c *copier) giveUp(ctx context.Context, there client.Object, useless bool, 
 	}
 	siblings := c.siblings(there.GetNamespace())
 	if i := slices.IndexFunc(siblings, needs); i >= 0 {
-		return c.patchCopy(ctx, there, []patch.Operation{lookedAfterBy(siblings[i].target)})
+		return c.patchCopy(ctx, there, lookedAfterBy(siblings[i].target))
 	}
 	return c.deleteCopy(ctx, there)
 }
 
-// handOver enqueues the remaining copies for the siblings, and holds Secrets no longer. If the same target was engaged
-// anew, that engagement goes on to hold them.
+// handOver enqueues the remaining copies for the siblings, and keeps Secrets no longer. If the same target was engaged
+// anew, that engagement goes on to keep them.
 func (c *copier) handOver(ctx context.Context) {
 	again := slices.ContainsFunc(
 		c.follower.copiers.All(),
 		func(other *copier) bool { return other.target.Key == c.target.Key },
 	)
 	c.mu.Lock()
-	held := c.held
-	c.held = map[types.NamespacedName]bool{}
+	secured := c.secured
+	c.secured = map[types.NamespacedName]bool{}
 	c.mu.Unlock()
-	for ingress := range held {
+	for ingress := range secured {
 		if again {
 			break
 		}
-		if err := c.follower.options.HoldSecrets(ctx, c.target, ingress, nil); err != nil {
+		if err := c.follower.options.KeepSecrets(ctx, c.target, ingress, nil); err != nil {
 			logger := c.follower.options.Logger.WithValues("target", c.target.Key, "ingress", ingress)
-			logger.Error(err, "TLS Secrets are still held")
+			logger.Error(err, "TLS Secrets are still kept")
 		}
 	}
 	for _, other := range c.follower.copiers.All() {

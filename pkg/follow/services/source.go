@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/timeouts"
 )
 
 const (
@@ -109,7 +110,7 @@ func (f *Follower) selectsProxies(ctx context.Context, namespace string, selecto
 	if len(selector) == 0 {
 		return false, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	ctx, cancel := context.WithTimeout(ctx, timeouts.Request)
 	defer cancel()
 	pods := &metav1.PartialObjectMetadataList{}
 	pods.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("PodList"))
@@ -199,7 +200,7 @@ func (f *Follower) applySelector(
 			return nil, fmt.Errorf("encoding the selector: %w", err)
 		}
 	}
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	ctx, cancel := context.WithTimeout(ctx, timeouts.Request)
 	defer cancel()
 	err := f.options.Client.Apply(
 		ctx,
@@ -219,7 +220,7 @@ func isOurs(finalizer string) bool { return strings.HasPrefix(finalizer, v1alpha
 func (f *Follower) removeFinalizers(ctx context.Context, object client.Object) error {
 	changed := deepCopy(object)
 	changed.SetFinalizers(slices.DeleteFunc(changed.GetFinalizers(), isOurs))
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	ctx, cancel := context.WithTimeout(ctx, timeouts.Request)
 	defer cancel()
 	patch := client.MergeFromWithOptions(object, client.MergeFromWithOptimisticLock{})
 	err := f.options.Client.Patch(ctx, changed, patch, client.FieldOwner(v1alpha1.FieldOwner))

@@ -8,6 +8,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/timeouts"
 )
 
 // Create creates a copy with its labels and annotations. It does not change an object that exists: then it returns the
@@ -17,7 +18,7 @@ func (w *Writer) Create(ctx context.Context, object *unstructured.Unstructured) 
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	ctx, cancel := context.WithTimeout(ctx, timeouts.Request)
 	defer cancel()
 	if err := w.target.Create(
 		ctx,

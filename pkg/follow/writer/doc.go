@@ -7,8 +7,9 @@
 // A source may not read ConfigMaps and Secrets in a target. It may not patch them either: an operation that copies data
 // to an invalid place gets the data back in the error. So these copies are replaced as a whole. The admission policy of
 // the target's chart allows this for copies of this source only. Before each replacement, a probe finds out whether the
-// policy holds us. That is one more request, but nobody announces a change of the source's rights or of the policy.
+// policy applies to us. That is one more request, but nobody announces a change of the source's rights or of the
+// policy.
 //
-// The policy does not hold users who may run pods there, such as administrators. They may read, so the Writer reads
+// The policy does not apply to users who may run pods there, such as administrators. They may read, so the Writer reads
 // whose object it is, and makes its UID a precondition. See docs/design/following.md.
 package writer

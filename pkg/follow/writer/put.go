@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/timeouts"
 )
 
 // updateWhole replaces the object if it is a copy of ours.
@@ -22,7 +23,7 @@ func (w *Writer) updateWhole(ctx context.Context, object *unstructured.Unstructu
 	}
 	wanted := withoutNil(object)
 	wanted.SetUID(uid) // The API server updates no object with another UID.
-	requestCtx, cancel := context.WithTimeout(ctx, requestTimeout)
+	requestCtx, cancel := context.WithTimeout(ctx, timeouts.Request)
 	defer cancel()
 	switch err := w.target.Update(requestCtx, wanted, client.FieldOwner(v1alpha1.FieldOwner)); {
 	case deniedByPolicy(err):
@@ -37,14 +38,14 @@ func (w *Writer) updateWhole(ctx context.Context, object *unstructured.Unstructu
 }
 
 // uidOfOurs makes sure that only a copy of ours is written. It returns the copy's UID, or none if the target's
-// admission policy holds us to our own copies. The policy does not hold, for example, a cluster's administrator, who
-// may read and has to. It asks before each write, because nobody announces changes of rights and policies.
+// admission policy lets us write our own copies only. The policy does not apply to a cluster's administrator, for
+// example, who may read and has to. It asks before each write, because nobody announces changes of rights and policies.
 func (w *Writer) uidOfOurs(ctx context.Context, object *unstructured.Unstructured) (types.UID, error) {
 	answer := w.probe(ctx, object)
 	if deniedByPolicy(answer) {
 		return "", nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	ctx, cancel := context.WithTimeout(ctx, timeouts.Request)
 	defer cancel()
 	found := withNameOf(&metav1.PartialObjectMetadata{}, object)
 	err := w.reader.Get(ctx, client.ObjectKeyFromObject(object), found)
@@ -62,10 +63,10 @@ func (w *Writer) uidOfOurs(ctx context.Context, object *unstructured.Unstructure
 	}
 }
 
-// probe requests, as a dry run, the creation of the object without the mark. The policy denies this to those whom it
-// holds. To other policies, it is the same request.
+// probe requests, as a dry run, the creation of the object without the mark. The policy denies this to those to whom it
+// applies. To other policies, it is the same request.
 func (w *Writer) probe(ctx context.Context, object *unstructured.Unstructured) error {
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	ctx, cancel := context.WithTimeout(ctx, timeouts.Request)
 	defer cancel()
 	unmarked := withoutNil(object)
 	unmarked.SetAnnotations(nil)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"sync"
-	"time"
 
 	"golang.org/x/sync/singleflight"
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -15,15 +14,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/timeouts"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
 
-const (
-	// requestTimeout is the deadline of each request.
-	requestTimeout = 10 * time.Second
-	// attempts is two, because an existing copy may be gone when it is to be changed.
-	attempts = 2
-)
+// attempts is two, because an existing copy may be gone when it is to be changed.
+const attempts = 2
 
 // NotOursError says that the target has an object of the copy's name that is not a copy of this source's.
 type NotOursError struct{ Kind, Namespace, Name string }
@@ -42,7 +38,7 @@ func (e *UnguardedError) Error() string {
 	return fmt.Sprintf(
 		"in namespace %q, nothing shows which existing objects are copies of this source cluster, so all are left "+
 			"alone: the source may not read them there, and the ValidatingAdmissionPolicy of "+
-			"multicluster-scheduler's chart does not hold it; install the chart there as it is, or let the source "+
+			"multicluster-scheduler's chart does not apply to it; install the chart there as it is, or let the source "+
 			"get them",
 		e.Namespace,
 	)
@@ -91,7 +87,7 @@ func (w *Writer) Write(ctx context.Context, object *unstructured.Unstructured, e
 
 // Delete deletes the copy with this UID, or the copy of this name if the UID is empty. A copy that is gone is no error.
 func (w *Writer) Delete(ctx context.Context, object client.Object, uid types.UID) error {
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	ctx, cancel := context.WithTimeout(ctx, timeouts.Request)
 	defer cancel()
 	options := []client.DeleteOption{client.PropagationPolicy(metav1.DeletePropagationBackground)}
 	if uid != "" {
@@ -113,7 +109,7 @@ func (w *Writer) userName(ctx context.Context) (string, error) {
 		return *known, nil
 	}
 	_, err, _ := w.asking.Do("", func() (any, error) {
-		ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+		ctx, cancel := context.WithTimeout(ctx, timeouts.Request)
 		defer cancel()
 		review := &authenticationv1.SelfSubjectReview{}
 		if err := w.target.Create(ctx, review); client.IgnoreNotFound(err) != nil {
@@ -154,7 +150,7 @@ func (w *Writer) createCopy(ctx context.Context, object *unstructured.Unstructur
 	annotations := made.GetAnnotations()
 	delete(annotations, v1alpha1.AnnotationNeededAt)
 	made.SetAnnotations(annotations)
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	ctx, cancel := context.WithTimeout(ctx, timeouts.Request)
 	defer cancel()
 	if err := w.target.Create(ctx, made, client.FieldOwner(v1alpha1.FieldOwner)); err != nil {
 		return fmt.Errorf("creating the copy: %w", err)

@@ -7,9 +7,12 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate/proof"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
 
@@ -20,7 +23,9 @@ const managerPatience = 30 * time.Second
 
 // state is the state of one proxy in one reachable target, from caches.
 type state struct {
-	nodeName  string                 // the target's virtual node
+	target    types.NamespacedName   // the (Cluster)Target
+	nodeName  string                 // its virtual node
+	keys      *proof.Keys            // nil if they are not known yet
 	proxy     *corev1.Pod            // nil if there is none
 	chaperons []v1alpha1.PodChaperon // those in the target whose parent has the proxy's name
 	asked     []ask                  // the requests to the target's manager
@@ -30,6 +35,8 @@ type state struct {
 // plan holds the next actions, in the order of the fields. The zero plan does nothing.
 type plan struct {
 	endings []ending
+	// prove is a PodChaperon that lacks its marks, or nil.
+	prove *v1alpha1.PodChaperon
 	// status is the proxy's new status, or nil.
 	status *corev1.PodStatus
 	// removal deletes the proxy.
@@ -68,10 +75,8 @@ func decide(s state) plan {
 	for i := range s.chaperons {
 		c := &s.chaperons[i]
 		switch {
-		case s.proxy == nil || c.Labels[v1alpha1.LabelParentUID] != string(s.proxy.UID):
+		case s.proxy == nil || gate.ParentOf(c).UID != s.proxy.UID:
 			p.end(s, ending{chaperon: c, ifOrphan: true})
-		case c.Namespace != s.proxy.Namespace || c.Name != translate.DelegateName(s.proxy):
-			// Anybody who may write PodChaperons in another namespace of the target can forge labels and annotations.
 		case s.proxy.Spec.NodeName == s.nodeName:
 			chaperon = c
 		case s.proxy.Spec.NodeName != "" || s.proxy.DeletionTimestamp != nil:
@@ -86,6 +91,7 @@ func decide(s state) plan {
 		p.status = changedStatus(s.proxy, chaperon)
 		p.end(s, ending{chaperon: chaperon, grace: graceOf(s.proxy)})
 	default:
+		p.prove = s.unproved(chaperon)
 		p.status = changedStatus(s.proxy, chaperon)
 		p.removal = removeWithDelegate(s.proxy, chaperon)
 	}
@@ -134,15 +140,15 @@ func removeWithoutChaperon(s state) *removal {
 	seen := slices.ContainsFunc(s.asked, func(a ask) bool { return a.parent == proxy.UID })
 	r := &removal{ifGone: !seen, grace: ptr.To[int64](0)}
 	switch {
-	case proxy.DeletionTimestamp == nil && finished(proxy.Status.Phase):
+	case proxy.DeletionTimestamp == nil && translate.Finished(proxy.Status.Phase):
 		return nil
 	case proxy.DeletionTimestamp == nil:
 		r.message = "the PodChaperon was deleted in the target cluster"
 	case ptr.Deref(proxy.DeletionGracePeriodSeconds, 0) == 0 &&
-		(finished(proxy.Status.Phase) || len(proxy.Finalizers) == 0):
+		(translate.Finished(proxy.Status.Phase) || len(proxy.Finalizers) == 0):
 		return nil // The deletion is confirmed. A finalizer of others holds the proxy, or the cache lags.
 	}
-	if len(proxy.Finalizers) > 0 && !finished(proxy.Status.Phase) {
+	if len(proxy.Finalizers) > 0 && !translate.Finished(proxy.Status.Phase) {
 		r.status = proxy.Status.DeepCopy()
 		r.status.Phase = corev1.PodFailed
 	}
@@ -152,7 +158,7 @@ func removeWithoutChaperon(s state) *removal {
 // removeWithDelegate returns the removal of a proxy whose delegate was deleted although the proxy was not, or nil if
 // the proxy has finished.
 func removeWithDelegate(proxy *corev1.Pod, chaperon *v1alpha1.PodChaperon) *removal {
-	if finished(proxy.Status.Phase) || finished(chaperon.Status.Phase) {
+	if translate.Finished(proxy.Status.Phase) || translate.Finished(chaperon.Status.Phase) {
 		return nil
 	}
 	lost := translate.PodCondition(chaperon.Status.Conditions, v1alpha1.ConditionDelegate)
@@ -182,8 +188,4 @@ func changedStatus(proxy *corev1.Pod, chaperon *v1alpha1.PodChaperon) *corev1.Po
 		return nil
 	}
 	return &status
-}
-
-func finished(phase corev1.PodPhase) bool {
-	return phase == corev1.PodSucceeded || phase == corev1.PodFailed
 }

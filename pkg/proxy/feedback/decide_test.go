@@ -77,8 +77,6 @@ func deleted(c *v1alpha1.PodChaperon) { c.DeletionTimestamp = &metav1.Time{Time:
 
 func ofAnother(c *v1alpha1.PodChaperon) { c.Labels[v1alpha1.LabelParentUID] = "2" }
 
-func faked(c *v1alpha1.PodChaperon) { c.Namespace, c.UID = "theirs", "c2" }
-
 func showing(phase corev1.PodPhase) func(*v1alpha1.PodChaperon) {
 	return func(c *v1alpha1.PodChaperon) { c.Status.Phase = phase }
 }
@@ -155,10 +153,6 @@ func TestDecide(t *testing.T) {
 		"a chaperon of an earlier pod of that name is an orphan, and the proxy is not shown its status": {
 			proxy: proxy(boundTo(""), phase(corev1.PodPending)), chaperons: chaperons{chaperon(ofAnother)},
 			want: ends("c1, if an orphan"),
-		},
-		"a chaperon of another namespace does not speak for the proxy": {
-			proxy:     proxy(),
-			chaperons: chaperons{chaperon(), chaperon(faked, showing(corev1.PodFailed))},
 		},
 		"a proxy bound elsewhere has no chaperon here": {
 			proxy: proxy(boundTo("admiralty-c3")), chaperons: chaperons{chaperon()},

@@ -7,7 +7,6 @@ import (
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -16,6 +15,9 @@ import (
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate/proof"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/timeouts"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
 
@@ -25,7 +27,7 @@ const (
 	// IndexNodeName is the field index, in the manager's cache, of proxies by the node that they are bound to.
 	IndexNodeName = "spec.nodeName"
 
-	callTimeout      = 10 * time.Second
+	callTimeout      = timeouts.Request
 	workersPerTarget = 10
 	firstRetry       = 5 * time.Millisecond
 	lastRetry        = 30 * time.Second
@@ -40,6 +42,10 @@ type Options struct {
 	Client client.Client
 	// APIReader reads from the source cluster's API server.
 	APIReader client.Reader
+	// Source is the source cluster's identity in targets.
+	Source translate.Source
+	// Keys returns the keys that sign PodChaperons, or an error while there are none.
+	Keys func() (*proof.Keys, error)
 	// Clock measures how long a target's manager has not answered a request.
 	Clock clock.PassiveClock
 	// Recorder records events about proxies.
@@ -125,10 +131,7 @@ func (f *Feedback) route(proxy *corev1.Pod, everywhere bool) {
 }
 
 func parentOf(chaperon *v1alpha1.PodChaperon) reconcile.Request {
-	return reconcile.Request{NamespacedName: types.NamespacedName{
-		Namespace: chaperon.Annotations[v1alpha1.AnnotationParentNamespace],
-		Name:      chaperon.Annotations[v1alpha1.AnnotationParentName],
-	}}
+	return reconcile.Request{NamespacedName: gate.ParentOf(chaperon).Key}
 }
 
 // enqueueProxies enqueues the proxies that are bound to the target's node.

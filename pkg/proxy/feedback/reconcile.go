@@ -16,6 +16,8 @@ import (
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/patch"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
 
@@ -42,7 +44,8 @@ func (r *reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 }
 
 func (r *reconciler) readState(ctx context.Context, key types.NamespacedName) (state, error) {
-	s := state{nodeName: r.target.NodeName, now: r.options.Clock.Now()}
+	s := state{target: r.target.Key, nodeName: r.target.NodeName, now: r.options.Clock.Now()}
+	s.keys, _ = r.options.Keys() // Whoever places pods says that there are none. What is signed later counts as old.
 	pod := &corev1.Pod{}
 	switch err := r.options.Client.Get(ctx, key, pod, client.UnsafeDisableDeepCopy); {
 	case err == nil && translate.IsProxy(pod):
@@ -71,6 +74,9 @@ func (r *reconciler) carryOut(ctx context.Context, key types.NamespacedName, pro
 	for _, e := range p.endings {
 		errs = append(errs, r.endDelegate(ctx, key, e))
 	}
+	if p.prove != nil {
+		errs = append(errs, r.prove(ctx, proxy, p.prove))
+	}
 	if p.status != nil {
 		errs = append(errs, r.feedback.patchStatus(ctx, proxy, *p.status))
 	}
@@ -81,14 +87,14 @@ func (r *reconciler) carryOut(ctx context.Context, key types.NamespacedName, pro
 }
 
 func (r *reconciler) endDelegate(ctx context.Context, key types.NamespacedName, e ending) error {
-	parent := types.UID(e.chaperon.Labels[v1alpha1.LabelParentUID])
+	parent := gate.ParentOf(e.chaperon)
 	if e.ifOrphan {
 		pod := corev1.SchemeGroupVersion.WithKind("Pod")
-		uid, err := liveUID(ctx, r.options.APIReader, pod, parentOf(e.chaperon).NamespacedName)
+		uid, err := liveUID(ctx, r.options.APIReader, pod, parent.Key)
 		if err != nil {
 			return fmt.Errorf("looking for the proxy of PodChaperon %q: %w", e.chaperon.Name, err)
 		}
-		if uid == parent {
+		if uid == parent.UID {
 			return nil // The cache lags, and its event follows.
 		}
 	}
@@ -98,7 +104,7 @@ func (r *reconciler) endDelegate(ctx context.Context, key types.NamespacedName, 
 	if err := r.askManager(ctx, e.chaperon, e.grace); err != nil {
 		return err
 	}
-	r.asks.remember(key, ask{chaperon: e.chaperon.UID, parent: parent, grace: e.grace, at: r.options.Clock.Now()})
+	r.asks.remember(key, ask{chaperon: e.chaperon.UID, parent: parent.UID, grace: e.grace, at: r.options.Clock.Now()})
 	return nil
 }
 
@@ -107,18 +113,17 @@ func (r *reconciler) endDelegate(ctx context.Context, key types.NamespacedName, 
 func (r *reconciler) askManager(ctx context.Context, chaperon *v1alpha1.PodChaperon, grace string) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	patch := fmt.Appendf(
-		nil,
-		`{"metadata":{"uid":%q,"annotations":{%q:%q}}}`,
-		chaperon.UID,
-		v1alpha1.AnnotationDeletionGracePeriod,
-		grace,
-	)
+	data, err := patch.Merge(chaperon.UID, map[string]any{
+		"annotations": map[string]any{v1alpha1.AnnotationDeletionGracePeriod: grace},
+	}, nil)
+	if err != nil {
+		return err
+	}
 	target := &v1alpha1.PodChaperon{ObjectMeta: metav1.ObjectMeta{Namespace: chaperon.Namespace, Name: chaperon.Name}}
-	err := r.target.Client.Patch(
+	err = r.target.Client.Patch(
 		ctx,
 		target,
-		client.RawPatch(types.MergePatchType, patch),
+		client.RawPatch(types.MergePatchType, data),
 		client.FieldOwner(v1alpha1.FieldOwner),
 	)
 	if err := ignoreGone(err); err != nil {
@@ -145,13 +150,8 @@ func (r *reconciler) askGarbageCollector(ctx context.Context, chaperon *v1alpha1
 func (r *reconciler) removeProxy(ctx context.Context, proxy *corev1.Pod, removal *removal) error {
 	// If the target does not allow the namespace, we have no right to read there, and the target holds nothing of ours.
 	if removal.ifGone && r.target.Allows(proxy.Namespace) {
-		key := types.NamespacedName{Namespace: proxy.Namespace, Name: translate.DelegateName(proxy)}
-		uid, err := liveUID(ctx, r.target.APIReader, v1alpha1.GroupVersion.WithKind("PodChaperon"), key)
-		if err != nil {
-			return fmt.Errorf("looking for the PodChaperon: %w", err)
-		}
-		if uid != "" {
-			return nil // The cache lags, and its event follows.
+		if found, err := r.findChaperon(ctx, proxy); found || err != nil {
+			return err
 		}
 	}
 	if removal.status != nil {

@@ -4,10 +4,9 @@ import (
 	"context"
 	"fmt"
 
-	"k8s.io/apimachinery/pkg/types"
-
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/proxy/scheduling/placement"
 )
 
@@ -66,6 +65,10 @@ func (s *Scheduler) Lost(engaged *engage.Target) {
 func (s *Scheduler) PolicyChanged(engaged *engage.Target) { s.Lost(engaged) }
 
 func (s *Scheduler) chaperonSeen(t *target, chaperon *v1alpha1.PodChaperon) {
+	if gate.ParentOf(chaperon).Orphan {
+		s.chaperonGone(t, chaperon) // Feedback ends it. It holds no pod.
+		return
+	}
 	proxy := placement.ProxyUID(chaperon)
 	switch {
 	case placement.Finished(chaperon): // It may never have been counted.
@@ -86,11 +89,7 @@ func (s *Scheduler) chaperonGone(t *target, chaperon *v1alpha1.PodChaperon) {
 		s.plugin.waker.targetSoon(t)
 	}
 	if held {
-		parent := types.NamespacedName{
-			Namespace: chaperon.Annotations[v1alpha1.AnnotationParentNamespace],
-			Name:      chaperon.Annotations[v1alpha1.AnnotationParentName],
-		}
-		s.plugin.waker.pod(parent, proxy)
+		s.plugin.waker.pod(gate.ParentOf(chaperon).Key, proxy)
 	}
 }
 

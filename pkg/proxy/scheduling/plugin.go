@@ -155,26 +155,27 @@ func (p *plugin) Filter(_ context.Context, state fwk.CycleState, pod *corev1.Pod
 }
 
 // objection says, for users to read, why a target cannot be given a pod now, whatever its room. It is empty if the
-// target can.
+// target can. The holder of the pod is asked like any other target.
 func (p *plugin) objection(c *cycle, pod *corev1.Pod, t *target) string {
 	switch {
 	case t == nil:
 		return "not connected"
 	case !t.Reachable():
 		return "not reachable"
-	case c.holder == t.Target:
-		return ""
-	case c.holder != nil:
-		return "the pod's delegate is in " + c.holder.Name()
 	case !t.Allows(pod.Namespace):
 		return "takes no pods of namespace " + pod.Namespace
 	case c.LeftOut[t.NodeName] != "":
 		return c.LeftOut[t.NodeName]
-	case c.claims:
-		return p.follower.Objection(pod, t.Target.Target)
-	default:
-		return ""
 	}
+	if c.claims {
+		if reason := p.follower.Objection(pod, t.Target.Target); reason != "" {
+			return reason
+		}
+	}
+	if c.holder != nil && c.holder != t.Target {
+		return "the pod's delegate is in " + c.holder.Name()
+	}
+	return ""
 }
 
 // noRoom says, for users to read, why the target has no room for the pod. It is empty if the target has room, or if the

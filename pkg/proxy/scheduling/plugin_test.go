@@ -49,7 +49,6 @@ func TestFilterAndHints(t *testing.T) {
 		"the delegate is in this target, and takes the room": {func(w *world, c1, _ *target) {
 			w.placer.Delegates.Seen(c1.Target, newChaperon("c", "p"))
 			c1.Ledger.Update(summary(resources("1500m", "1Gi")))
-			w.refuse(newPod("p", nil), c1.NodeName, attempts.FixedTime, "refused")
 		}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {

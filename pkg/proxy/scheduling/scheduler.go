@@ -28,6 +28,7 @@ import (
 	configv1alpha1 "github.com/multicluster-scheduler/multicluster-scheduler/api/config/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/diagnosis"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate/proof"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/proxy/scheduling/attempts"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/proxy/scheduling/placement"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
@@ -42,6 +43,8 @@ type Options struct {
 	Config *rest.Config
 	// Source is the source cluster's identity in targets.
 	Source translate.Source
+	// Sign proves to this source that it made a PodChaperon.
+	Sign func(claim proof.Claim) (string, error)
 	// Registry of engaged targets, which New observes.
 	Registry *engage.Registry
 	// Strategy of placement.
@@ -110,6 +113,7 @@ func newPlugin(options Options) *plugin {
 		attempts: attempts.New(options.Clock, waker.pod),
 		placer: placement.New(placement.Options{
 			Source:  options.Source,
+			Sign:    options.Sign,
 			Timeout: options.Timeout,
 			Clock:   options.Clock,
 			Ensure:  options.Follower.Ensure,

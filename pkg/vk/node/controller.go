@@ -26,6 +26,7 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/targetkind"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/timeouts"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/wake"
 )
@@ -33,7 +34,6 @@ import (
 const (
 	controllerName = "virtual-node"
 	fieldOwner     = v1alpha1.FieldOwner + "-ready"
-	requestTimeout = 10 * time.Second
 
 	// deadline bounds the requests of one reconciliation. After an outage of the API server, the nodes are up to date
 	// again within lastRetry. This matters, because the leases have expired by then, and the nodes are Unknown.
@@ -80,7 +80,7 @@ var _ engage.Observer = &Reconciler{}
 func New(options Options) (*Reconciler, error) {
 	config := rest.CopyConfig(options.Config)
 	config.QPS = -1
-	config.Timeout = requestTimeout
+	config.Timeout = timeouts.Request
 	clients, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("making a client for Nodes and Leases: %w", err)

@@ -79,7 +79,8 @@ func (a *access) authenticate(w http.ResponseWriter, r *http.Request) (user.Info
 }
 
 // authorize returns whether the user may use one of the verb's subresources of the node, or of all nodes if the name is
-// empty. If not, it answers the request.
+// empty. If not, it answers the request. The answer does not name the node: which node a pod has, and whether the pod
+// exists, is not for everybody.
 func (a *access) authorize(w http.ResponseWriter, r *http.Request, who user.Info, v *verb, nodeName string) bool {
 	ctx, cancel := context.WithTimeout(r.Context(), reviewTimeout)
 	defer cancel()
@@ -98,7 +99,7 @@ func (a *access) authorize(w http.ResponseWriter, r *http.Request, who user.Info
 			return false
 		}
 	}
-	http.Error(w, fmt.Sprintf("Forbidden (user=%s, verb=%s, resource=nodes, subresource(s)=%v, name=%s)",
-		who.GetName(), v.nodeVerb, v.nodeSubresources, nodeName), http.StatusForbidden)
+	http.Error(w, fmt.Sprintf("Forbidden (user=%s, verb=%s, resource=nodes, subresource(s)=%v)",
+		who.GetName(), v.nodeVerb, v.nodeSubresources), http.StatusForbidden)
 	return false
 }

@@ -19,12 +19,14 @@
 //
 // # Forwarding
 //
-// Requests go through httputil.ReverseProxy over client-go's own transport, which is kept at HTTP/1.1. Apimachinery's
+// Requests go through httputil.ReverseProxy over the transport for streams of package wire, which speaks HTTP/1.1. It
+// refuses redirects, and bounds the bodies of errors. Per target and in all, so many streams can be open as
+// wire.Streams allows. Beyond that, the answer is 429. Apimachinery's
 // UpgradeAwareHandler carries SPDY and WebSocket, too, but dials by itself. So it ignores the proxy of a kubeconfig,
 // and does not verify the server if the kubeconfig leaves the CA to the system.
 //
 // Streams last as long as both sides want. Time-outs bound the connection to a target and, unless a log is followed,
-// the wait for the beginning of the answer.
+// the wait for the beginning of the answer, and for an error's end.
 //
 // # Serving certificate
 //

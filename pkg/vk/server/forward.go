@@ -22,13 +22,14 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate/wire"
 )
 
 const (
 	// answerTimeout bounds the wait for the beginning of the target's answer.
 	answerTimeout = 30 * time.Second
-	// maxErrorBytes bounds the size of the body of an error.
-	maxErrorBytes = 64 << 10
+	// maxErrorText bounds, in bytes, the text about a target that cannot be reached.
+	maxErrorText = 256
 	// tokenProtocol is the prefix with which browsers send a bearer token to API servers.
 	tokenProtocol = "base64url.bearer.authorization.k8s.io." //nolint:gosec // a prefix, no token
 )
@@ -59,11 +60,17 @@ func (s *Server) forward(w http.ResponseWriter, r *http.Request, v *verb, d dest
 		writeError(w, err)
 		return
 	}
-	transport, err := transportTo(d.target)
+	transport, err := wire.HardenStreams(d.target.Config)
 	if err != nil {
-		writeError(w, err)
+		writeError(w, fmt.Errorf("connecting to target %q: %w", d.target.Key, err))
 		return
 	}
+	end, err := s.streams.Begin(d.target.Key)
+	if err != nil {
+		writeError(w, streamsError(d.target, err))
+		return
+	}
+	defer end()
 	ctx, cancel := context.WithCancelCause(r.Context())
 	defer cancel(nil)
 	answered := func() {}
@@ -80,6 +87,10 @@ func (s *Server) forward(w http.ResponseWriter, r *http.Request, v *verb, d dest
 		FlushInterval: -1, // Flush at once.
 		ModifyResponse: func(response *http.Response) error {
 			answered()
+			if response.StatusCode >= http.StatusBadRequest { // The body of an error has an end.
+				timer := s.options.Clock.AfterFunc(answerTimeout, func() { cancel(errNoAnswer) })
+				context.AfterFunc(ctx, func() { timer.Stop() })
+			}
 			return checkAnswer(response, v.plainErrors)
 		},
 		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
@@ -88,18 +99,6 @@ func (s *Server) forward(w http.ResponseWriter, r *http.Request, v *verb, d dest
 		ErrorLog: slog.NewLogLogger(logr.ToSlogHandler(s.options.Logger), slog.LevelDebug),
 	}
 	proxy.ServeHTTP(w, r.WithContext(ctx))
-}
-
-// transportTo returns client-go's transport with the source's credentials. It uses HTTP/1.1, which upgrades need.
-func transportTo(target *engage.Target) (http.RoundTripper, error) {
-	config := rest.CopyConfig(target.Config)
-	config.NextProtos = []string{"http/1.1"}
-	config.DisableCompression = true
-	transport, err := rest.TransportFor(config)
-	if err != nil {
-		return nil, fmt.Errorf("making a transport to target %q: %w", target.Key, err)
-	}
-	return transport, nil
 }
 
 // forwarded returns the headers for the target: the headers of streams, and no credentials of the caller.
@@ -124,15 +123,12 @@ func forwarded(header http.Header) http.Header {
 	return out
 }
 
-// checkAnswer refuses redirects, because the API server would follow them, and converts errors for the caller.
+// checkAnswer converts errors for the caller. Their bodies are bounded.
 func checkAnswer(response *http.Response, plainErrors bool) error {
-	if response.StatusCode >= 300 && response.StatusCode < 400 {
-		return errors.New("it answered with a redirect")
-	}
 	if response.StatusCode < 400 || !plainErrors {
 		return nil
 	}
-	body, err := io.ReadAll(io.LimitReader(response.Body, maxErrorBytes))
+	body, err := io.ReadAll(response.Body)
 	if err := errors.Join(err, response.Body.Close()); err != nil {
 		return fmt.Errorf("reading its answer: %w", err)
 	}
@@ -147,6 +143,13 @@ func checkAnswer(response *http.Response, plainErrors bool) error {
 	return nil
 }
 
+// streamsError explains that a stream cannot begin now.
+func streamsError(target *engage.Target, err error) error {
+	return newError(http.StatusTooManyRequests,
+		"No more logs and commands of pods on node %q can be followed now: %v; end some of them, or try again later.",
+		target.NodeName, err)
+}
+
 // targetError explains an error of the request to the target.
 func targetError(ctx context.Context, target *engage.Target, err error) error {
 	if errors.Is(context.Cause(ctx), errNoAnswer) {
@@ -155,7 +158,7 @@ func targetError(ctx context.Context, target *engage.Target, err error) error {
 			target.NodeName, answerTimeout)
 	}
 	return newError(http.StatusBadGateway, "The API server of the cluster behind node %q cannot be reached: %v.",
-		target.NodeName, err)
+		target.NodeName, wire.Shorten(err.Error(), maxErrorText))
 }
 
 func writeError(w http.ResponseWriter, err error) {

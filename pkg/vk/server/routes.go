@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
 
@@ -164,7 +165,7 @@ func (s *Server) delegateOf(ctx context.Context, proxy *corev1.Pod) (destination
 	key := types.NamespacedName{Namespace: d.namespace, Name: d.pod}
 	err := target.Client.Get(ctx, key, chaperon, client.UnsafeDisableDeepCopy)
 	switch {
-	case apierrors.IsNotFound(err) || err == nil && chaperon.Labels[v1alpha1.LabelParentUID] != string(proxy.UID):
+	case apierrors.IsNotFound(err) || err == nil && gate.ParentOf(chaperon).UID != proxy.UID:
 		return destination{}, newError(http.StatusNotFound,
 			"Pod %q has no delegate in the cluster behind node %q any more.",
 			client.ObjectKeyFromObject(proxy), proxy.Spec.NodeName)

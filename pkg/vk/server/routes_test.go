@@ -73,7 +73,7 @@ func TestAccessToTheKubeletAPI(t *testing.T) {
 		"another path without a token is refused": {"GET", "/metrics", "", 401, "Unauthorized"},
 		"a user without rights is refused": {
 			"GET", logsPath, "nothing", 403,
-			"user=nothing, verb=get, resource=nodes, subresource(s)=[log proxy], name=" + nodeName,
+			"user=nothing, verb=get, resource=nodes, subresource(s)=[log proxy])",
 		},
 		"a user with the right to get logs may not exec": {
 			"POST", "/exec/default/web/app?command=id", "logs", 403, "subresource(s)=[proxy]",
@@ -110,7 +110,7 @@ func TestAccessToTheKubeletAPI(t *testing.T) {
 			"GET", "/explain/default/web", "admin", 404, `not known here how pod "default/web" was scheduled`,
 		},
 		"an explanation takes a right on all nodes": {
-			"GET", "/explain/default/unbound", "reader", 403, "verb=get, resource=nodes, subresource(s)=[proxy], name=",
+			"GET", "/explain/default/unbound", "reader", 403, "verb=get, resource=nodes, subresource(s)=[proxy])",
 		},
 		"an explanation without a token is refused": {"GET", "/explain/default/unbound", "", 401, "Unauthorized"},
 		"an explanation cannot be posted": {
@@ -131,6 +131,21 @@ func TestAccessToTheKubeletAPI(t *testing.T) {
 				t.Errorf("answer %d %q, want %d %q", code, body, test.code, test.says)
 			}
 		})
+	}
+}
+
+// The node of a pod is a fact about the pod, so it is for those only who may see the pod's node.
+func TestA403DoesNotNameTheNode(t *testing.T) {
+	f := newFixture(t, nil, everyone())
+	_, want := f.request(t, "GET", "/containerLogs/default/none/app", "nothing")
+	for _, pod := range []string{"web", "elsewhere", "plain", "unbound"} {
+		code, got := f.request(t, "GET", "/containerLogs/default/"+pod+"/app", "nothing")
+		if code != http.StatusForbidden || strings.Contains(got, "admiralty-") || strings.Contains(got, "real-node") {
+			t.Errorf("pod %q: answer %d %q, want 403 and no node", pod, code, got)
+		}
+		if got != want {
+			t.Errorf("pod %q: answer %q differs from that about a pod that does not exist: %q", pod, got, want)
+		}
 	}
 }
 

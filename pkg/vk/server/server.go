@@ -19,6 +19,7 @@ import (
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/diagnosis"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate/wire"
 )
 
 const (
@@ -53,6 +54,7 @@ type Options struct {
 type Server struct {
 	options Options
 	access  *access
+	streams wire.Streams
 }
 
 // New returns a Server, which does not listen before Start.

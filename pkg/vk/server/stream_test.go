@@ -12,9 +12,12 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/remotecommand"
 	serverremotecommand "k8s.io/cri-streaming/pkg/streaming/remotecommand"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate/wire"
 )
 
 func TestFollowedLogArrivesLineByLineAndEndsWithItsReader(t *testing.T) {
@@ -155,5 +158,57 @@ func TestExecIsInteractive(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func TestStreamsAreCountedByTarget(t *testing.T) {
+	f := newFixture(t, func(http.ResponseWriter, *http.Request) {}, everyone())
+	var ends []func()
+	for range wire.StreamsPerTarget {
+		end, err := f.served.streams.Begin(f.target.Key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ends = append(ends, end)
+	}
+	code, body := f.request(t, "GET", logsPath, "admin")
+	if code != http.StatusTooManyRequests || !strings.Contains(body, "50 streams to the cluster are open; end some") {
+		t.Errorf("answer %d %q", code, body)
+	}
+	if _, err := f.served.streams.Begin(types.NamespacedName{Name: "c3"}); err != nil {
+		t.Errorf("another target: %v", err)
+	}
+	ends[0]()
+	for range 3 { // The stream ends with its request.
+		if code, body := f.request(t, "GET", logsPath, "admin"); code != http.StatusOK {
+			t.Errorf("answer %d %q", code, body)
+		}
+	}
+}
+
+func TestAnErrorThatDribblesIsGivenUp(t *testing.T) {
+	began := make(chan struct{})
+	f := newFixture(t, func(w http.ResponseWriter, r *http.Request) {
+		w.WriteHeader(http.StatusForbidden)
+		_ = http.NewResponseController(w).Flush()
+		close(began)
+		<-r.Context().Done()
+	}, everyone())
+	answered := make(chan struct{})
+	go func() {
+		<-began
+		for {
+			select {
+			case <-answered:
+				return
+			default:
+				f.clock.Step(answerTimeout)
+			}
+		}
+	}()
+	defer close(answered)
+	// The wait for the first byte of a log that is followed has no end. The wait for an error has one.
+	if code, body := f.request(t, "GET", logsPath+"?follow=true", "admin"); code != http.StatusGatewayTimeout {
+		t.Errorf("answer %d %q", code, body)
 	}
 }

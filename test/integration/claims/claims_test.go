@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/apierror"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/needs"
 	"github.com/multicluster-scheduler/multicluster-scheduler/test/integration/env"
 )
@@ -174,8 +175,12 @@ func TestAClaimThatATargetRefusesMayBeCopiedElsewhere(t *testing.T) {
 		return nil
 	})
 	err := ensure(t.Context(), pod, c2)
-	if !errors.As(err, new(*needs.RefusedError)) || !strings.Contains(err.Error(), "exceeded quota: none") {
-		t.Errorf("error %v", err)
+	var refused *needs.RefusedError
+	if !errors.As(err, &refused) || !strings.Contains(err.Error(), "exceeded quota: none") {
+		t.Fatalf("error %v", err)
+	}
+	if refused.Class != apierror.QuotaExceeded {
+		t.Errorf("class %d", refused.Class)
 	}
 	expectFollowedTo(t, original, "")
 	waitForObjection(t, pod, c3, "")

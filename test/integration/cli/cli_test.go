@@ -74,6 +74,8 @@ func connectForTheFirstTime(t *testing.T, path string) {
 		"c1: virtual node admiralty-c2 is ready", "kubectl --context c1 label namespace")
 	expectSays(t, errOut, "use --server") // This warns of the loopback address.
 
+	source := env.Get(t, c2, &v1alpha1.ClusterSource{ObjectMeta: metav1.ObjectMeta{Name: "c1"}})
+	env.ExpectEqual(t, "cluster ID of the ClusterSource", idOfC1, source.Spec.ClusterID)
 	asSource, err := login(t.Context(), secretOfC2())
 	env.Must(t, err)
 	if err := asSource.List(t.Context(), &corev1.SecretList{}); !apierrors.IsForbidden(err) {

@@ -34,6 +34,9 @@ import (
 // The tests share c1 and c2. They run one after the other, with names of their own.
 var c1, c2 *env.Cluster
 
+// idOfC1 is the cluster ID that the manager of c1 publishes.
+const idOfC1 = "id-of-c1"
+
 func TestMain(m *testing.M) {
 	env.Main(m, func(t env.T) {
 		clusters := env.Start(t, "c1", "c2")
@@ -42,6 +45,9 @@ func TestMain(m *testing.M) {
 			env.Create(t, cluster, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: env.ReleaseNamespace}})
 		}
 		c2.InstallSourceRoles(t)
+		summary := &v1alpha1.ClusterSummary{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.ClusterSummaryName}}
+		env.Create(t, c1, summary)
+		env.ChangeStatus(t, c1, summary, func(s *v1alpha1.ClusterSummary) { s.Status.ClusterID = idOfC1 })
 	})
 }
 
@@ -51,9 +57,12 @@ func play(t *testing.T) {
 	env.RunManager(t, c2.Config, func(mgr ctrl.Manager) error {
 		controller := source.New(source.Options{
 			Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), Clock: clock.RealClock{},
-			SourceClusterRoleName: env.SourceRole, SummaryViewerClusterRoleName: env.SummaryViewerRole,
+			Recorder:              mgr.GetEventRecorder("sources"),
+			SourceClusterRoleName: env.SourceRole, LeavingClusterRoleName: env.LeavingRole,
+			SummaryViewerClusterRoleName: env.SummaryViewerRole, ReaderClusterRoleName: env.ReaderRole,
+			ReleaseNamespace: env.ReleaseNamespace,
 		})
-		if err := controller.Register(mgr); err != nil {
+		if err := controller.Register(t.Context(), mgr); err != nil {
 			return err
 		}
 		tokens := &tokenController{mgr.GetClient()}

@@ -21,6 +21,7 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/connect/target"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/targetkind"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/vk/node"
@@ -81,6 +82,7 @@ func register(mgr ctrl.Manager) error {
 		Scheme:    mgr.GetScheme(),
 		Registry:  registry,
 		Source:    source,
+		Verifier:  func() (gate.Verifier, error) { return env.Verifier{}, nil },
 		Clock:     fastClock{},
 		Recorder:  mgr.GetEventRecorder("multicluster-scheduler"),
 		Metrics:   prometheus.NewRegistry(),
@@ -242,9 +244,6 @@ func ready(status corev1.ConditionStatus) func(*corev1.Node) error {
 func createChaperon(t *testing.T, key types.NamespacedName, namespace, name string) *v1alpha1.PodChaperon {
 	t.Helper()
 	chaperon := env.Chaperon(namespace, name, sourceID, key)
-	chaperon.Annotations = map[string]string{
-		v1alpha1.AnnotationParentNamespace: namespace, v1alpha1.AnnotationParentName: "proxy-of-" + name,
-	}
 	env.CreateForTest(t, c2, chaperon)
 	return chaperon
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 	"github.com/multicluster-scheduler/multicluster-scheduler/test/integration/env"
 )
@@ -140,7 +142,7 @@ func holdsOnly(ctx context.Context, key types.NamespacedName, want *v1alpha1.Pod
 	if list.Items[0].Spec.Containers != nil || list.Items[0].ManagedFields != nil {
 		return errors.New("fields that nobody reads are cached")
 	}
-	parent := want.Namespace + "/proxy-of-" + want.Name
+	parent := gate.ParentOf(want).Key.String()
 	err := target.Client.List(ctx, list, client.MatchingFields{engage.IndexParent: parent})
 	if err != nil || len(list.Items) != 1 {
 		return fmt.Errorf("%d PodChaperons are found by %s: %w", len(list.Items), parent, err)
@@ -154,8 +156,13 @@ func TestRotatedCredentialsAreUsedWithoutAGap(t *testing.T) {
 	first := engagedTarget(t, key)
 
 	setLogin(t, secret, c2Bob)
-	env.Eventually(t, func(context.Context) error {
-		if string(engagedTarget(t, key).Config.CertData) != string(c2Bob.CertData) { // It is never disengaged.
+	env.Eventually(t, func(ctx context.Context) error {
+		review := &authenticationv1.SelfSubjectReview{}
+		engaged := engagedTarget(t, key) // It is never disengaged.
+		if err := env.ClientFor(t, engaged.Config).Create(ctx, review); err != nil {
+			return err
+		}
+		if review.Status.UserInfo.Username != "bob" {
 			return errors.New("the old certificate is still in use")
 		}
 		return nil

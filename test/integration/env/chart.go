@@ -21,6 +21,10 @@ const (
 	ReleaseNamespace = "admiralty"
 	// SourceRole is the chart's ClusterRole of sources.
 	SourceRole = Release + "-source"
+	// LeavingRole is the chart's ClusterRole of sources in namespaces that they no longer may use.
+	LeavingRole = Release + "-source-leaving"
+	// ReaderRole is the chart's ClusterRole of what ClusterSources read in the whole cluster.
+	ReaderRole = Release + "-source-reader"
 	// SummaryViewerRole is the chart's ClusterRole to read the ClusterSummary.
 	SummaryViewerRole = Release + "-cluster-summary-viewer"
 	// ManagerAccount is the service account of the manager in ReleaseNamespace.

@@ -4,8 +4,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/uuid"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate/proof"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
 
@@ -47,11 +49,23 @@ func PodSpec() corev1.PodSpec {
 	return corev1.PodSpec{Containers: []corev1.Container{{Name: "app", Image: "app"}}}
 }
 
-// Chaperon returns a PodChaperon, as a source makes it for a target, that does not exist yet.
-func Chaperon(namespace, name, sourceID string, target types.NamespacedName) *v1alpha1.PodChaperon {
-	chaperon := &v1alpha1.PodChaperon{ObjectMeta: Meta(namespace, name), Spec: PodSpec()}
+// Chaperon returns the PodChaperon of a proxy of some name, as a source makes it for a target. Neither it nor the proxy
+// exists.
+func Chaperon(namespace, proxy, sourceID string, target types.NamespacedName) *v1alpha1.PodChaperon {
+	uid, key := uuid.NewUUID(), types.NamespacedName{Namespace: namespace, Name: proxy}
+	proved, _ := Sign(proof.Claim{UID: uid, Proxy: key, Target: target})
+	chaperon := &v1alpha1.PodChaperon{
+		ObjectMeta: Meta(namespace, translate.DelegateNameOf(proxy, uid)), Spec: PodSpec(),
+	}
 	chaperon.Labels = map[string]string{
-		v1alpha1.LabelParentClusterID: sourceID, v1alpha1.LabelTargetHash: translate.TargetHash(target),
+		v1alpha1.LabelParentUID:       string(uid),
+		v1alpha1.LabelParentClusterID: sourceID,
+		v1alpha1.LabelTargetHash:      translate.TargetHash(target),
+	}
+	chaperon.Annotations = map[string]string{
+		v1alpha1.AnnotationParentNamespace: namespace,
+		v1alpha1.AnnotationParentName:      proxy,
+		v1alpha1.AnnotationProof:           proved,
 	}
 	return chaperon
 }

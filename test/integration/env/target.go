@@ -8,9 +8,11 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
 
@@ -24,6 +26,10 @@ type Target struct {
 	Cluster *Cluster
 	// Login is the source's login in the target.
 	Login *rest.Config
+	// Source has the proxies. Without a source there are none.
+	Source *Cluster
+	// Verifier verifies the proofs of PodChaperons: by default those by Sign.
+	Verifier gate.Verifier
 	// Cached says that Client reads PodChaperons from a cache, as in the product. Otherwise it reads directly.
 	Cached bool
 	// Customize, if there is one, changes each engagement before the observers get it.
@@ -36,7 +42,9 @@ type Target struct {
 // NewTarget returns the (Cluster)Target of the name given, which leads to a cluster with the rights of an
 // administrator.
 func NewTarget(cluster *Cluster, key types.NamespacedName) *Target {
-	return &Target{Target: newEngagement(key), Cluster: cluster, Login: cluster.Config, disengage: func() {}}
+	return &Target{
+		Target: newEngagement(key), Cluster: cluster, Login: cluster.Config, Verifier: Verifier{}, disengage: func() {},
+	}
 }
 
 func newEngagement(key types.NamespacedName) *engage.Target {
@@ -52,10 +60,12 @@ func (target *Target) Engage(t T, registry *engage.Registry) {
 	engagement := newEngagement(target.Key)
 	engagement.Config = target.Login
 	direct := ClientFor(t, target.Login)
-	engagement.Client, engagement.APIReader = direct, direct
+	engagement.Gate = target.gate(engagement)
+	engagement.APIReader = engagement.Gate.Reader(direct)
+	engagement.Client = engagement.Gate.Client(engagement.APIReader, direct)
 	stopCache := func() {}
 	if target.Cached {
-		stopCache = addCache(t, engagement)
+		stopCache = addCache(t, engagement, direct)
 	}
 	if target.Customize != nil {
 		target.Customize(engagement)
@@ -76,8 +86,23 @@ func (target *Target) Disengage() { target.disengage() }
 // Lose has the source notice that the target's API server does not answer any more. With Engage it answers again.
 func (target *Target) Lose() { target.registry.Lose(target.Target) }
 
-// addCache makes the client of an engagement read PodChaperons from a cache.
-func addCache(t T, engagement *engage.Target) (stop func()) {
+// gate returns the gate of an engagement, as pkg/connect/target makes it.
+func (target *Target) gate(engagement *engage.Target) *gate.Gate {
+	var proxies client.Reader = fake.NewClientBuilder().WithScheme(Scheme()).Build()
+	if target.Source != nil {
+		proxies = target.Source.Client
+	}
+	return &gate.Gate{
+		Key:      engagement.Key,
+		NodeName: engagement.NodeName,
+		Allows:   engagement.Allows,
+		Verifier: target.Verifier,
+		Proxies:  proxies,
+	}
+}
+
+// addCache makes the client of an engagement read PodChaperons from a cache, and write directly.
+func addCache(t T, engagement *engage.Target, direct client.Client) (stop func()) {
 	t.Helper()
 	chaperons := cache.ByObject{Label: labels.SelectorFromSet(labels.Set{v1alpha1.LabelTargetHash: engagement.Hash})}
 	if engagement.Key.Namespace != "" {
@@ -86,19 +111,20 @@ func addCache(t T, engagement *engage.Target) (stop func()) {
 	c, err := cache.New(engagement.Config, cache.Options{
 		Scheme:           Scheme(),
 		DefaultTransform: cache.TransformStripManagedFields(),
+		NewInformer:      engagement.Gate.NewInformer,
 		ByObject:         map[client.Object]cache.ByObject{&v1alpha1.PodChaperon{}: chaperons},
 	})
 	Must(t, err)
 	Must(t, c.IndexField(t.Context(), &v1alpha1.PodChaperon{}, engage.IndexParent, func(o client.Object) []string {
-		a := o.GetAnnotations()
-		return []string{a[v1alpha1.AnnotationParentNamespace] + "/" + a[v1alpha1.AnnotationParentName]}
+		return []string{gate.ParentOf(o).Key.String()}
 	}))
 	stop = Run(t, c.Start)
 	WaitForCache(t, c)
 	engagement.Cache = c
-	engagement.Client, err = client.New(engagement.Config, client.Options{
+	reads, err := client.New(engagement.Config, client.Options{
 		Scheme: Scheme(), Cache: &client.CacheOptions{Reader: c},
 	})
 	Must(t, err)
+	engagement.Client = engagement.Gate.Client(reads, direct)
 	return stop
 }

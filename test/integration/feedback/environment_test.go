@@ -18,6 +18,7 @@ import (
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate/proof"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/proxy/feedback"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 	"github.com/multicluster-scheduler/multicluster-scheduler/test/integration/env"
@@ -31,6 +32,8 @@ var (
 	writes env.Journal
 	// clock is the manager's clock.
 	clock *clocktesting.FakePassiveClock
+	// keys are the source's.
+	keys *proof.Keys
 )
 
 func TestMain(m *testing.M) { env.Main(m, setUp) }
@@ -39,6 +42,7 @@ func setUp(t env.T) {
 	clusters := env.Start(t, "source", "target")
 	source, target = clusters[0], clusters[1]
 	clock = clocktesting.NewFakePassiveClock(time.Now())
+	keys = proof.Generate(clock.Now())
 	login := env.Intercept(source.Config, func(r *http.Request) *http.Response {
 		if r.Method != http.MethodGet && strings.Contains(r.URL.Path, "/pods/") {
 			writes.Add(r.Method + " " + r.URL.Path + " ")
@@ -50,6 +54,8 @@ func setUp(t env.T) {
 		manager = mgr
 		f := feedback.New(feedback.Options{
 			Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), Clock: clock,
+			Source:   translate.Source{ClusterID: "source"},
+			Keys:     func() (*proof.Keys, error) { return keys, nil },
 			Recorder: mgr.GetEventRecorder("feedback"), Logger: mgr.GetLogger(),
 		})
 		registry = engage.NewRegistry(f)
@@ -75,7 +81,7 @@ func engaged(t *testing.T) *env.Target {
 // newTarget returns a target that is not engaged.
 func newTarget(namespace, name string) *env.Target {
 	c := env.NewTarget(target, types.NamespacedName{Namespace: namespace, Name: name})
-	c.Cached = true
+	c.Cached, c.Source, c.Verifier = true, source, keys
 	return c
 }
 
@@ -95,10 +101,18 @@ func place(t *testing.T, proxy *corev1.Pod, in *env.Target) *v1alpha1.PodChapero
 	return c
 }
 
-func createChaperon(t *testing.T, proxy *corev1.Pod, in *env.Target) *v1alpha1.PodChaperon {
+// createChaperon creates the PodChaperon of a proxy, changed as asked for.
+func createChaperon(
+	t *testing.T, proxy *corev1.Pod, in *env.Target, changes ...func(*v1alpha1.PodChaperon),
+) *v1alpha1.PodChaperon {
 	t.Helper()
-	c, err := translate.Chaperon(proxy, translate.Source{ClusterID: "source"}, in.Hash)
+	c, err := translate.Chaperon(proxy, translate.Source{ClusterID: "source"}, translate.Destination{
+		Target: in.Key, Proof: keys.Sign(proof.ClaimOf(proxy, in.Key)),
+	})
 	env.Must(t, err)
+	for _, change := range changes {
+		change(c)
+	}
 	env.Create(t, target, c)
 	return c
 }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/diagnosis"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate/proof"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/vk/server"
 	"github.com/multicluster-scheduler/multicluster-scheduler/test/integration/env"
@@ -45,6 +46,9 @@ type kubeletAPI struct {
 	scheduled *diagnosis.Store
 }
 
+// key is the target's.
+var key = types.NamespacedName{Name: "c2"}
+
 // start starts a kubelet API. The signer signs its serving certificate, unless signer is empty.
 func start(t *testing.T, signer string) *kubeletAPI {
 	t.Helper()
@@ -53,7 +57,9 @@ func start(t *testing.T, signer string) *kubeletAPI {
 	env.Create(t, source, proxy)
 	delegate := &corev1.Pod{ObjectMeta: env.Meta(namespace, translate.DelegateName(proxy)), Spec: env.PodSpec()}
 	delegate.Spec.NodeName = startKubelet(t)
-	chaperon, err := translate.Chaperon(proxy, translate.Source{}, "")
+	proved, err := env.Sign(proof.ClaimOf(proxy, key))
+	env.Must(t, err)
+	chaperon, err := translate.Chaperon(proxy, translate.Source{}, translate.Destination{Target: key, Proof: proved})
 	env.Must(t, err)
 	env.Create(t, target, delegate, chaperon)
 	api := &kubeletAPI{namespace: namespace, delegate: delegate, scheduled: diagnosis.NewStore(clock.RealClock{})}
@@ -64,7 +70,7 @@ func start(t *testing.T, signer string) *kubeletAPI {
 // serve serves the kubelet API in front of the target, where it has the rights that the package names and no others.
 func (api *kubeletAPI) serve(t *testing.T, signer string) {
 	t.Helper()
-	c2 := env.NewTarget(target, types.NamespacedName{Name: "c2"})
+	c2 := env.NewTarget(target, key)
 	user := "source of " + t.Name()
 	c2.Login = target.User(t, user)
 	target.Grant(t, user, "",

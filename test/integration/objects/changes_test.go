@@ -161,12 +161,12 @@ func TestDeletingTheOriginalDeletesNothing(t *testing.T) {
 	expectMissing(t, ensure(t.Context(), env.Proxy(namespace, "next", needsSecret("db", false)), c2))
 }
 
-func TestSecretsThatAreHeldFollowTheirOriginals(t *testing.T) {
+func TestSecretsThatAreKeptFollowTheirOriginals(t *testing.T) {
 	namespace, c2 := engaged(t)
 	refs := []needs.Ref{{Resource: needs.Secrets, Name: "early"}, {Resource: needs.Secrets, Name: "late"}}
 	early := createSecret(t, namespace, "early", "old")
 	env.Eventually(t, func(ctx context.Context) error {
-		env.Must(t, hold(ctx, c2, "ingress", refs))
+		env.Must(t, keep(ctx, c2, "ingress", refs))
 		if !env.Exists(t, target, secret(namespace, "early", "")) {
 			return errors.New("the Secret is not copied")
 		}
@@ -177,9 +177,9 @@ func TestSecretsThatAreHeldFollowTheirOriginals(t *testing.T) {
 	createSecret(t, namespace, "late", "x")
 	waitForPassword(t, namespace, "late", "x")
 
-	env.Must(t, hold(t.Context(), c2, "ingress", nil))
+	env.Must(t, keep(t.Context(), c2, "ingress", nil))
 	env.Delete(t, target, secret(namespace, "early", "")) // The target's manager does the same.
-	env.Must(t, hold(t.Context(), c2, "ingress", refs))
+	env.Must(t, keep(t.Context(), c2, "ingress", refs))
 	waitForPassword(t, namespace, "early", "new")
-	env.Must(t, hold(t.Context(), c2, "ingress", nil))
+	env.Must(t, keep(t.Context(), c2, "ingress", nil))
 }

@@ -97,7 +97,7 @@ func engaged(t *testing.T) (namespace string, c2 *env.Target) {
 	return namespace, c2
 }
 
-// bindSource gives a user a source's rights in the target, and waits until the policy holds it.
+// bindSource gives a user a source's rights in the target, and waits until the policy applies to it.
 func bindSource(t *testing.T, namespace, user string) {
 	t.Helper()
 	target.BindRole(t, user, namespace, env.SourceRole)
@@ -105,7 +105,7 @@ func bindSource(t *testing.T, namespace, user string) {
 	env.Eventually(t, func(ctx context.Context) error {
 		err := c.Create(ctx, configMap(namespace, "probe", "b"), client.DryRunAll)
 		if err == nil || !strings.Contains(err.Error(), "must have the annotation") {
-			return fmt.Errorf("the policy does not hold: %w", err)
+			return fmt.Errorf("the policy does not apply: %w", err)
 		}
 		return nil
 	})
@@ -175,9 +175,9 @@ func mustEnsure(t *testing.T, pod *corev1.Pod, in *env.Target) {
 // missing returns an error that names the objects that a pod needs and the source lacks, as far as is known.
 func missing(pod *corev1.Pod) error { return follower.Missing(pod) }
 
-// hold keeps Secrets in a target for an Ingress.
-func hold(ctx context.Context, in *env.Target, ingress string, refs []needs.Ref) error {
-	return follower.Hold(ctx, in.Target, in.Key.Namespace, ingress, refs)
+// keep keeps Secrets in a target for an Ingress.
+func keep(ctx context.Context, in *env.Target, ingress string, refs []needs.Ref) error {
+	return follower.Keep(ctx, in.Target, in.Key.Namespace, ingress, refs)
 }
 
 // place creates a proxy, ensures everything that it needs in a target, and binds it to the target's node.

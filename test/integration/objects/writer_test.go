@@ -47,7 +47,7 @@ func createTheirs(t *testing.T, namespace string) (expectUntouched func(*testing
 
 func TestWriterWritesCopiesAndNothingElse(t *testing.T) {
 	for name, login := range map[string]*rest.Config{
-		"as a source, whom the policy holds":                         identity,
+		"as a source, to whom the policy applies":                    identity,
 		"as an administrator, who may run pods, and is not a source": target.Config,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -127,7 +127,7 @@ func forbidValue(t *testing.T, namespace, value string) {
 	env.Eventually(t, func(ctx context.Context) error {
 		err := target.Client.Create(ctx, configMap(namespace, "probe", value), client.DryRunAll)
 		if !apierrors.IsInvalid(err) {
-			return fmt.Errorf("the policy does not hold: %w", err)
+			return fmt.Errorf("the policy does not apply: %w", err)
 		}
 		return nil
 	})
@@ -172,7 +172,7 @@ func TestWriterPatchesObjectsThatSourcesMayRead(t *testing.T) {
 }
 
 // TestWriterWritesOnlyCopiesAfterItsSourceIsGivenMoreRights has a source that is given more rights: the policy does
-// not hold it to its own copies any more, and nobody informs the writer.
+// not apply to it any more, and nobody informs the writer.
 func TestWriterWritesOnlyCopiesAfterItsSourceIsGivenMoreRights(t *testing.T) {
 	namespace, _ := engaged(t)
 	w := newWriter(t, identity)

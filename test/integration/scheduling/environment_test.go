@@ -79,6 +79,7 @@ func (s *scheduler) run(t *testing.T, timeout time.Duration) {
 	under, err := scheduling.New(scheduling.Options{
 		Config:   login,
 		Source:   translate.Source{ClusterID: sourceID},
+		Sign:     env.Sign,
 		Registry: s.registry,
 		Strategy: configv1alpha1.Spread,
 		Timeout:  timeout,

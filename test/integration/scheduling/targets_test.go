@@ -30,7 +30,7 @@ type playedTarget struct {
 
 func newTarget(name string, cluster *env.Cluster) *playedTarget {
 	target := &playedTarget{Target: env.NewTarget(cluster, types.NamespacedName{Name: name})}
-	target.Cached = true
+	target.Cached, target.Source = true, source
 	return target
 }
 

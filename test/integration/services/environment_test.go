@@ -60,8 +60,8 @@ var (
 	registry                   *engage.Registry
 	clock                      *clocktesting.FakePassiveClock // the follower's
 	events                     recorder
-	secrets                    = heldSecrets{
-		held: map[types.NamespacedName]map[types.NamespacedName][]string{}, refused: map[types.NamespacedName]bool{},
+	secrets                    = keptSecrets{
+		kept: map[types.NamespacedName]map[types.NamespacedName][]string{}, refused: map[types.NamespacedName]bool{},
 	}
 )
 
@@ -82,7 +82,7 @@ func setUp(t env.T) {
 		Config:      source.Config,
 		Mapper:      source.Client.RESTMapper(),
 		Source:      translate.Source{ClusterID: sourceID},
-		HoldSecrets: secrets.hold,
+		KeepSecrets: secrets.keep,
 		Clock:       clock,
 		Recorder:    &events,
 		Logger:      logr.Discard(),
@@ -117,38 +117,38 @@ func (r *recorder) Eventf( //nolint:revive // The interface has these parameters
 	r.Add(fmt.Sprintf("%s/%s %s: %s", about.GetNamespace(), about.GetName(), reason, fmt.Sprintf(note, args...)))
 }
 
-// heldSecrets plays the part that copies Secrets: it records which are held, and refuses them if a test wants that.
-type heldSecrets struct {
+// keptSecrets plays the part that copies Secrets: it records which are kept, and refuses them if a test wants that.
+type keptSecrets struct {
 	mu      sync.Mutex                                                 // guards all that follows
-	held    map[types.NamespacedName]map[types.NamespacedName][]string // by target and Ingress
+	kept    map[types.NamespacedName]map[types.NamespacedName][]string // by target and Ingress
 	refused map[types.NamespacedName]bool                              // by target
 }
 
-func (s *heldSecrets) hold(_ context.Context, in *engage.Target, ingress types.NamespacedName, names []string) error {
+func (s *keptSecrets) keep(_ context.Context, in *engage.Target, ingress types.NamespacedName, names []string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.held[in.Key] == nil {
-		s.held[in.Key] = map[types.NamespacedName][]string{}
+	if s.kept[in.Key] == nil {
+		s.kept[in.Key] = map[types.NamespacedName][]string{}
 	}
-	s.held[in.Key][ingress] = names
+	s.kept[in.Key][ingress] = names
 	if s.refused[in.Key] && len(names) > 0 {
 		return &needs.RefusedError{Ref: needs.Ref{Resource: needs.Secrets, Name: names[0]}, Reason: "exists there"}
 	}
 	return nil
 }
 
-// refuse refuses all that is to be held in a target from now on, or takes it again.
-func (s *heldSecrets) refuse(in *env.Target, refused bool) {
+// refuse refuses all that is to be kept in a target from now on, or takes it again.
+func (s *keptSecrets) refuse(in *env.Target, refused bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.refused[in.Key] = refused
 }
 
-// of returns the Secrets that are held in a target for an Ingress.
-func (s *heldSecrets) of(in *env.Target, ingress *networkingv1.Ingress) []string {
+// of returns the Secrets that are kept in a target for an Ingress.
+func (s *keptSecrets) of(in *env.Target, ingress *networkingv1.Ingress) []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.held[in.Key][client.ObjectKeyFromObject(ingress)]
+	return s.kept[in.Key][client.ObjectKeyFromObject(ingress)]
 }
 
 // engaged engages the targets c2 and c3 of a new namespace until the test ends.
@@ -236,8 +236,7 @@ func setEndpoints(t *testing.T, slice *discoveryv1.EndpointSlice, nodeByAddress 
 // createChaperon plays the scheduler: it creates a PodChaperon.
 func createChaperon(t *testing.T, namespace string, in *env.Target) *v1alpha1.PodChaperon {
 	t.Helper()
-	c := env.Chaperon(namespace, "", sourceID, in.Key)
-	c.GenerateName = "web-"
+	c := env.Chaperon(namespace, "web", sourceID, in.Key)
 	env.Create(t, in.Cluster, c)
 	return c
 }

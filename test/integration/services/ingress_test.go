@@ -38,18 +38,18 @@ func touch(t *testing.T, ingress *networkingv1.Ingress) {
 	env.Change(t, source, ingress, func(i *networkingv1.Ingress) { i.Labels["touched"] = i.ResourceVersion })
 }
 
-// expectHeld checks that the TLS Secret of an Ingress is held in a target.
-func expectHeld(t *testing.T, in *env.Target, ingress *networkingv1.Ingress) {
+// expectKept checks that the TLS Secret of an Ingress is kept in a target.
+func expectKept(t *testing.T, in *env.Target, ingress *networkingv1.Ingress) {
 	t.Helper()
 	env.ExpectEqual(t, "TLS Secrets in "+in.Key.Name, []string{"shop-tls"}, secrets.of(in, ingress))
 }
 
-// waitForNoneHeld waits until no Secrets are held in a target for the Ingress.
-func waitForNoneHeld(t *testing.T, in *env.Target, ingress *networkingv1.Ingress) {
+// waitForNoneKept waits until no Secrets are kept in a target for the Ingress.
+func waitForNoneKept(t *testing.T, in *env.Target, ingress *networkingv1.Ingress) {
 	t.Helper()
 	env.Eventually(t, func(context.Context) error {
 		if names := secrets.of(in, ingress); len(names) > 0 {
-			return fmt.Errorf("still held: %v", names)
+			return fmt.Errorf("still kept: %v", names)
 		}
 		return nil
 	})
@@ -62,7 +62,7 @@ func TestAnIngressFollowsItsServices(t *testing.T) {
 	waitForNoCopy(t, c2, ingress)
 	service, _ := createFollowed(t, c2, c3, "web")
 	env.ExpectEqual(t, "spec", ingress.Spec, waitForCopy(t, c2, ingress).Spec)
-	expectHeld(t, c2, ingress)
+	expectKept(t, c2, ingress)
 	env.Change(t, source, ingress, func(i *networkingv1.Ingress) { i.Spec.Rules[0].Host = "new.example" })
 	waitForCopy(t, c2, ingress, func(c *networkingv1.Ingress) error {
 		if c.Spec.Rules[0].Host != "new.example" {
@@ -74,7 +74,7 @@ func TestAnIngressFollowsItsServices(t *testing.T) {
 	waitForNoCopy(t, c2, ingress)
 	waitForNoCopy(t, c3, ingress)
 	if names := secrets.of(c2, ingress); len(names) > 0 {
-		t.Errorf("TLS Secrets %v are still held", names)
+		t.Errorf("TLS Secrets %v are still kept", names)
 	}
 }
 
@@ -107,7 +107,7 @@ func TestAnIngressComesAfterItsSecrets(t *testing.T) {
 	waitForCopy(t, c2, ingress)
 }
 
-func TestSecretsAreHeldAgainWhenARefusedIngressIsCopied(t *testing.T) {
+func TestSecretsAreKeptAgainWhenARefusedIngressIsCopied(t *testing.T) {
 	namespace, c2, c3 := engaged(t)
 	theirs := newIngress(namespace, networkingv1.IngressServiceBackend{
 		Name: "theirs", Port: networkingv1.ServiceBackendPort{Number: 1},
@@ -116,20 +116,20 @@ func TestSecretsAreHeldAgainWhenARefusedIngressIsCopied(t *testing.T) {
 	ingress := createShop(t, namespace)
 	createFollowed(t, c2, c3, "web")
 	waitForReport(t, ingress, c2, "does not come from this cluster")
-	waitForNoneHeld(t, c2, ingress)
+	waitForNoneKept(t, c2, ingress)
 	env.Delete(t, c2.Cluster, theirs)
 	touch(t, ingress)
 	waitForCopy(t, c2, ingress)
-	expectHeld(t, c2, ingress)
+	expectKept(t, c2, ingress)
 }
 
-func TestATargetThatIsDisengagedHoldsNoSecrets(t *testing.T) {
+func TestATargetThatIsDisengagedKeepsNoSecrets(t *testing.T) {
 	namespace, c2, c3 := engaged(t)
 	ingress := createShop(t, namespace)
 	createFollowed(t, c2, c3, "web")
 	waitForCopy(t, c2, ingress)
 	waitForCopy(t, c3, ingress)
 	c2.Disengage()
-	waitForNoneHeld(t, c2, ingress)
-	expectHeld(t, c3, ingress)
+	waitForNoneKept(t, c2, ingress)
+	expectKept(t, c3, ingress)
 }

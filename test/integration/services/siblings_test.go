@@ -6,10 +6,12 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 	"github.com/multicluster-scheduler/multicluster-scheduler/test/integration/env"
 )
 
@@ -109,4 +111,30 @@ func TestACopyIsHandedOverToAnotherTargetOfTheSameCluster(t *testing.T) {
 	waitForCare(t, eu, service)
 	waitForCare(t, eu, ingress)
 	waitForAddresses(t, eu, web, "10.1.0.1", "10.2.0.1")
+}
+
+func TestACopyOfAnEarlierVersionGetsTheTargetID(t *testing.T) {
+	namespace, c2, c3 := engagedKnown(t)
+	shop := createShop(t, namespace)
+	web, slice := createFollowed(t, c2, c3, "web")
+	waitForAddresses(t, c2, web, "10.1.0.1", "10.3.0.1")
+	waitForCopy(t, c2, shop)
+	c2.Disengage()
+	forget := func(labels map[string]string) { delete(labels, v1alpha1.LabelTargetID) }
+	env.Change(t, cluster2, web, func(s *corev1.Service) { forget(s.Labels) })
+	env.Change(t, cluster2, shop, func(i *networkingv1.Ingress) { forget(i.Labels) })
+	service, ingress := waitForCopy(t, c2, web), waitForCopy(t, c2, shop)
+	c2.Customize = leadsToItsHost
+	doEngage(t, c2)
+	setEndpoints(t, slice, map[string]string{"10.3.0.2": c3.NodeName, "10.1.0.2": "node"})
+	waitForAddresses(t, c2, web, "10.1.0.2", "10.3.0.2")
+	want := translate.TargetID(c2.Key)
+	for _, c := range []client.Object{service, ingress} {
+		waitForCopy(t, c2, c, func(now client.Object) error {
+			if got := now.GetLabels()[v1alpha1.LabelTargetID]; now.GetUID() != c.GetUID() || got != want {
+				return fmt.Errorf("target-id is %q, want %q on the same copy", got, want)
+			}
+			return nil
+		})
+	}
 }

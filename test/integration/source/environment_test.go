@@ -33,9 +33,13 @@ func run(t *testing.T, sourceClusterRole string) (stop func()) {
 			Client:                       mgr.GetClient(),
 			APIReader:                    mgr.GetAPIReader(),
 			Clock:                        clock.RealClock{},
+			Recorder:                     mgr.GetEventRecorder("sources"),
 			SourceClusterRoleName:        sourceClusterRole,
+			LeavingClusterRoleName:       env.LeavingRole,
 			SummaryViewerClusterRoleName: env.SummaryViewerRole,
-		}).Register(mgr)
+			ReaderClusterRoleName:        env.ReaderRole,
+			ReleaseNamespace:             env.ReleaseNamespace,
+		}).Register(t.Context(), mgr)
 	})
 }
 

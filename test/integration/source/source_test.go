@@ -83,7 +83,7 @@ func TestServiceAccountsAreCreatedButNotTakenOver(t *testing.T) {
 		s.Spec = v1alpha1.ClusterSourceSpec{UserName: "c1"}
 	})
 	env.WaitGone(t, cluster, created)
-	binding := &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "multicluster-source:" + namespace}}
+	binding := &rbacv1.RoleBinding{ObjectMeta: env.Meta(namespace, "multicluster-clustersource:"+namespace)}
 	if subjects := env.Get(t, cluster, binding).Subjects; len(subjects) != 1 || subjects[0].Kind != rbacv1.UserKind {
 		t.Errorf("subjects are %+v, want the user alone", subjects)
 	}
@@ -124,8 +124,8 @@ func TestAnotherRoleReplacesTheBinding(t *testing.T) {
 	createClusterSource(t, "another-role", v1alpha1.ClusterSourceSpec{UserName: "c1"})
 	stop()
 	run(t, env.SourceRole)
-	binding := &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "multicluster-source:another-role"}}
-	env.WaitFor(t, cluster, binding, func(binding *rbacv1.ClusterRoleBinding) error {
+	binding := &rbacv1.RoleBinding{ObjectMeta: env.Meta("default", "multicluster-clustersource:another-role")}
+	env.WaitFor(t, cluster, binding, func(binding *rbacv1.RoleBinding) error {
 		if binding.RoleRef.Name != env.SourceRole {
 			return fmt.Errorf("role is %q", binding.RoleRef.Name)
 		}

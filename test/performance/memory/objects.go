@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/yaml"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
@@ -45,8 +46,9 @@ func newProxy(i int, node string) (*corev1.Pod, error) {
 }
 
 // newChaperon returns the PodChaperon of a proxy, with the status of a running delegate.
-func newChaperon(proxy *corev1.Pod, targetHash string) (*v1alpha1.PodChaperon, error) {
-	chaperon, err := translate.Chaperon(proxy, translate.Source{ClusterID: clusterID}, targetHash)
+func newChaperon(proxy *corev1.Pod, target types.NamespacedName) (*v1alpha1.PodChaperon, error) {
+	to := translate.Destination{Target: target}
+	chaperon, err := translate.Chaperon(proxy, translate.Source{ClusterID: clusterID}, to)
 	if err != nil {
 		return nil, err
 	}

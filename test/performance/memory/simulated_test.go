@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -25,7 +26,7 @@ func target(t *testing.T) (*rest.Config, *log, *v1alpha1.PodChaperon) {
 		t.Fatal(err)
 	}
 	proxy.UID = "12345678-9abc"
-	chaperon, err := newChaperon(proxy, "0123456789")
+	chaperon, err := newChaperon(proxy, types.NamespacedName{Name: "c2"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -82,7 +82,7 @@ func (s *sourceCluster) fill(ctx context.Context, o options, dir string) error {
 			if err != nil {
 				return err
 			}
-			return writeTarget(filepath.Join(dir, key.Name), translate.TargetHash(key), proxies)
+			return writeTarget(filepath.Join(dir, key.Name), key, proxies)
 		})
 	}
 	return group.Wait()
@@ -103,14 +103,14 @@ func (s *sourceCluster) proxies(ctx context.Context, target types.NamespacedName
 	return proxies, nil
 }
 
-func writeTarget(file, hash string, proxies []*corev1.Pod) error {
+func writeTarget(file string, target types.NamespacedName, proxies []*corev1.Pod) error {
 	stored := content{}
 	var err error
 	if stored.Summary, err = json.Marshal(newSummary(proxies)); err != nil {
 		return err
 	}
 	for _, proxy := range proxies {
-		chaperon, err := newChaperon(proxy, hash)
+		chaperon, err := newChaperon(proxy, target)
 		if err != nil {
 			return err
 		}

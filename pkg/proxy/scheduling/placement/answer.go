@@ -64,7 +64,7 @@ func read(chaperon *v1alpha1.PodChaperon) (answer, string) {
 
 // Finished says whether all containers of the delegate have ended for good.
 func Finished(chaperon *v1alpha1.PodChaperon) bool {
-	return chaperon.Status.Phase == corev1.PodSucceeded || chaperon.Status.Phase == corev1.PodFailed
+	return translate.Finished(chaperon.Status.Phase)
 }
 
 // Scheduled says whether the delegate has a node.

@@ -11,6 +11,8 @@ import (
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/apierror"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate/proof"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/needs"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
@@ -20,7 +22,11 @@ func (p *Placer) ensureChaperon(ctx context.Context, proxy *corev1.Pod, t *Targe
 	if found := p.Delegates.in(t, proxy.UID); found != nil {
 		return found, nil
 	}
-	chaperon, err := translate.Chaperon(proxy, p.source, t.Hash)
+	proved, err := p.sign(proof.ClaimOf(proxy, t.Key))
+	if err != nil {
+		return nil, &CreateError{Target: t.Name(), Cause: err}
+	}
+	chaperon, err := translate.Chaperon(proxy, p.source, translate.Destination{Target: t.Key, Proof: proved})
 	if err != nil {
 		return nil, fmt.Errorf("making a delegate of the pod: %w", err)
 	}
@@ -49,7 +55,7 @@ func (p *Placer) ensureNeeds(ctx context.Context, proxy *corev1.Pod, t *Target) 
 	case err == nil:
 		return nil
 	case errors.As(err, &refused):
-		return &RefusedError{Target: t.Name(), Reason: refused.Error(), Refusal: Forbidden}
+		return &RefusedError{Target: t.Name(), Reason: refused.Error(), Refusal: refusalFor(refused.Class)}
 	case errors.As(err, new(*needs.MissingError)):
 		return err
 	default:
@@ -93,7 +99,8 @@ func (p *Placer) adopt(
 ) (*v1alpha1.PodChaperon, error) {
 	p.Delegates.setUncertain(proxy.UID, t, true)
 	found, err := live(ctx, t, chaperon)
-	if client.IgnoreNotFound(err) != nil {
+	forged := errors.As(err, new(*gate.ForgedError))
+	if client.IgnoreNotFound(err) != nil && !forged {
 		return nil, fmt.Errorf("creating the PodChaperon in %s (%w), and looking whether it is there: %w",
 			t.Name(), cause, err)
 	}
@@ -102,6 +109,8 @@ func (p *Placer) adopt(
 		return &RefusedError{Target: t.Name(), Reason: reason, Refusal: refusal}
 	}
 	switch {
+	case forged:
+		return nil, refused(Forbidden, err.Error())
 	case err != nil:
 		return nil, refused(CreateFailed, "creating the PodChaperon: "+cause.Error())
 	case ProxyUID(found) != proxy.UID:

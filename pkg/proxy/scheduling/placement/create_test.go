@@ -5,11 +5,15 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/apierror"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate/proof"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/needs"
 )
 
@@ -20,6 +24,7 @@ func TestWhatAPodNeedsDecidesWhetherItsDelegateIsMade(t *testing.T) {
 		ensured error
 		err     string
 		leftOut string
+		refusal Refusal
 	}{
 		"the object is in the target": {},
 		"the object is missing in the source": {
@@ -27,7 +32,15 @@ func TestWhatAPodNeedsDecidesWhetherItsDelegateIsMade(t *testing.T) {
 		},
 		"the target does not take the object": {
 			ensured: &needs.RefusedError{Ref: database, Reason: "exists there"}, err: `c1: Secret "db" exists there`,
-			leftOut: `Secret "db" exists there`,
+			leftOut: `Secret "db" exists there`, refusal: Forbidden,
+		},
+		"a quota of the target has no room for the object": {
+			ensured: &needs.RefusedError{Ref: database, Reason: "is refused", Class: apierror.QuotaExceeded},
+			err:     `c1: Secret "db" is refused`, leftOut: `Secret "db" is refused`, refusal: Forbidden,
+		},
+		"the rights to write the object have not arrived yet": {
+			ensured: &needs.RefusedError{Ref: database, Reason: "is refused", Class: apierror.RightsMissing},
+			err:     `c1: Secret "db" is refused`, leftOut: `Secret "db" is refused`, refusal: RightsMissing,
 		},
 		"the target does not answer": {
 			ensured: errors.New("slow"), err: "bringing what the pod needs to c1: slow",
@@ -56,6 +69,48 @@ func TestWhatAPodNeedsDecidesWhetherItsDelegateIsMade(t *testing.T) {
 			if errors.As(err, &refused) != (test.leftOut != "") || refused != nil && refused.Reason != test.leftOut {
 				t.Errorf("the target refused the pod: %v, want %q", refused, test.leftOut)
 			}
+			if refused != nil && refused.Refusal != test.refusal {
+				t.Errorf("refusal %d, want %d", refused.Refusal, test.refusal)
+			}
 		})
+	}
+}
+
+func TestWithoutAKeyNothingIsPlaced(t *testing.T) {
+	w := newWorld()
+	w.sign = func(proof.Claim) (string, error) { return "", errors.New("no key") }
+	w.ensure = func(context.Context, *corev1.Pod, *engage.Target) error {
+		t.Error("what the pod needs was copied")
+		return nil
+	}
+	at := w.engage(t, "c1", interceptor.Funcs{
+		Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error {
+			t.Error("a PodChaperon was created")
+			return nil
+		},
+	})
+	_, err := w.ensureChaperon(t.Context(), newPod("p", nil), at)
+	if want := "creating the PodChaperon in c1: no key"; message(err) != want || !errors.As(err, new(*CreateError)) {
+		t.Errorf("error is %q (%T), want a CreateError %q", message(err), err, want)
+	}
+}
+
+func TestAPodChaperonHasTheProofOfItsProxyAndTarget(t *testing.T) {
+	w := newWorld()
+	var claims []proof.Claim
+	w.sign = func(claim proof.Claim) (string, error) {
+		claims = append(claims, claim)
+		return "signed", nil
+	}
+	pod, at := newPod("p", nil), w.engage(t, "c1", interceptor.Funcs{})
+	chaperon, err := w.ensureChaperon(t.Context(), pod, at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if chaperon.Annotations[v1alpha1.AnnotationProof] != "signed" {
+		t.Errorf("the PodChaperon has the annotations %v, want the proof", chaperon.Annotations)
+	}
+	if diff := cmp.Diff([]proof.Claim{proof.ClaimOf(pod, at.Key)}, claims); diff != "" {
+		t.Errorf("claims that were signed (-want +got):\n%s", diff)
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate"
 )
 
 // Delegates knows, by the UID of the proxy, which PodChaperons are in the caches of engaged targets, and who waits for
@@ -291,5 +292,5 @@ func (known *record) notify() {
 
 // ProxyUID returns the UID of the proxy whose delegate the PodChaperon asks for.
 func ProxyUID(chaperon *v1alpha1.PodChaperon) types.UID {
-	return types.UID(chaperon.Labels[v1alpha1.LabelParentUID])
+	return gate.ParentOf(chaperon).UID
 }

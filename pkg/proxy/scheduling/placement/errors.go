@@ -1,5 +1,7 @@
 package placement
 
+import "github.com/multicluster-scheduler/multicluster-scheduler/pkg/apierror"
+
 // ConcludedError says that there is no pod to schedule any more.
 type ConcludedError struct{}
 
@@ -14,7 +16,8 @@ const (
 	Unschedulable Refusal = iota
 	// Forbidden means that the target's API server does not take the pod.
 	Forbidden
-	// RightsMissing means that the target does not allow the source to create PodChaperons.
+	// RightsMissing means that the target's RBAC does not allow the source to create the PodChaperon, or something that
+	// the pod needs.
 	RightsMissing
 	// Late means that the target did not decide in time.
 	Late
@@ -25,6 +28,14 @@ const (
 	// StillEnding means that an earlier delegate of the pod is still being deleted in the target.
 	StillEnding
 )
+
+// refusalFor returns the refusal that follows from the class of an API server's answer.
+func refusalFor(class apierror.Class) Refusal {
+	if class == apierror.RightsMissing {
+		return RightsMissing
+	}
+	return Forbidden
+}
 
 // RefusedError is a target's refusal to run a pod now. The target has no delegate of the pod, or only one that is being
 // deleted (StillEnding). So another target may be tried at once.
@@ -51,5 +62,5 @@ func (e *CreateError) Error() string {
 	return "creating the PodChaperon in " + e.Target + ": " + e.Cause.Error()
 }
 
-// Unwrap returns the answer of the target's API server.
+// Unwrap returns the answer of the target's API server, or the reason why it was not asked.
 func (e *CreateError) Unwrap() error { return e.Cause }

@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate/proof"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/proxy/scheduling/schedulingtest"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
@@ -36,6 +37,7 @@ func newWorld() *world {
 	w := &world{clock: schedulingtest.NewClock(), registry: engage.NewRegistry()}
 	w.Placer = New(Options{
 		Source:  translate.Source{ClusterID: "source"},
+		Sign:    func(proof.Claim) (string, error) { return "signed", nil },
 		Timeout: time.Minute,
 		Clock:   w.clock,
 		Ensure:  func(context.Context, *corev1.Pod, *engage.Target) error { return nil },

@@ -14,6 +14,7 @@ import (
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate/proof"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/timeouts"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
@@ -22,6 +23,8 @@ import (
 type Options struct {
 	// Source is the source cluster's identity in targets.
 	Source translate.Source
+	// Sign proves to this source that it made a PodChaperon. It fails while there is no key; nothing is placed then.
+	Sign func(claim proof.Claim) (string, error)
 	// Timeout is how long a target may take to schedule a delegate, unless its policy says otherwise.
 	Timeout time.Duration
 	Clock   clock.Clock
@@ -36,6 +39,7 @@ type Placer struct {
 	Delegates *Delegates
 
 	source  translate.Source
+	sign    func(claim proof.Claim) (string, error)
 	timeout time.Duration
 	clock   clock.Clock
 	ensure  func(ctx context.Context, proxy *corev1.Pod, target *engage.Target) error
@@ -46,6 +50,7 @@ func New(options Options) *Placer {
 	return &Placer{
 		Delegates: newDelegates(),
 		source:    options.Source,
+		sign:      options.Sign,
 		timeout:   options.Timeout,
 		clock:     options.Clock,
 		ensure:    options.Ensure,

@@ -1,0 +1,237 @@
+package grants
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
+)
+
+const (
+	// publishDelay gathers changes of RoleBindings, because each write of a SourceGrant has all namespaces.
+	publishDelay   = 500 * time.Millisecond
+	publishTimeout = 30 * time.Second
+
+	// indexUser finds the RoleBindings of a user.
+	indexUser = "user"
+	// readerPrefix begins the names of the role and the binding with which a user reads its SourceGrant.
+	readerPrefix = "multicluster-"
+)
+
+// Publisher writes the SourceGrants: one for each user of Sources and ClusterSources. It reads the rights from the
+// RoleBindings, so that it publishes what is so.
+type Publisher struct {
+	options Options
+	objects Objects
+}
+
+// NewPublisher returns a Publisher.
+func NewPublisher(options Options) *Publisher {
+	return &Publisher{options: options, objects: Objects{Client: options.Client, APIReader: options.APIReader}}
+}
+
+// Register adds the controller to the manager.
+func (p *Publisher) Register(ctx context.Context, mgr ctrl.Manager) error {
+	err := mgr.GetFieldIndexer().IndexField(ctx, &rbacv1.RoleBinding{}, indexUser, bound)
+	if err != nil {
+		return fmt.Errorf("indexing role bindings by user: %w", err)
+	}
+	err = ctrl.NewControllerManagedBy(mgr).
+		For(&v1alpha1.SourceGrant{}).
+		Watches(&rbacv1.RoleBinding{}, enqueue(publishDelay, bound)).
+		Owns(&rbacv1.ClusterRole{}).
+		Owns(&rbacv1.ClusterRoleBinding{}).
+		Watches(&v1alpha1.Source{}, enqueue(0, func(o client.Object) []string {
+			if s, ok := o.(*v1alpha1.Source); ok {
+				return OfSource(s).Users()
+			}
+			return nil
+		})).
+		Watches(&v1alpha1.ClusterSource{}, enqueue(0, func(o client.Object) []string {
+			if s, ok := o.(*v1alpha1.ClusterSource); ok {
+				return OfClusterSource(s).Users()
+			}
+			return nil
+		})).
+		Complete(p)
+	if err != nil {
+		return fmt.Errorf("registering the controller of SourceGrants: %w", err)
+	}
+	return nil
+}
+
+// bound returns the users of a RoleBinding.
+func bound(o client.Object) []string {
+	if b, ok := o.(*rbacv1.RoleBinding); ok {
+		return usersOf(b.Subjects)
+	}
+	return nil
+}
+
+// enqueue returns a handler that enqueues the SourceGrants of users, before and after each change.
+func enqueue(delay time.Duration, users func(client.Object) []string) handler.EventHandler {
+	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
+	add := func(q queue, objects ...client.Object) {
+		for _, o := range objects {
+			for _, user := range users(o) {
+				name := types.NamespacedName{Name: translate.SourceGrantName(user)}
+				q.AddAfter(reconcile.Request{NamespacedName: name}, delay)
+			}
+		}
+	}
+	return handler.Funcs{
+		CreateFunc: func(_ context.Context, e event.CreateEvent, q queue) { add(q, e.Object) },
+		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q queue) { add(q, e.ObjectOld, e.ObjectNew) },
+		DeleteFunc: func(_ context.Context, e event.DeleteEvent, q queue) { add(q, e.Object) },
+	}
+}
+
+// Reconcile writes the SourceGrant of a user, and gives the user the right to read it. Without a source, it deletes the
+// SourceGrant.
+func (p *Publisher) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+	ctx, cancel := context.WithTimeout(ctx, publishTimeout)
+	defer cancel()
+	grant := &v1alpha1.SourceGrant{}
+	err := p.options.Client.Get(ctx, request.NamespacedName, grant)
+	if client.IgnoreNotFound(err) != nil {
+		return reconcile.Result{}, fmt.Errorf("getting SourceGrant %q: %w", request.Name, err)
+	}
+	exists := err == nil
+	whose, err := p.sourcesOf(ctx, request.Name)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	switch {
+	case whose == nil && exists:
+		return reconcile.Result{}, client.IgnoreNotFound(p.options.Client.Delete(ctx, grant))
+	case whose == nil:
+		return reconcile.Result{}, nil
+	case !exists:
+		grant.Name, grant.Spec.UserName = request.Name, whose.user
+		err := p.options.Client.Create(ctx, grant, client.FieldOwner(v1alpha1.FieldOwner))
+		if err != nil && !apierrors.IsAlreadyExists(err) {
+			return reconcile.Result{}, fmt.Errorf("creating SourceGrant %q: %w", request.Name, err)
+		}
+		return reconcile.Result{}, nil // The event of its creation goes on.
+	}
+	if err := p.letRead(ctx, grant, whose.subject); err != nil {
+		return reconcile.Result{}, err
+	}
+	return reconcile.Result{}, p.publish(ctx, grant, whose)
+}
+
+// owner is the user of a SourceGrant.
+type owner struct {
+	user      string
+	subject   rbacv1.Subject
+	clusterID string
+}
+
+// sourcesOf returns the user of a SourceGrant, and nil if no source has this user. The cluster ID of a ClusterSource
+// counts more than those of Sources, which tenants may write. If there are several of one kind that differ, there is
+// none.
+func (p *Publisher) sourcesOf(ctx context.Context, name string) (*owner, error) {
+	clusterSources, sources := &v1alpha1.ClusterSourceList{}, &v1alpha1.SourceList{}
+	for _, list := range []client.ObjectList{clusterSources, sources} {
+		if err := p.options.Client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+			return nil, fmt.Errorf("listing sources: %w", err)
+		}
+	}
+	var found *owner
+	var ofCluster, ofNamespaces []string
+	look := func(i Identity, id string, ids *[]string) {
+		for _, s := range i.Subjects() {
+			user := usersOf([]rbacv1.Subject{s})[0]
+			if translate.SourceGrantName(user) != name {
+				continue
+			}
+			found = &owner{user: user, subject: s}
+			if id != "" && !slices.Contains(*ids, id) {
+				*ids = append(*ids, id)
+			}
+		}
+	}
+	for i := range clusterSources.Items {
+		look(OfClusterSource(&clusterSources.Items[i]), clusterSources.Items[i].Spec.ClusterID, &ofCluster)
+	}
+	for i := range sources.Items {
+		look(OfSource(&sources.Items[i]), sources.Items[i].Spec.ClusterID, &ofNamespaces)
+	}
+	if len(ofCluster) == 0 {
+		ofCluster = ofNamespaces
+	}
+	if found != nil && len(ofCluster) == 1 {
+		found.clusterID = ofCluster[0]
+	}
+	return found, nil
+}
+
+// letRead gives the user of a SourceGrant the right to read it.
+func (p *Publisher) letRead(ctx context.Context, grant *v1alpha1.SourceGrant, subject rbacv1.Subject) error {
+	meta := metav1.ObjectMeta{
+		Name: readerPrefix + grant.Name,
+		OwnerReferences: []metav1.OwnerReference{{
+			APIVersion: v1alpha1.GroupVersion.String(), Kind: "SourceGrant", Name: grant.Name, UID: grant.UID,
+			Controller: new(true),
+		}},
+	}
+	if _, err := p.objects.Ensure(ctx, RoleWith(meta, []rbacv1.PolicyRule{{
+		APIGroups: []string{v1alpha1.GroupName}, Resources: []string{"sourcegrants"}, Verbs: []string{"get", "watch"},
+		ResourceNames: []string{grant.Name},
+	}})); err != nil {
+		return err
+	}
+	_, err := p.objects.Ensure(ctx, BindingTo("ClusterRole", meta.Name, meta, []rbacv1.Subject{subject}))
+	return err
+}
+
+// publish writes the status if it differs.
+func (p *Publisher) publish(ctx context.Context, grant *v1alpha1.SourceGrant, whose *owner) error {
+	list := &rbacv1.RoleBindingList{}
+	err := p.options.Client.List(ctx, list, client.MatchingFields{indexUser: whose.user}, client.UnsafeDisableDeepCopy)
+	if err != nil {
+		return fmt.Errorf("listing role bindings: %w", err)
+	}
+	before := grant.DeepCopy()
+	grant.Status = v1alpha1.SourceGrantStatus{
+		Namespaces: p.namespaces(list, p.options.FullClusterRoleName),
+		ClusterID:  whose.clusterID,
+	}
+	grant.Status.Leaving = slices.DeleteFunc(p.namespaces(list, p.options.LeavingClusterRoleName),
+		func(namespace string) bool { return slices.Contains(grant.Status.Namespaces, namespace) })
+	if equality.Semantic.DeepEqual(before.Status, grant.Status) {
+		return nil
+	}
+	err = p.options.Client.Status().Patch(ctx, grant, client.MergeFrom(before), client.FieldOwner(v1alpha1.FieldOwner))
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("patching the status of SourceGrant %q: %w", grant.Name, err)
+	}
+	return nil
+}
+
+// namespaces returns the namespaces of the bindings to a ClusterRole, sorted.
+func (p *Publisher) namespaces(list *rbacv1.RoleBindingList, role string) []string {
+	var namespaces []string
+	for i := range list.Items {
+		if list.Items[i].RoleRef.Kind == "ClusterRole" && list.Items[i].RoleRef.Name == role {
+			namespaces = append(namespaces, list.Items[i].Namespace)
+		}
+	}
+	slices.Sort(namespaces)
+	return slices.Compact(namespaces)
+}

@@ -1,0 +1,61 @@
+package gate
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+)
+
+// annotationOrphan marks orphans in caches. What a target writes there is removed.
+const annotationOrphan = v1alpha1.GroupName + "/orphan"
+
+// Parent is the proxy that a PodChaperon was made for.
+type Parent struct {
+	Key types.NamespacedName
+	UID types.UID
+	// Orphan says that the PodChaperon of a cache holds no pod: it has no valid proof, and when it entered the cache,
+	// the source had no such proxy, or the proxy was bound to another node. It is there to be ended.
+	Orphan bool
+}
+
+// ParentOf returns the parent of a PodChaperon. It reads what the gate left there, so the PodChaperon must have passed
+// the gate, or have been made by the source.
+func ParentOf(chaperon metav1.Object) Parent {
+	annotations := chaperon.GetAnnotations()
+	_, orphan := annotations[annotationOrphan]
+	return Parent{
+		Key: types.NamespacedName{
+			Namespace: annotations[v1alpha1.AnnotationParentNamespace],
+			Name:      annotations[v1alpha1.AnnotationParentName],
+		},
+		UID:    types.UID(chaperon.GetLabels()[v1alpha1.LabelParentUID]),
+		Orphan: orphan,
+	}
+}
+
+// strip keeps the fields of a PodChaperon that somebody reads from a cache: its parent, its marks and its status. The
+// source wrote the other fields.
+func strip(chaperon *v1alpha1.PodChaperon, orphan bool) {
+	labels, annotations := marks(ParentOf(chaperon), orphan)
+	if id, ok := chaperon.Labels[v1alpha1.LabelTargetID]; ok {
+		labels[v1alpha1.LabelTargetID] = id
+	}
+	if proved, ok := chaperon.Annotations[v1alpha1.AnnotationProof]; ok {
+		annotations[v1alpha1.AnnotationProof] = proved
+	}
+	chaperon.ManagedFields, chaperon.Labels, chaperon.Annotations = nil, labels, annotations
+	chaperon.Spec = v1alpha1.PodChaperon{}.Spec
+}
+
+// marks returns the labels and annotations from which ParentOf reads.
+func marks(parent Parent, orphan bool) (labels, annotations map[string]string) {
+	annotations = map[string]string{
+		v1alpha1.AnnotationParentNamespace: parent.Key.Namespace,
+		v1alpha1.AnnotationParentName:      parent.Key.Name,
+	}
+	if orphan {
+		annotations[annotationOrphan] = ""
+	}
+	return map[string]string{v1alpha1.LabelParentUID: string(parent.UID)}, annotations
+}

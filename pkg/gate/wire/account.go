@@ -1,0 +1,136 @@
+package wire
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/clock"
+)
+
+// Account counts the cost of one target. It is safe for concurrent use.
+type Account struct {
+	limits   Limits
+	clock    clock.WithDelayedExecution
+	bucket   *rate.Limiter
+	exceeded chan struct{}
+
+	mu         sync.Mutex // guards the fields below
+	violations []time.Time
+	violation  error
+	overBudget error
+	objects    int64
+	bytes      int64
+	pages      map[string]*total
+}
+
+// NewAccount returns an account without costs.
+func NewAccount(limits Limits, clock clock.WithDelayedExecution) *Account {
+	return &Account{
+		limits:   limits,
+		clock:    clock,
+		bucket:   rate.NewLimiter(rate.Limit(limits.Rate), limits.Burst),
+		exceeded: make(chan struct{}),
+		pages:    map[string]*total{},
+	}
+}
+
+// Violated notes that the target violated a bound. Several violations within minutes exceed the account.
+func (a *Account) Violated(reason string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	now := a.clock.Now()
+	a.violation = &OverBudgetError{Reason: reason}
+	a.violations = append(a.violations, now)
+	if len(a.violations) < a.limits.Violations {
+		return
+	}
+	first := a.violations[len(a.violations)-a.limits.Violations]
+	a.violations = a.violations[len(a.violations)-a.limits.Violations:]
+	if now.Sub(first) < a.limits.ViolationsWithin {
+		a.exceed(reason)
+	}
+}
+
+// Keep adds objects that are kept, and their bytes. Negative numbers stand for objects that are not kept any more.
+func (a *Account) Keep(objects, bytes int64) {
+	allowed := a.limits.Objects()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.objects += objects
+	a.bytes += bytes
+	switch {
+	case a.objects > allowed:
+		a.exceed(fmt.Sprintf("it has more than %d objects for this cluster", allowed))
+	case a.bytes > a.limits.Kept:
+		a.exceed(fmt.Sprintf("its objects for this cluster have more than %d MiB", a.limits.Kept>>20))
+	}
+}
+
+// KeepAllOf keeps account of the objects in an informer's store. size returns the bytes of an object.
+func (a *Account) KeepAllOf(informer cache.SharedInformer, size func(object any) int64) error {
+	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(object any) { a.Keep(1, size(object)) },
+		UpdateFunc: func(was, is any) { a.Keep(0, size(is)-size(was)) },
+		DeleteFunc: func(object any) {
+			if gone, ok := object.(cache.DeletedFinalStateUnknown); ok {
+				object = gone.Obj
+			}
+			a.Keep(-1, -size(object))
+		},
+	})
+	if err != nil {
+		return fmt.Errorf("counting objects: %w", err)
+	}
+	return nil
+}
+
+// exceed is called under mu.
+func (a *Account) exceed(reason string) {
+	if a.overBudget == nil {
+		a.overBudget = &OverBudgetError{Reason: reason}
+		close(a.exceeded)
+	}
+}
+
+// Exceeded returns a channel that is closed when the target has cost more than it may. Err then says why.
+func (a *Account) Exceeded() <-chan struct{} { return a.exceeded }
+
+// Err returns an *OverBudgetError once the account is exceeded, and nil before.
+func (a *Account) Err() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.overBudget
+}
+
+// Violation returns an *OverBudgetError about the last violation, or nil. While a target is being connected, a single
+// violation is enough.
+func (a *Account) Violation() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.overBudget != nil {
+		return a.overBudget
+	}
+	return a.violation
+}
+
+// spend waits until the target may send n more bytes.
+func (a *Account) spend(ctx context.Context, n int) error { return a.bucket.WaitN(ctx, n) }
+
+// total returns the total of a list. The pages of a list share it.
+func (a *Account) total(r request) *total {
+	if !r.paged {
+		return &total{}
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	t, ok := a.pages[r.list]
+	if !ok || !r.continued {
+		t = &total{}
+		a.pages[r.list] = t
+	}
+	return t
+}

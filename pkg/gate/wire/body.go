@@ -1,0 +1,90 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"io"
+	"time"
+)
+
+// body is the bounded body of an answer. It is not safe for concurrent use, except Close.
+type body struct {
+	source  io.ReadCloser
+	ctx     context.Context //nolint:containedctx // that of the request, which has the body
+	cancel  context.CancelCauseFunc
+	stop    func() // stops the timer of the request
+	account *Account
+	scanner scanner
+	left    time.Duration // for the event that has begun
+	err     error
+}
+
+// Read reads bytes that keep the bounds. After an error there are no more.
+func (b *body) Read(p []byte) (int, error) {
+	if b.err != nil {
+		return 0, b.err
+	}
+	n, err := b.read(p[:min(len(p), chunk)])
+	if exceeded := b.vet(p[:n]); exceeded != nil {
+		b.fail(exceeded)
+		return 0, exceeded
+	}
+	if err != nil {
+		if !errors.Is(err, io.EOF) {
+			err = causeOf(b.ctx, err)
+		}
+		b.fail(err)
+	}
+	return n, err
+}
+
+// vet scans bytes, and waits until the target may send them.
+func (b *body) vet(p []byte) error {
+	events, initial := b.scanner.values, b.scanner.list != nil
+	err := b.scanner.scan(p)
+	if bound := (*BoundError)(nil); errors.As(err, &bound) {
+		b.account.Violated(bound.What)
+		return bound
+	}
+	if b.scanner.watched {
+		if b.scanner.values > events {
+			b.left = b.scanner.limits.Frame
+		}
+		if initial && b.scanner.list == nil {
+			b.stop()
+		}
+	}
+	if err := b.account.spend(b.ctx, len(p)); err != nil {
+		return causeOf(b.ctx, &TimeoutError{"an answer"})
+	}
+	return nil
+}
+
+// read reads from the target. Once an event of a watch has begun, only the time that the target takes to complete it
+// counts: not the time until its bytes are wanted.
+func (b *body) read(p []byte) (int, error) {
+	if !b.scanner.watched || !b.scanner.begun() {
+		return b.source.Read(p)
+	}
+	clock := b.account.clock
+	began := clock.Now()
+	timer := clock.AfterFunc(b.left, func() { b.cancel(&TimeoutError{"an event of a watch"}) })
+	n, err := b.source.Read(p)
+	timer.Stop()
+	b.left -= clock.Since(began)
+	return n, err
+}
+
+// fail ends the request, so that nothing more is received for it.
+func (b *body) fail(err error) {
+	b.err = err
+	b.stop()
+	b.cancel(err)
+}
+
+// Close ends the request.
+func (b *body) Close() error {
+	b.stop()
+	b.cancel(nil)
+	return b.source.Close()
+}

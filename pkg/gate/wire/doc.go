@@ -1,0 +1,34 @@
+// Package wire is the transport to a target. It bounds the memory and the time that the answers of a target's API
+// server cost, whatever the server sends.
+//
+// [Harden] makes a [Connection]. All clients of a target are made from [Connection.Config], or use its transport, so
+// that none can forget the bounds. [Streams] and [HardenStreams] are for logs and exec, which have no end.
+//
+// # Answers
+//
+// The bounds hold for unpacked bytes, because http.Transport unpacks below. Every answer must be JSON. A scanner counts
+// the bytes, the items of lists and the elements of arrays before anything decodes them. It counts elements because
+// decoding multiplies them: "{}," is three bytes, and a container is almost a kilobyte. Protobuf cannot be counted
+// without its schema, and its elements have two bytes. So requests ask for JSON only. Bodies of requests may be
+// protobuf.
+//
+//   - Objects, and each event of a watch, have [Limits.Object] bytes and [Limits.Elements] elements.
+//   - Lists have [Limits.List] bytes and [Limits.Objects] items, all pages together. So have the initial events of a
+//     watch, until the bookmark that ends them.
+//   - Bodies of errors are cut, so that the status code still counts.
+//   - Redirects are errors, and nothing is dialled for them.
+//   - A frame of a watch that has begun must end in time. Between frames, a watch may rest for ever.
+//   - All bodies of a target share one token bucket. A watch that exceeds it is slowed: nobody reads it meanwhile.
+//
+// # The account
+//
+// An [Account] belongs to one engagement. A single violation ends its request only. Several violations within minutes,
+// or more objects than a target may have, exceed the account: reflectors would try again for ever. The owner of the
+// account then ends the engagement.
+//
+// # Addresses
+//
+// [Dial] checks addresses after names are resolved, when a connection is made, so that a name cannot change its address
+// between check and use. Through a proxy of the manager's own environment, the name is resolved and checked first,
+// and the proxy resolves it again: such a proxy must have rules of its own.
+package wire

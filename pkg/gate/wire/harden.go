@@ -1,0 +1,121 @@
+package wire
+
+import (
+	"crypto/tls"
+	"fmt"
+	"net/http"
+	"net/url"
+	"time"
+
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/client-go/rest"
+)
+
+const (
+	dialTimeout = 10 * time.Second
+	idleTimeout = 90 * time.Second
+	// A connection that was silent for pingAfter is pinged. It is closed if no answer comes within pingTimeout.
+	pingAfter   = 10 * time.Second
+	pingTimeout = 5 * time.Second
+	// streamBuffer is the number of bytes that HTTP/2 buffers for an answer that nobody reads.
+	streamBuffer = 256 << 10
+)
+
+// Options of Harden. Limits and Account are required.
+type Options struct {
+	Limits  Limits
+	Account *Account
+	Dial    Dial
+}
+
+// Connection has the hardened transports to one target. It is safe for concurrent use.
+type Connection struct {
+	config *rest.Config
+	roads  *roads
+}
+
+// roads is the outermost RoundTripper of a hardened configuration. HardenStreams finds the transport of streams there.
+type roads struct {
+	http.RoundTripper
+
+	requests, streams *http.Transport
+	toStreams         http.RoundTripper
+}
+
+// Harden returns a connection to the API server of a configuration, with its credentials.
+func Harden(config *rest.Config, options Options) (*Connection, error) {
+	base, _, err := rest.DefaultServerUrlFor(config)
+	if err != nil {
+		return nil, fmt.Errorf("reading the address: %w", err)
+	}
+	security, err := rest.TLSConfigFor(config)
+	if err != nil {
+		return nil, fmt.Errorf("reading certificates: %w", err)
+	}
+	r := &roads{
+		requests: newTransport(config, base, security, options),
+		streams:  newTransport(config, base, security.Clone(), options),
+	}
+	onlyHTTP1(r.streams)
+	r.RoundTripper, err = rest.HTTPWrappersForConfig(config, &guard{
+		next:    r.requests,
+		base:    base.Path,
+		limits:  &options.Limits,
+		account: options.Account,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("reading credentials: %w", err)
+	}
+	r.toStreams, err = rest.HTTPWrappersForConfig(config, &streamGuard{next: r.streams})
+	if err != nil {
+		return nil, fmt.Errorf("reading credentials: %w", err)
+	}
+	// Credentials and certificates are in the transport. So clients of this configuration cannot make another one.
+	hardened := &rest.Config{Host: base.String(), UserAgent: config.UserAgent, QPS: config.QPS, Transport: r}
+	return &Connection{config: hardened, roads: r}, nil
+}
+
+// Config returns the configuration of which all clients of the target are made. Clients share the connections.
+func (c *Connection) Config() *rest.Config { return c.config }
+
+// Close closes the connections: the idle ones now, and the others when their requests have ended.
+func (c *Connection) Close() {
+	c.roads.requests.CloseIdleConnections()
+	c.roads.streams.CloseIdleConnections()
+}
+
+func newTransport(config *rest.Config, base *url.URL, security *tls.Config, options Options) *http.Transport {
+	proxy, dial := options.Dial.route(config, base)
+	return &http.Transport{
+		Proxy:                  proxy,
+		DialContext:            dial,
+		TLSClientConfig:        security,
+		TLSHandshakeTimeout:    dialTimeout,
+		IdleConnTimeout:        idleTimeout,
+		MaxIdleConnsPerHost:    25, // for a proxy that speaks only HTTP/1.1
+		MaxResponseHeaderBytes: options.Limits.Header,
+		ForceAttemptHTTP2:      true,
+		HTTP2: &http.HTTP2Config{
+			SendPingTimeout:           pingAfter,
+			PingTimeout:               pingTimeout,
+			MaxReceiveBufferPerStream: streamBuffer,
+		},
+		DisableCompression: config.DisableCompression,
+	}
+}
+
+// onlyHTTP1 keeps a transport at HTTP/1.1, which upgrades need, and leaves bodies as they are.
+func onlyHTTP1(transport *http.Transport) {
+	transport.ForceAttemptHTTP2 = false
+	transport.HTTP2 = nil
+	transport.DisableCompression = true
+	if transport.TLSClientConfig == nil {
+		transport.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12}
+	}
+	transport.TLSClientConfig.NextProtos = []string{"http/1.1"}
+}
+
+// environmentProxy returns the proxy of the manager's own environment for an address, or nil.
+func environmentProxy(base *url.URL) (*url.URL, error) {
+	return utilnet.NewProxierWithNoProxyCIDR(http.ProxyFromEnvironment)(&http.Request{URL: base})
+}

@@ -1,0 +1,110 @@
+package manager
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/webhook"
+)
+
+// noCertificate is a certificate that the manager could not issue yet.
+type noCertificate struct{ fromFiles }
+
+func (noCertificate) missing() error { return errors.New("not issued yet") }
+
+func TestHealthFailsWhenTheWebhookDoesNotServe(t *testing.T) {
+	dir := t.TempDir()
+	issue(t, dir)
+	server := webhookServer(t, dir)
+	request := httptest.NewRequest(http.MethodGet, "/healthz", nil)
+	check := healthy(fromFiles{}, server.StartedChecker())
+	if check(request) == nil {
+		t.Error("a manager whose webhook did not start is healthy")
+	}
+	if err := healthy(noCertificate{}, server.StartedChecker())(request); err != nil {
+		t.Errorf("a manager that waits for a certificate is restarted: %v", err)
+	}
+	stop := serve(t, server)
+	if err := check(request); err != nil {
+		t.Errorf("a manager whose webhook serves is unhealthy: %v", err)
+	}
+	stop()
+	if check(request) == nil {
+		t.Error("a manager whose webhook stopped is healthy")
+	}
+}
+
+func TestReadinessWithCertManager(t *testing.T) {
+	dir := t.TempDir()
+	authority, other := issue(t, dir), issue(t, t.TempDir())
+	for name, test := range map[string]struct {
+		service string
+		bundles [][]byte
+		want    string // part of the error; empty if ready
+	}{
+		"the authority is in each webhook":         {"webhook", [][]byte{authority, authority}, ""},
+		"the authority is in the bundle, too":      {"webhook", [][]byte{append(other, authority...)}, ""},
+		"no authority is in the configuration yet": {"webhook", [][]byte{nil}, "CA injector"},
+		"one webhook has no authority yet":         {"webhook", [][]byte{authority, nil}, `webhook "b"`},
+		"another authority is in the webhook":      {"webhook", [][]byte{other}, "unknown authority"},
+		"the certificate is for another service":   {"other", [][]byte{authority}, "other.admiralty.svc"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			files := fromFiles{dir: dir, configuration: "mcs", reader: configured(test.service, test.bundles)}
+			err := files.ready(httptest.NewRequest(http.MethodGet, "/readyz", nil))
+			if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
+				t.Errorf("got error %v, want one with %q", err, test.want)
+			}
+		})
+	}
+	t.Run("the configuration does not exist", func(t *testing.T) {
+		files := fromFiles{dir: dir, configuration: "mcs", reader: fake.NewClientBuilder().Build()}
+		if files.ready(httptest.NewRequest(http.MethodGet, "/readyz", nil)) == nil {
+			t.Error("a manager is ready that nobody can call")
+		}
+	})
+}
+
+// configured returns a client with a webhook configuration, whose webhooks a, b, … have these authorities.
+func configured(service string, bundles [][]byte) client.Reader {
+	configuration := &admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "mcs"}}
+	reference := &admissionregistrationv1.ServiceReference{Namespace: "admiralty", Name: service}
+	for i, bundle := range bundles {
+		configuration.Webhooks = append(configuration.Webhooks, admissionregistrationv1.MutatingWebhook{
+			Name:         string(rune('a' + i)),
+			ClientConfig: admissionregistrationv1.WebhookClientConfig{Service: reference, CABundle: bundle},
+		})
+	}
+	return fake.NewClientBuilder().WithObjects(configuration).Build()
+}
+
+// serve runs a webhook server until stop, and returns once it serves.
+func serve(t *testing.T, server webhook.Server) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- server.Start(ctx) }()
+	deadline := time.After(time.Minute)
+	for err := server.StartedChecker()(nil); err != nil; err = server.StartedChecker()(nil) {
+		select {
+		case <-deadline:
+			t.Fatal(err)
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+	return func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}
+}

@@ -1,0 +1,163 @@
+package manager
+
+import (
+	"context"
+	"fmt"
+	"net"
+
+	"k8s.io/client-go/kubernetes"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/connect/target"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/follow"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/needs"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/proxy/admission"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/proxy/feedback"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/proxy/scheduling"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/vk/node"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/vk/server"
+)
+
+// sourceParts returns the parts of a source, in the order in which they are added.
+func (w *wiring) sourceParts(ctx context.Context, serving certificate) []part {
+	registry := engage.NewRegistry()
+	return []part{
+		{"admission", func() error { return w.admission(serving) }},
+		{"proofs", w.keepProofs},
+		{"following", func() error { return w.following(ctx, registry) }},
+		{"scheduling", func() error { return w.scheduling(registry) }},
+		{"feedback", func() error { return w.feedback(ctx, registry) }},
+		{"virtual nodes", func() error { return w.nodes(registry) }},
+		{"kubelet API", func() error { return w.kubeletAPI(registry) }},
+		{"targets", func() error { return w.targets(registry) }}, // after the registry's observers
+	}
+}
+
+func (w *wiring) admission(serving certificate) error {
+	admission.Register(w.mgr.GetWebhookServer())
+	return serving.add(w.mgr)
+}
+
+// following adds the follower, which scheduling calls. The follower observes targets before scheduling does.
+func (w *wiring) following(ctx context.Context, registry *engage.Registry) error {
+	var err error
+	w.follower, err = follow.New(follow.Options{
+		Manager:  w.mgr,
+		Source:   w.origin,
+		Appeared: w.appeared,
+		Clock:    w.clock,
+	})
+	if err != nil {
+		return err
+	}
+	return w.follower.Register(ctx, registry)
+}
+
+// appeared notifies scheduling that an object appeared, which pods of the namespace may need. Scheduling is added after
+// following.
+func (w *wiring) appeared(namespace string, ref needs.Ref) {
+	if w.scheduler != nil {
+		w.scheduler.Appeared(namespace, ref)
+	}
+}
+
+func (w *wiring) scheduling(registry *engage.Registry) error {
+	var err error
+	w.scheduler, err = scheduling.New(scheduling.Options{
+		Config:   w.mgr.GetConfig(),
+		Source:   w.origin,
+		Sign:     w.proofs.Sign,
+		Registry: registry,
+		Follower: w.follower,
+		Strategy: w.config.Placement.Strategy,
+		Timeout:  w.config.Placement.Timeout.Duration,
+		Clock:    w.clock,
+		Metrics:  metrics.Registry,
+	})
+	if err != nil {
+		return err
+	}
+	return w.mgr.Add(w.scheduler)
+}
+
+func (w *wiring) feedback(ctx context.Context, registry *engage.Registry) error {
+	f := feedback.New(feedback.Options{
+		Client:    w.mgr.GetClient(),
+		APIReader: w.mgr.GetAPIReader(),
+		Source:    w.origin,
+		Keys:      w.proofs.Keys,
+		Clock:     w.clock,
+		Recorder:  w.mgr.GetEventRecorder("multicluster-feedback"),
+		Logger:    w.mgr.GetLogger().WithName("feedback"),
+	})
+	registry.Observe(f)
+	return f.Register(ctx, w.mgr)
+}
+
+func (w *wiring) nodes(registry *engage.Registry) error {
+	address := w.pod.IP
+	if !*w.config.KubeletAPI.Enabled {
+		address = "" // Nobody answers there.
+	}
+	nodes, err := node.New(node.Options{
+		Client:    w.mgr.GetClient(),
+		APIReader: w.mgr.GetAPIReader(),
+		Config:    w.mgr.GetConfig(),
+		Registry:  registry,
+		Source:    w.origin,
+		Clock:     w.clock,
+		Address:   address,
+		Port:      int32(w.config.KubeletAPI.Port), //nolint:gosec // validated: a port
+	})
+	if err != nil {
+		return err
+	}
+	registry.Observe(nodes)
+	return nodes.Register(w.mgr)
+}
+
+func (w *wiring) kubeletAPI(registry *engage.Registry) error {
+	if !*w.config.KubeletAPI.Enabled {
+		return nil
+	}
+	clientset, err := kubernetes.NewForConfig(w.mgr.GetConfig())
+	if err != nil {
+		return fmt.Errorf("making a client: %w", err)
+	}
+	s, err := server.New(server.Options{
+		Port:                  w.config.KubeletAPI.Port,
+		PodIP:                 net.ParseIP(w.pod.IP),
+		Registry:              registry,
+		Reader:                w.mgr.GetAPIReader(), // With the cache, every replica would watch pods.
+		Client:                clientset,
+		CertificateSignerName: w.config.KubeletAPI.CertificateSignerName,
+		Explain:               w.scheduler.Explain,
+		Clock:                 w.clock,
+		Logger:                w.mgr.GetLogger().WithName("kubelet-api"),
+	})
+	if err != nil {
+		return err
+	}
+	return w.mgr.Add(s)
+}
+
+func (w *wiring) targets(registry *engage.Registry) error {
+	targets, err := target.New(target.Options{
+		Client:    w.mgr.GetClient(),
+		APIReader: w.mgr.GetAPIReader(),
+		Config:    w.mgr.GetConfig(),
+		Scheme:    w.mgr.GetScheme(),
+		Registry:  registry,
+		Source:    w.origin,
+		Verifier:  w.verifier,
+		Tenants:   w.config.Tenants,
+		Clock:     w.clock,
+		Recorder:  w.mgr.GetEventRecorder("multicluster-targets"),
+		Metrics:   metrics.Registry,
+	})
+	if err != nil {
+		return err
+	}
+	return targets.Register(w.mgr)
+}

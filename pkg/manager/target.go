@@ -1,0 +1,82 @@
+package manager
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/client-go/discovery"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/connect/source"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/delegate/capacity"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/delegate/chaperon"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/delegate/garbagecollection"
+)
+
+// targetParts returns the parts of a target.
+func (w *wiring) targetParts(ctx context.Context) []part {
+	return []part{
+		{"sources", func() error { return w.sources(ctx) }},
+		{"delegates", w.delegates},
+		{"garbage collection", w.garbageCollection},
+		{"capacity", w.capacity},
+	}
+}
+
+func (w *wiring) sources(ctx context.Context) error {
+	if !*w.config.SourceController.Enabled {
+		return nil
+	}
+	return source.New(source.Options{
+		Client:                       w.mgr.GetClient(),
+		APIReader:                    w.mgr.GetAPIReader(),
+		Clock:                        w.clock,
+		Recorder:                     w.mgr.GetEventRecorder("multicluster-sources"),
+		SourceClusterRoleName:        w.config.SourceController.ClusterRoleName,
+		LeavingClusterRoleName:       w.config.SourceController.LeavingClusterRoleName,
+		SummaryViewerClusterRoleName: w.config.SourceController.SummaryViewerClusterRoleName,
+		ReaderClusterRoleName:        w.config.SourceController.ReaderClusterRoleName,
+		ReleaseNamespace:             w.pod.Namespace,
+		EnforceDefaultExclusions:     w.config.SourceController.EnforceDefaultExclusions,
+		SecretNamespaces:             w.config.SecretNamespaces,
+	}).Register(ctx, w.mgr)
+}
+
+func (w *wiring) delegates() error {
+	recorder := w.mgr.GetEventRecorder("multicluster-delegates")
+	return chaperon.New(w.mgr.GetClient(), w.mgr.GetAPIReader(), w.clock, recorder).Register(w.mgr)
+}
+
+func (w *wiring) garbageCollection() error {
+	if !*w.config.GarbageCollection.Enabled {
+		return nil
+	}
+	remover, err := garbagecollection.New(garbagecollection.Options{
+		Config:           w.mgr.GetConfig(),
+		Cache:            w.mgr.GetCache(),
+		Clock:            w.clock,
+		SecretNamespaces: w.config.SecretNamespaces,
+	})
+	if err != nil {
+		return fmt.Errorf("making the garbage collector of copies: %w", err)
+	}
+	return remover.Register(w.mgr)
+}
+
+func (w *wiring) capacity() error {
+	version, err := discovery.NewDiscoveryClientForConfig(w.mgr.GetConfig())
+	if err != nil {
+		return fmt.Errorf("making a discovery client: %w", err)
+	}
+	excluded, err := w.config.Capacity.ExcludedLabels()
+	if err != nil {
+		return fmt.Errorf("reading capacity.excludedLabelsRegexp: %w", err)
+	}
+	return capacity.New(capacity.Options{
+		Client:         w.mgr.GetClient(),
+		Cache:          w.mgr.GetCache(),
+		Version:        version,
+		ClusterID:      w.origin.ClusterID,
+		Clock:          w.clock,
+		ExcludedLabels: excluded,
+	}).Register(w.mgr)
+}

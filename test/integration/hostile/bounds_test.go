@@ -1,0 +1,291 @@
+package hostile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
+	"github.com/multicluster-scheduler/multicluster-scheduler/test/integration/env"
+)
+
+const summaryPath = "/apis/multicluster.admiralty.io/v1alpha1/clustersummaries/" + v1alpha1.ClusterSummaryName
+
+func TestABombIsRefusedOnEveryPath(t *testing.T) {
+	item := `{"metadata":{"name":"` + strings.Repeat("a", 1<<10) + `"}},`
+	for name, test := range map[string]struct {
+		misbehave    misbehaviour
+		reason, text string
+	}{
+		"version": {func(w http.ResponseWriter, r *http.Request) bool {
+			if isPath(r, "/version") {
+				bomb(w, http.StatusOK)
+			}
+			return isPath(r, "/version")
+		}, v1alpha1.ReasonOverBudget, "an object of more than 3 MiB"},
+		"summary": {func(w http.ResponseWriter, r *http.Request) bool {
+			if isPath(r, summaryPath) {
+				bomb(w, http.StatusOK)
+			}
+			return isPath(r, summaryPath)
+		}, v1alpha1.ReasonOverBudget, "an object of more than 3 MiB"},
+		"errors": {func(w http.ResponseWriter, _ *http.Request) bool {
+			bomb(w, http.StatusInternalServerError)
+			return true
+		}, v1alpha1.ReasonUnreachable, "status 500 Internal Server Error"},
+		"text of an error": {func(w http.ResponseWriter, _ *http.Request) bool {
+			bomb(w, http.StatusForbidden)
+			return true
+		}, v1alpha1.ReasonForbidden, "ClusterSource or Source"},
+		"watches": {func(w http.ResponseWriter, r *http.Request) bool {
+			if isWatch(r, "podchaperons") {
+				bomb(w, http.StatusOK)
+			}
+			return isWatch(r, "podchaperons")
+		}, v1alpha1.ReasonOverBudget, "an object of more than 3 MiB"},
+		"lists, endless": {func(w http.ResponseWriter, r *http.Request) bool {
+			switch {
+			case isWatch(r, "podchaperons"): // as an old API server, which cannot watch from the beginning
+				w.WriteHeader(http.StatusUnprocessableEntity)
+			case isList(r, "podchaperons"):
+				sendJSON(w, `{"kind":"PodChaperonList","apiVersion":"multicluster.admiralty.io/v1alpha1","items":[`)
+				forever(w, r, strings.Repeat(item, 1<<10))
+			default:
+				return false
+			}
+			return true
+		}, v1alpha1.ReasonOverBudget, "a list of more than 21000 objects"},
+		"initial events, endless": {func(w http.ResponseWriter, r *http.Request) bool {
+			switch {
+			case isWatch(r, "podchaperons"):
+				forever(w, r, fmt.Sprintf(invented, "ADDED", 1, 1, 1, `{}`, `{},"x":[0`+strings.Repeat(",0", 100_000)+`]`))
+			case isList(r, "podchaperons"): // After such a watch, client-go would be content with an honest list.
+				w.WriteHeader(http.StatusInternalServerError)
+			default:
+				return false
+			}
+			return true
+		}, v1alpha1.ReasonOverBudget, "a list with more than"},
+		"an endless body": {func(w http.ResponseWriter, r *http.Request) bool {
+			forever(w, r, strings.Repeat(" ", 1<<20))
+			return true
+		}, v1alpha1.ReasonOverBudget, "an object of more than 3 MiB"},
+		"an endless header": {func(w http.ResponseWriter, _ *http.Request) bool {
+			for i := range 1000 {
+				w.Header().Add(fmt.Sprintf("X-%d", i), strings.Repeat("a", 1<<10))
+			}
+			return true
+		}, v1alpha1.ReasonUnreachable, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newServer(t)
+			s.misbehave(test.misbehave)
+			stop := watchHeap(t)
+			waitForReason(t, connect(t, s), test.reason, test.text)
+			stop()
+		})
+	}
+}
+
+func TestRedirectsAreRefused(t *testing.T) {
+	var followed atomic.Bool
+	other := httptest.NewTLSServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { followed.Store(true) }))
+	t.Cleanup(other.Close)
+	s := newServer(t)
+	s.misbehave(func(w http.ResponseWriter, r *http.Request) bool {
+		http.Redirect(w, r, other.URL+r.URL.Path, http.StatusTemporaryRedirect)
+		return true
+	})
+	waitForReason(t, connect(t, s), v1alpha1.ReasonUnreachable, "answers with a redirect")
+	if followed.Load() {
+		t.Error("a redirect was followed")
+	}
+}
+
+func TestAWatchEventOf100MBEndsThatWatchOnly(t *testing.T) {
+	s := newServer(t)
+	key := connect(t, s)
+	waitForReason(t, key, v1alpha1.ReasonConnected, "")
+	was := engagedTarget(t, key)
+	var sent atomic.Int32
+	costsOthersNothing(t, func() {
+		s.misbehave(func(w http.ResponseWriter, r *http.Request) bool {
+			if !isWatch(r, "podchaperons") || sent.Add(1) > 1 {
+				return false
+			}
+			event(w, 100<<20)
+			return true
+		})
+		env.Eventually(t, func(context.Context) error {
+			if sent.Load() < 2 {
+				return errors.New("the watch has not begun anew")
+			}
+			return nil
+		})
+	})
+	namespace := env.Namespace(t, nil, c2)
+	chaperon := env.Chaperon(namespace, "later", sourceID, key)
+	env.CreateForTest(t, c2, chaperon)
+	env.Eventually(t, func(ctx context.Context) error { return cached(ctx, was, chaperon) })
+	if engagedTarget(t, key) != was {
+		t.Error("the target was engaged anew")
+	}
+	waitForReason(t, key, v1alpha1.ReasonConnected, "")
+}
+
+func TestOverBudgetDisconnectsThatTargetOnly(t *testing.T) {
+	s := newServer(t)
+	key := connect(t, s)
+	waitForReason(t, key, v1alpha1.ReasonConnected, "")
+	costsOthersNothing(t, func() {
+		s.misbehave(func(w http.ResponseWriter, r *http.Request) bool {
+			if isWatch(r, "podchaperons") {
+				event(w, 100<<20)
+			}
+			return isWatch(r, "podchaperons")
+		})
+		waitForReason(t, key, v1alpha1.ReasonOverBudget, "an object of more than 3 MiB")
+	})
+	if _, engaged := registry.ByKey(key); engaged {
+		t.Error("the target is still engaged")
+	}
+	expectMetric(t, key, 1)
+	s.behave()
+	waitForReason(t, key, v1alpha1.ReasonConnected, "")
+	expectMetric(t, key, 0)
+}
+
+// expectMetric waits until the metric says whether a target is over its budget.
+func expectMetric(t *testing.T, key types.NamespacedName, want float64) {
+	t.Helper()
+	env.Eventually(t, func(context.Context) error {
+		families, err := metrics.Gather()
+		if err != nil {
+			return err
+		}
+		for _, family := range families {
+			for _, m := range family.GetMetric() {
+				if family.GetName() == "multicluster_scheduler_target_over_budget" &&
+					m.GetLabel()[0].GetValue() == key.Name && m.GetGauge().GetValue() == want {
+					return nil
+				}
+			}
+		}
+		return fmt.Errorf("no metric of %s is %v", key.Name, want)
+	})
+}
+
+func TestMoreObjectsThanATargetMayHaveDisconnectIt(t *testing.T) {
+	s := newServer(t)
+	key := connect(t, s)
+	waitForReason(t, key, v1alpha1.ReasonConnected, "")
+	costsOthersNothing(t, func() {
+		s.misbehave(func(w http.ResponseWriter, r *http.Request) bool {
+			if isWatch(r, "podchaperons") {
+				if sendJSON(w, fmt.Sprintf(invented, "BOOKMARK", 0, 1, 0, `{"k8s.io/initial-events-end":"true"}`, `{}`)) {
+					inventChaperons(w, r, key)
+				}
+			}
+			return isWatch(r, "podchaperons")
+		})
+		waitForReason(t, key, v1alpha1.ReasonOverBudget, "21000 objects")
+	})
+}
+
+// invented is the format of an event: its type, and the number, version, UID, annotations and labels of a PodChaperon.
+const invented = `{"type":%q,"object":{"kind":"PodChaperon","apiVersion":"multicluster.admiralty.io/v1alpha1",` +
+	`"metadata":{"name":"a%d","namespace":"default","resourceVersion":"%d","uid":"%d","annotations":%s,"labels":%s}}}` +
+	"\n"
+
+// inventChaperons adds PodChaperons to a watch without end.
+func inventChaperons(w http.ResponseWriter, r *http.Request, key types.NamespacedName) {
+	labels := fmt.Sprintf(`{%q:%q,%q:%q}`,
+		v1alpha1.LabelParentClusterID, sourceID, v1alpha1.LabelTargetHash, translate.TargetHash(key))
+	for i := 1; r.Context().Err() == nil; i += 100 {
+		var part strings.Builder
+		for j := i; j < i+100; j++ {
+			fmt.Fprintf(&part, invented, "ADDED", j, j+1, j, `{}`, labels)
+		}
+		if !sendJSON(w, part.String()) {
+			return
+		}
+	}
+}
+
+func TestASlowTargetCostsOthersNothing(t *testing.T) {
+	for name, slow := range map[string]func(w http.ResponseWriter, r *http.Request){
+		"one byte a second": dribble,
+		"no answer":         func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newServer(t)
+			key := connect(t, s)
+			waitForReason(t, key, v1alpha1.ReasonConnected, "")
+			costsOthersNothing(t, func() {
+				s.misbehave(func(w http.ResponseWriter, r *http.Request) bool {
+					slow(w, r)
+					return true
+				})
+				waitForReason(t, key, v1alpha1.ReasonUnreachable, "too long")
+			})
+			s.behave()
+			waitForReason(t, key, v1alpha1.ReasonConnected, "")
+		})
+	}
+}
+
+func TestWatchesLiveOn(t *testing.T) {
+	s := newServer(t)
+	key := connect(t, s)
+	waitForReason(t, key, v1alpha1.ReasonConnected, "")
+	was := engagedTarget(t, key)
+	namespace := env.Namespace(t, nil, c2)
+	for i := range 5 {
+		chaperon := env.Chaperon(namespace, fmt.Sprintf("a%d", i), sourceID, key)
+		env.CreateForTest(t, c2, chaperon)
+		env.Eventually(t, func(ctx context.Context) error { return cached(ctx, was, chaperon) })
+	}
+	if began := len(s.requests.With("podchaperons?")); began > 2 {
+		t.Errorf("PodChaperons were listed or watched %d times", began)
+	}
+}
+
+// cached returns an error unless an object is in the target's cache.
+func cached(ctx context.Context, in *engage.Target, object *v1alpha1.PodChaperon) error {
+	err := in.Client.Get(ctx, client.ObjectKeyFromObject(object), &v1alpha1.PodChaperon{})
+	if apierrors.IsNotFound(err) {
+		return fmt.Errorf("%s is not in the cache", object.Name)
+	}
+	return err
+}
+
+func TestTextsOfATargetAreShortened(t *testing.T) {
+	s := newServer(t)
+	s.misbehave(func(w http.ResponseWriter, r *http.Request) bool {
+		if isPath(r, "/version") {
+			s.alter(w, r, func(answer map[string]any) {
+				answer["gitVersion"] = "v1\x1b[31m\n" + strings.Repeat("a", 1<<20)
+			})
+		}
+		return isPath(r, "/version")
+	})
+	key := connect(t, s)
+	waitForReason(t, key, v1alpha1.ReasonConnected, ", Kubernetes v1[31m aaa")
+	found := &v1alpha1.ClusterTarget{ObjectMeta: metav1.ObjectMeta{Name: key.Name}}
+	env.Get(t, c1, found)
+	if version := found.Status.KubernetesVersion; len(version) > 64 {
+		t.Errorf("the version has %d bytes", len(version))
+	}
+}
