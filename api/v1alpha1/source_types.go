@@ -48,6 +48,9 @@ type ClusterSourceSpec struct {
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:Pattern=`^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$`
 	ClusterID string `json:"clusterID,omitempty"`
+	// Delegates limits the delegates of this source. If it is absent, this cluster's own rules decide alone.
+	// +optional
+	Delegates *DelegateRules `json:"delegates,omitempty"`
 }
 
 // ServiceAccountReference names a service account.
@@ -112,6 +115,9 @@ type SourceSpec struct {
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:Pattern=`^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$`
 	ClusterID string `json:"clusterID,omitempty"`
+	// Delegates limits the delegates of this source. If it is absent, this cluster's own rules decide alone.
+	// +optional
+	Delegates *DelegateRules `json:"delegates,omitempty"`
 }
 
 // SourceList is a list of Sources.

@@ -15,6 +15,10 @@
 // patch would be computed from an old status, and a delegate that is lost in that moment would count as one that never
 // existed.
 //
+// A delegate is created only if it meets the rules of package restriction. A change of a PodChaperon's spec changes no
+// delegate: nothing resizes a delegate, or adds ephemeral containers to it, because of its PodChaperon. The manager has
+// no right to do so. If a lost delegate is created again, the changed spec and the rules of that time count.
+//
 // Sources do not delete PodChaperons. They request the deletion by an annotation. This package then deletes the
 // delegate, and afterwards the PodChaperon. This costs less than garbage collection in the foreground. If somebody
 // deletes a PodChaperon, garbage collection ends the delegate, with the delegate's own grace period.

@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/delegate/restriction"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
 
@@ -38,18 +39,22 @@ const (
 // Reconciler creates the delegates of PodChaperons, and copies their status. It is safe for concurrent use, with one
 // call per PodChaperon at a time.
 type Reconciler struct {
-	client    client.Client
-	apiReader client.Reader
-	clock     clock.PassiveClock
-	recorder  events.EventRecorder
-	metrics   *metrics
-	written   ownWrites
+	client      client.Client
+	apiReader   client.Reader
+	clock       clock.PassiveClock
+	recorder    events.EventRecorder
+	restriction *restriction.Restriction
+	metrics     *metrics
+	written     ownWrites
 }
 
-// New returns a Reconciler. The client reads PodChaperons and pods, and may read them from a cache. apiReader reads
-// from the API server.
+// New returns a Reconciler. The client reads PodChaperons, pods, ClusterSources and Sources, and may read them from a
+// cache. apiReader reads from the API server.
 func New(c client.Client, apiReader client.Reader, clk clock.PassiveClock, recorder events.EventRecorder) *Reconciler {
-	return &Reconciler{client: c, apiReader: apiReader, clock: clk, recorder: recorder, metrics: newMetrics()}
+	return &Reconciler{
+		client: c, apiReader: apiReader, clock: clk, recorder: recorder,
+		restriction: restriction.New(c), metrics: newMetrics(),
+	}
 }
 
 // Reconcile creates or deletes the delegate of one PodChaperon, or copies its status. The objects that it reads belong
@@ -146,10 +151,15 @@ func (r *Reconciler) carryOut(
 	return reconcile.Result{RequeueAfter: d.wait}, nil
 }
 
-// createDelegate creates the delegate, or records the API server's refusal.
+// createDelegate creates the delegate, or records a refusal: by the API server, or by the rules of a ClusterSource or
+// Source.
 func (r *Reconciler) createDelegate(ctx context.Context, chaperon *v1alpha1.PodChaperon) (reconcile.Result, error) {
+	rules, err := r.restriction.RulesOf(ctx, chaperon)
+	if err != nil {
+		return reconcile.Result{}, fmt.Errorf("reading the rules for the delegate: %w", err)
+	}
 	delegate := translate.Delegate(chaperon)
-	err := r.client.Create(ctx, delegate)
+	err = r.createWithin(ctx, rules, delegate)
 	if apierrors.IsAlreadyExists(err) {
 		return r.decideOccupied(ctx, chaperon)
 	}
@@ -165,6 +175,21 @@ func (r *Reconciler) createDelegate(ctx context.Context, chaperon *v1alpha1.PodC
 	r.recordCreated(chaperon)
 	log.FromContext(ctx).V(1).Info("Created the delegate", "uid", delegate.UID)
 	return reconcile.Result{}, nil
+}
+
+// createWithin creates the delegate unless it breaks a rule. A dry run returns the pod that the API server would store,
+// and the rules are about this pod.
+func (r *Reconciler) createWithin(ctx context.Context, rules []restriction.Rule, delegate *corev1.Pod) error {
+	if len(rules) > 0 {
+		admitted := delegate.DeepCopy()
+		if err := r.client.Create(ctx, admitted, client.DryRunAll); err != nil {
+			return err
+		}
+		if err := r.restriction.Check(rules, admitted); err != nil {
+			return err
+		}
+	}
+	return r.client.Create(ctx, delegate)
 }
 
 // decideOccupied decides again with the pod that has the delegate's name, read from the API server. If this pod is the

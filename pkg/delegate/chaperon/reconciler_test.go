@@ -242,6 +242,9 @@ type stage struct {
 	reconciler   *Reconciler
 	recorder     *events.FakeRecorder
 	createErr    error
+	listErr      error
+	mutate       func(*corev1.Pod) // as a webhook does
+	creates      []string          // the requests to create
 	hidePods     bool
 	cached       *v1alpha1.PodChaperon
 	statusWrites int
@@ -262,6 +265,14 @@ func newStage(t *testing.T, objects ...client.Object) *stage {
 	cached := interceptor.NewClient(s.client, interceptor.Funcs{
 		Get:    s.get,
 		Create: s.create,
+		List: func(
+			ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption,
+		) error {
+			if s.listErr != nil {
+				return s.listErr
+			}
+			return c.List(ctx, list, options...)
+		},
 		SubResourcePatch: func(
 			ctx context.Context, c client.Client, sub string, o client.Object, patch client.Patch,
 			options ...client.SubResourcePatchOption,
@@ -310,8 +321,13 @@ func (s *stage) create(
 	object client.Object,
 	options ...client.CreateOption,
 ) error {
+	request := (&client.CreateOptions{}).ApplyOptions(options)
+	s.creates = append(s.creates, map[bool]string{true: "dry run", false: "create"}[len(request.DryRun) > 0])
 	if s.createErr != nil {
 		return s.createErr
+	}
+	if pod, ok := object.(*corev1.Pod); ok && s.mutate != nil {
+		s.mutate(pod)
 	}
 	return c.Create(ctx, object, options...)
 }

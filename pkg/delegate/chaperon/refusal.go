@@ -1,7 +1,16 @@
 package chaperon
 
-import "github.com/multicluster-scheduler/multicluster-scheduler/pkg/apierror"
+import (
+	"errors"
 
-// refusedForGood says whether the API server refuses to create this delegate, and another attempt would not help:
-// validation, a missing namespace or service account, quota, PodSecurity, a webhook.
-func refusedForGood(err error) bool { return apierror.Of(err, apierror.Create).Refusal() }
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/apierror"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/delegate/restriction"
+)
+
+// refusedForGood says whether another attempt to create this delegate would not help. The rules of a ClusterSource or
+// Source forbid the delegate. Or the API server refuses it: validation, a missing namespace or service account, quota,
+// PodSecurity, a webhook.
+func refusedForGood(err error) bool {
+	forbidden := (*restriction.RefusedError)(nil)
+	return errors.As(err, &forbidden) || apierror.Of(err, apierror.Create).Refusal()
+}

@@ -12,6 +12,7 @@ import (
 	"k8s.io/utils/clock"
 	clocktesting "k8s.io/utils/clock/testing"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
@@ -20,8 +21,12 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/test/integration/env"
 )
 
-// target is a target cluster with a running manager. The tests share it.
-var target *env.Cluster
+var (
+	// target is a target cluster with a running manager. The tests share it.
+	target *env.Cluster
+	// managerCache is the cache of this manager.
+	managerCache cache.Cache
+)
 
 func TestMain(m *testing.M) {
 	env.Main(m, func(t env.T) {
@@ -31,6 +36,7 @@ func TestMain(m *testing.M) {
 }
 
 func register(mgr ctrl.Manager) error {
+	managerCache = mgr.GetCache()
 	chaperons := chaperon.New(mgr.GetClient(), mgr.GetAPIReader(), clock.RealClock{}, mgr.GetEventRecorder("chaperon"))
 	if err := chaperons.Register(mgr); err != nil {
 		return err

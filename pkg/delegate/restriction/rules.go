@@ -1,0 +1,81 @@
+package restriction
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/pod-security-admission/policy"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+)
+
+// Rule is the rules of one ClusterSource or Source.
+type Rule struct {
+	// Source names the ClusterSource or Source, for people.
+	Source string
+	Rules  *v1alpha1.DelegateRules
+}
+
+// Restriction finds and checks rules. It is safe for concurrent use.
+type Restriction struct {
+	reader    client.Reader
+	evaluator func() (policy.Evaluator, error)
+}
+
+// New returns a Restriction. The reader reads ClusterSources and Sources, and may read them from a cache.
+func New(reader client.Reader) *Restriction {
+	return &Restriction{reader: reader, evaluator: sync.OnceValues(newEvaluator)}
+}
+
+// newEvaluator takes a millisecond, so it is called once, and only if there are rules.
+func newEvaluator() (policy.Evaluator, error) {
+	return policy.NewEvaluator(policy.DefaultChecks(), nil)
+}
+
+// RulesOf returns all rules that the delegate of the PodChaperon must meet. There may be none. An error means that the
+// rules are unknown, so no delegate may be created.
+func (r *Restriction) RulesOf(ctx context.Context, chaperon *v1alpha1.PodChaperon) ([]Rule, error) {
+	clusterSources, sources := &v1alpha1.ClusterSourceList{}, &v1alpha1.SourceList{}
+	if err := r.reader.List(ctx, clusterSources, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("listing ClusterSources: %w", err)
+	}
+	err := r.reader.List(ctx, sources, client.InNamespace(chaperon.Namespace), client.UnsafeDisableDeepCopy)
+	if err != nil {
+		return nil, fmt.Errorf("listing Sources of namespace %q: %w", chaperon.Namespace, err)
+	}
+	var rules []Rule
+	for i := range clusterSources.Items {
+		if source := &clusterSources.Items[i]; source.Spec.Delegates != nil {
+			rules = append(rules, Rule{fmt.Sprintf("ClusterSource %q", source.Name), source.Spec.Delegates})
+		}
+	}
+	for i := range sources.Items {
+		if source := &sources.Items[i]; source.Spec.Delegates != nil {
+			rules = append(rules, Rule{fmt.Sprintf("Source %q", source.Name), source.Spec.Delegates})
+		}
+	}
+	slices.SortFunc(rules, func(a, b Rule) int { return strings.Compare(a.Source, b.Source) })
+	return rules, nil
+}
+
+// Check returns a *RefusedError if the pod breaks one of the rules, or if one of them is invalid. The pod is the one
+// that the API server would store.
+func (r *Restriction) Check(rules []Rule, pod *corev1.Pod) error {
+	evaluator, err := r.evaluator()
+	if err != nil {
+		return fmt.Errorf("preparing the checks of Pod Security: %w", err)
+	}
+	var broken []string
+	for _, rule := range rules {
+		broken = append(broken, check(evaluator, rule, pod)...)
+	}
+	if len(broken) == 0 {
+		return nil
+	}
+	return &RefusedError{message: strings.Join(broken, "; ")}
+}

@@ -1,0 +1,84 @@
+package restriction
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+)
+
+func TestTheRulesOfAllSourcesThatCoverTheNamespaceApply(t *testing.T) {
+	rules := podSecurity(v1alpha1.PodSecurityBaseline, "")
+	objects := []client.Object{
+		clusterSource("c2", rules), clusterSource("c1", rules), clusterSource("without-rules", nil),
+		source("team-a", "c3", rules), source("team-a", "without-rules", nil), source("team-b", "c4", rules),
+	}
+	for namespace, want := range map[string][]Rule{
+		"team-a": {{`ClusterSource "c1"`, rules}, {`ClusterSource "c2"`, rules}, {`Source "c3"`, rules}},
+		"team-b": {{`ClusterSource "c1"`, rules}, {`ClusterSource "c2"`, rules}, {`Source "c4"`, rules}},
+		"other":  {{`ClusterSource "c1"`, rules}, {`ClusterSource "c2"`, rules}},
+	} {
+		got, err := New(newClient(t, objects...)).RulesOf(t.Context(), chaperonIn(namespace))
+		if diff := cmp.Diff(want, got); diff != "" || err != nil {
+			t.Errorf("namespace %q: error %v, rules (-want +got):\n%s", namespace, err, diff)
+		}
+	}
+}
+
+func TestWithoutRulesNothingApplies(t *testing.T) {
+	reader := newClient(t, clusterSource("c1", nil), source("team-a", "c1", nil))
+	rules, err := New(reader).RulesOf(t.Context(), chaperonIn("team-a"))
+	if err != nil || len(rules) > 0 {
+		t.Errorf("rules %v, error %v", rules, err)
+	}
+}
+
+func TestRulesThatCannotBeReadAreAnError(t *testing.T) {
+	for _, fails := range []client.ObjectList{&v1alpha1.ClusterSourceList{}, &v1alpha1.SourceList{}} {
+		broken := errors.New("the cache is not ready")
+		reader := interceptor.NewClient(newClient(t), interceptor.Funcs{List: func(
+			ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption,
+		) error {
+			if cmp.Equal(list, fails) {
+				return broken
+			}
+			return c.List(ctx, list, options...)
+		}})
+		if rules, err := New(reader).RulesOf(t.Context(), chaperonIn("team-a")); !errors.Is(err, broken) {
+			t.Errorf("%T: rules %v, error %v", fails, rules, err)
+		}
+	}
+}
+
+func newClient(t *testing.T, objects ...client.Object) client.WithWatch {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	if err := v1alpha1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	return fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build()
+}
+
+func clusterSource(name string, rules *v1alpha1.DelegateRules) *v1alpha1.ClusterSource {
+	return &v1alpha1.ClusterSource{
+		ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.ClusterSourceSpec{Delegates: rules},
+	}
+}
+
+func source(namespace, name string, rules *v1alpha1.DelegateRules) *v1alpha1.Source {
+	return &v1alpha1.Source{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Spec: v1alpha1.SourceSpec{Delegates: rules},
+	}
+}
+
+func chaperonIn(namespace string) *v1alpha1.PodChaperon {
+	return &v1alpha1.PodChaperon{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "web-abcde"}}
+}
