@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/diagnosis"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate/proof"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/needs"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/proxy/scheduling/attempts"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/proxy/scheduling/placement"
@@ -124,7 +125,7 @@ func TestAnAttemptWithoutAnAnswerIsNotTheTargets(t *testing.T) {
 			}
 			w.placer = placement.New(placement.Options{
 				Source: translate.Source{ClusterID: "source"}, Timeout: time.Minute, Clock: w.clock,
-				Ensure: follower.Ensure,
+				Ensure: follower.Ensure, Sign: func(proof.Claim) (string, error) { return "signed", nil },
 			})
 			pod := newPod("p", nil)
 			if got := w.attempt(t.Context(), &cycle{}, pod, c1); got == nil {
