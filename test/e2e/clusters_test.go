@@ -5,6 +5,7 @@ package e2e
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -88,6 +90,7 @@ func setUp(t *testing.T) *world {
 		t.Cleanup(func() { w.empty(t, c) }) // after the namespace's deletion
 		create(t, c, ns)
 	}
+	w.awaitRights(t, w.c2)
 	t.Cleanup(func() {
 		if t.Failed() {
 			w.dump(t)
@@ -97,6 +100,27 @@ func setUp(t *testing.T) *world {
 }
 
 func (w *world) all() []*cluster { return []*cluster{w.c1, w.c2} }
+
+// awaitRights waits until c1, as a source, may create PodChaperons in the new namespace of a target. The target's
+// manager binds the rights within moments. Pods that are created before go to another cluster.
+func (w *world) awaitRights(t *testing.T, target *cluster) {
+	t.Helper()
+	eventually(t, "c1 to have rights in the namespace of "+target.name, func(ctx context.Context) error {
+		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+			User: "system:serviceaccount:admiralty:multicluster-source-c1",
+			ResourceAttributes: &authorizationv1.ResourceAttributes{
+				Namespace: w.namespace, Verb: "create", Group: v1alpha1.GroupName, Resource: "podchaperons",
+			},
+		}}
+		if err := target.Create(ctx, review); err != nil {
+			return err
+		}
+		if !review.Status.Allowed {
+			return errors.New("it may not create PodChaperons")
+		}
+		return nil
+	})
+}
 
 // empty waits until no pod of the namespace is left in the cluster, so that the next test finds the same room.
 func (w *world) empty(t *testing.T, c *cluster) {
