@@ -40,7 +40,7 @@ func Default() Limits {
 	return Limits{
 		Object:           3 << 20,
 		Elements:         125_000,
-		List:             64 << 20,
+		List:             160 << 20, // 16 KiB for each delegate; a burst of 32 MiB and the rest take half of Relist
 		ListElements:     500_000,
 		ItemElements:     100,
 		Objects:          func() int64 { return 21_000 }, // twice the delegates, and 1,000
