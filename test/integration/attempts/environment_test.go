@@ -193,7 +193,8 @@ func do(ctx context.Context, who, namespace string, r request) (code int, answer
 	i := world.identities[who]
 	fill := strings.NewReplacer("NS", namespace, "USER-OF-c1", world.identities[c1].user,
 		"USER-OF-c2", world.identities[c2].user, "USER", i.user)
-	req, err := http.NewRequestWithContext(ctx, r.verb, i.host+fill.Replace(r.path), strings.NewReader(fill.Replace(r.body)))
+	address, content := i.host+fill.Replace(r.path), strings.NewReader(fill.Replace(r.body))
+	req, err := http.NewRequestWithContext(ctx, r.verb, address, content)
 	if err != nil {
 		return 0, "", err
 	}

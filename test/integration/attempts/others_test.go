@@ -6,7 +6,8 @@ func ofTheSecondSource() []attempt {
 		{c2, other, "create a PodChaperon", create(chaperon, labelled("c2")), allowed, ""},
 		{c2, system, "create a PodChaperon", create(chaperon, labelled("c2")), rbac, ""},
 		{c2, own, "create a PodChaperon", create(chaperon, labelled("c2")), rbac, ""},
-		{c2, shop, "create a PodChaperon with the cluster ID of c1", create(chaperon, labelled("c1")), policy, notItsID},
+		{c2, shop, "create a PodChaperon with the cluster ID of c1",
+			create(chaperon, labelled("c1")), policy, notItsID},
 		{c2, shop, "delete a PodChaperon of c1", remove(chaperon, "of-c1"), policy, notYours},
 		{c2, shop, "end the delegate of a PodChaperon of c1", patch(chaperon, "of-c1",
 			`"annotations":{"multicluster.admiralty.io/deletion-grace-period-seconds":"0"}`), policy, notYours},
@@ -21,7 +22,8 @@ func ofTheSecondSource() []attempt {
 func ofASource() []attempt {
 	return []attempt{
 		{c3, shop, "create a PodChaperon", create(chaperon, labelled("c3")), allowed, ""},
-		{c3, shop, "create a PodChaperon with the cluster ID of c1", create(chaperon, labelled("c1")), policy, notItsID},
+		{c3, shop, "create a PodChaperon with the cluster ID of c1",
+			create(chaperon, labelled("c1")), policy, notItsID},
 		{c3, shop, "delete a PodChaperon of c1", remove(chaperon, "of-c1"), policy, notYours},
 		{c3, shop, "create a copy of a Secret", create(secret, marked("c3")), allowed, ""},
 		{c3, shop, "create a copy of a Secret with c1's ID", create(secret, marked("c1")), policy, notItsID},
@@ -49,7 +51,8 @@ func ofATenant() []attempt {
 	var all []attempt
 	for _, k := range []kind{configMap, secret, account, claim, service, ingress} {
 		all = append(all, attempt{
-			tenant, shop, "create a " + string(k) + " with the mark of c1", create(k, markedBy("USER-OF-c1", "c1")), mark,
+			tenant, shop, "create a " + string(k) + " with the mark of c1",
+			create(k, markedBy("USER-OF-c1", "c1")), mark,
 			onlyWhom,
 		})
 	}

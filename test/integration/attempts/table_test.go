@@ -62,7 +62,8 @@ const (
 func chaperons() []attempt {
 	return []attempt{
 		{c1, shop, "create a PodChaperon", create(chaperon, labelled("c1")), allowed, ""},
-		{c1, shop, "create a PodChaperon with the cluster ID of c2", create(chaperon, labelled("c2")), policy, notItsID},
+		{c1, shop, "create a PodChaperon with the cluster ID of c2",
+			create(chaperon, labelled("c2")), policy, notItsID},
 		{c1, shop, "create a PodChaperon without a cluster ID", create(chaperon, ""), policy, notItsID},
 		{c1, shop, "create a privileged PodChaperon (rules for delegates decide)", create(privileged, labelled("c1")),
 			allowed, ""},
@@ -73,7 +74,8 @@ func chaperons() []attempt {
 		{c1, shop, "change its PodChaperon", annotate(chaperon, "of-c1"), allowed, ""},
 		{c1, shop, "delete its PodChaperon", remove(chaperon, "of-c1"), allowed, ""},
 		{c1, shop, "change its PodChaperon to c2's", patch(chaperon, "of-c1", labelled("c2")), policy, notItsID},
-		{c1, shop, "take its cluster ID off its PodChaperon", patch(chaperon, "of-c1", `"labels":null`), policy, notItsID},
+		{c1, shop, "take its cluster ID off its PodChaperon",
+			patch(chaperon, "of-c1", `"labels":null`), policy, notItsID},
 		{c1, shop, "change a PodChaperon of c2", annotate(chaperon, "of-c2"), policy, notYours},
 		{c1, shop, "change a PodChaperon of c2 to its own", patch(chaperon, "of-c2", labelled("c1")), policy, notYours},
 		{c1, shop, "apply over a PodChaperon of c2", apply(chaperon, "of-c2", labelled("c1")), policy, notYours},
@@ -105,7 +107,8 @@ func copies() []attempt {
 		all = append(all,
 			attempt{c1, shop, "create a copy of a " + string(k), create(k, marked("c1")), allowed, ""},
 			attempt{c1, shop, "create a " + string(k) + " without marks", create(k, ""), policy, mustHave},
-			attempt{c1, shop, "create a copy of a " + string(k) + " with c2's ID", create(k, marked("c2")), policy, notItsID},
+			attempt{c1, shop, "create a copy of a " + string(k) + " with c2's ID",
+				create(k, marked("c2")), policy, notItsID},
 			attempt{c1, shop, "delete a " + string(k) + " of the target", remove(k, "web"), policy, notCopy},
 			attempt{c1, left, "create a copy of a " + string(k), create(k, marked("c1")), rbac, ""},
 			attempt{c1, system, "create a copy of a " + string(k), create(k, marked("c1")), rbac, ""},
@@ -143,14 +146,17 @@ func keys() []attempt {
 	argo := `"argocd.argoproj.io/tracking-id":"x"`
 	role := `"eks.amazonaws.com/role-arn":"x"`
 	return []attempt{
-		{c1, shop, "create a Secret that a replicator fills", create(secret, marked("c1", replicated)), policy, badKeys},
+		{c1, shop, "create a Secret that a replicator fills",
+			create(secret, marked("c1", replicated)), policy, badKeys},
 		{c1, shop, "create a Secret that Argo CD takes for a cluster",
 			create(secret, withLabel("c1", `"argocd.argoproj.io/secret-type":"cluster"`)), policy, badKeys},
 		{c1, shop, "create a service account with a role of the cloud", create(account, marked("c1", role)), policy,
 			badKeys},
-		{c1, shop, "add a role of the cloud to its service account", patch(account, "of-c1", `"annotations":{`+role+`}`),
+		{c1, shop, "add a role of the cloud to its service account",
+			patch(account, "of-c1", `"annotations":{`+role+`}`),
 			policy, badKeys},
-		{c1, shop, "create a ConfigMap with a user's key", create(configMap, marked("c1", `"example.org/a":"b"`)), allowed,
+		{c1, shop, "create a ConfigMap with a user's key",
+			create(configMap, marked("c1", `"example.org/a":"b"`)), allowed,
 			""},
 		{c1, shop, "change its ConfigMap, to which an administrator added a key of Argo CD",
 			replace(configMap, "tracked-of-c1", marked("c1", argo)), allowed, ""},
@@ -168,8 +174,10 @@ func reads() []attempt {
 			attempt{c1, shop, "watch " + string(k) + "s", watch(k), rbac, ""},
 			attempt{c1, shop, "patch its " + string(k), annotate(k, "of-c1"), rbac, ""},
 			attempt{c1, shop, "delete all " + string(k) + "s", removeAll(k), rbac, ""},
-			attempt{c1, shop, "overwrite a " + string(k) + " of the target", replace(k, "web", marked("c1")), policy, notCopy},
-			attempt{c1, system, "overwrite a " + string(k) + " of the target", replace(k, "web", marked("c1")), rbac, ""},
+			attempt{c1, shop, "overwrite a " + string(k) + " of the target",
+				replace(k, "web", marked("c1")), policy, notCopy},
+			attempt{c1, system, "overwrite a " + string(k) + " of the target",
+				replace(k, "web", marked("c1")), rbac, ""},
 			attempt{c1, other, "read a " + string(k), get(k, "web"), rbac, ""})
 	}
 	return append(all,
@@ -213,7 +221,8 @@ func escalations() []attempt {
 		{c1, shop, "impersonate an administrator", impersonate, rbac, ""},
 		{c1, "", "change a policy", request{
 			verb: "PATCH", contentType: mediaMerge, body: `{}`,
-			path: "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies/multicluster-scheduler-source" + dryRun,
+			path: "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies/multicluster-scheduler-source" +
+				dryRun,
 		}, rbac, ""},
 	}
 }

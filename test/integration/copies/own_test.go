@@ -85,7 +85,8 @@ func TestASourceCannotCreateAnythingButItsCopies(t *testing.T) {
 			request{"POST", secrets + "?dryRun=All", json, `{"metadata":{"generateName":"web-"}}`}, mustHave,
 		},
 		"a token Secret": {
-			create(secrets, "token", ofToken, `"type":"kubernetes.io/service-account-token"`), "has the type kubernetes.io/service-account-token",
+			create(secrets, "token", ofToken, `"type":"kubernetes.io/service-account-token"`),
+			"has the type kubernetes.io/service-account-token",
 		},
 		"a token of its service account": {
 			request{"POST", kinds + "serviceaccounts/web/token", json, `{}`},
