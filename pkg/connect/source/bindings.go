@@ -57,19 +57,18 @@ func (o Options) rbacOf(
 	return append(all, grants.BindingTo(kindClusterRole, role, owned(name), subjects))
 }
 
-// identityRules tell the admission policy who a source is, and which cluster ID is its own.
+// identityRules tell the admission policy who a source is, and which cluster ID is its own. Without a cluster ID the
+// source may use any, as in earlier versions.
 func identityRules(clusterID string) []rbacv1.PolicyRule {
 	groups := []string{v1alpha1.GroupName}
-	rules := []rbacv1.PolicyRule{
+	use := rbacv1.PolicyRule{APIGroups: groups, Resources: []string{"clusterids"}, Verbs: []string{verbUse}}
+	if clusterID != "" {
+		use.ResourceNames = []string{clusterID}
+	}
+	return []rbacv1.PolicyRule{
 		{APIGroups: groups, Resources: []string{"podchaperons"}, Verbs: []string{verbActAsSource}},
+		use,
 	}
-	if clusterID == "" {
-		return rules
-	}
-	return append(rules, rbacv1.PolicyRule{
-		APIGroups: groups, Resources: []string{"clusterids"}, ResourceNames: []string{clusterID},
-		Verbs: []string{verbUse},
-	})
 }
 
 func clusterRoleBinding(name string) *rbacv1.ClusterRoleBinding {

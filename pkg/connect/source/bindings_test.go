@@ -82,13 +82,13 @@ func TestRBACOfASource(t *testing.T) {
 	}
 }
 
-func TestTheIdentityHasTheClusterIDIfItIsSet(t *testing.T) {
-	if got := len(identityRules("")); got != 1 {
-		t.Errorf("without a cluster ID there are %d rules, want 1", got)
-	}
-	rules := identityRules("id-of-c1")
-	if diff := cmp.Diff([]string{"id-of-c1"}, rules[len(rules)-1].ResourceNames); diff != "" {
-		t.Errorf("cluster IDs (-want +got):\n%s", diff)
+func TestTheIdentityHasTheClusterIDOfTheSpecOrAny(t *testing.T) {
+	for id, want := range map[string][]string{"": nil, "id-of-c1": {"id-of-c1"}} {
+		rules := identityRules(id)
+		use := rules[len(rules)-1]
+		if diff := cmp.Diff(want, use.ResourceNames); diff != "" || use.Verbs[0] != verbUse {
+			t.Errorf("cluster ID %q: rule %v, names (-want +got):\n%s", id, use, diff)
+		}
 	}
 }
 

@@ -24,8 +24,8 @@ func TestCopiesThatNobodyNeedsAreDeleted(t *testing.T) {
 	other := createChaperon(t, namespace, "other", "c2", "of-another-source")
 
 	const (
-		marked = `"annotations":{"multicluster.admiralty.io/followed-by":"c1"},` + label
-		global = `"annotations":{"multicluster.admiralty.io/followed-by":"c1",` +
+		marked = `"annotations":{"multicluster.admiralty.io/followed-by":"USER"},` + label
+		global = `"annotations":{"multicluster.admiralty.io/followed-by":"USER",` +
 			`"multicluster.admiralty.io/global":"true"},` + label
 	)
 	for path, body := range bodies() {
@@ -106,7 +106,7 @@ func TestOnlySecretsWaitForIngresses(t *testing.T) {
 func copyMeta(namespace string) metav1.ObjectMeta {
 	meta := env.Meta(namespace, "db")
 	meta.Labels = map[string]string{v1alpha1.LabelParentClusterID: "c1"}
-	meta.Annotations = map[string]string{v1alpha1.AnnotationFollowedBy: "c1"}
+	meta.Annotations = map[string]string{v1alpha1.AnnotationFollowedBy: "admin"} // The policy lets nobody else set it.
 	return meta
 }
 

@@ -109,7 +109,9 @@ func TestAnObjectOfSomebodyElseIsNeverTouched(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			theirs := secret(namespace, test.name, "theirs")
 			test.mark(theirs)
-			env.Create(t, target, theirs)
+			// Nobody but the user itself may set the mark.
+			another := env.ClientFor(t, target.Impersonate("another-source", "system:masters"))
+			env.Must(t, another.Create(t.Context(), theirs))
 			createSecret(t, namespace, test.name, "ours")
 			pod := env.Proxy(namespace, "web-"+test.name, needsSecret(test.name, false))
 			expectRefused(t, ensure(t.Context(), pod, c2), fmt.Sprintf("Secret %q exists there and does not come from "+

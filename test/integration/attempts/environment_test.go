@@ -1,0 +1,214 @@
+package attempts
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/connect/source"
+	"github.com/multicluster-scheduler/multicluster-scheduler/test/integration/env"
+)
+
+// world is a target cluster with the chart's roles and policies. The tests share it, and leave it as it was.
+var world struct {
+	target     *env.Cluster
+	identities map[string]identity
+}
+
+// identity is somebody who makes attempts.
+type identity struct {
+	user string
+	host string
+	http *http.Client
+}
+
+func TestMain(m *testing.M) {
+	env.Main(m, func(t env.T) {
+		world.target = env.Start(t, "target")[0]
+		world.identities = map[string]identity{}
+		for _, namespace := range []string{env.ReleaseNamespace, shop, left, other} {
+			labels := map[string]string{}
+			if namespace == shop || namespace == left {
+				labels["team"] = "a"
+			}
+			env.Create(t, world.target, &corev1.Namespace{
+				ObjectMeta: metav1.ObjectMeta{Name: namespace, Labels: labels},
+			})
+		}
+		manager := env.ServiceAccountUser(env.ReleaseNamespace, env.ManagerAccount)
+		world.target.Install(t, env.Render(t, env.Release, "--show-only", "templates/policy.yaml",
+			"--show-only", "templates/rbac/*.yaml", "--set", "rbac.selfTarget=false"), manager)
+		runSources(t, manager)
+		connect(t)
+		fill(t)
+	})
+}
+
+// runSources runs the part of the target's manager that gives sources their rights.
+func runSources(t env.T, manager string) {
+	t.Helper()
+	env.RunManager(t, world.target.Impersonate(manager), func(mgr ctrl.Manager) error {
+		return source.New(source.Options{
+			Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), Clock: clock.RealClock{},
+			Recorder:              mgr.GetEventRecorder("sources"),
+			SourceClusterRoleName: env.SourceRole, LeavingClusterRoleName: env.LeavingRole,
+			SummaryViewerClusterRoleName: env.SummaryViewerRole, ReaderClusterRoleName: env.ReaderRole,
+			ReleaseNamespace: env.ReleaseNamespace,
+		}).Register(t.Context(), mgr)
+	})
+}
+
+// connect makes the identities.
+func connect(t env.T) {
+	t.Helper()
+	teamA := &metav1.LabelSelector{MatchLabels: map[string]string{"team": "a"}}
+	for who, spec := range map[string]v1alpha1.ClusterSourceSpec{
+		c1:        {ClusterID: "id-of-c1", NamespaceSelector: teamA},
+		c2:        {ClusterID: "id-of-c2"},
+		withoutID: {NamespaceSelector: teamA},
+	} {
+		name := nameOf(who)
+		spec.ServiceAccount = &v1alpha1.ServiceAccountReference{Namespace: env.ReleaseNamespace, Name: name}
+		addAccount(t, who, env.ReleaseNamespace)
+		waitReady(t, &v1alpha1.ClusterSource{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: spec})
+	}
+	addAccount(t, c3, shop)
+	env.Create(t, world.target, &v1alpha1.Source{
+		ObjectMeta: env.Meta(shop, "c3"), Spec: v1alpha1.SourceSpec{ServiceAccountName: "c3", ClusterID: "id-of-c3"},
+	})
+	addIdentity(t, tenant, "tenant", world.target.User(t, "tenant"))
+	world.target.BindRole(t, "tenant", shop, "system:aggregate-to-edit")
+}
+
+// nameOf returns the name of a source.
+func nameOf(who string) string { return strings.TrimSuffix(strings.Fields(who)[1], ",") }
+
+func addAccount(t env.T, who, namespace string) {
+	t.Helper()
+	login := world.target.Token(t, &corev1.ServiceAccount{ObjectMeta: env.Meta(namespace, nameOf(who))})
+	addIdentity(t, who, env.ServiceAccountUser(namespace, nameOf(who)), login)
+}
+
+func addIdentity(t env.T, who, user string, login *rest.Config) {
+	t.Helper()
+	c, err := rest.HTTPClientFor(login)
+	env.Must(t, err)
+	world.identities[who] = identity{user: user, host: strings.TrimSuffix(login.Host, "/"), http: c}
+}
+
+func waitReady(t env.T, object *v1alpha1.ClusterSource) {
+	t.Helper()
+	env.Create(t, world.target, object)
+	env.Eventually(t, func(ctx context.Context) error {
+		if err := world.target.Client.Get(ctx, client.ObjectKeyFromObject(object), object); err != nil {
+			return err
+		}
+		if !meta.IsStatusConditionTrue(object.Status.Conditions, v1alpha1.ConditionReady) {
+			return fmt.Errorf("conditions of %q are %+v", object.Name, object.Status.Conditions)
+		}
+		return nil
+	})
+}
+
+// fill creates the objects at which attempts are made.
+func fill(t env.T) {
+	t.Helper()
+	addAdministrator(t)
+	for _, namespace := range []string{shop, left, other, system} {
+		for _, k := range []kind{account, configMap, secret, claim, service, slice, ingress, pod} {
+			put(t, administrator, namespace, "web", k, `"labels":{}`)
+		}
+	}
+	for _, who := range []string{c1, c2} {
+		name := nameOf(who)
+		for _, k := range []kind{configMap, secret, account} {
+			put(t, who, shop, "of-"+name, k, marked(name))
+		}
+		put(t, who, shop, "of-"+name, chaperon, labelled(name))
+	}
+	put(t, c2, other, "of-c2", chaperon, labelled("c2"))
+	put(t, c1, left, "of-c1", configMap, marked("c1"))
+	put(t, c1, shop, "tracked-of-c1", configMap, marked("c1"))
+	put(t, administrator, shop, "of-nobody", chaperon, `"labels":{}`)
+	tracked := request{
+		verb: "PATCH", path: configMap.path() + "/tracked-of-c1", contentType: mediaMerge,
+		body: `{"metadata":{"annotations":{"argocd.argoproj.io/tracking-id":"x"}}}`,
+	}
+	expectDone(t, administrator, shop, tracked)
+	fillAsBefore(t)
+	env.Change(t, world.target, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: left}},
+		func(n *corev1.Namespace) { n.Labels["team"] = "b" })
+}
+
+// administrator prepares objects. As c1, it makes a copy that the policy would not let c1 make.
+const administrator = "administrator"
+
+func addAdministrator(t env.T) {
+	t.Helper()
+	addIdentity(t, administrator, "admin", world.target.Config)
+	addIdentity(t, "c1 with all rights", world.identities[c1].user,
+		world.target.Impersonate(world.identities[c1].user, "system:masters"))
+}
+
+// fillAsBefore creates a Secret of a type that an earlier version let c1 create.
+func fillAsBefore(t env.T) {
+	t.Helper()
+	put(t, "c1 with all rights", shop, "typed-of-c1", typed("example.org/any", ""), marked("c1"))
+}
+
+// put creates an object, as soon as the identity may do so.
+func put(t env.T, who, namespace, name string, k kind, metadata string) {
+	t.Helper()
+	expectDone(t, who, namespace, request{
+		verb: "POST", path: k.path(), contentType: mediaJSON, body: object(k, name, metadata),
+	})
+}
+
+func expectDone(t env.T, who, namespace string, r request) {
+	t.Helper()
+	env.Eventually(t, func(ctx context.Context) error {
+		code, answer, err := do(ctx, who, namespace, r)
+		if err == nil && code >= http.StatusMultipleChoices {
+			err = errors.New(answer)
+		}
+		return err
+	})
+}
+
+// do makes the request and returns the answer of the API server.
+func do(ctx context.Context, who, namespace string, r request) (code int, answer string, err error) {
+	i := world.identities[who]
+	fill := strings.NewReplacer("NS", namespace, "USER-OF-c1", world.identities[c1].user,
+		"USER-OF-c2", world.identities[c2].user, "USER", i.user)
+	address, content := i.host+fill.Replace(r.path), strings.NewReader(fill.Replace(r.body))
+	req, err := http.NewRequestWithContext(ctx, r.verb, address, content)
+	if err != nil {
+		return 0, "", err
+	}
+	if r.contentType != "" {
+		req.Header.Set("Content-Type", r.contentType)
+	}
+	if r.as != "" {
+		req.Header.Set("Impersonate-User", r.as)
+	}
+	response, err := i.http.Do(req)
+	if err != nil {
+		return 0, "", err
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	return response.StatusCode, string(body), err
+}

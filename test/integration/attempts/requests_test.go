@@ -1,0 +1,177 @@
+package attempts
+
+import "strings"
+
+const (
+	mediaJSON  = "application/json"
+	mediaMerge = "application/merge-patch+json"
+	mediaApply = "application/apply-patch+yaml"
+
+	core    = "/api/v1/namespaces/NS/"
+	project = "/apis/multicluster.admiralty.io/v1alpha1/"
+	label   = "multicluster.admiralty.io/parent-cluster-id"
+	markKey = "multicluster.admiralty.io/followed-by"
+	dryRun  = "?dryRun=All"
+)
+
+// request is one request. In path and body, NS stands for the namespace, USER for the user's name, and USER-OF-c2 for
+// that of the second source.
+type request struct {
+	verb, path, contentType, body string
+	as                            string // the user to impersonate, or empty
+}
+
+// kind is a kind of objects. Some have a variant.
+type kind string
+
+const (
+	configMap  kind = "ConfigMap"
+	secret     kind = "Secret"
+	account    kind = "ServiceAccount"
+	claim      kind = "PersistentVolumeClaim"
+	service    kind = "Service"
+	slice      kind = "EndpointSlice"
+	ingress    kind = "Ingress"
+	pod        kind = "Pod"
+	chaperon   kind = "PodChaperon"
+	privileged kind = "PodChaperon that is privileged"
+	balancer   kind = "Service that is a load balancer"
+	binding    kind = "RoleBinding"
+	sourceKind kind = "Source"
+)
+
+// typed returns Secrets of a type.
+func typed(name, data string) kind { return kind("Secret " + name + " " + data) }
+
+// path returns the path of the objects in a namespace.
+func (k kind) path() string {
+	name, _, _ := strings.Cut(string(k), " ")
+	plural := strings.TrimSuffix(strings.ToLower(name), "s") + "s"
+	switch kind(name) {
+	case slice:
+		return "/apis/discovery.k8s.io/v1/namespaces/NS/" + plural
+	case ingress:
+		return "/apis/networking.k8s.io/v1/namespaces/NS/ingresses"
+	case binding:
+		return "/apis/rbac.authorization.k8s.io/v1/namespaces/NS/" + plural
+	case chaperon, sourceKind:
+		return project + "namespaces/NS/" + plural
+	default:
+		return core + plural
+	}
+}
+
+// body returns a minimal body, beside the metadata.
+func (k kind) body() string {
+	const ours = `"apiVersion":"multicluster.admiralty.io/v1alpha1","kind":`
+	switch k {
+	case configMap:
+		return `"data":{"a":"b"}`
+	case secret:
+		return `"stringData":{"a":"b"}`
+	case account:
+		return `"automountServiceAccountToken":false`
+	case claim:
+		return `"spec":{"accessModes":["ReadWriteOnce"],"resources":{"requests":{"storage":"1Gi"}}}`
+	case service:
+		return `"spec":{"ports":[{"port":80}]}`
+	case balancer:
+		return `"spec":{"type":"LoadBalancer","ports":[{"port":80}]}`
+	case slice:
+		return `"addressType":"IPv4","endpoints":[],"ports":[]`
+	case ingress:
+		return `"spec":{"defaultBackend":{"service":{"name":"web","port":{"number":80}}}}`
+	case pod:
+		return `"spec":{"containers":[{"name":"c","image":"i"}]}`
+	case chaperon:
+		return ours + `"PodChaperon","spec":{"containers":[{"name":"c","image":"i"}]}`
+	case privileged:
+		return ours + `"PodChaperon","spec":{"hostNetwork":true,"containers":[{"name":"c","image":"i",` +
+			`"securityContext":{"privileged":true}}]}`
+	case binding:
+		return `"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"ClusterRole","name":"cluster-admin"}`
+	case sourceKind:
+		return ours + `"Source","spec":{"userName":"a"}`
+	}
+	_, variant, _ := strings.Cut(string(k), " ")
+	name, data, _ := strings.Cut(variant, " ")
+	return `"type":"` + name + `","data":{` + data + `}`
+}
+
+// labelled is the metadata of an object with a cluster ID.
+func labelled(id string) string { return `"labels":{"` + label + `":"id-of-` + id + `"}` }
+
+// marked is the metadata of a copy with a cluster ID, and with other annotations.
+func marked(id string, annotations ...string) string {
+	annotations = append([]string{`"` + markKey + `":"USER"`}, annotations...)
+	return labelled(id) + `,"annotations":{` + strings.Join(annotations, ",") + `}`
+}
+
+// markedBy is the metadata of a copy of a user.
+func markedBy(user, id string) string {
+	return labelled(id) + `,"annotations":{"` + markKey + `":"` + user + `"}`
+}
+
+// withLabel is the metadata of a copy with one more label.
+func withLabel(id, more string) string {
+	return strings.Replace(marked(id), `"labels":{`, `"labels":{`+more+`,`, 1)
+}
+
+func object(k kind, name, metadata string) string {
+	if metadata != "" {
+		metadata = "," + metadata
+	}
+	return `{"metadata":{"name":"` + name + `"` + metadata + `},` + k.body() + `}`
+}
+
+// create creates the object "new".
+func create(k kind, metadata string) request {
+	return request{verb: "POST", path: k.path() + dryRun, contentType: mediaJSON, body: object(k, "new", metadata)}
+}
+
+func replace(k kind, name, metadata string) request {
+	return request{
+		verb: "PUT", path: k.path() + "/" + name + dryRun, contentType: mediaJSON, body: object(k, name, metadata),
+	}
+}
+
+// apply forces the object to be as the identity wants it.
+func apply(k kind, name, metadata string) request {
+	path := k.path() + "/" + name + dryRun + "&fieldManager=attempt&force=true"
+	return request{verb: "PATCH", path: path, contentType: mediaApply, body: object(k, name, metadata)}
+}
+
+// patch changes the metadata.
+func patch(k kind, name, metadata string) request {
+	return request{
+		verb: "PATCH", path: k.path() + "/" + name + dryRun, contentType: mediaMerge,
+		body: `{"metadata":{` + metadata + `}}`,
+	}
+}
+
+// annotate adds an annotation without a meaning.
+func annotate(k kind, name string) request {
+	return patch(k, name, `"annotations":{"example.org/a":"b"}`)
+}
+
+func remove(k kind, name string) request {
+	return request{verb: "DELETE", path: k.path() + "/" + name + dryRun}
+}
+
+func removeAll(k kind) request { return request{verb: "DELETE", path: k.path() + dryRun} }
+
+func get(k kind, name string) request { return request{verb: "GET", path: k.path() + "/" + name} }
+
+func list(k kind) request { return request{verb: "GET", path: k.path()} }
+
+func watch(k kind) request {
+	return request{verb: "GET", path: k.path() + "?watch=true&timeoutSeconds=1"}
+}
+
+// post sends an object of another kind to a subresource.
+func post(k kind, nameAndQuery string) request {
+	return request{verb: "POST", path: k.path() + "/" + nameAndQuery, contentType: mediaJSON, body: `{}`}
+}
+
+// read reads a path.
+func read(path string) request { return request{verb: "GET", path: path} }

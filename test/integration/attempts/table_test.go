@@ -1,0 +1,228 @@
+package attempts
+
+import "strings"
+
+// The identities that make attempts.
+const (
+	c1        = "ClusterSource c1"
+	c2        = "ClusterSource c2"
+	c3        = "Source c3 in shop"
+	withoutID = "ClusterSource c0, without a cluster ID"
+	tenant    = "tenant of shop"
+)
+
+// The namespaces. c1 selects shop; it selected left, and still has a copy there. c2 selects none of them by name, so it
+// has all but the last two. c3 and the tenant have shop.
+const (
+	shop   = "shop"
+	left   = "left"
+	other  = "other"
+	system = "kube-system"
+	own    = "admiralty"
+)
+
+// The answers.
+const (
+	allowed = "allowed"
+	rbac    = "refused by RBAC"
+	policy  = "refused by the policy of sources"
+	mark    = "refused by the policy of the mark"
+	both    = "refused by both policies" // API servers ask them in any order.
+)
+
+// attempt is one request of one identity, with the answer that it must get.
+type attempt struct {
+	who, where, what string
+	request          request
+	want             string
+	says             string // a part of the answer of a policy
+}
+
+func table() []attempt {
+	var all []attempt
+	for _, part := range [][]attempt{
+		chaperons(), copies(), secretTypes(), keys(), reads(), pods(), escalations(), ofTheSecondSource(), ofASource(),
+		withoutAClusterID(), ofATenant(),
+	} {
+		all = append(all, part...)
+	}
+	return all
+}
+
+const (
+	notYours = "is not a PodChaperon of"
+	notItsID = "may not use this cluster ID"
+	notCopy  = "is not a copy that"
+	mustHave = "must have the annotation"
+	badType  = "which a source cluster may not make"
+	badKeys  = "because other controllers act upon them"
+	onlyWhom = "only the user whom it names may set it"
+)
+
+func chaperons() []attempt {
+	return []attempt{
+		{c1, shop, "create a PodChaperon", create(chaperon, labelled("c1")), allowed, ""},
+		{c1, shop, "create a PodChaperon with the cluster ID of c2",
+			create(chaperon, labelled("c2")), policy, notItsID},
+		{c1, shop, "create a PodChaperon without a cluster ID", create(chaperon, ""), policy, notItsID},
+		{c1, shop, "create a privileged PodChaperon (rules for delegates decide)", create(privileged, labelled("c1")),
+			allowed, ""},
+		{c1, left, "create a PodChaperon", create(chaperon, labelled("c1")), rbac, ""},
+		{c1, other, "create a PodChaperon", create(chaperon, labelled("c1")), rbac, ""},
+		{c1, system, "create a PodChaperon", create(chaperon, labelled("c1")), rbac, ""},
+		{c1, own, "create a PodChaperon", create(chaperon, labelled("c1")), rbac, ""},
+		{c1, shop, "change its PodChaperon", annotate(chaperon, "of-c1"), allowed, ""},
+		{c1, shop, "delete its PodChaperon", remove(chaperon, "of-c1"), allowed, ""},
+		{c1, shop, "change its PodChaperon to c2's", patch(chaperon, "of-c1", labelled("c2")), policy, notItsID},
+		{c1, shop, "take its cluster ID off its PodChaperon",
+			patch(chaperon, "of-c1", `"labels":null`), policy, notItsID},
+		{c1, shop, "change a PodChaperon of c2", annotate(chaperon, "of-c2"), policy, notYours},
+		{c1, shop, "change a PodChaperon of c2 to its own", patch(chaperon, "of-c2", labelled("c1")), policy, notYours},
+		{c1, shop, "apply over a PodChaperon of c2", apply(chaperon, "of-c2", labelled("c1")), policy, notYours},
+		{c1, shop, "delete a PodChaperon of c2", remove(chaperon, "of-c2"), policy, notYours},
+		{c1, shop, "replace a PodChaperon of c2", replace(chaperon, "of-c2", labelled("c1")), rbac, ""},
+		{c1, shop, "delete a PodChaperon without a cluster ID", remove(chaperon, "of-nobody"), policy, notYours},
+		{c1, shop, "delete all PodChaperons", removeAll(chaperon), rbac, ""},
+		{c1, shop, "change the status of its PodChaperon", annotate(chaperon, "of-c1/status"), rbac, ""},
+		{c1, other, "delete a PodChaperon of c2", remove(chaperon, "of-c2"), rbac, ""},
+		{c1, system, "list PodChaperons (a ClusterSource reads them everywhere)", list(chaperon), allowed, ""},
+	}
+}
+
+func copies() []attempt {
+	all := []attempt{
+		{c1, left, "delete its ConfigMap", remove(configMap, "of-c1"), allowed, ""},
+		{c1, left, "delete a ConfigMap of the target", remove(configMap, "web"), policy, notCopy},
+		{c1, shop, "create a Service of type LoadBalancer", create(balancer, marked("c1")), policy, "ClusterIP only"},
+		{c1, shop, "create an Ingress with a snippet", create(ingress, marked("c1",
+			`"nginx.ingress.kubernetes.io/server-snippet":"x"`)), policy, "snippets"},
+		{c1, shop, "make its ConfigMap c2's", replace(configMap, "of-c1", marked("c2")), policy, notItsID},
+		{c1, shop, "take the marks off its ConfigMap", replace(configMap, "of-c1", ""), policy, mustHave},
+		{c1, shop, "create a ConfigMap in the name of c2", create(configMap, markedBy("USER-OF-c2", "c1")), both,
+			"the annotation " + markKey + ": "},
+		{c1, shop, "delete a ConfigMap of c2", remove(configMap, "of-c2"), policy, notCopy},
+		{c1, shop, "replace a ConfigMap of c2", replace(configMap, "of-c2", marked("c1")), policy, notCopy},
+	}
+	for _, k := range []kind{configMap, secret, account, claim, service, slice, ingress} {
+		all = append(all,
+			attempt{c1, shop, "create a copy of a " + string(k), create(k, marked("c1")), allowed, ""},
+			attempt{c1, shop, "create a " + string(k) + " without marks", create(k, ""), policy, mustHave},
+			attempt{c1, shop, "create a copy of a " + string(k) + " with c2's ID",
+				create(k, marked("c2")), policy, notItsID},
+			attempt{c1, shop, "delete a " + string(k) + " of the target", remove(k, "web"), policy, notCopy},
+			attempt{c1, left, "create a copy of a " + string(k), create(k, marked("c1")), rbac, ""},
+			attempt{c1, system, "create a copy of a " + string(k), create(k, marked("c1")), rbac, ""},
+		)
+	}
+	return all
+}
+
+func secretTypes() []attempt {
+	var all []attempt
+	for _, kubernetesOwn := range []struct{ name, data string }{
+		{"kubernetes.io/dockerconfigjson", `".dockerconfigjson":"e30="`},
+		{"kubernetes.io/dockercfg", `".dockercfg":"e30="`},
+		{"kubernetes.io/tls", `"tls.crt":"","tls.key":""`},
+		{"kubernetes.io/basic-auth", `"username":"YQ=="`},
+		{"kubernetes.io/ssh-auth", `"ssh-privatekey":"YQ=="`},
+	} {
+		all = append(all, attempt{c1, shop, "create a Secret of type " + kubernetesOwn.name,
+			create(typed(kubernetesOwn.name, kubernetesOwn.data), marked("c1")), allowed, ""})
+	}
+	for _, refused := range []string{"bootstrap.kubernetes.io/token", "helm.sh/release.v1", "example.org/any"} {
+		all = append(all, attempt{c1, shop, "create a Secret of type " + refused,
+			create(typed(refused, ""), marked("c1")), policy, badType})
+	}
+	token := typed("kubernetes.io/service-account-token", "")
+	return append(all,
+		attempt{c1, shop, "create a Secret for a token of a service account",
+			create(token, marked("c1", `"kubernetes.io/service-account.name":"web"`)), policy, badType},
+		attempt{c1, shop, "change a Secret whose type an earlier version could make",
+			replace(typed("example.org/any", ""), "typed-of-c1", marked("c1")), allowed, ""})
+}
+
+func keys() []attempt {
+	replicated := `"replicator.v1.mittwald.de/replicate-from":"kube-system/web"`
+	argo := `"argocd.argoproj.io/tracking-id":"x"`
+	role := `"eks.amazonaws.com/role-arn":"x"`
+	return []attempt{
+		{c1, shop, "create a Secret that a replicator fills",
+			create(secret, marked("c1", replicated)), policy, badKeys},
+		{c1, shop, "create a Secret that Argo CD takes for a cluster",
+			create(secret, withLabel("c1", `"argocd.argoproj.io/secret-type":"cluster"`)), policy, badKeys},
+		{c1, shop, "create a service account with a role of the cloud", create(account, marked("c1", role)), policy,
+			badKeys},
+		{c1, shop, "add a role of the cloud to its service account",
+			patch(account, "of-c1", `"annotations":{`+role+`}`),
+			policy, badKeys},
+		{c1, shop, "create a ConfigMap with a user's key",
+			create(configMap, marked("c1", `"example.org/a":"b"`)), allowed,
+			""},
+		{c1, shop, "change its ConfigMap, to which an administrator added a key of Argo CD",
+			replace(configMap, "tracked-of-c1", marked("c1", argo)), allowed, ""},
+		{c1, shop, "change the value of that key", replace(configMap, "tracked-of-c1",
+			marked("c1", strings.Replace(argo, `"x"`, `"y"`, 1))), policy, badKeys},
+	}
+}
+
+func reads() []attempt {
+	var all []attempt
+	for _, k := range []kind{secret, configMap} {
+		all = append(all,
+			attempt{c1, shop, "read a " + string(k), get(k, "web"), rbac, ""},
+			attempt{c1, shop, "list " + string(k) + "s", list(k), rbac, ""},
+			attempt{c1, shop, "watch " + string(k) + "s", watch(k), rbac, ""},
+			attempt{c1, shop, "patch its " + string(k), annotate(k, "of-c1"), rbac, ""},
+			attempt{c1, shop, "delete all " + string(k) + "s", removeAll(k), rbac, ""},
+			attempt{c1, shop, "overwrite a " + string(k) + " of the target",
+				replace(k, "web", marked("c1")), policy, notCopy},
+			attempt{c1, system, "overwrite a " + string(k) + " of the target",
+				replace(k, "web", marked("c1")), rbac, ""},
+			attempt{c1, other, "read a " + string(k), get(k, "web"), rbac, ""})
+	}
+	return append(all,
+		attempt{c1, shop, "read a service account", get(account, "web"), allowed, ""},
+		attempt{c1, other, "read a service account", get(account, "web"), rbac, ""},
+		attempt{c1, "", "list nodes", read("/api/v1/nodes"), rbac, ""},
+		attempt{c1, "", "list namespaces", read("/api/v1/namespaces"), rbac, ""},
+		attempt{c1, "", "read the ClusterSummary", read(project + "clustersummaries"), allowed, ""},
+		attempt{c1, "", "list SourceGrants", read(project + "sourcegrants"), rbac, ""})
+}
+
+func pods() []attempt {
+	var all []attempt
+	for _, in := range []struct{ where, want string }{{shop, allowed}, {left, allowed}, {other, rbac}, {system, rbac}} {
+		all = append(all,
+			attempt{c1, in.where, "read the logs of a pod", get(pod, "web/log"), in.want, ""},
+			attempt{c1, in.where, "exec into a pod", post(pod, "web/exec?command=id&stdout=true"), in.want, ""})
+	}
+	return append(all,
+		attempt{c1, shop, "create a pod", create(pod, marked("c1")), rbac, ""},
+		attempt{c1, shop, "delete a pod", remove(pod, "web"), rbac, ""},
+		attempt{c1, shop, "evict a pod", post(pod, "web/eviction"+dryRun), rbac, ""},
+		attempt{c1, shop, "attach to a pod", post(pod, "web/attach?stdout=true"), rbac, ""},
+		attempt{c1, shop, "forward a port of a pod", post(pod, "web/portforward"), rbac, ""},
+		attempt{c1, shop, "add an ephemeral container", patch(pod, "web/ephemeralcontainers", ""), rbac, ""},
+		attempt{c1, system, "create a pod", create(pod, marked("c1")), rbac, ""})
+}
+
+func escalations() []attempt {
+	token := func(name string) request { return post(account, name+"/token"+dryRun) }
+	impersonate := get(secret, "web")
+	impersonate.as = "admin"
+	return []attempt{
+		{c1, shop, "bind cluster-admin", create(binding, ""), rbac, ""},
+		{c1, shop, "create a Source", create(sourceKind, ""), rbac, ""},
+		{c1, shop, "make a token of a service account of the target", token("web"), rbac, ""},
+		{c1, shop, "make a token of the service account that it copied", token("of-c1"), rbac, ""},
+		{c1, own, "make a token of c2's service account", token("c2"), rbac, ""},
+		{c1, own, "make a token of the manager's service account", token("multicluster-scheduler-controller-manager"),
+			rbac, ""},
+		{c1, shop, "impersonate an administrator", impersonate, rbac, ""},
+		{c1, "", "change a policy", request{
+			verb: "PATCH", contentType: mediaMerge, body: `{}`,
+			path: "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies/multicluster-scheduler-source" +
+				dryRun,
+		}, rbac, ""},
+	}
+}
