@@ -30,7 +30,8 @@ type Target struct {
 	Itself bool
 	// Gate decides which objects of the target are believed. Client, APIReader and Cache have passed it.
 	Gate *gate.Gate
-	// Account has the objects of the target that are kept in memory. Those in Cache and of Objects.NewInformer are on it.
+	// Account has the objects of the target that are kept in memory. Those in Cache and of Objects.NewInformer are on
+	// it.
 	Account *wire.Account
 	// Config reaches the target's API server, without client-side rate limit and without time-out, for streams. Nothing
 	// that is read with it has passed the gate.

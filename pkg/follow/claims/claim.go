@@ -102,7 +102,8 @@ func originOf(pvc *corev1.PersistentVolumeClaim, clusterID string) origin {
 const fixedSize = 1 << 9
 
 func sizeOfClaim(name string, c *claim) int64 {
-	texts := len(name) + len(c.uid) + len(c.followedTo.name) + len(c.followedTo.clusterID) + len(c.class) + len(c.parent)
+	texts := len(name) + len(c.uid) + len(c.class) + len(c.parent) +
+		len(c.followedTo.name) + len(c.followedTo.clusterID)
 	return fixedSize + int64(texts)
 }
 

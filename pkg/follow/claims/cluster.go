@@ -76,7 +76,9 @@ func (c *cluster) claimsIn(namespace string) *watched {
 			SizeOf:  sizeOfClaim,
 		})}
 		c.claims[namespace] = w
-		go w.Run(ctx, workersName, c.clock, c.objects(&corev1.PersistentVolumeClaimList{}, client.InNamespace(namespace)))
+		go w.Run(ctx, workersName, c.clock, c.objects(
+			&corev1.PersistentVolumeClaimList{}, client.InNamespace(namespace)),
+		)
 	}
 	w.asked.Store(&now)
 	return w
