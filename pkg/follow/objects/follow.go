@@ -55,7 +55,7 @@ type Follower struct {
 	contents   dynamic.Interface
 	users      *users
 	namespaces *enabledNamespaces
-	watches  *watches
+	watches    *watches
 	// ensure starts the watch of a collection, unless it runs. observePods starts to count proxies, once. Both are
 	// first called on the leader: other replicas need not watch pods.
 	ensure      func(collection) *collectionWatch
