@@ -10,6 +10,7 @@ import (
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate/wire"
 )
 
 // Target is an engaged target cluster. Its fields do not change; a target whose credentials or address change is
@@ -29,7 +30,11 @@ type Target struct {
 	Itself bool
 	// Gate decides which objects of the target are believed. Client, APIReader and Cache have passed it.
 	Gate *gate.Gate
-	// Config reaches the target's API server, without client-side rate limit and without time-out, for streams.
+	// Account has the objects of the target that are kept in memory. Those in Cache and of Objects.NewInformer are on
+	// it.
+	Account *wire.Account
+	// Config reaches the target's API server, without client-side rate limit and without time-out, for streams. Nothing
+	// that is read with it has passed the gate.
 	Config *rest.Config
 	// Client reads PodChaperons (only those of this source cluster and this target) and the ClusterSummary from a
 	// synced cache, without their managedFields; of PodChaperons what gate.ParentOf reads, and the status. Everything

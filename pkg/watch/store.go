@@ -31,6 +31,10 @@ type StoreOptions[T metav1.Object, E comparable] struct {
 	// Changed is called when the entry of an object is new, is another, or is gone. A new object has no old entry. An
 	// object that is gone has no new one.
 	Changed func(name string, before, after *E)
+	// Kept is called with the change of the number of entries, and of the bytes that SizeOf returns of them. When Run
+	// has returned, both have become zero again.
+	Kept   func(entries, bytes int64)
+	SizeOf func(name string, entry *E) int64
 	// Failed is called when the watch fails for the first time, and again after it worked.
 	Failed func(error)
 }
@@ -60,6 +64,9 @@ func NewStore[T metav1.Object, E comparable](options StoreOptions[T, E]) *Store[
 	if options.Failed == nil {
 		options.Failed = func(error) {}
 	}
+	if options.Kept == nil || options.SizeOf == nil {
+		options.Kept, options.SizeOf = func(int64, int64) {}, func(string, *E) int64 { return 0 }
+	}
 	answered := make(chan struct{})
 	return &Store[T, E]{
 		options:  options,
@@ -83,6 +90,16 @@ func (s *Store[T, E]) Run(ctx context.Context, name string, c clock.Clock, objec
 		return false, nil
 	})
 	s.note(ErrEnded)
+	entries, bytes := s.total(s.Entries())
+	s.options.Kept(-entries, -bytes)
+}
+
+// total returns how many entries there are, and their bytes.
+func (s *Store[T, E]) total(entries map[string]E) (count, bytes int64) {
+	for name, entry := range entries {
+		bytes += s.options.SizeOf(name, &entry)
+	}
+	return int64(len(entries)), bytes
 }
 
 func (s *Store[T, E]) fail(err error) {
@@ -173,8 +190,10 @@ func (s *Store[T, E]) Update(object any) error {
 	s.mu.Unlock()
 	switch {
 	case !existed:
+		s.options.Kept(1, s.options.SizeOf(name, &after))
 		s.options.Changed(name, nil, &after)
 	case before != after:
+		s.options.Kept(0, s.options.SizeOf(name, &after)-s.options.SizeOf(name, &before))
 		s.options.Changed(name, &before, &after)
 	}
 	return nil
@@ -197,6 +216,7 @@ func (s *Store[T, E]) Delete(object any) error {
 	s.err = nil
 	s.mu.Unlock()
 	if existed {
+		s.options.Kept(-1, -s.options.SizeOf(name, &before))
 		s.options.Changed(name, &before, nil)
 	}
 	return nil
@@ -217,6 +237,9 @@ func (s *Store[T, E]) Replace(objects []any, _ string) error {
 	s.entries, s.err = entries, nil
 	s.mu.Unlock()
 	s.answer()
+	was, bytesBefore := s.total(before)
+	is, bytes := s.total(entries)
+	s.options.Kept(is-was, bytes-bytesBefore)
 	s.options.Listed(before)
 	return nil
 }

@@ -169,3 +169,35 @@ func TestNobodyWaitsForAStoreWhoseRunHasEnded(t *testing.T) {
 		t.Errorf("Wait: %v", err)
 	}
 }
+
+func TestAStoreSaysHowMuchItKeeps(t *testing.T) {
+	var entries, bytes int64
+	s := NewStore(StoreOptions[*corev1.Pod, string]{
+		EntryOf: func(pod *corev1.Pod) string { return pod.ResourceVersion },
+		SizeOf:  func(name string, version *string) int64 { return int64(len(name) + len(*version)) },
+		Kept:    func(e, b int64) { entries, bytes = entries+e, bytes+b },
+	})
+	for _, step := range []struct {
+		name           string
+		do             func() error
+		entries, bytes int64
+	}{
+		{"a list", func() error { return s.Replace([]any{version("a", "1"), version("b", "1")}, "") }, 2, 4},
+		{"a change", func() error { return s.Update(version("a", "123")) }, 2, 6},
+		{"the same again", func() error { return s.Update(version("a", "123")) }, 2, 6},
+		{"a new object", func() error { return s.Add(version("c", "1")) }, 3, 8},
+		{"a deletion", func() error { return s.Delete(version("b", "9")) }, 2, 6},
+		{"another list", func() error { return s.Replace([]any{version("d", "1")}, "") }, 1, 2},
+	} {
+		must(t, step.do())
+		if entries != step.entries || bytes != step.bytes {
+			t.Errorf("after %s: %d entries of %d bytes, want %d of %d", step.name, entries, bytes, step.entries, step.bytes)
+		}
+	}
+	ended, end := context.WithCancel(t.Context())
+	end()
+	s.Run(ended, "test", clock.RealClock{}, &toolscache.ListWatch{})
+	if entries != 0 || bytes != 0 {
+		t.Errorf("at the end: %d entries of %d bytes", entries, bytes)
+	}
+}

@@ -11,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -83,7 +82,7 @@ func (l *loop) connect(ctx, life context.Context, d *dialer, e *engagement) erro
 		return err
 	}
 	e.version = version
-	e.target = l.newTarget(d.config, reader, verifier)
+	e.target = l.newTarget(d, reader, verifier)
 	summary, err := e.summary(ctx)
 	if e.invalid = invalidSummary(err); e.invalid == nil && err != nil {
 		return err
@@ -104,12 +103,13 @@ func (l *loop) connect(ctx, life context.Context, d *dialer, e *engagement) erro
 }
 
 // newTarget returns the target with its gate, and without what connect adds. live reads from its API server.
-func (l *loop) newTarget(config *rest.Config, live client.Reader, verifier gate.Verifier) *engage.Target {
+func (l *loop) newTarget(d *dialer, live client.Reader, verifier gate.Verifier) *engage.Target {
 	target := &engage.Target{
 		Key:      l.key,
 		NodeName: translate.VirtualNodeName(l.key),
 		Hash:     translate.TargetHash(l.key),
-		Config:   config,
+		Account:  d.account,
+		Config:   d.config,
 	}
 	target.Gate = &gate.Gate{
 		Key:      target.Key,

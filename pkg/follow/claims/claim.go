@@ -98,6 +98,17 @@ func originOf(pvc *corev1.PersistentVolumeClaim, clusterID string) origin {
 	}
 }
 
+// fixedSize is about the bytes of an entry without its texts.
+const fixedSize = 1 << 9
+
+func sizeOfClaim(name string, c *claim) int64 {
+	texts := len(name) + len(c.uid) + len(c.class) + len(c.parent) +
+		len(c.followedTo.name) + len(c.followedTo.clusterID)
+	return fixedSize + int64(texts)
+}
+
+func sizeOfClass(name string, _ *class) int64 { return fixedSize + int64(len(name)) }
+
 // isMadeFor says whether the claim is our copy of this original.
 func (c *claim) isMadeFor(original *claim) bool { return c.origin == ours && c.parent == original.uid }
 

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
+	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -21,6 +22,7 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/follow/writer"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/targetkind"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/watch"
 )
 
 // unaskedFor is how long claims are watched at least after the last question about them.
@@ -66,10 +68,13 @@ func New(options Options) (*Claims, error) {
 	c.source = &cluster{
 		sourceID: options.Source.ClusterID,
 		client:   reached,
-		clock:    options.Clock,
-		claims:   map[string]*watched{},
-		listed:   func(namespace string) { c.sourceChanged(namespace, "") },
-		changed:  c.sourceChanged,
+		objects: func(list client.ObjectList, options ...client.ListOption) toolscache.ListerWatcher {
+			return watch.ListerWatcher(reached, list, options...)
+		},
+		clock:   options.Clock,
+		claims:  map[string]*watched{},
+		listed:  func(namespace string) { c.sourceChanged(namespace, "") },
+		changed: c.sourceChanged,
 	}
 	return c, nil
 }
@@ -106,21 +111,19 @@ func (c *Claims) stopUnasked(since time.Time) {
 
 // Engaged looks for copies in the target, and updates and deletes them until ctx ends.
 func (c *Claims) Engaged(ctx context.Context, target *engage.Target) error {
-	reached, err := client.NewWithWatch(
-		target.Config,
-		client.Options{Scheme: target.Client.Scheme(), Mapper: target.Client.RESTMapper()},
-	)
+	objects, err := target.Objects()
 	if err != nil {
-		return fmt.Errorf("making a client: %w", err)
+		return err
 	}
 	t := &cluster{
 		location: location{targetkind.Name(target.Key), target.ClusterID},
 		sourceID: c.options.Source.ClusterID,
-		client:   reached,
+		client:   target.Gate.Client(target.APIReader, target.Client),
+		objects:  objects.ListerWatcher,
 		clock:    c.options.Clock,
 		life:     ctx,
 		target:   target,
-		writer:   writer.NewWriter(reached, reached, c.options.Source),
+		writer:   writer.NewWriter(target.Client, target.APIReader, c.options.Source),
 		claims:   map[string]*watched{},
 	}
 	t.listed = func(namespace string) { c.targetChanged(t, namespace, "") }
@@ -142,6 +145,9 @@ func (c *Claims) Objection(pod *corev1.Pod, target *engage.Target) string {
 	if !ok {
 		return "its claims are not known yet"
 	}
+	if !target.Allows(pod.Namespace) {
+		return notAllowed(pod.Namespace)
+	}
 	here, there := c.source.claimsIn(pod.Namespace), t.claimsIn(pod.Namespace)
 	if err := here.Err(); err != nil {
 		return c.source.explain(err, "claims in namespace "+pod.Namespace)
@@ -151,11 +157,9 @@ func (c *Claims) Objection(pod *corev1.Pod, target *engage.Target) string {
 	}
 	for _, name := range names {
 		s := situation{original: here.Entry(name), there: there.Entry(name)}
-		s.keeping, s.keeper = c.keeping(
-			s.original,
-			t,
-			func(keeper *cluster) keeping { return keeper.keeps(pod.Namespace, name) },
-		)
+		s.keeping, s.keeper = c.keeping(pod.Namespace, s, t, func(keeper *cluster) keeping {
+			return keeper.keeps(pod.Namespace, name)
+		})
 		v := decide(s)
 		if v.makes {
 			_, v.objection = c.classFor(s.original, t)
@@ -167,29 +171,8 @@ func (c *Claims) Objection(pod *corev1.Pod, target *engage.Target) string {
 	return ""
 }
 
-// keeping says whether another target than t keeps the copy of a claim, and which target that is. It calls ask if that
-// target can be asked.
-func (c *Claims) keeping(
-	original *claim,
-	t *cluster,
-	ask func(keeper *cluster) keeping,
-) (answer keeping, keeper string) {
-	if original == nil || original.followedTo.name == "" || original.followedTo.sameClusterAs(t.location) {
-		return free, ""
-	}
-	at := original.followedTo
-	answer = silent
-	for _, t := range c.targets.All() {
-		switch {
-		case at.sameClusterAs(t.location) && t.target.Reachable():
-			if answer := ask(t); answer != silent {
-				return answer, t.name
-			}
-		case !at.sameClusterAs(t.location) && t.name == at.name:
-			answer = moved
-		}
-	}
-	return answer, at.name
+func notAllowed(namespace string) string {
+	return "it is not allowed namespace " + namespace
 }
 
 // keeps answers from memory. It starts a watch of the claims, so that the next answer is better.

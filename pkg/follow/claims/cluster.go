@@ -13,6 +13,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -30,7 +31,8 @@ type (
 type cluster struct {
 	location        // of a target; empty for the source
 	sourceID string // the source's cluster ID
-	client   client.WithWatch
+	client   client.Client
+	objects  func(list client.ObjectList, options ...client.ListOption) toolscache.ListerWatcher
 	clock    clock.Clock
 	// life is the context of its watches.
 	life context.Context //nolint:containedctx // watches are started by those who ask first, and outlive their requests
@@ -70,9 +72,13 @@ func (c *cluster) claimsIn(namespace string) *watched {
 			EntryOf: func(pvc *corev1.PersistentVolumeClaim) claim { return claimOf(pvc, c.sourceID) },
 			Listed:  func(map[string]claim) { c.listed(namespace) },
 			Changed: func(name string, _, _ *claim) { c.changed(namespace, name) },
+			Kept:    c.kept,
+			SizeOf:  sizeOfClaim,
 		})}
 		c.claims[namespace] = w
-		go w.Run(ctx, workersName, c.clock, objectsOf(c.client, &corev1.PersistentVolumeClaimList{}, namespace))
+		go w.Run(ctx, workersName, c.clock, c.objects(
+			&corev1.PersistentVolumeClaimList{}, client.InNamespace(namespace)),
+		)
 	}
 	w.asked.Store(&now)
 	return w
@@ -99,10 +105,19 @@ func (c *cluster) storageClasses() *classStore {
 			EntryOf: classOf,
 			Listed:  func(map[string]class) { c.listed("") },
 			Changed: func(name string, _, _ *class) { c.changed("", name) },
+			Kept:    c.kept,
+			SizeOf:  sizeOfClass,
 		})
-		go c.classes.Run(c.life, workersName, c.clock, objectsOf(c.client, &storagev1.StorageClassList{}, ""))
+		go c.classes.Run(c.life, workersName, c.clock, c.objects(&storagev1.StorageClassList{}))
 	}
 	return c.classes
+}
+
+// kept puts entries on the account of a target.
+func (c *cluster) kept(entries, bytes int64) {
+	if c.target != nil {
+		c.target.Account.Keep(entries, bytes)
+	}
 }
 
 // isWatching says whether the claims of a namespace are watched.

@@ -31,6 +31,10 @@ func (c *Claims) Ensure(ctx context.Context, pod *corev1.Pod, target *engage.Tar
 	if !ok {
 		return fmt.Errorf("target %q is not engaged", target.Key)
 	}
+	if !target.Allows(pod.Namespace) {
+		key := types.NamespacedName{Namespace: pod.Namespace, Name: names[0]}
+		return refusedError(key, apierror.OK, "cannot be looked for: "+notAllowed(pod.Namespace))
+	}
 	for _, name := range names {
 		if err := c.ensure(ctx, types.NamespacedName{Namespace: pod.Namespace, Name: name}, t); err != nil {
 			return err
@@ -101,7 +105,7 @@ func (c *Claims) situationOf(
 		return nil, situation{}, fmt.Errorf("getting claim %q in target %q: %w", key.Name, t.name, err)
 	}
 	s := situation{original: original, there: there}
-	s.keeping, s.keeper = c.keeping(original, t, func(keeper *cluster) keeping {
+	s.keeping, s.keeper = c.keeping(key.Namespace, s, t, func(keeper *cluster) keeping {
 		_, there, err := keeper.readClaim(ctx, key)
 		switch {
 		case err != nil:
@@ -142,6 +146,9 @@ func (c *Claims) forgotten(key types.NamespacedName, s situation) *cluster {
 		return nil
 	}
 	for _, t := range c.targets.All() {
+		if !t.target.Allows(key.Namespace) {
+			continue
+		}
 		if w := t.listedClaims(key.Namespace); w != nil && t.target.Reachable() {
 			if there := w.Entry(key.Name); there != nil && there.isMadeFor(s.original) {
 				return t

@@ -52,9 +52,10 @@ type Options struct {
 type Follower struct {
 	options Options
 
-	contents dynamic.Interface
-	users    *users
-	watches  *watches
+	contents   dynamic.Interface
+	users      *users
+	namespaces *enabledNamespaces
+	watches    *watches
 	// ensure starts the watch of a collection, unless it runs. observePods starts to count proxies, once. Both are
 	// first called on the leader: other replicas need not watch pods.
 	ensure      func(collection) *collectionWatch
@@ -90,6 +91,7 @@ func New(options Options) (*Follower, error) {
 		client: meta, clock: options.Clock, users: f.users, changed: f.objectChanged, trouble: f.logTrouble,
 		all: map[collection]*collectionWatch{}, stopping: map[collection]bool{},
 	}
+	f.namespaces = newEnabledNamespaces(f.namespaceEnabled)
 	return f, nil
 }
 
@@ -97,7 +99,14 @@ func New(options Options) (*Follower, error) {
 // ends with ctx.
 func (f *Follower) Register(ctx context.Context, mgr manager.Manager) {
 	f.ensure = func(c collection) *collectionWatch { return f.watches.ensure(ctx, c) }
+	observeNamespaces := sync.OnceFunc(func() {
+		go f.namespaces.Run(ctx, workersName, f.options.Clock, labelledNamespaces(f.watches.client))
+	})
 	f.observePods = engage.Once(func() error {
+		observeNamespaces()
+		if err := f.namespaces.waitUntilKnown(ctx); err != nil {
+			return err
+		}
 		informer, err := mgr.GetCache().GetInformer(ctx, &corev1.Pod{})
 		if err != nil {
 			return fmt.Errorf("getting the informer of pods: %w", err)
@@ -218,13 +227,27 @@ func (f *Follower) podChanged(was, is any) {
 		return
 	}
 	f.users.replaceUsage(before, after)
-	if after.node != "" {
-		for _, o := range after.objects() {
-			f.ensure(o.collection())
-			f.compare(o) // The object may have changed since it was copied.
-		}
+	if after.node != "" && f.namespaces.include(after.namespace) {
+		f.refreshAll(after.objects())
 	}
 	f.forgetUnneeded(before)
+}
+
+// namespaceEnabled begins to follow the objects that proxies in targets need.
+func (f *Follower) namespaceEnabled(namespace string) {
+	for _, l := range f.links.All() {
+		f.refreshAll(slices.DeleteFunc(f.users.neededOn(l.target.NodeName), func(o objectKey) bool {
+			return o.namespace != namespace
+		}))
+	}
+}
+
+// refreshAll watches objects and compares them with their copies: they may have changed since they were copied.
+func (f *Follower) refreshAll(objects []objectKey) {
+	for _, o := range objects {
+		f.ensure(o.collection())
+		f.compare(o)
+	}
 }
 
 // forgetUnneeded forgets the copies of objects that nobody needs any more, and ends their watches.

@@ -53,9 +53,20 @@ func (l *link) recordOf(o objectKey) copyRecord {
 	return l.written[o]
 }
 
+// isNeeded says whether a proxy that scheduling can have bound to the target's node needs the object, or an Ingress
+// there. Anybody who may create pods can have them name a virtual node.
+func (l *link) isNeeded(o objectKey) bool {
+	return l.mayHave(o.namespace) && l.follower.users.isNeeded(l.target.NodeName, o)
+}
+
+// mayHave says whether scheduling places pods of a namespace in the target.
+func (l *link) mayHave(namespace string) bool {
+	return l.target.Allows(namespace) && l.follower.namespaces.include(namespace)
+}
+
 // forgetCopy forgets the record of a copy that no pod there needs.
 func (l *link) forgetCopy(o objectKey) {
-	if l.follower.users.isNeeded(l.target.NodeName, o) {
+	if l.isNeeded(o) {
 		return
 	}
 	l.mu.Lock()
@@ -68,7 +79,7 @@ func (l *link) forgetCopy(o objectKey) {
 func (l *link) ensure(ctx context.Context, o objectKey) error {
 	wanted := func() bool {
 		version, _ := l.follower.watches.version(o)
-		needed := l.follower.users.isNeeded(l.target.NodeName, o)
+		needed := l.isNeeded(o)
 		return due(l.recordOf(o), version, needed, l.follower.options.Clock.Now())
 	}
 	for again := false; wanted(); again = true {
@@ -95,7 +106,7 @@ func due(r copyRecord, version string, needed bool, now time.Time) bool {
 // outdated says whether pods there need the copy, and it is absent, as far as is known, or has another version.
 func (l *link) outdated(o objectKey) bool {
 	version, exists := l.follower.watches.version(o)
-	return exists && l.follower.users.isNeeded(l.target.NodeName, o) && l.recordOf(o).version != version
+	return exists && l.isNeeded(o) && l.recordOf(o).version != version
 }
 
 // rewriteAll enqueues all copies that pods in the target need, whatever is known of them.
@@ -104,7 +115,9 @@ func (l *link) rewriteAll() {
 	clear(l.written)
 	l.mu.Unlock()
 	for _, o := range l.follower.users.neededOn(l.target.NodeName) {
-		l.queue.Add(o)
+		if l.mayHave(o.namespace) {
+			l.queue.Add(o)
+		}
 	}
 }
 
@@ -200,7 +213,7 @@ func (l *link) writeCopy(ctx context.Context, o objectKey, touch bool) error {
 	if !r.touched.IsZero() {
 		c.SetAnnotations(map[string]string{v1alpha1.AnnotationNeededAt: r.touched.UTC().Format(time.RFC3339)})
 	}
-	exists := before.version != "" || l.follower.users.isNeeded(l.target.NodeName, o)
+	exists := before.version != "" || l.isNeeded(o)
 	if err := refusalOf(o, l.writer.Write(ctx, c, exists)); err != nil {
 		return err
 	}

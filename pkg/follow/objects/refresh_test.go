@@ -40,10 +40,12 @@ func leading(t *testing.T, create func() error) (*link, *collectionWatch) {
 		contents: dynamicfake.NewSimpleDynamicClient(scheme.Scheme),
 		users:    newUsers(),
 	}
+	f.namespaces = newEnabledNamespaces(func(string) {})
+	enable(t, f, "shop")
 	w := (&recorder{}).watch(needs.Secrets)
 	f.watches = &watches{all: map[collection]*collectionWatch{w.collection: w}}
-	f.users.replaceUsage(usage{}, usageOf(proxy("c2", corev1.PodRunning, "db")))
-	target := &engage.Target{Key: types.NamespacedName{Name: "c2"}, NodeName: "c2"}
+	f.users.replaceUsage(usage{}, usageOf(proxy("admiralty-c2", corev1.PodRunning, "db")))
+	target := &engage.Target{Key: types.NamespacedName{Name: "c2"}, NodeName: "admiralty-c2"}
 	must(t, engage.NewRegistry().Engage(t.Context(), target))
 	c := fake.NewClientBuilder().WithInterceptorFuncs(interceptor.Funcs{
 		Create: func(ctx context.Context, c client.WithWatch, o client.Object, options ...client.CreateOption) error {

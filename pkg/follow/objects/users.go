@@ -6,7 +6,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/needs"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/podcache"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
@@ -29,9 +28,10 @@ type usage struct {
 	needs           []needs.Need
 }
 
-// usageOf returns the usage of a pod of the manager's cache. The pod may be nil. A pod that ended needs nothing.
+// usageOf returns the usage of a pod of the manager's cache. The pod may be nil. A pod that ended needs nothing. Nor
+// does a pod that is no proxy. Whether the pod may be in the target of its node is for the link to this target to say.
 func usageOf(pod *corev1.Pod) usage {
-	if pod == nil || pod.Spec.SchedulerName != v1alpha1.SchedulerName || translate.Finished(pod.Status.Phase) {
+	if pod == nil || !translate.IsProxy(pod) || translate.Finished(pod.Status.Phase) {
 		return usage{}
 	}
 	return usage{pod.Namespace, pod.Spec.NodeName, podcache.Needs(pod)}

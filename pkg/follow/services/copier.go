@@ -102,7 +102,7 @@ func (c *copier) findCopies(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("looking for copies: %w", err)
 		}
-		if len(found.Items) > 0 {
+		if len(found.Items) > 0 || found.Continue != "" { // The gate may have left out those of the first page.
 			_, err := c.startWatch()
 			return err
 		}

@@ -10,12 +10,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/informers"
-	"k8s.io/client-go/kubernetes"
 	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
@@ -39,29 +36,20 @@ func watchExisting(
 	clusterID string,
 	changed func(item),
 ) (*existing, error) {
-	clientset, err := kubernetes.NewForConfig(withProtobuf(target.Config))
+	objects, err := target.Objects()
 	if err != nil {
-		return nil, fmt.Errorf("making a client: %w", err)
+		return nil, err
 	}
-	factory := func(selected labels.Set) informers.SharedInformerFactory {
-		return informers.NewSharedInformerFactoryWithOptions(
-			clientset,
-			0,
-			informers.WithNamespace(target.Key.Namespace),
-			informers.WithTweakListOptions(
-				func(options *metav1.ListOptions) { options.LabelSelector = selected.String() },
-			),
-		)
-	}
-	ours := factory(labels.Set{v1alpha1.LabelParentClusterID: clusterID})
+	in := client.InNamespace(target.Key.Namespace)
+	ours := client.MatchingLabels{v1alpha1.LabelParentClusterID: clusterID}
 	// The target's own EndpointSlices also have the labels that we gave the copy of the Service.
-	made := factory(
-		labels.Set{v1alpha1.LabelParentClusterID: clusterID, discoveryv1.LabelManagedBy: v1alpha1.FieldOwner},
-	)
+	made := client.MatchingLabels{
+		v1alpha1.LabelParentClusterID: clusterID, discoveryv1.LabelManagedBy: v1alpha1.FieldOwner,
+	}
 	e := &existing{
-		services:  ours.Core().V1().Services().Informer(),
-		ingresses: ours.Networking().V1().Ingresses().Informer(),
-		slices:    made.Discovery().V1().EndpointSlices().Informer(),
+		services:  objects.NewInformer(&corev1.Service{}, &corev1.ServiceList{}, in, ours),
+		ingresses: objects.NewInformer(&networkingv1.Ingress{}, &networkingv1.IngressList{}, in, ours),
+		slices:    objects.NewInformer(&discoveryv1.EndpointSlice{}, &discoveryv1.EndpointSliceList{}, in, made),
 	}
 	err = e.slices.AddIndexers(toolscache.Indexers{indexService: serviceOf})
 	for informer, transform := range map[toolscache.SharedIndexInformer]toolscache.TransformFunc{

@@ -55,8 +55,12 @@ func (a *Account) Violated(reason string) {
 	}
 }
 
-// Keep adds objects that are kept, and their bytes. Negative numbers stand for objects that are not kept any more.
+// Keep adds objects that are kept, and their bytes. Negative numbers stand for objects that are not kept any more. A
+// nil Account counts nothing.
 func (a *Account) Keep(objects, bytes int64) {
+	if a == nil {
+		return
+	}
 	allowed := a.limits.Objects()
 	a.mu.Lock()
 	defer a.mu.Unlock()

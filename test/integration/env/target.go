@@ -6,6 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -13,6 +14,7 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate/wire"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
 
@@ -59,6 +61,7 @@ func (target *Target) Engage(t T, registry *engage.Registry) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	engagement := newEngagement(target.Key)
 	engagement.Config = target.Login
+	engagement.Account = wire.NewAccount(wire.Default(), clock.RealClock{})
 	direct := ClientFor(t, target.Login)
 	engagement.Gate = target.gate(engagement)
 	engagement.APIReader = engagement.Gate.Reader(direct)

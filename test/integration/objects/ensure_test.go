@@ -257,6 +257,7 @@ func TestATargetThatIsNotEngagedIsNamed(t *testing.T) {
 func TestARightThatTheManagerLacksIsNamed(t *testing.T) {
 	namespace, c2 := engaged(t)
 	user := "narrow-" + namespace
+	source.Grant(t, user, "", env.Rule("", []string{"namespaces"}, "list", "watch"))
 	narrow := newFollower(t, source.User(t, user))
 	env.Must(t, narrow.Engaged(t.Context(), c2.Target))
 	createSecret(t, namespace, "db", "x")

@@ -89,7 +89,7 @@ func newWriter(t *testing.T, login *rest.Config) *writer.Writer {
 // engaged engages the target c2 of a new namespace, in which the source has its rights, until the test ends.
 func engaged(t *testing.T) (namespace string, c2 *env.Target) {
 	t.Helper()
-	namespace = env.Namespace(t, nil, source, target)
+	namespace = env.Namespace(t, env.Enabled(), source, target)
 	bindSource(t, namespace, sourceUser)
 	c2 = env.NewTarget(target, types.NamespacedName{Namespace: namespace, Name: "c2"})
 	c2.Login = identity

@@ -1,0 +1,52 @@
+package claims
+
+// ask says whether a target that can be asked keeps the copy of a claim.
+type ask func(keeper *cluster) keeping
+
+// keeping says whether another target than t keeps the copy of a claim of a namespace, and which target that is. It
+// asks only targets that are allowed the namespace.
+//
+// A target tells its cluster ID itself. So a target with the ID of the copy's cluster but another name counts as that
+// cluster only if it has the copy, or if the target of the name says that the copy is gone, or does not exist.
+func (c *Claims) keeping(namespace string, s situation, t *cluster, ask ask) (answer keeping, keeper string) {
+	if s.original == nil || s.original.followedTo.name == "" || s.hasCopyIn(t.location) {
+		return free, ""
+	}
+	at := s.original.followedTo
+	var named, namedFree, otherFree, renamed bool
+	for _, other := range c.targets.All() {
+		if !other.target.Allows(namespace) {
+			continue
+		}
+		isNamed := other.name == at.name
+		if !at.sameClusterAs(other.location) {
+			renamed = renamed || isNamed
+			continue
+		}
+		got := silent
+		if other.target.Reachable() {
+			got = ask(other)
+		}
+		if got == kept {
+			return kept, other.name
+		}
+		named = named || isNamed
+		namedFree = namedFree || isNamed && got == free
+		otherFree = otherFree || got == free
+	}
+	switch {
+	case namedFree, otherFree && !named:
+		return free, ""
+	case renamed && !named:
+		return moved, at.name
+	default:
+		return silent, at.name
+	}
+}
+
+// hasCopyIn says whether the claim is in a target: the claim's annotations name the target, or the target leads to the
+// same cluster and has the copy.
+func (s situation) hasCopyIn(target location) bool {
+	at := s.original.followedTo
+	return at.sameClusterAs(target) && (at.name == target.name || s.there != nil && s.there.isMadeFor(s.original))
+}

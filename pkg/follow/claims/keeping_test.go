@@ -1,0 +1,79 @@
+package claims
+
+import (
+	"testing"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/targetkind"
+)
+
+// answers says of each engaged target how it answers, by its key.
+type answers map[types.NamespacedName]struct {
+	clusterID string
+	answer    keeping
+}
+
+func c2key() types.NamespacedName { return types.NamespacedName{Name: "c2"} }
+
+func TestClaimsAskAllowedTargetsOnly(t *testing.T) {
+	c3, stranger := types.NamespacedName{Name: "c3"}, types.NamespacedName{Namespace: "evil", Name: "c2"}
+	copied := &claim{uid: "1", followedTo: location{targetkind.Name(c2key()), "id-of-c2"}}
+	for name, test := range map[string]struct {
+		targets answers
+		there   *claim // in the target in question
+		in      types.NamespacedName
+		want    keeping
+	}{
+		"the target with the copy keeps it": {
+			answers{c2key(): {"id-of-c2", kept}, c3: {"id-of-c3", free}}, nil, c3, kept,
+		},
+		"the target with the copy is not kept from itself": {answers{c2key(): {"id-of-c2", kept}}, nil, c2key(), free},
+		"a target of another namespace is not asked, whatever its cluster ID": {
+			answers{c2key(): {"id-of-c2", silent}, stranger: {"id-of-c2", free}, c3: {"id-of-c3", free}}, nil, c3, silent,
+		},
+		"a target of another namespace is not asked, if it is the only one": {
+			answers{stranger: {"id-of-c2", free}, c3: {"id-of-c3", free}}, nil, c3, silent,
+		},
+		"a target with the cluster ID of another one does not give up its copy": {
+			answers{c2key(): {"id-of-c2", kept}, c3: {"id-of-c2", free}}, nil, c3, kept,
+		},
+		"not even while the other one does not answer": {
+			answers{c2key(): {"id-of-c2", silent}, c3: {"id-of-c2", free}}, nil, c3, silent,
+		},
+		"a sibling has the same copy": {
+			answers{c2key(): {"id-of-c2", silent}, c3: {"id-of-c2", kept}}, &claim{origin: ours, parent: "1"}, c3, free,
+		},
+		"a target that was renamed answers for its copy": {
+			answers{c3: {"id-of-c2", free}}, nil, c3, free,
+		},
+		"a name that leads elsewhere now is of no help": {
+			answers{c2key(): {"id-of-c4", free}, c3: {"id-of-c3", free}}, nil, c3, moved,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := &Claims{}
+			var asked *cluster
+			for key, target := range test.targets {
+				one := &cluster{
+					location: location{targetkind.Name(key), target.clusterID}, target: &engage.Target{Key: key},
+				}
+				c.targets.Set(t.Context(), one.target, one)
+				if key == test.in {
+					asked = one
+				}
+			}
+			got, _ := c.keeping("shop", situation{original: copied, there: test.there}, asked,
+				func(keeper *cluster) keeping {
+					if !keeper.target.Allows("shop") {
+						t.Errorf("%s was asked", keeper.name)
+					}
+					return test.targets[keeper.target.Key].answer
+				})
+			if got != test.want {
+				t.Errorf("got %d, want %d", got, test.want)
+			}
+		})
+	}
+}
