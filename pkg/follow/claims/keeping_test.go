@@ -31,7 +31,8 @@ func TestClaimsAskAllowedTargetsOnly(t *testing.T) {
 		},
 		"the target with the copy is not kept from itself": {answers{c2key(): {"id-of-c2", kept}}, nil, c2key(), free},
 		"a target of another namespace is not asked, whatever its cluster ID": {
-			answers{c2key(): {"id-of-c2", silent}, stranger: {"id-of-c2", free}, c3: {"id-of-c3", free}}, nil, c3, silent,
+			answers{c2key(): {"id-of-c2", silent}, stranger: {"id-of-c2", free}, c3: {"id-of-c3", free}}, nil, c3,
+			silent,
 		},
 		"a target of another namespace is not asked, if it is the only one": {
 			answers{stranger: {"id-of-c2", free}, c3: {"id-of-c3", free}}, nil, c3, silent,

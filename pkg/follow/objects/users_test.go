@@ -56,20 +56,28 @@ func TestLivingProxiesCount(t *testing.T) {
 		pod                *corev1.Pod
 		needed, referredTo bool
 	}{
-		"a proxy in the target needs the object":                   {proxy("admiralty-c2", corev1.PodRunning, "db"), true, true},
+		"a proxy in the target needs the object": {
+			proxy("admiralty-c2", corev1.PodRunning, "db"), true, true,
+		},
 		"a proxy that is not placed yet only refers to the object": {proxy("", corev1.PodPending, "db"), false, true},
-		"a proxy in another target only refers to the object":      {proxy("admiralty-c3", corev1.PodRunning, "db"), false, true},
+		"a proxy in another target only refers to the object": {
+			proxy("admiralty-c3", corev1.PodRunning, "db"), false, true,
+		},
 		"a proxy that refers to other objects refers to the kind": {
 			proxy("admiralty-c2", corev1.PodRunning, "other"), false, true,
 		},
 		"a proxy that succeeded does not count": {
 			proxy("admiralty-c2", corev1.PodSucceeded, "db"), false, false,
 		},
-		"a proxy that failed does not count":                           {proxy("admiralty-c2", corev1.PodFailed, "db"), false, false},
-		"a pod that is no proxy does not count":                        {other, false, false},
-		"a pod on another node does not count":                         {proxy("node", corev1.PodRunning, "db"), false, false},
+		"a proxy that failed does not count": {
+			proxy("admiralty-c2", corev1.PodFailed, "db"), false, false,
+		},
+		"a pod that is no proxy does not count": {other, false, false},
+		"a pod on another node does not count": {
+			proxy("node", corev1.PodRunning, "db"), false, false,
+		},
 		"a pod that was not admitted and is not placed does not count": {notAdmitted, false, false},
-		"no pod does not count":                                        {nil, false, false},
+		"no pod does not count": {nil, false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			u := newUsers()
@@ -130,11 +138,13 @@ func TestOnlyBoundProxiesOfEnabledNamespacesNeedObjects(t *testing.T) {
 		enabled string
 		want    bool
 	}{
-		"an enabled namespace that the target is allowed":     {types.NamespacedName{Name: "c2"}, "shop", true},
-		"an enabled namespace, and a target in it":            {types.NamespacedName{Namespace: "shop"}, "shop", true},
-		"a namespace that is not enabled":                     {types.NamespacedName{Name: "c2"}, "other", false},
-		"a target of another namespace, whoever bound to it":  {types.NamespacedName{Namespace: "evil"}, "shop", false},
-		"a target of its own namespace, which is not enabled": {types.NamespacedName{Namespace: "shop"}, "other", false},
+		"an enabled namespace that the target is allowed":    {types.NamespacedName{Name: "c2"}, "shop", true},
+		"an enabled namespace, and a target in it":           {types.NamespacedName{Namespace: "shop"}, "shop", true},
+		"a namespace that is not enabled":                    {types.NamespacedName{Name: "c2"}, "other", false},
+		"a target of another namespace, whoever bound to it": {types.NamespacedName{Namespace: "evil"}, "shop", false},
+		"a target of its own namespace, which is not enabled": {
+			types.NamespacedName{Namespace: "shop"}, "other", false,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l, w := leading(t, func() error { return nil })

@@ -22,6 +22,7 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/connect/target"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/proxy/feedback"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 	"github.com/multicluster-scheduler/multicluster-scheduler/test/integration/env"
@@ -82,6 +83,7 @@ func register(mgr ctrl.Manager) error {
 		Scheme:    mgr.GetScheme(),
 		Registry:  registry,
 		Source:    translate.Source{ClusterID: sourceID, ClusterName: "c1"},
+		Verifier:  func() (gate.Verifier, error) { return env.Verifier{}, nil },
 		Clock:     fastClock{},
 		Recorder:  mgr.GetEventRecorder("targets"),
 		Metrics:   metrics,
