@@ -51,7 +51,9 @@ func TestALiveReadOfAForgeryIsNotNotFound(t *testing.T) {
 
 func TestALiveReadIsOfTheObjectThatWasAskedFor(t *testing.T) {
 	reader := newGate(t).Reader(newServer(t, interceptor.Funcs{
-		Get: func(_ context.Context, _ client.WithWatch, _ client.ObjectKey, o client.Object, _ ...client.GetOption) error {
+		Get: func(
+			_ context.Context, _ client.WithWatch, _ client.ObjectKey, o client.Object, _ ...client.GetOption,
+		) error {
 			o.SetNamespace("team")
 			o.SetName("another")
 			return nil

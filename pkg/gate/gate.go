@@ -65,8 +65,11 @@ func (g *Gate) forged(o client.Object, format string, values ...any) error {
 func (g *Gate) Accept(ctx context.Context, o client.Object) error {
 	orphan, err := g.decide(ctx, o)
 	if err == nil && orphan {
-		return g.forged(o, "it has no valid proof, and its pod is not bound to %s; if it is not needed, delete it there",
-			g.NodeName)
+		return g.forged(
+			o,
+			"it has no valid proof, and its pod is not bound to %s; if it is not needed, delete it there",
+			g.NodeName,
+		)
 	}
 	return err
 }
@@ -130,7 +133,7 @@ func (g *Gate) decideUnproven(ctx context.Context, o client.Object, parent Paren
 	case client.IgnoreNotFound(err) != nil:
 		return false, g.forged(o, "it has no valid proof, and its pod cannot be looked up: %v", err)
 	case err != nil || proxy.UID != parent.UID:
-		return true, nil
+		return true, nil //nolint:nilerr // The pod is not found: nobody's PodChaperon is an answer.
 	case proxy.Spec.SchedulerName != v1alpha1.SchedulerName:
 		return false, g.forged(o, "its pod is no proxy")
 	case proxy.Spec.NodeName == g.NodeName:

@@ -38,31 +38,59 @@ func acceptCases() map[string]acceptCase {
 	}
 	key := client.ObjectKeyFromObject(proxy)
 	return map[string]acceptCase{
-		"a proof is enough":                          {chaperon: with()},
-		"a proof of a pod that is bound elsewhere":   {proxy: newProxy(boundTo("admiralty-c3")), chaperon: with()},
-		"without a proof, bound here":                {newProxy(boundTo("admiralty-team-c2")), with(unproven), "", false},
-		"without a proof, older than the key":        {newProxy(old), with(unproven), "", false},
-		"without a proof, younger than the key":      {newProxy(young), with(unproven), unprovenReason, false},
-		"without a proof, bound elsewhere":           {newProxy(boundTo("admiralty-c3")), with(unproven), unprovenReason, true},
-		"without a proof, of a pod that is gone":     {nil, with(unproven), unprovenReason, true},
-		"without a proof, of another pod's UID":      {newProxy(func(p *corev1.Pod) { p.UID = "2" }), with(unproven), unprovenReason, true},
-		"without a proof, of a pod that is no proxy": {newProxy(func(p *corev1.Pod) { p.Spec.SchedulerName = "x" }), with(unproven), "its pod is no proxy", false},
-		"a proof for another target":                 {newProxy(), with(proof(proofOf("1", key, types.NamespacedName{Name: "c2"}))), unprovenReason, false},
-		"a proof for another UID":                    {newProxy(), with(proof(proofOf("2", key, c2))), unprovenReason, false},
-		"a proof for another name":                   {newProxy(), with(proof(proofOf("1", types.NamespacedName{Namespace: "team", Name: "db"}, c2))), unprovenReason, false},
-		"another name":                               {newProxy(), with(func(c *v1alpha1.PodChaperon) { c.Name = "web" }), "its name is not the one that belongs to its pod", false},
-		"another UID":                                {newProxy(), with(func(c *v1alpha1.PodChaperon) { c.Labels[v1alpha1.LabelParentUID] = "2" }), "its name is not the one that belongs to its pod", false},
-		"no UID":                                     {newProxy(), with(func(c *v1alpha1.PodChaperon) { c.Labels = nil }), "is missing", false},
-		"no name of a pod":                           {newProxy(), with(func(c *v1alpha1.PodChaperon) { c.Annotations = nil }), "is missing", false},
+		"a proof is enough":                        {chaperon: with()},
+		"a proof of a pod that is bound elsewhere": {proxy: newProxy(boundTo("admiralty-c3")), chaperon: with()},
+		"without a proof, bound here": {
+			newProxy(boundTo("admiralty-team-c2")), with(unproven), "", false,
+		},
+		"without a proof, older than the key":   {newProxy(old), with(unproven), "", false},
+		"without a proof, younger than the key": {newProxy(young), with(unproven), unprovenReason, false},
+		"without a proof, bound elsewhere": {
+			newProxy(boundTo("admiralty-c3")), with(unproven), unprovenReason, true,
+		},
+		"without a proof, of a pod that is gone": {nil, with(unproven), unprovenReason, true},
+		"without a proof, of another pod's UID": {
+			newProxy(func(p *corev1.Pod) { p.UID = "2" }), with(unproven), unprovenReason, true,
+		},
+		"without a proof, of a pod that is no proxy": {
+			newProxy(func(p *corev1.Pod) { p.Spec.SchedulerName = "x" }), with(unproven), "its pod is no proxy", false,
+		},
+		"a proof for another target": {
+			newProxy(), with(proof(proofOf("1", key, types.NamespacedName{Name: "c2"}))), unprovenReason, false,
+		},
+		"a proof for another UID": {
+			newProxy(), with(proof(proofOf("2", key, c2))), unprovenReason, false,
+		},
+		"a proof for another name": {
+			newProxy(), with(proof(proofOf("1", types.NamespacedName{Namespace: "team", Name: "db"}, c2))),
+			unprovenReason, false,
+		},
+		"another name": {
+			newProxy(), with(func(c *v1alpha1.PodChaperon) { c.Name = "web" }),
+			"its name is not the one that belongs to its pod", false,
+		},
+		"another UID": {
+			newProxy(), with(func(c *v1alpha1.PodChaperon) { c.Labels[v1alpha1.LabelParentUID] = "2" }),
+			"its name is not the one that belongs to its pod", false,
+		},
+		"no UID": {
+			newProxy(), with(func(c *v1alpha1.PodChaperon) { c.Labels = nil }), "is missing", false,
+		},
+		"no name of a pod": {
+			newProxy(), with(func(c *v1alpha1.PodChaperon) { c.Annotations = nil }), "is missing", false,
+		},
 		"a namespace that is not allowed": {
 			chaperon: newChaperon(newProxy(func(p *corev1.Pod) { p.Namespace = "kube-system" })),
 			refusal:  "the target may not have objects of its namespace",
 		},
 		"the proxy of a namespace that is not the PodChaperon's": {
-			newProxy(), with(func(c *v1alpha1.PodChaperon) { c.Annotations[v1alpha1.AnnotationParentNamespace] = "other" }),
+			newProxy(),
+			with(func(c *v1alpha1.PodChaperon) { c.Annotations[v1alpha1.AnnotationParentNamespace] = "other" }),
 			"its pod is in another namespace", false,
 		},
-		"no namespace": {newProxy(), with(func(c *v1alpha1.PodChaperon) { c.Namespace = "" }), "it has no namespace", false},
+		"no namespace": {
+			newProxy(), with(func(c *v1alpha1.PodChaperon) { c.Namespace = "" }), "it has no namespace", false,
+		},
 		"an owner does not matter": {chaperon: with(func(c *v1alpha1.PodChaperon) {
 			c.OwnerReferences = []metav1.OwnerReference{{Kind: "Pod", Name: "web", UID: "1"}}
 		})},
@@ -109,14 +137,20 @@ func TestAcceptOfOtherKinds(t *testing.T) {
 		object  client.Object
 		refusal string
 	}{
-		"a copy in an allowed namespace":     {service("team"), ""},
-		"a copy in another namespace":        {service("kube-system"), "the target may not have objects of its namespace"},
-		"a copy without a namespace":         {service(""), "it has no namespace"},
-		"a StorageClass":                     {&storagev1.StorageClass{}, ""},
-		"the ClusterSummary":                 {validSummary(), ""},
-		"another ClusterSummary":             {&v1alpha1.ClusterSummary{}, "its name is not singleton"},
-		"a kind that the target chose":       {&corev1.Service{TypeMeta: metav1.TypeMeta{Kind: "StorageClass"}}, "it has no namespace"},
-		"the metadata of the ClusterSummary": {metadataOf("ClusterSummary"), "only whole ClusterSummaries can be checked"},
+		"a copy in an allowed namespace": {service("team"), ""},
+		"a copy in another namespace": {
+			service("kube-system"), "the target may not have objects of its namespace",
+		},
+		"a copy without a namespace": {service(""), "it has no namespace"},
+		"a StorageClass":             {&storagev1.StorageClass{}, ""},
+		"the ClusterSummary":         {validSummary(), ""},
+		"another ClusterSummary":     {&v1alpha1.ClusterSummary{}, "its name is not singleton"},
+		"a kind that the target chose": {
+			&corev1.Service{TypeMeta: metav1.TypeMeta{Kind: "StorageClass"}}, "it has no namespace",
+		},
+		"the metadata of the ClusterSummary": {
+			metadataOf("ClusterSummary"), "only whole ClusterSummaries can be checked",
+		},
 	} {
 		t.Run(name, func(t *testing.T) { expectRefusal(t, newGate(t).Accept(t.Context(), test.object), test.refusal) })
 	}

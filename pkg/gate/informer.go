@@ -68,12 +68,12 @@ func (f *filter) IsWatchListSemanticsUnSupported() bool { return f.listFirst }
 
 // List is for the interface: informers call ListWithContext.
 func (f *filter) List(options metav1.ListOptions) (runtime.Object, error) {
-	return f.ListWithContext(context.TODO(), options)
+	return f.ListWithContext(context.TODO(), options) //nolint:forbidigo // the interface has no context
 }
 
 // Watch is for the interface: informers call WatchWithContext.
 func (f *filter) Watch(options metav1.ListOptions) (watch.Interface, error) {
-	return f.WatchWithContext(context.TODO(), options)
+	return f.WatchWithContext(context.TODO(), options) //nolint:forbidigo // the interface has no context
 }
 
 // ListWithContext lists, page by page, the items that pass.

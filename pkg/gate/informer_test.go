@@ -109,7 +109,9 @@ func TestWatchesTurnForgeriesIntoDeletions(t *testing.T) {
 			event{Type: watch.Bookmark, Version: "5"}},
 		{"it is ours again", watch.Event{Type: watch.Modified, Object: newChaperon(web, version("6"))},
 			event{watch.Modified, good.Name, "6", parent}},
-		{"its deletion names another proxy", watch.Event{Type: watch.Deleted, Object: newChaperon(web, forgedName, version("7"))},
+		{
+			"its deletion names another proxy",
+			watch.Event{Type: watch.Deleted, Object: newChaperon(web, forgedName, version("7"))},
 			event{watch.Deleted, good.Name, "7", parent}},
 	} {
 		out, keep := filter.pass(t.Context(), step.in)
@@ -125,8 +127,12 @@ func TestWatchesTurnForgeriesIntoDeletions(t *testing.T) {
 func TestWatchesHaveCopiesOfAllowedNamespacesOnly(t *testing.T) {
 	filter := newGate(t).newFilter(&server{})
 	for _, kind := range []watch.EventType{watch.Added, watch.Modified, watch.Deleted} {
-		for namespace, want := range map[string]watch.EventType{"team": kind, "kube-system": watch.Bookmark, "": watch.Bookmark} {
-			service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "web", ResourceVersion: "9"}}
+		for namespace, want := range map[string]watch.EventType{
+			"team": kind, "kube-system": watch.Bookmark, "": watch.Bookmark,
+		} {
+			service := &corev1.Service{
+				ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "web", ResourceVersion: "9"},
+			}
 			out, keep := filter.pass(t.Context(), watch.Event{Type: kind, Object: service})
 			if !keep || out.Type != want || out.Object.(*corev1.Service).ResourceVersion != "9" {
 				t.Errorf("%s in %q: got %v, want %s", kind, namespace, out, want)
@@ -134,7 +140,11 @@ func TestWatchesHaveCopiesOfAllowedNamespacesOnly(t *testing.T) {
 		}
 	}
 	for _, kind := range []watch.EventType{watch.Bookmark, watch.Error} {
-		if out, keep := filter.pass(t.Context(), watch.Event{Type: kind, Object: &metav1.Status{}}); !keep || out.Type != kind {
+		if out, keep := filter.pass(
+			t.Context(),
+			watch.Event{Type: kind, Object: &metav1.Status{}},
+		); !keep ||
+			out.Type != kind {
 			t.Errorf("%s: got %v, %t", kind, out, keep)
 		}
 	}
@@ -146,7 +156,11 @@ func TestWatchesHaveCopiesOfAllowedNamespacesOnly(t *testing.T) {
 func TestAListForgetsWhatHasPassedBefore(t *testing.T) {
 	filter := newGate(t).newFilter(&server{list: chaperonList()})
 	filter.pass(t.Context(), watch.Event{Type: watch.Added, Object: newChaperon(newProxy())})
-	if _, err := filter.ListWithContext(t.Context(), metav1.ListOptions{Continue: "page 2"}); err != nil || len(filter.passed) != 1 {
+	if _, err := filter.ListWithContext(
+		t.Context(),
+		metav1.ListOptions{Continue: "page 2"},
+	); err != nil ||
+		len(filter.passed) != 1 {
 		t.Errorf("after a further page: %v, error %v", filter.passed, err)
 	}
 	if _, err := filter.ListWithContext(t.Context(), metav1.ListOptions{}); err != nil || len(filter.passed) != 0 {
@@ -157,7 +171,10 @@ func TestAListForgetsWhatHasPassedBefore(t *testing.T) {
 func TestAnInvalidSummaryLeavesTheLastValidOne(t *testing.T) {
 	valid := validSummary()
 	valid.ResourceVersion = "1"
-	from := &server{list: &v1alpha1.ClusterSummaryList{Items: []v1alpha1.ClusterSummary{*valid}}, events: watch.NewFake()}
+	from := &server{
+		list:   &v1alpha1.ClusterSummaryList{Items: []v1alpha1.ClusterSummary{*valid}},
+		events: watch.NewFake(),
+	}
 	informer := newGate(t).NewInformer(from, &v1alpha1.ClusterSummary{}, 0, cache.Indexers{})
 	ctx, cancel := context.WithCancel(t.Context())
 	stopped := make(chan struct{})
@@ -171,13 +188,19 @@ func TestAnInvalidSummaryLeavesTheLastValidOne(t *testing.T) {
 	await := func(version string, nodes int32) {
 		t.Helper()
 		var last []any
-		err := wait.PollUntilContextTimeout(ctx, time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
-			last = informer.GetStore().List()
-			return slices.ContainsFunc(last, func(o any) bool {
-				summary := o.(*v1alpha1.ClusterSummary)
-				return summary.ResourceVersion == version && summary.Status.Nodes == nodes
-			}), nil
-		})
+		err := wait.PollUntilContextTimeout(
+			ctx,
+			time.Millisecond,
+			time.Minute,
+			true,
+			func(context.Context) (bool, error) {
+				last = informer.GetStore().List()
+				return slices.ContainsFunc(last, func(o any) bool {
+					summary := o.(*v1alpha1.ClusterSummary)
+					return summary.ResourceVersion == version && summary.Status.Nodes == nodes
+				}), nil
+			},
+		)
 		if err != nil {
 			t.Fatalf("the store has %v, want version %s with %d nodes", last, version, nodes)
 		}

@@ -85,7 +85,11 @@ func checkClasses(status *v1alpha1.ClusterSummaryStatus) error {
 }
 
 func checkClass(class *v1alpha1.NodeClass) error {
-	errs := []error{checkLabels(class.Labels), checkTaints(class.Taints), checkAmounts("allocatable", class.Allocatable)}
+	errs := []error{
+		checkLabels(class.Labels),
+		checkTaints(class.Taints),
+		checkAmounts("allocatable", class.Allocatable),
+	}
 	negative := class.Nodes < 0
 	for i := range class.Free {
 		negative = negative || class.Free[i].Nodes < 0

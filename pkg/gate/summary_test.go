@@ -76,8 +76,10 @@ func TestCheckSummary(t *testing.T) {
 		want   string
 	}{
 		"one at the bounds": {func(*v1alpha1.ClusterSummary) {}, ""},
-		"an empty one":      {status(func(s *v1alpha1.ClusterSummaryStatus) { *s = v1alpha1.ClusterSummaryStatus{} }), ""},
-		"another name":      {func(s *v1alpha1.ClusterSummary) { s.Name = "other" }, "its name is not singleton"},
+		"an empty one": {
+			status(func(s *v1alpha1.ClusterSummaryStatus) { *s = v1alpha1.ClusterSummaryStatus{} }), "",
+		},
+		"another name": {func(s *v1alpha1.ClusterSummary) { s.Name = "other" }, "its name is not singleton"},
 		"too many classes": {
 			status(func(s *v1alpha1.ClusterSummaryStatus) { s.Classes = append(s.Classes, v1alpha1.NodeClass{}) }),
 			"it has 51 node classes, and at most 50 are read",
@@ -91,7 +93,8 @@ func TestCheckSummary(t *testing.T) {
 			"it has 1001 sources, and at most 1000 are read",
 		},
 		"too many labels of classes": {
-			class(func(c *v1alpha1.NodeClass) { c.Labels = labelsOf(maxText) }), "its labels and taints of node classes have",
+			class(func(c *v1alpha1.NodeClass) { c.Labels = labelsOf(maxText) }),
+			"its labels and taints of node classes have",
 		},
 		"too many labels": {
 			func(s *v1alpha1.ClusterSummary) { s.Labels = labelsOf(maxText + 12) },
@@ -112,35 +115,41 @@ func TestCheckSummary(t *testing.T) {
 			"its list of a source's delegates is too long",
 		},
 		"an invalid ID of a source": {
-			source(func(s *v1alpha1.SourceUsage) { s.ClusterID = "\x00" }), `"\x00" is no valid value of a source's cluster ID`,
+			source(func(s *v1alpha1.SourceUsage) { s.ClusterID = "\x00" }),
+			`"\x00" is no valid value of a source's cluster ID`,
 		},
 		"an invalid cluster ID": {
 			status(func(s *v1alpha1.ClusterSummaryStatus) { s.ClusterID = strings.Repeat("x", 1000) }),
 			`"` + strings.Repeat("x", 64) + `…" is no valid value of a cluster ID`,
 		},
 		"an invalid version": {
-			status(func(s *v1alpha1.ClusterSummaryStatus) { s.KubernetesVersion = "v1\x1b[2J" }), "its Kubernetes version is invalid",
+			status(func(s *v1alpha1.ClusterSummaryStatus) { s.KubernetesVersion = "v1\x1b[2J" }),
+			"its Kubernetes version is invalid",
 		},
 		"an invalid key of a label": {
 			class(func(c *v1alpha1.NodeClass) { c.Labels["a b"] = "" }), `"a b" is no valid key of a label`,
 		},
 		"an invalid value of a label": {
-			status(func(s *v1alpha1.ClusterSummaryStatus) { s.CommonLabels["a"] = "b c" }), `"b c" is no valid value of a label a`,
+			status(func(s *v1alpha1.ClusterSummaryStatus) { s.CommonLabels["a"] = "b c" }),
+			`"b c" is no valid value of a label a`,
 		},
 		"an invalid omitted label": {
-			status(func(s *v1alpha1.ClusterSummaryStatus) { s.OmittedLabels[0] = "/" }), `"/" is no valid key of a label`,
+			status(func(s *v1alpha1.ClusterSummaryStatus) { s.OmittedLabels[0] = "/" }),
+			`"/" is no valid key of a label`,
 		},
 		"an invalid taint": {
 			class(func(c *v1alpha1.NodeClass) { c.Taints[0].Key = "" }), `"" is no valid key of a taint`,
 		},
 		"an unknown effect of a taint": {
-			class(func(c *v1alpha1.NodeClass) { c.Taints[0].Effect = "Explode" }), `a taint has the unknown effect "Explode"`,
+			class(func(c *v1alpha1.NodeClass) { c.Taints[0].Effect = "Explode" }),
+			`a taint has the unknown effect "Explode"`,
 		},
 		"a negative number of nodes": {
 			status(func(s *v1alpha1.ClusterSummaryStatus) { s.Nodes = -1 }), "its number of nodes is negative",
 		},
 		"a class with a negative number of nodes": {
-			class(func(c *v1alpha1.NodeClass) { c.Nodes = math.MinInt32 }), "the number of nodes of a class is negative",
+			class(func(c *v1alpha1.NodeClass) { c.Nodes = math.MinInt32 }),
+			"the number of nodes of a class is negative",
 		},
 		"a vector with a negative number of nodes": {
 			class(func(c *v1alpha1.NodeClass) { c.Free[0].Nodes = -1 }), "the number of nodes of a class is negative",
@@ -199,7 +208,12 @@ func FuzzCheckSummary(f *testing.F) {
 		}
 		f.Add(encoded)
 	}
-	f.Add([]byte(`{"metadata":{"name":"singleton"},"status":{"classes":[{"nodes":1,"free":[{"resources":{"cpu":"9e18"}}]}]}}`))
+	f.Add(
+		[]byte(
+			`{"metadata":{"name":"singleton"},` +
+				`"status":{"classes":[{"nodes":1,"free":[{"resources":{"cpu":"9e18"}}]}]}}`,
+		),
+	)
 	f.Fuzz(func(t *testing.T, encoded []byte) {
 		summary := &v1alpha1.ClusterSummary{}
 		if json.Unmarshal(encoded, summary) != nil {
@@ -214,7 +228,8 @@ func FuzzCheckSummary(f *testing.F) {
 		for i := range summary.Status.Classes {
 			for _, free := range summary.Status.Classes[i].Free {
 				for name, quantity := range free.Resources {
-					if quantity.Value() < 0 || name == corev1.ResourceCPU && quantity.MilliValue() < 0 || free.Nodes < 0 {
+					if quantity.Value() < 0 || name == corev1.ResourceCPU && quantity.MilliValue() < 0 ||
+						free.Nodes < 0 {
 						t.Errorf("%s of %s on %d nodes was accepted", quantity.String(), name, free.Nodes)
 					}
 				}

@@ -61,7 +61,12 @@ func (c *gatedClient) Update(ctx context.Context, o client.Object, opts ...clien
 }
 
 // Patch patches an object.
-func (c *gatedClient) Patch(ctx context.Context, o client.Object, patch client.Patch, opts ...client.PatchOption) error {
+func (c *gatedClient) Patch(
+	ctx context.Context,
+	o client.Object,
+	patch client.Patch,
+	opts ...client.PatchOption,
+) error {
 	if err := c.gate.checkNamespace(o); err != nil {
 		return err
 	}

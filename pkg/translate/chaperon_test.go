@@ -108,7 +108,11 @@ func TestChaperonOfAProxy(t *testing.T) {
 }
 
 func TestChaperonOfAnUnnamedCluster(t *testing.T) {
-	chaperon, err := translate.Chaperon(mustProxy(t, elected(nil, nil)), translate.Source{ClusterID: "id"}, destination())
+	chaperon, err := translate.Chaperon(
+		mustProxy(t, elected(nil, nil)),
+		translate.Source{ClusterID: "id"},
+		destination(),
+	)
 	if err != nil {
 		t.Fatalf("Chaperon: %v", err)
 	}

@@ -191,7 +191,14 @@ func TestAStoreSaysHowMuchItKeeps(t *testing.T) {
 	} {
 		must(t, step.do())
 		if entries != step.entries || bytes != step.bytes {
-			t.Errorf("after %s: %d entries of %d bytes, want %d of %d", step.name, entries, bytes, step.entries, step.bytes)
+			t.Errorf(
+				"after %s: %d entries of %d bytes, want %d of %d",
+				step.name,
+				entries,
+				bytes,
+				step.entries,
+				step.bytes,
+			)
 		}
 	}
 	ended, end := context.WithCancel(t.Context())

@@ -60,7 +60,12 @@ func (c *connection) setClusterID(ctx context.Context, source client.Object) err
 		return fmt.Errorf("getting the ClusterSummary in context %q: %w", c.source.Context, err)
 	}
 	patch := fmt.Appendf(nil, `{"spec":{"clusterID":%q}}`, summary.Status.ClusterID)
-	err = c.target.Client.Patch(ctx, source, client.RawPatch(types.MergePatchType, patch), client.FieldOwner(cluster.FieldOwner))
+	err = c.target.Client.Patch(
+		ctx,
+		source,
+		client.RawPatch(types.MergePatchType, patch),
+		client.FieldOwner(cluster.FieldOwner),
+	)
 	if err != nil {
 		return fmt.Errorf("setting spec.clusterID of %s: %w", c.target.Describe(source), err)
 	}

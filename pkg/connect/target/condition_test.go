@@ -164,10 +164,14 @@ func TestTargetsOfTenantsMustNotLeadToLoopback(t *testing.T) {
 		address         netip.Addr
 		refused, warned bool
 	}{
-		"in this release":     {key: ofTenant, address: loopback, warned: true},
-		"enforced":            {ofTenant, false, configv1alpha1.Tenants{Enforce: true}, loopback, true, false},
-		"another address":     {ofTenant, false, configv1alpha1.Tenants{}, netip.MustParseAddr("10.0.0.1"), false, false},
-		"allowed":             {ofTenant, false, configv1alpha1.Tenants{Enforce: true, AllowLoopback: true}, loopback, false, false},
+		"in this release": {key: ofTenant, address: loopback, warned: true},
+		"enforced":        {ofTenant, false, configv1alpha1.Tenants{Enforce: true}, loopback, true, false},
+		"another address": {
+			ofTenant, false, configv1alpha1.Tenants{}, netip.MustParseAddr("10.0.0.1"), false, false,
+		},
+		"allowed": {
+			ofTenant, false, configv1alpha1.Tenants{Enforce: true, AllowLoopback: true}, loopback, false, false,
+		},
 		"the source itself":   {ofTenant, true, configv1alpha1.Tenants{Enforce: true}, loopback, false, false},
 		"of an administrator": {ofAdministrator, false, configv1alpha1.Tenants{Enforce: true}, loopback, false, false},
 	} {

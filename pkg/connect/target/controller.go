@@ -211,6 +211,14 @@ func (r *Reconciler) recordChange(target client.Object, was *metav1.Condition, i
 // recordWarning records an event if a Target is about to be refused.
 func (r *Reconciler) recordWarning(target client.Object, warning metav1.Condition) {
 	if warning.Type != "" {
-		r.options.Recorder.Eventf(target, nil, corev1.EventTypeWarning, warning.Reason, "Connect", "%s", warning.Message)
+		r.options.Recorder.Eventf(
+			target,
+			nil,
+			corev1.EventTypeWarning,
+			warning.Reason,
+			"Connect",
+			"%s",
+			warning.Message,
+		)
 	}
 }

@@ -147,7 +147,11 @@ func (l *loop) keep(ctx, life context.Context, w want) {
 		if err == nil {
 			l.disengage()
 			l.engaged = engaged
-			l.report(ctx, w, finding{condition: connectedTo(w, engaged.version, engaged.invalid), version: engaged.version})
+			l.report(
+				ctx,
+				w,
+				finding{condition: connectedTo(w, engaged.version, engaged.invalid), version: engaged.version},
+			)
 			l.watch(ctx, w)
 			if over := l.account.Err(); over != nil {
 				l.punish(ctx, w, over)
@@ -298,7 +302,10 @@ func connectedTo(w want, version string, invalid *gate.ForgedError) metav1.Condi
 	if invalid == nil {
 		return connected(metav1.ConditionTrue, v1alpha1.ReasonConnected, message)
 	}
-	message += "; its ClusterSummary is invalid, so the last valid one counts: " + wire.Shorten(invalid.Reason, maxText) +
+	message += "; its ClusterSummary is invalid, so the last valid one counts: " + wire.Shorten(
+		invalid.Reason,
+		maxText,
+	) +
 		"; update multicluster-scheduler in the target, and see to it that only its manager writes ClusterSummaries"
 	return connected(metav1.ConditionTrue, v1alpha1.ReasonInvalidSummary, message)
 }

@@ -41,8 +41,10 @@ func checkServiceAccount(source string, allowed []string, spec *corev1.PodSpec) 
 	if slices.Contains(allowed, name) {
 		return nil
 	}
-	return []string{fmt.Sprintf("spec.serviceAccountName is %q, but %s (spec.delegates.serviceAccountNames) allows only %s",
-		name, source, quoted(allowed))}
+	return []string{
+		fmt.Sprintf("spec.serviceAccountName is %q, but %s (spec.delegates.serviceAccountNames) allows only %s",
+			name, source, quoted(allowed)),
+	}
 }
 
 func checkPodSecurity(
@@ -69,8 +71,10 @@ func checkPodSecurity(
 }
 
 func invalid(source, field, value string, err error) []string {
-	return []string{fmt.Sprintf("%s is invalid and allows no delegate: spec.delegates.podSecurity.%s is %q: %v: correct it",
-		source, field, value, err)}
+	return []string{
+		fmt.Sprintf("%s is invalid and allows no delegate: spec.delegates.podSecurity.%s is %q: %v: correct it",
+			source, field, value, err),
+	}
 }
 
 func quoted(names []string) string {

@@ -24,14 +24,18 @@ func TestLevels(t *testing.T) {
 		"host network": {
 			func(p *corev1.Pod) { p.Spec.HostNetwork = true }, baseline, "hostNetwork=true",
 		},
-		"host processes":     {func(p *corev1.Pod) { p.Spec.HostPID = true }, baseline, "hostPID=true"},
-		"host IPC":           {func(p *corev1.Pod) { p.Spec.HostIPC = true }, baseline, "hostIPC=true"},
-		"a privileged app":   {inApp(privileged), baseline, "securityContext.privileged=true"},
-		"a privileged init":  {inInit(privileged), baseline, `container "init" must not set securityContext.privileged`},
-		"a privileged debug": {inDebug(privileged), baseline, `container "debug" must not set securityContext.privileged`},
-		"a host port":        {hostPort, baseline, "hostPort"},
-		"a host path":        {hostPath, baseline, "hostPath"},
-		"an unsafe sysctl":   {sysctl, baseline, "kernel.msgmax"},
+		"host processes":   {func(p *corev1.Pod) { p.Spec.HostPID = true }, baseline, "hostPID=true"},
+		"host IPC":         {func(p *corev1.Pod) { p.Spec.HostIPC = true }, baseline, "hostIPC=true"},
+		"a privileged app": {inApp(privileged), baseline, "securityContext.privileged=true"},
+		"a privileged init": {
+			inInit(privileged), baseline, `container "init" must not set securityContext.privileged`,
+		},
+		"a privileged debug": {
+			inDebug(privileged), baseline, `container "debug" must not set securityContext.privileged`,
+		},
+		"a host port":      {hostPort, baseline, "hostPort"},
+		"a host path":      {hostPath, baseline, "hostPath"},
+		"an unsafe sysctl": {sysctl, baseline, "kernel.msgmax"},
 		"a Windows HostProcess": {
 			inApp(func(c *corev1.SecurityContext) {
 				c.WindowsOptions = &corev1.WindowsSecurityContextOptions{HostProcess: ptr.To(true)}
@@ -145,7 +149,13 @@ func TestAnInvalidRuleNeverAllows(t *testing.T) {
 		"a version that is none":     {podSecurity(v1alpha1.PodSecurityPrivileged, "1.30"), `version is "1.30"`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			expectRefused(t, test.rules, strictPod(), `ClusterSource "c1" is invalid and allows no delegate`, test.message)
+			expectRefused(
+				t,
+				test.rules,
+				strictPod(),
+				`ClusterSource "c1" is invalid and allows no delegate`,
+				test.message,
+			)
 		})
 	}
 }
@@ -229,7 +239,12 @@ func inInit(change func(*corev1.SecurityContext)) func(*corev1.Pod) {
 func inDebug(change func(*corev1.SecurityContext)) func(*corev1.Pod) {
 	return func(p *corev1.Pod) {
 		p.Spec.EphemeralContainers = []corev1.EphemeralContainer{
-			{EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: "debug", SecurityContext: strictContext()}},
+			{
+				EphemeralContainerCommon: corev1.EphemeralContainerCommon{
+					Name:            "debug",
+					SecurityContext: strictContext(),
+				},
+			},
 		}
 		change(p.Spec.EphemeralContainers[0].SecurityContext)
 	}

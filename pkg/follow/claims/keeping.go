@@ -13,14 +13,14 @@ func (c *Claims) keeping(namespace string, s situation, t *cluster, ask ask) (an
 		return free, ""
 	}
 	at := s.original.followedTo
-	var named, namedFree, otherFree, renamed bool
+	var said tally
 	for _, other := range c.targets.All() {
 		if !other.target.Allows(namespace) {
 			continue
 		}
 		isNamed := other.name == at.name
 		if !at.sameClusterAs(other.location) {
-			renamed = renamed || isNamed
+			said.renamed = said.renamed || isNamed
 			continue
 		}
 		got := silent
@@ -30,17 +30,36 @@ func (c *Claims) keeping(namespace string, s situation, t *cluster, ask ask) (an
 		if got == kept {
 			return kept, other.name
 		}
-		named = named || isNamed
-		namedFree = namedFree || isNamed && got == free
-		otherFree = otherFree || got == free
+		said.add(isNamed, got)
 	}
-	switch {
-	case namedFree, otherFree && !named:
+	if said.conclusion() == free {
 		return free, ""
-	case renamed && !named:
-		return moved, at.name
+	}
+	return said.conclusion(), at.name
+}
+
+// tally counts the answers of targets that have the ID of the copy's cluster, and do not keep the copy.
+type tally struct {
+	named     bool // one of them has the name of the copy's target
+	namedFree bool // that one says that the copy is gone
+	otherFree bool // any of them says so
+	renamed   bool // a target of another cluster has the name
+}
+
+func (a *tally) add(isNamed bool, got keeping) {
+	a.named = a.named || isNamed
+	a.namedFree = a.namedFree || isNamed && got == free
+	a.otherFree = a.otherFree || got == free
+}
+
+func (a *tally) conclusion() keeping {
+	switch {
+	case a.namedFree, a.otherFree && !a.named:
+		return free
+	case a.renamed && !a.named:
+		return moved
 	default:
-		return silent, at.name
+		return silent
 	}
 }
 

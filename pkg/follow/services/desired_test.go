@@ -19,7 +19,11 @@ import (
 func targetID() string { return translate.TargetID(types.NamespacedName{Name: "c2"}) }
 
 func toC2() desired {
-	return desired{origin: translate.Source{ClusterID: "c1"}, target: types.NamespacedName{Name: "c2"}, nodeName: "admiralty-c2"}
+	return desired{
+		origin:   translate.Source{ClusterID: "c1"},
+		target:   types.NamespacedName{Name: "c2"},
+		nodeName: "admiralty-c2",
+	}
 }
 
 func families(policy corev1.IPFamilyPolicy, families ...corev1.IPFamily) func(*corev1.Service) {
@@ -157,7 +161,11 @@ func TestLabelsAndAnnotationsOfCopies(t *testing.T) {
 		"nginx.ingress.kubernetes.io/proxy-body-size":           "1m",
 		"service.kubernetes.io/load-balancer-cleanup-something": "x",
 	}
-	wantLabels := map[string]string{"app": "web", v1alpha1.LabelTargetID: targetID(), v1alpha1.LabelTargetHash: targetID()[:10]}
+	wantLabels := map[string]string{
+		"app":                    "web",
+		v1alpha1.LabelTargetID:   targetID(),
+		v1alpha1.LabelTargetHash: targetID()[:10],
+	}
 	kept := map[string]string{
 		"mine/a":                              "1",
 		"service.kubernetes.io/topology-mode": "Auto",

@@ -102,7 +102,9 @@ func (g *guard) bound(
 // asksForJSON changes the request to one for JSON.
 func asksForJSON(r *http.Request) *http.Request {
 	accept := r.Header.Get("Accept")
-	for _, other := range []string{runtime.ContentTypeProtobuf, runtime.ContentTypeCBORSequence, runtime.ContentTypeCBOR} {
+	for _, other := range []string{
+		runtime.ContentTypeProtobuf, runtime.ContentTypeCBORSequence, runtime.ContentTypeCBOR,
+	} {
 		accept = strings.ReplaceAll(accept, other, runtime.ContentTypeJSON)
 	}
 	if accept == "" {

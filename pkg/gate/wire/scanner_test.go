@@ -34,14 +34,22 @@ func TestScanner(t *testing.T) {
 		"a string that ends with a quote": {text: `{"a":["\"[{},{}\\",{}]}`},
 		"a list":                          {text: `{"items":[{},{},{},{}]}`, list: true},
 		"a list of many objects":          {text: `{"items":[{},{},{},{},{}]}`, list: true, want: "4 objects"},
-		"a list of nothing, many times":   {text: `{"items":[null,null,null,null,null]}`, list: true, want: "4 objects"},
-		"a long list":                     {text: `{"items":[{"a":"` + a(300) + `"}]}`, list: true, want: "a list of more"},
-		"a list with many elements":       {text: `{"items":[{"a":[1,2,3,4,5,6]}]}`, list: true, want: "a list with more"},
-		"events":                          {text: strings.Repeat(`{"a":"`+a(80)+`"}`+"\n", 20), watched: true},
-		"events with elements":            {text: strings.Repeat(`{"a":[1,2,3,4,5]}`, 20), watched: true},
-		"a large event":                   {text: `{}{"a":"` + a(100) + `"}`, watched: true, want: "an object of more"},
-		"a large event with white space":  {text: "{}{\n" + strings.Repeat("\n", 100) + "}", watched: true, want: "more"},
-		"an event with many elements":     {text: `{}{"a":[1,2,3,4,5,6]}{}`, watched: true, want: "5 elements"},
+		"a list of nothing, many times": {
+			text: `{"items":[null,null,null,null,null]}`, list: true, want: "4 objects",
+		},
+		"a long list": {
+			text: `{"items":[{"a":"` + a(300) + `"}]}`, list: true, want: "a list of more",
+		},
+		"a list with many elements": {
+			text: `{"items":[{"a":[1,2,3,4,5,6]}]}`, list: true, want: "a list with more",
+		},
+		"events":               {text: strings.Repeat(`{"a":"`+a(80)+`"}`+"\n", 20), watched: true},
+		"events with elements": {text: strings.Repeat(`{"a":[1,2,3,4,5]}`, 20), watched: true},
+		"a large event":        {text: `{}{"a":"` + a(100) + `"}`, watched: true, want: "an object of more"},
+		"a large event with white space": {
+			text: "{}{\n" + strings.Repeat("\n", 100) + "}", watched: true, want: "more",
+		},
+		"an event with many elements": {text: `{}{"a":[1,2,3,4,5,6]}{}`, watched: true, want: "5 elements"},
 		"initial events, then others": {
 			text: `{}{}{}` + bookmark + strings.Repeat(`{}`, 300), list: true, watched: true,
 		},

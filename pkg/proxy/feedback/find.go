@@ -63,9 +63,12 @@ func (r *reconciler) label(
 		client.FieldOwner(v1alpha1.FieldOwner),
 	)
 	if err := ignoreGone(err); err != nil {
-		r.feedback.recordDelegateUnclear(proxy, fmt.Sprintf("the PodChaperon %q in the target has not our labels %s and "+
-			"%s any more, and cannot get them back: %v", chaperon.Name,
-			v1alpha1.LabelParentClusterID, v1alpha1.LabelTargetHash, err))
+		r.feedback.recordDelegateUnclear(
+			proxy,
+			fmt.Sprintf("the PodChaperon %q in the target has not our labels %s and "+
+				"%s any more, and cannot get them back: %v", chaperon.Name,
+				v1alpha1.LabelParentClusterID, v1alpha1.LabelTargetHash, err),
+		)
 		return fmt.Errorf("labelling PodChaperon %q: %w", chaperon.Name, err)
 	}
 	r.feedback.recordDelegateLabelled(proxy, chaperon.Name)

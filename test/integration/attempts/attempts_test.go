@@ -161,7 +161,7 @@ func expectDifferences(t *testing.T, enough func(int) bool) {
 func TestThePageHasTheTable(t *testing.T) {
 	want := render()
 	if *update {
-		env.Must(t, os.WriteFile(page, []byte(want), 0o644)) //nolint:gosec // everybody may read the docs
+		env.Must(t, os.WriteFile(page, []byte(want), 0o644))
 	}
 	got, err := os.ReadFile(page)
 	env.Must(t, err)

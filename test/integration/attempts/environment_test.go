@@ -170,7 +170,7 @@ func fillAsBefore(t env.T) {
 }
 
 // put creates an object, as soon as the identity may do so.
-func put(t env.T, who, namespace, name string, k kind, metadata string) {
+func put(t env.T, who, namespace, name string, k kind, metadata string) { //nolint:revive // reads like kubectl
 	t.Helper()
 	expectDone(t, who, namespace, request{
 		verb: "POST", path: k.path(), contentType: mediaJSON, body: object(k, name, metadata),

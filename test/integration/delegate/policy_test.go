@@ -29,7 +29,8 @@ func TestThePolicyOfTheDocsExemptsTheManagerButNoDelegate(t *testing.T) {
 	manager := env.ClientFor(t, target.Impersonate(user))
 	denied := func(object client.Object) error {
 		err := manager.Create(t.Context(), object, client.DryRunAll)
-		if !apierrors.IsForbidden(err) && !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "denied by the test") {
+		if !apierrors.IsForbidden(err) && !apierrors.IsInvalid(err) ||
+			!strings.Contains(err.Error(), "denied by the test") {
 			return fmt.Errorf("creating: %w, want a denial by the policy", err)
 		}
 		return nil

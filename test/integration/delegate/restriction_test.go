@@ -60,7 +60,9 @@ func TestOnlyAllowedServiceAccountsOfASource(t *testing.T) {
 	}{
 		"allowed":    {change: func(s *corev1.PodSpec) { s.ServiceAccountName = "web" }},
 		"deprecated": {change: func(s *corev1.PodSpec) { s.DeprecatedServiceAccount = "web" }},
-		"other":      {func(s *corev1.PodSpec) { s.ServiceAccountName = "admin" }, `spec.serviceAccountName is "admin"`},
+		"other": {
+			func(s *corev1.PodSpec) { s.ServiceAccountName = "admin" }, `spec.serviceAccountName is "admin"`,
+		},
 		"other-by-the-deprecated-field": {
 			func(s *corev1.PodSpec) { s.DeprecatedServiceAccount = "admin" }, `spec.serviceAccountName is "admin"`,
 		},
@@ -165,19 +167,26 @@ func TestInvalidRulesAreNotStored(t *testing.T) {
 			"serviceAccountNames": []any{"default", "web.1"},
 			"podSecurity":         map[string]any{"level": "restricted", "version": "v1.34"},
 		}, ""},
-		"a level only":          {map[string]any{"podSecurity": map[string]any{"level": "privileged"}}, ""},
-		"no rule":               {map[string]any{}, "delegates"},
-		"a rule with a typo":    {map[string]any{"serviceAccounts": []any{"web"}}, "delegates"},
-		"no level":              {map[string]any{"podSecurity": map[string]any{"version": "v1.34"}}, "podSecurity.level"},
-		"a level that is none":  {map[string]any{"podSecurity": map[string]any{"level": "strict"}}, "podSecurity.level"},
-		"an empty level":        {map[string]any{"podSecurity": map[string]any{"level": ""}}, "podSecurity.level"},
-		"a level in capitals":   {map[string]any{"podSecurity": map[string]any{"level": "Baseline"}}, "podSecurity.level"},
+		"a level only":       {map[string]any{"podSecurity": map[string]any{"level": "privileged"}}, ""},
+		"no rule":            {map[string]any{}, "delegates"},
+		"a rule with a typo": {map[string]any{"serviceAccounts": []any{"web"}}, "delegates"},
+		"no level": {
+			map[string]any{"podSecurity": map[string]any{"version": "v1.34"}}, "podSecurity.level",
+		},
+		"a level that is none": {
+			map[string]any{"podSecurity": map[string]any{"level": "strict"}}, "podSecurity.level",
+		},
+		"an empty level": {map[string]any{"podSecurity": map[string]any{"level": ""}}, "podSecurity.level"},
+		"a level in capitals": {
+			map[string]any{"podSecurity": map[string]any{"level": "Baseline"}}, "podSecurity.level",
+		},
 		"no accounts":           {map[string]any{"serviceAccountNames": []any{}}, "serviceAccountNames"},
 		"an empty account":      {map[string]any{"serviceAccountNames": []any{""}}, "serviceAccountNames[0]"},
 		"an account with blank": {map[string]any{"serviceAccountNames": []any{"web "}}, "serviceAccountNames[0]"},
 		"an account twice":      {map[string]any{"serviceAccountNames": []any{"web", "web"}}, "serviceAccountNames[1]"},
 		"a version that is none": {
-			map[string]any{"podSecurity": map[string]any{"level": "baseline", "version": "1.34"}}, "podSecurity.version",
+			map[string]any{"podSecurity": map[string]any{"level": "baseline", "version": "1.34"}},
+			"podSecurity.version",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -70,7 +70,8 @@ func TestABombIsRefusedOnEveryPath(t *testing.T) {
 		"initial events, endless": {func(w http.ResponseWriter, r *http.Request) bool {
 			switch {
 			case isWatch(r, "podchaperons"):
-				forever(w, r, fmt.Sprintf(invented, "ADDED", 1, 1, 1, `{}`, `{},"x":[0`+strings.Repeat(",0", 100_000)+`]`))
+				many := `{},"x":[0` + strings.Repeat(",0", 100_000) + `]`
+				forever(w, r, fmt.Sprintf(invented, "ADDED", 1, 1, 1, `{}`, many))
 			case isList(r, "podchaperons"): // After such a watch, client-go would be content with an honest list.
 				w.WriteHeader(http.StatusInternalServerError)
 			default:
@@ -136,7 +137,7 @@ func TestAWatchEventOf100MBEndsThatWatchOnly(t *testing.T) {
 		})
 	})
 	namespace := env.Namespace(t, nil, c2)
-	chaperon := env.Chaperon(namespace, "later", sourceID, key)
+	chaperon := inventedChaperon(t, namespace, "later", key)
 	env.CreateForTest(t, c2, chaperon)
 	env.Eventually(t, func(ctx context.Context) error { return cached(ctx, was, chaperon) })
 	if engagedTarget(t, key) != was {
@@ -194,7 +195,10 @@ func TestMoreObjectsThanATargetMayHaveDisconnectIt(t *testing.T) {
 	costsOthersNothing(t, func() {
 		s.misbehave(func(w http.ResponseWriter, r *http.Request) bool {
 			if isWatch(r, "podchaperons") {
-				if sendJSON(w, fmt.Sprintf(invented, "BOOKMARK", 0, 1, 0, `{"k8s.io/initial-events-end":"true"}`, `{}`)) {
+				if sendJSON(
+					w,
+					fmt.Sprintf(invented, "BOOKMARK", 0, 1, 0, `{"k8s.io/initial-events-end":"true"}`, `{}`),
+				) {
 					inventChaperons(w, r, key)
 				}
 			}
@@ -253,7 +257,7 @@ func TestWatchesLiveOn(t *testing.T) {
 	was := engagedTarget(t, key)
 	namespace := env.Namespace(t, nil, c2)
 	for i := range 5 {
-		chaperon := env.Chaperon(namespace, fmt.Sprintf("a%d", i), sourceID, key)
+		chaperon := inventedChaperon(t, namespace, fmt.Sprintf("a%d", i), key)
 		env.CreateForTest(t, c2, chaperon)
 		env.Eventually(t, func(ctx context.Context) error { return cached(ctx, was, chaperon) })
 	}

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -23,6 +24,7 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/connect/target"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate/proof"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/proxy/feedback"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 	"github.com/multicluster-scheduler/multicluster-scheduler/test/integration/env"
@@ -207,17 +209,33 @@ func newPod(t *testing.T) *pod {
 	namespace := env.Namespace(t, env.Enabled(), c1, c2)
 	proxy := env.Proxy(namespace, "web")
 	env.CreateForTest(t, c1, proxy)
-	chaperon := env.Chaperon(namespace, translate.DelegateName(proxy), sourceID, honest)
-	chaperon.Labels[v1alpha1.LabelParentUID] = string(proxy.UID)
-	chaperon.Annotations = map[string]string{
-		v1alpha1.AnnotationParentNamespace: namespace, v1alpha1.AnnotationParentName: proxy.Name,
-	}
+	chaperon := proved(t, proxy, honest)
 	env.CreateForTest(t, c2, chaperon)
 	env.Eventually(t, func(ctx context.Context) error { // Feedback would take the delegate for lost.
 		return cached(ctx, engagedTarget(t, honest), chaperon)
 	})
 	env.Bind(t, c1, proxy, translate.VirtualNodeName(honest))
 	return &pod{proxy: proxy, chaperon: chaperon}
+}
+
+// inventedChaperon returns the PodChaperon of a proxy that never existed, with a proof.
+func inventedChaperon(t *testing.T, namespace, name string, key types.NamespacedName) *v1alpha1.PodChaperon {
+	t.Helper()
+	proxy := env.Proxy(namespace, name)
+	proxy.UID = uuid.NewUUID()
+	return proved(t, proxy, key)
+}
+
+// proved returns the PodChaperon of a proxy as the source would make it for a target.
+func proved(t *testing.T, proxy *corev1.Pod, key types.NamespacedName) *v1alpha1.PodChaperon {
+	t.Helper()
+	signed, err := env.Sign(proof.ClaimOf(proxy, key))
+	env.Must(t, err)
+	chaperon, err := translate.Chaperon(
+		proxy, translate.Source{ClusterID: sourceID}, translate.Destination{Target: key, Proof: signed},
+	)
+	env.Must(t, err)
+	return chaperon
 }
 
 // roundTrips returns the median time from a status of the delegate until the proxy has it: of twenty round trips, and

@@ -92,9 +92,11 @@ func TestTwoLeadersAgreeOnOneKey(t *testing.T) {
 func TestALostKeyIsMadeAnew(t *testing.T) {
 	for name, lose := range map[string]func(t *testing.T, namespace string){
 		"the Secret is emptied": func(t *testing.T, namespace string) {
+			t.Helper()
 			env.Change(t, cluster, secret(namespace), func(s *corev1.Secret) { s.Data = nil })
 		},
 		"the Secret is deleted, and made again by the chart": func(t *testing.T, namespace string) {
+			t.Helper()
 			env.Delete(t, cluster, secret(namespace))
 			env.Create(t, cluster, secret(namespace))
 		},
@@ -168,25 +170,34 @@ func TestWithoutAKeyTheErrorSaysWhatToDo(t *testing.T) {
 	}{
 		"the Secret does not exist": {
 			verbs: []string{"get", "list", "watch", "patch"},
-			spoil: func(t *testing.T, namespace string) {},
+			spoil: func(*testing.T, string) {},
 			want:  []string{"it does not exist", "helm upgrade"},
 			mended: func(t *testing.T, _, namespace string) {
+				t.Helper()
 				env.Create(t, cluster, secret(namespace))
 			},
 		},
 		"the manager may not read the Secret": {
 			verbs: []string{"get", "patch"},
-			spoil: func(t *testing.T, namespace string) { env.Create(t, cluster, secret(namespace)) },
-			want:  []string{"may not list and watch it", "helm upgrade"},
+			spoil: func(t *testing.T, namespace string) {
+				t.Helper()
+				env.Create(t, cluster, secret(namespace))
+			},
+			want: []string{"may not list and watch it", "helm upgrade"},
 			mended: func(t *testing.T, user, namespace string) {
+				t.Helper()
 				cluster.Grant(t, user, namespace, rule("list", "watch"))
 			},
 		},
 		"the manager may not write the Secret": {
 			verbs: []string{"get", "list", "watch"},
-			spoil: func(t *testing.T, namespace string) { env.Create(t, cluster, secret(namespace)) },
-			want:  []string{"may not patch it", "helm upgrade"},
+			spoil: func(t *testing.T, namespace string) {
+				t.Helper()
+				env.Create(t, cluster, secret(namespace))
+			},
+			want: []string{"may not patch it", "helm upgrade"},
 			mended: func(t *testing.T, user, namespace string) {
+				t.Helper()
 				cluster.Grant(t, user, namespace, rule("patch"))
 				touch := func(s *corev1.Secret) { s.Annotations = map[string]string{"touched": "true"} }
 				env.Change(t, cluster, secret(namespace), touch)
@@ -195,12 +206,14 @@ func TestWithoutAKeyTheErrorSaysWhatToDo(t *testing.T) {
 		"somebody has broken the entry": {
 			verbs: []string{"get", "list", "watch", "patch"},
 			spoil: func(t *testing.T, namespace string) {
+				t.Helper()
 				broken := secret(namespace)
 				broken.Data = map[string][]byte{"keys": []byte("swordfish")}
 				env.Create(t, cluster, broken)
 			},
 			want: []string{`its entry "keys" is broken`, "line 1"},
 			mended: func(t *testing.T, _, namespace string) {
+				t.Helper()
 				env.Change(t, cluster, secret(namespace), func(s *corev1.Secret) { s.Data = nil })
 			},
 		},
