@@ -70,8 +70,11 @@ func setUp(t env.T) {
 }
 
 func register(mgr ctrl.Manager) error {
+	keys := proof.Generate(time.Now())
 	f := feedback.New(feedback.Options{
 		Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), Clock: clock.RealClock{},
+		Source:   translate.Source{ClusterID: sourceID, ClusterName: "c1"},
+		Keys:     func() (*proof.Keys, error) { return keys, nil },
 		Recorder: mgr.GetEventRecorder("feedback"), Logger: mgr.GetLogger(),
 	})
 	registry.Observe(f)
