@@ -102,6 +102,9 @@ func (c *tokenController) Reconcile(ctx context.Context, request reconcile.Reque
 	return reconcile.Result{}, c.client.Update(ctx, secret)
 }
 
+// reports says whether the source's manager reports when tokens expire. Managers of earlier versions do not.
+var reports = true
+
 // connectTarget writes whether the kubeconfig of a target leads to a cluster where PodChaperons can be listed, as the
 // source's manager does.
 func connectTarget(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
@@ -122,6 +125,9 @@ func connectTarget(ctx context.Context, request reconcile.Request) (reconcile.Re
 	}
 	status := targetkind.Status(target)
 	status.NodeName = "admiralty-" + target.GetName()
+	if reports {
+		status.Credentials = &v1alpha1.TargetCredentials{Expires: metav1.NewTime(clock.RealClock{}.Now())}
+	}
 	meta.SetStatusCondition(&status.Conditions, condition)
 	condition.Type = v1alpha1.ConditionReady
 	meta.SetStatusCondition(&status.Conditions, condition)
