@@ -26,6 +26,11 @@ func (d *disconnection) revokeAll(ctx context.Context, target *cluster.Cluster) 
 	if err != nil {
 		return err
 	}
+	if source.GetUID() == "" && d.options.name != "" {
+		d.say(target, "there is no %s, so nothing was revoked; if it has another name, set --source-name",
+			target.Describe(source))
+		return nil
+	}
 	if source.GetUID() == "" {
 		return fmt.Errorf("there is no %s in context %q: nothing was revoked; kubectl get clustersources,sources -A "+
 			"lists the sources, and --source-name names one", target.Describe(source), target.Context)
