@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -22,6 +23,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes/fake"
+	clientscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/events"
 	clocktesting "k8s.io/utils/clock/testing"
@@ -56,8 +58,13 @@ func serve(t *testing.T, answer func() (int, string)) *cluster {
 		request := &authenticationv1.TokenRequest{}
 		code, token := http.StatusOK, ""
 		if r.Method == http.MethodPost && r.URL.Path == "/api/v1/namespaces/admiralty/serviceaccounts/c1/token" {
-			if err := json.NewDecoder(r.Body).Decode(request); err != nil {
+			body, err := io.ReadAll(r.Body)
+			if err == nil {
+				err = runtime.DecodeInto(clientscheme.Codecs.UniversalDeserializer(), body, request)
+			}
+			if err != nil {
 				t.Error(err)
+				return
 			}
 			c.asked = append(c.asked, *request.Spec.ExpirationSeconds)
 			code, token = c.answer()

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/url"
 	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -104,6 +105,10 @@ func pauseAfter(failures int, life time.Duration, forbidden bool) time.Duration 
 
 // describe says why a renewal failed, and what to do. It has nothing that differs from one attempt to the next.
 func describe(err error, of credential) string {
+	var location *url.Error
+	if errors.As(err, &location) {
+		err = location.Err
+	}
 	var network net.Error
 	var address *wire.AddressError
 	var operation *net.OpError

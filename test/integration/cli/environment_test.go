@@ -116,9 +116,11 @@ func connectTarget(ctx context.Context, request reconcile.Request) (reconcile.Re
 		Type: v1alpha1.ConditionConnected, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonConnected,
 		ObservedGeneration: target.GetGeneration(),
 	}
+	result := reconcile.Result{}
 	if secret := targetkind.Spec(target).KubeconfigSecret; secret != nil {
 		key := client.ObjectKey{Namespace: secret.Namespace, Name: secret.Name}
 		if err := try(ctx, key, request.Namespace); err != nil {
+			result.RequeueAfter = time.Second
 			condition.Status, condition.Reason = metav1.ConditionFalse, v1alpha1.ReasonUnreachable
 			condition.Message = err.Error()
 		}
@@ -135,7 +137,7 @@ func connectTarget(ctx context.Context, request reconcile.Request) (reconcile.Re
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	return reconcile.Result{}, c1.Client.Status().Patch(ctx, target, client.RawPatch(types.MergePatchType, patch))
+	return result, c1.Client.Status().Patch(ctx, target, client.RawPatch(types.MergePatchType, patch))
 }
 
 // try uses the kubeconfig of a Secret. A source with rights in one namespace may list only there.
