@@ -71,8 +71,12 @@ func serve(t *testing.T, answer func() (int, string)) *cluster {
 		}
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(code)
-		var body any = metav1.Status{Status: metav1.StatusFailure, Code: int32(code), Reason: metav1.StatusReasonForbidden}
+		var body any = metav1.Status{
+			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"},
+			Status:   metav1.StatusFailure, Code: int32(code), Reason: metav1.StatusReasonForbidden,
+		}
 		if code < http.StatusBadRequest {
+			request.APIVersion, request.Kind = "authentication.k8s.io/v1", "TokenRequest"
 			request.Status.Token = token
 			body = request
 		}
