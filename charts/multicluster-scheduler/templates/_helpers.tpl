@@ -62,6 +62,10 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{ include "multicluster-scheduler.fullname" . }}-proof
 {{- end }}
 
+{{- define "multicluster-scheduler.tokensSecretName" -}}
+{{ include "multicluster-scheduler.fullname" . }}-tokens
+{{- end }}
+
 {{- /* "true" if the manager serves a webhook, and so needs a certificate for it, else empty. */}}
 {{- define "multicluster-scheduler.servesWebhook" -}}
 {{- if .Values.roles.source }}true{{ end }}
@@ -125,6 +129,8 @@ placement:
   timeout: {{ .Values.placement.timeout }}
 proof:
   secretName: {{ include "multicluster-scheduler.proofSecretName" . }}
+tokens:
+  secretName: {{ include "multicluster-scheduler.tokensSecretName" . }}
 tenants:
   enforce: {{ .Values.tenants.enforce }}
   allowLoopback: {{ .Values.tenants.allowLoopback }}
