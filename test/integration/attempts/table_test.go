@@ -28,6 +28,7 @@ const (
 	policy  = "refused by the policy of sources"
 	mark    = "refused by the policy of the mark"
 	both    = "refused by both policies" // API servers ask them in any order.
+	webhook = "refused by the webhook"
 )
 
 // attempt is one request of one identity, with the answer that it must get.
@@ -41,7 +42,7 @@ type attempt struct {
 func table() []attempt {
 	var all []attempt
 	for _, part := range [][]attempt{
-		chaperons(), copies(), secretTypes(), keys(), reads(), pods(), escalations(), ofTheSecondSource(), ofASource(),
+		chaperons(), copies(), endpoints(), secretTypes(), keys(), reads(), pods(), escalations(), ofTheSecondSource(), ofASource(),
 		withoutAClusterID(), ofATenant(),
 	} {
 		all = append(all, part...)
@@ -50,13 +51,14 @@ func table() []attempt {
 }
 
 const (
-	notYours = "is not a PodChaperon of"
-	notItsID = "may not use this cluster ID"
-	notCopy  = "is not a copy that"
-	mustHave = "must have the annotation"
-	badType  = "which a source cluster may not make"
-	badKeys  = "because other controllers act upon them"
-	onlyWhom = "only the user whom it names may set it"
+	notYours      = "is not a PodChaperon of"
+	notItsID      = "may not use this cluster ID"
+	notCopy       = "is not a copy that"
+	mustHave      = "must have the annotation"
+	badType       = "which a source cluster may not make"
+	badKeys       = "because other controllers act upon them"
+	notItsService = "is not a copy of this source"
+	onlyWhom      = "only the user whom it names may set it"
 )
 
 func chaperons() []attempt {
@@ -105,7 +107,7 @@ func copies() []attempt {
 	}
 	for _, k := range []kind{configMap, secret, account, claim, service, slice, ingress} {
 		all = append(all,
-			attempt{c1, shop, "create a copy of a " + string(k), create(k, marked("c1")), allowed, ""},
+			attempt{c1, shop, "create a copy of a " + string(k), create(k, copied(k, "c1")), allowed, ""},
 			attempt{c1, shop, "create a " + string(k) + " without marks", create(k, ""), policy, mustHave},
 			attempt{c1, shop, "create a copy of a " + string(k) + " with c2's ID",
 				create(k, marked("c2")), policy, notItsID},
@@ -115,6 +117,28 @@ func copies() []attempt {
 		)
 	}
 	return all
+}
+
+// endpoints are attempts to send the users of a Service elsewhere.
+func endpoints() []attempt {
+	const service = `"labels":{"kubernetes.io/service-name":"web"}`
+	return []attempt{
+		{c1, shop, "create endpoints of a Service of the target", create(slice, endpointsOf("web", "c1")), webhook,
+			notItsService},
+		{c1, shop, "create endpoints of a Service of c2", create(slice, endpointsOf("of-c2", "c1")), webhook,
+			notItsService},
+		{c1, shop, "create endpoints of a Service that does not exist", create(slice, endpointsOf("none", "c1")), webhook,
+			"write the Service first"},
+		{c1, shop, "create endpoints that name no Service", create(slice, marked("c1")), webhook, "names no Service"},
+		{c1, shop, "change its endpoints", move("of-c1"), allowed, ""},
+		{c1, shop, "move its endpoints to a Service of the target", patch(slice, "of-c1", service), webhook,
+			notItsService},
+		{c1, shop, "change endpoints that an earlier version let it add to a Service of the target", move("old-of-c1"),
+			webhook, notItsService},
+		{c1, shop, "annotate these endpoints", annotate(slice, "old-of-c1"), allowed, ""},
+		{c1, shop, "delete these endpoints", remove(slice, "old-of-c1"), allowed, ""},
+		{c1, shop, "change endpoints of c2", move("of-c2"), policy, notCopy},
+	}
 }
 
 func secretTypes() []attempt {
