@@ -32,7 +32,7 @@ const (
 
 	// workers is small, because nothing waits for a deletion.
 	workers = 2
-	// deadline bounds the one request of a reconciliation.
+	// deadline bounds the requests of a reconciliation.
 	deadline              = 10 * time.Second
 	firstRetry, lastRetry = time.Second, time.Minute
 )
@@ -111,12 +111,18 @@ func (r *Remover) Register(mgr manager.Manager) error {
 	return nil
 }
 
-// Reconcile deletes a copy that nobody has needed for the grace time.
+// Reconcile deletes a copy that nobody has needed for the grace time, and at once an EndpointSlice that lost its
+// Service.
 func (r *Remover) Reconcile(ctx context.Context, k copyKey) (reconcile.Result, error) {
 	object := r.cachedCopy(k)
 	if object == nil {
 		r.forget(k)
 		return reconcile.Result{}, nil
+	}
+	if lost, err := r.lostService(ctx, k, object); err != nil {
+		return reconcile.Result{}, err
+	} else if lost {
+		return reconcile.Result{}, r.deleteLost(ctx, object)
 	}
 	d := decideCopy(object, r.needed(k, object), r.lastSeen(k), r.options.Clock.Now(), r.options.Grace)
 	r.remember(k, d.seen)
