@@ -46,7 +46,7 @@ func TestAnEndpointSliceGoesWithItsService(t *testing.T) {
 			if _, err := f.Reconcile(t.Context(), f.key); err != nil {
 				t.Fatal(err)
 			}
-			if got := deleted(f); got != test.deleted {
+			if got := wasDeleted(f); got != test.deleted {
 				t.Errorf("deleted: %t, want %t", got, test.deleted)
 			}
 		})
@@ -59,7 +59,7 @@ func TestWithoutAnAnswerAboutTheServiceAnEndpointSliceStays(t *testing.T) {
 	if _, err := f.Reconcile(t.Context(), f.key); err == nil {
 		t.Error("no error, so the EndpointSlice is not looked at again")
 	}
-	if deleted(f) {
+	if wasDeleted(f) {
 		t.Error("the EndpointSlice is deleted")
 	}
 }
@@ -78,8 +78,8 @@ func TestAServiceThatChangesHasItsEndpointSlicesLookedAt(t *testing.T) {
 	}
 }
 
-// deleted says whether the EndpointSlice was deleted, in any version.
-func deleted(f *fixture) bool {
+// wasDeleted says whether the EndpointSlice was deleted, in any version.
+func wasDeleted(f *fixture) bool {
 	f.t.Helper()
 	for _, action := range f.fake.Actions() {
 		if action, ok := action.(clienttesting.DeleteActionImpl); ok {

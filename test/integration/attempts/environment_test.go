@@ -155,6 +155,11 @@ func fill(t env.T) {
 		body: `{"metadata":{"annotations":{"argocd.argoproj.io/tracking-id":"x"}}}`,
 	}
 	expectDone(t, administrator, shop, tracked)
+	put(t, c1, shop, "held-of-c1", configMap, marked("c1"))
+	expectDone(t, administrator, shop, request{
+		verb: "PATCH", path: configMap.path() + "/held-of-c1", contentType: mediaMerge,
+		body: `{"metadata":{"finalizers":["example.org/hold"],` + owners + `}}`,
+	})
 	fillAsBefore(t)
 	env.Change(t, world.target, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: left}},
 		func(n *corev1.Namespace) { n.Labels["team"] = "b" })

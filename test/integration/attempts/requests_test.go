@@ -12,6 +12,7 @@ const (
 	label   = "multicluster.admiralty.io/parent-cluster-id"
 	markKey = "multicluster.admiralty.io/followed-by"
 	dryRun  = "?dryRun=All"
+	owners  = `"ownerReferences":[{"apiVersion":"v1","kind":"Secret","name":"web","uid":"1-2"}]`
 )
 
 // request is one request. In path and body, NS stands for the namespace, USER for the user's name, and USER-OF-c2 for

@@ -42,7 +42,7 @@ type attempt struct {
 func table() []attempt {
 	var all []attempt
 	for _, part := range [][]attempt{
-		chaperons(), copies(), endpoints(), secretTypes(), keys(), reads(), pods(), escalations(), ofTheSecondSource(), ofASource(),
+		chaperons(), copies(), endpoints(), secretTypes(), keys(), holds(), reads(), pods(), escalations(), ofTheSecondSource(), ofASource(),
 		withoutAClusterID(), ofATenant(),
 	} {
 		all = append(all, part...)
@@ -56,6 +56,8 @@ const (
 	notCopy       = "is not a copy that"
 	mustHave      = "must have the annotation"
 	badType       = "which a source cluster may not make"
+	badFinalizer  = "others could not delete the object"
+	badOwner      = "has owner references"
 	badKeys       = "because other controllers act upon them"
 	notItsService = "is not a copy of this source"
 	onlyWhom      = "only the user whom it names may set it"
@@ -187,6 +189,30 @@ func keys() []attempt {
 		{c1, shop, "change the value of that key", replace(configMap, "tracked-of-c1",
 			marked("c1", strings.Replace(argo, `"x"`, `"y"`, 1))), policy, badKeys},
 	}
+}
+
+// holds are attempts to hold objects that others want to delete.
+func holds() []attempt {
+	const finalizers, claims = `"finalizers":["example.org/hold"]`, `"finalizers":["kubernetes.io/pvc-protection"]`
+	all := []attempt{
+		{c1, shop, "create a claim with the finalizer of claims", create(claim, marked("c1")+","+claims), allowed, ""},
+		{c1, shop, "change its ConfigMap, to which an administrator added a finalizer and an owner",
+			replace(configMap, "held-of-c1", marked("c1")+","+finalizers+","+owners), allowed, ""},
+		{c1, shop, "take these off", replace(configMap, "held-of-c1", marked("c1")), allowed, ""},
+		{c1, shop, "make that owner block its own deletion", replace(configMap, "held-of-c1", marked("c1")+","+
+			strings.Replace(owners, `"uid"`, `"blockOwnerDeletion":true,"uid"`, 1)), policy, badOwner},
+	}
+	for _, k := range []kind{configMap, slice, chaperon} {
+		mine := copied(k, "c1")
+		all = append(all,
+			attempt{c1, shop, "create a " + string(k) + " with a finalizer", create(k, mine+","+finalizers), policy,
+				badFinalizer},
+			attempt{c1, shop, "create a " + string(k) + " with an owner", create(k, mine+","+owners), policy, badOwner})
+	}
+	return append(all,
+		attempt{c1, shop, "add a finalizer to its PodChaperon", patch(chaperon, "of-c1", finalizers), policy,
+			badFinalizer},
+		attempt{c1, shop, "add an owner to its service account", patch(account, "of-c1", owners), policy, badOwner})
 }
 
 func reads() []attempt {
