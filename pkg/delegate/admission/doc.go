@@ -3,8 +3,8 @@
 // Otherwise a source could add endpoints to Services of others.
 //
 // The chart's ValidatingWebhookConfiguration matches sources only, and only the creation of EndpointSlices and changes
-// of their content. So nobody else waits for the webhook. A source can delete its EndpointSlices, and change their other
-// labels, while no manager runs.
+// of their content. So nobody else waits for the webhook. A source can delete its EndpointSlices, and change their
+// other labels, while no manager runs.
 //
 // The Service is read from the API server, and not from a cache. A source writes a Service first and its EndpointSlices
 // right after it, and a cache may not have the Service yet. This costs one read for each EndpointSlice that a source

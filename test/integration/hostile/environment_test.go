@@ -34,8 +34,9 @@ const (
 	sourceID = "id-of-c1"
 	// speed is how many times faster the pauses and health checks of the parts under test are.
 	speed = 50
-	// heap is how much the heap of the whole process may grow during an attack.
-	heap = 150 << 20
+	// heap is how much the heap of the whole process may grow during an attack. A target may have 128 MiB of objects
+	// kept, and Go lets the heap become twice as large as what is kept.
+	heap = 256 << 20
 )
 
 var (
