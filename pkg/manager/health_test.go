@@ -94,10 +94,8 @@ func configured(service string, bundles [][]byte) client.Reader {
 		})
 	}
 	validating := &admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: meta}
-	validating.Webhooks = []admissionregistrationv1.ValidatingWebhook{{
-		Name:         "z",
-		ClientConfig: admissionregistrationv1.WebhookClientConfig{Service: reference, CABundle: bundles[len(bundles)-1]},
-	}}
+	last := admissionregistrationv1.WebhookClientConfig{Service: reference, CABundle: bundles[len(bundles)-1]}
+	validating.Webhooks = []admissionregistrationv1.ValidatingWebhook{{Name: "z", ClientConfig: last}}
 	return fake.NewClientBuilder().WithObjects(mutating, validating).Build()
 }
 

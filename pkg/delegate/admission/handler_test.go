@@ -80,25 +80,33 @@ func TestAnEndpointSliceBelongsToACopyOfTheSameSource(t *testing.T) {
 			Spec:       v1alpha1.SourceSpec{ClusterID: "id-1", UserName: sibling},
 		}
 	}
+	with := func(objects ...client.Object) []client.Object { return objects }
+	ours := of("web", "id-1")
 	for name, test := range map[string]struct {
 		objects []client.Object
 		who     string
 		labels  map[string]string
 		want    string // part of the message; empty if allowed
 	}{
-		"the user's own copy":                       {[]client.Object{service(user, "id-1")}, user, of("web", "id-1"), ""},
-		"no Service is named":                       {nil, user, of("", "id-1"), "names no Service"},
-		"the Service is not there":                  {nil, user, of("web", "id-1"), "write the Service first"},
-		"a Service of the target":                   {[]client.Object{service("", "")}, user, of("web", "id-1"), "not a copy"},
-		"a Service with the cluster ID only":        {[]client.Object{service("", "id-1")}, user, of("web", "id-1"), "not a copy"},
-		"a Service with the mark only":              {[]client.Object{service(user, "")}, user, of("web", ""), "not a copy"},
-		"another cluster's copy":                    {[]client.Object{service("c2", "id-2")}, user, of("web", "id-1"), "not a copy"},
-		"another cluster's copy by the same user":   {[]client.Object{service(user, "id-2")}, user, of("web", "id-1"), "not a copy"},
-		"another user's copy":                       {[]client.Object{service(sibling, "id-1")}, user, of("web", "id-1"), "spec.clusterID"},
-		"another user's copy of the same source":    {[]client.Object{service(sibling, "id-1"), named}, user, of("web", "id-1"), ""},
-		"the same by a Source of the namespace":     {[]client.Object{service(user, "id-1"), inNamespace("shop")}, sibling, of("web", "id-1"), ""},
-		"the same by a Source of another namespace": {[]client.Object{service(user, "id-1"), inNamespace("x")}, sibling, of("web", "id-1"), "spec.clusterID"},
-		"a source that is named another ID":         {[]client.Object{service(sibling, "id-2"), named}, user, of("web", "id-2"), "spec.clusterID"},
+		"the user's own copy":                     {with(service(user, "id-1")), user, ours, ""},
+		"no Service is named":                     {nil, user, of("", "id-1"), "names no Service"},
+		"the Service is not there":                {nil, user, ours, "write the Service first"},
+		"a Service of the target":                 {with(service("", "")), user, ours, "not a copy"},
+		"a Service with the cluster ID only":      {with(service("", "id-1")), user, ours, "not a copy"},
+		"a Service with the mark only":            {with(service(user, "")), user, of("web", ""), "not a copy"},
+		"another cluster's copy":                  {with(service("c2", "id-2")), user, ours, "not a copy"},
+		"another cluster's copy by the same user": {with(service(user, "id-2")), user, ours, "not a copy"},
+		"another user's copy":                     {with(service(sibling, "id-1")), user, ours, "spec.clusterID"},
+		"another user's copy of the same source":  {with(service(sibling, "id-1"), named), user, ours, ""},
+		"the same by a Source of the namespace": {
+			with(service(user, "id-1"), inNamespace("shop")), sibling, ours, "",
+		},
+		"the same by a Source of another namespace": {
+			with(service(user, "id-1"), inNamespace("x")), sibling, ours, "spec.clusterID",
+		},
+		"a source that is named another ID": {
+			with(service(sibling, "id-2"), named), user, of("web", "id-2"), "spec.clusterID",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := readers(t, test.objects...)
@@ -109,7 +117,7 @@ func TestAnEndpointSliceBelongsToACopyOfTheSameSource(t *testing.T) {
 					message = answer.Result.Message
 				}
 				if answer.Allowed != (test.want == "") || !strings.Contains(message, test.want) {
-					t.Errorf("%s: allowed: %t, message %q, want one with %q", operation, answer.Allowed, message, test.want)
+					t.Errorf("%s: allowed: %t, message %q, want %q", operation, answer.Allowed, message, test.want)
 				}
 			}
 		})

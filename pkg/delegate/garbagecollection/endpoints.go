@@ -9,7 +9,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 )
@@ -41,23 +40,8 @@ func (r *Remover) lostService(ctx context.Context, k copyKey, object *metav1.Par
 
 // ofOneSource says whether a Service is a copy of the source that wrote an EndpointSlice.
 func ofOneSource(service, slice *metav1.PartialObjectMetadata) bool {
-	return isCopy(service) && service.Labels[v1alpha1.LabelParentClusterID] == slice.Labels[v1alpha1.LabelParentClusterID]
-}
-
-// deleteLost deletes an EndpointSlice that lost its Service, in whatever version: its source cannot keep it by changing
-// it.
-func (r *Remover) deleteLost(ctx context.Context, object *metav1.PartialObjectMetadata) error {
-	all := r.client.Resource(endpointSlices().GroupVersionResource).Namespace(object.Namespace)
-	uid := metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &object.UID}}
-	if err := all.Delete(ctx, object.Name, uid); apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-		return nil
-	} else if err != nil {
-		return fmt.Errorf("deleting an EndpointSlice whose Service is gone: %w", err)
-	}
-	log.FromContext(ctx).Info("Deleted a copied EndpointSlice whose Service is not a copy of the same source",
-		"namespace", object.Namespace, "name", object.Name, "service", object.Labels[discoveryv1.LabelServiceName],
-		"sourceClusterID", object.Labels[v1alpha1.LabelParentClusterID])
-	return nil
+	const id = v1alpha1.LabelParentClusterID
+	return isCopy(service) && service.Labels[id] == slice.Labels[id]
 }
 
 // enqueueEndpoints enqueues the copied EndpointSlices of a Service that changed.

@@ -45,8 +45,9 @@ func (r *Restriction) RulesOf(ctx context.Context, chaperon *v1alpha1.PodChapero
 		return nil, err
 	}
 	clusterID := chaperon.Labels[v1alpha1.LabelParentClusterID]
-	// Nobody but an administrator can have written another ID than those of the sources.
-	known := slices.ContainsFunc(candidates, func(s candidate) bool { return s.clusterID != "" && s.clusterID == clusterID })
+	known := slices.ContainsFunc(candidates, func(s candidate) bool {
+		return s.clusterID != "" && s.clusterID == clusterID
+	})
 	var rules []Rule
 	for _, s := range candidates {
 		if s.Rules != nil && (!known || s.clusterID == "" || s.clusterID == clusterID) {

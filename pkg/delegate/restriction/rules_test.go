@@ -47,6 +47,7 @@ func TestTheRulesOfTheSourcesWithTheClusterIDApply(t *testing.T) {
 		}
 		return all
 	}
+	everyone := of(`ClusterSource "c1"`, `ClusterSource "c2"`, `Source "c3"`)
 	for name, test := range map[string]struct {
 		more []client.Object
 		id   string
@@ -55,10 +56,12 @@ func TestTheRulesOfTheSourcesWithTheClusterIDApply(t *testing.T) {
 		"the source's own":                         {nil, "id-2", of(`ClusterSource "c2"`)},
 		"both kinds with the ID":                   {nil, "id-1", of(`ClusterSource "c1"`, `Source "c3"`)},
 		"a source without rules":                   {nil, "id-3", nil},
-		"an ID that no source has":                 {nil, "id-5", of(`ClusterSource "c1"`, `ClusterSource "c2"`, `Source "c3"`)},
-		"an ID that a source of another place has": {nil, "id-4", of(`ClusterSource "c1"`, `ClusterSource "c2"`, `Source "c3"`)},
-		"no ID":                                    {nil, "", of(`ClusterSource "c1"`, `ClusterSource "c2"`, `Source "c3"`)},
-		"a source that may use any ID":             {[]client.Object{anyID}, "id-2", of(`ClusterSource "any"`, `ClusterSource "c2"`)},
+		"an ID that no source has":                 {nil, "id-5", everyone},
+		"an ID that a source of another place has": {nil, "id-4", everyone},
+		"no ID":                        {nil, "", everyone},
+		"a source that may use any ID": {
+			[]client.Object{anyID}, "id-2", of(`ClusterSource "any"`, `ClusterSource "c2"`),
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			chaperon := chaperonIn("team-a")

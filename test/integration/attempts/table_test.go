@@ -42,8 +42,8 @@ type attempt struct {
 func table() []attempt {
 	var all []attempt
 	for _, part := range [][]attempt{
-		chaperons(), copies(), endpoints(), secretTypes(), keys(), holds(), reads(), pods(), escalations(), ofTheSecondSource(), ofASource(),
-		withoutAClusterID(), ofATenant(),
+		chaperons(), copies(), endpoints(), secretTypes(), keys(), holds(), reads(), pods(), escalations(),
+		ofTheSecondSource(), ofASource(), withoutAClusterID(), ofATenant(),
 	} {
 		all = append(all, part...)
 	}
@@ -129,8 +129,8 @@ func endpoints() []attempt {
 			notItsService},
 		{c1, shop, "create endpoints of a Service of c2", create(slice, endpointsOf("of-c2", "c1")), webhook,
 			notItsService},
-		{c1, shop, "create endpoints of a Service that does not exist", create(slice, endpointsOf("none", "c1")), webhook,
-			"write the Service first"},
+		{c1, shop, "create endpoints of a Service that does not exist", create(slice, endpointsOf("none", "c1")),
+			webhook, "write the Service first"},
 		{c1, shop, "create endpoints that name no Service", create(slice, marked("c1")), webhook, "names no Service"},
 		{c1, shop, "change its endpoints", move("of-c1"), allowed, ""},
 		{c1, shop, "move its endpoints to a Service of the target", patch(slice, "of-c1", service), webhook,

@@ -41,7 +41,9 @@ func TestThePolicyDoesNotHinderOthers(t *testing.T) {
 		},
 		"the endpoint slice controller works with a slice": {
 			admin, slice, serviceAccount(t, "kube-system", "endpointslice-controller"),
-			[]request{replace(endpointSlices, "web", noLabels, bodies()[endpointSlices]), remove(endpointSlices + "/web")},
+			[]request{
+				replace(endpointSlices, "web", noLabels, bodies()[endpointSlices]), remove(endpointSlices + "/web"),
+			},
 		},
 		"the manager deletes a copy": {
 			c1, copied, serviceAccount(t, env.ReleaseNamespace, env.ManagerAccount),

@@ -79,14 +79,13 @@ func costsOthersNothing(t *testing.T, attack func()) {
 func objectsIn(t *testing.T, namespace string) map[string]string {
 	t.Helper()
 	versions := map[string]string{}
-	for kind, group := range map[string]schema.GroupVersion{
-		"Pod": {Version: "v1"}, "ConfigMap": {Version: "v1"}, "Secret": {Version: "v1"}, "Service": {Version: "v1"},
-		"ServiceAccount": {Version: "v1"}, "PersistentVolumeClaim": {Version: "v1"},
-		"EndpointSlice": {Group: "discovery.k8s.io", Version: "v1"}, "Ingress": {Group: "networking.k8s.io", Version: "v1"},
+	for kind, group := range map[string]string{
+		"Pod": "", "ConfigMap": "", "Secret": "", "Service": "", "ServiceAccount": "", "PersistentVolumeClaim": "",
+		"EndpointSlice": "discovery.k8s.io", "Ingress": "networking.k8s.io",
 	} {
 		for _, in := range []string{namespace, metav1.NamespaceDefault, metav1.NamespaceSystem} {
 			list := &metav1.PartialObjectMetadataList{}
-			list.SetGroupVersionKind(group.WithKind(kind + "List"))
+			list.SetGroupVersionKind(schema.GroupVersionKind{Group: group, Version: "v1", Kind: kind + "List"})
 			env.Must(t, c1.Client.List(t.Context(), list, client.InNamespace(in)))
 			for i := range list.Items {
 				versions[kind+" "+in+"/"+list.Items[i].Name] = list.Items[i].ResourceVersion

@@ -100,6 +100,7 @@ func createOldTarget(t *testing.T) {
 	t.Helper()
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: worker}}
 	env.Create(t, target, node)
+	env.Change(t, target, node, func(n *corev1.Node) { n.Spec.Taints = nil }) // Nobody else takes off not-ready.
 	env.ChangeStatus(t, target, node, func(n *corev1.Node) {
 		n.Status.Capacity, n.Status.Allocatable = room(), room()
 		n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}

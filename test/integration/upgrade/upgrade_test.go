@@ -111,7 +111,7 @@ func followsItsDelegate(t *testing.T, proxy *corev1.Pod, set func(*testing.T, *c
 	set(t, proxy, statusWith(message))
 	env.WaitFor(t, source, proxy, func(p *corev1.Pod) error {
 		if p.UID != uid || p.Status.Message != message || p.Spec.NodeName != virtualNode {
-			return fmt.Errorf("it has UID %s, is on node %q, with the message %q", p.UID, p.Spec.NodeName, p.Status.Message)
+			return fmt.Errorf("UID %s, node %q, message %q", p.UID, p.Spec.NodeName, p.Status.Message)
 		}
 		return nil
 	})
