@@ -81,8 +81,8 @@ func named(name string) []client.Object {
 	return configurations(configv1alpha1.Roles{Source: new(true), Target: new(true)}, name)
 }
 
-// configured returns a client with a mutating webhook configuration, whose webhooks a, b, … have these authorities, and
-// a validating one, whose webhook z has the last of them.
+// configured returns a client with a mutating webhook configuration, whose webhooks a, b, … have these authorities,
+// and a validating one, whose webhook z has the last of them.
 func configured(service string, bundles [][]byte) client.Reader {
 	meta := metav1.ObjectMeta{Name: "mcs"}
 	reference := &admissionregistrationv1.ServiceReference{Namespace: "admiralty", Name: service}

@@ -58,7 +58,7 @@ func TestTheRulesOfTheSourcesWithTheClusterIDApply(t *testing.T) {
 		"a source without rules":                   {nil, "id-3", nil},
 		"an ID that no source has":                 {nil, "id-5", everyone},
 		"an ID that a source of another place has": {nil, "id-4", everyone},
-		"no ID":                        {nil, "", everyone},
+		"no ID": {nil, "", everyone},
 		"a source that may use any ID": {
 			[]client.Object{anyID}, "id-2", of(`ClusterSource "any"`, `ClusterSource "c2"`),
 		},
