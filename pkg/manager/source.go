@@ -20,10 +20,10 @@ import (
 )
 
 // sourceParts returns the parts of a source, in the order in which they are added.
-func (w *wiring) sourceParts(ctx context.Context, serving certificate) []part {
+func (w *wiring) sourceParts(ctx context.Context) []part {
 	registry := engage.NewRegistry()
 	return []part{
-		{"admission", func() error { return w.admission(serving) }},
+		{"admission", w.admission},
 		{"proofs", w.keepProofs},
 		{"following", func() error { return w.following(ctx, registry) }},
 		{"scheduling", func() error { return w.scheduling(registry) }},
@@ -35,9 +35,9 @@ func (w *wiring) sourceParts(ctx context.Context, serving certificate) []part {
 	}
 }
 
-func (w *wiring) admission(serving certificate) error {
+func (w *wiring) admission() error {
 	admission.Register(w.mgr.GetWebhookServer())
-	return serving.add(w.mgr)
+	return nil
 }
 
 // following adds the follower, which scheduling calls. The follower observes targets before scheduling does.

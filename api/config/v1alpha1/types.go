@@ -79,13 +79,14 @@ type Metrics struct {
 	Secure bool `json:"secure,omitempty"`
 }
 
-// Webhook configures the admission webhook and its certificate. Only a source has one.
+// Webhook configures the admission webhook and its certificate. A source has a webhook for pods, and a target has one
+// for copies.
 type Webhook struct {
 	// Port is the port of the webhook. The default is 9443.
 	Port int `json:"port,omitempty"`
 	// CertDir is the folder of tls.crt and tls.key. The manager reads them again when they change.
 	CertDir string `json:"certDir,omitempty"`
-	// ConfigurationName names the MutatingWebhookConfiguration into which somebody, such as cert-manager, writes the
+	// ConfigurationName names the webhook configurations into which somebody, such as cert-manager, writes the
 	// authority of the certificate in CertDir. The manager is not ready before. If empty, the manager does not check.
 	ConfigurationName string `json:"configurationName,omitempty"`
 	// SelfManaged lets the manager issue, rotate and distribute the certificate.
@@ -99,7 +100,8 @@ type SelfManagedCertificate struct {
 	SecretName string `json:"secretName"`
 	// ServiceName is the name of the Service that API servers call, in the manager's namespace.
 	ServiceName string `json:"serviceName"`
-	// WebhookConfigurationName is the name of the MutatingWebhookConfiguration that gets the certificate authority.
+	// WebhookConfigurationName is the name of the webhook configurations that get the certificate authority: the
+	// MutatingWebhookConfiguration of a source, and the ValidatingWebhookConfiguration of a target.
 	WebhookConfigurationName string `json:"webhookConfigurationName"`
 }
 
