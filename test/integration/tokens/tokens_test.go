@@ -107,14 +107,18 @@ func TestARenewedTokenGoesWithTheUsersSecretAndTheTarget(t *testing.T) {
 
 func TestWithoutTheRightTheStatusSaysSo(t *testing.T) {
 	w := newWorld(t, false)
-	w.waitCredentials(func(*v1alpha1.TargetCredentials) error { return nil })
-	w.clock.Step(untilDue)
-	w.waitCredentials(func(c *v1alpha1.TargetCredentials) error {
-		if !strings.Contains(c.Problem, "does not let service account "+w.account.String()) {
-			return fmt.Errorf("the problem is %q", c.Problem)
+	says := func(text string) func(*v1alpha1.TargetCredentials) error {
+		return func(c *v1alpha1.TargetCredentials) error {
+			if !strings.Contains(c.Problem, "does not let service account "+w.account.String()) ||
+				!strings.Contains(c.Problem, text) {
+				return fmt.Errorf("the problem is %q", c.Problem)
+			}
+			return nil
 		}
-		return nil
-	})
+	}
+	w.waitCredentials(says("")) // The source asks at once whether it has the right.
+	w.clock.Step(untilDue)
+	w.waitCredentials(says("cannot create resource"))
 	w.clock.Step(life * 4 / 10)
 	env.WaitForEvent(t, c1, w.target(), v1alpha1.ReasonCredentialsExpire, "connect --renew")
 }
