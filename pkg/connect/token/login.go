@@ -43,6 +43,8 @@ type plan struct {
 	// renewal is when to renew the token, and failures is the number of failed attempts in a row.
 	renewal  time.Time
 	failures int
+	// check is when to look whether the token can be renewed.
+	check time.Time
 	// of is the credential that the plan is about.
 	of credential
 	// warned says that the event about the end was recorded.
@@ -150,6 +152,7 @@ func (l *login) act(ctx context.Context) time.Time {
 		l.renew(ctx)
 		l.planFor(l.now())
 	}
+	l.check(ctx)
 	pending := l.save(ctx) != nil
 	credential := l.now()
 	now := l.renewer.options.Clock.Now()
@@ -212,6 +215,9 @@ func (l *login) next(c credential, now time.Time, pending bool) time.Time {
 	l.mu.Unlock()
 	if c.renewable() && !resting {
 		soon(l.plan.renewal)
+		if c.renewed.IsZero() && l.plan.failures == 0 {
+			soon(l.plan.check)
+		}
 	}
 	if !c.expires.IsZero() && now.Before(c.late()) {
 		soon(c.late())

@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -43,6 +44,7 @@ type cluster struct {
 
 	mu       sync.Mutex // guards the fields below
 	answer   func() (int, string)
+	denies   bool     // says that the source may not renew its token
 	asked    []int64  // the seconds of each TokenRequest
 	accepted []string // the token of each request
 }
@@ -55,6 +57,10 @@ func serve(t *testing.T, answer func() (int, string)) *cluster {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.accepted = append(c.accepted, strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer "))
+		if strings.HasSuffix(r.URL.Path, "/selfsubjectaccessreviews") {
+			c.review(t, w)
+			return
+		}
 		request := &authenticationv1.TokenRequest{}
 		code, token := http.StatusOK, ""
 		if r.Method == http.MethodPost && r.URL.Path == "/api/v1/namespaces/admiralty/serviceaccounts/c1/token" {
@@ -86,6 +92,19 @@ func serve(t *testing.T, answer func() (int, string)) *cluster {
 	}))
 	t.Cleanup(c.Close)
 	return c
+}
+
+// review answers that the source may renew its token, or may not.
+func (c *cluster) review(t *testing.T, w http.ResponseWriter) {
+	t.Helper()
+	answer := &authorizationv1.SelfSubjectAccessReview{
+		TypeMeta: metav1.TypeMeta{APIVersion: "authorization.k8s.io/v1", Kind: "SelfSubjectAccessReview"},
+		Status:   authorizationv1.SubjectAccessReviewStatus{Allowed: !c.denies},
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if err := json.NewEncoder(w).Encode(answer); err != nil {
+		t.Error(err)
+	}
 }
 
 func (c *cluster) requests() []int64 {
@@ -348,6 +367,31 @@ func TestATokenThatCannotBeRenewedIsReportedWhenItExpires(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+func TestAMissingRightIsReportedLongBeforeTheTokenExpires(t *testing.T) {
+	w := newWorld(t)
+	w.target.denies = true
+	w.config.BearerToken = issued(account, start, 10*life)
+	w.attach(w.config)
+	w.waitStatus(expires(start.Add(10*life), "does not let service account admiralty/c1 make tokens for itself"))
+	w.target.mu.Lock()
+	w.target.denies = false
+	w.target.mu.Unlock()
+	w.eventually(func() error {
+		w.clock.Step(time.Second)
+		target := &v1alpha1.ClusterTarget{}
+		if err := w.client.Get(t.Context(), key(), target); err != nil {
+			return err
+		}
+		if target.Status.Credentials.Problem != "" {
+			return errors.New(target.Status.Credentials.Problem)
+		}
+		return nil
+	})
+	if len(w.target.requests()) != 0 {
+		t.Error("a token was requested")
+	}
 }
 
 func TestWhatDoesNotExpireIsNotReported(t *testing.T) {

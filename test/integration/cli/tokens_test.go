@@ -177,7 +177,7 @@ func hasNoBindings(ctx context.Context, revoked types.UID) error {
 			return nil
 		}
 		for _, s := range subjects {
-			if s.Name == "multicluster-source-c1" {
+			if s.Namespace == env.ReleaseNamespace && s.Name == "multicluster-source-c1" {
 				return fmt.Errorf("binding %q remains", o.GetName())
 			}
 		}

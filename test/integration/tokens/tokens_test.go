@@ -78,16 +78,16 @@ func TestARestoredSourceWhoseTokensExpired(t *testing.T) {
 func TestARenewedTokenGoesWithTheUsersSecretAndTheTarget(t *testing.T) {
 	for name, remove := range map[string]func(w *world){
 		"the Secret": func(w *world) {
-			env.Delete(t, c1, &corev1.Secret{ObjectMeta: env.Meta(w.namespace, "c2")})
+			env.Delete(w.t, c1, &corev1.Secret{ObjectMeta: env.Meta(w.namespace, "c2")})
 		},
-		"the target": func(w *world) { env.Delete(t, c1, w.target()) },
+		"the target": func(w *world) { env.Delete(w.t, c1, w.target()) },
 		"the target while no manager runs": func(w *world) {
 			w.stop()
-			env.Delete(t, c1, w.target())
+			env.Delete(w.t, c1, w.target())
 			w.start()
 		},
 		"the kubeconfig": func(w *world) {
-			env.Change(t, c1, &corev1.Secret{ObjectMeta: env.Meta(w.namespace, "c2")},
+			env.Change(w.t, c1, &corev1.Secret{ObjectMeta: env.Meta(w.namespace, "c2")},
 				func(s *corev1.Secret) { s.Data["config"] = w.kubeconfig(2 * life) })
 		},
 	} {
@@ -107,14 +107,18 @@ func TestARenewedTokenGoesWithTheUsersSecretAndTheTarget(t *testing.T) {
 
 func TestWithoutTheRightTheStatusSaysSo(t *testing.T) {
 	w := newWorld(t, false)
-	w.waitCredentials(func(*v1alpha1.TargetCredentials) error { return nil })
-	w.clock.Step(life/2 + time.Second)
-	w.waitCredentials(func(c *v1alpha1.TargetCredentials) error {
-		if !strings.Contains(c.Problem, "does not let service account "+w.account.String()) {
-			return fmt.Errorf("the problem is %q", c.Problem)
+	says := func(text string) func(*v1alpha1.TargetCredentials) error {
+		return func(c *v1alpha1.TargetCredentials) error {
+			if !strings.Contains(c.Problem, "does not let service account "+w.account.String()) ||
+				!strings.Contains(c.Problem, text) {
+				return fmt.Errorf("the problem is %q", c.Problem)
+			}
+			return nil
 		}
-		return nil
-	})
+	}
+	w.waitCredentials(says("")) // The source asks at once whether it has the right.
+	w.clock.Step(untilDue)
+	w.waitCredentials(says("cannot create resource"))
 	w.clock.Step(life * 4 / 10)
 	env.WaitForEvent(t, c1, w.target(), v1alpha1.ReasonCredentialsExpire, "connect --renew")
 }
@@ -125,7 +129,7 @@ func TestRevocationEndsTheConnection(t *testing.T) {
 	env.Delete(t, c2, &corev1.ServiceAccount{ObjectMeta: env.Meta(w.account.Namespace, w.account.Name)})
 	w.waitConnected(v1alpha1.ReasonUnauthorized)
 	before := w.stored()
-	w.clock.Step(life/2 + time.Second)
+	w.clock.Step(untilDue)
 	w.waitCredentials(func(c *v1alpha1.TargetCredentials) error {
 		if !strings.Contains(c.Problem, "connect") {
 			return fmt.Errorf("the problem is %q", c.Problem)
