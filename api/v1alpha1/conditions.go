@@ -43,6 +43,9 @@ const (
 	ReasonAddressRefused = "AddressRefused"
 )
 
+// ReasonCredentialsExpire is the reason of the event that the credentials for a target expire soon.
+const ReasonCredentialsExpire = "CredentialsExpire"
+
 // The reasons of ConditionReady.
 const (
 	ReasonNodeReady    = "NodeReady"

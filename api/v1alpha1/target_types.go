@@ -82,6 +82,21 @@ type TargetStatus struct {
 	// KubernetesVersion is the version of the target's API server when last seen.
 	// +optional
 	KubernetesVersion string `json:"kubernetesVersion,omitempty"`
+	// Credentials says how long the source's credentials for the target are valid. It is absent if they do not expire.
+	// +optional
+	Credentials *TargetCredentials `json:"credentials,omitempty"`
+}
+
+// TargetCredentials are the credentials with which the source connects to a target.
+type TargetCredentials struct {
+	// Expires is when they expire.
+	Expires metav1.Time `json:"expires"`
+	// Renewed is when the manager renewed them. It is absent while those in the target's Secret are in use.
+	// +optional
+	Renewed *metav1.Time `json:"renewed,omitempty"`
+	// Problem says why the manager does not renew them, and what to do. It is absent if there is no problem.
+	// +optional
+	Problem string `json:"problem,omitempty"`
 }
 
 // ClusterTargetList is a list of ClusterTargets.

@@ -30,6 +30,7 @@ func (w *wiring) sourceParts(ctx context.Context) []part {
 		{"feedback", func() error { return w.feedback(ctx, registry) }},
 		{"virtual nodes", func() error { return w.nodes(registry) }},
 		{"kubelet API", func() error { return w.kubeletAPI(registry) }},
+		{"tokens", w.renewTokens},
 		{"targets", func() error { return w.targets(registry) }}, // after the registry's observers
 	}
 }
@@ -152,6 +153,7 @@ func (w *wiring) targets(registry *engage.Registry) error {
 		Source:    w.origin,
 		Verifier:  w.verifier,
 		Tenants:   w.config.Tenants,
+		Tokens:    w.tokens,
 		Clock:     w.clock,
 		Recorder:  w.mgr.GetEventRecorder("multicluster-targets"),
 		Metrics:   metrics.Registry,

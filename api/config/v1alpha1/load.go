@@ -69,6 +69,7 @@ func SetDefaults(c *Configuration) {
 	setDefault(&c.Placement.Strategy, Spread)
 	setDefault(&c.Placement.Timeout, metav1.Duration{Duration: time.Minute})
 	setDefault(&c.Proof.SecretName, "multicluster-scheduler-proof")
+	setDefault(&c.Tokens.SecretName, "multicluster-scheduler-tokens")
 	setDefault(&c.SourceController.Enabled, new(true))
 	setDefault(&c.GarbageCollection.Enabled, new(true))
 	setDefault(&c.SourceController.ClusterRoleName, "multicluster-scheduler-source")

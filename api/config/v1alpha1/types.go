@@ -31,6 +31,8 @@ type Configuration struct {
 	Placement Placement `json:"placement,omitempty"`
 	// Proof configures how this cluster recognises the PodChaperons that it made.
 	Proof Proof `json:"proof,omitempty"`
+	// Tokens configures how the tokens for targets are renewed.
+	Tokens Tokens `json:"tokens,omitempty"`
 	// Tenants limits Targets, which tenants may write. ClusterTargets are not limited.
 	Tenants Tenants `json:"tenants,omitempty"`
 	// Capacity configures the information that sources get about this cluster.
@@ -139,6 +141,13 @@ type Placement struct {
 type Proof struct {
 	// SecretName is the name of the Secret of the key, in the manager's namespace. The manager fills an empty Secret.
 	// The default is multicluster-scheduler-proof.
+	SecretName string `json:"secretName,omitempty"`
+}
+
+// Tokens configures the renewal of the tokens with which this cluster, as a source, connects to targets.
+type Tokens struct {
+	// SecretName is the name of the Secret of renewed tokens, in the manager's namespace. The default is
+	// multicluster-scheduler-tokens.
 	SecretName string `json:"secretName,omitempty"`
 }
 

@@ -62,6 +62,10 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{ include "multicluster-scheduler.fullname" . }}-proof
 {{- end }}
 
+{{- define "multicluster-scheduler.tokensSecretName" -}}
+{{ include "multicluster-scheduler.fullname" . }}-tokens
+{{- end }}
+
 {{- /* The metadata of the webhook configurations. A source has one for pods, and a target has one for copies. */}}
 {{- define "multicluster-scheduler.webhookMetadata" -}}
 name: {{ include "multicluster-scheduler.fullname" . }}
@@ -141,6 +145,8 @@ placement:
   timeout: {{ .Values.placement.timeout }}
 proof:
   secretName: {{ include "multicluster-scheduler.proofSecretName" . }}
+tokens:
+  secretName: {{ include "multicluster-scheduler.tokensSecretName" . }}
 tenants:
   enforce: {{ .Values.tenants.enforce }}
   allowLoopback: {{ .Values.tenants.allowLoopback }}

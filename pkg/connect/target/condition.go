@@ -62,7 +62,7 @@ func failedCondition(err error, w want) metav1.Condition {
 	switch {
 	case apierrors.IsUnauthorized(err):
 		return disconnected(v1alpha1.ReasonUnauthorized, fmt.Sprintf("%s does not accept the credentials (%s); "+
-			"has the token or certificate expired? Run kubectl multicluster connect again", host, w.credentials))
+			"has the token or certificate expired? Run kubectl multicluster connect --renew", host, w.credentials))
 	case apierrors.IsForbidden(err):
 		return disconnected(v1alpha1.ReasonForbidden, fmt.Sprintf("%s does not grant what is needed: %s; "+
 			"is there a ClusterSource or Source for this identity in the target, and is multicluster-scheduler "+

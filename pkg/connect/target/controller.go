@@ -26,6 +26,7 @@ import (
 
 	configv1alpha1 "github.com/multicluster-scheduler/multicluster-scheduler/api/config/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/connect/token"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/targetkind"
@@ -43,7 +44,7 @@ const (
 	firstRetry, lastRetry = 5 * time.Millisecond, 10 * time.Second
 )
 
-// Options of New. All are required, except Tenants.
+// Options of New. All are required, except Tenants and Tokens.
 type Options struct {
 	// Client reads ClusterTargets, Targets and proxies from the manager's cache and writes to the source cluster.
 	Client client.Client
@@ -61,6 +62,8 @@ type Options struct {
 	Verifier func() (gate.Verifier, error)
 	// Tenants limits Targets, which tenants write. The zero value only warns.
 	Tenants configv1alpha1.Tenants
+	// Tokens renews the tokens with which targets are connected. It may be nil.
+	Tokens *token.Renewer
 	// Clock times health checks, retries and watches.
 	Clock clock.WithTickerAndDelayedExecution
 	// Recorder records events about ClusterTargets and Targets.
@@ -144,8 +147,21 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 		}
 	}
 	wanted := decideConnection(spec, secret, r.options.Config)
+	r.passKubeconfig(request.NamespacedName, secret, wanted)
 	r.connections.set(r.wake.Context(), request.NamespacedName, wanted, &spec.PlacementPolicy)
 	return reconcile.Result{}, r.writeStatus(ctx, target, r.connections.findingAbout(request.NamespacedName, wanted))
+}
+
+// passKubeconfig tells the renewer of tokens which kubeconfig the target's Secret has now.
+func (r *Reconciler) passKubeconfig(key types.NamespacedName, secret secretState, wanted want) {
+	switch {
+	case wanted.failure == nil:
+		r.options.Tokens.Keep(key, wanted.config)
+	case secret.err == nil && !secret.exists:
+		r.options.Tokens.End(key)
+	default:
+		r.options.Tokens.Pause(key)
+	}
 }
 
 // leaveTarget ends the connection of a target that was deleted. It first asks the API server whether the target is
@@ -160,6 +176,7 @@ func (r *Reconciler) leaveTarget(ctx context.Context, key types.NamespacedName) 
 	}
 	r.secrets.release(key)
 	r.connections.remove(key)
+	r.options.Tokens.Forget(key)
 	r.metrics.forgetTarget(key)
 	return nil
 }

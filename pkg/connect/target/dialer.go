@@ -39,7 +39,7 @@ type dialer struct {
 }
 
 // dial returns the dialer for an engagement. Its account is the loop's from now on.
-func (l *loop) dial(w want) (*dialer, error) {
+func (l *loop) dial(ctx context.Context, w want) (*dialer, error) {
 	limits := wire.Default()
 	account := wire.NewAccount(limits, l.options.Clock)
 	l.account, l.warned = account, &atomic.Pointer[wire.AddressError]{}
@@ -47,6 +47,10 @@ func (l *loop) dial(w want) (*dialer, error) {
 	config.QPS = -1
 	config.Timeout = 0
 	config.UserAgent = "multicluster-scheduler/" + version.Version
+	config, err := l.options.Tokens.Attach(ctx, l.key, config, l.dialRules(w))
+	if err != nil {
+		return nil, err
+	}
 	connection, err := wire.Harden(config, wire.Options{Limits: limits, Account: account, Dial: l.dialRules(w)})
 	if err != nil {
 		return nil, err

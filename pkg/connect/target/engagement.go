@@ -47,7 +47,7 @@ func (e *noKeyError) Error() string { return e.cause.Error() }
 // engage connects to the target, and puts it into the Registry in place of an earlier engagement. The attempt ends with
 // ctx. The engagement lasts until it is disengaged and ended, at most until life ends.
 func (l *loop) engage(ctx, life context.Context, w want) (*engagement, error) {
-	d, err := l.dial(w)
+	d, err := l.dial(ctx, w)
 	if err != nil {
 		return nil, err
 	}

@@ -39,6 +39,8 @@ func answered(a attempt, code int, answer string) string {
 		return both
 	case strings.Contains(answer, denied+"-mark'") && strings.Contains(answer, a.says):
 		return mark
+	case strings.Contains(answer, denied+"-tokens'") && strings.Contains(answer, a.says):
+		return capped
 	case strings.Contains(answer, denied+"'") && strings.Contains(answer, a.says):
 		return policy
 	case strings.Contains(answer, called) && strings.Contains(answer, a.says):
@@ -89,6 +91,7 @@ func TestAttempts(t *testing.T) {
 func TestPolicyOnAuditFailsTheTable(t *testing.T) {
 	for binding, answer := range map[string]string{
 		"multicluster-scheduler-source": policy, "multicluster-scheduler-source-mark": mark,
+		"multicluster-scheduler-source-tokens": capped,
 	} {
 		t.Run(binding, func(t *testing.T) {
 			expectTable(t)

@@ -19,6 +19,7 @@ import (
 	webhooks "sigs.k8s.io/controller-runtime/pkg/webhook"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/cli/cluster"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/connect/source"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/delegate/admission"
 	"github.com/multicluster-scheduler/multicluster-scheduler/test/integration/env"
@@ -51,7 +52,7 @@ func TestMain(m *testing.M) {
 			})
 		}
 		manager := env.ServiceAccountUser(env.ReleaseNamespace, env.ManagerAccount)
-		world.target.Install(t, env.Render(t, env.Release, "--show-only", "templates/policy.yaml",
+		world.target.Install(t, env.Render(t, env.Release, "--show-only", "templates/policy*.yaml",
 			"--show-only", "templates/rbac/*.yaml", "--set", "rbac.selfTarget=false"), manager)
 		runSources(t, manager)
 		world.target.ServeWebhook(t, func(server webhooks.Server) {
@@ -90,14 +91,26 @@ func connect(t env.T) {
 		name := nameOf(who)
 		spec.ServiceAccount = &v1alpha1.ServiceAccountReference{Namespace: env.ReleaseNamespace, Name: name}
 		addAccount(t, who, env.ReleaseNamespace)
-		waitReady(t, &v1alpha1.ClusterSource{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: spec})
+		source := &v1alpha1.ClusterSource{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: spec}
+		waitReady(t, source)
+		allowRenewal(t, env.ReleaseNamespace, source)
 	}
 	addAccount(t, c3, shop)
-	env.Create(t, world.target, &v1alpha1.Source{
+	source := &v1alpha1.Source{
 		ObjectMeta: env.Meta(shop, "c3"), Spec: v1alpha1.SourceSpec{ServiceAccountName: "c3", ClusterID: "id-of-c3"},
-	})
+	}
+	env.Create(t, world.target, source)
+	allowRenewal(t, shop, source)
 	addIdentity(t, tenant, "tenant", world.target.User(t, "tenant"))
 	world.target.BindRole(t, "tenant", shop, "system:aggregate-to-edit")
+}
+
+// allowRenewal lets a source renew its token, as connect does.
+func allowRenewal(t env.T, namespace string, source client.Object) {
+	t.Helper()
+	account := client.ObjectKey{Namespace: namespace, Name: source.GetName()}
+	role, binding := cluster.Connection{}.Renewal(account, source)
+	env.Create(t, world.target, role, binding)
 }
 
 // nameOf returns the name of a source.

@@ -1,6 +1,9 @@
 package attempts
 
-import "strings"
+import (
+	"fmt"
+	"strings"
+)
 
 const (
 	mediaJSON  = "application/json"
@@ -193,6 +196,14 @@ func watch(k kind) request {
 // post sends an object of another kind to a subresource.
 func post(k kind, nameAndQuery string) request {
 	return request{verb: "POST", path: k.path() + "/" + nameAndQuery, contentType: mediaJSON, body: `{}`}
+}
+
+// tokenFor makes a token of a service account.
+func tokenFor(name string, seconds int) request {
+	r := post(account, name+"/token"+dryRun)
+	r.body = fmt.Sprintf(`{"apiVersion":"authentication.k8s.io/v1","kind":"TokenRequest",`+
+		`"spec":{"expirationSeconds":%d}}`, seconds)
+	return r
 }
 
 // read reads a path.

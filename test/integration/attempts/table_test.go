@@ -29,6 +29,7 @@ const (
 	mark    = "refused by the policy of the mark"
 	both    = "refused by both policies" // API servers ask them in any order.
 	webhook = "refused by the webhook"
+	capped  = "refused by the policy of tokens"
 )
 
 // attempt is one request of one identity, with the answer that it must get.
@@ -42,7 +43,7 @@ type attempt struct {
 func table() []attempt {
 	var all []attempt
 	for _, part := range [][]attempt{
-		chaperons(), copies(), endpoints(), secretTypes(), keys(), holds(), reads(), pods(), escalations(),
+		chaperons(), copies(), endpoints(), secretTypes(), keys(), holds(), reads(), pods(), escalations(), tokens(),
 		ofTheSecondSource(), ofASource(), withoutAClusterID(), ofATenant(),
 	} {
 		all = append(all, part...)
@@ -61,6 +62,7 @@ const (
 	badKeys       = "because other controllers act upon them"
 	notItsService = "is not a copy of this source"
 	onlyWhom      = "only the user whom it names may set it"
+	aDay          = "tokens of a day at most"
 )
 
 func chaperons() []attempt {
@@ -254,6 +256,21 @@ func pods() []attempt {
 		attempt{c1, shop, "forward a port of a pod", post(pod, "web/portforward"), rbac, ""},
 		attempt{c1, shop, "add an ephemeral container", patch(pod, "web/ephemeralcontainers", ""), rbac, ""},
 		attempt{c1, system, "create a pod", create(pod, marked("c1")), rbac, ""})
+}
+
+// tokens are attempts of sources that connect made, which may make tokens for their own accounts.
+func tokens() []attempt {
+	return []attempt{
+		{c1, own, "make a token of its own service account for ten minutes", tokenFor("c1", 600), allowed, ""},
+		{c1, own, "make a token of its own service account for a day", tokenFor("c1", 86400), allowed, ""},
+		{c1, own, "make a token of its own service account for a day and a second", tokenFor("c1", 86401), capped, aDay},
+		{c1, own, "make a token of its own service account for a year", tokenFor("c1", 31536000), capped, aDay},
+		{c1, own, "make a token of c2's service account for ten minutes", tokenFor("c2", 600), rbac, ""},
+		{c1, own, "give itself rights on another service account", request{
+			verb: "PATCH", contentType: mediaMerge, body: `{}`,
+			path: "/apis/rbac.authorization.k8s.io/v1/namespaces/NS/roles/renewal-of-c1" + dryRun,
+		}, rbac, ""},
+	}
 }
 
 func escalations() []attempt {
