@@ -222,9 +222,10 @@ func render() string {
 
 const preface = `# Attempts
 
-A test makes these attempts on a real API server, with real identities and the chart's roles and policies, and compares
-the answers: ` + "`test/integration/attempts`" + `. It also writes this page. With a policy on Audit, or with one more
-verb in the role of sources, other tests show that answers differ. For the reasons, see [Security](security.md).
+A test makes these attempts on a real API server, with real identities and the chart's roles, policies and webhook, and
+compares the answers: ` + "`test/integration/attempts`" + `. It also writes this page. With a policy on Audit, without
+the webhook, or with one more verb in the role of sources, other tests show that answers differ. For the reasons, see
+[Security](security.md).
 
 | namespace | who may use it |
 |---|---|

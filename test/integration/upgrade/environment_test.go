@@ -65,6 +65,7 @@ func runManager(t *testing.T, in *env.Cluster, roles string) {
 	env.Ensure(t, in,
 		&corev1.Secret{ObjectMeta: env.Meta(env.ReleaseNamespace, env.Release+"-webhook-certificate")},
 		&corev1.Secret{ObjectMeta: env.Meta(env.ReleaseNamespace, env.Release+"-proof")},
+		&corev1.Secret{ObjectMeta: env.Meta(env.ReleaseNamespace, env.Release+"-tokens")},
 		&admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: name},
 		&admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: name})
 	config, err := configv1alpha1.Load(fmt.Appendf(nil, `

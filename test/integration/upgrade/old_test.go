@@ -34,7 +34,7 @@ type oldSource struct {
 }
 
 // newOldSource connects a source as the old CLI and manager did: a ClusterSource without cluster ID and selector, a
-// service account, and rights in the whole cluster.
+// service account, and rights in the whole cluster. Its kubeconfig has a token that nobody renews.
 func newOldSource(t *testing.T, name string) *oldSource {
 	t.Helper()
 	marked := map[string]string{prefix + "source": ""}
