@@ -10,6 +10,7 @@ import (
 	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -32,6 +33,7 @@ import (
 type dialer struct {
 	wire    *wire.Connection
 	account *wire.Account
+	fence   *wire.Fence
 	scheme  *runtime.Scheme
 	config  *rest.Config // hardened
 	clients *http.Client
@@ -47,13 +49,17 @@ func (l *loop) dial(w want) (*dialer, error) {
 	config.QPS = -1
 	config.Timeout = 0
 	config.UserAgent = "multicluster-scheduler/" + version.Version
-	connection, err := wire.Harden(config, wire.Options{Limits: limits, Account: account, Dial: l.dialRules(w)})
+	fence := &wire.Fence{}
+	connection, err := wire.Harden(config, wire.Options{
+		Limits: limits, Account: account, Dial: l.dialRules(w), Fence: fence,
+	})
 	if err != nil {
 		return nil, err
 	}
 	return &dialer{
 		wire:    connection,
 		account: account,
+		fence:   fence,
 		scheme:  l.options.Scheme,
 		config:  connection.Config(),
 		clients: &http.Client{Transport: connection.Config().Transport},
@@ -85,7 +91,9 @@ func newMapper() meta.RESTMapper {
 	for kind, scope := range map[schema.GroupVersionKind]meta.RESTScope{
 		v1alpha1.GroupVersion.WithKind("PodChaperon"):                     meta.RESTScopeNamespace,
 		v1alpha1.GroupVersion.WithKind("ClusterSummary"):                  meta.RESTScopeRoot,
+		v1alpha1.GroupVersion.WithKind("SourceGrant"):                     meta.RESTScopeRoot,
 		authenticationv1.SchemeGroupVersion.WithKind("SelfSubjectReview"): meta.RESTScopeRoot,
+		coordinationv1.SchemeGroupVersion.WithKind("Lease"):               meta.RESTScopeNamespace,
 		corev1.SchemeGroupVersion.WithKind("ConfigMap"):                   meta.RESTScopeNamespace,
 		corev1.SchemeGroupVersion.WithKind("Secret"):                      meta.RESTScopeNamespace,
 		corev1.SchemeGroupVersion.WithKind("ServiceAccount"):              meta.RESTScopeNamespace,
