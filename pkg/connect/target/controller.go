@@ -110,6 +110,11 @@ func (r *Reconciler) Register(mgr manager.Manager) error {
 	if err := mgr.Add(r.connections); err != nil {
 		return fmt.Errorf("adding the connections of controller %q: %w", controllerName, err)
 	}
+	if r.options.Holds != nil {
+		if err := mgr.Add(&standby{connections: r.connections, elected: mgr.Elected()}); err != nil {
+			return fmt.Errorf("adding the watches of a replica that does not lead: %w", err)
+		}
+	}
 	err := builder.ControllerManagedBy(mgr).
 		Named(controllerName).
 		Watches(&v1alpha1.ClusterTarget{}, &handler.EnqueueRequestForObject{}).
