@@ -46,8 +46,8 @@ type Target struct {
 	// Cache is the one that Client reads, for event handlers. PodChaperons are indexed by IndexParent.
 	Cache cache.Cache
 
-	// Confirms asks the target, and returns nil if it was not set back, and no copy of this source acts there. It is nil
-	// if nobody knows.
+	// Confirms asks the target, and returns nil if it was not set back, and no copy of this source acts there. Without
+	// it, nobody knows.
 	Confirms func(context.Context) error
 
 	lost   atomic.Bool

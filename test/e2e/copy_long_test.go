@@ -23,8 +23,8 @@ import (
 )
 
 // copyOfC1 starts a control plane with a copy of c1's etcd, and a manager in this process, until the test ends. The
-// copy has the IDs, Secrets and Leases of c1. It has no kubelet and no other controller, so its own objects stay as they
-// were copied.
+// copy has the IDs, Secrets and Leases of c1. It has no kubelet and no other controller, so its own objects stay as
+// they were copied.
 func (w *world) copyOfC1(t *testing.T) *cluster {
 	t.Helper()
 	data := filepath.Join(t.TempDir(), "etcd")
@@ -70,7 +70,8 @@ func (w *world) copyOfC1(t *testing.T) *cluster {
 func (c *cluster) configuration(t *testing.T) *configv1alpha1.Configuration {
 	t.Helper()
 	stored := &corev1.ConfigMap{}
-	if err := c.Get(t.Context(), types.NamespacedName{Namespace: managerNamespace, Name: managerName}, stored); err != nil {
+	key := types.NamespacedName{Namespace: managerNamespace, Name: managerName}
+	if err := c.Get(t.Context(), key, stored); err != nil {
 		t.Fatal(err)
 	}
 	settings, err := configv1alpha1.Load([]byte(stored.Data["config.yaml"]))

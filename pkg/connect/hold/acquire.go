@@ -36,7 +36,7 @@ type Request struct {
 // life ends.
 //
 // It returns an *OtherError as soon as it knows that another cluster acts there, a *TurnedBackError if the target was
-// set back, and a *ForeignError if the Lease is that of a source with another cluster ID.
+// set back, and a *SharedUserError if the Lease is that of a source with another cluster ID.
 func (p *Process) Acquire(ctx, life context.Context, r Request) (*Hold, error) {
 	p.readHeir(ctx)
 	for ctx.Err() == nil {
@@ -88,7 +88,7 @@ func (p *Process) mayTake(lease *coordinationv1.Lease, is sight) (time.Duration,
 	silent := p.options.Clock.Since(is.changed)
 	if cluster := clusterOf(lease); cluster != p.options.ClusterID {
 		if silent < timeouts.HoldDuration {
-			return 0, &ForeignError{cluster}
+			return 0, &SharedUserError{cluster}
 		}
 		return 0, nil
 	}

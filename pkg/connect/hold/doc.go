@@ -16,9 +16,9 @@
 //     it, and after the take-over it is worth nothing.
 //   - After a crash, the next leader takes a Lease that was not renewed for fifteen seconds, which is how long its own
 //     election takes. Replicas that do not lead watch the Leases, so these times do not add up.
-//   - A renewal by somebody else while this process leads its own cluster is proof that there are two clusters. From then
-//     on this process waits for ten minutes of silence. So a copy does not win against the next leader of the cluster
-//     that it is a copy of, nor against one that takes a few minutes to start.
+//   - A renewal by somebody else while this process leads its own cluster is proof that there are two clusters. From
+//     then on this process waits for ten minutes of silence. So a copy does not win against the next leader of the
+//     cluster that it is a copy of, nor against one that takes a few minutes to start.
 //   - Nobody waits for a source of another cluster ID: its objects are others. Sources that share a user are not
 //     protected from their copies, except the one that holds the Lease.
 //

@@ -29,11 +29,11 @@ func (e *TurnedBackError) Error() string {
 	return fmt.Sprintf("the target is of epoch %d, and was of epoch %d", e.Found, e.Remembered)
 }
 
-// ForeignError means that the Lease is that of a source with another cluster ID, which uses the same user. This source
-// acts without holding it.
-type ForeignError struct{ ClusterID string }
+// SharedUserError means that the Lease is that of a source with another cluster ID, which uses the same user. This
+// source acts without holding it.
+type SharedUserError struct{ ClusterID string }
 
 // Error names the other source.
-func (e *ForeignError) Error() string {
+func (e *SharedUserError) Error() string {
 	return fmt.Sprintf("cluster %q uses the same user in the target", e.ClusterID)
 }

@@ -69,7 +69,7 @@ func (h *Hold) Confirm(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return h.judge(lease)
+	return h.decide(lease)
 }
 
 // Release ends the right. If the process stops, it leaves the Lease to the next leader. Otherwise the Lease stays this
@@ -121,7 +121,7 @@ func (h *Hold) renew(ctx context.Context) {
 	if apierrors.IsConflict(err) {
 		var lease *coordinationv1.Lease
 		if lease, err = h.request.get(ctx); err == nil {
-			err = h.judge(lease)
+			err = h.decide(lease)
 		}
 		if err == nil {
 			asked = h.process.options.Clock.Now()
@@ -163,9 +163,9 @@ func (h *Hold) renewal(now time.Time) renewal {
 	return renewal{holder: h.process.holder, clusterID: h.process.options.ClusterID, epoch: epoch, now: now}
 }
 
-// judge decides what a Lease means that this process has not written, or not last. It ends the hold if the Lease is not
-// this process's any more. Other holds of this process may have renewed it: those of siblings.
-func (h *Hold) judge(lease *coordinationv1.Lease) error {
+// decide decides what a Lease means that this process has not written, or not last. It ends the hold if the Lease is
+// not this process's any more. Other holds of this process may have renewed it: those of siblings.
+func (h *Hold) decide(lease *coordinationv1.Lease) error {
 	err := h.lost(lease)
 	if err != nil {
 		h.end(err)

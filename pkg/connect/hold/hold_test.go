@@ -306,7 +306,7 @@ func TestSourcesOfAnotherClusterIDAreNotKeptWaiting(t *testing.T) {
 		w.hold(w.leader("a", &etcd{}), w.request())
 		other := New(Options{ClusterID: "c9", Name: "other", Clock: w.clock})
 		other.Lead()
-		if a := <-w.acquire(other, w.request()); !errors.As(a.err, new(*ForeignError)) {
+		if a := <-w.acquire(other, w.request()); !errors.As(a.err, new(*SharedUserError)) {
 			w.Errorf("got %v", a.err)
 		}
 	})

@@ -33,7 +33,7 @@ const (
 	maxHolder     = 80
 )
 
-// leases are the Leases of a target. Nothing in them passes the gate: package hold and package awake judge them.
+// leases are the Leases of a target. Nothing in them passes the gate: package hold and package awake decide what they mean.
 type leases struct {
 	client client.Client
 	// own is the Lease of this source, or empty if the target makes none.
@@ -89,9 +89,9 @@ func (l *loop) holdTarget(ctx, life context.Context, d *dialer, e *engagement) e
 		return nil
 	}
 	h, err := l.options.Holds.Acquire(ctx, life, request)
-	if foreign := (*hold.ForeignError)(nil); errors.As(err, &foreign) {
+	if shared := (*hold.SharedUserError)(nil); errors.As(err, &shared) {
 		log.FromContext(ctx).Info("Another cluster uses the same user in the target, so nothing protects this one "+
-			"from its copies there", "cluster", wire.Shorten(foreign.ClusterID, maxHolder))
+			"from its copies there", "cluster", wire.Shorten(shared.ClusterID, maxHolder))
 		e.leases.own.Name = ""
 		return nil
 	}
@@ -138,8 +138,8 @@ func (l *loop) unsafeCondition(err error, w want) (metav1.Condition, bool) {
 			kind = "clustertarget.multicluster.admiralty.io"
 		}
 		return disconnected(v1alpha1.ReasonTurnedBack, fmt.Sprintf("%s was set back: it is of epoch %d, and was of "+
-			"epoch %d. Pods that it lacks may still be running, so no pod is replaced. Was its etcd restored? Once its "+
-			"state is as it is to stay, accept it: kubectl annotate %s %s --overwrite %s=%d",
+			"epoch %d. Pods that it lacks may still be running, so no pod is replaced. Was its etcd restored? Once "+
+			"its state is as it is to stay, accept it: kubectl annotate %s %s --overwrite %s=%d",
 			w.config.Host, back.Found, back.Remembered, kind, l.key.Name,
 			v1alpha1.AnnotationAcceptEpoch, back.Remembered)), true
 	}

@@ -35,7 +35,9 @@ func newMetrics() *metrics {
 }
 
 func (m *metrics) register(registerer prometheus.Registerer) error {
-	return errors.Join(registerer.Register(m.connected), registerer.Register(m.overBudget), registerer.Register(m.silent))
+	return errors.Join(
+		registerer.Register(m.connected), registerer.Register(m.overBudget), registerer.Register(m.silent),
+	)
 }
 
 // set sets the metrics of a target to the condition Connected.

@@ -137,7 +137,8 @@ func (s *standby) watchOnce(ctx context.Context, key types.NamespacedName) error
 		return fmt.Errorf("getting the Lease: %w", err)
 	}
 	s.connections.options.Holds.Watch(key, lease)
-	live, err := client.NewWithWatch(d.config, client.Options{HTTPClient: d.clients, Scheme: d.scheme, Mapper: d.mapper})
+	options := client.Options{HTTPClient: d.clients, Scheme: d.scheme, Mapper: d.mapper}
+	live, err := client.NewWithWatch(d.config, options)
 	if err != nil {
 		return fmt.Errorf("making a client: %w", err)
 	}

@@ -52,7 +52,8 @@ func withSilence(taints []corev1.Taint, status v1alpha1.TargetStatus) []corev1.T
 		return nil
 	}
 	if silent {
-		return append(slices.Clone(taints), corev1.Taint{Key: v1alpha1.TaintSilent, Effect: corev1.TaintEffectNoSchedule})
+		silence := corev1.Taint{Key: v1alpha1.TaintSilent, Effect: corev1.TaintEffectNoSchedule}
+		return append(slices.Clone(taints), silence)
 	}
 	return slices.DeleteFunc(slices.Clone(taints), ours)
 }

@@ -153,12 +153,13 @@ func TestASourceHoldsItsOwnLeaseOnly(t *testing.T) {
 	manager := &coordinationv1.Lease{ObjectMeta: env.Meta(env.LeasesNamespace, v1alpha1.LeaseManager)}
 	env.Eventually(t, func(ctx context.Context) error { return c.Get(ctx, keyOf(manager), manager) })
 
+	all := client.InNamespace(env.LeasesNamespace)
 	for what, err := range map[string]error{
 		"reading the Lease of another": c.Get(t.Context(), keyOf(two.lease()), two.lease()),
 		"writing the Lease of another": c.Update(t.Context(), env.Get(t, c2, two.lease())),
 		"writing the manager's":        c.Update(t.Context(), env.Get(t, c2, manager)),
 		"deleting its own":             c.Delete(t.Context(), lease),
-		"listing":                      c.List(t.Context(), &coordinationv1.LeaseList{}, client.InNamespace(env.LeasesNamespace)),
+		"listing":                      c.List(t.Context(), &coordinationv1.LeaseList{}, all),
 	} {
 		if !apierrors.IsForbidden(err) {
 			t.Errorf("%s: %v, want forbidden", what, err)
