@@ -100,6 +100,10 @@ test-integration: clusters-program ## Run the integration tests against real API
 	$(BIN)/clusters build etcd kube-apiserver kubectl
 	go test -race -timeout 20m ./test/integration/...
 
+.PHONY: test-integration-long
+test-integration-long: ## Run the integration tests that have a longer form: 100,000 forged PodChaperons
+	$(MAKE) test-integration GOFLAGS="$(GOFLAGS) -tags=long"
+
 .PHONY: test-chart
 test-chart: ## Check the chart: lint, rendered variants against the Kubernetes schemas, values that it must refuse
 	hack/tools/build.sh helm kubeconform

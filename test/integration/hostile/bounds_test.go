@@ -2,6 +2,7 @@ package hostile
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -10,6 +11,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -17,7 +19,6 @@ import (
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
-	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 	"github.com/multicluster-scheduler/multicluster-scheduler/test/integration/env"
 )
 
@@ -70,8 +71,9 @@ func TestABombIsRefusedOnEveryPath(t *testing.T) {
 		"initial events, endless": {func(w http.ResponseWriter, r *http.Request) bool {
 			switch {
 			case isWatch(r, "podchaperons"):
-				many := `{},"x":[0` + strings.Repeat(",0", 100_000) + `]`
-				forever(w, r, fmt.Sprintf(invented, "ADDED", 1, 1, 1, `{}`, many))
+				many := `{"kind":"PodChaperon","apiVersion":"multicluster.admiralty.io/v1alpha1",` +
+					`"metadata":{"name":"a","resourceVersion":"1"},"x":[0` + strings.Repeat(",0", 100_000) + `]}`
+				forever(w, r, fmt.Sprintf(invented, "ADDED", many))
 			case isList(r, "podchaperons"): // After such a watch, client-go would be content with an honest list.
 				w.WriteHeader(http.StatusInternalServerError)
 			default:
@@ -193,39 +195,71 @@ func TestMoreObjectsThanATargetMayHaveDisconnectIt(t *testing.T) {
 	key := connect(t, s)
 	waitForReason(t, key, v1alpha1.ReasonConnected, "")
 	costsOthersNothing(t, func() {
-		s.misbehave(func(w http.ResponseWriter, r *http.Request) bool {
-			if isWatch(r, "podchaperons") {
-				if sendJSON(
-					w,
-					fmt.Sprintf(invented, "BOOKMARK", 0, 1, 0, `{"k8s.io/initial-events-end":"true"}`, `{}`),
-				) {
-					inventChaperons(w, r, key)
-				}
-			}
-			return isWatch(r, "podchaperons")
+		s.inventChaperons(func(name string) *v1alpha1.PodChaperon {
+			return inventedChaperon(t, metav1.NamespaceDefault, name, key)
 		})
 		waitForReason(t, key, v1alpha1.ReasonOverBudget, "21000 objects")
 	})
 }
 
-// invented is the format of an event: its type, and the number, version, UID, annotations and labels of a PodChaperon.
-const invented = `{"type":%q,"object":{"kind":"PodChaperon","apiVersion":"multicluster.admiralty.io/v1alpha1",` +
-	`"metadata":{"name":"a%d","namespace":"default","resourceVersion":"%d","uid":"%d","annotations":%s,"labels":%s}}}` +
-	"\n"
-
-// inventChaperons adds PodChaperons to a watch without end.
-func inventChaperons(w http.ResponseWriter, r *http.Request, key types.NamespacedName) {
-	labels := fmt.Sprintf(`{%q:%q,%q:%q}`,
-		v1alpha1.LabelParentClusterID, sourceID, v1alpha1.LabelTargetHash, translate.TargetHash(key))
-	for i := 1; r.Context().Err() == nil; i += 100 {
-		var part strings.Builder
-		for j := i; j < i+100; j++ {
-			fmt.Fprintf(&part, invented, "ADDED", j, j+1, j, `{}`, labels)
+func TestForgedPodChaperonsAreNotKept(t *testing.T) {
+	s := newServer(t)
+	key := connect(t, s)
+	waitForReason(t, key, v1alpha1.ReasonConnected, "")
+	forged := inventedChaperon(t, metav1.NamespaceDefault, "forged", key)
+	delete(forged.Annotations, v1alpha1.AnnotationProof)
+	forged.Spec = corev1.PodSpec{}
+	costsOthersNothing(t, func() {
+		sent := s.inventChaperons(func(name string) *v1alpha1.PodChaperon {
+			forged.Name, forged.UID = name, types.UID(name)
+			return forged
+		})
+		for want := int64(25_000); want <= forgeries; want += 25_000 { // Each wait has a minute.
+			env.Eventually(t, func(context.Context) error {
+				if n := sent.Load(); n < want {
+					return fmt.Errorf("the manager has read %d of %d PodChaperons", n, want)
+				}
+				return nil
+			})
 		}
-		if !sendJSON(w, part.String()) {
-			return
-		}
+	})
+	kept := &v1alpha1.PodChaperonList{}
+	env.Must(t, engagedTarget(t, key).Client.List(t.Context(), kept))
+	if len(kept.Items) > 0 {
+		t.Errorf("%d forged PodChaperons are kept", len(kept.Items))
 	}
+}
+
+// invented is the format of an event: its type, and a PodChaperon.
+const invented = `{"type":%q,"object":%s}` + "\n"
+
+// inventChaperons lets the server add PodChaperons to watches without end. It returns how many it has sent.
+func (s *server) inventChaperons(one func(name string) *v1alpha1.PodChaperon) *atomic.Int64 {
+	sent := &atomic.Int64{}
+	event := func(kind string, chaperon *v1alpha1.PodChaperon) string {
+		chaperon.TypeMeta = metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "PodChaperon"}
+		chaperon.ResourceVersion = fmt.Sprint(sent.Load() + 1)
+		object, err := json.Marshal(chaperon)
+		if err != nil {
+			panic(err)
+		}
+		return fmt.Sprintf(invented, kind, object)
+	}
+	s.misbehave(func(w http.ResponseWriter, r *http.Request) bool {
+		if !isWatch(r, "podchaperons") {
+			return false
+		}
+		listed := &v1alpha1.PodChaperon{}
+		listed.Annotations = map[string]string{metav1.InitialEventsAnnotationKey: "true"}
+		for part := event("BOOKMARK", listed); r.Context().Err() == nil && sendJSON(w, part); {
+			part = ""
+			for range 100 {
+				part += event("ADDED", one(fmt.Sprintf("a%d", sent.Add(1))))
+			}
+		}
+		return true
+	})
+	return sent
 }
 
 func TestASlowTargetCostsOthersNothing(t *testing.T) {

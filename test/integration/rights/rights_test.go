@@ -29,7 +29,7 @@ func ofSources() []struct{ verb, resource string } {
 	return []struct{ verb, resource string }{
 		{"get", "secrets"}, {"patch", "pods"}, {"patch", "pods/status"}, {"create", "pods/binding"},
 		{"create", "nodes"}, {"delete", "nodes"}, {"patch", "nodes/status"}, {"patch", "services"},
-		{"list", "namespaces"}, {"create", "pods/exec"},
+		{"create", "pods/exec"},
 		{"patch", "mutatingwebhookconfigurations.admissionregistration.k8s.io"},
 	}
 }
