@@ -112,6 +112,9 @@ func (p *Process) look(target types.NamespacedName, lease *coordinationv1.Lease)
 	defer p.mu.Unlock()
 	now := p.options.Clock.Now()
 	was := p.seen[target]
+	if was.uid != lease.UID {
+		was = sight{} // It is another Lease, of another cluster or another user, or made anew.
+	}
 	is := sight{
 		uid: lease.UID, holder: holderOf(lease), renewed: renewedAt(lease), epoch: epochOf(lease),
 		looked: now, changed: now, rival: was.rival,
@@ -130,10 +133,10 @@ func (p *Process) look(target types.NamespacedName, lease *coordinationv1.Lease)
 	return is
 }
 
-// before says whether a sight is of an earlier state of the target than another one that was seen before it.
+// before says whether a sight is of an earlier state of the Lease than another one that was seen before it.
 func (s sight) before(was sight) bool {
 	return s.epoch < was.remembered ||
-		s.uid == was.uid && s.epoch == was.epoch && s.holder == was.holder && s.renewed.Before(was.renewed)
+		s.epoch == was.epoch && s.holder == was.holder && s.renewed.Before(was.renewed)
 }
 
 // someoneElse says whether the holder is a process, and not this one.

@@ -17,8 +17,9 @@ type finding struct {
 	// warning is the condition Restricted, or empty.
 	warning metav1.Condition
 	version string
-	// epoch is to be remembered, if it is not 0.
-	epoch int64
+	// epoch is to be remembered, if it is not 0, with epochOf.
+	epoch   int64
+	epochOf string
 	// awake is the condition Awake, or empty if the target has no Lease for it, unless it is unknown.
 	awake        metav1.Condition
 	awakeUnknown bool

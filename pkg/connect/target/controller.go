@@ -190,6 +190,9 @@ func (r *Reconciler) writeStatus(ctx context.Context, target client.Object, foun
 	if found.version == "" {
 		found.version = status.KubernetesVersion
 	}
+	if found.epoch == 0 || found.epochOf == status.EpochOf && found.epoch < status.Epoch {
+		found.epoch, found.epochOf = status.Epoch, status.EpochOf
+	}
 	r.metrics.set(key, found.condition)
 	conditions := []metav1.Condition{found.condition}
 	if found.warning.Type != "" {
@@ -203,7 +206,8 @@ func (r *Reconciler) writeStatus(ctx context.Context, target client.Object, foun
 	written, err := r.writer.Write(ctx, target, v1alpha1.TargetStatus{
 		NodeName:          translate.VirtualNodeName(key),
 		KubernetesVersion: found.version,
-		Epoch:             max(found.epoch, status.Epoch),
+		Epoch:             found.epoch,
+		EpochOf:           found.epochOf,
 		Conditions:        conditions,
 	})
 	if written && err == nil {

@@ -36,6 +36,8 @@ const (
 // leases are the Leases of a target. Nothing in them passes the gate: package hold and package awake decide what they mean.
 type leases struct {
 	client client.Client
+	// grant is the name of the SourceGrant, which may not exist.
+	grant string
 	// own is the Lease of this source, or empty if the target makes none.
 	own types.NamespacedName
 }
@@ -54,8 +56,8 @@ func (d *dialer) leases(ctx context.Context) (leases, error) {
 		return found, ignoreAbsent(fmt.Errorf("asking for our user name: %w", err))
 	}
 	grant := &v1alpha1.SourceGrant{}
-	name := translate.SourceGrantName(review.Status.UserInfo.Username)
-	if err := c.Get(ctx, types.NamespacedName{Name: name}, grant); err != nil {
+	found.grant = translate.SourceGrantName(review.Status.UserInfo.Username)
+	if err := c.Get(ctx, types.NamespacedName{Name: found.grant}, grant); err != nil {
 		return found, ignoreAbsent(fmt.Errorf("getting the SourceGrant: %w", err))
 	}
 	if lease := grant.Status.Lease; lease != nil {
@@ -80,6 +82,9 @@ func (l *loop) holdTarget(ctx, life context.Context, d *dialer, e *engagement) e
 	var err error
 	if e.leases, err = d.leases(ctx); err != nil {
 		return err
+	}
+	if where := e.target.ClusterID + "/" + e.leases.grant; where != l.epochOf {
+		l.epoch, l.epochOf = 0, where
 	}
 	request := l.request(ctx, e.leases)
 	if e.leases.own.Name == "" {
@@ -114,7 +119,9 @@ func (l *loop) request(ctx context.Context, of leases) hold.Request {
 	if err := l.options.Client.Get(ctx, l.key, target); err != nil {
 		return r
 	}
-	r.Remembered = max(r.Remembered, targetkind.Status(target).Epoch)
+	if status := targetkind.Status(target); status.EpochOf == l.epochOf {
+		r.Remembered = max(r.Remembered, status.Epoch)
+	}
 	if accepted, err := strconv.ParseInt(target.GetAnnotations()[v1alpha1.AnnotationAcceptEpoch], 10, 64); err == nil {
 		r.Accepted = accepted
 	}
@@ -160,6 +167,13 @@ func (e *engagement) check(ctx context.Context) (*v1alpha1.ClusterSummary, error
 		}}
 	}
 	return summary, err
+}
+
+// right is the right to act in an engaged target. ends is closed at its end, and nil if there is no hold, or from then
+// on. lapsed says that it has ended.
+type right struct {
+	ends   <-chan struct{}
+	lapsed bool
 }
 
 // rightEnds returns a channel that is closed when the hold ends, and nil if there is no hold.

@@ -52,10 +52,11 @@ type loop struct {
 	account *wire.Account
 	warned  *atomic.Pointer[wire.AddressError]
 	penalty time.Duration
-	// epoch is that of the target, as far as this process knows. awake is what it saw of the target's manager. They are
+	// epoch is that of the target, as far as this process knows, and epochOf says of which one. awake is what it saw of the target's manager. They are
 	// used by the goroutine alone.
-	epoch int64
-	awake awake.Observer
+	epoch   int64
+	epochOf string
+	awake   awake.Observer
 }
 
 func newLoop(c *connections, target types.NamespacedName, w want, policy *v1alpha1.PlacementPolicy) *loop {
@@ -218,41 +219,19 @@ func (l *loop) failed(ctx context.Context, w want, condition metav1.Condition) {
 func (l *loop) watch(ctx context.Context, w want) {
 	ticker := l.options.Clock.NewTicker(healthInterval)
 	defer ticker.Stop()
-	version := l.engaged.version
 	looks := l.options.Clock.NewTicker(timeouts.PresenceDoubt)
 	defer looks.Stop()
-	rightEnds, lapsed := l.engaged.rightEnds(), false
+	version := l.engaged.version
+	right := right{ends: l.engaged.rightEnds()}
 	var h health
 	began := l.options.Clock.Now()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-l.newPolicy:
-			l.passPolicy(l.engaged.target)
-			continue
-		case <-l.account.Exceeded():
-			return
-		case <-rightEnds:
-			rightEnds, lapsed = nil, true
-			l.options.Registry.Lose(l.engaged.target)
-			if l.engaged.unsafe() {
-				return
-			}
-			continue
-		case <-looks.C():
-			if l.look(ctx, w) {
-				return
-			}
-			continue
-		case <-ticker.C():
-		}
+	for l.await(ctx, w, ticker.C(), looks.C(), &right) {
 		summary, err := l.engaged.check(ctx)
 		invalid := invalidSummary(err)
 		if invalid != nil {
 			summary, err = &v1alpha1.ClusterSummary{}, nil // The target answers, but nothing in it is believed.
 		}
-		if ctx.Err() != nil || err == nil && (h.lost() || lapsed || l.engaged.denied()) {
+		if ctx.Err() != nil || err == nil && (h.lost() || right.lapsed || l.engaged.denied()) {
 			return
 		}
 		h = h.after(err, l.options.Clock.Now())
@@ -270,6 +249,32 @@ func (l *loop) watch(ctx context.Context, w want) {
 	}
 }
 
+// await returns true when the next health check is due, and false when the target is not to be watched any more.
+func (l *loop) await(ctx context.Context, w want, checks, looks <-chan time.Time, r *right) bool {
+	for {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-l.newPolicy:
+			l.passPolicy(l.engaged.target)
+		case <-l.account.Exceeded():
+			return false
+		case <-r.ends:
+			r.ends, r.lapsed = nil, true
+			l.options.Registry.Lose(l.engaged.target)
+			if l.engaged.unsafe() {
+				return false
+			}
+		case <-looks:
+			if l.look(ctx, w) {
+				return false
+			}
+		case <-checks:
+			return true
+		}
+	}
+}
+
 // disengage ends the engagement, if there is one.
 func (l *loop) disengage() {
 	if l.engaged == nil {
@@ -283,7 +288,8 @@ func (l *loop) disengage() {
 // report stores the finding for the controller, and logs it if it is new.
 func (l *loop) report(ctx context.Context, w want, f finding) {
 	f.version = wire.Shorten(f.version, maxVersion)
-	f.epoch, f.awake, f.awakeUnknown = l.epoch, awakeCondition(&l.awake), l.awake.State() == awake.Unknown
+	f.epoch, f.epochOf = l.epoch, l.epochOf
+	f.awake, f.awakeUnknown = awakeCondition(&l.awake), l.awake.State() == awake.Unknown
 	if refused := l.warnedAddress(); refused != nil && w.failure == nil {
 		f.warning = warnedCondition(refused)
 	}

@@ -2,7 +2,10 @@ package hold
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -100,7 +103,7 @@ func TestATargetThatWasSetBackIsNotBelievedUntilItIsAccepted(t *testing.T) {
 	waitConnected(t, c1, original)
 	env.WaitFor(t, c1, original, func(o *v1alpha1.ClusterTarget) error {
 		if o.Status.Epoch == 0 {
-			return apierrors.NewBadRequest("no epoch is remembered")
+			return errors.New("no epoch is remembered")
 		}
 		return nil
 	})
@@ -125,6 +128,26 @@ func TestATargetThatWasSetBackIsNotBelievedUntilItIsAccepted(t *testing.T) {
 	})
 	waitConnected(t, c1, original)
 	r.engaged(t, i.key())
+}
+
+func TestAnotherUserIsNotATargetThatWasSetBack(t *testing.T) {
+	i, j := connected(t), connected(t)
+	original := i.target(t, c1)
+	run(t, c1, "first", false)
+	waitConnected(t, c1, original)
+	i.waitHolder(t, "first")
+	secret := &corev1.Secret{ObjectMeta: env.Meta(metav1.NamespaceDefault, i.name)}
+	env.Change(t, c1, secret, func(s *corev1.Secret) {
+		s.Data["config"] = env.Kubeconfig(t, env.Context{Name: "x", Login: j.login})
+	})
+	j.waitHolder(t, "first")
+	env.WaitFor(t, c1, original, func(o *v1alpha1.ClusterTarget) error {
+		if !strings.HasSuffix(o.Status.EpochOf, "/"+j.lease().Name) {
+			return fmt.Errorf("status is %+v", o.Status)
+		}
+		return nil
+	})
+	waitConnected(t, c1, original)
 }
 
 func waitTurnedBack(t *testing.T, object *v1alpha1.ClusterTarget) {
