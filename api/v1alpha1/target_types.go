@@ -86,8 +86,8 @@ type TargetStatus struct {
 	// lower one, the target was set back.
 	// +optional
 	Epoch int64 `json:"epoch,omitempty"`
-	// EpochOf says where the epoch is kept: the target's cluster ID and the name of the Lease. The epoch means nothing in
-	// another place.
+	// EpochOf says where the epoch is kept: the target's cluster ID and the name of the Lease. The epoch means nothing
+	// in another place.
 	// +optional
 	EpochOf string `json:"epochOf,omitempty"`
 }

@@ -19,7 +19,7 @@ import (
 
 	configv1alpha1 "github.com/multicluster-scheduler/multicluster-scheduler/api/config/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
-	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/manager"
+	product "github.com/multicluster-scheduler/multicluster-scheduler/pkg/manager"
 )
 
 // copyOfC1 starts a control plane with a copy of c1's etcd, and a manager in this process, until the test ends. The
@@ -55,7 +55,7 @@ func (w *world) copyOfC1(t *testing.T) *cluster {
 	done := make(chan error, 1)
 	settings := copied.configuration(t)
 	go func() {
-		done <- manager.Run(ctx, config, settings, manager.Pod{Namespace: managerNamespace, IP: "127.0.0.1"})
+		done <- product.Run(ctx, config, settings, product.Pod{Namespace: managerNamespace, IP: "127.0.0.1"})
 	}()
 	t.Cleanup(func() {
 		cancel()

@@ -37,8 +37,8 @@ type Configuration struct {
 	Capacity Capacity `json:"capacity,omitempty"`
 	// SourceController configures the controller of Sources and ClusterSources.
 	SourceController SourceController `json:"sourceController,omitempty"`
-	// Leases configures the Leases with which sources see that this cluster's manager is awake. They hold their own ones
-	// while they act here.
+	// Leases configures the Leases with which sources see that this cluster's manager is awake, and those that sources
+	// hold while they act here.
 	Leases Leases `json:"leases,omitempty"`
 	// GarbageCollection configures the deletion of copies that no pod needs any more.
 	GarbageCollection GarbageCollection `json:"garbageCollection,omitempty"`

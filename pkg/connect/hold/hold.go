@@ -30,8 +30,9 @@ type Hold struct {
 	ctx context.Context //nolint:containedctx // it is the right
 	end context.CancelCauseFunc
 
-	renewing sync.Mutex // makes renewals and confirmations come one after the other; guards last
+	renewing sync.Mutex // makes renewals and confirmations come one after the other; guards last and shared
 	last     *coordinationv1.Lease
+	shared   bool // A sibling renews the Lease, too.
 
 	mu     sync.Mutex // guards the fields below
 	epoch  int64
@@ -117,16 +118,13 @@ func (h *Hold) renew(ctx context.Context) {
 	h.renewing.Lock()
 	defer h.renewing.Unlock()
 	asked := h.process.options.Clock.Now()
-	written, err := h.write(ctx, h.last, asked)
-	if apierrors.IsConflict(err) {
-		var lease *coordinationv1.Lease
-		if lease, err = h.request.get(ctx); err == nil {
-			err = h.decide(lease)
-		}
-		if err == nil {
-			asked = h.process.options.Clock.Now()
-			written, err = h.write(ctx, lease, asked)
-		}
+	var written *coordinationv1.Lease
+	var err error
+	if !h.shared {
+		written, err = h.write(ctx, h.last, asked)
+	}
+	if h.shared || apierrors.IsConflict(err) {
+		written, asked, err = h.rejoin(ctx)
 	}
 	h.mu.Lock()
 	h.failed = err
@@ -135,6 +133,25 @@ func (h *Hold) renew(ctx context.Context) {
 		h.last = written
 		h.extend(asked)
 	}
+}
+
+// rejoin reads the Lease, and renews it unless a sibling has done so. It returns the Lease, and when it was renewed.
+func (h *Hold) rejoin(ctx context.Context) (*coordinationv1.Lease, time.Time, error) {
+	asked := h.process.options.Clock.Now()
+	lease, err := h.request.get(ctx)
+	if err == nil {
+		err = h.decide(lease)
+	}
+	if err != nil {
+		return nil, asked, err
+	}
+	by := renewedAt(lease)
+	if h.shared = by.After(renewedAt(h.last)) && by.Before(asked); h.shared {
+		h.process.look(h.request.Target, lease)
+		return lease, by, nil
+	}
+	lease, err = h.write(ctx, lease, asked)
+	return lease, asked, err
 }
 
 // write writes a renewal.

@@ -33,7 +33,7 @@ const (
 	maxHolder     = 80
 )
 
-// leases are the Leases of a target. Nothing in them passes the gate: package hold and package awake decide what they mean.
+// leases are the Leases of a target. Nothing in them passes the gate: package hold and package awake decide about them.
 type leases struct {
 	client client.Client
 	// grant is the name of the SourceGrant, which may not exist.

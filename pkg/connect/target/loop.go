@@ -52,8 +52,8 @@ type loop struct {
 	account *wire.Account
 	warned  *atomic.Pointer[wire.AddressError]
 	penalty time.Duration
-	// epoch is that of the target, as far as this process knows, and epochOf says of which one. awake is what it saw of the target's manager. They are
-	// used by the goroutine alone.
+	// epoch is that of the target, as far as this process knows, and epochOf says of which one. awake is what it saw of
+	// the target's manager. They are used by the goroutine alone.
 	epoch   int64
 	epochOf string
 	awake   awake.Observer

@@ -193,8 +193,7 @@ func reads() []attempt {
 		attempt{c1, leases, "write a Lease of another source", replace(lease, "source-of-another", ""), rbac, ""},
 		attempt{c1, leases, "write the Lease of the target's manager", replace(lease, "manager", ""), rbac, ""},
 		attempt{c1, leases, "create a Lease", create(lease, ""), rbac, ""},
-		attempt{c1, leases, "create a PodChaperon", create(chaperon, labelled("c1")), rbac, ""},
-		attempt{c2, leases, "create a PodChaperon", create(chaperon, labelled("c2")), rbac, ""})
+		attempt{c1, leases, "create a PodChaperon", create(chaperon, labelled("c1")), rbac, ""})
 }
 
 func pods() []attempt {
