@@ -146,7 +146,7 @@ func (h *Hold) rejoin(ctx context.Context) (*coordinationv1.Lease, time.Time, er
 		return nil, asked, err
 	}
 	by := renewedAt(lease)
-	if h.shared = by.After(renewedAt(h.last)) && by.Before(asked); h.shared {
+	if h.shared = by.After(renewedAt(h.last)) && !by.After(asked); h.shared {
 		h.process.look(h.request.Target, lease)
 		return lease, by, nil
 	}
