@@ -39,6 +39,9 @@ type Configuration struct {
 	Capacity Capacity `json:"capacity,omitempty"`
 	// SourceController configures the controller of Sources and ClusterSources.
 	SourceController SourceController `json:"sourceController,omitempty"`
+	// Leases configures the Leases with which sources see that this cluster's manager is awake, and those that sources
+	// hold while they act here.
+	Leases Leases `json:"leases,omitempty"`
 	// GarbageCollection configures the deletion of copies that no pod needs any more.
 	GarbageCollection GarbageCollection `json:"garbageCollection,omitempty"`
 	// SecretNamespaces are the namespaces whose Secrets the manager may read and delete, to delete copies that no pod
@@ -180,6 +183,12 @@ type SourceController struct {
 	// EnforceDefaultExclusions refuses ClusterSources the namespaces that they do not get by default, even if they used
 	// them when an earlier version let them.
 	EnforceDefaultExclusions bool `json:"enforceDefaultExclusions,omitempty"`
+}
+
+// Leases configures the Leases of a target.
+type Leases struct {
+	// Namespace is the namespace that has these Leases, and nothing else. If empty, there are none.
+	Namespace string `json:"namespace,omitempty"`
 }
 
 // Capacity configures the information that sources get about this cluster if it is their target.

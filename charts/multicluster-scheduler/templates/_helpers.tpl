@@ -161,6 +161,10 @@ sourceController:
   leavingClusterRoleName: {{ include "multicluster-scheduler.fullname" . }}-source-leaving
   readerClusterRoleName: {{ include "multicluster-scheduler.fullname" . }}-source-reader
   enforceDefaultExclusions: {{ .Values.sources.enforceDefaultExclusions }}
+{{- with include "multicluster-scheduler.leasesNamespace" . }}
+leases:
+  namespace: {{ . }}
+{{- end }}
 garbageCollection:
   enabled: {{ .Values.rbac.parts.garbageCollection }}
 {{- with include "multicluster-scheduler.secretNamespaces" . }}
@@ -182,6 +186,13 @@ name: {{ include "multicluster-scheduler.managerName" .root }}-{{ .part }}
 labels:
   admiralty.io/aggregate-to-controller-manager: "true"
   {{- include "multicluster-scheduler.labels" .root | nindent 2 }}
+{{- end }}
+
+{{- /* The namespace of the Leases of a target; empty if there are none. */}}
+{{- define "multicluster-scheduler.leasesNamespace" -}}
+{{- if and .Values.roles.target .Values.leases.enabled }}
+{{- printf "%s-leases" (.Release.Namespace | trunc 56 | trimSuffix "-") }}
+{{- end }}
 {{- end }}
 
 {{- /* The rules on Secrets: a source reads those that pods need, a target finds and deletes copies. Empty if none. */}}

@@ -42,6 +42,7 @@ const (
 	balancer   kind = "Service that is a load balancer"
 	binding    kind = "RoleBinding"
 	sourceKind kind = "Source"
+	lease      kind = "Lease"
 )
 
 // typed returns Secrets of a type.
@@ -56,6 +57,8 @@ func (k kind) path() string {
 		return "/apis/discovery.k8s.io/v1/namespaces/NS/" + plural
 	case ingress:
 		return "/apis/networking.k8s.io/v1/namespaces/NS/ingresses"
+	case lease:
+		return "/apis/coordination.k8s.io/v1/namespaces/NS/" + plural
 	case binding:
 		return "/apis/rbac.authorization.k8s.io/v1/namespaces/NS/" + plural
 	case chaperon, sourceKind:
@@ -92,6 +95,8 @@ func (k kind) body() string {
 	case privileged:
 		return ours + `"PodChaperon","spec":{"hostNetwork":true,"containers":[{"name":"c","image":"i",` +
 			`"securityContext":{"privileged":true}}]}`
+	case lease:
+		return `"spec":{"holderIdentity":"attempt"}`
 	case binding:
 		return `"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"ClusterRole","name":"cluster-admin"}`
 	case sourceKind:

@@ -19,6 +19,7 @@ const (
 	other  = "other"
 	system = "kube-system"
 	own    = "admiralty"
+	leases = "admiralty-leases"
 )
 
 // The answers.
@@ -238,7 +239,13 @@ func reads() []attempt {
 		attempt{c1, "", "list nodes", read("/api/v1/nodes"), rbac, ""},
 		attempt{c1, "", "list namespaces", read("/api/v1/namespaces"), rbac, ""},
 		attempt{c1, "", "read the ClusterSummary", read(project + "clustersummaries"), allowed, ""},
-		attempt{c1, "", "list SourceGrants", read(project + "sourcegrants"), rbac, ""})
+		attempt{c1, "", "list SourceGrants", read(project + "sourcegrants"), rbac, ""},
+		attempt{c1, leases, "list Leases", list(lease), rbac, ""},
+		attempt{c1, leases, "read a Lease of another source", get(lease, "source-of-another"), rbac, ""},
+		attempt{c1, leases, "write a Lease of another source", replace(lease, "source-of-another", ""), rbac, ""},
+		attempt{c1, leases, "write the Lease of the target's manager", replace(lease, "manager", ""), rbac, ""},
+		attempt{c1, leases, "create a Lease", create(lease, ""), rbac, ""},
+		attempt{c1, leases, "create a PodChaperon", create(chaperon, labelled("c1")), rbac, ""})
 }
 
 func pods() []attempt {
