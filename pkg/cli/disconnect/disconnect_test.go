@@ -6,6 +6,7 @@ import (
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 )
@@ -43,25 +44,26 @@ func TestArguments(t *testing.T) {
 
 func TestBindingsThatTheManagerGave(t *testing.T) {
 	source := &v1alpha1.ClusterSource{ObjectMeta: metav1.ObjectMeta{Name: "c1", UID: "1"}}
-	byManager := map[string]string{labelByManager: ""}
+	marked := map[string]string{labelByManager: ""}
 	for name, test := range map[string]struct {
 		labels map[string]string
 		owner  string
 		want   bool
 	}{
-		"of this source":               {byManager, "1", true},
-		"of another source":            {byManager, "2", false},
-		"without an owner":             {byManager, "", true},
+		"of this source":               {marked, "1", true},
+		"of another source":            {marked, "2", false},
+		"to read the SourceGrant":      {marked, "grant", true},
+		"without an owner":             {marked, "", true},
 		"by hand":                      {nil, "", false},
 		"by hand, as if of the source": {nil, "1", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			binding := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Labels: test.labels}}
 			if test.owner != "" {
-				binding.OwnerReferences = []metav1.OwnerReference{{UID: source.UID}}
-				if test.owner != string(source.UID) {
-					binding.OwnerReferences[0].UID = "2"
-				}
+				binding.OwnerReferences = []metav1.OwnerReference{{Kind: "ClusterSource", UID: types.UID(test.owner)}}
+			}
+			if test.owner == "grant" {
+				binding.OwnerReferences[0].Kind = "SourceGrant"
 			}
 			if got := given(binding, source); got != test.want {
 				t.Errorf("given: %t", got)

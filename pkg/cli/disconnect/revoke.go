@@ -71,8 +71,7 @@ func (d *disconnection) deleteBindings(
 				}
 				deleted = true
 			} else if first {
-				d.say(target, "%s kept: somebody made it by hand. To take these rights, too, delete it",
-					target.Describe(object))
+				d.say(target, "%s kept: %s. To take these rights, too, delete it", target.Describe(object), whose(object))
 			}
 		}
 		if !deleted {
@@ -125,13 +124,27 @@ func userOf(source client.Object) string {
 	}
 }
 
-// given says whether the target's manager made a binding for this source. A binding that it made for another source of
-// the same user goes with that one.
+// given says whether the target's manager made a binding for this source, or for its user to read the SourceGrant. A
+// binding that it made for another source of the same user goes with that one.
 func given(object, source client.Object) bool {
-	if _, byManager := object.GetLabels()[labelByManager]; !byManager {
+	if !byManager(object) {
 		return false
 	}
-	return len(object.GetOwnerReferences()) == 0 || isOwnedBy(object, source)
+	owners := object.GetOwnerReferences()
+	return len(owners) == 0 || owners[0].Kind == "SourceGrant" || isOwnedBy(object, source)
+}
+
+// whose says to whom a binding belongs that is kept.
+func whose(object client.Object) string {
+	if owners := object.GetOwnerReferences(); byManager(object) && len(owners) > 0 {
+		return fmt.Sprintf("it belongs to %s %s, which has the same user", owners[0].Kind, owners[0].Name)
+	}
+	return "somebody made it by hand"
+}
+
+func byManager(object client.Object) bool {
+	_, ok := object.GetLabels()[labelByManager]
+	return ok
 }
 
 func isOwnedBy(object, owner client.Object) bool {
@@ -159,7 +172,7 @@ func (d *disconnection) deleteAccount(
 	if err != nil {
 		return fmt.Errorf("getting service account %s in context %q: %w", key, target.Context, err)
 	}
-	if _, byManager := account.Labels[labelByManager]; !byManager {
+	if !byManager(account) {
 		d.say(target, "service account %s kept: somebody made it by hand. Its tokens are valid, without these rights; "+
 			"delete it to end them", key)
 		return nil

@@ -165,7 +165,7 @@ func (l *login) act(ctx context.Context) time.Time {
 
 // planFor begins anew with another credential.
 func (l *login) planFor(c credential) {
-	if l.plan.of == c && !l.plan.renewal.IsZero() {
+	if l.plan.of.token == c.token && !l.plan.renewal.IsZero() {
 		return
 	}
 	l.plan = plan{of: c, renewal: c.due(l.renewer.options.Jitter()), unsaved: l.plan.unsaved}

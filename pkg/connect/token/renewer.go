@@ -57,7 +57,7 @@ type Renewer struct {
 	life   context.Context
 	logins map[types.NamespacedName]*login
 	// current has the fingerprints of the targets' kubeconfigs, by ID of the target. It is empty for a target that has
-	// none any more.
+	// none any more. It stays so, because what we see of the Secret may lag behind a token that was just written.
 	current map[string]string
 }
 
@@ -232,10 +232,13 @@ func (r *Renewer) Forget(target types.NamespacedName) {
 	}
 }
 
-// outdate marks the entry of a target to go. The caller holds mu.
+// outdate marks the entry of a target to go, if it may have one. The caller holds mu.
 func (r *Renewer) outdate(target types.NamespacedName) {
-	r.current[translate.TargetID(target)] = ""
-	r.soil()
+	id := translate.TargetID(target)
+	if _, known := r.current[id]; known || r.store.get(id) != (entry{}) {
+		r.current[id] = ""
+		r.soil()
+	}
 }
 
 // expiries returns when credentials expire, by name of the target.

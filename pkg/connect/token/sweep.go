@@ -107,12 +107,8 @@ func (r *Renewer) outdated(data map[string][]byte) []string {
 	for id, fingerprint := range r.current {
 		raw, stored := data[id]
 		var e entry
-		broken := stored && json.Unmarshal(raw, &e) != nil
-		switch {
-		case stored && (broken || e.Fingerprint != fingerprint):
+		if stored && (json.Unmarshal(raw, &e) != nil || e.Fingerprint != fingerprint) {
 			ids = append(ids, id)
-		case !stored && fingerprint == "":
-			delete(r.current, id)
 		}
 	}
 	return ids

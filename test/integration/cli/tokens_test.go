@@ -173,7 +173,8 @@ func hasNoBindings(ctx context.Context, revoked types.UID) error {
 		return err
 	}
 	check := func(o client.Object, subjects []rbacv1.Subject) error {
-		if o.GetName() == "by-hand" || len(o.GetOwnerReferences()) > 0 && o.GetOwnerReferences()[0].UID == revoked {
+		owners := o.GetOwnerReferences()
+		if o.GetName() == "by-hand" || len(owners) > 0 && (owners[0].UID == revoked || owners[0].Kind == "SourceGrant") {
 			return nil
 		}
 		for _, s := range subjects {
