@@ -30,9 +30,10 @@ type Hold struct {
 	ctx context.Context //nolint:containedctx // it is the right
 	end context.CancelCauseFunc
 
-	renewing sync.Mutex // makes renewals and confirmations come one after the other; guards last and shared
-	last     *coordinationv1.Lease
-	shared   bool // A sibling renews the Lease, too.
+	renewing  sync.Mutex // makes renewals and confirmations come one after the other; guards the fields up to confirmed
+	last      *coordinationv1.Lease
+	shared    bool      // a sibling renews the Lease, too
+	confirmed time.Time // when the target was asked for the last confirmation
 
 	mu     sync.Mutex // guards the fields below
 	epoch  int64
@@ -61,16 +62,24 @@ func (h *Hold) Failed() error {
 // Confirm asks the target, and returns nil if it was not set back, and nobody else acts there. What the target said
 // just before is then of the present.
 func (h *Hold) Confirm(ctx context.Context) error {
+	called := h.process.options.Clock.Now()
+	h.renewing.Lock()
+	defer h.renewing.Unlock()
 	if err := context.Cause(h.ctx); err != nil {
 		return err
 	}
-	h.renewing.Lock()
-	defer h.renewing.Unlock()
-	lease, err := h.request.get(ctx)
-	if err != nil {
-		return err
+	if h.confirmed.After(called) {
+		return nil // Somebody asked while this call waited.
 	}
-	return h.decide(lease)
+	asked := h.process.options.Clock.Now()
+	lease, err := h.request.get(ctx)
+	if err == nil {
+		err = h.decide(lease)
+	}
+	if err == nil {
+		h.confirmed = asked
+	}
+	return err
 }
 
 // Release ends the right. If the process stops, it leaves the Lease to the next leader. Otherwise the Lease stays this
