@@ -12,6 +12,7 @@ import (
 
 	configv1alpha1 "github.com/multicluster-scheduler/multicluster-scheduler/api/config/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/follow"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate/addresses"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate/proof"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/proxy/scheduling"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
@@ -26,6 +27,8 @@ type wiring struct {
 	clock  clock.RealClock
 	// proofs is nil until it has been added.
 	proofs *proof.Keeper
+	// inUse is nil until it has been added.
+	inUse *addresses.InUse
 	// follower is nil until following has been added, and scheduler is nil until scheduling has been added.
 	follower  *follow.Follower
 	scheduler *scheduling.Scheduler

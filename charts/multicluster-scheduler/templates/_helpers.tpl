@@ -128,6 +128,11 @@ proof:
 tenants:
   enforce: {{ .Values.tenants.enforce }}
   allowLoopback: {{ .Values.tenants.allowLoopback }}
+  allowOwnAddresses: {{ .Values.tenants.allowOwnAddresses }}
+  allowInsecure: {{ .Values.tenants.allowInsecure }}
+  allowProxy: {{ .Values.tenants.allowProxy }}
+  nodeLabels: {{ default list .Values.tenants.nodeLabels | toJson }}
+  allowedPodCIDRs: {{ default list .Values.tenants.allowedPodCIDRs | toJson }}
 {{- with .Values.capacity.excludedLabelsRegexp }}
 capacity:
   excludedLabelsRegexp: {{ . | quote }}

@@ -61,6 +61,8 @@ type Options struct {
 	Verifier func() (gate.Verifier, error)
 	// Tenants limits Targets, which tenants write. The zero value only warns.
 	Tenants configv1alpha1.Tenants
+	// Addresses knows the source's own addresses, to which Targets must not lead. No target is engaged before it does.
+	Addresses Addresses
 	// Clock times health checks, retries and watches.
 	Clock clock.WithTickerAndDelayedExecution
 	// Recorder records events about ClusterTargets and Targets.
@@ -143,9 +145,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 			return reconcile.Result{}, r.writeStatus(ctx, target, finding{}) // The watch wakes the target.
 		}
 	}
-	wanted := decideConnection(spec, secret, r.options.Config)
+	wanted := decideConnection(spec, secret, r.options.Config, r.limitsOf(request.NamespacedName))
 	r.connections.set(r.wake.Context(), request.NamespacedName, wanted, &spec.PlacementPolicy)
-	return reconcile.Result{}, r.writeStatus(ctx, target, r.connections.findingAbout(request.NamespacedName, wanted))
+	found := r.connections.findingAbout(request.NamespacedName, wanted)
+	return reconcile.Result{}, r.writeStatus(ctx, target, found, r.warnings(target, spec, wanted, found)...)
 }
 
 // leaveTarget ends the connection of a target that was deleted. It first asks the API server whether the target is
@@ -166,7 +169,9 @@ func (r *Reconciler) leaveTarget(ctx context.Context, key types.NamespacedName) 
 
 // writeStatus writes the finding. While there is none, the status that an earlier manager wrote stays, so that a
 // restart does not make targets look unconnected.
-func (r *Reconciler) writeStatus(ctx context.Context, target client.Object, found finding) error {
+func (r *Reconciler) writeStatus(
+	ctx context.Context, target client.Object, found finding, warnings ...metav1.Condition,
+) error {
 	status := targetkind.Status(target)
 	was := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionConnected)
 	if found.condition.Type == "" {
@@ -180,10 +185,7 @@ func (r *Reconciler) writeStatus(ctx context.Context, target client.Object, foun
 		found.version = status.KubernetesVersion
 	}
 	r.metrics.set(key, found.condition)
-	conditions := []metav1.Condition{found.condition}
-	if found.warning.Type != "" {
-		conditions = append(conditions, found.warning)
-	}
+	conditions := append([]metav1.Condition{found.condition}, warnings...)
 	written, err := r.writer.Write(ctx, target, v1alpha1.TargetStatus{
 		NodeName:          translate.VirtualNodeName(key),
 		KubernetesVersion: found.version,
@@ -191,7 +193,7 @@ func (r *Reconciler) writeStatus(ctx context.Context, target client.Object, foun
 	})
 	if written && err == nil {
 		r.recordChange(target, was, found.condition)
-		r.recordWarning(target, found.warning)
+		r.recordWarnings(target, status, warnings)
 	}
 	return client.IgnoreNotFound(err)
 }
@@ -206,19 +208,4 @@ func (r *Reconciler) recordChange(target client.Object, was *metav1.Condition, i
 		eventType = corev1.EventTypeNormal
 	}
 	r.options.Recorder.Eventf(target, nil, eventType, is.Reason, "Connect", "%s", is.Message)
-}
-
-// recordWarning records an event if a Target is about to be refused.
-func (r *Reconciler) recordWarning(target client.Object, warning metav1.Condition) {
-	if warning.Type != "" {
-		r.options.Recorder.Eventf(
-			target,
-			nil,
-			corev1.EventTypeWarning,
-			warning.Reason,
-			"Connect",
-			"%s",
-			warning.Message,
-		)
-	}
 }

@@ -259,8 +259,9 @@ func (l *loop) disengage() {
 func (l *loop) report(ctx context.Context, w want, f finding) {
 	f.version = wire.Shorten(f.version, maxVersion)
 	if refused := l.warnedAddress(); refused != nil && w.failure == nil {
-		f.warning = warnedCondition(refused)
+		f.warned = *refused
 	}
+	f.labels = l.lostLabels()
 	l.mu.Lock()
 	news := l.findingFor != w.fingerprint || l.finding != f
 	was := l.finding.condition
