@@ -73,6 +73,14 @@ const (
 	ReasonNodeConflict = "NodeConflict"
 )
 
+// ConditionAddresses is a condition of proxies. It is False if the proxy does not show an address that the target
+// reports, and absent otherwise. The reason is ReasonAddressRefused, or ReasonAddressOutOfRange if only the ranges that
+// the administrators allow forbid the address.
+const (
+	ConditionAddresses      corev1.PodConditionType = prefix + "Addresses"
+	ReasonAddressOutOfRange                         = "AddressOutOfRange"
+)
+
 // ConditionDelegate is a condition of PodChaperons. It is False if there is no delegate to wait for, for one of the
 // reasons below, and absent otherwise. It never reaches the proxy's status.
 const ConditionDelegate corev1.PodConditionType = prefix + "Delegate"

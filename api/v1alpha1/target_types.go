@@ -40,6 +40,14 @@ type ClusterTargetSpec struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=4096
 	ExcludedLabelsRegexp string `json:"excludedLabelsRegexp,omitempty"`
+	// AllowedPodCIDRs are the ranges from which pods in the target may have addresses, such as 10.4.0.0/14. Proxies do
+	// not show other addresses. If empty, all are allowed but those that the source cluster uses itself.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MaxLength=64
+	// +kubebuilder:validation:items:Format=cidr
+	AllowedPodCIDRs []string `json:"allowedPodCIDRs,omitempty"`
 
 	PlacementPolicy `json:",inline"`
 }

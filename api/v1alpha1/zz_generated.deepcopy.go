@@ -318,6 +318,11 @@ func (in *ClusterTargetSpec) DeepCopyInto(out *ClusterTargetSpec) {
 		*out = new(ClusterKubeconfigSecret)
 		**out = **in
 	}
+	if in.AllowedPodCIDRs != nil {
+		in, out := &in.AllowedPodCIDRs, &out.AllowedPodCIDRs
+		*out = make([]string, len(*in))
+		copy(*out, *in)
+	}
 	in.PlacementPolicy.DeepCopyInto(&out.PlacementPolicy)
 }
 

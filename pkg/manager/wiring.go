@@ -13,6 +13,7 @@ import (
 	configv1alpha1 "github.com/multicluster-scheduler/multicluster-scheduler/api/config/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/connect/token"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/follow"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate/addresses"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate/proof"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/proxy/scheduling"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
@@ -29,6 +30,8 @@ type wiring struct {
 	proofs *proof.Keeper
 	// tokens is nil until it has been added.
 	tokens *token.Renewer
+	// inUse is nil until it has been added.
+	inUse *addresses.InUse
 	// follower is nil until following has been added, and scheduler is nil until scheduling has been added.
 	follower  *follow.Follower
 	scheduler *scheduling.Scheduler

@@ -98,6 +98,7 @@ func Validate(c *Configuration) field.ErrorList {
 	errs = append(errs, validatePort(field.NewPath("kubeletAPI", "port"), c.KubeletAPI.Port)...)
 	errs = append(errs, validatePlacement(field.NewPath("placement"), c.Placement)...)
 	errs = append(errs, validateCapacity(field.NewPath("capacity"), c.Capacity)...)
+	errs = append(errs, validateTenants(field.NewPath("tenants"), &c.Tenants)...)
 	return append(errs, validateCertificate(field.NewPath("webhook"), c.Webhook)...)
 }
 

@@ -161,6 +161,18 @@ type Tenants struct {
 	Enforce bool `json:"enforce,omitempty"`
 	// AllowLoopback lets Targets lead to loopback, link-local and multicast addresses.
 	AllowLoopback bool `json:"allowLoopback,omitempty"`
+	// AllowOwnAddresses lets Targets lead to addresses of this cluster's own nodes, Services, pods and API servers.
+	AllowOwnAddresses bool `json:"allowOwnAddresses,omitempty"`
+	// AllowInsecure lets kubeconfigs of Targets say insecure-skip-tls-verify.
+	AllowInsecure bool `json:"allowInsecure,omitempty"`
+	// AllowProxy lets kubeconfigs of Targets say proxy-url.
+	AllowProxy bool `json:"allowProxy,omitempty"`
+	// NodeLabels are the keys of labels that virtual nodes of Targets get from nodes of the target. A key that ends in
+	// an asterisk stands for all keys that begin so.
+	NodeLabels []string `json:"nodeLabels,omitempty"`
+	// AllowedPodCIDRs are the ranges from which pods in targets of namespaces may have addresses. Proxies do not show
+	// other addresses.
+	AllowedPodCIDRs []string `json:"allowedPodCIDRs,omitempty"`
 }
 
 // SourceController configures the controller that creates service accounts and role bindings for Sources and

@@ -150,6 +150,11 @@ tokens:
 tenants:
   enforce: {{ .Values.tenants.enforce }}
   allowLoopback: {{ .Values.tenants.allowLoopback }}
+  allowOwnAddresses: {{ .Values.tenants.allowOwnAddresses }}
+  allowInsecure: {{ .Values.tenants.allowInsecure }}
+  allowProxy: {{ .Values.tenants.allowProxy }}
+  nodeLabels: {{ default list .Values.tenants.nodeLabels | toJson }}
+  allowedPodCIDRs: {{ default list .Values.tenants.allowedPodCIDRs | toJson }}
 {{- with .Values.capacity.excludedLabelsRegexp }}
 capacity:
   excludedLabelsRegexp: {{ . | quote }}

@@ -18,8 +18,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/discovery"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -78,12 +78,18 @@ func (l *loop) dial(ctx context.Context, w want, login login) (*dialer, error) {
 // dialRules returns which addresses the target may have. Tenants write Targets, and must not lead the manager to
 // addresses that they cannot reach themselves.
 func (l *loop) dialRules(w want) wire.Dial {
-	rules, warned := l.options.Tenants, l.warned
-	if l.key.Namespace == "" || w.self || rules.AllowLoopback {
+	rules, warned, own := l.options.Tenants, l.warned, l.options.Addresses
+	if l.key.Namespace == "" || w.self {
 		return wire.Dial{}
 	}
 	return wire.Dial{Check: func(address netip.Addr) error {
-		err := wire.CheckPublic(address)
+		var err error
+		if !rules.AllowLoopback {
+			err = wire.CheckPublic(address)
+		}
+		if err == nil && !rules.AllowOwnAddresses {
+			err = own.Check(address)
+		}
 		if refused := (*wire.AddressError)(nil); errors.As(err, &refused) && !rules.Enforce {
 			warned.Store(refused)
 			return nil

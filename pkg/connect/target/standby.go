@@ -187,5 +187,6 @@ func (s *standby) want(ctx context.Context, key types.NamespacedName) (want, err
 		}
 		state.exists, state.data = err == nil, secret.Data
 	}
-	return decideConnection(spec, state, s.connections.options.Config), nil
+	options := &s.connections.options
+	return decideConnection(spec, state, options.Config, options.limitsOf(key)), nil
 }

@@ -2,6 +2,7 @@ package hostile
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
 	"strings"
@@ -23,10 +24,12 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/connect/target"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate/addresses"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate/proof"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/proxy/feedback"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/proxy/scheduling"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/vk/node"
 	"github.com/multicluster-scheduler/multicluster-scheduler/test/integration/env"
 )
 
@@ -72,11 +75,15 @@ func setUp(t env.T) {
 
 func register(mgr ctrl.Manager) error {
 	keys := proof.Generate(time.Now())
+	inUse, err := addresses.Register(mgr)
+	if err != nil {
+		return err
+	}
 	f := feedback.New(feedback.Options{
 		Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), Clock: clock.RealClock{},
 		Source:   translate.Source{ClusterID: sourceID, ClusterName: "c1"},
 		Keys:     func() (*proof.Keys, error) { return keys, nil },
-		Recorder: mgr.GetEventRecorder("feedback"), Logger: mgr.GetLogger(),
+		Recorder: mgr.GetEventRecorder("feedback"), Logger: mgr.GetLogger(), Addresses: inUse,
 	})
 	registry.Observe(f)
 	if err := f.Register(context.TODO(), mgr); err != nil { //nolint:forbidigo // It is for the indexes only.
@@ -100,6 +107,8 @@ func register(mgr ctrl.Manager) error {
 		Registry:  registry,
 		Source:    translate.Source{ClusterID: sourceID, ClusterName: "c1"},
 		Verifier:  func() (gate.Verifier, error) { return env.Verifier{}, nil },
+		Addresses: inUse,
+		Tenants:   tenants(),
 		Clock:     fastClock{},
 		Recorder:  mgr.GetEventRecorder("targets"),
 		Metrics:   metrics,
@@ -107,7 +116,21 @@ func register(mgr ctrl.Manager) error {
 	if err != nil {
 		return err
 	}
-	return targets.Register(mgr)
+	nodes, err := node.New(node.Options{
+		Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), Config: c1.Config, Registry: registry,
+		Source: translate.Source{ClusterID: sourceID}, Tenants: tenants(), Clock: clock.RealClock{},
+		Address: "192.0.2.1",
+	})
+	if err != nil {
+		return err
+	}
+	registry.Observe(nodes)
+	return errors.Join(targets.Register(mgr), nodes.Register(mgr))
+}
+
+// tenants are limits that are enforced. All servers of the tests have loopback addresses.
+func tenants() configv1alpha1.Tenants {
+	return configv1alpha1.Tenants{Enforce: true, AllowLoopback: true, NodeLabels: []string{"example.com/*"}}
 }
 
 // lead creates a ClusterTarget that leads where the login leads.
