@@ -12,6 +12,15 @@ const (
 	// ConditionRestricted is False on an object that still has something that a new default takes away. The next
 	// version enforces the default.
 	ConditionRestricted = "Restricted"
+	// ConditionAwake on a target means that its manager renews its Lease. It is absent if there is no such Lease.
+	ConditionAwake = "Awake"
+)
+
+// The reasons of ConditionAwake.
+const (
+	ReasonAwake = "Awake"
+	// ReasonSilent means that the target's manager has stopped renewing its Lease.
+	ReasonSilent = "Silent"
 )
 
 // The reasons of ConditionRestricted.
@@ -41,6 +50,11 @@ const (
 	ReasonOverBudget = "OverBudget"
 	// ReasonAddressRefused means that Targets of namespaces must not lead to the target's address.
 	ReasonAddressRefused = "AddressRefused"
+	// ReasonHeldByOther means that another manager acts in the target as this source: that of a copy of this cluster,
+	// say.
+	ReasonHeldByOther = "HeldByOther"
+	// ReasonTurnedBack means that the target was set back to an earlier state.
+	ReasonTurnedBack = "TurnedBack"
 )
 
 // ReasonCredentialsExpire is the reason of the event that the credentials for a target expire soon.

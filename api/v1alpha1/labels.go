@@ -37,6 +37,10 @@ const (
 	AnnotationFollow = prefix + "follow"
 	// AnnotationGlobal with the value "true" on a Service or Ingress copies the object to every target.
 	AnnotationGlobal = prefix + "global"
+
+	// AnnotationAcceptEpoch on a ClusterTarget or Target accepts that the target was set back. The value is the epoch
+	// in the status, so that it accepts this once only.
+	AnnotationAcceptEpoch = prefix + "accept-epoch"
 )
 
 // The keys that this system sets on objects.
@@ -85,6 +89,20 @@ const (
 	AnnotationIsDelegate       = prefix + "is-delegate"
 	AnnotationOriginalSelector = prefix + "original-selector"
 )
+
+// The Leases in a target, and their annotations.
+const (
+	// LeaseManager is the name of the Lease of the target's manager.
+	LeaseManager = "manager"
+	// AnnotationEpoch on the Lease of a source is the epoch, as in the source's TargetStatus.
+	AnnotationEpoch = prefix + "epoch"
+	// AnnotationNextHolder on the Lease of the source's leader, in the source, is the holder to which that leader left
+	// the Leases in targets when it stopped. The next leader takes them over at once.
+	AnnotationNextHolder = prefix + "next-holder"
+)
+
+// TaintSilent is the key of the taint of virtual nodes whose target's manager is silent. The effect is NoSchedule.
+const TaintSilent = prefix + "silent"
 
 // The names and labels of virtual nodes and of the pods on them.
 const (

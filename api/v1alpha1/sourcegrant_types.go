@@ -42,6 +42,16 @@ type SourceGrantStatus struct {
 	// ClusterID is the cluster ID that the source may use. It is empty if none is set.
 	// +optional
 	ClusterID string `json:"clusterID,omitempty"`
+	// Lease is the Lease that the source holds while it acts here. The namespace also has the Lease with which this
+	// cluster's manager shows that it is awake: LeaseManager.
+	// +optional
+	Lease *LeaseReference `json:"lease,omitempty"`
+}
+
+// LeaseReference names a Lease.
+type LeaseReference struct {
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
 }
 
 // SourceGrantList is a list of SourceGrants.

@@ -71,7 +71,7 @@ type KubeconfigSecret struct {
 
 // TargetStatus is the status of a target as the source's manager sees it.
 type TargetStatus struct {
-	// Conditions has the conditions Connected and Ready.
+	// Conditions has the conditions Connected, Ready and Awake.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -82,6 +82,14 @@ type TargetStatus struct {
 	// KubernetesVersion is the version of the target's API server when last seen.
 	// +optional
 	KubernetesVersion string `json:"kubernetesVersion,omitempty"`
+	// Epoch is a number that the source also keeps in the target, and raises from time to time. If the target has a
+	// lower one, the target was set back.
+	// +optional
+	Epoch int64 `json:"epoch,omitempty"`
+	// EpochOf says where the epoch is kept: the target's cluster ID and the name of the Lease. The epoch means nothing
+	// in another place.
+	// +optional
+	EpochOf string `json:"epochOf,omitempty"`
 	// Credentials says how long the source's credentials for the target are valid. It is absent if they do not expire.
 	// +optional
 	Credentials *TargetCredentials `json:"credentials,omitempty"`

@@ -1,6 +1,10 @@
 package diagnosis
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+)
 
 // FromPlugin says why the kube-scheduler plugin of that name rejected a virtual node. The words of the common plugins
 // are about nodes, so ours about clusters replace them. Any other reason is marked as kube-scheduler's own word.
@@ -16,6 +20,9 @@ func FromPlugin(plugin string, reasons []string) string {
 	case "InterPodAffinity":
 		return "does not match the pod's affinity to pods on clusters"
 	case "TaintToleration":
+		if strings.Contains(reason, v1alpha1.TaintSilent) {
+			return "its manager is silent"
+		}
 		const theirs = "node(s) had untolerated taint(s)"
 		const ours = "its virtual node has a taint that the pod does not tolerate"
 		return strings.Replace(reason, theirs, ours, 1)

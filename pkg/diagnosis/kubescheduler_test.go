@@ -2,6 +2,13 @@ package diagnosis
 
 import "testing"
 
+func TestASilentManagerIsSaid(t *testing.T) {
+	reasons := []string{"node(s) had untolerated taint(s) {multicluster.admiralty.io/silent: }"}
+	if got := FromPlugin("TaintToleration", reasons); got != "its manager is silent" {
+		t.Errorf("got %q", got)
+	}
+}
+
 func TestReasonsOfKubeSchedulersPluginsAreAboutClusters(t *testing.T) {
 	for plugin, test := range map[string]struct {
 		reasons []string

@@ -1,6 +1,7 @@
 package engage
 
 import (
+	"context"
 	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -45,6 +46,10 @@ type Target struct {
 	// Cache is the one that Client reads, for event handlers. PodChaperons are indexed by IndexParent.
 	Cache cache.Cache
 
+	// Confirms asks the target, and returns nil if it was not set back, and no copy of this source acts there. Without
+	// it, nobody knows.
+	Confirms func(context.Context) error
+
 	lost   atomic.Bool
 	policy atomic.Pointer[v1alpha1.PlacementPolicy]
 }
@@ -55,6 +60,15 @@ const IndexParent = "parent"
 
 // Reachable says whether the target is not lost: its API server has answered of late. A target that is lost stays so.
 func (t *Target) Reachable() bool { return !t.lost.Load() }
+
+// Confirm returns nil if what the target said just before is of the present: it was not set back to an earlier state. A
+// target that lacks a PodChaperon must be confirmed before anybody concludes that the PodChaperon was deleted.
+func (t *Target) Confirm(ctx context.Context) error {
+	if t.Confirms == nil {
+		return nil
+	}
+	return t.Confirms(ctx)
+}
 
 // Policy says how pods are placed in the target, as its spec says now. It is not to be changed.
 func (t *Target) Policy() *v1alpha1.PlacementPolicy {

@@ -4,10 +4,12 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"os"
 
 	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/connect/hold"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/connect/target"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/follow"
@@ -20,10 +22,10 @@ import (
 )
 
 // sourceParts returns the parts of a source, in the order in which they are added.
-func (w *wiring) sourceParts(ctx context.Context, serving certificate) []part {
+func (w *wiring) sourceParts(ctx context.Context) []part {
 	registry := engage.NewRegistry()
 	return []part{
-		{"admission", func() error { return w.admission(serving) }},
+		{"admission", w.admission},
 		{"proofs", w.keepProofs},
 		{"following", func() error { return w.following(ctx, registry) }},
 		{"scheduling", func() error { return w.scheduling(registry) }},
@@ -35,9 +37,9 @@ func (w *wiring) sourceParts(ctx context.Context, serving certificate) []part {
 	}
 }
 
-func (w *wiring) admission(serving certificate) error {
+func (w *wiring) admission() error {
 	admission.Register(w.mgr.GetWebhookServer())
-	return serving.add(w.mgr)
+	return nil
 }
 
 // following adds the follower, which scheduling calls. The follower observes targets before scheduling does.
@@ -144,6 +146,10 @@ func (w *wiring) kubeletAPI(registry *engage.Registry) error {
 }
 
 func (w *wiring) targets(registry *engage.Registry) error {
+	holds, err := w.holds()
+	if err != nil {
+		return err
+	}
 	targets, err := target.New(target.Options{
 		Client:    w.mgr.GetClient(),
 		APIReader: w.mgr.GetAPIReader(),
@@ -152,6 +158,7 @@ func (w *wiring) targets(registry *engage.Registry) error {
 		Registry:  registry,
 		Source:    w.origin,
 		Verifier:  w.verifier,
+		Holds:     holds,
 		Tenants:   w.config.Tenants,
 		Tokens:    w.tokens,
 		Clock:     w.clock,
@@ -162,4 +169,22 @@ func (w *wiring) targets(registry *engage.Registry) error {
 		return err
 	}
 	return targets.Register(w.mgr)
+}
+
+// holds returns what acquires the Leases in targets.
+func (w *wiring) holds() (*hold.Process, error) {
+	host, err := os.Hostname()
+	if err != nil {
+		return nil, fmt.Errorf("reading the name of the host: %w", err)
+	}
+	clientset, err := kubernetes.NewForConfig(w.mgr.GetConfig())
+	if err != nil {
+		return nil, fmt.Errorf("making a client: %w", err)
+	}
+	options := hold.Options{ClusterID: w.origin.ClusterID, Name: host, Clock: w.clock}
+	if *w.config.LeaderElection.Enabled {
+		leases := clientset.CoordinationV1().Leases(leaseNamespace(w.config, w.pod))
+		options.OwnLease = hold.LeaderLease{Leases: leases, Name: w.config.LeaderElection.Name}
+	}
+	return hold.New(options), nil
 }

@@ -3,22 +3,28 @@ package manager
 import (
 	"context"
 	"fmt"
+	"os"
 
 	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/kubernetes"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/connect/source"
+	copies "github.com/multicluster-scheduler/multicluster-scheduler/pkg/delegate/admission"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/delegate/capacity"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/delegate/chaperon"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/delegate/garbagecollection"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/delegate/presence"
 )
 
 // targetParts returns the parts of a target.
 func (w *wiring) targetParts(ctx context.Context) []part {
 	return []part{
 		{"sources", func() error { return w.sources(ctx) }},
+		{"admission of copies", w.admissionOfCopies},
 		{"delegates", w.delegates},
 		{"garbage collection", w.garbageCollection},
 		{"capacity", w.capacity},
+		{"presence", w.presence},
 	}
 }
 
@@ -36,9 +42,15 @@ func (w *wiring) sources(ctx context.Context) error {
 		SummaryViewerClusterRoleName: w.config.SourceController.SummaryViewerClusterRoleName,
 		ReaderClusterRoleName:        w.config.SourceController.ReaderClusterRoleName,
 		ReleaseNamespace:             w.pod.Namespace,
+		LeasesNamespace:              w.config.Leases.Namespace,
 		EnforceDefaultExclusions:     w.config.SourceController.EnforceDefaultExclusions,
 		SecretNamespaces:             w.config.SecretNamespaces,
 	}).Register(ctx, w.mgr)
+}
+
+func (w *wiring) admissionOfCopies() error {
+	copies.Register(w.mgr.GetWebhookServer(), w.mgr.GetClient(), w.mgr.GetAPIReader())
+	return nil
 }
 
 func (w *wiring) delegates() error {
@@ -60,6 +72,27 @@ func (w *wiring) garbageCollection() error {
 		return fmt.Errorf("making the garbage collector of copies: %w", err)
 	}
 	return remover.Register(w.mgr)
+}
+
+// presence adds the part that shows sources that this manager is awake.
+func (w *wiring) presence() error {
+	if w.config.Leases.Namespace == "" {
+		return nil
+	}
+	clientset, err := kubernetes.NewForConfig(w.mgr.GetConfig())
+	if err != nil {
+		return fmt.Errorf("making a client: %w", err)
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		return fmt.Errorf("reading the name of the host: %w", err)
+	}
+	return w.mgr.Add(&presence.Presence{
+		Leases: clientset.CoordinationV1().Leases(w.config.Leases.Namespace),
+		Holder: host,
+		Clock:  w.clock,
+		Logger: w.mgr.GetLogger().WithName("presence"),
+	})
 }
 
 func (w *wiring) capacity() error {

@@ -41,9 +41,12 @@ type part struct {
 }
 
 func (w *wiring) wire(ctx context.Context, serving certificate) error {
-	parts := []part{{"health", func() error { return w.health(serving) }}}
+	parts := []part{
+		{"health", func() error { return w.health(serving) }},
+		{"the webhook's certificate", func() error { return serving.add(w.mgr) }},
+	}
 	if *w.config.Roles.Source {
-		parts = append(parts, w.sourceParts(ctx, serving)...)
+		parts = append(parts, w.sourceParts(ctx)...)
 	}
 	if *w.config.Roles.Target {
 		parts = append(parts, w.targetParts(ctx)...)
@@ -56,14 +59,8 @@ func (w *wiring) wire(ctx context.Context, serving certificate) error {
 	return nil
 }
 
-// servesWebhook returns whether a manager with this configuration has a webhook, and so a certificate for it.
-func servesWebhook(config *configv1alpha1.Configuration) bool { return *config.Roles.Source }
-
-// health adds the checks of /healthz and /readyz. A manager without a webhook is healthy and ready while it responds.
+// health adds the checks of /healthz and /readyz. Each role has a webhook.
 func (w *wiring) health(serving certificate) error {
-	if !servesWebhook(w.config) {
-		return errors.Join(w.mgr.AddHealthzCheck("ping", healthz.Ping), w.mgr.AddReadyzCheck("ping", healthz.Ping))
-	}
 	serves := w.mgr.GetWebhookServer().StartedChecker()
 	return errors.Join(
 		w.mgr.AddHealthzCheck("webhook", healthy(serving, serves)),

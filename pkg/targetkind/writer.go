@@ -30,7 +30,8 @@ func (w Writer) Write(ctx context.Context, target client.Object, part v1alpha1.T
 	current := Status(target)
 	conditions := make([]metav1.Condition, len(part.Conditions))
 	same := (part.NodeName == "" || part.NodeName == current.NodeName) &&
-		(part.KubernetesVersion == "" || part.KubernetesVersion == current.KubernetesVersion)
+		(part.KubernetesVersion == "" || part.KubernetesVersion == current.KubernetesVersion) &&
+		(part.Epoch == 0 || part.Epoch == current.Epoch && part.EpochOf == current.EpochOf)
 	for i, condition := range part.Conditions {
 		condition.ObservedGeneration = target.GetGeneration()
 		condition.LastTransitionTime = metav1.NewTime(w.Clock.Now())

@@ -21,6 +21,36 @@ const (
 	UnusedCopies = 2 * time.Minute
 )
 
+// The Lease that a source holds in a target.
+const (
+	// HoldDuration is how long after the last renewal that it saw the next leader of the same source takes the Lease.
+	// It is not longer than the election of this leader takes.
+	HoldDuration = LeaseDuration
+	// HoldRenewal is how often the source renews the Lease.
+	HoldRenewal = 5 * time.Second
+	// HoldEnds is how long after its last renewal a source ends its work in the target.
+	HoldEnds = 10 * time.Second
+	// HoldOfOthers is how long after the last renewal that it saw a source takes the Lease that another manager held
+	// while this one led its own cluster. So this manager is of another cluster: a copy, or the one that was copied.
+	HoldOfOthers = 10 * time.Minute
+)
+
+// The Lease of a target's manager.
+const (
+	// PresenceRenewal is how often the target's manager renews its Lease.
+	PresenceRenewal = 10 * time.Second
+	// PresenceRetry is how soon the target's manager tries again after it could not renew.
+	PresenceRetry = 2 * time.Second
+	// SilentAfter is how long a source sees no renewal before it takes the target's manager for silent.
+	SilentAfter = 28 * time.Second
+	// SilentWithin is how soon after the last renewal a source notices silence.
+	SilentWithin = 40 * time.Second
+	// Health is how often a source looks whether a target is healthy. PresenceDoubt is how often it looks for a renewal
+	// that it expected earlier.
+	Health        = 10 * time.Second
+	PresenceDoubt = 5 * time.Second
+)
+
 // The Lease of the leader.
 const (
 	// LeaseDuration is how long after the last renewal another replica may begin to lead.

@@ -32,3 +32,28 @@ func TestALeaderEndsBeforeTheNextOneBegins(t *testing.T) {
 		t.Errorf("a leader gives up after %s, but its process ends before, after %s", LeaseRenewal, LeaseEndsProcess)
 	}
 }
+
+func TestASourceEndsBeforeAnotherOneBegins(t *testing.T) {
+	// A request that was begun while the Lease was held is cancelled at the end, and so has no effect later.
+	if HoldEnds >= HoldDuration {
+		t.Errorf("a source ends its work after %s, another may begin after %s", HoldEnds, HoldDuration)
+	}
+	if 2*HoldRenewal > HoldEnds {
+		t.Errorf("a source renews every %s: one lost renewal ends its work, after %s", HoldRenewal, HoldEnds)
+	}
+	if HoldDuration > LeaseDuration {
+		t.Errorf("a take-over takes %s, longer than the election of the leader, %s", HoldDuration, LeaseDuration)
+	}
+}
+
+func TestSilenceIsNoticedInTimeAndNotTooEarly(t *testing.T) {
+	// The last renewal is seen at the next look. Later looks are PresenceDoubt apart.
+	if longest := Health + SilentAfter + PresenceDoubt; longest-SilentWithin >= PresenceDoubt {
+		t.Errorf("silence is noticed after up to %s", longest)
+	}
+	// Of the renewals of an awake manager, one may fail, and looks are up to Health apart.
+	if longest := PresenceRenewal + PresenceRetry + Health; longest >= SilentAfter {
+		t.Errorf("a manager that renews is taken for silent after %s, but renewals may seem to be %s apart",
+			SilentAfter, longest)
+	}
+}

@@ -98,10 +98,7 @@ func Validate(c *Configuration) field.ErrorList {
 	errs = append(errs, validatePort(field.NewPath("kubeletAPI", "port"), c.KubeletAPI.Port)...)
 	errs = append(errs, validatePlacement(field.NewPath("placement"), c.Placement)...)
 	errs = append(errs, validateCapacity(field.NewPath("capacity"), c.Capacity)...)
-	if *c.Roles.Source {
-		errs = append(errs, validateCertificate(field.NewPath("webhook"), c.Webhook)...)
-	}
-	return errs
+	return append(errs, validateCertificate(field.NewPath("webhook"), c.Webhook)...)
 }
 
 func validateLabelValue(path *field.Path, value string) field.ErrorList {

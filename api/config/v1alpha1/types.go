@@ -39,6 +39,9 @@ type Configuration struct {
 	Capacity Capacity `json:"capacity,omitempty"`
 	// SourceController configures the controller of Sources and ClusterSources.
 	SourceController SourceController `json:"sourceController,omitempty"`
+	// Leases configures the Leases with which sources see that this cluster's manager is awake, and those that sources
+	// hold while they act here.
+	Leases Leases `json:"leases,omitempty"`
 	// GarbageCollection configures the deletion of copies that no pod needs any more.
 	GarbageCollection GarbageCollection `json:"garbageCollection,omitempty"`
 	// SecretNamespaces are the namespaces whose Secrets the manager may read and delete, to delete copies that no pod
@@ -79,13 +82,14 @@ type Metrics struct {
 	Secure bool `json:"secure,omitempty"`
 }
 
-// Webhook configures the admission webhook and its certificate. Only a source has one.
+// Webhook configures the admission webhook and its certificate. A source has a webhook for pods, and a target has one
+// for copies.
 type Webhook struct {
 	// Port is the port of the webhook. The default is 9443.
 	Port int `json:"port,omitempty"`
 	// CertDir is the folder of tls.crt and tls.key. The manager reads them again when they change.
 	CertDir string `json:"certDir,omitempty"`
-	// ConfigurationName names the MutatingWebhookConfiguration into which somebody, such as cert-manager, writes the
+	// ConfigurationName names the webhook configurations into which somebody, such as cert-manager, writes the
 	// authority of the certificate in CertDir. The manager is not ready before. If empty, the manager does not check.
 	ConfigurationName string `json:"configurationName,omitempty"`
 	// SelfManaged lets the manager issue, rotate and distribute the certificate.
@@ -99,7 +103,8 @@ type SelfManagedCertificate struct {
 	SecretName string `json:"secretName"`
 	// ServiceName is the name of the Service that API servers call, in the manager's namespace.
 	ServiceName string `json:"serviceName"`
-	// WebhookConfigurationName is the name of the MutatingWebhookConfiguration that gets the certificate authority.
+	// WebhookConfigurationName is the name of the webhook configurations that get the certificate authority: the
+	// MutatingWebhookConfiguration of a source, and the ValidatingWebhookConfiguration of a target.
 	WebhookConfigurationName string `json:"webhookConfigurationName"`
 }
 
@@ -178,6 +183,12 @@ type SourceController struct {
 	// EnforceDefaultExclusions refuses ClusterSources the namespaces that they do not get by default, even if they used
 	// them when an earlier version let them.
 	EnforceDefaultExclusions bool `json:"enforceDefaultExclusions,omitempty"`
+}
+
+// Leases configures the Leases of a target.
+type Leases struct {
+	// Namespace is the namespace that has these Leases, and nothing else. If empty, there are none.
+	Namespace string `json:"namespace,omitempty"`
 }
 
 // Capacity configures the information that sources get about this cluster if it is their target.

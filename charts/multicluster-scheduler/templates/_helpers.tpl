@@ -66,9 +66,27 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{ include "multicluster-scheduler.fullname" . }}-tokens
 {{- end }}
 
-{{- /* "true" if the manager serves a webhook, and so needs a certificate for it, else empty. */}}
-{{- define "multicluster-scheduler.servesWebhook" -}}
-{{- if .Values.roles.source }}true{{ end }}
+{{- /* The metadata of the webhook configurations. A source has one for pods, and a target has one for copies. */}}
+{{- define "multicluster-scheduler.webhookMetadata" -}}
+name: {{ include "multicluster-scheduler.fullname" . }}
+labels:
+  {{- include "multicluster-scheduler.labels" . | nindent 2 }}
+{{- if include "multicluster-scheduler.certManager" . }}
+annotations:
+  cert-manager.io/inject-ca-from: {{ .Release.Namespace }}/{{ include "multicluster-scheduler.webhookName" . }}
+{{- end }}
+{{- end }}
+
+{{- /* The conditions that a request is a source's, for the policy and for the webhook of a target. */}}
+{{- define "multicluster-scheduler.fromASource" -}}
+- name: from-a-source
+  expression: >-
+    authorizer.group('multicluster.admiralty.io').resource('podchaperons').namespace(request.namespace).check('act-as-source').allowed()
+    || authorizer.group('multicluster.admiralty.io').resource('podchaperons').namespace(request.namespace).check('create').allowed()
+# A condition of its own, because an expression may make two checks only.
+- name: who-may-not-run-pods
+  expression: >-
+    !authorizer.group('').resource('pods').namespace(request.namespace).check('create').allowed()
 {{- end }}
 
 {{- /* Fails if values contradict one another. */}}
@@ -105,7 +123,6 @@ metrics:
   secure: {{ .Values.metrics.secure }}
 health:
   bindAddress: ":8081"
-{{- if include "multicluster-scheduler.servesWebhook" . }}
 webhook:
   port: 9443
   {{- if include "multicluster-scheduler.certManager" . }}
@@ -117,7 +134,6 @@ webhook:
     serviceName: {{ include "multicluster-scheduler.webhookName" . }}
     webhookConfigurationName: {{ include "multicluster-scheduler.fullname" . }}
   {{- end }}
-{{- end }}
 kubeletAPI:
   enabled: {{ .Values.rbac.parts.kubeletAPI }}
   port: 10250
@@ -145,6 +161,10 @@ sourceController:
   leavingClusterRoleName: {{ include "multicluster-scheduler.fullname" . }}-source-leaving
   readerClusterRoleName: {{ include "multicluster-scheduler.fullname" . }}-source-reader
   enforceDefaultExclusions: {{ .Values.sources.enforceDefaultExclusions }}
+{{- with include "multicluster-scheduler.leasesNamespace" . }}
+leases:
+  namespace: {{ . }}
+{{- end }}
 garbageCollection:
   enabled: {{ .Values.rbac.parts.garbageCollection }}
 {{- with include "multicluster-scheduler.secretNamespaces" . }}
@@ -166,6 +186,13 @@ name: {{ include "multicluster-scheduler.managerName" .root }}-{{ .part }}
 labels:
   admiralty.io/aggregate-to-controller-manager: "true"
   {{- include "multicluster-scheduler.labels" .root | nindent 2 }}
+{{- end }}
+
+{{- /* The namespace of the Leases of a target; empty if there are none. */}}
+{{- define "multicluster-scheduler.leasesNamespace" -}}
+{{- if and .Values.roles.target .Values.leases.enabled }}
+{{- printf "%s-leases" (.Release.Namespace | trunc 56 | trimSuffix "-") }}
+{{- end }}
 {{- end }}
 
 {{- /* The rules on Secrets: a source reads those that pods need, a target finds and deletes copies. Empty if none. */}}

@@ -26,9 +26,11 @@ type row struct {
 	// Connected and Ready are True, False or Unknown.
 	Connected string `json:"connected"`
 	Ready     string `json:"ready"`
-	Reason    string `json:"reason,omitempty"`
-	Message   string `json:"message,omitempty"`
-	NodeName  string `json:"nodeName,omitempty"`
+	// Awake is True or False, and empty if the target's manager has no Lease.
+	Awake    string `json:"awake,omitempty"`
+	Reason   string `json:"reason,omitempty"`
+	Message  string `json:"message,omitempty"`
+	NodeName string `json:"nodeName,omitempty"`
 	// Node is the node's state as kubectl prints it.
 	Node    string `json:"node"`
 	Version string `json:"version,omitempty"`
@@ -90,16 +92,18 @@ func (o *observation) row(target client.Object, status v1alpha1.TargetStatus) ro
 		Credentials: status.Credentials,
 	}
 	// If a target is not connected, this also explains why its node is not ready. So Connected comes last and wins.
-	for _, conditionType := range []string{v1alpha1.ConditionReady, v1alpha1.ConditionConnected} {
-		condition := meta.FindStatusCondition(status.Conditions, conditionType)
+	for _, shown := range []struct {
+		conditionType string
+		as            *string
+	}{
+		{v1alpha1.ConditionAwake, &r.Awake}, {v1alpha1.ConditionReady, &r.Ready},
+		{v1alpha1.ConditionConnected, &r.Connected},
+	} {
+		condition := meta.FindStatusCondition(status.Conditions, shown.conditionType)
 		if condition == nil {
 			continue
 		}
-		if conditionType == v1alpha1.ConditionReady {
-			r.Ready = string(condition.Status)
-		} else {
-			r.Connected = string(condition.Status)
-		}
+		*shown.as = string(condition.Status)
 		if condition.Status != metav1.ConditionTrue {
 			r.Reason, r.Message = condition.Reason, condition.Message
 		}
@@ -162,6 +166,8 @@ func (r row) trouble() string {
 		return fmt.Sprintf("%s is not connected (%s): %s", name, r.Reason, r.Message)
 	case r.Ready != string(metav1.ConditionTrue):
 		return fmt.Sprintf("%s is connected, but its virtual node is not ready%s", name, because(r.Reason, r.Message))
+	case r.Awake == string(metav1.ConditionFalse):
+		return fmt.Sprintf("%s is connected, but takes no new pods%s", name, because(r.Reason, r.Message))
 	case r.Credentials != nil && r.Credentials.Problem != "":
 		return fmt.Sprintf("The credentials for %s expire at %s and are not renewed: %s",
 			name, r.Credentials.Expires.UTC().Format(time.RFC3339), r.Credentials.Problem)

@@ -147,3 +147,18 @@ func TestWithoutTargetsTheOutputNamesTheNextStep(t *testing.T) {
 		t.Errorf("output: %s", out)
 	}
 }
+
+func TestASilentManagerIsATrouble(t *testing.T) {
+	o := observed()
+	o.clusterTargets, o.targets = o.clusterTargets[:1], nil
+	o.clusterTargets[0].Status.Conditions = append(o.clusterTargets[0].Status.Conditions,
+		condition(v1alpha1.ConditionAwake, metav1.ConditionFalse, v1alpha1.ReasonSilent, "no renewal"))
+	out := &bytes.Buffer{}
+	if err := printRows(out, o.rows(), "c1", ""); err != nil {
+		t.Fatal(err)
+	}
+	if want := "ClusterTarget c2 is connected, but takes no new pods (Silent): no renewal\n"; !strings.HasSuffix(
+		out.String(), want) {
+		t.Errorf("output lacks %q:\n%s", want, out)
+	}
+}

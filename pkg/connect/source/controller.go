@@ -52,6 +52,8 @@ type Options struct {
 	ReaderClusterRoleName        string
 	// ReleaseNamespace is the namespace of the manager, which ClusterSources do not get by default.
 	ReleaseNamespace string
+	// LeasesNamespace has the Leases of sources. If empty, there are none.
+	LeasesNamespace string
 	// EnforceDefaultExclusions refuses namespaces that ClusterSources do not get by default, even if they used them
 	// when an earlier version let them.
 	EnforceDefaultExclusions bool
@@ -89,6 +91,7 @@ func (c *Controller) Register(ctx context.Context, mgr ctrl.Manager) error {
 		FullClusterRoleName:      c.options.SourceClusterRoleName,
 		LeavingClusterRoleName:   c.options.LeavingClusterRoleName,
 		ReleaseNamespace:         c.options.ReleaseNamespace,
+		LeasesNamespace:          c.options.LeasesNamespace,
 		EnforceDefaultExclusions: c.options.EnforceDefaultExclusions,
 		SecretNamespaces:         c.options.SecretNamespaces,
 	}

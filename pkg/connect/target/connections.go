@@ -3,6 +3,7 @@ package target
 import (
 	"context"
 	"sync"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -16,12 +17,23 @@ type finding struct {
 	// warning is the condition Restricted, or empty.
 	warning metav1.Condition
 	version string
+	// epoch is to be remembered, if it is not 0, with epochOf.
+	epoch   int64
+	epochOf string
+	// awake is the condition Awake, or empty if the target has no Lease for it, unless it is unknown.
+	awake        metav1.Condition
+	awakeUnknown bool
 }
+
+// leaveLeasesWithin is how long a manager that stops tries to leave its Leases to the next leader.
+const leaveLeasesWithin = 10 * time.Second
 
 // connections holds one loop per target. It is safe for concurrent use. None of its methods waits for a target.
 type connections struct {
 	options Options
 	changed func(target types.NamespacedName)
+
+	running sync.WaitGroup // the loops
 
 	mu    sync.Mutex // guards loops
 	loops map[types.NamespacedName]*loop
@@ -44,7 +56,27 @@ func (c *connections) set(ctx context.Context, target types.NamespacedName, w wa
 	}
 	l = newLoop(c, target, w, policy)
 	c.loops[target] = l
-	go l.run(ctx)
+	c.running.Go(func() { l.run(ctx) })
+}
+
+// Start returns after the end of ctx, once all loops have left their Leases to the next leader. It runs on the leader.
+func (c *connections) Start(ctx context.Context) error {
+	holds := c.options.Holds
+	if holds == nil {
+		return nil
+	}
+	holds.Lead()
+	<-ctx.Done()
+	err := holds.Stop(context.WithoutCancel(ctx))
+	ended := make(chan struct{})
+	go func() { c.running.Wait(); close(ended) }()
+	timer := c.options.Clock.NewTimer(leaveLeasesWithin)
+	defer timer.Stop()
+	select {
+	case <-ended:
+	case <-timer.C():
+	}
+	return err
 }
 
 // remove makes the target's loop leave the target and end.

@@ -26,6 +26,7 @@ import (
 
 	configv1alpha1 "github.com/multicluster-scheduler/multicluster-scheduler/api/config/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/connect/hold"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/connect/token"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate"
@@ -44,7 +45,7 @@ const (
 	firstRetry, lastRetry = 5 * time.Millisecond, 10 * time.Second
 )
 
-// Options of New. All are required, except Tenants and Tokens.
+// Options of New. All are required, except Tenants, Tokens and Holds.
 type Options struct {
 	// Client reads ClusterTargets, Targets and proxies from the manager's cache and writes to the source cluster.
 	Client client.Client
@@ -60,6 +61,8 @@ type Options struct {
 	Source translate.Source
 	// Verifier returns that of the proofs of PodChaperons. It fails while there is no key; no target is engaged then.
 	Verifier func() (gate.Verifier, error)
+	// Holds acquires the Leases of targets. If it is nil, no Leases are held.
+	Holds *hold.Process
 	// Tenants limits Targets, which tenants write. The zero value only warns.
 	Tenants configv1alpha1.Tenants
 	// Tokens renews the tokens with which targets are connected. It may be nil.
@@ -106,6 +109,14 @@ func New(options Options) (*Reconciler, error) {
 func (r *Reconciler) Register(mgr manager.Manager) error {
 	if err := r.metrics.register(r.options.Metrics); err != nil {
 		return fmt.Errorf("registering the metrics of controller %q: %w", controllerName, err)
+	}
+	if err := mgr.Add(r.connections); err != nil {
+		return fmt.Errorf("adding the connections of controller %q: %w", controllerName, err)
+	}
+	if r.options.Holds != nil {
+		if err := mgr.Add(&standby{connections: r.connections, elected: mgr.Elected()}); err != nil {
+			return fmt.Errorf("adding the watches of a replica that does not lead: %w", err)
+		}
 	}
 	err := builder.ControllerManagedBy(mgr).
 		Named(controllerName).
@@ -196,19 +207,30 @@ func (r *Reconciler) writeStatus(ctx context.Context, target client.Object, foun
 	if found.version == "" {
 		found.version = status.KubernetesVersion
 	}
+	if found.epoch == 0 || found.epochOf == status.EpochOf && found.epoch < status.Epoch {
+		found.epoch, found.epochOf = status.Epoch, status.EpochOf
+	}
 	r.metrics.set(key, found.condition)
 	conditions := []metav1.Condition{found.condition}
 	if found.warning.Type != "" {
 		conditions = append(conditions, found.warning)
 	}
+	awake := awakeOf(found, status)
+	if awake.Type != "" {
+		conditions = append(conditions, awake)
+	}
+	r.metrics.setAwake(key, awake)
 	written, err := r.writer.Write(ctx, target, v1alpha1.TargetStatus{
 		NodeName:          translate.VirtualNodeName(key),
 		KubernetesVersion: found.version,
+		Epoch:             found.epoch,
+		EpochOf:           found.epochOf,
 		Conditions:        conditions,
 	})
 	if written && err == nil {
 		r.recordChange(target, was, found.condition)
 		r.recordWarning(target, found.warning)
+		r.recordAwake(target, meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionAwake), awake)
 	}
 	return client.IgnoreNotFound(err)
 }

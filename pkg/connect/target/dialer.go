@@ -10,6 +10,7 @@ import (
 	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -18,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -32,14 +34,18 @@ import (
 type dialer struct {
 	wire    *wire.Connection
 	account *wire.Account
+	fence   *wire.Fence
 	scheme  *runtime.Scheme
 	config  *rest.Config // hardened
 	clients *http.Client
 	mapper  meta.RESTMapper
 }
 
+// login returns the configuration with which to connect to a target, from that of its kubeconfig.
+type login func(context.Context, types.NamespacedName, *rest.Config, wire.Dial) (*rest.Config, error)
+
 // dial returns the dialer for an engagement. Its account is the loop's from now on.
-func (l *loop) dial(ctx context.Context, w want) (*dialer, error) {
+func (l *loop) dial(ctx context.Context, w want, login login) (*dialer, error) {
 	limits := wire.Default()
 	account := wire.NewAccount(limits, l.options.Clock)
 	l.account, l.warned = account, &atomic.Pointer[wire.AddressError]{}
@@ -47,17 +53,21 @@ func (l *loop) dial(ctx context.Context, w want) (*dialer, error) {
 	config.QPS = -1
 	config.Timeout = 0
 	config.UserAgent = "multicluster-scheduler/" + version.Version
-	config, err := l.options.Tokens.Attach(ctx, l.key, config, l.dialRules(w))
+	config, err := login(ctx, l.key, config, l.dialRules(w))
 	if err != nil {
 		return nil, err
 	}
-	connection, err := wire.Harden(config, wire.Options{Limits: limits, Account: account, Dial: l.dialRules(w)})
+	fence := &wire.Fence{}
+	connection, err := wire.Harden(config, wire.Options{
+		Limits: limits, Account: account, Dial: l.dialRules(w), Fence: fence,
+	})
 	if err != nil {
 		return nil, err
 	}
 	return &dialer{
 		wire:    connection,
 		account: account,
+		fence:   fence,
 		scheme:  l.options.Scheme,
 		config:  connection.Config(),
 		clients: &http.Client{Transport: connection.Config().Transport},
@@ -89,7 +99,9 @@ func newMapper() meta.RESTMapper {
 	for kind, scope := range map[schema.GroupVersionKind]meta.RESTScope{
 		v1alpha1.GroupVersion.WithKind("PodChaperon"):                     meta.RESTScopeNamespace,
 		v1alpha1.GroupVersion.WithKind("ClusterSummary"):                  meta.RESTScopeRoot,
+		v1alpha1.GroupVersion.WithKind("SourceGrant"):                     meta.RESTScopeRoot,
 		authenticationv1.SchemeGroupVersion.WithKind("SelfSubjectReview"): meta.RESTScopeRoot,
+		coordinationv1.SchemeGroupVersion.WithKind("Lease"):               meta.RESTScopeNamespace,
 		corev1.SchemeGroupVersion.WithKind("ConfigMap"):                   meta.RESTScopeNamespace,
 		corev1.SchemeGroupVersion.WithKind("Secret"):                      meta.RESTScopeNamespace,
 		corev1.SchemeGroupVersion.WithKind("ServiceAccount"):              meta.RESTScopeNamespace,

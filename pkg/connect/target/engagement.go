@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/connect/hold"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
@@ -32,6 +33,15 @@ type engagement struct {
 	fingerprint string
 	version     string
 	end         context.CancelFunc
+	self        bool // the target is the source itself, by its spec
+	dialer      *dialer
+	// hold is nil if the target has no Lease for this source.
+	hold         *hold.Hold
+	leases       leases
+	leasesSought time.Time
+	// checks counts health checks. latest is what the last ClusterSummary said of the cluster, or nil if it failed.
+	checks int
+	latest *v1alpha1.ClusterSummary
 	// invalid is why the gate refused the ClusterSummary, or nil.
 	invalid *gate.ForgedError
 	// watchError is the last error of the cache's watches.
@@ -47,12 +57,14 @@ func (e *noKeyError) Error() string { return e.cause.Error() }
 // engage connects to the target, and puts it into the Registry in place of an earlier engagement. The attempt ends with
 // ctx. The engagement lasts until it is disengaged and ended, at most until life ends.
 func (l *loop) engage(ctx, life context.Context, w want) (*engagement, error) {
-	d, err := l.dial(ctx, w)
+	d, err := l.dial(ctx, w, l.options.Tokens.Attach)
 	if err != nil {
 		return nil, err
 	}
-	life, cancel := context.WithCancel(life)
-	e := &engagement{fingerprint: w.fingerprint, end: func() { cancel(); d.close() }}
+	parent := life
+	life, cancel := context.WithCancel(parent)
+	e := &engagement{fingerprint: w.fingerprint, self: w.self, dialer: d}
+	e.end = func() { e.release(parent); cancel(); d.close() }
 	if err := l.connect(ctx, life, d, e); err != nil {
 		e.end()
 		return nil, err
@@ -91,6 +103,9 @@ func (l *loop) connect(ctx, life context.Context, d *dialer, e *engagement) erro
 		e.target.ClusterID = summary.Status.ClusterID
 		e.target.Itself = summary.Status.ClusterID != "" && summary.Status.ClusterID == l.options.Source.ClusterID
 	}
+	if err := l.holdTarget(ctx, life, d, e); err != nil {
+		return err
+	}
 	if e.target.Cache, err = l.startCache(ctx, life, d, e); err != nil {
 		return err
 	}
@@ -120,6 +135,13 @@ func (l *loop) newTarget(d *dialer, live client.Reader, verifier gate.Verifier) 
 	}
 	target.APIReader = target.Gate.Reader(live)
 	return target
+}
+
+// release ends the hold, if there is one. If life has ended, the next leader gets it.
+func (e *engagement) release(life context.Context) {
+	if e.hold != nil {
+		e.hold.Release(context.WithoutCancel(life), life.Err() != nil)
+	}
 }
 
 // invalidSummary returns the error if it says that the gate refuses the target's ClusterSummary.

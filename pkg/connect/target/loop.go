@@ -14,10 +14,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/connect/awake"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate/wire"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/targetkind"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/timeouts"
 )
 
 // A target that cost too much is disconnected for firstPenalty. Each time, the pause doubles, up to lastPenalty.
@@ -50,6 +52,11 @@ type loop struct {
 	account *wire.Account
 	warned  *atomic.Pointer[wire.AddressError]
 	penalty time.Duration
+	// epoch is that of the target, as far as this process knows, and epochOf says of which one. awake is what it saw of
+	// the target's manager. They are used by the goroutine alone.
+	epoch   int64
+	epochOf string
+	awake   awake.Observer
 }
 
 func newLoop(c *connections, target types.NamespacedName, w want, policy *v1alpha1.PlacementPolicy) *loop {
@@ -169,6 +176,10 @@ func (l *loop) keep(ctx, life context.Context, w want) {
 		if noKey := (*noKeyError)(nil); errors.As(err, &noKey) {
 			condition = disconnected(v1alpha1.ReasonNoKey, noKey.Error())
 		}
+		if unsafe, ok := l.unsafeCondition(err, w); ok && ctx.Err() == nil {
+			l.disengage()
+			condition = unsafe
+		}
 		if condition.Reason != v1alpha1.ReasonUnreachable || misses >= maxMisses {
 			l.failed(ctx, w, condition)
 		}
@@ -208,26 +219,19 @@ func (l *loop) failed(ctx context.Context, w want, condition metav1.Condition) {
 func (l *loop) watch(ctx context.Context, w want) {
 	ticker := l.options.Clock.NewTicker(healthInterval)
 	defer ticker.Stop()
+	looks := l.options.Clock.NewTicker(timeouts.PresenceDoubt)
+	defer looks.Stop()
 	version := l.engaged.version
+	right := right{ends: l.engaged.rightEnds()}
 	var h health
 	began := l.options.Clock.Now()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-l.newPolicy:
-			l.passPolicy(l.engaged.target)
-			continue
-		case <-l.account.Exceeded():
-			return
-		case <-ticker.C():
-		}
-		summary, err := l.engaged.summary(ctx)
+	for l.await(ctx, w, ticker.C(), looks.C(), &right) {
+		summary, err := l.engaged.check(ctx)
 		invalid := invalidSummary(err)
 		if invalid != nil {
 			summary, err = &v1alpha1.ClusterSummary{}, nil // The target answers, but nothing in it is believed.
 		}
-		if ctx.Err() != nil || err == nil && (h.lost() || l.engaged.denied()) {
+		if ctx.Err() != nil || err == nil && (h.lost() || right.lapsed || l.engaged.denied()) {
 			return
 		}
 		h = h.after(err, l.options.Clock.Now())
@@ -245,6 +249,32 @@ func (l *loop) watch(ctx context.Context, w want) {
 	}
 }
 
+// await returns true when the next health check is due, and false when the target is not to be watched any more.
+func (l *loop) await(ctx context.Context, w want, checks, looks <-chan time.Time, r *right) bool {
+	for {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-l.newPolicy:
+			l.passPolicy(l.engaged.target)
+		case <-l.account.Exceeded():
+			return false
+		case <-r.ends:
+			r.ends, r.lapsed = nil, true
+			l.options.Registry.Lose(l.engaged.target)
+			if l.engaged.unsafe() {
+				return false
+			}
+		case <-looks:
+			if l.look(ctx, w) {
+				return false
+			}
+		case <-checks:
+			return true
+		}
+	}
+}
+
 // disengage ends the engagement, if there is one.
 func (l *loop) disengage() {
 	if l.engaged == nil {
@@ -258,6 +288,8 @@ func (l *loop) disengage() {
 // report stores the finding for the controller, and logs it if it is new.
 func (l *loop) report(ctx context.Context, w want, f finding) {
 	f.version = wire.Shorten(f.version, maxVersion)
+	f.epoch, f.epochOf = l.epoch, l.epochOf
+	f.awake, f.awakeUnknown = awakeCondition(&l.awake), l.awake.State() == awake.Unknown
 	if refused := l.warnedAddress(); refused != nil && w.failure == nil {
 		f.warning = warnedCondition(refused)
 	}

@@ -112,12 +112,8 @@ func (l *login) poke() {
 // adopt takes the renewed token of the Secret, if it belongs to this kubeconfig and lives longer. An earlier manager
 // may have written it.
 func (l *login) adopt() {
-	e := l.renewer.store.get(l.id)
-	if e.Fingerprint != l.fingerprint || !l.original.renewable() {
-		return
-	}
-	stored, err := renewedAt(e.Token, e.Renewed)
-	if err != nil || stored.account != l.original.account {
+	stored, ok := l.renewer.store.get(l.id).replaces(l.original, l.fingerprint)
+	if !ok {
 		return
 	}
 	l.mu.Lock()

@@ -126,6 +126,26 @@ func (r *Renewer) Attach(
 	return l.configure(), nil
 }
 
+// Borrow returns the configuration with which a replica that does not lead connects to a target. Its requests have the
+// token that is the newest now. Nothing is renewed.
+func (r *Renewer) Borrow(
+	ctx context.Context, target types.NamespacedName, config *rest.Config, _ wire.Dial,
+) (*rest.Config, error) {
+	if r == nil {
+		return config, nil
+	}
+	stored, err := r.store.read(ctx, translate.TargetID(target))
+	if err != nil {
+		return config, nil //nolint:nilerr // The kubeconfig's own token may do.
+	}
+	original := credentialOf(config, r.options.Clock.Now())
+	if renewed, ok := stored.replaces(original, fingerprintOf(config)); ok {
+		config = rest.CopyConfig(config)
+		config.BearerToken, config.BearerTokenFile = renewed.token, ""
+	}
+	return config, nil
+}
+
 // loginOf returns the login for a kubeconfig, which replaces that of another one.
 func (r *Renewer) loginOf(target types.NamespacedName, config *rest.Config, rules wire.Dial) *login {
 	fingerprint := fingerprintOf(config)

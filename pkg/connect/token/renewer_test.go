@@ -153,18 +153,24 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// run runs another Renewer, as a new leader. stop ends it.
-func (w *world) run() {
+// newRenewer returns another Renewer, which has not started.
+func newRenewer(w *world) *Renewer {
 	w.t.Helper()
 	w.recorder, w.metrics = events.NewFakeRecorder(100), prometheus.NewRegistry()
-	var err error
-	w.renewer, err = New(Options{
+	r, err := New(Options{
 		Client: w.client, APIReader: w.client, Secrets: w.secrets, Secret: secretName(), Clock: w.clock,
 		Jitter: func() float64 { return 0 }, Recorder: w.recorder, Logger: testr.New(w.t), Metrics: w.metrics,
 	})
 	if err != nil {
 		w.t.Fatal(err)
 	}
+	return r
+}
+
+// run runs another Renewer, as a new leader. stop ends it.
+func (w *world) run() {
+	w.t.Helper()
+	w.renewer = newRenewer(w)
 	ctx, cancel := context.WithCancel(w.t.Context())
 	done := make(chan struct{})
 	go func() { _ = w.renewer.Start(ctx); close(done) }()
@@ -428,6 +434,30 @@ func TestTheNextLeaderUsesTheRenewedToken(t *testing.T) {
 	want := map[string]float64{"multicluster_scheduler_target_credentials_expire_seconds c2": 450}
 	if diff := cmp.Diff(want, w.gather()); diff != "" {
 		t.Error(diff)
+	}
+}
+
+func TestReplicasThatDoNotLeadBorrowTheRenewedToken(t *testing.T) {
+	w := newWorld(t)
+	w.attach(w.config)
+	w.clock.Step(life / 2)
+	renewed := w.renewed()
+	other := rest.CopyConfig(w.config)
+	other.BearerToken = issued(account, start.Add(time.Second), life)
+	for name, test := range map[string]struct {
+		config *rest.Config
+		want   string
+	}{
+		"the same kubeconfig": {w.config, renewed.Token},
+		"another kubeconfig":  {other, other.BearerToken},
+	} {
+		t.Run(name, func(t *testing.T) {
+			standby := newRenewer(w)
+			borrowed, err := standby.Borrow(t.Context(), key(), test.config, wire.Dial{})
+			if err != nil || borrowed.BearerToken != test.want {
+				t.Errorf("got %v, %v", borrowed, err)
+			}
+		})
 	}
 }
 

@@ -115,6 +115,33 @@ func (s *store) get(id string) entry {
 	return e
 }
 
+// read returns the entry of a target from the API server.
+func (s *store) read(ctx context.Context, id string) (entry, error) {
+	ctx, cancel := context.WithTimeout(ctx, timeouts.Request)
+	defer cancel()
+	var e entry
+	secret, err := s.client.CoreV1().Secrets(s.name.Namespace).Get(ctx, s.name.Name, metav1.GetOptions{})
+	if err != nil {
+		return e, fmt.Errorf("getting renewed tokens: %w", err)
+	}
+	if err := json.Unmarshal(secret.Data[id], &e); err != nil {
+		return entry{}, fmt.Errorf("decoding a renewed token: %w", err)
+	}
+	return e, nil
+}
+
+// replaces returns the renewed token, and whether it is one of the kubeconfig's account and lives longer.
+func (e entry) replaces(original credential, fingerprint string) (credential, bool) {
+	if e.Fingerprint != fingerprint || !original.renewable() {
+		return credential{}, false
+	}
+	renewed, err := renewedAt(e.Token, e.Renewed)
+	if err != nil || renewed.account != original.account {
+		return credential{}, false
+	}
+	return renewed, renewed.expires.After(original.expires)
+}
+
 // put writes the entry of a target.
 func (s *store) put(ctx context.Context, id string, e entry) error {
 	raw, err := json.Marshal(e)

@@ -26,6 +26,8 @@ type Options struct {
 	Limits  Limits
 	Account *Account
 	Dial    Dial
+	// Fence stops writes. If it is nil, nothing does.
+	Fence *Fence
 }
 
 // Connection has the hardened transports to one target. It is safe for concurrent use.
@@ -57,12 +59,16 @@ func Harden(config *rest.Config, options Options) (*Connection, error) {
 		streams:  newTransport(config, base, security.Clone(), options),
 	}
 	onlyHTTP1(r.streams)
-	r.RoundTripper, err = rest.HTTPWrappersForConfig(config, &guard{
+	var guarded http.RoundTripper = &guard{
 		next:    r.requests,
 		base:    base.Path,
 		limits:  &options.Limits,
 		account: options.Account,
-	})
+	}
+	if options.Fence != nil {
+		guarded = fenced{guarded, options.Fence}
+	}
+	r.RoundTripper, err = rest.HTTPWrappersForConfig(config, guarded)
 	if err != nil {
 		return nil, fmt.Errorf("reading credentials: %w", err)
 	}

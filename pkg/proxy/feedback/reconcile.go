@@ -153,6 +153,9 @@ func (r *reconciler) removeProxy(ctx context.Context, proxy *corev1.Pod, removal
 		if found, err := r.findChaperon(ctx, proxy); found || err != nil {
 			return err
 		}
+		if err := r.target.Confirm(ctx); err != nil {
+			return fmt.Errorf("confirming that the PodChaperon was deleted: %w", err)
+		}
 	}
 	if removal.status != nil {
 		if err := r.feedback.patchStatus(ctx, proxy, *removal.status); err != nil {

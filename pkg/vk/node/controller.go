@@ -141,6 +141,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 		return reconcile.Result{}, r.writeCondition(ctx, target, conflictCondition(f.existing.Name))
 	}
 	next, err := r.ensureRunner(ctx, f)
+	if err == nil {
+		err = r.ensureTaint(ctx, f)
+	}
 	if err != nil {
 		return reconcile.Result{}, err
 	}

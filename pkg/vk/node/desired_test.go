@@ -121,6 +121,14 @@ func TestReadyFollowsConnected(t *testing.T) {
 			connectedStatus(metav1.ConditionUnknown, v1alpha1.ReasonConnecting), corev1.ConditionFalse,
 			v1alpha1.ReasonConnecting,
 		},
+		"a target that a copy of this cluster holds": {
+			connectedStatus(metav1.ConditionFalse, v1alpha1.ReasonHeldByOther), corev1.ConditionUnknown,
+			v1alpha1.ReasonHeldByOther,
+		},
+		"a target that was set back": {
+			connectedStatus(metav1.ConditionFalse, v1alpha1.ReasonTurnedBack), corev1.ConditionUnknown,
+			v1alpha1.ReasonTurnedBack,
+		},
 		"a target that is connected": {
 			connectedStatus(metav1.ConditionTrue, v1alpha1.ReasonConnected), corev1.ConditionTrue,
 			v1alpha1.ReasonConnected,

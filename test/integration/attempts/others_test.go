@@ -6,6 +6,7 @@ func ofTheSecondSource() []attempt {
 		{c2, other, "create a PodChaperon", create(chaperon, labelled("c2")), allowed, ""},
 		{c2, system, "create a PodChaperon", create(chaperon, labelled("c2")), rbac, ""},
 		{c2, own, "create a PodChaperon", create(chaperon, labelled("c2")), rbac, ""},
+		{c2, leases, "create a PodChaperon", create(chaperon, labelled("c2")), rbac, ""},
 		{c2, shop, "create a PodChaperon with the cluster ID of c1",
 			create(chaperon, labelled("c1")), policy, notItsID},
 		{c2, shop, "delete a PodChaperon of c1", remove(chaperon, "of-c1"), policy, notYours},

@@ -15,6 +15,7 @@ const (
 	label   = "multicluster.admiralty.io/parent-cluster-id"
 	markKey = "multicluster.admiralty.io/followed-by"
 	dryRun  = "?dryRun=All"
+	owners  = `"ownerReferences":[{"apiVersion":"v1","kind":"Secret","name":"web","uid":"1-2"}]`
 )
 
 // request is one request. In path and body, NS stands for the namespace, USER for the user's name, and USER-OF-c2 for
@@ -41,6 +42,7 @@ const (
 	balancer   kind = "Service that is a load balancer"
 	binding    kind = "RoleBinding"
 	sourceKind kind = "Source"
+	lease      kind = "Lease"
 )
 
 // typed returns Secrets of a type.
@@ -55,6 +57,8 @@ func (k kind) path() string {
 		return "/apis/discovery.k8s.io/v1/namespaces/NS/" + plural
 	case ingress:
 		return "/apis/networking.k8s.io/v1/namespaces/NS/ingresses"
+	case lease:
+		return "/apis/coordination.k8s.io/v1/namespaces/NS/" + plural
 	case binding:
 		return "/apis/rbac.authorization.k8s.io/v1/namespaces/NS/" + plural
 	case chaperon, sourceKind:
@@ -81,7 +85,7 @@ func (k kind) body() string {
 	case balancer:
 		return `"spec":{"type":"LoadBalancer","ports":[{"port":80}]}`
 	case slice:
-		return `"addressType":"IPv4","endpoints":[],"ports":[]`
+		return `"addressType":"IPv4","endpoints":[{"addresses":["10.1.2.3"]}],"ports":[]`
 	case ingress:
 		return `"spec":{"defaultBackend":{"service":{"name":"web","port":{"number":80}}}}`
 	case pod:
@@ -91,6 +95,8 @@ func (k kind) body() string {
 	case privileged:
 		return ours + `"PodChaperon","spec":{"hostNetwork":true,"containers":[{"name":"c","image":"i",` +
 			`"securityContext":{"privileged":true}}]}`
+	case lease:
+		return `"spec":{"holderIdentity":"attempt"}`
 	case binding:
 		return `"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"ClusterRole","name":"cluster-admin"}`
 	case sourceKind:
@@ -99,6 +105,19 @@ func (k kind) body() string {
 	_, variant, _ := strings.Cut(string(k), " ")
 	name, data, _ := strings.Cut(variant, " ")
 	return `"type":"` + name + `","data":{` + data + `}`
+}
+
+// copied is the metadata of a copy with a cluster ID. An EndpointSlice belongs to that source's Service.
+func copied(k kind, id string) string {
+	if k == slice {
+		return endpointsOf("of-"+id, id)
+	}
+	return marked(id)
+}
+
+// endpointsOf is the metadata of a copy with a cluster ID, and with the name of a Service.
+func endpointsOf(service, id string) string {
+	return withLabel(id, `"kubernetes.io/service-name":"`+service+`"`)
 }
 
 // labelled is the metadata of an object with a cluster ID.
@@ -149,6 +168,14 @@ func patch(k kind, name, metadata string) request {
 	return request{
 		verb: "PATCH", path: k.path() + "/" + name + dryRun, contentType: mediaMerge,
 		body: `{"metadata":{` + metadata + `}}`,
+	}
+}
+
+// move changes the addresses of an EndpointSlice.
+func move(name string) request {
+	return request{
+		verb: "PATCH", path: slice.path() + "/" + name + dryRun, contentType: mediaMerge,
+		body: `{"endpoints":[{"addresses":["10.4.5.6"]}]}`,
 	}
 }
 

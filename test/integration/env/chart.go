@@ -19,6 +19,8 @@ const (
 	Release = "multicluster-scheduler"
 	// ReleaseNamespace is where the chart is installed.
 	ReleaseNamespace = "admiralty"
+	// LeasesNamespace is the chart's namespace of Leases.
+	LeasesNamespace = ReleaseNamespace + "-leases"
 	// SourceRole is the chart's ClusterRole of sources.
 	SourceRole = Release + "-source"
 	// LeavingRole is the chart's ClusterRole of sources in namespaces that they no longer may use.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strconv"
+	"sync/atomic"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -62,6 +63,35 @@ func TestNothingIsDoneInATargetThatIsLost(t *testing.T) {
 	waitForEnding(t, evictedChaperon, "")
 	end(t, evictedChaperon)
 	env.WaitGone(t, source, evicted)
+}
+
+func TestWithoutConfirmationNoProxyIsDeleted(t *testing.T) {
+	c2 := newTarget(env.Namespace(t, nil, source, target), "c2")
+	var setBack atomic.Bool
+	asked := make(chan struct{}, 1)
+	c2.Customize = func(e *engage.Target) {
+		e.Confirms = func(context.Context) error {
+			if !setBack.Load() {
+				return nil
+			}
+			select {
+			case asked <- struct{}{}:
+			default:
+			}
+			return errors.New("the target was set back")
+		}
+	}
+	c2.Engage(t, registry)
+	proxy := createProxy(t, c2, "web")
+	chaperon := place(t, proxy, c2)
+	setBack.Store(true)
+	env.Delete(t, target, chaperon)
+	<-asked
+	if live := env.Get(t, source, proxy); live.DeletionTimestamp != nil {
+		t.Error("the proxy was deleted, although nobody knows whether the PodChaperon was")
+	}
+	setBack.Store(false)
+	env.WaitGone(t, source, proxy)
 }
 
 // hanging is the client of a target that takes requests and never answers.

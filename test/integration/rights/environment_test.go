@@ -20,6 +20,7 @@ import (
 const (
 	everywhere = "cluster"
 	release    = "release"
+	leases     = "leases" // the namespace of Leases
 )
 
 var cluster *env.Cluster
@@ -132,6 +133,8 @@ func (r rights) bound(t *testing.T, object *unstructured.Unstructured, roles map
 		where = everywhere
 	case env.ReleaseNamespace:
 		where = release
+	case env.LeasesNamespace:
+		where = leases
 	}
 	rules, known := roles[binding.RoleRef.Kind+"/"+namespace+"/"+binding.RoleRef.Name]
 	if !known {

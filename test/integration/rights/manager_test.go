@@ -81,15 +81,17 @@ type running struct {
 // start runs a manager with the rights that the chart gives it with these arguments, and returns when it is ready.
 func start(t *testing.T, config *configv1alpha1.Configuration, arguments ...string) *running {
 	t.Helper()
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: env.ReleaseNamespace}}
-	env.Ensure(t, cluster, namespace)
+	for _, name := range []string{env.ReleaseNamespace, env.LeasesNamespace} {
+		env.Ensure(t, cluster, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
+	}
 	account := &corev1.ServiceAccount{ObjectMeta: env.Meta(env.ReleaseNamespace, env.ManagerAccount)}
 	login := cluster.Token(t, account)
 	deleteAtEnd(t, account)
 	var objects []*unstructured.Unstructured
 	for _, object := range env.Render(t, env.Release, arguments...) {
 		switch object.GetKind() {
-		case "Role", "ClusterRole", "RoleBinding", "ClusterRoleBinding", "Secret", "MutatingWebhookConfiguration":
+		case "Role", "ClusterRole", "RoleBinding", "ClusterRoleBinding", "Secret", "MutatingWebhookConfiguration",
+			"ValidatingWebhookConfiguration":
 			objects = append(objects, object)
 			deleteAtEnd(t, object)
 		}
@@ -163,6 +165,8 @@ func waitGranted(t *testing.T, user string, all rights) {
 		case everywhere:
 		case release:
 			attributes.Namespace = env.ReleaseNamespace
+		case leases:
+			attributes.Namespace = env.LeasesNamespace
 		default:
 			attributes.Namespace = one.where
 		}

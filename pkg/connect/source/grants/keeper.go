@@ -49,6 +49,8 @@ type Options struct {
 	LeavingClusterRoleName string
 	// ReleaseNamespace is left out by default.
 	ReleaseNamespace string
+	// LeasesNamespace has the Leases of sources. If empty, there are none.
+	LeasesNamespace string
 	// EnforceDefaultExclusions refuses namespaces that are left out by default, even if a source used them when an
 	// earlier version let it.
 	EnforceDefaultExclusions bool

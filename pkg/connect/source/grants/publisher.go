@@ -56,6 +56,7 @@ func (p *Publisher) Register(ctx context.Context, mgr ctrl.Manager) error {
 		Watches(&rbacv1.RoleBinding{}, enqueue(publishDelay, bound)).
 		Owns(&rbacv1.ClusterRole{}).
 		Owns(&rbacv1.ClusterRoleBinding{}).
+		Owns(&rbacv1.Role{}).
 		Watches(&v1alpha1.Source{}, enqueue(0, func(o client.Object) []string {
 			if s, ok := o.(*v1alpha1.Source); ok {
 				return OfSource(s).Users()
@@ -132,7 +133,11 @@ func (p *Publisher) Reconcile(ctx context.Context, request reconcile.Request) (r
 	if err := p.letRead(ctx, grant, whose.subject); err != nil {
 		return reconcile.Result{}, err
 	}
-	return reconcile.Result{}, p.publish(ctx, grant, whose)
+	lease, err := p.giveLease(ctx, grant, whose.subject)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	return reconcile.Result{RequeueAfter: leaseInterval}, p.publish(ctx, grant, whose, lease)
 }
 
 // owner is the user of a SourceGrant.
@@ -183,13 +188,7 @@ func (p *Publisher) sourcesOf(ctx context.Context, name string) (*owner, error) 
 
 // letRead gives the user of a SourceGrant the right to read it.
 func (p *Publisher) letRead(ctx context.Context, grant *v1alpha1.SourceGrant, subject rbacv1.Subject) error {
-	meta := metav1.ObjectMeta{
-		Name: readerPrefix + grant.Name,
-		OwnerReferences: []metav1.OwnerReference{{
-			APIVersion: v1alpha1.GroupVersion.String(), Kind: "SourceGrant", Name: grant.Name, UID: grant.UID,
-			Controller: new(true),
-		}},
-	}
+	meta := owned(grant)
 	if _, err := p.objects.Ensure(ctx, RoleWith(meta, []rbacv1.PolicyRule{{
 		APIGroups: []string{v1alpha1.GroupName}, Resources: []string{"sourcegrants"}, Verbs: []string{"get", "watch"},
 		ResourceNames: []string{grant.Name},
@@ -200,8 +199,21 @@ func (p *Publisher) letRead(ctx context.Context, grant *v1alpha1.SourceGrant, su
 	return err
 }
 
+// owned returns the metadata of the roles and bindings of a SourceGrant.
+func owned(grant *v1alpha1.SourceGrant) metav1.ObjectMeta {
+	return metav1.ObjectMeta{
+		Name: readerPrefix + grant.Name,
+		OwnerReferences: []metav1.OwnerReference{{
+			APIVersion: v1alpha1.GroupVersion.String(), Kind: "SourceGrant", Name: grant.Name, UID: grant.UID,
+			Controller: new(true),
+		}},
+	}
+}
+
 // publish writes the status if it differs.
-func (p *Publisher) publish(ctx context.Context, grant *v1alpha1.SourceGrant, whose *owner) error {
+func (p *Publisher) publish(
+	ctx context.Context, grant *v1alpha1.SourceGrant, whose *owner, lease *v1alpha1.LeaseReference,
+) error {
 	list := &rbacv1.RoleBindingList{}
 	err := p.options.Client.List(ctx, list, client.MatchingFields{indexUser: whose.user}, client.UnsafeDisableDeepCopy)
 	if err != nil {
@@ -211,6 +223,7 @@ func (p *Publisher) publish(ctx context.Context, grant *v1alpha1.SourceGrant, wh
 	grant.Status = v1alpha1.SourceGrantStatus{
 		Namespaces: p.namespaces(list, p.options.FullClusterRoleName),
 		ClusterID:  whose.clusterID,
+		Lease:      lease,
 	}
 	grant.Status.Leaving = slices.DeleteFunc(p.namespaces(list, p.options.LeavingClusterRoleName),
 		func(namespace string) bool { return slices.Contains(grant.Status.Namespaces, namespace) })

@@ -1,0 +1,99 @@
+package awake
+
+import (
+	"testing"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/timeouts"
+)
+
+var start = time.Unix(1000, 0)
+
+// renewedAt returns the Lease that was renewed at a time of the target's clock, which is an hour slow.
+func renewedAt(at time.Time) *coordinationv1.Lease {
+	return &coordinationv1.Lease{
+		Spec: coordinationv1.LeaseSpec{RenewTime: new(metav1.NewMicroTime(at.Add(-time.Hour)))},
+	}
+}
+
+// watch looks whenever a look is due, once a second, and returns when the state was first this one. The manager renews
+// until end, and the first look is after offset.
+func watch(o *Observer, state State, offset time.Duration, end, until time.Time) (time.Time, bool) {
+	for now := start.Add(offset); now.Before(until); now = now.Add(time.Second) {
+		if !o.Due(now) {
+			continue
+		}
+		last := now.Truncate(timeouts.PresenceRenewal)
+		if last.After(end) {
+			last = end.Truncate(timeouts.PresenceRenewal)
+		}
+		o.Look(renewedAt(last), now)
+		if o.State() == state {
+			return now, true
+		}
+	}
+	return time.Time{}, false
+}
+
+func TestAManagerThatStopsIsSilentWithin40Seconds(t *testing.T) {
+	for offset := range 10 {
+		for stop := range 10 {
+			o := &Observer{}
+			end := start.Add(time.Minute + time.Duration(stop)*time.Second)
+			if at, silent := watch(o, Silent, time.Duration(offset)*time.Second, end, end); silent {
+				t.Errorf("it was silent at %s, and stopped at %s", at, end)
+			}
+			at, silent := watch(o, Silent, end.Sub(start), end, end.Add(2*time.Minute))
+			if !silent || at.Sub(end) > timeouts.SilentWithin {
+				t.Errorf("looks from %d s, stopped at %d s: silent %t after %s", offset, stop, silent, at.Sub(end))
+			}
+			back := at.Add(time.Minute)
+			o.Look(renewedAt(back), back)
+			if o.State() != Awake {
+				t.Error("it renews again, and is not awake")
+			}
+		}
+	}
+}
+
+func TestNothingIsKnownBeforeTheFirstRenewalIsSeen(t *testing.T) {
+	o := &Observer{}
+	o.Look(renewedAt(start), start)
+	if o.State() != Unknown {
+		t.Errorf("state %d", o.State())
+	}
+	o.Look(renewedAt(start), start.Add(timeouts.SilentAfter))
+	if o.State() != Silent {
+		t.Errorf("state %d, although a new leader of the source has seen nothing for long", o.State())
+	}
+}
+
+func TestWithoutLeaseNobodyIsSilent(t *testing.T) {
+	o := &Observer{}
+	for i := range 100 {
+		o.Look(nil, start.Add(time.Duration(i)*time.Second))
+	}
+	if o.State() != NoLease {
+		t.Errorf("state %d", o.State())
+	}
+	now := start.Add(time.Hour)
+	o.Look(renewedAt(now), now)
+	if o.State() != Awake {
+		t.Errorf("state %d, although the Lease was just made", o.State())
+	}
+}
+
+func TestTimeWithoutAnswersIsNoSilence(t *testing.T) {
+	o := &Observer{}
+	o.Look(renewedAt(start), start)
+	now := start.Add(10 * time.Second)
+	o.Look(renewedAt(now), now)
+	o.Miss(now.Add(time.Hour))
+	o.Look(renewedAt(now), now.Add(time.Hour+time.Second))
+	if o.State() != Awake {
+		t.Errorf("state %d", o.State())
+	}
+}

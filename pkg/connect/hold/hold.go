@@ -1,0 +1,237 @@
+package hold
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/utils/clock"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/timeouts"
+)
+
+// epochInterval is how often the epoch is raised.
+const epochInterval = 10 * time.Minute
+
+// errLapsed says that the Lease was not renewed in time. Nobody else may hold it.
+var errLapsed = errors.New("the Lease in the target could not be renewed in time")
+
+// errReleased says that this process released the Lease.
+var errReleased = errors.New("the Lease in the target was released")
+
+// Hold is the right to act in a target. It is safe for concurrent use.
+type Hold struct {
+	process *Process
+	request Request
+
+	ctx context.Context //nolint:containedctx // it is the right
+	end context.CancelCauseFunc
+
+	renewing  sync.Mutex // makes renewals and confirmations come one after the other; guards the fields up to confirmed
+	last      *coordinationv1.Lease
+	shared    bool      // a sibling renews the Lease, too
+	confirmed time.Time // when the target was asked for the last confirmation
+
+	mu     sync.Mutex // guards the fields below
+	epoch  int64
+	raised time.Time
+	timer  clock.Timer // ends the hold
+	failed error       // of the last renewal
+}
+
+// Context ends when the right ends. Its cause is an *OtherError or a *TurnedBackError if somebody must do something.
+func (h *Hold) Context() context.Context { return h.ctx }
+
+// Epoch returns the epoch to remember.
+func (h *Hold) Epoch() int64 {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.epoch
+}
+
+// Failed returns why the last renewal failed, or nil.
+func (h *Hold) Failed() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.failed
+}
+
+// Confirm asks the target, and returns nil if it was not set back, and nobody else acts there. What the target said
+// just before is then of the present.
+func (h *Hold) Confirm(ctx context.Context) error {
+	called := h.process.options.Clock.Now()
+	h.renewing.Lock()
+	defer h.renewing.Unlock()
+	if err := context.Cause(h.ctx); err != nil {
+		return err
+	}
+	if h.confirmed.After(called) {
+		return nil // Somebody asked while this call waited.
+	}
+	asked := h.process.options.Clock.Now()
+	lease, err := h.request.get(ctx)
+	if err == nil {
+		err = h.decide(lease)
+	}
+	if err == nil {
+		h.confirmed = asked
+	}
+	return err
+}
+
+// Release ends the right. If the process stops, it leaves the Lease to the next leader. Otherwise the Lease stays this
+// process's, and expires.
+func (h *Hold) Release(ctx context.Context, stopping bool) {
+	mine := h.ctx.Err() == nil || errors.Is(context.Cause(h.ctx), context.Canceled)
+	h.end(errReleased)
+	h.mu.Lock()
+	h.timer.Stop()
+	h.mu.Unlock()
+	if !stopping || !mine || h.process.options.OwnLease == nil {
+		return
+	}
+	h.renewing.Lock()
+	defer h.renewing.Unlock()
+	left := h.renewal(h.process.options.Clock.Now())
+	left.holder = h.process.next
+	err := h.request.update(ctx, left.write(h.last))
+	if apierrors.IsConflict(err) { // A renewal was under way.
+		if lease, err := h.request.get(ctx); err == nil && holderOf(lease) == h.process.holder {
+			_ = h.request.update(ctx, left.write(lease)) // If this fails, the Lease expires.
+		}
+	}
+}
+
+// begin starts the renewals. The Lease was written by a request that was sent at a time.
+func (h *Hold) begin(life context.Context, written *coordinationv1.Lease, asked time.Time) {
+	h.ctx, h.end = context.WithCancelCause(life)
+	h.last = written
+	h.extend(asked)
+	go h.keep()
+}
+
+func (h *Hold) keep() {
+	for h.ctx.Err() == nil {
+		h.process.pause(h.ctx, timeouts.HoldRenewal)
+		if h.ctx.Err() == nil {
+			h.renew(h.ctx)
+		}
+	}
+}
+
+// renew renews the Lease. Only a success, or an answer that ends the hold, has consequences now.
+func (h *Hold) renew(ctx context.Context) {
+	h.renewing.Lock()
+	defer h.renewing.Unlock()
+	asked := h.process.options.Clock.Now()
+	var written *coordinationv1.Lease
+	var err error
+	if !h.shared {
+		written, err = h.write(ctx, h.last, asked)
+	}
+	if h.shared || apierrors.IsConflict(err) {
+		written, asked, err = h.rejoin(ctx)
+	}
+	h.mu.Lock()
+	h.failed = err
+	h.mu.Unlock()
+	if err == nil {
+		h.last = written
+		h.extend(asked)
+	}
+}
+
+// rejoin reads the Lease, and renews it unless a sibling has done so. It returns the Lease, and when it was renewed.
+func (h *Hold) rejoin(ctx context.Context) (*coordinationv1.Lease, time.Time, error) {
+	asked := h.process.options.Clock.Now()
+	lease, err := h.request.get(ctx)
+	if err == nil {
+		err = h.decide(lease)
+	}
+	if err != nil {
+		return nil, asked, err
+	}
+	by := renewedAt(lease)
+	if h.shared = by.After(renewedAt(h.last)) && !by.After(asked); h.shared {
+		h.process.look(h.request.Target, lease)
+		return lease, by, nil
+	}
+	lease, err = h.write(ctx, lease, asked)
+	return lease, asked, err
+}
+
+// write writes a renewal.
+func (h *Hold) write(ctx context.Context, lease *coordinationv1.Lease, now time.Time) (*coordinationv1.Lease, error) {
+	r := h.renewal(now)
+	written := r.write(lease)
+	if err := h.request.update(ctx, written); err != nil {
+		return nil, err
+	}
+	h.mu.Lock()
+	if r.epoch > h.epoch {
+		h.epoch, h.raised = r.epoch, now
+	}
+	h.mu.Unlock()
+	h.process.look(h.request.Target, written)
+	return written, nil
+}
+
+func (h *Hold) renewal(now time.Time) renewal {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	epoch := h.epoch
+	if now.Sub(h.raised) >= epochInterval {
+		epoch++
+	}
+	return renewal{holder: h.process.holder, clusterID: h.process.options.ClusterID, epoch: epoch, now: now}
+}
+
+// decide decides what a Lease means that this process has not written, or not last. It ends the hold if the Lease is
+// not this process's any more. Other holds of this process may have renewed it: those of siblings.
+func (h *Hold) decide(lease *coordinationv1.Lease) error {
+	err := h.lost(lease)
+	if err != nil {
+		h.end(err)
+		return err
+	}
+	h.mu.Lock()
+	h.epoch = max(h.epoch, epochOf(lease))
+	h.mu.Unlock()
+	return nil
+}
+
+// lost returns why the hold ends, or nil if it does not.
+func (h *Hold) lost(lease *coordinationv1.Lease) error {
+	p, target := h.process, h.request.Target
+	epoch, found, holder := h.Epoch(), epochOf(lease), holderOf(lease)
+	mine := holder == p.holder
+	switch {
+	case holder == p.next:
+		return errReleased // A sibling has stopped.
+	case found < epoch, lease.UID != h.last.UID, !mine && found == epoch,
+		mine && renewedAt(lease).Before(renewedAt(h.last)):
+		// Whoever takes the Lease raises the epoch. So a Lease of others without a higher one is from the past.
+		remembered := max(epoch, found+1)
+		p.note(target, func(is *sight) { is.back, is.remembered = true, max(is.remembered, remembered) })
+		return &TurnedBackError{Remembered: remembered, Found: found}
+	case !mine:
+		is := p.look(target, lease)
+		p.note(target, func(is *sight) { is.rival = true })
+		return &OtherError{Holder: is.holder, Renewed: is.changed}
+	}
+	return nil
+}
+
+// extend lets the hold last for some time after a renewal was asked for.
+func (h *Hold) extend(asked time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.timer != nil {
+		h.timer.Stop()
+	}
+	left := timeouts.HoldEnds - h.process.options.Clock.Since(asked)
+	h.timer = h.process.options.Clock.AfterFunc(left, func() { h.end(errLapsed) })
+}

@@ -1,0 +1,313 @@
+package hold
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/timeouts"
+)
+
+var leaseKey = types.NamespacedName{Namespace: "leases", Name: "source-1"}
+
+// etcd is the Lease of the leader of one source cluster. A copy of it is a copy of the cluster.
+type etcd struct{ next string }
+
+func (e *etcd) NextHolder(context.Context) (string, error) { return e.next, nil }
+
+func (e *etcd) SetNextHolder(_ context.Context, holder string) error {
+	e.next = holder
+	return nil
+}
+
+// world is a target, and the time, which passes only while everybody waits.
+type world struct {
+	*testing.T
+	clock  clock.RealClock
+	target client.Client
+	// down fails requests to the target.
+	down atomic.Bool
+}
+
+// in runs a test in a world of its own.
+func in(t *testing.T, test func(w *world)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) { test(newWorld(t)) })
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	w := &world{T: t}
+	scheme := runtime.NewScheme()
+	if err := coordinationv1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	answer := func(then func() error) error {
+		if w.down.Load() {
+			return errors.New("down")
+		}
+		return then()
+	}
+	w.target = fake.NewClientBuilder().WithScheme(scheme).WithObjects(emptyLease("uid")).WithInterceptorFuncs(
+		interceptor.Funcs{
+			Get: func(
+				ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, _ ...client.GetOption,
+			) error {
+				return answer(func() error { return c.Get(ctx, key, o) })
+			},
+			Update: func(
+				ctx context.Context, c client.WithWatch, o client.Object, _ ...client.UpdateOption,
+			) error {
+				return answer(func() error { return c.Update(ctx, o) })
+			},
+		}).Build()
+	return w
+}
+
+func emptyLease(uid types.UID) *coordinationv1.Lease {
+	return &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{
+		Namespace: leaseKey.Namespace, Name: leaseKey.Name, UID: uid,
+	}}
+}
+
+// process starts a manager of the cluster with this etcd.
+func (w *world) process(name string, e *etcd) *Process {
+	return New(Options{ClusterID: "c1", Name: name, Clock: w.clock, OwnLease: e})
+}
+
+func (w *world) leader(name string, e *etcd) *Process {
+	p := w.process(name, e)
+	p.Lead()
+	return p
+}
+
+func (w *world) request() Request {
+	return Request{Target: types.NamespacedName{Name: "c2"}, Client: w.target, Lease: leaseKey}
+}
+
+// attempt is the result of Acquire.
+type attempt struct {
+	hold *Hold
+	err  error
+}
+
+// acquire begins to acquire the Lease.
+func (w *world) acquire(p *Process, r Request) chan attempt {
+	result := make(chan attempt, 1)
+	go func() {
+		h, err := p.Acquire(w.Context(), w.Context(), r)
+		result <- attempt{h, err}
+	}()
+	return result
+}
+
+// hold acquires the Lease at once.
+func (w *world) hold(p *Process, r Request) *Hold {
+	w.Helper()
+	begun := w.clock.Now()
+	a := <-w.acquire(p, r)
+	if a.err != nil {
+		w.Fatal(a.err)
+	}
+	if took := w.clock.Since(begun); took > 0 {
+		w.Errorf("taking the Lease takes %s", took)
+	}
+	return a.hold
+}
+
+// pass lets time pass, until done.
+func (w *world) pass(d time.Duration, done func() bool) time.Duration {
+	begun := w.clock.Now()
+	for w.clock.Since(begun) < d && !done() {
+		time.Sleep(time.Second) // This is the time of the bubble.
+		synctest.Wait()
+	}
+	return w.clock.Since(begun)
+}
+
+func never() bool { return false }
+
+// crash makes a hold's process disappear.
+func crash(h *Hold) { h.end(errors.New("crash")) }
+
+func (w *world) read() *coordinationv1.Lease {
+	w.Helper()
+	lease := &coordinationv1.Lease{}
+	if err := w.target.Get(w.Context(), leaseKey, lease); err != nil {
+		w.Fatal(err)
+	}
+	return lease
+}
+
+func TestTheNextLeaderTakesOverAtOnceAfterAnOrderlyStop(t *testing.T) {
+	in(t, func(w *world) {
+		c1, backup := &etcd{}, &etcd{}
+		first := w.leader("a", c1)
+		h := w.hold(first, w.request())
+		*backup = *c1
+		if err := first.Stop(w.Context()); err != nil {
+			w.Fatal(err)
+		}
+		h.Release(w.Context(), true)
+
+		copied := w.acquire(w.leader("copy", backup), w.request())
+		next := w.hold(w.leader("b", c1), w.request())
+		expectHolder(w, "b_")
+		w.pass(time.Minute, never)
+		if err := context.Cause(next.Context()); err != nil {
+			w.Errorf("the next leader lost it: %v", err)
+		}
+		if a := <-copied; !errors.As(a.err, new(*OtherError)) {
+			w.Errorf("a copy of before the stop: %v", a.err)
+		}
+	})
+}
+
+func expectHolder(w *world, prefix string) {
+	w.Helper()
+	if holder := holderOf(w.read()); !strings.HasPrefix(holder, prefix) {
+		w.Errorf("the holder is %q, want %q", holder, prefix)
+	}
+}
+
+func TestACrashIsWaitedForOnce(t *testing.T) {
+	in(t, func(w *world) {
+		c1 := &etcd{}
+		h := w.hold(w.leader("a", c1), w.request())
+		standby := w.process("b", c1)
+		w.pass(time.Minute, func() bool { standby.Watch(w.request().Target, w.read()); return false })
+		crash(h)
+		// The leader election takes as long as this.
+		w.pass(timeouts.LeaseDuration, func() bool { standby.Watch(w.request().Target, w.read()); return false })
+		standby.Lead()
+		w.hold(standby, w.request())
+		expectHolder(w, "b_")
+	})
+}
+
+func TestANewProcessWaitsAfterACrash(t *testing.T) {
+	in(t, func(w *world) {
+		c1 := &etcd{}
+		crash(w.hold(w.leader("a", c1), w.request()))
+		next := w.acquire(w.leader("b", c1), w.request())
+		took := w.pass(time.Minute, func() bool { return len(next) > 0 })
+		if a := <-next; a.err != nil {
+			w.Error(a.err)
+		}
+		if took < timeouts.HoldDuration || took > timeouts.HoldDuration+lookInterval+time.Second {
+			w.Errorf("it took over after %s", took)
+		}
+	})
+}
+
+func TestACopyOfTheClusterDoesNotPassForTheNextLeader(t *testing.T) {
+	in(t, func(w *world) {
+		c1 := &etcd{}
+		h := w.hold(w.leader("a", c1), w.request())
+		copied := w.leader("copy", &etcd{next: c1.next})
+		try := func() error {
+			result := w.acquire(copied, w.request())
+			w.pass(time.Minute, func() bool { return len(result) > 0 })
+			return (<-result).err
+		}
+		if err := try(); !errors.As(err, new(*OtherError)) {
+			w.Fatalf("while the cluster runs: %v", err)
+		}
+		crash(h)
+		w.pass(4*timeouts.HoldDuration, never)
+		if err := try(); !errors.As(err, new(*OtherError)) {
+			w.Fatalf("after the leader crashed: %v", err)
+		}
+		expectHolder(w, "a_")
+		next := w.hold(w.leaderAfter("b", c1), w.request())
+		expectHolder(w, "b_")
+		crash(next)
+		_ = try()
+		w.pass(timeouts.HoldOfOthers, never)
+		if err := try(); err != nil {
+			w.Errorf("long after the cluster ended: %v", err)
+		}
+	})
+}
+
+// leaderAfter returns a leader that has watched the Lease for long.
+func (w *world) leaderAfter(name string, e *etcd) *Process {
+	p := w.process(name, e)
+	p.Watch(w.request().Target, w.read())
+	w.pass(timeouts.LeaseDuration, never)
+	p.Lead()
+	return p
+}
+
+func TestAHoldEndsBeforeAnotherCanTakeTheLease(t *testing.T) {
+	in(t, func(w *world) {
+		h := w.hold(w.leader("a", &etcd{}), w.request())
+		w.pass(time.Minute, never)
+		if h.Context().Err() != nil || h.Failed() != nil {
+			w.Fatalf("it was not renewed: %v, %v", context.Cause(h.Context()), h.Failed())
+		}
+		w.down.Store(true)
+		took := w.pass(time.Minute, func() bool { return h.Context().Err() != nil })
+		if took > timeouts.HoldEnds+time.Second || !errors.Is(context.Cause(h.Context()), errLapsed) {
+			w.Errorf("it ended after %s: %v", took, context.Cause(h.Context()))
+		}
+	})
+}
+
+func TestTheLeaseIsLostToAnotherCluster(t *testing.T) {
+	in(t, func(w *world) {
+		first := w.leader("a", &etcd{})
+		h := w.hold(first, w.request())
+		stolen := renewal{holder: "copy", clusterID: "c1", epoch: h.Epoch() + 1, now: w.clock.Now()}.write(w.read())
+		if err := w.target.Update(w.Context(), stolen); err != nil {
+			w.Fatal(err)
+		}
+		w.pass(timeouts.HoldRenewal+time.Second, func() bool { return h.Context().Err() != nil })
+		if cause := context.Cause(h.Context()); !errors.As(cause, new(*OtherError)) {
+			w.Errorf("it ended by %v", cause)
+		}
+		if a := <-w.acquire(first, w.request()); !errors.As(a.err, new(*OtherError)) {
+			w.Errorf("it is to wait, and got %v", a.err)
+		}
+	})
+}
+
+func TestSiblingsShareTheLease(t *testing.T) {
+	in(t, func(w *world) {
+		p := w.leader("a", &etcd{})
+		one, two := w.request(), w.request()
+		two.Target.Name = "sibling"
+		first := w.hold(p, one)
+		second := w.hold(p, two)
+		w.pass(time.Minute, never)
+		for _, h := range []*Hold{first, second} {
+			if err := context.Cause(h.Context()); err != nil {
+				w.Error(err)
+			}
+		}
+	})
+}
+
+func TestSourcesOfAnotherClusterIDAreNotKeptWaiting(t *testing.T) {
+	in(t, func(w *world) {
+		w.hold(w.leader("a", &etcd{}), w.request())
+		other := New(Options{ClusterID: "c9", Name: "other", Clock: w.clock})
+		other.Lead()
+		if a := <-w.acquire(other, w.request()); !errors.As(a.err, new(*SharedUserError)) {
+			w.Errorf("got %v", a.err)
+		}
+	})
+}

@@ -1,0 +1,59 @@
+package hold
+
+import (
+	"strconv"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/timeouts"
+)
+
+func holderOf(lease *coordinationv1.Lease) string { return ptr.Deref(lease.Spec.HolderIdentity, "") }
+
+func renewedAt(lease *coordinationv1.Lease) time.Time {
+	if lease.Spec.RenewTime == nil {
+		return time.Time{}
+	}
+	return lease.Spec.RenewTime.Time
+}
+
+// epochOf returns the epoch of a Lease, and 0 if there is none.
+func epochOf(lease *coordinationv1.Lease) int64 {
+	epoch, err := strconv.ParseInt(lease.Annotations[v1alpha1.AnnotationEpoch], 10, 64)
+	if err != nil || epoch < 0 {
+		return 0
+	}
+	return epoch
+}
+
+// clusterOf returns the cluster ID of the source that held a Lease last.
+func clusterOf(lease *coordinationv1.Lease) string {
+	return lease.Annotations[v1alpha1.LabelParentClusterID]
+}
+
+// renewal is what the holder of a Lease writes.
+type renewal struct {
+	holder, clusterID string
+	epoch             int64
+	now               time.Time
+}
+
+// write returns the Lease with the renewal.
+func (r renewal) write(lease *coordinationv1.Lease) *coordinationv1.Lease {
+	lease = lease.DeepCopy()
+	now := metav1.NewMicroTime(r.now.Truncate(time.Microsecond)) // as the API server stores it
+	if holderOf(lease) != r.holder {
+		lease.Spec.AcquireTime = &now
+		lease.Spec.LeaseTransitions = ptr.To(ptr.Deref(lease.Spec.LeaseTransitions, 0) + 1)
+	}
+	lease.Spec.HolderIdentity = &r.holder
+	lease.Spec.RenewTime = &now
+	lease.Spec.LeaseDurationSeconds = ptr.To(int32(timeouts.HoldDuration / time.Second))
+	metav1.SetMetaDataAnnotation(&lease.ObjectMeta, v1alpha1.AnnotationEpoch, strconv.FormatInt(r.epoch, 10))
+	metav1.SetMetaDataAnnotation(&lease.ObjectMeta, v1alpha1.LabelParentClusterID, r.clusterID)
+	return lease
+}

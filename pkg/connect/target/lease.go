@@ -1,0 +1,240 @@
+package target
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/connect/hold"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate/wire"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/targetkind"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/timeouts"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
+)
+
+const (
+	// checksPerSummary is how many health checks of a target that is held are answered by its renewals, and one by its
+	// ClusterSummary.
+	checksPerSummary = 6
+	// leaseInterval is how often a Lease is looked for in a target that had none: its manager may be updated.
+	leaseInterval = time.Minute
+	maxHolder     = 80
+)
+
+// leases are the Leases of a target. Nothing in them passes the gate: package hold and package awake decide about them.
+type leases struct {
+	client client.Client
+	// grant is the name of the SourceGrant, which may not exist.
+	grant string
+	// own is the Lease of this source, or empty if the target makes none.
+	own types.NamespacedName
+}
+
+// leases finds the Leases of this source. An older target has none, and an administrator can do without.
+func (d *dialer) leases(ctx context.Context) (leases, error) {
+	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
+	defer cancel()
+	c, err := client.New(d.config, client.Options{HTTPClient: d.clients, Scheme: d.scheme, Mapper: d.mapper})
+	if err != nil {
+		return leases{}, fmt.Errorf("making a client for Leases: %w", err)
+	}
+	found := leases{client: c}
+	review := &authenticationv1.SelfSubjectReview{}
+	if err := c.Create(wire.Unfenced(ctx), review); err != nil {
+		return found, ignoreAbsent(fmt.Errorf("asking for our user name: %w", err))
+	}
+	grant := &v1alpha1.SourceGrant{}
+	found.grant = translate.SourceGrantName(review.Status.UserInfo.Username)
+	if err := c.Get(ctx, types.NamespacedName{Name: found.grant}, grant); err != nil {
+		return found, ignoreAbsent(fmt.Errorf("getting the SourceGrant: %w", err))
+	}
+	if lease := grant.Status.Lease; lease != nil {
+		found.own = types.NamespacedName{Namespace: lease.Namespace, Name: lease.Name}
+	}
+	return found, nil
+}
+
+// ignoreAbsent returns nil for the answers of a target that has no such object, or does not show it.
+func ignoreAbsent(err error) error {
+	if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) || meta.IsNoMatchError(err) {
+		return nil
+	}
+	return err
+}
+
+// holdTarget takes the Lease of the target, if there is one. From then on, writes end with the hold.
+func (l *loop) holdTarget(ctx, life context.Context, d *dialer, e *engagement) error {
+	if l.options.Holds == nil || e.self {
+		return nil // Of a copy of this cluster, the cluster itself is another one.
+	}
+	var err error
+	if e.leases, err = d.leases(ctx); err != nil {
+		return err
+	}
+	if where := e.target.ClusterID + "/" + e.leases.grant; where != l.epochOf {
+		l.epoch, l.epochOf = 0, where
+	}
+	request := l.request(ctx, e.leases)
+	if e.leases.own.Name == "" {
+		if request.Remembered > 0 && request.Accepted != request.Remembered {
+			return &hold.TurnedBackError{Remembered: request.Remembered}
+		}
+		return nil
+	}
+	h, err := l.options.Holds.Acquire(ctx, life, request)
+	if shared := (*hold.SharedUserError)(nil); errors.As(err, &shared) {
+		log.FromContext(ctx).Info("Another cluster uses the same user in the target, so nothing protects this one "+
+			"from its copies there", "cluster", wire.Shorten(shared.ClusterID, maxHolder))
+		e.leases.own.Name = ""
+		return nil
+	}
+	if apierrors.IsNotFound(err) && request.Remembered > 0 {
+		return &hold.TurnedBackError{Remembered: request.Remembered}
+	}
+	if err != nil {
+		return err
+	}
+	e.hold, l.epoch = h, h.Epoch()
+	d.fence.Until(h.Context())
+	e.target.Confirms = h.Confirm
+	return nil
+}
+
+// request returns the request for the target's Lease, with the epoch that the (Cluster)Target has in the cache.
+func (l *loop) request(ctx context.Context, of leases) hold.Request {
+	r := hold.Request{Target: l.key, Client: of.client, Lease: of.own, Remembered: l.epoch}
+	target := targetkind.New(l.key)
+	if err := l.options.Client.Get(ctx, l.key, target); err != nil {
+		return r
+	}
+	if status := targetkind.Status(target); status.EpochOf == l.epochOf {
+		r.Remembered = max(r.Remembered, status.Epoch)
+	}
+	if accepted, err := strconv.ParseInt(target.GetAnnotations()[v1alpha1.AnnotationAcceptEpoch], 10, 64); err == nil {
+		r.Accepted = accepted
+	}
+	return r
+}
+
+// unsafeCondition returns the condition of a target where this source must do nothing, and false for other errors.
+func (l *loop) unsafeCondition(err error, w want) (metav1.Condition, bool) {
+	var other *hold.OtherError
+	var back *hold.TurnedBackError
+	switch {
+	case errors.As(err, &other):
+		return disconnected(v1alpha1.ReasonHeldByOther, fmt.Sprintf("another manager acts in %s as this source: %q. "+
+			"Nothing is done there. Was this cluster, or that one, started from a backup? Stop the one that is not to "+
+			"go on. If it is the other one, this one takes over %s after its end, or when you restart this manager",
+			w.config.Host, wire.Shorten(other.Holder, maxHolder), timeouts.HoldOfOthers)), true
+	case errors.As(err, &back):
+		l.epoch = max(l.epoch, back.Remembered)
+		kind := "target.multicluster.admiralty.io -n " + l.key.Namespace
+		if l.key.Namespace == "" {
+			kind = "clustertarget.multicluster.admiralty.io"
+		}
+		return disconnected(v1alpha1.ReasonTurnedBack, fmt.Sprintf("%s was set back: it is of epoch %d, and was of "+
+			"epoch %d. Pods that it lacks may still be running, so no pod is replaced. Was its etcd restored? Once "+
+			"its state is as it is to stay, accept it: kubectl annotate %s %s --overwrite %s=%d",
+			w.config.Host, back.Found, back.Remembered, kind, l.key.Name,
+			v1alpha1.AnnotationAcceptEpoch, back.Remembered)), true
+	}
+	return metav1.Condition{}, false
+}
+
+// check is a health check. Renewals say most of it, so the ClusterSummary of a target that is held is read less often.
+func (e *engagement) check(ctx context.Context) (*v1alpha1.ClusterSummary, error) {
+	e.checks++
+	if e.hold != nil && e.hold.Context().Err() == nil && e.latest != nil && e.checks%checksPerSummary != 0 {
+		return e.latest, e.hold.Failed()
+	}
+	summary, err := e.summary(ctx)
+	e.latest = nil
+	if err == nil {
+		e.latest = &v1alpha1.ClusterSummary{Status: v1alpha1.ClusterSummaryStatus{
+			ClusterID: summary.Status.ClusterID, KubernetesVersion: summary.Status.KubernetesVersion,
+		}}
+	}
+	return summary, err
+}
+
+// right is the right to act in an engaged target. ends is closed at its end, and nil if there is no hold, or from then
+// on. lapsed says that it has ended.
+type right struct {
+	ends   <-chan struct{}
+	lapsed bool
+}
+
+// rightEnds returns a channel that is closed when the hold ends, and nil if there is no hold.
+func (e *engagement) rightEnds() <-chan struct{} {
+	if e.hold == nil {
+		return nil
+	}
+	return e.hold.Context().Done()
+}
+
+// unsafe says whether the hold ended in a way that ends the engagement, too.
+func (e *engagement) unsafe() bool {
+	cause := context.Cause(e.hold.Context())
+	return errors.As(cause, new(*hold.OtherError)) || errors.As(cause, new(*hold.TurnedBackError))
+}
+
+// look looks at the Leases of an engaged target: whether its manager is awake, and whether there is one to hold by now.
+// It returns whether the target has to be engaged anew.
+func (l *loop) look(ctx context.Context, w want) bool {
+	now := l.options.Clock.Now()
+	e := l.engaged
+	if e.leases.client == nil {
+		return false
+	}
+	if e.leases.own.Namespace == "" {
+		return l.leaseAppeared(ctx, now)
+	}
+	if e.hold != nil {
+		l.epoch = e.hold.Epoch()
+	}
+	if l.awake.Due(now) {
+		l.lookAwake(ctx)
+	}
+	l.report(ctx, w, l.findingAbout(w))
+	return false
+}
+
+func (l *loop) lookAwake(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
+	defer cancel()
+	lease := &coordinationv1.Lease{}
+	key := types.NamespacedName{Namespace: l.engaged.leases.own.Namespace, Name: v1alpha1.LeaseManager}
+	err := l.engaged.leases.client.Get(ctx, key, lease)
+	now := l.options.Clock.Now()
+	switch {
+	case err == nil:
+		l.awake.Look(lease, now)
+	case ignoreAbsent(err) == nil:
+		l.awake.Look(nil, now)
+	default:
+		l.awake.Miss(now)
+	}
+}
+
+// leaseAppeared says whether a target without a Lease has one now.
+func (l *loop) leaseAppeared(ctx context.Context, now time.Time) bool {
+	e := l.engaged
+	if now.Sub(e.leasesSought) < leaseInterval {
+		return false
+	}
+	e.leasesSought = now
+	found, err := e.dialer.leases(ctx)
+	return err == nil && found.own.Name != ""
+}

@@ -1,0 +1,191 @@
+package target
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/types"
+	apiwatch "k8s.io/apimachinery/pkg/watch"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/targetkind"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/timeouts"
+)
+
+// standby watches the Leases of targets while this replica does not lead, so that it knows for how long they were not
+// renewed when it begins to lead. It writes nothing, and reads nothing else.
+type standby struct {
+	connections *connections
+	elected     <-chan struct{}
+
+	watching sync.WaitGroup
+}
+
+// NeedLeaderElection returns false.
+func (*standby) NeedLeaderElection() bool { return false }
+
+// Start watches until this replica leads, or ctx ends.
+func (s *standby) Start(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer s.watching.Wait()
+	stops := map[types.NamespacedName]context.CancelFunc{}
+	ticker := s.connections.options.Clock.NewTicker(timeouts.Health)
+	defer ticker.Stop()
+	for {
+		if err := s.follow(ctx, stops); err != nil {
+			log.FromContext(ctx).Error(err, "Targets are not watched by this replica")
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-s.elected:
+			cancel()
+			return nil
+		case <-ticker.C():
+		}
+	}
+}
+
+// follow starts and stops watches, so that there is one for each target.
+func (s *standby) follow(ctx context.Context, stops map[types.NamespacedName]context.CancelFunc) error {
+	var keys []types.NamespacedName
+	for _, list := range []client.ObjectList{&v1alpha1.ClusterTargetList{}, &v1alpha1.TargetList{}} {
+		err := s.connections.options.Client.List(ctx, list, client.UnsafeDisableDeepCopy)
+		if err != nil {
+			return fmt.Errorf("listing targets: %w", err)
+		}
+		keys = append(keys, keysOf(list)...)
+	}
+	for _, key := range keys {
+		if stops[key] == nil {
+			watched, stop := context.WithCancel(ctx)
+			stops[key] = stop
+			s.watching.Go(func() { s.watch(watched, key) })
+		}
+	}
+	for key := range maps.Keys(stops) {
+		if !slices.Contains(keys, key) {
+			stops[key]()
+			delete(stops, key)
+		}
+	}
+	return nil
+}
+
+func keysOf(list client.ObjectList) []types.NamespacedName {
+	var keys []types.NamespacedName
+	switch l := list.(type) {
+	case *v1alpha1.ClusterTargetList:
+		for i := range l.Items {
+			keys = append(keys, client.ObjectKeyFromObject(&l.Items[i]))
+		}
+	case *v1alpha1.TargetList:
+		for i := range l.Items {
+			keys = append(keys, client.ObjectKeyFromObject(&l.Items[i]))
+		}
+	}
+	return keys
+}
+
+// watch watches the Lease of a target, again and again. It tells nobody about failures: the leader does.
+func (s *standby) watch(ctx context.Context, key types.NamespacedName) {
+	backoff := newBackoff()
+	for ctx.Err() == nil {
+		began := s.connections.options.Clock.Now()
+		_ = s.watchOnce(ctx, key)
+		if s.connections.options.Clock.Since(began) > time.Minute {
+			backoff = newBackoff()
+		}
+		timer := s.connections.options.Clock.NewTimer(backoff.Step())
+		select {
+		case <-ctx.Done():
+		case <-timer.C():
+		}
+		timer.Stop()
+	}
+}
+
+// watchOnce connects to a target, and notes each change of its Lease until the connection or the watch ends.
+func (s *standby) watchOnce(ctx context.Context, key types.NamespacedName) error {
+	w, err := s.want(ctx, key)
+	if err != nil || w.failure != nil || w.self {
+		return err
+	}
+	d, err := newLoop(s.connections, key, w, nil).dial(ctx, w, s.connections.options.Tokens.Borrow)
+	if err != nil {
+		return err
+	}
+	defer d.close()
+	found, err := d.leases(ctx)
+	if err != nil || found.own.Name == "" {
+		return err
+	}
+	lease := &coordinationv1.Lease{}
+	if err := found.client.Get(ctx, found.own, lease); err != nil {
+		return fmt.Errorf("getting the Lease: %w", err)
+	}
+	s.connections.options.Holds.Watch(key, lease)
+	options := client.Options{HTTPClient: d.clients, Scheme: d.scheme, Mapper: d.mapper}
+	live, err := client.NewWithWatch(d.config, options)
+	if err != nil {
+		return fmt.Errorf("making a client: %w", err)
+	}
+	// A watch from this version on is never of an earlier state, although API servers may lag.
+	events, err := live.Watch(ctx, &coordinationv1.LeaseList{}, &client.ListOptions{
+		Namespace: found.own.Namespace, FieldSelector: fields.OneTermEqualSelector("metadata.name", found.own.Name),
+		Raw: &metav1.ListOptions{ResourceVersion: lease.ResourceVersion},
+	})
+	if err != nil {
+		return fmt.Errorf("watching the Lease: %w", err)
+	}
+	defer events.Stop()
+	return s.note(ctx, key, events)
+}
+
+func (s *standby) note(ctx context.Context, key types.NamespacedName, events apiwatch.Interface) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case event, ok := <-events.ResultChan():
+			lease, is := event.Object.(*coordinationv1.Lease)
+			if !ok || !is {
+				return nil
+			}
+			s.connections.options.Holds.Watch(key, lease)
+		}
+	}
+}
+
+// want returns the connection for a target as it is now. The Secret is read, and not watched.
+func (s *standby) want(ctx context.Context, key types.NamespacedName) (want, error) {
+	ctx, cancel := context.WithTimeout(ctx, deadline)
+	defer cancel()
+	target := targetkind.New(key)
+	if err := s.connections.options.Client.Get(ctx, key, target); err != nil {
+		return want{}, fmt.Errorf("getting the target: %w", err)
+	}
+	spec, state := targetkind.Spec(target), secretState{known: true}
+	if reference := spec.KubeconfigSecret; reference != nil {
+		secret := &corev1.Secret{}
+		name := types.NamespacedName{Namespace: reference.Namespace, Name: reference.Name}
+		err := s.connections.options.APIReader.Get(ctx, name, secret)
+		if err != nil && !apierrors.IsNotFound(err) {
+			return want{}, fmt.Errorf("getting the Secret: %w", err)
+		}
+		state.exists, state.data = err == nil, secret.Data
+	}
+	return decideConnection(spec, state, s.connections.options.Config), nil
+}
