@@ -83,12 +83,11 @@ func (l *login) now() credential {
 	return l.current
 }
 
-// proceed continues the renewal, with other rules for connections.
-func (l *login) proceed(rules wire.Dial) {
+// follow sets the rules for connections.
+func (l *login) follow(rules wire.Dial) {
 	l.mu.Lock()
+	defer l.mu.Unlock()
 	l.dial = rules
-	l.mu.Unlock()
-	l.rest("")
 }
 
 // rest interrupts the renewal for a reason, or continues it if the reason is empty.

@@ -20,8 +20,12 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
 
-// retry is the time until the next attempt to write to the source's own API server.
-const retry = 10 * time.Second
+const (
+	// retry is the time until the next attempt to write to the source's own API server.
+	retry = 10 * time.Second
+	// gone is why a token rests.
+	gone = "the target's Secret is gone, or has another kubeconfig"
+)
 
 // Options of New. All are required.
 type Options struct {
@@ -107,7 +111,8 @@ func (r *Renewer) soil() {
 }
 
 // Attach returns the configuration with which to connect to a target. Its requests have the newest token. It waits
-// until the renewed tokens have been read. The token is renewed from now on, with connections that keep to the rules.
+// until the renewed tokens have been read. The token is renewed from now on, with connections that keep to the rules,
+// as long as the target's Secret has this kubeconfig: a connection may go on without it.
 func (r *Renewer) Attach(
 	ctx context.Context, target types.NamespacedName, config *rest.Config, rules wire.Dial,
 ) (*rest.Config, error) {
@@ -148,19 +153,24 @@ func (r *Renewer) Borrow(
 
 // loginOf returns the login for a kubeconfig, which replaces that of another one.
 func (r *Renewer) loginOf(target types.NamespacedName, config *rest.Config, rules wire.Dial) *login {
-	fingerprint := fingerprintOf(config)
+	id, fingerprint := translate.TargetID(target), fingerprintOf(config)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.current[translate.TargetID(target)] = fingerprint
-	defer r.soil()
 	if l, ok := r.logins[target]; ok {
 		if l.fingerprint == fingerprint {
-			l.proceed(rules)
+			l.follow(rules)
 			return l
 		}
 		l.stop()
 	}
+	if _, known := r.current[id]; !known {
+		r.current[id] = fingerprint
+		r.soil()
+	}
 	l := newLogin(r, target, config, fingerprint, rules)
+	if r.current[id] != fingerprint {
+		l.resting = gone
+	}
 	l.adopt()
 	ctx, stop := context.WithCancel(r.life)
 	l.stop = stop
@@ -214,7 +224,7 @@ func (r *Renewer) End(target types.NamespacedName) {
 	defer r.mu.Unlock()
 	r.outdate(target)
 	if l, ok := r.logins[target]; ok {
-		l.rest("the target's Secret is gone")
+		l.rest(gone)
 	}
 }
 

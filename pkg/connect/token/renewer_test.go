@@ -178,8 +178,15 @@ func (w *world) run() {
 	w.t.Cleanup(w.stop)
 }
 
-// attach attaches a kubeconfig, and returns a client of the connection.
+// attach attaches the kubeconfig that is in the Secret now, and returns a client of the connection.
 func (w *world) attach(config *rest.Config) *http.Client {
+	w.t.Helper()
+	w.renewer.Keep(key(), config)
+	return w.attachAgain(config)
+}
+
+// attachAgain attaches a kubeconfig, whether or not it is still in the Secret.
+func (w *world) attachAgain(config *rest.Config) *http.Client {
 	w.t.Helper()
 	attached, err := w.renewer.Attach(w.t.Context(), key(), config, wire.Dial{})
 	if err != nil {
@@ -517,6 +524,24 @@ func TestABrokenSecretInterruptsTheRenewal(t *testing.T) {
 		t.Error("the renewal goes on, or the token is not used any more")
 	}
 	w.renewer.Keep(key(), w.config)
+	w.renewed()
+}
+
+func TestAConnectionThatGoesOnWithoutASecretDoesNotContinueTheRenewal(t *testing.T) {
+	w := newWorld(t)
+	w.attach(w.config)
+	w.clock.Step(life / 2)
+	e := w.renewed()
+	w.renewer.End(key())
+	w.waitStored(false)
+	c := w.attachAgain(w.config)
+	w.clock.Step(life / 2)
+	w.waitStatus(expires(e.Renewed.Add(life), "Secret is gone"))
+	if sent := w.sends(c); sent != e.Token || len(w.target.requests()) != 1 {
+		t.Error("the renewal goes on, or the token is not used any more")
+	}
+	w.waitStored(false)
+	w.renewer.Keep(key(), w.config) // The Secret is there again.
 	w.renewed()
 }
 
