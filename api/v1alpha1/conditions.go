@@ -12,6 +12,9 @@ const (
 	// ConditionRestricted is False on an object that still has something that a new default takes away. The next
 	// version enforces the default.
 	ConditionRestricted = "Restricted"
+	// ConditionSecretUsable is False on a target whose Secret was deleted, or became unusable, while the target was
+	// connected. The connection goes on with the last credentials until these end.
+	ConditionSecretUsable = "SecretUsable"
 )
 
 // The reasons of ConditionRestricted.
@@ -41,6 +44,10 @@ const (
 	ReasonOverBudget = "OverBudget"
 	// ReasonAddressRefused means that Targets of namespaces must not lead to the target's address.
 	ReasonAddressRefused = "AddressRefused"
+	// ReasonOtherCluster means that another cluster answers than the one that the target belongs to.
+	ReasonOtherCluster = "OtherCluster"
+	// ReasonNoClusterID means that the cluster that answers does not say which one it is.
+	ReasonNoClusterID = "NoClusterID"
 )
 
 // ReasonCredentialsExpire is the reason of the event that the credentials for a target expire soon.
