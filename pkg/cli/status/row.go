@@ -28,7 +28,9 @@ type row struct {
 	Ready     string `json:"ready"`
 	Reason    string `json:"reason,omitempty"`
 	Message   string `json:"message,omitempty"`
-	NodeName  string `json:"nodeName,omitempty"`
+	// Secret is why the target's Secret cannot be used any more, while the connection goes on.
+	Secret   string `json:"secret,omitempty"`
+	NodeName string `json:"nodeName,omitempty"`
 	// Node is the node's state as kubectl prints it.
 	Node    string `json:"node"`
 	Version string `json:"version,omitempty"`
@@ -104,6 +106,9 @@ func (o *observation) row(target client.Object, status v1alpha1.TargetStatus) ro
 			r.Reason, r.Message = condition.Reason, condition.Message
 		}
 	}
+	if unusable := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionSecretUsable); unusable != nil {
+		r.Secret = unusable.Message
+	}
 	node := o.nodes[status.NodeName]
 	r.Node = nodeState(node)
 	if node == nil {
@@ -148,8 +153,7 @@ func nodeState(node *corev1.Node) string {
 	return state
 }
 
-// trouble explains in a sentence why a target takes no pods, or soon will take none. It is empty if the target takes
-// pods.
+// trouble explains in a sentence why a target takes no pods, or soon will take none. It is empty if nothing is wrong.
 func (r row) trouble() string {
 	name := "ClusterTarget " + r.Name
 	if r.Namespace != "" {
@@ -162,6 +166,8 @@ func (r row) trouble() string {
 		return fmt.Sprintf("%s is not connected (%s): %s", name, r.Reason, r.Message)
 	case r.Ready != string(metav1.ConditionTrue):
 		return fmt.Sprintf("%s is connected, but its virtual node is not ready%s", name, because(r.Reason, r.Message))
+	case r.Secret != "":
+		return fmt.Sprintf("%s is connected, but its Secret cannot be used: %s", name, r.Secret)
 	case r.Credentials != nil && r.Credentials.Problem != "":
 		return fmt.Sprintf("The credentials for %s expire at %s and are not renewed: %s",
 			name, r.Credentials.Expires.UTC().Format(time.RFC3339), r.Credentials.Problem)

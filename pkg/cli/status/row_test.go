@@ -147,3 +147,35 @@ func TestWithoutTargetsTheOutputNamesTheNextStep(t *testing.T) {
 		t.Errorf("output: %s", out)
 	}
 }
+
+func TestTroubleSaysWhatToDo(t *testing.T) {
+	connected := condition(v1alpha1.ConditionConnected, metav1.ConditionTrue, "Connected", "")
+	for name, test := range map[string]struct {
+		conditions []metav1.Condition
+		want       string
+	}{
+		"another cluster": {
+			[]metav1.Condition{
+				condition(v1alpha1.ConditionConnected, metav1.ConditionFalse, v1alpha1.ReasonOtherCluster, "set spec"),
+				condition(v1alpha1.ConditionReady, metav1.ConditionFalse, "NotConnected", "see Connected"),
+			},
+			"ClusterTarget c2 is not connected (OtherCluster): set spec",
+		},
+		"a Secret that was deleted": {
+			[]metav1.Condition{
+				connected, condition(v1alpha1.ConditionReady, metav1.ConditionTrue, "NodeReady", ""),
+				condition(v1alpha1.ConditionSecretUsable, metav1.ConditionFalse, "SecretNotFound", "create it"),
+			},
+			"ClusterTarget c2 is connected, but its Secret cannot be used: create it",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			target := v1alpha1.ClusterTarget{ObjectMeta: metav1.ObjectMeta{Name: "c2"}}
+			target.Status = status("admiralty-c2", test.conditions...)
+			o := &observation{clusterTargets: []v1alpha1.ClusterTarget{target}}
+			if got := o.rows()[0].trouble(); got != test.want {
+				t.Errorf("got %q, want %q", got, test.want)
+			}
+		})
+	}
+}

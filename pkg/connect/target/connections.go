@@ -16,6 +16,8 @@ type finding struct {
 	// warning is the condition Restricted, or empty.
 	warning metav1.Condition
 	version string
+	// clusterID is that of the cluster that was connected last.
+	clusterID string
 }
 
 // connections holds one loop per target. It is safe for concurrent use. None of its methods waits for a target.
@@ -45,6 +47,19 @@ func (c *connections) set(ctx context.Context, target types.NamespacedName, w wa
 	l = newLoop(c, target, w, policy)
 	c.loops[target] = l
 	go l.run(ctx)
+}
+
+// goOn returns w, or the last want of the target if its credentials have worked and the Secret of w cannot be used.
+func (c *connections) goOn(target types.NamespacedName, w want) want {
+	c.mu.Lock()
+	l, ok := c.loops[target]
+	c.mu.Unlock()
+	if !ok {
+		return w
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return w.goOn(l.want, l.worked == l.want.fingerprint)
 }
 
 // remove makes the target's loop leave the target and end.

@@ -1,6 +1,7 @@
 package target
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -93,8 +94,11 @@ func New(options Options) (*Reconciler, error) {
 	}
 	source := &wake.Source{}
 	return &Reconciler{
-		options:     options,
-		writer:      targetkind.Writer{Client: options.Client, Owner: fieldOwner, Clock: options.Clock},
+		options: options,
+		writer: targetkind.Writer{
+			Client: options.Client, Owner: fieldOwner, Clock: options.Clock,
+			Passing: []string{v1alpha1.ConditionRestricted, v1alpha1.ConditionSecretUsable},
+		},
 		wake:        source,
 		secrets:     newSecrets(clientset, source.Wake),
 		connections: newConnections(options, source.Wake),
@@ -142,14 +146,17 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	} else {
 		secretKey := types.NamespacedName{Namespace: spec.KubeconfigSecret.Namespace, Name: spec.KubeconfigSecret.Name}
 		secret = r.secrets.use(r.wake.Context(), request.NamespacedName, secretKey)
-		if !secret.known {
-			return reconcile.Result{}, r.writeStatus(ctx, target, finding{}) // The watch wakes the target.
+		if !secret.known { // The watch wakes the target.
+			return reconcile.Result{}, r.writeStatus(ctx, target, finding{}, metav1.Condition{})
 		}
 	}
-	wanted := decideConnection(spec, secret, r.options.Config)
-	r.passKubeconfig(request.NamespacedName, secret, wanted)
+	decided := decideConnection(spec, secret, r.options.Config)
+	r.passKubeconfig(request.NamespacedName, secret, decided)
+	wanted := r.connections.goOn(request.NamespacedName, decided)
+	wanted.known = targetkind.Status(target).ClusterID
 	r.connections.set(r.wake.Context(), request.NamespacedName, wanted, &spec.PlacementPolicy)
-	return reconcile.Result{}, r.writeStatus(ctx, target, r.connections.findingAbout(request.NamespacedName, wanted))
+	found := r.connections.findingAbout(request.NamespacedName, wanted)
+	return reconcile.Result{}, r.writeStatus(ctx, target, found, wanted.unusable)
 }
 
 // passKubeconfig tells the renewer of tokens which kubeconfig the target's Secret has now.
@@ -181,9 +188,11 @@ func (r *Reconciler) leaveTarget(ctx context.Context, key types.NamespacedName) 
 	return nil
 }
 
-// writeStatus writes the finding. While there is none, the status that an earlier manager wrote stays, so that a
-// restart does not make targets look unconnected.
-func (r *Reconciler) writeStatus(ctx context.Context, target client.Object, found finding) error {
+// writeStatus writes the finding, and the condition SecretUsable unless it is empty. While there is no finding, the
+// status that an earlier manager wrote stays, so that a restart does not make targets look unconnected.
+func (r *Reconciler) writeStatus(
+	ctx context.Context, target client.Object, found finding, secret metav1.Condition,
+) error {
 	status := targetkind.Status(target)
 	was := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionConnected)
 	if found.condition.Type == "" {
@@ -198,17 +207,22 @@ func (r *Reconciler) writeStatus(ctx context.Context, target client.Object, foun
 	}
 	r.metrics.set(key, found.condition)
 	conditions := []metav1.Condition{found.condition}
-	if found.warning.Type != "" {
-		conditions = append(conditions, found.warning)
+	for _, warning := range []metav1.Condition{found.warning, secret} {
+		if warning.Type != "" {
+			conditions = append(conditions, warning)
+		}
 	}
 	written, err := r.writer.Write(ctx, target, v1alpha1.TargetStatus{
 		NodeName:          translate.VirtualNodeName(key),
 		KubernetesVersion: found.version,
+		ClusterID:         cmp.Or(found.clusterID, status.ClusterID),
 		Conditions:        conditions,
 	})
 	if written && err == nil {
 		r.recordChange(target, was, found.condition)
-		r.recordWarning(target, found.warning)
+		for _, warning := range conditions[1:] {
+			r.recordWarning(target, status, warning)
+		}
 	}
 	return client.IgnoreNotFound(err)
 }
@@ -225,9 +239,10 @@ func (r *Reconciler) recordChange(target client.Object, was *metav1.Condition, i
 	r.options.Recorder.Eventf(target, nil, eventType, is.Reason, "Connect", "%s", is.Message)
 }
 
-// recordWarning records an event if a Target is about to be refused.
-func (r *Reconciler) recordWarning(target client.Object, warning metav1.Condition) {
-	if warning.Type != "" {
+// recordWarning records an event if a warning is new.
+func (r *Reconciler) recordWarning(target client.Object, status v1alpha1.TargetStatus, warning metav1.Condition) {
+	was := meta.FindStatusCondition(status.Conditions, warning.Type)
+	if was == nil || was.Reason != warning.Reason {
 		r.options.Recorder.Eventf(
 			target,
 			nil,

@@ -125,8 +125,11 @@ func readyCondition(status v1alpha1.TargetStatus) corev1.NodeCondition {
 		Reason:  connected.Reason,
 		Message: connected.Message,
 	}
-	if connected.Status == metav1.ConditionTrue {
+	switch {
+	case connected.Status == metav1.ConditionTrue:
 		is.Status = corev1.ConditionTrue
+	case connected.Reason == v1alpha1.ReasonOtherCluster: // Nobody knows how the pods are, and proxies tolerate this.
+		is.Status = corev1.ConditionUnknown
 	}
 	return is
 }
