@@ -12,6 +12,9 @@ const (
 	// ConditionRestricted is False on an object that still has something that a new default takes away. The next
 	// version enforces the default.
 	ConditionRestricted = "Restricted"
+	// ConditionSecretUsable is False on a target whose Secret was deleted, or became unusable, while the target was
+	// connected. The connection goes on with the last credentials until these end.
+	ConditionSecretUsable = "SecretUsable"
 	// ConditionAwake on a target means that its manager renews its Lease. It is absent if there is no such Lease.
 	ConditionAwake = "Awake"
 )
@@ -55,6 +58,10 @@ const (
 	ReasonHeldByOther = "HeldByOther"
 	// ReasonTurnedBack means that the target was set back to an earlier state.
 	ReasonTurnedBack = "TurnedBack"
+	// ReasonOtherCluster means that another cluster answers than the one that the target belongs to.
+	ReasonOtherCluster = "OtherCluster"
+	// ReasonNoClusterID means that the cluster that answers does not say which one it is.
+	ReasonNoClusterID = "NoClusterID"
 )
 
 // ReasonCredentialsExpire is the reason of the event that the credentials for a target expire soon.
@@ -95,3 +102,9 @@ const (
 	// ReasonDelegateGone means that the delegate was deleted in the target.
 	ReasonDelegateGone = "Gone"
 )
+
+// LeavesPodsUnknown says whether a reason of ConditionConnected means that nothing is known about the target's pods, and
+// not that the target is down.
+func LeavesPodsUnknown(reason string) bool {
+	return reason == ReasonHeldByOther || reason == ReasonTurnedBack || reason == ReasonOtherCluster
+}

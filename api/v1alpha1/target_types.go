@@ -35,6 +35,14 @@ type ClusterTargetSpec struct {
 	// KubeconfigSecret names the Secret with the kubeconfig of the target cluster.
 	// +optional
 	KubeconfigSecret *ClusterKubeconfigSecret `json:"kubeconfigSecret,omitempty"`
+	// ClusterID is the ID of the target cluster. `kubectl multicluster connect` writes it. If another cluster answers,
+	// it is not used: the condition Connected is False, and no pod is touched. To accept that cluster, write its ID.
+	// Pods that it does not have are then replaced. Without this field, status.clusterID counts. With self, it has no
+	// effect.
+	// +optional
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern=`^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$`
+	ClusterID string `json:"clusterID,omitempty"`
 	// ExcludedLabelsRegexp is a regular expression (RE2). The virtual node does not get labels of the target's nodes
 	// whose key=value it matches.
 	// +optional
@@ -79,7 +87,7 @@ type KubeconfigSecret struct {
 
 // TargetStatus is the status of a target as the source's manager sees it.
 type TargetStatus struct {
-	// Conditions has the conditions Connected, Ready and Awake.
+	// Conditions has the conditions Connected, Ready and Awake, and SecretUsable and Restricted if something is wrong.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -98,6 +106,9 @@ type TargetStatus struct {
 	// in another place.
 	// +optional
 	EpochOf string `json:"epochOf,omitempty"`
+	// ClusterID is the ID of the cluster that was connected last. Without spec.clusterID, no other one is connected.
+	// +optional
+	ClusterID string `json:"clusterID,omitempty"`
 	// Credentials says how long the source's credentials for the target are valid. It is absent if they do not expire.
 	// +optional
 	Credentials *TargetCredentials `json:"credentials,omitempty"`
@@ -155,6 +166,14 @@ type TargetSpec struct {
 	// KubeconfigSecret names the Secret with the kubeconfig of the target cluster, in the Target's namespace.
 	// +optional
 	KubeconfigSecret *KubeconfigSecret `json:"kubeconfigSecret,omitempty"`
+	// ClusterID is the ID of the target cluster. `kubectl multicluster connect` writes it. If another cluster answers,
+	// it is not used: the condition Connected is False, and no pod is touched. To accept that cluster, write its ID.
+	// Pods that it does not have are then replaced. Without this field, status.clusterID counts. With self, it has no
+	// effect.
+	// +optional
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern=`^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$`
+	ClusterID string `json:"clusterID,omitempty"`
 	// ExcludedLabelsRegexp is a regular expression (RE2). The virtual node does not get labels of the target's nodes
 	// whose key=value it matches.
 	// +optional

@@ -4,14 +4,17 @@ import (
 	"context"
 	"sync/atomic"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate/wire"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/timeouts"
 )
 
 // Target is an engaged target cluster. Its fields do not change; a target whose credentials or address change is
@@ -23,11 +26,11 @@ type Target struct {
 	NodeName string
 	// Hash is the value of the label target-hash of its PodChaperons.
 	Hash string
-	// ClusterID is the target cluster's own, as its ClusterSummary said when it was engaged; empty if that did not say.
-	// Targets that lead to one cluster have the same, and a target that leads to another cluster than before has
-	// another.
+	// ClusterID is the target cluster's own; empty if the target does not tell it. Targets that lead to one cluster
+	// have the same. A target that lies can have any: see Has.
 	ClusterID string
-	// Itself says that the target is the source cluster, as far as is known: what pods need is there already.
+	// Itself says that the target is the source cluster: its spec says so, or it was proved. What pods need is there
+	// already.
 	Itself bool
 	// Gate decides which objects of the target are believed. Client, APIReader and Cache have passed it.
 	Gate *gate.Gate
@@ -82,4 +85,19 @@ func (t *Target) Policy() *v1alpha1.PlacementPolicy {
 // Target those of its own.
 func (t *Target) Allows(namespace string) bool {
 	return t.Key.Namespace == "" || t.Key.Namespace == namespace
+}
+
+// Has asks the target's API server whether it has this very object, of another target. If so, both lead to the same
+// cluster: no other cluster knows the UID. A target that does not answer does not have it.
+func (t *Target) Has(ctx context.Context, object client.Object) bool {
+	kind, err := apiutil.GVKForObject(object, t.Client.Scheme())
+	if err != nil {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeouts.Request)
+	defer cancel()
+	found := &metav1.PartialObjectMetadata{}
+	found.SetGroupVersionKind(kind)
+	err = t.APIReader.Get(ctx, client.ObjectKeyFromObject(object), found)
+	return err == nil && found.UID != "" && found.UID == object.GetUID()
 }

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -15,6 +17,7 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/follow/objects"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/follow/services"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/needs"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/targetkind"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/timeouts"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
@@ -92,12 +95,22 @@ func (f *Follower) newObjects() (err error) {
 	return nil
 }
 
+// targetExists says whether there is a (Cluster)Target of a name, as targetkind.Name returns it, as far as is known.
+func (f *Follower) targetExists(ctx context.Context, name string) bool {
+	key := types.NamespacedName{Name: name}
+	if namespace, name, namespaced := strings.Cut(name, "/"); namespaced {
+		key = types.NamespacedName{Namespace: namespace, Name: name}
+	}
+	return !apierrors.IsNotFound(f.options.Manager.GetClient().Get(ctx, key, targetkind.New(key)))
+}
+
 func (f *Follower) newClaims() (err error) {
 	f.claims, err = claims.New(claims.Options{
 		Config:   f.options.Manager.GetConfig(),
 		Scheme:   f.options.Manager.GetScheme(),
 		Mapper:   f.options.Manager.GetRESTMapper(),
 		Source:   f.options.Source,
+		Exists:   f.targetExists,
 		Appeared: func(namespace string) { f.options.Appeared(namespace, needs.Ref{}) },
 		Clock:    f.options.Clock,
 		Recorder: f.options.Manager.GetEventRecorder("multicluster-claims"),

@@ -23,6 +23,7 @@ func Spec(target client.Object) v1alpha1.ClusterTargetSpec {
 	case *v1alpha1.Target:
 		spec := v1alpha1.ClusterTargetSpec{
 			Self:                 t.Spec.Self,
+			ClusterID:            t.Spec.ClusterID,
 			ExcludedLabelsRegexp: t.Spec.ExcludedLabelsRegexp,
 			PlacementPolicy:      t.Spec.PlacementPolicy,
 		}

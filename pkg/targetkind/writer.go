@@ -21,7 +21,9 @@ type Writer struct {
 	// Owner is the field manager. The API server removes fields that the owner wrote before and leaves out now. Fields
 	// of other owners stay.
 	Owner string
-	Clock clock.PassiveClock
+	// Passing are the types of the owner's conditions that it leaves out if there is nothing to say.
+	Passing []string
+	Clock   clock.PassiveClock
 }
 
 // Write writes the owner's part of the target's status, and returns whether it had to: it does not if nothing differs.
@@ -31,7 +33,8 @@ func (w Writer) Write(ctx context.Context, target client.Object, part v1alpha1.T
 	conditions := make([]metav1.Condition, len(part.Conditions))
 	same := (part.NodeName == "" || part.NodeName == current.NodeName) &&
 		(part.KubernetesVersion == "" || part.KubernetesVersion == current.KubernetesVersion) &&
-		(part.Epoch == 0 || part.Epoch == current.Epoch && part.EpochOf == current.EpochOf)
+		(part.Epoch == 0 || part.Epoch == current.Epoch && part.EpochOf == current.EpochOf) &&
+		(part.ClusterID == "" || part.ClusterID == current.ClusterID)
 	for i, condition := range part.Conditions {
 		condition.ObservedGeneration = target.GetGeneration()
 		condition.LastTransitionTime = metav1.NewTime(w.Clock.Now())
@@ -41,6 +44,10 @@ func (w Writer) Write(ctx context.Context, target client.Object, part v1alpha1.T
 		}
 		same = same && was != nil && *was == condition
 		conditions[i] = condition
+	}
+	for _, passing := range w.Passing {
+		same = same && (meta.FindStatusCondition(current.Conditions, passing) == nil ||
+			meta.FindStatusCondition(conditions, passing) != nil)
 	}
 	if same {
 		return false, nil

@@ -80,13 +80,45 @@ func TestWriterWritesOnlyDifferences(t *testing.T) {
 	expect("Broken", metav1.NewTime(start.Add(time.Hour)))
 }
 
+func TestAConditionThatIsLeftOutIsRemoved(t *testing.T) {
+	scheme := runtime.NewScheme()
+	if err := v1alpha1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	c := fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&v1alpha1.ClusterTarget{}).
+		WithObjects(&v1alpha1.ClusterTarget{ObjectMeta: metav1.ObjectMeta{Name: "c2"}}).Build()
+	w := targetkind.Writer{
+		Client: c, Owner: "owner", Clock: testclock.NewFakePassiveClock(time.Now()), Passing: []string{"Warning"},
+	}
+	always := metav1.Condition{Type: "Connected", Status: metav1.ConditionTrue, Reason: "Fine"}
+	warning := metav1.Condition{Type: "Warning", Status: metav1.ConditionFalse, Reason: "Soon"}
+	for _, conditions := range [][]metav1.Condition{{always, warning}, {always}} {
+		target := &v1alpha1.ClusterTarget{}
+		if err := c.Get(t.Context(), client.ObjectKey{Name: "c2"}, target); err != nil {
+			t.Fatal(err)
+		}
+		for _, again := range []bool{false, true} {
+			written, err := w.Write(t.Context(), target, v1alpha1.TargetStatus{Conditions: conditions})
+			if err != nil || written == again {
+				t.Fatalf("written is %t (%v), again %t", written, err, again)
+			}
+			if err := c.Get(t.Context(), client.ObjectKey{Name: "c2"}, target); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := len(target.Status.Conditions); got != len(conditions) {
+			t.Errorf("there are %d conditions, want %d", got, len(conditions))
+		}
+	}
+}
+
 func TestSecretOfATargetIsInItsNamespace(t *testing.T) {
 	policy := v1alpha1.PlacementPolicy{Weight: ptr.To[int32](50), ScaleUp: &v1alpha1.ScaleUp{}}
 	target := &v1alpha1.Target{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default"},
 		Spec: v1alpha1.TargetSpec{
 			KubeconfigSecret: &v1alpha1.KubeconfigSecret{Name: "c2", Key: "k"}, ExcludedLabelsRegexp: "x",
-			PlacementPolicy: policy,
+			PlacementPolicy: policy, ClusterID: "id",
 		},
 	}
 	want := v1alpha1.ClusterTargetSpec{
@@ -95,6 +127,7 @@ func TestSecretOfATargetIsInItsNamespace(t *testing.T) {
 		},
 		ExcludedLabelsRegexp: "x",
 		PlacementPolicy:      policy,
+		ClusterID:            "id",
 	}
 	if diff := cmp.Diff(want, targetkind.Spec(target)); diff != "" {
 		t.Error(diff)

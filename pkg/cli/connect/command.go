@@ -49,6 +49,7 @@ type options struct {
 	sourceName              string
 	secretNamespace         string
 	serviceAccountNamespace string
+	accept                  bool
 	tokenDuration           time.Duration
 	timeout                 time.Duration
 }
@@ -111,6 +112,8 @@ func (o *options) addFlags(command *cobra.Command) {
 		"namespace of the chart in the source, for a ClusterTarget's Secret")
 	flags.StringVar(&o.serviceAccountNamespace, "service-account-namespace", "admiralty",
 		"namespace of the chart in the target, for a ClusterSource's service account")
+	flags.BoolVar(&o.accept, "accept", false,
+		"accept that NAME leads to another cluster than before; pods that the new cluster does not have are replaced")
 	flags.DurationVar(&o.tokenDuration, "token-duration", defaultTokenDuration,
 		"validity of the token, which the source's manager renews; at least 10m; 0 makes a token without end, in a Secret")
 	flags.BoolVar(&o.renew, "renew", false,
@@ -131,6 +134,9 @@ func (o *options) validate() error {
 	}
 	if o.namespace != "" && !o.namespaced {
 		return errors.New("--namespace needs --namespaced; without it, the target is for every namespace")
+	}
+	if o.accept && o.self {
+		return errors.New("--accept is for other clusters: leave out --self")
 	}
 	if o.sourceName != "" && o.sourceName != cluster.NameFrom(o.sourceName) {
 		return fmt.Errorf("--source-name %q must be at most 63 lower-case letters, digits and hyphens", o.sourceName)

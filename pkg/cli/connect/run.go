@@ -18,6 +18,8 @@ type connection struct {
 	source  *cluster.Cluster
 	target  *cluster.Cluster // nil with --self
 	link    cluster.Connection
+	// clusterID is the target's own, as its manager publishes it. It is empty if it is not known, and with --self.
+	clusterID string
 }
 
 func run(ctx context.Context, o options, kubeconfig *cluster.Kubeconfig, streams genericiooptions.IOStreams) error {
@@ -35,6 +37,9 @@ func run(ctx context.Context, o options, kubeconfig *cluster.Kubeconfig, streams
 		return err
 	}
 	if err := c.checkNamespace(ctx); err != nil {
+		return err
+	}
+	if err := c.checkCluster(ctx); err != nil {
 		return err
 	}
 	if c.link.SourceID, err = c.source.ID(ctx); err != nil {

@@ -80,6 +80,9 @@ func (c *connection) engage(ctx context.Context) error {
 	if err := c.source.Apply(ctx, target); err != nil {
 		return err
 	}
+	if err := c.pin(ctx, target); err != nil {
+		return err
+	}
 	c.say(c.source, "%s applied, waiting for the connection", c.source.Describe(target))
 	if err := c.waitReady(ctx, target); err != nil {
 		return err

@@ -27,9 +27,11 @@ type row struct {
 	Connected string `json:"connected"`
 	Ready     string `json:"ready"`
 	// Awake is True or False, and empty if the target's manager has no Lease.
-	Awake    string `json:"awake,omitempty"`
-	Reason   string `json:"reason,omitempty"`
-	Message  string `json:"message,omitempty"`
+	Awake   string `json:"awake,omitempty"`
+	Reason  string `json:"reason,omitempty"`
+	Message string `json:"message,omitempty"`
+	// Secret is why the target's Secret cannot be used any more, while the connection goes on.
+	Secret   string `json:"secret,omitempty"`
 	NodeName string `json:"nodeName,omitempty"`
 	// Node is the node's state as kubectl prints it.
 	Node    string `json:"node"`
@@ -108,6 +110,9 @@ func (o *observation) row(target client.Object, status v1alpha1.TargetStatus) ro
 			r.Reason, r.Message = condition.Reason, condition.Message
 		}
 	}
+	if unusable := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionSecretUsable); unusable != nil {
+		r.Secret = unusable.Message
+	}
 	node := o.nodes[status.NodeName]
 	r.Node = nodeState(node)
 	if node == nil {
@@ -152,8 +157,7 @@ func nodeState(node *corev1.Node) string {
 	return state
 }
 
-// trouble explains in a sentence why a target takes no pods, or soon will take none. It is empty if the target takes
-// pods.
+// trouble explains in a sentence why a target takes no pods, or soon will take none. It is empty if nothing is wrong.
 func (r row) trouble() string {
 	name := "ClusterTarget " + r.Name
 	if r.Namespace != "" {
@@ -168,6 +172,8 @@ func (r row) trouble() string {
 		return fmt.Sprintf("%s is connected, but its virtual node is not ready%s", name, because(r.Reason, r.Message))
 	case r.Awake == string(metav1.ConditionFalse):
 		return fmt.Sprintf("%s is connected, but takes no new pods%s", name, because(r.Reason, r.Message))
+	case r.Secret != "":
+		return fmt.Sprintf("%s is connected, but its Secret cannot be used: %s", name, r.Secret)
 	case r.Credentials != nil && r.Credentials.Problem != "":
 		return fmt.Sprintf("The credentials for %s expire at %s and are not renewed: %s",
 			name, r.Credentials.Expires.UTC().Format(time.RFC3339), r.Credentials.Problem)

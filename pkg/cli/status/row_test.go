@@ -154,11 +154,43 @@ func TestASilentManagerIsATrouble(t *testing.T) {
 	o.clusterTargets[0].Status.Conditions = append(o.clusterTargets[0].Status.Conditions,
 		condition(v1alpha1.ConditionAwake, metav1.ConditionFalse, v1alpha1.ReasonSilent, "no renewal"))
 	out := &bytes.Buffer{}
-	if err := printRows(out, o.rows(), "c1", ""); err != nil {
+	if err := printRows(out, o.rows(), "c1", "", now); err != nil {
 		t.Fatal(err)
 	}
 	if want := "ClusterTarget c2 is connected, but takes no new pods (Silent): no renewal\n"; !strings.HasSuffix(
 		out.String(), want) {
 		t.Errorf("output lacks %q:\n%s", want, out)
+	}
+}
+
+func TestTroubleSaysWhatToDo(t *testing.T) {
+	connected := condition(v1alpha1.ConditionConnected, metav1.ConditionTrue, "Connected", "")
+	for name, test := range map[string]struct {
+		conditions []metav1.Condition
+		want       string
+	}{
+		"another cluster": {
+			[]metav1.Condition{
+				condition(v1alpha1.ConditionConnected, metav1.ConditionFalse, v1alpha1.ReasonOtherCluster, "set spec"),
+				condition(v1alpha1.ConditionReady, metav1.ConditionFalse, "NotConnected", "see Connected"),
+			},
+			"ClusterTarget c2 is not connected (OtherCluster): set spec",
+		},
+		"a Secret that was deleted": {
+			[]metav1.Condition{
+				connected, condition(v1alpha1.ConditionReady, metav1.ConditionTrue, "NodeReady", ""),
+				condition(v1alpha1.ConditionSecretUsable, metav1.ConditionFalse, "SecretNotFound", "create it"),
+			},
+			"ClusterTarget c2 is connected, but its Secret cannot be used: create it",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			target := v1alpha1.ClusterTarget{ObjectMeta: metav1.ObjectMeta{Name: "c2"}}
+			target.Status = status("admiralty-c2", test.conditions...)
+			o := &observation{clusterTargets: []v1alpha1.ClusterTarget{target}}
+			if got := o.rows()[0].trouble(); got != test.want {
+				t.Errorf("got %q, want %q", got, test.want)
+			}
+		})
 	}
 }

@@ -14,8 +14,10 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/connect/identity"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate/wire"
 )
 
@@ -44,6 +46,31 @@ func overBudget(err error, w want, pause time.Duration) metav1.Condition {
 		w.config.Host, pause, wire.Shorten(err.Error(), maxText)))
 }
 
+// otherCluster returns the condition of a target under whose name another cluster answers.
+func otherCluster(other *identity.OtherClusterError, key types.NamespacedName, w want) metav1.Condition {
+	belongs := "which was connected before"
+	if w.pin != "" {
+		belongs = "see spec.clusterID"
+	}
+	return disconnected(v1alpha1.ReasonOtherCluster, fmt.Sprintf("another cluster answers at %s: its ID is %s, and "+
+		"this target is the cluster %s (%s). Nothing is changed there, and the pods of this target stay as they are. "+
+		"If %s are not the right ones, or the address leads to a wrong cluster, correct this. If the new cluster "+
+		"shall take over, set spec.clusterID to %s, or run kubectl multicluster connect %s --accept: pods that the "+
+		"new cluster does not have are then replaced",
+		w.config.Host, other.Seen, other.Want, belongs, w.credentials, other.Seen, key.Name))
+}
+
+// unusable returns the condition of a connected target whose Secret cannot be used any more.
+func unusable(failure metav1.Condition) metav1.Condition {
+	return metav1.Condition{
+		Type:   v1alpha1.ConditionSecretUsable,
+		Status: metav1.ConditionFalse,
+		Reason: failure.Reason,
+		Message: "the connection goes on with the credentials that were in the Secret, until they end: " +
+			failure.Message,
+	}
+}
+
 // failedCondition returns the condition Connected for an error of a request to the target's API server.
 func failedCondition(err error, w want) metav1.Condition {
 	host := w.config.Host
@@ -58,6 +85,12 @@ func failedCondition(err error, w want) metav1.Condition {
 	case meta.IsNoMatchError(err), apierrors.IsNotFound(err):
 		return disconnected(v1alpha1.ReasonNotInstalled, fmt.Sprintf("%s publishes no ClusterSummary; "+
 			"install multicluster-scheduler in the target cluster, or see to it that its manager runs", host))
+	}
+	var unknown *identity.UnknownError
+	if errors.As(err, &unknown) {
+		return disconnected(v1alpha1.ReasonNoClusterID, fmt.Sprintf("%s does not say which cluster it is, so it may "+
+			"be another one than %s: its ClusterSummary has no status.clusterID; see to it that the manager of "+
+			"multicluster-scheduler runs in the target", host, unknown.Want))
 	}
 	var certificate *tls.CertificateVerificationError
 	if errors.As(err, &certificate) {

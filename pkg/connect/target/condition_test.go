@@ -14,10 +14,13 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/connect/identity"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate/wire"
 )
 
@@ -31,6 +34,9 @@ func TestFailedCondition(t *testing.T) {
 	}{
 		"credentials that are refused": {
 			apierrors.NewUnauthorized("no"), v1alpha1.ReasonUnauthorized, "(those in Secret admiralty/c2)",
+		},
+		"a cluster that does not say which one it is": {
+			&identity.UnknownError{Want: "id-of-c2"}, v1alpha1.ReasonNoClusterID, "another one than id-of-c2",
 		},
 		"missing rights": {
 			apierrors.NewForbidden(summaries, "singleton", errors.New("no")), v1alpha1.ReasonForbidden,
@@ -146,6 +152,32 @@ func TestAWatchIsDeniedByWhatDoesNotPass(t *testing.T) {
 			}
 			if got := e.denied(); got != test.want {
 				t.Errorf("got %v", got)
+			}
+		})
+	}
+}
+
+func TestTheConditionOfAnotherClusterSaysWhatToDo(t *testing.T) {
+	w := want{config: &rest.Config{Host: "https://c2.example"}, credentials: "those in Secret admiralty/c2"}
+	other := &identity.OtherClusterError{Want: "id-of-c2", Seen: "id-of-c3"}
+	for name, test := range map[string]struct{ pin, belongs string }{
+		"by what was seen first": {"", "which was connected before"},
+		"by the spec":            {"id-of-c2", "see spec.clusterID"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w.pin = test.pin
+			got := otherCluster(other, types.NamespacedName{Name: "c2"}, w)
+			if got.Reason != v1alpha1.ReasonOtherCluster || got.Status != metav1.ConditionFalse {
+				t.Errorf("got %+v", got)
+			}
+			for _, text := range []string{
+				"https://c2.example", "its ID is id-of-c3", "the cluster id-of-c2 (" + test.belongs,
+				"Secret admiralty/c2",
+				"set spec.clusterID to id-of-c3", "kubectl multicluster connect c2 --accept",
+			} {
+				if !strings.Contains(got.Message, text) {
+					t.Errorf("it does not say %q: %s", text, got.Message)
+				}
 			}
 		})
 	}

@@ -26,6 +26,8 @@ type finding struct {
 	// awake is the condition Awake, or empty if the target has no Lease for it, unless it is unknown.
 	awake        metav1.Condition
 	awakeUnknown bool
+	// clusterID is that of the cluster that was connected last.
+	clusterID string
 }
 
 // leaveLeasesWithin is how long a manager that stops tries to leave its Leases to the next leader.
@@ -80,6 +82,19 @@ func (c *connections) Start(ctx context.Context) error {
 	case <-timer.C():
 	}
 	return err
+}
+
+// goOn returns w, or the last want of the target if its credentials have worked and the Secret of w cannot be used.
+func (c *connections) goOn(target types.NamespacedName, w want) want {
+	c.mu.Lock()
+	l, ok := c.loops[target]
+	c.mu.Unlock()
+	if !ok {
+		return w
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return w.goOn(l.want, l.worked == l.want.fingerprint)
 }
 
 // remove makes the target's loop leave the target and end.

@@ -1,6 +1,7 @@
 package target
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -98,8 +99,11 @@ func New(options Options) (*Reconciler, error) {
 	}
 	source := &wake.Source{}
 	return &Reconciler{
-		options:     options,
-		writer:      targetkind.Writer{Client: options.Client, Owner: fieldOwner, Clock: options.Clock},
+		options: options,
+		writer: targetkind.Writer{
+			Client: options.Client, Owner: fieldOwner, Clock: options.Clock,
+			Passing: []string{v1alpha1.ConditionRestricted, v1alpha1.ConditionSecretUsable},
+		},
 		wake:        source,
 		secrets:     newSecrets(clientset, source.Wake),
 		connections: newConnections(options, source.Wake),
@@ -155,15 +159,21 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	} else {
 		secretKey := types.NamespacedName{Namespace: spec.KubeconfigSecret.Namespace, Name: spec.KubeconfigSecret.Name}
 		secret = r.secrets.use(r.wake.Context(), request.NamespacedName, secretKey)
-		if !secret.known {
-			return reconcile.Result{}, r.writeStatus(ctx, target, finding{}) // The watch wakes the target.
+		if !secret.known { // The watch wakes the target.
+			return reconcile.Result{}, r.writeStatus(ctx, target, finding{})
 		}
 	}
-	wanted := decideConnection(spec, secret, r.options.Config, r.options.limitsOf(request.NamespacedName))
-	r.passKubeconfig(request.NamespacedName, secret, wanted)
+	decided := decideConnection(spec, secret, r.options.Config, r.options.limitsOf(request.NamespacedName))
+	r.passKubeconfig(request.NamespacedName, secret, decided)
+	wanted := r.connections.goOn(request.NamespacedName, decided)
+	wanted.known = targetkind.Status(target).ClusterID
 	r.connections.set(r.wake.Context(), request.NamespacedName, wanted, &spec.PlacementPolicy)
 	found := r.connections.findingAbout(request.NamespacedName, wanted)
-	return reconcile.Result{}, r.writeStatus(ctx, target, found, r.warnings(target, spec, wanted, found)...)
+	warnings := r.warnings(target, spec, wanted, found)
+	if wanted.unusable.Type != "" {
+		warnings = append(warnings, wanted.unusable)
+	}
+	return reconcile.Result{}, r.writeStatus(ctx, target, found, warnings...)
 }
 
 // passKubeconfig tells the renewer of tokens which kubeconfig the target's Secret has now.
@@ -195,8 +205,8 @@ func (r *Reconciler) leaveTarget(ctx context.Context, key types.NamespacedName) 
 	return nil
 }
 
-// writeStatus writes the finding. While there is none, the status that an earlier manager wrote stays, so that a
-// restart does not make targets look unconnected.
+// writeStatus writes the finding, and the warnings. While there is no finding, the status that an earlier manager wrote
+// stays, so that a restart does not make targets look unconnected.
 func (r *Reconciler) writeStatus(
 	ctx context.Context, target client.Object, found finding, warnings ...metav1.Condition,
 ) error {
@@ -227,6 +237,7 @@ func (r *Reconciler) writeStatus(
 		KubernetesVersion: found.version,
 		Epoch:             found.epoch,
 		EpochOf:           found.epochOf,
+		ClusterID:         cmp.Or(found.clusterID, status.ClusterID),
 		Conditions:        conditions,
 	})
 	if written && err == nil {

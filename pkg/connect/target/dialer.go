@@ -26,6 +26,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/connect/identity"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate/wire"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/version"
 )
@@ -39,13 +40,15 @@ type dialer struct {
 	config  *rest.Config // hardened
 	clients *http.Client
 	mapper  meta.RESTMapper
+	live    client.Reader // does not pass the gate
 }
 
 // login returns the configuration with which to connect to a target, from that of its kubeconfig.
 type login func(context.Context, types.NamespacedName, *rest.Config, wire.Dial) (*rest.Config, error)
 
-// dial returns the dialer for an engagement. Its account is the loop's from now on.
-func (l *loop) dial(ctx context.Context, w want, login login) (*dialer, error) {
+// dial returns the dialer for an engagement with the cluster of who, or with any if it is nil. Its account is the loop's
+// from now on.
+func (l *loop) dial(ctx context.Context, w want, login login, who *identity.Identity) (*dialer, error) {
 	limits := wire.Default()
 	account := wire.NewAccount(limits, l.options.Clock)
 	l.account, l.warned = account, &atomic.Pointer[wire.AddressError]{}
@@ -57,22 +60,39 @@ func (l *loop) dial(ctx context.Context, w want, login login) (*dialer, error) {
 	if err != nil {
 		return nil, err
 	}
-	fence := &wire.Fence{}
-	connection, err := wire.Harden(config, wire.Options{
-		Limits: limits, Account: account, Dial: l.dialRules(w), Fence: fence,
-	})
-	if err != nil {
+	d := &dialer{account: account, fence: &wire.Fence{}, scheme: l.options.Scheme, mapper: newMapper()}
+	options := wire.Options{Limits: limits, Account: account, Dial: l.dialRules(w), Fence: d.fence}
+	if !w.self && who != nil {
+		options.Confirm = d.confirmBy(who)
+	}
+	if d.wire, err = wire.Harden(config, options); err != nil {
 		return nil, err
 	}
-	return &dialer{
-		wire:    connection,
-		account: account,
-		fence:   fence,
-		scheme:  l.options.Scheme,
-		config:  connection.Config(),
-		clients: &http.Client{Transport: connection.Config().Transport},
-		mapper:  newMapper(),
-	}, nil
+	d.config = d.wire.Config()
+	d.clients = &http.Client{Transport: d.config.Transport}
+	d.live, err = d.reader(d.config)
+	return d, err
+}
+
+// confirmBy returns a function that asks by a configuration whether it leads to the right cluster.
+func (d *dialer) confirmBy(who *identity.Identity) func(context.Context, *rest.Config) error {
+	return func(ctx context.Context, config *rest.Config) error {
+		reader, err := d.reader(config)
+		if err != nil {
+			return err
+		}
+		return who.Confirm(ctx, reader)
+	}
+}
+
+// reader returns a reader by a hardened configuration. What it reads has not passed the gate.
+func (d *dialer) reader(config *rest.Config) (client.Reader, error) {
+	clients := &http.Client{Transport: config.Transport}
+	reader, err := client.New(config, client.Options{HTTPClient: clients, Scheme: d.scheme, Mapper: d.mapper})
+	if err != nil {
+		return nil, fmt.Errorf("making a client: %w", err)
+	}
+	return reader, nil
 }
 
 // dialRules returns which addresses the target may have. Tenants write Targets, and must not lead the manager to
@@ -135,10 +155,6 @@ func (d *dialer) version(ctx context.Context) (string, error) {
 		return "", err
 	}
 	return wire.Shorten(info.GitVersion, maxVersion), nil
-}
-
-func (d *dialer) reader() (client.Reader, error) {
-	return client.New(d.config, client.Options{HTTPClient: d.clients, Scheme: d.scheme, Mapper: d.mapper})
 }
 
 // client returns a client that reads from the cache and writes to the API server.

@@ -14,8 +14,13 @@
 //
 // Package token renews tokens that expire. Requests read the newest one, so a new token needs no new engagement.
 //
+// When another cluster answers under the name of a target, the engagement ends at once, and nothing is deleted: see
+// package identity. The target is tried again, in case that was a mistake. Setting spec.clusterID accepts the new
+// cluster.
+//
 // Secrets are watched one by one, by name, and only while a target refers to them. A manager that reads all Secrets of
-// a cluster would be worth attacking.
+// a cluster would be worth attacking. A Secret that is deleted or broken does not end a connection that works. The last
+// credentials are kept in memory until the target refuses them.
 //
 // # Deleted targets
 //
@@ -25,8 +30,8 @@
 // There are exceptions.
 //   - All of them stay if the cluster does not answer, or if no manager runs at that time.
 //   - Copies stay if another target leads to the same cluster. Package follow/services hands them over.
-//   - All of them stay in the old cluster when a target is changed to lead to another cluster. Nobody can tell that
-//     from a new address of the same cluster.
+//   - All of them stay in the old cluster when a target is changed to lead to another cluster, and somebody accepts
+//     this. Nothing leads to the old cluster any more.
 //
 // # Rights
 //

@@ -1,6 +1,7 @@
 package target
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/connect/hold"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/connect/identity"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
@@ -43,6 +45,10 @@ type engagement struct {
 	// checks counts health checks. latest is what the last ClusterSummary said of the cluster, or nil if it failed.
 	checks int
 	latest *v1alpha1.ClusterSummary
+	// identity is the cluster that the engagement is with.
+	identity *identity.Identity
+	// unproved says that the target claims to be the source cluster, and has not proved it.
+	unproved bool
 	// invalid is why the gate refused the ClusterSummary, or nil.
 	invalid *gate.ForgedError
 	// watchError is the last error of the cache's watches.
@@ -61,25 +67,33 @@ func (l *loop) engage(ctx, life context.Context, w want) (*engagement, error) {
 	if err := l.options.Addresses.Wait(ctx); err != nil {
 		return nil, fmt.Errorf("learning the source's own addresses: %w", err)
 	}
-	d, err := l.dial(ctx, w, l.options.Tokens.Attach)
+	who := l.belongsTo(w)
+	d, err := l.dial(ctx, w, l.options.Tokens.Attach, who)
 	if err != nil {
 		return nil, err
 	}
 	parent := life
 	life, cancel := context.WithCancel(parent)
-	e := &engagement{fingerprint: w.fingerprint, self: w.self, dialer: d}
+	e := &engagement{fingerprint: w.fingerprint, self: w.self, identity: who, dialer: d}
 	e.end = func() { e.release(parent); cancel(); d.close() }
 	if err := l.connect(ctx, life, d, e); err != nil {
 		e.end()
-		return nil, err
+		return nil, who.Explain(err)
 	}
-	e.target.Itself = e.target.Itself || w.self
 	l.passPolicy(e.target)
 	if err := l.options.Registry.Engage(life, e.target); err != nil {
 		e.end()
-		return nil, err
+		return nil, who.Explain(err)
 	}
 	return e, nil
+}
+
+// belongsTo returns the identity of the cluster that the target belongs to.
+func (l *loop) belongsTo(w want) *identity.Identity {
+	if w.self {
+		return identity.New("")
+	}
+	return identity.New(cmp.Or(w.pin, l.known))
 }
 
 // connect fills in the engagement. It reads the version and the ClusterSummary, which shows whether our rights and
@@ -93,19 +107,16 @@ func (l *loop) connect(ctx, life context.Context, d *dialer, e *engagement) erro
 	if err != nil {
 		return fmt.Errorf("asking for the version: %w", err)
 	}
-	reader, err := d.reader()
-	if err != nil {
-		return err
-	}
 	e.version = version
-	e.target = l.newTarget(d, reader, verifier)
-	summary, err := e.summary(ctx)
-	if e.invalid = invalidSummary(err); e.invalid == nil && err != nil {
+	e.target = l.newTarget(d, d.live, verifier)
+	if _, e.invalid, err = e.check(ctx); err != nil {
 		return err
 	}
-	if e.invalid == nil {
-		e.target.ClusterID = summary.Status.ClusterID
-		e.target.Itself = summary.Status.ClusterID != "" && summary.Status.ClusterID == l.options.Source.ClusterID
+	if e.target.ClusterID = e.identity.ClusterID(); e.self {
+		e.target.ClusterID = l.options.Source.ClusterID
+	}
+	if e.target.Itself, err = l.isItself(ctx, d, e); err != nil {
+		return err
 	}
 	if err := l.holdTarget(ctx, life, d, e); err != nil {
 		return err
@@ -119,6 +130,18 @@ func (l *loop) connect(ctx, life context.Context, d *dialer, e *engagement) erro
 	}
 	e.target.Client = e.target.Gate.Client(e.target.Cache, writes)
 	return nil
+}
+
+// isItself says whether the target is the source cluster. The cluster ID that a target tells proves nothing.
+func (l *loop) isItself(ctx context.Context, d *dialer, e *engagement) (bool, error) {
+	if e.self || e.target.ClusterID == "" || e.target.ClusterID != l.options.Source.ClusterID {
+		return e.self, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
+	defer cancel()
+	proved, err := identity.SameServer(ctx, l.options.Config, d.config.Host, d.config.Transport)
+	e.unproved = !proved
+	return proved, err
 }
 
 // newTarget returns the target with its gate, and without what connect adds. live reads from its API server.
@@ -155,7 +178,8 @@ func invalidSummary(err error) *gate.ForgedError {
 	return forged
 }
 
-// summary reads the ClusterSummary from the target's API server.
+// summary reads the ClusterSummary from the target's API server. With an error that says that the gate refuses the
+// ClusterSummary, it is returned, too.
 func (e *engagement) summary(ctx context.Context) (*v1alpha1.ClusterSummary, error) {
 	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
 	defer cancel()
@@ -165,7 +189,7 @@ func (e *engagement) summary(ctx context.Context) (*v1alpha1.ClusterSummary, err
 		types.NamespacedName{Name: v1alpha1.ClusterSummaryName},
 		summary,
 	); err != nil {
-		return nil, fmt.Errorf("getting the ClusterSummary: %w", err)
+		return summary, fmt.Errorf("getting the ClusterSummary: %w", err)
 	}
 	e.labels = summary.Labels
 	return summary, nil

@@ -5,6 +5,10 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate/wire"
 )
 
 const (
@@ -40,4 +44,21 @@ func (h health) condition(err error, w want) metav1.Condition {
 	condition := failedCondition(err, w)
 	condition.Message = fmt.Sprintf("since %s, %s", h.since.UTC().Format(time.RFC3339), condition.Message)
 	return condition
+}
+
+// condition returns the condition of an engaged target that answers.
+func (e *engagement) condition(w want, version string, invalid *gate.ForgedError) metav1.Condition {
+	reason := v1alpha1.ReasonConnected
+	message := "connected to " + w.config.Host + ", Kubernetes " + wire.Shorten(version, maxVersion)
+	if e.unproved {
+		message += "; it says that it is this cluster itself, which is not proved, so it is treated as another " +
+			"cluster; if it is so, set spec.self: true in place of spec.kubeconfigSecret"
+	}
+	if invalid != nil {
+		reason = v1alpha1.ReasonInvalidSummary
+		message += "; its ClusterSummary is invalid, so the last valid one counts: " +
+			wire.Shorten(invalid.Reason, maxText) +
+			"; update multicluster-scheduler in the target, and see to it that only its manager writes ClusterSummaries"
+	}
+	return connected(metav1.ConditionTrue, reason, message)
 }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/connect/hold"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate/wire"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/targetkind"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/timeouts"
@@ -154,19 +155,29 @@ func (l *loop) unsafeCondition(err error, w want) (metav1.Condition, bool) {
 }
 
 // check is a health check. Renewals say most of it, so the ClusterSummary of a target that is held is read less often.
-func (e *engagement) check(ctx context.Context) (*v1alpha1.ClusterSummary, error) {
+// It also checks whether the same cluster answers. Of a ClusterSummary that the gate refuses, it returns why, and nothing
+// is believed.
+func (e *engagement) check(ctx context.Context) (*v1alpha1.ClusterSummary, *gate.ForgedError, error) {
 	e.checks++
 	if e.hold != nil && e.hold.Context().Err() == nil && e.latest != nil && e.checks%checksPerSummary != 0 {
-		return e.latest, e.hold.Failed()
+		return e.latest, nil, e.hold.Failed()
 	}
 	summary, err := e.summary(ctx)
+	seen := summary.Status.ClusterID
+	invalid := invalidSummary(err)
 	e.latest = nil
-	if err == nil {
+	switch {
+	case invalid != nil:
+		summary, err = &v1alpha1.ClusterSummary{}, nil
+	case err == nil:
 		e.latest = &v1alpha1.ClusterSummary{Status: v1alpha1.ClusterSummaryStatus{
-			ClusterID: summary.Status.ClusterID, KubernetesVersion: summary.Status.KubernetesVersion,
+			ClusterID: seen, KubernetesVersion: summary.Status.KubernetesVersion,
 		}}
 	}
-	return summary, err
+	if err == nil && !e.self {
+		err = e.identity.Check(seen)
+	}
+	return summary, invalid, err
 }
 
 // right is the right to act in an engaged target. ends is closed at its end, and nil if there is no hold, or from then

@@ -95,19 +95,21 @@ func (l *loop) deleteCopiesOfKind(
 	var objects []client.Object
 	for i := range found.Items {
 		copied := &found.Items[i]
-		if translate.MadeFor(copied.Labels, translate.TargetID(target.Key)) && !l.hasSibling(target, copied.Namespace) {
-			copied.SetGroupVersionKind(kind)
+		copied.SetGroupVersionKind(kind)
+		shown := func(sibling *engage.Target) bool { return sibling.Has(ctx, copied) }
+		if translate.MadeFor(copied.Labels, translate.TargetID(target.Key)) &&
+			!slices.ContainsFunc(l.siblings(target, copied.Namespace), shown) {
 			objects = append(objects, copied)
 		}
 	}
 	return deleteAll(ctx, target, objects, metav1.DeletePropagationBackground)
 }
 
-// hasSibling says whether another target leads to the same cluster, and may be used by the namespace. The copies in the
-// namespace then belong to the sibling, which keeps or deletes them.
-func (l *loop) hasSibling(target *engage.Target, namespace string) bool {
-	return target.ClusterID != "" && slices.ContainsFunc(l.options.Registry.All(), func(other *engage.Target) bool {
-		return other.ClusterID == target.ClusterID && other.Allows(namespace)
+// siblings returns the targets that say that they lead to the same cluster, and may be used by the namespace. Copies
+// that they show belong to them: they keep or delete these.
+func (l *loop) siblings(target *engage.Target, namespace string) []*engage.Target {
+	return slices.DeleteFunc(l.options.Registry.All(), func(other *engage.Target) bool {
+		return target.ClusterID == "" || other.ClusterID != target.ClusterID || !other.Allows(namespace)
 	})
 }
 

@@ -15,8 +15,8 @@ import (
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/connect/awake"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/connect/identity"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
-	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate/wire"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/targetkind"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/timeouts"
@@ -34,18 +34,21 @@ type loop struct {
 	connections *connections
 	key         types.NamespacedName
 
-	mu         sync.Mutex // guards the fields up to findingFor
+	mu         sync.Mutex // guards the fields up to worked
 	want       want
 	interrupt  context.CancelFunc
 	policy     *v1alpha1.PlacementPolicy
 	finding    finding
 	findingFor string // the fingerprint of the want that finding is about
+	worked     string // the fingerprint of a want that was connected, and whose credentials were not refused since
 
 	// newPolicy holds a token while policy may be newer than the engaged target's policy.
 	newPolicy chan struct{}
 	// engaged is used by the goroutine alone. It may belong to an earlier want, until the current one is connected or
 	// fails.
 	engaged *engagement
+	// known is the ID of the cluster that was connected last, or empty. It is used by the goroutine alone.
+	known string
 	// account is that of the last attempt to engage, and so of engaged while that is watched. warned has the address
 	// that this attempt dialled, if it is to be refused in future. penalty is the pause since the last account that was
 	// exceeded. They are used by the goroutine alone.
@@ -66,6 +69,7 @@ func newLoop(c *connections, target types.NamespacedName, w want, policy *v1alph
 		key:         target,
 		want:        w,
 		policy:      policy,
+		known:       w.known,
 		newPolicy:   make(chan struct{}, 1),
 		account:     wire.NewAccount(wire.Default(), c.options.Clock),
 	}
@@ -133,6 +137,7 @@ func (l *loop) run(life context.Context) {
 		switch {
 		case w.gone:
 			l.leave(ctx)
+			l.known = ""
 			if l.connections.retire(l) {
 				return
 			}
@@ -153,12 +158,7 @@ func (l *loop) keep(ctx, life context.Context, w want) {
 		engaged, err := l.engage(ctx, life, w)
 		if err == nil {
 			l.disengage()
-			l.engaged = engaged
-			l.report(
-				ctx,
-				w,
-				finding{condition: connectedTo(w, engaged.version, engaged.invalid), version: engaged.version},
-			)
+			l.connected(ctx, w, engaged)
 			l.watch(ctx, w)
 			if over := l.account.Err(); over != nil {
 				l.punish(ctx, w, over)
@@ -172,19 +172,44 @@ func (l *loop) keep(ctx, life context.Context, w want) {
 		}
 		misses++
 		// As with health checks, one failed attempt does not make a target lost that an earlier leader connected.
-		condition := failedCondition(err, w)
-		if noKey := (*noKeyError)(nil); errors.As(err, &noKey) {
-			condition = disconnected(v1alpha1.ReasonNoKey, noKey.Error())
-		}
-		if unsafe, ok := l.unsafeCondition(err, w); ok && ctx.Err() == nil {
-			l.disengage()
-			condition = unsafe
-		}
+		condition := l.conditionOf(err, w)
 		if condition.Reason != v1alpha1.ReasonUnreachable || misses >= maxMisses {
 			l.failed(ctx, w, condition)
 		}
 		l.pause(ctx, backoff.Step())
 	}
+}
+
+// connected reports a new engagement.
+func (l *loop) connected(ctx context.Context, w want, engaged *engagement) {
+	l.engaged = engaged
+	l.learn()
+	l.mu.Lock()
+	l.worked = w.fingerprint
+	l.mu.Unlock()
+	condition := engaged.condition(w, engaged.version, engaged.invalid)
+	l.report(ctx, w, finding{condition: condition, version: engaged.version})
+}
+
+// learn notes which cluster the engaged target is.
+func (l *loop) learn() {
+	if !l.engaged.self {
+		l.known = cmp.Or(l.engaged.identity.ClusterID(), l.known)
+	}
+}
+
+// conditionOf returns the condition for an error of an attempt to engage.
+func (l *loop) conditionOf(err error, w want) metav1.Condition {
+	if noKey := (*noKeyError)(nil); errors.As(err, &noKey) {
+		return disconnected(v1alpha1.ReasonNoKey, noKey.Error())
+	}
+	if other := (*identity.OtherClusterError)(nil); errors.As(err, &other) {
+		return otherCluster(other, l.key, w)
+	}
+	if condition, ok := l.unsafeCondition(err, w); ok {
+		return condition
+	}
+	return failedCondition(err, w)
 }
 
 // punish disconnects a target that costs too much for a while, which doubles each time.
@@ -198,14 +223,15 @@ func (l *loop) punish(ctx context.Context, w want, over error) {
 	l.pause(ctx, l.penalty)
 }
 
-// failed reports that the target could not be engaged. An earlier engagement with the same credentials stays, as lost.
+// failed reports that the target could not be engaged. An earlier engagement with the same credentials stays, as lost,
+// unless nothing there can be believed.
 func (l *loop) failed(ctx context.Context, w want, condition metav1.Condition) {
 	if ctx.Err() != nil {
 		return // It failed because the want changed.
 	}
 	switch {
 	case l.engaged == nil:
-	case l.engaged.fingerprint == w.fingerprint:
+	case l.engaged.fingerprint == w.fingerprint && !v1alpha1.LeavesPodsUnknown(condition.Reason):
 		l.options.Registry.Lose(l.engaged.target)
 	default:
 		l.disengage()
@@ -215,7 +241,7 @@ func (l *loop) failed(ctx context.Context, w want, condition metav1.Condition) {
 
 // watch checks the health of the engaged target until ctx ends or the target has to be engaged anew. This is so if a
 // lost target answers again, or if the API server no longer lets the cache watch. It also returns when the target has
-// cost more than it may.
+// cost more than it may. When another cluster answers, it ends the engagement at once.
 func (l *loop) watch(ctx context.Context, w want) {
 	ticker := l.options.Clock.NewTicker(healthInterval)
 	defer ticker.Stop()
@@ -226,10 +252,10 @@ func (l *loop) watch(ctx context.Context, w want) {
 	var h health
 	began := l.options.Clock.Now()
 	for l.await(ctx, w, ticker.C(), looks.C(), &right) {
-		summary, err := l.engaged.check(ctx)
-		invalid := invalidSummary(err)
-		if invalid != nil {
-			summary, err = &v1alpha1.ClusterSummary{}, nil // The target answers, but nothing in it is believed.
+		summary, invalid, err := l.engaged.check(ctx)
+		if l.engaged.identity.Other() != nil {
+			l.disengage()
+			return
 		}
 		if ctx.Err() != nil || err == nil && (h.lost() || right.lapsed || l.engaged.denied()) {
 			return
@@ -244,7 +270,8 @@ func (l *loop) watch(ctx context.Context, w want) {
 			l.report(ctx, w, finding{condition: h.condition(err, w), version: version})
 		case err == nil:
 			version = cmp.Or(summary.Status.KubernetesVersion, version)
-			l.report(ctx, w, finding{condition: connectedTo(w, version, invalid), version: version})
+			l.learn()
+			l.report(ctx, w, finding{condition: l.engaged.condition(w, version, invalid), version: version})
 		}
 	}
 }
@@ -258,6 +285,9 @@ func (l *loop) await(ctx context.Context, w want, checks, looks <-chan time.Time
 		case <-l.newPolicy:
 			l.passPolicy(l.engaged.target)
 		case <-l.account.Exceeded():
+			return false
+		case <-l.engaged.identity.Ended():
+			l.disengage()
 			return false
 		case <-r.ends:
 			r.ends, r.lapsed = nil, true
@@ -290,6 +320,7 @@ func (l *loop) report(ctx context.Context, w want, f finding) {
 	f.version = wire.Shorten(f.version, maxVersion)
 	f.epoch, f.epochOf = l.epoch, l.epochOf
 	f.awake, f.awakeUnknown = awakeCondition(&l.awake), l.awake.State() == awake.Unknown
+	f.clusterID = l.known
 	if refused := l.warnedAddress(); refused != nil && w.failure == nil {
 		f.warned = *refused
 	}
@@ -298,6 +329,9 @@ func (l *loop) report(ctx context.Context, w want, f finding) {
 	news := l.findingFor != w.fingerprint || l.finding != f
 	was := l.finding.condition
 	l.findingFor, l.finding = w.fingerprint, f
+	if f.condition.Reason == v1alpha1.ReasonUnauthorized {
+		l.worked = ""
+	}
 	l.mu.Unlock()
 	if !news {
 		return
@@ -328,17 +362,4 @@ func (l *loop) pause(ctx context.Context, d time.Duration) {
 
 func newBackoff() *wait.Backoff {
 	return &wait.Backoff{Duration: time.Second, Factor: 2, Jitter: 0.2, Steps: 10, Cap: 30 * time.Second}
-}
-
-func connectedTo(w want, version string, invalid *gate.ForgedError) metav1.Condition {
-	message := "connected to " + w.config.Host + ", Kubernetes " + wire.Shorten(version, maxVersion)
-	if invalid == nil {
-		return connected(metav1.ConditionTrue, v1alpha1.ReasonConnected, message)
-	}
-	message += "; its ClusterSummary is invalid, so the last valid one counts: " + wire.Shorten(
-		invalid.Reason,
-		maxText,
-	) +
-		"; update multicluster-scheduler in the target, and see to it that only its manager writes ClusterSummaries"
-	return connected(metav1.ConditionTrue, v1alpha1.ReasonInvalidSummary, message)
 }

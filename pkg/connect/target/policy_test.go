@@ -9,6 +9,7 @@ import (
 	testclock "k8s.io/utils/clock/testing"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/connect/identity"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
 )
 
@@ -44,7 +45,7 @@ func TestAPolicyReachesTheEngagedTargetWithoutDisturbingTheConnection(t *testing
 	)
 	l := newLoop(c, key, w, weighing(50))
 	c.loops[key] = l
-	l.engaged = &engagement{target: &engage.Target{Key: key}}
+	l.engaged = &engagement{target: &engage.Target{Key: key}, identity: identity.New("")}
 	l.passPolicy(l.engaged.target)
 	if got := l.engaged.target.Policy().Weight; got == nil || *got != 50 {
 		t.Fatalf("before it is engaged, the target's weight is %v", got)

@@ -123,7 +123,7 @@ func (s *standby) watchOnce(ctx context.Context, key types.NamespacedName) error
 	if err != nil || w.failure != nil || w.self {
 		return err
 	}
-	d, err := newLoop(s.connections, key, w, nil).dial(ctx, w, s.connections.options.Tokens.Borrow)
+	d, err := newLoop(s.connections, key, w, nil).dial(ctx, w, s.connections.options.Tokens.Borrow, nil)
 	if err != nil {
 		return err
 	}

@@ -31,6 +31,13 @@ type want struct {
 	credentials string
 	// warning says what of the kubeconfig the next version refuses, or is empty.
 	warning string
+	// secret is where the credentials are: a want with another one does not go on with them.
+	secret v1alpha1.ClusterKubeconfigSecret
+	// unusable is why the Secret cannot be used now, if an earlier content of it is in use.
+	unusable metav1.Condition
+	// pin is the ID of the cluster that the target shall lead to, and known that of the cluster that it led to last.
+	// Either may be empty.
+	pin, known string
 }
 
 // decideConnection returns the connection for a target's spec and the Secret that the spec names. limits are those of a
@@ -53,17 +60,23 @@ func decideConnection(
 	name := types.NamespacedName{Namespace: reference.Namespace, Name: reference.Name}
 	data, failure := kubeconfigIn(secret, name, reference.Key)
 	if failure != nil {
+		failure.secret, failure.pin = reference, spec.ClusterID
 		return *failure
 	}
 	config, warning, err := parse(data, reference.Context, limits)
+	w := want{
+		config: config, warning: warning, secret: reference, pin: spec.ClusterID,
+		credentials: "those in Secret " + name.String(),
+	}
 	if err != nil {
-		return failedWant(v1alpha1.ReasonInvalidKubeconfig,
+		failed := failedWant(v1alpha1.ReasonInvalidKubeconfig,
 			fmt.Sprintf("the kubeconfig in Secret %s, key %s, cannot be used: %s", name, reference.Key, err))
+		w.failure, w.fingerprint = failed.failure, failed.fingerprint
+		return w
 	}
-	sum := sha256.Sum256(slices.Concat([]byte(reference.Context), []byte{0}, data))
-	return want{
-		fingerprint: string(sum[:]), config: config, warning: warning, credentials: "those in Secret " + name.String(),
-	}
+	sum := sha256.Sum256(slices.Concat([]byte(reference.Context+"\x00"+spec.ClusterID+"\x00"), data))
+	w.fingerprint = string(sum[:])
+	return w
 }
 
 // parse parses a kubeconfig. The warning says what the limits forbid while they are not enforced.
@@ -83,6 +96,16 @@ func parse(
 	warning = err.Error() // If the limits are not the reason, there is another error, too.
 	config, err = kubeconfig.Parse(data, context, all)
 	return config, warning, err
+}
+
+// goOn returns the want to go on with if the Secret of w cannot be used: the last one, if it has worked with an earlier
+// content of the same Secret. It returns w otherwise.
+func (w want) goOn(last want, worked bool) want {
+	if w.failure == nil || !worked || last.config == nil || last.self || w.secret != last.secret || w.pin != last.pin {
+		return w
+	}
+	last.unusable = unusable(*w.failure)
+	return last
 }
 
 // kubeconfigIn returns the kubeconfig under the key, or else a want that says why there is none.

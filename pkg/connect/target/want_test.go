@@ -102,11 +102,71 @@ func TestFingerprintsDifferWhereConnectionsDo(t *testing.T) {
 		"the target is the source itself": {
 			decideConnection(v1alpha1.ClusterTargetSpec{Self: true}, secretState{}, &rest.Config{}, nil), false,
 		},
+		"another cluster is expected": {
+			decideConnection(pinned(refer("", ""), "c3"), holding("config", kubeconfigOfC2), nil, nil), false,
+		},
 		"there is no Secret": {decideConnection(refer("", ""), secretState{known: true}, nil, nil), false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if (base.fingerprint == test.other.fingerprint) != test.same {
 				t.Errorf("same is %v, want %v", !test.same, test.same)
+			}
+		})
+	}
+}
+
+func pinned(spec v1alpha1.ClusterTargetSpec, id string) v1alpha1.ClusterTargetSpec {
+	spec.ClusterID = id
+	return spec
+}
+
+func TestAConnectionGoesOnWithoutItsSecret(t *testing.T) {
+	good := decideConnection(refer("", ""), holding("config", kubeconfigOfC2), &rest.Config{}, nil)
+	gone := decideConnection(refer("", ""), secretState{known: true}, nil, nil)
+	for name, test := range map[string]struct {
+		next   want
+		last   want
+		worked bool
+		goesOn bool
+	}{
+		"the Secret was deleted":                           {gone, good, true, true},
+		"the Secret was deleted before its content worked": {gone, good, false, false},
+		"the key was removed": {
+			decideConnection(refer("", ""), holding("k", ""), nil, nil), good, true, true,
+		},
+		"the kubeconfig was broken": {
+			decideConnection(refer("", ""), holding("config", "hello"), nil, nil), good, true, true,
+		},
+		"the manager's right to read it was taken": {
+			decideConnection(refer("", ""), secretState{known: true, err: errors.New("forbidden")}, nil, nil),
+			good, true, true,
+		},
+		"the content changed": {
+			decideConnection(refer("", "other"), holding("config", kubeconfigOfC2), nil, nil), good, true, false,
+		},
+		"the target shall use another key": {
+			decideConnection(refer("k", ""), secretState{known: true}, nil, nil), good, true, false,
+		},
+		"the target shall be another cluster": {
+			decideConnection(pinned(refer("", ""), "c3"), secretState{known: true}, nil, nil), good, true, false,
+		},
+		"the target was the source itself": {
+			gone, decideConnection(v1alpha1.ClusterTargetSpec{Self: true}, secretState{}, &rest.Config{}, nil), true, false,
+		},
+		"the target was gone": {gone, want{fingerprint: "gone", gone: true}, true, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := test.next.goOn(test.last, test.worked)
+			expected := test.next.fingerprint
+			if test.goesOn {
+				expected = test.last.fingerprint
+			}
+			if got.fingerprint != expected || (got.unusable.Type != "") != test.goesOn {
+				t.Errorf("got %q, %+v", got.fingerprint, got.unusable)
+			}
+			if test.goesOn && (got.failure != nil || got.unusable.Reason != test.next.failure.Reason ||
+				!strings.Contains(got.unusable.Message, test.next.failure.Message)) {
+				t.Errorf("got %+v", got.unusable)
 			}
 		})
 	}

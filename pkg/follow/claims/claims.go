@@ -37,6 +37,9 @@ type Options struct {
 	Mapper meta.RESTMapper
 	// Source is the source cluster's identity in targets.
 	Source translate.Source
+	// Exists says whether there is a (Cluster)Target of a name, as targetkind.Name returns it. It reads memory only,
+	// and says yes if it does not know.
+	Exists func(ctx context.Context, target string) bool
 	// Appeared is called when a change of claims may let the pods of a namespace go to a target.
 	Appeared func(namespace string)
 	Clock    clock.WithTicker

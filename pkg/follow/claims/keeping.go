@@ -7,7 +7,8 @@ type ask func(keeper *cluster) keeping
 // asks only targets that are allowed the namespace.
 //
 // A target tells its cluster ID itself. So a target with the ID of the copy's cluster but another name counts as that
-// cluster only if it has the copy, or if the target of the name says that the copy is gone, or does not exist.
+// cluster only if it has the copy, or if the target of the name says that the copy is gone, or does not exist. A target
+// of the name that is not connected is waited for.
 func (c *Claims) keeping(namespace string, s situation, t *cluster, ask ask) (answer keeping, keeper string) {
 	if s.original == nil || s.original.followedTo.name == "" || s.hasCopyIn(t.location) {
 		return free, ""
@@ -31,6 +32,9 @@ func (c *Claims) keeping(namespace string, s situation, t *cluster, ask ask) (an
 			return kept, other.name
 		}
 		said.add(isNamed, got)
+	}
+	if !said.named && !said.renamed && c.options.Exists(t.life, at.name) {
+		return silent, at.name
 	}
 	if said.conclusion() == free {
 		return free, ""

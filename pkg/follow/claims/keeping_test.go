@@ -1,6 +1,7 @@
 package claims
 
 import (
+	"context"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -25,36 +26,43 @@ func TestClaimsAskAllowedTargetsOnly(t *testing.T) {
 		there   *claim // in the target in question
 		in      types.NamespacedName
 		want    keeping
+		exists  bool // whether there is a target of the name, connected or not
 	}{
 		"the target with the copy keeps it": {
-			answers{c2key(): {"id-of-c2", kept}, c3: {"id-of-c3", free}}, nil, c3, kept,
+			answers{c2key(): {"id-of-c2", kept}, c3: {"id-of-c3", free}}, nil, c3, kept, true,
 		},
-		"the target with the copy is not kept from itself": {answers{c2key(): {"id-of-c2", kept}}, nil, c2key(), free},
+		"the target with the copy is not kept from itself": {
+			answers{c2key(): {"id-of-c2", kept}}, nil, c2key(), free, true,
+		},
 		"a target of another namespace is not asked, whatever its cluster ID": {
 			answers{c2key(): {"id-of-c2", silent}, stranger: {"id-of-c2", free}, c3: {"id-of-c3", free}}, nil, c3,
-			silent,
+			silent, true,
 		},
 		"a target of another namespace is not asked, if it is the only one": {
-			answers{stranger: {"id-of-c2", free}, c3: {"id-of-c3", free}}, nil, c3, silent,
+			answers{stranger: {"id-of-c2", free}, c3: {"id-of-c3", free}}, nil, c3, silent, false,
 		},
 		"a target with the cluster ID of another one does not give up its copy": {
-			answers{c2key(): {"id-of-c2", kept}, c3: {"id-of-c2", free}}, nil, c3, kept,
+			answers{c2key(): {"id-of-c2", kept}, c3: {"id-of-c2", free}}, nil, c3, kept, true,
 		},
 		"not even while the other one does not answer": {
-			answers{c2key(): {"id-of-c2", silent}, c3: {"id-of-c2", free}}, nil, c3, silent,
+			answers{c2key(): {"id-of-c2", silent}, c3: {"id-of-c2", free}}, nil, c3, silent, true,
+		},
+		"nor while the other one is not connected": {
+			answers{c3: {"id-of-c2", free}}, nil, c3, silent, true,
 		},
 		"a sibling has the same copy": {
 			answers{c2key(): {"id-of-c2", silent}, c3: {"id-of-c2", kept}}, &claim{origin: ours, parent: "1"}, c3, free,
+			true,
 		},
 		"a target that was renamed answers for its copy": {
-			answers{c3: {"id-of-c2", free}}, nil, c3, free,
+			answers{c3: {"id-of-c2", free}}, nil, c3, free, false,
 		},
 		"a name that leads elsewhere now is of no help": {
-			answers{c2key(): {"id-of-c4", free}, c3: {"id-of-c3", free}}, nil, c3, moved,
+			answers{c2key(): {"id-of-c4", free}, c3: {"id-of-c3", free}}, nil, c3, moved, true,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := &Claims{}
+			c := &Claims{options: Options{Exists: func(context.Context, string) bool { return test.exists }}}
 			var asked *cluster
 			for key, target := range test.targets {
 				one := &cluster{

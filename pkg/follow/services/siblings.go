@@ -17,7 +17,8 @@ import (
 // label target-id of a copy says which of them looks after the copy. Copies of earlier versions have only the label
 // target-hash.
 
-// leadTogether says whether two targets lead to one cluster, as far as is known.
+// leadTogether says whether two targets say that they lead to one cluster. One that lies gets no copy of the other's
+// cluster: see giveUp.
 func leadTogether(a, b *engage.Target) bool { return a.ClusterID != "" && a.ClusterID == b.ClusterID }
 
 // mine says whether a copy was made for this target.
@@ -70,8 +71,8 @@ func lookedAfterBy(target *engage.Target) []patch.Operation {
 	}
 }
 
-// giveUp gives up a copy that this target does not need. A sibling that needs the copy takes it over. A copy that was
-// made for another target is deleted only if nobody can need it.
+// giveUp gives up a copy that this target does not need. A sibling that needs the copy takes it over, if it shows this
+// very copy. A copy that was made for another target is deleted only if nobody can need it.
 func (c *copier) giveUp(ctx context.Context, there client.Object, useless bool, needs func(other *copier) bool) error {
 	if !c.mine(there) {
 		if useless && c.orphaned(there) {
@@ -79,9 +80,10 @@ func (c *copier) giveUp(ctx context.Context, there client.Object, useless bool, 
 		}
 		return nil
 	}
-	siblings := c.siblings(there.GetNamespace())
-	if i := slices.IndexFunc(siblings, needs); i >= 0 {
-		return c.patchCopy(ctx, there, lookedAfterBy(siblings[i].target))
+	for _, sibling := range c.siblings(there.GetNamespace()) {
+		if needs(sibling) && sibling.target.Has(ctx, there) {
+			return c.patchCopy(ctx, there, lookedAfterBy(sibling.target))
+		}
 	}
 	return c.deleteCopy(ctx, there)
 }

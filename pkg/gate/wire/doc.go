@@ -26,6 +26,12 @@
 // or more objects than a target may have, exceed the account: reflectors would try again for ever. The owner of the
 // account then ends the engagement.
 //
+// # Confirmation
+//
+// Another cluster may get the address of a target. [Options].Confirm asks where a connection leads before anything is
+// sent over it. It also asks after answers that say which objects do not exist, because a proxy can pass requests of
+// one connection on to several clusters. Streams are not confirmed.
+//
 // # Addresses
 //
 // [Dial] checks addresses after names are resolved, when a connection is made, so that a name cannot change its address

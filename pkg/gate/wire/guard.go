@@ -19,6 +19,7 @@ type guard struct {
 	base    string // of the paths of the API server
 	limits  *Limits
 	account *Account
+	confirm func(ctx context.Context) error
 }
 
 // RoundTrip sends a request, and bounds the answer.
@@ -36,7 +37,11 @@ func (g *guard) RoundTrip(r *http.Request) (*http.Response, error) {
 		end()
 		return nil, causeOf(ctx, err)
 	}
-	if err := refusal(answer); err != nil {
+	err = refusal(answer)
+	if err == nil {
+		err = g.confirmed(ctx, kind, answer)
+	}
+	if err != nil {
 		end()
 		return nil, errors.Join(err, answer.Body.Close())
 	}

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"context"
 	"crypto/tls"
 	"fmt"
 	"net/http"
@@ -28,6 +29,10 @@ type Options struct {
 	Dial    Dial
 	// Fence stops writes. If it is nil, nothing does.
 	Fence *Fence
+	// Confirm asks by a configuration whether it leads to the right cluster. It is called before a new connection is
+	// used, and after each answer that says which objects do not exist: a list, a watch, or a read that found nothing.
+	// The connection is used, and the answer counts, only if Confirm returns nil. It may be nil.
+	Confirm func(ctx context.Context, config *rest.Config) error
 }
 
 // Connection has the hardened transports to one target. It is safe for concurrent use.
@@ -59,25 +64,28 @@ func Harden(config *rest.Config, options Options) (*Connection, error) {
 		streams:  newTransport(config, base, security.Clone(), options),
 	}
 	onlyHTTP1(r.streams)
-	var guarded http.RoundTripper = &guard{
-		next:    r.requests,
-		base:    base.Path,
-		limits:  &options.Limits,
-		account: options.Account,
+	// Credentials and certificates are in the transport. So clients of this configuration cannot make another one.
+	hardened := &rest.Config{Host: base.String(), UserAgent: config.UserAgent, QPS: config.QPS, Transport: r}
+	guarding := &guard{next: r.requests, base: base.Path, limits: &options.Limits, account: options.Account}
+	if options.Confirm != nil {
+		guarding.confirm = func(ctx context.Context) error { return options.Confirm(ctx, hardened) }
+		guarding.proving(r.requests, config, hardened, func() *http.Transport {
+			probe := newTransport(config, base, security.Clone(), options)
+			onlyHTTP1(probe)
+			return probe
+		}, options)
 	}
+	var guarded http.RoundTripper = guarding
 	if options.Fence != nil {
 		guarded = fenced{guarded, options.Fence}
 	}
-	r.RoundTripper, err = rest.HTTPWrappersForConfig(config, guarded)
-	if err != nil {
+	if r.RoundTripper, err = rest.HTTPWrappersForConfig(config, guarded); err != nil {
 		return nil, fmt.Errorf("reading credentials: %w", err)
 	}
 	r.toStreams, err = rest.HTTPWrappersForConfig(config, &streamGuard{next: r.streams})
 	if err != nil {
 		return nil, fmt.Errorf("reading credentials: %w", err)
 	}
-	// Credentials and certificates are in the transport. So clients of this configuration cannot make another one.
-	hardened := &rest.Config{Host: base.String(), UserAgent: config.UserAgent, QPS: config.QPS, Transport: r}
 	return &Connection{config: hardened, roads: r}, nil
 }
 

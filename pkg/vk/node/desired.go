@@ -130,16 +130,10 @@ func readyCondition(status v1alpha1.TargetStatus) corev1.NodeCondition {
 	switch {
 	case connected.Status == metav1.ConditionTrue:
 		is.Status = corev1.ConditionTrue
-	case unknowable(connected.Reason):
+	case v1alpha1.LeavesPodsUnknown(connected.Reason): // Proxies tolerate this.
 		is.Status = corev1.ConditionUnknown
 	}
 	return is
-}
-
-// unknowable says whether a reason of the condition Connected means that nothing is known about the target's pods, and
-// not that the target is down. Proxies tolerate a node that is Unknown.
-func unknowable(reason string) bool {
-	return reason == v1alpha1.ReasonHeldByOther || reason == v1alpha1.ReasonTurnedBack
 }
 
 func noPressure(conditionType corev1.NodeConditionType) corev1.NodeCondition {

@@ -137,6 +137,10 @@ func TestReadyFollowsConnected(t *testing.T) {
 			connectedStatus(metav1.ConditionFalse, v1alpha1.ReasonUnreachable), corev1.ConditionFalse,
 			v1alpha1.ReasonUnreachable,
 		},
+		"a target under whose name another cluster answers": {
+			connectedStatus(metav1.ConditionFalse, v1alpha1.ReasonOtherCluster), corev1.ConditionUnknown,
+			v1alpha1.ReasonOtherCluster,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := engagedFacts()

@@ -67,6 +67,7 @@ func setUp(t env.T) {
 			Config: mgr.GetConfig(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(),
 			Source: translate.Source{ClusterID: sourceID, ClusterName: "c1"}, Appeared: appeared.Add,
 			Clock: clock.RealClock{}, Recorder: mgr.GetEventRecorder("claims"), Logger: mgr.GetLogger(),
+			Exists: func(context.Context, string) bool { return false }, // All targets are engaged.
 		})
 		if err != nil {
 			return err

@@ -153,6 +153,35 @@ func TestConnectOneNamespace(t *testing.T) {
 	}
 }
 
+func TestConnectPinsTheClusterAndAcceptsNoOtherUnasked(t *testing.T) {
+	play(t)
+	path := kubeconfig(t, c1, c2)
+	mustRun(t, path, "connect", "pinned", "--target-context", "c2")
+	target := &v1alpha1.ClusterTarget{ObjectMeta: metav1.ObjectMeta{Name: "pinned"}}
+	env.ExpectEqual(t, "the pinned cluster", idOfC2, env.Get(t, c1, target).Spec.ClusterID)
+	mustRun(t, path, "connect", "pinned", "--target-context", "c2")
+
+	for name, change := range map[string]func(*v1alpha1.ClusterTarget){
+		"by its spec": func(target *v1alpha1.ClusterTarget) { target.Spec.ClusterID = "id-of-c3" },
+		"by what was connected first": func(target *v1alpha1.ClusterTarget) {
+			target.Spec.ClusterID, target.Status.ClusterID = "", "id-of-c3"
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			env.Change(t, c1, target, change)
+			env.ChangeStatus(t, c1, target, change)
+			env.Get(t, c1, target)
+			mustFail(t, "ClusterTarget pinned is the cluster id-of-c3, and context \"c2\" is another one, id-of-c2",
+				path, "connect", "pinned", "--target-context", "c2")
+			after := env.Get(t, c1, target.DeepCopy())
+			env.ExpectEqual(t, "generation of the ClusterTarget", target.Generation, after.Generation)
+			mustRun(t, path, "connect", "pinned", "--target-context", "c2", "--accept")
+			env.ExpectEqual(t, "the accepted cluster", idOfC2, env.Get(t, c1, target).Spec.ClusterID)
+		})
+	}
+	mustRun(t, path, "disconnect", "pinned", "--target-context", "c2")
+}
+
 func TestConnectItselfAndThenAnother(t *testing.T) {
 	play(t)
 	path := kubeconfig(t, c1, c2)

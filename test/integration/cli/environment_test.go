@@ -34,8 +34,11 @@ import (
 // The tests share c1 and c2. They run one after the other, with names of their own.
 var c1, c2 *env.Cluster
 
-// idOfC1 is the cluster ID that the manager of c1 publishes.
-const idOfC1 = "id-of-c1"
+// idOfC1 and idOfC2 are the cluster IDs that the managers of c1 and c2 publish.
+const (
+	idOfC1 = "id-of-c1"
+	idOfC2 = "id-of-c2"
+)
 
 func TestMain(m *testing.M) {
 	env.Main(m, func(t env.T) {
@@ -45,9 +48,11 @@ func TestMain(m *testing.M) {
 			env.Create(t, cluster, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: env.ReleaseNamespace}})
 		}
 		c2.InstallSourceRoles(t)
-		summary := &v1alpha1.ClusterSummary{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.ClusterSummaryName}}
-		env.Create(t, c1, summary)
-		env.ChangeStatus(t, c1, summary, func(s *v1alpha1.ClusterSummary) { s.Status.ClusterID = idOfC1 })
+		for cluster, id := range map[*env.Cluster]string{c1: idOfC1, c2: idOfC2} {
+			summary := &v1alpha1.ClusterSummary{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.ClusterSummaryName}}
+			env.Create(t, cluster, summary)
+			env.ChangeStatus(t, cluster, summary, func(s *v1alpha1.ClusterSummary) { s.Status.ClusterID = id })
+		}
 	})
 }
 

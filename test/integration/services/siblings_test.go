@@ -1,6 +1,7 @@
 package services
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"testing"
@@ -111,6 +112,30 @@ func TestACopyIsHandedOverToAnotherTargetOfTheSameCluster(t *testing.T) {
 	waitForCare(t, eu, service)
 	waitForCare(t, eu, ingress)
 	waitForAddresses(t, eu, web, "10.1.0.1", "10.2.0.1")
+}
+
+// A cluster may say that it is any other one.
+func TestACopyIsNotHandedOverToATargetThatLacksIt(t *testing.T) {
+	namespace, c2, _ := engagedKnown(t)
+	liar := newTarget(namespace, "liar", cluster3)
+	liar.Customize = func(e *engage.Target) { e.ClusterID = c2.ClusterID }
+	doEngage(t, liar)
+	web := create(t, namespace, "web")
+	slice(t, web, map[string]string{"10.2.0.1": c2.NodeName, "10.3.0.1": liar.NodeName, "10.1.0.1": "node"})
+	chaperon := createChaperon(t, namespace, c2)
+	createChaperon(t, namespace, liar)
+	waitForCopy(t, c2, web)
+	waitForCopy(t, liar, web)
+
+	env.Delete(t, cluster2, chaperon)
+	made := &corev1.Service{ObjectMeta: env.Meta(namespace, "web")}
+	env.Eventually(t, func(context.Context) error {
+		passTime(t, web)
+		if env.Exists(t, cluster2, made) {
+			return fmt.Errorf("the copy is still there, with the labels %v", made.Labels)
+		}
+		return nil
+	})
 }
 
 func TestACopyOfAnEarlierVersionGetsTheTargetID(t *testing.T) {
