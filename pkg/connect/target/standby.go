@@ -2,6 +2,7 @@ package target
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
@@ -22,6 +24,9 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/targetkind"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/timeouts"
 )
+
+// errUnchecked means that the leader has not connected a Target. Only the leader knows the source's own addresses.
+var errUnchecked = errors.New("the leader has not checked the address")
 
 // standby watches the Leases of targets while this replica does not lead, so that it knows for how long they were not
 // renewed when it begins to lead. It writes nothing, and reads nothing else.
@@ -177,6 +182,12 @@ func (s *standby) want(ctx context.Context, key types.NamespacedName) (want, err
 	if err := s.connections.options.Client.Get(ctx, key, target); err != nil {
 		return want{}, fmt.Errorf("getting the target: %w", err)
 	}
+	options := &s.connections.options
+	limits := options.limitsOf(key)
+	if limits != nil && limits.Enforce &&
+		!meta.IsStatusConditionTrue(targetkind.Status(target).Conditions, v1alpha1.ConditionConnected) {
+		return want{}, errUnchecked
+	}
 	spec, state := targetkind.Spec(target), secretState{known: true}
 	if reference := spec.KubeconfigSecret; reference != nil {
 		secret := &corev1.Secret{}
@@ -187,6 +198,5 @@ func (s *standby) want(ctx context.Context, key types.NamespacedName) (want, err
 		}
 		state.exists, state.data = err == nil, secret.Data
 	}
-	options := &s.connections.options
-	return decideConnection(spec, state, options.Config, options.limitsOf(key)), nil
+	return decideConnection(spec, state, options.Config, limits), nil
 }

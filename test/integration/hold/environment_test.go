@@ -30,6 +30,7 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/delegate/presence"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate/addresses"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/timeouts"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/vk/node"
@@ -203,9 +204,13 @@ func managerOptions(clientset kubernetes.Interface, name string, crashes bool) c
 
 func (r *replica) register(mgr ctrl.Manager, in *env.Cluster, holds *hold.Process) error {
 	origin := translate.Source{ClusterID: clusterID}
+	inUse, err := addresses.Register(mgr)
+	if err != nil {
+		return err
+	}
 	targets, err := target.New(target.Options{
 		Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), Config: in.Config, Scheme: mgr.GetScheme(),
-		Registry: r.registry, Source: origin, Clock: fast{}, Holds: holds,
+		Registry: r.registry, Source: origin, Clock: fast{}, Holds: holds, Addresses: inUse,
 		Verifier: func() (gate.Verifier, error) { return env.Verifier{}, nil },
 		Recorder: mgr.GetEventRecorder("targets"), Metrics: prometheus.NewRegistry(),
 	})

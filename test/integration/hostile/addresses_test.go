@@ -1,6 +1,7 @@
 package hostile
 
 import (
+	"context"
 	"fmt"
 	"testing"
 
@@ -55,6 +56,28 @@ func TestATargetCannotClaimAddressesOfTheSource(t *testing.T) {
 			env.WaitForEvent(t, c1, pod.proxy, feedback.ReasonAddressRefused, test.text)
 		})
 	}
+}
+
+// pod is a proxy that is bound to the honest target, with its PodChaperon.
+type pod struct {
+	proxy    *corev1.Pod
+	chaperon *v1alpha1.PodChaperon
+	trips    int
+}
+
+func newPod(t *testing.T) *pod {
+	t.Helper()
+	namespace := env.Namespace(t, env.Enabled(), c1, c2)
+	proxy := env.Proxy(namespace, "web")
+	proxy.Spec.NodeSelector = map[string]string{"example.com/by": "the-test"} // The scheduler does not bind it.
+	env.CreateForTest(t, c1, proxy)
+	chaperon := proved(t, proxy, honest)
+	env.CreateForTest(t, c2, chaperon)
+	env.Eventually(t, func(ctx context.Context) error { // Feedback would take the delegate for lost.
+		return cached(ctx, engagedTarget(t, honest), chaperon)
+	})
+	env.Bind(t, c1, proxy, translate.VirtualNodeName(honest))
+	return &pod{proxy: proxy, chaperon: chaperon}
 }
 
 // claim has the target say that the delegate is ready and has an address, as its host does.

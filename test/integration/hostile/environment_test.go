@@ -2,7 +2,6 @@ package hostile
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"runtime"
 	"strings"
@@ -29,7 +28,6 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/proxy/feedback"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/proxy/scheduling"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
-	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/vk/node"
 	"github.com/multicluster-scheduler/multicluster-scheduler/test/integration/env"
 )
 
@@ -116,21 +114,12 @@ func register(mgr ctrl.Manager) error {
 	if err != nil {
 		return err
 	}
-	nodes, err := node.New(node.Options{
-		Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), Config: c1.Config, Registry: registry,
-		Source: translate.Source{ClusterID: sourceID}, Tenants: tenants(), Clock: clock.RealClock{},
-		Address: "192.0.2.1",
-	})
-	if err != nil {
-		return err
-	}
-	registry.Observe(nodes)
-	return errors.Join(targets.Register(mgr), nodes.Register(mgr))
+	return targets.Register(mgr)
 }
 
 // tenants are limits that are enforced. All servers of the tests have loopback addresses.
 func tenants() configv1alpha1.Tenants {
-	return configv1alpha1.Tenants{Enforce: true, AllowLoopback: true, NodeLabels: []string{"example.com/*"}}
+	return configv1alpha1.Tenants{Enforce: true, AllowLoopback: true}
 }
 
 // lead creates a ClusterTarget that leads where the login leads.

@@ -10,12 +10,10 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
-	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 	"github.com/multicluster-scheduler/multicluster-scheduler/test/integration/env"
 )
 
@@ -50,30 +48,6 @@ func TestKubeconfigsOfTenantsAreVerified(t *testing.T) {
 	insecure := rest.CopyConfig(c2Source)
 	insecure.Insecure, insecure.CAData, insecure.CAFile = true, nil, ""
 	waitForCondition(t, newTenantsTarget(t, insecure), v1alpha1.ReasonInvalidKubeconfig, "tenants.allowInsecure")
-}
-
-func TestVirtualNodesOfTenantsGetAllowedLabels(t *testing.T) {
-	summary := &v1alpha1.ClusterSummary{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.ClusterSummaryName}}
-	summary.Labels = map[string]string{
-		"topology.kubernetes.io/zone": "stolen", "example.com/gpu": "a100", "node-restriction.kubernetes.io/x": "y",
-	}
-	env.CreateForTest(t, c1, summary)
-	object := &v1alpha1.Target{ObjectMeta: env.Meta(env.Namespace(t, env.Enabled(), c1), "self")}
-	object.Spec.Self = true
-	env.CreateForTest(t, c1, object)
-	name := translate.VirtualNodeName(types.NamespacedName{Namespace: object.Namespace, Name: object.Name})
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	node = env.WaitFor(t, c1, node, func(node *corev1.Node) error {
-		if node.Labels["example.com/gpu"] != "a100" {
-			return fmt.Errorf("it has the labels %v", node.Labels)
-		}
-		return nil
-	})
-	for key := range node.Labels {
-		if strings.Contains(key, "topology") || strings.Contains(key, "restriction") {
-			t.Errorf("it has the label %s", key)
-		}
-	}
 }
 
 func TestAQuotaLimitsTargets(t *testing.T) {

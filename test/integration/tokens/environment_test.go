@@ -28,6 +28,7 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/connect/token"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate/addresses"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 	"github.com/multicluster-scheduler/multicluster-scheduler/test/integration/env"
 )
@@ -161,11 +162,16 @@ func (w *world) start() {
 		if err != nil {
 			return err
 		}
+		inUse, err := addresses.Register(mgr)
+		if err != nil {
+			return err
+		}
 		targets, err := target.New(target.Options{
 			Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), Config: c1.Config, Scheme: mgr.GetScheme(),
 			Registry: w.registry, Source: translate.Source{ClusterID: "id-of-c1"}, Tokens: renewer,
-			Verifier: func() (gate.Verifier, error) { return env.Verifier{}, nil },
-			Clock:    fastClock{}, Recorder: mgr.GetEventRecorder("targets"), Metrics: prometheus.NewRegistry(),
+			Addresses: inUse,
+			Verifier:  func() (gate.Verifier, error) { return env.Verifier{}, nil },
+			Clock:     fastClock{}, Recorder: mgr.GetEventRecorder("targets"), Metrics: prometheus.NewRegistry(),
 		})
 		if err != nil {
 			return err
