@@ -57,6 +57,9 @@ const (
 	ReasonTurnedBack = "TurnedBack"
 )
 
+// ReasonCredentialsExpire is the reason of the event that the credentials for a target expire soon.
+const ReasonCredentialsExpire = "CredentialsExpire"
+
 // The reasons of ConditionReady.
 const (
 	ReasonNodeReady    = "NodeReady"
@@ -68,6 +71,14 @@ const (
 	ReasonInvalidSelector = "InvalidSelector"
 	// ReasonNodeConflict means that a node with the name of the virtual node exists and is not ours.
 	ReasonNodeConflict = "NodeConflict"
+)
+
+// ConditionAddresses is a condition of proxies. It is False if the proxy does not show an address that the target
+// reports, and absent otherwise. The reason is ReasonAddressRefused, or ReasonAddressOutOfRange if only the ranges that
+// the administrators allow forbid the address.
+const (
+	ConditionAddresses      corev1.PodConditionType = prefix + "Addresses"
+	ReasonAddressOutOfRange                         = "AddressOutOfRange"
 )
 
 // ConditionDelegate is a condition of PodChaperons. It is False if there is no delegate to wait for, for one of the

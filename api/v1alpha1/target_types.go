@@ -40,6 +40,14 @@ type ClusterTargetSpec struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=4096
 	ExcludedLabelsRegexp string `json:"excludedLabelsRegexp,omitempty"`
+	// AllowedPodCIDRs are the ranges from which pods in the target may have addresses, such as 10.4.0.0/14. Proxies do
+	// not show other addresses. If empty, all are allowed but those that the source cluster uses itself.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MaxLength=64
+	// +kubebuilder:validation:items:Format=cidr
+	AllowedPodCIDRs []string `json:"allowedPodCIDRs,omitempty"`
 
 	PlacementPolicy `json:",inline"`
 }
@@ -90,6 +98,21 @@ type TargetStatus struct {
 	// in another place.
 	// +optional
 	EpochOf string `json:"epochOf,omitempty"`
+	// Credentials says how long the source's credentials for the target are valid. It is absent if they do not expire.
+	// +optional
+	Credentials *TargetCredentials `json:"credentials,omitempty"`
+}
+
+// TargetCredentials are the credentials with which the source connects to a target.
+type TargetCredentials struct {
+	// Expires is when they expire.
+	Expires metav1.Time `json:"expires"`
+	// Renewed is when the manager renewed them. It is absent while those in the target's Secret are in use.
+	// +optional
+	Renewed *metav1.Time `json:"renewed,omitempty"`
+	// Problem says why the manager does not renew them, and what to do. It is absent if there is no problem.
+	// +optional
+	Problem string `json:"problem,omitempty"`
 }
 
 // ClusterTargetList is a list of ClusterTargets.

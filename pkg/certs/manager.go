@@ -8,16 +8,15 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
-	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
-	admissionregistrationv1ac "k8s.io/client-go/applyconfigurations/admissionregistration/v1"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/workqueue"
@@ -40,16 +39,16 @@ const (
 
 // Options of New. All are required except Log.
 type Options struct {
-	// Config has the rights to get, list, watch and patch the Secret and the MutatingWebhookConfiguration.
+	// Config has the rights to get, list, watch and patch the Secret and the webhook configurations.
 	Config *rest.Config
 	// Namespace is the namespace of the Secret and of the Service.
 	Namespace  string
 	SecretName string
 	// ServiceName is the name of the Service through which API servers call the webhook.
 	ServiceName string
-	// WebhookConfigurationName names the MutatingWebhookConfiguration whose webhooks get the authority.
-	WebhookConfigurationName string
-	Clock                    clock.PassiveClock
+	// WebhookConfigurations have the kinds and names of the configurations whose webhooks get the authority.
+	WebhookConfigurations []client.Object
+	Clock                 clock.PassiveClock
 	// Log is silent by default.
 	Log logr.Logger
 }
@@ -63,7 +62,7 @@ type Manager struct {
 
 	mu          sync.RWMutex // guards the fields below
 	certificate *tls.Certificate
-	published   bool  // The authorities were published at least once.
+	published   bool  // The authorities were published in all configurations at least once.
 	problem     error // the error of the last attempt
 }
 
@@ -91,7 +90,7 @@ func New(options Options) (*Manager, error) {
 	forSecret := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
 		return []reconcile.Request{{NamespacedName: secret}}
 	})
-	for _, object := range []client.Object{&corev1.Secret{}, &admissionregistrationv1.MutatingWebhookConfiguration{}} {
+	for _, object := range append([]client.Object{&corev1.Secret{}}, options.WebhookConfigurations...) {
 		if err := m.controller.Watch(source.Kind(m.cache, object, forSecret)); err != nil {
 			return nil, fmt.Errorf("watching for the webhook's certificate: %w", err)
 		}
@@ -99,19 +98,18 @@ func New(options Options) (*Manager, error) {
 	return m, nil
 }
 
-// newCache returns a cache of the two objects. It lists and watches them by name, so rights by name are enough.
+// newCache returns a cache of these objects. It lists and watches them by name, so rights by name are enough.
 func newCache(options Options) (cache.Cache, error) {
-	byName := func(name string) fields.Selector { return fields.OneTermEqualSelector(metav1.ObjectNameField, name) }
-	return cache.New(options.Config, cache.Options{
-		Scheme: scheme.Scheme,
-		ByObject: map[client.Object]cache.ByObject{
-			&corev1.Secret{}: {
-				Namespaces: map[string]cache.Config{options.Namespace: {}},
-				Field:      byName(options.SecretName),
-			},
-			&admissionregistrationv1.MutatingWebhookConfiguration{}: {Field: byName(options.WebhookConfigurationName)},
+	byObject := map[client.Object]cache.ByObject{
+		&corev1.Secret{}: {
+			Namespaces: map[string]cache.Config{options.Namespace: {}},
+			Field:      fields.OneTermEqualSelector(metav1.ObjectNameField, options.SecretName),
 		},
-	})
+	}
+	for _, configuration := range options.WebhookConfigurations {
+		byObject[configuration] = byName(configuration)
+	}
+	return cache.New(options.Config, cache.Options{Scheme: scheme.Scheme, ByObject: byObject})
 }
 
 // NeedLeaderElection returns false, because every replica serves.
@@ -211,28 +209,34 @@ func (m *Manager) writeSecret(ctx context.Context, secret *corev1.Secret, renewe
 	return nil
 }
 
-// publish writes the trusted authorities into the webhook configuration, unless they are there.
+// publish writes the trusted authorities into the webhook configurations, unless they are there.
 func (m *Manager) publish(ctx context.Context, bundle []byte) error {
-	name := m.options.WebhookConfigurationName
-	configuration := &admissionregistrationv1.MutatingWebhookConfiguration{}
-	if err := m.cache.Get(ctx, client.ObjectKey{Name: name}, configuration); err != nil {
-		return fmt.Errorf("getting webhook configuration %q: %w", name, err)
-	}
-	desired := admissionregistrationv1ac.MutatingWebhookConfiguration(name)
-	known := true
-	for _, webhook := range configuration.Webhooks {
-		known = known && bytes.Equal(webhook.ClientConfig.CABundle, bundle)
-		desired.WithWebhooks(admissionregistrationv1ac.MutatingWebhook().WithName(webhook.Name).
-			WithClientConfig(admissionregistrationv1ac.WebhookClientConfig().WithCABundle(bundle...)))
-	}
-	if !known {
-		if err := m.client.Apply(ctx, desired, client.FieldOwner(fieldOwner), client.ForceOwnership); err != nil {
-			return fmt.Errorf("patching webhook configuration %q: %w", name, err)
+	for _, configuration := range m.options.WebhookConfigurations {
+		if err := m.publishIn(ctx, configuration, bundle); err != nil {
+			return err
 		}
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.published = true
+	return nil
+}
+
+func (m *Manager) publishIn(ctx context.Context, configuration client.Object, bundle []byte) error {
+	webhooks, err := Webhooks(ctx, m.cache, configuration)
+	if err != nil {
+		return err
+	}
+	if !slices.ContainsFunc(webhooks, func(w Webhook) bool { return !bytes.Equal(w.CABundle, bundle) }) {
+		return nil
+	}
+	desired, err := withAuthority(configuration, webhooks, bundle)
+	if err != nil {
+		return err
+	}
+	if err := m.client.Apply(ctx, desired, client.FieldOwner(fieldOwner), client.ForceOwnership); err != nil {
+		return fmt.Errorf("patching webhook configuration %q: %w", configuration.GetName(), err)
+	}
 	return nil
 }
 

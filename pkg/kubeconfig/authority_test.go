@@ -30,7 +30,7 @@ current-context: a
 contexts: [{name: a, context: {cluster: c, user: u}}]
 clusters: [{name: c, cluster: {server: "`+publicServer().URL+`"}}]
 users: [{name: u, user: {token: secret-token}}]
-`), "")
+`), "", kubeconfig.Rules{})
 	if err != nil {
 		t.Fatal(err)
 	}

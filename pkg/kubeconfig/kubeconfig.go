@@ -13,9 +13,22 @@ import (
 	"k8s.io/client-go/tools/clientcmd/api"
 )
 
+// Rules say which fields a kubeconfig may have. The zero value is the strictest.
+type Rules struct {
+	// AllowProxy allows proxy-url, and AllowInsecure insecure-skip-tls-verify.
+	AllowProxy, AllowInsecure bool
+}
+
+// NotAllowedError says that the rules do not allow a field of a kubeconfig.
+type NotAllowedError struct{ message string }
+
+// Error is a message for the author of the kubeconfig.
+func (e *NotAllowedError) Error() string { return e.message }
+
 // Parse returns the client configuration of a context of a kubeconfig, by default of the current one. Every error is a
-// message for the author of the kubeconfig, who can correct it.
-func Parse(data []byte, contextName string) (*rest.Config, error) {
+// message for the author of the kubeconfig, who can correct it. A *NotAllowedError is among the errors if the rules do
+// not allow a field.
+func Parse(data []byte, contextName string, rules Rules) (*rest.Config, error) {
 	config, err := clientcmd.Load(data)
 	if err != nil {
 		return nil, errors.New("it is not a kubeconfig") // The parser's error may quote a secret.
@@ -27,7 +40,7 @@ func Parse(data []byte, contextName string) (*rest.Config, error) {
 		return nil, errors.New("it has no current-context: " +
 			"set one, or name a context in the target's spec.kubeconfigSecret.context")
 	}
-	if err := check(config, contextName); err != nil {
+	if err := check(config, contextName, rules); err != nil {
 		return nil, err
 	}
 	loader := clientcmd.NewNonInteractiveClientConfig(*config, contextName, &clientcmd.ConfigOverrides{}, nil)
@@ -43,7 +56,7 @@ func Parse(data []byte, contextName string) (*rest.Config, error) {
 	return restConfig, nil
 }
 
-func check(config *api.Config, contextName string) error {
+func check(config *api.Config, contextName string, rules Rules) error {
 	context, ok := config.Contexts[contextName]
 	if !ok {
 		return fmt.Errorf("it has no context %q, but %s", contextName, names(config.Contexts))
@@ -56,7 +69,27 @@ func check(config *api.Config, contextName string) error {
 	if !ok {
 		return fmt.Errorf("its context %q names the user %q, which it does not define", contextName, context.AuthInfo)
 	}
-	return errors.Join(checkCluster(context.Cluster, cluster), checkUser(context.AuthInfo, user))
+	return errors.Join(
+		checkCluster(context.Cluster, cluster),
+		checkRules(context.Cluster, cluster, rules),
+		checkUser(context.AuthInfo, user),
+	)
+}
+
+func checkRules(name string, cluster *api.Cluster, rules Rules) error {
+	refuse := func(field, instead, value string) error {
+		return &NotAllowedError{fmt.Sprintf("its cluster %q has %s, which Targets of namespaces must not have: %s, "+
+			"or ask the administrators to set the chart's %s", name, field, instead, value)}
+	}
+	var errs []error
+	if cluster.InsecureSkipTLSVerify && !rules.AllowInsecure {
+		errs = append(errs, refuse("insecure-skip-tls-verify",
+			"give the server's authority in certificate-authority-data", "tenants.allowInsecure"))
+	}
+	if cluster.ProxyURL != "" && !rules.AllowProxy {
+		errs = append(errs, refuse("proxy-url", "leave it out", "tenants.allowProxy"))
+	}
+	return errors.Join(errs...)
 }
 
 func checkCluster(name string, cluster *api.Cluster) error {

@@ -1,6 +1,9 @@
 package kubeconfig_test
 
 import (
+	"errors"
+	"net/url"
+	"slices"
 	"strings"
 	"testing"
 
@@ -33,14 +36,16 @@ func TestParseChoosesTheContext(t *testing.T) {
 		"a context can be chosen":                {context: "b", want: "https://d.example:6443"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			config, err := kubeconfig.Parse([]byte(good), test.context)
+			config, err := kubeconfig.Parse(
+				[]byte(good), test.context, kubeconfig.Rules{AllowProxy: true, AllowInsecure: true},
+			)
 			if err != nil {
 				t.Fatal(err)
 			}
 			if config.Host != test.want || config.BearerToken != "secret-token" {
 				t.Errorf("host %q, token %q", config.Host, config.BearerToken)
 			}
-			if (config.Proxy != nil) != (test.context == "b") {
+			if (config.Proxy != nil) != (test.context == "b") || config.Insecure != (test.context == "b") {
 				t.Error("the proxy of context b is lost, or another context has it")
 			}
 		})
@@ -106,7 +111,7 @@ func TestParseRefusesKubeconfigs(t *testing.T) {
 			if test.old != "" {
 				data = strings.Replace(good, test.old, test.new, 1)
 			}
-			_, err := kubeconfig.Parse([]byte(data), test.context)
+			_, err := kubeconfig.Parse([]byte(data), test.context, kubeconfig.Rules{})
 			if err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Fatalf("got %v, want something about %q", err, test.want)
 			}
@@ -115,4 +120,54 @@ func TestParseRefusesKubeconfigs(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestRulesForbidFields(t *testing.T) {
+	const insecure, proxy = "insecure-skip-tls-verify", "proxy-url"
+	for name, test := range map[string]struct {
+		context   string
+		rules     kubeconfig.Rules
+		forbidden []string
+	}{
+		"nothing is allowed":                {"b", kubeconfig.Rules{}, []string{insecure, proxy}},
+		"a proxy is allowed":                {"b", kubeconfig.Rules{AllowProxy: true}, []string{insecure}},
+		"an unverified server is allowed":   {"b", kubeconfig.Rules{AllowInsecure: true}, []string{proxy}},
+		"both are allowed":                  {"b", kubeconfig.Rules{AllowProxy: true, AllowInsecure: true}, nil},
+		"another context has what is wrong": {"a", kubeconfig.Rules{}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := kubeconfig.Parse([]byte(good), test.context, test.rules)
+			refused := (*kubeconfig.NotAllowedError)(nil)
+			if errors.As(err, &refused) != (len(test.forbidden) > 0) || (err == nil) != (len(test.forbidden) == 0) {
+				t.Fatalf("got %v", err)
+			}
+			for _, field := range []string{insecure, proxy} {
+				named := err != nil && strings.Contains(err.Error(), field)
+				if named != slices.Contains(test.forbidden, field) {
+					t.Errorf("%s is named: %v; %v", field, named, err)
+				}
+			}
+		})
+	}
+}
+
+// FuzzParse checks that the strictest rules let nothing pass, whatever a tenant writes.
+func FuzzParse(f *testing.F) {
+	f.Add([]byte(good), "b")
+	f.Add([]byte(strings.Replace(good, "token: secret-token", "exec: {command: sh}", 1)), "")
+	f.Add([]byte(strings.Replace(good, "https://c.", "https://u:p@c.", 1)), "a")
+	f.Add([]byte(`{"clusters":[{"name":"c","cluster":{"server":"https://x","proxy-url":"%zz"}}]}`), "")
+	f.Fuzz(func(t *testing.T, data []byte, context string) {
+		config, err := kubeconfig.Parse(data, context, kubeconfig.Rules{})
+		if err != nil {
+			return
+		}
+		if config.Insecure || config.Proxy != nil || config.ExecProvider != nil || config.AuthProvider != nil ||
+			config.BearerTokenFile != "" || config.CAFile != "" || config.CertFile != "" || config.KeyFile != "" {
+			t.Errorf("it passes: %#v", config)
+		}
+		if server, err := url.Parse(config.Host); err != nil || server.Scheme != "https" || server.User != nil {
+			t.Errorf("it leads to %q: %v", config.Host, err)
+		}
+	})
 }

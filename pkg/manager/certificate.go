@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-logr/logr"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
@@ -26,7 +27,7 @@ import (
 // readTimeout bounds a read of the webhook configuration, which is shorter than a probe.
 const readTimeout = 2 * time.Second
 
-// certificate is the source of the webhook's serving certificate.
+// certificate is the source of the webhooks' serving certificate.
 type certificate interface {
 	// configure makes the webhook server use the certificate.
 	configure(*tls.Config)
@@ -40,50 +41,69 @@ type certificate interface {
 
 func newCertificate(
 	restConfig *rest.Config,
-	webhook configv1alpha1.Webhook,
+	config *configv1alpha1.Configuration,
 	namespace string,
 	log logr.Logger,
 ) (certificate, error) {
+	webhook := config.Webhook
 	if webhook.SelfManaged == nil {
-		return newFromFiles(restConfig, webhook)
+		return newFromFiles(restConfig, webhook, configurations(config.Roles, webhook.ConfigurationName))
 	}
 	manager, err := certs.New(certs.Options{
-		Config:                   restConfig,
-		Namespace:                namespace,
-		SecretName:               webhook.SelfManaged.SecretName,
-		ServiceName:              webhook.SelfManaged.ServiceName,
-		WebhookConfigurationName: webhook.SelfManaged.WebhookConfigurationName,
-		Clock:                    clock.RealClock{},
-		Log:                      log,
+		Config:                restConfig,
+		Namespace:             namespace,
+		SecretName:            webhook.SelfManaged.SecretName,
+		ServiceName:           webhook.SelfManaged.ServiceName,
+		WebhookConfigurations: configurations(config.Roles, webhook.SelfManaged.WebhookConfigurationName),
+		Clock:                 clock.RealClock{},
+		Log:                   log,
 	})
 	return selfManaged{manager}, err
 }
 
+// configurations returns the webhook configurations of the roles. They have the same name: that of pods is a source's,
+// and that of copies is a target's.
+func configurations(roles configv1alpha1.Roles, name string) []client.Object {
+	var all []client.Object
+	named := metav1.ObjectMeta{Name: name}
+	if *roles.Source {
+		all = append(all, &admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: named})
+	}
+	if *roles.Target {
+		all = append(all, &admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: named})
+	}
+	return all
+}
+
 // fromFiles is a certificate in the directory that the webhook server watches. Somebody else renews it, such as
-// cert-manager, and writes its authority into the webhook configuration. The webhook server does not start without the
+// cert-manager, and writes its authority into the webhook configurations. The webhook server does not start without the
 // files.
 type fromFiles struct {
-	dir           string
-	configuration string
-	// reader reads the webhook configuration. If it is nil, nobody is known to write the authority.
+	dir            string
+	configurations []client.Object
+	// reader reads the webhook configurations. If it is nil, nobody is known to write the authority.
 	reader client.Reader
 }
 
-func newFromFiles(restConfig *rest.Config, webhook configv1alpha1.Webhook) (fromFiles, error) {
-	files := fromFiles{dir: webhook.CertDir, configuration: webhook.ConfigurationName}
+func newFromFiles(
+	restConfig *rest.Config, webhook configv1alpha1.Webhook, configurations []client.Object,
+) (fromFiles, error) {
+	files := fromFiles{dir: webhook.CertDir, configurations: configurations}
 	if webhook.ConfigurationName == "" {
 		return files, nil
 	}
 	byName := fields.OneTermEqualSelector("metadata.name", webhook.ConfigurationName) // Rights by name are enough.
+	byObject := map[client.Object]cache.ByObject{}
+	for _, configuration := range configurations {
+		byObject[configuration] = cache.ByObject{Field: byName}
+	}
 	watched, err := cache.New(restConfig, cache.Options{
 		Scheme:           scheme.Scheme,
 		DefaultTransform: cache.TransformStripManagedFields(),
-		ByObject: map[client.Object]cache.ByObject{
-			&admissionregistrationv1.MutatingWebhookConfiguration{}: {Field: byName},
-		},
+		ByObject:         byObject,
 	})
 	if err != nil {
-		return files, fmt.Errorf("making a cache for the webhook configuration: %w", err)
+		return files, fmt.Errorf("making a cache for the webhook configurations: %w", err)
 	}
 	files.reader = onEveryReplica{watched}
 	return files, nil
@@ -106,27 +126,28 @@ func (f fromFiles) add(mgr ctrl.Manager) error {
 
 func (fromFiles) missing() error { return nil }
 
-// ready returns an error until every webhook of the configuration has an authority that vouches for the certificate.
+// ready returns an error until every webhook of the configurations has an authority that vouches for the certificate.
 func (f fromFiles) ready(request *http.Request) error {
 	if f.reader == nil {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(request.Context(), readTimeout)
 	defer cancel()
-	configuration := &admissionregistrationv1.MutatingWebhookConfiguration{}
-	if err := f.reader.Get(ctx, client.ObjectKey{Name: f.configuration}, configuration); err != nil {
-		return fmt.Errorf("getting webhook configuration %q: %w", f.configuration, err)
-	}
 	pair, err := tls.LoadX509KeyPair(filepath.Join(f.dir, "tls.crt"), filepath.Join(f.dir, "tls.key"))
 	if err != nil {
 		return fmt.Errorf("reading the webhook's certificate: %w", err)
 	}
-	for i := range configuration.Webhooks {
-		webhook := &configuration.Webhooks[i]
-		if err := vouches(&webhook.ClientConfig, pair); err != nil {
-			return fmt.Errorf("API servers cannot call webhook %q: its caBundle in MutatingWebhookConfiguration %q "+
-				"does not vouch for the certificate (%w); cert-manager's CA injector writes the caBundle, "+
-				"so check that it runs", webhook.Name, f.configuration, err)
+	for _, configuration := range f.configurations {
+		webhooks, err := certs.Webhooks(ctx, f.reader, configuration)
+		if err != nil {
+			return err
+		}
+		for i := range webhooks {
+			if err := vouches(&webhooks[i].WebhookClientConfig, pair); err != nil {
+				return fmt.Errorf("API servers cannot call webhook %q: its caBundle in webhook configuration %q "+
+					"does not vouch for the certificate (%w); cert-manager's CA injector writes the caBundle, "+
+					"so check that it runs", webhooks[i].Name, configuration.GetName(), err)
+			}
 		}
 	}
 	return nil

@@ -14,6 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
+
+	configv1alpha1 "github.com/multicluster-scheduler/multicluster-scheduler/api/config/v1alpha1"
 )
 
 // noCertificate is a certificate that the manager could not issue yet.
@@ -59,7 +61,7 @@ func TestReadinessWithCertManager(t *testing.T) {
 		"the certificate is for another service":   {"other", [][]byte{authority}, "other.admiralty.svc"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			files := fromFiles{dir: dir, configuration: "mcs", reader: configured(test.service, test.bundles)}
+			files := fromFiles{dir, named("mcs"), configured(test.service, test.bundles)}
 			err := files.ready(httptest.NewRequest(http.MethodGet, "/readyz", nil))
 			if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
 				t.Errorf("got error %v, want one with %q", err, test.want)
@@ -67,24 +69,34 @@ func TestReadinessWithCertManager(t *testing.T) {
 		})
 	}
 	t.Run("the configuration does not exist", func(t *testing.T) {
-		files := fromFiles{dir: dir, configuration: "mcs", reader: fake.NewClientBuilder().Build()}
+		files := fromFiles{dir, named("mcs"), fake.NewClientBuilder().Build()}
 		if files.ready(httptest.NewRequest(http.MethodGet, "/readyz", nil)) == nil {
 			t.Error("a manager is ready that nobody can call")
 		}
 	})
 }
 
-// configured returns a client with a webhook configuration, whose webhooks a, b, … have these authorities.
+// named returns the webhook configurations of a manager that plays both roles.
+func named(name string) []client.Object {
+	return configurations(configv1alpha1.Roles{Source: new(true), Target: new(true)}, name)
+}
+
+// configured returns a client with a mutating webhook configuration, whose webhooks a, b, … have these authorities,
+// and a validating one, whose webhook z has the last of them.
 func configured(service string, bundles [][]byte) client.Reader {
-	configuration := &admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "mcs"}}
+	meta := metav1.ObjectMeta{Name: "mcs"}
 	reference := &admissionregistrationv1.ServiceReference{Namespace: "admiralty", Name: service}
+	mutating := &admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: meta}
 	for i, bundle := range bundles {
-		configuration.Webhooks = append(configuration.Webhooks, admissionregistrationv1.MutatingWebhook{
+		mutating.Webhooks = append(mutating.Webhooks, admissionregistrationv1.MutatingWebhook{
 			Name:         string(rune('a' + i)),
 			ClientConfig: admissionregistrationv1.WebhookClientConfig{Service: reference, CABundle: bundle},
 		})
 	}
-	return fake.NewClientBuilder().WithObjects(configuration).Build()
+	validating := &admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: meta}
+	last := admissionregistrationv1.WebhookClientConfig{Service: reference, CABundle: bundles[len(bundles)-1]}
+	validating.Webhooks = []admissionregistrationv1.ValidatingWebhook{{Name: "z", ClientConfig: last}}
+	return fake.NewClientBuilder().WithObjects(mutating, validating).Build()
 }
 
 // serve runs a webhook server until stop, and returns once it serves.

@@ -59,12 +59,9 @@ func Run(ctx context.Context, restConfig *rest.Config, config *configv1alpha1.Co
 	if err != nil {
 		return fmt.Errorf("finding out who this cluster is: %w", err)
 	}
-	var serving certificate = fromFiles{}
-	if servesWebhook(config) {
-		serving, err = newCertificate(restConfig, config.Webhook, pod.Namespace, log.FromContext(ctx))
-		if err != nil {
-			return fmt.Errorf("preparing the webhook's certificate: %w", err)
-		}
+	serving, err := newCertificate(restConfig, config, pod.Namespace, log.FromContext(ctx))
+	if err != nil {
+		return fmt.Errorf("preparing the webhook's certificate: %w", err)
 	}
 	lock, lost, err := newLease(restConfig, leaseNamespace(config, pod), config.LeaderElection.Name)
 	if err != nil {

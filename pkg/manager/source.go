@@ -13,6 +13,7 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/connect/target"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/follow"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate/addresses"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/needs"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/proxy/admission"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/proxy/feedback"
@@ -22,23 +23,32 @@ import (
 )
 
 // sourceParts returns the parts of a source, in the order in which they are added.
-func (w *wiring) sourceParts(ctx context.Context, serving certificate) []part {
+func (w *wiring) sourceParts(ctx context.Context) []part {
 	registry := engage.NewRegistry()
 	return []part{
-		{"admission", func() error { return w.admission(serving) }},
+		{"admission", w.admission},
 		{"proofs", w.keepProofs},
+		{"addresses", w.addresses},
 		{"following", func() error { return w.following(ctx, registry) }},
 		{"scheduling", func() error { return w.scheduling(registry) }},
 		{"feedback", func() error { return w.feedback(ctx, registry) }},
 		{"virtual nodes", func() error { return w.nodes(registry) }},
 		{"kubelet API", func() error { return w.kubeletAPI(registry) }},
+		{"tokens", w.renewTokens},
 		{"targets", func() error { return w.targets(registry) }}, // after the registry's observers
 	}
 }
 
-func (w *wiring) admission(serving certificate) error {
+func (w *wiring) admission() error {
 	admission.Register(w.mgr.GetWebhookServer())
-	return serving.add(w.mgr)
+	return nil
+}
+
+// addresses adds the addresses that this cluster uses, which feedback and targets ask for.
+func (w *wiring) addresses() error {
+	var err error
+	w.inUse, err = addresses.Register(w.mgr)
+	return err
 }
 
 // following adds the follower, which scheduling calls. The follower observes targets before scheduling does.
@@ -89,6 +99,8 @@ func (w *wiring) feedback(ctx context.Context, registry *engage.Registry) error 
 		APIReader: w.mgr.GetAPIReader(),
 		Source:    w.origin,
 		Keys:      w.proofs.Keys,
+		Addresses: w.inUse,
+		Tenants:   w.config.Tenants,
 		Clock:     w.clock,
 		Recorder:  w.mgr.GetEventRecorder("multicluster-feedback"),
 		Logger:    w.mgr.GetLogger().WithName("feedback"),
@@ -108,6 +120,7 @@ func (w *wiring) nodes(registry *engage.Registry) error {
 		Config:    w.mgr.GetConfig(),
 		Registry:  registry,
 		Source:    w.origin,
+		Tenants:   w.config.Tenants,
 		Clock:     w.clock,
 		Address:   address,
 		Port:      int32(w.config.KubeletAPI.Port), //nolint:gosec // validated: a port
@@ -159,6 +172,8 @@ func (w *wiring) targets(registry *engage.Registry) error {
 		Verifier:  w.verifier,
 		Holds:     holds,
 		Tenants:   w.config.Tenants,
+		Tokens:    w.tokens,
+		Addresses: w.inUse,
 		Clock:     w.clock,
 		Recorder:  w.mgr.GetEventRecorder("multicluster-targets"),
 		Metrics:   metrics.Registry,

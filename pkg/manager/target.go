@@ -9,6 +9,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/connect/source"
+	copies "github.com/multicluster-scheduler/multicluster-scheduler/pkg/delegate/admission"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/delegate/capacity"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/delegate/chaperon"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/delegate/garbagecollection"
@@ -19,6 +20,7 @@ import (
 func (w *wiring) targetParts(ctx context.Context) []part {
 	return []part{
 		{"sources", func() error { return w.sources(ctx) }},
+		{"admission of copies", w.admissionOfCopies},
 		{"delegates", w.delegates},
 		{"garbage collection", w.garbageCollection},
 		{"capacity", w.capacity},
@@ -44,6 +46,11 @@ func (w *wiring) sources(ctx context.Context) error {
 		EnforceDefaultExclusions:     w.config.SourceController.EnforceDefaultExclusions,
 		SecretNamespaces:             w.config.SecretNamespaces,
 	}).Register(ctx, w.mgr)
+}
+
+func (w *wiring) admissionOfCopies() error {
+	copies.Register(w.mgr.GetWebhookServer(), w.mgr.GetClient(), w.mgr.GetAPIReader())
+	return nil
 }
 
 func (w *wiring) delegates() error {

@@ -11,7 +11,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 
 	configv1alpha1 "github.com/multicluster-scheduler/multicluster-scheduler/api/config/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/connect/token"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/follow"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate/addresses"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate/proof"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/proxy/scheduling"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
@@ -26,6 +28,10 @@ type wiring struct {
 	clock  clock.RealClock
 	// proofs is nil until it has been added.
 	proofs *proof.Keeper
+	// tokens is nil until it has been added.
+	tokens *token.Renewer
+	// inUse is nil until it has been added.
+	inUse *addresses.InUse
 	// follower is nil until following has been added, and scheduler is nil until scheduling has been added.
 	follower  *follow.Follower
 	scheduler *scheduling.Scheduler
@@ -38,9 +44,12 @@ type part struct {
 }
 
 func (w *wiring) wire(ctx context.Context, serving certificate) error {
-	parts := []part{{"health", func() error { return w.health(serving) }}}
+	parts := []part{
+		{"health", func() error { return w.health(serving) }},
+		{"the webhook's certificate", func() error { return serving.add(w.mgr) }},
+	}
 	if *w.config.Roles.Source {
-		parts = append(parts, w.sourceParts(ctx, serving)...)
+		parts = append(parts, w.sourceParts(ctx)...)
 	}
 	if *w.config.Roles.Target {
 		parts = append(parts, w.targetParts(ctx)...)
@@ -53,14 +62,8 @@ func (w *wiring) wire(ctx context.Context, serving certificate) error {
 	return nil
 }
 
-// servesWebhook returns whether a manager with this configuration has a webhook, and so a certificate for it.
-func servesWebhook(config *configv1alpha1.Configuration) bool { return *config.Roles.Source }
-
-// health adds the checks of /healthz and /readyz. A manager without a webhook is healthy and ready while it responds.
+// health adds the checks of /healthz and /readyz. Each role has a webhook.
 func (w *wiring) health(serving certificate) error {
-	if !servesWebhook(w.config) {
-		return errors.Join(w.mgr.AddHealthzCheck("ping", healthz.Ping), w.mgr.AddReadyzCheck("ping", healthz.Ping))
-	}
 	serves := w.mgr.GetWebhookServer().StartedChecker()
 	return errors.Join(
 		w.mgr.AddHealthzCheck("webhook", healthy(serving, serves)),

@@ -10,7 +10,7 @@ import (
 
 // Transform is the cache transform of pods. It changes the given pod; a second call changes nothing. Other objects pass
 // unchanged. It keeps these fields:
-//   - Of all pods: identity and node.
+//   - Of all pods: identity and node, phase and addresses.
 //   - Of all pods except those that run only on virtual nodes: the fields that PodRequests of
 //     k8s.io/component-helpers/resource reads.
 //   - Of proxies and delegates: the whole status, the marks that make a pod ours, and the fields about its
@@ -40,6 +40,7 @@ func Transform(obj any) (any, error) {
 	}
 	pod.Status = corev1.PodStatus{
 		Phase:                                whole.Status.Phase,
+		PodIPs:                               whole.Status.PodIPs,
 		Conditions:                           resizeConditions(whole.Status.Conditions),
 		ContainerStatuses:                    allocationsOf(whole.Status.ContainerStatuses),
 		InitContainerStatuses:                allocationsOf(whole.Status.InitContainerStatuses),
@@ -104,7 +105,7 @@ func only(all map[string]string, keys ...string) map[string]string {
 
 // TransformNode is the cache transform of nodes. It changes the given node; a second call changes nothing. Other
 // objects pass unchanged. Of a virtual node it drops only managedFields. Of any other node it keeps the identity,
-// labels, taints, resources and conditions, and whether the node is cordoned.
+// labels, taints, resources, conditions and addresses, its ranges of pod addresses, and whether it is cordoned.
 func TransformNode(obj any) (any, error) {
 	node, ok := obj.(*corev1.Node)
 	if !ok {
@@ -117,11 +118,14 @@ func TransformNode(obj any) (any, error) {
 	labels := node.Labels
 	node.ObjectMeta = identity(node.ObjectMeta)
 	node.Labels = labels
-	node.Spec = corev1.NodeSpec{Unschedulable: node.Spec.Unschedulable, Taints: node.Spec.Taints}
+	node.Spec = corev1.NodeSpec{
+		PodCIDRs: node.Spec.PodCIDRs, Unschedulable: node.Spec.Unschedulable, Taints: node.Spec.Taints,
+	}
 	node.Status = corev1.NodeStatus{
 		Capacity:    node.Status.Capacity,
 		Allocatable: node.Status.Allocatable,
 		Conditions:  node.Status.Conditions,
+		Addresses:   node.Status.Addresses,
 	}
 	return node, nil
 }

@@ -68,7 +68,9 @@ func TestTransformPod(t *testing.T) {
 				NodeName:   "node",
 				Containers: []corev1.Container{{Name: "c", Image: "image", Env: []corev1.EnvVar{{Name: "A"}}}},
 			},
-			Status: corev1.PodStatus{Phase: corev1.PodRunning, PodIP: "10.0.0.1"},
+			Status: corev1.PodStatus{
+				Phase: corev1.PodRunning, PodIP: "10.0.0.1", PodIPs: []corev1.PodIP{{IP: "10.0.0.1"}},
+			},
 		}
 		change(pod)
 		return pod
@@ -76,7 +78,7 @@ func TestTransformPod(t *testing.T) {
 	reduced := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: "n", UID: "u", ResourceVersion: "7"},
 		Spec:       corev1.PodSpec{NodeName: "node", Containers: []corev1.Container{{Name: "c"}}},
-		Status:     corev1.PodStatus{Phase: corev1.PodRunning},
+		Status:     corev1.PodStatus{Phase: corev1.PodRunning, PodIPs: []corev1.PodIP{{IP: "10.0.0.1"}}},
 	}
 	proxy := func(p *corev1.Pod) {
 		p.Spec.SchedulerName = v1alpha1.SchedulerName
@@ -139,11 +141,15 @@ func TestTransformNode(t *testing.T) {
 				Annotations:   map[string]string{"note": "long"},
 				ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "kubelet"}},
 			},
-			Spec: corev1.NodeSpec{Unschedulable: true, PodCIDR: "10.0.0.0/24", Taints: []corev1.Taint{{Key: "k"}}},
+			Spec: corev1.NodeSpec{
+				Unschedulable: true, PodCIDR: "10.0.0.0/24", PodCIDRs: []string{"10.0.0.0/24"},
+				Taints: []corev1.Taint{{Key: "k"}},
+			},
 			Status: corev1.NodeStatus{
 				Capacity:    corev1.ResourceList{corev1.ResourceCPU: apiresource.MustParse("2")},
 				Allocatable: corev1.ResourceList{corev1.ResourceCPU: apiresource.MustParse("1")},
 				Conditions:  []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}},
+				Addresses:   []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "192.0.2.1"}},
 				Images:      []corev1.ContainerImage{{Names: []string{"image"}}},
 			},
 		}

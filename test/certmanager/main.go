@@ -2,7 +2,7 @@
 // context of a kubeconfig.
 //
 // These are the controllers for Certificates, for Issuers of the kinds SelfSigned and CA, and the injector of
-// certificate authorities into mutating webhook configurations. A machine without a registry cannot pull cert-manager's
+// certificate authorities into webhook configurations. A machine without a registry cannot pull cert-manager's
 // images, but it can fetch the code. cert-manager's own webhook is left out: it only refuses wrong objects. The cluster
 // must have the custom resource definitions of the module's folder deploy/crds.
 package main
@@ -126,7 +126,10 @@ func inject(ctx context.Context, group *errgroup.Group, kubeconfig string) error
 	}
 	err = cainjector.RegisterAllInjectors(ctx, mgr, cainjector.SetupOptions{
 		EnableCertificatesDataSource: true,
-		EnabledReconcilersFor:        map[string]bool{cainjector.MutatingWebhookConfigurationName: true},
+		EnabledReconcilersFor: map[string]bool{
+			cainjector.MutatingWebhookConfigurationName:   true,
+			cainjector.ValidatingWebhookConfigurationName: true,
+		},
 	})
 	if err != nil {
 		return err

@@ -37,7 +37,8 @@ const (
 	certificateDialTimeout = 5 * time.Second
 )
 
-// The test uses the target c2, because no other test needs the webhook there.
+// The test uses the target c2, because no other test creates elected pods there. Sources retry what its other webhook
+// does not answer.
 func TestTheWebhooksCertificateMayComeFromCertManager(t *testing.T) {
 	w := setUp(t)
 	w.c2.kubectl(
@@ -232,13 +233,17 @@ func (c *cluster) serves(ctx context.Context, secretName string) error {
 	if block == nil {
 		return fmt.Errorf("Secret %s has no certificate", secretName)
 	}
-	configuration := &admissionregistrationv1.MutatingWebhookConfiguration{}
-	if err := c.Get(ctx, client.ObjectKey{Name: release}, configuration); err != nil {
-		return err
+	mutating := &admissionregistrationv1.MutatingWebhookConfiguration{}
+	validating := &admissionregistrationv1.ValidatingWebhookConfiguration{}
+	for _, configuration := range []client.Object{mutating, validating} {
+		if err := c.Get(ctx, client.ObjectKey{Name: release}, configuration); err != nil {
+			return err
+		}
 	}
 	roots := x509.NewCertPool()
-	if !roots.AppendCertsFromPEM(configuration.Webhooks[0].ClientConfig.CABundle) {
-		return errors.New("the webhook configuration has no authority")
+	authority := mutating.Webhooks[0].ClientConfig.CABundle
+	if !roots.AppendCertsFromPEM(authority) || !bytes.Equal(authority, validating.Webhooks[0].ClientConfig.CABundle) {
+		return errors.New("a webhook configuration has no authority")
 	}
 	pods, err := c.managerPods(ctx)
 	if err != nil {

@@ -69,6 +69,7 @@ func SetDefaults(c *Configuration) {
 	setDefault(&c.Placement.Strategy, Spread)
 	setDefault(&c.Placement.Timeout, metav1.Duration{Duration: time.Minute})
 	setDefault(&c.Proof.SecretName, "multicluster-scheduler-proof")
+	setDefault(&c.Tokens.SecretName, "multicluster-scheduler-tokens")
 	setDefault(&c.SourceController.Enabled, new(true))
 	setDefault(&c.GarbageCollection.Enabled, new(true))
 	setDefault(&c.SourceController.ClusterRoleName, "multicluster-scheduler-source")
@@ -97,10 +98,8 @@ func Validate(c *Configuration) field.ErrorList {
 	errs = append(errs, validatePort(field.NewPath("kubeletAPI", "port"), c.KubeletAPI.Port)...)
 	errs = append(errs, validatePlacement(field.NewPath("placement"), c.Placement)...)
 	errs = append(errs, validateCapacity(field.NewPath("capacity"), c.Capacity)...)
-	if *c.Roles.Source {
-		errs = append(errs, validateCertificate(field.NewPath("webhook"), c.Webhook)...)
-	}
-	return errs
+	errs = append(errs, validateTenants(field.NewPath("tenants"), &c.Tenants)...)
+	return append(errs, validateCertificate(field.NewPath("webhook"), c.Webhook)...)
 }
 
 func validateLabelValue(path *field.Path, value string) field.ErrorList {

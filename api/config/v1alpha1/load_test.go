@@ -74,9 +74,9 @@ func TestLoadNamesTheWrongField(t *testing.T) {
 	}
 }
 
-func TestATargetNeedsNoCertificateOfAWebhook(t *testing.T) {
+func TestATargetNeedsACertificateForItsWebhook(t *testing.T) {
 	config := strings.Replace(head, "webhook: {certDir: /certs}", "roles: {source: false}", 1)
-	if _, err := Load([]byte(config)); err != nil {
-		t.Error(err)
+	if _, err := Load([]byte(config)); err == nil {
+		t.Error("a target needs no certificate")
 	}
 }

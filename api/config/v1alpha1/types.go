@@ -31,6 +31,8 @@ type Configuration struct {
 	Placement Placement `json:"placement,omitempty"`
 	// Proof configures how this cluster recognises the PodChaperons that it made.
 	Proof Proof `json:"proof,omitempty"`
+	// Tokens configures how the tokens for targets are renewed.
+	Tokens Tokens `json:"tokens,omitempty"`
 	// Tenants limits Targets, which tenants may write. ClusterTargets are not limited.
 	Tenants Tenants `json:"tenants,omitempty"`
 	// Capacity configures the information that sources get about this cluster.
@@ -80,13 +82,14 @@ type Metrics struct {
 	Secure bool `json:"secure,omitempty"`
 }
 
-// Webhook configures the admission webhook and its certificate. Only a source has one.
+// Webhook configures the admission webhook and its certificate. A source has a webhook for pods, and a target has one
+// for copies.
 type Webhook struct {
 	// Port is the port of the webhook. The default is 9443.
 	Port int `json:"port,omitempty"`
 	// CertDir is the folder of tls.crt and tls.key. The manager reads them again when they change.
 	CertDir string `json:"certDir,omitempty"`
-	// ConfigurationName names the MutatingWebhookConfiguration into which somebody, such as cert-manager, writes the
+	// ConfigurationName names the webhook configurations into which somebody, such as cert-manager, writes the
 	// authority of the certificate in CertDir. The manager is not ready before. If empty, the manager does not check.
 	ConfigurationName string `json:"configurationName,omitempty"`
 	// SelfManaged lets the manager issue, rotate and distribute the certificate.
@@ -100,7 +103,8 @@ type SelfManagedCertificate struct {
 	SecretName string `json:"secretName"`
 	// ServiceName is the name of the Service that API servers call, in the manager's namespace.
 	ServiceName string `json:"serviceName"`
-	// WebhookConfigurationName is the name of the MutatingWebhookConfiguration that gets the certificate authority.
+	// WebhookConfigurationName is the name of the webhook configurations that get the certificate authority: the
+	// MutatingWebhookConfiguration of a source, and the ValidatingWebhookConfiguration of a target.
 	WebhookConfigurationName string `json:"webhookConfigurationName"`
 }
 
@@ -143,6 +147,13 @@ type Proof struct {
 	SecretName string `json:"secretName,omitempty"`
 }
 
+// Tokens configures the renewal of the tokens with which this cluster, as a source, connects to targets.
+type Tokens struct {
+	// SecretName is the name of the Secret of renewed tokens, in the manager's namespace. The default is
+	// multicluster-scheduler-tokens.
+	SecretName string `json:"secretName,omitempty"`
+}
+
 // Tenants limits Targets, the kind that tenants may write in their namespaces.
 type Tenants struct {
 	// Enforce refuses Targets that exceed the limits. Otherwise the manager only warns, by the condition Restricted and
@@ -150,6 +161,18 @@ type Tenants struct {
 	Enforce bool `json:"enforce,omitempty"`
 	// AllowLoopback lets Targets lead to loopback, link-local and multicast addresses.
 	AllowLoopback bool `json:"allowLoopback,omitempty"`
+	// AllowOwnAddresses lets Targets lead to addresses of this cluster's own nodes, Services, pods and API servers.
+	AllowOwnAddresses bool `json:"allowOwnAddresses,omitempty"`
+	// AllowInsecure lets kubeconfigs of Targets say insecure-skip-tls-verify.
+	AllowInsecure bool `json:"allowInsecure,omitempty"`
+	// AllowProxy lets kubeconfigs of Targets say proxy-url.
+	AllowProxy bool `json:"allowProxy,omitempty"`
+	// NodeLabels are the keys of labels that virtual nodes of Targets get from nodes of the target. A key that ends in
+	// an asterisk stands for all keys that begin so.
+	NodeLabels []string `json:"nodeLabels,omitempty"`
+	// AllowedPodCIDRs are the ranges from which pods in targets of namespaces may have addresses. Proxies do not show
+	// other addresses.
+	AllowedPodCIDRs []string `json:"allowedPodCIDRs,omitempty"`
 }
 
 // SourceController configures the controller that creates service accounts and role bindings for Sources and

@@ -62,9 +62,31 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{ include "multicluster-scheduler.fullname" . }}-proof
 {{- end }}
 
-{{- /* "true" if the manager serves a webhook, and so needs a certificate for it, else empty. */}}
-{{- define "multicluster-scheduler.servesWebhook" -}}
-{{- if .Values.roles.source }}true{{ end }}
+{{- define "multicluster-scheduler.tokensSecretName" -}}
+{{ include "multicluster-scheduler.fullname" . }}-tokens
+{{- end }}
+
+{{- /* The metadata of the webhook configurations. A source has one for pods, and a target has one for copies. */}}
+{{- define "multicluster-scheduler.webhookMetadata" -}}
+name: {{ include "multicluster-scheduler.fullname" . }}
+labels:
+  {{- include "multicluster-scheduler.labels" . | nindent 2 }}
+{{- if include "multicluster-scheduler.certManager" . }}
+annotations:
+  cert-manager.io/inject-ca-from: {{ .Release.Namespace }}/{{ include "multicluster-scheduler.webhookName" . }}
+{{- end }}
+{{- end }}
+
+{{- /* The conditions that a request is a source's, for the policy and for the webhook of a target. */}}
+{{- define "multicluster-scheduler.fromASource" -}}
+- name: from-a-source
+  expression: >-
+    authorizer.group('multicluster.admiralty.io').resource('podchaperons').namespace(request.namespace).check('act-as-source').allowed()
+    || authorizer.group('multicluster.admiralty.io').resource('podchaperons').namespace(request.namespace).check('create').allowed()
+# A condition of its own, because an expression may make two checks only.
+- name: who-may-not-run-pods
+  expression: >-
+    !authorizer.group('').resource('pods').namespace(request.namespace).check('create').allowed()
 {{- end }}
 
 {{- /* Fails if values contradict one another. */}}
@@ -101,7 +123,6 @@ metrics:
   secure: {{ .Values.metrics.secure }}
 health:
   bindAddress: ":8081"
-{{- if include "multicluster-scheduler.servesWebhook" . }}
 webhook:
   port: 9443
   {{- if include "multicluster-scheduler.certManager" . }}
@@ -113,7 +134,6 @@ webhook:
     serviceName: {{ include "multicluster-scheduler.webhookName" . }}
     webhookConfigurationName: {{ include "multicluster-scheduler.fullname" . }}
   {{- end }}
-{{- end }}
 kubeletAPI:
   enabled: {{ .Values.rbac.parts.kubeletAPI }}
   port: 10250
@@ -125,9 +145,16 @@ placement:
   timeout: {{ .Values.placement.timeout }}
 proof:
   secretName: {{ include "multicluster-scheduler.proofSecretName" . }}
+tokens:
+  secretName: {{ include "multicluster-scheduler.tokensSecretName" . }}
 tenants:
   enforce: {{ .Values.tenants.enforce }}
   allowLoopback: {{ .Values.tenants.allowLoopback }}
+  allowOwnAddresses: {{ .Values.tenants.allowOwnAddresses }}
+  allowInsecure: {{ .Values.tenants.allowInsecure }}
+  allowProxy: {{ .Values.tenants.allowProxy }}
+  nodeLabels: {{ default list .Values.tenants.nodeLabels | toJson }}
+  allowedPodCIDRs: {{ default list .Values.tenants.allowedPodCIDRs | toJson }}
 {{- with .Values.capacity.excludedLabelsRegexp }}
 capacity:
   excludedLabelsRegexp: {{ . | quote }}

@@ -18,6 +18,8 @@ const (
 	flagSource = "source-context"
 	flagTarget = "target-context"
 
+	defaultTokenDuration = 24 * time.Hour
+
 	examples = `  # Run pods of the current context's cluster in the cluster of context c2: virtual node admiralty-c2
   kubectl multicluster connect c2 --target-context c2
 
@@ -29,7 +31,10 @@ const (
   kubectl multicluster connect c1 --source-context c1 --self
 
   # Connect for the pods of one namespace only
-  kubectl multicluster connect c2 --target-context c2 --namespaced --namespace team-a`
+  kubectl multicluster connect c2 --target-context c2 --namespaced --namespace team-a
+
+  # The token has expired, because the source was down for a day, or was restored: write a new one
+  kubectl multicluster connect c2 --target-context c2 --renew`
 )
 
 type options struct {
@@ -37,6 +42,7 @@ type options struct {
 	sourceContext           string
 	targetContext           string
 	self                    bool
+	renew                   bool
 	namespaced              bool
 	namespace               string
 	server                  string
@@ -60,7 +66,11 @@ with --namespaced. If NAME or NAMESPACE has a hyphen, a hash follows.
 
 The chart must be installed in both clusters. In the target, the command creates a ClusterSource (or Source) with a
 service account. In the source, it creates a Secret with a kubeconfig, and a ClusterTarget (or Target). The command ends
-when the target takes pods, or says why it does not. Run the command again to renew the token.`,
+when the target takes pods, or says why it does not.
+
+The token expires within a day. The source's manager renews it by itself, with a right that this command gives the
+service account in the target: to make tokens for itself only. If the manager could not do so in time, for example in a
+source that was restored from a backup, use --renew.`,
 		Example: examples,
 		Args:    cluster.OneName,
 		RunE: func(command *cobra.Command, args []string) error {
@@ -70,6 +80,9 @@ when the target takes pods, or says why it does not. Run the command again to re
 			}
 			ctx, cancel := context.WithTimeout(command.Context(), o.timeout)
 			defer cancel()
+			if o.renew {
+				return renew(ctx, o, kubeconfig, streams)
+			}
 			return run(ctx, o, kubeconfig, streams)
 		},
 	}
@@ -98,8 +111,10 @@ func (o *options) addFlags(command *cobra.Command) {
 		"namespace of the chart in the source, for a ClusterTarget's Secret")
 	flags.StringVar(&o.serviceAccountNamespace, "service-account-namespace", "admiralty",
 		"namespace of the chart in the target, for a ClusterSource's service account")
-	flags.DurationVar(&o.tokenDuration, "token-duration", 0,
-		"validity of the token; run the command again before its end (default: valid until the token is deleted)")
+	flags.DurationVar(&o.tokenDuration, "token-duration", defaultTokenDuration,
+		"validity of the token, which the source's manager renews; at least 10m; 0 makes a token without end, in a Secret")
+	flags.BoolVar(&o.renew, "renew", false,
+		"only write a new token into the kubeconfig of a target that exists; everything else stays as it is")
 	flags.DurationVar(&o.timeout, "timeout", 2*time.Minute, "how long to wait for the connection")
 }
 
@@ -124,7 +139,13 @@ func (o *options) validate() error {
 		return fmt.Errorf("--server %q must be an address like https://10.0.0.1:6443", o.server)
 	}
 	if o.tokenDuration != 0 && o.tokenDuration < 10*time.Minute {
-		return errors.New("--token-duration must be 10 minutes or more")
+		return errors.New("--token-duration must be 10 minutes or more, or 0 for a token without end")
+	}
+	if o.renew && o.self {
+		return errors.New("--renew is for tokens, and a cluster that is its own target has none: leave out --self")
+	}
+	if o.renew && o.server != "" {
+		return errors.New("--renew keeps the address in the kubeconfig: leave out --server, or --renew")
 	}
 	return nil
 }

@@ -25,6 +25,14 @@ func TestValidateOptions(t *testing.T) {
 		"a source name with capital letters":   {func(o *options) { o.sourceName = "C1" }, "--source-name"},
 		"a server without scheme":              {func(o *options) { o.server = "10.0.0.1:6443" }, "https://"},
 		"a token that expires at once":         {func(o *options) { o.tokenDuration = time.Minute }, "10 minutes"},
+		"the shortest token":                   {func(o *options) { o.tokenDuration = 10 * time.Minute }, ""},
+		"a new token":                          {func(o *options) { o.renew = true }, ""},
+		"a new token at another address": {
+			func(o *options) { o.renew, o.server = true, "https://c2:6443" }, "leave out --server",
+		},
+		"a new token for the source itself": {
+			func(o *options) { o.renew, o.self, o.targetContext = true, true, "" }, "--renew is for tokens",
+		},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -93,6 +101,58 @@ func TestKubeconfigIsSelfContained(t *testing.T) {
 			gotLogin := login{got.Host, string(got.CAData), got.ServerName, got.BearerToken}
 			if diff := cmp.Diff(c.want, gotLogin); diff != "" {
 				t.Errorf("login (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestOnlyTheTokenIsReplaced(t *testing.T) {
+	const kubeconfig = `apiVersion: v1
+kind: Config
+current-context: first
+contexts:
+- {name: first, context: {cluster: c2, user: a}}
+- {name: second, context: {cluster: c2, user: b}}
+- {name: certified, context: {cluster: c2, user: c}}
+clusters: [{name: c2, cluster: {server: "https://c2:6443", tls-server-name: kubernetes}}]
+users:
+- {name: a, user: {token: old-a}}
+- {name: b, user: {token: old-b}}
+- {name: c, user: {client-certificate-data: AAAA}}
+`
+	for name, test := range map[string]struct {
+		kubeconfig, context string
+		want                map[string]string // the tokens
+		problem             string
+	}{
+		"of the current context": {kubeconfig, "", map[string]string{"a": "new", "b": "old-b", "c": ""}, ""},
+		"of a named context":     {kubeconfig, "second", map[string]string{"a": "old-a", "b": "new", "c": ""}, ""},
+		"with a certificate":     {kubeconfig, "certified", nil, "has no token"},
+		"with another context":   {kubeconfig, "third", nil, "has no token"},
+		"without a kubeconfig":   {"", "", nil, "does not exist"},
+		"with something else":    {"{", "", nil, "cannot be read"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			raw, err := withToken([]byte(test.kubeconfig), test.context, "new")
+			if test.problem != "" {
+				if err == nil || !strings.Contains(err.Error(), test.problem) {
+					t.Errorf("error is %v, want one with %q", err, test.problem)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			config, err := clientcmd.Load(raw)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := map[string]string{}
+			for user, info := range config.AuthInfos {
+				got[user] = info.Token
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" || config.Clusters["c2"].TLSServerName != "kubernetes" {
+				t.Errorf("tokens (-want +got):\n%s", diff)
 			}
 		})
 	}

@@ -54,7 +54,10 @@ func run(ctx context.Context, o options, kubeconfig *cluster.Kubeconfig, streams
 	if err := c.engage(ctx); err != nil {
 		return err
 	}
-	return c.deleteEarlierTokens(ctx, account, token)
+	if err := c.deleteEarlierTokens(ctx, account, token); err != nil {
+		return err
+	}
+	return c.checkRenewal(ctx)
 }
 
 func open(o options, kubeconfig *cluster.Kubeconfig, streams genericiooptions.IOStreams) (*connection, error) {

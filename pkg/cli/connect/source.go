@@ -12,6 +12,7 @@ import (
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/cli/cluster"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/targetkind"
 )
 
 // secretKey is the default key of kubeconfig Secrets.
@@ -79,8 +80,17 @@ func (c *connection) engage(ctx context.Context) error {
 	if err := c.source.Apply(ctx, target); err != nil {
 		return err
 	}
+	c.say(c.source, "%s applied, waiting for the connection", c.source.Describe(target))
+	if err := c.waitReady(ctx, target); err != nil {
+		return err
+	}
+	c.nextSteps()
+	return nil
+}
+
+// waitReady waits until the virtual node of the (Cluster)Target takes pods.
+func (c *connection) waitReady(ctx context.Context, target client.Object) error {
 	description := c.source.Describe(target)
-	c.say(c.source, "%s applied, waiting for the connection", description)
 	for _, conditionType := range []string{v1alpha1.ConditionConnected, v1alpha1.ConditionReady} {
 		progress := c.showCondition(c.source, description)
 		connected, err := cluster.WaitForCondition(ctx, c.source, target, conditionType, progress)
@@ -91,9 +101,8 @@ func (c *connection) engage(ctx context.Context) error {
 			c.say(c.source, "%s is connected, waiting for its virtual node", description)
 			continue
 		}
-		c.say(c.source, "virtual node %s is ready", nodeName(connected))
+		c.say(c.source, "virtual node %s is ready", targetkind.Status(connected).NodeName)
 	}
-	c.nextSteps()
 	return nil
 }
 
@@ -118,17 +127,6 @@ func (c *connection) desiredTarget() client.Object {
 		}
 	}
 	return target
-}
-
-func nodeName(target client.Object) string {
-	switch t := target.(type) {
-	case *v1alpha1.Target:
-		return t.Status.NodeName
-	case *v1alpha1.ClusterTarget:
-		return t.Status.NodeName
-	default:
-		return ""
-	}
 }
 
 func (c *connection) nextSteps() {

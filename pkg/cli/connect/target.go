@@ -27,8 +27,9 @@ type token struct {
 }
 
 // grant applies the (Cluster)Source, and waits until its service account has the rights.
+// It returns the service account.
 func (c *connection) grant(ctx context.Context) (types.NamespacedName, error) {
-	source, account, err := c.desiredSource(ctx)
+	source, account, _, err := c.desiredSource(ctx)
 	if err != nil {
 		return account, err
 	}
@@ -41,11 +42,12 @@ func (c *connection) grant(ctx context.Context) (types.NamespacedName, error) {
 	description := c.target.Describe(source)
 	c.say(c.target, "%s applied, waiting for its rights", description)
 	progress := c.showCondition(c.target, description)
-	if _, err := cluster.WaitForCondition(ctx, c.target, source, v1alpha1.ConditionReady, progress); err != nil {
+	ready, err := cluster.WaitForCondition(ctx, c.target, source, v1alpha1.ConditionReady, progress)
+	if err != nil {
 		return account, err
 	}
 	c.say(c.target, "service account %s may run pods", account)
-	return account, nil
+	return account, c.allowRenewal(ctx, account, ready)
 }
 
 // setClusterID writes the cluster ID that the source's manager publishes into the (Cluster)Source. It is a patch of its
@@ -72,14 +74,17 @@ func (c *connection) setClusterID(ctx context.Context, source client.Object) err
 	return nil
 }
 
-// desiredSource returns the source to apply, and its service account. An existing source keeps its service account.
-func (c *connection) desiredSource(ctx context.Context) (client.Object, types.NamespacedName, error) {
+// desiredSource returns the source to apply, its service account, and the source as it is: without a UID if it does not
+// exist. An existing source keeps its service account.
+func (c *connection) desiredSource(
+	ctx context.Context,
+) (desired client.Object, account types.NamespacedName, existing client.Object, err error) {
 	o := &c.options
-	account := types.NamespacedName{Namespace: o.serviceAccountNamespace, Name: "multicluster-source-" + o.sourceName}
+	account = types.NamespacedName{Namespace: o.serviceAccountNamespace, Name: "multicluster-source-" + o.sourceName}
 	if o.namespaced {
 		source := &v1alpha1.Source{ObjectMeta: metav1.ObjectMeta{Namespace: o.namespace, Name: o.sourceName}}
 		if err := c.target.GetIfExists(ctx, source); err != nil {
-			return nil, account, err
+			return nil, account, nil, err
 		}
 		if source.Spec.ServiceAccountName != "" {
 			account.Name = source.Spec.ServiceAccountName
@@ -87,11 +92,11 @@ func (c *connection) desiredSource(ctx context.Context) (client.Object, types.Na
 		return &v1alpha1.Source{
 			ObjectMeta: metav1.ObjectMeta{Namespace: o.namespace, Name: o.sourceName},
 			Spec:       v1alpha1.SourceSpec{ServiceAccountName: account.Name},
-		}, account, nil
+		}, account, source, nil
 	}
 	source := &v1alpha1.ClusterSource{ObjectMeta: metav1.ObjectMeta{Name: o.sourceName}}
 	if err := c.target.GetIfExists(ctx, source); err != nil {
-		return nil, account, err
+		return nil, account, nil, err
 	}
 	if reference := source.Spec.ServiceAccount; reference != nil {
 		account = types.NamespacedName{Namespace: reference.Namespace, Name: reference.Name}
@@ -100,7 +105,7 @@ func (c *connection) desiredSource(ctx context.Context) (client.Object, types.Na
 	return &v1alpha1.ClusterSource{
 		ObjectMeta: metav1.ObjectMeta{Name: o.sourceName},
 		Spec:       v1alpha1.ClusterSourceSpec{ServiceAccount: reference},
-	}, account, nil
+	}, account, source, nil
 }
 
 // issueToken creates a new token for this connection.
@@ -142,7 +147,7 @@ func (c *connection) requestToken(ctx context.Context, account types.NamespacedN
 	if err := c.target.GetIfExists(ctx, root); err != nil {
 		return token{}, err
 	}
-	c.say(c.target, "token of service account %s created (valid until %s; run this again before)",
+	c.say(c.target, "token of service account %s created (valid until %s; the source's manager renews it)",
 		account, request.Status.ExpirationTimestamp.Format(time.RFC3339))
 	return token{value: request.Status.Token, ca: []byte(root.Data["ca.crt"])}, nil
 }

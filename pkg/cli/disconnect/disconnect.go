@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -29,7 +30,10 @@ const (
   kubectl multicluster disconnect c2
 
   # Also remove the source's rights in the target
-  kubectl multicluster disconnect c2 --target-context c2`
+  kubectl multicluster disconnect c2 --target-context c2
+
+  # A credential of source c1 was stolen: take all its rights in c2, at once, without access to c1
+  kubectl multicluster disconnect --revoke --target-context c2 --source-name c1`
 )
 
 type options struct {
@@ -39,6 +43,7 @@ type options struct {
 	namespaced    bool
 	namespace     string
 	sourceName    string
+	revoke        bool
 }
 
 // New returns the command `disconnect`.
@@ -51,19 +56,29 @@ func New(kubeconfig *cluster.Kubeconfig, streams genericiooptions.IOStreams) *co
 
 In the source, the command deletes the ClusterTarget (or Target), and its Secret if connect created it. With
 --target-context, it also deletes the remaining delegates in the target, and the ClusterSource (or Source) there, unless
-another target needs it. Drain the virtual node first, so that pods are replaced before they stop.`,
+another target needs it. Drain the virtual node first, so that pods are replaced before they stop.
+
+With --revoke, the command first takes everything from the source that it has in the target: the ClusterSource (or
+Source), its bindings, roles and tokens, and the service account. Other targets of the source that use them lose their
+connection, too. API servers know of it within 10 seconds. Without NAME, the command does no more than that.`,
 		Example: examples,
-		Args:    cluster.OneName,
-		RunE: func(command *cobra.Command, args []string) error {
-			o.name = args[0]
-			if o.namespace != "" && !o.namespaced {
-				return errors.New("--namespace needs --namespaced; without it, NAME is the name of a ClusterTarget")
-			}
+		Args:    o.checkArguments,
+		RunE: func(command *cobra.Command, _ []string) error {
 			ctx, cancel := context.WithTimeout(command.Context(), timeout)
 			defer cancel()
 			return run(ctx, o, kubeconfig, streams)
 		},
 	}
+	o.addFlags(command)
+	for _, flag := range []string{flagSource, flagTarget} {
+		if err := command.RegisterFlagCompletionFunc(flag, kubeconfig.CompleteContexts); err != nil {
+			panic(err) // addFlags defines the flags.
+		}
+	}
+	return command
+}
+
+func (o *options) addFlags(command *cobra.Command) {
 	flags := command.Flags()
 	flags.StringVar(&o.sourceContext, flagSource, "", "context of the source cluster (default: the current context)")
 	flags.StringVar(&o.targetContext, flagTarget, "",
@@ -72,30 +87,76 @@ another target needs it. Drain the virtual node first, so that pods are replaced
 	flags.StringVarP(&o.namespace, "namespace", "n", "", "the Target's namespace (default: the source context's)")
 	flags.StringVar(&o.sourceName, "source-name", "",
 		"name of the source in the target (default: derived from the source context's name)")
-	for _, flag := range []string{flagSource, flagTarget} {
-		if err := command.RegisterFlagCompletionFunc(flag, kubeconfig.CompleteContexts); err != nil {
-			panic(err) // The flags are defined above.
-		}
+	flags.BoolVar(&o.revoke, "revoke", false,
+		"in the target, take everything from the source at once, even if another target needs it")
+}
+
+// checkArguments checks the argument and the flags, without a cluster.
+func (o *options) checkArguments(command *cobra.Command, args []string) error {
+	if o.namespace != "" && !o.namespaced {
+		return errors.New("--namespace needs --namespaced; without it, NAME is the name of a ClusterTarget")
 	}
-	return command
+	if o.revoke && o.targetContext == "" {
+		return fmt.Errorf("--revoke takes rights in the target: name its context with --%s", flagTarget)
+	}
+	if !o.revoke || len(args) > 0 {
+		if err := cluster.OneName(command, args); err != nil {
+			return err
+		}
+		o.name = args[0]
+		return nil
+	}
+	switch {
+	case o.sourceContext != "":
+		return fmt.Errorf("without NAME, --revoke acts in the target only: leave out --%s, or give a NAME", flagSource)
+	case o.sourceName == "":
+		return errors.New("whose rights are to be revoked? Give --source-name, the name of the ClusterSource or Source; " +
+			"kubectl get clustersources,sources -A lists them")
+	case o.namespaced && o.namespace == "":
+		return errors.New("in which namespace is the Source? Give --namespace")
+	}
+	return nil
 }
 
 func run(ctx context.Context, o options, kubeconfig *cluster.Kubeconfig, streams genericiooptions.IOStreams) error {
+	d := &disconnection{options: o, streams: streams}
+	if o.name == "" {
+		target, err := kubeconfig.Open(o.targetContext, flagTarget)
+		if err != nil {
+			return err
+		}
+		return d.revokeAll(ctx, target)
+	}
 	source, err := kubeconfig.Open(o.sourceContext, flagSource)
 	if err != nil {
 		return err
 	}
 	if o.namespaced && o.namespace == "" {
-		o.namespace = source.Namespace
+		d.options.namespace = source.Namespace
 	}
 	if o.sourceName == "" {
-		o.sourceName = cluster.NameFrom(source.Context)
+		d.options.sourceName = cluster.NameFrom(source.Context)
 	}
-	d := &disconnection{options: o, streams: streams}
 	// Both contexts are opened before anything is deleted, so that a mistyped context changes nothing.
 	var target *cluster.Cluster
 	if o.targetContext != "" {
 		if target, err = kubeconfig.Open(o.targetContext, flagTarget); err != nil {
+			return err
+		}
+	}
+	return d.disconnect(ctx, source, target)
+}
+
+// disconnection is one run of the command.
+type disconnection struct {
+	options options
+	streams genericiooptions.IOStreams
+}
+
+// disconnect undoes a connection in the source and, unless target is nil, in the target.
+func (d *disconnection) disconnect(ctx context.Context, source, target *cluster.Cluster) error {
+	if d.options.revoke {
+		if err := d.revokeAll(ctx, target); err != nil {
 			return err
 		}
 	}
@@ -106,16 +167,10 @@ func run(ctx context.Context, o options, kubeconfig *cluster.Kubeconfig, streams
 	if err != nil {
 		return err
 	}
-	if err := d.deleteChaperons(ctx, target, id); err != nil {
+	if err := d.deleteChaperons(ctx, target, id); err != nil || d.options.revoke {
 		return err
 	}
 	return d.revoke(ctx, target, cluster.Connection{SourceID: id, Target: cluster.Name(d.target())})
-}
-
-// disconnection is one run of the command.
-type disconnection struct {
-	options options
-	streams genericiooptions.IOStreams
 }
 
 func (d *disconnection) target() client.Object {
@@ -192,7 +247,8 @@ func (d *disconnection) deleteChaperons(ctx context.Context, target *cluster.Clu
 	return nil
 }
 
-// revoke deletes the connection's tokens in the target, and the source there if no other connection uses the source.
+// revoke deletes the connection's tokens in the target, its right to renew them, and the source there if no other
+// connection uses the source.
 func (d *disconnection) revoke(ctx context.Context, target *cluster.Cluster, connection cluster.Connection) error {
 	source, account, err := d.source(ctx, target)
 	if err != nil {
@@ -202,25 +258,60 @@ func (d *disconnection) revoke(ctx context.Context, target *cluster.Cluster, con
 		d.say(target, "there is no %s; if it has another name, set --source-name", target.Describe(source))
 		return nil
 	}
-	tokens, err := target.Tokens(ctx, account)
+	objects, err := d.connections(ctx, target, account)
 	if err != nil {
 		return err
 	}
 	used := false
-	for i := range tokens {
-		if !connection.Owns(&tokens[i]) {
+	for _, object := range objects {
+		if !connection.Owns(object) {
 			used = true
 			continue
 		}
-		if err := d.delete(ctx, target, &tokens[i]); err != nil {
+		if err := d.deleteWithRole(ctx, target, object); err != nil {
 			return err
 		}
 	}
 	if used {
-		d.say(target, "%s kept: another target uses it", target.Describe(source))
+		d.say(target, "%s kept: another target uses it. A token of this connection that has not expired is valid until "+
+			"it does, within a day; --revoke ends it now, and the other connections, too", target.Describe(source))
 		return nil
 	}
 	return d.delete(ctx, target, source)
+}
+
+// connections returns the objects that show the connections of a service account: token Secrets, and RoleBindings for
+// renewals.
+func (d *disconnection) connections(
+	ctx context.Context, target *cluster.Cluster, account types.NamespacedName,
+) ([]client.Object, error) {
+	tokens, err := target.Tokens(ctx, account)
+	if err != nil {
+		return nil, err
+	}
+	renewals, err := target.Renewals(ctx, account)
+	if err != nil {
+		return nil, err
+	}
+	var all []client.Object
+	for i := range tokens {
+		all = append(all, &tokens[i])
+	}
+	for i := range renewals {
+		all = append(all, &renewals[i])
+	}
+	return all, nil
+}
+
+// deleteWithRole deletes an object, and its Role if the object is a RoleBinding.
+func (d *disconnection) deleteWithRole(ctx context.Context, target *cluster.Cluster, object client.Object) error {
+	if binding, ok := object.(*rbacv1.RoleBinding); ok {
+		role := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: binding.Namespace, Name: binding.RoleRef.Name}}
+		if err := d.delete(ctx, target, role); err != nil {
+			return err
+		}
+	}
+	return d.delete(ctx, target, object)
 }
 
 // source returns the source and its service account. The UID of a source that does not exist is empty.

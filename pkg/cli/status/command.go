@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/yaml"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/cli/cluster"
@@ -38,8 +39,8 @@ func New(kubeconfig *cluster.Kubeconfig, streams genericiooptions.IOStreams) *co
 		Short:   "Show the targets of a cluster: connected, virtual node, version, pods, free CPU and memory",
 		Long: `Show the targets of a cluster.
 
-PODS is the number of elected pods in the target, of the number that it takes. FREE CPU and FREE MEMORY are left for
-more of them. Below the table, a sentence for each target that does not take pods explains why.`,
+EXPIRES is how long the credentials for the target are valid, unless the manager renews them before. PODS is the number
+of elected pods in the target, of the number that it takes. FREE CPU and FREE MEMORY are left for more of them. Below the table, a sentence for each target that does not take pods explains why.`,
 		Example: examples,
 		Args:    cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
@@ -74,7 +75,7 @@ func (o *options) run(ctx context.Context, kubeconfig *cluster.Kubeconfig, out i
 	if err != nil {
 		return err
 	}
-	return printRows(out, observed.rows(), source.Context, o.output)
+	return printRows(out, observed.rows(), source.Context, o.output, clock.RealClock{}.Now())
 }
 
 func checkOutput(output string) error {
@@ -86,7 +87,7 @@ func checkOutput(output string) error {
 	}
 }
 
-func printRows(out io.Writer, rows []row, contextName, output string) error {
+func printRows(out io.Writer, rows []row, contextName, output string, now time.Time) error {
 	switch output {
 	case "json":
 		encoder := json.NewEncoder(out)
@@ -105,5 +106,5 @@ func printRows(out io.Writer, rows []row, contextName, output string) error {
 			"kubectl multicluster connect NAME --target-context CONTEXT\n", contextName)
 		return err
 	}
-	return printTable(out, rows, output == "wide")
+	return printTable(out, rows, output == "wide", now)
 }

@@ -4,11 +4,13 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/duration"
 	nodeutil "k8s.io/component-helpers/node/util"
 	resourcehelper "k8s.io/component-helpers/resource"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -32,6 +34,8 @@ type row struct {
 	// Node is the node's state as kubectl prints it.
 	Node    string `json:"node"`
 	Version string `json:"version,omitempty"`
+	// Credentials says how long the source's credentials are valid. It is absent if they do not expire.
+	Credentials *v1alpha1.TargetCredentials `json:"credentials,omitempty"`
 	// Pods is the number of pods that are not finished.
 	Pods            int64              `json:"pods"`
 	PodsAllocatable *resource.Quantity `json:"podsAllocatable,omitempty"`
@@ -84,6 +88,8 @@ func (o *observation) row(target client.Object, status v1alpha1.TargetStatus) ro
 		Ready:     string(metav1.ConditionUnknown),
 		NodeName:  status.NodeName,
 		Version:   status.KubernetesVersion,
+
+		Credentials: status.Credentials,
 	}
 	// If a target is not connected, this also explains why its node is not ready. So Connected comes last and wins.
 	for _, shown := range []struct {
@@ -146,7 +152,8 @@ func nodeState(node *corev1.Node) string {
 	return state
 }
 
-// trouble explains in a sentence why a target takes no pods. It is empty if the target takes pods.
+// trouble explains in a sentence why a target takes no pods, or soon will take none. It is empty if the target takes
+// pods.
 func (r row) trouble() string {
 	name := "ClusterTarget " + r.Name
 	if r.Namespace != "" {
@@ -161,9 +168,24 @@ func (r row) trouble() string {
 		return fmt.Sprintf("%s is connected, but its virtual node is not ready%s", name, because(r.Reason, r.Message))
 	case r.Awake == string(metav1.ConditionFalse):
 		return fmt.Sprintf("%s is connected, but takes no new pods%s", name, because(r.Reason, r.Message))
+	case r.Credentials != nil && r.Credentials.Problem != "":
+		return fmt.Sprintf("The credentials for %s expire at %s and are not renewed: %s",
+			name, r.Credentials.Expires.UTC().Format(time.RFC3339), r.Credentials.Problem)
 	default:
 		return ""
 	}
+}
+
+// expiry is how long the credentials are valid, as kubectl prints durations.
+func (r row) expiry(now time.Time) string {
+	if r.Credentials == nil {
+		return none
+	}
+	left := r.Credentials.Expires.Sub(now)
+	if left <= 0 {
+		return "expired"
+	}
+	return duration.HumanDuration(left)
 }
 
 func because(reason, message string) string {

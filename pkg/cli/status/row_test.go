@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -45,6 +46,14 @@ func status(node string, conditions ...metav1.Condition) v1alpha1.TargetStatus {
 	return v1alpha1.TargetStatus{NodeName: node, KubernetesVersion: "v1.37.1", Conditions: conditions}
 }
 
+var now = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// expiring returns a status with credentials that are valid for a while.
+func expiring(s v1alpha1.TargetStatus, left time.Duration, problem string) v1alpha1.TargetStatus {
+	s.Credentials = &v1alpha1.TargetCredentials{Expires: metav1.NewTime(now.Add(left)), Problem: problem}
+	return s
+}
+
 func condition(conditionType string, status metav1.ConditionStatus, reason, message string) metav1.Condition {
 	return metav1.Condition{Type: conditionType, Status: status, Reason: reason, Message: message}
 }
@@ -55,12 +64,13 @@ func observed() *observation {
 		clusterTargets: []v1alpha1.ClusterTarget{
 			{
 				ObjectMeta: metav1.ObjectMeta{Name: "c2"},
-				Status: status("admiralty-c2", connected,
-					condition(v1alpha1.ConditionReady, metav1.ConditionTrue, "NodeReady", "")),
+				Status: expiring(status("admiralty-c2", connected,
+					condition(v1alpha1.ConditionReady, metav1.ConditionTrue, "NodeReady", "")), 5*time.Hour,
+					"the target does not let it"),
 			},
-			{ObjectMeta: metav1.ObjectMeta{Name: "c1"}, Status: status("admiralty-c1", connected,
+			{ObjectMeta: metav1.ObjectMeta{Name: "c1"}, Status: expiring(status("admiralty-c1", connected,
 				condition(v1alpha1.ConditionReady, metav1.ConditionFalse, "NodeConflict",
-					"a node of that name is not ours"))},
+					"a node of that name is not ours")), -time.Hour, "")},
 			{ObjectMeta: metav1.ObjectMeta{Name: "c4"}},
 		},
 		targets: []v1alpha1.Target{
@@ -88,16 +98,17 @@ func observed() *observation {
 
 func TestTableWithTroublesBelow(t *testing.T) {
 	out := &bytes.Buffer{}
-	if err := printRows(out, observed().rows(), "c1", ""); err != nil {
+	if err := printRows(out, observed().rows(), "c1", "", now); err != nil {
 		t.Fatal(err)
 	}
-	want := `NAME   NAMESPACE   CONNECTED   NODE                       VERSION   PODS    FREE CPU   FREE MEMORY
-c1     -           True        None                       v1.37.1   -       -          -
-c2     -           True        Ready,SchedulingDisabled   v1.37.1   2/110   2.5        6.0Gi
-c4     -           Unknown     None                       -         -       -          -
-c3     team-a      False       NotReady                   v1.37.1   1/110   0.0        7.0Gi
+	want := `NAME   NAMESPACE   CONNECTED   NODE                       VERSION   EXPIRES   PODS    FREE CPU   FREE MEMORY
+c1     -           True        None                       v1.37.1   expired   -       -          -
+c2     -           True        Ready,SchedulingDisabled   v1.37.1   5h        2/110   2.5        6.0Gi
+c4     -           Unknown     None                       -         -         -       -          -
+c3     team-a      False       NotReady                   v1.37.1   -         1/110   0.0        7.0Gi
 
 ClusterTarget c1 is connected, but its virtual node is not ready (NodeConflict): a node of that name is not ours
+The credentials for ClusterTarget c2 expire at 2030-01-01T05:00:00Z and are not renewed: the target does not let it
 ClusterTarget c4 has not been looked at yet: does the manager of this cluster run?
 Target team-a/c3 is not connected (Unreachable): no answer for 15 s
 `
@@ -114,7 +125,7 @@ func TestOutputsForProgramsAndWide(t *testing.T) {
 	} {
 		t.Run(output, func(t *testing.T) {
 			out := &bytes.Buffer{}
-			if err := printRows(out, observed().rows(), "c1", output); err != nil {
+			if err := printRows(out, observed().rows(), "c1", output, now); err != nil {
 				t.Fatal(err)
 			}
 			if !strings.Contains(out.String(), want) {
@@ -129,7 +140,7 @@ func TestOutputsForProgramsAndWide(t *testing.T) {
 
 func TestWithoutTargetsTheOutputNamesTheNextStep(t *testing.T) {
 	out := &bytes.Buffer{}
-	if err := printRows(out, nil, "c1", ""); err != nil {
+	if err := printRows(out, nil, "c1", "", now); err != nil {
 		t.Fatal(err)
 	}
 	if !strings.Contains(out.String(), "kubectl multicluster connect") {

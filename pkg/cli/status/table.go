@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/cli-runtime/pkg/printers"
@@ -12,16 +13,17 @@ import (
 const none = "-"
 
 // printTable prints the rows as kubectl does, and the troubles below them.
-func printTable(out io.Writer, rows []row, wide bool) error {
+func printTable(out io.Writer, rows []row, wide bool, now time.Time) error {
 	table := printers.GetNewTabWriter(out)
-	header := []string{"NAME", "NAMESPACE", "CONNECTED", "NODE", "VERSION", "PODS", "FREE CPU", "FREE MEMORY"}
+	header := []string{"NAME", "NAMESPACE", "CONNECTED", "NODE", "VERSION", "EXPIRES", "PODS", "FREE CPU",
+		"FREE MEMORY"}
 	if wide {
 		header = append(header, "NODE NAME", "REASON")
 	}
 	fmt.Fprintln(table, strings.Join(header, "\t"))
 	var troubles []string
 	for _, r := range rows {
-		fmt.Fprintln(table, strings.Join(r.cells(wide), "\t"))
+		fmt.Fprintln(table, strings.Join(r.cells(wide, now), "\t"))
 		if trouble := r.trouble(); trouble != "" {
 			troubles = append(troubles, trouble)
 		}
@@ -36,13 +38,15 @@ func printTable(out io.Writer, rows []row, wide bool) error {
 	return err
 }
 
-func (r row) cells(wide bool) []string {
+func (r row) cells(wide bool, now time.Time) []string {
 	pods, cpu, memory := none, none, none
 	if r.PodsAllocatable != nil && !r.PodsAllocatable.IsZero() {
 		pods = fmt.Sprintf("%d/%s", r.Pods, r.PodsAllocatable)
 		cpu, memory = cores(r.FreeCPU), gibibytes(r.FreeMemory)
 	}
-	cells := []string{r.Name, orNone(r.Namespace), r.Connected, r.Node, orNone(r.Version), pods, cpu, memory}
+	cells := []string{
+		r.Name, orNone(r.Namespace), r.Connected, r.Node, orNone(r.Version), r.expiry(now), pods, cpu, memory,
+	}
 	if wide {
 		cells = append(cells, orNone(r.NodeName), orNone(r.Reason))
 	}

@@ -44,25 +44,13 @@ func overBudget(err error, w want, pause time.Duration) metav1.Condition {
 		w.config.Host, pause, wire.Shorten(err.Error(), maxText)))
 }
 
-// warnedCondition returns the condition that a target with this address is refused when the rules for tenants are
-// enforced.
-func warnedCondition(refused *wire.AddressError) metav1.Condition {
-	return metav1.Condition{
-		Type:   v1alpha1.ConditionRestricted,
-		Status: metav1.ConditionFalse,
-		Reason: v1alpha1.ReasonWouldRefuse,
-		Message: fmt.Sprintf("the next release refuses this Target, because %s; use an address of the cluster's "+
-			"network, or ask the administrators to set the chart's tenants.allowLoopback", refused),
-	}
-}
-
 // failedCondition returns the condition Connected for an error of a request to the target's API server.
 func failedCondition(err error, w want) metav1.Condition {
 	host := w.config.Host
 	switch {
 	case apierrors.IsUnauthorized(err):
 		return disconnected(v1alpha1.ReasonUnauthorized, fmt.Sprintf("%s does not accept the credentials (%s); "+
-			"has the token or certificate expired? Run kubectl multicluster connect again", host, w.credentials))
+			"has the token or certificate expired? Run kubectl multicluster connect --renew", host, w.credentials))
 	case apierrors.IsForbidden(err):
 		return disconnected(v1alpha1.ReasonForbidden, fmt.Sprintf("%s does not grant what is needed: %s; "+
 			"is there a ClusterSource or Source for this identity in the target, and is multicluster-scheduler "+
@@ -80,8 +68,8 @@ func failedCondition(err error, w want) metav1.Condition {
 	var refused *wire.AddressError
 	if errors.As(err, &refused) {
 		return disconnected(v1alpha1.ReasonAddressRefused, fmt.Sprintf("%s is not connected: Targets of namespaces "+
-			"must not lead there, because %s; use an address of the cluster's network, or ask the administrators to "+
-			"set the chart's tenants.allowLoopback", host, refused))
+			"must not lead there, because %s; use an address that the target alone has, or ask the administrators to "+
+			"set the chart's %s", host, refused, refused.Value))
 	}
 	return disconnected(v1alpha1.ReasonUnreachable, fmt.Sprintf("no answer from %s: %s; "+
 		"is the cluster up, and can it be reached from this one?", host, errorText(err)))

@@ -7,20 +7,16 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/netip"
 	"net/url"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
-	configv1alpha1 "github.com/multicluster-scheduler/multicluster-scheduler/api/config/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate/wire"
 )
@@ -69,9 +65,10 @@ func TestFailedCondition(t *testing.T) {
 		},
 		"an address that Targets must not have": {
 			&url.Error{Op: "Get", URL: "u", Err: &net.OpError{
-				Op: "dial", Err: &wire.AddressError{Address: "127.0.0.1", Reason: "a loopback address"},
+				Op: "dial", Err: &wire.AddressError{Address: "127.0.0.1", Reason: "a loopback one", Value: "tenants.x"},
 			}},
-			v1alpha1.ReasonAddressRefused, "127.0.0.1 is a loopback address; use",
+			v1alpha1.ReasonAddressRefused, "127.0.0.1 is a loopback one; use an address that the target alone " +
+				"has, or ask the administrators to set the chart's tenants.x",
 		},
 		"an error whose text does not help": {
 			apierrors.NewInternalError(errors.New("leave this out")), v1alpha1.ReasonUnreachable,
@@ -149,42 +146,6 @@ func TestAWatchIsDeniedByWhatDoesNotPass(t *testing.T) {
 			}
 			if got := e.denied(); got != test.want {
 				t.Errorf("got %v", got)
-			}
-		})
-	}
-}
-
-func TestTargetsOfTenantsMustNotLeadToLoopback(t *testing.T) {
-	ofTenant, ofAdministrator := types.NamespacedName{Namespace: "a", Name: "c2"}, types.NamespacedName{Name: "c2"}
-	loopback := netip.MustParseAddr("127.0.0.1")
-	for name, test := range map[string]struct {
-		key             types.NamespacedName
-		self            bool
-		rules           configv1alpha1.Tenants
-		address         netip.Addr
-		refused, warned bool
-	}{
-		"in this release": {key: ofTenant, address: loopback, warned: true},
-		"enforced":        {ofTenant, false, configv1alpha1.Tenants{Enforce: true}, loopback, true, false},
-		"another address": {
-			ofTenant, false, configv1alpha1.Tenants{}, netip.MustParseAddr("10.0.0.1"), false, false,
-		},
-		"allowed": {
-			ofTenant, false, configv1alpha1.Tenants{Enforce: true, AllowLoopback: true}, loopback, false, false,
-		},
-		"the source itself":   {ofTenant, true, configv1alpha1.Tenants{Enforce: true}, loopback, false, false},
-		"of an administrator": {ofAdministrator, false, configv1alpha1.Tenants{Enforce: true}, loopback, false, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			l := &loop{
-				options: Options{Tenants: test.rules}, key: test.key, warned: &atomic.Pointer[wire.AddressError]{},
-			}
-			var err error
-			if check := l.dialRules(want{self: test.self}).Check; check != nil {
-				err = check(test.address)
-			}
-			if warned := l.warnedAddress(); (err != nil) != test.refused || (warned != nil) != test.warned {
-				t.Errorf("got %v, and warned about %v", err, warned)
 			}
 		})
 	}

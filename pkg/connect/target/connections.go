@@ -9,14 +9,17 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate/wire"
 )
 
 // finding is the result of a connection. The zero finding means that there is no result yet.
 type finding struct {
 	condition metav1.Condition
-	// warning is the condition Restricted, or empty.
-	warning metav1.Condition
-	version string
+	version   string
+	// warned is the address of a Target that the next version refuses, or empty. labels are those of the target's nodes
+	// that a Target's virtual node then loses, as lines.
+	warned wire.AddressError
+	labels string
 	// epoch is to be remembered, if it is not 0, with epochOf.
 	epoch   int64
 	epochOf string

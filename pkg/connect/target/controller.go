@@ -27,6 +27,7 @@ import (
 	configv1alpha1 "github.com/multicluster-scheduler/multicluster-scheduler/api/config/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/connect/hold"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/connect/token"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/targetkind"
@@ -44,7 +45,7 @@ const (
 	firstRetry, lastRetry = 5 * time.Millisecond, 10 * time.Second
 )
 
-// Options of New. All are required, except Tenants and Holds.
+// Options of New. All are required, except Tenants, Tokens and Holds.
 type Options struct {
 	// Client reads ClusterTargets, Targets and proxies from the manager's cache and writes to the source cluster.
 	Client client.Client
@@ -64,6 +65,10 @@ type Options struct {
 	Holds *hold.Process
 	// Tenants limits Targets, which tenants write. The zero value only warns.
 	Tenants configv1alpha1.Tenants
+	// Tokens renews the tokens with which targets are connected. It may be nil.
+	Tokens *token.Renewer
+	// Addresses knows the source's own addresses, to which Targets must not lead. No target is engaged before it does.
+	Addresses Addresses
 	// Clock times health checks, retries and watches.
 	Clock clock.WithTickerAndDelayedExecution
 	// Recorder records events about ClusterTargets and Targets.
@@ -154,9 +159,23 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 			return reconcile.Result{}, r.writeStatus(ctx, target, finding{}) // The watch wakes the target.
 		}
 	}
-	wanted := decideConnection(spec, secret, r.options.Config)
+	wanted := decideConnection(spec, secret, r.options.Config, r.options.limitsOf(request.NamespacedName))
+	r.passKubeconfig(request.NamespacedName, secret, wanted)
 	r.connections.set(r.wake.Context(), request.NamespacedName, wanted, &spec.PlacementPolicy)
-	return reconcile.Result{}, r.writeStatus(ctx, target, r.connections.findingAbout(request.NamespacedName, wanted))
+	found := r.connections.findingAbout(request.NamespacedName, wanted)
+	return reconcile.Result{}, r.writeStatus(ctx, target, found, r.warnings(target, spec, wanted, found)...)
+}
+
+// passKubeconfig tells the renewer of tokens which kubeconfig the target's Secret has now.
+func (r *Reconciler) passKubeconfig(key types.NamespacedName, secret secretState, wanted want) {
+	switch {
+	case wanted.failure == nil:
+		r.options.Tokens.Keep(key, wanted.config)
+	case secret.err == nil && !secret.exists:
+		r.options.Tokens.End(key)
+	default:
+		r.options.Tokens.Pause(key)
+	}
 }
 
 // leaveTarget ends the connection of a target that was deleted. It first asks the API server whether the target is
@@ -171,13 +190,16 @@ func (r *Reconciler) leaveTarget(ctx context.Context, key types.NamespacedName) 
 	}
 	r.secrets.release(key)
 	r.connections.remove(key)
+	r.options.Tokens.Forget(key)
 	r.metrics.forgetTarget(key)
 	return nil
 }
 
 // writeStatus writes the finding. While there is none, the status that an earlier manager wrote stays, so that a
 // restart does not make targets look unconnected.
-func (r *Reconciler) writeStatus(ctx context.Context, target client.Object, found finding) error {
+func (r *Reconciler) writeStatus(
+	ctx context.Context, target client.Object, found finding, warnings ...metav1.Condition,
+) error {
 	status := targetkind.Status(target)
 	was := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionConnected)
 	if found.condition.Type == "" {
@@ -194,10 +216,7 @@ func (r *Reconciler) writeStatus(ctx context.Context, target client.Object, foun
 		found.epoch, found.epochOf = status.Epoch, status.EpochOf
 	}
 	r.metrics.set(key, found.condition)
-	conditions := []metav1.Condition{found.condition}
-	if found.warning.Type != "" {
-		conditions = append(conditions, found.warning)
-	}
+	conditions := append([]metav1.Condition{found.condition}, warnings...)
 	awake := awakeOf(found, status)
 	if awake.Type != "" {
 		conditions = append(conditions, awake)
@@ -212,7 +231,7 @@ func (r *Reconciler) writeStatus(ctx context.Context, target client.Object, foun
 	})
 	if written && err == nil {
 		r.recordChange(target, was, found.condition)
-		r.recordWarning(target, found.warning)
+		r.recordWarnings(target, status, warnings)
 		r.recordAwake(target, meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionAwake), awake)
 	}
 	return client.IgnoreNotFound(err)
@@ -228,19 +247,4 @@ func (r *Reconciler) recordChange(target client.Object, was *metav1.Condition, i
 		eventType = corev1.EventTypeNormal
 	}
 	r.options.Recorder.Eventf(target, nil, eventType, is.Reason, "Connect", "%s", is.Message)
-}
-
-// recordWarning records an event if a Target is about to be refused.
-func (r *Reconciler) recordWarning(target client.Object, warning metav1.Condition) {
-	if warning.Type != "" {
-		r.options.Recorder.Eventf(
-			target,
-			nil,
-			corev1.EventTypeWarning,
-			warning.Reason,
-			"Connect",
-			"%s",
-			warning.Message,
-		)
-	}
 }

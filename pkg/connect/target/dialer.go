@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
@@ -40,8 +41,11 @@ type dialer struct {
 	mapper  meta.RESTMapper
 }
 
+// login returns the configuration with which to connect to a target, from that of its kubeconfig.
+type login func(context.Context, types.NamespacedName, *rest.Config, wire.Dial) (*rest.Config, error)
+
 // dial returns the dialer for an engagement. Its account is the loop's from now on.
-func (l *loop) dial(w want) (*dialer, error) {
+func (l *loop) dial(ctx context.Context, w want, login login) (*dialer, error) {
 	limits := wire.Default()
 	account := wire.NewAccount(limits, l.options.Clock)
 	l.account, l.warned = account, &atomic.Pointer[wire.AddressError]{}
@@ -49,6 +53,10 @@ func (l *loop) dial(w want) (*dialer, error) {
 	config.QPS = -1
 	config.Timeout = 0
 	config.UserAgent = "multicluster-scheduler/" + version.Version
+	config, err := login(ctx, l.key, config, l.dialRules(w))
+	if err != nil {
+		return nil, err
+	}
 	fence := &wire.Fence{}
 	connection, err := wire.Harden(config, wire.Options{
 		Limits: limits, Account: account, Dial: l.dialRules(w), Fence: fence,
@@ -70,12 +78,18 @@ func (l *loop) dial(w want) (*dialer, error) {
 // dialRules returns which addresses the target may have. Tenants write Targets, and must not lead the manager to
 // addresses that they cannot reach themselves.
 func (l *loop) dialRules(w want) wire.Dial {
-	rules, warned := l.options.Tenants, l.warned
-	if l.key.Namespace == "" || w.self || rules.AllowLoopback {
+	rules, warned, own := l.options.Tenants, l.warned, l.options.Addresses
+	if l.key.Namespace == "" || w.self {
 		return wire.Dial{}
 	}
 	return wire.Dial{Check: func(address netip.Addr) error {
-		err := wire.CheckPublic(address)
+		var err error
+		if !rules.AllowLoopback {
+			err = wire.CheckPublic(address)
+		}
+		if err == nil && !rules.AllowOwnAddresses {
+			err = own.Check(address)
+		}
 		if refused := (*wire.AddressError)(nil); errors.As(err, &refused) && !rules.Enforce {
 			warned.Store(refused)
 			return nil

@@ -12,6 +12,8 @@
 // Each engagement has a transport of its own, instead of the one that client-go shares. So connections that died
 // silently are noticed within fifteen seconds, and no connection outlives its engagement.
 //
+// Package token renews tokens that expire. Requests read the newest one, so a new token needs no new engagement.
+//
 // Secrets are watched one by one, by name, and only while a target refers to them. A manager that reads all Secrets of
 // a cluster would be worth attacking.
 //

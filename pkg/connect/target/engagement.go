@@ -32,6 +32,7 @@ type engagement struct {
 	target      *engage.Target
 	fingerprint string
 	version     string
+	labels      map[string]string // of the last ClusterSummary
 	end         context.CancelFunc
 	self        bool // the target is the source itself, by its spec
 	dialer      *dialer
@@ -57,7 +58,10 @@ func (e *noKeyError) Error() string { return e.cause.Error() }
 // engage connects to the target, and puts it into the Registry in place of an earlier engagement. The attempt ends with
 // ctx. The engagement lasts until it is disengaged and ended, at most until life ends.
 func (l *loop) engage(ctx, life context.Context, w want) (*engagement, error) {
-	d, err := l.dial(w)
+	if err := l.options.Addresses.Wait(ctx); err != nil {
+		return nil, fmt.Errorf("learning the source's own addresses: %w", err)
+	}
+	d, err := l.dial(ctx, w, l.options.Tokens.Attach)
 	if err != nil {
 		return nil, err
 	}
@@ -163,6 +167,7 @@ func (e *engagement) summary(ctx context.Context) (*v1alpha1.ClusterSummary, err
 	); err != nil {
 		return nil, fmt.Errorf("getting the ClusterSummary: %w", err)
 	}
+	e.labels = summary.Labels
 	return summary, nil
 }
 

@@ -291,8 +291,9 @@ func (l *loop) report(ctx context.Context, w want, f finding) {
 	f.epoch, f.epochOf = l.epoch, l.epochOf
 	f.awake, f.awakeUnknown = awakeCondition(&l.awake), l.awake.State() == awake.Unknown
 	if refused := l.warnedAddress(); refused != nil && w.failure == nil {
-		f.warning = warnedCondition(refused)
+		f.warned = *refused
 	}
+	f.labels = l.lostLabels()
 	l.mu.Lock()
 	news := l.findingFor != w.fingerprint || l.finding != f
 	was := l.finding.condition

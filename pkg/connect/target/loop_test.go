@@ -42,7 +42,7 @@ func newFixture(t *testing.T, status int) fixture {
 	t.Cleanup(server.Close)
 	f.refuser = want{fingerprint: "refuser", config: &rest.Config{Host: server.URL}}
 	f.connections = newConnections(Options{
-		Scheme: runtime.NewScheme(), Registry: engage.NewRegistry(), Clock: f.clock,
+		Scheme: runtime.NewScheme(), Registry: engage.NewRegistry(), Clock: f.clock, Addresses: ownAddress{},
 		Verifier: func() (gate.Verifier, error) { return nil, nil }, //nolint:nilnil // no target is reached
 	}, func(key types.NamespacedName) { f.changes <- key })
 	return f

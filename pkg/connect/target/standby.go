@@ -123,7 +123,7 @@ func (s *standby) watchOnce(ctx context.Context, key types.NamespacedName) error
 	if err != nil || w.failure != nil || w.self {
 		return err
 	}
-	d, err := newLoop(s.connections, key, w, nil).dial(w)
+	d, err := newLoop(s.connections, key, w, nil).dial(ctx, w, s.connections.options.Tokens.Borrow)
 	if err != nil {
 		return err
 	}
@@ -187,5 +187,6 @@ func (s *standby) want(ctx context.Context, key types.NamespacedName) (want, err
 		}
 		state.exists, state.data = err == nil, secret.Data
 	}
-	return decideConnection(spec, state, s.connections.options.Config), nil
+	options := &s.connections.options
+	return decideConnection(spec, state, options.Config, options.limitsOf(key)), nil
 }

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
+	configv1alpha1 "github.com/multicluster-scheduler/multicluster-scheduler/api/config/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/kubeconfig"
 )
@@ -28,10 +29,15 @@ type want struct {
 	self        bool // config is the manager's own
 	// credentials says in messages where the credentials come from.
 	credentials string
+	// warning says what of the kubeconfig the next version refuses, or is empty.
+	warning string
 }
 
-// decideConnection returns the connection for a target's spec and the Secret that the spec names.
-func decideConnection(spec v1alpha1.ClusterTargetSpec, secret secretState, self *rest.Config) want {
+// decideConnection returns the connection for a target's spec and the Secret that the spec names. limits are those of a
+// Target, or nil.
+func decideConnection(
+	spec v1alpha1.ClusterTargetSpec, secret secretState, self *rest.Config, limits *configv1alpha1.Tenants,
+) want {
 	if spec.KubeconfigSecret == nil {
 		return want{
 			fingerprint: "self",
@@ -49,13 +55,34 @@ func decideConnection(spec v1alpha1.ClusterTargetSpec, secret secretState, self 
 	if failure != nil {
 		return *failure
 	}
-	config, err := kubeconfig.Parse(data, reference.Context)
+	config, warning, err := parse(data, reference.Context, limits)
 	if err != nil {
 		return failedWant(v1alpha1.ReasonInvalidKubeconfig,
 			fmt.Sprintf("the kubeconfig in Secret %s, key %s, cannot be used: %s", name, reference.Key, err))
 	}
 	sum := sha256.Sum256(slices.Concat([]byte(reference.Context), []byte{0}, data))
-	return want{fingerprint: string(sum[:]), config: config, credentials: "those in Secret " + name.String()}
+	return want{
+		fingerprint: string(sum[:]), config: config, warning: warning, credentials: "those in Secret " + name.String(),
+	}
+}
+
+// parse parses a kubeconfig. The warning says what the limits forbid while they are not enforced.
+func parse(
+	data []byte, context string, limits *configv1alpha1.Tenants,
+) (config *rest.Config, warning string, err error) {
+	all := kubeconfig.Rules{AllowProxy: true, AllowInsecure: true}
+	if limits == nil {
+		config, err = kubeconfig.Parse(data, context, all)
+		return config, "", err
+	}
+	rules := kubeconfig.Rules{AllowProxy: limits.AllowProxy, AllowInsecure: limits.AllowInsecure}
+	config, err = kubeconfig.Parse(data, context, rules)
+	if err == nil || limits.Enforce {
+		return config, "", err
+	}
+	warning = err.Error() // If the limits are not the reason, there is another error, too.
+	config, err = kubeconfig.Parse(data, context, all)
+	return config, warning, err
 }
 
 // kubeconfigIn returns the kubeconfig under the key, or else a want that says why there is none.

@@ -63,7 +63,7 @@ func TestDecideFindsWhatNeedsNoTrying(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := decideConnection(test.spec, test.secret, &rest.Config{})
+			w := decideConnection(test.spec, test.secret, &rest.Config{}, nil)
 			if w.failure == nil || w.failure.Reason != test.reason || !strings.Contains(w.failure.Message, test.text) {
 				t.Errorf("got %+v", w.failure)
 			}
@@ -72,37 +72,37 @@ func TestDecideFindsWhatNeedsNoTrying(t *testing.T) {
 }
 
 func TestDecideConnects(t *testing.T) {
-	w := decideConnection(refer("", ""), holding("config", kubeconfigOfC2), &rest.Config{})
+	w := decideConnection(refer("", ""), holding("config", kubeconfigOfC2), &rest.Config{}, nil)
 	if w.failure != nil || w.config.Host != "https://c2.example" {
 		t.Errorf("got %+v", w.failure)
 	}
 	self := &rest.Config{Host: "https://self.example"}
-	w = decideConnection(v1alpha1.ClusterTargetSpec{Self: true}, secretState{}, self)
+	w = decideConnection(v1alpha1.ClusterTargetSpec{Self: true}, secretState{}, self, nil)
 	if w.failure != nil || w.config.Host != self.Host || w.config == self {
 		t.Errorf("self leads to %+v", w)
 	}
 }
 
 func TestFingerprintsDifferWhereConnectionsDo(t *testing.T) {
-	base := decideConnection(refer("", ""), holding("config", kubeconfigOfC2), nil)
+	base := decideConnection(refer("", ""), holding("config", kubeconfigOfC2), nil, nil)
 	for name, test := range map[string]struct {
 		other want
 		same  bool
 	}{
 		"the same content under another key": {
-			decideConnection(refer("k", ""), holding("k", kubeconfigOfC2), nil), true,
+			decideConnection(refer("k", ""), holding("k", kubeconfigOfC2), nil, nil), true,
 		},
 		"another token": {
 			decideConnection(
-				refer("", ""), holding("config", strings.Replace(kubeconfigOfC2, "secret", "new", 1)), nil,
+				refer("", ""), holding("config", strings.Replace(kubeconfigOfC2, "secret", "new", 1)), nil, nil,
 			),
 			false,
 		},
-		"another context": {decideConnection(refer("", "other"), holding("config", kubeconfigOfC2), nil), false},
+		"another context": {decideConnection(refer("", "other"), holding("config", kubeconfigOfC2), nil, nil), false},
 		"the target is the source itself": {
-			decideConnection(v1alpha1.ClusterTargetSpec{Self: true}, secretState{}, &rest.Config{}), false,
+			decideConnection(v1alpha1.ClusterTargetSpec{Self: true}, secretState{}, &rest.Config{}, nil), false,
 		},
-		"there is no Secret": {decideConnection(refer("", ""), secretState{known: true}, nil), false},
+		"there is no Secret": {decideConnection(refer("", ""), secretState{known: true}, nil, nil), false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if (base.fingerprint == test.other.fingerprint) != test.same {

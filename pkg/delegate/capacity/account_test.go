@@ -109,6 +109,20 @@ func TestSummaryTotals(t *testing.T) {
 	}
 }
 
+func TestTheSourcesWithTheMostDelegatesAreListed(t *testing.T) {
+	var pods []*corev1.Pod
+	for i := range 1000 { // Each costs a tenant one pod.
+		pods = append(pods, pod(fmt.Sprintf("p%d", i), "a", "1m", "1Mi", delegate(fmt.Sprintf("a%d", i), "u")))
+	}
+	z := delegate("z", "u")
+	pods = append(pods, pod("p", "a", "1m", "1Mi", z), pod("q", "a", "1m", "1Mi", z))
+	got := Summarize([]*corev1.Node{node("a", "2", "4Gi")}, pods, nil).Status.Sources
+	if len(got) != maxSources || got[len(got)-1].ClusterID != "z" {
+		t.Errorf("%d sources are listed, the last one is %s; want %d and z",
+			len(got), got[len(got)-1].ClusterID, maxSources)
+	}
+}
+
 func TestOnlyVisibleChangesAreReported(t *testing.T) {
 	a := newAccount(regexp.MustCompile("^secret="))
 	cordon := func(n *corev1.Node) { n.Spec.Unschedulable = true }

@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
@@ -16,6 +17,8 @@ const (
 	// UIDs of their proxies.
 	maxLatest    = 256
 	latestLength = 8
+	// maxSources is the number of listed sources. Any tenant can give a pod the label of another source.
+	maxSources = 100
 )
 
 // delegates holds each source's delegates in the order in which they were first counted.
@@ -72,6 +75,24 @@ func (d delegates) order(pods map[types.NamespacedName]*corev1.Pod) {
 			q.order.MoveToBack(q.places[key])
 		}
 	}
+}
+
+// most returns the sources with the most delegates, at most maxSources, in the order of the argument.
+func (d delegates) most(ids []string) []string {
+	if len(ids) <= maxSources {
+		return ids
+	}
+	byNumber := slices.Clone(ids)
+	slices.SortStableFunc(byNumber, func(a, b string) int { return d.number(b) - d.number(a) })
+	left := sets.New(byNumber[maxSources:]...)
+	return slices.DeleteFunc(ids, left.Has)
+}
+
+func (d delegates) number(id string) int {
+	if q, ok := d[id]; ok {
+		return len(q.places)
+	}
+	return 0
 }
 
 // latest returns the last delegates of a source, the latest at the end.

@@ -50,13 +50,13 @@ func (a *account) summary() *v1alpha1.ClusterSummary {
 	return summary
 }
 
-// sources returns for each source the requests on the schedulable nodes, and the latest delegates on any node. The
-// caller holds the lock.
+// sources returns for each source the requests on the schedulable nodes, and the latest delegates on any node: of
+// maxSources sources at most. The caller holds the lock.
 func (a *account) sources() []v1alpha1.SourceUsage {
 	var sources []v1alpha1.SourceUsage
 	ids := slices.AppendSeq(slices.Collect(maps.Keys(a.delegates)), maps.Keys(a.totals.bySource))
 	slices.Sort(ids)
-	for _, id := range slices.Compact(ids) {
+	for _, id := range a.delegates.most(slices.Compact(ids)) {
 		sources = append(sources, v1alpha1.SourceUsage{
 			ClusterID: id,
 			Requested: a.resources.list(a.totals.bySource[id]),

@@ -6,6 +6,9 @@
 //     it. A Secret is also needed while the copy of an Ingress names it for TLS.
 //   - A Service, Ingress or EndpointSlice is needed while the source has a PodChaperon in the namespace, or if it is
 //     global.
+//   - An EndpointSlice whose Service is gone, or is not a copy of the same source, is deleted at once. Otherwise a
+//     source could leave endpoints to the next Service of that name. Package admission refuses to write such
+//     EndpointSlices.
 //   - Claims are never deleted, because they are data.
 //
 // A copy that was not needed for timeouts.UnusedCopies is deleted with its UID and resource version as preconditions.

@@ -19,11 +19,20 @@ func copyKinds() []copyKind {
 	return []copyKind{
 		{core.WithResource(string(needs.ConfigMaps)), true},
 		{core.WithResource(string(needs.ServiceAccounts)), true},
-		{core.WithResource("services"), false},
-		{schema.GroupVersionResource{Group: "discovery.k8s.io", Version: "v1", Resource: "endpointslices"}, false},
+		services(),
+		endpointSlices(),
 		ingresses(),
 		{core.WithResource(string(needs.Secrets)), true}, // Last: Ingresses use them.
 	}
+}
+
+func services() copyKind {
+	return copyKind{schema.GroupVersionResource{Version: "v1", Resource: "services"}, false}
+}
+
+func endpointSlices() copyKind {
+	discovery := schema.GroupVersion{Group: "discovery.k8s.io", Version: "v1"}
+	return copyKind{discovery.WithResource("endpointslices"), false}
 }
 
 func ingresses() copyKind {

@@ -32,7 +32,7 @@ const (
 
 	// workers is small, because nothing waits for a deletion.
 	workers = 2
-	// deadline bounds the one request of a reconciliation.
+	// deadline bounds the requests of a reconciliation.
 	deadline              = 10 * time.Second
 	firstRetry, lastRetry = time.Second, time.Minute
 )
@@ -111,17 +111,25 @@ func (r *Remover) Register(mgr manager.Manager) error {
 	return nil
 }
 
-// Reconcile deletes a copy that nobody has needed for the grace time.
+// Reconcile deletes a copy that nobody has needed for the grace time, and at once an EndpointSlice that lost its
+// Service.
 func (r *Remover) Reconcile(ctx context.Context, k copyKey) (reconcile.Result, error) {
 	object := r.cachedCopy(k)
 	if object == nil {
 		r.forget(k)
 		return reconcile.Result{}, nil
 	}
+	switch lost, err := r.lostService(ctx, k, object); {
+	case err != nil:
+		return reconcile.Result{}, err
+	case lost: // In whatever version: its source cannot keep it by changing it.
+		return reconcile.Result{}, r.deleteCopy(ctx, k.kind, object, &metav1.Preconditions{UID: &object.UID})
+	}
 	d := decideCopy(object, r.needed(k, object), r.lastSeen(k), r.options.Clock.Now(), r.options.Grace)
 	r.remember(k, d.seen)
 	if d.remove {
-		return reconcile.Result{}, r.deleteCopy(ctx, k.kind, object)
+		exactly := &metav1.Preconditions{UID: &object.UID, ResourceVersion: &object.ResourceVersion}
+		return reconcile.Result{}, r.deleteCopy(ctx, k.kind, object, exactly)
 	}
 	return reconcile.Result{RequeueAfter: d.wait}, nil
 }
@@ -147,12 +155,12 @@ func (r *Remover) needed(k copyKey, object *metav1.PartialObjectMetadata) bool {
 	return r.uses.inUse(needing)
 }
 
-// deleteCopy deletes the copy in the given version. If the copy has changed or is gone, its event follows.
-func (r *Remover) deleteCopy(ctx context.Context, kind copyKind, object *metav1.PartialObjectMetadata) error {
+// deleteCopy deletes the copy, if it meets the preconditions. If it has changed or is gone, its event follows.
+func (r *Remover) deleteCopy(
+	ctx context.Context, kind copyKind, object *metav1.PartialObjectMetadata, only *metav1.Preconditions,
+) error {
 	copies := r.client.Resource(kind.GroupVersionResource).Namespace(object.Namespace)
-	err := copies.Delete(ctx, object.Name, metav1.DeleteOptions{
-		Preconditions: &metav1.Preconditions{UID: &object.UID, ResourceVersion: &object.ResourceVersion},
-	})
+	err := copies.Delete(ctx, object.Name, metav1.DeleteOptions{Preconditions: only})
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 		return nil
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -78,8 +79,12 @@ func (r *Remover) copyChanged(q copyQueue, kind copyKind, before, now any) {
 	is, _ := watch.Unwrap[*metav1.PartialObjectMetadata](now)
 	r.count(q, usesOfCopy(was), usesOfCopy(is))
 	for _, object := range []*metav1.PartialObjectMetadata{was, is} {
-		if object != nil {
-			q.Add(copyKey{kind, types.NamespacedName{Namespace: object.Namespace, Name: object.Name}})
+		if object == nil {
+			continue
+		}
+		q.Add(copyKey{kind, types.NamespacedName{Namespace: object.Namespace, Name: object.Name}})
+		if kind == services() {
+			r.enqueueEndpoints(q, object)
 		}
 	}
 }
@@ -142,6 +147,9 @@ func slimMeta(whole *metav1.ObjectMeta) *metav1.PartialObjectMetadata {
 		},
 		Annotations: map[string]string{},
 	}}
+	if service, ok := whole.Labels[discoveryv1.LabelServiceName]; ok {
+		kept.Labels[discoveryv1.LabelServiceName] = service
+	}
 	for _, name := range []string{v1alpha1.AnnotationFollowedBy, v1alpha1.AnnotationGlobal} {
 		if value, ok := whole.Annotations[name]; ok {
 			kept.Annotations[name] = value

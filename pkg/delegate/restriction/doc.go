@@ -1,11 +1,12 @@
 // Package restriction decides which delegates the administrators of a target allow, by the rules of the ClusterSources
 // and Sources. It does not look at the labels of namespaces, which others may write.
 //
-// The source of a PodChaperon is not known for sure, because a source writes the labels of its PodChaperons itself. So
-// a delegate has to meet the rules of each ClusterSource, and of each Source of its namespace. A lax source is
-// restricted by the rules of a strict one, and never the reverse. The namespaces that a ClusterSource selects make no
-// difference here. A source keeps its delegates in a namespace that is no longer selected, and they may be created
-// again.
+// The cluster ID of a PodChaperon tells its source, because the admission policy lets a source use only the ID in its
+// spec.clusterID. A delegate has to meet the rules of all ClusterSources with this ID, and of all Sources of its
+// namespace with this ID. A source without spec.clusterID may use any ID, so its rules apply to all PodChaperons. If no
+// source has the ID of a PodChaperon, or if it has none, then all rules apply: an administrator wrote it, or a user
+// whose role was bound by hand. The namespaces that a ClusterSource selects make no difference here. A source keeps its
+// delegates in a namespace that is no longer selected, and they may be created again.
 //
 // The pod to check is the pod that the API server would store, after its defaults and mutating webhooks (a dry run).
 // The annotations of a pod, which the source chooses, can make webhooks add privileged containers or host paths. A

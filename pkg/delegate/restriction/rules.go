@@ -37,30 +37,54 @@ func newEvaluator() (policy.Evaluator, error) {
 	return policy.NewEvaluator(policy.DefaultChecks(), nil)
 }
 
-// RulesOf returns all rules that the delegate of the PodChaperon must meet. There may be none. An error means that the
-// rules are unknown, so no delegate may be created.
+// RulesOf returns all rules that the delegate of the PodChaperon must meet: those of the sources that may have written
+// it. There may be none. An error means that the rules are unknown, so no delegate may be created.
 func (r *Restriction) RulesOf(ctx context.Context, chaperon *v1alpha1.PodChaperon) ([]Rule, error) {
-	clusterSources, sources := &v1alpha1.ClusterSourceList{}, &v1alpha1.SourceList{}
-	if err := r.reader.List(ctx, clusterSources, client.UnsafeDisableDeepCopy); err != nil {
-		return nil, fmt.Errorf("listing ClusterSources: %w", err)
-	}
-	err := r.reader.List(ctx, sources, client.InNamespace(chaperon.Namespace), client.UnsafeDisableDeepCopy)
+	candidates, err := r.sourcesIn(ctx, chaperon.Namespace)
 	if err != nil {
-		return nil, fmt.Errorf("listing Sources of namespace %q: %w", chaperon.Namespace, err)
+		return nil, err
 	}
+	clusterID := chaperon.Labels[v1alpha1.LabelParentClusterID]
+	known := slices.ContainsFunc(candidates, func(s candidate) bool {
+		return s.clusterID != "" && s.clusterID == clusterID
+	})
 	var rules []Rule
-	for i := range clusterSources.Items {
-		if source := &clusterSources.Items[i]; source.Spec.Delegates != nil {
-			rules = append(rules, Rule{fmt.Sprintf("ClusterSource %q", source.Name), source.Spec.Delegates})
-		}
-	}
-	for i := range sources.Items {
-		if source := &sources.Items[i]; source.Spec.Delegates != nil {
-			rules = append(rules, Rule{fmt.Sprintf("Source %q", source.Name), source.Spec.Delegates})
+	for _, s := range candidates {
+		if s.Rules != nil && (!known || s.clusterID == "" || s.clusterID == clusterID) {
+			rules = append(rules, s.Rule)
 		}
 	}
 	slices.SortFunc(rules, func(a, b Rule) int { return strings.Compare(a.Source, b.Source) })
 	return rules, nil
+}
+
+// candidate is a ClusterSource or Source that may have written a PodChaperon.
+type candidate struct {
+	Rule
+	// clusterID is the only ID that the source may use. If it is empty, the source may use any.
+	clusterID string
+}
+
+// sourcesIn returns the sources of a namespace: all ClusterSources, and the Sources there.
+func (r *Restriction) sourcesIn(ctx context.Context, namespace string) ([]candidate, error) {
+	clusterSources, sources := &v1alpha1.ClusterSourceList{}, &v1alpha1.SourceList{}
+	if err := r.reader.List(ctx, clusterSources, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("listing ClusterSources: %w", err)
+	}
+	if err := r.reader.List(ctx, sources, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("listing Sources of namespace %q: %w", namespace, err)
+	}
+	var all []candidate
+	for i := range clusterSources.Items {
+		s := &clusterSources.Items[i]
+		rule := Rule{fmt.Sprintf("ClusterSource %q", s.Name), s.Spec.Delegates}
+		all = append(all, candidate{rule, s.Spec.ClusterID})
+	}
+	for i := range sources.Items {
+		s := &sources.Items[i]
+		all = append(all, candidate{Rule{fmt.Sprintf("Source %q", s.Name), s.Spec.Delegates}, s.Spec.ClusterID})
+	}
+	return all, nil
 }
 
 // Check returns a *RefusedError if the pod breaks one of the rules, or if one of them is invalid. The pod is the one

@@ -33,6 +33,50 @@ func TestTheRulesOfAllSourcesThatCoverTheNamespaceApply(t *testing.T) {
 	}
 }
 
+func TestTheRulesOfTheSourcesWithTheClusterIDApply(t *testing.T) {
+	rules := podSecurity(v1alpha1.PodSecurityBaseline, "")
+	c1, c2, lax := clusterSource("c1", rules), clusterSource("c2", rules), clusterSource("lax", nil)
+	c1.Spec.ClusterID, c2.Spec.ClusterID, lax.Spec.ClusterID = "id-1", "id-2", "id-3"
+	c3, elsewhere := source("team-a", "c3", rules), source("team-b", "c4", rules)
+	c3.Spec.ClusterID, elsewhere.Spec.ClusterID = "id-1", "id-4"
+	anyID := clusterSource("any", rules)
+	of := func(names ...string) []Rule {
+		var all []Rule
+		for _, name := range names {
+			all = append(all, Rule{name, rules})
+		}
+		return all
+	}
+	everyone := of(`ClusterSource "c1"`, `ClusterSource "c2"`, `Source "c3"`)
+	for name, test := range map[string]struct {
+		more []client.Object
+		id   string
+		want []Rule
+	}{
+		"the source's own":                         {nil, "id-2", of(`ClusterSource "c2"`)},
+		"both kinds with the ID":                   {nil, "id-1", of(`ClusterSource "c1"`, `Source "c3"`)},
+		"a source without rules":                   {nil, "id-3", nil},
+		"an ID that no source has":                 {nil, "id-5", everyone},
+		"an ID that a source of another place has": {nil, "id-4", everyone},
+		"no ID": {nil, "", everyone},
+		"a source that may use any ID": {
+			[]client.Object{anyID}, "id-2", of(`ClusterSource "any"`, `ClusterSource "c2"`),
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			chaperon := chaperonIn("team-a")
+			if test.id != "" {
+				chaperon.Labels = map[string]string{v1alpha1.LabelParentClusterID: test.id}
+			}
+			reader := newClient(t, append([]client.Object{c1, c2, lax, c3, elsewhere}, test.more...)...)
+			got, err := New(reader).RulesOf(t.Context(), chaperon)
+			if diff := cmp.Diff(test.want, got); diff != "" || err != nil {
+				t.Errorf("error %v, rules (-want +got):\n%s", err, diff)
+			}
+		})
+	}
+}
+
 func TestWithoutRulesNothingApplies(t *testing.T) {
 	reader := newClient(t, clusterSource("c1", nil), source("team-a", "c1", nil))
 	rules, err := New(reader).RulesOf(t.Context(), chaperonIn("team-a"))

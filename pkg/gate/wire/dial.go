@@ -75,20 +75,52 @@ func (d Dial) checkName(ctx context.Context, name string) error {
 	return errors.Join(errs...)
 }
 
+// AllowLoopback is the chart's value that allows the addresses which CheckPublic refuses.
+const AllowLoopback = "tenants.allowLoopback"
+
 // CheckPublic returns an *AddressError for addresses that lead to this machine or its network segment: loopback,
-// link-local, unspecified and multicast ones.
+// link-local, unspecified and multicast ones, in each of their Forms.
 func CheckPublic(address netip.Addr) error {
-	address = address.Unmap()
-	for reason, found := range map[string]bool{
-		"a loopback address":    address.IsLoopback(),
-		"a link-local address":  address.IsLinkLocalUnicast(),
-		"a multicast address":   address.IsMulticast(),
-		"no address of a host":  address.IsUnspecified(),
-		"the broadcast address": address == netip.AddrFrom4([4]byte{255, 255, 255, 255}),
-	} {
-		if found {
-			return &AddressError{Address: address.String(), Reason: reason}
+	for _, form := range Forms(address) {
+		if reason := notPublic(form); reason != "" {
+			return &AddressError{Address: address.String(), Reason: reason, Value: AllowLoopback}
 		}
 	}
 	return nil
+}
+
+func notPublic(address netip.Addr) string {
+	switch {
+	case address.IsLoopback():
+		return "a loopback address"
+	case address.IsLinkLocalUnicast():
+		return "a link-local address"
+	case address.IsMulticast():
+		return "a multicast address"
+	case address.IsUnspecified(), address.Is4() && address.As4()[0] == 0:
+		return "no address of a host"
+	case address == netip.AddrFrom4([4]byte{255, 255, 255, 255}):
+		return "the broadcast address"
+	}
+	return ""
+}
+
+// Forms returns the address, without a zone, and the IPv4 address that it carries if it is an IPv6 address for
+// translation or a tunnel: IPv4-mapped, IPv4-compatible, of NAT64, or of 6to4.
+func Forms(address netip.Addr) []netip.Addr {
+	address = address.Unmap().WithZone("")
+	if !address.Is6() || address.IsUnspecified() || address.IsLoopback() {
+		return []netip.Addr{address}
+	}
+	for _, carrier := range []struct {
+		prefix string
+		offset int
+	}{{"::/96", 12}, {"64:ff9b::/96", 12}, {"2002::/16", 2}} {
+		if netip.MustParsePrefix(carrier.prefix).Contains(address) {
+			bytes := address.As16()
+			carried, _ := netip.AddrFromSlice(bytes[carrier.offset : carrier.offset+net.IPv4len])
+			return []netip.Addr{address, carried}
+		}
+	}
+	return []netip.Addr{address}
 }

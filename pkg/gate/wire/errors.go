@@ -48,6 +48,8 @@ func (e *OverBudgetError) Error() string { return "the target costs more than it
 type AddressError struct {
 	Address string
 	Reason  string
+	// Value is the chart's value that allows such addresses.
+	Value string
 }
 
 // Error names the address and the reason.

@@ -429,6 +429,8 @@ func TestCheckPublic(t *testing.T) {
 		"10.0.0.1": true, "192.0.2.7": true, "2001:db8::1": true, "::ffff:10.0.0.1": true,
 		"127.0.0.1": false, "127.8.9.1": false, "::1": false, "::ffff:127.0.0.1": false, "169.254.169.254": false,
 		"fe80::1": false, "0.0.0.0": false, "::": false, "224.0.0.1": false, "ff02::1": false, "255.255.255.255": false,
+		"0.0.0.7": false, "::127.0.0.1": false, "64:ff9b::127.0.0.1": false, "64:ff9b::10.0.0.1": true,
+		"2002:7f00:1::1": false, "2002:a00:1::1": true,
 	} {
 		if err := CheckPublic(netip.MustParseAddr(address)); (err == nil) != public {
 			t.Errorf("%s: %v", address, err)

@@ -7,11 +7,13 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate/addresses"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate/proof"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
@@ -29,6 +31,7 @@ type state struct {
 	proxy     *corev1.Pod            // nil if there is none
 	chaperons []v1alpha1.PodChaperon // those in the target whose parent has the proxy's name
 	asked     []ask                  // the requests to the target's manager
+	vet       addresses.Vet          // decides which addresses the proxy may show
 	now       time.Time
 }
 
@@ -88,11 +91,11 @@ func decide(s state) plan {
 	case chaperon == nil:
 		p.removal = removeWithoutChaperon(s)
 	case s.proxy.DeletionTimestamp != nil:
-		p.status = changedStatus(s.proxy, chaperon)
+		p.status = s.changedStatus(chaperon)
 		p.end(s, ending{chaperon: chaperon, grace: graceOf(s.proxy)})
 	default:
 		p.prove = s.unproved(chaperon)
-		p.status = changedStatus(s.proxy, chaperon)
+		p.status = s.changedStatus(chaperon)
 		p.removal = removeWithDelegate(s.proxy, chaperon)
 	}
 	return p
@@ -181,10 +184,12 @@ func removeWithDelegate(proxy *corev1.Pod, chaperon *v1alpha1.PodChaperon) *remo
 	return nil
 }
 
-// changedStatus returns the proxy's new status, or nil if it stays the same.
-func changedStatus(proxy *corev1.Pod, chaperon *v1alpha1.PodChaperon) *corev1.PodStatus {
-	status := translate.ProxyStatus(proxy, chaperon.Status)
-	if equality.Semantic.DeepEqual(proxy.Status, status) {
+// changedStatus returns the proxy's new status, or nil if it stays the same. Also the addresses that a finished proxy
+// keeps are vetted.
+func (s *state) changedStatus(chaperon *v1alpha1.PodChaperon) *corev1.PodStatus {
+	status := translate.ProxyStatus(s.proxy, chaperon.Status)
+	addresses.Show(&status, s.proxy.Status, s.vet, metav1.NewTime(s.now))
+	if equality.Semantic.DeepEqual(s.proxy.Status, status) {
 		return nil
 	}
 	return &status

@@ -1,6 +1,7 @@
 package feedback
 
 import (
+	"net/netip"
 	"slices"
 	"testing"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate/addresses"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
 
@@ -267,6 +269,7 @@ func TestDecide(t *testing.T) {
 					proxy:     test.proxy,
 					chaperons: test.chaperons,
 					asked:     test.asked,
+					vet:       anyAddress,
 					now:       time.Unix(2000, 0),
 				},
 			)
@@ -283,6 +286,8 @@ func TestDecide(t *testing.T) {
 		})
 	}
 }
+
+func anyAddress(netip.Addr) *addresses.RefusedError { return nil }
 
 func describe(endings []ending) []string {
 	var all []string

@@ -8,6 +8,9 @@
 // PodChaperon, and we asked for its end. Every write carries the UID that it is meant for, so that it never hits a pod
 // that was created again under the same name.
 //
+// A target could report any address. Package addresses decides which ones a proxy shows, and says when an address comes
+// into use or becomes free. Without a reachable target, feedback still removes addresses from proxies.
+//
 // Nothing runs at intervals. Events of pods and PodChaperons cause reconciliation, and so does the engagement of a
 // target, which compares all of its PodChaperons and all proxies of its node. While a target is lost, feedback writes
 // nothing for its proxies, as with a dead node.

@@ -13,12 +13,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	configv1alpha1 "github.com/multicluster-scheduler/multicluster-scheduler/api/config/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate/addresses"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate/proof"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/timeouts"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/wake"
 )
 
 const (
@@ -35,7 +38,7 @@ const (
 
 type requestQueue = engage.Queue[reconcile.Request]
 
-// Options of New. All are required.
+// Options of New. All are required, except Tenants.
 type Options struct {
 	// Client reads pods and nodes of the source cluster from a cache, and writes to the source cluster. The cache may
 	// hold objects that package podcache has transformed.
@@ -46,6 +49,10 @@ type Options struct {
 	Source translate.Source
 	// Keys returns the keys that sign PodChaperons, or an error while there are none.
 	Keys func() (*proof.Keys, error)
+	// Addresses decides which addresses of delegates proxies may show.
+	Addresses *addresses.InUse
+	// Tenants limits the addresses of Targets, which tenants write.
+	Tenants configv1alpha1.Tenants
 	// Clock measures how long a target's manager has not answered a request.
 	Clock clock.PassiveClock
 	// Recorder records events about proxies.
@@ -62,6 +69,9 @@ type Feedback struct {
 	// index creates the index IndexNodeName, once. It is called for the first target. A replica that does not lead has
 	// none, so it does not watch pods.
 	index func() error
+
+	// wake enqueues proxies whose addresses are to be decided anew.
+	wake wake.Source
 
 	// queues holds the queues of the engaged targets' workers.
 	queues engage.PerTarget[routed]

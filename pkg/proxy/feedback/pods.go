@@ -37,7 +37,7 @@ func (f *Feedback) registerPods(mgr manager.Manager) error {
 	if err := c.Watch(source.Kind(mgr.GetCache(), &corev1.Pod{}, f.podHandler())); err != nil {
 		return fmt.Errorf("watching pods: %w", err)
 	}
-	return nil
+	return f.registerAddresses(c, mgr)
 }
 
 func (f *Feedback) podHandler() handler.TypedEventHandler[*corev1.Pod, reconcile.Request] {
@@ -68,14 +68,14 @@ func (f *Feedback) podChanged(pod *corev1.Pod, everywhere bool, q requestQueue) 
 	if proxy {
 		f.route(pod, everywhere)
 	}
-	if slices.ContainsFunc(pod.Finalizers, isOurFinalizer) ||
+	if slices.ContainsFunc(pod.Finalizers, isOurFinalizer) || proxy && f.mustHide(pod) ||
 		!proxy && pod.Spec.NodeName != "" && pod.DeletionTimestamp != nil {
 		q.Add(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(pod)})
 	}
 }
 
-// reconcilePod removes the finalizers that versions up to v0.17 left. It confirms the deletion of pods on virtual nodes
-// that are no proxies.
+// reconcilePod removes the finalizers that versions up to v0.17 left. It has the addresses of proxies decided anew. It
+// confirms the deletion of pods on virtual nodes that are no proxies.
 func (f *Feedback) reconcilePod(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	pod := &corev1.Pod{}
 	if err := f.options.Client.Get(ctx, request.NamespacedName, pod); err != nil {
@@ -84,7 +84,10 @@ func (f *Feedback) reconcilePod(ctx context.Context, request reconcile.Request) 
 	if slices.ContainsFunc(pod.Finalizers, isOurFinalizer) {
 		return reconcile.Result{}, f.removeFinalizers(ctx, pod)
 	}
-	if translate.IsProxy(pod) || pod.DeletionTimestamp == nil {
+	switch {
+	case translate.IsProxy(pod):
+		return reconcile.Result{}, f.reviewAddresses(ctx, pod)
+	case pod.DeletionTimestamp == nil:
 		return reconcile.Result{}, nil
 	}
 	node := &corev1.Node{}

@@ -40,7 +40,7 @@ func TestThePodChaperonOfABoundProxyGetsItsMarks(t *testing.T) {
 		"the key is not known yet, and cannot prove": {keyless: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := state{target: key, nodeName: node, keys: keys, proxy: proxy()}
+			s := state{target: key, nodeName: node, keys: keys, proxy: proxy(), vet: anyAddress}
 			switch test.node {
 			case "":
 			case "-":

@@ -65,7 +65,8 @@ func (r *reconciler) readState(ctx context.Context, key types.NamespacedName) (s
 	}
 	s.chaperons = chaperons.Items
 	s.asked = r.asks.forProxy(key, s)
-	return s, nil
+	s.vet, err = r.vetter(ctx, s.proxy)
+	return s, err
 }
 
 // carryOut carries out a plan. A failure does not prevent the other actions.
@@ -78,7 +79,7 @@ func (r *reconciler) carryOut(ctx context.Context, key types.NamespacedName, pro
 		errs = append(errs, r.prove(ctx, proxy, p.prove))
 	}
 	if p.status != nil {
-		errs = append(errs, r.feedback.patchStatus(ctx, proxy, *p.status))
+		errs = append(errs, r.feedback.showStatus(ctx, proxy, *p.status))
 	}
 	if p.removal != nil {
 		errs = append(errs, r.removeProxy(ctx, proxy, p.removal))

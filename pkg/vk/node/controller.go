@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	configv1alpha1 "github.com/multicluster-scheduler/multicluster-scheduler/api/config/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/targetkind"
@@ -41,7 +42,7 @@ const (
 	firstRetry, lastRetry = 5 * time.Millisecond, 10 * time.Second
 )
 
-// Options of New. All are required except Address.
+// Options of New. All are required except Address and Tenants.
 type Options struct {
 	// Client reads ClusterTargets, Targets and Nodes from the manager's cache and writes to the source cluster. The
 	// cache must hold virtual nodes with their annotations.
@@ -54,6 +55,8 @@ type Options struct {
 	Registry *engage.Registry
 	// Source identifies the source cluster. The requests of its own delegates in a target count as allocatable.
 	Source translate.Source
+	// Tenants limits the labels of the virtual nodes of Targets.
+	Tenants configv1alpha1.Tenants
 	// Clock returns the time of transitions.
 	Clock clock.PassiveClock
 	// Address and Port lead API servers of the source to our kubelet API. Without Address, nodes have no address.
@@ -159,6 +162,9 @@ func (r *Reconciler) readFacts(ctx context.Context, target client.Object) (facts
 		address:   r.options.Address,
 		port:      r.options.Port,
 		now:       metav1.NewTime(r.options.Clock.Now()),
+	}
+	if key.Namespace != "" && r.options.Tenants.Enforce {
+		f.allowed = r.options.Tenants.AllowsLabel
 	}
 	if expression := targetkind.Spec(target).ExcludedLabelsRegexp; expression != "" {
 		var err error

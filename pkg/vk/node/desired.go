@@ -24,6 +24,8 @@ type facts struct {
 	key      types.NamespacedName
 	status   v1alpha1.TargetStatus
 	excluded *regexp.Regexp
+	// allowed says which labels of the target's nodes the virtual node may have; nil allows all.
+	allowed func(label string) bool
 	// summary is nil while the target is not engaged.
 	summary *v1alpha1.ClusterSummary
 	// existing is the current virtual node, or nil.
@@ -67,7 +69,7 @@ func desiredNode(f facts) *corev1.Node {
 		node.Status.Allocatable = f.existing.Status.Allocatable
 		node.Status.NodeInfo.Architecture = f.existing.Status.NodeInfo.Architecture
 	}
-	node.Labels = Labels(f.key, labels, f.excluded)
+	node.Labels = Labels(f.key, labels, f.excluded, f.allowed)
 	return node
 }
 

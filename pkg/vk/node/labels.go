@@ -3,7 +3,6 @@ package node
 import (
 	"maps"
 	"regexp"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -12,21 +11,22 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
 
-const nodeRolePrefix = "node-role.kubernetes.io/"
-
 // Labels returns the labels of a target's virtual node: the labels of every virtual node, which take
 // precedence, and the labels of the target's summary. It leaves out labels of the summary that match excluded (against
-// key=value; nil matches none). It also leaves out labels that would make the virtual node look like one machine to
-// DaemonSets, or like another target's node.
+// key=value; nil matches none), that allowed refuses (nil refuses none), and that no virtual node may have (see
+// translate.IsNodeLabel).
 //
 // The value of kubernetes.io/hostname is the node's own name, because default spreading compares nodes by this label.
 func Labels(
-	key types.NamespacedName, summaryLabels map[string]string, excluded *regexp.Regexp,
+	key types.NamespacedName,
+	summaryLabels map[string]string,
+	excluded *regexp.Regexp,
+	allowed func(label string) bool,
 ) map[string]string {
 	labels := map[string]string{}
 	for k, v := range summaryLabels {
-		own := strings.HasPrefix(k, v1alpha1.GroupName+"/")
-		if own || ofOneMachine(k) || excluded != nil && excluded.MatchString(k+"="+v) {
+		if !translate.IsNodeLabel(k) || allowed != nil && !allowed(k) ||
+			excluded != nil && excluded.MatchString(k+"="+v) {
 			continue
 		}
 		labels[k] = v
@@ -45,15 +45,6 @@ func Labels(
 	labels[v1alpha1.LabelTargetNamespace] = translate.LabelValue(key.Namespace)
 	labels[v1alpha1.LabelTargetName] = translate.LabelValue(key.Name)
 	return labels
-}
-
-func ofOneMachine(label string) bool {
-	switch label {
-	case corev1.LabelHostname, corev1.LabelOSStable, corev1.LabelArchStable,
-		"beta.kubernetes.io/os", "beta.kubernetes.io/arch":
-		return true
-	}
-	return strings.HasPrefix(label, nodeRolePrefix)
 }
 
 // Taint returns the taint of virtual nodes. It keeps all pods but proxies away.

@@ -31,6 +31,7 @@ func TestLabels(t *testing.T) {
 		key      types.NamespacedName
 		summary  map[string]string
 		excluded *regexp.Regexp
+		allowed  func(string) bool
 		want     map[string]string
 	}{
 		"a ClusterTarget": {
@@ -50,17 +51,19 @@ func TestLabels(t *testing.T) {
 		"the summary's labels are added, without excluded ones and those of one machine, and never override ours": {
 			key: clusterTarget,
 			summary: map[string]string{
-				"topology.kubernetes.io/region":                 "eu",
-				"team":                                          "a",
-				"type":                                          "metal",
-				"kubernetes.io/hostname":                        "node-1",
-				"kubernetes.io/os":                              "linux",
-				"kubernetes.io/arch":                            "amd64",
-				"beta.kubernetes.io/os":                         "linux",
-				"beta.kubernetes.io/arch":                       "amd64",
-				"node-role.kubernetes.io/worker":                "",
-				"multicluster.admiralty.io/target-name":         "c3",
-				"multicluster.admiralty.io/cluster-target-name": "c3",
+				"topology.kubernetes.io/region":                  "eu",
+				"team":                                           "a",
+				"type":                                           "metal",
+				"kubernetes.io/hostname":                         "node-1",
+				"kubernetes.io/os":                               "linux",
+				"kubernetes.io/arch":                             "amd64",
+				"beta.kubernetes.io/os":                          "linux",
+				"beta.kubernetes.io/arch":                        "amd64",
+				"node-role.kubernetes.io/worker":                 "",
+				"multicluster.admiralty.io/target-name":          "c3",
+				"multicluster.admiralty.io/cluster-target-name":  "c3",
+				"node-restriction.kubernetes.io/fips":            "true",
+				"example.com.node-restriction.kubernetes.io/pci": "true",
 				"secret": "yes",
 			},
 			excluded: regexp.MustCompile("^secret="),
@@ -71,9 +74,22 @@ func TestLabels(t *testing.T) {
 				"team":                                          "a",
 			}),
 		},
+		"only allowed labels of a Target's nodes are added": {
+			key: types.NamespacedName{Namespace: "default", Name: "c2"},
+			summary: map[string]string{
+				"topology.kubernetes.io/zone": "eu-1", "gpu": "a100", "node-restriction.kubernetes.io/gpu": "a100",
+			},
+			allowed: func(label string) bool { return strings.HasSuffix(label, "gpu") },
+			want: base(map[string]string{
+				"kubernetes.io/hostname":                     "admiralty-default-c2",
+				"multicluster.admiralty.io/target-namespace": "default",
+				"multicluster.admiralty.io/target-name":      "c2",
+				"gpu":                                        "a100",
+			}),
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(tc.want, node.Labels(tc.key, tc.summary, tc.excluded)); diff != "" {
+			if diff := cmp.Diff(tc.want, node.Labels(tc.key, tc.summary, tc.excluded, tc.allowed)); diff != "" {
 				t.Errorf("unexpected labels (-want +got):\n%s", diff)
 			}
 		})
@@ -85,7 +101,7 @@ func TestLabelsOfLongNamesAreValid(t *testing.T) {
 	for _, name := range []string{
 		strings.Repeat("a", 200) + "1", strings.Repeat("a", 200) + "2", strings.Repeat("a.", 31) + "x",
 	} {
-		labels := node.Labels(types.NamespacedName{Name: name}, nil, nil)
+		labels := node.Labels(types.NamespacedName{Name: name}, nil, nil, nil)
 		for key, value := range labels {
 			if msgs := validation.IsValidLabelValue(value); len(msgs) > 0 {
 				t.Errorf("label %s=%s: %v", key, value, msgs)

@@ -25,7 +25,10 @@ var update = flag.Bool("update", false, "write docs/attempts.md")
 // answered says what an answer of the API server means. Logs and exec of pods that do not run are errors, but not
 // refusals.
 func answered(a attempt, code int, answer string) string {
-	const denied = "ValidatingAdmissionPolicy 'multicluster-scheduler-source"
+	const (
+		denied = "ValidatingAdmissionPolicy 'multicluster-scheduler-source"
+		called = `admission webhook \"endpointslices.multicluster.admiralty.io\" denied the request`
+	)
 	streams := strings.Contains(a.request.path, "/log") || strings.Contains(a.request.path, "/exec")
 	switch {
 	case code < http.StatusMultipleChoices, streams && code == http.StatusBadRequest:
@@ -36,8 +39,12 @@ func answered(a attempt, code int, answer string) string {
 		return both
 	case strings.Contains(answer, denied+"-mark'") && strings.Contains(answer, a.says):
 		return mark
+	case strings.Contains(answer, denied+"-tokens'") && strings.Contains(answer, a.says):
+		return capped
 	case strings.Contains(answer, denied+"'") && strings.Contains(answer, a.says):
 		return policy
+	case strings.Contains(answer, called) && strings.Contains(answer, a.says):
+		return webhook
 	case strings.Contains(answer, "cannot "):
 		return rbac
 	default:
@@ -84,6 +91,7 @@ func TestAttempts(t *testing.T) {
 func TestPolicyOnAuditFailsTheTable(t *testing.T) {
 	for binding, answer := range map[string]string{
 		"multicluster-scheduler-source": policy, "multicluster-scheduler-source-mark": mark,
+		"multicluster-scheduler-source-tokens": capped,
 	} {
 		t.Run(binding, func(t *testing.T) {
 			expectTable(t)
@@ -99,6 +107,26 @@ func TestPolicyOnAuditFailsTheTable(t *testing.T) {
 		})
 	}
 	expectTable(t)
+}
+
+// TestWithoutTheWebhookTheTableFails takes the webhook's configuration away for a while.
+func TestWithoutTheWebhookTheTableFails(t *testing.T) {
+	expectTable(t)
+	configuration := &admissionv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: env.Release}}
+	configuration = env.Get(t, world.target, configuration)
+	env.Delete(t, world.target, configuration)
+	defer func() {
+		configuration.ResourceVersion, configuration.UID = "", ""
+		env.Create(t, world.target, configuration)
+		expectTable(t)
+	}()
+	want := 0
+	for _, a := range table() {
+		if a.want == webhook {
+			want++
+		}
+	}
+	expectDifferences(t, func(n int) bool { return n == want })
 }
 
 func act(t *testing.T, binding string, action admissionv1.ValidationAction) {
@@ -194,9 +222,10 @@ func render() string {
 
 const preface = `# Attempts
 
-A test makes these attempts on a real API server, with real identities and the chart's roles and policies, and compares
-the answers: ` + "`test/integration/attempts`" + `. It also writes this page. With a policy on Audit, or with one more
-verb in the role of sources, other tests show that answers differ. For the reasons, see [Security](security.md).
+A test makes these attempts on a real API server, with real identities and the chart's roles, policies and webhook, and
+compares the answers: ` + "`test/integration/attempts`" + `. It also writes this page. With a policy on Audit, without
+the webhook, or with one more verb in the role of sources, other tests show that answers differ. For the reasons, see
+[Security](security.md).
 
 | namespace | who may use it |
 |---|---|

@@ -16,9 +16,12 @@ import (
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	webhooks "sigs.k8s.io/controller-runtime/pkg/webhook"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/cli/cluster"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/connect/source"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/delegate/admission"
 	"github.com/multicluster-scheduler/multicluster-scheduler/test/integration/env"
 )
 
@@ -49,9 +52,14 @@ func TestMain(m *testing.M) {
 			})
 		}
 		manager := env.ServiceAccountUser(env.ReleaseNamespace, env.ManagerAccount)
-		world.target.Install(t, env.Render(t, env.Release, "--show-only", "templates/policy.yaml",
+		world.target.Install(t, env.Render(t, env.Release, "--show-only", "templates/policy*.yaml",
 			"--show-only", "templates/rbac/*.yaml", "--set", "rbac.selfTarget=false"), manager)
 		runSources(t, manager)
+		world.target.ServeWebhook(t, func(server webhooks.Server) {
+			reader, err := client.New(world.target.Impersonate(manager), client.Options{Scheme: env.Scheme()})
+			env.Must(t, err)
+			admission.Register(server, reader, reader)
+		})
 		connect(t)
 		fill(t)
 	})
@@ -83,14 +91,26 @@ func connect(t env.T) {
 		name := nameOf(who)
 		spec.ServiceAccount = &v1alpha1.ServiceAccountReference{Namespace: env.ReleaseNamespace, Name: name}
 		addAccount(t, who, env.ReleaseNamespace)
-		waitReady(t, &v1alpha1.ClusterSource{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: spec})
+		source := &v1alpha1.ClusterSource{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: spec}
+		waitReady(t, source)
+		allowRenewal(t, env.ReleaseNamespace, source)
 	}
 	addAccount(t, c3, shop)
-	env.Create(t, world.target, &v1alpha1.Source{
+	source := &v1alpha1.Source{
 		ObjectMeta: env.Meta(shop, "c3"), Spec: v1alpha1.SourceSpec{ServiceAccountName: "c3", ClusterID: "id-of-c3"},
-	})
+	}
+	env.Create(t, world.target, source)
+	allowRenewal(t, shop, source)
 	addIdentity(t, tenant, "tenant", world.target.User(t, "tenant"))
 	world.target.BindRole(t, "tenant", shop, "system:aggregate-to-edit")
+}
+
+// allowRenewal lets a source renew its token, as connect does.
+func allowRenewal(t env.T, namespace string, source client.Object) {
+	t.Helper()
+	account := client.ObjectKey{Namespace: namespace, Name: source.GetName()}
+	role, binding := cluster.Connection{}.Renewal(account, source)
+	env.Create(t, world.target, role, binding)
 }
 
 // nameOf returns the name of a source.
@@ -134,8 +154,8 @@ func fill(t env.T) {
 	}
 	for _, who := range []string{c1, c2} {
 		name := nameOf(who)
-		for _, k := range []kind{configMap, secret, account} {
-			put(t, who, shop, "of-"+name, k, marked(name))
+		for _, k := range []kind{configMap, secret, account, service, slice} {
+			put(t, who, shop, "of-"+name, k, copied(k, name))
 		}
 		put(t, who, shop, "of-"+name, chaperon, labelled(name))
 	}
@@ -148,6 +168,11 @@ func fill(t env.T) {
 		body: `{"metadata":{"annotations":{"argocd.argoproj.io/tracking-id":"x"}}}`,
 	}
 	expectDone(t, administrator, shop, tracked)
+	put(t, c1, shop, "held-of-c1", configMap, marked("c1"))
+	expectDone(t, administrator, shop, request{
+		verb: "PATCH", path: configMap.path() + "/held-of-c1", contentType: mediaMerge,
+		body: `{"metadata":{"finalizers":["example.org/hold"],` + owners + `}}`,
+	})
 	fillAsBefore(t)
 	env.Change(t, world.target, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: left}},
 		func(n *corev1.Namespace) { n.Labels["team"] = "b" })
@@ -163,9 +188,10 @@ func addAdministrator(t env.T) {
 		world.target.Impersonate(world.identities[c1].user, "system:masters"))
 }
 
-// fillAsBefore creates a Secret of a type that an earlier version let c1 create.
+// fillAsBefore creates objects that an earlier version let c1 create.
 func fillAsBefore(t env.T) {
 	t.Helper()
+	put(t, "c1 with all rights", shop, "old-of-c1", slice, endpointsOf("web", "c1"))
 	put(t, "c1 with all rights", shop, "typed-of-c1", typed("example.org/any", ""), marked("c1"))
 }
 

@@ -1,6 +1,9 @@
 package attempts
 
-import "strings"
+import (
+	"fmt"
+	"strings"
+)
 
 const (
 	mediaJSON  = "application/json"
@@ -12,6 +15,7 @@ const (
 	label   = "multicluster.admiralty.io/parent-cluster-id"
 	markKey = "multicluster.admiralty.io/followed-by"
 	dryRun  = "?dryRun=All"
+	owners  = `"ownerReferences":[{"apiVersion":"v1","kind":"Secret","name":"web","uid":"1-2"}]`
 )
 
 // request is one request. In path and body, NS stands for the namespace, USER for the user's name, and USER-OF-c2 for
@@ -81,7 +85,7 @@ func (k kind) body() string {
 	case balancer:
 		return `"spec":{"type":"LoadBalancer","ports":[{"port":80}]}`
 	case slice:
-		return `"addressType":"IPv4","endpoints":[],"ports":[]`
+		return `"addressType":"IPv4","endpoints":[{"addresses":["10.1.2.3"]}],"ports":[]`
 	case ingress:
 		return `"spec":{"defaultBackend":{"service":{"name":"web","port":{"number":80}}}}`
 	case pod:
@@ -101,6 +105,19 @@ func (k kind) body() string {
 	_, variant, _ := strings.Cut(string(k), " ")
 	name, data, _ := strings.Cut(variant, " ")
 	return `"type":"` + name + `","data":{` + data + `}`
+}
+
+// copied is the metadata of a copy with a cluster ID. An EndpointSlice belongs to that source's Service.
+func copied(k kind, id string) string {
+	if k == slice {
+		return endpointsOf("of-"+id, id)
+	}
+	return marked(id)
+}
+
+// endpointsOf is the metadata of a copy with a cluster ID, and with the name of a Service.
+func endpointsOf(service, id string) string {
+	return withLabel(id, `"kubernetes.io/service-name":"`+service+`"`)
 }
 
 // labelled is the metadata of an object with a cluster ID.
@@ -154,6 +171,14 @@ func patch(k kind, name, metadata string) request {
 	}
 }
 
+// move changes the addresses of an EndpointSlice.
+func move(name string) request {
+	return request{
+		verb: "PATCH", path: slice.path() + "/" + name + dryRun, contentType: mediaMerge,
+		body: `{"endpoints":[{"addresses":["10.4.5.6"]}]}`,
+	}
+}
+
 // annotate adds an annotation without a meaning.
 func annotate(k kind, name string) request {
 	return patch(k, name, `"annotations":{"example.org/a":"b"}`)
@@ -176,6 +201,14 @@ func watch(k kind) request {
 // post sends an object of another kind to a subresource.
 func post(k kind, nameAndQuery string) request {
 	return request{verb: "POST", path: k.path() + "/" + nameAndQuery, contentType: mediaJSON, body: `{}`}
+}
+
+// tokenFor makes a token of a service account.
+func tokenFor(name string, seconds int) request {
+	r := post(account, name+"/token"+dryRun)
+	r.body = fmt.Sprintf(`{"apiVersion":"authentication.k8s.io/v1","kind":"TokenRequest",`+
+		`"spec":{"expirationSeconds":%d}}`, seconds)
+	return r
 }
 
 // read reads a path.

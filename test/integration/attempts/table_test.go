@@ -29,6 +29,8 @@ const (
 	policy  = "refused by the policy of sources"
 	mark    = "refused by the policy of the mark"
 	both    = "refused by both policies" // API servers ask them in any order.
+	capped  = "refused by the policy of tokens"
+	webhook = "refused by the webhook"
 )
 
 // attempt is one request of one identity, with the answer that it must get.
@@ -42,8 +44,8 @@ type attempt struct {
 func table() []attempt {
 	var all []attempt
 	for _, part := range [][]attempt{
-		chaperons(), copies(), secretTypes(), keys(), reads(), pods(), escalations(), ofTheSecondSource(), ofASource(),
-		withoutAClusterID(), ofATenant(),
+		chaperons(), copies(), endpoints(), secretTypes(), keys(), holds(), reads(), pods(), escalations(), tokens(),
+		ofTheSecondSource(), ofASource(), withoutAClusterID(), ofATenant(),
 	} {
 		all = append(all, part...)
 	}
@@ -51,13 +53,17 @@ func table() []attempt {
 }
 
 const (
-	notYours = "is not a PodChaperon of"
-	notItsID = "may not use this cluster ID"
-	notCopy  = "is not a copy that"
-	mustHave = "must have the annotation"
-	badType  = "which a source cluster may not make"
-	badKeys  = "because other controllers act upon them"
-	onlyWhom = "only the user whom it names may set it"
+	notYours      = "is not a PodChaperon of"
+	notItsID      = "may not use this cluster ID"
+	notCopy       = "is not a copy that"
+	mustHave      = "must have the annotation"
+	badType       = "which a source cluster may not make"
+	badFinalizer  = "others could not delete the object"
+	badOwner      = "has owner references"
+	badKeys       = "because other controllers act upon them"
+	notItsService = "is not a copy of this source"
+	onlyWhom      = "only the user whom it names may set it"
+	aDay          = "tokens of a day at most"
 )
 
 func chaperons() []attempt {
@@ -106,7 +112,7 @@ func copies() []attempt {
 	}
 	for _, k := range []kind{configMap, secret, account, claim, service, slice, ingress} {
 		all = append(all,
-			attempt{c1, shop, "create a copy of a " + string(k), create(k, marked("c1")), allowed, ""},
+			attempt{c1, shop, "create a copy of a " + string(k), create(k, copied(k, "c1")), allowed, ""},
 			attempt{c1, shop, "create a " + string(k) + " without marks", create(k, ""), policy, mustHave},
 			attempt{c1, shop, "create a copy of a " + string(k) + " with c2's ID",
 				create(k, marked("c2")), policy, notItsID},
@@ -116,6 +122,28 @@ func copies() []attempt {
 		)
 	}
 	return all
+}
+
+// endpoints are attempts to send the users of a Service elsewhere.
+func endpoints() []attempt {
+	const service = `"labels":{"kubernetes.io/service-name":"web"}`
+	return []attempt{
+		{c1, shop, "create endpoints of a Service of the target", create(slice, endpointsOf("web", "c1")), webhook,
+			notItsService},
+		{c1, shop, "create endpoints of a Service of c2", create(slice, endpointsOf("of-c2", "c1")), webhook,
+			notItsService},
+		{c1, shop, "create endpoints of a Service that does not exist", create(slice, endpointsOf("none", "c1")),
+			webhook, "write the Service first"},
+		{c1, shop, "create endpoints that name no Service", create(slice, marked("c1")), webhook, "names no Service"},
+		{c1, shop, "change its endpoints", move("of-c1"), allowed, ""},
+		{c1, shop, "move its endpoints to a Service of the target", patch(slice, "of-c1", service), webhook,
+			notItsService},
+		{c1, shop, "change endpoints that an earlier version let it add to a Service of the target", move("old-of-c1"),
+			webhook, notItsService},
+		{c1, shop, "annotate these endpoints", annotate(slice, "old-of-c1"), allowed, ""},
+		{c1, shop, "delete these endpoints", remove(slice, "old-of-c1"), allowed, ""},
+		{c1, shop, "change endpoints of c2", move("of-c2"), policy, notCopy},
+	}
 }
 
 func secretTypes() []attempt {
@@ -166,6 +194,30 @@ func keys() []attempt {
 	}
 }
 
+// holds are attempts to hold objects that others want to delete.
+func holds() []attempt {
+	const finalizers, claims = `"finalizers":["example.org/hold"]`, `"finalizers":["kubernetes.io/pvc-protection"]`
+	all := []attempt{
+		{c1, shop, "create a claim with the finalizer of claims", create(claim, marked("c1")+","+claims), allowed, ""},
+		{c1, shop, "change its ConfigMap, to which an administrator added a finalizer and an owner",
+			replace(configMap, "held-of-c1", marked("c1")+","+finalizers+","+owners), allowed, ""},
+		{c1, shop, "take these off", replace(configMap, "held-of-c1", marked("c1")), allowed, ""},
+		{c1, shop, "make that owner block its own deletion", replace(configMap, "held-of-c1", marked("c1")+","+
+			strings.Replace(owners, `"uid"`, `"blockOwnerDeletion":true,"uid"`, 1)), policy, badOwner},
+	}
+	for _, k := range []kind{configMap, slice, chaperon} {
+		mine := copied(k, "c1")
+		all = append(all,
+			attempt{c1, shop, "create a " + string(k) + " with a finalizer", create(k, mine+","+finalizers), policy,
+				badFinalizer},
+			attempt{c1, shop, "create a " + string(k) + " with an owner", create(k, mine+","+owners), policy, badOwner})
+	}
+	return append(all,
+		attempt{c1, shop, "add a finalizer to its PodChaperon", patch(chaperon, "of-c1", finalizers), policy,
+			badFinalizer},
+		attempt{c1, shop, "add an owner to its service account", patch(account, "of-c1", owners), policy, badOwner})
+}
+
 func reads() []attempt {
 	var all []attempt
 	for _, k := range []kind{secret, configMap} {
@@ -211,6 +263,21 @@ func pods() []attempt {
 		attempt{c1, shop, "forward a port of a pod", post(pod, "web/portforward"), rbac, ""},
 		attempt{c1, shop, "add an ephemeral container", patch(pod, "web/ephemeralcontainers", ""), rbac, ""},
 		attempt{c1, system, "create a pod", create(pod, marked("c1")), rbac, ""})
+}
+
+// tokens are attempts of sources that connect made, which may make tokens for their own accounts.
+func tokens() []attempt {
+	return []attempt{
+		{c1, own, "make a token of its own service account for ten minutes", tokenFor("c1", 600), allowed, ""},
+		{c1, own, "make a token of its own service account for a day", tokenFor("c1", 86400), allowed, ""},
+		{c1, own, "make a token of its own service account for a day and a second", tokenFor("c1", 86401), capped, aDay},
+		{c1, own, "make a token of its own service account for a year", tokenFor("c1", 31536000), capped, aDay},
+		{c1, own, "make a token of c2's service account for ten minutes", tokenFor("c2", 600), rbac, ""},
+		{c1, own, "give itself rights on another service account", request{
+			verb: "PATCH", contentType: mediaMerge, body: `{}`,
+			path: "/apis/rbac.authorization.k8s.io/v1/namespaces/NS/roles/renewal-of-c1" + dryRun,
+		}, rbac, ""},
+	}
 }
 
 func escalations() []attempt {

@@ -8,9 +8,7 @@ import (
 	"testing"
 	"time"
 
-	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -50,6 +48,8 @@ func TestReplicasAgreeOnACertificateThatIsTrusted(t *testing.T) {
 	t.Run("a webhook configuration that is created anew gets the certificate authority", func(t *testing.T) {
 		env.Delete(t, cluster, webhooks(namespace))
 		env.Create(t, cluster, webhooks(namespace))
+		env.Delete(t, cluster, validating(namespace))
+		env.Create(t, cluster, validating(namespace))
 		env.Eventually(t, func(ctx context.Context) error {
 			_, err := agreed(ctx, replicas, namespace)
 			return err
@@ -70,9 +70,13 @@ func TestAReplicaIsReadyOnceItsSecretExists(t *testing.T) {
 
 // agreed returns the certificate if all replicas serve the same and the authority of every webhook vouches for it.
 func agreed(ctx context.Context, replicas []*certs.Manager, namespace string) (*x509.Certificate, error) {
-	configuration := &admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	if err := cluster.Client.Get(ctx, client.ObjectKeyFromObject(configuration), configuration); err != nil {
-		return nil, err
+	var all []certs.Webhook
+	for _, configuration := range []client.Object{webhooks(namespace), validating(namespace)} {
+		found, err := certs.Webhooks(ctx, cluster.Client, configuration)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, found...)
 	}
 	var leaf *x509.Certificate
 	for _, replica := range replicas {
@@ -88,9 +92,9 @@ func agreed(ctx context.Context, replicas []*certs.Manager, namespace string) (*
 		}
 		leaf = pair.Leaf
 	}
-	for _, webhook := range configuration.Webhooks {
+	for _, webhook := range all {
 		roots := x509.NewCertPool()
-		roots.AppendCertsFromPEM(webhook.ClientConfig.CABundle)
+		roots.AppendCertsFromPEM(webhook.CABundle)
 		host := name + "." + namespace + ".svc"
 		options := x509.VerifyOptions{DNSName: host, Roots: roots, CurrentTime: leaf.NotBefore}
 		if _, err := leaf.Verify(options); err != nil {

@@ -10,6 +10,7 @@ import (
 	"k8s.io/client-go/rest"
 	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/certs"
 	"github.com/multicluster-scheduler/multicluster-scheduler/test/integration/env"
@@ -29,11 +30,12 @@ func TestMain(m *testing.M) {
 func install(t *testing.T) (login *rest.Config, namespace string) {
 	t.Helper()
 	namespace = env.Namespace(t, nil, cluster)
-	env.Create(t, cluster, secret(namespace), webhooks(namespace))
+	env.Create(t, cluster, secret(namespace), webhooks(namespace), validating(namespace))
 	user := "manager of " + namespace
 	for _, right := range []struct{ namespace, group, resource string }{
 		{namespace, "", "secrets"},
 		{"", admissionregistrationv1.GroupName, "mutatingwebhookconfigurations"},
+		{"", admissionregistrationv1.GroupName, "validatingwebhookconfigurations"},
 	} {
 		rule := env.Rule(right.group, []string{right.resource}, "get", "list", "watch", "patch")
 		rule.ResourceNames = []string{name}
@@ -60,12 +62,26 @@ func webhooks(namespace string) *admissionregistrationv1.MutatingWebhookConfigur
 	return configuration
 }
 
+func validating(namespace string) *admissionregistrationv1.ValidatingWebhookConfiguration {
+	service := &admissionregistrationv1.ServiceReference{Namespace: namespace, Name: name}
+	return &admissionregistrationv1.ValidatingWebhookConfiguration{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Webhooks: []admissionregistrationv1.ValidatingWebhook{{
+			Name:                    "c.example.org",
+			ClientConfig:            admissionregistrationv1.WebhookClientConfig{Service: service},
+			SideEffects:             ptr.To(admissionregistrationv1.SideEffectClassNone),
+			AdmissionReviewVersions: []string{"v1"},
+		}},
+	}
+}
+
 // run runs one replica until the test ends.
 func run(t *testing.T, login *rest.Config, namespace string, clock *clocktesting.FakePassiveClock) *certs.Manager {
 	t.Helper()
 	manager, err := certs.New(certs.Options{
-		Config: login, Namespace: namespace, SecretName: name, ServiceName: name, WebhookConfigurationName: name,
-		Clock: clock, Log: testr.New(t),
+		Config: login, Namespace: namespace, SecretName: name, ServiceName: name,
+		WebhookConfigurations: []client.Object{webhooks(namespace), validating(namespace)},
+		Clock:                 clock, Log: testr.New(t),
 	})
 	env.Must(t, err)
 	env.Run(t, manager.Start)

@@ -13,7 +13,7 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/test/integration/env"
 )
 
-// tokens returns the tokens of the release's namespace in c2, by the names of their Secrets.
+// tokens returns the tokens without end of the release's namespace in c2, by the names of their Secrets.
 func tokens(t *testing.T) map[string]string {
 	t.Helper()
 	secrets := &corev1.SecretList{}
@@ -32,9 +32,10 @@ func TestConnectStatusDisconnect(t *testing.T) {
 	t.Run("status shows the connection", func(t *testing.T) {
 		expectSays(t, mustRun(t, path, "status"), "c2     -           True")
 	})
-	t.Run("connecting again renews the token and deletes the earlier one", func(t *testing.T) {
+	t.Run("a token without end is made on request, and replaces the earlier one", func(t *testing.T) {
+		mustRun(t, path, "connect", "c2", "--target-context", "c2", "--token-duration", "0")
 		before := tokens(t)
-		mustRun(t, path, "connect", "c2", "--target-context", "c2")
+		mustRun(t, path, "connect", "c2", "--target-context", "c2", "--token-duration", "0")
 		after := tokens(t)
 		if len(before) != 1 || len(after) != 1 {
 			t.Fatalf("there were %d tokens and are %d, want 1 and 1", len(before), len(after))
@@ -47,15 +48,21 @@ func TestConnectStatusDisconnect(t *testing.T) {
 		_, err := login(t.Context(), secretOfC2())
 		env.Must(t, err)
 	})
-	t.Run("a second target of the same cluster has a token of its own", func(t *testing.T) {
-		mustRun(t, path, "connect", "again", "--target-context", "c2")
-		if n := len(tokens(t)); n != 2 {
-			t.Errorf("there are %d tokens, want 2", n)
+	t.Run("a new token that expires replaces the one without end", func(t *testing.T) {
+		mustRun(t, path, "connect", "c2", "--target-context", "c2", "--renew")
+		if n := len(tokens(t)); n != 0 {
+			t.Errorf("there are %d tokens without end", n)
 		}
+		expectTokenOfADay(t)
+	})
+	t.Run("a second target of the same cluster has a connection of its own", func(t *testing.T) {
+		mustRun(t, path, "connect", "again", "--target-context", "c2")
 		out := mustRun(t, path, "disconnect", "again", "--target-context", "c2")
-		if !strings.Contains(out, "ClusterSource c1 kept") || len(tokens(t)) != 1 {
+		if !strings.Contains(out, "ClusterSource c1 kept") {
 			t.Errorf("the first connection was touched:\n%s", out)
 		}
+		_, err := login(t.Context(), secretOfC2())
+		env.Must(t, err)
 	})
 	t.Run("disconnect leaves no object of the source", func(t *testing.T) { disconnectEntirely(t, path) })
 }
@@ -73,6 +80,7 @@ func connectForTheFirstTime(t *testing.T, path string) {
 	expectSays(t, out, "c2: ClusterSource c1 applied", "c1: Secret admiralty/c2 applied",
 		"c1: virtual node admiralty-c2 is ready", "kubectl --context c1 label namespace")
 	expectSays(t, errOut, "use --server") // This warns of the loopback address.
+	expectTokenOfADay(t)
 
 	source := env.Get(t, c2, &v1alpha1.ClusterSource{ObjectMeta: metav1.ObjectMeta{Name: "c1"}})
 	env.ExpectEqual(t, "cluster ID of the ClusterSource", idOfC1, source.Spec.ClusterID)
@@ -108,6 +116,9 @@ func disconnectEntirely(t *testing.T, path string) {
 	}
 	if n := len(tokens(t)); n != 0 {
 		t.Errorf("%d tokens remain", n)
+	}
+	if objects := renewals(t); len(objects) != 0 {
+		t.Errorf("the right to renew tokens remains: %v", objects)
 	}
 	expectSays(t, mustRun(t, path, "disconnect", "c2", "--target-context", "c2"), "there is no ClusterTarget c2")
 }

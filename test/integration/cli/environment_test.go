@@ -102,6 +102,9 @@ func (c *tokenController) Reconcile(ctx context.Context, request reconcile.Reque
 	return reconcile.Result{}, c.client.Update(ctx, secret)
 }
 
+// reports says whether the source's manager reports when tokens expire. Managers of earlier versions do not.
+var reports = true
+
 // connectTarget writes whether the kubeconfig of a target leads to a cluster where PodChaperons can be listed, as the
 // source's manager does.
 func connectTarget(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
@@ -113,15 +116,20 @@ func connectTarget(ctx context.Context, request reconcile.Request) (reconcile.Re
 		Type: v1alpha1.ConditionConnected, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonConnected,
 		ObservedGeneration: target.GetGeneration(),
 	}
+	result := reconcile.Result{}
 	if secret := targetkind.Spec(target).KubeconfigSecret; secret != nil {
 		key := client.ObjectKey{Namespace: secret.Namespace, Name: secret.Name}
 		if err := try(ctx, key, request.Namespace); err != nil {
+			result.RequeueAfter = time.Second
 			condition.Status, condition.Reason = metav1.ConditionFalse, v1alpha1.ReasonUnreachable
 			condition.Message = err.Error()
 		}
 	}
 	status := targetkind.Status(target)
 	status.NodeName = "admiralty-" + target.GetName()
+	if reports {
+		status.Credentials = &v1alpha1.TargetCredentials{Expires: metav1.NewTime(clock.RealClock{}.Now())}
+	}
 	meta.SetStatusCondition(&status.Conditions, condition)
 	condition.Type = v1alpha1.ConditionReady
 	meta.SetStatusCondition(&status.Conditions, condition)
@@ -129,7 +137,7 @@ func connectTarget(ctx context.Context, request reconcile.Request) (reconcile.Re
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	return reconcile.Result{}, c1.Client.Status().Patch(ctx, target, client.RawPatch(types.MergePatchType, patch))
+	return result, c1.Client.Status().Patch(ctx, target, client.RawPatch(types.MergePatchType, patch))
 }
 
 // try uses the kubeconfig of a Secret. A source with rights in one namespace may list only there.

@@ -22,6 +22,7 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/connect/target"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate/addresses"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/targetkind"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/vk/node"
@@ -75,6 +76,10 @@ func startManager() {
 
 func register(mgr ctrl.Manager) error {
 	source := translate.Source{ClusterID: sourceID, ClusterName: "c1"}
+	inUse, err := addresses.Register(mgr)
+	if err != nil {
+		return err
+	}
 	targets, err := target.New(target.Options{
 		Client:    mgr.GetClient(),
 		APIReader: mgr.GetAPIReader(),
@@ -83,6 +88,7 @@ func register(mgr ctrl.Manager) error {
 		Registry:  registry,
 		Source:    source,
 		Verifier:  func() (gate.Verifier, error) { return env.Verifier{}, nil },
+		Addresses: inUse,
 		Clock:     fastClock{},
 		Recorder:  mgr.GetEventRecorder("multicluster-scheduler"),
 		Metrics:   prometheus.NewRegistry(),

@@ -135,7 +135,7 @@ func TestAVirtualNodeWithoutATargetIsDeleted(t *testing.T) {
 	key := types.NamespacedName{Namespace: "gone", Name: "gone"}
 	env.Create(t, c1, &corev1.Node{ObjectMeta: metav1.ObjectMeta{
 		Name:   translate.VirtualNodeName(key),
-		Labels: vknode.Labels(key, nil, nil),
+		Labels: vknode.Labels(key, nil, nil, nil),
 	}})
 	waitForNoNode(t, key)
 }

@@ -3,7 +3,9 @@ package copies
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -28,12 +30,16 @@ func TestCopiesThatNobodyNeedsAreDeleted(t *testing.T) {
 		global = `"annotations":{"multicluster.admiralty.io/followed-by":"USER",` +
 			`"multicluster.admiralty.io/global":"true"},` + label
 	)
-	for path, body := range bodies() {
+	objects := bodies()
+	for _, path := range slices.Sorted(maps.Keys(objects)) { // Services come before EndpointSlices.
 		for name, metadata := range map[string]string{
 			"needed": marked, "not-needed": marked, "of-another-source": marked, "touched": marked, "global": global,
 			"not-marked": label, "not-a-copy": `"labels":{}`,
 		} {
-			admin.expect(t, http.StatusCreated, create(path, name, metadata, body), namespace)
+			if path == endpointSlices {
+				metadata = ofService(name, metadata)
+			}
+			admin.expect(t, http.StatusCreated, create(path, name, metadata, objects[path]), namespace)
 		}
 	}
 

@@ -15,7 +15,7 @@ func TestThePolicyDoesNotHinderOthers(t *testing.T) {
 	target.BindRole(t, "developer", namespace, "system:aggregate-to-edit")
 	const noLabels, noData = `"labels":{}`, `"data":{}`
 	secret, copied := create(secrets, "web", noLabels, noData), create(secrets, "web", marks, noData)
-	slice := create(slices, "web", noLabels, bodies()[slices])
+	slice := create(endpointSlices, "web", noLabels, bodies()[endpointSlices])
 	replaceAndRemove := []request{replace(secrets, "web", noLabels, noData), remove(secrets + "/web")}
 
 	for name, test := range map[string]struct {
@@ -41,7 +41,9 @@ func TestThePolicyDoesNotHinderOthers(t *testing.T) {
 		},
 		"the endpoint slice controller works with a slice": {
 			admin, slice, serviceAccount(t, "kube-system", "endpointslice-controller"),
-			[]request{replace(slices, "web", noLabels, bodies()[slices]), remove(slices + "/web")},
+			[]request{
+				replace(endpointSlices, "web", noLabels, bodies()[endpointSlices]), remove(endpointSlices + "/web"),
+			},
 		},
 		"the manager deletes a copy": {
 			c1, copied, serviceAccount(t, env.ReleaseNamespace, env.ManagerAccount),

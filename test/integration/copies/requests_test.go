@@ -13,11 +13,11 @@ const (
 	strategic = "application/strategic-merge-patch+json"
 	apply     = "application/apply-patch+yaml"
 
-	kinds     = "/api/v1/namespaces/NS/"
-	secrets   = kinds + "secrets"
-	services  = kinds + "services"
-	slices    = "/apis/discovery.k8s.io/v1/namespaces/NS/endpointslices"
-	ingresses = "/apis/networking.k8s.io/v1/namespaces/NS/ingresses"
+	kinds          = "/api/v1/namespaces/NS/"
+	secrets        = kinds + "secrets"
+	services       = kinds + "services"
+	endpointSlices = "/apis/discovery.k8s.io/v1/namespaces/NS/endpointslices"
+	ingresses      = "/apis/networking.k8s.io/v1/namespaces/NS/ingresses"
 
 	// The marks of a copy of c1 that the identity wrote.
 	annotation = `"annotations":{"multicluster.admiralty.io/followed-by":"USER"}`
@@ -34,6 +34,12 @@ type request struct {
 // create creates an object with metadata beside its name, and a body beside its metadata.
 func create(path, name, metadata, body string) request {
 	return request{"POST", path, json, object(name, metadata, body)}
+}
+
+// ofService adds the name of a Service to the metadata of its EndpointSlice.
+func ofService(service, metadata string) string {
+	label := `"labels":{"kubernetes.io/service-name":"` + service + `"`
+	return strings.Replace(strings.Replace(metadata, `"labels":{"`, label+`,"`, 1), `"labels":{}`, label+`}`, 1)
 }
 
 // replace overwrites an object.
@@ -63,8 +69,8 @@ func bodies() map[string]string {
 		services:                  `"spec":{"ports":[{"port":80}]}`,
 		kinds + "persistentvolumeclaims": `"spec":{"accessModes":["ReadWriteOnce"],` +
 			`"resources":{"requests":{"storage":"1Gi"}}}`,
-		slices:    `"addressType":"IPv4","endpoints":[],"ports":[]`,
-		ingresses: `"spec":{"defaultBackend":{"service":{"name":"web","port":{"number":80}}}}`,
+		endpointSlices: `"addressType":"IPv4","endpoints":[],"ports":[]`,
+		ingresses:      `"spec":{"defaultBackend":{"service":{"name":"web","port":{"number":80}}}}`,
 	}
 }
 

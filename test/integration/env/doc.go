@@ -60,8 +60,9 @@
 // # The chart
 //
 // [Render] renders the chart, or parts of it, and [Cluster.Install] creates the objects, so that tests run with the
-// chart's roles and admission policy. [Cluster.InstallSourceRoles] installs the roles of sources only, and
-// [Cluster.BindSource] gives them to a user. [Release] and the constants beside it are the names in the chart.
+// chart's roles and admission policy. [Cluster.ServeWebhook] does so with the webhook of a target.
+// [Cluster.InstallSourceRoles] installs the roles of sources only, and [Cluster.BindSource] gives them to a user.
+// [Release] and the constants beside it are the names in the chart.
 //
 // # Targets
 //

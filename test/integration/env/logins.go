@@ -143,7 +143,7 @@ func Kubeconfig(t T, contexts ...Context) []byte {
 		kubeconfig.CurrentContext = c.Name
 		kubeconfig.Contexts[c.Name] = &clientcmdapi.Context{Cluster: c.Name, AuthInfo: c.Name}
 		kubeconfig.Clusters[c.Name] = &clientcmdapi.Cluster{
-			Server: c.Login.Host, CertificateAuthorityData: c.Login.CAData,
+			Server: c.Login.Host, CertificateAuthorityData: c.Login.CAData, InsecureSkipTLSVerify: c.Login.Insecure,
 		}
 		kubeconfig.AuthInfos[c.Name] = &clientcmdapi.AuthInfo{
 			ClientCertificateData: c.Login.CertData, ClientKeyData: c.Login.KeyData, Token: c.Login.BearerToken,

@@ -18,6 +18,7 @@ import (
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate/addresses"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate/proof"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/proxy/feedback"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
@@ -52,11 +53,15 @@ func setUp(t env.T) {
 	var manager ctrl.Manager
 	env.RunManager(t, login, func(mgr ctrl.Manager) error {
 		manager = mgr
+		inUse, err := addresses.Register(mgr)
+		if err != nil {
+			return err
+		}
 		f := feedback.New(feedback.Options{
 			Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), Clock: clock,
 			Source:   translate.Source{ClusterID: "source"},
 			Keys:     func() (*proof.Keys, error) { return keys, nil },
-			Recorder: mgr.GetEventRecorder("feedback"), Logger: mgr.GetLogger(),
+			Recorder: mgr.GetEventRecorder("feedback"), Logger: mgr.GetLogger(), Addresses: inUse,
 		})
 		registry = engage.NewRegistry(f)
 		return f.Register(t.Context(), mgr)

@@ -195,9 +195,10 @@ func TestMoreObjectsThanATargetMayHaveDisconnectIt(t *testing.T) {
 	key := connect(t, s)
 	waitForReason(t, key, v1alpha1.ReasonConnected, "")
 	costsOthersNothing(t, func() {
-		s.inventChaperons(func(name string) *v1alpha1.PodChaperon {
+		sent := s.inventChaperons(func(name string) *v1alpha1.PodChaperon {
 			return inventedChaperon(t, metav1.NamespaceDefault, name, key)
 		})
+		waitUntilSent(t, sent, 18_000, 3_000)
 		waitForReason(t, key, v1alpha1.ReasonOverBudget, "21000 objects")
 	})
 }
@@ -214,19 +215,25 @@ func TestForgedPodChaperonsAreNotKept(t *testing.T) {
 			forged.Name, forged.UID = name, types.UID(name)
 			return forged
 		})
-		for want := int64(25_000); want <= forgeries; want += 25_000 { // Each wait has a minute.
-			env.Eventually(t, func(context.Context) error {
-				if n := sent.Load(); n < want {
-					return fmt.Errorf("the manager has read %d of %d PodChaperons", n, want)
-				}
-				return nil
-			})
-		}
+		waitUntilSent(t, sent, forgeries, 25_000)
 	})
 	kept := &v1alpha1.PodChaperonList{}
 	env.Must(t, engagedTarget(t, key).Client.List(t.Context(), kept))
 	if len(kept.Items) > 0 {
 		t.Errorf("%d forged PodChaperons are kept", len(kept.Items))
+	}
+}
+
+// waitUntilSent waits until a server has sent all PodChaperons. Each step has a minute, because machines may be slow.
+func waitUntilSent(t *testing.T, sent *atomic.Int64, all, step int64) {
+	t.Helper()
+	for want := step; want <= all; want += step {
+		env.Eventually(t, func(context.Context) error {
+			if n := sent.Load(); n < want {
+				return fmt.Errorf("the manager has read %d of %d PodChaperons", n, want)
+			}
+			return nil
+		})
 	}
 }
 

@@ -20,8 +20,9 @@
 //
 // # What every attack must show
 //
-// costsOthersNothing runs an attack, and compares how fast feedback handles pods of the target "honest" before the
-// attack and during it. The bound is generous, and relative to the same run. It also bounds the heap of the whole
+// costsOthersNothing runs an attack, and compares how fast pods are placed in the target "honest" before the attack and
+// during it, until they show the status of their delegates: the 99th percentiles, of the same run. The bound is
+// generous. Objects of another namespace of the source must stay as they are. It also bounds the heap of the whole
 // process, in which the manager's parts, the tests and the server run: a bomb that is unpacked needs several times as
 // much.
 package hostile

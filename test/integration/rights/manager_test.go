@@ -90,7 +90,8 @@ func start(t *testing.T, config *configv1alpha1.Configuration, arguments ...stri
 	var objects []*unstructured.Unstructured
 	for _, object := range env.Render(t, env.Release, arguments...) {
 		switch object.GetKind() {
-		case "Role", "ClusterRole", "RoleBinding", "ClusterRoleBinding", "Secret", "MutatingWebhookConfiguration":
+		case "Role", "ClusterRole", "RoleBinding", "ClusterRoleBinding", "Secret", "MutatingWebhookConfiguration",
+			"ValidatingWebhookConfiguration":
 			objects = append(objects, object)
 			deleteAtEnd(t, object)
 		}

@@ -27,7 +27,7 @@ func ofTargets() []struct{ verb, resource string } {
 
 func ofSources() []struct{ verb, resource string } {
 	return []struct{ verb, resource string }{
-		{"get", "secrets"}, {"patch", "pods"}, {"patch", "pods/status"}, {"create", "pods/binding"},
+		{"patch", "pods"}, {"patch", "pods/status"}, {"create", "pods/binding"},
 		{"create", "nodes"}, {"delete", "nodes"}, {"patch", "nodes/status"}, {"patch", "services"},
 		{"create", "pods/exec"},
 		{"patch", "mutatingwebhookconfigurations.admissionregistration.k8s.io"},

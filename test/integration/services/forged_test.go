@@ -4,15 +4,20 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 
+	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/test/integration/env"
 )
+
+// forgedAddress stands for that of the source's API server.
+const forgedAddress = "192.0.2.99"
 
 // forgery answers lists of a target of one namespace with copies in another namespace.
 type forgery struct {
@@ -25,6 +30,9 @@ func (f *forgery) answer(r *http.Request) *http.Response {
 	kinds := map[string][2]string{
 		"/api/v1/namespaces/" + f.namespace + "/services":                     {"v1", "ServiceList"},
 		"/apis/networking.k8s.io/v1/namespaces/" + f.namespace + "/ingresses": {"networking.k8s.io/v1", "IngressList"},
+		"/apis/discovery.k8s.io/v1/namespaces/" + f.namespace + "/endpointslices": {
+			"discovery.k8s.io/v1", "EndpointSliceList",
+		},
 	}
 	kind, ok := kinds[r.URL.Path]
 	switch query := r.URL.Query(); {
@@ -36,10 +44,18 @@ func (f *forgery) answer(r *http.Request) *http.Response {
 		return nil
 	}
 	f.lists.Add(1)
+	var items []string
+	for _, one := range [][2]string{{f.other, "web"}, {f.namespace, "web"}, {"default", "kubernetes"}} {
+		if one[0] == f.namespace && kind[1] != "EndpointSliceList" {
+			continue
+		}
+		items = append(items, fmt.Sprintf(`{"metadata":{"namespace":%q,"name":%q,"uid":"1","labels":{%q:%q,%q:%q}},`+
+			`"addressType":"IPv4","endpoints":[{"addresses":[%q]}]}`, one[0], one[1], v1alpha1.LabelParentClusterID,
+			sourceID, discoveryv1.LabelServiceName, one[1], forgedAddress))
+	}
 	return respond(r, http.StatusOK, fmt.Sprintf(
-		`{"apiVersion":%q,"kind":%q,"metadata":{"resourceVersion":"1"},"items":[`+
-			`{"metadata":{"namespace":%q,"name":"web","uid":"1","labels":{%q:%q}}}]}`,
-		kind[0], kind[1], f.other, v1alpha1.LabelParentClusterID, sourceID))
+		`{"apiVersion":%q,"kind":%q,"metadata":{"resourceVersion":"1"},"items":[%s]}`,
+		kind[0], kind[1], strings.Join(items, ",")))
 }
 
 func respond(r *http.Request, code int, body string) *http.Response {
@@ -87,6 +103,19 @@ func TestTheServersNamespacesAreNotBelieved(t *testing.T) {
 	expectNoCopy(t, liar, globalIngress(other))
 	if got := reports(service, liar, ""); len(got) > 0 {
 		t.Errorf("the Service was reconciled: %q", got)
+	}
+}
+
+func TestEndpointsOfATargetDoNotReachTheSource(t *testing.T) {
+	lied(t)
+	all := &discoveryv1.EndpointSliceList{}
+	env.Must(t, source.Client.List(t.Context(), all))
+	for i := range all.Items {
+		for _, endpoint := range all.Items[i].Endpoints {
+			if slices.Contains(endpoint.Addresses, forgedAddress) {
+				t.Errorf("EndpointSlice %s/%s has the target's address", all.Items[i].Namespace, all.Items[i].Name)
+			}
+		}
 	}
 }
 
