@@ -29,7 +29,7 @@ const (
 	// HoldRenewal is how often the source renews the Lease.
 	HoldRenewal = 5 * time.Second
 	// HoldEnds is how long after its last renewal a source ends its work in the target.
-	HoldEnds = 10 * time.Second
+	HoldEnds = 12 * time.Second
 	// HoldOfOthers is how long after the last renewal that it saw a source takes the Lease that another manager held
 	// while this one led its own cluster. So this manager is of another cluster: a copy, or the one that was copied.
 	HoldOfOthers = 10 * time.Minute

@@ -38,7 +38,7 @@ func TestASourceEndsBeforeAnotherOneBegins(t *testing.T) {
 	if HoldEnds >= HoldDuration {
 		t.Errorf("a source ends its work after %s, another may begin after %s", HoldEnds, HoldDuration)
 	}
-	if 2*HoldRenewal > HoldEnds {
+	if 2*HoldRenewal >= HoldEnds {
 		t.Errorf("a source renews every %s: one lost renewal ends its work, after %s", HoldRenewal, HoldEnds)
 	}
 	if HoldDuration > LeaseDuration {

@@ -24,7 +24,7 @@
 //
 // # When the right ends
 //
-// A hold ends ten seconds after its last renewal, so before anybody else takes the Lease. Its Context then ends, which
+// A hold ends twelve seconds after its last renewal, so before anybody else takes the Lease. Its Context then ends, which
 // also cancels the writes under way: see wire.Fence.
 //
 // # The epoch

@@ -115,7 +115,11 @@ func (h *Hold) begin(life context.Context, written *coordinationv1.Lease, asked 
 
 func (h *Hold) keep() {
 	for h.ctx.Err() == nil {
-		h.process.pause(h.ctx, timeouts.HoldRenewal)
+		wait := timeouts.HoldRenewal
+		if h.Failed() != nil {
+			wait = lookInterval
+		}
+		h.process.pause(h.ctx, wait)
 		if h.ctx.Err() == nil {
 			h.renew(h.ctx)
 		}
@@ -155,7 +159,8 @@ func (h *Hold) rejoin(ctx context.Context) (*coordinationv1.Lease, time.Time, er
 		return nil, asked, err
 	}
 	by := renewedAt(lease)
-	if h.shared = by.After(renewedAt(h.last)) && !by.After(asked); h.shared {
+	h.shared = by.After(renewedAt(h.last)) && !by.After(asked)
+	if h.shared && asked.Sub(by) < timeouts.HoldRenewal/2 {
 		h.process.look(h.request.Target, lease)
 		return lease, by, nil
 	}
