@@ -103,8 +103,8 @@ const (
 	ReasonDelegateGone = "Gone"
 )
 
-// LeavesPodsUnknown says whether a reason of ConditionConnected means that nothing is known about the target's pods, and
-// not that the target is down.
+// LeavesPodsUnknown says whether a reason of ConditionConnected means that nothing is known about the target's pods,
+// and not that the target is down.
 func LeavesPodsUnknown(reason string) bool {
 	return reason == ReasonHeldByOther || reason == ReasonTurnedBack || reason == ReasonOtherCluster
 }

@@ -31,10 +31,7 @@ type Writer struct {
 func (w Writer) Write(ctx context.Context, target client.Object, part v1alpha1.TargetStatus) (bool, error) {
 	current := Status(target)
 	conditions := make([]metav1.Condition, len(part.Conditions))
-	same := (part.NodeName == "" || part.NodeName == current.NodeName) &&
-		(part.KubernetesVersion == "" || part.KubernetesVersion == current.KubernetesVersion) &&
-		(part.Epoch == 0 || part.Epoch == current.Epoch && part.EpochOf == current.EpochOf) &&
-		(part.ClusterID == "" || part.ClusterID == current.ClusterID)
+	same := sameFields(part, current)
 	for i, condition := range part.Conditions {
 		condition.ObservedGeneration = target.GetGeneration()
 		condition.LastTransitionTime = metav1.NewTime(w.Clock.Now())
@@ -54,6 +51,14 @@ func (w Writer) Write(ctx context.Context, target client.Object, part v1alpha1.T
 	}
 	part.Conditions = conditions
 	return true, w.apply(ctx, target, part)
+}
+
+// sameFields says whether the part has no field of another value, conditions aside.
+func sameFields(part, current v1alpha1.TargetStatus) bool {
+	return (part.NodeName == "" || part.NodeName == current.NodeName) &&
+		(part.KubernetesVersion == "" || part.KubernetesVersion == current.KubernetesVersion) &&
+		(part.Epoch == 0 || part.Epoch == current.Epoch && part.EpochOf == current.EpochOf) &&
+		(part.ClusterID == "" || part.ClusterID == current.ClusterID)
 }
 
 func (w Writer) apply(ctx context.Context, target client.Object, part v1alpha1.TargetStatus) error {

@@ -83,11 +83,10 @@ func TestASilentTargetKeepsItsPodsAndGetsNoNewOnes(t *testing.T) {
 		old[proxy.UID] = true
 	}
 	check := func(ctx context.Context) error { return w.calm(ctx, old) }
-	for time.Since(stopped) < 2*time.Minute {
+	for tick := time.NewTicker(time.Second); time.Since(stopped) < 2*time.Minute; <-tick.C { // The silence has to last.
 		if err := check(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(time.Second) // The silence has to last.
 	}
 	eventually(t, "the new pods to run in c1", func(ctx context.Context) error {
 		p, err := w.placement(ctx)

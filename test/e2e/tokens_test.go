@@ -43,7 +43,7 @@ func TestARevokedSourceHasNoRights(t *testing.T) {
 	revoked := time.Now()
 	eventually(t, "the token to be refused", func(ctx context.Context) error {
 		if err := stolen.List(ctx, chaperons, client.InNamespace(w.namespace)); !apierrors.IsUnauthorized(err) {
-			return fmt.Errorf("the answer is %v", err)
+			return fmt.Errorf("another answer than Unauthorized: %w", err)
 		}
 		return nil
 	})

@@ -115,7 +115,8 @@ func (o *options) addFlags(command *cobra.Command) {
 	flags.BoolVar(&o.accept, "accept", false,
 		"accept that NAME leads to another cluster than before; pods that the new cluster does not have are replaced")
 	flags.DurationVar(&o.tokenDuration, "token-duration", defaultTokenDuration,
-		"validity of the token, which the source's manager renews; at least 10m; 0 makes a token without end, in a Secret")
+		"validity of the token, which the source's manager renews; at least 10m; 0 makes a token without end, in a "+
+			"Secret")
 	flags.BoolVar(&o.renew, "renew", false,
 		"only write a new token into the kubeconfig of a target that exists; everything else stays as it is")
 	flags.DurationVar(&o.timeout, "timeout", 2*time.Minute, "how long to wait for the connection")
@@ -135,23 +136,27 @@ func (o *options) validate() error {
 	if o.namespace != "" && !o.namespaced {
 		return errors.New("--namespace needs --namespaced; without it, the target is for every namespace")
 	}
-	if o.accept && o.self {
-		return errors.New("--accept is for other clusters: leave out --self")
-	}
 	if o.sourceName != "" && o.sourceName != cluster.NameFrom(o.sourceName) {
 		return fmt.Errorf("--source-name %q must be at most 63 lower-case letters, digits and hyphens", o.sourceName)
 	}
 	if o.server != "" && !strings.HasPrefix(o.server, "https://") {
 		return fmt.Errorf("--server %q must be an address like https://10.0.0.1:6443", o.server)
 	}
-	if o.tokenDuration != 0 && o.tokenDuration < 10*time.Minute {
+	return o.validateActions()
+}
+
+// validateActions checks the flags that say what to do with a target that exists.
+func (o *options) validateActions() error {
+	switch {
+	case o.accept && o.self:
+		return errors.New("--accept is for other clusters: leave out --self")
+	case o.tokenDuration != 0 && o.tokenDuration < 10*time.Minute:
 		return errors.New("--token-duration must be 10 minutes or more, or 0 for a token without end")
-	}
-	if o.renew && o.self {
+	case o.renew && o.self:
 		return errors.New("--renew is for tokens, and a cluster that is its own target has none: leave out --self")
-	}
-	if o.renew && o.server != "" {
+	case o.renew && o.server != "":
 		return errors.New("--renew keeps the address in the kubeconfig: leave out --server, or --renew")
+	default:
+		return nil
 	}
-	return nil
 }

@@ -166,7 +166,8 @@ func (c *connection) checkRenewal(ctx context.Context) error {
 	if errors.Is(err, context.DeadlineExceeded) {
 		fmt.Fprintf(c.streams.ErrOut, "warning: the manager of context %q does not say when the token expires, so it "+
 			"may not renew it: the connection may end in %s. Upgrade the chart there, with its custom resource "+
-			"definitions, or use --token-duration 0 for a token without end\n", c.source.Context, c.options.tokenDuration)
+			"definitions, or use --token-duration 0 for a token without end\n",
+			c.source.Context, c.options.tokenDuration)
 		return nil
 	}
 	if err != nil {

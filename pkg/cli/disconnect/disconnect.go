@@ -110,8 +110,10 @@ func (o *options) checkArguments(command *cobra.Command, args []string) error {
 	case o.sourceContext != "":
 		return fmt.Errorf("without NAME, --revoke acts in the target only: leave out --%s, or give a NAME", flagSource)
 	case o.sourceName == "":
-		return errors.New("whose rights are to be revoked? Give --source-name, the name of the ClusterSource or Source; " +
-			"kubectl get clustersources,sources -A lists them")
+		return errors.New(
+			"whose rights are to be revoked? Give --source-name, the name of the ClusterSource or Source; " +
+				"kubectl get clustersources,sources -A lists them",
+		)
 	case o.namespaced && o.namespace == "":
 		return errors.New("in which namespace is the Source? Give --namespace")
 	}
@@ -273,8 +275,12 @@ func (d *disconnection) revoke(ctx context.Context, target *cluster.Cluster, con
 		}
 	}
 	if used {
-		d.say(target, "%s kept: another target uses it. A token of this connection that has not expired is valid until "+
-			"it does, within a day; --revoke ends it now, and the other connections, too", target.Describe(source))
+		d.say(
+			target,
+			"%s kept: another target uses it. A token of this connection that has not expired is valid until "+
+				"it does, within a day; --revoke ends it now, and the other connections, too",
+			target.Describe(source),
+		)
 		return nil
 	}
 	return d.delete(ctx, target, source)

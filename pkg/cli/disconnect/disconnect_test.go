@@ -17,15 +17,19 @@ func TestArguments(t *testing.T) {
 		args    []string
 		want    string // part of the error; empty if there is none
 	}{
-		"a name":                            {options{}, []string{"c2"}, ""},
-		"no name":                           {options{}, nil, "exactly one NAME"},
-		"a namespace for a ClusterTarget":   {options{namespace: "a"}, []string{"c2"}, "--namespaced"},
-		"to revoke and disconnect":          {options{revoke: true, targetContext: "c2"}, []string{"c2"}, ""},
-		"to revoke nowhere":                 {options{revoke: true}, []string{"c2"}, "--target-context"},
-		"to revoke only":                    {options{revoke: true, targetContext: "c2", sourceName: "c1"}, nil, ""},
-		"to revoke whose rights":            {options{revoke: true, targetContext: "c2"}, nil, "--source-name"},
-		"to revoke rights of two":           {options{revoke: true, targetContext: "c2"}, []string{"a", "b"}, "exactly one"},
-		"to revoke in the target, and what": {options{revoke: true, targetContext: "c2", sourceContext: "c1"}, nil, "NAME"},
+		"a name":                          {options{}, []string{"c2"}, ""},
+		"no name":                         {options{}, nil, "exactly one NAME"},
+		"a namespace for a ClusterTarget": {options{namespace: "a"}, []string{"c2"}, "--namespaced"},
+		"to revoke and disconnect":        {options{revoke: true, targetContext: "c2"}, []string{"c2"}, ""},
+		"to revoke nowhere":               {options{revoke: true}, []string{"c2"}, "--target-context"},
+		"to revoke only":                  {options{revoke: true, targetContext: "c2", sourceName: "c1"}, nil, ""},
+		"to revoke whose rights":          {options{revoke: true, targetContext: "c2"}, nil, "--source-name"},
+		"to revoke rights of two": {
+			options{revoke: true, targetContext: "c2"}, []string{"a", "b"}, "exactly one",
+		},
+		"to revoke in the target, and what": {
+			options{revoke: true, targetContext: "c2", sourceContext: "c1"}, nil, "NAME",
+		},
 		"to revoke those of some Source": {
 			options{revoke: true, targetContext: "c2", sourceName: "c1", namespaced: true}, nil, "--namespace",
 		},

@@ -71,7 +71,12 @@ func (d *disconnection) deleteBindings(
 				}
 				deleted = true
 			} else if first {
-				d.say(target, "%s kept: %s. To take these rights, too, delete it", target.Describe(object), whose(object))
+				d.say(
+					target,
+					"%s kept: %s. To take these rights, too, delete it",
+					target.Describe(object),
+					whose(object),
+				)
 			}
 		}
 		if !deleted {

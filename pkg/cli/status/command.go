@@ -40,7 +40,8 @@ func New(kubeconfig *cluster.Kubeconfig, streams genericiooptions.IOStreams) *co
 		Long: `Show the targets of a cluster.
 
 EXPIRES is how long the credentials for the target are valid, unless the manager renews them before. PODS is the number
-of elected pods in the target, of the number that it takes. FREE CPU and FREE MEMORY are left for more of them. Below the table, a sentence for each target that does not take pods explains why.`,
+of elected pods in the target, of the number that it takes. FREE CPU and FREE MEMORY are left for more of them.
+Below the table, a sentence for each target that does not take pods explains why.`,
 		Example: examples,
 		Args:    cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
@@ -92,9 +93,9 @@ func printRows(out io.Writer, rows []row, contextName, output string, now time.T
 	case "json":
 		encoder := json.NewEncoder(out)
 		encoder.SetIndent("", "  ")
-		return encoder.Encode(rows)
+		return encoder.Encode(rows) //nolint:gosec // The field Secret is a text about the Secret.
 	case "yaml":
-		raw, err := yaml.Marshal(rows)
+		raw, err := yaml.Marshal(rows) //nolint:gosec // As above.
 		if err != nil {
 			return err
 		}

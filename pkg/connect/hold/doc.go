@@ -24,8 +24,8 @@
 //
 // # When the right ends
 //
-// A hold ends twelve seconds after its last renewal, so before anybody else takes the Lease. Its Context then ends, which
-// also cancels the writes under way: see wire.Fence.
+// A hold ends twelve seconds after its last renewal, so before anybody else takes the Lease. Its Context then ends,
+// which also cancels the writes under way: see wire.Fence.
 //
 // # The epoch
 //

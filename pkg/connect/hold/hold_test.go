@@ -132,7 +132,7 @@ func (w *world) hold(p *Process, r Request) *Hold {
 func (w *world) pass(d time.Duration, done func() bool) time.Duration {
 	begun := w.clock.Now()
 	for w.clock.Since(begun) < d && !done() {
-		time.Sleep(time.Second) // This is the time of the bubble.
+		time.Sleep(time.Second) //nolint:forbidigo // This is the time of the bubble.
 		synctest.Wait()
 	}
 	return w.clock.Since(begun)

@@ -46,8 +46,8 @@ type dialer struct {
 // login returns the configuration with which to connect to a target, from that of its kubeconfig.
 type login func(context.Context, types.NamespacedName, *rest.Config, wire.Dial) (*rest.Config, error)
 
-// dial returns the dialer for an engagement with the cluster of who, or with any if it is nil. Its account is the loop's
-// from now on.
+// dial returns the dialer for an engagement with the cluster of who, or with any if it is nil. Its account is the
+// loop's from now on.
 func (l *loop) dial(ctx context.Context, w want, login login, who *identity.Identity) (*dialer, error) {
 	limits := wire.Default()
 	account := wire.NewAccount(limits, l.options.Clock)

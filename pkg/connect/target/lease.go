@@ -155,8 +155,8 @@ func (l *loop) unsafeCondition(err error, w want) (metav1.Condition, bool) {
 }
 
 // check is a health check. Renewals say most of it, so the ClusterSummary of a target that is held is read less often.
-// It also checks whether the same cluster answers. Of a ClusterSummary that the gate refuses, it returns why, and nothing
-// is believed.
+// It also checks whether the same cluster answers. Of a ClusterSummary that the gate refuses, it returns why, and
+// nothing is believed.
 func (e *engagement) check(ctx context.Context) (*v1alpha1.ClusterSummary, *gate.ForgedError, error) {
 	e.checks++
 	if e.hold != nil && e.hold.Context().Err() == nil && e.latest != nil && e.checks%checksPerSummary != 0 {

@@ -71,7 +71,7 @@ func decideConnection(
 	if err != nil {
 		failed := failedWant(v1alpha1.ReasonInvalidKubeconfig,
 			fmt.Sprintf("the kubeconfig in Secret %s, key %s, cannot be used: %s", name, reference.Key, err))
-		w.failure, w.fingerprint = failed.failure, failed.fingerprint
+		w.failure, w.fingerprint, w.warning = failed.failure, failed.fingerprint, ""
 		return w
 	}
 	sum := sha256.Sum256(slices.Concat([]byte(reference.Context+"\x00"+spec.ClusterID+"\x00"), data))

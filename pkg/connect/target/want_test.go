@@ -151,7 +151,8 @@ func TestAConnectionGoesOnWithoutItsSecret(t *testing.T) {
 			decideConnection(pinned(refer("", ""), "c3"), secretState{known: true}, nil, nil), good, true, false,
 		},
 		"the target was the source itself": {
-			gone, decideConnection(v1alpha1.ClusterTargetSpec{Self: true}, secretState{}, &rest.Config{}, nil), true, false,
+			gone, decideConnection(v1alpha1.ClusterTargetSpec{Self: true}, secretState{}, &rest.Config{}, nil),
+			true, false,
 		},
 		"the target was gone": {gone, want{fingerprint: "gone", gone: true}, true, false},
 	} {

@@ -72,8 +72,10 @@ func TestWhatIsRenewedAndWhatExpires(t *testing.T) {
 		"a token of a person": {
 			&rest.Config{BearerToken: issued("alice", start, time.Hour)}, result{time.Hour, false},
 		},
-		"an opaque token":    {&rest.Config{BearerToken: "abc.def"}, result{}},
-		"a token in a file":  {&rest.Config{BearerToken: issued(account, start, time.Hour), BearerTokenFile: "f"}, result{}},
+		"an opaque token": {&rest.Config{BearerToken: "abc.def"}, result{}},
+		"a token in a file": {
+			&rest.Config{BearerToken: issued(account, start, time.Hour), BearerTokenFile: "f"}, result{},
+		},
 		"a certificate":      {certified, result{time.Hour, false}},
 		"nothing":            {&rest.Config{}, result{}},
 		"a broken JSON part": {&rest.Config{BearerToken: "e30.YWJj.e30"}, result{}},

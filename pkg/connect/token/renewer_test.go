@@ -356,7 +356,10 @@ func TestATokenThatCannotBeRenewedIsReportedWhenItExpires(t *testing.T) {
 	w.eventually(func() error {
 		select {
 		case event := <-w.recorder.Events:
-			if !strings.Contains(event, "Warning CredentialsExpire the token for the target expires at 2030-01-01T00:10:00Z") {
+			if !strings.Contains(
+				event,
+				"Warning CredentialsExpire the token for the target expires at 2030-01-01T00:10:00Z",
+			) {
 				t.Errorf("the event is %q", event)
 			}
 			return nil

@@ -54,7 +54,7 @@ func (r *Renewer) after(err error, problem string) <-chan time.Time {
 func (r *Renewer) outdateStrangers(ctx context.Context) error {
 	data, err := r.store.data()
 	if err != nil || len(data) == 0 {
-		return nil //nolint:nilerr // There is nothing to delete.
+		return nil // There is nothing to delete.
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeouts.Request)
 	defer cancel()

@@ -2,6 +2,7 @@ package presence
 
 import (
 	"errors"
+	goruntime "runtime"
 	"testing"
 	"time"
 
@@ -66,6 +67,6 @@ func waitForTimer(t *testing.T, clock *testclock.FakeClock) {
 		if t.Context().Err() != nil {
 			t.Fatal("it does not wait for the next renewal")
 		}
-		time.Sleep(time.Millisecond)
+		goruntime.Gosched()
 	}
 }

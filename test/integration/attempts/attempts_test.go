@@ -30,20 +30,21 @@ func answered(a attempt, code int, answer string) string {
 		called = `admission webhook \"endpointslices.multicluster.admiralty.io\" denied the request`
 	)
 	streams := strings.Contains(a.request.path, "/log") || strings.Contains(a.request.path, "/exec")
+	by := func(text string) bool { return strings.Contains(answer, text) && strings.Contains(answer, a.says) }
 	switch {
 	case code < http.StatusMultipleChoices, streams && code == http.StatusBadRequest:
 		return allowed
 	case code != http.StatusForbidden:
 		return fmt.Sprintf("answer %d: %s", code, answer)
-	case a.want == both && strings.Contains(answer, denied) && strings.Contains(answer, a.says):
+	case a.want == both && by(denied):
 		return both
-	case strings.Contains(answer, denied+"-mark'") && strings.Contains(answer, a.says):
+	case by(denied + "-mark'"):
 		return mark
-	case strings.Contains(answer, denied+"-tokens'") && strings.Contains(answer, a.says):
+	case by(denied + "-tokens'"):
 		return capped
-	case strings.Contains(answer, denied+"'") && strings.Contains(answer, a.says):
+	case by(denied + "'"):
 		return policy
-	case strings.Contains(answer, called) && strings.Contains(answer, a.says):
+	case by(called):
 		return webhook
 	case strings.Contains(answer, "cannot "):
 		return rbac

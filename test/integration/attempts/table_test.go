@@ -270,7 +270,14 @@ func tokens() []attempt {
 	return []attempt{
 		{c1, own, "make a token of its own service account for ten minutes", tokenFor("c1", 600), allowed, ""},
 		{c1, own, "make a token of its own service account for a day", tokenFor("c1", 86400), allowed, ""},
-		{c1, own, "make a token of its own service account for a day and a second", tokenFor("c1", 86401), capped, aDay},
+		{
+			c1,
+			own,
+			"make a token of its own service account for a day and a second",
+			tokenFor("c1", 86401),
+			capped,
+			aDay,
+		},
 		{c1, own, "make a token of its own service account for a year", tokenFor("c1", 31536000), capped, aDay},
 		{c1, own, "make a token of c2's service account for ten minutes", tokenFor("c2", 600), rbac, ""},
 		{c1, own, "give itself rights on another service account", request{

@@ -174,7 +174,8 @@ func hasNoBindings(ctx context.Context, revoked types.UID) error {
 	}
 	check := func(o client.Object, subjects []rbacv1.Subject) error {
 		owners := o.GetOwnerReferences()
-		if o.GetName() == "by-hand" || len(owners) > 0 && (owners[0].UID == revoked || owners[0].Kind == "SourceGrant") {
+		if o.GetName() == "by-hand" ||
+			len(owners) > 0 && (owners[0].UID == revoked || owners[0].Kind == "SourceGrant") {
 			return nil
 		}
 		for _, s := range subjects {

@@ -152,7 +152,7 @@ func TestAnotherUserIsNotATargetThatWasSetBack(t *testing.T) {
 
 func waitTurnedBack(t *testing.T, object *v1alpha1.ClusterTarget) {
 	t.Helper()
-	waitCondition(t, c1, object, v1alpha1.ConditionConnected, metav1.ConditionFalse, v1alpha1.ReasonTurnedBack)
+	waitCondition(t, c1, object, v1alpha1.ConditionConnected, v1alpha1.ReasonTurnedBack)
 }
 
 func TestAnOlderTargetIsConnectedWithoutLease(t *testing.T) {

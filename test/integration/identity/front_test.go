@@ -2,8 +2,6 @@ package identity
 
 import (
 	"encoding/pem"
-	"io"
-	"log"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -48,7 +46,6 @@ func newFront(t *testing.T, cluster *env.Cluster) *front {
 		passes[cluster].ServeHTTP(w, r)
 	}))
 	f.server.EnableHTTP2 = true
-	f.server.Config.ErrorLog = log.New(io.Discard, "", 0)
 	f.server.StartTLS()
 	t.Cleanup(f.server.Close)
 	t.Cleanup(f.server.CloseClientConnections) // Close waits for requests, and watches have no end.
@@ -72,7 +69,6 @@ func passTo(t *testing.T, login *rest.Config) http.Handler {
 		},
 		Transport:     transport,
 		FlushInterval: -1,
-		ErrorLog:      log.New(io.Discard, "", 0),
 	}
 }
 
