@@ -19,6 +19,7 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/connect/target"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate/addresses"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate/proof"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/proxy/feedback"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
@@ -78,15 +79,19 @@ func startManager() { stopManager = env.RunManager(suite, c1.Config, register) }
 
 func register(mgr ctrl.Manager) error {
 	source := translate.Source{ClusterID: id(c1), ClusterName: "c1"}
+	inUse, err := addresses.Register(mgr)
+	if err != nil {
+		return err
+	}
 	back := feedback.New(feedback.Options{
 		Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), Clock: clock.RealClock{}, Source: source,
-		Keys:     func() (*proof.Keys, error) { return keys, nil },
+		Keys: func() (*proof.Keys, error) { return keys, nil }, Addresses: inUse,
 		Recorder: mgr.GetEventRecorder("feedback"), Logger: mgr.GetLogger(),
 	})
 	registry = engage.NewRegistry(back)
 	targets, err := target.New(target.Options{
 		Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), Config: c1.Config, Scheme: mgr.GetScheme(),
-		Registry: registry, Source: source, Clock: fastClock{},
+		Registry: registry, Source: source, Clock: fastClock{}, Addresses: inUse,
 		Verifier: func() (gate.Verifier, error) { return keys, nil },
 		Recorder: mgr.GetEventRecorder("multicluster-scheduler"), Metrics: prometheus.NewRegistry(),
 	})
