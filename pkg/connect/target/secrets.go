@@ -4,15 +4,9 @@ import (
 	"context"
 	"sync"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	apiwatch "k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/tools/cache"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/watch"
 )
@@ -31,16 +25,16 @@ type secrets struct {
 	client kubernetes.Interface
 	wake   func(target types.NamespacedName)
 
-	mu       sync.Mutex // guards the fields below, and users and err of the watches
+	mu       sync.Mutex // guards the fields below, and users of the watches
 	watches  map[types.NamespacedName]*secretWatch
 	byTarget map[types.NamespacedName]types.NamespacedName
 }
 
 type secretWatch struct {
-	informer cache.SharedIndexInformer
-	stop     context.CancelFunc
-	users    map[types.NamespacedName]struct{}
-	err      error
+	*watch.Secret
+
+	stop  context.CancelFunc
+	users map[types.NamespacedName]struct{}
 }
 
 func newSecrets(client kubernetes.Interface, wake func(types.NamespacedName)) *secrets {
@@ -60,14 +54,14 @@ func (s *secrets) use(ctx context.Context, target, secret types.NamespacedName) 
 	if was, ok := s.byTarget[target]; ok && was != secret {
 		s.dropUse(target)
 	}
-	watch, ok := s.watches[secret]
+	watched, ok := s.watches[secret]
 	if !ok {
-		watch = s.startWatch(ctx, secret)
-		s.watches[secret] = watch
+		watched = s.startWatch(ctx, secret)
+		s.watches[secret] = watched
 	}
-	watch.users[target] = struct{}{}
+	watched.users[target] = struct{}{}
 	s.byTarget[target] = secret
-	return watch.state(secret)
+	return watched.state()
 }
 
 // release ends the target's use of its Secret, if it uses one.
@@ -83,51 +77,20 @@ func (s *secrets) dropUse(target types.NamespacedName) {
 		return
 	}
 	delete(s.byTarget, target)
-	watch := s.watches[secret]
-	delete(watch.users, target)
-	if len(watch.users) == 0 {
-		watch.stop()
+	watched := s.watches[secret]
+	delete(watched.users, target)
+	if len(watched.users) == 0 {
+		watched.stop()
 		delete(s.watches, secret)
 	}
 }
 
 func (s *secrets) startWatch(ctx context.Context, secret types.NamespacedName) *secretWatch {
 	ctx, stop := context.WithCancel(ctx)
-	w := &secretWatch{
-		informer: cache.NewSharedIndexInformer(s.listWatch(secret), &corev1.Secret{}, 0, cache.Indexers{}),
-		stop:     stop,
-		users:    map[types.NamespacedName]struct{}{},
-	}
-	// Neither call fails on an informer that has not started.
-	_, _ = w.informer.AddEventHandler(watch.OnAny(func(*corev1.Secret) { s.wakeUsers(w) }))
-	_ = w.informer.SetWatchErrorHandlerWithContext(func(_ context.Context, _ *cache.Reflector, err error) {
-		s.mu.Lock()
-		w.err = err
-		s.mu.Unlock()
-		s.wakeUsers(w)
-	})
-	go w.informer.RunWithContext(ctx)
-	go func() {
-		if cache.WaitForCacheSync(ctx.Done(), w.informer.HasSynced) {
-			s.wakeUsers(w) // A Secret that does not exist makes no event.
-		}
-	}()
+	w := &secretWatch{stop: stop, users: map[types.NamespacedName]struct{}{}}
+	w.Secret = watch.NewSecret(s.client, secret, func() { s.wakeUsers(w) })
+	go w.Run(ctx)
 	return w
-}
-
-func (s *secrets) listWatch(secret types.NamespacedName) cache.ListerWatcher {
-	client := s.client.CoreV1().Secrets(secret.Namespace)
-	selector := fields.OneTermEqualSelector(metav1.ObjectNameField, secret.Name).String()
-	return cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
-		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-			options.FieldSelector = selector
-			return client.List(ctx, options)
-		},
-		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (apiwatch.Interface, error) {
-			options.FieldSelector = selector
-			return client.Watch(ctx, options)
-		},
-	}, s.client)
 }
 
 func (s *secrets) wakeUsers(w *secretWatch) {
@@ -142,13 +105,14 @@ func (s *secrets) wakeUsers(w *secretWatch) {
 	}
 }
 
-func (w *secretWatch) state(secret types.NamespacedName) secretState {
-	if !w.informer.HasSynced() {
-		return secretState{known: apierrors.IsForbidden(w.err), err: w.err}
+func (w *secretWatch) state() secretState {
+	if !w.Known() {
+		err := w.Err()
+		return secretState{known: apierrors.IsForbidden(err), err: err}
 	}
-	object, exists, err := w.informer.GetStore().GetByKey(secret.String())
-	if err != nil || !exists {
-		return secretState{known: true, err: err}
+	secret := w.Last()
+	if secret == nil {
+		return secretState{known: true}
 	}
-	return secretState{known: true, exists: true, data: object.(*corev1.Secret).Data}
+	return secretState{known: true, exists: true, data: secret.Data}
 }

@@ -7,9 +7,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	apiwatch "k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes/fake"
-	"k8s.io/client-go/tools/cache"
+	clienttesting "k8s.io/client-go/testing"
 )
 
 func TestASecretIsWatchedOnceAndOnlyWhileItIsReferredTo(t *testing.T) {
@@ -68,16 +70,25 @@ func TestASecretThatCannotBeReadNowIsNotOneThatIsMissing(t *testing.T) {
 		err  error
 		want bool
 	}{
-		"the API server has not answered yet": {nil, false},
 		"the API server is overloaded":        {apierrors.NewTooManyRequests("later", 1), false},
 		"the manager may not read the Secret": {apierrors.NewForbidden(corev1.Resource("secrets"), "c2", nil), true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := &secretWatch{
-				informer: cache.NewSharedIndexInformer(&cache.ListWatch{}, &corev1.Secret{}, 0, nil),
-				err:      test.err,
+			clients, woken := fake.NewClientset(), make(chan struct{}, 100)
+			clients.PrependReactor("list", "secrets", func(clienttesting.Action) (bool, runtime.Object, error) {
+				return true, nil, test.err
+			})
+			clients.PrependWatchReactor("secrets", func(clienttesting.Action) (bool, apiwatch.Interface, error) {
+				return true, nil, test.err
+			})
+			s := newSecrets(clients, func(types.NamespacedName) { woken <- struct{}{} })
+			got := s.use(t.Context(), types.NamespacedName{Name: "first"}, types.NamespacedName{Name: "c2"})
+			if got.known {
+				t.Error("it is known before the API server has answered")
 			}
-			if got := w.state(types.NamespacedName{Name: "c2"}); got.known != test.want {
+			<-woken
+			got = s.use(t.Context(), types.NamespacedName{Name: "first"}, types.NamespacedName{Name: "c2"})
+			if got.known != test.want {
 				t.Errorf("known is %t, want %t", got.known, test.want)
 			}
 		})

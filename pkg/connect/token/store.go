@@ -5,18 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	apiwatch "k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/tools/cache"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/timeouts"
@@ -34,75 +28,32 @@ type entry struct {
 
 // store is the manager's Secret of renewed tokens. It is safe for concurrent use.
 type store struct {
-	client   kubernetes.Interface
-	name     types.NamespacedName
-	informer cache.SharedIndexInformer
-	changed  func()
-
-	mu         sync.Mutex // guards watchError
-	watchError error
+	client kubernetes.Interface
+	name   types.NamespacedName
+	watch  *watch.Secret
 }
 
 // newStore returns a store, which calls changed after each change of the Secret.
 func newStore(client kubernetes.Interface, name types.NamespacedName, changed func()) *store {
-	s := &store{client: client, name: name, changed: changed}
-	s.informer = cache.NewSharedIndexInformer(s.listWatch(), &corev1.Secret{}, 0, cache.Indexers{})
-	// Neither call fails on an informer that has not started.
-	_, _ = s.informer.AddEventHandler(watch.OnAny(func(*corev1.Secret) { changed() }))
-	_ = s.informer.SetWatchErrorHandlerWithContext(func(_ context.Context, _ *cache.Reflector, err error) {
-		s.mu.Lock()
-		s.watchError = err
-		s.mu.Unlock()
-		changed()
-	})
-	return s
-}
-
-func (s *store) listWatch() cache.ListerWatcher {
-	secrets := s.client.CoreV1().Secrets(s.name.Namespace)
-	selector := fields.OneTermEqualSelector(metav1.ObjectNameField, s.name.Name).String()
-	return cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
-		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-			options.FieldSelector = selector
-			return secrets.List(ctx, options)
-		},
-		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (apiwatch.Interface, error) {
-			options.FieldSelector = selector
-			return secrets.Watch(ctx, options)
-		},
-	}, s.client)
+	return &store{client: client, name: name, watch: watch.NewSecret(client, name, changed)}
 }
 
 // run watches the Secret until ctx ends.
-func (s *store) run(ctx context.Context) {
-	go func() {
-		if cache.WaitForCacheSync(ctx.Done(), s.informer.HasSynced) {
-			s.changed() // A Secret that does not exist makes no event.
-		}
-	}()
-	s.informer.RunWithContext(ctx)
-}
+func (s *store) run(ctx context.Context) { s.watch.Run(ctx) }
 
 // known says whether the Secret has been read, or cannot be read for want of the right.
-func (s *store) known() bool {
-	if s.informer.HasSynced() {
-		return true
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return apierrors.IsForbidden(s.watchError)
-}
+func (s *store) known() bool { return s.watch.Known() || apierrors.IsForbidden(s.watch.Err()) }
 
 // data returns the data of the Secret, as last seen.
 func (s *store) data() (map[string][]byte, error) {
-	if !s.informer.HasSynced() {
+	if !s.watch.Known() {
 		return nil, errors.New("the manager may not list and watch it; helm upgrade gives it the right")
 	}
-	object, exists, err := s.informer.GetStore().GetByKey(s.name.String())
-	if err != nil || !exists {
+	secret := s.watch.Last()
+	if secret == nil {
 		return nil, errors.New("it does not exist; helm upgrade creates it, and an empty Secret of that name does, too")
 	}
-	return object.(*corev1.Secret).Data, nil
+	return secret.Data, nil
 }
 
 // get returns the entry of a target, or an empty one. An entry that cannot be read is empty.

@@ -12,12 +12,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	apiwatch "k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
@@ -46,19 +42,19 @@ type Options struct {
 // manager. It must run on the leader only. All methods are safe for concurrent use.
 type Keeper struct {
 	options Options
+	watch   *watch.Secret
 	// changed has room for one: the Secret, or what we know of it, has changed.
 	changed chan struct{}
 
 	mu      sync.RWMutex // guards the fields below
 	keys    *Keys
 	problem error
-	// watchError is the last error of listing or watching the Secret.
-	watchError error
 }
 
 // New returns a Keeper, which does nothing before Start.
 func New(options Options) *Keeper {
 	k := &Keeper{options: options, changed: make(chan struct{}, 1)}
+	k.watch = watch.NewSecret(options.Client, options.Secret, k.wake)
 	k.problem = k.because(errors.New("it has not been read yet"))
 	return k
 }
@@ -85,24 +81,10 @@ func (k *Keeper) Sign(claim Claim) (string, error) {
 
 // Start runs until ctx ends.
 func (k *Keeper) Start(ctx context.Context) error {
-	informer := cache.NewSharedIndexInformer(k.listWatch(), &corev1.Secret{}, 0, cache.Indexers{})
-	// Neither call fails on an informer that has not started.
-	_, _ = informer.AddEventHandler(watch.OnAny(func(*corev1.Secret) { k.wake() }))
-	_ = informer.SetWatchErrorHandlerWithContext(func(_ context.Context, _ *cache.Reflector, err error) {
-		k.mu.Lock()
-		k.watchError = err
-		k.mu.Unlock()
-		k.wake()
-	})
 	stopped := make(chan struct{})
-	go func() { informer.RunWithContext(ctx); close(stopped) }()
-	go func() {
-		if cache.WaitForCacheSync(ctx.Done(), informer.HasSynced) {
-			k.wake() // A Secret that does not exist makes no event.
-		}
-	}()
+	go func() { k.watch.Run(ctx); close(stopped) }()
 	for {
-		again := k.keep(ctx, informer)
+		again := k.keep(ctx)
 		select {
 		case <-k.changed:
 		case <-again:
@@ -120,24 +102,9 @@ func (k *Keeper) wake() {
 	}
 }
 
-func (k *Keeper) listWatch() cache.ListerWatcher {
-	secrets := k.options.Client.CoreV1().Secrets(k.options.Secret.Namespace)
-	selector := fields.OneTermEqualSelector(metav1.ObjectNameField, k.options.Secret.Name).String()
-	return cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
-		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-			options.FieldSelector = selector
-			return secrets.List(ctx, options)
-		},
-		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (apiwatch.Interface, error) {
-			options.FieldSelector = selector
-			return secrets.Watch(ctx, options)
-		},
-	}, k.options.Client)
-}
-
 // keep reads the keys, or makes one. It returns when to do so again, or nil if only a change can help.
-func (k *Keeper) keep(ctx context.Context, informer cache.SharedIndexInformer) <-chan time.Time {
-	keys, err := k.ensure(ctx, informer)
+func (k *Keeper) keep(ctx context.Context) <-chan time.Time {
+	keys, err := k.ensure(ctx)
 	if ctx.Err() != nil {
 		return nil
 	}
@@ -172,18 +139,14 @@ func (k *Keeper) set(keys *Keys, err error) {
 }
 
 // ensure returns the keys of the Secret. If there are none, it makes one.
-func (k *Keeper) ensure(ctx context.Context, informer cache.SharedIndexInformer) (*Keys, error) {
-	if !informer.HasSynced() {
+func (k *Keeper) ensure(ctx context.Context) (*Keys, error) {
+	if !k.watch.Known() {
 		return nil, k.unread()
 	}
-	object, exists, err := informer.GetStore().GetByKey(k.options.Secret.String())
-	if err != nil {
-		return nil, err
-	}
-	if !exists {
+	secret := k.watch.Last()
+	if secret == nil {
 		return nil, errors.New("it does not exist; helm upgrade creates it, and an empty Secret of that name does, too")
 	}
-	secret := object.(*corev1.Secret)
 	keys, err := parse(secret.Data[entry])
 	if err != nil {
 		return nil, fmt.Errorf("its entry %q is broken; mend it, or remove the entry to have a new key: %w", entry, err)
@@ -195,15 +158,14 @@ func (k *Keeper) ensure(ctx context.Context, informer cache.SharedIndexInformer)
 }
 
 func (k *Keeper) unread() error {
-	k.mu.RLock()
-	defer k.mu.RUnlock()
+	err := k.watch.Err()
 	switch {
-	case k.watchError == nil:
+	case err == nil:
 		return errors.New("it has not been read yet")
-	case apierrors.IsForbidden(k.watchError):
-		return fmt.Errorf("the manager may not list and watch it; helm upgrade gives it the right: %w", k.watchError)
+	case apierrors.IsForbidden(err):
+		return fmt.Errorf("the manager may not list and watch it; helm upgrade gives it the right: %w", err)
 	default:
-		return fmt.Errorf("it cannot be read: %w", k.watchError)
+		return fmt.Errorf("it cannot be read: %w", err)
 	}
 }
 
