@@ -87,6 +87,9 @@ func (s *Server) forward(w http.ResponseWriter, r *http.Request, v *verb, d dest
 		FlushInterval: -1, // Flush at once.
 		ModifyResponse: func(response *http.Response) error {
 			answered()
+			if err := context.Cause(ctx); err != nil { // The connection may deliver an answer while it is closed.
+				return err //nolint:wrapcheck // for targetError
+			}
 			if response.StatusCode >= http.StatusBadRequest { // The body of an error has an end.
 				timer := s.options.Clock.AfterFunc(answerTimeout, func() { cancel(errNoAnswer) })
 				context.AfterFunc(ctx, func() { timer.Stop() })

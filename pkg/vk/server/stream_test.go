@@ -75,6 +75,17 @@ func TestTargetThatDoesNotAnswerTimesOut(t *testing.T) {
 	}
 }
 
+// While a connection is closed, an answer may still arrive. Without a check, a few of these requests get it.
+func TestAnAnswerAfterTheLimitIsNone(t *testing.T) {
+	var f *fixture
+	f = newFixture(t, func(http.ResponseWriter, *http.Request) { f.clock.Step(answerTimeout) }, everyone())
+	for range 200 {
+		if code, body := f.request(t, "GET", logsPath, "admin"); code != http.StatusGatewayTimeout {
+			t.Fatalf("answer %d %q", code, body)
+		}
+	}
+}
+
 // echo acts as a container. Its only program prints its arguments to standard error, and copies its input to its
 // output.
 type echo struct{}
