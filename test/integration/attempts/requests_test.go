@@ -194,6 +194,13 @@ func lead(name, endpoint string) request {
 	}
 }
 
+// without changes an EndpointSlice to one without endpoints.
+func without(name, endpoints string) request {
+	r := lead(name, "")
+	r.body = `{"endpoints":` + endpoints + `}`
+	return r
+}
+
 // leadTo creates an EndpointSlice of c1's own Service with an address.
 func leadTo(addressType, address string) request {
 	r := create(slice, endpointsOf("of-c1", "c1"))

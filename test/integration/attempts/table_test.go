@@ -171,6 +171,8 @@ func addressesOfEndpoints() []attempt {
 	return append(all,
 		attempt{c1, shop, "add the address of a pod of the target to its endpoints",
 			lead("of-c1", `"addresses":["10.1.9.7"]`), webhook, inUse + " a pod"},
+		attempt{c1, shop, "remove all its endpoints", without("of-c1", "[]"), allowed, ""},
+		attempt{c1, shop, "remove its endpoints as a field", without("of-c1", "null"), allowed, ""},
 		attempt{c1, shop, "name a node in its endpoints", lead("of-c1",
 			`"addresses":["10.4.5.6"],"nodeName":"machine"`), policy, "with addresses only"},
 		attempt{c1, shop, "name a pod in its endpoints",
