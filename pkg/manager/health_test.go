@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr/funcr"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -42,6 +43,21 @@ func TestHealthFailsWhenTheWebhookDoesNotServe(t *testing.T) {
 	stop()
 	if check(request) == nil {
 		t.Error("a manager whose webhook stopped is healthy")
+	}
+}
+
+func TestTheLogSaysOnceWhyAManagerIsNotReady(t *testing.T) {
+	var lines []string
+	log := funcr.New(func(_, line string) { lines = append(lines, line) }, funcr.Options{})
+	var failure error
+	check := logged(func(*http.Request) error { return failure }, log)
+	for _, failure = range []error{nil, errors.New("one"), errors.New("one"), errors.New("two"), nil, errors.New("two")} {
+		if err := check(nil); !errors.Is(err, failure) {
+			t.Errorf("got %v, want %v", err, failure)
+		}
+	}
+	if want := []string{"one", "two", "two"}; len(lines) != len(want) {
+		t.Errorf("got %q, want reasons %q", lines, want)
 	}
 }
 

@@ -118,7 +118,7 @@ func TestWithoutTheWebhookTheTableFails(t *testing.T) {
 	env.Delete(t, world.target, configuration)
 	defer func() {
 		configuration.ResourceVersion, configuration.UID = "", ""
-		env.Create(t, world.target, configuration)
+		env.Ensure(t, world.target, configuration)
 		expectTable(t)
 	}()
 	want := 0
