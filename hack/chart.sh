@@ -22,6 +22,7 @@ capacity.excludedLabelsRegex=a            'excludedLabelsRegex' not allowed
 sources.enforceDefaultExclusion=true       'enforceDefaultExclusion' not allowed
 sources.refusedPodKeys[0]=a|b             at '/sources/refusedPodKeys/0'
 sources.finalizers[0]=a|b                 at '/sources/finalizers/0'
+sources.endpoints.allowedCIDRs[0]=pods    at '/sources/endpoints/allowedCIDRs/0'
 webhook.reinvocationPolicy=Sometimes      at '/webhook/reinvocationPolicy'
 roles.source=maybe                        at '/roles/source'
 rbac.parts.kubelet=false                  'kubelet' not allowed

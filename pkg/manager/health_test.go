@@ -94,7 +94,7 @@ func TestReadinessWithCertManager(t *testing.T) {
 
 // named returns the webhook configurations of a manager that plays both roles.
 func named(name string) []client.Object {
-	return configurations(configv1alpha1.Roles{Source: new(true), Target: new(true)}, name)
+	return configurations(configv1alpha1.Default(), name)
 }
 
 // configured returns a client with a mutating webhook configuration, whose webhooks a, b, … have these authorities,
@@ -134,5 +134,19 @@ func serve(t *testing.T, server webhook.Server) (stop func()) {
 		if err := <-ended; err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+func TestATargetThatChecksNoEndpointsHasNoWebhook(t *testing.T) {
+	config := configv1alpha1.Default()
+	config.Endpoints.Check = new(false)
+	for _, configuration := range configurations(config, "mcs") {
+		if _, ofTarget := configuration.(*admissionregistrationv1.ValidatingWebhookConfiguration); ofTarget {
+			t.Error("the manager waits for a webhook configuration that the chart does not make")
+		}
+	}
+	*config.Roles.Source = false
+	if left := configurations(config, "mcs"); len(left) > 0 {
+		t.Errorf("a target has the webhook configurations %v", left)
 	}
 }

@@ -12,15 +12,17 @@ import (
 	copies "github.com/multicluster-scheduler/multicluster-scheduler/pkg/delegate/admission"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/delegate/capacity"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/delegate/chaperon"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/delegate/endpoints"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/delegate/garbagecollection"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/delegate/presence"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate/addresses"
 )
 
 // targetParts returns the parts of a target.
 func (w *wiring) targetParts(ctx context.Context) []part {
 	return []part{
 		{"sources", func() error { return w.sources(ctx) }},
-		{"admission of copies", w.admissionOfCopies},
+		{"endpoints of sources", w.endpoints},
 		{"delegates", w.delegates},
 		{"garbage collection", w.garbageCollection},
 		{"capacity", w.capacity},
@@ -48,9 +50,20 @@ func (w *wiring) sources(ctx context.Context) error {
 	}).Register(ctx, w.mgr)
 }
 
-func (w *wiring) admissionOfCopies() error {
-	copies.Register(w.mgr.GetWebhookServer(), w.mgr.GetClient(), w.mgr.GetAPIReader())
-	return nil
+// endpoints adds the parts that limit where EndpointSlices of sources lead.
+func (w *wiring) endpoints() error {
+	if !*w.config.Endpoints.Check {
+		return nil
+	}
+	if err := w.addresses(); err != nil {
+		return err
+	}
+	ranges := addresses.RangesOf(w.config.Endpoints.AllowedCIDRs, addresses.AllowedForEndpoints)
+	leadsTo := addresses.Endpoints{InUse: w.inUse, Ranges: ranges}
+	copies.Register(w.mgr.GetWebhookServer(), w.mgr.GetClient(), w.mgr.GetAPIReader(), leadsTo)
+	return endpoints.New(endpoints.Options{
+		Client: w.mgr.GetClient(), Addresses: leadsTo, Recorder: w.mgr.GetEventRecorder("multicluster-endpoints"),
+	}).Register(w.mgr)
 }
 
 func (w *wiring) delegates() error {

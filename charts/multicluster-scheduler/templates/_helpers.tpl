@@ -166,6 +166,9 @@ sourceController:
   leavingClusterRoleName: {{ include "multicluster-scheduler.fullname" . }}-source-leaving
   readerClusterRoleName: {{ include "multicluster-scheduler.fullname" . }}-source-reader
   enforceDefaultExclusions: {{ .Values.sources.enforceDefaultExclusions }}
+endpoints:
+  check: {{ .Values.sources.endpoints.check }}
+  allowedCIDRs: {{ default list .Values.sources.endpoints.allowedCIDRs | toJson }}
 {{- with include "multicluster-scheduler.leasesNamespace" . }}
 leases:
   namespace: {{ . }}

@@ -7,7 +7,9 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/timeouts"
 )
 
@@ -140,6 +142,33 @@ func TestALeaseThatWasReplacedIsTheEndOfAHold(t *testing.T) {
 		w.pass(timeouts.HoldEnds, func() bool { return h.Context().Err() != nil })
 		if cause := context.Cause(h.Context()); !errors.As(cause, new(*TurnedBackError)) {
 			w.Errorf("it ended by %v", cause)
+		}
+	})
+}
+
+// TestAnEpochThatNoSourceWroteCountsAsNone has a target with an epoch after which there is none.
+func TestAnEpochThatNoSourceWroteCountsAsNone(t *testing.T) {
+	in(t, func(w *world) {
+		write := func(epoch string) {
+			lease := w.read()
+			metav1.SetMetaDataAnnotation(&lease.ObjectMeta, v1alpha1.AnnotationEpoch, epoch)
+			w.restore(lease)
+		}
+		write("9223372036854775807")
+		p, r := w.leader("a", &etcd{}), w.request()
+		h := w.hold(p, r)
+		if h.Epoch() != 1 || epochOf(w.read()) != 1 {
+			w.Errorf("the first epoch is %d, and %d in the target", h.Epoch(), epochOf(w.read()))
+		}
+		h.Release(w.Context(), false)
+		write("9223372036854775807")
+		back := &TurnedBackError{}
+		if a := <-w.acquire(p, r); !errors.As(a.err, &back) || back.Remembered != 1 {
+			w.Fatalf("got %+v", a)
+		}
+		r.Accepted = back.Remembered
+		if h := w.hold(p, r); h.Epoch() != 2 {
+			w.Errorf("after the acceptance, the epoch is %d", h.Epoch())
 		}
 	})
 }

@@ -21,10 +21,14 @@ func renewedAt(lease *coordinationv1.Lease) time.Time {
 	return lease.Spec.RenewTime.Time
 }
 
-// epochOf returns the epoch of a Lease, and 0 if there is none.
+// maxEpoch is more than any source reaches. A target with a higher one could not be accepted any more: there
+// would be no next epoch.
+const maxEpoch = 1 << 48
+
+// epochOf returns the epoch of a Lease, and 0 if there is none, or one that no source wrote.
 func epochOf(lease *coordinationv1.Lease) int64 {
 	epoch, err := strconv.ParseInt(lease.Annotations[v1alpha1.AnnotationEpoch], 10, 64)
-	if err != nil || epoch < 0 {
+	if err != nil || epoch < 0 || epoch > maxEpoch {
 		return 0
 	}
 	return epoch

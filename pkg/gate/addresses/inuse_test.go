@@ -130,7 +130,7 @@ func TestAddressesInUseAreNotShown(t *testing.T) {
 	}
 	c.see(proxy, virtual, finished, slice, tenants, service, podWith("db", "10.4.0.9", "fd00::9"),
 		nodeWith([]string{"10.4.0.0/24", "fd00::/64"}, "192.0.2.1", "node-1.example", "2001:db8::1"))
-	c.set(id{resource: configured}, ofAPIServer, read(hostOf(c.apiServer)))
+	c.set(id{resource: configured}, user{kind: ofAPIServer, has: read(hostOf(c.apiServer))})
 	for address, shown := range map[string]bool{
 		"10.4.0.9": false, "fd00::9": false, "::ffff:10.4.0.9": false, "64:ff9b::10.4.0.9": false,
 		"192.0.2.1": false, "2001:db8::1": false, "10.4.0.0": false, "10.4.0.1": false, "fd00::1": false,

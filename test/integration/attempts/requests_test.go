@@ -42,6 +42,10 @@ const (
 	balancer   kind = "Service that is a load balancer"
 	binding    kind = "RoleBinding"
 	sourceKind kind = "Source"
+	named      kind = "Service with the name of another host"
+	balanced   kind = "Service with the address of a load balancer"
+	greedy     kind = "Service that selects pods of the target"
+	selective  kind = "Service that selects delegates of c1"
 	lease      kind = "Lease"
 )
 
@@ -84,6 +88,14 @@ func (k kind) body() string {
 		return `"spec":{"ports":[{"port":80}]}`
 	case balancer:
 		return `"spec":{"type":"LoadBalancer","ports":[{"port":80}]}`
+	case named:
+		return `"spec":{"externalName":"db.other","ports":[{"port":80}]}`
+	case balanced:
+		return `"spec":{"loadBalancerIP":"10.1.2.3","ports":[{"port":80}]}`
+	case greedy:
+		return `"spec":{"selector":{"app":"db"},"ports":[{"port":80}]}`
+	case selective:
+		return `"spec":{"selector":{"app":"db","` + label + `":"id-of-c1"},"ports":[{"port":80}]}`
 	case slice:
 		return `"addressType":"IPv4","endpoints":[{"addresses":["10.1.2.3"]}],"ports":[]`
 	case ingress:
@@ -172,11 +184,28 @@ func patch(k kind, name, metadata string) request {
 }
 
 // move changes the addresses of an EndpointSlice.
-func move(name string) request {
+func move(name string) request { return lead(name, `"addresses":["10.4.5.6"]`) }
+
+// lead changes the endpoint of an EndpointSlice.
+func lead(name, endpoint string) request {
 	return request{
 		verb: "PATCH", path: slice.path() + "/" + name + dryRun, contentType: mediaMerge,
-		body: `{"endpoints":[{"addresses":["10.4.5.6"]}]}`,
+		body: `{"endpoints":[{` + endpoint + `}]}`,
 	}
+}
+
+// without changes an EndpointSlice to one without endpoints.
+func without(name, endpoints string) request {
+	r := lead(name, "")
+	r.body = `{"endpoints":` + endpoints + `}`
+	return r
+}
+
+// leadTo creates an EndpointSlice of c1's own Service with an address.
+func leadTo(addressType, address string) request {
+	r := create(slice, endpointsOf("of-c1", "c1"))
+	r.body = strings.NewReplacer("IPv4", addressType, "10.1.2.3", address).Replace(r.body)
+	return r
 }
 
 // annotate adds an annotation without a meaning.

@@ -44,7 +44,8 @@ type attempt struct {
 func table() []attempt {
 	var all []attempt
 	for _, part := range [][]attempt{
-		chaperons(), copies(), endpoints(), secretTypes(), keys(), holds(), reads(), pods(), escalations(), tokens(),
+		chaperons(), copies(), endpoints(), addressesOfEndpoints(), secretTypes(), keys(),
+		holds(), reads(), pods(), escalations(), tokens(),
 		ofTheSecondSource(), ofASource(), withoutAClusterID(), ofATenant(),
 	} {
 		all = append(all, part...)
@@ -63,6 +64,7 @@ const (
 	badKeys       = "because other controllers act upon them"
 	notItsService = "is not a copy of this source"
 	onlyWhom      = "only the user whom it names may set it"
+	inUse         = "in use by"
 	aDay          = "tokens of a day at most"
 )
 
@@ -144,6 +146,44 @@ func endpoints() []attempt {
 		{c1, shop, "delete these endpoints", remove(slice, "old-of-c1"), allowed, ""},
 		{c1, shop, "change endpoints of c2", move("of-c2"), policy, notCopy},
 	}
+}
+
+// addressesOfEndpoints are attempts to lead the users of its own Services to others in the target.
+func addressesOfEndpoints() []attempt {
+	var all []attempt
+	for _, a := range []struct{ what, addressType, address, want, says string }{
+		{"a pod of another cluster", "IPv4", "10.4.5.6", allowed, ""},
+		{"a delegate of c1", "IPv4", "10.1.9.8", allowed, ""},
+		{"a pod of the target", "IPv4", "10.1.9.7", webhook, inUse + " a pod"},
+		{"the same pod by NAT64", "IPv6", "64:ff9b::a01:907", webhook, inUse + " a pod"},
+		{"a node", "IPv4", "10.1.8.1", webhook, inUse + " a node"},
+		{"a bridge of a node", "IPv4", "10.1.9.1", webhook, inUse + " a node"},
+		{"a Service of the target", "IPv4", "10.1.7.1", webhook, inUse + " a Service"},
+		{"an API server", "IPv4", "10.1.6.1", webhook, inUse + " an API server"},
+		{"a multicast address", "IPv4", "239.1.1.1", webhook, "a multicast address"},
+		{"the metadata of a cloud by NAT64", "IPv6", "64:ff9b::a9fe:a9fe", webhook, "a link-local address"},
+		{"an address out of range", "IPv4", "192.0.2.9", webhook, "sources.endpoints.allowedCIDRs"},
+		{"a host name", "FQDN", "db.other", policy, "with addresses only"},
+	} {
+		all = append(all, attempt{c1, shop, "create endpoints that lead to " + a.what,
+			leadTo(a.addressType, a.address), a.want, a.says})
+	}
+	return append(all,
+		attempt{c1, shop, "add the address of a pod of the target to its endpoints",
+			lead("of-c1", `"addresses":["10.1.9.7"]`), webhook, inUse + " a pod"},
+		attempt{c1, shop, "remove all its endpoints", without("of-c1", "[]"), allowed, ""},
+		attempt{c1, shop, "remove its endpoints as a field", without("of-c1", "null"), allowed, ""},
+		attempt{c1, shop, "name a node in its endpoints", lead("of-c1",
+			`"addresses":["10.4.5.6"],"nodeName":"machine"`), policy, "with addresses only"},
+		attempt{c1, shop, "name a pod in its endpoints",
+			lead("of-c1", `"addresses":["10.4.5.6"],"targetRef":{"kind":"Pod","name":"used"}`), policy,
+			"with addresses only"},
+		attempt{c1, shop, "create a " + string(named), create(named, marked("c1")), policy, "without external IPs"},
+		attempt{c1, shop, "create a " + string(balanced), create(balanced, marked("c1")), policy,
+			"without external IPs"},
+		attempt{c1, shop, "create a " + string(selective), create(selective, marked("c1")), allowed, ""},
+		attempt{c1, shop, "create a " + string(greedy), create(greedy, marked("c1")), policy,
+			"not delegates of this source"})
 }
 
 func secretTypes() []attempt {

@@ -4,18 +4,22 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
@@ -31,6 +35,13 @@ const (
 	indexUser = "user"
 	// readerPrefix begins the names of the role and the binding with which a user reads its SourceGrant.
 	readerPrefix = "multicluster-"
+
+	// kindRetry is how often a missing kind is looked for.
+	kindRetry = 10 * time.Second
+	// MissingKind says what is missing, and what to do.
+	MissingKind = "the custom resource definition sourcegrants.multicluster.admiralty.io is missing, so sources do " +
+		"not learn where they may act; helm upgrade does not apply definitions: run kubectl apply --server-side with " +
+		"the folder crds of the chart"
 )
 
 // Publisher writes the SourceGrants: one for each user of Sources and ClusterSources. It reads the rights from the
@@ -38,6 +49,7 @@ const (
 type Publisher struct {
 	options Options
 	objects Objects
+	missing atomic.Bool
 }
 
 // NewPublisher returns a Publisher.
@@ -45,13 +57,40 @@ func NewPublisher(options Options) *Publisher {
 	return &Publisher{options: options, objects: Objects{Client: options.Client, APIReader: options.APIReader}}
 }
 
-// Register adds the controller to the manager.
+// Register adds the controller to the manager. It starts once the API server has the kind SourceGrant: `helm upgrade`
+// applies no custom resource definitions, and nothing else of the manager waits for this one.
 func (p *Publisher) Register(ctx context.Context, mgr ctrl.Manager) error {
 	err := mgr.GetFieldIndexer().IndexField(ctx, &rbacv1.RoleBinding{}, indexUser, bound)
 	if err != nil {
 		return fmt.Errorf("indexing role bindings by user: %w", err)
 	}
-	err = ctrl.NewControllerManagedBy(mgr).
+	p.missing.Store(p.lacksKind(mgr))
+	if !p.missing.Load() {
+		return p.addController(mgr)
+	}
+	return mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
+		mgr.GetLogger().Error(nil, MissingKind)
+		_ = wait.PollUntilContextCancel(ctx, kindRetry, true, func(context.Context) (bool, error) {
+			return !p.lacksKind(mgr), nil
+		})
+		if ctx.Err() != nil {
+			return nil
+		}
+		p.missing.Store(false)
+		return p.addController(mgr)
+	}))
+}
+
+// Missing says whether nothing is published, because the API server lacks the kind SourceGrant.
+func (p *Publisher) Missing() bool { return p.missing.Load() }
+
+func (p *Publisher) lacksKind(mgr ctrl.Manager) bool {
+	_, err := mgr.GetRESTMapper().RESTMapping(v1alpha1.GroupVersion.WithKind("SourceGrant").GroupKind())
+	return meta.IsNoMatchError(err)
+}
+
+func (p *Publisher) addController(mgr ctrl.Manager) error {
+	err := ctrl.NewControllerManagedBy(mgr).
 		For(&v1alpha1.SourceGrant{}).
 		Watches(&rbacv1.RoleBinding{}, enqueue(publishDelay, bound)).
 		Owns(&rbacv1.ClusterRole{}).
@@ -188,14 +227,14 @@ func (p *Publisher) sourcesOf(ctx context.Context, name string) (*owner, error) 
 
 // letRead gives the user of a SourceGrant the right to read it.
 func (p *Publisher) letRead(ctx context.Context, grant *v1alpha1.SourceGrant, subject rbacv1.Subject) error {
-	meta := owned(grant)
-	if _, err := p.objects.Ensure(ctx, RoleWith(meta, []rbacv1.PolicyRule{{
+	common := owned(grant)
+	if _, err := p.objects.Ensure(ctx, RoleWith(common, []rbacv1.PolicyRule{{
 		APIGroups: []string{v1alpha1.GroupName}, Resources: []string{"sourcegrants"}, Verbs: []string{"get", "watch"},
 		ResourceNames: []string{grant.Name},
 	}})); err != nil {
 		return err
 	}
-	_, err := p.objects.Ensure(ctx, BindingTo("ClusterRole", meta.Name, meta, []rbacv1.Subject{subject}))
+	_, err := p.objects.Ensure(ctx, BindingTo("ClusterRole", common.Name, common, []rbacv1.Subject{subject}))
 	return err
 }
 

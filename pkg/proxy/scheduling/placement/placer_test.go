@@ -188,6 +188,45 @@ func TestPlace(t *testing.T) {
 	}
 }
 
+// TestAPodChaperonThatLostItsLabelsIsNotLeftBehind has a cache that selects by labels, which somebody takes off.
+func TestAPodChaperonThatLostItsLabelsIsNotLeftBehind(t *testing.T) {
+	for name, test := range map[string]struct {
+		server server
+		err    string
+		stays  bool
+	}{
+		"it is deleted": {err: "placing the delegate in c1: the PodChaperon was deleted"},
+		"the target does not let us delete it": {
+			server: server{remove: answering(apierrors.NewUnauthorized("no label"))}, stays: true,
+			err: "placing the delegate in c1: the PodChaperon was deleted, or somebody changed its labels, and it " +
+				"cannot be deleted: no label",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld()
+			at := w.engage(t, "c1", test.server.funcs())
+			at.Ledger.Update(summary(resources("8", "64Gi")))
+			done := make(chan error, 1)
+			go func() { done <- w.place(t.Context(), newPod("p", nil), at) }()
+			eventually(t, "the pod waits", w.clock.HasWaiters)
+			chaperons := &v1alpha1.PodChaperonList{}
+			if err := at.Client.List(t.Context(), chaperons); err != nil {
+				t.Fatal(err)
+			}
+			w.Delegates.Seen(at, &chaperons.Items[0])
+			w.Delegates.Gone(at, &chaperons.Items[0])
+			if err := <-done; message(err) != test.err {
+				t.Errorf("error is %q, want %q", message(err), test.err)
+			}
+			key := client.ObjectKeyFromObject(&chaperons.Items[0])
+			err := at.Client.Get(t.Context(), key, &v1alpha1.PodChaperon{})
+			if apierrors.IsNotFound(err) == test.stays {
+				t.Errorf("reading the PodChaperon: %v, want it there: %t", err, test.stays)
+			}
+		})
+	}
+}
+
 // seen is the PodChaperon in the cache.
 func seen(change func(*v1alpha1.PodChaperon)) func(*world, *Target, *v1alpha1.PodChaperon) {
 	return func(w *world, at *Target, chaperon *v1alpha1.PodChaperon) {
