@@ -104,7 +104,18 @@ const (
 )
 
 // LeavesPodsUnknown says whether a reason of ConditionConnected means that nothing is known about the target's pods,
-// and not that the target is down.
+// and not that the target is down. Nothing there is then believed.
 func LeavesPodsUnknown(reason string) bool {
 	return reason == ReasonHeldByOther || reason == ReasonTurnedBack || reason == ReasonOtherCluster
+}
+
+// LeavesNodeUnknown says whether a reason of ConditionConnected means that the source may not act in the target, or
+// lacks something of its own, and not that the target is down. Its delegates then run on, so nothing may replace them.
+func LeavesNodeUnknown(reason string) bool {
+	switch reason {
+	case ReasonUnauthorized, ReasonForbidden, ReasonSecretNotFound, ReasonSecretKeyNotFound, ReasonInvalidKubeconfig,
+		ReasonNoKey, ReasonNoClusterID:
+		return true
+	}
+	return LeavesPodsUnknown(reason)
 }

@@ -60,7 +60,11 @@ func TestABrokenTargetSaysWhyAndConnectsOnceMended(t *testing.T) {
 			key := createClusterTarget(t, namespace)
 			waitForCondition(t, key, v1alpha1.ConditionConnected, test.reason, test.text)
 			waitForCondition(t, key, v1alpha1.ConditionReady, v1alpha1.ReasonNotConnected, "")
-			waitForNode(t, key, ready(corev1.ConditionFalse))
+			status := corev1.ConditionUnknown // Nothing says that its delegates have ended.
+			if test.reason == v1alpha1.ReasonUnreachable {
+				status = corev1.ConditionFalse
+			}
+			waitForNode(t, key, ready(status))
 
 			if missing {
 				env.CreateForTest(t, c1, good)
