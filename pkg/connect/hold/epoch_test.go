@@ -3,10 +3,12 @@ package hold
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+	"k8s.io/utils/clock"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/timeouts"
 )
@@ -141,5 +143,44 @@ func TestALeaseThatWasReplacedIsTheEndOfAHold(t *testing.T) {
 		if cause := context.Cause(h.Context()); !errors.As(cause, new(*TurnedBackError)) {
 			w.Errorf("it ended by %v", cause)
 		}
+	})
+}
+
+// steppingClock is the time less some.
+type steppingClock struct {
+	clock.RealClock
+
+	back atomic.Int64
+}
+
+func (c *steppingClock) Now() time.Time { return c.RealClock.Now().Add(-time.Duration(c.back.Load())) }
+
+func (c *steppingClock) Since(t time.Time) time.Duration { return c.Now().Sub(t) }
+
+func TestAClockThatIsSetBackIsNotTheTarget(t *testing.T) {
+	in(t, func(w *world) {
+		stepping := &steppingClock{}
+		p := New(Options{ClusterID: "c1", Name: "a", Clock: stepping, OwnLease: &etcd{}})
+		p.Lead()
+		h := w.hold(p, w.request())
+		w.pass(7*time.Second, never)
+		standby := w.process("b", &etcd{})
+		standby.Watch(w.request().Target, w.read())
+
+		stepping.back.Store(int64(time.Hour))
+		for range 5 {
+			w.pass(timeouts.HoldRenewal, never)
+			standby.Watch(w.request().Target, w.read())
+		}
+		if err := h.Confirm(w.Context()); err != nil {
+			w.Errorf("the holder takes its clock for the target: %v", err)
+		}
+		is := standby.look(w.request().Target, w.read())
+		if is.back || w.clock.Since(is.changed) > timeouts.HoldRenewal {
+			w.Errorf("another replica sees %+v", is)
+		}
+		again := w.hold(p, w.request()) // as a new engagement does
+		again.Release(w.Context(), false)
+		h.Release(w.Context(), false)
 	})
 }
