@@ -5,8 +5,9 @@
 // manager's. It never writes to the user's Secret: a tool may own that Secret and would undo the change.
 //
 // A renewed token belongs to one kubeconfig, which a fingerprint identifies. If the user's Secret has another
-// kubeconfig, or is gone, or if the target is gone, the renewal ends and the renewed token is deleted. A Secret that
-// cannot be used only interrupts the renewal.
+// kubeconfig, or is gone, or if the target is gone, the renewal ends. The renewed token is deleted with the target, and
+// otherwise when it expires: the user may put the Secret back, whose own token may have expired long before. A Secret
+// that cannot be used only interrupts the renewal.
 //
 // Requests read the token when they are sent. So a new token needs no new connection, and watches go on.
 //
