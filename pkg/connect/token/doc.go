@@ -21,7 +21,8 @@
 // # Time
 //
 // A renewed token expires when its life has passed on the manager's own clock, since the answer arrived. So clocks that
-// differ do no harm. For the token in the user's Secret, the times in the token count.
+// differ do no harm. For the token in the user's Secret, the times in the token count, unless it begins in the future:
+// then the target's clock is ahead, and its life begins now. Which of two tokens is newer, the target's clock says.
 //
 // # What a target can do
 //

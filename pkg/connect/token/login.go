@@ -118,7 +118,7 @@ func (l *login) adopt() {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if stored.expires.After(l.current.expires) {
+	if stored.ends.After(l.current.ends) {
 		l.current = stored
 	}
 }

@@ -112,7 +112,7 @@ func (e entry) replaces(original credential, fingerprint string) (credential, bo
 	if err != nil || renewed.account != original.account {
 		return credential{}, false
 	}
-	return renewed, renewed.expires.After(original.expires)
+	return renewed, renewed.ends.After(original.ends)
 }
 
 // put writes an entry.
