@@ -100,7 +100,9 @@ func TestARenewedTokenGoesWithTheTarget(t *testing.T) {
 
 // The token of the Secret may have expired long ago when the Secret is put back. The renewed one still works.
 func TestASecretThatIsPutBackHasItsRenewedToken(t *testing.T) {
-	for name, test := range map[string]struct{ lose, putBack func(w *world, original *corev1.Secret) }{
+	for name, test := range map[string]struct {
+		lose, putBack func(w *world, original *corev1.Secret)
+	}{
 		"it was deleted": {
 			func(w *world, original *corev1.Secret) {
 				w.stop() // The manager would go on with what it knows.
