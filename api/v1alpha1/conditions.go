@@ -24,6 +24,8 @@ const (
 	ReasonAwake = "Awake"
 	// ReasonSilent means that the target's manager has stopped renewing its Lease.
 	ReasonSilent = "Silent"
+	// ReasonNoLease is the reason of an event only: a manager that was silent has no Lease any more.
+	ReasonNoLease = "NoLease"
 )
 
 // The reasons of ConditionRestricted.

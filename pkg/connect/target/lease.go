@@ -206,11 +206,10 @@ func (e *engagement) unsafe() bool {
 func (l *loop) look(ctx context.Context, w want) bool {
 	now := l.options.Clock.Now()
 	e := l.engaged
-	if e.leases.client == nil {
-		return false
-	}
 	if e.leases.own.Namespace == "" {
-		return l.leaseAppeared(ctx, now)
+		l.awake.Look(nil, now) // An earlier engagement may have seen the Lease of a manager, and its silence.
+		l.report(ctx, w, l.findingAbout(w))
+		return e.leases.client != nil && l.leaseAppeared(ctx, now)
 	}
 	if e.hold != nil {
 		l.epoch = e.hold.Epoch()
@@ -226,7 +225,8 @@ func (l *loop) lookAwake(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
 	defer cancel()
 	lease := &coordinationv1.Lease{}
-	key := types.NamespacedName{Namespace: l.engaged.leases.own.Namespace, Name: v1alpha1.LeaseManager}
+	l.leasesIn = l.engaged.leases.own.Namespace
+	key := types.NamespacedName{Namespace: l.leasesIn, Name: v1alpha1.LeaseManager}
 	err := l.engaged.leases.client.Get(ctx, key, lease)
 	now := l.options.Clock.Now()
 	switch {

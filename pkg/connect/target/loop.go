@@ -56,10 +56,11 @@ type loop struct {
 	warned  *atomic.Pointer[wire.AddressError]
 	penalty time.Duration
 	// epoch is that of the target, as far as this process knows, and epochOf says of which one. awake is what it saw of
-	// the target's manager. They are used by the goroutine alone.
-	epoch   int64
-	epochOf string
-	awake   awake.Observer
+	// the target's manager, whose Lease is in the namespace leasesIn. They are used by the goroutine alone.
+	epoch    int64
+	epochOf  string
+	awake    awake.Observer
+	leasesIn string
 }
 
 func newLoop(c *connections, target types.NamespacedName, w want, policy *v1alpha1.PlacementPolicy) *loop {
@@ -319,7 +320,7 @@ func (l *loop) disengage() {
 func (l *loop) report(ctx context.Context, w want, f finding) {
 	f.version = wire.Shorten(f.version, maxVersion)
 	f.epoch, f.epochOf = l.epoch, l.epochOf
-	f.awake, f.awakeUnknown = awakeCondition(&l.awake), l.awake.State() == awake.Unknown
+	f.awake, f.awakeUnknown = awakeCondition(&l.awake, l.leasesIn), l.awake.State() == awake.Unknown
 	f.clusterID = l.known
 	if refused := l.warnedAddress(); refused != nil && w.failure == nil {
 		f.warned = *refused
