@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/connect/hold"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/connect/identity"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate/wire"
 )
@@ -58,6 +59,23 @@ func otherCluster(other *identity.OtherClusterError, key types.NamespacedName, w
 		"shall take over, set spec.clusterID to %s, or run kubectl multicluster connect %s --accept: pods that the "+
 		"new cluster does not have are then replaced",
 		w.config.Host, other.Seen, other.Want, belongs, w.credentials, other.Seen, key.Name))
+}
+
+// turnedBack returns the condition of a target that was set back, or has lost the Lease that would show this.
+func turnedBack(back *hold.TurnedBackError, key types.NamespacedName, w want) metav1.Condition {
+	kind := "target.multicluster.admiralty.io -n " + key.Namespace
+	if key.Namespace == "" {
+		kind = "clustertarget.multicluster.admiralty.io"
+	}
+	state := fmt.Sprintf("was set back: it is of epoch %d, and was of epoch %d", back.Found, back.Remembered)
+	remedy := "Was its etcd restored?"
+	if back.Missing != "" {
+		state = fmt.Sprintf("may have been set back: it was of epoch %d, and %s", back.Remembered, back.Missing)
+		remedy = "If somebody deleted the namespace of Leases there, helm upgrade in the target makes it again."
+	}
+	return disconnected(v1alpha1.ReasonTurnedBack, fmt.Sprintf("%s %s. Pods that it lacks may still be running, so no "+
+		"pod is replaced. %s Once its state is as it is to stay, accept it: kubectl annotate %s %s --overwrite %s=%d",
+		w.config.Host, state, remedy, kind, key.Name, v1alpha1.AnnotationAcceptEpoch, back.Remembered))
 }
 
 // unusable returns the condition of a connected target whose Secret cannot be used any more.
