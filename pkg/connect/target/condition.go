@@ -20,6 +20,7 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/connect/hold"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/connect/identity"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate/wire"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/targetkind"
 )
 
 func connecting() metav1.Condition {
@@ -56,9 +57,9 @@ func otherCluster(other *identity.OtherClusterError, key types.NamespacedName, w
 	return disconnected(v1alpha1.ReasonOtherCluster, fmt.Sprintf("another cluster answers at %s: its ID is %s, and "+
 		"this target is the cluster %s (%s). Nothing is changed there, and the pods of this target stay as they are. "+
 		"If %s are not the right ones, or the address leads to a wrong cluster, correct this. If the new cluster "+
-		"shall take over, set spec.clusterID to %s, or run kubectl multicluster connect %s --accept: pods that the "+
-		"new cluster does not have are then replaced",
-		w.config.Host, other.Seen, other.Want, belongs, w.credentials, other.Seen, key.Name))
+		"shall take over, set spec.clusterID to %s, or run %s: pods that the new cluster does not have are then replaced",
+		w.config.Host, other.Seen, other.Want, belongs, w.credentials, other.Seen,
+		targetkind.ConnectCommand(key, "--accept")))
 }
 
 // turnedBack returns the condition of a target that was set back, or has lost the Lease that would show this.
@@ -90,12 +91,13 @@ func unusable(failure metav1.Condition) metav1.Condition {
 }
 
 // failedCondition returns the condition Connected for an error of a request to the target's API server.
-func failedCondition(err error, w want) metav1.Condition {
+func failedCondition(err error, key types.NamespacedName, w want) metav1.Condition {
 	host := w.config.Host
 	switch {
 	case apierrors.IsUnauthorized(err):
 		return disconnected(v1alpha1.ReasonUnauthorized, fmt.Sprintf("%s does not accept the credentials (%s); "+
-			"has the token or certificate expired? Run kubectl multicluster connect --renew", host, w.credentials))
+			"has the token or certificate expired? Run %s", host, w.credentials,
+			targetkind.ConnectCommand(key, "--renew")))
 	case apierrors.IsForbidden(err):
 		return disconnected(v1alpha1.ReasonForbidden, fmt.Sprintf("%s does not grant what is needed: %s; "+
 			"is there a ClusterSource or Source for this identity in the target, and is multicluster-scheduler "+

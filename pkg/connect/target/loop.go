@@ -210,7 +210,7 @@ func (l *loop) conditionOf(err error, w want) metav1.Condition {
 	if condition, ok := l.unsafeCondition(err, w); ok {
 		return condition
 	}
-	return failedCondition(err, w)
+	return failedCondition(err, l.key, w)
 }
 
 // punish disconnects a target that costs too much for a while, which doubles each time.
@@ -268,7 +268,7 @@ func (l *loop) watch(ctx context.Context, w want) {
 		switch {
 		case h.lost():
 			l.options.Registry.Lose(l.engaged.target)
-			l.report(ctx, w, finding{condition: h.condition(err, w), version: version})
+			l.report(ctx, w, finding{condition: h.condition(err, l.key, w), version: version})
 		case err == nil:
 			version = cmp.Or(summary.Status.KubernetesVersion, version)
 			l.learn()

@@ -60,7 +60,8 @@ func newLogin(
 	original := credentialOf(config, r.options.Clock.Now())
 	return &login{
 		renewer: r, target: target, config: config, fingerprint: fingerprint,
-		key: keyOf(translate.TargetID(target), fingerprint), original: original, stop: func() {}, wake: make(chan struct{}, 1), dial: rules, current: original,
+		key: keyOf(translate.TargetID(target), fingerprint), original: original, stop: func() {},
+		wake: make(chan struct{}, 1), dial: rules, current: original,
 	}
 }
 

@@ -15,8 +15,8 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
 
-// maxFormer is how many tokens of former kubeconfigs are kept for a target: a tenant may change the Secret of a Target at
-// any time.
+// maxFormer is how many tokens of former kubeconfigs are kept for a target: a tenant may change the Secret of a Target
+// at any time.
 const maxFormer = 2
 
 // sweep removes entries of targets that are gone, and those of former kubeconfigs when they expire, until ctx ends.

@@ -39,7 +39,7 @@ func TestABrokenTargetSaysWhyAndConnectsOnceMended(t *testing.T) {
 			reason: v1alpha1.ReasonInvalidKubeconfig, text: "not a kubeconfig",
 		},
 		"the token has expired": {
-			login: wrongToken(), reason: v1alpha1.ReasonUnauthorized, text: "kubectl multicluster connect --renew",
+			login: wrongToken(), reason: v1alpha1.ReasonUnauthorized, text: "--target-context CONTEXT --renew",
 		},
 		"the user has no rights": {login: c2Nobody, reason: v1alpha1.ReasonForbidden, text: "ClusterSource"},
 		"nobody listens": {

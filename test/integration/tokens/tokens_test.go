@@ -159,7 +159,8 @@ func TestWithoutTheRightTheStatusSaysSo(t *testing.T) {
 	w.clock.Step(untilDue)
 	w.waitCredentials(says("cannot create resource"))
 	w.clock.Step(life * 4 / 10)
-	env.WaitForEvent(t, c1, w.target(), v1alpha1.ReasonCredentialsExpire, "connect --renew")
+	env.WaitForEvent(t, c1, w.target(), v1alpha1.ReasonCredentialsExpire,
+		"kubectl multicluster connect "+w.key.Name+" --target-context CONTEXT --renew")
 }
 
 func TestRevocationEndsTheConnection(t *testing.T) {
