@@ -57,7 +57,8 @@ func otherCluster(other *identity.OtherClusterError, key types.NamespacedName, w
 	return disconnected(v1alpha1.ReasonOtherCluster, fmt.Sprintf("another cluster answers at %s: its ID is %s, and "+
 		"this target is the cluster %s (%s). Nothing is changed there, and the pods of this target stay as they are. "+
 		"If %s are not the right ones, or the address leads to a wrong cluster, correct this. If the new cluster "+
-		"shall take over, set spec.clusterID to %s, or run %s: pods that the new cluster does not have are then replaced",
+		"shall take over, set spec.clusterID to %s, or run %s: pods that the new cluster does not have are then "+
+		"replaced",
 		w.config.Host, other.Seen, other.Want, belongs, w.credentials, other.Seen,
 		targetkind.ConnectCommand(key, "--accept")))
 }

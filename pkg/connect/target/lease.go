@@ -155,7 +155,8 @@ func (l *loop) unsafeCondition(err error, w want) (metav1.Condition, bool) {
 	switch {
 	case errors.As(err, &none):
 		return disconnected(v1alpha1.ReasonForbidden, fmt.Sprintf("%s does not grant what is needed: %s, although the "+
-			"SourceGrant of this source names it; helm upgrade in the target makes it again", w.config.Host, none)), true
+			"SourceGrant of this source names it; helm upgrade in the target makes it again",
+			w.config.Host, none)), true
 	case errors.As(err, &other):
 		return disconnected(v1alpha1.ReasonHeldByOther, fmt.Sprintf("another manager acts in %s as this source: %q. "+
 			"Nothing is done there. Was this cluster, or that one, started from a backup? Stop the one that is not to "+
@@ -266,5 +267,6 @@ func (l *loop) leaseAppeared(ctx context.Context, now time.Time) bool {
 	}
 	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
 	defer cancel()
-	return found.client.Get(ctx, found.own, &coordinationv1.Lease{}) == nil // The SourceGrant may name one that is gone.
+	// The SourceGrant may name one that is gone.
+	return found.client.Get(ctx, found.own, &coordinationv1.Lease{}) == nil
 }

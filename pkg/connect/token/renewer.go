@@ -184,8 +184,8 @@ func (r *Renewer) loginOf(target types.NamespacedName, config *rest.Config, rule
 }
 
 // Keep says which kubeconfig the target's Secret has. The token of another kubeconfig is not renewed any more. It stays
-// in the manager's Secret until it expires, because the change may be a mistake: the first token of the other kubeconfig
-// may have expired long ago.
+// in the manager's Secret until it expires, because the change may be a mistake: the first token of that kubeconfig may
+// have expired long ago.
 func (r *Renewer) Keep(target types.NamespacedName, config *rest.Config) {
 	if r == nil {
 		return
