@@ -146,6 +146,35 @@ func TestALeaseThatWasReplacedIsTheEndOfAHold(t *testing.T) {
 	})
 }
 
+// A proxy may pass a request on to another cluster, before anybody notices.
+func TestTheLeaseOfAnotherClusterSaysNothingAboutTheTarget(t *testing.T) {
+	in(t, func(w *world) {
+		p, r := w.leader("a", &etcd{}), w.request()
+		other := errors.New("another cluster answers")
+		r.Same = func(context.Context) error { return other }
+		h := w.hold(p, r)
+		right := w.read()
+		replace := func(lease *coordinationv1.Lease) {
+			lease.ResourceVersion = ""
+			if err := errors.Join(w.target.Delete(w.Context(), w.read()), w.target.Create(w.Context(), lease)); err != nil {
+				w.Fatal(err)
+			}
+		}
+		replace(emptyLease("another"))
+		if err := h.Confirm(w.Context()); !errors.Is(err, other) {
+			w.Errorf("the answer is %v", err)
+		}
+		replace(right)
+		if err := h.Confirm(w.Context()); err != nil || h.Context().Err() != nil {
+			w.Errorf("the right cluster is not believed any more: %v, %v", err, context.Cause(h.Context()))
+		}
+		h.Release(w.Context(), false)
+		if again := <-w.acquire(p, r); again.err != nil {
+			w.Errorf("the right cluster was set back: %v", again.err)
+		}
+	})
+}
+
 // steppingClock is the time less some.
 type steppingClock struct {
 	clock.RealClock

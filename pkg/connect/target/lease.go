@@ -96,6 +96,7 @@ func (l *loop) holdTarget(ctx, life context.Context, d *dialer, e *engagement) e
 		l.epoch, l.epochOf = 0, where
 	}
 	request := l.request(ctx, e.leases)
+	request.Same = func(ctx context.Context) error { return e.identity.Confirm(ctx, d.live) }
 	if e.leases.own.Name == "" {
 		return e.doWithoutLease(request, "it makes no Lease for this source any more")
 	}
