@@ -55,6 +55,8 @@ const (
 	ReasonOverBudget = "OverBudget"
 	// ReasonAddressRefused means that Targets of namespaces must not lead to the target's address.
 	ReasonAddressRefused = "AddressRefused"
+	// ReasonAddressesUnknown means that this cluster cannot list its own addresses, which targets must not claim.
+	ReasonAddressesUnknown = "AddressesUnknown"
 	// ReasonHeldByOther means that another manager acts in the target as this source: that of a copy of this cluster,
 	// say.
 	ReasonHeldByOther = "HeldByOther"
@@ -116,7 +118,7 @@ func LeavesPodsUnknown(reason string) bool {
 func LeavesNodeUnknown(reason string) bool {
 	switch reason {
 	case ReasonUnauthorized, ReasonForbidden, ReasonSecretNotFound, ReasonSecretKeyNotFound, ReasonInvalidKubeconfig,
-		ReasonNoKey, ReasonNoClusterID:
+		ReasonNoKey, ReasonAddressesUnknown, ReasonNoClusterID:
 		return true
 	}
 	return LeavesPodsUnknown(reason)

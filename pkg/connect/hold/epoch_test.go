@@ -156,7 +156,8 @@ func TestTheLeaseOfAnotherClusterSaysNothingAboutTheTarget(t *testing.T) {
 		right := w.read()
 		replace := func(lease *coordinationv1.Lease) {
 			lease.ResourceVersion = ""
-			if err := errors.Join(w.target.Delete(w.Context(), w.read()), w.target.Create(w.Context(), lease)); err != nil {
+			err := errors.Join(w.target.Delete(w.Context(), w.read()), w.target.Create(w.Context(), lease))
+			if err != nil {
 				w.Fatal(err)
 			}
 		}

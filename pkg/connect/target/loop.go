@@ -174,7 +174,8 @@ func (l *loop) keep(ctx, life context.Context, w want) {
 		misses++
 		// As with health checks, one failed attempt does not make a target lost that an earlier leader connected.
 		condition := l.conditionOf(err, w)
-		if condition.Reason != v1alpha1.ReasonUnreachable || misses >= maxMisses {
+		slow := condition.Reason == v1alpha1.ReasonUnreachable || condition.Reason == v1alpha1.ReasonAddressesUnknown
+		if !slow || misses >= maxMisses {
 			l.failed(ctx, w, condition)
 		}
 		l.pause(ctx, backoff.Step())
@@ -203,6 +204,11 @@ func (l *loop) learn() {
 func (l *loop) conditionOf(err error, w want) metav1.Condition {
 	if noKey := (*noKeyError)(nil); errors.As(err, &noKey) {
 		return disconnected(v1alpha1.ReasonNoKey, noKey.Error())
+	}
+	if own := (*ownAddressesError)(nil); errors.As(err, &own) {
+		return disconnected(v1alpha1.ReasonAddressesUnknown, "this cluster does not know its own addresses, which "+
+			"targets must not claim: "+own.Error()+"; the log of the leading manager says why, and helm upgrade gives "+
+			"the rights")
 	}
 	if other := (*identity.OtherClusterError)(nil); errors.As(err, &other) {
 		return otherCluster(other, l.key, w)

@@ -1,8 +1,11 @@
 package target
 
 import (
+	"context"
+	"errors"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -170,5 +173,38 @@ func TestSilenceEndsWithTheLeases(t *testing.T) {
 	}
 	if found := l.findingAbout(f.refuser); found.awake.Type != "" || found.awakeUnknown {
 		t.Errorf("found %+v", found)
+	}
+}
+
+// unknownAddresses are never known. Whoever waits for them without a deadline waits for ever.
+type unknownAddresses struct{ ownAddress }
+
+func (unknownAddresses) Wait(ctx context.Context) error {
+	if _, ok := ctx.Deadline(); !ok {
+		<-ctx.Done()
+	}
+	return errors.New("listing pods: no right")
+}
+
+func TestUnknownAddressesOfTheSourceAreReported(t *testing.T) {
+	f := newFixture(t, http.StatusUnauthorized)
+	f.options.Addresses = unknownAddresses{}
+	key := types.NamespacedName{Name: "c2"}
+	f.set(t.Context(), key, f.refuser, nil)
+	for len(f.changes) == 0 {
+		if f.clock.HasWaiters() {
+			f.clock.Step(time.Minute)
+		}
+		if t.Context().Err() != nil {
+			t.Fatal("nothing was found out")
+		}
+	}
+	found := f.findingAbout(key, f.refuser)
+	if found.condition.Reason != v1alpha1.ReasonAddressesUnknown ||
+		!strings.Contains(found.condition.Message, "listing pods: no right") {
+		t.Errorf("found %+v", found)
+	}
+	if f.asked.Load() != 0 {
+		t.Error("the target was dialled")
 	}
 }

@@ -159,8 +159,8 @@ func TestOnlyATargetThatMayBeDownLosesItsPods(t *testing.T) {
 		corev1.ConditionUnknown: {
 			v1alpha1.ReasonUnauthorized, v1alpha1.ReasonForbidden, v1alpha1.ReasonSecretNotFound,
 			v1alpha1.ReasonSecretKeyNotFound, v1alpha1.ReasonInvalidKubeconfig, v1alpha1.ReasonNoKey,
-			v1alpha1.ReasonNoClusterID, v1alpha1.ReasonHeldByOther, v1alpha1.ReasonTurnedBack,
-			v1alpha1.ReasonOtherCluster,
+			v1alpha1.ReasonNoClusterID, v1alpha1.ReasonAddressesUnknown, v1alpha1.ReasonHeldByOther,
+			v1alpha1.ReasonTurnedBack, v1alpha1.ReasonOtherCluster,
 		},
 		corev1.ConditionFalse: {
 			v1alpha1.ReasonUnreachable, v1alpha1.ReasonNotInstalled, v1alpha1.ReasonOverBudget,
