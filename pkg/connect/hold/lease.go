@@ -50,9 +50,12 @@ type renewal struct {
 func (r renewal) write(lease *coordinationv1.Lease) *coordinationv1.Lease {
 	lease = lease.DeepCopy()
 	now := metav1.NewMicroTime(r.now.Truncate(time.Microsecond)) // as the API server stores it
-	if holderOf(lease) != r.holder {
+	switch last := renewedAt(lease); {
+	case holderOf(lease) != r.holder:
 		lease.Spec.AcquireTime = &now
 		lease.Spec.LeaseTransitions = ptr.To(ptr.Deref(lease.Spec.LeaseTransitions, 0) + 1)
+	case !now.After(last): // The clock was set back. An earlier time would look as if the target was.
+		now = metav1.NewMicroTime(last.Add(time.Microsecond))
 	}
 	lease.Spec.HolderIdentity = &r.holder
 	lease.Spec.RenewTime = &now

@@ -21,6 +21,7 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/connect/identity"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/timeouts"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
 
@@ -64,8 +65,8 @@ func (e *noKeyError) Error() string { return e.cause.Error() }
 // engage connects to the target, and puts it into the Registry in place of an earlier engagement. The attempt ends with
 // ctx. The engagement lasts until it is disengaged and ended, at most until life ends.
 func (l *loop) engage(ctx, life context.Context, w want) (*engagement, error) {
-	if err := l.options.Addresses.Wait(ctx); err != nil {
-		return nil, fmt.Errorf("learning the source's own addresses: %w", err)
+	if err := l.waitForOwnAddresses(ctx); err != nil {
+		return nil, err
 	}
 	who := l.belongsTo(w)
 	d, err := l.dial(ctx, w, l.options.Tokens.Attach, who)
@@ -86,6 +87,21 @@ func (l *loop) engage(ctx, life context.Context, w want) (*engagement, error) {
 		return nil, who.Explain(err)
 	}
 	return e, nil
+}
+
+// ownAddressesError says that the source does not know its own addresses, so that targets could claim them.
+type ownAddressesError struct{ cause error }
+
+// Error is the cause.
+func (e *ownAddressesError) Error() string { return e.cause.Error() }
+
+func (l *loop) waitForOwnAddresses(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, timeouts.Request)
+	defer cancel()
+	if err := l.options.Addresses.Wait(ctx); err != nil {
+		return &ownAddressesError{err}
+	}
+	return nil
 }
 
 // belongsTo returns the identity of the cluster that the target belongs to.

@@ -2,13 +2,16 @@ package addresses
 
 import (
 	"context"
+	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
+	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate/wire"
@@ -84,6 +87,8 @@ type InUse struct {
 	// holders has every proxy, and of the other objects those with addresses.
 	holders   map[id]*holder
 	byAddress map[netip.Addr][]*holder
+	// listed says of each resource whether the watch of it has begun.
+	listed map[string]toolscache.DoneChecker
 }
 
 func newInUse(shared, own cache.Cache, apiServer string) *InUse {
@@ -93,6 +98,7 @@ func newInUse(shared, own cache.Cache, apiServer string) *InUse {
 		asked: sync.OnceFunc(func() { close(wanted) }), wanted: wanted, ready: make(chan struct{}),
 		changed: func(types.NamespacedName) {}, changedEndpoints: func(types.NamespacedName) {},
 		holders: map[id]*holder{}, byAddress: map[netip.Addr][]*holder{},
+		listed: map[string]toolscache.DoneChecker{},
 	}
 }
 
@@ -100,15 +106,29 @@ func newInUse(shared, own cache.Cache, apiServer string) *InUse {
 // before Start. The function must return soon, and may be called often.
 func (u *InUse) OnChange(changed func(proxy types.NamespacedName)) { u.changed = changed }
 
-// Wait waits until everything that exists is known. The first call on a replica starts the watches there.
+// Wait waits until everything that exists is known. The first call on a replica starts the watches there. If ctx ends
+// before, the error names the resources that are not known.
 func (u *InUse) Wait(ctx context.Context) error {
 	u.asked()
 	select {
 	case <-u.ready:
 		return nil
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		return fmt.Errorf("listing %s: %w", strings.Join(u.unknown(), ", "), context.Cause(ctx))
 	}
+}
+
+// unknown returns the resources that have not been listed.
+func (u *InUse) unknown() []string {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	var resources []string
+	for _, resource := range []string{nodes, services, endpointSlices, pods} {
+		if listed := u.listed[resource]; listed == nil || !toolscache.IsDone(listed) {
+			resources = append(resources, resource)
+		}
+	}
+	return resources
 }
 
 // Vet decides whether a proxy may show an address of its delegate. If the address is in use, OnChange's function is

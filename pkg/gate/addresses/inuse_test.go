@@ -1,8 +1,10 @@
 package addresses
 
 import (
+	"context"
 	"net/netip"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -225,5 +227,24 @@ func TestNothingIsLeftOfWhatIsGone(t *testing.T) {
 	c.lose(podWith("more"))
 	if len(c.holders) != 0 || len(c.byAddress) != 0 {
 		t.Errorf("left are %v, %v", c.holders, c.byAddress)
+	}
+}
+
+// started is a watch that has begun, or not.
+type started chan struct{}
+
+func (started) Name() string { return "" }
+
+func (s started) Done() <-chan struct{} { return s }
+
+func TestWhatCannotBeListedIsNamed(t *testing.T) {
+	c := newCluster(t)
+	done := make(started)
+	close(done)
+	c.listed[nodes], c.listed[services], c.listed[pods] = done, done, make(started)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := c.Wait(ctx); err == nil || !strings.Contains(err.Error(), "listing endpointslices, pods:") {
+		t.Errorf("got %v", err)
 	}
 }

@@ -89,14 +89,15 @@ func (u *InUse) Start(ctx context.Context) error {
 	u.set(id{resource: configured}, user{kind: ofAPIServer, has: read(hostOf(u.apiServer))})
 	var synced []toolscache.DoneChecker
 	for _, w := range []struct {
-		cache   cache.Cache
-		kind    client.Object
-		handler toolscache.ResourceEventHandler
+		cache    cache.Cache
+		kind     client.Object
+		resource string
+		handler  toolscache.ResourceEventHandler
 	}{
-		{u.shared, &corev1.Node{}, handler(u, nodes, userNode)},
-		{u.own, &corev1.Service{}, handler(u, services, userService)},
-		{u.own, &discoveryv1.EndpointSlice{}, handler(u, endpointSlices, userAPIServer)},
-		{u.shared, &corev1.Pod{}, handler(u, pods, userPod)},
+		{u.shared, &corev1.Node{}, nodes, handler(u, nodes, userNode)},
+		{u.own, &corev1.Service{}, services, handler(u, services, userService)},
+		{u.own, &discoveryv1.EndpointSlice{}, endpointSlices, handler(u, endpointSlices, userAPIServer)},
+		{u.shared, &corev1.Pod{}, pods, handler(u, pods, userPod)},
 	} {
 		informer, err := w.cache.GetInformer(ctx, w.kind, cache.BlockUntilSynced(false))
 		if err != nil {
@@ -106,7 +107,11 @@ func (u *InUse) Start(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("handling events of %T: %w", w.kind, err)
 		}
-		synced = append(synced, registration.HasSyncedChecker())
+		listed := registration.HasSyncedChecker()
+		synced = append(synced, listed)
+		u.mu.Lock()
+		u.listed[w.resource] = listed
+		u.mu.Unlock()
 	}
 	go func() {
 		if toolscache.WaitFor(ctx, "addresses in use", synced...) {

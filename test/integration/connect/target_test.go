@@ -39,7 +39,7 @@ func TestABrokenTargetSaysWhyAndConnectsOnceMended(t *testing.T) {
 			reason: v1alpha1.ReasonInvalidKubeconfig, text: "not a kubeconfig",
 		},
 		"the token has expired": {
-			login: wrongToken(), reason: v1alpha1.ReasonUnauthorized, text: "kubectl multicluster connect --renew",
+			login: wrongToken(), reason: v1alpha1.ReasonUnauthorized, text: "--target-context CONTEXT --renew",
 		},
 		"the user has no rights": {login: c2Nobody, reason: v1alpha1.ReasonForbidden, text: "ClusterSource"},
 		"nobody listens": {
@@ -60,7 +60,11 @@ func TestABrokenTargetSaysWhyAndConnectsOnceMended(t *testing.T) {
 			key := createClusterTarget(t, namespace)
 			waitForCondition(t, key, v1alpha1.ConditionConnected, test.reason, test.text)
 			waitForCondition(t, key, v1alpha1.ConditionReady, v1alpha1.ReasonNotConnected, "")
-			waitForNode(t, key, ready(corev1.ConditionFalse))
+			status := corev1.ConditionUnknown // Nothing says that its delegates have ended.
+			if test.reason == v1alpha1.ReasonUnreachable {
+				status = corev1.ConditionFalse
+			}
+			waitForNode(t, key, ready(status))
 
 			if missing {
 				env.CreateForTest(t, c1, good)

@@ -11,6 +11,7 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -128,6 +129,64 @@ func TestATargetThatWasSetBackIsNotBelievedUntilItIsAccepted(t *testing.T) {
 	})
 	waitConnected(t, c1, original)
 	r.engaged(t, i.key())
+}
+
+func TestADeletedNamespaceOfLeasesIsAccepted(t *testing.T) {
+	i := connected(t)
+	original := i.target(t, c1)
+	r := run(t, c1, "first", false)
+	waitConnected(t, c1, original)
+	i.waitHolder(t, "first")
+	restore := i.loseLeases(t)
+	waitTurnedBack(t, original)
+	virtualNode(t, c1, i.key(), readyIs(corev1.ConditionUnknown))
+	env.WaitForEvent(t, c1, original, v1alpha1.ReasonTurnedBack, "helm upgrade")
+	env.Change(t, c1, original, func(o *v1alpha1.ClusterTarget) {
+		epoch := strconv.FormatInt(o.Status.Epoch, 10)
+		metav1.SetMetaDataAnnotation(&o.ObjectMeta, v1alpha1.AnnotationAcceptEpoch, epoch)
+	})
+	waitConnected(t, c1, original)
+	engaged := r.engaged(t, i.key())
+
+	restore()
+	i.waitHolder(t, "first")
+	waitConnected(t, c1, original)
+	if r.engaged(t, i.key()) == engaged {
+		t.Error("the target is held without another engagement")
+	}
+}
+
+// loseLeases deletes everything in the namespace of Leases that the source and the manager need, as the deletion of the
+// namespace would. restore does what helm upgrade does.
+func (i identity) loseLeases(t *testing.T) (restore func()) {
+	t.Helper()
+	list := &rbacv1.RoleBindingList{}
+	env.Must(t, c2.Client.List(t.Context(), list, client.InNamespace(env.LeasesNamespace)))
+	var manager *rbacv1.RoleBinding
+	for _, binding := range list.Items {
+		if !strings.HasPrefix(binding.Name, "multicluster-source-") {
+			manager = &binding
+		}
+	}
+	env.Delete(t, c2, manager)
+	env.Eventually(t, func(ctx context.Context) error {
+		err := env.ClientFor(t, c2.Impersonate(managerUser)).Get(ctx, keyOf(i.lease()), &coordinationv1.Lease{})
+		if !apierrors.IsForbidden(err) {
+			return fmt.Errorf("the manager still has its rights: %w", err)
+		}
+		return nil
+	})
+	meta := env.Meta(env.LeasesNamespace, "multicluster-"+i.lease().Name)
+	env.Delete(t, c2, &rbacv1.RoleBinding{ObjectMeta: meta})
+	env.Delete(t, c2, &rbacv1.Role{ObjectMeta: meta})
+	env.Delete(t, c2, i.lease())
+	return func() {
+		t.Helper()
+		again := &rbacv1.RoleBinding{
+			ObjectMeta: env.Meta(manager.Namespace, manager.Name), RoleRef: manager.RoleRef, Subjects: manager.Subjects,
+		}
+		env.Create(t, c2, again)
+	}
 }
 
 func TestAnotherUserIsNotATargetThatWasSetBack(t *testing.T) {

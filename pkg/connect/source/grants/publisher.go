@@ -2,6 +2,7 @@ package grants
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync/atomic"
@@ -17,6 +18,7 @@ import (
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -30,6 +32,8 @@ const (
 	// publishDelay gathers changes of RoleBindings, because each write of a SourceGrant has all namespaces.
 	publishDelay   = 500 * time.Millisecond
 	publishTimeout = 30 * time.Second
+	// After lastRetry at most, a source has its Lease again whose namespace was deleted and made again.
+	firstRetry, lastRetry = 5 * time.Millisecond, 30 * time.Second
 
 	// indexUser finds the RoleBindings of a user.
 	indexUser = "user"
@@ -108,6 +112,9 @@ func (p *Publisher) addController(mgr ctrl.Manager) error {
 			}
 			return nil
 		})).
+		WithOptions(controller.Options{
+			RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, lastRetry),
+		}).
 		Complete(p)
 	if err != nil {
 		return fmt.Errorf("registering the controller of SourceGrants: %w", err)
@@ -173,10 +180,13 @@ func (p *Publisher) Reconcile(ctx context.Context, request reconcile.Request) (r
 		return reconcile.Result{}, err
 	}
 	lease, err := p.giveLease(ctx, grant, whose.subject)
-	if err != nil {
+	if err != nil { // The namespace of Leases may be gone. The source notices that, and still learns of its namespaces.
+		lease = grant.Status.Lease
+	}
+	if err := errors.Join(err, p.publish(ctx, grant, whose, lease)); err != nil {
 		return reconcile.Result{}, err
 	}
-	return reconcile.Result{RequeueAfter: leaseInterval}, p.publish(ctx, grant, whose, lease)
+	return reconcile.Result{RequeueAfter: leaseInterval}, nil
 }
 
 // owner is the user of a SourceGrant.
