@@ -31,7 +31,6 @@ func TestAPodChaperonThatCannotBeReadStopsNoOther(t *testing.T) {
 		bad.SetNamespace(namespace)
 		bad.SetName(name)
 		env.Must(t, target.Client.Create(t.Context(), bad))
-		t.Cleanup(func() { env.Delete(t, target, bad, client.GracePeriodSeconds(0)) })
 	}
 	waitForDelegate(t, create(t, namespace, named("before-a-restart")))
 	for _, name := range []string{"fails", "panics", "hangs"} {
