@@ -74,9 +74,10 @@ func (c *connection) warnOfOthers(ctx context.Context, account types.NamespacedN
 		user := grants.Items[i].Spec.UserName
 		own := serviceaccount.MatchesUsername(account.Namespace, account.Name, user)
 		if !own && slices.Contains(grants.Items[i].Status.Namespaces, account.Namespace) {
-			fmt.Fprintf(c.streams.ErrOut, "warning: the source with the user %s may use namespace %s of context %q, too, "+
-				"and its pods can mount every Secret there: use no tokens in Secrets (--token-duration 0), or take the "+
-				"namespace out of its ClusterSource's spec.namespaceSelector\n", user, account.Namespace, c.target.Context)
+			fmt.Fprintf(c.streams.ErrOut, "warning: the source with the user %s may use namespace %s of context %q, "+
+				"too, and its pods can mount every Secret there: use no tokens in Secrets (--token-duration 0), or "+
+				"take the namespace out of its ClusterSource's spec.namespaceSelector\n",
+				user, account.Namespace, c.target.Context)
 		}
 	}
 	return nil

@@ -46,7 +46,8 @@ func checkServiceAccount(source string, allowed []string, spec *corev1.PodSpec) 
 	}
 }
 
-// accountOf returns the name of the service account. An API server takes the deprecated field if the other one is empty.
+// accountOf returns the name of the service account. An API server takes the deprecated field if the other one is
+// empty.
 func accountOf(spec *corev1.PodSpec) string {
 	return cmp.Or(spec.ServiceAccountName, spec.DeprecatedServiceAccount, defaultServiceAccount)
 }

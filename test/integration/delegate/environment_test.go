@@ -37,7 +37,8 @@ func TestMain(m *testing.M) {
 
 func register(mgr ctrl.Manager) error {
 	managerCache = mgr.GetCache()
-	chaperons := chaperon.New(mgr.GetClient(), mgr.GetAPIReader(), clock.RealClock{}, mgr.GetEventRecorder("chaperon"), "")
+	recorder := mgr.GetEventRecorder("chaperon")
+	chaperons := chaperon.New(mgr.GetClient(), mgr.GetAPIReader(), clock.RealClock{}, recorder, "")
 	if err := chaperons.Register(mgr); err != nil {
 		return err
 	}
