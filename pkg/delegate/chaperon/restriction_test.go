@@ -80,7 +80,8 @@ func TestADelegateThatIsStoredOtherwiseThanInTheDryRunIsDeleted(t *testing.T) {
 		creates []string
 	}{
 		"it breaks a rule": {
-			baselineOnly(), func(s *corev1.PodSpec) { s.HostNetwork = true }, "hostNetwork", []string{"dry run", "create"},
+			baselineOnly(), func(s *corev1.PodSpec) { s.HostNetwork = true },
+			"hostNetwork", []string{"dry run", "create"},
 		},
 		"it runs as a source, and there is no rule": {
 			&v1alpha1.Source{
@@ -99,7 +100,8 @@ func TestADelegateThatIsStoredOtherwiseThanInTheDryRunIsDeleted(t *testing.T) {
 			s.mustReconcile()
 			s.expectNoDelegate()
 			lost := lostCondition(&s.chaperon().Status)
-			if lost == nil || lost.Reason != v1alpha1.ReasonDelegateRefused || !strings.Contains(lost.Message, test.message) {
+			if lost == nil || lost.Reason != v1alpha1.ReasonDelegateRefused ||
+				!strings.Contains(lost.Message, test.message) {
 				t.Errorf("condition %v", lost)
 			}
 			if !slices.Equal(s.creates, test.creates) {
