@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"regexp"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -61,8 +60,8 @@ func decodePart[T any](name string, data json.RawMessage, into *T) error {
 	return nil
 }
 
-// mayHaveHugeExponent says whether the JSON may have a quantity with an exponent of more than three digits. Other
-// texts, such as hashes, can look the same.
+// mayHaveHugeExponent says whether the text may have a quantity with an exponent of more than three digits. Other texts,
+// such as hashes, can look the same.
 func mayHaveHugeExponent(data []byte) bool {
 	const digits = 4
 	for i := 1; i < len(data)-digits; i++ {
@@ -116,8 +115,7 @@ func checkQuantity(value string, t reflect.Type) error {
 	for t != nil && t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
-	huge := regexp.MustCompile(`^[-+]?[0-9.]+[eE][-+]?[0-9]{4,}$`)
-	if t == reflect.TypeFor[resource.Quantity]() && huge.MatchString(strings.TrimSpace(value)) {
+	if t == reflect.TypeFor[resource.Quantity]() && mayHaveHugeExponent([]byte(value)) {
 		return fmt.Errorf("the exponent of the quantity %.40q is too large", value)
 	}
 	return nil
