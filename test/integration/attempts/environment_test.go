@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -24,6 +25,7 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/connect/source"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/delegate/admission"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate/addresses"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 	"github.com/multicluster-scheduler/multicluster-scheduler/test/integration/env"
 )
 
@@ -33,11 +35,22 @@ var world struct {
 	identities map[string]identity
 }
 
+// leaseOf returns the Lease of a source, and waits until the manager has made it.
+func leaseOf(t env.T, user string) *coordinationv1.Lease {
+	t.Helper()
+	made := &coordinationv1.Lease{ObjectMeta: env.Meta(env.LeasesNamespace, translate.SourceGrantName(user))}
+	env.Eventually(t, func(ctx context.Context) error {
+		return world.target.Client.Get(ctx, client.ObjectKeyFromObject(made), made)
+	})
+	return made
+}
+
 // identity is somebody who makes attempts.
 type identity struct {
-	user string
-	host string
-	http *http.Client
+	user  string
+	host  string
+	http  *http.Client
+	lease *coordinationv1.Lease // nil without a Lease
 }
 
 func TestMain(m *testing.M) {
@@ -112,6 +125,11 @@ func connect(t env.T) {
 	}
 	env.Create(t, world.target, source)
 	allowRenewal(t, shop, source)
+	for _, who := range []string{c1, c3} {
+		i := world.identities[who]
+		i.lease = leaseOf(t, i.user)
+		world.identities[who] = i
+	}
 	addIdentity(t, tenant, "tenant", world.target.User(t, "tenant"))
 	world.target.BindRole(t, "tenant", shop, "system:aggregate-to-edit")
 }
@@ -172,6 +190,7 @@ func fill(t env.T) {
 	}
 	put(t, c2, other, "of-c2", chaperon, labelled("c2"))
 	put(t, c1, left, "of-c1", configMap, marked("c1"))
+	put(t, c1, shop, "of-c1", claim, marked("c1"))
 	put(t, c1, shop, "tracked-of-c1", configMap, marked("c1"))
 	put(t, administrator, shop, "of-nobody", chaperon, `"labels":{}`)
 	tracked := request{
@@ -264,8 +283,14 @@ func expectDone(t env.T, who, namespace string, r request) {
 // do makes the request and returns the answer of the API server.
 func do(ctx context.Context, who, namespace string, r request) (code int, answer string, err error) {
 	i := world.identities[who]
-	fill := strings.NewReplacer("NS", namespace, "USER-OF-c1", world.identities[c1].user,
-		"USER-OF-c2", world.identities[c2].user, "USER", i.user)
+	replace := []string{
+		"NS", namespace, "USER-OF-c1", world.identities[c1].user, "USER-OF-c2", world.identities[c2].user,
+		"USER", i.user,
+	}
+	if i.lease != nil {
+		replace = append(replace, "LEASE", i.lease.Name, "VERSION", i.lease.ResourceVersion)
+	}
+	fill := strings.NewReplacer(replace...)
 	address, content := i.host+fill.Replace(r.path), strings.NewReader(fill.Replace(r.body))
 	req, err := http.NewRequestWithContext(ctx, r.verb, address, content)
 	if err != nil {

@@ -24,13 +24,14 @@ const (
 
 // The answers.
 const (
-	allowed = "allowed"
-	rbac    = "refused by RBAC"
-	policy  = "refused by the policy of sources"
-	mark    = "refused by the policy of the mark"
-	both    = "refused by both policies" // API servers ask them in any order.
-	capped  = "refused by the policy of tokens"
-	webhook = "refused by the webhook"
+	allowed  = "allowed"
+	rbac     = "refused by RBAC"
+	policy   = "refused by the policy of sources"
+	mark     = "refused by the policy of the mark"
+	both     = "refused by both policies" // API servers ask them in any order.
+	capped   = "refused by the policy of tokens"
+	onLeases = "refused by the policy of Leases"
+	webhook  = "refused by the webhook"
 )
 
 // attempt is one request of one identity, with the answer that it must get.
@@ -62,6 +63,9 @@ const (
 	badFinalizer  = "others could not delete the object"
 	badOwner      = "has owner references"
 	badKeys       = "because other controllers act upon them"
+	emptyVolumes  = "empty volumes only"
+	badLease      = "only users who may delete Leases"
+	withDelegate  = "without its delegate"
 	notItsService = "is not a copy of this source"
 	onlyWhom      = "only the user whom it names may set it"
 	inUse         = "in use by"
@@ -76,12 +80,22 @@ func chaperons() []attempt {
 		{c1, shop, "create a PodChaperon without a cluster ID", create(chaperon, ""), policy, notItsID},
 		{c1, shop, "create a privileged PodChaperon (rules for delegates decide)", create(privileged, labelled("c1")),
 			allowed, ""},
+		{c1, shop, "create a PodChaperon whose containers are a text", create(formless, labelled("c1")), policy,
+			"no list of containers"},
+		{c1, shop, "create a PodChaperon whose quantity nobody can decode (the manager refuses the delegate)",
+			create(endless, labelled("c1")), allowed, ""},
 		{c1, left, "create a PodChaperon", create(chaperon, labelled("c1")), rbac, ""},
 		{c1, other, "create a PodChaperon", create(chaperon, labelled("c1")), rbac, ""},
 		{c1, system, "create a PodChaperon", create(chaperon, labelled("c1")), rbac, ""},
 		{c1, own, "create a PodChaperon", create(chaperon, labelled("c1")), rbac, ""},
 		{c1, shop, "change its PodChaperon", annotate(chaperon, "of-c1"), allowed, ""},
 		{c1, shop, "delete its PodChaperon", remove(chaperon, "of-c1"), allowed, ""},
+		{c1, shop, "delete its PodChaperon, and then the delegate",
+			removeWith(`"propagationPolicy":"Background"`, chaperon, "of-c1"), allowed, ""},
+		{c1, shop, "delete its PodChaperon, and keep the delegate",
+			removeWith(`"propagationPolicy":"Orphan"`, chaperon, "of-c1"), policy, withDelegate},
+		{c1, shop, "the same, as in old versions of Kubernetes",
+			removeWith(`"orphanDependents":true`, chaperon, "of-c1"), policy, withDelegate},
 		{c1, shop, "change its PodChaperon to c2's", patch(chaperon, "of-c1", labelled("c2")), policy, notItsID},
 		{c1, shop, "take its cluster ID off its PodChaperon",
 			patch(chaperon, "of-c1", `"labels":null`), policy, notItsID},
@@ -105,6 +119,10 @@ func copies() []attempt {
 		{c1, shop, "create a Service of type LoadBalancer", create(balancer, marked("c1")), policy, "ClusterIP only"},
 		{c1, shop, "create an Ingress with a snippet", create(ingress, marked("c1",
 			`"nginx.ingress.kubernetes.io/server-snippet":"x"`)), policy, "snippets"},
+		{c1, shop, "create a claim that names its volume", create(choosing, marked("c1")), policy, emptyVolumes},
+		{c1, shop, "create a claim that clones another one", create(cloned, marked("c1")), policy, emptyVolumes},
+		{c1, shop, "name the volume of its claim", bindClaim("of-c1"), policy, emptyVolumes},
+		{c1, shop, "annotate its claim", annotate(claim, "of-c1"), allowed, ""},
 		{c1, shop, "make its ConfigMap c2's", replace(configMap, "of-c1", marked("c2")), policy, notItsID},
 		{c1, shop, "take the marks off its ConfigMap", replace(configMap, "of-c1", ""), policy, mustHave},
 		{c1, shop, "create a ConfigMap in the name of c2", create(configMap, markedBy("USER-OF-c2", "c1")), both,
@@ -255,6 +273,10 @@ func holds() []attempt {
 	return append(all,
 		attempt{c1, shop, "add a finalizer to its PodChaperon", patch(chaperon, "of-c1", finalizers), policy,
 			badFinalizer},
+		attempt{c1, shop, "add the finalizer of claims to its PodChaperon", patch(chaperon, "of-c1", claims), policy,
+			badFinalizer},
+		attempt{c1, shop, "create a ConfigMap with the finalizer of claims",
+			create(configMap, marked("c1")+","+claims), policy, badFinalizer},
 		attempt{c1, shop, "add an owner to its service account", patch(account, "of-c1", owners), policy, badOwner})
 }
 
@@ -273,7 +295,7 @@ func reads() []attempt {
 				replace(k, "web", marked("c1")), rbac, ""},
 			attempt{c1, other, "read a " + string(k), get(k, "web"), rbac, ""})
 	}
-	return append(all,
+	return append(append(all, renewals(c1)...),
 		attempt{c1, shop, "read a service account", get(account, "web"), allowed, ""},
 		attempt{c1, other, "read a service account", get(account, "web"), rbac, ""},
 		attempt{c1, "", "list nodes", read("/api/v1/nodes"), rbac, ""},
@@ -286,6 +308,15 @@ func reads() []attempt {
 		attempt{c1, leases, "write the Lease of the target's manager", replace(lease, "manager", ""), rbac, ""},
 		attempt{c1, leases, "create a Lease", create(lease, ""), rbac, ""},
 		attempt{c1, leases, "create a PodChaperon", create(chaperon, labelled("c1")), rbac, ""})
+}
+
+// renewals are attempts of a source with its own Lease.
+func renewals(who string) []attempt {
+	return []attempt{
+		{who, leases, "renew its Lease", renew(""), allowed, ""},
+		{who, leases, "add a finalizer to its Lease", renew(`,"finalizers":["example.org/hold"]`), onLeases, badLease},
+		{who, leases, "add an owner to its Lease", renew("," + owners), onLeases, badLease},
+	}
 }
 
 func pods() []attempt {
