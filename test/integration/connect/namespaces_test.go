@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -194,4 +196,52 @@ func TestATargetThatIsUpgradedTakesTheRightToReadEverywhere(t *testing.T) {
 		}
 		return seen(ctx, key, chaperon)
 	})
+}
+
+// TestWhatNamespacesCost measures what namespaces cost a source that reads by namespace: a thousand that are granted
+// and idle, and a hundred with PodChaperons. The log has the numbers.
+func TestWhatNamespacesCost(t *testing.T) {
+	const idle, used = 1000, 100
+	status := v1alpha1.SourceGrantStatus{}
+	for n := range used {
+		name := fmt.Sprintf("used-%d", n)
+		env.Create(t, c2, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
+		env.Create(t, c2, &rbacv1.RoleBinding{
+			ObjectMeta: env.Meta(name, "frank"),
+			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: env.SourceRole},
+			Subjects:   []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: "frank"}},
+		})
+		status.Namespaces = append(status.Namespaces, name)
+	}
+	for n := range idle {
+		status.Namespaces = append(status.Namespaces, fmt.Sprintf("idle-%d", n))
+	}
+	grant := newGrant(t, "frank", status)
+	key, _ := connect(t, c2.User(t, "frank"))
+	engagedTarget(t, key)
+	quiet, watches := heap(), chaperonWatches(t)
+	goroutines := runtime.NumGoroutine()
+	t.Logf("%d idle namespaces: %s watches of PodChaperons", idle+used, watches)
+	if watches != "0" {
+		t.Errorf("idle namespaces are watched: %s", watches)
+	}
+
+	status.Used = status.Namespaces[:used]
+	publishGrant(t, grant, status)
+	env.Eventually(t, func(context.Context) error {
+		if now := chaperonWatches(t); now != strconv.Itoa(used) {
+			return fmt.Errorf("%s watches of PodChaperons, want %d", now, used)
+		}
+		return nil
+	})
+	t.Logf("%d used namespaces: %d KiB of heap and %d goroutines each",
+		used, (heap()-quiet)/1024/used, (runtime.NumGoroutine()-goroutines)/used)
+}
+
+// heap returns the bytes in use.
+func heap() int64 {
+	var stats runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&stats)
+	return int64(stats.HeapAlloc)
 }
