@@ -44,6 +44,7 @@ func (w *wiring) sources(ctx context.Context) error {
 		LeavingClusterRoleName:       w.config.SourceController.LeavingClusterRoleName,
 		SummaryViewerClusterRoleName: w.config.SourceController.SummaryViewerClusterRoleName,
 		ReaderClusterRoleName:        w.config.SourceController.ReaderClusterRoleName,
+		EarlierClusterRoleName:       w.config.SourceController.EarlierClusterRoleName,
 		ReleaseNamespace:             w.pod.Namespace,
 		LeasesNamespace:              w.config.Leases.Namespace,
 		EnforceDefaultExclusions:     w.config.SourceController.EnforceDefaultExclusions,

@@ -77,6 +77,7 @@ func SetDefaults(c *Configuration) {
 	setDefault(&c.SourceController.SummaryViewerClusterRoleName, "multicluster-scheduler-cluster-summary-viewer")
 	setDefault(&c.SourceController.LeavingClusterRoleName, "multicluster-scheduler-source-leaving")
 	setDefault(&c.SourceController.ReaderClusterRoleName, "multicluster-scheduler-source-reader")
+	setDefault(&c.SourceController.EarlierClusterRoleName, "multicluster-scheduler-source-earlier")
 }
 
 func setDefault[T comparable](field *T, value T) {

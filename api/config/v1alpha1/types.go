@@ -194,6 +194,9 @@ type SourceController struct {
 	// ReaderClusterRoleName is the ClusterRole with which ClusterSources read their objects in the whole cluster. The
 	// default is multicluster-scheduler-source-reader.
 	ReaderClusterRoleName string `json:"readerClusterRoleName,omitempty"`
+	// EarlierClusterRoleName is the ClusterRole with which sources of earlier versions read PodChaperons in the whole
+	// cluster. The default is multicluster-scheduler-source-earlier.
+	EarlierClusterRoleName string `json:"earlierClusterRoleName,omitempty"`
 	// EnforceDefaultExclusions refuses ClusterSources the namespaces that they do not get by default, even if they used
 	// them when an earlier version let them.
 	EnforceDefaultExclusions bool `json:"enforceDefaultExclusions,omitempty"`

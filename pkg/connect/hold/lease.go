@@ -62,5 +62,6 @@ func (r renewal) write(lease *coordinationv1.Lease) *coordinationv1.Lease {
 	lease.Spec.LeaseDurationSeconds = ptr.To(int32(timeouts.HoldDuration / time.Second))
 	metav1.SetMetaDataAnnotation(&lease.ObjectMeta, v1alpha1.AnnotationEpoch, strconv.FormatInt(r.epoch, 10))
 	metav1.SetMetaDataAnnotation(&lease.ObjectMeta, v1alpha1.LabelParentClusterID, r.clusterID)
+	metav1.SetMetaDataAnnotation(&lease.ObjectMeta, v1alpha1.AnnotationReadsByNamespace, "")
 	return lease
 }

@@ -50,6 +50,8 @@ type Options struct {
 	LeavingClusterRoleName       string
 	SummaryViewerClusterRoleName string
 	ReaderClusterRoleName        string
+	// EarlierClusterRoleName is bound in the whole cluster to sources of earlier versions, at an upgrade.
+	EarlierClusterRoleName string
 	// ReleaseNamespace is the namespace of the manager, which ClusterSources do not get by default.
 	ReleaseNamespace string
 	// LeasesNamespace has the Leases of sources. If empty, there are none.
@@ -90,6 +92,7 @@ func (c *Controller) Register(ctx context.Context, mgr ctrl.Manager) error {
 		Config:                   mgr.GetConfig(),
 		FullClusterRoleName:      c.options.SourceClusterRoleName,
 		LeavingClusterRoleName:   c.options.LeavingClusterRoleName,
+		EarlierClusterRoleName:   c.options.EarlierClusterRoleName,
 		ReleaseNamespace:         c.options.ReleaseNamespace,
 		LeasesNamespace:          c.options.LeasesNamespace,
 		EnforceDefaultExclusions: c.options.EnforceDefaultExclusions,

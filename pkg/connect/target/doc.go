@@ -49,5 +49,6 @@
 //   - list and delete services, endpointslices and ingresses, where they are followed
 //   - discovery, which every authenticated user has
 //
-// A Target needs these rights only in its namespace, except those on clustersummaries and discovery.
+// A Target needs these rights only in its namespace, except those on clustersummaries and discovery. So does a
+// ClusterTarget in its namespaces: package chaperons reads PodChaperons one namespace after the other.
 package target

@@ -37,8 +37,9 @@ const (
 // leases are the Leases of a target. Nothing in them passes the gate: package hold and package awake decide about them.
 type leases struct {
 	client client.Client
-	// grant is the name of the SourceGrant, which may not exist.
-	grant string
+	// grant is the name of the SourceGrant. granted says that it exists.
+	grant   string
+	granted bool
 	// own is the Lease of this source, or empty if the target makes none.
 	own types.NamespacedName
 }
@@ -61,6 +62,7 @@ func (d *dialer) leases(ctx context.Context) (leases, error) {
 	if err := c.Get(ctx, types.NamespacedName{Name: found.grant}, grant); err != nil {
 		return found, ignoreAbsent(fmt.Errorf("getting the SourceGrant: %w", err))
 	}
+	found.granted = true
 	if lease := grant.Status.Lease; lease != nil {
 		found.own = types.NamespacedName{Namespace: lease.Namespace, Name: lease.Name}
 	}

@@ -93,7 +93,8 @@ func runManager(t env.T, user string) func(webhooks.Server) {
 			Recorder:              mgr.GetEventRecorder("sources"),
 			SourceClusterRoleName: env.SourceRole, LeavingClusterRoleName: env.LeavingRole,
 			SummaryViewerClusterRoleName: env.SummaryViewerRole, ReaderClusterRoleName: env.ReaderRole,
-			ReleaseNamespace: env.ReleaseNamespace, LeasesNamespace: env.LeasesNamespace,
+			EarlierClusterRoleName: env.EarlierRole,
+			ReleaseNamespace:       env.ReleaseNamespace, LeasesNamespace: env.LeasesNamespace,
 		}).Register(t.Context(), mgr)
 	})
 	return func(server webhooks.Server) {

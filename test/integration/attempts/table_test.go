@@ -108,7 +108,14 @@ func chaperons() []attempt {
 		{c1, shop, "delete all PodChaperons", removeAll(chaperon), rbac, ""},
 		{c1, shop, "change the status of its PodChaperon", annotate(chaperon, "of-c1/status"), rbac, ""},
 		{c1, other, "delete a PodChaperon of c2", remove(chaperon, "of-c2"), rbac, ""},
-		{c1, system, "list PodChaperons (a ClusterSource reads them everywhere)", list(chaperon), allowed, ""},
+		{c1, shop, "list PodChaperons (those of others there, too)", list(chaperon), allowed, ""},
+		{c1, left, "list PodChaperons", list(chaperon), allowed, ""},
+		{c1, other, "list PodChaperons", list(chaperon), rbac, ""},
+		{c1, other, "watch PodChaperons", watch(chaperon), rbac, ""},
+		{c1, other, "read a PodChaperon of c2", get(chaperon, "of-c2"), rbac, ""},
+		{c1, system, "list PodChaperons", list(chaperon), rbac, ""},
+		{c1, "", "list PodChaperons of the whole cluster", read(project + "podchaperons"), rbac, ""},
+		{c1, "", "watch PodChaperons of the whole cluster", read(project + "podchaperons?watch=true"), rbac, ""},
 	}
 }
 

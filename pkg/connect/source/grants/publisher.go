@@ -34,6 +34,8 @@ const (
 	publishTimeout = 30 * time.Second
 	// After lastRetry at most, a source has its Lease again whose namespace was deleted and made again.
 	firstRetry, lastRetry = 5 * time.Millisecond, 30 * time.Second
+	// unusedDelay is how long a namespace may be published as used after the last PodChaperon there is gone.
+	unusedDelay = time.Minute
 
 	// indexUser finds the RoleBindings of a user.
 	indexUser = "user"
@@ -97,6 +99,7 @@ func (p *Publisher) addController(mgr ctrl.Manager) error {
 	err := ctrl.NewControllerManagedBy(mgr).
 		For(&v1alpha1.SourceGrant{}).
 		Watches(&rbacv1.RoleBinding{}, enqueue(publishDelay, bound)).
+		Watches(&v1alpha1.PodChaperon{}, p.enqueueUse()).
 		Owns(&rbacv1.ClusterRole{}).
 		Owns(&rbacv1.ClusterRoleBinding{}).
 		Owns(&rbacv1.Role{}).
@@ -179,7 +182,7 @@ func (p *Publisher) Reconcile(ctx context.Context, request reconcile.Request) (r
 	if err := p.letRead(ctx, grant, whose.subject); err != nil {
 		return reconcile.Result{}, err
 	}
-	lease, err := p.giveLease(ctx, grant, whose.subject)
+	lease, err := p.giveLease(ctx, grant, whose)
 	if err != nil { // The namespace of Leases may be gone. The source notices that, and still learns of its namespaces.
 		lease = grant.Status.Lease
 	}
@@ -191,9 +194,10 @@ func (p *Publisher) Reconcile(ctx context.Context, request reconcile.Request) (r
 
 // owner is the user of a SourceGrant.
 type owner struct {
-	user      string
-	subject   rbacv1.Subject
-	clusterID string
+	user           string
+	subject        rbacv1.Subject
+	clusterID      string
+	clusterSources []string // their names
 }
 
 // sourcesOf returns the user of a SourceGrant, and nil if no source has this user. The cluster ID of a ClusterSource
@@ -206,22 +210,26 @@ func (p *Publisher) sourcesOf(ctx context.Context, name string) (*owner, error) 
 			return nil, fmt.Errorf("listing sources: %w", err)
 		}
 	}
-	var found *owner
+	found := &owner{}
 	var ofCluster, ofNamespaces []string
-	look := func(i Identity, id string, ids *[]string) {
+	look := func(i Identity, id string, ids *[]string) (is bool) {
 		for _, s := range i.Subjects() {
 			user := usersOf([]rbacv1.Subject{s})[0]
 			if translate.SourceGrantName(user) != name {
 				continue
 			}
-			found = &owner{user: user, subject: s}
+			found.user, found.subject, is = user, s, true
 			if id != "" && !slices.Contains(*ids, id) {
 				*ids = append(*ids, id)
 			}
 		}
+		return is
 	}
 	for i := range clusterSources.Items {
-		look(OfClusterSource(&clusterSources.Items[i]), clusterSources.Items[i].Spec.ClusterID, &ofCluster)
+		s := &clusterSources.Items[i]
+		if look(OfClusterSource(s), s.Spec.ClusterID, &ofCluster) {
+			found.clusterSources = append(found.clusterSources, s.Name)
+		}
 	}
 	for i := range sources.Items {
 		look(OfSource(&sources.Items[i]), sources.Items[i].Spec.ClusterID, &ofNamespaces)
@@ -229,7 +237,10 @@ func (p *Publisher) sourcesOf(ctx context.Context, name string) (*owner, error) 
 	if len(ofCluster) == 0 {
 		ofCluster = ofNamespaces
 	}
-	if found != nil && len(ofCluster) == 1 {
+	if found.user == "" {
+		return nil, nil //nolint:nilnil // documented
+	}
+	if len(ofCluster) == 1 {
 		found.clusterID = ofCluster[0]
 	}
 	return found, nil
@@ -276,6 +287,9 @@ func (p *Publisher) publish(
 	}
 	grant.Status.Leaving = slices.DeleteFunc(p.namespaces(list, p.options.LeavingClusterRoleName),
 		func(namespace string) bool { return slices.Contains(grant.Status.Namespaces, namespace) })
+	if err := p.findUsed(ctx, &grant.Status); err != nil {
+		return err
+	}
 	if equality.Semantic.DeepEqual(before.Status, grant.Status) {
 		return nil
 	}
