@@ -236,8 +236,11 @@ func TestADeletedTargetTakesItsCopiesAlong(t *testing.T) {
 	meta := func(name string, of types.NamespacedName) metav1.ObjectMeta {
 		return metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: map[string]string{
 			v1alpha1.LabelParentClusterID: sourceID, v1alpha1.LabelTargetHash: translate.TargetHash(of),
+			v1alpha1.LabelTargetID: translate.TargetID(of),
 		}}
 	}
+	short := meta("short", key) // The source has written no such copy since it has a key.
+	delete(short.Labels, v1alpha1.LabelTargetID)
 	ports := corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}
 	slice := &discoveryv1.EndpointSlice{ObjectMeta: meta("web", key), AddressType: discoveryv1.AddressTypeIPv4}
 	slice.Labels[discoveryv1.LabelManagedBy] = v1alpha1.FieldOwner
@@ -248,6 +251,7 @@ func TestADeletedTargetTakesItsCopiesAlong(t *testing.T) {
 	ours := []client.Object{&corev1.Service{ObjectMeta: meta("web", key), Spec: ports}, slice, ingress}
 	others := []client.Object{
 		&corev1.Service{ObjectMeta: meta("anothers", types.NamespacedName{Name: "another"}), Spec: ports},
+		&corev1.Service{ObjectMeta: short, Spec: ports},
 		&discoveryv1.EndpointSlice{ObjectMeta: meta("its-own", key), AddressType: discoveryv1.AddressTypeIPv4},
 	}
 	env.CreateForTest(t, c2, slices.Concat(ours, others)...)
