@@ -60,8 +60,8 @@ func decodePart[T any](name string, data json.RawMessage, into *T) error {
 	return nil
 }
 
-// mayHaveHugeExponent says whether the text may have a quantity with an exponent of more than three digits. Other texts,
-// such as hashes, can look the same.
+// mayHaveHugeExponent says whether the text may have a quantity with an exponent of more than three digits. Other
+// texts, such as hashes, can look the same.
 func mayHaveHugeExponent(data []byte) bool {
 	const digits = 4
 	for i := 1; i < len(data)-digits; i++ {
