@@ -26,6 +26,8 @@ const (
 	messageGone        = "the delegate pod was deleted in the target cluster"
 	messageNotOurs     = "a pod of this name exists in the target cluster and is not the PodChaperon's: delete or " +
 		"rename it"
+	messageUnreadable = "the target's manager cannot read the PodChaperon, so that there is no delegate: delete the " +
+		"PodChaperon ("
 )
 
 // decision says what a PodChaperon needs. The zero decision is to do nothing.
@@ -51,6 +53,8 @@ func decide(chaperon *v1alpha1.PodChaperon, pod *corev1.Pod, now time.Time) deci
 		return decision{}
 	case pod != nil:
 		return decideRefused(chaperon, messageNotOurs, now)
+	case chaperon.Unreadable != "":
+		return decideRefused(chaperon, messageUnreadable+chaperon.Unreadable+")", now)
 	default:
 		return decideMissing(chaperon, now)
 	}

@@ -40,7 +40,15 @@ func TestDecide(t *testing.T) {
 		pod      *corev1.Pod
 		want     decision
 	}{
-		"a new PodChaperon gets a delegate":      {chaperon(corev1.PodStatus{}), nil, decision{create: true}},
+		"a new PodChaperon gets a delegate": {chaperon(corev1.PodStatus{}), nil, decision{create: true}},
+		"a PodChaperon that cannot be read gets no delegate": {
+			chaperon(corev1.PodStatus{}, unreadable), nil, decision{status: ptr.To(status(corev1.PodPending,
+				lost(v1alpha1.ReasonDelegateRefused, messageUnreadable+"spec: no)", 0)))},
+		},
+		"the delegate of a PodChaperon that cannot be read any more is reported": {
+			chaperon(corev1.PodStatus{}, unreadable), delegate(status(corev1.PodRunning)),
+			decision{status: ptr.To(status(corev1.PodRunning))},
+		},
 		"a deleted PodChaperon gets no delegate": {chaperon(corev1.PodStatus{}, deleted), nil, decision{}},
 		"a delegate without conditions yet is not reported": {
 			chaperon(corev1.PodStatus{}), delegate(status(corev1.PodPending)), decision{},
@@ -191,6 +199,8 @@ func delegate(status corev1.PodStatus, changes ...func(*corev1.Pod)) *corev1.Pod
 	}
 	return pod
 }
+
+func unreadable(c *v1alpha1.PodChaperon) { c.Spec, c.Unreadable = corev1.PodSpec{}, "spec: no" }
 
 func deleted(c *v1alpha1.PodChaperon) {
 	c.DeletionTimestamp = &metav1.Time{Time: time.Unix(0, 0)}

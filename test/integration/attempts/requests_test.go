@@ -40,6 +40,8 @@ const (
 	chaperon   kind = "PodChaperon"
 	privileged kind = "PodChaperon that is privileged"
 	balancer   kind = "Service that is a load balancer"
+	formless   kind = "PodChaperon whose containers are a text"
+	endless    kind = "PodChaperon with an endless quantity"
 	binding    kind = "RoleBinding"
 	sourceKind kind = "Source"
 	lease      kind = "Lease"
@@ -95,6 +97,10 @@ func (k kind) body() string {
 	case privileged:
 		return ours + `"PodChaperon","spec":{"hostNetwork":true,"containers":[{"name":"c","image":"i",` +
 			`"securityContext":{"privileged":true}}]}`
+	case formless:
+		return ours + `"PodChaperon","spec":{"containers":"x"}`
+	case endless:
+		return ours + `"PodChaperon","spec":{"overhead":{"cpu":"1e-999999999"},"containers":[{"name":"c","image":"i"}]}`
 	case lease:
 		return `"spec":{"holderIdentity":"attempt"}`
 	case binding:
