@@ -48,7 +48,10 @@ func decide(chaperon *v1alpha1.PodChaperon, pod *corev1.Pod, now time.Time) deci
 	}
 	switch {
 	case ours:
-		return decision{status: delegateStatus(chaperon, pod, now)}
+		return decision{
+			status:         delegateStatus(chaperon, pod, now),
+			deleteDelegate: pod.DeletionTimestamp == nil && heldByFinalizer(chaperon),
+		}
 	case chaperon.DeletionTimestamp != nil, leftover(pod):
 		return decision{}
 	case pod != nil:
@@ -129,6 +132,14 @@ func ifWorthWriting(chaperon *v1alpha1.PodChaperon, status *corev1.PodStatus) *c
 		return nil
 	}
 	return status
+}
+
+// heldByFinalizer says whether the PodChaperon is deleted and stays because of a finalizer, so that nobody else deletes
+// the delegate. Kubernetes' garbage collector removes its own finalizers when it has done what was asked for.
+func heldByFinalizer(chaperon *v1alpha1.PodChaperon) bool {
+	return chaperon.DeletionTimestamp != nil &&
+		!slices.Contains(chaperon.Finalizers, metav1.FinalizerDeleteDependents) &&
+		!slices.Contains(chaperon.Finalizers, metav1.FinalizerOrphanDependents)
 }
 
 // leftover says whether the pod is the delegate of a deleted PodChaperon of the same name. The pod's deletion causes

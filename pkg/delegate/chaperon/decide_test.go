@@ -74,6 +74,23 @@ func TestDecide(t *testing.T) {
 			chaperon(status(corev1.PodRunning), deleted), delegate(status(corev1.PodRunning), terminatingPod),
 			decision{status: ptr.To(status(corev1.PodRunning))},
 		},
+		"a delegate ends if its deleted PodChaperon is held by a finalizer": {
+			chaperon(status(corev1.PodRunning), deleted, finalizer("example.org/hold")),
+			delegate(status(corev1.PodRunning)),
+			decision{status: ptr.To(status(corev1.PodRunning)), deleteDelegate: true},
+		},
+		"a delegate whose deletion has begun is not deleted again": {
+			chaperon(status(corev1.PodRunning), deleted, finalizer("example.org/hold")),
+			delegate(status(corev1.PodRunning), terminatingPod), decision{status: ptr.To(status(corev1.PodRunning))},
+		},
+		"the garbage collector deletes the delegate itself": {
+			chaperon(status(corev1.PodRunning), deleted), delegate(status(corev1.PodRunning)),
+			decision{status: ptr.To(status(corev1.PodRunning))},
+		},
+		"a delegate that shall be orphaned stays": {
+			chaperon(status(corev1.PodRunning), deleted, finalizer(metav1.FinalizerOrphanDependents)),
+			delegate(status(corev1.PodRunning)), decision{status: ptr.To(status(corev1.PodRunning))},
+		},
 		"a finished delegate that is cleaned up is not lost": {
 			chaperon(status(corev1.PodSucceeded)), delegate(status(corev1.PodSucceeded), terminatingPod),
 			decision{status: ptr.To(status(corev1.PodSucceeded))},
@@ -205,6 +222,11 @@ func unreadable(c *v1alpha1.PodChaperon) { c.Spec, c.Unreadable = corev1.PodSpec
 func deleted(c *v1alpha1.PodChaperon) {
 	c.DeletionTimestamp = &metav1.Time{Time: time.Unix(0, 0)}
 	c.Finalizers = []string{metav1.FinalizerDeleteDependents}
+}
+
+// finalizer replaces the finalizers.
+func finalizer(name string) func(*v1alpha1.PodChaperon) {
+	return func(c *v1alpha1.PodChaperon) { c.Finalizers = []string{name} }
 }
 
 func onFailure(c *v1alpha1.PodChaperon) { c.Spec.RestartPolicy = corev1.RestartPolicyOnFailure }

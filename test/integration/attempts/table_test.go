@@ -219,6 +219,10 @@ func holds() []attempt {
 	return append(all,
 		attempt{c1, shop, "add a finalizer to its PodChaperon", patch(chaperon, "of-c1", finalizers), policy,
 			badFinalizer},
+		attempt{c1, shop, "add the finalizer of claims to its PodChaperon", patch(chaperon, "of-c1", claims), policy,
+			badFinalizer},
+		attempt{c1, shop, "create a ConfigMap with the finalizer of claims",
+			create(configMap, marked("c1")+","+claims), policy, badFinalizer},
 		attempt{c1, shop, "add an owner to its service account", patch(account, "of-c1", owners), policy, badOwner})
 }
 
