@@ -194,6 +194,13 @@ func remove(k kind, name string) request {
 	return request{verb: "DELETE", path: k.path() + "/" + name + dryRun}
 }
 
+// removeWith deletes with options. Beside a body, API servers ignore the query.
+func removeWith(options string, k kind, name string) request {
+	r := remove(k, name)
+	r.contentType, r.body = mediaJSON, `{"apiVersion":"v1","kind":"DeleteOptions","dryRun":["All"],`+options+`}`
+	return r
+}
+
 func removeAll(k kind) request { return request{verb: "DELETE", path: k.path() + dryRun} }
 
 func get(k kind, name string) request { return request{verb: "GET", path: k.path() + "/" + name} }

@@ -61,6 +61,7 @@ const (
 	badFinalizer  = "others could not delete the object"
 	badOwner      = "has owner references"
 	badKeys       = "because other controllers act upon them"
+	withDelegate  = "without its delegate"
 	notItsService = "is not a copy of this source"
 	onlyWhom      = "only the user whom it names may set it"
 	aDay          = "tokens of a day at most"
@@ -84,6 +85,12 @@ func chaperons() []attempt {
 		{c1, own, "create a PodChaperon", create(chaperon, labelled("c1")), rbac, ""},
 		{c1, shop, "change its PodChaperon", annotate(chaperon, "of-c1"), allowed, ""},
 		{c1, shop, "delete its PodChaperon", remove(chaperon, "of-c1"), allowed, ""},
+		{c1, shop, "delete its PodChaperon, and then the delegate",
+			removeWith(`"propagationPolicy":"Background"`, chaperon, "of-c1"), allowed, ""},
+		{c1, shop, "delete its PodChaperon, and keep the delegate",
+			removeWith(`"propagationPolicy":"Orphan"`, chaperon, "of-c1"), policy, withDelegate},
+		{c1, shop, "the same, as in old versions of Kubernetes",
+			removeWith(`"orphanDependents":true`, chaperon, "of-c1"), policy, withDelegate},
 		{c1, shop, "change its PodChaperon to c2's", patch(chaperon, "of-c1", labelled("c2")), policy, notItsID},
 		{c1, shop, "take its cluster ID off its PodChaperon",
 			patch(chaperon, "of-c1", `"labels":null`), policy, notItsID},
