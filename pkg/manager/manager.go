@@ -38,6 +38,8 @@ const (
 type Pod struct {
 	// Namespace is the namespace of the pod and of the certificate, and by default of the Lease.
 	Namespace string
+	// ServiceAccount is the name of the pod's service account. It may be empty.
+	ServiceAccount string
 	// IP is the address at which API servers call the kubelet API.
 	IP string
 }

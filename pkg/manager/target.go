@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 
+	"k8s.io/apiserver/pkg/authentication/serviceaccount"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/kubernetes"
 
@@ -55,7 +56,11 @@ func (w *wiring) admissionOfCopies() error {
 
 func (w *wiring) delegates() error {
 	recorder := w.mgr.GetEventRecorder("multicluster-delegates")
-	return chaperon.New(w.mgr.GetClient(), w.mgr.GetAPIReader(), w.clock, recorder).Register(w.mgr)
+	self := ""
+	if w.pod.ServiceAccount != "" {
+		self = serviceaccount.MakeUsername(w.pod.Namespace, w.pod.ServiceAccount)
+	}
+	return chaperon.New(w.mgr.GetClient(), w.mgr.GetAPIReader(), w.clock, recorder, self).Register(w.mgr)
 }
 
 func (w *wiring) garbageCollection() error {

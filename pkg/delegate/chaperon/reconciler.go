@@ -49,11 +49,13 @@ type Reconciler struct {
 }
 
 // New returns a Reconciler. The client reads PodChaperons, pods, ClusterSources and Sources, and may read them from a
-// cache. apiReader reads from the API server.
-func New(c client.Client, apiReader client.Reader, clk clock.PassiveClock, recorder events.EventRecorder) *Reconciler {
+// cache. apiReader reads from the API server. self is the user name of this manager, or empty.
+func New(
+	c client.Client, apiReader client.Reader, clk clock.PassiveClock, recorder events.EventRecorder, self string,
+) *Reconciler {
 	return &Reconciler{
 		client: c, apiReader: apiReader, clock: clk, recorder: recorder,
-		restriction: restriction.New(c), metrics: newMetrics(),
+		restriction: restriction.New(c, self), metrics: newMetrics(),
 	}
 }
 
@@ -180,6 +182,9 @@ func (r *Reconciler) createDelegate(ctx context.Context, chaperon *v1alpha1.PodC
 // createWithin creates the delegate unless it breaks a rule. A dry run returns the pod that the API server would store,
 // and the rules are about this pod.
 func (r *Reconciler) createWithin(ctx context.Context, rules []restriction.Rule, delegate *corev1.Pod) error {
+	if err := r.restriction.CheckAccount(ctx, delegate); err != nil {
+		return err
+	}
 	if len(rules) > 0 {
 		admitted := delegate.DeepCopy()
 		if err := r.client.Create(ctx, admitted, client.DryRunAll); err != nil {

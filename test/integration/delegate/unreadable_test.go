@@ -42,7 +42,7 @@ func TestAPodChaperonThatCannotBeReadStopsNoOther(t *testing.T) {
 	env.RunManager(t, target.Config, func(mgr ctrl.Manager) error {
 		restarted = mgr.GetCache()
 		recorder := mgr.GetEventRecorder("chaperon")
-		return chaperon.New(mgr.GetClient(), mgr.GetAPIReader(), clock.RealClock{}, recorder).Register(mgr)
+		return chaperon.New(mgr.GetClient(), mgr.GetAPIReader(), clock.RealClock{}, recorder, "").Register(mgr)
 	})
 	env.WaitForCache(t, restarted)
 	chaperons := &v1alpha1.PodChaperonList{}
