@@ -161,6 +161,7 @@ func fill(t env.T) {
 	}
 	put(t, c2, other, "of-c2", chaperon, labelled("c2"))
 	put(t, c1, left, "of-c1", configMap, marked("c1"))
+	put(t, c1, shop, "of-c1", claim, marked("c1"))
 	put(t, c1, shop, "tracked-of-c1", configMap, marked("c1"))
 	put(t, administrator, shop, "of-nobody", chaperon, `"labels":{}`)
 	tracked := request{

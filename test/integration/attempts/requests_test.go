@@ -41,6 +41,8 @@ const (
 	privileged kind = "PodChaperon that is privileged"
 	balancer   kind = "Service that is a load balancer"
 	formless   kind = "PodChaperon whose containers are a text"
+	named      kind = "PersistentVolumeClaim that names its volume"
+	cloned     kind = "PersistentVolumeClaim that clones another one"
 	endless    kind = "PodChaperon with an endless quantity"
 	binding    kind = "RoleBinding"
 	sourceKind kind = "Source"
@@ -81,7 +83,11 @@ func (k kind) body() string {
 	case account:
 		return `"automountServiceAccountToken":false`
 	case claim:
-		return `"spec":{"accessModes":["ReadWriteOnce"],"resources":{"requests":{"storage":"1Gi"}}}`
+		return claimWith(`"volumeMode":"Filesystem"`)
+	case named:
+		return claimWith(`"volumeName":"of-another-team"`)
+	case cloned:
+		return claimWith(`"dataSource":{"kind":"PersistentVolumeClaim","name":"web"}`)
 	case service:
 		return `"spec":{"ports":[{"port":80}]}`
 	case balancer:
@@ -111,6 +117,10 @@ func (k kind) body() string {
 	_, variant, _ := strings.Cut(string(k), " ")
 	name, data, _ := strings.Cut(variant, " ")
 	return `"type":"` + name + `","data":{` + data + `}`
+}
+
+func claimWith(fields string) string {
+	return `"spec":{"accessModes":["ReadWriteOnce"],"resources":{"requests":{"storage":"1Gi"}},` + fields + `}`
 }
 
 // copied is the metadata of a copy with a cluster ID. An EndpointSlice belongs to that source's Service.
@@ -182,6 +192,14 @@ func move(name string) request {
 	return request{
 		verb: "PATCH", path: slice.path() + "/" + name + dryRun, contentType: mediaMerge,
 		body: `{"endpoints":[{"addresses":["10.4.5.6"]}]}`,
+	}
+}
+
+// bindClaim changes the volume of a claim.
+func bindClaim(name string) request {
+	return request{
+		verb: "PATCH", path: claim.path() + "/" + name + dryRun, contentType: mediaMerge,
+		body: `{"spec":{"volumeName":"of-another-team"}}`,
 	}
 }
 

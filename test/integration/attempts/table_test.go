@@ -61,6 +61,7 @@ const (
 	badFinalizer  = "others could not delete the object"
 	badOwner      = "has owner references"
 	badKeys       = "because other controllers act upon them"
+	emptyVolumes  = "empty volumes only"
 	withDelegate  = "without its delegate"
 	notItsService = "is not a copy of this source"
 	onlyWhom      = "only the user whom it names may set it"
@@ -114,6 +115,10 @@ func copies() []attempt {
 		{c1, shop, "create a Service of type LoadBalancer", create(balancer, marked("c1")), policy, "ClusterIP only"},
 		{c1, shop, "create an Ingress with a snippet", create(ingress, marked("c1",
 			`"nginx.ingress.kubernetes.io/server-snippet":"x"`)), policy, "snippets"},
+		{c1, shop, "create a claim that names its volume", create(named, marked("c1")), policy, emptyVolumes},
+		{c1, shop, "create a claim that clones another one", create(cloned, marked("c1")), policy, emptyVolumes},
+		{c1, shop, "name the volume of its claim", bindClaim("of-c1"), policy, emptyVolumes},
+		{c1, shop, "annotate its claim", annotate(claim, "of-c1"), allowed, ""},
 		{c1, shop, "make its ConfigMap c2's", replace(configMap, "of-c1", marked("c2")), policy, notItsID},
 		{c1, shop, "take the marks off its ConfigMap", replace(configMap, "of-c1", ""), policy, mustHave},
 		{c1, shop, "create a ConfigMap in the name of c2", create(configMap, markedBy("USER-OF-c2", "c1")), both,
