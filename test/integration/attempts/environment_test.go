@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -22,6 +23,7 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/cli/cluster"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/connect/source"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/delegate/admission"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 	"github.com/multicluster-scheduler/multicluster-scheduler/test/integration/env"
 )
 
@@ -31,11 +33,22 @@ var world struct {
 	identities map[string]identity
 }
 
+// leaseOf returns the Lease of a source, and waits until the manager has made it.
+func leaseOf(t env.T, user string) *coordinationv1.Lease {
+	t.Helper()
+	made := &coordinationv1.Lease{ObjectMeta: env.Meta(env.LeasesNamespace, translate.SourceGrantName(user))}
+	env.Eventually(t, func(ctx context.Context) error {
+		return world.target.Client.Get(ctx, client.ObjectKeyFromObject(made), made)
+	})
+	return made
+}
+
 // identity is somebody who makes attempts.
 type identity struct {
-	user string
-	host string
-	http *http.Client
+	user  string
+	host  string
+	http  *http.Client
+	lease *coordinationv1.Lease // nil without a Lease
 }
 
 func TestMain(m *testing.M) {
@@ -101,6 +114,11 @@ func connect(t env.T) {
 	}
 	env.Create(t, world.target, source)
 	allowRenewal(t, shop, source)
+	for _, who := range []string{c1, c3} {
+		i := world.identities[who]
+		i.lease = leaseOf(t, i.user)
+		world.identities[who] = i
+	}
 	addIdentity(t, tenant, "tenant", world.target.User(t, "tenant"))
 	world.target.BindRole(t, "tenant", shop, "system:aggregate-to-edit")
 }
@@ -218,8 +236,14 @@ func expectDone(t env.T, who, namespace string, r request) {
 // do makes the request and returns the answer of the API server.
 func do(ctx context.Context, who, namespace string, r request) (code int, answer string, err error) {
 	i := world.identities[who]
-	fill := strings.NewReplacer("NS", namespace, "USER-OF-c1", world.identities[c1].user,
-		"USER-OF-c2", world.identities[c2].user, "USER", i.user)
+	replace := []string{
+		"NS", namespace, "USER-OF-c1", world.identities[c1].user, "USER-OF-c2", world.identities[c2].user,
+		"USER", i.user,
+	}
+	if i.lease != nil {
+		replace = append(replace, "LEASE", i.lease.Name, "VERSION", i.lease.ResourceVersion)
+	}
+	fill := strings.NewReplacer(replace...)
 	address, content := i.host+fill.Replace(r.path), strings.NewReader(fill.Replace(r.body))
 	req, err := http.NewRequestWithContext(ctx, r.verb, address, content)
 	if err != nil {

@@ -19,7 +19,7 @@ const (
 )
 
 // request is one request. In path and body, NS stands for the namespace, USER for the user's name, and USER-OF-c2 for
-// that of the second source.
+// that of the second source. LEASE and VERSION stand for the name and the resourceVersion of the user's Lease.
 type request struct {
 	verb, path, contentType, body string
 	as                            string // the user to impersonate, or empty
@@ -171,6 +171,11 @@ func replace(k kind, name, metadata string) request {
 	return request{
 		verb: "PUT", path: k.path() + "/" + name + dryRun, contentType: mediaJSON, body: object(k, name, metadata),
 	}
+}
+
+// renew updates the Lease of the source.
+func renew(metadata string) request {
+	return replace(lease, "LEASE", `"resourceVersion":"VERSION"`+metadata)
 }
 
 // apply forces the object to be as the identity wants it.

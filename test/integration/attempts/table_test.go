@@ -24,13 +24,14 @@ const (
 
 // The answers.
 const (
-	allowed = "allowed"
-	rbac    = "refused by RBAC"
-	policy  = "refused by the policy of sources"
-	mark    = "refused by the policy of the mark"
-	both    = "refused by both policies" // API servers ask them in any order.
-	capped  = "refused by the policy of tokens"
-	webhook = "refused by the webhook"
+	allowed  = "allowed"
+	rbac     = "refused by RBAC"
+	policy   = "refused by the policy of sources"
+	mark     = "refused by the policy of the mark"
+	both     = "refused by both policies" // API servers ask them in any order.
+	capped   = "refused by the policy of tokens"
+	onLeases = "refused by the policy of Leases"
+	webhook  = "refused by the webhook"
 )
 
 // attempt is one request of one identity, with the answer that it must get.
@@ -62,6 +63,7 @@ const (
 	badOwner      = "has owner references"
 	badKeys       = "because other controllers act upon them"
 	emptyVolumes  = "empty volumes only"
+	badLease      = "only users who may delete Leases"
 	withDelegate  = "without its delegate"
 	notItsService = "is not a copy of this source"
 	onlyWhom      = "only the user whom it names may set it"
@@ -253,7 +255,7 @@ func reads() []attempt {
 				replace(k, "web", marked("c1")), rbac, ""},
 			attempt{c1, other, "read a " + string(k), get(k, "web"), rbac, ""})
 	}
-	return append(all,
+	return append(append(all, renewals(c1)...),
 		attempt{c1, shop, "read a service account", get(account, "web"), allowed, ""},
 		attempt{c1, other, "read a service account", get(account, "web"), rbac, ""},
 		attempt{c1, "", "list nodes", read("/api/v1/nodes"), rbac, ""},
@@ -266,6 +268,15 @@ func reads() []attempt {
 		attempt{c1, leases, "write the Lease of the target's manager", replace(lease, "manager", ""), rbac, ""},
 		attempt{c1, leases, "create a Lease", create(lease, ""), rbac, ""},
 		attempt{c1, leases, "create a PodChaperon", create(chaperon, labelled("c1")), rbac, ""})
+}
+
+// renewals are attempts of a source with its own Lease.
+func renewals(who string) []attempt {
+	return []attempt{
+		{who, leases, "renew its Lease", renew(""), allowed, ""},
+		{who, leases, "add a finalizer to its Lease", renew(`,"finalizers":["example.org/hold"]`), onLeases, badLease},
+		{who, leases, "add an owner to its Lease", renew("," + owners), onLeases, badLease},
+	}
 }
 
 func pods() []attempt {
