@@ -4,7 +4,7 @@
 // A target belongs to the cluster whose ID is in spec.clusterID, or else in status.clusterID, which keeps the ID that
 // was seen first. The cluster that answers tells its ID in its ClusterSummary. An [Identity] compares the two:
 //
-//   - before the cache of an engagement starts, and every minute. Where the source holds no Lease, at each health check;
+//   - before the cache of an engagement starts, and every minute; without a Lease, at each health check;
 //   - before a new connection is used: its address must have told the right ID on another new connection. So no request
 //     reaches another cluster that has got the address;
 //   - after each answer that says which objects do not exist: lists, watches, and reads that find nothing. A front may

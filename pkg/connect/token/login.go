@@ -119,7 +119,7 @@ func (l *login) adopt() {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if stored.ends.After(l.current.ends) {
+	if stored.renewed.After(l.current.renewed) {
 		l.current = stored
 	}
 }

@@ -103,7 +103,8 @@ func (s *store) read(ctx context.Context, key string) (entry, error) {
 	return e, nil
 }
 
-// replaces returns the renewed token, and whether it is one of the kubeconfig's account and lives longer.
+// replaces returns the renewed token, and whether it is one of the kubeconfig's account and lives at least as long, by
+// the target's clock.
 func (e entry) replaces(original credential, fingerprint string) (credential, bool) {
 	if e.Fingerprint != fingerprint || !original.renewable() {
 		return credential{}, false
@@ -112,7 +113,7 @@ func (e entry) replaces(original credential, fingerprint string) (credential, bo
 	if err != nil || renewed.account != original.account {
 		return credential{}, false
 	}
-	return renewed, renewed.ends.After(original.ends)
+	return renewed, !renewed.ends.Before(original.ends)
 }
 
 // put writes an entry.

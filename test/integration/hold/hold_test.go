@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -19,6 +20,7 @@ import (
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/timeouts"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 	"github.com/multicluster-scheduler/multicluster-scheduler/test/integration/env"
 )
 
@@ -139,6 +141,7 @@ func TestADeletedNamespaceOfLeasesIsAccepted(t *testing.T) {
 	i.waitHolder(t, "first")
 	restore := i.loseLeases(t)
 	waitTurnedBack(t, original)
+	i.waitGranted(t, env.Namespace(t, nil, c2)) // The target's manager still publishes where the source may act.
 	virtualNode(t, c1, i.key(), readyIs(corev1.ConditionUnknown))
 	env.WaitForEvent(t, c1, original, v1alpha1.ReasonTurnedBack, "helm upgrade")
 	env.Change(t, c1, original, func(o *v1alpha1.ClusterTarget) {
@@ -150,10 +153,25 @@ func TestADeletedNamespaceOfLeasesIsAccepted(t *testing.T) {
 
 	restore()
 	i.waitHolder(t, "first")
+	env.Eventually(t, func(context.Context) error {
+		if r.engaged(t, i.key()) == engaged {
+			return errors.New("the target is not engaged anew")
+		}
+		return nil
+	})
 	waitConnected(t, c1, original)
-	if r.engaged(t, i.key()) == engaged {
-		t.Error("the target is held without another engagement")
-	}
+}
+
+// waitGranted waits until the SourceGrant has a namespace.
+func (i identity) waitGranted(t *testing.T, namespace string) {
+	t.Helper()
+	grant := &v1alpha1.SourceGrant{ObjectMeta: metav1.ObjectMeta{Name: translate.SourceGrantName(i.user)}}
+	env.WaitFor(t, c2, grant, func(grant *v1alpha1.SourceGrant) error {
+		if !slices.Contains(grant.Status.Namespaces, namespace) {
+			return fmt.Errorf("status is %+v", grant.Status)
+		}
+		return nil
+	})
 }
 
 // loseLeases deletes everything in the namespace of Leases that the source and the manager need, as the deletion of the
