@@ -29,6 +29,14 @@ func (w *world) refuse(pod types.UID, nodeName string, backOff BackOff) {
 	})
 }
 
+// expectLifted waits until time has lifted an exclusion, which must be this pod's.
+func (w *world) expectLifted(t testing.TB, pod types.UID) {
+	t.Helper()
+	if got := schedulingtest.Receive(t, "the end of an exclusion", w.lifted); got != pod {
+		t.Errorf("an exclusion was lifted for %q, want %q", got, pod)
+	}
+}
+
 // of returns what is known of a pod.
 func (w *world) of(t testing.TB, pod types.UID) Memory {
 	t.Helper()
