@@ -222,7 +222,8 @@ func TestDelegateMatchLabelKeys(t *testing.T) {
 		}}
 		spec.Affinity = &corev1.Affinity{PodAffinity: &corev1.PodAffinity{
 			RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{
-				MatchLabelKeys: []string{"pod-template-hash"}, MismatchLabelKeys: []string{"job-name", "batch.kubernetes.io/job-name", "kept", "absent"},
+				MatchLabelKeys:    []string{"pod-template-hash"},
+				MismatchLabelKeys: []string{"job-name", "batch.kubernetes.io/job-name", "kept", "absent"},
 			}},
 		}}
 	})

@@ -64,11 +64,11 @@ func TestACopyIsMadeInOneTargetOnly(t *testing.T) {
 		},
 		"a claim that says in this moment that it goes elsewhere has no copy here": {
 			want: atC3, err: "writing down where", changes: []string{"source patch"},
-			happens: func(w *world) { w.before["source patch"] = w.change(t, sourceName, bindToC3) },
+			happens: func(w *world) { w.before["source patch"] = w.change(sourceName, bindToC3) },
 		},
 		"a claim that is another one in this moment has no copy here": {
 			err: "writing down where", changes: []string{"source patch"},
-			happens: func(w *world) { w.before["source patch"] = w.replace(t, sourceName) },
+			happens: func(w *world) { w.before["source patch"] = w.replace(sourceName) },
 		},
 		"a claim that cannot say where has no copy": {
 			err: "writing down where", changes: []string{"source patch"},
@@ -99,9 +99,9 @@ func TestACopyIsMadeInOneTargetOnly(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
-			w.store(t, sourceName, followedClaim(test.at))
+			w.store(sourceName, followedClaim(test.at))
 			if test.copied.name != "" {
-				w.store(t, test.copied.name, copyOfData())
+				w.store(test.copied.name, copyOfData())
 			}
 			if test.happens != nil {
 				test.happens(w)
@@ -113,7 +113,7 @@ func TestACopyIsMadeInOneTargetOnly(t *testing.T) {
 			if refused := errors.As(err, new(*needs.RefusedError)); refused != test.refused {
 				t.Errorf("error %v is a refusal: %t, want %t", err, refused, test.refused)
 			}
-			if got := w.isAt(t); got != test.want {
+			if got := w.isAt(); got != test.want {
 				t.Errorf("the claim says that it is at %v, want %v", got, test.want)
 			}
 			if diff := cmp.Diff(test.changes, w.changes); diff != "" {
@@ -135,8 +135,8 @@ func TestAClaimWhoseAnnotationIsRemovedKeepsItsCopy(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
-			w.store(t, sourceName, followedClaim(location{}))
-			w.store(t, "c3", copyOfData())
+			w.store(sourceName, followedClaim(location{}))
+			w.store("c3", copyOfData())
 			w.c3.claims["shop"] = listing(t, copyOfData())
 			if test.lost {
 				w.registry.Lose(w.c3.target)
@@ -145,10 +145,10 @@ func TestAClaimWhoseAnnotationIsRemovedKeepsItsCopy(t *testing.T) {
 			if (err == nil) != (test.err == "") || err != nil && !strings.HasSuffix(err.Error(), test.err) {
 				t.Errorf("error %v, want one that ends with %q", err, test.err)
 			}
-			if got := w.isAt(t); got != test.want {
+			if got := w.isAt(); got != test.want {
 				t.Errorf("the claim says that it is at %v, want %v", got, test.want)
 			}
-			if made := w.find(t, "c2") != nil; made != (test.want == atC2) {
+			if made := w.find("c2") != nil; made != (test.want == atC2) {
 				t.Errorf("a second copy was made: %t", made)
 			}
 		})

@@ -30,6 +30,7 @@ import (
 // world is Claims of the namespace shop. The API servers of the source and of the targets c2 and c3 are fakes.
 type world struct {
 	*Claims
+	t        *testing.T
 	c2, c3   *cluster
 	registry *engage.Registry
 	// stored has the fakes, by the names of their clusters. What a test reads and writes there is no request.
@@ -45,43 +46,43 @@ const sourceName = "source"
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	w := &world{
-		registry: engage.NewRegistry(),
-		stored:   map[string]client.WithWatch{}, before: map[string]func() error{},
+		t: t, registry: engage.NewRegistry(),
+		stored: map[string]client.WithWatch{}, before: map[string]func() error{},
 	}
 	w.Claims = &Claims{options: Options{
 		Source: translate.Source{ClusterID: sourceName}, Clock: testingclock.NewFakeClock(noon()),
 		Exists: func(context.Context, string) bool { return true },
 	}}
-	w.source = w.newCluster(t, sourceName)
-	w.c2, w.c3 = w.engage(t, "c2"), w.engage(t, "c3")
+	w.source = w.newCluster(sourceName)
+	w.c2, w.c3 = w.engage("c2"), w.engage("c3")
 	return w
 }
 
-func (w *world) engage(t *testing.T, name string) *cluster {
-	t.Helper()
-	made := w.newCluster(t, name)
+func (w *world) engage(name string) *cluster {
+	w.t.Helper()
+	made := w.newCluster(name)
 	made.location = location{name, "id-of-" + name}
 	made.target = &engage.Target{Key: types.NamespacedName{Name: name}, NodeName: name, ClusterID: made.clusterID}
 	made.writer = writer.NewWriter(made.client, made.client, w.options.Source)
-	if err := w.registry.Engage(t.Context(), made.target); err != nil {
-		t.Fatal(err)
+	if err := w.registry.Engage(w.t.Context(), made.target); err != nil {
+		w.t.Fatal(err)
 	}
-	w.targets.Set(t.Context(), made.target, made)
+	w.targets.Set(w.t.Context(), made.target, made)
 	return made
 }
 
 // newCluster makes a cluster with the storage class "fast", in which no claims are watched.
-func (w *world) newCluster(t *testing.T, name string) *cluster {
-	t.Helper()
+func (w *world) newCluster(name string) *cluster {
+	w.t.Helper()
 	classes := watch.NewStore(watch.StoreOptions[*storagev1.StorageClass, class]{EntryOf: classOf})
 	fast := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "fast"}}
 	if err := classes.Replace([]any{fast}, ""); err != nil {
-		t.Fatal(err)
+		w.t.Fatal(err)
 	}
 	w.stored[name] = fake.NewClientBuilder().Build()
 	return &cluster{
 		sourceID: sourceName, client: interceptor.NewClient(w.stored[name], w.funcs(name)),
-		clock: w.options.Clock, life: t.Context(), claims: map[string]*watched{}, classes: classes,
+		clock: w.options.Clock, life: w.t.Context(), claims: map[string]*watched{}, classes: classes,
 	}
 }
 
@@ -161,54 +162,54 @@ func checkUID(ctx context.Context, c client.Client, o client.Object, want *types
 var resourceOfClaims = schema.GroupResource{Resource: "persistentvolumeclaims"}
 
 // store puts claims into a cluster.
-func (w *world) store(t *testing.T, cluster string, claims ...*corev1.PersistentVolumeClaim) {
-	t.Helper()
+func (w *world) store(cluster string, claims ...*corev1.PersistentVolumeClaim) {
+	w.t.Helper()
 	for _, pvc := range claims {
-		if err := w.stored[cluster].Create(t.Context(), pvc.DeepCopy()); err != nil {
-			t.Fatal(err)
+		if err := w.stored[cluster].Create(w.t.Context(), pvc.DeepCopy()); err != nil {
+			w.t.Fatal(err)
 		}
 	}
 }
 
 // find returns the claim "data" of a cluster, or nil.
-func (w *world) find(t *testing.T, cluster string) *corev1.PersistentVolumeClaim {
-	t.Helper()
+func (w *world) find(cluster string) *corev1.PersistentVolumeClaim {
+	w.t.Helper()
 	pvc := &corev1.PersistentVolumeClaim{}
-	err := w.stored[cluster].Get(t.Context(), keyOfData, pvc)
+	err := w.stored[cluster].Get(w.t.Context(), keyOfData, pvc)
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
 	if err != nil {
-		t.Fatal(err)
+		w.t.Fatal(err)
 	}
 	return pvc
 }
 
 // change changes the claim "data" of a cluster before a request.
-func (w *world) change(t *testing.T, cluster string, change func(*corev1.PersistentVolumeClaim)) func() error {
-	t.Helper()
+func (w *world) change(cluster string, change func(*corev1.PersistentVolumeClaim)) func() error {
+	w.t.Helper()
 	return func() error {
-		pvc := w.find(t, cluster)
+		pvc := w.find(cluster)
 		change(pvc)
-		return w.stored[cluster].Update(t.Context(), pvc)
+		return w.stored[cluster].Update(w.t.Context(), pvc)
 	}
 }
 
 // replace deletes the claim "data" of a cluster, and creates another one of that name, before a request.
-func (w *world) replace(t *testing.T, cluster string) func() error {
-	t.Helper()
+func (w *world) replace(cluster string) func() error {
+	w.t.Helper()
 	return func() error {
-		other := w.find(t, cluster)
-		err := w.stored[cluster].Delete(t.Context(), other)
+		other := w.find(cluster)
+		err := w.stored[cluster].Delete(w.t.Context(), other)
 		other.UID, other.ResourceVersion = "other", ""
-		return errors.Join(err, w.stored[cluster].Create(t.Context(), other))
+		return errors.Join(err, w.stored[cluster].Create(w.t.Context(), other))
 	}
 }
 
 // isAt says where the annotations of the source's claim "data" say that it is.
-func (w *world) isAt(t *testing.T) location {
-	t.Helper()
-	return followedTo(w.find(t, sourceName))
+func (w *world) isAt() location {
+	w.t.Helper()
+	return followedTo(w.find(sourceName))
 }
 
 var keyOfData = types.NamespacedName{Namespace: "shop", Name: "data"}

@@ -14,12 +14,12 @@ import (
 func TestACopyIsDeletedOnlyWhenItsClaimIsSurelyGone(t *testing.T) {
 	earlier := followedClaim(atC2)
 	earlier.UID = "0"
-	answer := func(err error) func(*testing.T, *world) {
-		return func(_ *testing.T, w *world) { w.before["source get"] = func() error { return err } }
+	answer := func(err error) func(*world) {
+		return func(w *world) { w.before["source get"] = func() error { return err } }
 	}
 	for name, test := range map[string]struct {
 		original *corev1.PersistentVolumeClaim // in the source; nil if it is gone
-		happens  func(t *testing.T, w *world)
+		happens  func(w *world)
 		deleted  bool
 		retried  bool
 	}{
@@ -35,39 +35,40 @@ func TestACopyIsDeletedOnlyWhenItsClaimIsSurelyGone(t *testing.T) {
 		},
 		"the source gives no right to look": {happens: answer(forbidden(noRight)), retried: true},
 		"the copy is taken over in this moment": {
-			happens: func(t *testing.T, w *world) {
-				w.before["c2 delete"] = w.change(t, "c2", func(pvc *corev1.PersistentVolumeClaim) {
+			happens: func(w *world) {
+				w.before["c2 delete"] = w.change("c2", func(pvc *corev1.PersistentVolumeClaim) {
 					delete(pvc.Labels, v1alpha1.LabelParentUID)
 				})
 			},
 			retried: true,
 		},
 		"the copy is another one in this moment": {
-			happens: func(t *testing.T, w *world) { w.before["c2 delete"] = w.replace(t, "c2") }, retried: true,
+			happens: func(w *world) { w.before["c2 delete"] = w.replace("c2") }, retried: true,
 		},
 		"the copy was taken over since it was listed": {
-			happens: func(t *testing.T, w *world) {
-				if err := w.change(t, "c2", func(pvc *corev1.PersistentVolumeClaim) { pvc.Labels = nil })(); err != nil {
-					t.Fatal(err)
+			happens: func(w *world) {
+				takeOver := w.change("c2", func(pvc *corev1.PersistentVolumeClaim) { pvc.Labels = nil })
+				if err := takeOver(); err != nil {
+					w.t.Error(err)
 				}
 			},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
-			w.store(t, "c2", copyOfData())
+			w.store("c2", copyOfData())
 			w.c2.claims["shop"], w.source.claims["shop"] = listing(t, copyOfData()), listing(t)
 			if test.original != nil {
-				w.store(t, sourceName, test.original)
+				w.store(sourceName, test.original)
 			}
 			if test.happens != nil {
-				test.happens(t, w)
+				test.happens(w)
 			}
 			err := w.reconcile(t.Context(), keyOfData, w.c2)
 			if retried := err != nil; retried != test.retried {
 				t.Errorf("error %v, want one: %t", err, test.retried)
 			}
-			if deleted := w.find(t, "c2") == nil; deleted != test.deleted {
+			if deleted := w.find("c2") == nil; deleted != test.deleted {
 				t.Errorf("the copy was deleted: %t, want %t", deleted, test.deleted)
 			}
 		})
@@ -80,10 +81,10 @@ func TestOnlyTheVeryCopyIsExpanded(t *testing.T) {
 			w := newWorld(t)
 			original := followedClaim(atC2)
 			original.Spec.Resources.Requests[corev1.ResourceStorage] = resource.MustParse("2Gi")
-			w.store(t, sourceName, original)
-			w.store(t, "c2", copyOfData())
+			w.store(sourceName, original)
+			w.store("c2", copyOfData())
 			if replaced {
-				w.before["c2 patch"] = w.replace(t, "c2")
+				w.before["c2 patch"] = w.replace("c2")
 			}
 			if err := w.reconcile(t.Context(), keyOfData, w.c2); (err != nil) != replaced {
 				t.Errorf("error %v", err)
@@ -92,7 +93,7 @@ func TestOnlyTheVeryCopyIsExpanded(t *testing.T) {
 			if replaced {
 				want = "1Gi"
 			}
-			if got := w.find(t, "c2").Spec.Resources.Requests.Storage().String(); got != want {
+			if got := w.find("c2").Spec.Resources.Requests.Storage().String(); got != want {
 				t.Errorf("%s are requested, want %s", got, want)
 			}
 		})

@@ -42,17 +42,17 @@ func TestPlace(t *testing.T) {
 			leftOut: "not scheduled within 60s: the target has not created the delegate",
 		},
 		"the delegate is scheduled while it is withdrawn": {
-			happens: changedSince(unschedulable, scheduled), held: true,
+			happens: changedSince(t, unschedulable, scheduled), held: true,
 		},
 		"a delegate that was refused is scheduled while it is withdrawn": {
-			happens: changedSince(refused, scheduled), held: true,
+			happens: changedSince(t, refused, scheduled), held: true,
 		},
 		"the delegate changes while it is withdrawn, and the target is given up all the same": {
-			happens: changedSince(unschedulable, stillUnschedulable), ends: true,
+			happens: changedSince(t, unschedulable, stillUnschedulable), ends: true,
 			err: "c1: unschedulable: still full", leftOut: "unschedulable: still full",
 		},
 		"another PodChaperon takes the place of a delegate that is withdrawn": {
-			happens: replacedSince(unschedulable), held: true,
+			happens: replacedSince(t, unschedulable), held: true,
 			err: "withdrawing the delegate (unschedulable: full) from c1: another PodChaperon is in its place",
 		},
 		"a refused delegate cannot be deleted": {
@@ -156,26 +156,28 @@ func seen(change func(*v1alpha1.PodChaperon)) func(*world, *Target, *v1alpha1.Po
 }
 
 // changedSince is the PodChaperon in the cache, and a later state of it in the API server.
-func changedSince(cached, now func(*v1alpha1.PodChaperon)) func(*world, *Target, *v1alpha1.PodChaperon) {
+func changedSince(t *testing.T, cached, now func(*v1alpha1.PodChaperon)) func(*world, *Target, *v1alpha1.PodChaperon) {
+	t.Helper()
 	return func(w *world, at *Target, chaperon *v1alpha1.PodChaperon) {
 		later := chaperon.DeepCopy()
 		now(later)
-		if err := at.Client.Status().Update(context.Background(), later); err != nil {
-			panic(err)
+		if err := at.Client.Status().Update(t.Context(), later); err != nil {
+			t.Error(err)
 		}
 		seen(cached)(w, at, chaperon)
 	}
 }
 
 // replacedSince is the PodChaperon in the cache, and another one in its place in the API server.
-func replacedSince(cached func(*v1alpha1.PodChaperon)) func(*world, *Target, *v1alpha1.PodChaperon) {
+func replacedSince(t *testing.T, cached func(*v1alpha1.PodChaperon)) func(*world, *Target, *v1alpha1.PodChaperon) {
+	t.Helper()
 	return func(w *world, at *Target, chaperon *v1alpha1.PodChaperon) {
 		other := newChaperon("other", "p")
 		other.Name = chaperon.Name
 		if err := errors.Join(
-			at.Client.Delete(context.Background(), chaperon.DeepCopy()), at.Client.Create(context.Background(), other),
+			at.Client.Delete(t.Context(), chaperon.DeepCopy()), at.Client.Create(t.Context(), other),
 		); err != nil {
-			panic(err)
+			t.Error(err)
 		}
 		seen(cached)(w, at, chaperon)
 	}

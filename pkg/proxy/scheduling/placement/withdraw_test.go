@@ -37,8 +37,10 @@ func TestNoOtherTargetIsTriedUntilAWithdrawnDelegateHasEnded(t *testing.T) {
 			}
 			w.clock.Step(time.Minute)
 		}, "c1: unschedulable: full"},
-		"the pod is deleted": {func(w *world, _ *Target, _ func()) { w.Delegates.Concluded("p", ProxyGone) },
-			"the pod was deleted or bound while it was placed"},
+		"the pod is deleted": {
+			func(w *world, _ *Target, _ func()) { w.Delegates.Concluded("p", ProxyGone) },
+			"the pod was deleted or bound while it was placed",
+		},
 		"the target goes out of reach": {func(w *world, at *Target, _ func()) {
 			w.registry.Lose(at.Target)
 			w.clock.Step(time.Minute)

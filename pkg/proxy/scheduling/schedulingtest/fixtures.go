@@ -150,15 +150,15 @@ const patience = 10 * time.Second
 // Receive returns what another goroutine sends, and ends the test if nothing comes.
 func Receive[T any](t testing.TB, what string, from <-chan T) T {
 	t.Helper()
-	timer := time.NewTimer(patience)
-	defer timer.Stop()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	var sent T
 	select {
-	case sent := <-from:
-		return sent
-	case <-timer.C:
+	case sent = <-from:
+	case <-ctx.Done():
 		t.Fatalf("waiting for %s: nothing came", what)
-		panic("unreachable")
 	}
+	return sent
 }
 
 // Eventually waits until another goroutine has done something.
