@@ -36,6 +36,7 @@ func TestATargetIsLeftOutForLongerEachTime(t *testing.T) {
 			for i, want := range test.want {
 				w.refuse("p", "c1", test.backOff)
 				w.clock.Step(want - time.Second)
+				w.expectNothingDue(t)
 				if diff := cmp.Diff(map[string]string{"c1": "full"}, w.leftOut(t, "p")); diff != "" {
 					t.Errorf("time %d, before %s: %s", i, want, diff)
 				}
@@ -74,6 +75,7 @@ func TestMoreRoomEndsAnExclusionWhenItsTimeHasCome(t *testing.T) {
 			w.MoreRoom("c1")
 			if test.held > 0 {
 				w.clock.Step(test.held - time.Millisecond)
+				w.expectNothingDue(t)
 				if w.leftOut(t, "p") == nil {
 					t.Fatalf("lifted before %s", test.held)
 				}

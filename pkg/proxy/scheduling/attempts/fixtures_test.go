@@ -37,6 +37,15 @@ func (w *world) expectLifted(t testing.TB, pod types.UID) {
 	}
 }
 
+// expectNothingDue fails unless a timer is running. The function of a timer whose time has come runs in a goroutine of
+// its own, so its effect may show too late to be noticed.
+func (w *world) expectNothingDue(t testing.TB) {
+	t.Helper()
+	if !w.clock.HasWaiters() {
+		t.Error("the timer of an exclusion has ended too early")
+	}
+}
+
 // of returns what is known of a pod.
 func (w *world) of(t testing.TB, pod types.UID) Memory {
 	t.Helper()
