@@ -298,8 +298,8 @@ func syncError(watchError *atomic.Pointer[error], stopped <-chan error) error {
 	}
 }
 
-// chaperonOptions selects the PodChaperons of this source cluster and this target, in a namespace or, if it is empty, in
-// all.
+// chaperonOptions selects the PodChaperons of this source cluster and this target, in a namespace or, if it is empty,
+// in all.
 func (l *loop) chaperonOptions(namespace string) cache.ByObject {
 	selected := cache.ByObject{Label: labels.SelectorFromSet(l.ours())}
 	if namespace != "" {

@@ -197,7 +197,8 @@ func (d *dialer) grant(name string) (toolscache.SharedIndexInformer, error) {
 				return nil, err
 			}
 			return &v1alpha1.SourceGrantList{
-				ListMeta: metav1.ListMeta{ResourceVersion: grant.ResourceVersion}, Items: []v1alpha1.SourceGrant{*grant},
+				ListMeta: metav1.ListMeta{ResourceVersion: grant.ResourceVersion},
+				Items:    []v1alpha1.SourceGrant{*grant},
 			}, nil
 		},
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (apiwatch.Interface, error) {

@@ -60,14 +60,28 @@ func (r *reconciler) readState(ctx context.Context, key types.NamespacedName) (s
 		client.MatchingFields{engage.IndexParent: key.String()},
 		client.UnsafeDisableDeepCopy,
 	)
-	// The source cannot end anything where it may not read, and a proxy that is not bound there needs nothing of it.
-	if err != nil && (!apierrors.IsForbidden(err) || s.proxy != nil && s.proxy.Spec.NodeName == s.nodeName) {
+	if err = r.unlessForbidden(err, s); err != nil {
 		return s, fmt.Errorf("listing the proxy's PodChaperons: %w", err)
 	}
 	s.chaperons = chaperons.Items
 	s.asked = r.asks.forProxy(key, s)
 	s.vet, err = r.vetter(ctx, s.proxy)
 	return s, err
+}
+
+// unlessForbidden returns nil if the target does not let the source read a namespace where it needs nothing: the proxy
+// is not bound there, and the source could end nothing. Otherwise nobody knows whether the delegate runs.
+func (r *reconciler) unlessForbidden(err error, s state) error {
+	if !apierrors.IsForbidden(err) {
+		return err
+	}
+	if s.proxy == nil || s.proxy.Spec.NodeName != s.nodeName {
+		return nil
+	}
+	r.feedback.recordDelegateUnclear(s.proxy, fmt.Sprintf("the target does not let this cluster read namespace %q: "+
+		"give the namespace to its ClusterSource; or delete this pod by force if its delegate is gone",
+		s.proxy.Namespace))
+	return err
 }
 
 // carryOut carries out a plan. A failure does not prevent the other actions.

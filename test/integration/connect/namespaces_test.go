@@ -103,7 +103,8 @@ func TestASourceReadsPodChaperonsOfTheNamespacesThatItUsesOnly(t *testing.T) {
 	login := c2.User(t, "carol")
 	grantNamespaces(t, "carol", waits, used, leaving, idle, later)
 	grant := newGrant(t, "carol", v1alpha1.SourceGrantStatus{
-		Namespaces: []string{waits, used, idle, later}, Leaving: []string{leaving}, Used: []string{used, "No namespace"},
+		Namespaces: []string{waits, used, idle, later}, Leaving: []string{leaving},
+		Used: []string{used, "No namespace"},
 	})
 	env.CreateForTest(t, c1, env.Proxy(waits, "waits"))
 	secret := env.Namespace(t, nil, c1)

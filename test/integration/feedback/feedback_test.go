@@ -128,6 +128,27 @@ func TestAProxyOnANodeThatTakesNoneOfItsNamespaceCanBeDeleted(t *testing.T) {
 	env.WaitGone(t, source, proxy)
 }
 
+func TestAProxyStaysWhereItsNamespaceCannotBeReadAnyMore(t *testing.T) {
+	namespace := env.Namespace(t, nil, source, target)
+	c2 := newTarget(namespace, "c2")
+	c2.Customize = func(e *engage.Target) { e.Client = unlisted{e.Client} }
+	c2.Engage(t, registry)
+	proxy := createProxy(t, c2, "web")
+	env.Bind(t, source, proxy, c2.NodeName)
+	env.WaitForEvent(t, source, proxy, "DelegateUnclear", "give the namespace to its ClusterSource")
+	env.Delete(t, source, proxy)
+	if !env.Exists(t, source, proxy) {
+		t.Error("the proxy is deleted, although nobody knows whether its delegate runs")
+	}
+}
+
+// unlisted has no right to read the PodChaperons of any namespace.
+type unlisted struct{ client.Client }
+
+func (unlisted) List(ctx context.Context, _ client.ObjectList, _ ...client.ListOption) error {
+	return forbidden{}.Get(ctx, client.ObjectKey{}, nil)
+}
+
 // forbidden reads from a target where the source has no right to read.
 type forbidden struct{ client.Reader }
 

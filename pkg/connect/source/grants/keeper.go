@@ -156,7 +156,7 @@ func (k *Keeper) Keep(ctx context.Context, s ClusterSource) (Outcome, error) {
 	if err != nil {
 		return Outcome{}, err
 	}
-	everywhere, err := k.everywhere(ctx, s.Name)
+	everywhere, err := k.everywhere(ctx, s)
 	if err != nil {
 		return Outcome{}, err
 	}
@@ -173,9 +173,6 @@ func (k *Keeper) Keep(ctx context.Context, s ClusterSource) (Outcome, error) {
 		p.add(namespace.Name, d, namespace.DeletionTimestamp != nil)
 	}
 	k.open.keep(s.Name, p.open)
-	if err := k.keepEarlier(ctx, s, everywhere != nil); err != nil {
-		return Outcome{}, err
-	}
 	changed, err := k.write(ctx, s, p, has)
 	if err != nil {
 		return Outcome{}, err
@@ -189,17 +186,18 @@ func (k *Keeper) Keep(ctx context.Context, s ClusterSource) (Outcome, error) {
 	return p.outcome(everywhere != nil), err
 }
 
-// everywhere returns the ClusterRoleBinding of an earlier version, and nil if there is none.
-func (k *Keeper) everywhere(ctx context.Context, source string) (*rbacv1.ClusterRoleBinding, error) {
+// everywhere returns the ClusterRoleBinding of an earlier version, and nil if there is none. It makes what takes its
+// place.
+func (k *Keeper) everywhere(ctx context.Context, s ClusterSource) (*rbacv1.ClusterRoleBinding, error) {
 	binding := &rbacv1.ClusterRoleBinding{}
-	err := k.options.Client.Get(ctx, client.ObjectKey{Name: everywherePrefix + source}, binding)
+	err := k.options.Client.Get(ctx, client.ObjectKey{Name: everywherePrefix + s.Name}, binding)
 	if apierrors.IsNotFound(err) {
-		return nil, nil //nolint:nilnil // documented
+		return nil, k.keepEarlier(ctx, s, false)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("getting the ClusterRoleBinding of an earlier version: %w", err)
 	}
-	return binding, nil
+	return binding, k.keepEarlier(ctx, s, true)
 }
 
 // keepEarlier lets a source read PodChaperons in the whole cluster if it had the right before an upgrade. The

@@ -40,7 +40,8 @@ func (p *Publisher) giveLease(
 	if err != nil {
 		return nil, err
 	}
-	if _, err := p.objects.Ensure(ctx, BindingTo("Role", meta.Name, meta, []rbacv1.Subject{whose.subject})); err != nil {
+	subjects := []rbacv1.Subject{whose.subject}
+	if _, err := p.objects.Ensure(ctx, BindingTo("Role", meta.Name, meta, subjects)); err != nil {
 		return nil, err
 	}
 	lease, err := p.ensureLease(ctx, grant.Name)

@@ -1,0 +1,61 @@
+package grants
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
+	"github.com/multicluster-scheduler/multicluster-scheduler/test/integration/env"
+)
+
+func TestNamespacesWithPodChaperonsArePublished(t *testing.T) {
+	run(t, false, nil)
+	namespace, others := namespaceWithPod(t, team("uses")), namespaceWithPod(t, team("uses"))
+	c1, c2 := newIdentity(t), newIdentity(t)
+	c1.connect(t, selecting(team("uses")))
+	c2.connect(t, selecting(team("uses")))
+	c1.expect(t, namespace, all)
+	c2.expect(t, others, all)
+	env.Must(t, c1.client.Create(t.Context(), c1.chaperon(namespace, "web")))
+	env.Must(t, c2.client.Create(t.Context(), c2.chaperon(others, "web")))
+	for who, want := range map[*identity]string{&c1: namespace, &c2: others} {
+		env.WaitFor(t, target, who.grantOf(), func(g *v1alpha1.SourceGrant) error {
+			if !slices.Equal(g.Status.Used, []string{want}) {
+				return fmt.Errorf("used namespaces are %q, want %q", g.Status.Used, want)
+			}
+			return nil
+		})
+	}
+}
+
+// readsPodChaperonsEverywhereUntilItIsUpgraded shows that a source of an earlier version can go on, and that its right
+// does not come back.
+func readsPodChaperonsEverywhereUntilItIsUpgraded(t *testing.T, c1 identity, object *v1alpha1.ClusterSource) {
+	t.Helper()
+	everywhere := func(allowed bool) func(context.Context) error {
+		return func(ctx context.Context) error {
+			err := c1.client.List(ctx, &v1alpha1.PodChaperonList{})
+			if apierrors.IsForbidden(err) == allowed {
+				return fmt.Errorf("reading PodChaperons everywhere is allowed: %t: %w", !allowed, err)
+			}
+			return nil
+		}
+	}
+	env.Must(t, everywhere(true)(t.Context()))
+	lease := &coordinationv1.Lease{ObjectMeta: env.Meta(env.LeasesNamespace, translate.SourceGrantName(c1.user))}
+	env.Change(t, target, lease, func(l *coordinationv1.Lease) {
+		l.Annotations = map[string]string{v1alpha1.AnnotationReadsByNamespace: ""}
+	})
+	env.Change(t, target, c1.grantOf(), func(g *v1alpha1.SourceGrant) { g.Annotations = map[string]string{"look": ""} })
+	env.Eventually(t, everywhere(false))
+	env.Change(t, target, lease, func(l *coordinationv1.Lease) { l.Annotations = nil })
+	env.Change(t, target, object, func(s *v1alpha1.ClusterSource) { s.Spec.ClusterID = "another" })
+	waitCondition(t, object, v1alpha1.ConditionReady, v1alpha1.ReasonReady, "")
+	env.Must(t, everywhere(false)(t.Context()))
+}
