@@ -137,7 +137,10 @@ func (p *Publisher) Reconcile(ctx context.Context, request reconcile.Request) (r
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	return reconcile.Result{RequeueAfter: leaseInterval}, p.publish(ctx, grant, whose, lease)
+	if err := p.publish(ctx, grant, whose, lease); err != nil {
+		return reconcile.Result{}, err
+	}
+	return reconcile.Result{RequeueAfter: leaseInterval}, nil
 }
 
 // owner is the user of a SourceGrant.
