@@ -204,7 +204,8 @@ labels:
 {{- end }}
 {{- end }}
 
-{{- /* The rules on Secrets: a source reads those that pods need, a target finds and deletes copies. Empty if none. */}}
+{{- /* The rules on Secrets: a source reads those that pods need, a target finds and deletes copies. A target also finds
+those of sources that leave a namespace. Empty if none. */}}
 {{- define "multicluster-scheduler.rulesOnSecrets" -}}
 {{- $collects := and .Values.roles.target .Values.rbac.parts.garbageCollection }}
 {{- if .Values.roles.source }}
@@ -216,6 +217,10 @@ labels:
 - apiGroups: [""]
   resources: [secrets]
   verbs: [list, watch, delete]
+{{- else if and .Values.roles.target .Values.sourceController.enabled }}
+- apiGroups: [""]
+  resources: [secrets]
+  verbs: [list, watch]
 {{- end }}
 {{- end }}
 

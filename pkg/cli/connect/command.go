@@ -49,6 +49,7 @@ type options struct {
 	sourceName              string
 	secretNamespace         string
 	serviceAccountNamespace string
+	releaseNamespace        string // of the chart in the source
 	accept                  bool
 	tokenDuration           time.Duration
 	timeout                 time.Duration
@@ -109,7 +110,7 @@ func (o *options) addFlags(command *cobra.Command) {
 	flags.StringVar(&o.sourceName, "source-name", "",
 		"name of the source in the target (default: derived from the source context's name)")
 	flags.StringVar(&o.secretNamespace, "secret-namespace", "admiralty",
-		"namespace of the chart in the source, for a ClusterTarget's Secret")
+		"namespace of the chart in the source; a ClusterTarget's Secret is there")
 	flags.StringVar(&o.serviceAccountNamespace, "service-account-namespace", "admiralty",
 		"namespace of the chart in the target, for a ClusterSource's service account")
 	flags.BoolVar(&o.accept, "accept", false,

@@ -83,6 +83,7 @@ func open(o options, kubeconfig *cluster.Kubeconfig, streams genericiooptions.IO
 
 // setDefaults sets the defaults that depend on the source's context.
 func (o *options) setDefaults(source *cluster.Cluster) {
+	o.releaseNamespace = o.secretNamespace
 	if o.namespaced {
 		o.namespace = cmp.Or(o.namespace, source.Namespace)
 		o.secretNamespace, o.serviceAccountNamespace = o.namespace, o.namespace

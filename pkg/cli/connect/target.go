@@ -83,30 +83,6 @@ func (c *connection) warnOfOthers(ctx context.Context, account types.NamespacedN
 	return nil
 }
 
-// setClusterID writes the cluster ID that the source's manager publishes into the (Cluster)Source. It is a patch of its
-// own, because an older target drops the unknown field of a patch, but refuses to apply it.
-func (c *connection) setClusterID(ctx context.Context, source client.Object) error {
-	summary := &v1alpha1.ClusterSummary{}
-	err := c.source.Client.Get(ctx, client.ObjectKey{Name: v1alpha1.ClusterSummaryName}, summary)
-	if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) || err == nil && summary.Status.ClusterID == "" {
-		return nil // Without an ID, the source may use any.
-	}
-	if err != nil {
-		return fmt.Errorf("getting the ClusterSummary in context %q: %w", c.source.Context, err)
-	}
-	patch := fmt.Appendf(nil, `{"spec":{"clusterID":%q}}`, summary.Status.ClusterID)
-	err = c.target.Client.Patch(
-		ctx,
-		source,
-		client.RawPatch(types.MergePatchType, patch),
-		client.FieldOwner(cluster.FieldOwner),
-	)
-	if err != nil {
-		return fmt.Errorf("setting spec.clusterID of %s: %w", c.target.Describe(source), err)
-	}
-	return nil
-}
-
 // desiredSource returns the source to apply, its service account, and the source as it is: without a UID if it does not
 // exist. An existing source keeps its service account.
 func (c *connection) desiredSource(

@@ -132,6 +132,22 @@ func TestAStandbyNoticesATargetThatWasSetBackBySeconds(t *testing.T) {
 	})
 }
 
+func TestAStandbysLateEventDoesNotTurnTheTargetBack(t *testing.T) {
+	in(t, func(w *world) {
+		c1 := &etcd{}
+		h := w.hold(w.leader("a", c1), w.request())
+		early := w.read()
+		w.pass(2*timeouts.HoldRenewal, never)
+		next := w.process("b", c1)
+		next.Watch(w.request().Target, w.read())
+		crash(h)
+		w.pass(timeouts.HoldDuration, never)
+		next.Lead()
+		next.Watch(w.request().Target, early)
+		w.hold(next, w.request())
+	})
+}
+
 func TestALeaseThatWasReplacedIsTheEndOfAHold(t *testing.T) {
 	in(t, func(w *world) {
 		h := w.hold(w.leader("a", &etcd{}), w.request())

@@ -3,6 +3,7 @@ package hold
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -30,7 +31,9 @@ type Hold struct {
 	ctx context.Context //nolint:containedctx // it is the right
 	end context.CancelCauseFunc
 
-	renewing  sync.Mutex // makes renewals and confirmations come one after the other; guards the fields up to confirmed
+	// turn has room for one: renewals and confirmations come one after the other. Whoever has it may use the fields up to
+	// confirmed.
+	turn      chan struct{}
 	last      *coordinationv1.Lease
 	shared    bool      // a sibling renews the Lease, too
 	confirmed time.Time // when the target was asked for the last confirmation
@@ -63,8 +66,10 @@ func (h *Hold) Failed() error {
 // just before is then of the present.
 func (h *Hold) Confirm(ctx context.Context) error {
 	called := h.process.options.Clock.Now()
-	h.renewing.Lock()
-	defer h.renewing.Unlock()
+	if err := h.takeTurn(ctx); err != nil {
+		return err
+	}
+	defer h.endTurn()
 	if err := context.Cause(h.ctx); err != nil {
 		return err
 	}
@@ -93,8 +98,10 @@ func (h *Hold) Release(ctx context.Context, stopping bool) {
 	if !stopping || !mine || h.process.options.OwnLease == nil {
 		return
 	}
-	h.renewing.Lock()
-	defer h.renewing.Unlock()
+	if h.takeTurn(ctx) != nil {
+		return // The Lease expires.
+	}
+	defer h.endTurn()
 	left := h.renewal(h.process.options.Clock.Now())
 	left.holder = h.process.next
 	err := h.request.update(ctx, left.write(h.last))
@@ -109,9 +116,22 @@ func (h *Hold) Release(ctx context.Context, stopping bool) {
 func (h *Hold) begin(life context.Context, written *coordinationv1.Lease, asked time.Time) {
 	h.ctx, h.end = context.WithCancelCause(life)
 	h.last = written
+	h.turn = make(chan struct{}, 1)
 	h.extend(asked)
 	go h.keep()
 }
+
+// takeTurn waits for the renewal or the confirmation under way, at most until ctx ends.
+func (h *Hold) takeTurn(ctx context.Context) error {
+	select {
+	case h.turn <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("waiting for a renewal of Lease %q: %w", h.request.Lease, context.Cause(ctx))
+	}
+}
+
+func (h *Hold) endTurn() { <-h.turn }
 
 func (h *Hold) keep() {
 	for h.ctx.Err() == nil {
@@ -128,8 +148,10 @@ func (h *Hold) keep() {
 
 // renew renews the Lease. Only a success, or an answer that ends the hold, has consequences now.
 func (h *Hold) renew(ctx context.Context) {
-	h.renewing.Lock()
-	defer h.renewing.Unlock()
+	if h.takeTurn(ctx) != nil {
+		return
+	}
+	defer h.endTurn()
 	asked := h.process.options.Clock.Now()
 	var written *coordinationv1.Lease
 	var err error

@@ -38,8 +38,8 @@ type world struct {
 	*testing.T
 	clock  clock.RealClock
 	target client.Client
-	// down fails requests to the target.
-	down atomic.Bool
+	// down fails requests to the target. hangs lets them wait until they give up.
+	down, hangs atomic.Bool
 }
 
 // in runs a test in a world of its own.
@@ -55,9 +55,13 @@ func newWorld(t *testing.T) *world {
 	if err := coordinationv1.AddToScheme(scheme); err != nil {
 		t.Fatal(err)
 	}
-	answer := func(then func() error) error {
+	answer := func(ctx context.Context, then func() error) error {
 		if w.down.Load() {
 			return errors.New("down")
+		}
+		if w.hangs.Load() {
+			<-ctx.Done()
+			return ctx.Err()
 		}
 		return then()
 	}
@@ -66,12 +70,12 @@ func newWorld(t *testing.T) *world {
 			Get: func(
 				ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, _ ...client.GetOption,
 			) error {
-				return answer(func() error { return c.Get(ctx, key, o) })
+				return answer(ctx, func() error { return c.Get(ctx, key, o) })
 			},
 			Update: func(
 				ctx context.Context, c client.WithWatch, o client.Object, _ ...client.UpdateOption,
 			) error {
-				return answer(func() error { return c.Update(ctx, o) })
+				return answer(ctx, func() error { return c.Update(ctx, o) })
 			},
 		}).Build()
 	return w
@@ -181,6 +185,23 @@ func expectHolder(w *world, prefix string) {
 	if holder := holderOf(w.read()); !strings.HasPrefix(holder, prefix) {
 		w.Errorf("the holder is %q, want %q", holder, prefix)
 	}
+}
+
+func TestAConfirmationDoesNotOutliveItsContext(t *testing.T) {
+	in(t, func(w *world) {
+		h := w.hold(w.leader("a", &etcd{}), w.request())
+		w.hangs.Store(true)
+		w.pass(timeouts.HoldRenewal+time.Second, never) // A renewal is under way.
+		ctx, cancel := context.WithTimeout(w.Context(), time.Second)
+		defer cancel()
+		begun := w.clock.Now()
+		if err := h.Confirm(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			w.Errorf("got %v", err)
+		}
+		if took := w.clock.Since(begun); took > time.Second {
+			w.Errorf("it took %s", took)
+		}
+	})
 }
 
 func TestACrashIsWaitedForOnce(t *testing.T) {

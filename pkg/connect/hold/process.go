@@ -100,9 +100,14 @@ func (p *Process) Stop(ctx context.Context) error {
 	return nil
 }
 
-// Watch notes a Lease as a replica sees it that does not lead. What it sees must not be from a cache that can lag.
+// Watch notes a Lease as a replica sees it that does not lead. What it sees must not be from a cache that can lag. Once
+// this process leads, Watch does nothing: a late event would look as if the target had been set back.
 func (p *Process) Watch(target types.NamespacedName, lease *coordinationv1.Lease) {
-	p.look(target, lease)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.leading.IsZero() {
+		p.see(target, lease)
+	}
 }
 
 // look notes what is seen of a target's Lease, and returns what is known now. The Lease must not be from a cache that
@@ -110,6 +115,11 @@ func (p *Process) Watch(target types.NamespacedName, lease *coordinationv1.Lease
 func (p *Process) look(target types.NamespacedName, lease *coordinationv1.Lease) sight {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	return p.see(target, lease)
+}
+
+// see is look, for callers who hold the lock.
+func (p *Process) see(target types.NamespacedName, lease *coordinationv1.Lease) sight {
 	now := p.options.Clock.Now()
 	was := p.seen[target]
 	if was.uid != lease.UID {

@@ -67,6 +67,10 @@ func where(namespace string, outcome *grants.Outcome) string {
 	if outcome.Everywhere {
 		text += "; it has its rights in the whole cluster until the manager has found all its objects"
 	}
+	if outcome.Problem != "" {
+		text += "; the manager cannot find its objects, so rights stay that should end (install the chart with its " +
+			"ClusterRoles): " + outcome.Problem
+	}
 	return text
 }
 

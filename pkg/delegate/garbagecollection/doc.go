@@ -1,7 +1,9 @@
 // Package garbagecollection runs in target clusters. It deletes the copies that sources made of their objects, when no
 // pod needs them any more. Sources need not remember the copies that they wrote, and may be gone.
 //
-// A copy has the label parent-cluster-id and the annotation followed-by. Other objects are never deleted.
+// A copy has the label parent-cluster-id and the annotation followed-by. Other objects are never deleted. Whether a
+// source has the user of followed-by does not matter: copies outlive their source. The admission policy lets nobody set
+// the annotation for another user.
 //   - A ConfigMap, Secret or ServiceAccount is needed while a PodChaperon of the same source, in any state, refers to
 //     it. A Secret is also needed while the copy of an Ingress names it for TLS.
 //   - A Service, Ingress or EndpointSlice is needed while the source has a PodChaperon in the namespace, or if it is

@@ -217,6 +217,40 @@ func TestConnectPinsTheClusterAndAcceptsNoOtherUnasked(t *testing.T) {
 	mustRun(t, path, "disconnect", "pinned", "--target-context", "c2")
 }
 
+func TestConnectFindsTheIDOfASourceThatIsNoTarget(t *testing.T) {
+	play(t)
+	path := kubeconfig(t, c1, c2)
+	summary := &v1alpha1.ClusterSummary{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.ClusterSummaryName}}
+	env.Delete(t, c1, summary)
+	uid := string(env.Get(t, c1, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "kube-system"}}).UID)
+	for name, test := range map[string]struct {
+		values    []string // of the chart, nil if it is not there
+		want, say string
+	}{
+		"by-default":    {values: []string{}, want: uid},
+		"by-its-values": {values: []string{"--set", "clusterID=mine"}, want: "mine"},
+		"not-at-all":    {say: `namespace "admiralty" has not exactly one configuration of a manager`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if test.values != nil {
+				for _, object := range env.Render(t, env.Release,
+					append(test.values, "--show-only", "templates/configmap.yaml", "--set", "roles.target=false")...) {
+					env.CreateForTest(t, c1, object)
+				}
+			}
+			code, out, errOut := command(t, path, "connect", name, "--target-context", "c2", "--source-name", name)
+			if code != 0 {
+				t.Fatalf("exit code %d\n%s%s", code, out, errOut)
+			}
+			expectSays(t, errOut, test.say)
+			source := env.Get(t, c2, &v1alpha1.ClusterSource{ObjectMeta: metav1.ObjectMeta{Name: name}})
+			env.ExpectEqual(t, "cluster ID of the ClusterSource", test.want, source.Spec.ClusterID)
+			mustRun(t, path, "disconnect", name, "--target-context", "c2", "--source-name", name)
+		})
+	}
+	publish(t, c1, idOfC1)
+}
+
 func TestConnectItselfAndThenAnother(t *testing.T) {
 	play(t)
 	path := kubeconfig(t, c1, c2)

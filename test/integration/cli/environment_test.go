@@ -49,11 +49,17 @@ func TestMain(m *testing.M) {
 		}
 		c2.InstallSourceRoles(t)
 		for cluster, id := range map[*env.Cluster]string{c1: idOfC1, c2: idOfC2} {
-			summary := &v1alpha1.ClusterSummary{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.ClusterSummaryName}}
-			env.Create(t, cluster, summary)
-			env.ChangeStatus(t, cluster, summary, func(s *v1alpha1.ClusterSummary) { s.Status.ClusterID = id })
+			publish(t, cluster, id)
 		}
 	})
+}
+
+// publish plays a manager that is a target.
+func publish(t env.T, cluster *env.Cluster, id string) {
+	t.Helper()
+	summary := &v1alpha1.ClusterSummary{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.ClusterSummaryName}}
+	env.Ensure(t, cluster, summary)
+	env.ChangeStatus(t, cluster, summary, func(s *v1alpha1.ClusterSummary) { s.Status.ClusterID = id })
 }
 
 // play runs the parts that answer in both clusters until the test ends.

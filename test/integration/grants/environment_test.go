@@ -37,18 +37,20 @@ func TestMain(m *testing.M) {
 	env.Main(m, func(t env.T) {
 		target = env.Start(t, "target")[0]
 		env.Create(t, target, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: env.ReleaseNamespace}})
+		// A manager that is a target only, with as few parts as possible, has the fewest rights.
 		target.Install(t, env.Render(t, env.Release, "--show-only", "templates/policy.yaml",
-			"--show-only", "templates/rbac/*.yaml", "--set", "rbac.selfTarget=false"), managerUser)
+			"--show-only", "templates/rbac/*.yaml",
+			"--set", "roles.source=false,rbac.parts.garbageCollection=false"), managerUser)
 	})
 }
 
 // run runs the controllers with the rights of the target's manager, until stop is called or the test ends. see is
-// called with each of their requests, unless it is nil.
-func run(t *testing.T, enforce bool, see func(*http.Request)) (stop func()) {
+// called with each of their requests, unless it is nil, and may answer it.
+func run(t *testing.T, enforce bool, see func(*http.Request) *http.Response) (stop func()) {
 	t.Helper()
 	login := target.Impersonate(managerUser)
 	if see != nil {
-		login = env.Intercept(login, func(r *http.Request) *http.Response { see(r); return nil })
+		login = env.Intercept(login, see)
 	}
 	return env.RunManager(t, login, func(mgr ctrl.Manager) error {
 		return source.New(source.Options{

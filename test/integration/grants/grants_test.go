@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"runtime"
 	"slices"
@@ -14,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -157,6 +159,34 @@ func TestADeselectedNamespaceRefusesCreationOnly(t *testing.T) {
 	c1.expect(t, namespace, all)
 }
 
+func TestCopiesThatTheManagerMayNotListAreReported(t *testing.T) {
+	forbidden := atomic.Bool{}
+	forbidden.Store(true)
+	run(t, false, func(r *http.Request) *http.Response {
+		if !forbidden.Load() || r.URL.Path != "/api/v1/persistentvolumeclaims" {
+			return nil
+		}
+		body := io.NopCloser(strings.NewReader("no such right"))
+		return &http.Response{StatusCode: http.StatusForbidden, Body: body, Request: r, Header: http.Header{}}
+	})
+	namespace := namespaceWithPod(t, team("listed"))
+	c1 := newIdentity(t)
+	object := c1.connect(t, selecting(team("listed")))
+	c1.expect(t, namespace, all)
+	label(t, namespace, "team", "none")
+	waitCondition(t, object, v1alpha1.ConditionReady, v1alpha1.ReasonReady, "copies of persistentvolumeclaims")
+	c1.expect(t, namespace, ending)
+	forbidden.Store(false)
+	c1.expect(t, namespace, nothing)
+	env.WaitFor(t, target, object, func(object *v1alpha1.ClusterSource) error {
+		ready := meta.FindStatusCondition(object.Status.Conditions, v1alpha1.ConditionReady)
+		if !strings.HasSuffix(ready.Message, "may run pods in 0 namespaces") {
+			return fmt.Errorf("condition is %q", ready.Message)
+		}
+		return nil
+	})
+}
+
 func TestHandBoundRolesStay(t *testing.T) {
 	run(t, true, nil)
 	namespace := namespaceWithPod(t, nil)
@@ -296,7 +326,7 @@ func TestInvalidSelectorsAreRefusedOrReported(t *testing.T) {
 func TestAThousandNamespacesIdle(t *testing.T) {
 	const many = 1000
 	var watches, writes, reads atomic.Int64
-	run(t, false, func(r *http.Request) {
+	run(t, false, func(r *http.Request) *http.Response {
 		switch {
 		case r.URL.Query().Get("watch") != "":
 			watches.Add(1)
@@ -305,6 +335,7 @@ func TestAThousandNamespacesIdle(t *testing.T) {
 		default:
 			writes.Add(1)
 		}
+		return nil
 	})
 	for n := range many {
 		meta := metav1.ObjectMeta{Name: fmt.Sprintf("many-%d", n), Labels: team("many")}

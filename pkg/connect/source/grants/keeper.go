@@ -82,6 +82,8 @@ type Outcome struct {
 	WouldRefuse []string
 	// Everywhere says that the ClusterRoleBinding of an earlier version still exists.
 	Everywhere bool
+	// Problem says why the manager cannot find out where the source has objects, if that matters.
+	Problem string
 }
 
 // InvalidSelectorError means that a selector cannot be used. The rights stay as they are.
@@ -160,18 +162,15 @@ func (k *Keeper) Keep(ctx context.Context, s ClusterSource) (Outcome, error) {
 	if err != nil {
 		return Outcome{}, err
 	}
-	p := plan{rights: map[string]rights{}, open: sets.New[string]()}
-	for i := range namespaces.Items {
-		namespace := &namespaces.Items[i]
-		d := decide(situation{
+	p := k.plan(ctx, s, namespaces.Items, func(namespace *metav1.PartialObjectMetadata) situation {
+		return situation{
 			choice:      within.selects(namespace.Name, namespace.Labels),
 			terminating: namespace.DeletionTimestamp != nil,
 			has:         strongest(has[namespace.Name]),
 			everywhere:  everywhere != nil,
 			enforce:     k.options.EnforceDefaultExclusions,
-		}, func() use { return k.use(ctx, s, namespace.Name) })
-		p.add(namespace.Name, d, namespace.DeletionTimestamp != nil)
-	}
+		}
+	})
 	k.open.keep(s.Name, p.open)
 	changed, err := k.write(ctx, s, p, has)
 	if err != nil {
@@ -184,6 +183,22 @@ func (k *Keeper) Keep(ctx context.Context, s ClusterSource) (Outcome, error) {
 		everywhere = nil
 	}
 	return p.outcome(everywhere != nil), err
+}
+
+func (k *Keeper) plan(
+	ctx context.Context, s ClusterSource, namespaces []metav1.PartialObjectMetadata,
+	in func(namespace *metav1.PartialObjectMetadata) situation,
+) plan {
+	p := plan{rights: map[string]rights{}, open: sets.New[string]()}
+	for i := range namespaces {
+		namespace := &namespaces[i]
+		d := decide(in(namespace), func() use { return k.use(ctx, s, namespace.Name) })
+		p.add(namespace.Name, d, namespace.DeletionTimestamp != nil)
+	}
+	if len(p.undecided) > 0 {
+		p.problem = k.copies.problem()
+	}
+	return p
 }
 
 // everywhere returns the ClusterRoleBinding of an earlier version, and nil if there is none. It makes what takes its

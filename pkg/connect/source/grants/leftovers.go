@@ -24,13 +24,17 @@ import (
 type leftovers struct {
 	client           metadata.Interface
 	secretNamespaces []string
-	// changed is called with the namespace of a copy that is gone, and with none when all copies are listed.
+	// changed is called with the namespace of a copy that is gone. It is called with none when all copies are listed,
+	// and when problem returns something new.
 	changed func(namespace string)
 
 	ask       sync.Once
 	asked     chan struct{}
 	listed    atomic.Bool
 	informers []toolscache.SharedIndexInformer // complete before listed is true
+
+	mu       sync.Mutex // guards problems
+	problems map[toolscache.SharedIndexInformer]string
 }
 
 func newLeftovers(config *rest.Config, secretNamespaces []string, changed func(string)) (*leftovers, error) {
@@ -43,6 +47,7 @@ func newLeftovers(config *rest.Config, secretNamespaces []string, changed func(s
 	}
 	return &leftovers{
 		client: client, secretNamespaces: secretNamespaces, changed: changed, asked: make(chan struct{}),
+		problems: map[toolscache.SharedIndexInformer]string{},
 	}, nil
 }
 
@@ -93,7 +98,12 @@ func (l *leftovers) watch(
 		func(options *metav1.ListOptions) { options.LabelSelector = v1alpha1.LabelParentClusterID }).Informer()
 	gone := func(copied *metav1.PartialObjectMetadata) { l.changed(copied.Namespace) }
 	registration, err := informer.AddEventHandler(watch.On(nil, gone))
-	if err := errors.Join(err, informer.SetTransform(keepUser)); err != nil {
+	failed := func(ctx context.Context, reflector *toolscache.Reflector, err error) {
+		toolscache.DefaultWatchErrorHandler(ctx, reflector, err)
+		l.failed(informer, fmt.Errorf("listing copies of %s: %w", resource.Resource, err))
+	}
+	err = errors.Join(err, informer.SetTransform(keepUser), informer.SetWatchErrorHandlerWithContext(failed))
+	if err != nil {
 		return nil, err
 	}
 	l.informers = append(l.informers, informer)
@@ -111,6 +121,40 @@ func keepUser(object any) (any, error) {
 		Namespace: whole.Namespace, Name: whole.Name, UID: whole.UID, ResourceVersion: whole.ResourceVersion,
 		Annotations: map[string]string{v1alpha1.AnnotationFollowedBy: whole.Annotations[v1alpha1.AnnotationFollowedBy]},
 	}}, nil
+}
+
+// failed records why copies are not listed. Once they are, their watch is left to the informer, which tries again.
+func (l *leftovers) failed(informer toolscache.SharedIndexInformer, err error) {
+	if informer.HasSynced() {
+		return
+	}
+	l.mu.Lock()
+	known := l.problems[informer] == err.Error()
+	l.problems[informer] = err.Error()
+	l.mu.Unlock()
+	if !known {
+		l.changed("")
+	}
+}
+
+// problem says why not all copies are listed. It is empty if they are, or if no attempt failed yet.
+func (l *leftovers) problem() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var unlisted []string
+	for informer, problem := range l.problems {
+		if !informer.HasSynced() {
+			unlisted = append(unlisted, problem)
+		}
+	}
+	slices.Sort(unlisted)
+	if len(unlisted) == 0 {
+		return ""
+	}
+	if more := len(unlisted) - 1; more > 0 {
+		return fmt.Sprintf("%s (and %d more problems)", unlisted[0], more)
+	}
+	return unlisted[0]
 }
 
 // use says whether one of the users has copies in a namespace. It reads memory only. If that is not known yet, changed

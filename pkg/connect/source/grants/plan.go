@@ -14,6 +14,8 @@ type plan struct {
 	// live are the namespaces whose RoleBindings may be written: those that are not being deleted.
 	live      []string
 	undecided []string
+	// problem says why namespaces are undecided.
+	problem string
 	// open are the namespaces about which a change of objects is of interest.
 	open sets.Set[string]
 }
@@ -32,7 +34,7 @@ func (p *plan) add(namespace string, d decision, terminating bool) {
 }
 
 func (p *plan) outcome(everywhere bool) Outcome {
-	o := Outcome{Everywhere: everywhere}
+	o := Outcome{Everywhere: everywhere, Problem: p.problem}
 	for namespace, right := range p.rights {
 		switch right {
 		case full, kept:
