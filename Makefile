@@ -118,6 +118,15 @@ test-e2e: clusters-program certmanager-program ## Run the end-to-end tests on re
 test-e2e-long: clusters-program certmanager-program ## Run the end-to-end tests, and those that take minutes each
 	E2E_LONG=1 hack/e2e.sh
 
+# The packages that decide. MUTATE="pkg/engage pkg/translate" chooses others. docs/reliability.md has the results.
+MUTATE ?= pkg/proxy/scheduling/attempts pkg/proxy/scheduling/placement pkg/proxy/feedback pkg/proxy/fit pkg/translate \
+	pkg/delegate/chaperon pkg/delegate/garbagecollection pkg/delegate/restriction pkg/connect/hold \
+	pkg/connect/identity pkg/follow/claims pkg/follow/objects pkg/follow/services pkg/follow/writer pkg/gate
+
+.PHONY: test-mutation
+test-mutation: ## Break the deciding packages in small ways, and list what no unit test notices (hours; not part of test)
+	hack/mutation/run.sh $(MUTATE)
+
 .PHONY: vuln
 vuln: ## Look for known vulnerabilities in linked code (needs the Internet; not part of test)
 	hack/tools/build.sh govulncheck
