@@ -5,6 +5,8 @@ import (
 	"errors"
 	"io"
 	"time"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/amounts"
 )
 
 // body is the bounded body of an answer. It is not safe for concurrent use, except Close.
@@ -14,6 +16,7 @@ type body struct {
 	cancel  context.CancelCauseFunc
 	stop    func() // stops the timer of the request
 	account *Account
+	cutter  amounts.Cutter
 	scanner scanner
 	left    time.Duration // for the event that has begun
 	err     error
@@ -25,6 +28,7 @@ func (b *body) Read(p []byte) (int, error) {
 		return 0, b.err
 	}
 	n, err := b.read(p[:min(len(p), chunk)])
+	b.cutter.Cut(p[:n])
 	if exceeded := b.vet(p[:n]); exceeded != nil {
 		b.fail(exceeded)
 		return 0, exceeded

@@ -16,6 +16,7 @@
 //   - Lists have [Limits.List] bytes and [Limits.Objects] items, all pages together. So have the initial events of a
 //     watch, until the bookmark that ends them.
 //   - Bodies of errors are cut, so that the status code still counts.
+//   - Amounts of resources that are dangerous to decode are cut, by package amounts. This is no violation.
 //   - Redirects are errors, and nothing is dialled for them.
 //   - A frame of a watch that has begun must end in time. Between frames, a watch may rest for ever.
 //   - All bodies of a target share one token bucket. A watch that exceeds it is slowed: nobody reads it meanwhile.

@@ -156,6 +156,60 @@ func unpacked(t *testing.T, w io.Writer, mebibytes int) {
 	_ = packer.Close()
 }
 
+func TestAmountsCannotEndTheProcess(t *testing.T) {
+	const pod = `{"kind":"Pod","apiVersion":"v1","metadata":{"name":"there","resourceVersion":"1"},"spec":{"containers":[` +
+		`{"name":"12e4567","resources":{"limits":{"a":"10000000000000000001e2147483639"},` +
+		`"requests":{"a":"1e-999999999","b":"1e1999999998","cpu":"100m"}}}]}}`
+	f := newFixture(t, Default(), clock.RealClock{}, func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.URL.Query().Get("watch") != "":
+			sendJSON(w, `{"type":"ADDED","object":`+pod+`}`+"\n")
+			<-r.Context().Done()
+		case strings.HasSuffix(r.URL.Path, "/pods") && r.Method == http.MethodGet:
+			sendJSON(w, `{"kind":"PodList","apiVersion":"v1","items":[`+pod+`]}`)
+		default:
+			sendJSON(w, pod)
+		}
+	})
+	pods := f.client.CoreV1().Pods("n")
+	for name, read := range map[string]func() (*corev1.Pod, error){
+		"get":    func() (*corev1.Pod, error) { return pods.Get(t.Context(), "there", metav1.GetOptions{}) },
+		"create": func() (*corev1.Pod, error) { return pods.Create(t.Context(), &corev1.Pod{}, metav1.CreateOptions{}) },
+		"list": func() (*corev1.Pod, error) {
+			list, err := pods.List(t.Context(), metav1.ListOptions{})
+			if err != nil {
+				return nil, err
+			}
+			return &list.Items[0], nil
+		},
+		"watch": func() (*corev1.Pod, error) {
+			w, err := pods.Watch(t.Context(), metav1.ListOptions{})
+			if err != nil {
+				return nil, err
+			}
+			defer w.Stop()
+			event := <-w.ResultChan()
+			pod, ok := event.Object.(*corev1.Pod)
+			if !ok {
+				return nil, apierrors.FromObject(event.Object)
+			}
+			return pod, nil
+		},
+	} {
+		found, err := read()
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		container := found.Spec.Containers[0]
+		if cpu := container.Resources.Requests.Cpu(); container.Name != "12e4567" || cpu.String() != "100m" {
+			t.Errorf("%s: got the name %s, and %s CPUs", name, container.Name, cpu)
+		}
+	}
+	if err := f.account.Violation(); err != nil {
+		t.Errorf("an amount that API servers store is a violation: %v", err)
+	}
+}
+
 func TestErrorsAreCutAndKeepTheirCode(t *testing.T) {
 	f := newFixture(t, Default(), clock.RealClock{}, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Encoding", "gzip")
