@@ -3,6 +3,8 @@ package amounts
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
+	"strings"
 )
 
 // maxKey bounds the bytes of a key that are kept: more than the longest key of kinds, with all characters escaped.
@@ -21,10 +23,11 @@ const (
 
 // kindOf returns what the object below a key has.
 func kindOf(key []byte) kind {
-	switch string(key) {
-	case "allocatable", "allocatedResources", "capacity", "limits", "overhead", "requested", "requests", "resources":
+	switch {
+	case isOneOf(key, "allocatable", "allocatedResources", "capacity", "limits", "overhead", "requested", "requests",
+		"resources"):
 		return list
-	case "emptyDir", "resourceFieldRef":
+	case isOneOf(key, "emptyDir", "resourceFieldRef"):
 		return single
 	default:
 		return other
@@ -37,12 +40,18 @@ func (k kind) isAmount(key []byte) bool {
 	case list:
 		return true
 	case single:
-		return string(key) == "divisor" || string(key) == "sizeLimit"
+		return isOneOf(key, "divisor", "sizeLimit")
 	case element:
-		return string(key) == "quantity" || string(key) == "perPod" || string(key) == "perContainer"
+		return isOneOf(key, "perContainer", "perPod", "quantity")
 	default:
 		return false
 	}
+}
+
+// isOneOf compares keys without regard to case, as some decoders do.
+func isOneOf(key []byte, names ...string) bool {
+	text := string(key)
+	return slices.ContainsFunc(names, func(name string) bool { return strings.EqualFold(name, text) })
 }
 
 // Cutter cuts amounts in a stream of JSON. The zero value is ready for the beginning of a stream. It is not safe for
@@ -116,12 +125,12 @@ func (c *Cutter) character(b *byte) bool {
 
 // replace cuts a byte of an amount.
 func (c *Cutter) replace(b *byte) bool {
-	was := *b
-	if *b = c.amount.next(was); *b == was {
-		return false
+	was, over := *b, c.amount.over
+	*b = c.amount.next(was)
+	if c.amount.over && !over {
+		c.about = string(c.key)
 	}
-	c.about = string(c.key)
-	return true
+	return *b != was
 }
 
 // structure reads a byte outside of strings.

@@ -1,7 +1,7 @@
 // Package amounts makes the amounts of resources in JSON of other clusters harmless, before anything decodes them.
 //
-// Decoding a resource.Quantity costs what its exponent says. "1e-999999999" makes Kubernetes' code compute a number of a
-// thousand million digits, and "10000000000000000001e2147483639" makes it panic, in goroutines that end the process.
+// Decoding a resource.Quantity costs what its exponent says. "1e-999999999" makes Kubernetes' code compute a number of
+// a thousand million digits, and "10000000000000000001e2147483639" makes it panic, in goroutines that end the process.
 // "1e1999999998" is decoded, and costs the same when it is compared.
 //
 // An amount here has at most 64 characters before its suffix, and at most two digits of exponent, without leading
