@@ -101,7 +101,8 @@ func eventWith(t *testing.T, chaperon *v1alpha1.PodChaperon, amount string) stri
 	if !strings.Contains(string(object), strconv.Quote(mark)) {
 		t.Fatalf("no amount is in %s", object)
 	}
-	return fmt.Sprintf(invented, "ADDED", strings.Replace(string(object), strconv.Quote(mark), strconv.Quote(amount), 1))
+	costly := strings.Replace(string(object), strconv.Quote(mark), strconv.Quote(amount), 1)
+	return fmt.Sprintf(invented, "ADDED", costly)
 }
 
 func TestRedirectsOfAConnectedTargetCostOthersNothing(t *testing.T) {
