@@ -71,6 +71,7 @@ func TestProxyStatusFields(t *testing.T) {
 	want.ResourceClaimStatuses = proxy.Status.ResourceClaimStatuses
 	want.ContainerStatuses[0].AllocatedResourcesStatus = nil
 	want.VolumeHealth = want.VolumeHealth[1:]
+	want.Resize = ""
 	want.Conditions = []corev1.PodCondition{is(corev1.PodScheduled, corev1.ConditionTrue, 9)}
 
 	before, delegateBefore := proxy.DeepCopy(), delegate.DeepCopy()
