@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -31,6 +32,7 @@ type store struct {
 	client kubernetes.Interface
 	name   types.NamespacedName
 	watch  *watch.Secret
+	shares shares
 }
 
 // newStore returns a store, which calls changed after each change of the Secret.
@@ -93,13 +95,33 @@ func (e entry) replaces(original credential, fingerprint string) (credential, bo
 	return renewed, renewed.expires.After(original.expires)
 }
 
-// put writes the entry of a target.
+// namespace returns the namespace of the target, or nothing for a ClusterTarget.
+func (e entry) namespace() string {
+	namespace, _, namespaced := strings.Cut(e.Target, "/")
+	if !namespaced {
+		return ""
+	}
+	return namespace
+}
+
+// put writes the entry of a target. It returns an error if the entry exceeds the share of a Target.
 func (s *store) put(ctx context.Context, id string, e entry) error {
 	raw, err := json.Marshal(e)
 	if err != nil {
 		return fmt.Errorf("encoding a token: %w", err)
 	}
-	return s.patch(ctx, map[string]any{id: raw})
+	data, err := s.data()
+	if err != nil {
+		return err
+	}
+	if err := s.shares.take(id, e.namespace(), int64(len(raw)), data); err != nil {
+		return err
+	}
+	if err := s.patch(ctx, map[string]any{id: raw}); err != nil {
+		s.shares.give(id)
+		return err
+	}
+	return nil
 }
 
 // remove deletes the entries of targets.
@@ -108,7 +130,11 @@ func (s *store) remove(ctx context.Context, ids []string) error {
 	for _, id := range ids {
 		none[id] = nil
 	}
-	return s.patch(ctx, none)
+	if err := s.patch(ctx, none); err != nil {
+		return err
+	}
+	s.shares.give(ids...)
+	return nil
 }
 
 func (s *store) patch(ctx context.Context, data map[string]any) error {
