@@ -1,13 +1,12 @@
 package token
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
@@ -21,80 +20,84 @@ func largest(target types.NamespacedName) entry {
 	return entry{Target: targetkind.Name(target), Token: strings.Repeat("a", maxLength)}
 }
 
-// fill puts entries of Targets of a namespace until they are refused, and returns how many are there. The Targets
-// exist, so that no leader deletes their entries.
-func fill(w *world, namespace string) int {
-	w.t.Helper()
+// fill takes shares for the largest entries of Targets of a namespace, until there are no more. It returns how many.
+func fill(t *testing.T, s *shares, namespace string, data map[string][]byte) int {
+	t.Helper()
 	for i := range 1000 {
-		target := types.NamespacedName{Namespace: namespace, Name: fmt.Sprint(i)}
-		object := &v1alpha1.Target{ObjectMeta: metav1.ObjectMeta{Namespace: target.Namespace, Name: target.Name}}
-		if err := w.client.Create(w.t.Context(), object); err != nil && !apierrors.IsAlreadyExists(err) {
-			w.t.Fatal(err)
-		}
-		if err := w.renewer.store.put(w.t.Context(), translate.TargetID(target), largest(target)); err != nil {
+		id, raw := encoded(t, types.NamespacedName{Namespace: namespace, Name: fmt.Sprint(i)})
+		if s.take(id, namespace, int64(len(raw)), data) != nil {
 			return i
 		}
 	}
-	w.t.Fatalf("the Targets of %s can have any number of entries", namespace)
+	t.Fatalf("the Targets of %s can have any number of entries", namespace)
 	return 0
 }
 
-func TestTargetsHaveAShareOfTheSecret(t *testing.T) {
-	w := newWorld(t)
-	put := func(key types.NamespacedName, e entry) error {
-		return w.renewer.store.put(t.Context(), translate.TargetID(key), e)
+// encoded returns the largest entry of a target, as it is in the Secret.
+func encoded(t *testing.T, target types.NamespacedName) (id string, raw []byte) {
+	t.Helper()
+	raw, err := json.Marshal(largest(target))
+	if err != nil {
+		t.Fatal(err)
 	}
-	if n := fill(w, "a"); n < 4 {
+	return translate.TargetID(target), raw
+}
+
+func TestTargetsHaveAShareOfTheSecret(t *testing.T) {
+	s := &shares{}
+	if n := fill(t, s, "a", nil); n < 4 {
 		t.Errorf("a namespace has room for %d tokens", n)
 	}
 	namespaces := 1
-	for fill(w, fmt.Sprint("b", namespaces)) > 0 {
+	for fill(t, s, fmt.Sprint("b", namespaces), nil) > 0 {
 		namespaces++
 	}
 	if namespaces < 4 {
 		t.Errorf("there is room for %d namespaces", namespaces)
 	}
-	for i := range 150 {
-		key := types.NamespacedName{Name: fmt.Sprint("cluster-target-", i)}
-		if err := put(key, largest(key)); err != nil {
-			t.Fatalf("ClusterTarget %d: %v", i, err)
-		}
+	first, raw := encoded(t, types.NamespacedName{Namespace: "a", Name: "0"})
+	size := int64(len(raw))
+	if err := s.take("cluster target", "", 1<<20, nil); err != nil {
+		t.Errorf("a ClusterTarget needs a share: %v", err)
 	}
-	first, second := types.NamespacedName{Namespace: "a", Name: "0"}, types.NamespacedName{Namespace: "a", Name: "1"}
-	if err := put(first, largest(first)); err != nil {
+	if err := s.take(first, "a", size, nil); err != nil {
 		t.Errorf("a token of the same length does not replace another one: %v", err)
 	}
-	other := types.NamespacedName{Namespace: "a", Name: "other"}
-	if err := put(other, largest(other)); err == nil {
-		t.Error("it takes one more")
+	if s.take(first, "a", size+shareOfNamespace, nil) == nil || s.take("other", "a", size, nil) == nil {
+		t.Error("there is room although the share is full")
 	}
-	ids := []string{translate.TargetID(first), translate.TargetID(second)}
-	if err := w.renewer.store.remove(t.Context(), ids); err != nil {
-		t.Fatal(err)
+	s.give(first)
+	if err := s.take("other", "a", size, nil); err != nil {
+		t.Errorf("there is no room although an entry was deleted: %v", err)
 	}
-	w.eventually(func() error { return put(other, largest(other)) })
 }
 
 func TestTheNextLeaderCountsTheTokensOfTargets(t *testing.T) {
-	w := newWorld(t)
-	n := fill(w, "tenant")
-	w.run()
-	w.eventually(func() error {
-		usage := w.gather("multicluster_scheduler_renewed_tokens_bytes")
-		bytes := int(usage["Target"])
-		if bytes < n*maxLength || bytes > shareOfNamespace || usage["ClusterTarget"] > 0 {
-			return fmt.Errorf("the metric is %v", usage)
-		}
-		return nil
-	})
-	if again := fill(w, "tenant"); again != n {
-		t.Errorf("%d tokens, and then %d", n, again)
+	data, size := map[string][]byte{"broken": []byte("{")}, int64(0)
+	for i := range fill(t, &shares{}, "tenant", nil) {
+		id, raw := encoded(t, types.NamespacedName{Namespace: "tenant", Name: fmt.Sprint(i)})
+		data[id] = raw
+		size += int64(len(raw))
+	}
+	next := &shares{}
+	if next.take("other", "tenant", 4<<10, data) == nil {
+		t.Error("the namespace has a share for each leader")
+	}
+	if err := next.take("other", "another", 4<<10, data); err != nil {
+		t.Errorf("another namespace: %v", err)
+	}
+	id, raw := encoded(t, key())
+	data[id] = raw
+	if clusterTargets, targets := usage(data); targets != size || clusterTargets != int64(len(raw))+1 {
+		t.Errorf("ClusterTargets have %d bytes, and Targets %d", clusterTargets, targets)
 	}
 }
 
 func TestATargetWithoutAShareSaysSo(t *testing.T) {
 	w := newWorld(t)
-	fill(w, "tenant")
+	if err := w.renewer.store.shares.take("other", "tenant", shareOfNamespace, nil); err != nil {
+		t.Fatal(err)
+	}
 	tenants := types.NamespacedName{Namespace: "tenant", Name: "c3"}
 	w.renewer.Keep(tenants, w.config)
 	if _, err := w.renewer.Attach(t.Context(), tenants, w.config, wire.Dial{}); err != nil {
@@ -104,6 +107,13 @@ func TestATargetWithoutAShareSaysSo(t *testing.T) {
 	w.clock.Step(life / 2)
 	w.renewed()
 	w.waitStatus(expires(w.clock.Now().Add(life), ""))
+	w.eventually(func() error {
+		stored := w.gather("multicluster_scheduler_renewed_tokens_bytes")
+		if size, known := stored["Target"]; !known || size != 0 || stored["ClusterTarget"] == 0 {
+			return fmt.Errorf("the metric is %v", stored)
+		}
+		return nil
+	})
 	check := expires(w.clock.Now().Add(life), "the tokens of the Targets in a namespace may have 32 KiB there")
 	w.eventually(func() error {
 		target := &v1alpha1.Target{}
