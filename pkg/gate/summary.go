@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/amounts"
 )
 
 // The bounds of a ClusterSummary. A target's manager publishes no more classes, vectors, text and delegates than this.
@@ -144,12 +145,12 @@ func checkSources(sources []v1alpha1.SourceUsage) error {
 }
 
 // checkAmounts checks names and quantities. The largest quantities leave room for sums, also in thousandths.
-func checkAmounts(of string, amounts corev1.ResourceList) error {
-	if len(amounts) > maxResources {
-		return fmt.Errorf("its %s have %d resources, and at most %d are read", of, len(amounts), maxResources)
+func checkAmounts(of string, list corev1.ResourceList) error {
+	if len(list) > maxResources {
+		return fmt.Errorf("its %s have %d resources, and at most %d are read", of, len(list), maxResources)
 	}
-	for _, name := range slices.Sorted(maps.Keys(amounts)) {
-		quantity, most := amounts[name], int64(1<<60)
+	for _, name := range slices.Sorted(maps.Keys(list)) {
+		quantity, most := list[name], int64(1<<60)
 		if name == corev1.ResourceCPU {
 			most = 1 << 50
 		}
@@ -158,7 +159,7 @@ func checkAmounts(of string, amounts corev1.ResourceList) error {
 			return fmt.Errorf("its %s have the invalid resource %q", of, short(string(name)))
 		case quantity.Sign() < 0:
 			return fmt.Errorf("its %s have a negative amount of %s", of, name)
-		case quantity.Cmp(*resource.NewQuantity(most, resource.DecimalSI)) > 0:
+		case !amounts.IsSound(quantity.String()), quantity.Cmp(*resource.NewQuantity(most, resource.DecimalSI)) > 0:
 			return fmt.Errorf("its %s have too large an amount of %s", of, name)
 		}
 	}

@@ -15,16 +15,16 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 )
 
-func amounts(name corev1.ResourceName, quantity string) corev1.ResourceList {
+func amountsOf(name corev1.ResourceName, quantity string) corev1.ResourceList {
 	return corev1.ResourceList{name: resource.MustParse(quantity)}
 }
 
 // validSummary is at all bounds that a target's manager has.
 func validSummary() *v1alpha1.ClusterSummary {
-	cpus := amounts(corev1.ResourceCPU, "1500m")
+	cpus := amountsOf(corev1.ResourceCPU, "1500m")
 	s := &v1alpha1.ClusterSummary{
 		ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.ClusterSummaryName, Labels: map[string]string{"zone": ""}},
-		Capacity:   amounts(corev1.ResourceMemory, "100Pi"), Allocatable: cpus,
+		Capacity:   amountsOf(corev1.ResourceMemory, "100Pi"), Allocatable: cpus,
 	}
 	s.Status = v1alpha1.ClusterSummaryStatus{
 		Nodes: 50, ClusterID: "id", KubernetesVersion: "v1.37.1+k3s1", Requested: cpus,
@@ -106,6 +106,9 @@ func TestCheckSummary(t *testing.T) {
 			}),
 			"the keys of its omitted labels have more than 33792 bytes",
 		},
+		"an amount that is costly to compare": {
+			free(amountsOf(corev1.ResourceCPU, "1e1999999998")), "its free resources have too large an amount of cpu",
+		},
 		"too many delegates of a source": {
 			source(func(s *v1alpha1.SourceUsage) { s.Latest = append(s.Latest, "") }),
 			"its list of a source's delegates is too long",
@@ -155,21 +158,21 @@ func TestCheckSummary(t *testing.T) {
 			class(func(c *v1alpha1.NodeClass) { c.Free[0].Nodes = -1 }), "the number of nodes of a class is negative",
 		},
 		"a negative amount": {
-			free(amounts(corev1.ResourceMemory, "-1")), "its free resources have a negative amount of memory",
+			free(amountsOf(corev1.ResourceMemory, "-1")), "its free resources have a negative amount of memory",
 		},
 		"a negative request": {
-			source(func(s *v1alpha1.SourceUsage) { s.Requested = amounts(corev1.ResourceCPU, "-1m") }),
+			source(func(s *v1alpha1.SourceUsage) { s.Requested = amountsOf(corev1.ResourceCPU, "-1m") }),
 			"its requests of a source have a negative amount of cpu",
 		},
 		"CPUs whose thousandths are no int64": {
-			free(amounts(corev1.ResourceCPU, "9e15")), "its free resources have too large an amount of cpu",
+			free(amountsOf(corev1.ResourceCPU, "9e15")), "its free resources have too large an amount of cpu",
 		},
 		"an amount that is no int64": {
-			func(s *v1alpha1.ClusterSummary) { s.Capacity = amounts(corev1.ResourceMemory, "1e30") },
+			func(s *v1alpha1.ClusterSummary) { s.Capacity = amountsOf(corev1.ResourceMemory, "1e30") },
 			"its capacity have too large an amount of memory",
 		},
 		"an invalid resource": {
-			func(s *v1alpha1.ClusterSummary) { s.Allocatable = amounts("a b", "1") },
+			func(s *v1alpha1.ClusterSummary) { s.Allocatable = amountsOf("a b", "1") },
 			`its allocatable have the invalid resource "a b"`,
 		},
 		"too many resources": {

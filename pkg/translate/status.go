@@ -17,6 +17,9 @@ import (
 // objects of the source: QoS class, resource claims, observed generations, nominated node. It keeps the condition
 // PodScheduled, the conditions of its readiness gates, and conditions that no kubelet reports and the delegate lacks.
 //
+// Amounts of resources are at most those of the proxy's spec, and conditions of a resize are left out. So quotas count
+// the spec.
+//
 // The proxy is ready when the delegate is ready and the proxy's own readiness gates are satisfied.
 //
 // The status of a finished proxy stays the same, and so does the status of a proxy whose delegate has no phase yet.
@@ -37,6 +40,7 @@ func ProxyStatus(proxy *corev1.Pod, delegate corev1.PodStatus) corev1.PodStatus 
 	dropDeviceHealth(status.InitContainerStatuses)
 	dropDeviceHealth(status.ContainerStatuses)
 	dropDeviceHealth(status.EphemeralContainerStatuses)
+	boundAmounts(status, proxy)
 	status.Conditions = proxyConditions(proxy, delegate.Conditions)
 	return *status
 }
@@ -58,7 +62,7 @@ func proxyConditions(proxy *corev1.Pod, delegate []corev1.PodCondition) []corev1
 	var out []corev1.PodCondition
 	own := proxy.Status.Conditions
 	for _, c := range delegate {
-		if ofProxyOnly(proxy, c.Type) || c.Type == v1alpha1.ConditionDelegate {
+		if ofProxyOnly(proxy, c.Type) || ofResize(c.Type) || c.Type == v1alpha1.ConditionDelegate {
 			continue
 		}
 		if c.Type == corev1.PodReady {
@@ -81,6 +85,12 @@ func proxyConditions(proxy *corev1.Pod, delegate []corev1.PodCondition) []corev1
 func ofProxyOnly(proxy *corev1.Pod, conditionType corev1.PodConditionType) bool {
 	return conditionType == corev1.PodScheduled ||
 		slices.Contains(proxy.Spec.ReadinessGates, corev1.PodReadinessGate{ConditionType: conditionType})
+}
+
+// ofResize says whether a condition is about a resize. Nothing resizes delegates, and with such a condition, quotas may
+// count the status in place of the spec.
+func ofResize(conditionType corev1.PodConditionType) bool {
+	return conditionType == corev1.PodResizePending || conditionType == corev1.PodResizeInProgress
 }
 
 // ofKubelet says whether kubelets own the condition. The proxy loses such a condition when the delegate does not have

@@ -77,6 +77,7 @@ func TestProxyStatusFields(t *testing.T) {
 	want.ContainerStatuses[0].AllocatedResourcesStatus = nil
 	want.EphemeralContainerStatuses[0].AllocatedResourcesStatus = nil
 	want.VolumeHealth = want.VolumeHealth[1:]
+	want.Resize = ""
 	want.Conditions = []corev1.PodCondition{is(corev1.PodScheduled, corev1.ConditionTrue, 9)}
 
 	before, delegateBefore := proxy.DeepCopy(), delegate.DeepCopy()

@@ -31,6 +31,7 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/connect/token"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate/wire"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/targetkind"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/wake"
@@ -76,6 +77,19 @@ type Options struct {
 	Recorder events.EventRecorder
 	// Metrics registers the metrics of the connections.
 	Metrics prometheus.Registerer
+
+	turns turns // New makes them.
+}
+
+// turns let ClusterTargets send large lists one after another, and Targets, too. Tenants, who write Targets, cannot
+// take the turn of a ClusterTarget.
+type turns struct{ clusterTargets, targets *wire.Turn }
+
+func (t turns) of(key types.NamespacedName) *wire.Turn {
+	if key.Namespace == "" {
+		return t.clusterTargets
+	}
+	return t.targets
 }
 
 // Reconciler keeps ClusterTargets and Targets connected. It must run on the leader only.
@@ -97,6 +111,7 @@ func New(options Options) (*Reconciler, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making a client for Secrets: %w", err)
 	}
+	options.turns = turns{clusterTargets: wire.NewTurn(), targets: wire.NewTurn()}
 	source := &wake.Source{}
 	return &Reconciler{
 		options: options,

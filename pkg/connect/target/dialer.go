@@ -61,7 +61,9 @@ func (l *loop) dial(ctx context.Context, w want, login login, who *identity.Iden
 		return nil, err
 	}
 	d := &dialer{account: account, fence: &wire.Fence{}, scheme: l.options.Scheme, mapper: newMapper()}
-	options := wire.Options{Limits: limits, Account: account, Dial: l.dialRules(w), Fence: d.fence}
+	options := wire.Options{
+		Limits: limits, Account: account, Dial: l.dialRules(w), Turn: l.options.turns.of(l.key), Fence: d.fence,
+	}
 	if !w.self && who != nil {
 		options.Confirm = d.confirmBy(who)
 	}

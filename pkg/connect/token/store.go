@@ -42,6 +42,7 @@ type store struct {
 	client kubernetes.Interface
 	name   types.NamespacedName
 	watch  *watch.Secret
+	shares shares
 }
 
 // newStore returns a store, which calls changed after each change of the Secret.
@@ -116,13 +117,33 @@ func (e entry) replaces(original credential, fingerprint string) (credential, bo
 	return renewed, !renewed.ends.Before(original.ends)
 }
 
-// put writes an entry.
+// namespace returns the namespace of the target, or nothing for a ClusterTarget.
+func (e entry) namespace() string {
+	namespace, _, namespaced := strings.Cut(e.Target, "/")
+	if !namespaced {
+		return ""
+	}
+	return namespace
+}
+
+// put writes the entry of a target. It returns an error if the entry exceeds the share of a Target.
 func (s *store) put(ctx context.Context, key string, e entry) error {
 	raw, err := json.Marshal(e)
 	if err != nil {
 		return fmt.Errorf("encoding a token: %w", err)
 	}
-	return s.patch(ctx, map[string]any{key: raw})
+	data, err := s.data()
+	if err != nil {
+		return err
+	}
+	if err := s.shares.take(key, e.namespace(), int64(len(raw)), data); err != nil {
+		return err
+	}
+	if err := s.patch(ctx, map[string]any{key: raw}); err != nil {
+		s.shares.give(key)
+		return err
+	}
+	return nil
 }
 
 // remove deletes entries.
@@ -131,7 +152,11 @@ func (s *store) remove(ctx context.Context, keys []string) error {
 	for _, key := range keys {
 		none[key] = nil
 	}
-	return s.patch(ctx, none)
+	if err := s.patch(ctx, none); err != nil {
+		return err
+	}
+	s.shares.give(keys...)
+	return nil
 }
 
 func (s *store) patch(ctx context.Context, data map[string]any) error {

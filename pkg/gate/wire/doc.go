@@ -8,14 +8,18 @@
 //
 // The bounds hold for unpacked bytes, because http.Transport unpacks below. Every answer must be JSON. A scanner counts
 // the bytes, the items of lists and the elements of arrays before anything decodes them. It counts elements because
-// decoding multiplies them: "{}," is three bytes, and a container is almost a kilobyte. Protobuf cannot be counted
-// without its schema, and its elements have two bytes. So requests ask for JSON only. Bodies of requests may be
-// protobuf.
+// decoding multiplies them: "{}," is three bytes, and a container is almost a kilobyte. A string in an array of
+// containers costs as much, although it is an error. So it counts, too, unless the array's key is one of strings.
+// Protobuf cannot be counted without its schema, and its elements have two bytes. So requests ask for JSON only. Bodies
+// of requests may be protobuf.
 //
 //   - Objects, and each event of a watch, have [Limits.Object] bytes and [Limits.Elements] elements.
 //   - Lists have [Limits.List] bytes and [Limits.Objects] items, all pages together. So have the initial events of a
-//     watch, until the bookmark that ends them.
+//     watch, until the bookmark that ends them. Each item is bounded as an object.
+//   - Lists of more than [Limits.LargeList] bytes come one after another, for all targets that share a [Turn]. Watches
+//     need no turn: their events are decoded one by one.
 //   - Bodies of errors are cut, so that the status code still counts.
+//   - Amounts of resources that are dangerous to decode are cut, by package amounts. This is no violation.
 //   - Redirects are errors, and nothing is dialled for them.
 //   - A frame of a watch that has begun must end in time. Between frames, a watch may rest for ever.
 //   - All bodies of a target share one token bucket. A watch that exceeds it is slowed: nobody reads it meanwhile.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/clock"
 )
 
 // guard is the innermost RoundTripper of the requests of a target, except those of streams.
@@ -19,6 +20,7 @@ type guard struct {
 	base    string // of the paths of the API server
 	limits  *Limits
 	account *Account
+	turn    *Turn
 	confirm func(ctx context.Context) error
 }
 
@@ -27,11 +29,8 @@ func (g *guard) RoundTrip(r *http.Request) (*http.Response, error) {
 	kind := requestOf(r, g.base)
 	ctx, cancel := context.WithCancelCause(r.Context())
 	within, what := g.within(kind)
-	stop := func() {}
-	if within > 0 {
-		stop = g.after(ctx, within, func() { cancel(&TimeoutError{what}) }, kind.watch)
-	}
-	end := func() { stop(); cancel(nil) }
+	timer := g.clock(kind).AfterFunc(within, func() { cancel(&TimeoutError{what}) })
+	end := func() { timer.Stop(); cancel(nil) }
 	answer, err := g.next.RoundTrip(asksForJSON(r.Clone(ctx)))
 	if err != nil {
 		end()
@@ -49,7 +48,7 @@ func (g *guard) RoundTrip(r *http.Request) (*http.Response, error) {
 		answer.Body = &cut{Reader: io.LimitReader(answer.Body, g.limits.ErrorBody), body: answer.Body, end: end}
 		return answer, nil
 	}
-	answer.Body = g.bound(ctx, answer.Body, kind, cancel, stop)
+	answer.Body = g.bound(ctx, answer.Body, kind, cancel, timer)
 	return answer, nil
 }
 
@@ -61,20 +60,13 @@ func (g *guard) within(kind request) (time.Duration, string) {
 	return g.limits.Request, "an answer"
 }
 
-// after calls f after some time, unless it is stopped. Watches use the clock of the account. Deadlines of requests are
-// those of the connection, which has real time only.
-func (g *guard) after(ctx context.Context, d time.Duration, f func(), watch bool) (stop func()) {
-	if watch {
-		timer := g.account.clock.AfterFunc(d, f)
-		return func() { timer.Stop() }
+// clock returns the clock for the deadline of a request. Watches use that of the account. Other deadlines are those of
+// the connection, which has real time only.
+func (g *guard) clock(kind request) clock.WithDelayedExecution {
+	if kind.watch {
+		return g.account.clock
 	}
-	timed, cancel := context.WithTimeout(ctx, d)
-	context.AfterFunc(timed, func() {
-		if errors.Is(timed.Err(), context.DeadlineExceeded) {
-			f()
-		}
-	})
-	return cancel
+	return clock.RealClock{}
 }
 
 func (g *guard) bound(
@@ -82,24 +74,24 @@ func (g *guard) bound(
 	source io.ReadCloser,
 	kind request,
 	cancel context.CancelCauseFunc,
-	stop func(),
+	timer clock.Timer,
 ) io.ReadCloser {
 	b := &body{
 		source:  source,
 		ctx:     ctx,
 		cancel:  cancel,
-		stop:    stop,
+		timer:   timer,
 		account: g.account,
 		scanner: scanner{limits: g.limits, watched: kind.watch},
 		left:    g.limits.Frame,
 	}
 	switch {
 	case kind.list != "":
-		b.scanner.list = g.account.total(kind)
+		b.scanner.list, b.turn = g.account.total(kind), g.turn
 	case kind.initial:
 		b.scanner.list = &total{}
 	case kind.watch:
-		stop() // The watch has begun.
+		timer.Stop() // The watch has begun.
 	}
 	return b
 }

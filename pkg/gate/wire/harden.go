@@ -27,6 +27,8 @@ type Options struct {
 	Limits  Limits
 	Account *Account
 	Dial    Dial
+	// Turn is shared by targets that may not send large lists at the same time. It may be nil.
+	Turn *Turn
 	// Fence stops writes. If it is nil, nothing does.
 	Fence *Fence
 	// Confirm asks by a configuration whether it leads to the right cluster. It is called before a new connection is
@@ -66,7 +68,9 @@ func Harden(config *rest.Config, options Options) (*Connection, error) {
 	onlyHTTP1(r.streams)
 	// Credentials and certificates are in the transport. So clients of this configuration cannot make another one.
 	hardened := &rest.Config{Host: base.String(), UserAgent: config.UserAgent, QPS: config.QPS, Transport: r}
-	guarding := &guard{next: r.requests, base: base.Path, limits: &options.Limits, account: options.Account}
+	guarding := &guard{
+		next: r.requests, base: base.Path, limits: &options.Limits, account: options.Account, turn: options.Turn,
+	}
 	if options.Confirm != nil {
 		guarding.confirm = func(ctx context.Context) error { return options.Confirm(ctx, hardened) }
 		probe := func() *http.Transport {

@@ -6,11 +6,15 @@ import "time"
 type Limits struct {
 	// Object bounds the bytes of an object, and of an event of a watch. API servers accept requests of this size.
 	Object int64
-	// Elements bounds the elements of arrays, except strings, in an object. An object that an API server stores (1.5
-	// MiB) cannot have more.
+	// Elements bounds the elements of arrays in an object, except of arrays of strings. An object that an API server
+	// stores (1.5 MiB) cannot have more.
 	Elements int64
-	// List bounds the bytes of a list, all pages together, and of the initial events of a watch.
+	// List bounds the bytes of a list, all pages together, and of the initial events of a watch. Its items are objects.
 	List int64
+	// LargeList is the size from which a list needs the Turn.
+	LargeList int64
+	// ListTexts bounds the keys, and the strings of arrays of strings, in a list.
+	ListTexts int64
 	// ListElements bounds the elements of a list, which also has ItemElements for each of its items.
 	ListElements, ItemElements int64
 	// Objects bounds the items of a list, and the objects that are kept. It is asked for each list and each object.
@@ -41,6 +45,8 @@ func Default() Limits {
 		Object:           3 << 20,
 		Elements:         125_000,
 		List:             160 << 20, // 16 KiB for each delegate; a burst of 32 MiB and the rest take half of Relist
+		LargeList:        4 << 20,
+		ListTexts:        6_000_000, // 600 for each delegate; the entry of a map has about 100 bytes
 		ListElements:     500_000,
 		ItemElements:     100,
 		Objects:          func() int64 { return 21_000 }, // twice the delegates, and 1,000

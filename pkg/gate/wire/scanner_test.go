@@ -1,8 +1,19 @@
 package wire
 
 import (
+	"reflect"
 	"strings"
 	"testing"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 )
 
 // small are limits for tests: tens of bytes.
@@ -10,6 +21,7 @@ func small() *Limits {
 	limits := Default()
 	limits.Object, limits.Elements = 100, 5
 	limits.List, limits.ListElements, limits.ItemElements = 300, 5, 1
+	limits.ListTexts = 12
 	limits.Objects = func() int64 { return 4 }
 	return &limits
 }
@@ -29,7 +41,13 @@ func TestScanner(t *testing.T) {
 		"few elements":                    {text: `{"a":[1,{},[],null,true]}`},
 		"many elements":                   {text: `{"a":[1,{},[],null,true,{}]}`, want: "5 elements"},
 		"elements in several arrays":      {text: `{"a":[[{},{}],[{},{}]],"b":[{}]}`, want: "5 elements"},
-		"many strings and fields":         {text: `{"a":["","","","","","",""],"b":{},"c":1,"d":2,"e":3,"f":{}}`},
+		"many strings and fields":         {text: `{"args":["","","","","","",""],"b":{},"c":1,"d":2,"e":3}`},
+		"strings in an array of others":   {text: `{"a":["","","","","",""]}`, want: "5 elements"},
+		"strings after those of an array": {text: `{"args":[""],"a":["","","","","",""]}`, want: "5 elements"},
+		"others in an array of strings":   {text: `{"args":["",{},{},{},{},{},{}]}`, want: "5 elements"},
+		"strings in arrays of arrays":     {text: `{"args":[["","","","","",""]]}`, want: "5 elements"},
+		"an escaped key of strings":       {text: `{"\u0061rgs":["","","","","",""]}`, want: "5 elements"},
+		"a long key":                      {text: `{"args56789abcdefargs":["","","","","",""]}`, want: "5 elements"},
 		"brackets and commas in strings":  {text: `{"a":["[{},{},{},{},{},{},{}"]}`},
 		"a string that ends with a quote": {text: `{"a":["\"[{},{}\\",{}]}`},
 		"a list":                          {text: `{"items":[{},{},{},{}]}`, list: true},
@@ -38,14 +56,29 @@ func TestScanner(t *testing.T) {
 			text: `{"items":[null,null,null,null,null]}`, list: true, want: "4 objects",
 		},
 		"a long list": {
-			text: `{"items":[{"a":"` + a(300) + `"}]}`, list: true, want: "a list of more",
+			text: `{"items":[{"a":"` + a(80) + `"},{"a":"` + a(80) + `"},{"a":"` + a(80) + `"},{"a":"` + a(80) + `"}]}`,
+			list: true, want: "a list of more",
 		},
 		"a list with many elements": {
-			text: `{"items":[{"a":[1,2,3,4,5,6]}]}`, list: true, want: "a list with more",
+			text: `{"items":[{"a":[1,2,3]},{"a":[4,5,6]}]}`, list: true, want: "a list with more",
 		},
-		"events":               {text: strings.Repeat(`{"a":"`+a(80)+`"}`+"\n", 20), watched: true},
-		"events with elements": {text: strings.Repeat(`{"a":[1,2,3,4,5]}`, 20), watched: true},
-		"a large event":        {text: `{}{"a":"` + a(100) + `"}`, watched: true, want: "an object of more"},
+		"a large item": {
+			text: `{"items":[{},{"a":"` + a(100) + `"}]}`, list: true, want: "an object of more",
+		},
+		"an item with many elements": {
+			text: `{"items":[{},{"a":[1,2,3,4,5]}]}`, list: true, want: "an object with more",
+		},
+		"items that are strings": {text: `{"items":["","","","",""]}`, list: true, want: "4 objects"},
+		"a list with many keys": {
+			text: `{"items":[{"a":{` + strings.Repeat(`"":0,`, 10) + `"":0}}]}`, list: true, want: "12 keys",
+		},
+		"a list with many strings": {
+			text: `{"items":[{"args":[` + strings.Repeat(`"",`, 10) + `""]}]}`, list: true, want: "12 keys",
+		},
+		"a list with keys and strings": {text: `{"items":[{"a":0,"args":["","",""]},{"b":{}}]}`, list: true},
+		"events":                       {text: strings.Repeat(`{"a":"`+a(80)+`"}`+"\n", 20), watched: true},
+		"events with elements":         {text: strings.Repeat(`{"a":[1,2,3,4,5]}`, 20), watched: true},
+		"a large event":                {text: `{}{"a":"` + a(100) + `"}`, watched: true, want: "an object of more"},
 		"a large event with white space": {
 			text: "{}{\n" + strings.Repeat("\n", 100) + "}", watched: true, want: "more",
 		},
@@ -80,6 +113,50 @@ func TestScanner(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestArraysOfStringsAreKnown compares the keys with the types of all objects that a source reads of targets.
+func TestArraysOfStringsAreKnown(t *testing.T) {
+	seen := map[reflect.Type]bool{}
+	checkArrays(t, reflect.TypeFor[corev1.PodSpec](), true, seen) // Tenants of the source write pods.
+	for _, object := range []any{
+		v1alpha1.PodChaperon{}, v1alpha1.ClusterSummary{}, v1alpha1.SourceGrant{}, corev1.Pod{}, corev1.Service{},
+		corev1.ConfigMap{}, corev1.Secret{}, corev1.ServiceAccount{}, corev1.PersistentVolumeClaim{},
+		discoveryv1.EndpointSlice{}, networkingv1.Ingress{}, storagev1.StorageClass{}, coordinationv1.Lease{},
+		metav1.PartialObjectMetadata{}, metav1.Status{}, authenticationv1.SelfSubjectReview{},
+	} {
+		checkArrays(t, reflect.TypeOf(object), false, seen)
+	}
+}
+
+// checkArrays checks the arrays in a type that was not seen before: that those with the keys of strings have strings,
+// or numbers, and if all is true, that all others have none.
+func checkArrays(t *testing.T, in reflect.Type, all bool, seen map[reflect.Type]bool) {
+	t.Helper()
+	switch in.Kind() {
+	case reflect.Pointer, reflect.Slice, reflect.Array, reflect.Map:
+		checkArrays(t, in.Elem(), all, seen)
+		return
+	case reflect.Struct:
+	default:
+		return
+	}
+	if seen[in] {
+		return
+	}
+	seen[in] = true
+	for i := range in.NumField() {
+		field := in.Field(i)
+		checkArrays(t, field.Type, all, seen)
+		if field.Type.Kind() != reflect.Slice {
+			continue
+		}
+		key, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+		of, known := field.Type.Elem().Kind(), isStrings([]byte(key))
+		if known && of != reflect.String && of != reflect.Int32 || all && !known && of == reflect.String {
+			t.Errorf("%s.%s has elements of kind %s; is it known as one of strings: %t", in, key, of, known)
+		}
 	}
 }
 

@@ -34,6 +34,7 @@ type fixture struct {
 	client     kubernetes.Interface
 	server     *httptest.Server
 	confirm    func(context.Context, *rest.Config) error
+	turn       *Turn
 }
 
 func newFixture(t *testing.T, limits Limits, clock clock.WithDelayedExecution, serve http.HandlerFunc) *fixture {
@@ -61,7 +62,7 @@ func (f *fixture) connect(t *testing.T, limits Limits, dial Dial) *fixture {
 	config.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json"
 	var err error
 	f.connection, err = Harden(config, Options{
-		Limits: limits, Account: f.account, Dial: dial, Confirm: f.confirm,
+		Limits: limits, Account: f.account, Dial: dial, Confirm: f.confirm, Turn: f.turn,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -156,6 +157,62 @@ func unpacked(t *testing.T, w io.Writer, mebibytes int) {
 	_ = packer.Close()
 }
 
+func TestAmountsCannotEndTheProcess(t *testing.T) {
+	const pod = `{"kind":"Pod","apiVersion":"v1","metadata":{"name":"there","resourceVersion":"1"},` +
+		`"spec":{"containers":[{"name":"12e4567","resources":{"limits":{"a":"10000000000000000001e2147483639"},` +
+		`"requests":{"a":"1e-999999999","b":"1e1999999998","cpu":"100m"}}}]}}`
+	f := newFixture(t, Default(), clock.RealClock{}, func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.URL.Query().Get("watch") != "":
+			sendJSON(w, `{"type":"ADDED","object":`+pod+`}`+"\n")
+			<-r.Context().Done()
+		case strings.HasSuffix(r.URL.Path, "/pods") && r.Method == http.MethodGet:
+			sendJSON(w, `{"kind":"PodList","apiVersion":"v1","items":[`+pod+`]}`)
+		default:
+			sendJSON(w, pod)
+		}
+	})
+	pods := f.client.CoreV1().Pods("n")
+	for name, read := range map[string]func() (*corev1.Pod, error){
+		"get": func() (*corev1.Pod, error) { return pods.Get(t.Context(), "there", metav1.GetOptions{}) },
+		"create": func() (*corev1.Pod, error) {
+			return pods.Create(t.Context(), &corev1.Pod{}, metav1.CreateOptions{})
+		},
+		"list": func() (*corev1.Pod, error) {
+			list, err := pods.List(t.Context(), metav1.ListOptions{})
+			if err != nil {
+				return nil, err
+			}
+			return &list.Items[0], nil
+		},
+		"watch": func() (*corev1.Pod, error) {
+			w, err := pods.Watch(t.Context(), metav1.ListOptions{})
+			if err != nil {
+				return nil, err
+			}
+			defer w.Stop()
+			event := <-w.ResultChan()
+			pod, ok := event.Object.(*corev1.Pod)
+			if !ok {
+				return nil, apierrors.FromObject(event.Object)
+			}
+			return pod, nil
+		},
+	} {
+		found, err := read()
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		container := found.Spec.Containers[0]
+		if cpu := container.Resources.Requests.Cpu(); container.Name != "12e4567" || cpu.String() != "100m" {
+			t.Errorf("%s: got the name %s, and %s CPUs", name, container.Name, cpu)
+		}
+	}
+	if err := f.account.Violation(); err != nil {
+		t.Errorf("an amount that API servers store is a violation: %v", err)
+	}
+}
+
 func TestErrorsAreCutAndKeepTheirCode(t *testing.T) {
 	f := newFixture(t, Default(), clock.RealClock{}, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Encoding", "gzip")
@@ -221,6 +278,73 @@ func TestPagesCountTogether(t *testing.T) {
 	}
 	if err := list("more"); err == nil || !strings.Contains(err.Error(), "5 objects") {
 		t.Errorf("got %v", err)
+	}
+}
+
+func TestLargeListsComeOneAfterAnother(t *testing.T) {
+	limits := Default()
+	limits.LargeList = 1 << 10
+	item := func(size int) string {
+		return `{"kind":"ConfigMapList","apiVersion":"v1","items":[{"a":"` + strings.Repeat("a", size) + `"}`
+	}
+	serve := func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Query().Get("fieldSelector") {
+		case "unfinished":
+			sendJSON(w, item(2<<10))
+			<-r.Context().Done()
+		case "large":
+			sendJSON(w, item(2<<10)+"]}")
+		default:
+			sendJSON(w, item(100)+"]}")
+		}
+	}
+	first, second := newFixture(t, limits, clock.RealClock{}, serve), newFixture(t, limits, clock.RealClock{}, serve)
+	first.turn = NewTurn()
+	second.turn = first.turn
+	first.connect(t, limits, Dial{})
+	second.connect(t, limits, Dial{})
+	list := func(ctx context.Context, which string) error {
+		_, err := second.client.CoreV1().ConfigMaps("a").List(ctx, metav1.ListOptions{FieldSelector: which})
+		return err
+	}
+	unfinished := first.watch(t, "fieldSelector=unfinished")
+	if _, err := io.ReadFull(unfinished, make([]byte, 2<<10)); err != nil {
+		t.Fatal(err)
+	}
+	if err := list(t.Context(), "small"); err != nil {
+		t.Errorf("a small list: %v", err)
+	}
+	short, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if err := list(short, "large"); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("a large list does not wait for its turn: %v", err)
+	}
+	_ = unfinished.Close()
+	for range 3 { // The turn is given on.
+		if err := list(t.Context(), "large"); err != nil {
+			t.Errorf("a large list after the other one: %v", err)
+		}
+	}
+}
+
+func TestStringsInPlaceOfObjectsAreRefused(t *testing.T) {
+	texts := `"` + strings.Repeat(`","`, 200_000) + `"`
+	pod := `{"kind":"Pod","apiVersion":"v1","spec":{"containers":[`
+	var answer string
+	f := newFixture(t, Default(), clock.RealClock{}, func(w http.ResponseWriter, _ *http.Request) {
+		sendJSON(w, answer)
+	})
+	get := func() error {
+		_, err := f.client.CoreV1().Pods("a").Get(t.Context(), "b", metav1.GetOptions{})
+		return err
+	}
+	answer = pod + `{"args":[` + texts + `]}]}}`
+	if err := get(); err != nil {
+		t.Errorf("arguments that an API server stores: %v", err)
+	}
+	answer = pod + texts + `]}}`
+	if bound := (*BoundError)(nil); !errors.As(get(), &bound) {
+		t.Error("they are decoded")
 	}
 }
 

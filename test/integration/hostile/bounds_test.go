@@ -68,6 +68,27 @@ func TestABombIsRefusedOnEveryPath(t *testing.T) {
 			}
 			return true
 		}, v1alpha1.ReasonOverBudget, "a list of more than 21000 objects"},
+		"lists, an endless item": {func(w http.ResponseWriter, r *http.Request) bool {
+			switch {
+			case isWatch(r, "podchaperons"):
+				w.WriteHeader(http.StatusUnprocessableEntity)
+			case isList(r, "podchaperons"):
+				sendJSON(w, `{"kind":"PodChaperonList","apiVersion":"multicluster.admiralty.io/v1alpha1",`+
+					`"items":[{"metadata":{"finalizers":["`)
+				forever(w, r, strings.Repeat(`","`, 1<<18))
+			default:
+				return false
+			}
+			return true
+		}, v1alpha1.ReasonOverBudget, "an object of more than 3 MiB"},
+		"strings in place of containers": {func(w http.ResponseWriter, r *http.Request) bool {
+			if isWatch(r, "podchaperons") {
+				chaperon := `{"kind":"PodChaperon","apiVersion":"multicluster.admiralty.io/v1alpha1",` +
+					`"metadata":{"name":"a"},"spec":{"containers":["` + strings.Repeat(`","`, 900_000) + `"]}}`
+				sendJSON(w, fmt.Sprintf(invented, "ADDED", chaperon))
+			}
+			return isWatch(r, "podchaperons")
+		}, v1alpha1.ReasonOverBudget, "an object with more than 125000 elements"},
 		"initial events, endless": {func(w http.ResponseWriter, r *http.Request) bool {
 			switch {
 			case isWatch(r, "podchaperons"):

@@ -1,11 +1,20 @@
 package hostile
 
 import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
+	"strings"
 	"sync/atomic"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
@@ -39,6 +48,61 @@ func TestTenThousandNodeClassesAreNotRead(t *testing.T) {
 	}
 	s.behave()
 	waitForReason(t, key, v1alpha1.ReasonConnected, "")
+}
+
+func TestAmountsCannotEndTheProcess(t *testing.T) {
+	s := newServer(t)
+	key := connect(t, s)
+	waitForReason(t, key, v1alpha1.ReasonConnected, "")
+	was := engagedTarget(t, key)
+	for i, amount := range []string{"10000000000000000001e2147483639", "1e-999999999", "1e1999999998"} {
+		chaperon := inventedChaperon(t, metav1.NamespaceDefault, fmt.Sprint("costly", i), key)
+		costly := eventWith(t, chaperon, amount)
+		var summaries atomic.Int64
+		costsOthersNothing(t, func() {
+			s.misbehave(func(w http.ResponseWriter, r *http.Request) bool {
+				switch {
+				case isPath(r, summaryPath):
+					s.alter(w, r, func(summary map[string]any) { summary["capacity"] = map[string]any{"cpu": amount} })
+					summaries.Add(1)
+				case isWatch(r, "podchaperons"):
+					sendJSON(w, costly)
+					<-r.Context().Done()
+				default:
+					return false
+				}
+				return true
+			})
+			env.Eventually(t, func(ctx context.Context) error { return cached(ctx, was, chaperon) })
+			env.Eventually(t, func(context.Context) error {
+				if summaries.Load() < 2 {
+					return errors.New("the ClusterSummary was not read")
+				}
+				return nil
+			})
+		})
+	}
+	s.behave()
+	waitForReason(t, key, v1alpha1.ReasonConnected, "")
+	if engagedTarget(t, key) != was {
+		t.Error("the target was engaged anew")
+	}
+}
+
+// eventWith returns the event that a PodChaperon was added, whose container requests an amount.
+func eventWith(t *testing.T, chaperon *v1alpha1.PodChaperon, amount string) string {
+	t.Helper()
+	const mark = "7777"
+	chaperon.TypeMeta = metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "PodChaperon"}
+	chaperon.ResourceVersion = "1"
+	chaperon.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(mark)}
+	object, err := json.Marshal(chaperon)
+	env.Must(t, err)
+	if !strings.Contains(string(object), strconv.Quote(mark)) {
+		t.Fatalf("no amount is in %s", object)
+	}
+	costly := strings.Replace(string(object), strconv.Quote(mark), strconv.Quote(amount), 1)
+	return fmt.Sprintf(invented, "ADDED", costly)
 }
 
 func TestRedirectsOfAConnectedTargetCostOthersNothing(t *testing.T) {

@@ -1,0 +1,61 @@
+package translate
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	resourcehelper "k8s.io/component-helpers/resource"
+)
+
+// boundAmounts lowers the amounts of resources in the status of a delegate to those of the proxy's spec, and removes
+// others. ResourceQuotas and schedulers of the source count the larger one of spec and status. So a target cannot make
+// the proxy count for more than the user asked for, nor for less: see ofResize. An honest status has the amounts of the
+// spec, because nothing resizes delegates.
+func boundAmounts(status *corev1.PodStatus, proxy *corev1.Pod) {
+	status.Resize = ""
+	whole := resourcehelper.PodResourcesOptions{ExcludeOverhead: true}
+	of := corev1.ResourceRequirements{
+		Requests: resourcehelper.PodRequests(proxy, whole), Limits: resourcehelper.PodLimits(proxy, whole),
+	}
+	status.AllocatedResources = atMost(status.AllocatedResources, of.Requests)
+	boundRequirements(status.Resources, of)
+	containers := map[string]corev1.ResourceRequirements{}
+	for _, all := range [][]corev1.Container{proxy.Spec.InitContainers, proxy.Spec.Containers} {
+		for i := range all {
+			containers[all[i].Name] = all[i].Resources
+		}
+	}
+	for _, all := range [][]corev1.ContainerStatus{
+		status.InitContainerStatuses, status.ContainerStatuses, status.EphemeralContainerStatuses,
+	} {
+		for i := range all {
+			of := containers[all[i].Name]
+			all[i].AllocatedResources = atMost(all[i].AllocatedResources, of.Requests)
+			boundRequirements(all[i].Resources, of)
+		}
+	}
+}
+
+func boundRequirements(r *corev1.ResourceRequirements, of corev1.ResourceRequirements) {
+	if r != nil {
+		r.Requests, r.Limits = atMost(r.Requests, of.Requests), atMost(r.Limits, of.Limits)
+	}
+}
+
+// atMost returns the amounts of the resources that the bound has, too, and none above the bound. It is nil if there are
+// none.
+func atMost(amounts, bound corev1.ResourceList) corev1.ResourceList {
+	var kept corev1.ResourceList
+	for name, most := range bound {
+		amount, ok := amounts[name]
+		if !ok {
+			continue
+		}
+		if amount.Cmp(most) > 0 {
+			amount = most
+		}
+		if kept == nil {
+			kept = corev1.ResourceList{}
+		}
+		kept[name] = amount.DeepCopy()
+	}
+	return kept
+}
