@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
@@ -71,6 +72,38 @@ func TestWhatAPodNeedsDecidesWhetherItsDelegateIsMade(t *testing.T) {
 			}
 			if refused != nil && refused.Refusal != test.refusal {
 				t.Errorf("refusal %d, want %d", refused.Refusal, test.refusal)
+			}
+		})
+	}
+}
+
+func TestARefusalDoesNotSettleWhatBecameOfAnEarlierRequest(t *testing.T) {
+	for name, test := range map[string]struct {
+		arrived bool
+		err     string
+	}{
+		"the earlier request was carried out": {arrived: true},
+		"the earlier request was lost":        {err: "creating the PodChaperon in c1: busy"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld()
+			at := w.engage(t, "c1", interceptor.Funcs{
+				Create: func(
+					ctx context.Context, c client.WithWatch, o client.Object, options ...client.CreateOption,
+				) error {
+					if test.arrived {
+						return errors.Join(apierrors.NewTooManyRequests("busy", 1), c.Create(ctx, o, options...))
+					}
+					return apierrors.NewTooManyRequests("busy", 1)
+				},
+			})
+			w.Delegates.setUncertain("p", at, true)
+			chaperon, err := w.ensureChaperon(t.Context(), newPod("p", nil), at)
+			if message(err) != test.err || (chaperon != nil) != test.arrived {
+				t.Errorf("got %v and error %q, want error %q", chaperon, message(err), test.err)
+			}
+			if holder := w.Delegates.Holder("p"); holder != nil {
+				t.Errorf("%s is still uncertain", holder.Name())
 			}
 		})
 	}
