@@ -17,7 +17,7 @@ const (
 	// stepsOfARun is how many random steps a run has before everything is repaired.
 	stepsOfARun = 150
 	// runs are those of the unit tests. SIMULATION_RUNS asks for another number.
-	runs = 400
+	runs = 200
 	// shrinking is how long a failing run is shrunk.
 	shrinking = time.Minute
 )
