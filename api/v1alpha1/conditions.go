@@ -24,6 +24,8 @@ const (
 	ReasonAwake = "Awake"
 	// ReasonSilent means that the target's manager has stopped renewing its Lease.
 	ReasonSilent = "Silent"
+	// ReasonNoLease is the reason of an event only: a manager that was silent has no Lease any more.
+	ReasonNoLease = "NoLease"
 )
 
 // The reasons of ConditionRestricted.
@@ -53,6 +55,8 @@ const (
 	ReasonOverBudget = "OverBudget"
 	// ReasonAddressRefused means that Targets of namespaces must not lead to the target's address.
 	ReasonAddressRefused = "AddressRefused"
+	// ReasonAddressesUnknown means that this cluster cannot list its own addresses, which targets must not claim.
+	ReasonAddressesUnknown = "AddressesUnknown"
 	// ReasonHeldByOther means that another manager acts in the target as this source: that of a copy of this cluster,
 	// say.
 	ReasonHeldByOther = "HeldByOther"
@@ -104,7 +108,18 @@ const (
 )
 
 // LeavesPodsUnknown says whether a reason of ConditionConnected means that nothing is known about the target's pods,
-// and not that the target is down.
+// and not that the target is down. Nothing there is then believed.
 func LeavesPodsUnknown(reason string) bool {
 	return reason == ReasonHeldByOther || reason == ReasonTurnedBack || reason == ReasonOtherCluster
+}
+
+// LeavesNodeUnknown says whether a reason of ConditionConnected means that the source may not act in the target, or
+// lacks something of its own, and not that the target is down. Its delegates then run on, so nothing may replace them.
+func LeavesNodeUnknown(reason string) bool {
+	switch reason {
+	case ReasonUnauthorized, ReasonForbidden, ReasonSecretNotFound, ReasonSecretKeyNotFound, ReasonInvalidKubeconfig,
+		ReasonNoKey, ReasonAddressesUnknown, ReasonNoClusterID:
+		return true
+	}
+	return LeavesPodsUnknown(reason)
 }

@@ -34,6 +34,9 @@ type PodChaperon struct {
 	// +kubebuilder:pruning:PreserveUnknownFields
 	// +structType=atomic
 	Status corev1.PodStatus `json:"status,omitempty"`
+
+	// Unreadable says why the spec or the status could not be decoded, and is empty here. It is not part of the object.
+	Unreadable string `json:"-"`
 }
 
 // PodChaperonList is a list of PodChaperons.

@@ -39,6 +39,11 @@ type SourceGrantStatus struct {
 	// +optional
 	// +listType=set
 	Leaving []string `json:"leaving,omitempty"`
+	// Used are those of the namespaces above that have PodChaperons of the source, sorted. Without a ClusterID, any
+	// PodChaperon may be the source's.
+	// +optional
+	// +listType=set
+	Used []string `json:"used,omitempty"`
 	// ClusterID is the cluster ID that the source may use. It is empty if none is set.
 	// +optional
 	ClusterID string `json:"clusterID,omitempty"`

@@ -757,6 +757,11 @@ func (in *SourceGrantStatus) DeepCopyInto(out *SourceGrantStatus) {
 		*out = make([]string, len(*in))
 		copy(*out, *in)
 	}
+	if in.Used != nil {
+		in, out := &in.Used, &out.Used
+		*out = make([]string, len(*in))
+		copy(*out, *in)
+	}
 	if in.Lease != nil {
 		in, out := &in.Lease, &out.Lease
 		*out = new(LeaseReference)

@@ -13,8 +13,10 @@ import (
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate/proof"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate/wire"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/timeouts"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
 
 // Target is an engaged target cluster. Its fields do not change; a target whose credentials or address change is
@@ -85,6 +87,12 @@ func (t *Target) Policy() *v1alpha1.PlacementPolicy {
 // Target those of its own.
 func (t *Target) Allows(namespace string) bool {
 	return t.Key.Namespace == "" || t.Key.Namespace == namespace
+}
+
+// Made says whether the labels of an object in the target say that it was made for this target. The short label of
+// earlier versions counts for objects of their time only. Labels tell siblings apart, and prove nothing.
+func (t *Target) Made(object metav1.Object) bool {
+	return proof.IsOurs(object, translate.TargetID(t.Key), t.Gate.Verifier.CreatedAt())
 }
 
 // Has asks the target's API server whether it has this very object, of another target. If so, both lead to the same

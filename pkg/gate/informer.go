@@ -117,7 +117,7 @@ func (f *filter) WatchWithContext(ctx context.Context, options metav1.ListOption
 	if options.SendInitialEvents != nil && *options.SendInitialEvents {
 		f.reset()
 	}
-	return watch.Filter(w, func(event watch.Event) (watch.Event, bool) { return f.pass(ctx, event) }), nil
+	return filterWatch(w, func(event watch.Event) (watch.Event, bool) { return f.pass(ctx, event) }), nil
 }
 
 // pass returns what becomes of an event.

@@ -47,29 +47,29 @@ func newCertificate(
 ) (certificate, error) {
 	webhook := config.Webhook
 	if webhook.SelfManaged == nil {
-		return newFromFiles(restConfig, webhook, configurations(config.Roles, webhook.ConfigurationName))
+		return newFromFiles(restConfig, webhook, configurations(config, webhook.ConfigurationName))
 	}
 	manager, err := certs.New(certs.Options{
 		Config:                restConfig,
 		Namespace:             namespace,
 		SecretName:            webhook.SelfManaged.SecretName,
 		ServiceName:           webhook.SelfManaged.ServiceName,
-		WebhookConfigurations: configurations(config.Roles, webhook.SelfManaged.WebhookConfigurationName),
+		WebhookConfigurations: configurations(config, webhook.SelfManaged.WebhookConfigurationName),
 		Clock:                 clock.RealClock{},
 		Log:                   log,
 	})
 	return selfManaged{manager}, err
 }
 
-// configurations returns the webhook configurations of the roles. They have the same name: that of pods is a source's,
-// and that of copies is a target's.
-func configurations(roles configv1alpha1.Roles, name string) []client.Object {
+// configurations returns the webhook configurations. They have the same name: that of pods is a source's, and that of
+// EndpointSlices is a target's.
+func configurations(config *configv1alpha1.Configuration, name string) []client.Object {
 	var all []client.Object
 	named := metav1.ObjectMeta{Name: name}
-	if *roles.Source {
+	if *config.Roles.Source {
 		all = append(all, &admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: named})
 	}
-	if *roles.Target {
+	if *config.Roles.Target && *config.Endpoints.Check {
 		all = append(all, &admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: named})
 	}
 	return all

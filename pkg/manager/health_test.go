@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr/funcr"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -45,6 +46,21 @@ func TestHealthFailsWhenTheWebhookDoesNotServe(t *testing.T) {
 	}
 }
 
+func TestTheLogSaysOnceWhyAManagerIsNotReady(t *testing.T) {
+	var lines []string
+	log := funcr.New(func(_, line string) { lines = append(lines, line) }, funcr.Options{})
+	var failure error
+	check := logged(func(*http.Request) error { return failure }, log)
+	for _, failure = range []error{nil, errors.New("one"), errors.New("one"), errors.New("two"), nil, errors.New("two")} {
+		if err := check(nil); !errors.Is(err, failure) {
+			t.Errorf("got %v, want %v", err, failure)
+		}
+	}
+	if want := []string{"one", "two", "two"}; len(lines) != len(want) {
+		t.Errorf("got %q, want reasons %q", lines, want)
+	}
+}
+
 func TestReadinessWithCertManager(t *testing.T) {
 	dir := t.TempDir()
 	authority, other := issue(t, dir), issue(t, t.TempDir())
@@ -78,7 +94,7 @@ func TestReadinessWithCertManager(t *testing.T) {
 
 // named returns the webhook configurations of a manager that plays both roles.
 func named(name string) []client.Object {
-	return configurations(configv1alpha1.Roles{Source: new(true), Target: new(true)}, name)
+	return configurations(configv1alpha1.Default(), name)
 }
 
 // configured returns a client with a mutating webhook configuration, whose webhooks a, b, … have these authorities,
@@ -118,5 +134,19 @@ func serve(t *testing.T, server webhook.Server) (stop func()) {
 		if err := <-ended; err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+func TestATargetThatChecksNoEndpointsHasNoWebhook(t *testing.T) {
+	config := configv1alpha1.Default()
+	config.Endpoints.Check = new(false)
+	for _, configuration := range configurations(config, "mcs") {
+		if _, ofTarget := configuration.(*admissionregistrationv1.ValidatingWebhookConfiguration); ofTarget {
+			t.Error("the manager waits for a webhook configuration that the chart does not make")
+		}
+	}
+	*config.Roles.Source = false
+	if left := configurations(config, "mcs"); len(left) > 0 {
+		t.Errorf("a target has the webhook configurations %v", left)
 	}
 }

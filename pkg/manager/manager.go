@@ -24,6 +24,7 @@ import (
 	configv1alpha1 "github.com/multicluster-scheduler/multicluster-scheduler/api/config/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/connect/source"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/delegate/endpoints"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/podcache"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/timeouts"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
@@ -38,6 +39,8 @@ const (
 type Pod struct {
 	// Namespace is the namespace of the pod and of the certificate, and by default of the Lease.
 	Namespace string
+	// ServiceAccount is the name of the pod's service account. It may be empty.
+	ServiceAccount string
 	// IP is the address at which API servers call the kubelet API.
 	IP string
 }
@@ -176,6 +179,8 @@ func cacheOptions() cache.Options {
 	byObject := source.CacheByObject()
 	byObject[&corev1.Pod{}] = cache.ByObject{Transform: podcache.Transform}
 	byObject[&corev1.Node{}] = cache.ByObject{Transform: podcache.TransformNode}
+	slices, ofSources := endpoints.CacheByObject()
+	byObject[slices] = ofSources
 	return cache.Options{
 		DefaultTransform: cache.TransformStripManagedFields(),
 		ByObject:         byObject,

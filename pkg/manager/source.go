@@ -44,8 +44,12 @@ func (w *wiring) admission() error {
 	return nil
 }
 
-// addresses adds the addresses that this cluster uses, which feedback and targets ask for.
+// addresses adds the addresses that this cluster uses, unless they were added. In a source, feedback and targets ask
+// for them. In a target, the webhook does.
 func (w *wiring) addresses() error {
+	if w.inUse != nil {
+		return nil
+	}
 	var err error
 	w.inUse, err = addresses.Register(w.mgr)
 	return err

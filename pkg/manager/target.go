@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 
+	"k8s.io/apiserver/pkg/authentication/serviceaccount"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/kubernetes"
 
@@ -12,15 +13,17 @@ import (
 	copies "github.com/multicluster-scheduler/multicluster-scheduler/pkg/delegate/admission"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/delegate/capacity"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/delegate/chaperon"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/delegate/endpoints"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/delegate/garbagecollection"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/delegate/presence"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate/addresses"
 )
 
 // targetParts returns the parts of a target.
 func (w *wiring) targetParts(ctx context.Context) []part {
 	return []part{
 		{"sources", func() error { return w.sources(ctx) }},
-		{"admission of copies", w.admissionOfCopies},
+		{"endpoints of sources", w.endpoints},
 		{"delegates", w.delegates},
 		{"garbage collection", w.garbageCollection},
 		{"capacity", w.capacity},
@@ -41,6 +44,7 @@ func (w *wiring) sources(ctx context.Context) error {
 		LeavingClusterRoleName:       w.config.SourceController.LeavingClusterRoleName,
 		SummaryViewerClusterRoleName: w.config.SourceController.SummaryViewerClusterRoleName,
 		ReaderClusterRoleName:        w.config.SourceController.ReaderClusterRoleName,
+		EarlierClusterRoleName:       w.config.SourceController.EarlierClusterRoleName,
 		ReleaseNamespace:             w.pod.Namespace,
 		LeasesNamespace:              w.config.Leases.Namespace,
 		EnforceDefaultExclusions:     w.config.SourceController.EnforceDefaultExclusions,
@@ -48,14 +52,29 @@ func (w *wiring) sources(ctx context.Context) error {
 	}).Register(ctx, w.mgr)
 }
 
-func (w *wiring) admissionOfCopies() error {
-	copies.Register(w.mgr.GetWebhookServer(), w.mgr.GetClient(), w.mgr.GetAPIReader())
-	return nil
+// endpoints adds the parts that limit where EndpointSlices of sources lead.
+func (w *wiring) endpoints() error {
+	if !*w.config.Endpoints.Check {
+		return nil
+	}
+	if err := w.addresses(); err != nil {
+		return err
+	}
+	ranges := addresses.RangesOf(w.config.Endpoints.AllowedCIDRs, addresses.AllowedForEndpoints)
+	leadsTo := addresses.Endpoints{InUse: w.inUse, Ranges: ranges}
+	copies.Register(w.mgr.GetWebhookServer(), w.mgr.GetClient(), w.mgr.GetAPIReader(), leadsTo)
+	return endpoints.New(endpoints.Options{
+		Client: w.mgr.GetClient(), Addresses: leadsTo, Recorder: w.mgr.GetEventRecorder("multicluster-endpoints"),
+	}).Register(w.mgr)
 }
 
 func (w *wiring) delegates() error {
 	recorder := w.mgr.GetEventRecorder("multicluster-delegates")
-	return chaperon.New(w.mgr.GetClient(), w.mgr.GetAPIReader(), w.clock, recorder).Register(w.mgr)
+	self := ""
+	if w.pod.ServiceAccount != "" {
+		self = serviceaccount.MakeUsername(w.pod.Namespace, w.pod.ServiceAccount)
+	}
+	return chaperon.New(w.mgr.GetClient(), w.mgr.GetAPIReader(), w.clock, recorder, self).Register(w.mgr)
 }
 
 func (w *wiring) garbageCollection() error {

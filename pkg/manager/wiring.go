@@ -2,13 +2,10 @@ package manager
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"net/http"
 
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/healthz"
 
 	configv1alpha1 "github.com/multicluster-scheduler/multicluster-scheduler/api/config/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/connect/token"
@@ -60,25 +57,4 @@ func (w *wiring) wire(ctx context.Context, serving certificate) error {
 		}
 	}
 	return nil
-}
-
-// health adds the checks of /healthz and /readyz. Each role has a webhook.
-func (w *wiring) health(serving certificate) error {
-	serves := w.mgr.GetWebhookServer().StartedChecker()
-	return errors.Join(
-		w.mgr.AddHealthzCheck("webhook", healthy(serving, serves)),
-		w.mgr.AddReadyzCheck("webhook", serves),
-		w.mgr.AddReadyzCheck("certificate", serving.ready),
-	)
-}
-
-// healthy returns the check that the process does not need a restart: it responds, and its webhook serves. A missing
-// certificate makes the process unready but not unhealthy, so that it goes on placing pods.
-func healthy(serving certificate, serves healthz.Checker) healthz.Checker {
-	return func(request *http.Request) error {
-		if serving.missing() != nil {
-			return nil //nolint:nilerr // see above
-		}
-		return serves(request)
-	}
 }

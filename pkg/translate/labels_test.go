@@ -222,7 +222,8 @@ func TestDelegateMatchLabelKeys(t *testing.T) {
 		}}
 		spec.Affinity = &corev1.Affinity{PodAffinity: &corev1.PodAffinity{
 			RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{
-				MatchLabelKeys: []string{"pod-template-hash"}, MismatchLabelKeys: []string{"kept"},
+				MatchLabelKeys:    []string{"pod-template-hash"},
+				MismatchLabelKeys: []string{"job-name", "batch.kubernetes.io/job-name", "kept", "absent"},
 			}},
 		}}
 	})
@@ -238,7 +239,8 @@ func TestDelegateMatchLabelKeys(t *testing.T) {
 	if diff := cmp.Diff([]string{own + "pod-template-hash"}, term.MatchLabelKeys); diff != "" {
 		t.Errorf("unexpected keys of the affinity (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff([]string{"kept"}, term.MismatchLabelKeys); diff != "" {
+	mismatched := []string{own + "job-name", "kept", own + "absent"}
+	if diff := cmp.Diff(mismatched, term.MismatchLabelKeys); diff != "" {
 		t.Errorf("unexpected mismatched keys of the affinity (-want +got):\n%s", diff)
 	}
 }

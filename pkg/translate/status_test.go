@@ -48,15 +48,19 @@ func running(conditions ...corev1.PodCondition) corev1.PodStatus {
 		NominatedNodeName:     "node-of-target",
 		QOSClass:              corev1.PodQOSGuaranteed,
 		ResourceClaimStatuses: []corev1.PodResourceClaimStatus{{Name: "gpu"}},
-		InitContainerStatuses: []corev1.ContainerStatus{{Name: "init"}},
-		ContainerStatuses: []corev1.ContainerStatus{{
-			Name: "main", Ready: true,
-			AllocatedResourcesStatus: []corev1.ResourceStatus{{Name: "example.com/injected"}},
-		}},
-		EphemeralContainerStatuses: []corev1.ContainerStatus{{Name: "debug"}},
+		InitContainerStatuses: withDevice(corev1.ContainerStatus{Name: "init"}),
+		ContainerStatuses:     withDevice(corev1.ContainerStatus{Name: "main", Ready: true}),
+
+		EphemeralContainerStatuses: withDevice(corev1.ContainerStatus{Name: "debug"}),
 		VolumeHealth:               []corev1.PodVolumeHealth{{Name: "injected"}, {Name: "data"}},
 		Conditions:                 conditions,
 	}
+}
+
+// withDevice returns the status of a container with a device that the target's admission added.
+func withDevice(status corev1.ContainerStatus) []corev1.ContainerStatus {
+	status.AllocatedResourcesStatus = []corev1.ResourceStatus{{Name: "example.com/injected"}}
+	return []corev1.ContainerStatus{status}
 }
 
 func TestProxyStatusFields(t *testing.T) {
@@ -69,7 +73,9 @@ func TestProxyStatusFields(t *testing.T) {
 	want.NominatedNodeName = ""
 	want.QOSClass = corev1.PodQOSBurstable
 	want.ResourceClaimStatuses = proxy.Status.ResourceClaimStatuses
+	want.InitContainerStatuses[0].AllocatedResourcesStatus = nil
 	want.ContainerStatuses[0].AllocatedResourcesStatus = nil
+	want.EphemeralContainerStatuses[0].AllocatedResourcesStatus = nil
 	want.VolumeHealth = want.VolumeHealth[1:]
 	want.Conditions = []corev1.PodCondition{is(corev1.PodScheduled, corev1.ConditionTrue, 9)}
 

@@ -114,7 +114,7 @@ func TestCredentialsChangeAtRunTime(t *testing.T) {
 	w.endWell(t)
 	w.withdrawTokens(t)
 	w.says(t, "c2", v1alpha1.ReasonUnauthorized)
-	w.nodeBecomes(t, "admiralty-c2", corev1.ConditionFalse, notReadyWithin)
+	w.nodeBecomes(t, "admiralty-c2", corev1.ConditionUnknown, notReadyWithin)
 	w.kubectl(t, "scale", "deployment/web", "--replicas=8")
 	w.running(t, "web", "admiralty-c1", before.byNode["admiralty-c1"]+2, 30*time.Second)
 

@@ -16,6 +16,8 @@ import (
 type facts struct {
 	// mayGo are the proxies that may go, because somebody deleted them, their delegates or their PodChaperons.
 	mayGo map[types.UID]bool
+	// deleted are the proxies that a user deleted.
+	deleted map[types.UID]bool
 	// forced are those where somebody asked for more than the product can promise: a deletion that does not wait for
 	// containers, or a target that is lost before they are bound.
 	forced map[types.UID]bool
@@ -33,7 +35,7 @@ func newFacts() facts {
 	return facts{
 		mayGo: map[types.UID]bool{}, forced: map[types.UID]bool{}, phases: map[types.UID]corev1.PodPhase{},
 		codes: map[types.UID]int32{}, delegates: map[types.UID]types.UID{},
-		tooLate: map[types.UID]bool{}, had: map[types.UID]bool{},
+		deleted: map[types.UID]bool{}, tooLate: map[types.UID]bool{}, had: map[types.UID]bool{},
 	}
 }
 
@@ -115,6 +117,9 @@ func exitCode(status *corev1.PodStatus) (int32, bool) {
 func (w *world) proxyGone(proxy *corev1.Pod) {
 	if !w.facts.mayGo[proxy.UID] {
 		w.violate("proxy %s was deleted, and nobody asked for that", proxy.Name)
+	}
+	if proxy.DeletionTimestamp == nil && finished(proxy.Status.Phase) && !w.facts.deleted[proxy.UID] {
+		w.violate("proxy %s had finished and was deleted", proxy.Name)
 	}
 	if w.facts.forced[proxy.UID] || proxy.Spec.NodeName == "" {
 		return
@@ -204,7 +209,7 @@ func (k *kubernetes) unsettled(proxies map[types.UID]*corev1.Pod) error {
 }
 
 const (
-	healing = 40 * time.Second
+	healing = 5 * time.Second // less than the deadline of a request
 	healed  = "everything is repaired"
 )
 
@@ -228,7 +233,7 @@ func (w *world) heal() {
 	}
 	w.rest()
 	var err error
-	for range 30 {
+	for range 240 {
 		w.run(2000)
 		if err = w.unsettled(); err == nil || w.failed() != nil {
 			return

@@ -67,7 +67,7 @@ func (w *world) startTarget(k *kubernetes) *process {
 	chaperons := p.cache("cache of PodChaperons", k.cluster, kindChaperon, everything)
 	pods := p.cache("cache of pods", k.cluster, kindPod, everything)
 	l := &link{process: p, to: k.cluster, caches: caches{kindChaperon: chaperons, kindPod: pods}}
-	reconciler := chaperon.New(l, live{link: l}, clock.RealClock{}, silent{})
+	reconciler := chaperon.New(l, live{link: l}, clock.RealClock{}, silent{}, "")
 	q := newQueue(p, p.name, reconciler)
 	enqueue := func(o metav1.Object) {
 		q.Add(reconcile.Request{NamespacedName: types.NamespacedName{Namespace: o.GetNamespace(), Name: o.GetName()}})

@@ -152,6 +152,7 @@ func (w *world) deletions(c *cluster, pod *corev1.Pod, proxy types.UID) []action
 		}
 		all = append(all, action{fmt.Sprintf("a user %s %s in %s", how, pod.Name, c.name), func() {
 			w.facts.mayGo[proxy] = true
+			w.facts.deleted[proxy] = w.facts.deleted[proxy] || c == w.source
 			if grace != nil && *grace == 0 {
 				w.facts.forced[proxy] = true
 			}

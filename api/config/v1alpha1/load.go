@@ -72,10 +72,12 @@ func SetDefaults(c *Configuration) {
 	setDefault(&c.Tokens.SecretName, "multicluster-scheduler-tokens")
 	setDefault(&c.SourceController.Enabled, new(true))
 	setDefault(&c.GarbageCollection.Enabled, new(true))
+	setDefault(&c.Endpoints.Check, new(true))
 	setDefault(&c.SourceController.ClusterRoleName, "multicluster-scheduler-source")
 	setDefault(&c.SourceController.SummaryViewerClusterRoleName, "multicluster-scheduler-cluster-summary-viewer")
 	setDefault(&c.SourceController.LeavingClusterRoleName, "multicluster-scheduler-source-leaving")
 	setDefault(&c.SourceController.ReaderClusterRoleName, "multicluster-scheduler-source-reader")
+	setDefault(&c.SourceController.EarlierClusterRoleName, "multicluster-scheduler-source-earlier")
 }
 
 func setDefault[T comparable](field *T, value T) {
@@ -99,6 +101,7 @@ func Validate(c *Configuration) field.ErrorList {
 	errs = append(errs, validatePlacement(field.NewPath("placement"), c.Placement)...)
 	errs = append(errs, validateCapacity(field.NewPath("capacity"), c.Capacity)...)
 	errs = append(errs, validateTenants(field.NewPath("tenants"), &c.Tenants)...)
+	errs = append(errs, validateCIDRs(field.NewPath("endpoints", "allowedCIDRs"), c.Endpoints.AllowedCIDRs)...)
 	return append(errs, validateCertificate(field.NewPath("webhook"), c.Webhook)...)
 }
 

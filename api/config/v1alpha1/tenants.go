@@ -28,10 +28,14 @@ func validateTenants(path *field.Path, t *Tenants) field.ErrorList {
 			errs = append(errs, field.Invalid(path.Child("nodeLabels").Index(i), pattern, message))
 		}
 	}
-	for i, cidr := range t.AllowedPodCIDRs {
+	return append(errs, validateCIDRs(path.Child("allowedPodCIDRs"), t.AllowedPodCIDRs)...)
+}
+
+func validateCIDRs(path *field.Path, cidrs []string) field.ErrorList {
+	var errs field.ErrorList
+	for i, cidr := range cidrs {
 		if _, err := netip.ParsePrefix(cidr); err != nil {
-			errs = append(errs, field.Invalid(path.Child("allowedPodCIDRs").Index(i), cidr,
-				"must be a range of addresses, such as 10.4.0.0/14"))
+			errs = append(errs, field.Invalid(path.Index(i), cidr, "must be a range of addresses, such as 10.4.0.0/14"))
 		}
 	}
 	return errs

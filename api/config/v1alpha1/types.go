@@ -39,6 +39,8 @@ type Configuration struct {
 	Capacity Capacity `json:"capacity,omitempty"`
 	// SourceController configures the controller of Sources and ClusterSources.
 	SourceController SourceController `json:"sourceController,omitempty"`
+	// Endpoints limits where EndpointSlices that sources write in this cluster may lead.
+	Endpoints Endpoints `json:"endpoints,omitempty"`
 	// Leases configures the Leases with which sources see that this cluster's manager is awake, and those that sources
 	// hold while they act here.
 	Leases Leases `json:"leases,omitempty"`
@@ -192,9 +194,21 @@ type SourceController struct {
 	// ReaderClusterRoleName is the ClusterRole with which ClusterSources read their objects in the whole cluster. The
 	// default is multicluster-scheduler-source-reader.
 	ReaderClusterRoleName string `json:"readerClusterRoleName,omitempty"`
+	// EarlierClusterRoleName is the ClusterRole with which sources of earlier versions read PodChaperons in the whole
+	// cluster. The default is multicluster-scheduler-source-earlier.
+	EarlierClusterRoleName string `json:"earlierClusterRoleName,omitempty"`
 	// EnforceDefaultExclusions refuses ClusterSources the namespaces that they do not get by default, even if they used
 	// them when an earlier version let them.
 	EnforceDefaultExclusions bool `json:"enforceDefaultExclusions,omitempty"`
+}
+
+// Endpoints limits where EndpointSlices that sources write in this cluster, as a target, may lead.
+type Endpoints struct {
+	// Check is true by default. Without it, the target has no webhook. EndpointSlices of sources may then belong to any
+	// Service of their namespace, and may have any address.
+	Check *bool `json:"check,omitempty"`
+	// AllowedCIDRs are the ranges of the addresses. If empty, these are all that this cluster does not use.
+	AllowedCIDRs []string `json:"allowedCIDRs,omitempty"`
 }
 
 // Leases configures the Leases of a target.

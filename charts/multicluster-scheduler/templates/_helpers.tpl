@@ -165,7 +165,11 @@ sourceController:
   summaryViewerClusterRoleName: {{ include "multicluster-scheduler.fullname" . }}-cluster-summary-viewer
   leavingClusterRoleName: {{ include "multicluster-scheduler.fullname" . }}-source-leaving
   readerClusterRoleName: {{ include "multicluster-scheduler.fullname" . }}-source-reader
+  earlierClusterRoleName: {{ include "multicluster-scheduler.fullname" . }}-source-earlier
   enforceDefaultExclusions: {{ .Values.sources.enforceDefaultExclusions }}
+endpoints:
+  check: {{ .Values.sources.endpoints.check }}
+  allowedCIDRs: {{ default list .Values.sources.endpoints.allowedCIDRs | toJson }}
 {{- with include "multicluster-scheduler.leasesNamespace" . }}
 leases:
   namespace: {{ . }}

@@ -68,7 +68,11 @@ func run(ctx context.Context, f flags) error {
 	if err != nil {
 		return fmt.Errorf("finding the API server of this cluster: %w", err)
 	}
-	pod := manager.Pod{Namespace: os.Getenv("POD_NAMESPACE"), IP: os.Getenv("POD_IP")}
+	pod := manager.Pod{
+		Namespace:      os.Getenv("POD_NAMESPACE"),
+		ServiceAccount: os.Getenv("POD_SERVICE_ACCOUNT"),
+		IP:             os.Getenv("POD_IP"),
+	}
 	log.Info("starting", "version", version.Version, "namespace", pod.Namespace, "ip", pod.IP)
 	return manager.Run(ctrl.LoggerInto(ctx, log), restConfig, config, pod)
 }

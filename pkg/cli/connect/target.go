@@ -3,13 +3,16 @@ package connect
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apiserver/pkg/authentication/serviceaccount"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -47,7 +50,37 @@ func (c *connection) grant(ctx context.Context) (types.NamespacedName, error) {
 		return account, err
 	}
 	c.say(c.target, "service account %s may run pods", account)
+	if err := c.warnOfOthers(ctx, account); err != nil {
+		return account, err
+	}
 	return account, c.allowRenewal(ctx, account, ready)
+}
+
+// warnOfOthers warns if other sources may use the namespace in which a Source has its service account. Their pods could
+// mount the token, if it is in a Secret.
+func (c *connection) warnOfOthers(ctx context.Context, account types.NamespacedName) error {
+	if !c.options.namespaced {
+		return nil
+	}
+	grants := &v1alpha1.SourceGrantList{}
+	err := c.target.Client.List(ctx, grants)
+	if meta.IsNoMatchError(err) || apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
+		return nil // An earlier version publishes no grants.
+	}
+	if err != nil {
+		return fmt.Errorf("listing SourceGrants in context %q: %w", c.target.Context, err)
+	}
+	for i := range grants.Items {
+		user := grants.Items[i].Spec.UserName
+		own := serviceaccount.MatchesUsername(account.Namespace, account.Name, user)
+		if !own && slices.Contains(grants.Items[i].Status.Namespaces, account.Namespace) {
+			fmt.Fprintf(c.streams.ErrOut, "warning: the source with the user %s may use namespace %s of context %q, "+
+				"too, and its pods can mount every Secret there: use no tokens in Secrets (--token-duration 0), or "+
+				"take the namespace out of its ClusterSource's spec.namespaceSelector\n",
+				user, account.Namespace, c.target.Context)
+		}
+	}
+	return nil
 }
 
 // setClusterID writes the cluster ID that the source's manager publishes into the (Cluster)Source. It is a patch of its

@@ -48,9 +48,27 @@ func (d *disconnection) revokeAll(ctx context.Context, target *cluster.Cluster) 
 	if err := errors.Join(problems...); err != nil {
 		return err
 	}
-	d.say(target, "revoked; API servers know of it within 10 seconds. Delegates run on: to end them, delete their "+
-		"PodChaperons (label %s)", v1alpha1.LabelParentClusterID)
+	d.say(target, "revoked; API servers know of it within 10 seconds. Delegates run on: to end them, %s",
+		endDelegates(target, source))
 	return nil
+}
+
+// endDelegates says how to end the delegates of a source that is gone. What its labels say is sure only if it could not
+// choose them.
+func endDelegates(target *cluster.Cluster, source client.Object) string {
+	where, id := "--all-namespaces", ""
+	switch s := source.(type) {
+	case *v1alpha1.Source:
+		where, id = "--namespace "+s.Namespace, s.Spec.ClusterID
+	case *v1alpha1.ClusterSource:
+		id = s.Spec.ClusterID
+	}
+	if id == "" {
+		return fmt.Sprintf("delete their PodChaperons. The source had no spec.clusterID and could write any label, so "+
+			"look at all of them: kubectl --context %s get podchaperons %s", target.Context, where)
+	}
+	return fmt.Sprintf("run: kubectl --context %s delete podchaperons %s -l %s=%s",
+		target.Context, where, v1alpha1.LabelParentClusterID, id)
 }
 
 // deleteBindings deletes the bindings that the target's manager made for the source, until there are none: the manager

@@ -28,6 +28,9 @@ type Request struct {
 	// Client reads and writes the Lease in the target. It must go on while a Hold lasts.
 	Client client.Client
 	Lease  types.NamespacedName
+	// Same returns an error unless the cluster that answers is the one that the target belongs to. A Lease of another
+	// one says nothing about the target. It may be nil.
+	Same func(context.Context) error
 	// Remembered is the epoch that the source remembers, or 0. Accepted is the one whose loss is accepted, or 0.
 	Remembered, Accepted int64
 }
@@ -120,6 +123,16 @@ func (p *Process) pause(ctx context.Context, d time.Duration) {
 	case <-ctx.Done():
 	case <-timer.C():
 	}
+}
+
+// same returns an error unless the right cluster answers, as far as somebody can say.
+func (r Request) same(ctx context.Context) error {
+	if r.Same == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	return r.Same(ctx)
 }
 
 func (r Request) get(ctx context.Context) (*coordinationv1.Lease, error) {

@@ -3,11 +3,15 @@ package hold
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
 
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/timeouts"
 )
 
@@ -141,5 +145,101 @@ func TestALeaseThatWasReplacedIsTheEndOfAHold(t *testing.T) {
 		if cause := context.Cause(h.Context()); !errors.As(cause, new(*TurnedBackError)) {
 			w.Errorf("it ended by %v", cause)
 		}
+	})
+}
+
+// TestAnEpochThatNoSourceWroteCountsAsNone has a target with an epoch after which there is none.
+func TestAnEpochThatNoSourceWroteCountsAsNone(t *testing.T) {
+	in(t, func(w *world) {
+		write := func(epoch string) {
+			lease := w.read()
+			metav1.SetMetaDataAnnotation(&lease.ObjectMeta, v1alpha1.AnnotationEpoch, epoch)
+			w.restore(lease)
+		}
+		write("9223372036854775807")
+		p, r := w.leader("a", &etcd{}), w.request()
+		h := w.hold(p, r)
+		if h.Epoch() != 1 || epochOf(w.read()) != 1 {
+			w.Errorf("the first epoch is %d, and %d in the target", h.Epoch(), epochOf(w.read()))
+		}
+		h.Release(w.Context(), false)
+		write("9223372036854775807")
+		back := &TurnedBackError{}
+		if a := <-w.acquire(p, r); !errors.As(a.err, &back) || back.Remembered != 1 {
+			w.Fatalf("got %+v", a)
+		}
+		r.Accepted = back.Remembered
+		if h := w.hold(p, r); h.Epoch() != 2 {
+			w.Errorf("after the acceptance, the epoch is %d", h.Epoch())
+		}
+	})
+}
+
+// A proxy may pass a request on to another cluster, before anybody notices.
+func TestTheLeaseOfAnotherClusterSaysNothingAboutTheTarget(t *testing.T) {
+	in(t, func(w *world) {
+		p, r := w.leader("a", &etcd{}), w.request()
+		other := errors.New("another cluster answers")
+		r.Same = func(context.Context) error { return other }
+		h := w.hold(p, r)
+		right := w.read()
+		replace := func(lease *coordinationv1.Lease) {
+			lease.ResourceVersion = ""
+			err := errors.Join(w.target.Delete(w.Context(), w.read()), w.target.Create(w.Context(), lease))
+			if err != nil {
+				w.Fatal(err)
+			}
+		}
+		replace(emptyLease("another"))
+		if err := h.Confirm(w.Context()); !errors.Is(err, other) {
+			w.Errorf("the answer is %v", err)
+		}
+		replace(right)
+		if err := h.Confirm(w.Context()); err != nil || h.Context().Err() != nil {
+			w.Errorf("the right cluster is not believed any more: %v, %v", err, context.Cause(h.Context()))
+		}
+		h.Release(w.Context(), false)
+		if again := <-w.acquire(p, r); again.err != nil {
+			w.Errorf("the right cluster was set back: %v", again.err)
+		}
+	})
+}
+
+// steppingClock is the time less some.
+type steppingClock struct {
+	clock.RealClock
+
+	back atomic.Int64
+}
+
+func (c *steppingClock) Now() time.Time { return c.RealClock.Now().Add(-time.Duration(c.back.Load())) }
+
+func (c *steppingClock) Since(t time.Time) time.Duration { return c.Now().Sub(t) }
+
+func TestAClockThatIsSetBackIsNotTheTarget(t *testing.T) {
+	in(t, func(w *world) {
+		stepping := &steppingClock{}
+		p := New(Options{ClusterID: "c1", Name: "a", Clock: stepping, OwnLease: &etcd{}})
+		p.Lead()
+		h := w.hold(p, w.request())
+		w.pass(7*time.Second, never)
+		standby := w.process("b", &etcd{})
+		standby.Watch(w.request().Target, w.read())
+
+		stepping.back.Store(int64(time.Hour))
+		for range 5 {
+			w.pass(timeouts.HoldRenewal, never)
+			standby.Watch(w.request().Target, w.read())
+		}
+		if err := h.Confirm(w.Context()); err != nil {
+			w.Errorf("the holder takes its clock for the target: %v", err)
+		}
+		is := standby.look(w.request().Target, w.read())
+		if is.back || w.clock.Since(is.changed) > timeouts.HoldRenewal {
+			w.Errorf("another replica sees %+v", is)
+		}
+		again := w.hold(p, w.request()) // as a new engagement does
+		again.Release(w.Context(), false)
+		h.Release(w.Context(), false)
 	})
 }

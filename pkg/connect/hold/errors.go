@@ -22,10 +22,15 @@ func (e *OtherError) Error() string {
 type TurnedBackError struct {
 	// Remembered is the epoch that is to be remembered, and to be accepted. Found is that of the target, or 0.
 	Remembered, Found int64
+	// Missing says what became of the Lease if the target has none any more, and is empty otherwise.
+	Missing string
 }
 
 // Error says how far the target was set back.
 func (e *TurnedBackError) Error() string {
+	if e.Missing != "" {
+		return fmt.Sprintf("the target was of epoch %d: %s", e.Remembered, e.Missing)
+	}
 	return fmt.Sprintf("the target is of epoch %d, and was of epoch %d", e.Found, e.Remembered)
 }
 

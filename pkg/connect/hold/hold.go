@@ -74,7 +74,7 @@ func (h *Hold) Confirm(ctx context.Context) error {
 	asked := h.process.options.Clock.Now()
 	lease, err := h.request.get(ctx)
 	if err == nil {
-		err = h.decide(lease)
+		err = h.decide(ctx, lease)
 	}
 	if err == nil {
 		h.confirmed = asked
@@ -153,7 +153,7 @@ func (h *Hold) rejoin(ctx context.Context) (*coordinationv1.Lease, time.Time, er
 	asked := h.process.options.Clock.Now()
 	lease, err := h.request.get(ctx)
 	if err == nil {
-		err = h.decide(lease)
+		err = h.decide(ctx, lease)
 	}
 	if err != nil {
 		return nil, asked, err
@@ -196,7 +196,12 @@ func (h *Hold) renewal(now time.Time) renewal {
 
 // decide decides what a Lease means that this process has not written, or not last. It ends the hold if the Lease is
 // not this process's any more. Other holds of this process may have renewed it: those of siblings.
-func (h *Hold) decide(lease *coordinationv1.Lease) error {
+func (h *Hold) decide(ctx context.Context, lease *coordinationv1.Lease) error {
+	if lease.UID != h.last.UID {
+		if err := h.request.same(ctx); err != nil {
+			return err
+		}
+	}
 	err := h.lost(lease)
 	if err != nil {
 		h.end(err)

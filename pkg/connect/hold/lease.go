@@ -21,10 +21,14 @@ func renewedAt(lease *coordinationv1.Lease) time.Time {
 	return lease.Spec.RenewTime.Time
 }
 
-// epochOf returns the epoch of a Lease, and 0 if there is none.
+// maxEpoch is more than any source reaches. A target with a higher one could not be accepted any more: there
+// would be no next epoch.
+const maxEpoch = 1 << 48
+
+// epochOf returns the epoch of a Lease, and 0 if there is none, or one that no source wrote.
 func epochOf(lease *coordinationv1.Lease) int64 {
 	epoch, err := strconv.ParseInt(lease.Annotations[v1alpha1.AnnotationEpoch], 10, 64)
-	if err != nil || epoch < 0 {
+	if err != nil || epoch < 0 || epoch > maxEpoch {
 		return 0
 	}
 	return epoch
@@ -46,14 +50,18 @@ type renewal struct {
 func (r renewal) write(lease *coordinationv1.Lease) *coordinationv1.Lease {
 	lease = lease.DeepCopy()
 	now := metav1.NewMicroTime(r.now.Truncate(time.Microsecond)) // as the API server stores it
-	if holderOf(lease) != r.holder {
+	switch last := renewedAt(lease); {
+	case holderOf(lease) != r.holder:
 		lease.Spec.AcquireTime = &now
 		lease.Spec.LeaseTransitions = ptr.To(ptr.Deref(lease.Spec.LeaseTransitions, 0) + 1)
+	case !now.After(last): // The clock was set back. An earlier time would look as if the target was.
+		now = metav1.NewMicroTime(last.Add(time.Microsecond))
 	}
 	lease.Spec.HolderIdentity = &r.holder
 	lease.Spec.RenewTime = &now
 	lease.Spec.LeaseDurationSeconds = ptr.To(int32(timeouts.HoldDuration / time.Second))
 	metav1.SetMetaDataAnnotation(&lease.ObjectMeta, v1alpha1.AnnotationEpoch, strconv.FormatInt(r.epoch, 10))
 	metav1.SetMetaDataAnnotation(&lease.ObjectMeta, v1alpha1.LabelParentClusterID, r.clusterID)
+	metav1.SetMetaDataAnnotation(&lease.ObjectMeta, v1alpha1.AnnotationReadsByNamespace, "")
 	return lease
 }

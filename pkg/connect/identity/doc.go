@@ -4,12 +4,12 @@
 // A target belongs to the cluster whose ID is in spec.clusterID, or else in status.clusterID, which keeps the ID that
 // was seen first. The cluster that answers tells its ID in its ClusterSummary. An [Identity] compares the two:
 //
-//   - before the cache of an engagement starts, and at each health check;
+//   - before the cache of an engagement starts, and every minute; without a Lease, at each health check;
 //   - before a new connection is used: its address must have told the right ID on another new connection. So no request
 //     reaches another cluster that has got the address;
 //   - after each answer that says which objects do not exist: lists, watches, and reads that find nothing. A front may
 //     pass requests of one connection on to another cluster. Such an answer counts only once the cluster has told its
-//     ID after it. So no pod looks deleted, even between two health checks.
+//     ID after it. So no pod looks deleted, even between two checks.
 //
 // Once another cluster has answered, the engagement is over. Nothing is deleted in either cluster, and no proxy is.
 //

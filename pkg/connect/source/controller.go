@@ -50,6 +50,8 @@ type Options struct {
 	LeavingClusterRoleName       string
 	SummaryViewerClusterRoleName string
 	ReaderClusterRoleName        string
+	// EarlierClusterRoleName is bound in the whole cluster to sources of earlier versions, at an upgrade.
+	EarlierClusterRoleName string
 	// ReleaseNamespace is the namespace of the manager, which ClusterSources do not get by default.
 	ReleaseNamespace string
 	// LeasesNamespace has the Leases of sources. If empty, there are none.
@@ -90,6 +92,7 @@ func (c *Controller) Register(ctx context.Context, mgr ctrl.Manager) error {
 		Config:                   mgr.GetConfig(),
 		FullClusterRoleName:      c.options.SourceClusterRoleName,
 		LeavingClusterRoleName:   c.options.LeavingClusterRoleName,
+		EarlierClusterRoleName:   c.options.EarlierClusterRoleName,
 		ReleaseNamespace:         c.options.ReleaseNamespace,
 		LeasesNamespace:          c.options.LeasesNamespace,
 		EnforceDefaultExclusions: c.options.EnforceDefaultExclusions,
@@ -102,13 +105,17 @@ func (c *Controller) Register(ctx context.Context, mgr ctrl.Manager) error {
 	if err := keeper.Register(ctx, mgr); err != nil {
 		return err
 	}
-	if err := grants.NewPublisher(options).Register(ctx, mgr); err != nil {
+	publisher := grants.NewPublisher(options)
+	if err := publisher.Register(ctx, mgr); err != nil {
 		return err
 	}
-	if err := register(mgr, &reconciler[*v1alpha1.Source]{options: c.options, kind: sources()}, nil); err != nil {
+	ofNamespaces := &reconciler[*v1alpha1.Source]{options: c.options, kind: sources(), unpublished: publisher.Missing}
+	if err := register(mgr, ofNamespaces, nil); err != nil {
 		return err
 	}
-	r := &reconciler[*v1alpha1.ClusterSource]{options: c.options, kind: clusterSources(), keeper: keeper}
+	r := &reconciler[*v1alpha1.ClusterSource]{
+		options: c.options, kind: clusterSources(), keeper: keeper, unpublished: publisher.Missing,
+	}
 	return register(mgr, r, r.watchNamespaces)
 }
 
@@ -191,6 +198,8 @@ type reconciler[T client.Object] struct {
 	options Options
 	kind    sourceKind[T]
 	keeper  *grants.Keeper // nil for Sources
+	// unpublished says that no SourceGrants can be written.
+	unpublished func() bool
 }
 
 // Reconcile ensures everything that the source needs, and reports the result in the status.
@@ -212,7 +221,11 @@ func (r *reconciler[T]) Reconcile(ctx context.Context, request reconcile.Request
 	if errors.As(err, &grants.InvalidSelectorError{}) {
 		err = nil // Trying again does not help.
 	}
-	return reconcile.Result{}, errors.Join(err, r.writeStatus(ctx, object, outcome, problem))
+	err = errors.Join(err, r.writeStatus(ctx, object, outcome, problem))
+	if err == nil && r.unpublished() {
+		return reconcile.Result{RequeueAfter: lastRetry}, nil // The condition says so until somebody helps.
+	}
+	return reconcile.Result{}, err
 }
 
 // provide returns where a ClusterSource may act.

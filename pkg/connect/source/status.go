@@ -27,7 +27,11 @@ func (r *reconciler[T]) writeStatus(ctx context.Context, object T, outcome *gran
 		condition.LastTransitionTime = metav1.NewTime(r.options.Clock.Now())
 		return meta.SetStatusCondition(conditions, condition)
 	}
-	changed := set(readyCondition(r.kind.identity(object), where(object.GetNamespace(), outcome), problem))
+	in := where(object.GetNamespace(), outcome)
+	if r.unpublished() {
+		in += "; " + grants.MissingKind
+	}
+	changed := set(readyCondition(r.kind.identity(object), in, problem))
 	if outcome != nil {
 		condition := restrictedCondition(outcome.WouldRefuse)
 		warned := set(condition)

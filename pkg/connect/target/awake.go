@@ -14,8 +14,9 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/targetkind"
 )
 
-// awakeCondition returns the condition Awake of a target whose manager is in a state. It is empty if there is none.
-func awakeCondition(o *awake.Observer) metav1.Condition {
+// awakeCondition returns the condition Awake of a target whose manager is in a state, and its Lease in a namespace. It
+// is empty if there is none.
+func awakeCondition(o *awake.Observer, namespace string) metav1.Condition {
 	switch o.State() {
 	case awake.Awake:
 		return metav1.Condition{
@@ -26,8 +27,9 @@ func awakeCondition(o *awake.Observer) metav1.Condition {
 		return metav1.Condition{
 			Type: v1alpha1.ConditionAwake, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonSilent,
 			Message: fmt.Sprintf("the target's manager has not renewed its Lease since %s. Its pods show the status "+
-				"last seen, and no new pods go there; does multicluster-scheduler run in the target?",
-				o.Since().UTC().Format(time.RFC3339)),
+				"last seen, and no new pods go there; does multicluster-scheduler run in the target? If it was rolled "+
+				"back to a version without this Lease, delete it there: kubectl -n %s delete lease %s",
+				o.Since().UTC().Format(time.RFC3339), namespace, v1alpha1.LeaseManager),
 		}
 	default:
 		return metav1.Condition{}
@@ -55,7 +57,8 @@ func (r *Reconciler) recordAwake(target client.Object, was *metav1.Condition, is
 		eventType = corev1.EventTypeWarning
 	}
 	if is.Type == "" {
-		return
+		is.Reason = v1alpha1.ReasonNoLease
+		is.Message = "the target's manager has no Lease any more, so it does not count as silent"
 	}
 	r.options.Recorder.Eventf(target, nil, eventType, is.Reason, "Connect", "%s: %s",
 		targetkind.Name(client.ObjectKeyFromObject(target)), is.Message)

@@ -17,8 +17,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/connect/hold"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/connect/identity"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate/wire"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/targetkind"
 )
 
 func connecting() metav1.Condition {
@@ -55,9 +57,27 @@ func otherCluster(other *identity.OtherClusterError, key types.NamespacedName, w
 	return disconnected(v1alpha1.ReasonOtherCluster, fmt.Sprintf("another cluster answers at %s: its ID is %s, and "+
 		"this target is the cluster %s (%s). Nothing is changed there, and the pods of this target stay as they are. "+
 		"If %s are not the right ones, or the address leads to a wrong cluster, correct this. If the new cluster "+
-		"shall take over, set spec.clusterID to %s, or run kubectl multicluster connect %s --accept: pods that the "+
-		"new cluster does not have are then replaced",
-		w.config.Host, other.Seen, other.Want, belongs, w.credentials, other.Seen, key.Name))
+		"shall take over, set spec.clusterID to %s, or run %s: pods that the new cluster does not have are then "+
+		"replaced",
+		w.config.Host, other.Seen, other.Want, belongs, w.credentials, other.Seen,
+		targetkind.ConnectCommand(key, "--accept")))
+}
+
+// turnedBack returns the condition of a target that was set back, or has lost the Lease that would show this.
+func turnedBack(back *hold.TurnedBackError, key types.NamespacedName, w want) metav1.Condition {
+	kind := "target.multicluster.admiralty.io -n " + key.Namespace
+	if key.Namespace == "" {
+		kind = "clustertarget.multicluster.admiralty.io"
+	}
+	state := fmt.Sprintf("was set back: it is of epoch %d, and was of epoch %d", back.Found, back.Remembered)
+	remedy := "Was its etcd restored?"
+	if back.Missing != "" {
+		state = fmt.Sprintf("may have been set back: it was of epoch %d, and %s", back.Remembered, back.Missing)
+		remedy = "If somebody deleted the namespace of Leases there, helm upgrade in the target makes it again."
+	}
+	return disconnected(v1alpha1.ReasonTurnedBack, fmt.Sprintf("%s %s. Pods that it lacks may still be running, so no "+
+		"pod is replaced. %s Once its state is as it is to stay, accept it: kubectl annotate %s %s --overwrite %s=%d",
+		w.config.Host, state, remedy, kind, key.Name, v1alpha1.AnnotationAcceptEpoch, back.Remembered))
 }
 
 // unusable returns the condition of a connected target whose Secret cannot be used any more.
@@ -72,12 +92,13 @@ func unusable(failure metav1.Condition) metav1.Condition {
 }
 
 // failedCondition returns the condition Connected for an error of a request to the target's API server.
-func failedCondition(err error, w want) metav1.Condition {
+func failedCondition(err error, key types.NamespacedName, w want) metav1.Condition {
 	host := w.config.Host
 	switch {
 	case apierrors.IsUnauthorized(err):
 		return disconnected(v1alpha1.ReasonUnauthorized, fmt.Sprintf("%s does not accept the credentials (%s); "+
-			"has the token or certificate expired? Run kubectl multicluster connect --renew", host, w.credentials))
+			"has the token or certificate expired? Run %s", host, w.credentials,
+			targetkind.ConnectCommand(key, "--renew")))
 	case apierrors.IsForbidden(err):
 		return disconnected(v1alpha1.ReasonForbidden, fmt.Sprintf("%s does not grant what is needed: %s; "+
 			"is there a ClusterSource or Source for this identity in the target, and is multicluster-scheduler "+

@@ -90,7 +90,7 @@ func TestFailedCondition(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := failedCondition(fmt.Errorf("asking: %w", test.err), w)
+			got := failedCondition(fmt.Errorf("asking: %w", test.err), types.NamespacedName{Name: "c2"}, w)
 			if got.Reason != test.reason || !strings.Contains(got.Message, test.text) ||
 				!strings.Contains(got.Message, w.config.Host) || len(got.Message) > 600 {
 				t.Errorf("got %s: %s", got.Reason, got.Message)
@@ -126,7 +126,7 @@ func TestHealthIsLostAfterThreeMissesInARow(t *testing.T) {
 		})
 	}
 	h := health{misses: 3, since: start}
-	got := h.condition(miss, want{config: &rest.Config{}})
+	got := h.condition(miss, types.NamespacedName{Name: "c2"}, want{config: &rest.Config{}})
 	if !strings.HasPrefix(got.Message, "since 2030-01-02T03:04:05Z, no answer") {
 		t.Errorf("message %q", got.Message)
 	}
@@ -173,7 +173,7 @@ func TestTheConditionOfAnotherClusterSaysWhatToDo(t *testing.T) {
 			for _, text := range []string{
 				"https://c2.example", "its ID is id-of-c3", "the cluster id-of-c2 (" + test.belongs,
 				"Secret admiralty/c2",
-				"set spec.clusterID to id-of-c3", "kubectl multicluster connect c2 --accept",
+				"set spec.clusterID to id-of-c3", "kubectl multicluster connect c2 --target-context CONTEXT --accept",
 			} {
 				if !strings.Contains(got.Message, text) {
 					t.Errorf("it does not say %q: %s", text, got.Message)

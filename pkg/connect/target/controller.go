@@ -102,7 +102,9 @@ func New(options Options) (*Reconciler, error) {
 		options: options,
 		writer: targetkind.Writer{
 			Client: options.Client, Owner: fieldOwner, Clock: options.Clock,
-			Passing: []string{v1alpha1.ConditionRestricted, v1alpha1.ConditionSecretUsable},
+			Passing: []string{
+				v1alpha1.ConditionRestricted, v1alpha1.ConditionSecretUsable, v1alpha1.ConditionAwake,
+			},
 		},
 		wake:        source,
 		secrets:     newSecrets(clientset, source.Wake),

@@ -1,9 +1,11 @@
 // Package target connects the source cluster to its targets at run time. It reads ClusterTargets, Targets and their
 // Secrets, puts the targets that answer into an engage.Registry, and writes the condition Connected.
 //
-// One goroutine per target makes every request that may hang. It connects, engages, and then reads the target's
-// ClusterSummary every ten seconds as a health check. The controller only passes the desired connection to the
-// goroutine, and writes the goroutine's finding to the status. So a target that does not answer delays no other.
+// One goroutine per target makes every request that may hang. It connects, engages, and then checks the target's health
+// every ten seconds. Renewals of the Lease of package hold say whether the target answers, and the ClusterSummary is
+// read once a minute: it says which cluster answers. Without a Lease it is read at each check. The controller only
+// passes the desired connection to the goroutine, and writes the goroutine's finding to the status. So a target that
+// does not answer delays no other.
 //
 // After three failed health checks in a row a target is lost. It stays engaged, with its cache as it was. When it
 // answers again, it is engaged anew, because the watches of the old cache may sleep for half a minute before they try
@@ -47,5 +49,6 @@
 //   - list and delete services, endpointslices and ingresses, where they are followed
 //   - discovery, which every authenticated user has
 //
-// A Target needs these rights only in its namespace, except those on clustersummaries and discovery.
+// A Target needs these rights only in its namespace, except those on clustersummaries and discovery. So does a
+// ClusterTarget in its namespaces: package chaperons reads PodChaperons one namespace after the other.
 package target

@@ -17,10 +17,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/connect/chaperons"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/connect/hold"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/connect/identity"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/timeouts"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
 
@@ -64,8 +66,8 @@ func (e *noKeyError) Error() string { return e.cause.Error() }
 // engage connects to the target, and puts it into the Registry in place of an earlier engagement. The attempt ends with
 // ctx. The engagement lasts until it is disengaged and ended, at most until life ends.
 func (l *loop) engage(ctx, life context.Context, w want) (*engagement, error) {
-	if err := l.options.Addresses.Wait(ctx); err != nil {
-		return nil, fmt.Errorf("learning the source's own addresses: %w", err)
+	if err := l.waitForOwnAddresses(ctx); err != nil {
+		return nil, err
 	}
 	who := l.belongsTo(w)
 	d, err := l.dial(ctx, w, l.options.Tokens.Attach, who)
@@ -86,6 +88,21 @@ func (l *loop) engage(ctx, life context.Context, w want) (*engagement, error) {
 		return nil, who.Explain(err)
 	}
 	return e, nil
+}
+
+// ownAddressesError says that the source does not know its own addresses, so that targets could claim them.
+type ownAddressesError struct{ cause error }
+
+// Error is the cause.
+func (e *ownAddressesError) Error() string { return e.cause.Error() }
+
+func (l *loop) waitForOwnAddresses(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, timeouts.Request)
+	defer cancel()
+	if err := l.options.Addresses.Wait(ctx); err != nil {
+		return &ownAddressesError{err}
+	}
+	return nil
 }
 
 // belongsTo returns the identity of the cluster that the target belongs to.
@@ -127,6 +144,9 @@ func (l *loop) connect(ctx, life context.Context, d *dialer, e *engagement) erro
 	writes, err := d.client(e.target.Cache)
 	if err != nil {
 		return err
+	}
+	if byNamespace, ok := e.target.Cache.(*chaperons.Cache); ok {
+		writes = byNamespace.Writer(writes)
 	}
 	e.target.Client = e.target.Gate.Client(e.target.Cache, writes)
 	return nil
@@ -207,33 +227,62 @@ func (e *engagement) denied() bool {
 func (l *loop) startCache(ctx, life context.Context, d *dialer, e *engagement) (cache.Cache, error) {
 	ctx, cancel := context.WithTimeout(ctx, syncTimeout)
 	defer cancel()
-	c, err := d.cache(cache.Options{
-		ReaderFailOnMissingInformer: true,
-		NewInformer:                 e.target.Gate.NewInformer,
-		ByObject: map[client.Object]cache.ByObject{
-			&v1alpha1.PodChaperon{}:    l.chaperonOptions(),
-			&v1alpha1.ClusterSummary{}: summaryOptions(),
-		},
-		DefaultWatchErrorHandler: func(_ context.Context, _ *toolscache.Reflector, err error) {
-			e.watchError.Store(&err)
-			cancel() // This ends the attempt. Once the cache has synced, it does nothing, and the watch is resumed.
-		},
-	})
+	failed := func(_ context.Context, _ *toolscache.Reflector, err error) {
+		e.watchError.Store(&err)
+		cancel() // This ends the attempt. Once the cache has synced, it does nothing, and the watch is resumed.
+	}
+	everywhere, err := l.readsEverywhere(ctx, d)
+	if err != nil {
+		return nil, err
+	}
+	kinds := map[client.Object]cache.ByObject{&v1alpha1.ClusterSummary{}: summaryOptions()}
+	if everywhere {
+		kinds[&v1alpha1.PodChaperon{}] = l.chaperonOptions(l.key.Namespace)
+	}
+	c, err := d.cache(e.cacheOptions(kinds, failed))
 	if err != nil {
 		return nil, fmt.Errorf("making a cache: %w", err)
 	}
-	if err := c.IndexField(ctx, &v1alpha1.PodChaperon{}, engage.IndexParent, parentKey); err != nil {
-		return nil, fmt.Errorf("indexing PodChaperons: %w", err)
-	}
-	if _, err := c.GetInformer(ctx, &v1alpha1.ClusterSummary{}, cache.BlockUntilSynced(false)); err != nil {
-		return nil, fmt.Errorf("watching the ClusterSummary: %w", err)
+	if err := prepare(ctx, c, everywhere); err != nil {
+		return nil, err
 	}
 	stopped := make(chan error, 1)
 	go func() { stopped <- c.Start(life) }()
-	if c.WaitForCacheSync(ctx) {
+	switch {
+	case !c.WaitForCacheSync(ctx):
+		return nil, syncError(&e.watchError, stopped)
+	case everywhere:
 		return c, nil
 	}
-	return nil, syncError(&e.watchError, stopped)
+	chaperons, err := l.readByNamespace(ctx, life, d, e, c, failed)
+	if err != nil && e.watchError.Load() != nil {
+		err = syncError(&e.watchError, stopped)
+	}
+	return chaperons, err
+}
+
+func (e *engagement) cacheOptions(
+	kinds map[client.Object]cache.ByObject, failed toolscache.WatchErrorHandlerWithContext,
+) cache.Options {
+	return cache.Options{
+		ReaderFailOnMissingInformer: true,
+		NewInformer:                 e.target.Gate.NewInformer,
+		ByObject:                    kinds,
+		DefaultWatchErrorHandler:    failed,
+	}
+}
+
+// prepare makes the informers of a cache.
+func prepare(ctx context.Context, c cache.Cache, chaperons bool) error {
+	if chaperons {
+		if err := c.IndexField(ctx, &v1alpha1.PodChaperon{}, engage.IndexParent, parentKey); err != nil {
+			return fmt.Errorf("indexing PodChaperons: %w", err)
+		}
+	}
+	if _, err := c.GetInformer(ctx, &v1alpha1.ClusterSummary{}, cache.BlockUntilSynced(false)); err != nil {
+		return fmt.Errorf("watching the ClusterSummary: %w", err)
+	}
+	return nil
 }
 
 // syncError says why the cache has not synced.
@@ -249,18 +298,22 @@ func syncError(watchError *atomic.Pointer[error], stopped <-chan error) error {
 	}
 }
 
-// chaperonOptions selects the PodChaperons of this source cluster and this target.
-func (l *loop) chaperonOptions() cache.ByObject {
-	selected := cache.ByObject{
-		Label: labels.SelectorFromSet(labels.Set{
-			v1alpha1.LabelParentClusterID: l.options.Source.ClusterID,
-			v1alpha1.LabelTargetHash:      translate.TargetHash(l.key),
-		}),
-	}
-	if l.key.Namespace != "" {
-		selected.Namespaces = map[string]cache.Config{l.key.Namespace: {}}
+// chaperonOptions selects the PodChaperons of this source cluster and this target, in a namespace or, if it is empty, in
+// all.
+func (l *loop) chaperonOptions(namespace string) cache.ByObject {
+	selected := cache.ByObject{Label: labels.SelectorFromSet(l.ours())}
+	if namespace != "" {
+		selected.Namespaces = map[string]cache.Config{namespace: {}}
 	}
 	return selected
+}
+
+// ours are the labels of the PodChaperons of this source cluster and this target.
+func (l *loop) ours() labels.Set {
+	return labels.Set{
+		v1alpha1.LabelParentClusterID: l.options.Source.ClusterID,
+		v1alpha1.LabelTargetHash:      translate.TargetHash(l.key),
+	}
 }
 
 func summaryOptions() cache.ByObject {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate"
@@ -40,8 +41,8 @@ func (h health) after(err error, now time.Time) health {
 func (h health) lost() bool { return h.misses >= maxMisses }
 
 // condition returns the condition of a lost target whose last check failed with err.
-func (h health) condition(err error, w want) metav1.Condition {
-	condition := failedCondition(err, w)
+func (h health) condition(err error, key types.NamespacedName, w want) metav1.Condition {
+	condition := failedCondition(err, key, w)
 	condition.Message = fmt.Sprintf("since %s, %s", h.since.UTC().Format(time.RFC3339), condition.Message)
 	return condition
 }

@@ -37,8 +37,9 @@ const (
 // leases are the Leases of a target. Nothing in them passes the gate: package hold and package awake decide about them.
 type leases struct {
 	client client.Client
-	// grant is the name of the SourceGrant, which may not exist.
-	grant string
+	// grant is the name of the SourceGrant. granted says that it exists.
+	grant   string
+	granted bool
 	// own is the Lease of this source, or empty if the target makes none.
 	own types.NamespacedName
 }
@@ -61,6 +62,7 @@ func (d *dialer) leases(ctx context.Context) (leases, error) {
 	if err := c.Get(ctx, types.NamespacedName{Name: found.grant}, grant); err != nil {
 		return found, ignoreAbsent(fmt.Errorf("getting the SourceGrant: %w", err))
 	}
+	found.granted = true
 	if lease := grant.Status.Lease; lease != nil {
 		found.own = types.NamespacedName{Namespace: lease.Namespace, Name: lease.Name}
 	}
@@ -73,6 +75,14 @@ func ignoreAbsent(err error) error {
 		return nil
 	}
 	return err
+}
+
+// noLeaseError says that a target lacks the Lease that its SourceGrant names.
+type noLeaseError struct{ lease types.NamespacedName }
+
+// Error names the Lease.
+func (e *noLeaseError) Error() string {
+	return fmt.Sprintf("Lease %s is gone, or may not be used", e.lease)
 }
 
 // holdTarget takes the Lease of the target, if there is one. From then on, writes end with the hold.
@@ -88,11 +98,9 @@ func (l *loop) holdTarget(ctx, life context.Context, d *dialer, e *engagement) e
 		l.epoch, l.epochOf = 0, where
 	}
 	request := l.request(ctx, e.leases)
+	request.Same = func(ctx context.Context) error { return e.identity.Confirm(ctx, d.live) }
 	if e.leases.own.Name == "" {
-		if request.Remembered > 0 && request.Accepted != request.Remembered {
-			return &hold.TurnedBackError{Remembered: request.Remembered}
-		}
-		return nil
+		return e.doWithoutLease(request, "it makes no Lease for this source any more")
 	}
 	h, err := l.options.Holds.Acquire(ctx, life, request)
 	if shared := (*hold.SharedUserError)(nil); errors.As(err, &shared) {
@@ -101,8 +109,11 @@ func (l *loop) holdTarget(ctx, life context.Context, d *dialer, e *engagement) e
 		e.leases.own.Name = ""
 		return nil
 	}
-	if apierrors.IsNotFound(err) && request.Remembered > 0 {
-		return &hold.TurnedBackError{Remembered: request.Remembered}
+	if err != nil && ignoreAbsent(err) == nil { // The rights on a Lease go with its namespace.
+		if request.Remembered == 0 {
+			return &noLeaseError{request.Lease}
+		}
+		return e.doWithoutLease(request, fmt.Sprintf("Lease %s is gone, or may not be used", request.Lease))
 	}
 	if err != nil {
 		return err
@@ -110,6 +121,16 @@ func (l *loop) holdTarget(ctx, life context.Context, d *dialer, e *engagement) e
 	e.hold, l.epoch = h, h.Epoch()
 	d.fence.Until(h.Context())
 	e.target.Confirms = h.Confirm
+	return nil
+}
+
+// doWithoutLease lets the source act in a target that lacks its Lease. If the target had one, somebody has to accept
+// this: PodChaperons may be missing there, too.
+func (e *engagement) doWithoutLease(request hold.Request, missing string) error {
+	if request.Remembered > 0 && request.Accepted != request.Remembered {
+		return &hold.TurnedBackError{Remembered: request.Remembered, Missing: missing}
+	}
+	e.leases.own = types.NamespacedName{}
 	return nil
 }
 
@@ -133,7 +154,12 @@ func (l *loop) request(ctx context.Context, of leases) hold.Request {
 func (l *loop) unsafeCondition(err error, w want) (metav1.Condition, bool) {
 	var other *hold.OtherError
 	var back *hold.TurnedBackError
+	var none *noLeaseError
 	switch {
+	case errors.As(err, &none):
+		return disconnected(v1alpha1.ReasonForbidden, fmt.Sprintf("%s does not grant what is needed: %s, although the "+
+			"SourceGrant of this source names it; helm upgrade in the target makes it again",
+			w.config.Host, none)), true
 	case errors.As(err, &other):
 		return disconnected(v1alpha1.ReasonHeldByOther, fmt.Sprintf("another manager acts in %s as this source: %q. "+
 			"Nothing is done there. Was this cluster, or that one, started from a backup? Stop the one that is not to "+
@@ -141,15 +167,7 @@ func (l *loop) unsafeCondition(err error, w want) (metav1.Condition, bool) {
 			w.config.Host, wire.Shorten(other.Holder, maxHolder), timeouts.HoldOfOthers)), true
 	case errors.As(err, &back):
 		l.epoch = max(l.epoch, back.Remembered)
-		kind := "target.multicluster.admiralty.io -n " + l.key.Namespace
-		if l.key.Namespace == "" {
-			kind = "clustertarget.multicluster.admiralty.io"
-		}
-		return disconnected(v1alpha1.ReasonTurnedBack, fmt.Sprintf("%s was set back: it is of epoch %d, and was of "+
-			"epoch %d. Pods that it lacks may still be running, so no pod is replaced. Was its etcd restored? Once "+
-			"its state is as it is to stay, accept it: kubectl annotate %s %s --overwrite %s=%d",
-			w.config.Host, back.Found, back.Remembered, kind, l.key.Name,
-			v1alpha1.AnnotationAcceptEpoch, back.Remembered)), true
+		return turnedBack(back, l.key, w), true
 	}
 	return metav1.Condition{}, false
 }
@@ -206,11 +224,10 @@ func (e *engagement) unsafe() bool {
 func (l *loop) look(ctx context.Context, w want) bool {
 	now := l.options.Clock.Now()
 	e := l.engaged
-	if e.leases.client == nil {
-		return false
-	}
 	if e.leases.own.Namespace == "" {
-		return l.leaseAppeared(ctx, now)
+		l.awake.Look(nil, now) // An earlier engagement may have seen the Lease of a manager, and its silence.
+		l.report(ctx, w, l.findingAbout(w))
+		return e.leases.client != nil && l.leaseAppeared(ctx, now)
 	}
 	if e.hold != nil {
 		l.epoch = e.hold.Epoch()
@@ -226,7 +243,8 @@ func (l *loop) lookAwake(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
 	defer cancel()
 	lease := &coordinationv1.Lease{}
-	key := types.NamespacedName{Namespace: l.engaged.leases.own.Namespace, Name: v1alpha1.LeaseManager}
+	l.leasesIn = l.engaged.leases.own.Namespace
+	key := types.NamespacedName{Namespace: l.leasesIn, Name: v1alpha1.LeaseManager}
 	err := l.engaged.leases.client.Get(ctx, key, lease)
 	now := l.options.Clock.Now()
 	switch {
@@ -247,5 +265,11 @@ func (l *loop) leaseAppeared(ctx context.Context, now time.Time) bool {
 	}
 	e.leasesSought = now
 	found, err := e.dialer.leases(ctx)
-	return err == nil && found.own.Name != ""
+	if err != nil || found.own.Name == "" {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
+	defer cancel()
+	// The SourceGrant may name one that is gone.
+	return found.client.Get(ctx, found.own, &coordinationv1.Lease{}) == nil
 }

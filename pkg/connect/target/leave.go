@@ -20,7 +20,6 @@ import (
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
-	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
 
 const (
@@ -97,8 +96,7 @@ func (l *loop) deleteCopiesOfKind(
 		copied := &found.Items[i]
 		copied.SetGroupVersionKind(kind)
 		shown := func(sibling *engage.Target) bool { return sibling.Has(ctx, copied) }
-		if translate.MadeFor(copied.Labels, translate.TargetID(target.Key)) &&
-			!slices.ContainsFunc(l.siblings(target, copied.Namespace), shown) {
+		if target.Made(copied) && !slices.ContainsFunc(l.siblings(target, copied.Namespace), shown) {
 			objects = append(objects, copied)
 		}
 	}

@@ -56,10 +56,11 @@ type loop struct {
 	warned  *atomic.Pointer[wire.AddressError]
 	penalty time.Duration
 	// epoch is that of the target, as far as this process knows, and epochOf says of which one. awake is what it saw of
-	// the target's manager. They are used by the goroutine alone.
-	epoch   int64
-	epochOf string
-	awake   awake.Observer
+	// the target's manager, whose Lease is in the namespace leasesIn. They are used by the goroutine alone.
+	epoch    int64
+	epochOf  string
+	awake    awake.Observer
+	leasesIn string
 }
 
 func newLoop(c *connections, target types.NamespacedName, w want, policy *v1alpha1.PlacementPolicy) *loop {
@@ -173,7 +174,8 @@ func (l *loop) keep(ctx, life context.Context, w want) {
 		misses++
 		// As with health checks, one failed attempt does not make a target lost that an earlier leader connected.
 		condition := l.conditionOf(err, w)
-		if condition.Reason != v1alpha1.ReasonUnreachable || misses >= maxMisses {
+		slow := condition.Reason == v1alpha1.ReasonUnreachable || condition.Reason == v1alpha1.ReasonAddressesUnknown
+		if !slow || misses >= maxMisses {
 			l.failed(ctx, w, condition)
 		}
 		l.pause(ctx, backoff.Step())
@@ -203,13 +205,18 @@ func (l *loop) conditionOf(err error, w want) metav1.Condition {
 	if noKey := (*noKeyError)(nil); errors.As(err, &noKey) {
 		return disconnected(v1alpha1.ReasonNoKey, noKey.Error())
 	}
+	if own := (*ownAddressesError)(nil); errors.As(err, &own) {
+		return disconnected(v1alpha1.ReasonAddressesUnknown, "this cluster does not know its own addresses, which "+
+			"targets must not claim: "+own.Error()+"; the log of the leading manager says why, and helm upgrade gives "+
+			"the rights")
+	}
 	if other := (*identity.OtherClusterError)(nil); errors.As(err, &other) {
 		return otherCluster(other, l.key, w)
 	}
 	if condition, ok := l.unsafeCondition(err, w); ok {
 		return condition
 	}
-	return failedCondition(err, w)
+	return failedCondition(err, l.key, w)
 }
 
 // punish disconnects a target that costs too much for a while, which doubles each time.
@@ -267,7 +274,7 @@ func (l *loop) watch(ctx context.Context, w want) {
 		switch {
 		case h.lost():
 			l.options.Registry.Lose(l.engaged.target)
-			l.report(ctx, w, finding{condition: h.condition(err, w), version: version})
+			l.report(ctx, w, finding{condition: h.condition(err, l.key, w), version: version})
 		case err == nil:
 			version = cmp.Or(summary.Status.KubernetesVersion, version)
 			l.learn()
@@ -319,7 +326,7 @@ func (l *loop) disengage() {
 func (l *loop) report(ctx context.Context, w want, f finding) {
 	f.version = wire.Shorten(f.version, maxVersion)
 	f.epoch, f.epochOf = l.epoch, l.epochOf
-	f.awake, f.awakeUnknown = awakeCondition(&l.awake), l.awake.State() == awake.Unknown
+	f.awake, f.awakeUnknown = awakeCondition(&l.awake, l.leasesIn), l.awake.State() == awake.Unknown
 	f.clusterID = l.known
 	if refused := l.warnedAddress(); refused != nil && w.failure == nil {
 		f.warned = *refused

@@ -1,12 +1,16 @@
 package target
 
 import (
+	"context"
+	"errors"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -16,6 +20,7 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/timeouts"
 )
 
 // fixture is connections whose changes are reported on a channel, and a target that refuses everyone, with an HTTP
@@ -147,4 +152,59 @@ func (f fixture) forgotten(l *loop) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.loops[l.key] != l
+}
+
+// A target that makes no Leases any more has no manager that can be silent.
+func TestSilenceEndsWithTheLeases(t *testing.T) {
+	f := newFixture(t, http.StatusUnauthorized)
+	l := newLoop(f.connections, types.NamespacedName{Name: "c2"}, f.refuser, nil)
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{UID: "1"}}
+	for range 2 {
+		l.awake.Look(lease, f.clock.Now())
+		f.clock.Step(timeouts.SilentWithin)
+	}
+	l.engaged = &engagement{}
+	l.report(t.Context(), f.refuser, finding{})
+	if found := l.findingAbout(f.refuser); found.awake.Reason != v1alpha1.ReasonSilent {
+		t.Fatalf("found %+v", found)
+	}
+	if l.look(t.Context(), f.refuser) {
+		t.Error("the target is to be engaged anew")
+	}
+	if found := l.findingAbout(f.refuser); found.awake.Type != "" || found.awakeUnknown {
+		t.Errorf("found %+v", found)
+	}
+}
+
+// unknownAddresses are never known. Whoever waits for them without a deadline waits for ever.
+type unknownAddresses struct{ ownAddress }
+
+func (unknownAddresses) Wait(ctx context.Context) error {
+	if _, ok := ctx.Deadline(); !ok {
+		<-ctx.Done()
+	}
+	return errors.New("listing pods: no right")
+}
+
+func TestUnknownAddressesOfTheSourceAreReported(t *testing.T) {
+	f := newFixture(t, http.StatusUnauthorized)
+	f.options.Addresses = unknownAddresses{}
+	key := types.NamespacedName{Name: "c2"}
+	f.set(t.Context(), key, f.refuser, nil)
+	for len(f.changes) == 0 {
+		if f.clock.HasWaiters() {
+			f.clock.Step(time.Minute)
+		}
+		if t.Context().Err() != nil {
+			t.Fatal("nothing was found out")
+		}
+	}
+	found := f.findingAbout(key, f.refuser)
+	if found.condition.Reason != v1alpha1.ReasonAddressesUnknown ||
+		!strings.Contains(found.condition.Message, "listing pods: no right") {
+		t.Errorf("found %+v", found)
+	}
+	if f.asked.Load() != 0 {
+		t.Error("the target was dialled")
+	}
 }

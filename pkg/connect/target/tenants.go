@@ -24,7 +24,7 @@ import (
 
 // Addresses knows the addresses that the source uses itself. It is safe for concurrent use.
 type Addresses interface {
-	// Wait waits until all of them are known, or ctx ends.
+	// Wait waits until all of them are known, or ctx ends. The error says what is not known.
 	Wait(ctx context.Context) error
 	// Check returns a *wire.AddressError for one of them.
 	Check(address netip.Addr) error

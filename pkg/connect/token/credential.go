@@ -31,8 +31,10 @@ const (
 // credential is a token or a client certificate. A zero time means that it does not expire.
 type credential struct {
 	token string
-	// begins is the beginning of its life, and expires is the end.
+	// begins is the beginning of its life, and expires is the end, by our clock.
 	begins, expires time.Time
+	// ends is the end of a token by the clock of its target.
+	ends time.Time
 	// renewed is when the manager got it, or zero for the user's own.
 	renewed time.Time
 	// account is the service account of a token, or empty.
@@ -114,9 +116,12 @@ func credentialOf(config *rest.Config, now time.Time) credential {
 	if err != nil || parsed.Expires == 0 {
 		return c // An opaque token says nothing about its end.
 	}
-	c.account, c.expires, c.begins = parsed.account(), seconds(parsed.Expires), now
+	c.account, c.ends, c.expires, c.begins = parsed.account(), seconds(parsed.Expires), seconds(parsed.Expires), now
 	if parsed.Issued != 0 {
 		c.begins = seconds(parsed.Issued)
+	}
+	if ahead := c.begins.Sub(now); ahead > 0 { // The target's clock is ahead of ours.
+		c.begins, c.expires = now, c.expires.Add(-ahead)
 	}
 	return c
 }
@@ -144,7 +149,8 @@ func renewedAt(token string, arrived time.Time) (credential, error) {
 		return credential{}, errors.New("it does not say how long it lives")
 	}
 	return credential{
-		token: token, begins: arrived, expires: arrived.Add(life), renewed: arrived, account: parsed.account(),
+		token: token, begins: arrived, expires: arrived.Add(life), ends: seconds(parsed.Expires), renewed: arrived,
+		account: parsed.account(),
 	}, nil
 }
 

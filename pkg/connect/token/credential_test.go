@@ -142,6 +142,22 @@ func TestARenewedTokenLivesByOurClock(t *testing.T) {
 	}
 }
 
+func TestATokenOfAClockThatIsAheadIsRenewedInTime(t *testing.T) {
+	token := issued(account, start.Add(time.Hour), time.Hour)
+	c := credentialOf(&rest.Config{BearerToken: token}, start)
+	if want := start.Add(time.Hour); !c.expires.Equal(want) {
+		t.Errorf("it expires at %s, want %s", c.expires, want)
+	}
+	if want := start.Add(30 * time.Minute); !c.due(0).Equal(want) {
+		t.Errorf("it is renewed at %s, want %s", c.due(0), want)
+	}
+	late := start.Add(30 * time.Minute)
+	next := entry{Fingerprint: "f", Token: issued(account, late.Add(time.Hour), time.Hour), Renewed: late}
+	if _, ok := next.replaces(credentialOf(&rest.Config{BearerToken: token}, late.Add(10*time.Minute)), "f"); !ok {
+		t.Error("the next leader prefers the first token to the renewed one")
+	}
+}
+
 func TestTokensThatTargetsMustNotMakeUsKeep(t *testing.T) {
 	for name, token := range map[string]string{
 		"no token":               "hello",

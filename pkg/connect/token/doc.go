@@ -5,8 +5,9 @@
 // manager's. It never writes to the user's Secret: a tool may own that Secret and would undo the change.
 //
 // A renewed token belongs to one kubeconfig, which a fingerprint identifies. If the user's Secret has another
-// kubeconfig, or is gone, or if the target is gone, the renewal ends and the renewed token is deleted. A Secret that
-// cannot be used only interrupts the renewal.
+// kubeconfig, or is gone, or if the target is gone, the renewal ends. The renewed token is deleted with the target, and
+// otherwise when it expires: the user may put the Secret back, whose own token may have expired long before. A Secret
+// that cannot be used only interrupts the renewal.
 //
 // Requests read the token when they are sent. So a new token needs no new connection, and watches go on.
 //
@@ -20,7 +21,8 @@
 // # Time
 //
 // A renewed token expires when its life has passed on the manager's own clock, since the answer arrived. So clocks that
-// differ do no harm. For the token in the user's Secret, the times in the token count.
+// differ do no harm. For the token in the user's Secret, the times in the token count, unless it begins in the future:
+// then the target's clock is ahead, and its life begins now. Which of two tokens is newer, the target's clock says.
 //
 // # What a target can do
 //

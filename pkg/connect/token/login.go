@@ -20,9 +20,10 @@ import (
 type login struct {
 	renewer     *Renewer
 	target      types.NamespacedName
-	id          string
 	config      *rest.Config
 	fingerprint string
+	// key is that of its entry in the store.
+	key string
 	// original is the credential of the kubeconfig.
 	original credential
 	stop     context.CancelFunc
@@ -58,8 +59,9 @@ func newLogin(
 ) *login {
 	original := credentialOf(config, r.options.Clock.Now())
 	return &login{
-		renewer: r, target: target, id: translate.TargetID(target), config: config, fingerprint: fingerprint,
-		original: original, stop: func() {}, wake: make(chan struct{}, 1), dial: rules, current: original,
+		renewer: r, target: target, config: config, fingerprint: fingerprint,
+		key: keyOf(translate.TargetID(target), fingerprint), original: original, stop: func() {},
+		wake: make(chan struct{}, 1), dial: rules, current: original,
 	}
 }
 
@@ -111,13 +113,13 @@ func (l *login) poke() {
 // adopt takes the renewed token of the Secret, if it belongs to this kubeconfig and lives longer. An earlier manager
 // may have written it.
 func (l *login) adopt() {
-	stored, ok := l.renewer.store.get(l.id).replaces(l.original, l.fingerprint)
+	stored, ok := l.renewer.store.get(l.key).replaces(l.original, l.fingerprint)
 	if !ok {
 		return
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if stored.expires.After(l.current.expires) {
+	if stored.renewed.After(l.current.renewed) {
 		l.current = stored
 	}
 }
@@ -182,10 +184,10 @@ func (l *login) save(ctx context.Context) error {
 	current, resting := l.current, l.resting
 	l.mu.Unlock()
 	l.plan.unsaved = ""
-	if current.renewed.IsZero() || resting != "" || l.renewer.store.get(l.id).Token == current.token {
+	if current.renewed.IsZero() || resting != "" || l.renewer.store.get(l.key).Token == current.token {
 		return nil
 	}
-	err := l.renewer.store.put(ctx, l.id, entry{
+	err := l.renewer.store.put(ctx, l.key, entry{
 		Target: l.name(), Fingerprint: l.fingerprint, Token: current.token, Renewed: current.renewed,
 	})
 	if err != nil && ctx.Err() == nil {

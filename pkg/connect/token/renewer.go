@@ -25,6 +25,8 @@ const (
 	retry = 10 * time.Second
 	// gone is why a token rests.
 	gone = "the target's Secret is gone, or has another kubeconfig"
+	// noKubeconfig is in place of a fingerprint, and equals none.
+	noKubeconfig = "none"
 )
 
 // Options of New. All are required.
@@ -60,8 +62,9 @@ type Renewer struct {
 	mu     sync.Mutex // guards the fields below
 	life   context.Context
 	logins map[types.NamespacedName]*login
-	// current has the fingerprints of the targets' kubeconfigs, by ID of the target. It is empty for a target that has
-	// none any more. It stays so, because what we see of the Secret may lag behind a token that was just written.
+	// current has the fingerprints of the targets' kubeconfigs, by ID of the target. It is noKubeconfig for a target
+	// that has none now, and empty for a target that is gone. It stays so, because what we see of the Secret may lag
+	// behind a token that was just written.
 	current map[string]string
 }
 
@@ -139,12 +142,13 @@ func (r *Renewer) Borrow(
 	if r == nil {
 		return config, nil
 	}
-	stored, err := r.store.read(ctx, translate.TargetID(target))
+	fingerprint := fingerprintOf(config)
+	stored, err := r.store.read(ctx, keyOf(translate.TargetID(target), fingerprint))
 	if err != nil {
 		return config, nil //nolint:nilerr // The kubeconfig's own token may do.
 	}
 	original := credentialOf(config, r.options.Clock.Now())
-	if renewed, ok := stored.replaces(original, fingerprintOf(config)); ok {
+	if renewed, ok := stored.replaces(original, fingerprint); ok {
 		config = rest.CopyConfig(config)
 		config.BearerToken, config.BearerTokenFile = renewed.token, ""
 	}
@@ -179,7 +183,9 @@ func (r *Renewer) loginOf(target types.NamespacedName, config *rest.Config, rule
 	return l
 }
 
-// Keep says which kubeconfig the target's Secret has. The token of another kubeconfig is not renewed any more.
+// Keep says which kubeconfig the target's Secret has. The token of another kubeconfig is not renewed any more. It stays
+// in the manager's Secret until it expires, because the change may be a mistake: the first token of that kubeconfig may
+// have expired long ago.
 func (r *Renewer) Keep(target types.NamespacedName, config *rest.Config) {
 	if r == nil {
 		return
@@ -214,39 +220,39 @@ func (r *Renewer) Pause(target types.NamespacedName) {
 	}
 }
 
-// End ends the renewal, because the target's Secret is gone, and deletes the renewed token from the manager's Secret.
-// A connection may go on until the token expires.
+// End ends the renewal, because the target's Secret is gone. The renewed token stays in the manager's Secret until it
+// expires, and a connection may go on so long.
 func (r *Renewer) End(target types.NamespacedName) {
 	if r == nil {
 		return
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.outdate(target)
+	r.outdate(target, noKubeconfig)
 	if l, ok := r.logins[target]; ok {
 		l.rest(gone)
 	}
 }
 
-// Forget ends the renewal, because the target is gone or needs no kubeconfig, and deletes the renewed token.
+// Forget ends the renewal, because the target is gone, and deletes its renewed tokens.
 func (r *Renewer) Forget(target types.NamespacedName) {
 	if r == nil {
 		return
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.outdate(target)
+	r.outdate(target, "")
 	if l, ok := r.logins[target]; ok {
 		l.stop()
 		delete(r.logins, target)
 	}
 }
 
-// outdate marks the entry of a target to go, if it may have one. The caller holds mu.
-func (r *Renewer) outdate(target types.NamespacedName) {
+// outdate sets what a target has in place of a kubeconfig, if it may have an entry. The caller holds mu.
+func (r *Renewer) outdate(target types.NamespacedName, current string) {
 	id := translate.TargetID(target)
-	if _, known := r.current[id]; known || r.store.get(id) != (entry{}) {
-		r.current[id] = ""
+	if _, known := r.current[id]; known || r.store.has(id) {
+		r.current[id] = current
 		r.soil()
 	}
 }

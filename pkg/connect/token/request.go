@@ -13,12 +13,14 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	authorizationclient "k8s.io/client-go/kubernetes/typed/authorization/v1"
 	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate/wire"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/targetkind"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/timeouts"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/version"
 )
@@ -138,13 +140,13 @@ func (l *login) check(ctx context.Context) {
 	case err != nil:
 		l.plan.check = now.Add(recheck) // The connection reports the problem.
 	case !allowed:
-		l.plan.check, l.plan.problem = now.Add(recheck), notAllowed(l.original)
+		l.plan.check, l.plan.problem = now.Add(recheck), notAllowed(l.target, l.original)
 	}
 }
 
 // failed plans the next attempt after one that failed.
 func (l *login) failed(err error) {
-	problem := describe(err, l.original)
+	problem := describe(err, l.target, l.original)
 	if problem != l.plan.problem {
 		l.renewer.options.Logger.Info("Cannot renew a token", "target", l.name(), "reason", problem)
 	}
@@ -165,13 +167,13 @@ func pauseAfter(failures int, life time.Duration, forbidden bool) time.Duration 
 	return min(pause, max(life/20, retry), 5*time.Minute)
 }
 
-func notAllowed(of credential) string {
-	return fmt.Sprintf("the target does not let service account %s make tokens for itself: run kubectl multicluster "+
-		"connect again, or grant it create on serviceaccounts/token by name", of.account)
+func notAllowed(target types.NamespacedName, of credential) string {
+	return fmt.Sprintf("the target does not let service account %s make tokens for itself: run %s, "+
+		"or grant it create on serviceaccounts/token by name", of.account, targetkind.ConnectCommand(target))
 }
 
 // describe says why a renewal failed, and what to do. It has nothing that differs from one attempt to the next.
-func describe(err error, of credential) string {
+func describe(err error, target types.NamespacedName, of credential) string {
 	var location *url.Error
 	if errors.As(err, &location) {
 		err = location.Err
@@ -182,12 +184,12 @@ func describe(err error, of credential) string {
 	var answer apierrors.APIStatus
 	switch {
 	case apierrors.IsForbidden(err):
-		return notAllowed(of) + " (" + wire.Shorten(err.Error(), maxText) + ")"
+		return notAllowed(target, of) + " (" + wire.Shorten(err.Error(), maxText) + ")"
 	case apierrors.IsUnauthorized(err):
-		return "the target does not accept the token any more: run kubectl multicluster connect --renew"
+		return "the target does not accept the token any more: run " + targetkind.ConnectCommand(target, "--renew")
 	case apierrors.IsNotFound(err):
-		return fmt.Sprintf("the target has no service account %s any more: run kubectl multicluster connect again",
-			of.account)
+		return fmt.Sprintf("the target has no service account %s any more: run %s", of.account,
+			targetkind.ConnectCommand(target))
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &network) && network.Timeout():
 		return "the target did not answer in time"
 	case errors.As(err, &address):

@@ -74,7 +74,8 @@ func (l *login) warn(ctx context.Context, c credential) error {
 	}
 	kind, what := "certificate", "write a kubeconfig with a new one into the target's Secret"
 	if c.token != "" {
-		kind, what = "token", "write a new one into the target's Secret: kubectl multicluster connect --renew"
+		kind = "token"
+		what = "write a new one into the target's Secret: " + targetkind.ConnectCommand(l.target, "--renew")
 	}
 	note := fmt.Sprintf("the %s for the target expires at %s; %s", kind, c.expires.UTC().Format(time.RFC3339), what)
 	if problem := l.problem(); problem != "" {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -17,13 +18,23 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/watch"
 )
 
-// entry is a renewed token in the manager's Secret. Its key is translate.TargetID of the target.
+// entry is a renewed token in the manager's Secret. A target has one for its kubeconfig, and others for those that it
+// had before: see keyOf.
 type entry struct {
 	// Target is for people who look into the Secret.
 	Target      string    `json:"target"`
 	Fingerprint string    `json:"fingerprint"`
 	Token       string    `json:"token"`
 	Renewed     time.Time `json:"renewed"`
+}
+
+// keyOf returns the key of an entry: the ID of the target, and a part of the fingerprint, which is hexadecimal.
+func keyOf(id, fingerprint string) string { return id + "." + fingerprint[:min(len(fingerprint), 16)] }
+
+// targetOf returns the ID of the target in a key.
+func targetOf(key string) string {
+	id, _, _ := strings.Cut(key, ".")
+	return id
 }
 
 // store is the manager's Secret of renewed tokens. It is safe for concurrent use.
@@ -56,18 +67,29 @@ func (s *store) data() (map[string][]byte, error) {
 	return secret.Data, nil
 }
 
-// get returns the entry of a target, or an empty one. An entry that cannot be read is empty.
-func (s *store) get(id string) entry {
+// get returns the entry of a key, or an empty one. An entry that cannot be read is empty.
+func (s *store) get(key string) entry {
 	var e entry
 	data, err := s.data()
-	if err != nil || json.Unmarshal(data[id], &e) != nil {
+	if err != nil || json.Unmarshal(data[key], &e) != nil {
 		return entry{}
 	}
 	return e
 }
 
-// read returns the entry of a target from the API server.
-func (s *store) read(ctx context.Context, id string) (entry, error) {
+// has says whether there is an entry of a target.
+func (s *store) has(id string) bool {
+	data, _ := s.data()
+	for key := range data {
+		if targetOf(key) == id {
+			return true
+		}
+	}
+	return false
+}
+
+// read returns the entry of a key from the API server.
+func (s *store) read(ctx context.Context, key string) (entry, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeouts.Request)
 	defer cancel()
 	var e entry
@@ -75,13 +97,14 @@ func (s *store) read(ctx context.Context, id string) (entry, error) {
 	if err != nil {
 		return e, fmt.Errorf("getting renewed tokens: %w", err)
 	}
-	if err := json.Unmarshal(secret.Data[id], &e); err != nil {
+	if err := json.Unmarshal(secret.Data[key], &e); err != nil {
 		return entry{}, fmt.Errorf("decoding a renewed token: %w", err)
 	}
 	return e, nil
 }
 
-// replaces returns the renewed token, and whether it is one of the kubeconfig's account and lives longer.
+// replaces returns the renewed token, and whether it is one of the kubeconfig's account and lives at least as long, by
+// the target's clock.
 func (e entry) replaces(original credential, fingerprint string) (credential, bool) {
 	if e.Fingerprint != fingerprint || !original.renewable() {
 		return credential{}, false
@@ -90,23 +113,23 @@ func (e entry) replaces(original credential, fingerprint string) (credential, bo
 	if err != nil || renewed.account != original.account {
 		return credential{}, false
 	}
-	return renewed, renewed.expires.After(original.expires)
+	return renewed, !renewed.ends.Before(original.ends)
 }
 
-// put writes the entry of a target.
-func (s *store) put(ctx context.Context, id string, e entry) error {
+// put writes an entry.
+func (s *store) put(ctx context.Context, key string, e entry) error {
 	raw, err := json.Marshal(e)
 	if err != nil {
 		return fmt.Errorf("encoding a token: %w", err)
 	}
-	return s.patch(ctx, map[string]any{id: raw})
+	return s.patch(ctx, map[string]any{key: raw})
 }
 
-// remove deletes the entries of targets.
-func (s *store) remove(ctx context.Context, ids []string) error {
+// remove deletes entries.
+func (s *store) remove(ctx context.Context, keys []string) error {
 	none := map[string]any{}
-	for _, id := range ids {
-		none[id] = nil
+	for _, key := range keys {
+		none[key] = nil
 	}
 	return s.patch(ctx, none)
 }

@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate/addresses"
 )
 
 const (
@@ -67,6 +68,54 @@ func of(service, clusterID string) map[string]string {
 	return map[string]string{discoveryv1.LabelServiceName: service, v1alpha1.LabelParentClusterID: clusterID}
 }
 
+// leadsTo refuses addresses for a reason, and notes what it is asked.
+type leadsTo struct {
+	reason        string
+	late          error
+	slice, before *discoveryv1.EndpointSlice
+}
+
+func (l *leadsTo) Wait(context.Context) error { return l.late }
+
+func (l *leadsTo) Check(slice, before *discoveryv1.EndpointSlice) *addresses.RefusedError {
+	l.slice, l.before = slice, before
+	if l.reason == "" {
+		return nil
+	}
+	return &addresses.RefusedError{Address: "10.4.0.9", Reason: l.reason}
+}
+
+func TestAddressesOfEndpointsAreChecked(t *testing.T) {
+	c := readers(t, service(user, "id-1"))
+	change := request(t, admissionv1.Update, user, of("web", "id-1"))
+	change.OldObject = change.Object
+	for name, test := range map[string]struct {
+		leadsTo leadsTo
+		request admission.Request
+		code    int32
+		says    string
+	}{
+		"none is refused":  {leadsTo{}, change, http.StatusOK, ""},
+		"one is refused":   {leadsTo{reason: "in use"}, change, http.StatusForbidden, "the address 10.4.0.9 is in use"},
+		"not known so far": {leadsTo{late: errors.New("late")}, change, http.StatusInternalServerError, "late"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			answer := handler{c, c, &test.leadsTo}.Handle(t.Context(), test.request)
+			if answer.Result.Code != test.code || !strings.Contains(answer.Result.Message, test.says) {
+				t.Errorf("got %+v, want %d, %q", answer.Result, test.code, test.says)
+			}
+			if test.leadsTo.late == nil && (test.leadsTo.slice.Namespace != "shop" || test.leadsTo.before == nil) {
+				t.Errorf("checked %v before %v", test.leadsTo.slice, test.leadsTo.before)
+			}
+		})
+	}
+	created := &leadsTo{}
+	handler{c, c, created}.Handle(t.Context(), request(t, admissionv1.Create, user, of("web", "id-1")))
+	if created.slice == nil || created.before != nil {
+		t.Errorf("a new EndpointSlice was %v before", created.before)
+	}
+}
+
 func TestAnEndpointSliceBelongsToACopyOfTheSameSource(t *testing.T) {
 	named := &v1alpha1.ClusterSource{
 		ObjectMeta: metav1.ObjectMeta{Name: "c1"},
@@ -111,7 +160,7 @@ func TestAnEndpointSliceBelongsToACopyOfTheSameSource(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := readers(t, test.objects...)
 			for _, operation := range []admissionv1.Operation{admissionv1.Create, admissionv1.Update} {
-				answer := handler{c, c}.Handle(t.Context(), request(t, operation, test.who, test.labels))
+				answer := handler{c, c, &leadsTo{}}.Handle(t.Context(), request(t, operation, test.who, test.labels))
 				message := ""
 				if answer.Result != nil {
 					message = answer.Result.Message
@@ -126,7 +175,7 @@ func TestAnEndpointSliceBelongsToACopyOfTheSameSource(t *testing.T) {
 
 func TestDeletionIsNeverRefused(t *testing.T) {
 	c := readers(t)
-	if !(handler{c, c}).Handle(t.Context(), request(t, admissionv1.Delete, user, nil)).Allowed {
+	if !(handler{c, c, &leadsTo{}}).Handle(t.Context(), request(t, admissionv1.Delete, user, nil)).Allowed {
 		t.Error("a deletion is refused")
 	}
 }
@@ -137,7 +186,8 @@ func TestWithoutAnAnswerAboutTheServiceNothingIsAllowed(t *testing.T) {
 			return errors.New("etcd is slow")
 		},
 	})
-	answer := handler{failing, failing}.Handle(t.Context(), request(t, admissionv1.Create, user, of("web", "id-1")))
+	create := request(t, admissionv1.Create, user, of("web", "id-1"))
+	answer := handler{failing, failing, &leadsTo{}}.Handle(t.Context(), create)
 	if answer.Allowed || answer.Result.Code != http.StatusInternalServerError {
 		t.Errorf("got %+v, want an error that the source retries", answer)
 	}

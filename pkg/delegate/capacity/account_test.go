@@ -202,6 +202,48 @@ func TestOnlyVisibleChangesAreReported(t *testing.T) {
 	}
 }
 
+func TestTheCommonLabelsAreThoseOfTheNodesThatAreLeft(t *testing.T) {
+	inZone := func(name, zone string, changes ...func(*corev1.Node)) *corev1.Node {
+		return node(name, "2", "4Gi", append(changes, label("os", "linux"), label("zone", zone))...)
+	}
+	inBoth, inOne := map[string]string{"os": "linux"}, map[string]string{"os": "linux", "zone": "a"}
+	for name, test := range map[string]struct {
+		before  []*corev1.Node
+		happens func(a *account)
+		want    map[string]string
+	}{
+		"the node of another zone goes": {
+			[]*corev1.Node{inZone("1", "a"), inZone("2", "b")}, func(a *account) { a.removeNode("2") }, inOne,
+		},
+		"the node of another zone is cordoned": {
+			[]*corev1.Node{inZone("1", "a"), inZone("2", "b")},
+			func(a *account) { a.setNode(inZone("2", "b", cordoned)) }, inOne,
+		},
+		"a node of another zone comes": {
+			[]*corev1.Node{inZone("1", "a")}, func(a *account) { a.setNode(inZone("2", "b")) }, inBoth,
+		},
+		"a node changes its zone": {
+			[]*corev1.Node{inZone("1", "a"), inZone("2", "a")},
+			func(a *account) { a.setNode(inZone("2", "b")) }, inBoth,
+		},
+		"the last node goes": {
+			[]*corev1.Node{inZone("1", "a")}, func(a *account) { a.removeNode("1") }, map[string]string{},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := newAccount(nil)
+			for _, n := range test.before {
+				a.setNode(n)
+			}
+			a.summary() // The labels are computed, and kept.
+			test.happens(a)
+			if diff := cmp.Diff(test.want, a.summary().Labels, cmpopts.EquateEmpty()); diff != "" {
+				t.Errorf("common labels (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 // TestAccountDoesNotDrift checks that after any events, with summaries in between, the account equals a new account of
 // the final objects.
 func TestAccountDoesNotDrift(t *testing.T) {

@@ -26,6 +26,8 @@ const (
 	messageGone        = "the delegate pod was deleted in the target cluster"
 	messageNotOurs     = "a pod of this name exists in the target cluster and is not the PodChaperon's: delete or " +
 		"rename it"
+	messageUnreadable = "the target's manager cannot read the PodChaperon, so that there is no delegate: delete the " +
+		"PodChaperon ("
 )
 
 // decision says what a PodChaperon needs. The zero decision is to do nothing.
@@ -46,11 +48,16 @@ func decide(chaperon *v1alpha1.PodChaperon, pod *corev1.Pod, now time.Time) deci
 	}
 	switch {
 	case ours:
-		return decision{status: delegateStatus(chaperon, pod, now)}
+		return decision{
+			status:         delegateStatus(chaperon, pod, now),
+			deleteDelegate: pod.DeletionTimestamp == nil && heldByFinalizer(chaperon),
+		}
 	case chaperon.DeletionTimestamp != nil, leftover(pod):
 		return decision{}
 	case pod != nil:
 		return decideRefused(chaperon, messageNotOurs, now)
+	case chaperon.Unreadable != "":
+		return decideRefused(chaperon, messageUnreadable+chaperon.Unreadable+")", now)
 	default:
 		return decideMissing(chaperon, now)
 	}
@@ -125,6 +132,14 @@ func ifWorthWriting(chaperon *v1alpha1.PodChaperon, status *corev1.PodStatus) *c
 		return nil
 	}
 	return status
+}
+
+// heldByFinalizer says whether the PodChaperon is deleted and stays because of a finalizer, so that nobody else deletes
+// the delegate. Kubernetes' garbage collector removes its own finalizers when it has done what was asked for.
+func heldByFinalizer(chaperon *v1alpha1.PodChaperon) bool {
+	return chaperon.DeletionTimestamp != nil &&
+		!slices.Contains(chaperon.Finalizers, metav1.FinalizerDeleteDependents) &&
+		!slices.Contains(chaperon.Finalizers, metav1.FinalizerOrphanDependents)
 }
 
 // leftover says whether the pod is the delegate of a deleted PodChaperon of the same name. The pod's deletion causes

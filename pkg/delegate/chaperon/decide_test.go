@@ -40,7 +40,15 @@ func TestDecide(t *testing.T) {
 		pod      *corev1.Pod
 		want     decision
 	}{
-		"a new PodChaperon gets a delegate":      {chaperon(corev1.PodStatus{}), nil, decision{create: true}},
+		"a new PodChaperon gets a delegate": {chaperon(corev1.PodStatus{}), nil, decision{create: true}},
+		"a PodChaperon that cannot be read gets no delegate": {
+			chaperon(corev1.PodStatus{}, unreadable), nil, decision{status: ptr.To(status(corev1.PodPending,
+				lost(v1alpha1.ReasonDelegateRefused, messageUnreadable+"spec: no)", 0)))},
+		},
+		"the delegate of a PodChaperon that cannot be read any more is reported": {
+			chaperon(corev1.PodStatus{}, unreadable), delegate(status(corev1.PodRunning)),
+			decision{status: ptr.To(status(corev1.PodRunning))},
+		},
 		"a deleted PodChaperon gets no delegate": {chaperon(corev1.PodStatus{}, deleted), nil, decision{}},
 		"a delegate without conditions yet is not reported": {
 			chaperon(corev1.PodStatus{}), delegate(status(corev1.PodPending)), decision{},
@@ -65,6 +73,23 @@ func TestDecide(t *testing.T) {
 		"a delegate that ends because its PodChaperon is deleted is not lost": {
 			chaperon(status(corev1.PodRunning), deleted), delegate(status(corev1.PodRunning), terminatingPod),
 			decision{status: ptr.To(status(corev1.PodRunning))},
+		},
+		"a delegate ends if its deleted PodChaperon is held by a finalizer": {
+			chaperon(status(corev1.PodRunning), deleted, finalizer("example.org/hold")),
+			delegate(status(corev1.PodRunning)),
+			decision{status: ptr.To(status(corev1.PodRunning)), deleteDelegate: true},
+		},
+		"a delegate whose deletion has begun is not deleted again": {
+			chaperon(status(corev1.PodRunning), deleted, finalizer("example.org/hold")),
+			delegate(status(corev1.PodRunning), terminatingPod), decision{status: ptr.To(status(corev1.PodRunning))},
+		},
+		"the garbage collector deletes the delegate itself": {
+			chaperon(status(corev1.PodRunning), deleted), delegate(status(corev1.PodRunning)),
+			decision{status: ptr.To(status(corev1.PodRunning))},
+		},
+		"a delegate that shall be orphaned stays": {
+			chaperon(status(corev1.PodRunning), deleted, finalizer(metav1.FinalizerOrphanDependents)),
+			delegate(status(corev1.PodRunning)), decision{status: ptr.To(status(corev1.PodRunning))},
 		},
 		"a finished delegate that is cleaned up is not lost": {
 			chaperon(status(corev1.PodSucceeded)), delegate(status(corev1.PodSucceeded), terminatingPod),
@@ -192,9 +217,16 @@ func delegate(status corev1.PodStatus, changes ...func(*corev1.Pod)) *corev1.Pod
 	return pod
 }
 
+func unreadable(c *v1alpha1.PodChaperon) { c.Spec, c.Unreadable = corev1.PodSpec{}, "spec: no" }
+
 func deleted(c *v1alpha1.PodChaperon) {
 	c.DeletionTimestamp = &metav1.Time{Time: time.Unix(0, 0)}
 	c.Finalizers = []string{metav1.FinalizerDeleteDependents}
+}
+
+// finalizer replaces the finalizers.
+func finalizer(name string) func(*v1alpha1.PodChaperon) {
+	return func(c *v1alpha1.PodChaperon) { c.Finalizers = []string{name} }
 }
 
 func onFailure(c *v1alpha1.PodChaperon) { c.Spec.RestartPolicy = corev1.RestartPolicyOnFailure }

@@ -49,11 +49,13 @@ type Reconciler struct {
 }
 
 // New returns a Reconciler. The client reads PodChaperons, pods, ClusterSources and Sources, and may read them from a
-// cache. apiReader reads from the API server.
-func New(c client.Client, apiReader client.Reader, clk clock.PassiveClock, recorder events.EventRecorder) *Reconciler {
+// cache. apiReader reads from the API server. self is the user name of this manager, or empty.
+func New(
+	c client.Client, apiReader client.Reader, clk clock.PassiveClock, recorder events.EventRecorder, self string,
+) *Reconciler {
 	return &Reconciler{
 		client: c, apiReader: apiReader, clock: clk, recorder: recorder,
-		restriction: restriction.New(c), metrics: newMetrics(),
+		restriction: restriction.New(c, self), metrics: newMetrics(),
 	}
 }
 
@@ -197,18 +199,40 @@ func (r *Reconciler) goneMeanwhile(ctx context.Context, chaperon *v1alpha1.PodCh
 }
 
 // createWithin creates the delegate unless it breaks a rule. A dry run returns the pod that the API server would store,
-// and the rules are about this pod.
+// and the rules are about this pod. A mutating webhook may treat a dry run differently. So the pod that the API server
+// stored is checked, too, and deleted at once if it breaks a rule.
 func (r *Reconciler) createWithin(ctx context.Context, rules []restriction.Rule, delegate *corev1.Pod) error {
+	if err := r.restriction.CheckAccount(ctx, delegate); err != nil {
+		return err
+	}
 	if len(rules) > 0 {
 		admitted := delegate.DeepCopy()
 		if err := r.client.Create(ctx, admitted, client.DryRunAll); err != nil {
 			return err
 		}
-		if err := r.restriction.Check(rules, admitted); err != nil {
+		if err := r.check(ctx, rules, admitted); err != nil {
 			return err
 		}
 	}
-	return r.client.Create(ctx, delegate)
+	if err := r.client.Create(ctx, delegate); err != nil {
+		return err
+	}
+	broken := r.check(ctx, rules, delegate)
+	if broken == nil {
+		return nil
+	}
+	if err := r.deleteObject(ctx, delegate, client.GracePeriodSeconds(0)); err != nil {
+		return fmt.Errorf("deleting a delegate that may not be (%s): %w", truncate(broken.Error()), err)
+	}
+	return broken
+}
+
+// check checks what the API server made of the delegate.
+func (r *Reconciler) check(ctx context.Context, rules []restriction.Rule, admitted *corev1.Pod) error {
+	if err := r.restriction.CheckAccount(ctx, admitted); err != nil {
+		return err
+	}
+	return r.restriction.Check(rules, admitted)
 }
 
 // decideOccupied decides again with the pod that has the delegate's name, read from the API server. If this pod is the

@@ -311,7 +311,7 @@ func newStage(t *testing.T, objects ...client.Object) *stage {
 			return c.Get(ctx, key, object, options...)
 		},
 	})
-	s.reconciler = New(cached, live, clocktesting.NewFakePassiveClock(time.Unix(1e9, 0)), s.recorder)
+	s.reconciler = New(cached, live, clocktesting.NewFakePassiveClock(time.Unix(1e9, 0)), s.recorder, "")
 	return s
 }
 

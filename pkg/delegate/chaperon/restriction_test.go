@@ -72,6 +72,45 @@ func TestTheRulesCheckWhatWebhooksMakeOfTheDelegate(t *testing.T) {
 	}
 }
 
+func TestADelegateThatIsStoredOtherwiseThanInTheDryRunIsDeleted(t *testing.T) {
+	for name, test := range map[string]struct {
+		source  client.Object
+		mutate  func(*corev1.PodSpec)
+		message string
+		creates []string
+	}{
+		"it breaks a rule": {
+			baselineOnly(), func(s *corev1.PodSpec) { s.HostNetwork = true },
+			"hostNetwork", []string{"dry run", "create"},
+		},
+		"it runs as a source, and there is no rule": {
+			&v1alpha1.Source{
+				ObjectMeta: metav1.ObjectMeta{Namespace: chaperon(corev1.PodStatus{}).Namespace, Name: "c3"},
+				Spec:       v1alpha1.SourceSpec{ServiceAccountName: "c3"},
+			}, func(s *corev1.PodSpec) { s.ServiceAccountName = "c3" }, `Source "c3"`, []string{"create"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStage(t, chaperon(corev1.PodStatus{}), test.source)
+			s.mutate = func(pod *corev1.Pod) {
+				if s.creates[len(s.creates)-1] == "create" {
+					test.mutate(&pod.Spec)
+				}
+			}
+			s.mustReconcile()
+			s.expectNoDelegate()
+			lost := lostCondition(&s.chaperon().Status)
+			if lost == nil || lost.Reason != v1alpha1.ReasonDelegateRefused ||
+				!strings.Contains(lost.Message, test.message) {
+				t.Errorf("condition %v", lost)
+			}
+			if !slices.Equal(s.creates, test.creates) {
+				t.Errorf("requests %v, want %v", s.creates, test.creates)
+			}
+		})
+	}
+}
+
 func TestNoDelegateIsCreatedWhileTheRulesAreUnknown(t *testing.T) {
 	s := newStage(t, chaperon(corev1.PodStatus{}))
 	// Even an error that is a refusal when a pod is created.

@@ -36,8 +36,7 @@ func check(evaluator policy.Evaluator, rule Rule, pod *corev1.Pod) []string {
 }
 
 func checkServiceAccount(source string, allowed []string, spec *corev1.PodSpec) []string {
-	// An API server takes the deprecated field if the other one is empty.
-	name := cmp.Or(spec.ServiceAccountName, spec.DeprecatedServiceAccount, defaultServiceAccount)
+	name := accountOf(spec)
 	if slices.Contains(allowed, name) {
 		return nil
 	}
@@ -45,6 +44,12 @@ func checkServiceAccount(source string, allowed []string, spec *corev1.PodSpec) 
 		fmt.Sprintf("spec.serviceAccountName is %q, but %s (spec.delegates.serviceAccountNames) allows only %s",
 			name, source, quoted(allowed)),
 	}
+}
+
+// accountOf returns the name of the service account. An API server takes the deprecated field if the other one is
+// empty.
+func accountOf(spec *corev1.PodSpec) string {
+	return cmp.Or(spec.ServiceAccountName, spec.DeprecatedServiceAccount, defaultServiceAccount)
 }
 
 func checkPodSecurity(

@@ -168,7 +168,7 @@ func TestAllRulesCountAndAllThatAreBrokenAreNamed(t *testing.T) {
 		{`ClusterSource "strict"`, podSecurity(v1alpha1.PodSecurityBaseline, "")},
 		{`Source "picky"`, &v1alpha1.DelegateRules{ServiceAccountNames: []string{"web"}}},
 	}
-	err := New(nil).Check(rules, pod)
+	err := New(nil, "").Check(rules, pod)
 	for _, want := range []string{`ClusterSource "strict"`, "hostNetwork", `Source "picky"`, `"default"`} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v lacks %q", err, want)
@@ -181,14 +181,14 @@ func TestAllRulesCountAndAllThatAreBrokenAreNamed(t *testing.T) {
 
 func expectAllowed(t *testing.T, rules *v1alpha1.DelegateRules, pod *corev1.Pod) {
 	t.Helper()
-	if err := New(nil).Check([]Rule{{`ClusterSource "c1"`, rules}}, pod); err != nil {
+	if err := New(nil, "").Check([]Rule{{`ClusterSource "c1"`, rules}}, pod); err != nil {
 		t.Errorf("refused: %v", err)
 	}
 }
 
 func expectRefused(t *testing.T, rules *v1alpha1.DelegateRules, pod *corev1.Pod, texts ...string) {
 	t.Helper()
-	err := New(nil).Check([]Rule{{`ClusterSource "c1"`, rules}}, pod)
+	err := New(nil, "").Check([]Rule{{`ClusterSource "c1"`, rules}}, pod)
 	refused := (*RefusedError)(nil)
 	if !errors.As(err, &refused) {
 		t.Fatalf("error %v, want a refusal", err)

@@ -12,5 +12,8 @@
 // The annotations of a pod, which the source chooses, can make webhooks add privileged containers or host paths. A
 // check of the request would not see them. It would also refuse pods that a webhook makes fit.
 //
+// Whatever the rules say, no delegate runs under the service account of a source or of the manager. These accounts are
+// in namespaces that other sources may use. The request is checked, and again what the API server stored.
+//
 // A rule that cannot be understood, such as a level of a newer version, refuses every delegate.
 package restriction

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apiserver/pkg/authentication/serviceaccount"
 	"k8s.io/pod-security-admission/policy"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -24,12 +25,14 @@ type Rule struct {
 // Restriction finds and checks rules. It is safe for concurrent use.
 type Restriction struct {
 	reader    client.Reader
+	self      string
 	evaluator func() (policy.Evaluator, error)
 }
 
-// New returns a Restriction. The reader reads ClusterSources and Sources, and may read them from a cache.
-func New(reader client.Reader) *Restriction {
-	return &Restriction{reader: reader, evaluator: sync.OnceValues(newEvaluator)}
+// New returns a Restriction. The reader reads ClusterSources and Sources, and may read them from a cache. self is the
+// user name of this manager, or empty.
+func New(reader client.Reader, self string) *Restriction {
+	return &Restriction{reader: reader, self: self, evaluator: sync.OnceValues(newEvaluator)}
 }
 
 // newEvaluator takes a millisecond, so it is called once, and only if there are rules.
@@ -63,6 +66,8 @@ type candidate struct {
 	Rule
 	// clusterID is the only ID that the source may use. If it is empty, the source may use any.
 	clusterID string
+	// users are the user names of the source in this cluster.
+	users []string
 }
 
 // sourcesIn returns the sources of a namespace: all ClusterSources, and the Sources there.
@@ -77,19 +82,55 @@ func (r *Restriction) sourcesIn(ctx context.Context, namespace string) ([]candid
 	var all []candidate
 	for i := range clusterSources.Items {
 		s := &clusterSources.Items[i]
-		rule := Rule{fmt.Sprintf("ClusterSource %q", s.Name), s.Spec.Delegates}
-		all = append(all, candidate{rule, s.Spec.ClusterID})
+		rule, users := Rule{fmt.Sprintf("ClusterSource %q", s.Name), s.Spec.Delegates}, []string{s.Spec.UserName}
+		if account := s.Spec.ServiceAccount; account != nil {
+			users = append(users, serviceaccount.MakeUsername(account.Namespace, account.Name))
+		}
+		all = append(all, candidate{rule, s.Spec.ClusterID, users})
 	}
 	for i := range sources.Items {
 		s := &sources.Items[i]
-		all = append(all, candidate{Rule{fmt.Sprintf("Source %q", s.Name), s.Spec.Delegates}, s.Spec.ClusterID})
+		rule, users := Rule{fmt.Sprintf("Source %q", s.Name), s.Spec.Delegates}, []string{s.Spec.UserName}
+		if account := s.Spec.ServiceAccountName; account != "" {
+			users = append(users, serviceaccount.MakeUsername(s.Namespace, account))
+		}
+		all = append(all, candidate{rule, s.Spec.ClusterID, users})
 	}
 	return all, nil
+}
+
+// CheckAccount returns a *RefusedError if the pod would run under the service account of a source, or of this manager.
+// No rule allows this: the delegate of one source would have the rights of another, and keep them when its own source
+// loses its rights.
+func (r *Restriction) CheckAccount(ctx context.Context, pod *corev1.Pod) error {
+	sources, err := r.sourcesIn(ctx, pod.Namespace)
+	if err != nil {
+		return err
+	}
+	account := accountOf(&pod.Spec)
+	user := serviceaccount.MakeUsername(pod.Namespace, account)
+	owner := ""
+	if user == r.self {
+		owner = "this manager"
+	}
+	for _, s := range sources {
+		if slices.Contains(s.users, user) {
+			owner = s.Source
+		}
+	}
+	if owner == "" {
+		return nil
+	}
+	return &RefusedError{message: fmt.Sprintf("spec.serviceAccountName is %q, the account of %s, whose rights no "+
+		"delegate may have: use another service account, or give the source an account of its own", account, owner)}
 }
 
 // Check returns a *RefusedError if the pod breaks one of the rules, or if one of them is invalid. The pod is the one
 // that the API server would store.
 func (r *Restriction) Check(rules []Rule, pod *corev1.Pod) error {
+	if len(rules) == 0 {
+		return nil
+	}
 	evaluator, err := r.evaluator()
 	if err != nil {
 		return fmt.Errorf("preparing the checks of Pod Security: %w", err)

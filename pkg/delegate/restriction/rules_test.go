@@ -3,6 +3,7 @@ package restriction
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -26,7 +27,7 @@ func TestTheRulesOfAllSourcesThatCoverTheNamespaceApply(t *testing.T) {
 		"team-b": {{`ClusterSource "c1"`, rules}, {`ClusterSource "c2"`, rules}, {`Source "c4"`, rules}},
 		"other":  {{`ClusterSource "c1"`, rules}, {`ClusterSource "c2"`, rules}},
 	} {
-		got, err := New(newClient(t, objects...)).RulesOf(t.Context(), chaperonIn(namespace))
+		got, err := New(newClient(t, objects...), "").RulesOf(t.Context(), chaperonIn(namespace))
 		if diff := cmp.Diff(want, got); diff != "" || err != nil {
 			t.Errorf("namespace %q: error %v, rules (-want +got):\n%s", namespace, err, diff)
 		}
@@ -69,7 +70,7 @@ func TestTheRulesOfTheSourcesWithTheClusterIDApply(t *testing.T) {
 				chaperon.Labels = map[string]string{v1alpha1.LabelParentClusterID: test.id}
 			}
 			reader := newClient(t, append([]client.Object{c1, c2, lax, c3, elsewhere}, test.more...)...)
-			got, err := New(reader).RulesOf(t.Context(), chaperon)
+			got, err := New(reader, "").RulesOf(t.Context(), chaperon)
 			if diff := cmp.Diff(test.want, got); diff != "" || err != nil {
 				t.Errorf("error %v, rules (-want +got):\n%s", err, diff)
 			}
@@ -77,9 +78,42 @@ func TestTheRulesOfTheSourcesWithTheClusterIDApply(t *testing.T) {
 	}
 }
 
+func TestNoDelegateRunsAsASourceOrTheManager(t *testing.T) {
+	c1, c2, c3 := clusterSource("c1", nil), clusterSource("c2", nil), source("team-a", "c3", nil)
+	c1.Spec.ServiceAccount = &v1alpha1.ServiceAccountReference{Namespace: "team-a", Name: "c1"}
+	c2.Spec.UserName = "system:serviceaccount:team-a:c2"
+	c3.Spec.UserName, c3.Spec.ServiceAccountName = "c3@example.org", "c3"
+	restriction := New(newClient(t, c1, c2, c3), "system:serviceaccount:team-a:manager")
+	for _, test := range []struct{ namespace, account, refused string }{
+		{"team-a", "c1", `is "c1", the account of ClusterSource "c1"`},
+		{"team-a", "c2", `the account of ClusterSource "c2"`},
+		{"team-a", "c3", `the account of Source "c3"`},
+		{"team-a", "manager", "the account of this manager"},
+		{"team-a", "web", ""}, {"team-a", "", ""},
+		{"team-b", "c1", ""}, {"team-b", "c3", ""}, {"team-b", "manager", ""},
+	} {
+		pod := strictPod()
+		pod.Namespace, pod.Spec.ServiceAccountName = test.namespace, test.account
+		err := restriction.CheckAccount(t.Context(), pod)
+		refused := (*RefusedError)(nil)
+		if test.refused == "" && err != nil ||
+			test.refused != "" && (!errors.As(err, &refused) || !strings.Contains(err.Error(), test.refused)) {
+			t.Errorf("account %q of %q: error %v, want %q", test.account, test.namespace, err, test.refused)
+		}
+	}
+}
+
+func TestTheDefaultAccountOfASourceIsNotForDelegates(t *testing.T) {
+	s := source("default", "c3", nil)
+	s.Spec.ServiceAccountName = "default"
+	if err := New(newClient(t, s), "").CheckAccount(t.Context(), strictPod()); err == nil {
+		t.Error("a pod without a service account has the rights of a source")
+	}
+}
+
 func TestWithoutRulesNothingApplies(t *testing.T) {
 	reader := newClient(t, clusterSource("c1", nil), source("team-a", "c1", nil))
-	rules, err := New(reader).RulesOf(t.Context(), chaperonIn("team-a"))
+	rules, err := New(reader, "").RulesOf(t.Context(), chaperonIn("team-a"))
 	if err != nil || len(rules) > 0 {
 		t.Errorf("rules %v, error %v", rules, err)
 	}
@@ -96,7 +130,7 @@ func TestRulesThatCannotBeReadAreAnError(t *testing.T) {
 			}
 			return c.List(ctx, list, options...)
 		}})
-		if rules, err := New(reader).RulesOf(t.Context(), chaperonIn("team-a")); !errors.Is(err, broken) {
+		if rules, err := New(reader, "").RulesOf(t.Context(), chaperonIn("team-a")); !errors.Is(err, broken) {
 			t.Errorf("%T: rules %v, error %v", fails, rules, err)
 		}
 	}

@@ -45,6 +45,8 @@ type cluster struct {
 	target  *engage.Target
 	writer  *writer.Writer
 	workers *engage.Workers[types.NamespacedName]
+	// unlisted logs, once, that copies cannot be listed.
+	unlisted sync.Once
 
 	mu      sync.Mutex // guards claims and classes
 	claims  map[string]*watched

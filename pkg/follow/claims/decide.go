@@ -6,10 +6,11 @@ import "fmt"
 type keeping int
 
 const (
-	free   keeping = iota // no other target does
-	kept                  // the other target has the copy
-	silent                // the other target may have the copy, and cannot be asked now
-	moved                 // as silent, and the target of that name leads to another cluster
+	free     keeping = iota // no other target does
+	kept                    // the other target has the copy
+	silent                  // the other target may have the copy, and cannot be asked now
+	moved                   // as silent, and the target of that name leads to another cluster
+	unproven                // another target says that it is the same cluster, and that the copy is gone
 )
 
 // situation is everything that decides whether one claim of a pod lets the pod go to one target.
@@ -34,7 +35,7 @@ func decide(s situation) decision {
 	switch {
 	case s.keeping == kept:
 		return decision{objection: "is in " + s.keeper}
-	case s.keeping == silent || s.keeping == moved:
+	case s.keeping != free:
 		return decision{objection: objectionToLeave(s)}
 	case s.there != nil:
 		return decision{objection: objectionToUse(s.original, s.there)}
@@ -53,7 +54,12 @@ func decide(s situation) decision {
 // objectionToLeave says why the pod waits for the other target, and how a user ends that.
 func objectionToLeave(s situation) string {
 	where := fmt.Sprintf("is in %[1]s, which cannot be asked now: wait for %[1]s", s.keeper)
-	if s.keeping == moved {
+	switch s.keeping {
+	case unproven:
+		where = fmt.Sprintf("is in %[1]s, which is not a target of the cluster with the ID %[2]s any more; the target "+
+			"that has this ID now lacks the claim, and may be another cluster: have %[1]s lead there again",
+			s.keeper, s.original.followedTo.clusterID)
+	case moved:
 		where = fmt.Sprintf(
 			"is in the cluster with the ID %s, to which %s does not lead any more: have a target lead there",
 			s.original.followedTo.clusterID,

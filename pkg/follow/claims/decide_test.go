@@ -81,6 +81,13 @@ func TestPodsGoWhereTheirDataIs(t *testing.T) {
 				"lead there, or give up what is " +
 				"stored there by removing the annotation multicluster.admiralty.io/followed-to from the claim"},
 		},
+		"a claim that another target with the cluster's ID lacks": {
+			situation{original: &inAnother, keeping: unproven, keeper: "c2"},
+			decision{objection: "is in c2, which is not a target of the cluster with the ID id any more; the target " +
+				"that has this ID now lacks the claim, and may be another cluster: have c2 lead there again, or give " +
+				"up what is stored there by removing the annotation multicluster.admiralty.io/followed-to from the " +
+				"claim"},
+		},
 		"a claim that is waited for though there is a copy": {
 			situation{
 				original: &inAnother,

@@ -7,8 +7,8 @@ type ask func(keeper *cluster) keeping
 // asks only targets that are allowed the namespace.
 //
 // A target tells its cluster ID itself. So a target with the ID of the copy's cluster but another name counts as that
-// cluster only if it has the copy, or if the target of the name says that the copy is gone, or does not exist. A target
-// of the name that is not connected is waited for.
+// cluster only if it has the copy. Only the target of the name can say that the copy is gone. If there is none any
+// more, a user decides. A target of the name that is not connected is waited for.
 func (c *Claims) keeping(namespace string, s situation, t *cluster, ask ask) (answer keeping, keeper string) {
 	if s.original == nil || s.original.followedTo.name == "" || s.hasCopyIn(t.location) {
 		return free, ""
@@ -58,8 +58,10 @@ func (a *tally) add(isNamed bool, got keeping) {
 
 func (a *tally) conclusion() keeping {
 	switch {
-	case a.namedFree, a.otherFree && !a.named:
+	case a.namedFree:
 		return free
+	case a.otherFree && !a.named:
+		return unproven
 	case a.renamed && !a.named:
 		return moved
 	default:

@@ -54,8 +54,14 @@ func TestClaimsAskAllowedTargetsOnly(t *testing.T) {
 			answers{c2key(): {"id-of-c2", silent}, c3: {"id-of-c2", kept}}, &claim{origin: ours, parent: "1"}, c3, free,
 			true,
 		},
-		"a target that was renamed answers for its copy": {
-			answers{c3: {"id-of-c2", free}}, nil, c3, free, false,
+		"a target that was renamed has its copy": {
+			answers{c3: {"id-of-c2", kept}}, &claim{origin: ours, parent: "1"}, c3, free, false,
+		},
+		"a target with the ID of a target that was deleted does not give up the copy": {
+			answers{c3: {"id-of-c2", free}}, nil, c3, unproven, false,
+		},
+		"nor if the name leads elsewhere": {
+			answers{c2key(): {"id-of-c4", free}, c3: {"id-of-c2", free}}, nil, c3, unproven, true,
 		},
 		"a name that leads elsewhere now is of no help": {
 			answers{c2key(): {"id-of-c4", free}, c3: {"id-of-c3", free}}, nil, c3, moved, true,

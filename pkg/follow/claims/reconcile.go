@@ -32,7 +32,7 @@ func (c *Claims) newWorkers(t *cluster) *engage.Workers[types.NamespacedName] {
 		Reconciler: reconcile.TypedFunc[types.NamespacedName](
 			func(ctx context.Context, key types.NamespacedName) (reconcile.Result, error) {
 				if key.Name == "" {
-					return reconcile.Result{}, c.findCopies(ctx, t)
+					return c.findCopies(ctx, t)
 				}
 				return reconcile.Result{}, c.reconcile(ctx, key, t)
 			},
@@ -44,8 +44,9 @@ func (c *Claims) newWorkers(t *cluster) *engage.Workers[types.NamespacedName] {
 	})
 }
 
-// findCopies starts watches, in the source and in the target, of namespaces that have copies.
-func (c *Claims) findCopies(ctx context.Context, t *cluster) error {
+// findCopies starts watches, in the source and in the target, of namespaces that have copies. Without the right to list
+// them, it looks again after a while: rights can arrive later than the connection.
+func (c *Claims) findCopies(ctx context.Context, t *cluster) (reconcile.Result, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeouts.Request)
 	defer cancel()
 	found := &corev1.PersistentVolumeClaimList{}
@@ -56,24 +57,21 @@ func (c *Claims) findCopies(ctx context.Context, t *cluster) error {
 		client.MatchingLabels{v1alpha1.LabelParentClusterID: c.options.Source.ClusterID},
 	)
 	if apierrors.IsForbidden(err) {
-		c.options.Logger.Info(
-			"Copies of claims that were deleted here are not looked for in a target, which does not give the "+
-				"right to list persistentvolumeclaims",
-			"target",
-			t.target.Key,
-			"error",
-			err.Error(),
-		)
-		return nil
+		t.unlisted.Do(func() {
+			c.options.Logger.Info("Copies of claims that were deleted here are not looked for in a target, as long as "+
+				"it does not give the right to list persistentvolumeclaims",
+				"target", t.target.Key, "error", err.Error())
+		})
+		return reconcile.Result{RequeueAfter: lastRetry}, nil
 	}
 	if err != nil {
-		return fmt.Errorf("listing copies of claims: %w", err)
+		return reconcile.Result{}, fmt.Errorf("listing copies of claims: %w", err)
 	}
 	for i := range found.Items {
 		c.source.claimsIn(found.Items[i].Namespace)
 		t.claimsIn(found.Items[i].Namespace).found.Store(true)
 	}
-	return nil
+	return reconcile.Result{}, nil
 }
 
 // sourceChanged handles a change of a claim in the source. An empty name stands for all claims of the namespace.

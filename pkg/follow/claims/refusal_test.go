@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"testing"
 
+	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -51,6 +52,25 @@ const noRight = `User "c1" cannot get resource "persistentvolumeclaims" in API g
 
 func data() *corev1.PersistentVolumeClaim {
 	return &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "data"}}
+}
+
+// TestCopiesAreLookedForAgainWithoutTheRightToListThem has a target that gives the right a while after connecting.
+func TestCopiesAreLookedForAgainWithoutTheRightToListThem(t *testing.T) {
+	answer := forbidden("not yet")
+	target := &cluster{target: &engage.Target{}}
+	target.client = fake.NewClientBuilder().WithInterceptorFuncs(interceptor.Funcs{
+		List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error { return answer },
+	}).Build()
+	c := &Claims{options: Options{Logger: logr.Discard()}}
+	for range 2 {
+		if again, err := c.findCopies(t.Context(), target); err != nil || again.RequeueAfter == 0 {
+			t.Errorf("got %v, %v, want that it looks again", again, err)
+		}
+	}
+	answer = nil
+	if again, err := c.findCopies(t.Context(), target); err != nil || again.RequeueAfter != 0 {
+		t.Errorf("got %v, %v, want an end", again, err)
+	}
 }
 
 func TestARefusalToShowAClaimHasItsClass(t *testing.T) {

@@ -68,6 +68,20 @@ func TestNothingIsWrittenThatIsThere(t *testing.T) {
 	if changes := sliceChanges(slice, slice.DeepCopy()); len(changes) > 0 {
 		t.Errorf("changes of a slice: %v", changes)
 	}
+	http := discoveryv1.EndpointPort{Name: new("http"), Port: new(int32(80))}
+	moved := http
+	moved.Port = new(int32(8080))
+	slice.Ports = []discoveryv1.EndpointPort{http}
+	for name, ports := range map[string][]discoveryv1.EndpointPort{
+		"another port": {moved}, "one more port": {http, moved}, "no port": nil,
+	} {
+		other := slice.DeepCopy()
+		other.Ports = ports
+		want := []patch.Operation{patch.Add("/ports", ports)}
+		if diff := cmp.Diff(want, sliceChanges(slice, other)); diff != "" {
+			t.Errorf("changes for %s (-want +got):\n%s", name, diff)
+		}
+	}
 	other := slice.DeepCopy()
 	other.Endpoints[0].Addresses[0] = "10.0.0.2"
 	slice.Annotations = map[string]string{v1alpha1.AnnotationFollowedBy: "c1", v1alpha1.AnnotationGlobal: "true"}

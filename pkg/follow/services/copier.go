@@ -43,6 +43,7 @@ type copier struct {
 
 	preparing singleflight.Group
 	prepared  atomic.Bool // whether copies from earlier times were looked for
+	unlisted  atomic.Bool // whether copies of a kind could not be listed, for want of a right
 
 	mu        sync.Mutex                  // guards all that follows
 	existing  *existing                   // nil until watch is called
@@ -58,8 +59,15 @@ func (c *copier) Reconcile(ctx context.Context, i item) (reconcile.Result, error
 	if c.target.Itself || !c.target.Reachable() {
 		return reconcile.Result{}, nil // The source has no copies. A lost target is compared when it is engaged anew.
 	}
+	isSearch := i == item{}
+	if isSearch && c.unlisted.Load() { // Rights can arrive later than the connection.
+		c.prepared.Store(false)
+	}
 	if err := c.prepare(ctx); err != nil {
 		return reconcile.Result{}, err
+	}
+	if isSearch && c.unlisted.Load() {
+		return reconcile.Result{RequeueAfter: refusedRetry}, nil
 	}
 	switch i.kind {
 	case kindService:
@@ -88,6 +96,7 @@ func (c *copier) prepare(ctx context.Context) error {
 
 // findCopies starts the watches if the target has any copies. The watches then enqueue these.
 func (c *copier) findCopies(ctx context.Context) error {
+	c.unlisted.Store(false)
 	for _, kind := range []schema.GroupVersionKind{
 		corev1.SchemeGroupVersion.WithKind("ServiceList"), networkingv1.SchemeGroupVersion.WithKind("IngressList"),
 		discoveryv1.SchemeGroupVersion.WithKind("EndpointSliceList"),
@@ -97,6 +106,7 @@ func (c *copier) findCopies(ctx context.Context) error {
 		err := c.target.APIReader.List(ctx, found, client.InNamespace(c.target.Key.Namespace), client.Limit(1),
 			client.MatchingLabels{v1alpha1.LabelParentClusterID: c.follower.options.Source.ClusterID})
 		if apierrors.IsForbidden(err) {
+			c.unlisted.Store(true)
 			continue // The first Service that is copied there reports this.
 		}
 		if err != nil {

@@ -95,10 +95,14 @@ func anyFamily(service *corev1.Service) *corev1.Service {
 }
 
 // endpoints returns the EndpointSlices of a followed Service, by name, without the endpoints in the target itself.
-// Slices of a global Service are global, so that the target keeps them where it has no delegates.
+// Slices of a global Service are global, so that the target keeps them where it has no delegates. Slices of host names
+// have no meaning for a Service, and targets refuse them.
 func (d desired) endpoints(from original) map[string]*discoveryv1.EndpointSlice {
 	out := map[string]*discoveryv1.EndpointSlice{}
 	for _, original := range from.slices {
+		if original.AddressType == discoveryv1.AddressTypeFQDN {
+			continue
+		}
 		slice := &discoveryv1.EndpointSlice{
 			TypeMeta:    metav1.TypeMeta{APIVersion: "discovery.k8s.io/v1", Kind: "EndpointSlice"},
 			ObjectMeta:  d.sliceMeta(original),

@@ -15,8 +15,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/apierror"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/follow/writer"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/needs"
 )
@@ -54,6 +58,33 @@ func TestTheKindServiceExportIsAskedForUntilThereIsAnAnswer(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// TestCopiesAreLookedForAgainWithoutTheRightToListThem has a target that gives the right a while after connecting.
+func TestCopiesAreLookedForAgainWithoutTheRightToListThem(t *testing.T) {
+	var answer error = apierrors.NewForbidden(schema.GroupResource{Resource: "services"}, "", errors.New("not yet"))
+	lists := 0
+	reader := fake.NewClientBuilder().WithInterceptorFuncs(interceptor.Funcs{
+		List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error {
+			lists++
+			return answer
+		},
+	}).Build()
+	c := &copier{follower: &Follower{}, target: &engage.Target{APIReader: reader}}
+	for range 2 {
+		before := lists
+		if again, err := c.Reconcile(t.Context(), item{}); err != nil || again.RequeueAfter == 0 || lists == before {
+			t.Errorf("got %v, %v after %d lists, want that it looks again", again, err, lists-before)
+		}
+	}
+	before := lists
+	if _, err := c.Reconcile(t.Context(), item{kind: "any"}); err != nil || lists != before {
+		t.Errorf("a Service waits for the right: %v after %d lists", err, lists-before)
+	}
+	answer = nil
+	if again, err := c.Reconcile(t.Context(), item{}); err != nil || again.RequeueAfter != 0 {
+		t.Errorf("got %v, %v, want an end", again, err)
 	}
 }
 

@@ -22,9 +22,7 @@ import (
 func leadTogether(a, b *engage.Target) bool { return a.ClusterID != "" && a.ClusterID == b.ClusterID }
 
 // mine says whether a copy was made for this target.
-func (c *copier) mine(there client.Object) bool {
-	return translate.MadeFor(there.GetLabels(), translate.TargetID(c.target.Key))
-}
+func (c *copier) mine(there client.Object) bool { return c.target.Made(there) }
 
 // orphaned says whether no engaged target that leads to this cluster looks after a copy.
 func (c *copier) orphaned(there client.Object) bool {

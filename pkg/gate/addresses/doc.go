@@ -1,4 +1,6 @@
-// Package addresses decides which addresses of a target's pods the source shows.
+// Package addresses decides which addresses of another cluster count in this one. It has two users. In a source,
+// feedback asks which addresses of a target's pods a proxy shows (InUse.Vet). In a target, the webhook asks to which
+// addresses EndpointSlices of a source may lead (Endpoints). The rules are the same: below, exchange the parties.
 //
 // A target says which addresses its pods and nodes have. The source shows them in the status of proxies, where
 // Services, ingress controllers and the API server's pod proxy find them. So a target could lead them anywhere. The

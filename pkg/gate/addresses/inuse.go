@@ -2,12 +2,16 @@ package addresses
 
 import (
 	"context"
+	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate/wire"
@@ -29,7 +33,12 @@ const (
 	ofDelegate kind = "a delegate"
 	// ofProxy is a pod whose addresses come from a target. It does not use them.
 	ofProxy kind = "a proxy"
+	// ofEndpoints is an EndpointSlice that a source wrote here. It does not use its addresses.
+	ofEndpoints kind = "endpoints"
 )
+
+// shows says whether objects of the kind have addresses of other clusters, and do not use them.
+func (k kind) shows() bool { return k == ofProxy || k == ofEndpoints }
 
 // id identifies an object. Resources are a bound set of words.
 type id struct {
@@ -37,11 +46,24 @@ type id struct {
 	types.NamespacedName
 }
 
-// holder is an object with addresses.
-type holder struct {
-	id   id
+// user is what is known of an object: its kind and its addresses.
+type user struct {
 	kind kind
 	has  []netip.Addr
+	// pods are the addresses of a delegate without those of its host, and source is its source's cluster ID.
+	pods   []netip.Addr
+	source string
+}
+
+func (u user) equal(other user) bool {
+	return u.kind == other.kind && u.source == other.source && slices.Equal(u.has, other.has) &&
+		slices.Equal(u.pods, other.pods)
+}
+
+// holder is an object with addresses.
+type holder struct {
+	id id
+	user
 	// waits are addresses in use that a proxy would show, the last ones.
 	waits []netip.Addr
 }
@@ -49,26 +71,34 @@ type holder struct {
 // maxWaits bounds the addresses for which a proxy waits. A pod has two, and its host has two.
 const maxWaits = 4
 
-// InUse knows the addresses that the source's own nodes, Services, pods and API servers use. It is safe for concurrent
-// use. It runs on the leader.
+// InUse knows the addresses that the cluster's own nodes, Services, pods and API servers use. It is safe for concurrent
+// use. It watches them on the replicas that ask for them.
 type InUse struct {
 	// shared is the manager's cache. It has pods and nodes. own has the other kinds.
 	shared, own cache.Cache
 	apiServer   string
+	asked       func() // closes wanted
+	wanted      chan struct{}
 	ready       chan struct{}
-	changed     func(proxy types.NamespacedName)
+	// changed is called with a proxy, and changedEndpoints with an EndpointSlice of a source.
+	changed, changedEndpoints func(types.NamespacedName)
 
 	mu sync.Mutex // guards the fields below and what they contain
 	// holders has every proxy, and of the other objects those with addresses.
 	holders   map[id]*holder
 	byAddress map[netip.Addr][]*holder
+	// listed says of each resource whether the watch of it has begun.
+	listed map[string]toolscache.DoneChecker
 }
 
 func newInUse(shared, own cache.Cache, apiServer string) *InUse {
+	wanted := make(chan struct{})
 	return &InUse{
 		shared: shared, own: own, apiServer: apiServer,
-		ready: make(chan struct{}), changed: func(types.NamespacedName) {},
+		asked: sync.OnceFunc(func() { close(wanted) }), wanted: wanted, ready: make(chan struct{}),
+		changed: func(types.NamespacedName) {}, changedEndpoints: func(types.NamespacedName) {},
 		holders: map[id]*holder{}, byAddress: map[netip.Addr][]*holder{},
+		listed: map[string]toolscache.DoneChecker{},
 	}
 }
 
@@ -76,14 +106,29 @@ func newInUse(shared, own cache.Cache, apiServer string) *InUse {
 // before Start. The function must return soon, and may be called often.
 func (u *InUse) OnChange(changed func(proxy types.NamespacedName)) { u.changed = changed }
 
-// Wait waits until everything that exists is known.
+// Wait waits until everything that exists is known. The first call on a replica starts the watches there. If ctx ends
+// before, the error names the resources that are not known.
 func (u *InUse) Wait(ctx context.Context) error {
+	u.asked()
 	select {
 	case <-u.ready:
 		return nil
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		return fmt.Errorf("listing %s: %w", strings.Join(u.unknown(), ", "), context.Cause(ctx))
 	}
+}
+
+// unknown returns the resources that have not been listed.
+func (u *InUse) unknown() []string {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	var resources []string
+	for _, resource := range []string{nodes, services, endpointSlices, pods} {
+		if listed := u.listed[resource]; listed == nil || !toolscache.IsDone(listed) {
+			resources = append(resources, resource)
+		}
+	}
+	return resources
 }
 
 // Vet decides whether a proxy may show an address of its delegate. If the address is in use, OnChange's function is
@@ -111,7 +156,8 @@ func (u *InUse) Vet(proxy *corev1.Pod, ranges Ranges, address netip.Addr) *Refus
 func (u *InUse) userFor(proxy *corev1.Pod, address netip.Addr) (by kind, own bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	by, own = u.user(address, types.NamespacedName{Namespace: proxy.Namespace, Name: translate.DelegateName(proxy)})
+	delegate := types.NamespacedName{Namespace: proxy.Namespace, Name: translate.DelegateName(proxy)}
+	by, own = u.userOf(address, func(h *holder) bool { return h.id.NamespacedName == delegate })
 	if by != "" {
 		u.wait(types.NamespacedName{Namespace: proxy.Namespace, Name: proxy.Name}, address)
 	}
@@ -122,7 +168,7 @@ func (u *InUse) userFor(proxy *corev1.Pod, address netip.Addr) (by kind, own boo
 func (u *InUse) Check(address netip.Addr) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if by, _ := u.user(address, types.NamespacedName{}); by != "" {
+	if by, _ := u.userOf(address, func(*holder) bool { return false }); by != "" {
 		return &wire.AddressError{
 			Address: address.String(), Reason: "that of " + string(by) + " of this cluster", Value: AllowOwn,
 		}
@@ -130,13 +176,13 @@ func (u *InUse) Check(address netip.Addr) error {
 	return nil
 }
 
-// user returns what uses an address, if anything does, and whether the delegate of that name has it.
-func (u *InUse) user(address netip.Addr, delegate types.NamespacedName) (by kind, own bool) {
+// userOf returns what uses an address, if anything does, and whether a delegate has it for which own is true.
+func (u *InUse) userOf(address netip.Addr, isOwn func(delegate *holder) bool) (by kind, own bool) {
 	for _, form := range wire.Forms(address) {
 		for _, h := range u.byAddress[form] {
 			switch {
-			case h.kind == ofProxy:
-			case h.kind == ofDelegate && h.id.NamespacedName == delegate && form == address:
+			case h.kind.shows():
+			case h.kind == ofDelegate && form == address && isOwn(h):
 				return "", true
 			case h.kind == ofDelegate:
 				by = ofPod
@@ -160,33 +206,37 @@ func (u *InUse) wait(proxy types.NamespacedName, address netip.Addr) {
 	u.link(h)
 }
 
-// set notes the addresses of an object. No addresses are those of an object that has none or is gone.
-func (u *InUse) set(id id, kind kind, has []netip.Addr) {
-	for _, proxy := range u.replace(id, kind, has) {
-		u.changed(proxy)
+// set notes what is known of an object. A user without addresses has none or is gone.
+func (u *InUse) set(id id, is user) {
+	for _, shower := range u.replace(id, is) {
+		if shower.resource == pods {
+			u.changed(shower.NamespacedName)
+			continue
+		}
+		u.changedEndpoints(shower.NamespacedName)
 	}
 }
 
 // forget notes that an object is gone.
-func (u *InUse) forget(id id) { u.set(id, "", nil) }
+func (u *InUse) forget(id id) { u.set(id, user{}) }
 
-// replace replaces what is known of an object. It returns the proxies to be decided anew.
-func (u *InUse) replace(id id, kind kind, has []netip.Addr) []types.NamespacedName {
+// replace replaces what is known of an object. It returns the proxies and EndpointSlices to be decided anew.
+func (u *InUse) replace(id id, now user) []id {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	was := u.holders[id]
-	if was != nil && was.kind == kind && slices.Equal(was.has, has) || was == nil && len(has) == 0 && kind != ofProxy {
+	if was != nil && was.equal(now) || was == nil && len(now.has) == 0 && now.kind != ofProxy {
 		return nil
 	}
-	is := &holder{id: id, kind: kind, has: has}
-	touched := slices.Clone(has)
+	is := &holder{id: id, user: now}
+	touched := slices.Clone(now.has)
 	if was != nil {
 		u.unlink(was)
 		delete(u.holders, id)
 		touched = append(touched, was.has...)
 		is.waits = was.waits
 	}
-	if len(has) > 0 || kind == ofProxy {
+	if len(now.has) > 0 || now.kind == ofProxy {
 		u.holders[id] = is
 		u.link(is)
 	} else if was != nil {
@@ -195,21 +245,27 @@ func (u *InUse) replace(id id, kind kind, has []netip.Addr) []types.NamespacedNa
 	return u.affected(is, touched)
 }
 
-// affected returns the proxies that show or would show an address whose users changed, or the proxy itself if it is
+// affected returns the objects that show or would show an address whose users changed, or the proxy itself if it is
 // what changed, and shows an address in use.
-func (u *InUse) affected(changed *holder, addresses []netip.Addr) []types.NamespacedName {
-	var proxies []types.NamespacedName
-	for _, address := range addresses {
+func (u *InUse) affected(changed *holder, touched []netip.Addr) []id {
+	inUse := func(address netip.Addr) bool {
+		return slices.ContainsFunc(u.byAddress[address], func(h *holder) bool { return !h.kind.shows() })
+	}
+	switch {
+	case changed.kind == ofProxy && slices.ContainsFunc(changed.has, inUse):
+		return []id{changed.id}
+	case changed.kind.shows():
+		return nil
+	}
+	showers := sets.New[id]()
+	for _, address := range touched {
 		for _, h := range u.byAddress[address] {
-			switch {
-			case changed.kind != ofProxy && h.kind == ofProxy && !slices.Contains(proxies, h.id.NamespacedName):
-				proxies = append(proxies, h.id.NamespacedName)
-			case changed.kind == ofProxy && h.kind != ofProxy && slices.Contains(changed.has, address):
-				return []types.NamespacedName{changed.id.NamespacedName}
+			if h.kind.shows() {
+				showers.Insert(h.id)
 			}
 		}
 	}
-	return proxies
+	return showers.UnsortedList()
 }
 
 func (u *InUse) link(h *holder) {

@@ -1,8 +1,10 @@
 package addresses
 
 import (
+	"context"
 	"net/netip"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -130,7 +132,7 @@ func TestAddressesInUseAreNotShown(t *testing.T) {
 	}
 	c.see(proxy, virtual, finished, slice, tenants, service, podWith("db", "10.4.0.9", "fd00::9"),
 		nodeWith([]string{"10.4.0.0/24", "fd00::/64"}, "192.0.2.1", "node-1.example", "2001:db8::1"))
-	c.set(id{resource: configured}, ofAPIServer, read(hostOf(c.apiServer)))
+	c.set(id{resource: configured}, user{kind: ofAPIServer, has: read(hostOf(c.apiServer))})
 	for address, shown := range map[string]bool{
 		"10.4.0.9": false, "fd00::9": false, "::ffff:10.4.0.9": false, "64:ff9b::10.4.0.9": false,
 		"192.0.2.1": false, "2001:db8::1": false, "10.4.0.0": false, "10.4.0.1": false, "fd00::1": false,
@@ -225,5 +227,24 @@ func TestNothingIsLeftOfWhatIsGone(t *testing.T) {
 	c.lose(podWith("more"))
 	if len(c.holders) != 0 || len(c.byAddress) != 0 {
 		t.Errorf("left are %v, %v", c.holders, c.byAddress)
+	}
+}
+
+// started is a watch that has begun, or not.
+type started chan struct{}
+
+func (started) Name() string { return "" }
+
+func (s started) Done() <-chan struct{} { return s }
+
+func TestWhatCannotBeListedIsNamed(t *testing.T) {
+	c := newCluster(t)
+	done := make(started)
+	close(done)
+	c.listed[nodes], c.listed[services], c.listed[pods] = done, done, make(started)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := c.Wait(ctx); err == nil || !strings.Contains(err.Error(), "listing endpointslices, pods:") {
+		t.Errorf("got %v", err)
 	}
 }

@@ -64,8 +64,12 @@ func RangesOf(texts []string, source string) Ranges {
 	return ranges
 }
 
+func (r Ranges) contains(address netip.Addr) bool {
+	return !r.Limited || slices.ContainsFunc(r.Allowed, func(p netip.Prefix) bool { return p.Contains(address) })
+}
+
 func (r Ranges) check(address netip.Addr) *RefusedError {
-	if !r.Limited || slices.ContainsFunc(r.Allowed, func(p netip.Prefix) bool { return p.Contains(address) }) {
+	if r.contains(address) {
 		return nil
 	}
 	return &RefusedError{Address: address.String(), OutOfRange: true, Reason: fmt.Sprintf(

@@ -2,6 +2,7 @@ package addresses
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
 	"net/url"
@@ -11,6 +12,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/sets"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -28,13 +30,15 @@ const (
 	pods           = "pods"
 	endpointSlices = "endpointslices"
 	configured     = "configuration"
+	endpoints      = "endpoints" // EndpointSlices of sources
 )
 
-// apiServerService is the Service of the source's API servers, in the default namespace.
+// apiServerService is the Service of the cluster's API servers, in the default namespace.
 const apiServerService = "kubernetes"
 
-// Register returns an InUse that the manager runs on the leader. The transforms of package podcache keep what it reads
-// of pods and nodes. The manager's own address of the API server is in use, too.
+// Register returns an InUse that the manager runs on the leader, and on other replicas from their first Wait. The
+// transforms of package podcache keep what it reads of pods and nodes. The manager's own address of the API server is
+// in use, too.
 func Register(mgr manager.Manager) (*InUse, error) {
 	own, err := cache.New(mgr.GetConfig(), cache.Options{
 		Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(), HTTPClient: mgr.GetHTTPClient(),
@@ -50,8 +54,12 @@ func Register(mgr manager.Manager) (*InUse, error) {
 		return nil, fmt.Errorf("making a cache of Services: %w", err)
 	}
 	u := newInUse(mgr.GetCache(), own, mgr.GetConfig().Host)
-	return u, mgr.Add(u)
+	leads := manager.RunnableFunc(func(context.Context) error { u.asked(); return nil })
+	return u, errors.Join(mgr.Add(u), mgr.Add(leads))
 }
+
+// NeedLeaderElection returns false: a webhook serves on each replica.
+func (u *InUse) NeedLeaderElection() bool { return false }
 
 // transformService keeps the identity and the addresses of a Service.
 func transformService(object any) (any, error) {
@@ -71,19 +79,25 @@ func transformService(object any) (any, error) {
 	}, nil
 }
 
-// Start watches until ctx ends. The manager calls it on the leader.
+// Start watches until ctx ends, once somebody asks. The manager calls it.
 func (u *InUse) Start(ctx context.Context) error {
-	u.set(id{resource: configured}, ofAPIServer, read(hostOf(u.apiServer)))
+	select {
+	case <-u.wanted:
+	case <-ctx.Done():
+		return nil
+	}
+	u.set(id{resource: configured}, user{kind: ofAPIServer, has: read(hostOf(u.apiServer))})
 	var synced []toolscache.DoneChecker
 	for _, w := range []struct {
-		cache   cache.Cache
-		kind    client.Object
-		handler toolscache.ResourceEventHandler
+		cache    cache.Cache
+		kind     client.Object
+		resource string
+		handler  toolscache.ResourceEventHandler
 	}{
-		{u.shared, &corev1.Node{}, handler(u, nodes, userNode)},
-		{u.own, &corev1.Service{}, handler(u, services, userService)},
-		{u.own, &discoveryv1.EndpointSlice{}, handler(u, endpointSlices, userAPIServer)},
-		{u.shared, &corev1.Pod{}, handler(u, pods, userPod)},
+		{u.shared, &corev1.Node{}, nodes, handler(u, nodes, userNode)},
+		{u.own, &corev1.Service{}, services, handler(u, services, userService)},
+		{u.own, &discoveryv1.EndpointSlice{}, endpointSlices, handler(u, endpointSlices, userAPIServer)},
+		{u.shared, &corev1.Pod{}, pods, handler(u, pods, userPod)},
 	} {
 		informer, err := w.cache.GetInformer(ctx, w.kind, cache.BlockUntilSynced(false))
 		if err != nil {
@@ -93,7 +107,11 @@ func (u *InUse) Start(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("handling events of %T: %w", w.kind, err)
 		}
-		synced = append(synced, registration.HasSyncedChecker())
+		listed := registration.HasSyncedChecker()
+		synced = append(synced, listed)
+		u.mu.Lock()
+		u.listed[w.resource] = listed
+		u.mu.Unlock()
 	}
 	go func() {
 		if toolscache.WaitFor(ctx, "addresses in use", synced...) {
@@ -104,23 +122,20 @@ func (u *InUse) Start(ctx context.Context) error {
 }
 
 func handler[T client.Object](
-	u *InUse, resource string, user func(T) (kind, []netip.Addr),
+	u *InUse, resource string, userOf func(T) user,
 ) toolscache.ResourceEventHandler {
 	idOf := func(object T) id { return id{resource, client.ObjectKeyFromObject(object)} }
 	return watch.On(
-		func(object T) {
-			kind, has := user(object)
-			u.set(idOf(object), kind, has)
-		},
+		func(object T) { u.set(idOf(object), userOf(object)) },
 		func(object T) { u.forget(idOf(object)) },
 	)
 }
 
 // userNode returns the addresses of a node, and those that bridges and tunnels on it take of its ranges. Those of a
 // virtual node belong to a pod.
-func userNode(node *corev1.Node) (kind, []netip.Addr) {
+func userNode(node *corev1.Node) user {
 	if node.Labels[v1alpha1.LabelNodeProvider] == v1alpha1.LabelNodeProviderValue {
-		return ofNode, nil
+		return user{kind: ofNode}
 	}
 	var texts []string
 	for _, address := range node.Status.Addresses {
@@ -132,51 +147,56 @@ func userNode(node *corev1.Node) (kind, []netip.Addr) {
 			has = append(has, first.Addr(), first.Addr().Next())
 		}
 	}
-	return ofNode, has
+	return user{kind: ofNode, has: has}
 }
 
-func userService(service *corev1.Service) (kind, []netip.Addr) {
+func userService(service *corev1.Service) user {
 	texts := slices.Concat(service.Spec.ClusterIPs, service.Spec.ExternalIPs)
 	for i := range service.Status.LoadBalancer.Ingress {
 		texts = append(texts, service.Status.LoadBalancer.Ingress[i].IP)
 	}
-	return ofService, read(texts...)
+	return user{kind: ofService, has: read(texts...)}
 }
 
-func userAPIServer(slice *discoveryv1.EndpointSlice) (kind, []netip.Addr) {
+func userAPIServer(slice *discoveryv1.EndpointSlice) user {
 	if slice.Namespace != metav1.NamespaceDefault || slice.Labels[discoveryv1.LabelServiceName] != apiServerService {
-		return ofAPIServer, nil
+		return user{kind: ofAPIServer}
 	}
 	var has []netip.Addr
 	for i := range slice.Endpoints {
 		has = append(has, read(slice.Endpoints[i].Addresses...)...)
 	}
-	return ofAPIServer, has
+	return user{kind: ofAPIServer, has: has}
 }
 
 // userPod returns the addresses of a pod. A pod that has finished does not use them any more: its network gives them to
 // others.
-func userPod(pod *corev1.Pod) (kind, []netip.Addr) {
+func userPod(pod *corev1.Pod) user {
 	has := read(podIPs(pod.Status.PodIPs)...)
 	hosts := read(hostIPs(pod.Status.HostIPs)...)
 	owner := metav1.GetControllerOfNoCopy(pod)
 	switch {
 	case translate.IsProxy(pod):
-		return ofProxy, append(has, hosts...)
+		return user{kind: ofProxy, has: slices.Concat(has, hosts)}
 	case translate.Finished(pod.Status.Phase):
-		return ofPod, nil
+		return user{kind: ofPod}
 	case owner != nil && owner.Kind == "PodChaperon":
-		return ofDelegate, append(has, hosts...)
+		return user{
+			kind: ofDelegate, has: slices.Concat(has, hosts), pods: has,
+			source: pod.Labels[v1alpha1.LabelParentClusterID],
+		}
 	default:
-		return ofPod, has
+		return user{kind: ofPod, has: has}
 	}
 }
 
 // read returns the addresses among texts, each once. A host name is none.
 func read(texts ...string) []netip.Addr {
 	var addresses []netip.Addr
+	seen := sets.New[netip.Addr]()
 	for _, text := range texts {
-		if address, err := parse(text); err == nil && !slices.Contains(addresses, address) {
+		if address, err := parse(text); err == nil && !seen.Has(address) {
+			seen.Insert(address)
 			addresses = append(addresses, address)
 		}
 	}

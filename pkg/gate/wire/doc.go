@@ -30,7 +30,8 @@
 //
 // Another cluster may get the address of a target. [Options].Confirm asks where a connection leads before anything is
 // sent over it. It also asks after answers that say which objects do not exist, because a proxy can pass requests of
-// one connection on to several clusters. Streams are not confirmed.
+// one connection on to several clusters. Each stream has a connection of its own, so that it is confirmed before it
+// begins.
 //
 // # Addresses
 //

@@ -69,11 +69,14 @@ func Harden(config *rest.Config, options Options) (*Connection, error) {
 	guarding := &guard{next: r.requests, base: base.Path, limits: &options.Limits, account: options.Account}
 	if options.Confirm != nil {
 		guarding.confirm = func(ctx context.Context) error { return options.Confirm(ctx, hardened) }
-		guarding.proving(r.requests, config, hardened, func() *http.Transport {
+		probe := func() *http.Transport {
 			probe := newTransport(config, base, security.Clone(), options)
 			onlyHTTP1(probe)
 			return probe
-		}, options)
+		}
+		guarding.proving(r.requests, config, hardened, probe, options)
+		guarding.proving(r.streams, config, hardened, probe, options)
+		r.streams.DisableKeepAlives = true // Each stream has a connection that has just proved where it leads.
 	}
 	var guarded http.RoundTripper = guarding
 	if options.Fence != nil {

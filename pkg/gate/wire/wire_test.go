@@ -569,6 +569,48 @@ func TestAnswersThatSayWhatDoesNotExistAreConfirmed(t *testing.T) {
 	}
 }
 
+// TestEachStreamIsConfirmedBeforeItBegins has a target whose address another cluster gets between two streams.
+func TestEachStreamIsConfirmedBeforeItBegins(t *testing.T) {
+	var streams atomic.Int32
+	f := newFixture(t, Default(), clock.RealClock{}, func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "/log") {
+			streams.Add(1)
+		}
+		podsByName(w, r)
+	})
+	refused := errors.New("another cluster")
+	right := true
+	f.confirmBy(t, func(context.Context, *rest.Config) error {
+		if right {
+			return nil
+		}
+		return refused
+	})
+	transport, err := HardenStreams(f.connection.Config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	logs := func() error {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, f.server.URL+"/api/v1/pods/there/log", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer, err := transport.RoundTrip(r)
+		if err != nil {
+			return err
+		}
+		_, err = io.Copy(io.Discard, answer.Body)
+		return errors.Join(err, answer.Body.Close())
+	}
+	if err := logs(); err != nil || streams.Load() != 1 {
+		t.Fatalf("%d streams have begun: %v", streams.Load(), err)
+	}
+	right = false // The connection of the first stream is not used again.
+	if err := logs(); !errors.Is(err, refused) || streams.Load() != 1 {
+		t.Errorf("%d streams have begun: %v", streams.Load(), err)
+	}
+}
+
 func TestAConnectionIsUsedOnlyOnceItHasProvedWhereItLeads(t *testing.T) {
 	var mu sync.Mutex
 	var seen []string

@@ -206,6 +206,28 @@ func TestDecide(t *testing.T) {
 				Removal: &removal{ifGone: true, grace: now, status: &corev1.PodStatus{Phase: corev1.PodFailed}},
 			},
 		},
+		"a proxy that a Job counts and that succeeded goes as it is": {
+			proxy: proxy(held, terminating(30), phase(corev1.PodSucceeded)),
+			want:  want{Removal: &removal{ifGone: true, grace: now}},
+		},
+		"a proxy that a Job counts and that succeeded goes as it is after its delegate, whose end we asked for": {
+			proxy: proxy(held, terminating(30), phase(corev1.PodSucceeded)), asked: asked("", time.Second),
+			want: want{Removal: &removal{grace: now}},
+		},
+		"a proxy that a Job counts and that succeeded shows no other phase": {
+			proxy:     proxy(held, terminating(30), phase(corev1.PodSucceeded)),
+			chaperons: chaperons{chaperon(showing(corev1.PodFailed))},
+			want:      ends("c1"),
+		},
+		"a confirmed proxy that a Job counts and that did not finish fails": {
+			proxy: proxy(held, terminating(0)),
+			want: want{
+				Removal: &removal{ifGone: true, grace: now, status: &corev1.PodStatus{Phase: corev1.PodFailed}},
+			},
+		},
+		"a confirmed proxy that a Job counts and that succeeded is left alone": {
+			proxy: proxy(held, terminating(0), phase(corev1.PodSucceeded)),
+		},
 		"deletion of the proxy is passed on": {
 			proxy: proxy(terminating(30)), chaperons: chaperons{chaperon()},
 			want: ends("c1"),

@@ -60,7 +60,8 @@ func (r *reconciler) readState(ctx context.Context, key types.NamespacedName) (s
 		client.MatchingFields{engage.IndexParent: key.String()},
 		client.UnsafeDisableDeepCopy,
 	)
-	if err != nil {
+	// The source cannot end anything where it may not read, and a proxy that is not bound there needs nothing of it.
+	if err != nil && (!apierrors.IsForbidden(err) || s.proxy != nil && s.proxy.Spec.NodeName == s.nodeName) {
 		return s, fmt.Errorf("listing the proxy's PodChaperons: %w", err)
 	}
 	s.chaperons = chaperons.Items

@@ -117,6 +117,25 @@ func TestLedger(t *testing.T) {
 			l.Update(counting(withFree(8), "11111111"))
 			l.Place(first, cpus(1))
 		}, 8},
+		"a pod that was counted is given to the target again": {func(l *Ledger, _ *testingclock.FakePassiveClock) {
+			l.Place(first, cpus(1))
+			l.Update(counting(withFree(7), "11111111"))
+			l.Remove(first) // Its delegate is gone, and the next summary is yet to come.
+			l.Place(first, cpus(1))
+		}, 6},
+		"a pod is placed that another summary counted": {func(l *Ledger, _ *testingclock.FakePassiveClock) {
+			l.Update(counting(withFree(8), "11111111"))
+			l.Update(withFree(8))
+			l.Place(first, cpus(1))
+		}, 7},
+		"a pod is placed when the summary that counted it is gone": {
+			func(l *Ledger, _ *testingclock.FakePassiveClock) {
+				l.Update(counting(withFree(8), "11111111"))
+				l.Update(nil)
+				l.Place(first, cpus(1))
+				l.Update(withFree(8))
+			}, 7,
+		},
 		"another source's pod is counted": {func(l *Ledger, _ *testingclock.FakePassiveClock) {
 			l.Place(first, cpus(1))
 			summary := counting(withFree(8), "11111111")

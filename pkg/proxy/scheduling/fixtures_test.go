@@ -29,6 +29,12 @@ var (
 	summary     = schedulingtest.Summary
 )
 
+// receive returns what another goroutine sends, and ends the test if nothing comes.
+func receive[T any](t testing.TB, what string, from <-chan T) T {
+	t.Helper()
+	return schedulingtest.Receive(t, what, from)
+}
+
 // world is a plugin with engaged targets whose API servers are fakes.
 type world struct {
 	*plugin

@@ -5,9 +5,11 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
+	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/proxy/scheduling/attempts"
 )
@@ -50,6 +52,41 @@ func TestAHolderPassesAllFilters(t *testing.T) {
 			status = w.Filter(t.Context(), state, pod, newNode(holder.NodeName, nil))
 			if got := status.Message(); got != test.want {
 				t.Errorf("reason is %q, want %q", got, test.want)
+			}
+		})
+	}
+}
+
+func TestAPodLeavesAHolderThatTakesNoPods(t *testing.T) {
+	closed := func(node *corev1.Node) { node.Spec.Unschedulable = true }
+	for name, test := range map[string]struct {
+		happens   func(node *corev1.Node)
+		scheduled bool
+		want      bool
+	}{
+		"it takes pods":    {func(*corev1.Node) {}, false, false},
+		"it is cordoned":   {closed, false, true},
+		"it has scheduled": {closed, true, false},
+		"its manager is silent": {func(node *corev1.Node) {
+			node.Spec.Taints = []corev1.Taint{{Key: v1alpha1.TaintSilent, Effect: corev1.TaintEffectNoSchedule}}
+		}, false, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld()
+			holder := w.engage(t, "c1", interceptor.Funcs{})
+			chaperon := newChaperon("c", "p")
+			if test.scheduled {
+				chaperon.Status.Conditions = []corev1.PodCondition{
+					{Type: corev1.PodScheduled, Status: corev1.ConditionTrue},
+				}
+			}
+			w.placer.Delegates.Seen(holder.Target, chaperon)
+			node := newNode(holder.NodeName, nil)
+			test.happens(node.Node())
+			pod, state := newPod("p", nil), framework.NewCycleState()
+			result, status := w.PreFilter(t.Context(), state, pod, []fwk.NodeInfo{newNode("another", nil), node})
+			if left := result == nil; !status.IsSuccess() || left != test.want {
+				t.Errorf("left %t, want %t: %v", left, test.want, status)
 			}
 		})
 	}

@@ -71,7 +71,7 @@ func (p *plugin) PreFilter(
 	_ context.Context,
 	state fwk.CycleState,
 	pod *corev1.Pod,
-	_ []fwk.NodeInfo,
+	nodes []fwk.NodeInfo,
 ) (*fwk.PreFilterResult, *fwk.Status) {
 	if status := p.admitted(pod); !status.IsSuccess() {
 		return nil, status
@@ -81,6 +81,9 @@ func (p *plugin) PreFilter(
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, err.Error())
 	}
 	state.Write(Name, c)
+	if c.holder != nil && p.mayLeave(c, pod, nodes) {
+		c.holder = nil
+	}
 	if c.holder == nil {
 		if err := p.follower.Missing(pod); err != nil {
 			return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, err.Error())
@@ -93,6 +96,27 @@ func (p *plugin) PreFilter(
 		return &fwk.PreFilterResult{NodeNames: sets.New(c.Trial.NodeName)}, nil
 	}
 	return nil, nil
+}
+
+// mayLeave says whether the pod can be tried elsewhere, because its holder, which has not scheduled the delegate, takes
+// no pods now. Whoever places the delegate elsewhere discards the PodChaperon.
+func (p *plugin) mayLeave(c *cycle, pod *corev1.Pod, nodes []fwk.NodeInfo) bool {
+	holder := c.holder
+	if !p.placer.Delegates.Has(holder, pod.UID) || p.placer.Delegates.ScheduledIn(holder, pod.UID) {
+		return false
+	}
+	if c.claims && p.follower.Objection(pod, holder.Target) != "" {
+		return true
+	}
+	i := slices.IndexFunc(nodes, func(n fwk.NodeInfo) bool { return n.Node().Name == holder.NodeName })
+	return i >= 0 && isClosed(nodes[i].Node())
+}
+
+// isClosed says whether a virtual node is cordoned, or its target's manager is silent. Proxies tolerate neither.
+func isClosed(node *corev1.Node) bool {
+	return node.Spec.Unschedulable || slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool {
+		return t.Key == v1alpha1.TaintSilent
+	})
 }
 
 // admitted rejects a pod that admission has not made a proxy, and a pod of a namespace that is not enabled, where there

@@ -172,13 +172,13 @@ func TestANewLeaderWaitsForTargetsThatWereConnected(t *testing.T) {
 	late := await()
 	eventually(t, "it waits", w.clock.HasWaiters)
 	w.clock.Step(targetsTimeout)
-	<-late
+	receive(t, "the end of the wait", late)
 
 	inTime := await()
 	eventually(t, "it waits", w.clock.HasWaiters)
 	w.engage(t, "c1", interceptor.Funcs{})
 	s.engaged <- struct{}{}
-	<-inTime
+	receive(t, "the end of the wait", inTime)
 	if w.clock.Since(time.Unix(0, 0)) != targetsTimeout {
 		t.Error("time has passed")
 	}

@@ -130,7 +130,7 @@ func readyCondition(status v1alpha1.TargetStatus) corev1.NodeCondition {
 	switch {
 	case connected.Status == metav1.ConditionTrue:
 		is.Status = corev1.ConditionTrue
-	case v1alpha1.LeavesPodsUnknown(connected.Reason): // Proxies tolerate this.
+	case v1alpha1.LeavesNodeUnknown(connected.Reason): // Proxies tolerate this.
 		is.Status = corev1.ConditionUnknown
 	}
 	return is

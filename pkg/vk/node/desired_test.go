@@ -153,6 +153,30 @@ func TestReadyFollowsConnected(t *testing.T) {
 	}
 }
 
+// A node that is not Ready loses its pods, and the controllers of proxies replace them, while their delegates run on.
+func TestOnlyATargetThatMayBeDownLosesItsPods(t *testing.T) {
+	for want, reasons := range map[corev1.ConditionStatus][]string{
+		corev1.ConditionUnknown: {
+			v1alpha1.ReasonUnauthorized, v1alpha1.ReasonForbidden, v1alpha1.ReasonSecretNotFound,
+			v1alpha1.ReasonSecretKeyNotFound, v1alpha1.ReasonInvalidKubeconfig, v1alpha1.ReasonNoKey,
+			v1alpha1.ReasonNoClusterID, v1alpha1.ReasonAddressesUnknown, v1alpha1.ReasonHeldByOther,
+			v1alpha1.ReasonTurnedBack, v1alpha1.ReasonOtherCluster,
+		},
+		corev1.ConditionFalse: {
+			v1alpha1.ReasonUnreachable, v1alpha1.ReasonNotInstalled, v1alpha1.ReasonOverBudget,
+			v1alpha1.ReasonAddressRefused,
+		},
+	} {
+		for _, reason := range reasons {
+			f := engagedFacts()
+			f.status = connectedStatus(metav1.ConditionFalse, reason)
+			if got := nodeCondition(desiredNode(f), corev1.NodeReady); got.Status != want {
+				t.Errorf("%s: Ready is %s, want %s", reason, got.Status, want)
+			}
+		}
+	}
+}
+
 func TestWhatIsNotKnownStaysAsItWas(t *testing.T) {
 	f := engagedFacts()
 	before := desiredNode(f)

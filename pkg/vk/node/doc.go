@@ -7,7 +7,8 @@
 // Our own watch of Nodes notices changes by others, deletion included, and the Reconciler then hands over the desired
 // state again.
 //
-// The Node's condition Ready follows the target's condition Connected. Before the target is engaged, after a restart
+// The Node's condition Ready follows the target's condition Connected. It is Unknown if the source may not act in the
+// target: proxies tolerate that, and delegates may run on. Before the target is engaged, after a restart
 // for example, capacity, allocatable and labels stay as they are on the Node. The Lease is renewed even if the target
 // does not answer, because it shows only that this manager lives.
 //

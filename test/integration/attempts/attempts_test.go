@@ -42,6 +42,8 @@ func answered(a attempt, code int, answer string) string {
 		return mark
 	case by(denied + "-tokens'"):
 		return capped
+	case by(denied + "-leases'"):
+		return onLeases
 	case by(denied + "'"):
 		return policy
 	case by(called):
@@ -92,7 +94,7 @@ func TestAttempts(t *testing.T) {
 func TestPolicyOnAuditFailsTheTable(t *testing.T) {
 	for binding, answer := range map[string]string{
 		"multicluster-scheduler-source": policy, "multicluster-scheduler-source-mark": mark,
-		"multicluster-scheduler-source-tokens": capped,
+		"multicluster-scheduler-source-tokens": capped, "multicluster-scheduler-source-leases": onLeases,
 	} {
 		t.Run(binding, func(t *testing.T) {
 			expectTable(t)
@@ -118,7 +120,7 @@ func TestWithoutTheWebhookTheTableFails(t *testing.T) {
 	env.Delete(t, world.target, configuration)
 	defer func() {
 		configuration.ResourceVersion, configuration.UID = "", ""
-		env.Create(t, world.target, configuration)
+		env.Ensure(t, world.target, configuration)
 		expectTable(t)
 	}()
 	want := 0

@@ -9,7 +9,9 @@ import (
 	"strings"
 	"testing"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
@@ -22,6 +24,8 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/cli/cluster"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/connect/source"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/delegate/admission"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate/addresses"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 	"github.com/multicluster-scheduler/multicluster-scheduler/test/integration/env"
 )
 
@@ -31,11 +35,22 @@ var world struct {
 	identities map[string]identity
 }
 
+// leaseOf returns the Lease of a source, and waits until the manager has made it.
+func leaseOf(t env.T, user string) *coordinationv1.Lease {
+	t.Helper()
+	made := &coordinationv1.Lease{ObjectMeta: env.Meta(env.LeasesNamespace, translate.SourceGrantName(user))}
+	env.Eventually(t, func(ctx context.Context) error {
+		return world.target.Client.Get(ctx, client.ObjectKeyFromObject(made), made)
+	})
+	return made
+}
+
 // identity is somebody who makes attempts.
 type identity struct {
-	user string
-	host string
-	http *http.Client
+	user  string
+	host  string
+	http  *http.Client
+	lease *coordinationv1.Lease // nil without a Lease
 }
 
 func TestMain(m *testing.M) {
@@ -54,29 +69,39 @@ func TestMain(m *testing.M) {
 		manager := env.ServiceAccountUser(env.ReleaseNamespace, env.ManagerAccount)
 		world.target.Install(t, env.Render(t, env.Release, "--show-only", "templates/policy*.yaml",
 			"--show-only", "templates/rbac/*.yaml", "--set", "rbac.selfTarget=false"), manager)
-		runSources(t, manager)
-		world.target.ServeWebhook(t, func(server webhooks.Server) {
-			reader, err := client.New(world.target.Impersonate(manager), client.Options{Scheme: env.Scheme()})
-			env.Must(t, err)
-			admission.Register(server, reader, reader)
-		})
+		world.target.ServeWebhook(t, runManager(t, manager))
 		connect(t)
 		fill(t)
 	})
 }
 
-// runSources runs the part of the target's manager that gives sources their rights.
-func runSources(t env.T, manager string) {
+// runManager runs the parts of the target's manager that give sources their rights, and limit where their endpoints
+// lead. It returns what serves the webhook.
+func runManager(t env.T, user string) func(webhooks.Server) {
 	t.Helper()
-	env.RunManager(t, world.target.Impersonate(manager), func(mgr ctrl.Manager) error {
+	var leadsTo addresses.Endpoints
+	env.RunManager(t, world.target.Impersonate(user), func(mgr ctrl.Manager) error {
+		inUse, err := addresses.Register(mgr)
+		if err != nil {
+			return err
+		}
+		leadsTo = addresses.Endpoints{
+			InUse: inUse, Ranges: addresses.RangesOf([]string{"10.0.0.0/12"}, addresses.AllowedForEndpoints),
+		}
 		return source.New(source.Options{
 			Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), Clock: clock.RealClock{},
 			Recorder:              mgr.GetEventRecorder("sources"),
 			SourceClusterRoleName: env.SourceRole, LeavingClusterRoleName: env.LeavingRole,
 			SummaryViewerClusterRoleName: env.SummaryViewerRole, ReaderClusterRoleName: env.ReaderRole,
-			ReleaseNamespace: env.ReleaseNamespace, LeasesNamespace: env.LeasesNamespace,
+			EarlierClusterRoleName: env.EarlierRole,
+			ReleaseNamespace:       env.ReleaseNamespace, LeasesNamespace: env.LeasesNamespace,
 		}).Register(t.Context(), mgr)
 	})
+	return func(server webhooks.Server) {
+		reader, err := client.New(world.target.Impersonate(user), client.Options{Scheme: env.Scheme()})
+		env.Must(t, err)
+		admission.Register(server, reader, reader, leadsTo)
+	}
 }
 
 // connect makes the identities.
@@ -101,6 +126,11 @@ func connect(t env.T) {
 	}
 	env.Create(t, world.target, source)
 	allowRenewal(t, shop, source)
+	for _, who := range []string{c1, c3} {
+		i := world.identities[who]
+		i.lease = leaseOf(t, i.user)
+		world.identities[who] = i
+	}
 	addIdentity(t, tenant, "tenant", world.target.User(t, "tenant"))
 	world.target.BindRole(t, "tenant", shop, "system:aggregate-to-edit")
 }
@@ -161,6 +191,7 @@ func fill(t env.T) {
 	}
 	put(t, c2, other, "of-c2", chaperon, labelled("c2"))
 	put(t, c1, left, "of-c1", configMap, marked("c1"))
+	put(t, c1, shop, "of-c1", claim, marked("c1"))
 	put(t, c1, shop, "tracked-of-c1", configMap, marked("c1"))
 	put(t, administrator, shop, "of-nobody", chaperon, `"labels":{}`)
 	tracked := request{
@@ -174,6 +205,7 @@ func fill(t env.T) {
 		body: `{"metadata":{"finalizers":["example.org/hold"],` + owners + `}}`,
 	})
 	fillAsBefore(t)
+	useAddresses(t)
 	env.Change(t, world.target, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: left}},
 		func(n *corev1.Namespace) { n.Labels["team"] = "b" })
 }
@@ -193,6 +225,41 @@ func fillAsBefore(t env.T) {
 	t.Helper()
 	put(t, "c1 with all rights", shop, "old-of-c1", slice, endpointsOf("web", "c1"))
 	put(t, "c1 with all rights", shop, "typed-of-c1", typed("example.org/any", ""), marked("c1"))
+}
+
+// useAddresses gives addresses to a node, a pod, a delegate of c1, a Service and an API server.
+func useAddresses(t env.T) {
+	t.Helper()
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "machine"}}
+	node.Spec.PodCIDR, node.Spec.PodCIDRs = "10.1.9.0/24", []string{"10.1.9.0/24"}
+	env.Create(t, world.target, node)
+	env.ChangeStatus(t, world.target, node, func(n *corev1.Node) {
+		n.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "10.1.8.1"}}
+	})
+	for name, address := range map[string]string{"used": "10.1.9.7", "delegate-of-c1": "10.1.9.8"} {
+		pod := &corev1.Pod{ObjectMeta: env.Meta(shop, name), Spec: env.PodSpec()}
+		if name != "used" {
+			pod.Labels = map[string]string{v1alpha1.LabelParentClusterID: "id-of-c1"}
+			pod.OwnerReferences = []metav1.OwnerReference{{
+				APIVersion: v1alpha1.GroupVersion.String(), Kind: "PodChaperon", Name: name, UID: "1-2",
+				Controller: new(true),
+			}}
+		}
+		env.Create(t, world.target, pod)
+		env.ChangeStatus(t, world.target, pod, func(p *corev1.Pod) {
+			p.Status.Phase, p.Status.PodIP, p.Status.PodIPs = corev1.PodRunning, address, []corev1.PodIP{{IP: address}}
+		})
+	}
+	fixed := &corev1.Service{ObjectMeta: env.Meta(shop, "used")}
+	fixed.Spec.Ports = []corev1.ServicePort{{Port: 80}}
+	fixed.Spec.ExternalIPs = []string{"10.1.7.1"}
+	server := &discoveryv1.EndpointSlice{
+		ObjectMeta:  env.Meta(metav1.NamespaceDefault, "another-api-server"),
+		AddressType: discoveryv1.AddressTypeIPv4,
+		Endpoints:   []discoveryv1.Endpoint{{Addresses: []string{"10.1.6.1"}}},
+	}
+	server.Labels = map[string]string{discoveryv1.LabelServiceName: "kubernetes"}
+	env.Create(t, world.target, fixed, server)
 }
 
 // put creates an object, as soon as the identity may do so.
@@ -217,8 +284,14 @@ func expectDone(t env.T, who, namespace string, r request) {
 // do makes the request and returns the answer of the API server.
 func do(ctx context.Context, who, namespace string, r request) (code int, answer string, err error) {
 	i := world.identities[who]
-	fill := strings.NewReplacer("NS", namespace, "USER-OF-c1", world.identities[c1].user,
-		"USER-OF-c2", world.identities[c2].user, "USER", i.user)
+	replace := []string{
+		"NS", namespace, "USER-OF-c1", world.identities[c1].user, "USER-OF-c2", world.identities[c2].user,
+		"USER", i.user,
+	}
+	if i.lease != nil {
+		replace = append(replace, "LEASE", i.lease.Name, "VERSION", i.lease.ResourceVersion)
+	}
+	fill := strings.NewReplacer(replace...)
 	address, content := i.host+fill.Replace(r.path), strings.NewReader(fill.Replace(r.body))
 	req, err := http.NewRequestWithContext(ctx, r.verb, address, content)
 	if err != nil {

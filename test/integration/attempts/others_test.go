@@ -21,7 +21,7 @@ func ofTheSecondSource() []attempt {
 }
 
 func ofASource() []attempt {
-	return []attempt{
+	return append([]attempt{
 		{c3, shop, "create a PodChaperon", create(chaperon, labelled("c3")), allowed, ""},
 		{c3, shop, "create a PodChaperon with the cluster ID of c1",
 			create(chaperon, labelled("c1")), policy, notItsID},
@@ -38,7 +38,7 @@ func ofASource() []attempt {
 		{c3, other, "list PodChaperons", list(chaperon), rbac, ""},
 		{c3, other, "read the logs of a pod", get(pod, "web/log"), rbac, ""},
 		{c3, system, "create a copy of a Secret", create(secret, marked("c3")), rbac, ""},
-	}
+	}, renewals(c3)...)
 }
 
 func withoutAClusterID() []attempt {

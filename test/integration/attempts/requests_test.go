@@ -19,7 +19,7 @@ const (
 )
 
 // request is one request. In path and body, NS stands for the namespace, USER for the user's name, and USER-OF-c2 for
-// that of the second source.
+// that of the second source. LEASE and VERSION stand for the name and the resourceVersion of the user's Lease.
 type request struct {
 	verb, path, contentType, body string
 	as                            string // the user to impersonate, or empty
@@ -40,8 +40,16 @@ const (
 	chaperon   kind = "PodChaperon"
 	privileged kind = "PodChaperon that is privileged"
 	balancer   kind = "Service that is a load balancer"
+	formless   kind = "PodChaperon whose containers are a text"
+	choosing   kind = "PersistentVolumeClaim that names its volume"
+	cloned     kind = "PersistentVolumeClaim that clones another one"
+	endless    kind = "PodChaperon with an endless quantity"
 	binding    kind = "RoleBinding"
 	sourceKind kind = "Source"
+	named      kind = "Service with the name of another host"
+	balanced   kind = "Service with the address of a load balancer"
+	greedy     kind = "Service that selects pods of the target"
+	selective  kind = "Service that selects delegates of c1"
 	lease      kind = "Lease"
 )
 
@@ -79,11 +87,23 @@ func (k kind) body() string {
 	case account:
 		return `"automountServiceAccountToken":false`
 	case claim:
-		return `"spec":{"accessModes":["ReadWriteOnce"],"resources":{"requests":{"storage":"1Gi"}}}`
+		return claimWith(`"volumeMode":"Filesystem"`)
+	case choosing:
+		return claimWith(`"volumeName":"of-another-team"`)
+	case cloned:
+		return claimWith(`"dataSource":{"kind":"PersistentVolumeClaim","name":"web"}`)
 	case service:
 		return `"spec":{"ports":[{"port":80}]}`
 	case balancer:
 		return `"spec":{"type":"LoadBalancer","ports":[{"port":80}]}`
+	case named:
+		return `"spec":{"externalName":"db.other","ports":[{"port":80}]}`
+	case balanced:
+		return `"spec":{"loadBalancerIP":"10.1.2.3","ports":[{"port":80}]}`
+	case greedy:
+		return `"spec":{"selector":{"app":"db"},"ports":[{"port":80}]}`
+	case selective:
+		return `"spec":{"selector":{"app":"db","` + label + `":"id-of-c1"},"ports":[{"port":80}]}`
 	case slice:
 		return `"addressType":"IPv4","endpoints":[{"addresses":["10.1.2.3"]}],"ports":[]`
 	case ingress:
@@ -95,6 +115,10 @@ func (k kind) body() string {
 	case privileged:
 		return ours + `"PodChaperon","spec":{"hostNetwork":true,"containers":[{"name":"c","image":"i",` +
 			`"securityContext":{"privileged":true}}]}`
+	case formless:
+		return ours + `"PodChaperon","spec":{"containers":"x"}`
+	case endless:
+		return ours + `"PodChaperon","spec":{"overhead":{"cpu":"1e-999999999"},"containers":[{"name":"c","image":"i"}]}`
 	case lease:
 		return `"spec":{"holderIdentity":"attempt"}`
 	case binding:
@@ -105,6 +129,10 @@ func (k kind) body() string {
 	_, variant, _ := strings.Cut(string(k), " ")
 	name, data, _ := strings.Cut(variant, " ")
 	return `"type":"` + name + `","data":{` + data + `}`
+}
+
+func claimWith(fields string) string {
+	return `"spec":{"accessModes":["ReadWriteOnce"],"resources":{"requests":{"storage":"1Gi"}},` + fields + `}`
 }
 
 // copied is the metadata of a copy with a cluster ID. An EndpointSlice belongs to that source's Service.
@@ -157,6 +185,11 @@ func replace(k kind, name, metadata string) request {
 	}
 }
 
+// renew updates the Lease of the source.
+func renew(metadata string) request {
+	return replace(lease, "LEASE", `"resourceVersion":"VERSION"`+metadata)
+}
+
 // apply forces the object to be as the identity wants it.
 func apply(k kind, name, metadata string) request {
 	path := k.path() + "/" + name + dryRun + "&fieldManager=attempt&force=true"
@@ -172,10 +205,35 @@ func patch(k kind, name, metadata string) request {
 }
 
 // move changes the addresses of an EndpointSlice.
-func move(name string) request {
+func move(name string) request { return lead(name, `"addresses":["10.4.5.6"]`) }
+
+// lead changes the endpoint of an EndpointSlice.
+func lead(name, endpoint string) request {
 	return request{
 		verb: "PATCH", path: slice.path() + "/" + name + dryRun, contentType: mediaMerge,
-		body: `{"endpoints":[{"addresses":["10.4.5.6"]}]}`,
+		body: `{"endpoints":[{` + endpoint + `}]}`,
+	}
+}
+
+// without changes an EndpointSlice to one without endpoints.
+func without(name, endpoints string) request {
+	r := lead(name, "")
+	r.body = `{"endpoints":` + endpoints + `}`
+	return r
+}
+
+// leadTo creates an EndpointSlice of c1's own Service with an address.
+func leadTo(addressType, address string) request {
+	r := create(slice, endpointsOf("of-c1", "c1"))
+	r.body = strings.NewReplacer("IPv4", addressType, "10.1.2.3", address).Replace(r.body)
+	return r
+}
+
+// bindClaim changes the volume of a claim.
+func bindClaim(name string) request {
+	return request{
+		verb: "PATCH", path: claim.path() + "/" + name + dryRun, contentType: mediaMerge,
+		body: `{"spec":{"volumeName":"of-another-team"}}`,
 	}
 }
 
@@ -186,6 +244,13 @@ func annotate(k kind, name string) request {
 
 func remove(k kind, name string) request {
 	return request{verb: "DELETE", path: k.path() + "/" + name + dryRun}
+}
+
+// removeWith deletes with options. Beside a body, API servers ignore the query.
+func removeWith(options string, k kind, name string) request {
+	r := remove(k, name)
+	r.contentType, r.body = mediaJSON, `{"apiVersion":"v1","kind":"DeleteOptions","dryRun":["All"],`+options+`}`
+	return r
 }
 
 func removeAll(k kind) request { return request{verb: "DELETE", path: k.path() + dryRun} }

@@ -24,13 +24,14 @@ const (
 
 // The answers.
 const (
-	allowed = "allowed"
-	rbac    = "refused by RBAC"
-	policy  = "refused by the policy of sources"
-	mark    = "refused by the policy of the mark"
-	both    = "refused by both policies" // API servers ask them in any order.
-	capped  = "refused by the policy of tokens"
-	webhook = "refused by the webhook"
+	allowed  = "allowed"
+	rbac     = "refused by RBAC"
+	policy   = "refused by the policy of sources"
+	mark     = "refused by the policy of the mark"
+	both     = "refused by both policies" // API servers ask them in any order.
+	capped   = "refused by the policy of tokens"
+	onLeases = "refused by the policy of Leases"
+	webhook  = "refused by the webhook"
 )
 
 // attempt is one request of one identity, with the answer that it must get.
@@ -44,7 +45,8 @@ type attempt struct {
 func table() []attempt {
 	var all []attempt
 	for _, part := range [][]attempt{
-		chaperons(), copies(), endpoints(), secretTypes(), keys(), holds(), reads(), pods(), escalations(), tokens(),
+		chaperons(), copies(), endpoints(), addressesOfEndpoints(), secretTypes(), keys(),
+		holds(), reads(), pods(), escalations(), tokens(),
 		ofTheSecondSource(), ofASource(), withoutAClusterID(), ofATenant(),
 	} {
 		all = append(all, part...)
@@ -61,8 +63,12 @@ const (
 	badFinalizer  = "others could not delete the object"
 	badOwner      = "has owner references"
 	badKeys       = "because other controllers act upon them"
+	emptyVolumes  = "empty volumes only"
+	badLease      = "only users who may delete Leases"
+	withDelegate  = "without its delegate"
 	notItsService = "is not a copy of this source"
 	onlyWhom      = "only the user whom it names may set it"
+	inUse         = "in use by"
 	aDay          = "tokens of a day at most"
 )
 
@@ -74,12 +80,22 @@ func chaperons() []attempt {
 		{c1, shop, "create a PodChaperon without a cluster ID", create(chaperon, ""), policy, notItsID},
 		{c1, shop, "create a privileged PodChaperon (rules for delegates decide)", create(privileged, labelled("c1")),
 			allowed, ""},
+		{c1, shop, "create a PodChaperon whose containers are a text", create(formless, labelled("c1")), policy,
+			"no list of containers"},
+		{c1, shop, "create a PodChaperon whose quantity nobody can decode (the manager refuses the delegate)",
+			create(endless, labelled("c1")), allowed, ""},
 		{c1, left, "create a PodChaperon", create(chaperon, labelled("c1")), rbac, ""},
 		{c1, other, "create a PodChaperon", create(chaperon, labelled("c1")), rbac, ""},
 		{c1, system, "create a PodChaperon", create(chaperon, labelled("c1")), rbac, ""},
 		{c1, own, "create a PodChaperon", create(chaperon, labelled("c1")), rbac, ""},
 		{c1, shop, "change its PodChaperon", annotate(chaperon, "of-c1"), allowed, ""},
 		{c1, shop, "delete its PodChaperon", remove(chaperon, "of-c1"), allowed, ""},
+		{c1, shop, "delete its PodChaperon, and then the delegate",
+			removeWith(`"propagationPolicy":"Background"`, chaperon, "of-c1"), allowed, ""},
+		{c1, shop, "delete its PodChaperon, and keep the delegate",
+			removeWith(`"propagationPolicy":"Orphan"`, chaperon, "of-c1"), policy, withDelegate},
+		{c1, shop, "the same, as in old versions of Kubernetes",
+			removeWith(`"orphanDependents":true`, chaperon, "of-c1"), policy, withDelegate},
 		{c1, shop, "change its PodChaperon to c2's", patch(chaperon, "of-c1", labelled("c2")), policy, notItsID},
 		{c1, shop, "take its cluster ID off its PodChaperon",
 			patch(chaperon, "of-c1", `"labels":null`), policy, notItsID},
@@ -92,7 +108,14 @@ func chaperons() []attempt {
 		{c1, shop, "delete all PodChaperons", removeAll(chaperon), rbac, ""},
 		{c1, shop, "change the status of its PodChaperon", annotate(chaperon, "of-c1/status"), rbac, ""},
 		{c1, other, "delete a PodChaperon of c2", remove(chaperon, "of-c2"), rbac, ""},
-		{c1, system, "list PodChaperons (a ClusterSource reads them everywhere)", list(chaperon), allowed, ""},
+		{c1, shop, "list PodChaperons (those of others there, too)", list(chaperon), allowed, ""},
+		{c1, left, "list PodChaperons", list(chaperon), allowed, ""},
+		{c1, other, "list PodChaperons", list(chaperon), rbac, ""},
+		{c1, other, "watch PodChaperons", watch(chaperon), rbac, ""},
+		{c1, other, "read a PodChaperon of c2", get(chaperon, "of-c2"), rbac, ""},
+		{c1, system, "list PodChaperons", list(chaperon), rbac, ""},
+		{c1, "", "list PodChaperons of the whole cluster", read(project + "podchaperons"), rbac, ""},
+		{c1, "", "watch PodChaperons of the whole cluster", read(project + "podchaperons?watch=true"), rbac, ""},
 	}
 }
 
@@ -103,6 +126,10 @@ func copies() []attempt {
 		{c1, shop, "create a Service of type LoadBalancer", create(balancer, marked("c1")), policy, "ClusterIP only"},
 		{c1, shop, "create an Ingress with a snippet", create(ingress, marked("c1",
 			`"nginx.ingress.kubernetes.io/server-snippet":"x"`)), policy, "snippets"},
+		{c1, shop, "create a claim that names its volume", create(choosing, marked("c1")), policy, emptyVolumes},
+		{c1, shop, "create a claim that clones another one", create(cloned, marked("c1")), policy, emptyVolumes},
+		{c1, shop, "name the volume of its claim", bindClaim("of-c1"), policy, emptyVolumes},
+		{c1, shop, "annotate its claim", annotate(claim, "of-c1"), allowed, ""},
 		{c1, shop, "make its ConfigMap c2's", replace(configMap, "of-c1", marked("c2")), policy, notItsID},
 		{c1, shop, "take the marks off its ConfigMap", replace(configMap, "of-c1", ""), policy, mustHave},
 		{c1, shop, "create a ConfigMap in the name of c2", create(configMap, markedBy("USER-OF-c2", "c1")), both,
@@ -144,6 +171,44 @@ func endpoints() []attempt {
 		{c1, shop, "delete these endpoints", remove(slice, "old-of-c1"), allowed, ""},
 		{c1, shop, "change endpoints of c2", move("of-c2"), policy, notCopy},
 	}
+}
+
+// addressesOfEndpoints are attempts to lead the users of its own Services to others in the target.
+func addressesOfEndpoints() []attempt {
+	var all []attempt
+	for _, a := range []struct{ what, addressType, address, want, says string }{
+		{"a pod of another cluster", "IPv4", "10.4.5.6", allowed, ""},
+		{"a delegate of c1", "IPv4", "10.1.9.8", allowed, ""},
+		{"a pod of the target", "IPv4", "10.1.9.7", webhook, inUse + " a pod"},
+		{"the same pod by NAT64", "IPv6", "64:ff9b::a01:907", webhook, inUse + " a pod"},
+		{"a node", "IPv4", "10.1.8.1", webhook, inUse + " a node"},
+		{"a bridge of a node", "IPv4", "10.1.9.1", webhook, inUse + " a node"},
+		{"a Service of the target", "IPv4", "10.1.7.1", webhook, inUse + " a Service"},
+		{"an API server", "IPv4", "10.1.6.1", webhook, inUse + " an API server"},
+		{"a multicast address", "IPv4", "239.1.1.1", webhook, "a multicast address"},
+		{"the metadata of a cloud by NAT64", "IPv6", "64:ff9b::a9fe:a9fe", webhook, "a link-local address"},
+		{"an address out of range", "IPv4", "192.0.2.9", webhook, "sources.endpoints.allowedCIDRs"},
+		{"a host name", "FQDN", "db.other", policy, "with addresses only"},
+	} {
+		all = append(all, attempt{c1, shop, "create endpoints that lead to " + a.what,
+			leadTo(a.addressType, a.address), a.want, a.says})
+	}
+	return append(all,
+		attempt{c1, shop, "add the address of a pod of the target to its endpoints",
+			lead("of-c1", `"addresses":["10.1.9.7"]`), webhook, inUse + " a pod"},
+		attempt{c1, shop, "remove all its endpoints", without("of-c1", "[]"), allowed, ""},
+		attempt{c1, shop, "remove its endpoints as a field", without("of-c1", "null"), allowed, ""},
+		attempt{c1, shop, "name a node in its endpoints", lead("of-c1",
+			`"addresses":["10.4.5.6"],"nodeName":"machine"`), policy, "with addresses only"},
+		attempt{c1, shop, "name a pod in its endpoints",
+			lead("of-c1", `"addresses":["10.4.5.6"],"targetRef":{"kind":"Pod","name":"used"}`), policy,
+			"with addresses only"},
+		attempt{c1, shop, "create a " + string(named), create(named, marked("c1")), policy, "without external IPs"},
+		attempt{c1, shop, "create a " + string(balanced), create(balanced, marked("c1")), policy,
+			"without external IPs"},
+		attempt{c1, shop, "create a " + string(selective), create(selective, marked("c1")), allowed, ""},
+		attempt{c1, shop, "create a " + string(greedy), create(greedy, marked("c1")), policy,
+			"not delegates of this source"})
 }
 
 func secretTypes() []attempt {
@@ -215,6 +280,10 @@ func holds() []attempt {
 	return append(all,
 		attempt{c1, shop, "add a finalizer to its PodChaperon", patch(chaperon, "of-c1", finalizers), policy,
 			badFinalizer},
+		attempt{c1, shop, "add the finalizer of claims to its PodChaperon", patch(chaperon, "of-c1", claims), policy,
+			badFinalizer},
+		attempt{c1, shop, "create a ConfigMap with the finalizer of claims",
+			create(configMap, marked("c1")+","+claims), policy, badFinalizer},
 		attempt{c1, shop, "add an owner to its service account", patch(account, "of-c1", owners), policy, badOwner})
 }
 
@@ -233,7 +302,7 @@ func reads() []attempt {
 				replace(k, "web", marked("c1")), rbac, ""},
 			attempt{c1, other, "read a " + string(k), get(k, "web"), rbac, ""})
 	}
-	return append(all,
+	return append(append(all, renewals(c1)...),
 		attempt{c1, shop, "read a service account", get(account, "web"), allowed, ""},
 		attempt{c1, other, "read a service account", get(account, "web"), rbac, ""},
 		attempt{c1, "", "list nodes", read("/api/v1/nodes"), rbac, ""},
@@ -246,6 +315,15 @@ func reads() []attempt {
 		attempt{c1, leases, "write the Lease of the target's manager", replace(lease, "manager", ""), rbac, ""},
 		attempt{c1, leases, "create a Lease", create(lease, ""), rbac, ""},
 		attempt{c1, leases, "create a PodChaperon", create(chaperon, labelled("c1")), rbac, ""})
+}
+
+// renewals are attempts of a source with its own Lease.
+func renewals(who string) []attempt {
+	return []attempt{
+		{who, leases, "renew its Lease", renew(""), allowed, ""},
+		{who, leases, "add a finalizer to its Lease", renew(`,"finalizers":["example.org/hold"]`), onLeases, badLease},
+		{who, leases, "add an owner to its Lease", renew("," + owners), onLeases, badLease},
+	}
 }
 
 func pods() []attempt {

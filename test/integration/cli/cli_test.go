@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -10,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 	"github.com/multicluster-scheduler/multicluster-scheduler/test/integration/env"
 )
 
@@ -151,6 +154,38 @@ func TestConnectOneNamespace(t *testing.T) {
 	if env.Exists(t, c2, source) {
 		t.Error("the Source remains")
 	}
+}
+
+// TestConnectOneNamespaceWarnsOfOthers has a ClusterSource that may use all namespaces.
+func TestConnectOneNamespaceWarnsOfOthers(t *testing.T) {
+	play(t)
+	path := kubeconfig(t, c1, c2)
+	team := env.Namespace(t, nil, c1, c2)
+	connect := []string{"connect", "warned", "--target-context", "c2", "--namespaced", "--namespace", team}
+	warns := func() bool {
+		code, out, errOut := command(t, path, connect...)
+		if code != 0 {
+			t.Fatalf("exit code %d\n%s%s", code, out, errOut)
+		}
+		return strings.Contains(errOut, "the source with the user somebody may use namespace "+team)
+	}
+	if warns() {
+		t.Error("a warning, although there is no other source")
+	}
+	env.CreateForTest(t, c2, &v1alpha1.ClusterSource{
+		ObjectMeta: metav1.ObjectMeta{Name: "somebody"}, Spec: v1alpha1.ClusterSourceSpec{UserName: "somebody"},
+	})
+	grant := &v1alpha1.SourceGrant{ObjectMeta: metav1.ObjectMeta{Name: translate.SourceGrantName("somebody")}}
+	env.WaitFor(t, c2, grant, func(g *v1alpha1.SourceGrant) error {
+		if !slices.Contains(g.Status.Namespaces, team) {
+			return fmt.Errorf("namespaces %v", g.Status.Namespaces)
+		}
+		return nil
+	})
+	if !warns() {
+		t.Error("no warning of the other source")
+	}
+	mustRun(t, path, "disconnect", "warned", "--target-context", "c2", "--namespaced", "--namespace", team)
 }
 
 func TestConnectPinsTheClusterAndAcceptsNoOtherUnasked(t *testing.T) {

@@ -65,7 +65,8 @@ func play(t *testing.T) {
 			Recorder:              mgr.GetEventRecorder("sources"),
 			SourceClusterRoleName: env.SourceRole, LeavingClusterRoleName: env.LeavingRole,
 			SummaryViewerClusterRoleName: env.SummaryViewerRole, ReaderClusterRoleName: env.ReaderRole,
-			ReleaseNamespace: env.ReleaseNamespace,
+			EarlierClusterRoleName: env.EarlierRole,
+			ReleaseNamespace:       env.ReleaseNamespace,
 		})
 		if err := controller.Register(t.Context(), mgr); err != nil {
 			return err

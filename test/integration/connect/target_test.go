@@ -39,7 +39,7 @@ func TestABrokenTargetSaysWhyAndConnectsOnceMended(t *testing.T) {
 			reason: v1alpha1.ReasonInvalidKubeconfig, text: "not a kubeconfig",
 		},
 		"the token has expired": {
-			login: wrongToken(), reason: v1alpha1.ReasonUnauthorized, text: "kubectl multicluster connect --renew",
+			login: wrongToken(), reason: v1alpha1.ReasonUnauthorized, text: "--target-context CONTEXT --renew",
 		},
 		"the user has no rights": {login: c2Nobody, reason: v1alpha1.ReasonForbidden, text: "ClusterSource"},
 		"nobody listens": {
@@ -60,7 +60,11 @@ func TestABrokenTargetSaysWhyAndConnectsOnceMended(t *testing.T) {
 			key := createClusterTarget(t, namespace)
 			waitForCondition(t, key, v1alpha1.ConditionConnected, test.reason, test.text)
 			waitForCondition(t, key, v1alpha1.ConditionReady, v1alpha1.ReasonNotConnected, "")
-			waitForNode(t, key, ready(corev1.ConditionFalse))
+			status := corev1.ConditionUnknown // Nothing says that its delegates have ended.
+			if test.reason == v1alpha1.ReasonUnreachable {
+				status = corev1.ConditionFalse
+			}
+			waitForNode(t, key, ready(status))
 
 			if missing {
 				env.CreateForTest(t, c1, good)
@@ -232,8 +236,11 @@ func TestADeletedTargetTakesItsCopiesAlong(t *testing.T) {
 	meta := func(name string, of types.NamespacedName) metav1.ObjectMeta {
 		return metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: map[string]string{
 			v1alpha1.LabelParentClusterID: sourceID, v1alpha1.LabelTargetHash: translate.TargetHash(of),
+			v1alpha1.LabelTargetID: translate.TargetID(of),
 		}}
 	}
+	short := meta("short", key) // The source has written no such copy since it has a key.
+	delete(short.Labels, v1alpha1.LabelTargetID)
 	ports := corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}
 	slice := &discoveryv1.EndpointSlice{ObjectMeta: meta("web", key), AddressType: discoveryv1.AddressTypeIPv4}
 	slice.Labels[discoveryv1.LabelManagedBy] = v1alpha1.FieldOwner
@@ -244,6 +251,7 @@ func TestADeletedTargetTakesItsCopiesAlong(t *testing.T) {
 	ours := []client.Object{&corev1.Service{ObjectMeta: meta("web", key), Spec: ports}, slice, ingress}
 	others := []client.Object{
 		&corev1.Service{ObjectMeta: meta("anothers", types.NamespacedName{Name: "another"}), Spec: ports},
+		&corev1.Service{ObjectMeta: short, Spec: ports},
 		&discoveryv1.EndpointSlice{ObjectMeta: meta("its-own", key), AddressType: discoveryv1.AddressTypeIPv4},
 	}
 	env.CreateForTest(t, c2, slices.Concat(ours, others)...)

@@ -16,8 +16,9 @@ type wire struct {
 	login *rest.Config
 	peer  string
 
-	mu  sync.Mutex // guards cut
-	cut chan struct{}
+	mu    sync.Mutex // guards the fields below
+	cut   chan struct{}
+	ended chan struct{}
 }
 
 func newWire(t *testing.T, login *rest.Config) *wire {
@@ -27,7 +28,7 @@ func newWire(t *testing.T, login *rest.Config) *wire {
 	t.Cleanup(func() { _ = listener.Close() })
 	host, err := url.Parse(login.Host)
 	env.Must(t, err)
-	w := &wire{login: rest.CopyConfig(login), peer: host.Host, cut: make(chan struct{})}
+	w := &wire{login: rest.CopyConfig(login), peer: host.Host, cut: make(chan struct{}), ended: make(chan struct{})}
 	w.login.Host = "https://" + listener.Addr().String()
 	w.mend()
 	go func() {
@@ -50,6 +51,9 @@ func (w *wire) pass(connection net.Conn) {
 		return
 	}
 	defer func() { _ = server.Close() }()
+	w.mu.Lock()
+	ended := w.ended
+	w.mu.Unlock()
 	done := make(chan struct{}, 2)
 	for _, pair := range [][2]net.Conn{{connection, server}, {server, connection}} {
 		go func() {
@@ -64,7 +68,18 @@ func (w *wire) pass(connection net.Conn) {
 			}
 		}()
 	}
-	<-done
+	select {
+	case <-done:
+	case <-ended:
+	}
+}
+
+// end closes the connections of now.
+func (w *wire) end() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	close(w.ended)
+	w.ended = make(chan struct{})
 }
 
 func (w *wire) wait() {

@@ -37,7 +37,8 @@ func TestMain(m *testing.M) {
 
 func register(mgr ctrl.Manager) error {
 	managerCache = mgr.GetCache()
-	chaperons := chaperon.New(mgr.GetClient(), mgr.GetAPIReader(), clock.RealClock{}, mgr.GetEventRecorder("chaperon"))
+	recorder := mgr.GetEventRecorder("chaperon")
+	chaperons := chaperon.New(mgr.GetClient(), mgr.GetAPIReader(), clock.RealClock{}, recorder, "")
 	if err := chaperons.Register(mgr); err != nil {
 		return err
 	}
@@ -55,7 +56,7 @@ func register(mgr ctrl.Manager) error {
 func reconcileLater(t *testing.T, c *v1alpha1.PodChaperon, ahead time.Duration) ctrl.Result {
 	t.Helper()
 	later := clocktesting.NewFakePassiveClock(time.Now().Add(ahead))
-	reconciler := chaperon.New(target.Client, target.Client, later, events.NewFakeRecorder(10))
+	reconciler := chaperon.New(target.Client, target.Client, later, events.NewFakeRecorder(10), "")
 	result, err := reconciler.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(c)})
 	env.Must(t, err)
 	return result

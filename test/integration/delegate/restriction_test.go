@@ -77,6 +77,18 @@ func TestOnlyAllowedServiceAccountsOfASource(t *testing.T) {
 	}
 }
 
+// TestADelegateNeverRunsAsASource has a Source without rules.
+func TestADelegateNeverRunsAsASource(t *testing.T) {
+	namespace := newNamespace(t, nil)
+	source := &v1alpha1.Source{ObjectMeta: env.Meta(namespace, "c3")}
+	source.Spec.ServiceAccountName = "c3"
+	env.Create(t, target, source, &corev1.ServiceAccount{ObjectMeta: env.Meta(namespace, "c3")})
+	waitUntilKnown(t, source)
+	c := create(t, namespace, named("thief"), func(c *v1alpha1.PodChaperon) { c.Spec.ServiceAccountName = "c3" })
+	expectRefused(t, c, `the account of Source "c3"`)
+	waitForDelegate(t, create(t, namespace, named("honest")))
+}
+
 // TestResizingIsChecked shows that a changed PodChaperon changes no delegate, and that a delegate that is made again
 // from it is checked.
 func TestResizingIsChecked(t *testing.T) {

@@ -27,6 +27,8 @@ const (
 	LeavingRole = Release + "-source-leaving"
 	// ReaderRole is the chart's ClusterRole of what ClusterSources read in the whole cluster.
 	ReaderRole = Release + "-source-reader"
+	// EarlierRole is the chart's ClusterRole of what sources of earlier versions read in the whole cluster.
+	EarlierRole = Release + "-source-earlier"
 	// SummaryViewerRole is the chart's ClusterRole to read the ClusterSummary.
 	SummaryViewerRole = Release + "-cluster-summary-viewer"
 	// ManagerAccount is the service account of the manager in ReleaseNamespace.

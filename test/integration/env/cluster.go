@@ -132,9 +132,11 @@ func prepare(root string, customResources bool) (*envtest.Environment, error) {
 		environment.CRDDirectoryPaths = []string{filepath.Join(root, "charts", Release, "crds")}
 		environment.ErrorIfCRDPathMissing = true
 	}
-	// The paths are explicit, so that no environment variable selects other versions.
-	environment.ControlPlane.GetAPIServer().Path = filepath.Join(bin, "kube-apiserver")
-	environment.ControlPlane.Etcd = &envtest.Etcd{Path: filepath.Join(bin, "etcd")}
+	// The paths are explicit, so that no environment variable selects other versions. The scripts start the programs so
+	// that they end with the tests.
+	mortal := filepath.Join(root, "test", "integration", "env", "mortal")
+	environment.ControlPlane.GetAPIServer().Path = filepath.Join(mortal, "kube-apiserver")
+	environment.ControlPlane.Etcd = &envtest.Etcd{Path: filepath.Join(mortal, "etcd")}
 	return environment, nil
 }
 

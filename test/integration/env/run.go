@@ -13,6 +13,7 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/connect/source"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/delegate/endpoints"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/podcache"
 )
 
@@ -40,6 +41,8 @@ func RunManager(t T, login *rest.Config, register func(ctrl.Manager) error) (sto
 	byObject := source.CacheByObject()
 	byObject[&corev1.Pod{}] = cache.ByObject{Transform: podcache.Transform}
 	byObject[&corev1.Node{}] = cache.ByObject{Transform: podcache.TransformNode}
+	slices, ofSources := endpoints.CacheByObject()
+	byObject[slices] = ofSources
 	mgr, err := ctrl.NewManager(login, ctrl.Options{
 		Scheme:     Scheme(),
 		Cache:      cache.Options{ByObject: byObject, DefaultTransform: cache.TransformStripManagedFields()},

@@ -56,7 +56,9 @@ func run(t *testing.T, enforce bool, see func(*http.Request)) (stop func()) {
 			Recorder:              mgr.GetEventRecorder("sources"),
 			SourceClusterRoleName: env.SourceRole, LeavingClusterRoleName: env.LeavingRole,
 			SummaryViewerClusterRoleName: env.SummaryViewerRole, ReaderClusterRoleName: env.ReaderRole,
-			ReleaseNamespace: env.ReleaseNamespace, EnforceDefaultExclusions: enforce,
+			EarlierClusterRoleName: env.EarlierRole,
+			ReleaseNamespace:       env.ReleaseNamespace, LeasesNamespace: env.LeasesNamespace,
+			EnforceDefaultExclusions: enforce,
 		}).Register(t.Context(), mgr)
 	})
 }

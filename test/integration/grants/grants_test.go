@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -18,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 	"github.com/multicluster-scheduler/multicluster-scheduler/test/integration/env"
 )
 
@@ -66,10 +68,14 @@ func TestASourceMayActInSelectedNamespacesOnly(t *testing.T) {
 	published(t, c1, mine, true, false)
 	published(t, c1, other, false, false)
 
-	// It reads its objects in the whole cluster, and no SourceGrant of another source.
-	env.Eventually(t, func(ctx context.Context) error {
-		return c1.client.List(ctx, &v1alpha1.PodChaperonList{})
-	})
+	// It reads PodChaperons in its namespaces, and no SourceGrant of another source.
+	env.Must(t, c1.client.List(t.Context(), &v1alpha1.PodChaperonList{}, client.InNamespace(mine)))
+	for _, where := range []string{other, ""} {
+		err := c1.client.List(t.Context(), &v1alpha1.PodChaperonList{}, client.InNamespace(where))
+		if !apierrors.IsForbidden(err) {
+			t.Errorf("listing PodChaperons in namespace %q: %v, want forbidden", where, err)
+		}
+	}
 	grant := c2.grantOf()
 	if err := c1.client.Get(t.Context(), client.ObjectKeyFromObject(grant), grant); !apierrors.IsForbidden(err) {
 		t.Errorf("reading the SourceGrant of another source: %v, want forbidden", err)
@@ -99,6 +105,26 @@ func TestANamespacedSourceActsInItsNamespaceOnly(t *testing.T) {
 				t.Errorf("in namespace %q, %v is allowed: %t, want %t", namespace, rule, got, want)
 			}
 		}
+	}
+}
+
+func TestNamespacesWithPodChaperonsArePublished(t *testing.T) {
+	run(t, false, nil)
+	namespace, others := namespaceWithPod(t, team("uses")), namespaceWithPod(t, team("uses"))
+	c1, c2 := newIdentity(t), newIdentity(t)
+	c1.connect(t, selecting(team("uses")))
+	c2.connect(t, selecting(team("uses")))
+	c1.expect(t, namespace, all)
+	c2.expect(t, others, all)
+	env.Must(t, c1.client.Create(t.Context(), c1.chaperon(namespace, "web")))
+	env.Must(t, c2.client.Create(t.Context(), c2.chaperon(others, "web")))
+	for who, want := range map[*identity]string{&c1: namespace, &c2: others} {
+		env.WaitFor(t, target, who.grantOf(), func(g *v1alpha1.SourceGrant) error {
+			if !slices.Equal(g.Status.Used, []string{want}) {
+				return fmt.Errorf("used namespaces are %q, want %q", g.Status.Used, want)
+			}
+			return nil
+		})
 	}
 }
 
@@ -249,6 +275,7 @@ func TestOldClusterWideBindingsGoWhenTheirPlaceIsTaken(t *testing.T) {
 	if err := <-refused; err != nil {
 		t.Errorf("meanwhile the source was refused: %v", err)
 	}
+	readsPodChaperonsEverywhereUntilItIsUpgraded(t, c1, object)
 
 	stop()
 	run(t, true, nil)
@@ -256,6 +283,32 @@ func TestOldClusterWideBindingsGoWhenTheirPlaceIsTaken(t *testing.T) {
 	waitCondition(t, object, v1alpha1.ConditionRestricted, v1alpha1.ReasonRestricted, "")
 	env.Delete(t, target, inUse)
 	c1.expect(t, "kube-system", nothing)
+}
+
+// readsPodChaperonsEverywhereUntilItIsUpgraded shows that a source of an earlier version can go on, and that its right
+// does not come back.
+func readsPodChaperonsEverywhereUntilItIsUpgraded(t *testing.T, c1 identity, object *v1alpha1.ClusterSource) {
+	t.Helper()
+	everywhere := func(allowed bool) func(context.Context) error {
+		return func(ctx context.Context) error {
+			err := c1.client.List(ctx, &v1alpha1.PodChaperonList{})
+			if apierrors.IsForbidden(err) == allowed {
+				return fmt.Errorf("reading PodChaperons everywhere is allowed: %t: %w", !allowed, err)
+			}
+			return nil
+		}
+	}
+	env.Must(t, everywhere(true)(t.Context()))
+	lease := &coordinationv1.Lease{ObjectMeta: env.Meta(env.LeasesNamespace, translate.SourceGrantName(c1.user))}
+	env.Change(t, target, lease, func(l *coordinationv1.Lease) {
+		l.Annotations = map[string]string{v1alpha1.AnnotationReadsByNamespace: ""}
+	})
+	env.Change(t, target, c1.grantOf(), func(g *v1alpha1.SourceGrant) { g.Annotations = map[string]string{"look": ""} })
+	env.Eventually(t, everywhere(false))
+	env.Change(t, target, lease, func(l *coordinationv1.Lease) { l.Annotations = nil })
+	env.Change(t, target, object, func(s *v1alpha1.ClusterSource) { s.Spec.ClusterID = "another" })
+	waitCondition(t, object, v1alpha1.ConditionReady, v1alpha1.ReasonReady, "")
+	env.Must(t, everywhere(false)(t.Context()))
 }
 
 func TestInvalidSelectorsAreRefusedOrReported(t *testing.T) {

@@ -80,7 +80,8 @@ func setUp(t env.T) {
 			Recorder:              mgr.GetEventRecorder("sources"),
 			SourceClusterRoleName: env.SourceRole, LeavingClusterRoleName: env.LeavingRole,
 			SummaryViewerClusterRoleName: env.SummaryViewerRole, ReaderClusterRoleName: env.ReaderRole,
-			ReleaseNamespace: env.ReleaseNamespace, LeasesNamespace: env.LeasesNamespace,
+			EarlierClusterRoleName: env.EarlierRole,
+			ReleaseNamespace:       env.ReleaseNamespace, LeasesNamespace: env.LeasesNamespace,
 		}).Register(t.Context(), mgr)
 	})
 }

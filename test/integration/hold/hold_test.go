@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -11,6 +12,7 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -18,6 +20,7 @@ import (
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/timeouts"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 	"github.com/multicluster-scheduler/multicluster-scheduler/test/integration/env"
 )
 
@@ -128,6 +131,80 @@ func TestATargetThatWasSetBackIsNotBelievedUntilItIsAccepted(t *testing.T) {
 	})
 	waitConnected(t, c1, original)
 	r.engaged(t, i.key())
+}
+
+func TestADeletedNamespaceOfLeasesIsAccepted(t *testing.T) {
+	i := connected(t)
+	original := i.target(t, c1)
+	r := run(t, c1, "first", false)
+	waitConnected(t, c1, original)
+	i.waitHolder(t, "first")
+	restore := i.loseLeases(t)
+	waitTurnedBack(t, original)
+	i.waitGranted(t, env.Namespace(t, nil, c2)) // The target's manager still publishes where the source may act.
+	virtualNode(t, c1, i.key(), readyIs(corev1.ConditionUnknown))
+	env.WaitForEvent(t, c1, original, v1alpha1.ReasonTurnedBack, "helm upgrade")
+	env.Change(t, c1, original, func(o *v1alpha1.ClusterTarget) {
+		epoch := strconv.FormatInt(o.Status.Epoch, 10)
+		metav1.SetMetaDataAnnotation(&o.ObjectMeta, v1alpha1.AnnotationAcceptEpoch, epoch)
+	})
+	waitConnected(t, c1, original)
+	engaged := r.engaged(t, i.key())
+
+	restore()
+	i.waitHolder(t, "first")
+	env.Eventually(t, func(context.Context) error {
+		if r.engaged(t, i.key()) == engaged {
+			return errors.New("the target is not engaged anew")
+		}
+		return nil
+	})
+	waitConnected(t, c1, original)
+}
+
+// waitGranted waits until the SourceGrant has a namespace.
+func (i identity) waitGranted(t *testing.T, namespace string) {
+	t.Helper()
+	grant := &v1alpha1.SourceGrant{ObjectMeta: metav1.ObjectMeta{Name: translate.SourceGrantName(i.user)}}
+	env.WaitFor(t, c2, grant, func(grant *v1alpha1.SourceGrant) error {
+		if !slices.Contains(grant.Status.Namespaces, namespace) {
+			return fmt.Errorf("status is %+v", grant.Status)
+		}
+		return nil
+	})
+}
+
+// loseLeases deletes everything in the namespace of Leases that the source and the manager need, as the deletion of the
+// namespace would. restore does what helm upgrade does.
+func (i identity) loseLeases(t *testing.T) (restore func()) {
+	t.Helper()
+	list := &rbacv1.RoleBindingList{}
+	env.Must(t, c2.Client.List(t.Context(), list, client.InNamespace(env.LeasesNamespace)))
+	var manager *rbacv1.RoleBinding
+	for _, binding := range list.Items {
+		if !strings.HasPrefix(binding.Name, "multicluster-source-") {
+			manager = &binding
+		}
+	}
+	env.Delete(t, c2, manager)
+	env.Eventually(t, func(ctx context.Context) error {
+		err := env.ClientFor(t, c2.Impersonate(managerUser)).Get(ctx, keyOf(i.lease()), &coordinationv1.Lease{})
+		if !apierrors.IsForbidden(err) {
+			return fmt.Errorf("the manager still has its rights: %w", err)
+		}
+		return nil
+	})
+	meta := env.Meta(env.LeasesNamespace, "multicluster-"+i.lease().Name)
+	env.Delete(t, c2, &rbacv1.RoleBinding{ObjectMeta: meta})
+	env.Delete(t, c2, &rbacv1.Role{ObjectMeta: meta})
+	env.Delete(t, c2, i.lease())
+	return func() {
+		t.Helper()
+		again := &rbacv1.RoleBinding{
+			ObjectMeta: env.Meta(manager.Namespace, manager.Name), RoleRef: manager.RoleRef, Subjects: manager.Subjects,
+		}
+		env.Create(t, c2, again)
+	}
 }
 
 func TestAnotherUserIsNotATargetThatWasSetBack(t *testing.T) {

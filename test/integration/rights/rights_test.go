@@ -59,6 +59,7 @@ func TestAPartThatIsLeftOutHasNoRights(t *testing.T) {
 	const (
 		reviews  = "tokenreviews.authentication.k8s.io"
 		webhooks = "mutatingwebhookconfigurations.admissionregistration.k8s.io"
+		checks   = "validatingwebhookconfigurations.admissionregistration.k8s.io"
 	)
 	for name, test := range map[string]struct {
 		set            string
@@ -69,6 +70,7 @@ func TestAPartThatIsLeftOutHasNoRights(t *testing.T) {
 		"sources":             {"sourceController.enabled=false", "bind", "clusterroles.rbac.authorization.k8s.io"},
 		"the cluster itself":  {"rbac.selfTarget=false", "create", "pods/exec"},
 		"Secrets everywhere":  {"rbac.secretNamespaces={team-a}", "get", "secrets"},
+		"endpoints":           {"sources.endpoints.check=false", "patch", checks},
 		"cert-manager's work": {"certManager.enabled=true", "patch", webhooks},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -38,6 +38,7 @@ func run(t *testing.T, sourceClusterRole string) (stop func()) {
 			LeavingClusterRoleName:       env.LeavingRole,
 			SummaryViewerClusterRoleName: env.SummaryViewerRole,
 			ReaderClusterRoleName:        env.ReaderRole,
+			EarlierClusterRoleName:       env.EarlierRole,
 			ReleaseNamespace:             env.ReleaseNamespace,
 		}).Register(t.Context(), mgr)
 	})

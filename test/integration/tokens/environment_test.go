@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -227,11 +229,17 @@ func (w *world) renew() {
 	})
 }
 
-// stored returns the entry of the target in the manager's Secret.
+// stored returns the entries of the target in the manager's Secret.
 func (w *world) stored() string {
 	w.t.Helper()
 	secret := env.Get(w.t, c1, &corev1.Secret{ObjectMeta: env.Meta(w.namespace, secretName)})
-	return string(secret.Data[translate.TargetID(w.key)])
+	all := ""
+	for _, key := range slices.Sorted(maps.Keys(secret.Data)) {
+		if strings.HasPrefix(key, translate.TargetID(w.key)+".") {
+			all += string(secret.Data[key]) + "\n"
+		}
+	}
+	return all
 }
 
 // connection returns the engaged target.
@@ -247,7 +255,29 @@ func (w *world) connection() *engage.Target {
 // sends returns the token that a connection sends.
 func (w *world) sends(engaged *engage.Target) string {
 	w.t.Helper()
+	sent, err := sentBy(w.t, engaged)
+	env.Must(w.t, err)
+	return sent
+}
+
+// waitSends waits until the target is engaged and sends a token.
+func (w *world) waitSends(token string) {
+	w.t.Helper()
+	env.Eventually(w.t, func(context.Context) error {
+		engaged, ok := w.registry.ByKey(w.key)
+		if !ok {
+			return errors.New("it is not engaged")
+		}
+		if sent, err := sentBy(w.t, engaged); err != nil || sent != token {
+			return fmt.Errorf("it sends %q (%w), want %q", sent, err, token)
+		}
+		return nil
+	})
+}
+
+func sentBy(t *testing.T, engaged *engage.Target) (string, error) {
+	t.Helper()
 	review := &authenticationv1.SelfSubjectReview{}
-	env.Must(w.t, env.ClientFor(w.t, engaged.Config).Create(w.t.Context(), review))
-	return strings.Join(review.Status.UserInfo.Extra["authentication.kubernetes.io/credential-id"], "")
+	err := env.ClientFor(t, engaged.Config).Create(t.Context(), review)
+	return strings.Join(review.Status.UserInfo.Extra["authentication.kubernetes.io/credential-id"], ""), err
 }

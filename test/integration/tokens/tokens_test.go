@@ -75,20 +75,13 @@ func TestARestoredSourceWhoseTokensExpired(t *testing.T) {
 	w.renew()
 }
 
-func TestARenewedTokenGoesWithTheUsersSecretAndTheTarget(t *testing.T) {
+func TestARenewedTokenGoesWithTheTarget(t *testing.T) {
 	for name, remove := range map[string]func(w *world){
-		"the Secret": func(w *world) {
-			env.Delete(w.t, c1, &corev1.Secret{ObjectMeta: env.Meta(w.namespace, "c2")})
-		},
 		"the target": func(w *world) { env.Delete(w.t, c1, w.target()) },
 		"the target while no manager runs": func(w *world) {
 			w.stop()
 			env.Delete(w.t, c1, w.target())
 			w.start()
-		},
-		"the kubeconfig": func(w *world) {
-			env.Change(w.t, c1, &corev1.Secret{ObjectMeta: env.Meta(w.namespace, "c2")},
-				func(s *corev1.Secret) { s.Data["config"] = w.kubeconfig(2 * life) })
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -101,6 +94,52 @@ func TestARenewedTokenGoesWithTheUsersSecretAndTheTarget(t *testing.T) {
 				}
 				return nil
 			})
+		})
+	}
+}
+
+// The token of the Secret may have expired long ago when the Secret is put back. The renewed one still works.
+func TestASecretThatIsPutBackHasItsRenewedToken(t *testing.T) {
+	for name, test := range map[string]struct {
+		lose, putBack func(w *world, original *corev1.Secret)
+	}{
+		"it was deleted": {
+			func(w *world, original *corev1.Secret) {
+				w.stop() // The manager would go on with what it knows.
+				env.Delete(w.t, c1, original)
+				w.start()
+				w.waitConnected(v1alpha1.ReasonSecretNotFound)
+			},
+			func(w *world, original *corev1.Secret) {
+				again := &corev1.Secret{ObjectMeta: env.Meta(w.namespace, original.Name), Data: original.Data}
+				env.CreateForTest(w.t, c1, again)
+			},
+		},
+		"it had another kubeconfig": {
+			func(w *world, original *corev1.Secret) {
+				before, changed := w.connection(), original.DeepCopy()
+				env.Change(w.t, c1, changed, func(s *corev1.Secret) { s.Data["config"] = w.kubeconfig(2 * life) })
+				env.Eventually(w.t, func(context.Context) error {
+					if now, ok := w.registry.ByKey(w.key); !ok || now == before {
+						return errors.New("the other kubeconfig is not in use")
+					}
+					return nil
+				})
+			},
+			func(w *world, original *corev1.Secret) {
+				changed := original.DeepCopy()
+				env.Change(w.t, c1, changed, func(s *corev1.Secret) { s.Data = original.Data })
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, true)
+			w.renew()
+			renewed := w.sends(w.connection())
+			original := env.Get(t, c1, &corev1.Secret{ObjectMeta: env.Meta(w.namespace, "c2")})
+			test.lose(w, original)
+			test.putBack(w, original)
+			w.waitSends(renewed)
 		})
 	}
 }
@@ -120,7 +159,8 @@ func TestWithoutTheRightTheStatusSaysSo(t *testing.T) {
 	w.clock.Step(untilDue)
 	w.waitCredentials(says("cannot create resource"))
 	w.clock.Step(life * 4 / 10)
-	env.WaitForEvent(t, c1, w.target(), v1alpha1.ReasonCredentialsExpire, "connect --renew")
+	env.WaitForEvent(t, c1, w.target(), v1alpha1.ReasonCredentialsExpire,
+		"kubectl multicluster connect "+w.key.Name+" --target-context CONTEXT --renew")
 }
 
 func TestRevocationEndsTheConnection(t *testing.T) {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -29,17 +31,41 @@ import (
 
 var source, target *env.Cluster
 
-func TestMain(m *testing.M) {
-	env.Main(m, func(t env.T) {
-		source, target = env.Start(t, "source")[0], env.StartBare(t, "target")
-		applyCustomResources(t, func(file string) bool { return !strings.Contains(file, "sourcegrants") })
-		for _, cluster := range []*env.Cluster{source, target} {
-			labels := env.Enabled()
-			env.Create(t, cluster, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: shop, Labels: labels}},
-				&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: env.ReleaseNamespace}},
-				&corev1.ServiceAccount{ObjectMeta: env.Meta(shop, "default")})
+func TestMain(m *testing.M) { env.Main(m, func(env.T) {}) }
+
+// inItsOwnProcess says whether the test goes on in this process. Otherwise it ran in another one. A process can run one
+// manager of each role only, because names of controllers and metrics are unique.
+func inItsOwnProcess(t *testing.T) bool {
+	t.Helper()
+	const variable = "UPGRADE_TEST"
+	if os.Getenv(variable) == t.Name() {
+		return true
+	}
+	child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$", "-test.count=1",
+		fmt.Sprintf("-test.v=%t", testing.Verbose()))
+	child.Env = append(os.Environ(), variable+"="+t.Name())
+	if output, err := child.CombinedOutput(); err != nil || testing.Verbose() {
+		t.Logf("in its own process (%v):\n%s", err, output)
+		if err != nil {
+			t.Fail()
 		}
-	})
+	}
+	return false
+}
+
+// startClusters starts the clusters, with the custom resources of before.
+func startClusters(t *testing.T) {
+	t.Helper()
+	source, target = env.Start(t, "source")[0], env.StartBare(t, "target")
+	applyCustomResources(t, func(file string) bool { return !strings.Contains(file, "sourcegrants") })
+	for _, cluster := range []*env.Cluster{source, target} {
+		labels := env.Enabled()
+		env.Create(t, cluster, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: shop, Labels: labels}},
+			&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: env.ReleaseNamespace}},
+			&corev1.ServiceAccount{ObjectMeta: env.Meta(shop, "default")})
+	}
+	createOldRoles(t)
+	createOldTarget(t)
 }
 
 // applyCustomResources applies definitions of the chart to the target.

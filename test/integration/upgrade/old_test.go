@@ -155,6 +155,25 @@ func createOldPod(t *testing.T, c1 *oldSource, name string) *corev1.Pod {
 	return proxy
 }
 
+// createOldWaitingPod creates a proxy that waits for the target's decision: nothing in the source names the target.
+func createOldWaitingPod(t *testing.T, c1 *oldSource, name string) *corev1.Pod {
+	t.Helper()
+	proxy := env.Proxy(shop, name)
+	proxy.Labels = map[string]string{"app": "web"}
+	proxy.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
+	env.Create(t, source, proxy)
+	c1.place(t, proxy)
+	return proxy
+}
+
+// createOldUnlabelledPod creates a proxy that runs, and whose PodChaperon lost the label that names its target.
+func createOldUnlabelledPod(t *testing.T, c1 *oldSource, name string) *corev1.Pod {
+	t.Helper()
+	proxy := createOldPod(t, c1, name)
+	env.Change(t, target, chaperonOf(proxy), func(c *v1alpha1.PodChaperon) { delete(c.Labels, prefix+"target-hash") })
+	return proxy
+}
+
 // setOldStatus plays the kubelet and the manager of the old target: the delegate exists and has a status, and so does
 // the PodChaperon.
 func setOldStatus(t *testing.T, proxy *corev1.Pod, status corev1.PodStatus) {

@@ -3,6 +3,7 @@ package upgrade
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -20,31 +21,28 @@ import (
 
 // TestUpgrade upgrades source c1 first, while the target is old. For c0, which stays old, the target is first.
 func TestUpgrade(t *testing.T) {
-	createOldRoles(t)
-	createOldTarget(t)
+	if !inItsOwnProcess(t) {
+		return
+	}
+	startClusters(t)
 	c1, c0 := newOldSource(t, "c1"), newOldSource(t, "c0")
 	createOldConnection(t, c1)
-	web, api := createOldPod(t, c1, "web"), createOldPod(t, c1, "api")
+	old := createOldPods(t, c1)
 	ofC0 := c0.place(t, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "db", UID: uuid.NewUUID()}})
 	observed := observe(t)
 
 	runManager(t, source, "target: false")
 	waitConnected(t)
-	for _, proxy := range []*corev1.Pod{web, api} {
-		waitRelabelled(t, proxy)
+	for _, proxy := range old {
 		followsItsDelegate(t, proxy, setOldStatus)
+		waitRelabelled(t, proxy)
 	}
 	first := placeNew(t, "first", setOldStatus)
 	observed.expectNoFaults(t)
 
 	stop := c0.writesAllTheTime(t)
-	applyCustomResources(t, func(string) bool { return true })
-	upgradeChart(t)
-	runManager(t, target, "source: false")
-	for _, source := range []*oldSource{c1, c0} {
-		waitGranted(t, source)
-	}
-	for _, proxy := range []*corev1.Pod{web, api, first} {
+	upgradeTarget(t, c1, c0)
+	for _, proxy := range append(old, first) {
 		followsItsDelegate(t, proxy, setDelegateStatus)
 	}
 	delegateOf(t, ofC0.Name)
@@ -54,6 +52,90 @@ func TestUpgrade(t *testing.T) {
 	waitConnected(t)
 	stop()
 	observed.expectNoFaults(t)
+}
+
+// TestUpgradeOfTheTargetFirst upgrades the target while source c1 is old, and then the source.
+func TestUpgradeOfTheTargetFirst(t *testing.T) {
+	if !inItsOwnProcess(t) {
+		return
+	}
+	startClusters(t)
+	c1 := newOldSource(t, "c1")
+	createOldConnection(t, c1)
+	old := createOldPods(t, c1)
+	observed := observe(t)
+
+	stop := c1.writesAllTheTime(t)
+	upgradeChart(t)
+	runManager(t, target, "source: false")
+	saysWhatIsMissing(t, c1)
+	applyCustomResources(t, func(string) bool { return true })
+	waitGranted(t, c1)
+	for _, proxy := range old {
+		reportsItsDelegate(t, proxy)
+	}
+	c1.writesCopies(t)
+	between := createOldWaitingPod(t, c1, "between")
+	reportsItsDelegate(t, between)
+	stop()
+	observed.expectNoFaults(t)
+
+	runManager(t, source, "target: false")
+	waitConnected(t)
+	for _, proxy := range append(old, between) {
+		followsItsDelegate(t, proxy, setDelegateStatus)
+		waitRelabelled(t, proxy)
+	}
+	placeNew(t, "second", setDelegateStatus)
+	observed.expectNoFaults(t)
+}
+
+// createOldPods creates proxies that run, one whose PodChaperon lost a label, and one that waits for the target.
+func createOldPods(t *testing.T, c1 *oldSource) []*corev1.Pod {
+	t.Helper()
+	return []*corev1.Pod{
+		createOldPod(t, c1, "web"), createOldPod(t, c1, "api"), createOldUnlabelledPod(t, c1, "unlabelled"),
+		createOldWaitingPod(t, c1, "waiting"),
+	}
+}
+
+// upgradeTarget upgrades the target, and waits until its sources have their present rights.
+func upgradeTarget(t *testing.T, sources ...*oldSource) {
+	t.Helper()
+	applyCustomResources(t, func(string) bool { return true })
+	upgradeChart(t)
+	runManager(t, target, "source: false")
+	for _, source := range sources {
+		waitGranted(t, source)
+	}
+}
+
+// saysWhatIsMissing waits until the status of a ClusterSource says that nobody applied the new custom resource
+// definition. The delegates of old PodChaperons are made meanwhile.
+func saysWhatIsMissing(t *testing.T, c *oldSource) {
+	t.Helper()
+	object := &v1alpha1.ClusterSource{ObjectMeta: metav1.ObjectMeta{Name: c.name}}
+	env.WaitFor(t, target, object, func(found *v1alpha1.ClusterSource) error {
+		ready := meta.FindStatusCondition(found.Status.Conditions, v1alpha1.ConditionReady)
+		if ready == nil || !strings.Contains(ready.Message, "sourcegrants.multicluster.admiralty.io is missing") {
+			return fmt.Errorf("its condition is %+v", ready)
+		}
+		return nil
+	})
+}
+
+// reportsItsDelegate gives a delegate another status, and waits until its PodChaperon has it, for the old source to
+// read.
+func reportsItsDelegate(t *testing.T, proxy *corev1.Pod) {
+	t.Helper()
+	message := string(uuid.NewUUID())
+	setDelegateStatus(t, proxy, statusWith(message))
+	env.WaitFor(t, target, chaperonOf(proxy), func(c *v1alpha1.PodChaperon) error {
+		if c.Status.Message != message {
+			return fmt.Errorf("its status is %+v", c.Status)
+		}
+		return nil
+	})
 }
 
 func waitConnected(t *testing.T) {

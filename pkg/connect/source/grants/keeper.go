@@ -28,6 +28,9 @@ const (
 	leavingPrefix = "multicluster-clustersource-leaving:"
 	// everywherePrefix begins the names of the ClusterRoleBindings of earlier versions.
 	everywherePrefix = "multicluster-source:"
+	// earlierPrefix begins the names of the ClusterRoleBindings that take the place of these until the source is
+	// upgraded, too.
+	earlierPrefix = "multicluster-source-earlier:"
 
 	// indexSource finds the RoleBindings of a ClusterSource.
 	indexSource = "clustersource"
@@ -47,6 +50,8 @@ type Options struct {
 	// longer may. The manager must have the right to bind them.
 	FullClusterRoleName    string
 	LeavingClusterRoleName string
+	// EarlierClusterRoleName is bound in the whole cluster to sources of earlier versions.
+	EarlierClusterRoleName string
 	// ReleaseNamespace is left out by default.
 	ReleaseNamespace string
 	// LeasesNamespace has the Leases of sources. If empty, there are none.
@@ -168,6 +173,9 @@ func (k *Keeper) Keep(ctx context.Context, s ClusterSource) (Outcome, error) {
 		p.add(namespace.Name, d, namespace.DeletionTimestamp != nil)
 	}
 	k.open.keep(s.Name, p.open)
+	if err := k.keepEarlier(ctx, s, everywhere != nil); err != nil {
+		return Outcome{}, err
+	}
 	changed, err := k.write(ctx, s, p, has)
 	if err != nil {
 		return Outcome{}, err
@@ -192,6 +200,20 @@ func (k *Keeper) everywhere(ctx context.Context, source string) (*rbacv1.Cluster
 		return nil, fmt.Errorf("getting the ClusterRoleBinding of an earlier version: %w", err)
 	}
 	return binding, nil
+}
+
+// keepEarlier lets a source read PodChaperons in the whole cluster if it had the right before an upgrade. The
+// ClusterRoleBinding itself is the memory. So the right does not come back once the ClusterRoleBinding was deleted.
+func (k *Keeper) keepEarlier(ctx context.Context, s ClusterSource, everywhere bool) error {
+	meta := metav1.ObjectMeta{Name: earlierPrefix + s.Name, OwnerReferences: []metav1.OwnerReference{s.Owner}}
+	if !everywhere {
+		err := k.options.Client.Get(ctx, client.ObjectKey{Name: meta.Name}, &rbacv1.ClusterRoleBinding{})
+		if err != nil {
+			return client.IgnoreNotFound(err)
+		}
+	}
+	_, err := k.objects.Ensure(ctx, BindingTo("ClusterRole", k.options.EarlierClusterRoleName, meta, s.Subjects))
+	return err
 }
 
 // existing returns the rights that the RoleBindings of a source give, by namespace. The last ones are the strongest.

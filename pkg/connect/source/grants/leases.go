@@ -21,7 +21,7 @@ const leaseInterval = 10 * time.Minute
 // giveLease makes the Lease of a source, lets the source hold it, and returns its name. It returns nil if there are no
 // Leases here. The Lease has no owner: it remembers how far the source was, also while a (Cluster)Source is replaced.
 func (p *Publisher) giveLease(
-	ctx context.Context, grant *v1alpha1.SourceGrant, subject rbacv1.Subject,
+	ctx context.Context, grant *v1alpha1.SourceGrant, whose *owner,
 ) (*v1alpha1.LeaseReference, error) {
 	if p.options.LeasesNamespace == "" {
 		return nil, nil //nolint:nilnil // documented
@@ -40,21 +40,37 @@ func (p *Publisher) giveLease(
 	if err != nil {
 		return nil, err
 	}
-	if _, err := p.objects.Ensure(ctx, BindingTo("Role", meta.Name, meta, []rbacv1.Subject{subject})); err != nil {
+	if _, err := p.objects.Ensure(ctx, BindingTo("Role", meta.Name, meta, []rbacv1.Subject{whose.subject})); err != nil {
 		return nil, err
 	}
-	return &v1alpha1.LeaseReference{Namespace: meta.Namespace, Name: grant.Name}, p.ensureLease(ctx, grant.Name)
+	lease, err := p.ensureLease(ctx, grant.Name)
+	if _, byNamespace := lease.Annotations[v1alpha1.AnnotationReadsByNamespace]; err == nil && byNamespace {
+		err = p.endEarlier(ctx, whose)
+	}
+	return &v1alpha1.LeaseReference{Namespace: meta.Namespace, Name: grant.Name}, err
 }
 
-// ensureLease makes a Lease that nobody holds, unless it exists.
-func (p *Publisher) ensureLease(ctx context.Context, name string) error {
+// endEarlier takes the right to read PodChaperons in the whole cluster from a source that does not need it any more.
+func (p *Publisher) endEarlier(ctx context.Context, whose *owner) error {
+	for _, name := range whose.clusterSources {
+		binding := &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: earlierPrefix + name}}
+		if err := p.objects.Delete(ctx, binding); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ensureLease makes a Lease that nobody holds, unless it exists, and returns it.
+func (p *Publisher) ensureLease(ctx context.Context, name string) (*coordinationv1.Lease, error) {
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: p.options.LeasesNamespace, Name: name}}
-	err := p.options.APIReader.Get(ctx, client.ObjectKeyFromObject(lease), &coordinationv1.Lease{})
+	err := p.options.APIReader.Get(ctx, client.ObjectKeyFromObject(lease), lease)
 	if apierrors.IsNotFound(err) {
+		lease = &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: p.options.LeasesNamespace, Name: name}}
 		err = p.options.Client.Create(ctx, lease, client.FieldOwner(v1alpha1.FieldOwner))
 	}
 	if err != nil && !apierrors.IsAlreadyExists(err) {
-		return fmt.Errorf("making Lease %q: %w", client.ObjectKeyFromObject(lease), err)
+		return lease, fmt.Errorf("making Lease %q in namespace %q: %w", name, p.options.LeasesNamespace, err)
 	}
-	return nil
+	return lease, nil
 }

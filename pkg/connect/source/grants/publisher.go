@@ -2,20 +2,26 @@ package grants
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
@@ -26,11 +32,22 @@ const (
 	// publishDelay gathers changes of RoleBindings, because each write of a SourceGrant has all namespaces.
 	publishDelay   = 500 * time.Millisecond
 	publishTimeout = 30 * time.Second
+	// After lastRetry at most, a source has its Lease again whose namespace was deleted and made again.
+	firstRetry, lastRetry = 5 * time.Millisecond, 30 * time.Second
+	// unusedDelay is how long a namespace may be published as used after the last PodChaperon there is gone.
+	unusedDelay = time.Minute
 
 	// indexUser finds the RoleBindings of a user.
 	indexUser = "user"
 	// readerPrefix begins the names of the role and the binding with which a user reads its SourceGrant.
 	readerPrefix = "multicluster-"
+
+	// kindRetry is how often a missing kind is looked for.
+	kindRetry = 10 * time.Second
+	// MissingKind says what is missing, and what to do.
+	MissingKind = "the custom resource definition sourcegrants.multicluster.admiralty.io is missing, so sources do " +
+		"not learn where they may act; helm upgrade does not apply definitions: run kubectl apply --server-side with " +
+		"the folder crds of the chart"
 )
 
 // Publisher writes the SourceGrants: one for each user of Sources and ClusterSources. It reads the rights from the
@@ -38,6 +55,7 @@ const (
 type Publisher struct {
 	options Options
 	objects Objects
+	missing atomic.Bool
 }
 
 // NewPublisher returns a Publisher.
@@ -45,15 +63,43 @@ func NewPublisher(options Options) *Publisher {
 	return &Publisher{options: options, objects: Objects{Client: options.Client, APIReader: options.APIReader}}
 }
 
-// Register adds the controller to the manager.
+// Register adds the controller to the manager. It starts once the API server has the kind SourceGrant: `helm upgrade`
+// applies no custom resource definitions, and nothing else of the manager waits for this one.
 func (p *Publisher) Register(ctx context.Context, mgr ctrl.Manager) error {
 	err := mgr.GetFieldIndexer().IndexField(ctx, &rbacv1.RoleBinding{}, indexUser, bound)
 	if err != nil {
 		return fmt.Errorf("indexing role bindings by user: %w", err)
 	}
-	err = ctrl.NewControllerManagedBy(mgr).
+	p.missing.Store(p.lacksKind(mgr))
+	if !p.missing.Load() {
+		return p.addController(mgr)
+	}
+	return mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
+		mgr.GetLogger().Error(nil, MissingKind)
+		_ = wait.PollUntilContextCancel(ctx, kindRetry, true, func(context.Context) (bool, error) {
+			return !p.lacksKind(mgr), nil
+		})
+		if ctx.Err() != nil {
+			return nil
+		}
+		p.missing.Store(false)
+		return p.addController(mgr)
+	}))
+}
+
+// Missing says whether nothing is published, because the API server lacks the kind SourceGrant.
+func (p *Publisher) Missing() bool { return p.missing.Load() }
+
+func (p *Publisher) lacksKind(mgr ctrl.Manager) bool {
+	_, err := mgr.GetRESTMapper().RESTMapping(v1alpha1.GroupVersion.WithKind("SourceGrant").GroupKind())
+	return meta.IsNoMatchError(err)
+}
+
+func (p *Publisher) addController(mgr ctrl.Manager) error {
+	err := ctrl.NewControllerManagedBy(mgr).
 		For(&v1alpha1.SourceGrant{}).
 		Watches(&rbacv1.RoleBinding{}, enqueue(publishDelay, bound)).
+		Watches(&v1alpha1.PodChaperon{}, p.enqueueUse()).
 		Owns(&rbacv1.ClusterRole{}).
 		Owns(&rbacv1.ClusterRoleBinding{}).
 		Owns(&rbacv1.Role{}).
@@ -69,6 +115,9 @@ func (p *Publisher) Register(ctx context.Context, mgr ctrl.Manager) error {
 			}
 			return nil
 		})).
+		WithOptions(controller.Options{
+			RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, lastRetry),
+		}).
 		Complete(p)
 	if err != nil {
 		return fmt.Errorf("registering the controller of SourceGrants: %w", err)
@@ -133,18 +182,22 @@ func (p *Publisher) Reconcile(ctx context.Context, request reconcile.Request) (r
 	if err := p.letRead(ctx, grant, whose.subject); err != nil {
 		return reconcile.Result{}, err
 	}
-	lease, err := p.giveLease(ctx, grant, whose.subject)
-	if err != nil {
+	lease, err := p.giveLease(ctx, grant, whose)
+	if err != nil { // The namespace of Leases may be gone. The source notices that, and still learns of its namespaces.
+		lease = grant.Status.Lease
+	}
+	if err := errors.Join(err, p.publish(ctx, grant, whose, lease)); err != nil {
 		return reconcile.Result{}, err
 	}
-	return reconcile.Result{RequeueAfter: leaseInterval}, p.publish(ctx, grant, whose, lease)
+	return reconcile.Result{RequeueAfter: leaseInterval}, nil
 }
 
 // owner is the user of a SourceGrant.
 type owner struct {
-	user      string
-	subject   rbacv1.Subject
-	clusterID string
+	user           string
+	subject        rbacv1.Subject
+	clusterID      string
+	clusterSources []string // their names
 }
 
 // sourcesOf returns the user of a SourceGrant, and nil if no source has this user. The cluster ID of a ClusterSource
@@ -157,22 +210,26 @@ func (p *Publisher) sourcesOf(ctx context.Context, name string) (*owner, error) 
 			return nil, fmt.Errorf("listing sources: %w", err)
 		}
 	}
-	var found *owner
+	found := &owner{}
 	var ofCluster, ofNamespaces []string
-	look := func(i Identity, id string, ids *[]string) {
+	look := func(i Identity, id string, ids *[]string) (is bool) {
 		for _, s := range i.Subjects() {
 			user := usersOf([]rbacv1.Subject{s})[0]
 			if translate.SourceGrantName(user) != name {
 				continue
 			}
-			found = &owner{user: user, subject: s}
+			found.user, found.subject, is = user, s, true
 			if id != "" && !slices.Contains(*ids, id) {
 				*ids = append(*ids, id)
 			}
 		}
+		return is
 	}
 	for i := range clusterSources.Items {
-		look(OfClusterSource(&clusterSources.Items[i]), clusterSources.Items[i].Spec.ClusterID, &ofCluster)
+		s := &clusterSources.Items[i]
+		if look(OfClusterSource(s), s.Spec.ClusterID, &ofCluster) {
+			found.clusterSources = append(found.clusterSources, s.Name)
+		}
 	}
 	for i := range sources.Items {
 		look(OfSource(&sources.Items[i]), sources.Items[i].Spec.ClusterID, &ofNamespaces)
@@ -180,7 +237,10 @@ func (p *Publisher) sourcesOf(ctx context.Context, name string) (*owner, error) 
 	if len(ofCluster) == 0 {
 		ofCluster = ofNamespaces
 	}
-	if found != nil && len(ofCluster) == 1 {
+	if found.user == "" {
+		return nil, nil //nolint:nilnil // documented
+	}
+	if len(ofCluster) == 1 {
 		found.clusterID = ofCluster[0]
 	}
 	return found, nil
@@ -188,14 +248,14 @@ func (p *Publisher) sourcesOf(ctx context.Context, name string) (*owner, error) 
 
 // letRead gives the user of a SourceGrant the right to read it.
 func (p *Publisher) letRead(ctx context.Context, grant *v1alpha1.SourceGrant, subject rbacv1.Subject) error {
-	meta := owned(grant)
-	if _, err := p.objects.Ensure(ctx, RoleWith(meta, []rbacv1.PolicyRule{{
+	common := owned(grant)
+	if _, err := p.objects.Ensure(ctx, RoleWith(common, []rbacv1.PolicyRule{{
 		APIGroups: []string{v1alpha1.GroupName}, Resources: []string{"sourcegrants"}, Verbs: []string{"get", "watch"},
 		ResourceNames: []string{grant.Name},
 	}})); err != nil {
 		return err
 	}
-	_, err := p.objects.Ensure(ctx, BindingTo("ClusterRole", meta.Name, meta, []rbacv1.Subject{subject}))
+	_, err := p.objects.Ensure(ctx, BindingTo("ClusterRole", common.Name, common, []rbacv1.Subject{subject}))
 	return err
 }
 
@@ -227,6 +287,9 @@ func (p *Publisher) publish(
 	}
 	grant.Status.Leaving = slices.DeleteFunc(p.namespaces(list, p.options.LeavingClusterRoleName),
 		func(namespace string) bool { return slices.Contains(grant.Status.Namespaces, namespace) })
+	if err := p.findUsed(ctx, &grant.Status); err != nil {
+		return err
+	}
 	if equality.Semantic.DeepEqual(before.Status, grant.Status) {
 		return nil
 	}

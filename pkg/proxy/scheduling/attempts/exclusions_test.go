@@ -6,6 +6,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/proxy/scheduling/schedulingtest"
 )
 
 func TestATargetIsLeftOutForLongerEachTime(t *testing.T) {
@@ -33,13 +36,12 @@ func TestATargetIsLeftOutForLongerEachTime(t *testing.T) {
 			for i, want := range test.want {
 				w.refuse("p", "c1", test.backOff)
 				w.clock.Step(want - time.Second)
+				w.expectNothingDue(t)
 				if diff := cmp.Diff(map[string]string{"c1": "full"}, w.leftOut(t, "p")); diff != "" {
 					t.Errorf("time %d, before %s: %s", i, want, diff)
 				}
 				w.clock.Step(time.Second)
-				if got := <-w.lifted; got != "p" {
-					t.Errorf("lifted for %q", got)
-				}
+				w.expectLifted(t, "p")
 				if got := w.leftOut(t, "p"); got != nil {
 					t.Errorf("time %d, after %s: %v", i, want, got)
 				}
@@ -73,13 +75,12 @@ func TestMoreRoomEndsAnExclusionWhenItsTimeHasCome(t *testing.T) {
 			w.MoreRoom("c1")
 			if test.held > 0 {
 				w.clock.Step(test.held - time.Millisecond)
+				w.expectNothingDue(t)
 				if w.leftOut(t, "p") == nil {
 					t.Fatalf("lifted before %s", test.held)
 				}
 				w.clock.Step(time.Millisecond)
-				if got := <-w.lifted; got != "p" {
-					t.Errorf("lifted for %q", got)
-				}
+				w.expectLifted(t, "p")
 			}
 			if got := w.leftOut(t, "p"); got != nil {
 				t.Errorf("after %s: %v", test.held, got)
@@ -100,9 +101,7 @@ func TestATargetThatIsEngagedAnewIsLeftOutForNobody(t *testing.T) {
 	}
 	w.refuse("q", "c1", FixedTime)
 	w.clock.Step(30 * time.Second)
-	if got := <-w.lifted; got != "p" {
-		t.Errorf("lifted for %q, whose second back-off has not passed", got)
-	}
+	w.expectLifted(t, "p") // and not for q, whose second back-off has not passed
 }
 
 func TestAPodThatIsGoneIsForgotten(t *testing.T) {
@@ -111,5 +110,40 @@ func TestAPodThatIsGoneIsForgotten(t *testing.T) {
 	w.Forget("p")
 	if len(w.byPod)+len(w.excluded) > 0 || w.clock.HasWaiters() {
 		t.Error("something is left of it")
+	}
+}
+
+// lateClock keeps the functions of timers. Stopping a timer does not keep its function from being called, as with a
+// function that waits for a lock when its timer is stopped.
+type lateClock struct {
+	schedulingtest.Clock
+	due []func()
+}
+
+func (c *lateClock) AfterFunc(d time.Duration, f func()) clock.Timer {
+	c.due = append(c.due, f)
+	return c.NewTimer(d)
+}
+
+func TestATimerThatWasStoppedTooLateLiftsNothing(t *testing.T) {
+	for name, happens := range map[string]func(w *world){
+		"the target has refused the pod again": func(w *world) { w.refuse("p", "c1", FixedTime) },
+		"the exclusion was lifted":             func(w *world) { w.Lift("c1") },
+		"the pod is gone":                      func(w *world) { w.Forget("p") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, late := newWorld(), &lateClock{Clock: schedulingtest.NewClock()}
+			w.Attempts = New(late, func(_ types.NamespacedName, pod types.UID) { w.lifted <- pod })
+			w.refuse("p", "c1", FixedTime)
+			happens(w)
+			before := w.leftOut(t, "p")
+			late.due[0]()
+			if len(w.lifted) > 0 {
+				t.Error("an exclusion was lifted")
+			}
+			if diff := cmp.Diff(before, w.leftOut(t, "p")); diff != "" {
+				t.Errorf("targets that are left out (-before +after):\n%s", diff)
+			}
+		})
 	}
 }

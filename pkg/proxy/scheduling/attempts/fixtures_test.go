@@ -29,6 +29,23 @@ func (w *world) refuse(pod types.UID, nodeName string, backOff BackOff) {
 	})
 }
 
+// expectLifted waits until time has lifted an exclusion, which must be this pod's.
+func (w *world) expectLifted(t testing.TB, pod types.UID) {
+	t.Helper()
+	if got := schedulingtest.Receive(t, "the end of an exclusion", w.lifted); got != pod {
+		t.Errorf("an exclusion was lifted for %q, want %q", got, pod)
+	}
+}
+
+// expectNothingDue fails unless a timer is running. The function of a timer whose time has come runs in a goroutine of
+// its own, so its effect may show too late to be noticed.
+func (w *world) expectNothingDue(t testing.TB) {
+	t.Helper()
+	if !w.clock.HasWaiters() {
+		t.Error("the timer of an exclusion has ended too early")
+	}
+}
+
 // of returns what is known of a pod.
 func (w *world) of(t testing.TB, pod types.UID) Memory {
 	t.Helper()

@@ -57,7 +57,7 @@ func TestMoreRoomSinceARefusalShortensTheExclusion(t *testing.T) {
 		t.Error("the target is not left out")
 	}
 	w.clock.Step(time.Second)
-	<-w.lifted
+	w.expectLifted(t, "p")
 }
 
 func TestTheDemandIsComputedAnewWhenThePodHasChanged(t *testing.T) {

@@ -134,6 +134,11 @@ func TestPatience(t *testing.T) {
 			own, false, newChaperon("c", "p", gated), 20 * time.Minute,
 			RefusedError{Target: "c1", Reason: "not scheduled within 20m (SchedulingGated: )", Refusal: Late},
 		},
+		"a target that holds the delegate back has at least as long as one that says nothing": {
+			&v1alpha1.PlacementPolicy{PlacementTimeout: minutes(30), QueueingTimeout: minutes(5)}, false,
+			newChaperon("c", "p", gated), 30 * time.Minute,
+			RefusedError{Target: "c1", Reason: "not scheduled within 30m (SchedulingGated: )", Refusal: Late},
+		},
 		"a target that preempts": {
 			&v1alpha1.PlacementPolicy{}, false, newChaperon("c", "p", full, nominated), 10 * time.Minute,
 			RefusedError{Target: "c1", Reason: "not scheduled within 10m (Unschedulable: full)", Refusal: Late},

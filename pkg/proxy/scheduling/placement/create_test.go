@@ -14,6 +14,7 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/apierror"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate/proof"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/needs"
 )
@@ -145,5 +146,57 @@ func TestAPodChaperonHasTheProofOfItsProxyAndTarget(t *testing.T) {
 	}
 	if diff := cmp.Diff([]proof.Claim{proof.ClaimOf(pod, at.Key)}, claims); diff != "" {
 		t.Errorf("claims that were signed (-want +got):\n%s", diff)
+	}
+}
+
+func TestAPodChaperonThatExistsIsGoneOnWithIfItIsThePods(t *testing.T) {
+	forged := &gate.ForgedError{Kind: "PodChaperon", Namespace: "default", Name: "web", Reason: "a lie"}
+	for name, test := range map[string]struct {
+		found   *v1alpha1.PodChaperon
+		get     error
+		err     string
+		refusal Refusal
+	}{
+		"it is the pod's": {found: newChaperon("c", "p")},
+		"it is the pod's and is being deleted": {
+			found: newChaperon("c", "p", deleting), refusal: StillEnding,
+			err: "c1: an earlier delegate of the pod is still being deleted there",
+		},
+		"it is another pod's": {
+			found: newChaperon("c", "q"), refusal: Forbidden,
+			err: `c1: the PodChaperon "web-c" there belongs to another pod`,
+		},
+		"it is forged": {get: forged, refusal: Forbidden, err: "c1: " + forged.Error()},
+		"it is gone in this moment": {
+			get: apierrors.NewNotFound(podChaperons, "web"), refusal: CreateFailed,
+			err: `c1: creating the PodChaperon: podchaperons "web" already exists`,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld()
+			at := w.engage(t, "c1", interceptor.Funcs{
+				Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error {
+					return apierrors.NewAlreadyExists(podChaperons, "web")
+				},
+				Get: func(
+					_ context.Context, _ client.WithWatch, _ client.ObjectKey, o client.Object, _ ...client.GetOption,
+				) error {
+					if test.found != nil {
+						test.found.DeepCopyInto(o.(*v1alpha1.PodChaperon))
+					}
+					return test.get
+				},
+			})
+			got, err := w.ensureChaperon(t.Context(), newPod("p", nil), at)
+			if message(err) != test.err {
+				t.Errorf("error is %q, want %q", message(err), test.err)
+			}
+			if err == nil && got.UID != test.found.UID {
+				t.Errorf("got the PodChaperon %q, want %q", got.UID, test.found.UID)
+			}
+			if refused := (*RefusedError)(nil); errors.As(err, &refused) && refused.Refusal != test.refusal {
+				t.Errorf("refusal %d, want %d", refused.Refusal, test.refusal)
+			}
+		})
 	}
 }

@@ -2,12 +2,17 @@ package placement
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate/proof"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/proxy/scheduling/schedulingtest"
@@ -25,6 +30,14 @@ var (
 	summary     = schedulingtest.Summary
 	with        = schedulingtest.With
 )
+
+var podChaperons = schema.GroupResource{Resource: "podchaperons"}
+
+// receive returns what another goroutine sends, and ends the test if nothing comes.
+func receive[T any](t testing.TB, what string, from <-chan T) T {
+	t.Helper()
+	return schedulingtest.Receive(t, what, from)
+}
 
 // world is a Placer with engaged targets whose API servers are fakes.
 type world struct {
@@ -56,3 +69,59 @@ func (w *world) place(ctx context.Context, pod *corev1.Pod, at *Target) error {
 	_, err := w.Place(ctx, pod, at, Expectation{Waiting: func(string) {}})
 	return err
 }
+
+// server is an API server's part in a placement; a nil function is the fake's own behaviour.
+type server struct {
+	create, get, remove func() error
+}
+
+func (s server) funcs() interceptor.Funcs {
+	return interceptor.Funcs{
+		Create: func(ctx context.Context, c client.WithWatch, o client.Object, options ...client.CreateOption) error {
+			if o.GetUID() == "" {
+				o.SetUID("c")
+			}
+			if s.create != nil {
+				if err := s.create(); err != nil {
+					return err
+				}
+			}
+			return c.Create(ctx, o, options...)
+		},
+		Get: func(
+			ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, options ...client.GetOption,
+		) error {
+			if s.get != nil {
+				if err := s.get(); err != nil {
+					return err
+				}
+			}
+			return c.Get(ctx, key, o, options...)
+		},
+		Delete: func(ctx context.Context, c client.WithWatch, o client.Object, options ...client.DeleteOption) error {
+			if s.remove != nil {
+				if err := s.remove(); err != nil {
+					return err
+				}
+			}
+			return removeExactly(ctx, c, o, options...)
+		},
+	}
+}
+
+// removeExactly deletes an object. The fake itself knows the resource version as a precondition, but not the UID.
+func removeExactly(
+	ctx context.Context, c client.WithWatch, o client.Object, options ...client.DeleteOption,
+) error {
+	exactly := (&client.DeleteOptions{}).ApplyOptions(options).Preconditions
+	now := &v1alpha1.PodChaperon{}
+	if err := c.Get(ctx, client.ObjectKeyFromObject(o), now); err != nil {
+		return err
+	}
+	if exactly != nil && exactly.UID != nil && *exactly.UID != now.UID {
+		return apierrors.NewConflict(podChaperons, o.GetName(), errors.New("another UID"))
+	}
+	return c.Delete(ctx, o, options...)
+}
+
+func answering(err error) func() error { return func() error { return err } }

@@ -110,7 +110,7 @@ func (p *Placer) await(ctx context.Context, w *waiter, seen *v1alpha1.PodChapero
 		case state == ProxyBound:
 			return &ConcludedError{}
 		case deleted || said == gone:
-			return fmt.Errorf("placing the delegate in %s: the PodChaperon was deleted", t.Name())
+			return lost(ctx, t, seen)
 		case said == scheduled:
 			return nil
 		case !t.Reachable():

@@ -8,66 +8,17 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
-	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
 
-// server is an API server's part in a placement; a nil function is the fake's own behaviour.
-type server struct {
-	create, get, remove func() error
-	// late is what the server reads after the cache has seen the PodChaperon.
-	late func(*v1alpha1.PodChaperon)
-}
-
-func (s server) funcs() interceptor.Funcs {
-	return interceptor.Funcs{
-		Create: func(ctx context.Context, c client.WithWatch, o client.Object, options ...client.CreateOption) error {
-			o.SetUID("c")
-			if s.create != nil {
-				if err := s.create(); err != nil {
-					return err
-				}
-			}
-			return c.Create(ctx, o, options...)
-		},
-		Get: func(
-			ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, options ...client.GetOption,
-		) error {
-			if s.get != nil {
-				if err := s.get(); err != nil {
-					return err
-				}
-			}
-			err := c.Get(ctx, key, o, options...)
-			if chaperon, ok := o.(*v1alpha1.PodChaperon); ok && err == nil && s.late != nil {
-				s.late(chaperon)
-			}
-			return err
-		},
-		Delete: func(ctx context.Context, c client.WithWatch, o client.Object, _ ...client.DeleteOption) error {
-			if s.remove != nil {
-				if err := s.remove(); err != nil {
-					return err
-				}
-			}
-			return c.Delete(ctx, o)
-		},
-	}
-}
-
-func answering(err error) func() error { return func() error { return err } }
-
 func TestPlace(t *testing.T) {
-	resource := schema.GroupResource{Resource: "podchaperons"}
 	timeout := apierrors.NewTimeoutError("slow", 0)
-	conflict := apierrors.NewConflict(resource, "c", errors.New("changed"))
 	unschedulable := with(corev1.PodScheduled, corev1.ConditionFalse, corev1.PodReasonUnschedulable, "full")
+	stillUnschedulable := with(corev1.PodScheduled, corev1.ConditionFalse, corev1.PodReasonUnschedulable, "still full")
+	refused := with(v1alpha1.ConditionDelegate, corev1.ConditionFalse, v1alpha1.ReasonDelegateRefused, "quota")
 	scheduled := with(corev1.PodScheduled, corev1.ConditionTrue, "", "")
 	for name, test := range map[string]struct {
 		server server
@@ -91,20 +42,28 @@ func TestPlace(t *testing.T) {
 			leftOut: "not scheduled within 60s: the target has not created the delegate",
 		},
 		"the delegate is scheduled while it is withdrawn": {
-			server: server{remove: answering(conflict), late: scheduled}, happens: seen(unschedulable), held: true,
+			happens: changedSince(t, unschedulable, scheduled), held: true,
+		},
+		"a delegate that was refused is scheduled while it is withdrawn": {
+			happens: changedSince(t, refused, scheduled), held: true,
+		},
+		"the delegate changes while it is withdrawn, and the target is given up all the same": {
+			happens: changedSince(t, unschedulable, stillUnschedulable), ends: true,
+			err: "c1: unschedulable: still full", leftOut: "unschedulable: still full",
+		},
+		"another PodChaperon takes the place of a delegate that is withdrawn": {
+			happens: replacedSince(t, unschedulable), held: true,
+			err: "withdrawing the delegate (unschedulable: full) from c1: another PodChaperon is in its place",
 		},
 		"a refused delegate cannot be deleted": {
 			server: server{remove: answering(timeout)}, happens: seen(unschedulable), held: true,
 			err: "withdrawing the delegate (unschedulable: full) from c1: Timeout: slow",
 		},
 		"the delegate is refused": {
-			happens: seen(
-				with(v1alpha1.ConditionDelegate, corev1.ConditionFalse, v1alpha1.ReasonDelegateRefused, "quota"),
-			),
-			err: "c1: refused: quota", leftOut: "refused: quota",
+			happens: seen(refused), err: "c1: refused: quota", leftOut: "refused: quota",
 		},
 		"the target forbids it": {
-			server:  server{create: answering(apierrors.NewForbidden(resource, "web", errors.New("quota")))},
+			server:  server{create: answering(apierrors.NewForbidden(podChaperons, "web", errors.New("quota")))},
 			err:     `c1: refused: podchaperons "web" is forbidden: quota`,
 			leftOut: `refused: podchaperons "web" is forbidden: quota`,
 		},
@@ -171,7 +130,7 @@ func TestPlace(t *testing.T) {
 					w.Delegates.Gone(at, &chaperon.Items[0])
 				}
 			}
-			err := <-done
+			err := receive(t, "the outcome", done)
 			if got := message(err); got != test.err {
 				t.Errorf("error is %q, want %q", got, test.err)
 			}
@@ -188,11 +147,78 @@ func TestPlace(t *testing.T) {
 	}
 }
 
+// TestAPodChaperonThatLostItsLabelsIsNotLeftBehind has a cache that selects by labels, which somebody takes off.
+func TestAPodChaperonThatLostItsLabelsIsNotLeftBehind(t *testing.T) {
+	for name, test := range map[string]struct {
+		server server
+		err    string
+		stays  bool
+	}{
+		"it is deleted": {err: "placing the delegate in c1: the PodChaperon was deleted"},
+		"the target does not let us delete it": {
+			server: server{remove: answering(apierrors.NewUnauthorized("no label"))}, stays: true,
+			err: "placing the delegate in c1: the PodChaperon was deleted, or somebody changed its labels, and it " +
+				"cannot be deleted: no label",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld()
+			at := w.engage(t, "c1", test.server.funcs())
+			at.Ledger.Update(summary(resources("8", "64Gi")))
+			done := make(chan error, 1)
+			go func() { done <- w.place(t.Context(), newPod("p", nil), at) }()
+			eventually(t, "the pod waits", w.clock.HasWaiters)
+			chaperons := &v1alpha1.PodChaperonList{}
+			if err := at.Client.List(t.Context(), chaperons); err != nil {
+				t.Fatal(err)
+			}
+			w.Delegates.Seen(at, &chaperons.Items[0])
+			w.Delegates.Gone(at, &chaperons.Items[0])
+			if err := <-done; message(err) != test.err {
+				t.Errorf("error is %q, want %q", message(err), test.err)
+			}
+			key := client.ObjectKeyFromObject(&chaperons.Items[0])
+			err := at.Client.Get(t.Context(), key, &v1alpha1.PodChaperon{})
+			if apierrors.IsNotFound(err) == test.stays {
+				t.Errorf("reading the PodChaperon: %v, want it there: %t", err, test.stays)
+			}
+		})
+	}
+}
+
 // seen is the PodChaperon in the cache.
 func seen(change func(*v1alpha1.PodChaperon)) func(*world, *Target, *v1alpha1.PodChaperon) {
 	return func(w *world, at *Target, chaperon *v1alpha1.PodChaperon) {
 		change(chaperon)
 		w.Delegates.Seen(at, chaperon)
+	}
+}
+
+// changedSince is the PodChaperon in the cache, and a later state of it in the API server.
+func changedSince(t *testing.T, cached, now func(*v1alpha1.PodChaperon)) func(*world, *Target, *v1alpha1.PodChaperon) {
+	t.Helper()
+	return func(w *world, at *Target, chaperon *v1alpha1.PodChaperon) {
+		later := chaperon.DeepCopy()
+		now(later)
+		if err := at.Client.Status().Update(t.Context(), later); err != nil {
+			t.Error(err)
+		}
+		seen(cached)(w, at, chaperon)
+	}
+}
+
+// replacedSince is the PodChaperon in the cache, and another one in its place in the API server.
+func replacedSince(t *testing.T, cached func(*v1alpha1.PodChaperon)) func(*world, *Target, *v1alpha1.PodChaperon) {
+	t.Helper()
+	return func(w *world, at *Target, chaperon *v1alpha1.PodChaperon) {
+		other := newChaperon("other", "p")
+		other.Name = chaperon.Name
+		if err := errors.Join(
+			at.Client.Delete(t.Context(), chaperon.DeepCopy()), at.Client.Create(t.Context(), other),
+		); err != nil {
+			t.Error(err)
+		}
+		seen(cached)(w, at, chaperon)
 	}
 }
 
@@ -228,73 +254,9 @@ func TestACreationThatHappenedIsGoneOnWith(t *testing.T) {
 	go func() { done <- w.place(t.Context(), newPod("p", nil), at) }()
 	eventually(t, "the pod waits", w.clock.HasWaiters)
 	w.Delegates.Seen(at, newChaperon("c", "p", inPhase(corev1.PodRunning)))
-	if err := <-done; err != nil {
+	if err := receive(t, "the outcome", done); err != nil {
 		t.Error(err)
 	}
-}
-
-func TestNoOtherTargetIsTriedUntilAWithdrawnDelegateHasEnded(t *testing.T) {
-	for name, test := range map[string]struct {
-		happens func(w *world, at *Target, disengage func())
-		err     string
-	}{
-		"the delegate ends": {
-			func(w *world, at *Target, _ func()) { w.Delegates.Gone(at, newChaperon("c", "p")) },
-			"c1: unschedulable: full",
-		},
-		"the delegate ends after another time-out": {func(w *world, at *Target, _ func()) {
-			w.clock.Step(time.Minute)
-			eventually(t, "the pod still waits", w.clock.HasWaiters)
-			w.Delegates.Gone(at, newChaperon("c", "p"))
-		}, "c1: unschedulable: full"},
-		"the delegate ends and the cache does not show it": {func(w *world, at *Target, _ func()) {
-			all := client.InNamespace("default")
-			if err := at.Client.DeleteAllOf(t.Context(), &v1alpha1.PodChaperon{}, all); err != nil {
-				t.Error(err)
-			}
-			w.clock.Step(time.Minute)
-		}, "c1: unschedulable: full"},
-		"the pod is deleted": {func(w *world, _ *Target, _ func()) { w.Delegates.Concluded("p", ProxyGone) },
-			"the pod was deleted or bound while it was placed"},
-		"the target goes out of reach": {func(w *world, at *Target, _ func()) {
-			w.registry.Lose(at.Target)
-			w.clock.Step(time.Minute)
-		}, "withdrawing the delegate (unschedulable: full) from c1: it is not reachable any more"},
-		"the target is disengaged": {func(_ *world, _ *Target, disengage func()) { disengage() },
-			"withdrawing the delegate (unschedulable: full) from c1: it was disconnected"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			w := newWorld()
-			policy := make(chan metav1.DeletionPropagation, 1)
-			at := w.engage(t, "c1", lingering(policy))
-			disengaged := make(chan struct{})
-			at.disengaged = disengaged
-			done := make(chan error, 1)
-			go func() { done <- w.place(t.Context(), newPod("p", nil), at) }()
-			eventually(t, "the pod waits", w.clock.HasWaiters)
-			w.Delegates.Seen(at, newChaperon("c", "p", func(chaperon *v1alpha1.PodChaperon) {
-				chaperon.Name = translate.DelegateName(newPod("p", nil))
-			}, with(corev1.PodScheduled, corev1.ConditionFalse, corev1.PodReasonUnschedulable, "full")))
-			if got := <-policy; got != metav1.DeletePropagationForeground {
-				t.Errorf("deleted in the %s, want the foreground", got)
-			}
-			eventually(t, "the pod waits for the end", w.clock.HasWaiters)
-			test.happens(w, at, func() { close(disengaged) })
-			if got := message(<-done); got != test.err {
-				t.Errorf("error is %q, want %q", got, test.err)
-			}
-		})
-	}
-}
-
-// lingering is a server whose PodChaperons are deleted some time after they should be.
-func lingering(policy chan<- metav1.DeletionPropagation) interceptor.Funcs {
-	funcs := server{}.funcs()
-	funcs.Delete = func(_ context.Context, _ client.WithWatch, _ client.Object, options ...client.DeleteOption) error {
-		policy <- *(&client.DeleteOptions{}).ApplyOptions(options).PropagationPolicy
-		return nil
-	}
-	return funcs
 }
 
 func TestTheDelegateIsLeftWhenTheLeaderChanges(t *testing.T) {
@@ -305,125 +267,11 @@ func TestTheDelegateIsLeftWhenTheLeaderChanges(t *testing.T) {
 	go func() { done <- w.place(ctx, newPod("p", nil), at) }()
 	eventually(t, "the pod waits", w.clock.HasWaiters)
 	cancel()
-	if err := <-done; !errors.Is(err, context.Canceled) {
+	if err := receive(t, "the outcome", done); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 	left := &v1alpha1.PodChaperonList{}
 	if err := at.Client.List(t.Context(), left); err != nil || len(left.Items) != 1 {
 		t.Errorf("%d PodChaperons are left, error %v", len(left.Items), err)
-	}
-}
-
-func TestHolder(t *testing.T) {
-	for name, test := range map[string]struct {
-		happens func(w *world, c1, c2 *Target)
-		want    string
-	}{
-		"nothing is known": {func(*world, *Target, *Target) {}, ""},
-		"a PodChaperon": {
-			func(w *world, _, c2 *Target) { w.Delegates.Seen(c2, newChaperon("c", "p")) }, "c2",
-		},
-		"a PodChaperon of another pod": {
-			func(w *world, _, c2 *Target) { w.Delegates.Seen(c2, newChaperon("c", "q")) }, "",
-		},
-		"a PodChaperon that is being deleted": {
-			func(w *world, _, c2 *Target) { w.Delegates.Seen(c2, newChaperon("c", "p", deleting)) }, "c2",
-		},
-		"a PodChaperon without a delegate that is being deleted": {func(w *world, _, c2 *Target) {
-			gone := with(v1alpha1.ConditionDelegate, corev1.ConditionFalse, v1alpha1.ReasonDelegateGone, "")
-			w.Delegates.Seen(c2, newChaperon("c", "p", deleting, gone))
-		}, ""},
-		"a scheduled PodChaperon, before one that is not": {func(w *world, c1, c2 *Target) {
-			w.Delegates.Seen(c1, newChaperon("c", "p"))
-			w.Delegates.Seen(c2, newChaperon("d", "p", inPhase(corev1.PodRunning)))
-		}, "c2"},
-		"a PodChaperon in a target that is not reachable": {func(w *world, _, c2 *Target) {
-			w.Delegates.Seen(c2, newChaperon("c", "p"))
-			w.registry.Lose(c2.Target)
-		}, ""},
-		"a PodChaperon that we deleted, although the cache still shows it": {func(w *world, c1, _ *Target) {
-			w.Delegates.setWithdrawn("p", "c", true)
-			w.Delegates.Seen(c1, newChaperon("c", "p"))
-		}, ""},
-		"a PodChaperon made after one that we deleted": {func(w *world, c1, _ *Target) {
-			w.Delegates.setWithdrawn("p", "c", true)
-			w.Delegates.Gone(c1, newChaperon("c", "p"))
-			w.Delegates.Seen(c1, newChaperon("d", "p"))
-		}, "c1"},
-		"a target that does not answer": {
-			func(w *world, c1, _ *Target) { w.Delegates.setUncertain("p", c1, true) }, "c1",
-		},
-		"a target that has been disengaged": {func(w *world, c1, c2 *Target) {
-			w.Delegates.Seen(c1, newChaperon("c", "p"))
-			w.Delegates.setUncertain("p", c2, true)
-			w.Delegates.ForgetTarget(c1)
-			w.Delegates.ForgetTarget(c2)
-		}, ""},
-	} {
-		t.Run(name, func(t *testing.T) {
-			w := newWorld()
-			c1, c2 := w.engage(t, "c1", interceptor.Funcs{}), w.engage(t, "c2", interceptor.Funcs{})
-			test.happens(w, c1, c2)
-			got := ""
-			if holder := w.Delegates.Holder("p"); holder != nil {
-				got = holder.Name()
-			}
-			if got != test.want {
-				t.Errorf("held by %q, want %q", got, test.want)
-			}
-			for _, c := range []types.UID{"c", "d"} {
-				w.Delegates.Gone(c1, newChaperon(c, "p"))
-				w.Delegates.Gone(c2, newChaperon(c, "p"))
-				w.Delegates.Gone(c2, newChaperon(c, "q"))
-			}
-			w.Delegates.Concluded("p", ProxyGone)
-			if len(w.Delegates.byProxy) > 0 {
-				t.Errorf("when all is gone, %d entries are left", len(w.Delegates.byProxy))
-			}
-		})
-	}
-}
-
-func TestADelegateThatWaitsElsewhereIsDiscarded(t *testing.T) {
-	w := newWorld()
-	at, earlier := w.engage(t, "c1", server{}.funcs()), w.engage(t, "c2", interceptor.Funcs{})
-	done := make(chan error, 1)
-	go func() { done <- w.place(t.Context(), newPod("p", nil), at) }()
-	eventually(t, "the pod waits", w.clock.HasWaiters)
-	left := newChaperon("d", "p")
-	if err := earlier.Client.Create(t.Context(), left); err != nil {
-		t.Fatal(err)
-	}
-	w.Delegates.Seen(earlier, left)
-	eventually(t, "it is deleted", func() bool {
-		return apierrors.IsNotFound(
-			earlier.Client.Get(t.Context(), client.ObjectKeyFromObject(left), &v1alpha1.PodChaperon{}),
-		)
-	})
-	w.Delegates.Gone(earlier, left)
-	w.Delegates.Seen(at, newChaperon("c", "p", inPhase(corev1.PodRunning)))
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
-}
-
-func TestARefusalSaysWhetherThereWasMoreRoomDuringTheWithdrawal(t *testing.T) {
-	w := newWorld()
-	policy := make(chan metav1.DeletionPropagation, 1)
-	at := w.engage(t, "c1", lingering(policy))
-	done := make(chan error, 1)
-	go func() { done <- w.place(t.Context(), newPod("p", nil), at) }()
-	eventually(t, "the pod waits", w.clock.HasWaiters)
-	full := with(corev1.PodScheduled, corev1.ConditionFalse, corev1.PodReasonUnschedulable, "full")
-	seen(full)(w, at, newChaperon("c", "p"))
-	<-policy
-	at.Ledger.Update(summary(resources("60", "64Gi")))
-	w.Delegates.Gone(at, newChaperon("c", "p"))
-	var refused *RefusedError
-	if err := <-done; !errors.As(err, &refused) || err.Error() != "c1: unschedulable: full" {
-		t.Fatalf("error is %v", err)
-	}
-	if !refused.MoreRoom {
-		t.Error("the refusal does not say that there has been more room since")
 	}
 }

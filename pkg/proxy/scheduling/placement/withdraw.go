@@ -130,6 +130,18 @@ func (p *Placer) abandon(ctx context.Context, t *Target, seen *v1alpha1.PodChape
 	return &ConcludedError{}
 }
 
+// lost returns the error of a PodChaperon that is gone from the cache, or is being deleted. The cache also loses one
+// whose labels somebody changed. It is deleted, so that no delegate runs beside that of the next attempt.
+func lost(ctx context.Context, t *Target, seen *v1alpha1.PodChaperon) error {
+	err := remove(ctx, t, seen,
+		client.Preconditions{UID: &seen.UID}, client.PropagationPolicy(metav1.DeletePropagationForeground))
+	if err != nil && !apierrors.IsConflict(err) { // Of another PodChaperon in its place, nothing is known.
+		return fmt.Errorf("placing the delegate in %s: the PodChaperon was deleted, or somebody changed its labels, "+
+			"and it cannot be deleted: %w", t.Name(), err)
+	}
+	return fmt.Errorf("placing the delegate in %s: the PodChaperon was deleted", t.Name())
+}
+
 // remove returns nil once the PodChaperon is known to be gone, or to be going.
 func remove(ctx context.Context, t *Target, chaperon *v1alpha1.PodChaperon, options ...client.DeleteOption) error {
 	name := &v1alpha1.PodChaperon{}

@@ -144,10 +144,27 @@ func NewNode(name string, allocatable corev1.ResourceList) *framework.NodeInfo {
 	return info
 }
 
+// patience is how long tests wait for other goroutines.
+const patience = 10 * time.Second
+
+// Receive returns what another goroutine sends, and ends the test if nothing comes.
+func Receive[T any](t testing.TB, what string, from <-chan T) T {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	var sent T
+	select {
+	case sent = <-from:
+	case <-ctx.Done():
+		t.Fatalf("waiting for %s: nothing came", what)
+	}
+	return sent
+}
+
 // Eventually waits until another goroutine has done something.
 func Eventually(t testing.TB, what string, done func() bool) {
 	t.Helper()
-	err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, 10*time.Second, true,
+	err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, patience, true,
 		func(context.Context) (bool, error) { return done(), nil })
 	if err != nil {
 		t.Fatalf("waiting until %s: %v", what, err)

@@ -1,0 +1,151 @@
+package v1alpha1
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kjson "sigs.k8s.io/json"
+)
+
+// UnmarshalJSON reads a PodChaperon, in whatever state others left its spec and status. A part that cannot be read
+// stays empty, and Unreadable says why. So such a PodChaperon fails no list and no watch, which also have those of
+// others. Only metadata must be valid, which API servers check.
+//
+// API servers do not check the spec. Kubernetes' own decoder panics on some quantities, and never ends on others. Both
+// are found before they are decoded.
+func (c *PodChaperon) UnmarshalJSON(data []byte) error {
+	type plain PodChaperon
+	c.Unreadable = ""
+	if !mayHaveHugeExponent(data) && kjson.UnmarshalCaseSensitivePreserveInts(data, (*plain)(c)) == nil {
+		return nil
+	}
+	parts := struct {
+		metav1.TypeMeta   `json:",inline"`
+		metav1.ObjectMeta `json:"metadata,omitempty"`
+		Spec              json.RawMessage `json:"spec"`
+		Status            json.RawMessage `json:"status"`
+	}{}
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(data, &parts); err != nil {
+		return fmt.Errorf("decoding a PodChaperon: %w", err)
+	}
+	*c = PodChaperon{TypeMeta: parts.TypeMeta, ObjectMeta: parts.ObjectMeta}
+	err := errors.Join(decodePart("spec", parts.Spec, &c.Spec), decodePart("status", parts.Status, &c.Status))
+	if err != nil {
+		c.Unreadable = fmt.Sprintf("%.256s", err)
+	}
+	return nil
+}
+
+// decodePart decodes the spec or the status. If it cannot, it leaves the zero value.
+func decodePart[T any](name string, data json.RawMessage, into *T) error {
+	if len(data) == 0 {
+		return nil
+	}
+	decoder := json.NewDecoder(bytes.NewReader(data))
+	decoder.UseNumber()
+	err := checkQuantities(decoder, reflect.TypeFor[T]())
+	if err == nil {
+		err = kjson.UnmarshalCaseSensitivePreserveInts(data, into)
+	}
+	if err != nil {
+		*into = *new(T)
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return nil
+}
+
+// mayHaveHugeExponent says whether the text may have a quantity with an exponent of more than three digits. Other
+// texts, such as hashes, can look the same.
+func mayHaveHugeExponent(data []byte) bool {
+	const digits = 4
+	for i := 1; i < len(data)-digits; i++ {
+		if data[i]|' ' != 'e' || !isDigit(data[i-1]) && data[i-1] != '.' {
+			continue
+		}
+		exponent := data[i+1:]
+		if exponent[0] == '+' || exponent[0] == '-' {
+			exponent = exponent[1:]
+		}
+		if len(exponent) >= digits && !bytes.ContainsFunc(exponent[:digits], func(r rune) bool {
+			return r < '0' || r > '9'
+		}) {
+			return true
+		}
+	}
+	return false
+}
+
+func isDigit(c byte) bool { return c >= '0' && c <= '9' }
+
+// checkQuantities reads a value of the type, and returns an error if it has a quantity with a huge exponent. The type
+// is nil where no quantity can be.
+func checkQuantities(decoder *json.Decoder, t reflect.Type) error {
+	token, err := decoder.Token()
+	if err != nil {
+		return err
+	}
+	delimiter, ok := token.(json.Delim)
+	if !ok {
+		return checkQuantity(fmt.Sprint(token), t)
+	}
+	for decoder.More() {
+		part := ""
+		if delimiter == '{' {
+			key, err := decoder.Token()
+			if err != nil {
+				return err
+			}
+			part = fmt.Sprint(key)
+		}
+		if err := checkQuantities(decoder, partOf(t, part)); err != nil {
+			return err
+		}
+	}
+	_, err = decoder.Token()
+	return err
+}
+
+func checkQuantity(value string, t reflect.Type) error {
+	for t != nil && t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	if t == reflect.TypeFor[resource.Quantity]() && mayHaveHugeExponent([]byte(value)) {
+		return fmt.Errorf("the exponent of the quantity %.40q is too large", value)
+	}
+	return nil
+}
+
+// partOf returns the type of a field, of the values of a map, or of the elements of a list. It returns nil if there is
+// no such field.
+func partOf(t reflect.Type, field string) reflect.Type {
+	for t != nil && t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	switch {
+	case t == nil:
+		return nil
+	case t.Kind() == reflect.Map, t.Kind() == reflect.Slice:
+		return t.Elem()
+	case t.Kind() != reflect.Struct:
+		return nil
+	}
+	for i := range t.NumField() {
+		f := t.Field(i)
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if name == field {
+			return f.Type
+		}
+		if f.Anonymous && name == "" {
+			if part := partOf(f.Type, field); part != nil {
+				return part
+			}
+		}
+	}
+	return nil
+}

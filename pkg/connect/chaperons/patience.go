@@ -1,0 +1,119 @@
+package chaperons
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apimachinery/pkg/watch"
+	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/watchlist"
+	"k8s.io/utils/clock"
+)
+
+// After a refusal, a namespace is asked for again after firstPause, then after twice as long, up to lastPause.
+const (
+	firstPause = time.Second
+	lastPause  = 5 * time.Minute
+	jitter     = 0.2
+)
+
+// patience makes a reflector wait after the target has refused its request.
+type patience struct {
+	clock clock.Clock
+	again chan struct{} // holds a token if the pause is to end
+
+	mu      sync.Mutex // guards the fields below
+	refused error      // the answer to the last request if it was a refusal
+	pause   time.Duration
+	changed chan struct{} // closed when refused changes
+}
+
+func newPatience(clock clock.Clock) *patience {
+	return &patience{clock: clock, again: make(chan struct{}, 1), changed: make(chan struct{})}
+}
+
+// refusal returns the last answer if it was a refusal, and a channel that is closed when this changes.
+func (p *patience) refusal() (refused error, changed <-chan struct{}) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.refused, p.changed
+}
+
+// end ends the pause after a refusal, and the next pause is the shortest.
+func (p *patience) end() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.refused == nil {
+		return
+	}
+	p.pause = 0
+	select {
+	case p.again <- struct{}{}:
+	default:
+	}
+}
+
+// ask makes a request, after the pause if the last one was refused.
+func (p *patience) ask(ctx context.Context, request func() error) error {
+	p.mu.Lock()
+	refused, pause := p.refused, p.pause
+	p.mu.Unlock()
+	if refused != nil {
+		timer := p.clock.NewTimer(wait.Jitter(pause, jitter))
+		defer timer.Stop()
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-p.again:
+		case <-timer.C():
+		}
+	}
+	err := request()
+	p.note(err)
+	return err
+}
+
+func (p *patience) note(err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	was := p.refused
+	switch {
+	case apierrors.IsForbidden(err):
+		p.refused, p.pause = err, min(max(2*p.pause, firstPause), lastPause)
+	case err == nil:
+		p.refused, p.pause = nil, 0
+	}
+	if (was == nil) != (p.refused == nil) {
+		close(p.changed)
+		p.changed = make(chan struct{})
+	}
+}
+
+// wrap returns a ListerWatcher that asks patiently.
+func (p *patience) wrap(lw toolscache.ListerWatcher) toolscache.ListerWatcher {
+	from := toolscache.ToListerWatcherWithContext(lw)
+	return &listerWatcher{toolscache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (list runtime.Object, err error) {
+			err = p.ask(ctx, func() error { list, err = from.ListWithContext(ctx, o); return err })
+			return list, err
+		},
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (w watch.Interface, err error) {
+			err = p.ask(ctx, func() error { w, err = from.WatchWithContext(ctx, o); return err })
+			return w, err
+		},
+	}, watchlist.DoesClientNotSupportWatchListSemantics(lw)}
+}
+
+type listerWatcher struct {
+	toolscache.ListWatch
+
+	listFirst bool
+}
+
+// IsWatchListSemanticsUnSupported says what the client supports.
+func (l *listerWatcher) IsWatchListSemanticsUnSupported() bool { return l.listFirst }

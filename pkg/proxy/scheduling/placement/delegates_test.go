@@ -1,0 +1,149 @@
+package placement
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+)
+
+func TestHolder(t *testing.T) {
+	for name, test := range map[string]struct {
+		happens func(w *world, c1, c2 *Target)
+		want    string
+	}{
+		"nothing is known": {func(*world, *Target, *Target) {}, ""},
+		"a PodChaperon": {
+			func(w *world, _, c2 *Target) { w.Delegates.Seen(c2, newChaperon("c", "p")) }, "c2",
+		},
+		"a PodChaperon of another pod": {
+			func(w *world, _, c2 *Target) { w.Delegates.Seen(c2, newChaperon("c", "q")) }, "",
+		},
+		"a PodChaperon that is being deleted": {
+			func(w *world, _, c2 *Target) { w.Delegates.Seen(c2, newChaperon("c", "p", deleting)) }, "c2",
+		},
+		"a PodChaperon without a delegate that is being deleted": {func(w *world, _, c2 *Target) {
+			gone := with(v1alpha1.ConditionDelegate, corev1.ConditionFalse, v1alpha1.ReasonDelegateGone, "")
+			w.Delegates.Seen(c2, newChaperon("c", "p", deleting, gone))
+		}, ""},
+		"a scheduled PodChaperon, before one that is not": {func(w *world, c1, c2 *Target) {
+			w.Delegates.Seen(c1, newChaperon("c", "p"))
+			w.Delegates.Seen(c2, newChaperon("d", "p", inPhase(corev1.PodRunning)))
+		}, "c2"},
+		"a PodChaperon in a target that is not reachable": {func(w *world, _, c2 *Target) {
+			w.Delegates.Seen(c2, newChaperon("c", "p"))
+			w.registry.Lose(c2.Target)
+		}, ""},
+		"a PodChaperon that we deleted, although the cache still shows it": {func(w *world, c1, _ *Target) {
+			w.Delegates.setWithdrawn("p", "c", true)
+			w.Delegates.Seen(c1, newChaperon("c", "p"))
+		}, ""},
+		"a PodChaperon made after one that we deleted": {func(w *world, c1, _ *Target) {
+			w.Delegates.setWithdrawn("p", "c", true)
+			w.Delegates.Gone(c1, newChaperon("c", "p"))
+			w.Delegates.Seen(c1, newChaperon("d", "p"))
+		}, "c1"},
+		"a target that does not answer": {
+			func(w *world, c1, _ *Target) { w.Delegates.setUncertain("p", c1, true) }, "c1",
+		},
+		"a target that has been disengaged": {func(w *world, c1, c2 *Target) {
+			w.Delegates.Seen(c1, newChaperon("c", "p"))
+			w.Delegates.setUncertain("p", c2, true)
+			w.Delegates.ForgetTarget(c1)
+			w.Delegates.ForgetTarget(c2)
+		}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld()
+			c1, c2 := w.engage(t, "c1", interceptor.Funcs{}), w.engage(t, "c2", interceptor.Funcs{})
+			test.happens(w, c1, c2)
+			got := ""
+			if holder := w.Delegates.Holder("p"); holder != nil {
+				got = holder.Name()
+			}
+			if got != test.want {
+				t.Errorf("held by %q, want %q", got, test.want)
+			}
+			for _, c := range []types.UID{"c", "d"} {
+				w.Delegates.Gone(c1, newChaperon(c, "p"))
+				w.Delegates.Gone(c2, newChaperon(c, "p"))
+				w.Delegates.Gone(c2, newChaperon(c, "q"))
+			}
+			w.Delegates.Concluded("p", ProxyGone)
+			if len(w.Delegates.byProxy) > 0 {
+				t.Errorf("when all is gone, %d entries are left", len(w.Delegates.byProxy))
+			}
+		})
+	}
+}
+
+func TestAnotherDelegateCountsWhileItsTargetIsReachable(t *testing.T) {
+	running := inPhase(corev1.PodRunning)
+	lost := func(w *world, other *Target) { w.registry.Lose(other.Target) }
+	for name, test := range map[string]struct {
+		other   *v1alpha1.PodChaperon // in the other target
+		happens func(w *world, other *Target)
+		refused bool // whether this target is given up
+		deleted bool // whether the other delegate is discarded
+	}{
+		"it is scheduled":                         {other: newChaperon("d", "p", running), refused: true},
+		"it is scheduled, and its target is lost": {other: newChaperon("d", "p", running), happens: lost},
+		"it waits":                         {other: newChaperon("d", "p"), deleted: true},
+		"it waits, and its target is lost": {other: newChaperon("d", "p"), happens: lost},
+		"it is another pod's":              {other: newChaperon("d", "q", running)},
+		"it is being deleted":              {other: newChaperon("d", "p", running, deleting)},
+		"it is withdrawn": {other: newChaperon("d", "p"), happens: func(w *world, _ *Target) {
+			w.Delegates.setWithdrawn("p", "d", true)
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld()
+			at, other := w.engage(t, "c1", server{}.funcs()), w.engage(t, "c2", server{}.funcs())
+			stored := newChaperon("d", "p")
+			if err := other.Client.Create(t.Context(), stored); err != nil {
+				t.Fatal(err)
+			}
+			test.other.ResourceVersion = stored.ResourceVersion
+			w.Delegates.Seen(other, test.other)
+			if test.happens != nil {
+				test.happens(w, other)
+			}
+			refusal := w.scheduledElsewhere(t.Context(), "p", at)
+			if refused := refusal != nil; refused != test.refused {
+				t.Errorf("the refusal is %v, want one: %t", refusal, test.refused)
+			}
+			err := other.Client.Get(t.Context(), client.ObjectKeyFromObject(stored), stored)
+			if deleted := apierrors.IsNotFound(err); deleted != test.deleted {
+				t.Errorf("the other delegate is discarded: %t, want %t", deleted, test.deleted)
+			}
+		})
+	}
+}
+
+func TestADelegateThatWaitsElsewhereIsDiscarded(t *testing.T) {
+	w := newWorld()
+	at, earlier := w.engage(t, "c1", server{}.funcs()), w.engage(t, "c2", interceptor.Funcs{})
+	done := make(chan error, 1)
+	go func() { done <- w.place(t.Context(), newPod("p", nil), at) }()
+	eventually(t, "the pod waits", w.clock.HasWaiters)
+	left := newChaperon("d", "p")
+	if err := earlier.Client.Create(t.Context(), left); err != nil {
+		t.Fatal(err)
+	}
+	w.Delegates.Seen(earlier, left)
+	eventually(t, "it is deleted", func() bool {
+		return apierrors.IsNotFound(
+			earlier.Client.Get(t.Context(), client.ObjectKeyFromObject(left), &v1alpha1.PodChaperon{}),
+		)
+	})
+	w.Delegates.Gone(earlier, left)
+	w.Delegates.Seen(at, newChaperon("c", "p", inPhase(corev1.PodRunning)))
+	if err := receive(t, "the outcome", done); err != nil {
+		t.Error(err)
+	}
+}
