@@ -78,7 +78,7 @@ func TestWhatAPodNeedsDecidesWhetherItsDelegateIsMade(t *testing.T) {
 	}
 }
 
-func TestARefusalDoesNotSettleWhatBecameOfAnEarlierRequest(t *testing.T) {
+func TestARefusalIsNoAnswerToAnEarlierRequest(t *testing.T) {
 	for name, test := range map[string]struct {
 		arrived bool
 		err     string

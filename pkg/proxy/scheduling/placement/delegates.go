@@ -153,8 +153,8 @@ func (d *Delegates) setWithdrawn(proxy, chaperon types.UID, withdrawn bool) {
 // Holder returns the reachable target that has, or may have, the proxy's delegate. It returns nil if there is none.
 //
 // A PodChaperon that is being deleted holds its proxy, too, unless it has no delegate: the next delegate begins when
-// this one has ended. So it makes no difference whether the leader changes while a PodChaperon is withdrawn, whether the
-// request to withdraw it is answered, or whether somebody else deletes it.
+// this one has ended. So it makes no difference whether the leader changes while a PodChaperon is withdrawn, or whether
+// the request to withdraw it is answered, or whether somebody else deletes it.
 func (d *Delegates) Holder(proxy types.UID) *Target {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
