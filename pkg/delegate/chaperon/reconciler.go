@@ -156,6 +156,10 @@ func (r *Reconciler) carryOut(
 // createDelegate creates the delegate, or records a refusal: by the API server, or by the rules of a ClusterSource or
 // Source.
 func (r *Reconciler) createDelegate(ctx context.Context, chaperon *v1alpha1.PodChaperon) (reconcile.Result, error) {
+	if gone, err := r.goneMeanwhile(ctx, chaperon); gone || err != nil {
+		return reconcile.Result{}, err
+	}
+	r.written.noteCreated(chaperon)
 	rules, err := r.restriction.RulesOf(ctx, chaperon)
 	if err != nil {
 		return reconcile.Result{}, fmt.Errorf("reading the rules for the delegate: %w", err)
@@ -177,6 +181,21 @@ func (r *Reconciler) createDelegate(ctx context.Context, chaperon *v1alpha1.PodC
 	r.recordCreated(chaperon)
 	log.FromContext(ctx).V(1).Info("Created the delegate", "uid", delegate.UID)
 	return reconcile.Result{}, nil
+}
+
+// goneMeanwhile says whether the API server has the PodChaperon no more, or deletes it. It asks only if the PodChaperon
+// had a delegate before: the cache of pods may show the end of that delegate before the cache of PodChaperons shows the
+// end of the PodChaperon.
+func (r *Reconciler) goneMeanwhile(ctx context.Context, chaperon *v1alpha1.PodChaperon) (bool, error) {
+	if !r.written.created(chaperon) && !delegateSeen(&chaperon.Status) {
+		return false, nil
+	}
+	now := &v1alpha1.PodChaperon{}
+	err := r.apiReader.Get(ctx, client.ObjectKeyFromObject(chaperon), now)
+	if client.IgnoreNotFound(err) != nil {
+		return false, fmt.Errorf("looking whether the PodChaperon still exists: %w", err)
+	}
+	return err != nil || now.UID != chaperon.UID || now.DeletionTimestamp != nil, nil
 }
 
 // createWithin creates the delegate unless it breaks a rule. A dry run returns the pod that the API server would store,

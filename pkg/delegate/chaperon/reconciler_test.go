@@ -155,6 +155,27 @@ func TestStaleCaches(t *testing.T) {
 	})
 }
 
+func TestADelegateIsNotMadeAgainForAPodChaperonThatIsGone(t *testing.T) {
+	// The delegate was not reported yet. The garbage collector ended it, and the cache of PodChaperons lags.
+	s := newStage(t, chaperon(corev1.PodStatus{}))
+	s.cached = s.chaperon()
+	s.mustReconcile()
+	for _, o := range []client.Object{delegate(corev1.PodStatus{}), chaperon(corev1.PodStatus{})} {
+		if err := s.client.Delete(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.mustReconcile()
+	s.expectNoDelegate()
+	ending := chaperon(corev1.PodStatus{})
+	ending.Finalizers = []string{metav1.FinalizerDeleteDependents}
+	if err := errors.Join(s.client.Create(t.Context(), ending), s.client.Delete(t.Context(), ending)); err != nil {
+		t.Fatal(err)
+	}
+	s.mustReconcile()
+	s.expectNoDelegate()
+}
+
 func TestAPodChaperonThatIsToEndOutlivesItsDelegate(t *testing.T) {
 	running := corev1.PodStatus{Phase: corev1.PodRunning}
 	for name, test := range map[string]struct {

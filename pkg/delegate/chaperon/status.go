@@ -31,11 +31,12 @@ func statusPatch(chaperon *v1alpha1.PodChaperon, status *corev1.PodStatus) (clie
 }
 
 // ownWrites holds the PodChaperons that we wrote, until the cache shows them. It also remembers the PodChaperons whose
-// delegates the cache had after their end was requested.
+// delegates the cache had after their end was requested, and those whose delegates we created.
 type ownWrites struct {
-	mu      sync.Mutex // guards objects and endings
-	objects map[types.NamespacedName]*v1alpha1.PodChaperon
-	endings map[types.NamespacedName]types.UID
+	mu        sync.Mutex // guards the fields below
+	objects   map[types.NamespacedName]*v1alpha1.PodChaperon
+	endings   map[types.NamespacedName]types.UID
+	creations map[types.NamespacedName]types.UID
 }
 
 // remember keeps a PodChaperon that the API server returned for a write.
@@ -70,6 +71,7 @@ func (w *ownWrites) forget(key types.NamespacedName) {
 	defer w.mu.Unlock()
 	delete(w.objects, key)
 	delete(w.endings, key)
+	delete(w.creations, key)
 }
 
 // noteEnding remembers that the cache has the delegate, whose end was requested.
@@ -88,4 +90,21 @@ func (w *ownWrites) ending(chaperon *v1alpha1.PodChaperon) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.endings[client.ObjectKeyFromObject(chaperon)] == chaperon.UID
+}
+
+// noteCreated remembers that the delegate's creation is requested.
+func (w *ownWrites) noteCreated(chaperon *v1alpha1.PodChaperon) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.creations == nil {
+		w.creations = map[types.NamespacedName]types.UID{}
+	}
+	w.creations[client.ObjectKeyFromObject(chaperon)] = chaperon.UID
+}
+
+// created says whether the delegate's creation was requested before.
+func (w *ownWrites) created(chaperon *v1alpha1.PodChaperon) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.creations[client.ObjectKeyFromObject(chaperon)] == chaperon.UID
 }

@@ -97,8 +97,18 @@ func decide(s state) plan {
 		p.prove = s.unproved(chaperon)
 		p.status = s.changedStatus(chaperon)
 		p.removal = removeWithDelegate(s.proxy, chaperon)
+		if translate.Finished(s.proxy.Status.Phase) && !finishedByItself(chaperon) {
+			p.end(s, ending{chaperon: chaperon})
+		}
 	}
 	return p
+}
+
+// finishedByItself says whether the delegate of a finished proxy has finished, too, and nobody deleted it before. The
+// target's manager makes other delegates again after a while.
+func finishedByItself(chaperon *v1alpha1.PodChaperon) bool {
+	return translate.Finished(chaperon.Status.Phase) &&
+		translate.PodCondition(chaperon.Status.Conditions, v1alpha1.ConditionDelegate) == nil
 }
 
 // end adds the ending to the plan, unless it is under way.

@@ -124,12 +124,17 @@ func TestDecide(t *testing.T) {
 			proxy: proxy(), chaperons: chaperons{chaperon(showing(corev1.PodSucceeded))},
 			want: want{Phase: corev1.PodSucceeded},
 		},
-		"a finished proxy never runs again": {
+		"a finished proxy never runs again, and neither does its delegate": {
 			proxy: proxy(phase(corev1.PodSucceeded)), chaperons: chaperons{chaperon()},
+			want: ends("c1"),
 		},
-		"a finished proxy outlives its delegate": {
+		"a finished proxy outlives its delegate, which is not made again": {
 			proxy:     proxy(phase(corev1.PodFailed)),
 			chaperons: chaperons{chaperon(showing(corev1.PodFailed), without(v1alpha1.ReasonDelegateGone, ""))},
+			want:      ends("c1"),
+		},
+		"a finished proxy keeps a delegate that finished": {
+			proxy: proxy(phase(corev1.PodFailed)), chaperons: chaperons{chaperon(showing(corev1.PodFailed))},
 		},
 		"a finished proxy outlives its chaperon": {
 			proxy: proxy(phase(corev1.PodSucceeded)),

@@ -113,21 +113,33 @@ func (f *Feedback) Engaged(ctx context.Context, target *engage.Target) error {
 	}
 	workers := engage.NewWorkers(engage.WorkersOptions[reconcile.Request]{
 		Name:       controllerName,
-		Reconciler: &reconciler{options: f.options, feedback: f, target: target},
+		Reconciler: f.Reconciler(target),
 		Count:      workersPerTarget,
 		FirstRetry: firstRetry,
 		LastRetry:  lastRetry,
 		Logger:     f.options.Logger.WithValues("target", target.Key),
 	})
-	f.queues.Set(ctx, target, routed{target, workers.Queue})
 	if err := workers.Start(ctx); err != nil {
 		return err
 	}
-	enqueue := func(chaperon *v1alpha1.PodChaperon) { workers.Queue.Add(parentOf(chaperon)) }
+	return f.Fill(ctx, target, workers.Queue)
+}
+
+// Reconciler returns what reconciles the proxies in an engaged target. It is called for one proxy by one worker at a
+// time.
+func (f *Feedback) Reconciler(target *engage.Target) reconcile.Reconciler {
+	return &reconciler{options: f.options, feedback: f, target: target}
+}
+
+// Fill fills the queue of an engaged target's workers until ctx ends. It returns when the queue has all PodChaperons of
+// the target, and all proxies on its node.
+func (f *Feedback) Fill(ctx context.Context, target *engage.Target, queue engage.Queue[reconcile.Request]) error {
+	f.queues.Set(ctx, target, routed{target, queue})
+	enqueue := func(chaperon *v1alpha1.PodChaperon) { queue.Add(parentOf(chaperon)) }
 	if err := engage.OnEvents(ctx, target, &v1alpha1.PodChaperon{}, enqueue, enqueue); err != nil {
 		return err
 	}
-	return f.enqueueProxies(ctx, target, workers.Queue)
+	return f.enqueueProxies(ctx, target, queue)
 }
 
 // route enqueues a proxy at the target of its node. If everywhere is set, it enqueues the proxy at all targets that may

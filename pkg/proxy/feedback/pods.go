@@ -28,19 +28,20 @@ import (
 // concerns no target.
 func (f *Feedback) registerPods(mgr manager.Manager) error {
 	c, err := controller.New("feedback-pods", mgr, controller.Options{
-		Reconciler:              reconcile.Func(f.reconcilePod),
+		Reconciler:              reconcile.Func(f.ReconcilePod),
 		MaxConcurrentReconciles: workersPerTarget,
 	})
 	if err != nil {
 		return fmt.Errorf("making the controller of pods: %w", err)
 	}
-	if err := c.Watch(source.Kind(mgr.GetCache(), &corev1.Pod{}, f.podHandler())); err != nil {
+	if err := c.Watch(source.Kind(mgr.GetCache(), &corev1.Pod{}, f.PodHandler())); err != nil {
 		return fmt.Errorf("watching pods: %w", err)
 	}
 	return f.registerAddresses(c, mgr)
 }
 
-func (f *Feedback) podHandler() handler.TypedEventHandler[*corev1.Pod, reconcile.Request] {
+// PodHandler returns what routes the events of pods. The queue is that of ReconcilePod.
+func (f *Feedback) PodHandler() handler.TypedEventHandler[*corev1.Pod, reconcile.Request] {
 	return handler.TypedFuncs[*corev1.Pod, reconcile.Request]{
 		CreateFunc: func(_ context.Context, e event.TypedCreateEvent[*corev1.Pod], q requestQueue) {
 			f.podChanged(e.Object, false, q)
@@ -74,9 +75,9 @@ func (f *Feedback) podChanged(pod *corev1.Pod, everywhere bool, q requestQueue) 
 	}
 }
 
-// reconcilePod removes the finalizers that versions up to v0.17 left. It has the addresses of proxies decided anew. It
+// ReconcilePod removes the finalizers that versions up to v0.17 left. It has the addresses of proxies decided anew. It
 // confirms the deletion of pods on virtual nodes that are no proxies.
-func (f *Feedback) reconcilePod(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+func (f *Feedback) ReconcilePod(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	pod := &corev1.Pod{}
 	if err := f.options.Client.Get(ctx, request.NamespacedName, pod); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)

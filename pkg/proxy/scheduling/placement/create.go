@@ -72,30 +72,36 @@ func (p *Placer) afterFailure(
 	chaperon *v1alpha1.PodChaperon,
 	err error,
 ) (*v1alpha1.PodChaperon, error) {
+	notCreated := notCreatedBecause(t, err)
+	if notCreated != nil && !p.Delegates.isUncertain(proxy.UID, t) {
+		return nil, notCreated
+	}
+	return p.adopt(ctx, proxy, t, chaperon, err, notCreated)
+}
+
+// notCreatedBecause returns the error of a request that was surely not carried out, and nil if it may have been.
+func notCreatedBecause(t *Target, err error) error {
 	class := apierror.Of(err, apierror.Create)
 	switch {
 	case class == apierror.Unavailable || class == apierror.Unauthorized:
-		p.Delegates.setUncertain(proxy.UID, t, false)
-		return nil, &CreateError{Target: t.Name(), Cause: err}
+		return &CreateError{Target: t.Name(), Cause: err}
 	case class == apierror.RightsMissing:
-		p.Delegates.setUncertain(proxy.UID, t, false)
-		return nil, &RefusedError{Target: t.Name(), Reason: "refused: " + err.Error(), Refusal: RightsMissing}
+		return &RefusedError{Target: t.Name(), Reason: "refused: " + err.Error(), Refusal: RightsMissing}
 	case class.Refusal():
-		p.Delegates.setUncertain(proxy.UID, t, false)
-		return nil, &RefusedError{Target: t.Name(), Reason: "refused: " + err.Error(), Refusal: Forbidden}
+		return &RefusedError{Target: t.Name(), Reason: "refused: " + err.Error(), Refusal: Forbidden}
 	default:
-		return p.adopt(ctx, proxy, t, chaperon, err)
+		return nil
 	}
 }
 
 // adopt returns the PodChaperon that an earlier attempt created, or this one if it was created although its request was
-// not answered well.
+// not answered well. If there is none, it returns notCreated, unless that is nil.
 func (p *Placer) adopt(
 	ctx context.Context,
 	proxy *corev1.Pod,
 	t *Target,
 	chaperon *v1alpha1.PodChaperon,
-	cause error,
+	cause, notCreated error,
 ) (*v1alpha1.PodChaperon, error) {
 	p.Delegates.setUncertain(proxy.UID, t, true)
 	found, err := live(ctx, t, chaperon)
@@ -111,6 +117,8 @@ func (p *Placer) adopt(
 	switch {
 	case forged:
 		return nil, refused(Forbidden, err.Error())
+	case err != nil && notCreated != nil:
+		return nil, notCreated
 	case err != nil:
 		return nil, refused(CreateFailed, "creating the PodChaperon: "+cause.Error())
 	case ProxyUID(found) != proxy.UID:

@@ -78,6 +78,38 @@ func TestWhatAPodNeedsDecidesWhetherItsDelegateIsMade(t *testing.T) {
 	}
 }
 
+func TestARefusalIsNoAnswerToAnEarlierRequest(t *testing.T) {
+	for name, test := range map[string]struct {
+		arrived bool
+		err     string
+	}{
+		"the earlier request was carried out": {arrived: true},
+		"the earlier request was lost":        {err: "creating the PodChaperon in c1: busy"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld()
+			at := w.engage(t, "c1", interceptor.Funcs{
+				Create: func(
+					ctx context.Context, c client.WithWatch, o client.Object, options ...client.CreateOption,
+				) error {
+					if test.arrived {
+						return errors.Join(apierrors.NewTooManyRequests("busy", 1), c.Create(ctx, o, options...))
+					}
+					return apierrors.NewTooManyRequests("busy", 1)
+				},
+			})
+			w.Delegates.setUncertain("p", at, true)
+			chaperon, err := w.ensureChaperon(t.Context(), newPod("p", nil), at)
+			if message(err) != test.err || (chaperon != nil) != test.arrived {
+				t.Errorf("got %v and error %q, want error %q", chaperon, message(err), test.err)
+			}
+			if holder := w.Delegates.Holder("p"); holder != nil {
+				t.Errorf("%s is still uncertain", holder.Name())
+			}
+		})
+	}
+}
+
 func TestWithoutAKeyNothingIsPlaced(t *testing.T) {
 	w := newWorld()
 	w.sign = func(proof.Claim) (string, error) { return "", errors.New("no key") }

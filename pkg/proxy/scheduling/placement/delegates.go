@@ -128,6 +128,14 @@ func (d *Delegates) setUncertain(proxy types.UID, t *Target, uncertain bool) {
 	d.tidy(proxy, known)
 }
 
+// isUncertain says whether an earlier attempt left behind that the target may have a PodChaperon of the proxy.
+func (d *Delegates) isUncertain(proxy types.UID, t *Target) bool {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	known, ok := d.byProxy[proxy]
+	return ok && known.uncertain == t
+}
+
 // setWithdrawn notes whether a PodChaperon of the proxy, which has no delegate, is deleted, although the cache may show
 // it for a while.
 func (d *Delegates) setWithdrawn(proxy, chaperon types.UID, withdrawn bool) {
@@ -144,9 +152,9 @@ func (d *Delegates) setWithdrawn(proxy, chaperon types.UID, withdrawn bool) {
 
 // Holder returns the reachable target that has, or may have, the proxy's delegate. It returns nil if there is none.
 //
-// A PodChaperon that is being deleted does not hold its proxy. So the next delegate may begin in another target while
-// this one ends. There are three such cases: the leader changes while a PodChaperon is withdrawn, the request to
-// withdraw it is carried out but not answered, or somebody else deletes it.
+// A PodChaperon that is being deleted holds its proxy, too, unless it has no delegate: the next delegate begins when
+// this one has ended. So it makes no difference whether the leader changes while a PodChaperon is withdrawn, or whether
+// the request to withdraw it is answered, or whether somebody else deletes it.
 func (d *Delegates) Holder(proxy types.UID) *Target {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
@@ -156,7 +164,7 @@ func (d *Delegates) Holder(proxy types.UID) *Target {
 	}
 	var holder *Target
 	for t, chaperon := range known.chaperons {
-		if !t.Reachable() || !known.living(chaperon) {
+		if !t.Reachable() || !known.living(chaperon) && !known.ending(chaperon) {
 			continue
 		}
 		if now, _ := read(chaperon); now == scheduled {
@@ -278,6 +286,12 @@ func (d *Delegates) tidy(proxy types.UID, known *record) {
 func (known *record) living(chaperon *v1alpha1.PodChaperon) bool {
 	_, withdrawn := known.withdrawn[chaperon.UID]
 	return !withdrawn && chaperon.DeletionTimestamp.IsZero()
+}
+
+// ending says whether the PodChaperon is being deleted, and may have a delegate until it is gone.
+func (known *record) ending(chaperon *v1alpha1.PodChaperon) bool {
+	_, withdrawn := known.withdrawn[chaperon.UID]
+	return !withdrawn && !chaperon.DeletionTimestamp.IsZero() && !childless(chaperon)
 }
 
 func (known *record) notify() {

@@ -25,8 +25,12 @@ func TestHolder(t *testing.T) {
 			func(w *world, _, c2 *Target) { w.Delegates.Seen(c2, newChaperon("c", "q")) }, "",
 		},
 		"a PodChaperon that is being deleted": {
-			func(w *world, _, c2 *Target) { w.Delegates.Seen(c2, newChaperon("c", "p", deleting)) }, "",
+			func(w *world, _, c2 *Target) { w.Delegates.Seen(c2, newChaperon("c", "p", deleting)) }, "c2",
 		},
+		"a PodChaperon without a delegate that is being deleted": {func(w *world, _, c2 *Target) {
+			gone := with(v1alpha1.ConditionDelegate, corev1.ConditionFalse, v1alpha1.ReasonDelegateGone, "")
+			w.Delegates.Seen(c2, newChaperon("c", "p", deleting, gone))
+		}, ""},
 		"a scheduled PodChaperon, before one that is not": {func(w *world, c1, c2 *Target) {
 			w.Delegates.Seen(c1, newChaperon("c", "p"))
 			w.Delegates.Seen(c2, newChaperon("d", "p", inPhase(corev1.PodRunning)))

@@ -1,0 +1,161 @@
+package simulation
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+const (
+	// stepsOfARun is how many random steps a run has before everything is repaired.
+	stepsOfARun = 150
+	// runs are those of the unit tests. SIMULATION_RUNS asks for another number.
+	runs = 200
+	// shrinking is how long a failing run is shrunk.
+	shrinking = time.Minute
+)
+
+// TestTheProtocolHoldsWhateverGoesWrong prints the seed of a run that fails, and the fewest steps that fail, too.
+// SIMULATION_SEED repeats that run.
+func TestTheProtocolHoldsWhateverGoesWrong(t *testing.T) {
+	if seed := number(t, "SIMULATION_SEED", 0); seed != 0 {
+		try(t, seed)
+		return
+	}
+	first, count := rand.Uint64()>>1, number(t, "SIMULATION_RUNS", runs)
+	workers := uint64(runtime.GOMAXPROCS(0))
+	for worker := range workers {
+		t.Run(strconv.FormatUint(worker, 10), func(t *testing.T) {
+			t.Parallel()
+			for i := worker; i < count && !t.Failed(); i += workers {
+				try(t, first+i)
+				if t.Failed() {
+					t.Logf("run %d failed", i+1)
+				}
+			}
+		})
+	}
+}
+
+func number(t *testing.T, variable string, otherwise uint64) uint64 {
+	t.Helper()
+	text := os.Getenv(variable)
+	if text == "" {
+		return otherwise
+	}
+	n, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func TestARunIsRepeatable(t *testing.T) {
+	for seed := range uint64(10) {
+		first, _ := simulate(t, randomly(seed))
+		if second, _ := simulate(t, randomly(seed)); !slices.Equal(first, second) {
+			t.Errorf("the runs of seed %d differ: %s", seed, firstDifference(first, second))
+		}
+		steps := beforeRepair(first)
+		if second, _ := simulate(t, func(w *world) { w.repeat(steps) }); !slices.Equal(first, second) {
+			t.Errorf("the run of seed %d differs from its steps: %s", seed, firstDifference(first, second))
+		}
+	}
+}
+
+func firstDifference(one, other []string) string {
+	for i := range min(len(one), len(other)) {
+		if one[i] != other[i] {
+			return fmt.Sprintf("step %d of %d: %q and %q", i, len(one), one[i], other[i])
+		}
+	}
+	return fmt.Sprintf("%d and %d steps", len(one), len(other))
+}
+
+// try does a random run, and reports its failure.
+func try(t *testing.T, seed uint64) {
+	t.Helper()
+	trace, failed := simulate(t, randomly(seed))
+	if failed == nil {
+		return
+	}
+	trace, failed = shrink(t, trace, failed)
+	t.Errorf("%v, with SIMULATION_SEED=%d, after:\n  %s", failed, seed, strings.Join(readable(trace), "\n  "))
+}
+
+func randomly(seed uint64) func(w *world) {
+	return func(w *world) {
+		random, all := rand.New(rand.NewPCG(seed, 0)), kinds() //nolint:gosec // It must be repeatable.
+		for range stepsOfARun {
+			if w.failed() == nil {
+				w.step(random, all)
+			}
+		}
+	}
+}
+
+// simulate does steps in a new world, and then repairs everything. It returns all steps, and what went wrong.
+func simulate(t *testing.T, steps func(w *world)) (trace []string, failed error) {
+	t.Helper()
+	synctest.Test(t, func(*testing.T) {
+		w := newWorld()
+		w.rest()
+		steps(w)
+		if w.failed() == nil {
+			w.heal()
+		}
+		w.end()
+		trace, failed = w.trace, w.failed()
+	})
+	return trace, failed
+}
+
+// shrink leaves out as many steps as possible, so that the run still fails: first many at once, then fewer.
+func shrink(t *testing.T, trace []string, failed error) ([]string, error) {
+	t.Helper()
+	begun := time.Now()
+	steps := beforeRepair(trace)
+	for size := len(steps); size > 0; size /= 2 {
+		for i := 0; i < len(steps) && time.Since(begun) < shrinking; {
+			fewer := slices.Concat(steps[:i], steps[min(i+size, len(steps)):])
+			done, err := simulate(t, func(w *world) { w.repeat(fewer) })
+			if err == nil {
+				i += size
+				continue
+			}
+			trace, failed, steps = done, err, beforeRepair(done)
+		}
+	}
+	return trace, failed
+}
+
+func beforeRepair(trace []string) []string {
+	if i := slices.Index(trace, healed); i >= 0 {
+		return trace[:i]
+	}
+	return trace
+}
+
+// readable says how often a step is repeated.
+func readable(trace []string) []string {
+	var lines []string
+	for len(trace) > 0 {
+		n := 1
+		for n < len(trace) && trace[n] == trace[0] {
+			n++
+		}
+		line := trace[0]
+		if n > 1 {
+			line = fmt.Sprintf("%s (%d times)", line, n)
+		}
+		lines, trace = append(lines, line), trace[n:]
+	}
+	return lines
+}

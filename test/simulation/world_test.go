@@ -1,0 +1,209 @@
+package simulation
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+	"slices"
+	"sync"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// world is a source, its targets, and the requests between them.
+type world struct {
+	source   *cluster
+	targets  []*kubernetes
+	manager  *source
+	managers []*process // of the targets
+	facts    facts
+	// trace has the labels of all steps.
+	trace []string
+
+	mu sync.Mutex // guards the fields below, and the source's attempts
+	// calls are those under way, in the order of their labels. late are requests that nobody waits for any more, and
+	// that may still be carried out.
+	calls, late []*call
+	violation   error
+}
+
+func newWorld() *world {
+	w := &world{source: newCluster("source"), facts: newFacts()}
+	w.source.changed = w.proxyChanged
+	for _, name := range []string{"c1", "c2"} {
+		k := &kubernetes{cluster: newCluster(name), containers: map[types.UID]*container{}}
+		k.changed = w.targetChanged
+		w.targets = append(w.targets, k)
+		w.managers = append(w.managers, w.startTarget(k))
+	}
+	w.manager = w.startSource()
+	return w
+}
+
+// start starts a goroutine. A panic in it is a violation.
+func (w *world) start(what string, f func()) {
+	go func() {
+		defer func() {
+			if cause := recover(); cause != nil {
+				w.violate("%s: panic: %v\n%s", what, cause, debug.Stack())
+			}
+		}()
+		f()
+	}()
+}
+
+// failed returns the first violation.
+func (w *world) failed() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.violation
+}
+
+func (w *world) violate(format string, values ...any) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.violation == nil {
+		w.violation = fmt.Errorf(format, values...)
+	}
+}
+
+// overtake drops the late requests of a process before a later one. A process that gave a request up closes its stream,
+// so the request is carried out soon, or not at all.
+func (w *world) overtake(later *call) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !slices.Contains(w.late, later) {
+		w.late = slices.DeleteFunc(w.late, func(c *call) bool { return c.by == later.by && c.to == later.to })
+	}
+}
+
+func (w *world) park(c *call) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	i, _ := slices.BinarySearchFunc(w.calls, c, func(a, b *call) int { return compareNames(a.label, b.label) })
+	w.calls = slices.Insert(w.calls, i, c)
+}
+
+// rest waits until nothing happens any more without the simulation, and checks what must always be true.
+func (w *world) rest() {
+	synctest.Wait()
+	w.mu.Lock()
+	w.calls = slices.DeleteFunc(w.calls, func(c *call) bool {
+		given := c.ctx.Err() != nil || !c.by.alive()
+		if given && !c.served {
+			w.late = append(w.late, c)
+		}
+		return given
+	})
+	w.mu.Unlock()
+	for _, q := range w.queues() {
+		q.due()
+	}
+	w.check()
+}
+
+func (w *world) processes() []*process {
+	all := []*process{w.manager.process}
+	return slices.DeleteFunc(append(all, w.managers...), func(p *process) bool { return !p.alive() })
+}
+
+func (w *world) queues() []*queue {
+	var all []*queue
+	for _, p := range w.processes() {
+		for _, q := range p.queues {
+			if q.ctx.Err() == nil {
+				all = append(all, q)
+			}
+		}
+	}
+	return all
+}
+
+// cut says whether a process does not reach a cluster.
+func (w *world) cut(p *process, c *cluster) bool {
+	return p == w.manager.process &&
+		slices.ContainsFunc(w.targets, func(k *kubernetes) bool { return k.cut && k.cluster == c })
+}
+
+// answerable returns the calls that get an answer if nothing goes wrong.
+func (w *world) answerable() []*call {
+	return slices.DeleteFunc(w.underWay(), func(c *call) bool { return w.cut(c.by, c.to) })
+}
+
+func (w *world) underWay() []*call {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.calls)
+}
+
+// behind returns the caches that lag.
+func (w *world) behind() []*lagging {
+	var all []*lagging
+	for _, p := range w.processes() {
+		for _, l := range p.caches {
+			if l.behind() && l.ctx.Err() == nil && !w.cut(p, l.from) {
+				all = append(all, l)
+			}
+		}
+	}
+	return all
+}
+
+func (w *world) answer(c *call) {
+	w.mu.Lock()
+	w.calls = slices.DeleteFunc(w.calls, func(other *call) bool { return other == c })
+	w.mu.Unlock()
+	close(c.answer)
+}
+
+// progress returns what goes on if nothing goes wrong, except that containers end.
+func (w *world) progress() []action {
+	var all []action
+	for _, c := range w.answerable() {
+		all = append(all, action{c.label, func() { c.serve(); w.answer(c) }})
+	}
+	for _, l := range w.behind() {
+		all = append(all, action{l.name + " gets a change", l.next})
+	}
+	for _, q := range w.queues() {
+		for _, key := range q.keys() {
+			all = append(all, action{q.name + " works on " + key.Name, func() { q.work(key) }})
+		}
+	}
+	if w.manager.alive() {
+		for _, pod := range w.manager.waiting() {
+			all = append(all, w.manager.placements(pod)...)
+		}
+	}
+	for _, k := range w.targets {
+		all = append(all, k.actions(false)...)
+	}
+	return append(all, w.jobs()...)
+}
+
+func (w *world) do(a action) {
+	w.trace = append(w.trace, a.label)
+	a.do()
+	w.rest()
+}
+
+// pass lets time pass. Requests that nobody waits for do not take that long.
+func (w *world) pass(d time.Duration) {
+	if d >= 10*time.Second {
+		w.mu.Lock()
+		w.late = nil
+		w.mu.Unlock()
+	}
+	time.Sleep(d)
+	w.rest()
+}
+
+// end ends all goroutines.
+func (w *world) end() {
+	for _, p := range append([]*process{w.manager.process}, w.managers...) {
+		p.crash(context.Canceled)
+	}
+	synctest.Wait()
+}
