@@ -231,10 +231,7 @@ func (l *loop) startCache(ctx, life context.Context, d *dialer, e *engagement) (
 		e.watchError.Store(&err)
 		cancel() // This ends the attempt. Once the cache has synced, it does nothing, and the watch is resumed.
 	}
-	everywhere, err := l.readsEverywhere(ctx, d)
-	if err != nil {
-		return nil, err
-	}
+	everywhere := l.readsEverywhere(ctx, d)
 	kinds := map[client.Object]cache.ByObject{&v1alpha1.ClusterSummary{}: summaryOptions()}
 	if everywhere {
 		kinds[&v1alpha1.PodChaperon{}] = l.chaperonOptions(l.key.Namespace)

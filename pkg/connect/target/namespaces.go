@@ -37,15 +37,14 @@ const (
 // readsEverywhere says whether the PodChaperons of a target are read by one watch. A Target has one namespace. A
 // ClusterTarget may let this source read the whole cluster: older ones do, and those where an administrator bound the
 // role in the whole cluster.
-func (l *loop) readsEverywhere(ctx context.Context, d *dialer) (bool, error) {
+//
+// Other errors than a refusal say nothing about the right. The cache meets and reports them.
+func (l *loop) readsEverywhere(ctx context.Context, d *dialer) bool {
 	if l.key.Namespace != "" {
-		return true, nil
+		return true
 	}
 	err := d.live.List(ctx, &v1alpha1.PodChaperonList{}, client.MatchingLabels(l.ours()), client.Limit(1))
-	if err != nil && !apierrors.IsForbidden(err) {
-		return false, fmt.Errorf("listing: %w", err)
-	}
-	return err == nil, nil
+	return !apierrors.IsForbidden(err)
 }
 
 // readByNamespace returns a cache that reads the ClusterSummary from another one, and PodChaperons namespace by

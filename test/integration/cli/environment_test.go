@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"os"
@@ -152,13 +153,13 @@ func connectTarget(ctx context.Context, request reconcile.Request) (reconcile.Re
 	return result, c1.Client.Status().Patch(ctx, target, client.RawPatch(types.MergePatchType, patch))
 }
 
-// try uses the kubeconfig of a Secret. A source with rights in one namespace may list only there.
+// try uses the kubeconfig of a Secret. A source may list PodChaperons in its namespaces only.
 func try(ctx context.Context, key client.ObjectKey, namespace string) error {
 	c, err := login(ctx, key)
 	if err != nil {
 		return err
 	}
-	return c.List(ctx, &v1alpha1.PodChaperonList{}, client.InNamespace(namespace))
+	return c.List(ctx, &v1alpha1.PodChaperonList{}, client.InNamespace(cmp.Or(namespace, metav1.NamespaceDefault)))
 }
 
 // login returns a client with the kubeconfig of a Secret in c1.

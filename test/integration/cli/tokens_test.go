@@ -136,7 +136,7 @@ func TestRevokeTakesEverything(t *testing.T) {
 		}},
 	}
 	env.CreateForTest(t, c2, byHand)
-	env.Must(t, asSource.List(t.Context(), &v1alpha1.PodChaperonList{}))
+	env.Must(t, asSource.List(t.Context(), &v1alpha1.PodChaperonList{}, client.InNamespace(metav1.NamespaceDefault)))
 
 	source := env.Get(t, c2, &v1alpha1.ClusterSource{ObjectMeta: metav1.ObjectMeta{Name: "c1"}})
 	mustFail(t, "there is no ClusterSource c9", path,
