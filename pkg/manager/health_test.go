@@ -51,7 +51,8 @@ func TestTheLogSaysOnceWhyAManagerIsNotReady(t *testing.T) {
 	log := funcr.New(func(_, line string) { lines = append(lines, line) }, funcr.Options{})
 	var failure error
 	check := logged(func(*http.Request) error { return failure }, log)
-	for _, failure = range []error{nil, errors.New("one"), errors.New("one"), errors.New("two"), nil, errors.New("two")} {
+	one, two := errors.New("one"), errors.New("two")
+	for _, failure = range []error{nil, one, one, two, nil, two} {
 		if err := check(nil); !errors.Is(err, failure) {
 			t.Errorf("got %v, want %v", err, failure)
 		}

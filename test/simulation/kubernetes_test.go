@@ -102,6 +102,8 @@ func (k *kubernetes) setStatus(pod *corev1.Pod, set func(*corev1.PodStatus)) {
 }
 
 // run is the kubelet.
+//
+//nolint:gocyclo // a list of what it does
 func (k *kubernetes) run(pod *corev1.Pod, ends bool, add func(string, client.Object, func())) {
 	c := k.containers[pod.UID]
 	switch {

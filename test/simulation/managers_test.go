@@ -47,7 +47,8 @@ type process struct {
 
 func (w *world) newProcess(name string) *process {
 	p := &process{world: w, name: name}
-	p.ctx, p.crash = context.WithCancelCause(logr.NewContext(context.Background(), logr.Discard()))
+	life := logr.NewContext(context.Background(), logr.Discard()) //nolint:forbidigo // It ends with crash.
+	p.ctx, p.crash = context.WithCancelCause(life)
 	return p
 }
 

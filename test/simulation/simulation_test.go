@@ -92,7 +92,7 @@ func try(t *testing.T, seed uint64) {
 
 func randomly(seed uint64) func(w *world) {
 	return func(w *world) {
-		random, all := rand.New(rand.NewPCG(seed, 0)), kinds() //nolint:gosec // It must be repeatable.
+		random, all := rand.New(rand.NewPCG(seed, 0)), kinds()
 		for range stepsOfARun {
 			if w.failed() == nil {
 				w.step(random, all)

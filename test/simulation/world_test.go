@@ -196,7 +196,7 @@ func (w *world) pass(d time.Duration) {
 		w.late = nil
 		w.mu.Unlock()
 	}
-	time.Sleep(d)
+	time.Sleep(d) //nolint:forbidigo // The bubble's time.
 	w.rest()
 }
 

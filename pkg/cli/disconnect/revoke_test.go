@@ -12,8 +12,8 @@ import (
 
 func TestHowToEndTheDelegatesOfARevokedSource(t *testing.T) {
 	const byID = " -l multicluster.admiralty.io/parent-cluster-id=id"
-	const unsure = "delete their PodChaperons. The source had no spec.clusterID and could write any label, so look at " +
-		"all of them: kubectl --context c2 get podchaperons "
+	const unsure = "delete their PodChaperons. The source had no spec.clusterID and could write any label, so look " +
+		"at all of them: kubectl --context c2 get podchaperons "
 	for name, test := range map[string]struct {
 		source client.Object
 		want   string

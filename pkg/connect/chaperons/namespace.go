@@ -55,7 +55,7 @@ func (n *namespace) wait(ctx context.Context) (refused, err error) {
 	ctx, cancel := context.WithTimeout(ctx, timeouts.Request)
 	defer cancel()
 	for {
-		refused, changed := n.patience.refusal()
+		changed, refused := n.patience.refusal()
 		select {
 		case <-listed:
 			return nil, nil
@@ -76,7 +76,7 @@ func (n *namespace) wait(ctx context.Context) (refused, err error) {
 // isEmpty says whether no PodChaperon was seen that may still exist.
 func (n *namespace) isEmpty(ctx context.Context) bool {
 	if !n.informer.HasSynced() {
-		refused, _ := n.patience.refusal()
+		_, refused := n.patience.refusal()
 		return refused != nil
 	}
 	list := &v1alpha1.PodChaperonList{}

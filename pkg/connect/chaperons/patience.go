@@ -38,10 +38,10 @@ func newPatience(clock clock.Clock) *patience {
 }
 
 // refusal returns the last answer if it was a refusal, and a channel that is closed when this changes.
-func (p *patience) refusal() (refused error, changed <-chan struct{}) {
+func (p *patience) refusal() (changed <-chan struct{}, refused error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.refused, p.changed
+	return p.changed, p.refused
 }
 
 // end ends the pause after a refusal, and the next pause is the shortest.

@@ -31,8 +31,8 @@ type Hold struct {
 	ctx context.Context //nolint:containedctx // it is the right
 	end context.CancelCauseFunc
 
-	// turn has room for one: renewals and confirmations come one after the other. Whoever has it may use the fields up to
-	// confirmed.
+	// turn has room for one: renewals and confirmations come one after the other. Whoever has it may use the fields up
+	// to confirmed.
 	turn      chan struct{}
 	last      *coordinationv1.Lease
 	shared    bool      // a sibling renews the Lease, too

@@ -251,11 +251,14 @@ func (l *loop) startCache(ctx, life context.Context, d *dialer, e *engagement) (
 	case everywhere:
 		return c, nil
 	}
-	chaperons, err := l.readByNamespace(ctx, life, d, e, c, failed)
-	if err != nil && e.watchError.Load() != nil {
-		err = syncError(&e.watchError, stopped)
+	byNamespace := chaperons.New(life, c, l.makerOfCaches(ctx, d, e, failed), l.options.Clock)
+	if err := l.watchNamespaces(ctx, life, d, e, byNamespace); err != nil {
+		if e.watchError.Load() != nil {
+			err = syncError(&e.watchError, stopped)
+		}
+		return nil, err
 	}
-	return chaperons, err
+	return byNamespace, nil
 }
 
 func (e *engagement) cacheOptions(

@@ -47,45 +47,42 @@ func (l *loop) readsEverywhere(ctx context.Context, d *dialer) bool {
 	return !apierrors.IsForbidden(err)
 }
 
-// readByNamespace returns a cache that reads the ClusterSummary from another one, and PodChaperons namespace by
-// namespace. It has synced those of all namespaces that may hold a delegate.
-func (l *loop) readByNamespace(
-	ctx, life context.Context, d *dialer, e *engagement, others cache.Cache,
-	failed toolscache.WatchErrorHandlerWithContext,
-) (cache.Cache, error) {
-	unlessRefused := func(ctx context.Context, r *toolscache.Reflector, err error) {
-		if !apierrors.IsForbidden(err) { // A refusal concerns one namespace.
-			failed(ctx, r, err)
-		}
-	}
-	c := chaperons.New(life, others, l.makerOfCaches(ctx, d, e, unlessRefused), l.options.Clock)
+// watchNamespaces has a cache read PodChaperons namespace by namespace. When it returns, the cache has synced those of
+// all namespaces that may hold a delegate.
+func (l *loop) watchNamespaces(ctx, life context.Context, d *dialer, e *engagement, c *chaperons.Cache) error {
 	grant, err := l.watchGrant(ctx, life, d, e)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	needed, err := l.needed(ctx, e.target.NodeName, lastOf(grant))
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if err := c.Watch(ctx, sets.List(needed)); err != nil {
-		return nil, err
+		return err
 	}
 	follow(life, c, grant)
 	go l.forget(life, c, e.target.NodeName, grant)
-	return c, nil
+	return nil
 }
 
-// makerOfCaches returns what makes the cache of a namespace.
+// makerOfCaches returns what makes the cache of a namespace. It reports errors of watches, but no refusals, which
+// concern one namespace.
 func (l *loop) makerOfCaches(
 	ctx context.Context, d *dialer, e *engagement, failed toolscache.WatchErrorHandlerWithContext,
 ) chaperons.Maker {
 	ctx = context.WithoutCancel(ctx) // Making caches asks nobody.
+	unlessRefused := func(ctx context.Context, r *toolscache.Reflector, err error) {
+		if !apierrors.IsForbidden(err) {
+			failed(ctx, r, err)
+		}
+	}
 	return func(
 		namespace string, wrap func(toolscache.ListerWatcher) toolscache.ListerWatcher,
 	) (cache.Cache, error) {
 		options := e.cacheOptions(map[client.Object]cache.ByObject{
 			&v1alpha1.PodChaperon{}: l.chaperonOptions(namespace),
-		}, failed)
+		}, unlessRefused)
 		informer := options.NewInformer
 		options.NewInformer = func(
 			lw toolscache.ListerWatcher, kind runtime.Object, resync time.Duration, indexers toolscache.Indexers,

@@ -122,7 +122,8 @@ func TestATargetWithoutAShareSaysSo(t *testing.T) {
 		}
 		return check(target.Status.Credentials)
 	})
-	if diff := cmp.Diff(entry{}, w.renewer.store.get(keyOf(translate.TargetID(tenants), fingerprintOf(w.config)))); diff != "" {
+	stored := w.renewer.store.get(keyOf(translate.TargetID(tenants), fingerprintOf(w.config)))
+	if diff := cmp.Diff(entry{}, stored); diff != "" {
 		t.Errorf("it has an entry:\n%s", diff)
 	}
 }

@@ -192,10 +192,13 @@ func (r *Reconciler) goneMeanwhile(ctx context.Context, chaperon *v1alpha1.PodCh
 	}
 	now := &v1alpha1.PodChaperon{}
 	err := r.apiReader.Get(ctx, client.ObjectKeyFromObject(chaperon), now)
-	if client.IgnoreNotFound(err) != nil {
+	if apierrors.IsNotFound(err) {
+		return true, nil
+	}
+	if err != nil {
 		return false, fmt.Errorf("looking whether the PodChaperon still exists: %w", err)
 	}
-	return err != nil || now.UID != chaperon.UID || now.DeletionTimestamp != nil, nil
+	return now.UID != chaperon.UID || now.DeletionTimestamp != nil, nil
 }
 
 // createWithin creates the delegate unless it breaks a rule. A dry run returns the pod that the API server would store,

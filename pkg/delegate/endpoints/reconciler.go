@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
@@ -117,10 +118,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	}
 	slice := &discoveryv1.EndpointSlice{}
 	err := r.options.Client.Get(ctx, request.NamespacedName, slice, client.UnsafeDisableDeepCopy)
-	if client.IgnoreNotFound(err) != nil {
+	gone := apierrors.IsNotFound(err)
+	if err != nil && !gone {
 		return reconcile.Result{}, fmt.Errorf("getting an EndpointSlice: %w", err)
 	}
-	if err != nil || !isCopy(slice) || slice.DeletionTimestamp != nil {
+	if gone || !isCopy(slice) || slice.DeletionTimestamp != nil {
 		r.options.Addresses.InUse.Show(request.NamespacedName, nil)
 		return reconcile.Result{}, nil
 	}

@@ -77,6 +77,8 @@ func (k kind) path() string {
 }
 
 // body returns a minimal body, beside the metadata.
+//
+//nolint:gocyclo // a list
 func (k kind) body() string {
 	const ours = `"apiVersion":"multicluster.admiralty.io/v1alpha1","kind":`
 	switch k {

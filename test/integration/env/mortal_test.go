@@ -49,7 +49,7 @@ func TestControlPlanesEndWithTestsThatAreKilled(t *testing.T) {
 			_ = connection.Close()
 		}
 		if !errors.Is(err, syscall.ECONNREFUSED) {
-			return fmt.Errorf("dialing the API server at %s: %v, want that it does not listen any more", host, err)
+			return fmt.Errorf("dialing the API server at %s: %w, want that it does not listen any more", host, err)
 		}
 		return nil
 	})

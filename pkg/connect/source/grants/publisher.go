@@ -76,11 +76,11 @@ func (p *Publisher) Register(ctx context.Context, mgr ctrl.Manager) error {
 	}
 	return mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
 		mgr.GetLogger().Error(nil, MissingKind)
-		_ = wait.PollUntilContextCancel(ctx, kindRetry, true, func(context.Context) (bool, error) {
+		err := wait.PollUntilContextCancel(ctx, kindRetry, true, func(context.Context) (bool, error) {
 			return !p.lacksKind(mgr), nil
 		})
-		if ctx.Err() != nil {
-			return nil
+		if err != nil {
+			return nil //nolint:nilerr // The manager stops.
 		}
 		p.missing.Store(false)
 		return p.addController(mgr)

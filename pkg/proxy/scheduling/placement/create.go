@@ -72,15 +72,20 @@ func (p *Placer) afterFailure(
 	chaperon *v1alpha1.PodChaperon,
 	err error,
 ) (*v1alpha1.PodChaperon, error) {
-	notCreated := notCreatedBecause(t, err)
-	if notCreated != nil && !p.Delegates.isUncertain(proxy.UID, t) {
-		return nil, notCreated
+	if wasNotCreated(apierror.Of(err, apierror.Create)) && !p.Delegates.isUncertain(proxy.UID, t) {
+		return nil, notCreated(t, err)
 	}
-	return p.adopt(ctx, proxy, t, chaperon, err, notCreated)
+	return p.adopt(ctx, proxy, t, chaperon, err)
 }
 
-// notCreatedBecause returns the error of a request that was surely not carried out, and nil if it may have been.
-func notCreatedBecause(t *Target, err error) error {
+// wasNotCreated says whether the error is the answer to a request that was surely not carried out.
+func wasNotCreated(class apierror.Class) bool {
+	return class == apierror.Unavailable || class == apierror.Unauthorized || class == apierror.RightsMissing ||
+		class.Refusal()
+}
+
+// notCreated returns what it means for the pod that the target has no PodChaperon, because of an error.
+func notCreated(t *Target, err error) error {
 	class := apierror.Of(err, apierror.Create)
 	switch {
 	case class == apierror.Unavailable || class == apierror.Unauthorized:
@@ -90,18 +95,20 @@ func notCreatedBecause(t *Target, err error) error {
 	case class.Refusal():
 		return &RefusedError{Target: t.Name(), Reason: "refused: " + err.Error(), Refusal: Forbidden}
 	default:
-		return nil
+		return &RefusedError{
+			Target: t.Name(), Reason: "creating the PodChaperon: " + err.Error(), Refusal: CreateFailed,
+		}
 	}
 }
 
 // adopt returns the PodChaperon that an earlier attempt created, or this one if it was created although its request was
-// not answered well. If there is none, it returns notCreated, unless that is nil.
+// not answered well.
 func (p *Placer) adopt(
 	ctx context.Context,
 	proxy *corev1.Pod,
 	t *Target,
 	chaperon *v1alpha1.PodChaperon,
-	cause, notCreated error,
+	cause error,
 ) (*v1alpha1.PodChaperon, error) {
 	p.Delegates.setUncertain(proxy.UID, t, true)
 	found, err := live(ctx, t, chaperon)
@@ -117,10 +124,8 @@ func (p *Placer) adopt(
 	switch {
 	case forged:
 		return nil, refused(Forbidden, err.Error())
-	case err != nil && notCreated != nil:
-		return nil, notCreated
 	case err != nil:
-		return nil, refused(CreateFailed, "creating the PodChaperon: "+cause.Error())
+		return nil, notCreated(t, cause)
 	case ProxyUID(found) != proxy.UID:
 		return nil, refused(Forbidden, fmt.Sprintf("the PodChaperon %q there belongs to another pod", found.Name))
 	case !found.DeletionTimestamp.IsZero():
