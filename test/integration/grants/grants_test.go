@@ -200,7 +200,7 @@ func TestHandBoundRolesStay(t *testing.T) {
 	}
 	env.Create(t, target, everywhere, inOne)
 	for _, i := range []identity{byHand, c1} {
-		env.Create(t, target, i.clusterSource(selecting(team("none"))))
+		env.Create(t, target, i.clusterSource(selecting(team("nobody"))))
 		waitCondition(t, i.clusterSource(nil), v1alpha1.ConditionReady, v1alpha1.ReasonReady, "0 namespaces")
 	}
 	byHand.expect(t, namespace, all)
