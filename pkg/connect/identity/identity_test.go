@@ -1,11 +1,18 @@
 package identity
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 )
 
 func TestCheck(t *testing.T) {
@@ -75,5 +82,58 @@ func TestExplain(t *testing.T) {
 	}
 	if got := i.Explain(nil); got != nil {
 		t.Errorf("there was no error: %v", got)
+	}
+}
+
+func TestTheClusterIsAskedWhoItIs(t *testing.T) {
+	unanswered := errors.New("slow")
+	for name, test := range map[string]struct {
+		belongs, tells string
+		answer         error // instead of the ID
+		asked          bool
+		want           func(error) bool
+	}{
+		"the same cluster": {
+			belongs: "c2", tells: "c2", asked: true, want: func(err error) bool { return err == nil },
+		},
+		"another cluster": {
+			belongs: "c2", tells: "c3", asked: true,
+			want: func(err error) bool { return errors.As(err, new(*OtherClusterError)) },
+		},
+		"a cluster that does not tell": {
+			belongs: "c2", asked: true, want: func(err error) bool { return errors.As(err, new(*UnknownError)) },
+		},
+		"a cluster that does not answer": {
+			belongs: "c2", answer: unanswered, asked: true,
+			want: func(err error) bool { return errors.Is(err, unanswered) },
+		},
+		"nobody knows which cluster is right": {tells: "c3", want: func(err error) bool { return err == nil }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			scheme := runtime.NewScheme()
+			if err := v1alpha1.AddToScheme(scheme); err != nil {
+				t.Fatal(err)
+			}
+			asked := false
+			reader := fake.NewClientBuilder().WithScheme(scheme).WithInterceptorFuncs(interceptor.Funcs{
+				Get: func(
+					_ context.Context, _ client.WithWatch, key client.ObjectKey, o client.Object, _ ...client.GetOption,
+				) error {
+					asked = key.Name == v1alpha1.ClusterSummaryName
+					o.(*v1alpha1.ClusterSummary).Status.ClusterID = test.tells
+					return test.answer
+				},
+			}).Build()
+			i := New(test.belongs)
+			if err := i.Confirm(t.Context(), reader); !test.want(err) {
+				t.Errorf("got %v", err)
+			}
+			if asked != test.asked {
+				t.Errorf("the cluster was asked: %t, want %t", asked, test.asked)
+			}
+			if i.ClusterID() != test.belongs {
+				t.Errorf("it is %q, want %q", i.ClusterID(), test.belongs)
+			}
+		})
 	}
 }

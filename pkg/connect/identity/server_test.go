@@ -84,3 +84,15 @@ func TestAServerWithoutACertificateProvesNothing(t *testing.T) {
 		t.Errorf("got %t (%v)", same, err)
 	}
 }
+
+func TestAServerThatShowsNoKeyIsNoServer(t *testing.T) {
+	for name, state := range map[string]*tls.ConnectionState{
+		"no TLS":                       nil,
+		"no certificate":               {},
+		"a key of a kind nobody knows": {PeerCertificates: []*x509.Certificate{{PublicKey: "key"}}},
+	} {
+		if key := keyOf(state); key != (noKey{}) || key.Equal(key) {
+			t.Errorf("%s: the key is %v, want none", name, key)
+		}
+	}
+}
