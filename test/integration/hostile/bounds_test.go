@@ -236,7 +236,7 @@ func TestForgedPodChaperonsAreNotKept(t *testing.T) {
 			forged.Name, forged.UID = name, types.UID(name)
 			return forged
 		})
-		waitUntilSent(t, sent, forgeries, 25_000)
+		waitUntilSent(t, sent, forgeries, 5_000)
 	})
 	kept := &v1alpha1.PodChaperonList{}
 	env.Must(t, engagedTarget(t, key).Client.List(t.Context(), kept))
