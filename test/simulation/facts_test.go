@@ -118,7 +118,9 @@ func (w *world) proxyGone(proxy *corev1.Pod) {
 	if !w.facts.mayGo[proxy.UID] {
 		w.violate("proxy %s was deleted, and nobody asked for that", proxy.Name)
 	}
-	if proxy.DeletionTimestamp == nil && finished(proxy.Status.Phase) && !w.facts.deleted[proxy.UID] {
+	// Without an exit code, the source failed the proxy just before it deleted it, because the delegate is lost.
+	_, ended := exitCode(&proxy.Status)
+	if proxy.DeletionTimestamp == nil && ended && finished(proxy.Status.Phase) && !w.facts.deleted[proxy.UID] {
 		w.violate("proxy %s had finished and was deleted", proxy.Name)
 	}
 	if w.facts.forced[proxy.UID] || proxy.Spec.NodeName == "" {

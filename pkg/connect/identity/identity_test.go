@@ -88,16 +88,16 @@ func TestExplain(t *testing.T) {
 func TestTheClusterIsAskedWhoItIs(t *testing.T) {
 	unanswered := errors.New("slow")
 	for name, test := range map[string]struct {
-		belongs, tells string
-		answer         error // instead of the ID
-		asked          bool
-		want           func(error) bool
+		belongs, publishes string
+		answer             error // instead of the ID
+		asked              bool
+		want               func(error) bool
 	}{
 		"the same cluster": {
-			belongs: "c2", tells: "c2", asked: true, want: func(err error) bool { return err == nil },
+			belongs: "c2", publishes: "c2", asked: true, want: func(err error) bool { return err == nil },
 		},
 		"another cluster": {
-			belongs: "c2", tells: "c3", asked: true,
+			belongs: "c2", publishes: "c3", asked: true,
 			want: func(err error) bool { return errors.As(err, new(*OtherClusterError)) },
 		},
 		"a cluster that does not tell": {
@@ -107,7 +107,7 @@ func TestTheClusterIsAskedWhoItIs(t *testing.T) {
 			belongs: "c2", answer: unanswered, asked: true,
 			want: func(err error) bool { return errors.Is(err, unanswered) },
 		},
-		"nobody knows which cluster is right": {tells: "c3", want: func(err error) bool { return err == nil }},
+		"nobody knows which cluster is right": {publishes: "c3", want: func(err error) bool { return err == nil }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			scheme := runtime.NewScheme()
@@ -120,7 +120,7 @@ func TestTheClusterIsAskedWhoItIs(t *testing.T) {
 					_ context.Context, _ client.WithWatch, key client.ObjectKey, o client.Object, _ ...client.GetOption,
 				) error {
 					asked = key.Name == v1alpha1.ClusterSummaryName
-					o.(*v1alpha1.ClusterSummary).Status.ClusterID = test.tells
+					o.(*v1alpha1.ClusterSummary).Status.ClusterID = test.publishes
 					return test.answer
 				},
 			}).Build()
