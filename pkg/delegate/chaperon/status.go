@@ -75,36 +75,31 @@ func (w *ownWrites) forget(key types.NamespacedName) {
 }
 
 // noteEnding remembers that the cache has the delegate, whose end was requested.
-func (w *ownWrites) noteEnding(chaperon *v1alpha1.PodChaperon) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.endings == nil {
-		w.endings = map[types.NamespacedName]types.UID{}
-	}
-	w.endings[client.ObjectKeyFromObject(chaperon)] = chaperon.UID
-}
+func (w *ownWrites) noteEnding(chaperon *v1alpha1.PodChaperon) { w.note(&w.endings, chaperon) }
 
 // ending says whether the cache had the delegate after its end was requested. If the cache then lacks the delegate, the
 // delegate is gone.
-func (w *ownWrites) ending(chaperon *v1alpha1.PodChaperon) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.endings[client.ObjectKeyFromObject(chaperon)] == chaperon.UID
-}
+func (w *ownWrites) ending(chaperon *v1alpha1.PodChaperon) bool { return w.noted(&w.endings, chaperon) }
 
 // noteCreated remembers that the delegate's creation is requested.
-func (w *ownWrites) noteCreated(chaperon *v1alpha1.PodChaperon) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.creations == nil {
-		w.creations = map[types.NamespacedName]types.UID{}
-	}
-	w.creations[client.ObjectKeyFromObject(chaperon)] = chaperon.UID
-}
+func (w *ownWrites) noteCreated(chaperon *v1alpha1.PodChaperon) { w.note(&w.creations, chaperon) }
 
 // created says whether the delegate's creation was requested before.
 func (w *ownWrites) created(chaperon *v1alpha1.PodChaperon) bool {
+	return w.noted(&w.creations, chaperon)
+}
+
+func (w *ownWrites) note(in *map[types.NamespacedName]types.UID, chaperon *v1alpha1.PodChaperon) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.creations[client.ObjectKeyFromObject(chaperon)] == chaperon.UID
+	if *in == nil {
+		*in = map[types.NamespacedName]types.UID{}
+	}
+	(*in)[client.ObjectKeyFromObject(chaperon)] = chaperon.UID
+}
+
+func (w *ownWrites) noted(in *map[types.NamespacedName]types.UID, chaperon *v1alpha1.PodChaperon) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return (*in)[client.ObjectKeyFromObject(chaperon)] == chaperon.UID
 }
