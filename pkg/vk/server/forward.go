@@ -87,14 +87,13 @@ func (s *Server) forward(w http.ResponseWriter, r *http.Request, v *verb, d dest
 		FlushInterval: -1, // Flush at once.
 		ModifyResponse: func(response *http.Response) error {
 			answered()
-			if err := context.Cause(ctx); err != nil { // The connection may deliver an answer while it is closed.
-				return err //nolint:wrapcheck // for targetError
-			}
 			if response.StatusCode >= http.StatusBadRequest { // The body of an error has an end.
 				timer := s.options.Clock.AfterFunc(answerTimeout, func() { cancel(errNoAnswer) })
 				context.AfterFunc(ctx, func() { timer.Stop() })
 			}
-			return checkAnswer(response, v.plainErrors)
+			err := checkAnswer(response, v.plainErrors)
+			// A connection that is being closed may deliver an answer, and may end its body as if it were complete.
+			return errors.Join(context.Cause(ctx), err)
 		},
 		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
 			writeError(w, targetError(r.Context(), d.target, err))
