@@ -60,7 +60,12 @@ func renew(ctx context.Context, o options, kubeconfig *cluster.Kubeconfig, strea
 	if err := c.waitReady(ctx, c.desiredTarget()); err != nil {
 		return err
 	}
-	if err := c.deleteEarlierTokens(ctx, account, token); err != nil {
+	return c.conclude(ctx, account, token)
+}
+
+// conclude deletes the tokens that the current one replaces, and warns if no manager will renew it.
+func (c *connection) conclude(ctx context.Context, account types.NamespacedName, current token) error {
+	if err := c.deleteEarlierTokens(ctx, account, current); err != nil {
 		return err
 	}
 	return c.checkRenewal(ctx)

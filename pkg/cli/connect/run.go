@@ -33,14 +33,10 @@ func run(ctx context.Context, o options, kubeconfig *cluster.Kubeconfig, streams
 	if o.self {
 		return c.engage(ctx)
 	}
-	if err := c.target.CheckInstalled(ctx); err != nil {
-		return err
-	}
-	if err := c.checkNamespace(ctx); err != nil {
-		return err
-	}
-	if err := c.checkCluster(ctx); err != nil {
-		return err
+	for _, check := range []func(context.Context) error{c.target.CheckInstalled, c.checkNamespace, c.checkCluster} {
+		if err := check(ctx); err != nil {
+			return err
+		}
 	}
 	if c.link.SourceID, err = c.source.ID(ctx); err != nil {
 		return err
@@ -59,10 +55,7 @@ func run(ctx context.Context, o options, kubeconfig *cluster.Kubeconfig, streams
 	if err := c.engage(ctx); err != nil {
 		return err
 	}
-	if err := c.deleteEarlierTokens(ctx, account, token); err != nil {
-		return err
-	}
-	return c.checkRenewal(ctx)
+	return c.conclude(ctx, account, token)
 }
 
 func open(o options, kubeconfig *cluster.Kubeconfig, streams genericiooptions.IOStreams) (*connection, error) {

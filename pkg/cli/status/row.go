@@ -93,26 +93,7 @@ func (o *observation) row(target client.Object, status v1alpha1.TargetStatus) ro
 
 		Credentials: status.Credentials,
 	}
-	// If a target is not connected, this also explains why its node is not ready. So Connected comes last and wins.
-	for _, shown := range []struct {
-		conditionType string
-		as            *string
-	}{
-		{v1alpha1.ConditionAwake, &r.Awake}, {v1alpha1.ConditionReady, &r.Ready},
-		{v1alpha1.ConditionConnected, &r.Connected},
-	} {
-		condition := meta.FindStatusCondition(status.Conditions, shown.conditionType)
-		if condition == nil {
-			continue
-		}
-		*shown.as = string(condition.Status)
-		if condition.Status != metav1.ConditionTrue {
-			r.Reason, r.Message = condition.Reason, condition.Message
-		}
-	}
-	if unusable := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionSecretUsable); unusable != nil {
-		r.Secret = unusable.Message
-	}
+	r.showConditions(status.Conditions)
 	node := o.nodes[status.NodeName]
 	r.Node = nodeState(node)
 	if node == nil {
@@ -127,6 +108,30 @@ func (o *observation) row(target client.Object, status v1alpha1.TargetStatus) ro
 	r.FreeCPU = less(node.Status.Allocatable.Cpu(), inUse.cpu)
 	r.FreeMemory = less(node.Status.Allocatable.Memory(), inUse.memory)
 	return r
+}
+
+// showConditions shows the conditions of a target, and the reason of one that is not true. If a target is not
+// connected, this also explains why its node is not ready. So Connected comes last and wins.
+func (r *row) showConditions(conditions []metav1.Condition) {
+	for _, shown := range []struct {
+		conditionType string
+		as            *string
+	}{
+		{v1alpha1.ConditionAwake, &r.Awake}, {v1alpha1.ConditionReady, &r.Ready},
+		{v1alpha1.ConditionConnected, &r.Connected},
+	} {
+		condition := meta.FindStatusCondition(conditions, shown.conditionType)
+		if condition == nil {
+			continue
+		}
+		*shown.as = string(condition.Status)
+		if condition.Status != metav1.ConditionTrue {
+			r.Reason, r.Message = condition.Reason, condition.Message
+		}
+	}
+	if unusable := meta.FindStatusCondition(conditions, v1alpha1.ConditionSecretUsable); unusable != nil {
+		r.Secret = unusable.Message
+	}
 }
 
 func less(all *resource.Quantity, used resource.Quantity) *resource.Quantity {

@@ -63,9 +63,8 @@ func Harden(config *rest.Config, options Options) (*Connection, error) {
 	}
 	r := &roads{
 		requests: newTransport(config, base, security, options),
-		streams:  newTransport(config, base, security.Clone(), options),
+		streams:  onlyHTTP1(newTransport(config, base, security.Clone(), options)),
 	}
-	onlyHTTP1(r.streams)
 	// Credentials and certificates are in the transport. So clients of this configuration cannot make another one.
 	hardened := &rest.Config{Host: base.String(), UserAgent: config.UserAgent, QPS: config.QPS, Transport: r}
 	guarding := &guard{
@@ -73,11 +72,7 @@ func Harden(config *rest.Config, options Options) (*Connection, error) {
 	}
 	if options.Confirm != nil {
 		guarding.confirm = func(ctx context.Context) error { return options.Confirm(ctx, hardened) }
-		probe := func() *http.Transport {
-			probe := newTransport(config, base, security.Clone(), options)
-			onlyHTTP1(probe)
-			return probe
-		}
+		probe := func() *http.Transport { return onlyHTTP1(newTransport(config, base, security.Clone(), options)) }
 		guarding.proving(r.requests, config, hardened, probe, options)
 		guarding.proving(r.streams, config, hardened, probe, options)
 		r.streams.DisableKeepAlives = true // Each stream has a connection that has just proved where it leads.
@@ -126,7 +121,7 @@ func newTransport(config *rest.Config, base *url.URL, security *tls.Config, opti
 }
 
 // onlyHTTP1 keeps a transport at HTTP/1.1, which upgrades need, and leaves bodies as they are.
-func onlyHTTP1(transport *http.Transport) {
+func onlyHTTP1(transport *http.Transport) *http.Transport {
 	transport.ForceAttemptHTTP2 = false
 	transport.HTTP2 = nil
 	transport.DisableCompression = true
@@ -134,6 +129,7 @@ func onlyHTTP1(transport *http.Transport) {
 		transport.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12}
 	}
 	transport.TLSClientConfig.NextProtos = []string{"http/1.1"}
+	return transport
 }
 
 // environmentProxy returns the proxy of the manager's own environment for an address, or nil.

@@ -78,18 +78,21 @@ func (p *plugin) scored(
 		return nil
 	}
 	for i := range scores {
-		score := &scores[i]
-		t := diagnosis.Target{
-			Node:   score.Name,
-			Score:  &score.TotalScore,
-			Scores: make(map[string]int64, len(score.Scores)),
-		}
-		for _, of := range score.Scores {
-			t.Scores[of.Name] = of.Score
-		}
-		all = append(all, t)
+		all = append(all, withScores(&scores[i]))
 	}
 	return all
+}
+
+func withScores(scores *fwk.NodePluginScores) diagnosis.Target {
+	t := diagnosis.Target{
+		Node:   scores.Name,
+		Score:  &scores.TotalScore,
+		Scores: make(map[string]int64, len(scores.Scores)),
+	}
+	for _, of := range scores.Scores {
+		t.Scores[of.Name] = of.Score
+	}
+	return t
 }
 
 // named fills in the names of targets.

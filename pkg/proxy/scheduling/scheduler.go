@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/rest"
@@ -131,10 +132,6 @@ func (s *Scheduler) NeedLeaderElection() bool { return true }
 // Start schedules until ctx ends. It must be called once. PodChaperons of pods that wait for a target when ctx ends
 // stay as they are, and the next leader finds them.
 func (s *Scheduler) Start(ctx context.Context) error {
-	proxies, err := profile()
-	if err != nil {
-		return err
-	}
 	broadcaster := events.NewBroadcaster(&events.EventSinkImpl{Interface: s.clientset.EventsV1()})
 	if err := broadcaster.StartRecordingToSinkWithContext(ctx); err != nil {
 		return fmt.Errorf("starting to record events: %w", err)
@@ -142,24 +139,10 @@ func (s *Scheduler) Start(ctx context.Context) error {
 	defer broadcaster.Shutdown()
 	factory := newInformers(s.clientset)
 	defer factory.Shutdown()
-	scheduler, err := kubescheduler.New(
-		ctx,
-		s.clientset,
-		factory,
-		nil,
-		schedulerprofile.NewRecorderFactory(broadcaster),
-		kubescheduler.WithProfiles(proxies),
-		kubescheduler.WithFrameworkOutOfTreeRegistry(frameworkruntime.Registry{
-			Name:      s.initialize,
-			turnsName: func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) { return turns{}, nil },
-		}),
-		kubescheduler.WithPercentageOfNodesToScore(ptr.To[int32](100)),
-		kubescheduler.WithClock(s.clock),
-	)
+	scheduler, err := s.framework(ctx, factory, schedulerprofile.NewRecorderFactory(broadcaster))
 	if err != nil {
-		return fmt.Errorf("making the scheduler: %w", err)
+		return err
 	}
-	scheduler.FailureHandler = s.handleFailure(scheduler.FailureHandler, scheduler.SchedulingQueue)
 	if err := handleProxies(factory.Core().V1().Pods().Informer(), s.proxyConcluded); err != nil {
 		return err
 	}
@@ -175,6 +158,37 @@ func (s *Scheduler) Start(ctx context.Context) error {
 	s.awaitTargets(ctx, factory.Core().V1().Nodes().Lister())
 	scheduler.Run(ctx)
 	return nil
+}
+
+// framework returns the scheduler of Kubernetes, with our profile.
+func (s *Scheduler) framework(
+	ctx context.Context,
+	factory informers.SharedInformerFactory,
+	recorders schedulerprofile.RecorderFactory,
+) (*kubescheduler.Scheduler, error) {
+	proxies, err := profile()
+	if err != nil {
+		return nil, err
+	}
+	scheduler, err := kubescheduler.New(
+		ctx,
+		s.clientset,
+		factory,
+		nil,
+		recorders,
+		kubescheduler.WithProfiles(proxies),
+		kubescheduler.WithFrameworkOutOfTreeRegistry(frameworkruntime.Registry{
+			Name:      s.initialize,
+			turnsName: func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) { return turns{}, nil },
+		}),
+		kubescheduler.WithPercentageOfNodesToScore(ptr.To[int32](100)),
+		kubescheduler.WithClock(s.clock),
+	)
+	if err != nil {
+		return nil, fmt.Errorf("making the scheduler: %w", err)
+	}
+	scheduler.FailureHandler = s.handleFailure(scheduler.FailureHandler, scheduler.SchedulingQueue)
+	return scheduler, nil
 }
 
 // awaitTargets returns when the target of every ready virtual node is engaged, because the target may have delegates

@@ -73,12 +73,14 @@ func (s *Server) forward(w http.ResponseWriter, r *http.Request, v *verb, d dest
 	defer end()
 	ctx, cancel := context.WithCancelCause(r.Context())
 	defer cancel(nil)
-	answered := func() {}
-	if follow, _ := strconv.ParseBool(d.query.Get("follow")); !follow { // A quiet container may log at any time.
-		timer := s.options.Clock.AfterFunc(answerTimeout, func() { cancel(errNoAnswer) })
-		answered = func() { timer.Stop() }
-		defer timer.Stop()
+	limit := func() (end func() bool) {
+		return s.options.Clock.AfterFunc(answerTimeout, func() { cancel(errNoAnswer) }).Stop
 	}
+	answered := func() bool { return false }
+	if follow, _ := strconv.ParseBool(d.query.Get("follow")); !follow { // A quiet container may log at any time.
+		answered = limit()
+	}
+	defer answered()
 	proxy := &httputil.ReverseProxy{
 		Rewrite: func(p *httputil.ProxyRequest) {
 			p.Out.URL, p.Out.Host, p.Out.Header = location, "", forwarded(p.Out.Header)
@@ -88,8 +90,8 @@ func (s *Server) forward(w http.ResponseWriter, r *http.Request, v *verb, d dest
 		ModifyResponse: func(response *http.Response) error {
 			answered()
 			if response.StatusCode >= http.StatusBadRequest { // The body of an error has an end.
-				timer := s.options.Clock.AfterFunc(answerTimeout, func() { cancel(errNoAnswer) })
-				context.AfterFunc(ctx, func() { timer.Stop() })
+				end := limit()
+				context.AfterFunc(ctx, func() { end() })
 			}
 			err := checkAnswer(response, v.plainErrors)
 			// A connection that is being closed may deliver an answer, and may end its body as if it were complete.

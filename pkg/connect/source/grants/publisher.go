@@ -212,38 +212,49 @@ func (p *Publisher) sourcesOf(ctx context.Context, name string) (*owner, error) 
 	}
 	found := &owner{}
 	var ofCluster, ofNamespaces []string
-	look := func(i Identity, id string, ids *[]string) (is bool) {
-		for _, s := range i.Subjects() {
-			user := usersOf([]rbacv1.Subject{s})[0]
-			if translate.SourceGrantName(user) != name {
-				continue
-			}
-			found.user, found.subject, is = user, s, true
-			if id != "" && !slices.Contains(*ids, id) {
-				*ids = append(*ids, id)
-			}
-		}
-		return is
-	}
 	for i := range clusterSources.Items {
 		s := &clusterSources.Items[i]
-		if look(OfClusterSource(s), s.Spec.ClusterID, &ofCluster) {
+		if found.is(OfClusterSource(s), name) {
+			ofCluster = append(ofCluster, s.Spec.ClusterID)
 			found.clusterSources = append(found.clusterSources, s.Name)
 		}
 	}
 	for i := range sources.Items {
-		look(OfSource(&sources.Items[i]), sources.Items[i].Spec.ClusterID, &ofNamespaces)
-	}
-	if len(ofCluster) == 0 {
-		ofCluster = ofNamespaces
+		if s := &sources.Items[i]; found.is(OfSource(s), name) {
+			ofNamespaces = append(ofNamespaces, s.Spec.ClusterID)
+		}
 	}
 	if found.user == "" {
 		return nil, nil //nolint:nilnil // documented
 	}
-	if len(ofCluster) == 1 {
-		found.clusterID = ofCluster[0]
-	}
+	found.clusterID = single(ofCluster, ofNamespaces)
 	return found, nil
+}
+
+// is reports whether a source has a user whose SourceGrant has the name, and notes the user.
+func (o *owner) is(i Identity, name string) (is bool) {
+	for _, s := range i.Subjects() {
+		if user := usersOf([]rbacv1.Subject{s})[0]; translate.SourceGrantName(user) == name {
+			o.user, o.subject, is = user, s, true
+		}
+	}
+	return is
+}
+
+// single returns the cluster ID of the first kind of sources that has any. It is empty if they differ.
+func single(kinds ...[]string) string {
+	for _, ids := range kinds {
+		ids = slices.DeleteFunc(ids, func(id string) bool { return id == "" })
+		slices.Sort(ids)
+		switch ids = slices.Compact(ids); len(ids) {
+		case 0:
+		case 1:
+			return ids[0]
+		default:
+			return ""
+		}
+	}
+	return ""
 }
 
 // letRead gives the user of a SourceGrant the right to read it.

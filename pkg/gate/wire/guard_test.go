@@ -1,0 +1,283 @@
+package wire
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/utils/clock"
+)
+
+func TestOrdinaryAnswersPass(t *testing.T) {
+	f := newFixture(t, Default(), clock.RealClock{}, func(w http.ResponseWriter, r *http.Request) {
+		if accept := r.Header.Get("Accept"); strings.Contains(accept, "protobuf") {
+			t.Errorf("it accepts %s", accept)
+		}
+		if r.Header.Get("Authorization") != "Bearer token" {
+			t.Error("no credentials")
+		}
+		sendJSON(w, `{"kind":"ConfigMap","apiVersion":"v1","data":{"a":"`+strings.Repeat("a", 2<<20)+`"}}`)
+	})
+	if err := errors.Join(f.get(t), f.account.Violation()); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestABombIsRefused(t *testing.T) {
+	for name, test := range map[string]struct {
+		status int
+		call   func(context.Context, kubernetes.Interface) error
+	}{
+		"get": {http.StatusOK, func(ctx context.Context, c kubernetes.Interface) error {
+			_, err := c.CoreV1().ConfigMaps("a").Get(ctx, "b", metav1.GetOptions{})
+			return err
+		}},
+		"list": {http.StatusOK, func(ctx context.Context, c kubernetes.Interface) error {
+			_, err := c.CoreV1().ConfigMaps("a").List(ctx, metav1.ListOptions{})
+			return err
+		}},
+		"create": {http.StatusCreated, func(ctx context.Context, c kubernetes.Interface) error {
+			_, err := c.CoreV1().ConfigMaps("a").Create(ctx, &corev1.ConfigMap{}, metav1.CreateOptions{})
+			return err
+		}},
+		"version": {http.StatusOK, func(_ context.Context, c kubernetes.Interface) error {
+			_, err := c.Discovery().ServerVersion()
+			return err
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			limits := Default()
+			limits.List = 8 << 20
+			f := newFixture(t, limits, clock.RealClock{}, func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Content-Type", "application/json")
+				w.Header().Set("Content-Encoding", "gzip")
+				w.WriteHeader(test.status)
+				unpacked(t, w, 300)
+			})
+			err := test.call(t.Context(), f.client)
+			bound := (*BoundError)(nil)
+			if !errors.As(err, &bound) {
+				t.Errorf("got %v", err)
+			}
+			if f.account.Violation() == nil {
+				t.Error("the account does not know")
+			}
+		})
+	}
+}
+
+// unpacked writes a gzip bomb, as long as the client reads.
+func unpacked(t *testing.T, w io.Writer, mebibytes int) {
+	t.Helper()
+	packer := gzip.NewWriter(w)
+	letters := bytes.Repeat([]byte("a"), 1<<20)
+	_, err := io.WriteString(packer, `{"a":"`)
+	for i := 0; i < mebibytes && err == nil; i++ {
+		_, err = packer.Write(letters)
+	}
+	_ = packer.Close()
+}
+
+func TestAmountsCannotEndTheProcess(t *testing.T) {
+	const pod = `{"kind":"Pod","apiVersion":"v1","metadata":{"name":"there","resourceVersion":"1"},` +
+		`"spec":{"containers":[{"name":"12e4567","resources":{"limits":{"a":"10000000000000000001e2147483639"},` +
+		`"requests":{"a":"1e-999999999","b":"1e1999999998","cpu":"100m"}}}]}}`
+	f := newFixture(t, Default(), clock.RealClock{}, func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.URL.Query().Get("watch") != "":
+			sendJSON(w, `{"type":"ADDED","object":`+pod+`}`+"\n")
+			<-r.Context().Done()
+		case strings.HasSuffix(r.URL.Path, "/pods") && r.Method == http.MethodGet:
+			sendJSON(w, `{"kind":"PodList","apiVersion":"v1","items":[`+pod+`]}`)
+		default:
+			sendJSON(w, pod)
+		}
+	})
+	pods := f.client.CoreV1().Pods("n")
+	for name, read := range map[string]func() (*corev1.Pod, error){
+		"get": func() (*corev1.Pod, error) { return pods.Get(t.Context(), "there", metav1.GetOptions{}) },
+		"create": func() (*corev1.Pod, error) {
+			return pods.Create(t.Context(), &corev1.Pod{}, metav1.CreateOptions{})
+		},
+		"list": func() (*corev1.Pod, error) {
+			list, err := pods.List(t.Context(), metav1.ListOptions{})
+			if err != nil {
+				return nil, err
+			}
+			return &list.Items[0], nil
+		},
+		"watch": func() (*corev1.Pod, error) {
+			w, err := pods.Watch(t.Context(), metav1.ListOptions{})
+			if err != nil {
+				return nil, err
+			}
+			defer w.Stop()
+			event := <-w.ResultChan()
+			pod, ok := event.Object.(*corev1.Pod)
+			if !ok {
+				return nil, apierrors.FromObject(event.Object)
+			}
+			return pod, nil
+		},
+	} {
+		found, err := read()
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		container := found.Spec.Containers[0]
+		if cpu := container.Resources.Requests.Cpu(); container.Name != "12e4567" || cpu.String() != "100m" {
+			t.Errorf("%s: got the name %s, and %s CPUs", name, container.Name, cpu)
+		}
+	}
+	if err := f.account.Violation(); err != nil {
+		t.Errorf("an amount that API servers store is a violation: %v", err)
+	}
+}
+
+func TestErrorsAreCutAndKeepTheirCode(t *testing.T) {
+	f := newFixture(t, Default(), clock.RealClock{}, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Encoding", "gzip")
+		w.WriteHeader(http.StatusNotFound)
+		unpacked(t, w, 300)
+	})
+	if err := f.get(t); !apierrors.IsNotFound(err) || len(err.Error()) > 1<<17 {
+		t.Errorf("an error of %d bytes", len(fmt.Sprint(err)))
+	}
+}
+
+func TestRedirectsAreRefused(t *testing.T) {
+	var followed atomic.Bool
+	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { followed.Store(true) }))
+	t.Cleanup(other.Close)
+	f := newFixture(t, Default(), clock.RealClock{}, func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, other.URL, http.StatusFound)
+	})
+	answer := (*AnswerError)(nil)
+	if err := f.get(t); !errors.As(err, &answer) || !strings.Contains(err.Error(), "redirect") {
+		t.Errorf("got %v", err)
+	}
+	streams, err := HardenStreams(f.connection.Config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, f.server.URL+"/log", nil)
+	if _, err := streams.RoundTrip(r); !errors.As(err, &answer) { //nolint:bodyclose // There is none.
+		t.Errorf("got %v", err)
+	}
+	if followed.Load() {
+		t.Error("the other server was asked")
+	}
+}
+
+func TestOtherContentTypesAreRefused(t *testing.T) {
+	for _, contentType := range []string{"application/vnd.kubernetes.protobuf", "text/html", ""} {
+		f := newFixture(t, Default(), clock.RealClock{}, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header()["Content-Type"] = []string{contentType}
+			_, _ = io.WriteString(w, "hello")
+		})
+		answer := (*AnswerError)(nil)
+		if err := f.get(t); !errors.As(err, &answer) {
+			t.Errorf("%q: got %v", contentType, err)
+		}
+	}
+}
+
+func TestPagesCountTogether(t *testing.T) {
+	limits := Default()
+	limits.Objects = func() int64 { return 5 }
+	f := newFixture(t, limits, clock.RealClock{}, func(w http.ResponseWriter, _ *http.Request) {
+		sendJSON(w, `{"kind":"ConfigMapList","apiVersion":"v1","metadata":{"continue":"more"},"items":[{},{}]}`)
+	})
+	list := func(next string) error {
+		_, err := f.client.CoreV1().ConfigMaps("a").List(t.Context(), metav1.ListOptions{Limit: 2, Continue: next})
+		return err
+	}
+	for range 3 { // Each list begins anew.
+		if err := errors.Join(list(""), list("more")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := list("more"); err == nil || !strings.Contains(err.Error(), "5 objects") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestLargeListsComeOneAfterAnother(t *testing.T) {
+	limits := Default()
+	limits.LargeList = 1 << 10
+	item := func(size int) string {
+		return `{"kind":"ConfigMapList","apiVersion":"v1","items":[{"a":"` + strings.Repeat("a", size) + `"}`
+	}
+	serve := func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Query().Get("fieldSelector") {
+		case "unfinished":
+			sendJSON(w, item(2<<10))
+			<-r.Context().Done()
+		case "large":
+			sendJSON(w, item(2<<10)+"]}")
+		default:
+			sendJSON(w, item(100)+"]}")
+		}
+	}
+	first, second := newFixture(t, limits, clock.RealClock{}, serve), newFixture(t, limits, clock.RealClock{}, serve)
+	first.turn = NewTurn()
+	second.turn = first.turn
+	first.connect(t, limits, Dial{})
+	second.connect(t, limits, Dial{})
+	list := func(ctx context.Context, which string) error {
+		_, err := second.client.CoreV1().ConfigMaps("a").List(ctx, metav1.ListOptions{FieldSelector: which})
+		return err
+	}
+	unfinished := first.watch(t, "fieldSelector=unfinished")
+	if _, err := io.ReadFull(unfinished, make([]byte, 2<<10)); err != nil {
+		t.Fatal(err)
+	}
+	if err := list(t.Context(), "small"); err != nil {
+		t.Errorf("a small list: %v", err)
+	}
+	short, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if err := list(short, "large"); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("a large list does not wait for its turn: %v", err)
+	}
+	_ = unfinished.Close()
+	for range 3 { // The turn is given on.
+		if err := list(t.Context(), "large"); err != nil {
+			t.Errorf("a large list after the other one: %v", err)
+		}
+	}
+}
+
+func TestStringsInPlaceOfObjectsAreRefused(t *testing.T) {
+	texts := `"` + strings.Repeat(`","`, 200_000) + `"`
+	pod := `{"kind":"Pod","apiVersion":"v1","spec":{"containers":[`
+	var answer string
+	f := newFixture(t, Default(), clock.RealClock{}, func(w http.ResponseWriter, _ *http.Request) {
+		sendJSON(w, answer)
+	})
+	get := func() error {
+		_, err := f.client.CoreV1().Pods("a").Get(t.Context(), "b", metav1.GetOptions{})
+		return err
+	}
+	answer = pod + `{"args":[` + texts + `]}]}}`
+	if err := get(); err != nil {
+		t.Errorf("arguments that an API server stores: %v", err)
+	}
+	answer = pod + texts + `]}}`
+	if bound := (*BoundError)(nil); !errors.As(get(), &bound) {
+		t.Error("they are decoded")
+	}
+}
