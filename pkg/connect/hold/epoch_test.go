@@ -148,6 +148,19 @@ func TestAStandbysLateEventDoesNotTurnTheTargetBack(t *testing.T) {
 	})
 }
 
+func TestAForgottenTargetIsANewOne(t *testing.T) {
+	in(t, func(w *world) {
+		p := w.process("a", &etcd{})
+		p.Watch(w.request().Target, renewal{holder: "b", epoch: 7, now: w.clock.Now()}.write(w.read()))
+		p.Forget(w.request().Target)
+		if len(p.seen) != 0 {
+			t.Errorf("it remembers %+v", p.seen)
+		}
+		p.Lead()
+		w.hold(p, w.request())
+	})
+}
+
 func TestALeaseThatWasReplacedIsTheEndOfAHold(t *testing.T) {
 	in(t, func(w *world) {
 		h := w.hold(w.leader("a", &etcd{}), w.request())

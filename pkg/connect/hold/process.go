@@ -110,6 +110,13 @@ func (p *Process) Watch(target types.NamespacedName, lease *coordinationv1.Lease
 	}
 }
 
+// Forget forgets a target that was deleted, or whose Lease nobody watches any more.
+func (p *Process) Forget(target types.NamespacedName) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.seen, target)
+}
+
 // look notes what is seen of a target's Lease, and returns what is known now. The Lease must not be from a cache that
 // can lag.
 func (p *Process) look(target types.NamespacedName, lease *coordinationv1.Lease) sight {

@@ -211,6 +211,9 @@ func (r *reconciler[T]) Reconcile(ctx context.Context, request reconcile.Request
 		if client.IgnoreNotFound(err) != nil {
 			return reconcile.Result{}, fmt.Errorf("getting %s %q: %w", r.kind.name, request, err)
 		}
+		if r.keeper != nil {
+			r.keeper.Forget(request.Name)
+		}
 		return reconcile.Result{}, r.objects().Delete(ctx, clusterRoleBinding(viewerName(request.NamespacedName)))
 	}
 	if !object.GetDeletionTimestamp().IsZero() {

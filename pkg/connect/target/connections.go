@@ -127,5 +127,8 @@ func (c *connections) retire(l *loop) bool {
 		return false
 	}
 	delete(c.loops, l.key)
+	if c.options.Holds != nil {
+		c.options.Holds.Forget(l.key)
+	}
 	return true
 }

@@ -77,7 +77,12 @@ func (s *standby) follow(ctx context.Context, stops map[types.NamespacedName]con
 		if stops[key] == nil {
 			watched, stop := context.WithCancel(ctx)
 			stops[key] = stop
-			s.watching.Go(func() { s.watch(watched, key) })
+			s.watching.Go(func() {
+				s.watch(watched, key)
+				if ctx.Err() == nil { // The target was deleted.
+					s.connections.options.Holds.Forget(key)
+				}
+			})
 		}
 	}
 	for key := range maps.Keys(stops) {

@@ -330,6 +330,9 @@ func (k *Keeper) writeOne(
 // namespace stands for all.
 func (k *Keeper) Concerned(namespace string) []string { return k.open.sources(namespace) }
 
+// Forget forgets a ClusterSource that was deleted.
+func (k *Keeper) Forget(source string) { k.open.keep(source, nil) }
+
 // OnAnswer has f called with the ClusterSources whose rights may change because copies are listed, or gone. Set it
 // before the Keeper starts.
 func (k *Keeper) OnAnswer(f func(sources []string)) { k.open.answered.Store(&f) }
