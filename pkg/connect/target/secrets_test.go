@@ -74,11 +74,13 @@ func TestASecretThatCannotBeReadNowIsNotOneThatIsMissing(t *testing.T) {
 		"the manager may not read the Secret": {apierrors.NewForbidden(corev1.Resource("secrets"), "c2", nil), true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			clients, woken := fake.NewClientset(), make(chan struct{}, 100)
+			clients, woken, asked := fake.NewClientset(), make(chan struct{}, 100), make(chan struct{})
 			clients.PrependReactor("list", "secrets", func(clienttesting.Action) (bool, runtime.Object, error) {
+				<-asked
 				return true, nil, test.err
 			})
 			clients.PrependWatchReactor("secrets", func(clienttesting.Action) (bool, apiwatch.Interface, error) {
+				<-asked
 				return true, nil, test.err
 			})
 			s := newSecrets(clients, func(types.NamespacedName) { woken <- struct{}{} })
@@ -86,6 +88,7 @@ func TestASecretThatCannotBeReadNowIsNotOneThatIsMissing(t *testing.T) {
 			if got.known {
 				t.Error("it is known before the API server has answered")
 			}
+			close(asked)
 			<-woken
 			got = s.use(t.Context(), types.NamespacedName{Name: "first"}, types.NamespacedName{Name: "c2"})
 			if got.known != test.want {
