@@ -65,6 +65,8 @@ func (s *shape) passes(c byte) bool {
 	case c >= '0' && c <= '9' && s.suffix:
 		s.exponent++
 		return s.exponent <= maxExponent
+	case c == '.' && s.length == maxLength-1: // A number in JSON does not end with it.
+		return false
 	case c >= '0' && c <= '9', c == '+', c == '-', c == '.', c == ' ':
 	default: // Nothing else belongs into an amount, escaped characters neither.
 		return false

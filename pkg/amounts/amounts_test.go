@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -188,6 +187,7 @@ func FuzzCut(f *testing.F) {
 	for _, seed := range []string{
 		`{"requests":{"cpu":"10000000000000000001e2147483639","a":"1\u0065999\"","b":1e1234,"c":null}}`,
 		`{"\u0072equests":{"cpu":"1e-999999999"},"x":[{"limits":{"a":"1"}}]}`,
+		`{"x":1e1000,"limits":{"a":` + strings.Repeat("7", maxLength-1) + `.5}}`,
 	} {
 		f.Add(seed, uint8(3))
 	}
@@ -199,11 +199,7 @@ func FuzzCut(f *testing.F) {
 		if !json.Valid([]byte(text)) {
 			return
 		}
-		var was, is any
-		if err := json.Unmarshal([]byte(cut), &is); err != nil {
-			t.Fatalf("%q became %q: %v", text, cut, err)
-		}
-		if json.Unmarshal([]byte(text), &was) == nil && Check([]byte(text)) == nil && !cmp.Equal(was, is) {
+		if !json.Valid([]byte(cut)) || Check([]byte(text)) == nil && text != cut {
 			t.Errorf("%q became %q", text, cut)
 		}
 		object := struct { // Decoding neither panics nor takes long.
