@@ -97,7 +97,7 @@ func TestExecReachesTheDelegate(t *testing.T) {
 	admin := api.caller(source.Config)
 	// It listens, and knows its rights.
 	waitForCode(t, admin, "/containerLogs/"+api.namespace+"/web/app", http.StatusOK)
-	path := "/exec/" + api.namespace + "/web/app?command=echo&command=hi&output=1&error=1"
+	path := "/exec/" + api.namespace + "/web/app?command=echo&command=hi&input=1&output=1&error=1"
 	location, err := url.Parse(admin.Host + path)
 	env.Must(t, err)
 	for name, newExecutor := range map[string]func() (remotecommand.Executor, error){
@@ -112,8 +112,9 @@ func TestExecReachesTheDelegate(t *testing.T) {
 			executor, err := newExecutor()
 			env.Must(t, err)
 			var out, errs bytes.Buffer
-			streams := remotecommand.StreamOptions{Stdout: &out, Stderr: &errs}
+			streams := remotecommand.StreamOptions{Stdin: strings.NewReader("hello"), Stdout: &out, Stderr: &errs}
 			env.Must(t, executor.StreamWithContext(t.Context(), streams))
+			env.ExpectEqual(t, "output of the program", "hello", out.String())
 			env.ExpectEqual(t, "arguments of the program", api.delegate.Name+" app [echo hi]", errs.String())
 		})
 	}
