@@ -112,10 +112,23 @@ func TestARefusalNamesTheResource(t *testing.T) {
 	}
 }
 
+func TestNoMoreIsKeptOfAKeyThanNamesNeed(t *testing.T) {
+	var c Cutter
+	for range 100 {
+		c.Cut([]byte(`{"` + strings.Repeat("a", maxKey/2)))
+		c.Cut([]byte(strings.Repeat("a", 10*maxKey)))
+		c.Cut([]byte(strings.Repeat(`\\`, 10*maxKey) + `":`))
+	}
+	if len(c.key) > maxKey+1 {
+		t.Errorf("%d bytes are kept", len(c.key))
+	}
+}
+
 func TestIsSound(t *testing.T) {
 	for amount, want := range map[string]bool{
 		"1": true, "1500m": true, "1e99": true, "1e100": false, "10000000000000000001e2147483639": false,
 		"1e-999999999": false, strings.Repeat("1", maxLength+1): false, "": true,
+		strings.Repeat("1", maxLength) + "Gi": true, // The suffix counts for itself.
 	} {
 		if got := IsSound(amount); got != want {
 			t.Errorf("%q: got %v", amount, got)

@@ -66,7 +66,6 @@ type Cutter struct {
 	isKey    bool // The string is a key.
 	keyNext  bool // The next string is a key.
 	isAmount bool // The next scalar, or the one that has begun, is an amount.
-	token    bool // in a scalar that is no string
 }
 
 // Cut changes the next bytes of a stream so that all amounts in it are harmless. It keeps their number and the
@@ -116,7 +115,7 @@ func (c *Cutter) character(b *byte) bool {
 	case *b == '\\':
 		c.escaped = true
 	case *b == '"':
-		c.text, c.isAmount = false, false
+		c.text = false
 		return false
 	}
 	c.keep([]byte{*b})
@@ -137,11 +136,10 @@ func (c *Cutter) replace(b *byte) bool {
 func (c *Cutter) structure(b *byte) bool {
 	switch *b {
 	case ' ', '\t', '\n', '\r':
-		c.token = false
 	case '"':
 		c.begin()
 	case ',':
-		c.token, c.isAmount = false, false
+		c.isAmount = false
 		c.keyNext = len(c.open) > 0 && c.open[len(c.open)-1] != array
 	case ':':
 		c.isAmount = len(c.open) > 0 && c.open[len(c.open)-1].isAmount(c.lastKey())
@@ -149,15 +147,9 @@ func (c *Cutter) structure(b *byte) bool {
 		c.nest(*b)
 	case '}', ']':
 		c.open = c.open[:max(0, len(c.open)-1)]
-		c.token, c.isAmount, c.keyNext = false, false, false
+		c.isAmount, c.keyNext = false, false
 	default:
-		if !c.isAmount {
-			return false
-		}
-		if !c.token {
-			c.token, c.amount = true, shape{}
-		}
-		return c.replace(b)
+		return c.isAmount && c.replace(b)
 	}
 	return false
 }
@@ -185,7 +177,7 @@ func (c *Cutter) nest(b byte) {
 		}
 	}
 	c.open = append(c.open, is)
-	c.keyNext, c.isAmount, c.token = b == '{', false, false
+	c.keyNext, c.isAmount = b == '{', false
 }
 
 // lastKey returns the last key as decoders read it.
