@@ -72,6 +72,9 @@ func TestCut(t *testing.T) {
 			text: `{"x":[{"quantity":"1e1234","name":"12e4567"}],"y":[[{"perPod":"1e1234"}]],"quantity":"12e4567"}`,
 			want: `{"x":[{"quantity":"1e12  ","name":"12e4567"}],"y":[[{"perPod":"1e12  "}]],"quantity":"12e4567"}`,
 		},
+		"white space around numbers": {
+			text: "{\"requests\" :\n{\t\"a\":\r\n\t" + strings.Repeat(" ", maxLength) + "1e3\t,\"b\": 1\n}\n}",
+		},
 		"the next event of a watch": {text: `{"requests":1}{"name":"12e4567"}`},
 		"amounts after nested objects": {
 			text: `[{"requests":{"x":{"requests":{}},"y":[{}],"cpu":"1e1234"}},{"cpu":"1e1234"}]`,
@@ -88,8 +91,9 @@ func TestCut(t *testing.T) {
 					t.Errorf("in parts of %d bytes:\n got %s\nwant %s", size, got, want)
 				}
 			}
-			if err := Check([]byte(test.text)); (err == nil) != (test.want == "") {
-				t.Errorf("it is refused with: %v", err)
+			raw := []byte(test.text)
+			if err := Check(raw); (err == nil) != (test.want == "") || string(raw) != test.text {
+				t.Errorf("it is refused with: %v; it is now %s", err, raw)
 			}
 		})
 	}
