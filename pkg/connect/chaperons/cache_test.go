@@ -245,11 +245,10 @@ func TestNobodyTakesARefusalForTheEndOfAPodChaperon(t *testing.T) {
 	}
 
 	s.refuse("a", true)
-	before := s.asked("a")
 	s.in("a").DeleteDropWatch(chaperon("a", "a1"))
 	s.in("a").ResetWatch()
 	eventually(t, func() error {
-		if s.asked("a") == before {
+		if _, refused := c.namespaces["a"].patience.refusal(); refused == nil {
 			return errors.New("it is not asked again")
 		}
 		return nil
@@ -298,9 +297,12 @@ func TestAPauseAfterEachRefusalDoubles(t *testing.T) {
 		answer(refused)
 	}
 	eventually(t, pausing)
-	p.end() // It is granted now.
-	answer(nil)
-	answer(refused) // At once, because the last one was answered.
+	p.end()
+	answer(refused)
+	eventually(t, pausing)
+	clock.Step(2 * firstPause) // The next pause is the shortest again.
+	answer(nil)                // It is granted now.
+	answer(refused)            // At once, because the last one was answered.
 	eventually(t, pausing)
 	clock.Step(firstPause * 2)
 	answer(errors.New("another error"))
@@ -326,15 +328,17 @@ func TestANamespaceIsForgottenOnlyWhenItIsEmptyAndNotUsed(t *testing.T) {
 	expect(t, "watched, just used", "[empty full needed refused]", watched())
 	s.clock.Step(forgetAfter)
 	must(t, c.Use("refused"))
+	forgotten := c.namespaces["empty"]
 	c.Forget(keep)
 	expect(t, "watched", "[full needed refused]", watched())
+	eventually(t, func() error {
+		if !forgotten.informer.IsStopped() {
+			return errors.New("the watch goes on")
+		}
+		return nil
+	})
 
 	s.in("empty").Add(chaperon("empty", "empty1"))
 	expect(t, "in the namespace that is used again", []string{"empty1"}, names(t, c, client.InNamespace("empty")))
-	eventually(t, func() error {
-		if j.has("seen empty1", "seen empty1", "seen full1")() == nil { // The watch that is being stopped saw it, too.
-			return nil
-		}
-		return j.has("seen empty1", "seen full1")()
-	})
+	eventually(t, j.has("seen empty1", "seen full1"))
 }

@@ -64,18 +64,25 @@ func (p *patience) ask(ctx context.Context, request func() error) error {
 	refused, pause := p.refused, p.pause
 	p.mu.Unlock()
 	if refused != nil {
-		timer := p.clock.NewTimer(wait.Jitter(pause, jitter))
-		defer timer.Stop()
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-p.again:
-		case <-timer.C():
-		}
+		p.rest(ctx, wait.Jitter(pause, jitter))
+	}
+	if err := ctx.Err(); err != nil {
+		return err
 	}
 	err := request()
 	p.note(err)
 	return err
+}
+
+// rest waits for the end of the pause.
+func (p *patience) rest(ctx context.Context, pause time.Duration) {
+	timer := p.clock.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-p.again:
+	case <-timer.C():
+	}
 }
 
 func (p *patience) note(err error) {
