@@ -116,6 +116,31 @@ func TestScanner(t *testing.T) {
 	}
 }
 
+// TestListsEndAtTheDefaultLimits has lists that reach a limit with their first part, and exceed it with their second.
+func TestListsEndAtTheDefaultLimits(t *testing.T) {
+	for name, test := range map[string]struct {
+		before              total
+		first, second, want string
+	}{
+		"objects":  {total{items: 20_999}, `{"items":[{}`, `,{}`, "21000 objects"},
+		"elements": {total{elements: 499_999}, `{"a":{"b":[1`, `,2`, "500001 elements"},
+		"keys":     {total{texts: 5_999_999}, `{"a":1`, `,"b":2`, "6000000 keys"},
+		"strings":  {total{texts: 5_999_998}, `{"args":["",`, `"",`, "6000000 keys and strings"},
+		"bytes":    {total{bytes: 160<<20 - 1}, `{`, ` `, "160 MiB"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			limits := Default()
+			s := &scanner{limits: &limits, list: &test.before}
+			if err := s.scan([]byte(test.first)); err != nil {
+				t.Errorf("at the limit: %v", err)
+			}
+			if err := s.scan([]byte(test.second)); err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("above the limit: %v, want %s", err, test.want)
+			}
+		})
+	}
+}
+
 // TestArraysOfStringsAreKnown compares the keys with the types of all objects that a source reads of targets.
 func TestArraysOfStringsAreKnown(t *testing.T) {
 	seen := map[reflect.Type]bool{}
