@@ -133,7 +133,9 @@ func (c *Claims) Engaged(ctx context.Context, target *engage.Target) error {
 	t.changed = func(namespace, name string) { c.targetChanged(t, namespace, name) }
 	t.workers = c.newWorkers(t)
 	c.targets.Set(ctx, target, t)
-	t.workers.Queue.Add(types.NamespacedName{}) // to look for copies
+	if err := c.lookForCopies(ctx, t); err != nil {
+		return err
+	}
 	return t.workers.Start(ctx)
 }
 
