@@ -34,8 +34,8 @@ const (
 )
 
 // readsEverywhere says whether the PodChaperons of a target are read by one watch, and so are copies. A Target has one
-// namespace. A ClusterTarget may let this source read the whole cluster: older ones do, and those where an administrator
-// bound the role in the whole cluster.
+// namespace. A ClusterTarget may let this source read the whole cluster: older ones do, and those where an
+// administrator bound the role in the whole cluster.
 //
 // Other errors than a refusal say nothing about the right. The cache meets and reports them.
 func (l *loop) readsEverywhere(ctx context.Context, d *dialer) bool {

@@ -25,8 +25,12 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/watch"
 )
 
-// unaskedFor is how long claims are watched at least after the last question about them.
-const unaskedFor = 10 * time.Minute
+const (
+	// unaskedFor is how long claims are watched at least after the last question about them.
+	unaskedFor = 10 * time.Minute
+	// maxFound is how many namespaces are watched because a target shows copies there.
+	maxFound = 1000
+)
 
 // Options configures Claims. All fields are required.
 type Options struct {

@@ -90,6 +90,9 @@ func (c *Claims) findCopies(ctx context.Context, namespace string, t *cluster) (
 		return reconcile.Result{}, fmt.Errorf("listing copies of claims: %w", err)
 	}
 	for i := range found.Items {
+		if !t.mayWatch(found.Items[i].Namespace) {
+			return reconcile.Result{RequeueAfter: lastRetry}, nil
+		}
 		c.source.claimsIn(found.Items[i].Namespace)
 		t.claimsIn(found.Items[i].Namespace).found.Store(true)
 	}

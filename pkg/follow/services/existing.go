@@ -35,7 +35,7 @@ type existing struct {
 
 	stop           context.CancelFunc
 	watchIngresses func()
-	used           time.Time // when a copy was last to be made; guarded by copier.mu
+	used           time.Time // when a copy was last to be made, if ever; guarded by copier.mu
 }
 
 // answers are the errors of watches.

@@ -20,11 +20,17 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 )
 
-// forgetAfter is how long after its last use the watch of a namespace without copies may end.
-const forgetAfter = 5 * time.Minute
+const (
+	// forgetAfter is how long after its last use the watch of a namespace without copies may end.
+	forgetAfter = 5 * time.Minute
+	// maxFound is how many namespaces are watched only because the target shows copies there. The target may name
+	// others all the time.
+	maxFound = 300
+)
 
-// startWatch starts the watches of copies in a namespace, unless they run, and returns them.
-func (c *copier) startWatch(namespace string) (*existing, error) {
+// startWatch starts the watches of copies in a namespace, unless they run, and returns them. A namespace that is only
+// searched is not used.
+func (c *copier) startWatch(namespace string, used bool) (*existing, error) {
 	objects, err := c.objects()
 	if err != nil {
 		return nil, err
@@ -43,7 +49,9 @@ func (c *copier) startWatch(namespace string) (*existing, error) {
 			c.workers.Queue.AddAfter(inNamespace(kindForget, scope), forgetAfter)
 		}
 	}
-	e.used = c.follower.options.Clock.Now()
+	if used {
+		e.used = c.follower.options.Clock.Now()
+	}
 	return e, nil
 }
 
@@ -74,7 +82,7 @@ func (c *copier) listedExisting(ctx context.Context, namespace string) (*existin
 
 // ensureExisting starts the watches of copies in a namespace, unless they run, and waits for the lists.
 func (c *copier) ensureExisting(ctx context.Context, namespace string) (*existing, error) {
-	e, err := c.startWatch(namespace)
+	e, err := c.startWatch(namespace, true)
 	if err != nil {
 		return nil, err
 	}
@@ -101,7 +109,7 @@ func (c *copier) findCopies(ctx context.Context, namespace string) (refused bool
 		if len(found.Items) == 0 && found.Continue == "" { // The gate may have left out those of the first page.
 			continue
 		}
-		e, err := c.startWatch(namespace)
+		e, err := c.startWatch(namespace, false)
 		if err != nil {
 			return refused, err
 		}
@@ -117,11 +125,27 @@ func (c *copier) search(ctx context.Context, namespace string) (reconcile.Result
 	if !slices.Contains(c.target.Copied.Named(), namespace) {
 		return reconcile.Result{}, nil
 	}
+	if c.foundEnough() {
+		return reconcile.Result{RequeueAfter: refusedRetry}, nil
+	}
 	refused, err := c.findCopies(ctx, namespace)
 	if refused && err == nil {
 		return reconcile.Result{RequeueAfter: refusedRetry}, nil
 	}
 	return reconcile.Result{}, err
+}
+
+// foundEnough says whether as many namespaces as may be are watched that nobody used.
+func (c *copier) foundEnough() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	found := 0
+	for _, e := range c.existing {
+		if e.used.IsZero() {
+			found++
+		}
+	}
+	return found >= maxFound
 }
 
 // grantChanged searches the namespaces that the target names now, and tries those again that it refused.

@@ -2,6 +2,7 @@ package services
 
 import (
 	"context"
+	"strconv"
 	"testing"
 	"time"
 
@@ -73,5 +74,22 @@ func TestTheWatchesOfANamespaceEndWhenNobodyNeedsThem(t *testing.T) {
 				t.Errorf("ended: %t, looks again after %s; want an end: %t", ended, again, test.ends)
 			}
 		})
+	}
+}
+
+func TestATargetCannotNameNamespacesWithoutEnd(t *testing.T) {
+	c := &copier{existing: map[string]*existing{}}
+	for n := range maxFound {
+		if c.foundEnough() {
+			t.Fatalf("%d namespaces are enough, want %d", n, maxFound)
+		}
+		c.existing[strconv.Itoa(n)] = &existing{}
+	}
+	if !c.foundEnough() {
+		t.Errorf("%d namespaces are not enough", maxFound)
+	}
+	c.existing["0"].used = time.Now()
+	if c.foundEnough() {
+		t.Error("a namespace that is used counts")
 	}
 }

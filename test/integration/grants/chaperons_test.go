@@ -8,8 +8,11 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
@@ -84,15 +87,19 @@ func TestNamespacesWithCopiesThatASourceMayReadArePublished(t *testing.T) {
 	c1.waitCopied(t, second)
 }
 
-// readsPodChaperonsEverywhereUntilItIsUpgraded shows that a source of an earlier version can go on, and that its right
+// readsEverywhereUntilItIsUpgraded shows that a source of an earlier version can go on, and that its right
 // does not come back.
-func readsPodChaperonsEverywhereUntilItIsUpgraded(t *testing.T, c1 identity, object *v1alpha1.ClusterSource) {
+func readsEverywhereUntilItIsUpgraded(t *testing.T, c1 identity, object *v1alpha1.ClusterSource) {
 	t.Helper()
 	everywhere := func(allowed bool) func(context.Context) error {
 		return func(ctx context.Context) error {
-			err := c1.client.List(ctx, &v1alpha1.PodChaperonList{})
-			if apierrors.IsForbidden(err) == allowed {
-				return fmt.Errorf("reading PodChaperons everywhere is allowed: %t: %w", !allowed, err)
+			for _, list := range []client.ObjectList{
+				&v1alpha1.PodChaperonList{}, &corev1.PersistentVolumeClaimList{}, &corev1.ServiceList{},
+				&discoveryv1.EndpointSliceList{}, &networkingv1.IngressList{},
+			} {
+				if err := c1.client.List(ctx, list); apierrors.IsForbidden(err) == allowed {
+					return fmt.Errorf("reading %T everywhere is allowed: %t: %w", list, !allowed, err)
+				}
 			}
 			return nil
 		}

@@ -84,7 +84,7 @@ func (l *copies) onChange(f func(change)) {
 	l.changed = append(l.changed, f)
 }
 
-func (l *copies) tell(c change) {
+func (l *copies) report(c change) {
 	l.mu.Lock()
 	all := slices.Clone(l.changed)
 	l.mu.Unlock()
@@ -112,7 +112,7 @@ func (l *copies) Start(ctx context.Context) error {
 	}
 	if toolscache.WaitForCacheSync(ctx.Done(), synced...) {
 		l.listed.Store(true)
-		l.tell(change{})
+		l.report(change{})
 	}
 	<-ctx.Done()
 	return nil
@@ -124,14 +124,14 @@ func (l *copies) watch(
 	indexers := toolscache.Indexers{toolscache.NamespaceIndex: toolscache.MetaNamespaceIndexFunc}
 	informer := metadatainformer.NewFilteredMetadataInformer(l.client, resource, namespace, 0, indexers,
 		func(options *metav1.ListOptions) { options.LabelSelector = v1alpha1.LabelParentClusterID }).Informer()
-	tell := func(gone bool) func(*metav1.PartialObjectMetadata) {
+	reports := func(gone bool) func(*metav1.PartialObjectMetadata) {
 		return func(copied *metav1.PartialObjectMetadata) {
 			if user := copied.Annotations[v1alpha1.AnnotationFollowedBy]; user != "" {
-				l.tell(change{copied.Namespace, user, gone})
+				l.report(change{copied.Namespace, user, gone})
 			}
 		}
 	}
-	registration, err := informer.AddEventHandler(watch.On(tell(false), tell(true)))
+	registration, err := informer.AddEventHandler(watch.On(reports(false), reports(true)))
 	failed := func(ctx context.Context, reflector *toolscache.Reflector, err error) {
 		toolscache.DefaultWatchErrorHandler(ctx, reflector, err)
 		l.failed(informer, fmt.Errorf("listing copies of %s: %w", resource.Resource, err))
@@ -167,7 +167,7 @@ func (l *copies) failed(informer toolscache.SharedIndexInformer, err error) {
 	l.problems[informer] = err.Error()
 	l.mu.Unlock()
 	if !known {
-		l.tell(change{})
+		l.report(change{})
 	}
 }
 
@@ -191,7 +191,7 @@ func (l *copies) problem() string {
 	return unlisted[0]
 }
 
-// isListed says whether all copies are known, and begins to watch them. If it returns false, a change tells when it
+// isListed says whether all copies are known, and begins to watch them. If it returns false, a change follows when it
 // would return true.
 func (l *copies) isListed() bool {
 	l.ask.Do(func() { close(l.asked) })
