@@ -1,6 +1,9 @@
 package attempts
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // The identities that make attempts.
 const (
@@ -302,18 +305,7 @@ func reads() []attempt {
 				replace(k, "web", marked("c1")), rbac, ""},
 			attempt{c1, other, "read a " + string(k), get(k, "web"), rbac, ""})
 	}
-	for _, k := range []kind{claim, service, slice, ingress} {
-		everywhere, plural := read(strings.Replace(k.path(), "namespaces/NS/", "", 1)), plural(k)
-		watched := read(everywhere.path + "?watch=true")
-		all = append(all,
-			attempt{c1, shop, "list " + plural, list(k), allowed, ""},
-			attempt{c1, left, "list " + plural, list(k), allowed, ""},
-			attempt{c1, other, "list " + plural, list(k), rbac, ""},
-			attempt{c1, other, "read the " + string(k) + " web", get(k, "web"), rbac, ""},
-			attempt{c1, "", "list " + plural + " of the whole cluster", everywhere, rbac, ""},
-			attempt{c1, "", "watch " + plural + " of the whole cluster", watched, rbac, ""})
-	}
-	return append(append(all, renewals(c1)...),
+	return append(slices.Concat(all, readsOfCopies(), renewals(c1)),
 		attempt{c1, shop, "read a service account", get(account, "web"), allowed, ""},
 		attempt{c1, other, "read a service account", get(account, "web"), rbac, ""},
 		attempt{c1, "", "list nodes", read("/api/v1/nodes"), rbac, ""},
@@ -326,14 +318,6 @@ func reads() []attempt {
 		attempt{c1, leases, "write the Lease of the target's manager", replace(lease, "manager", ""), rbac, ""},
 		attempt{c1, leases, "create a Lease", create(lease, ""), rbac, ""},
 		attempt{c1, leases, "create a PodChaperon", create(chaperon, labelled("c1")), rbac, ""})
-}
-
-// plural returns the name of several objects of a kind.
-func plural(k kind) string {
-	if k == ingress {
-		return "Ingresses"
-	}
-	return string(k) + "s"
 }
 
 // renewals are attempts of a source with its own Lease.
