@@ -96,8 +96,8 @@ const (
 	LeaseManager = "manager"
 	// AnnotationEpoch on the Lease of a source is the epoch, as in the source's TargetStatus.
 	AnnotationEpoch = prefix + "epoch"
-	// AnnotationReadsByNamespace on the Lease of a source says that its version needs no right to read PodChaperons in
-	// the whole cluster. Its value is empty.
+	// AnnotationReadsByNamespace on the Lease of a source says that its version needs no right to read PodChaperons and
+	// copies in the whole cluster. Its value is empty.
 	AnnotationReadsByNamespace = prefix + "reads-by-namespace"
 	// AnnotationNextHolder on the Lease of the source's leader, in the source, is the holder to which that leader left
 	// the Leases in targets when it stopped. The next leader takes them over at once.

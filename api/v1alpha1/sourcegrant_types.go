@@ -44,6 +44,11 @@ type SourceGrantStatus struct {
 	// +optional
 	// +listType=set
 	Used []string `json:"used,omitempty"`
+	// Copied are those of the namespaces above that have copies of the user's that the user may read, sorted:
+	// PersistentVolumeClaims, Services, EndpointSlices or Ingresses.
+	// +optional
+	// +listType=set
+	Copied []string `json:"copied,omitempty"`
 	// ClusterID is the cluster ID that the source may use. It is empty if none is set.
 	// +optional
 	ClusterID string `json:"clusterID,omitempty"`

@@ -762,6 +762,11 @@ func (in *SourceGrantStatus) DeepCopyInto(out *SourceGrantStatus) {
 		*out = make([]string, len(*in))
 		copy(*out, *in)
 	}
+	if in.Copied != nil {
+		in, out := &in.Copied, &out.Copied
+		*out = make([]string, len(*in))
+		copy(*out, *in)
+	}
 	if in.Lease != nil {
 		in, out := &in.Lease, &out.Lease
 		*out = new(LeaseReference)

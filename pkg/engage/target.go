@@ -50,6 +50,9 @@ type Target struct {
 	APIReader client.Reader
 	// Cache is the one that Client reads, for event handlers. PodChaperons are indexed by IndexParent.
 	Cache cache.Cache
+	// Copied is nil if this source may read its copies by one watch: in the whole cluster or, for a Target, in its
+	// namespace. Otherwise it reads them namespace by namespace.
+	Copied *Copied
 
 	// Confirms asks the target, and returns nil if it was not set back, and no copy of this source acts there. Without
 	// it, nobody knows.

@@ -43,7 +43,6 @@ func (w *wiring) sources(ctx context.Context) error {
 		SourceClusterRoleName:        w.config.SourceController.ClusterRoleName,
 		LeavingClusterRoleName:       w.config.SourceController.LeavingClusterRoleName,
 		SummaryViewerClusterRoleName: w.config.SourceController.SummaryViewerClusterRoleName,
-		ReaderClusterRoleName:        w.config.SourceController.ReaderClusterRoleName,
 		EarlierClusterRoleName:       w.config.SourceController.EarlierClusterRoleName,
 		ReleaseNamespace:             w.pod.Namespace,
 		LeasesNamespace:              w.config.Leases.Namespace,

@@ -76,7 +76,6 @@ func SetDefaults(c *Configuration) {
 	setDefault(&c.SourceController.ClusterRoleName, "multicluster-scheduler-source")
 	setDefault(&c.SourceController.SummaryViewerClusterRoleName, "multicluster-scheduler-cluster-summary-viewer")
 	setDefault(&c.SourceController.LeavingClusterRoleName, "multicluster-scheduler-source-leaving")
-	setDefault(&c.SourceController.ReaderClusterRoleName, "multicluster-scheduler-source-reader")
 	setDefault(&c.SourceController.EarlierClusterRoleName, "multicluster-scheduler-source-earlier")
 }
 

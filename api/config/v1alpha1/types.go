@@ -191,9 +191,6 @@ type SourceController struct {
 	// LeavingClusterRoleName is the ClusterRole with the rights of a source in the namespaces that it no longer may
 	// use. The default is multicluster-scheduler-source-leaving.
 	LeavingClusterRoleName string `json:"leavingClusterRoleName,omitempty"`
-	// ReaderClusterRoleName is the ClusterRole with which ClusterSources read their objects in the whole cluster. The
-	// default is multicluster-scheduler-source-reader.
-	ReaderClusterRoleName string `json:"readerClusterRoleName,omitempty"`
 	// EarlierClusterRoleName is the ClusterRole with which sources of earlier versions read PodChaperons in the whole
 	// cluster. The default is multicluster-scheduler-source-earlier.
 	EarlierClusterRoleName string `json:"earlierClusterRoleName,omitempty"`

@@ -164,7 +164,6 @@ sourceController:
   clusterRoleName: {{ include "multicluster-scheduler.fullname" . }}-source
   summaryViewerClusterRoleName: {{ include "multicluster-scheduler.fullname" . }}-cluster-summary-viewer
   leavingClusterRoleName: {{ include "multicluster-scheduler.fullname" . }}-source-leaving
-  readerClusterRoleName: {{ include "multicluster-scheduler.fullname" . }}-source-reader
   earlierClusterRoleName: {{ include "multicluster-scheduler.fullname" . }}-source-earlier
   enforceDefaultExclusions: {{ .Values.sources.enforceDefaultExclusions }}
 endpoints:

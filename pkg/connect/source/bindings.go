@@ -16,7 +16,6 @@ const (
 	// Names of sources contain no colon, so a name with a colon can be split again without ambiguity.
 	bindingPrefix  = "multicluster-source:"
 	viewerPrefix   = "multicluster-source-viewer:"
-	readerPrefix   = "multicluster-source-reader:"
 	identityPrefix = "multicluster-source-identity:"
 
 	kindClusterRole, kindRole = "ClusterRole", "Role"
@@ -50,11 +49,11 @@ func (o Options) rbacOf(
 		grants.BindingTo(kind, identity.Name, identity, subjects),
 		grants.BindingTo(kindClusterRole, o.SummaryViewerClusterRoleName, viewer, subjects),
 	}
-	role, name := o.ReaderClusterRoleName, readerPrefix+key.Name
 	if key.Namespace != "" {
-		role, name = o.SourceClusterRoleName, bindingPrefix+key.Name
+		rights := owned(bindingPrefix + key.Name)
+		all = append(all, grants.BindingTo(kindClusterRole, o.SourceClusterRoleName, rights, subjects))
 	}
-	return append(all, grants.BindingTo(kindClusterRole, role, owned(name), subjects))
+	return all
 }
 
 // identityRules tell the admission policy who a source is, and which cluster ID is its own. Without a cluster ID the
@@ -88,7 +87,7 @@ func ownerOf(o client.Object) (types.NamespacedName, bool) {
 	if name, ok := grants.SourceOf(o); ok {
 		return types.NamespacedName{Name: name}, true
 	}
-	for _, prefix := range []string{bindingPrefix, readerPrefix, identityPrefix} {
+	for _, prefix := range []string{bindingPrefix, identityPrefix} {
 		if rest, ok := strings.CutPrefix(o.GetName(), prefix); ok {
 			return types.NamespacedName{Namespace: o.GetNamespace(), Name: rest}, true
 		}

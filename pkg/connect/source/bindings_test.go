@@ -35,21 +35,19 @@ func summarize(o client.Object) string {
 func TestRBACOfASource(t *testing.T) {
 	options := Options{
 		SourceClusterRoleName: "mcs-source", SummaryViewerClusterRoleName: "mcs-viewer",
-		ReaderClusterRoleName: "mcs-reader",
 	}
 	cases := map[string]struct {
 		key      types.NamespacedName
 		identity grants.Identity
 		want     []string
 	}{
-		"a ClusterSource reads in the whole cluster": {
+		"a ClusterSource has its identity in the whole cluster": {
 			key: types.NamespacedName{Name: "c1"}, identity: both,
 			want: []string{
 				"*v1.ClusterRole /multicluster-source-identity:c1, owned: true",
 				"*v1.ClusterRoleBinding /multicluster-source-identity:c1 " +
 					"to ClusterRole multicluster-source-identity:c1 for 2, owned: true",
 				"*v1.ClusterRoleBinding /multicluster-source-viewer:c1 to ClusterRole mcs-viewer for 2, owned: true",
-				"*v1.ClusterRoleBinding /multicluster-source-reader:c1 to ClusterRole mcs-reader for 2, owned: true",
 			},
 		},
 		"a Source has its identity and rights in its namespace": {

@@ -44,12 +44,11 @@ type Options struct {
 	Clock     clock.PassiveClock
 	Recorder  events.EventRecorder
 	// SourceClusterRoleName is bound in the namespaces that a source may use, and LeavingClusterRoleName in those that
-	// a ClusterSource no longer may use. SummaryViewerClusterRoleName is bound in the whole cluster, and
-	// ReaderClusterRoleName, too, for ClusterSources. The manager must have the right to bind them.
+	// a ClusterSource no longer may use. SummaryViewerClusterRoleName is bound in the whole cluster. The manager must
+	// have the right to bind them.
 	SourceClusterRoleName        string
 	LeavingClusterRoleName       string
 	SummaryViewerClusterRoleName string
-	ReaderClusterRoleName        string
 	// EarlierClusterRoleName is bound in the whole cluster to sources of earlier versions, at an upgrade.
 	EarlierClusterRoleName string
 	// ReleaseNamespace is the namespace of the manager, which ClusterSources do not get by default.
@@ -105,7 +104,7 @@ func (c *Controller) Register(ctx context.Context, mgr ctrl.Manager) error {
 	if err := keeper.Register(ctx, mgr); err != nil {
 		return err
 	}
-	publisher := grants.NewPublisher(options)
+	publisher := grants.NewPublisher(options, keeper)
 	if err := publisher.Register(ctx, mgr); err != nil {
 		return err
 	}

@@ -146,7 +146,7 @@ func (l *loop) connect(ctx, life context.Context, d *dialer, e *engagement) erro
 		return err
 	}
 	if byNamespace, ok := e.target.Cache.(*chaperons.Cache); ok {
-		writes = byNamespace.Writer(writes)
+		writes = &noting{byNamespace.Writer(writes), e.target.Copied}
 	}
 	e.target.Client = e.target.Gate.Client(e.target.Cache, writes)
 	return nil

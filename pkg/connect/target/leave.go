@@ -25,6 +25,8 @@ import (
 const (
 	leaveTimeout   = 30 * time.Second
 	deletesAtATime = 10
+	// namespacesAtATime bounds how many namespaces are searched for copies at the same time.
+	namespacesAtATime = 10
 )
 
 // leave deletes our objects in the target, if it answers, and disengages it. It deletes copies last: while the target
@@ -69,11 +71,20 @@ func (l *loop) deleteCopies(ctx context.Context, target *engage.Target) error {
 	}
 	// The target's own EndpointSlices have the labels of their Service, too.
 	byUs := client.MatchingLabels{discoveryv1.LabelManagedBy: v1alpha1.FieldOwner}
-	return errors.Join(
-		l.deleteCopiesOfKind(ctx, target, networkingv1.SchemeGroupVersion.WithKind("Ingress"), made),
-		l.deleteCopiesOfKind(ctx, target, discoveryv1.SchemeGroupVersion.WithKind("EndpointSlice"), made, byUs),
-		l.deleteCopiesOfKind(ctx, target, corev1.SchemeGroupVersion.WithKind("Service"), made),
-	)
+	var group errgroup.Group
+	group.SetLimit(namespacesAtATime)
+	for _, namespace := range target.MayHaveCopies() {
+		in := client.InNamespace(namespace)
+		group.Go(func() error {
+			return errors.Join(
+				l.deleteCopiesOfKind(ctx, target, networkingv1.SchemeGroupVersion.WithKind("Ingress"), in, made),
+				l.deleteCopiesOfKind(
+					ctx, target, discoveryv1.SchemeGroupVersion.WithKind("EndpointSlice"), in, made, byUs),
+				l.deleteCopiesOfKind(ctx, target, corev1.SchemeGroupVersion.WithKind("Service"), in, made),
+			)
+		})
+	}
+	return group.Wait()
 }
 
 func (l *loop) deleteCopiesOfKind(
@@ -84,7 +95,7 @@ func (l *loop) deleteCopiesOfKind(
 ) error {
 	found := &metav1.PartialObjectMetadataList{}
 	found.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
-	err := target.APIReader.List(ctx, found, append(selected, client.InNamespace(target.Key.Namespace))...)
+	err := target.APIReader.List(ctx, found, selected...)
 	if apierrors.IsForbidden(err) {
 		return nil // Without this right, the source has created none.
 	}

@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
-	"k8s.io/apimachinery/pkg/util/validation"
 	apiwatch "k8s.io/apimachinery/pkg/watch"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -34,9 +33,9 @@ const (
 	forgetInterval = time.Minute
 )
 
-// readsEverywhere says whether the PodChaperons of a target are read by one watch. A Target has one namespace. A
-// ClusterTarget may let this source read the whole cluster: older ones do, and those where an administrator bound the
-// role in the whole cluster.
+// readsEverywhere says whether the PodChaperons of a target are read by one watch, and so are copies. A Target has one
+// namespace. A ClusterTarget may let this source read the whole cluster: older ones do, and those where an
+// administrator bound the role in the whole cluster.
 //
 // Other errors than a refusal say nothing about the right. The cache meets and reports them.
 func (l *loop) readsEverywhere(ctx context.Context, d *dialer) bool {
@@ -62,6 +61,7 @@ func (l *loop) watchNamespaces(ctx, life context.Context, d *dialer, e *engageme
 		return err
 	}
 	follow(life, c, grant)
+	e.target.Copied = engage.NewCopied(grant)
 	go l.forget(life, c, e.target.NodeName, grant)
 	return nil
 }
@@ -122,10 +122,7 @@ func namedBy(grant *v1alpha1.SourceGrant) []string {
 	if grant == nil {
 		return nil
 	}
-	named := slices.DeleteFunc(slices.Concat(grant.Status.Used, grant.Status.Leaving), func(name string) bool {
-		return len(validation.IsDNS1123Label(name)) > 0
-	})
-	return named[:min(len(named), maxOfGrant)]
+	return engage.Named(slices.Concat(grant.Status.Used, grant.Status.Leaving), maxOfGrant)
 }
 
 // watchGrant returns an informer of the SourceGrant of this source, which has synced, or nil if there is none.
@@ -221,4 +218,19 @@ func (l *loop) forget(
 			c.Forget(needed.Has)
 		}
 	}
+}
+
+// noting is a client that notes in which namespaces it creates objects.
+type noting struct {
+	client.Client
+
+	copied *engage.Copied
+}
+
+// Create creates an object.
+func (n *noting) Create(ctx context.Context, o client.Object, options ...client.CreateOption) error {
+	if namespace := o.GetNamespace(); namespace != "" {
+		n.copied.Note(namespace)
+	}
+	return n.Client.Create(ctx, o, options...)
 }

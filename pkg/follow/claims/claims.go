@@ -25,8 +25,12 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/watch"
 )
 
-// unaskedFor is how long claims are watched at least after the last question about them.
-const unaskedFor = 10 * time.Minute
+const (
+	// unaskedFor is how long claims are watched at least after the last question about them.
+	unaskedFor = 10 * time.Minute
+	// maxFound is how many namespaces are watched because a target shows copies there.
+	maxFound = 1000
+)
 
 // Options configures Claims. All fields are required.
 type Options struct {
@@ -133,7 +137,9 @@ func (c *Claims) Engaged(ctx context.Context, target *engage.Target) error {
 	t.changed = func(namespace, name string) { c.targetChanged(t, namespace, name) }
 	t.workers = c.newWorkers(t)
 	c.targets.Set(ctx, target, t)
-	t.workers.Queue.Add(types.NamespacedName{}) // to look for copies
+	if err := c.lookForCopies(ctx, t); err != nil {
+		return err
+	}
 	return t.workers.Start(ctx)
 }
 

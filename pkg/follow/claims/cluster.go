@@ -129,6 +129,23 @@ func (c *cluster) isWatching(namespace string) bool {
 	return c.claims[namespace] != nil
 }
 
+// mayWatch says whether the claims of a namespace may be watched because the target shows a copy there. The target may
+// invent namespaces.
+func (c *cluster) mayWatch(namespace string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if _, ok := c.claims[namespace]; ok {
+		return true
+	}
+	found := 0
+	for _, w := range c.claims {
+		if w.found.Load() {
+			found++
+		}
+	}
+	return found < maxFound
+}
+
 // namespaces returns the namespaces whose claims are watched.
 func (c *cluster) namespaces() map[string]*watched {
 	c.mu.Lock()

@@ -3,11 +3,13 @@ package claims
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -25,14 +27,15 @@ const (
 	lastRetry        = time.Minute
 )
 
-// newWorkers makes the workers of a target. The empty key stands for a search for copies.
+// newWorkers makes the workers of a target. A key without a name stands for a search for copies in a namespace, or in
+// all.
 func (c *Claims) newWorkers(t *cluster) *engage.Workers[types.NamespacedName] {
 	return engage.NewWorkers(engage.WorkersOptions[types.NamespacedName]{
 		Name: workersName,
 		Reconciler: reconcile.TypedFunc[types.NamespacedName](
 			func(ctx context.Context, key types.NamespacedName) (reconcile.Result, error) {
 				if key.Name == "" {
-					return c.findCopies(ctx, t)
+					return c.findCopies(ctx, key.Namespace, t)
 				}
 				return reconcile.Result{}, c.reconcile(ctx, key, t)
 			},
@@ -44,16 +47,35 @@ func (c *Claims) newWorkers(t *cluster) *engage.Workers[types.NamespacedName] {
 	})
 }
 
+// lookForCopies enqueues a search for copies: in all namespaces, or in those that the target names, now and later.
+func (c *Claims) lookForCopies(ctx context.Context, t *cluster) error {
+	if t.target.Copied == nil {
+		t.workers.Queue.Add(types.NamespacedName{Namespace: t.target.Key.Namespace})
+		return nil
+	}
+	searched := sets.New[string]() // OnChange calls one after the other.
+	return t.target.Copied.OnChange(ctx, func() {
+		named := sets.New(t.target.Copied.Named()...)
+		for namespace := range named.Difference(searched) {
+			t.workers.Queue.Add(types.NamespacedName{Namespace: namespace})
+		}
+		searched = named
+	})
+}
+
 // findCopies starts watches, in the source and in the target, of namespaces that have copies. Without the right to list
 // them, it looks again after a while: rights can arrive later than the connection.
-func (c *Claims) findCopies(ctx context.Context, t *cluster) (reconcile.Result, error) {
+func (c *Claims) findCopies(ctx context.Context, namespace string, t *cluster) (reconcile.Result, error) {
+	if t.target.Copied != nil && !slices.Contains(t.target.Copied.Named(), namespace) {
+		return reconcile.Result{}, nil
+	}
 	ctx, cancel := context.WithTimeout(ctx, timeouts.Request)
 	defer cancel()
 	found := &corev1.PersistentVolumeClaimList{}
 	err := t.client.List(
 		ctx,
 		found,
-		client.InNamespace(t.target.Key.Namespace),
+		client.InNamespace(namespace),
 		client.MatchingLabels{v1alpha1.LabelParentClusterID: c.options.Source.ClusterID},
 	)
 	if apierrors.IsForbidden(err) {
@@ -68,6 +90,9 @@ func (c *Claims) findCopies(ctx context.Context, t *cluster) (reconcile.Result, 
 		return reconcile.Result{}, fmt.Errorf("listing copies of claims: %w", err)
 	}
 	for i := range found.Items {
+		if !t.mayWatch(found.Items[i].Namespace) {
+			return reconcile.Result{RequeueAfter: lastRetry}, nil
+		}
 		c.source.claimsIn(found.Items[i].Namespace)
 		t.claimsIn(found.Items[i].Namespace).found.Store(true)
 	}

@@ -63,12 +63,12 @@ func TestCopiesAreLookedForAgainWithoutTheRightToListThem(t *testing.T) {
 	}).Build()
 	c := &Claims{options: Options{Logger: logr.Discard()}}
 	for range 2 {
-		if again, err := c.findCopies(t.Context(), target); err != nil || again.RequeueAfter == 0 {
+		if again, err := c.findCopies(t.Context(), "", target); err != nil || again.RequeueAfter == 0 {
 			t.Errorf("got %v, %v, want that it looks again", again, err)
 		}
 	}
 	answer = nil
-	if again, err := c.findCopies(t.Context(), target); err != nil || again.RequeueAfter != 0 {
+	if again, err := c.findCopies(t.Context(), "", target); err != nil || again.RequeueAfter != 0 {
 		t.Errorf("got %v, %v, want an end", again, err)
 	}
 }

@@ -4,20 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/singleflight"
-	corev1 "k8s.io/api/core/v1"
-	discoveryv1 "k8s.io/api/discovery/v1"
-	networkingv1 "k8s.io/api/networking/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
@@ -38,15 +33,18 @@ type copier struct {
 	target   *engage.Target
 	writer   *writer.Writer
 	workers  *engage.Workers[item]
-	// watch starts the watches of copies, once.
-	watch func() (*existing, error)
+	objects  func() (*engage.Objects, error)
+	// life is the context of the watches, that of the engagement.
+	life context.Context //nolint:containedctx // watches are started by those who need them first
 
 	preparing singleflight.Group
 	prepared  atomic.Bool // whether copies from earlier times were looked for
 	unlisted  atomic.Bool // whether copies of a kind could not be listed, for want of a right
 
 	mu        sync.Mutex                  // guards all that follows
-	existing  *existing                   // nil until watch is called
+	existing  map[string]*existing        // by engage.Target.ReadsIn, from the first use on
+	busy      map[string]int              // how many workers are in a namespace
+	searched  sets.Set[string]            // the namespaces that the target named, and that were enqueued for a search
 	chaperons map[string]sets.Set[string] // the names of PodChaperons, by namespace
 	idle      map[types.NamespacedName]time.Time
 	copied    map[types.NamespacedName]bool
@@ -58,6 +56,15 @@ type copier struct {
 func (c *copier) Reconcile(ctx context.Context, i item) (reconcile.Result, error) {
 	if c.target.Itself || !c.target.Reachable() {
 		return reconcile.Result{}, nil // The source has no copies. A lost target is compared when it is engaged anew.
+	}
+	switch i.kind {
+	case kindSearch:
+		return c.search(ctx, i.Namespace)
+	case kindForget:
+		return c.forget(i.Namespace), nil
+	}
+	if c.target.Copied != nil {
+		defer c.enter(i.Namespace)()
 	}
 	isSearch := i == item{}
 	if isSearch && c.unlisted.Load() { // Rights can arrive later than the connection.
@@ -79,65 +86,20 @@ func (c *copier) Reconcile(ctx context.Context, i item) (reconcile.Result, error
 	return reconcile.Result{}, nil
 }
 
-// prepare looks once for copies from earlier times.
+// prepare looks once for copies from earlier times, if one look shows all.
 func (c *copier) prepare(ctx context.Context) error {
-	if c.prepared.Load() {
+	if c.prepared.Load() || c.target.Copied != nil {
 		return nil
 	}
 	_, err, _ := c.preparing.Do("", func() (any, error) {
 		ctx, cancel := context.WithTimeout(ctx, timeouts.Request)
 		defer cancel()
-		err := c.findCopies(ctx)
+		refused, err := c.findCopies(ctx, c.target.Key.Namespace)
+		c.unlisted.Store(refused)
 		c.prepared.Store(err == nil)
 		return nil, err
 	})
 	return err
-}
-
-// findCopies starts the watches if the target has any copies. The watches then enqueue these.
-func (c *copier) findCopies(ctx context.Context) error {
-	c.unlisted.Store(false)
-	for _, kind := range []schema.GroupVersionKind{
-		corev1.SchemeGroupVersion.WithKind("ServiceList"), networkingv1.SchemeGroupVersion.WithKind("IngressList"),
-		discoveryv1.SchemeGroupVersion.WithKind("EndpointSliceList"),
-	} {
-		found := &metav1.PartialObjectMetadataList{}
-		found.SetGroupVersionKind(kind)
-		err := c.target.APIReader.List(ctx, found, client.InNamespace(c.target.Key.Namespace), client.Limit(1),
-			client.MatchingLabels{v1alpha1.LabelParentClusterID: c.follower.options.Source.ClusterID})
-		if apierrors.IsForbidden(err) {
-			c.unlisted.Store(true)
-			continue // The first Service that is copied there reports this.
-		}
-		if err != nil {
-			return fmt.Errorf("looking for copies: %w", err)
-		}
-		if len(found.Items) > 0 || found.Continue != "" { // The gate may have left out those of the first page.
-			_, err := c.startWatch()
-			return err
-		}
-	}
-	return nil
-}
-
-// startWatch starts the watches of copies, unless they run, and returns them.
-func (c *copier) startWatch() (*existing, error) {
-	e, err := c.watch()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.existing = e
-	return e, err
-}
-
-// listedExisting returns the copies in the target, once they are listed. It returns nil if the target never had any.
-func (c *copier) listedExisting(ctx context.Context) (*existing, error) {
-	c.mu.Lock()
-	e := c.existing
-	c.mu.Unlock()
-	if e == nil {
-		return nil, nil
-	}
-	return e, e.wait(ctx)
 }
 
 // finish turns an error into a result. An error that only a person can correct becomes an event, and is retried slowly,
@@ -246,12 +208,11 @@ func (c *copier) compare(namespace string) {
 		}
 	}
 	c.mu.Lock()
-	e := c.existing
+	all := slices.Collect(maps.Values(c.existing))
 	c.mu.Unlock()
-	if e == nil {
-		return
-	}
-	for _, i := range e.items(namespace) {
-		c.workers.Queue.Add(i)
+	for _, e := range all {
+		for _, i := range e.items(namespace) {
+			c.workers.Queue.Add(i)
+		}
 	}
 }

@@ -11,8 +11,10 @@
 //
 // Copies are compared with their originals, and nothing about them is remembered. So a new leader has nothing to
 // recover. A watch in the target shows the objects that are labelled as ours. It starts with the first Service that
-// goes there. A copy without a reason stays for two minutes while its original exists, because a rollout by re-creation
-// brings pods back.
+// goes there, or with the first copy from earlier times. If the source reads the target by namespace, there is one in
+// each namespace with copies, and the target's SourceGrant names those of earlier times. Ingresses have a watch of
+// their own, because most namespaces have none. A copy without a reason stays for two minutes while its original
+// exists, because a rollout by re-creation brings pods back.
 //
 // Several targets may lead to one cluster, at a time or one after the other: a renamed target is another target. Then:
 //

@@ -5,11 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"sync/atomic"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -21,26 +24,44 @@ import (
 
 var errNotListed = errors.New("its Services, EndpointSlices and Ingresses could not be listed in time")
 
-// existing has this source's objects in a target, as watches see them. It includes objects that were made for another
-// target of the same cluster.
+// existing has this source's objects in a namespace of a target, or in all, as watches see them. It includes objects
+// that were made for another target of the same cluster.
 type existing struct {
-	services, slices, ingresses toolscache.SharedIndexInformer
-	// trouble is the last error of the watches.
-	trouble atomic.Pointer[error]
+	services, slices toolscache.SharedIndexInformer
+	// ingresses are watched from the first Ingress on.
+	ingresses toolscache.SharedIndexInformer
+	// ofServices are the answers about Services and EndpointSlices, ofIngresses those about Ingresses.
+	ofServices, ofIngresses answers
+
+	stop           context.CancelFunc
+	watchIngresses func()
+	used           time.Time // when a copy was last to be made, if ever; guarded by copier.mu
 }
 
-// watchExisting watches until ctx ends. It calls changed with each item that changes.
-func watchExisting(
-	ctx context.Context,
-	target *engage.Target,
-	clusterID string,
-	changed func(item),
-) (*existing, error) {
-	objects, err := target.Objects()
-	if err != nil {
-		return nil, err
+// answers are the errors of watches.
+type answers struct {
+	trouble atomic.Pointer[error] // the last one
+	refused chan struct{}         // closed when the target has refused a watch
+	refuse  func()
+}
+
+func (a *answers) init() {
+	a.refused = make(chan struct{})
+	a.refuse = sync.OnceFunc(func() { close(a.refused) })
+}
+
+func (a *answers) note(err error) {
+	if a.trouble.Store(&err); apierrors.IsForbidden(err) {
+		a.refuse()
 	}
-	in := client.InNamespace(target.Key.Namespace)
+}
+
+// watchExisting watches a namespace, or all if it is empty, until ctx ends or stop is called. It calls changed with
+// each item that changes.
+func watchExisting(
+	ctx context.Context, objects *engage.Objects, namespace, clusterID string, changed func(item),
+) (*existing, error) {
+	in := client.InNamespace(namespace)
 	ours := client.MatchingLabels{v1alpha1.LabelParentClusterID: clusterID}
 	// The target's own EndpointSlices also have the labels that we gave the copy of the Service.
 	made := client.MatchingLabels{
@@ -51,33 +72,74 @@ func watchExisting(
 		ingresses: objects.NewInformer(&networkingv1.Ingress{}, &networkingv1.IngressList{}, in, ours),
 		slices:    objects.NewInformer(&discoveryv1.EndpointSlice{}, &discoveryv1.EndpointSliceList{}, in, made),
 	}
-	err = e.slices.AddIndexers(toolscache.Indexers{indexService: serviceOf})
-	for informer, transform := range map[toolscache.SharedIndexInformer]toolscache.TransformFunc{
-		e.services: withOurs, e.ingresses: withOurs, e.slices: withoutManagers,
+	e.ofServices.init()
+	e.ofIngresses.init()
+	err := e.slices.AddIndexers(toolscache.Indexers{indexService: serviceOf})
+	for _, prepare := range []struct {
+		informer  toolscache.SharedIndexInformer
+		transform toolscache.TransformFunc
+		answers   *answers
+	}{
+		{e.services, withOurs, &e.ofServices}, {e.slices, withoutManagers, &e.ofServices},
+		{e.ingresses, withOurs, &e.ofIngresses},
 	} {
-		_, failed := prepareInformer(informer, onEach(changed), transform, func(err error) { e.trouble.Store(&err) })
+		_, failed := prepareInformer(prepare.informer, onEach(changed), prepare.transform, prepare.answers.note)
 		err = errors.Join(err, failed)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("watching Services: %w", err)
 	}
-	for _, informer := range []toolscache.SharedIndexInformer{e.services, e.slices, e.ingresses} {
-		go informer.RunWithContext(ctx)
-	}
+	e.run(ctx)
 	return e, nil
 }
 
-// wait waits until everything is listed.
+func (e *existing) run(ctx context.Context) {
+	ctx, e.stop = context.WithCancel(ctx)
+	e.watchIngresses = sync.OnceFunc(func() { go e.ingresses.RunWithContext(ctx) })
+	go e.services.RunWithContext(ctx)
+	go e.slices.RunWithContext(ctx)
+}
+
+// wait waits until Services and EndpointSlices are listed, or the target has refused this.
 func (e *existing) wait(ctx context.Context) error {
+	return e.ofServices.wait(ctx, e.services, e.slices)
+}
+
+// waitIngresses watches Ingresses from now on, and waits until they are listed.
+func (e *existing) waitIngresses(ctx context.Context) error {
+	e.watchIngresses()
+	return e.ofIngresses.wait(ctx, e.ingresses)
+}
+
+func (a *answers) wait(ctx context.Context, informers ...toolscache.SharedIndexInformer) error {
 	ctx, cancel := context.WithTimeout(ctx, timeouts.Request)
 	defer cancel()
-	if toolscache.WaitForCacheSync(ctx.Done(), e.services.HasSynced, e.slices.HasSynced, e.ingresses.HasSynced) {
-		return nil
+	for _, informer := range informers {
+		if informer.HasSynced() {
+			continue
+		}
+		select {
+		case <-informer.HasSyncedChecker().Done():
+			continue
+		case <-a.refused:
+		case <-ctx.Done():
+		}
+		if err := a.trouble.Load(); err != nil {
+			return fmt.Errorf("listing Services, EndpointSlices and Ingresses: %w", *err)
+		}
+		return errNotListed
 	}
-	if err := e.trouble.Load(); err != nil {
-		return fmt.Errorf("listing Services, EndpointSlices and Ingresses: %w", *err)
+	return nil
+}
+
+// isRefused says whether the target refuses to list Services or EndpointSlices.
+func (e *existing) isRefused() bool {
+	select {
+	case <-e.ofServices.refused:
+		return !e.services.HasSynced() || !e.slices.HasSynced()
+	default:
+		return false
 	}
-	return errNotListed
 }
 
 func (e *existing) service(key types.NamespacedName) *corev1.Service {

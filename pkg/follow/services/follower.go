@@ -143,6 +143,9 @@ func (f *Follower) Engaged(ctx context.Context, target *engage.Target) error {
 	}
 	c.workers.Queue.Add(item{}) // to look for copies
 	c.compare("")
+	if target.Copied != nil {
+		return target.Copied.OnChange(ctx, c.grantChanged)
+	}
 	return nil
 }
 
@@ -152,6 +155,10 @@ func (f *Follower) newCopier(ctx context.Context, target *engage.Target) *copier
 		desired:   desired{origin: f.options.Source, target: target.Key, nodeName: target.NodeName},
 		target:    target,
 		writer:    writer.NewWriter(target.Client, target.APIReader, f.options.Source),
+		objects:   sync.OnceValues(target.Objects),
+		life:      ctx,
+		existing:  map[string]*existing{},
+		busy:      map[string]int{},
 		chaperons: map[string]sets.Set[string]{},
 		idle:      map[types.NamespacedName]time.Time{},
 		copied:    map[types.NamespacedName]bool{},
@@ -159,11 +166,6 @@ func (f *Follower) newCopier(ctx context.Context, target *engage.Target) *copier
 		secured:   map[types.NamespacedName]bool{},
 	}
 	c.workers = f.newWorkers(c, f.options.Logger.WithValues("target", target.Key))
-	c.watch = sync.OnceValues(
-		func() (*existing, error) {
-			return watchExisting(ctx, target, f.options.Source.ClusterID, c.workers.Queue.Add)
-		},
-	)
 	return c
 }
 

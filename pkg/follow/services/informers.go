@@ -32,6 +32,10 @@ const (
 	kindIngress itemKind = "Ingress"
 	// kindRestore is a Service whose namespace was disabled while its selector was rewritten.
 	kindRestore itemKind = "Service of a disabled namespace"
+	// kindSearch is a namespace of a target that may have copies from earlier times. It has no name.
+	kindSearch itemKind = "namespace to search"
+	// kindForget is a namespace of a target that perhaps need not be watched any more. It has no name.
+	kindForget itemKind = "namespace to forget"
 )
 
 // itemOf returns the item of an object. An EndpointSlice or ServiceExport belongs to its Service.

@@ -16,12 +16,15 @@ func (c *copier) reconcileIngress(ctx context.Context, key types.NamespacedName)
 	if !known {
 		return nil
 	}
-	e, err := c.listedExisting(ctx)
+	e, err := c.listedExisting(ctx, key.Namespace)
 	if err != nil {
 		return err
 	}
 	if c.wants(from, e) {
-		if e, err = c.ensureExisting(ctx, e); err != nil {
+		if e, err = c.ensureExisting(ctx, key.Namespace); err != nil {
+			return err
+		}
+		if err := e.waitIngresses(ctx); err != nil {
 			return err
 		}
 		return c.copyIngress(ctx, from, e.ingress(key))

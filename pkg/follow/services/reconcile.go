@@ -27,7 +27,7 @@ func (c *copier) reconcileService(ctx context.Context, key types.NamespacedName)
 	if !known {
 		return 0, nil // The item is enqueued once the original is known.
 	}
-	e, err := c.listedExisting(ctx)
+	e, err := c.listedExisting(ctx, key.Namespace)
 	if err != nil {
 		return 0, err
 	}
@@ -35,7 +35,7 @@ func (c *copier) reconcileService(ctx context.Context, key types.NamespacedName)
 	c.setIdle(key, v.idle)
 	switch {
 	case v.follow:
-		if e, err = c.ensureExisting(ctx, e); err == nil {
+		if e, err = c.ensureExisting(ctx, key.Namespace); err == nil {
 			err = c.copyService(ctx, key, from, e)
 		}
 	case e != nil:
@@ -180,18 +180,6 @@ func (c *copier) removeService(ctx context.Context, key types.NamespacedName, fr
 		return c.giveUp(ctx, there, useless, needs)
 	}
 	return nil
-}
-
-// ensureExisting starts the watches of copies, unless they run, and waits for the lists.
-func (c *copier) ensureExisting(ctx context.Context, e *existing) (*existing, error) {
-	if e != nil {
-		return e, nil
-	}
-	e, err := c.startWatch()
-	if err != nil {
-		return nil, err
-	}
-	return e, e.wait(ctx)
 }
 
 // createCopy creates a copy that the watch does not show.

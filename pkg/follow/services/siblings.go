@@ -108,6 +108,7 @@ func (c *copier) handOver(ctx context.Context) {
 	}
 	for _, other := range c.follower.copiers.All() {
 		if other != c && leadTogether(other.target, c.target) {
+			other.searchAgain()
 			other.compare(c.target.Key.Namespace)
 		}
 	}

@@ -92,9 +92,9 @@ func runManager(t env.T, user string) func(webhooks.Server) {
 			Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), Clock: clock.RealClock{},
 			Recorder:              mgr.GetEventRecorder("sources"),
 			SourceClusterRoleName: env.SourceRole, LeavingClusterRoleName: env.LeavingRole,
-			SummaryViewerClusterRoleName: env.SummaryViewerRole, ReaderClusterRoleName: env.ReaderRole,
-			EarlierClusterRoleName: env.EarlierRole,
-			ReleaseNamespace:       env.ReleaseNamespace, LeasesNamespace: env.LeasesNamespace,
+			SummaryViewerClusterRoleName: env.SummaryViewerRole,
+			EarlierClusterRoleName:       env.EarlierRole,
+			ReleaseNamespace:             env.ReleaseNamespace, LeasesNamespace: env.LeasesNamespace,
 		}).Register(t.Context(), mgr)
 	})
 	return func(server webhooks.Server) {

@@ -1,5 +1,7 @@
 package attempts
 
+import "strings"
+
 func ofTheSecondSource() []attempt {
 	return []attempt{
 		{c2, shop, "create a PodChaperon", create(chaperon, labelled("c2")), allowed, ""},
@@ -73,4 +75,29 @@ func ofATenant() []attempt {
 		attempt{tenant, shop, "delete a PodChaperon of c1", remove(chaperon, "of-c1"), rbac, ""},
 		attempt{tenant, shop, "create a Source", create(sourceKind, ""), rbac, ""},
 		attempt{tenant, other, "read a Secret", get(secret, "web"), rbac, ""})
+}
+
+// readsOfCopies are attempts to read objects of the kinds that a source may read where it acts.
+func readsOfCopies() []attempt {
+	var all []attempt
+	for _, k := range []kind{claim, service, slice, ingress} {
+		everywhere, plural := read(strings.Replace(k.path(), "namespaces/NS/", "", 1)), plural(k)
+		watched := read(everywhere.path + "?watch=true")
+		all = append(all,
+			attempt{c1, shop, "list " + plural, list(k), allowed, ""},
+			attempt{c1, left, "list " + plural, list(k), allowed, ""},
+			attempt{c1, other, "list " + plural, list(k), rbac, ""},
+			attempt{c1, other, "read the " + string(k) + " web", get(k, "web"), rbac, ""},
+			attempt{c1, "", "list " + plural + " of the whole cluster", everywhere, rbac, ""},
+			attempt{c1, "", "watch " + plural + " of the whole cluster", watched, rbac, ""})
+	}
+	return all
+}
+
+// plural returns the name of several objects of a kind.
+func plural(k kind) string {
+	if k == ingress {
+		return "Ingresses"
+	}
+	return string(k) + "s"
 }

@@ -1,6 +1,9 @@
 package attempts
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // The identities that make attempts.
 const (
@@ -302,7 +305,7 @@ func reads() []attempt {
 				replace(k, "web", marked("c1")), rbac, ""},
 			attempt{c1, other, "read a " + string(k), get(k, "web"), rbac, ""})
 	}
-	return append(append(all, renewals(c1)...),
+	return append(slices.Concat(all, readsOfCopies(), renewals(c1)),
 		attempt{c1, shop, "read a service account", get(account, "web"), allowed, ""},
 		attempt{c1, other, "read a service account", get(account, "web"), rbac, ""},
 		attempt{c1, "", "list nodes", read("/api/v1/nodes"), rbac, ""},

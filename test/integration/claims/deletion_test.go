@@ -9,10 +9,12 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
 	"github.com/multicluster-scheduler/multicluster-scheduler/test/integration/env"
 )
 
@@ -123,4 +125,31 @@ func TestACopyWhoseClaimWentWhileItsTargetWasAwayIsDeleted(t *testing.T) {
 	waitForDeletion(t, c2.Cluster, madeOfLost)
 	expectKept(t, c2.Cluster, madeOfKept)
 	expectKept(t, c2.Cluster, restored)
+}
+
+// TestACopyIsFoundWhereTheTargetNamesIt has a source with rights in namespaces only, as a new leader.
+func TestACopyIsFoundWhereTheTargetNamesIt(t *testing.T) {
+	const limited = "limited"
+	namespace := env.Namespace(t, nil, source, cluster2)
+	cluster2.BindRole(t, limited, namespace, env.SourceRole)
+	cluster2.BindRole(t, limited, "", env.SummaryViewerRole)
+	grant := &v1alpha1.SourceGrant{ObjectMeta: metav1.ObjectMeta{Name: limited}}
+	grant.Spec.UserName = limited
+	env.CreateForTest(t, cluster2, grant)
+	target := env.NewTarget(cluster2, types.NamespacedName{Name: limited})
+	target.Login = cluster2.User(t, limited)
+	target.Customize = func(e *engage.Target) { e.Copied = cluster2.Copied(t, grant) }
+	target.Engage(t, registry)
+	original, pod := createFollowed(t, namespace, "data"), podWith(namespace, "data")
+	waitForObjection(t, pod, target, "")
+	mustEnsure(t, pod, target)
+	made := &corev1.PersistentVolumeClaim{ObjectMeta: env.Meta(namespace, "data")}
+	env.Get(t, cluster2, made)
+
+	target.Disengage()
+	remove(t, source, original)
+	target.Engage(t, registry)
+	expectKept(t, cluster2, made)
+	env.ChangeStatus(t, cluster2, grant, func(g *v1alpha1.SourceGrant) { g.Status.Copied = []string{namespace} })
+	waitForDeletion(t, cluster2, made)
 }

@@ -71,9 +71,9 @@ func play(t *testing.T) {
 			Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), Clock: clock.RealClock{},
 			Recorder:              mgr.GetEventRecorder("sources"),
 			SourceClusterRoleName: env.SourceRole, LeavingClusterRoleName: env.LeavingRole,
-			SummaryViewerClusterRoleName: env.SummaryViewerRole, ReaderClusterRoleName: env.ReaderRole,
-			EarlierClusterRoleName: env.EarlierRole,
-			ReleaseNamespace:       env.ReleaseNamespace,
+			SummaryViewerClusterRoleName: env.SummaryViewerRole,
+			EarlierClusterRoleName:       env.EarlierRole,
+			ReleaseNamespace:             env.ReleaseNamespace,
 		})
 		if err := controller.Register(t.Context(), mgr); err != nil {
 			return err

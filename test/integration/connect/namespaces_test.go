@@ -159,6 +159,34 @@ func TestANamespaceThatIsGrantedLaterWorksWithinSeconds(t *testing.T) {
 	}
 }
 
+func TestATargetThatIsReadByNamespaceLosesItsCopiesWithTheTarget(t *testing.T) {
+	ns := func() string { return env.Namespace(t, nil, c1, c2) }
+	before, now, others := ns(), ns(), ns()
+	grantNamespaces(t, "grace", before, now)
+	newGrant(t, "grace", v1alpha1.SourceGrantStatus{
+		Namespaces: []string{before, now}, Copied: []string{before, "No namespace"},
+	})
+	key, _ := connect(t, c2.User(t, "grace"))
+	service := func(namespace string) *corev1.Service {
+		s := &corev1.Service{ObjectMeta: env.Meta(namespace, "web")}
+		s.Labels = map[string]string{
+			v1alpha1.LabelParentClusterID: sourceID, v1alpha1.LabelTargetHash: translate.TargetHash(key),
+			v1alpha1.LabelTargetID: translate.TargetID(key),
+		}
+		s.Spec.Ports = []corev1.ServicePort{{Port: 80}}
+		return s
+	}
+	named, made, unread := service(before), service(now), service(others)
+	env.CreateForTest(t, c2, named, unread)
+	env.Must(t, engagedTarget(t, key).Client.Create(t.Context(), made)) // The SourceGrant does not name it yet.
+	env.Delete(t, c1, clusterTarget(key))
+	env.WaitGone(t, c2, named)
+	env.WaitGone(t, c2, made)
+	if !env.Exists(t, c2, unread) {
+		t.Error("a Service was deleted in a namespace that is not granted")
+	}
+}
+
 // TestATargetThatIsUpgradedTakesTheRightToReadEverywhere begins with a source that reads in the whole cluster.
 func TestATargetThatIsUpgradedTakesTheRightToReadEverywhere(t *testing.T) {
 	namespace := env.Namespace(t, nil, c1, c2)

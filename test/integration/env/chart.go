@@ -25,8 +25,6 @@ const (
 	SourceRole = Release + "-source"
 	// LeavingRole is the chart's ClusterRole of sources in namespaces that they no longer may use.
 	LeavingRole = Release + "-source-leaving"
-	// ReaderRole is the chart's ClusterRole of what ClusterSources read in the whole cluster.
-	ReaderRole = Release + "-source-reader"
 	// EarlierRole is the chart's ClusterRole of what sources of earlier versions read in the whole cluster.
 	EarlierRole = Release + "-source-earlier"
 	// SummaryViewerRole is the chart's ClusterRole to read the ClusterSummary.

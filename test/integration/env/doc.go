@@ -70,7 +70,7 @@
 // [NewTarget] makes a [Target]: a (Cluster)Target that leads to a cluster. [Target.Engage] engages it, as
 // pkg/connect/target does once the target is connected. [Target.Lose] has the source notice that the target's API
 // server does not answer. The next Engage engages the target anew, as a target that was lost and answers again.
-// [Target.Disengage] ends the engagement.
+// [Target.Disengage] ends the engagement. [Cluster.Copied] is for a target in which the source reads by namespace.
 //
 // # Parts under test
 //

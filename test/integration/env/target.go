@@ -2,10 +2,13 @@ package env
 
 import (
 	"context"
+	"errors"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
+	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -16,6 +19,7 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate/wire"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/watch"
 )
 
 // Target is a cluster as a source knows it: by the name of a (Cluster)Target, with a login. NewTarget makes one that
@@ -130,4 +134,27 @@ func addCache(t T, engagement *engage.Target, direct client.Client) (stop func()
 	Must(t, err)
 	engagement.Client = engagement.Gate.Client(reads, direct)
 	return stop
+}
+
+// Copied returns what a source learns of its copies from a SourceGrant, for a Target that it reads by namespace. Set it
+// in Customize.
+func (c *Cluster) Copied(t T, grant *v1alpha1.SourceGrant) *engage.Copied {
+	t.Helper()
+	live, err := client.NewWithWatch(c.Config, client.Options{Scheme: Scheme()})
+	Must(t, err)
+	named := client.MatchingFields{metav1.ObjectNameField: grant.Name}
+	informer := toolscache.NewSharedIndexInformer(
+		watch.ListerWatcher(live, &v1alpha1.SourceGrantList{}, named), &v1alpha1.SourceGrant{}, 0, toolscache.Indexers{},
+	)
+	Run(t, func(ctx context.Context) error {
+		informer.RunWithContext(ctx)
+		return nil
+	})
+	Eventually(t, func(context.Context) error {
+		if !informer.HasSynced() {
+			return errors.New("the SourceGrant is not known")
+		}
+		return nil
+	})
+	return engage.NewCopied(informer)
 }

@@ -7,7 +7,12 @@ import (
 	"testing"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
@@ -34,15 +39,67 @@ func TestNamespacesWithPodChaperonsArePublished(t *testing.T) {
 	}
 }
 
-// readsPodChaperonsEverywhereUntilItIsUpgraded shows that a source of an earlier version can go on, and that its right
+// service returns the copy of a Service as the identity makes it.
+func (i identity) service(namespace, name string) *corev1.Service {
+	s := &corev1.Service{ObjectMeta: env.Meta(namespace, name)}
+	s.Labels = map[string]string{v1alpha1.LabelParentClusterID: "id-of-" + i.name}
+	s.Annotations = map[string]string{v1alpha1.AnnotationFollowedBy: i.user}
+	s.Spec.Ports = []corev1.ServicePort{{Port: 80}}
+	return s
+}
+
+// waitCopied waits until the SourceGrant of the identity names these namespaces.
+func (i identity) waitCopied(t *testing.T, want ...string) {
+	t.Helper()
+	slices.Sort(want)
+	env.WaitFor(t, target, i.grantOf(), func(g *v1alpha1.SourceGrant) error {
+		if !slices.Equal(g.Status.Copied, want) {
+			return fmt.Errorf("namespaces with copies are %q, want %q", g.Status.Copied, want)
+		}
+		return nil
+	})
+}
+
+func TestNamespacesWithCopiesThatASourceMayReadArePublished(t *testing.T) {
+	stop := run(t, false, nil)
+	ns := func() string { return namespaceWithPod(t, team("copies")) }
+	first, second, configured, others := ns(), ns(), ns(), ns()
+	c1, c2 := newIdentity(t), newIdentity(t)
+	c1.connect(t, selecting(team("copies")))
+	c2.connect(t, selecting(team("copies")))
+	c1.expect(t, first, all)
+	c2.expect(t, others, all)
+	env.Must(t, c1.client.Create(t.Context(), c1.copied(configured, "config"))) // A source never reads ConfigMaps.
+	web := c1.service(first, "web")
+	env.Must(t, c1.client.Create(t.Context(), web))
+	env.Must(t, c2.client.Create(t.Context(), c2.service(others, "web")))
+	c1.waitCopied(t, first)
+	c2.waitCopied(t, others)
+
+	stop()
+	env.Delete(t, target, web)
+	claim := &corev1.PersistentVolumeClaim{ObjectMeta: env.Meta(second, "data")}
+	claim.Labels, claim.Annotations = web.Labels, web.Annotations
+	claim.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}
+	claim.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
+	env.Must(t, c1.client.Create(t.Context(), claim))
+	run(t, false, nil)
+	c1.waitCopied(t, second)
+}
+
+// readsEverywhereUntilItIsUpgraded shows that a source of an earlier version can go on, and that its right
 // does not come back.
-func readsPodChaperonsEverywhereUntilItIsUpgraded(t *testing.T, c1 identity, object *v1alpha1.ClusterSource) {
+func readsEverywhereUntilItIsUpgraded(t *testing.T, c1 identity, object *v1alpha1.ClusterSource) {
 	t.Helper()
 	everywhere := func(allowed bool) func(context.Context) error {
 		return func(ctx context.Context) error {
-			err := c1.client.List(ctx, &v1alpha1.PodChaperonList{})
-			if apierrors.IsForbidden(err) == allowed {
-				return fmt.Errorf("reading PodChaperons everywhere is allowed: %t: %w", !allowed, err)
+			for _, list := range []client.ObjectList{
+				&v1alpha1.PodChaperonList{}, &corev1.PersistentVolumeClaimList{}, &corev1.ServiceList{},
+				&discoveryv1.EndpointSliceList{}, &networkingv1.IngressList{},
+			} {
+				if err := c1.client.List(ctx, list); apierrors.IsForbidden(err) == allowed {
+					return fmt.Errorf("reading %T everywhere is allowed: %t: %w", list, !allowed, err)
+				}
 			}
 			return nil
 		}

@@ -57,9 +57,9 @@ func run(t *testing.T, enforce bool, see func(*http.Request) *http.Response) (st
 			Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), Clock: clock.RealClock{},
 			Recorder:              mgr.GetEventRecorder("sources"),
 			SourceClusterRoleName: env.SourceRole, LeavingClusterRoleName: env.LeavingRole,
-			SummaryViewerClusterRoleName: env.SummaryViewerRole, ReaderClusterRoleName: env.ReaderRole,
-			EarlierClusterRoleName: env.EarlierRole,
-			ReleaseNamespace:       env.ReleaseNamespace, LeasesNamespace: env.LeasesNamespace,
+			SummaryViewerClusterRoleName: env.SummaryViewerRole,
+			EarlierClusterRoleName:       env.EarlierRole,
+			ReleaseNamespace:             env.ReleaseNamespace, LeasesNamespace: env.LeasesNamespace,
 			EnforceDefaultExclusions: enforce,
 		}).Register(t.Context(), mgr)
 	})

@@ -283,7 +283,7 @@ func TestOldClusterWideBindingsGoWhenTheirPlaceIsTaken(t *testing.T) {
 	if err := <-refused; err != nil {
 		t.Errorf("meanwhile the source was refused: %v", err)
 	}
-	readsPodChaperonsEverywhereUntilItIsUpgraded(t, c1, object)
+	readsEverywhereUntilItIsUpgraded(t, c1, object)
 
 	stop()
 	run(t, true, nil)

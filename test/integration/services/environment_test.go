@@ -29,6 +29,7 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/follow/services"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/needs"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/targetkind"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 	"github.com/multicluster-scheduler/multicluster-scheduler/test/integration/env"
 )
@@ -385,5 +386,5 @@ func waitForReport(t *testing.T, original client.Object, in *env.Target, text st
 
 // reports returns the events that say why an object is not copied to a target.
 func reports(original client.Object, in *env.Target, text string) []string {
-	return events.With(client.ObjectKeyFromObject(original).String()+" NotFollowed: Target "+in.Key.String(), text)
+	return events.With(client.ObjectKeyFromObject(original).String()+" NotFollowed: Target "+targetkind.Name(in.Key), text)
 }

@@ -37,7 +37,6 @@ func run(t *testing.T, sourceClusterRole string) (stop func()) {
 			SourceClusterRoleName:        sourceClusterRole,
 			LeavingClusterRoleName:       env.LeavingRole,
 			SummaryViewerClusterRoleName: env.SummaryViewerRole,
-			ReaderClusterRoleName:        env.ReaderRole,
 			EarlierClusterRoleName:       env.EarlierRole,
 			ReleaseNamespace:             env.ReleaseNamespace,
 		}).Register(t.Context(), mgr)

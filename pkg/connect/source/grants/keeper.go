@@ -1,6 +1,7 @@
 package grants
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -96,16 +98,29 @@ func (e InvalidSelectorError) Unwrap() error { return e.error }
 type Keeper struct {
 	options Options
 	objects Objects
-	copies  *leftovers
-	open    openQuestions
+	// copies has those that sources may read, and the others.
+	copies []*copies
+	open   openQuestions
 }
 
 // NewKeeper returns a Keeper.
 func NewKeeper(options Options) (*Keeper, error) {
 	k := &Keeper{options: options, objects: Objects{Client: options.Client, APIReader: options.APIReader}}
-	var err error
-	k.copies, err = newLeftovers(options.Config, options.SecretNamespaces, k.open.ask)
-	return k, err
+	for _, watched := range []map[schema.GroupVersionResource][]string{
+		readable(), others(options.SecretNamespaces),
+	} {
+		some, err := newCopies(options.Config, watched)
+		if err != nil {
+			return nil, err
+		}
+		some.onChange(func(c change) {
+			if c.gone || c.user == "" {
+				k.open.ask(c.namespace)
+			}
+		})
+		k.copies = append(k.copies, some)
+	}
+	return k, nil
 }
 
 // Register adds the Keeper's index and its watches of copies to the manager. They begin with the first question.
@@ -119,7 +134,12 @@ func (k *Keeper) Register(ctx context.Context, mgr ctrl.Manager) error {
 	if err != nil {
 		return fmt.Errorf("indexing role bindings by source: %w", err)
 	}
-	return mgr.Add(k.copies)
+	for _, some := range k.copies {
+		if err := mgr.Add(some); err != nil {
+			return fmt.Errorf("adding the watches of copies: %w", err)
+		}
+	}
+	return nil
 }
 
 // SourceOf returns the name of the ClusterSource that a RoleBinding belongs to.
@@ -195,8 +215,10 @@ func (k *Keeper) plan(
 		d := decide(in(namespace), func() use { return k.use(ctx, s, namespace.Name) })
 		p.add(namespace.Name, d, namespace.DeletionTimestamp != nil)
 	}
-	if len(p.undecided) > 0 {
-		p.problem = k.copies.problem()
+	for _, some := range k.copies {
+		if len(p.undecided) > 0 {
+			p.problem = cmp.Or(p.problem, some.problem())
+		}
 	}
 	return p
 }
@@ -215,7 +237,7 @@ func (k *Keeper) everywhere(ctx context.Context, s ClusterSource) (*rbacv1.Clust
 	return binding, k.keepEarlier(ctx, s, true)
 }
 
-// keepEarlier lets a source read PodChaperons in the whole cluster if it had the right before an upgrade. The
+// keepEarlier lets a source read its objects in the whole cluster if it had the right before an upgrade. The
 // ClusterRoleBinding itself is the memory. So the right does not come back once the ClusterRoleBinding was deleted.
 func (k *Keeper) keepEarlier(ctx context.Context, s ClusterSource, everywhere bool) error {
 	meta := metav1.ObjectMeta{Name: earlierPrefix + s.Name, OwnerReferences: []metav1.OwnerReference{s.Owner}}
@@ -268,7 +290,17 @@ func (k *Keeper) use(ctx context.Context, s ClusterSource, namespace string) use
 	}) {
 		return used
 	}
-	return k.copies.use(namespace, s.Users)
+	answer := unused
+	for _, some := range k.copies {
+		switch some.use(namespace, s.Users) {
+		case used:
+			return used
+		case unknown:
+			answer = unknown
+		case unused:
+		}
+	}
+	return answer
 }
 
 // write makes the RoleBindings as planned, and says whether a write was needed. A namespace that cannot be written does

@@ -51,7 +51,7 @@ func (p *Publisher) giveLease(
 	return &v1alpha1.LeaseReference{Namespace: meta.Namespace, Name: grant.Name}, err
 }
 
-// endEarlier takes the right to read PodChaperons in the whole cluster from a source that does not need it any more.
+// endEarlier takes the right to read in the whole cluster from a source that does not need it any more.
 func (p *Publisher) endEarlier(ctx context.Context, whose *owner) error {
 	for _, name := range whose.clusterSources {
 		binding := &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: earlierPrefix + name}}

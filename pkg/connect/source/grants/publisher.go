@@ -13,7 +13,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -23,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
@@ -55,12 +55,16 @@ const (
 type Publisher struct {
 	options Options
 	objects Objects
+	copies  *copies
 	missing atomic.Bool
 }
 
-// NewPublisher returns a Publisher.
-func NewPublisher(options Options) *Publisher {
-	return &Publisher{options: options, objects: Objects{Client: options.Client, APIReader: options.APIReader}}
+// NewPublisher returns a Publisher. It learns of copies from the Keeper.
+func NewPublisher(options Options, keeper *Keeper) *Publisher {
+	return &Publisher{
+		options: options, objects: Objects{Client: options.Client, APIReader: options.APIReader},
+		copies: keeper.copies[0],
+	}
 }
 
 // Register adds the controller to the manager. It starts once the API server has the kind SourceGrant: `helm upgrade`
@@ -100,6 +104,7 @@ func (p *Publisher) addController(mgr ctrl.Manager) error {
 		For(&v1alpha1.SourceGrant{}).
 		Watches(&rbacv1.RoleBinding{}, enqueue(publishDelay, bound)).
 		Watches(&v1alpha1.PodChaperon{}, p.enqueueUse()).
+		WatchesRawSource(source.Func(p.enqueueCopied)).
 		Owns(&rbacv1.ClusterRole{}).
 		Owns(&rbacv1.ClusterRoleBinding{}).
 		Owns(&rbacv1.Role{}).
@@ -135,12 +140,10 @@ func bound(o client.Object) []string {
 
 // enqueue returns a handler that enqueues the SourceGrants of users, before and after each change.
 func enqueue(delay time.Duration, users func(client.Object) []string) handler.EventHandler {
-	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 	add := func(q queue, objects ...client.Object) {
 		for _, o := range objects {
 			for _, user := range users(o) {
-				name := types.NamespacedName{Name: translate.SourceGrantName(user)}
-				q.AddAfter(reconcile.Request{NamespacedName: name}, delay)
+				q.AddAfter(requestOf(user), delay)
 			}
 		}
 	}
@@ -301,6 +304,8 @@ func (p *Publisher) publish(
 	if err := p.findUsed(ctx, &grant.Status); err != nil {
 		return err
 	}
+	grant.Status.Copied = before.Status.Copied
+	p.findCopied(whose.user, &grant.Status)
 	if equality.Semantic.DeepEqual(before.Status, grant.Status) {
 		return nil
 	}

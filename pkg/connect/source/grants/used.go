@@ -29,24 +29,79 @@ func (p *Publisher) findUsed(ctx context.Context, status *v1alpha1.SourceGrantSt
 	if err := p.options.Client.List(ctx, list, selected, client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("listing PodChaperons: %w", err)
 	}
-	granted := sets.New(slices.Concat(status.Namespaces, status.Leaving)...)
 	used := sets.New[string]()
 	for i := range list.Items {
-		if namespace := list.Items[i].Namespace; granted.Has(namespace) {
-			used.Insert(namespace)
-		}
+		used.Insert(list.Items[i].Namespace)
 	}
-	status.Used = nil
-	if used.Len() > 0 {
-		status.Used = sets.List(used)
-	}
+	status.Used = granted(status, used)
 	return nil
+}
+
+// findCopied writes into a status which of its namespaces have copies that the user may read. What is there stays until
+// all copies are listed.
+func (p *Publisher) findCopied(user string, status *v1alpha1.SourceGrantStatus) {
+	if p.copies.isListed() {
+		status.Copied = granted(status, p.copies.namespacesOf(user))
+	}
+}
+
+// granted returns those of the namespaces in which the source may act, sorted.
+func granted(status *v1alpha1.SourceGrantStatus, namespaces sets.Set[string]) []string {
+	found := namespaces.Intersection(sets.New(slices.Concat(status.Namespaces, status.Leaving)...))
+	if found.Len() == 0 {
+		return nil
+	}
+	return sets.List(found)
+}
+
+// enqueueCopied enqueues the SourceGrant of the user whose copy comes or goes, if it may change what is published.
+func (p *Publisher) enqueueCopied(ctx context.Context, q queue) error {
+	p.copies.onChange(func(c change) {
+		if c.user == "" {
+			p.enqueueAll(ctx, q)
+			return
+		}
+		published := p.publishes(ctx, c.user, func(s *v1alpha1.SourceGrantStatus) []string { return s.Copied }, c.namespace)
+		if name := requestOf(c.user); !published {
+			q.AddAfter(name, publishDelay)
+		} else if c.gone {
+			q.AddAfter(name, unusedDelay)
+		}
+	})
+	return nil
+}
+
+// enqueueAll enqueues all SourceGrants.
+func (p *Publisher) enqueueAll(ctx context.Context, q queue) {
+	list := &v1alpha1.SourceGrantList{}
+	if err := p.options.Client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+		log.FromContext(ctx).Error(err, "Listing SourceGrants")
+	}
+	for i := range list.Items {
+		q.Add(reconcile.Request{NamespacedName: types.NamespacedName{Name: list.Items[i].Name}})
+	}
+}
+
+type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
+
+// requestOf names the SourceGrant of a user.
+func requestOf(user string) reconcile.Request {
+	return reconcile.Request{NamespacedName: types.NamespacedName{Name: translate.SourceGrantName(user)}}
+}
+
+// publishes says whether a list in the status of a user's SourceGrant has a namespace.
+func (p *Publisher) publishes(
+	ctx context.Context, user string, list func(*v1alpha1.SourceGrantStatus) []string, namespace string,
+) bool {
+	grant := &v1alpha1.SourceGrant{}
+	err := p.options.Client.Get(ctx, requestOf(user).NamespacedName, grant, client.UnsafeDisableDeepCopy)
+	return err == nil && slices.Contains(list(&grant.Status), namespace)
 }
 
 // enqueueUse enqueues the SourceGrants of those who may act in the namespace of a PodChaperon that comes or goes: soon
 // if the namespace is not published as used. Otherwise it is enough to look later, because pods come and go.
 func (p *Publisher) enqueueUse() handler.EventHandler {
-	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
+	used := func(s *v1alpha1.SourceGrantStatus) []string { return s.Used }
 	look := func(ctx context.Context, q queue, chaperon client.Object) {
 		namespace := chaperon.GetNamespace()
 		bindings := &rbacv1.RoleBindingList{}
@@ -56,13 +111,11 @@ func (p *Publisher) enqueueUse() handler.EventHandler {
 		}
 		for i := range bindings.Items {
 			for _, user := range bound(&bindings.Items[i]) {
-				grant, delay := &v1alpha1.SourceGrant{}, publishDelay
-				name := types.NamespacedName{Name: translate.SourceGrantName(user)}
-				err := p.options.Client.Get(ctx, name, grant, client.UnsafeDisableDeepCopy)
-				if err == nil && slices.Contains(grant.Status.Used, namespace) {
+				delay := publishDelay
+				if p.publishes(ctx, user, used, namespace) {
 					delay = unusedDelay
 				}
-				q.AddAfter(reconcile.Request{NamespacedName: name}, delay)
+				q.AddAfter(requestOf(user), delay)
 			}
 		}
 	}

@@ -1,0 +1,68 @@
+package engage
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	toolscache "k8s.io/client-go/tools/cache"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+)
+
+// copiedBy returns what a source learns from a SourceGrant that names namespaces.
+func copiedBy(t *testing.T, namespaces ...string) *Copied {
+	t.Helper()
+	informer := toolscache.NewSharedIndexInformer(nil, &v1alpha1.SourceGrant{}, 0, toolscache.Indexers{})
+	grant := &v1alpha1.SourceGrant{ObjectMeta: metav1.ObjectMeta{Name: "source"}}
+	grant.Status.Copied = namespaces
+	if err := informer.GetStore().Add(grant); err != nil {
+		t.Fatal(err)
+	}
+	return NewCopied(informer)
+}
+
+func TestTheNamespacesWithCopiesAreBounded(t *testing.T) {
+	if got := copiedBy(t, "shop", "../secrets", "A", "", "left").Named(); !slices.Equal(got, []string{"shop", "left"}) {
+		t.Errorf("namespaces are %q", got)
+	}
+	var many []string
+	for n := range 100_000 {
+		many = append(many, fmt.Sprintf("n-%d", n))
+	}
+	if got := len(copiedBy(t, many...).Named()); got != maxCopied {
+		t.Errorf("%d namespaces are searched, want %d", got, maxCopied)
+	}
+}
+
+func TestWhereCopiesAreRead(t *testing.T) {
+	byNamespace := copiedBy(t, "left", "used")
+	byNamespace.Note("used")
+	byNamespace.Note("new")
+	for name, test := range map[string]struct {
+		target *Target
+		reads  string
+		may    []string
+	}{
+		"a source that may read the whole cluster": {target: &Target{}, may: []string{""}},
+		"a Target": {
+			target: &Target{Key: types.NamespacedName{Namespace: "team", Name: "c2"}}, reads: "team",
+			may: []string{"team"},
+		},
+		"a source that reads by namespace": {
+			target: &Target{Copied: byNamespace}, reads: "shop", may: []string{"left", "new", "used"},
+		},
+		"no SourceGrant": {target: &Target{Copied: NewCopied(nil)}, reads: "shop"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := test.target.ReadsIn("shop"); got != test.reads {
+				t.Errorf("reads are limited to %q, want %q", got, test.reads)
+			}
+			if got := test.target.MayHaveCopies(); !slices.Equal(got, test.may) {
+				t.Errorf("copies may be in %q, want %q", got, test.may)
+			}
+		})
+	}
+}
