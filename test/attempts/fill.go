@@ -7,6 +7,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -51,10 +53,9 @@ func (w *World) Fill(ctx context.Context, login *rest.Config) error {
 
 // Release takes the finalizer off the object that has one.
 func (w *World) Release(ctx context.Context) error {
-	return w.expectDone(ctx, administrator, Shop, request{
-		verb: "PATCH", path: configMap.path() + "/" + held, contentType: mediaMerge,
-		body: `{"metadata":{"finalizers":null}}`,
-	})
+	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: w.Namespace(Shop), Name: held}}
+	released := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))
+	return client.IgnoreNotFound(w.target.Patch(ctx, object, released))
 }
 
 // fillCopies creates the copies of both ClusterSources.
