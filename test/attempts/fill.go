@@ -22,8 +22,8 @@ const (
 	held = "held-of-c1"
 )
 
-// Fill creates the objects at which attempts are made. c1 must have left already, too. The login has all rights, and may
-// impersonate others.
+// Fill creates the objects at which attempts are made, as soon as the identities may do so. The login has all rights,
+// and may impersonate others. Afterwards c1 has to lose its rights in the namespace left.
 func (w *World) Fill(ctx context.Context, login *rest.Config) error {
 	impersonated := rest.CopyConfig(login)
 	user := w.identities[C1].user
@@ -114,7 +114,9 @@ func (w *World) fillAsBefore(ctx context.Context) error {
 }
 
 // put creates an object, as soon as the identity may do so.
-func (w *World) put(ctx context.Context, who, namespace, name string, k kind, metadata string) error { //nolint:revive // reads like kubectl
+//
+//nolint:revive // reads like kubectl
+func (w *World) put(ctx context.Context, who, namespace, name string, k kind, metadata string) error {
 	return w.expectDone(ctx, who, namespace, request{
 		verb: "POST", path: k.path(), contentType: mediaJSON, body: object(k, name, metadata),
 	})

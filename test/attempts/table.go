@@ -347,11 +347,13 @@ func pods() []Attempt {
 // tokens are attempts of sources that connect made, which may make tokens for their own accounts.
 func tokens() []Attempt {
 	return []Attempt{
-		{C1, own, "make a token of its own service account for ten minutes", tokenFor(accountOf+"c1", 600), allowed, ""},
+		{C1, own, "make a token of its own service account for ten minutes", tokenFor(accountOf+"c1", 600), allowed,
+			""},
 		{C1, own, "make a token of its own service account for a day", tokenFor(accountOf+"c1", 86400), allowed, ""},
 		{C1, own, "make a token of its own service account for a day and a second",
 			tokenFor(accountOf+"c1", 86401), Capped, aDay},
-		{C1, own, "make a token of its own service account for a year", tokenFor(accountOf+"c1", 31536000), Capped, aDay},
+		{C1, own, "make a token of its own service account for a year", tokenFor(accountOf+"c1", 31536000), Capped,
+			aDay},
 		{C1, own, "make a token of c2's service account for ten minutes", tokenFor(accountOf+"c2", 600), rbac, ""},
 		{C1, own, "give itself rights on another service account", request{
 			verb: "PATCH", contentType: mediaMerge, body: `{}`,

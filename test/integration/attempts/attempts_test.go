@@ -28,7 +28,8 @@ func expectTable(t *testing.T) {
 	env.Eventually(t, func(ctx context.Context) error {
 		different, err := world.Differences(ctx, attempts.Table())
 		if err == nil && len(different) > 0 {
-			err = fmt.Errorf("%d of %d attempts:\n%s", len(different), len(attempts.Table()), strings.Join(different, "\n"))
+			err = fmt.Errorf("%d of %d attempts:\n%s",
+				len(different), len(attempts.Table()), strings.Join(different, "\n"))
 		}
 		return err
 	})
@@ -45,8 +46,10 @@ func TestAttempts(t *testing.T) {
 // refuse then differs.
 func TestPolicyOnAuditFailsTheTable(t *testing.T) {
 	for binding, answer := range map[string]string{
-		"multicluster-scheduler-source": attempts.Policy, "multicluster-scheduler-source-mark": attempts.Mark,
-		"multicluster-scheduler-source-tokens": attempts.Capped, "multicluster-scheduler-source-leases": attempts.OnLeases,
+		"multicluster-scheduler-source":        attempts.Policy,
+		"multicluster-scheduler-source-mark":   attempts.Mark,
+		"multicluster-scheduler-source-tokens": attempts.Capped,
+		"multicluster-scheduler-source-leases": attempts.OnLeases,
 	} {
 		t.Run(binding, func(t *testing.T) {
 			expectTable(t)

@@ -20,10 +20,10 @@
 //
 // # What every attack must show
 //
-// costsOthersNothing runs attacks, and meanwhile places pods in the target "honest", until they show the status of their
-// delegates. Objects of another namespace of the source must stay as they are. It also bounds the heap of the whole
-// process, in which the manager's parts, the tests and the server run: a bomb that is unpacked needs several times as
-// much.
+// costsOthersNothing runs attacks, and meanwhile places pods in the target "honest", until they show the status of
+// their delegates. Objects of another namespace of the source must stay as they are. It also bounds the heap of the
+// whole process, in which the manager's parts, the tests and the server run: a bomb that is unpacked needs several
+// times as much.
 //
 // A control group says how fast pods are placed without an attack: a second source, with an API server and a manager of
 // its own, which has the target "honest" only. Each pod of the source under attack is placed beside one of the control

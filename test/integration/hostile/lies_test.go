@@ -74,6 +74,7 @@ func TestAmountsCannotEndTheProcess(t *testing.T) {
 
 // sendAmount sends an amount in PodChaperons and in the ClusterSummary, until both were read.
 func (s *server) sendAmount(t *testing.T, to *engage.Target, amount string) {
+	t.Helper()
 	chaperon := inventedChaperon(t, metav1.NamespaceDefault, "costly", to.Key)
 	costly := eventWith(t, chaperon, amount)
 	var summaries atomic.Int64

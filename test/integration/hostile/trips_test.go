@@ -98,7 +98,7 @@ func (r *road) arrive(proxy *corev1.Pod) {
 		return
 	}
 	if arrived, is := r.arrivals.LoadAndDelete(proxy.Name); is {
-		arrived.(func())() //nolint:forcetypeassert // trip stores nothing else.
+		arrived.(func())()
 	}
 }
 
@@ -206,6 +206,7 @@ var limits = []struct {
 // without an attack. These were taken earlier, and the hostile server spends CPU of the same process, so this limit is
 // generous.
 func (s *times) expectAsFast(t *testing.T, without *times) {
+	t.Helper()
 	t.Helper()
 	for _, limit := range limits {
 		c1, control := s.percentile(limit.percent)
