@@ -3,17 +3,16 @@
 //
 // # The server
 //
-// newServer starts a program that serves a target's API. It passes each request to an honest API server, c2, with the
-// rights of a source, unless its misbehaviour answers the request. server.misbehave sets the misbehaviour, at any time:
-// a function that returns false for requests that are to be passed on. server.behave ends it. Both break the
+// newServer starts the program of package test/hostile. It passes each request to an honest API server, c2, with the
+// rights of a source, unless its misbehaviour answers the request. server.Misbehave sets the misbehaviour, at any time:
+// a function that returns false for requests that are to be passed on. server.Behave ends it. Both break the
 // connections, so that watches begin anew and meet the new behaviour. So a test can first place things honestly.
 //
 // To add an attack, write a misbehaviour. These help:
 //
-//   - isWatch, isPath and isList choose requests.
-//   - sendJSON begins an answer. bomb, endless, dribble and event are bodies. forever repeats a part until the client
-//     has enough.
-//   - alter passes a request on and changes the JSON of its answer, for lies in honest answers.
+//   - hostile.IsWatch, IsPath and IsList choose requests.
+//   - hostile.SendJSON begins an answer. Bomb, Forever, Dribble and Event are bodies.
+//   - server.Alter passes a request on and changes the JSON of its answer, for lies in honest answers.
 //   - server.requests is the journal of requests: "GET /path?query".
 //
 // connect makes a ClusterTarget that leads to a server. waitForReason waits for the reason of its condition Connected.

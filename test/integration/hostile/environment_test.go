@@ -158,7 +158,7 @@ func lead(t env.T, in *env.Cluster, name string, login *rest.Config) types.Names
 func connect(t *testing.T, s *server) types.NamespacedName {
 	t.Helper()
 	name := strings.NewReplacer("/", "-", "_", "-", ",", "").Replace(strings.ToLower(t.Name()))
-	return lead(t, c1, name[:min(len(name), 60)], s.login)
+	return lead(t, c1, name[:min(len(name), 60)], s.Login)
 }
 
 // waitForReason waits until the condition Connected of a ClusterTarget has a reason, and a message with a text.
