@@ -22,6 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/rand"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -35,7 +36,8 @@ const patience = 2 * time.Minute
 // cluster is one of the clusters that `make clusters-up` started.
 type cluster struct {
 	client.WithWatch
-	name string
+	name   string
+	config *rest.Config
 }
 
 func localFile(name string) string {
@@ -67,7 +69,7 @@ func open(t *testing.T, name string) *cluster {
 	if err != nil {
 		t.Fatalf("connecting to %s: %v", name, err)
 	}
-	return &cluster{WithWatch: c, name: name}
+	return &cluster{WithWatch: c, name: name, config: config}
 }
 
 // world consists of the clusters and a namespace of the same name in each.

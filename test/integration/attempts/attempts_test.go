@@ -4,7 +4,6 @@ import (
 	"context"
 	"flag"
 	"fmt"
-	"net/http"
 	"os"
 	"slices"
 	"strings"
@@ -15,6 +14,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/multicluster-scheduler/multicluster-scheduler/test/attempts"
 	"github.com/multicluster-scheduler/multicluster-scheduler/test/integration/env"
 )
 
@@ -22,68 +22,21 @@ const page = "../../../docs/attempts.md"
 
 var update = flag.Bool("update", false, "write docs/attempts.md")
 
-// answered says what an answer of the API server means. Logs and exec of pods that do not run are errors, but not
-// refusals.
-func answered(a attempt, code int, answer string) string {
-	const (
-		denied = "ValidatingAdmissionPolicy 'multicluster-scheduler-source"
-		called = `admission webhook \"endpointslices.multicluster.admiralty.io\" denied the request`
-	)
-	streams := strings.Contains(a.request.path, "/log") || strings.Contains(a.request.path, "/exec")
-	by := func(text string) bool { return strings.Contains(answer, text) && strings.Contains(answer, a.says) }
-	switch {
-	case code < http.StatusMultipleChoices, streams && code == http.StatusBadRequest:
-		return allowed
-	case code != http.StatusForbidden:
-		return fmt.Sprintf("answer %d: %s", code, answer)
-	case a.want == both && by(denied):
-		return both
-	case by(denied + "-mark'"):
-		return mark
-	case by(denied + "-tokens'"):
-		return capped
-	case by(denied + "-leases'"):
-		return onLeases
-	case by(denied + "'"):
-		return policy
-	case by(called):
-		return webhook
-	case strings.Contains(answer, "cannot "):
-		return rbac
-	default:
-		return "refused: " + answer
-	}
-}
-
-// differences makes all attempts, and returns those with another answer than the table's.
-func differences(ctx context.Context) ([]string, error) {
-	var all []string
-	for _, a := range table() {
-		code, answer, err := do(ctx, a.who, a.where, a.request)
-		if err != nil {
-			return nil, err
-		}
-		if got := answered(a, code, answer); got != a.want {
-			all = append(all, fmt.Sprintf("%s in %q: %s: %s, want %s", a.who, a.where, a.what, got, a.want))
-		}
-	}
-	return all, nil
-}
-
 // expectTable waits until each attempt gets the answer of the table. API servers learn of rights by a watch.
 func expectTable(t *testing.T) {
 	t.Helper()
 	env.Eventually(t, func(ctx context.Context) error {
-		different, err := differences(ctx)
+		different, err := world.Differences(ctx, attempts.Table())
 		if err == nil && len(different) > 0 {
-			err = fmt.Errorf("%d of %d attempts:\n%s", len(different), len(table()), strings.Join(different, "\n"))
+			err = fmt.Errorf("%d of %d attempts:\n%s",
+				len(different), len(attempts.Table()), strings.Join(different, "\n"))
 		}
 		return err
 	})
 }
 
 func TestAttempts(t *testing.T) {
-	if n := len(table()); n < 60 {
+	if n := len(attempts.Table()); n < 60 {
 		t.Errorf("the table has %d attempts only", n)
 	}
 	expectTable(t)
@@ -93,16 +46,18 @@ func TestAttempts(t *testing.T) {
 // refuse then differs.
 func TestPolicyOnAuditFailsTheTable(t *testing.T) {
 	for binding, answer := range map[string]string{
-		"multicluster-scheduler-source": policy, "multicluster-scheduler-source-mark": mark,
-		"multicluster-scheduler-source-tokens": capped, "multicluster-scheduler-source-leases": onLeases,
+		"multicluster-scheduler-source":        attempts.Policy,
+		"multicluster-scheduler-source-mark":   attempts.Mark,
+		"multicluster-scheduler-source-tokens": attempts.Capped,
+		"multicluster-scheduler-source-leases": attempts.OnLeases,
 	} {
 		t.Run(binding, func(t *testing.T) {
 			expectTable(t)
 			defer act(t, binding, admissionv1.Deny)
 			act(t, binding, admissionv1.Audit)
 			want := 0
-			for _, a := range table() {
-				if a.want == answer {
+			for _, a := range attempts.Table() {
+				if a.Want == answer {
 					want++
 				}
 			}
@@ -116,16 +71,16 @@ func TestPolicyOnAuditFailsTheTable(t *testing.T) {
 func TestWithoutTheWebhookTheTableFails(t *testing.T) {
 	expectTable(t)
 	configuration := &admissionv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: env.Release}}
-	configuration = env.Get(t, world.target, configuration)
-	env.Delete(t, world.target, configuration)
+	configuration = env.Get(t, target, configuration)
+	env.Delete(t, target, configuration)
 	defer func() {
 		configuration.ResourceVersion, configuration.UID = "", ""
-		env.Ensure(t, world.target, configuration)
+		env.Ensure(t, target, configuration)
 		expectTable(t)
 	}()
 	want := 0
-	for _, a := range table() {
-		if a.want == webhook {
+	for _, a := range attempts.Table() {
+		if a.Want == attempts.Webhook {
 			want++
 		}
 	}
@@ -134,7 +89,7 @@ func TestWithoutTheWebhookTheTableFails(t *testing.T) {
 
 func act(t *testing.T, binding string, action admissionv1.ValidationAction) {
 	t.Helper()
-	env.Change(t, world.target,
+	env.Change(t, target,
 		&admissionv1.ValidatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: binding}},
 		func(b *admissionv1.ValidatingAdmissionPolicyBinding) {
 			b.Spec.ValidationActions = []admissionv1.ValidationAction{action}
@@ -165,9 +120,9 @@ func TestARoleOneVerbWiderFailsTheTable(t *testing.T) {
 		t.Run(rule.Verbs[0]+" "+rule.Resources[0], func(t *testing.T) {
 			expectTable(t)
 			role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: env.SourceRole}}
-			rules := env.Get(t, world.target, role).Rules
+			rules := env.Get(t, target, role).Rules
 			change := func(rules []rbacv1.PolicyRule) {
-				env.Change(t, world.target, role, func(r *rbacv1.ClusterRole) { r.Rules = rules })
+				env.Change(t, target, role, func(r *rbacv1.ClusterRole) { r.Rules = rules })
 			}
 			defer change(rules)
 			change(append(slices.Clone(rules), rule))
@@ -181,7 +136,7 @@ func TestARoleOneVerbWiderFailsTheTable(t *testing.T) {
 func expectDifferences(t *testing.T, enough func(int) bool) {
 	t.Helper()
 	env.Eventually(t, func(ctx context.Context) error {
-		different, err := differences(ctx)
+		different, err := world.Differences(ctx, attempts.Table())
 		if err == nil && !enough(len(different)) {
 			err = fmt.Errorf("%d attempts differ:\n%s", len(different), strings.Join(different, "\n"))
 		}
@@ -206,19 +161,19 @@ func render() string {
 	var b strings.Builder
 	b.WriteString(preface)
 	who := ""
-	for _, a := range table() {
-		if a.who != who {
-			who = a.who
+	for _, a := range attempts.Table() {
+		if a.Who != who {
+			who = a.Who
 			fmt.Fprintf(&b, "\n## %s\n\n| in | attempt | answer | the answer says |\n|---|---|---|---|\n", who)
 		}
-		where, says := a.where, a.says
+		where, says := a.Where, a.Says
 		if where == "" {
 			where = "–"
 		}
 		if says != "" {
 			says = "… " + says + " …"
 		}
-		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", where, a.what, a.want, says)
+		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", where, a.What, a.Want, says)
 	}
 	return b.String()
 }
@@ -227,8 +182,9 @@ const preface = `# Attempts
 
 A test makes these attempts on a real API server, with real identities and the chart's roles, policies and webhook, and
 compares the answers: ` + "`test/integration/attempts`" + `. It also writes this page. With a policy on Audit, without
-the webhook, or with one more verb in the role of sources, other tests show that answers differ. For the reasons, see
-[Security](security.md).
+the webhook, or with one more verb in the role of sources, other tests show that answers differ. ` + "`test/e2e`" + `
+makes the same attempts on a real cluster with the chart installed, and with tokens that
+` + "`kubectl multicluster connect`" + ` made. For the reasons, see [Security](security.md).
 
 | namespace | who may use it |
 |---|---|

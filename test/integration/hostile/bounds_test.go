@@ -19,6 +19,7 @@ import (
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
+	"github.com/multicluster-scheduler/multicluster-scheduler/test/hostile"
 	"github.com/multicluster-scheduler/multicluster-scheduler/test/integration/env"
 )
 
@@ -27,42 +28,43 @@ const summaryPath = "/apis/multicluster.admiralty.io/v1alpha1/clustersummaries/"
 func TestABombIsRefusedOnEveryPath(t *testing.T) {
 	item := `{"metadata":{"name":"` + strings.Repeat("a", 1<<10) + `"}},`
 	for name, test := range map[string]struct {
-		misbehave    misbehaviour
+		misbehave    hostile.Misbehaviour
 		reason, text string
 	}{
 		"version": {func(w http.ResponseWriter, r *http.Request) bool {
-			if isPath(r, "/version") {
-				bomb(w, http.StatusOK)
+			if hostile.IsPath(r, "/version") {
+				hostile.Bomb(w, http.StatusOK)
 			}
-			return isPath(r, "/version")
+			return hostile.IsPath(r, "/version")
 		}, v1alpha1.ReasonOverBudget, "an object of more than 3 MiB"},
 		"summary": {func(w http.ResponseWriter, r *http.Request) bool {
-			if isPath(r, summaryPath) {
-				bomb(w, http.StatusOK)
+			if hostile.IsPath(r, summaryPath) {
+				hostile.Bomb(w, http.StatusOK)
 			}
-			return isPath(r, summaryPath)
+			return hostile.IsPath(r, summaryPath)
 		}, v1alpha1.ReasonOverBudget, "an object of more than 3 MiB"},
 		"errors": {func(w http.ResponseWriter, _ *http.Request) bool {
-			bomb(w, http.StatusInternalServerError)
+			hostile.Bomb(w, http.StatusInternalServerError)
 			return true
 		}, v1alpha1.ReasonUnreachable, "status 500 Internal Server Error"},
 		"text of an error": {func(w http.ResponseWriter, _ *http.Request) bool {
-			bomb(w, http.StatusForbidden)
+			hostile.Bomb(w, http.StatusForbidden)
 			return true
 		}, v1alpha1.ReasonForbidden, "ClusterSource or Source"},
 		"watches": {func(w http.ResponseWriter, r *http.Request) bool {
-			if isWatch(r, "podchaperons") {
-				bomb(w, http.StatusOK)
+			if hostile.IsWatch(r, "podchaperons") {
+				hostile.Bomb(w, http.StatusOK)
 			}
-			return isWatch(r, "podchaperons")
+			return hostile.IsWatch(r, "podchaperons")
 		}, v1alpha1.ReasonOverBudget, "an object of more than 3 MiB"},
 		"lists, endless": {func(w http.ResponseWriter, r *http.Request) bool {
 			switch {
-			case isWatch(r, "podchaperons"): // as an old API server, which cannot watch from the beginning
+			case hostile.IsWatch(r, "podchaperons"): // as an old API server, which cannot watch from the beginning
 				w.WriteHeader(http.StatusUnprocessableEntity)
-			case isList(r, "podchaperons"):
-				sendJSON(w, `{"kind":"PodChaperonList","apiVersion":"multicluster.admiralty.io/v1alpha1","items":[`)
-				forever(w, r, strings.Repeat(item, 1<<10))
+			case hostile.IsList(r, "podchaperons"):
+				hostile.SendJSON(w, `{"kind":"PodChaperonList","apiVersion":"multicluster.admiralty.io/v1alpha1",`+
+					`"items":[`)
+				hostile.Forever(w, r, strings.Repeat(item, 1<<10))
 			default:
 				return false
 			}
@@ -70,32 +72,32 @@ func TestABombIsRefusedOnEveryPath(t *testing.T) {
 		}, v1alpha1.ReasonOverBudget, "a list of more than 21000 objects"},
 		"lists, an endless item": {func(w http.ResponseWriter, r *http.Request) bool {
 			switch {
-			case isWatch(r, "podchaperons"):
+			case hostile.IsWatch(r, "podchaperons"):
 				w.WriteHeader(http.StatusUnprocessableEntity)
-			case isList(r, "podchaperons"):
-				sendJSON(w, `{"kind":"PodChaperonList","apiVersion":"multicluster.admiralty.io/v1alpha1",`+
+			case hostile.IsList(r, "podchaperons"):
+				hostile.SendJSON(w, `{"kind":"PodChaperonList","apiVersion":"multicluster.admiralty.io/v1alpha1",`+
 					`"items":[{"metadata":{"finalizers":["`)
-				forever(w, r, strings.Repeat(`","`, 1<<18))
+				hostile.Forever(w, r, strings.Repeat(`","`, 1<<18))
 			default:
 				return false
 			}
 			return true
 		}, v1alpha1.ReasonOverBudget, "an object of more than 3 MiB"},
 		"strings in place of containers": {func(w http.ResponseWriter, r *http.Request) bool {
-			if isWatch(r, "podchaperons") {
+			if hostile.IsWatch(r, "podchaperons") {
 				chaperon := `{"kind":"PodChaperon","apiVersion":"multicluster.admiralty.io/v1alpha1",` +
 					`"metadata":{"name":"a"},"spec":{"containers":["` + strings.Repeat(`","`, 900_000) + `"]}}`
-				sendJSON(w, fmt.Sprintf(invented, "ADDED", chaperon))
+				hostile.SendJSON(w, fmt.Sprintf(hostile.Invented, "ADDED", chaperon))
 			}
-			return isWatch(r, "podchaperons")
+			return hostile.IsWatch(r, "podchaperons")
 		}, v1alpha1.ReasonOverBudget, "an object with more than 125000 elements"},
 		"initial events, endless": {func(w http.ResponseWriter, r *http.Request) bool {
 			switch {
-			case isWatch(r, "podchaperons"):
+			case hostile.IsWatch(r, "podchaperons"):
 				many := `{"kind":"PodChaperon","apiVersion":"multicluster.admiralty.io/v1alpha1",` +
 					`"metadata":{"name":"a","resourceVersion":"1"},"x":[0` + strings.Repeat(",0", 100_000) + `]}`
-				forever(w, r, fmt.Sprintf(invented, "ADDED", many))
-			case isList(r, "podchaperons"): // After such a watch, client-go would be content with an honest list.
+				hostile.Forever(w, r, fmt.Sprintf(hostile.Invented, "ADDED", many))
+			case hostile.IsList(r, "podchaperons"): // After such a watch, client-go would take an honest list.
 				w.WriteHeader(http.StatusInternalServerError)
 			default:
 				return false
@@ -103,7 +105,7 @@ func TestABombIsRefusedOnEveryPath(t *testing.T) {
 			return true
 		}, v1alpha1.ReasonOverBudget, "a list with more than"},
 		"an endless body": {func(w http.ResponseWriter, r *http.Request) bool {
-			forever(w, r, strings.Repeat(" ", 1<<20))
+			hostile.Forever(w, r, strings.Repeat(" ", 1<<20))
 			return true
 		}, v1alpha1.ReasonOverBudget, "an object of more than 3 MiB"},
 		"an endless header": {func(w http.ResponseWriter, _ *http.Request) bool {
@@ -115,7 +117,7 @@ func TestABombIsRefusedOnEveryPath(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newServer(t)
-			s.misbehave(test.misbehave)
+			s.Misbehave(test.misbehave)
 			stop := watchHeap(t)
 			waitForReason(t, connect(t, s), test.reason, test.text)
 			stop()
@@ -128,7 +130,7 @@ func TestRedirectsAreRefused(t *testing.T) {
 	other := httptest.NewTLSServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { followed.Store(true) }))
 	t.Cleanup(other.Close)
 	s := newServer(t)
-	s.misbehave(func(w http.ResponseWriter, r *http.Request) bool {
+	s.Misbehave(func(w http.ResponseWriter, r *http.Request) bool {
 		http.Redirect(w, r, other.URL+r.URL.Path, http.StatusTemporaryRedirect)
 		return true
 	})
@@ -145,11 +147,11 @@ func TestAWatchEventOf100MBEndsThatWatchOnly(t *testing.T) {
 	was := engagedTarget(t, key)
 	var sent atomic.Int32
 	costsOthersNothing(t, func() {
-		s.misbehave(func(w http.ResponseWriter, r *http.Request) bool {
-			if !isWatch(r, "podchaperons") || sent.Add(1) > 1 {
+		s.Misbehave(func(w http.ResponseWriter, r *http.Request) bool {
+			if !hostile.IsWatch(r, "podchaperons") || sent.Add(1) > 1 {
 				return false
 			}
-			event(w, 100<<20)
+			hostile.Event(w, 100<<20)
 			return true
 		})
 		env.Eventually(t, func(context.Context) error {
@@ -174,19 +176,19 @@ func TestOverBudgetDisconnectsThatTargetOnly(t *testing.T) {
 	key := connect(t, s)
 	waitForReason(t, key, v1alpha1.ReasonConnected, "")
 	costsOthersNothing(t, func() {
-		s.misbehave(func(w http.ResponseWriter, r *http.Request) bool {
-			if isWatch(r, "podchaperons") {
-				event(w, 100<<20)
+		s.Misbehave(func(w http.ResponseWriter, r *http.Request) bool {
+			if hostile.IsWatch(r, "podchaperons") {
+				hostile.Event(w, 100<<20)
 			}
-			return isWatch(r, "podchaperons")
+			return hostile.IsWatch(r, "podchaperons")
 		})
 		waitForReason(t, key, v1alpha1.ReasonOverBudget, "an object of more than 3 MiB")
+		if _, engaged := registry.ByKey(key); engaged { // Later it is engaged and disconnected again and again.
+			t.Error("the target is still engaged")
+		}
 	})
-	if _, engaged := registry.ByKey(key); engaged {
-		t.Error("the target is still engaged")
-	}
 	expectMetric(t, key, 1)
-	s.behave()
+	s.Behave()
 	waitForReason(t, key, v1alpha1.ReasonConnected, "")
 	expectMetric(t, key, 0)
 }
@@ -258,31 +260,26 @@ func waitUntilSent(t *testing.T, sent *atomic.Int64, all, step int64) {
 	}
 }
 
-// invented is the format of an event: its type, and a PodChaperon.
-const invented = `{"type":%q,"object":%s}` + "\n"
-
 // inventChaperons lets the server add PodChaperons to watches without end. It returns how many it has sent.
 func (s *server) inventChaperons(one func(name string) *v1alpha1.PodChaperon) *atomic.Int64 {
 	sent := &atomic.Int64{}
-	event := func(kind string, chaperon *v1alpha1.PodChaperon) string {
+	added := func(chaperon *v1alpha1.PodChaperon) string {
 		chaperon.TypeMeta = metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "PodChaperon"}
 		chaperon.ResourceVersion = fmt.Sprint(sent.Load() + 1)
 		object, err := json.Marshal(chaperon)
 		if err != nil {
 			panic(err)
 		}
-		return fmt.Sprintf(invented, kind, object)
+		return fmt.Sprintf(hostile.Invented, "ADDED", object)
 	}
-	s.misbehave(func(w http.ResponseWriter, r *http.Request) bool {
-		if !isWatch(r, "podchaperons") {
+	s.Misbehave(func(w http.ResponseWriter, r *http.Request) bool {
+		if !hostile.IsWatch(r, "podchaperons") {
 			return false
 		}
-		listed := &v1alpha1.PodChaperon{}
-		listed.Annotations = map[string]string{metav1.InitialEventsAnnotationKey: "true"}
-		for part := event("BOOKMARK", listed); r.Context().Err() == nil && sendJSON(w, part); {
+		for part := hostile.Listed; r.Context().Err() == nil && hostile.SendJSON(w, part); {
 			part = ""
 			for range 100 {
-				part += event("ADDED", one(fmt.Sprintf("a%d", sent.Add(1))))
+				part += added(one(fmt.Sprintf("a%d", sent.Add(1))))
 			}
 		}
 		return true
@@ -291,24 +288,28 @@ func (s *server) inventChaperons(one func(name string) *v1alpha1.PodChaperon) *a
 }
 
 func TestASlowTargetCostsOthersNothing(t *testing.T) {
+	var attacks []func()
+	servers := map[types.NamespacedName]*server{}
 	for name, slow := range map[string]func(w http.ResponseWriter, r *http.Request){
-		"one byte a second": dribble,
-		"no answer":         func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() },
+		"one-byte-a-second": hostile.Dribble,
+		"no-answer":         func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() },
 	} {
-		t.Run(name, func(t *testing.T) {
-			s := newServer(t)
-			key := connect(t, s)
-			waitForReason(t, key, v1alpha1.ReasonConnected, "")
-			costsOthersNothing(t, func() {
-				s.misbehave(func(w http.ResponseWriter, r *http.Request) bool {
-					slow(w, r)
-					return true
-				})
-				waitForReason(t, key, v1alpha1.ReasonUnreachable, "too long")
+		s := newServer(t)
+		key := lead(t, c1, name, s.Login)
+		waitForReason(t, key, v1alpha1.ReasonConnected, "")
+		attacks = append(attacks, func() {
+			s.Misbehave(func(w http.ResponseWriter, r *http.Request) bool {
+				slow(w, r)
+				return true
 			})
-			s.behave()
-			waitForReason(t, key, v1alpha1.ReasonConnected, "")
+			waitForReason(t, key, v1alpha1.ReasonUnreachable, "too long")
 		})
+		servers[key] = s
+	}
+	costsOthersNothing(t, attacks...)
+	for key, s := range servers {
+		s.Behave()
+		waitForReason(t, key, v1alpha1.ReasonConnected, "")
 	}
 }
 
@@ -339,13 +340,13 @@ func cached(ctx context.Context, in *engage.Target, object *v1alpha1.PodChaperon
 
 func TestTextsOfATargetAreShortened(t *testing.T) {
 	s := newServer(t)
-	s.misbehave(func(w http.ResponseWriter, r *http.Request) bool {
-		if isPath(r, "/version") {
-			s.alter(w, r, func(answer map[string]any) {
+	s.Misbehave(func(w http.ResponseWriter, r *http.Request) bool {
+		if hostile.IsPath(r, "/version") {
+			s.Alter(w, r, func(answer map[string]any) {
 				answer["gitVersion"] = "v1\x1b[31m\n" + strings.Repeat("a", 1<<20)
 			})
 		}
-		return isPath(r, "/version")
+		return hostile.IsPath(r, "/version")
 	})
 	key := connect(t, s)
 	waitForReason(t, key, v1alpha1.ReasonConnected, ", Kubernetes v1[31m aaa")

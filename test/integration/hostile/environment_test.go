@@ -42,11 +42,14 @@ const (
 
 var (
 	c1, c2 *env.Cluster
+	// control is a second source, which has the honest target only.
+	control *env.Cluster
 	// c2Source is a login with the rights of a source in c2.
 	c2Source *rest.Config
-	registry *engage.Registry
+	registry = engage.NewRegistry()
 	metrics  = prometheus.NewRegistry()
-	// honest is a ClusterTarget that leads to c2 itself.
+	pods     *road
+	// honest is a ClusterTarget of both sources that leads to c2 itself.
 	honest = types.NamespacedName{Name: "honest"}
 )
 
@@ -59,27 +62,42 @@ func (c fastClock) NewTicker(d time.Duration) clock.Ticker { return c.RealClock.
 func TestMain(m *testing.M) { env.Main(m, setUp) }
 
 func setUp(t env.T) {
-	clusters := env.Start(t, "c1", "c2")
-	c1, c2 = clusters[0], clusters[1]
+	clusters := env.Start(t, "c1", "c2", "control")
+	c1, c2, control = clusters[0], clusters[1], clusters[2]
 	c2.InstallSourceRoles(t)
 	c2.BindSource(t, "alice")
 	c2Source = c2.User(t, "alice")
 	createRoom(t)
-	registry = engage.NewRegistry()
-	env.RunManager(t, c1.Config, register)
-	lead(t, honest.Name, c2Source)
-	waitForReason(t, honest, v1alpha1.ReasonConnected, "")
+	source{c1, registry, metrics}.run(t)
+	source{control, engage.NewRegistry(), prometheus.NewRegistry()}.run(t)
+	pods = newRoad(t)
 }
 
-func register(mgr ctrl.Manager) error {
-	keys := proof.Generate(time.Now())
+// source is a source cluster, and the state of its manager.
+type source struct {
+	cluster  *env.Cluster
+	registry *engage.Registry
+	metrics  prometheus.Registerer
+}
+
+// run runs the manager of a source, and connects the honest target.
+func (s source) run(t env.T) {
+	t.Helper()
+	env.RunManager(t, s.cluster.Config, s.register)
+	lead(t, s.cluster, honest.Name, c2Source)
+	waitForReasonIn(t, s.cluster, honest, v1alpha1.ReasonConnected, "")
+}
+
+func (s source) register(mgr ctrl.Manager) error {
+	keys, registry := proof.Generate(time.Now()), s.registry
+	itself := translate.Source{ClusterID: "id-of-" + s.cluster.Name, ClusterName: s.cluster.Name}
 	inUse, err := addresses.Register(mgr)
 	if err != nil {
 		return err
 	}
 	f := feedback.New(feedback.Options{
 		Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), Clock: clock.RealClock{},
-		Source:   translate.Source{ClusterID: sourceID, ClusterName: "c1"},
+		Source:   itself,
 		Keys:     func() (*proof.Keys, error) { return keys, nil },
 		Recorder: mgr.GetEventRecorder("feedback"), Logger: mgr.GetLogger(), Addresses: inUse,
 	})
@@ -88,7 +106,7 @@ func register(mgr ctrl.Manager) error {
 		return err
 	}
 	scheduler, err := scheduling.New(scheduling.Options{
-		Config: c1.Config, Source: translate.Source{ClusterID: sourceID}, Sign: env.Sign, Registry: registry,
+		Config: s.cluster.Config, Source: itself, Sign: env.Sign, Registry: registry,
 		Strategy: configv1alpha1.Spread, Timeout: time.Minute,
 	})
 	if err != nil {
@@ -100,16 +118,16 @@ func register(mgr ctrl.Manager) error {
 	targets, err := target.New(target.Options{
 		Client:    mgr.GetClient(),
 		APIReader: mgr.GetAPIReader(),
-		Config:    c1.Config,
+		Config:    s.cluster.Config,
 		Scheme:    mgr.GetScheme(),
 		Registry:  registry,
-		Source:    translate.Source{ClusterID: sourceID, ClusterName: "c1"},
+		Source:    itself,
 		Verifier:  func() (gate.Verifier, error) { return env.Verifier{}, nil },
 		Addresses: inUse,
 		Tenants:   tenants(),
 		Clock:     fastClock{},
 		Recorder:  mgr.GetEventRecorder("targets"),
-		Metrics:   metrics,
+		Metrics:   s.metrics,
 	})
 	if err != nil {
 		return err
@@ -122,17 +140,17 @@ func tenants() configv1alpha1.Tenants {
 	return configv1alpha1.Tenants{Enforce: true, AllowLoopback: true}
 }
 
-// lead creates a ClusterTarget that leads where the login leads.
-func lead(t env.T, name string, login *rest.Config) types.NamespacedName {
+// lead creates a ClusterTarget of a source that leads where the login leads.
+func lead(t env.T, in *env.Cluster, name string, login *rest.Config) types.NamespacedName {
 	t.Helper()
 	secret := &corev1.Secret{ObjectMeta: env.Meta("default", name)}
 	secret.Data = map[string][]byte{"config": env.Kubeconfig(t, env.Context{Name: "x", Login: login})}
-	env.CreateForTest(t, c1, secret)
+	env.CreateForTest(t, in, secret)
 	object := &v1alpha1.ClusterTarget{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	object.Spec.KubeconfigSecret = &v1alpha1.ClusterKubeconfigSecret{
 		Namespace: "default", KubeconfigSecret: v1alpha1.KubeconfigSecret{Name: name},
 	}
-	env.CreateForTest(t, c1, object)
+	env.CreateForTest(t, in, object)
 	return types.NamespacedName{Name: name}
 }
 
@@ -140,14 +158,19 @@ func lead(t env.T, name string, login *rest.Config) types.NamespacedName {
 func connect(t *testing.T, s *server) types.NamespacedName {
 	t.Helper()
 	name := strings.NewReplacer("/", "-", "_", "-", ",", "").Replace(strings.ToLower(t.Name()))
-	return lead(t, name[:min(len(name), 60)], s.login)
+	return lead(t, c1, name[:min(len(name), 60)], s.Login)
 }
 
 // waitForReason waits until the condition Connected of a ClusterTarget has a reason, and a message with a text.
 func waitForReason(t env.T, key types.NamespacedName, reason, text string) {
 	t.Helper()
+	waitForReasonIn(t, c1, key, reason, text)
+}
+
+func waitForReasonIn(t env.T, in *env.Cluster, key types.NamespacedName, reason, text string) {
+	t.Helper()
 	object := &v1alpha1.ClusterTarget{ObjectMeta: metav1.ObjectMeta{Name: key.Name}}
-	env.WaitFor(t, c1, object, func(found *v1alpha1.ClusterTarget) error {
+	env.WaitFor(t, in, object, func(found *v1alpha1.ClusterTarget) error {
 		condition := meta.FindStatusCondition(found.Status.Conditions, v1alpha1.ConditionConnected)
 		if condition == nil || condition.Reason != reason || !strings.Contains(condition.Message, text) {
 			return fmt.Errorf("the condition is %+v, want %s and something about %q", condition, reason, text)

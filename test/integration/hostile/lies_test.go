@@ -18,6 +18,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
+	"github.com/multicluster-scheduler/multicluster-scheduler/test/hostile"
 	"github.com/multicluster-scheduler/multicluster-scheduler/test/integration/env"
 )
 
@@ -30,13 +32,13 @@ func TestTenThousandNodeClassesAreNotRead(t *testing.T) {
 		classes[i] = map[string]any{"nodes": 1}
 	}
 	costsOthersNothing(t, func() {
-		s.misbehave(func(w http.ResponseWriter, r *http.Request) bool {
-			if isPath(r, summaryPath) {
-				s.alter(w, r, func(summary map[string]any) {
+		s.Misbehave(func(w http.ResponseWriter, r *http.Request) bool {
+			if hostile.IsPath(r, summaryPath) {
+				s.Alter(w, r, func(summary map[string]any) {
 					summary["status"] = map[string]any{"nodes": 1, "classes": classes}
 				})
 			}
-			return isPath(r, summaryPath)
+			return hostile.IsPath(r, summaryPath)
 		})
 		waitForReason(t, key, v1alpha1.ReasonInvalidSummary, "10000 node classes")
 	})
@@ -46,47 +48,57 @@ func TestTenThousandNodeClassesAreNotRead(t *testing.T) {
 	if len(kept.Status.Classes) > 1 {
 		t.Errorf("%d node classes are kept", len(kept.Status.Classes))
 	}
-	s.behave()
+	s.Behave()
 	waitForReason(t, key, v1alpha1.ReasonConnected, "")
 }
 
 func TestAmountsCannotEndTheProcess(t *testing.T) {
-	s := newServer(t)
-	key := connect(t, s)
-	waitForReason(t, key, v1alpha1.ReasonConnected, "")
-	was := engagedTarget(t, key)
+	var attacks []func()
+	servers := map[*engage.Target]*server{}
 	for i, amount := range []string{"10000000000000000001e2147483639", "1e-999999999", "1e1999999998"} {
-		chaperon := inventedChaperon(t, metav1.NamespaceDefault, fmt.Sprint("costly", i), key)
-		costly := eventWith(t, chaperon, amount)
-		var summaries atomic.Int64
-		costsOthersNothing(t, func() {
-			s.misbehave(func(w http.ResponseWriter, r *http.Request) bool {
-				switch {
-				case isPath(r, summaryPath):
-					s.alter(w, r, func(summary map[string]any) { summary["capacity"] = map[string]any{"cpu": amount} })
-					summaries.Add(1)
-				case isWatch(r, "podchaperons"):
-					sendJSON(w, costly)
-					<-r.Context().Done()
-				default:
-					return false
-				}
-				return true
-			})
-			env.Eventually(t, func(ctx context.Context) error { return cached(ctx, was, chaperon) })
-			env.Eventually(t, func(context.Context) error {
-				if summaries.Load() < 2 {
-					return errors.New("the ClusterSummary was not read")
-				}
-				return nil
-			})
-		})
+		s := newServer(t)
+		key := lead(t, c1, fmt.Sprint("costly", i), s.Login)
+		waitForReason(t, key, v1alpha1.ReasonConnected, "")
+		was := engagedTarget(t, key)
+		attacks = append(attacks, func() { s.sendAmount(t, was, amount) })
+		servers[was] = s
 	}
-	s.behave()
-	waitForReason(t, key, v1alpha1.ReasonConnected, "")
-	if engagedTarget(t, key) != was {
-		t.Error("the target was engaged anew")
+	costsOthersNothing(t, attacks...)
+	for was, s := range servers {
+		s.Behave()
+		waitForReason(t, was.Key, v1alpha1.ReasonConnected, "")
+		if engagedTarget(t, was.Key) != was {
+			t.Errorf("%s was engaged anew", was.Key)
+		}
 	}
+}
+
+// sendAmount sends an amount in PodChaperons and in the ClusterSummary, until both were read.
+func (s *server) sendAmount(t *testing.T, to *engage.Target, amount string) {
+	t.Helper()
+	chaperon := inventedChaperon(t, metav1.NamespaceDefault, "costly", to.Key)
+	costly := eventWith(t, chaperon, amount)
+	var summaries atomic.Int64
+	s.Misbehave(func(w http.ResponseWriter, r *http.Request) bool {
+		switch {
+		case hostile.IsPath(r, summaryPath):
+			s.Alter(w, r, func(summary map[string]any) { summary["capacity"] = map[string]any{"cpu": amount} })
+			summaries.Add(1)
+		case hostile.IsWatch(r, "podchaperons"):
+			hostile.SendJSON(w, costly+hostile.Listed)
+			<-r.Context().Done()
+		default:
+			return false
+		}
+		return true
+	})
+	env.Eventually(t, func(ctx context.Context) error { return cached(ctx, to, chaperon) })
+	env.Eventually(t, func(context.Context) error {
+		if summaries.Load() < 2 {
+			return errors.New("the ClusterSummary was not read")
+		}
+		return nil
+	})
 }
 
 // eventWith returns the event that a PodChaperon was added, whose container requests an amount.
@@ -102,7 +114,7 @@ func eventWith(t *testing.T, chaperon *v1alpha1.PodChaperon, amount string) stri
 		t.Fatalf("no amount is in %s", object)
 	}
 	costly := strings.Replace(string(object), strconv.Quote(mark), strconv.Quote(amount), 1)
-	return fmt.Sprintf(invented, "ADDED", costly)
+	return fmt.Sprintf(hostile.Invented, "ADDED", costly)
 }
 
 func TestRedirectsOfAConnectedTargetCostOthersNothing(t *testing.T) {
@@ -113,7 +125,7 @@ func TestRedirectsOfAConnectedTargetCostOthersNothing(t *testing.T) {
 	key := connect(t, s)
 	waitForReason(t, key, v1alpha1.ReasonConnected, "")
 	costsOthersNothing(t, func() {
-		s.misbehave(func(w http.ResponseWriter, r *http.Request) bool {
+		s.Misbehave(func(w http.ResponseWriter, r *http.Request) bool {
 			http.Redirect(w, r, other.URL+r.URL.Path, http.StatusMovedPermanently)
 			return true
 		})
@@ -122,6 +134,6 @@ func TestRedirectsOfAConnectedTargetCostOthersNothing(t *testing.T) {
 	if followed.Load() {
 		t.Error("a redirect was followed")
 	}
-	s.behave()
+	s.Behave()
 	waitForReason(t, key, v1alpha1.ReasonConnected, "")
 }

@@ -15,11 +15,28 @@ const (
 	label   = "multicluster.admiralty.io/parent-cluster-id"
 	markKey = "multicluster.admiralty.io/followed-by"
 	dryRun  = "?dryRun=All"
-	owners  = `"ownerReferences":[{"apiVersion":"v1","kind":"Secret","name":"web","uid":"1-2"}]`
+	owners  = `"ownerReferences":[{"apiVersion":"v1","kind":"Secret","name":"web","uid":"` + ownerUID + `"}]`
 )
 
-// request is one request. In path and body, NS stands for the namespace, USER for the user's name, and USER-OF-c2 for
-// that of the second source. LEASE and VERSION stand for the name and the resourceVersion of the user's Lease.
+// Paths and bodies have placeholders. NS stands for the namespace, USER for the user's name, USER-OF-c2 for that of the
+// second source, and ACCOUNT-OF-c2 for the name of its service account. LEASE and VERSION stand for the name and the
+// resourceVersion of the user's Lease.
+const (
+	userOf    = "USER-OF-"
+	accountOf = "ACCOUNT-OF-"
+	// ownerUID is the UID of the Secret web in shop.
+	ownerUID = "OWNER-UID"
+	// The addresses are those of a World.
+	podAddress      = "POD-ADDRESS"
+	podAddressNAT64 = "POD-NAT64"
+	delegateAddress = "DELEGATE-ADDRESS"
+	nodeAddress     = "NODE-ADDRESS"
+	bridgeAddress   = "BRIDGE-ADDRESS"
+	serviceAddress  = "SERVICE-ADDRESS"
+	serverAddress   = "SERVER-ADDRESS"
+)
+
+// request is one request.
 type request struct {
 	verb, path, contentType, body string
 	as                            string // the user to impersonate, or empty
@@ -80,7 +97,10 @@ func (k kind) path() string {
 //
 //nolint:gocyclo // a list
 func (k kind) body() string {
-	const ours = `"apiVersion":"multicluster.admiralty.io/v1alpha1","kind":`
+	const (
+		ours = `"apiVersion":"multicluster.admiralty.io/v1alpha1","kind":`
+		idle = `"schedulerName":"nobody",` // No kubelet starts it.
+	)
 	switch k {
 	case configMap:
 		return `"data":{"a":"b"}`
@@ -111,9 +131,9 @@ func (k kind) body() string {
 	case ingress:
 		return `"spec":{"defaultBackend":{"service":{"name":"web","port":{"number":80}}}}`
 	case pod:
-		return `"spec":{"containers":[{"name":"c","image":"i"}]}`
+		return `"spec":{` + idle + `"containers":[{"name":"c","image":"i"}]}`
 	case chaperon:
-		return ours + `"PodChaperon","spec":{"containers":[{"name":"c","image":"i"}]}`
+		return ours + `"PodChaperon","spec":{` + idle + `"containers":[{"name":"c","image":"i"}]}`
 	case privileged:
 		return ours + `"PodChaperon","spec":{"hostNetwork":true,"containers":[{"name":"c","image":"i",` +
 			`"securityContext":{"privileged":true}}]}`
