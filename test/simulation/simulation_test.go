@@ -16,7 +16,7 @@ import (
 const (
 	// stepsOfARun is how many random steps a run has before everything is repaired.
 	stepsOfARun = 150
-	// runs are those of the unit tests. SIMULATION_RUNS asks for another number.
+	// runs are those of the unit tests. SIMULATION_RUNS asks for another number, from the seed SIMULATION_FIRST.
 	runs = 200
 	// shrinking is how long a failing run is shrunk.
 	shrinking = time.Minute
@@ -33,7 +33,8 @@ func TestTheProtocolHoldsWhateverGoesWrong(t *testing.T) {
 	if count == 0 {
 		count = runs // The same ones each time: others have nothing to do with the change at hand.
 	} else {
-		first = rand.Uint64() >> 1
+		first = number(t, "SIMULATION_FIRST", rand.Uint64()>>1)
+		t.Logf("%d runs from SIMULATION_FIRST=%d", count, first)
 	}
 	workers := uint64(runtime.GOMAXPROCS(0))
 	for worker := range workers {

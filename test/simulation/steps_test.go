@@ -211,7 +211,7 @@ func (w *world) outages() []action {
 		if w.managers[i].alive() {
 			add(k.name+"'s manager crashes", func() { w.managers[i].crash(errCrash) })
 		} else {
-			add(k.name+"'s manager starts", func() { w.managers[i] = w.startTarget(k) })
+			add(k.name+"'s manager starts", func() { w.pass(leaseDuration); w.managers[i] = w.startTarget(k) })
 		}
 		if k.cut {
 			add(k.name+" returns", func() { k.cut = false })

@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/timeouts"
 )
 
 func TestCreationErrors(t *testing.T) {
@@ -176,17 +177,53 @@ func TestADelegateIsNotMadeAgainForAPodChaperonThatIsGone(t *testing.T) {
 	s.expectNoDelegate()
 }
 
+// TestAnOldPodChaperonIsReadBeforeItsDelegateIsCreated has a cache of PodChaperons that lags.
+func TestAnOldPodChaperonIsReadBeforeItsDelegateIsCreated(t *testing.T) {
+	const old = timeouts.FreshChaperon
+	asked := chaperon(corev1.PodStatus{}, grace(""))
+	another := chaperon(corev1.PodStatus{}, func(c *v1alpha1.PodChaperon) { c.UID = "another" })
+	for name, test := range map[string]struct {
+		age     time.Duration
+		now     *v1alpha1.PodChaperon // in the API server
+		creates int
+	}{
+		"its end was asked for":                {age: old, now: asked},
+		"it is gone":                           {age: old},
+		"another one has its name":             {age: old, now: another},
+		"it is wanted":                         {age: old, now: chaperon(corev1.PodStatus{}), creates: 1},
+		"the API server's clock is ahead":      {age: -old, now: asked},
+		"a fresh one needs no further request": {age: old - time.Second, now: asked, creates: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStage(t)
+			if test.now != nil {
+				if err := s.client.Create(t.Context(), test.now.DeepCopy()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			s.cached = chaperon(corev1.PodStatus{})
+			s.cached.CreationTimestamp = metav1.NewTime(s.reconciler.clock.Now().Add(-test.age))
+			s.mustReconcile()
+			if len(s.creates) != test.creates {
+				t.Errorf("%d requests to create the delegate, want %d", len(s.creates), test.creates)
+			}
+		})
+	}
+}
+
 func TestAPodChaperonThatIsToEndOutlivesItsDelegate(t *testing.T) {
 	running := corev1.PodStatus{Phase: corev1.PodRunning}
 	for name, test := range map[string]struct {
-		seen      bool // by the cache
+		status    corev1.PodStatus // of the PodChaperon
+		seen      bool             // by the cache
 		liveReads int
 	}{
-		"a delegate that left the cache is gone":                        {seen: true, liveReads: 0},
-		"a delegate that the cache never had is looked for and deleted": {seen: false, liveReads: 2},
+		"a delegate that left the cache is gone":                        {status: running, seen: true},
+		"a delegate that the cache never had is looked for and deleted": {status: running, liveReads: 2},
+		"a delegate that was not reported is looked for, too":           {liveReads: 2},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newStage(t, chaperon(running, grace("")), delegate(running))
+			s := newStage(t, chaperon(test.status, grace("")), delegate(running))
 			s.hidePods = !test.seen
 			s.mustReconcile()
 			if err := s.client.Get(

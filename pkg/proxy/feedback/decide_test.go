@@ -79,6 +79,11 @@ func deleted(c *v1alpha1.PodChaperon) { c.DeletionTimestamp = &metav1.Time{Time:
 
 func ofAnother(c *v1alpha1.PodChaperon) { c.Labels[v1alpha1.LabelParentUID] = "2" }
 
+// toEnd is a PodChaperon whose end was asked for, with a grace period.
+func toEnd(grace string) func(*v1alpha1.PodChaperon) {
+	return func(c *v1alpha1.PodChaperon) { c.Annotations[v1alpha1.AnnotationDeletionGracePeriod] = grace }
+}
+
 func showing(phase corev1.PodPhase) func(*v1alpha1.PodChaperon) {
 	return func(c *v1alpha1.PodChaperon) { c.Status.Phase = phase }
 }
@@ -238,7 +243,7 @@ func TestDecide(t *testing.T) {
 		},
 		"the target's manager is asked once to end a delegate, and has time": {
 			proxy: proxy(terminating(5)), chaperons: chaperons{chaperon()}, asked: asked("5", 10*time.Second),
-			want: want{Wait: 20 * time.Second},
+			want: want{Wait: managerPatience - 10*time.Second},
 		},
 		"a grace of the proxy shortened later is passed on": {
 			proxy: proxy(terminating(2)), chaperons: chaperons{chaperon(deleted)}, asked: asked("", time.Hour),
@@ -262,6 +267,18 @@ func TestDecide(t *testing.T) {
 			chaperons: chaperons{chaperon()},
 			asked:     []ask{{chaperon: "c0", parent: "0"}},
 			want:      ends("c1"),
+		},
+		"a request that the chaperon shows, of an earlier leader, is not made again": {
+			proxy: proxy(terminating(5)), chaperons: chaperons{chaperon(toEnd("5"))},
+			want: ends("c1 in 5, asked"),
+		},
+		"a chaperon that placement withdrew is watched": {
+			proxy: proxy(boundTo("")), chaperons: chaperons{chaperon(toEnd(""))},
+			want: ends("c1, asked, withdrawn"),
+		},
+		"a chaperon that placement withdrew and nobody ends is left to the garbage collector": {
+			proxy: proxy(boundTo("")), chaperons: chaperons{chaperon(toEnd(""))}, asked: asked("", managerPatience),
+			want: ends("c1, asked, withdrawn, overdue"),
 		},
 		"a grace of zero does not kill the delegate": {
 			proxy: proxy(held, terminating(0)), chaperons: chaperons{chaperon()},
@@ -326,6 +343,12 @@ func describe(endings []ending) []string {
 		if e.ifOrphan {
 			s += ", if an orphan"
 		}
+		if e.asked {
+			s += ", asked"
+		}
+		if e.withdrawn {
+			s += ", withdrawn"
+		}
 		if e.overdue {
 			s += ", overdue"
 		}
@@ -343,6 +366,9 @@ func TestWhatWasAskedIsRememberedAsLongAsItMatters(t *testing.T) {
 	r.remember(key, ask{chaperon: "c1", parent: first, grace: "5"})
 	r.remember(key, ask{chaperon: "c1", parent: first, grace: "3"})
 	r.remember(key, ask{chaperon: "c2", parent: second})
+	before := chaperon()
+	before.UID = "c0" // The proxy was not bound, and may get another PodChaperon.
+	r.remember(key, askFor(ending{chaperon: &before, withdrawn: true}, time.Unix(2000, 0)))
 	for _, step := range []struct {
 		state state
 		want  []types.UID
@@ -378,7 +404,7 @@ func TestAStatusPatchHoldsOnlyWhatDiffersAndTheUID(t *testing.T) {
 	status := before.Status.DeepCopy()
 	status.Conditions[1].Status = corev1.ConditionTrue
 	status.PodIP = "10.1.0.7"
-	patch, err := statusPatch(before, *status)
+	patch, err := statusPatch(before, *status, "")
 	if err != nil {
 		t.Fatal(err)
 	}
