@@ -24,7 +24,11 @@ const (
 
 // TestTheProtocolHoldsWhateverGoesWrong prints the seed of a run that fails, and the fewest steps that fail, too.
 // SIMULATION_SEED repeats that run.
-func TestTheProtocolHoldsWhateverGoesWrong(t *testing.T) {
+func TestTheProtocolHoldsWhateverGoesWrong(t *testing.T) { each(t, try) }
+
+// each calls try with the seed that is asked for, or with all seeds.
+func each(t *testing.T, try func(t *testing.T, seed uint64)) {
+	t.Helper()
 	if seed := number(t, "SIMULATION_SEED", 0); seed != 0 {
 		try(t, seed)
 		return
@@ -73,6 +77,10 @@ func TestARunIsRepeatable(t *testing.T) {
 		if second, _ := simulate(t, func(w *world) { w.repeat(steps) }); !slices.Equal(first, second) {
 			t.Errorf("the run of seed %d differs from its steps: %s", seed, firstDifference(first, second))
 		}
+		first, _ = compete(t, func(c *contest) { c.randomly(seed) })
+		if second, _ := compete(t, func(c *contest) { c.randomly(seed) }); !slices.Equal(first, second) {
+			t.Errorf("the contests of seed %d differ: %s", seed, firstDifference(first, second))
+		}
 	}
 }
 
@@ -92,7 +100,9 @@ func try(t *testing.T, seed uint64) {
 	if failed == nil {
 		return
 	}
-	trace, failed = shrink(t, trace, failed)
+	trace, failed = shrink(trace, failed, func(steps []string) ([]string, error) {
+		return simulate(t, func(w *world) { w.repeat(steps) })
+	})
 	t.Errorf("%v, with SIMULATION_SEED=%d, after:\n  %s", failed, seed, strings.Join(readable(trace), "\n  "))
 }
 
@@ -124,14 +134,13 @@ func simulate(t *testing.T, steps func(w *world)) (trace []string, failed error)
 }
 
 // shrink leaves out as many steps as possible, so that the run still fails: first many at once, then fewer.
-func shrink(t *testing.T, trace []string, failed error) ([]string, error) {
-	t.Helper()
+func shrink(trace []string, failed error, again func([]string) ([]string, error)) ([]string, error) {
 	begun := time.Now()
 	steps := beforeRepair(trace)
 	for size := len(steps); size > 0; size /= 2 {
 		for i := 0; i < len(steps) && time.Since(begun) < shrinking; {
 			fewer := slices.Concat(steps[:i], steps[min(i+size, len(steps)):])
-			done, err := simulate(t, func(w *world) { w.repeat(fewer) })
+			done, err := again(fewer)
 			if err == nil {
 				i += size
 				continue
