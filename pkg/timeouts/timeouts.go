@@ -24,8 +24,8 @@ const (
 // The end of a delegate that may not exist yet. A source asks the target's manager for it, and later deletes the
 // PodChaperon itself, if the manager does not answer. Then no request to create the delegate may be under way.
 const (
-	// FreshChaperon is the age up to which the target's manager creates the delegate of a PodChaperon without asking the
-	// API server whether the PodChaperon is still wanted.
+	// FreshChaperon is the age up to which the target's manager creates the delegate of a PodChaperon without asking
+	// the API server whether the PodChaperon is still wanted.
 	FreshChaperon = 10 * time.Second
 	// ReconcileChaperon is the deadline of all requests for one PodChaperon together.
 	ReconcileChaperon = 30 * time.Second

@@ -254,7 +254,8 @@ func (c *contest) repeat(labels []string) {
 	for _, label := range labels {
 		for _, kind := range []func() []action{c.progress, c.faults, c.times, c.events} {
 			all := kind()
-			if i := slices.IndexFunc(all, func(a action) bool { return a.label == label }); i >= 0 && c.failed() == nil {
+			i := slices.IndexFunc(all, func(a action) bool { return a.label == label })
+			if i >= 0 && c.failed() == nil {
 				c.do(all[i])
 				break
 			}

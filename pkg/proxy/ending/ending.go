@@ -24,7 +24,7 @@ func Begun(chaperon *v1alpha1.PodChaperon) bool {
 }
 
 // Ask asks the target's manager to end the delegate of this very PodChaperon. The grace period is in seconds, or empty
-// for the delegate's own.
+// for the delegate's own. The API server answers that the UID is immutable if another PodChaperon is in its place.
 func Ask(ctx context.Context, target client.Client, chaperon *v1alpha1.PodChaperon, grace string) error {
 	return ask(ctx, target, chaperon, grace, map[string]any{})
 }
@@ -45,5 +45,6 @@ func ask(
 	}
 	patched := &v1alpha1.PodChaperon{}
 	patched.Namespace, patched.Name = chaperon.Namespace, chaperon.Name
-	return target.Patch(ctx, patched, client.RawPatch(types.MergePatchType, data), client.FieldOwner(v1alpha1.FieldOwner))
+	request := client.RawPatch(types.MergePatchType, data)
+	return target.Patch(ctx, patched, request, client.FieldOwner(v1alpha1.FieldOwner))
 }

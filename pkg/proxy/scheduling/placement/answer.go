@@ -172,8 +172,8 @@ func childless(chaperon *v1alpha1.PodChaperon) bool {
 	return refusedThere(chaperon) || lacks(chaperon, v1alpha1.ReasonDelegateGone)
 }
 
-// refusedThere says whether the target's manager refused to make the delegate. It does not try again. A delegate that is
-// gone may be made again.
+// refusedThere says whether the target's manager refused to make the delegate. It does not try again. A delegate that
+// is gone may be made again.
 func refusedThere(chaperon *v1alpha1.PodChaperon) bool {
 	return lacks(chaperon, v1alpha1.ReasonDelegateRefused)
 }

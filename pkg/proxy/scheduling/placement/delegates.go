@@ -24,8 +24,8 @@ type record struct {
 	// withdrawn are the UIDs of PodChaperons without delegates that we have deleted, which the caches may not have
 	// noticed.
 	withdrawn map[types.UID]struct{}
-	// uncertain is a target that may have a PodChaperon that its cache does not show: it did not answer when it was asked
-	// to create one, or unseen is its UID.
+	// uncertain is a target that may have a PodChaperon that its cache does not show: it did not answer when it was
+	// asked to create one, or unseen is its UID.
 	uncertain *Target
 	unseen    types.UID
 	waiter    *waiter
@@ -133,8 +133,8 @@ func (d *Delegates) setUncertain(proxy types.UID, t *Target, uncertain bool) {
 	d.tidy(proxy, known)
 }
 
-// noteUnseen notes that the target has a PodChaperon, unless the cache has shown it. While somebody waits for the proxy,
-// what the cache showed and shows no more is known, too.
+// noteUnseen notes that the target has a PodChaperon, unless the cache has shown it. While somebody waits for the
+// proxy, PodChaperons that the cache showed before are known, too.
 func (d *Delegates) noteUnseen(t *Target, chaperon *v1alpha1.PodChaperon) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -60,9 +60,9 @@ func withdrawing(refused *RefusedError, cause error) error {
 	return fmt.Errorf("withdrawing the delegate (%s) from %s: %w", refused.Reason, refused.Target, cause)
 }
 
-// discard gives a PodChaperon up as it was seen. If the target's manager refused to create a delegate, and so never will,
-// the PodChaperon is deleted. Otherwise the target's manager is asked to end the delegate, which may have been scheduled
-// just now, or may be under way.
+// discard gives a PodChaperon up as it was seen. If the target's manager refused to create a delegate, and so never
+// will, the PodChaperon is deleted. Otherwise the target's manager is asked to end the delegate, which may have been
+// scheduled just now, or may be under way.
 func (p *Placer) discard(ctx context.Context, t *Target, seen *v1alpha1.PodChaperon) error {
 	if !refusedThere(seen) {
 		return within(ctx, func(ctx context.Context) error {

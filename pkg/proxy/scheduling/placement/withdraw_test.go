@@ -74,8 +74,8 @@ func TestNoOtherTargetIsTriedUntilAWithdrawnDelegateHasEnded(t *testing.T) {
 	}
 }
 
-// lingering is a server whose PodChaperons are deleted some time after the target's manager is asked to. Whoever deletes
-// one without asking the manager is told that it is another one.
+// lingering is a server whose PodChaperons are deleted some time after the target's manager is asked to. Whoever
+// deletes one without asking the manager is told that it is another one.
 func lingering(asked chan<- string) interceptor.Funcs {
 	funcs := server{remove: answering(apierrors.NewConflict(podChaperons, "web", errors.New("deleted")))}.funcs()
 	funcs.Patch = func(
