@@ -3,6 +3,7 @@ package gate
 import (
 	"context"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -210,4 +211,30 @@ func TestAnInvalidSummaryLeavesTheLastValidOne(t *testing.T) {
 	await("2", 50)
 	send("3", 7)
 	await("3", 7)
+}
+
+func TestACacheShowsWhetherADelegateIsToEnd(t *testing.T) {
+	for name, test := range map[string]struct {
+		annotations map[string]string
+		want        string
+		asked       bool
+	}{
+		"nobody asked":         {annotations: map[string]string{"other": ""}},
+		"its own grace period": {map[string]string{v1alpha1.AnnotationDeletionGracePeriod: ""}, "", true},
+		"another grace period": {map[string]string{v1alpha1.AnnotationDeletionGracePeriod: "30"}, "30", true},
+		"a value without bound": {
+			map[string]string{v1alpha1.AnnotationDeletionGracePeriod: strings.Repeat("3", 1000)},
+			strings.Repeat("3", maxGrace), true,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			chaperon := &v1alpha1.PodChaperon{}
+			chaperon.Annotations = test.annotations
+			strip(chaperon, false)
+			got, asked := chaperon.Annotations[v1alpha1.AnnotationDeletionGracePeriod]
+			if got != test.want || asked != test.asked {
+				t.Errorf("got %q (asked %t), want %q (asked %t)", got, asked, test.want, test.asked)
+			}
+		})
+	}
 }

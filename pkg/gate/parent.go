@@ -34,8 +34,11 @@ func ParentOf(chaperon metav1.Object) Parent {
 	}
 }
 
-// strip keeps the fields of a PodChaperon that somebody reads from a cache: its parent, its marks and its status. The
-// source wrote the other fields.
+// maxGrace is the length of the longest grace period, a number of seconds.
+const maxGrace = 20
+
+// strip keeps the fields of a PodChaperon that somebody reads from a cache: its parent, its marks, its status, and
+// whether its delegate is to end. The source wrote the other fields.
 func strip(chaperon *v1alpha1.PodChaperon, orphan bool) {
 	labels, annotations := marks(ParentOf(chaperon), orphan)
 	if id, ok := chaperon.Labels[v1alpha1.LabelTargetID]; ok {
@@ -43,6 +46,9 @@ func strip(chaperon *v1alpha1.PodChaperon, orphan bool) {
 	}
 	if proved, ok := chaperon.Annotations[v1alpha1.AnnotationProof]; ok {
 		annotations[v1alpha1.AnnotationProof] = proved
+	}
+	if grace, ok := chaperon.Annotations[v1alpha1.AnnotationDeletionGracePeriod]; ok {
+		annotations[v1alpha1.AnnotationDeletionGracePeriod] = grace[:min(len(grace), maxGrace)]
 	}
 	chaperon.ManagedFields, chaperon.Labels, chaperon.Annotations = nil, labels, annotations
 	chaperon.Spec = v1alpha1.PodChaperon{}.Spec

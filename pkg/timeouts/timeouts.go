@@ -21,6 +21,18 @@ const (
 	UnusedCopies = 2 * time.Minute
 )
 
+// The end of a delegate that may not exist yet. A source asks the target's manager for it, and later deletes the
+// PodChaperon itself, if the manager does not answer. Then no request to create the delegate may be under way.
+const (
+	// FreshChaperon is the age up to which the target's manager creates the delegate of a PodChaperon without asking
+	// the API server whether the PodChaperon is still wanted.
+	FreshChaperon = 10 * time.Second
+	// ReconcileChaperon is the deadline of all requests for one PodChaperon together.
+	ReconcileChaperon = 30 * time.Second
+	// ManagerPatience is how long a source waits for the target's manager before it deletes the PodChaperon itself.
+	ManagerPatience = 45 * time.Second
+)
+
 // The Lease that a source holds in a target.
 const (
 	// HoldDuration is how long after the last renewal that it saw the next leader of the same source takes the Lease.

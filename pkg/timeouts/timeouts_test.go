@@ -24,6 +24,15 @@ func TestClaimsHaveTimeAfterObjects(t *testing.T) {
 	}
 }
 
+func TestNoDelegateIsCreatedWhenItsPodChaperonIsDeleted(t *testing.T) {
+	// The target's manager may not have seen the request. Of a fresh PodChaperon, it asks nobody. An older one it reads
+	// at the beginning of its time.
+	if longest := FreshChaperon + ReconcileChaperon; longest >= ManagerPatience {
+		t.Errorf("a delegate is created up to %s after the end was asked for, and the source waits for %s",
+			longest, ManagerPatience)
+	}
+}
+
 func TestALeaderEndsBeforeTheNextOneBegins(t *testing.T) {
 	if LeaseEndsProcess >= LeaseDuration {
 		t.Errorf("a leader ends after %s, the next one may begin after %s", LeaseEndsProcess, LeaseDuration)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -154,6 +155,8 @@ func assign(to, from client.Object) error {
 		*to = *from.(*corev1.Pod) //nolint:forcetypeassert // The kinds are the same.
 	case *v1alpha1.PodChaperon:
 		*to = *from.(*v1alpha1.PodChaperon) //nolint:forcetypeassert // The kinds are the same.
+	case *coordinationv1.Lease:
+		*to = *from.(*coordinationv1.Lease) //nolint:forcetypeassert // The kinds are the same.
 	case *metav1.PartialObjectMetadata:
 		kind := to.TypeMeta
 		copied := copyOf(from)

@@ -92,11 +92,7 @@ func indexed(asked fields.Selector, o client.Object) bool {
 func (l *link) Create(ctx context.Context, o client.Object, _ ...client.CreateOption) error {
 	wanted := copyOf(o)
 	created, err := l.do(ctx, "create", o, client.ObjectKeyFromObject(o), func() (client.Object, error) {
-		created, err := l.to.create(wanted)
-		if err == nil {
-			l.process.world.facts.noteOwner(created, l.process.world.owned(wanted))
-		}
-		return created, err
+		return l.to.create(wanted)
 	})
 	if err != nil {
 		return err

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -24,9 +23,6 @@ type facts struct {
 	// phases are the last phases of proxies, and codes their exit codes.
 	phases map[types.UID]corev1.PodPhase
 	codes  map[types.UID]int32
-	// tooLate are delegates whose PodChaperon went, without a delegate, just before they were created. The target's
-	// garbage collector ends them. had are the PodChaperons that had delegates.
-	tooLate, had map[types.UID]bool
 	// delegates are all pods that the targets had, with their proxies.
 	delegates map[types.UID]types.UID
 }
@@ -35,7 +31,7 @@ func newFacts() facts {
 	return facts{
 		mayGo: map[types.UID]bool{}, forced: map[types.UID]bool{}, phases: map[types.UID]corev1.PodPhase{},
 		codes: map[types.UID]int32{}, delegates: map[types.UID]types.UID{},
-		deleted: map[types.UID]bool{}, tooLate: map[types.UID]bool{}, had: map[types.UID]bool{},
+		deleted: map[types.UID]bool{},
 	}
 }
 
@@ -56,31 +52,6 @@ func (w *world) excuseUnbound() {
 			w.facts.forced[proxy.UID] = true
 		}
 	}
-}
-
-// noteOwner notes for a new delegate whether its PodChaperon exists.
-func (f *facts) noteOwner(delegate client.Object, owned bool) {
-	owner := metav1.GetControllerOf(delegate)
-	if owner == nil {
-		return
-	}
-	if !owned && !f.had[owner.UID] {
-		f.tooLate[delegate.GetUID()] = true
-	}
-	f.had[owner.UID] = true
-}
-
-// owned says whether a target has the PodChaperon that controls an object.
-func (w *world) owned(o client.Object) bool {
-	owner := metav1.GetControllerOf(o)
-	for _, k := range w.targets {
-		for _, chaperon := range k.objects {
-			if owner != nil && chaperon.GetUID() == owner.UID && chaperon.GetDeletionTimestamp() == nil {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // proxyChanged checks a change of a proxy.
@@ -136,7 +107,7 @@ func (w *world) liveDelegates() map[types.UID]int {
 	live := map[types.UID]int{}
 	for delegate, proxy := range w.facts.delegates {
 		for _, k := range w.targets {
-			if !w.facts.tooLate[delegate] && k.mayRun(delegate) {
+			if k.mayRun(delegate) {
 				live[proxy]++
 			}
 		}

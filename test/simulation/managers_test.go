@@ -37,7 +37,7 @@ var errCrash = errors.New("the process ended")
 
 // process is a manager that runs until it crashes.
 type process struct {
-	world  *world
+	world  *network
 	name   string
 	ctx    context.Context //nolint:containedctx // It is the process's life.
 	crash  context.CancelCauseFunc
@@ -45,7 +45,7 @@ type process struct {
 	caches []*lagging
 }
 
-func (w *world) newProcess(name string) *process {
+func (w *network) newProcess(name string) *process {
 	p := &process{world: w, name: name}
 	life := logr.NewContext(context.Background(), logr.Discard()) //nolint:forbidigo // It ends with crash.
 	p.ctx, p.crash = context.WithCancelCause(life)
@@ -95,6 +95,7 @@ func (silent) Eventf(runtime.Object, runtime.Object, string, string, string, str
 type source struct {
 	*process
 
+	world    *world
 	pods     *lagging // the manager's cache
 	proxies  *lagging // the scheduler's cache
 	link     *link
@@ -123,7 +124,7 @@ type attempt struct {
 func (w *world) startSource() *source {
 	p := w.newProcess("the source's manager")
 	s := &source{
-		process: p, registry: engage.NewRegistry(), engaged: map[*kubernetes]*engagement{},
+		process: p, world: w, registry: engage.NewRegistry(), engaged: map[*kubernetes]*engagement{},
 		attempts: map[types.UID]*attempt{},
 	}
 	s.pods = p.cache("cache of pods", w.source, kindPod, everything)

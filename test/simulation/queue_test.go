@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/timeouts"
 )
 
 // queue is a work queue whose workers take a key when the simulation says so.
@@ -91,7 +93,7 @@ func (q *queue) work(key reconcile.Request) {
 }
 
 func (q *queue) done(ctx context.Context, key reconcile.Request) {
-	ctx, cancel := context.WithTimeout(ctx, reconciliation)
+	ctx, cancel := context.WithTimeout(ctx, timeouts.ReconcileChaperon)
 	defer cancel()
 	result, err := q.reconciler.Reconcile(ctx, key)
 	q.mu.Lock()
@@ -115,8 +117,6 @@ func (q *queue) done(ctx context.Context, key reconcile.Request) {
 		q.AddAfter(key, result.RequeueAfter)
 	}
 }
-
-const reconciliation = time.Minute
 
 // The rest of the interface is not used.
 

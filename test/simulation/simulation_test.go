@@ -16,7 +16,7 @@ import (
 const (
 	// stepsOfARun is how many random steps a run has before everything is repaired.
 	stepsOfARun = 150
-	// runs are those of the unit tests. SIMULATION_RUNS asks for another number.
+	// runs are those of the unit tests. SIMULATION_RUNS asks for another number, from the seed SIMULATION_FIRST.
 	runs = 200
 	// shrinking is how long a failing run is shrunk.
 	shrinking = time.Minute
@@ -24,7 +24,11 @@ const (
 
 // TestTheProtocolHoldsWhateverGoesWrong prints the seed of a run that fails, and the fewest steps that fail, too.
 // SIMULATION_SEED repeats that run.
-func TestTheProtocolHoldsWhateverGoesWrong(t *testing.T) {
+func TestTheProtocolHoldsWhateverGoesWrong(t *testing.T) { each(t, try) }
+
+// each calls try with the seed that is asked for, or with all seeds.
+func each(t *testing.T, try func(t *testing.T, seed uint64)) {
+	t.Helper()
 	if seed := number(t, "SIMULATION_SEED", 0); seed != 0 {
 		try(t, seed)
 		return
@@ -33,7 +37,8 @@ func TestTheProtocolHoldsWhateverGoesWrong(t *testing.T) {
 	if count == 0 {
 		count = runs // The same ones each time: others have nothing to do with the change at hand.
 	} else {
-		first = rand.Uint64() >> 1
+		first = number(t, "SIMULATION_FIRST", rand.Uint64()>>1)
+		t.Logf("%d runs from SIMULATION_FIRST=%d", count, first)
 	}
 	workers := uint64(runtime.GOMAXPROCS(0))
 	for worker := range workers {
@@ -91,7 +96,9 @@ func try(t *testing.T, seed uint64) {
 	if failed == nil {
 		return
 	}
-	trace, failed = shrink(t, trace, failed)
+	trace, failed = shrink(trace, failed, func(steps []string) ([]string, error) {
+		return simulate(t, func(w *world) { w.repeat(steps) })
+	})
 	t.Errorf("%v, with SIMULATION_SEED=%d, after:\n  %s", failed, seed, strings.Join(readable(trace), "\n  "))
 }
 
@@ -123,14 +130,13 @@ func simulate(t *testing.T, steps func(w *world)) (trace []string, failed error)
 }
 
 // shrink leaves out as many steps as possible, so that the run still fails: first many at once, then fewer.
-func shrink(t *testing.T, trace []string, failed error) ([]string, error) {
-	t.Helper()
+func shrink(trace []string, failed error, again func([]string) ([]string, error)) ([]string, error) {
 	begun := time.Now()
 	steps := beforeRepair(trace)
 	for size := len(steps); size > 0; size /= 2 {
 		for i := 0; i < len(steps) && time.Since(begun) < shrinking; {
 			fewer := slices.Concat(steps[:i], steps[min(i+size, len(steps)):])
-			done, err := simulate(t, func(w *world) { w.repeat(fewer) })
+			done, err := again(fewer)
 			if err == nil {
 				i += size
 				continue

@@ -70,17 +70,23 @@ func (w *world) find(label string) *action {
 
 // faults are requests that do not arrive, or are not answered, or not at once, and watches that end.
 func (w *world) faults() []action {
+	all := w.failures(w.cut)
+	for _, l := range w.behind() {
+		all = append(all, action{l.name + " misses changes, and lists", l.relist})
+	}
+	return all
+}
+
+// failures are requests that do not arrive, or are not answered, or not at once.
+func (w *network) failures(cut func(*process, *cluster) bool) []action {
 	var all []action
 	for _, c := range w.underWay() {
 		for f := range faults {
 			all = append(all, action{c.label + " " + f.String(), func() { c.fail(f); w.answer(c) }})
 		}
-		if !c.served && !w.cut(c.by, c.to) {
+		if !c.served && !cut(c.by, c.to) {
 			all = append(all, action{c.label + " is carried out, and not answered yet", c.serve})
 		}
-	}
-	for _, l := range w.behind() {
-		all = append(all, action{l.name + " misses changes, and lists", l.relist})
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -211,7 +217,7 @@ func (w *world) outages() []action {
 		if w.managers[i].alive() {
 			add(k.name+"'s manager crashes", func() { w.managers[i].crash(errCrash) })
 		} else {
-			add(k.name+"'s manager starts", func() { w.managers[i] = w.startTarget(k) })
+			add(k.name+"'s manager starts", func() { w.pass(leaseDuration); w.managers[i] = w.startTarget(k) })
 		}
 		if k.cut {
 			add(k.name+" returns", func() { k.cut = false })

@@ -14,11 +14,17 @@ import (
 
 // world is a source, its targets, and the requests between them.
 type world struct {
+	*network
+
 	source   *cluster
 	targets  []*kubernetes
 	manager  *source
 	managers []*process // of the targets
 	facts    facts
+}
+
+// network has the requests of processes, what went wrong, and the steps so far.
+type network struct {
 	// trace has the labels of all steps.
 	trace []string
 
@@ -30,7 +36,7 @@ type world struct {
 }
 
 func newWorld() *world {
-	w := &world{source: newCluster("source"), facts: newFacts()}
+	w := &world{network: &network{}, source: newCluster("source"), facts: newFacts()}
 	w.source.changed = w.proxyChanged
 	for _, name := range []string{"c1", "c2"} {
 		k := &kubernetes{cluster: newCluster(name), containers: map[types.UID]*container{}}
@@ -43,7 +49,7 @@ func newWorld() *world {
 }
 
 // start starts a goroutine. A panic in it is a violation.
-func (w *world) start(what string, f func()) {
+func (w *network) start(what string, f func()) {
 	go func() {
 		defer func() {
 			if cause := recover(); cause != nil {
@@ -55,13 +61,13 @@ func (w *world) start(what string, f func()) {
 }
 
 // failed returns the first violation.
-func (w *world) failed() error {
+func (w *network) failed() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.violation
 }
 
-func (w *world) violate(format string, values ...any) {
+func (w *network) violate(format string, values ...any) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.violation == nil {
@@ -71,7 +77,7 @@ func (w *world) violate(format string, values ...any) {
 
 // overtake drops the late requests of a process before a later one. A process that gave a request up closes its stream,
 // so the request is carried out soon, or not at all.
-func (w *world) overtake(later *call) {
+func (w *network) overtake(later *call) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !slices.Contains(w.late, later) {
@@ -79,7 +85,7 @@ func (w *world) overtake(later *call) {
 	}
 }
 
-func (w *world) park(c *call) {
+func (w *network) park(c *call) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	i, _ := slices.BinarySearchFunc(w.calls, c, func(a, b *call) int { return compareNames(a.label, b.label) })
@@ -88,8 +94,18 @@ func (w *world) park(c *call) {
 
 // rest waits until nothing happens any more without the simulation, and checks what must always be true.
 func (w *world) rest() {
+	w.giveUp()
+	for _, q := range w.queues() {
+		q.due()
+	}
+	w.check()
+}
+
+// giveUp waits until nothing happens any more without the simulation, and notes which requests nobody waits for.
+func (w *network) giveUp() {
 	synctest.Wait()
 	w.mu.Lock()
+	defer w.mu.Unlock()
 	w.calls = slices.DeleteFunc(w.calls, func(c *call) bool {
 		given := c.ctx.Err() != nil || !c.by.alive()
 		if given && !c.served {
@@ -97,11 +113,6 @@ func (w *world) rest() {
 		}
 		return given
 	})
-	w.mu.Unlock()
-	for _, q := range w.queues() {
-		q.due()
-	}
-	w.check()
 }
 
 func (w *world) processes() []*process {
@@ -132,7 +143,7 @@ func (w *world) answerable() []*call {
 	return slices.DeleteFunc(w.underWay(), func(c *call) bool { return w.cut(c.by, c.to) })
 }
 
-func (w *world) underWay() []*call {
+func (w *network) underWay() []*call {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return slices.Clone(w.calls)
@@ -151,7 +162,7 @@ func (w *world) behind() []*lagging {
 	return all
 }
 
-func (w *world) answer(c *call) {
+func (w *network) answer(c *call) {
 	w.mu.Lock()
 	w.calls = slices.DeleteFunc(w.calls, func(other *call) bool { return other == c })
 	w.mu.Unlock()
@@ -191,13 +202,17 @@ func (w *world) do(a action) {
 
 // pass lets time pass. Requests that nobody waits for do not take that long.
 func (w *world) pass(d time.Duration) {
+	w.sleep(d)
+	w.rest()
+}
+
+func (w *network) sleep(d time.Duration) {
 	if d >= 10*time.Second {
 		w.mu.Lock()
 		w.late = nil
 		w.mu.Unlock()
 	}
 	time.Sleep(d) //nolint:forbidigo // The bubble's time.
-	w.rest()
 }
 
 // end ends all goroutines.

@@ -21,5 +21,7 @@
 //
 // Sources do not delete PodChaperons. They request the deletion by an annotation. This package then deletes the
 // delegate, and afterwards the PodChaperon. This costs less than garbage collection in the foreground. If somebody
-// deletes a PodChaperon, garbage collection ends the delegate, with the delegate's own grace period.
+// deletes a PodChaperon, garbage collection ends the delegate, with the delegate's own grace period. A source that got
+// no answer deletes the PodChaperon, too. So this package reads a PodChaperon that is not fresh before it creates the
+// delegate: package timeouts has the times.
 package chaperon

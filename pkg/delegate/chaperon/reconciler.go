@@ -21,6 +21,7 @@ import (
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/delegate/restriction"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/timeouts"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
 
@@ -31,7 +32,7 @@ const (
 	// workers is the number of PodChaperons that are reconciled at once. Each step waits for the API server.
 	workers = 10
 	// deadline bounds the requests of one reconciliation together.
-	deadline = 30 * time.Second
+	deadline = timeouts.ReconcileChaperon
 	// When an obstacle is gone (an admission webhook was down, say), the delegate is created within lastRetry.
 	firstRetry, lastRetry = 5 * time.Millisecond, 30 * time.Second
 )
@@ -104,15 +105,17 @@ func (r *Reconciler) Register(mgr manager.Manager) error {
 }
 
 // getDelegate returns the pod of the PodChaperon's name, or nil if there is none. If the cache lacks a delegate that
-// has existed, the API server is asked, unless the cache had the delegate after its end was requested.
+// has existed, or whose end was requested, the API server is asked: the cache may lag. If the cache had the delegate
+// after its end was requested, the delegate is gone.
 func (r *Reconciler) getDelegate(ctx context.Context, chaperon *v1alpha1.PodChaperon) (*corev1.Pod, error) {
 	pod := &corev1.Pod{}
 	err := r.client.Get(ctx, client.ObjectKeyFromObject(chaperon), pod, client.UnsafeDisableDeepCopy)
-	if _, ending := deletionGrace(chaperon); ending && err == nil {
+	_, ending := deletionGrace(chaperon)
+	if ending && err == nil {
 		r.written.noteEnding(chaperon)
 	}
-	if apierrors.IsNotFound(err) && chaperon.DeletionTimestamp == nil && delegateSeen(&chaperon.Status) &&
-		!r.written.ending(chaperon) {
+	if apierrors.IsNotFound(err) && chaperon.DeletionTimestamp == nil &&
+		(ending || delegateSeen(&chaperon.Status)) && !r.written.ending(chaperon) {
 		pod = &corev1.Pod{}
 		err = r.apiReader.Get(ctx, client.ObjectKeyFromObject(chaperon), pod)
 	}
@@ -156,7 +159,7 @@ func (r *Reconciler) carryOut(
 // createDelegate creates the delegate, or records a refusal: by the API server, or by the rules of a ClusterSource or
 // Source.
 func (r *Reconciler) createDelegate(ctx context.Context, chaperon *v1alpha1.PodChaperon) (reconcile.Result, error) {
-	if gone, err := r.goneMeanwhile(ctx, chaperon); gone || err != nil {
+	if unwanted, err := r.unwanted(ctx, chaperon); unwanted || err != nil {
 		return reconcile.Result{}, err
 	}
 	r.written.noteCreated(chaperon)
@@ -183,11 +186,13 @@ func (r *Reconciler) createDelegate(ctx context.Context, chaperon *v1alpha1.PodC
 	return reconcile.Result{}, nil
 }
 
-// goneMeanwhile says whether the API server has the PodChaperon no more, or deletes it. It asks only if the PodChaperon
-// had a delegate before: the cache of pods may show the end of that delegate before the cache of PodChaperons shows the
-// end of the PodChaperon.
-func (r *Reconciler) goneMeanwhile(ctx context.Context, chaperon *v1alpha1.PodChaperon) (bool, error) {
-	if !r.written.created(chaperon) && !delegateSeen(&chaperon.Status) {
+// unwanted says whether the API server has the PodChaperon no more, or is to delete it. It is not asked about a
+// PodChaperon that is fresh and had no delegate. The cache of pods may show the end of a delegate before the cache of
+// PodChaperons shows the end of the PodChaperon. And a source that withdrew an older PodChaperon may delete it soon,
+// although this manager has not seen that.
+func (r *Reconciler) unwanted(ctx context.Context, chaperon *v1alpha1.PodChaperon) (bool, error) {
+	fresh := r.clock.Since(chaperon.CreationTimestamp.Time).Abs() < timeouts.FreshChaperon
+	if fresh && !r.written.created(chaperon) && !delegateSeen(&chaperon.Status) {
 		return false, nil
 	}
 	now := &v1alpha1.PodChaperon{}
@@ -198,7 +203,8 @@ func (r *Reconciler) goneMeanwhile(ctx context.Context, chaperon *v1alpha1.PodCh
 	if err != nil {
 		return false, fmt.Errorf("looking whether the PodChaperon still exists: %w", err)
 	}
-	return now.UID != chaperon.UID || now.DeletionTimestamp != nil, nil
+	_, ending := deletionGrace(now)
+	return ending || now.UID != chaperon.UID || now.DeletionTimestamp != nil, nil
 }
 
 // createWithin creates the delegate unless it breaks a rule. A dry run returns the pod that the API server would store,

@@ -155,38 +155,19 @@ func TestStaleCaches(t *testing.T) {
 	})
 }
 
-func TestADelegateIsNotMadeAgainForAPodChaperonThatIsGone(t *testing.T) {
-	// The delegate was not reported yet. The garbage collector ended it, and the cache of PodChaperons lags.
-	s := newStage(t, chaperon(corev1.PodStatus{}))
-	s.cached = s.chaperon()
-	s.mustReconcile()
-	for _, o := range []client.Object{delegate(corev1.PodStatus{}), chaperon(corev1.PodStatus{})} {
-		if err := s.client.Delete(t.Context(), o); err != nil {
-			t.Fatal(err)
-		}
-	}
-	s.mustReconcile()
-	s.expectNoDelegate()
-	ending := chaperon(corev1.PodStatus{})
-	ending.Finalizers = []string{metav1.FinalizerDeleteDependents}
-	if err := errors.Join(s.client.Create(t.Context(), ending), s.client.Delete(t.Context(), ending)); err != nil {
-		t.Fatal(err)
-	}
-	s.mustReconcile()
-	s.expectNoDelegate()
-}
-
 func TestAPodChaperonThatIsToEndOutlivesItsDelegate(t *testing.T) {
 	running := corev1.PodStatus{Phase: corev1.PodRunning}
 	for name, test := range map[string]struct {
-		seen      bool // by the cache
+		status    corev1.PodStatus // of the PodChaperon
+		seen      bool             // by the cache
 		liveReads int
 	}{
-		"a delegate that left the cache is gone":                        {seen: true, liveReads: 0},
-		"a delegate that the cache never had is looked for and deleted": {seen: false, liveReads: 2},
+		"a delegate that left the cache is gone":                        {status: running, seen: true},
+		"a delegate that the cache never had is looked for and deleted": {status: running, liveReads: 2},
+		"a delegate that was not reported is looked for, too":           {liveReads: 2},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newStage(t, chaperon(running, grace("")), delegate(running))
+			s := newStage(t, chaperon(test.status, grace("")), delegate(running))
 			s.hidePods = !test.seen
 			s.mustReconcile()
 			if err := s.client.Get(

@@ -8,14 +8,24 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate"
 )
 
 // ask is a request to a target's manager to end a delegate and its PodChaperon.
 type ask struct {
 	chaperon types.UID
-	parent   types.UID // of the PodChaperon
+	parent   types.UID // of the PodChaperon, or empty if the proxy may get another one
 	grace    string    // as in ending
 	at       time.Time
+}
+
+// askFor returns what is remembered of a request.
+func askFor(e ending, now time.Time) ask {
+	a := ask{chaperon: e.chaperon.UID, parent: gate.ParentOf(e.chaperon).UID, grace: e.grace, at: now}
+	if e.withdrawn {
+		a.parent = ""
+	}
+	return a
 }
 
 // asks remembers the requests to a target's manager as long as they matter. A new leader asks again, which changes

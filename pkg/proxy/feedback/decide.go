@@ -15,13 +15,15 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate/addresses"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate/proof"
+	asking "github.com/multicluster-scheduler/multicluster-scheduler/pkg/proxy/ending"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/timeouts"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
 
 // managerPatience is how long the target's manager has to end a delegate before the target's garbage collector is
 // asked, too. This does not harm a delegate that takes longer to end: a pod that is being deleted keeps its grace
 // period.
-const managerPatience = 30 * time.Second
+const managerPatience = timeouts.ManagerPatience
 
 // state is the state of one proxy in one reachable target, from caches.
 type state struct {
@@ -55,6 +57,10 @@ type ending struct {
 	ifOrphan bool
 	// grace is the grace period in seconds, or empty for the delegate's own.
 	grace string
+	// withdrawn says that placement asked for it. The proxy is not bound, and lives on.
+	withdrawn bool
+	// asked says that the PodChaperon itself shows the request: placement or an earlier leader made it.
+	asked bool
 	// overdue says that the target's manager did not end the delegate in time.
 	overdue bool
 }
@@ -84,6 +90,8 @@ func decide(s state) plan {
 			chaperon = c
 		case s.proxy.Spec.NodeName != "" || s.proxy.DeletionTimestamp != nil:
 			p.end(s, ending{chaperon: c})
+		default:
+			p.endIfAsked(s, c)
 		}
 	}
 	switch {
@@ -111,6 +119,13 @@ func finishedByItself(chaperon *v1alpha1.PodChaperon) bool {
 		translate.PodCondition(chaperon.Status.Conditions, v1alpha1.ConditionDelegate) == nil
 }
 
+// endIfAsked makes sure that the delegate of an unbound proxy ends, if placement withdrew it.
+func (p *plan) endIfAsked(s state, c *v1alpha1.PodChaperon) {
+	if grace, asked := asking.Asked(c); asked {
+		p.end(s, ending{chaperon: c, grace: grace, withdrawn: true})
+	}
+}
+
 // end adds the ending to the plan, unless it is under way.
 func (p *plan) end(s state, e ending) {
 	i := slices.IndexFunc(s.asked, func(a ask) bool { return a.chaperon == e.chaperon.UID && a.grace == e.grace })
@@ -124,6 +139,8 @@ func (p *plan) end(s state, e ending) {
 		}
 		e.overdue = true
 	}
+	shown, asked := asking.Asked(e.chaperon)
+	e.asked = asked && shown == e.grace
 	p.endings = append(p.endings, e)
 	p.waitFor(managerPatience)
 }

@@ -2,14 +2,12 @@ package feedback
 
 import (
 	"net/netip"
-	"slices"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
@@ -78,6 +76,11 @@ func held(pod *corev1.Pod) { pod.Finalizers = []string{"batch.kubernetes.io/job-
 func deleted(c *v1alpha1.PodChaperon) { c.DeletionTimestamp = &metav1.Time{Time: time.Unix(1000, 0)} }
 
 func ofAnother(c *v1alpha1.PodChaperon) { c.Labels[v1alpha1.LabelParentUID] = "2" }
+
+// toEnd is a PodChaperon whose end was asked for, with a grace period.
+func toEnd(grace string) func(*v1alpha1.PodChaperon) {
+	return func(c *v1alpha1.PodChaperon) { c.Annotations[v1alpha1.AnnotationDeletionGracePeriod] = grace }
+}
 
 func showing(phase corev1.PodPhase) func(*v1alpha1.PodChaperon) {
 	return func(c *v1alpha1.PodChaperon) { c.Status.Phase = phase }
@@ -238,7 +241,7 @@ func TestDecide(t *testing.T) {
 		},
 		"the target's manager is asked once to end a delegate, and has time": {
 			proxy: proxy(terminating(5)), chaperons: chaperons{chaperon()}, asked: asked("5", 10*time.Second),
-			want: want{Wait: 20 * time.Second},
+			want: want{Wait: managerPatience - 10*time.Second},
 		},
 		"a grace of the proxy shortened later is passed on": {
 			proxy: proxy(terminating(2)), chaperons: chaperons{chaperon(deleted)}, asked: asked("", time.Hour),
@@ -262,6 +265,18 @@ func TestDecide(t *testing.T) {
 			chaperons: chaperons{chaperon()},
 			asked:     []ask{{chaperon: "c0", parent: "0"}},
 			want:      ends("c1"),
+		},
+		"a request that the chaperon shows, of an earlier leader, is not made again": {
+			proxy: proxy(terminating(5)), chaperons: chaperons{chaperon(toEnd("5"))},
+			want: ends("c1 in 5, asked"),
+		},
+		"a chaperon that placement withdrew is watched": {
+			proxy: proxy(boundTo("")), chaperons: chaperons{chaperon(toEnd(""))},
+			want: ends("c1, asked, withdrawn"),
+		},
+		"a chaperon that placement withdrew and nobody ends is left to the garbage collector": {
+			proxy: proxy(boundTo("")), chaperons: chaperons{chaperon(toEnd(""))}, asked: asked("", managerPatience),
+			want: ends("c1, asked, withdrawn, overdue"),
 		},
 		"a grace of zero does not kill the delegate": {
 			proxy: proxy(held, terminating(0)), chaperons: chaperons{chaperon()},
@@ -326,45 +341,18 @@ func describe(endings []ending) []string {
 		if e.ifOrphan {
 			s += ", if an orphan"
 		}
+		if e.asked {
+			s += ", asked"
+		}
+		if e.withdrawn {
+			s += ", withdrawn"
+		}
 		if e.overdue {
 			s += ", overdue"
 		}
 		all = append(all, s)
 	}
 	return all
-}
-
-func TestWhatWasAskedIsRememberedAsLongAsItMatters(t *testing.T) {
-	const first, second = types.UID("1"), types.UID("2") // pods of one name
-	one, other := chaperon(), chaperon(ofAnother)
-	other.UID = "c2"
-	key := types.NamespacedName{Namespace: "default", Name: "web"}
-	r := asks{}
-	r.remember(key, ask{chaperon: "c1", parent: first, grace: "5"})
-	r.remember(key, ask{chaperon: "c1", parent: first, grace: "3"})
-	r.remember(key, ask{chaperon: "c2", parent: second})
-	for _, step := range []struct {
-		state state
-		want  []types.UID
-	}{
-		{state{chaperons: []v1alpha1.PodChaperon{one, other}}, []types.UID{"c1", "c2"}},
-		// c1 was the proxy's own.
-		{state{proxy: proxy(), chaperons: []v1alpha1.PodChaperon{other}}, []types.UID{"c1", "c2"}},
-		{state{chaperons: []v1alpha1.PodChaperon{other}}, []types.UID{"c2"}},
-		{state{}, nil},
-	} {
-		var got []types.UID
-		for _, a := range r.forProxy(key, step.state) {
-			got = append(got, a.chaperon)
-		}
-		slices.Sort(got)
-		if diff := cmp.Diff(step.want, got); diff != "" {
-			t.Errorf("what was asked (-want +got):\n%s", diff)
-		}
-	}
-	if len(r.byProxy) != 0 {
-		t.Errorf("%d proxies are remembered", len(r.byProxy))
-	}
 }
 
 func TestAStatusPatchHoldsOnlyWhatDiffersAndTheUID(t *testing.T) {
@@ -378,7 +366,7 @@ func TestAStatusPatchHoldsOnlyWhatDiffersAndTheUID(t *testing.T) {
 	status := before.Status.DeepCopy()
 	status.Conditions[1].Status = corev1.ConditionTrue
 	status.PodIP = "10.1.0.7"
-	patch, err := statusPatch(before, *status)
+	patch, err := statusPatch(before, *status, "")
 	if err != nil {
 		t.Fatal(err)
 	}

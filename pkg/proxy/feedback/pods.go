@@ -98,7 +98,7 @@ func (f *Feedback) ReconcilePod(ctx context.Context, request reconcile.Request) 
 	if node.Labels[v1alpha1.LabelNodeProvider] != v1alpha1.LabelNodeProviderValue {
 		return reconcile.Result{}, nil
 	}
-	return reconcile.Result{}, f.deletePod(ctx, pod, ptr.To[int64](0))
+	return reconcile.Result{}, ignoreGone(f.deletePod(ctx, pod, ptr.To[int64](0), nil))
 }
 
 func isOurFinalizer(finalizer string) bool {
@@ -118,15 +118,16 @@ func (f *Feedback) removeFinalizers(ctx context.Context, pod *corev1.Pod) error 
 	return nil
 }
 
-// deletePod deletes this very pod. If grace is nil, the pod's own grace period applies.
-func (f *Feedback) deletePod(ctx context.Context, pod *corev1.Pod, grace *int64) error {
+// deletePod deletes this very pod, and only this version of it if there is one. If grace is nil, the pod's own grace
+// period applies.
+func (f *Feedback) deletePod(ctx context.Context, pod *corev1.Pod, grace *int64, version *string) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	err := f.options.Client.Delete(ctx, pod, &client.DeleteOptions{
 		GracePeriodSeconds: grace,
-		Preconditions:      &metav1.Preconditions{UID: &pod.UID},
+		Preconditions:      &metav1.Preconditions{UID: &pod.UID, ResourceVersion: version},
 	})
-	if err := ignoreGone(err); err != nil {
+	if err != nil {
 		return fmt.Errorf("deleting the pod: %w", err)
 	}
 	return nil
@@ -134,32 +135,43 @@ func (f *Feedback) deletePod(ctx context.Context, pod *corev1.Pod, grace *int64)
 
 // patchStatus writes the differences to the status of this very pod.
 func (f *Feedback) patchStatus(ctx context.Context, pod *corev1.Pod, status corev1.PodStatus) error {
-	patch, err := statusPatch(pod, status)
+	_, err := f.patchVersion(ctx, pod, status, "")
+	return ignoreGone(err)
+}
+
+// patchVersion writes the differences to the status of this very pod, and only to this version of it unless that is
+// empty. It returns the pod as it is then.
+func (f *Feedback) patchVersion(
+	ctx context.Context, pod *corev1.Pod, status corev1.PodStatus, version string,
+) (*corev1.Pod, error) {
+	patch, err := statusPatch(pod, status, version)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	target := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name}}
+	patched := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name}}
 	err = f.options.Client.Status().Patch(
 		ctx,
-		target,
+		patched,
 		client.RawPatch(types.StrategicMergePatchType, patch),
 		client.FieldOwner(v1alpha1.FieldOwner),
 	)
-	if err := ignoreGone(err); err != nil {
-		return fmt.Errorf("patching the pod's status: %w", err)
+	if err != nil {
+		return nil, fmt.Errorf("patching the pod's status: %w", err)
 	}
-	return nil
+	return patched, nil
 }
 
-// statusPatch returns a strategic merge patch, so that the conditions of others stay. Its UID is a precondition.
-func statusPatch(pod *corev1.Pod, status corev1.PodStatus) ([]byte, error) {
+// statusPatch returns a strategic merge patch, so that the conditions of others stay. The UID is a precondition, and
+// the version, unless it is empty.
+func statusPatch(pod *corev1.Pod, status corev1.PodStatus, version string) ([]byte, error) {
 	before, err := json.Marshal(corev1.Pod{Status: pod.Status})
 	if err != nil {
 		return nil, fmt.Errorf("encoding the status: %w", err)
 	}
-	after, err := json.Marshal(corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: pod.UID}, Status: status})
+	exactly := metav1.ObjectMeta{UID: pod.UID, ResourceVersion: version}
+	after, err := json.Marshal(corev1.Pod{ObjectMeta: exactly, Status: status})
 	if err != nil {
 		return nil, fmt.Errorf("encoding the status: %w", err)
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate"
-	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/patch"
+	asking "github.com/multicluster-scheduler/multicluster-scheduler/pkg/proxy/ending"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
 
@@ -117,10 +117,12 @@ func (r *reconciler) endDelegate(ctx context.Context, key types.NamespacedName, 
 	if e.overdue {
 		return r.askGarbageCollector(ctx, e.chaperon)
 	}
-	if err := r.askManager(ctx, e.chaperon, e.grace); err != nil {
-		return err
+	if !e.asked {
+		if err := r.askManager(ctx, e.chaperon, e.grace); err != nil {
+			return err
+		}
 	}
-	r.asks.remember(key, ask{chaperon: e.chaperon.UID, parent: parent.UID, grace: e.grace, at: r.options.Clock.Now()})
+	r.asks.remember(key, askFor(e, r.options.Clock.Now()))
 	return nil
 }
 
@@ -129,20 +131,7 @@ func (r *reconciler) endDelegate(ctx context.Context, key types.NamespacedName, 
 func (r *reconciler) askManager(ctx context.Context, chaperon *v1alpha1.PodChaperon, grace string) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	data, err := patch.Merge(chaperon.UID, map[string]any{
-		"annotations": map[string]any{v1alpha1.AnnotationDeletionGracePeriod: grace},
-	}, nil)
-	if err != nil {
-		return err
-	}
-	target := &v1alpha1.PodChaperon{ObjectMeta: metav1.ObjectMeta{Namespace: chaperon.Namespace, Name: chaperon.Name}}
-	err = r.target.Client.Patch(
-		ctx,
-		target,
-		client.RawPatch(types.MergePatchType, data),
-		client.FieldOwner(v1alpha1.FieldOwner),
-	)
-	if err := ignoreGone(err); err != nil {
+	if err := ignoreGone(asking.Ask(ctx, r.target.Client, chaperon, grace)); err != nil {
 		return fmt.Errorf("asking for the deletion of the delegate of PodChaperon %q: %w", chaperon.Name, err)
 	}
 	return nil
@@ -173,16 +162,28 @@ func (r *reconciler) removeProxy(ctx context.Context, proxy *corev1.Pod, removal
 			return fmt.Errorf("confirming that the PodChaperon was deleted: %w", err)
 		}
 	}
+	return r.feedback.remove(ctx, proxy, removal)
+}
+
+// remove deletes a proxy. If nobody deleted it in the source, the cached one must be the newest: the proxy may have
+// finished. Otherwise its event follows.
+func (f *Feedback) remove(ctx context.Context, proxy *corev1.Pod, removal *removal) error {
 	if removal.status != nil {
-		if err := r.feedback.patchStatus(ctx, proxy, *removal.status); err != nil {
-			return err
+		failed, err := f.patchVersion(ctx, proxy, *removal.status, proxy.ResourceVersion)
+		if err != nil {
+			return ignoreGone(err)
 		}
+		proxy = failed
 	}
-	if err := r.feedback.deletePod(ctx, proxy, removal.grace); err != nil {
-		return err
+	var version *string
+	if removal.message != "" {
+		version = &proxy.ResourceVersion
+	}
+	if err := f.deletePod(ctx, proxy, removal.grace, version); err != nil {
+		return ignoreGone(err)
 	}
 	if removal.message != "" {
-		r.feedback.recordDelegateLost(proxy, removal.message)
+		f.recordDelegateLost(proxy, removal.message)
 	}
 	return nil
 }

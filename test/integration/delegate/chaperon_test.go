@@ -1,6 +1,7 @@
 package delegate
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -8,11 +9,13 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/proxy/ending"
 	"github.com/multicluster-scheduler/multicluster-scheduler/test/integration/env"
 )
 
@@ -165,6 +168,42 @@ func TestADelegateIsDeletedWithTheGracePeriodOfItsChaperon(t *testing.T) {
 	if c.DeletionTimestamp != nil || hasCondition(v1alpha1.ConditionDelegate, corev1.ConditionFalse, "")(c) == nil {
 		t.Errorf("while the delegate terminates: deleted %v, conditions %v", c.DeletionTimestamp, c.Status.Conditions)
 	}
+	confirmDeletion(t, pod)
+	env.WaitGone(t, target, c)
+}
+
+func TestAWithdrawnPodChaperonGetsNoDelegate(t *testing.T) {
+	c := create(t, newNamespace(t, nil), func(c *v1alpha1.PodChaperon) {
+		metav1.SetMetaDataAnnotation(&c.ObjectMeta, v1alpha1.AnnotationDeletionGracePeriod, "")
+	})
+	env.WaitGone(t, target, c)
+	pod := &corev1.Pod{ObjectMeta: env.Meta(c.Namespace, c.Name)}
+	if env.Exists(t, target, pod) {
+		t.Error("the PodChaperon got a delegate, and is gone")
+	}
+}
+
+// TestAStaleRequestToEndADelegateIsRefused has real preconditions: the delegate was scheduled meanwhile.
+func TestAStaleRequestToEndADelegateIsRefused(t *testing.T) {
+	c := create(t, newNamespace(t, nil))
+	pod := waitForDelegate(t, c)
+	seen := env.Get(t, target, c).DeepCopy()
+	runDelegate(t, c, pod)
+	if err := ending.AskAsSeen(t.Context(), target.Client, seen); !apierrors.IsConflict(err) {
+		t.Errorf("asking for the end of a PodChaperon that has changed: %v, want a conflict", err)
+	}
+	another := seen.DeepCopy()
+	another.UID = "another"
+	if err := ending.Ask(t.Context(), target.Client, another, ""); !apierrors.IsInvalid(err) {
+		t.Errorf("asking for the end of another PodChaperon: %v, want that the UID is immutable", err)
+	}
+	env.Must(t, ending.AskAsSeen(t.Context(), target.Client, env.Get(t, target, c)))
+	env.WaitFor(t, target, pod, func(pod *corev1.Pod) error {
+		if pod.DeletionTimestamp == nil {
+			return errors.New("the delegate is not being deleted")
+		}
+		return nil
+	})
 	confirmDeletion(t, pod)
 	env.WaitGone(t, target, c)
 }

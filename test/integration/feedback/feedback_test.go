@@ -14,6 +14,7 @@ import (
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/proxy/ending"
 	"github.com/multicluster-scheduler/multicluster-scheduler/test/integration/env"
 )
 
@@ -76,6 +77,9 @@ func TestADelegateThatTheTargetsManagerDoesNotEndIsCollected(t *testing.T) {
 	c2 := engaged(t)
 	proxy, orphaned := createProxy(t, c2, "web"), createProxy(t, c2, "orphaned")
 	c, orphan := place(t, proxy, c2), place(t, orphaned, c2)
+	unbound := createProxy(t, c2, "unbound")
+	withdrawn := createChaperon(t, unbound, c2)
+	env.Must(t, ending.AskAsSeen(t.Context(), target.Client, env.Get(t, target, withdrawn))) // as placement does
 	env.Delete(t, source, proxy)
 	env.Delete(t, source, orphaned, force)
 	waitForEnding(t, c, "")
@@ -84,8 +88,10 @@ func TestADelegateThatTheTargetsManagerDoesNotEndIsCollected(t *testing.T) {
 	clock.SetTime(clock.Now().Add(time.Minute))
 	report(t, c, corev1.PodRunning) // The workers look again.
 	report(t, orphan, corev1.PodRunning)
-	waitForCollection(t, c)
-	waitForCollection(t, orphan)
+	report(t, withdrawn, corev1.PodRunning)
+	for _, c := range []*v1alpha1.PodChaperon{c, orphan, withdrawn} {
+		waitForCollection(t, c)
+	}
 	end(t, c)
 	env.WaitGone(t, source, proxy)
 }

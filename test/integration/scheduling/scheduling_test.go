@@ -57,8 +57,9 @@ func TestAPodGoesElsewhereOnlyWhenItsWithdrawnDelegateHasEnded(t *testing.T) {
 	pod := s.pod(t, "web", "1")
 	var withdrawn *v1alpha1.PodChaperon
 	env.Eventually(t, func(context.Context) error {
-		if withdrawn = s.placed(t, "c1", 1); withdrawn.DeletionTimestamp.IsZero() {
-			return fmt.Errorf("PodChaperon %s is not being deleted", withdrawn.Name)
+		if withdrawn = s.placed(t, "c1", 1); !asked(withdrawn) || !withdrawn.DeletionTimestamp.IsZero() {
+			return fmt.Errorf("PodChaperon %s: asked to end %t, deletion timestamp %v, want only that it is asked",
+				withdrawn.Name, asked(withdrawn), withdrawn.DeletionTimestamp)
 		}
 		return nil
 	})

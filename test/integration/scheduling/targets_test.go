@@ -6,18 +6,16 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
 	"github.com/multicluster-scheduler/multicluster-scheduler/test/integration/env"
 )
 
-// playedTarget is a target. The test plays its chaperon controller and its garbage collector.
+// playedTarget is a target. The test plays its chaperon controller.
 type playedTarget struct {
 	*env.Target
 
@@ -64,17 +62,22 @@ func (p *playedTarget) write(t *testing.T, chaperon *v1alpha1.PodChaperon, answe
 	}
 }
 
-// release lets go of a PodChaperon that is being deleted in the foreground: its delegate has ended.
+// release deletes a PodChaperon whose end was asked for: its delegate has ended.
 func (p *playedTarget) release(t *testing.T, chaperon *v1alpha1.PodChaperon) {
 	t.Helper()
-	after := chaperon.DeepCopy()
-	if chaperon.DeletionTimestamp.IsZero() || !controllerutil.RemoveFinalizer(after, metav1.FinalizerDeleteDependents) {
+	if !asked(chaperon) {
 		return
 	}
-	err := p.Cluster.Client.Patch(t.Context(), after, client.MergeFrom(chaperon))
+	err := p.Cluster.Client.Delete(t.Context(), chaperon.DeepCopy(), client.Preconditions{UID: &chaperon.UID})
 	if client.IgnoreNotFound(err) != nil && t.Context().Err() == nil {
 		t.Errorf("releasing %s: %v", chaperon.Name, err)
 	}
+}
+
+// asked says whether the target's manager was asked to end the delegate.
+func asked(chaperon *v1alpha1.PodChaperon) bool {
+	_, asked := chaperon.Annotations[v1alpha1.AnnotationDeletionGracePeriod]
+	return asked
 }
 
 // running is the answer of a target that has scheduled the delegate.
@@ -122,6 +125,10 @@ func (*swallower) Get(ctx context.Context, _ client.ObjectKey, _ client.Object, 
 }
 
 func (*swallower) Create(ctx context.Context, _ client.Object, _ ...client.CreateOption) error {
+	return hang(ctx)
+}
+
+func (*swallower) Patch(ctx context.Context, _ client.Object, _ client.Patch, _ ...client.PatchOption) error {
 	return hang(ctx)
 }
 

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/proxy/ending"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
 
@@ -27,7 +28,7 @@ const (
 	refused
 	// scheduled means that the delegate has a node, or has finished.
 	scheduled
-	// gone means that somebody else deleted the PodChaperon.
+	// gone means that the PodChaperon is being deleted, or that somebody asked the target's manager to do so.
 	gone
 )
 
@@ -35,7 +36,7 @@ const (
 // scheduled even if it is gone.
 func read(chaperon *v1alpha1.PodChaperon) (answer, string) {
 	status := &chaperon.Status
-	if !chaperon.DeletionTimestamp.IsZero() {
+	if ending.Begun(chaperon) {
 		return gone, "the PodChaperon is being deleted"
 	}
 	if Finished(chaperon) {
@@ -168,7 +169,16 @@ func delegateReason(c *corev1.PodCondition) string {
 
 // childless says whether the PodChaperon, as last seen, has no delegate: the target refused to make it, or it is gone.
 func childless(chaperon *v1alpha1.PodChaperon) bool {
+	return refusedThere(chaperon) || lacks(chaperon, v1alpha1.ReasonDelegateGone)
+}
+
+// refusedThere says whether the target's manager refused to make the delegate. It does not try again. A delegate that
+// is gone may be made again.
+func refusedThere(chaperon *v1alpha1.PodChaperon) bool {
+	return lacks(chaperon, v1alpha1.ReasonDelegateRefused)
+}
+
+func lacks(chaperon *v1alpha1.PodChaperon, reason string) bool {
 	c := translate.PodCondition(chaperon.Status.Conditions, v1alpha1.ConditionDelegate)
-	return c != nil && c.Status == corev1.ConditionFalse &&
-		(c.Reason == v1alpha1.ReasonDelegateRefused || c.Reason == v1alpha1.ReasonDelegateGone)
+	return c != nil && c.Status == corev1.ConditionFalse && c.Reason == reason
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate/proof"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/needs"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/proxy/ending"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
 
@@ -128,7 +129,8 @@ func (p *Placer) adopt(
 		return nil, notCreated(t, cause)
 	case ProxyUID(found) != proxy.UID:
 		return nil, refused(Forbidden, fmt.Sprintf("the PodChaperon %q there belongs to another pod", found.Name))
-	case !found.DeletionTimestamp.IsZero():
+	case ending.Begun(found):
+		p.Delegates.noteUnseen(t, found)
 		return nil, refused(StillEnding, "an earlier delegate of the pod is still being deleted there")
 	}
 	return found, nil

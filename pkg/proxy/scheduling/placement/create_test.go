@@ -156,10 +156,15 @@ func TestAPodChaperonThatExistsIsGoneOnWithIfItIsThePods(t *testing.T) {
 		get     error
 		err     string
 		refusal Refusal
+		held    bool // by the target, whose cache does not show it
 	}{
 		"it is the pod's": {found: newChaperon("c", "p")},
 		"it is the pod's and is being deleted": {
-			found: newChaperon("c", "p", deleting), refusal: StillEnding,
+			found: newChaperon("c", "p", deleting), refusal: StillEnding, held: true,
+			err: "c1: an earlier delegate of the pod is still being deleted there",
+		},
+		"it is the pod's and is to end": {
+			found: newChaperon("c", "p", toEnd), refusal: StillEnding, held: true,
 			err: "c1: an earlier delegate of the pod is still being deleted there",
 		},
 		"it is another pod's": {
@@ -196,6 +201,9 @@ func TestAPodChaperonThatExistsIsGoneOnWithIfItIsThePods(t *testing.T) {
 			}
 			if refused := (*RefusedError)(nil); errors.As(err, &refused) && refused.Refusal != test.refusal {
 				t.Errorf("refusal %d, want %d", refused.Refusal, test.refusal)
+			}
+			if held := w.Delegates.Holder("p") == at; held != test.held {
+				t.Errorf("the target holds the pod: %t, want %t", held, test.held)
 			}
 		})
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/proxy/ending"
 )
 
 // Delegates knows, by the UID of the proxy, which PodChaperons are in the caches of engaged targets, and who waits for
@@ -23,8 +24,10 @@ type record struct {
 	// withdrawn are the UIDs of PodChaperons without delegates that we have deleted, which the caches may not have
 	// noticed.
 	withdrawn map[types.UID]struct{}
-	// uncertain is a target that did not answer when it was asked to create a PodChaperon.
+	// uncertain is a target that may have a PodChaperon that its cache does not show: it did not answer when it was
+	// asked to create one, or unseen is its UID.
 	uncertain *Target
+	unseen    types.UID
 	waiter    *waiter
 }
 
@@ -62,6 +65,7 @@ func (d *Delegates) Seen(t *Target, chaperon *v1alpha1.PodChaperon) {
 	}
 	known := d.recordOf(ProxyUID(chaperon))
 	known.chaperons[t] = chaperon
+	known.appeared(t, chaperon)
 	known.notify()
 }
 
@@ -77,6 +81,7 @@ func (d *Delegates) Gone(t *Target, chaperon *v1alpha1.PodChaperon) (held bool) 
 		delete(known.chaperons, t)
 	}
 	delete(known.withdrawn, chaperon.UID)
+	known.appeared(t, chaperon)
 	if known.waiter != nil {
 		known.waiter.deleted[chaperon.UID] = struct{}{}
 	}
@@ -121,9 +126,26 @@ func (d *Delegates) setUncertain(proxy types.UID, t *Target, uncertain bool) {
 	defer d.mu.Unlock()
 	known := d.recordOf(proxy)
 	if uncertain {
-		known.uncertain = t
+		known.uncertain, known.unseen = t, ""
 	} else if known.uncertain == t {
 		known.uncertain = nil
+	}
+	d.tidy(proxy, known)
+}
+
+// noteUnseen notes that the target has a PodChaperon, unless the cache has shown it. While somebody waits for the
+// proxy, PodChaperons that the cache showed before are known, too.
+func (d *Delegates) noteUnseen(t *Target, chaperon *v1alpha1.PodChaperon) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	proxy := ProxyUID(chaperon)
+	known := d.recordOf(proxy)
+	deleted := false
+	if known.waiter != nil {
+		_, deleted = known.waiter.deleted[chaperon.UID]
+	}
+	if cached := known.chaperons[t]; !deleted && !t.Gone() && (cached == nil || cached.UID != chaperon.UID) {
+		known.uncertain, known.unseen = t, chaperon.UID
 	}
 	d.tidy(proxy, known)
 }
@@ -285,13 +307,21 @@ func (d *Delegates) tidy(proxy types.UID, known *record) {
 
 func (known *record) living(chaperon *v1alpha1.PodChaperon) bool {
 	_, withdrawn := known.withdrawn[chaperon.UID]
-	return !withdrawn && chaperon.DeletionTimestamp.IsZero()
+	return !withdrawn && !ending.Begun(chaperon)
 }
 
-// ending says whether the PodChaperon is being deleted, and may have a delegate until it is gone.
+// ending says whether the PodChaperon is being deleted, or is to be, and may have a delegate until it is gone.
 func (known *record) ending(chaperon *v1alpha1.PodChaperon) bool {
 	_, withdrawn := known.withdrawn[chaperon.UID]
-	return !withdrawn && !chaperon.DeletionTimestamp.IsZero() && !childless(chaperon)
+	deleted := !chaperon.DeletionTimestamp.IsZero()
+	return !withdrawn && ending.Begun(chaperon) && !(deleted && childless(chaperon))
+}
+
+// appeared notes that a target's cache shows, or showed, a PodChaperon.
+func (known *record) appeared(t *Target, chaperon *v1alpha1.PodChaperon) {
+	if known.uncertain == t && known.unseen == chaperon.UID {
+		known.uncertain, known.unseen = nil, ""
+	}
 }
 
 func (known *record) notify() {

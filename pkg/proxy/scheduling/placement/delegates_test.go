@@ -5,12 +5,18 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 )
+
+// toEnd is a PodChaperon whose end somebody asked for.
+func toEnd(chaperon *v1alpha1.PodChaperon) {
+	metav1.SetMetaDataAnnotation(&chaperon.ObjectMeta, v1alpha1.AnnotationDeletionGracePeriod, "")
+}
 
 func TestHolder(t *testing.T) {
 	for name, test := range map[string]struct {
@@ -31,6 +37,13 @@ func TestHolder(t *testing.T) {
 			gone := with(v1alpha1.ConditionDelegate, corev1.ConditionFalse, v1alpha1.ReasonDelegateGone, "")
 			w.Delegates.Seen(c2, newChaperon("c", "p", deleting, gone))
 		}, ""},
+		"a PodChaperon whose end was asked for": {
+			func(w *world, _, c2 *Target) { w.Delegates.Seen(c2, newChaperon("c", "p", toEnd)) }, "c2",
+		},
+		"a PodChaperon without a delegate whose end was asked for": {func(w *world, _, c2 *Target) {
+			gone := with(v1alpha1.ConditionDelegate, corev1.ConditionFalse, v1alpha1.ReasonDelegateGone, "")
+			w.Delegates.Seen(c2, newChaperon("c", "p", toEnd, gone))
+		}, "c2"},
 		"a scheduled PodChaperon, before one that is not": {func(w *world, c1, c2 *Target) {
 			w.Delegates.Seen(c1, newChaperon("c", "p"))
 			w.Delegates.Seen(c2, newChaperon("d", "p", inPhase(corev1.PodRunning)))
@@ -97,6 +110,7 @@ func TestAnotherDelegateCountsWhileItsTargetIsReachable(t *testing.T) {
 		"it waits, and its target is lost": {other: newChaperon("d", "p"), happens: lost},
 		"it is another pod's":              {other: newChaperon("d", "q", running)},
 		"it is being deleted":              {other: newChaperon("d", "p", running, deleting)},
+		"its end was asked for":            {other: newChaperon("d", "p", running, toEnd)},
 		"it is withdrawn": {other: newChaperon("d", "p"), happens: func(w *world, _ *Target) {
 			w.Delegates.setWithdrawn("p", "d", true)
 		}},
@@ -127,7 +141,7 @@ func TestAnotherDelegateCountsWhileItsTargetIsReachable(t *testing.T) {
 
 func TestADelegateThatWaitsElsewhereIsDiscarded(t *testing.T) {
 	w := newWorld()
-	at, earlier := w.engage(t, "c1", server{}.funcs()), w.engage(t, "c2", interceptor.Funcs{})
+	at, earlier := w.engage(t, "c1", server{}.funcs()), w.engage(t, "c2", server{}.funcs())
 	done := make(chan error, 1)
 	go func() { done <- w.place(t.Context(), newPod("p", nil), at) }()
 	eventually(t, "the pod waits", w.clock.HasWaiters)

@@ -5,13 +5,13 @@
 //
 //   - A proxy has at most one delegate in all reachable targets. A PodChaperon keeps the pod to its target if it
 //     exists, or may exist because a request was not answered.
-//   - A PodChaperon that is given up is deleted only as it was seen (UID and resource version).
-//   - A PodChaperon that may have a delegate is deleted in the foreground, and is seen to be gone before another target
-//     is tried: the delegate may have been scheduled just before, and then ends at its own pace. A target that is lost
-//     no longer holds the pod.
+//   - A PodChaperon that is given up is withdrawn only as it was seen (UID and resource version).
+//   - The target's manager is asked to end a delegate that exists or may exist, as package ending explains. The
+//     PodChaperon is seen to be gone before another target is tried: the delegate may have been scheduled just before,
+//     and then ends at its own pace. A target that is lost no longer holds the pod.
 //   - A waiting pod costs a parked goroutine and a timer.
 //
 // The source's role in a target must allow, beside list and watch of podchaperons for the cache:
 //
-//	apiGroups: [multicluster.admiralty.io]  resources: [podchaperons]  verbs: [get, create, delete]
+//	apiGroups: [multicluster.admiralty.io]  resources: [podchaperons]  verbs: [get, create, patch, delete]
 package placement

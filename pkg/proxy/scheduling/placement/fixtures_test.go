@@ -2,6 +2,7 @@ package placement
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"testing"
 	"time"
@@ -72,7 +73,7 @@ func (w *world) place(ctx context.Context, pod *corev1.Pod, at *Target) error {
 
 // server is an API server's part in a placement; a nil function is the fake's own behaviour.
 type server struct {
-	create, get, remove func() error
+	create, get, remove, ask func() error
 }
 
 func (s server) funcs() interceptor.Funcs {
@@ -106,7 +107,45 @@ func (s server) funcs() interceptor.Funcs {
 			}
 			return removeExactly(ctx, c, o, options...)
 		},
+		Patch: func(
+			ctx context.Context, c client.WithWatch, o client.Object, patch client.Patch, options ...client.PatchOption,
+		) error {
+			if s.ask != nil {
+				if err := s.ask(); err != nil {
+					return err
+				}
+			}
+			return endExactly(ctx, c, o, patch, options...)
+		},
 	}
+}
+
+// endExactly is asked to end a delegate, and the target's manager does so at once. The fake itself knows the resource
+// version as a precondition, but not the UID.
+func endExactly(
+	ctx context.Context, c client.WithWatch, o client.Object, patch client.Patch, options ...client.PatchOption,
+) error {
+	now, asked := &v1alpha1.PodChaperon{}, &v1alpha1.PodChaperon{}
+	if err := c.Get(ctx, client.ObjectKeyFromObject(o), now); err != nil {
+		return err
+	}
+	data, err := patch.Data(o)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(data, asked); err != nil {
+		return err
+	}
+	if asked.UID != now.UID {
+		return apierrors.NewConflict(podChaperons, o.GetName(), errors.New("another UID"))
+	}
+	if err := c.Patch(ctx, o, patch, options...); err != nil {
+		return err
+	}
+	if grace, ending := asked.Annotations[v1alpha1.AnnotationDeletionGracePeriod]; !ending || grace != "" {
+		return nil
+	}
+	return c.Delete(ctx, o)
 }
 
 // removeExactly deletes an object. The fake itself knows the resource version as a precondition, but not the UID.

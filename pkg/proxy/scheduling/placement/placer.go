@@ -81,12 +81,15 @@ func (p *Placer) Place(
 		p.Delegates.setUncertain(proxy.UID, t, false)
 		err = p.await(ctx, w, chaperon, expected)
 	}
+	var refused *RefusedError
+	if chaperon != nil && !errors.As(err, &refused) {
+		p.Delegates.noteUnseen(t, chaperon)
+	}
 	if state := p.Delegates.proxyState(w); state != proxyPending { // What was noted since would stay for ever.
 		p.Delegates.Concluded(proxy.UID, state)
 		return w.preempts, &ConcludedError{}
 	}
-	var refused *RefusedError
-	if errors.As(err, &refused) {
+	if refused != nil {
 		refused.MoreRoom = t.Ledger.Roomier() > max(roomier, refused.roomier)
 	}
 	return w.preempts, err

@@ -55,8 +55,8 @@ func TestPlace(t *testing.T) {
 			happens: replacedSince(t, unschedulable), held: true,
 			err: "withdrawing the delegate (unschedulable: full) from c1: another PodChaperon is in its place",
 		},
-		"a refused delegate cannot be deleted": {
-			server: server{remove: answering(timeout)}, happens: seen(unschedulable), held: true,
+		"the target cannot be asked to end the delegate": {
+			server: server{ask: answering(timeout)}, happens: seen(unschedulable), held: true,
 			err: "withdrawing the delegate (unschedulable: full) from c1: Timeout: slow",
 		},
 		"the delegate is refused": {
@@ -82,6 +82,9 @@ func TestPlace(t *testing.T) {
 		"neither the creation nor the question after it is answered": {
 			server: server{create: answering(timeout), get: answering(timeout)}, held: true,
 			err: "creating the PodChaperon in c1 (Timeout: slow), and looking whether it is there: Timeout: slow",
+		},
+		"another leader withdraws the delegate": {
+			happens: seen(toEnd), err: "placing the delegate in c1: the delegate is being withdrawn", held: true,
 		},
 		"somebody deletes the PodChaperon": {
 			happens: func(w *world, at *Target, chaperon *v1alpha1.PodChaperon) {
@@ -123,7 +126,7 @@ func TestPlace(t *testing.T) {
 				}
 				test.happens(w, at, &chaperon.Items[0])
 				if test.ends {
-					eventually(t, "the PodChaperon is deleted", func() bool {
+					eventually(t, "the PodChaperon is withdrawn", func() bool {
 						key := client.ObjectKeyFromObject(&chaperon.Items[0])
 						return apierrors.IsNotFound(at.Client.Get(t.Context(), key, &v1alpha1.PodChaperon{}))
 					})

@@ -12,12 +12,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/proxy/ending"
 )
 
-// withdrawals is how often we try to delete a PodChaperon that changes under our hands.
+// withdrawals is how often we try to withdraw a PodChaperon that changes under our hands.
 const withdrawals = 5
 
-// withdraw deletes a PodChaperon as it was seen, because of a refusal, and returns the refusal once the delegate is
+// withdraw gives a PodChaperon up as it was seen, because of a refusal, and returns the refusal once the delegate is
 // gone. If the PodChaperon has changed, its new state counts: refusalOf returns the refusal that follows from it.
 func (p *Placer) withdraw(
 	ctx context.Context, w *waiter, seen *v1alpha1.PodChaperon, refused *RefusedError,
@@ -59,14 +60,17 @@ func withdrawing(refused *RefusedError, cause error) error {
 	return fmt.Errorf("withdrawing the delegate (%s) from %s: %w", refused.Reason, refused.Target, cause)
 }
 
-// discard asks for the deletion of a PodChaperon as it was seen. Where it may have a delegate, which may have been
-// scheduled just now, it is deleted in the foreground, so that it outlives the delegate.
+// discard gives a PodChaperon up as it was seen. If the target's manager refused to create a delegate, and so never
+// will, the PodChaperon is deleted. Otherwise the target's manager is asked to end the delegate, which may have been
+// scheduled just now, or may be under way.
 func (p *Placer) discard(ctx context.Context, t *Target, seen *v1alpha1.PodChaperon) error {
-	exactly := client.Preconditions{UID: &seen.UID, ResourceVersion: &seen.ResourceVersion}
-	if !childless(seen) {
-		return remove(ctx, t, seen, exactly, client.PropagationPolicy(metav1.DeletePropagationForeground))
+	if !refusedThere(seen) {
+		return within(ctx, func(ctx context.Context) error {
+			return client.IgnoreNotFound(ending.AskAsSeen(ctx, t.Client, seen))
+		})
 	}
 	p.Delegates.setWithdrawn(ProxyUID(seen), seen.UID, true)
+	exactly := client.Preconditions{UID: &seen.UID, ResourceVersion: &seen.ResourceVersion}
 	err := remove(ctx, t, seen, exactly, client.PropagationPolicy(metav1.DeletePropagationBackground))
 	if err != nil {
 		p.Delegates.setWithdrawn(ProxyUID(seen), seen.UID, false)
@@ -78,7 +82,7 @@ func (p *Placer) discard(ctx context.Context, t *Target, seen *v1alpha1.PodChape
 // everywhere, a target that is out of reach does not hold its pods. The wait for it ends with an error, within another
 // time-out.
 func (p *Placer) awaitEnd(ctx context.Context, w *waiter, seen *v1alpha1.PodChaperon, refusal *RefusedError) error {
-	if childless(seen) {
+	if refusedThere(seen) {
 		return refusal
 	}
 	timer := p.clock.NewTimer(p.timeout)
@@ -118,21 +122,23 @@ func deletedUnseen(ctx context.Context, t *Target, seen *v1alpha1.PodChaperon) b
 	return apierrors.IsNotFound(err) || err == nil && now.UID != seen.UID
 }
 
-// abandon deletes the PodChaperon of a proxy that is gone, and leaves its delegate to the target's garbage collector.
-// If that fails, feedback will.
+// abandon asks for the end of the delegate of a proxy that is gone. If that fails, feedback asks.
 func (p *Placer) abandon(ctx context.Context, t *Target, seen *v1alpha1.PodChaperon) error {
-	err := remove(ctx, t, seen,
-		client.Preconditions{UID: &seen.UID}, client.PropagationPolicy(metav1.DeletePropagationBackground))
-	if err != nil {
-		log.FromContext(ctx).Error(err, "Could not delete the PodChaperon of a deleted pod",
+	err := within(ctx, func(ctx context.Context) error { return ending.Ask(ctx, t.Client, seen, "") })
+	if client.IgnoreNotFound(err) != nil {
+		log.FromContext(ctx).Error(err, "Could not ask for the end of the delegate of a deleted pod",
 			"target", t.Key, "delegate", client.ObjectKeyFromObject(seen))
 	}
 	return &ConcludedError{}
 }
 
 // lost returns the error of a PodChaperon that is gone from the cache, or is being deleted. The cache also loses one
-// whose labels somebody changed. It is deleted, so that no delegate runs beside that of the next attempt.
+// whose labels somebody changed. It is deleted, so that no delegate runs beside that of the next attempt. If the
+// target's manager was asked to end the delegate, the next attempt waits for that.
 func lost(ctx context.Context, t *Target, seen *v1alpha1.PodChaperon) error {
+	if _, asked := ending.Asked(seen); asked {
+		return fmt.Errorf("placing the delegate in %s: the delegate is being withdrawn", t.Name())
+	}
 	err := remove(ctx, t, seen,
 		client.Preconditions{UID: &seen.UID}, client.PropagationPolicy(metav1.DeletePropagationForeground))
 	if err != nil && !apierrors.IsConflict(err) { // Of another PodChaperon in its place, nothing is known.

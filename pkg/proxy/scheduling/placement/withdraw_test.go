@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
@@ -50,8 +50,8 @@ func TestNoOtherTargetIsTriedUntilAWithdrawnDelegateHasEnded(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld()
-			policy := make(chan metav1.DeletionPropagation, 1)
-			at := w.engage(t, "c1", lingering(policy))
+			asked := make(chan string, 1)
+			at := w.engage(t, "c1", lingering(asked))
 			disengaged := make(chan struct{})
 			at.disengaged = disengaged
 			done := make(chan error, 1)
@@ -60,8 +60,10 @@ func TestNoOtherTargetIsTriedUntilAWithdrawnDelegateHasEnded(t *testing.T) {
 			w.Delegates.Seen(at, newChaperon("c", "p", func(chaperon *v1alpha1.PodChaperon) {
 				chaperon.Name = translate.DelegateName(newPod("p", nil))
 			}, with(corev1.PodScheduled, corev1.ConditionFalse, corev1.PodReasonUnschedulable, "full")))
-			if got := receive(t, "the deletion", policy); got != metav1.DeletePropagationForeground {
-				t.Errorf("deleted in the %s, want the foreground", got)
+			want := `{"metadata":{"annotations":{"multicluster.admiralty.io/deletion-grace-period-seconds":""},` +
+				`"resourceVersion":"","uid":"c"}}`
+			if diff := cmp.Diff(want, receive(t, "the request to end", asked)); diff != "" {
+				t.Errorf("the request to end the delegate (-want +got):\n%s", diff)
 			}
 			eventually(t, "the pod waits for the end", w.clock.HasWaiters)
 			test.happens(w, at, func() { close(disengaged) })
@@ -72,12 +74,16 @@ func TestNoOtherTargetIsTriedUntilAWithdrawnDelegateHasEnded(t *testing.T) {
 	}
 }
 
-// lingering is a server whose PodChaperons are deleted some time after they should be.
-func lingering(policy chan<- metav1.DeletionPropagation) interceptor.Funcs {
-	funcs := server{}.funcs()
-	funcs.Delete = func(_ context.Context, _ client.WithWatch, _ client.Object, options ...client.DeleteOption) error {
-		policy <- *(&client.DeleteOptions{}).ApplyOptions(options).PropagationPolicy
-		return nil
+// lingering is a server whose PodChaperons are deleted some time after the target's manager is asked to. Whoever
+// deletes one without asking the manager is told that it is another one.
+func lingering(asked chan<- string) interceptor.Funcs {
+	funcs := server{remove: answering(apierrors.NewConflict(podChaperons, "web", errors.New("deleted")))}.funcs()
+	funcs.Patch = func(
+		_ context.Context, _ client.WithWatch, o client.Object, patch client.Patch, _ ...client.PatchOption,
+	) error {
+		data, err := patch.Data(o)
+		asked <- string(data)
+		return err
 	}
 	return funcs
 }
@@ -112,14 +118,14 @@ func TestAWithdrawnDelegateHasEndedOnlyIfTheAPIServerSaysSo(t *testing.T) {
 
 func TestARefusalSaysWhetherThereWasMoreRoomDuringTheWithdrawal(t *testing.T) {
 	w := newWorld()
-	policy := make(chan metav1.DeletionPropagation, 1)
-	at := w.engage(t, "c1", lingering(policy))
+	asked := make(chan string, 1)
+	at := w.engage(t, "c1", lingering(asked))
 	done := make(chan error, 1)
 	go func() { done <- w.place(t.Context(), newPod("p", nil), at) }()
 	eventually(t, "the pod waits", w.clock.HasWaiters)
 	full := with(corev1.PodScheduled, corev1.ConditionFalse, corev1.PodReasonUnschedulable, "full")
 	seen(full)(w, at, newChaperon("c", "p"))
-	receive(t, "the deletion", policy)
+	receive(t, "the request to end", asked)
 	at.Ledger.Update(summary(resources("60", "64Gi")))
 	w.Delegates.Gone(at, newChaperon("c", "p"))
 	var refused *RefusedError
@@ -128,5 +134,44 @@ func TestARefusalSaysWhetherThereWasMoreRoomDuringTheWithdrawal(t *testing.T) {
 	}
 	if !refused.MoreRoom {
 		t.Error("the refusal does not say that there has been more room since")
+	}
+}
+
+// TestATargetHoldsThePodChaperonThatItsCacheDoesNotShow has a placement that ends while the cache lags.
+func TestATargetHoldsThePodChaperonThatItsCacheDoesNotShow(t *testing.T) {
+	for name, test := range map[string]struct {
+		happens func(w *world, at *Target)
+		held    bool
+	}{
+		"the cache still lags": {happens: func(*world, *Target) {}, held: true},
+		"the cache shows the PodChaperon": {
+			func(w *world, at *Target) { w.Delegates.Seen(at, newChaperon("c", "p")) }, true,
+		},
+		"the cache shows that the PodChaperon is gone": {
+			func(w *world, at *Target) { w.Delegates.Gone(at, newChaperon("c", "p")) }, false,
+		},
+		"the cache shows the end of another one": {
+			func(w *world, at *Target) { w.Delegates.Gone(at, newChaperon("before", "p")) }, true,
+		},
+		"the pod is deleted": {
+			func(w *world, _ *Target) { w.Delegates.Concluded("p", ProxyGone) }, false,
+		},
+		"the target is lost": {func(w *world, at *Target) { w.registry.Lose(at.Target) }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld()
+			at := w.engage(t, "c1", server{ask: answering(apierrors.NewTimeoutError("slow", 0))}.funcs())
+			done := make(chan error, 1)
+			go func() { done <- w.place(t.Context(), newPod("p", nil), at) }()
+			eventually(t, "the pod waits", w.clock.HasWaiters)
+			w.clock.Step(time.Minute)
+			if err := receive(t, "the outcome", done); err == nil || errors.As(err, new(*RefusedError)) {
+				t.Fatalf("error is %v, want another one than a refusal", err)
+			}
+			test.happens(w, at)
+			if got := w.Delegates.Holder("p") == at; got != test.held {
+				t.Errorf("the target holds the pod: %t, want %t", got, test.held)
+			}
+		})
 	}
 }

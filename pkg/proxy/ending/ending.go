@@ -1,0 +1,50 @@
+package ending
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/patch"
+)
+
+// Asked says whether the target's manager was asked to end the delegate, and with which grace period.
+func Asked(chaperon *v1alpha1.PodChaperon) (grace string, asked bool) {
+	grace, asked = chaperon.Annotations[v1alpha1.AnnotationDeletionGracePeriod]
+	return grace, asked
+}
+
+// Begun says whether the PodChaperon is being deleted, or the target's manager was asked to do so.
+func Begun(chaperon *v1alpha1.PodChaperon) bool {
+	_, asked := Asked(chaperon)
+	return asked || !chaperon.DeletionTimestamp.IsZero()
+}
+
+// Ask asks the target's manager to end the delegate of this very PodChaperon. The grace period is in seconds, or empty
+// for the delegate's own. The API server answers that the UID is immutable if another PodChaperon is in its place.
+func Ask(ctx context.Context, target client.Client, chaperon *v1alpha1.PodChaperon, grace string) error {
+	return ask(ctx, target, chaperon, grace, map[string]any{})
+}
+
+// AskAsSeen asks the same, with the delegate's own grace period, unless the PodChaperon has changed. The API server
+// answers with a conflict then.
+func AskAsSeen(ctx context.Context, target client.Client, seen *v1alpha1.PodChaperon) error {
+	return ask(ctx, target, seen, "", map[string]any{"resourceVersion": seen.ResourceVersion})
+}
+
+func ask(
+	ctx context.Context, target client.Client, chaperon *v1alpha1.PodChaperon, grace string, metadata map[string]any,
+) error {
+	metadata["annotations"] = map[string]any{v1alpha1.AnnotationDeletionGracePeriod: grace}
+	data, err := patch.Merge(chaperon.UID, metadata, nil)
+	if err != nil {
+		return fmt.Errorf("asking for the end of a delegate: %w", err)
+	}
+	patched := &v1alpha1.PodChaperon{}
+	patched.Namespace, patched.Name = chaperon.Namespace, chaperon.Name
+	request := client.RawPatch(types.MergePatchType, data)
+	return target.Patch(ctx, patched, request, client.FieldOwner(v1alpha1.FieldOwner))
+}

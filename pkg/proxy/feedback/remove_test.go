@@ -1,0 +1,58 @@
+package feedback
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+)
+
+// TestAProxyThatHasChangedIsNotDeletedBecauseItsPodChaperonIsGone has a cache that lags: the proxy may have finished.
+func TestAProxyThatHasChangedIsNotDeletedBecauseItsPodChaperonIsGone(t *testing.T) {
+	lost := removal{grace: ptr.To[int64](0), message: "the PodChaperon was deleted in the target cluster"}
+	failed := lost
+	failed.status = &corev1.PodStatus{Phase: corev1.PodFailed}
+	for name, test := range map[string]struct {
+		removal removal
+		changed bool // since the cache saw the proxy
+		stays   bool
+	}{
+		"the proxy is as it was":                            {removal: lost},
+		"the proxy has changed":                             {removal: lost, changed: true, stays: true},
+		"the proxy fails before it goes":                    {removal: failed},
+		"the proxy would fail before it goes, and finished": {removal: failed, changed: true, stays: true},
+		"somebody deleted the proxy in the source":          {removal: removal{grace: lost.grace}, changed: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			recorder := events.NewFakeRecorder(1)
+			c := fake.NewClientBuilder().WithStatusSubresource(&corev1.Pod{}).WithObjects(proxy()).Build()
+			cached, now := &corev1.Pod{}, &corev1.Pod{}
+			key := client.ObjectKeyFromObject(proxy())
+			if err := c.Get(t.Context(), key, cached); err != nil {
+				t.Fatal(err)
+			}
+			if test.changed {
+				cached.DeepCopyInto(now)
+				now.Status.Phase = corev1.PodSucceeded
+				if err := c.Status().Update(t.Context(), now); err != nil {
+					t.Fatal(err)
+				}
+			}
+			f := New(Options{Client: c, Recorder: recorder})
+			if err := f.remove(t.Context(), cached, &test.removal); err != nil {
+				t.Fatal(err)
+			}
+			err := c.Get(t.Context(), key, now)
+			if stays := !apierrors.IsNotFound(err); stays != test.stays {
+				t.Errorf("the proxy stays: %t, want %t", stays, test.stays)
+			}
+			if test.stays && (now.Status.Phase != corev1.PodSucceeded || len(recorder.Events) > 0) {
+				t.Errorf("the proxy that stays is %s, and has %d events", now.Status.Phase, len(recorder.Events))
+			}
+		})
+	}
+}
