@@ -154,7 +154,7 @@ func (h *holder) keep(p *process, leads *hold.Process) {
 			})
 		}
 		select {
-		case <-time.After(timeouts.Health): //nolint:forbidigo // The bubble's time.
+		case <-time.After(timeouts.Health): // the bubble's time
 		case <-p.ctx.Done():
 		}
 	}

@@ -143,9 +143,8 @@ func (c *Cluster) Copied(t T, grant *v1alpha1.SourceGrant) *engage.Copied {
 	live, err := client.NewWithWatch(c.Config, client.Options{Scheme: Scheme()})
 	Must(t, err)
 	named := client.MatchingFields{metav1.ObjectNameField: grant.Name}
-	informer := toolscache.NewSharedIndexInformer(
-		watch.ListerWatcher(live, &v1alpha1.SourceGrantList{}, named), &v1alpha1.SourceGrant{}, 0, toolscache.Indexers{},
-	)
+	grants := watch.ListerWatcher(live, &v1alpha1.SourceGrantList{}, named)
+	informer := toolscache.NewSharedIndexInformer(grants, &v1alpha1.SourceGrant{}, 0, toolscache.Indexers{})
 	Run(t, func(ctx context.Context) error {
 		informer.RunWithContext(ctx)
 		return nil

@@ -386,5 +386,6 @@ func waitForReport(t *testing.T, original client.Object, in *env.Target, text st
 
 // reports returns the events that say why an object is not copied to a target.
 func reports(original client.Object, in *env.Target, text string) []string {
-	return events.With(client.ObjectKeyFromObject(original).String()+" NotFollowed: Target "+targetkind.Name(in.Key), text)
+	about := client.ObjectKeyFromObject(original).String() + " NotFollowed: Target " + targetkind.Name(in.Key)
+	return events.With(about, text)
 }

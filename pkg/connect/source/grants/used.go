@@ -56,12 +56,13 @@ func granted(status *v1alpha1.SourceGrantStatus, namespaces sets.Set[string]) []
 
 // enqueueCopied enqueues the SourceGrant of the user whose copy comes or goes, if it may change what is published.
 func (p *Publisher) enqueueCopied(ctx context.Context, q queue) error {
+	copied := func(s *v1alpha1.SourceGrantStatus) []string { return s.Copied }
 	p.copies.onChange(func(c change) {
 		if c.user == "" {
 			p.enqueueAll(ctx, q)
 			return
 		}
-		published := p.publishes(ctx, c.user, func(s *v1alpha1.SourceGrantStatus) []string { return s.Copied }, c.namespace)
+		published := p.publishes(ctx, c.user, copied, c.namespace)
 		if name := requestOf(c.user); !published {
 			q.AddAfter(name, publishDelay)
 		} else if c.gone {

@@ -314,7 +314,7 @@ func (known *record) living(chaperon *v1alpha1.PodChaperon) bool {
 func (known *record) ending(chaperon *v1alpha1.PodChaperon) bool {
 	_, withdrawn := known.withdrawn[chaperon.UID]
 	deleted := !chaperon.DeletionTimestamp.IsZero()
-	return !withdrawn && ending.Begun(chaperon) && !(deleted && childless(chaperon))
+	return !withdrawn && ending.Begun(chaperon) && (!deleted || !childless(chaperon))
 }
 
 // appeared notes that a target's cache shows, or showed, a PodChaperon.
