@@ -193,14 +193,18 @@ func eventuallyIn(ctx context.Context, t *testing.T, what string, check func(ctx
 	t.Helper()
 	ticker := time.NewTicker(100 * time.Millisecond)
 	defer ticker.Stop()
+	var last error
 	for {
 		err := check(ctx)
 		if err == nil {
 			return
 		}
+		if ctx.Err() == nil || last == nil { // At the end of ctx, requests only say that it has ended.
+			last = err
+		}
 		select {
 		case <-ctx.Done():
-			t.Fatalf("waiting for %s: %v", what, err)
+			t.Fatalf("waiting for %s: %v", what, last)
 		case <-ticker.C:
 		}
 	}

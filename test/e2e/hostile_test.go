@@ -138,9 +138,12 @@ func (w *world) attack(t *testing.T, s *hostile.Server, arrivals *arrivals) {
 		}
 		return nil
 	})
-	s.Misbehave(func(out http.ResponseWriter, _ *http.Request) bool {
-		hostile.Bomb(out, http.StatusOK)
-		return true
+	s.Misbehave(func(out http.ResponseWriter, r *http.Request) bool {
+		bombed := hostile.IsPath(r, "/version") || hostile.IsWatch(r, "podchaperons") || hostile.IsList(r, "podchaperons")
+		if bombed {
+			hostile.Bomb(out, http.StatusOK)
+		}
+		return bombed
 	})
 	w.says(t, "hostile", v1alpha1.ReasonOverBudget)
 }
