@@ -87,6 +87,13 @@ func (c *Cache) use(name string) (*namespace, error) {
 	return n, nil
 }
 
+// Watches says whether a namespace is watched.
+func (c *Cache) Watches(namespace string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.namespaces[namespace] != nil
+}
+
 // Granted tries namespaces that were refused again: the target may have granted them by now.
 func (c *Cache) Granted(namespaces []string) {
 	c.mu.Lock()

@@ -165,15 +165,32 @@ func follow(life context.Context, c *chaperons.Cache, informer toolscache.Shared
 	if informer == nil {
 		return
 	}
+	named := sets.New[string]()
 	// It does not fail on an informer that runs.
 	_, _ = informer.AddEventHandler(watch.On(func(grant *v1alpha1.SourceGrant) {
 		c.Granted(slices.Concat(grant.Status.Namespaces, grant.Status.Leaving))
-		for _, namespace := range namedBy(grant) {
+		for _, namespace := range alsoNamed(named, grant, c.Watches) {
 			if err := c.Use(namespace); err != nil {
 				log.FromContext(life).Error(err, "The SourceGrant names a namespace that cannot be watched")
 			}
 		}
 	}, nil))
+}
+
+// alsoNamed adds the namespaces that a SourceGrant names to those that it named before, and returns them. A target may
+// name others each time. So at most maxOfGrant are watched for it, until they are forgotten.
+func alsoNamed(before sets.Set[string], grant *v1alpha1.SourceGrant, watched func(string) bool) []string {
+	for namespace := range before {
+		if !watched(namespace) {
+			before.Delete(namespace)
+		}
+	}
+	return slices.DeleteFunc(namedBy(grant), func(namespace string) bool {
+		if before.Len() < maxOfGrant {
+			before.Insert(namespace)
+		}
+		return !before.Has(namespace)
+	})
 }
 
 // grant returns an informer of one SourceGrant. A source may get and watch it by its name, and not list it.
