@@ -31,7 +31,7 @@ func (w *World) Fill(ctx context.Context, login *rest.Config) error {
 	if err := w.Add(master, user, impersonated); err != nil {
 		return err
 	}
-	for _, namespace := range []string{Shop, Left, Other} {
+	for _, namespace := range []string{Shop, Deselected, Other} {
 		for _, k := range []kind{account, configMap, secret, claim, service, slice, ingress, pod} {
 			if err := w.put(ctx, administrator, namespace, "web", k, `"labels":{}`); err != nil {
 				return err
@@ -68,7 +68,7 @@ func (w *World) fillCopies(ctx context.Context) error {
 			}
 		}
 	}
-	if err := w.put(ctx, C1, Left, "of-c1", configMap, marked("c1")); err != nil {
+	if err := w.put(ctx, C1, Deselected, "of-c1", configMap, marked("c1")); err != nil {
 		return err
 	}
 	if err := w.put(ctx, C1, Shop, "of-c1", claim, marked("c1")); err != nil {

@@ -86,7 +86,7 @@ func readsOfCopies() []Attempt {
 		watched := read(everywhere.path + "?watch=true")
 		all = append(all,
 			Attempt{C1, Shop, "list " + plural, list(k), allowed, ""},
-			Attempt{C1, Left, "list " + plural, list(k), allowed, ""},
+			Attempt{C1, Deselected, "list " + plural, list(k), allowed, ""},
 			Attempt{C1, Other, "list " + plural, list(k), rbac, ""},
 			Attempt{C1, Other, "read the " + string(k) + " web", get(k, "web"), rbac, ""},
 			Attempt{C1, "", "list " + plural + " of the whole cluster", everywhere, rbac, ""},

@@ -17,12 +17,12 @@ const (
 // The namespaces. c1 selects shop; it selected left, and still has a copy there. c2 selects none of them by name, so it
 // has all but the last two. c3 and the tenant have shop.
 const (
-	Shop   = "shop"
-	Left   = "left"
-	Other  = "other"
-	system = "kube-system"
-	own    = "admiralty"
-	leases = "admiralty-leases"
+	Shop       = "shop"
+	Deselected = "left"
+	Other      = "other"
+	system     = "kube-system"
+	own        = "admiralty"
+	leases     = "admiralty-leases"
 )
 
 // The answers.
@@ -88,7 +88,7 @@ func chaperons() []Attempt {
 			"no list of containers"},
 		{C1, Shop, "create a PodChaperon whose quantity nobody can decode (the manager refuses the delegate)",
 			create(endless, labelled("c1")), allowed, ""},
-		{C1, Left, "create a PodChaperon", create(chaperon, labelled("c1")), rbac, ""},
+		{C1, Deselected, "create a PodChaperon", create(chaperon, labelled("c1")), rbac, ""},
 		{C1, Other, "create a PodChaperon", create(chaperon, labelled("c1")), rbac, ""},
 		{C1, system, "create a PodChaperon", create(chaperon, labelled("c1")), rbac, ""},
 		{C1, own, "create a PodChaperon", create(chaperon, labelled("c1")), rbac, ""},
@@ -113,7 +113,7 @@ func chaperons() []Attempt {
 		{C1, Shop, "change the status of its PodChaperon", annotate(chaperon, "of-c1/status"), rbac, ""},
 		{C1, Other, "delete a PodChaperon of c2", remove(chaperon, "of-c2"), rbac, ""},
 		{C1, Shop, "list PodChaperons (those of others there, too)", list(chaperon), allowed, ""},
-		{C1, Left, "list PodChaperons", list(chaperon), allowed, ""},
+		{C1, Deselected, "list PodChaperons", list(chaperon), allowed, ""},
 		{C1, Other, "list PodChaperons", list(chaperon), rbac, ""},
 		{C1, Other, "watch PodChaperons", watch(chaperon), rbac, ""},
 		{C1, Other, "read a PodChaperon of c2", get(chaperon, "of-c2"), rbac, ""},
@@ -125,8 +125,8 @@ func chaperons() []Attempt {
 
 func copies() []Attempt {
 	all := []Attempt{
-		{C1, Left, "delete its ConfigMap", remove(configMap, "of-c1"), allowed, ""},
-		{C1, Left, "delete a ConfigMap of the target", remove(configMap, "web"), Policy, notCopy},
+		{C1, Deselected, "delete its ConfigMap", remove(configMap, "of-c1"), allowed, ""},
+		{C1, Deselected, "delete a ConfigMap of the target", remove(configMap, "web"), Policy, notCopy},
 		{C1, Shop, "create a Service of type LoadBalancer", create(balancer, marked("c1")), Policy, "ClusterIP only"},
 		{C1, Shop, "create an Ingress with a snippet", create(ingress, marked("c1",
 			`"nginx.ingress.kubernetes.io/server-snippet":"x"`)), Policy, "snippets"},
@@ -148,7 +148,7 @@ func copies() []Attempt {
 			Attempt{C1, Shop, "create a copy of a " + string(k) + " with c2's ID",
 				create(k, marked("c2")), Policy, notItsID},
 			Attempt{C1, Shop, "delete a " + string(k) + " of the target", remove(k, "web"), Policy, notCopy},
-			Attempt{C1, Left, "create a copy of a " + string(k), create(k, marked("c1")), rbac, ""},
+			Attempt{C1, Deselected, "create a copy of a " + string(k), create(k, marked("c1")), rbac, ""},
 			Attempt{C1, system, "create a copy of a " + string(k), create(k, marked("c1")), rbac, ""},
 		)
 	}
@@ -332,7 +332,7 @@ func renewals(who string) []Attempt {
 
 func pods() []Attempt {
 	var all []Attempt
-	for _, in := range []struct{ where, want string }{{Shop, allowed}, {Left, allowed}, {Other, rbac}, {system, rbac}} {
+	for _, in := range []struct{ where, want string }{{Shop, allowed}, {Deselected, allowed}, {Other, rbac}, {system, rbac}} {
 		all = append(all,
 			Attempt{C1, in.where, "read the logs of a pod", get(pod, "web/log"), in.want, ""},
 			Attempt{C1, in.where, "exec into a pod", post(pod, "web/exec?command=id&stdout=true"), in.want, ""})

@@ -46,7 +46,7 @@ func NewWorld(target client.Client, login *rest.Config, prefix string, addresses
 // Namespace returns the name of a namespace of the table.
 func (w *World) Namespace(name string) string {
 	switch name {
-	case Shop, Left, Other:
+	case Shop, Deselected, Other:
 		return w.prefix + name
 	default:
 		return name

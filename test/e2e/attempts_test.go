@@ -90,7 +90,7 @@ func newAttempted(t *testing.T) *attempted {
 	})
 	must(t, a.Fill(t.Context(), a.c2.config))
 	a.runDelegate(t)
-	left := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: a.Namespace(attempts.Left)}}
+	left := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: a.Namespace(attempts.Deselected)}}
 	patch(t, a.c2, left, `{"metadata":{"labels":{"team":null}}}`) // c1 leaves it.
 	return a
 }
@@ -111,7 +111,7 @@ func patch(t *testing.T, c *cluster, object client.Object, merge string) {
 
 func (a *attempted) createNamespaces(t *testing.T) {
 	t.Helper()
-	for _, name := range []string{attempts.Shop, attempts.Left, attempts.Other} {
+	for _, name := range []string{attempts.Shop, attempts.Deselected, attempts.Other} {
 		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: a.namespace + "-" + name}}
 		if name != attempts.Other {
 			namespace.Labels = map[string]string{"team": a.namespace}

@@ -40,9 +40,9 @@ func used() attempts.Addresses {
 func TestMain(m *testing.M) {
 	env.Main(m, func(t env.T) {
 		target = env.Start(t, "target")[0]
-		for _, namespace := range []string{env.ReleaseNamespace, attempts.Shop, attempts.Left, attempts.Other} {
+		for _, namespace := range []string{env.ReleaseNamespace, attempts.Shop, attempts.Deselected, attempts.Other} {
 			labels := map[string]string{}
-			if namespace == attempts.Shop || namespace == attempts.Left {
+			if namespace == attempts.Shop || namespace == attempts.Deselected {
 				labels["team"] = "a"
 			}
 			env.Create(t, target, &corev1.Namespace{
@@ -59,7 +59,7 @@ func TestMain(m *testing.M) {
 		connect(t)
 		env.Must(t, world.Fill(t.Context(), target.Config))
 		useAddresses(t)
-		env.Change(t, target, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: attempts.Left}},
+		env.Change(t, target, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: attempts.Deselected}},
 			func(n *corev1.Namespace) { n.Labels["team"] = "b" })
 	})
 }
