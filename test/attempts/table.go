@@ -332,7 +332,9 @@ func renewals(who string) []Attempt {
 
 func pods() []Attempt {
 	var all []Attempt
-	for _, in := range []struct{ where, want string }{{Shop, allowed}, {Deselected, allowed}, {Other, rbac}, {system, rbac}} {
+	for _, in := range []struct{ where, want string }{
+		{Shop, allowed}, {Deselected, allowed}, {Other, rbac}, {system, rbac},
+	} {
 		all = append(all,
 			Attempt{C1, in.where, "read the logs of a pod", get(pod, "web/log"), in.want, ""},
 			Attempt{C1, in.where, "exec into a pod", post(pod, "web/exec?command=id&stdout=true"), in.want, ""})

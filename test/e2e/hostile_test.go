@@ -139,7 +139,7 @@ func (w *world) attack(t *testing.T, s *hostile.Server, arrivals *arrivals) {
 		return nil
 	})
 	s.Misbehave(func(out http.ResponseWriter, r *http.Request) bool {
-		bombed := hostile.IsPath(r, "/version") || hostile.IsWatch(r, "podchaperons") || hostile.IsList(r, "podchaperons")
+		bombed := hostile.IsPath(r, "/version") || strings.HasSuffix(r.URL.Path, "/podchaperons")
 		if bombed {
 			hostile.Bomb(out, http.StatusOK)
 		}

@@ -53,16 +53,24 @@ func (d destination) url(subresource string) (*url.URL, error) {
 	return base, nil
 }
 
-// forward forwards the request to the target, and the answer to the caller. It returns when both are complete.
-func (s *Server) forward(w http.ResponseWriter, r *http.Request, v *verb, d destination) {
-	location, err := d.url(v.podSubresource)
+// connect returns the URL of a subresource of the delegate, and the transport to the target.
+func (d destination) connect(subresource string) (*url.URL, http.RoundTripper, error) {
+	location, err := d.url(subresource)
 	if err != nil {
-		writeError(w, err)
-		return
+		return nil, nil, err
 	}
 	transport, err := wire.HardenStreams(d.target.Config)
 	if err != nil {
-		writeError(w, fmt.Errorf("connecting to target %q: %w", d.target.Key, err))
+		return nil, nil, fmt.Errorf("connecting to target %q: %w", d.target.Key, err)
+	}
+	return location, transport, nil
+}
+
+// forward forwards the request to the target, and the answer to the caller. It returns when both are complete.
+func (s *Server) forward(w http.ResponseWriter, r *http.Request, v *verb, d destination) {
+	location, transport, err := d.connect(v.podSubresource)
+	if err != nil {
+		writeError(w, err)
 		return
 	}
 	end, err := s.streams.Begin(d.target.Key)
@@ -89,13 +97,7 @@ func (s *Server) forward(w http.ResponseWriter, r *http.Request, v *verb, d dest
 		FlushInterval: -1, // Flush at once.
 		ModifyResponse: func(response *http.Response) error {
 			answered()
-			if response.StatusCode >= http.StatusBadRequest { // The body of an error has an end.
-				end := limit()
-				context.AfterFunc(ctx, func() { end() })
-			}
-			err := checkAnswer(response, v.plainErrors)
-			// A connection that is being closed may deliver an answer, and may end its body as if it were complete.
-			return errors.Join(context.Cause(ctx), err)
+			return checkInTime(ctx, limit, response, v.plainErrors)
 		},
 		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
 			writeError(w, targetError(r.Context(), d.target, err))
@@ -125,6 +127,17 @@ func forwarded(header http.Header) http.Header {
 		}
 	}
 	return out
+}
+
+// checkInTime checks an answer. The body of an error must arrive before the limit.
+func checkInTime(ctx context.Context, limit func() func() bool, response *http.Response, plainErrors bool) error {
+	if response.StatusCode >= http.StatusBadRequest {
+		end := limit()
+		context.AfterFunc(ctx, func() { end() })
+	}
+	err := checkAnswer(response, plainErrors)
+	// A connection that is being closed may deliver an answer, and may end its body as if it were complete.
+	return errors.Join(context.Cause(ctx), err)
 }
 
 // checkAnswer converts errors for the caller. Their bodies are bounded.
