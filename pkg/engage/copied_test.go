@@ -1,13 +1,19 @@
 package engage
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/wait"
 	toolscache "k8s.io/client-go/tools/cache"
+	fcache "k8s.io/client-go/tools/cache/testing"
+	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 )
@@ -25,14 +31,14 @@ func copiedBy(t *testing.T, namespaces ...string) *Copied {
 }
 
 func TestTheNamespacesWithCopiesAreBounded(t *testing.T) {
-	if got := copiedBy(t, "shop", "../secrets", "A", "", "left").Named(); !slices.Equal(got, []string{"shop", "left"}) {
+	if got := copiedBy(t, "shop", "../secrets", "A", "", "left").Named(); !got.Equal(sets.New("shop", "left")) {
 		t.Errorf("namespaces are %q", got)
 	}
 	var many []string
 	for n := range 100_000 {
 		many = append(many, fmt.Sprintf("n-%d", n))
 	}
-	if got := len(copiedBy(t, many...).Named()); got != maxCopied {
+	if got := copiedBy(t, many...).Named().Len(); got != maxCopied {
 		t.Errorf("%d namespaces are searched, want %d", got, maxCopied)
 	}
 }
@@ -64,5 +70,49 @@ func TestWhereCopiesAreRead(t *testing.T) {
 				t.Errorf("copies may be in %q, want %q", got, test.may)
 			}
 		})
+	}
+}
+
+func TestATargetThatChangesItsGrantWithoutEndIsReadNowAndThen(t *testing.T) {
+	source := fcache.NewFakeControllerSource()
+	informer := toolscache.NewSharedIndexInformer(source, &v1alpha1.SourceGrant{}, 0, toolscache.Indexers{})
+	clock := clocktesting.NewFakeClock(time.Now())
+	c := NewCopied(informer)
+	c.clock = clock
+	go informer.RunWithContext(t.Context())
+	name := func(namespace string) {
+		grant := &v1alpha1.SourceGrant{ObjectMeta: metav1.ObjectMeta{Name: "source"}}
+		grant.Status.Copied = []string{namespace}
+		source.Modify(grant)
+	}
+	seen := make(chan sets.Set[string])
+	if err := c.OnChange(t.Context(), func() { seen <- c.Named() }); err != nil {
+		t.Fatal(err)
+	}
+	name("first")
+	if got := <-seen; !got.Equal(sets.New("first")) {
+		t.Errorf("namespaces are %q", got)
+	}
+	for n := range 1000 {
+		name(fmt.Sprintf("n-%d", n))
+	}
+	poll := func(what string, check func() bool) {
+		t.Helper()
+		err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, 30*time.Second, true,
+			func(context.Context) (bool, error) { return check(), nil })
+		if err != nil {
+			t.Fatal(what)
+		}
+	}
+	poll("the last change is not known", func() bool { return c.Named().Has("n-999") })
+	poll("there is no pause", clock.HasWaiters)
+	select {
+	case got := <-seen:
+		t.Errorf("%q was told before the pause was over", got)
+	default:
+	}
+	clock.Step(changeInterval)
+	if got := <-seen; !got.Equal(sets.New("n-999")) {
+		t.Errorf("namespaces are %q", got)
 	}
 }

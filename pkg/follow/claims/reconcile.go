@@ -3,7 +3,6 @@ package claims
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -55,7 +54,7 @@ func (c *Claims) lookForCopies(ctx context.Context, t *cluster) error {
 	}
 	searched := sets.New[string]() // OnChange calls one after the other.
 	return t.target.Copied.OnChange(ctx, func() {
-		named := sets.New(t.target.Copied.Named()...)
+		named := t.target.Copied.Named()
 		for namespace := range named.Difference(searched) {
 			t.workers.Queue.Add(types.NamespacedName{Namespace: namespace})
 		}
@@ -66,7 +65,7 @@ func (c *Claims) lookForCopies(ctx context.Context, t *cluster) error {
 // findCopies starts watches, in the source and in the target, of namespaces that have copies. Without the right to list
 // them, it looks again after a while: rights can arrive later than the connection.
 func (c *Claims) findCopies(ctx context.Context, namespace string, t *cluster) (reconcile.Result, error) {
-	if t.target.Copied != nil && !slices.Contains(t.target.Copied.Named(), namespace) {
+	if t.target.Copied != nil && !t.target.Copied.Named().Has(namespace) {
 		return reconcile.Result{}, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeouts.Request)

@@ -3,7 +3,6 @@ package services
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -13,7 +12,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -122,7 +120,7 @@ func (c *copier) findCopies(ctx context.Context, namespace string) (refused bool
 
 // search looks for copies in a namespace that the target named.
 func (c *copier) search(ctx context.Context, namespace string) (reconcile.Result, error) {
-	if !slices.Contains(c.target.Copied.Named(), namespace) {
+	if !c.target.Copied.Named().Has(namespace) {
 		return reconcile.Result{}, nil
 	}
 	if c.foundEnough() {
@@ -150,7 +148,7 @@ func (c *copier) foundEnough() bool {
 
 // grantChanged searches the namespaces that the target names now, and tries those again that it refused.
 func (c *copier) grantChanged() {
-	named := sets.New(c.target.Copied.Named()...)
+	named := c.target.Copied.Named()
 	var refused []string
 	c.mu.Lock()
 	added := named.Difference(c.searched)
