@@ -19,8 +19,8 @@ const (
 	// maxCopied is how many namespaces are looked into because the target's SourceGrant names them. The others follow
 	// when copies are gone from these. Namespaces that pods need are watched in any case.
 	maxCopied = 1000
-	// changeInterval is the time between two calls of changed. A target may change its SourceGrant without end, and name
-	// others each time.
+	// changeInterval is the time between two calls of changed. A target may change its SourceGrant without end, and
+	// name others each time.
 	changeInterval = 5 * time.Second
 )
 
