@@ -16,9 +16,9 @@
 // To keep the volume of a copy, a user removes the label parent-uid from it. Then it is a claim of the target's own.
 //
 // Claims are watched by namespace: where pods ask for them, and where copies exist. If the source reads the target by
-// namespace, the target's SourceGrant names the namespaces with copies. Such a watch runs in the source,
-// and in each target to which these pods may go. It keeps a few words of each claim. Filter is answered from memory,
-// which may be old. Writes rest on live reads. The one process that leads ensures a claim for one pod at a time.
+// namespace, the target's SourceGrant names the namespaces with copies. Such a watch runs in the source, and in each
+// target to which these pods may go. It keeps a few words of each claim. Filter is answered from memory, which may be
+// old. Writes rest on live reads. The one process that leads ensures a claim for one pod at a time.
 //
 // One exception: if the source's API server was restored from a backup, claims that are younger than the backup look
 // deleted, and their copies are deleted, too.

@@ -4,7 +4,7 @@
 // attempt is decided by the caller.
 //
 //   - A proxy has at most one delegate in all reachable targets. A PodChaperon keeps the pod to its target if it
-//     exists, or may exist because a request was not answered.
+//     exists. So does one that may exist because a request was not answered.
 //   - A PodChaperon that is given up is withdrawn only as it was seen (UID and resource version).
 //   - The target's manager is asked to end a delegate that exists or may exist, as package ending explains. The
 //     PodChaperon is seen to be gone before another target is tried: the delegate may have been scheduled just before,
