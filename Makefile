@@ -91,8 +91,17 @@ lint: ## Run golangci-lint, which also checks the imports between packages
 
 .PHONY: test-unit
 test-unit: ## Run the unit tests with the race detector
-	go test -race ./api/... ./cmd/... ./pkg/... ./hack/... ./test/performance/... ./test/quality/... ./test/simulation/...
+	go test -race ./api/... ./cmd/... ./pkg/... ./hack/... ./test/performance/... ./test/quality/... ./test/simulation/... \
+		./test/faults/... ./test/whoami/...
 	cd hack/clusters && go test -race ./...
+
+.PHONY: test-simulation
+test-simulation: ## Simulate 10,000 runs of clusters in which everything goes wrong: see docs/design/model.md
+	SIMULATION_RUNS=10000 go test -count=1 -v -timeout 1h ./test/simulation
+
+.PHONY: test-simulation-breakages
+test-simulation-breakages: ## Break the product in many places, one at a time, and see how soon the simulation notices
+	go run ./hack/breakages
 
 .PHONY: test-integration
 test-integration: clusters-program ## Run the integration tests against real API servers, one per cluster
@@ -117,6 +126,16 @@ test-e2e: clusters-program certmanager-program ## Run the end-to-end tests on re
 .PHONY: test-e2e-long
 test-e2e-long: clusters-program certmanager-program ## Run the end-to-end tests, and those that take minutes each
 	E2E_LONG=1 hack/e2e.sh
+
+# What to draw and for how long: make test-faults FAULTS="-seed 7 -for 3h". `go run ./test/faults -h` lists the options.
+FAULTS ?= -for 5m
+.PHONY: test-faults
+test-faults: clusters-program ## Break real clusters at random, and check what the product makes of it: FAULTS="-for 3h"
+	hack/faults.sh $(FAULTS)
+
+.PHONY: test-faults-breakages
+test-faults-breakages: ## Break the product in ten places, one at a time, and see how soon test-faults notices (needs clusters)
+	go run ./hack/breakages -clusters
 
 # The packages that decide. MUTATE="pkg/engage pkg/translate" chooses others. docs/reliability.md has the results.
 MUTATE ?= pkg/proxy/scheduling/attempts pkg/proxy/scheduling/placement pkg/proxy/feedback pkg/proxy/fit pkg/translate \

@@ -18,17 +18,25 @@ controllerManager.replicas=many           at '/controllerManager/replicas'
 controllerManager.replica=2               'replica' not allowed
 controllerManager.image.pullPolicy=Maybe  at '/controllerManager/image/pullPolicy'
 placement.timeout=500ms                   at '/placement/timeout'
+placement.keepLabels=some                 at '/placement/keepLabels'
+daemonSets.keepOff=some                   at '/daemonSets/keepOff'
 capacity.excludedLabelsRegex=a            'excludedLabelsRegex' not allowed
 sources.enforceDefaultExclusion=true       'enforceDefaultExclusion' not allowed
 sources.refusedPodKeys[0]=a|b             at '/sources/refusedPodKeys/0'
 sources.finalizers.secrets[0]=a|b         at '/sources/finalizers/secrets/0'
 sources.endpoints.allowedCIDRs[0]=pods    at '/sources/endpoints/allowedCIDRs/0'
 webhook.reinvocationPolicy=Sometimes      at '/webhook/reinvocationPolicy'
+uninstall.pods=keep                       at '/uninstall/pods'
+uninstall.timeout=3                       at '/uninstall/timeout'
 roles.source=maybe                        at '/roles/source'
 rbac.parts.kubelet=false                  'kubelet' not allowed
 roles.source=false,roles.target=false     set one of them to true
 targetSelf=true,roles.target=false        its own target plays both roles
 targets[0].name=c2,roles.source=false     only a source has targets
+targetSelf=true,rbac.selfTarget=false     set rbac.selfTarget to true
+uninstall.timeout=2m29s                   uninstall.timeout: a target needs 150s
+networkPolicy.metricsFrom[0].podSelector.matchLabels.a=b  set networkPolicy.enabled to true
+sources.endpoints.allowedCIDRs[0]=10.0.0.0/8,sources.endpoints.check=false  set sources.endpoints.check to true
 "
 
 module() { go mod download "$1" && go list -m -f '{{.Dir}}' "$1"; }
@@ -50,7 +58,8 @@ go run -trimpath ./hack/schemas -openapi "$kubernetes/api/openapi-spec/swagger.j
 for values in "$chart"/ci/*.yaml; do
   $helm lint --strict --quiet $chart --values "$values"
   check --values "$values"
-  check --values "$values" --api-versions cert-manager.io/v1
+  check --values "$values" --api-versions cert-manager.io/v1 \
+    --api-versions admissionregistration.k8s.io/v1/MutatingAdmissionPolicy
 done
 
 selector='  selector:

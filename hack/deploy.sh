@@ -41,6 +41,9 @@ install_chart() {
     installed=true
   fi
   say "$cluster: installing the chart"
+  if $installed; then # Helm does not upgrade CustomResourceDefinitions.
+    kubectl --context "$cluster" apply --server-side --force-conflicts -f $chart/crds >/dev/null
+  fi
   helm --kube-context "$cluster" -n $namespace upgrade --install $release $chart --create-namespace --timeout $timeout \
     --set clusterName="$cluster" \
     --set controllerManager.image.repository=localhost/multicluster-scheduler \

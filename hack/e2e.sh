@@ -56,9 +56,14 @@ fi
 make deploy
 tags=e2e timeout=40m
 if [[ -n ${E2E_LONG:-} ]]; then
-  tags=e2e,long timeout=120m
+  tags=e2e,long timeout=180m
 fi
 go test -race -tags "$tags" -count=1 -v -timeout "$timeout" ./test/e2e/...
+
+if [[ -z ${E2E_LONG:-} ]]; then
+  echo "==> faults, drawn from a seed"
+  go run ./test/faults -short
+fi
 
 echo "==> with a third cluster, and simulated nodes for many pods"
 started+=(c3)

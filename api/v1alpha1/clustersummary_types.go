@@ -47,6 +47,11 @@ type ClusterSummaryStatus struct {
 	// KubernetesVersion is the version of the API server, for example v1.37.1.
 	// +optional
 	KubernetesVersion string `json:"kubernetesVersion,omitempty"`
+	// DeclaredFeatures are the features that all nodes declare, virtual ones apart (status.declaredFeatures, since
+	// Kubernetes 1.37). There are at most 512.
+	// +optional
+	// +listType=set
+	DeclaredFeatures []string `json:"declaredFeatures,omitempty"`
 	// Requested is the sum of the requests of the pods on these nodes, as kube-scheduler counts them. The resource pods
 	// is the number of these pods.
 	// +optional

@@ -17,6 +17,20 @@ const (
 	ConditionSecretUsable = "SecretUsable"
 	// ConditionAwake on a target means that its manager renews its Lease. It is absent if there is no such Lease.
 	ConditionAwake = "Awake"
+	// ConditionResponsive on a target means that its API server answers well. It is absent until this is known. While
+	// it is False, no new pods go there, and everything else goes on.
+	ConditionResponsive = "Responsive"
+)
+
+// The reasons of ConditionResponsive.
+const (
+	ReasonResponsive = "Responsive"
+	// ReasonSlow means that answers take long.
+	ReasonSlow = "Slow"
+	// ReasonThrottled means that the API server refuses requests because there are too many.
+	ReasonThrottled = "Throttled"
+	// ReasonFailing means that requests fail: the API server answers with an error of its own, or not at all.
+	ReasonFailing = "Failing"
 )
 
 // The reasons of ConditionAwake.
@@ -66,6 +80,11 @@ const (
 	ReasonOtherCluster = "OtherCluster"
 	// ReasonNoClusterID means that the cluster that answers does not say which one it is.
 	ReasonNoClusterID = "NoClusterID"
+	// ReasonStorageFull means that the target's API server answers, and cannot write, because its etcd is full.
+	ReasonStorageFull = "StorageFull"
+	// ReasonFlapping means that the target answers, but was lost several times of late, so that it has to go on
+	// answering for a while before it counts as connected.
+	ReasonFlapping = "Flapping"
 )
 
 // ReasonCredentialsExpire is the reason of the event that the credentials for a target expire soon.
@@ -105,6 +124,27 @@ const (
 	ReasonDelegateTerminating = "Terminating"
 	// ReasonDelegateGone means that the delegate was deleted in the target.
 	ReasonDelegateGone = "Gone"
+	// ReasonDelegateFenced means that the target stopped the delegate, or does not make it, because it has not heard of
+	// the source for long. The target never makes this delegate again.
+	ReasonDelegateFenced = "Fenced"
+)
+
+// ConditionChanges is a condition of PodChaperons and proxies: whether the delegate has the changes that were made to
+// the proxy after its creation. On a PodChaperon, observedGeneration is the number of the change (AnnotationRevision).
+// True means that the delegate has it, and that its kubelet knows. False means that it does not, for one of the reasons
+// below. The condition is absent if nothing was changed, or if the target has not decided yet. A proxy has the
+// condition only while it is False.
+const ConditionChanges corev1.PodConditionType = prefix + "Changes"
+
+// The reasons of ConditionChanges.
+const (
+	// ReasonChangesApplied means that the delegate has the changes.
+	ReasonChangesApplied = "Applied"
+	// ReasonChangesRefused means that the target refuses a change: its API server, a policy there, or the rules for
+	// delegates. The target's manager tries again from time to time.
+	ReasonChangesRefused = "Refused"
+	// ReasonChangesUnsupported means that the target's manager is of a version that applies no changes.
+	ReasonChangesUnsupported = "Unsupported"
 )
 
 // LeavesPodsUnknown says whether a reason of ConditionConnected means that nothing is known about the target's pods,
@@ -113,12 +153,13 @@ func LeavesPodsUnknown(reason string) bool {
 	return reason == ReasonHeldByOther || reason == ReasonTurnedBack || reason == ReasonOtherCluster
 }
 
-// LeavesNodeUnknown says whether a reason of ConditionConnected means that the source may not act in the target, or
+// LeavesNodeUnknown says whether a reason of ConditionConnected means that the source cannot act in the target, or
 // lacks something of its own, and not that the target is down. Its delegates then run on, so nothing may replace them.
+// Fenced ones do not run on, if the source's Lease is not renewed. Their proxies stay, too: nobody knows.
 func LeavesNodeUnknown(reason string) bool {
 	switch reason {
 	case ReasonUnauthorized, ReasonForbidden, ReasonSecretNotFound, ReasonSecretKeyNotFound, ReasonInvalidKubeconfig,
-		ReasonNoKey, ReasonAddressesUnknown, ReasonNoClusterID:
+		ReasonNoKey, ReasonAddressesUnknown, ReasonNoClusterID, ReasonStorageFull:
 		return true
 	}
 	return LeavesPodsUnknown(reason)

@@ -32,6 +32,23 @@ const (
 	// example "secrets/registry,configmaps/ca". An empty value lists everything that the pod refers to.
 	AnnotationUseExisting = prefix + "use-existing"
 
+	// AnnotationPodIdentity on a pod decides whose fields its containers see by the downward API, and whose host name:
+	// the proxy's, which is the default, or the delegate's. It counts when the delegate is made.
+	AnnotationPodIdentity = prefix + "pod-identity"
+	PodIdentityProxy      = "proxy"
+	PodIdentityDelegate   = "delegate"
+
+	// AnnotationFenceAfter on a pod has its delegate stopped by the target when the target has not heard of the source
+	// for so many seconds. An empty value, or 0, turns the target's default off. On a PodChaperon, it is the value that
+	// counts.
+	AnnotationFenceAfter = prefix + "fence-after-seconds"
+
+	// AnnotationKeepOff with the value "false" on a DaemonSet that is being created keeps admission from giving it the
+	// node affinity that keeps its pods off virtual nodes.
+	AnnotationKeepOff = prefix + "keep-off-virtual-nodes"
+	// AnnotationAcknowledge with the value "false" on the pod of a DaemonSet leaves it Pending on a virtual node.
+	AnnotationAcknowledge = prefix + "acknowledge"
+
 	// AnnotationFollow on a ServiceAccount or PersistentVolumeClaim is a permission by its presence: the object is
 	// copied to the targets whose delegates refer to it.
 	AnnotationFollow = prefix + "follow"
@@ -68,9 +85,32 @@ const (
 	// AnnotationParentName and AnnotationParentNamespace name the proxy.
 	AnnotationParentName      = prefix + "parent-name"
 	AnnotationParentNamespace = prefix + "parent-namespace"
+	// AnnotationKeepsLabels on a PodChaperon says that it has the labels of its proxy under their own keys, too, and
+	// goes on having them, whatever the target's policy says by now. Its value is empty.
+	AnnotationKeepsLabels = prefix + "keeps-labels"
+	// AnnotationParentLabels and AnnotationParentAnnotations on a PodChaperon and its delegate are the proxy's labels
+	// and annotations, as a kubelet writes them into files. They are there if the pod's downward API refers to them.
+	AnnotationParentLabels      = prefix + "parent-labels"
+	AnnotationParentAnnotations = prefix + "parent-annotations"
+	// AnnotationParentLabelPrefix and AnnotationParentAnnotationPrefix, with a hash of its key, are a single label or
+	// annotation of the proxy, for the same purpose. User's annotations are on the delegate anyway.
+	AnnotationParentLabelPrefix      = prefix + "parent-label-"
+	AnnotationParentAnnotationPrefix = prefix + "parent-annotation-"
 	// AnnotationDeletionGracePeriod on a PodChaperon makes the target delete the delegate, and then the PodChaperon.
 	// The value is the grace period in seconds; if it is empty, the delegate's own applies.
 	AnnotationDeletionGracePeriod = prefix + "deletion-grace-period-seconds"
+
+	// AnnotationRevision on a PodChaperon says of which state of the proxy it was made: the number of changes since it
+	// was created, a hyphen, and a hash of what may change in the proxy. A delegate has the revision that was applied
+	// to it. The target applies a PodChaperon to its delegate when the number is greater than the delegate's.
+	AnnotationRevision = prefix + "revision"
+	// AnnotationApplied on a delegate has a hash of each value that the target's manager took from the PodChaperon, as
+	// JSON. So a later change touches no value that others gave the delegate.
+	AnnotationApplied = prefix + "applied"
+
+	// AnnotationFencedAfter on a bound proxy is the value of AnnotationFenceAfter of its PodChaperon. It is there if
+	// the target stops the delegate after this time. Admission removes a value from the user.
+	AnnotationFencedAfter = prefix + "fenced-after-seconds"
 
 	// AnnotationFollowedBy on a copy in a target is the user name in the target of the source that created the copy. An
 	// admission policy in the target enforces this value.
@@ -99,13 +139,23 @@ const (
 	// AnnotationReadsByNamespace on the Lease of a source says that its version needs no right to read PodChaperons and
 	// copies in the whole cluster. Its value is empty.
 	AnnotationReadsByNamespace = prefix + "reads-by-namespace"
+	// AnnotationFences on the Lease of the target's manager says that its version fences delegates. Its value is empty.
+	AnnotationFences = prefix + "fences"
+	// AnnotationChanges on the Lease of the target's manager says that its version applies changes of PodChaperons to
+	// their delegates. Its value is empty.
+	AnnotationChanges = prefix + "applies-changes"
 	// AnnotationNextHolder on the Lease of the source's leader, in the source, is the holder to which that leader left
 	// the Leases in targets when it stopped. The next leader takes them over at once.
 	AnnotationNextHolder = prefix + "next-holder"
 )
 
-// TaintSilent is the key of the taint of virtual nodes whose target's manager is silent. The effect is NoSchedule.
-const TaintSilent = prefix + "silent"
+// The keys of the taints of virtual nodes to which no new pods go for a while. The effect is NoSchedule.
+const (
+	// TaintSilent means that the target's manager is silent.
+	TaintSilent = prefix + "silent"
+	// TaintUnresponsive means that the target's API server does not answer well.
+	TaintUnresponsive = prefix + "unresponsive"
+)
 
 // The names and labels of virtual nodes and of the pods on them.
 const (

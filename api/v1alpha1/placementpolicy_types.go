@@ -28,6 +28,18 @@ type PlacementPolicy struct {
 	// +kubebuilder:validation:MaxLength=30
 	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]{1,5}(h|m|s|ms)){1,4}$') && duration(self) > duration('0s')",message="must be a duration of more than 0s, as in 90s, 10m or 1h30m"
 	QueueingTimeout *metav1.Duration `json:"queueingTimeout,omitempty"`
+	// FenceAfterSeconds is the default of the annotation multicluster.admiralty.io/fence-after-seconds of pods. The
+	// target stops a delegate when it has not heard of this source for so long. Without the field, delegates run on. It
+	// counts for pods that are placed from now on. The target must have a Lease for this source.
+	// +optional
+	// +kubebuilder:validation:Minimum=60
+	// +kubebuilder:validation:Maximum=86400
+	FenceAfterSeconds *int32 `json:"fenceAfterSeconds,omitempty"`
+	// KeepLabels gives delegates the labels of their pods under their own keys, too, and not only under the prefix
+	// multicluster.admiralty.io/. The default is the manager's placement.keepLabels. It counts for pods that are placed
+	// from now on. Services and other objects of the target that select these labels select the delegates as well.
+	// +optional
+	KeepLabels *bool `json:"keepLabels,omitempty"`
 	// ScaleUp means that the target can add nodes for a pod that fits nowhere now.
 	// +optional
 	ScaleUp *ScaleUp `json:"scaleUp,omitempty"`

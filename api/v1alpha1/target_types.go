@@ -87,7 +87,8 @@ type KubeconfigSecret struct {
 
 // TargetStatus is the status of a target as the source's manager sees it.
 type TargetStatus struct {
-	// Conditions has the conditions Connected, Ready and Awake, and SecretUsable and Restricted if something is wrong.
+	// Conditions has the conditions Connected, Ready, Awake and Responsive, and SecretUsable and Restricted if
+	// something is wrong.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -109,6 +110,10 @@ type TargetStatus struct {
 	// ClusterID is the ID of the cluster that was connected last. Without spec.clusterID, no other one is connected.
 	// +optional
 	ClusterID string `json:"clusterID,omitempty"`
+	// Fences says that the target fenced delegates when it was connected last, and that nothing happened since but that
+	// it stopped answering. Then the source may rely on it.
+	// +optional
+	Fences *bool `json:"fences,omitempty"`
 	// Credentials says how long the source's credentials for the target are valid. It is absent if they do not expire.
 	// +optional
 	Credentials *TargetCredentials `json:"credentials,omitempty"`

@@ -158,6 +158,13 @@ func hasCause(status *metav1.Status, cause metav1.CauseType) bool {
 	return false
 }
 
+// StorageFull says whether an API server did not carry out a request because its etcd has no space. It can still read
+// and delete.
+func StorageFull(err error) bool {
+	var answer apierrors.APIStatus
+	return errors.As(err, &answer) && strings.Contains(answer.Status().Message, "mvcc: database space exceeded")
+}
+
 // Refusal says whether the server understood the request and refused it. It will refuse the same request again until
 // something changes there; another cluster may accept it.
 func (c Class) Refusal() bool { return c >= RightsMissing }

@@ -23,6 +23,9 @@ func FromPlugin(plugin string, reasons []string) string {
 		if strings.Contains(reason, v1alpha1.TaintSilent) {
 			return "its manager is silent"
 		}
+		if strings.Contains(reason, v1alpha1.TaintUnresponsive) {
+			return "its API server does not answer well, so it gets no new pods for a while"
+		}
 		const theirs = "node(s) had untolerated taint(s)"
 		const ours = "its virtual node has a taint that the pod does not tolerate"
 		return strings.Replace(reason, theirs, ours, 1)

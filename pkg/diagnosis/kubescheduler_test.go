@@ -9,6 +9,14 @@ func TestASilentManagerIsSaid(t *testing.T) {
 	}
 }
 
+func TestATargetThatDoesNotAnswerWellIsSaid(t *testing.T) {
+	reasons := []string{"node(s) had untolerated taint(s) {multicluster.admiralty.io/unresponsive: }"}
+	const want = "its API server does not answer well, so it gets no new pods for a while"
+	if got := FromPlugin("TaintToleration", reasons); got != want {
+		t.Errorf("got %q", got)
+	}
+}
+
 func TestReasonsOfKubeSchedulersPluginsAreAboutClusters(t *testing.T) {
 	for plugin, test := range map[string]struct {
 		reasons []string

@@ -20,6 +20,8 @@ type Subject struct {
 	Namespace *corev1.Namespace
 	// Explanation is the scheduler's; nil if there is none.
 	Explanation *Explanation
+	// Node is the virtual node that the pod is bound to; nil if nobody could read it.
+	Node *corev1.Node
 }
 
 // Summary describes in sentences where the pod is, why, and how the user can help it.
@@ -37,9 +39,11 @@ func (s Subject) Summary(now time.Time) []string {
 	case translate.Finished(pod.Status.Phase):
 		return append(sentences, fmt.Sprintf("%s has finished (%s) in %s.", name, pod.Status.Phase, s.place()))
 	case pod.Spec.NodeName != "" && pod.Status.Phase == corev1.PodRunning:
-		return append(sentences, fmt.Sprintf("%s runs in %s.", name, s.place()))
+		sentences = append(sentences, fmt.Sprintf("%s runs in %s%s.", name, s.place(), s.lastSeen()))
+		return append(sentences, s.fenced()...)
 	case pod.Spec.NodeName != "":
-		return append(sentences, fmt.Sprintf("%s is placed in %s, and does not run yet.", name, s.place()))
+		const text = "%s is placed in %s, and does not run yet%s."
+		return append(append(sentences, fmt.Sprintf(text, name, s.place(), s.lastSeen())), s.fenced()...)
 	case pod.DeletionTimestamp != nil:
 		return append(sentences, "It was not placed.")
 	case len(pod.Spec.SchedulingGates) > 0:

@@ -57,9 +57,13 @@ type Target struct {
 	// Confirms asks the target, and returns nil if it was not set back, and no copy of this source acts there. Without
 	// it, nobody knows.
 	Confirms func(context.Context) error
+	// FindsPod takes the place of HasPod's own question, unless it is nil.
+	FindsPod func(context.Context, types.NamespacedName) (bool, error)
 
-	lost   atomic.Bool
-	policy atomic.Pointer[v1alpha1.PlacementPolicy]
+	lost    atomic.Bool
+	fences  atomic.Bool
+	changes atomic.Bool
+	policy  atomic.Pointer[v1alpha1.PlacementPolicy]
 }
 
 // IndexParent is the field index, in Target.Cache, of PodChaperons by the namespaced name of their proxy
@@ -68,6 +72,19 @@ const IndexParent = "parent"
 
 // Reachable says whether the target is not lost: its API server has answered of late. A target that is lost stays so.
 func (t *Target) Reachable() bool { return !t.lost.Load() }
+
+// Fences says whether the target can fence delegates of this source: the source holds its Lease there, and the target's
+// manager fences, as was last seen.
+func (t *Target) Fences() bool { return t.fences.Load() }
+
+// SetFences notes whether the target can fence delegates.
+func (t *Target) SetFences(fences bool) { t.fences.Store(fences) }
+
+// Changes says whether the target's manager applies changes of PodChaperons to their delegates, as was last seen.
+func (t *Target) Changes() bool { return t.changes.Load() }
+
+// SetChanges notes whether the target's manager applies changes.
+func (t *Target) SetChanges(changes bool) { t.changes.Store(changes) }
 
 // Confirm returns nil if what the target said just before is of the present: it was not set back to an earlier state. A
 // target that lacks a PodChaperon must be confirmed before anybody concludes that the PodChaperon was deleted.

@@ -19,6 +19,8 @@
 // is not NotFound. So nobody takes a forgery for the loss of an object. Of an invalid ClusterSummary, the last valid
 // one stays in the cache.
 //
+// The first list of a watch is of the present: see watch.AskForThePresent.
+//
 // # Use
 //
 // A Gate belongs to one engagement of a target.

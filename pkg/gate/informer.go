@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	objectwatch "github.com/multicluster-scheduler/multicluster-scheduler/pkg/watch"
 )
 
 // NewInformer returns an informer of objects that pass the gate. It is for cache.Options.NewInformer. The informer
@@ -76,8 +77,9 @@ func (f *filter) Watch(options metav1.ListOptions) (watch.Interface, error) {
 	return f.WatchWithContext(context.TODO(), options) //nolint:forbidigo // the interface has no context
 }
 
-// ListWithContext lists, page by page, the items that pass.
+// ListWithContext lists, page by page, the items that pass. The first list is of the present.
 func (f *filter) ListWithContext(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+	objectwatch.AskForThePresent(&options)
 	list, err := f.from.ListWithContext(ctx, options)
 	if err != nil {
 		return nil, err

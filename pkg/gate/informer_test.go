@@ -19,13 +19,16 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 )
 
-// server lists one list, and watches whatever the test sends.
+// server lists one list, and watches whatever the test sends. If lagging is not nil, it is what the watch cache has.
 type server struct {
-	list   runtime.Object
-	events *watch.FakeWatcher
+	list, lagging runtime.Object
+	events        *watch.FakeWatcher
 }
 
-func (s *server) List(metav1.ListOptions) (runtime.Object, error) {
+func (s *server) List(options metav1.ListOptions) (runtime.Object, error) {
+	if s.lagging != nil && options.ResourceVersion == "0" {
+		return s.lagging.DeepCopyObject(), nil
+	}
 	return s.list.DeepCopyObject(), nil
 }
 func (s *server) Watch(metav1.ListOptions) (watch.Interface, error) { return s.events, nil }
@@ -169,6 +172,22 @@ func TestAListForgetsWhatHasPassedBefore(t *testing.T) {
 	}
 }
 
+func TestTheFirstListIsOfThePresent(t *testing.T) {
+	web := newProxy()
+	from := &server{list: chaperonList(newChaperon(web)), lagging: chaperonList(), events: watch.NewFake()}
+	informer := newGate(t, web).NewInformer(from, &v1alpha1.PodChaperon{}, 0, cache.Indexers{})
+	ctx, cancel := context.WithCancel(t.Context())
+	stopped := make(chan struct{})
+	go func() { informer.RunWithContext(ctx); close(stopped) }()
+	defer func() { cancel(); <-stopped }()
+	if !cache.WaitFor(ctx, "", informer.HasSyncedChecker()) {
+		t.Fatal("it has not synced")
+	}
+	if listed := informer.GetStore().ListKeys(); len(listed) != 1 {
+		t.Errorf("a new leader sees %q, and its predecessor made one PodChaperon", listed)
+	}
+}
+
 func TestAnInvalidSummaryLeavesTheLastValidOne(t *testing.T) {
 	valid := validSummary()
 	valid.ResourceVersion = "1"
@@ -236,5 +255,16 @@ func TestACacheShowsWhetherADelegateIsToEnd(t *testing.T) {
 				t.Errorf("got %q (asked %t), want %q (asked %t)", got, asked, test.want, test.asked)
 			}
 		})
+	}
+}
+
+func TestACacheShowsWhenADelegateIsFenced(t *testing.T) {
+	for value, want := range map[string]string{"60": "60", strings.Repeat("3", 1000): strings.Repeat("3", maxGrace)} {
+		chaperon := &v1alpha1.PodChaperon{}
+		chaperon.Annotations = map[string]string{v1alpha1.AnnotationFenceAfter: value}
+		strip(chaperon, false)
+		if got := chaperon.Annotations[v1alpha1.AnnotationFenceAfter]; got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
 	}
 }

@@ -37,8 +37,11 @@ func ParentOf(chaperon metav1.Object) Parent {
 // maxGrace is the length of the longest grace period, a number of seconds.
 const maxGrace = 20
 
-// strip keeps the fields of a PodChaperon that somebody reads from a cache: its parent, its marks, its status, and
-// whether its delegate is to end. The source wrote the other fields.
+// maxRevision is more than the length of the longest revision. See translate.Revision.
+const maxRevision = 64
+
+// strip keeps the fields of a PodChaperon that somebody reads from a cache: its parent, its marks, its status, whether
+// its delegate is to end, after which time it is fenced, and its revision. The source wrote the other fields.
 func strip(chaperon *v1alpha1.PodChaperon, orphan bool) {
 	labels, annotations := marks(ParentOf(chaperon), orphan)
 	if id, ok := chaperon.Labels[v1alpha1.LabelTargetID]; ok {
@@ -49,6 +52,12 @@ func strip(chaperon *v1alpha1.PodChaperon, orphan bool) {
 	}
 	if grace, ok := chaperon.Annotations[v1alpha1.AnnotationDeletionGracePeriod]; ok {
 		annotations[v1alpha1.AnnotationDeletionGracePeriod] = grace[:min(len(grace), maxGrace)]
+	}
+	if fence, ok := chaperon.Annotations[v1alpha1.AnnotationFenceAfter]; ok {
+		annotations[v1alpha1.AnnotationFenceAfter] = fence[:min(len(fence), maxGrace)]
+	}
+	if revision, ok := chaperon.Annotations[v1alpha1.AnnotationRevision]; ok {
+		annotations[v1alpha1.AnnotationRevision] = revision[:min(len(revision), maxRevision)]
 	}
 	chaperon.ManagedFields, chaperon.Labels, chaperon.Annotations = nil, labels, annotations
 	chaperon.Spec = v1alpha1.PodChaperon{}.Spec

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -28,7 +29,12 @@ const (
 	maxResources = 256
 	maxUID       = 36
 	maxVersion   = 128
+	maxFeatures  = 512
+	maxFeature   = 128
 )
+
+// featureName is what API servers accept in status.declaredFeatures of nodes.
+var featureName = regexp.MustCompile(`^[A-Z][a-zA-Z0-9]*(/[a-zA-Z][a-zA-Z0-9]*)*$`)
 
 // CheckSummary returns an error, for users to read, unless the ClusterSummary is one that a target's manager can have
 // published: within its bounds, with valid labels, taints and resource names, and without negative amounts.
@@ -47,6 +53,7 @@ func CheckSummary(summary *v1alpha1.ClusterSummary) error {
 		return errors.New("its Kubernetes version is invalid")
 	}
 	return cmp.Or(
+		checkFeatures(status.DeclaredFeatures),
 		within("labels", checkLabels(summary.Labels), text(summary.Labels, nil), maxText),
 		checkAmounts("capacity", summary.Capacity),
 		checkAmounts("allocatable", summary.Allocatable),
@@ -56,6 +63,19 @@ func CheckSummary(summary *v1alpha1.ClusterSummary) error {
 		checkClasses(status),
 		checkSources(status.Sources),
 	)
+}
+
+// checkFeatures checks what the source's API server would refuse.
+func checkFeatures(features []string) error {
+	if len(features) > maxFeatures {
+		return fmt.Errorf("it declares %d features, and at most %d are read", len(features), maxFeatures)
+	}
+	for i, feature := range features {
+		if len(feature) > maxFeature || !featureName.MatchString(feature) || i > 0 && features[i-1] >= feature {
+			return fmt.Errorf("the declared feature %q is invalid, or not in order", short(feature))
+		}
+	}
+	return nil
 }
 
 func notInVersion(r rune) bool { return r <= ' ' || r > '~' }

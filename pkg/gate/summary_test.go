@@ -92,6 +92,21 @@ func TestCheckSummary(t *testing.T) {
 			status(func(s *v1alpha1.ClusterSummaryStatus) { s.Sources = make([]v1alpha1.SourceUsage, 1001) }),
 			"it has 1001 sources, and at most 1000 are read",
 		},
+		"features as nodes declare them": {
+			status(func(s *v1alpha1.ClusterSummaryStatus) { s.DeclaredFeatures = []string{"A", "B/c"} }), "",
+		},
+		"an invalid feature": {
+			status(func(s *v1alpha1.ClusterSummaryStatus) { s.DeclaredFeatures = []string{"no feature"} }),
+			`the declared feature "no feature" is invalid, or not in order`,
+		},
+		"features without order": {
+			status(func(s *v1alpha1.ClusterSummaryStatus) { s.DeclaredFeatures = []string{"B", "A"} }),
+			`the declared feature "A" is invalid, or not in order`,
+		},
+		"too many features": {
+			status(func(s *v1alpha1.ClusterSummaryStatus) { s.DeclaredFeatures = make([]string, 513) }),
+			"it declares 513 features, and at most 512 are read",
+		},
 		"too many labels of classes": {
 			class(func(c *v1alpha1.NodeClass) { c.Labels = labelsOf(maxText) }),
 			"its labels and taints of node classes have",
@@ -187,6 +202,64 @@ func TestCheckSummary(t *testing.T) {
 				return
 			}
 			if err == nil || test.want == "" || !strings.HasPrefix(err.Error(), test.want) {
+				t.Errorf("got the error %v, want %q", err, test.want)
+			}
+		})
+	}
+}
+
+// TestABoundItselfIsAccepted has as much as is read of each, and one case of what is just too much.
+func TestABoundItselfIsAccepted(t *testing.T) {
+	numbered := func(n int) []string {
+		features := make([]string, n)
+		for i := range features {
+			features[i] = fmt.Sprintf("F%04d", i)
+		}
+		return features
+	}
+	most := manyAmounts()
+	delete(most, "example.com/0")
+	for name, test := range map[string]struct {
+		change func(*v1alpha1.ClusterSummary)
+		want   string
+	}{
+		"sources": {func(s *v1alpha1.ClusterSummary) {
+			s.Status.Sources = make([]v1alpha1.SourceUsage, maxSources)
+		}, ""},
+		"features": {func(s *v1alpha1.ClusterSummary) { s.Status.DeclaredFeatures = numbered(maxFeatures) }, ""},
+		"a feature twice": {
+			func(s *v1alpha1.ClusterSummary) { s.Status.DeclaredFeatures = []string{"A", "A"} }, "not in order",
+		},
+		"a feature's length": {func(s *v1alpha1.ClusterSummary) {
+			s.Status.DeclaredFeatures = []string{strings.Repeat("F", maxFeature)}
+		}, ""},
+		"a text that is shown": {func(s *v1alpha1.ClusterSummary) {
+			s.Status.DeclaredFeatures = []string{strings.Repeat("f", 64)}
+		}, `ff"`},
+		"a version": {
+			func(s *v1alpha1.ClusterSummary) { s.Status.KubernetesVersion = strings.Repeat("~", maxVersion) }, "",
+		},
+		"a version with a space": {
+			func(s *v1alpha1.ClusterSummary) { s.Status.KubernetesVersion = "v1 37" }, "version",
+		},
+		"labels":                {func(s *v1alpha1.ClusterSummary) { s.Labels = labelsOf(maxText) }, ""},
+		"a class without nodes": {func(s *v1alpha1.ClusterSummary) { s.Status.Classes[7].Nodes = 0 }, ""},
+		"omitted labels": {func(s *v1alpha1.ClusterSummary) {
+			s.Status.OmittedLabels = slices.Repeat([]string{strings.Repeat("k", 63)}, maxOmitted/63)
+			s.Status.OmittedLabels = append(s.Status.OmittedLabels, strings.Repeat("k", maxOmitted%63))
+		}, ""},
+		"a UID": {
+			func(s *v1alpha1.ClusterSummary) { s.Status.Sources[0].Latest[0] = strings.Repeat("u", maxUID) }, "",
+		},
+		"resources": {func(s *v1alpha1.ClusterSummary) { s.Status.Requested = most }, ""},
+		"nothing":   {func(s *v1alpha1.ClusterSummary) { s.Capacity = amountsOf(corev1.ResourceMemory, "0") }, ""},
+		"an amount": {func(s *v1alpha1.ClusterSummary) { s.Capacity = amountsOf(corev1.ResourceMemory, "1Ei") }, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			summary := validSummary()
+			test.change(summary)
+			err := CheckSummary(summary)
+			if (err != nil) != (test.want != "") || err != nil && !strings.Contains(err.Error(), test.want) {
 				t.Errorf("got the error %v, want %q", err, test.want)
 			}
 		})

@@ -2,10 +2,14 @@ package manager
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"sync"
+	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
@@ -20,17 +24,32 @@ import (
 // Leader election of client-go is too slow. It gives up ten seconds after the first failed renewal, and tries to
 // release the Lease before it reports the loss. Until then, a manager that was stalled, or cannot reach its API server,
 // would place delegates beside the next leader. Some pods would have two delegates.
+//
+// It also calls lost if the Lease is from the past: somebody restored etcd from a backup. Watches do not notice that,
+// because they wait for resource versions that come later. So all caches of this process are of another time.
 type lease struct {
 	resourcelock.Interface
 	clock clock.WithDelayedExecution
-	lost  func() // may be called again
+	lost  func(error) // may be called again
 
-	mu      sync.Mutex  // guards leading
+	mu      sync.Mutex  // guards the fields below
 	leading clock.Timer // fires at the end of the right to lead; nil while we do not lead
+	until   time.Time   // the end of the right to lead; zero while we do not lead
+	// last is what this process saw, or wrote, last. It is nil if there was no Lease.
+	last *resourcelock.LeaderElectionRecord
 }
 
-// newLease returns the lease, and a channel that is closed when the Lease is lost.
-func newLease(config *rest.Config, namespace, name string) (*lease, <-chan struct{}, error) {
+var (
+	errLost = errors.New(
+		"the lease was lost: this manager was stalled or could not renew it in time, and another may lead by now",
+	)
+	errSetBack = errors.New(
+		"the lease is of an earlier time: this cluster was restored from a backup, and the manager begins anew",
+	)
+)
+
+// newLease returns the lease, and a channel that says why the Lease is lost.
+func newLease(config *rest.Config, namespace, name string) (*lease, <-chan error, error) {
 	host, err := os.Hostname()
 	if err != nil {
 		return nil, nil, fmt.Errorf("reading the name of the host: %w", err)
@@ -47,17 +66,51 @@ func newLease(config *rest.Config, namespace, name string) (*lease, <-chan struc
 	if err != nil {
 		return nil, nil, fmt.Errorf("making a lock of Lease %q: %w", namespace+"/"+name, err)
 	}
-	lost := make(chan struct{})
-	return &lease{Interface: lock, clock: clock.RealClock{}, lost: sync.OnceFunc(func() { close(lost) })}, lost, nil
+	lost := make(chan error, 1)
+	report := func(why error) {
+		select {
+		case lost <- why:
+		default: // Nobody waits for more than the first reason.
+		}
+	}
+	return &lease{Interface: lock, clock: clock.RealClock{}, lost: report}, lost, nil
 }
 
-// Get reads the Lease. It notices that another manager holds it.
+// Get reads the Lease. It notices that another manager holds it, and that it is from the past.
 func (l *lease) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
 	record, raw, err := l.Interface.Get(ctx)
-	if err == nil && record.HolderIdentity != l.Identity() && l.leads() {
-		l.lost()
+	switch {
+	case apierrors.IsNotFound(err):
+		l.note(nil)
+	case err != nil:
+	case l.note(record):
+		l.lost(errSetBack)
+	case record.HolderIdentity != l.Identity() && l.leads():
+		l.lost(errLost)
 	}
 	return record, raw, err
+}
+
+// note notes the Lease as it is now, and says whether it is of an earlier time than before.
+func (l *lease) note(record *resourcelock.LeaderElectionRecord) (back bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	was := l.last
+	l.last = nil
+	if record != nil {
+		l.last = new(*record)
+	}
+	return was != nil && record != nil && earlier(*record, *was)
+}
+
+// earlier says whether a Lease is of an earlier time than it was before. The clock of one holder may have been set back
+// by a little.
+func earlier(record, was resourcelock.LeaderElectionRecord) bool {
+	if record.LeaderTransitions != was.LeaderTransitions {
+		return record.LeaderTransitions < was.LeaderTransitions
+	}
+	return record.HolderIdentity == was.HolderIdentity &&
+		was.RenewTime.Sub(record.RenewTime.Time) > timeouts.LeaseDuration
 }
 
 // Create takes a Lease that does not exist.
@@ -79,12 +132,14 @@ func (l *lease) writeRecord(ctx context.Context, record resourcelock.LeaderElect
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.last = &record
 	if l.leading != nil {
 		l.leading.Stop()
-		l.leading = nil
+		l.leading, l.until = nil, time.Time{}
 	}
 	if record.HolderIdentity == l.Identity() {
-		l.leading = l.clock.AfterFunc(timeouts.LeaseEndsProcess-l.clock.Since(asked), l.lost)
+		l.until = asked.Add(timeouts.LeaseEndsProcess)
+		l.leading = l.clock.AfterFunc(timeouts.LeaseEndsProcess-l.clock.Since(asked), func() { l.lost(errLost) })
 	}
 	return nil
 }
@@ -93,4 +148,33 @@ func (l *lease) leads() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.leading != nil
+}
+
+// fence returns a config whose writes fail when the right to lead has ended. The process ends then. But a process that
+// was frozen may go on for a moment before its timer fires, and must not overwrite the writes of the next leader.
+func (l *lease) fence(config *rest.Config) *rest.Config {
+	config = rest.CopyConfig(config)
+	config.Wrap(func(to http.RoundTripper) http.RoundTripper { return fenced{to, l} })
+	return config
+}
+
+// ended says whether the right to lead has ended without a release.
+func (l *lease) ended() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return !l.until.IsZero() && !l.clock.Now().Before(l.until)
+}
+
+// fenced is a RoundTripper that sends no writes after the right to lead has ended.
+type fenced struct {
+	http.RoundTripper
+	*lease
+}
+
+// RoundTrip sends a request.
+func (f fenced) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Method != http.MethodGet && f.ended() {
+		return nil, errLost
+	}
+	return f.RoundTripper.RoundTrip(r)
 }

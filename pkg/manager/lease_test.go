@@ -3,9 +3,14 @@ package manager
 import (
 	"context"
 	"errors"
+	"net/http"
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	clocktesting "k8s.io/utils/clock/testing"
 
@@ -88,12 +93,128 @@ func TestTheLeaseReportsItsLoss(t *testing.T) {
 			fake := clocktesting.NewFakeClock(time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC))
 			lock := &playedLock{clock: fake}
 			got := false
-			l := &lease{Interface: lock, clock: fake, lost: func() { got = true }}
+			l := &lease{Interface: lock, clock: fake, lost: func(error) { got = true }}
 			for _, step := range test.steps {
 				step(l, lock)
 			}
 			if got != test.want {
 				t.Errorf("lost is %v, want %v", got, test.want)
+			}
+		})
+	}
+}
+
+// roundTripper counts requests.
+type roundTripper struct{ sent int }
+
+func (r *roundTripper) RoundTrip(*http.Request) (*http.Response, error) {
+	r.sent++
+	return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody}, nil
+}
+
+func TestALeaderThatWasFrozenWritesNothingMore(t *testing.T) {
+	fake := clocktesting.NewFakeClock(time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC))
+	l := &lease{Interface: &playedLock{clock: fake}, clock: fake, lost: func(error) {}}
+	server := &roundTripper{}
+	to, err := rest.HTTPClientFor(l.fence(&rest.Config{Transport: server}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	sent := func(method string) bool {
+		t.Helper()
+		before := server.sent
+		request, err := http.NewRequestWithContext(t.Context(), method, "http://source", http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer, err := to.Do(request)
+		if err == nil {
+			err = answer.Body.Close()
+		}
+		if passed := server.sent > before; passed != (err == nil) {
+			t.Errorf("%s: sent is %v, and the error is %v", method, passed, err)
+		}
+		return server.sent > before
+	}
+	ours := resourcelock.LeaderElectionRecord{HolderIdentity: "us"}
+	for _, step := range []struct {
+		what string
+		do   func()
+		want bool
+	}{
+		{"a replica that does not lead writes", func() { fake.Step(time.Hour) }, true},
+		{"a leader writes", func() { _ = l.Create(t.Context(), ours) }, true},
+		{"a leader just before the end of its right writes", func() { fake.Step(timeouts.LeaseEndsProcess - 1) }, true},
+		{"a leader without a renewal writes", func() { fake.Step(1) }, false},
+		{"a leader that renewed late writes", func() { _ = l.Update(t.Context(), ours) }, true},
+		{"a replica that released its Lease writes", func() {
+			_ = l.Update(t.Context(), resourcelock.LeaderElectionRecord{})
+			fake.Step(time.Hour)
+		}, true},
+	} {
+		step.do()
+		if got := sent(http.MethodPatch); got != step.want {
+			t.Errorf("%s: %v, want %v", step.what, got, step.want)
+		}
+		if !sent(http.MethodGet) {
+			t.Errorf("%s, and does not read", step.what)
+		}
+	}
+}
+
+func TestALeaseFromThePastIsNoticed(t *testing.T) {
+	begin := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
+	record := func(holder string, transitions int, at time.Duration) *resourcelock.LeaderElectionRecord {
+		return &resourcelock.LeaderElectionRecord{
+			HolderIdentity: holder, LeaderTransitions: transitions, RenewTime: metav1.NewTime(begin.Add(at)),
+		}
+	}
+	var none *resourcelock.LeaderElectionRecord
+	for name, test := range map[string]struct {
+		before, after *resourcelock.LeaderElectionRecord
+		leads         bool
+		want          bool
+	}{
+		"it is renewed":                   {before: record("them", 3, 0), after: record("them", 3, time.Second)},
+		"it is taken":                     {before: record("them", 3, time.Hour), after: record("others", 4, 0)},
+		"it is released":                  {before: record("them", 3, 0), after: record("", 3, 0)},
+		"it was made anew":                {before: none, after: record("them", 0, 0)},
+		"the holder's clock was set back": {before: record("them", 3, 5*time.Second), after: record("them", 3, 0)},
+		"of the same holder, an hour ago": {
+			before: record("them", 3, time.Hour), after: record("them", 3, 0), want: true,
+		},
+		"of an earlier holder": {
+			before: record("them", 3, 0), after: record("others", 2, time.Hour), want: true,
+		},
+		"our own, an hour ago": {
+			before: record("us", 3, time.Hour), after: record("us", 3, 0), leads: true, want: true,
+		},
+		"our own, as we wrote it": {
+			before: record("us", 3, time.Hour), after: record("us", 3, time.Hour), leads: true,
+		},
+		"of an earlier holder, while we lead": {
+			before: record("us", 3, 0), after: record("them", 2, 0), leads: true, want: true,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			fake := clocktesting.NewFakeClock(begin)
+			lock := &playedLock{clock: fake}
+			var got error
+			l := &lease{Interface: lock, clock: fake, lost: func(why error) { got = why }}
+			switch {
+			case test.leads:
+				_ = l.Update(t.Context(), *test.before)
+			case test.before == nil:
+				lock.err = apierrors.NewNotFound(schema.GroupResource{}, "lease")
+				_, _, _ = l.Get(t.Context())
+			default:
+				lock.record = *test.before
+				_, _, _ = l.Get(t.Context())
+			}
+			lock.record, lock.err = *test.after, nil
+			_, _, _ = l.Get(t.Context())
+			if back := errors.Is(got, errSetBack); back != test.want {
+				t.Errorf("it ends because of %v, want %t", got, test.want)
 			}
 		})
 	}

@@ -43,10 +43,13 @@ type Pod struct {
 	ServiceAccount string
 	// IP is the address at which API servers call the kubelet API.
 	IP string
+	// Pause is how long to wait before anything else, because starts failed before.
+	Pause time.Duration
 }
 
-// Run runs the manager until ctx ends, and then stops it in order. It returns nil after an orderly stop, and an error
-// if the manager could not start or lost its Lease. After an error, the process should end and start again.
+// Run runs the manager until ctx ends, and then stops it in order. It returns nil after an orderly stop. It waits while
+// the cluster's API server does not answer. It returns an error if the manager could not start for another reason, or
+// lost its Lease. After an error, the process should end at once and start again: parts may still be at work.
 func Run(ctx context.Context, restConfig *rest.Config, config *configv1alpha1.Configuration, pod Pod) error {
 	if pod.Namespace == "" || pod.IP == "" {
 		return errors.New("the environment variables POD_NAMESPACE and POD_IP must be set, from the pod's own fields")
@@ -58,9 +61,12 @@ func Run(ctx context.Context, restConfig *rest.Config, config *configv1alpha1.Co
 	if err != nil {
 		return fmt.Errorf("making the scheme: %w", err)
 	}
-	origin, err := identify(ctx, restConfig, scheme, config)
+	origin, err := awaitIdentity(ctx, restConfig, scheme, config, pod.Pause)
+	if ctx.Err() != nil {
+		return nil //nolint:nilerr // It is to stop before it has started.
+	}
 	if err != nil {
-		return fmt.Errorf("finding out who this cluster is: %w", err)
+		return err
 	}
 	serving, err := newCertificate(restConfig, config, pod.Namespace, log.FromContext(ctx))
 	if err != nil {
@@ -70,7 +76,7 @@ func Run(ctx context.Context, restConfig *rest.Config, config *configv1alpha1.Co
 	if err != nil {
 		return err
 	}
-	mgr, err := ctrl.NewManager(restConfig, managerOptions(ctx, scheme, config, lock, serving))
+	mgr, err := ctrl.NewManager(lock.fence(restConfig), managerOptions(ctx, scheme, config, lock, serving))
 	if err != nil {
 		return fmt.Errorf("making the manager: %w", err)
 	}
@@ -82,16 +88,14 @@ func Run(ctx context.Context, restConfig *rest.Config, config *configv1alpha1.Co
 }
 
 // start runs the manager until ctx ends or the Lease is lost.
-func start(ctx context.Context, mgr ctrl.Manager, lost <-chan struct{}) error {
+func start(ctx context.Context, mgr ctrl.Manager, lost <-chan error) error {
 	stopped := make(chan error, 1)
 	go func() { stopped <- mgr.Start(ctx) }()
 	select {
 	case err := <-stopped:
 		return err
-	case <-lost: // There is no time to stop in order.
-		return errors.New(
-			"the lease was lost: this manager was stalled or could not renew it in time, and another may lead by now",
-		)
+	case why := <-lost: // There is no time to stop in order.
+		return why
 	}
 }
 
@@ -105,6 +109,22 @@ func leaseNamespace(config *configv1alpha1.Configuration, pod Pod) string {
 func newScheme() (*runtime.Scheme, error) {
 	scheme := runtime.NewScheme()
 	return scheme, errors.Join(clientgoscheme.AddToScheme(scheme), v1alpha1.AddToScheme(scheme))
+}
+
+// awaitIdentity returns the identity of this cluster as soon as the pause is over and the API server answers.
+func awaitIdentity(
+	ctx context.Context,
+	restConfig *rest.Config,
+	scheme *runtime.Scheme,
+	config *configv1alpha1.Configuration,
+	pause time.Duration,
+) (origin translate.Source, err error) {
+	err = await(ctx, config.Health.BindAddress, pause, log.FromContext(ctx), func(ctx context.Context) error {
+		var err error
+		origin, err = identify(ctx, restConfig, scheme, config)
+		return err
+	})
+	return origin, err
 }
 
 // identify returns the identity of this cluster in the targets that it shares with others.

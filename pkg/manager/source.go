@@ -18,8 +18,10 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/proxy/admission"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/proxy/feedback"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/proxy/scheduling"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/vk/idle"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/vk/node"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/vk/server"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/vk/usage"
 )
 
 // sourceParts returns the parts of a source, in the order in which they are added.
@@ -33,6 +35,7 @@ func (w *wiring) sourceParts(ctx context.Context) []part {
 		{"scheduling", func() error { return w.scheduling(registry) }},
 		{"feedback", func() error { return w.feedback(ctx, registry) }},
 		{"virtual nodes", func() error { return w.nodes(registry) }},
+		{"idle pods", w.idlePods},
 		{"kubelet API", func() error { return w.kubeletAPI(registry) }},
 		{"tokens", w.renewTokens},
 		{"targets", func() error { return w.targets(registry) }}, // after the registry's observers
@@ -40,7 +43,7 @@ func (w *wiring) sourceParts(ctx context.Context) []part {
 }
 
 func (w *wiring) admission() error {
-	admission.Register(w.mgr.GetWebhookServer())
+	admission.Register(w.mgr.GetWebhookServer(), w.mgr.GetAPIReader())
 	return nil
 }
 
@@ -81,15 +84,17 @@ func (w *wiring) appeared(namespace string, ref needs.Ref) {
 func (w *wiring) scheduling(registry *engage.Registry) error {
 	var err error
 	w.scheduler, err = scheduling.New(scheduling.Options{
-		Config:   w.mgr.GetConfig(),
-		Source:   w.origin,
-		Sign:     w.proofs.Sign,
-		Registry: registry,
-		Follower: w.follower,
-		Strategy: w.config.Placement.Strategy,
-		Timeout:  w.config.Placement.Timeout.Duration,
-		Clock:    w.clock,
-		Metrics:  metrics.Registry,
+		Config:     w.mgr.GetConfig(),
+		Source:     w.origin,
+		Sign:       w.proofs.Sign,
+		Registry:   registry,
+		Follower:   w.follower,
+		Strategy:   w.config.Placement.Strategy,
+		Timeout:    w.config.Placement.Timeout.Duration,
+		KeepLabels: w.config.Placement.KeepLabels,
+		Clock:      w.clock,
+		Targets:    w.mgr.GetClient(),
+		Metrics:    metrics.Registry,
 	})
 	if err != nil {
 		return err
@@ -98,6 +103,10 @@ func (w *wiring) scheduling(registry *engage.Registry) error {
 }
 
 func (w *wiring) feedback(ctx context.Context, registry *engage.Registry) error {
+	holds, err := w.holding()
+	if err != nil {
+		return err
+	}
 	f := feedback.New(feedback.Options{
 		Client:    w.mgr.GetClient(),
 		APIReader: w.mgr.GetAPIReader(),
@@ -105,9 +114,11 @@ func (w *wiring) feedback(ctx context.Context, registry *engage.Registry) error 
 		Keys:      w.proofs.Keys,
 		Addresses: w.inUse,
 		Tenants:   w.config.Tenants,
-		Clock:     w.clock,
-		Recorder:  w.mgr.GetEventRecorder("multicluster-feedback"),
-		Logger:    w.mgr.GetLogger().WithName("feedback"),
+
+		LastRenewal: holds.LastSent,
+		Clock:       w.clock,
+		Recorder:    w.mgr.GetEventRecorder("multicluster-feedback"),
+		Logger:      w.mgr.GetLogger().WithName("feedback"),
 	})
 	registry.Observe(f)
 	return f.Register(ctx, w.mgr)
@@ -136,6 +147,16 @@ func (w *wiring) nodes(registry *engage.Registry) error {
 	return nodes.Register(w.mgr)
 }
 
+func (w *wiring) idlePods() error {
+	return idle.New(idle.Options{
+		Client:      w.mgr.GetClient(),
+		APIReader:   w.mgr.GetAPIReader(),
+		Acknowledge: *w.config.DaemonSets.Acknowledge,
+		Clock:       w.clock,
+		Recorder:    w.mgr.GetEventRecorder("multicluster-idle-pods"),
+	}).Register(w.mgr)
+}
+
 func (w *wiring) kubeletAPI(registry *engage.Registry) error {
 	if !*w.config.KubeletAPI.Enabled {
 		return nil
@@ -152,8 +173,13 @@ func (w *wiring) kubeletAPI(registry *engage.Registry) error {
 		Client:                clientset,
 		CertificateSignerName: w.config.KubeletAPI.CertificateSignerName,
 		Explain:               w.scheduler.Explain,
-		Clock:                 w.clock,
-		Logger:                w.mgr.GetLogger().WithName("kubelet-api"),
+		Leads:                 w.mgr.Elected(),
+		Usage: usage.New(usage.Options{
+			Registry: registry, Proxies: w.mgr.GetClient(), ClusterID: w.origin.ClusterID,
+			Clock: w.clock, Logger: w.mgr.GetLogger().WithName("usage"),
+		}),
+		Clock:  w.clock,
+		Logger: w.mgr.GetLogger().WithName("kubelet-api"),
 	})
 	if err != nil {
 		return err
@@ -162,7 +188,7 @@ func (w *wiring) kubeletAPI(registry *engage.Registry) error {
 }
 
 func (w *wiring) targets(registry *engage.Registry) error {
-	holds, err := w.holds()
+	holds, err := w.holding()
 	if err != nil {
 		return err
 	}
@@ -188,8 +214,11 @@ func (w *wiring) targets(registry *engage.Registry) error {
 	return targets.Register(w.mgr)
 }
 
-// holds returns what acquires the Leases in targets.
-func (w *wiring) holds() (*hold.Process, error) {
+// holding returns what acquires the Leases in targets, which all parts share.
+func (w *wiring) holding() (*hold.Process, error) {
+	if w.holds != nil {
+		return w.holds, nil
+	}
 	host, err := os.Hostname()
 	if err != nil {
 		return nil, fmt.Errorf("reading the name of the host: %w", err)
@@ -203,5 +232,6 @@ func (w *wiring) holds() (*hold.Process, error) {
 		leases := clientset.CoordinationV1().Leases(leaseNamespace(w.config, w.pod))
 		options.OwnLease = hold.LeaderLease{Leases: leases, Name: w.config.LeaderElection.Name}
 	}
-	return hold.New(options), nil
+	w.holds = hold.New(options)
+	return w.holds, nil
 }

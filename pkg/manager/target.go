@@ -14,6 +14,7 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/delegate/capacity"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/delegate/chaperon"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/delegate/endpoints"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/delegate/fence"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/delegate/garbagecollection"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/delegate/presence"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate/addresses"
@@ -73,7 +74,33 @@ func (w *wiring) delegates() error {
 	if w.pod.ServiceAccount != "" {
 		self = serviceaccount.MakeUsername(w.pod.Namespace, w.pod.ServiceAccount)
 	}
-	return chaperon.New(w.mgr.GetClient(), w.mgr.GetAPIReader(), w.clock, recorder, self).Register(w.mgr)
+	delegates := chaperon.New(w.mgr.GetClient(), w.mgr.GetAPIReader(), w.clock, recorder, self)
+	if err := w.fencing(delegates); err != nil {
+		return err
+	}
+	return delegates.Register(w.mgr)
+}
+
+// canFence says whether this manager gives sources Leases, by which it can tell whether they are silent.
+func (w *wiring) canFence() bool {
+	return w.config.Leases.Namespace != "" && *w.config.SourceController.Enabled
+}
+
+// fencing makes delegates end when their source is silent.
+func (w *wiring) fencing(delegates *chaperon.Reconciler) error {
+	if !w.canFence() {
+		return nil
+	}
+	clientset, err := kubernetes.NewForConfig(w.mgr.GetConfig())
+	if err != nil {
+		return fmt.Errorf("making a client: %w", err)
+	}
+	watch := fence.New(fence.Options{
+		Client: w.mgr.GetClient(), Clients: clientset, Namespace: w.config.Leases.Namespace,
+		Wake: delegates.Wake, Clock: w.clock, Logger: w.mgr.GetLogger().WithName("fencing"),
+	})
+	delegates.FenceBy(watch.Silent)
+	return w.mgr.Add(watch)
 }
 
 func (w *wiring) garbageCollection() error {
@@ -108,6 +135,7 @@ func (w *wiring) presence() error {
 	return w.mgr.Add(&presence.Presence{
 		Leases: clientset.CoordinationV1().Leases(w.config.Leases.Namespace),
 		Holder: host,
+		Fences: w.canFence(),
 		Clock:  w.clock,
 		Logger: w.mgr.GetLogger().WithName("presence"),
 	})

@@ -8,6 +8,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	configv1alpha1 "github.com/multicluster-scheduler/multicluster-scheduler/api/config/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/connect/hold"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/connect/token"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/follow"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate/addresses"
@@ -29,6 +30,8 @@ type wiring struct {
 	tokens *token.Renewer
 	// inUse is nil until it has been added.
 	inUse *addresses.InUse
+	// holds is nil until somebody has asked for it.
+	holds *hold.Process
 	// follower is nil until following has been added, and scheduler is nil until scheduling has been added.
 	follower  *follow.Follower
 	scheduler *scheduling.Scheduler

@@ -16,7 +16,8 @@ import (
 //   - Of proxies and delegates: the whole status, the marks that make a pod ours, and the fields about its
 //     beginning and its end. Feedback and the chaperon controller also read readiness gates, and the names of volumes
 //     whose health a status may report.
-//   - Of proxies: the result of Needs.
+//   - Of proxies: the results of Needs and Fingerprint, the names of containers, and the resources if the spec was
+//     changed.
 func Transform(obj any) (any, error) {
 	pod, ok := obj.(*corev1.Pod)
 	if !ok {
@@ -55,9 +56,20 @@ func Transform(obj any) (any, error) {
 func addOurs(pod, whole *corev1.Pod) {
 	pod.Labels = only(whole.Labels, v1alpha1.LabelParentUID, v1alpha1.LabelParentClusterID)
 	pod.Annotations = only(whole.Annotations,
-		v1alpha1.AnnotationElect, v1alpha1.AnnotationOriginalConstraints, annotationNeeds)
+		v1alpha1.AnnotationElect, v1alpha1.AnnotationOriginalConstraints, v1alpha1.AnnotationFencedAfter,
+		v1alpha1.AnnotationRevision, annotationNeeds, annotationFingerprint)
+	pod.Generation = whole.Generation
+	if onlyVirtual(whole) {
+		keepContainers(pod, whole)
+	}
 	if whole.Spec.SchedulerName == v1alpha1.SchedulerName {
+		for i := range whole.Spec.EphemeralContainers {
+			named := corev1.EphemeralContainer{}
+			named.Name = whole.Spec.EphemeralContainers[i].Name
+			pod.Spec.EphemeralContainers = append(pod.Spec.EphemeralContainers, named)
+		}
 		keepNeeds(pod, whole)
+		keepFingerprint(pod, whole)
 	}
 	pod.CreationTimestamp = whole.CreationTimestamp
 	pod.Finalizers = whole.Finalizers
@@ -74,6 +86,18 @@ func addOurs(pod, whole *corev1.Pod) {
 		}
 	}
 	pod.Status = whole.Status
+}
+
+// keepContainers keeps the names of a proxy's containers, and the resources if the spec was changed.
+func keepContainers(pod, whole *corev1.Pod) {
+	changed := whole.Generation > 1
+	pod.Spec.Containers = resourcesOf(whole.Spec.Containers, changed)
+	pod.Spec.InitContainers = resourcesOf(whole.Spec.InitContainers, changed)
+	if changed {
+		pod.Spec.Resources = whole.Spec.Resources
+		// A second call sees the same pod.
+		pod.Spec.NodeSelector = only(whole.Spec.NodeSelector, v1alpha1.LabelNodeProvider)
+	}
 }
 
 // onlyVirtual says whether the pod runs only on virtual nodes. Nobody counts requests there.
@@ -126,6 +150,8 @@ func TransformNode(obj any) (any, error) {
 		Allocatable: node.Status.Allocatable,
 		Conditions:  node.Status.Conditions,
 		Addresses:   node.Status.Addresses,
+
+		DeclaredFeatures: node.Status.DeclaredFeatures,
 	}
 	return node, nil
 }
@@ -156,6 +182,20 @@ func requestsOf(containers []corev1.Container) []corev1.Container {
 			Resources:     corev1.ResourceRequirements{Requests: containers[i].Resources.Requests},
 			RestartPolicy: containers[i].RestartPolicy,
 		})
+	}
+	return kept
+}
+
+// resourcesOf keeps the names of a proxy's containers, because a proxy shows the statuses of its own containers only.
+// If the proxy was resized, its status is compared with the resources, too.
+func resourcesOf(containers []corev1.Container, resources bool) []corev1.Container {
+	var kept []corev1.Container
+	for i := range containers {
+		c := corev1.Container{Name: containers[i].Name, RestartPolicy: containers[i].RestartPolicy}
+		if resources {
+			c.Resources = containers[i].Resources
+		}
+		kept = append(kept, c)
 	}
 	return kept
 }

@@ -42,16 +42,55 @@ func TestTransformedPodsHaveTheSameRequests(t *testing.T) {
 }
 
 func TestRequestsOfPodsOnVirtualNodesAreDropped(t *testing.T) {
+	debugger, named := corev1.EphemeralContainer{TargetContainerName: "c"}, corev1.EphemeralContainer{}
+	debugger.Name, named.Name, debugger.Image = "debugger", "debugger", "image"
 	pod := &corev1.Pod{Spec: corev1.PodSpec{
 		SchedulerName: v1alpha1.SchedulerName,
 		NodeSelector:  map[string]string{v1alpha1.LabelNodeProvider: v1alpha1.LabelNodeProviderValue},
-		Containers:    []corev1.Container{{Name: "c"}},
-		Overhead:      corev1.ResourceList{corev1.ResourceCPU: apiresource.MustParse("1")},
+		Containers: []corev1.Container{{Name: "c", Image: "image", Resources: corev1.ResourceRequirements{
+			Requests: corev1.ResourceList{corev1.ResourceCPU: apiresource.MustParse("1")},
+		}}},
+		EphemeralContainers: []corev1.EphemeralContainer{debugger},
+		Overhead:            corev1.ResourceList{corev1.ResourceCPU: apiresource.MustParse("1")},
 	}}
-	want := corev1.PodSpec{SchedulerName: v1alpha1.SchedulerName}
+	want := corev1.PodSpec{
+		SchedulerName: v1alpha1.SchedulerName, Containers: []corev1.Container{{Name: "c"}},
+		EphemeralContainers: []corev1.EphemeralContainer{named},
+	}
 	for range 2 { // The second time, it is transformed already.
 		if diff := cmp.Diff(want, transform(t, pod).Spec); diff != "" {
 			t.Errorf("spec (-want +got):\n%s", diff)
+		}
+	}
+}
+
+func TestTheFingerprintOfAProxyIsKept(t *testing.T) {
+	proxy := &corev1.Pod{Spec: corev1.PodSpec{
+		SchedulerName: v1alpha1.SchedulerName, RestartPolicy: corev1.RestartPolicyAlways,
+		Containers: []corev1.Container{{Name: "c", Image: "i"}},
+	}}
+	want := Fingerprint(proxy)
+	for range 2 { // The second time, it is transformed already.
+		proxy = transform(t, proxy)
+		if got := Fingerprint(proxy); got != want || got == "" {
+			t.Errorf("fingerprint %q, want %q", got, want)
+		}
+	}
+}
+
+func TestAProxyThatWasChangedKeepsItsResources(t *testing.T) {
+	proxy := &corev1.Pod{Spec: corev1.PodSpec{
+		SchedulerName: v1alpha1.SchedulerName, RestartPolicy: corev1.RestartPolicyAlways,
+		NodeSelector: map[string]string{v1alpha1.LabelNodeProvider: v1alpha1.LabelNodeProviderValue},
+		Containers: []corev1.Container{{Name: "c", Resources: corev1.ResourceRequirements{
+			Limits: corev1.ResourceList{corev1.ResourceCPU: apiresource.MustParse("1")},
+		}}},
+	}}
+	proxy.Generation = 2
+	for range 2 {
+		proxy = transform(t, proxy)
+		if got := proxy.Spec.Containers; len(got) != 1 || got[0].Resources.Limits.Cpu().Value() != 1 {
+			t.Errorf("containers %v", got)
 		}
 	}
 }
@@ -122,11 +161,16 @@ func TestTransformPod(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			test.pod.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "kubectl"}}
+			compare := func(got *corev1.Pod) string {
+				got = got.DeepCopy()
+				delete(got.Annotations, annotationFingerprint) // It is tested by itself.
+				return cmp.Diff(test.want, got, cmpopts.EquateEmpty())
+			}
 			got := transform(t, test.pod)
-			if diff := cmp.Diff(test.want, got, cmpopts.EquateEmpty()); diff != "" {
+			if diff := compare(got); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
-			if diff := cmp.Diff(test.want, transform(t, got), cmpopts.EquateEmpty()); diff != "" {
+			if diff := compare(transform(t, got)); diff != "" {
 				t.Errorf("transformed twice (-want +got):\n%s", diff)
 			}
 		})

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
@@ -58,7 +59,8 @@ func sameFields(part, current v1alpha1.TargetStatus) bool {
 	return (part.NodeName == "" || part.NodeName == current.NodeName) &&
 		(part.KubernetesVersion == "" || part.KubernetesVersion == current.KubernetesVersion) &&
 		(part.Epoch == 0 || part.Epoch == current.Epoch && part.EpochOf == current.EpochOf) &&
-		(part.ClusterID == "" || part.ClusterID == current.ClusterID)
+		(part.ClusterID == "" || part.ClusterID == current.ClusterID) &&
+		(part.Fences == nil || *part.Fences == ptr.Deref(current.Fences, false))
 }
 
 func (w Writer) apply(ctx context.Context, target client.Object, part v1alpha1.TargetStatus) error {

@@ -42,6 +42,10 @@ const (
 	HoldRenewal = 5 * time.Second
 	// HoldEnds is how long after its last renewal a source ends its work in the target.
 	HoldEnds = 12 * time.Second
+	// HoldDurationWary and HoldEndsWary take their place in a target whose answers come late or fail. The Lease has the
+	// duration on which its holder relies.
+	HoldDurationWary = 40 * time.Second
+	HoldEndsWary     = 37 * time.Second
 	// HoldOfOthers is how long after the last renewal that it saw a source takes the Lease that another manager held
 	// while this one led its own cluster. So this manager is of another cluster: a copy, or the one that was copied.
 	HoldOfOthers = 10 * time.Minute
@@ -74,3 +78,31 @@ const (
 	// LeaseEndsProcess is how long after its last renewal a leader ends its process.
 	LeaseEndsProcess = LeaseDuration - LeaseRetry
 )
+
+// Fencing: a target stops delegates whose source it has not heard of. All times of the target begin with the last
+// renewal of the source's Lease that its manager saw, and those of the source with the last renewal that it sent.
+const (
+	// FenceLeast and FenceMost bound the time after which delegates are fenced. A source that crashes, or loses the
+	// connection for a moment, is heard of again within FenceLeast.
+	FenceLeast = time.Minute
+	FenceMost  = 24 * time.Hour
+	// FenceBlind is the longest time between two renewals of its own Lease, as its watch shows them, in which a
+	// target's manager counts as seeing. In a longer one it could not have seen a source either.
+	FenceBlind = 25 * time.Second
+	// FenceReaction is how long it takes until the kubelet knows that a delegate is fenced.
+	FenceReaction = 20 * time.Second
+	// FenceSlack is how much later than the fence and the grace period together a fenced delegate may end.
+	FenceSlack = time.Minute
+	// FenceRestart is how long nobody leads the target's managers after the leader is gone, until the next one sees.
+	FenceRestart = time.Minute
+)
+
+// FenceHolds returns how long after its source's last renewal a delegate ends at the latest, given the time after which
+// it is fenced and its grace period. The leader of the target's managers must not change meanwhile.
+func FenceHolds(fence, grace time.Duration) time.Duration { return fence + FenceSlack + grace }
+
+// FenceHoldsAfterRestart is FenceHolds with at most one change of the leader of the target's managers. The next leader
+// begins to count when it begins to lead.
+func FenceHoldsAfterRestart(fence, grace time.Duration) time.Duration {
+	return fence + FenceRestart + FenceHolds(fence, grace)
+}

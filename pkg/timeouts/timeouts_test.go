@@ -47,6 +47,13 @@ func TestASourceEndsBeforeAnotherOneBegins(t *testing.T) {
 	if HoldEnds >= HoldDuration {
 		t.Errorf("a source ends its work after %s, another may begin after %s", HoldEnds, HoldDuration)
 	}
+	if HoldEndsWary-HoldDurationWary != HoldEnds-HoldDuration {
+		t.Errorf("in a slow target, a source ends its work after %s, another may begin after %s",
+			HoldEndsWary, HoldDurationWary)
+	}
+	if 3*Request >= HoldEndsWary {
+		t.Errorf("two renewals that take %s each do not fit in %s, after one that failed", Request, HoldEndsWary)
+	}
 	if 2*HoldRenewal >= HoldEnds {
 		t.Errorf("a source renews every %s: one lost renewal ends its work, after %s", HoldRenewal, HoldEnds)
 	}
@@ -64,5 +71,41 @@ func TestSilenceIsNoticedInTimeAndNotTooEarly(t *testing.T) {
 	if longest := PresenceRenewal + PresenceRetry + Health; longest >= SilentAfter {
 		t.Errorf("a manager that renews is taken for silent after %s, but renewals may seem to be %s apart",
 			SilentAfter, longest)
+	}
+}
+
+func TestAFencedDelegateEndsInTime(t *testing.T) {
+	// A source sends renewals until its hold ends, and the last one may arrive, although it was not answered. The
+	// target's manager measures silence whenever it sees a renewal of its own.
+	if latest := HoldEnds + FenceBlind + FenceReaction; latest > FenceSlack {
+		t.Errorf("a fenced delegate may end %s later than fence and grace period, more than %s", latest, FenceSlack)
+	}
+	// The manager sees while one of its renewals fails.
+	if longest := PresenceRenewal + PresenceRetry + PresenceRenewal; longest >= FenceBlind {
+		t.Errorf("renewals may seem to be %s apart, and %s counts as blind", longest, FenceBlind)
+	}
+	// The next leader is elected, starts, and renews for the first time.
+	if took := LeaseDuration + LeaseRetry + FenceBlind; took > FenceRestart {
+		t.Errorf("a change of leader takes %s, more than %s", took, FenceRestart)
+	}
+}
+
+func TestASourceThatComesBackSoonIsNotFenced(t *testing.T) {
+	// After a crash, the next leader takes the Lease at the end of its duration. The last renewal may be one interval
+	// old at the crash.
+	if silent := HoldRenewal + HoldDuration + LeaseRetry; silent >= FenceLeast {
+		t.Errorf("after a crash, the source is silent for %s, and fenced after %s", silent, FenceLeast)
+	}
+	// A source that lost the target looks for it again every 36 s at least, and asks it for some things first.
+	if silent := 36*time.Second + 2*Request; silent >= FenceLeast {
+		t.Errorf("after a short loss, the source is silent for %s, and fenced after %s", silent, FenceLeast)
+	}
+}
+
+func TestTheDefaultTolerationIsEnoughForTheLeastFence(t *testing.T) {
+	const toleration, grace = 300 * time.Second, 30 * time.Second
+	if holds := FenceHolds(FenceLeast, grace); holds > toleration {
+		t.Errorf("a delegate that is fenced after %s ends after %s, and is replaced after %s",
+			FenceLeast, holds, toleration)
 	}
 }

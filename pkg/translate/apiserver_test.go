@@ -1,6 +1,8 @@
 package translate_test
 
 import (
+	"strconv"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -50,6 +52,13 @@ func demanding() *corev1.Pod {
 				FieldPath: "metadata.labels['batch.kubernetes.io/job-completion-index']",
 			},
 		}}}
+		spec.Volumes = []corev1.Volume{{Name: "pod", VolumeSource: corev1.VolumeSource{
+			DownwardAPI: &corev1.DownwardAPIVolumeSource{Items: files(everyField...)},
+		}}, {Name: "projected", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
+			Sources: []corev1.VolumeProjection{
+				{DownwardAPI: &corev1.DownwardAPIProjection{Items: files(everyField...)}},
+			},
+		}}}}
 		spec.ReadinessGates = []corev1.PodReadinessGate{{ConditionType: gateType}}
 		spec.Priority, spec.PriorityClassName = ptr.To(int32(3)), "high"
 	})
@@ -58,6 +67,36 @@ func demanding() *corev1.Pod {
 		"batch.kubernetes.io/job-completion-index": "4",
 	}
 	return pod
+}
+
+// everyField is the fields of a pod that files may show.
+var everyField = []string{
+	"metadata.name", "metadata.uid", "metadata.namespace", "metadata.labels", "metadata.labels['app']",
+	"metadata.labels['absent']", "metadata.annotations", "metadata.annotations['a.io/Upper_Case']",
+	"metadata.annotations['" + v1alpha1.AnnotationElect + "']",
+}
+
+func files(fields ...string) []corev1.DownwardAPIVolumeFile {
+	var files []corev1.DownwardAPIVolumeFile
+	for i, path := range fields {
+		files = append(files, corev1.DownwardAPIVolumeFile{
+			Path: strconv.Itoa(i), FieldRef: &corev1.ObjectFieldSelector{FieldPath: path},
+		})
+	}
+	return files
+}
+
+func TestAPIServersAcceptHostNames(t *testing.T) {
+	long := strings.Repeat("x", 63)
+	for _, name := range []string{"db-0", "db.eu", long + "-0", long[:61] + "-.", "a." + long, "0.1.2", "1"} {
+		pod := demanding()
+		pod.Name = strings.TrimRight(name, "-.")
+		proxy := mustProxy(t, pod)
+		delegate := translate.Delegate(mustChaperon(t, proxy))
+		delegate.OwnerReferences = nil
+		expectValid(t, "the delegate of "+name, validation.ValidatePodCreate(internal(t, delegate),
+			validation.PodValidationOptions{ResourceIsPod: true}))
+	}
 }
 
 func TestAPIServersAcceptProxyAndDelegate(t *testing.T) {

@@ -2,7 +2,7 @@ package translate
 
 import (
 	"maps"
-	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -26,12 +26,18 @@ type Destination struct {
 	Target types.NamespacedName
 	// Proof is the value of the annotation proof for the proxy and this target. If empty, there is no annotation.
 	Proof string
+	// Fence is after which time the target stops the delegate if it does not hear of the source. If 0, it does not.
+	Fence time.Duration
+	// KeepLabels says that the delegate has the proxy's labels under their own keys, too.
+	KeepLabels bool
 }
 
 // Chaperon returns the PodChaperon of the proxy for a target. The PodChaperon has the delegate's name, labels,
-// annotations and spec. They are the proxy's, with three differences. The constraints are the user's own. Fields that
-// the source cluster decides for itself are left out: node, priority, service account token and others. The keys of
-// labels are rewritten, and so are the spec's references to labels.
+// annotations and spec. They are the proxy's, with these differences:
+//   - The constraints are the user's own. Their selectors of pods select delegates of the same source.
+//   - Fields that the source cluster decides for itself are left out: node, priority, service account token and others.
+//   - The keys of labels are rewritten. With Destination.KeepLabels, the labels have their own keys as well.
+//   - Containers see the fields of the proxy, and its host name, unless the annotation pod-identity says otherwise.
 //
 // Chaperon fails if somebody changed the annotations that admission wrote.
 func Chaperon(proxy *corev1.Pod, source Source, to Destination) (*v1alpha1.PodChaperon, error) {
@@ -44,19 +50,26 @@ func Chaperon(proxy *corev1.Pod, source Source, to Destination) (*v1alpha1.PodCh
 		return nil, err
 	}
 	labels := newRewriter(proxy.Labels, keep)
+	spec := delegateSpec(proxy, original)
+	labels.selectors(spec)
+	onlyOfSource(spec, source)
+	if err := identify(spec, proxy, labels); err != nil {
+		return nil, err
+	}
 	return &v1alpha1.PodChaperon{
 		ObjectMeta: metav1.ObjectMeta{
 			Name:        DelegateName(proxy),
 			Namespace:   proxy.Namespace,
-			Labels:      delegateLabels(labels.labels(proxy.Labels), proxy, source, to.Target),
-			Annotations: chaperonAnnotations(proxy, to.Proof),
+			Labels:      delegateLabels(labels, proxy, source, to),
+			Annotations: chaperonAnnotations(proxy, to),
 		},
-		Spec: delegateSpec(proxy, original, labels),
+		Spec: *spec,
 	}, nil
 }
 
-// DelegateConstraints returns the constraints of the proxy's delegate: the user's constraints on the target's nodes. It
-// fails if somebody changed the annotation that admission wrote.
+// DelegateConstraints returns the constraints of the proxy's delegate: the user's constraints on the target's nodes,
+// and tolerations that somebody added to the proxy later. See MoveAdded for other constraints. It fails if somebody
+// changed the annotation that admission wrote.
 func DelegateConstraints(proxy *corev1.Pod) (Constraints, error) {
 	encoded := proxy.Annotations[v1alpha1.AnnotationOriginalConstraints]
 	original, err := decodeConstraints(encoded)
@@ -64,41 +77,55 @@ func DelegateConstraints(proxy *corev1.Pod) (Constraints, error) {
 		path := annotationPath(v1alpha1.AnnotationOriginalConstraints)
 		return Constraints{}, field.Invalid(path, encoded, err.Error())
 	}
+	original.Tolerations = append(original.Tolerations, addedTolerations(proxy)...)
 	return original, nil
 }
 
-func delegateLabels(
-	labels map[string]string,
-	proxy *corev1.Pod,
-	source Source,
-	target types.NamespacedName,
-) map[string]string {
+func delegateLabels(rewriter rewriter, proxy *corev1.Pod, source Source, to Destination) map[string]string {
+	labels := rewriter.labels(proxy.Labels)
+	if to.KeepLabels {
+		keepLabels(labels, proxy.Labels)
+	}
 	labels[v1alpha1.LabelParentUID] = string(proxy.UID)
 	labels[v1alpha1.LabelParentClusterID] = source.ClusterID
-	labels[v1alpha1.LabelTargetID] = TargetID(target)
-	labels[v1alpha1.LabelTargetHash] = TargetHash(target)
+	labels[v1alpha1.LabelTargetID] = TargetID(to.Target)
+	labels[v1alpha1.LabelTargetHash] = TargetHash(to.Target)
 	if source.ClusterName != "" {
 		labels[v1alpha1.LabelParentClusterName] = source.ClusterName
 	}
 	return labels
 }
 
-func chaperonAnnotations(proxy *corev1.Pod, proof string) map[string]string {
-	annotations := map[string]string{}
-	for key, value := range proxy.Annotations {
-		if !strings.HasPrefix(key, ownPrefix) && key != corev1.LastAppliedConfigAnnotation {
-			annotations[key] = value
+// passedAnnotations returns the annotations of a proxy that its delegate has, too.
+func passedAnnotations(all map[string]string) map[string]string {
+	passed := map[string]string{}
+	for key, value := range all {
+		if copied(key) {
+			passed[key] = value
 		}
 	}
+	return passed
+}
+
+func chaperonAnnotations(proxy *corev1.Pod, to Destination) map[string]string {
+	annotations := passedAnnotations(proxy.Annotations)
+	maps.Copy(annotations, carried(proxy))
+	annotations[v1alpha1.AnnotationRevision] = Revision{Fingerprint: atCreation(proxy)}.String()
 	annotations[v1alpha1.AnnotationParentName] = proxy.Name
 	annotations[v1alpha1.AnnotationParentNamespace] = proxy.Namespace
-	if proof != "" {
-		annotations[v1alpha1.AnnotationProof] = proof
+	if to.Proof != "" {
+		annotations[v1alpha1.AnnotationProof] = to.Proof
+	}
+	if to.KeepLabels {
+		annotations[v1alpha1.AnnotationKeepsLabels] = ""
+	}
+	if to.Fence > 0 {
+		annotations[v1alpha1.AnnotationFenceAfter] = FenceValue(to.Fence)
 	}
 	return annotations
 }
 
-func delegateSpec(proxy *corev1.Pod, original Constraints, labels rewriter) corev1.PodSpec {
+func delegateSpec(proxy *corev1.Pod, original Constraints) *corev1.PodSpec {
 	spec := proxy.Spec.DeepCopy()
 	original.replaceIn(spec)
 	spec.NodeName = ""
@@ -109,19 +136,45 @@ func delegateSpec(proxy *corev1.Pod, original Constraints, labels rewriter) core
 	// The source's controllers satisfy these gates, and nobody in the target does. See ProxyStatus.
 	spec.ReadinessGates = nil
 	spec.SchedulingGates = nil
-	// API servers do not allow this field when a pod is created.
+	// API servers do not allow this field when a pod is created. See ChangedChaperon.
 	spec.EphemeralContainers = nil
 	removeTokens(spec)
-	labels.spec(spec)
-	return *spec
+	return spec
+}
+
+// identify makes the spec show containers the proxy's fields and host name, or else the delegate's own.
+func identify(spec *corev1.PodSpec, proxy *corev1.Pod, labels rewriter) error {
+	own, err := seesDelegate(proxy)
+	switch {
+	case err != nil:
+		return err
+	case own:
+		fieldRefs(spec, labels.fieldRef)
+	default:
+		fieldRefs(spec, referToProxy)
+		nameHost(spec, proxy.Name)
+	}
+	return nil
 }
 
 // Delegate returns the delegate of the PodChaperon, which controls the delegate. The delegate has no annotations that
-// are only about the PodChaperon. More people can read pods than PodChaperons.
+// are only about the PodChaperon. More people can read pods than PodChaperons. A delegate that is created again after a
+// change has no ephemeral containers, as any pod that is created again.
 func Delegate(chaperon *v1alpha1.PodChaperon) *corev1.Pod {
+	delegate := delegateOf(chaperon)
+	if RevisionOf(chaperon).Number > 0 {
+		delegate.Spec.EphemeralContainers = nil
+	}
+	recordIn(delegate, recordOf(delegate))
+	return delegate
+}
+
+func delegateOf(chaperon *v1alpha1.PodChaperon) *corev1.Pod {
 	annotations := maps.Clone(chaperon.Annotations)
 	delete(annotations, v1alpha1.AnnotationDeletionGracePeriod)
 	delete(annotations, v1alpha1.AnnotationProof)
+	delete(annotations, v1alpha1.AnnotationFenceAfter)
+	delete(annotations, v1alpha1.AnnotationKeepsLabels)
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Name:        chaperon.Name,

@@ -86,6 +86,7 @@ func TestChaperonOfAProxy(t *testing.T) {
 				"multicluster.admiralty.io/parent-name":      "web",
 				"multicluster.admiralty.io/parent-namespace": "default",
 				"multicluster.admiralty.io/proof":            "v1.key.mac",
+				"multicluster.admiralty.io/revision":         "0-b54f1f0d315ad2bb",
 			},
 		},
 		Spec: corev1.PodSpec{
@@ -104,6 +105,32 @@ func TestChaperonOfAProxy(t *testing.T) {
 	}
 	if diff := cmp.Diff(before, proxy); diff != "" {
 		t.Errorf("Chaperon changed the proxy (-before +after):\n%s", diff)
+	}
+}
+
+func TestDelegatesCanKeepTheirLabels(t *testing.T) {
+	pod := elected(map[string]string{v1alpha1.AnnotationNoPrefixLabelRegexp: "^tier="}, nil)
+	pod.Labels = map[string]string{
+		"app": "web", "a.io/app": "other", "tier": "front", own + "parent-uid": "forged", own + "mine": "x",
+	}
+	to := destination()
+	to.KeepLabels = true
+	chaperon, err := translate.Chaperon(mustProxy(t, pod), source(), to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]string{
+		"app": "web", "a.io/app": "other", "tier": "front", own + "mine": "x",
+		own + "app": "other", own + "app-863f": "web", own + "parent-uid-7a57": "forged",
+	}
+	if diff := cmp.Diff(want, labelsOfDelegate(chaperon)); diff != "" {
+		t.Errorf("unexpected labels (-want +got):\n%s", diff)
+	}
+	if _, noted := chaperon.Annotations[v1alpha1.AnnotationKeepsLabels]; !noted {
+		t.Error("the PodChaperon does not say that it keeps labels")
+	}
+	if uid := chaperon.Labels[v1alpha1.LabelParentUID]; uid != "0123" {
+		t.Errorf("label %s=%q, want that of the proxy", v1alpha1.LabelParentUID, uid)
 	}
 }
 
@@ -148,6 +175,7 @@ func TestChaperonErrors(t *testing.T) {
 		"constraints that are not JSON":     {v1alpha1.AnnotationOriginalConstraints: `x`},
 		"no constraints":                    {v1alpha1.AnnotationOriginalConstraints: ``},
 		"a broken regular expression":       {v1alpha1.AnnotationNoPrefixLabelRegexp: `(`},
+		"an unknown identity":               {v1alpha1.AnnotationPodIdentity: `both`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			proxy := mustProxy(t, elected(nil, nil))
@@ -237,6 +265,10 @@ func TestDelegateOfAPodChaperon(t *testing.T) {
 				"example.com/note":                           "kept",
 				"multicluster.admiralty.io/parent-name":      "web",
 				"multicluster.admiralty.io/parent-namespace": "default",
+				"multicluster.admiralty.io/revision":         translate.RevisionOf(chaperon).String(),
+				"multicluster.admiralty.io/applied": `{"annotations/example.com/note":"4cb7a5ce5c08",` +
+					`"image/main":"6f75e753abd4","labels/multicluster.admiralty.io/app":"bde1489624c3",` +
+					`"tolerations":"2af2ea9e8f41"}`,
 			},
 			OwnerReferences: []metav1.OwnerReference{{
 				APIVersion: "multicluster.admiralty.io/v1alpha1", Kind: "PodChaperon", Name: chaperon.Name,

@@ -113,6 +113,46 @@ func FuzzDelegateLabels(f *testing.F) {
 	})
 }
 
+// FuzzContainersSeeTheProxy checks that a kubelet shows containers of the delegate the proxy's values, whatever the
+// names and texts, and that API servers take the host name.
+func FuzzContainersSeeTheProxy(f *testing.F) {
+	f.Add("db-0", "app=web,a.io/app=x", "note", "plain", "app")
+	f.Add("db.eu", "app=web", "multicluster.admiralty.io/elect", "$(A) $$ \"\n", "note")
+	f.Add(strings.Repeat("x", 62)+"-.b", "parent-uid=1", "a/b", "\x00\xff", "multicluster.admiralty.io/parent-uid")
+	f.Fuzz(func(t *testing.T, name, set, key, text, ref string) {
+		owned := strings.HasPrefix(key, own) && key != v1alpha1.AnnotationElect
+		if owned || len(validation.IsQualifiedName(strings.ToLower(key))) > 0 ||
+			len(validation.IsQualifiedName(ref)) > 0 || len(validation.IsDNS1123Subdomain(name)) > 0 {
+			t.Skip("no API server accepts such a pod, or these keys are not the user's")
+		}
+		for _, path := range []string{
+			"metadata.name", "metadata.uid", "metadata.labels", "metadata.labels['" + ref + "']",
+			"metadata.annotations['" + key + "']", "metadata.annotations['" + ref + "']",
+		} {
+			pod := elected(map[string]string{key: text}, func(spec *corev1.PodSpec) { refer(spec, path) })
+			pod.Name = name
+			var err error
+			if pod.Labels, err = labels.ConvertSelectorToLabelsMap(set); err != nil {
+				t.Skip(err)
+			}
+			delegate := mustDelegate(t, mustProxy(t, pod))
+			if strings.HasSuffix(path, v1alpha1.AnnotationOriginalConstraints+"']") {
+				continue
+			}
+			if diff := cmp.Diff(seen(t, pod), seen(t, delegate)); diff != "" {
+				t.Errorf("%s: the delegate sees other values (-source +delegate):\n%s", path, diff)
+			}
+			if host := delegate.Spec.Hostname; host != "" && len(validation.IsDNS1123Label(host)) > 0 {
+				t.Errorf("the host name %q is no label", host)
+			}
+			over := delegate.Spec.HostnameOverride
+			if over != nil && (len(*over) > 64 || len(validation.IsDNS1123Subdomain(*over)) > 0) {
+				t.Errorf("the host name %q is no subdomain of 64 characters", *over)
+			}
+		}
+	})
+}
+
 // values returns the set of values.
 func values(labels map[string]string) map[string]bool {
 	set := map[string]bool{}

@@ -114,7 +114,10 @@ func (r rewriter) requirementKey(key string, values ...string) string {
 	if to, ok := r.keys[key]; ok && to != key {
 		return to
 	}
-	return rewrite(key)
+	if to := rewrite(key); to == key || !reserved(to) {
+		return to
+	}
+	return distinct(key, 0) // As on pods that have such a label.
 }
 
 // selector rewrites a selector of pods in place.

@@ -165,6 +165,10 @@ func TestDelegateSelectors(t *testing.T) {
 				},
 			},
 		},
+		"a user's key never becomes one of our own": {
+			in:   selector{MatchLabels: map[string]string{"parent-uid": "forged"}},
+			want: selector{MatchLabels: map[string]string{own + "parent-uid-57d8": "forged"}},
+		},
 		"a selector without requirements": {},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -175,6 +179,10 @@ func TestDelegateSelectors(t *testing.T) {
 			pod := elected(annotations, func(spec *corev1.PodSpec) { everywhere(spec, &tc.in) })
 			pod.Labels = tc.labels
 			spec := mustChaperon(t, mustProxy(t, pod)).Spec
+			if tc.want.MatchLabels == nil {
+				tc.want.MatchLabels = map[string]string{}
+			}
+			tc.want.MatchLabels[own+"parent-cluster-id"] = "id-of-c1"
 			wantSpec := &corev1.PodSpec{}
 			everywhere(wantSpec, &tc.want)
 			if diff := cmp.Diff(wantSpec.Affinity, spec.Affinity); diff != "" {
@@ -242,61 +250,5 @@ func TestDelegateMatchLabelKeys(t *testing.T) {
 	mismatched := []string{own + "job-name", "kept", own + "absent"}
 	if diff := cmp.Diff(mismatched, term.MismatchLabelKeys); diff != "" {
 		t.Errorf("unexpected mismatched keys of the affinity (-want +got):\n%s", diff)
-	}
-}
-
-func TestDelegateDownwardAPI(t *testing.T) {
-	const label = "metadata.labels['"
-	for field, want := range map[string]string{
-		label + "batch.kubernetes.io/job-completion-index']": label + own + "job-completion-index']",
-		label + "b.io/app']":                            label + own + "app-0b27']",
-		label + "absent']":                              label + own + "absent']",
-		"metadata.labels":                               "metadata.labels",
-		"metadata.labels['open":                         "metadata.labels['open",
-		"metadata.annotations['batch.kubernetes.io/x']": "metadata.annotations['batch.kubernetes.io/x']",
-		"metadata.name":                                 "metadata.name",
-	} {
-		t.Run(field, func(t *testing.T) {
-			pod := elected(nil, func(spec *corev1.PodSpec) { refer(spec, field) })
-			pod.Labels = map[string]string{
-				"a.io/app": "1", "b.io/app": "2", "batch.kubernetes.io/job-completion-index": "3",
-			}
-			got := mustChaperon(t, mustProxy(t, pod)).Spec
-			wantSpec := &corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "whoami"}}}
-			refer(wantSpec, want)
-			if diff := cmp.Diff(wantSpec.Volumes, got.Volumes); diff != "" {
-				t.Errorf("unexpected volumes (-want +got):\n%s", diff)
-			}
-			if diff := cmp.Diff(wantSpec.InitContainers, got.InitContainers); diff != "" {
-				t.Errorf("unexpected init containers (-want +got):\n%s", diff)
-			}
-			if diff := cmp.Diff(wantSpec.Containers, got.Containers); diff != "" {
-				t.Errorf("unexpected containers (-want +got):\n%s", diff)
-			}
-		})
-	}
-}
-
-// refer puts a reference to the field into every place of a spec that can have one.
-func refer(spec *corev1.PodSpec, path string) {
-	ref := func() *corev1.ObjectFieldSelector { return &corev1.ObjectFieldSelector{FieldPath: path} }
-	env := func() []corev1.EnvVar {
-		return []corev1.EnvVar{
-			{Name: "A", ValueFrom: &corev1.EnvVarSource{FieldRef: ref()}},
-			{Name: "B", ValueFrom: &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{}}},
-			{Name: "C", Value: "metadata.labels['a.io/app']"},
-		}
-	}
-	files := func() []corev1.DownwardAPIVolumeFile {
-		return []corev1.DownwardAPIVolumeFile{{FieldRef: ref()}, {ResourceFieldRef: &corev1.ResourceFieldSelector{}}}
-	}
-	spec.InitContainers = []corev1.Container{{Name: "init", Env: env()}}
-	spec.Containers[0].Env = env()
-	projected := &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{
-		{DownwardAPI: &corev1.DownwardAPIProjection{Items: files()}}, {Secret: &corev1.SecretProjection{}},
-	}}
-	spec.Volumes = []corev1.Volume{
-		{Name: "a", VolumeSource: corev1.VolumeSource{DownwardAPI: &corev1.DownwardAPIVolumeSource{Items: files()}}},
-		{Name: "b", VolumeSource: corev1.VolumeSource{Projected: projected}},
 	}
 }

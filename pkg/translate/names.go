@@ -21,6 +21,9 @@ const (
 	grantHashLength      = 40
 )
 
+// IsVirtualNodeName says whether the name is one that virtual nodes have. Other nodes may have such names, too.
+func IsVirtualNodeName(name string) bool { return strings.HasPrefix(name, virtualNodePrefix) }
+
 // VirtualNodeName returns the name of the virtual node of a Target, or of a ClusterTarget if the key's namespace is
 // empty. The name joins the parts of the key. If a part has a hyphen, so that the join is ambiguous, or if the join is
 // too long, the name ends with a hash of the parts. So different targets get different names.
@@ -33,6 +36,12 @@ func VirtualNodeName(key types.NamespacedName) string {
 		return join
 	}
 	return cut(join, validation.DNS1123SubdomainMaxLength-hashLength-1) + "-" + TargetHash(key)
+}
+
+// ResourceMetricsPath returns the path of the metrics of a virtual node in the kubelet API. All virtual nodes have the
+// same address, so the path has the name.
+func ResourceMetricsPath(nodeName string) string {
+	return "/metrics/nodes/" + nodeName + "/metrics/resource"
 }
 
 // TargetID returns 40 hexadecimal digits (160 bits) that identify a Target in label values, or a ClusterTarget if the

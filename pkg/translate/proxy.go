@@ -77,7 +77,11 @@ func Proxy(pod *corev1.Pod) (*corev1.Pod, error) {
 		return nil, err
 	}
 	proxy.Annotations[v1alpha1.AnnotationOriginalConstraints] = encoded
+	delete(proxy.Annotations, v1alpha1.AnnotationFencedAfter)
 	chosen.replaceIn(&proxy.Spec)
+	if err := validateFence(proxy); err != nil {
+		return nil, field.ErrorList{err}.ToAggregate()
+	}
 	return proxy, nil
 }
 
@@ -93,6 +97,16 @@ func validateElected(pod *corev1.Pod) field.ErrorList {
 				v1alpha1.AnnotationElect))
 	}
 	if _, err := labelsToKeep(pod.Annotations); err != nil {
+		errs = append(errs, err)
+	}
+	fence := pod.Annotations[v1alpha1.AnnotationFenceAfter]
+	if _, err := Fence(fence); err != nil {
+		errs = append(errs, field.Invalid(annotationPath(v1alpha1.AnnotationFenceAfter), fence, err.Error()))
+	}
+	if _, err := seesDelegate(pod); err != nil {
+		errs = append(errs, err)
+	}
+	if err := validateCarried(pod); err != nil {
 		errs = append(errs, err)
 	}
 	existing := pod.Annotations[v1alpha1.AnnotationUseExisting]

@@ -63,6 +63,20 @@ func TestProxyErrors(t *testing.T) {
 			annotations: map[string]string{v1alpha1.AnnotationNoPrefixLabelRegexp: "(app"},
 			want:        []string{path + `no-prefix-label-regexp]: Invalid value: "(app": error parsing regexp`},
 		},
+		"an unknown identity": {
+			annotations: map[string]string{v1alpha1.AnnotationPodIdentity: "Delegate"},
+			want: []string{
+				path + `pod-identity]: Unsupported value: "Delegate": supported values: "delegate", "proxy"`,
+			},
+		},
+		"annotations too large to be carried twice": {
+			annotations: map[string]string{"note": strings.Repeat("x", 128<<10)},
+			change:      func(pod *corev1.Pod) { refer(&pod.Spec, "metadata.annotations") },
+			want: []string{
+				`metadata.annotations: Forbidden: the pod refers to metadata.labels or metadata.annotations`,
+				`may have 262144: shorten the annotations, or refer to single ones`,
+			},
+		},
 		"a node named by the user": {
 			change: func(pod *corev1.Pod) { pod.Spec.NodeName = "n1" },
 			want: []string{

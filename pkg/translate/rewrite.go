@@ -1,28 +1,18 @@
 package translate
 
 import (
-	"strings"
-
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/kubernetes/pkg/fieldpath"
 )
 
-// spec rewrites all references to labels of pods in a pod's spec, in place: selectors and downward-API references.
-func (r rewriter) spec(spec *corev1.PodSpec) {
+// selectors rewrites all selectors of pods in a pod's spec, in place.
+func (r rewriter) selectors(spec *corev1.PodSpec) {
 	for i := range spec.TopologySpreadConstraints {
 		c := &spec.TopologySpreadConstraints[i]
 		r.selector(c.LabelSelector)
 		c.MatchLabelKeys = r.matchLabelKeys(c.MatchLabelKeys)
 	}
 	r.affinity(spec.Affinity)
-	for i := range spec.InitContainers {
-		r.env(spec.InitContainers[i].Env)
-	}
-	for i := range spec.Containers {
-		r.env(spec.Containers[i].Env)
-	}
-	for i := range spec.Volumes {
-		r.volume(&spec.Volumes[i])
-	}
 }
 
 func (r rewriter) affinity(affinity *corev1.Affinity) {
@@ -53,44 +43,9 @@ func (r rewriter) term(term *corev1.PodAffinityTerm) {
 	term.MismatchLabelKeys = r.matchLabelKeys(term.MismatchLabelKeys)
 }
 
-func (r rewriter) env(env []corev1.EnvVar) {
-	for _, e := range env {
-		if e.ValueFrom != nil {
-			r.fieldRef(e.ValueFrom.FieldRef)
-		}
-	}
-}
-
-func (r rewriter) volume(volume *corev1.Volume) {
-	if volume.DownwardAPI != nil {
-		r.files(volume.DownwardAPI.Items)
-	}
-	if volume.Projected == nil {
-		return
-	}
-	for _, source := range volume.Projected.Sources {
-		if source.DownwardAPI != nil {
-			r.files(source.DownwardAPI.Items)
-		}
-	}
-}
-
-func (r rewriter) files(files []corev1.DownwardAPIVolumeFile) {
-	for _, file := range files {
-		r.fieldRef(file.FieldRef)
-	}
-}
-
+// fieldRef rewrites a reference to a label of the pod itself.
 func (r rewriter) fieldRef(ref *corev1.ObjectFieldSelector) {
-	const begin, end = "metadata.labels['", "']"
-	if ref == nil {
-		return
-	}
-	key, ok := strings.CutPrefix(ref.FieldPath, begin)
-	if !ok {
-		return
-	}
-	if key, ok = strings.CutSuffix(key, end); ok {
-		ref.FieldPath = begin + r.key(key) + end
+	if path, key, ok := fieldpath.SplitMaybeSubscriptedPath(ref.FieldPath); ok && path == fieldLabels {
+		ref.FieldPath = fieldLabels + "['" + r.key(key) + "']"
 	}
 }

@@ -17,8 +17,11 @@ import (
 // objects of the source: QoS class, resource claims, observed generations, nominated node. It keeps the condition
 // PodScheduled, the conditions of its readiness gates, and conditions that no kubelet reports and the delegate lacks.
 //
-// Amounts of resources are at most those of the proxy's spec, and conditions of a resize are left out. So quotas count
-// the spec.
+// Amounts of resources are at most those of the proxy's spec. Conditions of a resize are left out unless the proxy was
+// changed. A proxy whose resize is infeasible shows the amounts of its spec. So quotas always count the spec.
+//
+// Containers that the target added to the delegate, as service meshes do, are left out. From Kubernetes 1.35 on, API
+// servers refuse a status in which a container that the spec does not have has restarted.
 //
 // The proxy is ready when the delegate is ready and the proxy's own readiness gates are satisfied.
 //
@@ -37,17 +40,54 @@ func ProxyStatus(proxy *corev1.Pod, delegate corev1.PodStatus) corev1.PodStatus 
 	status.VolumeHealth = slices.DeleteFunc(status.VolumeHealth, func(h corev1.PodVolumeHealth) bool {
 		return !slices.ContainsFunc(proxy.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == h.Name })
 	})
+	onlyOwnContainers(status, &proxy.Spec)
 	dropDeviceHealth(status.InitContainerStatuses)
 	dropDeviceHealth(status.ContainerStatuses)
 	dropDeviceHealth(status.EphemeralContainerStatuses)
 	boundAmounts(status, proxy)
 	status.Conditions = proxyConditions(proxy, delegate.Conditions)
+	if pending := PodCondition(status.Conditions, corev1.PodResizePending); pending != nil &&
+		pending.Reason == corev1.PodReasonInfeasible {
+		showSpec(status, proxy)
+	}
 	return *status
 }
 
 // Finished says whether all containers of a pod in this phase have ended for good.
 func Finished(phase corev1.PodPhase) bool {
 	return phase == corev1.PodSucceeded || phase == corev1.PodFailed
+}
+
+// onlyOwnContainers keeps the statuses of containers that the spec has, in the delegate's order, and one of each.
+func onlyOwnContainers(status *corev1.PodStatus, spec *corev1.PodSpec) {
+	if len(spec.Containers) == 0 {
+		return // No API server has such a pod, so the containers are not known.
+	}
+	var all, first, debuggers []string
+	for i := range spec.Containers {
+		all = append(all, spec.Containers[i].Name)
+	}
+	for i := range spec.InitContainers {
+		first = append(first, spec.InitContainers[i].Name)
+	}
+	for i := range spec.EphemeralContainers {
+		debuggers = append(debuggers, spec.EphemeralContainers[i].Name)
+	}
+	status.ContainerStatuses = statusesOf(status.ContainerStatuses, all)
+	status.InitContainerStatuses = statusesOf(status.InitContainerStatuses, first)
+	status.EphemeralContainerStatuses = statusesOf(status.EphemeralContainerStatuses, debuggers)
+}
+
+// statusesOf returns the first status of each name. It uses names up.
+func statusesOf(statuses []corev1.ContainerStatus, names []string) []corev1.ContainerStatus {
+	var kept []corev1.ContainerStatus
+	for i := range statuses {
+		if at := slices.Index(names, statuses[i].Name); at >= 0 {
+			names = slices.Delete(names, at, at+1)
+			kept = append(kept, statuses[i])
+		}
+	}
+	return kept
 }
 
 // dropDeviceHealth removes the health of devices. API servers refuse the whole status if the proxy's spec does not
@@ -62,7 +102,8 @@ func proxyConditions(proxy *corev1.Pod, delegate []corev1.PodCondition) []corev1
 	var out []corev1.PodCondition
 	own := proxy.Status.Conditions
 	for _, c := range delegate {
-		if ofProxyOnly(proxy, c.Type) || ofResize(c.Type) || c.Type == v1alpha1.ConditionDelegate {
+		resize := ofResize(c.Type) && proxy.Generation <= 1
+		if ofProxyOnly(proxy, c.Type) || resize || c.Type == v1alpha1.ConditionDelegate {
 			continue
 		}
 		if c.Type == corev1.PodReady {
@@ -87,8 +128,8 @@ func ofProxyOnly(proxy *corev1.Pod, conditionType corev1.PodConditionType) bool 
 		slices.Contains(proxy.Spec.ReadinessGates, corev1.PodReadinessGate{ConditionType: conditionType})
 }
 
-// ofResize says whether a condition is about a resize. Nothing resizes delegates, and with such a condition, quotas may
-// count the status in place of the spec.
+// ofResize says whether a condition is about a resize. With such a condition, quotas may count the status in place of
+// the spec. API servers give a pod its second generation when somebody changes its spec.
 func ofResize(conditionType corev1.PodConditionType) bool {
 	return conditionType == corev1.PodResizePending || conditionType == corev1.PodResizeInProgress
 }

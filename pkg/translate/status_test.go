@@ -1,6 +1,7 @@
 package translate_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -23,10 +24,13 @@ func is(conditionType corev1.PodConditionType, status corev1.ConditionStatus, se
 
 // bound returns a bound proxy with PodScheduled and these conditions.
 func bound(conditions ...corev1.PodCondition) *corev1.Pod {
+	debug := corev1.EphemeralContainer{}
+	debug.Name = "debug"
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "default", Generation: 2},
 		Spec: corev1.PodSpec{
 			Containers: []corev1.Container{{Name: "main"}}, RestartPolicy: corev1.RestartPolicyAlways,
+			InitContainers: []corev1.Container{{Name: "init"}}, EphemeralContainers: []corev1.EphemeralContainer{debug},
 			Volumes: []corev1.Volume{{Name: "data"}},
 		},
 		Status: corev1.PodStatus{
@@ -61,6 +65,56 @@ func running(conditions ...corev1.PodCondition) corev1.PodStatus {
 func withDevice(status corev1.ContainerStatus) []corev1.ContainerStatus {
 	status.AllocatedResourcesStatus = []corev1.ResourceStatus{{Name: "example.com/injected"}}
 	return []corev1.ContainerStatus{status}
+}
+
+func TestTheContainersThatATargetAddsAreLeftOut(t *testing.T) {
+	named := func(names ...string) []corev1.ContainerStatus {
+		var all []corev1.ContainerStatus
+		for i, name := range names {
+			all = append(all, corev1.ContainerStatus{Name: name, RestartCount: int32(i)})
+		}
+		return all
+	}
+	names := func(statuses []corev1.ContainerStatus) []string {
+		var all []string
+		for i := range statuses {
+			all = append(all, fmt.Sprintf("%s %d", statuses[i].Name, statuses[i].RestartCount))
+		}
+		return all
+	}
+	for what, test := range map[string]struct{ init, main, debug, wantInit, wantMain, wantDebug []string }{
+		"none": {},
+		"its own": {
+			[]string{"init"}, []string{"main"}, []string{"debug"},
+			[]string{"init 0"}, []string{"main 0"}, []string{"debug 0"},
+		},
+		"a mesh's": {
+			[]string{"mesh-init", "init", "sidecar"}, []string{"app", "main", "proxy"}, []string{"theirs", "debug"},
+			[]string{"init 1"}, []string{"main 1"}, []string{"debug 1"},
+		},
+		"twice":            {nil, []string{"main", "main"}, nil, nil, []string{"main 0"}, nil},
+		"in another place": {[]string{"main"}, []string{"init"}, []string{"main"}, nil, nil, nil},
+	} {
+		t.Run(what, func(t *testing.T) {
+			delegate := running()
+			delegate.InitContainerStatuses, delegate.ContainerStatuses = named(test.init...), named(test.main...)
+			delegate.EphemeralContainerStatuses = named(test.debug...)
+			got := translate.ProxyStatus(bound(), delegate)
+			for _, pair := range [][2][]string{
+				{test.wantInit, names(got.InitContainerStatuses)}, {test.wantMain, names(got.ContainerStatuses)},
+				{test.wantDebug, names(got.EphemeralContainerStatuses)},
+			} {
+				if diff := cmp.Diff(pair[0], pair[1]); diff != "" {
+					t.Errorf("containers (-want +got):\n%s", diff)
+				}
+			}
+		})
+	}
+	unknown := bound()
+	unknown.Spec.Containers, unknown.Spec.InitContainers = nil, nil
+	if got := translate.ProxyStatus(unknown, running()); len(got.InitContainerStatuses) != 1 {
+		t.Errorf("without a spec the statuses are %v", got.InitContainerStatuses)
+	}
 }
 
 func TestProxyStatusFields(t *testing.T) {

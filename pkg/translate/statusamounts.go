@@ -1,14 +1,16 @@
 package translate
 
 import (
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 	resourcehelper "k8s.io/component-helpers/resource"
 )
 
 // boundAmounts lowers the amounts of resources in the status of a delegate to those of the proxy's spec, and removes
 // others. ResourceQuotas and schedulers of the source count the larger one of spec and status. So a target cannot make
-// the proxy count for more than the user asked for, nor for less: see ofResize. An honest status has the amounts of the
-// spec, because nothing resizes delegates.
+// the proxy count for more than the user asked for, nor for less: see ofResize. While a delegate is resized to less,
+// the proxy shows the lower amounts at once.
 func boundAmounts(status *corev1.PodStatus, proxy *corev1.Pod) {
 	status.Resize = ""
 	whole := resourcehelper.PodResourcesOptions{ExcludeOverhead: true}
@@ -30,6 +32,24 @@ func boundAmounts(status *corev1.PodStatus, proxy *corev1.Pod) {
 			of := containers[all[i].Name]
 			all[i].AllocatedResources = atMost(all[i].AllocatedResources, of.Requests)
 			boundRequirements(all[i].Resources, of)
+		}
+	}
+}
+
+// showSpec shows the amounts of the spec. If a resize is infeasible, quotas count those of the status in place of the
+// spec, so a target could choose them.
+func showSpec(status *corev1.PodStatus, proxy *corev1.Pod) {
+	status.Resources, status.AllocatedResources = nil, nil
+	if of := proxy.Spec.Resources; of != nil {
+		status.Resources, status.AllocatedResources = of.DeepCopy(), of.Requests.DeepCopy()
+	}
+	containers := slices.Concat(proxy.Spec.InitContainers, proxy.Spec.Containers)
+	for _, all := range [][]corev1.ContainerStatus{status.InitContainerStatuses, status.ContainerStatuses} {
+		for i := range all {
+			all[i].Resources, all[i].AllocatedResources = nil, nil
+			if c := containerOf(containers, all[i].Name); c != nil {
+				all[i].Resources, all[i].AllocatedResources = c.Resources.DeepCopy(), c.Resources.Requests.DeepCopy()
+			}
 		}
 	}
 }

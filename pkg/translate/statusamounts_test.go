@@ -74,12 +74,30 @@ func TestQuotasCountTheSpec(t *testing.T) {
 				return status
 			}(),
 		} {
-			proxy := counting(whole)
-			want := count(proxy)
-			proxy.Status = translate.ProxyStatus(proxy, status)
-			if diff := cmp.Diff(want, count(proxy)); diff != "" {
-				t.Errorf("%s, %q as a whole: the quota counts (-spec +status):\n%s", name, whole, diff)
+			for generation := range int64(3) {
+				proxy := counting(whole)
+				proxy.Generation = generation
+				want := count(proxy)
+				proxy.Status = translate.ProxyStatus(proxy, status)
+				if diff := cmp.Diff(want, count(proxy)); diff != "" {
+					t.Errorf("%s, %q as a whole, generation %d: the quota counts (-spec +status):\n%s",
+						name, whole, generation, diff)
+				}
 			}
+		}
+	}
+}
+
+func TestAProxyThatWasResizedShowsTheConditions(t *testing.T) {
+	deferred := corev1.PodCondition{
+		Type: corev1.PodResizePending, Status: corev1.ConditionTrue, Reason: corev1.PodReasonDeferred,
+	}
+	for generation, want := range map[int64]bool{1: false, 2: true} {
+		proxy := counting("")
+		proxy.Generation = generation
+		got := translate.ProxyStatus(proxy, claiming("1", deferred))
+		if c := translate.PodCondition(got.Conditions, deferred.Type); (c != nil) != want {
+			t.Errorf("generation %d: condition %v", generation, c)
 		}
 	}
 }

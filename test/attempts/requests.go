@@ -10,12 +10,15 @@ const (
 	mediaMerge = "application/merge-patch+json"
 	mediaApply = "application/apply-patch+yaml"
 
-	core    = "/api/v1/namespaces/NS/"
-	project = "/apis/multicluster.admiralty.io/v1alpha1/"
-	label   = "multicluster.admiralty.io/parent-cluster-id"
-	markKey = "multicluster.admiralty.io/followed-by"
-	dryRun  = "?dryRun=All"
-	owners  = `"ownerReferences":[{"apiVersion":"v1","kind":"Secret","name":"web","uid":"` + ownerUID + `"}]`
+	core = "/api/v1/namespaces/NS/"
+	// measured is the metrics API.
+	measured = "/apis/metrics.k8s.io/v1beta1/"
+	project  = "/apis/multicluster.admiralty.io/v1alpha1/"
+	usage    = measured + "namespaces/NS/pods"
+	label    = "multicluster.admiralty.io/parent-cluster-id"
+	markKey  = "multicluster.admiralty.io/followed-by"
+	dryRun   = "?dryRun=All"
+	owners   = `"ownerReferences":[{"apiVersion":"v1","kind":"Secret","name":"web","uid":"` + ownerUID + `"}]`
 )
 
 // Paths and bodies have placeholders. NS stands for the namespace, USER for the user's name, USER-OF-c2 for that of the

@@ -337,14 +337,19 @@ func pods() []Attempt {
 	} {
 		all = append(all,
 			Attempt{C1, in.where, "read the logs of a pod", get(pod, "web/log"), in.want, ""},
-			Attempt{C1, in.where, "exec into a pod", post(pod, "web/exec?command=id&stdout=true"), in.want, ""})
+			Attempt{C1, in.where, "exec into a pod", post(pod, "web/exec?command=id&stdout=true"), in.want, ""},
+			Attempt{C1, in.where, "attach to a pod", post(pod, "web/attach?stdout=true"), in.want, ""},
+			Attempt{C1, in.where, "forward a port of a pod", post(pod, "web/portforward"), in.want, ""},
+			Attempt{C1, in.where, "list the usage of pods", read(usage), in.want, ""})
 	}
 	return append(all,
+		Attempt{C1, Shop, "read the usage of a pod", read(usage + "/web"), rbac, ""},
+		Attempt{C1, Shop, "watch the usage of pods", read(usage + "?watch=true"), rbac, ""},
+		Attempt{C1, "", "list the usage of pods of the whole cluster", read(measured + "pods"), rbac, ""},
+		Attempt{C1, "", "list the usage of nodes", read(measured + "nodes"), rbac, ""},
 		Attempt{C1, Shop, "create a pod", create(pod, marked("c1")), rbac, ""},
 		Attempt{C1, Shop, "delete a pod", remove(pod, "web"), rbac, ""},
 		Attempt{C1, Shop, "evict a pod", post(pod, "web/eviction"+dryRun), rbac, ""},
-		Attempt{C1, Shop, "attach to a pod", post(pod, "web/attach?stdout=true"), rbac, ""},
-		Attempt{C1, Shop, "forward a port of a pod", post(pod, "web/portforward"), rbac, ""},
 		Attempt{C1, Shop, "add an ephemeral container", patch(pod, "web/ephemeralcontainers", ""), rbac, ""},
 		Attempt{C1, system, "create a pod", create(pod, marked("c1")), rbac, ""})
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -79,16 +80,20 @@ func (w *World) Differences(ctx context.Context, table []Attempt) ([]string, err
 }
 
 // answered says what an answer of the API server means. Logs and exec of pods that do not run are errors, but not
-// refusals.
+// refusals, and so is the usage of pods in a cluster without metrics-server.
 func answered(a Attempt, code int, answer string) string {
 	const (
 		denied = "ValidatingAdmissionPolicy 'multicluster-scheduler-source"
 		called = `admission webhook \"endpointslices.multicluster.admiralty.io\" denied the request`
 	)
-	streams := strings.Contains(a.request.path, "/log") || strings.Contains(a.request.path, "/exec")
+	streams := slices.ContainsFunc([]string{"/log", "/exec", "/attach", "/portforward"}, func(part string) bool {
+		return strings.Contains(a.request.path, part)
+	})
+	metered := strings.Contains(a.request.path, measured)
 	by := func(text string) bool { return strings.Contains(answer, text) && strings.Contains(answer, a.Says) }
 	switch {
-	case code < http.StatusMultipleChoices, streams && code == http.StatusBadRequest:
+	case code < http.StatusMultipleChoices, streams && code == http.StatusBadRequest,
+		metered && code == http.StatusNotFound: // A cluster without metrics-server
 		return allowed
 	case code != http.StatusForbidden:
 		return fmt.Sprintf("answer %d: %s", code, answer)

@@ -129,6 +129,13 @@ func (w *world) empty(t *testing.T, c *cluster) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), patience)
 	defer cancel()
+	if !t.Failed() {
+		defer func() {
+			if t.Failed() {
+				w.dump(t)
+			}
+		}()
+	}
 	eventuallyIn(ctx, t, "the pods of "+c.name+" to be gone", func(ctx context.Context) error {
 		pods := &corev1.PodList{}
 		if err := c.List(ctx, pods, client.InNamespace(w.namespace)); err != nil {

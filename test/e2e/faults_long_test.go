@@ -136,6 +136,23 @@ func (w *world) nodeBecomes(t *testing.T, name string, want corev1.ConditionStat
 	})
 }
 
+// takesPods waits until nothing keeps new pods away from a node. A target that was away must answer well for a while.
+func (w *world) takesPods(t *testing.T, name string) {
+	t.Helper()
+	within(t, 2*time.Minute, "node "+name+" without taints of outages", func(ctx context.Context) error {
+		node := &corev1.Node{}
+		if err := w.c1.Get(ctx, client.ObjectKey{Name: name}, node); err != nil {
+			return err
+		}
+		for _, taint := range node.Spec.Taints {
+			if taint.Key != v1alpha1.LabelNodeProvider {
+				return fmt.Errorf("it has the taint %s", taint.Key)
+			}
+		}
+		return nil
+	})
+}
+
 // nodeReadyMessage returns the message of the node's condition Ready.
 func (w *world) nodeReadyMessage(t *testing.T, name string) string {
 	t.Helper()
@@ -260,7 +277,7 @@ func managers(ctx context.Context, t *testing.T, c *cluster, replicas int) {
 	})
 }
 
-// managerRuns returns the number of restarts of each manager in c1, by the pod's name.
+// managerRuns returns the number of restarts of each manager in c1, by the kubelet or by itself, by the pod's name.
 func (w *world) managerRuns(t *testing.T) map[string]int32 {
 	t.Helper()
 	pods := &corev1.PodList{}
@@ -268,10 +285,12 @@ func (w *world) managerRuns(t *testing.T) map[string]int32 {
 		t.Fatal(err)
 	}
 	runs := map[string]int32{}
-	for _, pod := range pods.Items {
-		for _, c := range pod.Status.ContainerStatuses {
-			runs[pod.Name] = c.RestartCount
+	for i := range pods.Items {
+		byKubelet, byItself, err := w.restarts(t.Context(), &pods.Items[i])
+		if err != nil {
+			t.Fatal(err)
 		}
+		runs[pods.Items[i].Name] = byKubelet + int32(byItself)
 	}
 	return runs
 }

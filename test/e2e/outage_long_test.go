@@ -100,6 +100,7 @@ func TestADeadTargetIsTreatedLikeADeadNode(t *testing.T) {
 	if err := delegates.doubled(); err != nil {
 		t.Error(err)
 	}
+	w.takesPods(t, "admiralty-c2")
 	w.kubectl(t, "rollout", "restart", "deployment/web")
 	w.kubectl(t, "rollout", "status", "deployment/web", "--timeout=2m")
 	if p := w.quiet(t, 10); p.byNode["admiralty-c2"] < 3 {

@@ -110,7 +110,7 @@ func (w *world) placement(ctx context.Context) (*placement, error) {
 }
 
 // quiet waits until exactly so many proxies run and no other pods exist. Each proxy must have one running delegate and
-// show its IP.
+// show its IP. Their virtual nodes exist.
 func (w *world) quiet(t *testing.T, replicas int) *placement {
 	t.Helper()
 	var quiet *placement
@@ -120,6 +120,12 @@ func (w *world) quiet(t *testing.T, replicas int) *placement {
 			return err
 		}
 		quiet = p
+		// Proxies of a node that has just been deleted look like others until the garbage collector finds them.
+		for name := range p.byNode {
+			if err := w.c1.Get(ctx, client.ObjectKey{Name: name}, &corev1.Node{}); err != nil {
+				return fmt.Errorf("the node %q of proxies: %w", name, err)
+			}
+		}
 		return p.check(replicas)
 	})
 	return quiet

@@ -92,7 +92,7 @@ func TestATargetsNodeThatIsDrainedSendsPodsElsewhere(t *testing.T) {
 	w := setUp(t)
 	create(t, w.c1, w.webServer(6))
 	spread(t, w.quiet(t, 6))
-	node := realNode(t, w.c2).Name
+	node, cpu := realNode(t, w.c2).Name, w.virtualNodeCPU(t, "admiralty-c2")
 	t.Cleanup(func() {
 		_, _ = runKubectl(context.WithoutCancel(t.Context()), "--context", "c2", "uncordon", node)
 	})
@@ -115,6 +115,12 @@ func TestATargetsNodeThatIsDrainedSendsPodsElsewhere(t *testing.T) {
 	if out, err := runKubectl(t.Context(), "--context", "c2", "uncordon", node); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
+	eventually(t, "admiralty-c2 to show the room of its node again", func(context.Context) error {
+		if is := w.virtualNodeCPU(t, "admiralty-c2"); is != cpu {
+			return fmt.Errorf("it has %dm CPU, had %dm", is, cpu)
+		}
+		return nil
+	})
 	w.kubectl(t, "scale", "deployment/web", "--replicas=10")
 	if p := w.quiet(t, 10); p.byNode["admiralty-c2"] == 0 {
 		t.Errorf("after the uncordon: %v by virtual node", p.byNode)

@@ -4,8 +4,6 @@ package e2e
 
 import (
 	"context"
-	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -158,33 +156,10 @@ func TestADisconnectedSourceTakesOnlyItsOwnAlong(t *testing.T) {
 	same(t, before, w.quiet(t, 4))
 }
 
-func TestUninstallingLeavesNothingThatCannotBeDeleted(t *testing.T) {
-	w := setUp(t)
-	create(t, w.c1, w.webServer(6))
-	w.quiet(t, 6)
-
-	w.endWell(t)
-	w.uninstall(t)
-	w.kubectl(t, "delete", "nodes", "admiralty-c1", "admiralty-c2")
-	for _, c := range w.all() {
-		if out, err := runKubectl(
-			t.Context(),
-			"--context",
-			c.name,
-			"delete",
-			"namespace",
-			w.namespace,
-			"--timeout=3m",
-		); err != nil {
-			t.Errorf("deleting the namespace in %s: %v\n%s", c.name, err, out)
-		}
-	}
-}
-
 func TestUninstallingLeavesTargetsThatCanBeDeleted(t *testing.T) {
 	w := setUp(t)
 	w.endWell(t)
-	w.uninstall(t)
+	w.c1.uninstall(t)
 	for _, kind := range []string{"clustertargets", "clustersources", "clustersummaries", "podchaperons"} {
 		out, err := runKubectl(
 			t.Context(),
@@ -200,40 +175,4 @@ func TestUninstallingLeavesTargetsThatCanBeDeleted(t *testing.T) {
 			t.Errorf("%s have finalizers %q (%v)", kind, out, err)
 		}
 	}
-}
-
-// uninstall removes the chart from c1 until the test ends.
-func (w *world) uninstall(t *testing.T) {
-	t.Helper()
-	const release = "multicluster-scheduler"
-	helm := func(ctx context.Context, args ...string) string {
-		t.Helper()
-		out, err := run(ctx, "helm", append([]string{"--kube-context", "c1", "-n", managerNamespace}, args...)...)
-		if err != nil {
-			t.Fatalf("helm %v: %v\n%s", args, err, out)
-		}
-		return out
-	}
-	values := filepath.Join(t.TempDir(), "values.yaml")
-	if err := os.WriteFile(
-		values,
-		[]byte(helm(t.Context(), "get", "values", release, "-o", "yaml")),
-		0o600,
-	); err != nil {
-		t.Fatal(err)
-	}
-	helm(t.Context(), "uninstall", release, "--wait")
-	t.Cleanup(func() {
-		helm(
-			context.WithoutCancel(t.Context()),
-			"install",
-			release,
-			localFile("../charts/multicluster-scheduler"),
-			"-f",
-			values,
-			"--wait",
-			"--timeout",
-			"3m",
-		)
-	})
 }

@@ -286,11 +286,12 @@ func (w *three) end(t *testing.T, c *cluster) {
 	t.Logf("the client in %s: %s", c.name, total[0])
 }
 
+// names returns the host names of delegates, which are the names of their proxies.
 func names(running map[string][]corev1.Pod) []string {
 	var all []string
 	for _, pods := range running {
 		for _, pod := range pods {
-			all = append(all, pod.Name)
+			all = append(all, pod.Annotations[v1alpha1.AnnotationParentName])
 		}
 	}
 	return all

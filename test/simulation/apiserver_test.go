@@ -44,6 +44,8 @@ func kindOf(o any) string {
 // change is one change of an object. Before is nil if the object is new, and after is nil if it is gone.
 type change struct {
 	before, after client.Object
+	at            time.Time
+	version       int // of the cluster
 }
 
 func (c change) object() client.Object {
@@ -63,6 +65,8 @@ type cluster struct {
 	logs map[string][]change
 	// made counts the objects of a name, for their UIDs.
 	made map[ref]int
+	// created counts them by kind.
+	created map[string]int
 	// changed is called after each change.
 	changed func(c *cluster, now change)
 }
@@ -70,6 +74,7 @@ type cluster struct {
 func newCluster(name string) *cluster {
 	return &cluster{
 		name: name, version: 1, objects: map[ref]client.Object{}, logs: map[string][]change{}, made: map[ref]int{},
+		created: map[string]int{},
 	}
 }
 
@@ -112,6 +117,7 @@ func (c *cluster) create(o client.Object) (client.Object, error) {
 	}
 	created := copyOf(o)
 	c.made[r]++
+	c.created[r.kind]++
 	created.SetUID(types.UID(c.name + "/" + r.kind + "/" + r.Name + "/" + strconv.Itoa(c.made[r])))
 	created.SetCreationTimestamp(metav1.NewTime(time.Now().Truncate(time.Second)))
 	if pod, ok := created.(*corev1.Pod); ok {
@@ -152,6 +158,7 @@ func withVersion(o client.Object, version int) client.Object {
 
 func (c *cluster) note(now change) {
 	kind := kindOf(now.object())
+	now.at, now.version = time.Now(), c.version
 	c.logs[kind] = append(c.logs[kind], now)
 	c.changed(c, now)
 }
@@ -184,9 +191,18 @@ func (c *cluster) delete(r ref, options *client.DeleteOptions) error {
 		c.deletePod(r, pod, options.GracePeriodSeconds)
 		return nil
 	}
+	if slices.Contains(o.GetFinalizers(), claimProtection) {
+		if o.GetDeletionTimestamp() == nil {
+			c.putDeleting(o, 0)
+		}
+		return nil
+	}
 	c.deleteChaperon(r, o, options.PropagationPolicy)
 	return nil
 }
+
+// claimProtection is the finalizer that keeps claims which pods use.
+const claimProtection = "kubernetes.io/pvc-protection"
 
 // deletePod deletes as the API server does: with a grace period only if the pod is bound and has not finished. A longer
 // one than before changes nothing.
@@ -277,6 +293,7 @@ func (c *cluster) update(before, after client.Object, status bool) (client.Objec
 	return after, nil
 }
 
+// statusOf returns the status of a pod, or of a PodChaperon's delegate. Others have none.
 func statusOf(o client.Object) *corev1.PodStatus {
 	switch o := o.(type) {
 	case *corev1.Pod:
@@ -284,11 +301,15 @@ func statusOf(o client.Object) *corev1.PodStatus {
 	case *v1alpha1.PodChaperon:
 		return &o.Status
 	default:
-		panic(fmt.Sprintf("%T has no status", o))
+		return nil
 	}
 }
 
-func setStatus(o client.Object, status *corev1.PodStatus) { *statusOf(o) = *status.DeepCopy() }
+func setStatus(o client.Object, status *corev1.PodStatus) {
+	if to := statusOf(o); to != nil {
+		*to = *status.DeepCopy()
+	}
+}
 
 // bind assigns a pod to a node.
 func (c *cluster) bind(r ref, uid types.UID, node string) error {

@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strconv"
+	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -30,12 +33,31 @@ type lagging struct {
 	objects  map[ref]client.Object
 	seen     int // of the changes
 	handlers []toolscache.ResourceEventHandler
+	// transform is what the cache keeps of an object. It is nil if that is everything.
+	transform func(client.Object) client.Object
+	// gated is nil if the cache is not behind the gate.
+	gated *gated
 }
 
-// newLagging returns a cache that has synced.
-func newLagging(name string, from *cluster, kind string, selects func(client.Object) bool) *lagging {
-	l := &lagging{name: name, from: from, kind: kind, selects: selects, objects: map[ref]client.Object{}}
-	l.relist()
+// newLagging returns a cache that has synced. Its list is so many changes old.
+func newLagging(name string, of view, selects func(client.Object) bool) *lagging {
+	l := &lagging{name: name, from: of.from, kind: of.kind, selects: selects, objects: map[ref]client.Object{}}
+	if of.ago == 0 {
+		l.relist()
+		return l
+	}
+	for range len(of.from.logs[of.kind]) - of.ago {
+		l.next()
+	}
+	return l
+}
+
+// newLaggingBehind returns a cache behind the gate that has synced. It asks for its first list as a reflector does.
+func newLaggingBehind(g *gated, name string, of view) *lagging {
+	l := &lagging{
+		name: name, from: of.from, kind: of.kind, selects: everything, objects: map[ref]client.Object{}, gated: g,
+	}
+	l.listBehind(anyTime)
 	return l
 }
 
@@ -44,15 +66,43 @@ func everything(client.Object) bool { return true }
 // behind says whether there is a change that the cache has not got.
 func (l *lagging) behind() bool { return l.seen < len(l.from.logs[l.kind]) }
 
+// lag is how long the cache has lacked a change.
+func (l *lagging) lag() time.Duration {
+	if !l.behind() {
+		return 0
+	}
+	return time.Since(l.from.logs[l.kind][l.seen].at)
+}
+
 // next gets the next change.
 func (l *lagging) next() {
 	now := l.from.logs[l.kind][l.seen]
 	l.seen++
+	if l.gated != nil {
+		l.nextBehind(now)
+		return
+	}
 	if now.after == nil {
 		l.drop(refOf(now.before), now.before)
 		return
 	}
 	l.store(now.after)
+}
+
+// nextBehind gets what the gate makes of a change.
+func (l *lagging) nextBehind(now change) {
+	if !l.gated.selects(now.object()) {
+		return
+	}
+	switch event := l.gated.pass(now); event.Type {
+	case watch.Bookmark, watch.Error:
+	case watch.Deleted:
+		gone, _ := event.Object.(client.Object)
+		l.drop(refOf(gone), gone)
+	case watch.Added, watch.Modified:
+		passed, _ := event.Object.(client.Object)
+		l.store(passed)
+	}
 }
 
 func (l *lagging) store(o client.Object) {
@@ -61,6 +111,9 @@ func (l *lagging) store(o client.Object) {
 	if !l.selects(o) {
 		l.drop(r, o)
 		return
+	}
+	if l.transform != nil {
+		o = l.transform(o)
 	}
 	l.objects[r] = o
 	for _, h := range l.handlers {
@@ -77,13 +130,36 @@ func (l *lagging) drop(r ref, last any) {
 		return
 	}
 	delete(l.objects, r)
+	if o, ok := last.(client.Object); ok && l.transform != nil {
+		last = l.transform(o)
+	}
 	for _, h := range l.handlers {
 		h.OnDelete(last)
 	}
 }
 
+// listBehind lists behind the gate.
+func (l *lagging) listBehind(version string) {
+	objects, seen := l.gated.list(version)
+	listed := map[ref]bool{}
+	for _, o := range objects {
+		listed[refOf(o)] = true
+		l.store(o)
+	}
+	for _, o := range sorted(l.objects) {
+		if !listed[refOf(o)] {
+			l.dropUnseen(o)
+		}
+	}
+	l.seen = seen
+}
+
 // relist skips changes: the watch was lost, and the cache lists what there is.
 func (l *lagging) relist() {
+	if l.gated != nil {
+		l.listBehind(strconv.Itoa(l.seen))
+		return
+	}
 	for _, o := range sorted(l.from.objects) {
 		if kindOf(o) == l.kind && l.selects(o) {
 			l.store(o)
@@ -91,11 +167,15 @@ func (l *lagging) relist() {
 	}
 	for _, o := range sorted(l.objects) {
 		if now := l.from.objects[refOf(o)]; now == nil || !l.selects(now) {
-			key := client.ObjectKeyFromObject(o).String()
-			l.drop(refOf(o), toolscache.DeletedFinalStateUnknown{Key: key, Obj: o})
+			l.dropUnseen(o)
 		}
 	}
 	l.seen = len(l.from.logs[l.kind])
+}
+
+// dropUnseen drops an object whose end the watch has not shown.
+func (l *lagging) dropUnseen(o client.Object) {
+	l.drop(refOf(o), toolscache.DeletedFinalStateUnknown{Key: client.ObjectKeyFromObject(o).String(), Obj: o})
 }
 
 func sorted(objects map[ref]client.Object) []client.Object {

@@ -2,8 +2,10 @@ package simulation
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/fields"
@@ -17,6 +19,7 @@ import (
 // call is a request that is under way. The caller waits until the simulation answers it, or until its deadline.
 type call struct {
 	label string
+	verb  string
 	by    *process
 	to    *cluster
 	ctx   context.Context //nolint:containedctx // The call ends with it.
@@ -26,6 +29,8 @@ type call struct {
 	result client.Object
 	err    error
 	answer chan struct{}
+	// givenUp is since when nobody waits for the call.
+	givenUp time.Time
 }
 
 // serve carries the request out.
@@ -37,6 +42,11 @@ func (c *call) serve() {
 	}
 }
 
+// errFenced is the error of a write by a source's process that has lost the right to lead.
+var errFenced = errors.New("the fence stops the write")
+
+const patchVerb = "patch"
+
 // link is a connection of a process to an API server. It is a client.Client whose reads come from caches.
 type link struct {
 	client.Client
@@ -44,6 +54,8 @@ type link struct {
 	process *process
 	to      *cluster
 	caches  caches
+	// right is the right to write, or nil if it does not end.
+	right context.Context //nolint:containedctx // as in the product
 }
 
 // do makes a request and waits for its answer.
@@ -52,7 +64,13 @@ func (l *link) do(
 ) (client.Object, error) {
 	c := &call{
 		label: l.process.name + ": " + verb + " " + kindOf(o) + " " + key.Name + " in " + l.to.name,
-		by:    l.process, to: l.to, ctx: ctx, run: run, answer: make(chan struct{}),
+		verb:  verb, by: l.process, to: l.to, ctx: ctx, run: run, answer: make(chan struct{}),
+	}
+	switch {
+	case ctx.Value(forLost{}) != nil && verb != "get":
+		l.process.world.violate("%s, for a target that is lost", c.label)
+	case verb != "get" && (l.process.fenced || l.right != nil && l.right.Err() != nil):
+		return nil, errFenced
 	}
 	l.process.world.park(c)
 	select {
@@ -121,7 +139,7 @@ func (l *link) patch(ctx context.Context, o client.Object, patch client.Patch, s
 		return err
 	}
 	r := refOf(o)
-	verb := "patch"
+	verb := patchVerb
 	if status {
 		verb = "patch the status of"
 	}
@@ -129,6 +147,7 @@ func (l *link) patch(ctx context.Context, o client.Object, patch client.Patch, s
 		return l.to.patch(r, status, patch.Type(), data)
 	})
 	if err != nil {
+		l.process.world.noteFailed(r.Name)
 		return err
 	}
 	return assign(o, patched)

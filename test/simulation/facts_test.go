@@ -1,55 +1,101 @@
 package simulation
 
 import (
-	"fmt"
-	"time"
+	"maps"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/proxy/ending"
 )
 
-// facts are what happened to proxies, by their UIDs.
+// facts are what happened to proxies and delegates, by their UIDs.
 type facts struct {
 	// mayGo are the proxies that may go, because somebody deleted them, their delegates or their PodChaperons.
 	mayGo map[types.UID]bool
-	// deleted are the proxies that a user deleted.
-	deleted map[types.UID]bool
-	// forced are those where somebody asked for more than the product can promise: a deletion that does not wait for
-	// containers, or a target that is lost before they are bound.
-	forced map[types.UID]bool
+	// deleted are the proxies that a user deleted, forced those that were to go at once, and unbound those that were
+	// not bound then.
+	deleted, forced, unbound map[types.UID]bool
+	// unwatched are the delegates and PodChaperons for the end of whose containers nobody waits: somebody in the target
+	// deleted the delegate by force, or the target was set back.
+	unwatched map[types.UID]bool
+	// away are the targets that were lost while the proxy was not bound. The proxy may be placed elsewhere then. When
+	// the target returns, one of the two delegates ends.
+	away map[types.UID]map[*kubernetes]bool
 	// phases are the last phases of proxies, and codes their exit codes.
 	phases map[types.UID]corev1.PodPhase
 	codes  map[types.UID]int32
-	// delegates are all pods that the targets had, with their proxies.
-	delegates map[types.UID]types.UID
+	// ran are the PodChaperons that showed a running delegate, and done those that showed one that had finished.
+	ran, done map[types.UID]bool
+	// names are the names of proxies.
+	names map[types.UID]string
+	// delegates are all pods that the targets had.
+	delegates map[types.UID]delegate
+}
+
+// delegate is what is known of a pod in a target.
+type delegate struct {
+	proxy, chaperon types.UID
 }
 
 func newFacts() facts {
 	return facts{
-		mayGo: map[types.UID]bool{}, forced: map[types.UID]bool{}, phases: map[types.UID]corev1.PodPhase{},
-		codes: map[types.UID]int32{}, delegates: map[types.UID]types.UID{},
-		deleted: map[types.UID]bool{},
+		mayGo: map[types.UID]bool{}, forced: map[types.UID]bool{}, unbound: map[types.UID]bool{},
+		deleted: map[types.UID]bool{}, unwatched: map[types.UID]bool{},
+		away: map[types.UID]map[*kubernetes]bool{}, phases: map[types.UID]corev1.PodPhase{},
+		ran: map[types.UID]bool{}, done: map[types.UID]bool{},
+		codes: map[types.UID]int32{}, names: map[types.UID]string{}, delegates: map[types.UID]delegate{},
 	}
 }
 
 func parentOf(o client.Object) types.UID { return types.UID(o.GetLabels()[v1alpha1.LabelParentUID]) }
 
-// targetChanged notes which pods are delegates.
+// targetChanged notes which pods are delegates, and checks that none is made again that has finished.
 func (w *world) targetChanged(_ *cluster, now change) {
-	if pod := asPod(now.after); pod != nil {
-		w.facts.delegates[pod.UID] = parentOf(pod)
+	if c, ok := now.after.(*v1alpha1.PodChaperon); ok {
+		if c.Status.Phase == corev1.PodRunning {
+			w.facts.ran[c.UID] = true
+		}
+		if finished(c.Status.Phase) && !lost(c) {
+			w.facts.done[c.UID] = true
+		}
 	}
+	pod := asPod(now.after)
+	if pod == nil {
+		return
+	}
+	made := delegate{proxy: parentOf(pod)}
+	if owner := metav1.GetControllerOf(pod); owner != nil {
+		made.chaperon = owner.UID
+	}
+	once := pod.Spec.RestartPolicy == corev1.RestartPolicyNever && !w.reached[oldLists]
+	switch {
+	case now.before != nil:
+	case w.facts.done[made.chaperon] && !w.reached[oldLists]:
+		w.violate("delegate %s was made again after it had finished", pod.Name)
+	case w.facts.ran[made.chaperon] && once:
+		w.violate("delegate %s was made again, which was to run once", pod.Name)
+	}
+	w.facts.delegates[pod.UID] = made
 }
 
-// excuseUnbound excuses the proxies that are not bound, because a target is lost now. A lost target does not hold its
-// pods, so they may be placed elsewhere, and have two delegates until it returns and one is discarded.
-func (w *world) excuseUnbound() {
+// excuseUnbound excuses the delegates in a target that is lost now, of proxies that are not bound. A lost target does
+// not hold its pods. So they may be placed elsewhere, and have two delegates until the target returns.
+func (w *world) excuseUnbound(k *kubernetes) {
+	excused := maps.Clone(w.facts.unbound) // The source's cache may still show those.
 	for _, proxy := range list[*corev1.Pod](w.source) {
-		if proxy.Spec.NodeName == "" {
-			w.facts.forced[proxy.UID] = true
+		excused[proxy.UID] = proxy.Spec.NodeName == ""
+	}
+	for proxy, yes := range excused {
+		if yes && w.facts.away[proxy] == nil {
+			w.facts.away[proxy] = map[*kubernetes]bool{}
+		}
+		if yes {
+			w.facts.away[proxy][k] = true
 		}
 	}
 }
@@ -62,10 +108,14 @@ func (w *world) proxyChanged(_ *cluster, now change) {
 		return
 	}
 	pod := asPod(now.after)
+	w.facts.names[uid] = pod.Name
 	if was := w.facts.phases[uid]; finished(was) && pod.Status.Phase != was {
 		w.violate("proxy %s was %s and is %s", pod.Name, was, pod.Status.Phase)
 	}
 	w.facts.phases[uid] = pod.Status.Phase
+	if pod.Spec.NodeName == "" && len(pod.Status.ContainerStatuses) > 0 {
+		w.violate("proxy %s is not bound, and shows containers", pod.Name)
+	}
 	code, ok := exitCode(&pod.Status)
 	if was, known := w.facts.codes[uid]; known && (!ok || was != code) {
 		w.violate("proxy %s lost its exit code %d", pod.Name, was)
@@ -94,21 +144,59 @@ func (w *world) proxyGone(proxy *corev1.Pod) {
 	if proxy.DeletionTimestamp == nil && ended && finished(proxy.Status.Phase) && !w.facts.deleted[proxy.UID] {
 		w.violate("proxy %s had finished and was deleted", proxy.Name)
 	}
+	if !w.facts.deleted[proxy.UID] && !finished(proxy.Status.Phase) && w.finishedThere(proxy) {
+		w.violate("proxy %s was deleted, and its delegate had finished", proxy.Name)
+	}
 	if w.facts.forced[proxy.UID] || proxy.Spec.NodeName == "" {
 		return
 	}
-	if live := w.liveDelegates()[proxy.UID]; live > 0 {
+	if live := w.liveDelegates(awaited)[proxy.UID]; live > 0 {
 		w.violate("proxy %s was removed while its delegate may run", proxy.Name)
 	}
 }
 
+// finishedThere says whether the target of a proxy shows that the delegate has finished before anybody deleted it.
+func (w *world) finishedThere(proxy *corev1.Pod) bool {
+	for _, k := range w.targets {
+		for _, c := range list[*v1alpha1.PodChaperon](k.cluster) {
+			if parentOf(c) == proxy.UID && proxy.Spec.NodeName == nodePrefix+k.name && c.DeletionTimestamp == nil &&
+				finished(c.Status.Phase) && !lost(c) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// lost says whether the target's manager shows that the delegate was deleted.
+func lost(chaperon *v1alpha1.PodChaperon) bool {
+	for _, c := range chaperon.Status.Conditions {
+		if c.Type == v1alpha1.ConditionDelegate {
+			return true
+		}
+	}
+	return false
+}
+
+// which delegates count.
+type which bool
+
+const (
+	everyDelegate which = false
+	// awaited are those for whose ends somebody has to wait.
+	awaited which = true
+)
+
 // liveDelegates returns how many delegates of each proxy may run.
-func (w *world) liveDelegates() map[types.UID]int {
+func (w *world) liveDelegates(count which) map[types.UID]int {
 	live := map[types.UID]int{}
-	for delegate, proxy := range w.facts.delegates {
+	for uid, d := range w.facts.delegates {
+		if count == awaited && (w.facts.unwatched[uid] || w.facts.unwatched[d.chaperon]) {
+			continue
+		}
 		for _, k := range w.targets {
-			if k.mayRun(delegate) {
-				live[proxy]++
+			if k.mayRun(uid) && (count == everyDelegate || !w.facts.away[d.proxy][k]) {
+				live[d.proxy]++
 			}
 		}
 	}
@@ -117,115 +205,62 @@ func (w *world) liveDelegates() map[types.UID]int {
 
 // check checks what must be true at any time.
 func (w *world) check() {
-	for proxy, live := range w.liveDelegates() {
-		if live > 1 && !w.facts.forced[proxy] {
+	ordinals := map[string]int{}
+	w.back()
+	for proxy, live := range w.liveDelegates(awaited) {
+		if live > 1 {
 			w.violate("proxy %s has %d delegates that may run", proxy, live)
 		}
+		if !w.facts.forced[proxy] && !w.facts.unbound[proxy] {
+			ordinals[w.facts.names[proxy]] += live
+		}
+	}
+	for name, live := range ordinals {
+		if live > 1 {
+			w.violate("pods of the name %s have %d delegates that may run", name, live)
+		}
 	}
 }
 
-// unsettled says what is not as it must be after the network healed and time passed.
-func (w *world) unsettled() error {
-	proxies := map[types.UID]*corev1.Pod{}
-	for _, proxy := range list[*corev1.Pod](w.source) {
-		proxies[proxy.UID] = proxy
-		if err := w.unsettledProxy(proxy); err != nil {
-			return err
+// back ends the excuse of delegates in a target that was lost, when it is engaged and nothing goes on.
+func (w *world) back() {
+	if len(w.facts.away) == 0 || w.failed() != nil || !w.calm() {
+		return
+	}
+	for proxy, targets := range w.facts.away {
+		for k := range targets {
+			if w.wanted(proxy) <= 1 {
+				delete(targets, k)
+			}
+		}
+		if len(targets) == 0 {
+			delete(w.facts.away, proxy)
 		}
 	}
+}
+
+// calm says whether all targets are engaged, and nothing goes on but time.
+func (w *world) calm() bool {
 	for _, k := range w.targets {
-		if err := k.unsettled(proxies); err != nil {
-			return err
+		if e := w.manager.engaged[k]; k.cut || e == nil || !e.target.Reachable() {
+			return false
 		}
 	}
-	return nil
+	if slices.ContainsFunc(w.managers, func(p *process) bool { return !p.acts() }) {
+		return false
+	}
+	return w.manager.acts() && !w.manager.backsOff() && len(w.progress()) == 0
 }
 
-func (w *world) unsettledProxy(proxy *corev1.Pod) error {
-	switch {
-	case proxy.DeletionTimestamp != nil:
-		return fmt.Errorf("proxy %s is still being deleted", proxy.Name)
-	case finished(proxy.Status.Phase):
-		return nil
-	case proxy.Spec.NodeName == "":
-		return fmt.Errorf("proxy %s is not bound", proxy.Name)
-	case w.liveDelegates()[proxy.UID] != 1:
-		return fmt.Errorf("proxy %s has no delegate, or more than one, and is %s", proxy.Name, proxy.Status.Phase)
-	case proxy.Status.Phase != corev1.PodRunning:
-		return fmt.Errorf("proxy %s is %s, and its delegate runs", proxy.Name, proxy.Status.Phase)
-	}
-	return nil
-}
-
-func (k *kubernetes) unsettled(proxies map[types.UID]*corev1.Pod) error {
-	for _, chaperon := range list[*v1alpha1.PodChaperon](k.cluster) {
-		proxy := proxies[parentOf(chaperon)]
-		switch {
-		case chaperon.DeletionTimestamp != nil:
-			return fmt.Errorf("PodChaperon %s is still being deleted", chaperon.Name)
-		case proxy == nil:
-			return fmt.Errorf("PodChaperon %s has no proxy", chaperon.Name)
-		case proxy.Spec.NodeName != nodePrefix+k.name:
-			return fmt.Errorf("PodChaperon %s is in %s, its proxy is bound to %q",
-				chaperon.Name, k.name, proxy.Spec.NodeName)
-		}
-	}
-	for _, pod := range list[*corev1.Pod](k.cluster) {
-		switch {
-		case pod.DeletionTimestamp != nil:
-			return fmt.Errorf("delegate %s is still being deleted", pod.Name)
-		case k.objects[ref{kindChaperon, client.ObjectKeyFromObject(pod)}] == nil:
-			return fmt.Errorf("delegate %s has no PodChaperon", pod.Name)
-		}
-	}
-	return nil
-}
-
-const (
-	healing = 5 * time.Second // less than the deadline of a request
-	healed  = "everything is repaired"
-)
-
-// heal repairs everything, and lets time pass until everything is as it must be.
-func (w *world) heal() {
-	w.trace = append(w.trace, healed)
-	for i, k := range w.targets {
-		k.cut, k.full = false, false
-		if !w.managers[i].alive() {
-			w.managers[i] = w.startTarget(k)
-		}
-	}
-	if !w.manager.alive() {
-		w.pass(leaseDuration)
-		w.manager = w.startSource()
-	}
+// wanted returns how many PodChaperons of a proxy are there that nobody asked to end.
+func (w *world) wanted(proxy types.UID) int {
+	n := 0
 	for _, k := range w.targets {
-		if e := w.manager.engaged[k]; e == nil || !e.target.Reachable() {
-			w.manager.engage(k)
+		for _, c := range list[*v1alpha1.PodChaperon](k.cluster) {
+			if parentOf(c) == proxy && !ending.Begun(c) && !lost(c) {
+				n++
+			}
 		}
 	}
-	w.rest()
-	var err error
-	for range 240 {
-		w.run(2000)
-		if err = w.unsettled(); err == nil || w.failed() != nil {
-			return
-		}
-		w.trace = append(w.trace, "time passes")
-		w.pass(healing)
-	}
-	w.violate("nothing changes any more: %v", err)
+	return n
 }
-
-// run does what goes on by itself, at most so many steps of it.
-func (w *world) run(steps int) {
-	for range steps {
-		all := w.progress()
-		if len(all) == 0 || w.failed() != nil {
-			return
-		}
-		w.do(all[0])
-	}
-}
-
-const leaseDuration = 15 * time.Second

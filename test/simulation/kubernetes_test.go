@@ -18,6 +18,8 @@ import (
 type action struct {
 	label string
 	do    func()
+	// of is the part of the world that does it, which may stall.
+	of string
 }
 
 // container is what runs on a node, whatever the API server says.
@@ -25,6 +27,7 @@ type container struct {
 	pod     *corev1.Pod // when it started
 	running bool
 	code    int32
+	killed  bool
 }
 
 // kubernetes is what Kubernetes itself does in a target: its scheduler, a kubelet and the garbage collector.
@@ -33,35 +36,42 @@ type kubernetes struct {
 
 	containers map[types.UID]*container
 	full       bool
+	// paused says that the scheduler does nothing.
+	paused bool
 	// cut says that the source does not reach the target.
 	cut bool
+	setBacks
 }
 
 // actions returns those that can happen now. Containers end by themselves only if asked for.
 func (k *kubernetes) actions(ends bool) []action {
 	var all []action
-	add := func(what string, o client.Object, do func()) {
-		all = append(all, action{fmt.Sprintf("%s: %s %s", k.name, what, o.GetName()), do})
+	by := func(of string) func(string, client.Object, func()) {
+		return func(what string, o client.Object, do func()) {
+			all = append(all, action{fmt.Sprintf("%s: %s %s", k.name, what, o.GetName()), do, k.name + "'s " + of})
+		}
 	}
 	for _, pod := range list[*corev1.Pod](k.cluster) {
-		k.schedule(pod, add)
-		k.run(pod, ends, add)
-		k.collect(pod, add)
+		k.schedule(pod, by("scheduler"))
+		k.run(pod, ends, by("kubelet"))
+		k.collect(pod, by("garbage collector"))
 	}
 	for _, c := range k.running() {
 		if o := k.objects[refOf(c.pod)]; o == nil || o.GetUID() != c.pod.UID {
-			add("the kubelet kills the container of the vanished", c.pod, func() { c.end(137) })
+			by("kubelet")("the kubelet kills the container of the vanished", c.pod, c.kill)
 		}
 	}
 	for _, chaperon := range list[*v1alpha1.PodChaperon](k.cluster) {
 		if chaperon.DeletionTimestamp != nil && len(k.dependents(chaperon)) == 0 {
-			add("garbage collection lets go", chaperon, func() { k.letGo(chaperon) })
+			by("garbage collector")("garbage collection lets go", chaperon, func() { k.letGo(chaperon) })
 		}
 	}
 	return all
 }
 
 func (c *container) end(code int32) { c.running, c.code = false, code }
+
+func (c *container) kill() { c.running, c.code, c.killed = false, 137, true }
 
 func (k *kubernetes) running() []*container {
 	var all []*container
@@ -77,7 +87,7 @@ func (k *kubernetes) running() []*container {
 // schedule is the target's scheduler.
 func (k *kubernetes) schedule(pod *corev1.Pod, add func(string, client.Object, func())) {
 	switch {
-	case pod.Spec.NodeName != "" || pod.DeletionTimestamp != nil:
+	case pod.Spec.NodeName != "" || pod.DeletionTimestamp != nil || k.paused:
 	case !k.full:
 		add("the scheduler binds", pod, func() { _ = k.bind(refOf(pod), pod.UID, "node") })
 	case len(pod.Status.Conditions) == 0:
@@ -119,11 +129,14 @@ func (k *kubernetes) run(pod *corev1.Pod, ends bool, add func(string, client.Obj
 		return
 	}
 	if c.running && pod.DeletionTimestamp != nil {
-		add("the kubelet kills", pod, func() { c.end(137) })
+		add("the kubelet kills", pod, c.kill)
 	}
 	if c.running && ends && pod.Spec.RestartPolicy == corev1.RestartPolicyNever {
 		add("success of", pod, func() { c.end(0) })
 		add("failure of", pod, func() { c.end(3) })
+	}
+	if c.running && ends && pod.Spec.RestartPolicy == corev1.RestartPolicyAlways {
+		add("failure of node under", pod, func() { c.end(137) }) // The kubelet evicts the pod.
 	}
 	status := pod.Status.DeepCopy()
 	c.report(status)

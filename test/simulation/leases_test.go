@@ -38,6 +38,16 @@ func TestOneSourceActsAtATimeWhateverGoesWrong(t *testing.T) {
 	})
 }
 
+func TestARunOfLeasesIsRepeatable(t *testing.T) {
+	repeatable(t, 2, func(seed uint64) []string {
+		steps, _ := compete(t, func(c *contest) { c.randomly(seed) })
+		return steps
+	}, func(steps []string) []string {
+		again, _ := compete(t, func(c *contest) { c.repeat(steps) })
+		return again
+	})
+}
+
 // compete does steps, and then repairs everything.
 func compete(t *testing.T, steps func(c *contest)) (trace []string, failed error) {
 	t.Helper()
@@ -68,8 +78,11 @@ type contest struct {
 	past []client.Object
 	// back is when the target was set back the last time.
 	back time.Time
+	// wary says that sources take the target for slow.
+	wary bool
 	// healing says that whatever a user has to accept is accepted.
 	healing bool
+	written int
 }
 
 // holder is a source cluster with its replicas. The fields are what its etcd has, and so what a copy has, too, or they
@@ -94,8 +107,11 @@ type holder struct {
 type skewed struct {
 	clock.RealClock
 
-	by time.Duration
+	by, late time.Duration
 }
+
+// NewTimer lets the timers of the copy never end at the same instant as those of the source.
+func (s skewed) NewTimer(d time.Duration) clock.Timer { return s.RealClock.NewTimer(d + s.late) }
 
 func (s skewed) Now() time.Time                              { return s.RealClock.Now().Add(s.by) }
 func (s skewed) Since(since time.Time) time.Duration         { return s.Now().Sub(since) }
@@ -123,7 +139,7 @@ func (h *holder) replica() *hold.Process {
 
 // lead makes the standby replica the leader, and starts another standby replica.
 func (h *holder) lead() {
-	h.leader = h.contest.newProcess(h.name + "'s leader")
+	h.leader = h.contest.newProcess(h.name+"'s leader", nil)
 	h.leads, h.standby = h.standby, h.replica()
 	h.leads.Lead()
 	p, leads := h.leader, h.leads
@@ -136,7 +152,7 @@ func (h *holder) keep(p *process, leads *hold.Process) {
 	for p.alive() {
 		h.contest.mu.Lock()
 		request := hold.Request{
-			Target: leaseKey, Client: l, Lease: leaseKey, Remembered: h.epoch, Accepted: h.accepted,
+			Target: leaseKey, Client: l, Lease: leaseKey, Remembered: h.epoch, Accepted: h.accepted, Wary: h.wary,
 		}
 		h.contest.mu.Unlock()
 		held, err := leads.Acquire(p.ctx, p.ctx, request)
@@ -154,10 +170,16 @@ func (h *holder) keep(p *process, leads *hold.Process) {
 			})
 		}
 		select {
-		case <-time.After(timeouts.Health): // the bubble's time
+		case <-time.After(timeouts.Health + h.clock.late): // the bubble's time
 		case <-p.ctx.Done():
 		}
 	}
+}
+
+func (h *holder) wary() bool {
+	h.contest.mu.Lock()
+	defer h.contest.mu.Unlock()
+	return h.contest.wary
 }
 
 func (h *holder) note(what func()) {
@@ -222,7 +244,7 @@ func (c *contest) rest() {
 			acting = append(acting, s.name)
 		}
 	}
-	if len(acting) > 1 && time.Since(c.back) > timeouts.HoldEnds {
+	if len(acting) > 1 && time.Since(c.back) > timeouts.HoldEndsWary {
 		c.violate("%s act at once", strings.Join(acting, " and "))
 	}
 }
@@ -231,13 +253,16 @@ func (h *holder) acts() bool { return h.held != nil && h.held.Context().Err() ==
 
 func (c *contest) do(a action) {
 	c.trace = append(c.trace, a.label)
+	time.Sleep(time.Nanosecond) //nolint:forbidigo // The bubble's time. No two timers end at the same instant.
 	a.do()
 	c.rest()
 }
 
 func (c *contest) randomly(seed uint64) {
 	random := rand.New(rand.NewPCG(seed, 0))
-	kinds := []func() []action{c.progress, c.progress, c.progress, c.progress, c.faults, c.times, c.times, c.events}
+	kinds := []func() []action{
+		c.progress, c.progress, c.progress, c.progress, c.faults, c.times, c.times, c.events, c.writes,
+	}
 	for range stepsOfARun {
 		if c.failed() != nil {
 			return
@@ -252,7 +277,7 @@ func (c *contest) randomly(seed uint64) {
 
 func (c *contest) repeat(labels []string) {
 	for _, label := range labels {
-		for _, kind := range []func() []action{c.progress, c.faults, c.times, c.events} {
+		for _, kind := range []func() []action{c.progress, c.faults, c.times, c.events, c.writes} {
 			all := kind()
 			i := slices.IndexFunc(all, func(a action) bool { return a.label == label })
 			if i >= 0 && c.failed() == nil {
@@ -270,7 +295,7 @@ func (c *contest) run(steps int) {
 			c.do(all[0])
 			continue
 		}
-		c.do(action{"1s pass", func() { c.sleep(time.Second) }})
+		c.do(action{label: "1s pass", do: func() { c.sleep(time.Second) }})
 	}
 }
 
@@ -278,13 +303,13 @@ func (c *contest) run(steps int) {
 func (c *contest) progress() []action {
 	var all []action
 	for _, under := range c.underWay() {
-		all = append(all, action{under.label, func() { under.serve(); c.answer(under) }})
+		all = append(all, action{label: under.label, do: func() { under.serve(); c.answer(under) }})
 	}
 	return all
 }
 
 func (c *contest) faults() []action {
-	return c.failures(func(*process, *cluster) bool { return false })
+	return slices.Concat(c.failures(), c.delays(func(*process, *cluster) bool { return false }))
 }
 
 func (c *contest) times() []action {
@@ -292,7 +317,7 @@ func (c *contest) times() []action {
 	for _, d := range []time.Duration{
 		time.Second, 2 * time.Second, 5 * time.Second, 11 * time.Second, 16 * time.Second, 5 * time.Minute,
 	} {
-		all = append(all, action{d.String() + " pass", func() { c.sleep(d) }})
+		all = append(all, action{label: d.String() + " pass", do: func() { c.sleep(d) }})
 	}
 	return all
 }
@@ -300,7 +325,7 @@ func (c *contest) times() []action {
 // events are leaders that end and begin, replicas that watch, a copy, and a target that is set back.
 func (c *contest) events() []action {
 	var all []action
-	add := func(label string, do func()) { all = append(all, action{label, do}) }
+	add := func(label string, do func()) { all = append(all, action{label: label, do: do}) }
 	for _, s := range c.sources {
 		if s.leader.alive() {
 			add(s.name+"'s leader crashes", s.crash)
@@ -318,11 +343,18 @@ func (c *contest) events() []action {
 			add(fmt.Sprintf("a copy of the source starts, %s ahead", by), func() { c.copy(by) })
 		}
 	}
+	add("the target becomes slow, or is slow no more", c.becomeSlow)
 	if n := len(c.past); n > 1 {
 		add("the target is set back by one change", func() { c.setBack(n - 2) })
 		add("the target is set back to the beginning", func() { c.setBack(0) })
 	}
 	return all
+}
+
+func (c *contest) becomeSlow() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.wary = !c.wary
 }
 
 func (c *contest) lease() *coordinationv1.Lease {
@@ -332,7 +364,7 @@ func (c *contest) lease() *coordinationv1.Lease {
 
 // copy starts a copy of the source as it is now.
 func (c *contest) copy(by time.Duration) {
-	s := &holder{contest: c, name: "the copy", clock: skewed{by: by}}
+	s := &holder{contest: c, name: "the copy", clock: skewed{by: by, late: time.Microsecond}}
 	c.mu.Lock()
 	s.next, s.epoch, s.accepted = c.sources[0].next, c.sources[0].epoch, c.sources[0].accepted
 	c.mu.Unlock()

@@ -3,7 +3,6 @@ package simulation
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -38,15 +37,22 @@ var errCrash = errors.New("the process ended")
 // process is a manager that runs until it crashes.
 type process struct {
 	world  *network
+	of     *cluster
 	name   string
 	ctx    context.Context //nolint:containedctx // It is the process's life.
 	crash  context.CancelCauseFunc
 	queues []*queue
 	caches []*lagging
+	// frozen processes do nothing. fenced is one that may not write any more, and left is how many steps it
+	// does until it notices that another process leads; negative before.
+	frozen, fenced bool
+	left           int
+	// backs is how often its cluster had been set back when it began.
+	backs int
 }
 
-func (w *network) newProcess(name string) *process {
-	p := &process{world: w, name: name}
+func (w *network) newProcess(name string, of *cluster) *process {
+	p := &process{world: w, name: name, of: of, left: -1}
 	life := logr.NewContext(context.Background(), logr.Discard()) //nolint:forbidigo // It ends with crash.
 	p.ctx, p.crash = context.WithCancelCause(life)
 	return p
@@ -54,19 +60,45 @@ func (w *network) newProcess(name string) *process {
 
 func (p *process) alive() bool { return p != nil && p.ctx.Err() == nil }
 
-// cache adds a cache that has synced.
-func (p *process) cache(what string, from *cluster, kind string, selects func(client.Object) bool) *lagging {
-	l := newLagging(p.name+"'s "+what, from, kind, selects)
+// acts says whether the process runs, and may act.
+func (p *process) acts() bool { return p.alive() && !p.frozen && p.left < 0 }
+
+// expire counts the steps of a process that no longer leads, and does not know it yet.
+func (p *process) expire() {
+	if p.frozen || p.left < 0 {
+		return
+	}
+	if p.left == 0 {
+		p.crash(errCrash)
+	}
+	p.left--
+}
+
+// cache adds a cache that has synced. Its list may be so many changes old.
+func (p *process) cache(what string, of view, selects func(client.Object) bool) *lagging {
+	l := newLagging(p.name+"'s "+what, of, selects)
 	l.ctx = p.ctx
 	p.caches = append(p.caches, l)
 	return l
 }
 
-// startTarget starts the manager of a target.
-func (w *world) startTarget(k *kubernetes) *process {
-	p := w.newProcess(k.name + "'s manager")
-	chaperons := p.cache("cache of PodChaperons", k.cluster, kindChaperon, everything)
-	pods := p.cache("cache of pods", k.cluster, kindPod, everything)
+// view is what a cache lists: the objects of a kind, perhaps as they were so many changes ago.
+type view struct {
+	from *cluster
+	kind string
+	ago  int
+}
+
+func lagged(from *cluster, kind string, ago int) view {
+	return view{from, kind, min(ago, len(from.logs[kind]))}
+}
+
+// startTarget starts the manager of a target. Its lists are so many changes old.
+func (w *world) startTarget(k *kubernetes, chaperonsAgo, podsAgo int) *process {
+	p := w.newProcess(k.name+"'s manager", k.cluster)
+	p.backs = k.backs
+	chaperons := p.cache("cache of PodChaperons", view{k.cluster, kindChaperon, chaperonsAgo}, everything)
+	pods := p.cache("cache of pods", view{k.cluster, kindPod, podsAgo}, everything)
 	l := &link{process: p, to: k.cluster, caches: caches{kindChaperon: chaperons, kindPod: pods}}
 	reconciler := chaperon.New(l, live{link: l}, clock.RealClock{}, silent{}, "")
 	q := newQueue(p, p.name, reconciler)
@@ -107,47 +139,40 @@ type source struct {
 	attempts map[types.UID]*attempt
 }
 
-// engagement is an engaged target.
-type engagement struct {
-	*process
-
-	target *placement.Target
-	end    context.CancelFunc
-}
-
 // attempt is what is known of the placement of a pod.
 type attempt struct {
 	running bool
 	next    time.Time
 }
 
-func (w *world) startSource() *source {
-	p := w.newProcess("the source's manager")
+// startSource starts the manager of the source. Each API server's cache lacks so many changes, if there were so many.
+func (w *world) startSource(ago int) *source {
+	p := w.newProcess("the source's manager", w.source)
 	s := &source{
 		process: p, world: w, registry: engage.NewRegistry(), engaged: map[*kubernetes]*engagement{},
 		attempts: map[types.UID]*attempt{},
 	}
-	s.pods = p.cache("cache of pods", w.source, kindPod, everything)
-	s.proxies = p.cache("scheduler's cache", w.source, kindPod, func(o client.Object) bool {
+	s.pods = p.cache("cache of pods", lagged(w.source, kindPod, w.unlessOldLists(ago)), everything)
+	s.proxies = p.cache("scheduler's cache", lagged(w.source, kindPod, unlessPresent(ago)), func(o client.Object) bool {
 		return !finished(statusOf(o).Phase)
 	})
 	s.link = &link{process: p, to: w.source, caches: caches{kindPod: s.pods}}
 	s.feedback = feedback.New(feedback.Options{
 		Client: s.link, APIReader: live{link: s.link}, Source: translate.Source{ClusterID: sourceID},
-		Keys:  func() (*proof.Keys, error) { return nil, errNotOffered },
+		Keys:  func() (*proof.Keys, error) { return keys, nil },
 		Clock: clock.RealClock{}, Recorder: silent{}, Logger: logr.Discard(),
 	})
 	s.placer = placement.New(placement.Options{
 		Source: translate.Source{ClusterID: sourceID}, Timeout: placementTimeout, Clock: clock.RealClock{},
-		Sign:   func(proof.Claim) (string, error) { return "signed", nil },
+		Sign:   func(claim proof.Claim) (string, error) { return keys.Sign(claim), nil },
 		Ensure: func(context.Context, *corev1.Pod, *engage.Target) error { return nil },
 	})
 	s.watchPods()
 	for _, k := range w.targets {
-		if k.cut {
-			w.excuseUnbound()
+		if k.cut || k.unaccepted() {
+			w.excuseUnbound(k)
 		} else {
-			s.engage(k)
+			s.engage(k, ago)
 		}
 	}
 	return s
@@ -190,50 +215,33 @@ func (s *source) watchPods() {
 	})
 }
 
-// engage engages a target, perhaps anew.
-func (s *source) engage(k *kubernetes) {
-	key := types.NamespacedName{Name: k.name}
-	e := &engagement{process: s.process}
-	ctx, end := context.WithCancel(s.ctx)
-	e.end = end
-	selects := func(o client.Object) bool {
-		return o.GetLabels()[v1alpha1.LabelParentClusterID] == sourceID &&
-			translate.MadeFor(o.GetLabels(), translate.TargetID(key))
+// lag is how long a cache has not had a change, or a worker has not taken a key.
+func (s *source) lag() time.Duration {
+	if !s.acts() {
+		return 0
 	}
-	cached := caches{kindChaperon: s.cache("cache of "+k.name, k.cluster, kindChaperon, selects)}
-	cached[kindChaperon].ctx = ctx
-	l := &link{process: s.process, to: k.cluster, caches: cached}
-	t := &engage.Target{
-		Key: key, NodeName: translate.VirtualNodeName(key), Hash: translate.TargetHash(key),
-		Client: l, APIReader: live{link: l}, Cache: targetCache{caches: cached},
+	var lag time.Duration
+	for _, l := range s.caches {
+		if l.ctx.Err() == nil && s.watches(l) {
+			lag = max(lag, l.lag())
+		}
 	}
-	e.target = placement.NewTarget(ctx, t, sourceID, clock.RealClock{})
-	before := s.engaged[k]
-	s.engaged[k] = e
-	q := newQueue(s.process, fmt.Sprintf("%s for %s", s.name, k.name), s.feedback.Reconciler(t))
-	q.ctx = ctx
-	d := s.placer.Delegates
-	_ = engage.OnEvents(ctx, t, &v1alpha1.PodChaperon{},
-		func(c *v1alpha1.PodChaperon) { d.Seen(e.target, c) },
-		func(c *v1alpha1.PodChaperon) {
-			if d.Gone(e.target, c) {
-				s.wake(placement.ProxyUID(c))
-			}
-		})
-	_ = s.feedback.Fill(ctx, t, q)
-	context.AfterFunc(ctx, func() { d.ForgetTarget(e.target) })
-	if before != nil {
-		before.end()
+	for _, q := range s.queues {
+		if q.ctx.Err() == nil && (q.target == nil || q.target.Reachable()) {
+			lag = max(lag, q.lag())
+		}
 	}
+	return lag
 }
 
-// lose notes that a target does not answer.
-func (s *source) lose(k *kubernetes) {
-	if e := s.engaged[k]; e != nil && e.target.Reachable() {
-		s.world.excuseUnbound()
-		s.registry.Lose(e.target.Target)
-		s.placer.Delegates.NotifyTarget(e.target.Target)
+// watches says whether a cache is of the source, or of a target that is not lost.
+func (s *source) watches(l *lagging) bool {
+	for k, e := range s.engaged {
+		if k.cluster == l.from {
+			return e.target.Reachable()
+		}
 	}
+	return true
 }
 
 func (s *source) wake(proxy types.UID) {
@@ -242,6 +250,18 @@ func (s *source) wake(proxy types.UID) {
 	if a := s.attempts[proxy]; a != nil {
 		a.next = time.Time{}
 	}
+}
+
+// backsOff says whether a pod waits for its next attempt.
+func (s *source) backsOff() bool {
+	s.world.mu.Lock()
+	defer s.world.mu.Unlock()
+	for _, a := range s.attempts {
+		if !a.running && a.next.After(time.Now()) {
+			return true
+		}
+	}
+	return false
 }
 
 // waiting returns the proxies that can be placed now.
@@ -267,7 +287,7 @@ func (s *source) placements(pod *corev1.Pod) []action {
 		all = append(all, action{"the source places " + pod.Name + " in " + e.target.Key.Name, func() {
 			s.note(pod.UID, attempt{running: true})
 			s.world.start(s.name+" places", func() { s.attempt(pod, e) })
-		}})
+		}, "the source's scheduler"})
 	}
 	return all
 }

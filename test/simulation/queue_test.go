@@ -9,6 +9,7 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/timeouts"
 )
 
@@ -17,10 +18,12 @@ type queue struct {
 	name       string
 	process    *process
 	reconciler reconcile.Reconciler
+	target     *engage.Target  // nil if the workers are not those of a target
 	ctx        context.Context //nolint:containedctx // The workers end with it.
 
 	mu      sync.Mutex // guards the fields below
 	ready   []reconcile.Request
+	since   map[reconcile.Request]time.Time // when they became ready
 	delayed map[reconcile.Request]time.Time
 	working map[reconcile.Request]bool
 	// again has the keys that were added while a worker had them.
@@ -31,11 +34,15 @@ type queue struct {
 func newQueue(p *process, name string, reconciler reconcile.Reconciler) *queue {
 	q := &queue{
 		name: name, process: p, ctx: p.ctx, reconciler: reconciler, delayed: map[reconcile.Request]time.Time{},
+		since:   map[reconcile.Request]time.Time{},
 		working: map[reconcile.Request]bool{}, again: map[reconcile.Request]bool{}, failed: map[reconcile.Request]int{},
 	}
 	p.queues = append(p.queues, q)
 	return q
 }
+
+// forLost is the key of contexts of workers that began to work for a target after it was lost.
+type forLost struct{}
 
 // Add adds a key.
 func (q *queue) Add(key reconcile.Request) {
@@ -50,6 +57,7 @@ func (q *queue) add(key reconcile.Request) {
 		q.again[key] = true
 	case !slices.Contains(q.ready, key):
 		q.ready = append(q.ready, key)
+		q.since[key] = time.Now()
 		slices.SortFunc(q.ready, func(a, b reconcile.Request) int { return compareNames(a.String(), b.String()) })
 	}
 }
@@ -76,6 +84,17 @@ func (q *queue) due() {
 	}
 }
 
+// lag is how long the workers have not taken a key.
+func (q *queue) lag() time.Duration {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	var lag time.Duration
+	for _, key := range q.ready {
+		lag = max(lag, time.Since(q.since[key]))
+	}
+	return lag
+}
+
 // keys returns those that are ready.
 func (q *queue) keys() []reconcile.Request {
 	q.mu.Lock()
@@ -95,6 +114,9 @@ func (q *queue) work(key reconcile.Request) {
 func (q *queue) done(ctx context.Context, key reconcile.Request) {
 	ctx, cancel := context.WithTimeout(ctx, timeouts.ReconcileChaperon)
 	defer cancel()
+	if q.target != nil && !q.target.Reachable() {
+		ctx = context.WithValue(ctx, forLost{}, true)
+	}
 	result, err := q.reconciler.Reconcile(ctx, key)
 	q.mu.Lock()
 	delete(q.working, key)

@@ -18,16 +18,29 @@ const (
 	stepsOfARun = 150
 	// runs are those of the unit tests. SIMULATION_RUNS asks for another number, from the seed SIMULATION_FIRST.
 	runs = 200
-	// shrinking is how long a failing run is shrunk.
+	// shrinking is how long a failing run is shrunk, unless SIMULATION_SHRINK is another time.
 	shrinking = time.Minute
 )
 
 // TestTheProtocolHoldsWhateverGoesWrong prints the seed of a run that fails, and the fewest steps that fail, too.
 // SIMULATION_SEED repeats that run.
-func TestTheProtocolHoldsWhateverGoesWrong(t *testing.T) { each(t, try) }
+func TestTheProtocolHoldsWhateverGoesWrong(t *testing.T) {
+	seen := &coverage{}
+	t.Cleanup(func() { seen.report(t) })
+	each(t, func(t *testing.T, seed uint64) {
+		t.Helper()
+		try(t, seed, seen)
+	})
+}
 
 // each calls try with the seed that is asked for, or with all seeds.
 func each(t *testing.T, try func(t *testing.T, seed uint64)) {
+	t.Helper()
+	eachOf(t, 1, try)
+}
+
+// eachOf does a part of the runs that are asked for: one in so many.
+func eachOf(t *testing.T, part uint64, try func(t *testing.T, seed uint64)) {
 	t.Helper()
 	if seed := number(t, "SIMULATION_SEED", 0); seed != 0 {
 		try(t, seed)
@@ -35,16 +48,18 @@ func each(t *testing.T, try func(t *testing.T, seed uint64)) {
 	}
 	first, count := uint64(1), number(t, "SIMULATION_RUNS", 0)
 	if count == 0 {
-		count = runs // The same ones each time: others have nothing to do with the change at hand.
+		count = runs / part // The same ones each time: others have nothing to do with the change at hand.
 	} else {
+		count = max(count/part, 1)
 		first = number(t, "SIMULATION_FIRST", rand.Uint64()>>1)
 		t.Logf("%d runs from SIMULATION_FIRST=%d", count, first)
 	}
+	goOn := os.Getenv("SIMULATION_GO_ON") != "" // after a run that failed
 	workers := uint64(runtime.GOMAXPROCS(0))
 	for worker := range workers {
 		t.Run(strconv.FormatUint(worker, 10), func(t *testing.T) {
 			t.Parallel()
-			for i := worker; i < count && !t.Failed(); i += workers {
+			for i := worker; i < count && (!t.Failed() || goOn); i += workers {
 				try(t, first+i)
 				if t.Failed() {
 					t.Logf("run %d failed", i+1)
@@ -67,24 +82,32 @@ func number(t *testing.T, variable string, otherwise uint64) uint64 {
 	return n
 }
 
-// TestARunIsRepeatable lets two of ten runs differ: goroutines that wake at the same instant go on in any order, which
-// rarely matters.
 func TestARunIsRepeatable(t *testing.T) {
-	const seeds, others = 10, 2
+	repeatable(t, 0, func(seed uint64) []string {
+		steps, _ := simulate(t, randomly(seed))
+		return steps
+	}, func(steps []string) []string {
+		again, _ := simulate(t, func(w *world) { w.repeat(steps) })
+		return again
+	})
+}
+
+// repeatable checks that a seed repeats a run, and that its steps do. A few runs may differ.
+func repeatable(t *testing.T, few int, run func(seed uint64) []string, again func(steps []string) []string) {
+	t.Helper()
+	const seeds = 20
 	var different []string
 	for seed := range uint64(seeds) {
-		first, _ := simulate(t, randomly(seed))
-		second, _ := simulate(t, randomly(seed))
-		steps := beforeRepair(first)
-		third, _ := simulate(t, func(w *world) { w.repeat(steps) })
-		switch {
-		case !slices.Equal(first, second):
+		first := run(seed)
+		if second := run(seed); !slices.Equal(first, second) {
 			different = append(different, fmt.Sprintf("seed %d: %s", seed, firstDifference(first, second)))
-		case !slices.Equal(first, third):
+			continue
+		}
+		if third := again(beforeRepair(first)); !slices.Equal(first, third) {
 			different = append(different, fmt.Sprintf("steps of seed %d: %s", seed, firstDifference(first, third)))
 		}
 	}
-	if len(different) > others {
+	if len(different) > few {
 		t.Errorf("%d of %d runs differ:\n%s", len(different), seeds, strings.Join(different, "\n"))
 	}
 }
@@ -99,9 +122,12 @@ func firstDifference(one, other []string) string {
 }
 
 // try does a random run, and reports its failure.
-func try(t *testing.T, seed uint64) {
+func try(t *testing.T, seed uint64, seen *coverage) {
 	t.Helper()
-	trace, failed := simulate(t, randomly(seed))
+	trace, failed := simulate(t, func(w *world) {
+		randomly(seed)(w)
+		seen.add(w.reached)
+	})
 	if failed == nil {
 		return
 	}
@@ -112,14 +138,7 @@ func try(t *testing.T, seed uint64) {
 }
 
 func randomly(seed uint64) func(w *world) {
-	return func(w *world) {
-		random, all := rand.New(rand.NewPCG(seed, 0)), kinds()
-		for range stepsOfARun {
-			if w.failed() == nil {
-				w.step(random, all)
-			}
-		}
-	}
+	return func(w *world) { newSwarm(w, rand.New(rand.NewPCG(seed, 0))).run() }
 }
 
 // simulate does steps in a new world, and then repairs everything. It returns all steps, and what went wrong.
@@ -140,10 +159,13 @@ func simulate(t *testing.T, steps func(w *world)) (trace []string, failed error)
 
 // shrink leaves out as many steps as possible, so that the run still fails: first many at once, then fewer.
 func shrink(trace []string, failed error, again func([]string) ([]string, error)) ([]string, error) {
-	begun := time.Now()
+	begun, long := time.Now(), shrinking
+	if other, err := time.ParseDuration(os.Getenv("SIMULATION_SHRINK")); err == nil {
+		long = other
+	}
 	steps := beforeRepair(trace)
 	for size := len(steps); size > 0; size /= 2 {
-		for i := 0; i < len(steps) && time.Since(begun) < shrinking; {
+		for i := 0; i < len(steps) && time.Since(begun) < long; {
 			fewer := slices.Concat(steps[:i], steps[min(i+size, len(steps)):])
 			done, err := again(fewer)
 			if err == nil {

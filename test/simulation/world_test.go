@@ -20,7 +20,11 @@ type world struct {
 	targets  []*kubernetes
 	manager  *source
 	managers []*process // of the targets
-	facts    facts
+	// former are the processes that were frozen while others took over.
+	former []*process
+	facts  facts
+	// reached are the situations that the run came to.
+	reached map[string]bool
 }
 
 // network has the requests of processes, what went wrong, and the steps so far.
@@ -33,18 +37,20 @@ type network struct {
 	// that may still be carried out.
 	calls, late []*call
 	violation   error
+	// unpatched are the names of objects that could not be patched.
+	unpatched map[string]bool
 }
 
 func newWorld() *world {
-	w := &world{network: &network{}, source: newCluster("source"), facts: newFacts()}
+	w := &world{network: &network{}, source: newCluster("source"), facts: newFacts(), reached: map[string]bool{}}
 	w.source.changed = w.proxyChanged
 	for _, name := range []string{"c1", "c2"} {
 		k := &kubernetes{cluster: newCluster(name), containers: map[types.UID]*container{}}
 		k.changed = w.targetChanged
 		w.targets = append(w.targets, k)
-		w.managers = append(w.managers, w.startTarget(k))
+		w.managers = append(w.managers, w.startTarget(k, 0, 0))
 	}
-	w.manager = w.startSource()
+	w.manager = w.startSource(0)
 	return w
 }
 
@@ -85,6 +91,15 @@ func (w *network) overtake(later *call) {
 	}
 }
 
+func (w *network) noteFailed(name string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.unpatched == nil {
+		w.unpatched = map[string]bool{}
+	}
+	w.unpatched[name] = true
+}
+
 func (w *network) park(c *call) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -109,15 +124,24 @@ func (w *network) giveUp() {
 	w.calls = slices.DeleteFunc(w.calls, func(c *call) bool {
 		given := c.ctx.Err() != nil || !c.by.alive()
 		if given && !c.served {
+			c.givenUp = time.Now()
+			if deadline, ok := c.ctx.Deadline(); ok && deadline.Before(c.givenUp) {
+				c.givenUp = deadline
+			}
 			w.late = append(w.late, c)
 		}
 		return given
 	})
+	w.late = slices.DeleteFunc(w.late, func(c *call) bool { return time.Since(c.givenUp) >= latest })
 }
 
+// latest is how long a request can take that nobody waits for any more.
+const latest = 10 * time.Second
+
+// processes returns those that do something.
 func (w *world) processes() []*process {
-	all := []*process{w.manager.process}
-	return slices.DeleteFunc(append(all, w.managers...), func(p *process) bool { return !p.alive() })
+	all := slices.Concat([]*process{w.manager.process}, w.managers, w.former)
+	return slices.DeleteFunc(all, func(p *process) bool { return !p.alive() || p.frozen })
 }
 
 func (w *world) queues() []*queue {
@@ -134,13 +158,13 @@ func (w *world) queues() []*queue {
 
 // cut says whether a process does not reach a cluster.
 func (w *world) cut(p *process, c *cluster) bool {
-	return p == w.manager.process &&
+	return p.of == w.source &&
 		slices.ContainsFunc(w.targets, func(k *kubernetes) bool { return k.cut && k.cluster == c })
 }
 
 // answerable returns the calls that get an answer if nothing goes wrong.
 func (w *world) answerable() []*call {
-	return slices.DeleteFunc(w.underWay(), func(c *call) bool { return w.cut(c.by, c.to) })
+	return slices.DeleteFunc(w.underWay(), func(c *call) bool { return c.by.frozen || w.cut(c.by, c.to) })
 }
 
 func (w *network) underWay() []*call {
@@ -162,6 +186,20 @@ func (w *world) behind() []*lagging {
 	return all
 }
 
+// abandon ends a request that may be under way, and may arrive late.
+func (w *network) abandon(c *call) {
+	if !c.served {
+		c.served = true
+		w.mu.Lock()
+		late := *c
+		late.served, late.givenUp = false, time.Now()
+		w.late = append(w.late, &late)
+		w.mu.Unlock()
+	}
+	c.result, c.err = nil, errFenced
+	w.answer(c)
+}
+
 func (w *network) answer(c *call) {
 	w.mu.Lock()
 	w.calls = slices.DeleteFunc(w.calls, func(other *call) bool { return other == c })
@@ -173,17 +211,18 @@ func (w *network) answer(c *call) {
 func (w *world) progress() []action {
 	var all []action
 	for _, c := range w.answerable() {
-		all = append(all, action{c.label, func() { c.serve(); w.answer(c) }})
+		between := c.by.name + " to " + c.to.name
+		all = append(all, action{c.label, func() { c.serve(); w.answer(c) }, between})
 	}
 	for _, l := range w.behind() {
-		all = append(all, action{l.name + " gets a change", l.next})
+		all = append(all, action{l.name + " gets a change", l.next, l.name})
 	}
 	for _, q := range w.queues() {
 		for _, key := range q.keys() {
-			all = append(all, action{q.name + " works on " + key.Name, func() { q.work(key) }})
+			all = append(all, action{q.name + " works on " + key.Name, func() { q.work(key) }, q.name})
 		}
 	}
-	if w.manager.alive() {
+	if w.manager.acts() {
 		for _, pod := range w.manager.waiting() {
 			all = append(all, w.manager.placements(pod)...)
 		}
@@ -191,33 +230,34 @@ func (w *world) progress() []action {
 	for _, k := range w.targets {
 		all = append(all, k.actions(false)...)
 	}
-	return append(all, w.jobs()...)
+	return slices.Concat(all, w.jobs(), w.listsOfThePast())
 }
 
 func (w *world) do(a action) {
 	w.trace = append(w.trace, a.label)
+	w.notice(a.label)
+	time.Sleep(time.Nanosecond) //nolint:forbidigo // The bubble's time. No two timers end at the same instant.
 	a.do()
 	w.rest()
+	for _, p := range w.former {
+		p.expire()
+	}
 }
 
-// pass lets time pass. Requests that nobody waits for do not take that long.
+// pass lets time pass.
 func (w *world) pass(d time.Duration) {
+	w.noticeSetBacks(d)
 	w.sleep(d)
 	w.rest()
 }
 
-func (w *network) sleep(d time.Duration) {
-	if d >= 10*time.Second {
-		w.mu.Lock()
-		w.late = nil
-		w.mu.Unlock()
-	}
+func (*network) sleep(d time.Duration) {
 	time.Sleep(d) //nolint:forbidigo // The bubble's time.
 }
 
 // end ends all goroutines.
 func (w *world) end() {
-	for _, p := range append([]*process{w.manager.process}, w.managers...) {
+	for _, p := range slices.Concat([]*process{w.manager.process}, w.managers, w.former) {
 		p.crash(context.Canceled)
 	}
 	synctest.Wait()

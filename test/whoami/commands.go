@@ -15,16 +15,22 @@ import (
 
 const (
 	ignoreTerm = "--ignore-term"
+	exitCode   = "--exit="
 	maxCode    = 255
 )
 
-// sleep waits, and logs SIGTERM. It then ends, unless it is told to ignore SIGTERM.
+// sleep waits, and logs SIGTERM. It then ends, unless it is told to ignore SIGTERM. When the time has passed, it ends
+// with the given exit code, or 0.
 func (p process) sleep(args []string) error {
-	ignore := false
+	ignore, code := false, "0"
 	var rest []string
 	for _, arg := range args {
 		if arg == ignoreTerm {
 			ignore = true
+			continue
+		}
+		if given, ok := strings.CutPrefix(arg, exitCode); ok {
+			code = given
 			continue
 		}
 		rest = append(rest, arg)
@@ -42,7 +48,7 @@ func (p process) sleep(args []string) error {
 	for {
 		select {
 		case <-timer.C:
-			return nil
+			return exit([]string{code})
 		case <-p.term:
 			p.log("received SIGTERM")
 			if !ignore {
@@ -96,7 +102,13 @@ func write(args []string) error {
 	return nil
 }
 
+// cat prints files, or its standard input if there are none.
 func (p process) cat(files []string) error {
+	if len(files) == 0 {
+		if _, err := io.Copy(p.out, os.Stdin); err != nil {
+			return fmt.Errorf("copying standard input: %w", err)
+		}
+	}
 	for _, file := range files {
 		content, err := os.ReadFile(file)
 		if err != nil {

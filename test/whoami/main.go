@@ -19,12 +19,13 @@ Without a command, it serves.
   serve [--address :8080] [--drain DURATION]
                         answer / with the pod's name ($POD_NAME, or $HOSTNAME) and /healthz with "ok", and log each
                         request; on SIGTERM, go on for the DURATION, finish open requests, and exit
-  sleep DURATION [--ignore-term]
-                        wait for a DURATION ("30s", or "infinity"); on SIGTERM, log it, and exit or go on waiting
+  sleep DURATION [--ignore-term] [--exit=CODE]
+                        wait for a DURATION ("30s", or "infinity"), and exit with the CODE; on SIGTERM, log it, and
+                        exit with 0 or go on waiting
   exit CODE             exit with a code
   print TEXT...         print text (also: echo)
   write FILE TEXT...    write text to a file
-  cat FILE...           print files
+  cat [FILE...]         print files, or the standard input
   env [NAME...]         print the environment, or the values of variables
   get [--timeout 10s] URL
                         request a URL and print the answer; exit with 1 unless the status is 200

@@ -68,6 +68,7 @@ func SetDefaults(c *Configuration) {
 	setDefault(&c.KubeletAPI.Port, 10250)
 	setDefault(&c.Placement.Strategy, Spread)
 	setDefault(&c.Placement.Timeout, metav1.Duration{Duration: time.Minute})
+	setDefault(&c.DaemonSets.Acknowledge, new(true))
 	setDefault(&c.Proof.SecretName, "multicluster-scheduler-proof")
 	setDefault(&c.Tokens.SecretName, "multicluster-scheduler-tokens")
 	setDefault(&c.SourceController.Enabled, new(true))

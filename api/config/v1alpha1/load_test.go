@@ -11,15 +11,15 @@ import (
 const head = "apiVersion: config.multicluster.admiralty.io/v1alpha1\nkind: Configuration\nwebhook: {certDir: /certs}\n"
 
 func TestLoadSetsDefaults(t *testing.T) {
-	got, err := Load([]byte(head + "clusterName: c1\nplacement: {strategy: pack}\ncapacity: {excludedLabelsRegexp: " +
-		"^secret/}\n"))
+	got, err := Load([]byte(head + "clusterName: c1\nplacement: {strategy: pack, keepLabels: true}\n" +
+		"capacity: {excludedLabelsRegexp: ^secret/}\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := Default()
 	want.ClusterName = "c1"
 	want.Webhook.CertDir = "/certs"
-	want.Placement.Strategy = Pack
+	want.Placement.Strategy, want.Placement.KeepLabels = Pack, true
 	want.Capacity.ExcludedLabelsRegexp = "^secret/"
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("Load (-want +got):\n%s", diff)

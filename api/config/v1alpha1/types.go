@@ -29,6 +29,8 @@ type Configuration struct {
 	KubeletAPI KubeletAPI `json:"kubeletAPI,omitempty"`
 	// Placement configures how pods are placed in targets.
 	Placement Placement `json:"placement,omitempty"`
+	// DaemonSets configures what happens to pods of DaemonSets on virtual nodes.
+	DaemonSets DaemonSets `json:"daemonSets,omitempty"`
 	// Proof configures how this cluster recognises the PodChaperons that it made.
 	Proof Proof `json:"proof,omitempty"`
 	// Tokens configures how the tokens for targets are renewed.
@@ -140,6 +142,16 @@ type Placement struct {
 	// Timeout is how long one target may take to schedule a delegate before another target is tried. The default is
 	// 60s.
 	Timeout metav1.Duration `json:"timeout,omitempty"`
+	// KeepLabels gives delegates the labels of their pods under their own keys, too, in targets whose field keepLabels
+	// does not say otherwise.
+	KeepLabels bool `json:"keepLabels,omitempty"`
+}
+
+// DaemonSets configures what happens to pods of DaemonSets on virtual nodes, where nothing runs for them.
+type DaemonSets struct {
+	// Acknowledge is true by default: these pods count as ready, so that they do not hold up their DaemonSets. Without
+	// it, they stay Pending.
+	Acknowledge *bool `json:"acknowledge,omitempty"`
 }
 
 // Proof configures the key with which this cluster, as a source, signs the PodChaperons that it makes in targets.

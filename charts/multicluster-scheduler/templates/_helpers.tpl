@@ -100,6 +100,49 @@ annotations:
 {{- if and .Values.targets (not .Values.roles.source) }}
 {{- fail "targets are set, but only a source has targets: set roles.source to true, or remove targets" }}
 {{- end }}
+{{- if and .Values.targetSelf (not .Values.rbac.selfTarget) }}
+{{- fail "targetSelf is true, but rbac.selfTarget is false, so logs and exec of its pods would lack rights: set rbac.selfTarget to true" }}
+{{- end }}
+{{- if and .Values.roles.target (eq .Values.uninstall.pods "end") (lt (include "multicluster-scheduler.seconds" .Values.uninstall.timeout | int) 150) }}
+{{- fail "uninstall.timeout: a target needs 150s or more, because sources take 45 s to notice that its manager has stopped: set a longer time, or uninstall.pods to leave" }}
+{{- end }}
+{{- if and .Values.networkPolicy.metricsFrom (not .Values.networkPolicy.enabled) }}
+{{- fail "networkPolicy.metricsFrom is set, but there is no NetworkPolicy: set networkPolicy.enabled to true, or remove metricsFrom" }}
+{{- end }}
+{{- if and .Values.sources.endpoints.allowedCIDRs (not .Values.sources.endpoints.check) }}
+{{- fail "sources.endpoints.allowedCIDRs is set, but addresses are not checked: set sources.endpoints.check to true, or remove allowedCIDRs" }}
+{{- end }}
+{{- include "multicluster-scheduler.validateDefinitions" . }}
+{{- end }}
+
+{{- /* Fails if the cluster has custom resource definitions of an earlier version, which Helm does not upgrade. The manager
+could not write the fields that they lack. Without a cluster, as with helm template, there is nothing to compare with. */}}
+{{- define "multicluster-scheduler.validateDefinitions" -}}
+{{- range $path, $_ := .Files.Glob "crds/*.yaml" }}
+{{- $want := $.Files.Get $path | fromYaml }}
+{{- $has := lookup $want.apiVersion $want.kind "" $want.metadata.name }}
+{{- if $has }}
+{{- $missing := include "multicluster-scheduler.missing" (dict "want" (first $want.spec.versions).schema.openAPIV3Schema "has" (first $has.spec.versions).schema.openAPIV3Schema "path" "") }}
+{{- if $missing }}
+{{- fail (printf "the custom resource definition %s is of an earlier version, and lacks%s. Helm does not upgrade definitions. Run first: kubectl apply --server-side --force-conflicts -f CHART/crds" $want.metadata.name (trimSuffix "," $missing)) }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{- /* The properties of a schema that another one lacks. */}}
+{{- define "multicluster-scheduler.missing" -}}
+{{- $path := .path }}
+{{- $has := .has.properties | default dict }}
+{{- range $name, $schema := .want.properties | default dict }}
+{{- $full := printf "%s.%s" $path $name }}
+{{- if hasKey $has $name }}
+{{- include "multicluster-scheduler.missing" (dict "want" $schema "has" (get $has $name) "path" $full) }}
+{{- else }} {{ trimPrefix "." $full }},{{ end }}
+{{- end }}
+{{- if and .want.items .has.items }}
+{{- include "multicluster-scheduler.missing" (dict "want" .want.items "has" .has.items "path" (printf "%s[]" $path)) }}
+{{- end }}
 {{- end }}
 
 {{- define "multicluster-scheduler.configuration" -}}
@@ -143,6 +186,9 @@ kubeletAPI:
 placement:
   strategy: {{ .Values.placement.strategy }}
   timeout: {{ .Values.placement.timeout }}
+  keepLabels: {{ default false .Values.placement.keepLabels }}
+daemonSets:
+  acknowledge: {{ .Values.daemonSets.acknowledge }}
 proof:
   secretName: {{ include "multicluster-scheduler.proofSecretName" . }}
 tokens:
@@ -221,6 +267,30 @@ those of sources that leave a namespace. Empty if none. */}}
   resources: [secrets]
   verbs: [list, watch]
 {{- end }}
+{{- end }}
+
+{{- /*
+Metadata of what exists during an uninstall only. The argument is a dict of root, weight (the order of creation), and
+suffix of the name. Helm 4 shows the logs of the Job.
+*/}}
+{{- define "multicluster-scheduler.uninstallMetadata" -}}
+name: {{ include "multicluster-scheduler.fullname" .root }}-uninstall{{ .suffix }}
+labels:
+  {{- include "multicluster-scheduler.labels" .root | nindent 2 }}
+annotations:
+  helm.sh/hook: pre-delete
+  helm.sh/hook-weight: {{ .weight | quote }}
+  helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded
+  helm.sh/hook-output-log-policy: hook-succeeded,hook-failed
+{{- end }}
+
+{{- /* The seconds of a duration such as 1h30m. */}}
+{{- define "multicluster-scheduler.seconds" -}}
+{{- $seconds := 0 }}
+{{- range regexFindAll "[0-9]+[smh]" . -1 }}
+{{- $seconds = add $seconds (mul (trimSuffix "h" . | trimSuffix "m" | trimSuffix "s" | int) (get (dict "s" 1 "m" 60 "h" 3600) (regexFind "[smh]" .))) }}
+{{- end }}
+{{- $seconds }}
 {{- end }}
 
 {{- /* The port of the metrics. */}}

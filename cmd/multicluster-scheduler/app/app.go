@@ -3,6 +3,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"strconv"
@@ -12,11 +13,14 @@ import (
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
+	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	configv1alpha1 "github.com/multicluster-scheduler/multicluster-scheduler/api/config/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/manager"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/restart"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/version"
 )
 
@@ -40,41 +44,58 @@ func New() *cobra.Command {
 		SilenceErrors: false,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return run(cmd.Context(), f) },
 	}
-	cmd.Flags().StringVar(&f.config, "config", "", "configuration file (required)")
-	cmd.Flags().StringVar(&f.logLevel, "log-level", "info",
+	cmd.PersistentFlags().StringVar(&f.config, "config", "", "configuration file (required)")
+	cmd.PersistentFlags().StringVar(&f.logLevel, "log-level", "info",
 		"how much to log: error, info (state changes), debug (decisions), or a number from 2 to 9 for more")
-	cmd.Flags().StringVar(&f.logFormat, "log-format", "json", "format of the logs: json or console")
-	_ = cmd.MarkFlagRequired("config")
+	cmd.PersistentFlags().StringVar(&f.logFormat, "log-format", "json", "format of the logs: json or console")
+	_ = cmd.MarkPersistentFlagRequired("config")
+	cmd.AddCommand(newUninstall(&f))
 	return cmd
 }
 
 func run(ctx context.Context, f flags) error {
-	log, err := newLogger(f)
+	log, config, restConfig, err := prepare(f)
 	if err != nil {
 		return err
+	}
+	pod := manager.Pod{
+		Namespace:      os.Getenv("POD_NAMESPACE"),
+		ServiceAccount: os.Getenv("POD_SERVICE_ACCOUNT"),
+		IP:             os.Getenv("POD_IP"),
+		Pause:          restart.Pause(),
+	}
+	log.Info("starting", "version", version.Version, "namespace", pod.Namespace, "ip", pod.IP)
+	started := clock.RealClock{}.Now()
+	err = manager.Run(ctrl.LoggerInto(ctx, log), restConfig, config, pod)
+	if err == nil || ctx.Err() != nil {
+		return err
+	}
+	log.Error(err, "The manager starts again")
+	return errors.Join(err, restart.Exec(clock.RealClock{}.Since(started)))
+}
+
+// prepare makes the logger, and reads the configuration file and the address of the API server.
+func prepare(f flags) (logr.Logger, *configv1alpha1.Configuration, *rest.Config, error) {
+	log, err := newLogger(f)
+	if err != nil {
+		return log, nil, nil, err
 	}
 	ctrl.SetLogger(log)
 	klog.SetLogger(log)
 
 	data, err := os.ReadFile(f.config)
 	if err != nil {
-		return fmt.Errorf("reading the configuration file: %w", err)
+		return log, nil, nil, fmt.Errorf("reading the configuration file: %w", err)
 	}
 	config, err := configv1alpha1.Load(data)
 	if err != nil {
-		return fmt.Errorf("%s: %w", f.config, err)
+		return log, nil, nil, fmt.Errorf("%s: %w", f.config, err)
 	}
 	restConfig, err := ctrl.GetConfig()
 	if err != nil {
-		return fmt.Errorf("finding the API server of this cluster: %w", err)
+		return log, nil, nil, fmt.Errorf("finding the API server of this cluster: %w", err)
 	}
-	pod := manager.Pod{
-		Namespace:      os.Getenv("POD_NAMESPACE"),
-		ServiceAccount: os.Getenv("POD_SERVICE_ACCOUNT"),
-		IP:             os.Getenv("POD_IP"),
-	}
-	log.Info("starting", "version", version.Version, "namespace", pod.Namespace, "ip", pod.IP)
-	return manager.Run(ctrl.LoggerInto(ctx, log), restConfig, config, pod)
+	return log, config, restConfig, nil
 }
 
 func newLogger(f flags) (logr.Logger, error) {

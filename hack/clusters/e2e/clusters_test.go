@@ -32,6 +32,7 @@ func TestLife(t *testing.T) {
 	one.kubectl("c2", "wait", "--for=condition=Ready", "pod/b", "--timeout=1m")
 
 	t.Run("a service reaches its pod", func(t *testing.T) { testService(t, one.in(t)) })
+	t.Run("names lead to Services and to their pods", func(t *testing.T) { testNames(t, one.in(t)) })
 	t.Run("kubectl exec and logs work", func(t *testing.T) { testExecAndLogs(t, one.in(t)) })
 	t.Run("pods of all clusters reach one another, unless cut off", func(t *testing.T) { testPartition(t, one.in(t)) })
 	t.Run("an API server stops and starts", func(t *testing.T) { testAPIServer(t, one.in(t)) })
@@ -54,6 +55,19 @@ func testService(t *testing.T, c *checkout) {
 	t.Helper()
 	address := c.kubectl("c1", "get", "service", "a", "-o", "jsonpath={.spec.clusterIP}")
 	c.eventually(func() error { return c.ask("c1", "a", address, "a") })
+}
+
+func testNames(t *testing.T, c *checkout) {
+	t.Helper()
+	c.kubectl("c1", "create", "service", "clusterip", "set", "--clusterip=None")
+	c.kubectl("c1", "run", "first", "--image", podImage, "--labels", "app=set",
+		"--overrides", `{"spec":{"hostname":"one","subdomain":"set"}}`)
+	for name, answer := range map[string]string{
+		"a": "a", "a.default.svc.cluster.local": "a", "set": "one", "one.set.default.svc.cluster.local": "one",
+	} {
+		c.eventually(func() error { return c.ask("c1", "a", name, answer) })
+	}
+	c.kubectl("c1", "delete", "pod/first", "service/set", "--now")
 }
 
 func testExecAndLogs(t *testing.T, c *checkout) {

@@ -33,8 +33,10 @@ type observation struct {
 	// explanation is the manager's. If a proxy has none, missing says why.
 	explanation *diagnosis.Explanation
 	missing     string
-	// events are empty if there is an explanation.
+	// events are those about the proxy. If there is an explanation, they lack those of the scheduler's decisions.
 	events []corev1.Event
+	// node is the virtual node that the proxy is bound to; nil if the user may not read it.
+	node *corev1.Node
 }
 
 func observe(ctx context.Context, source *cluster.Cluster, key client.ObjectKey) (*observation, error) {
@@ -53,15 +55,29 @@ func observe(ctx context.Context, source *cluster.Cluster, key client.ObjectKey)
 	if !translate.IsProxy(o.pod) {
 		return o, nil
 	}
-	if o.explanation, o.missing = requestExplanation(ctx, source, o.pod); o.explanation != nil {
-		return o, nil
-	}
+	o.node = readNode(ctx, source, o.pod.Spec.NodeName)
+	o.explanation, o.missing = requestExplanation(ctx, source, o.pod)
 	events, err := readEvents(ctx, source, o.pod)
 	if err != nil {
-		o.missing += fmt.Sprintf("\nThe pod's events cannot be read: %v.", err)
+		o.missing = strings.TrimPrefix(o.missing+fmt.Sprintf("\nThe pod's events cannot be read: %v.", err), "\n")
+	}
+	if o.explanation != nil {
+		events = slices.DeleteFunc(events, func(e corev1.Event) bool { return decides(&e) })
 	}
 	o.events = events
 	return o, nil
+}
+
+// readNode returns the virtual node of a name, or nil if there is none, or the user may not read it.
+func readNode(ctx context.Context, source *cluster.Cluster, name string) *corev1.Node {
+	if name == "" {
+		return nil
+	}
+	node := &corev1.Node{}
+	if err := source.Client.Get(ctx, client.ObjectKey{Name: name}, node); err != nil {
+		return nil
+	}
+	return node
 }
 
 // requestExplanation requests the pod's explanation from the manager. If there is none, it says why.
@@ -158,9 +174,12 @@ func readEvents(ctx context.Context, source *cluster.Cluster, pod *corev1.Pod) (
 
 // aboutScheduling says whether the event comes from a scheduler or from another of our components.
 func aboutScheduling(e *corev1.Event) bool {
-	return e.Reason == "FailedScheduling" || e.Reason == "Scheduled" ||
+	return decides(e) ||
 		e.ReportingController == v1alpha1.SchedulerName || strings.HasPrefix(e.ReportingController, "multicluster-")
 }
+
+// decides says whether the event is about a decision of the scheduler, of which the explanation says more.
+func decides(e *corev1.Event) bool { return e.Reason == "FailedScheduling" || e.Reason == "Scheduled" }
 
 // lastSeen returns the time of the last occurrence, for events of both events APIs.
 func lastSeen(e *corev1.Event) time.Time {

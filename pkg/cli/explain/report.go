@@ -27,7 +27,8 @@ type report struct {
 	Containers []diagnosis.Container `json:"containers,omitempty"`
 	// Explanation is the manager's.
 	Explanation *diagnosis.Explanation `json:"explanation,omitempty"`
-	// Missing says why there is no explanation of a proxy. The condition and the events then take its place.
+	// Missing says why there is no explanation of a proxy, or no events. Without an explanation, the condition and the
+	// events of the scheduler's decisions take its place.
 	Missing      string  `json:"missing,omitempty"`
 	PodScheduled string  `json:"podScheduled,omitempty"`
 	Events       []event `json:"events,omitempty"`
@@ -43,7 +44,7 @@ type event struct {
 
 func newReport(o *observation, now time.Time) report {
 	pod := o.pod
-	subject := diagnosis.Subject{Pod: pod, Namespace: o.namespace, Explanation: o.explanation}
+	subject := diagnosis.Subject{Pod: pod, Namespace: o.namespace, Explanation: o.explanation, Node: o.node}
 	r := report{
 		Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, Phase: pod.Status.Phase, Node: pod.Spec.NodeName,
 		Summary: subject.Summary(now),
@@ -52,12 +53,9 @@ func newReport(o *observation, now time.Time) report {
 		return r
 	}
 	r.Needs, r.Containers, r.Explanation = diagnosis.Needs(pod), diagnosis.Containers(pod), o.explanation
-	if o.explanation != nil {
-		return r
-	}
 	r.Missing = o.missing
 	scheduled := translate.PodCondition(pod.Status.Conditions, corev1.PodScheduled)
-	if scheduled != nil && scheduled.Status != corev1.ConditionTrue {
+	if o.explanation == nil && scheduled != nil && scheduled.Status != corev1.ConditionTrue {
 		r.PodScheduled = scheduled.Reason + ": " + scheduled.Message
 	}
 	for i := range o.events {

@@ -56,7 +56,6 @@ func (r report) text(now time.Time) []byte {
 	if e := r.Explanation; e != nil {
 		writeTargets(out, e, now)
 		writeAttempts(out, e.Attempts, now)
-		return out.Bytes()
 	}
 	if r.Missing != "" {
 		fmt.Fprintf(out, "\n%s\n", r.Missing)

@@ -64,6 +64,34 @@ Tried:
 TARGET   TRIAL   STARTED   FOR   OUTCOME   ANSWER
 c2       -       3h ago    12s   Bound     -
 `},
+		"a pod that was placed, of a target that was lost": {&observation{
+			pod: proxy("admiralty-c2", running), explanation: placed(), node: &corev1.Node{
+				Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{
+					{Type: corev1.NodeReady, Status: corev1.ConditionUnknown, Reason: "NoKey"},
+				}},
+			},
+			events: []corev1.Event{{
+				Reason: "FencingDoesNotHold", ReportingController: "admiralty-proxy", EventTime: exactly(time.Minute),
+				Message: "this pod is not fenced",
+			}},
+		}, `
+Pod team/web runs in c2 (virtual node admiralty-c2); this is the status last seen: its virtual node is Unknown (NoKey).
+It needs: cpu 2, memory 4Gi
+
+Targets, as looked at 3h ago:
+TARGET   VERDICT   SCORE                                       REASON
+c2       chosen    170 (Admiralty 100, PodTopologySpread 70)   -
+c3       fits      0                                           -
+and 4 more that were not chosen
+
+Tried:
+TARGET   TRIAL   STARTED   FOR   OUTCOME   ANSWER
+c2       -       3h ago    12s   Bound     -
+
+Events:
+LAST SEEN   REASON               FROM              MESSAGE
+60s ago     FencingDoesNotHold   admiralty-proxy   this pod is not fenced
+`},
 		"a pending pod, without an explanation": {&observation{
 			pod: proxy("", corev1.PodStatus{
 				Phase: corev1.PodPending, Conditions: []corev1.PodCondition{unschedulable},

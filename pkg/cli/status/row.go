@@ -27,9 +27,13 @@ type row struct {
 	Connected string `json:"connected"`
 	Ready     string `json:"ready"`
 	// Awake is True or False, and empty if the target's manager has no Lease.
-	Awake   string `json:"awake,omitempty"`
-	Reason  string `json:"reason,omitempty"`
-	Message string `json:"message,omitempty"`
+	Awake string `json:"awake,omitempty"`
+	// Responsive is True or False, and empty if it is not known.
+	Responsive string `json:"responsive,omitempty"`
+	Reason     string `json:"reason,omitempty"`
+	Message    string `json:"message,omitempty"`
+	// Warning has reasons and messages about a target that is connected, and has a problem that hinders no pod yet.
+	Warning string `json:"warning,omitempty"`
 	// Secret is why the target's Secret cannot be used any more, while the connection goes on.
 	Secret   string `json:"secret,omitempty"`
 	NodeName string `json:"nodeName,omitempty"`
@@ -117,8 +121,8 @@ func (r *row) showConditions(conditions []metav1.Condition) {
 		conditionType string
 		as            *string
 	}{
-		{v1alpha1.ConditionAwake, &r.Awake}, {v1alpha1.ConditionReady, &r.Ready},
-		{v1alpha1.ConditionConnected, &r.Connected},
+		{v1alpha1.ConditionResponsive, &r.Responsive}, {v1alpha1.ConditionAwake, &r.Awake},
+		{v1alpha1.ConditionReady, &r.Ready}, {v1alpha1.ConditionConnected, &r.Connected},
 	} {
 		condition := meta.FindStatusCondition(conditions, shown.conditionType)
 		if condition == nil {
@@ -132,6 +136,23 @@ func (r *row) showConditions(conditions []metav1.Condition) {
 	if unusable := meta.FindStatusCondition(conditions, v1alpha1.ConditionSecretUsable); unusable != nil {
 		r.Secret = unusable.Message
 	}
+	r.Warning = warning(conditions)
+}
+
+// warning returns the reasons and messages of conditions that say more than that all is well, although the target is
+// connected. The message of Connected has a part of its own for each problem.
+func warning(conditions []metav1.Condition) string {
+	var warnings []string
+	connected := meta.FindStatusCondition(conditions, v1alpha1.ConditionConnected)
+	if connected != nil && (connected.Reason == v1alpha1.ReasonInvalidSummary ||
+		strings.Contains(connected.Message, "; ")) {
+		warnings = append(warnings, fmt.Sprintf("(%s): %s", connected.Reason, connected.Message))
+	}
+	restricted := meta.FindStatusCondition(conditions, v1alpha1.ConditionRestricted)
+	if restricted != nil && restricted.Status == metav1.ConditionFalse {
+		warnings = append(warnings, fmt.Sprintf("(%s): %s", restricted.Reason, restricted.Message))
+	}
+	return strings.Join(warnings, "; and ")
 }
 
 func less(all *resource.Quantity, used resource.Quantity) *resource.Quantity {
@@ -175,13 +196,19 @@ func (r row) trouble() string {
 		return fmt.Sprintf("%s is not connected (%s): %s", name, r.Reason, r.Message)
 	case r.Ready != string(metav1.ConditionTrue):
 		return fmt.Sprintf("%s is connected, but its virtual node is not ready%s", name, because(r.Reason, r.Message))
-	case r.Awake == string(metav1.ConditionFalse):
+	case !strings.HasPrefix(r.Node, string(corev1.NodeReady)):
+		return fmt.Sprintf("%s was connected, but its virtual node is %s: does the manager of this cluster run? "+
+			"See kubectl get pods -A -l app.kubernetes.io/name=multicluster-scheduler. Without it, targets stop "+
+			"fenced pods", name, r.Node)
+	case r.Awake == string(metav1.ConditionFalse), r.Responsive == string(metav1.ConditionFalse):
 		return fmt.Sprintf("%s is connected, but takes no new pods%s", name, because(r.Reason, r.Message))
 	case r.Secret != "":
 		return fmt.Sprintf("%s is connected, but its Secret cannot be used: %s", name, r.Secret)
 	case r.Credentials != nil && r.Credentials.Problem != "":
 		return fmt.Sprintf("The credentials for %s expire at %s and are not renewed: %s",
 			name, r.Credentials.Expires.UTC().Format(time.RFC3339), r.Credentials.Problem)
+	case r.Warning != "":
+		return fmt.Sprintf("%s is connected, with a warning %s", name, r.Warning)
 	default:
 		return ""
 	}

@@ -2,11 +2,12 @@ package status
 
 import (
 	"bytes"
+	"cmp"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -113,7 +114,7 @@ The credentials for ClusterTarget c2 expire at 2030-01-01T05:00:00Z and are not 
 ClusterTarget c4 has not been looked at yet: does the manager of this cluster run?
 Target team-a/c3 is not connected (Unreachable): no answer for 15 s
 `
-	if diff := cmp.Diff(want[1:], out.String()); diff != "" {
+	if diff := gocmp.Diff(want[1:], out.String()); diff != "" {
 		t.Errorf("output (-want +got):\n%s", diff)
 	}
 }
@@ -165,30 +166,57 @@ func TestASilentManagerIsATrouble(t *testing.T) {
 }
 
 func TestTroubleSaysWhatToDo(t *testing.T) {
-	connected := condition(v1alpha1.ConditionConnected, metav1.ConditionTrue, "Connected", "")
+	connected := condition(v1alpha1.ConditionConnected, metav1.ConditionTrue, "Connected", "connected to c2, v1")
+	ready := condition(v1alpha1.ConditionReady, metav1.ConditionTrue, "NodeReady", "")
 	for name, test := range map[string]struct {
 		conditions []metav1.Condition
+		node       corev1.ConditionStatus // True if empty
 		want       string
 	}{
+		"nothing is wrong": {conditions: []metav1.Condition{connected, ready}},
+		"the manager of the source is dead": {
+			conditions: []metav1.Condition{connected, ready}, node: corev1.ConditionUnknown,
+			want: "ClusterTarget c2 was connected, but its virtual node is Unknown: does the manager of this cluster " +
+				"run? See kubectl get pods -A -l app.kubernetes.io/name=multicluster-scheduler. Without it, targets " +
+				"stop fenced pods",
+		},
+		"a summary that is not used": {
+			conditions: []metav1.Condition{ready, condition(
+				v1alpha1.ConditionConnected, metav1.ConditionTrue, v1alpha1.ReasonInvalidSummary, "update it")},
+			want: "ClusterTarget c2 is connected, with a warning (InvalidSummary): update it",
+		},
+		"clocks that differ": {
+			conditions: []metav1.Condition{ready, condition(
+				v1alpha1.ConditionConnected, metav1.ConditionTrue, "Connected", "connected to c2; its clock is wrong")},
+			want: "ClusterTarget c2 is connected, with a warning (Connected): connected to c2; its clock is wrong",
+		},
+		"the next version refuses something": {
+			conditions: []metav1.Condition{connected, ready, condition(
+				v1alpha1.ConditionRestricted, metav1.ConditionFalse, v1alpha1.ReasonWouldRefuse, "loopback")},
+			want: "ClusterTarget c2 is connected, with a warning (WouldRefuse): loopback",
+		},
 		"another cluster": {
-			[]metav1.Condition{
+			conditions: []metav1.Condition{
 				condition(v1alpha1.ConditionConnected, metav1.ConditionFalse, v1alpha1.ReasonOtherCluster, "set spec"),
 				condition(v1alpha1.ConditionReady, metav1.ConditionFalse, "NotConnected", "see Connected"),
 			},
-			"ClusterTarget c2 is not connected (OtherCluster): set spec",
+			want: "ClusterTarget c2 is not connected (OtherCluster): set spec",
 		},
 		"a Secret that was deleted": {
-			[]metav1.Condition{
-				connected, condition(v1alpha1.ConditionReady, metav1.ConditionTrue, "NodeReady", ""),
+			conditions: []metav1.Condition{
+				connected, ready,
 				condition(v1alpha1.ConditionSecretUsable, metav1.ConditionFalse, "SecretNotFound", "create it"),
 			},
-			"ClusterTarget c2 is connected, but its Secret cannot be used: create it",
+			want: "ClusterTarget c2 is connected, but its Secret cannot be used: create it",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			target := v1alpha1.ClusterTarget{ObjectMeta: metav1.ObjectMeta{Name: "c2"}}
 			target.Status = status("admiralty-c2", test.conditions...)
-			o := &observation{clusterTargets: []v1alpha1.ClusterTarget{target}}
+			node := virtualNode("admiralty-c2", cmp.Or(test.node, corev1.ConditionTrue), false)
+			o := &observation{
+				clusterTargets: []v1alpha1.ClusterTarget{target}, nodes: map[string]*corev1.Node{node.Name: node},
+			}
 			if got := o.rows()[0].trouble(); got != test.want {
 				t.Errorf("got %q, want %q", got, test.want)
 			}

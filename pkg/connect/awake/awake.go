@@ -5,6 +5,7 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/timeouts"
 )
 
@@ -29,6 +30,8 @@ type Observer struct {
 	stamp   string
 	changed time.Time // when stamp was first seen
 	looked  time.Time
+	fences  bool
+	changes bool
 }
 
 // Due says whether it is time to look at the Lease. While a renewal is overdue, looks are more frequent.
@@ -48,6 +51,8 @@ func (o *Observer) Look(lease *coordinationv1.Lease, now time.Time) {
 		*o = Observer{state: NoLease, looked: now}
 		return
 	}
+	_, o.fences = lease.Annotations[v1alpha1.AnnotationFences]
+	_, o.changes = lease.Annotations[v1alpha1.AnnotationChanges]
 	stamp := stampOf(lease)
 	switch first := o.stamp == ""; {
 	case first && o.state == NoLease, !first && stamp != o.stamp:
@@ -67,6 +72,12 @@ func (o *Observer) Miss(now time.Time) {
 
 // State returns the state as of the last look.
 func (o *Observer) State() State { return o.state }
+
+// Fences says whether the manager fences delegates, as of the last look.
+func (o *Observer) Fences() bool { return o.fences }
+
+// Changes says whether the manager applies changes to delegates, as of the last look.
+func (o *Observer) Changes() bool { return o.changes }
 
 // Since returns when the last renewal was seen.
 func (o *Observer) Since() time.Time { return o.changed }

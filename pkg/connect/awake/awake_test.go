@@ -7,6 +7,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/timeouts"
 )
 
@@ -95,5 +96,28 @@ func TestTimeWithoutAnswersIsNoSilence(t *testing.T) {
 	o.Look(renewedAt(now), now.Add(time.Hour+time.Second))
 	if o.State() != Awake {
 		t.Errorf("state %d", o.State())
+	}
+}
+
+func TestWhetherTheManagerFences(t *testing.T) {
+	o, now := Observer{}, time.Unix(1000, 0)
+	fencing := &coordinationv1.Lease{}
+	fencing.Annotations = map[string]string{v1alpha1.AnnotationFences: ""}
+	for i, step := range []struct {
+		lease *coordinationv1.Lease
+		want  bool
+	}{
+		{&coordinationv1.Lease{}, false}, {fencing, true}, {&coordinationv1.Lease{}, false}, {fencing, true},
+		{nil, false},
+	} {
+		o.Look(step.lease, now)
+		if o.Fences() != step.want {
+			t.Errorf("step %d: %v", i, o.Fences())
+		}
+	}
+	o.Look(fencing, now)
+	o.Miss(now.Add(time.Minute))
+	if !o.Fences() {
+		t.Error("a target that does not answer has not changed its manager")
 	}
 }

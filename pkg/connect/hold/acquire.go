@@ -17,7 +17,7 @@ import (
 const (
 	// lookInterval is how often a process looks at a Lease that it waits for.
 	lookInterval = 2 * time.Second
-	// requestTimeout bounds a request about a Lease.
+	// requestTimeout bounds a request about a Lease, unless somebody is wary of the target.
 	requestTimeout = 4 * time.Second
 )
 
@@ -25,12 +25,17 @@ const (
 type Request struct {
 	// Target is the ClusterTarget or Target.
 	Target types.NamespacedName
+	// Cluster is the ID that the target tells of its cluster, or empty. Siblings have the same.
+	Cluster string
 	// Client reads and writes the Lease in the target. It must go on while a Hold lasts.
 	Client client.Client
 	Lease  types.NamespacedName
 	// Same returns an error unless the cluster that answers is the one that the target belongs to. A Lease of another
 	// one says nothing about the target. It may be nil.
 	Same func(context.Context) error
+	// Wary says whether the target is slow, or its answers fail. Then requests may take long, and the right lasts
+	// longer after each renewal. So does the wait of the next holder, after a crash. It may be nil.
+	Wary func() bool
 	// Remembered is the epoch that the source remembers, or 0. Accepted is the one whose loss is accepted, or 0.
 	Remembered, Accepted int64
 }
@@ -88,9 +93,9 @@ func (p *Process) mayTake(lease *coordinationv1.Lease, is sight) (time.Duration,
 	if !other {
 		return 0, nil
 	}
-	silent := p.options.Clock.Since(is.changed)
+	silent, held := p.options.Clock.Since(is.changed), durationOf(lease)
 	if cluster := clusterOf(lease); cluster != p.options.ClusterID {
-		if silent < timeouts.HoldDuration {
+		if silent < held {
 			return 0, &SharedUserError{cluster}
 		}
 		return 0, nil
@@ -98,7 +103,10 @@ func (p *Process) mayTake(lease *coordinationv1.Lease, is sight) (time.Duration,
 	if is.rival && silent < timeouts.HoldOfOthers {
 		return 0, &OtherError{Holder: is.holder, Renewed: is.changed}
 	}
-	return timeouts.HoldDuration - silent, nil
+	if !is.doubted.IsZero() {
+		held += timeouts.HoldDuration // A copy that has no proof yet comes after a replica of the other cluster.
+	}
+	return held - silent, nil
 }
 
 // take takes the Lease as it was read. A Conflict means that it has changed since.
@@ -106,13 +114,12 @@ func (p *Process) take(
 	ctx, life context.Context, r Request, lease *coordinationv1.Lease, epoch int64,
 ) (*Hold, error) {
 	h := &Hold{process: p, request: r, epoch: epoch, raised: p.options.Clock.Now()}
-	asked := p.options.Clock.Now()
-	written, err := h.write(ctx, lease, asked)
+	written, err := h.write(ctx, lease, p.options.Clock.Now())
 	if err != nil {
 		return nil, err
 	}
 	p.note(r.Target, func(is *sight) { is.back = false })
-	h.begin(life, written, asked)
+	h.begin(life, written)
 	return h, nil
 }
 
@@ -130,13 +137,23 @@ func (r Request) same(ctx context.Context) error {
 	if r.Same == nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	ctx, cancel := context.WithTimeout(ctx, r.timeout())
 	defer cancel()
 	return r.Same(ctx)
 }
 
+func (r Request) wary() bool { return r.Wary != nil && r.Wary() }
+
+// timeout bounds one request. In a target that answers in time, there is time for another one before the right ends.
+func (r Request) timeout() time.Duration {
+	if r.wary() {
+		return timeouts.Request
+	}
+	return requestTimeout
+}
+
 func (r Request) get(ctx context.Context) (*coordinationv1.Lease, error) {
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	ctx, cancel := context.WithTimeout(ctx, r.timeout())
 	defer cancel()
 	lease := &coordinationv1.Lease{}
 	if err := r.Client.Get(ctx, r.Lease, lease); err != nil {
@@ -146,7 +163,7 @@ func (r Request) get(ctx context.Context) (*coordinationv1.Lease, error) {
 }
 
 func (r Request) update(ctx context.Context, lease *coordinationv1.Lease) error {
-	ctx, cancel := context.WithTimeout(wire.Unfenced(ctx), requestTimeout)
+	ctx, cancel := context.WithTimeout(wire.Unfenced(ctx), r.timeout())
 	defer cancel()
 	if err := r.Client.Update(ctx, lease); err != nil {
 		return fmt.Errorf("writing Lease %q: %w", r.Lease, err)

@@ -126,8 +126,37 @@ func TestAStandbyNoticesATargetThatWasSetBackBySeconds(t *testing.T) {
 		standby.Watch(w.request().Target, w.read())
 		w.pass(timeouts.HoldDuration, never)
 		standby.Lead()
-		if a := <-w.acquire(standby, w.request()); !errors.As(a.err, new(*TurnedBackError)) {
+		back := &TurnedBackError{}
+		if a := <-w.acquire(standby, w.request()); !errors.As(a.err, &back) || back.Remembered <= back.Found {
 			w.Errorf("got %v", a.err)
+		}
+	})
+}
+
+func TestASetBackThatAnotherReplicaAcceptedIsAccepted(t *testing.T) {
+	in(t, func(w *world) {
+		c1, r := &etcd{}, w.request()
+		leads, standby := w.leader("a", c1), w.process("b", c1)
+		h := w.hold(leads, r)
+		past := w.read()
+		w.pass(2*timeouts.HoldRenewal, never)
+		standby.Watch(r.Target, w.read())
+		w.restore(past)
+		standby.Watch(r.Target, w.read())
+		w.pass(timeouts.HoldRenewal+time.Second, func() bool { return h.Context().Err() != nil })
+		back := &TurnedBackError{}
+		if a := <-w.acquire(leads, r); !errors.As(a.err, &back) {
+			w.Fatalf("before the acceptance: %v", a.err)
+		}
+		r.Remembered, r.Accepted = back.Remembered, back.Remembered
+		h = w.hold(leads, r)
+		r.Remembered = h.Epoch()
+		standby.Watch(r.Target, w.read())
+		crash(h)
+		w.pass(timeouts.HoldDuration, never)
+		standby.Lead()
+		if again := w.hold(standby, r); again.Epoch() != r.Remembered+1 {
+			w.Errorf("the epoch is %d, and was %d", again.Epoch(), r.Remembered)
 		}
 	})
 }

@@ -20,6 +20,9 @@ const epochInterval = 10 * time.Minute
 // errLapsed says that the Lease was not renewed in time. Nobody else may hold it.
 var errLapsed = errors.New("the Lease in the target could not be renewed in time")
 
+// errOverdue says that a renewal was not answered yet.
+var errOverdue = fmt.Errorf("renewing the Lease in the target: %w", context.DeadlineExceeded)
+
 // errReleased says that this process released the Lease.
 var errReleased = errors.New("the Lease in the target was released")
 
@@ -34,15 +37,25 @@ type Hold struct {
 	// turn has room for one: renewals and confirmations come one after the other. Whoever has it may use the fields up
 	// to confirmed.
 	turn      chan struct{}
-	last      *coordinationv1.Lease
+	last      written
 	shared    bool      // a sibling renews the Lease, too
 	confirmed time.Time // when the target was asked for the last confirmation
 
-	mu     sync.Mutex // guards the fields below
-	epoch  int64
-	raised time.Time
-	timer  clock.Timer // ends the hold
-	failed error       // of the last renewal
+	mu      sync.Mutex // guards the fields below
+	epoch   int64
+	raised  time.Time
+	timer   clock.Timer // ends the hold
+	failed  error       // of the last renewal
+	renewed time.Time   // when the last renewal was answered
+}
+
+// written is a Lease as the target has it, when the request was sent that renewed it, and how long the right lasts
+// since.
+type written struct {
+	*coordinationv1.Lease
+
+	asked time.Time
+	right time.Duration
 }
 
 // Context ends when the right ends. Its cause is an *OtherError or a *TurnedBackError if somebody must do something.
@@ -60,6 +73,20 @@ func (h *Hold) Failed() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.failed
+}
+
+// Overdue returns why no renewal succeeded in time, or nil if one did. That some fail in between does not matter.
+func (h *Hold) Overdue() error {
+	within := timeouts.HoldRenewal + h.request.timeout()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	switch {
+	case h.process.options.Clock.Since(h.renewed) <= within:
+		return nil
+	case h.failed != nil:
+		return h.failed
+	}
+	return errOverdue
 }
 
 // Confirm asks the target, and returns nil if it was not set back, and nobody else acts there. What the target said
@@ -104,7 +131,8 @@ func (h *Hold) Release(ctx context.Context, stopping bool) {
 	defer h.endTurn()
 	left := h.renewal(h.process.options.Clock.Now())
 	left.holder = h.process.next
-	err := h.request.update(ctx, left.write(h.last))
+	h.process.noteSending(h.request)
+	err := h.request.update(ctx, left.write(h.last.Lease))
 	if apierrors.IsConflict(err) { // A renewal was under way.
 		if lease, err := h.request.get(ctx); err == nil && holderOf(lease) == h.process.holder {
 			_ = h.request.update(ctx, left.write(lease)) // If this fails, the Lease expires.
@@ -112,12 +140,11 @@ func (h *Hold) Release(ctx context.Context, stopping bool) {
 	}
 }
 
-// begin starts the renewals. The Lease was written by a request that was sent at a time.
-func (h *Hold) begin(life context.Context, written *coordinationv1.Lease, asked time.Time) {
+// begin starts the renewals after the first one.
+func (h *Hold) begin(life context.Context, first written) {
 	h.ctx, h.end = context.WithCancelCause(life)
-	h.last = written
 	h.turn = make(chan struct{}, 1)
-	h.extend(asked)
+	h.extend(first)
 	go h.keep()
 }
 
@@ -134,14 +161,15 @@ func (h *Hold) takeTurn(ctx context.Context) error {
 func (h *Hold) endTurn() { <-h.turn }
 
 func (h *Hold) keep() {
+	wait := timeouts.HoldRenewal
 	for h.ctx.Err() == nil {
-		wait := timeouts.HoldRenewal
-		if h.Failed() != nil {
-			wait = lookInterval
-		}
 		h.process.pause(h.ctx, wait)
+		begun := h.process.options.Clock.Now()
 		if h.ctx.Err() == nil {
 			h.renew(h.ctx)
+		}
+		if wait = lookInterval; h.Failed() == nil { // A slow answer must not delay the next renewal.
+			wait = max(0, timeouts.HoldRenewal-h.process.options.Clock.Since(begun))
 		}
 	}
 }
@@ -152,58 +180,58 @@ func (h *Hold) renew(ctx context.Context) {
 		return
 	}
 	defer h.endTurn()
-	asked := h.process.options.Clock.Now()
-	var written *coordinationv1.Lease
+	var next written
 	var err error
 	if !h.shared {
-		written, err = h.write(ctx, h.last, asked)
+		next, err = h.write(ctx, h.last.Lease, h.process.options.Clock.Now())
 	}
 	if h.shared || apierrors.IsConflict(err) {
-		written, asked, err = h.rejoin(ctx)
+		next, err = h.rejoin(ctx)
 	}
 	h.mu.Lock()
 	h.failed = err
 	h.mu.Unlock()
 	if err == nil {
-		h.last = written
-		h.extend(asked)
+		h.extend(next)
 	}
 }
 
-// rejoin reads the Lease, and renews it unless a sibling has done so. It returns the Lease, and when it was renewed.
-func (h *Hold) rejoin(ctx context.Context) (*coordinationv1.Lease, time.Time, error) {
+// rejoin reads the Lease, and renews it unless a sibling has done so.
+func (h *Hold) rejoin(ctx context.Context) (written, error) {
 	asked := h.process.options.Clock.Now()
 	lease, err := h.request.get(ctx)
 	if err == nil {
 		err = h.decide(ctx, lease)
 	}
 	if err != nil {
-		return nil, asked, err
+		return written{}, err
 	}
 	by := renewedAt(lease)
-	h.shared = by.After(renewedAt(h.last)) && !by.After(asked)
-	if h.shared && asked.Sub(by) < timeouts.HoldRenewal/2 {
+	h.shared = by.After(renewedAt(h.last.Lease)) && !by.After(asked)
+	if h.shared && asked.Sub(by) < timeouts.HoldRenewal/2 && !h.request.wary() {
 		h.process.look(h.request.Target, lease)
-		return lease, by, nil
+		return written{lease, by, timeouts.HoldEnds}, nil
 	}
-	lease, err = h.write(ctx, lease, asked)
-	return lease, asked, err
+	return h.write(ctx, lease, asked)
 }
 
 // write writes a renewal.
-func (h *Hold) write(ctx context.Context, lease *coordinationv1.Lease, now time.Time) (*coordinationv1.Lease, error) {
+func (h *Hold) write(ctx context.Context, lease *coordinationv1.Lease, now time.Time) (written, error) {
 	r := h.renewal(now)
-	written := r.write(lease)
-	if err := h.request.update(ctx, written); err != nil {
-		return nil, err
+	var right time.Duration
+	r.duration, right = h.process.lasting(lease.UID, h.request.wary())
+	next := r.write(lease)
+	h.process.noteSending(h.request)
+	if err := h.request.update(ctx, next); err != nil {
+		return written{}, err
 	}
 	h.mu.Lock()
 	if r.epoch > h.epoch {
 		h.epoch, h.raised = r.epoch, now
 	}
 	h.mu.Unlock()
-	h.process.look(h.request.Target, written)
-	return written, nil
+	h.process.look(h.request.Target, next)
+	return written{next, now, right}, nil
 }
 
 func (h *Hold) renewal(now time.Time) renewal {
@@ -213,7 +241,10 @@ func (h *Hold) renewal(now time.Time) renewal {
 	if now.Sub(h.raised) >= epochInterval {
 		epoch++
 	}
-	return renewal{holder: h.process.holder, clusterID: h.process.options.ClusterID, epoch: epoch, now: now}
+	return renewal{
+		holder: h.process.holder, clusterID: h.process.options.ClusterID, epoch: epoch, now: now,
+		duration: timeouts.HoldDuration,
+	}
 }
 
 // decide decides what a Lease means that this process has not written, or not last. It ends the hold if the Lease is
@@ -244,7 +275,7 @@ func (h *Hold) lost(lease *coordinationv1.Lease) error {
 	case holder == p.next:
 		return errReleased // A sibling has stopped.
 	case found < epoch, lease.UID != h.last.UID, !mine && found == epoch,
-		mine && renewedAt(lease).Before(renewedAt(h.last)):
+		mine && renewedAt(lease).Before(renewedAt(h.last.Lease)):
 		// Whoever takes the Lease raises the epoch. So a Lease of others without a higher one is from the past.
 		remembered := max(epoch, found+1)
 		p.note(target, func(is *sight) { is.back, is.remembered = true, max(is.remembered, remembered) })
@@ -257,13 +288,16 @@ func (h *Hold) lost(lease *coordinationv1.Lease) error {
 	return nil
 }
 
-// extend lets the hold last for some time after a renewal was asked for.
-func (h *Hold) extend(asked time.Time) {
+// extend lets the hold last for some time after a renewal was asked for. Its caller has the turn, or nobody else knows
+// the hold yet.
+func (h *Hold) extend(by written) {
+	h.last = by
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	h.renewed = h.process.options.Clock.Now()
 	if h.timer != nil {
 		h.timer.Stop()
 	}
-	left := timeouts.HoldEnds - h.process.options.Clock.Since(asked)
+	left := by.right - h.process.options.Clock.Since(by.asked)
 	h.timer = h.process.options.Clock.AfterFunc(left, func() { h.end(errLapsed) })
 }

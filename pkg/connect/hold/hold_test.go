@@ -40,6 +40,8 @@ type world struct {
 	target client.Client
 	// down fails requests to the target. hangs lets them wait until they give up.
 	down, hangs atomic.Bool
+	// latency is how long the target takes for an answer, in nanoseconds. It does what it is asked for at the end.
+	latency atomic.Int64
 }
 
 // in runs a test in a world of its own.
@@ -61,6 +63,11 @@ func newWorld(t *testing.T) *world {
 		}
 		if w.hangs.Load() {
 			<-ctx.Done()
+			return ctx.Err()
+		}
+		select {
+		case <-time.After(time.Duration(w.latency.Load())):
+		case <-ctx.Done():
 			return ctx.Err()
 		}
 		return then()
@@ -329,6 +336,51 @@ func TestSourcesOfAnotherClusterIDAreNotKeptWaiting(t *testing.T) {
 		other.Lead()
 		if a := <-w.acquire(other, w.request()); !errors.As(a.err, new(*SharedUserError)) {
 			w.Errorf("got %v", a.err)
+		}
+	})
+}
+
+func TestARenewalCountsForTheWholeCluster(t *testing.T) {
+	in(t, func(w *world) {
+		p, sibling := w.leader("a", &etcd{}), types.NamespacedName{Name: "c2-too"}
+		led, r := w.clock.Now(), w.request()
+		r.Cluster = "id-of-c2"
+		h := w.hold(p, r)
+		w.pass(time.Minute, never)
+		h.Release(w.Context(), false)
+		p.Forget(r.Target) // It is deleted.
+		for cluster, want := range map[string]time.Time{"id-of-c2": p.LastSent(r.Target, ""), "another": led, "": led} {
+			if sent := p.LastSent(sibling, cluster); !sent.Equal(want) {
+				w.Errorf("to a sibling in cluster %q: %s, want %s", cluster, sent, want)
+			}
+		}
+	})
+}
+
+func TestARenewalThatIsNotAnsweredMayHaveArrived(t *testing.T) {
+	in(t, func(w *world) {
+		p := w.process("a", &etcd{})
+		target := w.request().Target
+		if sent := p.LastSent(target, ""); !sent.IsZero() {
+			w.Errorf("before it leads: %s", sent)
+		}
+		p.Lead()
+		led := w.clock.Now()
+		if sent := p.LastSent(target, ""); !sent.Equal(led) {
+			w.Errorf("before it holds the Lease: %s, want %s", sent, led)
+		}
+		w.hold(p, w.request())
+		w.pass(time.Minute, never)
+		w.hangs.Store(true)
+		lost := w.clock.Now()
+		w.pass(time.Hour, never)
+		sent := p.LastSent(target, "")
+		if sent.Before(lost) || sent.After(lost.Add(timeouts.HoldEnds)) {
+			w.Errorf("the last one was sent %s after the loss", sent.Sub(lost))
+		}
+		p.Forget(target)
+		if !p.LastSent(target, "").Equal(sent) {
+			w.Error("it is forgotten with the target")
 		}
 	})
 }

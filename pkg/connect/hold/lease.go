@@ -39,11 +39,18 @@ func clusterOf(lease *coordinationv1.Lease) string {
 	return lease.Annotations[v1alpha1.LabelParentClusterID]
 }
 
+// durationOf returns how long after a renewal the holder of a Lease may rely on it. Holders choose it within bounds.
+func durationOf(lease *coordinationv1.Lease) time.Duration {
+	d := time.Duration(ptr.Deref(lease.Spec.LeaseDurationSeconds, 0)) * time.Second
+	return min(max(d, timeouts.HoldDuration), timeouts.HoldDurationWary)
+}
+
 // renewal is what the holder of a Lease writes.
 type renewal struct {
 	holder, clusterID string
 	epoch             int64
 	now               time.Time
+	duration          time.Duration
 }
 
 // write returns the Lease with the renewal.
@@ -59,7 +66,7 @@ func (r renewal) write(lease *coordinationv1.Lease) *coordinationv1.Lease {
 	}
 	lease.Spec.HolderIdentity = &r.holder
 	lease.Spec.RenewTime = &now
-	lease.Spec.LeaseDurationSeconds = ptr.To(int32(timeouts.HoldDuration / time.Second))
+	lease.Spec.LeaseDurationSeconds = ptr.To(int32(r.duration / time.Second)) //nolint:gosec // See durationOf.
 	metav1.SetMetaDataAnnotation(&lease.ObjectMeta, v1alpha1.AnnotationEpoch, strconv.FormatInt(r.epoch, 10))
 	metav1.SetMetaDataAnnotation(&lease.ObjectMeta, v1alpha1.LabelParentClusterID, r.clusterID)
 	metav1.SetMetaDataAnnotation(&lease.ObjectMeta, v1alpha1.AnnotationReadsByNamespace, "")

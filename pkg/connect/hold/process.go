@@ -43,7 +43,11 @@ type Process struct {
 
 	mu      sync.Mutex // guards the fields below
 	seen    map[types.NamespacedName]sight
-	leading time.Time // when this process began to lead; zero before
+	sent    map[types.NamespacedName]time.Time // when the last renewal was sent to a target
+	sentTo  map[string]time.Time               // the same by the ID of the target's cluster
+	leading time.Time                          // when this process began to lead; zero before
+	// relied says until when a right of this process may rely on HoldDurationWary of the Lease with a UID.
+	relied map[types.UID]time.Time
 	// heir is the holder that the last leader left behind; nil if it was not read yet.
 	heir *string
 }
@@ -59,8 +63,10 @@ type sight struct {
 	back       bool
 	// looked is when the Lease was last looked at, and changed when the holder or its renewal was seen to differ.
 	looked, changed time.Time
-	// rival says that somebody renewed the Lease while this process led its own cluster.
-	rival bool
+	// doubted is when somebody was first seen to renew the Lease while this process led its own cluster. This may be
+	// one late renewal of the last leader, whose process was frozen. rival says that somebody goes on to renew it.
+	doubted time.Time
+	rival   bool
 }
 
 // New returns a Process with a holder of its own.
@@ -70,7 +76,27 @@ func New(options Options) *Process {
 		holder:  options.Name + "_" + random(),
 		next:    options.Name + "_" + random(),
 		seen:    map[types.NamespacedName]sight{},
+		sent:    map[types.NamespacedName]time.Time{},
+		sentTo:  map[string]time.Time{},
+		relied:  map[types.UID]time.Time{},
 	}
+}
+
+// lasting returns the duration for a renewal that is about to be written, and how long the right then lasts. No renewal
+// may have a shorter duration while an earlier one is relied on, also one of a sibling, with which a Lease is shared.
+func (p *Process) lasting(lease types.UID, wary bool) (duration, right time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := p.options.Clock.Now()
+	switch {
+	case wary:
+		p.relied[lease] = now.Add(timeouts.HoldEndsWary)
+		return timeouts.HoldDurationWary, timeouts.HoldEndsWary
+	case now.Before(p.relied[lease]):
+		return timeouts.HoldDurationWary, timeouts.HoldEnds
+	}
+	delete(p.relied, lease)
+	return timeouts.HoldDuration, timeouts.HoldEnds
 }
 
 // random returns 128 random bits.
@@ -117,6 +143,33 @@ func (p *Process) Forget(target types.NamespacedName) {
 	delete(p.seen, target)
 }
 
+// LastSent returns when this source sent the last renewal to a target, or to any target in the cluster with an ID,
+// which may be empty, whether it was answered or not. Of what earlier leaders sent, this process knows that it was
+// before it led. It returns the zero time before this process leads.
+func (p *Process) LastSent(target types.NamespacedName, cluster string) time.Time {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	last := p.leading
+	for _, sent := range []time.Time{p.sent[target], p.sentTo[cluster]} {
+		if sent.After(last) {
+			last = sent
+		}
+	}
+	return last
+}
+
+// noteSending notes that a renewal is about to be sent. It is remembered when the target is forgotten: the target may
+// come back, and its siblings have the same cluster, which cannot tell them apart.
+func (p *Process) noteSending(r Request) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := p.options.Clock.Now()
+	p.sent[r.Target] = now
+	if r.Cluster != "" {
+		p.sentTo[r.Cluster] = now
+	}
+}
+
 // look notes what is seen of a target's Lease, and returns what is known now. The Lease must not be from a cache that
 // can lag.
 func (p *Process) look(target types.NamespacedName, lease *coordinationv1.Lease) sight {
@@ -134,20 +187,33 @@ func (p *Process) see(target types.NamespacedName, lease *coordinationv1.Lease) 
 	}
 	is := sight{
 		uid: lease.UID, holder: holderOf(lease), renewed: renewedAt(lease), epoch: epochOf(lease),
-		looked: now, changed: now, rival: was.rival,
+		looked: now, changed: now, doubted: was.doubted, rival: was.rival,
 	}
 	is.remembered = max(was.remembered, is.epoch)
-	is.back = was.back || is.before(was)
+	// Whoever takes the Lease after an acceptance, maybe another process, writes more than was remembered.
+	is.back = is.before(was) || was.back && is.epoch <= was.remembered
 	switch first := was.looked.IsZero(); {
 	case is.holder == p.holder:
-		is.rival = false
+		is.doubted, is.rival = time.Time{}, false
 	case !first && was.holder == is.holder && was.renewed.Equal(is.renewed):
 		is.changed = was.changed
+	case is.epoch < was.epoch: // It was set back to another holder, which may have ended long ago.
 	case p.someoneElse(is.holder) && !p.leading.IsZero() && !was.looked.Before(p.leading):
-		is.rival = true
+		is.doubt(was.holder)
 	}
 	p.seen[target] = is
 	return is
+}
+
+// doubt notes that somebody who is not this process has changed the Lease while this process led its own cluster. A
+// process that lost its cluster's lead may do so once. If the same holder renews later, its process goes on.
+func (s *sight) doubt(lastHolder string) {
+	switch {
+	case s.doubted.IsZero():
+		s.doubted = s.looked
+	case s.holder == lastHolder && s.looked.Sub(s.doubted) >= timeouts.HoldRenewal:
+		s.rival = true
+	}
 }
 
 // before says whether a sight is of an earlier state of the Lease than another one that was seen before it.

@@ -27,8 +27,9 @@ func awakeCondition(o *awake.Observer, namespace string) metav1.Condition {
 		return metav1.Condition{
 			Type: v1alpha1.ConditionAwake, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonSilent,
 			Message: fmt.Sprintf("the target's manager has not renewed its Lease since %s. Its pods show the status "+
-				"last seen, and no new pods go there; does multicluster-scheduler run in the target? If it was rolled "+
-				"back to a version without this Lease, delete it there: kubectl -n %s delete lease %s",
+				"last seen, and no new pods go there. It also fences nothing meanwhile. Does multicluster-scheduler "+
+				"run in the target? If it was rolled back to a version without this Lease, delete it there: "+
+				"kubectl -n %s delete lease %s",
 				o.Since().UTC().Format(time.RFC3339), namespace, v1alpha1.LeaseManager),
 		}
 	default:

@@ -3,6 +3,7 @@ package target
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
@@ -17,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/apierror"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/connect/hold"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/connect/identity"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate/wire"
@@ -80,6 +82,19 @@ func turnedBack(back *hold.TurnedBackError, key types.NamespacedName, w want) me
 		w.config.Host, state, remedy, kind, key.Name, v1alpha1.AnnotationAcceptEpoch, back.Remembered))
 }
 
+// withFences adds to the condition Connected of a target, in which this source cannot renew its Lease, what becomes of
+// fenced pods. If the target is lost, their end is confirmed in time. With HeldByOther, another manager renews the
+// Lease, and where nothing can be written, the target's manager stops nothing.
+func withFences(condition metav1.Condition) metav1.Condition {
+	switch reason := condition.Reason; {
+	case condition.Status != metav1.ConditionFalse:
+	case reason == v1alpha1.ReasonHeldByOther, reason == v1alpha1.ReasonStorageFull:
+	case v1alpha1.LeavesNodeUnknown(reason), reason == v1alpha1.ReasonOverBudget:
+		condition.Message += "; pods with fencing are stopped there when their time is over"
+	}
+	return condition
+}
+
 // unusable returns the condition of a connected target whose Secret cannot be used any more.
 func unusable(failure metav1.Condition) metav1.Condition {
 	return metav1.Condition{
@@ -115,9 +130,12 @@ func failedCondition(err error, key types.NamespacedName, w want) metav1.Conditi
 	}
 	var certificate *tls.CertificateVerificationError
 	if errors.As(err, &certificate) {
-		return disconnected(v1alpha1.ReasonUnreachable, fmt.Sprintf("the certificate of %s is not trusted: %s; "+
-			"is certificate-authority-data in the kubeconfig that of this server?", host,
-			wire.Shorten(certificate.Err.Error(), maxText)))
+		return untrusted(certificate.Err, host)
+	}
+	if apierror.StorageFull(err) {
+		return disconnected(v1alpha1.ReasonStorageFull, fmt.Sprintf("%s answers, but its etcd is full, so nothing can "+
+			"be written there. Its pods may be running, so they stay as they are. Make room in that etcd, and disarm "+
+			"its alarm NOSPACE", host))
 	}
 	var refused *wire.AddressError
 	if errors.As(err, &refused) {
@@ -127,6 +145,19 @@ func failedCondition(err error, key types.NamespacedName, w want) metav1.Conditi
 	}
 	return disconnected(v1alpha1.ReasonUnreachable, fmt.Sprintf("no answer from %s: %s; "+
 		"is the cluster up, and can it be reached from this one?", host, errorText(err)))
+}
+
+// untrusted returns the condition of a target whose certificate is not accepted. Its text does not change with time.
+func untrusted(err error, host string) metav1.Condition {
+	var invalid x509.CertificateInvalidError
+	if errors.As(err, &invalid) && invalid.Reason == x509.Expired && invalid.Cert != nil {
+		return disconnected(v1alpha1.ReasonUnreachable, fmt.Sprintf("by this cluster's clock, a certificate of %s is "+
+			"not valid now, but from %s to %s; renew it if it has expired, and compare the clocks of both clusters",
+			host, invalid.Cert.NotBefore.UTC().Format(time.RFC3339), invalid.Cert.NotAfter.UTC().Format(time.RFC3339)))
+	}
+	return disconnected(v1alpha1.ReasonUnreachable, fmt.Sprintf("the certificate of %s is not trusted: %s; "+
+		"is certificate-authority-data in the kubeconfig that of this server?", host,
+		wire.Shorten(err.Error(), maxText)))
 }
 
 // errorText returns the cause of an error, without the parts that differ from one attempt to the next. Of a server's

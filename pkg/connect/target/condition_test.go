@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/connect/hold"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/connect/identity"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate/wire"
 )
@@ -64,6 +65,19 @@ func TestFailedCondition(t *testing.T) {
 		"a certificate of another authority": {
 			&url.Error{Op: "Get", URL: "u", Err: &tls.CertificateVerificationError{Err: x509.UnknownAuthorityError{}}},
 			v1alpha1.ReasonUnreachable, "is not trusted: x509: ",
+		},
+		"a certificate that is not valid yet, by this cluster's clock": {
+			&url.Error{Op: "Get", URL: "u", Err: &tls.CertificateVerificationError{Err: x509.CertificateInvalidError{
+				Cert:   &x509.Certificate{NotBefore: time.Unix(3600, 0), NotAfter: time.Unix(7200, 0)},
+				Reason: x509.Expired, Detail: "current time 1970-01-01T00:59:59Z is before 1970-01-01T01:00:00Z",
+			}}},
+			v1alpha1.ReasonUnreachable, "by this cluster's clock, a certificate of https://c2.example is not valid " +
+				"now, but from 1970-01-01T01:00:00Z to 1970-01-01T02:00:00Z; renew it",
+		},
+		"a full etcd": {
+			fmt.Errorf("writing a Lease: %w", apierrors.NewInternalError(
+				errors.New("etcdserver: mvcc: database space exceeded"))),
+			v1alpha1.ReasonStorageFull, "https://c2.example answers, but its etcd is full",
 		},
 		"a redirect": {
 			&url.Error{Op: "Get", URL: "u", Err: &wire.AnswerError{Answer: "it answers with a redirect"}},
@@ -180,5 +194,44 @@ func TestTheConditionOfAnotherClusterSaysWhatToDo(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func TestAConditionSaysThatFencedPodsAreStopped(t *testing.T) {
+	for reason, want := range map[string]bool{
+		v1alpha1.ReasonUnauthorized: true, v1alpha1.ReasonForbidden: true, v1alpha1.ReasonNoKey: true,
+		v1alpha1.ReasonSecretNotFound: true, v1alpha1.ReasonOverBudget: true, v1alpha1.ReasonTurnedBack: true,
+		v1alpha1.ReasonOtherCluster: true, v1alpha1.ReasonUnreachable: false, v1alpha1.ReasonFlapping: false,
+		v1alpha1.ReasonHeldByOther: false, v1alpha1.ReasonStorageFull: false,
+	} {
+		t.Run(reason, func(t *testing.T) {
+			message := withFences(disconnected(reason, "repair it")).Message
+			if got := message == "repair it; pods with fencing are stopped there when their time is over"; got != want {
+				t.Errorf("message %q", message)
+			}
+			if withFences(connected(metav1.ConditionTrue, reason, "x")).Message != "x" {
+				t.Error("a connected target stops none")
+			}
+		})
+	}
+}
+
+func TestAConnectedTargetSaysThatAnotherClusterHasItsUser(t *testing.T) {
+	e := &engagement{sharedWith: "c9"}
+	got := e.condition(want{config: &rest.Config{Host: "https://c2.example"}}, "v1.37.0", nil)
+	const text = `; cluster "c9" uses the same user there, so nothing protects this cluster from copies, and no pod ` +
+		"is fenced; connect with a user of its own"
+	if got.Status != metav1.ConditionTrue || !strings.HasSuffix(got.Message, text) {
+		t.Errorf("got %s: %s", got.Status, got.Message)
+	}
+}
+
+func TestARivalOfThisSourceIsSucceededByARestart(t *testing.T) {
+	w := want{config: &rest.Config{Host: "https://c2.example"}}
+	got, unsafe := (&loop{}).unsafeCondition(&hold.OtherError{Holder: "manager-1"}, w)
+	const text = "restart this manager at once: it takes over within about 15s. Without a restart it waits 10m0s, " +
+		"and by then the target has stopped all pods with a shorter fence"
+	if !unsafe || got.Reason != v1alpha1.ReasonHeldByOther || !strings.HasSuffix(got.Message, text) {
+		t.Errorf("unsafe %t, got %s: %s", unsafe, got.Reason, got.Message)
 	}
 }

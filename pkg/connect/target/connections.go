@@ -26,8 +26,12 @@ type finding struct {
 	// awake is the condition Awake, or empty if the target has no Lease for it, unless it is unknown.
 	awake        metav1.Condition
 	awakeUnknown bool
+	// responsive is the condition Responsive, or empty as long as it is not known.
+	responsive metav1.Condition
 	// clusterID is that of the cluster that was connected last.
 	clusterID string
+	// fencing is what is known of TargetStatus.Fences.
+	fencing fencing
 }
 
 // leaveLeasesWithin is how long a manager that stops tries to leave its Leases to the next leader.

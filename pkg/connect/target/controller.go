@@ -119,6 +119,7 @@ func New(options Options) (*Reconciler, error) {
 			Client: options.Client, Owner: fieldOwner, Clock: options.Clock,
 			Passing: []string{
 				v1alpha1.ConditionRestricted, v1alpha1.ConditionSecretUsable, v1alpha1.ConditionAwake,
+				v1alpha1.ConditionResponsive,
 			},
 		},
 		wake:        source,
@@ -186,6 +187,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	wanted.known = targetkind.Status(target).ClusterID
 	r.connections.set(r.wake.Context(), request.NamespacedName, wanted, &spec.PlacementPolicy)
 	found := r.connections.findingAbout(request.NamespacedName, wanted)
+	found.condition = withFences(found.condition)
 	warnings := r.warnings(target, spec, wanted, found)
 	if wanted.unusable.Type != "" {
 		warnings = append(warnings, wanted.unusable)
@@ -244,23 +246,28 @@ func (r *Reconciler) writeStatus(
 	}
 	r.metrics.set(key, found.condition)
 	conditions := append([]metav1.Condition{found.condition}, warnings...)
-	awake := awakeOf(found, status)
-	if awake.Type != "" {
-		conditions = append(conditions, awake)
+	observed := []metav1.Condition{awakeOf(found, status), responsiveOf(found, status)}
+	for _, condition := range observed {
+		if condition.Type != "" {
+			conditions = append(conditions, condition)
+		}
 	}
-	r.metrics.setAwake(key, awake)
+	r.metrics.setAwake(key, observed[0])
+	r.metrics.setResponsive(key, observed[1])
 	written, err := r.writer.Write(ctx, target, v1alpha1.TargetStatus{
 		NodeName:          translate.VirtualNodeName(key),
 		KubernetesVersion: found.version,
 		Epoch:             found.epoch,
 		EpochOf:           found.epochOf,
 		ClusterID:         cmp.Or(found.clusterID, status.ClusterID),
+		Fences:            found.fencing.write(status),
 		Conditions:        conditions,
 	})
 	if written && err == nil {
 		r.recordChange(target, was, found.condition)
 		r.recordWarnings(target, status, warnings)
-		r.recordAwake(target, meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionAwake), awake)
+		r.recordAwake(target, meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionAwake), observed[0])
+		r.recordResponsive(target, status, observed[1])
 	}
 	return client.IgnoreNotFound(err)
 }

@@ -41,6 +41,8 @@ type dialer struct {
 	clients *http.Client
 	mapper  meta.RESTMapper
 	live    client.Reader // does not pass the gate
+	// deadline returns that of a request.
+	deadline func() time.Duration
 }
 
 // login returns the configuration with which to connect to a target, from that of its kubeconfig.
@@ -60,9 +62,12 @@ func (l *loop) dial(ctx context.Context, w want, login login, who *identity.Iden
 	if err != nil {
 		return nil, err
 	}
-	d := &dialer{account: account, fence: &wire.Fence{}, scheme: l.options.Scheme, mapper: newMapper()}
+	d := &dialer{
+		account: account, fence: &wire.Fence{}, scheme: l.options.Scheme, mapper: newMapper(), deadline: l.deadline,
+	}
 	options := wire.Options{
 		Limits: limits, Account: account, Dial: l.dialRules(w), Turn: l.options.turns.of(l.key), Fence: d.fence,
+		Answered: l.answered,
 	}
 	if !w.self && who != nil {
 		options.Confirm = d.confirmBy(who)
@@ -146,7 +151,7 @@ func newMapper() meta.RESTMapper {
 }
 
 func (d *dialer) version(ctx context.Context) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
+	ctx, cancel := context.WithTimeout(ctx, d.deadline())
 	defer cancel()
 	c, err := discovery.NewDiscoveryClientForConfigAndClient(d.config, d.clients)
 	if err != nil {

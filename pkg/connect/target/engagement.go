@@ -15,6 +15,7 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/connect/chaperons"
@@ -26,8 +27,12 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
 
-// syncTimeout bounds the first list of the target's objects. There may be ten thousand.
-const syncTimeout = 30 * time.Second
+// The first list of the target's objects may have ten thousand. In a target that does answer, though slowly, several
+// requests one after the other may take slowSyncTimeout.
+const (
+	syncTimeout     = 30 * time.Second
+	slowSyncTimeout = 2 * time.Minute
+)
 
 var errNotSynced = errors.New("its objects could not be listed in time")
 
@@ -44,6 +49,8 @@ type engagement struct {
 	hold         *hold.Hold
 	leases       leases
 	leasesSought time.Time
+	// sharedWith is the cluster that holds this source's Lease, with the same user, or empty.
+	sharedWith string
 	// checks counts health checks. latest is what the last ClusterSummary said of the cluster, or nil if it failed.
 	checks int
 	latest *v1alpha1.ClusterSummary
@@ -55,6 +62,8 @@ type engagement struct {
 	invalid *gate.ForgedError
 	// watchError is the last error of the cache's watches.
 	watchError atomic.Pointer[error]
+	// ahead is by how much the target's clock is ahead of this cluster's, to the minute.
+	ahead time.Duration
 }
 
 // noKeyError says that the source has no key, so that it cannot recognise what it made.
@@ -87,6 +96,7 @@ func (l *loop) engage(ctx, life context.Context, w want) (*engagement, error) {
 		e.end()
 		return nil, who.Explain(err)
 	}
+	go (&strays{l.options, e.target, d.live, e.leases.grant}).end(log.IntoContext(life, log.FromContext(ctx)))
 	return e, nil
 }
 
@@ -120,13 +130,13 @@ func (l *loop) connect(ctx, life context.Context, d *dialer, e *engagement) erro
 	if err != nil {
 		return &noKeyError{err}
 	}
-	version, err := d.version(ctx)
+	err = l.persistently(ctx, func() (err error) { e.version, err = d.version(ctx); return err })
 	if err != nil {
 		return fmt.Errorf("asking for the version: %w", err)
 	}
-	e.version = version
 	e.target = l.newTarget(d, d.live, verifier)
-	if _, e.invalid, err = e.check(ctx); err != nil {
+	err = l.persistently(ctx, func() (err error) { _, e.invalid, err = e.check(ctx); return err })
+	if err != nil {
 		return err
 	}
 	if e.target.ClusterID = e.identity.ClusterID(); e.self {
@@ -157,7 +167,7 @@ func (l *loop) isItself(ctx context.Context, d *dialer, e *engagement) (bool, er
 	if e.self || e.target.ClusterID == "" || e.target.ClusterID != l.options.Source.ClusterID {
 		return e.self, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
+	ctx, cancel := context.WithTimeout(ctx, l.deadline())
 	defer cancel()
 	proved, err := identity.SameServer(ctx, l.options.Config, d.config.Host, d.config.Transport)
 	e.unproved = !proved
@@ -201,7 +211,7 @@ func invalidSummary(err error) *gate.ForgedError {
 // summary reads the ClusterSummary from the target's API server. With an error that says that the gate refuses the
 // ClusterSummary, it is returned, too.
 func (e *engagement) summary(ctx context.Context) (*v1alpha1.ClusterSummary, error) {
-	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
+	ctx, cancel := context.WithTimeout(ctx, e.dialer.deadline())
 	defer cancel()
 	summary := &v1alpha1.ClusterSummary{}
 	if err := e.target.APIReader.Get(
@@ -212,6 +222,7 @@ func (e *engagement) summary(ctx context.Context) (*v1alpha1.ClusterSummary, err
 		return summary, fmt.Errorf("getting the ClusterSummary: %w", err)
 	}
 	e.labels = summary.Labels
+	e.compare(e.target.Account.Ahead())
 	return summary, nil
 }
 
@@ -225,13 +236,13 @@ func (e *engagement) denied() bool {
 // startCache returns a cache behind the gate that has synced and runs until life ends. It stores the last error of the
 // cache's watches in the engagement.
 func (l *loop) startCache(ctx, life context.Context, d *dialer, e *engagement) (cache.Cache, error) {
-	ctx, cancel := context.WithTimeout(ctx, syncTimeout)
+	ctx, cancel := context.WithTimeout(ctx, l.syncTimeout())
 	defer cancel()
-	failed := func(_ context.Context, _ *toolscache.Reflector, err error) {
-		e.watchError.Store(&err)
-		cancel() // This ends the attempt. Once the cache has synced, it does nothing, and the watch is resumed.
+	failed := l.watchFailed(e, cancel)
+	everywhere, err := l.readsEverywhere(ctx, d)
+	if err != nil {
+		return nil, err
 	}
-	everywhere := l.readsEverywhere(ctx, d)
 	kinds := map[client.Object]cache.ByObject{&v1alpha1.ClusterSummary{}: summaryOptions()}
 	if everywhere {
 		kinds[&v1alpha1.PodChaperon{}] = l.chaperonOptions(l.key.Namespace)
@@ -259,6 +270,25 @@ func (l *loop) startCache(ctx, life context.Context, d *dialer, e *engagement) (
 		return nil, err
 	}
 	return byNamespace, nil
+}
+
+// syncTimeout bounds the first list of the target's objects.
+func (l *loop) syncTimeout() time.Duration {
+	if l.wary() && l.heard() {
+		return slowSyncTimeout
+	}
+	return syncTimeout
+}
+
+// watchFailed returns a function that stores the error of a watch, and ends the attempt to start the cache, unless the
+// target does answer. Once the cache has synced, the watch is resumed in any case.
+func (l *loop) watchFailed(e *engagement, end func()) toolscache.WatchErrorHandlerWithContext {
+	return func(_ context.Context, _ *toolscache.Reflector, err error) {
+		e.watchError.Store(&err)
+		if !isPassing(err) || !l.heard() {
+			end()
+		}
+	}
 }
 
 func (e *engagement) cacheOptions(

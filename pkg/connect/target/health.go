@@ -18,6 +18,8 @@ const (
 	// maxMisses is the number of failed checks in a row after which a target is lost. The third one fails half a minute
 	// after the target stopped answering, within the grace period of nodes.
 	maxMisses = 3
+	// heardMisses takes its place for attempts to connect to a target that answers now and then.
+	heardMisses = 9
 )
 
 // health is the result of the latest health checks of an engaged target.
@@ -50,10 +52,15 @@ func (h health) condition(err error, key types.NamespacedName, w want) metav1.Co
 // condition returns the condition of an engaged target that answers.
 func (e *engagement) condition(w want, version string, invalid *gate.ForgedError) metav1.Condition {
 	reason := v1alpha1.ReasonConnected
-	message := "connected to " + w.config.Host + ", Kubernetes " + wire.Shorten(version, maxVersion)
+	version = wire.Shorten(version, maxVersion)
+	message := "connected to " + w.config.Host + ", Kubernetes " + version + clocksText(e.ahead)
 	if e.unproved {
 		message += "; it says that it is this cluster itself, which is not proved, so it is treated as another " +
 			"cluster; if it is so, set spec.self: true in place of spec.kubeconfigSecret"
+	}
+	if e.sharedWith != "" {
+		message += fmt.Sprintf("; cluster %q uses the same user there, so nothing protects this cluster from copies, "+
+			"and no pod is fenced; connect with a user of its own", e.sharedWith)
 	}
 	if invalid != nil {
 		reason = v1alpha1.ReasonInvalidSummary

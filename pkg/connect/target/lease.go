@@ -46,7 +46,7 @@ type leases struct {
 
 // leases finds the Leases of this source. An older target has none, and an administrator can do without.
 func (d *dialer) leases(ctx context.Context) (leases, error) {
-	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
+	ctx, cancel := context.WithTimeout(ctx, 2*d.deadline())
 	defer cancel()
 	c, err := client.New(d.config, client.Options{HTTPClient: d.clients, Scheme: d.scheme, Mapper: d.mapper})
 	if err != nil {
@@ -91,22 +91,25 @@ func (l *loop) holdTarget(ctx, life context.Context, d *dialer, e *engagement) e
 		return nil // Of a copy of this cluster, the cluster itself is another one.
 	}
 	var err error
-	if e.leases, err = d.leases(ctx); err != nil {
+	err = l.persistently(ctx, func() (err error) { e.leases, err = d.leases(ctx); return err })
+	if err != nil {
 		return err
 	}
 	if where := e.target.ClusterID + "/" + e.leases.grant; where != l.epochOf {
 		l.epoch, l.epochOf = 0, where
 	}
-	request := l.request(ctx, e.leases)
+	request := l.request(ctx, e.leases, e.target.ClusterID)
 	request.Same = func(ctx context.Context) error { return e.identity.Confirm(ctx, d.live) }
 	if e.leases.own.Name == "" {
 		return e.doWithoutLease(request, "it makes no Lease for this source any more")
 	}
-	h, err := l.options.Holds.Acquire(ctx, life, request)
+	request.Wary = l.wary
+	var h *hold.Hold
+	err = l.persistently(ctx, func() (err error) { h, err = l.options.Holds.Acquire(ctx, life, request); return err })
 	if shared := (*hold.SharedUserError)(nil); errors.As(err, &shared) {
+		e.leases.own.Name, e.sharedWith = "", wire.Shorten(shared.ClusterID, maxHolder)
 		log.FromContext(ctx).Info("Another cluster uses the same user in the target, so nothing protects this one "+
-			"from its copies there", "cluster", wire.Shorten(shared.ClusterID, maxHolder))
-		e.leases.own.Name = ""
+			"from its copies there, and no pod is fenced", "cluster", e.sharedWith)
 		return nil
 	}
 	if err != nil && ignoreAbsent(err) == nil { // The rights on a Lease go with its namespace.
@@ -121,6 +124,22 @@ func (l *loop) holdTarget(ctx, life context.Context, d *dialer, e *engagement) e
 	e.hold, l.epoch = h, h.Epoch()
 	d.fence.Until(h.Context())
 	e.target.Confirms = h.Confirm
+	return e.askForFencing(ctx)
+}
+
+// askForFencing looks whether the target's manager fences delegates. Later looks at its Lease follow.
+func (e *engagement) askForFencing(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
+	defer cancel()
+	lease := &coordinationv1.Lease{}
+	key := types.NamespacedName{Namespace: e.leases.own.Namespace, Name: v1alpha1.LeaseManager}
+	if err := e.leases.client.Get(ctx, key, lease); err != nil {
+		return ignoreAbsent(fmt.Errorf("getting the Lease of the target's manager: %w", err))
+	}
+	_, fences := lease.Annotations[v1alpha1.AnnotationFences]
+	e.target.SetFences(fences)
+	_, changes := lease.Annotations[v1alpha1.AnnotationChanges]
+	e.target.SetChanges(changes)
 	return nil
 }
 
@@ -135,8 +154,8 @@ func (e *engagement) doWithoutLease(request hold.Request, missing string) error 
 }
 
 // request returns the request for the target's Lease, with the epoch that the (Cluster)Target has in the cache.
-func (l *loop) request(ctx context.Context, of leases) hold.Request {
-	r := hold.Request{Target: l.key, Client: of.client, Lease: of.own, Remembered: l.epoch}
+func (l *loop) request(ctx context.Context, of leases, cluster string) hold.Request {
+	r := hold.Request{Target: l.key, Cluster: cluster, Client: of.client, Lease: of.own, Remembered: l.epoch}
 	target := targetkind.New(l.key)
 	if err := l.options.Client.Get(ctx, l.key, target); err != nil {
 		return r
@@ -163,8 +182,9 @@ func (l *loop) unsafeCondition(err error, w want) (metav1.Condition, bool) {
 	case errors.As(err, &other):
 		return disconnected(v1alpha1.ReasonHeldByOther, fmt.Sprintf("another manager acts in %s as this source: %q. "+
 			"Nothing is done there. Was this cluster, or that one, started from a backup? Stop the one that is not to "+
-			"go on. If it is the other one, this one takes over %s after its end, or when you restart this manager",
-			w.config.Host, wire.Shorten(other.Holder, maxHolder), timeouts.HoldOfOthers)), true
+			"go on. If it is the other one, then restart this manager at once: it takes over within about %s. "+
+			"Without a restart it waits %s, and by then the target has stopped all pods with a shorter fence",
+			w.config.Host, wire.Shorten(other.Holder, maxHolder), timeouts.HoldDuration, timeouts.HoldOfOthers)), true
 	case errors.As(err, &back):
 		l.epoch = max(l.epoch, back.Remembered)
 		return turnedBack(back, l.key, w), true
@@ -178,9 +198,12 @@ func (l *loop) unsafeCondition(err error, w want) (metav1.Condition, bool) {
 func (e *engagement) check(ctx context.Context) (*v1alpha1.ClusterSummary, *gate.ForgedError, error) {
 	e.checks++
 	if e.hold != nil && e.hold.Context().Err() == nil && e.latest != nil && e.checks%checksPerSummary != 0 {
-		return e.latest, nil, e.hold.Failed()
+		return e.latest, nil, e.hold.Overdue()
 	}
 	summary, err := e.summary(ctx)
+	if err != nil && isPassing(err) && e.renewed() {
+		return &v1alpha1.ClusterSummary{}, nil, nil // The API server answers. The next check reads it again.
+	}
 	seen := summary.Status.ClusterID
 	invalid := invalidSummary(err)
 	e.latest = nil
@@ -196,6 +219,11 @@ func (e *engagement) check(ctx context.Context) (*v1alpha1.ClusterSummary, *gate
 		err = e.identity.Check(seen)
 	}
 	return summary, invalid, err
+}
+
+// renewed says whether the target is held, and its Lease was renewed in time.
+func (e *engagement) renewed() bool {
+	return e.hold != nil && e.latest != nil && e.hold.Context().Err() == nil && e.hold.Overdue() == nil
 }
 
 // right is the right to act in an engaged target. ends is closed at its end, and nil if there is no hold, or from then
@@ -224,6 +252,7 @@ func (e *engagement) unsafe() bool {
 func (l *loop) look(ctx context.Context, w want) bool {
 	now := l.options.Clock.Now()
 	e := l.engaged
+	l.lookAtWatches()
 	if e.leases.own.Namespace == "" {
 		l.awake.Look(nil, now) // An earlier engagement may have seen the Lease of a manager, and its silence.
 		l.report(ctx, w, l.findingAbout(w))
@@ -235,12 +264,13 @@ func (l *loop) look(ctx context.Context, w want) bool {
 	if l.awake.Due(now) {
 		l.lookAwake(ctx)
 	}
+	l.lookAtFencing()
 	l.report(ctx, w, l.findingAbout(w))
 	return false
 }
 
 func (l *loop) lookAwake(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
+	ctx, cancel := context.WithTimeout(ctx, l.deadline())
 	defer cancel()
 	lease := &coordinationv1.Lease{}
 	l.leasesIn = l.engaged.leases.own.Namespace
@@ -255,6 +285,7 @@ func (l *loop) lookAwake(ctx context.Context) {
 	default:
 		l.awake.Miss(now)
 	}
+	l.engaged.target.SetChanges(l.awake.Changes())
 }
 
 // leaseAppeared says whether a target without a Lease has one now.
@@ -268,7 +299,7 @@ func (l *loop) leaseAppeared(ctx context.Context, now time.Time) bool {
 	if err != nil || found.own.Name == "" {
 		return false
 	}
-	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
+	ctx, cancel := context.WithTimeout(ctx, l.deadline())
 	defer cancel()
 	// The SourceGrant may name one that is gone.
 	return found.client.Get(ctx, found.own, &coordinationv1.Lease{}) == nil

@@ -57,7 +57,8 @@ func TestALeaseAppearsOnlyIfItExists(t *testing.T) {
 			f := newFixture(t, http.StatusUnauthorized)
 			l := newLoop(f.connections, types.NamespacedName{Name: "c2"}, f.refuser, nil)
 			l.engaged = &engagement{dialer: &dialer{
-				config: config, clients: server.Client(), scheme: scheme, mapper: newMapper(),
+				deadline: l.deadline,
+				config:   config, clients: server.Client(), scheme: scheme, mapper: newMapper(),
 			}}
 			if got := l.leaseAppeared(t.Context(), f.clock.Now()); got != test.want {
 				t.Errorf("it appeared: %t", got)

@@ -16,6 +16,7 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/connect/awake"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/connect/identity"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/connect/responsive"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate/wire"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/targetkind"
@@ -49,9 +50,11 @@ type loop struct {
 	engaged *engagement
 	// known is the ID of the cluster that was connected last, or empty. It is used by the goroutine alone.
 	known string
-	// account is that of the last attempt to engage, and so of engaged while that is watched. warned has the address
-	// that this attempt dialled, if it is to be refused in future. penalty is the pause since the last account that was
-	// exceeded. They are used by the goroutine alone.
+	// account is that of the last attempt to engage, and so of engaged while that is watched.
+	//
+	// warned has the address that this attempt dialled, if it is to be refused in future.
+	//
+	// penalty is the pause since the last account that was exceeded. All three are used by the goroutine alone.
 	account *wire.Account
 	warned  *atomic.Pointer[wire.AddressError]
 	penalty time.Duration
@@ -61,6 +64,16 @@ type loop struct {
 	epochOf  string
 	awake    awake.Observer
 	leasesIn string
+	// quality observes how the target answers. doubts is how many attempts to connect, or checks, have failed in a row.
+	// lost says that the target was reported as lost, and steadyAt when one that is back counts as connected. Only the
+	// goroutine uses these.
+	quality  responsive.Observer
+	shown    atomic.Int64 // the state that was reported last; anybody may use it
+	doubts   int
+	lost     bool
+	steadyAt time.Time
+	// fencing is what was reported last. Only the goroutine uses it.
+	fencing fencing
 }
 
 func newLoop(c *connections, target types.NamespacedName, w want, policy *v1alpha1.PlacementPolicy) *loop {
@@ -116,7 +129,9 @@ func (l *loop) findingAbout(w want) finding {
 	if l.findingFor != w.fingerprint {
 		return finding{}
 	}
-	return l.finding
+	found := l.finding
+	found.responsive = responsiveCondition(l.quality.Decision(l.options.Clock.Now()), w)
+	return found
 }
 
 // next returns the want, and a context that ends when the want changes.
@@ -154,7 +169,8 @@ func (l *loop) run(life context.Context) {
 
 // keep connects to the target, and connects anew when necessary, until ctx ends. Engagements end with life.
 func (l *loop) keep(ctx, life context.Context, w want) {
-	backoff, misses := newBackoff(), 0
+	backoff := newBackoff()
+	l.doubts = 0
 	for ctx.Err() == nil {
 		engaged, err := l.engage(ctx, life, w)
 		if err == nil {
@@ -164,18 +180,18 @@ func (l *loop) keep(ctx, life context.Context, w want) {
 			if over := l.account.Err(); over != nil {
 				l.punish(ctx, w, over)
 			}
-			backoff, misses = newBackoff(), 0
+			backoff, l.doubts = newBackoff(), 0
 			continue
 		}
 		if over := l.account.Violation(); over != nil {
 			l.punish(ctx, w, over)
 			continue
 		}
-		misses++
+		l.doubts++
 		// As with health checks, one failed attempt does not make a target lost that an earlier leader connected.
 		condition := l.conditionOf(err, w)
 		slow := condition.Reason == v1alpha1.ReasonUnreachable || condition.Reason == v1alpha1.ReasonAddressesUnknown
-		if !slow || misses >= maxMisses {
+		if !slow || l.doubts >= l.patience() {
 			l.failed(ctx, w, condition)
 		}
 		l.pause(ctx, backoff.Step())
@@ -189,7 +205,7 @@ func (l *loop) connected(ctx context.Context, w want, engaged *engagement) {
 	l.mu.Lock()
 	l.worked = w.fingerprint
 	l.mu.Unlock()
-	condition := engaged.condition(w, engaged.version, engaged.invalid)
+	condition := l.steady(engaged.condition(w, engaged.version, engaged.invalid))
 	l.report(ctx, w, finding{condition: condition, version: engaged.version})
 }
 
@@ -257,9 +273,10 @@ func (l *loop) watch(ctx context.Context, w want) {
 	version := l.engaged.version
 	right := right{ends: l.engaged.rightEnds()}
 	var h health
+	l.doubts = 0
 	began := l.options.Clock.Now()
 	for l.await(ctx, w, ticker.C(), looks.C(), &right) {
-		summary, invalid, err := l.engaged.check(ctx)
+		summary, invalid, err := l.checkAgain(ctx)
 		if l.engaged.identity.Other() != nil {
 			l.disengage()
 			return
@@ -268,6 +285,7 @@ func (l *loop) watch(ctx context.Context, w want) {
 			return
 		}
 		h = h.after(err, l.options.Clock.Now())
+		l.doubts = h.misses
 		if err == nil && l.options.Clock.Since(began) > 2*l.penalty {
 			l.penalty = 0 // The target has kept its budget for long enough.
 		}
@@ -278,7 +296,8 @@ func (l *loop) watch(ctx context.Context, w want) {
 		case err == nil:
 			version = cmp.Or(summary.Status.KubernetesVersion, version)
 			l.learn()
-			l.report(ctx, w, finding{condition: l.engaged.condition(w, version, invalid), version: version})
+			condition := l.steady(l.engaged.condition(w, version, invalid))
+			l.report(ctx, w, finding{condition: condition, version: version})
 		}
 	}
 }
@@ -327,7 +346,10 @@ func (l *loop) report(ctx context.Context, w want, f finding) {
 	f.version = wire.Shorten(f.version, maxVersion)
 	f.epoch, f.epochOf = l.epoch, l.epochOf
 	f.awake, f.awakeUnknown = awakeCondition(&l.awake, l.leasesIn), l.awake.State() == awake.Unknown
+	f.responsive = metav1.Condition{} // It is added to the finding when this is read.
 	f.clusterID = l.known
+	l.fencing = l.fencing.after(f.condition.Reason, l.engaged)
+	f.fencing = l.fencing
 	if refused := l.warnedAddress(); refused != nil && w.failure == nil {
 		f.warned = *refused
 	}
@@ -343,6 +365,7 @@ func (l *loop) report(ctx context.Context, w want, f finding) {
 	if !news {
 		return
 	}
+	l.noteLoss(was.Reason, f.condition.Reason)
 	if was.Reason != f.condition.Reason {
 		log.FromContext(ctx).Info("The connection changed",
 			"reason", f.condition.Reason, "message", f.condition.Message)

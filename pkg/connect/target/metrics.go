@@ -2,6 +2,7 @@ package target
 
 import (
 	"errors"
+	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -15,6 +16,11 @@ type metrics struct {
 	connected  *prometheus.GaugeVec
 	overBudget *prometheus.GaugeVec
 	silent     *prometheus.GaugeVec
+	// unresponsive follows the condition Responsive.
+	unresponsive *prometheus.GaugeVec
+	// reason is 1 for the reason of the condition Connected. reasons has it by the names of targets.
+	reason  *prometheus.GaugeVec
+	reasons sync.Map
 }
 
 func newMetrics() *metrics {
@@ -31,12 +37,21 @@ func newMetrics() *metrics {
 			Name: "multicluster_scheduler_target_silent",
 			Help: "Whether the target's manager has stopped renewing its Lease, so that no new pods go there: 1 or 0.",
 		}, []string{"target"}),
+		unresponsive: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "multicluster_scheduler_target_unresponsive",
+			Help: "Whether the target's API server is slow, throttles or fails, so that no new pods go there: 1 or 0.",
+		}, []string{"target"}),
+		reason: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "multicluster_scheduler_target_reason",
+			Help: "The reason of the target's condition Connected: 1. Other reasons are absent.",
+		}, []string{"target", "reason"}),
 	}
 }
 
 func (m *metrics) register(registerer prometheus.Registerer) error {
 	return errors.Join(
 		registerer.Register(m.connected), registerer.Register(m.overBudget), registerer.Register(m.silent),
+		registerer.Register(m.unresponsive), registerer.Register(m.reason),
 	)
 }
 
@@ -45,11 +60,20 @@ func (m *metrics) set(target types.NamespacedName, condition metav1.Condition) {
 	name := targetkind.Name(target)
 	m.connected.WithLabelValues(name).Set(number(condition.Status == metav1.ConditionTrue))
 	m.overBudget.WithLabelValues(name).Set(number(condition.Reason == v1alpha1.ReasonOverBudget))
+	if was, _ := m.reasons.Swap(name, condition.Reason); was != condition.Reason {
+		m.reason.DeletePartialMatch(prometheus.Labels{"target": name})
+	}
+	m.reason.WithLabelValues(name, condition.Reason).Set(1)
 }
 
 // setAwake sets the metric of a target to the condition Awake.
 func (m *metrics) setAwake(target types.NamespacedName, condition metav1.Condition) {
 	m.silent.WithLabelValues(targetkind.Name(target)).Set(number(condition.Status == metav1.ConditionFalse))
+}
+
+// setResponsive sets the metric of a target to the condition Responsive.
+func (m *metrics) setResponsive(target types.NamespacedName, condition metav1.Condition) {
+	m.unresponsive.WithLabelValues(targetkind.Name(target)).Set(number(condition.Status == metav1.ConditionFalse))
 }
 
 func number(yes bool) float64 {
@@ -60,7 +84,11 @@ func number(yes bool) float64 {
 }
 
 func (m *metrics) forgetTarget(target types.NamespacedName) {
-	m.connected.DeleteLabelValues(targetkind.Name(target))
-	m.overBudget.DeleteLabelValues(targetkind.Name(target))
-	m.silent.DeleteLabelValues(targetkind.Name(target))
+	name := targetkind.Name(target)
+	m.connected.DeleteLabelValues(name)
+	m.overBudget.DeleteLabelValues(name)
+	m.silent.DeleteLabelValues(name)
+	m.unresponsive.DeleteLabelValues(name)
+	m.reason.DeletePartialMatch(prometheus.Labels{"target": name})
+	m.reasons.Delete(name)
 }

@@ -37,13 +37,18 @@ const (
 // namespace. A ClusterTarget may let this source read the whole cluster: older ones do, and those where an
 // administrator bound the role in the whole cluster.
 //
-// Other errors than a refusal say nothing about the right. The cache meets and reports them.
-func (l *loop) readsEverywhere(ctx context.Context, d *dialer) bool {
+// Other errors than a refusal say nothing about the right.
+func (l *loop) readsEverywhere(ctx context.Context, d *dialer) (bool, error) {
 	if l.key.Namespace != "" {
-		return true
+		return true, nil
 	}
-	err := d.live.List(ctx, &v1alpha1.PodChaperonList{}, client.MatchingLabels(l.ours()), client.Limit(1))
-	return !apierrors.IsForbidden(err)
+	err := l.persistently(ctx, func() error {
+		return d.live.List(ctx, &v1alpha1.PodChaperonList{}, client.MatchingLabels(l.ours()), client.Limit(1))
+	})
+	if err != nil && !apierrors.IsForbidden(err) {
+		return false, fmt.Errorf("listing: %w", err)
+	}
+	return err == nil, nil
 }
 
 // watchNamespaces has a cache read PodChaperons namespace by namespace. When it returns, the cache has synced those of
@@ -128,8 +133,8 @@ func namedBy(grant *v1alpha1.SourceGrant) []string {
 // watchGrant returns an informer of the SourceGrant of this source, which has synced, or nil if there is none.
 func (l *loop) watchGrant(ctx, life context.Context, d *dialer, e *engagement) (toolscache.SharedIndexInformer, error) {
 	if e.leases.client == nil {
-		var err error
-		if e.leases, err = d.leases(ctx); err != nil {
+		err := l.persistently(ctx, func() (err error) { e.leases, err = d.leases(ctx); return err })
+		if err != nil {
 			return nil, err
 		}
 	}

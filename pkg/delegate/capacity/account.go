@@ -88,6 +88,7 @@ func (a *account) setNode(node *corev1.Node) bool {
 	}
 	moved := a.reshape(entry)
 	if !moved && entry.schedulable == before.schedulable && maps.Equal(before.labels, entry.labels) &&
+		slices.Equal(before.features, entry.features) &&
 		slices.Equal(before.capacity, entry.capacity) && slices.Equal(before.allocatable, entry.allocatable) {
 		return false
 	}

@@ -246,6 +246,30 @@ func TestTheCommonLabelsAreThoseOfTheNodesThatAreLeft(t *testing.T) {
 
 // TestAccountDoesNotDrift checks that after any events, with summaries in between, the account equals a new account of
 // the final objects.
+func TestOnlyFeaturesThatAllNodesDeclareArePublished(t *testing.T) {
+	declaring := func(features ...string) func(*corev1.Node) {
+		return func(n *corev1.Node) { n.Status.DeclaredFeatures = features }
+	}
+	a := newAccount(nil)
+	for _, step := range []struct {
+		node *corev1.Node
+		want []string
+	}{
+		{node("a", "2", "4Gi", declaring("A", "B", "C")), []string{"A", "B", "C"}},
+		{node("b", "2", "4Gi", declaring("A", "C")), []string{"A", "C"}},
+		{
+			node("virtual", "2", "4Gi", label(v1alpha1.LabelNodeProvider, v1alpha1.LabelNodeProviderValue)),
+			[]string{"A", "C"},
+		},
+		{node("b", "2", "4Gi", declaring("C")), []string{"C"}},
+	} {
+		a.setNode(step.node)
+		if got := a.summary().Status.DeclaredFeatures; !slices.Equal(got, step.want) {
+			t.Errorf("node %s: %v, want %v", step.node.Name, got, step.want)
+		}
+	}
+}
+
 func TestAccountDoesNotDrift(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	live, nodes, pods := newAccount(nil), map[string]*corev1.Node{}, map[string]*corev1.Pod{}

@@ -18,7 +18,8 @@ type nodeAccount struct {
 	// real means that the node exists and is not virtual; schedulable, that it is also Ready and not cordoned.
 	real, schedulable bool
 	labels            map[string]string // without the excluded ones
-	shape             *shape            // nil unless the node is real
+	features          []string
+	shape             *shape // nil unless the node is real
 	capacity          amounts
 	allocatable       amounts
 	usage
@@ -28,14 +29,14 @@ func (n *nodeAccount) set(node *corev1.Node, resources *resourceNames, excluded 
 	if n.node == nil || !maps.Equal(n.node.Labels, node.Labels) {
 		n.labels = publicLabels(node.Labels, excluded)
 	}
-	n.node = node
+	n.node, n.features = node, node.Status.DeclaredFeatures
 	n.real = node.Labels[v1alpha1.LabelNodeProvider] != v1alpha1.LabelNodeProviderValue
 	n.schedulable = n.real && !node.Spec.Unschedulable && nodeReady(node)
 	n.capacity, n.allocatable = resources.amounts(node.Status.Capacity), resources.amounts(node.Status.Allocatable)
 }
 
 func (n *nodeAccount) unset() {
-	n.node, n.real, n.schedulable, n.labels = nil, false, false, nil
+	n.node, n.real, n.schedulable, n.labels, n.features = nil, false, false, nil, nil
 }
 
 // markChanged makes the next summary compute the node's class again.

@@ -30,7 +30,7 @@ func (a *account) summary() *v1alpha1.ClusterSummary {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.totals.labels == nil {
-		a.totals.labels = commonLabels(a.shapes)
+		a.totals.labels, a.totals.features = commonLabels(a.shapes), commonFeatures(a.shapes)
 	}
 	if a.moved {
 		before := a.partition
@@ -42,7 +42,8 @@ func (a *account) summary() *v1alpha1.ClusterSummary {
 		Capacity:    a.resources.list(a.totals.capacity),
 		Allocatable: a.resources.list(a.totals.allocatable),
 		Status: v1alpha1.ClusterSummaryStatus{
-			Nodes: a.totals.nodes, Requested: a.resources.list(a.totals.requested), Sources: a.sources(),
+			Nodes: a.totals.nodes, DeclaredFeatures: slices.Clone(a.totals.features),
+			Requested: a.resources.list(a.totals.requested), Sources: a.sources(),
 		},
 	}
 	summary.Labels = maps.Clone(a.totals.labels)

@@ -2,6 +2,7 @@ package capacity
 
 import (
 	"maps"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 )
@@ -39,7 +40,8 @@ type totals struct {
 	nodes                 int32
 	capacity, allocatable amounts
 	usage
-	labels map[string]string // the labels that all nodes have; nil if they have to be computed
+	labels   map[string]string // the labels that all nodes have; nil if they have to be computed
+	features []string          // those that all nodes declare, computed with the labels
 }
 
 // add adds the node (sign 1) or removes it (sign -1), if it is schedulable.
@@ -77,6 +79,27 @@ func commonLabels(shapes map[string]*shape) map[string]string {
 		}
 	}
 	return common
+}
+
+// maxFeatures is more than any Kubernetes declares.
+const maxFeatures = 512
+
+// commonFeatures returns the features that all nodes of the shapes declare, in order.
+func commonFeatures(shapes map[string]*shape) []string {
+	var common []string
+	first := true
+	for _, s := range shapes {
+		for n := range s.nodes {
+			if first {
+				common, first = slices.Clone(n.features), false
+				continue
+			}
+			common = slices.DeleteFunc(common, func(f string) bool { return !slices.Contains(n.features, f) })
+		}
+	}
+	slices.Sort(common)
+	common = slices.Compact(common)
+	return common[:min(len(common), maxFeatures)]
 }
 
 // keepEqual removes from common all that the labels do not have.

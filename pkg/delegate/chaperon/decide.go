@@ -35,21 +35,28 @@ type decision struct {
 	create         bool
 	deleteDelegate bool
 	grace          *int64 // of the delegate, in seconds; nil is its own
+	// afterStatus requires that the status was written before the delegate is deleted.
+	afterStatus    bool
+	changeDelegate bool // as the PodChaperon says
 	deleteChaperon bool
 	status         *corev1.PodStatus // the PodChaperon's new status
 	wait           time.Duration     // until it is time to decide again
 }
 
-// decide decides on a PodChaperon, given the pod of its name, or nil if there is none.
-func decide(chaperon *v1alpha1.PodChaperon, pod *corev1.Pod, now time.Time) decision {
+// decide decides on a PodChaperon, given the pod of its name, or nil if there is none, and whether the source has been
+// silent for too long.
+func decide(chaperon *v1alpha1.PodChaperon, pod *corev1.Pod, silent bool, now time.Time) decision {
 	ours := pod != nil && metav1.IsControlledBy(pod, chaperon)
 	if grace, ok := deletionGrace(chaperon); ok {
-		return decideDeletion(chaperon, pod, ours, grace)
+		return decideDeletion(chaperon, pod, ours, shortened(grace, pod, silent))
 	}
 	switch {
+	case fenced(chaperon) || silent && mayBeFenced(chaperon, pod, ours):
+		return decideFenced(chaperon, pod, ours, now)
 	case ours:
 		return decision{
 			status:         delegateStatus(chaperon, pod, now),
+			changeDelegate: mustChange(chaperon, pod),
 			deleteDelegate: pod.DeletionTimestamp == nil && heldByFinalizer(chaperon),
 		}
 	case chaperon.DeletionTimestamp != nil, leftover(pod):
@@ -115,6 +122,7 @@ func decideRefused(chaperon *v1alpha1.PodChaperon, message string, now time.Time
 // delegate. A delegate that finished before its deletion is not lost, but one that ends because of its deletion is.
 func delegateStatus(chaperon *v1alpha1.PodChaperon, delegate *corev1.Pod, now time.Time) *corev1.PodStatus {
 	status := delegate.Status.DeepCopy()
+	showChanges(chaperon, delegate, status, now)
 	lost := lostCondition(&chaperon.Status)
 	if delegate.DeletionTimestamp == nil || chaperon.DeletionTimestamp != nil ||
 		lost == nil && translate.Finished(chaperon.Status.Phase) {

@@ -181,7 +181,7 @@ func TestDecide(t *testing.T) {
 		"a negative grace period is ignored": {chaperon(corev1.PodStatus{}, grace("-1")), nil, decision{create: true}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := decide(test.chaperon, test.pod, now)
+			got := decide(test.chaperon, test.pod, false, now)
 			if diff := cmp.Diff(test.want, got, cmp.AllowUnexported(decision{})); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
@@ -193,6 +193,9 @@ func TestMessagesAreBounded(t *testing.T) {
 	got := truncate(strings.Repeat("é", maxMessage))
 	if len(got) > maxMessage || !utf8.ValidString(got) || !strings.HasSuffix(got, "é…") {
 		t.Errorf("a message of %d bytes that ends in %q", len(got), got[len(got)-10:])
+	}
+	if longest := strings.Repeat("m", maxMessage); truncate(longest) != longest {
+		t.Error("a message that is just short enough is cut")
 	}
 }
 
@@ -244,3 +247,80 @@ func terminatingPod(p *corev1.Pod) {
 func notOurs(p *corev1.Pod) { p.OwnerReferences = nil }
 
 func ofOlder(p *corev1.Pod) { p.OwnerReferences[0].UID = "older" }
+
+func TestWhichChangesADelegateShows(t *testing.T) {
+	revised := func(o metav1.Object, number int64) {
+		o.SetAnnotations(map[string]string{v1alpha1.AnnotationRevision: translate.Revision{Number: number}.String()})
+	}
+	refused := corev1.PodCondition{
+		Type: v1alpha1.ConditionChanges, Status: corev1.ConditionFalse, Message: "why", ObservedGeneration: 2,
+	}
+	for name, test := range map[string]struct {
+		wished, has          int64
+		generation, observed int64
+		said                 *corev1.PodCondition
+		want                 corev1.ConditionStatus
+	}{
+		"nothing was changed":              {},
+		"the delegate has the change":      {wished: 2, has: 2, want: corev1.ConditionTrue},
+		"its kubelet saw it":               {wished: 2, has: 2, generation: 3, observed: 3, want: corev1.ConditionTrue},
+		"its kubelet has not seen it":      {wished: 2, has: 2, generation: 3, observed: 2},
+		"it lacks the change":              {wished: 2, has: 1},
+		"the change was refused":           {wished: 2, has: 1, said: &refused, want: corev1.ConditionFalse},
+		"an earlier change was refused":    {wished: 3, has: 1, said: &refused},
+		"the change was refused until now": {wished: 2, has: 2, said: &refused, want: corev1.ConditionTrue},
+		"the source has an older state":    {wished: 0, has: 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, pod := &v1alpha1.PodChaperon{}, &corev1.Pod{}
+			revised(c, test.wished)
+			revised(pod, test.has)
+			pod.Generation, pod.Status.ObservedGeneration = test.generation, test.observed
+			if test.said != nil {
+				c.Status.Conditions = []corev1.PodCondition{*test.said}
+			}
+			status := pod.Status.DeepCopy()
+			showChanges(c, pod, status, time.Unix(1000, 0))
+			var got corev1.ConditionStatus
+			if said := changesCondition(status); said != nil {
+				got = said.Status
+			}
+			if got != test.want {
+				t.Errorf("condition %q, want %q", got, test.want)
+			}
+		})
+	}
+}
+
+func TestARefusedChangeIsTriedAgainAtGrowingIntervals(t *testing.T) {
+	c, now := &v1alpha1.PodChaperon{}, time.Unix(1000, 0)
+	c.Name, c.Annotations = "web", map[string]string{v1alpha1.AnnotationRevision: "1-f"}
+	r := &retries{}
+	if wait := r.wait(c, now); wait != 0 {
+		t.Errorf("the first try waits for %s", wait)
+	}
+	for _, want := range []time.Duration{5 * time.Second, 10 * time.Second, 20 * time.Second} {
+		if got := r.later(c, now); got != want || r.wait(c, now) != want || r.wait(c, now.Add(want)) != 0 {
+			t.Errorf("tried again after %s, want %s", got, want)
+		}
+	}
+	for range 10 {
+		r.later(c, now)
+	}
+	if wait := r.wait(c, now); wait != lastChangeRetry {
+		t.Errorf("waits for %s, want %s", wait, lastChangeRetry)
+	}
+	next := c.DeepCopy()
+	next.UID = "next"
+	if wait := r.wait(next, now); wait != 0 {
+		t.Errorf("the same change of the next PodChaperon of this name waits for %s", wait)
+	}
+	if got := r.later(next, now); got != firstChangeRetry {
+		t.Errorf("the next PodChaperon is tried again after %s", got)
+	}
+	r.later(c, now)
+	c.Annotations[v1alpha1.AnnotationRevision] = "2-f"
+	if wait := r.wait(c, now); wait != 0 {
+		t.Errorf("another change waits for %s", wait)
+	}
+}

@@ -15,9 +15,9 @@
 // patch would be computed from an old status, and a delegate that is lost in that moment would count as one that never
 // existed.
 //
-// A delegate is created only if it meets the rules of package restriction. A change of a PodChaperon's spec changes no
-// delegate: nothing resizes a delegate, or adds ephemeral containers to it, because of its PodChaperon. The manager has
-// no right to do so. If a lost delegate is created again, the changed spec and the rules of that time count.
+// A delegate is created only if it meets the rules of package restriction. A PodChaperon whose annotation revision has
+// a higher number than its delegate's changes the delegate, in the fields that API servers let change in a pod, and by
+// the same rules. If a lost delegate is created again, the changed spec and the rules of that time count.
 //
 // Sources do not delete PodChaperons. They request the deletion by an annotation. This package then deletes the
 // delegate, and afterwards the PodChaperon. This costs less than garbage collection in the foreground. If somebody

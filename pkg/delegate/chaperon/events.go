@@ -1,6 +1,8 @@
 package chaperon
 
 import (
+	"strings"
+
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
@@ -11,9 +13,18 @@ const (
 	reasonRefused = "DelegateRefused"
 	reasonLost    = "DelegateLost"
 	reasonRemade  = "DelegateRemade"
+	reasonFenced  = "DelegateFenced"
+	// reasonChangeRefused means that a change of the PodChaperon does not reach the delegate.
+	reasonChangeRefused = "ChangeRefused"
+	// reasonKept means that the delegate keeps labels or annotations that the target gave it.
+	reasonKept = "ValueKept"
+	// reasonUnfenced means that fencing was asked for, and that nobody can hear of the source.
+	reasonUnfenced = "DelegateNotFenced"
 
 	actionCreate = "CreateDelegate"
 	actionFollow = "FollowDelegate"
+	actionFence  = "FenceDelegate"
+	actionChange = "ChangeDelegate"
 )
 
 // recordCreated records that a delegate was created, with an event if it replaces a lost one.
@@ -36,6 +47,11 @@ func (r *Reconciler) recordRefused(chaperon *v1alpha1.PodChaperon, message strin
 // recordLost records that the written status is the first one to say that the delegate was lost or refused.
 func (r *Reconciler) recordLost(chaperon *v1alpha1.PodChaperon, status *corev1.PodStatus) {
 	lost, before := lostCondition(status), lostCondition(&chaperon.Status)
+	if lost != nil && lost.Reason == v1alpha1.ReasonDelegateFenced && (before == nil || before.Reason != lost.Reason) {
+		r.metrics.delegates.WithLabelValues(resultFenced).Inc()
+		r.recorder.Eventf(chaperon, nil, corev1.EventTypeWarning, reasonFenced, actionFence, "%s", lost.Message)
+		return
+	}
 	if lost == nil || before != nil {
 		return
 	}
@@ -45,4 +61,24 @@ func (r *Reconciler) recordLost(chaperon *v1alpha1.PodChaperon, status *corev1.P
 	}
 	r.metrics.delegates.WithLabelValues(resultLost).Inc()
 	r.recorder.Eventf(chaperon, nil, corev1.EventTypeWarning, reasonLost, actionFollow, "%s", lost.Message)
+}
+
+// recordUnfenced records that a delegate was created that is to be fenced, and cannot be.
+func (r *Reconciler) recordUnfenced(chaperon *v1alpha1.PodChaperon) {
+	r.recorder.Eventf(chaperon, nil, corev1.EventTypeWarning, reasonUnfenced, actionFence,
+		"the delegate pod is never fenced, although the annotation %s asks for this: this cluster has no Lease of the "+
+			"source with the cluster ID %q, so nobody can tell whether the source is silent",
+		v1alpha1.AnnotationFenceAfter, truncate(chaperon.Labels[v1alpha1.LabelParentClusterID]))
+}
+
+// recordChangeRefused records that a change does not reach the delegate.
+func (r *Reconciler) recordChangeRefused(chaperon *v1alpha1.PodChaperon, message string) {
+	r.recorder.Eventf(chaperon, nil, corev1.EventTypeWarning, reasonChangeRefused, actionChange,
+		"%s", truncate(message))
+}
+
+// recordKept records that values of the target take precedence over those that the source added.
+func (r *Reconciler) recordKept(chaperon *v1alpha1.PodChaperon, kept []string) {
+	r.recorder.Eventf(chaperon, nil, corev1.EventTypeWarning, reasonKept, actionChange,
+		"the delegate pod keeps the values that this cluster gave it: %s", truncate(strings.Join(kept, ", ")))
 }

@@ -13,6 +13,7 @@ const (
 	resultRemade  = "remade"
 	resultRefused = "refused"
 	resultLost    = "lost"
+	resultFenced  = "fenced"
 )
 
 type metrics struct {
@@ -20,12 +21,17 @@ type metrics struct {
 }
 
 func newMetrics() *metrics {
-	return &metrics{delegates: prometheus.NewCounterVec(prometheus.CounterOpts{
+	m := &metrics{delegates: prometheus.NewCounterVec(prometheus.CounterOpts{
 		Namespace: "multicluster_scheduler",
 		Name:      "delegates_total",
 		Help: "Delegate pods by what became of them in this target cluster: created, remade after a loss, " +
-			"refused, lost.",
+			"refused, lost, fenced.",
 	}, []string{"result"})}
+	// The first delegate of a result must be an increase, and not the beginning of a series.
+	for _, result := range []string{resultCreated, resultRemade, resultRefused, resultLost, resultFenced} {
+		m.delegates.WithLabelValues(result).Add(0)
+	}
+	return m
 }
 
 // register registers the metrics with the manager's. If several managers share a process, as in tests, only the metrics

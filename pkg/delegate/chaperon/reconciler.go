@@ -23,6 +23,7 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/delegate/restriction"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/timeouts"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/wake"
 )
 
 const (
@@ -47,6 +48,11 @@ type Reconciler struct {
 	restriction *restriction.Restriction
 	metrics     *metrics
 	written     ownWrites
+	lasts       lasts
+	retries     retries
+	// silence is nil if no delegate is fenced, and wake reconciles those that are to be.
+	silence Silence
+	wake    wake.Source
 }
 
 // New returns a Reconciler. The client reads PodChaperons, pods, ClusterSources and Sources, and may read them from a
@@ -67,6 +73,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	if err := r.client.Get(ctx, request.NamespacedName, chaperon, client.UnsafeDisableDeepCopy); err != nil {
 		if apierrors.IsNotFound(err) {
 			r.written.forget(request.NamespacedName)
+			r.lasts.forget(request.NamespacedName)
+			r.retries.forget(request.NamespacedName)
 			return reconcile.Result{}, nil
 		}
 		return reconcile.Result{}, fmt.Errorf("getting the PodChaperon: %w", err)
@@ -76,7 +84,17 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	return r.carryOut(ctx, chaperon, pod, decide(chaperon, pod, r.clock.Now()))
+	silent, err := r.silent(ctx, chaperon)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	if pod == nil {
+		var later bool
+		if chaperon, later, err = r.catchUp(ctx, chaperon, silent); later || err != nil {
+			return reconcile.Result{}, err
+		}
+	}
+	return r.carryOut(ctx, chaperon, pod, decide(chaperon, pod, silent, r.clock.Now()))
 }
 
 // Register adds the controller to a manager. It runs on the leader. The manager's cache may hold pods that package
@@ -88,7 +106,8 @@ func (r *Reconciler) Register(mgr manager.Manager) error {
 	err := builder.ControllerManagedBy(mgr).
 		Named(controllerName).
 		For(&v1alpha1.PodChaperon{}).
-		Owns(&corev1.Pod{}).
+		Watches(&corev1.Pod{}, r.delegateEvents(mgr)).
+		WatchesRawSource(&r.wake).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: workers,
 			ReconciliationTimeout:   deadline,
@@ -111,7 +130,10 @@ func (r *Reconciler) getDelegate(ctx context.Context, chaperon *v1alpha1.PodChap
 	pod := &corev1.Pod{}
 	err := r.client.Get(ctx, client.ObjectKeyFromObject(chaperon), pod, client.UnsafeDisableDeepCopy)
 	_, ending := deletionGrace(chaperon)
-	if ending && err == nil {
+	if err == nil {
+		r.lasts.forget(client.ObjectKeyFromObject(chaperon))
+	}
+	if ending && err == nil && metav1.IsControlledBy(pod, chaperon) {
 		r.written.noteEnding(chaperon)
 	}
 	if apierrors.IsNotFound(err) && chaperon.DeletionTimestamp == nil &&
@@ -135,7 +157,7 @@ func (r *Reconciler) carryOut(
 	d decision,
 ) (reconcile.Result, error) {
 	if d.status != nil {
-		if err := r.writeStatus(ctx, chaperon, d.status); err != nil {
+		if written, err := r.writeStatus(ctx, chaperon, d.status); err != nil || d.afterStatus && !written {
 			return reconcile.Result{}, err
 		}
 	}
@@ -152,6 +174,9 @@ func (r *Reconciler) carryOut(
 	}
 	if d.create {
 		return r.createDelegate(ctx, chaperon)
+	}
+	if d.changeDelegate {
+		return r.change(ctx, chaperon, pod)
 	}
 	return reconcile.Result{RequeueAfter: d.wait}, nil
 }
@@ -182,6 +207,7 @@ func (r *Reconciler) createDelegate(ctx context.Context, chaperon *v1alpha1.PodC
 		return reconcile.Result{}, fmt.Errorf("creating the delegate: %w", err)
 	}
 	r.recordCreated(chaperon)
+	r.warnUnfenced(ctx, chaperon)
 	log.FromContext(ctx).V(1).Info("Created the delegate", "uid", delegate.UID)
 	return reconcile.Result{}, nil
 }
@@ -251,7 +277,7 @@ func (r *Reconciler) decideOccupied(ctx context.Context, chaperon *v1alpha1.PodC
 	if err := r.apiReader.Get(ctx, client.ObjectKeyFromObject(chaperon), pod); err != nil {
 		return reconcile.Result{}, fmt.Errorf("getting the pod that has the delegate's name: %w", err)
 	}
-	return r.carryOut(ctx, chaperon, pod, decide(chaperon, pod, r.clock.Now()))
+	return r.carryOut(ctx, chaperon, pod, decide(chaperon, pod, false, r.clock.Now()))
 }
 
 func (r *Reconciler) refuseDelegate(
@@ -277,26 +303,29 @@ func (r *Reconciler) deleteObject(ctx context.Context, object client.Object, opt
 	return client.IgnoreNotFound(err)
 }
 
-// writeStatus patches the differences. A status without a delegate is written only to the version of the PodChaperon
-// that it was decided on. If the API server has another version, its event follows.
-func (r *Reconciler) writeStatus(ctx context.Context, chaperon *v1alpha1.PodChaperon, status *corev1.PodStatus) error {
+// writeStatus patches the differences of this very PodChaperon. A status without a delegate is written only to the
+// version of the PodChaperon that it was decided on. If the API server has another version, the result is false, and
+// its event follows.
+func (r *Reconciler) writeStatus(
+	ctx context.Context, chaperon *v1alpha1.PodChaperon, status *corev1.PodStatus,
+) (written bool, err error) {
 	if equality.Semantic.DeepEqual(&chaperon.Status, status) {
-		return nil
+		return true, nil
 	}
 	patch, err := statusPatch(chaperon, status)
 	if err != nil {
-		return fmt.Errorf("making the status patch: %w", err)
+		return false, fmt.Errorf("making the status patch: %w", err)
 	}
 	updated := &v1alpha1.PodChaperon{}
 	updated.Namespace, updated.Name = chaperon.Namespace, chaperon.Name
 	err = r.client.Status().Patch(ctx, updated, patch, client.FieldOwner(v1alpha1.FieldOwner))
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-		return nil
+		return false, nil
 	}
 	if err != nil {
-		return fmt.Errorf("writing the status: %w", err)
+		return false, fmt.Errorf("writing the status: %w", err)
 	}
 	r.written.remember(updated)
 	r.recordLost(chaperon, status)
-	return nil
+	return true, nil
 }

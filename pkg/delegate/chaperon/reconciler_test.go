@@ -155,6 +155,48 @@ func TestStaleCaches(t *testing.T) {
 	})
 }
 
+func TestTheCacheCountsIfItIsNewerThanOurWrite(t *testing.T) {
+	running := corev1.PodStatus{Phase: corev1.PodRunning}
+	s := newStage(t, chaperon(corev1.PodStatus{}), delegate(running))
+	s.mustReconcile()
+	if s.statusWrites != 1 {
+		t.Fatalf("%d status writes, want 1", s.statusWrites)
+	}
+	c := s.chaperon()
+	grace("")(c)
+	if err := s.client.Update(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	s.mustReconcile()
+	s.expectNoDelegate()
+}
+
+func TestWhoIsAskedForADelegate(t *testing.T) {
+	running := corev1.PodStatus{Phase: corev1.PodRunning}
+	for name, test := range map[string]struct {
+		chaperon  *v1alpha1.PodChaperon
+		hidden    bool
+		liveReads int
+	}{
+		"one that the cache has":           {chaperon: chaperon(running)},
+		"one that the cache has no more":   {chaperon: chaperon(running), hidden: true, liveReads: 1},
+		"one that nobody has seen":         {chaperon: chaperon(corev1.PodStatus{}), hidden: true},
+		"one of a PodChaperon that ends":   {chaperon: chaperon(running, deleted), hidden: true},
+		"one whose end was requested, too": {chaperon: chaperon(running, grace(""), deleted), hidden: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStage(t, test.chaperon, delegate(running))
+			s.hidePods = test.hidden
+			if _, err := s.reconciler.getDelegate(t.Context(), test.chaperon); err != nil {
+				t.Fatal(err)
+			}
+			if s.liveReads != test.liveReads {
+				t.Errorf("%d live reads, want %d", s.liveReads, test.liveReads)
+			}
+		})
+	}
+}
+
 func TestAPodChaperonThatIsToEndOutlivesItsDelegate(t *testing.T) {
 	running := corev1.PodStatus{Phase: corev1.PodRunning}
 	for name, test := range map[string]struct {
@@ -209,7 +251,8 @@ func TestStatusPatchesAreMinimal(t *testing.T) {
 		want   string
 	}{
 		"only fields that differ are patched": {
-			corev1.PodStatus{Phase: corev1.PodRunning, PodIP: "10.0.0.1"}, `{"status":{"phase":"Running"}}`,
+			corev1.PodStatus{Phase: corev1.PodRunning, PodIP: "10.0.0.1"},
+			`{"metadata":{"uid":"chaperon"},"status":{"phase":"Running"}}`,
 		},
 		"a loss is patched for this version of the PodChaperon only": {
 			corev1.PodStatus{
@@ -217,7 +260,7 @@ func TestStatusPatchesAreMinimal(t *testing.T) {
 				PodIP:      "10.0.0.1",
 				Conditions: []corev1.PodCondition{{Type: v1alpha1.ConditionDelegate}},
 			},
-			`{"metadata":{"resourceVersion":"7"},"status":{"conditions":[{"lastProbeTime":null,` +
+			`{"metadata":{"resourceVersion":"7","uid":"chaperon"},"status":{"conditions":[{"lastProbeTime":null,` +
 				`"lastTransitionTime":null,"status":"","type":"multicluster.admiralty.io/Delegate"}]}}`,
 		},
 	} {

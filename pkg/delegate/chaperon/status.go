@@ -11,14 +11,15 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 )
 
-// statusPatch returns the merge patch that gives the PodChaperon the status. A status without a delegate has the
-// resourceVersion as a precondition. It must not replace the status of a delegate that was created meanwhile, and must
-// not be written to a new PodChaperon of the same name.
+// statusPatch returns the merge patch that gives the PodChaperon the status. The UID is a precondition: a status must
+// not be written to a new PodChaperon of the same name. A status without a delegate has the resourceVersion as a
+// precondition, too. It must not replace the status of a delegate that was created meanwhile.
 func statusPatch(chaperon *v1alpha1.PodChaperon, status *corev1.PodStatus) (client.Patch, error) {
 	before := &v1alpha1.PodChaperon{Status: chaperon.Status}
 	before.ResourceVersion = chaperon.ResourceVersion
 	after := &v1alpha1.PodChaperon{Status: *status}
 	after.ResourceVersion = chaperon.ResourceVersion
+	after.UID = chaperon.UID
 	patch := client.MergeFrom(before)
 	if lostCondition(status) != nil {
 		patch = client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})

@@ -22,6 +22,8 @@ type Presence struct {
 	Leases coordination.LeaseInterface
 	// Holder says to people which process renews the Lease.
 	Holder string
+	// Fences says that this manager fences delegates.
+	Fences bool
 	Clock  clock.Clock
 	Logger logr.Logger
 }
@@ -63,6 +65,11 @@ func (p *Presence) renew(ctx context.Context) error {
 	} else if err != nil {
 		return fmt.Errorf("getting Lease %q: %w", v1alpha1.LeaseManager, err)
 	}
+	delete(lease.Annotations, v1alpha1.AnnotationFences)
+	if p.Fences {
+		metav1.SetMetaDataAnnotation(&lease.ObjectMeta, v1alpha1.AnnotationFences, "")
+	}
+	metav1.SetMetaDataAnnotation(&lease.ObjectMeta, v1alpha1.AnnotationChanges, "")
 	lease.Spec.HolderIdentity = &p.Holder
 	lease.Spec.RenewTime = new(metav1.NewMicroTime(p.Clock.Now()))
 	lease.Spec.LeaseDurationSeconds = new(int32(timeouts.SilentWithin / time.Second))

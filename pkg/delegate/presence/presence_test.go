@@ -70,3 +70,24 @@ func waitForTimer(t *testing.T, clock *testclock.FakeClock) {
 		goruntime.Gosched()
 	}
 }
+
+func TestTheLeaseSaysWhetherTheManagerFences(t *testing.T) {
+	server := fake.NewClientset()
+	p := &Presence{
+		Leases: server.CoordinationV1().Leases("leases"), Holder: "me",
+		Clock: testclock.NewFakeClock(time.Unix(1000, 0)),
+	}
+	for _, fences := range []bool{false, true, false} {
+		p.Fences = fences
+		if err := p.renew(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		lease, err := p.Leases.Get(t.Context(), v1alpha1.LeaseManager, metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, says := lease.Annotations[v1alpha1.AnnotationFences]; says != fences {
+			t.Errorf("it says %v, want %v", says, fences)
+		}
+	}
+}

@@ -166,7 +166,7 @@ func (c *Claims) createCopy(ctx context.Context, pvc *corev1.PersistentVolumeCla
 	if objection != "" {
 		return refusedError(key, apierror.OK, objection)
 	}
-	made, err := desiredCopy(pvc, class, c.options.Clock.Now())
+	made, err := desiredCopy(pvc, class, c.options.Clock.Now().Add(t.target.Account.Ahead()))
 	if err != nil {
 		return err
 	}
@@ -231,7 +231,8 @@ func orNull(value string) any {
 	return value
 }
 
-// desiredCopy returns the copy of a claim: empty, with the same size and access modes.
+// desiredCopy returns the copy of a claim: empty, with the same size and access modes. now is by the target's clock,
+// because originOf compares it with the creation of the copy.
 func desiredCopy(pvc *corev1.PersistentVolumeClaim, class *string, now time.Time) (*unstructured.Unstructured, error) {
 	made := &corev1.PersistentVolumeClaim{
 		TypeMeta: metav1.TypeMeta{

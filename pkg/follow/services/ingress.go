@@ -29,6 +29,11 @@ func (c *copier) reconcileIngress(ctx context.Context, key types.NamespacedName)
 		}
 		return c.copyIngress(ctx, from, e.ingress(key))
 	}
+	if from == nil && e != nil && e.ingress(key) != nil {
+		if exists, err := c.follower.exists(ctx, key, &networkingv1.Ingress{}); exists || err != nil {
+			return err // The cache lags, and its event follows.
+		}
+	}
 	if err := c.keepCertificates(ctx, key, nil); err != nil || e == nil || e.ingress(key) == nil {
 		return err
 	}

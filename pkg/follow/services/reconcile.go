@@ -172,6 +172,11 @@ func (c *copier) slicesOf(key types.NamespacedName, e *existing, orphans bool) [
 // removeService removes the endpoints first: as long as the Service exists, a new leader sees that something remains.
 func (c *copier) removeService(ctx context.Context, key types.NamespacedName, from original, e *existing) error {
 	useless := !from.eligible()
+	if from.service == nil {
+		if exists, err := c.follower.exists(ctx, key, &corev1.Service{}); exists || err != nil {
+			return err // The cache lags, and its event follows.
+		}
+	}
 	if err := c.writeEndpoints(ctx, c.slicesOf(key, e, useless), nil); err != nil {
 		return err
 	}

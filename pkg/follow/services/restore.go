@@ -15,6 +15,7 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/patch"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/timeouts"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
 
 // applied says whether we own fields of a Service in the source. Its selector is the only field that we apply.
@@ -24,6 +25,28 @@ func applied(service *corev1.Service) bool {
 
 func isApplied(entry metav1.ManagedFieldsEntry) bool {
 	return entry.Manager == v1alpha1.FieldOwner && entry.Operation == metav1.ManagedFieldsOperationApply
+}
+
+// Restore gives a Service of the source the user's own selector back, and gives up our fields. It does nothing to other
+// Services, to copies, and to Services whose annotation is not a selector. It is for a cluster that is no source any
+// more.
+func Restore(ctx context.Context, c client.Client, service *corev1.Service) error {
+	if _, copied := service.Annotations[v1alpha1.AnnotationIsDelegate]; copied {
+		return nil
+	}
+	f := &Follower{options: Options{Client: c, APIReader: c}}
+	r, err := rewrite(service, false, translate.Source{})
+	switch {
+	case err != nil, r == nil && !applied(service):
+		return nil //nolint:nilerr // see above
+	case r == nil:
+		return f.readAndRelease(ctx, client.ObjectKeyFromObject(service))
+	}
+	live, err := f.applySelector(ctx, service, r)
+	if err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	return f.releaseFields(ctx, live)
 }
 
 // restoreSelector restores the user's selector in a namespace that is not watched any more.
@@ -51,12 +74,24 @@ func (f *Follower) restoreSelector(ctx context.Context, key types.NamespacedName
 	return f.releaseFields(ctx, live)
 }
 
+// exists asks the API server whether there is an object that the cache lacks, in an enabled namespace. So a cache that
+// is empty, or from another time, costs a target nothing.
+func (f *Follower) exists(ctx context.Context, key types.NamespacedName, object client.Object) (bool, error) {
+	namespace := &corev1.Namespace{}
+	err := f.readLive(ctx, types.NamespacedName{Name: key.Namespace}, namespace)
+	if err != nil || namespace.Labels[v1alpha1.LabelEnabledNamespace] != v1alpha1.LabelEnabledNamespaceValue {
+		return false, client.IgnoreNotFound(err)
+	}
+	err = f.readLive(ctx, key, object)
+	return err == nil, client.IgnoreNotFound(err)
+}
+
 // readLive reads an object from the API server.
 func (f *Follower) readLive(ctx context.Context, key types.NamespacedName, object client.Object) error {
 	ctx, cancel := context.WithTimeout(ctx, timeouts.Request)
 	defer cancel()
 	if err := f.options.APIReader.Get(ctx, key, object); err != nil {
-		return fmt.Errorf("looking at the Service: %w", err)
+		return fmt.Errorf("looking at the original: %w", err)
 	}
 	return nil
 }

@@ -3,7 +3,6 @@ package addresses
 import (
 	"context"
 	"net/netip"
-	"slices"
 
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -81,8 +80,7 @@ func (u *InUse) userForEndpoints(slice *discoveryv1.EndpointSlice, address netip
 	defer u.mu.Unlock()
 	source := slice.Labels[v1alpha1.LabelParentClusterID]
 	return u.userOf(address, func(h *holder) bool {
-		return source != "" && h.source == source && h.id.Namespace == slice.Namespace &&
-			slices.Contains(h.pods, address)
+		return h.kind == ofDelegate && source != "" && h.source == source && h.id.Namespace == slice.Namespace
 	})
 }
 

@@ -37,6 +37,9 @@ const (
 	ofEndpoints kind = "endpoints"
 )
 
+// kept says whether objects of the kind are remembered without addresses, too.
+func (k kind) kept() bool { return k == ofProxy || k == ofDelegate }
+
 // shows says whether objects of the kind have addresses of other clusters, and do not use them.
 func (k kind) shows() bool { return k == ofProxy || k == ofEndpoints }
 
@@ -50,14 +53,15 @@ type id struct {
 type user struct {
 	kind kind
 	has  []netip.Addr
-	// pods are the addresses of a delegate without those of its host, and source is its source's cluster ID.
-	pods   []netip.Addr
+	// source is the cluster ID of a delegate's source.
 	source string
+	// delegate is the name of a proxy's delegate.
+	delegate string
 }
 
 func (u user) equal(other user) bool {
-	return u.kind == other.kind && u.source == other.source && slices.Equal(u.has, other.has) &&
-		slices.Equal(u.pods, other.pods)
+	return u.kind == other.kind && u.source == other.source && u.delegate == other.delegate &&
+		slices.Equal(u.has, other.has)
 }
 
 // holder is an object with addresses.
@@ -84,9 +88,11 @@ type InUse struct {
 	changed, changedEndpoints func(types.NamespacedName)
 
 	mu sync.Mutex // guards the fields below and what they contain
-	// holders has every proxy, and of the other objects those with addresses.
+	// holders has every proxy and every delegate, and of the other objects those with addresses.
 	holders   map[id]*holder
 	byAddress map[netip.Addr][]*holder
+	// waiting has the proxies that wait.
+	waiting map[id]*holder
 	// listed says of each resource whether the watch of it has begun.
 	listed map[string]toolscache.DoneChecker
 }
@@ -97,7 +103,7 @@ func newInUse(shared, own cache.Cache, apiServer string) *InUse {
 		shared: shared, own: own, apiServer: apiServer,
 		asked: sync.OnceFunc(func() { close(wanted) }), wanted: wanted, ready: make(chan struct{}),
 		changed: func(types.NamespacedName) {}, changedEndpoints: func(types.NamespacedName) {},
-		holders: map[id]*holder{}, byAddress: map[netip.Addr][]*holder{},
+		holders: map[id]*holder{}, byAddress: map[netip.Addr][]*holder{}, waiting: map[id]*holder{},
 		listed: map[string]toolscache.DoneChecker{},
 	}
 }
@@ -131,13 +137,14 @@ func (u *InUse) unknown() []string {
 	return resources
 }
 
-// Vet decides whether a proxy may show an address of its delegate. If the address is in use, OnChange's function is
-// called when that changes.
-func (u *InUse) Vet(proxy *corev1.Pod, ranges Ranges, address netip.Addr) *RefusedError {
+// Vet decides whether a proxy may show an address of its delegate, or of the delegate's host. If the address is in use,
+// OnChange's function is called when that changes. A delegate in this cluster may have the addresses of its nodes. here
+// says that the target is this cluster. It need not be set if the delegate is known.
+func (u *InUse) Vet(proxy *corev1.Pod, ranges Ranges, here bool, address netip.Addr) *RefusedError {
 	if refused := checkForm(address); refused != nil {
 		return refused
 	}
-	by, own := u.userFor(proxy, address)
+	by, own := u.userFor(proxy, here, address)
 	if own {
 		return nil
 	}
@@ -153,11 +160,15 @@ func (u *InUse) Vet(proxy *corev1.Pod, ranges Ranges, address netip.Addr) *Refus
 
 // userFor returns what uses an address, if anything does, and whether that is the proxy's delegate. If something else
 // uses the address, the proxy waits for it.
-func (u *InUse) userFor(proxy *corev1.Pod, address netip.Addr) (by kind, own bool) {
+func (u *InUse) userFor(proxy *corev1.Pod, here bool, address netip.Addr) (by kind, own bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	delegate := types.NamespacedName{Namespace: proxy.Namespace, Name: translate.DelegateName(proxy)}
-	by, own = u.userOf(address, func(h *holder) bool { return h.id.NamespacedName == delegate })
+	key := types.NamespacedName{Namespace: proxy.Namespace, Name: translate.DelegateName(proxy)}
+	delegate := u.holders[id{pods, key}]
+	here = here || delegate != nil && delegate.kind == ofDelegate
+	by, own = u.userOf(address, func(h *holder) bool {
+		return h.kind == ofDelegate && h == delegate || h.kind == ofNode && here
+	})
 	if by != "" {
 		u.wait(types.NamespacedName{Namespace: proxy.Namespace, Name: proxy.Name}, address)
 	}
@@ -176,13 +187,13 @@ func (u *InUse) Check(address netip.Addr) error {
 	return nil
 }
 
-// userOf returns what uses an address, if anything does, and whether a delegate has it for which own is true.
-func (u *InUse) userOf(address netip.Addr, isOwn func(delegate *holder) bool) (by kind, own bool) {
+// userOf returns what uses an address, if anything does, and whether a holder has it for which isOwn is true.
+func (u *InUse) userOf(address netip.Addr, isOwn func(*holder) bool) (by kind, own bool) {
 	for _, form := range wire.Forms(address) {
 		for _, h := range u.byAddress[form] {
 			switch {
 			case h.kind.shows():
-			case h.kind == ofDelegate && form == address && isOwn(h):
+			case form == address && isOwn(h):
 				return "", true
 			case h.kind == ofDelegate:
 				by = ofPod
@@ -204,6 +215,13 @@ func (u *InUse) wait(proxy types.NamespacedName, address netip.Addr) {
 	h.waits = append(h.waits, address)
 	h.waits = h.waits[max(0, len(h.waits)-maxWaits):]
 	u.link(h)
+	u.await(h)
+}
+
+func (u *InUse) await(h *holder) {
+	if len(h.waits) > 0 {
+		u.waiting[h.id] = h
+	}
 }
 
 // set notes what is known of an object. A user without addresses has none or is gone.
@@ -225,7 +243,7 @@ func (u *InUse) replace(id id, now user) []id {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	was := u.holders[id]
-	if was != nil && was.equal(now) || was == nil && len(now.has) == 0 && now.kind != ofProxy {
+	if was != nil && was.equal(now) || was == nil && len(now.has) == 0 && !now.kind.kept() {
 		return nil
 	}
 	is := &holder{id: id, user: now}
@@ -233,20 +251,22 @@ func (u *InUse) replace(id id, now user) []id {
 	if was != nil {
 		u.unlink(was)
 		delete(u.holders, id)
+		delete(u.waiting, id)
 		touched = append(touched, was.has...)
 		is.waits = was.waits
 	}
-	if len(now.has) > 0 || now.kind == ofProxy {
+	if len(now.has) > 0 || now.kind.kept() {
 		u.holders[id] = is
 		u.link(is)
+		u.await(is)
 	} else if was != nil {
 		is.kind = was.kind
 	}
 	return u.affected(is, touched)
 }
 
-// affected returns the objects that show or would show an address whose users changed, or the proxy itself if it is
-// what changed, and shows an address in use.
+// affected returns the objects that show or would show an address whose users changed. If a delegate changed, that is
+// the proxy that waits for it. If a proxy changed, it is the proxy itself, if it shows an address in use.
 func (u *InUse) affected(changed *holder, touched []netip.Addr) []id {
 	inUse := func(address netip.Addr) bool {
 		return slices.ContainsFunc(u.byAddress[address], func(h *holder) bool { return !h.kind.shows() })
@@ -258,6 +278,11 @@ func (u *InUse) affected(changed *holder, touched []netip.Addr) []id {
 		return nil
 	}
 	showers := sets.New[id]()
+	for proxy, h := range u.waiting { // Usually there are none.
+		if changed.kind == ofDelegate && h.delegate == changed.id.Name && h.id.Namespace == changed.id.Namespace {
+			showers.Insert(proxy)
+		}
+	}
 	for _, address := range touched {
 		for _, h := range u.byAddress[address] {
 			if h.kind.shows() {

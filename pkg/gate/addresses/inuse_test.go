@@ -65,7 +65,7 @@ func (c *cluster) expectChanged(names ...string) {
 // expect checks whether a proxy may show an address.
 func (c *cluster) expect(proxy *corev1.Pod, address string, shown bool) {
 	c.t.Helper()
-	if err := c.Vet(proxy, Ranges{}, netip.MustParseAddr(address)); (err == nil) != shown {
+	if err := c.Vet(proxy, Ranges{}, false, netip.MustParseAddr(address)); (err == nil) != shown {
 		c.t.Errorf("%s: %v, want it shown: %v", address, err, shown)
 	}
 }
@@ -200,11 +200,35 @@ func TestADelegateInTheSourceHasItsOwnAddresses(t *testing.T) {
 	for _, address := range []string{"10.4.0.9", "192.0.2.1"} {
 		c.expect(proxy, address, true)
 		c.expect(other, address, false)
-		if err := c.Vet(proxy, Ranges{Limited: true}, netip.MustParseAddr(address)); err != nil {
+		if err := c.Vet(proxy, Ranges{Limited: true}, false, netip.MustParseAddr(address)); err != nil {
 			t.Errorf("%s is limited by ranges: %v", address, err)
 		}
 	}
 	c.expect(other, "10.4.0.8", false)
+}
+
+func TestADelegateInTheSourceKeepsTheAddressOfItsHost(t *testing.T) {
+	c := newCluster(t)
+	proxy, other := proxyWith("web", "10.4.0.9", "192.0.2.1"), proxyWith("api", "192.0.2.1")
+	node := nodeWith(nil, "192.0.2.1")
+	delegate := delegateOf(proxy, "192.0.2.1", "10.4.0.9")
+	c.see(node, delegate, proxy, other)
+	c.changed = nil
+	c.see(delegateOf(other, "192.0.2.1", "10.4.0.7"))
+	c.expectChanged() // A host has many delegates.
+	finished := delegate.DeepCopy()
+	finished.Status.Phase = corev1.PodSucceeded
+	c.see(finished)
+	c.expectChanged("web") // Others may use the pod's address now.
+	c.expect(proxy, "192.0.2.1", true)
+	c.lose(finished)
+	c.expect(proxy, "192.0.2.1", false)
+	if err := c.Vet(proxy, Ranges{}, true, netip.MustParseAddr("192.0.2.1")); err != nil {
+		t.Errorf("in the target that is the source itself: %v", err)
+	}
+	if err := c.Vet(proxy, Ranges{}, true, netip.MustParseAddr("10.4.0.7")); err == nil {
+		t.Error("it may show another pod's address")
+	}
 }
 
 func TestNothingIsLeftOfWhatIsGone(t *testing.T) {

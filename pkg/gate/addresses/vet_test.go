@@ -20,7 +20,7 @@ func vetting(t *testing.T, ranges Ranges) Vet {
 	c := newCluster(t)
 	proxy := proxyWith("web")
 	c.see(proxy, podWith("db", "10.4.0.9"), nodeWith(nil, "192.0.2.1"))
-	return func(address netip.Addr) *RefusedError { return c.Vet(proxy, ranges, address) }
+	return func(address netip.Addr) *RefusedError { return c.Vet(proxy, ranges, false, address) }
 }
 
 func statusOf(pods, hosts string) corev1.PodStatus {

@@ -170,21 +170,22 @@ func userAPIServer(slice *discoveryv1.EndpointSlice) user {
 }
 
 // userPod returns the addresses of a pod. A pod that has finished does not use them any more: its network gives them to
-// others.
+// others. The address of a delegate's host is that of a node.
 func userPod(pod *corev1.Pod) user {
 	has := read(podIPs(pod.Status.PodIPs)...)
-	hosts := read(hostIPs(pod.Status.HostIPs)...)
 	owner := metav1.GetControllerOfNoCopy(pod)
 	switch {
 	case translate.IsProxy(pod):
-		return user{kind: ofProxy, has: slices.Concat(has, hosts)}
+		shown := slices.Concat(has, read(hostIPs(pod.Status.HostIPs)...))
+		return user{kind: ofProxy, has: shown, delegate: translate.DelegateName(pod)}
+	case owner != nil && owner.Kind == "PodChaperon":
+		is := user{kind: ofDelegate, source: pod.Labels[v1alpha1.LabelParentClusterID]}
+		if !translate.Finished(pod.Status.Phase) {
+			is.has = has
+		}
+		return is
 	case translate.Finished(pod.Status.Phase):
 		return user{kind: ofPod}
-	case owner != nil && owner.Kind == "PodChaperon":
-		return user{
-			kind: ofDelegate, has: slices.Concat(has, hosts), pods: has,
-			source: pod.Labels[v1alpha1.LabelParentClusterID],
-		}
 	default:
 		return user{kind: ofPod, has: has}
 	}

@@ -3,7 +3,9 @@ package wire
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -17,6 +19,7 @@ type Account struct {
 	clock    clock.WithDelayedExecution
 	bucket   *rate.Limiter
 	exceeded chan struct{}
+	ahead    atomic.Int64 // the Duration that Ahead returns
 
 	mu         sync.Mutex // guards the fields below
 	violations []time.Time
@@ -119,6 +122,22 @@ func (a *Account) Violation() error {
 		return a.overBudget
 	}
 	return a.violation
+}
+
+// noteDate notes the time in an answer, and when the answer came.
+func (a *Account) noteDate(date string, came time.Time) {
+	if theirs, err := http.ParseTime(date); err == nil {
+		a.ahead.Store(int64(theirs.Sub(came)))
+	}
+}
+
+// Ahead returns by how much the target's clock is ahead of this cluster's, as of the last answer. It is negative for a
+// clock that is behind, and inaccurate by the time that the answer took. A nil Account has no answer.
+func (a *Account) Ahead() time.Duration {
+	if a == nil {
+		return 0
+	}
+	return time.Duration(a.ahead.Load())
 }
 
 // spend waits until the target may send n more bytes.

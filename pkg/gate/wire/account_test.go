@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -57,5 +58,27 @@ func TestAnAccountIsExceeded(t *testing.T) {
 				t.Errorf("exceeded %v, %v", exceeded, err)
 			}
 		})
+	}
+}
+
+func TestAnAccountKnowsHowFarTheClockOfATargetIsAhead(t *testing.T) {
+	date := ""
+	f := newFixture(t, Default(), testclock.NewFakeClock(time.Time{}), func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Date", date)
+		sendJSON(w, "{}")
+	})
+	for _, ahead := range []time.Duration{time.Hour, -time.Hour, 0} {
+		date = time.Now().Add(ahead).UTC().Format(http.TimeFormat)
+		if err := f.get(t); err != nil {
+			t.Fatal(err)
+		}
+		if got := f.account.Ahead(); (got - ahead).Abs() > time.Minute {
+			t.Errorf("it is %s ahead, want %s", got, ahead)
+		}
+	}
+	before := f.account.Ahead()
+	date = "nonsense"
+	if err := f.get(t); err != nil || f.account.Ahead() != before {
+		t.Errorf("%v, and it is %s ahead after an answer without a time, want %s", err, f.account.Ahead(), before)
 	}
 }

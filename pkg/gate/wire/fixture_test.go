@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
@@ -21,6 +22,7 @@ type fixture struct {
 	server     *httptest.Server
 	confirm    func(context.Context, *rest.Config) error
 	turn       *Turn
+	answered   func(status int, took time.Duration)
 }
 
 func newFixture(t *testing.T, limits Limits, clock clock.WithDelayedExecution, serve http.HandlerFunc) *fixture {
@@ -49,6 +51,7 @@ func (f *fixture) connect(t *testing.T, limits Limits, dial Dial) *fixture {
 	var err error
 	f.connection, err = Harden(config, Options{
 		Limits: limits, Account: f.account, Dial: dial, Confirm: f.confirm, Turn: f.turn,
+		Answered: f.answered,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -76,6 +79,12 @@ func sendJSON(w http.ResponseWriter, text string) {
 // watch returns the raw stream of a watch, or of a list that ends never.
 func (f *fixture) watch(t *testing.T, query string) io.ReadCloser {
 	t.Helper()
+	return f.begin(t, query).Body
+}
+
+// begin returns the answer to a watch or a list.
+func (f *fixture) begin(t *testing.T, query string) *http.Response {
+	t.Helper()
 	location := f.server.URL + "/api/v1/configmaps?" + query
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, location, nil)
 	if err != nil {
@@ -86,5 +95,5 @@ func (f *fixture) watch(t *testing.T, query string) io.ReadCloser {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = answer.Body.Close() })
-	return answer.Body
+	return answer
 }

@@ -22,20 +22,31 @@ type guard struct {
 	account *Account
 	turn    *Turn
 	confirm func(ctx context.Context) error
+	// answered may be nil.
+	answered func(status int, took time.Duration)
+	pace     *pace
 }
 
 // RoundTrip sends a request, and bounds the answer.
 func (g *guard) RoundTrip(r *http.Request) (*http.Response, error) {
 	kind := requestOf(r, g.base)
+	if kind.watch {
+		if err := g.pace.wait(r.Context(), nameOfWatch(r)); err != nil {
+			return nil, err
+		}
+	}
 	ctx, cancel := context.WithCancelCause(r.Context())
 	within, what := g.within(kind)
 	timer := g.clock(kind).AfterFunc(within, func() { cancel(&TimeoutError{what}) })
 	end := func() { timer.Stop(); cancel(nil) }
+	began := g.account.clock.Now()
 	answer, err := g.next.RoundTrip(asksForJSON(r.Clone(ctx)))
+	g.report(r, kind, answer, began)
 	if err != nil {
 		end()
 		return nil, causeOf(ctx, err)
 	}
+	g.account.noteDate(answer.Header.Get("Date"), time.Now()) //nolint:forbidigo // Theirs is real, too.
 	err = refusal(answer)
 	if err == nil {
 		err = g.confirmed(ctx, kind, answer)
@@ -50,6 +61,28 @@ func (g *guard) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	answer.Body = g.bound(ctx, answer.Body, kind, cancel, timer)
 	return answer, nil
+}
+
+// report reports how a request was answered that began at a time.
+func (g *guard) report(r *http.Request, kind request, answer *http.Response, began time.Time) {
+	status := 0
+	if answer != nil {
+		status = answer.StatusCode
+	} else if errors.Is(r.Context().Err(), context.Canceled) {
+		return
+	}
+	switch {
+	case kind.watch:
+		g.pace.note(nameOfWatch(r), status)
+	case kind.list == "" && g.answered != nil:
+		g.answered(status, g.account.clock.Since(began))
+	}
+}
+
+// nameOfWatch names what is watched, the same from whatever version on.
+func nameOfWatch(r *http.Request) string {
+	query := r.URL.Query()
+	return r.URL.Path + "?" + query.Get("labelSelector") + "&" + query.Get("fieldSelector")
 }
 
 // within returns the time for a whole request, or for the beginning of a watch.

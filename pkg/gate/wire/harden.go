@@ -35,12 +35,16 @@ type Options struct {
 	// used, and after each answer that says which objects do not exist: a list, a watch, or a read that found nothing.
 	// The connection is used, and the answer counts, only if Confirm returns nil. It may be nil.
 	Confirm func(ctx context.Context, config *rest.Config) error
+	// Answered is called after each request, except lists and watches, and those that the caller gave up. It gets the
+	// status of the answer, which is 0 if there was none. It may be nil.
+	Answered func(status int, took time.Duration)
 }
 
 // Connection has the hardened transports to one target. It is safe for concurrent use.
 type Connection struct {
 	config *rest.Config
 	roads  *roads
+	pace   *pace
 }
 
 // roads is the outermost RoundTripper of a hardened configuration. HardenStreams finds the transport of streams there.
@@ -69,6 +73,7 @@ func Harden(config *rest.Config, options Options) (*Connection, error) {
 	hardened := &rest.Config{Host: base.String(), UserAgent: config.UserAgent, QPS: config.QPS, Transport: r}
 	guarding := &guard{
 		next: r.requests, base: base.Path, limits: &options.Limits, account: options.Account, turn: options.Turn,
+		answered: options.Answered, pace: newPace(options.Account.clock),
 	}
 	if options.Confirm != nil {
 		guarding.confirm = func(ctx context.Context) error { return options.Confirm(ctx, hardened) }
@@ -88,11 +93,14 @@ func Harden(config *rest.Config, options Options) (*Connection, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading credentials: %w", err)
 	}
-	return &Connection{config: hardened, roads: r}, nil
+	return &Connection{config: hardened, roads: r, pace: guarding.pace}, nil
 }
 
 // Config returns the configuration of which all clients of the target are made. Clients share the connections.
 func (c *Connection) Config() *rest.Config { return c.config }
+
+// WatchFails says whether a watch has failed several times in a row, so that what it should show is out of date.
+func (c *Connection) WatchFails() bool { return c.pace.fails() }
 
 // Close closes the connections: the idle ones now, and the others when their requests have ended.
 func (c *Connection) Close() {

@@ -13,8 +13,8 @@ import (
 
 // StreamsPerTarget and StreamsInAll bound the streams that are open at the same time.
 const (
-	StreamsPerTarget = 50
-	StreamsInAll     = 200
+	StreamsPerTarget = 100
+	StreamsInAll     = 400
 )
 
 // Streams counts the streams that are open. The zero value is ready for use, and safe for concurrent use.
@@ -56,6 +56,13 @@ func (s *Streams) Begin(target types.NamespacedName) (end func(), err error) {
 	s.open[target]++
 	s.all++
 	return func() { s.end(target) }, nil
+}
+
+// Open returns the number of streams that are open.
+func (s *Streams) Open() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.all
 }
 
 func (s *Streams) end(target types.NamespacedName) {

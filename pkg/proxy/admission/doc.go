@@ -5,6 +5,6 @@
 // within tolerations that stay. Only what is moved from the spec to the delegate has to be understood, and loses
 // unknown fields.
 //
-// The handler reads nothing but the request and writes nothing, so that dry runs are safe and every replica can serve
-// it.
+// The handler writes nothing, so that dry runs are safe and every replica can serve it. It reads nothing but the
+// request, except for pods with generic ephemeral volumes: StorageClasses, from the API server.
 package admission

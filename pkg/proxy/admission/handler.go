@@ -11,28 +11,33 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 	kjson "sigs.k8s.io/json"
 
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
 
 // Path is where the webhook is served.
 const Path = "/mutate-pods"
 
-// Register serves the webhook at Path.
-func Register(server webhook.Server) {
-	server.Register(Path, &webhook.Admission{Handler: Handler{}})
+// Register serves the webhook at Path. The reader is that of Handler.
+func Register(server webhook.Server, reader client.Reader) {
+	server.Register(Path, &webhook.Admission{Handler: Handler{Reader: reader}})
 }
 
 // Handler answers the creation of an elected pod with the patch that makes it a proxy, or denies it as invalid with a
 // message that names the fields. Everything else is allowed unchanged.
-type Handler struct{}
+type Handler struct {
+	// Reader reads StorageClasses of this cluster, for pods with generic ephemeral volumes.
+	Reader client.Reader
+}
 
 // Handle implements admission.Handler.
-func (Handler) Handle(ctx context.Context, req admission.Request) admission.Response {
+func (h Handler) Handle(ctx context.Context, req admission.Request) admission.Response {
 	if req.Operation != admissionv1.Create || req.SubResource != "" {
 		return admission.Allowed("")
 	}
@@ -48,11 +53,22 @@ func (Handler) Handle(ctx context.Context, req admission.Request) admission.Resp
 		log.FromContext(ctx).V(1).Info("Elected pod is invalid", "reason", err.Error())
 		return denied(pod, err)
 	}
+	switch errs, err := h.ephemeralVolumes(ctx, pod); {
+	case err != nil:
+		return admission.Errored(http.StatusInternalServerError, err)
+	case len(errs) > 0:
+		return denied(pod, errs.ToAggregate())
+	}
 	operations, err := proxyOperations(req.Object.Raw, pod, proxy)
 	if err != nil {
 		return admission.Errored(http.StatusInternalServerError, fmt.Errorf("making the patch of the pod: %w", err))
 	}
-	return admission.Patched("", operations...)
+	response := admission.Patched("", operations...)
+	fence, _ := translate.Fence(proxy.Annotations[v1alpha1.AnnotationFenceAfter]) // It is valid.
+	if problem, _ := translate.FenceProblem(proxy, fence); problem != "" {
+		response = response.WithWarnings(problem)
+	}
+	return response
 }
 
 // denied answers as the API server itself does for an invalid pod.

@@ -250,7 +250,7 @@ func TestDenials(t *testing.T) {
 
 func TestRegister(t *testing.T) {
 	server := webhook.NewServer(webhook.Options{})
-	admission.Register(server)
+	admission.Register(server, nil)
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, admission.Path, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -264,5 +264,31 @@ func BenchmarkHandle(b *testing.B) {
 	req := create(constrained)
 	for b.Loop() {
 		admission.Handler{}.Handle(b.Context(), req)
+	}
+}
+
+// A pod whose fence cannot hold beside the default toleration. It copies a proxy's annotation.
+const fencedLate = `{
+  "metadata": {"name": "web", "annotations": {"multicluster.admiralty.io/elect": "",
+    "multicluster.admiralty.io/fence-after-seconds": "600", "multicluster.admiralty.io/fenced-after-seconds": "60"},
+    "ownerReferences": [{"kind": "ReplicaSet", "controller": true}]},
+  "spec": {"containers": [{"name": "main"}]}}`
+
+func TestAPodIsWarnedOfATolerationThatIsTooShortForItsFence(t *testing.T) {
+	resp := respond(t, create(fencedLate))
+	if !resp.Allowed || len(resp.Warnings) != 1 || !strings.Contains(resp.Warnings[0], "for at least 690 s") {
+		t.Errorf("allowed %v, warnings %q", resp.Allowed, resp.Warnings)
+	}
+	if patched := apply(t, fencedLate); strings.Contains(patched, "fenced-after-seconds") ||
+		!strings.Contains(patched, "fence-after-seconds") {
+		t.Errorf("patched: %s", patched)
+	}
+	held := strings.ReplaceAll(fencedLate, `"600"`, `"60"`)
+	if resp := respond(t, create(held)); !resp.Allowed || len(resp.Warnings) > 0 {
+		t.Errorf("allowed %v, warnings %q", resp.Allowed, resp.Warnings)
+	}
+	malformed := strings.ReplaceAll(fencedLate, `"600"`, `"10m"`)
+	if resp := respond(t, create(malformed)); resp.Allowed || !strings.Contains(resp.Result.Message, "whole number") {
+		t.Errorf("allowed %v, %v", resp.Allowed, resp.Result)
 	}
 }

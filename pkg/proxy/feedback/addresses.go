@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -20,6 +21,7 @@ import (
 
 	configv1alpha1 "github.com/multicluster-scheduler/multicluster-scheduler/api/config/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/apierror"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate/addresses"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
@@ -62,7 +64,7 @@ func (f *Feedback) rangesChanged(ctx context.Context, key types.NamespacedName) 
 func (r *reconciler) vetter(ctx context.Context, proxy *corev1.Pod) (addresses.Vet, error) {
 	ranges, err := r.ranges(ctx)
 	return func(address netip.Addr) *addresses.RefusedError {
-		return r.options.Addresses.Vet(proxy, ranges, address)
+		return r.options.Addresses.Vet(proxy, ranges, r.target.Itself, address)
 	}, err
 }
 
@@ -90,7 +92,7 @@ func rangesOfTenants(tenants configv1alpha1.Tenants) addresses.Ranges {
 // vetUse decides about an address by its use alone, for a proxy whose target is not engaged or lost.
 func (f *Feedback) vetUse(proxy *corev1.Pod) addresses.Vet {
 	return func(address netip.Addr) *addresses.RefusedError {
-		return f.options.Addresses.Vet(proxy, addresses.Ranges{}, address)
+		return f.options.Addresses.Vet(proxy, addresses.Ranges{}, false, address)
 	}
 }
 
@@ -119,7 +121,11 @@ func (f *Feedback) reviewAddresses(ctx context.Context, proxy *corev1.Pod) error
 // showStatus writes a proxy's status. An event says if the proxy does not show an address, unless only the
 // administrators' ranges forbid it.
 func (f *Feedback) showStatus(ctx context.Context, proxy *corev1.Pod, status corev1.PodStatus) error {
-	if err := f.patchStatus(ctx, proxy, status); err != nil {
+	err := f.patchStatus(ctx, proxy, status)
+	if apierrors.IsInvalid(err) {
+		f.recordStatusRefused(proxy, apierror.Message(err))
+	}
+	if err != nil {
 		return err
 	}
 	was := translate.PodCondition(proxy.Status.Conditions, v1alpha1.ConditionAddresses)

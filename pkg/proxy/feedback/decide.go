@@ -33,8 +33,12 @@ type state struct {
 	proxy     *corev1.Pod            // nil if there is none
 	chaperons []v1alpha1.PodChaperon // those in the target whose parent has the proxy's name
 	asked     []ask                  // the requests to the target's manager
-	vet       addresses.Vet          // decides which addresses the proxy may show
-	now       time.Time
+	// last is the proxy's own PodChaperon as it was when it went, or nil if that was not seen.
+	last *v1alpha1.PodChaperon
+	vet  addresses.Vet // decides which addresses the proxy may show
+	now  time.Time
+	// changes says whether the target's manager applies changes of PodChaperons.
+	changes bool
 }
 
 // plan holds the next actions, in the order of the fields. The zero plan does nothing.
@@ -42,6 +46,8 @@ type plan struct {
 	endings []ending
 	// prove is a PodChaperon that lacks its marks, or nil.
 	prove *v1alpha1.PodChaperon
+	// change is the PodChaperon that lacks changes of the proxy, or nil.
+	change *v1alpha1.PodChaperon
 	// status is the proxy's new status, or nil.
 	status *corev1.PodStatus
 	// removal deletes the proxy.
@@ -69,6 +75,10 @@ type ending struct {
 type removal struct {
 	// ifGone requires that a live read finds no PodChaperon.
 	ifGone bool
+	// ifEnded requires that the target has no delegate any more.
+	ifEnded bool
+	// of is the PodChaperon that shows why, or empty. A live read must not find another one in its place.
+	of types.UID
 	// status is the proxy's new status just before the deletion, or nil.
 	status *corev1.PodStatus
 	// grace is the grace period in seconds, or nil for the pod's own.
@@ -97,12 +107,13 @@ func decide(s state) plan {
 	switch {
 	case s.proxy == nil || s.proxy.Spec.NodeName != s.nodeName:
 	case chaperon == nil:
-		p.removal = removeWithoutChaperon(s)
+		p.status, p.removal = s.finalStatus(), removeWithoutChaperon(s)
 	case s.proxy.DeletionTimestamp != nil:
 		p.status = s.changedStatus(chaperon)
 		p.end(s, ending{chaperon: chaperon, grace: graceOf(s.proxy)})
 	default:
 		p.prove = s.unproved(chaperon)
+		p.change = s.unchanged(chaperon)
 		p.status = s.changedStatus(chaperon)
 		p.removal = removeWithDelegate(s.proxy, chaperon)
 		if translate.Finished(s.proxy.Status.Phase) && !finishedByItself(chaperon) {
@@ -162,27 +173,75 @@ func graceOf(proxy *corev1.Pod) string {
 	return strconv.FormatInt(grace, 10)
 }
 
+// finalStatus returns the status of a finished delegate that the proxy's own PodChaperon showed when it went, or nil if
+// it showed none, or the proxy shows that already.
+func (s *state) finalStatus() *corev1.PodStatus {
+	if s.last == nil || !translate.Finished(s.last.Status.Phase) {
+		return nil
+	}
+	return s.changedStatus(s.last)
+}
+
 // removeWithoutChaperon returns the removal of a proxy that has no PodChaperon any more, or nil if the proxy has
 // finished. No live read is necessary if we asked for the end of the PodChaperon: the cache had it then, so the cache
 // does not lag.
+//
+// Somebody in the target may have deleted the PodChaperon in the background. Then the delegate ends later, with its
+// grace period. So the proxy is deleted with a grace period, too, and its end is confirmed when the delegate is gone.
 func removeWithoutChaperon(s state) *removal {
 	proxy := s.proxy
 	seen := slices.ContainsFunc(s.asked, func(a ask) bool { return a.parent == proxy.UID })
-	r := &removal{ifGone: !seen, grace: ptr.To[int64](0)}
+	r := &removal{ifGone: !seen, ifEnded: !seen || s.mayRunOn(), grace: ptr.To[int64](0)}
+	phase := proxy.Status.Phase
+	if status := s.finalStatus(); status != nil {
+		phase = status.Phase
+	}
 	switch {
-	case proxy.DeletionTimestamp == nil && translate.Finished(proxy.Status.Phase):
+	case proxy.DeletionTimestamp == nil && translate.Finished(phase):
 		return nil
 	case proxy.DeletionTimestamp == nil:
-		r.message = "the PodChaperon was deleted in the target cluster"
-	case ptr.Deref(proxy.DeletionGracePeriodSeconds, 0) == 0 &&
-		(translate.Finished(proxy.Status.Phase) || len(proxy.Finalizers) == 0):
-		return nil // The deletion is confirmed. A finalizer of others holds the proxy, or the cache lags.
-	}
-	if len(proxy.Finalizers) > 0 && !translate.Finished(proxy.Status.Phase) {
-		r.status = proxy.Status.DeepCopy()
-		r.status.Phase = corev1.PodFailed
+		return &removal{ifGone: !seen, message: "the PodChaperon was deleted in the target cluster"}
+	case confirmed(proxy):
+		return nil
+	case !translate.Finished(phase):
+		r.status = statusAtEnd(proxy)
 	}
 	return r
+}
+
+// mayRunOn says whether the delegate may run although its PodChaperon, whose end we asked for, is gone: the PodChaperon
+// showed a delegate that had a node, and had not finished. Managers of earlier versions do not always show the end. It
+// matters only if another pod may get the name of the proxy.
+func (s *state) mayRunOn() bool {
+	if owner := metav1.GetControllerOfNoCopy(s.proxy); owner != nil {
+		switch owner.Kind {
+		case "ReplicaSet", "ReplicationController", "Job": // They give each pod a name of its own.
+			return false
+		}
+	}
+	if s.last == nil || translate.Finished(s.last.Status.Phase) {
+		return false
+	}
+	scheduled := translate.PodCondition(s.last.Status.Conditions, corev1.PodScheduled)
+	return s.last.Status.Phase == corev1.PodRunning || scheduled != nil && scheduled.Status == corev1.ConditionTrue
+}
+
+// confirmed says whether the deletion of a proxy is confirmed. A finalizer of others holds the proxy then, or the cache
+// lags.
+func confirmed(proxy *corev1.Pod) bool {
+	return ptr.Deref(proxy.DeletionGracePeriodSeconds, 0) == 0 &&
+		(translate.Finished(proxy.Status.Phase) || len(proxy.Finalizers) == 0)
+}
+
+// statusAtEnd returns the status that a proxy gets before its end is confirmed, or nil if it stays the same. A proxy
+// that a finalizer holds is not to look as if it ran.
+func statusAtEnd(proxy *corev1.Pod) *corev1.PodStatus {
+	if len(proxy.Finalizers) == 0 || translate.Finished(proxy.Status.Phase) {
+		return nil
+	}
+	status := proxy.Status.DeepCopy()
+	status.Phase = corev1.PodFailed
+	return status
 }
 
 // removeWithDelegate returns the removal of a proxy whose delegate was deleted although the proxy was not, or nil if
@@ -195,18 +254,23 @@ func removeWithDelegate(proxy *corev1.Pod, chaperon *v1alpha1.PodChaperon) *remo
 	if lost != nil && lost.Status == corev1.ConditionFalse {
 		switch lost.Reason {
 		case v1alpha1.ReasonDelegateTerminating:
-			return &removal{message: "the delegate pod is being deleted in the target cluster"}
+			return &removal{of: chaperon.UID, message: "the delegate pod is being deleted in the target cluster"}
+		case v1alpha1.ReasonDelegateFenced: // It may not have ended yet.
+			return &removal{of: chaperon.UID, message: lost.Message}
 		case v1alpha1.ReasonDelegateRefused:
 			return &removal{
+				of:      chaperon.UID,
 				grace:   ptr.To[int64](0),
 				message: "the target cluster refuses to run the delegate pod again: " + lost.Message,
 			}
 		default:
-			return &removal{grace: ptr.To[int64](0), message: "the delegate pod was deleted in the target cluster"}
+			// The target makes the delegate again if it does not hear of the source. So the proxy stays until the
+			// PodChaperon has ended.
+			return &removal{of: chaperon.UID, message: "the delegate pod was deleted in the target cluster"}
 		}
 	}
 	if chaperon.DeletionTimestamp != nil {
-		return &removal{message: "the PodChaperon is being deleted in the target cluster"}
+		return &removal{of: chaperon.UID, message: "the PodChaperon is being deleted in the target cluster"}
 	}
 	return nil
 }
@@ -215,6 +279,7 @@ func removeWithDelegate(proxy *corev1.Pod, chaperon *v1alpha1.PodChaperon) *remo
 // keeps are vetted.
 func (s *state) changedStatus(chaperon *v1alpha1.PodChaperon) *corev1.PodStatus {
 	status := translate.ProxyStatus(s.proxy, chaperon.Status)
+	s.showChanges(chaperon, &status)
 	addresses.Show(&status, s.proxy.Status, s.vet, metav1.NewTime(s.now))
 	if equality.Semantic.DeepEqual(s.proxy.Status, status) {
 		return nil

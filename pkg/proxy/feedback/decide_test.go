@@ -94,6 +94,18 @@ func without(reason, message string) func(*v1alpha1.PodChaperon) {
 	}
 }
 
+func ownedBy(kind string) func(*corev1.Pod) {
+	return func(pod *corev1.Pod) {
+		pod.OwnerReferences = []metav1.OwnerReference{{Kind: kind, Controller: new(true)}}
+	}
+}
+
+// last returns the PodChaperon of the proxy as it was when it went.
+func last(phase corev1.PodPhase) *v1alpha1.PodChaperon {
+	c := chaperon(showing(phase))
+	return &c
+}
+
 // asked is what the target's manager was asked so long ago about the proxy's PodChaperon.
 func asked(grace string, ago time.Duration) []ask {
 	return []ask{{chaperon: "c1", parent: "1", grace: grace, at: time.Unix(2000, 0).Add(-ago)}}
@@ -115,6 +127,7 @@ func TestDecide(t *testing.T) {
 		proxy     *corev1.Pod
 		chaperons chaperons
 		asked     []ask
+		last      *v1alpha1.PodChaperon
 		want      want
 	}{
 		"neither a proxy nor a chaperon":                  {},
@@ -173,17 +186,18 @@ func TestDecide(t *testing.T) {
 		},
 		"a deleted delegate deletes the proxy with its own grace": {
 			proxy: proxy(), chaperons: chaperons{chaperon(without(v1alpha1.ReasonDelegateTerminating, ""))},
-			want: want{Removal: &removal{message: "the delegate pod is being deleted in the target cluster"}},
+			want: want{Removal: &removal{of: "c1", message: "the delegate pod is being deleted in the target cluster"}},
 		},
-		"a delegate that is gone deletes the proxy at once": {
+		"a delegate that is gone deletes the proxy, which waits for the PodChaperon: it could be made again": {
 			proxy: proxy(), chaperons: chaperons{chaperon(without(v1alpha1.ReasonDelegateGone, ""))},
-			want: want{Removal: &removal{grace: now, message: "the delegate pod was deleted in the target cluster"}},
+			want: want{Removal: &removal{of: "c1", message: "the delegate pod was deleted in the target cluster"}},
 		},
 		"a delegate that is refused when it is made again deletes the proxy": {
 			proxy:     proxy(),
 			chaperons: chaperons{chaperon(without(v1alpha1.ReasonDelegateRefused, "quota"))},
 			want: want{
 				Removal: &removal{
+					of:      "c1",
 					grace:   now,
 					message: "the target cluster refuses to run the delegate pod again: quota",
 				},
@@ -191,14 +205,13 @@ func TestDecide(t *testing.T) {
 		},
 		"a chaperon deleted by hand deletes the proxy": {
 			proxy: proxy(), chaperons: chaperons{chaperon(deleted)},
-			want: want{Removal: &removal{message: "the PodChaperon is being deleted in the target cluster"}},
+			want: want{Removal: &removal{of: "c1", message: "the PodChaperon is being deleted in the target cluster"}},
 		},
-		"a proxy whose chaperon is missing is deleted if it is really gone": {
+		"a proxy whose chaperon is missing is deleted with its own grace if it is really gone": {
 			proxy: proxy(),
 			want: want{
 				Removal: &removal{
 					ifGone:  true,
-					grace:   now,
 					message: "the PodChaperon was deleted in the target cluster",
 				},
 			},
@@ -206,12 +219,14 @@ func TestDecide(t *testing.T) {
 		"a proxy that a Job counts fails before it goes": {
 			proxy: proxy(held, terminating(30)),
 			want: want{
-				Removal: &removal{ifGone: true, grace: now, status: &corev1.PodStatus{Phase: corev1.PodFailed}},
+				Removal: &removal{
+					ifGone: true, ifEnded: true, grace: now, status: &corev1.PodStatus{Phase: corev1.PodFailed},
+				},
 			},
 		},
 		"a proxy that a Job counts and that succeeded goes as it is": {
 			proxy: proxy(held, terminating(30), phase(corev1.PodSucceeded)),
-			want:  want{Removal: &removal{ifGone: true, grace: now}},
+			want:  want{Removal: &removal{ifGone: true, ifEnded: true, grace: now}},
 		},
 		"a proxy that a Job counts and that succeeded goes as it is after its delegate, whose end we asked for": {
 			proxy: proxy(held, terminating(30), phase(corev1.PodSucceeded)), asked: asked("", time.Second),
@@ -225,7 +240,9 @@ func TestDecide(t *testing.T) {
 		"a confirmed proxy that a Job counts and that did not finish fails": {
 			proxy: proxy(held, terminating(0)),
 			want: want{
-				Removal: &removal{ifGone: true, grace: now, status: &corev1.PodStatus{Phase: corev1.PodFailed}},
+				Removal: &removal{
+					ifGone: true, ifEnded: true, grace: now, status: &corev1.PodStatus{Phase: corev1.PodFailed},
+				},
 			},
 		},
 		"a confirmed proxy that a Job counts and that succeeded is left alone": {
@@ -278,6 +295,10 @@ func TestDecide(t *testing.T) {
 			proxy: proxy(boundTo("")), chaperons: chaperons{chaperon(toEnd(""))}, asked: asked("", managerPatience),
 			want: ends("c1, asked, withdrawn, overdue"),
 		},
+		"a proxy whose delegate was fenced goes, and the delegate may still be ending": {
+			proxy: proxy(), chaperons: chaperons{chaperon(without(v1alpha1.ReasonDelegateFenced, "silence"))},
+			want: want{Removal: &removal{of: "c1", message: "silence"}},
+		},
 		"a grace of zero does not kill the delegate": {
 			proxy: proxy(held, terminating(0)), chaperons: chaperons{chaperon()},
 			want: ends("c1"),
@@ -288,15 +309,32 @@ func TestDecide(t *testing.T) {
 		},
 		"a terminating proxy whose chaperon is missing is confirmed": {
 			proxy: proxy(terminating(30)),
-			want:  want{Removal: &removal{ifGone: true, grace: now}},
+			want:  want{Removal: &removal{ifGone: true, ifEnded: true, grace: now}},
 		},
 		"a chaperon whose end we asked for is gone when it left the cache": {
 			proxy: proxy(terminating(30)), asked: asked("", time.Second),
 			want: want{Removal: &removal{grace: now}},
 		},
+		"a chaperon that went while its delegate ran does not end the proxy, whose name may come again": {
+			proxy: proxy(terminating(30)), asked: asked("", time.Second), last: last(corev1.PodRunning),
+			want: want{Removal: &removal{ifEnded: true, grace: now}},
+		},
+		"a chaperon that went while its delegate ran ends the proxy of a ReplicaSet": {
+			proxy: proxy(terminating(30), ownedBy("ReplicaSet")), asked: asked("", time.Second),
+			last: last(corev1.PodRunning),
+			want: want{Removal: &removal{grace: now}},
+		},
+		"the last status of a delegate is shown before its proxy goes": {
+			proxy: proxy(held, terminating(30)), asked: asked("", time.Second), last: last(corev1.PodSucceeded),
+			want: want{Phase: corev1.PodSucceeded, Removal: &removal{grace: now}},
+		},
+		"the proxy of a delegate that finished before its chaperon went stays, and shows this": {
+			proxy: proxy(held), last: last(corev1.PodSucceeded),
+			want: want{Phase: corev1.PodSucceeded},
+		},
 		"the end of an earlier pod's chaperon does not speak for the proxy": {
 			proxy: proxy(terminating(30)), asked: []ask{{chaperon: "c0", parent: "0"}},
-			want: want{Removal: &removal{ifGone: true, grace: now}},
+			want: want{Removal: &removal{ifGone: true, ifEnded: true, grace: now}},
 		},
 		"a confirmed proxy that a Job counts is left alone": {
 			proxy: proxy(held, terminating(0), phase(corev1.PodFailed)),
@@ -311,6 +349,7 @@ func TestDecide(t *testing.T) {
 					proxy:     test.proxy,
 					chaperons: test.chaperons,
 					asked:     test.asked,
+					last:      test.last,
 					vet:       anyAddress,
 					now:       time.Unix(2000, 0),
 				},

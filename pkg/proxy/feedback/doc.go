@@ -5,8 +5,12 @@
 // Reconciling reads the proxy from the manager's cache and its PodChaperon from the target's cache, decides in a pure
 // function, and acts. Before feedback deletes anything because a cache lacks an object, it confirms that with a live
 // read: that a PodChaperon has no proxy, and that a proxy has no PodChaperon. One exception: the cache had the
-// PodChaperon, and we asked for its end. Every write carries the UID that it is meant for, so that it never hits a pod
-// that was created again under the same name.
+// PodChaperon, and we asked for its end. If somebody else ended the PodChaperon, the proxy stays until the target
+// has no delegate. Every write carries the UID that it is meant for, so that it never hits a pod that was created again
+// under the same name.
+//
+// A proxy that is changed changes its PodChaperon. Two hashes show this, which the caches hold: that of the proxy, and
+// that of the proxy that the PodChaperon was made from. So nothing is read unless something was changed.
 //
 // A target could report any address. Package addresses decides which ones a proxy shows, and says when an address comes
 // into use or becomes free. Without a reachable target, feedback still removes addresses from proxies.

@@ -2,18 +2,28 @@ package feedback
 
 import (
 	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
 
 // The reasons of events on proxies.
 const (
 	// ReasonDelegateLost means that the proxy is deleted because its delegate was lost.
 	ReasonDelegateLost = "DelegateLost"
+	// ReasonDelegateFenced means that the end of a proxy in a lost target is confirmed: its delegate was fenced.
+	ReasonDelegateFenced = "DelegateFenced"
+	// ReasonFencingDoesNotHold means that a lost target fences nothing, because it hears of the source nevertheless.
+	ReasonFencingDoesNotHold = "FencingDoesNotHold"
 	// ReasonDelegateUnclear means that the proxy stays as it is, because its PodChaperon in the target cannot be used.
 	ReasonDelegateUnclear = "DelegateUnclear"
 	// ReasonDelegateLabelled means that the PodChaperon had lost labels, which the source wrote again.
 	ReasonDelegateLabelled = "DelegateLabelled"
+	// ReasonChangeNotApplied means that a change of the proxy did not reach its delegate.
+	ReasonChangeNotApplied = "ChangeNotApplied"
+	// ReasonStatusRefused means that the API server refuses the delegate's status as that of the proxy.
+	ReasonStatusRefused = "StatusRefused"
 	// ReasonAddressRefused means that the proxy does not show an address that the target reports.
 	ReasonAddressRefused = v1alpha1.ReasonAddressRefused
 )
@@ -21,6 +31,21 @@ const (
 func (f *Feedback) recordDelegateLost(proxy *corev1.Pod, message string) {
 	f.options.Recorder.Eventf(proxy, nil, corev1.EventTypeWarning, ReasonDelegateLost, "Delete",
 		"Deleting this pod because %s (virtual node %s)", message, proxy.Spec.NodeName)
+}
+
+func (f *Feedback) recordFenced(proxy *corev1.Pod) {
+	f.options.Recorder.Eventf(proxy, nil, corev1.EventTypeWarning, ReasonDelegateFenced, "Delete",
+		"Confirming the end of this pod although its target cannot be reached: the target must have stopped the "+
+			"delegate by now, if its manager and kubelets work, because it has not heard of this cluster for longer "+
+			"than %s s (virtual node %s)",
+		proxy.Annotations[v1alpha1.AnnotationFencedAfter], proxy.Spec.NodeName)
+}
+
+// recordUnfenced records one event for all of its calls: the recorder counts those that are alike.
+func (f *Feedback) recordUnfenced(lost client.Object, sibling string) {
+	f.options.Recorder.Eventf(lost, nil, corev1.EventTypeWarning, ReasonFencingDoesNotHold, "Fence",
+		"Pods of this target are not fenced: it is lost, but %s leads to the same cluster, which hears of this "+
+			"cluster there. Repair the connection of this target, or delete its pods", sibling)
 }
 
 func (f *Feedback) recordDelegateUnclear(proxy *corev1.Pod, message string) {
@@ -37,4 +62,24 @@ func (f *Feedback) recordDelegateLabelled(proxy *corev1.Pod, chaperon string) {
 func (f *Feedback) recordAddressRefused(proxy *corev1.Pod, message string) {
 	f.options.Recorder.Eventf(proxy, nil, corev1.EventTypeWarning, ReasonAddressRefused, "Show",
 		"%s (virtual node %s)", message, proxy.Spec.NodeName)
+}
+
+func (f *Feedback) recordStatusRefused(proxy *corev1.Pod, message string) {
+	f.options.Recorder.Eventf(proxy, nil, corev1.EventTypeWarning, ReasonStatusRefused, "Show",
+		"This pod shows an old status, because the API server refuses that of its delegate: %s (virtual node %s)",
+		message, proxy.Spec.NodeName)
+}
+
+func (f *Feedback) recordChangeNotApplied(proxy *corev1.Pod, message string) {
+	f.options.Recorder.Eventf(proxy, nil, corev1.EventTypeWarning, ReasonChangeNotApplied, "Change",
+		"A change of this pod did not reach its delegate: %s (virtual node %s)", message, proxy.Spec.NodeName)
+}
+
+// recordChanges records that the status is the first one to say that the delegate lacks a change, and why.
+func (f *Feedback) recordChanges(proxy *corev1.Pod, status *corev1.PodStatus) {
+	is := translate.PodCondition(status.Conditions, v1alpha1.ConditionChanges)
+	was := translate.PodCondition(proxy.Status.Conditions, v1alpha1.ConditionChanges)
+	if is != nil && (was == nil || was.Message != is.Message) {
+		f.recordChangeNotApplied(proxy, is.Message)
+	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -38,7 +39,7 @@ const (
 
 type requestQueue = engage.Queue[reconcile.Request]
 
-// Options of New. All are required, except Tenants.
+// Options of New. All are required, except Tenants and LastRenewal.
 type Options struct {
 	// Client reads pods and nodes of the source cluster from a cache, and writes to the source cluster. The cache may
 	// hold objects that package podcache has transformed.
@@ -53,6 +54,10 @@ type Options struct {
 	Addresses *addresses.InUse
 	// Tenants limits the addresses of Targets, which tenants write.
 	Tenants configv1alpha1.Tenants
+	// LastRenewal returns when this source last tried to renew its Lease in a target, or in any target in the cluster
+	// with this ID, or when it began to lead if that was later. It is the zero time before. Without LastRenewal, the
+	// end of fenced delegates in lost targets is never taken for granted.
+	LastRenewal func(target types.NamespacedName, cluster string) time.Time
 	// Clock measures how long a target's manager has not answered a request.
 	Clock clock.PassiveClock
 	// Recorder records events about proxies.
@@ -72,6 +77,9 @@ type Feedback struct {
 
 	// wake enqueues proxies whose addresses are to be decided anew.
 	wake wake.Source
+
+	// ends holds what is remembered of PodChaperons in case they go.
+	ends allEnds
 
 	// queues holds the queues of the engaged targets' workers.
 	queues engage.PerTarget[routed]
@@ -95,7 +103,10 @@ func (f *Feedback) Register(ctx context.Context, mgr manager.Manager) error {
 	f.index = engage.Once(func() error {
 		return mgr.GetFieldIndexer().IndexField(ctx, &corev1.Pod{}, IndexNodeName, nodeNameOfProxy)
 	})
-	return f.registerPods(mgr)
+	if err := f.registerPods(mgr); err != nil {
+		return err
+	}
+	return f.registerFenced(mgr)
 }
 
 func nodeNameOfProxy(o client.Object) []string {
@@ -128,7 +139,7 @@ func (f *Feedback) Engaged(ctx context.Context, target *engage.Target) error {
 // Reconciler returns what reconciles the proxies in an engaged target. It is called for one proxy by one worker at a
 // time.
 func (f *Feedback) Reconciler(target *engage.Target) reconcile.Reconciler {
-	return &reconciler{options: f.options, feedback: f, target: target}
+	return &reconciler{options: f.options, feedback: f, target: target, ends: f.ends.of(target)}
 }
 
 // Fill fills the queue of an engaged target's workers until ctx ends. It returns when the queue has all PodChaperons of
@@ -136,7 +147,10 @@ func (f *Feedback) Reconciler(target *engage.Target) reconcile.Reconciler {
 func (f *Feedback) Fill(ctx context.Context, target *engage.Target, queue engage.Queue[reconcile.Request]) error {
 	f.queues.Set(ctx, target, routed{target, queue})
 	enqueue := func(chaperon *v1alpha1.PodChaperon) { queue.Add(parentOf(chaperon)) }
-	if err := engage.OnEvents(ctx, target, &v1alpha1.PodChaperon{}, enqueue, enqueue); err != nil {
+	ends := f.ends.of(target)
+	context.AfterFunc(ctx, func() { f.ends.forget(target) })
+	seen := func(chaperon *v1alpha1.PodChaperon) { ends.note(chaperon); enqueue(chaperon) }
+	if err := engage.OnEvents(ctx, target, &v1alpha1.PodChaperon{}, seen, enqueue); err != nil {
 		return err
 	}
 	return f.enqueueProxies(ctx, target, queue)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -21,12 +22,21 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
 
+const (
+	// lookAtEnd is how often the target is asked whether a delegate without a PodChaperon has ended. The source cannot
+	// watch pods there.
+	lookAtEnd = 2 * time.Second
+	// endSlack is the time that the target's garbage collector and kubelet have beyond the grace period of a proxy.
+	endSlack = 10 * time.Second
+)
+
 // reconciler reconciles the proxies in one engaged target.
 type reconciler struct {
 	options  Options
 	feedback *Feedback
 	target   *engage.Target
 	asks     asks
+	ends     *ends
 }
 
 // Reconcile reads a proxy and its PodChaperons in the target from caches, decides, and acts. The objects belong to the
@@ -40,11 +50,13 @@ func (r *reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 		return reconcile.Result{}, err
 	}
 	p := decide(s)
-	return reconcile.Result{RequeueAfter: p.wait}, r.carryOut(ctx, request.NamespacedName, s.proxy, p)
+	err = r.carryOut(ctx, request.NamespacedName, s.proxy, &p)
+	return reconcile.Result{RequeueAfter: p.wait}, err
 }
 
 func (r *reconciler) readState(ctx context.Context, key types.NamespacedName) (state, error) {
 	s := state{target: r.target.Key, nodeName: r.target.NodeName, now: r.options.Clock.Now()}
+	s.changes = r.target.Changes()
 	s.keys, _ = r.options.Keys() // Whoever places pods says that there are none. What is signed later counts as old.
 	pod := &corev1.Pod{}
 	switch err := r.options.Client.Get(ctx, key, pod, client.UnsafeDisableDeepCopy); {
@@ -65,6 +77,7 @@ func (r *reconciler) readState(ctx context.Context, key types.NamespacedName) (s
 	}
 	s.chaperons = chaperons.Items
 	s.asked = r.asks.forProxy(key, s)
+	s.last = r.ends.of(key, s)
 	s.vet, err = r.vetter(ctx, s.proxy)
 	return s, err
 }
@@ -84,8 +97,9 @@ func (r *reconciler) unlessForbidden(err error, s state) error {
 	return err
 }
 
-// carryOut carries out a plan. A failure does not prevent the other actions.
-func (r *reconciler) carryOut(ctx context.Context, key types.NamespacedName, proxy *corev1.Pod, p plan) error {
+// carryOut carries out a plan. A failure does not prevent the other actions. If a removal has to wait, it notes this in
+// the plan.
+func (r *reconciler) carryOut(ctx context.Context, key types.NamespacedName, proxy *corev1.Pod, p *plan) error {
 	var errs []error
 	for _, e := range p.endings {
 		errs = append(errs, r.endDelegate(ctx, key, e))
@@ -93,11 +107,21 @@ func (r *reconciler) carryOut(ctx context.Context, key types.NamespacedName, pro
 	if p.prove != nil {
 		errs = append(errs, r.prove(ctx, proxy, p.prove))
 	}
+	if p.change != nil {
+		errs = append(errs, r.change(ctx, proxy, p.change))
+	}
 	if p.status != nil {
+		r.feedback.recordChanges(proxy, p.status)
 		errs = append(errs, r.feedback.showStatus(ctx, proxy, *p.status))
 	}
 	if p.removal != nil {
-		errs = append(errs, r.removeProxy(ctx, proxy, p.removal))
+		runs, err := r.delegateRuns(ctx, proxy, p.removal)
+		if runs {
+			p.waitFor(lookAtEnd)
+		} else if err == nil {
+			err = r.removeProxy(ctx, proxy, p.removal)
+		}
+		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
 }
@@ -162,7 +186,45 @@ func (r *reconciler) removeProxy(ctx context.Context, proxy *corev1.Pod, removal
 			return fmt.Errorf("confirming that the PodChaperon was deleted: %w", err)
 		}
 	}
+	if removal.of != "" {
+		if replaced, err := r.replaced(ctx, proxy, removal.of); replaced || err != nil {
+			return err
+		}
+	}
 	return r.feedback.remove(ctx, proxy, removal)
+}
+
+// delegateRuns says whether the delegate of a terminating proxy may run, although it has no PodChaperon any more. If
+// the target does not let us look, the delegate has the proxy's grace period.
+func (r *reconciler) delegateRuns(ctx context.Context, proxy *corev1.Pod, removal *removal) (bool, error) {
+	if !removal.ifEnded || !r.target.Allows(proxy.Namespace) {
+		return false, nil
+	}
+	name := translate.DelegateName(proxy)
+	runs, err := r.target.HasPod(ctx, types.NamespacedName{Namespace: proxy.Namespace, Name: name})
+	overdue := r.options.Clock.Now().After(proxy.DeletionTimestamp.Add(endSlack))
+	switch {
+	case apierrors.IsForbidden(err):
+		return !overdue, nil
+	case err != nil:
+		return false, err
+	case runs && overdue:
+		r.feedback.recordDelegateUnclear(proxy, fmt.Sprintf("its delegate %q exists in the target, and its "+
+			"PodChaperon does not: delete the delegate there; or delete this pod by force if it is gone", name))
+	}
+	return runs, nil
+}
+
+// replaced says whether the target has another PodChaperon for the proxy than the cache: the proxy was withdrawn, and
+// placed there again. The event of the other one follows.
+func (r *reconciler) replaced(ctx context.Context, proxy *corev1.Pod, cached types.UID) (bool, error) {
+	kind := v1alpha1.GroupVersion.WithKind("PodChaperon")
+	key := types.NamespacedName{Namespace: proxy.Namespace, Name: translate.DelegateName(proxy)}
+	uid, err := liveUID(ctx, r.target.APIReader, kind, key)
+	if err != nil {
+		return false, fmt.Errorf("looking whether the PodChaperon was replaced: %w", err)
+	}
+	return uid != "" && uid != cached, nil
 }
 
 // remove deletes a proxy. If nobody deleted it in the source, the cached one must be the newest: the proxy may have

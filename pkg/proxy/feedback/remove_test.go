@@ -1,14 +1,20 @@
 package feedback
 
 import (
+	"errors"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
 )
 
 // TestAProxyThatHasChangedIsNotDeletedBecauseItsPodChaperonIsGone has a cache that lags: the proxy may have finished.
@@ -52,6 +58,40 @@ func TestAProxyThatHasChangedIsNotDeletedBecauseItsPodChaperonIsGone(t *testing.
 			}
 			if test.stays && (now.Status.Phase != corev1.PodSucceeded || len(recorder.Events) > 0) {
 				t.Errorf("the proxy that stays is %s, and has %d events", now.Status.Phase, len(recorder.Events))
+			}
+		})
+	}
+}
+
+// TestAProxyStaysIfItsPodChaperonWasReplaced has a cache that still shows a PodChaperon that was withdrawn.
+func TestAProxyStaysIfItsPodChaperonWasReplaced(t *testing.T) {
+	for name, test := range map[string]struct {
+		cached types.UID
+		stays  bool
+	}{
+		"the cached one is there": {cached: "c1"},
+		"it was replaced":         {cached: "c0", stays: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			scheme := runtime.NewScheme()
+			if err := errors.Join(corev1.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
+				t.Fatal(err)
+			}
+			now := chaperon()
+			c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(proxy(), &now).Build()
+			cached := &corev1.Pod{}
+			if err := c.Get(t.Context(), client.ObjectKeyFromObject(proxy()), cached); err != nil {
+				t.Fatal(err)
+			}
+			options := Options{Client: c, Recorder: events.NewFakeRecorder(1)}
+			r := &reconciler{options: options, feedback: New(options), target: &engage.Target{APIReader: c}}
+			gone := &removal{of: test.cached, grace: ptr.To[int64](0), message: "the delegate is lost"}
+			if err := r.removeProxy(t.Context(), cached, gone); err != nil {
+				t.Fatal(err)
+			}
+			err := c.Get(t.Context(), client.ObjectKeyFromObject(proxy()), cached)
+			if stays := !apierrors.IsNotFound(err); stays != test.stays {
+				t.Errorf("the proxy stays: %t, want %t", stays, test.stays)
 			}
 		})
 	}

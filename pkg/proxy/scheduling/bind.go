@@ -6,14 +6,22 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/diagnosis"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/needs"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/proxy/scheduling/attempts"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/proxy/scheduling/placement"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/timeouts"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
+
+// reasonFencing is the reason of the event that fencing, which somebody asked for, does not hold.
+const reasonFencing = "FencingDoesNotHold"
 
 // Bind places the delegate, waits until its target has scheduled it, and binds the pod to the virtual node.
 func (p *plugin) Bind(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodeName string) *fwk.Status {
@@ -35,11 +43,38 @@ func (p *plugin) Bind(ctx context.Context, state fwk.CycleState, pod *corev1.Pod
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeouts.Request)
 	defer cancel()
-	status := p.binder.Bind(ctx, state, pod, nodeName)
+	status := p.bindTo(ctx, state, pod, t.Target)
 	if status.IsSuccess() {
 		p.explanations.Bound(pod, nodeName)
 	}
 	return status
+}
+
+// bindTo binds the pod to the target's node. If the target fences the delegate, the binding also notes on the pod after
+// which time. So this costs no request, and the next leader knows it, too.
+func (p *plugin) bindTo(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, t *placement.Target) *fwk.Status {
+	fence, problem := p.placer.Delegates.Fenced(t, pod)
+	if problem == "" {
+		problem, _ = translate.FenceProblem(pod, fence)
+	}
+	if problem != "" {
+		p.handle.EventRecorder().Eventf(pod, nil, corev1.EventTypeWarning, reasonFencing, "Binding", "%s: %s",
+			t.Name(), problem)
+	}
+	if fence == 0 {
+		return p.binder.Bind(ctx, state, pod, t.NodeName)
+	}
+	binding := &corev1.Binding{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID,
+			Annotations: map[string]string{v1alpha1.AnnotationFencedAfter: translate.FenceValue(fence)},
+		},
+		Target: corev1.ObjectReference{Kind: "Node", Name: t.NodeName},
+	}
+	if err := p.handle.ClientSet().CoreV1().Pods(pod.Namespace).Bind(ctx, binding, metav1.CreateOptions{}); err != nil {
+		return fwk.AsStatus(fmt.Errorf("binding the pod: %w", err))
+	}
+	return nil
 }
 
 // attempt places the delegate, reports the outcome, and remembers a failure.
@@ -63,8 +98,26 @@ func (p *plugin) attempt(ctx context.Context, c *cycle, pod *corev1.Pod, t *targ
 	}
 	if err != nil {
 		p.attempts.Failed(pod, failureOf(err, t, preempts))
+		p.wakeNext(client.ObjectKeyFromObject(pod))
 	}
 	return err
+}
+
+// bindScheduled binds a pod whose delegate has a node, although the virtual node does not pass the filters: it was
+// cordoned or filled, or its target's manager fell silent, while no leader was there to bind the pod. The delegate
+// runs, as that of a bound pod would. The result done is false if the pod has no such delegate.
+func (p *plugin) bindScheduled(ctx context.Context, pod *corev1.Pod) (done bool, err error) {
+	holder := p.placer.Delegates.Holder(pod.UID)
+	if holder == nil || !p.placer.Delegates.ScheduledIn(holder, pod.UID) || !p.admitted(pod).IsSuccess() {
+		return false, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeouts.Request)
+	defer cancel()
+	if status := p.bindTo(ctx, framework.NewCycleState(), pod, holder); !status.IsSuccess() {
+		return false, fmt.Errorf("binding the pod to the target that runs it: %w", status.AsError())
+	}
+	p.explanations.Bound(pod, holder.NodeName)
+	return true, nil
 }
 
 // consequencesOf returns what follows from a refusal: the outcome for people and programs, and when the target may be
@@ -75,6 +128,8 @@ func consequencesOf(refusal placement.Refusal) (diagnosis.Outcome, attempts.Back
 		return diagnosis.Refused, attempts.UntilMoreRoom
 	case placement.Forbidden:
 		return diagnosis.Refused, attempts.FixedTime
+	case placement.QuotaFull:
+		return diagnosis.Refused, attempts.TimeOrMoreRoomLater
 	case placement.RightsMissing:
 		return diagnosis.Refused, attempts.ShortTime
 	case placement.ScheduledElsewhere:

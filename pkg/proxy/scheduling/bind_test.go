@@ -8,10 +8,16 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/kubernetes"
+	fakeclients "k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+	fwk "k8s.io/kube-scheduler/framework"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/diagnosis"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate/proof"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/needs"
@@ -71,8 +77,12 @@ func TestARefusalIsRemembered(t *testing.T) {
 			attempts.Failure{Refused: true, Reason: "full", BackOff: attempts.UntilMoreRoom, MoreRoom: true},
 		},
 		"a target's API server refuses the pod": {
-			&placement.RefusedError{Refusal: placement.Forbidden, Reason: "quota"},
-			attempts.Failure{Refused: true, Reason: "quota", BackOff: attempts.FixedTime},
+			&placement.RefusedError{Refusal: placement.Forbidden, Reason: "a policy"},
+			attempts.Failure{Refused: true, Reason: "a policy", BackOff: attempts.FixedTime},
+		},
+		"a target's quota has no room": {
+			&placement.RefusedError{Refusal: placement.QuotaFull, Reason: "quota"},
+			attempts.Failure{Refused: true, Reason: "quota", BackOff: attempts.TimeOrMoreRoomLater},
 		},
 		"a target does not allow PodChaperons": {
 			&placement.RefusedError{Refusal: placement.RightsMissing, Reason: "forbidden"},
@@ -140,5 +150,49 @@ func TestAnAttemptWithoutAnAnswerIsNotTheTargets(t *testing.T) {
 				t.Error(diff)
 			}
 		})
+	}
+}
+
+// bindingHandle has a clientset that notes bindings.
+type bindingHandle struct {
+	fwk.Handle
+
+	clients *fakeclients.Clientset
+}
+
+func (h bindingHandle) ClientSet() kubernetes.Interface { return h.clients }
+
+// bindings returns the bindings that were sent.
+func (h bindingHandle) bindings() []*corev1.Binding {
+	var sent []*corev1.Binding
+	for _, action := range h.clients.Actions() {
+		if created, ok := action.(clienttesting.CreateAction); ok {
+			binding, _ := created.GetObject().(*corev1.Binding)
+			sent = append(sent, binding)
+		}
+	}
+	return sent
+}
+
+func TestAPodThatIsBoundToTheTargetThatRunsItIsMarkedAsFenced(t *testing.T) {
+	w := newWorld()
+	pod := newPod("p", nil)
+	handle := bindingHandle{clients: fakeclients.NewClientset(pod)}
+	w.handle, w.binder = handle, &playedBinder{}
+	c1 := w.engage(t, "c1", interceptor.Funcs{})
+	c1.Confirms = func(context.Context) error { return nil }
+	c1.SetFences(true)
+	pod.Annotations[v1alpha1.AnnotationFenceAfter] = "60"
+	w.placer.Delegates.Seen(c1.Target, newChaperon("c", "p", func(c *v1alpha1.PodChaperon) {
+		c.Annotations = map[string]string{v1alpha1.AnnotationFenceAfter: "60"}
+		c.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue}}
+	}))
+	if done, err := w.bindScheduled(t.Context(), pod); err != nil || !done {
+		t.Fatalf("bound: %t, %v", done, err)
+	}
+	sent := handle.bindings()
+	if len(sent) != 1 || sent[0].Target.Name != c1.NodeName || sent[0].UID != pod.UID ||
+		sent[0].Annotations[v1alpha1.AnnotationFencedAfter] != "60" {
+		t.Errorf("bindings: %v", sent)
 	}
 }

@@ -28,9 +28,10 @@ func (s *Scheduler) handleFailure(
 		ctx context.Context, f framework.Framework, pod *framework.QueuedPodInfo, status *fwk.Status,
 		nominating *fwk.NominatingInfo, start time.Time,
 	) {
+		status = s.bindInstead(ctx, pod.Pod, status)
 		err := status.AsError()
 		uid := pod.Pod.UID
-		if ctx.Err() != nil || errors.As(err, new(*placement.ConcludedError)) {
+		if status.IsSuccess() || ctx.Err() != nil || errors.As(err, new(*placement.ConcludedError)) {
 			s.plugin.attempts.Forget(uid)
 			pods.Done(uid)
 			return
@@ -57,6 +58,22 @@ func (s *Scheduler) handleFailure(
 		} else if again {
 			s.plugin.waker.pod(client.ObjectKeyFromObject(pod.Pod), uid)
 		}
+	}
+}
+
+// bindInstead binds a pod that fits no node, if its delegate has one already. It returns the status of that, or the
+// pod's own if there is no such delegate.
+func (s *Scheduler) bindInstead(ctx context.Context, pod *corev1.Pod, status *fwk.Status) *fwk.Status {
+	if !errors.As(status.AsError(), new(*framework.FitError)) {
+		return status
+	}
+	switch done, err := s.plugin.bindScheduled(ctx, pod); {
+	case done:
+		return nil // A success.
+	case err != nil:
+		return fwk.AsStatus(err)
+	default:
+		return status
 	}
 }
 

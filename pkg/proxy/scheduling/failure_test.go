@@ -2,6 +2,7 @@ package scheduling
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -11,17 +12,20 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
 	fakeclients "k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	kubescheduler "k8s.io/kubernetes/pkg/scheduler"
+	"k8s.io/kubernetes/pkg/scheduler/backend/queue"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/diagnosis"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/proxy/scheduling/attempts"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/proxy/scheduling/placement"
@@ -252,6 +256,88 @@ func TestAPodThatIsConcludedWhileItFailsIsForgotten(t *testing.T) {
 			memory, err := w.attempts.Of(pod)
 			if err != nil || memory.Disturbed != "" || memory.Trial.Exists() {
 				t.Errorf("it is remembered: %+v, error %v", memory, err)
+			}
+		})
+	}
+}
+
+// playedQueue counts the pods with which it is done.
+type playedQueue struct {
+	queue.SchedulingQueue
+
+	done []types.UID
+}
+
+func (q *playedQueue) Done(pod types.UID) { q.done = append(q.done, pod) }
+
+// playedBinder notes the nodes of pods.
+type playedBinder struct {
+	fwk.BindPlugin
+
+	nodes []string
+	err   error
+}
+
+func (b *playedBinder) Bind(_ context.Context, _ fwk.CycleState, _ *corev1.Pod, node string) *fwk.Status {
+	b.nodes = append(b.nodes, node)
+	return fwk.AsStatus(b.err)
+}
+
+func TestAPodWhoseDelegateHasANodeIsBoundWhateverTheFiltersSay(t *testing.T) {
+	scheduled := func(c *v1alpha1.PodChaperon) {
+		c.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue}}
+	}
+	unfit := fwk.NewStatus(fwk.Unschedulable).WithError(&framework.FitError{
+		NumAllNodes: 1, Diagnosis: framework.Diagnosis{NodeToStatus: framework.NewDefaultNodeToStatus()},
+	})
+	for name, test := range map[string]struct {
+		change  func(*v1alpha1.PodChaperon)
+		failed  *fwk.Status
+		happens func(w *world, c1 *target)
+		err     error
+		bound   bool
+		done    bool
+	}{
+		"it has a node":  {change: scheduled, failed: unfit, bound: true, done: true},
+		"it has no node": {change: func(*v1alpha1.PodChaperon) {}, failed: unfit},
+		"it is ending": {change: func(c *v1alpha1.PodChaperon) {
+			scheduled(c)
+			metav1.SetMetaDataAnnotation(&c.ObjectMeta, v1alpha1.AnnotationDeletionGracePeriod, "")
+		}, failed: unfit},
+		"its target is lost": {
+			change: scheduled, failed: unfit,
+			happens: func(w *world, c1 *target) { w.registry.Lose(c1.Target.Target) },
+		},
+		"its namespace is not enabled any more": {
+			change: scheduled, failed: unfit, happens: func(w *world, _ *target) { w.namespaces = namespaces("x") },
+		},
+		"binding fails":         {change: scheduled, failed: unfit, err: errors.New("no"), bound: true},
+		"an attempt has failed": {change: scheduled, failed: fwk.AsStatus(errors.New("it was not reachable"))},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, pod, binder, pods := newWorld(), newPod("p", nil), &playedBinder{err: test.err}, &playedQueue{}
+			w.binder = binder
+			c1 := w.engage(t, "c1", interceptor.Funcs{})
+			w.placer.Delegates.Seen(c1.Target, newChaperon("c", "p", test.change))
+			if test.happens != nil {
+				test.happens(w, c1)
+			}
+			clients := fakeclients.NewClientset(pod)
+			h := &handled{factory: informers.NewSharedInformerFactory(clients, 0)}
+			info, err := framework.NewPodInfo(pod)
+			if err != nil {
+				t.Fatal(err)
+			}
+			handle := (&Scheduler{clientset: clients, plugin: w.plugin}).handleFailure(h.handle, pods)
+			handle(t.Context(), h, &framework.QueuedPodInfo{PodInfo: info}, test.failed, nil, time.Time{})
+			if bound := len(binder.nodes) == 1 && binder.nodes[0] == c1.NodeName; bound != test.bound {
+				t.Errorf("bound to %v, want %t", binder.nodes, test.bound)
+			}
+			if done := len(pods.done) == 1; done != test.done || done == (len(h.said) == 1) {
+				t.Errorf("done with %v, and said %q", pods.done, h.said)
+			}
+			if test.err != nil && !strings.Contains(h.said[0], "binding the pod to the target that runs it") {
+				t.Errorf("said %q", h.said)
 			}
 		})
 	}

@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/proxy/scheduling/attempts"
 )
@@ -25,6 +26,11 @@ func (p *plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, 
 		{Event: fwk.ClusterEvent{Resource: targetChange, ActionType: fwk.Update}, QueueingHintFn: p.afterTargetChange},
 		// The virtual node of a target that was engaged before.
 		{Event: fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add}, QueueingHintFn: p.afterNodeAdd},
+		// A target was deleted, or was never connected: nobody waits for it.
+		{
+			Event:          fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Delete | fwk.UpdateNodeCondition},
+			QueueingHintFn: p.afterNodeChange,
+		},
 		// Its pods were rejected until now.
 		{
 			Event:          fwk.ClusterEvent{Resource: namespaceEnabled, ActionType: fwk.Update},
@@ -54,10 +60,18 @@ func (p *plugin) afterTargetChange(_ klog.Logger, pod *corev1.Pod, _, object any
 	if !ok {
 		return fwk.Queue, fmt.Errorf("a target is a %T", object)
 	}
-	if t.Gone() || !t.Reachable() && p.placer.Delegates.Has(t.Target, pod.UID) {
+	delegates, key := p.placer.Delegates, client.ObjectKeyFromObject(pod)
+	if t.Gone() || !t.Reachable() && (delegates.Has(t.Target, pod.UID) || delegates.Follows(t.Target, key, pod.UID)) {
 		return fwk.Queue, nil // its delegate is, or may have been, out of reach: other targets may take it
 	}
 	return p.hint(pod, t)
+}
+
+func (p *plugin) afterNodeChange(_ klog.Logger, pod *corev1.Pod, _, _ any) (fwk.QueueingHint, error) {
+	if p.elders.includes(pod) {
+		return fwk.Queue, nil
+	}
+	return fwk.QueueSkip, nil
 }
 
 func (p *plugin) afterNodeAdd(_ klog.Logger, pod *corev1.Pod, _, object any) (fwk.QueueingHint, error) {
@@ -76,6 +90,8 @@ func (p *plugin) hint(pod *corev1.Pod, t *target) (fwk.QueueingHint, error) {
 		return fwk.Queue, err
 	}
 	switch {
+	case p.elders.includes(pod):
+		return fwk.Queue, nil // It waits for all targets that an earlier leader may have placed it in.
 	case p.lacks(pod), p.objection(c, pod, t) != "":
 		return fwk.QueueSkip, nil
 	case c.holder == nil && prospectWithoutPods(c, t) == attempts.Hopeless:

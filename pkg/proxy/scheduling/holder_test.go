@@ -70,6 +70,10 @@ func TestAPodLeavesAHolderThatTakesNoPods(t *testing.T) {
 		"its manager is silent": {func(node *corev1.Node) {
 			node.Spec.Taints = []corev1.Taint{{Key: v1alpha1.TaintSilent, Effect: corev1.TaintEffectNoSchedule}}
 		}, false, true},
+		"it does not answer well": {func(node *corev1.Node) {
+			taint := corev1.Taint{Key: v1alpha1.TaintUnresponsive, Effect: corev1.TaintEffectNoSchedule}
+			node.Spec.Taints = []corev1.Taint{taint}
+		}, false, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld()

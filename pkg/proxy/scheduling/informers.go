@@ -20,6 +20,7 @@ import (
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/proxy/scheduling/placement"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 	objectwatch "github.com/multicluster-scheduler/multicluster-scheduler/pkg/watch"
 )
 
@@ -36,7 +37,10 @@ func newInformers(clientset kubernetes.Interface) informers.SharedInformerFactor
 		factory,
 		&corev1.Pod{},
 		coreinformers.NewFilteredPodInformer(clientset, metav1.NamespaceAll, 0, cache.Indexers{},
-			func(options *metav1.ListOptions) { options.FieldSelector = proxies }),
+			func(options *metav1.ListOptions) {
+				options.FieldSelector = proxies
+				objectwatch.AskForThePresent(options) // In an old list, a pod that is bound has no target yet.
+			}),
 	)
 	nodes := v1alpha1.LabelNodeProvider + "=" + v1alpha1.LabelNodeProviderValue
 	inform(factory, &corev1.Node{}, coreinformers.NewFilteredNodeInformer(clientset, 0, cache.Indexers{},
@@ -66,7 +70,9 @@ func trim(object any) (any, error) {
 	case *corev1.Pod:
 		if o.Spec.NodeName != "" {
 			slim(o)
+			break
 		}
+		translate.MoveAdded(o)
 	}
 	accessor, err := meta.Accessor(object)
 	if err != nil {

@@ -1,12 +1,47 @@
 package scheduling
 
 import (
+	"context"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 )
+
+func TestANewLeaderKnowsWhichProxiesAreBound(t *testing.T) {
+	lagging := newPod("p", nil)
+	bound := lagging.DeepCopy()
+	bound.Spec.NodeName = "n"
+	clientset := fake.NewClientset()
+	clientset.PrependReactor("list", "pods", func(a clienttesting.Action) (bool, runtime.Object, error) {
+		pods := &corev1.PodList{ListMeta: metav1.ListMeta{ResourceVersion: "2"}, Items: []corev1.Pod{*bound}}
+		if list, ok := a.(clienttesting.ListActionImpl); ok && list.ListOptions.ResourceVersion == "0" {
+			pods.Items = []corev1.Pod{*lagging} // as the watch cache has it
+		}
+		return true, pods, nil
+	})
+	informer := newInformers(clientset).Core().V1().Pods().Informer()
+	ctx, cancel := context.WithCancel(t.Context())
+	stopped := make(chan struct{})
+	go func() { informer.RunWithContext(ctx); close(stopped) }()
+	defer func() { cancel(); <-stopped }()
+	if !cache.WaitFor(ctx, "", informer.HasSyncedChecker()) {
+		t.Fatal("it has not synced")
+	}
+	for _, o := range informer.GetStore().List() {
+		if pod, ok := o.(*corev1.Pod); !ok || pod.Spec.NodeName == "" {
+			t.Errorf("a pod that is bound has no target: %v", o)
+		}
+	}
+	if n := len(informer.GetStore().List()); n != 1 {
+		t.Errorf("there are %d pods, want 1", n)
+	}
+}
 
 func TestOfABoundProxyIsKeptWhatCountsOnItsNode(t *testing.T) {
 	pod := important(newPod("p", list("cpu", "1", "memory", "1Gi")))

@@ -28,6 +28,7 @@ func (s *Scheduler) Engaged(ctx context.Context, engaged *engage.Target) error {
 		return err
 	}
 	s.plugin.targets.add(t)
+	s.plugin.elders.reached(engaged.Key)
 	if err := ctx.Err(); err != nil { // The function above may have run before.
 		s.plugin.targets.remove(t)
 		return fmt.Errorf("following the target: %w", err)
@@ -88,9 +89,11 @@ func (s *Scheduler) chaperonGone(t *target, chaperon *v1alpha1.PodChaperon) {
 	if !delegates.Has(t.Target, proxy) && t.Ledger.Remove(proxy) {
 		s.plugin.waker.targetSoon(t)
 	}
+	key := gate.ParentOf(chaperon).Key
 	if held {
-		s.plugin.waker.pod(gate.ParentOf(chaperon).Key, proxy)
+		s.plugin.waker.pod(key, proxy)
 	}
+	s.plugin.wakeNext(key)
 }
 
 func (s *Scheduler) summarySeen(t *target, summary *v1alpha1.ClusterSummary) {

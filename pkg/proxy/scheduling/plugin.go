@@ -31,6 +31,7 @@ type plugin struct {
 	targets      *targets
 	attempts     *attempts.Attempts
 	placer       *placement.Placer
+	elders       *elders
 	follower     Follower
 	waker        *waker
 	explanations *diagnosis.Store
@@ -68,7 +69,7 @@ func (p *plugin) Name() string { return Name }
 // PreFilter rejects what did not go through admission, and keeps a pod to the target that has its delegate, after a
 // restart say, or that it is tried in.
 func (p *plugin) PreFilter(
-	_ context.Context,
+	ctx context.Context,
 	state fwk.CycleState,
 	pod *corev1.Pod,
 	nodes []fwk.NodeInfo,
@@ -81,6 +82,9 @@ func (p *plugin) PreFilter(
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, err.Error())
 	}
 	state.Write(Name, c)
+	if status := p.awaitsEarlier(ctx, c, pod); !status.IsSuccess() {
+		return nil, status
+	}
 	if c.holder != nil && p.mayLeave(c, pod, nodes) {
 		c.holder = nil
 	}
@@ -98,6 +102,27 @@ func (p *plugin) PreFilter(
 	return nil, nil
 }
 
+// awaitsEarlier rejects a pod without a delegate of its own while a delegate may run that an earlier leader placed for
+// it, or that belongs to an earlier pod of its name.
+func (p *plugin) awaitsEarlier(ctx context.Context, c *cycle, pod *corev1.Pod) *fwk.Status {
+	if c.holder != nil {
+		return nil
+	}
+	key := client.ObjectKeyFromObject(pod)
+	if t := p.placer.Delegates.Predecessor(key, pod.UID); t != nil {
+		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "the delegate of an earlier pod of this name is still "+
+			"ending in "+t.Name()+": the pod is placed when it has ended, or when you delete it there by force")
+	}
+	reason, err := p.elders.waits(ctx, pod, func() { p.waker.pod(key, pod.UID) })
+	if err != nil {
+		return fwk.AsStatus(err)
+	}
+	if reason != "" {
+		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, reason)
+	}
+	return nil
+}
+
 // mayLeave says whether the pod can be tried elsewhere, because its holder, which has not scheduled the delegate, takes
 // no pods now. Whoever places the delegate elsewhere discards the PodChaperon.
 func (p *plugin) mayLeave(c *cycle, pod *corev1.Pod, nodes []fwk.NodeInfo) bool {
@@ -112,10 +137,11 @@ func (p *plugin) mayLeave(c *cycle, pod *corev1.Pod, nodes []fwk.NodeInfo) bool 
 	return i >= 0 && isClosed(nodes[i].Node())
 }
 
-// isClosed says whether a virtual node is cordoned, or its target's manager is silent. Proxies tolerate neither.
+// isClosed says whether a virtual node is cordoned, or its target's manager is silent, or its API server does not
+// answer well. Proxies tolerate none of this.
 func isClosed(node *corev1.Node) bool {
 	return node.Spec.Unschedulable || slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool {
-		return t.Key == v1alpha1.TaintSilent
+		return t.Key == v1alpha1.TaintSilent || t.Key == v1alpha1.TaintUnresponsive
 	})
 }
 

@@ -24,6 +24,7 @@ import (
 	schedulerprofile "k8s.io/kubernetes/pkg/scheduler/profile"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	configv1alpha1 "github.com/multicluster-scheduler/multicluster-scheduler/api/config/v1alpha1"
@@ -38,7 +39,7 @@ import (
 // targetsTimeout is how long a new leader waits for targets that were connected before it places pods.
 const targetsTimeout = 10 * time.Second
 
-// Options of a Scheduler. Only the last three may be left out.
+// Options of a Scheduler. Only the last five may be left out.
 type Options struct {
 	// Config of the source cluster. Its rate limit is not used: the API server's priority and fairness is.
 	Config *rest.Config
@@ -52,10 +53,16 @@ type Options struct {
 	Strategy configv1alpha1.PlacementStrategy
 	// Timeout is how long a target may take to schedule a delegate.
 	Timeout time.Duration
+	// KeepLabels gives delegates the labels of their pods under their own keys, too, unless a target's policy says
+	// otherwise.
+	KeepLabels bool
 	// Follower makes the objects that pods refer to follow them. By default none do.
 	Follower Follower
 	// Clock is the real one by default.
 	Clock clock.WithTickerAndDelayedExecution
+	// Targets reads ClusterTargets and Targets from a cache. Without it, pods do not wait for targets that are not
+	// engaged yet, where an earlier leader may have placed them.
+	Targets client.Reader
 	// Metrics is where the scheduler's metrics are registered, unless it is nil.
 	Metrics prometheus.Registerer
 }
@@ -113,12 +120,14 @@ func newPlugin(options Options) *plugin {
 		targets:  newTargets(),
 		attempts: attempts.New(options.Clock, waker.pod),
 		placer: placement.New(placement.Options{
-			Source:  options.Source,
-			Sign:    options.Sign,
-			Timeout: options.Timeout,
-			Clock:   options.Clock,
-			Ensure:  options.Follower.Ensure,
+			Source:     options.Source,
+			Sign:       options.Sign,
+			Timeout:    options.Timeout,
+			KeepLabels: options.KeepLabels,
+			Clock:      options.Clock,
+			Ensure:     options.Follower.Ensure,
 		}),
+		elders:       newElders(options.Targets, options.Clock),
 		follower:     options.Follower,
 		waker:        waker,
 		explanations: diagnosis.NewStore(options.Clock),
@@ -155,6 +164,7 @@ func (s *Scheduler) Start(ctx context.Context) error {
 	if err := scheduler.WaitForHandlersSync(ctx); err != nil {
 		return nil // ctx ended
 	}
+	s.plugin.elders.list(ctx, s.clientset)
 	s.awaitTargets(ctx, factory.Core().V1().Nodes().Lister())
 	scheduler.Run(ctx)
 	return nil
@@ -237,6 +247,9 @@ func (s *Scheduler) initialize(ctx context.Context, _ runtime.Object, handle fwk
 
 // proxyConcluded forgets a pod that needs no target any more.
 func (s *Scheduler) proxyConcluded(pod *corev1.Pod, state placement.ProxyState) {
+	if state == placement.ProxyGone && pod.Spec.NodeName != "" {
+		s.plugin.placer.Delegates.Released(pod.UID)
+	}
 	s.plugin.placer.Delegates.Concluded(pod.UID, state)
 	s.plugin.attempts.Forget(pod.UID)
 }

@@ -54,6 +54,13 @@ func (w *waker) targetSoon(t *target) {
 	}
 }
 
+// wakeNext reconsiders the pod that waits for the end of earlier ones of its name, if there is one.
+func (p *plugin) wakeNext(key types.NamespacedName) {
+	if next := p.placer.Delegates.TakeNext(key); next != "" {
+		p.waker.pod(key, next)
+	}
+}
+
 // pod reconsiders one pod at once, if it was rejected or is about to be.
 func (w *waker) pod(key types.NamespacedName, uid types.UID) {
 	if q := w.queue.Load(); q != nil {

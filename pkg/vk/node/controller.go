@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
@@ -145,7 +146,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	}
 	next, err := r.ensureRunner(ctx, f)
 	if err == nil {
-		err = r.ensureTaint(ctx, f)
+		err = r.ensureSpec(ctx, f)
 	}
 	if err != nil {
 		return reconcile.Result{}, err
@@ -181,8 +182,30 @@ func (r *Reconciler) readFacts(ctx context.Context, target client.Object) (facts
 	if f.existing, err = r.getNode(ctx, r.options.Client, node); err != nil {
 		return facts{}, err
 	}
+	if f.fenced, err = r.isFenced(ctx, f.status, node); err != nil {
+		return facts{}, err
+	}
 	f.summary, err = r.getSummary(ctx, key)
 	return f, err
+}
+
+// isFenced says whether a target flaps, and fences delegates of proxies on its node.
+func (r *Reconciler) isFenced(ctx context.Context, status v1alpha1.TargetStatus, node string) (bool, error) {
+	connected := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionConnected)
+	if connected == nil || connected.Reason != v1alpha1.ReasonFlapping {
+		return false, nil
+	}
+	pods := &corev1.PodList{}
+	if err := r.options.Client.List(ctx, pods, client.UnsafeDisableDeepCopy); err != nil {
+		return false, fmt.Errorf("listing proxies: %w", err)
+	}
+	for i := range pods.Items {
+		pod := &pods.Items[i]
+		if pod.Spec.NodeName == node && pod.Annotations[v1alpha1.AnnotationFencedAfter] != "" {
+			return true, nil
+		}
+	}
+	return false, nil
 }
 
 // getNode returns a node, or nil if it does not exist.

@@ -19,6 +19,9 @@ import (
 // annotationApplied is the annotation in which virtual-kubelet's node controller keeps the labels that it applied.
 const annotationApplied = "virtual-kubelet.io/last-applied-object-meta"
 
+// annotationMetricsPath is the annotation by which metrics-server finds the path of a node's metrics.
+const annotationMetricsPath = "metrics.k8s.io/resource-metrics-path"
+
 // facts are everything that decides about a virtual node.
 type facts struct {
 	key      types.NamespacedName
@@ -28,6 +31,8 @@ type facts struct {
 	allowed func(label string) bool
 	// summary is nil while the target is not engaged.
 	summary *v1alpha1.ClusterSummary
+	// fenced says that the target flaps, and fences delegates of this source.
+	fenced bool
 	// existing is the current virtual node, or nil.
 	existing *corev1.Node
 	// clusterID is the source's.
@@ -42,8 +47,14 @@ type facts struct {
 // summary.
 func desiredNode(f facts) *corev1.Node {
 	node := &corev1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: translate.VirtualNodeName(f.key)},
-		Spec:       corev1.NodeSpec{Taints: []corev1.Taint{Taint()}},
+		ObjectMeta: metav1.ObjectMeta{
+			Name: translate.VirtualNodeName(f.key),
+			// All virtual nodes have the same address.
+			Annotations: map[string]string{
+				annotationMetricsPath: translate.ResourceMetricsPath(translate.VirtualNodeName(f.key)),
+			},
+		},
+		Spec: corev1.NodeSpec{ProviderID: providerID(f.key), Taints: []corev1.Taint{Taint()}},
 		Status: corev1.NodeStatus{
 			DaemonEndpoints: corev1.NodeDaemonEndpoints{KubeletEndpoint: corev1.DaemonEndpoint{Port: f.port}},
 			NodeInfo: corev1.NodeSystemInfo{
@@ -60,11 +71,13 @@ func desiredNode(f facts) *corev1.Node {
 	switch {
 	case f.summary != nil:
 		labels = f.summary.Labels
+		node.Status.DeclaredFeatures = f.summary.Status.DeclaredFeatures
 		node.Status.Capacity = f.summary.Capacity
 		node.Status.Allocatable = allocatable(f.summary, f.clusterID)
 		node.Status.NodeInfo.Architecture = labels[corev1.LabelArchStable]
 	case f.existing != nil:
 		labels = appliedLabels(f.existing)
+		node.Status.DeclaredFeatures = f.existing.Status.DeclaredFeatures
 		node.Status.Capacity = f.existing.Status.Capacity
 		node.Status.Allocatable = f.existing.Status.Allocatable
 		node.Status.NodeInfo.Architecture = f.existing.Status.NodeInfo.Architecture
@@ -96,7 +109,7 @@ func allocatable(summary *v1alpha1.ClusterSummary, clusterID string) corev1.Reso
 // nodeConditions returns the conditions of the desired node, with the times of their last transitions.
 func nodeConditions(f facts) []corev1.NodeCondition {
 	list := []corev1.NodeCondition{
-		readyCondition(f.status),
+		readyCondition(f),
 		noPressure(corev1.NodeMemoryPressure),
 		noPressure(corev1.NodeDiskPressure),
 		noPressure(corev1.NodePIDPressure),
@@ -111,8 +124,10 @@ func nodeConditions(f facts) []corev1.NodeCondition {
 	return list
 }
 
-func readyCondition(status v1alpha1.TargetStatus) corev1.NodeCondition {
-	connected := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionConnected)
+// readyCondition returns the condition Ready. While a target with fenced delegates flaps, the source renews its Lease
+// there, so the time until they are fenced begins anew. Evictions must begin anew, too, and not earlier.
+func readyCondition(f facts) corev1.NodeCondition {
+	connected := meta.FindStatusCondition(f.status.Conditions, v1alpha1.ConditionConnected)
 	if connected == nil {
 		return corev1.NodeCondition{
 			Type:    corev1.NodeReady,
@@ -130,7 +145,7 @@ func readyCondition(status v1alpha1.TargetStatus) corev1.NodeCondition {
 	switch {
 	case connected.Status == metav1.ConditionTrue:
 		is.Status = corev1.ConditionTrue
-	case v1alpha1.LeavesNodeUnknown(connected.Reason): // Proxies tolerate this.
+	case v1alpha1.LeavesNodeUnknown(connected.Reason), f.fenced: // Proxies tolerate this.
 		is.Status = corev1.ConditionUnknown
 	}
 	return is
@@ -174,18 +189,25 @@ func conforms(node, want *corev1.Node) bool {
 			return false
 		}
 	}
-	for i := range want.Status.Conditions {
-		want := &want.Status.Conditions[i]
+	return node.Annotations[annotationMetricsPath] == want.Annotations[annotationMetricsPath] &&
+		hasConditions(node, want.Status.Conditions) &&
+		includes(node.Status.Capacity, want.Status.Capacity) &&
+		includes(node.Status.Allocatable, want.Status.Allocatable) &&
+		equality.Semantic.DeepEqual(node.Status.Addresses, want.Status.Addresses) &&
+		node.Status.DaemonEndpoints == want.Status.DaemonEndpoints &&
+		node.Status.NodeInfo.KubeletVersion == want.Status.NodeInfo.KubeletVersion
+}
+
+// hasConditions says whether the node has all conditions of want, whatever their times are.
+func hasConditions(node *corev1.Node, want []corev1.NodeCondition) bool {
+	for i := range want {
+		want := &want[i]
 		is := nodeCondition(node, want.Type)
 		if is == nil || is.Status != want.Status || is.Reason != want.Reason || is.Message != want.Message {
 			return false
 		}
 	}
-	return includes(node.Status.Capacity, want.Status.Capacity) &&
-		includes(node.Status.Allocatable, want.Status.Allocatable) &&
-		equality.Semantic.DeepEqual(node.Status.Addresses, want.Status.Addresses) &&
-		node.Status.DaemonEndpoints == want.Status.DaemonEndpoints &&
-		node.Status.NodeInfo.KubeletVersion == want.Status.NodeInfo.KubeletVersion
+	return true
 }
 
 // includes says whether the list includes all resources of want. Others may add resources to a node.

@@ -105,7 +105,7 @@ func written(t *testing.T, want *corev1.Node) *corev1.Node {
 	if err != nil {
 		t.Fatal(err)
 	}
-	node.Annotations = map[string]string{annotationApplied: string(last)}
+	node.Annotations[annotationApplied] = string(last)
 	node.Labels["users"] = "label"
 	return node
 }
@@ -160,7 +160,7 @@ func TestOnlyATargetThatMayBeDownLosesItsPods(t *testing.T) {
 			v1alpha1.ReasonUnauthorized, v1alpha1.ReasonForbidden, v1alpha1.ReasonSecretNotFound,
 			v1alpha1.ReasonSecretKeyNotFound, v1alpha1.ReasonInvalidKubeconfig, v1alpha1.ReasonNoKey,
 			v1alpha1.ReasonNoClusterID, v1alpha1.ReasonAddressesUnknown, v1alpha1.ReasonHeldByOther,
-			v1alpha1.ReasonTurnedBack, v1alpha1.ReasonOtherCluster,
+			v1alpha1.ReasonTurnedBack, v1alpha1.ReasonOtherCluster, v1alpha1.ReasonStorageFull,
 		},
 		corev1.ConditionFalse: {
 			v1alpha1.ReasonUnreachable, v1alpha1.ReasonNotInstalled, v1alpha1.ReasonOverBudget,
@@ -213,6 +213,7 @@ func TestConforms(t *testing.T) {
 		"a heartbeat": {
 			func(n *corev1.Node) { n.Status.Conditions[0].LastHeartbeatTime = metav1.Now() }, true,
 		},
+		"another path of metrics":      {func(n *corev1.Node) { delete(n.Annotations, annotationMetricsPath) }, false},
 		"a node that was only created": {func(n *corev1.Node) { n.Annotations = nil }, false},
 		"without a label of ours":      {func(n *corev1.Node) { delete(n.Labels, "zone") }, false},
 		"another value of a condition of ours": {

@@ -1,59 +1,40 @@
 package node
 
 import (
-	"context"
-	"fmt"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 )
 
-// ensureTaint keeps new pods away from an existing virtual node while its target's manager is silent. It leaves the
-// taints of others as they are. virtual-kubelet does not change taints.
-func (r *Reconciler) ensureTaint(ctx context.Context, f facts) error {
-	if f.existing == nil {
-		return nil // Its creation is an event.
-	}
-	taints := withSilence(f.existing.Spec.Taints, f.status)
-	if taints == nil {
-		return nil
-	}
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{
-		Name: f.existing.Name, UID: f.existing.UID, ResourceVersion: f.existing.ResourceVersion,
-	}}
-	node.Spec.Taints = f.existing.Spec.Taints
-	before := node.DeepCopy()
-	node.Spec.Taints = taints
-	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
-	err := r.options.Client.Patch(ctx, node, patch, client.FieldOwner(fieldOwner))
-	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-		return nil // The cache lags, and its event follows.
-	}
-	if err != nil {
-		return fmt.Errorf("changing the taints of node %q: %w", node.Name, err)
-	}
-	return nil
+// closing are the conditions of a target that keep new pods away while they are False, and the keys of the taints that
+// do so: its manager is silent, or its API server does not answer well.
+var closing = []struct{ condition, taint string }{ //nolint:gochecknoglobals // constant
+	{v1alpha1.ConditionAwake, v1alpha1.TaintSilent},
+	{v1alpha1.ConditionResponsive, v1alpha1.TaintUnresponsive},
 }
 
-// withSilence returns the taints of a node with the taint of silence, or without it, or nil if they are as they should
-// be.
-func withSilence(taints []corev1.Taint, status v1alpha1.TargetStatus) []corev1.Taint {
-	silent := meta.IsStatusConditionFalse(status.Conditions, v1alpha1.ConditionAwake)
-	ours := func(t corev1.Taint) bool {
-		return t.Key == v1alpha1.TaintSilent && t.Effect == corev1.TaintEffectNoSchedule
+// closed returns the taints of a node with those that its target's conditions ask for, and without the others of these
+// kinds, or nil if they are as they should be.
+func closed(taints []corev1.Taint, status v1alpha1.TargetStatus) []corev1.Taint {
+	wanted, changed := slices.Clone(taints), false
+	for _, by := range closing {
+		ours := func(t corev1.Taint) bool { return t.Key == by.taint && t.Effect == corev1.TaintEffectNoSchedule }
+		closes := meta.IsStatusConditionFalse(status.Conditions, by.condition)
+		if slices.ContainsFunc(wanted, ours) == closes {
+			continue
+		}
+		changed = true
+		if closes {
+			wanted = append(wanted, corev1.Taint{Key: by.taint, Effect: corev1.TaintEffectNoSchedule})
+		} else {
+			wanted = slices.DeleteFunc(wanted, ours)
+		}
 	}
-	if slices.ContainsFunc(taints, ours) == silent {
+	if !changed {
 		return nil
 	}
-	if silent {
-		silence := corev1.Taint{Key: v1alpha1.TaintSilent, Effect: corev1.TaintEffectNoSchedule}
-		return append(slices.Clone(taints), silence)
-	}
-	return slices.DeleteFunc(slices.Clone(taints), ours)
+	return wanted
 }

@@ -10,6 +10,29 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 )
 
+func TestTheTaintsOfATargetThatIsSilentAndUnresponsive(t *testing.T) {
+	silent := corev1.Taint{Key: v1alpha1.TaintSilent, Effect: corev1.TaintEffectNoSchedule}
+	unresponsive := corev1.Taint{Key: v1alpha1.TaintUnresponsive, Effect: corev1.TaintEffectNoSchedule}
+	status := v1alpha1.TargetStatus{Conditions: []metav1.Condition{
+		{Type: v1alpha1.ConditionAwake, Status: metav1.ConditionFalse},
+		{Type: v1alpha1.ConditionResponsive, Status: metav1.ConditionFalse},
+	}}
+	for _, test := range []struct{ taints, want []corev1.Taint }{
+		{nil, []corev1.Taint{silent, unresponsive}},
+		{[]corev1.Taint{unresponsive}, []corev1.Taint{unresponsive, silent}},
+		{[]corev1.Taint{unresponsive, silent}, nil},
+	} {
+		if diff := cmp.Diff(test.want, closed(test.taints, status)); diff != "" {
+			t.Error(diff)
+		}
+	}
+	status.Conditions[0].Status = metav1.ConditionTrue
+	got := closed([]corev1.Taint{silent, unresponsive}, status)
+	if diff := cmp.Diff([]corev1.Taint{unresponsive}, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
 func TestTheTaintOfSilenceComesAndGoesWithTheCondition(t *testing.T) {
 	provider, users := Taint(), corev1.Taint{Key: "users", Effect: corev1.TaintEffectNoExecute}
 	silent := corev1.Taint{Key: v1alpha1.TaintSilent, Effect: corev1.TaintEffectNoSchedule}
@@ -33,7 +56,7 @@ func TestTheTaintOfSilenceComesAndGoesWithTheCondition(t *testing.T) {
 			if test.awake != "" {
 				status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionAwake, Status: test.awake}}
 			}
-			if diff := cmp.Diff(test.want, withSilence(test.taints, status)); diff != "" {
+			if diff := cmp.Diff(test.want, closed(test.taints, status)); diff != "" {
 				t.Error(diff)
 			}
 		})

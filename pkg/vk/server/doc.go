@@ -6,11 +6,12 @@
 //
 // The server authenticates and authorises callers as a kubelet does. It authenticates them by a client certificate of
 // the cluster's client CA, or by a token (TokenReview); there are no anonymous callers. It authorises them by
-// SubjectAccessReview for the proxy's node: on nodes/log or nodes/proxy for logs, on nodes/proxy for exec.
+// SubjectAccessReview for the proxy's node: on nodes/log or nodes/proxy for logs, on nodes/proxy for exec, attach and
+// port-forward, and on nodes/metrics, nodes/stats, nodes/pods and nodes/healthz for the paths of these names.
 //
-// In one point the server is stricter than a kubelet: exec always needs the verb create. With a kubelet, the right to
-// read nodes/proxy is the right to run commands. This protects only against direct callers. Through the node proxy of
-// an API server, the API server is the caller, and the right get on nodes/proxy is enough.
+// In one point the server is stricter than a kubelet: exec, attach and port-forward always need the verb create. With a
+// kubelet, the right to read nodes/proxy is the right to run commands. This protects only against direct callers.
+// Through the node proxy of an API server, the API server is the caller, and the right get on nodes/proxy is enough.
 //
 // No kubelet has the path /explain/{namespace}/{pod}. It returns everything that this replica's scheduler knows of a
 // pod, placed or not. The answer can name any target, so the caller needs the right get on nodes/proxy of all nodes.
@@ -25,8 +26,17 @@
 // UpgradeAwareHandler carries SPDY and WebSocket, too, but dials by itself. So it ignores the proxy of a kubeconfig,
 // and does not verify the server if the kubeconfig leaves the CA to the system.
 //
+// After an upgrade, SPDY and WebSocket end streams by halves within the connection. The connections of the caller and
+// of the target end together, as those of API servers do.
+//
 // Streams last as long as both sides want. Time-outs bound the connection to a target and, unless a log is followed,
 // the wait for the beginning of the answer, and for an error's end.
+//
+// # Metrics
+//
+// Package usage has the numbers of /metrics/resource and /stats/summary. All virtual nodes have the same address. So a
+// path has the name of the node, and paths without a name work as long as there is one target. Only the leader answers:
+// it has the pods in a cache.
 //
 // # Serving certificate
 //
@@ -43,6 +53,6 @@
 // extension-apiserver-authentication-reader there). With a signer: create, get, list and watch
 // certificatesigningrequests.certificates.k8s.io.
 //
-// In targets: get pods/log; create and get pods/exec. WebSocket needs get, which is the only verb that API servers
-// before 1.35 check for it.
+// In targets: get pods/log; create and get pods/exec, pods/attach and pods/portforward; list pods.metrics.k8s.io.
+// WebSocket needs get, which is the only verb that API servers before 1.35 check for it.
 package server

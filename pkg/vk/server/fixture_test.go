@@ -2,6 +2,7 @@ package server
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -25,6 +26,7 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/diagnosis"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/vk/usage"
 )
 
 const (
@@ -40,12 +42,13 @@ type fixture struct {
 	target   *engage.Target
 	delegate string
 	clock    *clocktesting.FakeClock
+	leads    chan struct{}
 }
 
 // newFixture serves the proxy default/web on nodeName, whose target is upstream. The keys of rights are valid tokens.
 func newFixture(t *testing.T, upstream http.HandlerFunc, rights map[string][]string) *fixture {
 	t.Helper()
-	api := httptest.NewTLSServer(upstream)
+	api := httptest.NewTLSServer(withMetrics(upstream))
 	t.Cleanup(api.Close)
 	source := httptest.NewServer(reviews(t, rights))
 	t.Cleanup(source.Close)
@@ -53,7 +56,10 @@ func newFixture(t *testing.T, upstream http.HandlerFunc, rights map[string][]str
 	plain := pod("plain", "real-node")
 	plain.Spec.SchedulerName = corev1.DefaultSchedulerName
 	pods := fake.NewClientBuilder().WithObjects(proxy, plain, pod("unbound", ""), pod("elsewhere", "admiralty-c3"),
-		pod("forged", nodeName), pod("lost", nodeName)).Build()
+		pod("forged", nodeName), pod("lost", nodeName)).
+		WithIndex(&corev1.Pod{}, "spec.nodeName", func(o client.Object) []string {
+			return []string{o.(*corev1.Pod).Spec.NodeName}
+		}).Build()
 	target := &engage.Target{
 		Key:      types.NamespacedName{Name: "c2"},
 		NodeName: nodeName,
@@ -68,7 +74,12 @@ func newFixture(t *testing.T, upstream http.HandlerFunc, rights map[string][]str
 		t.Fatal(err)
 	}
 	clock := clocktesting.NewFakeClock(time.Unix(1000, 0))
+	leads := make(chan struct{})
 	s, err := New(Options{
+		Usage: usage.New(usage.Options{
+			Registry: registry, Proxies: pods, ClusterID: "c1", Clock: clock, Logger: testr.New(t),
+		}),
+		Leads:    leads,
 		Registry: registry, Reader: pods, Clock: clock, Logger: testr.New(t),
 		Explain: explained,
 		Client:  kubernetes.NewForConfigOrDie(&rest.Config{Host: source.URL}),
@@ -79,7 +90,7 @@ func newFixture(t *testing.T, upstream http.HandlerFunc, rights map[string][]str
 	server := httptest.NewTLSServer(s.routes())
 	t.Cleanup(server.Close)
 	return &fixture{
-		served: s, server: server, registry: registry, target: target, clock: clock,
+		served: s, server: server, registry: registry, target: target, clock: clock, leads: leads,
 		delegate: translate.DelegateName(proxy),
 	}
 }
@@ -103,9 +114,27 @@ func chaperons(t *testing.T, proxy *corev1.Pod) client.Client {
 		objects = append(objects, &v1alpha1.PodChaperon{ObjectMeta: metav1.ObjectMeta{
 			Namespace: p.Namespace, Name: translate.DelegateName(p),
 			Labels: map[string]string{v1alpha1.LabelParentUID: string(proxy.UID)},
+			Annotations: map[string]string{
+				v1alpha1.AnnotationParentNamespace: proxy.Namespace, v1alpha1.AnnotationParentName: proxy.Name,
+			},
 		}})
 	}
 	return fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build()
+}
+
+// withMetrics adds a metrics API with the usage of the delegate of default/web.
+func withMetrics(upstream http.HandlerFunc) http.Handler {
+	mux := http.NewServeMux()
+	if upstream != nil {
+		mux.Handle("/", upstream)
+	}
+	const metricsPath = "GET /apis/metrics.k8s.io/v1beta1/namespaces/default/pods"
+	mux.HandleFunc(metricsPath, func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = fmt.Fprintf(w, `{"items":[{"metadata":{"name":%q},"timestamp":"1970-01-01T01:00:00Z","window":"15s",
+			"containers":[{"name":"app","usage":{"cpu":"1500m","memory":"1Mi"}}]}]}`,
+			translate.DelegateName(pod("web", nodeName)))
+	})
+	return mux
 }
 
 func pod(name, node string) *corev1.Pod {
@@ -114,7 +143,18 @@ func pod(name, node string) *corev1.Pod {
 			Namespace: "default", Name: name, UID: types.UID("uid-of-" + name),
 			Annotations: map[string]string{v1alpha1.AnnotationElect: "", v1alpha1.AnnotationOriginalConstraints: "{}"},
 		},
-		Spec: corev1.PodSpec{SchedulerName: v1alpha1.SchedulerName, NodeName: node},
+		Spec: corev1.PodSpec{
+			SchedulerName: v1alpha1.SchedulerName, NodeName: node,
+			EphemeralContainers: []corev1.EphemeralContainer{{
+				EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: "debugger"},
+			}},
+		},
+		Status: corev1.PodStatus{
+			Phase: corev1.PodRunning,
+			ContainerStatuses: []corev1.ContainerStatus{{Name: "app", State: corev1.ContainerState{
+				Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(time.Unix(0, 0))},
+			}}},
+		},
 	}
 }
 

@@ -53,6 +53,12 @@ func (d destination) url(subresource string) (*url.URL, error) {
 	return base, nil
 }
 
+// follows says whether logs are followed: a quiet container may log at any time.
+func (d destination) follows() bool {
+	follow, err := strconv.ParseBool(d.query.Get("follow"))
+	return follow && err == nil
+}
+
 // connect returns the URL of a subresource of the delegate, and the transport to the target.
 func (d destination) connect(subresource string) (*url.URL, http.RoundTripper, error) {
 	location, err := d.url(subresource)
@@ -85,10 +91,11 @@ func (s *Server) forward(w http.ResponseWriter, r *http.Request, v *verb, d dest
 		return s.options.Clock.AfterFunc(answerTimeout, func() { cancel(errNoAnswer) }).Stop
 	}
 	answered := func() bool { return false }
-	if follow, _ := strconv.ParseBool(d.query.Get("follow")); !follow { // A quiet container may log at any time.
+	if !d.follows() {
 		answered = limit()
 	}
 	defer answered()
+	caller := &upgrading{ResponseWriter: w}
 	proxy := &httputil.ReverseProxy{
 		Rewrite: func(p *httputil.ProxyRequest) {
 			p.Out.URL, p.Out.Host, p.Out.Header = location, "", forwarded(p.Out.Header)
@@ -97,14 +104,17 @@ func (s *Server) forward(w http.ResponseWriter, r *http.Request, v *verb, d dest
 		FlushInterval: -1, // Flush at once.
 		ModifyResponse: func(response *http.Response) error {
 			answered()
-			return checkInTime(ctx, limit, response, v.plainErrors)
+			if s.join(ctx, caller, response) {
+				return context.Cause(ctx)
+			}
+			return checkInTime(ctx, limit, response, v)
 		},
 		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
 			writeError(w, targetError(r.Context(), d.target, err))
 		},
 		ErrorLog: slog.NewLogLogger(logr.ToSlogHandler(s.options.Logger), slog.LevelDebug),
 	}
-	proxy.ServeHTTP(w, r.WithContext(ctx))
+	proxy.ServeHTTP(caller, r.WithContext(ctx))
 }
 
 // forwarded returns the headers for the target: the headers of streams, and no credentials of the caller.
@@ -130,19 +140,19 @@ func forwarded(header http.Header) http.Header {
 }
 
 // checkInTime checks an answer. The body of an error must arrive before the limit.
-func checkInTime(ctx context.Context, limit func() func() bool, response *http.Response, plainErrors bool) error {
+func checkInTime(ctx context.Context, limit func() func() bool, response *http.Response, v *verb) error {
 	if response.StatusCode >= http.StatusBadRequest {
 		end := limit()
 		context.AfterFunc(ctx, func() { end() })
 	}
-	err := checkAnswer(response, plainErrors)
+	err := checkAnswer(response, v)
 	// A connection that is being closed may deliver an answer, and may end its body as if it were complete.
 	return errors.Join(context.Cause(ctx), err)
 }
 
 // checkAnswer converts errors for the caller. Their bodies are bounded.
-func checkAnswer(response *http.Response, plainErrors bool) error {
-	if response.StatusCode < 400 || !plainErrors {
+func checkAnswer(response *http.Response, v *verb) error {
+	if response.StatusCode < 400 || !v.plainErrors && response.StatusCode != http.StatusForbidden {
 		return nil
 	}
 	body, err := io.ReadAll(response.Body)
@@ -150,20 +160,36 @@ func checkAnswer(response *http.Response, plainErrors bool) error {
 		return fmt.Errorf("reading its answer: %w", err)
 	}
 	var status metav1.Status
-	if json.Unmarshal(body, &status) == nil && status.Message != "" {
+	switch err := json.Unmarshal(body, &status); {
+	case err != nil || status.Message == "":
+	case v.plainErrors:
 		body = []byte(status.Message)
+	case strings.Contains(status.Message, " cannot "): // RBAC refuses it, and no policy.
+		status.Message += missingRight(v)
+		if body, err = json.Marshal(status); err != nil {
+			return fmt.Errorf("explaining its answer: %w", err)
+		}
 	}
 	response.Body = io.NopCloser(bytes.NewReader(body))
 	response.ContentLength = int64(len(body))
 	response.Header.Set("Content-Length", strconv.Itoa(len(body)))
-	response.Header.Set("Content-Type", "text/plain; charset=utf-8")
+	if v.plainErrors {
+		response.Header.Set("Content-Type", "text/plain; charset=utf-8")
+	}
 	return nil
+}
+
+// missingRight says how the source gets the right that it lacks in the target. Charts of earlier versions do not give
+// all rights.
+func missingRight(v *verb) string {
+	return fmt.Sprintf("; in the cluster of the delegate, this source needs create and get on pods/%s: "+
+		"upgrade the chart there, or add them to the role of the source", v.podSubresource)
 }
 
 // streamsError explains that a stream cannot begin now.
 func streamsError(target *engage.Target, err error) error {
 	return newError(http.StatusTooManyRequests,
-		"No more logs and commands of pods on node %q can be followed now: %v; end some of them, or try again later.",
+		"No more streams of pods on node %q can be opened now: %v; end some of them, or try again later.",
 		target.NodeName, err)
 }
 

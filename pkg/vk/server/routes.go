@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -26,6 +27,8 @@ type verb struct {
 	podSubresource string
 	// query translates the kubelet's query for the target.
 	query func(kubelet url.Values) url.Values
+	// waits means that the request waits until an ephemeral container starts.
+	waits bool
 	// plainErrors means that callers expect errors as text, not as API objects.
 	plainErrors bool
 }
@@ -36,6 +39,7 @@ func logs() *verb {
 		nodeVerb:         "get",
 		podSubresource:   "log",
 		query:            logQuery,
+		waits:            true,
 		plainErrors:      true,
 	}
 }
@@ -49,15 +53,39 @@ func exec() *verb {
 	}
 }
 
+func attach() *verb {
+	return &verb{
+		nodeSubresources: []string{"proxy"},
+		nodeVerb:         "create",
+		podSubresource:   "attach",
+		query:            streamQuery,
+	}
+}
+
+func portForward() *verb {
+	return &verb{
+		nodeSubresources: []string{"proxy"},
+		nodeVerb:         "create",
+		podSubresource:   "portforward",
+		query:            portQuery,
+	}
+}
+
 // logQuery removes a parameter that kubelets do not have: callers do not decide whom the target's API server trusts.
 func logQuery(kubelet url.Values) url.Values {
 	kubelet.Del("insecureSkipTLSVerifyBackend")
 	return kubelet
 }
 
-// execQuery translates the names of the streams, which kubelets have of their own.
 func execQuery(kubelet url.Values) url.Values {
-	query := url.Values{"command": kubelet["command"]}
+	query := streamQuery(kubelet)
+	query["command"] = kubelet["command"]
+	return query
+}
+
+// streamQuery translates the names of the streams, which kubelets have of their own.
+func streamQuery(kubelet url.Values) url.Values {
+	query := url.Values{}
 	for theirs, ours := range map[string]string{
 		corev1.ExecStdinParam:  "stdin",
 		corev1.ExecStdoutParam: "stdout",
@@ -71,17 +99,44 @@ func execQuery(kubelet url.Values) url.Values {
 	return query
 }
 
+// portQuery translates the ports of the oldest protocol over WebSocket, the only one that has them in the query. API
+// servers join them for kubelets.
+func portQuery(kubelet url.Values) url.Values {
+	query := url.Values{}
+	for _, joined := range kubelet[corev1.PortHeader] {
+		for port := range strings.SplitSeq(joined, ",") {
+			query.Add("ports", port)
+		}
+	}
+	return query
+}
+
 func (s *Server) routes() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /containerLogs/{namespace}/{pod}/{container}", s.podHandler(logs()))
-	mux.Handle("GET /exec/{namespace}/{pod}/{container}", s.podHandler(exec()))
-	mux.Handle("POST /exec/{namespace}/{pod}/{container}", s.podHandler(exec()))
+	for path, v := range map[string]*verb{
+		"/exec/{namespace}/{pod}/{container}":   exec(),
+		"/attach/{namespace}/{pod}/{container}": attach(),
+		"/portForward/{namespace}/{pod}":        portForward(),
+	} {
+		mux.Handle("GET "+path, s.podHandler(v))
+		mux.Handle("POST "+path, s.podHandler(v))
+	}
 	mux.HandleFunc("GET /explain/{namespace}/{pod}", s.explanation)
-	const text = " is not served yet for pods on virtual nodes; kubectl logs and kubectl exec are."
-	mux.HandleFunc("/attach/", s.notServed("attach"+text))
-	mux.HandleFunc("/portForward/", s.notServed("port-forward"+text))
-	mux.HandleFunc("/", s.notServed("Virtual nodes serve /containerLogs and /exec of the kubelet API and /explain, "+
-		"and nothing else yet."))
+	for path, h := range map[string]nodeHandler{
+		"/metrics/resource":                     s.metrics(),
+		"/stats/summary":                        s.summary(),
+		"/pods":                                 s.pods(),
+		"/stats/nodes/{node}/summary":           s.summary(),
+		"/pods/nodes/{node}":                    s.pods(),
+		translate.ResourceMetricsPath("{node}"): s.metrics(),
+	} {
+		mux.Handle("GET "+path, s.onNode(h))
+	}
+	mux.HandleFunc("GET /healthz", s.healthz)
+	mux.HandleFunc("/", s.notServed("Virtual nodes serve /containerLogs, /exec, /attach, /portForward, "+
+		"/metrics/resource, /stats/summary, /pods and /healthz of the kubelet API and /explain, and nothing else: "+
+		"for other verbs, ask the cluster that runs the delegate."))
 	return mux
 }
 
@@ -115,8 +170,13 @@ func (s *Server) podHandler(v *verb) http.Handler {
 			writeError(w, err)
 			return
 		}
+		if v.waits {
+			s.waitForStart(r.Context(), pod, r.PathValue("container"), d)
+		}
 		d.query = v.query(r.URL.Query())
-		d.query.Set("container", r.PathValue("container"))
+		if container := r.PathValue("container"); container != "" {
+			d.query.Set("container", container)
+		}
 		s.forward(w, r, v, d)
 	})
 }

@@ -25,11 +25,15 @@ func everyone() map[string][]string {
 	return map[string][]string{
 		"admin": {
 			"get nodes/proxy " + nodeName, "create nodes/proxy " + nodeName,
-			"get nodes/proxy real-node", "get nodes/proxy admiralty-c3",
+			"get nodes/proxy real-node", "create nodes/proxy real-node", "get nodes/proxy admiralty-c3",
 			"get nodes/proxy ", "create nodes/proxy ",
 		},
 		"reader":  {"get nodes/log " + nodeName, "get nodes/proxy " + nodeName},
 		"logs":    {"get nodes/log " + nodeName},
+		"meter":   {"get nodes/metrics " + nodeName, "get nodes/metrics admiralty-c3", "get nodes/metrics "},
+		"stats":   {"get nodes/stats " + nodeName},
+		"pods":    {"get nodes/pods " + nodeName},
+		"health":  {"get nodes/healthz " + nodeName},
 		"nothing": {},
 	}
 }
@@ -114,15 +118,21 @@ func TestAccessToTheKubeletAPI(t *testing.T) {
 		},
 		"an explanation without a token is refused": {"GET", "/explain/default/unbound", "", 401, "Unauthorized"},
 		"an explanation cannot be posted": {
-			"POST", "/explain/default/unbound", "admin", 404, "nothing else yet",
+			"POST", "/explain/default/unbound", "admin", 404, "nothing else",
 		},
-		"attach is not served yet": {
-			"POST", "/attach/default/web/app", "admin", 404, "attach is not served yet",
+		"a user with the right to read nodes may not attach by WebSocket": {
+			"GET", "/attach/default/web/app", "reader", 403, "verb=create",
 		},
-		"port-forward is not served yet": {
-			"POST", "/portForward/default/web", "admin", 404, "port-forward is not served yet",
+		"a user with the right to read nodes may not forward ports by WebSocket": {
+			"GET", "/portForward/default/web", "reader", 403, "verb=create",
 		},
-		"other paths are not served": {"GET", "/stats/summary", "admin", 404, "nothing else yet"},
+		"no port of a pod that is no proxy is forwarded": {
+			"POST", "/portForward/default/plain", "admin", 404, "does not run in another cluster",
+		},
+		"nobody attaches to a delegate of another pod": {
+			"POST", "/attach/default/forged/app", "admin", 404, `"default/forged" has no delegate`,
+		},
+		"other paths are not served": {"POST", "/checkpoint/default/web/app", "admin", 404, "nothing else"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -20,6 +20,7 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/diagnosis"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate/wire"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/vk/usage"
 )
 
 const (
@@ -28,7 +29,7 @@ const (
 	idleTimeout       = 2 * time.Minute
 )
 
-// Options of New. All are required except CertificateSignerName and Explain.
+// Options of New. All are required except CertificateSignerName, Explain, Usage and Leads.
 type Options struct {
 	// Port is the port of the kubelet in the status of the virtual nodes.
 	Port int
@@ -42,6 +43,10 @@ type Options struct {
 	Client kubernetes.Interface
 	// Explain returns the scheduler's explanation of a pod, if there is one.
 	Explain func(pod types.NamespacedName) (diagnosis.Explanation, bool)
+	// Usage measures the pods of virtual nodes.
+	Usage *usage.Meter
+	// Leads is closed when this replica leads. Only then has it a cache of pods for Usage.
+	Leads <-chan struct{}
 	// CertificateSignerName is the signer of the serving certificate. If it is empty, the server signs the certificate.
 	CertificateSignerName string
 	// Clock measures the validity of certificates and the wait for a target's answer.

@@ -183,7 +183,7 @@ func TestStreamsAreCountedByTarget(t *testing.T) {
 		ends = append(ends, end)
 	}
 	code, body := f.request(t, "GET", logsPath, "admin")
-	if code != http.StatusTooManyRequests || !strings.Contains(body, "50 streams to the cluster are open; end some") {
+	if code != http.StatusTooManyRequests || !strings.Contains(body, "100 streams to the cluster are open; end some") {
 		t.Errorf("answer %d %q", code, body)
 	}
 	if _, err := f.served.streams.Begin(types.NamespacedName{Name: "c3"}); err != nil {

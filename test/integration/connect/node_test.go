@@ -44,6 +44,9 @@ func TestTheVirtualNodeShowsTheTarget(t *testing.T) {
 	for label, want := range map[string]string{"zone": "a", "hidden": "", v1alpha1.LabelClusterTargetName: key.Name} {
 		env.ExpectEqual(t, "label "+label, want, node.Labels[label])
 	}
+	env.ExpectEqual(t, "path of the metrics", translate.ResourceMetricsPath(node.Name),
+		node.Annotations["metrics.k8s.io/resource-metrics-path"])
+	env.ExpectEqual(t, "name of the provider", "admiralty://"+key.Name, node.Spec.ProviderID)
 	taint := vknode.Taint()
 	if len(node.Spec.Taints) == 0 || !node.Spec.Taints[0].MatchTaint(&taint) {
 		t.Errorf("taints %v", node.Spec.Taints)

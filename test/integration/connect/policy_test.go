@@ -65,6 +65,10 @@ func TestAPolicyIsValidated(t *testing.T) {
 		"a weight is accepted":               {"weight: 1", ""},
 		"durations are accepted":             {"{placementTimeout: 1h30m, queueingTimeout: 500ms}", ""},
 		"a target that may grow is accepted": {"scaleUp: {}", ""},
+		"kept labels are accepted":           {"keepLabels: false", ""},
+		"kept labels of some are refused": {
+			"keepLabels: some", `spec.keepLabels in body must be of type boolean: "string"`,
+		},
 		"a weight of zero is refused": {
 			"weight: 0", "spec.weight in body should be greater than or equal to 1",
 		},

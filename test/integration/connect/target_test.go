@@ -210,7 +210,7 @@ func TestADeletedTargetTakesItsChaperonsAndNodeAlong(t *testing.T) {
 	key, _ := connect(t, c2Alice)
 	namespace := env.Namespace(t, nil, c2)
 	ours := createChaperon(t, key, namespace, "ours")
-	anothers := createChaperon(t, types.NamespacedName{Name: "another"}, namespace, "anothers")
+	anothers := createChaperon(t, createClusterTarget(t, env.Namespace(t, nil, c1)), namespace, "anothers")
 	waitForCache(t, key, ours)
 
 	env.Delete(t, c1, clusterTarget(key))

@@ -89,9 +89,9 @@ func TestADelegateNeverRunsAsASource(t *testing.T) {
 	waitForDelegate(t, create(t, namespace, named("honest")))
 }
 
-// TestResizingIsChecked shows that a changed PodChaperon changes no delegate, and that a delegate that is made again
-// from it is checked.
-func TestResizingIsChecked(t *testing.T) {
+// TestADelegateThatIsMadeAgainIsChecked shows that a PodChaperon that changes without a revision changes no delegate,
+// and that a delegate that is made again from it is checked.
+func TestADelegateThatIsMadeAgainIsChecked(t *testing.T) {
 	namespace := newNamespace(t, nil)
 	newSource(t, namespace, podSecurity(v1alpha1.PodSecurityBaseline))
 	c := create(t, namespace)
@@ -121,7 +121,7 @@ func TestResizingIsChecked(t *testing.T) {
 	}
 }
 
-// TestEphemeralContainersAreChecked shows that a delegate gets no ephemeral containers because of its PodChaperon.
+// TestEphemeralContainersAreChecked shows that a delegate gets no ephemeral containers that break a rule.
 func TestEphemeralContainersAreChecked(t *testing.T) {
 	debug := func(c *v1alpha1.PodChaperon) {
 		c.Spec.EphemeralContainers = []corev1.EphemeralContainer{{
@@ -141,11 +141,16 @@ func TestEphemeralContainersAreChecked(t *testing.T) {
 	env.Get(t, target, pod)
 	env.Change(t, target, c, debug)
 	expectUnchanged(t, c, pod)
+	env.Change(t, target, c, revise(1))
+	waitForChanges(t, c, corev1.ConditionFalse, "privileged")
+	if got := env.Get(t, target, pod); len(got.Spec.EphemeralContainers) != 0 {
+		t.Errorf("ephemeral containers %v", got.Spec.EphemeralContainers)
+	}
 }
 
-// TestTheManagerCannotChangeDelegates checks the rights that the chart gives: to read the rules, even without the
-// controller of sources, and none to resize delegates or debug them.
-func TestTheManagerCannotChangeDelegates(t *testing.T) {
+// TestTheManagerChangesDelegatesButNotTheirStatus checks the rights that the chart gives: to read the rules, even
+// without the controller of sources, and to change delegates.
+func TestTheManagerChangesDelegatesButNotTheirStatus(t *testing.T) {
 	const user = "manager"
 	target.Install(t, env.Render(t, env.Release, "--show-only", "templates/rbac/delegates.yaml",
 		"--set", "sourceController.enabled=false"), user)
@@ -159,13 +164,12 @@ func TestTheManagerCannotChangeDelegates(t *testing.T) {
 		return manager.List(ctx, &v1alpha1.SourceList{})
 	})
 	patch := client.RawPatch("application/merge-patch+json", []byte(`{}`))
-	for _, subresource := range []string{"resize", "ephemeralcontainers", "status"} {
-		if err := manager.SubResource(subresource).Patch(t.Context(), pod, patch); !apierrors.IsForbidden(err) {
-			t.Errorf("patching the %s of a delegate: %v, want Forbidden", subresource, err)
-		}
+	for _, subresource := range []string{"resize", "ephemeralcontainers"} {
+		env.Must(t, manager.SubResource(subresource).Patch(t.Context(), pod, patch))
 	}
-	if err := manager.Patch(t.Context(), pod, patch); !apierrors.IsForbidden(err) {
-		t.Errorf("patching a delegate: %v, want Forbidden", err)
+	env.Must(t, manager.Patch(t.Context(), pod, patch))
+	if err := manager.Status().Patch(t.Context(), pod, patch); !apierrors.IsForbidden(err) {
+		t.Errorf("patching the status of a delegate: %v, want Forbidden", err)
 	}
 }
 

@@ -3,8 +3,8 @@ package env
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
-	"os"
 	"os/exec"
 	"path/filepath"
 
@@ -38,16 +38,7 @@ const (
 // Render returns the objects of the chart, as `helm template` renders them for a release with these arguments.
 func Render(t T, release string, arguments ...string) []*unstructured.Unstructured {
 	t.Helper()
-	root, err := repository()
-	Must(t, err)
-	helm := filepath.Join(root, ".local", "bin", "helm")
-	Must(t, built(helm))
-	arguments = append([]string{
-		"template", release, filepath.Join(root, "charts", Release), "--namespace", ReleaseNamespace,
-	}, arguments...)
-	command := exec.CommandContext(t.Context(), helm, arguments...)
-	command.Stderr = os.Stderr
-	rendered, err := command.Output()
+	rendered, err := Template(t, release, arguments...)
 	Must(t, err)
 	decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(rendered), 4096)
 	var objects []*unstructured.Unstructured
@@ -62,6 +53,26 @@ func Render(t T, release string, arguments ...string) []*unstructured.Unstructur
 			objects = append(objects, object)
 		}
 	}
+}
+
+// Template returns what `helm template` prints for a release with these arguments. An error has what it complains of.
+func Template(t T, release string, arguments ...string) ([]byte, error) {
+	t.Helper()
+	root, err := repository()
+	Must(t, err)
+	helm := filepath.Join(root, ".local", "bin", "helm")
+	Must(t, built(helm))
+	arguments = append([]string{
+		"template", release, filepath.Join(root, "charts", Release), "--namespace", ReleaseNamespace,
+	}, arguments...)
+	command := exec.CommandContext(t.Context(), helm, arguments...)
+	complaint := &bytes.Buffer{}
+	command.Stderr = complaint
+	rendered, err := command.Output()
+	if err != nil {
+		err = fmt.Errorf("%w: %s", err, complaint)
+	}
+	return rendered, err
 }
 
 // Install creates objects of the chart. If the user manager is not empty, it gets the parts of the manager's role:

@@ -32,6 +32,7 @@ type Cluster struct {
 	Client client.Client
 
 	environment *envtest.Environment
+	data        string // the directory of everything that the control plane stores
 }
 
 // Start starts one control plane for each name, all at once, with the project's custom resources. They stop when the
@@ -81,16 +82,18 @@ func startOne(name string, customResources bool) (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	config, err := environment.Start()
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("starting control plane %q: %w", name, err), environment.Stop())
+	cluster := &Cluster{Name: name, environment: environment}
+	if cluster.data, err = store(environment); err != nil {
+		return nil, err
 	}
-	config.QPS = -1
-	c, err := client.New(config, client.Options{Scheme: environment.Scheme})
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("making a client of %q: %w", name, err), environment.Stop())
+	if cluster.Config, err = environment.Start(); err != nil {
+		return nil, errors.Join(fmt.Errorf("starting control plane %q: %w", name, err), cluster.Stop())
 	}
-	return &Cluster{Name: name, Config: config, Client: c, environment: environment}, nil
+	cluster.Config.QPS = -1
+	if cluster.Client, err = client.New(cluster.Config, client.Options{Scheme: environment.Scheme}); err != nil {
+		return nil, errors.Join(fmt.Errorf("making a client of %q: %w", name, err), cluster.Stop())
+	}
+	return cluster, nil
 }
 
 // Stop stops the control plane and removes its data. Clients get connection errors from then on, as from a cluster
@@ -101,7 +104,7 @@ func (c *Cluster) Stop() error {
 	}
 	environment := c.environment
 	c.environment = nil
-	if err := environment.Stop(); err != nil {
+	if err := errors.Join(environment.Stop(), os.RemoveAll(c.data)); err != nil {
 		return fmt.Errorf("stopping control plane %q: %w", c.Name, err)
 	}
 	return nil

@@ -15,7 +15,8 @@
 // [Main] is the body of a suite's TestMain. It calls a set-up, which starts the clusters with [Start]. Control planes
 // take seconds to start, so all tests of a suite share them, and each test has namespaces of its own. A test that
 // stops a control plane with [Cluster.Stop] starts one for itself. [StartBare] starts one without the project's custom
-// resources. [Scheme] has the kinds of Kubernetes and of the project, for other clients and caches. Control planes end
+// resources. [Cluster.Fill] fills a cluster's etcd, and [Cluster.MakeRoom] makes room again. [Scheme] has the kinds of
+// Kubernetes and of the project, for other clients and caches. Control planes end
 // with the tests, also if these are killed or exceed their time-out.
 //
 //	var source, target *env.Cluster

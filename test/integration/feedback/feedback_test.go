@@ -177,6 +177,8 @@ func TestADelegateThatIsLostTakesItsProxyAlong(t *testing.T) {
 			lose: func(t *testing.T, _ *corev1.Pod, c *v1alpha1.PodChaperon) {
 				t.Helper()
 				lost(t, c, v1alpha1.ReasonDelegateGone)
+				waitForEnding(t, c, "")
+				end(t, c)
 			},
 			reason: "the delegate pod was deleted in the target cluster",
 		},

@@ -74,7 +74,8 @@ func (api *kubeletAPI) serve(t *testing.T, signer string) {
 	user := "source of " + t.Name()
 	c2.Login = target.User(t, user)
 	target.Grant(t, user, "",
-		env.Rule("", []string{"pods/log"}, "get"), env.Rule("", []string{"pods/exec"}, "create", "get"))
+		env.Rule("", []string{"pods/log"}, "get"),
+		env.Rule("", []string{"pods/exec", "pods/attach", "pods/portforward"}, "create", "get"))
 	c2.Customize = func(e *engage.Target) { e.Client = target.Client }
 	registry := engage.NewRegistry()
 	c2.Engage(t, registry)

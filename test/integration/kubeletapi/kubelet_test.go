@@ -2,6 +2,7 @@ package kubeletapi
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -14,6 +15,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/cri-streaming/pkg/streaming/portforward"
 	"k8s.io/cri-streaming/pkg/streaming/remotecommand"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/test/integration/env"
@@ -32,6 +34,25 @@ func (echo) ExecInContainer(
 	fmt.Fprint(errs, pod, " ", container, " ", command)
 	_, err := io.Copy(out, in)
 	return err
+}
+
+// AttachContainer attaches to the program.
+//
+//nolint:revive // The interface has these parameters.
+func (echo) AttachContainer(
+	_ context.Context, pod, _, container string, in io.Reader, out, errs io.WriteCloser,
+	_ bool, _ <-chan remotecommand.TerminalSize,
+) error {
+	fmt.Fprint(errs, pod, " ", container)
+	_, err := io.Copy(out, in)
+	return err
+}
+
+// PortForward answers with the port, and then with what it gets.
+func (echo) PortForward(_ context.Context, pod, _ string, port int32, stream io.ReadWriteCloser) error {
+	fmt.Fprint(stream, pod, " ", port, " ")
+	_, err := io.Copy(stream, stream)
+	return errors.Join(err, stream.Close())
 }
 
 // startKubelet starts a kubelet that knows every pod, and creates its node in the target. The log of a container is
@@ -55,6 +76,24 @@ func startKubelet(t *testing.T) (nodeName string) {
 		}
 		remotecommand.ServeExec(w, r, echo{}, r.PathValue("pod"), "", r.PathValue("container"),
 			r.URL.Query()["command"], options, time.Minute, time.Minute, remotecommand.SupportedStreamingProtocols)
+	})
+	mux.HandleFunc("/attach/{namespace}/{pod}/{container}", func(w http.ResponseWriter, r *http.Request) {
+		options, err := remotecommand.NewOptions(r)
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		remotecommand.ServeAttach(w, r, echo{}, r.PathValue("pod"), "", r.PathValue("container"),
+			options, time.Minute, time.Minute, remotecommand.SupportedStreamingProtocols)
+	})
+	mux.HandleFunc("/portForward/{namespace}/{pod}", func(w http.ResponseWriter, r *http.Request) {
+		options, err := portforward.NewV4Options(r)
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		portforward.ServePortForward(w, r, echo{}, r.PathValue("pod"), "", options, time.Minute, time.Minute,
+			portforward.SupportedProtocols)
 	})
 	kubelet := httptest.NewTLSServer(mux)
 	t.Cleanup(kubelet.Close)

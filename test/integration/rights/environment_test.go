@@ -88,6 +88,12 @@ func described(resource, group, name string) string {
 // given returns the rights that the rendered chart gives the manager.
 func given(t *testing.T, arguments ...string) rights {
 	t.Helper()
+	return givenTo(t, env.ManagerAccount, arguments...)
+}
+
+// givenTo returns the rights that the rendered chart gives a service account of the release.
+func givenTo(t *testing.T, account string, arguments ...string) rights {
+	t.Helper()
 	roles, parts := map[string][]rbacv1.PolicyRule{}, []rbacv1.PolicyRule{}
 	objects := env.Render(t, env.Release, arguments...)
 	for _, object := range objects {
@@ -109,19 +115,21 @@ func given(t *testing.T, arguments ...string) rights {
 	all := rights{}
 	for _, object := range objects {
 		if strings.HasSuffix(object.GetKind(), "RoleBinding") {
-			all.bound(t, object, roles)
+			all.bound(t, account, object, roles)
 		}
 	}
 	return all
 }
 
-// bound adds the rights of a binding of the manager. Roles are found by kind, namespace and name.
-func (r rights) bound(t *testing.T, object *unstructured.Unstructured, roles map[string][]rbacv1.PolicyRule) {
+// bound adds the rights of a binding of the account. Roles are found by kind, namespace and name.
+func (r rights) bound(
+	t *testing.T, account string, object *unstructured.Unstructured, roles map[string][]rbacv1.PolicyRule,
+) {
 	t.Helper()
 	binding := &rbacv1.RoleBinding{}
 	env.Must(t, runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, binding))
-	manager := func(s rbacv1.Subject) bool { return s.Name == env.ManagerAccount }
-	if !slices.ContainsFunc(binding.Subjects, manager) {
+	ours := func(s rbacv1.Subject) bool { return s.Name == account }
+	if !slices.ContainsFunc(binding.Subjects, ours) {
 		return
 	}
 	where, namespace := binding.Namespace, ""

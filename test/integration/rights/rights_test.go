@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/test/integration/env"
 )
 
 // combination is a choice of roles.
@@ -27,9 +29,8 @@ func ofTargets() []struct{ verb, resource string } {
 
 func ofSources() []struct{ verb, resource string } {
 	return []struct{ verb, resource string }{
-		{"patch", "pods"}, {"patch", "pods/status"}, {"create", "pods/binding"},
-		{"create", "nodes"}, {"delete", "nodes"}, {"patch", "nodes/status"}, {"patch", "services"},
-		{"create", "pods/exec"},
+		{"patch", "pods/status"}, {"create", "pods/binding"}, {"create", "nodes"}, {"delete", "nodes"},
+		{"patch", "nodes/status"}, {"patch", "services"}, {"create", "pods/exec"},
 		{"patch", "mutatingwebhookconfigurations.admissionregistration.k8s.io"},
 	}
 }
@@ -50,6 +51,27 @@ func TestEachRoleHasOnlyItsVerbs(t *testing.T) {
 				if got.has(n.verb, n.resource) {
 					t.Errorf("the manager may %s %s", n.verb, n.resource)
 				}
+			}
+		})
+	}
+}
+
+func TestTheUninstallJobHasOnlyItsVerbs(t *testing.T) {
+	for name, c := range map[string]struct {
+		arguments []string
+		rows      []string
+	}{
+		"source and target": {nil, []string{"uninstall", "uninstall source", "uninstall target"}},
+		"source":            {[]string{"--set", "roles.target=false"}, []string{"uninstall", "uninstall source"}},
+		"target":            {[]string{"--set", "roles.source=false"}, []string{"uninstall", "uninstall target"}},
+		"a target that leaves pods": {
+			[]string{"--set", "roles.source=false,uninstall.pods=leave"}, []string{"uninstall"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := givenTo(t, env.Release+"-uninstall", c.arguments...)
+			if diff := cmp.Diff(documented(t, c.rows...).String(), got.String()); diff != "" {
+				t.Errorf("rights in docs/security.md (-) and in the chart (+):\n%s", diff)
 			}
 		})
 	}

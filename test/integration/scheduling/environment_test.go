@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -72,8 +73,8 @@ func start(t *testing.T, timeout time.Duration, cpus map[string]string) *schedul
 	return s
 }
 
-// run runs a scheduler, as the leader does.
-func (s *scheduler) run(t *testing.T, timeout time.Duration) {
+// run runs a scheduler, as the leader does. It engages all targets but those that are away.
+func (s *scheduler) run(t *testing.T, timeout time.Duration, away ...string) {
 	t.Helper()
 	s.registry = engage.NewRegistry()
 	under, err := scheduling.New(scheduling.Options{
@@ -83,11 +84,14 @@ func (s *scheduler) run(t *testing.T, timeout time.Duration) {
 		Registry: s.registry,
 		Strategy: configv1alpha1.Spread,
 		Timeout:  timeout,
+		Targets:  source.Client,
 	})
 	env.Must(t, err)
 	stop := env.Run(t, under.Start)
-	for _, target := range s.targets {
-		target.engage(t, s.registry)
+	for name, target := range s.targets {
+		if !slices.Contains(away, name) {
+			target.engage(t, s.registry)
+		}
 	}
 	s.stop = func() {
 		stop()

@@ -27,6 +27,9 @@ func Programs(checkout string) ([]Target, error) {
 			Defines: versionDefines(version), Sources: []string{"go.mod", "go.sum"},
 		})
 	}
+	targets = append(targets, Target{
+		Name: "coredns", Dir: filepath.Join(dir, "coredns"), Package: ".", Sources: []string{"."},
+	})
 	return append(targets, Target{
 		Name: "kwok", Dir: filepath.Join(dir, "kwok"), Package: "sigs.k8s.io/kwok/cmd/kwok",
 		Sources: []string{"go.mod", "go.sum"},

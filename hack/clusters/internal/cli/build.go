@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -27,9 +28,9 @@ func newBuild() *cobra.Command {
 	return &cobra.Command{
 		Use: "build [PROGRAM...]", Short: "Build the programs that clusters consist of into .local/bin",
 		Long: "build builds all programs, or only those named, from their Go modules: etcd, kube-apiserver,\n" +
-			"kubectl, kubelet, kube-controller-manager, kube-scheduler, kube-proxy and kwok. It skips programs\n" +
-			"that are up to date. The first build takes some minutes. Go's build cache makes later builds fast,\n" +
-			"in other checkouts too. The command does not need root.",
+			"kubectl, kubelet, kube-controller-manager, kube-scheduler, kube-proxy, coredns and kwok. It skips\n" +
+			"programs that are up to date. The first build takes some minutes. Go's build cache makes later builds\n" +
+			"fast, in other checkouts too. The command does not need root.",
 		Example: "  clusters build etcd kube-apiserver kubectl   # what tests against bare API servers need",
 		RunE: func(cmd *cobra.Command, names []string) error {
 			f, err := here(cmd)
@@ -49,7 +50,8 @@ func newBuild() *cobra.Command {
 }
 
 func newImage() *cobra.Command {
-	return &cobra.Command{
+	var context, reference, archive string
+	cmd := &cobra.Command{
 		Use: "image", Args: cobra.NoArgs,
 		Short: "Build the product's image from the Dockerfile",
 		Long: "image builds " + productImage + " from the Dockerfile in the root of the checkout, with buildah.\n" +
@@ -61,13 +63,19 @@ func newImage() *cobra.Command {
 				return err
 			}
 			defer unlock()
-			archive := f.Local("images", "multicluster-scheduler.tar")
-			made := image.Build{Reference: productImage, Context: f.Checkout, Storage: f.Local("buildah")}
-			if err := made.WriteFile(cmd.Context(), archive); err != nil {
+			made := image.Build{
+				Reference: reference, Context: cmp.Or(context, f.Checkout), Storage: f.Local("buildah"),
+			}
+			path := f.Local("images", archive)
+			if err := made.WriteFile(cmd.Context(), path); err != nil {
 				return err
 			}
-			fmt.Fprintln(cmd.OutOrStdout(), archive)
+			fmt.Fprintln(cmd.OutOrStdout(), path)
 			return nil
 		},
 	}
+	cmd.Flags().StringVar(&context, "context", "", "folder of the Dockerfile (default: the checkout)")
+	cmd.Flags().StringVar(&reference, "reference", productImage, "name and tag of the image")
+	cmd.Flags().StringVar(&archive, "archive", "multicluster-scheduler.tar", "name of the archive in .local/images")
+	return cmd
 }

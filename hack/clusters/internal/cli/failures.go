@@ -2,27 +2,42 @@ package cli
 
 import (
 	"context"
+	"fmt"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/hack/clusters/internal/cluster"
+	"github.com/multicluster-scheduler/multicluster-scheduler/hack/clusters/internal/network"
 )
 
 func newPartition() *cobra.Command {
-	var fromMachine bool
+	var cut network.Cut
 	cmd := &cobra.Command{
-		Use: "partition CLUSTER...", Args: cobra.MinimumNArgs(1), Short: "Cut clusters off from all others",
+		Use: "partition CLUSTER...", Short: "Cut clusters off from all others",
 		Long: "partition drops all packets between the named clusters (API servers, nodes and pods) and all other\n" +
 			"clusters. The sender gets no answer, as with a broken line. This machine still reaches the\n" +
 			"clusters, so that kubectl works there, unless --from-machine cuts it off, too. `clusters heal` or\n" +
 			"`clusters up` end the partition.",
+		Args: cobra.MinimumNArgs(1),
+		PreRunE: func(*cobra.Command, []string) error {
+			if cut.Percent < 0 || cut.Percent > 100 {
+				return fmt.Errorf("--percent is %d: want a number from 1 to 100", cut.Percent)
+			}
+			return nil
+		},
 		RunE: func(cmd *cobra.Command, names []string) error {
 			return change(cmd, names, func(ctx context.Context, c *cluster.Cluster) error {
-				return c.Network().Partition(ctx, c.Name(), fromMachine)
+				return c.Network().Partition(ctx, c.Name(), cut)
 			})
 		},
 	}
-	cmd.Flags().BoolVar(&fromMachine, "from-machine", false, "cut the clusters off from this machine, too")
+	flags := cmd.Flags()
+	flags.BoolVar(&cut.FromMachine, "from-machine", false, "cut the clusters off from this machine, too")
+	flags.BoolVar(&cut.OnlyIn, "only-in", false, "drop only packets to the clusters, and let those from them pass")
+	flags.BoolVar(&cut.OnlyOut, "only-out", false, "drop only packets from the clusters, and let those to them pass")
+	flags.IntVar(&cut.Percent, "percent", 0, "drop so many of a hundred packets, at random (zero: all)")
+	cmd.MarkFlagsMutuallyExclusive("only-in", "only-out")
 	return cmd
 }
 
@@ -61,6 +76,58 @@ func newStartAPIServer() *cobra.Command {
 		RunE: func(cmd *cobra.Command, names []string) error {
 			return change(cmd, names, func(ctx context.Context, c *cluster.Cluster) error {
 				return c.StartAPIServer(ctx)
+			})
+		},
+	}
+}
+
+func newFreeze() *cobra.Command {
+	return &cobra.Command{
+		Use: "freeze CLUSTER COMPONENT", Args: cobra.ExactArgs(2), Short: "Stop a component without ending it",
+		Long: "freeze sends SIGSTOP to a component of a cluster, such as kube-apiserver, etcd or kubelet. Its\n" +
+			"connections stay open, and nobody answers. `clusters thaw` continues it.",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return signal(cmd, args, syscall.SIGSTOP)
+		},
+	}
+}
+
+func newThaw() *cobra.Command {
+	return &cobra.Command{
+		Use: "thaw CLUSTER COMPONENT", Args: cobra.ExactArgs(2), Short: "Continue a frozen component",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return signal(cmd, args, syscall.SIGCONT)
+		},
+	}
+}
+
+func signal(cmd *cobra.Command, args []string, s syscall.Signal) error {
+	return change(cmd, args[:1], func(_ context.Context, c *cluster.Cluster) error {
+		return c.Signal(args[1], s)
+	})
+}
+
+func newSave() *cobra.Command {
+	return &cobra.Command{
+		Use: "save CLUSTER...", Args: cobra.MinimumNArgs(1), Short: "Keep the present data of etcd for set-back",
+		Long: "save copies the data of the clusters' etcds, which it stops for a moment. A later copy replaces an\n" +
+			"earlier one.",
+		RunE: func(cmd *cobra.Command, names []string) error {
+			return change(cmd, names, func(ctx context.Context, c *cluster.Cluster) error {
+				return c.Save(ctx)
+			})
+		},
+	}
+}
+
+func newSetBack() *cobra.Command {
+	return &cobra.Command{
+		Use: "set-back CLUSTER...", Args: cobra.MinimumNArgs(1), Short: "Give etcd the data that save has kept",
+		Long: "set-back stops the control plane, kubelet, kube-proxy and CoreDNS of the clusters, replaces the\n" +
+			"data of etcd by those of the last `clusters save`, and starts everything again. Containers run on.",
+		RunE: func(cmd *cobra.Command, names []string) error {
+			return change(cmd, names, func(ctx context.Context, c *cluster.Cluster) error {
+				return c.SetBack(ctx)
 			})
 		},
 	}

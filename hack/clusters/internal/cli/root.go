@@ -20,9 +20,9 @@ import (
 
 const about = `clusters builds and runs real Kubernetes clusters on one Linux machine, without Docker.
 
-Each cluster has a network namespace of its own with etcd, the control plane, containerd, one kubelet and kube-proxy.
-On request, kwok simulates more nodes. The pods of all clusters can reach one another. Everything runs as ordinary
-processes that outlive this program. Their logs are in .local/clusters/NAME/logs.
+Each cluster has a network namespace of its own with etcd, the control plane, containerd, one kubelet, kube-proxy
+and CoreDNS. On request, kwok simulates more nodes. The pods of all clusters can reach one another. Everything runs as
+ordinary processes that outlive this program. Their logs are in .local/clusters/NAME/logs.
 
 Run the program in the root of a checkout, as root. The kubeconfig file is .local/kubeconfig, with a context for each
 cluster.`
@@ -53,6 +53,7 @@ func newRoot() *cobra.Command {
 	root.AddCommand(
 		newSetUp(), newBuild(), newUp(), newDown(), newStatus(), newImage(), newLoad(),
 		newPartition(), newHeal(), newStopAPIServer(), newStartAPIServer(),
+		newFreeze(), newThaw(), newSave(), newSetBack(),
 	)
 	return root
 }

@@ -53,6 +53,7 @@ func (c *Cluster) subjects() map[string]pki.Subject {
 		"kube-controller-manager": {User: "system:kube-controller-manager"},
 		"kube-scheduler":          {User: "system:kube-scheduler"},
 		"kube-proxy":              {User: "system:kube-proxy"},
+		coreDNS:                   {User: "coredns", Groups: []string{admins}},
 		"kwok":                    {User: "kwok", Groups: []string{admins}},
 		adminUser:                 {User: "admin", Groups: []string{admins}},
 	}

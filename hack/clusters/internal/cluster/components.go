@@ -16,6 +16,7 @@ const (
 	containerd        = "containerd"
 	kubelet           = "kubelet"
 	kubeProxy         = "kube-proxy"
+	coreDNS           = "coredns"
 	kwok              = "kwok"
 )
 
@@ -50,6 +51,10 @@ func (c *Cluster) rest(spec Spec) []component {
 		{
 			name: kubeProxy, args: []string{c.bin(kubeProxy), "--config=" + c.configFile("kube-proxy.yaml"), "--v=1"},
 			config: []string{"kube-proxy.yaml"},
+		},
+		{
+			name: coreDNS, args: []string{c.bin(coreDNS), "-conf", c.configFile("Corefile")},
+			config: []string{"Corefile"},
 		},
 	}
 	if spec.FakeNodes.Count > 0 {

@@ -38,7 +38,9 @@ func (c *Cluster) configure() (map[string]string, error) {
 		return nil, err
 	}
 	files := map[string]string{}
-	for _, name := range []string{"containerd.toml", "cni.conflist", "kubelet.yaml", "kube-proxy.yaml", "kwok.yaml"} {
+	for _, name := range []string{
+		"containerd.toml", "cni.conflist", "kubelet.yaml", "kube-proxy.yaml", "Corefile", "kwok.yaml",
+	} {
 		if files[name], err = render(name, v); err != nil {
 			return nil, err
 		}
@@ -49,7 +51,7 @@ func (c *Cluster) configure() (map[string]string, error) {
 		return nil, fmt.Errorf("reading kwok's stages: %w", err)
 	}
 	files["kwok-stages.yaml"] = string(stages)
-	for _, user := range []string{kubelet, controllerManager, scheduler, kubeProxy, kwok, adminUser} {
+	for _, user := range []string{kubelet, controllerManager, scheduler, kubeProxy, coreDNS, kwok, adminUser} {
 		v.User = user
 		if files[user+".kubeconfig"], err = render("component.kubeconfig", v); err != nil {
 			return nil, err
@@ -83,6 +85,9 @@ func render(name string, v values) (string, error) {
 }
 
 func writeConfig(path, content string) error {
+	if present, err := os.ReadFile(path); err == nil && string(present) == content {
+		return nil // kube-proxy ends when somebody writes its file, even if it stays the same.
+	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return fmt.Errorf("making the folder of %q: %w", path, err)
 	}

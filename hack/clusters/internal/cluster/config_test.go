@@ -34,6 +34,7 @@ func TestConfigurationHoldsTheClustersOwnAddressesAndFolders(t *testing.T) {
 		"cni.conflist":          {`"subnet": "10.204.32.0/21"`},
 		"kubelet.yaml":          {"cgroupRoot: /multicluster-scheduler-4/c2", "podLogsDir: " + c.state + "/pod-logs"},
 		"kube-proxy.yaml":       {"clusterCIDR: 10.204.32.0/21", "hostnameOverride: c2-node"},
+		"Corefile":              {"bind 10.204.0.12", "kubeconfig " + c.state + "/config/coredns.kubeconfig"},
 		"kwok.yaml":             {"cidr: 198.18.64.0/19", "nodeIP: 10.204.0.12", "kwok.x-k8s.io/node=fake"},
 		"kwok-stages.yaml":      {"{{ $now := Now }}", "name: pod-delete"},
 		"kube-proxy.kubeconfig": {"https://10.204.0.12:6443", c.state + "/pki/kube-proxy.key"},

@@ -47,6 +47,9 @@ func (c *Cluster) Start(ctx context.Context, spec Spec) error {
 	if err := c.waitForNode(ctx); err != nil {
 		return err
 	}
+	if err := c.ensureDNS(ctx); err != nil {
+		return err
+	}
 	return c.ensureFakeNodes(ctx, spec.FakeNodes)
 }
 
@@ -128,7 +131,7 @@ func (c *Cluster) waitForNode(ctx context.Context) error {
 		node, err := c.node(ctx, client)
 		return err == nil && node.ready() && client.Get(ctx, nodesPath+"/"+c.Node()+"/proxy/healthz", nil) == nil &&
 			client.Get(ctx, "/api/v1/namespaces/default/serviceaccounts/default", nil) == nil
-	}, etcd, apiServer, controllerManager, scheduler, containerd, kubelet, kubeProxy)
+	}, etcd, apiServer, controllerManager, scheduler, containerd, kubelet, kubeProxy, coreDNS)
 }
 
 // waitFor waits until done returns true. It returns an error if one of the components ends meanwhile.

@@ -39,7 +39,7 @@ func TestLoopbackIsInUse(t *testing.T) {
 }
 
 func TestPartitionRules(t *testing.T) {
-	some := partitionRules("c-2", false)
+	some := partitionRules("c-2", Cut{})
 	for _, want := range []string{
 		"table bridge partition_c_2 {",
 		`iifname "c-2" oifname != "machine" drop`,
@@ -49,10 +49,34 @@ func TestPartitionRules(t *testing.T) {
 			t.Errorf("no %q in:\n%s", want, some)
 		}
 	}
-	all := partitionRules("c2", true)
+	all := partitionRules("c2", Cut{FromMachine: true})
 	for _, want := range []string{`iifname "c2" drop`, `oifname "c2" drop`} {
 		if !strings.Contains(all, want) {
 			t.Errorf("no %q in:\n%s", want, all)
 		}
+	}
+}
+
+func TestACutInOneDirectionOrOfSomePackets(t *testing.T) {
+	for name, test := range map[string]struct {
+		cut        Cut
+		has, lacks string
+	}{
+		"only packets to the cluster": {
+			cut: Cut{OnlyIn: true}, has: `oifname "c2" iifname != "machine" drop`, lacks: `iifname "c2"`,
+		},
+		"only packets from the cluster": {
+			cut: Cut{OnlyOut: true}, has: `iifname "c2" oifname != "machine" drop`, lacks: `oifname "c2"`,
+		},
+		"a third of the packets": {
+			cut: Cut{Percent: 33}, has: `"machine" numgen random mod 100 < 33 drop`, lacks: `"machine" drop`,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			rules := partitionRules("c2", test.cut)
+			if !strings.Contains(rules, test.has) || strings.Contains(rules, test.lacks) {
+				t.Errorf("want %q and no %q in:\n%s", test.has, test.lacks, rules)
+			}
+		})
 	}
 }

@@ -8,13 +8,24 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/hack/clusters/internal/process"
 )
 
-// Partition drops all packets between a cluster and the others, without an answer to the sender. The machine itself
-// still reaches the cluster, so that tests can read its state, unless fromMachine is set.
-func (n Network) Partition(ctx context.Context, cluster string, fromMachine bool) error {
+// Cut says which packets between a cluster and the others are dropped. The zero Cut drops all of them, except those of
+// the machine itself.
+type Cut struct {
+	// FromMachine drops the packets between the cluster and this machine, too.
+	FromMachine bool
+	// OnlyIn drops only packets to the cluster, OnlyOut only packets from it.
+	OnlyIn, OnlyOut bool
+	// Percent is how many of a hundred packets are dropped, chosen at random. Zero stands for all.
+	Percent int
+}
+
+// Partition drops packets between a cluster and the others, without an answer to the sender. The machine itself still
+// reaches the cluster, so that tests can read its state, unless the cut says otherwise.
+func (n Network) Partition(ctx context.Context, cluster string, cut Cut) error {
 	if err := n.Heal(ctx, cluster); err != nil {
 		return err
 	}
-	_, err := n.nft(ctx, partitionRules(cluster, fromMachine), "-f", "-")
+	_, err := n.nft(ctx, partitionRules(cluster, cut), "-f", "-")
 	return err
 }
 
@@ -46,21 +57,30 @@ func (n Network) nft(ctx context.Context, input string, args ...string) (string,
 	return process.Run(ctx, process.Place{Net: n.Place(hub)}, input, append([]string{"nft"}, args...)...)
 }
 
-func partitionRules(cluster string, fromMachine bool) string {
-	except := func(direction string) string {
-		if fromMachine {
-			return ""
+func partitionRules(cluster string, cut Cut) string {
+	rule := func(own, other string) string {
+		text := fmt.Sprintf("\t\t%s %q", own, cluster)
+		if !cut.FromMachine {
+			text += fmt.Sprintf(" %s != %q", other, machinePort)
 		}
-		return fmt.Sprintf(" %s != %q", direction, machinePort)
+		if cut.Percent > 0 {
+			text += fmt.Sprintf(" numgen random mod 100 < %d", cut.Percent)
+		}
+		return text + " drop\n"
+	}
+	var rules string
+	if !cut.OnlyIn {
+		rules += rule("iifname", "oifname")
+	}
+	if !cut.OnlyOut {
+		rules += rule("oifname", "iifname")
 	}
 	return fmt.Sprintf(`table bridge %s {
 	chain forward {
 		type filter hook forward priority 0; policy accept;
-		iifname %q%s drop
-		oifname %q%s drop
-	}
+%s	}
 }
-`, table(cluster), cluster, except("oifname"), cluster, except("iifname"))
+`, table(cluster), rules)
 }
 
 // table returns the name of the nftables table that cuts a cluster off. Such a name cannot contain the hyphens of a

@@ -23,6 +23,9 @@ const (
 	FixedTime
 	// TimeOrMoreRoom waits half a minute, or for more room.
 	TimeOrMoreRoom
+	// TimeOrMoreRoomLater waits half a minute, or for more room, but for at least a second: more room may mean that a
+	// quota has some, too.
+	TimeOrMoreRoomLater
 	// ShortTime waits a second: after connecting, rights arrive with a delay.
 	ShortTime
 )
@@ -34,6 +37,8 @@ func (b BackOff) times(refusals int) (held, longest time.Duration) {
 	switch b {
 	case UntilMoreRoom:
 		return doubled(time.Second), longestExclusion
+	case TimeOrMoreRoomLater:
+		return doubled(time.Second), doubled(30 * time.Second)
 	case FixedTime:
 		held = doubled(30 * time.Second)
 		return held, held

@@ -28,6 +28,10 @@ func TestATargetIsLeftOutForLongerEachTime(t *testing.T) {
 				30 * time.Second, time.Minute, 2 * time.Minute, 4 * time.Minute, 5 * time.Minute, 5 * time.Minute,
 			},
 		},
+		"a target whose quota is full": {
+			TimeOrMoreRoomLater,
+			[]time.Duration{30 * time.Second, time.Minute, 2 * time.Minute, 4 * time.Minute, 5 * time.Minute},
+		},
 		"a target without rights yet": {ShortTime, []time.Duration{time.Second, 2 * time.Second, 4 * time.Second}},
 		"a target without room":       {UntilMoreRoom, []time.Duration{5 * time.Minute, 5 * time.Minute}},
 	} {
@@ -62,6 +66,8 @@ func TestMoreRoomEndsAnExclusionWhenItsTimeHasCome(t *testing.T) {
 		"a target without room, very often":         {UntilMoreRoom, 20, 5 * time.Minute},
 		"a target whose API server refused the pod": {FixedTime, 1, 30 * time.Second},
 		"a target that was late":                    {TimeOrMoreRoom, 1, 0},
+		"a target whose quota is full, once":        {TimeOrMoreRoomLater, 1, time.Second},
+		"a target whose quota is full, four times":  {TimeOrMoreRoomLater, 4, 8 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld()

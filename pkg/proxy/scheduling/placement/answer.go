@@ -56,11 +56,22 @@ func read(chaperon *v1alpha1.PodChaperon) (answer, string) {
 		return held, "held back by scheduling gates"
 	case c.Reason == corev1.PodReasonUnschedulable && status.NominatedNodeName != "":
 		return held, "preempting other pods"
+	case c.Reason == corev1.PodReasonUnschedulable && waitsForClaims(c.Message):
+		return waiting, ""
 	case c.Reason == corev1.PodReasonUnschedulable:
 		return unfit, "unschedulable: " + strings.TrimSuffix(c.Message, ".")
 	default:
 		return waiting, ""
 	}
+}
+
+// waitsForClaims says whether the message is that of a kube-scheduler that waits for another controller of its
+// cluster, and not for room. The claim of a generic ephemeral volume does not exist yet: kube-controller-manager makes
+// it when it sees the delegate. Or a claim is not bound yet, whose volume is made at once. No other target would be
+// faster.
+func waitsForClaims(message string) bool {
+	return strings.Contains(message, "waiting for ephemeral volume controller to create the persistentvolumeclaim") ||
+		strings.Contains(message, "pod has unbound immediate PersistentVolumeClaims")
 }
 
 // Finished says whether all containers of the delegate have ended for good.

@@ -34,6 +34,17 @@ func TestRead(t *testing.T) {
 			changes: []change{inPhase(corev1.PodPending), unschedulable}, want: unfit,
 			reason: "unschedulable: 0/1 nodes",
 		},
+		"a delegate whose ephemeral volume has no claim yet is waited for": {
+			changes: []change{with(corev1.PodScheduled, corev1.ConditionFalse, corev1.PodReasonUnschedulable,
+				"0/3 nodes are available: waiting for ephemeral volume controller to create the "+
+					`persistentvolumeclaim "web-1-x-data". not found`)},
+			want: waiting,
+		},
+		"a delegate whose claim gets its volume just now is waited for": {
+			changes: []change{with(corev1.PodScheduled, corev1.ConditionFalse, corev1.PodReasonUnschedulable,
+				"0/3 nodes are available: pod has unbound immediate PersistentVolumeClaims. not found")},
+			want: waiting,
+		},
 		"a gated delegate is waited for": {
 			changes: []change{with(corev1.PodScheduled, corev1.ConditionFalse, corev1.PodReasonSchedulingGated, "")},
 			want:    held, reason: "held back by scheduling gates",
@@ -115,6 +126,13 @@ func TestPatience(t *testing.T) {
 	}{
 		"a silent target": {
 			&v1alpha1.PlacementPolicy{}, false, newChaperon("c", "p"), time.Minute,
+			RefusedError{
+				Target: "c1", Reason: "not scheduled within 60s: the target has not created the delegate",
+				Refusal: Late,
+			},
+		},
+		"a silent target with a time-out that is none": {
+			&v1alpha1.PlacementPolicy{PlacementTimeout: minutes(0)}, false, newChaperon("c", "p"), time.Minute,
 			RefusedError{
 				Target: "c1", Reason: "not scheduled within 60s: the target has not created the delegate",
 				Refusal: Late,

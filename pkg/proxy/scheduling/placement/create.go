@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -27,7 +28,10 @@ func (p *Placer) ensureChaperon(ctx context.Context, proxy *corev1.Pod, t *Targe
 	if err != nil {
 		return nil, &CreateError{Target: t.Name(), Cause: err}
 	}
-	chaperon, err := translate.Chaperon(proxy, p.source, translate.Destination{Target: t.Key, Proof: proved})
+	to := translate.Destination{
+		Target: t.Key, Proof: proved, Fence: t.fence(proxy), KeepLabels: ptr.Deref(t.Policy().KeepLabels, p.keepLabels),
+	}
+	chaperon, err := translate.Chaperon(proxy, p.source, to)
 	if err != nil {
 		return nil, fmt.Errorf("making a delegate of the pod: %w", err)
 	}
@@ -91,10 +95,8 @@ func notCreated(t *Target, err error) error {
 	switch {
 	case class == apierror.Unavailable || class == apierror.Unauthorized:
 		return &CreateError{Target: t.Name(), Cause: err}
-	case class == apierror.RightsMissing:
-		return &RefusedError{Target: t.Name(), Reason: "refused: " + err.Error(), Refusal: RightsMissing}
 	case class.Refusal():
-		return &RefusedError{Target: t.Name(), Reason: "refused: " + err.Error(), Refusal: Forbidden}
+		return &RefusedError{Target: t.Name(), Reason: "refused: " + err.Error(), Refusal: refusalFor(class)}
 	default:
 		return &RefusedError{
 			Target: t.Name(), Reason: "creating the PodChaperon: " + err.Error(), Refusal: CreateFailed,

@@ -3,11 +3,14 @@ package placement
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
@@ -38,7 +41,7 @@ func TestWhatAPodNeedsDecidesWhetherItsDelegateIsMade(t *testing.T) {
 		},
 		"a quota of the target has no room for the object": {
 			ensured: &needs.RefusedError{Ref: database, Reason: "is refused", Class: apierror.QuotaExceeded},
-			err:     `c1: Secret "db" is refused`, leftOut: `Secret "db" is refused`, refusal: Forbidden,
+			err:     `c1: Secret "db" is refused`, leftOut: `Secret "db" is refused`, refusal: QuotaFull,
 		},
 		"the rights to write the object have not arrived yet": {
 			ensured: &needs.RefusedError{Ref: database, Reason: "is refused", Class: apierror.RightsMissing},
@@ -204,6 +207,108 @@ func TestAPodChaperonThatExistsIsGoneOnWithIfItIsThePods(t *testing.T) {
 			}
 			if held := w.Delegates.Holder("p") == at; held != test.held {
 				t.Errorf("the target holds the pod: %t, want %t", held, test.held)
+			}
+		})
+	}
+}
+
+func TestAPodChaperonAsksForFencingOnlyIfTheSourceIsHeardOf(t *testing.T) {
+	confirms := func(context.Context) error { return nil }
+	fenced := func(pod *corev1.Pod) { pod.Annotations[v1alpha1.AnnotationFenceAfter] = "120" }
+	off := func(pod *corev1.Pod) { pod.Annotations[v1alpha1.AnnotationFenceAfter] = "" }
+	byDefault := &v1alpha1.PlacementPolicy{FenceAfterSeconds: new(int32(90))}
+	for name, test := range map[string]struct {
+		change  func(*corev1.Pod)
+		policy  *v1alpha1.PlacementPolicy
+		target  func(*Target)
+		want    string
+		fence   time.Duration
+		problem string
+	}{
+		"nobody asks":             {},
+		"the pod asks":            {change: fenced, want: "120", fence: 2 * time.Minute},
+		"the target asks":         {policy: byDefault, want: "90", fence: 90 * time.Second},
+		"the pod turns it off":    {change: off, policy: byDefault},
+		"the target has no Lease": {fenced, nil, func(t *Target) { t.Confirms = nil }, "", 0, "no Lease"},
+		"an earlier version is there": {
+			fenced, nil, func(t *Target) { t.SetFences(false) }, "120", 0, "fences no delegates",
+		},
+		"the target is the source itself": {change: fenced, target: func(t *Target) { t.Itself = true }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld()
+			at := w.engage(t, "c1", interceptor.Funcs{})
+			at.Confirms = confirms
+			at.SetFences(true)
+			if test.policy != nil {
+				w.registry.SetPolicy(at.Target, test.policy)
+			}
+			if test.target != nil {
+				test.target(at)
+			}
+			pod := newPod("p", nil)
+			if test.change != nil {
+				test.change(pod)
+			}
+			chaperon, err := w.ensureChaperon(t.Context(), pod, at)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := chaperon.Annotations[v1alpha1.AnnotationFenceAfter]; got != test.want {
+				t.Errorf("the PodChaperon asks for %q, want %q", got, test.want)
+			}
+			w.Delegates.Seen(at, chaperon)
+			fence, problem := w.Delegates.Fenced(at, pod)
+			if fence != test.fence || !strings.Contains(problem, test.problem) ||
+				(problem != "") != (test.problem != "") {
+				t.Errorf("fenced after %s, problem %q", fence, problem)
+			}
+		})
+	}
+}
+
+func TestAPodChaperonOfAnEarlierVersionIsNotFenced(t *testing.T) {
+	w := newWorld()
+	at := w.engage(t, "c1", interceptor.Funcs{})
+	at.Confirms = func(context.Context) error { return nil }
+	at.SetFences(true)
+	pod := newPod("p", nil)
+	chaperon, err := w.ensureChaperon(t.Context(), pod, at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Delegates.Seen(at, chaperon)
+	pod.Annotations[v1alpha1.AnnotationFenceAfter] = "60"
+	fence, problem := w.Delegates.Fenced(at, pod)
+	if fence != 0 || !strings.Contains(problem, "without the annotation") {
+		t.Errorf("fenced after %s, problem %q", fence, problem)
+	}
+}
+
+func TestDelegatesKeepLabelsAsTheTargetOrElseTheManagerSays(t *testing.T) {
+	for name, test := range map[string]struct {
+		manager bool
+		target  *bool
+		kept    bool
+	}{
+		"neither":                         {},
+		"the manager":                     {manager: true, kept: true},
+		"the target":                      {target: ptr.To(true), kept: true},
+		"the target, against the manager": {manager: true, target: ptr.To(false)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld()
+			w.keepLabels = test.manager
+			at := w.engage(t, "c1", interceptor.Funcs{})
+			w.registry.SetPolicy(at.Target, &v1alpha1.PlacementPolicy{KeepLabels: test.target})
+			pod := newPod("p", nil)
+			pod.Labels = map[string]string{"app": "web"}
+			chaperon, err := w.ensureChaperon(t.Context(), pod, at)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, kept := chaperon.Labels["app"]; kept != test.kept {
+				t.Errorf("labels %v: the label app is kept: %t, want %t", chaperon.Labels, kept, test.kept)
 			}
 		})
 	}

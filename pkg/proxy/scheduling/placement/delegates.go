@@ -14,12 +14,18 @@ import (
 // Delegates knows, by the UID of the proxy, which PodChaperons are in the caches of engaged targets, and who waits for
 // news of them. Its PodChaperons are the caches' own and are not to be changed. It is safe for concurrent use.
 type Delegates struct {
-	mu      sync.RWMutex // guards byProxy and all in it
+	mu      sync.RWMutex // guards the maps and all in them
 	byProxy map[types.UID]*record
+	// byName has the proxies of each name of which something is known: one that exists, and earlier ones.
+	byName map[types.NamespacedName][]types.UID
+	// waits has the proxies that wait until the delegates of earlier ones of their names have ended.
+	waits map[types.NamespacedName]types.UID
 }
 
 // record is what is known of one proxy. It goes when nothing is.
 type record struct {
+	// key is the name of the proxy, or empty if it is not known.
+	key       types.NamespacedName
 	chaperons map[*Target]*v1alpha1.PodChaperon
 	// withdrawn are the UIDs of PodChaperons without delegates that we have deleted, which the caches may not have
 	// noticed.
@@ -29,6 +35,8 @@ type record struct {
 	uncertain *Target
 	unseen    types.UID
 	waiter    *waiter
+	// released says that the proxy was bound and is gone.
+	released bool
 }
 
 // waiter is one goroutine's wait for news of a proxy in a target.
@@ -54,7 +62,13 @@ const (
 	ProxyGone
 )
 
-func newDelegates() *Delegates { return &Delegates{byProxy: map[types.UID]*record{}} }
+func newDelegates() *Delegates {
+	return &Delegates{
+		byProxy: map[types.UID]*record{},
+		byName:  map[types.NamespacedName][]types.UID{},
+		waits:   map[types.NamespacedName]types.UID{},
+	}
+}
 
 // Seen notes a PodChaperon as it is in the target's cache.
 func (d *Delegates) Seen(t *Target, chaperon *v1alpha1.PodChaperon) {
@@ -63,13 +77,16 @@ func (d *Delegates) Seen(t *Target, chaperon *v1alpha1.PodChaperon) {
 	if t.Gone() {
 		return
 	}
-	known := d.recordOf(ProxyUID(chaperon))
+	parent := gate.ParentOf(chaperon)
+	known := d.recordOf(parent.UID)
+	d.name(parent.UID, known, parent.Key)
 	known.chaperons[t] = chaperon
 	known.appeared(t, chaperon)
 	known.notify()
 }
 
-// Gone notes that a PodChaperon is gone from the target's cache, and says whether it held its proxy until now.
+// Gone notes that a PodChaperon is gone from the target's cache, and says whether it held its proxy until now. TakeNext
+// says who else waited for this.
 func (d *Delegates) Gone(t *Target, chaperon *v1alpha1.PodChaperon) (held bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -250,11 +267,13 @@ func (d *Delegates) in(t *Target, proxy types.UID) *v1alpha1.PodChaperon {
 }
 
 // startWaiting must be called before the request whose outcome is waited for; stopWaiting ends it.
-func (d *Delegates) startWaiting(proxy types.UID, t *Target) *waiter {
+func (d *Delegates) startWaiting(key types.NamespacedName, proxy types.UID, t *Target) *waiter {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	w := &waiter{target: t, news: make(chan struct{}, 1), deleted: map[types.UID]struct{}{}}
-	d.recordOf(proxy).waiter = w
+	known := d.recordOf(proxy)
+	d.name(proxy, known, key)
+	known.waiter = w
 	return w
 }
 
@@ -301,6 +320,7 @@ func (d *Delegates) recordOf(proxy types.UID) *record {
 // tidy drops the record if nothing is known any more. It must be called with the lock held.
 func (d *Delegates) tidy(proxy types.UID, known *record) {
 	if len(known.chaperons) == 0 && len(known.withdrawn) == 0 && known.uncertain == nil && known.waiter == nil {
+		d.forgetName(proxy, known)
 		delete(d.byProxy, proxy)
 	}
 }

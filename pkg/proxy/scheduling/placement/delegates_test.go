@@ -56,6 +56,10 @@ func TestHolder(t *testing.T) {
 			w.Delegates.setWithdrawn("p", "c", true)
 			w.Delegates.Seen(c1, newChaperon("c", "p"))
 		}, ""},
+		"a PodChaperon that we deleted, and whose end was asked for": {func(w *world, c1, _ *Target) {
+			w.Delegates.setWithdrawn("p", "c", true)
+			w.Delegates.Seen(c1, newChaperon("c", "p", toEnd))
+		}, ""},
 		"a PodChaperon made after one that we deleted": {func(w *world, c1, _ *Target) {
 			w.Delegates.setWithdrawn("p", "c", true)
 			w.Delegates.Gone(c1, newChaperon("c", "p"))

@@ -25,16 +25,22 @@ const (
 	ScheduledElsewhere
 	// CreateFailed means that the PodChaperon could not be created, although the target did not refuse it.
 	CreateFailed
+	// QuotaFull means that a quota of the target has no room for the PodChaperon, or for something that the pod needs.
+	QuotaFull
 	// StillEnding means that an earlier delegate of the pod is still being deleted in the target.
 	StillEnding
 )
 
 // refusalFor returns the refusal that follows from the class of an API server's answer.
 func refusalFor(class apierror.Class) Refusal {
-	if class == apierror.RightsMissing {
+	switch class {
+	case apierror.RightsMissing:
 		return RightsMissing
+	case apierror.QuotaExceeded:
+		return QuotaFull
+	default:
+		return Forbidden
 	}
-	return Forbidden
 }
 
 // RefusedError is a target's refusal to run a pod now. The target has no delegate of the pod, or only one that is being

@@ -27,7 +27,10 @@ type Options struct {
 	Sign func(claim proof.Claim) (string, error)
 	// Timeout is how long a target may take to schedule a delegate, unless its policy says otherwise.
 	Timeout time.Duration
-	Clock   clock.Clock
+	// KeepLabels gives delegates the labels of their pods under their own keys, too, unless a target's policy says
+	// otherwise.
+	KeepLabels bool
+	Clock      clock.Clock
 	// Ensure makes what a pod needs exist in a target. It returns a *needs.RefusedError if the target does not take it,
 	// and a *needs.MissingError if the source lacks it.
 	Ensure func(ctx context.Context, proxy *corev1.Pod, target *engage.Target) error
@@ -38,22 +41,24 @@ type Placer struct {
 	// Delegates are those that are in targets' caches. Whoever watches the caches notes them there.
 	Delegates *Delegates
 
-	source  translate.Source
-	sign    func(claim proof.Claim) (string, error)
-	timeout time.Duration
-	clock   clock.Clock
-	ensure  func(ctx context.Context, proxy *corev1.Pod, target *engage.Target) error
+	source     translate.Source
+	sign       func(claim proof.Claim) (string, error)
+	timeout    time.Duration
+	keepLabels bool
+	clock      clock.Clock
+	ensure     func(ctx context.Context, proxy *corev1.Pod, target *engage.Target) error
 }
 
 // New makes a Placer that knows no delegates.
 func New(options Options) *Placer {
 	return &Placer{
-		Delegates: newDelegates(),
-		source:    options.Source,
-		sign:      options.Sign,
-		timeout:   options.Timeout,
-		clock:     options.Clock,
-		ensure:    options.Ensure,
+		Delegates:  newDelegates(),
+		source:     options.Source,
+		sign:       options.Sign,
+		timeout:    options.Timeout,
+		keepLabels: options.KeepLabels,
+		clock:      options.Clock,
+		ensure:     options.Ensure,
 	}
 }
 
@@ -73,7 +78,7 @@ type Expectation struct {
 func (p *Placer) Place(
 	ctx context.Context, proxy *corev1.Pod, t *Target, expected Expectation,
 ) (preempts bool, err error) {
-	w := p.Delegates.startWaiting(proxy.UID, t)
+	w := p.Delegates.startWaiting(client.ObjectKeyFromObject(proxy), proxy.UID, t)
 	defer p.Delegates.stopWaiting(proxy.UID, w)
 	roomier := t.Ledger.Roomier()
 	chaperon, err := p.ensureChaperon(ctx, proxy, t)

@@ -2,12 +2,16 @@ package placement
 
 import (
 	"context"
+	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/clock"
 
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/proxy/fit"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/targetkind"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
 
 // Target is an engaged target in which delegates are placed.
@@ -36,4 +40,42 @@ func (t *Target) Gone() bool {
 	default:
 		return false
 	}
+}
+
+// fence returns after which silence of this source the target is to stop the proxy's delegate, or 0 for never. A source
+// that holds no Lease in the target is not heard of there.
+func (t *Target) fence(proxy *corev1.Pod) time.Duration {
+	if t.Itself || t.Confirms == nil {
+		return 0
+	}
+	return translate.FenceOf(proxy, t.Policy())
+}
+
+// Fenced returns after which silence of this source the target stops the proxy's delegate, as the target's cache shows
+// its PodChaperon. It is 0 for never. The problem is not empty if the pod or the target's policy asks for fencing, and
+// the delegate cannot be fenced, or its PodChaperon says something else.
+func (d *Delegates) Fenced(t *Target, proxy *corev1.Pod) (fence time.Duration, problem string) {
+	wanted := translate.FenceOf(proxy, t.Policy())
+	if wanted == 0 || t.Itself {
+		return 0, ""
+	}
+	switch {
+	case t.Confirms == nil:
+		return 0, "this pod is not fenced: this cluster holds no Lease in the target; see there leases.enabled, " +
+			"sourceController.enabled and the ClusterSource or Source, and give each source a user of its own"
+	case !t.Fences():
+		return 0, "this pod is not fenced: the target's manager fences no delegates; " +
+			"helm upgrade there, unless it is only silent or refuses this cluster"
+	}
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	if known, ok := d.byProxy[proxy.UID]; ok && known.chaperons[t] != nil {
+		value := known.chaperons[t].Annotations[v1alpha1.AnnotationFenceAfter]
+		fence, _ = translate.Fence(value) // An invalid one is 0.
+	}
+	if fence == 0 {
+		const text = "this pod is not fenced: its PodChaperon was made without the annotation "
+		return 0, text + v1alpha1.AnnotationFenceAfter
+	}
+	return fence, ""
 }

@@ -1,0 +1,88 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// tryOnClusters deploys the product with the breakage in the clusters of this checkout, and runs the short form of the
+// suite of faults.
+func tryOnClusters(ctx context.Context, b breakage) (string, error) {
+	folder, err := os.MkdirTemp("", "breakage")
+	if err != nil {
+		return "", err
+	}
+	defer os.RemoveAll(folder)
+	overlay, err := b.overlay(folder)
+	if err != nil {
+		return "", err
+	}
+	if err := load(ctx, "GOFLAGS=-overlay="+overlay); err != nil {
+		return "", err
+	}
+	began := time.Now()
+	output, err := exec.CommandContext(ctx, "go", "run", "./test/faults", "-short").CombinedOutput()
+	if err == nil {
+		return "not found", nil
+	}
+	abandon(ctx, string(output))
+	for line := range strings.Lines(string(output)) {
+		if _, what, found := strings.Cut(line, "BROKEN: "); found {
+			return fmt.Sprintf("found after %s: %s", time.Since(began).Round(time.Second), strings.TrimSpace(what)), nil
+		}
+	}
+	return "", fmt.Errorf("the suite does not run: %w\n%s", err, output)
+}
+
+// abandon has the namespace deleted that a run leaves when a promise is broken. Its pods would need room in the next
+// run.
+func abandon(ctx context.Context, output string) {
+	_, after, found := strings.Cut(output, "the pods are in namespace ")
+	if !found {
+		return
+	}
+	namespace := strings.Fields(after)[0]
+	for _, cluster := range []string{"c1", "c2"} {
+		_ = exec.CommandContext(ctx, ".local/bin/kubectl", "--kubeconfig", ".local/kubeconfig", "--context", cluster,
+			"delete", "namespace", namespace, "--wait=false").Run()
+	}
+}
+
+// load builds the product with some environment, and restarts the managers with it.
+func load(ctx context.Context, environment ...string) error {
+	deploy := exec.CommandContext(ctx, "make", "load-image")
+	deploy.Env = append(os.Environ(), environment...)
+	if output, err := deploy.CombinedOutput(); err != nil {
+		return fmt.Errorf("loading the image: %w\n%s", err, output)
+	}
+	return nil
+}
+
+// overlay writes the file with the breakage, and a file that has the compiler read it in place of the real one.
+func (b breakage) overlay(folder string) (string, error) {
+	broken, err := b.apply()
+	if err != nil {
+		return "", err
+	}
+	file, err := filepath.Abs(b.file)
+	if err != nil {
+		return "", err
+	}
+	replacement, overlay := filepath.Join(folder, "broken.go"), filepath.Join(folder, "overlay.json")
+	replaces, err := json.Marshal(map[string]any{"Replace": map[string]string{file: replacement}})
+	if err != nil {
+		return "", err
+	}
+	for name, content := range map[string][]byte{replacement: broken, overlay: replaces} {
+		if err := os.WriteFile(name, content, 0o600); err != nil {
+			return "", err
+		}
+	}
+	return overlay, nil
+}

@@ -1,0 +1,110 @@
+package main
+
+func ofCopies() []breakage {
+	return []breakage{
+		{
+			name: "collects-without-version", file: collector + "remover.go", test: copies,
+			from: "exactly := &metav1.Preconditions{UID: &object.UID, ResourceVersion: &object.ResourceVersion}",
+			to:   "exactly := &metav1.Preconditions{UID: &object.UID}",
+		},
+		{
+			name: "collects-needed", file: collector + "remover.go", test: copies,
+			from: "	return r.uses.inUse(needing)", to: "	return false && r.uses.inUse(needing)",
+		},
+		{
+			name: "collects-unmarked", file: collector + "decide.go", test: copies,
+			from: "return followed && object", to: "return (followed || true) && object",
+		},
+		{
+			name: "old-sighting", file: collector + "decide.go", test: copies,
+			from: "if before == nil || before.resourceVersion != object.ResourceVersion {", to: "if before == nil {",
+		},
+		{
+			name: "untouched", file: objects + "link.go", test: copies,
+			from: "		!needed && now.Sub(r.touched) >= timeouts.TouchedFor",
+			to:   "		!needed && now.Sub(r.touched) >= 1000*timeouts.TouchedFor",
+		},
+		{
+			name: "record-outlives-use", file: objects + "link.go", test: copies,
+			from:   "	if l.isNeeded(o) {\n		return\n	}\n	l.mu.Lock()",
+			to:     "	if true {\n		return\n	}\n	l.mu.Lock()",
+			missed: "the copy is touched all the same, because nobody needs it there",
+		},
+		{
+			name: "changes-not-carried", file: objects + "follow.go", test: copies,
+			from: "		if l.outdated(o) {\n", to: "		if false && l.outdated(o) {\n",
+		},
+		{
+			name: "engaged-anew-unwritten", file: objects + "engaged.go", test: copies,
+			from: "	l.rewriteAll()\n", to: "",
+		},
+		{
+			name: "joins-old-write", file: objects + "link.go", test: copies,
+			from: "		if err != nil || !joined { // Another", to: "		if true || !joined { // Another",
+		},
+		{
+			name: "replaces-others", file: writer + "put.go", test: copies,
+			from: "	case found.Labels[v1alpha1.LabelParentClusterID] != w.source.ClusterID:",
+			to:   "	case false && found.Labels[v1alpha1.LabelParentClusterID] != w.source.ClusterID:",
+		},
+		{
+			name: "replaces-without-uid", file: writer + "put.go", test: copies,
+			from: "	wanted.SetUID(uid) // The", to: "	_ = uid // The",
+		},
+		{
+			name: "policy-taken-for-granted", file: writer + "put.go", test: copies,
+			from: "	if deniedByPolicy(answer) {\n", to: "	if true || deniedByPolicy(answer) {\n",
+		},
+	}
+}
+
+func ofClaims() []breakage {
+	return []breakage{
+		{
+			name: "claim-given-up", file: claims + "ensure.go", test: copies,
+			from:   "		case err != nil:\n			return silent",
+			to:     "		case err != nil:\n			return free",
+			missed: "Objection knows the copy from memory",
+		},
+		{
+			name: "lost-keeper-is-free", file: claims + "keeping.go", test: copies,
+			from: "		got := silent\n", to: "		got := free\n",
+		},
+		{
+			name: "claim-not-bound-first", file: claims + "ensure.go", test: copies,
+			from: "	if err := c.bindTo(ctx, pvc, t.location); err != nil {\n		return err\n	}\n" +
+				"	err = t.writer",
+			to: "	err = t.writer",
+		},
+		{
+			name: "claim-bound-without-version", file: claims + "ensure.go", test: copies,
+			from: `		"resourceVersion": pvc.ResourceVersion,` + "\n", to: "",
+		},
+		{
+			name: "forgotten-copy-ignored", file: claims + "ensure.go", test: copies,
+			from: "	if keeper := c.forgotten(key, s); keeper != nil {",
+			to:   "	if keeper := c.forgotten(key, s); false && keeper != nil {",
+		},
+		{
+			name: "silent-source-has-no-claim", file: claims + "reconcile.go", test: copies,
+			from: "		return fmt.Errorf(\"getting the claim here: %w\", err) // The original may exist.\n", to: "",
+		},
+		{
+			name: "removes-claims-of-others", file: claims + "decide.go", test: copies,
+			from: "	case there.origin != ours || there.deleting:", to: "	case there.deleting:",
+		},
+		{
+			name: "cached-original-decides", file: claims + "reconcile.go", test: copies,
+			from: "	pvc, original, err := c.source.readClaim(ctx, key)\n	if err != nil {\n" +
+				"		return fmt.Errorf(\"getting the claim here",
+			to: "	pvc, _, err := c.source.readClaim(ctx, key)\n	var original *claim\n" +
+				"	if here := c.source.listedClaims(key.Namespace); here != nil {\n" +
+				"		original = here.Entry(key.Name)\n	}\n	if err != nil {\n" +
+				"		return fmt.Errorf(\"getting the claim here",
+		},
+		{
+			name: "claim-not-expanded", file: claims + "decide.go", test: copies,
+			from: "		return stepExpand", to: "		return stepNone",
+		},
+	}
+}

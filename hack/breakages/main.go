@@ -1,0 +1,148 @@
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+func main() {
+	runs := flag.Int("runs", 10000, "how many runs are done at most with each breakage")
+	first := flag.Int("first", 1, "the seed of the first run")
+	clusters := flag.Bool("clusters", false, "look on the real clusters of this checkout, by the suite of faults")
+	flag.Parse()
+	missed, err := look(context.Background(), *clusters, *runs, *first)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(2)
+	}
+	if missed > 0 {
+		fmt.Printf("%d breakages were not found\n", missed)
+		os.Exit(1)
+	}
+}
+
+// look tries the breakages, and returns how many were not found that should be.
+func look(ctx context.Context, clusters bool, runs, first int) (missed int, err error) {
+	for _, b := range all() {
+		chosen := flag.NArg() == 0 || slices.Contains(flag.Args(), b.name)
+		if !chosen || clusters && !b.clusters || !clusters && b.test == "" {
+			continue
+		}
+		var text string
+		if clusters {
+			text, err = tryOnClusters(ctx, b)
+		} else {
+			var found finding
+			found, err = try(ctx, b, runs, first)
+			text = found.String()
+		}
+		if err != nil {
+			return missed, fmt.Errorf("%s: %w", b.name, err)
+		}
+		fmt.Printf("%-24s %s\n", b.name, text)
+		if strings.HasPrefix(text, "not found") && (clusters || b.missed == "") {
+			missed++
+		}
+	}
+	if clusters {
+		return missed, load(ctx) // the product as it is
+	}
+	return missed, nil
+}
+
+// finding is what the simulation said about a breakage.
+type finding struct {
+	after, runs int // after is 0 if no run failed
+	took        time.Duration
+	what        string
+}
+
+func (f finding) String() string {
+	if f.after == 0 {
+		return fmt.Sprintf("not found in %d runs (%s of CPU time)", f.runs, f.took.Round(time.Second))
+	}
+	return fmt.Sprintf("found after %5d runs: %s", f.after, f.what)
+}
+
+// try runs the simulation with the breakage.
+func try(ctx context.Context, b breakage, runs, first int) (finding, error) {
+	folder, err := os.MkdirTemp("", "breakage")
+	if err != nil {
+		return finding{}, err
+	}
+	defer os.RemoveAll(folder)
+	test := filepath.Join(folder, "simulation.test")
+	if err := build(ctx, b, folder, test); err != nil {
+		return finding{}, err
+	}
+	simulation := exec.CommandContext(ctx, test, "-test.run", "^"+b.test+"$", "-test.timeout", "1h")
+	simulation.Dir = "test/simulation"
+	simulation.Env = append(os.Environ(), "SIMULATION_RUNS="+strconv.Itoa(runs),
+		"SIMULATION_FIRST="+strconv.Itoa(first), "SIMULATION_SHRINK=0s")
+	output, err := simulation.CombinedOutput()
+	if b.test == copies {
+		runs /= 10 // That test does a tenth of the runs.
+	}
+	f := finding{runs: runs, took: simulation.ProcessState.UserTime()}
+	if err == nil {
+		return f, nil
+	}
+	f.after, f.what = read(string(output))
+	if f.after == 0 {
+		return f, fmt.Errorf("the simulation does not run: %w\n%s", err, output)
+	}
+	return f, nil
+}
+
+// build builds the simulation with the breakage.
+func build(ctx context.Context, b breakage, folder, test string) error {
+	overlay, err := b.overlay(folder)
+	if err != nil {
+		return err
+	}
+	output, err := exec.CommandContext(ctx, "go", "test", "-overlay", overlay, "-c", "-o", test, "./test/simulation").
+		CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("%w\n%s", err, output)
+	}
+	return nil
+}
+
+// apply returns the file with the breakage.
+func (b breakage) apply() ([]byte, error) {
+	content, err := os.ReadFile(b.file)
+	if err != nil {
+		return nil, err
+	}
+	if n := strings.Count(string(content), b.from); n != 1 {
+		return nil, fmt.Errorf("%s has the text of breakage %q %d times, and not once", b.file, b.name, n)
+	}
+	return []byte(strings.Replace(string(content), b.from, b.to, 1)), nil
+}
+
+var (
+	failedRun = regexp.MustCompile(`run (\d+) failed`)
+	violation = regexp.MustCompile(`_test\.go:\d+: (.*), with SIMULATION_SEED=`)
+)
+
+// read returns after how many runs the simulation failed first, and why.
+func read(output string) (after int, what string) {
+	for _, match := range failedRun.FindAllStringSubmatch(output, -1) {
+		if n, err := strconv.Atoi(match[1]); err == nil && (after == 0 || n < after) {
+			after = n
+		}
+	}
+	if match := violation.FindStringSubmatch(output); match != nil {
+		what = match[1]
+	}
+	return after, what
+}

@@ -1,0 +1,52 @@
+package target
+
+import (
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/utils/ptr"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/connect/awake"
+)
+
+// fencing says whether this source may rely on it that a target which does not answer fences delegates.
+type fencing int
+
+const (
+	// fencingUnknown means that this process has not seen the target. An earlier leader may have.
+	fencingUnknown fencing = iota
+	fencingHolds
+	// fencingDoubtful means that the target may have heard of this source without its knowledge, or may have stopped to
+	// listen: another manager acts there, the target refuses this source, or it was set back, say.
+	fencingDoubtful
+)
+
+// after returns the fencing after a condition with a reason, given the engagement, or nil. A target that stops
+// answering remains as it was.
+func (was fencing) after(reason string, e *engagement) fencing {
+	switch {
+	case reason == v1alpha1.ReasonUnreachable:
+		return was
+	case e == nil, !e.target.Fences(), v1alpha1.LeavesNodeUnknown(reason):
+		return fencingDoubtful
+	}
+	return fencingHolds
+}
+
+// write returns TargetStatus.Fences. While nothing is known, that of an earlier leader stays.
+func (was fencing) write(status v1alpha1.TargetStatus) *bool {
+	if was == fencingUnknown {
+		return ptr.To(ptr.Deref(status.Fences, false))
+	}
+	return ptr.To(was == fencingHolds)
+}
+
+// lookAtFencing notes whether the engaged target fences delegates of this source. A target that refuses a renewal may
+// have withdrawn the rights of this source, whose delegates it then does not fence.
+func (l *loop) lookAtFencing() {
+	e := l.engaged
+	e.target.SetFences(e.hold != nil && !refused(e.hold.Failed()) &&
+		l.awake.Fences() && l.awake.State() != awake.Silent)
+}
+
+// refused says whether an error is a target's refusal of this source.
+func refused(err error) bool { return apierrors.IsUnauthorized(err) || apierrors.IsForbidden(err) }

@@ -1,0 +1,112 @@
+package target
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"testing"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/connect/awake"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/connect/hold"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/timeouts"
+)
+
+func TestFencingHoldsOnlyIfTheTargetWasLostWhenItFenced(t *testing.T) {
+	type step struct {
+		reason          string
+		engaged, fences bool
+	}
+	up := step{v1alpha1.ReasonConnected, true, true}
+	lost := step{v1alpha1.ReasonUnreachable, true, true}
+	for name, test := range map[string]struct {
+		earlier *bool
+		steps   []step
+		want    bool
+	}{
+		"it was connected, and is lost": {steps: []step{up, lost}, want: true},
+		"it was flapping, and is lost":  {steps: []step{{v1alpha1.ReasonFlapping, true, true}, lost}, want: true},
+		"it fenced nothing":             {steps: []step{{v1alpha1.ReasonConnected, true, false}, lost}},
+		"another manager acted there":   {steps: []step{up, {v1alpha1.ReasonHeldByOther, false, false}, lost}},
+		"it had been set back":          {steps: []step{up, {v1alpha1.ReasonTurnedBack, false, false}, lost}},
+		"it refused this source":        {steps: []step{up, {v1alpha1.ReasonForbidden, true, true}, lost}},
+		"it did not know this source":   {steps: []step{up, {v1alpha1.ReasonUnauthorized, true, true}, lost}},
+		"its Secret was gone":           {steps: []step{up, {v1alpha1.ReasonSecretNotFound, false, false}, lost}},
+		"it has been connected since": {
+			steps: []step{up, {v1alpha1.ReasonHeldByOther, false, false}, up, lost}, want: true,
+		},
+		"a new leader, which relies":    {earlier: ptr.To(true), steps: []step{lost}, want: true},
+		"a new leader, which must not":  {earlier: ptr.To(false), steps: []step{lost}},
+		"a new leader after an old one": {steps: []step{lost}},
+		"a new leader that is refused": {
+			earlier: ptr.To(true), steps: []step{{v1alpha1.ReasonForbidden, false, false}, lost},
+		},
+		"a new leader that connects once": {earlier: ptr.To(false), steps: []step{up, lost}, want: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var is fencing
+			for _, s := range test.steps {
+				var e *engagement
+				if s.engaged {
+					e = &engagement{target: &engage.Target{}}
+					e.target.SetFences(s.fences)
+				}
+				is = is.after(s.reason, e)
+			}
+			if got := is.write(v1alpha1.TargetStatus{Fences: test.earlier}); *got != test.want {
+				t.Errorf("it holds: %t", *got)
+			}
+		})
+	}
+}
+
+func TestATargetWhoseManagerIsSilentFencesNothing(t *testing.T) {
+	f := newFixture(t, http.StatusUnauthorized)
+	l := newLoop(f.connections, types.NamespacedName{Name: "c2"}, f.refuser, nil)
+	l.engaged = &engagement{target: &engage.Target{}, hold: &hold.Hold{}}
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{
+		UID: "1", Annotations: map[string]string{v1alpha1.AnnotationFences: ""},
+	}}
+	for _, want := range []bool{true, false} {
+		l.awake.Look(lease, f.clock.Now())
+		l.lookAtFencing()
+		if got := l.engaged.target.Fences(); got != want {
+			t.Errorf("after %s of silence, it fences: %t", f.clock.Since(l.awake.Since()), got)
+		}
+		f.clock.Step(timeouts.SilentAfter)
+	}
+	l.engaged.hold = nil
+	l.awake = awake.Observer{}
+	l.awake.Look(lease, f.clock.Now())
+	if l.lookAtFencing(); l.engaged.target.Fences() {
+		t.Error("a target without a Lease of this source fences")
+	}
+}
+
+func TestATargetThatRefusesARenewalIsNotReliedOn(t *testing.T) {
+	lease := schema.GroupResource{Group: "coordination.k8s.io", Resource: "leases"}
+	for name, test := range map[string]struct {
+		err  error
+		want bool
+	}{
+		"nothing failed":    {nil, false},
+		"it did not answer": {errors.New("timeout"), false},
+		"it was too busy":   {apierrors.NewTooManyRequests("later", 1), false},
+		"the token":         {fmt.Errorf("writing: %w", apierrors.NewUnauthorized("no")), true},
+		"the rights":        {fmt.Errorf("writing: %w", apierrors.NewForbidden(lease, "c1", errors.New("no"))), true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if refused(test.err) != test.want {
+				t.Errorf("refused: %t", !test.want)
+			}
+		})
+	}
+}

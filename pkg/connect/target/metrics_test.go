@@ -1,0 +1,61 @@
+package target
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+)
+
+// reasonsShown returns the reasons with the value 1, by target.
+func reasonsShown(t *testing.T, registry *prometheus.Registry) map[string][]string {
+	t.Helper()
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := map[string][]string{}
+	for _, family := range families {
+		for _, series := range family.GetMetric() {
+			if family.GetName() != "multicluster_scheduler_target_reason" || series.GetGauge().GetValue() != 1 {
+				continue
+			}
+			labels := series.GetLabel() // in the order of their names
+			shown[labels[1].GetValue()] = append(shown[labels[1].GetValue()], labels[0].GetValue())
+		}
+	}
+	return shown
+}
+
+func TestTheReasonOfATargetIsAMetric(t *testing.T) {
+	m, registry := newMetrics(), prometheus.NewRegistry()
+	if err := m.register(registry); err != nil {
+		t.Fatal(err)
+	}
+	c2, c3 := types.NamespacedName{Name: "c2"}, types.NamespacedName{Namespace: "team", Name: "c3"}
+	for _, step := range []struct {
+		do   func()
+		want map[string][]string
+	}{
+		{func() { m.set(c3, disconnected(v1alpha1.ReasonFlapping, "")) }, map[string][]string{"team/c3": {"Flapping"}}},
+		{
+			func() { m.set(c2, connected(metav1.ConditionTrue, v1alpha1.ReasonConnected, "")) },
+			map[string][]string{"c2": {"Connected"}, "team/c3": {"Flapping"}},
+		},
+		{
+			func() { m.set(c2, disconnected(v1alpha1.ReasonTurnedBack, "")) },
+			map[string][]string{"c2": {"TurnedBack"}, "team/c3": {"Flapping"}},
+		},
+		{func() { m.forgetTarget(c3) }, map[string][]string{"c2": {"TurnedBack"}}},
+		{func() { m.forgetTarget(c2) }, map[string][]string{}},
+	} {
+		step.do()
+		if diff := cmp.Diff(step.want, reasonsShown(t, registry)); diff != "" {
+			t.Errorf("reasons (-want +got):\n%s", diff)
+		}
+	}
+}

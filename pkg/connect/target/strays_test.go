@@ -1,0 +1,132 @@
+package target
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
+)
+
+func fakeOf(t *testing.T, funcs interceptor.Funcs, objects ...client.Object) client.Client {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, v1alpha1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithInterceptorFuncs(funcs).Build()
+}
+
+// stray returns a PodChaperon of the pod shop/web, as this source made it for a target.
+func stray(target string, changes ...func(*v1alpha1.PodChaperon)) *v1alpha1.PodChaperon {
+	key := types.NamespacedName{Name: target}
+	chaperon := &v1alpha1.PodChaperon{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "shop", Name: "web-1", UID: "c",
+		Labels: map[string]string{
+			v1alpha1.LabelParentClusterID: "c1", v1alpha1.LabelParentUID: "p",
+			v1alpha1.LabelTargetID: translate.TargetID(key), v1alpha1.LabelTargetHash: translate.TargetHash(key),
+		},
+		Annotations: map[string]string{
+			v1alpha1.AnnotationParentNamespace: "shop", v1alpha1.AnnotationParentName: "web",
+		},
+	}}
+	for _, change := range changes {
+		change(chaperon)
+	}
+	return chaperon
+}
+
+func TestPodChaperonsOfTargetsThatDoNotExistEnd(t *testing.T) {
+	unlabelled := func(key string) func(*v1alpha1.PodChaperon) {
+		return func(c *v1alpha1.PodChaperon) { delete(c.Labels, key) }
+	}
+	proxy := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "p"}}
+	next := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "q"}}
+	made := &v1alpha1.ClusterTarget{ObjectMeta: metav1.ObjectMeta{Name: "former"}}
+	failing := interceptor.Funcs{
+		List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error {
+			return errors.New("no")
+		},
+	}
+	for name, test := range map[string]struct {
+		chaperon *v1alpha1.PodChaperon
+		source   []client.Object
+		funcs    interceptor.Funcs
+		ended    bool
+		left     bool
+	}{
+		"its target was renamed":          {chaperon: stray("former"), ended: true},
+		"its name has another pod now":    {chaperon: stray("former"), source: []client.Object{next}, ended: true},
+		"its proxy exists":                {chaperon: stray("former"), source: []client.Object{proxy}, left: true},
+		"its target exists":               {chaperon: stray("former"), source: []client.Object{made}},
+		"it is the target's own":          {chaperon: stray("c2")},
+		"an old one whose target is gone": {chaperon: stray("former", unlabelled(v1alpha1.LabelTargetID)), ended: true},
+		"an old one of the target":        {chaperon: stray("c2", unlabelled(v1alpha1.LabelTargetID))},
+		"it is of another source":         {chaperon: stray("former", ofAnotherSource)},
+		"it names no pod":                 {chaperon: stray("former", nameless)},
+		"the source cannot be asked":      {chaperon: stray("former"), funcs: failing, left: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			there := fakeOf(t, interceptor.Funcs{}, test.chaperon)
+			// The cache of the source knows no target but this one: the API server's answer decides.
+			cached := &v1alpha1.ClusterTarget{ObjectMeta: metav1.ObjectMeta{Name: "c2"}}
+			s := &strays{
+				options: Options{
+					Client:    fakeOf(t, interceptor.Funcs{}, cached),
+					APIReader: fakeOf(t, test.funcs, append(test.source, cached.DeepCopy())...),
+				},
+				target: &engage.Target{Key: types.NamespacedName{Name: "c2"}, Client: there},
+				live:   there,
+			}
+			s.options.Source.ClusterID = "c1"
+			left, err := s.endThose(t.Context())
+			if failed := err != nil; failed != (test.funcs.List != nil) || left != test.left {
+				t.Errorf("left %t, want %t: %v", left, test.left, err)
+			}
+			err = there.Get(t.Context(), client.ObjectKeyFromObject(test.chaperon), &v1alpha1.PodChaperon{})
+			if ended := err != nil; ended != test.ended {
+				t.Errorf("ended %t, want %t", ended, test.ended)
+			}
+		})
+	}
+}
+
+func ofAnotherSource(c *v1alpha1.PodChaperon) { c.Labels[v1alpha1.LabelParentClusterID] = "another" }
+
+func nameless(c *v1alpha1.PodChaperon) { c.Annotations = nil }
+
+func TestManyTargetsAreNotNamedInASelector(t *testing.T) {
+	s := &strays{target: &engage.Target{Key: types.NamespacedName{Name: "c2"}}}
+	s.options.Source.ClusterID = "c1"
+	var objects []client.Object
+	for i := range namedTargets + 1 {
+		objects = append(objects, &v1alpha1.ClusterTarget{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("t%d", i)}})
+	}
+	for count, want := range map[int]int{1: 2, namedTargets: namedTargets + 1, namedTargets + 1: 1} {
+		known, err := s.targets(t.Context(), fakeOf(t, interceptor.Funcs{}, objects[:count]...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		of, err := s.selector(known)
+		if err != nil {
+			t.Fatal(err)
+		}
+		requirements, _ := of.Requirements()
+		if got := requirements[1].Values().Len(); got != want {
+			t.Errorf("of %d targets, %d are named, want %d", count, got, want)
+		}
+	}
+}

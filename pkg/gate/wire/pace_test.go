@@ -1,0 +1,114 @@
+package wire
+
+import (
+	"io"
+	"net/http"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
+)
+
+func TestAWatchThatFailsIsBegunAtALowRate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPace(clock.RealClock{})
+		begun := time.Now()
+		for range 12 {
+			if err := p.wait(t.Context(), "a"); err != nil {
+				t.Fatal(err)
+			}
+			p.note("a", http.StatusGone)
+		}
+		// 0.5, 1, 2, 4, 8, 16, and then 30 s, each up to half as long again
+		if took := time.Since(begun); took < 180*time.Second || took > 280*time.Second {
+			t.Errorf("12 attempts took %s", took)
+		}
+		if !p.fails() {
+			t.Error("the watch does not count as failing")
+		}
+		other := time.Now()
+		_ = p.wait(t.Context(), "b")
+		p.note("a", http.StatusOK)
+		_ = p.wait(t.Context(), "a")
+		if p.fails() || time.Since(other) > 0 {
+			t.Error("it is paced although it works")
+		}
+	})
+}
+
+func TestRefusalsOfWatchesAndOldFailuresDoNotCount(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPace(clock.RealClock{})
+		for range 2 * failing {
+			p.note("a", http.StatusForbidden)
+		}
+		if p.fails() {
+			t.Error("a refusal counts")
+		}
+		for range failing - 1 {
+			p.note("a", 0)
+		}
+		if p.fails() {
+			t.Error("it counts too early")
+		}
+		if p.note("a", 0); !p.fails() {
+			t.Error("no answer does not count")
+		}
+		time.Sleep(stale + time.Second) //nolint:forbidigo // This is the time of the bubble.
+		if p.fails() {
+			t.Error("a watch that nobody begins again counts")
+		}
+	})
+}
+
+func TestAnswersAreReported(t *testing.T) {
+	var status atomic.Int64
+	f := newFixture(t, Default(), clock.RealClock{}, func(w http.ResponseWriter, r *http.Request) {
+		if code := int(status.Load()); code != 0 && r.URL.Query().Get("watch") == "" {
+			w.WriteHeader(code)
+			return
+		}
+		sendJSON(w, "{}")
+	})
+	var statuses []int
+	f.answered = func(status int, _ time.Duration) { statuses = append(statuses, status) }
+	f.connect(t, Default(), Dial{})
+	_ = f.get(t)
+	status.Store(http.StatusServiceUnavailable)
+	_ = f.get(t)
+	_, _ = f.client.CoreV1().ConfigMaps("a").List(t.Context(), metav1.ListOptions{})
+	_, _ = io.ReadAll(f.watch(t, "watch=1"))
+	f.server.Close()
+	_ = f.get(t)
+	// client-go may try again when a connection was closed.
+	want := []int{http.StatusOK, http.StatusServiceUnavailable, 0}
+	if !slices.Equal(slices.Compact(statuses), want) {
+		t.Errorf("statuses %v, want %v", statuses, want)
+	}
+}
+
+func TestWatchesThatTheServerEndsWithGoneDoNotStorm(t *testing.T) {
+	var asked atomic.Int64
+	f := newFixture(t, Default(), clock.RealClock{}, func(w http.ResponseWriter, _ *http.Request) {
+		asked.Add(1)
+		w.WriteHeader(http.StatusGone)
+	})
+	begun := time.Now()
+	for range 3 {
+		answer := f.begin(t, "watch=1")
+		_ = answer.Body.Close()
+		if answer.StatusCode != http.StatusGone {
+			t.Fatalf("status %d", answer.StatusCode)
+		}
+	}
+	if took := time.Since(begun); took < firstPause+2*firstPause {
+		t.Errorf("three watches were begun within %s", took)
+	}
+	if !f.connection.WatchFails() {
+		t.Error("WatchFails is false")
+	}
+}

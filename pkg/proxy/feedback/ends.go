@@ -1,0 +1,88 @@
+package feedback
+
+import (
+	"slices"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate"
+)
+
+// ends remembers the PodChaperons of a target as they were last seen, by the names of their proxies. The events of a
+// delegate's last status and of its PodChaperon's end can come together, and the latter has no status behind the gate.
+// The objects are those of the cache.
+type ends struct {
+	mu      sync.Mutex // guards byProxy
+	byProxy map[types.NamespacedName][]*v1alpha1.PodChaperon
+}
+
+// note remembers a PodChaperon as it is.
+func (e *ends) note(chaperon *v1alpha1.PodChaperon) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.byProxy == nil {
+		e.byProxy = map[types.NamespacedName][]*v1alpha1.PodChaperon{}
+	}
+	proxy := gate.ParentOf(chaperon).Key
+	for i, c := range e.byProxy[proxy] {
+		if c.UID == chaperon.UID {
+			e.byProxy[proxy][i] = chaperon
+			return
+		}
+	}
+	e.byProxy[proxy] = append(e.byProxy[proxy], chaperon)
+}
+
+// of returns the PodChaperon that the proxy of a state had in the target and has no more, or nil. It forgets those that
+// are gone and that were not the proxy's own.
+func (e *ends) of(proxy types.NamespacedName, s state) *v1alpha1.PodChaperon {
+	if e == nil {
+		return nil
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	var last *v1alpha1.PodChaperon
+	kept := slices.DeleteFunc(e.byProxy[proxy], func(c *v1alpha1.PodChaperon) bool {
+		if slices.ContainsFunc(s.chaperons, func(is v1alpha1.PodChaperon) bool { return is.UID == c.UID }) {
+			return false
+		}
+		own := s.proxy != nil && s.proxy.UID == gate.ParentOf(c).UID && s.proxy.Spec.NodeName == s.nodeName
+		if own {
+			last = c
+		}
+		return !own
+	})
+	if len(kept) == 0 {
+		delete(e.byProxy, proxy)
+		return nil
+	}
+	e.byProxy[proxy] = kept
+	return last
+}
+
+// allEnds has what is remembered of the engaged targets.
+type allEnds struct {
+	mu       sync.Mutex // guards byTarget
+	byTarget map[*engage.Target]*ends
+}
+
+func (a *allEnds) of(target *engage.Target) *ends {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.byTarget == nil {
+		a.byTarget = map[*engage.Target]*ends{}
+	}
+	if a.byTarget[target] == nil {
+		a.byTarget[target] = &ends{}
+	}
+	return a.byTarget[target]
+}
+
+func (a *allEnds) forget(target *engage.Target) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.byTarget, target)
+}

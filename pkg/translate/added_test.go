@@ -1,0 +1,78 @@
+package translate_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
+)
+
+// requiring returns a node affinity that requires one of the labels.
+func requiring(keys ...string) *corev1.NodeAffinity {
+	selector := &corev1.NodeSelector{}
+	for _, key := range keys {
+		selector.NodeSelectorTerms = append(selector.NodeSelectorTerms, corev1.NodeSelectorTerm{
+			MatchExpressions: []corev1.NodeSelectorRequirement{{Key: key, Operator: corev1.NodeSelectorOpExists}},
+		})
+	}
+	return &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: selector}
+}
+
+func TestConstraintsThatWereAddedAreTheDelegates(t *testing.T) {
+	proxy := mustProxy(t, elected(nil, func(spec *corev1.PodSpec) {
+		spec.NodeSelector = map[string]string{"disk": "ssd"}
+		spec.Affinity = &corev1.Affinity{NodeAffinity: requiring("a", "b")}
+	}))
+	want := proxy.DeepCopy()
+	proxy.Spec.NodeSelector["pool"] = "spot"
+	proxy.Spec.Affinity = &corev1.Affinity{NodeAffinity: requiring("c")}
+	proxy.Spec.Tolerations = append(proxy.Spec.Tolerations, gpuToleration)
+	fingerprint := translate.Fingerprint(proxy)
+	translate.MoveAdded(proxy)
+
+	if diff := cmp.Diff(want.Spec.NodeSelector, proxy.Spec.NodeSelector); diff != "" ||
+		proxy.Spec.Affinity != nil && proxy.Spec.Affinity.NodeAffinity != nil {
+		t.Errorf("the proxy has other constraints: %v\n%s", proxy.Spec.Affinity, diff)
+	}
+	if translate.Fingerprint(proxy) != fingerprint {
+		t.Error("the fingerprint differs from that of the pod in the API server")
+	}
+	got, err := translate.DelegateConstraints(proxy)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(map[string]string{"disk": "ssd", "pool": "spot"}, got.NodeSelector); diff != "" {
+		t.Errorf("unexpected selector (-want +got):\n%s", diff)
+	}
+	terms := got.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
+	if len(terms) != 2 || len(terms[0].MatchExpressions) != 2 || terms[1].MatchExpressions[1].Key != "c" {
+		t.Errorf("terms %v", terms)
+	}
+	if diff := cmp.Diff(gpuToleration, got.Tolerations[len(got.Tolerations)-1]); diff != "" {
+		t.Errorf("unexpected toleration (-want +got):\n%s", diff)
+	}
+}
+
+func TestConstraintsThatChooseTheVirtualNodeStay(t *testing.T) {
+	for name, annotations := range map[string]map[string]string{
+		"none were added": {},
+		"from the spec":   {v1alpha1.AnnotationUseSpecConstraints: ""},
+		"from the annotation": {
+			v1alpha1.AnnotationProxyConstraints: "nodeSelector: {zone: z}\naffinity: {nodeAffinity: {}}",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			proxy := mustProxy(t, elected(annotations, func(spec *corev1.PodSpec) {
+				spec.NodeSelector = map[string]string{"disk": "ssd"}
+			}))
+			before := proxy.DeepCopy()
+			translate.MoveAdded(proxy)
+			if diff := cmp.Diff(before, proxy); diff != "" {
+				t.Errorf("unexpected change (-before +after):\n%s", diff)
+			}
+		})
+	}
+}

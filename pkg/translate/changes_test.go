@@ -1,0 +1,172 @@
+package translate_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/utils/ptr"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
+)
+
+func cpu(amount string) corev1.ResourceRequirements {
+	return corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(amount)}}
+}
+
+func TestTheFingerprintIsOfWhatMayChange(t *testing.T) {
+	for name, test := range map[string]struct {
+		change  func(*corev1.Pod)
+		differs bool
+	}{
+		"a label":       {func(p *corev1.Pod) { p.Labels["new"] = "" }, true},
+		"an annotation": {func(p *corev1.Pod) { p.Annotations["new"] = "" }, true},
+		"which labels to keep": {func(p *corev1.Pod) {
+			p.Annotations[v1alpha1.AnnotationNoPrefixLabelRegexp] = "."
+		}, true},
+		"an image":  {func(p *corev1.Pod) { p.Spec.Containers[0].Image = "new" }, true},
+		"resources": {func(p *corev1.Pod) { p.Spec.Containers[0].Resources = cpu("1") }, true},
+		"a toleration": {func(p *corev1.Pod) {
+			p.Spec.Tolerations = append(p.Spec.Tolerations, gpuToleration)
+		}, true},
+		"a deadline": {func(p *corev1.Pod) { p.Spec.ActiveDeadlineSeconds = ptr.To(int64(1)) }, true},
+		"a debugger": {func(p *corev1.Pod) {
+			p.Spec.EphemeralContainers = []corev1.EphemeralContainer{{}}
+		}, true},
+		"the node":           {func(p *corev1.Pod) { p.Spec.NodeName = "admiralty-c2" }, false},
+		"the status":         {func(p *corev1.Pod) { p.Status.Phase = corev1.PodRunning }, false},
+		"that it is fenced":  {func(p *corev1.Pod) { p.Annotations[v1alpha1.AnnotationFencedAfter] = "60" }, false},
+		"what kubectl noted": {func(p *corev1.Pod) { p.Annotations[corev1.LastAppliedConfigAnnotation] = "{}" }, false},
+		"the version":        {func(p *corev1.Pod) { p.ResourceVersion = "2" }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			proxy := mustProxy(t, elected(nil, nil))
+			before := translate.Fingerprint(proxy)
+			test.change(proxy)
+			if differs := translate.Fingerprint(proxy) != before; differs != test.differs {
+				t.Errorf("differs: %t", differs)
+			}
+		})
+	}
+}
+
+func TestRevisionOf(t *testing.T) {
+	for value, want := range map[string]translate.Revision{
+		"":                       {},
+		"3-abc":                  {Number: 3, Fingerprint: "abc"},
+		"-1-abc":                 {},
+		"x-abc":                  {},
+		"7":                      {Number: 7},
+		strings.Repeat("1", 100): {},
+	} {
+		pod := &corev1.Pod{}
+		pod.Annotations = map[string]string{v1alpha1.AnnotationRevision: value}
+		if got := translate.RevisionOf(pod); got != want {
+			t.Errorf("%q: %v, want %v", value, got, want)
+		}
+	}
+}
+
+// change returns the PodChaperon of a proxy, as it was created, and as it is after a change of the proxy.
+func change(t *testing.T, change func(*corev1.Pod)) (before, after *v1alpha1.PodChaperon) {
+	t.Helper()
+	proxy := mustProxy(t, elected(map[string]string{"old": "1"}, nil))
+	proxy.Labels["old"] = "1"
+	before = mustChaperon(t, proxy)
+	change(proxy)
+	after, err := translate.ChangedChaperon(proxy, source(), destination(), before)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return before, after
+}
+
+func TestAChangedPodChaperonKeepsWhatIsOurs(t *testing.T) {
+	before, after := change(t, func(p *corev1.Pod) {
+		p.Labels = map[string]string{"app": "new"}
+		delete(p.Annotations, "old")
+		p.Spec.NodeName, p.UID = "admiralty-c2", "another"
+		p.Spec.ServiceAccountName = "admin"
+	})
+	want := before.DeepCopy()
+	delete(want.Labels, "multicluster.admiralty.io/old")
+	want.Labels["multicluster.admiralty.io/app"] = "new"
+	delete(want.Annotations, "old")
+	want.Annotations[v1alpha1.AnnotationRevision] = "1-" + translate.RevisionOf(after).Fingerprint
+	if diff := cmp.Diff(want, after); diff != "" {
+		t.Errorf("unexpected PodChaperon (-want +got):\n%s", diff)
+	}
+}
+
+func TestOnlyTheFingerprintOfAnEarlierPodChaperonChanges(t *testing.T) {
+	proxy := mustProxy(t, elected(nil, nil))
+	earlier := mustChaperon(t, proxy)
+	want := earlier.DeepCopy()
+	delete(earlier.Annotations, v1alpha1.AnnotationRevision)
+	after, err := translate.ChangedChaperon(proxy, source(), destination(), earlier)
+	if diff := cmp.Diff(want, after); diff != "" || err != nil {
+		t.Errorf("unexpected PodChaperon (-want +got), error %v:\n%s", err, diff)
+	}
+}
+
+func TestWhatTheTargetGaveADelegateStays(t *testing.T) {
+	before, after := change(t, func(p *corev1.Pod) {
+		p.Labels["new"], p.Labels["theirs"] = "1", "1"
+		delete(p.Labels, "old")
+	})
+	delegate := translate.Delegate(before)
+	delegate.Spec.Containers[0].Image = "mirror/whoami"
+	delegate.Labels["multicluster.admiralty.io/theirs"], delegate.Labels["quarantine"] = "2", "1"
+	changes := translate.DelegateChanges(delegate, after)
+	if changes.Spec != nil || changes.Resized != nil || changes.Debugged != nil {
+		t.Errorf("the spec changes: %+v", changes)
+	}
+	want := after.DeepCopy().Labels
+	want["multicluster.admiralty.io/theirs"], want["quarantine"] = "2", "1"
+	if diff := cmp.Diff(want, changes.Metadata.Labels); diff != "" {
+		t.Errorf("unexpected labels (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{"labels/multicluster.admiralty.io/theirs"}, changes.Kept); diff != "" {
+		t.Errorf("unexpected values kept (-want +got):\n%s", diff)
+	}
+}
+
+func TestADelegateWithoutARecordGetsEverything(t *testing.T) {
+	before, after := change(t, func(p *corev1.Pod) {
+		delete(p.Labels, "old")
+		p.Spec.Containers[0].Image = "new"
+	})
+	delegate := translate.Delegate(before)
+	delete(delegate.Annotations, v1alpha1.AnnotationApplied)
+	delegate.Labels["theirs"] = "1"
+	changes := translate.DelegateChanges(delegate, after)
+	if changes.Spec == nil || changes.Spec.Spec.Containers[0].Image != "new" {
+		t.Errorf("spec %+v", changes.Spec)
+	}
+	want := after.DeepCopy().Labels
+	want["theirs"] = "1"
+	if diff := cmp.Diff(want, changes.Metadata.Labels); diff != "" {
+		t.Errorf("unexpected labels (-want +got):\n%s", diff)
+	}
+}
+
+func TestARefusedPartIsTriedAgain(t *testing.T) {
+	before, after := change(t, func(p *corev1.Pod) {
+		p.Labels["new"] = "1"
+		p.Spec.Containers[0].Resources = cpu("2")
+	})
+	delegate := translate.Delegate(before)
+	changes := translate.DelegateChanges(delegate, after)
+	changes.WithoutResize()
+	want := delegate.Annotations[v1alpha1.AnnotationRevision]
+	if got := changes.Metadata.Annotations[v1alpha1.AnnotationRevision]; got != want || want == "" {
+		t.Errorf("revision %q, want %q, that of the delegate", got, want)
+	}
+	again := translate.DelegateChanges(changes.Metadata, after)
+	if again.Resized == nil || again.Resized.Spec.Containers[0].Resources.Requests.Cpu().Value() != 2 {
+		t.Errorf("resized %+v", again.Resized)
+	}
+}

@@ -1,0 +1,105 @@
+package translate
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/timeouts"
+)
+
+// Fence returns the time in a value of the annotation fence-after-seconds or fenced-after-seconds. It is 0 if the
+// delegate is not to be fenced.
+func Fence(value string) (time.Duration, error) {
+	if value == "" || value == "0" {
+		return 0, nil
+	}
+	const least, most = int(timeouts.FenceLeast / time.Second), int(timeouts.FenceMost / time.Second)
+	seconds, err := strconv.Atoi(value)
+	if err != nil || strconv.Itoa(seconds) != value || seconds < least || seconds > most {
+		return 0, fmt.Errorf("must be a whole number of seconds from %d to %d, or empty or 0 for no fencing",
+			least, most)
+	}
+	return time.Duration(seconds) * time.Second, nil
+}
+
+// FenceOf returns after which time the delegate of a proxy is to be fenced in a target with a policy, or 0. The proxy's
+// own annotation takes precedence. An invalid one, which somebody wrote after admission, counts as none.
+func FenceOf(proxy *corev1.Pod, policy *v1alpha1.PlacementPolicy) time.Duration {
+	if value, own := proxy.Annotations[v1alpha1.AnnotationFenceAfter]; own {
+		if fence, err := Fence(value); err == nil {
+			return fence
+		}
+	}
+	return time.Duration(ptr.Deref(policy.FenceAfterSeconds, 0)) * time.Second
+}
+
+// GracePeriod returns the pod's own grace period.
+func GracePeriod(pod *corev1.PodSpec) time.Duration {
+	seconds := ptr.Deref(pod.TerminationGracePeriodSeconds, corev1.DefaultTerminationGracePeriodSeconds)
+	return time.Duration(max(seconds, 1)) * time.Second
+}
+
+// replacedAfter returns how long after a lost target's node has its taint the proxy is evicted and replaced, and false
+// if nobody replaces the proxy before it is gone, as with StatefulSets. explicit says that the user chose this time.
+func replacedAfter(proxy *corev1.Pod) (after time.Duration, explicit, replaced bool) {
+	owner := metav1.GetControllerOf(proxy)
+	if owner == nil || owner.Kind == "StatefulSet" {
+		return 0, false, false
+	}
+	seconds := int64(math.MaxInt64)
+	for _, key := range []string{corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable} {
+		t := tolerating(proxy.Spec.Tolerations, key)
+		switch {
+		case t == nil: // API servers add the default, perhaps later.
+			seconds = min(seconds, defaultTolerationSeconds)
+		case t.TolerationSeconds != nil:
+			seconds = min(seconds, max(*t.TolerationSeconds, 0))
+		}
+	}
+	if seconds > int64(math.MaxInt64/time.Second) {
+		return 0, false, false
+	}
+	return time.Duration(seconds) * time.Second, seconds != defaultTolerationSeconds, true
+}
+
+// FenceProblem says why fencing after some time does not keep the pod from running twice, or is empty if it does.
+// explicit says that the user chose the time that is too short.
+func FenceProblem(proxy *corev1.Pod, fence time.Duration) (problem string, explicit bool) {
+	after, explicit, replaced := replacedAfter(proxy)
+	grace := GracePeriod(&proxy.Spec)
+	holds := timeouts.FenceHolds(fence, grace)
+	if fence == 0 || !replaced || after >= holds {
+		return "", false
+	}
+	const text = "this pod may run twice for a while if its target is lost: it is replaced after %d s, and its " +
+		"delegate is stopped after up to %d s (fencing %d, slack %d, grace period %d): tolerate %s for at least " +
+		"%d s, and leave out %s (or tolerate it for %d s or more), or shorten the others"
+	s := func(d time.Duration) int { return int(d / time.Second) }
+	return fmt.Sprintf(text, s(after), s(holds), s(fence), s(timeouts.FenceSlack), s(grace),
+		corev1.TaintNodeNotReady, s(holds), corev1.TaintNodeUnreachable, defaultTolerationSeconds), explicit
+}
+
+// validateFence refuses a proxy that asks to be fenced, and to be replaced before fencing holds. If the time comes from
+// the API server's defaults, admission warns of it only.
+func validateFence(proxy *corev1.Pod) *field.Error {
+	value := proxy.Annotations[v1alpha1.AnnotationFenceAfter]
+	fence, err := Fence(value)
+	if err != nil {
+		return nil //nolint:nilerr // validateElected has refused it.
+	}
+	if problem, explicit := FenceProblem(proxy, fence); explicit {
+		return field.Invalid(annotationPath(v1alpha1.AnnotationFenceAfter), value, problem)
+	}
+	return nil
+}
+
+// FenceValue is the value of the annotations for a time.
+func FenceValue(fence time.Duration) string { return strconv.Itoa(int(fence / time.Second)) }

@@ -1,0 +1,106 @@
+package checker
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+)
+
+// lookEvery is the interval at which the checker looks at processes. A program of a test pod runs longer.
+const lookEvery = 250 * time.Millisecond
+
+// Program is the program that the test pods run.
+const Program = "whoami"
+
+// Watch notes what happens in a namespace of a cluster until the context ends. It returns when it knows all pods that
+// exist. The source may be a target, too.
+func (h *History) Watch(
+	ctx context.Context, namespace, cluster string, source bool, config *rest.Config,
+) error {
+	set, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return fmt.Errorf("connecting to %s: %w", cluster, err)
+	}
+	factory := informers.NewSharedInformerFactoryWithOptions(set, 0, informers.WithNamespace(namespace))
+	informer := factory.Core().V1().Pods().Informer()
+	if _, err := informer.AddEventHandler(h.handler(cluster, source)); err != nil {
+		return fmt.Errorf("watching %s: %w", cluster, err)
+	}
+	factory.Start(ctx.Done())
+	if !cache.WaitForCacheSync(ctx.Done(), informer.HasSynced) {
+		return fmt.Errorf("reading the pods of %s: %w", cluster, context.Cause(ctx))
+	}
+	return nil
+}
+
+func (h *History) handler(cluster string, source bool) cache.ResourceEventHandlerFuncs {
+	seen := func(object any) {
+		pod, ok := object.(*corev1.Pod)
+		if !ok {
+			return
+		}
+		if parent := pod.Labels[v1alpha1.LabelParentUID]; parent != "" {
+			h.Delegate(cluster, types.UID(parent), pod)
+		} else if source {
+			h.Proxy(pod)
+		}
+	}
+	gone := func(object any) {
+		if unknown, ok := object.(cache.DeletedFinalStateUnknown); ok {
+			object = unknown.Obj
+		}
+		seen(object)
+		pod, ok := object.(*corev1.Pod)
+		if !ok {
+			return
+		}
+		if pod.Labels[v1alpha1.LabelParentUID] != "" {
+			h.DelegateGone(pod.UID)
+		} else if source {
+			h.ProxyGone(pod)
+		}
+	}
+	return cache.ResourceEventHandlerFuncs{
+		AddFunc: seen,
+		UpdateFunc: func(old, object any) {
+			was, ok := old.(*corev1.Pod)
+			is, same := object.(*corev1.Pod)
+			if ok && same && was.UID != is.UID { // After a gap of the watch, another pod has the name.
+				gone(was)
+			}
+			seen(object)
+		},
+		DeleteFunc: gone,
+	}
+}
+
+// Look looks at the processes of the machine until the context ends.
+func (h *History) Look(ctx context.Context) {
+	ticker := time.NewTicker(lookEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		processes, err := Processes(Program)
+		if err != nil {
+			continue
+		}
+		running := map[types.UID]bool{}
+		for uid := range processes {
+			running[uid] = true
+		}
+		h.Running(running)
+	}
+}

@@ -1,0 +1,275 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"syscall"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/test/faults/checker"
+)
+
+// fault is something that breaks, and is repaired later.
+type fault struct {
+	name string
+	// part is what breaks. No two faults of a round break the same part.
+	part string
+	// away is the cluster that the source may lose by it.
+	away string
+	// cuts says that the source surely loses the target, if the fault lasts.
+	cuts bool
+	// brief says that the fault has no duration: it is over when begin returns.
+	brief bool
+	// begin breaks something. The function that it returns repairs it; it may be nil.
+	begin begin
+}
+
+type (
+	begin func(ctx context.Context, l *lab, r *rand.Rand) (end, error)
+	end   func(context.Context) error
+)
+
+// leader is the part of faults that break the leader of the source.
+const leader = "leader"
+
+func faults() []fault {
+	const network, secret = "network", "secret"
+	return []fault{
+		{name: "partition", part: network, away: target, cuts: true, begin: cutting()},
+		{name: "one-way partition, to the target", part: network, away: target, cuts: true,
+			begin: cutting("--only-in")},
+		{name: "one-way partition, from the target", part: network, away: target, cuts: true,
+			begin: cutting("--only-out")},
+		{name: "loss of a third of the packets", part: network, away: target, begin: cutting("--percent=33")},
+		{name: "the target's API server stopped", part: target, away: target, cuts: true, begin: stopping(target)},
+		{name: "the source's API server stopped", part: source, away: target, begin: stopping(source)},
+		{name: "the target's API server frozen", part: target, away: target, cuts: true,
+			begin: freezing(target, "kube-apiserver")},
+		{name: "the source's API server frozen", part: source, away: target, begin: freezing(source, "kube-apiserver")},
+		{name: "the target's API server slow", part: target, away: target, begin: slowing(target)},
+		{name: "the target's etcd frozen", part: target, away: target, begin: freezing(target, "etcd")},
+		{name: "the source's etcd frozen", part: source, away: target, begin: freezing(source, "etcd")},
+		{name: "the target's kubelet frozen", part: "kubelet", begin: freezing(target, "kubelet")},
+		{name: "leader of the source killed", part: leader, brief: true, begin: killing(source, true)},
+		{name: "leader of the source killed while it places pods", part: leader, brief: true, begin: killingAmid},
+		{name: "replica of the source killed", part: "replica", brief: true, begin: killing(source, false)},
+		{name: "leader of the target killed", part: "leader there", brief: true, begin: killing(target, true)},
+		{name: "replica of the target killed", part: "replica there", brief: true, begin: killing(target, false)},
+		{name: "leader of the source frozen", part: leader, away: target, begin: freezingManager(source)},
+		{name: "leader of the target frozen", part: "leader there", begin: freezingManager(target)},
+		{name: "Secret rotated", part: secret, brief: true, begin: rotating},
+		{name: "Secret deleted", part: secret, begin: withoutSecret},
+		{name: "Secret swapped", part: secret, away: target, begin: swapping},
+		{name: "rights revoked", part: secret, away: target, begin: revoking},
+	}
+}
+
+// losing is a partition for so long that fenced pods run elsewhere.
+func losing() fault {
+	return fault{
+		name: "partition, longer than a fence", part: "network", away: target, cuts: true,
+		begin: func(ctx context.Context, l *lab, r *rand.Rand) (end, error) {
+			heal, err := cutting()(ctx, l, r)
+			return func(ctx context.Context) error {
+				if err := until(ctx, l.fencedMoved); err != nil {
+					l.history.Violate(checker.Converges, "the fenced pod of a lost target: %v", err)
+				}
+				return heal(context.WithoutCancel(ctx))
+			}, err
+		},
+	}
+}
+
+// fencedMoved returns an error unless the fenced pod is in the source.
+func (l *lab) fencedMoved(ctx context.Context) error {
+	pod, key := &corev1.Pod{}, client.ObjectKey{Namespace: l.namespace, Name: fenced + "-0"}
+	if err := l.clusters[source].Get(ctx, key, pod); err != nil {
+		return err
+	}
+	if pod.Spec.NodeName != "admiralty-"+source || pod.DeletionTimestamp != nil {
+		return fmt.Errorf("it is on %q, being deleted: %t", pod.Spec.NodeName, pod.DeletionTimestamp != nil)
+	}
+	return nil
+}
+
+func cutting(how ...string) begin {
+	return func(ctx context.Context, _ *lab, _ *rand.Rand) (end, error) {
+		heal := func(ctx context.Context) error { return clusters(ctx, "heal", target) }
+		return heal, clusters(ctx, append([]string{"partition", target}, how...)...)
+	}
+}
+
+func stopping(name string) begin {
+	return func(ctx context.Context, _ *lab, _ *rand.Rand) (end, error) {
+		start := func(ctx context.Context) error { return clusters(ctx, "start-apiserver", name) }
+		return start, clusters(ctx, "stop-apiserver", name)
+	}
+}
+
+func freezing(name, component string) begin {
+	return func(ctx context.Context, _ *lab, _ *rand.Rand) (end, error) {
+		thaw := func(ctx context.Context) error { return clusters(ctx, "thaw", name, component) }
+		return thaw, clusters(ctx, "freeze", name, component)
+	}
+}
+
+// slowing freezes an API server for two of each three seconds. This kernel has no other means to delay packets.
+func slowing(name string) begin {
+	return func(ctx context.Context, _ *lab, _ *rand.Rand) (end, error) {
+		ctx, cancel := context.WithCancel(ctx)
+		done := make(chan error, 1)
+		go func() {
+			var err error
+			for ctx.Err() == nil && err == nil {
+				if err = clusters(context.WithoutCancel(ctx), "freeze", name, "kube-apiserver"); err == nil {
+					wait(ctx, 2*time.Second)
+					err = clusters(context.WithoutCancel(ctx), "thaw", name, "kube-apiserver")
+				}
+				wait(ctx, time.Second)
+			}
+			done <- err
+		}()
+		return func(context.Context) error {
+			cancel()
+			return <-done
+		}, nil
+	}
+}
+
+// manager returns the pod of a cluster's manager: the leader, or another replica.
+func (l *lab) manager(ctx context.Context, name string, leader bool) (*corev1.Pod, error) {
+	lease := &coordinationv1.Lease{}
+	key := client.ObjectKey{Namespace: managerNamespace, Name: managerName}
+	if err := l.clusters[name].Get(ctx, key, lease); err != nil {
+		return nil, err
+	}
+	pods := &corev1.PodList{}
+	if err := l.clusters[name].List(ctx, pods, client.InNamespace(managerNamespace)); err != nil {
+		return nil, err
+	}
+	holder := ""
+	if lease.Spec.HolderIdentity != nil {
+		holder = *lease.Spec.HolderIdentity
+	}
+	for i := range pods.Items {
+		pod := &pods.Items[i]
+		leads := len(holder) > len(pod.Name) && holder[:len(pod.Name)+1] == pod.Name+"_"
+		if leads == leader && pod.DeletionTimestamp == nil {
+			return pod, nil
+		}
+	}
+	return nil, fmt.Errorf("%s has no such manager (the leader is %q)", name, holder)
+}
+
+// killing kills a manager with SIGKILL, so that it cannot release anything. It also has the pod replaced, so that kills
+// in a row do not add up to a back-off.
+func killing(name string, leader bool) begin {
+	return func(ctx context.Context, l *lab, _ *rand.Rand) (end, error) {
+		pod, err := l.manager(ctx, name, leader)
+		if err != nil {
+			return nil, err
+		}
+		if _, err := checker.Signal(managerProgram, pod.UID, syscall.SIGKILL); err != nil {
+			return nil, err
+		}
+		return nil, client.IgnoreNotFound(l.clusters[name].Delete(ctx, pod, client.GracePeriodSeconds(0)))
+	}
+}
+
+// killingAmid kills the leader of the source while it places pods, and cordons the target's virtual node. The next
+// leader would place again what the last one has placed there, unless it looks.
+func killingAmid(ctx context.Context, l *lab, r *rand.Rand) (end, error) {
+	for range 8 {
+		if err := startTask(ctx, l, r); err != nil {
+			return nil, err
+		}
+	}
+	wait(ctx, time.Duration(r.Int64N(int64(2*time.Second))))
+	repair, err := killing(source, true)(ctx, l, r)
+	if err != nil {
+		return repair, err
+	}
+	return repair, l.kubectl(ctx, source, "cordon", "admiralty-"+target)
+}
+
+func freezingManager(name string) begin {
+	return func(ctx context.Context, l *lab, _ *rand.Rand) (end, error) {
+		pod, err := l.manager(ctx, name, true)
+		if err != nil {
+			return nil, err
+		}
+		_, err = checker.Signal(managerProgram, pod.UID, syscall.SIGSTOP)
+		return func(context.Context) error {
+			_, err := checker.Signal(managerProgram, pod.UID, syscall.SIGCONT)
+			return err
+		}, err
+	}
+}
+
+// secret returns the Secret with the kubeconfig of the target.
+func (l *lab) secret(ctx context.Context) (*corev1.Secret, error) {
+	secret := &corev1.Secret{}
+	err := l.clusters[source].Get(ctx, client.ObjectKey{Namespace: managerNamespace, Name: target}, secret)
+	return secret, err
+}
+
+// rotating gives the source another token, as `connect --renew` does.
+func rotating(ctx context.Context, _ *lab, _ *rand.Rand) (end, error) {
+	_, err := run(ctx, "kubectl-multicluster", "connect", target, "--renew", "--timeout=20s",
+		"--source-context", source, "--target-context", target)
+	return nil, err
+}
+
+func withoutSecret(ctx context.Context, l *lab, _ *rand.Rand) (end, error) {
+	secret, err := l.secret(ctx)
+	if err != nil {
+		return nil, err
+	}
+	again := func(ctx context.Context) error {
+		fresh := &corev1.Secret{ObjectMeta: secret.ObjectMeta, Data: secret.Data, Type: secret.Type}
+		fresh.ResourceVersion, fresh.UID = "", ""
+		return l.clusters[source].Create(ctx, fresh)
+	}
+	return again, l.clusters[source].Delete(ctx, secret)
+}
+
+// swapping lets the name of the target lead to another cluster: the source itself.
+func swapping(ctx context.Context, l *lab, _ *rand.Rand) (end, error) {
+	secret, err := l.secret(ctx)
+	if err != nil {
+		return nil, err
+	}
+	right := secret.DeepCopy()
+	wrong, err := run(ctx, "kubectl", "config", "view", "--raw", "--minify", "--flatten", "--context", source)
+	if err != nil {
+		return nil, err
+	}
+	for key := range secret.Data {
+		secret.Data[key] = []byte(wrong)
+	}
+	back := func(ctx context.Context) error {
+		now, err := l.secret(ctx)
+		if err != nil {
+			return err
+		}
+		now.Data = right.Data
+		return l.clusters[source].Update(ctx, now)
+	}
+	return back, l.clusters[source].Update(ctx, secret)
+}
+
+// revoking takes all rights of the source in the target, as after a theft, and connects anew later.
+func revoking(ctx context.Context, _ *lab, _ *rand.Rand) (end, error) {
+	_, err := run(ctx, "kubectl-multicluster", "disconnect", "--revoke", "--target-context", target,
+		"--source-name", source)
+	return func(ctx context.Context) error {
+		_, err := run(ctx, "kubectl-multicluster", "connect", target, "--source-context", source,
+			"--target-context", target)
+		return err
+	}, err
+}

@@ -1,0 +1,178 @@
+package main
+
+import (
+	"maps"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestASeedRepeatsItsRounds(t *testing.T) {
+	one, same, other := newPlans(7), newPlans(7), newPlans(8)
+	differ := false
+	for range 50 {
+		first, second := one.next().String(), same.next().String()
+		if first != second {
+			t.Fatalf("seed 7 drew\n%s\nand\n%s", first, second)
+		}
+		differ = differ || strings.SplitN(first, "\n", 2)[1] != strings.SplitN(other.next().String(), "\n", 2)[1]
+	}
+	if !differ {
+		t.Error("another seed draws the same")
+	}
+}
+
+func TestEachFaultIsDrawnAndNoPartBreaksTwiceInARound(t *testing.T) {
+	drawn := map[string]int{}
+	plans := newPlans(1)
+	for range 200 {
+		parts := map[string]bool{}
+		for _, s := range plans.next().steps {
+			drawn[s.name()]++
+			if s.fault == nil {
+				continue
+			}
+			if parts[s.fault.part] {
+				t.Errorf("%s breaks the %s a second time", s.fault.name, s.fault.part)
+			}
+			parts[s.fault.part] = true
+		}
+	}
+	for _, f := range append(faults(), settingBack(source), settingBack(target), losing()) {
+		if drawn[f.name] == 0 {
+			t.Errorf("in 200 rounds, there was no %q", f.name)
+		}
+	}
+	for _, o := range append(operations(), drain()) {
+		if drawn[o.name] == 0 {
+			t.Errorf("in 200 rounds, there was no %q", o.name)
+		}
+	}
+}
+
+func TestTheShortFormHasWhatMatters(t *testing.T) {
+	drawn, long := map[string]bool{}, false
+	plans := newPlans(shortSeed)
+	for range shortRounds {
+		p := plans.next()
+		long = long || p.mustNotice()
+		for _, s := range p.steps {
+			drawn[s.name()] = true
+			if s.lasts > longLasts {
+				t.Errorf("%s takes %s", s.name(), s.lasts)
+			}
+		}
+	}
+	if !long {
+		t.Error("the target is never away for so long that the source must notice")
+	}
+	for _, name := range []string{
+		settingBack(source).name, settingBack(target).name, drain().name, "Secret swapped", "rights revoked",
+		"leader of the source frozen", "leader of the source killed while it places pods",
+	} {
+		if !drawn[name] {
+			t.Errorf("it has no %q; it has %v", name, slices.Sorted(maps.Keys(drawn)))
+		}
+	}
+}
+
+func TestWhatARoundMeasures(t *testing.T) {
+	at := func(seconds int) time.Time { return time.Unix(int64(seconds), 0) }
+	for name, test := range map[string]struct {
+		notes []note
+		want  times
+	}{
+		"a partition": {
+			notes: []note{
+				{at: at(10), what: began, name: "partition"}, {at: at(40), what: unready},
+				{at: at(85), what: over}, {at: at(90), what: ready},
+			},
+			want: times{of: "partition", noticed: 30 * time.Second, back: 5 * time.Second},
+		},
+		"a kill": {
+			notes: []note{{at: at(10), what: began, name: "kill"}, {at: at(25), what: leads}},
+			want:  times{of: "kill", takenOver: 15 * time.Second},
+		},
+		"two faults": {
+			notes: []note{
+				{at: at(10), what: began, name: "kill"}, {at: at(11), what: began, name: "partition"},
+				{at: at(25), what: leads},
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := measure(test.notes); !reflect.DeepEqual(got, test.want) {
+				t.Errorf("got %+v, want %+v", got, test.want)
+			}
+		})
+	}
+}
+
+func TestALongPartitionMustBeNoticed(t *testing.T) {
+	find := func(name string) *fault {
+		for _, f := range faults() {
+			if f.name == name {
+				return &f
+			}
+		}
+		t.Fatalf("no fault %q", name)
+		return nil
+	}
+	long, short := step{fault: find("partition"), lasts: longLasts}, step{fault: find("partition"), lasts: time.Second}
+	if !(plan{steps: []step{long}}).mustNotice() {
+		t.Error("nobody needs to notice a long partition")
+	}
+	for _, steps := range [][]step{{short}, {long, {fault: find("leader of the source killed")}}} {
+		if p := (plan{steps: steps}); p.mustNotice() {
+			t.Errorf("somebody must notice: %s", p)
+		}
+	}
+	at := func(seconds int) time.Time { return time.Unix(int64(seconds), 0) }
+	begins, late := note{at: at(1), what: began}, note{at: at(100), what: unready}
+	if noticed([]note{begins, late}) || !noticed([]note{begins, {at: at(40), what: unready}}) {
+		t.Error("only a node that is not Ready in time has noticed")
+	}
+}
+
+func TestResultsAreAddedToTheEarlierOnes(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "results.json")
+	for range 2 {
+		r, err := readResults(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.add(result{done: []string{"partition", "a pod is deleted"}, rest: 3 * time.Second, times: times{
+			of: "partition", noticed: 31 * time.Second,
+		}})
+		if err := r.write(file); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r, err := readResults(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Rounds != 2 || r.faults() != 4 || len(r.Faults["partition"].Noticed) != 2 {
+		t.Errorf("got %+v", r)
+	}
+	page := filepath.Join(t.TempDir(), "page.md")
+	if err := os.WriteFile(page, []byte("before\n"+reportBegins+"old\n"+reportEnds+"after\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.report(page); err != nil {
+		t.Fatal(err)
+	}
+	content, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(content)
+	if !strings.Contains(text, "| partition | 2 | 3.0 s") || strings.Contains(text, "old") ||
+		!strings.HasPrefix(text, "before\n") || !strings.HasSuffix(text, "after\n") {
+		t.Errorf("the page is:\n%s", text)
+	}
+}

@@ -1,0 +1,125 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/test/faults/checker"
+)
+
+// The short form has both clusters set back, a drain, a loss that evicts pods, and most faults once.
+const (
+	shortSeed   = 1251509
+	shortRounds = 7
+)
+
+type options struct {
+	seed, first uint64
+	rounds      int
+	lasts       time.Duration
+	results     string
+	report      string
+	short       bool
+}
+
+func main() {
+	var o options
+	flag.Uint64Var(&o.seed, "seed", uint64(time.Now().Unix()), "what the rounds are drawn from")
+	flag.Uint64Var(&o.first, "first", 1, "the number of the first round to play")
+	flag.IntVar(&o.rounds, "rounds", 0, "how many rounds to play at most (zero: as many as the time allows)")
+	flag.DurationVar(&o.lasts, "for", 5*time.Minute, "begin no round after this time")
+	flag.StringVar(&o.results, "results", "", "a file of results to which to add those of this run")
+	flag.StringVar(&o.report, "report", "", "a page in which to write a table of the results")
+	flag.BoolVar(&o.short, "short", false, "play the short form, which is part of make test: seed "+
+		fmt.Sprint(shortSeed)+", rounds 1 to "+fmt.Sprint(shortRounds))
+	flag.Parse()
+	if o.short {
+		o.seed, o.first, o.rounds, o.lasts = shortSeed, 1, shortRounds, time.Hour
+	}
+	ctx, stop := signal.NotifyContext(
+		context.Background(), os.Interrupt, syscall.SIGTERM) //nolint:forbidigo // the program begins here
+	err := o.run(ctx)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "faults:", err)
+		os.Exit(1)
+	}
+}
+
+var errViolations = errors.New("promises were broken (see above)")
+
+func (o options) run(ctx context.Context) error {
+	began := time.Now()
+	say := func(format string, args ...any) {
+		fmt.Printf("%s %s\n", time.Now().Format("15:04:05"), fmt.Sprintf(format, args...))
+	}
+	say("seed %d", o.seed)
+	l, err := setUp(ctx, say)
+	if err != nil {
+		return err
+	}
+	results, err := readResults(o.results)
+	if err != nil {
+		return err
+	}
+	if err := until(ctx, l.atRest); err != nil {
+		return fmt.Errorf("the pods do not run before the first fault: %w", err)
+	}
+	plans := newPlans(o.seed)
+	for played := 0; ctx.Err() == nil && time.Since(began) < o.lasts && (o.rounds == 0 || played < o.rounds); {
+		p := plans.next()
+		if p.round < o.first {
+			continue
+		}
+		played++
+		if err := o.playOne(ctx, l, p, results); err != nil {
+			return err
+		}
+		if len(l.history.Violations()) > 0 {
+			break // What follows would be seen through it.
+		}
+	}
+	return o.finish(context.WithoutCancel(ctx), l, results)
+}
+
+func (o options) playOne(ctx context.Context, l *lab, p plan, results *results) error {
+	l.say("%s", p)
+	res, err := l.play(ctx, p)
+	if err != nil {
+		return err
+	}
+	results.add(res)
+	if err := results.write(o.results); err != nil {
+		return err
+	}
+	l.say("  at rest after %.1f s; %d faults in all", res.rest.Seconds(), results.faults())
+	return nil
+}
+
+// finish prints and keeps the results. It deletes the namespace, unless a promise was broken: somebody wants to look.
+func (o options) finish(ctx context.Context, l *lab, results *results) error {
+	violations := l.history.Violations()
+	if len(violations) == 0 {
+		if err := l.tearDown(ctx); err != nil {
+			l.history.Violate(checker.NothingIsStuck, "%v", err)
+			violations = l.history.Violations()
+		}
+	}
+	for _, v := range violations {
+		l.say("BROKEN: %s", v)
+	}
+	if err := errors.Join(results.write(o.results), results.report(o.report)); err != nil {
+		return err
+	}
+	if len(violations) > 0 {
+		return fmt.Errorf("%w; the pods are in namespace %s", errViolations, l.namespace)
+	}
+	l.say("no promise was broken. %s", results.table())
+	return nil
+}

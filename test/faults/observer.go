@@ -1,0 +1,149 @@
+package main
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// observer notes when the target's virtual node and the leader of the source change.
+type observer struct {
+	cancel context.CancelFunc
+	done   chan struct{}
+
+	mu    sync.Mutex // guards notes
+	notes []note
+}
+
+type note struct {
+	at         time.Time
+	what, name string
+}
+
+const (
+	began   = "a fault begins"
+	over    = "a fault is over"
+	ready   = "the node is Ready"
+	unready = "the node is not Ready"
+	leads   = "another leads"
+)
+
+// noticeWithin is the grace period of nodes, with the longest delay of a round before it.
+const noticeWithin = 50*time.Second + roundLasts
+
+// times are measured in a round with one fault. Zero stands for something that did not happen.
+type times struct {
+	// of is the fault's name. It is empty if there were several.
+	of string
+	// noticed is the time from the beginning of the fault until the node is not Ready.
+	noticed time.Duration
+	// back is the time from the end of the fault until the node is Ready again.
+	back time.Duration
+	// takenOver is the time from the beginning of the fault until another manager leads.
+	takenOver time.Duration
+}
+
+func (l *lab) observe(ctx context.Context) *observer {
+	ctx, cancel := context.WithCancel(ctx)
+	o := &observer{cancel: cancel, done: make(chan struct{})}
+	go func() {
+		defer close(o.done)
+		lastReady, lastHolder := ready, ""
+		for ctx.Err() == nil {
+			if state := l.nodeState(ctx); state != "" && state != lastReady {
+				lastReady = state
+				o.note(state, "")
+			}
+			holder := l.holder(ctx)
+			if lastHolder != "" && holder != "" && holder != lastHolder {
+				o.note(leads, holder)
+			}
+			if holder != "" {
+				lastHolder = holder
+			}
+			wait(ctx, pollEvery)
+		}
+	}()
+	return o
+}
+
+func (l *lab) nodeState(ctx context.Context) string {
+	node := &corev1.Node{}
+	if err := l.clusters[source].Get(ctx, client.ObjectKey{Name: "admiralty-" + target}, node); err != nil {
+		return ""
+	}
+	for _, c := range node.Status.Conditions {
+		if c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue {
+			return ready
+		}
+	}
+	return unready
+}
+
+func (l *lab) holder(ctx context.Context) string {
+	lease := &coordinationv1.Lease{}
+	key := client.ObjectKey{Namespace: managerNamespace, Name: managerName}
+	if err := l.clusters[source].Get(ctx, key, lease); err != nil || lease.Spec.HolderIdentity == nil {
+		return ""
+	}
+	return *lease.Spec.HolderIdentity
+}
+
+func (o *observer) note(what, name string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.notes = append(o.notes, note{at: time.Now(), what: what, name: name})
+}
+
+// stop ends the observation, and returns what was measured, if there was one fault.
+func (o *observer) stop() times {
+	o.cancel()
+	<-o.done
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return measure(o.notes)
+}
+
+// noticed reports whether the node was not Ready, within some time after a fault began.
+func noticed(notes []note) bool {
+	var begin time.Time
+	for _, n := range notes {
+		switch {
+		case n.what == began && begin.IsZero():
+			begin = n.at
+		case n.what == unready && !begin.IsZero() && n.at.Sub(begin) < noticeWithin:
+			return true
+		}
+	}
+	return false
+}
+
+// measure returns the times of a round with one fault, and nothing for others.
+func measure(notes []note) times {
+	var (
+		t          times
+		begin, end time.Time
+	)
+	for _, n := range notes {
+		switch {
+		case n.what == began && !begin.IsZero():
+			return times{}
+		case n.what == began:
+			begin, t.of = n.at, n.name
+		case n.what == over:
+			end = n.at
+		case begin.IsZero():
+		case n.what == unready && t.noticed == 0:
+			t.noticed = n.at.Sub(begin)
+		case n.what == leads && t.takenOver == 0:
+			t.takenOver = n.at.Sub(begin)
+		case n.what == ready && !end.IsZero() && t.noticed > 0:
+			t.back = n.at.Sub(end)
+		}
+	}
+	return t
+}

@@ -1,0 +1,164 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/test/faults/checker"
+)
+
+// operation is something that users or administrators do in a moment.
+type operation struct {
+	name string
+	// fault says that the operation counts as an injected fault.
+	fault bool
+	// begins says that the operation begins something that must finish.
+	begins bool
+	// timed says that the time that the operation takes is among the results.
+	timed bool
+	do    func(ctx context.Context, l *lab, r *rand.Rand) error
+}
+
+func operations() []operation {
+	virtual := "admiralty-" + target
+	return []operation{
+		{name: "a task begins", begins: true, do: startTask},
+		{name: "another task begins", begins: true, do: startTask},
+		{name: "a Job begins", begins: true, do: startJob},
+		{name: "the Deployment is scaled", do: func(ctx context.Context, l *lab, r *rand.Rand) error {
+			return l.kubectl(ctx, source, "scale", "deployment/web", "--replicas="+strconv.Itoa(2+r.IntN(7)))
+		}},
+		{name: "the StatefulSet is scaled", do: func(ctx context.Context, l *lab, r *rand.Rand) error {
+			return l.kubectl(ctx, source, "scale", "statefulset/db", "--replicas="+strconv.Itoa(1+r.IntN(3)))
+		}},
+		{name: "the Deployment is rolled out", do: func(ctx context.Context, l *lab, _ *rand.Rand) error {
+			return l.kubectl(ctx, source, "rollout", "restart", "deployment/web")
+		}},
+		{name: "a pod of the StatefulSet is deleted", fault: true, do: deleteProxy([]string{db, fenced})},
+		{name: "a pod is deleted", fault: true, do: deleteProxy([]string{web, task})},
+		{name: "a pod is deleted by force", fault: true, do: deleteProxy(
+			[]string{web, task}, "--grace-period=0", "--force")},
+		{name: "a delegate is deleted", fault: true, do: deleteInTarget("pod", []string{web, task, db, fenced})},
+		{name: "a PodChaperon is deleted", fault: true, do: deleteInTarget(
+			"podchaperon", []string{web, task, db}, "--cascade=background")},
+		{name: "a PodChaperon is deleted in the foreground", fault: true, do: deleteInTarget(
+			"podchaperon", []string{web, task}, "--cascade=foreground")},
+		{name: "the virtual node is cordoned", fault: true, do: func(ctx context.Context, l *lab, _ *rand.Rand) error {
+			return l.kubectl(ctx, source, "cordon", virtual)
+		}},
+		{name: "the virtual node is drained", fault: true, do: func(ctx context.Context, l *lab, _ *rand.Rand) error {
+			go func() { // It waits for the budget.
+				_ = l.kubectl(ctx, source, "drain", virtual, "--pod-selector=app in (web,db,fenced)",
+					"--ignore-daemonsets", "--timeout=15s")
+			}()
+			return nil
+		}},
+		{name: "the virtual node is deleted", fault: true, do: func(ctx context.Context, l *lab, _ *rand.Rand) error {
+			return l.kubectl(ctx, source, "delete", "node", virtual, "--wait=false")
+		}},
+	}
+}
+
+// drain evacuates the target while nothing else happens, and checks that the budget of the Deployment is kept.
+func drain() operation {
+	return operation{
+		name: "the virtual node is drained alone", fault: true, timed: true,
+		do: func(ctx context.Context, l *lab, _ *rand.Rand) error {
+			drained := make(chan error, 1)
+			go func() {
+				drained <- l.kubectl(ctx, source, "drain", "admiralty-"+target, "--pod-selector=app in (web,db,fenced)",
+					"--ignore-daemonsets", "--timeout=2m")
+			}()
+			ticker := time.NewTicker(pollEvery)
+			defer ticker.Stop()
+			for {
+				select {
+				case err := <-drained:
+					return err
+				case <-ticker.C:
+				}
+				if ready, err := l.readyPods(ctx, web); err == nil && ready < webReplicas-1 {
+					l.history.Violate(checker.Budgets, "%d pods of the Deployment are ready during a drain", ready)
+				}
+			}
+		},
+	}
+}
+
+func (l *lab) readyPods(ctx context.Context, app string) (int, error) {
+	pods := &corev1.PodList{}
+	err := l.clusters[source].List(ctx, pods, client.InNamespace(l.namespace), client.MatchingLabels{"app": app})
+	ready := 0
+	for i := range pods.Items {
+		for _, c := range pods.Items[i].Status.Conditions {
+			if c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue {
+				ready++
+			}
+		}
+	}
+	return ready, err
+}
+
+func startTask(ctx context.Context, l *lab, r *rand.Rand) error {
+	name := fmt.Sprintf("task-%08x", r.Uint32())
+	lasts := time.Duration(1+r.IntN(20)) * time.Second
+	return l.clusters[source].Create(ctx, l.task(name, lasts, r.IntN(4)))
+}
+
+func startJob(ctx context.Context, l *lab, r *rand.Rand) error {
+	name := fmt.Sprintf("job-%08x", r.Uint32())
+	return l.clusters[source].Create(ctx, l.job(name, time.Duration(1+r.IntN(10))*time.Second))
+}
+
+// anyOf returns a pod of the source's namespace with one of the labels, or nil.
+func (l *lab) anyOf(ctx context.Context, r *rand.Rand, apps []string) (*corev1.Pod, error) {
+	pods := &corev1.PodList{}
+	if err := l.clusters[source].List(ctx, pods, client.InNamespace(l.namespace)); err != nil {
+		return nil, err
+	}
+	pods.Items = slices.DeleteFunc(pods.Items, func(p corev1.Pod) bool {
+		return p.Labels[v1alpha1.LabelParentUID] != "" || !slices.Contains(apps, p.Labels["app"])
+	})
+	if len(pods.Items) == 0 {
+		return nil, nil //nolint:nilnil // There is none.
+	}
+	return &pods.Items[r.IntN(len(pods.Items))], nil
+}
+
+func deleteProxy(apps []string, how ...string) func(context.Context, *lab, *rand.Rand) error {
+	return func(ctx context.Context, l *lab, r *rand.Rand) error {
+		pod, err := l.anyOf(ctx, r, apps)
+		if pod == nil || err != nil {
+			return err
+		}
+		l.history.Allow(pod.UID, "deleted")
+		return l.kubectl(ctx, source, append([]string{"delete", "pod", pod.Name, "--wait=false"}, how...)...)
+	}
+}
+
+// deleteInTarget deletes the delegate or the PodChaperon of a pod, wherever it is.
+func deleteInTarget(kind string, apps []string, how ...string) func(context.Context, *lab, *rand.Rand) error {
+	return func(ctx context.Context, l *lab, r *rand.Rand) error {
+		pod, err := l.anyOf(ctx, r, apps)
+		if pod == nil || err != nil {
+			return err
+		}
+		where := strings.TrimPrefix(pod.Spec.NodeName, "admiralty-")
+		if where == "" {
+			return nil
+		}
+		l.history.Allow(pod.UID, "its "+kind+" was deleted")
+		args := append([]string{"delete", kind, "--wait=false",
+			"--selector=" + v1alpha1.LabelParentUID + "=" + string(pod.UID)}, how...)
+		return l.kubectl(ctx, where, args...)
+	}
+}

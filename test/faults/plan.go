@@ -1,0 +1,181 @@
+package main
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+)
+
+// plan is what happens in a round.
+type plan struct {
+	seed, round uint64
+	steps       []step
+}
+
+// step is a fault or an operation, at a moment of the round.
+type step struct {
+	at, lasts time.Duration
+	fault     *fault
+	operation *operation
+	// draws is the seed of what the step itself draws.
+	draws uint64
+}
+
+func (s step) name() string {
+	if s.fault != nil {
+		return s.fault.name
+	}
+	return s.operation.name
+}
+
+const (
+	roundLasts = 20 * time.Second
+	// longLasts is more than it takes to notice that a target is away, and to evict its impatient pods.
+	longLasts = 75 * time.Second
+	// longestLasts is more than it takes until the pods of a fenced StatefulSet may run elsewhere.
+	longestLasts = 280 * time.Second
+	mostFaults   = 5
+	mostOps      = 12
+	// drainEvery is how many rounds there are for one with nothing but a drain.
+	drainEvery = 8
+	// setBackEvery is how many rounds there are for one in which a cluster is set back.
+	setBackEvery = 8
+	// longEvery is how many rounds there are for one that lasts for longLasts.
+	longEvery = 5
+	// lossEvery is how many rounds there are for one in which the target is away for the longest time.
+	lossEvery = 25
+)
+
+// plans draws rounds. Each fault comes once before any comes again.
+type plans struct {
+	seed, round uint64
+	bag         []fault
+	draw        *rand.Rand
+}
+
+func newPlans(seed uint64) *plans {
+	return &plans{seed: seed, draw: rand.New(rand.NewPCG(seed, 0))} //nolint:gosec // It is to be repeated.
+}
+
+func (p *plans) next() plan {
+	p.round++
+	drawn := plan{seed: p.seed, round: p.round}
+	if p.draw.IntN(drainEvery) == 0 {
+		o := drain()
+		drawn.steps = append(drawn.steps, step{operation: &o})
+		return drawn
+	}
+	if p.draw.IntN(setBackEvery) == 0 {
+		return p.setBack(drawn)
+	}
+	if p.draw.IntN(lossEvery) == 0 {
+		return p.loss(drawn)
+	}
+	if p.draw.IntN(longEvery) == 0 {
+		p.steps(&drawn, longLasts)
+	} else {
+		p.steps(&drawn, roundLasts)
+	}
+	return drawn
+}
+
+// steps draws faults and operations for a time, and the more of them the longer it is. The first fault may last all of
+// it.
+func (p *plans) steps(drawn *plan, lasts time.Duration) {
+	times := int(lasts / roundLasts)
+	parts := map[string]bool{}
+	for n := range times * (1 + p.draw.IntN(mostFaults)) {
+		f := p.take(parts)
+		if f == nil {
+			break
+		}
+		parts[f.part] = true
+		s := step{fault: f, draws: p.draw.Uint64()}
+		if n == 0 {
+			s.at = time.Duration(p.draw.Int64N(int64(roundLasts / 2)))
+		} else {
+			s.at = time.Duration(p.draw.Int64N(int64(lasts)))
+		}
+		switch {
+		case f.brief:
+		case n == 0 && lasts > roundLasts:
+			s.lasts = lasts
+		default:
+			s.lasts = time.Second + time.Duration(p.draw.Int64N(int64(roundLasts)))
+		}
+		drawn.steps = append(drawn.steps, s)
+	}
+	p.operations(drawn, operations(), lasts)
+}
+
+// operations draws operations for a time.
+func (p *plans) operations(drawn *plan, from []operation, lasts time.Duration) {
+	for range int(lasts/roundLasts) * (3 + p.draw.IntN(mostOps-2)) {
+		o := from[p.draw.IntN(len(from))]
+		at := time.Duration(p.draw.Int64N(int64(lasts)))
+		drawn.steps = append(drawn.steps, step{at: at, operation: &o, draws: p.draw.Uint64()})
+	}
+}
+
+// setBack draws a round in which a cluster forgets the operations. Pods that were to finish could be among them.
+func (p *plans) setBack(drawn plan) plan {
+	name := []string{source, target}[p.draw.IntN(2)]
+	f := settingBack(name)
+	drawn.steps = append(drawn.steps, step{lasts: roundLasts, fault: &f})
+	lasting := slices.DeleteFunc(operations(), func(o operation) bool { return o.begins })
+	p.operations(&drawn, lasting, roundLasts)
+	return drawn
+}
+
+// loss draws a round in which the target is away until fenced pods have moved.
+func (p *plans) loss(drawn plan) plan {
+	f := losing()
+	drawn.steps = append(drawn.steps, step{lasts: longestLasts, fault: &f})
+	p.operations(&drawn, operations(), longLasts)
+	return drawn
+}
+
+// take takes a fault of another part from the bag.
+func (p *plans) take(parts map[string]bool) *fault {
+	if len(p.bag) == 0 {
+		p.bag = faults()
+		p.draw.Shuffle(len(p.bag), func(i, j int) { p.bag[i], p.bag[j] = p.bag[j], p.bag[i] })
+	}
+	for i, f := range p.bag {
+		if !parts[f.part] {
+			p.bag = append(p.bag[:i:i], p.bag[i+1:]...)
+			return &f
+		}
+	}
+	return nil
+}
+
+// mustNotice reports whether the source must notice that the target is away: it is for long enough, and nothing breaks
+// the source.
+func (p plan) mustNotice() bool {
+	cut := false
+	for _, s := range p.steps {
+		if s.fault == nil {
+			continue
+		}
+		if s.fault.part == source || s.fault.part == leader {
+			return false
+		}
+		cut = cut || s.fault.cuts && s.lasts >= longLasts
+	}
+	return cut
+}
+
+func (p plan) String() string {
+	var text strings.Builder
+	fmt.Fprintf(&text, "round %d of seed %d:", p.round, p.seed)
+	for _, s := range p.steps {
+		fmt.Fprintf(&text, "\n  after %4.1f s: %s", s.at.Seconds(), s.name())
+		if s.lasts > 0 {
+			fmt.Fprintf(&text, ", for %.1f s", s.lasts.Seconds())
+		}
+	}
+	return text.String()
+}

@@ -1,0 +1,110 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/test/faults/checker"
+)
+
+// result is what came of a round.
+type result struct {
+	// done are the names of the faults that were injected, with those operations that count as one.
+	done []string
+	// rest is the time from the last repair until all was at rest.
+	rest  time.Duration
+	times times
+	// took is the time that the operation of this round took, if its time counts.
+	took time.Duration
+}
+
+// play carries out a round, repairs everything and waits until all is at rest.
+func (l *lab) play(ctx context.Context, p plan) (result, error) {
+	var (
+		steps sync.WaitGroup
+		mu    sync.Mutex // guards res
+		res   result
+	)
+	seen := l.observe(ctx)
+	for i := range p.steps {
+		s := &p.steps[i]
+		steps.Go(func() {
+			wait(ctx, s.at)
+			start := time.Now()
+			if err := l.carryOut(ctx, s, seen); err != nil {
+				l.say("  not carried out: %s: %v", s.name(), err)
+				return
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			if s.fault != nil || s.operation.fault {
+				res.done = append(res.done, s.name())
+			}
+			if s.operation != nil && s.operation.timed {
+				res.took = time.Since(start)
+			}
+		})
+	}
+	steps.Wait()
+	if err := l.repair(context.WithoutCancel(ctx)); err != nil {
+		return res, fmt.Errorf("repairing: %w", err)
+	}
+	start := time.Now()
+	if err := until(ctx, l.atRest); err != nil {
+		l.history.Violate(checker.Converges, "round %d of seed %d: %v", p.round, p.seed, err)
+	}
+	res.rest = time.Since(start)
+	if err := until(ctx, l.caughtUp); err != nil {
+		return res, fmt.Errorf("the checker cannot see what happens: %w", err)
+	}
+	res.times = seen.stop()
+	if p.mustNotice() && !noticed(seen.notes) {
+		l.history.Violate(checker.Notices, "round %d of seed %d: node %s stayed Ready", p.round, p.seed, target)
+	}
+	l.history.Ends()
+	return res, l.sweep(ctx)
+}
+
+// carryOut does one step. A fault is repaired when its time is over.
+func (l *lab) carryOut(ctx context.Context, s *step, seen *observer) error {
+	draw := rand.New(rand.NewPCG(s.draws, 0)) //nolint:gosec // It is to be repeated.
+	if s.operation != nil {
+		return s.operation.do(ctx, l, draw)
+	}
+	if s.fault.away != "" {
+		l.history.Away(s.fault.away, true)
+		defer l.history.Away(s.fault.away, false)
+	}
+	seen.note(began, s.fault.name)
+	repair, err := s.fault.begin(ctx, l, draw)
+	if repair != nil {
+		wait(ctx, s.lasts)
+		ended := until(ctx, repair)
+		seen.note(over, s.fault.name)
+		if err == nil {
+			err = ended
+		}
+	}
+	return err
+}
+
+// repair makes the clusters whole, whatever steps did not undo.
+func (l *lab) repair(ctx context.Context) error {
+	for _, name := range []string{source, target} {
+		for _, component := range []string{"kube-apiserver", "etcd", "kubelet"} {
+			_ = clusters(ctx, "thaw", name, component) // An error says that it does not run.
+		}
+	}
+	if err := clusters(ctx, "up", source, target); err != nil {
+		return err
+	}
+	return until(ctx, func(ctx context.Context) error {
+		if err := l.kubectl(ctx, source, "uncordon", "admiralty-"+target); err != nil {
+			return err
+		}
+		return l.kubectl(ctx, source, "scale", "deployment/web", fmt.Sprintf("--replicas=%d", webReplicas))
+	})
+}

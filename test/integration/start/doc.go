@@ -1,0 +1,2 @@
+// Package start tests a manager that starts while its API server does not answer.
+package start

@@ -1,0 +1,307 @@
+package simulation
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+)
+
+// object returns a ConfigMap or a Secret with new data.
+func (w *supply) object(name string, immutable bool) client.Object {
+	w.version++
+	data := strconv.Itoa(w.version)
+	if name == settings {
+		return &corev1.ConfigMap{
+			ObjectMeta: metaOf(name), Data: map[string]string{dataKey: data}, Immutable: ptr.To(immutable),
+		}
+	}
+	return &corev1.Secret{
+		ObjectMeta: metaOf(name), Data: map[string][]byte{dataKey: []byte(data)}, Immutable: ptr.To(immutable),
+		Type: corev1.SecretTypeOpaque,
+	}
+}
+
+func objectRefs() []ref {
+	in := func(name string) types.NamespacedName { return types.NamespacedName{Namespace: namespace, Name: name} }
+	return []ref{{"ConfigMap", in(settings)}, {"Secret", in(secretKey)}}
+}
+
+// originals are ConfigMaps and Secrets that users of the source create, change and delete.
+func (w *supply) originals() []action {
+	var all []action
+	add := func(label string, do func()) { all = append(all, action{label: label, do: do}) }
+	for _, r := range objectRefs() {
+		now := w.source.objects[r]
+		if now == nil {
+			add("a user creates "+r.Name, func() { _, _ = w.source.create(w.object(r.Name, false)) })
+			add("a user creates "+r.Name+", immutable", func() { _, _ = w.source.create(w.object(r.Name, true)) })
+			continue
+		}
+		if !immutable(now) {
+			add("a user changes "+r.Name, func() {
+				changed := w.object(r.Name, false)
+				changed.SetUID(now.GetUID())
+				w.source.put(changed)
+			})
+		}
+		add("a user deletes "+r.Name, func() { w.source.remove(r) })
+	}
+	return all
+}
+
+// ofClaims are what users of the source do with a claim.
+func (w *supply) ofClaims() []action {
+	var all []action
+	add := func(label string, do func()) { all = append(all, action{label: label, do: do}) }
+	claim := w.source.claim()
+	if claim == nil {
+		add("a user creates data", func() { _, _ = w.source.create(followedClaim()) })
+		return all
+	}
+	add("a user deletes data", func() { _ = w.source.delete(claimRef(), &client.DeleteOptions{}) })
+	if claim.DeletionTimestamp != nil {
+		return all
+	}
+	add("a user expands data", func() {
+		more := claim.DeepCopy()
+		size := more.Spec.Resources.Requests[corev1.ResourceStorage]
+		size.Add(resource.MustParse("1Gi"))
+		more.Spec.Resources.Requests[corev1.ResourceStorage] = size
+		w.source.put(more)
+	})
+	if claim.Annotations[v1alpha1.AnnotationFollowedTo] != "" {
+		add("a user gives up the copy of data", func() {
+			w.strange[string(claim.UID)] = true
+			given := claim.DeepCopy()
+			delete(given.Annotations, v1alpha1.AnnotationFollowedTo)
+			delete(given.Annotations, v1alpha1.AnnotationFollowedToClusterID)
+			w.source.put(given)
+		})
+	}
+	return all
+}
+
+// followedClaim returns a claim that the source makes in targets.
+func followedClaim() *corev1.PersistentVolumeClaim {
+	claim := newClaim()
+	claim.Annotations = map[string]string{v1alpha1.AnnotationFollow: ""}
+	return claim
+}
+
+func newClaim() *corev1.PersistentVolumeClaim {
+	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metaOf(dataClaim)}
+	claim.Finalizers = []string{claimProtection}
+	claim.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany}
+	claim.Spec.StorageClassName = ptr.To(storageClass)
+	claim.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
+	return claim
+}
+
+// others are what somebody does with objects of a target.
+func (w *supply) others() []action {
+	var all []action
+	for _, k := range w.sites {
+		add := func(what, name string, do func()) {
+			all = append(all, action{label: fmt.Sprintf("somebody %s %s in %s", what, name, k.name), do: func() {
+				w.strange[k.name+"/"+name] = true
+				do()
+			}})
+		}
+		for _, r := range append(objectRefs(), claimRef()) {
+			now := k.objects[r]
+			if now == nil {
+				add("creates", r.Name, func() { _, _ = k.create(w.notOurs(r)) })
+				add("copies from another source", r.Name, func() {
+					o := w.notOurs(r)
+					o.SetLabels(map[string]string{
+						v1alpha1.LabelParentClusterID: "other", v1alpha1.LabelParentUID: "uid",
+					})
+					o.SetAnnotations(map[string]string{v1alpha1.AnnotationFollowedBy: "other"})
+					_, _ = k.create(o)
+				})
+				continue
+			}
+			add("deletes", r.Name, func() { _ = k.delete(r, &client.DeleteOptions{}) })
+			if len(now.GetLabels()) > 0 {
+				add("makes their own", r.Name, func() {
+					own := copyOf(now)
+					own.SetLabels(nil)
+					k.put(own)
+				})
+				add("takes off the annotations of", r.Name, func() {
+					own := copyOf(now)
+					own.SetAnnotations(nil)
+					k.put(own)
+				})
+			}
+		}
+	}
+	return all
+}
+
+// notOurs returns an object of somebody else.
+func (w *supply) notOurs(r ref) client.Object {
+	if r == claimRef() {
+		return newClaim()
+	}
+	return w.object(r.Name, false)
+}
+
+// ends are watches that end.
+func (w *supply) ends() []action {
+	var all []action
+	for _, s := range w.streams() {
+		all = append(
+			all,
+			action{label: s.name + " ends", do: func() { s.end(false) }},
+			action{label: s.name + " ends, and it lists", do: func() { s.end(true) }},
+		)
+	}
+	return all
+}
+
+// crashes are managers that end and begin.
+func (w *supply) crashes() []action {
+	var all []action
+	add := func(label string, do func()) { all = append(all, action{label: label, do: do}) }
+	if w.manager.alive() {
+		add("the source's manager crashes", func() { w.manager.crash(errCrash) })
+	} else {
+		add("the source's manager starts", func() {
+			w.pass(leaseDuration)
+			w.startSupplier()
+		})
+	}
+	for _, k := range w.sites {
+		if k.collector.alive() {
+			add(k.name+"'s manager crashes", func() { k.collector.crash(errCrash) })
+		} else {
+			add(k.name+"'s manager starts", func() { w.startCollector(k) })
+		}
+	}
+	return all
+}
+
+// outages are targets that are cut off and return.
+func (w *supply) outages() []action {
+	var all []action
+	add := func(label string, do func()) { all = append(all, action{label: label, do: do}) }
+	for _, k := range w.sites {
+		e := w.manager.engaged[k]
+		switch {
+		case !k.cut:
+			add(k.name+" is cut off", func() { k.cut = true })
+		default:
+			add(k.name+" returns", func() { k.cut = false })
+		}
+		if k.cut && w.manager.alive() && e != nil && e.target.Reachable() {
+			add(k.name+" is lost", func() { w.manager.lose(k) })
+		}
+	}
+	return all
+}
+
+// engagements are what package connect/target does when a target answers again.
+func (w *supply) engagements() []action {
+	var all []action
+	for _, k := range w.sites {
+		if w.canEngage(k) {
+			all = append(all, action{label: k.name + " is engaged anew", do: func() { w.manager.engage(k) }})
+		}
+	}
+	return all
+}
+
+func (w *supply) canEngage(k *site) bool {
+	e := w.manager.engaged[k]
+	return w.manager.alive() && !k.cut && (e == nil || !e.target.Reachable())
+}
+
+// setBacks are targets that are set back. The source and the target's manager notice that at once, and begin anew.
+func (w *supply) setBacks() []action {
+	var all []action
+	for _, k := range w.sites {
+		for _, by := range []int{2, 5, 12} {
+			if by < k.version && !k.cut && w.manager.alive() {
+				label := fmt.Sprintf("%s is set back by %d changes", k.name, by)
+				all = append(all, action{label: label, do: func() { w.setBack(k, by) }})
+			}
+		}
+	}
+	return all
+}
+
+func (w *supply) setBack(k *site, by int) {
+	k.restore(k.version - by)
+	k.collector.crash(errCrash)
+	w.mu.Lock()
+	w.late = slices.DeleteFunc(w.late, func(c *call) bool { return c.to == k.cluster })
+	w.mu.Unlock()
+	for _, c := range w.underWay() {
+		if c.to == k.cluster {
+			c.served, c.err = true, errTurnedBack
+			w.answer(c)
+		}
+	}
+	for _, s := range slices.Clone(k.open()) {
+		s.end(true)
+	}
+	if e := w.manager.engaged[k]; e != nil {
+		w.manager.lose(k)
+		e.end()
+		delete(w.manager.engaged, k)
+	}
+	w.rest()
+	w.startCollector(k)
+	w.manager.engage(k)
+}
+
+// heal repairs everything, and lets time pass until everything is as it must be.
+func (w *supply) heal() {
+	w.trace = append(w.trace, healed)
+	for _, k := range w.sites {
+		k.cut = false
+		if !k.collector.alive() {
+			w.startCollector(k)
+		}
+	}
+	if !w.manager.alive() {
+		w.pass(leaseDuration)
+		w.startSupplier()
+	}
+	for _, k := range w.sites {
+		if w.canEngage(k) {
+			w.manager.engage(k)
+		}
+	}
+	w.rest()
+	var err error
+	for range 120 {
+		w.goAhead(2000)
+		if err = w.unsettled(); err == nil || w.failed() != nil {
+			return
+		}
+		w.trace = append(w.trace, "time passes")
+		w.pass(healing)
+	}
+	w.violate("nothing changes any more: %v", err)
+}
+
+// goAhead does what goes on by itself, at most so many steps of it.
+func (w *supply) goAhead(steps int) {
+	for range steps {
+		all := w.progress()
+		if len(all) == 0 || w.failed() != nil {
+			return
+		}
+		w.do(all[0])
+	}
+}
