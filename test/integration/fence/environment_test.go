@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
@@ -150,7 +151,8 @@ func connect(t *testing.T, clusterID string) origin {
 	return o
 }
 
-// renew has the source hold its Lease until it falls silent.
+// renew has the source hold its Lease until it falls silent. A hold lapses after two seconds, as the clock is fast. If
+// the machine is that slow, the source takes its Lease again, as a manager does.
 func (o origin) renew(t *testing.T) (fallSilent func()) {
 	t.Helper()
 	process := hold.New(hold.Options{ClusterID: o.id, Name: "leader", Clock: fast{}})
@@ -158,10 +160,20 @@ func (o origin) renew(t *testing.T) (fallSilent func()) {
 	life, end := context.WithCancel(context.WithoutCancel(t.Context()))
 	t.Cleanup(end)
 	c := env.ClientFor(t, o.login)
-	env.Eventually(t, func(ctx context.Context) error { // Its rights may not have arrived.
-		_, err := process.Acquire(ctx, life, hold.Request{Client: c, Lease: o.lease})
+	acquire := func(ctx context.Context) (*hold.Hold, error) {
+		return process.Acquire(ctx, life, hold.Request{Client: c, Lease: o.lease})
+	}
+	var held *hold.Hold
+	env.Eventually(t, func(ctx context.Context) (err error) { // Its rights may not have arrived.
+		held, err = acquire(ctx)
 		return err
 	})
+	go wait.UntilWithContext(life, func(ctx context.Context) {
+		<-held.Context().Done()
+		if again, err := acquire(ctx); err == nil {
+			held = again
+		}
+	}, 100*time.Millisecond)
 	return end
 }
 
