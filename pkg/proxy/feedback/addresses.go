@@ -121,7 +121,8 @@ func (f *Feedback) reviewAddresses(ctx context.Context, proxy *corev1.Pod) error
 // showStatus writes a proxy's status. An event says if the proxy does not show an address, unless only the
 // administrators' ranges forbid it.
 func (f *Feedback) showStatus(ctx context.Context, proxy *corev1.Pod, status corev1.PodStatus) error {
-	err := f.patchStatus(ctx, proxy, status)
+	_, err := f.patchVersion(ctx, proxy, status, f.finished.note(proxy, status))
+	err = ignoreGone(err) // The event of a newer version follows.
 	if apierrors.IsInvalid(err) {
 		f.recordStatusRefused(proxy, apierror.Message(err))
 	}

@@ -81,6 +81,8 @@ type Feedback struct {
 	// ends holds what is remembered of PodChaperons in case they go.
 	ends allEnds
 
+	finished finished
+
 	// queues holds the queues of the engaged targets' workers.
 	queues engage.PerTarget[routed]
 }

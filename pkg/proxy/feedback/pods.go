@@ -133,12 +133,6 @@ func (f *Feedback) deletePod(ctx context.Context, pod *corev1.Pod, grace *int64,
 	return nil
 }
 
-// patchStatus writes the differences to the status of this very pod.
-func (f *Feedback) patchStatus(ctx context.Context, pod *corev1.Pod, status corev1.PodStatus) error {
-	_, err := f.patchVersion(ctx, pod, status, "")
-	return ignoreGone(err)
-}
-
 // patchVersion writes the differences to the status of this very pod, and only to this version of it unless that is
 // empty. It returns the pod as it is then.
 func (f *Feedback) patchVersion(

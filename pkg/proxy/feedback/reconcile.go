@@ -65,6 +65,9 @@ func (r *reconciler) readState(ctx context.Context, key types.NamespacedName) (s
 	case client.IgnoreNotFound(err) != nil:
 		return s, fmt.Errorf("getting the proxy: %w", err)
 	}
+	if s.proxy == nil || translate.Finished(s.proxy.Status.Phase) {
+		r.feedback.finished.forget(key)
+	}
 	chaperons := &v1alpha1.PodChaperonList{}
 	err := r.target.Client.List(
 		ctx,
