@@ -49,6 +49,10 @@ type SourceGrantStatus struct {
 	// +optional
 	// +listType=set
 	Copied []string `json:"copied,omitempty"`
+	// Withheld is set if the manager knows all namespaces that have PodChaperons of the source: if a ClusterSource gives
+	// the ClusterID.
+	// +optional
+	Withheld *WithheldNamespaces `json:"withheld,omitempty"`
 	// ClusterID is the cluster ID that the source may use. It is empty if none is set.
 	// +optional
 	ClusterID string `json:"clusterID,omitempty"`
@@ -56,6 +60,15 @@ type SourceGrantStatus struct {
 	// cluster's manager shows that it is awake: LeaseManager.
 	// +optional
 	Lease *LeaseReference `json:"lease,omitempty"`
+}
+
+// WithheldNamespaces are namespaces in which a source has no rights any more, although it has PodChaperons there. In
+// other namespaces without rights, it has none.
+type WithheldNamespaces struct {
+	// Namespaces are their names, sorted.
+	// +optional
+	// +listType=set
+	Namespaces []string `json:"namespaces,omitempty"`
 }
 
 // LeaseReference names a Lease.

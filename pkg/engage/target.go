@@ -53,12 +53,13 @@ type Target struct {
 	// Copied is nil if this source may read its copies by one watch: in the whole cluster or, for a Target, in its
 	// namespace. Otherwise it reads them namespace by namespace.
 	Copied *Copied
-
 	// Confirms asks the target, and returns nil if it was not set back, and no copy of this source acts there. Without
 	// it, nobody knows.
 	Confirms func(context.Context) error
 	// FindsPod takes the place of HasPod's own question, unless it is nil.
 	FindsPod func(context.Context, types.NamespacedName) (bool, error)
+	// FindsNothing answers HasNothingIn. Without it, nobody knows.
+	FindsNothing func(namespace string) bool
 
 	lost    atomic.Bool
 	fences  atomic.Bool
@@ -93,6 +94,12 @@ func (t *Target) Confirm(ctx context.Context) error {
 		return nil
 	}
 	return t.Confirms(ctx)
+}
+
+// HasNothingIn says whether this source surely has no PodChaperons in a namespace that the target does not let it read.
+// Confirm says whether the target says so of the present.
+func (t *Target) HasNothingIn(namespace string) bool {
+	return t.FindsNothing != nil && t.FindsNothing(namespace)
 }
 
 // Policy says how pods are placed in the target, as its spec says now. It is not to be changed.

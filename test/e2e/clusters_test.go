@@ -17,7 +17,6 @@ import (
 	"github.com/go-logr/logr"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/rand"
@@ -220,20 +219,16 @@ func eventuallyIn(ctx context.Context, t *testing.T, what string, check func(ctx
 // gone waits until an object does not exist.
 func gone(t *testing.T, c *cluster, object client.Object) {
 	t.Helper()
-	eventually(
-		t,
-		fmt.Sprintf("%T %s to be gone from %s", object, object.GetName(), c.name),
-		func(ctx context.Context) error {
-			err := c.Get(ctx, client.ObjectKeyFromObject(object), object)
-			if apierrors.IsNotFound(err) {
-				return nil
-			}
-			if err != nil {
-				return err
-			}
-			return fmt.Errorf("it is still there")
-		},
-	)
+	eventually(t, fmt.Sprintf("%T %s to be gone from %s", object, object.GetName(), c.name),
+		func(ctx context.Context) error { return goneIn(ctx, c, object) })
+}
+
+func goneIn(ctx context.Context, c *cluster, object client.Object) error {
+	err := c.Get(ctx, client.ObjectKeyFromObject(object), object)
+	if err == nil {
+		return fmt.Errorf("it is still there")
+	}
+	return client.IgnoreNotFound(err)
 }
 
 // kubectl runs kubectl in c1 as a user does and returns its output, errors included.

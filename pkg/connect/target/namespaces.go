@@ -67,6 +67,7 @@ func (l *loop) watchNamespaces(ctx, life context.Context, d *dialer, e *engageme
 	}
 	follow(life, c, grant)
 	e.target.Copied = engage.NewCopied(grant)
+	e.target.FindsNothing = engage.NewGrant(grant, l.options.Source.ClusterID).HasNothingIn
 	go l.forget(life, c, e.target.NodeName, grant)
 	return nil
 }

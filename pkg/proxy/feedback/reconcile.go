@@ -86,12 +86,13 @@ func (r *reconciler) readState(ctx context.Context, key types.NamespacedName) (s
 }
 
 // unlessForbidden returns nil if the target does not let the source read a namespace where it needs nothing: the proxy
-// is not bound there, and the source could end nothing. Otherwise nobody knows whether the delegate runs.
+// is not bound there, and the source could end nothing, or the target says that the source has nothing there any more.
+// Otherwise nobody knows whether the delegate runs.
 func (r *reconciler) unlessForbidden(err error, s state) error {
 	if !apierrors.IsForbidden(err) {
 		return err
 	}
-	if s.proxy == nil || s.proxy.Spec.NodeName != s.nodeName {
+	if s.proxy == nil || s.proxy.Spec.NodeName != s.nodeName || r.target.HasNothingIn(s.proxy.Namespace) {
 		return nil
 	}
 	r.feedback.recordDelegateUnclear(s.proxy, fmt.Sprintf("the target does not let this cluster read namespace %q: "+
@@ -182,7 +183,9 @@ func (r *reconciler) askGarbageCollector(ctx context.Context, chaperon *v1alpha1
 func (r *reconciler) removeProxy(ctx context.Context, proxy *corev1.Pod, removal *removal) error {
 	// If the target does not allow the namespace, we have no right to read there, and the target holds nothing of ours.
 	if removal.ifGone && r.target.Allows(proxy.Namespace) {
-		if found, err := r.findChaperon(ctx, proxy); found || err != nil {
+		found, err := r.findChaperon(ctx, proxy)
+		gone := apierrors.IsForbidden(err) && r.target.HasNothingIn(proxy.Namespace)
+		if found || err != nil && !gone {
 			return err
 		}
 		if err := r.target.Confirm(ctx); err != nil {

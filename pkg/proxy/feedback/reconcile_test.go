@@ -446,6 +446,42 @@ func TestANamespaceThatTheTargetForbids(t *testing.T) {
 	}
 }
 
+// TestANamespaceThatTheTargetForbidsAndWhereNothingIsLeft is about namespaces that were deleted in the target.
+func TestANamespaceThatTheTargetForbidsAndWhereNothingIsLeft(t *testing.T) {
+	unconfirmed := func(context.Context) error { return errDown }
+	for name, test := range map[string]struct {
+		proxy    *corev1.Pod
+		confirms func(context.Context) error
+		failed   bool
+		gone     bool
+		events   []string
+	}{
+		"the proxy goes":                          {proxy(), nil, false, true, []string{ReasonDelegateLost}},
+		"the target may have been set back":       {proxy(), unconfirmed, true, false, nil},
+		"a proxy that has finished stays":         {proxy(phase(corev1.PodSucceeded)), nil, false, false, nil},
+		"a proxy that is being deleted goes, too": {proxy(terminating(30)), nil, false, true, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if test.proxy.DeletionTimestamp != nil {
+				test.proxy.Finalizers = []string{"example.org/held"}
+			}
+			s := newScene(t, test.proxy)
+			forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "podchaperons"}, "", errDown)
+			s.fail["list chaperons"], s.fail["live chaperon"] = forbidden, forbidden
+			s.engaged.FindsPod = func(context.Context, types.NamespacedName) (bool, error) { return false, forbidden }
+			s.engaged.FindsNothing = func(namespace string) bool { return namespace == test.proxy.Namespace }
+			s.engaged.Confirms = test.confirms
+			if _, err := s.reconcile(); (err != nil) != test.failed {
+				t.Errorf("error %v", err)
+			}
+			if now := s.now(); (now == nil || now.Status.Phase == corev1.PodFailed) != test.gone {
+				t.Errorf("the proxy is %+v", now)
+			}
+			s.expectEvents(test.events...)
+		})
+	}
+}
+
 func TestThePodChaperonGetsItsMarks(t *testing.T) {
 	s := newScene(t, proxy(), ours())
 	s.keys = proof.Generate(time.Unix(1000, 0))

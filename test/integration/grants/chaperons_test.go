@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -37,6 +38,40 @@ func TestNamespacesWithPodChaperonsArePublished(t *testing.T) {
 			return nil
 		})
 	}
+}
+
+// TestNamespacesWithPodChaperonsAndWithoutRightsArePublished has a namespace that is being deleted: its RoleBindings go,
+// and nobody makes them again.
+func TestNamespacesWithPodChaperonsAndWithoutRightsArePublished(t *testing.T) {
+	run(t, false, nil)
+	namespace := namespaceWithPod(t, team("withheld"))
+	c1 := newIdentity(t)
+	c1.connect(t, selecting(team("withheld")))
+	c1.expect(t, namespace, all)
+	c1.waitWithheld(t)
+	chaperon := c1.chaperon(namespace, "web")
+	chaperon.Finalizers = []string{"example.org/held"}
+	env.Must(t, c1.client.Create(t.Context(), chaperon))
+
+	env.Must(t, target.Client.Delete(t.Context(), &corev1.Namespace{ObjectMeta: env.Meta("", namespace)}))
+	env.Must(t, target.Client.DeleteAllOf(t.Context(), &rbacv1.RoleBinding{}, client.InNamespace(namespace)))
+	c1.waitWithheld(t, namespace)
+
+	env.Delete(t, target, chaperon)
+	env.Change(t, target, chaperon, func(c *v1alpha1.PodChaperon) { c.Finalizers = nil })
+	env.WaitGone(t, target, chaperon)
+	c1.waitWithheld(t)
+}
+
+// waitWithheld waits until the SourceGrant of the identity says that these namespaces are withheld, and no others.
+func (i identity) waitWithheld(t *testing.T, want ...string) {
+	t.Helper()
+	env.WaitFor(t, target, i.grantOf(), func(g *v1alpha1.SourceGrant) error {
+		if g.Status.Withheld == nil || !slices.Equal(g.Status.Withheld.Namespaces, want) {
+			return fmt.Errorf("withheld namespaces are %+v, want %q", g.Status.Withheld, want)
+		}
+		return nil
+	})
 }
 
 // service returns the copy of a Service as the identity makes it.

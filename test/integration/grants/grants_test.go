@@ -96,6 +96,9 @@ func TestANamespacedSourceActsInItsNamespaceOnly(t *testing.T) {
 	c1.expect(t, mine, all)
 	c1.expect(t, other, nothing)
 	published(t, c1, mine, true, false)
+	if s := env.Get(t, target, c1.grantOf()).Status; s.ClusterID != "id-of-"+c1.name || s.Withheld != nil {
+		t.Errorf("a tenant learns where a cluster ID has pods: %+v", s)
+	}
 	for namespace, want := range map[string]bool{mine: true, other: false} {
 		for _, rule := range []rbacv1.PolicyRule{
 			{Verbs: []string{"act-as-source"}, Resources: []string{"podchaperons"}},

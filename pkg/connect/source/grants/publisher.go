@@ -200,6 +200,7 @@ type owner struct {
 	user           string
 	subject        rbacv1.Subject
 	clusterID      string
+	administrators bool     // the cluster ID is that of a ClusterSource, which tenants cannot write
 	clusterSources []string // their names
 }
 
@@ -230,7 +231,7 @@ func (p *Publisher) sourcesOf(ctx context.Context, name string) (*owner, error) 
 	if found.user == "" {
 		return nil, nil //nolint:nilnil // documented
 	}
-	found.clusterID = single(ofCluster, ofNamespaces)
+	found.clusterID, found.administrators = single(ofCluster, ofNamespaces), single(ofCluster) != ""
 	return found, nil
 }
 
@@ -301,7 +302,7 @@ func (p *Publisher) publish(
 	}
 	grant.Status.Leaving = slices.DeleteFunc(p.namespaces(list, p.options.LeavingClusterRoleName),
 		func(namespace string) bool { return slices.Contains(grant.Status.Namespaces, namespace) })
-	if err := p.findUsed(ctx, &grant.Status); err != nil {
+	if err := p.findUsed(ctx, &grant.Status, whose.administrators); err != nil {
 		return err
 	}
 	grant.Status.Copied = before.Status.Copied

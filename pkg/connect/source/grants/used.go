@@ -19,8 +19,9 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
 
-// findUsed writes into a status which of its namespaces have PodChaperons of the source.
-func (p *Publisher) findUsed(ctx context.Context, status *v1alpha1.SourceGrantStatus) error {
+// findUsed writes into a status which of its namespaces have PodChaperons of the source and, if all is set, which others
+// have.
+func (p *Publisher) findUsed(ctx context.Context, status *v1alpha1.SourceGrantStatus, all bool) error {
 	selected := client.MatchingLabels{}
 	if status.ClusterID != "" {
 		selected[v1alpha1.LabelParentClusterID] = status.ClusterID
@@ -34,6 +35,10 @@ func (p *Publisher) findUsed(ctx context.Context, status *v1alpha1.SourceGrantSt
 		used.Insert(list.Items[i].Namespace)
 	}
 	status.Used = granted(status, used)
+	if all {
+		withheld := sets.List(used.Delete(status.Used...))
+		status.Withheld = &v1alpha1.WithheldNamespaces{Namespaces: withheld}
+	}
 	return nil
 }
 
@@ -105,6 +110,7 @@ func (p *Publisher) enqueueUse() handler.EventHandler {
 	used := func(s *v1alpha1.SourceGrantStatus) []string { return s.Used }
 	look := func(ctx context.Context, q queue, chaperon client.Object) {
 		namespace := chaperon.GetNamespace()
+		p.enqueueWithheld(ctx, q, namespace, chaperon.GetLabels()[v1alpha1.LabelParentClusterID])
 		bindings := &rbacv1.RoleBindingList{}
 		err := p.options.Client.List(ctx, bindings, client.InNamespace(namespace), client.UnsafeDisableDeepCopy)
 		if err != nil {
@@ -123,5 +129,19 @@ func (p *Publisher) enqueueUse() handler.EventHandler {
 	return handler.Funcs{
 		CreateFunc: func(ctx context.Context, e event.CreateEvent, q queue) { look(ctx, q, e.Object) },
 		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) { look(ctx, q, e.Object) },
+	}
+}
+
+// enqueueWithheld enqueues the SourceGrants of a cluster ID that give no rights in a namespace.
+func (p *Publisher) enqueueWithheld(ctx context.Context, q queue, namespace, clusterID string) {
+	list := &v1alpha1.SourceGrantList{}
+	if err := p.options.Client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+		log.FromContext(ctx).Error(err, "Listing SourceGrants")
+	}
+	for i := range list.Items {
+		s := &list.Items[i].Status
+		if s.Withheld != nil && s.ClusterID == clusterID && granted(s, sets.New(namespace)) == nil {
+			q.AddAfter(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])}, publishDelay)
+		}
 	}
 }
