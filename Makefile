@@ -134,7 +134,7 @@ test-faults: clusters-program ## Break real clusters at random, and check what t
 	hack/faults.sh $(FAULTS)
 
 .PHONY: test-faults-breakages
-test-faults-breakages: ## Break the product in ten places, one at a time, and see how soon test-faults notices (needs clusters)
+test-faults-breakages: ## Break the product in nine places, one at a time, and see how soon test-faults notices (needs clusters)
 	go run ./hack/breakages -clusters
 
 # The packages that decide. MUTATE="pkg/engage pkg/translate" chooses others. docs/reliability.md has the results.

@@ -54,9 +54,17 @@ func ofClusters() []breakage {
 			from: "			p.end(s, ending{chaperon: c, ifOrphan: true})\n", to: "			_ = c\n",
 		},
 		{
-			name: "loss-ignored", file: feedback + "decide.go", clusters: true,
-			from: "if lost != nil && lost.Status == corev1.ConditionFalse {",
-			to:   "if lost != nil && lost.Status == corev1.ConditionFalse && false {",
+			name: "deletion-stays-here", file: feedback + "decide.go", clusters: true,
+			from: "		p.end(s, ending{chaperon: chaperon, grace: graceOf(s.proxy)})\n", to: "		_ = graceOf\n",
+		},
+		{
+			name: "fenced-at-once", file: feedback + "fenced.go", clusters: true,
+			from: "silent > timeouts.FenceHoldsAfterRestart(", to: "silent > 0*timeouts.FenceHoldsAfterRestart(",
+		},
+		{
+			name: "readiness-invented", file: "pkg/translate/status.go", clusters: true,
+			from: "			c = gatedReadiness(proxy, c)\n",
+			to:   "			c.Status = corev1.ConditionTrue\n			c = gatedReadiness(proxy, c)\n",
 		},
 		{
 			name: "other-cluster-believed", file: "pkg/connect/identity/identity.go", clusters: true,
@@ -91,7 +99,7 @@ func ofPlacement() []breakage {
 			to:   "if other.NodeName != t.NodeName && known.living(chaperon) {",
 		},
 		{
-			name: "holder-unknown", file: placement + "delegates.go", test: pods, clusters: true,
+			name: "holder-unknown", file: placement + "delegates.go", test: pods,
 			from: "if !t.Reachable() || !known.living(chaperon) && !known.ending(chaperon) {",
 			to:   "if true || !t.Reachable() || !known.living(chaperon) && !known.ending(chaperon) {",
 		},
@@ -194,7 +202,7 @@ func ofFeedback() []breakage {
 			to:   "if len(proxy.Finalizers) == 0 {",
 		},
 		{
-			name: "terminal-overwritten", file: "pkg/translate/status.go", test: pods, clusters: true,
+			name: "terminal-overwritten", file: "pkg/translate/status.go", test: pods,
 			from: `if Finished(proxy.Status.Phase) || delegate.Phase == "" {`, to: `if delegate.Phase == "" {`,
 		},
 		{
@@ -212,7 +220,7 @@ func ofFeedback() []breakage {
 func ofChaperon() []breakage {
 	return []breakage{
 		{
-			name: "chaperon-goes-first", file: chaperon + "decide.go", test: pods, clusters: true,
+			name: "chaperon-goes-first", file: chaperon + "decide.go", test: pods,
 			from: "d := decision{status: ifWorthWriting(chaperon, pod.Status.DeepCopy())}",
 			to:   "d := decision{status: ifWorthWriting(chaperon, pod.Status.DeepCopy()), deleteChaperon: true}",
 		},

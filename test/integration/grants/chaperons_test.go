@@ -50,8 +50,8 @@ func TestNamespacesWithPodChaperonsAndWithoutRightsArePublished(t *testing.T) {
 	c1.expect(t, namespace, all)
 	c1.waitWithheld(t)
 	chaperon := c1.chaperon(namespace, "web")
-	chaperon.Finalizers = []string{"example.org/held"}
 	env.Must(t, c1.client.Create(t.Context(), chaperon))
+	env.Change(t, target, chaperon, func(c *v1alpha1.PodChaperon) { c.Finalizers = []string{"example.org/held"} })
 
 	env.Must(t, target.Client.Delete(t.Context(), &corev1.Namespace{ObjectMeta: env.Meta("", namespace)}))
 	env.Must(t, target.Client.DeleteAllOf(t.Context(), &rbacv1.RoleBinding{}, client.InNamespace(namespace)))
