@@ -306,9 +306,9 @@ func (r *Reconciler) deleteObject(ctx context.Context, object client.Object, opt
 	return client.IgnoreNotFound(err)
 }
 
-// writeStatus patches the differences of this very PodChaperon, and adds warnings to the status. A status without a delegate is written only to the
-// version of the PodChaperon that it was decided on. If the API server has another version, the result is false, and
-// its event follows.
+// writeStatus patches the differences of this very PodChaperon, and adds warnings to the status. A status without a
+// delegate is written only to the version of the PodChaperon that it was decided on. If the API server has another
+// version, the result is false, and its event follows.
 func (r *Reconciler) writeStatus(
 	ctx context.Context, chaperon *v1alpha1.PodChaperon, status *corev1.PodStatus,
 ) (written bool, err error) {

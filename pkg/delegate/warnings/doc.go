@@ -7,8 +7,8 @@
 //
 // A delegate without warnings costs nothing. A new reason is shown at once, in one write of the PodChaperon's status.
 // If a warning is repeated, its PodChaperon is written every ten seconds at most. All PodChaperons together have a
-// budget of writes per second: in a cluster in which everything fails, warnings are shown later. What happened meanwhile
-// is then shown in one write.
+// budget of writes per second: in a cluster in which everything fails, warnings are shown later. One write then has
+// what happened meanwhile.
 //
 // No event is kept. Lists are read page by page, and only events of type Warning about pods leave the API server. A
 // delegate has a few short texts in memory, until its PodChaperon goes.

@@ -147,7 +147,7 @@ func TestWarningsAreShownAtOnceAndRepeatedOnesLater(t *testing.T) {
 	s.expectWoken("web") // Perhaps before the last event was seen.
 	watched.Modify(event("web", "BackOff", "fourth", s.clock.Now().Add(2*time.Second)))
 	s.await(func() error {
-		if wait, pending := s.entryOf("web").wait(s.clock.Now()); !pending || wait <= firstAfter {
+		if wait, pending := s.waitOf("web"); !pending || wait <= firstAfter {
 			return fmt.Errorf("%v, to be shown after %s", s.shown("web"), wait)
 		}
 		return nil
@@ -169,10 +169,11 @@ func TestWarningsAreShownAtOnceAndRepeatedOnesLater(t *testing.T) {
 	}
 }
 
-func (s *stage) entryOf(name string) entry {
+// waitOf returns when the latest warnings of a delegate are to be shown, and whether they are not yet.
+func (s *stage) waitOf(name string) (time.Duration, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return *s.delegates[types.NamespacedName{Namespace: "default", Name: name}]
+	return s.delegates[types.NamespacedName{Namespace: "default", Name: name}].wait(s.clock.Now())
 }
 
 func (s *stage) expectShown(name string, want ...string) {
@@ -271,7 +272,7 @@ func TestListsAreReadPageByPage(t *testing.T) {
 	if !ok || len(list.Items) != 0 || list.ResourceVersion != "7" {
 		t.Errorf("the reflector gets %v", got)
 	}
-	if e := s.entryOf("web"); len(e.latest) != 2 {
+	if e := s.delegates[types.NamespacedName{Namespace: "default", Name: "web"}]; len(e.latest) != 2 {
 		t.Errorf("%v was noted", e.latest)
 	}
 }
