@@ -35,7 +35,8 @@ func TestFewWarningsOfATargetEnterTheSource(t *testing.T) {
 	}
 	want := []corev1.PodCondition{ready}
 	for i := range translate.MaxWarnings {
-		want = append(want, translate.Warning(fmt.Sprintf("Reason%d", i), strings.Repeat("x ", 1000), time.Unix(1000, 0)))
+		reason, message := fmt.Sprintf("Reason%d", i), strings.Repeat("x ", 1000)
+		want = append(want, translate.Warning(reason, message, time.Unix(1000, 0)))
 	}
 	got := list.(*v1alpha1.PodChaperonList).Items[0].Status.Conditions
 	if diff := cmp.Diff(want, got); diff != "" {

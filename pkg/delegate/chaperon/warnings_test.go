@@ -73,7 +73,8 @@ func TestWarningsOfAnEarlierLeaderStay(t *testing.T) {
 	s.mustReconcile() // Before the list of events has been read, or after they expired.
 	s.expectWarnings("[shown shown shown shown shown]", 0)
 	s.reconciler.ShowWarnings(&known{warnings: []corev1.PodCondition{
-		translate.Warning("Reason0", "before", time.Unix(900, 0)), translate.Warning("Reason1", "new", time.Unix(1100, 0)),
+		translate.Warning("Reason0", "before", time.Unix(900, 0)),
+		translate.Warning("Reason1", "new", time.Unix(1100, 0)),
 	}})
 	s.mustReconcile()
 	s.expectWarnings("[shown new shown shown shown]", 1)

@@ -91,7 +91,8 @@ func chaperonOf(name string) *v1alpha1.PodChaperon {
 func delegate(name string) *corev1.Pod {
 	owner := metav1.NewControllerRef(chaperonOf(name), v1alpha1.GroupVersion.WithKind("PodChaperon"))
 	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
-		Namespace: "default", Name: name, UID: types.UID("uid-of-" + name), OwnerReferences: []metav1.OwnerReference{*owner},
+		Namespace: "default", Name: name, UID: types.UID("uid-of-" + name),
+		OwnerReferences: []metav1.OwnerReference{*owner},
 	}}
 }
 
@@ -282,7 +283,8 @@ func TestTheTimeOfAnEventIsWhenItLastHappened(t *testing.T) {
 	for name, e := range map[string]*corev1.Event{
 		"of the recorder of kubelets": {LastTimestamp: metav1.NewTime(last), FirstTimestamp: metav1.NewTime(early)},
 		"of the recorder of schedulers": {
-			EventTime: metav1.NewMicroTime(early), Series: &corev1.EventSeries{LastObservedTime: metav1.NewMicroTime(last)},
+			EventTime: metav1.NewMicroTime(early),
+			Series:    &corev1.EventSeries{LastObservedTime: metav1.NewMicroTime(last)},
 		},
 		"of the first one": {EventTime: metav1.NewMicroTime(last)},
 		"without a time":   {ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.NewTime(last)}},

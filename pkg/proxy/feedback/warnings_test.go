@@ -53,7 +53,8 @@ func TestWhichWarningsAreRecorded(t *testing.T) {
 		"none of a healthy elder that is seen": {proxy: elder, warned: seenWarnings{chaperon: "c1"}},
 		"none of a healthy elder":              {proxy: elder, changed: true},
 		"the first one": {
-			proxy: young, warnings: []corev1.PodCondition{backOff("first", warnedAt)}, want: []string{"first"}, changed: true,
+			proxy: young, warnings: []corev1.PodCondition{backOff("first", warnedAt)},
+			want: []string{"first"}, changed: true,
 		},
 		"not what an earlier leader may have recorded": {
 			proxy: elder, warnings: []corev1.PodCondition{backOff("first", warnedAt)}, changed: true,
@@ -94,15 +95,15 @@ func TestWhichWarningsAreRecorded(t *testing.T) {
 			want: []string{"no answer"}, changed: true,
 		},
 		"all of another PodChaperon of a young proxy": {
-			proxy:    young,
-			warned:   seenWarnings{"before", map[corev1.PodConditionType]seenWarning{backOff("", now).Type: {warnedAt, "first", now}}},
+			proxy: young, warned: seenWarnings{"before", seen(now).byType},
 			warnings: []corev1.PodCondition{backOff("first", warnedAt)}, want: []string{"first"}, changed: true,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := decide(state{
-				nodeName: node, proxy: proxy(test.proxy), chaperons: []v1alpha1.PodChaperon{chaperon(withWarnings(test.warnings...))},
-				now: now, began: leaderBegan, warned: test.warned,
+				nodeName: node, proxy: proxy(test.proxy),
+				chaperons: []v1alpha1.PodChaperon{chaperon(withWarnings(test.warnings...))},
+				now:       now, began: leaderBegan, warned: test.warned,
 			})
 			if (p.warnings != nil) != test.changed || p.wait != test.wait {
 				t.Fatalf("warnings %v, wait %s", p.warnings, p.wait)
@@ -242,7 +243,10 @@ func TestALostDelegateSaysWhyTheTargetDeletesIt(t *testing.T) {
 		conditions []corev1.PodCondition
 		want       string
 	}{
-		"if it tells":                {[]corev1.PodCondition{disrupted, terminating}, deleted + ": PreemptionByScheduler: default-scheduler: preempting to accommodate a higher priority pod"},
+		"if it tells": {
+			[]corev1.PodCondition{disrupted, terminating},
+			deleted + ": PreemptionByScheduler: default-scheduler: preempting to accommodate a higher priority pod",
+		},
 		"and nothing if it does not": {[]corev1.PodCondition{terminating}, deleted},
 		"and nothing if it was to":   {[]corev1.PodCondition{was, terminating}, deleted},
 	} {

@@ -50,8 +50,9 @@ func setUp(t env.T) {
 }
 
 func noteWrite(r *http.Request) *http.Response {
-	if r.Method != http.MethodGet && (strings.Contains(r.URL.Path, "/pods/") || strings.Contains(r.URL.Path, "/podchaperons/")) {
-		writes.Add(r.URL.Path + " ")
+	path := r.URL.Path
+	if r.Method != http.MethodGet && (strings.Contains(path, "/pods/") || strings.Contains(path, "/podchaperons/")) {
+		writes.Add(path + " ")
 	}
 	return nil
 }
@@ -167,8 +168,8 @@ func warned(t *testing.T, proxy *corev1.Pod, reason string) []eventsv1.Event {
 
 // writesOf returns how often the managers wrote a delegate's PodChaperon, and the proxy.
 func writesOf(proxy, delegate *corev1.Pod) (chaperon, pod int) {
-	group := "/apis/" + v1alpha1.GroupVersion.String()
-	return len(writes.With(group + "/namespaces/" + delegate.Namespace + "/podchaperons/" + delegate.Name + "/status ")),
+	of := "/apis/" + v1alpha1.GroupVersion.String() + "/namespaces/" + delegate.Namespace
+	return len(writes.With(of + "/podchaperons/" + delegate.Name + "/status ")),
 		len(writes.With("/api/v1/namespaces/" + proxy.Namespace + "/pods/" + proxy.Name + "/"))
 }
 
