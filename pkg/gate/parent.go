@@ -3,7 +3,6 @@ package gate
 import (
 	"slices"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -66,13 +65,10 @@ func strip(chaperon *v1alpha1.PodChaperon, orphan bool) {
 	}
 	chaperon.ManagedFields, chaperon.Labels, chaperon.Annotations = nil, labels, annotations
 	chaperon.Spec = v1alpha1.PodChaperon{}.Spec
-	if conditions := chaperon.Status.Conditions; slices.ContainsFunc(conditions, isWarning) {
-		warnings, others := translate.Warnings(conditions)
+	if warnings, others := translate.Warnings(chaperon.Status.Conditions); len(others) < len(chaperon.Status.Conditions) {
 		chaperon.Status.Conditions = slices.Concat(others, warnings)
 	}
 }
-
-func isWarning(c corev1.PodCondition) bool { return translate.IsWarning(c.Type) }
 
 // marks returns the labels and annotations from which ParentOf reads.
 func marks(parent Parent, orphan bool) (labels, annotations map[string]string) {

@@ -70,8 +70,11 @@ func Warning(reason, message string, at time.Time) corev1.PodCondition {
 }
 
 // Warnings returns the valid warnings among the conditions that a target reports, bounded as Warning makes them, and at
-// most MaxWarnings. It returns the other conditions, too.
+// most MaxWarnings. It returns the other conditions, too: the given ones if there are no warnings.
 func Warnings(conditions []corev1.PodCondition) (warnings, others []corev1.PodCondition) {
+	if !slices.ContainsFunc(conditions, func(c corev1.PodCondition) bool { return IsWarning(c.Type) }) {
+		return nil, conditions
+	}
 	for i := range conditions {
 		c := &conditions[i]
 		switch {

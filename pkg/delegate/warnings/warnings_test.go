@@ -217,7 +217,7 @@ func TestManyDelegatesShareABudget(t *testing.T) {
 	})
 	s.await(func() error {
 		woken := len(s.woken)
-		if allowed := burst + int(s.clock.Since(begin).Seconds()*writesPerSecond); woken > allowed {
+		if allowed := burst + int(s.clock.Since(begin)/(time.Second/writesPerSecond)); woken > allowed {
 			t.Fatalf("%d were woken after %s, want at most %d", woken, s.clock.Since(begin), allowed)
 		}
 		if woken < many {
