@@ -65,7 +65,8 @@ func strip(chaperon *v1alpha1.PodChaperon, orphan bool) {
 	}
 	chaperon.ManagedFields, chaperon.Labels, chaperon.Annotations = nil, labels, annotations
 	chaperon.Spec = v1alpha1.PodChaperon{}.Spec
-	if warnings, others := translate.Warnings(chaperon.Status.Conditions); len(others) < len(chaperon.Status.Conditions) {
+	all := chaperon.Status.Conditions
+	if warnings, others := translate.Warnings(all); len(others) < len(all) {
 		chaperon.Status.Conditions = slices.Concat(others, warnings)
 	}
 }
