@@ -43,36 +43,42 @@ type warnings struct {
 	seen seenWarnings
 }
 
-// warn finds the warnings that are to be recorded. A target may say any time, so another time than before counts as
-// newer. Of a proxy that is older than this leader, an earlier leader may have recorded what the first look finds.
+// warn finds the warnings that are to be recorded. Of a proxy that is older than this leader, an earlier leader may have
+// recorded what the first look finds.
 func (p *plan) warn(s state, chaperon *v1alpha1.PodChaperon) {
 	all, _ := translate.Warnings(chaperon.Status.Conditions)
-	before := s.warned
-	known := before.chaperon == chaperon.UID
+	before, known := s.warned.byType, s.warned.chaperon == chaperon.UID
+	if !known {
+		before = nil
+	}
 	elder := s.proxy.CreationTimestamp.Time.Before(s.began)
-	if len(all) == 0 && (known && len(before.byType) == 0 || !known && !elder) {
+	if len(all) == 0 && len(before) == 0 && (known || !elder) {
 		return
 	}
 	p.warnings = &warnings{seen: seenWarnings{chaperon.UID, map[corev1.PodConditionType]seenWarning{}}}
 	for i := range all {
-		c := &all[i]
-		is := seenWarning{at: c.LastTransitionTime.Time, message: c.Message}
-		was, saw := before.byType[c.Type]
-		saw = saw && known
-		switch left := was.recorded.Add(warnAgainAfter).Sub(s.now); {
-		case saw && was.at.Equal(is.at) && was.message == is.message:
-			p.warnings.seen.byType[c.Type] = was
-		case !known && elder:
-			p.warnings.seen.byType[c.Type] = is
-		case saw && left > 0:
-			p.warnings.seen.byType[c.Type] = was
-			p.waitFor(left)
-		default:
-			if saw {
-				p.warnings.seen.byType[c.Type] = was
-			}
-			p.warnings.fresh = append(p.warnings.fresh, *c)
-		}
+		p.warnOf(s, &all[i], before, !known && elder)
+	}
+}
+
+// warnOf finds whether one warning is to be recorded: now, later, or never because an earlier leader may have done so. A
+// target may say any time, so another time than before counts as newer.
+func (p *plan) warnOf(
+	s state, c *corev1.PodCondition, before map[corev1.PodConditionType]seenWarning, perhapsRecorded bool,
+) {
+	seen := p.warnings.seen.byType
+	was, saw := before[c.Type]
+	if saw {
+		seen[c.Type] = was
+	}
+	switch left := was.recorded.Add(warnAgainAfter).Sub(s.now); {
+	case saw && was.at.Equal(c.LastTransitionTime.Time) && was.message == c.Message:
+	case perhapsRecorded:
+		seen[c.Type] = seenWarning{at: c.LastTransitionTime.Time, message: c.Message}
+	case saw && left > 0:
+		p.waitFor(left)
+	default:
+		p.warnings.fresh = append(p.warnings.fresh, *c)
 	}
 }
 
