@@ -129,6 +129,12 @@ const (
 	ReasonDelegateFenced = "Fenced"
 )
 
+// WarningPrefix begins the types of conditions of PodChaperons that show warnings about the delegate. The rest of the
+// type is the reason of an event in the target, which is the condition's reason, too. The message is the event's, and
+// the transition time is when the event last happened. There are few of them. They never reach the proxy's status: the
+// source records them as events of the proxy.
+const WarningPrefix = "warning." + prefix
+
 // ConditionChanges is a condition of PodChaperons and proxies: whether the delegate has the changes that were made to
 // the proxy after its creation. On a PodChaperon, observedGeneration is the number of the change (AnnotationRevision).
 // True means that the delegate has it, and that its kubelet knows. False means that it does not, for one of the reasons

@@ -1,10 +1,13 @@
 package gate
 
 import (
+	"slices"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
 
 // annotationOrphan marks orphans in caches. What a target writes there is removed.
@@ -41,7 +44,8 @@ const maxGrace = 20
 const maxRevision = 64
 
 // strip keeps the fields of a PodChaperon that somebody reads from a cache: its parent, its marks, its status, whether
-// its delegate is to end, after which time it is fenced, and its revision. The source wrote the other fields.
+// its delegate is to end, after which time it is fenced, and its revision. The source wrote the other fields. It bounds
+// the warnings in the status.
 func strip(chaperon *v1alpha1.PodChaperon, orphan bool) {
 	labels, annotations := marks(ParentOf(chaperon), orphan)
 	if id, ok := chaperon.Labels[v1alpha1.LabelTargetID]; ok {
@@ -61,6 +65,10 @@ func strip(chaperon *v1alpha1.PodChaperon, orphan bool) {
 	}
 	chaperon.ManagedFields, chaperon.Labels, chaperon.Annotations = nil, labels, annotations
 	chaperon.Spec = v1alpha1.PodChaperon{}.Spec
+	all := chaperon.Status.Conditions
+	if warnings, others := translate.Warnings(all); len(others) < len(all) {
+		chaperon.Status.Conditions = slices.Concat(others, warnings)
+	}
 }
 
 // marks returns the labels and annotations from which ParentOf reads.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/authentication/serviceaccount"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/kubernetes"
@@ -17,6 +18,7 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/delegate/fence"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/delegate/garbagecollection"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/delegate/presence"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/delegate/warnings"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate/addresses"
 )
 
@@ -78,7 +80,24 @@ func (w *wiring) delegates() error {
 	if err := w.fencing(delegates); err != nil {
 		return err
 	}
+	if err := w.warnings(delegates); err != nil {
+		return err
+	}
 	return delegates.Register(w.mgr)
+}
+
+// warnings adds the part that shows sources what happens to their delegates.
+func (w *wiring) warnings(delegates *chaperon.Reconciler) error {
+	clientset, err := kubernetes.NewForConfig(w.mgr.GetConfig())
+	if err != nil {
+		return fmt.Errorf("making a client: %w", err)
+	}
+	watch := warnings.New(warnings.Options{
+		Pods: w.mgr.GetClient(), Events: clientset.CoreV1().Events(metav1.NamespaceAll),
+		Wake: delegates.Wake, Clock: w.clock, Logger: w.mgr.GetLogger().WithName("warnings"),
+	})
+	delegates.ShowWarnings(watch)
+	return w.mgr.Add(watch)
 }
 
 // canFence says whether this manager gives sources Leases, by which it can tell whether they are silent.

@@ -11,6 +11,8 @@
 // the delegate. So there is one write when the delegate is scheduled, and one for each report of the kubelet that
 // changes something.
 //
+// Warnings about the delegate are conditions in the status. Package warnings knows them, and wakes this controller.
+//
 // Until the cache shows a write, the written PodChaperon replaces the cached one (type ownWrites). Otherwise the next
 // patch would be computed from an old status, and a delegate that is lost in that moment would count as one that never
 // existed.

@@ -53,6 +53,8 @@ type Reconciler struct {
 	// silence is nil if no delegate is fenced, and wake reconciles those that are to be.
 	silence Silence
 	wake    wake.Source
+	// warnings is nil if nobody watches them.
+	warnings Warnings
 }
 
 // New returns a Reconciler. The client reads PodChaperons, pods, ClusterSources and Sources, and may read them from a
@@ -75,6 +77,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 			r.written.forget(request.NamespacedName)
 			r.lasts.forget(request.NamespacedName)
 			r.retries.forget(request.NamespacedName)
+			r.forgetWarnings(request.NamespacedName)
 			return reconcile.Result{}, nil
 		}
 		return reconcile.Result{}, fmt.Errorf("getting the PodChaperon: %w", err)
@@ -303,12 +306,13 @@ func (r *Reconciler) deleteObject(ctx context.Context, object client.Object, opt
 	return client.IgnoreNotFound(err)
 }
 
-// writeStatus patches the differences of this very PodChaperon. A status without a delegate is written only to the
-// version of the PodChaperon that it was decided on. If the API server has another version, the result is false, and
-// its event follows.
+// writeStatus patches the differences of this very PodChaperon, and adds warnings to the status. A status without a
+// delegate is written only to the version of the PodChaperon that it was decided on. If the API server has another
+// version, the result is false, and its event follows.
 func (r *Reconciler) writeStatus(
 	ctx context.Context, chaperon *v1alpha1.PodChaperon, status *corev1.PodStatus,
 ) (written bool, err error) {
+	status = r.withWarnings(chaperon, status)
 	if equality.Semantic.DeepEqual(&chaperon.Status, status) {
 		return true, nil
 	}

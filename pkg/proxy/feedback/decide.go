@@ -1,6 +1,7 @@
 package feedback
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
 	"time"
@@ -39,6 +40,10 @@ type state struct {
 	now  time.Time
 	// changes says whether the target's manager applies changes of PodChaperons.
 	changes bool
+	// warned are the warnings of the proxy in this target that need not be recorded, and began is when this process
+	// began to lead.
+	warned seenWarnings
+	began  time.Time
 }
 
 // plan holds the next actions, in the order of the fields. The zero plan does nothing.
@@ -50,6 +55,8 @@ type plan struct {
 	change *v1alpha1.PodChaperon
 	// status is the proxy's new status, or nil.
 	status *corev1.PodStatus
+	// warnings are to be recorded, and remembered. It is nil if nothing changed.
+	warnings *warnings
 	// removal deletes the proxy.
 	removal *removal
 	// wait is the time until the next decision, 0 if only an event can change it.
@@ -101,8 +108,12 @@ func decide(s state) plan {
 		case s.proxy.Spec.NodeName != "" || s.proxy.DeletionTimestamp != nil:
 			p.end(s, ending{chaperon: c})
 		default:
+			p.warn(s, c)
 			p.endIfAsked(s, c)
 		}
+	}
+	if chaperon != nil {
+		p.warn(s, chaperon)
 	}
 	switch {
 	case s.proxy == nil || s.proxy.Spec.NodeName != s.nodeName:
@@ -254,7 +265,8 @@ func removeWithDelegate(proxy *corev1.Pod, chaperon *v1alpha1.PodChaperon) *remo
 	if lost != nil && lost.Status == corev1.ConditionFalse {
 		switch lost.Reason {
 		case v1alpha1.ReasonDelegateTerminating:
-			return &removal{of: chaperon.UID, message: "the delegate pod is being deleted in the target cluster"}
+			message := "the delegate pod is being deleted in the target cluster" + disruption(chaperon)
+			return &removal{of: chaperon.UID, message: message}
 		case v1alpha1.ReasonDelegateFenced: // It may not have ended yet.
 			return &removal{of: chaperon.UID, message: lost.Message}
 		case v1alpha1.ReasonDelegateRefused:
@@ -273,6 +285,15 @@ func removeWithDelegate(proxy *corev1.Pod, chaperon *v1alpha1.PodChaperon) *remo
 		return &removal{of: chaperon.UID, message: "the PodChaperon is being deleted in the target cluster"}
 	}
 	return nil
+}
+
+// disruption says why the target deletes the delegate, if it tells: preemption, eviction or a taint of the node.
+func disruption(chaperon *v1alpha1.PodChaperon) string {
+	c := translate.PodCondition(chaperon.Status.Conditions, corev1.DisruptionTarget)
+	if c == nil || c.Status != corev1.ConditionTrue {
+		return ""
+	}
+	return fmt.Sprintf(": %s: %s", translate.WarningReason(c.Reason), translate.WarningMessage(c.Message))
 }
 
 // changedStatus returns the proxy's new status, or nil if it stays the same. Also the addresses that a finished proxy

@@ -15,6 +15,9 @@
 // A target could report any address. Package addresses decides which ones a proxy shows, and says when an address comes
 // into use or becomes free. Without a reachable target, feedback still removes addresses from proxies.
 //
+// PodChaperons show warnings about delegates, as conditions. Feedback records them as events of the proxy, and keeps in
+// memory which ones it has recorded. They change no status.
+//
 // Nothing runs at intervals. Events of pods and PodChaperons cause reconciliation, and so does the engagement of a
 // target, which compares all of its PodChaperons and all proxies of its node. While a target is lost, feedback writes
 // nothing for its proxies, as with a dead node.

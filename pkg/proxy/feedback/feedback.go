@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"golang.org/x/time/rate"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
@@ -83,6 +84,9 @@ type Feedback struct {
 
 	finished finished
 
+	// warned holds which warnings about delegates were recorded.
+	warned warned
+
 	// queues holds the queues of the engaged targets' workers.
 	queues engage.PerTarget[routed]
 }
@@ -141,12 +145,16 @@ func (f *Feedback) Engaged(ctx context.Context, target *engage.Target) error {
 // Reconciler returns what reconciles the proxies in an engaged target. It is called for one proxy by one worker at a
 // time.
 func (f *Feedback) Reconciler(target *engage.Target) reconcile.Reconciler {
-	return &reconciler{options: f.options, feedback: f, target: target, ends: f.ends.of(target)}
+	return &reconciler{
+		options: f.options, feedback: f, target: target, ends: f.ends.of(target),
+		budget: rate.NewLimiter(warningsPerSecond, warningsBurst),
+	}
 }
 
 // Fill fills the queue of an engaged target's workers until ctx ends. It returns when the queue has all PodChaperons of
 // the target, and all proxies on its node.
 func (f *Feedback) Fill(ctx context.Context, target *engage.Target, queue engage.Queue[reconcile.Request]) error {
+	f.warned.begin(f.options.Clock.Now())
 	f.queues.Set(ctx, target, routed{target, queue})
 	enqueue := func(chaperon *v1alpha1.PodChaperon) { queue.Add(parentOf(chaperon)) }
 	ends := f.ends.of(target)

@@ -59,6 +59,7 @@ func (f *Feedback) PodHandler() handler.TypedEventHandler[*corev1.Pod, reconcile
 			if e.Object.Spec.SchedulerName == v1alpha1.SchedulerName {
 				// The proxy may have lost its annotations while its delegate still runs.
 				f.route(e.Object, e.Object.Spec.NodeName == "" || e.DeleteStateUnknown)
+				f.warned.forget(client.ObjectKeyFromObject(e.Object))
 			}
 		},
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"golang.org/x/time/rate"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -37,6 +38,8 @@ type reconciler struct {
 	target   *engage.Target
 	asks     asks
 	ends     *ends
+	// budget is that of the target's warnings.
+	budget *rate.Limiter
 }
 
 // Reconcile reads a proxy and its PodChaperons in the target from caches, decides, and acts. The objects belong to the
@@ -62,6 +65,9 @@ func (r *reconciler) readState(ctx context.Context, key types.NamespacedName) (s
 	switch err := r.options.Client.Get(ctx, key, pod, client.UnsafeDisableDeepCopy); {
 	case err == nil && translate.IsProxy(pod):
 		s.proxy = pod
+		s.warned, s.began = r.feedback.warned.of(pod, r.target.Key)
+	case apierrors.IsNotFound(err):
+		r.feedback.warned.forget(key)
 	case client.IgnoreNotFound(err) != nil:
 		return s, fmt.Errorf("getting the proxy: %w", err)
 	}
@@ -117,6 +123,9 @@ func (r *reconciler) carryOut(ctx context.Context, key types.NamespacedName, pro
 	if p.status != nil {
 		r.feedback.recordChanges(proxy, p.status)
 		errs = append(errs, r.feedback.showStatus(ctx, proxy, *p.status))
+	}
+	if p.warnings != nil {
+		r.warn(proxy, p)
 	}
 	if p.removal != nil {
 		runs, err := r.delegateRuns(ctx, proxy, p.removal)
