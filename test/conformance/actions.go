@@ -1,0 +1,6 @@
+package main
+
+// actions returns all actions.
+func actions() []*testCase {
+	return nil
+}
