@@ -56,6 +56,8 @@ var general = []pattern{ //nolint:gochecknoglobals // Regular expressions are co
 	{regexp.MustCompile(`\b[0-9a-f]{64}\b`), "HEX"},
 	{regexp.MustCompile(`kube-api-access-[a-z0-9]{5}\b`), "kube-api-access-RANDOM"},
 	{regexp.MustCompile(`\b\d{1,3}\.\d{1,3}\.\d{1,3}\.\d{1,3}\b`), "IP"},
+	{regexp.MustCompile(`\bIP:[3-6]\d{4}\b`), "IP:PORT"},
+	{regexp.MustCompile(`\d+ bytes (\S+/(token|ca\.crt))`), "BYTES $1"},
 	{regexp.MustCompile(`back-off \d+m?\d*s`), "back-off TIME"},
 }
 

@@ -9,9 +9,11 @@ import (
 	"syscall"
 )
 
-// fail counts its runs in a file. It exits with a code in the first runs, and then waits for SIGTERM.
+// fail counts its runs in a file. It exits with a code in the first runs. Later it waits for SIGTERM, or ends if the
+// last argument is "exit".
 func (p process) fail(args []string) error {
-	if len(args) != 3 {
+	ends := len(args) == 4 && args[3] == "exit"
+	if len(args) != 3 && !ends {
 		return fmt.Errorf("fail takes a file, a number of times, and a code: %w", errUsage)
 	}
 	times, err := strconv.Atoi(args[1])
@@ -34,7 +36,10 @@ func (p process) fail(args []string) error {
 	}
 	p.log("run %d", runs)
 	if runs <= times {
-		return exit(args[2:])
+		return exit(args[2:3])
+	}
+	if ends {
+		return nil
 	}
 	return p.sleep([]string{"infinity"})
 }

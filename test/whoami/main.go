@@ -34,7 +34,9 @@ Without a command, it serves.
   mounts PATH...        print what is mounted at paths and below
   processes             print the names of the processes that the container sees
   interfaces            print the names of network interfaces
-  fail FILE TIMES CODE  count the runs in a file, exit with the code in the first runs, and wait for SIGTERM later
+  fail FILE TIMES CODE [exit]
+                        count the runs in a file, exit with the code in the first runs, and later wait for SIGTERM,
+                        or exit with 0
   message FILE CODE TEXT...
                         write text to a file and exit with a code
   eat MIB               use memory
