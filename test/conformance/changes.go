@@ -35,7 +35,7 @@ func changeActions() []*testCase {
 		action(spec, "resize-memory-restarts", "a resize of memory, with a restart", resize(
 			`{"requests":{"memory":"24Mi"},"limits":{"memory":"96Mi"}}`, "1")),
 		action(spec, "resize-infeasible", "a resize to more than a node has", resizeTooFar),
-		action(state, "readiness-gate", "a readiness gate is satisfied", satisfyGate),
+		action(state, "readiness-gate-satisfied", "a readiness gate is satisfied", satisfyGate),
 		inShort(action(state, "kill-process", "the process of a container ends: restarts are counted", killProcess)),
 		action(state, "readiness-changes", "a pod becomes ready when its probe succeeds", becomeReady),
 		action(state, "config-map-changes", "a ConfigMap changes: files inside follow", changeConfigMap),

@@ -175,6 +175,8 @@ func (l *lab) awaitRights(ctx context.Context, namespace string) error {
 type result struct {
 	*testCase
 	took time.Duration
+	// found has all differences.
+	found []difference
 	// by has the justifications of its differences, rest the differences without one.
 	by   []*justification
 	rest []difference
@@ -221,8 +223,8 @@ func (l *lab) settle(ctx context.Context, res *result, plain, elected *side, lis
 			}
 			seen[i], _ = s.normal.value(t).(tree)
 		}
-		found := compare(seen[0], seen[1])
-		res.by, res.rest = justified(list, res.name, found)
+		res.found = compare(seen[0], seen[1])
+		res.by, res.rest = justified(list, res.name, res.found)
 		if len(res.rest) > 0 {
 			return errors.New("there are differences")
 		}

@@ -23,8 +23,9 @@ func (s *side) look(ctx context.Context, pod *corev1.Pod, inside map[string][]st
 	seen["spec"], seen["status"] = t["spec"], t["status"]
 	if metadata, ok := t["metadata"].(tree); ok {
 		for _, key := range []string{"labels", "annotations", "finalizers", "ownerReferences"} {
-			if metadata[key] != nil {
-				seen[key] = metadata[key]
+			seen[key] = metadata[key]
+			if metadata[key] == nil {
+				seen[key] = tree{}
 			}
 		}
 	}

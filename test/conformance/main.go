@@ -17,6 +17,8 @@ type options struct {
 	short    bool
 	parallel int
 	report   string
+	results  string
+	again    bool
 	keep     bool
 }
 
@@ -26,7 +28,9 @@ func main() {
 	flag.BoolVar(&o.short, "short", false, "run the short form, which has some cases of each topic")
 	flag.IntVar(&o.parallel, "parallel", 6, "how many cases to run at the same time")
 	flag.StringVar(&o.report, "report", "", "the page in which to write the tables of a full run")
-	flag.BoolVar(&o.keep, "keep", false, "keep the namespaces of cases with differences that are not justified")
+	flag.StringVar(&o.results, "results", "", "a file of results, in which those of this run replace earlier ones")
+	flag.BoolVar(&o.again, "again", false, "run nothing, but judge and report the results of the file again")
+	flag.BoolVar(&o.keep, "keep", false, "keep the namespaces of cases that did not pass, and the cordon")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(
 		context.Background(), os.Interrupt, syscall.SIGTERM) //nolint:forbidigo // the program begins here
@@ -56,27 +60,56 @@ func (o options) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	l, err := setUp(ctx, say)
+	known, err := readResults(o.results)
 	if err != nil {
 		return err
+	}
+	full := !o.short && o.names == "" || o.again
+	if !o.again {
+		ran, err := o.play(ctx, cases, names, list, say)
+		if err != nil {
+			return err
+		}
+		known.merge(ran)
+		if err := known.write(o.results); err != nil {
+			return err
+		}
+		if o.results == "" || !full {
+			return verdict(ran.of(cases, list), list, full, say)
+		}
+	}
+	results := known.of(cases, list)
+	if full && o.report != "" {
+		r := report{results: results, list: list, source: known.Source, target: known.Target}
+		if err := r.write(o.report); err != nil {
+			return err
+		}
+	}
+	return verdict(results, list, full, say)
+}
+
+// play runs the chosen cases.
+func (o options) play(
+	ctx context.Context, cases []*testCase, names *regexp.Regexp, list []*justification, say func(string, ...any),
+) (*records, error) {
+	l, err := setUp(ctx, say)
+	if err != nil {
+		return nil, err
 	}
 	together, alone := selected(cases, o.short, names)
 	results := l.playAll(ctx, together, o.parallel, list)
 	results = append(results, l.playAll(ctx, alone, 1, list)...)
-	full := !o.short && o.names == ""
-	failed := judge(results, list, full, say)
-	if !failed || !o.keep {
+	if !o.keep {
 		if err := l.tearDown(context.WithoutCancel(ctx)); err != nil {
-			return fmt.Errorf("removing everything: %w", err)
+			return nil, fmt.Errorf("removing everything: %w", err)
 		}
 	}
-	if full && o.report != "" {
-		report := report{results: results, list: list, source: l.source.version, target: l.target.version}
-		if err := report.write(o.report); err != nil {
-			return err
-		}
-	}
-	if failed {
+	return recordsOf(results, l.source.version, l.target.version), nil
+}
+
+// verdict returns an error if the results are not as they should be.
+func verdict(results []result, list []*justification, full bool, say func(string, ...any)) error {
+	if judge(results, list, full, say) {
 		return errDifferences
 	}
 	say("%d cases, and no difference without a justification", len(results))

@@ -19,9 +19,7 @@ type pattern struct {
 
 // newNormaliser returns a normaliser of texts about objects of a namespace.
 func newNormaliser(namespace string) *normaliser {
-	n := &normaliser{}
-	n.add(namespace, "NAMESPACE")
-	return n
+	return &normaliser{patterns: []pattern{{of: regexp.MustCompile(regexp.QuoteMeta(namespace)), to: "NAMESPACE"}}}
 }
 
 // knows adds the addresses, UID and node of a pod, each with a word of its own.
