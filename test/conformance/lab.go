@@ -61,6 +61,10 @@ func setUp(ctx context.Context, say func(string, ...any)) (*lab, error) {
 func classes() []client.Object {
 	return []client.Object{
 		&schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "conformance"}, Value: 1000},
+		&schedulingv1.PriorityClass{
+			ObjectMeta: metav1.ObjectMeta{Name: "conformance-never"}, Value: 1001,
+			PreemptionPolicy: new(corev1.PreemptNever),
+		},
 		&nodev1.RuntimeClass{
 			ObjectMeta: metav1.ObjectMeta{Name: "conformance"}, Handler: "runc",
 			Overhead: &nodev1.Overhead{PodFixed: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("10m")}},
