@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -101,7 +102,9 @@ func patched(patch string) func(context.Context, *side) error {
 		if err := s.start(ctx, newPod("pod")); err != nil {
 			return err
 		}
-		s.try(ctx, "patch", "patch", "pod", "pod", "--type=json", "-p", patch)
+		out, err := s.kubectl(ctx, "patch", "pod", "pod", "--type=json", "-p", patch)
+		out, _, _ = strings.Cut(out, "@@") // A diff of the specs follows.
+		s.note("patch", tree{"prints": out, "fails": err != nil})
 		pod, err := s.pod(ctx, "pod")
 		if err != nil {
 			return err

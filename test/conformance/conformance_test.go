@@ -104,7 +104,7 @@ func TestAFullRunFailsWithoutEachDifference(t *testing.T) {
 		"a difference has no justification":    {differing, false, true},
 		"a case does not work with plain pods": {[]result{{testCase: &testCase{}, broken: errDifferences}}, false, true},
 	} {
-		if got := judge(test.results, list, test.full, say); got != test.failed {
+		if got := decide(test.results, list, test.full, say); got != test.failed {
 			t.Errorf("%s: failed is %t", name, got)
 		}
 	}

@@ -21,8 +21,8 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 )
 
-// settlesWithin is the time in which both sides must come to look the same.
-const settlesWithin = 20 * time.Second
+// agreeWithin is the time in which both sides must come to look the same.
+const agreeWithin = 20 * time.Second
 
 // lab holds the clusters and the namespaces of a run.
 type lab struct {
@@ -206,7 +206,7 @@ func (l *lab) play(ctx context.Context, c *testCase, list []*justification) resu
 	})
 	begun.Wait()
 	if res.broken == nil {
-		res.broken = l.settle(ctx, &res, plain, elected, list)
+		res.broken = l.agree(ctx, &res, plain, elected, list)
 	}
 	res.took = time.Since(start)
 	if res.broken == nil && len(res.rest) == 0 {
@@ -215,10 +215,10 @@ func (l *lab) play(ctx context.Context, c *testCase, list []*justification) resu
 	return res
 }
 
-// settle compares both sides until nothing differs without a justification, or time is up.
-func (l *lab) settle(ctx context.Context, res *result, plain, elected *side, list []*justification) error {
+// agree compares both sides until nothing differs without a justification, or time is up.
+func (l *lab) agree(ctx context.Context, res *result, plain, elected *side, list []*justification) error {
 	var broken error
-	_ = until(ctx, settlesWithin, func(context.Context) error { // A look takes its time on a busy machine.
+	_ = until(ctx, agreeWithin, func(context.Context) error { // A look takes its time on a busy machine.
 		var seen [2]tree
 		for i, s := range []*side{plain, elected} {
 			var t tree

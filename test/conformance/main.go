@@ -29,7 +29,7 @@ func main() {
 	flag.IntVar(&o.parallel, "parallel", 6, "how many cases to run at the same time")
 	flag.StringVar(&o.report, "report", "", "the page in which to write the tables of a full run")
 	flag.StringVar(&o.results, "results", "", "a file of results, in which those of this run replace earlier ones")
-	flag.BoolVar(&o.again, "again", false, "run nothing, but judge and report the results of the file again")
+	flag.BoolVar(&o.again, "again", false, "run nothing, but report the results of the file again")
 	flag.BoolVar(&o.keep, "keep", false, "keep the namespaces of cases that did not pass, and the cordon")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(
@@ -75,7 +75,7 @@ func (o options) run(ctx context.Context) error {
 			return err
 		}
 		if o.results == "" || !full {
-			return verdict(ran.of(cases, list), list, full, say)
+			return decision(ran.of(cases, list), list, full, say)
 		}
 	}
 	results := known.of(cases, list)
@@ -85,7 +85,7 @@ func (o options) run(ctx context.Context) error {
 			return err
 		}
 	}
-	return verdict(results, list, full, say)
+	return decision(results, list, full, say)
 }
 
 // play runs the chosen cases.
@@ -107,17 +107,17 @@ func (o options) play(
 	return recordsOf(results, l.source.version, l.target.version), nil
 }
 
-// verdict returns an error if the results are not as they should be.
-func verdict(results []result, list []*justification, full bool, say func(string, ...any)) error {
-	if judge(results, list, full, say) {
+// decision returns an error if the results are not as they should be.
+func decision(results []result, list []*justification, full bool, say func(string, ...any)) error {
+	if decide(results, list, full, say) {
 		return errDifferences
 	}
 	say("%d cases, and no difference without a justification", len(results))
 	return nil
 }
 
-// judge says whether the run failed, and why. In a full run each justification must have its difference.
-func judge(results []result, list []*justification, full bool, say func(string, ...any)) (failed bool) {
+// decide says whether the run failed, and why. In a full run each justification must have its difference.
+func decide(results []result, list []*justification, full bool, say func(string, ...any)) (failed bool) {
 	used := map[*justification]bool{}
 	for _, r := range results {
 		if r.broken != nil || len(r.rest) > 0 {
