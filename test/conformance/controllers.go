@@ -315,19 +315,20 @@ func endpoints(ctx context.Context, s *side) error {
 
 func (s *side) endpointsReady(ctx context.Context, want bool) error {
 	return s.await(ctx, fmt.Sprintf("an endpoint, ready: %t", want), func(ctx context.Context) error {
-		slices := &discoveryv1.EndpointSliceList{}
-		err := s.c.List(ctx, slices, client.InNamespace(s.namespace), client.MatchingLabels{discoveryv1.LabelServiceName: "web"})
+		list := &discoveryv1.EndpointSliceList{}
+		err := s.c.List(ctx, list, client.InNamespace(s.namespace),
+			client.MatchingLabels{discoveryv1.LabelServiceName: "web"})
 		if err != nil {
 			return err
 		}
-		for _, slice := range slices.Items {
+		for _, slice := range list.Items {
 			for _, e := range slice.Endpoints {
 				if e.Conditions.Ready != nil && *e.Conditions.Ready == want {
 					return nil
 				}
 			}
 		}
-		return fmt.Errorf("there is none in %d slices", len(slices.Items))
+		return fmt.Errorf("there is none in %d slices", len(list.Items))
 	})
 }
 

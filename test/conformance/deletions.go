@@ -189,11 +189,12 @@ func evictWithin(ctx context.Context, s *side) error {
 
 // drain drains the node of the side's pods, of these pods only, and uncordons it.
 func drain(ctx context.Context, s *side) (err error) {
-	set := newReplicaSet("web", 1)
+	const app = "conformance-drain" // No other case has such pods.
+	set := newReplicaSet(app, 1)
 	if err := s.create(ctx, set); err != nil {
 		return err
 	}
-	if err := s.reachObject(ctx, set, "web", "{.status.readyReplicas}=1"); err != nil {
+	if err := s.reachObject(ctx, set, app, "{.status.readyReplicas}=1"); err != nil {
 		return err
 	}
 	before, err := s.pods(ctx)
@@ -205,10 +206,10 @@ func drain(ctx context.Context, s *side) (err error) {
 			err = failed
 		}
 		if err == nil {
-			err = s.ready(ctx, 1, "app=web")
+			err = s.ready(ctx, 1, "app="+app)
 		}
 	}()
-	if out, err := s.kubectl(ctx, "drain", s.node, "--pod-selector=app=web", "--ignore-daemonsets",
+	if out, err := s.kubectl(ctx, "drain", s.node, "--pod-selector=app="+app, "--ignore-daemonsets",
 		"--delete-emptydir-data", "--timeout=2m"); err != nil {
 		return fmt.Errorf("draining: %w: %s", err, out)
 	}

@@ -67,11 +67,11 @@ func (o options) run(ctx context.Context) error {
 	full := !o.short && o.names == "" || o.again
 	if !o.again {
 		ran, err := o.play(ctx, cases, names, list, say)
-		if err != nil {
+		if ran == nil {
 			return err
 		}
 		known.merge(ran)
-		if err := known.write(o.results); err != nil {
+		if err := errors.Join(err, known.write(o.results)); err != nil {
 			return err
 		}
 		if o.results == "" || !full {
@@ -99,12 +99,13 @@ func (o options) play(
 	together, alone := selected(cases, o.short, names)
 	results := l.playAll(ctx, together, o.parallel, list)
 	results = append(results, l.playAll(ctx, alone, 1, list)...)
+	ran := recordsOf(results, l.source.version, l.target.version)
 	if !o.keep {
 		if err := l.tearDown(context.WithoutCancel(ctx)); err != nil {
-			return nil, fmt.Errorf("removing everything: %w", err)
+			return ran, fmt.Errorf("removing everything: %w", err)
 		}
 	}
-	return recordsOf(results, l.source.version, l.target.version), nil
+	return ran, nil
 }
 
 // decision returns an error if the results are not as they should be.

@@ -94,6 +94,9 @@ func unpack(from io.Reader, folder string) error {
 			}
 			continue
 		}
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			return fmt.Errorf("unpacking: %w", err)
+		}
 		content, err := io.ReadAll(in)
 		if err != nil {
 			return fmt.Errorf("unpacking: %w", err)
