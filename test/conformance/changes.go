@@ -15,13 +15,15 @@ func changeActions() []*testCase {
 	return []*testCase{
 		inShort(action(metadata, "label-add", "a label is added: files inside follow",
 			metadataChange("labels", "label", "tier=back"))),
-		action(metadata, "label-change", "a label is changed", metadataChange("labels", "label", "app=other", "--overwrite")),
+		action(metadata, "label-change", "a label is changed",
+			metadataChange("labels", "label", "app=other", "--overwrite")),
 		action(metadata, "label-remove", "a label is removed", metadataChange("labels", "label", "app-")),
 		action(metadata, "annotate-add", "an annotation is added: files inside follow",
 			metadataChange("note", "annotate", "example.com/note=new")),
 		action(metadata, "annotate-change", "an annotation is changed",
 			metadataChange("note", "annotate", "example.com/old=new", "--overwrite")),
-		action(metadata, "annotate-remove", "an annotation is removed", metadataChange("note", "annotate", "example.com/old-")),
+		action(metadata, "annotate-remove", "an annotation is removed",
+			metadataChange("note", "annotate", "example.com/old-")),
 		inShort(action(spec, "set-image", "the image changes: the container is restarted", setImage)),
 		action(spec, "patch-tolerations", "a toleration is added", patched(
 			`[{"op":"add","path":"/spec/tolerations/-","value":{"key":"example.com/a","operator":"Exists"}}]`)),
@@ -240,7 +242,8 @@ func satisfyGate(ctx context.Context, s *side) error {
 	if err := s.create(ctx, pod); err != nil {
 		return err
 	}
-	if err := s.reach(ctx, "pod", running, `{.status.conditions[?(@.type=="ContainersReady")].status}=True`); err != nil {
+	containersReady := `{.status.conditions[?(@.type=="ContainersReady")].status}=True`
+	if err := s.reach(ctx, "pod", running, containersReady); err != nil {
 		return err
 	}
 	if err := s.noteStatus(ctx, "before", "pod"); err != nil {

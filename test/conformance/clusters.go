@@ -79,7 +79,8 @@ func kubectl(ctx context.Context, in io.Reader, args ...string) (string, error) 
 	out := &bytes.Buffer{}
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = in, out, out
 	if err := cmd.Run(); err != nil {
-		return out.String(), fmt.Errorf("kubectl %s: %w: %s", strings.Join(args, " "), err, strings.TrimSpace(out.String()))
+		return out.String(), fmt.Errorf("kubectl %s: %w: %s",
+			strings.Join(args, " "), err, strings.TrimSpace(out.String()))
 	}
 	return out.String(), nil
 }

@@ -94,6 +94,7 @@ func TestAFullRunFailsWithoutEachDifference(t *testing.T) {
 	with := []result{{testCase: &testCase{}, by: []*justification{always}}}
 	without := []result{{testCase: &testCase{}}}
 	differing := []result{{testCase: &testCase{}, by: []*justification{always}, rest: []difference{{}}}}
+	broken := []result{{testCase: &testCase{}, broken: errDifferences}}
 	for name, test := range map[string]struct {
 		results      []result
 		full, failed bool
@@ -102,7 +103,7 @@ func TestAFullRunFailsWithoutEachDifference(t *testing.T) {
 		"a difference was not seen":            {without, true, true},
 		"a difference was not seen in a part":  {without, false, false},
 		"a difference has no justification":    {differing, false, true},
-		"a case does not work with plain pods": {[]result{{testCase: &testCase{}, broken: errDifferences}}, false, true},
+		"a case does not work with plain pods": {broken, false, true},
 	} {
 		if got := decide(test.results, list, test.full, say); got != test.failed {
 			t.Errorf("%s: failed is %t", name, got)

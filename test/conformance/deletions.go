@@ -7,7 +7,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -169,7 +168,7 @@ func evict(ctx context.Context, s *side) error {
 
 func evictWithin(ctx context.Context, s *side) error {
 	budget := &policyv1.PodDisruptionBudget{Spec: policyv1.PodDisruptionBudgetSpec{
-		MinAvailable: new(intstr.FromInt32(1)), Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "pod"}},
+		MinAvailable: new(intstr.FromInt32(1)), Selector: labels("pod"),
 	}}
 	budget.Name = "budget"
 	if err := s.create(ctx, budget); err != nil {

@@ -16,11 +16,13 @@ func jobActions() []*testCase {
 	failed := "{.status.conditions[?(@.type==\"Failed\")].status}=True"
 	return []*testCase{
 		inShort(action(topic, "job", "a Job completes", jobOf(done, newJob("print", "done")))),
-		action(topic, "job-parallel", "four completions, two at a time", jobOf(done, manyTimes(newJob("print", "done")))),
+		action(topic, "job-parallel", "four completions, two at a time",
+			jobOf(done, manyTimes(newJob("print", "done")))),
 		inShort(action(topic, "job-fails", "a Job fails at its limit", jobOf(failed, limited(newJob("exit", "3"), 1)))),
 		action(topic, "job-on-failure", "a Job whose container is restarted", jobOf(done, retried())),
 		action(topic, "job-indexed", "a Job with indexes", indexedJob),
-		action(topic, "job-failure-policy", "an exit code that fails the Job", jobOf(failed, failingAt(batchv1.PodFailurePolicyActionFailJob))),
+		action(topic, "job-failure-policy", "an exit code that fails the Job",
+			jobOf(failed, failingAt(batchv1.PodFailurePolicyActionFailJob))),
 		action(topic, "job-failure-ignored", "an exit code that does not count", ignoredFailure),
 		action(topic, "job-success-policy", "a Job that succeeds with one index", jobOf(done, succeedingEarly())),
 		action(topic, "job-deadline", "a Job with a deadline", jobOf(failed, shortLived())),

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 )
 
@@ -54,9 +55,7 @@ func recordsOf(results []result, source, target string) *records {
 // merge replaces the records of the cases that another run had.
 func (r *records) merge(other *records) {
 	r.Source, r.Target = other.Source, other.Target
-	for name, one := range other.Cases {
-		r.Cases[name] = one
-	}
+	maps.Copy(r.Cases, other.Cases)
 }
 
 func (r *records) write(file string) error {

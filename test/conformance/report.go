@@ -68,8 +68,9 @@ func (r report) summary(manifests, actions []result) string {
 			same++
 		}
 	}
-	return fmt.Sprintf("Source: Kubernetes %s. Target: Kubernetes %s. Of %d manifests and %d actions, %d are the same, "+
-		"but for the differences that all pods have, and %d differ in more.\n",
+	return fmt.Sprintf("Source: Kubernetes %s. Target: Kubernetes %s.\n\n"+
+		"Of %d manifests and %d actions, %d are the same but for the differences that all pods have. "+
+		"%d differ in more.\n",
 		r.source, r.target, len(manifests), len(actions), same, len(r.results)-same)
 }
 
