@@ -5,6 +5,9 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 )
 
 func TestAllCasesCanBeRead(t *testing.T) {
@@ -156,6 +159,20 @@ func TestValuesOfPodsAreFound(t *testing.T) {
 	} {
 		if err := hasAll(pod, []string{value}); (err == nil) != holds {
 			t.Errorf("%s: %v", value, err)
+		}
+	}
+}
+
+func TestPlainPodsAreNotTakenForElectedOnes(t *testing.T) {
+	plain := &corev1.Pod{Spec: corev1.PodSpec{SchedulerName: corev1.DefaultSchedulerName}}
+	proxy := &corev1.Pod{Spec: corev1.PodSpec{SchedulerName: v1alpha1.SchedulerName}}
+	for _, test := range []struct {
+		pod     *corev1.Pod
+		elected bool
+		fails   bool
+	}{{plain, false, false}, {plain, true, true}, {proxy, true, false}, {proxy, false, true}} {
+		if err := (&side{elected: test.elected}).ofSide(test.pod); (err != nil) != test.fails {
+			t.Errorf("scheduler %s, elected %t: %v", test.pod.Spec.SchedulerName, test.elected, err)
 		}
 	}
 }

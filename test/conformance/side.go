@@ -114,7 +114,16 @@ func (s *side) pod(ctx context.Context, name string) (*corev1.Pod, error) {
 	if err := s.get(ctx, name, pod); err != nil {
 		return nil, fmt.Errorf("getting pod %s: %w", name, err)
 	}
-	return pod, nil
+	return pod, s.ofSide(pod)
+}
+
+// ofSide returns an error if the pod is plain and should be elected, or the other way round. Otherwise a suite without
+// the product would find no differences.
+func (s *side) ofSide(pod *corev1.Pod) error {
+	if isProxy := pod.Spec.SchedulerName == v1alpha1.SchedulerName; isProxy != s.elected {
+		return fmt.Errorf("pod %s is a proxy: %t, and should be: %t", pod.Name, isProxy, s.elected)
+	}
+	return nil
 }
 
 // await waits until check returns nil.
