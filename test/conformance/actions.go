@@ -99,9 +99,9 @@ func (s *side) finish(ctx context.Context, pod *corev1.Pod) error {
 	return s.reach(ctx, pod.Name, "{.status.phase}=Succeeded")
 }
 
-// noteStatus notes the essence of a pod's status.
-func (s *side) noteStatus(ctx context.Context, key, name string) error {
-	pod, err := s.pod(ctx, name)
+// noteStatus notes the essence of the status of the pod that is called pod.
+func (s *side) noteStatus(ctx context.Context, key string) error {
+	pod, err := s.pod(ctx, "pod")
 	if err != nil {
 		return err
 	}

@@ -88,14 +88,14 @@ func setImage(ctx context.Context, s *side) error {
 	if err := s.reach(ctx, "pod", "{.status.containerStatuses[0].state.waiting.reason}=ErrImageNeverPull"); err != nil {
 		return err
 	}
-	if err := s.noteStatus(ctx, "missing", "pod"); err != nil {
+	if err := s.noteStatus(ctx, "missing"); err != nil {
 		return err
 	}
 	s.try(ctx, "back", "set", "image", "pod/pod", "main="+image)
 	if err := s.reach(ctx, "pod", "{.status.containerStatuses[0].restartCount}=1", isReady); err != nil {
 		return err
 	}
-	return s.noteStatus(ctx, "after", "pod")
+	return s.noteStatus(ctx, "after")
 }
 
 // patched applies a JSON patch to a running pod.
@@ -115,7 +115,7 @@ func patched(patch string) func(context.Context, *side) error {
 		if err != nil {
 			return err
 		}
-		return s.noteStatus(ctx, "after", "pod")
+		return s.noteStatus(ctx, "after")
 	}
 }
 
@@ -127,7 +127,7 @@ func patchDeadline(ctx context.Context, s *side) error {
 	if err := s.reach(ctx, "pod", "{.status.phase}=Failed"); err != nil {
 		return err
 	}
-	return s.noteStatus(ctx, "after", "pod")
+	return s.noteStatus(ctx, "after")
 }
 
 func removeGate(ctx context.Context, s *side) error {
@@ -144,7 +144,7 @@ func removeGate(ctx context.Context, s *side) error {
 	if err := s.reach(ctx, "pod", running, isReady); err != nil {
 		return err
 	}
-	return s.noteStatus(ctx, "after", "pod")
+	return s.noteStatus(ctx, "after")
 }
 
 func debug(ctx context.Context, s *side) error {
@@ -157,7 +157,7 @@ func debug(ctx context.Context, s *side) error {
 		return err
 	}
 	s.try(ctx, "logs", "logs", "pod", "-c", "debugger")
-	return s.noteStatus(ctx, "after", "pod")
+	return s.noteStatus(ctx, "after")
 }
 
 func debugTarget(ctx context.Context, s *side) error {
@@ -233,7 +233,7 @@ func resizeTooFar(ctx context.Context, s *side) error {
 			return err
 		}
 	}
-	return s.noteStatus(ctx, "after", "pod")
+	return s.noteStatus(ctx, "after")
 }
 
 func satisfyGate(ctx context.Context, s *side) error {
@@ -246,7 +246,7 @@ func satisfyGate(ctx context.Context, s *side) error {
 	if err := s.reach(ctx, "pod", running, containersReady); err != nil {
 		return err
 	}
-	if err := s.noteStatus(ctx, "before", "pod"); err != nil {
+	if err := s.noteStatus(ctx, "before"); err != nil {
 		return err
 	}
 	s.try(ctx, "patch", "patch", "pod", "pod", "--subresource=status", "-p",
@@ -254,7 +254,7 @@ func satisfyGate(ctx context.Context, s *side) error {
 	if err := s.reach(ctx, "pod", isReady); err != nil {
 		return err
 	}
-	return s.noteStatus(ctx, "after", "pod")
+	return s.noteStatus(ctx, "after")
 }
 
 func killProcess(ctx context.Context, s *side) error {
@@ -266,7 +266,7 @@ func killProcess(ctx context.Context, s *side) error {
 	if err := s.reach(ctx, "pod", "{.status.containerStatuses[0].restartCount}=1", isReady); err != nil {
 		return err
 	}
-	return s.noteStatus(ctx, "after", "pod")
+	return s.noteStatus(ctx, "after")
 }
 
 func becomeReady(ctx context.Context, s *side) error {
@@ -280,14 +280,14 @@ func becomeReady(ctx context.Context, s *side) error {
 	if err := s.reach(ctx, "pod", running, "{.status.containerStatuses[0].started}=true"); err != nil {
 		return err
 	}
-	if err := s.noteStatus(ctx, "before", "pod"); err != nil {
+	if err := s.noteStatus(ctx, "before"); err != nil {
 		return err
 	}
 	s.try(ctx, "write", "exec", "pod", "--", program, "write", "/data/ready", "yes")
 	if err := s.reach(ctx, "pod", isReady); err != nil {
 		return err
 	}
-	return s.noteStatus(ctx, "after", "pod")
+	return s.noteStatus(ctx, "after")
 }
 
 func changeConfigMap(ctx context.Context, s *side) error {

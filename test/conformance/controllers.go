@@ -51,14 +51,16 @@ func newReplicaSet(name string, replicas int32) *appsv1.ReplicaSet {
 	}
 }
 
-func newDeployment(name string, replicas int32) *appsv1.Deployment {
+func newDeployment(replicas int32) *appsv1.Deployment {
+	const name = "web"
 	return &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec:       appsv1.DeploymentSpec{Replicas: &replicas, Selector: labels(name), Template: template(name)},
 	}
 }
 
-func newStatefulSet(name string, replicas int32) *appsv1.StatefulSet {
+func newStatefulSet(replicas int32) *appsv1.StatefulSet {
+	const name = "db"
 	return &appsv1.StatefulSet{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: appsv1.StatefulSetSpec{
@@ -108,7 +110,7 @@ func (s *side) ready(ctx context.Context, want int, label string) error {
 }
 
 func scaleDeployment(ctx context.Context, s *side) error {
-	if err := s.create(ctx, newDeployment("web", 1)); err != nil {
+	if err := s.create(ctx, newDeployment(1)); err != nil {
 		return err
 	}
 	for _, replicas := range []string{"3", "0", "1"} {
@@ -131,7 +133,7 @@ func scaleDeployment(ctx context.Context, s *side) error {
 }
 
 func rollOut(ctx context.Context, s *side) error {
-	if err := s.create(ctx, newDeployment("web", 2)); err != nil {
+	if err := s.create(ctx, newDeployment(2)); err != nil {
 		return err
 	}
 	version := func(step string) error {
@@ -161,7 +163,7 @@ func rollOut(ctx context.Context, s *side) error {
 }
 
 func recreate(ctx context.Context, s *side) error {
-	deployment := newDeployment("web", 2)
+	deployment := newDeployment(2)
 	deployment.Spec.Strategy.Type = appsv1.RecreateDeploymentStrategyType
 	if err := s.create(ctx, deployment); err != nil {
 		return err
@@ -177,7 +179,7 @@ func recreate(ctx context.Context, s *side) error {
 }
 
 func stuckRollOut(ctx context.Context, s *side) error {
-	deployment := newDeployment("web", 1)
+	deployment := newDeployment(1)
 	deployment.Spec.ProgressDeadlineSeconds = new(int32(15))
 	if err := s.create(ctx, deployment); err != nil {
 		return err
@@ -201,7 +203,7 @@ func statefulSet(ctx context.Context, s *side) error {
 	if err := s.create(ctx, service); err != nil {
 		return err
 	}
-	if err := s.create(ctx, newStatefulSet("db", 2)); err != nil {
+	if err := s.create(ctx, newStatefulSet(2)); err != nil {
 		return err
 	}
 	if err := s.ready(ctx, 2, "app=db"); err != nil {
@@ -220,7 +222,7 @@ func statefulSet(ctx context.Context, s *side) error {
 }
 
 func updateStatefulSet(ctx context.Context, s *side) error {
-	set := newStatefulSet("db", 2)
+	set := newStatefulSet(2)
 	if err := s.create(ctx, set); err != nil {
 		return err
 	}
@@ -310,7 +312,7 @@ func endpoints(ctx context.Context, s *side) error {
 	if err := s.endpointsReady(ctx, false); err != nil {
 		return err
 	}
-	return s.noteStatus(ctx, "after", "pod")
+	return s.noteStatus(ctx, "after")
 }
 
 func (s *side) endpointsReady(ctx context.Context, want bool) error {

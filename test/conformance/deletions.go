@@ -83,7 +83,7 @@ func deleteFinalizer(ctx context.Context, s *side) error {
 	if err := s.reach(ctx, "pod", "{.status.phase}=Succeeded"); err != nil {
 		return err
 	}
-	if err := s.noteStatus(ctx, "held", "pod"); err != nil {
+	if err := s.noteStatus(ctx, "held"); err != nil {
 		return err
 	}
 	s.try(ctx, "patch", "patch", "pod", "pod", "-p", `{"metadata":{"finalizers":null}}`)
@@ -94,13 +94,13 @@ func deleteFinalizer(ctx context.Context, s *side) error {
 func (s *side) gone(ctx context.Context, object client.Object) error {
 	return s.await(ctx, object.GetName()+" to be gone", func(ctx context.Context) error {
 		err := s.get(ctx, object.GetName(), object)
-		if err == nil {
-			return fmt.Errorf("it is still there")
+		if apierrors.IsNotFound(err) {
+			return nil
 		}
-		if !apierrors.IsNotFound(err) {
+		if err != nil {
 			return err
 		}
-		return nil
+		return fmt.Errorf("it is still there")
 	})
 }
 
@@ -183,7 +183,7 @@ func evictWithin(ctx context.Context, s *side) error {
 	}
 	err := s.c.SubResource("eviction").Create(ctx, pod, &policyv1.Eviction{})
 	s.note("refused", fmt.Sprint(apierrors.IsTooManyRequests(err))+": "+fmt.Sprint(err))
-	return s.noteStatus(ctx, "after", "pod")
+	return s.noteStatus(ctx, "after")
 }
 
 // drain drains the node of the side's pods, of these pods only, and uncordons it.
