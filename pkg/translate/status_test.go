@@ -298,7 +298,8 @@ func TestFinished(t *testing.T) {
 }
 
 func TestEachGateThatIsNotSatisfiedIsNamed(t *testing.T) {
-	proxy := bound(is("example.com/open", corev1.ConditionTrue, 30), is("example.com/closed", corev1.ConditionFalse, 20))
+	open := is("example.com/open", corev1.ConditionTrue, 30)
+	proxy := bound(open, is("example.com/closed", corev1.ConditionFalse, 20))
 	for _, gate := range []corev1.PodConditionType{"example.com/open", "example.com/closed", "example.com/missing"} {
 		proxy.Spec.ReadinessGates = append(proxy.Spec.ReadinessGates, corev1.PodReadinessGate{ConditionType: gate})
 	}

@@ -35,7 +35,7 @@ func lines(text string) tree {
 	return t
 }
 
-var spaces = regexp.MustCompile(`\s{2,}`) //nolint:gochecknoglobals // It is compiled once.
+var spaces = regexp.MustCompile(`\s{2,}`)
 
 // columns leaves out the age, the address and the node.
 func columns(ctx context.Context, s *side) error {

@@ -209,7 +209,7 @@ func attachInput(ctx context.Context, s *side) error {
 	return nil
 }
 
-var forwarding = regexp.MustCompile(`127\.0\.0\.1:(\d+) ->`) //nolint:gochecknoglobals // It is compiled once.
+var forwarding = regexp.MustCompile(`127\.0\.0\.1:(\d+) ->`)
 
 func portForward(ctx context.Context, s *side) error {
 	if err := s.start(ctx, newPod("pod")); err != nil {

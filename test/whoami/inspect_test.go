@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"errors"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -83,7 +84,7 @@ func TestTarUnpacksWhatItPacked(t *testing.T) {
 func TestHealthChecksOfGRPCSucceed(t *testing.T) {
 	p, _, _ := newProcess()
 	answer := httptest.NewRecorder()
-	p.handler().ServeHTTP(answer, httptest.NewRequest("POST", "/grpc.health.v1.Health/Check", nil))
+	p.handler().ServeHTTP(answer, httptest.NewRequest(http.MethodPost, "/grpc.health.v1.Health/Check", nil))
 	if got := answer.Result().Trailer.Get("Grpc-Status"); got != "0" || answer.Body.Len() != 7 {
 		t.Errorf("status %q, %d bytes", got, answer.Body.Len())
 	}
