@@ -92,7 +92,7 @@ lint: ## Run golangci-lint, which also checks the imports between packages
 .PHONY: test-unit
 test-unit: ## Run the unit tests with the race detector
 	go test -race ./api/... ./cmd/... ./pkg/... ./hack/... ./test/performance/... ./test/quality/... ./test/simulation/... \
-		./test/faults/... ./test/whoami/...
+		./test/faults/... ./test/whoami/... ./test/conformance/...
 	cd hack/clusters && go test -race ./...
 
 .PHONY: test-simulation
@@ -132,6 +132,12 @@ FAULTS ?= -for 5m
 .PHONY: test-faults
 test-faults: clusters-program ## Break real clusters at random, and check what the product makes of it: FAULTS="-for 3h"
 	hack/faults.sh $(FAULTS)
+
+# What to run: make test-conformance CONFORMANCE="-run volume". `go run ./test/conformance -h` lists the options.
+CONFORMANCE ?= -results .local/conformance.json -report docs/compatibility.md
+.PHONY: test-conformance
+test-conformance: clusters-program ## Compare elected pods with plain pods on real clusters: see docs/compatibility.md
+	hack/conformance.sh $(CONFORMANCE)
 
 .PHONY: test-faults-breakages
 test-faults-breakages: ## Break the product in nine places, one at a time, and see how soon test-faults notices (needs clusters)

@@ -3,9 +3,9 @@ package translate
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 )
@@ -148,36 +148,45 @@ func ofKubelet(conditionType corev1.PodConditionType) bool {
 	return false
 }
 
-// gatedReadiness applies the proxy's readiness gates to the delegate's condition Ready, as a kubelet does. The
-// transition time is the latest one of the conditions that explain the result.
+// gatedReadiness applies the proxy's readiness gates to the delegate's condition Ready, as a kubelet does, with a
+// kubelet's messages. The transition time of a satisfied pod is the latest one of the conditions that explain the
+// result. That of another pod is of its first gate that is not satisfied.
 func gatedReadiness(proxy *corev1.Pod, ready corev1.PodCondition) corev1.PodCondition {
 	if ready.Status != corev1.ConditionTrue {
 		return ready
 	}
-	satisfied := ready
+	var messages []string
+	result := ready
 	for _, gate := range proxy.Spec.ReadinessGates {
+		since := ready.LastTransitionTime
 		c := PodCondition(proxy.Status.Conditions, gate.ConditionType)
-		if c == nil {
-			return unsatisfied(ready, gate, "the condition does not exist", ready.LastTransitionTime)
+		if c != nil {
+			since = c.LastTransitionTime
 		}
-		if c.Status != corev1.ConditionTrue {
-			return unsatisfied(ready, gate, fmt.Sprintf("the condition is %q", c.Status), c.LastTransitionTime)
-		}
-		if satisfied.LastTransitionTime.Before(&c.LastTransitionTime) {
-			satisfied.LastTransitionTime = c.LastTransitionTime
+		if message := unsatisfied(gate, c); message != "" {
+			if messages = append(messages, message); len(messages) == 1 {
+				result.LastTransitionTime = since
+			}
+		} else if len(messages) == 0 && result.LastTransitionTime.Before(&since) {
+			result.LastTransitionTime = since
 		}
 	}
-	return satisfied
+	if len(messages) > 0 {
+		result.Status, result.Reason = corev1.ConditionFalse, "ReadinessGatesNotReady"
+		result.Message = strings.Join(messages, ", ")
+	}
+	return result
 }
 
-func unsatisfied(
-	ready corev1.PodCondition, gate corev1.PodReadinessGate, why string, since metav1.Time,
-) corev1.PodCondition {
-	ready.Status = corev1.ConditionFalse
-	ready.Reason = "ReadinessGatesNotReady"
-	ready.Message = fmt.Sprintf("readiness gate %q is not satisfied: %s", gate.ConditionType, why)
-	ready.LastTransitionTime = since
-	return ready
+// unsatisfied returns the message of a kubelet about a gate whose condition is missing or not True.
+func unsatisfied(gate corev1.PodReadinessGate, c *corev1.PodCondition) string {
+	switch {
+	case c == nil:
+		return fmt.Sprintf("corresponding condition of pod readiness gate %q does not exist.", gate.ConditionType)
+	case c.Status != corev1.ConditionTrue:
+		return fmt.Sprintf(`the status of pod readiness gate %q is not "True", but %v`, gate.ConditionType, c.Status)
+	}
+	return ""
 }
 
 // PodCondition returns a pointer to the condition of this type in the list, or nil.

@@ -193,7 +193,7 @@ func TestProxyStatusConditions(t *testing.T) {
 			gated:    true,
 			delegate: []corev1.PodCondition{is(corev1.PodReady, yes, 12)},
 			want: []corev1.PodCondition{
-				notReadyBecause(12, `readiness gate "example.com/gate" is not satisfied: the condition does not exist`),
+				notReadyBecause(12, `corresponding condition of pod readiness gate "example.com/gate" does not exist.`),
 				scheduled,
 			},
 		},
@@ -202,7 +202,7 @@ func TestProxyStatusConditions(t *testing.T) {
 			proxy:    []corev1.PodCondition{is(gateType, no, 20)},
 			delegate: []corev1.PodCondition{is(corev1.PodReady, yes, 12)},
 			want: []corev1.PodCondition{
-				notReadyBecause(20, `readiness gate "example.com/gate" is not satisfied: the condition is "False"`),
+				notReadyBecause(20, `the status of pod readiness gate "example.com/gate" is not "True", but False`),
 				scheduled, is(gateType, no, 20),
 			},
 		},
@@ -294,5 +294,21 @@ func TestFinished(t *testing.T) {
 		if got := translate.Finished(phase); got != want {
 			t.Errorf("phase %q: got %t, want %t", phase, got, want)
 		}
+	}
+}
+
+func TestEachGateThatIsNotSatisfiedIsNamed(t *testing.T) {
+	open := is("example.com/open", corev1.ConditionTrue, 30)
+	proxy := bound(open, is("example.com/closed", corev1.ConditionFalse, 20))
+	for _, gate := range []corev1.PodConditionType{"example.com/open", "example.com/closed", "example.com/missing"} {
+		proxy.Spec.ReadinessGates = append(proxy.Spec.ReadinessGates, corev1.PodReadinessGate{ConditionType: gate})
+	}
+	status := translate.ProxyStatus(proxy, running(is(corev1.PodReady, corev1.ConditionTrue, 12)))
+	want := is(corev1.PodReady, corev1.ConditionFalse, 20)
+	want.Reason = "ReadinessGatesNotReady"
+	want.Message = `the status of pod readiness gate "example.com/closed" is not "True", but False, ` +
+		`corresponding condition of pod readiness gate "example.com/missing" does not exist.`
+	if diff := cmp.Diff(&want, translate.PodCondition(status.Conditions, corev1.PodReady)); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
 	}
 }

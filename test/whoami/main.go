@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"strings"
 	"syscall"
 )
@@ -17,8 +18,9 @@ const usage = `Usage: whoami [COMMAND]
 Without a command, it serves.
 
   serve [--address :8080] [--drain DURATION]
-                        answer / with the pod's name ($POD_NAME, or $HOSTNAME) and /healthz with "ok", and log each
-                        request; on SIGTERM, go on for the DURATION, finish open requests, and exit
+                        answer / with the pod's name ($POD_NAME, or $HOSTNAME), /healthz with "ok", and health checks
+                        of gRPC, and log each request; on SIGTERM, go on for the DURATION, finish open requests, and
+                        exit
   sleep DURATION [--ignore-term] [--exit=CODE]
                         wait for a DURATION ("30s", or "infinity"), and exit with the CODE; on SIGTERM, log it, and
                         exit with 0 or go on waiting
@@ -27,6 +29,20 @@ Without a command, it serves.
   write FILE TEXT...    write text to a file
   cat [FILE...]         print files, or the standard input
   env [NAME...]         print the environment, or the values of variables
+  ls PATH...            list files and folders: modes, owners, sizes
+  id                    print as whom the program runs, and what it may do
+  mounts PATH...        print what is mounted at paths and below
+  processes             print the names of the processes that the container sees
+  interfaces            print the names of network interfaces
+  fail FILE TIMES CODE [exit]
+                        count the runs in a file, exit with the code in the first runs, and later wait for SIGTERM,
+                        or exit with 0
+  message FILE CODE TEXT...
+                        write text to a file and exit with a code
+  eat MIB               use memory
+  kill PID              send SIGTERM to a process
+  install FILE          copy the program to a file; a copy that is called tar does what kubectl cp needs
+  tar ...               pack and unpack files for kubectl cp
   get [--timeout 10s] URL
                         request a URL and print the answer; exit with 1 unless the status is 200
   stream [--every 20ms] [--timeout 10s] URL
@@ -57,7 +73,12 @@ func main() {
 	term := make(chan os.Signal, 1)
 	signal.Notify(term, syscall.SIGTERM, os.Interrupt)
 	p := process{out: os.Stdout, getenv: os.Getenv, environ: os.Environ(), term: term}
-	err := p.run(context.Background(), os.Args[1:]) //nolint:forbidigo // the program begins here
+	args := os.Args[1:]
+	if filepath.Base(os.Args[0]) == tarName {
+		args = os.Args
+		args[0] = tarName
+	}
+	err := p.run(context.Background(), args) //nolint:forbidigo // the program begins here
 	var code exitError
 	switch {
 	case err == nil || errors.Is(err, flag.ErrHelp):
@@ -98,5 +119,37 @@ func (p process) run(ctx context.Context, args []string) error {
 		fmt.Fprint(p.out, usage)
 		return nil
 	}
+	return p.inspectOrFail(command, args)
+}
+
+// inspectOrFail runs the commands with which tests look at a container, or end it.
+func (p process) inspectOrFail(command string, args []string) error {
+	switch command {
+	case "ls":
+		return p.list(args)
+	case "id":
+		return p.identity()
+	case "mounts":
+		return p.mounts(args)
+	case "processes":
+		return p.processes()
+	case "interfaces":
+		return p.interfaces()
+	case "fail":
+		return p.fail(args)
+	case "message":
+		return message(args)
+	case "eat":
+		return p.eat(args)
+	case "kill":
+		return kill(args)
+	case "install":
+		return install(args)
+	case tarName:
+		return p.archive(args)
+	}
 	return fmt.Errorf("unknown command %q: %w", command, errUsage)
 }
+
+// tarName is the command, and the name of the copy of the program, that packs and unpacks files.
+const tarName = "tar"

@@ -31,7 +31,9 @@ func (p process) serve(ctx context.Context, args []string) error {
 	if err != nil {
 		return fmt.Errorf("listening: %w", err)
 	}
-	server := &http.Server{Handler: p.handler(), ReadHeaderTimeout: readTimeout}
+	server := &http.Server{Handler: p.handler(), ReadHeaderTimeout: readTimeout, Protocols: new(http.Protocols)}
+	server.Protocols.SetHTTP1(true)
+	server.Protocols.SetUnencryptedHTTP2(true) // gRPC
 	p.log("%s serves on %s", p.name(), listener.Addr())
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
@@ -57,11 +59,20 @@ func (p process) serve(ctx context.Context, args []string) error {
 func (p process) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
+	mux.HandleFunc("/grpc.health.v1.Health/Check", serveHealth)
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		p.log("%s %s from %s", r.Method, r.URL.Path, r.RemoteAddr)
 		fmt.Fprintln(w, p.name())
 	})
 	return mux
+}
+
+// serveHealth answers a health check of gRPC with SERVING: a frame with the field 1 of the answer, which is 1.
+func serveHealth(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "application/grpc")
+	w.Header().Set("Trailer", "Grpc-Status")
+	_, _ = w.Write([]byte{0, 0, 0, 0, 2, 8, 1})
+	w.Header().Set("Grpc-Status", "0")
 }
 
 // name returns the pod's name.

@@ -1,0 +1,139 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"regexp"
+	"syscall"
+	"time"
+)
+
+type options struct {
+	names    string
+	short    bool
+	parallel int
+	report   string
+	results  string
+	again    bool
+	keep     bool
+}
+
+func main() {
+	var o options
+	flag.StringVar(&o.names, "run", "", "a pattern of the names of the cases to run")
+	flag.BoolVar(&o.short, "short", false, "run the short form, which has some cases of each topic")
+	flag.IntVar(&o.parallel, "parallel", 6, "how many cases to run at the same time")
+	flag.StringVar(&o.report, "report", "", "the page in which to write the tables of a full run")
+	flag.StringVar(&o.results, "results", "", "a file of results, in which those of this run replace earlier ones")
+	flag.BoolVar(&o.again, "again", false, "run nothing, but report the results of the file again")
+	flag.BoolVar(&o.keep, "keep", false, "keep the namespaces of cases that did not pass, and the cordon")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(
+		context.Background(), os.Interrupt, syscall.SIGTERM) //nolint:forbidigo // the program begins here
+	err := o.run(ctx)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "conformance:", err)
+		os.Exit(1)
+	}
+}
+
+var errDifferences = errors.New("elected pods are not as they should be (see above)")
+
+func (o options) run(ctx context.Context) error {
+	say := func(format string, args ...any) {
+		fmt.Printf("%s %s\n", time.Now().Format("15:04:05"), fmt.Sprintf(format, args...))
+	}
+	names, err := regexp.Compile(o.names)
+	if err != nil {
+		return fmt.Errorf("compiling the pattern of names: %w", err)
+	}
+	cases, err := allCases()
+	if err != nil {
+		return err
+	}
+	list, err := justifications(differencesFile)
+	if err != nil {
+		return err
+	}
+	known, err := readResults(o.results)
+	if err != nil {
+		return err
+	}
+	full := !o.short && o.names == "" || o.again
+	if !o.again {
+		ran, err := o.play(ctx, cases, names, list, say)
+		if ran == nil {
+			return err
+		}
+		known.merge(ran)
+		if err := errors.Join(err, known.write(o.results)); err != nil {
+			return err
+		}
+		if o.results == "" || !full {
+			return decision(ran.of(cases, list), list, full, say)
+		}
+	}
+	results := known.of(cases, list)
+	if full && o.report != "" {
+		r := report{results: results, list: list, source: known.Source, target: known.Target}
+		if err := r.write(o.report); err != nil {
+			return err
+		}
+	}
+	return decision(results, list, full, say)
+}
+
+// play runs the chosen cases.
+func (o options) play(
+	ctx context.Context, cases []*testCase, names *regexp.Regexp, list []*justification, say func(string, ...any),
+) (*records, error) {
+	l, err := setUp(ctx, say)
+	if err != nil {
+		return nil, err
+	}
+	together, alone := selected(cases, o.short, names)
+	results := l.playAll(ctx, together, o.parallel, list)
+	results = append(results, l.playAll(ctx, alone, 1, list)...)
+	ran := recordsOf(results, l.source.version, l.target.version)
+	if !o.keep {
+		if err := l.tearDown(context.WithoutCancel(ctx)); err != nil {
+			return ran, fmt.Errorf("removing everything: %w", err)
+		}
+	}
+	return ran, nil
+}
+
+// decision returns an error if the results are not as they should be.
+func decision(results []result, list []*justification, full bool, say func(string, ...any)) error {
+	if decide(results, list, full, say) {
+		return errDifferences
+	}
+	say("%d cases, and no difference without a justification", len(results))
+	return nil
+}
+
+// decide says whether the run failed, and why. In a full run each justification must have its difference.
+func decide(results []result, list []*justification, full bool, say func(string, ...any)) (failed bool) {
+	used := map[*justification]bool{}
+	for _, r := range results {
+		if r.broken != nil || len(r.rest) > 0 {
+			failed = true
+			say("%s", r)
+		}
+		for _, j := range r.by {
+			used[j] = true
+		}
+	}
+	for _, j := range list {
+		if full && !used[j] && !j.Sometimes {
+			failed = true
+			say("NO DIFFERENCE matches the entry %q (cases %s, field %s)", j.Name, j.Cases, j.Field)
+		}
+	}
+	return failed
+}
