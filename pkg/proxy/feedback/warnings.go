@@ -43,8 +43,8 @@ type warnings struct {
 	seen seenWarnings
 }
 
-// warn finds the warnings that are to be recorded. Of a proxy that is older than this leader, an earlier leader may have
-// recorded what the first look finds.
+// warn finds the warnings that are to be recorded. Of a proxy that is older than this leader, an earlier leader may
+// have recorded what the first look finds.
 func (p *plan) warn(s state, chaperon *v1alpha1.PodChaperon) {
 	all, _ := translate.Warnings(chaperon.Status.Conditions)
 	before, known := s.warned.byType, s.warned.chaperon == chaperon.UID
@@ -61,8 +61,8 @@ func (p *plan) warn(s state, chaperon *v1alpha1.PodChaperon) {
 	}
 }
 
-// warnOf finds whether one warning is to be recorded: now, later, or never because an earlier leader may have done so. A
-// target may say any time, so another time than before counts as newer.
+// warnOf finds whether one warning is to be recorded: now, later, or never because an earlier leader may have done so.
+// A target may say any time, so another time than before counts as newer.
 func (p *plan) warnOf(
 	s state, c *corev1.PodCondition, before map[corev1.PodConditionType]seenWarning, perhapsRecorded bool,
 ) {
