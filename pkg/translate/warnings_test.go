@@ -108,11 +108,13 @@ func TestWarningsNeverReachTheStatusOfAProxy(t *testing.T) {
 	ready := corev1.PodCondition{Type: corev1.PodReady, Status: corev1.ConditionFalse}
 	proxy := &corev1.Pod{Status: corev1.PodStatus{Phase: corev1.PodPending}}
 	delegate := corev1.PodStatus{Phase: corev1.PodPending, Conditions: []corev1.PodCondition{ready, warning}}
-	for range 2 { // The second time, the proxy has it: a source of an earlier version copied it.
+	for range 2 {
 		got := ProxyStatus(proxy, delegate)
 		if diff := cmp.Diff([]corev1.PodCondition{ready}, got.Conditions); diff != "" {
 			t.Errorf("conditions (-want +got):\n%s", diff)
 		}
+		// A source of an earlier version copied it. Meanwhile, the PodChaperon shows newer ones in its place.
 		proxy.Status.Conditions = append(proxy.Status.Conditions, warning)
+		delegate.Conditions = []corev1.PodCondition{ready}
 	}
 }
