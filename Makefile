@@ -145,11 +145,17 @@ test-faults-breakages: ## Break the product in nine places, one at a time, and s
 
 # The packages that decide. MUTATE="pkg/engage pkg/translate" chooses others. docs/reliability.md has the results.
 MUTATE ?= pkg/proxy/scheduling/attempts pkg/proxy/scheduling/placement pkg/proxy/feedback pkg/proxy/fit pkg/translate \
-	pkg/delegate/chaperon pkg/delegate/garbagecollection pkg/delegate/restriction pkg/connect/hold \
-	pkg/connect/identity pkg/follow/claims pkg/follow/objects pkg/follow/services pkg/follow/writer pkg/gate
+	pkg/delegate/chaperon pkg/delegate/fence pkg/delegate/garbagecollection pkg/delegate/restriction pkg/connect/hold \
+	pkg/connect/identity pkg/follow/claims pkg/follow/objects pkg/follow/services pkg/follow/writer pkg/watch pkg/gate \
+	pkg/gate/addresses pkg/gate/proof pkg/gate/wire
 
 .PHONY: test-mutation
-test-mutation: ## Break the deciding packages in small ways, and list what no unit test notices (hours; not part of test)
+test-mutation: ## Break the deciding packages in small ways, and list what no unit test notices (long; not part of test)
+	go run ./hack/mutation $(MUTATE)
+
+# gremlins also tests the packages below each folder.
+.PHONY: test-mutation-gremlins
+test-mutation-gremlins: ## The same by gremlins, which compiles each mutant by itself (days): MUTATE=pkg/watch
 	hack/mutation/run.sh $(MUTATE)
 
 .PHONY: vuln

@@ -60,6 +60,7 @@ func TestACollectionIsWatchedUntilNobodyHasReferredToItForAWhile(t *testing.T) {
 		t.Error("it is still watched")
 	}
 	s.stopLater(collection{"shop", needs.ConfigMaps}) // never watched
+	clock.Step(unusedFor)
 }
 
 func TestAWatchThatIsForbiddenSaysWhichRightIsMissing(t *testing.T) {

@@ -1,0 +1,76 @@
+package services
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/follow/writer"
+)
+
+func TestNothingIsCopiedToTheSourceItselfOrALostTarget(t *testing.T) {
+	key := types.NamespacedName{Name: "c2"}
+	for name, test := range map[string]struct {
+		target *engage.Target
+		lost   bool
+		want   []string
+	}{
+		"a target":          {target: &engage.Target{Key: key}, want: []string{"create Service web"}},
+		"a target, lost":    {target: &engage.Target{Key: key}, lost: true},
+		"the source itself": {target: &engage.Target{Key: key, Itself: true}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, []client.Object{web(everywhere())}, nil)
+			c, there := w.engage(t, test.target)
+			c.existing[""] = copiesOf(t)
+			c.prepared.Store(true)
+			if test.lost {
+				registry := engage.NewRegistry()
+				if err := registry.Engage(t.Context(), test.target); err != nil {
+					t.Fatal(err)
+				}
+				registry.Lose(test.target)
+			}
+			if _, err := c.Reconcile(t.Context(), item{kindService, shop("web")}); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(test.want, there.writes); diff != "" {
+				t.Errorf("writes (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestARefusalIsReportedOnce has a Service that the target refuses. Its Ingress depends on it.
+func TestARefusalIsReportedOnce(t *testing.T) {
+	w := newWorld(t, []client.Object{web(everywhere()), pathTo("web")}, nil)
+	service := item{kindService, shop("web")}
+	for step, test := range []struct {
+		item      item
+		err       error
+		events    int
+		ingresses int
+	}{
+		{service, nil, 0, 0},
+		{service, &writer.NotOursError{Kind: "Service"}, 1, 1},
+		{service, &writer.NotOursError{Kind: "Service"}, 0, 0},
+		{service, nil, 0, 1},
+		{item{kindIngress, shop("entry")}, &writer.NotOursError{Kind: "Ingress"}, 1, 0},
+	} {
+		if _, err := w.c2.finish(test.item, 0, test.err); err != nil {
+			t.Fatal(err)
+		}
+		if got := len(w.events.Events); got != test.events {
+			t.Errorf("step %d: %d events, want %d", step, got, test.events)
+		}
+		for len(w.events.Events) > 0 {
+			<-w.events.Events
+		}
+		if got := len(queued(w.c2.workers)); got != test.ingresses {
+			t.Errorf("step %d: %d items, want %d", step, got, test.ingresses)
+		}
+	}
+}
