@@ -49,8 +49,8 @@ type SourceGrantStatus struct {
 	// +optional
 	// +listType=set
 	Copied []string `json:"copied,omitempty"`
-	// Withheld is set if the manager knows all namespaces that have PodChaperons of the source: if a ClusterSource gives
-	// the ClusterID.
+	// Withheld is set if the manager knows all namespaces that have PodChaperons of the source. It knows them if a
+	// ClusterSource gives the ClusterID.
 	// +optional
 	Withheld *WithheldNamespaces `json:"withheld,omitempty"`
 	// ClusterID is the cluster ID that the source may use. It is empty if none is set.
@@ -62,8 +62,8 @@ type SourceGrantStatus struct {
 	Lease *LeaseReference `json:"lease,omitempty"`
 }
 
-// WithheldNamespaces are namespaces in which a source has no rights any more, although it has PodChaperons there. In
-// other namespaces without rights, it has none.
+// WithheldNamespaces are namespaces in which a source has PodChaperons, and no rights any more. In other namespaces
+// without rights, it has no PodChaperons.
 type WithheldNamespaces struct {
 	// Namespaces are their names, sorted.
 	// +optional

@@ -55,7 +55,8 @@ func ofClusters() []breakage {
 		},
 		{
 			name: "deletion-stays-here", file: feedback + "decide.go", clusters: true,
-			from: "		p.end(s, ending{chaperon: chaperon, grace: graceOf(s.proxy)})\n", to: "		_ = graceOf\n",
+			from: "		p.end(s, ending{chaperon: chaperon, grace: graceOf(s.proxy)})\n",
+			to:   "		_ = graceOf\n",
 		},
 		{
 			name: "fenced-at-once", file: feedback + "fenced.go", clusters: true,

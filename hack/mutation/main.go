@@ -23,7 +23,8 @@ type options struct {
 func main() {
 	var o options
 	flag.StringVar(&o.only, "only", "", "try only mutants whose FILE:LINE:COLUMN KIND match this `expression`")
-	flag.IntVar(&o.least, "least", 90, "fail if less than this `percentage` of a package's mutants is killed or explained")
+	flag.IntVar(&o.least, "least", 90,
+		"fail if less than this `percentage` of a package's mutants is killed or explained")
 	flag.StringVar(&o.explained, "explained", "hack/mutation/explained.txt", "the `file` with the explained mutants")
 	flag.Parse()
 	enough, err := look(context.Background(), os.Stdout, flag.Args(), o)

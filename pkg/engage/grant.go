@@ -58,8 +58,8 @@ func (g *Grant) saysNothingIn(namespace string) bool {
 	for _, object := range g.informer.GetStore().List() {
 		if grant, ok := object.(*v1alpha1.SourceGrant); ok {
 			s := &grant.Status
-			return s.Withheld != nil && s.ClusterID == g.clusterID && !slices.Contains(s.Withheld.Namespaces, namespace) &&
-				!slices.Contains(s.Namespaces, namespace) && !slices.Contains(s.Leaving, namespace)
+			return s.Withheld != nil && s.ClusterID == g.clusterID &&
+				!slices.Contains(slices.Concat(s.Withheld.Namespaces, s.Namespaces, s.Leaving), namespace)
 		}
 	}
 	return false

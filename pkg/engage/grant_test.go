@@ -12,12 +12,9 @@ import (
 )
 
 func TestWhenASourceHasNothingInANamespace(t *testing.T) {
-	changed := func(change func(*v1alpha1.SourceGrantStatus)) v1alpha1.SourceGrantStatus {
-		s := withholding()
-		change(&s)
-		return s
-	}
-	shop := []string{"shop"}
+	unsaid, another, full, leaving := withholding(), withholding(), withholding(), withholding()
+	unsaid.Withheld, another.ClusterID = nil, "another"
+	full.Namespaces, leaving.Leaving = []string{"shop"}, []string{"shop"}
 	for name, test := range map[string]struct {
 		status v1alpha1.SourceGrantStatus
 		want   bool
@@ -25,10 +22,10 @@ func TestWhenASourceHasNothingInANamespace(t *testing.T) {
 		"the target withholds nothing":    {withholding(), true},
 		"the target withholds other ones": {withholding("other"), true},
 		"the target withholds it":         {withholding("other", "shop"), false},
-		"the target does not say":         {changed(func(s *v1alpha1.SourceGrantStatus) { s.Withheld = nil }), false},
-		"the target means another source": {changed(func(s *v1alpha1.SourceGrantStatus) { s.ClusterID = "x" }), false},
-		"the source has rights there":     {changed(func(s *v1alpha1.SourceGrantStatus) { s.Namespaces = shop }), false},
-		"it may end its pods there":       {changed(func(s *v1alpha1.SourceGrantStatus) { s.Leaving = shop }), false},
+		"the target does not say":         {unsaid, false},
+		"the target means another source": {another, false},
+		"the source has rights there":     {full, false},
+		"it may end its pods there":       {leaving, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g, clock, _ := grantOf(t, test.status)

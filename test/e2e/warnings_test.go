@@ -11,16 +11,12 @@ import (
 
 func TestDescribeShowsTheWarningsAboutADelegate(t *testing.T) {
 	w := setUp(t)
-	const constraints = "multicluster.admiralty.io/proxy-pod-scheduling-constraints"
-	const onC2 = "nodeSelector: {multicluster.admiralty.io/cluster-target-name: c2}"
-	absent := podTemplate("absent")
-	absent.Annotations[constraints] = onC2
+	absent := inTarget("c2", podTemplate("absent"))
 	absent.Spec.Containers[0].Image = "localhost/absent:never"
 	create(t, w.c1, w.pod("absent", absent))
 	eventuallyOutput(t, w, `Container image "localhost/absent:never" is not present`, "describe", "pod", "absent")
 
-	unready := podTemplate("unready")
-	unready.Annotations[constraints] = onC2
+	unready := inTarget("c2", podTemplate("unready"))
 	unready.Spec.Containers[0].ReadinessProbe = &corev1.Probe{
 		ProbeHandler:  corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromInt32(1)}},
 		PeriodSeconds: 1,

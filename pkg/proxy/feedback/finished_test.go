@@ -33,8 +33,10 @@ func TestATargetThatIsSetBackDoesNotUndoTheEndOfAProxyThatTheCacheDoesNotShow(t 
 		answer func(write func() error) error
 		want   error
 	}{
-		"the write is answered":         {answered, nil},
-		"the answer of the write fails": {func(write func() error) error { return errors.Join(write(), errDown) }, errDown},
+		"the write is answered": {answered, nil},
+		"the answer of the write fails": {
+			func(write func() error) error { return errors.Join(write(), errDown) }, errDown,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newScene(t, proxy(phase(corev1.PodPending)), ours(func(c *v1alpha1.PodChaperon) {

@@ -40,8 +40,8 @@ func TestNamespacesWithPodChaperonsArePublished(t *testing.T) {
 	}
 }
 
-// TestNamespacesWithPodChaperonsAndWithoutRightsArePublished has a namespace that is being deleted: its RoleBindings go,
-// and nobody makes them again.
+// TestNamespacesWithPodChaperonsAndWithoutRightsArePublished has a namespace that is being deleted. Its RoleBindings
+// go, and nobody makes them again.
 func TestNamespacesWithPodChaperonsAndWithoutRightsArePublished(t *testing.T) {
 	run(t, false, nil)
 	namespace := namespaceWithPod(t, team("withheld"))

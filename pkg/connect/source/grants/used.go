@@ -19,8 +19,8 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
 
-// findUsed writes into a status which of its namespaces have PodChaperons of the source and, if all is set, which others
-// have.
+// findUsed writes into a status which of its namespaces have PodChaperons of the source. If all is set, it also writes
+// which others have.
 func (p *Publisher) findUsed(ctx context.Context, status *v1alpha1.SourceGrantStatus, all bool) error {
 	selected := client.MatchingLabels{}
 	if status.ClusterID != "" {
