@@ -5,7 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -153,8 +156,61 @@ func TestAStoreIsSureOfAbsenceOnlyWhileItsWatchWorks(t *testing.T) {
 	}
 }
 
+func TestAListThatFailsIsReported(t *testing.T) {
+	r := &recorder{}
+	s := r.store()
+	ctx, end := context.WithCancel(t.Context())
+	failed := s.options.Failed
+	s.options.Failed = func(err error) { failed(err); end() }
+	s.Run(ctx, "test", clock.RealClock{}, &toolscache.ListWatch{
+		ListWithContextFunc: func(context.Context, metav1.ListOptions) (runtime.Object, error) {
+			return nil, errors.New("no")
+		},
+		WatchFuncWithContext: func(context.Context, metav1.ListOptions) (apiwatch.Interface, error) {
+			return nil, errors.New("no")
+		},
+	})
+	if len(r.failures) != 1 || !strings.Contains(r.failures[0], "no") {
+		t.Errorf("failures %q", r.failures)
+	}
+}
+
+func TestAStoreWaitsLongerAfterEachFailure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var lists []time.Time
+		ctx, end := context.WithCancel(t.Context())
+		(&recorder{}).store().Run(ctx, "test", clock.RealClock{}, &toolscache.ListWatch{
+			ListWithContextFunc: func(context.Context, metav1.ListOptions) (runtime.Object, error) {
+				if lists = append(lists, time.Now()); len(lists) > 7 { // Every two minutes it begins anew.
+					end()
+				}
+				return nil, errors.New("no")
+			},
+			WatchFuncWithContext: func(context.Context, metav1.ListOptions) (apiwatch.Interface, error) {
+				return nil, errors.New("no")
+			},
+		})
+		least := 800 * time.Millisecond
+		for i := range lists[1:] {
+			if waited := lists[i+1].Sub(lists[i]); waited < least || waited > 2*least {
+				t.Errorf("after failure %d it waited %s, want %s to %s", i+1, waited, least, 2*least)
+			}
+			least = min(2*least, 30*time.Second)
+		}
+	})
+}
+
+func TestAStoreThatDoesNotMeasureItsEntriesSaysNothingOfThem(t *testing.T) {
+	s := NewStore(StoreOptions[*corev1.Pod, string]{
+		EntryOf: func(pod *corev1.Pod) string { return pod.ResourceVersion },
+		Kept:    func(entries, bytes int64) { t.Errorf("%d entries of %d bytes", entries, bytes) },
+	})
+	must(t, s.Replace([]any{version("a", "1")}, ""))
+}
+
 func TestNobodyWaitsForAStoreWhoseRunHasEnded(t *testing.T) {
-	s := (&recorder{}).store()
+	r := &recorder{}
+	s := r.store()
 	ctx, end := context.WithCancel(t.Context())
 	s.Run(ctx, "test", clock.RealClock{}, &toolscache.ListWatch{
 		ListWithContextFunc: func(context.Context, metav1.ListOptions) (runtime.Object, error) {
@@ -167,6 +223,9 @@ func TestNobodyWaitsForAStoreWhoseRunHasEnded(t *testing.T) {
 	})
 	if err := s.Wait(t.Context()); !errors.Is(err, ErrEnded) {
 		t.Errorf("Wait: %v", err)
+	}
+	if len(r.failures) > 0 {
+		t.Errorf("the end is reported as a failure: %q", r.failures)
 	}
 }
 

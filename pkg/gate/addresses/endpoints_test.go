@@ -38,9 +38,11 @@ func TestEndpointsOfSourcesLeadToOtherClusters(t *testing.T) {
 	c := newCluster(t)
 	elsewhere := delegateFrom("c1", "elsewhere", "10.4.0.4")
 	elsewhere.Namespace = "other"
+	notDelegate := podWith("labelled", "10.4.0.8")
+	notDelegate.Labels = map[string]string{v1alpha1.LabelParentClusterID: "c1"}
 	c.see(nodeWith([]string{"10.4.0.0/24"}, "192.0.2.1", "192.0.2.2"), podWith("db", "10.4.0.9"),
 		proxyWith("proxy", "10.8.0.1"), delegateFrom("c1", "mine", "10.4.0.2"),
-		delegateFrom("c2", "theirs", "10.4.0.3"), elsewhere, delegateFrom("c1", "on-the-host", "192.0.2.1"))
+		delegateFrom("c2", "theirs", "10.4.0.3"), elsewhere, notDelegate, delegateFrom("c1", "on-the-host", "192.0.2.1"))
 	c.set(id{services, types.NamespacedName{Name: "dns"}}, user{kind: ofService, has: read("10.96.0.10")})
 	c.set(id{resource: configured}, user{kind: ofAPIServer, has: read("192.0.2.100")})
 	limited := Ranges{Limited: true, Allowed: []netip.Prefix{netip.MustParsePrefix("10.8.0.0/16")}, Source: "a value"}
@@ -58,6 +60,7 @@ func TestEndpointsOfSourcesLeadToOtherClusters(t *testing.T) {
 		"a pod outside of the ranges":              {"10.9.0.7", limited, "outside of the ranges in a value"},
 		"a delegate of another source":             {address: "10.4.0.3", want: "in use by a pod"},
 		"a delegate in another namespace":          {address: "10.4.0.4", want: "in use by a pod"},
+		"a pod with the label of delegates":        {address: "10.4.0.8", want: "in use by a pod"},
 		"a pod of this cluster":                    {address: "10.4.0.9", want: "in use by a pod"},
 		"the same, mapped":                         {address: "::ffff:10.4.0.9", want: "in use by a pod"},
 		"the same, by NAT64":                       {address: "64:ff9b::10.4.0.9", want: "in use by a pod"},

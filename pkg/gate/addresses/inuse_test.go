@@ -272,3 +272,18 @@ func TestWhatCannotBeListedIsNamed(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+func TestAddressesAndHostsAreRead(t *testing.T) {
+	want := []netip.Addr{netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("fd00::1")}
+	if got := read("10.0.0.1", "db.example", "fd00::1", "10.0.0.1"); !slices.Equal(got, want) {
+		t.Errorf("addresses %v, want %v", got, want)
+	}
+	for server, want := range map[string]string{
+		"https://10.0.0.1:6443": "10.0.0.1", "https://[fd00::1]:6443/k8s": "fd00::1", "10.0.0.1": "10.0.0.1",
+		"https://%zz": "https://%zz",
+	} {
+		if got := hostOf(server); got != want {
+			t.Errorf("the host of %q is %q, want %q", server, got, want)
+		}
+	}
+}

@@ -157,6 +157,9 @@ func TestRanges(t *testing.T) {
 	}{
 		"no ranges":                              {nil, "10.0.0.1", true},
 		"a mapped range":                         {[]string{"::ffff:10.0.0.0/104"}, "10.1.2.3", true},
+		"a mapped range of all IPv4":             {[]string{"::ffff:0.0.0.0/96"}, "10.1.2.3", true},
+		"a range with more than IPv4":            {[]string{"::ffff:0.0.0.0/64"}, "10.1.2.3", false},
+		"a small range of IPv6":                  {[]string{"fd00::/104"}, "fd00:1::1", false},
 		"a range with a host":                    {[]string{"10.0.0.9/8"}, "10.1.2.3", true},
 		"IPv4 is not IPv6":                       {[]string{"::/0"}, "10.0.0.1", false},
 		"a text that is no range allows nothing": {[]string{"10.0.0.0"}, "10.0.0.0", false},

@@ -1,6 +1,7 @@
 package fit
 
 import (
+	"strconv"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -273,10 +274,10 @@ func TestMatchesAreRememberedForTheSameLabelsAndTaints(t *testing.T) {
 func TestMatchesAreForgottenBeforeTheyAreTooMany(t *testing.T) {
 	r := room(free(1, "pods=1"))
 	for i := range 3 * remembered {
-		r.Fits(demands("", selects("i="+string(rune('0'+i)))))
-	}
-	if n := len(r.shape.matches); n == 0 || n > remembered {
-		t.Errorf("%d are remembered", n)
+		r.Fits(demands("", selects("i="+strconv.Itoa(i))))
+		if n := len(r.shape.matches); n != i%remembered+1 {
+			t.Fatalf("after %d constraints, %d are remembered", i+1, n)
+		}
 	}
 }
 

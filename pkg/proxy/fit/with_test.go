@@ -71,6 +71,32 @@ func TestWithTakesThePodFromTheEmptiestNode(t *testing.T) {
 			room(free(1, "pods=9 cpu=9"), free(1, "pods=1 cpu=1").labels("a=b")), "cpu=1",
 			needs(named("In", "n1"), all(expression("a", "Exists"))),
 		},
+		"a node that is like others afterwards": {
+			room(free(1, "pods=1 cpu=1").and(1, "pods=2 cpu=2")), room(free(2, "pods=1 cpu=1")), "cpu=1",
+			translate.Constraints{},
+		},
+		"the vector with more CPUs and memory on average": {
+			room(free(1, "pods=1 cpu=2 memory=3").and(1, "pods=1 cpu=3 memory=2")),
+			room(free(1, "pods=1 cpu=2 memory=3").and(1, "pods=0 cpu=2 memory=2")), "cpu=1", translate.Constraints{},
+		},
+		"places for pods do not count": {
+			room(free(1, "pods=9 cpu=3 memory=2").and(1, "pods=2 cpu=2 memory=3")),
+			room(free(1, "pods=9 cpu=3 memory=2").and(1, "pods=1 cpu=1 memory=3")), "cpu=1", translate.Constraints{},
+		},
+		"a resource that nodes do not have does not count": {
+			room(free(1, "pods=1 cpu=2").and(1, "pods=1 cpu=3"), free(1, "pods=1 memory=1").labels("a=b")),
+			room(free(1, "pods=1 cpu=2").and(1, "pods=0 cpu=2"), free(1, "pods=1 memory=1").labels("a=b")), "cpu=1",
+			translate.Constraints{},
+		},
+		"nodes with fewer resources count as much": {
+			room(free(1, "pods=1 cpu=2 memory=2"), free(1, "pods=1 cpu=1").and(1, "pods=1 cpu=2").labels("a=b")),
+			room(free(1, "pods=1 cpu=2 memory=2"), free(1, "pods=1 cpu=1").and(1, "pods=0 cpu=2").labels("a=b")), "",
+			translate.Constraints{},
+		},
+		"the first of equal classes": {
+			room(free(1, "pods=1 cpu=2"), free(1, "pods=1 cpu=2").labels("a=b")),
+			room(free(1, "pods=0 cpu=1"), free(1, "pods=1 cpu=2").labels("a=b")), "cpu=1", translate.Constraints{},
+		},
 		"a pod that fits nowhere changes nothing": {
 			room(free(1, "pods=2 cpu=2")),
 			room(free(1, "pods=2 cpu=2")),
@@ -189,6 +215,14 @@ func TestRoomier(t *testing.T) {
 		},
 		"each resource was free before, but not together": {
 			NewRoom(base, nil), room(free(1, "pods=5 cpu=4 memory=4").labels("a=b")), true,
+		},
+		"two resources that no node had together": {
+			room(free(1, "pods=1 cpu=4 memory=1").and(1, "pods=1 cpu=1 memory=4")),
+			room(free(1, "pods=1 cpu=4 memory=1").and(1, "pods=1 cpu=3 memory=3")), true,
+		},
+		"one more vector with less": {
+			room(free(1, "pods=1 cpu=4 memory=4")),
+			room(free(1, "pods=1 cpu=4 memory=4").and(1, "pods=1 cpu=3 memory=3")), false,
 		},
 		"the same vectors in another order": {
 			NewRoom(base, nil), NewRoom(reversed, nil), false,
