@@ -42,7 +42,8 @@ func TestEndpointsOfSourcesLeadToOtherClusters(t *testing.T) {
 	notDelegate.Labels = map[string]string{v1alpha1.LabelParentClusterID: "c1"}
 	c.see(nodeWith([]string{"10.4.0.0/24"}, "192.0.2.1", "192.0.2.2"), podWith("db", "10.4.0.9"),
 		proxyWith("proxy", "10.8.0.1"), delegateFrom("c1", "mine", "10.4.0.2"),
-		delegateFrom("c2", "theirs", "10.4.0.3"), elsewhere, notDelegate, delegateFrom("c1", "on-the-host", "192.0.2.1"))
+		delegateFrom("c2", "theirs", "10.4.0.3"), elsewhere, notDelegate,
+		delegateFrom("c1", "on-the-host", "192.0.2.1"))
 	c.set(id{services, types.NamespacedName{Name: "dns"}}, user{kind: ofService, has: read("10.96.0.10")})
 	c.set(id{resource: configured}, user{kind: ofAPIServer, has: read("192.0.2.100")})
 	limited := Ranges{Limited: true, Allowed: []netip.Prefix{netip.MustParsePrefix("10.8.0.0/16")}, Source: "a value"}

@@ -67,7 +67,9 @@ func TestExplain(t *testing.T) {
 			"no node has 4 free CPUs and 8Gi of free memory together (nearest: 4 CPUs and 2Gi of memory)",
 		},
 		"the node that comes nearest": {
-			room(free(1, "pods=1 cpu=1 memory=8Gi").and(1, "pods=1 cpu=3 memory=8Gi").and(1, "pods=1 cpu=4 memory=1Gi")),
+			room(
+				free(1, "pods=1 cpu=1 memory=8Gi").and(1, "pods=1 cpu=3 memory=8Gi").and(1, "pods=1 cpu=4 memory=1Gi"),
+			),
 			"cpu=4 memory=4Gi", anyone,
 			"no node has 4 free CPUs and 4Gi of free memory together (nearest: 3 CPUs and 8Gi of memory)",
 		},
