@@ -14,8 +14,9 @@ import (
 )
 
 func TestWatchesLiveOn(t *testing.T) {
-	fake, more := testclock.NewFakeClock(time.Now()), make(chan string)
+	fake, more, ended := testclock.NewFakeClock(time.Now()), make(chan string), make(chan struct{}, 2)
 	f := newFixture(t, Default(), fake, func(w http.ResponseWriter, r *http.Request) {
+		defer func() { ended <- struct{}{} }()
 		sendJSON(w, "")
 		for {
 			select {
@@ -44,6 +45,7 @@ func TestWatchesLiveOn(t *testing.T) {
 			t.Error("a timer runs although the watch rests")
 		}
 		_ = stream.Close()
+		<-ended // It would take the first event of the next watch.
 	}
 }
 
