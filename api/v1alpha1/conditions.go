@@ -135,6 +135,14 @@ const (
 // source records them as events of the proxy.
 const WarningPrefix = "warning." + prefix
 
+// ConditionAnnotations is a condition of PodChaperons that is True if others in the target gave the delegate annotations
+// that the source wants (AnnotationWantedAnnotations). The message has them as JSON: {"annotations": {key: value},
+// "tooLarge": [keys]}. They have 16 KiB at most, and the keys of some that have no room are in tooLarge.
+const ConditionAnnotations corev1.PodConditionType = prefix + "Annotations"
+
+// ReasonAnnotationsAdded is the reason of ConditionAnnotations.
+const ReasonAnnotationsAdded = "Added"
+
 // ConditionChanges is a condition of PodChaperons and proxies: whether the delegate has the changes that were made to
 // the proxy after its creation. On a PodChaperon, observedGeneration is the number of the change (AnnotationRevision).
 // True means that the delegate has it, and that its kubelet knows. False means that it does not, for one of the reasons

@@ -112,6 +112,13 @@ const (
 	// the target stops the delegate after this time. Admission removes a value from the user.
 	AnnotationFencedAfter = prefix + "fenced-after-seconds"
 
+	// AnnotationWantedAnnotations on a PodChaperon and its delegate says which annotations that others in the target
+	// give the delegate the proxy is to have, too: keys, or domains with "/*", separated by commas.
+	AnnotationWantedAnnotations = prefix + "wanted-annotations"
+	// AnnotationFromTarget on a bound proxy names its annotations that come from the delegate: a hash, and the keys,
+	// separated by spaces. Admission removes a value from the user.
+	AnnotationFromTarget = prefix + "annotations-from-target"
+
 	// AnnotationFollowedBy on a copy in a target is the user name in the target of the source that created the copy. An
 	// admission policy in the target enforces this value.
 	AnnotationFollowedBy = prefix + "followed-by"

@@ -45,7 +45,7 @@ const maxRevision = 64
 
 // strip keeps the fields of a PodChaperon that somebody reads from a cache: its parent, its marks, its status, whether
 // its delegate is to end, after which time it is fenced, and its revision. The source wrote the other fields. It bounds
-// the warnings in the status.
+// the warnings and annotations in the status.
 func strip(chaperon *v1alpha1.PodChaperon, orphan bool) {
 	labels, annotations := marks(ParentOf(chaperon), orphan)
 	if id, ok := chaperon.Labels[v1alpha1.LabelTargetID]; ok {
@@ -69,6 +69,7 @@ func strip(chaperon *v1alpha1.PodChaperon, orphan bool) {
 	if warnings, others := translate.Warnings(all); len(others) < len(all) {
 		chaperon.Status.Conditions = slices.Concat(others, warnings)
 	}
+	translate.BoundAnnotations(chaperon.Status.Conditions)
 }
 
 // marks returns the labels and annotations from which ParentOf reads.

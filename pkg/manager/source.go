@@ -92,9 +92,11 @@ func (w *wiring) scheduling(registry *engage.Registry) error {
 		Strategy:   w.config.Placement.Strategy,
 		Timeout:    w.config.Placement.Timeout.Duration,
 		KeepLabels: w.config.Placement.KeepLabels,
-		Clock:      w.clock,
-		Targets:    w.mgr.GetClient(),
-		Metrics:    metrics.Registry,
+
+		Annotations: w.config.Placement.AnnotationsFromTargets,
+		Clock:       w.clock,
+		Targets:     w.mgr.GetClient(),
+		Metrics:     metrics.Registry,
 	})
 	if err != nil {
 		return err
@@ -115,6 +117,7 @@ func (w *wiring) feedback(ctx context.Context, registry *engage.Registry) error 
 		Addresses: w.inUse,
 		Tenants:   w.config.Tenants,
 
+		Annotations: w.config.Placement.AnnotationsFromTargets,
 		LastRenewal: holds.LastSent,
 		Clock:       w.clock,
 		Recorder:    w.mgr.GetEventRecorder("multicluster-feedback"),

@@ -16,6 +16,7 @@ import (
 //   - Of proxies and delegates: the whole status, the marks that make a pod ours, and the fields about its
 //     beginning and its end. Feedback and the chaperon controller also read readiness gates, and the names of volumes
 //     whose health a status may report.
+//   - Of delegates: the result of AddedAnnotations.
 //   - Of proxies: the results of Needs and Fingerprint, the names of containers, and the resources if the spec was
 //     changed.
 func Transform(obj any) (any, error) {
@@ -57,7 +58,9 @@ func addOurs(pod, whole *corev1.Pod) {
 	pod.Labels = only(whole.Labels, v1alpha1.LabelParentUID, v1alpha1.LabelParentClusterID)
 	pod.Annotations = only(whole.Annotations,
 		v1alpha1.AnnotationElect, v1alpha1.AnnotationOriginalConstraints, v1alpha1.AnnotationFencedAfter,
-		v1alpha1.AnnotationRevision, annotationNeeds, annotationFingerprint)
+		v1alpha1.AnnotationRevision, v1alpha1.AnnotationFromTarget, annotationNeeds, annotationFingerprint,
+		annotationAdded)
+	keepAdded(pod, whole)
 	pod.Generation = whole.Generation
 	if onlyVirtual(whole) {
 		keepContainers(pod, whole)

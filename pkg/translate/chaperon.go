@@ -2,6 +2,7 @@ package translate
 
 import (
 	"maps"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -30,6 +31,8 @@ type Destination struct {
 	Fence time.Duration
 	// KeepLabels says that the delegate has the proxy's labels under their own keys, too.
 	KeepLabels bool
+	// Annotations are those that the proxy is to have of its delegate: keys, or domains and "/*".
+	Annotations []string
 }
 
 // Chaperon returns the PodChaperon of the proxy for a target. The PodChaperon has the delegate's name, labels,
@@ -98,9 +101,9 @@ func delegateLabels(rewriter rewriter, proxy *corev1.Pod, source Source, to Dest
 
 // passedAnnotations returns the annotations of a proxy that its delegate has, too.
 func passedAnnotations(all map[string]string) map[string]string {
-	passed := map[string]string{}
+	passed, taken := map[string]string{}, fromTarget(all)
 	for key, value := range all {
-		if copied(key) {
+		if copied(key) && !taken[key] {
 			passed[key] = value
 		}
 	}
@@ -118,6 +121,9 @@ func chaperonAnnotations(proxy *corev1.Pod, to Destination) map[string]string {
 	}
 	if to.KeepLabels {
 		annotations[v1alpha1.AnnotationKeepsLabels] = ""
+	}
+	if len(to.Annotations) > 0 {
+		annotations[v1alpha1.AnnotationWantedAnnotations] = strings.Join(to.Annotations, ",")
 	}
 	if to.Fence > 0 {
 		annotations[v1alpha1.AnnotationFenceAfter] = FenceValue(to.Fence)

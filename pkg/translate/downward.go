@@ -130,7 +130,11 @@ func carried(proxy *corev1.Pod) map[string]string {
 	out := map[string]string{}
 	shown := *proxy
 	shown.Annotations = maps.Clone(proxy.Annotations)
-	// These are no annotations of the user, and the second one comes when the pod is bound.
+	// These are no annotations of the user, and all but the first come after the pod was created in the target.
+	for key := range fromTarget(proxy.Annotations) {
+		delete(shown.Annotations, key)
+	}
+	delete(shown.Annotations, v1alpha1.AnnotationFromTarget)
 	delete(shown.Annotations, v1alpha1.AnnotationOriginalConstraints)
 	delete(shown.Annotations, v1alpha1.AnnotationFencedAfter)
 	fieldRefs(&proxy.Spec, func(ref *corev1.ObjectFieldSelector) {

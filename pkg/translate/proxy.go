@@ -78,6 +78,7 @@ func Proxy(pod *corev1.Pod) (*corev1.Pod, error) {
 	}
 	proxy.Annotations[v1alpha1.AnnotationOriginalConstraints] = encoded
 	delete(proxy.Annotations, v1alpha1.AnnotationFencedAfter)
+	delete(proxy.Annotations, v1alpha1.AnnotationFromTarget)
 	chosen.replaceIn(&proxy.Spec)
 	if err := validateFence(proxy); err != nil {
 		return nil, field.ErrorList{err}.ToAggregate()

@@ -103,7 +103,8 @@ func proxyConditions(proxy *corev1.Pod, delegate []corev1.PodCondition) []corev1
 	own := proxy.Status.Conditions
 	for _, c := range delegate {
 		resize := ofResize(c.Type) && proxy.Generation <= 1
-		if ofProxyOnly(proxy, c.Type) || resize || c.Type == v1alpha1.ConditionDelegate || IsWarning(c.Type) {
+		if ofProxyOnly(proxy, c.Type) || resize || c.Type == v1alpha1.ConditionDelegate || IsWarning(c.Type) ||
+			c.Type == v1alpha1.ConditionAnnotations {
 			continue
 		}
 		if c.Type == corev1.PodReady {
@@ -116,7 +117,7 @@ func proxyConditions(proxy *corev1.Pod, delegate []corev1.PodCondition) []corev1
 		out = append(out, c)
 	}
 	for _, c := range own {
-		if IsWarning(c.Type) {
+		if IsWarning(c.Type) || c.Type == v1alpha1.ConditionAnnotations {
 			continue // A source of an earlier version copied it.
 		}
 		if ofProxyOnly(proxy, c.Type) || !ofKubelet(c.Type) && PodCondition(delegate, c.Type) == nil {

@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -17,6 +19,8 @@ import (
 const (
 	APIVersion = "config.multicluster.admiralty.io/v1alpha1"
 	Kind       = "Configuration"
+
+	ownDomain = "multicluster.admiralty.io"
 )
 
 // Load decodes a configuration file strictly (YAML or JSON), sets the defaults, and validates the result. The error
@@ -128,6 +132,32 @@ func validatePlacement(path *field.Path, p Placement) field.ErrorList {
 	}
 	if p.Timeout.Duration < time.Second {
 		errs = append(errs, field.Invalid(path.Child("timeout"), p.Timeout.String(), "must be at least 1s"))
+	}
+	return append(errs, validateAnnotations(path.Child("annotationsFromTargets"), p.AnnotationsFromTargets)...)
+}
+
+// maxAnnotations bounds the annotations that may be named.
+const maxAnnotations = 32
+
+// validateAnnotations accepts keys of annotations, and domains with "/*".
+func validateAnnotations(path *field.Path, patterns []string) field.ErrorList {
+	var errs field.ErrorList
+	if len(patterns) > maxAnnotations {
+		errs = append(errs, field.TooMany(path, len(patterns), maxAnnotations))
+	}
+	for i, pattern := range patterns {
+		key := pattern
+		if domain, ok := strings.CutSuffix(pattern, "/*"); ok {
+			key = domain + "/any"
+		}
+		switch {
+		case len(validation.IsQualifiedName(strings.ToLower(key))) > 0:
+			errs = append(errs, field.Invalid(path.Index(i), pattern,
+				`must be the key of an annotation, or a domain and "/*", as in example.com/*`))
+		case strings.HasPrefix(key, ownDomain+"/"), key == corev1.LastAppliedConfigAnnotation:
+			errs = append(errs, field.Forbidden(path.Index(i), "pods never take over annotations of "+ownDomain+
+				", nor "+corev1.LastAppliedConfigAnnotation))
+		}
 	}
 	return errs
 }

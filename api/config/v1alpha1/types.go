@@ -145,6 +145,10 @@ type Placement struct {
 	// KeepLabels gives delegates the labels of their pods under their own keys, too, in targets whose field keepLabels
 	// does not say otherwise.
 	KeepLabels bool `json:"keepLabels,omitempty"`
+	// AnnotationsFromTargets are the annotations that others in a target give a delegate, and that its pod is to have,
+	// too: keys, or all keys of a domain ("example.com/*"). The default is none. It counts for pods that are placed
+	// from now on.
+	AnnotationsFromTargets []string `json:"annotationsFromTargets,omitempty"`
 }
 
 // DaemonSets configures what happens to pods of DaemonSets on virtual nodes, where nothing runs for them.

@@ -187,6 +187,9 @@ placement:
   strategy: {{ .Values.placement.strategy }}
   timeout: {{ .Values.placement.timeout }}
   keepLabels: {{ default false .Values.placement.keepLabels }}
+{{- with .Values.placement.annotationsFromTargets }}
+  annotationsFromTargets: {{ toJson . }}
+{{- end }}
 daemonSets:
   acknowledge: {{ .Values.daemonSets.acknowledge }}
 proof:

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/podcache"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
 
@@ -75,7 +76,7 @@ func decideDeletion(chaperon *v1alpha1.PodChaperon, pod *corev1.Pod, ours bool, 
 	if !ours {
 		return decision{deleteChaperon: chaperon.DeletionTimestamp == nil}
 	}
-	d := decision{status: ifWorthWriting(chaperon, pod.Status.DeepCopy())}
+	d := decision{status: withAnnotations(pod, ifWorthWriting(chaperon, pod.Status.DeepCopy()))}
 	if pod.DeletionTimestamp == nil ||
 		grace != nil && pod.DeletionGracePeriodSeconds != nil && *pod.DeletionGracePeriodSeconds > *grace {
 		d.deleteDelegate, d.grace = true, grace
@@ -126,12 +127,25 @@ func delegateStatus(chaperon *v1alpha1.PodChaperon, delegate *corev1.Pod, now ti
 	lost := lostCondition(&chaperon.Status)
 	if delegate.DeletionTimestamp == nil || chaperon.DeletionTimestamp != nil ||
 		lost == nil && translate.Finished(chaperon.Status.Phase) {
-		return ifWorthWriting(chaperon, status)
+		return withAnnotations(delegate, ifWorthWriting(chaperon, status))
 	}
 	if lost != nil && lost.Reason == v1alpha1.ReasonDelegateTerminating {
 		now = lost.LastTransitionTime.Time
 	}
-	return withCondition(status, v1alpha1.ReasonDelegateTerminating, messageTerminating, now)
+	status = withCondition(status, v1alpha1.ReasonDelegateTerminating, messageTerminating, now)
+	return withAnnotations(delegate, status)
+}
+
+// withAnnotations adds the condition that shows the annotations of the delegate which the source wants, to the status
+// that is to be written, or nil.
+func withAnnotations(delegate *corev1.Pod, status *corev1.PodStatus) *corev1.PodStatus {
+	if status == nil {
+		return nil
+	}
+	if added := podcache.AddedAnnotations(delegate); added != "" {
+		status.Conditions = append(status.Conditions, translate.AnnotationsCondition(added))
+	}
+	return status
 }
 
 // ifWorthWriting returns the status, or nil if it says only that the delegate exists, which is not worth a write.

@@ -107,7 +107,7 @@ func decideFenced(chaperon *v1alpha1.PodChaperon, pod *corev1.Pod, ours bool, no
 		}
 		return decision{status: fencedStatus(status, message, now)}
 	}
-	d := decision{status: fencedStatus(&pod.Status, message, now)}
+	d := decision{status: withAnnotations(pod, fencedStatus(&pod.Status, message, now))}
 	grace := shortened(nil, pod, true)
 	if pod.DeletionTimestamp == nil || grace != nil {
 		d.deleteDelegate, d.grace, d.afterStatus = true, grace, true

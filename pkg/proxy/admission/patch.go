@@ -34,9 +34,10 @@ func proxyOperations(raw []byte, pod, proxy *corev1.Pod) ([]patch.Operation, err
 		},
 	}
 	var operations []patch.Operation
-	if _, copied := pod.Annotations[v1alpha1.AnnotationFencedAfter]; copied {
-		operations = append(operations,
-			patch.Remove(patch.Pointer("metadata", "annotations", v1alpha1.AnnotationFencedAfter)))
+	for _, key := range []string{v1alpha1.AnnotationFencedAfter, v1alpha1.AnnotationFromTarget} {
+		if _, copied := pod.Annotations[key]; copied {
+			operations = append(operations, patch.Remove(patch.Pointer("metadata", "annotations", key)))
+		}
 	}
 	for _, f := range fields {
 		switch {

@@ -40,6 +40,8 @@ type state struct {
 	now  time.Time
 	// changes says whether the target's manager applies changes of PodChaperons.
 	changes bool
+	// wanted are the annotations that proxies take over.
+	wanted []string
 	// warned are the warnings of the proxy in this target that need not be recorded, and began is when this process
 	// began to lead.
 	warned seenWarnings
@@ -53,6 +55,8 @@ type plan struct {
 	prove *v1alpha1.PodChaperon
 	// change is the PodChaperon that lacks changes of the proxy, or nil.
 	change *v1alpha1.PodChaperon
+	// annotations are those that the proxy is to have of its delegate, or nil if it has them.
+	annotations *translate.TakenAnnotations
 	// status is the proxy's new status, or nil.
 	status *corev1.PodStatus
 	// warnings are to be recorded, and remembered. It is nil if nothing changed.
@@ -125,6 +129,7 @@ func decide(s state) plan {
 	default:
 		p.prove = s.unproved(chaperon)
 		p.change = s.unchanged(chaperon)
+		p.annotations = s.lackedAnnotations(chaperon)
 		p.status = s.changedStatus(chaperon)
 		p.removal = removeWithDelegate(s.proxy, chaperon)
 		if translate.Finished(s.proxy.Status.Phase) && !finishedByItself(chaperon) {

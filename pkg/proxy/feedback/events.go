@@ -22,6 +22,8 @@ const (
 	ReasonDelegateLabelled = "DelegateLabelled"
 	// ReasonChangeNotApplied means that a change of the proxy did not reach its delegate.
 	ReasonChangeNotApplied = "ChangeNotApplied"
+	// ReasonAnnotationsLeftOut means that the proxy lacks annotations of its delegate that it is to have.
+	ReasonAnnotationsLeftOut = "AnnotationsLeftOut"
 	// ReasonStatusRefused means that the API server refuses the delegate's status as that of the proxy.
 	ReasonStatusRefused = "StatusRefused"
 	// ReasonAddressRefused means that the proxy does not show an address that the target reports.
@@ -73,6 +75,11 @@ func (f *Feedback) recordStatusRefused(proxy *corev1.Pod, message string) {
 func (f *Feedback) recordChangeNotApplied(proxy *corev1.Pod, message string) {
 	f.options.Recorder.Eventf(proxy, nil, corev1.EventTypeWarning, ReasonChangeNotApplied, "Change",
 		"A change of this pod did not reach its delegate: %s (virtual node %s)", message, proxy.Spec.NodeName)
+}
+
+func (f *Feedback) recordAnnotationsLeftOut(proxy *corev1.Pod, why string) {
+	f.options.Recorder.Eventf(proxy, nil, corev1.EventTypeWarning, ReasonAnnotationsLeftOut, "Annotate",
+		"This pod lacks annotations that its delegate has: %s (virtual node %s)", why, proxy.Spec.NodeName)
 }
 
 // recordChanges records that the status is the first one to say that the delegate lacks a change, and why.

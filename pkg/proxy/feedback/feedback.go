@@ -40,7 +40,7 @@ const (
 
 type requestQueue = engage.Queue[reconcile.Request]
 
-// Options of New. All are required, except Tenants and LastRenewal.
+// Options of New. All are required, except Tenants, LastRenewal and Annotations.
 type Options struct {
 	// Client reads pods and nodes of the source cluster from a cache, and writes to the source cluster. The cache may
 	// hold objects that package podcache has transformed.
@@ -59,6 +59,8 @@ type Options struct {
 	// with this ID, or when it began to lead if that was later. It is the zero time before. Without LastRenewal, the
 	// end of fenced delegates in lost targets is never taken for granted.
 	LastRenewal func(target types.NamespacedName, cluster string) time.Time
+	// Annotations are those that proxies take over from their delegates.
+	Annotations []string
 	// Clock measures how long a target's manager has not answered a request.
 	Clock clock.PassiveClock
 	// Recorder records events about proxies.
@@ -148,7 +150,8 @@ func (f *Feedback) Engaged(ctx context.Context, target *engage.Target) error {
 func (f *Feedback) Reconciler(target *engage.Target) reconcile.Reconciler {
 	return &reconciler{
 		options: f.options, feedback: f, target: target, ends: f.ends.of(target),
-		budget: rate.NewLimiter(warningsPerSecond, warningsBurst),
+		budget:      rate.NewLimiter(warningsPerSecond, warningsBurst),
+		annotations: rate.NewLimiter(annotationsPerSecond, annotationsBurst),
 	}
 }
 

@@ -38,8 +38,8 @@ type reconciler struct {
 	target   *engage.Target
 	asks     asks
 	ends     *ends
-	// budget is that of the target's warnings.
-	budget *rate.Limiter
+	// budget is that of the target's warnings, and annotations that of writes of its annotations.
+	budget, annotations *rate.Limiter
 }
 
 // Reconcile reads a proxy and its PodChaperons in the target from caches, decides, and acts. The objects belong to the
@@ -59,7 +59,7 @@ func (r *reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 
 func (r *reconciler) readState(ctx context.Context, key types.NamespacedName) (state, error) {
 	s := state{target: r.target.Key, nodeName: r.target.NodeName, now: r.options.Clock.Now()}
-	s.changes = r.target.Changes()
+	s.changes, s.wanted = r.target.Changes(), r.options.Annotations
 	s.keys, _ = r.options.Keys() // Whoever places pods says that there are none. What is signed later counts as old.
 	pod := &corev1.Pod{}
 	switch err := r.options.Client.Get(ctx, key, pod, client.UnsafeDisableDeepCopy); {
@@ -119,6 +119,9 @@ func (r *reconciler) carryOut(ctx context.Context, key types.NamespacedName, pro
 	}
 	if p.change != nil {
 		errs = append(errs, r.change(ctx, proxy, p.change))
+	}
+	if p.annotations != nil {
+		errs = append(errs, r.annotate(ctx, proxy, p))
 	}
 	if p.status != nil {
 		r.feedback.recordChanges(proxy, p.status)

@@ -56,6 +56,8 @@ type Options struct {
 	// KeepLabels gives delegates the labels of their pods under their own keys, too, unless a target's policy says
 	// otherwise.
 	KeepLabels bool
+	// Annotations are those that proxies take over from their delegates.
+	Annotations []string
 	// Follower makes the objects that pods refer to follow them. By default none do.
 	Follower Follower
 	// Clock is the real one by default.
@@ -126,6 +128,8 @@ func newPlugin(options Options) *plugin {
 			KeepLabels: options.KeepLabels,
 			Clock:      options.Clock,
 			Ensure:     options.Follower.Ensure,
+
+			Annotations: options.Annotations,
 		}),
 		elders:       newElders(options.Targets, options.Clock),
 		follower:     options.Follower,

@@ -30,6 +30,7 @@ func (p *Placer) ensureChaperon(ctx context.Context, proxy *corev1.Pod, t *Targe
 	}
 	to := translate.Destination{
 		Target: t.Key, Proof: proved, Fence: t.fence(proxy), KeepLabels: ptr.Deref(t.Policy().KeepLabels, p.keepLabels),
+		Annotations: p.annotations,
 	}
 	chaperon, err := translate.Chaperon(proxy, p.source, to)
 	if err != nil {

@@ -30,7 +30,9 @@ type Options struct {
 	// KeepLabels gives delegates the labels of their pods under their own keys, too, unless a target's policy says
 	// otherwise.
 	KeepLabels bool
-	Clock      clock.Clock
+	// Annotations are those that proxies take over from their delegates.
+	Annotations []string
+	Clock       clock.Clock
 	// Ensure makes what a pod needs exist in a target. It returns a *needs.RefusedError if the target does not take it,
 	// and a *needs.MissingError if the source lacks it.
 	Ensure func(ctx context.Context, proxy *corev1.Pod, target *engage.Target) error
@@ -47,6 +49,8 @@ type Placer struct {
 	keepLabels bool
 	clock      clock.Clock
 	ensure     func(ctx context.Context, proxy *corev1.Pod, target *engage.Target) error
+
+	annotations []string
 }
 
 // New makes a Placer that knows no delegates.
@@ -59,6 +63,8 @@ func New(options Options) *Placer {
 		keepLabels: options.KeepLabels,
 		clock:      options.Clock,
 		ensure:     options.Ensure,
+
+		annotations: options.Annotations,
 	}
 }
 

@@ -1,0 +1,177 @@
+package translate
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/validate/content"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+)
+
+const (
+	// maxTooLarge bounds how many annotations without room are named.
+	maxTooLarge = 8
+	// maxAddedAnnotations bounds the bytes of the annotations, keys and values, that one delegate passes to its proxy.
+	maxAddedAnnotations = 16 << 10
+)
+
+// addedAnnotations is the message of the condition Annotations, as JSON.
+type addedAnnotations struct {
+	Annotations map[string]string `json:"annotations,omitempty"`
+	// TooLarge are the keys of annotations that have no room, or the first of them.
+	TooLarge []string `json:"tooLarge,omitempty"`
+}
+
+// wanted says whether one of the patterns, which commas separate, means the key.
+func wanted(patterns, key string) bool {
+	if !copied(key) {
+		return false
+	}
+	domain, _, _ := strings.Cut(key, "/")
+	for pattern := range strings.SplitSeq(patterns, ",") {
+		if pattern == key || pattern == domain+"/*" {
+			return true
+		}
+	}
+	return false
+}
+
+// AddedAnnotations returns the message of the condition Annotations for a delegate: the annotations that the source
+// wants, and that others in the target gave the delegate. It is empty if there are none. Only the delegate's whole
+// metadata says this.
+func AddedAnnotations(delegate *corev1.Pod) string {
+	patterns := delegate.Annotations[v1alpha1.AnnotationWantedAnnotations]
+	if patterns == "" {
+		return ""
+	}
+	given := recorded(delegate)
+	if given == nil {
+		return "" // Nobody knows which ones are the user's.
+	}
+	all := map[string]string{}
+	for key, value := range delegate.Annotations {
+		if _, users := given[partAnnotation+key]; !users && wanted(patterns, key) {
+			all[key] = value
+		}
+	}
+	if len(all) == 0 {
+		return ""
+	}
+	return encode(bounded(all))
+}
+
+// bounded returns the annotations that have room, in the order of their keys.
+func bounded(all map[string]string) addedAnnotations {
+	added := addedAnnotations{Annotations: map[string]string{}}
+	room := maxAddedAnnotations
+	for _, key := range slices.Sorted(maps.Keys(all)) {
+		switch size := len(key) + len(all[key]); {
+		case size <= room:
+			room -= size
+			added.Annotations[key] = all[key]
+		case len(added.TooLarge) < maxTooLarge:
+			added.TooLarge = append(added.TooLarge, key)
+		}
+	}
+	return added
+}
+
+// AnnotationsCondition returns the condition of a PodChaperon for a message of AddedAnnotations.
+func AnnotationsCondition(message string) corev1.PodCondition {
+	return corev1.PodCondition{
+		Type: v1alpha1.ConditionAnnotations, Status: corev1.ConditionTrue, Reason: v1alpha1.ReasonAnnotationsAdded,
+		Message: message,
+	}
+}
+
+// BoundAnnotations makes a condition Annotations that a target reports small: without a message that no manager of
+// ours writes.
+func BoundAnnotations(conditions []corev1.PodCondition) {
+	const framing = 4 << 10 // for JSON's characters around and in the texts
+	for i := range conditions {
+		if c := &conditions[i]; c.Type == v1alpha1.ConditionAnnotations && len(c.Message) > 2*maxAddedAnnotations+framing {
+			c.Message = ""
+		}
+	}
+}
+
+// TakenAnnotations says which annotations of a proxy come from its delegate.
+type TakenAnnotations struct {
+	patterns string
+	added    addedAnnotations
+	mark     string
+}
+
+// TakeAnnotations returns what a source that wants these annotations takes from the status of a PodChaperon. A target
+// may report anything, so everything else is left out.
+func TakeAnnotations(patterns []string, status *corev1.PodStatus) TakenAnnotations {
+	t := TakenAnnotations{patterns: strings.Join(patterns, ",")}
+	var reported addedAnnotations
+	c := PodCondition(status.Conditions, v1alpha1.ConditionAnnotations)
+	if c == nil || json.Unmarshal([]byte(c.Message), &reported) != nil {
+		return t
+	}
+	maps.DeleteFunc(reported.Annotations, func(key, _ string) bool {
+		return !wanted(t.patterns, key) || len(content.IsLabelKey(strings.ToLower(key))) > 0
+	})
+	t.added = bounded(reported.Annotations)
+	for _, key := range reported.TooLarge {
+		if wanted(t.patterns, key) && len(content.IsLabelKey(strings.ToLower(key))) == 0 && len(t.added.TooLarge) < maxTooLarge {
+			t.added.TooLarge = append(t.added.TooLarge, key)
+		}
+	}
+	if len(t.added.Annotations)+len(t.added.TooLarge) > 0 {
+		t.mark = hash(encode(t.added), fingerprintLength)
+	}
+	return t
+}
+
+// TooLarge returns the keys of annotations that have no room, or the first of them.
+func (t TakenAnnotations) TooLarge() []string { return t.added.TooLarge }
+
+// In says whether the proxy, perhaps from the cache, has these annotations, and no others of its delegate.
+func (t TakenAnnotations) In(proxy *corev1.Pod) bool {
+	mark, _, _ := strings.Cut(proxy.Annotations[v1alpha1.AnnotationFromTarget], " ")
+	return mark == t.mark
+}
+
+// Give changes the annotations of a whole proxy. Annotations that the user gave it stay as they are.
+func (t TakenAnnotations) Give(proxy *corev1.Pod) {
+	annotations := maps.Clone(proxy.Annotations)
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	for key := range fromTarget(proxy.Annotations) {
+		delete(annotations, key)
+	}
+	delete(annotations, v1alpha1.AnnotationFromTarget)
+	var keys []string
+	for _, key := range slices.Sorted(maps.Keys(t.added.Annotations)) {
+		if _, users := annotations[key]; !users {
+			keys = append(keys, key)
+		}
+	}
+	for _, key := range keys {
+		annotations[key] = t.added.Annotations[key]
+	}
+	if t.mark != "" {
+		annotations[v1alpha1.AnnotationFromTarget] = strings.Join(append([]string{t.mark}, keys...), " ")
+	}
+	proxy.Annotations = annotations
+}
+
+// fromTarget returns the keys of a proxy's annotations that come from its delegate.
+func fromTarget(annotations map[string]string) map[string]bool {
+	_, list, _ := strings.Cut(annotations[v1alpha1.AnnotationFromTarget], " ")
+	keys := map[string]bool{}
+	for key := range strings.FieldsSeq(list) {
+		if copied(key) {
+			keys[key] = true
+		}
+	}
+	return keys
+}
