@@ -19,6 +19,7 @@ controllerManager.replica=2               'replica' not allowed
 controllerManager.image.pullPolicy=Maybe  at '/controllerManager/image/pullPolicy'
 placement.timeout=500ms                   at '/placement/timeout'
 placement.keepLabels=some                 at '/placement/keepLabels'
+placement.annotationsFromTargets={a/b/c}  at '/placement/annotationsFromTargets/0'
 daemonSets.keepOff=some                   at '/daemonSets/keepOff'
 capacity.excludedLabelsRegex=a            'excludedLabelsRegex' not allowed
 sources.enforceDefaultExclusion=true       'enforceDefaultExclusion' not allowed

@@ -135,7 +135,7 @@ const (
 // source records them as events of the proxy.
 const WarningPrefix = "warning." + prefix
 
-// ConditionAnnotations is a condition of PodChaperons that is True if others in the target gave the delegate annotations
+// ConditionAnnotations is a condition of PodChaperons. It is True if others in the target gave the delegate annotations
 // that the source wants (AnnotationWantedAnnotations). The message has them as JSON: {"annotations": {key: value},
 // "tooLarge": [keys]}. They have 16 KiB at most, and the keys of some that have no room are in tooLarge.
 const ConditionAnnotations corev1.PodConditionType = prefix + "Annotations"

@@ -222,8 +222,8 @@ func ofChaperon() []breakage {
 	return []breakage{
 		{
 			name: "chaperon-goes-first", file: chaperon + "decide.go", test: pods,
-			from: "d := decision{status: ifWorthWriting(chaperon, pod.Status.DeepCopy())}",
-			to:   "d := decision{status: ifWorthWriting(chaperon, pod.Status.DeepCopy()), deleteChaperon: true}",
+			from: "	d := decision{status: withAnnotations(pod, ifWorth",
+			to:   "	d := decision{deleteChaperon: true, status: withAnnotations(pod, ifWorth",
 		},
 		{
 			name: "end-from-cache", file: chaperon + "reconciler.go", test: pods,

@@ -19,8 +19,8 @@ func AddedAnnotations(delegate *corev1.Pod) string {
 	return translate.AddedAnnotations(delegate)
 }
 
-// keepAdded stores the annotations that others gave a delegate. A delegate that has the annotation and no restart policy
-// was transformed before.
+// keepAdded stores the annotations that others gave a delegate. A delegate that has annotationAdded and no restart
+// policy was transformed before.
 func keepAdded(pod, whole *corev1.Pod) {
 	if _, ok := whole.Annotations[annotationAdded]; ok && whole.Spec.RestartPolicy == "" {
 		return

@@ -78,6 +78,29 @@ func TestTheFingerprintOfAProxyIsKept(t *testing.T) {
 	}
 }
 
+func TestTheAnnotationsThatOthersGaveADelegateAreKept(t *testing.T) {
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Labels: map[string]string{v1alpha1.LabelParentUID: "1"},
+			Annotations: map[string]string{
+				v1alpha1.AnnotationWantedAnnotations: "cni.io/*",
+				v1alpha1.AnnotationApplied:           `{"annotations/cni.io/own":"a"}`,
+				"cni.io/own":                         "mine", "cni.io/network": "net1", "other": "b",
+			},
+		},
+		Spec: corev1.PodSpec{RestartPolicy: corev1.RestartPolicyAlways},
+	}
+	want := `{"annotations":{"cni.io/network":"net1"}}`
+	if got := AddedAnnotations(pod); got != want {
+		t.Errorf("of the whole delegate: got %s", got)
+	}
+	for range 2 { // The second time, it is transformed already.
+		if pod = transform(t, pod); AddedAnnotations(pod) != want || len(pod.Annotations) != 1 {
+			t.Errorf("got %v", pod.Annotations)
+		}
+	}
+}
+
 func TestAProxyThatWasChangedKeepsItsResources(t *testing.T) {
 	proxy := &corev1.Pod{Spec: corev1.PodSpec{
 		SchedulerName: v1alpha1.SchedulerName, RestartPolicy: corev1.RestartPolicyAlways,

@@ -93,7 +93,8 @@ func AnnotationsCondition(message string) corev1.PodCondition {
 func BoundAnnotations(conditions []corev1.PodCondition) {
 	const framing = 4 << 10 // for JSON's characters around and in the texts
 	for i := range conditions {
-		if c := &conditions[i]; c.Type == v1alpha1.ConditionAnnotations && len(c.Message) > 2*maxAddedAnnotations+framing {
+		c := &conditions[i]
+		if c.Type == v1alpha1.ConditionAnnotations && len(c.Message) > 2*maxAddedAnnotations+framing {
 			c.Message = ""
 		}
 	}
@@ -115,12 +116,13 @@ func TakeAnnotations(patterns []string, status *corev1.PodStatus) TakenAnnotatio
 	if c == nil || json.Unmarshal([]byte(c.Message), &reported) != nil {
 		return t
 	}
-	maps.DeleteFunc(reported.Annotations, func(key, _ string) bool {
-		return !wanted(t.patterns, key) || len(content.IsLabelKey(strings.ToLower(key))) > 0
-	})
+	valid := func(key string) bool {
+		return wanted(t.patterns, key) && len(content.IsLabelKey(strings.ToLower(key))) == 0
+	}
+	maps.DeleteFunc(reported.Annotations, func(key, _ string) bool { return !valid(key) })
 	t.added = bounded(reported.Annotations)
 	for _, key := range reported.TooLarge {
-		if wanted(t.patterns, key) && len(content.IsLabelKey(strings.ToLower(key))) == 0 && len(t.added.TooLarge) < maxTooLarge {
+		if valid(key) && len(t.added.TooLarge) < maxTooLarge {
 			t.added.TooLarge = append(t.added.TooLarge, key)
 		}
 	}

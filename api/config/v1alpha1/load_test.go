@@ -11,7 +11,8 @@ import (
 const head = "apiVersion: config.multicluster.admiralty.io/v1alpha1\nkind: Configuration\nwebhook: {certDir: /certs}\n"
 
 func TestLoadSetsDefaults(t *testing.T) {
-	got, err := Load([]byte(head + "clusterName: c1\nplacement: {strategy: pack, keepLabels: true}\n" +
+	got, err := Load([]byte(head + "clusterName: c1\nplacement: {strategy: pack, keepLabels: true,\n" +
+		"  annotationsFromTargets: [Example.com/*, a]}\n" +
 		"capacity: {excludedLabelsRegexp: ^secret/}\n"))
 	if err != nil {
 		t.Fatal(err)
@@ -20,6 +21,7 @@ func TestLoadSetsDefaults(t *testing.T) {
 	want.ClusterName = "c1"
 	want.Webhook.CertDir = "/certs"
 	want.Placement.Strategy, want.Placement.KeepLabels = Pack, true
+	want.Placement.AnnotationsFromTargets = []string{"Example.com/*", "a"}
 	want.Capacity.ExcludedLabelsRegexp = "^secret/"
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("Load (-want +got):\n%s", diff)
@@ -39,6 +41,20 @@ func TestLoadNamesTheWrongField(t *testing.T) {
 		},
 		"an unknown strategy": {
 			head + "placement: {strategy: random}\n", `supported values: "spread", "pack"`,
+		},
+		"no key of an annotation": {
+			head + "placement: {annotationsFromTargets: [a, b c]}\n", "placement.annotationsFromTargets[1]: Invalid",
+		},
+		"a domain of nothing": {
+			head + "placement: {annotationsFromTargets: [/*]}\n", "placement.annotationsFromTargets[0]: Invalid",
+		},
+		"an annotation of ours": {
+			head + "placement: {annotationsFromTargets: [multicluster.admiralty.io/*]}\n",
+			"placement.annotationsFromTargets[0]: Forbidden",
+		},
+		"too many annotations": {
+			head + "placement: {annotationsFromTargets: [a" + strings.Repeat(",a", maxAnnotations) + "]}\n",
+			"must have at most 32 items",
 		},
 		"a time-out that is too short": {head + "placement: {timeout: 1ms}\n", "placement.timeout"},
 		"a port out of range":          {head + "kubeletAPI: {port: 99999}\n", "kubeletAPI.port"},

@@ -112,6 +112,11 @@ annotations:
 {{- if and .Values.sources.endpoints.allowedCIDRs (not .Values.sources.endpoints.check) }}
 {{- fail "sources.endpoints.allowedCIDRs is set, but addresses are not checked: set sources.endpoints.check to true, or remove allowedCIDRs" }}
 {{- end }}
+{{- range .Values.placement.annotationsFromTargets }}
+{{- if or (hasPrefix "multicluster.admiralty.io/" .) (eq "kubectl.kubernetes.io/last-applied-configuration" .) }}
+{{- fail (printf "placement.annotationsFromTargets: pods never take over %s: remove it" .) }}
+{{- end }}
+{{- end }}
 {{- include "multicluster-scheduler.validateDefinitions" . }}
 {{- end }}
 

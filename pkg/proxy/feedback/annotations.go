@@ -53,14 +53,14 @@ func (r *reconciler) annotate(ctx context.Context, proxy *corev1.Pod, p *plan) e
 	patch := client.MergeFromWithOptions(whole, client.MergeFromWithOptimisticLock{})
 	err := r.options.Client.Patch(ctx, given, patch, client.FieldOwner(v1alpha1.FieldOwner))
 	if apierror.Of(err, apierror.Existing).Refusal() {
-		r.feedback.recordAnnotationsLeftOut(proxy, apierror.Message(err))
+		r.feedback.recordAnnotationsMissing(proxy, apierror.Message(err))
 		return nil // Another change of the delegate or of the proxy may help.
 	}
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("giving the pod annotations of its delegate: %w", err)
 	}
 	if keys := p.annotations.TooLarge(); err == nil && len(keys) > 0 {
-		r.feedback.recordAnnotationsLeftOut(proxy, "they are too large: "+strings.Join(keys, ", "))
+		r.feedback.recordAnnotationsMissing(proxy, "they are too large: "+strings.Join(keys, ", "))
 	}
 	return nil
 }

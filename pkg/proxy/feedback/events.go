@@ -22,8 +22,8 @@ const (
 	ReasonDelegateLabelled = "DelegateLabelled"
 	// ReasonChangeNotApplied means that a change of the proxy did not reach its delegate.
 	ReasonChangeNotApplied = "ChangeNotApplied"
-	// ReasonAnnotationsLeftOut means that the proxy lacks annotations of its delegate that it is to have.
-	ReasonAnnotationsLeftOut = "AnnotationsLeftOut"
+	// ReasonAnnotationsMissing means that the proxy lacks annotations of its delegate that it is to have.
+	ReasonAnnotationsMissing = "AnnotationsMissing"
 	// ReasonStatusRefused means that the API server refuses the delegate's status as that of the proxy.
 	ReasonStatusRefused = "StatusRefused"
 	// ReasonAddressRefused means that the proxy does not show an address that the target reports.
@@ -77,8 +77,8 @@ func (f *Feedback) recordChangeNotApplied(proxy *corev1.Pod, message string) {
 		"A change of this pod did not reach its delegate: %s (virtual node %s)", message, proxy.Spec.NodeName)
 }
 
-func (f *Feedback) recordAnnotationsLeftOut(proxy *corev1.Pod, why string) {
-	f.options.Recorder.Eventf(proxy, nil, corev1.EventTypeWarning, ReasonAnnotationsLeftOut, "Annotate",
+func (f *Feedback) recordAnnotationsMissing(proxy *corev1.Pod, why string) {
+	f.options.Recorder.Eventf(proxy, nil, corev1.EventTypeWarning, ReasonAnnotationsMissing, "Annotate",
 		"This pod lacks annotations that its delegate has: %s (virtual node %s)", why, proxy.Spec.NodeName)
 }
 

@@ -45,12 +45,15 @@ type scene struct {
 	// cached are the proxy and the PodChaperons as the caches show them. Without them, the caches show what is.
 	cachedProxy     func() *corev1.Pod
 	cachedChaperons func() []v1alpha1.PodChaperon
-	// fail has the answers to requests: "list chaperons", "get proxy", "live proxy", "live chaperon", "patch chaperon".
+	// fail has the answers to requests: "list chaperons", "get proxy", "live proxy", "live chaperon", "patch chaperon",
+	// "patch proxy" (but not its status).
 	fail map[string]error
 	// liveSeen changes what API servers answer.
 	liveSeen func(client.Object)
 	// requests are those that change the target.
 	requests []string
+	// changes are patches of the proxy, but not of its status.
+	changes int
 }
 
 func newScene(t *testing.T, objects ...client.Object) *scene {
@@ -83,7 +86,8 @@ func newScene(t *testing.T, objects ...client.Object) *scene {
 		APIReader: s.live(s.target, "live chaperon"),
 	}
 	s.feedback = New(Options{
-		Client: interceptor.NewClient(s.source, interceptor.Funcs{Get: s.get}), Clock: s.clock, Recorder: s.recorder,
+		Client: interceptor.NewClient(s.source, interceptor.Funcs{Get: s.get, Patch: s.patchProxy}),
+		Clock:  s.clock, Recorder: s.recorder,
 		APIReader: s.live(s.source, "live proxy"),
 		Source:    translate.Source{ClusterID: "id", ClusterName: "c1"},
 		Addresses: &addresses.InUse{},
@@ -156,6 +160,16 @@ func (s *scene) patch(
 		return err
 	}
 	s.requests = append(s.requests, string(data))
+	return c.Patch(ctx, o, patch, options...)
+}
+
+func (s *scene) patchProxy(
+	ctx context.Context, c client.WithWatch, o client.Object, patch client.Patch, options ...client.PatchOption,
+) error {
+	s.changes++
+	if err := s.fail["patch proxy"]; err != nil {
+		return err
+	}
 	return c.Patch(ctx, o, patch, options...)
 }
 

@@ -29,6 +29,9 @@ var (
 	keys           *proof.Keys
 )
 
+// wanted are the annotations of delegates that proxies take over.
+var wanted = []string{"cni.io/*"}
+
 var us = translate.Source{ClusterID: "source"}
 
 func TestMain(m *testing.M) { env.Main(m, setUp) }
@@ -52,6 +55,7 @@ func setUp(t env.T) {
 			Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), Clock: clock.RealClock{}, Source: us,
 			Keys:     func() (*proof.Keys, error) { return keys, nil },
 			Recorder: mgr.GetEventRecorder("feedback"), Logger: mgr.GetLogger(), Addresses: inUse,
+			Annotations: wanted,
 		})
 		registry = engage.NewRegistry(f)
 		return f.Register(t.Context(), mgr)
@@ -88,7 +92,7 @@ func placeAs(t *testing.T, in *env.Target, proxy *corev1.Pod, admit func(*corev1
 	t.Helper()
 	env.Create(t, source, proxy)
 	c, err := translate.Chaperon(proxy, us, translate.Destination{
-		Target: in.Key, Proof: keys.Sign(proof.ClaimOf(proxy, in.Key)),
+		Target: in.Key, Proof: keys.Sign(proof.ClaimOf(proxy, in.Key)), Annotations: wanted,
 	})
 	env.Must(t, err)
 	admit(&c.Spec)
