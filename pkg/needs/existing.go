@@ -6,9 +6,29 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 )
+
+// listable are the kinds that the annotation use-existing may list.
+var listable = []Resource{ConfigMaps, Secrets, ResourceClaims, ResourceClaimTemplates} //nolint:gochecknoglobals // constant
+
+// ListsClaim says whether the pod's annotation use-existing lists what a resource claim of the pod refers to: targets
+// have it already. An annotation that ValidateExisting rejects lists nothing.
+func ListsClaim(pod *corev1.Pod, claim *corev1.PodResourceClaim) bool {
+	own, listed := pod.Annotations[v1alpha1.AnnotationUseExisting]
+	existing, err := parseExisting(own)
+	return listed && err == nil && (len(existing) == 0 || slices.Contains(existing, ClaimRef(claim)))
+}
+
+// ClaimRef returns what a resource claim of a pod refers to.
+func ClaimRef(claim *corev1.PodResourceClaim) Ref {
+	if name := claim.ResourceClaimTemplateName; name != nil {
+		return Ref{ResourceClaimTemplates, *name}
+	}
+	return Ref{ResourceClaims, ptr.Deref(claim.ResourceClaimName, "")}
+}
 
 // Followed returns the ConfigMaps, Secrets and ServiceAccounts among the needs of the pod, without those that the pod's
 // annotation use-existing lists. An annotation that ValidateExisting rejects lists nothing.
@@ -43,8 +63,9 @@ func parseExisting(value string) ([]Ref, error) {
 		item = strings.TrimSpace(item)
 		resource, name, found := strings.Cut(item, "/")
 		ref := Ref{Resource(resource), name}
-		if !found || name == "" || ref.Resource != ConfigMaps && ref.Resource != Secrets {
-			return nil, fmt.Errorf("%q is neither configmaps/NAME nor secrets/NAME", item)
+		if !found || name == "" || !slices.Contains(listable, ref.Resource) {
+			return nil, fmt.Errorf("%q is none of configmaps/NAME, secrets/NAME, resourceclaims/NAME and "+
+				"resourceclaimtemplates/NAME", item)
 		}
 		refs = append(refs, ref)
 	}

@@ -19,6 +19,8 @@ const (
 	Secrets                Resource = "secrets"
 	ServiceAccounts        Resource = "serviceaccounts"
 	PersistentVolumeClaims Resource = "persistentvolumeclaims"
+	ResourceClaims         Resource = "resourceclaims"
+	ResourceClaimTemplates Resource = "resourceclaimtemplates"
 )
 
 // Kind is the name of the kind for people.
@@ -32,6 +34,10 @@ func (r Resource) Kind() string {
 		return "ServiceAccount"
 	case PersistentVolumeClaims:
 		return "PersistentVolumeClaim"
+	case ResourceClaims:
+		return "ResourceClaim"
+	case ResourceClaimTemplates:
+		return "ResourceClaimTemplate"
 	default:
 		return string(r)
 	}
@@ -53,7 +59,8 @@ type Need struct {
 	Optional bool
 }
 
-// Of returns the objects that the pod refers to, sorted and without duplicates. An object is optional if all references
+// Of returns the objects that the pod refers to, but for ResourceClaims and their templates, sorted and without
+// duplicates. An object is optional if all references
 // to it are optional. Objects that every cluster has of its own are left out: kube-root-ca.crt,
 // openshift-service-ca.crt and the service account "default".
 func Of(pod *corev1.Pod) []Need {

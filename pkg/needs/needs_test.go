@@ -214,7 +214,7 @@ func TestFollowedObjects(t *testing.T) {
 
 func TestValidateExisting(t *testing.T) {
 	for value, valid := range map[string]bool{
-		"": true, "secrets/a": true, "secrets/a,configmaps/b": true,
+		"": true, "secrets/a": true, "secrets/a,configmaps/b": true, "resourceclaims/a,resourceclaimtemplates/b": true,
 		"a": false, "secrets/": false, "pods/a": false, "serviceaccounts/a": false, "secrets/a,": false,
 		"Secrets/a": false,
 	} {

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
 
@@ -69,7 +70,8 @@ func TestFieldsAboutTheLifeOfAPodReachItsDelegate(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			plain, changed := elected(nil, func(*corev1.PodSpec) {}), elected(nil, change)
+			here := map[string]string{v1alpha1.AnnotationUseExisting: ""} // The targets have the claim.
+			plain, changed := elected(here, func(*corev1.PodSpec) {}), elected(here, change)
 			want := mustChaperon(t, mustProxy(t, plain)).Spec
 			change(&want)
 			if want.HostNetwork {

@@ -1,6 +1,7 @@
 package translate
 
 import (
+	"fmt"
 	"maps"
 	"regexp"
 	"strings"
@@ -113,6 +114,20 @@ func validateElected(pod *corev1.Pod) field.ErrorList {
 	existing := pod.Annotations[v1alpha1.AnnotationUseExisting]
 	if err := needs.ValidateExisting(existing); err != nil {
 		errs = append(errs, field.Invalid(annotationPath(v1alpha1.AnnotationUseExisting), existing, err.Error()))
+	}
+	return append(errs, validateClaims(pod)...)
+}
+
+// validateClaims refuses resource claims that no target can grant: neither they nor their templates follow the pod.
+func validateClaims(pod *corev1.Pod) field.ErrorList {
+	var errs field.ErrorList
+	for i := range pod.Spec.ResourceClaims {
+		claim := &pod.Spec.ResourceClaims[i]
+		if ref := needs.ClaimRef(claim); !needs.ListsClaim(pod, claim) {
+			errs = append(errs, field.Forbidden(field.NewPath("spec", "resourceClaims").Index(i), fmt.Sprintf(
+				"the %s %q does not follow the pod to its target: create it in the targets, and say so by the "+
+					"annotation %s: %s", ref.Resource.Kind(), ref.Name, v1alpha1.AnnotationUseExisting, ref)))
+		}
 	}
 	return errs
 }
