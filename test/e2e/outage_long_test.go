@@ -210,10 +210,14 @@ func TestAnAPIServerThatGoesAndComesLosesAndDoublesNothing(t *testing.T) {
 		"the source's API server, for a moment": {cluster: "c1", away: func(*testing.T, *world) {}},
 		"the source's API server, for long": {cluster: "c1", away: func(t *testing.T, w *world) {
 			t.Helper()
+			_, before, err := w.pods(t.Context(), w.c2)
+			if err != nil || len(before) == 0 {
+				t.Fatalf("%d delegates in c2: %v", len(before), err)
+			}
 			holds(t, 30*time.Second, "the delegates in c2 go on", func(ctx context.Context) error {
 				_, delegates, err := w.pods(ctx, w.c2)
-				if err == nil && len(delegates) != 3 {
-					err = fmt.Errorf("there are %d", len(delegates))
+				if err == nil && len(delegates) != len(before) {
+					err = fmt.Errorf("there are %d of %d", len(delegates), len(before))
 				}
 				return err
 			})
@@ -222,7 +226,8 @@ func TestAnAPIServerThatGoesAndComesLosesAndDoublesNothing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := setUp(t)
 			create(t, w.c1, w.webServer(6))
-			before := w.quiet(t, 6)
+			create(t, w.c1, w.pod("there", inTarget("c2", quick(podTemplate("there")))))
+			before := w.quiet(t, 7)
 			start := w.stopAPIServer(t, test.cluster)
 			test.away(t, w)
 			start()
@@ -234,7 +239,8 @@ func TestAnAPIServerThatGoesAndComesLosesAndDoublesNothing(t *testing.T) {
 			})
 			managers(t.Context(), t, w.c1, 2)
 			w.kubectl(t, "delete", "pod", "new")
-			same(t, before, w.quiet(t, 6))
+			same(t, before, w.quiet(t, 7))
+			w.kubectl(t, "delete", "pod", "there")
 			w.kubectl(t, "scale", "deployment/web", "--replicas=10")
 			w.quiet(t, 10)
 			w.kubectl(t, "scale", "deployment/web", "--replicas=0")
