@@ -188,7 +188,7 @@ func ofFeedback() []breakage {
 			to:   "&metav1.Preconditions{ResourceVersion: version}",
 		},
 		{
-			name: "removes-finished", file: feedback + "decide.go", test: pods,
+			name: "removes-finished", file: feedback + "decide.go", test: pods, clusters: true,
 			from: "	case proxy.DeletionTimestamp == nil && translate.Finished(phase):\n",
 			to:   "	case false && proxy.DeletionTimestamp == nil && translate.Finished(phase):\n",
 		},
