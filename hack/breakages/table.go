@@ -76,6 +76,10 @@ func ofClusters() []breakage {
 			from: "		return &TurnedBackError{Remembered: remembered, Found: found}\n", to: "		return nil\n",
 		},
 		{
+			name: "renewals-ignored", file: "pkg/delegate/fence/observer.go", clusters: true,
+			from: "was.clusterID != is.clusterID || was.stamp != is.stamp {", to: "was.clusterID != is.clusterID {",
+		},
+		{
 			name: "never-lost", file: "pkg/connect/target/health.go", clusters: true,
 			from: "func (h health) lost() bool { return h.misses >= maxMisses }",
 			to:   "func (h health) lost() bool { return h.misses >= 1000*maxMisses }",
