@@ -76,6 +76,10 @@ func ofClusters() []breakage {
 			from: "		return &TurnedBackError{Remembered: remembered, Found: found}\n", to: "		return nil\n",
 		},
 		{
+			name: "renewals-ignored", file: "pkg/delegate/fence/observer.go", clusters: true,
+			from: "was.clusterID != is.clusterID || was.stamp != is.stamp {", to: "was.clusterID != is.clusterID {",
+		},
+		{
 			name: "never-lost", file: "pkg/connect/target/health.go", clusters: true,
 			from: "func (h health) lost() bool { return h.misses >= maxMisses }",
 			to:   "func (h health) lost() bool { return h.misses >= 1000*maxMisses }",
@@ -188,7 +192,7 @@ func ofFeedback() []breakage {
 			to:   "&metav1.Preconditions{ResourceVersion: version}",
 		},
 		{
-			name: "removes-finished", file: feedback + "decide.go", test: pods,
+			name: "removes-finished", file: feedback + "decide.go", test: pods, clusters: true,
 			from: "	case proxy.DeletionTimestamp == nil && translate.Finished(phase):\n",
 			to:   "	case false && proxy.DeletionTimestamp == nil && translate.Finished(phase):\n",
 		},

@@ -55,11 +55,9 @@ func setUp(ctx context.Context, say func(string, ...any)) (*lab, error) {
 
 // watch has the checker watch a cluster, from its present state.
 func (l *lab) watch(ctx context.Context, name string) error {
-	if end := l.unwatch[name]; end != nil {
-		end()
-	}
-	ctx, l.unwatch[name] = context.WithCancel(ctx)
-	return l.history.Watch(ctx, l.namespace, name, name == source, l.clusters[name].config)
+	end, err := l.history.Watch(ctx, l.namespace, name, name == source, l.clusters[name].config)
+	l.unwatch[name] = end
+	return err
 }
 
 // tearDown deletes the namespace in both clusters, and waits until it is gone: everything in it could be deleted.

@@ -21,6 +21,7 @@ func settingBack(name string) fault {
 		name: what[name], part: name,
 		begin: func(ctx context.Context, l *lab, _ *rand.Rand) (end, error) {
 			back := func(ctx context.Context) error {
+				l.unwatch[name]() // What it sees until the API server ends is forgotten, too.
 				l.history.SetBack(name, name == source)
 				if err := clusters(ctx, "set-back", name); err != nil {
 					return err

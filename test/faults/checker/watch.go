@@ -21,25 +21,31 @@ const lookEvery = 250 * time.Millisecond
 // Program is the program that the test pods run.
 const Program = "whoami"
 
-// Watch notes what happens in a namespace of a cluster until the context ends. It returns when it knows all pods that
-// exist. The source may be a target, too.
+// Watch notes what happens in a namespace of a cluster until the context ends, or the caller calls end, which returns
+// when nothing more is noted. It returns when it knows all pods that exist. The source may be a target, too.
 func (h *History) Watch(
 	ctx context.Context, namespace, cluster string, source bool, config *rest.Config,
-) error {
+) (end func(), err error) {
 	set, err := kubernetes.NewForConfig(config)
 	if err != nil {
-		return fmt.Errorf("connecting to %s: %w", cluster, err)
+		return nil, fmt.Errorf("connecting to %s: %w", cluster, err)
 	}
 	factory := informers.NewSharedInformerFactoryWithOptions(set, 0, informers.WithNamespace(namespace))
 	informer := factory.Core().V1().Pods().Informer()
 	if _, err := informer.AddEventHandler(h.handler(cluster, source)); err != nil {
-		return fmt.Errorf("watching %s: %w", cluster, err)
+		return nil, fmt.Errorf("watching %s: %w", cluster, err)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	end = func() {
+		cancel()
+		factory.Shutdown()
 	}
 	factory.Start(ctx.Done())
 	if !cache.WaitForCacheSync(ctx.Done(), informer.HasSynced) {
-		return fmt.Errorf("reading the pods of %s: %w", cluster, context.Cause(ctx))
+		end()
+		return nil, fmt.Errorf("reading the pods of %s: %w", cluster, context.Cause(ctx))
 	}
-	return nil
+	return end, nil
 }
 
 func (h *History) handler(cluster string, source bool) cache.ResourceEventHandlerFuncs {
