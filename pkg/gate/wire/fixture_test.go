@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
@@ -19,10 +18,10 @@ type fixture struct {
 	account    *Account
 	connection *Connection
 	client     kubernetes.Interface
-	server     *httptest.Server
+	server     *httptest.Server // nil in a bubble
+	url        string           // of a server in a bubble
+	close      func() error     // ends a server in a bubble
 	confirm    func(context.Context, *rest.Config) error
-	turn       *Turn
-	answered   func(status int, took time.Duration)
 }
 
 func newFixture(t *testing.T, limits Limits, clock clock.WithDelayedExecution, serve http.HandlerFunc) *fixture {
@@ -50,8 +49,7 @@ func (f *fixture) connect(t *testing.T, limits Limits, dial Dial) *fixture {
 	config.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json"
 	var err error
 	f.connection, err = Harden(config, Options{
-		Limits: limits, Account: f.account, Dial: dial, Confirm: f.confirm, Turn: f.turn,
-		Answered: f.answered,
+		Limits: limits, Account: f.account, Dial: dial, Confirm: f.confirm,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -85,7 +83,11 @@ func (f *fixture) watch(t *testing.T, query string) io.ReadCloser {
 // begin returns the answer to a watch or a list.
 func (f *fixture) begin(t *testing.T, query string) *http.Response {
 	t.Helper()
-	location := f.server.URL + "/api/v1/configmaps?" + query
+	host := f.url
+	if f.server != nil {
+		host = f.server.URL
+	}
+	location := host + "/api/v1/configmaps?" + query
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, location, nil)
 	if err != nil {
 		t.Fatal(err)

@@ -12,7 +12,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -60,12 +59,12 @@ func TestABombIsRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			limits := Default()
-			limits.List = 8 << 20
+			limits.Object, limits.List = 1<<20, 2<<20
 			f := newFixture(t, limits, clock.RealClock{}, func(w http.ResponseWriter, _ *http.Request) {
 				w.Header().Set("Content-Type", "application/json")
 				w.Header().Set("Content-Encoding", "gzip")
 				w.WriteHeader(test.status)
-				unpacked(t, w, 300)
+				unpacked(t, w, 8)
 			})
 			err := test.call(t.Context(), f.client)
 			bound := (*BoundError)(nil)
@@ -151,7 +150,7 @@ func TestErrorsAreCutAndKeepTheirCode(t *testing.T) {
 	f := newFixture(t, Default(), clock.RealClock{}, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Encoding", "gzip")
 		w.WriteHeader(http.StatusNotFound)
-		unpacked(t, w, 300)
+		unpacked(t, w, 8)
 	})
 	if err := f.get(t); !apierrors.IsNotFound(err) || len(err.Error()) > 1<<17 {
 		t.Errorf("an error of %d bytes", len(fmt.Sprint(err)))
@@ -215,57 +214,13 @@ func TestPagesCountTogether(t *testing.T) {
 	}
 }
 
-func TestLargeListsComeOneAfterAnother(t *testing.T) {
-	limits := Default()
-	limits.LargeList = 1 << 10
-	item := func(size int) string {
-		return `{"kind":"ConfigMapList","apiVersion":"v1","items":[{"a":"` + strings.Repeat("a", size) + `"}`
-	}
-	serve := func(w http.ResponseWriter, r *http.Request) {
-		switch r.URL.Query().Get("fieldSelector") {
-		case "unfinished":
-			sendJSON(w, item(2<<10))
-			<-r.Context().Done()
-		case "large":
-			sendJSON(w, item(2<<10)+"]}")
-		default:
-			sendJSON(w, item(100)+"]}")
-		}
-	}
-	first, second := newFixture(t, limits, clock.RealClock{}, serve), newFixture(t, limits, clock.RealClock{}, serve)
-	first.turn = NewTurn()
-	second.turn = first.turn
-	first.connect(t, limits, Dial{})
-	second.connect(t, limits, Dial{})
-	list := func(ctx context.Context, which string) error {
-		_, err := second.client.CoreV1().ConfigMaps("a").List(ctx, metav1.ListOptions{FieldSelector: which})
-		return err
-	}
-	unfinished := first.watch(t, "fieldSelector=unfinished")
-	if _, err := io.ReadFull(unfinished, make([]byte, 2<<10)); err != nil {
-		t.Fatal(err)
-	}
-	if err := list(t.Context(), "small"); err != nil {
-		t.Errorf("a small list: %v", err)
-	}
-	short, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-	defer cancel()
-	if err := list(short, "large"); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("a large list does not wait for its turn: %v", err)
-	}
-	_ = unfinished.Close()
-	for range 3 { // The turn is given on.
-		if err := list(t.Context(), "large"); err != nil {
-			t.Errorf("a large list after the other one: %v", err)
-		}
-	}
-}
-
 func TestStringsInPlaceOfObjectsAreRefused(t *testing.T) {
-	texts := `"` + strings.Repeat(`","`, 200_000) + `"`
+	limits := Default()
+	limits.Elements = 1_000
+	texts := `"` + strings.Repeat(`","`, 2_000) + `"`
 	pod := `{"kind":"Pod","apiVersion":"v1","spec":{"containers":[`
 	var answer string
-	f := newFixture(t, Default(), clock.RealClock{}, func(w http.ResponseWriter, _ *http.Request) {
+	f := newFixture(t, limits, clock.RealClock{}, func(w http.ResponseWriter, _ *http.Request) {
 		sendJSON(w, answer)
 	})
 	get := func() error {
