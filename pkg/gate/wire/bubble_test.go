@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"testing"
 
 	"k8s.io/client-go/kubernetes"
@@ -66,7 +67,7 @@ func newBubbleFixture(t *testing.T, limits Limits, serve http.HandlerFunc, with 
 	for _, change := range with {
 		change(&options)
 	}
-	f.connection, err = Harden(&rest.Config{Host: f.url, QPS: -1}, options)
+	f.connection, err = Harden(&rest.Config{Host: f.url, QPS: -1, Proxy: direct}, options)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,6 +78,9 @@ func newBubbleFixture(t *testing.T, limits Limits, serve http.HandlerFunc, with 
 	}
 	return f
 }
+
+// direct is no proxy.
+func direct(*http.Request) (*url.URL, error) { return nil, nil } //nolint:nilnil // as in net/http
 
 // readAll reads a body to its end, and returns how many bytes it had.
 func readAll(body io.Reader) <-chan readResult {

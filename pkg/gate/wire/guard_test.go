@@ -147,13 +147,62 @@ func TestAmountsCannotEndTheProcess(t *testing.T) {
 }
 
 func TestErrorsAreCutAndKeepTheirCode(t *testing.T) {
-	f := newFixture(t, Default(), clock.RealClock{}, func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Encoding", "gzip")
-		w.WriteHeader(http.StatusNotFound)
-		unpacked(t, w, 8)
-	})
-	if err := f.get(t); !apierrors.IsNotFound(err) || len(err.Error()) > 1<<17 {
-		t.Errorf("an error of %d bytes", len(fmt.Sprint(err)))
+	for _, code := range []int{http.StatusBadRequest, http.StatusNotFound} {
+		f := newFixture(t, Default(), clock.RealClock{}, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Encoding", "gzip")
+			w.WriteHeader(code)
+			unpacked(t, w, 8)
+		})
+		status := apierrors.APIStatus(nil)
+		err := f.get(t)
+		if !errors.As(err, &status) || int(status.Status().Code) != code || len(err.Error()) > 1<<17 {
+			t.Errorf("%d: an error of %d bytes", code, len(fmt.Sprint(err)))
+		}
+		if err := f.account.Violation(); err != nil {
+			t.Errorf("%d: an error is a violation: %v", code, err)
+		}
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	for name, test := range map[string]struct {
+		status, length int
+		media, want    string
+	}{
+		"JSON":                        {200, 2, "application/json; charset=utf-8", ""},
+		"a web page":                  {200, 2, "text/html", "content type"},
+		"no type":                     {299, 2, "", "content type"},
+		"nothing":                     {200, 0, "", ""},
+		"no content":                  {204, -1, "", ""},
+		"the first redirect":          {300, 2, "application/json", "redirect"},
+		"the last redirect":           {399, 2, "application/json", "redirect"},
+		"the first error":             {400, 2, "text/html", ""},
+		"an error":                    {503, -1, "", ""},
+		"a status below all others":   {101, 2, "application/json", "status 101"},
+		"the last unexpected  status": {199, 2, "application/json", "status 199"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			answer := &http.Response{
+				StatusCode: test.status, ContentLength: int64(test.length), Header: http.Header{"Content-Type": {test.media}},
+			}
+			err := refusal(answer)
+			if (err != nil) != (test.want != "") || err != nil && !strings.Contains(err.Error(), test.want) {
+				t.Errorf("%v, want %q", err, test.want)
+			}
+		})
+	}
+}
+
+func TestJSONIsAskedFor(t *testing.T) {
+	const json, table = "application/json", "application/json;as=Table;v=v1;g=meta.k8s.io"
+	for accept, want := range map[string]string{
+		"": json, json: json, table: table, "application/vnd.kubernetes.protobuf": json,
+		"application/vnd.kubernetes.protobuf," + table: json + "," + table, "application/cbor-seq": json,
+	} {
+		r := asksForJSON(&http.Request{Header: http.Header{"Accept": {accept}}})
+		if got := r.Header.Get("Accept"); got != want {
+			t.Errorf("%q becomes %q, want %q", accept, got, want)
+		}
 	}
 }
 

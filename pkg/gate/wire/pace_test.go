@@ -61,9 +61,24 @@ func TestRefusalsOfWatchesAndOldFailuresDoNotCount(t *testing.T) {
 		if p.note("a", 0); !p.fails() {
 			t.Error("no answer does not count")
 		}
-		pass(stale + time.Second)
+		pass(stale)
+		if p.note("b", http.StatusOK); !p.fails() {
+			t.Error("it is forgotten too early")
+		}
+		pass(1)
 		if p.fails() {
 			t.Error("a watch that nobody begins again counts")
+		}
+		if p.note("b", http.StatusOK); len(p.failures) > 0 {
+			t.Error("a watch that nobody begins again is kept")
+		}
+		for status, counts := range map[int]bool{
+			http.StatusContinue: true, http.StatusOK: false, 399: false, http.StatusBadRequest: true,
+		} {
+			p := newPace(clock.RealClock{})
+			if p.note("a", status); (p.failures["a"].number == 1) != counts {
+				t.Errorf("status %d counts as a failure: %t", status, !counts)
+			}
 		}
 	})
 }
@@ -120,7 +135,7 @@ func TestWatchesThatTheServerEndsWithGoneDoNotStorm(t *testing.T) {
 				t.Fatalf("status %d", answer.StatusCode)
 			}
 		}
-		if took := time.Since(begun); took < firstPause+2*firstPause {
+		if took := time.Since(begun); took < 3*firstPause || took > 3*firstPause*3/2 {
 			t.Errorf("three watches were begun within %s", took)
 		}
 		if !f.connection.WatchFails() {
