@@ -23,7 +23,7 @@ func TestADialIsCheckedOnTheResolvedAddress(t *testing.T) {
 	_, port, _ := strings.Cut(strings.TrimPrefix(f.server.URL, "https://"), ":")
 	f.server.URL = "https://localhost:" + port // a name
 	var asked atomic.Value
-	f.connect(t, Default(), Dial{Check: func(address netip.Addr) error {
+	f.connect(t, patient(Default()), Dial{Check: func(address netip.Addr) error {
 		asked.Store(address)
 		return nil
 	}})
@@ -33,7 +33,7 @@ func TestADialIsCheckedOnTheResolvedAddress(t *testing.T) {
 	if address, ok := asked.Load().(netip.Addr); !ok || !address.IsLoopback() {
 		t.Errorf("it was asked about %v", asked.Load())
 	}
-	f.connect(t, Default(), Dial{Check: CheckPublic})
+	f.connect(t, patient(Default()), Dial{Check: CheckPublic})
 	refused := (*AddressError)(nil)
 	if err := f.get(t); !errors.As(err, &refused) {
 		t.Errorf("got %v", err)

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
@@ -24,8 +25,10 @@ type fixture struct {
 	confirm    func(context.Context, *rest.Config) error
 }
 
+// newFixture returns a fixture whose server speaks HTTP/2 over TLS.
 func newFixture(t *testing.T, limits Limits, clock clock.WithDelayedExecution, serve http.HandlerFunc) *fixture {
 	t.Helper()
+	limits = patient(limits)
 	f := &fixture{account: NewAccount(limits, clock)}
 	f.server = httptest.NewUnstartedServer(serve)
 	f.server.EnableHTTP2 = true
@@ -34,11 +37,17 @@ func newFixture(t *testing.T, limits Limits, clock clock.WithDelayedExecution, s
 	return f.connect(t, limits, Dial{})
 }
 
+// patient gives a server all the time that a busy machine needs.
+func patient(limits Limits) Limits {
+	limits.Request, limits.Relist, limits.Frame = time.Hour, time.Hour, time.Hour
+	return limits
+}
+
 // confirmBy makes the fixture's client confirm connections and answers.
 func (f *fixture) confirmBy(t *testing.T, confirm func(context.Context, *rest.Config) error) {
 	t.Helper()
 	f.confirm = confirm
-	f.connect(t, Default(), Dial{})
+	f.connect(t, patient(Default()), Dial{})
 }
 
 func (f *fixture) connect(t *testing.T, limits Limits, dial Dial) *fixture {

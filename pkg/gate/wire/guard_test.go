@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -28,7 +29,7 @@ func TestOrdinaryAnswersPass(t *testing.T) {
 		if r.Header.Get("Authorization") != "Bearer token" {
 			t.Error("no credentials")
 		}
-		sendJSON(w, `{"kind":"ConfigMap","apiVersion":"v1","data":{"a":"`+strings.Repeat("a", 2<<20)+`"}}`)
+		sendJSON(w, `{"kind":"ConfigMap","apiVersion":"v1","data":{"a":"`+strings.Repeat("a", 1<<20)+`"}}`)
 	})
 	if err := errors.Join(f.get(t), f.account.Violation()); err != nil {
 		t.Error(err)
@@ -58,22 +59,24 @@ func TestABombIsRefused(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			limits := Default()
-			limits.Object, limits.List = 1<<20, 2<<20
-			f := newFixture(t, limits, clock.RealClock{}, func(w http.ResponseWriter, _ *http.Request) {
-				w.Header().Set("Content-Type", "application/json")
-				w.Header().Set("Content-Encoding", "gzip")
-				w.WriteHeader(test.status)
-				unpacked(t, w, 8)
+			synctest.Test(t, func(t *testing.T) {
+				limits := Default()
+				limits.Object, limits.List = 1<<20, 2<<20
+				f := newBubbleFixture(t, limits, func(w http.ResponseWriter, _ *http.Request) {
+					w.Header().Set("Content-Type", "application/json")
+					w.Header().Set("Content-Encoding", "gzip")
+					w.WriteHeader(test.status)
+					unpacked(t, w, 8)
+				})
+				err := test.call(t.Context(), f.client)
+				bound := (*BoundError)(nil)
+				if !errors.As(err, &bound) {
+					t.Errorf("got %v", err)
+				}
+				if f.account.Violation() == nil {
+					t.Error("the account does not know")
+				}
 			})
-			err := test.call(t.Context(), f.client)
-			bound := (*BoundError)(nil)
-			if !errors.As(err, &bound) {
-				t.Errorf("got %v", err)
-			}
-			if f.account.Violation() == nil {
-				t.Error("the account does not know")
-			}
 		})
 	}
 }
@@ -148,19 +151,21 @@ func TestAmountsCannotEndTheProcess(t *testing.T) {
 
 func TestErrorsAreCutAndKeepTheirCode(t *testing.T) {
 	for _, code := range []int{http.StatusBadRequest, http.StatusNotFound} {
-		f := newFixture(t, Default(), clock.RealClock{}, func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Content-Encoding", "gzip")
-			w.WriteHeader(code)
-			unpacked(t, w, 8)
+		synctest.Test(t, func(t *testing.T) {
+			f := newBubbleFixture(t, Default(), func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Content-Encoding", "gzip")
+				w.WriteHeader(code)
+				unpacked(t, w, 8)
+			})
+			status := apierrors.APIStatus(nil)
+			err := f.get(t)
+			if !errors.As(err, &status) || int(status.Status().Code) != code || len(err.Error()) > 1<<17 {
+				t.Errorf("%d: an error of %d bytes", code, len(fmt.Sprint(err)))
+			}
+			if err := f.account.Violation(); err != nil {
+				t.Errorf("%d: an error is a violation: %v", code, err)
+			}
 		})
-		status := apierrors.APIStatus(nil)
-		err := f.get(t)
-		if !errors.As(err, &status) || int(status.Status().Code) != code || len(err.Error()) > 1<<17 {
-			t.Errorf("%d: an error of %d bytes", code, len(fmt.Sprint(err)))
-		}
-		if err := f.account.Violation(); err != nil {
-			t.Errorf("%d: an error is a violation: %v", code, err)
-		}
 	}
 }
 
