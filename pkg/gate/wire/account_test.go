@@ -43,8 +43,11 @@ func TestAnAccountIsExceeded(t *testing.T) {
 			}
 		}, ""},
 		"not by as many objects as allowed": {func(a *Account) { a.Keep(21_000, 128<<20) }, ""},
-		"by objects":                        {func(a *Account) { a.Keep(20_000, 0); a.Keep(1_001, 0) }, "21000 objects"},
-		"by bytes":                          {func(a *Account) { a.Keep(1, 128<<20); a.Keep(1, 1) }, "128 MiB"},
+		"by objects": {func(a *Account) {
+			a.Keep(20_000, 0)
+			a.Keep(1_001, 0)
+		}, "21000 objects"},
+		"by bytes": {func(a *Account) { a.Keep(1, 128<<20); a.Keep(1, 1) }, "128 MiB"},
 		"not by objects that come and go": {func(a *Account) {
 			for range 100 {
 				a.Keep(1_000, 8<<20)

@@ -66,7 +66,8 @@ func TestCheckPublic(t *testing.T) {
 // addresses with http, a variable of CGI makes reading them fail.
 func TestMain(m *testing.M) {
 	for key, value := range map[string]string{
-		"HTTPS_PROXY": "http://" + proxyHost, "HTTP_PROXY": "http://" + proxyHost, "NO_PROXY": "", "REQUEST_METHOD": "GET",
+		"HTTPS_PROXY": "http://" + proxyHost, "HTTP_PROXY": "http://" + proxyHost, "NO_PROXY": "",
+		"REQUEST_METHOD": "GET",
 	} {
 		if err := os.Setenv(key, value); err != nil {
 			panic(err)
@@ -116,8 +117,10 @@ func TestRoutes(t *testing.T) {
 		want, err string
 		checked   bool // Each address that is dialled is checked.
 	}{
-		"without a proxy":                      {to: "https://127.0.0.1", checked: true},
-		"by a proxy of the kubeconfig":         {to: "https://192.0.2.1", proxy: ofKubeconfig, want: "127.0.0.1:1", checked: true},
+		"without a proxy": {to: "https://127.0.0.1", checked: true},
+		"by a proxy of the kubeconfig": {
+			to: "https://192.0.2.1", proxy: ofKubeconfig, want: "127.0.0.1:1", checked: true,
+		},
 		"by a proxy of the environment":        {to: "https://192.0.2.1", want: proxyHost},
 		"to nowhere by one of the environment": {to: "https://169.254.169.254", want: proxyHost, err: "link-local"},
 		"by an environment with an error":      {to: "http://192.0.2.1", err: "CGI"},

@@ -171,21 +171,22 @@ func TestRefusals(t *testing.T) {
 		status, length int
 		media, want    string
 	}{
-		"JSON":                        {200, 2, "application/json; charset=utf-8", ""},
-		"a web page":                  {200, 2, "text/html", "content type"},
-		"no type":                     {299, 2, "", "content type"},
-		"nothing":                     {200, 0, "", ""},
-		"no content":                  {204, -1, "", ""},
-		"the first redirect":          {300, 2, "application/json", "redirect"},
-		"the last redirect":           {399, 2, "application/json", "redirect"},
-		"the first error":             {400, 2, "text/html", ""},
-		"an error":                    {503, -1, "", ""},
-		"a status below all others":   {101, 2, "application/json", "status 101"},
-		"the last unexpected  status": {199, 2, "application/json", "status 199"},
+		"JSON":                       {200, 2, "application/json; charset=utf-8", ""},
+		"a web page":                 {200, 2, "text/html", "content type"},
+		"no type":                    {299, 2, "", "content type"},
+		"nothing":                    {200, 0, "", ""},
+		"no content":                 {204, -1, "", ""},
+		"the first redirect":         {300, 2, "application/json", "redirect"},
+		"the last redirect":          {399, 2, "application/json", "redirect"},
+		"the first error":            {400, 2, "text/html", ""},
+		"an error":                   {503, -1, "", ""},
+		"a status below all others":  {101, 2, "application/json", "status 101"},
+		"the last unexpected status": {199, 2, "application/json", "status 199"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			answer := &http.Response{
-				StatusCode: test.status, ContentLength: int64(test.length), Header: http.Header{"Content-Type": {test.media}},
+				StatusCode: test.status, ContentLength: int64(test.length),
+				Header: http.Header{"Content-Type": {test.media}},
 			}
 			err := refusal(answer)
 			if (err != nil) != (test.want != "") || err != nil && !strings.Contains(err.Error(), test.want) {
