@@ -107,6 +107,15 @@ func TestStreamsAreCounted(t *testing.T) {
 		*tooMany != (TooManyError{Open: 400, InAll: true}) {
 		t.Errorf("another stream: %v", err)
 	}
+	ends[0]()
+	if end, err := s.Begin(types.NamespacedName{Name: "a"}); err != nil {
+		t.Errorf("another stream after the end of one: %v", err)
+	} else {
+		ends[0] = end
+	}
+	if _, err := s.Begin(types.NamespacedName{Name: "a"}); !errors.As(err, &tooMany) || tooMany.Open != 100 {
+		t.Errorf("two streams after the end of one: %v", err)
+	}
 	for i, end := range ends {
 		if end(); s.Open() != 399-i {
 			t.Errorf("%d streams are open after the end of %d", s.Open(), i+1)
