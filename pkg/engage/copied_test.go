@@ -98,7 +98,7 @@ func TestATargetThatChangesItsGrantWithoutEndIsReadNowAndThen(t *testing.T) {
 	}
 	poll := func(what string, check func() bool) {
 		t.Helper()
-		err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, 30*time.Second, true,
+		err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, time.Minute, true,
 			func(context.Context) (bool, error) { return check(), nil })
 		if err != nil {
 			t.Fatal(what)

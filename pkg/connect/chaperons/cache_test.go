@@ -159,7 +159,7 @@ func (j *journal) has(entries ...string) func() error {
 func eventually(t *testing.T, check func() error) {
 	t.Helper()
 	var last error
-	err := wait.PollUntilContextTimeout(t.Context(), 5*time.Millisecond, 30*time.Second, true,
+	err := wait.PollUntilContextTimeout(t.Context(), 5*time.Millisecond, time.Minute, true,
 		func(context.Context) (bool, error) { last = check(); return last == nil, nil })
 	if err != nil {
 		t.Fatal(last)
@@ -278,7 +278,7 @@ func TestAPauseAfterEachRefusalDoubles(t *testing.T) {
 		t.Helper()
 		select {
 		case requests <- with:
-		case <-time.After(30 * time.Second):
+		case <-time.After(time.Minute):
 			t.Fatal("there is no request")
 		}
 	}

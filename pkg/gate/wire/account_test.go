@@ -1,11 +1,13 @@
 package wire
 
 import (
+	"errors"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
 
+	"k8s.io/client-go/tools/cache"
 	testclock "k8s.io/utils/clock/testing"
 )
 
@@ -34,8 +36,18 @@ func TestAnAccountIsExceeded(t *testing.T) {
 				a.Violated("often")
 			}
 		}, "often"},
-		"by objects": {func(a *Account) { a.Keep(20_000, 0); a.Keep(1_001, 0) }, "21000 objects"},
-		"by bytes":   {func(a *Account) { a.Keep(1, 128<<20); a.Keep(1, 1) }, "128 MiB"},
+		"not by violations that are as far apart as allowed": {func(a *Account) {
+			for range 5 {
+				fake.Step(150 * time.Second)
+				a.Violated("now and then")
+			}
+		}, ""},
+		"not by as many objects as allowed": {func(a *Account) { a.Keep(21_000, 128<<20) }, ""},
+		"by objects": {func(a *Account) {
+			a.Keep(20_000, 0)
+			a.Keep(1_001, 0)
+		}, "21000 objects"},
+		"by bytes": {func(a *Account) { a.Keep(1, 128<<20); a.Keep(1, 1) }, "128 MiB"},
 		"not by objects that come and go": {func(a *Account) {
 			for range 100 {
 				a.Keep(1_000, 8<<20)
@@ -58,6 +70,43 @@ func TestAnAccountIsExceeded(t *testing.T) {
 				t.Errorf("exceeded %v, %v", exceeded, err)
 			}
 		})
+	}
+}
+
+// events is an informer that hands out its events by hand.
+type events struct {
+	cache.SharedInformer
+	cache.ResourceEventHandler
+	err error
+}
+
+func (e *events) AddEventHandler(h cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
+	e.ResourceEventHandler = h
+	return nil, e.err
+}
+
+func TestAnAccountKeepsAllOfAStore(t *testing.T) {
+	a, informer := NewAccount(Default(), testclock.NewFakeClock(time.Time{})), &events{}
+	if err := a.KeepAllOf(informer, func(object any) int64 { return object.(int64) }); err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range []struct {
+		event          func()
+		objects, bytes int64
+	}{
+		{func() { informer.OnAdd(int64(70), true) }, 1, 70},
+		{func() { informer.OnAdd(int64(5), false) }, 2, 75},
+		{func() { informer.OnUpdate(int64(70), int64(20)) }, 2, 25},
+		{func() { informer.OnDelete(int64(5)) }, 1, 20},
+		{func() { informer.OnDelete(cache.DeletedFinalStateUnknown{Obj: int64(20)}) }, 0, 0},
+	} {
+		if step.event(); a.objects != step.objects || a.bytes != step.bytes {
+			t.Errorf("%d objects with %d bytes, want %d with %d", a.objects, a.bytes, step.objects, step.bytes)
+		}
+	}
+	informer.err = errors.New("it has stopped")
+	if err := a.KeepAllOf(informer, nil); !errors.Is(err, informer.err) {
+		t.Errorf("error %v", err)
 	}
 }
 

@@ -18,10 +18,12 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// podsByName answers requests for pods: all exist but "missing".
+// podsByName answers requests for pods: all exist but "missing". The namespace "bad" cannot be read.
 func podsByName(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	switch {
+	case strings.Contains(r.URL.Path, "/namespaces/bad/"):
+		w.WriteHeader(http.StatusBadRequest)
 	case strings.HasSuffix(r.URL.Path, "/missing"):
 		w.WriteHeader(http.StatusNotFound)
 		fmt.Fprint(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","code":404}`)
@@ -77,6 +79,10 @@ func TestAnswersThatSayWhatDoesNotExistAreConfirmed(t *testing.T) {
 			_, err := pods.Get(ctx, "missing", metav1.GetOptions{})
 			return err
 		}, true},
+		"a list that is refused": {func(ctx context.Context) error {
+			_, err := f.client.CoreV1().Pods("bad").List(ctx, metav1.ListOptions{})
+			return err
+		}, false},
 		"an object": {func(ctx context.Context) error {
 			_, err := pods.Get(ctx, "there", metav1.GetOptions{})
 			return err

@@ -28,7 +28,7 @@ func TestWritesEndWithTheRightAndReadsGoOn(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		answer, err := fenced{http.DefaultTransport, fence}.RoundTrip(request)
+		answer, err := fenced{server.Client().Transport, fence}.RoundTrip(request)
 		if err == nil {
 			err = answer.Body.Close()
 		}

@@ -19,14 +19,16 @@ type fixture struct {
 	account    *Account
 	connection *Connection
 	client     kubernetes.Interface
-	server     *httptest.Server
+	server     *httptest.Server // nil in a bubble
+	url        string           // of a server in a bubble
+	close      func() error     // ends a server in a bubble
 	confirm    func(context.Context, *rest.Config) error
-	turn       *Turn
-	answered   func(status int, took time.Duration)
 }
 
+// newFixture returns a fixture whose server speaks HTTP/2 over TLS.
 func newFixture(t *testing.T, limits Limits, clock clock.WithDelayedExecution, serve http.HandlerFunc) *fixture {
 	t.Helper()
+	limits = patient(limits)
 	f := &fixture{account: NewAccount(limits, clock)}
 	f.server = httptest.NewUnstartedServer(serve)
 	f.server.EnableHTTP2 = true
@@ -35,11 +37,17 @@ func newFixture(t *testing.T, limits Limits, clock clock.WithDelayedExecution, s
 	return f.connect(t, limits, Dial{})
 }
 
+// patient gives a server all the time that a busy machine needs.
+func patient(limits Limits) Limits {
+	limits.Request, limits.Relist, limits.Frame = time.Hour, time.Hour, time.Hour
+	return limits
+}
+
 // confirmBy makes the fixture's client confirm connections and answers.
 func (f *fixture) confirmBy(t *testing.T, confirm func(context.Context, *rest.Config) error) {
 	t.Helper()
 	f.confirm = confirm
-	f.connect(t, Default(), Dial{})
+	f.connect(t, patient(Default()), Dial{})
 }
 
 func (f *fixture) connect(t *testing.T, limits Limits, dial Dial) *fixture {
@@ -50,8 +58,7 @@ func (f *fixture) connect(t *testing.T, limits Limits, dial Dial) *fixture {
 	config.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json"
 	var err error
 	f.connection, err = Harden(config, Options{
-		Limits: limits, Account: f.account, Dial: dial, Confirm: f.confirm, Turn: f.turn,
-		Answered: f.answered,
+		Limits: limits, Account: f.account, Dial: dial, Confirm: f.confirm,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -85,7 +92,11 @@ func (f *fixture) watch(t *testing.T, query string) io.ReadCloser {
 // begin returns the answer to a watch or a list.
 func (f *fixture) begin(t *testing.T, query string) *http.Response {
 	t.Helper()
-	location := f.server.URL + "/api/v1/configmaps?" + query
+	host := f.url
+	if f.server != nil {
+		host = f.server.URL
+	}
+	location := host + "/api/v1/configmaps?" + query
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, location, nil)
 	if err != nil {
 		t.Fatal(err)

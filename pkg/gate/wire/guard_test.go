@@ -12,7 +12,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
+	"testing/synctest"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -29,7 +29,7 @@ func TestOrdinaryAnswersPass(t *testing.T) {
 		if r.Header.Get("Authorization") != "Bearer token" {
 			t.Error("no credentials")
 		}
-		sendJSON(w, `{"kind":"ConfigMap","apiVersion":"v1","data":{"a":"`+strings.Repeat("a", 2<<20)+`"}}`)
+		sendJSON(w, `{"kind":"ConfigMap","apiVersion":"v1","data":{"a":"`+strings.Repeat("a", 1<<20)+`"}}`)
 	})
 	if err := errors.Join(f.get(t), f.account.Violation()); err != nil {
 		t.Error(err)
@@ -59,35 +59,34 @@ func TestABombIsRefused(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			limits := Default()
-			limits.List = 8 << 20
-			f := newFixture(t, limits, clock.RealClock{}, func(w http.ResponseWriter, _ *http.Request) {
-				w.Header().Set("Content-Type", "application/json")
-				w.Header().Set("Content-Encoding", "gzip")
-				w.WriteHeader(test.status)
-				unpacked(t, w, 300)
+			synctest.Test(t, func(t *testing.T) {
+				limits := Default()
+				limits.Object, limits.List = 64<<10, 128<<10
+				f := newBubbleFixture(t, limits, func(w http.ResponseWriter, _ *http.Request) {
+					w.Header().Set("Content-Type", "application/json")
+					w.Header().Set("Content-Encoding", "gzip")
+					w.WriteHeader(test.status)
+					unpacked(t, w)
+				})
+				err := test.call(t.Context(), f.client)
+				bound := (*BoundError)(nil)
+				if !errors.As(err, &bound) {
+					t.Errorf("got %v", err)
+				}
+				if f.account.Violation() == nil {
+					t.Error("the account does not know")
+				}
 			})
-			err := test.call(t.Context(), f.client)
-			bound := (*BoundError)(nil)
-			if !errors.As(err, &bound) {
-				t.Errorf("got %v", err)
-			}
-			if f.account.Violation() == nil {
-				t.Error("the account does not know")
-			}
 		})
 	}
 }
 
-// unpacked writes a gzip bomb, as long as the client reads.
-func unpacked(t *testing.T, w io.Writer, mebibytes int) {
+// unpacked writes a gzip bomb of 1 MiB, as long as the client reads.
+func unpacked(t *testing.T, w io.Writer) {
 	t.Helper()
 	packer := gzip.NewWriter(w)
-	letters := bytes.Repeat([]byte("a"), 1<<20)
-	_, err := io.WriteString(packer, `{"a":"`)
-	for i := 0; i < mebibytes && err == nil; i++ {
-		_, err = packer.Write(letters)
-	}
+	_, _ = io.WriteString(packer, `{"a":"`)
+	_, _ = packer.Write(bytes.Repeat([]byte("a"), 1<<20))
 	_ = packer.Close()
 }
 
@@ -148,13 +147,65 @@ func TestAmountsCannotEndTheProcess(t *testing.T) {
 }
 
 func TestErrorsAreCutAndKeepTheirCode(t *testing.T) {
-	f := newFixture(t, Default(), clock.RealClock{}, func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Encoding", "gzip")
-		w.WriteHeader(http.StatusNotFound)
-		unpacked(t, w, 300)
-	})
-	if err := f.get(t); !apierrors.IsNotFound(err) || len(err.Error()) > 1<<17 {
-		t.Errorf("an error of %d bytes", len(fmt.Sprint(err)))
+	for _, code := range []int{http.StatusBadRequest, http.StatusNotFound} {
+		synctest.Test(t, func(t *testing.T) {
+			f := newBubbleFixture(t, Default(), func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Content-Encoding", "gzip")
+				w.WriteHeader(code)
+				unpacked(t, w)
+			})
+			status := apierrors.APIStatus(nil)
+			err := f.get(t)
+			if !errors.As(err, &status) || int(status.Status().Code) != code || len(err.Error()) > 1<<17 {
+				t.Errorf("%d: an error of %d bytes", code, len(fmt.Sprint(err)))
+			}
+			if err := f.account.Violation(); err != nil {
+				t.Errorf("%d: an error is a violation: %v", code, err)
+			}
+		})
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	for name, test := range map[string]struct {
+		status, length int
+		media, want    string
+	}{
+		"JSON":                       {200, 2, "application/json; charset=utf-8", ""},
+		"a web page":                 {200, 2, "text/html", "content type"},
+		"no type":                    {299, 2, "", "content type"},
+		"nothing":                    {200, 0, "", ""},
+		"no content":                 {204, -1, "", ""},
+		"the first redirect":         {300, 2, "application/json", "redirect"},
+		"the last redirect":          {399, 2, "application/json", "redirect"},
+		"the first error":            {400, 2, "text/html", ""},
+		"an error":                   {503, -1, "", ""},
+		"a status below all others":  {101, 2, "application/json", "status 101"},
+		"the last unexpected status": {199, 2, "application/json", "status 199"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			answer := &http.Response{
+				StatusCode: test.status, ContentLength: int64(test.length),
+				Header: http.Header{"Content-Type": {test.media}},
+			}
+			err := refusal(answer)
+			if (err != nil) != (test.want != "") || err != nil && !strings.Contains(err.Error(), test.want) {
+				t.Errorf("%v, want %q", err, test.want)
+			}
+		})
+	}
+}
+
+func TestJSONIsAskedFor(t *testing.T) {
+	const json, table = "application/json", "application/json;as=Table;v=v1;g=meta.k8s.io"
+	for accept, want := range map[string]string{
+		"": json, json: json, table: table, "application/vnd.kubernetes.protobuf": json,
+		"application/vnd.kubernetes.protobuf," + table: json + "," + table, "application/cbor-seq": json,
+	} {
+		r := asksForJSON(&http.Request{Header: http.Header{"Accept": {accept}}})
+		if got := r.Header.Get("Accept"); got != want {
+			t.Errorf("%q becomes %q, want %q", accept, got, want)
+		}
 	}
 }
 
@@ -215,57 +266,13 @@ func TestPagesCountTogether(t *testing.T) {
 	}
 }
 
-func TestLargeListsComeOneAfterAnother(t *testing.T) {
-	limits := Default()
-	limits.LargeList = 1 << 10
-	item := func(size int) string {
-		return `{"kind":"ConfigMapList","apiVersion":"v1","items":[{"a":"` + strings.Repeat("a", size) + `"}`
-	}
-	serve := func(w http.ResponseWriter, r *http.Request) {
-		switch r.URL.Query().Get("fieldSelector") {
-		case "unfinished":
-			sendJSON(w, item(2<<10))
-			<-r.Context().Done()
-		case "large":
-			sendJSON(w, item(2<<10)+"]}")
-		default:
-			sendJSON(w, item(100)+"]}")
-		}
-	}
-	first, second := newFixture(t, limits, clock.RealClock{}, serve), newFixture(t, limits, clock.RealClock{}, serve)
-	first.turn = NewTurn()
-	second.turn = first.turn
-	first.connect(t, limits, Dial{})
-	second.connect(t, limits, Dial{})
-	list := func(ctx context.Context, which string) error {
-		_, err := second.client.CoreV1().ConfigMaps("a").List(ctx, metav1.ListOptions{FieldSelector: which})
-		return err
-	}
-	unfinished := first.watch(t, "fieldSelector=unfinished")
-	if _, err := io.ReadFull(unfinished, make([]byte, 2<<10)); err != nil {
-		t.Fatal(err)
-	}
-	if err := list(t.Context(), "small"); err != nil {
-		t.Errorf("a small list: %v", err)
-	}
-	short, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-	defer cancel()
-	if err := list(short, "large"); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("a large list does not wait for its turn: %v", err)
-	}
-	_ = unfinished.Close()
-	for range 3 { // The turn is given on.
-		if err := list(t.Context(), "large"); err != nil {
-			t.Errorf("a large list after the other one: %v", err)
-		}
-	}
-}
-
 func TestStringsInPlaceOfObjectsAreRefused(t *testing.T) {
-	texts := `"` + strings.Repeat(`","`, 200_000) + `"`
+	limits := Default()
+	limits.Elements = 1_000
+	texts := `"` + strings.Repeat(`","`, 2_000) + `"`
 	pod := `{"kind":"Pod","apiVersion":"v1","spec":{"containers":[`
 	var answer string
-	f := newFixture(t, Default(), clock.RealClock{}, func(w http.ResponseWriter, _ *http.Request) {
+	f := newFixture(t, limits, clock.RealClock{}, func(w http.ResponseWriter, _ *http.Request) {
 		sendJSON(w, answer)
 	})
 	get := func() error {

@@ -9,7 +9,7 @@ const initialEventsEnd = `"k8s.io/initial-events-end"`
 const maxDepth = 1000
 
 // maxWord bounds the strings that may be keys of arrays of strings.
-const maxWord = 16
+const maxWord = 17
 
 // isStrings says whether the array of this key has strings, or numbers, in all kinds that have one. An array of others
 // costs up to a kilobyte for each string in it, because decoders make the element before they see that it is a string.

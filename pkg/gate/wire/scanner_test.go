@@ -1,6 +1,8 @@
 package wire
 
 import (
+	"net/http"
+	"net/url"
 	"reflect"
 	"strings"
 	"testing"
@@ -35,6 +37,7 @@ func TestScanner(t *testing.T) {
 		want          string // part of the error
 	}{
 		"an object":                       {text: `{"a":"` + a(90) + `"}`},
+		"an object as large as allowed":   {text: `{"a":"` + a(92) + `"}`},
 		"a large object":                  {text: `{"a":"` + a(200) + `"}`, want: "an object of more"},
 		"many objects in one answer":      {text: strings.Repeat("{}", 60), want: "an object of more"},
 		"white space without end":         {text: strings.Repeat(" ", 101), want: "an object of more"},
@@ -48,6 +51,14 @@ func TestScanner(t *testing.T) {
 		"strings in arrays of arrays":     {text: `{"args":[["","","","","",""]]}`, want: "5 elements"},
 		"an escaped key of strings":       {text: `{"\u0061rgs":["","","","","",""]}`, want: "5 elements"},
 		"a long key":                      {text: `{"args56789abcdefargs":["","","","","",""]}`, want: "5 elements"},
+		"the longest key of strings":      {text: `{"mismatchLabelKeys":["","","","","",""]}`},
+		"a key that begins with one of strings": {
+			text: `{"bindMountOptionsXY":["","","","","",""]}`, want: "5 elements",
+		},
+		"an escaped key after one of strings": {
+			text: `{"bindMountOptions":[],"\n":["","","","","",""]}`, want: "5 elements",
+		},
+		"quotes in strings":               {text: `{"a":["x\"[{},{},{},{},{},{},{}"]}`},
 		"brackets and commas in strings":  {text: `{"a":["[{},{},{},{},{},{},{}"]}`},
 		"a string that ends with a quote": {text: `{"a":["\"[{},{}\\",{}]}`},
 		"a list":                          {text: `{"items":[{},{},{},{}]}`, list: true},
@@ -95,7 +106,8 @@ func TestScanner(t *testing.T) {
 		"a large initial event": {
 			text: `{"a":"` + a(100) + `"}`, list: true, watched: true, want: "an object of more",
 		},
-		"deep nesting": {text: strings.Repeat("[", maxDepth+1), watched: true, want: "nested too deeply"},
+		"nesting as deep as allowed": {text: strings.Repeat("[", maxDepth), watched: true},
+		"deep nesting":               {text: strings.Repeat("[", maxDepth+1), watched: true, want: "nested too deeply"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, size := range []int{1, 7, len(test.text)} {
@@ -124,6 +136,7 @@ func TestListsEndAtTheDefaultLimits(t *testing.T) {
 	}{
 		"objects":  {total{items: 20_999}, `{"items":[{}`, `,{}`, "21000 objects"},
 		"elements": {total{elements: 499_999}, `{"a":{"b":[1`, `,2`, "500001 elements"},
+		"items":    {total{items: 10, elements: 500_999}, `{"a":{"b":[1`, `,2`, "501001 elements"},
 		"keys":     {total{texts: 5_999_999}, `{"a":1`, `,"b":2`, "6000000 keys"},
 		"strings":  {total{texts: 5_999_998}, `{"args":["",`, `"",`, "6000000 keys and strings"},
 		"bytes":    {total{bytes: 160<<20 - 1}, `{`, ` `, "160 MiB"},
@@ -200,6 +213,7 @@ func scanIn(s *scanner, text string, size int) error {
 func TestShorten(t *testing.T) {
 	for text, want := range map[string]string{
 		"short":                      "short",
+		strings.Repeat("b", 64):      strings.Repeat("b", 64),
 		"two\nlines\x1b[31m":         "two lines[31m",
 		strings.Repeat("a", 1000):    strings.Repeat("a", 61) + "...",
 		strings.Repeat("ä", 60):      strings.Repeat("ä", 30) + "...",
@@ -214,23 +228,50 @@ func TestShorten(t *testing.T) {
 
 func TestCollectionsAreRecognised(t *testing.T) {
 	for path, want := range map[string]bool{
-		"/api/v1/namespaces":                              true,
-		"/api/v1/namespaces/a":                            false,
-		"/api/v1/namespaces/a/services":                   true,
-		"/api/v1/namespaces/a/services/b":                 false,
-		"/api/v1/namespaces/a/pods/b/log":                 false,
-		"/api/v1/services":                                true,
-		"/apis/g/v1/podchaperons":                         true,
-		"/apis/g/v1/namespaces/a/podchaperons":            true,
-		"/apis/g/v1/namespaces/a/podchaperons/b/status":   false,
-		"/apis/g/v1/clustersummaries/singleton":           false,
-		"/version":                                        false,
-		"/":                                               false,
-		"/api":                                            false,
+		"/api/v1/namespaces":                            true,
+		"/api/v1/namespaces/a":                          false,
+		"/api/v1/namespaces/a/services":                 true,
+		"/api/v1/namespaces/a/services/b":               false,
+		"/api/v1/namespaces/a/pods/b/log":               false,
+		"/api/v1/services":                              true,
+		"/apis/g/v1/podchaperons":                       true,
+		"/apis/g/v1/namespaces/a/podchaperons":          true,
+		"/apis/g/v1/namespaces/a/podchaperons/b/status": false,
+		"/apis/g/v1/clustersummaries/singleton":         false,
+		"/version":                                      false,
+		"/":                                             false,
+		"/api":                                          false,
+		"/api/v1":                                       false,
+		"/apis":                                         false,
+		"/apis/g":                                       false,
+		"/apis/g/v1":                                    false,
+		"/debug/a/b/c":                                  false,
 		"/apis/multicluster.admiralty.io/v1alpha1/things": true,
 	} {
 		if got := isCollection(path); got != want {
 			t.Errorf("%s: got %v", path, got)
+		}
+	}
+}
+
+func TestRequestsAreClassified(t *testing.T) {
+	const path = "/clusters/c2/api/v1/pods"
+	for query, want := range map[string]request{
+		"watch=true":                      {watch: true},
+		"watch=1&sendInitialEvents=true":  {watch: true, initial: true},
+		"watch=1&sendInitialEvents=false": {watch: true},
+		"watch=false&labelSelector=a":     {list: path + "?a&"},
+		"watch=perhaps&fieldSelector=a":   {list: path + "?&a"},
+		"limit=2":                         {list: path + "?&", paged: true},
+		"continue=more":                   {list: path + "?&", paged: true, continued: true},
+	} {
+		r := &http.Request{Method: http.MethodGet, URL: &url.URL{Path: path, RawQuery: query}}
+		if got := requestOf(r, "/clusters/c2/"); got != want {
+			t.Errorf("%s: %+v, want %+v", query, got, want)
+		}
+		r.Method = http.MethodDelete
+		if got := requestOf(r, "/clusters/c2"); got != (request{}) {
+			t.Errorf("deleting with %s: %+v", query, got)
 		}
 	}
 }

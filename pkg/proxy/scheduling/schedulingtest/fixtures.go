@@ -145,7 +145,7 @@ func NewNode(name string, allocatable corev1.ResourceList) *framework.NodeInfo {
 }
 
 // patience is how long tests wait for other goroutines.
-const patience = 10 * time.Second
+const patience = time.Minute
 
 // Receive returns what another goroutine sends, and ends the test if nothing comes.
 func Receive[T any](t testing.TB, what string, from <-chan T) T {
