@@ -49,32 +49,32 @@ func (w *Writer) patchCopy(ctx context.Context, object *unstructured.Unstructure
 	case !apierrors.IsInvalid(refusal):
 		return refusal
 	}
-	uid, err := w.sendPatch(ctx, object, w.testOurs())
+	found, err := w.sendPatch(ctx, object, w.testOurs())
 	switch {
 	case apierrors.IsInvalid(err):
 		return notOurs(object)
 	case err != nil:
 		return err
 	}
-	return w.recreate(ctx, object, uid, refusal)
+	return w.recreate(ctx, object, AsSeen(found), refusal)
 }
 
-// sendPatch sends a patch of the copy, and returns the copy's UID.
+// sendPatch sends a patch of the copy, and returns the copy.
 func (w *Writer) sendPatch(
 	ctx context.Context, object *unstructured.Unstructured, operations ...patch.Operation,
-) (types.UID, error) {
+) (*unstructured.Unstructured, error) {
 	data, err := patch.Encode(operations)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeouts.Request)
 	defer cancel()
 	found := withNameOf(&unstructured.Unstructured{}, object)
 	err = w.target.Patch(ctx, found, client.RawPatch(types.JSONPatchType, data), client.FieldOwner(v1alpha1.FieldOwner))
 	if err != nil {
-		return "", fmt.Errorf("changing the copy: %w", err)
+		return nil, fmt.Errorf("changing the copy: %w", err)
 	}
-	return found.GetUID(), nil
+	return found, nil
 }
 
 // withNameOf gives an empty object the kind, namespace and name of another.
