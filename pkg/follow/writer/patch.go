@@ -22,7 +22,7 @@ func (w *Writer) testOurs() patch.Operation {
 }
 
 // changes returns operations that first test the label and then set the content. Each copy has annotations, because
-// Create and Write add one.
+// Create and Write add one: see annotate.
 func (w *Writer) changes(object *unstructured.Unstructured) []patch.Operation {
 	operations := []patch.Operation{w.testOurs()}
 	annotations := object.GetAnnotations()
@@ -56,7 +56,20 @@ func (w *Writer) patchCopy(ctx context.Context, object *unstructured.Unstructure
 	case err != nil:
 		return err
 	}
+	if len(found.GetAnnotations()) == 0 {
+		if err := w.annotate(ctx, object, found); !apierrors.IsInvalid(err) {
+			return err
+		}
+	}
 	return w.recreate(ctx, object, AsSeen(found), refusal)
+}
+
+// annotate patches a copy from which somebody has removed all annotations: no operation adds one then.
+func (w *Writer) annotate(ctx context.Context, object, found *unstructured.Unstructured) error {
+	unchanged := patch.Test(patch.Pointer("metadata", "resourceVersion"), found.GetResourceVersion())
+	none := patch.Add(patch.Pointer("metadata", "annotations"), map[string]any{})
+	_, err := w.sendPatch(ctx, object, append([]patch.Operation{unchanged, none}, w.changes(object)...)...)
+	return err
 }
 
 // sendPatch sends a patch of the copy, and returns the copy.

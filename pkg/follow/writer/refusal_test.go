@@ -30,6 +30,8 @@ type api struct {
 	answers  map[string][]error
 	// parent is whose copy the object is, for those who may read it.
 	parent string
+	// bare says that somebody has removed the annotations of the copy.
+	bare bool
 	// created is the last object that was created.
 	created client.Object
 }
@@ -70,6 +72,9 @@ func (a *api) client() client.WithWatch {
 			var operations []any
 			if err := json.Unmarshal(data, &operations); err != nil {
 				return err
+			}
+			if !a.bare {
+				o.SetAnnotations(map[string]string{v1alpha1.AnnotationFollowedBy: ""})
 			}
 			o.SetUID("seen")
 			o.SetResourceVersion("@1")
@@ -128,6 +133,7 @@ func TestOnlyCopiesOfThisSourceAreChanged(t *testing.T) {
 	for name, test := range map[string]struct {
 		kind    string
 		parent  string
+		bare    bool
 		answers map[string][]error
 		want    []string
 		err     func(error) bool
@@ -156,6 +162,16 @@ func TestOnlyCopiesOfThisSourceAreChanged(t *testing.T) {
 		"a copy that cannot be changed is made anew": {
 			kind: "Service", answers: map[string][]error{"patch": {refused("Service")}, "create": {exists}},
 			want: []string{"patch", "test", "create", "delete seen@1", "create"},
+		},
+		"a copy from which somebody has removed the annotations gets them": {
+			kind: "Service", bare: true, answers: map[string][]error{"patch": {refused("Service")}},
+			want: []string{"patch", "test", "patch"},
+		},
+		"a copy without annotations that cannot be changed is made anew": {
+			kind: "Service", bare: true, answers: map[string][]error{
+				"patch": {refused("Service"), refused("Service")}, "create": {exists},
+			},
+			want: []string{"patch", "test", "patch", "create", "delete seen@1", "create"},
 		},
 		"a copy that the target would refuse is not deleted": {
 			kind:    "Service",
@@ -213,7 +229,7 @@ func TestOnlyCopiesOfThisSourceAreChanged(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			a := &api{answers: test.answers, parent: test.parent}
+			a := &api{answers: test.answers, parent: test.parent, bare: test.bare}
 			c := a.client()
 			err := NewWriter(c, c, translate.Source{ClusterID: "c1"}).Write(t.Context(), objectOf(test.kind), true)
 			if (err != nil) != (test.err != nil) || err != nil && !test.err(err) {
