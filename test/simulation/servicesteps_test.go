@@ -149,8 +149,8 @@ func (k *site) certifies(r ref) bool {
 	return ingress != nil && isOurs(ingress) && r.Name == secretKey
 }
 
-// refusesIngress says whether the source tries again and again to copy the Ingress to a target. Each time, it writes the
-// Secret first.
+// refusesIngress says whether the source tries again and again to copy the Ingress to a target. Each time, it writes
+// the Secret first.
 func (w *supply) refusesIngress(k *site) bool {
 	return w.serving && w.source.ingress() != nil && w.meddled(k)
 }
