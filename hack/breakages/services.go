@@ -43,7 +43,8 @@ func ofServices() []breakage {
 		},
 		{
 			name: "certificate-not-kept", file: services + "ingress.go", test: served,
-			from: "	if c.follower.options.KeepSecrets == nil {", to: "	if true || c.follower.options.KeepSecrets == nil {",
+			from: "	if c.follower.options.KeepSecrets == nil {",
+			to:   "	if true || c.follower.options.KeepSecrets == nil {",
 		},
 	}
 }

@@ -270,8 +270,8 @@ func (w *supply) repeat(labels []string) {
 			return
 		}
 		all := slices.Concat(
-			w.progress(), w.pods(), w.podsThatGo(), w.originals(), w.ofClaims(), w.ofServices(), w.others(), w.passes(), w.failures(),
-			w.delays(w.cutOff), w.ends(), w.crashes(), w.outages(), w.setBacks(),
+			w.progress(), w.pods(), w.podsThatGo(), w.originals(), w.ofClaims(), w.ofServices(), w.others(), w.passes(),
+			w.failures(), w.delays(w.cutOff), w.ends(), w.crashes(), w.outages(), w.setBacks(),
 		)
 		if i := slices.IndexFunc(all, func(a action) bool { return a.label == label }); i >= 0 {
 			w.do(all[i])
