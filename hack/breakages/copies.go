@@ -49,7 +49,11 @@ func ofCopies() []breakage {
 		},
 		{
 			name: "replaces-without-uid", file: writer + "put.go", test: copies,
-			from: "	wanted.SetUID(uid) // The", to: "	_ = uid // The",
+			from: "	wanted.SetUID(ptr.Deref(only.UID, \"\"))\n", to: "",
+		},
+		{
+			name: "replaces-without-version", file: writer + "put.go", test: copies,
+			from: "	wanted.SetResourceVersion(ptr.Deref(only.ResourceVersion, \"\"))\n", to: "",
 		},
 		{
 			name: "policy-taken-for-granted", file: writer + "put.go", test: copies,

@@ -89,9 +89,7 @@ func try(ctx context.Context, b breakage, runs, first int) (finding, error) {
 	simulation.Env = append(os.Environ(), "SIMULATION_RUNS="+strconv.Itoa(runs),
 		"SIMULATION_FIRST="+strconv.Itoa(first), "SIMULATION_SHRINK=0s")
 	output, err := simulation.CombinedOutput()
-	if b.test == copies {
-		runs /= 10 // That test does a tenth of the runs.
-	}
+	runs /= max(1, map[string]int{copies: 10, served: 20}[b.test]) // These tests do a part of the runs.
 	f := finding{runs: runs, took: simulation.ProcessState.UserTime()}
 	if err == nil {
 		return f, nil

@@ -17,6 +17,7 @@ const (
 	pods   = "TestTheProtocolHoldsWhateverGoesWrong"
 	leases = "TestOneSourceActsAtATimeWhateverGoesWrong"
 	copies = "TestCopiesServePodsWhateverGoesWrong"
+	served = "TestServicesReachPodsWhateverGoesWrong"
 
 	placement = "pkg/proxy/scheduling/placement/"
 	feedback  = "pkg/proxy/feedback/"
@@ -25,6 +26,7 @@ const (
 	objects   = "pkg/follow/objects/"
 	writer    = "pkg/follow/writer/"
 	claims    = "pkg/follow/claims/"
+	services  = "pkg/follow/services/"
 	collector = "pkg/delegate/garbagecollection/"
 )
 
@@ -36,6 +38,7 @@ func all() []breakage {
 	all = append(all, ofLeases()...)
 	all = append(all, ofCopies()...)
 	all = append(all, ofClaims()...)
+	all = append(all, ofServices()...)
 	all = append(all, ofOthers()...)
 	return append(all, ofClusters()...)
 }

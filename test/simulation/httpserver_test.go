@@ -10,6 +10,8 @@ import (
 	jsonpatch "github.com/evanphx/json-patch/v5"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -24,11 +26,14 @@ import (
 type httpServer struct {
 	*cluster
 
-	// fixed are objects that never change, by their resource. They are answered at once.
-	fixed map[string][]client.Object
+	// simulated are the resources that can change. fixed are the objects of others, which are answered at once.
+	simulated []string
+	fixed     map[string][]client.Object
 	// refuses is the cluster's admission policy. It is called with the object as it was, or as it is to be created.
 	refuses func(by *process, q *httpRequest, o client.Object) error
 	streams []*stream
+	// addresses is how many Services got an address.
+	addresses int
 	// by is the process whose request is carried out.
 	by *process
 }
@@ -36,6 +41,14 @@ type httpServer struct {
 // changing are the resources that can change, with an empty object of each.
 func changing(resource string) client.Object {
 	switch resource {
+	case "services":
+		return &corev1.Service{}
+	case "endpointslices":
+		return &discoveryv1.EndpointSlice{}
+	case "ingresses":
+		return &networkingv1.Ingress{}
+	case "serviceaccounts":
+		return &corev1.ServiceAccount{}
 	case "configmaps":
 		return &corev1.ConfigMap{}
 	case "secrets":
@@ -49,8 +62,11 @@ func changing(resource string) client.Object {
 
 // answerFixed answers a request for objects that never change.
 func (s *httpServer) answerFixed(q *httpRequest) *http.Response {
-	if q.resource == "selfsubjectreviews" || changing(q.resource) != nil {
+	if q.resource == "selfsubjectreviews" || slices.Contains(s.simulated, q.resource) {
 		return nil
+	}
+	if i := slices.IndexFunc(s.fixed[q.resource], func(o client.Object) bool { return o.GetName() == q.name }); i >= 0 {
+		return respond(http.StatusOK, q.encoded(s.fixed[q.resource][i]))
 	}
 	if q.verb != "watch" {
 		return respond(http.StatusOK, q.listOf(s.fixed[q.resource], 1))
@@ -121,7 +137,11 @@ func (s *httpServer) make(q *httpRequest) (client.Object, error) {
 	if claim, ok := o.(*corev1.PersistentVolumeClaim); ok {
 		claim.Finalizers, claim.Status.Phase = []string{claimProtection}, corev1.ClaimPending
 	}
-	return s.create(o)
+	if service, ok := o.(*corev1.Service); ok && service.Spec.ClusterIP == "" {
+		s.addresses++
+		service.Spec.ClusterIP = fmt.Sprintf("10.96.0.%d", s.addresses)
+	}
+	return s.create(managed(o))
 }
 
 // patchBy applies a JSON patch or a merge patch.
@@ -141,7 +161,14 @@ func (s *httpServer) patchBy(r ref, q *httpRequest) (client.Object, error) {
 	if err != nil {
 		return nil, invalid(r, err.Error())
 	}
-	return s.patch(r, false, types.MergePatchType, patched)
+	wanted := changing(q.resource)
+	if err := json.Unmarshal(patched, wanted); err != nil {
+		return nil, err
+	}
+	if isHeadless(s.objects[r]) != isHeadless(wanted) {
+		return nil, invalid(r, "the field is immutable")
+	}
+	return s.update(s.objects[r], managed(wanted), false)
 }
 
 // replace replaces an object as a whole.
@@ -185,13 +212,19 @@ func immutable(o client.Object) bool {
 
 const dataKey = "version"
 
-// dataOf returns the data of a ConfigMap or Secret.
+// dataOf returns what a copy has in common with its original.
 func dataOf(o client.Object) string {
 	switch o := o.(type) {
 	case *corev1.ConfigMap:
 		return o.Data[dataKey]
 	case *corev1.Secret:
 		return string(o.Data[dataKey])
+	case *corev1.ServiceAccount:
+		return o.ImagePullSecrets[0].Name
+	case *corev1.Service:
+		return fmt.Sprint(o.Spec.Ports, isHeadless(o), o.Annotations[v1alpha1.AnnotationGlobal])
+	case *networkingv1.Ingress:
+		return fmt.Sprint(o.Spec.Rules, o.Spec.TLS)
 	default:
 		return ""
 	}
@@ -237,7 +270,9 @@ func (q *httpRequest) kind() schema.GroupVersionKind {
 	case "selfsubjectreviews":
 		return schema.GroupVersionKind{Group: "authentication.k8s.io", Version: "v1", Kind: "SelfSubjectReview"}
 	case "ingresses":
-		return schema.GroupVersionKind{Group: "networking.k8s.io", Version: "v1", Kind: "Ingress"}
+		return networkingv1.SchemeGroupVersion.WithKind("Ingress")
+	case "endpointslices":
+		return discoveryv1.SchemeGroupVersion.WithKind("EndpointSlice")
 	}
 	if o := changing(q.resource); o != nil {
 		return corev1.SchemeGroupVersion.WithKind(kindOf(o))

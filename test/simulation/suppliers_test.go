@@ -8,6 +8,8 @@ import (
 	"github.com/go-logr/logr"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
@@ -23,6 +25,7 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/follow/claims"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/follow/objects"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/follow/services"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/needs"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/podcache"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/timeouts"
@@ -36,6 +39,7 @@ type supplier struct {
 	world    *supply
 	objects  *objects.Follower
 	claims   *claims.Claims
+	services *services.Follower // nil if Services are not copied
 	registry *engage.Registry
 	engaged  map[*site]*supplied
 	// placings are the pods that are being placed. The network's mutex guards them.
@@ -52,6 +56,7 @@ type supplied struct {
 type placing struct {
 	at      *supplied
 	running bool
+	began   time.Time
 	// ensured is when all copies were there, and next is when the pod is placed again.
 	ensured, next time.Time
 	tries         int
@@ -105,9 +110,12 @@ func (e evenly) NewTimer(d time.Duration) clock.Timer {
 // mapperOfNeeds knows the kinds that are copied.
 func mapperOfNeeds() meta.RESTMapper {
 	m := meta.NewDefaultRESTMapper(nil)
-	for _, kind := range []string{"ConfigMap", "Secret", "PersistentVolumeClaim"} {
+	for _, kind := range []string{"ConfigMap", "Secret", "PersistentVolumeClaim", "ServiceAccount", "Service"} {
 		m.Add(corev1.SchemeGroupVersion.WithKind(kind), meta.RESTScopeNamespace)
 	}
+	m.Add(discoveryv1.SchemeGroupVersion.WithKind("EndpointSlice"), meta.RESTScopeNamespace)
+	m.Add(networkingv1.SchemeGroupVersion.WithKind("Ingress"), meta.RESTScopeNamespace)
+	m.Add(corev1.SchemeGroupVersion.WithKind("Namespace"), meta.RESTScopeRoot)
 	m.Add(storagev1.SchemeGroupVersion.WithKind("StorageClass"), meta.RESTScopeRoot)
 	m.Add(authenticationv1.SchemeGroupVersion.WithKind("SelfSubjectReview"), meta.RESTScopeRoot)
 	return m
@@ -146,6 +154,9 @@ func (w *supply) startSupplier() {
 	s.registry.Observe(s.claims)
 	s.objects.Register(p.ctx, m)
 	_ = s.claims.Register(p.ctx, m) // soleManager.Add does not fail.
+	if w.serving {
+		s.followServices(m, toSource)
+	}
 	m.start()
 	w.manager = s
 	for _, k := range w.sites {
@@ -177,6 +188,9 @@ func (s *supplier) engage(k *site) {
 		Key: key, NodeName: translate.VirtualNodeName(key), Hash: translate.TargetHash(key), ClusterID: k.name,
 		Gate: g, Config: d.config(), Client: g.Client(reached, reached), APIReader: g.Reader(reached),
 	}
+	if s.services != nil {
+		t.Cache = targetCache{caches: caches{kindChaperon: s.chaperonsOf(ctx, k)}}
+	}
 	e := &supplied{target: t, end: end}
 	before := s.engaged[k]
 	s.engaged[k] = e
@@ -198,7 +212,7 @@ func (s *supplier) lose(k *site) {
 
 // place makes sure that a pod can go to a target, as scheduling does. Somebody else places it then.
 func (s *supplier) place(pod *corev1.Pod, at *supplied) {
-	p := &placing{at: at, running: true, tries: s.placing(pod.UID).tries + 1}
+	p := &placing{at: at, running: true, began: time.Now(), tries: s.placing(pod.UID).tries + 1}
 	s.note(func() { s.placings[pod.UID] = p })
 	s.world.start(s.name+" places "+pod.Name, func() {
 		ctx, cancel := context.WithTimeout(s.ctx, timeouts.EnsureNeeds)

@@ -26,36 +26,42 @@ func TestCopiesServePodsWhateverGoesWrong(t *testing.T) {
 	t.Cleanup(func() { seen.report(t) })
 	eachOf(t, 10, func(t *testing.T, seed uint64) {
 		t.Helper()
-		trace, failed := supplyPods(t, func(w *supply) {
-			w.randomly(seed)
-			seen.add(w.reached)
-		})
-		if failed == nil {
-			return
-		}
-		trace, failed = shrink(trace, failed, func(steps []string) ([]string, error) {
-			return supplyPods(t, func(w *supply) { w.repeat(steps) })
-		})
-		t.Errorf("%v, with SIMULATION_SEED=%d, after:\n  %s", failed, seed, strings.Join(readable(trace), "\n  "))
+		trySupply(t, seed, false, seen)
 	})
+}
+
+// trySupply does a random run, and reports its failure.
+func trySupply(t *testing.T, seed uint64, serving bool, seen *coverage) {
+	t.Helper()
+	trace, failed := supplyPods(t, serving, func(w *supply) {
+		w.randomly(seed)
+		seen.add(w.reached)
+	})
+	if failed == nil {
+		return
+	}
+	trace, failed = shrink(trace, failed, func(steps []string) ([]string, error) {
+		return supplyPods(t, serving, func(w *supply) { w.repeat(steps) })
+	})
+	t.Errorf("%v, with SIMULATION_SEED=%d, after:\n  %s", failed, seed, strings.Join(readable(trace), "\n  "))
 }
 
 // TestARunOfCopiesIsRepeatable lets half of the runs differ: the product's own workers and timers are part of them.
 func TestARunOfCopiesIsRepeatable(t *testing.T) {
 	repeatable(t, 10, func(seed uint64) []string {
-		steps, _ := supplyPods(t, func(w *supply) { w.randomly(seed) })
+		steps, _ := supplyPods(t, false, func(w *supply) { w.randomly(seed) })
 		return steps
 	}, func(steps []string) []string {
-		again, _ := supplyPods(t, func(w *supply) { w.repeat(steps) })
+		again, _ := supplyPods(t, false, func(w *supply) { w.repeat(steps) })
 		return again
 	})
 }
 
 // supplyPods does steps, and then repairs everything.
-func supplyPods(t *testing.T, steps func(w *supply)) (trace []string, failed error) {
+func supplyPods(t *testing.T, serving bool, steps func(w *supply)) (trace []string, failed error) {
 	t.Helper()
 	synctest.Test(t, func(*testing.T) {
-		w := newSupply()
+		w := newSupply(serving)
 		w.rest()
 		steps(w)
 		if w.failed() == nil {
@@ -76,6 +82,8 @@ func supplyPods(t *testing.T, steps func(w *supply)) (trace []string, failed err
 type supply struct {
 	*network
 
+	// serving says that Services, Ingresses and ServiceAccounts are copied, in place of ConfigMaps and claims.
+	serving bool
 	source  *httpServer
 	sites   []*site
 	manager *supplier
@@ -83,6 +91,8 @@ type supply struct {
 	version int
 	// volumes are the volumes that have the data of claims, by the claims' UIDs.
 	volumes map[types.UID]volume
+	// placed is when the placement of a PodChaperon's pod began.
+	placed map[types.UID]time.Time
 	// strange are names of objects that somebody else made, changed or deleted in a target, or claims that somebody
 	// gave up. What becomes of their pods is not foreseen.
 	strange map[string]bool
@@ -115,37 +125,47 @@ const (
 	longestSilence = 30 * time.Second
 )
 
-func newSupply() *supply {
+func newSupply(serving bool) *supply {
 	w := &supply{
-		network: &network{}, volumes: map[types.UID]volume{}, strange: map[string]bool{}, reached: map[string]bool{},
+		network: &network{}, serving: serving, volumes: map[types.UID]volume{}, placed: map[types.UID]time.Time{},
+		strange: map[string]bool{}, reached: map[string]bool{},
 	}
-	w.source = newHTTPServer("source", w.sourceChanged)
+	w.source = w.newHTTPServer("source", w.sourceChanged)
 	for i, name := range []string{"c1", "c2"} {
 		k := &site{scheduled: map[types.UID]bool{}, running: map[types.UID]bool{}}
-		k.httpServer = newHTTPServer(name, func(_ *cluster, now change) { w.copyChanged(k, now) })
+		k.httpServer = w.newHTTPServer(name, func(_ *cluster, now change) { w.copyChanged(k, now) })
 		if i == 0 {
 			k.refuses = k.policy
 		}
 		w.sites = append(w.sites, k)
 		w.startCollector(k)
 	}
-	for _, r := range objectRefs() {
+	for _, r := range w.refs() {
 		_, _ = w.source.create(w.object(r.Name, false))
 	}
-	_, _ = w.source.create(followedClaim())
+	if !serving {
+		_, _ = w.source.create(followedClaim())
+	}
 	w.startSupplier()
 	return w
 }
 
-func newHTTPServer(name string, changed func(*cluster, change)) *httpServer {
+func (w *supply) newHTTPServer(name string, changed func(*cluster, change)) *httpServer {
 	admits := func(*process, *httpRequest, client.Object) error { return nil }
-	s := &httpServer{cluster: newCluster(name), refuses: admits}
+	s := &httpServer{
+		cluster: newCluster(name), refuses: admits,
+		simulated: []string{"configmaps", "secrets", "persistentvolumeclaims"},
+	}
+	if w.serving {
+		s.simulated = []string{"serviceaccounts", "secrets", "services", "endpointslices", "ingresses"}
+	}
 	s.changed = changed
 	enabled := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
 		Name: namespace, Labels: map[string]string{v1alpha1.LabelEnabledNamespace: v1alpha1.LabelEnabledNamespaceValue},
 	}}
 	s.fixed = map[string][]client.Object{
 		"namespaces":     {enabled},
+		"nodes":          virtualNodes(),
 		"storageclasses": {&storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: storageClass}}},
 	}
 	return s
@@ -206,7 +226,11 @@ func (w *supply) randomly(seed uint64) {
 	add(w.pods, 2)
 	add(w.podsThatGo, 0, 1, 2)
 	add(w.originals, 1, 2)
-	add(w.ofClaims, 0, 1, 3)
+	if w.serving {
+		add(w.ofServices, 1, 3)
+	} else {
+		add(w.ofClaims, 0, 1, 3)
+	}
 	add(w.others, 0, 0, 1, 2)
 	add(w.passes, 1, 2, 3)
 	add(w.failures, 0, 0, 2, 5)
@@ -246,8 +270,8 @@ func (w *supply) repeat(labels []string) {
 			return
 		}
 		all := slices.Concat(
-			w.progress(), w.pods(), w.podsThatGo(), w.originals(), w.ofClaims(), w.others(), w.passes(), w.failures(),
-			w.delays(w.cutOff), w.ends(), w.crashes(), w.outages(), w.setBacks(),
+			w.progress(), w.pods(), w.podsThatGo(), w.originals(), w.ofClaims(), w.ofServices(), w.others(), w.passes(),
+			w.failures(), w.delays(w.cutOff), w.ends(), w.crashes(), w.outages(), w.setBacks(),
 		)
 		if i := slices.IndexFunc(all, func(a action) bool { return a.label == label }); i >= 0 {
 			w.do(all[i])
@@ -267,6 +291,14 @@ func (w *supply) noticeStep(label string) {
 		"delete persistentvolumeclaims": "a claim's copy is deleted",
 		"delete configmaps":             "a copy is deleted",
 		"update configmaps":             "a copy is updated",
+		"create services":               "a Service is copied",
+		"patch services":                "a copy of a Service is changed",
+		"delete services":               "a copy of a Service is deleted",
+		"create endpointslices":         "endpoints are copied",
+		"patch endpointslices":          "copied endpoints are changed",
+		"create ingresses":              "an Ingress is copied",
+		"delete ingresses":              "a copy of an Ingress is deleted",
+		"create serviceaccounts":        "a ServiceAccount is copied",
 		"runs":                          "a delegate runs",
 		"gives up":                      "a user gives up a claim's copy",
 		"by force":                      "a user deletes a pod by force",

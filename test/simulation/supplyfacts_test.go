@@ -3,6 +3,7 @@ package simulation
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -29,18 +30,36 @@ func (w *supply) copyChanged(k *site, now change) {
 	}
 	source := o.GetLabels()[v1alpha1.LabelParentClusterID]
 	switch {
-	case now.after != nil && !isCopyOf(sourceID, now.after):
+	case unmarks(now):
 		w.violate("%s made %s in %s without the marks of a copy", k.by.name, o.GetName(), k.name)
 	case now.before == nil:
 	case k.by != k.collector && now.before.GetLabels()[v1alpha1.LabelParentClusterID] != sourceID,
 		k.by == k.collector && (!isCopyOf(source, now.before) || source == ""):
 		w.violate("%s changed %s of somebody else in %s", k.by.name, o.GetName(), k.name)
 	case now.after != nil:
-	case k.by != k.collector && !immutable(now.before):
+	case k.by != k.collector && !mayDelete(now.before):
 		w.violate("%s deleted %s in %s", k.by.name, o.GetName(), k.name)
-	case k.by == k.collector && k.needs(source, refOf(o)):
+	case k.by == k.collector && w.keeps(k, source, refOf(o)):
 		w.violate("%s deleted the copy %s, which a PodChaperon needs", k.by.name, o.GetName())
 	}
+}
+
+// unmarks says whether a change leaves an object without the marks of a copy. Somebody in the target may have removed
+// the annotation before.
+func unmarks(now change) bool {
+	return now.after != nil && !isCopyOf(sourceID, now.after) &&
+		(now.before == nil || isCopyOf(sourceID, now.before))
+}
+
+// keeps says whether a target must keep a copy, because a PodChaperon needs it. The source does not touch the copy of a
+// ServiceAccount that it lacks when it places a pod.
+func (w *supply) keeps(k *site, source string, r ref) bool {
+	original := w.source.objects[r]
+	return slices.ContainsFunc(list[*v1alpha1.PodChaperon](k.cluster), func(chaperon *v1alpha1.PodChaperon) bool {
+		untouched := r.kind == "ServiceAccount" && source == sourceID &&
+			(original == nil || !w.source.createdAt(original).Before(w.placed[chaperon.UID]))
+		return chaperon.Labels[v1alpha1.LabelParentClusterID] == source && needsOf(&chaperon.Spec)[r] && !untouched
+	})
 }
 
 // needs says whether a PodChaperon of a source needs an object.
@@ -82,16 +101,18 @@ func (w *supply) sourceChanged(_ *cluster, now change) {
 // checkPlaced checks that a target has what a PodChaperon needs when it is made.
 func (w *supply) checkPlaced(k *site, chaperon *v1alpha1.PodChaperon) {
 	for r := range needsOf(&chaperon.Spec) {
-		if r != claimRef() && k.objects[r] == nil && !w.strange[k.name+"/"+r.Name] {
+		if r.kind != "ServiceAccount" && r != claimRef() && k.objects[r] == nil && !w.strange[k.name+"/"+r.Name] {
 			w.violate("a pod is placed in %s, which lacks %s", k.name, r.Name)
 		}
 	}
 }
 
-// write notes which volume has the data of a claim, and checks that no other one has.
-func (w *supply) write(k *site, claim *corev1.PersistentVolumeClaim) {
+// write notes which volume has the data of a claim, and checks that no other one has. A pod whose placement began
+// before the claim existed in the source uses the target's own claim of that name, if there is one.
+func (w *supply) write(k *site, claim *corev1.PersistentVolumeClaim, placed time.Time) {
 	original := parentOf(claim)
-	if here := w.source.claim(); here != nil && !isCopyOf(sourceID, claim) {
+	here := w.source.claim()
+	if here != nil && !isCopyOf(sourceID, claim) && w.source.createdAt(here).Before(placed) {
 		original = here.UID
 	}
 	if original == "" {
@@ -102,6 +123,16 @@ func (w *supply) write(k *site, claim *corev1.PersistentVolumeClaim) {
 		w.violate("a delegate runs in %s on an empty volume, and its data are in %s", k.name, first.at.name)
 	}
 	w.volumes[original] = volume{k, claim.UID}
+}
+
+// createdAt returns when an object was created, which is more exact than what its metadata say.
+func (c *cluster) createdAt(o client.Object) time.Time {
+	for _, now := range c.logs[kindOf(o)] {
+		if now.before == nil && now.after.GetUID() == o.GetUID() {
+			return now.at
+		}
+	}
+	return time.Time{}
 }
 
 func (v volume) exists() bool {
@@ -117,10 +148,13 @@ func (w *supply) unsettled() error {
 		}
 	}
 	for _, k := range w.sites {
-		for _, r := range objectRefs() {
+		for _, r := range w.refs() {
 			if err := w.unsettledCopy(k, r); err != nil {
 				return err
 			}
+		}
+		if err := w.unsettledServices(k); w.serving && err != nil {
+			return err
 		}
 		if err := w.unsettledClaim(k); err != nil {
 			return err
@@ -163,9 +197,9 @@ func (w *supply) foreseen(proxy *corev1.Pod) bool {
 }
 
 func (w *supply) unsettledCopy(k *site, r ref) error {
-	original, made, needed := w.source.objects[r], k.objects[r], k.needs(sourceID, r)
+	original, made, needed := w.source.objects[r], k.objects[r], k.needs(sourceID, r) || k.certifies(r)
 	switch {
-	case made != nil && isCopyOf(sourceID, made) && !needed && !w.waitedFor(r):
+	case made != nil && isCopyOf(sourceID, made) && !needed && !w.waitedFor(r) && !w.refusesIngress(k):
 		return fmt.Errorf("nobody needs the copy %s in %s", r.Name, k.name)
 	case made != nil && isCopyOf("other", made):
 		return fmt.Errorf("nobody needs the copy %s of another source in %s", r.Name, k.name)

@@ -18,7 +18,13 @@ import (
 func (w *supply) object(name string, immutable bool) client.Object {
 	w.version++
 	data := strconv.Itoa(w.version)
-	if name == settings {
+	switch name {
+	case account:
+		o := &corev1.ServiceAccount{ObjectMeta: metaOf(name)}
+		o.Annotations = map[string]string{v1alpha1.AnnotationFollow: ""}
+		o.ImagePullSecrets = []corev1.LocalObjectReference{{Name: "pull-" + data}}
+		return o
+	case settings:
 		return &corev1.ConfigMap{
 			ObjectMeta: metaOf(name), Data: map[string]string{dataKey: data}, Immutable: ptr.To(immutable),
 		}
@@ -29,20 +35,29 @@ func (w *supply) object(name string, immutable bool) client.Object {
 	}
 }
 
-func objectRefs() []ref {
-	in := func(name string) types.NamespacedName { return types.NamespacedName{Namespace: namespace, Name: name} }
-	return []ref{{"ConfigMap", in(settings)}, {"Secret", in(secretKey)}}
+// refs are the objects that pods and Ingresses refer to.
+func (w *supply) refs() []ref {
+	if w.serving {
+		return []ref{refTo("ServiceAccount", account), refTo("Secret", secretKey)}
+	}
+	return []ref{refTo("ConfigMap", settings), refTo("Secret", secretKey)}
+}
+
+func refTo(kind, name string) ref {
+	return ref{kind, types.NamespacedName{Namespace: namespace, Name: name}}
 }
 
 // originals are ConfigMaps and Secrets that users of the source create, change and delete.
 func (w *supply) originals() []action {
 	var all []action
 	add := func(label string, do func()) { all = append(all, action{label: label, do: do}) }
-	for _, r := range objectRefs() {
+	for _, r := range w.refs() {
 		now := w.source.objects[r]
 		if now == nil {
 			add("a user creates "+r.Name, func() { _, _ = w.source.create(w.object(r.Name, false)) })
-			add("a user creates "+r.Name+", immutable", func() { _, _ = w.source.create(w.object(r.Name, true)) })
+			if r.kind != "ServiceAccount" {
+				add("a user creates "+r.Name+", immutable", func() { _, _ = w.source.create(w.object(r.Name, true)) })
+			}
 			continue
 		}
 		if !immutable(now) {
@@ -62,6 +77,9 @@ func (w *supply) ofClaims() []action {
 	var all []action
 	add := func(label string, do func()) { all = append(all, action{label: label, do: do}) }
 	claim := w.source.claim()
+	if w.serving {
+		return nil
+	}
 	if claim == nil {
 		add("a user creates data", func() { _, _ = w.source.create(followedClaim()) })
 		return all
@@ -115,7 +133,7 @@ func (w *supply) others() []action {
 				do()
 			}})
 		}
-		for _, r := range append(objectRefs(), claimRef()) {
+		for _, r := range w.touched() {
 			now := k.objects[r]
 			if now == nil {
 				add("creates", r.Name, func() { _, _ = k.create(w.notOurs(r)) })
@@ -129,7 +147,11 @@ func (w *supply) others() []action {
 				})
 				continue
 			}
-			add("deletes", r.Name, func() { _ = k.delete(r, &client.DeleteOptions{}) })
+			if r.kind == kindService || r.kind == kindIngress {
+				all = append(all, w.restored(k, r)) // They are made again.
+			} else {
+				add("deletes", r.Name, func() { _ = k.delete(r, &client.DeleteOptions{}) })
+			}
 			if len(now.GetLabels()) > 0 {
 				add("makes their own", r.Name, func() {
 					own := copyOf(now)
@@ -149,8 +171,13 @@ func (w *supply) others() []action {
 
 // notOurs returns an object of somebody else.
 func (w *supply) notOurs(r ref) client.Object {
-	if r == claimRef() {
+	switch {
+	case r == claimRef():
 		return newClaim()
+	case r.kind == kindService:
+		return w.newService(false)
+	case r.kind == kindIngress:
+		return w.newIngress()
 	}
 	return w.object(r.Name, false)
 }

@@ -40,12 +40,14 @@ func (w *supply) progress() []action {
 			all = append(all, w.ofChaperon(k, chaperon)...)
 		}
 	}
-	return slices.Concat(all, w.protections(), w.engagements())
+	return slices.Concat(all, w.endpoints(), w.protections(), w.engagements())
 }
 
 // lagging returns the caches that lag.
 func (w *supply) lagging() []*lagging {
-	all := slices.Clone(w.manager.caches)
+	all := slices.DeleteFunc(slices.Clone(w.manager.caches), func(l *lagging) bool {
+		return w.cutOff(w.manager.process, l.from)
+	})
 	for _, k := range w.sites {
 		all = append(all, k.collector.caches...)
 	}
@@ -156,7 +158,9 @@ func (w *supply) makeChaperon(k *site, proxy *corev1.Pod) {
 		panic(err)
 	}
 	w.checkPlaced(k, chaperon)
-	_, _ = k.create(chaperon)
+	if made, err := k.create(chaperon); err == nil {
+		w.placed[made.GetUID()] = w.manager.placing(proxy.UID).began
+	}
 }
 
 // ofChaperon is what the target does with a PodChaperon, and the source with one that has no proxy.
@@ -215,6 +219,9 @@ func needsOf(spec *corev1.PodSpec) map[ref]bool {
 			add("PersistentVolumeClaim", v.PersistentVolumeClaim.ClaimName)
 		}
 	}
+	if spec.ServiceAccountName != "" {
+		add("ServiceAccount", spec.ServiceAccountName)
+	}
 	return all
 }
 
@@ -227,7 +234,7 @@ func (w *supply) run(k *site, chaperon *v1alpha1.PodChaperon) {
 			bound.Status.Phase = corev1.ClaimBound
 			k.put(bound)
 		}
-		w.write(k, claim)
+		w.write(k, claim, w.placed[chaperon.UID])
 	}
 }
 
@@ -268,7 +275,11 @@ func (w *supply) usesClaim(s *httpServer) bool {
 // pods are those that users create.
 func (w *supply) pods() []action {
 	var all []action
-	for i, refers := range [][]string{{settings, dataClaim}, {secretKey, dataClaim}, {settings, secretKey}} {
+	needed := [][]string{{settings, dataClaim}, {secretKey, dataClaim}, {settings, secretKey}}
+	if w.serving {
+		needed = [][]string{{account}, {account}, nil}
+	}
+	for i, refers := range needed {
 		name := fmt.Sprintf("web-%d", i)
 		if w.source.objects[ref{kindPod, types.NamespacedName{Namespace: namespace, Name: name}}] == nil {
 			all = append(all, action{label: "a user creates " + name, do: func() {
@@ -300,6 +311,9 @@ func needing(name string, refers []string) *corev1.Pod {
 	for _, name := range refers {
 		v := corev1.Volume{Name: name}
 		switch name {
+		case account:
+			pod.Spec.ServiceAccountName = name
+			continue
 		case settings:
 			v.ConfigMap = &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: name}}
 		case secretKey:

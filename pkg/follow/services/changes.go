@@ -26,6 +26,9 @@ func mapChanges(path string, existing, wanted map[string]string, ours map[string
 	var changes []patch.Operation
 	for _, key := range slices.Sorted(maps.Keys(wanted)) {
 		if value, ok := existing[key]; !isTargetMark(key) && (!ok || value != wanted[key]) {
+			if existing == nil && len(changes) == 0 { // Somebody removed them all.
+				changes = append(changes, patch.Add(path, map[string]string{}))
+			}
 			changes = append(changes, patch.Add(path+patch.Pointer(key), wanted[key]))
 		}
 	}

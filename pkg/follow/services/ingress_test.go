@@ -94,7 +94,8 @@ func TestTheCopyOfAnIngress(t *testing.T) {
 		},
 		"a changed Ingress is changed": {
 			from: []client.Object{global, pathTo("web")}, copies: []client.Object{service, ingressCopy("other")},
-			want: []string{"patch Ingress entry: test uid, add spec"}, secrets: [][]string{{"tls"}},
+			want:    []string{"patch Ingress entry: test uid, test parent-cluster-id, add spec"},
+			secrets: [][]string{{"tls"}},
 		},
 		"an Ingress waits for its certificates": {
 			from: []client.Object{global, pathTo("web")}, copies: []client.Object{service}, noSecrets: busy,

@@ -196,12 +196,17 @@ func (c *copier) createCopy(ctx context.Context, wanted runtime.Object) error {
 	return c.writer.Write(ctx, &unstructured.Unstructured{Object: object}, false)
 }
 
-// patchCopy patches this very copy. A copy that is gone is no error: the watch reports its deletion.
+// patchCopy patches this very copy, unless somebody has made it their own. A copy that is gone is no error: the watch
+// reports its deletion.
 func (c *copier) patchCopy(ctx context.Context, there client.Object, changes []patch.Operation) error {
 	if len(changes) == 0 {
 		return nil
 	}
-	data, err := patch.Encode(append([]patch.Operation{patch.TestUID(there.GetUID())}, changes...))
+	ours := patch.Pointer("metadata", "labels", v1alpha1.LabelParentClusterID)
+	tests := []patch.Operation{
+		patch.TestUID(there.GetUID()), patch.Test(ours, c.follower.options.Source.ClusterID),
+	}
+	data, err := patch.Encode(append(tests, changes...))
 	if err != nil {
 		return err
 	}
@@ -215,8 +220,9 @@ func (c *copier) patchCopy(ctx context.Context, there client.Object, changes []p
 	return nil
 }
 
+// deleteCopy deletes this very copy. If it has changed, the watch reports that.
 func (c *copier) deleteCopy(ctx context.Context, there client.Object) error {
-	return c.writer.Delete(ctx, deepCopy(there), there.GetUID())
+	return c.writer.Delete(ctx, deepCopy(there), writer.AsSeen(there))
 }
 
 // deepCopy copies an object of a cache, which must not be changed.

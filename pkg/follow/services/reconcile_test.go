@@ -81,7 +81,9 @@ func TestTheCopiesOfAService(t *testing.T) {
 		},
 		"changed endpoints are changed": {
 			from: []client.Object{global, slice}, copies: []client.Object{copied, otherAddress},
-			want: []string{"patch EndpointSlice " + endpoints.Name + ": test uid, add endpoints"},
+			want: []string{
+				"patch EndpointSlice " + endpoints.Name + ": test uid, test parent-cluster-id, add endpoints",
+			},
 		},
 		"endpoints of another family are made anew": {
 			from: []client.Object{global, slice}, copies: []client.Object{copied, otherFamily},
@@ -93,7 +95,8 @@ func TestTheCopiesOfAService(t *testing.T) {
 		},
 		"a changed Service is changed": {
 			from:   []client.Object{web(everywhere(), selecting(map[string]string{"app": "new"}))},
-			copies: []client.Object{copied}, want: []string{"patch Service web: test uid, add spec"},
+			copies: []client.Object{copied},
+			want:   []string{"patch Service web: test uid, test parent-cluster-id, add spec"},
 		},
 		"a Service that becomes headless is made anew": {
 			from: []client.Object{headless}, copies: []client.Object{copied},
@@ -118,10 +121,10 @@ func TestTheCopiesOfAService(t *testing.T) {
 			answers: map[string][]error{"create Service web": {taken}, "patch Service web": {invalid()}},
 			want: []string{
 				"create Service web",
-				"patch Service web: test multicluster.admiralty.io~1parent-cluster-id, add " +
-					"multicluster.admiralty.io~1followed-by, add multicluster.admiralty.io~1global, add " +
-					"multicluster.admiralty.io~1is-delegate, add spec",
-				"patch Service web: test multicluster.admiralty.io~1parent-cluster-id",
+				"patch Service web: test parent-cluster-id, add " +
+					"followed-by, add global, add " +
+					"is-delegate, add spec",
+				"patch Service web: test parent-cluster-id",
 				"delete EndpointSlice " + endpoints.Name,
 			},
 			err: func(err error) bool { return errors.As(err, new(*writer.NotOursError)) },
@@ -158,13 +161,17 @@ func TestTheCopiesOfAService(t *testing.T) {
 			answers: map[string][]error{"patch EndpointSlice " + endpoints.Name: {
 				apierrors.NewNotFound(schema.GroupResource{}, ""),
 			}},
-			want: []string{"patch EndpointSlice " + endpoints.Name + ": test uid, add endpoints"},
+			want: []string{
+				"patch EndpointSlice " + endpoints.Name + ": test uid, test parent-cluster-id, add endpoints",
+			},
 		},
 		"a copy that cannot be changed is an error": {
 			from: []client.Object{global, slice}, copies: []client.Object{copied, otherAddress},
 			answers: map[string][]error{"patch EndpointSlice " + endpoints.Name: {busy}},
-			want:    []string{"patch EndpointSlice " + endpoints.Name + ": test uid, add endpoints"},
-			err:     apierrors.IsServiceUnavailable,
+			want: []string{
+				"patch EndpointSlice " + endpoints.Name + ": test uid, test parent-cluster-id, add endpoints",
+			},
+			err: apierrors.IsServiceUnavailable,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

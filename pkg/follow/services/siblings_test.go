@@ -52,8 +52,8 @@ func TestACopyIsOrphanedIfNobodyWhoLeadsThereLooksAfterIt(t *testing.T) {
 }
 
 func TestACopyThatATargetDoesNotNeed(t *testing.T) {
-	remove, handOver := "delete Service web", "patch Service web: test uid, add multicluster.admiralty.io~1target-id, "+
-		"add multicluster.admiralty.io~1target-hash"
+	remove := "delete Service web"
+	handOver := "patch Service web: test uid, test parent-cluster-id, add target-id, add target-hash"
 	for name, test := range map[string]struct {
 		of      string
 		sibling *engage.Target

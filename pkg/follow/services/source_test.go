@@ -339,8 +339,8 @@ func TestAnnotationsOfTheOldSystemGoWithTheFields(t *testing.T) {
 	if err := w.releaseFields(t.Context(), object); err != nil {
 		t.Fatal(err)
 	}
-	want := []string{release + ", remove multicluster.admiralty.io~1original-selector, " +
-		"remove multicluster.admiralty.io~1global"}
+	want := []string{release + ", remove original-selector, " +
+		"remove global"}
 	if diff := cmp.Diff(want, w.source.writes); diff != "" {
 		t.Errorf("writes (-want +got):\n%s", diff)
 	}

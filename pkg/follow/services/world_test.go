@@ -67,7 +67,11 @@ func newServer(objects ...client.Object) *server {
 			}
 			return s.note("patch", o, operations(data))
 		},
-		Delete: func(_ context.Context, _ client.WithWatch, o client.Object, _ ...client.DeleteOption) error {
+		Delete: func(_ context.Context, _ client.WithWatch, o client.Object, options ...client.DeleteOption) error {
+			only := (&client.DeleteOptions{}).ApplyOptions(options).Preconditions
+			if only == nil || only.UID == nil || only.ResourceVersion == nil {
+				return s.note("delete whatever is", o, "")
+			}
 			return s.note("delete", o, "")
 		},
 		Apply: func(
@@ -96,7 +100,8 @@ func operations(data []byte) string {
 	}
 	var words []string
 	for _, o := range all {
-		words = append(words, o.Op+" "+o.Path[strings.LastIndex(o.Path, "/")+1:])
+		name := o.Path[strings.LastIndex(o.Path, "/")+1:]
+		words = append(words, o.Op+" "+strings.TrimPrefix(name, v1alpha1.GroupName+"~1"))
 	}
 	return strings.Join(words, ", ")
 }

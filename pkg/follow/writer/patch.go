@@ -22,7 +22,7 @@ func (w *Writer) testOurs() patch.Operation {
 }
 
 // changes returns operations that first test the label and then set the content. Each copy has annotations, because
-// Create and Write add one.
+// Create and Write add one: see annotate.
 func (w *Writer) changes(object *unstructured.Unstructured) []patch.Operation {
 	operations := []patch.Operation{w.testOurs()}
 	annotations := object.GetAnnotations()
@@ -49,32 +49,45 @@ func (w *Writer) patchCopy(ctx context.Context, object *unstructured.Unstructure
 	case !apierrors.IsInvalid(refusal):
 		return refusal
 	}
-	uid, err := w.sendPatch(ctx, object, w.testOurs())
+	found, err := w.sendPatch(ctx, object, w.testOurs())
 	switch {
 	case apierrors.IsInvalid(err):
 		return notOurs(object)
 	case err != nil:
 		return err
 	}
-	return w.recreate(ctx, object, uid, refusal)
+	if len(found.GetAnnotations()) == 0 {
+		if err := w.annotate(ctx, object, found); !apierrors.IsInvalid(err) {
+			return err
+		}
+	}
+	return w.recreate(ctx, object, AsSeen(found), refusal)
 }
 
-// sendPatch sends a patch of the copy, and returns the copy's UID.
+// annotate patches a copy from which somebody has removed all annotations: no operation adds one then.
+func (w *Writer) annotate(ctx context.Context, object, found *unstructured.Unstructured) error {
+	unchanged := patch.Test(patch.Pointer("metadata", "resourceVersion"), found.GetResourceVersion())
+	none := patch.Add(patch.Pointer("metadata", "annotations"), map[string]any{})
+	_, err := w.sendPatch(ctx, object, append([]patch.Operation{unchanged, none}, w.changes(object)...)...)
+	return err
+}
+
+// sendPatch sends a patch of the copy, and returns the copy.
 func (w *Writer) sendPatch(
 	ctx context.Context, object *unstructured.Unstructured, operations ...patch.Operation,
-) (types.UID, error) {
+) (*unstructured.Unstructured, error) {
 	data, err := patch.Encode(operations)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeouts.Request)
 	defer cancel()
 	found := withNameOf(&unstructured.Unstructured{}, object)
 	err = w.target.Patch(ctx, found, client.RawPatch(types.JSONPatchType, data), client.FieldOwner(v1alpha1.FieldOwner))
 	if err != nil {
-		return "", fmt.Errorf("changing the copy: %w", err)
+		return nil, fmt.Errorf("changing the copy: %w", err)
 	}
-	return found.GetUID(), nil
+	return found, nil
 }
 
 // withNameOf gives an empty object the kind, namespace and name of another.

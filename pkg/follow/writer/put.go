@@ -8,7 +8,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
@@ -17,19 +17,21 @@ import (
 
 // updateWhole replaces the object if it is a copy of ours.
 func (w *Writer) updateWhole(ctx context.Context, object *unstructured.Unstructured) error {
-	uid, err := w.uidOfOurs(ctx, object)
+	only, err := w.onlyOurs(ctx, object)
 	if err != nil {
 		return err
 	}
 	wanted := withoutNil(object)
-	wanted.SetUID(uid) // The API server updates no object with another UID.
+	// The API server updates no object with another UID, or one that somebody has made their own since.
+	wanted.SetUID(ptr.Deref(only.UID, ""))
+	wanted.SetResourceVersion(ptr.Deref(only.ResourceVersion, ""))
 	requestCtx, cancel := context.WithTimeout(ctx, timeouts.Request)
 	defer cancel()
 	switch err := w.target.Update(requestCtx, wanted, client.FieldOwner(v1alpha1.FieldOwner)); {
 	case deniedByPolicy(err):
 		return notOurs(object)
 	case apierrors.IsInvalid(err):
-		return w.recreate(ctx, object, uid, err)
+		return w.recreate(ctx, object, only, err)
 	case err != nil:
 		return fmt.Errorf("changing the copy: %w", err)
 	default:
@@ -37,13 +39,15 @@ func (w *Writer) updateWhole(ctx context.Context, object *unstructured.Unstructu
 	}
 }
 
-// uidOfOurs makes sure that only a copy of ours is written. It returns the copy's UID, or none if the target's
-// admission policy lets us write our own copies only. The policy does not apply to a cluster's administrator, for
-// example, who may read and has to. It asks before each write, because nobody announces changes of rights and policies.
-func (w *Writer) uidOfOurs(ctx context.Context, object *unstructured.Unstructured) (types.UID, error) {
+// onlyOurs makes sure that only a copy of ours is written. It returns the copy as it was read, or nothing if the
+// target's admission policy lets us write our own copies only. The policy does not apply to a cluster's administrator,
+// for example, who may read and has to. It asks before each write, because nobody announces changes of rights and
+// policies.
+func (w *Writer) onlyOurs(ctx context.Context, object *unstructured.Unstructured) (metav1.Preconditions, error) {
+	var none metav1.Preconditions
 	answer := w.probe(ctx, object)
 	if deniedByPolicy(answer) {
-		return "", nil
+		return none, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeouts.Request)
 	defer cancel()
@@ -51,15 +55,15 @@ func (w *Writer) uidOfOurs(ctx context.Context, object *unstructured.Unstructure
 	err := w.reader.Get(ctx, client.ObjectKeyFromObject(object), found)
 	switch {
 	case apierrors.IsForbidden(err) && answer == nil:
-		return "", &UnguardedError{Namespace: object.GetNamespace()}
+		return none, &UnguardedError{Namespace: object.GetNamespace()}
 	case apierrors.IsForbidden(err):
-		return "", fmt.Errorf("making sure that only copies are changed: %w", answer)
+		return none, fmt.Errorf("making sure that only copies are changed: %w", answer)
 	case err != nil:
-		return "", fmt.Errorf("looking whose it is: %w", err)
+		return none, fmt.Errorf("looking whose it is: %w", err)
 	case found.Labels[v1alpha1.LabelParentClusterID] != w.source.ClusterID:
-		return "", notOurs(object)
+		return none, notOurs(object)
 	default:
-		return found.UID, nil
+		return AsSeen(found), nil
 	}
 }
 

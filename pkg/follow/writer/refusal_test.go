@@ -11,6 +11,7 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -29,6 +30,8 @@ type api struct {
 	answers  map[string][]error
 	// parent is whose copy the object is, for those who may read it.
 	parent string
+	// bare says that somebody has removed the annotations of the copy.
+	bare bool
 	// created is the last object that was created.
 	created client.Object
 }
@@ -57,7 +60,7 @@ func (a *api) client() client.WithWatch {
 			return a.answer("create")
 		},
 		Update: func(_ context.Context, _ client.WithWatch, o client.Object, _ ...client.UpdateOption) error {
-			return a.answer(strings.TrimSpace("update " + string(o.GetUID())))
+			return a.answer(strings.TrimSpace("update " + string(o.GetUID()) + o.GetResourceVersion()))
 		},
 		Patch: func(
 			_ context.Context, _ client.WithWatch, o client.Object, p client.Patch, _ ...client.PatchOption,
@@ -70,7 +73,11 @@ func (a *api) client() client.WithWatch {
 			if err := json.Unmarshal(data, &operations); err != nil {
 				return err
 			}
+			if !a.bare {
+				o.SetAnnotations(map[string]string{v1alpha1.AnnotationFollowedBy: ""})
+			}
 			o.SetUID("seen")
+			o.SetResourceVersion("@1")
 			if len(operations) == 1 {
 				return a.answer("test")
 			}
@@ -81,13 +88,14 @@ func (a *api) client() client.WithWatch {
 		) error {
 			o.SetLabels(map[string]string{v1alpha1.LabelParentClusterID: a.parent})
 			o.SetUID("read")
+			o.SetResourceVersion("@1")
 			return a.answer("get")
 		},
 		Delete: func(_ context.Context, _ client.WithWatch, _ client.Object, options ...client.DeleteOption) error {
 			verb := "delete"
 			for _, option := range options {
 				if p, ok := option.(client.Preconditions); ok {
-					verb += " " + string(*p.UID)
+					verb += " " + string(*p.UID) + *p.ResourceVersion
 				}
 			}
 			return a.answer(verb)
@@ -125,6 +133,7 @@ func TestOnlyCopiesOfThisSourceAreChanged(t *testing.T) {
 	for name, test := range map[string]struct {
 		kind    string
 		parent  string
+		bare    bool
 		answers map[string][]error
 		want    []string
 		err     func(error) bool
@@ -152,7 +161,17 @@ func TestOnlyCopiesOfThisSourceAreChanged(t *testing.T) {
 		},
 		"a copy that cannot be changed is made anew": {
 			kind: "Service", answers: map[string][]error{"patch": {refused("Service")}, "create": {exists}},
-			want: []string{"patch", "test", "create", "delete seen", "create"},
+			want: []string{"patch", "test", "create", "delete seen@1", "create"},
+		},
+		"a copy from which somebody has removed the annotations gets them": {
+			kind: "Service", bare: true, answers: map[string][]error{"patch": {refused("Service")}},
+			want: []string{"patch", "test", "patch"},
+		},
+		"a copy without annotations that cannot be changed is made anew": {
+			kind: "Service", bare: true, answers: map[string][]error{
+				"patch": {refused("Service"), refused("Service")}, "create": {exists},
+			},
+			want: []string{"patch", "test", "patch", "create", "delete seen@1", "create"},
 		},
 		"a copy that the target would refuse is not deleted": {
 			kind:    "Service",
@@ -161,15 +180,15 @@ func TestOnlyCopiesOfThisSourceAreChanged(t *testing.T) {
 		},
 		"the policy keeps a copy from being deleted": {
 			kind: "Service", answers: map[string][]error{
-				"patch": {refused("Service")}, "create": {exists}, "delete seen": {byPolicy()},
+				"patch": {refused("Service")}, "create": {exists}, "delete seen@1": {byPolicy()},
 			},
-			want: []string{"patch", "test", "create", "delete seen"}, err: isNotOurs,
+			want: []string{"patch", "test", "create", "delete seen@1"}, err: isNotOurs,
 		},
 		"a copy that cannot be deleted is not made anew": {
 			kind: "Service", answers: map[string][]error{
-				"patch": {refused("Service")}, "create": {exists}, "delete seen": {busy},
+				"patch": {refused("Service")}, "create": {exists}, "delete seen@1": {busy},
 			},
-			want: []string{"patch", "test", "create", "delete seen"},
+			want: []string{"patch", "test", "create", "delete seen@1"},
 			err:  func(err error) bool { return errors.Is(err, busy) },
 		},
 		"where the policy applies, a Secret is replaced": {
@@ -180,7 +199,7 @@ func TestOnlyCopiesOfThisSourceAreChanged(t *testing.T) {
 			want: []string{"probe", "update"}, err: isNotOurs,
 		},
 		"who may read sees that a Secret is a copy": {
-			kind: "Secret", parent: "c1", want: []string{"probe", "get", "update read"},
+			kind: "Secret", parent: "c1", want: []string{"probe", "get", "update read@1"},
 		},
 		"who may read sees that a Secret is no copy": {
 			kind: "Secret", parent: "c9", want: []string{"probe", "get"}, err: isNotOurs,
@@ -198,14 +217,19 @@ func TestOnlyCopiesOfThisSourceAreChanged(t *testing.T) {
 			kind: "Secret", parent: "c1", answers: map[string][]error{"get": {busy}}, want: []string{"probe", "get"},
 			err: apierrors.IsServiceUnavailable,
 		},
+		"who may read sees a copy, and somebody makes it their own": {
+			kind: "Secret", parent: "c1",
+			answers: map[string][]error{"update read@1": {apierrors.NewConflict(resource(), "web", nil)}},
+			want:    []string{"probe", "get", "update read@1"}, err: apierrors.IsConflict,
+		},
 		"a Secret that must not be changed is made anew": {
 			kind: "Secret", parent: "c1",
-			answers: map[string][]error{"update read": {refused("Secret")}, "create": {exists}},
-			want:    []string{"probe", "get", "update read", "create", "delete read", "create"},
+			answers: map[string][]error{"update read@1": {refused("Secret")}, "create": {exists}},
+			want:    []string{"probe", "get", "update read@1", "create", "delete read@1", "create"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			a := &api{answers: test.answers, parent: test.parent}
+			a := &api{answers: test.answers, parent: test.parent, bare: test.bare}
 			c := a.client()
 			err := NewWriter(c, c, translate.Source{ClusterID: "c1"}).Write(t.Context(), objectOf(test.kind), true)
 			if (err != nil) != (test.err != nil) || err != nil && !test.err(err) {
@@ -272,16 +296,16 @@ func TestNothingIsWrittenUnderAnUnknownName(t *testing.T) {
 
 func TestDelete(t *testing.T) {
 	for name, test := range map[string]struct {
-		uid    string
+		uid    types.UID
 		answer error
 		want   string
 		failed bool
 	}{
-		"the copy with this UID": {uid: "1", want: "delete 1"},
-		"the copy of this name":  {want: "delete"},
-		"a copy that is gone":    {want: "delete", answer: apierrors.NewNotFound(resource(), "web")},
+		"the copy as it was seen": {uid: "1", want: "delete 1@1"},
+		"the copy of this name":   {want: "delete"},
+		"a copy that is gone":     {want: "delete", answer: apierrors.NewNotFound(resource(), "web")},
 		"a copy that is another by now": {
-			uid: "1", want: "delete 1", answer: apierrors.NewConflict(resource(), "web", nil),
+			uid: "1", want: "delete 1@1", answer: apierrors.NewConflict(resource(), "web", nil),
 		},
 		"a copy that nobody lets us have": {want: "delete", answer: bySomebody(), failed: true},
 	} {
@@ -290,8 +314,12 @@ func TestDelete(t *testing.T) {
 			c := a.client()
 			w := NewWriter(c, c, translate.Source{ClusterID: "c1"})
 			object := &corev1.Secret{}
-			object.Name = "web"
-			if err := w.Delete(t.Context(), object, types.UID(test.uid)); (err != nil) != test.failed {
+			object.Name, object.UID, object.ResourceVersion = "web", test.uid, "@1"
+			only := metav1.Preconditions{}
+			if test.uid != "" {
+				only = AsSeen(object)
+			}
+			if err := w.Delete(t.Context(), object, only); (err != nil) != test.failed {
 				t.Errorf("error %v", err)
 			}
 			if diff := cmp.Diff([]string{test.want}, a.requests); diff != "" {

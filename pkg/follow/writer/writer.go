@@ -10,7 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
@@ -85,13 +85,20 @@ func (w *Writer) Write(ctx context.Context, object *unstructured.Unstructured, e
 	return err
 }
 
-// Delete deletes the copy with this UID, or the copy of this name if the UID is empty. A copy that is gone is no error.
-func (w *Writer) Delete(ctx context.Context, object client.Object, uid types.UID) error {
+// AsSeen lets a request fail unless the object is the same as it was seen. Labels say whose an object is, and they
+// change.
+func AsSeen(object metav1.Object) metav1.Preconditions {
+	return metav1.Preconditions{UID: ptr.To(object.GetUID()), ResourceVersion: ptr.To(object.GetResourceVersion())}
+}
+
+// Delete deletes the copy if it is as it was seen, or the copy of this name if nobody could look. A copy that is gone,
+// or that somebody has changed since, is no error.
+func (w *Writer) Delete(ctx context.Context, object client.Object, only metav1.Preconditions) error {
 	ctx, cancel := context.WithTimeout(ctx, timeouts.Request)
 	defer cancel()
 	options := []client.DeleteOption{client.PropagationPolicy(metav1.DeletePropagationBackground)}
-	if uid != "" {
-		options = append(options, client.Preconditions{UID: &uid})
+	if only.UID != nil {
+		options = append(options, client.Preconditions(only))
 	}
 	err := w.target.Delete(ctx, object, options...)
 	if client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) {
@@ -187,12 +194,14 @@ func readable(object *unstructured.Unstructured) bool {
 }
 
 // recreate deletes and creates a copy that cannot be changed.
-func (w *Writer) recreate(ctx context.Context, object *unstructured.Unstructured, uid types.UID, refusal error) error {
+func (w *Writer) recreate(
+	ctx context.Context, object *unstructured.Unstructured, only metav1.Preconditions, refusal error,
+) error {
 	// If the target refuses the new copy, it answers so, and the old copy stays.
 	if err := w.createCopy(ctx, object); !apierrors.IsAlreadyExists(err) {
 		return err
 	}
-	err := w.Delete(ctx, withoutNil(object), uid)
+	err := w.Delete(ctx, withoutNil(object), only)
 	if deniedByPolicy(err) {
 		return notOurs(object)
 	}

@@ -10,11 +10,13 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/follow/writer"
 	"github.com/multicluster-scheduler/multicluster-scheduler/test/integration/env"
 )
 
@@ -162,13 +164,13 @@ func TestWriterPatchesObjectsThatSourcesMayRead(t *testing.T) {
 	theirs := found("theirs")
 	expectNotOurs(t, w.Write(t.Context(), service("theirs", 81), false))
 	env.ExpectEqual(t, "their Service", theirs, found("theirs"))
-	if err := w.Delete(t.Context(), theirs, theirs.UID); !apierrors.IsForbidden(err) {
+	if err := w.Delete(t.Context(), theirs, writer.AsSeen(theirs)); !apierrors.IsForbidden(err) {
 		t.Errorf("deleting a Service that is not ours: %v", err)
 	}
-	env.Must(t, w.Delete(t.Context(), got, "another")) // Another of the name is no copy of ours.
+	env.Must(t, w.Delete(t.Context(), got, metav1.Preconditions{UID: ptr.To[types.UID]("another")})) // Another of the name is no copy of ours.
 	found("web")
-	env.Must(t, w.Delete(t.Context(), got, got.UID))
-	env.Must(t, w.Delete(t.Context(), got, got.UID)) // Deleting twice is no error.
+	env.Must(t, w.Delete(t.Context(), got, writer.AsSeen(got)))
+	env.Must(t, w.Delete(t.Context(), got, writer.AsSeen(got))) // Deleting twice is no error.
 }
 
 // TestWriterWritesOnlyCopiesAfterItsSourceIsGivenMoreRights has a source that is given more rights: the policy does
