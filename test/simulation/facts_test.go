@@ -84,8 +84,8 @@ func (w *world) targetChanged(_ *cluster, now change) {
 }
 
 // excuseUnbound excuses the delegates in a target that is lost now, of proxies that are not bound. A lost target does
-// not hold its pods. So they may be placed elsewhere, and have two delegates until the target returns. A proxy counts as
-// not bound until the scheduler's cache shows its binding.
+// not hold its pods. So they may be placed elsewhere, and have two delegates until the target returns. A proxy counts
+// as not bound until the scheduler's cache shows its binding.
 func (w *world) excuseUnbound(k *kubernetes, cached *lagging) {
 	excused := maps.Clone(w.facts.unbound) // The source's cache may still show those.
 	for _, proxy := range list[*corev1.Pod](w.source) {

@@ -247,8 +247,8 @@ func (r *reconciler) surplus(proxy *corev1.Pod, removal *removal) bool {
 		return false
 	}
 	if d := proxy.DeletionTimestamp; d != nil && r.options.Clock.Now().After(d.Add(endSlack)) {
-		r.feedback.recordDelegateUnclear(proxy, fmt.Sprintf("its delegate %q has not ended in %s, where it was placed, "+
-			"too: delete the delegate there", translate.DelegateName(proxy), targetkind.Name(other.Key)))
+		r.feedback.recordDelegateUnclear(proxy, fmt.Sprintf("its delegate %q has not ended in %s, where it was "+
+			"placed, too: delete the delegate there", translate.DelegateName(proxy), targetkind.Name(other.Key)))
 	}
 	return true
 }

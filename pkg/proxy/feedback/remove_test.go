@@ -108,8 +108,10 @@ func TestAProxyWaitsForItsDelegateInAnotherTarget(t *testing.T) {
 		stays     bool
 		events    []string
 	}{
-		"it has one":                          {elsewhere: chaperon(), stays: true},
-		"it has one for too long":             {elsewhere: chaperon(), late: true, stays: true, events: []string{ReasonDelegateUnclear}},
+		"it has one": {elsewhere: chaperon(), stays: true},
+		"it has one for too long": {
+			elsewhere: chaperon(), late: true, stays: true, events: []string{ReasonDelegateUnclear},
+		},
 		"it has one in a target that is lost": {elsewhere: chaperon(), lost: true},
 		"an earlier proxy of its name has one": {
 			elsewhere: chaperon(func(c *v1alpha1.PodChaperon) { c.Labels[v1alpha1.LabelParentUID] = "0" }),

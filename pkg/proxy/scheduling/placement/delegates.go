@@ -40,8 +40,8 @@ type record struct {
 	waiter    *waiter
 	// left is a delegate that may run although its PodChaperon is gone, or nil.
 	left *leftover
-	// attempted says that this process tried to place the proxy, concluded that the proxy is bound or gone, and released
-	// that it was bound and is gone.
+	// attempted says that this process tried to place the proxy, concluded that the proxy is bound or gone, and
+	// released that it was bound and is gone.
 	attempted, concluded, released bool
 }
 

@@ -21,10 +21,10 @@ import (
 // if the target does not let the source look.
 const leftoverSlack = 10 * time.Second
 
-// leftover is a delegate that may run although its PodChaperon is gone: somebody in the target deleted the PodChaperon in
-// the background, or changed its labels. The target's garbage collector ends the delegate later, with its grace period.
-// If we asked for the end of the delegate, the target's manager surely deleted the PodChaperon after it. But somebody
-// else may have been faster. Feedback does the same for proxies that are bound.
+// leftover is a delegate that may run although its PodChaperon is gone: somebody in the target deleted the PodChaperon
+// in the background, or changed its labels. The target's garbage collector ends the delegate later, with its grace
+// period. If we asked for the end of the delegate, its manager usually deleted the PodChaperon after it. But somebody
+// else may have been faster. Feedback looks in the same way for proxies that are bound.
 type leftover struct {
 	target   *Target
 	chaperon *v1alpha1.PodChaperon // as it was last seen
