@@ -4,7 +4,6 @@ import (
 	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/clock"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
@@ -15,8 +14,6 @@ import (
 // Delegates knows, by the UID of the proxy, which PodChaperons are in the caches of engaged targets, and who waits for
 // news of them. Its PodChaperons are the caches' own and are not to be changed. It is safe for concurrent use.
 type Delegates struct {
-	clock clock.PassiveClock
-
 	mu      sync.RWMutex // guards the maps and all in them
 	byProxy map[types.UID]*record
 	// byName has the proxies of each name of which something is known: one that exists, and earlier ones.
@@ -38,11 +35,8 @@ type record struct {
 	uncertain *Target
 	unseen    types.UID
 	waiter    *waiter
-	// left is a delegate that may run although its PodChaperon is gone, or nil.
-	left *leftover
-	// attempted says that this process tried to place the proxy, concluded that the proxy is bound or gone, and
-	// released that it was bound and is gone.
-	attempted, concluded, released bool
+	// released says that the proxy was bound and is gone.
+	released bool
 }
 
 // waiter is one goroutine's wait for news of a proxy in a target.
@@ -68,9 +62,8 @@ const (
 	ProxyGone
 )
 
-func newDelegates(c clock.PassiveClock) *Delegates {
+func newDelegates() *Delegates {
 	return &Delegates{
-		clock:   c,
 		byProxy: map[types.UID]*record{},
 		byName:  map[types.NamespacedName][]types.UID{},
 		waits:   map[types.NamespacedName]types.UID{},
@@ -103,9 +96,6 @@ func (d *Delegates) Gone(t *Target, chaperon *v1alpha1.PodChaperon) (held bool) 
 		_, withdrawn := known.withdrawn[chaperon.UID]
 		held = !withdrawn
 		delete(known.chaperons, t)
-		if held && known.attempted && !known.concluded && leavesDelegate(cached) {
-			known.left = &leftover{target: t, chaperon: cached, since: d.clock.Now()}
-		}
 	}
 	delete(known.withdrawn, chaperon.UID)
 	known.appeared(t, chaperon)
@@ -126,9 +116,6 @@ func (d *Delegates) ForgetTarget(t *Target) {
 		if known.uncertain == t {
 			known.uncertain = nil
 		}
-		if known.left != nil && known.left.target == t {
-			known.left = nil
-		}
 		d.tidy(proxy, known)
 	}
 }
@@ -142,7 +129,7 @@ func (d *Delegates) Concluded(proxy types.UID, state ProxyState) {
 		return
 	}
 	clear(known.withdrawn)
-	known.uncertain, known.left, known.concluded = nil, nil, true
+	known.uncertain = nil
 	if known.waiter != nil {
 		known.waiter.proxy = state
 		known.notify()
@@ -286,7 +273,7 @@ func (d *Delegates) startWaiting(key types.NamespacedName, proxy types.UID, t *T
 	w := &waiter{target: t, news: make(chan struct{}, 1), deleted: map[types.UID]struct{}{}}
 	known := d.recordOf(proxy)
 	d.name(proxy, known, key)
-	known.waiter, known.attempted = w, true
+	known.waiter = w
 	return w
 }
 
@@ -332,8 +319,7 @@ func (d *Delegates) recordOf(proxy types.UID) *record {
 
 // tidy drops the record if nothing is known any more. It must be called with the lock held.
 func (d *Delegates) tidy(proxy types.UID, known *record) {
-	if len(known.chaperons) == 0 && len(known.withdrawn) == 0 && known.uncertain == nil && known.waiter == nil &&
-		known.left == nil {
+	if len(known.chaperons) == 0 && len(known.withdrawn) == 0 && known.uncertain == nil && known.waiter == nil {
 		d.forgetName(proxy, known)
 		delete(d.byProxy, proxy)
 	}

@@ -52,7 +52,7 @@ type Placer struct {
 // New makes a Placer that knows no delegates.
 func New(options Options) *Placer {
 	return &Placer{
-		Delegates:  newDelegates(options.Clock),
+		Delegates:  newDelegates(),
 		source:     options.Source,
 		sign:       options.Sign,
 		timeout:    options.Timeout,
@@ -81,10 +81,7 @@ func (p *Placer) Place(
 	w := p.Delegates.startWaiting(client.ObjectKeyFromObject(proxy), proxy.UID, t)
 	defer p.Delegates.stopWaiting(proxy.UID, w)
 	roomier := t.Ledger.Roomier()
-	var chaperon *v1alpha1.PodChaperon
-	if err = p.leftoverEnded(ctx, proxy); err == nil {
-		chaperon, err = p.ensureChaperon(ctx, proxy, t)
-	}
+	chaperon, err := p.ensureChaperon(ctx, proxy, t)
 	if err == nil {
 		p.Delegates.setUncertain(proxy.UID, t, false)
 		err = p.await(ctx, w, chaperon, expected)
