@@ -15,6 +15,7 @@ import (
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/proxy/ending"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/proxy/scheduling/placement"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/timeouts"
 )
 
@@ -22,7 +23,8 @@ import (
 type setBacks struct {
 	// backs is how often it was set back, and accepted is how often it had been when somebody accepted it last.
 	backs, accepted int
-	// lacking are the proxies whose PodChaperons are in no backup. They may go when the target is accepted.
+	// lacking are the proxies whose PodChaperons, or their decisions, are in no backup. They may go when the target is
+	// accepted.
 	lacking []types.UID
 	// ended are the ends of containers that run again.
 	ended map[ended]bool
@@ -121,7 +123,7 @@ func (w *world) noticeSetBacks(while time.Duration) {
 // disengage ends the engagement of a target that was set back. Writes to it that are under way end, too.
 func (s *source) disengage(k *kubernetes) {
 	e := s.engaged[k]
-	s.world.excuseUnbound(k)
+	s.world.excuseUnbound(k, s.proxies)
 	s.registry.Lose(e.target.Target)
 	s.placer.Delegates.NotifyTarget(e.target.Target)
 	e.end()
@@ -157,7 +159,11 @@ func (w *world) setBack(k *kubernetes, by int) {
 			w.facts.unwatched[now.GetUID()] = true // It runs again until the target is accepted.
 		}
 		if pod := asPod(now); pod != nil {
+			k.abandon(pod)
 			w.runAgain(k, pod)
+		}
+		if was, ok := before[r].(*v1alpha1.PodChaperon); ok && w.beingPlaced(was, now) {
+			k.lacking = append(k.lacking, parentOf(was))
 		}
 	}
 	for _, once := range []map[types.UID]bool{w.facts.ran, w.facts.done} {
@@ -179,11 +185,35 @@ func (w *world) noteLacking(k *kubernetes, was client.Object) {
 	}
 }
 
-// ends says whether a PodChaperon is to end, or a delegate ends or has ended.
+// beingPlaced says whether a proxy was not bound when its target was set back, or is not bound as far as the backup
+// shows. Its delegate is that of the past, or there is none, and the source cannot know this when it binds the proxy.
+func (w *world) beingPlaced(was *v1alpha1.PodChaperon, now client.Object) bool {
+	for _, proxy := range list[*corev1.Pod](w.source) {
+		if proxy.UID == parentOf(was) && proxy.Spec.NodeName == "" {
+			return true
+		}
+	}
+	is, ok := now.(*v1alpha1.PodChaperon)
+	return ok && placement.Scheduled(was) && !placement.Scheduled(is)
+}
+
+// abandon makes the container of a pod that has no node any more one that no pod has. The kubelet ends it.
+func (k *kubernetes) abandon(pod *corev1.Pod) {
+	c := k.containers[pod.UID]
+	if c == nil || pod.Spec.NodeName != "" {
+		return
+	}
+	delete(k.containers, pod.UID)
+	c.pod = c.pod.DeepCopy()
+	c.pod.UID = types.UID(fmt.Sprintf("%s/abandoned %d", pod.UID, k.backs))
+	k.containers[c.pod.UID] = c
+}
+
+// ends says whether a PodChaperon is to end, or its delegate has ended, or whether a delegate ends or has ended.
 func ends(o client.Object) bool {
 	switch o := o.(type) {
 	case *v1alpha1.PodChaperon:
-		return o.DeletionTimestamp != nil || ending.Begun(o)
+		return o.DeletionTimestamp != nil || ending.Begun(o) || finished(o.Status.Phase)
 	case *corev1.Pod:
 		return o.DeletionTimestamp != nil || finished(o.Status.Phase)
 	default:

@@ -74,7 +74,7 @@ func (s *source) engage(k *kubernetes, ago int) {
 // lose notes that a target does not answer.
 func (s *source) lose(k *kubernetes) {
 	if e := s.engaged[k]; e != nil && e.target.Reachable() {
-		s.world.excuseUnbound(k)
+		s.world.excuseUnbound(k, s.proxies)
 		s.registry.Lose(e.target.Target)
 		s.placer.Delegates.NotifyTarget(e.target.Target)
 	}

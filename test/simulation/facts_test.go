@@ -21,7 +21,7 @@ type facts struct {
 	// not bound then.
 	deleted, forced, unbound map[types.UID]bool
 	// unwatched are the delegates and PodChaperons for the end of whose containers nobody waits: somebody in the target
-	// deleted the delegate by force, or the target was set back.
+	// deleted the delegate by force, or the PodChaperon of a surplus one in the background, or the target was set back.
 	unwatched map[types.UID]bool
 	// away are the targets that were lost while the proxy was not bound. The proxy may be placed elsewhere then. When
 	// the target returns, one of the two delegates ends.
@@ -84,11 +84,14 @@ func (w *world) targetChanged(_ *cluster, now change) {
 }
 
 // excuseUnbound excuses the delegates in a target that is lost now, of proxies that are not bound. A lost target does
-// not hold its pods. So they may be placed elsewhere, and have two delegates until the target returns.
-func (w *world) excuseUnbound(k *kubernetes) {
+// not hold its pods. So they may be placed elsewhere, and have two delegates until the target returns. A proxy counts
+// as not bound until the scheduler's cache shows its binding.
+func (w *world) excuseUnbound(k *kubernetes, cached *lagging) {
 	excused := maps.Clone(w.facts.unbound) // The source's cache may still show those.
 	for _, proxy := range list[*corev1.Pod](w.source) {
-		excused[proxy.UID] = proxy.Spec.NodeName == ""
+		known := asPod(cached.objects[refOf(proxy)])
+		excused[proxy.UID] = proxy.Spec.NodeName == "" ||
+			known != nil && known.UID == proxy.UID && known.Spec.NodeName == ""
 	}
 	for proxy, yes := range excused {
 		if yes && w.facts.away[proxy] == nil {

@@ -170,7 +170,7 @@ func (w *world) startSource(ago int) *source {
 	s.watchPods()
 	for _, k := range w.targets {
 		if k.cut || k.unaccepted() {
-			w.excuseUnbound(k)
+			w.excuseUnbound(k, s.proxies)
 		} else {
 			s.engage(k, ago)
 		}

@@ -156,11 +156,11 @@ func (w *world) abandonOwn(p *process) {
 	}
 }
 
-// thaw lets a process go on that was frozen while another one took over. The fence ends the writes of a source.
+// thaw lets a process go on that was frozen while another one took over. The fence ends its writes.
 func (w *world) thaw(p *process) {
-	p.frozen, p.left, p.fenced = false, lastSteps, p.of == w.source
+	p.frozen, p.left, p.fenced = false, lastSteps, true
 	for _, c := range w.underWay() {
-		if c.by == p && p.fenced && c.to != p.of && c.verb != "get" {
+		if c.by == p && c.to != p.of && c.verb != "get" {
 			w.abandon(c)
 		}
 	}

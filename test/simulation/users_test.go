@@ -143,10 +143,20 @@ func (w *world) deletionsOf(c *cluster, chaperon *v1alpha1.PodChaperon) []action
 		)
 		all = append(all, action{label: label, do: func() {
 			w.facts.mayGo[parentOf(chaperon)] = true
+			if how == metav1.DeletePropagationBackground && w.boundElsewhere(c, chaperon) {
+				w.facts.unwatched[chaperon.UID] = true
+			}
 			_ = c.delete(refOf(chaperon), &client.DeleteOptions{PropagationPolicy: &how})
 		}})
 	}
 	return all
+}
+
+// boundElsewhere says whether a PodChaperon is that of a surplus delegate: its proxy is bound to another target.
+func (w *world) boundElsewhere(c *cluster, chaperon *v1alpha1.PodChaperon) bool {
+	return slices.ContainsFunc(list[*corev1.Pod](w.source), func(proxy *corev1.Pod) bool {
+		return proxy.UID == parentOf(chaperon) && proxy.Spec.NodeName != "" && proxy.Spec.NodeName != nodePrefix+c.name
+	})
 }
 
 // ends are containers that end by themselves.

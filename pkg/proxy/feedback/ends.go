@@ -4,7 +4,9 @@ import (
 	"slices"
 	"sync"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
@@ -63,6 +65,15 @@ func (e *ends) of(proxy types.NamespacedName, s state) *v1alpha1.PodChaperon {
 	return last
 }
 
+// has says whether a proxy has a PodChaperon in the target, or had one until just now.
+func (e *ends) has(proxy types.NamespacedName, uid types.UID) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return slices.ContainsFunc(e.byProxy[proxy], func(c *v1alpha1.PodChaperon) bool {
+		return gate.ParentOf(c).UID == uid
+	})
+}
+
 // allEnds has what is remembered of the engaged targets.
 type allEnds struct {
 	mu       sync.Mutex // guards byTarget
@@ -79,6 +90,19 @@ func (a *allEnds) of(target *engage.Target) *ends {
 		a.byTarget[target] = &ends{}
 	}
 	return a.byTarget[target]
+}
+
+// elsewhere returns another reachable target in which a proxy has a PodChaperon, or nil.
+func (a *allEnds) elsewhere(proxy *corev1.Pod, here *engage.Target) *engage.Target {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for other, ends := range a.byTarget {
+		if other.NodeName != here.NodeName && other.Reachable() &&
+			ends.has(client.ObjectKeyFromObject(proxy), proxy.UID) {
+			return other
+		}
+	}
+	return nil
 }
 
 func (a *allEnds) forget(target *engage.Target) {

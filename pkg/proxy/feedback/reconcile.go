@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -20,6 +21,7 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate"
 	asking "github.com/multicluster-scheduler/multicluster-scheduler/pkg/proxy/ending"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/targetkind"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
 
@@ -131,7 +133,10 @@ func (r *reconciler) carryOut(ctx context.Context, key types.NamespacedName, pro
 		r.warn(proxy, p)
 	}
 	if p.removal != nil {
-		runs, err := r.delegateRuns(ctx, proxy, p.removal)
+		runs, err := r.surplus(proxy, p.removal), error(nil)
+		if !runs {
+			runs, err = r.delegateRuns(ctx, proxy, p.removal)
+		}
 		if runs {
 			p.waitFor(lookAtEnd)
 		} else if err == nil {
@@ -231,6 +236,24 @@ func (r *reconciler) delegateRuns(ctx context.Context, proxy *corev1.Pod, remova
 			"PodChaperon does not: delete the delegate there; or delete this pod by force if it is gone", name))
 	}
 	return runs, nil
+}
+
+// surplus says whether a proxy must not go yet, because another reachable target has a PodChaperon of the proxy, and so
+// may have a delegate: the proxy was placed there while the first target was out of reach, and this was not withdrawn.
+// The workers of the other target end it. Whoever gets the proxy's name next must not run beside it.
+func (r *reconciler) surplus(proxy *corev1.Pod, removal *removal) bool {
+	if ptr.Deref(removal.grace, 1) != 0 {
+		return false
+	}
+	other := r.feedback.ends.elsewhere(proxy, r.target)
+	if other == nil {
+		return false
+	}
+	if d := proxy.DeletionTimestamp; d != nil && r.options.Clock.Now().After(d.Add(endSlack)) {
+		r.feedback.recordDelegateUnclear(proxy, fmt.Sprintf("its delegate %q has not ended in %s, where it was "+
+			"placed, too: delete the delegate there", translate.DelegateName(proxy), targetkind.Name(other.Key)))
+	}
+	return true
 }
 
 // replaced says whether the target has another PodChaperon for the proxy than the cache: the proxy was withdrawn, and

@@ -3,6 +3,7 @@ package feedback
 import (
 	"errors"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -93,6 +94,50 @@ func TestAProxyStaysIfItsPodChaperonWasReplaced(t *testing.T) {
 			if stays := !apierrors.IsNotFound(err); stays != test.stays {
 				t.Errorf("the proxy stays: %t, want %t", stays, test.stays)
 			}
+		})
+	}
+}
+
+// TestAProxyWaitsForItsDelegateInAnotherTarget has a proxy that was placed in two targets, and whose own delegate has
+// ended.
+func TestAProxyWaitsForItsDelegateInAnotherTarget(t *testing.T) {
+	for name, test := range map[string]struct {
+		elsewhere v1alpha1.PodChaperon
+		lost      bool // the other target
+		late      bool // the proxy was to end long ago
+		stays     bool
+		events    []string
+	}{
+		"it has one": {elsewhere: chaperon(), stays: true},
+		"it has one for too long": {
+			elsewhere: chaperon(), late: true, stays: true, events: []string{ReasonDelegateUnclear},
+		},
+		"it has one in a target that is lost": {elsewhere: chaperon(), lost: true},
+		"an earlier proxy of its name has one": {
+			elsewhere: chaperon(func(c *v1alpha1.PodChaperon) { c.Labels[v1alpha1.LabelParentUID] = "0" }),
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene(t, proxy())
+			s.cachedProxy = func() *corev1.Pod { return proxy(terminating(30)) }
+			registry := engage.NewRegistry()
+			other := &engage.Target{Key: types.NamespacedName{Name: "c3"}, NodeName: "admiralty-c3"}
+			s.feedback.ends.of(other).note(&test.elsewhere)
+			if test.lost {
+				registry.Lose(other)
+			}
+			if !test.late {
+				s.clock.SetTime(time.Unix(1005, 0))
+			}
+			result, err := s.reconcile()
+			if err != nil {
+				t.Fatal(err)
+			}
+			err = s.source.Get(t.Context(), client.ObjectKeyFromObject(proxy()), &corev1.Pod{})
+			if stays := !apierrors.IsNotFound(err); stays != test.stays || (result.RequeueAfter > 0) != test.stays {
+				t.Errorf("the proxy stays: %t, for %s, want %t", stays, result.RequeueAfter, test.stays)
+			}
+			s.expectEvents(test.events...)
 		})
 	}
 }
