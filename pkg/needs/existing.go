@@ -12,7 +12,9 @@ import (
 )
 
 // listable are the kinds that the annotation use-existing may list.
-var listable = []Resource{ConfigMaps, Secrets, ResourceClaims, ResourceClaimTemplates} //nolint:gochecknoglobals // constant
+var listable = []Resource{ //nolint:gochecknoglobals // constant
+	ConfigMaps, Secrets, ResourceClaims, ResourceClaimTemplates,
+}
 
 // ListsClaim says whether the pod's annotation use-existing lists what a resource claim of the pod refers to: targets
 // have it already. An annotation that ValidateExisting rejects lists nothing.

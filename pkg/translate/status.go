@@ -103,8 +103,7 @@ func proxyConditions(proxy *corev1.Pod, delegate []corev1.PodCondition) []corev1
 	own := proxy.Status.Conditions
 	for _, c := range delegate {
 		resize := ofResize(c.Type) && proxy.Generation <= 1
-		if ofProxyOnly(proxy, c.Type) || resize || c.Type == v1alpha1.ConditionDelegate || IsWarning(c.Type) ||
-			c.Type == v1alpha1.ConditionAnnotations {
+		if ofProxyOnly(proxy, c.Type) || resize || c.Type == v1alpha1.ConditionDelegate || ofChaperonOnly(c.Type) {
 			continue
 		}
 		if c.Type == corev1.PodReady {
@@ -117,7 +116,7 @@ func proxyConditions(proxy *corev1.Pod, delegate []corev1.PodCondition) []corev1
 		out = append(out, c)
 	}
 	for _, c := range own {
-		if IsWarning(c.Type) || c.Type == v1alpha1.ConditionAnnotations {
+		if ofChaperonOnly(c.Type) {
 			continue // A source of an earlier version copied it.
 		}
 		if ofProxyOnly(proxy, c.Type) || !ofKubelet(c.Type) && PodCondition(delegate, c.Type) == nil {
@@ -125,6 +124,11 @@ func proxyConditions(proxy *corev1.Pod, delegate []corev1.PodCondition) []corev1
 		}
 	}
 	return out
+}
+
+// ofChaperonOnly says whether a condition is a message to the source.
+func ofChaperonOnly(conditionType corev1.PodConditionType) bool {
+	return IsWarning(conditionType) || conditionType == v1alpha1.ConditionAnnotations
 }
 
 func ofProxyOnly(proxy *corev1.Pod, conditionType corev1.PodConditionType) bool {
