@@ -79,6 +79,10 @@ func ofClusters() []breakage {
 			from: "		return &TurnedBackError{Remembered: remembered, Found: found}\n", to: "		return nil\n",
 		},
 		{
+			name: "end-never-confirmed", file: feedback + "decide.go", clusters: true,
+			from: "	case confirmed(proxy):\n", to: "	case true, confirmed(proxy):\n",
+		},
+		{
 			name: "renewals-ignored", file: "pkg/delegate/fence/observer.go", clusters: true,
 			from: "was.clusterID != is.clusterID || was.stamp != is.stamp {", to: "was.clusterID != is.clusterID {",
 		},
