@@ -107,7 +107,7 @@ test-simulation-breakages: ## Break the product in many places, one at a time, a
 test-integration: clusters-program ## Run the integration tests against real API servers, one per cluster
 	hack/tools/build.sh helm
 	$(BIN)/clusters build etcd kube-apiserver kubectl
-	go test -race -timeout 20m ./test/integration/...
+	go test -race -p 3 -timeout 20m ./test/integration/... # They wait for clocks more than they compute.
 
 .PHONY: test-integration-long
 test-integration-long: ## Run the integration tests that have a longer form: 100,000 forged PodChaperons
