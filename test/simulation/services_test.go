@@ -113,7 +113,7 @@ func managed(o client.Object) client.Object {
 	}
 	o.SetManagedFields([]metav1.ManagedFieldsEntry{{
 		Manager: v1alpha1.FieldOwner, Operation: metav1.ManagedFieldsOperationUpdate,
-		FieldsV1: &metav1.FieldsV1{Raw: fields},
+		FieldsV1: metav1.NewFieldsV1(string(fields)),
 	}})
 	return o
 }
@@ -128,7 +128,7 @@ func (w *supply) newService(headless bool) *corev1.Service {
 	w.version++
 	service := &corev1.Service{ObjectMeta: metaOf(serviceName), Spec: corev1.ServiceSpec{
 		Type: corev1.ServiceTypeClusterIP, Selector: map[string]string{"app": serviceName}, ClusterIP: "10.0.0.1",
-		Ports: []corev1.ServicePort{{Port: int32(1000 + w.version)}}, //nolint:gosec // It is small.
+		Ports: []corev1.ServicePort{{Port: int32(1000 + w.version)}},
 	}}
 	if headless {
 		service.Spec.ClusterIP = corev1.ClusterIPNone

@@ -52,7 +52,7 @@ func (p *pipes) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 func newBubbleFixture(t *testing.T, limits Limits, serve http.HandlerFunc, with ...func(*Options)) *fixture {
 	t.Helper()
 	network := &pipes{accept: make(chan net.Conn), closed: make(chan struct{})}
-	server, served := &http.Server{Handler: serve}, make(chan struct{}) //nolint:gosec // It needs no time-outs.
+	server, served := &http.Server{Handler: serve}, make(chan struct{})
 	go func() {
 		defer close(served)
 		_ = server.Serve(network)

@@ -167,7 +167,8 @@ func TestWriterPatchesObjectsThatSourcesMayRead(t *testing.T) {
 	if err := w.Delete(t.Context(), theirs, writer.AsSeen(theirs)); !apierrors.IsForbidden(err) {
 		t.Errorf("deleting a Service that is not ours: %v", err)
 	}
-	env.Must(t, w.Delete(t.Context(), got, metav1.Preconditions{UID: ptr.To[types.UID]("another")})) // Another of the name is no copy of ours.
+	another := metav1.Preconditions{UID: ptr.To[types.UID]("another")} // It has the name, and is no copy of ours.
+	env.Must(t, w.Delete(t.Context(), got, another))
 	found("web")
 	env.Must(t, w.Delete(t.Context(), got, writer.AsSeen(got)))
 	env.Must(t, w.Delete(t.Context(), got, writer.AsSeen(got))) // Deleting twice is no error.
