@@ -197,10 +197,10 @@ func (w *world) beingPlaced(was *v1alpha1.PodChaperon, now client.Object) bool {
 	return ok && placement.Scheduled(was) && !placement.Scheduled(is)
 }
 
-// abandon makes the container of a pod that has no node any more one that no pod has. The kubelet ends it.
+// abandon makes a container that runs, of a pod that has no node any more, one that no pod has. The kubelet ends it.
 func (k *kubernetes) abandon(pod *corev1.Pod) {
 	c := k.containers[pod.UID]
-	if c == nil || pod.Spec.NodeName != "" {
+	if c == nil || !c.running || pod.Spec.NodeName != "" {
 		return
 	}
 	delete(k.containers, pod.UID)

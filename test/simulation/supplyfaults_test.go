@@ -322,13 +322,14 @@ func (w *supply) heal() {
 	w.violate("nothing changes any more: %v", err)
 }
 
-// goAhead does what goes on by itself, at most so many steps of it.
+// goAhead does what goes on by itself, at most so many steps of it. Each part gets its turn: two that undo what the
+// other does must not keep a third from what ends this.
 func (w *supply) goAhead(steps int) {
-	for range steps {
+	for i := range steps {
 		all := w.progress()
 		if len(all) == 0 || w.failed() != nil {
 			return
 		}
-		w.do(all[0])
+		w.do(all[i%len(all)])
 	}
 }
