@@ -142,7 +142,9 @@ type source struct {
 // attempt is what is known of the placement of a pod.
 type attempt struct {
 	running bool
-	next    time.Time
+	// woken says that the pod got news during the attempt, so that the next one does not wait.
+	woken bool
+	next  time.Time
 }
 
 // startSource starts the manager of the source. Each API server's cache lacks so many changes, if there were so many.
@@ -248,7 +250,7 @@ func (s *source) wake(proxy types.UID) {
 	s.world.mu.Lock()
 	defer s.world.mu.Unlock()
 	if a := s.attempts[proxy]; a != nil {
-		a.next = time.Time{}
+		a.woken, a.next = a.running, time.Time{}
 	}
 }
 
@@ -285,17 +287,28 @@ func (s *source) placements(pod *corev1.Pod) []action {
 	var all []action
 	for _, e := range s.candidates(pod) {
 		all = append(all, action{"the source places " + pod.Name + " in " + e.target.Key.Name, func() {
-			s.note(pod.UID, attempt{running: true})
+			s.begin(pod.UID)
 			s.world.start(s.name+" places", func() { s.attempt(pod, e) })
 		}, "the source's scheduler"})
 	}
 	return all
 }
 
-func (s *source) note(pod types.UID, a attempt) {
+func (s *source) begin(proxy types.UID) {
 	s.world.mu.Lock()
 	defer s.world.mu.Unlock()
-	s.attempts[pod] = &a
+	s.attempts[proxy] = &attempt{running: true}
+}
+
+// failed plans the next attempt. What wakes the pod may also end the attempt: either may come first.
+func (s *source) failed(proxy types.UID) {
+	s.world.mu.Lock()
+	defer s.world.mu.Unlock()
+	a := s.attempts[proxy]
+	a.running = false
+	if !a.woken {
+		a.next = time.Now().Add(time.Second)
+	}
 }
 
 // candidates are the targets in which a proxy may be placed now.
@@ -320,6 +333,6 @@ func (s *source) attempt(pod *corev1.Pod, e *engagement) {
 		err = s.link.bind(ctx, pod, e.target.NodeName)
 	}
 	if err != nil {
-		s.note(pod.UID, attempt{next: time.Now().Add(time.Second)})
+		s.failed(pod.UID)
 	}
 }
