@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -127,7 +128,7 @@ func (w *world) freezes() []action {
 			add("another one takes over from "+p.name, func() {
 				w.pass(timeouts.LeaseDuration)
 				w.former = append(w.former, p)
-				w.abandonOwn(p)
+				w.abandonOld(p)
 				start()
 			})
 		}
@@ -147,13 +148,19 @@ func (w *world) freezes() []action {
 // lastSteps is how many steps a process does that was frozen, until it notices that another one leads.
 const lastSteps = 6
 
-// abandonOwn ends the writes of a frozen source to its own cluster that were sent so long ago that they do not arrive.
-func (w *world) abandonOwn(p *process) {
+// abandonOld ends the writes of a frozen source that were sent so long ago that they do not arrive.
+func (w *world) abandonOld(p *process) {
+	if p.of != w.source {
+		return
+	}
 	for _, c := range w.underWay() {
-		if c.by == p && p.of == w.source && c.to == p.of && c.verb != "get" && !c.served {
+		if c.by == p && c.verb != "get" && !c.served {
 			c.served, c.result, c.err = true, nil, errFenced
 		}
 	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.network.late = slices.DeleteFunc(w.network.late, func(c *call) bool { return c.by == p })
 }
 
 // thaw lets a process go on that was frozen while another one took over. The fence ends its writes.

@@ -215,9 +215,10 @@ func (r *Reconciler) createDelegate(ctx context.Context, chaperon *v1alpha1.PodC
 	return reconcile.Result{}, nil
 }
 
-// unwanted says whether the API server has the PodChaperon no more, or is to delete it. It is not asked about a
-// PodChaperon that is fresh and had no delegate. The cache of pods may show the end of a delegate before the cache of
-// PodChaperons shows the end of the PodChaperon. And a source that withdrew an older PodChaperon may delete it soon,
+// unwanted says whether the API server has the PodChaperon no more, is to delete it, or has another version: then its
+// event follows. The API server is not asked about a PodChaperon that is fresh and had no delegate. The cache of pods
+// may show the end of a delegate before the cache of PodChaperons shows the end of the PodChaperon, or a status that
+// was written although nobody heard the answer. And a source that withdrew an older PodChaperon may delete it soon,
 // although this manager has not seen that.
 func (r *Reconciler) unwanted(ctx context.Context, chaperon *v1alpha1.PodChaperon) (bool, error) {
 	fresh := r.clock.Since(chaperon.CreationTimestamp.Time).Abs() < timeouts.FreshChaperon
@@ -233,7 +234,8 @@ func (r *Reconciler) unwanted(ctx context.Context, chaperon *v1alpha1.PodChapero
 		return false, fmt.Errorf("looking whether the PodChaperon still exists: %w", err)
 	}
 	_, ending := deletionGrace(now)
-	return ending || now.UID != chaperon.UID || now.DeletionTimestamp != nil, nil
+	changed := now.UID != chaperon.UID || now.ResourceVersion != chaperon.ResourceVersion
+	return ending || changed || now.DeletionTimestamp != nil, nil
 }
 
 // createWithin creates the delegate unless it breaks a rule. A dry run returns the pod that the API server would store,

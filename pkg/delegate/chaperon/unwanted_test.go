@@ -42,23 +42,29 @@ func TestAnOldPodChaperonIsReadBeforeItsDelegateIsCreated(t *testing.T) {
 	for name, test := range map[string]struct {
 		age     time.Duration
 		now     *v1alpha1.PodChaperon // in the API server
+		seen    bool                  // The cache has its version.
 		creates int
 	}{
 		"its end was asked for":                {age: old, now: asked},
 		"it is gone":                           {age: old},
 		"another one has its name":             {age: old, now: another},
-		"it is wanted":                         {age: old, now: chaperon(corev1.PodStatus{}), creates: 1},
+		"it is wanted":                         {age: old, now: chaperon(corev1.PodStatus{}), seen: true, creates: 1},
+		"a status was written, and not seen":   {age: old, now: chaperon(corev1.PodStatus{})},
 		"the API server's clock is ahead":      {age: -old, now: asked},
 		"a fresh one needs no further request": {age: old - time.Second, now: asked, creates: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newStage(t)
+			s.cached = chaperon(corev1.PodStatus{})
 			if test.now != nil {
-				if err := s.client.Create(t.Context(), test.now.DeepCopy()); err != nil {
+				now := test.now.DeepCopy()
+				if err := s.client.Create(t.Context(), now); err != nil {
 					t.Fatal(err)
 				}
+				if test.seen {
+					s.cached.ResourceVersion = now.ResourceVersion
+				}
 			}
-			s.cached = chaperon(corev1.PodStatus{})
 			s.cached.CreationTimestamp = metav1.NewTime(s.reconciler.clock.Now().Add(-test.age))
 			s.mustReconcile()
 			if len(s.creates) != test.creates {
