@@ -53,7 +53,7 @@ func NewWorkers[K comparable](options WorkersOptions[K]) *Workers[K] {
 // Start starts the workers and returns at once. They end with ctx, and must be started once at most.
 func (w *Workers[K]) Start(ctx context.Context) error {
 	c, err := controller.NewTypedUnmanaged(w.options.Name, controller.TypedOptions[K]{
-		Reconciler:              w.options.Reconciler,
+		Reconciler:              reconcile.TypedFunc[K](w.reconcile),
 		MaxConcurrentReconciles: w.options.Count,
 		SkipNameValidation:      ptr.To(true), // There is one controller of this name for each target.
 		RateLimiter:             w.limiter,
@@ -69,6 +69,19 @@ func (w *Workers[K]) Start(ctx context.Context) error {
 		}
 	}()
 	return nil
+}
+
+// reconcile does nothing once the workers are to end: a queue that is shut down still hands out its keys, and each would
+// fail, with a line in the log.
+func (w *Workers[K]) reconcile(ctx context.Context, key K) (reconcile.Result, error) {
+	if ctx.Err() != nil {
+		return reconcile.Result{}, nil
+	}
+	result, err := w.options.Reconciler.Reconcile(ctx, key)
+	if ctx.Err() != nil {
+		return reconcile.Result{}, nil
+	}
+	return result, err
 }
 
 func (w *Workers[K]) logger(key *K) logr.Logger {

@@ -111,6 +111,7 @@ func newLogger(f flags) (logr.Logger, error) {
 	config.EncoderConfig.EncodeTime = zapcore.ISO8601TimeEncoder
 	config.Level = zap.NewAtomicLevelAt(level)
 	config.Sampling = nil
+	config.DisableStacktrace = true // An error's text says where it comes from.
 	logger, err := config.Build()
 	if err != nil {
 		return logr.Logger{}, fmt.Errorf("making the logger: %w", err)

@@ -89,7 +89,8 @@ func withFences(condition metav1.Condition) metav1.Condition {
 	switch reason := condition.Reason; {
 	case condition.Status != metav1.ConditionFalse:
 	case reason == v1alpha1.ReasonHeldByOther, reason == v1alpha1.ReasonStorageFull:
-	case v1alpha1.LeavesNodeUnknown(reason), reason == v1alpha1.ReasonOverBudget:
+	case v1alpha1.LeavesNodeUnknown(reason), reason == v1alpha1.ReasonOverBudget,
+		reason == v1alpha1.ReasonAddressRefused:
 		condition.Message += "; pods with fencing are stopped there when their time is over"
 	}
 	return condition

@@ -46,8 +46,8 @@ const (
 	kindRetry = 10 * time.Second
 	// MissingKind says what is missing, and what to do.
 	MissingKind = "the custom resource definition sourcegrants.multicluster.admiralty.io is missing, so sources do " +
-		"not learn where they may act; helm upgrade does not apply definitions: run kubectl apply --server-side with " +
-		"the folder crds of the chart"
+		"not learn where they may act; helm upgrade does not apply definitions: run kubectl apply --server-side " +
+		"--force-conflicts with the folder crds of the chart"
 )
 
 // Publisher writes the SourceGrants: one for each user of Sources and ClusterSources. It reads the rights from the
