@@ -71,7 +71,7 @@ func (w *Workers[K]) Start(ctx context.Context) error {
 	return nil
 }
 
-// reconcile does nothing once the workers are to end: a queue that is shut down still hands out its keys, and each would
+// reconcile does nothing once the workers are to end: a queue that is shut down still hands out its keys. Each would
 // fail, with a line in the log.
 func (w *Workers[K]) reconcile(ctx context.Context, key K) (reconcile.Result, error) {
 	if ctx.Err() != nil {

@@ -57,6 +57,7 @@ func (r *run) stop(ctx context.Context, manager managerState) error {
 		return fmt.Errorf("stopping the manager: %w", err)
 	}
 	until := r.clock.Now().Add(stopTimeout)
+	r.log.Info("Waiting until the manager has stopped", "until", until.UTC().Format(time.RFC3339))
 	gone, err := r.await(ctx, until, func(ctx context.Context) (bool, error) {
 		pods := &metav1.PartialObjectMetadataList{}
 		pods.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("PodList"))

@@ -31,6 +31,7 @@ func (r *run) endProxies(ctx context.Context, manager bool) error {
 		if last, err = r.readProxies(ctx, manager); err != nil {
 			return false, err
 		}
+		r.report("Ending the pods in targets", until, "to be deleted", len(last.remove), "ending", len(last.ending))
 		if err := r.deleteProxies(ctx, last.remove); err != nil {
 			return false, err
 		}

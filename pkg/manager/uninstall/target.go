@@ -78,6 +78,12 @@ func (r *run) deleteChaperons(ctx context.Context, stopped time.Time) error {
 			last = now
 		}
 		remove, done := decideChaperons(left, now, stopped, last, r.Notice)
+		switch {
+		case now.Before(stopped.Add(r.Notice)):
+			r.report("Waiting until sources have noticed that the manager has stopped", stopped.Add(r.Notice))
+		case !done:
+			r.report("Ending the delegates of sources", r.until, "delegates", left)
+		}
 		if !remove {
 			return done, nil
 		}

@@ -34,6 +34,8 @@ const (
 
 const (
 	interval = time.Second
+	// reportEvery is how often the log says what is waited for.
+	reportEvery = 30 * time.Second
 	// deleteTimeout is the time for requests after the last wait.
 	deleteTimeout = 30 * time.Second
 )
@@ -63,6 +65,9 @@ type run struct {
 	clock    clock.PassiveClock
 	log      logr.Logger
 	until    time.Time // the end of all waiting
+	// reported is what report logged last, and when.
+	reported   string
+	reportedAt time.Time
 }
 
 // Run makes the cluster ready for the end of the release: see the package. It logs what remains, and returns an error
@@ -141,6 +146,14 @@ func (r *run) await(ctx context.Context, until time.Time, check wait.ConditionWi
 		return false, nil // The time is over.
 	}
 	return done, err
+}
+
+// report logs what is waited for, at once and then every 30 s.
+func (r *run) report(waiting string, until time.Time, counts ...any) {
+	if now := r.clock.Now(); waiting != r.reported || now.Sub(r.reportedAt) >= reportEvery {
+		r.reported, r.reportedAt = waiting, now
+		r.log.Info(waiting, append([]any{"until", until.UTC().Format(time.RFC3339)}, counts...)...)
+	}
 }
 
 // endsDelegates says whether delegates of sources are ended here.
