@@ -10,6 +10,6 @@
 // fail itself. Starting the parts anew in the same process was rejected, too: nobody can prove that nothing of the
 // former leader goes on.
 //
-// The kubelet does not count these starts. The log does. Panics, kills for lack of memory and failed liveness probes
-// still end the container.
+// The kubelet does not count these starts. The log does, and so does a metric. Panics, kills for lack of memory and
+// failed liveness probes still end the container.
 package restart

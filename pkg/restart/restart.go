@@ -13,6 +13,8 @@ import (
 const (
 	// variable has the number of starts that failed one after another.
 	variable = "MULTICLUSTER_SCHEDULER_FAILED_STARTS"
+	// total has the number of all starts of the container's process but the first.
+	total = "MULTICLUSTER_SCHEDULER_RESTARTS"
 	// healthy is how long a process runs before its end counts as the first again.
 	healthy = time.Minute
 
@@ -26,6 +28,15 @@ func Pause() time.Duration {
 		return 0
 	}
 	return pauseAfter(failed)
+}
+
+// Restarts returns how often the process of this container has started itself again. A kubelet counts none of them.
+func Restarts() int {
+	restarts, err := strconv.Atoi(os.Getenv(total))
+	if err != nil {
+		return 0
+	}
+	return restarts
 }
 
 func pauseAfter(failed int) time.Duration {
@@ -54,13 +65,22 @@ func Exec(ran time.Duration) error {
 
 // environment returns that of the next process.
 func environment(current []string, ran time.Duration) []string {
-	failed := 0
-	next := slices.DeleteFunc(slices.Clone(current), func(entry string) bool {
+	next, failed := without(current, variable)
+	next, restarts := without(next, total)
+	if ran >= healthy {
+		failed = 0
+	}
+	return append(next, fmt.Sprintf("%s=%d", variable, failed+1), fmt.Sprintf("%s=%d", total, restarts+1))
+}
+
+// without returns the environment without a variable, and the number that it has.
+func without(environment []string, variable string) (others []string, number int) {
+	others = slices.DeleteFunc(slices.Clone(environment), func(entry string) bool {
 		value, ok := strings.CutPrefix(entry, variable+"=")
-		if ok && ran < healthy {
-			failed, _ = strconv.Atoi(value)
+		if ok {
+			number, _ = strconv.Atoi(value)
 		}
 		return ok
 	})
-	return append(next, fmt.Sprintf("%s=%d", variable, failed+1))
+	return others, number
 }

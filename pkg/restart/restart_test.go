@@ -16,7 +16,7 @@ func TestMain(m *testing.M) {
 		os.Exit(m.Run())
 	}
 	// The process that the test below starts. It starts itself again twice.
-	fmt.Println(os.Getpid(), Pause(), strings.Join(os.Args[1:], " "))
+	fmt.Println(os.Getpid(), Restarts(), Pause(), strings.Join(os.Args[1:], " "))
 	if Pause() < 2*time.Second {
 		fmt.Println(Exec(0))
 	}
@@ -28,7 +28,7 @@ func TestTheProcessStartsAgainAsItself(t *testing.T) {
 	command.Env = append(os.Environ(), "RESTART_TEST=1")
 	out, _ := command.Output()
 	pid := command.ProcessState.Pid()
-	want := fmt.Sprintf("%[1]d 0s --config x\n%[1]d 1s --config x\n%[1]d 2s --config x\n", pid)
+	want := fmt.Sprintf("%[1]d 0 0s --config x\n%[1]d 1 1s --config x\n%[1]d 2 2s --config x\n", pid)
 	if diff := cmp.Diff(want, string(out)); diff != "" || command.ProcessState.ExitCode() != 7 {
 		t.Errorf("exit code %d (-want +got):\n%s", command.ProcessState.ExitCode(), diff)
 	}
@@ -47,7 +47,7 @@ func TestPausesGrowAndEnd(t *testing.T) {
 	if diff := cmp.Diff(want, pauses); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff([]string{"HOME=/", variable + "=1"}, environment(env, time.Hour)); diff != "" {
+	if diff := cmp.Diff([]string{"HOME=/", variable + "=1", total + "=7"}, environment(env, time.Hour)); diff != "" {
 		t.Errorf("after an hour without a failure (-want +got):\n%s", diff)
 	}
 }

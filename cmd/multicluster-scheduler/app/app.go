@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/go-logr/zapr"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
@@ -17,6 +18,7 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
+	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	configv1alpha1 "github.com/multicluster-scheduler/multicluster-scheduler/api/config/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/manager"
@@ -65,6 +67,9 @@ func run(ctx context.Context, f flags) error {
 		Pause:          restart.Pause(),
 	}
 	log.Info("starting", "version", version.Version, "namespace", pod.Namespace, "ip", pod.IP)
+	if err := registerRestarts(); err != nil {
+		return err
+	}
 	started := clock.RealClock{}.Now()
 	err = manager.Run(ctrl.LoggerInto(ctx, log), restConfig, config, pod)
 	if err == nil || ctx.Err() != nil {
@@ -72,6 +77,19 @@ func run(ctx context.Context, f flags) error {
 	}
 	log.Error(err, "The manager starts again")
 	return errors.Join(err, restart.Exec(clock.RealClock{}.Since(started)))
+}
+
+// registerRestarts registers a metric, because a kubelet counts no start of a process that replaces itself.
+func registerRestarts() error {
+	restarts := prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "multicluster_scheduler_restarts",
+		Help: "How often the manager has started itself again in this container, after a failure.",
+	})
+	restarts.Set(float64(restart.Restarts()))
+	if err := ctrlmetrics.Registry.Register(restarts); err != nil {
+		return fmt.Errorf("registering the metric of restarts: %w", err)
+	}
+	return nil
 }
 
 // prepare makes the logger, and reads the configuration file and the address of the API server.
