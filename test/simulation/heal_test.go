@@ -217,14 +217,14 @@ func (w *world) until(wrong func() error) {
 	w.violate("nothing changes any more: %v", err)
 }
 
-// run does what goes on by itself, at most so many steps of it.
+// run does what goes on by itself, at most so many steps of it. Each part gets its turn.
 func (w *world) run(steps int) {
-	for range steps {
+	for i := range steps {
 		all := w.progress()
 		if len(all) == 0 || w.failed() != nil {
 			return
 		}
-		w.do(all[0])
+		w.do(all[i%len(all)])
 	}
 }
 

@@ -290,9 +290,9 @@ func (c *contest) repeat(labels []string) {
 
 // run is a time without faults.
 func (c *contest) run(steps int) {
-	for range steps {
+	for i := range steps {
 		if all := c.progress(); len(all) > 0 {
-			c.do(all[0])
+			c.do(all[i%len(all)])
 			continue
 		}
 		c.do(action{label: "1s pass", do: func() { c.sleep(time.Second) }})

@@ -18,13 +18,16 @@
 // PodChaperons show warnings about delegates, as conditions. Feedback records them as events of the proxy, and keeps in
 // memory which ones it has recorded. They change no status.
 //
-// Nothing runs at intervals. Events of pods and PodChaperons cause reconciliation, and so does the engagement of a
-// target, which compares all of its PodChaperons and all proxies of its node. While a target is lost, feedback writes
-// nothing for its proxies, as with a dead node.
+// Events of pods and PodChaperons cause reconciliation, and so does the engagement of a target, which compares all of
+// its PodChaperons and all proxies of its node. Two questions are asked again and again: whether a delegate without a
+// PodChaperon has ended, and whether the target has surely ended its fenced delegates while it was lost. While a target
+// is lost, feedback confirms such ends, and hides addresses that come into use. It writes nothing else for its proxies,
+// as with a dead node.
 //
 // An annotation on the PodChaperon asks the target's manager to end the delegate. If the PodChaperon is still there
-// half a minute later, feedback deletes it in the foreground, and the target's garbage collector ends the delegate. The
-// garbage collector is not asked first, because it makes several requests for each pod, and is slow by default.
+// timeouts.ManagerPatience later, feedback deletes it in the foreground, and the target's garbage collector ends the
+// delegate. The garbage collector is not asked first, because it makes several requests for each pod, and is slow by
+// default.
 //
 // Deletion needs no finalizers. A bound pod that is deleted with a grace period stays until a kubelet confirms; for
 // virtual nodes this package is that kubelet. Pods on a virtual node that are no proxies (of DaemonSets that tolerate
