@@ -174,8 +174,8 @@ func deletion(pod *corev1.Pod, now time.Time) string {
 	if left > 0 {
 		return ", within " + Duration(left)
 	}
-	return ", and should have ended " + Duration(-left) + " ago; is its target connected, and " +
-		"does it let this cluster read the namespace? See kubectl multicluster status"
+	return ", and should have ended " + Duration(-left) + " ago; has its delegate ended, and is " +
+		"its target connected? See the pod's events, and kubectl multicluster status"
 }
 
 func gates(pod *corev1.Pod) string {

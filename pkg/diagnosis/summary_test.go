@@ -105,8 +105,8 @@ func TestSummaryOfProxies(t *testing.T) {
 			"Pod team/web is being deleted, within 30s.\nIt runs in c2 (virtual node admiralty-c2).",
 		},
 		"being deleted for too long": {
-			stuck, nil, "Pod team/web is being deleted, and should have ended 5m ago; is its target connected, " +
-				"and does it let this cluster read the namespace? See kubectl multicluster status.\nIt was not placed.",
+			stuck, nil, "Pod team/web is being deleted, and should have ended 5m ago; has its delegate ended, " +
+				"and is its target connected? See the pod's events, and kubectl multicluster status.\nIt was not placed.",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

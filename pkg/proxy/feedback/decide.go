@@ -26,6 +26,9 @@ import (
 // period.
 const managerPatience = timeouts.ManagerPatience
 
+// sayAgain is how often an event says that a delegate has not ended.
+const sayAgain = 10 * time.Minute
+
 // state is the state of one proxy in one reachable target, from caches.
 type state struct {
 	target    types.NamespacedName   // the (Cluster)Target
@@ -63,6 +66,8 @@ type plan struct {
 	warnings *warnings
 	// removal deletes the proxy.
 	removal *removal
+	// overdue says that the delegate of a terminating proxy should have ended.
+	overdue bool
 	// wait is the time until the next decision, 0 if only an event can change it.
 	wait time.Duration
 }
@@ -126,6 +131,7 @@ func decide(s state) plan {
 	case s.proxy.DeletionTimestamp != nil:
 		p.status = s.changedStatus(chaperon)
 		p.end(s, ending{chaperon: chaperon, grace: graceOf(s.proxy)})
+		p.lookWhenOverdue(s)
 	default:
 		p.prove = s.unproved(chaperon)
 		p.change = s.unchanged(chaperon)
@@ -170,6 +176,18 @@ func (p *plan) end(s state, e ending) {
 	e.asked = asked && shown == e.grace
 	p.endings = append(p.endings, e)
 	p.waitFor(managerPatience)
+}
+
+// lookWhenOverdue notes that the delegate of a terminating proxy should have ended, or waits until then. The target's
+// manager and garbage collector had their time, too.
+func (p *plan) lookWhenOverdue(s state) {
+	left := s.proxy.DeletionTimestamp.Add(managerPatience + endSlack).Sub(s.now)
+	if left > 0 {
+		p.waitFor(left)
+		return
+	}
+	p.overdue = true
+	p.waitFor(sayAgain)
 }
 
 func (p *plan) waitFor(d time.Duration) {

@@ -274,6 +274,7 @@ func TestDecide(t *testing.T) {
 		},
 		"a chaperon that the garbage collector ends is waited for": {
 			proxy: proxy(terminating(5)), chaperons: chaperons{chaperon(deleted)}, asked: asked("5", time.Hour),
+			want: want{Wait: sayAgain},
 		},
 		"a request to end an earlier chaperon does not count for this one": {
 			proxy: proxy(
@@ -305,7 +306,7 @@ func TestDecide(t *testing.T) {
 		},
 		"a terminating proxy shows its delegate until the delegate is gone": {
 			proxy: proxy(terminating(30)), chaperons: chaperons{chaperon(deleted, showing(corev1.PodFailed))},
-			want: want{Phase: corev1.PodFailed},
+			want: want{Phase: corev1.PodFailed, Wait: sayAgain},
 		},
 		"a terminating proxy whose chaperon is missing is confirmed": {
 			proxy: proxy(terminating(30)),
@@ -365,6 +366,22 @@ func TestDecide(t *testing.T) {
 				t.Errorf("the proxy was changed (-before +after):\n%s", diff)
 			}
 		})
+	}
+}
+
+func TestADelegateThatDoesNotEndIsOverdue(t *testing.T) {
+	proxy := proxy(terminating(30))
+	s := state{
+		nodeName: node, proxy: proxy, chaperons: []v1alpha1.PodChaperon{chaperon(deleted)}, vet: anyAddress,
+	}
+	due := proxy.DeletionTimestamp.Add(managerPatience + endSlack)
+	s.now = due.Add(-time.Second)
+	if p := decide(s); p.overdue || p.wait != time.Second {
+		t.Errorf("a second before: overdue: %t, next look after %s", p.overdue, p.wait)
+	}
+	s.now = due
+	if p := decide(s); !p.overdue || p.wait != sayAgain {
+		t.Errorf("overdue: %t, next look after %s", p.overdue, p.wait)
 	}
 }
 

@@ -132,6 +132,10 @@ func (r *reconciler) carryOut(ctx context.Context, key types.NamespacedName, pro
 	if p.warnings != nil {
 		r.warn(proxy, p)
 	}
+	if p.overdue {
+		r.feedback.recordDelegateUnclear(proxy, fmt.Sprintf("its delegate %q has not ended in the target: look at it, "+
+			"and at its node there", translate.DelegateName(proxy)))
+	}
 	if p.removal != nil {
 		runs, err := r.surplus(proxy, p.removal), error(nil)
 		if !runs {
@@ -185,8 +189,8 @@ func (r *reconciler) askManager(ctx context.Context, chaperon *v1alpha1.PodChape
 // askGarbageCollector makes the target's garbage collector end the delegate.
 func (r *reconciler) askGarbageCollector(ctx context.Context, chaperon *v1alpha1.PodChaperon) error {
 	log.FromContext(ctx).Info(
-		"The target's manager did not delete a delegate in time; leaving it to the garbage collector",
-		"delegate", chaperon.Name)
+		"A delegate has not ended in time; leaving it to the target's garbage collector",
+		"delegate", chaperon.Name, "time", managerPatience)
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	err := r.target.Client.Delete(ctx, chaperon,

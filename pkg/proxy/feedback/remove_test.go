@@ -141,3 +141,26 @@ func TestAProxyWaitsForItsDelegateInAnotherTarget(t *testing.T) {
 		})
 	}
 }
+
+// TestAProxySaysThatItsDelegateDoesNotEnd has a PodChaperon that is being deleted, so nobody is asked for anything.
+func TestAProxySaysThatItsDelegateDoesNotEnd(t *testing.T) {
+	for name, test := range map[string]struct {
+		now    int64
+		events []string
+	}{
+		"in time":  {now: 1054},
+		"too late": {now: 1055, events: []string{ReasonDelegateUnclear}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ending := chaperon(deleted)
+			s := newScene(t, proxy())
+			s.cachedProxy = func() *corev1.Pod { return proxy(terminating(30)) }
+			s.cachedChaperons = func() []v1alpha1.PodChaperon { return []v1alpha1.PodChaperon{ending} }
+			s.clock.SetTime(time.Unix(test.now, 0))
+			if result, err := s.reconcile(); err != nil || result.RequeueAfter == 0 {
+				t.Errorf("the next look is after %s, error %v", result.RequeueAfter, err)
+			}
+			s.expectEvents(test.events...)
+		})
+	}
+}
