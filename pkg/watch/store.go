@@ -9,7 +9,6 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/wait"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
 )
@@ -82,12 +81,10 @@ func (s *Store[T, E]) Run(ctx context.Context, name string, c clock.Clock, objec
 	reflector := toolscache.NewReflectorWithOptions(
 		objects, expected, s, toolscache.ReflectorOptions{Name: name, Clock: c},
 	)
-	backoff := wait.Backoff{Duration: 800 * time.Millisecond, Cap: 30 * time.Second, Steps: 6, Factor: 2, Jitter: 1}
-	_ = backoff.DelayWithReset(c, 2*time.Minute).Until(ctx, true, true, func(ctx context.Context) (bool, error) {
+	Again(ctx, c, 800*time.Millisecond, 30*time.Second, func(ctx context.Context) {
 		if err := reflector.ListAndWatchWithContext(ctx); err != nil && ctx.Err() == nil {
 			s.fail(err)
 		}
-		return false, nil
 	})
 	s.note(ErrEnded)
 	entries, bytes := s.total(s.Entries())

@@ -181,7 +181,7 @@ func TestAStoreWaitsLongerAfterEachFailure(t *testing.T) {
 		ctx, end := context.WithCancel(t.Context())
 		(&recorder{}).store().Run(ctx, "test", clock.RealClock{}, &toolscache.ListWatch{
 			ListWithContextFunc: func(context.Context, metav1.ListOptions) (runtime.Object, error) {
-				if lists = append(lists, time.Now()); len(lists) > 7 { // Every two minutes it begins anew.
+				if lists = append(lists, time.Now()); len(lists) > 12 {
 					end()
 				}
 				return nil, errors.New("no")

@@ -23,6 +23,7 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/targetkind"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/timeouts"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/watch"
 )
 
 // errUnchecked means that the leader has not connected a Target. Only the leader knows the source's own addresses.
@@ -111,20 +112,9 @@ func keysOf(list client.ObjectList) []types.NamespacedName {
 
 // watch watches the Lease of a target, again and again. It tells nobody about failures: the leader does.
 func (s *standby) watch(ctx context.Context, key types.NamespacedName) {
-	backoff := newBackoff()
-	for ctx.Err() == nil {
-		began := s.connections.options.Clock.Now()
+	watch.Again(ctx, s.connections.options.Clock, time.Second, 30*time.Second, func(ctx context.Context) {
 		_ = s.watchOnce(ctx, key)
-		if s.connections.options.Clock.Since(began) > time.Minute {
-			backoff = newBackoff()
-		}
-		timer := s.connections.options.Clock.NewTimer(backoff.Step())
-		select {
-		case <-ctx.Done():
-		case <-timer.C():
-		}
-		timer.Stop()
-	}
+	})
 }
 
 // watchOnce connects to a target, and notes each change of its Lease until the connection or the watch ends.

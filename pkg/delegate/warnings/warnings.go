@@ -10,7 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/wait"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
@@ -19,6 +18,7 @@ import (
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
+	objectwatch "github.com/multicluster-scheduler/multicluster-scheduler/pkg/watch"
 )
 
 const (
@@ -80,16 +80,13 @@ func (w *Warnings) Start(ctx context.Context) error {
 	reflector := toolscache.NewReflectorWithOptions(from, &corev1.Event{}, from, toolscache.ReflectorOptions{
 		Name: "warnings", Clock: w.options.Clock,
 	})
-	backoff := wait.Backoff{Duration: time.Second, Cap: 30 * time.Second, Steps: 6, Factor: 2, Jitter: 1}
-	_ = backoff.DelayWithReset(w.options.Clock, 2*time.Minute).Until(ctx, true, true,
-		func(ctx context.Context) (bool, error) {
-			err := reflector.ListAndWatchWithContext(ctx)
-			if err != nil && ctx.Err() == nil && !failed {
-				failed = true
-				w.options.Logger.Error(err, "Cannot watch the warnings about delegates; trying again")
-			}
-			return false, nil
-		})
+	objectwatch.Again(ctx, w.options.Clock, time.Second, 30*time.Second, func(ctx context.Context) {
+		err := reflector.ListAndWatchWithContext(ctx)
+		if err != nil && ctx.Err() == nil && !failed {
+			failed = true
+			w.options.Logger.Error(err, "Cannot watch the warnings about delegates; trying again")
+		}
+	})
 	<-shown
 	return nil
 }
