@@ -61,7 +61,8 @@ func (p *plugin) afterTargetChange(_ klog.Logger, pod *corev1.Pod, _, object any
 		return fwk.Queue, fmt.Errorf("a target is a %T", object)
 	}
 	delegates, key := p.placer.Delegates, client.ObjectKeyFromObject(pod)
-	if t.Gone() || !t.Reachable() && (delegates.Has(t.Target, pod.UID) || delegates.Follows(t.Target, key, pod.UID)) {
+	held := delegates.MayHold(t.Target, pod.UID) || delegates.Follows(t.Target, key, pod.UID)
+	if t.Gone() || held && !t.Reachable() {
 		return fwk.Queue, nil // its delegate is, or may have been, out of reach: other targets may take it
 	}
 	return p.hint(pod, t)

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	configv1alpha1 "github.com/multicluster-scheduler/multicluster-scheduler/api/config/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/proxy/scheduling/attempts"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/proxy/scheduling/placement"
 )
@@ -117,11 +118,14 @@ func TestOnlyProxiesOfEnabledNamespacesAreScheduled(t *testing.T) {
 func TestPodsAreWokenByTargets(t *testing.T) {
 	w := newWorld()
 	c1 := w.engage(t, "c1", interceptor.Funcs{})
-	holdsIts, other := newPod("p", nil), newPod("q", nil)
+	holdsIts, endsIts, other := newPod("p", nil), newPod("r", nil), newPod("q", nil)
 	w.placer.Delegates.Seen(c1.Target, newChaperon("c", "p"))
+	w.placer.Delegates.Seen(c1.Target, newChaperon("d", "r", func(c *v1alpha1.PodChaperon) {
+		c.Annotations = map[string]string{v1alpha1.AnnotationDeletionGracePeriod: ""}
+	}))
 	hints := func() []fwk.QueueingHint {
 		var hints []fwk.QueueingHint
-		for _, pod := range []*corev1.Pod{holdsIts, other} {
+		for _, pod := range []*corev1.Pod{holdsIts, endsIts, other} {
 			hint, err := w.afterTargetChange(klog.Background(), pod, nil, c1)
 			if err != nil {
 				t.Fatal(err)
@@ -130,18 +134,18 @@ func TestPodsAreWokenByTargets(t *testing.T) {
 		}
 		return hints
 	}
-	if diff := cmp.Diff([]fwk.QueueingHint{fwk.Queue, fwk.Queue}, hints()); diff != "" {
+	if diff := cmp.Diff([]fwk.QueueingHint{fwk.Queue, fwk.Queue, fwk.Queue}, hints()); diff != "" {
 		t.Errorf("reachable: %s", diff)
 	}
 	w.registry.Lose(c1.Target.Target)
-	if diff := cmp.Diff([]fwk.QueueingHint{fwk.Queue, fwk.QueueSkip}, hints()); diff != "" {
+	if diff := cmp.Diff([]fwk.QueueingHint{fwk.Queue, fwk.Queue, fwk.QueueSkip}, hints()); diff != "" {
 		t.Errorf("out of reach: %s", diff)
 	}
 	ended, disengage := context.WithCancel(t.Context())
 	disengage()
 	c1.Target = placement.NewTarget(ended, c1.Target.Target, "source", w.clock)
 	w.placer.Delegates.ForgetTarget(c1.Target)
-	if diff := cmp.Diff([]fwk.QueueingHint{fwk.Queue, fwk.Queue}, hints()); diff != "" {
+	if diff := cmp.Diff([]fwk.QueueingHint{fwk.Queue, fwk.Queue, fwk.Queue}, hints()); diff != "" {
 		t.Errorf("disengaged: %s", diff)
 	}
 }

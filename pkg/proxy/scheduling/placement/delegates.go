@@ -219,6 +219,18 @@ func (d *Delegates) Holder(proxy types.UID) *Target {
 	return holder
 }
 
+// MayHold says whether a target would hold the proxy if it were reachable: Holder would return it, or another one.
+func (d *Delegates) MayHold(t *Target, proxy types.UID) bool {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	known, ok := d.byProxy[proxy]
+	if !ok {
+		return false
+	}
+	chaperon := known.chaperons[t]
+	return known.uncertain == t || chaperon != nil && (known.living(chaperon) || known.ending(chaperon))
+}
+
 // ScheduledIn says whether the target's cache shows a living PodChaperon of the proxy whose delegate is scheduled.
 func (d *Delegates) ScheduledIn(t *Target, proxy types.UID) bool {
 	chaperon := d.in(t, proxy)

@@ -82,6 +82,10 @@ func TestHolder(t *testing.T) {
 			got := ""
 			if holder := w.Delegates.Holder("p"); holder != nil {
 				got = holder.Name()
+				w.registry.Lose(holder.Target)
+				if !w.Delegates.MayHold(holder, "p") {
+					t.Errorf("a pod that %s holds does not hear that it is lost", got)
+				}
 			}
 			if got != test.want {
 				t.Errorf("held by %q, want %q", got, test.want)
@@ -92,6 +96,9 @@ func TestHolder(t *testing.T) {
 				w.Delegates.Gone(c2, newChaperon(c, "q"))
 			}
 			w.Delegates.Concluded("p", ProxyGone)
+			if w.Delegates.MayHold(c1, "p") || w.Delegates.MayHold(c2, "p") {
+				t.Error("when all is gone, a target may hold the pod")
+			}
 			if len(w.Delegates.byProxy) > 0 {
 				t.Errorf("when all is gone, %d entries are left", len(w.Delegates.byProxy))
 			}
