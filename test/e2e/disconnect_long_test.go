@@ -63,7 +63,7 @@ func TestADeletedTargetLeavesNothingBehind(t *testing.T) {
 	}
 
 	again()
-	w.nodeBecomes(t, "admiralty-c2", corev1.ConditionTrue, time.Minute)
+	w.nodeBecomes(t, "admiralty-c2", corev1.ConditionTrue, readyWithin)
 	w.kubectl(t, "scale", "deployment/web", "--replicas=12")
 	if p := w.quiet(t, 12); p.byNode["admiralty-c2"] == 0 {
 		t.Errorf("with c2 again: %v by virtual node", p.byNode)
@@ -93,7 +93,7 @@ func TestADeletedTargetThatCannotBeReachedBlocksNothing(t *testing.T) {
 		t.Errorf("c2 has %d delegates (%v), want those that it had", len(left), err)
 	}
 	heal()
-	w.nodeBecomes(t, "admiralty-c2", corev1.ConditionTrue, time.Minute)
+	w.nodeBecomes(t, "admiralty-c2", corev1.ConditionTrue, readyWithin)
 	if p := w.quiet(t, 8); len(p.delegates["c2"]) != 0 {
 		t.Errorf("c2 still has %d delegates", len(p.delegates["c2"]))
 	}

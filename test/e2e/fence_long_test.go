@@ -135,7 +135,7 @@ func TestAFencedStatefulSetPodMovesAcrossAPartition(t *testing.T) {
 	})
 
 	heal()
-	w.nodeBecomes(t, "admiralty-c2", corev1.ConditionTrue, time.Minute)
+	w.nodeBecomes(t, "admiralty-c2", corev1.ConditionTrue, readyWithin)
 	if after := w.quiet(t, 1); after.proxies[0].UID != next.UID {
 		t.Error("db-0 was replaced when c2 came back")
 	}

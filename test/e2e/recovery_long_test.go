@@ -37,7 +37,7 @@ func TestALeaderThatBeginsWhileATargetIsDead(t *testing.T) {
 	w.kubectl(t, "delete", "deployment", "web", "--wait=false")
 
 	heal()
-	w.nodeBecomes(t, "admiralty-c2", corev1.ConditionTrue, time.Minute)
+	w.nodeBecomes(t, "admiralty-c2", corev1.ConditionTrue, readyWithin)
 	w.quiet(t, 2)
 	if pod := w.reaches(t, "kept", corev1.PodRunning); pod.UID != kept.UID {
 		t.Error("a pod that nobody deleted was replaced")

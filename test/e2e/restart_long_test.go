@@ -104,7 +104,7 @@ func TestAManagerWaitsWhileItsAPIServerIsAway(t *testing.T) {
 	start()
 	back := time.Now()
 	w.startsItself(t, leader, byKubelet, byItself)
-	w.nodeBecomes(t, "admiralty-c2", corev1.ConditionTrue, time.Minute)
+	w.nodeBecomes(t, "admiralty-c2", corev1.ConditionTrue, readyWithin)
 	// The node may show what it showed before. Only a manager that leads brings a pod to c2.
 	create(t, w.c1, w.pod("there", inTarget("c2", quick(podTemplate("there")))))
 	after := w.quiet(t, 5).uids()

@@ -87,7 +87,7 @@ func TestTwoSourcesDoNotTouchEachOthersPods(t *testing.T) {
 			t.Fatalf("restarting the manager of %s: %v\n%s", c.name, err, out)
 		}
 	}
-	w.nodeBecomes(t, "admiralty-c2", corev1.ConditionTrue, time.Minute)
+	w.nodeBecomes(t, "admiralty-c2", corev1.ConditionTrue, readyWithin)
 	holds(t, 20*time.Second, "all are to stay", func(ctx context.Context) error {
 		p, err := w.placement(ctx)
 		if err != nil {
