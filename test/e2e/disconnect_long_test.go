@@ -54,7 +54,7 @@ func (w *world) deleteTarget(t *testing.T) (again func()) {
 func TestADeletedTargetLeavesNothingBehind(t *testing.T) {
 	w := setUp(t)
 	create(t, w.c1, w.webServer(8))
-	spread(t, w.quiet(t, 8))
+	w.spread(t, w.quiet(t, 8))
 
 	again := w.deleteTarget(t)
 	gone(t, w.c1, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "admiralty-c2"}})

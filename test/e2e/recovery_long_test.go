@@ -75,7 +75,7 @@ func TestAVirtualNodeDeletedByHandComesBack(t *testing.T) {
 	}
 	same(t, before, w.quiet(t, 6))
 	w.kubectl(t, "scale", "deployment/web", "--replicas=10")
-	spread(t, w.quiet(t, 10))
+	w.spread(t, w.quiet(t, 10))
 }
 
 func (w *world) nodeUID(t *testing.T, name string) string {
@@ -91,7 +91,7 @@ func (w *world) nodeUID(t *testing.T, name string) string {
 func TestATargetsNodeThatIsDrainedSendsPodsElsewhere(t *testing.T) {
 	w := setUp(t)
 	create(t, w.c1, w.webServer(6))
-	spread(t, w.quiet(t, 6))
+	w.spread(t, w.quiet(t, 6))
 	node, cpu := realNode(t, w.c2).Name, w.virtualNodeCPU(t, "admiralty-c2")
 	t.Cleanup(func() {
 		_, _ = runKubectl(context.WithoutCancel(t.Context()), "--context", "c2", "uncordon", node)
@@ -124,6 +124,7 @@ func TestATargetsNodeThatIsDrainedSendsPodsElsewhere(t *testing.T) {
 	w.kubectl(t, "scale", "deployment/web", "--replicas=10")
 	if p := w.quiet(t, 10); p.byNode["admiralty-c2"] == 0 {
 		t.Errorf("after the uncordon: %v by virtual node", p.byNode)
+		w.explainAll(t, p)
 	}
 }
 

@@ -62,7 +62,7 @@ func TestABrokenTargetSaysWhyAndDisturbsNobody(t *testing.T) {
 	w.says(t, "broken", v1alpha1.ReasonUnreachable)
 
 	create(t, w.c1, w.webServer(6))
-	spread(t, w.quiet(t, 6))
+	w.spread(t, w.quiet(t, 6))
 	for _, name := range []string{"c1", "c2"} {
 		w.says(t, name, v1alpha1.ReasonConnected)
 	}

@@ -19,17 +19,26 @@ import (
 func intOrString(port int) intstr.IntOrString { return intstr.FromInt(port) }
 
 // spread fails unless the two virtual nodes have equally many of the pods, or one has one more.
-func spread(t *testing.T, p *placement) {
+func (w *world) spread(t *testing.T, p *placement) {
 	t.Helper()
 	if d := p.byNode["admiralty-c1"] - p.byNode["admiralty-c2"]; d < -1 || d > 1 {
 		t.Errorf("pods per virtual node: %v, want equal parts", p.byNode)
+		w.explainAll(t, p)
+	}
+}
+
+// explainAll logs why the pods are where they are.
+func (w *world) explainAll(t *testing.T, p *placement) {
+	t.Helper()
+	for i := range p.proxies {
+		t.Log(w.explain(t, p.proxies[i].Name))
 	}
 }
 
 func TestTenReplicasRunInBothClusters(t *testing.T) {
 	w := setUp(t)
 	create(t, w.c1, w.webServer(10))
-	spread(t, w.quiet(t, 10))
+	w.spread(t, w.quiet(t, 10))
 }
 
 func TestVirtualNodesAreReady(t *testing.T) {
@@ -55,7 +64,7 @@ func TestDrainHonoursTheBudgetAndUncordonLetsPodsBack(t *testing.T) {
 		},
 	})
 	create(t, w.c1, w.webServer(10))
-	spread(t, w.quiet(t, 10))
+	w.spread(t, w.quiet(t, 10))
 	t.Cleanup(func() {
 		_, _ = runKubectl(context.WithoutCancel(t.Context()), "--context", "c1", "uncordon", "admiralty-c2")
 	})
