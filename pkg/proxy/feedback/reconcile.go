@@ -29,8 +29,7 @@ const (
 	// lookAtEnd is how often the target is asked whether a delegate without a PodChaperon has ended. The source cannot
 	// watch pods there.
 	lookAtEnd = 2 * time.Second
-	// endSlack is the time that the target's garbage collector and kubelet have beyond the grace period of a proxy.
-	endSlack = 10 * time.Second
+	endSlack  = asking.Slack
 )
 
 // reconciler reconciles the proxies in one engaged target.
@@ -224,18 +223,14 @@ func (r *reconciler) delegateRuns(ctx context.Context, proxy *corev1.Pod, remova
 		return false, nil
 	}
 	name := translate.DelegateName(proxy)
-	runs, err := r.target.HasPod(ctx, types.NamespacedName{Namespace: proxy.Namespace, Name: name})
 	overdue := r.options.Clock.Now().After(proxy.DeletionTimestamp.Add(endSlack))
-	switch {
-	case apierrors.IsForbidden(err):
-		return !overdue, nil
-	case err != nil:
-		return false, err
-	case runs && overdue:
+	delegate := types.NamespacedName{Namespace: proxy.Namespace, Name: name}
+	runs, err := asking.MayRun(ctx, r.target, delegate, overdue)
+	if runs && overdue {
 		r.feedback.recordDelegateUnclear(proxy, fmt.Sprintf("its delegate %q exists in the target, and its "+
 			"PodChaperon does not: delete the delegate there; or delete this pod by force if it is gone", name))
 	}
-	return runs, nil
+	return runs, err
 }
 
 // surplus says whether a proxy must not go yet, because another reachable target has a PodChaperon of the proxy, and so

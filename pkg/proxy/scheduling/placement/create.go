@@ -24,6 +24,9 @@ func (p *Placer) ensureChaperon(ctx context.Context, proxy *corev1.Pod, t *Targe
 	if found := p.Delegates.in(t, proxy.UID); found != nil {
 		return found, nil
 	}
+	if err := p.leftoversEnded(ctx, proxy, t); err != nil {
+		return nil, err
+	}
 	proved, err := p.sign(proof.ClaimOf(proxy, t.Key))
 	if err != nil {
 		return nil, &CreateError{Target: t.Name(), Cause: err}

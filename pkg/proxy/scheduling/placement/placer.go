@@ -56,7 +56,7 @@ type Placer struct {
 // New makes a Placer that knows no delegates.
 func New(options Options) *Placer {
 	return &Placer{
-		Delegates:  newDelegates(),
+		Delegates:  newDelegates(options.Clock),
 		source:     options.Source,
 		sign:       options.Sign,
 		timeout:    options.Timeout,
