@@ -136,10 +136,11 @@ func (r *reconciler) carryOut(ctx context.Context, key types.NamespacedName, pro
 		if !runs {
 			runs, err = r.delegateRuns(ctx, proxy, p.removal)
 		}
+		if !runs && err == nil {
+			runs, err = r.removeProxy(ctx, proxy, p.removal)
+		}
 		if runs {
 			p.waitFor(lookAtEnd)
-		} else if err == nil {
-			err = r.removeProxy(ctx, proxy, p.removal)
 		}
 		errs = append(errs, err)
 	}
@@ -196,24 +197,26 @@ func (r *reconciler) askGarbageCollector(ctx context.Context, chaperon *v1alpha1
 	return nil
 }
 
-func (r *reconciler) removeProxy(ctx context.Context, proxy *corev1.Pod, removal *removal) error {
+// removeProxy deletes a proxy, unless its PodChaperon is found. The cache may never show that one: if it goes before the
+// cache lists anew, there is no event.
+func (r *reconciler) removeProxy(ctx context.Context, proxy *corev1.Pod, removal *removal) (found bool, err error) {
 	// If the target does not allow the namespace, we have no right to read there, and the target holds nothing of ours.
 	if removal.ifGone && r.target.Allows(proxy.Namespace) {
 		found, err := r.findChaperon(ctx, proxy)
 		gone := apierrors.IsForbidden(err) && r.target.HasNothingIn(proxy.Namespace)
 		if found || err != nil && !gone {
-			return err
+			return found, err
 		}
 		if err := r.target.Confirm(ctx); err != nil {
-			return fmt.Errorf("confirming that the PodChaperon was deleted: %w", err)
+			return false, fmt.Errorf("confirming that the PodChaperon was deleted: %w", err)
 		}
 	}
 	if removal.of != "" {
 		if replaced, err := r.replaced(ctx, proxy, removal.of); replaced || err != nil {
-			return err
+			return false, err
 		}
 	}
-	return r.feedback.remove(ctx, proxy, removal)
+	return false, r.feedback.remove(ctx, proxy, removal)
 }
 
 // delegateRuns says whether the delegate of a terminating proxy may run, although it has no PodChaperon any more. If

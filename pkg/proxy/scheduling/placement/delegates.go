@@ -2,6 +2,7 @@ package placement
 
 import (
 	"sync"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
@@ -40,6 +41,8 @@ type record struct {
 	waiter    *waiter
 	// left are delegates that may run although their PodChaperons are gone, at most one in a target.
 	left []leftover
+	// asked is when all targets were asked for such delegates, or zero.
+	asked time.Time
 	// attempted says that this process tried to place the proxy, concluded that the proxy is bound or gone, and
 	// released that it was bound and is gone.
 	attempted, concluded, released bool
@@ -143,7 +146,7 @@ func (d *Delegates) Concluded(proxy types.UID, state ProxyState) {
 		return
 	}
 	clear(known.withdrawn)
-	known.uncertain, known.left, known.concluded = nil, nil, true
+	known.uncertain, known.left, known.concluded, known.asked = nil, nil, true, time.Time{}
 	if known.waiter != nil {
 		known.waiter.proxy = state
 		known.notify()
@@ -334,7 +337,7 @@ func (d *Delegates) recordOf(proxy types.UID) *record {
 // tidy drops the record if nothing is known any more. It must be called with the lock held.
 func (d *Delegates) tidy(proxy types.UID, known *record) {
 	if len(known.chaperons) == 0 && len(known.withdrawn) == 0 && len(known.left) == 0 &&
-		known.uncertain == nil && known.waiter == nil {
+		known.asked.IsZero() && known.uncertain == nil && known.waiter == nil {
 		d.forgetName(proxy, known)
 		delete(d.byProxy, proxy)
 	}

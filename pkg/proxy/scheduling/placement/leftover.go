@@ -1,10 +1,12 @@
 package placement
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -17,14 +19,21 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/proxy/ending"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/timeouts"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
+
+// skew is how much the clocks of the source's API server and of this process may differ.
+const skew = 10 * time.Second
 
 // leftover is a delegate that may run although its PodChaperon is gone: somebody in the target deleted the PodChaperon
 // in the background, or changed its labels. The target's garbage collector ends the delegate later, with its grace
 // period. Feedback waits in the same way for the delegates of bound proxies.
 type leftover struct {
-	target   *Target
-	chaperon *v1alpha1.PodChaperon // as it was last seen
+	target *Target
+	// chaperon is the PodChaperon as it was last seen. Without a UID, only its name is known.
+	chaperon *v1alpha1.PodChaperon
+	// underWay says that the target's manager may have been creating the delegate when the PodChaperon went.
+	underWay bool
 	since    time.Time
 }
 
@@ -49,12 +58,9 @@ func (e *LeftoverError) Error() string {
 // Unwrap returns the answer of the target's API server, or nil.
 func (e *LeftoverError) Unwrap() error { return e.Cause }
 
-// leavesDelegate says whether a delegate may run, or may yet begin, after its PodChaperon has gone. Whoever deletes the
-// PodChaperon in the foreground waits for the end of the delegate, if there was one.
-func leavesDelegate(last *v1alpha1.PodChaperon) bool {
-	awaited := slices.Contains(last.Finalizers, metav1.FinalizerDeleteDependents) && !mayBeUnderWay(last)
-	return !awaited && !childless(last) && !Finished(last)
-}
+// leavesDelegate says whether a delegate may run, or may yet begin, after its PodChaperon has gone. Whoever deleted the
+// PodChaperon in the foreground may have deleted it in the background later.
+func leavesDelegate(last *v1alpha1.PodChaperon) bool { return !childless(last) && !Finished(last) }
 
 // mayBeUnderWay says whether the target's manager may be creating the delegate, as far as the PodChaperon shows.
 func mayBeUnderWay(last *v1alpha1.PodChaperon) bool {
@@ -62,18 +68,62 @@ func mayBeUnderWay(last *v1alpha1.PodChaperon) bool {
 	return len(last.Status.Conditions) == 0 && !asked
 }
 
-// leave notes that the target's cache shows a PodChaperon of the proxy no more.
+// leave notes that the target's cache shows a PodChaperon of the proxy no more. Nobody waits if the proxy is bound or
+// gone. A new leader may not know this of proxies that it did not try to place. Feedback asks for the end of their
+// delegates.
 func (known *record) leave(t *Target, last *v1alpha1.PodChaperon, now time.Time) {
-	if !known.attempted || known.concluded || !leavesDelegate(last) {
-		return // The proxy is bound, or gone, or there is nothing to wait for.
+	_, asked := ending.Asked(last)
+	if known.concluded || asked && !known.attempted || !leavesDelegate(last) {
+		return
 	}
 	known.stay(t)
-	known.left = append(known.left, leftover{target: t, chaperon: last, since: now})
+	known.left = append(known.left, leftover{target: t, chaperon: last, underWay: mayBeUnderWay(last), since: now})
 }
 
 // stay forgets what a target may have left over.
 func (known *record) stay(t *Target) {
 	known.left = slices.DeleteFunc(known.left, func(l leftover) bool { return l.target == t })
+}
+
+// find asks those targets where a delegate of the proxy may be left over that nobody saw being left, once, and all at
+// the same time.
+func (p *Placer) find(ctx context.Context, proxy *corev1.Pod, t *Target, engaged []*Target) error {
+	began := p.clock.Now()
+	targets := p.Delegates.unasked(proxy, t, engaged)
+	if len(targets) == 0 {
+		return nil
+	}
+	errs := make([]error, len(targets))
+	var asked sync.WaitGroup
+	for i, other := range targets {
+		asked.Go(func() { errs[i] = p.findIn(ctx, proxy, other) })
+	}
+	asked.Wait()
+	if err := cmp.Or(errs...); err != nil {
+		return err
+	}
+	p.Delegates.noteAsked(proxy.UID, began)
+	return nil
+}
+
+// findIn notes whether a target has a delegate of the proxy. One that does not let the source look counts as one that
+// has none. So does one that does not answer, after a while.
+func (p *Placer) findIn(ctx context.Context, proxy *corev1.Pod, t *Target) error {
+	named := &v1alpha1.PodChaperon{}
+	named.Namespace, named.Name = proxy.Namespace, translate.DelegateName(proxy)
+	const overdue = true
+	runs, err := ending.MayRun(ctx, t.Target, client.ObjectKeyFromObject(named), overdue)
+	if err != nil && p.clock.Since(t.Since) < mayLast(proxy) {
+		return &LeftoverError{Target: t.Name(), Delegate: named.Name, Cause: err}
+	}
+	if !runs {
+		return nil
+	}
+	if found, err := live(ctx, t, named); err == nil && ProxyUID(found) == proxy.UID {
+		named = found // Perhaps it has lost its labels.
+	}
+	p.Delegates.noteLeftover(proxy.UID, leftover{target: t, chaperon: named, since: p.clock.Now()})
+	return nil
 }
 
 // leftoversEnded returns nil if no delegate of the proxy is left over in another reachable target. In the same target,
@@ -92,21 +142,26 @@ func (p *Placer) leftoversEnded(ctx context.Context, proxy *corev1.Pod, t *Targe
 // mayRun says whether a delegate that is left over may run, or may yet begin. Perhaps the PodChaperon has only lost its
 // labels, so it is deleted.
 func (p *Placer) mayRun(ctx context.Context, proxy *corev1.Pod, left leftover) (bool, error) {
-	err := remove(ctx, left.target, left.chaperon,
-		client.Preconditions{UID: &left.chaperon.UID}, client.PropagationPolicy(metav1.DeletePropagationForeground))
-	if err != nil && !apierrors.IsConflict(err) && !apierrors.IsForbidden(err) {
-		return false, err
+	if uid := left.chaperon.UID; uid != "" {
+		err := remove(ctx, left.target, left.chaperon,
+			client.Preconditions{UID: &uid}, client.PropagationPolicy(metav1.DeletePropagationForeground))
+		if err != nil && !apierrors.IsConflict(err) && !apierrors.IsForbidden(err) {
+			return false, err
+		}
 	}
-	underWay := mayBeUnderWay(left.chaperon)
-	waited := p.clock.Since(left.since)
-	grace := time.Duration(ptr.Deref(proxy.Spec.TerminationGracePeriodSeconds,
-		corev1.DefaultTerminationGracePeriodSeconds)) * time.Second
-	if underWay {
-		grace += timeouts.ManagerPatience
+	waited, longest := p.clock.Since(left.since), mayLast(proxy)
+	if left.underWay {
+		longest += timeouts.ManagerPatience
 	}
 	delegate := client.ObjectKeyFromObject(left.chaperon)
-	runs, err := ending.MayRun(ctx, left.target.Target, delegate, waited >= grace+ending.Slack)
-	return runs || underWay && waited < timeouts.ManagerPatience, err
+	runs, err := ending.MayRun(ctx, left.target.Target, delegate, waited >= longest)
+	return runs || left.underWay && waited < timeouts.ManagerPatience, err
+}
+
+// mayLast returns how long the proxy's delegate usually lasts at most without a PodChaperon.
+func mayLast(proxy *corev1.Pod) time.Duration {
+	grace := ptr.Deref(proxy.Spec.TerminationGracePeriodSeconds, corev1.DefaultTerminationGracePeriodSeconds)
+	return time.Duration(grace)*time.Second + ending.Slack
 }
 
 // leftovers returns what may be left over of a proxy in reachable targets other than this one. A target that has
@@ -130,6 +185,51 @@ func (d *Delegates) leftovers(proxy types.UID, t *Target) []leftover {
 	}
 	slices.SortFunc(all, func(a, b leftover) int { return strings.Compare(a.target.NodeName, b.target.NodeName) })
 	return all
+}
+
+// unasked returns the reachable targets other than this one where a delegate of the proxy may be left over, although
+// the target's cache never showed its PodChaperon: somebody deleted it in the background before the cache listed, while
+// the target was lost, or no leader was there. There are none while a target has a PodChaperon of the proxy: another
+// target may lead to the same cluster, and so show its delegate.
+func (d *Delegates) unasked(proxy *corev1.Pod, t *Target, engaged []*Target) []*Target {
+	if d.Holder(proxy.UID) != nil {
+		return nil
+	}
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	var asked time.Time
+	if known, ok := d.byProxy[proxy.UID]; ok {
+		asked = known.asked
+	}
+	var all []*Target
+	for _, other := range engaged {
+		if other.NodeName != t.NodeName && other.Reachable() && other.Allows(proxy.Namespace) &&
+			other.Since.After(asked) && other.Since.Add(skew).After(proxy.CreationTimestamp.Time) {
+			all = append(all, other)
+		}
+	}
+	return all
+}
+
+// noteAsked notes when all targets were asked for a delegate of the proxy.
+func (d *Delegates) noteAsked(proxy types.UID, now time.Time) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if known := d.recordOf(proxy); !known.concluded {
+		known.asked = now
+	}
+}
+
+// noteLeftover notes that a delegate was found without a PodChaperon, while somebody waits for the proxy.
+func (d *Delegates) noteLeftover(proxy types.UID, left leftover) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	known := d.recordOf(proxy)
+	if !known.concluded && !left.target.Gone() {
+		known.stay(left.target)
+		known.left = append(known.left, left)
+	}
+	d.tidy(proxy, known)
 }
 
 // forgetLeftover notes that a delegate that was left over has ended.

@@ -75,6 +75,9 @@ type Expectation struct {
 	// Waiting is called with the target's reason, which may be empty, whenever the target keeps the pod waiting. It
 	// must not be nil.
 	Waiting func(reason string)
+	// Engaged are all targets. Those that were engaged when the pod existed already may have a delegate of the pod that
+	// has no PodChaperon any more.
+	Engaged []*Target
 }
 
 // Place returns a nil error when the target has scheduled the proxy's delegate. A *RefusedError says that the target
@@ -87,7 +90,7 @@ func (p *Placer) Place(
 	w := p.Delegates.startWaiting(client.ObjectKeyFromObject(proxy), proxy.UID, t)
 	defer p.Delegates.stopWaiting(proxy.UID, w)
 	roomier := t.Ledger.Roomier()
-	chaperon, err := p.ensureChaperon(ctx, proxy, t)
+	chaperon, err := p.ensureChaperon(ctx, proxy, t, expected.Engaged)
 	if err == nil {
 		p.Delegates.setUncertain(proxy.UID, t, false)
 		err = p.await(ctx, w, chaperon, expected)
