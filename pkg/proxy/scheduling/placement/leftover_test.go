@@ -1,6 +1,7 @@
 package placement
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strings"
@@ -9,11 +10,13 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/timeouts"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
 
 // leave has the cache of a target lose a PodChaperon between two attempts to place the pod.
@@ -205,5 +208,117 @@ func TestOnlyPodsThatWereBeingPlacedHaveLeftovers(t *testing.T) {
 				t.Errorf("%v is left over", known.left)
 			}
 		})
+	}
+}
+
+// TestATargetThatWasEngagedLaterIsAskedForADelegate has a pod that existed when its targets were engaged, after a
+// change of the leader, say. Nobody saw its PodChaperon.
+func TestATargetThatWasEngagedLaterIsAskedForADelegate(t *testing.T) {
+	broken := errors.New("broken")
+	forbidden := apierrors.NewForbidden(corev1.Resource("pods"), "web", errors.New("no right to read logs"))
+	for name, test := range map[string]struct {
+		runs    bool  // as the target says
+		err     error // of the question
+		happens func(w *world, c1 *Target, pod *corev1.Pod)
+		waits   bool
+	}{
+		"it has the delegate":     {runs: true, waits: true},
+		"it does not have it":     {},
+		"it does not let us look": {err: forbidden},
+		"it does not answer":      {err: broken, waits: true},
+		"it does not answer for longer": {err: broken, happens: func(w *world, _ *Target, _ *corev1.Pod) {
+			w.clock.Step(40 * time.Second)
+		}},
+		"its clock is ahead": {runs: true, waits: true, happens: func(w *world, _ *Target, pod *corev1.Pod) {
+			pod.CreationTimestamp = metav1.NewTime(w.clock.Now().Add(skew - 1))
+		}},
+		"the pod was created later": {runs: true, happens: func(w *world, _ *Target, pod *corev1.Pod) {
+			pod.CreationTimestamp = metav1.NewTime(w.clock.Now().Add(skew))
+		}},
+		"it is lost": {runs: true, happens: func(w *world, c1 *Target, _ *corev1.Pod) {
+			w.registry.Lose(c1.Target)
+		}},
+		"it is of another namespace": {runs: true, happens: func(_ *world, c1 *Target, _ *corev1.Pod) {
+			c1.Key.Namespace = "other"
+		}},
+		"it shows the PodChaperon": {runs: true, happens: func(w *world, c1 *Target, _ *corev1.Pod) {
+			w.Delegates.Seen(c1, newChaperon("c", "p"))
+		}},
+		"the PodChaperon goes before the pod is placed": {
+			runs: true, waits: true, happens: func(w *world, c1 *Target, _ *corev1.Pod) {
+				w.Delegates.Seen(c1, newChaperon("c", "p"))
+				w.Delegates.Gone(c1, newChaperon("c", "p"))
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, pod := newWorld(), newPod("p", nil)
+			c1, c2 := w.engage(t, "c1", server{}.funcs()), w.engage(t, "c2", server{}.funcs())
+			c1.Since, c2.Since = w.clock.Now(), w.clock.Now()
+			c1.finds(test.runs, test.err)
+			if test.happens != nil {
+				test.happens(w, c1, pod)
+			}
+			w.Delegates.startWaiting(types.NamespacedName{}, "p", c2)
+			for range 2 { // Both attempts see the same.
+				if err := w.ended(t.Context(), pod, c2, c1, c2); (err != nil) != test.waits {
+					t.Errorf("error is %v, want one: %t", err, test.waits)
+				}
+			}
+		})
+	}
+}
+
+// ended returns nil if an attempt to place a pod in a target finds no delegate that is left over.
+func (w *world) ended(ctx context.Context, pod *corev1.Pod, at *Target, engaged ...*Target) error {
+	return cmp.Or(w.find(ctx, pod, at, engaged), w.leftoversEnded(ctx, pod, at))
+}
+
+func TestATargetIsAskedOnceAndAnewWhenItIsEngagedAnew(t *testing.T) {
+	w, pod := newWorld(), newPod("p", nil)
+	c1, c2 := w.engage(t, "c1", server{}.funcs()), w.engage(t, "c2", server{}.funcs())
+	c1.Since, c2.Since = w.clock.Now(), w.clock.Now()
+	questions := 0
+	count := func(context.Context, types.NamespacedName) (bool, error) { questions++; return false, nil }
+	c1.FindsPod = count
+	waiting := w.Delegates.startWaiting(types.NamespacedName{}, "p", c2)
+	expect := func(what string, want int) {
+		t.Helper()
+		w.clock.Step(time.Second)
+		if err := w.ended(t.Context(), pod, c2, c1, c2); err != nil || questions != want {
+			t.Errorf("%s: %d questions, want %d; error %v", what, questions, want, err)
+		}
+	}
+	expect("the first attempt", 1)
+	w.Delegates.stopWaiting("p", waiting)
+	expect("the next attempt", 1)
+	w.Delegates.ForgetTarget(c1)
+	again := w.engage(t, "c1", server{}.funcs())
+	again.FindsPod, again.Since = count, w.clock.Now()
+	c1 = again
+	expect("after the target was engaged anew", 2)
+	w.Delegates.Concluded("p", ProxyBound)
+	if len(w.Delegates.byProxy) > 0 {
+		t.Errorf("when the proxy is bound, %d entries are left", len(w.Delegates.byProxy))
+	}
+}
+
+// TestAPodChaperonWithoutLabelsIsDeletedAfterAChangeOfTheLeader has one that no cache of the new leader shows.
+func TestAPodChaperonWithoutLabelsIsDeletedAfterAChangeOfTheLeader(t *testing.T) {
+	w, pod := newWorld(), newPod("p", nil)
+	c1, c2 := w.engage(t, "c1", server{}.funcs()), w.engage(t, "c2", server{}.funcs())
+	c1.Since = w.clock.Now()
+	c1.finds(true, nil)
+	hidden := newChaperon("c", "p")
+	hidden.Name = translate.DelegateName(pod)
+	if err := c1.Client.Create(t.Context(), hidden.DeepCopy()); err != nil {
+		t.Fatal(err)
+	}
+	w.Delegates.startWaiting(types.NamespacedName{}, "p", c2)
+	if err := w.ended(t.Context(), pod, c2, c1, c2); err == nil {
+		t.Error("the pod does not wait")
+	}
+	if _, err := live(t.Context(), c1, hidden); !apierrors.IsNotFound(err) {
+		t.Errorf("the PodChaperon was not deleted: %v", err)
 	}
 }

@@ -81,9 +81,10 @@ type Expectation struct {
 }
 
 // Place returns a nil error when the target has scheduled the proxy's delegate. A *RefusedError says that the target
-// has no delegate that could still be scheduled, a *ConcludedError that there is no pod to schedule any more. After any
-// other error the delegate may be in the target, and the next attempt finds it. The result preempts says that the
-// target's scheduler evicts, or evicted, other pods for the delegate.
+// has no delegate that could still be scheduled, a *ConcludedError that there is no pod to schedule any more. A
+// *LeftoverError says that the pod is to be placed later, anywhere. After any other error the delegate may be in the
+// target, and the next attempt finds it. The result preempts says that the target's scheduler evicts, or evicted, other
+// pods for the delegate.
 func (p *Placer) Place(
 	ctx context.Context, proxy *corev1.Pod, t *Target, expected Expectation,
 ) (preempts bool, err error) {
