@@ -179,8 +179,8 @@ func ofLeftovers() []breakage {
 		},
 		{
 			name: "leftover-unseen", file: placement + "create.go", test: pods,
-			from:   "if err := p.find(ctx, proxy, t, engaged); err != nil {",
-			to:     "if err := p.find(ctx, proxy, t, nil); err != nil {",
+			from:   "if err := p.find(ctx, proxy, engaged); err != nil {",
+			to:     "if err := p.find(ctx, proxy, nil); err != nil {",
 			missed: "the leader has to change, and somebody to delete a PodChaperon, at the same time",
 		},
 	}

@@ -87,16 +87,16 @@ func (known *record) stay(t *Target) {
 
 // find asks those targets where a delegate of the proxy may be left over that nobody saw being left, once, and all at
 // the same time.
-func (p *Placer) find(ctx context.Context, proxy *corev1.Pod, t *Target, engaged []*Target) error {
+func (p *Placer) find(ctx context.Context, proxy *corev1.Pod, engaged []*Target) error {
 	began := p.clock.Now()
-	targets := p.Delegates.unasked(proxy, t, engaged)
+	targets := p.Delegates.unasked(proxy, engaged)
 	if len(targets) == 0 {
 		return nil
 	}
 	errs := make([]error, len(targets))
 	var asked sync.WaitGroup
-	for i, other := range targets {
-		asked.Go(func() { errs[i] = p.findIn(ctx, proxy, other) })
+	for i, t := range targets {
+		asked.Go(func() { errs[i] = p.findIn(ctx, proxy, t) })
 	}
 	asked.Wait()
 	if err := cmp.Or(errs...); err != nil {
@@ -187,11 +187,11 @@ func (d *Delegates) leftovers(proxy types.UID, t *Target) []leftover {
 	return all
 }
 
-// unasked returns the reachable targets other than this one where a delegate of the proxy may be left over, although
-// the target's cache never showed its PodChaperon: somebody deleted it in the background before the cache listed, while
-// the target was lost, or no leader was there. There are none while a target has a PodChaperon of the proxy: another
-// target may lead to the same cluster, and so show its delegate.
-func (d *Delegates) unasked(proxy *corev1.Pod, t *Target, engaged []*Target) []*Target {
+// unasked returns the reachable targets where a delegate of the proxy may be left over, although the target's cache
+// never showed its PodChaperon: somebody deleted it in the background before the cache listed, while the target was
+// lost, or no leader was there. There are none while a target has a PodChaperon of the proxy: another target may lead
+// to the same cluster, and so show its delegate.
+func (d *Delegates) unasked(proxy *corev1.Pod, engaged []*Target) []*Target {
 	if d.Holder(proxy.UID) != nil {
 		return nil
 	}
@@ -202,10 +202,10 @@ func (d *Delegates) unasked(proxy *corev1.Pod, t *Target, engaged []*Target) []*
 		asked = known.asked
 	}
 	var all []*Target
-	for _, other := range engaged {
-		if other.NodeName != t.NodeName && other.Reachable() && other.Allows(proxy.Namespace) &&
-			other.Since.After(asked) && other.Since.Add(skew).After(proxy.CreationTimestamp.Time) {
-			all = append(all, other)
+	for _, t := range engaged {
+		if t.Reachable() && t.Allows(proxy.Namespace) &&
+			t.Since.After(asked) && t.Since.Add(skew).After(proxy.CreationTimestamp.Time) {
+			all = append(all, t)
 		}
 	}
 	return all

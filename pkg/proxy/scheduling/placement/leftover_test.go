@@ -271,7 +271,7 @@ func TestATargetThatWasEngagedLaterIsAskedForADelegate(t *testing.T) {
 
 // ended returns nil if an attempt to place a pod in a target finds no delegate that is left over.
 func (w *world) ended(ctx context.Context, pod *corev1.Pod, at *Target, engaged ...*Target) error {
-	return cmp.Or(w.find(ctx, pod, at, engaged), w.leftoversEnded(ctx, pod, at))
+	return cmp.Or(w.find(ctx, pod, engaged), w.leftoversEnded(ctx, pod, at))
 }
 
 func TestATargetIsAskedOnceAndAnewWhenItIsEngagedAnew(t *testing.T) {
@@ -300,6 +300,22 @@ func TestATargetIsAskedOnceAndAnewWhenItIsEngagedAnew(t *testing.T) {
 	w.Delegates.Concluded("p", ProxyBound)
 	if len(w.Delegates.byProxy) > 0 {
 		t.Errorf("when the proxy is bound, %d entries are left", len(w.Delegates.byProxy))
+	}
+}
+
+// TestTheChosenTargetIsAskedToo has a pod that is not placed in the target that was chosen first.
+func TestTheChosenTargetIsAskedToo(t *testing.T) {
+	w, pod := newWorld(), newPod("p", nil)
+	c1, c2 := w.engage(t, "c1", server{}.funcs()), w.engage(t, "c2", server{}.funcs())
+	c1.Since, c2.Since = w.clock.Now(), w.clock.Now()
+	c1.finds(true, nil)
+	w.Delegates.startWaiting(types.NamespacedName{}, "p", c1)
+	w.clock.Step(time.Second)
+	if err := w.ended(t.Context(), pod, c1, c1, c2); err != nil {
+		t.Errorf("the target itself: %v", err)
+	}
+	if err := w.ended(t.Context(), pod, c2, c1, c2); err == nil {
+		t.Error("the pod does not wait before it is placed in another target")
 	}
 }
 
