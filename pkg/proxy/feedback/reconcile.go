@@ -139,7 +139,7 @@ func (r *reconciler) carryOut(ctx context.Context, key types.NamespacedName, pro
 		if !runs && err == nil {
 			runs, err = r.removeProxy(ctx, proxy, p.removal)
 		}
-		if runs {
+		if runs && err == nil {
 			p.waitFor(lookAtEnd)
 		}
 		errs = append(errs, err)

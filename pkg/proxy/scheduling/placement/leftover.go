@@ -69,11 +69,9 @@ func mayBeUnderWay(last *v1alpha1.PodChaperon) bool {
 }
 
 // leave notes that the target's cache shows a PodChaperon of the proxy no more. Nobody waits if the proxy is bound or
-// gone. A new leader may not know this of proxies that it did not try to place. Feedback asks for the end of their
-// delegates.
+// gone. Before the first attempt of this process, which asks all targets, nobody knows whether it is.
 func (known *record) leave(t *Target, last *v1alpha1.PodChaperon, now time.Time) {
-	_, asked := ending.Asked(last)
-	if known.concluded || asked && !known.attempted || !leavesDelegate(last) {
+	if !known.attempted || known.concluded || !leavesDelegate(last) {
 		return
 	}
 	known.stay(t)
