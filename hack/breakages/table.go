@@ -33,6 +33,7 @@ const (
 func all() []breakage {
 	var all []breakage
 	all = append(all, ofPlacement()...)
+	all = append(all, ofLeftovers()...)
 	all = append(all, ofFeedback()...)
 	all = append(all, ofChaperon()...)
 	all = append(all, ofLeases()...)
@@ -164,6 +165,23 @@ func ofPlacement() []breakage {
 			name: "discard-without-both", file: placement + "withdraw.go", test: pods,
 			from: "exactly := client.Preconditions{UID: &seen.UID, ResourceVersion: &seen.ResourceVersion}",
 			to:   "exactly := client.Preconditions{}",
+		},
+	}
+}
+
+// ofLeftovers are about delegates that may run without a PodChaperon.
+func ofLeftovers() []breakage {
+	return []breakage{
+		{
+			name: "leftover-ignored", file: placement + "create.go", test: pods,
+			from: "if err := p.leftoversEnded(ctx, proxy, t); err != nil {",
+			to:   "if err := p.leftoversEnded(ctx, proxy, t); false {",
+		},
+		{
+			name: "leftover-unseen", file: placement + "create.go", test: pods,
+			from:   "if err := p.find(ctx, proxy, engaged); err != nil {",
+			to:     "if err := p.find(ctx, proxy, nil); err != nil {",
+			missed: "the leader has to change, and somebody to delete a PodChaperon, at the same time",
 		},
 	}
 }

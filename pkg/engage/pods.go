@@ -20,14 +20,14 @@ const noContainer = "no.container"
 // request if there is one. The kubelet is not asked. The error of a target that does not give this right is Forbidden.
 // A target without Config has no pods.
 func (t *Target) HasPod(ctx context.Context, key types.NamespacedName) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, timeouts.Request)
+	defer cancel()
 	if t.FindsPod != nil {
 		return t.FindsPod(ctx, key)
 	}
 	if t.Config == nil {
 		return false, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, timeouts.Request)
-	defer cancel()
 	pods, err := corev1client.NewForConfig(t.Config)
 	if err != nil {
 		return false, fmt.Errorf("making a client of target %q: %w", t.Key, err)

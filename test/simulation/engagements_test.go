@@ -3,6 +3,7 @@ package simulation
 import (
 	"context"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -64,6 +65,7 @@ func (s *source) engage(k *kubernetes, ago int) {
 				s.wake(placement.ProxyUID(c))
 			}
 		})
+	e.target.Since = time.Now()
 	_ = s.feedback.Fill(ctx, t, q)
 	context.AfterFunc(ctx, func() { d.ForgetTarget(e.target) })
 	if before != nil {

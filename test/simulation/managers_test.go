@@ -326,7 +326,9 @@ func (s *source) candidates(pod *corev1.Pod) []*engagement {
 }
 
 func (s *source) attempt(pod *corev1.Pod, e *engagement) {
-	_, err := s.placer.Place(s.ctx, pod, e.target, placement.Expectation{Waiting: func(string) {}})
+	_, err := s.placer.Place(s.ctx, pod, e.target, placement.Expectation{
+		Waiting: func(string) {}, Engaged: s.all(),
+	})
 	if err == nil {
 		ctx, cancel := context.WithTimeout(s.ctx, 10*time.Second)
 		defer cancel()
@@ -335,4 +337,15 @@ func (s *source) attempt(pod *corev1.Pod, e *engagement) {
 	if err != nil {
 		s.failed(pod.UID)
 	}
+}
+
+// all returns the engaged targets.
+func (s *source) all() []*placement.Target {
+	var all []*placement.Target
+	for _, k := range s.world.targets {
+		if e := s.engaged[k]; e != nil {
+			all = append(all, e.target)
+		}
+	}
+	return all
 }

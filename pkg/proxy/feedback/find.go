@@ -44,7 +44,7 @@ func (r *reconciler) findChaperon(ctx context.Context, proxy *corev1.Pod) (found
 			return true, r.label(ctx, proxy, chaperon, selected)
 		}
 	}
-	return true, nil // The cache lags, and its event follows.
+	return true, nil // The cache lags.
 }
 
 // label gives a PodChaperon its labels.

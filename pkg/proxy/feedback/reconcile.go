@@ -29,8 +29,7 @@ const (
 	// lookAtEnd is how often the target is asked whether a delegate without a PodChaperon has ended. The source cannot
 	// watch pods there.
 	lookAtEnd = 2 * time.Second
-	// endSlack is the time that the target's garbage collector and kubelet have beyond the grace period of a proxy.
-	endSlack = 10 * time.Second
+	endSlack  = asking.Slack
 )
 
 // reconciler reconciles the proxies in one engaged target.
@@ -141,10 +140,11 @@ func (r *reconciler) carryOut(ctx context.Context, key types.NamespacedName, pro
 		if !runs {
 			runs, err = r.delegateRuns(ctx, proxy, p.removal)
 		}
-		if runs {
+		if !runs && err == nil {
+			runs, err = r.removeProxy(ctx, proxy, p.removal)
+		}
+		if runs && err == nil {
 			p.waitFor(lookAtEnd)
-		} else if err == nil {
-			err = r.removeProxy(ctx, proxy, p.removal)
 		}
 		errs = append(errs, err)
 	}
@@ -201,24 +201,26 @@ func (r *reconciler) askGarbageCollector(ctx context.Context, chaperon *v1alpha1
 	return nil
 }
 
-func (r *reconciler) removeProxy(ctx context.Context, proxy *corev1.Pod, removal *removal) error {
+// removeProxy deletes a proxy, unless its PodChaperon is found. The cache may never show that one: if it goes before the
+// cache lists anew, there is no event.
+func (r *reconciler) removeProxy(ctx context.Context, proxy *corev1.Pod, removal *removal) (found bool, err error) {
 	// If the target does not allow the namespace, we have no right to read there, and the target holds nothing of ours.
 	if removal.ifGone && r.target.Allows(proxy.Namespace) {
 		found, err := r.findChaperon(ctx, proxy)
 		gone := apierrors.IsForbidden(err) && r.target.HasNothingIn(proxy.Namespace)
 		if found || err != nil && !gone {
-			return err
+			return found, err
 		}
 		if err := r.target.Confirm(ctx); err != nil {
-			return fmt.Errorf("confirming that the PodChaperon was deleted: %w", err)
+			return false, fmt.Errorf("confirming that the PodChaperon was deleted: %w", err)
 		}
 	}
 	if removal.of != "" {
 		if replaced, err := r.replaced(ctx, proxy, removal.of); replaced || err != nil {
-			return err
+			return false, err
 		}
 	}
-	return r.feedback.remove(ctx, proxy, removal)
+	return false, r.feedback.remove(ctx, proxy, removal)
 }
 
 // delegateRuns says whether the delegate of a terminating proxy may run, although it has no PodChaperon any more. If
@@ -228,18 +230,14 @@ func (r *reconciler) delegateRuns(ctx context.Context, proxy *corev1.Pod, remova
 		return false, nil
 	}
 	name := translate.DelegateName(proxy)
-	runs, err := r.target.HasPod(ctx, types.NamespacedName{Namespace: proxy.Namespace, Name: name})
 	overdue := r.options.Clock.Now().After(proxy.DeletionTimestamp.Add(endSlack))
-	switch {
-	case apierrors.IsForbidden(err):
-		return !overdue, nil
-	case err != nil:
-		return false, err
-	case runs && overdue:
+	delegate := types.NamespacedName{Namespace: proxy.Namespace, Name: name}
+	runs, err := asking.MayRun(ctx, r.target, delegate, overdue)
+	if runs && overdue {
 		r.feedback.recordDelegateUnclear(proxy, fmt.Sprintf("its delegate %q exists in the target, and its "+
 			"PodChaperon does not: delete the delegate there; or delete this pod by force if it is gone", name))
 	}
-	return runs, nil
+	return runs, err
 }
 
 // surplus says whether a proxy must not go yet, because another reachable target has a PodChaperon of the proxy, and so

@@ -410,11 +410,15 @@ func TestAProxyWithoutPodChaperon(t *testing.T) {
 			s.cachedChaperons = func() []v1alpha1.PodChaperon { return nil }
 			s.engaged.Confirms = func(context.Context) error { return test.confirm }
 			s.fail["live chaperon"], s.fail["patch chaperon"] = test.fail, test.patch
-			if _, err := s.reconcile(); (err != nil) != test.failed {
+			result, err := s.reconcile()
+			if (err != nil) != test.failed {
 				t.Errorf("error %v", err)
 			}
 			if stays := s.now() != nil; stays != test.stays {
 				t.Errorf("the proxy stays: %v", stays)
+			}
+			if again := result.RequeueAfter > 0; again != (test.stays && !test.failed) {
+				t.Errorf("it is looked at again: %v", again) // There may be no event.
 			}
 			s.expectEvents(test.events...)
 			s.expectRequests(test.requests...)

@@ -87,7 +87,7 @@ func TestAProxyStaysIfItsPodChaperonWasReplaced(t *testing.T) {
 			options := Options{Client: c, Recorder: events.NewFakeRecorder(1)}
 			r := &reconciler{options: options, feedback: New(options), target: &engage.Target{APIReader: c}}
 			gone := &removal{of: test.cached, grace: ptr.To[int64](0), message: "the delegate is lost"}
-			if err := r.removeProxy(t.Context(), cached, gone); err != nil {
+			if _, err := r.removeProxy(t.Context(), cached, gone); err != nil {
 				t.Fatal(err)
 			}
 			err := c.Get(t.Context(), client.ObjectKeyFromObject(proxy()), cached)

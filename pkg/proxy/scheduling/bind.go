@@ -36,7 +36,7 @@ func (p *plugin) Bind(ctx context.Context, state fwk.CycleState, pod *corev1.Pod
 		)
 	}
 	err = p.attempt(ctx, c, pod, t)
-	if errors.As(err, new(*placement.RefusedError)) || errors.As(err, new(*needs.MissingError)) {
+	if errors.As(err, new(*placement.RefusedError)) || notToBlame(err) {
 		return fwk.NewStatus(fwk.Unschedulable).WithError(err)
 	} else if err != nil {
 		return fwk.AsStatus(err)
@@ -88,9 +88,10 @@ func (p *plugin) attempt(ctx context.Context, c *cycle, pod *corev1.Pod, t *targ
 	preempts, err := p.placer.Place(ctx, pod, t.Target, placement.Expectation{
 		Growth:  prospect == attempts.Grow,
 		Waiting: func(reason string) { p.explanations.Waits(pod, t.Name(), reason) },
+		Engaged: p.targets.all(),
 	})
-	if errors.As(err, new(*placement.ConcludedError)) || errors.As(err, new(*needs.MissingError)) {
-		p.explanations.Dropped(pod, t.Name()) // The target has not answered, and is not to blame.
+	if errors.As(err, new(*placement.ConcludedError)) || notToBlame(err) {
+		p.explanations.Dropped(pod, t.Name()) // The target has not answered.
 	} else {
 		outcome, reason := outcomeOf(err)
 		p.explanations.Ended(pod, t.Name(), outcome, reason)
@@ -101,6 +102,11 @@ func (p *plugin) attempt(ctx context.Context, c *cycle, pod *corev1.Pod, t *targ
 		p.wakeNext(client.ObjectKeyFromObject(pod))
 	}
 	return err
+}
+
+// notToBlame says whether a pod was not placed for a reason that has nothing to do with the target.
+func notToBlame(err error) bool {
+	return errors.As(err, new(*needs.MissingError)) || errors.As(err, new(*placement.LeftoverError))
 }
 
 // bindScheduled binds a pod whose delegate has a node, although the virtual node does not pass the filters: it was

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	fakeclients "k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
@@ -118,6 +119,7 @@ func TestAnAttemptWithoutAnAnswerIsNotTheTargets(t *testing.T) {
 	for name, err := range map[string]error{
 		"the source lacks what the pod needs": &needs.MissingError{Namespace: "default"},
 		"the API server is busy":              &placement.CreateError{Target: "c1", Cause: errors.New("busy")},
+		"a delegate runs in another target":   &placement.LeftoverError{Target: "c2"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld()
@@ -137,6 +139,12 @@ func TestAnAttemptWithoutAnAnswerIsNotTheTargets(t *testing.T) {
 				Source: translate.Source{ClusterID: "source"}, Timeout: time.Minute, Clock: w.clock,
 				Ensure: follower.Ensure, Sign: func(proof.Claim) (string, error) { return "signed", nil },
 			})
+			if errors.As(err, new(*placement.LeftoverError)) {
+				c2 := w.engage(t, "c2", interceptor.Funcs{})
+				c2.Since = w.clock.Now()
+				c2.FindsPod = func(context.Context, types.NamespacedName) (bool, error) { return true, nil }
+				want = nil
+			}
 			pod := newPod("p", nil)
 			if got := w.attempt(t.Context(), &cycle{}, pod, c1); got == nil {
 				t.Fatal("the attempt succeeded")

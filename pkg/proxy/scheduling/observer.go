@@ -27,6 +27,7 @@ func (s *Scheduler) Engaged(ctx context.Context, engaged *engage.Target) error {
 	if err := s.follow(ctx, t); err != nil {
 		return err
 	}
+	t.Since = s.clock.Now()
 	s.plugin.targets.add(t)
 	s.plugin.elders.reached(engaged.Key)
 	if err := ctx.Err(); err != nil { // The function above may have run before.

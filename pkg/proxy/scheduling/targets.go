@@ -67,3 +67,14 @@ func (t *targets) get(nodeName string) *target {
 	defer t.mu.RUnlock()
 	return t.byNode[nodeName]
 }
+
+// all returns the engaged targets.
+func (t *targets) all() []*placement.Target {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	all := make([]*placement.Target, 0, len(t.byNode))
+	for _, engaged := range t.byNode {
+		all = append(all, engaged.Target)
+	}
+	return all
+}

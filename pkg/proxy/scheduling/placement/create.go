@@ -19,10 +19,19 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
 
-// ensureChaperon returns the proxy's PodChaperon in the target: one that was found, or a new one.
-func (p *Placer) ensureChaperon(ctx context.Context, proxy *corev1.Pod, t *Target) (*v1alpha1.PodChaperon, error) {
+// ensureChaperon returns the proxy's PodChaperon in the target: one that was found, or a new one. There is no new one
+// while an earlier delegate may run in another target.
+func (p *Placer) ensureChaperon(
+	ctx context.Context, proxy *corev1.Pod, t *Target, engaged []*Target,
+) (*v1alpha1.PodChaperon, error) {
 	if found := p.Delegates.in(t, proxy.UID); found != nil {
 		return found, nil
+	}
+	if err := p.find(ctx, proxy, engaged); err != nil {
+		return nil, err
+	}
+	if err := p.leftoversEnded(ctx, proxy, t); err != nil {
+		return nil, err
 	}
 	proved, err := p.sign(proof.ClaimOf(proxy, t.Key))
 	if err != nil {

@@ -63,7 +63,7 @@ func TestWhatAPodNeedsDecidesWhetherItsDelegateIsMade(t *testing.T) {
 					return c.Create(ctx, o, options...)
 				},
 			})
-			_, err := w.ensureChaperon(t.Context(), newPod("p", nil), at)
+			_, err := w.ensureChaperon(t.Context(), newPod("p", nil), at, nil)
 			if got := message(err); got != test.err {
 				t.Errorf("error is %q, want %q", got, test.err)
 			}
@@ -102,7 +102,7 @@ func TestARefusalIsNoAnswerToAnEarlierRequest(t *testing.T) {
 				},
 			})
 			w.Delegates.setUncertain("p", at, true)
-			chaperon, err := w.ensureChaperon(t.Context(), newPod("p", nil), at)
+			chaperon, err := w.ensureChaperon(t.Context(), newPod("p", nil), at, nil)
 			if message(err) != test.err || (chaperon != nil) != test.arrived {
 				t.Errorf("got %v and error %q, want error %q", chaperon, message(err), test.err)
 			}
@@ -126,7 +126,7 @@ func TestWithoutAKeyNothingIsPlaced(t *testing.T) {
 			return nil
 		},
 	})
-	_, err := w.ensureChaperon(t.Context(), newPod("p", nil), at)
+	_, err := w.ensureChaperon(t.Context(), newPod("p", nil), at, nil)
 	if want := "creating the PodChaperon in c1: no key"; message(err) != want || !errors.As(err, new(*CreateError)) {
 		t.Errorf("error is %q (%T), want a CreateError %q", message(err), err, want)
 	}
@@ -140,7 +140,7 @@ func TestAPodChaperonHasTheProofOfItsProxyAndTarget(t *testing.T) {
 		return "signed", nil
 	}
 	pod, at := newPod("p", nil), w.engage(t, "c1", interceptor.Funcs{})
-	chaperon, err := w.ensureChaperon(t.Context(), pod, at)
+	chaperon, err := w.ensureChaperon(t.Context(), pod, at, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -195,7 +195,7 @@ func TestAPodChaperonThatExistsIsGoneOnWithIfItIsThePods(t *testing.T) {
 					return test.get
 				},
 			})
-			got, err := w.ensureChaperon(t.Context(), newPod("p", nil), at)
+			got, err := w.ensureChaperon(t.Context(), newPod("p", nil), at, nil)
 			if message(err) != test.err {
 				t.Errorf("error is %q, want %q", message(err), test.err)
 			}
@@ -250,7 +250,7 @@ func TestAPodChaperonAsksForFencingOnlyIfTheSourceIsHeardOf(t *testing.T) {
 			if test.change != nil {
 				test.change(pod)
 			}
-			chaperon, err := w.ensureChaperon(t.Context(), pod, at)
+			chaperon, err := w.ensureChaperon(t.Context(), pod, at, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -273,7 +273,7 @@ func TestAPodChaperonOfAnEarlierVersionIsNotFenced(t *testing.T) {
 	at.Confirms = func(context.Context) error { return nil }
 	at.SetFences(true)
 	pod := newPod("p", nil)
-	chaperon, err := w.ensureChaperon(t.Context(), pod, at)
+	chaperon, err := w.ensureChaperon(t.Context(), pod, at, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -303,7 +303,7 @@ func TestDelegatesKeepLabelsAsTheTargetOrElseTheManagerSays(t *testing.T) {
 			w.registry.SetPolicy(at.Target, &v1alpha1.PlacementPolicy{KeepLabels: test.target})
 			pod := newPod("p", nil)
 			pod.Labels = map[string]string{"app": "web"}
-			chaperon, err := w.ensureChaperon(t.Context(), pod, at)
+			chaperon, err := w.ensureChaperon(t.Context(), pod, at, nil)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -2,8 +2,10 @@ package placement
 
 import (
 	"sync"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
@@ -14,6 +16,8 @@ import (
 // Delegates knows, by the UID of the proxy, which PodChaperons are in the caches of engaged targets, and who waits for
 // news of them. Its PodChaperons are the caches' own and are not to be changed. It is safe for concurrent use.
 type Delegates struct {
+	clock clock.PassiveClock
+
 	mu      sync.RWMutex // guards the maps and all in them
 	byProxy map[types.UID]*record
 	// byName has the proxies of each name of which something is known: one that exists, and earlier ones.
@@ -35,8 +39,13 @@ type record struct {
 	uncertain *Target
 	unseen    types.UID
 	waiter    *waiter
-	// released says that the proxy was bound and is gone.
-	released bool
+	// left are delegates that may run although their PodChaperons are gone, at most one in a target.
+	left []leftover
+	// asked is when all targets were asked for such delegates, or zero.
+	asked time.Time
+	// attempted says that this process tried to place the proxy, concluded that the proxy is bound or gone, and
+	// released that it was bound and is gone.
+	attempted, concluded, released bool
 }
 
 // waiter is one goroutine's wait for news of a proxy in a target.
@@ -62,8 +71,9 @@ const (
 	ProxyGone
 )
 
-func newDelegates() *Delegates {
+func newDelegates(c clock.PassiveClock) *Delegates {
 	return &Delegates{
+		clock:   c,
 		byProxy: map[types.UID]*record{},
 		byName:  map[types.NamespacedName][]types.UID{},
 		waits:   map[types.NamespacedName]types.UID{},
@@ -80,6 +90,9 @@ func (d *Delegates) Seen(t *Target, chaperon *v1alpha1.PodChaperon) {
 	parent := gate.ParentOf(chaperon)
 	known := d.recordOf(parent.UID)
 	d.name(parent.UID, known, parent.Key)
+	if before := known.chaperons[t]; before != nil && before.UID != chaperon.UID {
+		known.leave(t, before, d.clock.Now())
+	}
 	known.chaperons[t] = chaperon
 	known.appeared(t, chaperon)
 	known.notify()
@@ -96,6 +109,9 @@ func (d *Delegates) Gone(t *Target, chaperon *v1alpha1.PodChaperon) (held bool) 
 		_, withdrawn := known.withdrawn[chaperon.UID]
 		held = !withdrawn
 		delete(known.chaperons, t)
+		if held {
+			known.leave(t, cached, d.clock.Now())
+		}
 	}
 	delete(known.withdrawn, chaperon.UID)
 	known.appeared(t, chaperon)
@@ -113,6 +129,7 @@ func (d *Delegates) ForgetTarget(t *Target) {
 	defer d.mu.Unlock()
 	for proxy, known := range d.byProxy {
 		delete(known.chaperons, t)
+		known.stay(t)
 		if known.uncertain == t {
 			known.uncertain = nil
 		}
@@ -129,7 +146,7 @@ func (d *Delegates) Concluded(proxy types.UID, state ProxyState) {
 		return
 	}
 	clear(known.withdrawn)
-	known.uncertain = nil
+	known.uncertain, known.left, known.concluded, known.asked = nil, nil, true, time.Time{}
 	if known.waiter != nil {
 		known.waiter.proxy = state
 		known.notify()
@@ -285,7 +302,7 @@ func (d *Delegates) startWaiting(key types.NamespacedName, proxy types.UID, t *T
 	w := &waiter{target: t, news: make(chan struct{}, 1), deleted: map[types.UID]struct{}{}}
 	known := d.recordOf(proxy)
 	d.name(proxy, known, key)
-	known.waiter = w
+	known.waiter, known.attempted = w, true
 	return w
 }
 
@@ -331,7 +348,8 @@ func (d *Delegates) recordOf(proxy types.UID) *record {
 
 // tidy drops the record if nothing is known any more. It must be called with the lock held.
 func (d *Delegates) tidy(proxy types.UID, known *record) {
-	if len(known.chaperons) == 0 && len(known.withdrawn) == 0 && known.uncertain == nil && known.waiter == nil {
+	if len(known.chaperons) == 0 && len(known.withdrawn) == 0 && len(known.left) == 0 &&
+		known.asked.IsZero() && known.uncertain == nil && known.waiter == nil {
 		d.forgetName(proxy, known)
 		delete(d.byProxy, proxy)
 	}

@@ -56,7 +56,7 @@ type Placer struct {
 // New makes a Placer that knows no delegates.
 func New(options Options) *Placer {
 	return &Placer{
-		Delegates:  newDelegates(),
+		Delegates:  newDelegates(options.Clock),
 		source:     options.Source,
 		sign:       options.Sign,
 		timeout:    options.Timeout,
@@ -75,19 +75,23 @@ type Expectation struct {
 	// Waiting is called with the target's reason, which may be empty, whenever the target keeps the pod waiting. It
 	// must not be nil.
 	Waiting func(reason string)
+	// Engaged are all targets. Those that were engaged when the pod existed already may have a delegate of the pod that
+	// has no PodChaperon any more.
+	Engaged []*Target
 }
 
 // Place returns a nil error when the target has scheduled the proxy's delegate. A *RefusedError says that the target
-// has no delegate that could still be scheduled, a *ConcludedError that there is no pod to schedule any more. After any
-// other error the delegate may be in the target, and the next attempt finds it. The result preempts says that the
-// target's scheduler evicts, or evicted, other pods for the delegate.
+// has no delegate that could still be scheduled, a *ConcludedError that there is no pod to schedule any more. A
+// *LeftoverError says that the pod is to be placed later, anywhere. After any other error the delegate may be in the
+// target, and the next attempt finds it. The result preempts says that the target's scheduler evicts, or evicted, other
+// pods for the delegate.
 func (p *Placer) Place(
 	ctx context.Context, proxy *corev1.Pod, t *Target, expected Expectation,
 ) (preempts bool, err error) {
 	w := p.Delegates.startWaiting(client.ObjectKeyFromObject(proxy), proxy.UID, t)
 	defer p.Delegates.stopWaiting(proxy.UID, w)
 	roomier := t.Ledger.Roomier()
-	chaperon, err := p.ensureChaperon(ctx, proxy, t)
+	chaperon, err := p.ensureChaperon(ctx, proxy, t, expected.Engaged)
 	if err == nil {
 		p.Delegates.setUncertain(proxy.UID, t, false)
 		err = p.await(ctx, w, chaperon, expected)

@@ -20,6 +20,8 @@ type Target struct {
 
 	// Ledger of the target's room. Placing reads from it whether the room has grown, and changes nothing.
 	Ledger *fit.Ledger
+	// Since is when the target's cache had listed all PodChaperons. Whoever watches the cache sets it.
+	Since time.Time
 	// disengaged is closed when the target is disengaged.
 	disengaged <-chan struct{}
 }
