@@ -27,7 +27,7 @@ func TestWhetherTheEndOfADelegateIsAskedFor(t *testing.T) {
 			chaperon.Annotations = map[string]string{v1alpha1.AnnotationDeletionGracePeriod: value}
 		}
 		grace, asked := EndAsked(chaperon)
-		if asked != test.asked || (grace == nil) != (test.grace == nil) || ptr.Deref(grace, 0) != ptr.Deref(test.grace, 0) {
+		if asked != test.asked || !ptr.Equal(grace, test.grace) {
 			t.Errorf("%q: grace %v, asked %v", value, grace, asked)
 		}
 	}

@@ -14,8 +14,8 @@ import (
 type amounts []int64
 
 // resourceNames gives each resource of the cluster's nodes a place when it first sees the resource. A cluster has a
-// handful of resources. Pods can request any number of others, which no node has. They get no place: a tenant could have
-// the summary grow without end.
+// handful of resources. Pods can request any number of others, which no node has. They get no place: a tenant could
+// have the account grow without end.
 type resourceNames struct {
 	names  []corev1.ResourceName
 	places map[corev1.ResourceName]int

@@ -32,7 +32,9 @@ func TestPodsInventNoResources(t *testing.T) {
 func TestAResourceThatANodeGetsLaterIsCountedOnItsPods(t *testing.T) {
 	const gpu = "example.com/gpu"
 	a := newAccount(nil)
-	pods := []*corev1.Pod{pod("p", "a", "1", "1Gi", requesting(gpu)), pod("q", "a", "1", "1Gi", of("s1"), requesting(gpu))}
+	pods := []*corev1.Pod{
+		pod("p", "a", "1", "1Gi", requesting(gpu)), pod("q", "a", "1", "1Gi", of("s1"), requesting(gpu)),
+	}
 	a.setNode(node("a", "4", "4Gi"))
 	for _, p := range pods {
 		a.setPod(p)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -85,8 +86,8 @@ func (w *Watch) see(ctx context.Context, lease *coordinationv1.Lease) {
 }
 
 // Silent returns for how long the source of a PodChaperon has surely been silent, and false if nobody can hear of it
-// here: no Lease whose user may have the PodChaperon claims its cluster ID. It is zero while nobody could have been heard
-// of.
+// here: no Lease whose user may have the PodChaperon claims its cluster ID. It is zero while nobody could have been
+// heard of.
 func (w *Watch) Silent(ctx context.Context, chaperon *v1alpha1.PodChaperon) (time.Duration, bool, error) {
 	return w.silentIn(ctx, chaperon.Labels[v1alpha1.LabelParentClusterID], chaperon.Namespace)
 }
@@ -135,7 +136,7 @@ func (w *Watch) grantOf(ctx context.Context, lease string) (*v1alpha1.SourceGran
 // wakeSilenced wakes the PodChaperons whose delegates are to be fenced, and shows how silent sources are. While no
 // source is silent, it lists no PodChaperons.
 func (w *Watch) wakeSilenced(ctx context.Context) {
-	heard, silenced := map[string]time.Duration{}, false
+	heard, named, silenced := map[string]time.Duration{}, map[string]time.Duration{}, false
 	var failed error
 	for _, s := range w.observer.silences() {
 		grant, err := w.grantOf(ctx, s.lease)
@@ -143,11 +144,16 @@ func (w *Watch) wakeSilenced(ctx context.Context) {
 		if grant == nil || grant.Status.ClusterID != "" && grant.Status.ClusterID != s.clusterID {
 			continue
 		}
-		if least, known := heard[s.clusterID]; !known || s.silent < least {
-			heard[s.clusterID] = s.silent
+		shown := heard
+		if grant.Status.Withheld != nil { // Administrators name the ID. What others say of it hides nothing.
+			shown = named
+		}
+		if least, known := shown[s.clusterID]; !known || s.silent < least {
+			shown[s.clusterID] = s.silent
 		}
 		silenced = silenced || s.silent >= timeouts.FenceLeast
 	}
+	maps.Copy(heard, named)
 	w.metrics.set(heard)
 	if silenced {
 		failed = errors.Join(failed, w.wakeDue(ctx))

@@ -170,6 +170,9 @@ func TestATenantKeepsNoDelegatesOfASilentSource(t *testing.T) {
 	if got := slices.Compact(woken); !slices.Equal(got, []string{"due"}) {
 		t.Errorf("woken: %v, want due", got)
 	}
+	if diff := cmp.Diff(map[string]float64{"c1": 120}, silences(t, w.metrics)); diff != "" {
+		t.Errorf("seconds (-want +got):\n%s", diff)
+	}
 }
 
 func TestAGrantThatCannotBeReadIsAnError(t *testing.T) {
@@ -260,6 +263,9 @@ func administered(users ...string) []client.Object {
 	for of := range slices.Chunk(users, 2) {
 		g := grant(of[0], of[1])
 		g.Status.Namespaces = []string{"default"}
+		if of[1] != "" {
+			g.Status.Withheld = &v1alpha1.WithheldNamespaces{}
+		}
 		all = append(all, g, clusterSource(of[0], of[1]))
 	}
 	return all

@@ -12,8 +12,8 @@ type Claim int
 const (
 	// NoClaim means that no source of the user has this ID.
 	NoClaim Claim = iota
-	// ClaimWhereGranted means that the user may use any ID in the namespaces where it has rights: a ClusterSource of the
-	// user names none.
+	// ClaimWhereGranted means that the user may use any ID in the namespaces where it has rights: a ClusterSource of
+	// the user names none.
 	ClaimWhereGranted
 	// FullClaim means that a Source of the namespace lets the user use the ID there, or that a ClusterSource names the
 	// ID. Administrators write ClusterSources, so the latter holds in all namespaces: delegates in a namespace that was
