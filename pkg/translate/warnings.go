@@ -18,6 +18,10 @@ const (
 	MaxWarnings = 5
 	// maxWarningReason is the longest name in the type of a condition, and maxWarning bounds the bytes of a message.
 	maxWarningReason, maxWarning = 63, 512
+
+	// WarningFailedCreate is the reason of the warning that the target's manager tries to create the delegate, and that
+	// the API server fails.
+	WarningFailedCreate = "FailedCreate"
 )
 
 // IsWarning says whether a condition of this type shows a warning about a delegate.

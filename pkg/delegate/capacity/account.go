@@ -79,6 +79,9 @@ func (a *account) setNode(node *corev1.Node) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	entry := a.nodeAccount(node.Name)
+	if !isVirtual(node) {
+		a.recount(a.resources.learn(&node.Status))
+	}
 	before := *entry
 	a.totals.add(entry, -1)
 	entry.set(node, a.resources, a.excluded)
@@ -142,6 +145,20 @@ func (a *account) countOn(pod *corev1.Pod, requested amounts, sign int64) bool {
 	node.markChanged()
 	a.dropEmpty(pod.Spec.NodeName, node)
 	return node.real
+}
+
+// recount counts what pods request of the resources from a place on. Until now, no node had them. The caller holds the
+// lock.
+func (a *account) recount(firstNew int) {
+	if firstNew == len(a.resources.names) {
+		return
+	}
+	for _, pod := range a.pods {
+		if requested := a.requests(pod); len(requested) > firstNew {
+			clear(requested[:firstNew])
+			a.countOn(pod, requested, +1)
+		}
+	}
 }
 
 // nodeAccount returns the entry of the node, which may be new. The caller holds the lock.

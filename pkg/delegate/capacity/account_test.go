@@ -284,7 +284,7 @@ func TestAccountDoesNotDrift(t *testing.T) {
 				n.Spec.Unschedulable = random.IntN(3) == 0
 				n.Labels["zone"], n.Labels["rack"] = fmt.Sprint(random.IntN(3)), fmt.Sprint(random.IntN(40))
 				n.Labels["all"] = "same"
-				if random.IntN(8) == 0 {
+				if random.IntN(2) == 0 {
 					name := corev1.ResourceName(fmt.Sprint("example.com/", random.IntN(5)))
 					n.Status.Allocatable[name] = resource.MustParse("3")
 				}
@@ -297,6 +297,9 @@ func TestAccountDoesNotDrift(t *testing.T) {
 			nodeName, cpu := fmt.Sprint(random.IntN(100)), fmt.Sprintf("%dm", random.IntN(500))
 			pods[name] = pod(name, nodeName, cpu, "1Gi", func(p *corev1.Pod) {
 				delegate([]string{"", "s1", "s2"}[random.IntN(3)], fmt.Sprint(random.IntN(10)))(p)
+				if random.IntN(3) == 0 { // Of these resources, no node has the last two.
+					requesting(fmt.Sprint("example.com/", random.IntN(7)))(p)
+				}
 				p.Status.Phase = []corev1.PodPhase{
 					corev1.PodRunning, corev1.PodRunning, corev1.PodSucceeded,
 				}[random.IntN(3)]

@@ -13,7 +13,9 @@ import (
 // resources, rounded up. A resourceNames gives each resource a place in the slice. Amounts beyond the end are zero.
 type amounts []int64
 
-// resourceNames gives every resource a place when it first sees the resource. A cluster has a handful of resources.
+// resourceNames gives each resource of the cluster's nodes a place when it first sees the resource. A cluster has a
+// handful of resources. Pods can request any number of others, which no node has. They get no place: a tenant could
+// have the account grow without end.
 type resourceNames struct {
 	names  []corev1.ResourceName
 	places map[corev1.ResourceName]int
@@ -34,14 +36,25 @@ func newResourceNames() *resourceNames {
 	return r
 }
 
-func (r *resourceNames) place(name corev1.ResourceName) int {
-	place, ok := r.places[name]
-	if !ok {
-		place = len(r.names)
-		r.places[name] = place
+// place gives a resource a place, unless it has one.
+func (r *resourceNames) place(name corev1.ResourceName) {
+	if _, ok := r.places[name]; !ok {
+		r.places[name] = len(r.names)
 		r.names = append(r.names, name)
 	}
-	return place
+}
+
+// learn gives the resources of a node a place. Those from the returned place on are new.
+func (r *resourceNames) learn(status *corev1.NodeStatus) (firstNew int) {
+	firstNew = len(r.names)
+	for _, list := range []corev1.ResourceList{status.Capacity, status.Allocatable} {
+		for name, quantity := range list {
+			if !quantity.IsZero() {
+				r.place(name)
+			}
+		}
+	}
+	return firstNew
 }
 
 // ordered returns all places in a stable order: CPU and memory first, then by the name of the resource.
@@ -59,15 +72,20 @@ func (r *resourceNames) ordered() []int {
 	return places
 }
 
+// amounts returns the amounts of those resources that have a place.
 func (r *resourceNames) amounts(list corev1.ResourceList) amounts {
 	a := make(amounts, 0, len(r.names))
 	for name, quantity := range list {
+		place, known := r.places[name]
+		if !known {
+			continue
+		}
 		value := quantity.Value()
 		if name == corev1.ResourceCPU {
 			value = quantity.MilliValue()
 		}
 		if value != 0 {
-			a.add(r.place(name), value)
+			a.add(place, value)
 		}
 	}
 	return a

@@ -154,7 +154,7 @@ func listedOf(summary *v1alpha1.ClusterSummary, a *account, name corev1.Resource
 			listed += float64(f.Nodes) * quantity.AsApproximateFloat64()
 		}
 	}
-	place := a.resources.place(name)
+	place := a.resources.places[name]
 	for _, n := range a.nodes {
 		q := quantity(name, max(0, n.allocatable.at(place)-n.requested.at(place)))
 		free += q.AsApproximateFloat64()

@@ -30,9 +30,13 @@ func (n *nodeAccount) set(node *corev1.Node, resources *resourceNames, excluded 
 		n.labels = publicLabels(node.Labels, excluded)
 	}
 	n.node, n.features = node, node.Status.DeclaredFeatures
-	n.real = node.Labels[v1alpha1.LabelNodeProvider] != v1alpha1.LabelNodeProviderValue
+	n.real = !isVirtual(node)
 	n.schedulable = n.real && !node.Spec.Unschedulable && nodeReady(node)
 	n.capacity, n.allocatable = resources.amounts(node.Status.Capacity), resources.amounts(node.Status.Allocatable)
+}
+
+func isVirtual(node *corev1.Node) bool {
+	return node.Labels[v1alpha1.LabelNodeProvider] == v1alpha1.LabelNodeProviderValue
 }
 
 func (n *nodeAccount) unset() {

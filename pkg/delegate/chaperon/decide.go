@@ -2,7 +2,6 @@ package chaperon
 
 import (
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -48,7 +47,7 @@ type decision struct {
 // silent for too long.
 func decide(chaperon *v1alpha1.PodChaperon, pod *corev1.Pod, silent bool, now time.Time) decision {
 	ours := pod != nil && metav1.IsControlledBy(pod, chaperon)
-	if grace, ok := deletionGrace(chaperon); ok {
+	if grace, ok := translate.EndAsked(chaperon); ok {
 		return decideDeletion(chaperon, pod, ours, shortened(grace, pod, silent))
 	}
 	switch {
@@ -166,11 +165,12 @@ func heldByFinalizer(chaperon *v1alpha1.PodChaperon) bool {
 
 // leftover says whether the pod is the delegate of a deleted PodChaperon of the same name. The pod's deletion causes
 // the next reconciliation.
-func leftover(pod *corev1.Pod) bool {
-	if pod == nil {
-		return false
-	}
-	owner := metav1.GetControllerOf(pod)
+func leftover(pod *corev1.Pod) bool { return pod != nil && namesChaperon(pod) }
+
+// namesChaperon says whether a pod's controller is a PodChaperon of the pod's own name, or was one. Everybody who may
+// create pods can write this, about a PodChaperon that never existed, too.
+func namesChaperon(pod *corev1.Pod) bool {
+	owner := metav1.GetControllerOfNoCopy(pod)
 	return owner != nil && owner.Kind == chaperonKind && owner.Name == pod.Name &&
 		strings.HasPrefix(owner.APIVersion, v1alpha1.GroupName+"/")
 }
@@ -183,17 +183,6 @@ func delegateSeen(status *corev1.PodStatus) bool {
 
 func restartsAlways(chaperon *v1alpha1.PodChaperon) bool {
 	return chaperon.Spec.RestartPolicy == "" || chaperon.Spec.RestartPolicy == corev1.RestartPolicyAlways
-}
-
-// deletionGrace returns whether the source asked for the deletion of the delegate, and the requested grace period, or
-// nil for the delegate's own. It ignores an invalid value.
-func deletionGrace(chaperon *v1alpha1.PodChaperon) (grace *int64, asked bool) {
-	value, ok := chaperon.Annotations[v1alpha1.AnnotationDeletionGracePeriod]
-	if value == "" {
-		return nil, ok
-	}
-	seconds, err := strconv.ParseInt(value, 10, 64)
-	return &seconds, err == nil && seconds >= 0
 }
 
 func lostCondition(status *corev1.PodStatus) *corev1.PodCondition {

@@ -15,8 +15,8 @@ import (
 const messageFenced = "the delegate pod was stopped in the target cluster, which had not heard of its source for %s, " +
 	"as the annotation " + v1alpha1.AnnotationFenceAfter + " asks for"
 
-// Silence says for how long the source with a cluster ID has surely been silent, and false if nobody can hear of it.
-type Silence func(ctx context.Context, clusterID string) (time.Duration, bool, error)
+// Silence says for how long the source of a PodChaperon has surely been silent, and false if nobody can hear of it.
+type Silence func(ctx context.Context, chaperon *v1alpha1.PodChaperon) (time.Duration, bool, error)
 
 // FenceBy makes the Reconciler fence the delegates of silent sources. Without it, no delegate is fenced. Call it before
 // Register.
@@ -48,7 +48,7 @@ func (r *Reconciler) silent(ctx context.Context, chaperon *v1alpha1.PodChaperon)
 	if fence == 0 || r.silence == nil {
 		return false, nil
 	}
-	silent, _, err := r.silence(ctx, chaperon.Labels[v1alpha1.LabelParentClusterID])
+	silent, _, err := r.silence(ctx, chaperon)
 	if err != nil {
 		return false, fmt.Errorf("looking whether the source is silent: %w", err)
 	}
@@ -63,7 +63,7 @@ func (r *Reconciler) warnUnfenced(ctx context.Context, chaperon *v1alpha1.PodCha
 	known := false
 	if r.silence != nil {
 		var err error
-		if _, known, err = r.silence(ctx, chaperon.Labels[v1alpha1.LabelParentClusterID]); err != nil {
+		if _, known, err = r.silence(ctx, chaperon); err != nil {
 			return // It is unknown.
 		}
 	}

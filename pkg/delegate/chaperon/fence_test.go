@@ -149,9 +149,9 @@ func TestADelegateIsFencedAfterItsOwnTime(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newStage(t, chaperon(running, fenceAfter(test.value)), delegate(running))
-			s.reconciler.FenceBy(func(_ context.Context, id string) (time.Duration, bool, error) {
-				if id != "c1" {
-					t.Errorf("asked about %q", id)
+			s.reconciler.FenceBy(func(_ context.Context, of *v1alpha1.PodChaperon) (time.Duration, bool, error) {
+				if of.UID != s.chaperon().UID {
+					t.Errorf("asked about %q", of.Name)
 				}
 				return test.silent, test.known, nil
 			})
@@ -197,7 +197,9 @@ func TestNothingHappensWhileNobodyKnowsWhetherTheSourceIsSilent(t *testing.T) {
 	running := corev1.PodStatus{Phase: corev1.PodRunning}
 	s := newStage(t, chaperon(running, fenceAfter("60")), delegate(running))
 	down := errors.New("down")
-	s.reconciler.FenceBy(func(context.Context, string) (time.Duration, bool, error) { return time.Hour, true, down })
+	s.reconciler.FenceBy(func(context.Context, *v1alpha1.PodChaperon) (time.Duration, bool, error) {
+		return time.Hour, true, down
+	})
 	if _, err := s.reconcile(); !errors.Is(err, down) {
 		t.Errorf("error %v", err)
 	}
@@ -293,10 +295,10 @@ func TestAFencedDelegateAppearsLate(t *testing.T) {
 }
 
 func silentFor(d time.Duration) Silence {
-	return func(context.Context, string) (time.Duration, bool, error) { return d, true, nil }
+	return func(context.Context, *v1alpha1.PodChaperon) (time.Duration, bool, error) { return d, true, nil }
 }
 
-func never(context.Context, string) (time.Duration, bool, error) { return 0, false, nil }
+func never(context.Context, *v1alpha1.PodChaperon) (time.Duration, bool, error) { return 0, false, nil }
 
 func fence(c *v1alpha1.PodChaperon) { fenceAfter("60")(c) }
 

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
 
 // lasts remembers how delegates were when they went. A kubelet writes the last status of a pod just before it confirms
@@ -28,7 +29,7 @@ type lasts struct {
 
 type last struct {
 	pod *corev1.Pod
-	// shown says that the PodChaperon shows the pod's status.
+	// shown says that the PodChaperon shows the pod's status, or never will: the pod was not its delegate.
 	shown bool
 }
 
@@ -57,7 +58,10 @@ func (l *lasts) of(chaperon *v1alpha1.PodChaperon, cached bool) (pod *corev1.Pod
 	switch {
 	case !ok:
 		return nil, cached && l.watched
-	case kept.shown || !metav1.IsControlledBy(kept.pod, chaperon):
+	case kept.shown:
+		return nil, false
+	case !metav1.IsControlledBy(kept.pod, chaperon):
+		l.byKey[client.ObjectKeyFromObject(chaperon)] = last{shown: true} // Nobody needs the pod.
 		return nil, false
 	}
 	return kept.pod, false
@@ -80,7 +84,7 @@ func (l *lasts) forget(key types.NamespacedName) {
 func (r *Reconciler) catchUp(
 	ctx context.Context, chaperon *v1alpha1.PodChaperon, silent bool,
 ) (now *v1alpha1.PodChaperon, later bool, err error) {
-	_, ending := deletionGrace(chaperon)
+	_, ending := translate.EndAsked(chaperon)
 	pod, awaited := r.lasts.of(chaperon, ending && r.written.ending(chaperon))
 	if pod == nil {
 		return chaperon, awaited, nil
@@ -111,14 +115,13 @@ func (r *Reconciler) delegateEvents(mgr manager.Manager) handler.EventHandler {
 	return delegateEvents{owner, r.lasts.note}
 }
 
-// Delete notes the delegate before its PodChaperon is reconciled.
+// Delete notes the delegate before its PodChaperon is reconciled. Without a PodChaperon of the pod's name, this
+// reconciliation forgets the pod.
 func (d delegateEvents) Delete(
 	ctx context.Context, e event.DeleteEvent, q workqueue.TypedRateLimitingInterface[reconcile.Request],
 ) {
-	if pod, ok := e.Object.(*corev1.Pod); ok {
-		if owner := metav1.GetControllerOfNoCopy(pod); owner != nil && owner.Kind == chaperonKind {
-			d.gone(pod)
-		}
+	if pod, ok := e.Object.(*corev1.Pod); ok && namesChaperon(pod) {
+		d.gone(pod)
 	}
 	d.EventHandler.Delete(ctx, e, q)
 }

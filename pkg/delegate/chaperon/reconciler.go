@@ -132,7 +132,7 @@ func (r *Reconciler) Register(mgr manager.Manager) error {
 func (r *Reconciler) getDelegate(ctx context.Context, chaperon *v1alpha1.PodChaperon) (*corev1.Pod, error) {
 	pod := &corev1.Pod{}
 	err := r.client.Get(ctx, client.ObjectKeyFromObject(chaperon), pod, client.UnsafeDisableDeepCopy)
-	_, ending := deletionGrace(chaperon)
+	_, ending := translate.EndAsked(chaperon)
 	if err == nil {
 		r.lasts.forget(client.ObjectKeyFromObject(chaperon))
 	}
@@ -207,6 +207,7 @@ func (r *Reconciler) createDelegate(ctx context.Context, chaperon *v1alpha1.PodC
 		return r.refuseDelegate(ctx, chaperon, err.Error())
 	}
 	if err != nil {
+		r.warnUncreated(ctx, chaperon, err)
 		return reconcile.Result{}, fmt.Errorf("creating the delegate: %w", err)
 	}
 	r.recordCreated(chaperon)
@@ -233,7 +234,7 @@ func (r *Reconciler) unwanted(ctx context.Context, chaperon *v1alpha1.PodChapero
 	if err != nil {
 		return false, fmt.Errorf("looking whether the PodChaperon still exists: %w", err)
 	}
-	_, ending := deletionGrace(now)
+	_, ending := translate.EndAsked(now)
 	changed := now.UID != chaperon.UID || now.ResourceVersion != chaperon.ResourceVersion
 	return ending || changed || now.DeletionTimestamp != nil, nil
 }
@@ -314,7 +315,13 @@ func (r *Reconciler) deleteObject(ctx context.Context, object client.Object, opt
 func (r *Reconciler) writeStatus(
 	ctx context.Context, chaperon *v1alpha1.PodChaperon, status *corev1.PodStatus,
 ) (written bool, err error) {
-	status = r.withWarnings(chaperon, status)
+	return r.patchStatus(ctx, chaperon, r.withWarnings(chaperon, status))
+}
+
+// patchStatus writes a status that has the warnings.
+func (r *Reconciler) patchStatus(
+	ctx context.Context, chaperon *v1alpha1.PodChaperon, status *corev1.PodStatus,
+) (written bool, err error) {
 	if equality.Semantic.DeepEqual(&chaperon.Status, status) {
 		return true, nil
 	}

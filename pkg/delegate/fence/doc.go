@@ -19,9 +19,11 @@
 //
 // # Which source
 //
-// The holder of a Lease writes its cluster ID there. It is believed if the SourceGrant of the Lease's user gives the
-// user this ID, or any. If several Leases have the same ID, it is enough that one is renewed. A source without a
-// Lease, or without a SourceGrant, is never silent: nobody can hear of it.
+// The holder of a Lease writes its cluster ID there. Every tenant of this cluster who may write a Source has a user who
+// may hold a Lease. So the Lease counts for a PodChaperon only if its user may have this PodChaperon: see
+// restriction.Claim. Whoever may write Sources in a namespace can therefore keep the delegates there, and no others. If
+// several Leases count, it is enough that one is renewed. A source without a Lease that counts is never silent: nobody
+// can hear of it.
 //
-// Rights, in the namespace of Leases: list and watch leases.
+// Rights, in the namespace of Leases: list and watch leases. In all: those of package restriction.
 package fence

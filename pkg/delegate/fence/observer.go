@@ -5,7 +5,6 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
-	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/utils/ptr"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
@@ -65,36 +64,41 @@ func (o *Observer) Forget(name string) {
 	delete(o.sources, name)
 }
 
-// Silent returns for how long the source with a cluster ID has surely been silent, and false if it has no Lease here.
-// It is zero while nobody could have been heard of. Of the Leases that claim the cluster ID, those count that may.
-func (o *Observer) Silent(clusterID string, may func(lease string) bool) (time.Duration, bool) {
-	o.mu.RLock()
-	defer o.mu.RUnlock()
-	heard, known := time.Time{}, false
-	for name, s := range o.sources {
-		if clusterID == "" || s.clusterID != clusterID || !may(name) {
-			continue
-		}
-		known = true
-		if s.changed.After(heard) {
-			heard = s.changed
-		}
-	}
-	if !known || o.proved.Sub(o.seeing) < timeouts.FenceLeast {
-		return 0, known
-	}
-	return max(o.proved.Sub(heard), 0), true
+// silence is for how long the holder of a Lease has surely been silent, and the cluster ID that it claims.
+type silence struct {
+	lease     string
+	clusterID string
+	silent    time.Duration
 }
 
-// sourceIDs returns the cluster IDs of the sources that have a Lease.
-func (o *Observer) sourceIDs() sets.Set[string] {
+// silences returns the silence of all Leases that claim a cluster ID. It is zero while nobody could have been heard of.
+func (o *Observer) silences() []silence {
 	o.mu.RLock()
 	defer o.mu.RUnlock()
-	ids := sets.New[string]()
-	for _, s := range o.sources {
-		ids.Insert(s.clusterID)
+	sees := o.proved.Sub(o.seeing) >= timeouts.FenceLeast
+	all := make([]silence, 0, len(o.sources))
+	for name, s := range o.sources {
+		if s.clusterID == "" {
+			continue
+		}
+		is := silence{lease: name, clusterID: s.clusterID}
+		if sees {
+			is.silent = max(o.proved.Sub(s.changed), 0)
+		}
+		all = append(all, is)
 	}
-	return ids
+	return all
+}
+
+// Silent returns for how long the source with a cluster ID has surely been silent, and false if it has no Lease here.
+// It is zero while nobody could have been heard of. Of the Leases that claim the cluster ID, those count that may.
+func (o *Observer) Silent(clusterID string, may func(lease string) bool) (least time.Duration, known bool) {
+	for _, s := range o.silences() {
+		if s.clusterID == clusterID && may(s.lease) && (!known || s.silent < least) {
+			least, known = s.silent, true
+		}
+	}
+	return least, known
 }
 
 // stampOf returns what differs between two renewals. The time is that of the holder, and means nothing else here.

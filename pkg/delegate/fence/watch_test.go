@@ -27,8 +27,7 @@ func TestOnlyDelegatesThatAreDueAreWoken(t *testing.T) {
 		Type: v1alpha1.ConditionDelegate, Status: corev1.ConditionFalse, Reason: v1alpha1.ReasonDelegateFenced,
 	}}}
 	var woken []string
-	w, clock := newWatch(t, &woken,
-		grant("a", "c1"), grant("b", ""),
+	w, clock := newWatch(t, &woken, append(administered("a", "c1", "b", ""),
 		asking("due", "c1", "60", corev1.PodStatus{}),
 		asking("later", "c1", "3600", corev1.PodStatus{}),
 		asking("never", "c1", "", corev1.PodStatus{}),
@@ -36,7 +35,7 @@ func TestOnlyDelegatesThatAreDueAreWoken(t *testing.T) {
 		asking("finished", "c1", "60", corev1.PodStatus{Phase: corev1.PodSucceeded}),
 		asking("fenced-already", "c1", "60", fenced),
 		asking("of-another", "c2", "60", corev1.PodStatus{}),
-	)
+	)...)
 	start := clock.Now()
 	w.see(t.Context(), lease("a", "c1", start))
 	w.see(t.Context(), lease("b", "c2", start))
@@ -56,7 +55,7 @@ func TestOnlyDelegatesThatAreDueAreWoken(t *testing.T) {
 // TestPodChaperonsAreListedOnlyOfSilentSources counts the lists: they cost something in each target, every ten seconds.
 func TestPodChaperonsAreListedOnlyOfSilentSources(t *testing.T) {
 	var woken []string
-	w, clock := newWatch(t, &woken, grant("a", "c1"))
+	w, clock := newWatch(t, &woken, administered("a", "c1")...)
 	lists := &counting{Reader: w.options.Client}
 	w.options.Client = lists
 	start := clock.Now()
@@ -86,15 +85,93 @@ func (c *counting) List(ctx context.Context, list client.ObjectList, options ...
 	return c.Reader.List(ctx, list, options...)
 }
 
-func TestWhoMayClaimAClusterID(t *testing.T) {
+// TestWhoMayKeepADelegate has users with a Lease that claims the cluster ID of a PodChaperon in namespace default. No
+// tenant of another namespace may keep the delegate, or have it run on by taking the right from its source.
+func TestWhoMayKeepADelegate(t *testing.T) {
+	for name, test := range map[string]struct {
+		sources []client.Object
+		// rights are the namespaces that the user's SourceGrant names.
+		rights []string
+		want   bool
+	}{
+		"a user of a ClusterSource with this ID": {
+			[]client.Object{clusterSource("user", "c1")}, []string{"default"}, true,
+		},
+		"the same, which the namespace was taken from": {
+			[]client.Object{clusterSource("user", "c1")}, nil, true,
+		},
+		"a user of a ClusterSource with another ID": {
+			[]client.Object{clusterSource("user", "c2")}, []string{"default"}, false,
+		},
+		"a user of a ClusterSource without an ID": {
+			[]client.Object{clusterSource("user", "")}, []string{"default"}, true,
+		},
+		"the same, in other namespaces": {
+			[]client.Object{clusterSource("user", "")}, []string{"team"}, false,
+		},
+		"the same, for whom a tenant invents an ID": {
+			[]client.Object{clusterSource("user", ""), tenantSource("team", "user", "evil")},
+			[]string{"default", "team"}, true,
+		},
+		"a user of a Source with this ID": {
+			[]client.Object{tenantSource("default", "user", "c1")}, []string{"default"}, true,
+		},
+		"a user of a Source without an ID": {
+			[]client.Object{tenantSource("default", "user", "")}, []string{"default"}, true,
+		},
+		"the same, for whom a tenant of another namespace invents an ID": {
+			[]client.Object{tenantSource("default", "user", ""), tenantSource("team", "user", "evil")},
+			[]string{"default", "team"}, true,
+		},
+		"a user of a Source with another ID": {
+			[]client.Object{tenantSource("default", "user", "c2")}, []string{"default"}, false,
+		},
+		"the same, for whom a tenant of another namespace claims this ID": {
+			[]client.Object{tenantSource("default", "user", "c2"), tenantSource("team", "user", "c1")},
+			[]string{"default", "team"}, false,
+		},
+		"a tenant of another namespace with this ID": {
+			[]client.Object{tenantSource("team", "user", "c1")}, []string{"team"}, false,
+		},
+		"a tenant of another namespace without an ID": {
+			[]client.Object{tenantSource("team", "user", "")}, []string{"team"}, false,
+		},
+		"a user of another ClusterSource": {[]client.Object{clusterSource("other", "c1")}, []string{"default"}, false},
+		"nobody's user":                   {nil, []string{"default"}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := grant("user", "")
+			g.Status.Namespaces = test.rights
+			c := asking("web", "c1", "60", corev1.PodStatus{})
+			var woken []string
+			w, clock := newWatch(t, &woken, append(test.sources, g, c)...)
+			w.see(t.Context(), lease("user", "c1", clock.Now()))
+			if _, known, err := w.Silent(t.Context(), c); known != test.want || err != nil {
+				t.Errorf("known %v, error %v", known, err)
+			}
+		})
+	}
+}
+
+// TestATenantKeepsNoDelegatesOfASilentSource has a tenant's user renew all the time with the ID of the source.
+func TestATenantKeepsNoDelegatesOfASilentSource(t *testing.T) {
+	liar := grant("liar", "c1")
+	liar.Status.Namespaces = []string{"team"}
 	var woken []string
-	w, clock := newWatch(t, &woken, grant("own", "c1"), grant("any", ""), grant("other", "c2"))
-	for name, want := range map[string]bool{"own": true, "any": true, "other": false, "none": false} {
-		w.observer = Observer{}
-		w.see(t.Context(), lease(name, "c1", clock.Now()))
-		if _, known, err := w.Silent(t.Context(), "c1"); known != want || err != nil {
-			t.Errorf("%s: known %v, error %v", name, known, err)
-		}
+	w, clock := newWatch(t, &woken, append(administered("a", "c1"),
+		liar, tenantSource("team", "liar", "c1"), asking("due", "c1", "60", corev1.PodStatus{}))...)
+	start := clock.Now()
+	w.see(t.Context(), lease("a", "c1", start))
+	for clock.Since(start) < 2*timeouts.FenceLeast {
+		clock.SetTime(clock.Now().Add(timeouts.PresenceRenewal))
+		w.see(t.Context(), lease("liar", "c1", clock.Now()))
+		w.see(t.Context(), lease(v1alpha1.LeaseManager, "", clock.Now()))
+	}
+	if got := slices.Compact(woken); !slices.Equal(got, []string{"due"}) {
+		t.Errorf("woken: %v, want due", got)
+	}
+	if diff := cmp.Diff(map[string]float64{"c1": 120}, silences(t, w.metrics)); diff != "" {
+		t.Errorf("seconds (-want +got):\n%s", diff)
 	}
 }
 
@@ -103,7 +180,7 @@ func TestAGrantThatCannotBeReadIsAnError(t *testing.T) {
 	w, clock := newWatch(t, &woken)
 	w.options.Client = failing{w.options.Client}
 	w.see(t.Context(), lease("own", "c1", clock.Now()))
-	if _, _, err := w.Silent(t.Context(), "c1"); err == nil {
+	if _, _, err := w.Silent(t.Context(), asking("web", "c1", "60", corev1.PodStatus{})); err == nil {
 		t.Error("no error")
 	}
 }
@@ -119,7 +196,7 @@ func (failing) Get(
 
 func TestTheSilenceOfSourcesIsAMetric(t *testing.T) {
 	var woken []string
-	w, clock := newWatch(t, &woken, grant("a", "c1"), grant("b", ""), grant("other", "c2"))
+	w, clock := newWatch(t, &woken, administered("a", "c1", "b", "", "other", "c2")...)
 	start := clock.Now()
 	for _, source := range [][2]string{{"a", "c1"}, {"b", "c2"}, {"other", "liar"}} {
 		w.see(t.Context(), lease(source[0], source[1], start))
@@ -179,9 +256,40 @@ func newWatch(
 	}), clock
 }
 
-func grant(name, clusterID string) *v1alpha1.SourceGrant {
+// administered returns users and their ClusterSources, which select the namespace default. The arguments are the users,
+// each with its cluster ID.
+func administered(users ...string) []client.Object {
+	var all []client.Object
+	for of := range slices.Chunk(users, 2) {
+		g := grant(of[0], of[1])
+		g.Status.Namespaces = []string{"default"}
+		if of[1] != "" {
+			g.Status.Withheld = &v1alpha1.WithheldNamespaces{}
+		}
+		all = append(all, g, clusterSource(of[0], of[1]))
+	}
+	return all
+}
+
+// grant is the SourceGrant of a user. It has the user's name, as the Lease has.
+func grant(user, clusterID string) *v1alpha1.SourceGrant {
 	return &v1alpha1.SourceGrant{
-		ObjectMeta: metav1.ObjectMeta{Name: name}, Status: v1alpha1.SourceGrantStatus{ClusterID: clusterID},
+		ObjectMeta: metav1.ObjectMeta{Name: user}, Spec: v1alpha1.SourceGrantSpec{UserName: user},
+		Status: v1alpha1.SourceGrantStatus{ClusterID: clusterID},
+	}
+}
+
+func clusterSource(user, clusterID string) *v1alpha1.ClusterSource {
+	return &v1alpha1.ClusterSource{
+		ObjectMeta: metav1.ObjectMeta{Name: user},
+		Spec:       v1alpha1.ClusterSourceSpec{UserName: user, ClusterID: clusterID},
+	}
+}
+
+func tenantSource(namespace, user, clusterID string) *v1alpha1.Source {
+	return &v1alpha1.Source{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: user},
+		Spec:       v1alpha1.SourceSpec{UserName: user, ClusterID: clusterID},
 	}
 }
 

@@ -15,5 +15,7 @@
 // Whatever the rules say, no delegate runs under the service account of a source or of the manager. These accounts are
 // in namespaces that other sources may use. The request is checked, and again what the API server stored.
 //
+// The same lists say who may have a PodChaperon: see Claim. Package fence asks this of those who renew Leases.
+//
 // A rule that cannot be understood, such as a level of a newer version, refuses every delegate.
 package restriction

@@ -68,6 +68,8 @@ type candidate struct {
 	clusterID string
 	// users are the user names of the source in this cluster.
 	users []string
+	// everywhere says that administrators wrote it, for the whole cluster: it is a ClusterSource.
+	everywhere bool
 }
 
 // sourcesIn returns the sources of a namespace: all ClusterSources, and the Sources there.
@@ -86,7 +88,7 @@ func (r *Restriction) sourcesIn(ctx context.Context, namespace string) ([]candid
 		if account := s.Spec.ServiceAccount; account != nil {
 			users = append(users, serviceaccount.MakeUsername(account.Namespace, account.Name))
 		}
-		all = append(all, candidate{rule, s.Spec.ClusterID, users})
+		all = append(all, candidate{rule, s.Spec.ClusterID, users, true})
 	}
 	for i := range sources.Items {
 		s := &sources.Items[i]
@@ -94,7 +96,7 @@ func (r *Restriction) sourcesIn(ctx context.Context, namespace string) ([]candid
 		if account := s.Spec.ServiceAccountName; account != "" {
 			users = append(users, serviceaccount.MakeUsername(s.Namespace, account))
 		}
-		all = append(all, candidate{rule, s.Spec.ClusterID, users})
+		all = append(all, candidate{rule, s.Spec.ClusterID, users, false})
 	}
 	return all, nil
 }

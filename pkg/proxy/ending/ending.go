@@ -9,12 +9,16 @@ import (
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/patch"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
 
-// Asked says whether the target's manager was asked to end the delegate, and with which grace period.
+// Asked says whether the target's manager was asked to end the delegate, and with which grace period. It decides as
+// the target's manager does.
 func Asked(chaperon *v1alpha1.PodChaperon) (grace string, asked bool) {
-	grace, asked = chaperon.Annotations[v1alpha1.AnnotationDeletionGracePeriod]
-	return grace, asked
+	if _, asked = translate.EndAsked(chaperon); !asked {
+		return "", false
+	}
+	return chaperon.Annotations[v1alpha1.AnnotationDeletionGracePeriod], true
 }
 
 // Begun says whether the PodChaperon is being deleted, or the target's manager was asked to do so.

@@ -121,6 +121,7 @@ func registerSource(t env.T, mgr ctrl.Manager) error {
 // origin is a source in c2, with a cluster ID of its own.
 type origin struct {
 	id    string
+	user  string // in c2
 	login *rest.Config
 	lease types.NamespacedName
 }
@@ -128,20 +129,20 @@ type origin struct {
 // connect creates a service account and its ClusterSource in c2, and returns the source once it has a Lease.
 func connect(t *testing.T, clusterID string) origin {
 	t.Helper()
-	account := &corev1.ServiceAccount{
-		ObjectMeta: metav1.ObjectMeta{Namespace: env.ReleaseNamespace, GenerateName: "source-"},
-	}
-	o := origin{id: clusterID, login: c2.Token(t, account)}
-	env.Create(t, c2, &v1alpha1.ClusterSource{
-		ObjectMeta: metav1.ObjectMeta{Name: account.Name},
-		Spec: v1alpha1.ClusterSourceSpec{
-			ServiceAccount: &v1alpha1.ServiceAccountReference{Namespace: account.Namespace, Name: account.Name},
-			ClusterID:      clusterID,
-		},
+	return connectBy(t, clusterID, env.ReleaseNamespace, func(account string) client.Object {
+		return clusterSource(account, clusterID)
 	})
-	user := env.ServiceAccountUser(account.Namespace, account.Name)
-	grant := &v1alpha1.SourceGrant{ObjectMeta: metav1.ObjectMeta{Name: translate.SourceGrantName(user)}}
-	env.WaitFor(t, c2, grant, func(grant *v1alpha1.SourceGrant) error {
+}
+
+// connectBy creates a service account in a namespace of c2, and an object that makes it a source. The source says that
+// it has the cluster ID.
+func connectBy(t *testing.T, clusterID, namespace string, by func(account string) client.Object) origin {
+	t.Helper()
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, GenerateName: "source-"}}
+	o := origin{id: clusterID, login: c2.Token(t, account)}
+	env.Create(t, c2, by(account.Name))
+	o.user = env.ServiceAccountUser(account.Namespace, account.Name)
+	env.WaitFor(t, c2, o.grant(), func(grant *v1alpha1.SourceGrant) error {
 		if grant.Status.Lease == nil {
 			return fmt.Errorf("status is %+v", grant.Status)
 		}
@@ -149,6 +150,22 @@ func connect(t *testing.T, clusterID string) origin {
 		return nil
 	})
 	return o
+}
+
+// clusterSource returns a ClusterSource of a service account of the release namespace.
+func clusterSource(account, clusterID string) *v1alpha1.ClusterSource {
+	return &v1alpha1.ClusterSource{
+		ObjectMeta: metav1.ObjectMeta{Name: account},
+		Spec: v1alpha1.ClusterSourceSpec{
+			ServiceAccount: &v1alpha1.ServiceAccountReference{Namespace: env.ReleaseNamespace, Name: account},
+			ClusterID:      clusterID,
+		},
+	}
+}
+
+// grant returns the SourceGrant of the source, to be read.
+func (o origin) grant() *v1alpha1.SourceGrant {
+	return &v1alpha1.SourceGrant{ObjectMeta: metav1.ObjectMeta{Name: translate.SourceGrantName(o.user)}}
 }
 
 // renew has the source hold its Lease until it falls silent. A hold lapses after two seconds, as the clock is fast. If

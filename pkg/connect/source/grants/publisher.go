@@ -204,9 +204,7 @@ type owner struct {
 	clusterSources []string // their names
 }
 
-// sourcesOf returns the user of a SourceGrant, and nil if no source has this user. The cluster ID of a ClusterSource
-// counts more than those of Sources, which tenants may write. If there are several of one kind that differ, there is
-// none.
+// sourcesOf returns the user of a SourceGrant, and nil if no source has this user.
 func (p *Publisher) sourcesOf(ctx context.Context, name string) (*owner, error) {
 	clusterSources, sources := &v1alpha1.ClusterSourceList{}, &v1alpha1.SourceList{}
 	for _, list := range []client.ObjectList{clusterSources, sources} {
@@ -231,7 +229,7 @@ func (p *Publisher) sourcesOf(ctx context.Context, name string) (*owner, error) 
 	if found.user == "" {
 		return nil, nil //nolint:nilnil // documented
 	}
-	found.clusterID, found.administrators = single(ofCluster, ofNamespaces), single(ofCluster) != ""
+	found.clusterID, found.administrators = clusterIDOf(ofCluster, ofNamespaces)
 	return found, nil
 }
 
@@ -245,20 +243,24 @@ func (o *owner) is(i Identity, name string) (is bool) {
 	return is
 }
 
-// single returns the cluster ID of the first kind of sources that has any. It is empty if they differ.
-func single(kinds ...[]string) string {
-	for _, ids := range kinds {
-		ids = slices.DeleteFunc(ids, func(id string) bool { return id == "" })
-		slices.Sort(ids)
-		switch ids = slices.Compact(ids); len(ids) {
-		case 0:
-		case 1:
-			return ids[0]
-		default:
-			return ""
-		}
+// clusterIDOf returns the cluster ID of a user, and whether administrators gave it. Tenants may write Sources, and name
+// any user. So their cluster IDs do not count for the user of a ClusterSource, whether it has an ID or not, and only if
+// they all agree for other users. An ID that is not given differs from all others, because its source may use any.
+func clusterIDOf(ofCluster, ofNamespaces []string) (id string, administrators bool) {
+	if len(ofCluster) > 0 {
+		id = single(slices.DeleteFunc(ofCluster, func(id string) bool { return id == "" }))
+		return id, id != ""
 	}
-	return ""
+	return single(ofNamespaces), false
+}
+
+// single returns the only cluster ID, or none if there are several.
+func single(ids []string) string {
+	slices.Sort(ids)
+	if ids = slices.Compact(ids); len(ids) != 1 {
+		return ""
+	}
+	return ids[0]
 }
 
 // letRead gives the user of a SourceGrant the right to read it.

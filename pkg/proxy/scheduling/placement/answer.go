@@ -137,8 +137,14 @@ func overdue(chaperon *v1alpha1.PodChaperon, timeout time.Duration) string {
 	if c := translate.PodCondition(chaperon.Status.Conditions, corev1.PodScheduled); c != nil && c.Reason != "" {
 		return fmt.Sprintf("%s (%s: %s)", reason, c.Reason, c.Message)
 	}
-	if len(chaperon.Status.Conditions) == 0 {
-		return reason + ": the target has not created the delegate"
+	warnings, others := translate.Warnings(chaperon.Status.Conditions)
+	if len(others) > 0 {
+		return reason
+	}
+	reason += ": the target has not created the delegate"
+	failed := translate.PodCondition(warnings, v1alpha1.WarningPrefix+translate.WarningFailedCreate)
+	if failed != nil {
+		reason += " (" + failed.Message + ")"
 	}
 	return reason
 }

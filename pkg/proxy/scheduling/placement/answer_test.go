@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
 
 func TestRead(t *testing.T) {
@@ -93,6 +94,15 @@ func TestOverdue(t *testing.T) {
 		"the target did not create the delegate": {
 			newChaperon("c", "p"), "not scheduled within 60s: the target has not created the delegate",
 		},
+		"the target failed to create the delegate": {
+			newChaperon("c", "p", warned("FailedMount", "no"), warned("FailedCreate", "failed calling webhook")),
+			"not scheduled within 60s: the target has not created the delegate (failed calling webhook)",
+		},
+		"the target failed at first": {
+			newChaperon("c", "p", warned("FailedCreate", "failed calling webhook"),
+				with("Initialized", corev1.ConditionTrue, "", "")),
+			"not scheduled within 60s",
+		},
 		"a gate was not lifted": {
 			newChaperon("c", "p", with(corev1.PodScheduled, corev1.ConditionFalse, "SchedulingGated", "quota")),
 			"not scheduled within 60s (SchedulingGated: quota)",
@@ -103,6 +113,13 @@ func TestOverdue(t *testing.T) {
 				t.Errorf("got %q, want %q", got, test.want)
 			}
 		})
+	}
+}
+
+// warned adds a warning of the target's manager.
+func warned(reason, message string) func(*v1alpha1.PodChaperon) {
+	return func(c *v1alpha1.PodChaperon) {
+		c.Status.Conditions = append(c.Status.Conditions, translate.Warning(reason, message, time.Unix(1e9, 0)))
 	}
 }
 

@@ -1,0 +1,82 @@
+package chaperon
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+)
+
+// TestOnlyDelegatesAreRemembered has pods that everybody who may create pods can create and delete, again and again.
+func TestOnlyDelegatesAreRemembered(t *testing.T) {
+	for name, test := range map[string]struct {
+		change func(*corev1.Pod, *metav1.OwnerReference)
+		want   int
+	}{
+		"a delegate": {func(*corev1.Pod, *metav1.OwnerReference) {}, 1},
+		"a pod with the owner of another name": {
+			func(p *corev1.Pod, _ *metav1.OwnerReference) { p.Name = "another" }, 0,
+		},
+		"a pod with an owner of another group": {
+			func(_ *corev1.Pod, o *metav1.OwnerReference) { o.APIVersion = "example.com/v1" }, 0,
+		},
+		"a pod with an owner of another kind": {
+			func(_ *corev1.Pod, o *metav1.OwnerReference) { o.Kind = "ReplicaSet" }, 0,
+		},
+		"a pod without an owner": {func(p *corev1.Pod, _ *metav1.OwnerReference) { p.OwnerReferences = nil }, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStage(t, chaperon(corev1.PodStatus{}))
+			pod := delegate(corev1.PodStatus{})
+			test.change(pod, &pod.OwnerReferences[0])
+			s.deleted(t, pod)
+			if got := len(s.reconciler.lasts.byKey); got != test.want {
+				t.Errorf("%d pods are remembered, want %d", got, test.want)
+			}
+		})
+	}
+}
+
+func TestADelegateWithoutPodChaperonIsForgotten(t *testing.T) {
+	s := newStage(t)
+	pod := delegate(corev1.PodStatus{})
+	s.deleted(t, pod)
+	key := types.NamespacedName{Namespace: pod.Namespace, Name: pod.OwnerReferences[0].Name}
+	if _, err := s.reconciler.Reconcile(t.Context(), reconcile.Request{NamespacedName: key}); err != nil {
+		t.Fatal(err)
+	}
+	if got := len(s.reconciler.lasts.byKey); got > 0 {
+		t.Errorf("%d pods are remembered", got)
+	}
+}
+
+func TestThePodOfAnotherPodChaperonOfTheNameIsDropped(t *testing.T) {
+	s := newStage(t, chaperon(corev1.PodStatus{}))
+	pod := delegate(corev1.PodStatus{})
+	pod.OwnerReferences[0].UID = "of another"
+	s.deleted(t, pod)
+	if got, awaited := s.reconciler.lasts.of(s.chaperon(), true); got != nil || awaited {
+		t.Errorf("pod %v, awaited %v", got, awaited)
+	}
+	if kept := s.reconciler.lasts.byKey[client.ObjectKeyFromObject(pod)]; kept.pod != nil {
+		t.Error("the pod is kept in memory")
+	}
+	if _, awaited := s.reconciler.lasts.of(s.chaperon(), true); awaited {
+		t.Error("an event is awaited that has come")
+	}
+}
+
+// deleted plays the watch that shows the end of a pod.
+func (s *stage) deleted(t *testing.T, pod *corev1.Pod) {
+	t.Helper()
+	s.reconciler.lasts.watch()
+	q := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
+	defer q.ShutDown()
+	delegateEvents{handler.Funcs{}, s.reconciler.lasts.note}.Delete(t.Context(), event.DeleteEvent{Object: pod}, q)
+}
