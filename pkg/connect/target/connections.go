@@ -7,9 +7,11 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate/wire"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/targetkind"
 )
 
 // finding is the result of a connection. The zero finding means that there is no result yet.
@@ -127,7 +129,8 @@ func (c *connections) remove(ctx context.Context, target types.NamespacedName) {
 	case ok:
 		l.set(want{fingerprint: "gone", gone: true})
 	case unread:
-		c.leftBehind(ctx, target, unknown, errNoCredentials)
+		ctx = log.IntoContext(ctx, log.FromContext(ctx).WithValues("target", targetkind.Name(target)))
+		c.reportRemains(ctx, target, unknown, errNoCredentials)
 		fallthrough
 	default:
 		c.options.Tokens.Forget(target)

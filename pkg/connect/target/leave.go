@@ -58,8 +58,9 @@ func (l *loop) leave(ctx, life context.Context, last *want) {
 		switch {
 		case err == nil, ctx.Err() != nil && life.Err() == nil:
 			return
-		case last == nil, life.Err() != nil, !l.options.Clock.Now().Before(until):
-			l.connections.leftBehind(ctx, l.key, left, err)
+		case last == nil, life.Err() != nil, !l.options.Clock.Now().Before(until),
+			now == 0 && apierrors.IsForbidden(err): // It is a copy that somebody has made their own.
+			l.connections.reportRemains(ctx, l.key, left, err)
 			return
 		}
 		log.FromContext(ctx).V(1).Info("Leaving a deleted target takes another attempt", "error", err.Error())
@@ -116,11 +117,11 @@ func (l *loop) reachAgain(ctx, life context.Context, last *want) error {
 	return nil
 }
 
-// leftBehind says that objects of this source stay in the target of a (Cluster)Target that was deleted, and how to end
+// reportRemains says that objects of this source stay in the target of a (Cluster)Target that was deleted, and how to end
 // them. Nobody else says it: the (Cluster)Target has no status any more.
-func (c *connections) leftBehind(ctx context.Context, target types.NamespacedName, left int, err error) {
+func (c *connections) reportRemains(ctx context.Context, target types.NamespacedName, left int, err error) {
 	name, command := targetkind.Name(target), targetkind.EndCommand(target, c.options.Source.ClusterID)
-	log.FromContext(ctx).Error(err, "Objects stay in a target that was deleted", "target", name,
+	log.FromContext(ctx).Error(err, "Objects stay in a target that was deleted",
 		"podChaperons", left, "command", command)
 	if left == 0 {
 		return // Copies alone do no harm, and the target's manager removes most of them.

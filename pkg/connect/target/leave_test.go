@@ -10,7 +10,9 @@ import (
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -18,6 +20,8 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/connect/identity"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate/proof"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
 
@@ -63,6 +67,8 @@ type leaving struct {
 	mu    sync.Mutex // answers come one after the other
 	// answer is the target's answer to the deletion of all but the first one, unless it is nil.
 	answer func() error
+	// copies are those that are listed, of each kind. The target does not let this source delete "copied".
+	copies []metav1.PartialObjectMetadata
 	// steps are what happened in the target, in order.
 	steps []string
 }
@@ -78,6 +84,9 @@ func newLeaving(t *testing.T) *leaving {
 		Delete: func(
 			ctx context.Context, c client.WithWatch, object client.Object, options ...client.DeleteOption,
 		) error {
+			if object.GetName() == "copied" {
+				return apierrors.NewForbidden(schema.GroupResource{}, "copied", errors.New("it is not a copy of yours"))
+			}
 			if l.answer != nil && object.GetName() != "web-0" {
 				l.mu.Lock()
 				defer l.mu.Unlock()
@@ -92,6 +101,7 @@ func newLeaving(t *testing.T) *leaving {
 				l.mu.Lock()
 				defer l.mu.Unlock()
 				l.steps = append(l.steps, "copies")
+				list.(*metav1.PartialObjectMetadataList).Items = l.copies //nolint:forcetypeassert // It is one.
 				return nil
 			}
 			return c.List(ctx, list, options...)
@@ -107,6 +117,13 @@ func newLeaving(t *testing.T) *leaving {
 	}
 	return l
 }
+
+// noProofs verifies nothing.
+type noProofs struct{}
+
+func (noProofs) Verify(proof.Claim, string) bool { return false }
+
+func (noProofs) CreatedAt() time.Time { return time.Time{} }
 
 // gone leaves the target until it is left, or given up. The clock goes on while the loop waits.
 func (l *leaving) gone(ctx, life context.Context, last *want) {
@@ -159,6 +176,20 @@ func TestATargetThatIsDeletedIsTriedUntilNothingIsLeftThere(t *testing.T) {
 	// Copies are deleted when nobody makes them again, and while this source may still write there.
 	if got := strings.Join(l.steps, " "); got != "rest copies copies copies end" {
 		t.Errorf("steps: %s", got)
+	}
+}
+
+func TestACopyThatSomebodyHasMadeTheirOwnIsLeftAlone(t *testing.T) {
+	l := newLeaving(t)
+	copied := metav1.PartialObjectMetadata{ObjectMeta: stray("c2", func(c *v1alpha1.PodChaperon) {
+		c.Name = "copied"
+	}).ObjectMeta}
+	l.copies = append(l.copies, copied)
+	l.loop.engaged.target.Gate = &gate.Gate{Verifier: noProofs{}}
+	began := l.clock.Now()
+	l.gone(t.Context(), t.Context(), &l.refuser)
+	if took := l.clock.Since(began); took != 0 || l.event() != "" || l.left(t) != 0 {
+		t.Errorf("it took %s", took)
 	}
 }
 

@@ -39,8 +39,8 @@
 //
 // # Delay
 //
-// The kernel goes on sending what it was given, also when the process is frozen. So each connection bounds for how long,
-// by TCP_USER_TIMEOUT: a request must not arrive after the next leader has begun.
+// The kernel goes on sending what it was given, also when the process is frozen. So each connection bounds for how
+// long, by TCP_USER_TIMEOUT: a request must not arrive after the next leader has begun.
 //
 // # Addresses
 //

@@ -176,7 +176,7 @@ func TestADeletedTargetTakesItsCopiesAlong(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "web", Labels: map[string]string{
 			v1alpha1.LabelParentClusterID: clusterID, v1alpha1.LabelTargetHash: translate.TargetHash(i.key()),
 			v1alpha1.LabelTargetID: translate.TargetID(i.key()),
-		}},
+		}, Annotations: map[string]string{v1alpha1.AnnotationFollowedBy: i.user}},
 		Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}},
 	}
 	env.CreateForTest(t, c2, service)
