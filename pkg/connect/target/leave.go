@@ -117,8 +117,8 @@ func (l *loop) reachAgain(ctx, life context.Context, last *want) error {
 	return nil
 }
 
-// reportRemains says that objects of this source stay in the target of a (Cluster)Target that was deleted, and how to end
-// them. Nobody else says it: the (Cluster)Target has no status any more.
+// reportRemains says that objects of this source stay in the target of a (Cluster)Target that was deleted, and how to
+// end them. Nobody else says it: the (Cluster)Target has no status any more.
 func (c *connections) reportRemains(ctx context.Context, target types.NamespacedName, left int, err error) {
 	name, command := targetkind.Name(target), targetkind.EndCommand(target, c.options.Source.ClusterID)
 	log.FromContext(ctx).Error(err, "Objects stay in a target that was deleted",
