@@ -162,31 +162,6 @@ func TestADeletedNamespaceOfLeasesIsAccepted(t *testing.T) {
 	waitConnected(t, c1, original)
 }
 
-// A source may write in a target only while it holds its Lease there. So it lets the Lease go after the copies.
-func TestADeletedTargetTakesItsCopiesAlong(t *testing.T) {
-	i := connected(t)
-	original := i.target(t, c1)
-	namespace := env.Namespace(t, nil, c2)
-	i.waitGranted(t, namespace)
-	r := run(t, c1, "first", false)
-	waitConnected(t, c1, original)
-	engaged := r.engaged(t, i.key())
-	env.Must(t, engaged.Client.Create(t.Context(), i.chaperon(namespace, "web")))
-	service := &corev1.Service{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "web", Labels: map[string]string{
-			v1alpha1.LabelParentClusterID: clusterID, v1alpha1.LabelTargetHash: translate.TargetHash(i.key()),
-			v1alpha1.LabelTargetID: translate.TargetID(i.key()),
-		}, Annotations: map[string]string{v1alpha1.AnnotationFollowedBy: i.user}},
-		Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}},
-	}
-	env.CreateForTest(t, c2, service)
-	if engaged.Copied != nil {
-		engaged.Copied.Note(namespace)
-	}
-	env.Delete(t, c1, original)
-	env.WaitGone(t, c2, service)
-}
-
 // waitGranted waits until the SourceGrant has a namespace.
 func (i identity) waitGranted(t *testing.T, namespace string) {
 	t.Helper()
