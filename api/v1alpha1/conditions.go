@@ -90,6 +90,12 @@ const (
 // ReasonCredentialsExpire is the reason of the event that the credentials for a target expire soon.
 const ReasonCredentialsExpire = "CredentialsExpire"
 
+// ReasonStatusNotWritten is the reason of the event that the API server refuses the status of a (Cluster)Target.
+const ReasonStatusNotWritten = "StatusNotWritten"
+
+// ReasonDelegatesMayRun is the reason of the event that a (Cluster)Target was deleted, and delegates may run on there.
+const ReasonDelegatesMayRun = "DelegatesMayRun"
+
 // The reasons of ConditionReady.
 const (
 	ReasonNodeReady    = "NodeReady"

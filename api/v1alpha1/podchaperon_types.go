@@ -16,6 +16,7 @@ import (
 // +kubebuilder:resource:shortName=chap,categories=multicluster
 // +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.reason`
+// +kubebuilder:printcolumn:name="Delegate",type=string,JSONPath=`.status.conditions[?(@.type=="multicluster.admiralty.io/Delegate")].reason`
 // +kubebuilder:printcolumn:name="Parent",type=string,JSONPath=`.metadata.annotations.multicluster\.admiralty\.io/parent-name`
 // +kubebuilder:printcolumn:name="Cluster",type=string,JSONPath=`.metadata.labels.multicluster\.admiralty\.io/parent-cluster-name`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`

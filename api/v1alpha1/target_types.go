@@ -12,9 +12,12 @@ import (
 // +kubebuilder:printcolumn:name="Connected",type=string,JSONPath=`.status.conditions[?(@.type=="Connected")].status`
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Connected")].reason`
+// +kubebuilder:printcolumn:name="Awake",type=string,JSONPath=`.status.conditions[?(@.type=="Awake")].status`
+// +kubebuilder:printcolumn:name="Responsive",type=string,JSONPath=`.status.conditions[?(@.type=="Responsive")].status`
 // +kubebuilder:printcolumn:name="Node",type=string,JSONPath=`.status.nodeName`
 // +kubebuilder:printcolumn:name="Version",type=string,JSONPath=`.status.kubernetesVersion`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:printcolumn:name="SecretUsable",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="SecretUsable")].status`
 // +kubebuilder:printcolumn:name="Message",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Connected")].message`
 type ClusterTarget struct {
 	metav1.TypeMeta   `json:",inline"`
@@ -148,9 +151,12 @@ type ClusterTargetList struct {
 // +kubebuilder:printcolumn:name="Connected",type=string,JSONPath=`.status.conditions[?(@.type=="Connected")].status`
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Connected")].reason`
+// +kubebuilder:printcolumn:name="Awake",type=string,JSONPath=`.status.conditions[?(@.type=="Awake")].status`
+// +kubebuilder:printcolumn:name="Responsive",type=string,JSONPath=`.status.conditions[?(@.type=="Responsive")].status`
 // +kubebuilder:printcolumn:name="Node",type=string,JSONPath=`.status.nodeName`
 // +kubebuilder:printcolumn:name="Version",type=string,JSONPath=`.status.kubernetesVersion`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:printcolumn:name="SecretUsable",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="SecretUsable")].status`
 // +kubebuilder:printcolumn:name="Message",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Connected")].message`
 type Target struct {
 	metav1.TypeMeta   `json:",inline"`

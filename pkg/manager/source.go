@@ -142,6 +142,7 @@ func (w *wiring) nodes(registry *engage.Registry) error {
 		Clock:     w.clock,
 		Address:   address,
 		Port:      int32(w.config.KubeletAPI.Port), //nolint:gosec // validated: a port
+		Recorder:  w.mgr.GetEventRecorder("multicluster-nodes"),
 	})
 	if err != nil {
 		return err

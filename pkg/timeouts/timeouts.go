@@ -16,7 +16,7 @@ const (
 	// EnsureNeeds is the time that the source has to ensure everything that one pod needs. It is less than the sum of
 	// the deadlines of all requests. An attempt that runs out of time fails, and the next one continues from what this
 	// one wrote.
-	EnsureNeeds = 45 * time.Second
+	EnsureNeeds = 46 * time.Second
 	// UnusedCopies is how long a target's manager waits before it deletes a copy that no PodChaperon needs.
 	UnusedCopies = 2 * time.Minute
 )

@@ -7,9 +7,11 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate/wire"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/targetkind"
 )
 
 // finding is the result of a connection. The zero finding means that there is no result yet.
@@ -44,12 +46,17 @@ type connections struct {
 
 	running sync.WaitGroup // the loops
 
-	mu    sync.Mutex // guards loops
+	mu    sync.Mutex // guards the fields below
 	loops map[types.NamespacedName]*loop
+	// unread has the targets that were connected by an earlier leader, and whose Secret is not read yet.
+	unread map[types.NamespacedName]struct{}
 }
 
 func newConnections(options Options, changed func(types.NamespacedName)) *connections {
-	return &connections{options: options, changed: changed, loops: map[types.NamespacedName]*loop{}}
+	return &connections{
+		options: options, changed: changed,
+		loops: map[types.NamespacedName]*loop{}, unread: map[types.NamespacedName]struct{}{},
+	}
 }
 
 // set sets the target's connection and policy. At the end of ctx the connection ends, and all objects in the target
@@ -57,6 +64,7 @@ func newConnections(options Options, changed func(types.NamespacedName)) *connec
 func (c *connections) set(ctx context.Context, target types.NamespacedName, w want, policy *v1alpha1.PlacementPolicy) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	delete(c.unread, target)
 	l, ok := c.loops[target]
 	if ok {
 		l.set(w)
@@ -101,12 +109,31 @@ func (c *connections) goOn(target types.NamespacedName, w want) want {
 	return w.goOn(l.want, l.worked == l.want.fingerprint)
 }
 
-// remove makes the target's loop leave the target and end.
-func (c *connections) remove(target types.NamespacedName) {
+// await notes that a target exists that cannot be connected before its Secret is read.
+func (c *connections) await(target types.NamespacedName, status v1alpha1.TargetStatus) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if l, ok := c.loops[target]; ok {
+	if c.loops[target] == nil && status.ClusterID != "" {
+		c.unread[target] = struct{}{}
+	}
+}
+
+// remove makes the target's loop leave the target and end. It reports a target that is not connected yet.
+func (c *connections) remove(ctx context.Context, target types.NamespacedName) {
+	c.mu.Lock()
+	l, ok := c.loops[target]
+	_, unread := c.unread[target]
+	delete(c.unread, target)
+	c.mu.Unlock()
+	switch {
+	case ok:
 		l.set(want{fingerprint: "gone", gone: true})
+	case unread:
+		ctx = log.IntoContext(ctx, log.FromContext(ctx).WithValues("target", targetkind.Name(target)))
+		c.reportRemains(ctx, target, unknown, errNoCredentials)
+		fallthrough
+	default:
+		c.options.Tokens.Forget(target)
 	}
 }
 
@@ -131,6 +158,7 @@ func (c *connections) retire(l *loop) bool {
 		return false
 	}
 	delete(c.loops, l.key)
+	c.options.Tokens.Forget(l.key)
 	if c.options.Holds != nil {
 		c.options.Holds.Forget(l.key)
 	}

@@ -3,7 +3,9 @@ package target
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"net/http"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -178,6 +180,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 		secretKey := types.NamespacedName{Namespace: spec.KubeconfigSecret.Namespace, Name: spec.KubeconfigSecret.Name}
 		secret = r.secrets.use(r.wake.Context(), request.NamespacedName, secretKey)
 		if !secret.known { // The watch wakes the target.
+			r.connections.await(request.NamespacedName, targetkind.Status(target))
 			return reconcile.Result{}, r.writeStatus(ctx, target, finding{})
 		}
 	}
@@ -218,8 +221,7 @@ func (r *Reconciler) leaveTarget(ctx context.Context, key types.NamespacedName) 
 		return nil // The cache lags, and its event follows.
 	}
 	r.secrets.release(key)
-	r.connections.remove(key)
-	r.options.Tokens.Forget(key)
+	r.connections.remove(ctx, key)
 	r.metrics.forgetTarget(key)
 	return nil
 }
@@ -244,7 +246,7 @@ func (r *Reconciler) writeStatus(
 	if found.epoch == 0 || found.epochOf == status.EpochOf && found.epoch < status.Epoch {
 		found.epoch, found.epochOf = status.Epoch, status.EpochOf
 	}
-	r.metrics.set(key, found.condition)
+	r.metrics.set(key, found.condition, warnings...)
 	conditions := append([]metav1.Condition{found.condition}, warnings...)
 	observed := []metav1.Condition{awakeOf(found, status), responsiveOf(found, status)}
 	for _, condition := range observed {
@@ -269,7 +271,26 @@ func (r *Reconciler) writeStatus(
 		r.recordAwake(target, meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionAwake), observed[0])
 		r.recordResponsive(target, status, observed[1])
 	}
+	r.recordUnwritten(target, err)
 	return client.IgnoreNotFound(err)
+}
+
+// recordUnwritten records an event if the API server refuses the status, because the custom resource definition lacks
+// one of its fields, say. The status then shows what is no longer true. Errors that pass are no news.
+func (r *Reconciler) recordUnwritten(target client.Object, err error) {
+	answer := apierrors.APIStatus(nil)
+	if !errors.As(err, &answer) {
+		return
+	}
+	switch answer.Status().Code {
+	case http.StatusNotFound, http.StatusConflict, http.StatusRequestTimeout, http.StatusTooManyRequests,
+		http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		return
+	}
+	r.options.Recorder.Eventf(target, nil, corev1.EventTypeWarning, v1alpha1.ReasonStatusNotWritten, "Connect",
+		"the API server refuses this status, so the one that it shows may be wrong: %s; are the custom resource "+
+			"definitions of the manager's version, and may the manager patch the status?",
+		wire.Shorten(answer.Status().Message, maxText))
 }
 
 // recordChange records an event if the connection changed.

@@ -29,8 +29,10 @@
 // Targets have no finalizers. When a target is deleted, its PodChaperons are deleted in its cluster, and so are the
 // copies of Services and Ingresses that were made for it.
 //
+// The loop tries again for ten minutes, with a new connection if need be. An event says what stays then.
+//
 // There are exceptions.
-//   - All of them stay if the cluster does not answer, or if no manager runs at that time.
+//   - All of them stay if the cluster does not answer for so long, or if no manager runs at that time.
 //   - Copies stay if another target leads to the same cluster. Package follow/services hands them over.
 //   - All of them stay in the old cluster when a target is changed to lead to another cluster, and somebody accepts
 //     this. Nothing leads to the old cluster any more.

@@ -42,9 +42,12 @@ type engagement struct {
 	fingerprint string
 	version     string
 	labels      map[string]string // of the last ClusterSummary
-	end         context.CancelFunc
-	self        bool // the target is the source itself, by its spec
-	dialer      *dialer
+	// life is that of its connection, and end ends it. rest ends the work of observers before that. It is nil if the
+	// target was never in the Registry.
+	life      context.Context //nolint:containedctx // it is what ends
+	end, rest context.CancelFunc
+	self      bool // the target is the source itself, by its spec
+	dialer    *dialer
 	// hold is nil if the target has no Lease for this source.
 	hold         *hold.Hold
 	leases       leases
@@ -75,6 +78,24 @@ func (e *noKeyError) Error() string { return e.cause.Error() }
 // engage connects to the target, and puts it into the Registry in place of an earlier engagement. The attempt ends with
 // ctx. The engagement lasts until it is disengaged and ended, at most until life ends.
 func (l *loop) engage(ctx, life context.Context, w want) (*engagement, error) {
+	e, err := l.reach(ctx, life, w)
+	if err != nil {
+		return nil, err
+	}
+	l.passPolicy(e.target)
+	working, rest := context.WithCancel(e.life)
+	e.rest = rest
+	if err := l.options.Registry.Engage(working, e.target); err != nil {
+		e.end()
+		return nil, e.identity.Explain(err)
+	}
+	looking := &strays{options: l.options, target: e.target, live: e.dialer.live, grant: e.leases.grant}
+	go looking.end(log.IntoContext(e.life, log.FromContext(ctx)))
+	return e, nil
+}
+
+// reach connects to the target, as engage does, and does not put it into the Registry.
+func (l *loop) reach(ctx, life context.Context, w want) (*engagement, error) {
 	if err := l.waitForOwnAddresses(ctx); err != nil {
 		return nil, err
 	}
@@ -85,18 +106,12 @@ func (l *loop) engage(ctx, life context.Context, w want) (*engagement, error) {
 	}
 	parent := life
 	life, cancel := context.WithCancel(parent)
-	e := &engagement{fingerprint: w.fingerprint, self: w.self, identity: who, dialer: d}
+	e := &engagement{fingerprint: w.fingerprint, self: w.self, identity: who, dialer: d, life: life}
 	e.end = func() { e.release(parent); cancel(); d.close() }
 	if err := l.connect(ctx, life, d, e); err != nil {
 		e.end()
 		return nil, who.Explain(err)
 	}
-	l.passPolicy(e.target)
-	if err := l.options.Registry.Engage(life, e.target); err != nil {
-		e.end()
-		return nil, who.Explain(err)
-	}
-	go (&strays{l.options, e.target, d.live, e.leases.grant}).end(log.IntoContext(life, log.FromContext(ctx)))
 	return e, nil
 }
 

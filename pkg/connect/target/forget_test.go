@@ -56,7 +56,7 @@ func TestTheLeaderForgetsTheLeaseOfADeletedTarget(t *testing.T) {
 	f, key := remembering(t)
 	f.set(t.Context(), key, f.refuser, nil)
 	f.next(t)
-	f.remove(key)
+	f.remove(t.Context(), key)
 	f.running.Wait()
 	f.expectNew(t, key)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -14,57 +15,157 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate/wire"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/targetkind"
 )
 
 const (
+	// leaveWithin is how long a target that was deleted is tried, since the last PodChaperon that could be deleted.
+	leaveWithin = 10 * time.Minute
+	// leaveTimeout bounds one attempt.
 	leaveTimeout   = 30 * time.Second
 	deletesAtATime = 10
 	// namespacesAtATime bounds how many namespaces are searched for copies at the same time.
 	namespacesAtATime = 10
+	// unknown stands for a number of PodChaperons that nobody could count.
+	unknown = -1
 )
 
-// leave deletes our objects in the target, if it answers, and disengages it. It deletes copies last: while the target
-// is engaged, they would be created again.
-func (l *loop) leave(ctx context.Context) {
-	if l.engaged == nil || !l.engaged.target.Reachable() {
-		l.disengage()
-		return
+var errNoCredentials = errors.New("this manager has no usable credentials for it")
+
+// leave deletes our objects in the target of a (Cluster)Target that was deleted, and disengages it. It tries again,
+// with a new connection if need be, until they are deleted, or leaveWithin has passed. Then it says what stays. It ends
+// early if the (Cluster)Target is created again.
+func (l *loop) leave(ctx, life context.Context, last *want) {
+	defer l.disengage()
+	if l.engaged == nil && l.known == "" && (last == nil || !last.self) {
+		return // It was never connected.
 	}
-	target := l.engaged.target
-	if err := deleteChaperons(ctx, target); err != nil {
-		log.FromContext(ctx).Error(err, "Some PodChaperons stay in the target that was deleted")
-	}
-	l.disengage()
-	if err := l.deleteCopies(ctx, target); err != nil {
-		log.FromContext(ctx).Error(err, "Some copies of Services and Ingresses stay in the target that was deleted")
+	left, backoff := l.counted(ctx), newBackoff()
+	until := l.options.Clock.Now().Add(leaveWithin)
+	for {
+		now, err := l.leaveOnce(ctx, life, last)
+		if now != unknown && (left == unknown || now < left) {
+			left, until = now, l.options.Clock.Now().Add(leaveWithin)
+		}
+		switch {
+		case err == nil, ctx.Err() != nil && life.Err() == nil:
+			return
+		case last == nil, life.Err() != nil, !l.options.Clock.Now().Before(until),
+			now == 0 && apierrors.IsForbidden(err): // It is a copy that somebody has made their own.
+			l.connections.reportRemains(ctx, l.key, left, err)
+			return
+		}
+		log.FromContext(ctx).V(1).Info("Leaving a deleted target takes another attempt", "error", err.Error())
+		l.pause(ctx, backoff.Step())
 	}
 }
 
-func deleteChaperons(ctx context.Context, target *engage.Target) error {
+// counted returns how many PodChaperons a target has that is or was engaged.
+func (l *loop) counted(ctx context.Context) int {
+	if l.engaged == nil {
+		return unknown
+	}
+	found, err := standing(ctx, l.engaged.target)
+	if err != nil {
+		return unknown
+	}
+	return len(found)
+}
+
+// leaveOnce returns how many PodChaperons stay. It deletes copies last: while observers work with the target, they
+// would be created again.
+func (l *loop) leaveOnce(ctx, life context.Context, last *want) (left int, err error) {
+	if err := l.reachAgain(ctx, life, last); err != nil {
+		return unknown, err
+	}
 	ctx, cancel := context.WithTimeout(ctx, leaveTimeout)
 	defer cancel()
+	target := l.engaged.target
+	if left, err = deleteChaperons(ctx, target); err != nil {
+		return left, err
+	}
+	l.options.Registry.Disengage(target)
+	if l.engaged.rest != nil {
+		l.engaged.rest()
+	}
+	return 0, l.deleteCopies(ctx, target)
+}
+
+// reachAgain connects to the target if it is not connected, or may not be written to any more.
+func (l *loop) reachAgain(ctx, life context.Context, last *want) error {
+	if e := l.engaged; e != nil && e.target.Reachable() && e.identity.Other() == nil &&
+		(e.hold == nil || e.hold.Context().Err() == nil) {
+		return nil
+	}
+	l.disengage()
+	if last == nil {
+		return errNoCredentials
+	}
+	e, err := l.reach(ctx, life, *last)
+	if err != nil {
+		return err
+	}
+	l.engaged = e
+	return nil
+}
+
+// reportRemains says that objects of this source stay in the target of a (Cluster)Target that was deleted, and how to
+// end them. Nobody else says it: the (Cluster)Target has no status any more.
+func (c *connections) reportRemains(ctx context.Context, target types.NamespacedName, left int, err error) {
+	name, command := targetkind.Name(target), targetkind.EndCommand(target, c.options.Source.ClusterID)
+	log.FromContext(ctx).Error(err, "Objects stay in a target that was deleted",
+		"podChaperons", left, "command", command)
+	if left == 0 {
+		return // Copies alone do no harm, and the target's manager removes most of them.
+	}
+	many := "PodChaperons"
+	if left > 0 {
+		many = fmt.Sprintf("%d PodChaperons", left)
+	}
+	deleted := targetkind.New(target)
+	deleted.SetNamespace(target.Namespace)
+	deleted.SetName(target.Name)
+	c.options.Recorder.Eventf(deleted, nil, corev1.EventTypeWarning, v1alpha1.ReasonDelegatesMayRun, "Leave",
+		"%s was deleted, and %s of it may stay in its cluster: their delegates run on beside the pods that replace "+
+			"theirs, unless they are fenced. To end them, run %s (%s)",
+		name, many, command, wire.Shorten(err.Error(), maxText))
+}
+
+// standing returns the PodChaperons of a target that are not being deleted.
+func standing(ctx context.Context, target *engage.Target) ([]client.Object, error) {
 	chaperons := &v1alpha1.PodChaperonList{}
 	if err := target.Client.List(ctx, chaperons); err != nil {
-		return fmt.Errorf("listing PodChaperons: %w", err)
+		return nil, fmt.Errorf("listing PodChaperons: %w", err)
 	}
-	objects := make([]client.Object, len(chaperons.Items))
+	var found []client.Object
 	for i := range chaperons.Items {
-		objects[i] = &chaperons.Items[i]
+		if chaperons.Items[i].DeletionTimestamp.IsZero() {
+			found = append(found, &chaperons.Items[i])
+		}
 	}
-	return deleteAll(ctx, target, objects, metav1.DeletePropagationForeground)
+	return found, nil
+}
+
+// deleteChaperons returns how many PodChaperons stay.
+func deleteChaperons(ctx context.Context, target *engage.Target) (left int, err error) {
+	found, err := standing(ctx, target)
+	if err != nil {
+		return unknown, err
+	}
+	return deleteAll(ctx, target, found, metav1.DeletePropagationForeground)
 }
 
 // deleteCopies deletes the Services, EndpointSlices and Ingresses that were made for the target. The target's manager
 // would keep the global ones. It deletes copies of other kinds by itself.
 func (l *loop) deleteCopies(ctx context.Context, target *engage.Target) error {
-	ctx, cancel := context.WithTimeout(ctx, leaveTimeout)
-	defer cancel()
 	made := client.MatchingLabels{
 		v1alpha1.LabelParentClusterID: l.options.Source.ClusterID,
 		v1alpha1.LabelTargetHash:      target.Hash,
@@ -111,7 +212,8 @@ func (l *loop) deleteCopiesOfKind(
 			objects = append(objects, copied)
 		}
 	}
-	return deleteAll(ctx, target, objects, metav1.DeletePropagationBackground)
+	_, err = deleteAll(ctx, target, objects, metav1.DeletePropagationBackground)
+	return err
 }
 
 // siblings returns the targets that say that they lead to the same cluster, and may be used by the namespace. Copies
@@ -122,13 +224,15 @@ func (l *loop) siblings(target *engage.Target, namespace string) []*engage.Targe
 	})
 }
 
+// deleteAll returns how many objects stay.
 func deleteAll(
 	ctx context.Context,
 	target *engage.Target,
 	objects []client.Object,
 	propagation metav1.DeletionPropagation,
-) error {
+) (left int, err error) {
 	var group errgroup.Group
+	var deleted atomic.Int32
 	group.SetLimit(deletesAtATime)
 	for _, object := range objects {
 		group.Go(func() error {
@@ -141,8 +245,10 @@ func deleteAll(
 			if client.IgnoreNotFound(err) != nil {
 				return fmt.Errorf("deleting %q: %w", client.ObjectKeyFromObject(object), err)
 			}
+			deleted.Add(1)
 			return nil
 		})
 	}
-	return group.Wait()
+	err = group.Wait()
+	return len(objects) - int(deleted.Load()), err
 }

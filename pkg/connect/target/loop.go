@@ -96,6 +96,9 @@ func (l *loop) set(w want) {
 	if l.want.fingerprint == w.fingerprint {
 		return
 	}
+	if last := l.want; w.gone && last.config != nil && last.failure == nil {
+		w.last = &last
+	}
 	l.want = w
 	if l.interrupt != nil {
 		l.interrupt()
@@ -152,7 +155,7 @@ func (l *loop) run(life context.Context) {
 		ctx, w := l.next(life)
 		switch {
 		case w.gone:
-			l.leave(ctx)
+			l.leave(ctx, life, w.last)
 			l.known = ""
 			if l.connections.retire(l) {
 				return

@@ -15,7 +15,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/events"
 	testclock "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
@@ -31,6 +33,8 @@ type fixture struct {
 	changes chan types.NamespacedName
 	refuser want
 	asked   *atomic.Int32
+	// events are those that were recorded.
+	events chan string
 }
 
 func newFixture(t *testing.T, status int) fixture {
@@ -46,7 +50,10 @@ func newFixture(t *testing.T, status int) fixture {
 	}))
 	t.Cleanup(server.Close)
 	f.refuser = want{fingerprint: "refuser", config: &rest.Config{Host: server.URL}}
+	recorder := events.NewFakeRecorder(10)
+	f.events = recorder.Events
 	f.connections = newConnections(Options{
+		Recorder: recorder, Client: fakeOf(t, interceptor.Funcs{}),
 		Scheme: runtime.NewScheme(), Registry: engage.NewRegistry(), Clock: f.clock, Addresses: ownAddress{},
 		Verifier: func() (gate.Verifier, error) { return nil, nil }, //nolint:nilnil // no target is reached
 	}, func(key types.NamespacedName) { f.changes <- key })
@@ -138,7 +145,7 @@ func TestALoopRetiresWithItsTarget(t *testing.T) {
 	f.mu.Lock()
 	l := f.loops[key]
 	f.mu.Unlock()
-	f.remove(key)
+	f.remove(t.Context(), key)
 	for !f.forgotten(l) {
 		if t.Context().Err() != nil {
 			t.Fatal("the loop goes on")

@@ -59,3 +59,55 @@ func TestTheReasonOfATargetIsAMetric(t *testing.T) {
 		}
 	}
 }
+
+const unusableSecret = "multicluster_scheduler_target_secret_unusable"
+
+// valuesOf returns the values of all series of a gauge.
+func valuesOf(t *testing.T, registry *prometheus.Registry, name string) []float64 {
+	t.Helper()
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var values []float64
+	for _, family := range families {
+		for _, series := range family.GetMetric() {
+			if family.GetName() == name {
+				values = append(values, series.GetGauge().GetValue())
+			}
+		}
+	}
+	return values
+}
+
+func TestASecretThatCannotBeUsedIsAMetric(t *testing.T) {
+	key := types.NamespacedName{Name: "c2"}
+	works := connected(metav1.ConditionTrue, v1alpha1.ReasonConnected, "")
+	unreadable := disconnected(v1alpha1.ReasonSecretNotFound, "")
+	for name, test := range map[string]struct {
+		condition metav1.Condition
+		others    []metav1.Condition
+		want      float64
+	}{
+		"the Secret is in use":       {condition: works},
+		"the connection goes on":     {works, []metav1.Condition{unusable(unreadable)}, 1},
+		"there is another warning":   {works, []metav1.Condition{{Type: v1alpha1.ConditionRestricted}}, 0},
+		"the Secret is gone":         {unreadable, nil, 1},
+		"the Secret lacks its key":   {disconnected(v1alpha1.ReasonSecretKeyNotFound, ""), nil, 1},
+		"its kubeconfig is broken":   {disconnected(v1alpha1.ReasonInvalidKubeconfig, ""), nil, 1},
+		"the target does not answer": {disconnected(v1alpha1.ReasonUnreachable, ""), nil, 0},
+	} {
+		m, registry := newMetrics(), prometheus.NewRegistry()
+		if err := m.register(registry); err != nil {
+			t.Fatal(err)
+		}
+		m.set(key, disconnected(v1alpha1.ReasonSecretNotFound, ""))
+		m.set(key, test.condition, test.others...)
+		if diff := cmp.Diff([]float64{test.want}, valuesOf(t, registry, unusableSecret)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+		if m.forgetTarget(key); len(valuesOf(t, registry, unusableSecret)) > 0 {
+			t.Errorf("%s: it outlives its target", name)
+		}
+	}
+}

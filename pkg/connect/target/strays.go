@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -13,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -26,7 +28,7 @@ import (
 const (
 	// strayInterval is how often strays are looked for, as long as some could not be deleted.
 	strayInterval = time.Minute
-	// strayPage and strayPages bound how many strays are read at a time. The others follow.
+	// strayPage and strayPages bound how many strays are read at a time, in all namespaces. The others follow.
 	strayPage, strayPages = 500, 20
 	// namedTargets is how many targets a selector names at most.
 	namedTargets = 100
@@ -43,6 +45,7 @@ type strays struct {
 	target  *engage.Target
 	live    client.Reader // of the target; what it reads does not pass the gate, which knows one target only
 	grant   string        // the name of the SourceGrant, if there is one
+	from    string        // the namespace to begin with
 }
 
 // end deletes strays until there are none, or life ends. Those whose proxies exist may follow later: the proxies go
@@ -76,14 +79,11 @@ func (s *strays) endThose(ctx context.Context) (left bool, err error) {
 		return true, err
 	}
 	var ended []client.Object
-	for i := range candidates {
-		chaperon := &candidates[i]
-		parent := gate.ParentOf(chaperon)
-		named := parent.Key.Namespace == chaperon.Namespace && parent.Key.Name != "" && parent.UID != ""
-		if !named || targets.made(chaperon) {
-			continue // Without a proxy's name, it is not one that this source made.
+	for _, one := range candidates {
+		if targets.made(one.id, one.hash) {
+			continue
 		}
-		lives, err := s.proxyExists(ctx, parent)
+		lives, err := s.proxyExists(ctx, one.parent)
 		if err != nil {
 			return true, err
 		}
@@ -91,17 +91,53 @@ func (s *strays) endThose(ctx context.Context) (left bool, err error) {
 			more = true
 			continue
 		}
-		ended = append(ended, chaperon)
+		ended = append(ended, one.chaperon())
 	}
 	if len(ended) == 0 {
 		return more, nil
 	}
 	log.FromContext(ctx).Info("Deleting PodChaperons of targets that do not exist any more", "podChaperons", len(ended))
-	return more, deleteAll(ctx, s.target, ended, metav1.DeletePropagationForeground)
+	_, err = deleteAll(ctx, s.target, ended, metav1.DeletePropagationForeground)
+	return more, err
 }
 
-// list returns PodChaperons of this source that seem to be of no target, and whether there may be more.
-func (s *strays) list(ctx context.Context) (found []metav1.PartialObjectMetadata, more bool, err error) {
+// candidate is what is kept of a PodChaperon that may be a stray: its marks. The target may show many, and large ones.
+type candidate struct {
+	key      types.NamespacedName
+	uid      types.UID
+	id, hash string // of its target
+	parent   gate.Parent
+}
+
+// candidateOf returns false for a PodChaperon that this source surely has not made, because it names no proxy, or its
+// marks are longer than they can be.
+func candidateOf(chaperon *metav1.PartialObjectMetadata) (candidate, bool) {
+	parent := gate.ParentOf(chaperon)
+	one := candidate{
+		key: client.ObjectKeyFromObject(chaperon), uid: chaperon.UID, parent: parent,
+		id: chaperon.Labels[v1alpha1.LabelTargetID], hash: chaperon.Labels[v1alpha1.LabelTargetHash],
+	}
+	for _, mark := range []string{
+		one.key.Name, string(one.uid), one.id, one.hash, parent.Key.Name, string(parent.UID),
+	} {
+		if len(mark) > validation.DNS1123SubdomainMaxLength {
+			return candidate{}, false
+		}
+	}
+	named := parent.Key.Namespace == chaperon.Namespace && parent.Key.Name != "" && parent.UID != ""
+	return one, named
+}
+
+func (c candidate) chaperon() client.Object {
+	return &v1alpha1.PodChaperon{
+		ObjectMeta: metav1.ObjectMeta{Namespace: c.key.Namespace, Name: c.key.Name, UID: c.uid},
+	}
+}
+
+// list returns PodChaperons of this source that seem to be of no target, and whether there may be more. It reads
+// one namespace after the other, and keeps so many that they fill strayPages pages. The next call begins with the first
+// namespace that this one did not read.
+func (s *strays) list(ctx context.Context) (found []candidate, more bool, err error) {
 	known, err := s.targets(ctx, s.options.Client)
 	if err != nil {
 		return nil, false, err
@@ -111,8 +147,15 @@ func (s *strays) list(ctx context.Context) (found []metav1.PartialObjectMetadata
 		return nil, false, err
 	}
 	var errs []error
-	for _, namespace := range s.namespaces(ctx) {
-		one, cut, err := s.listIn(ctx, namespace, of)
+	namespaces := s.namespaces(ctx)
+	first, _ := slices.BinarySearch(namespaces, s.from)
+	s.from = ""
+	for _, namespace := range slices.Concat(namespaces[first:], namespaces[:first]) {
+		if len(found) >= strayPage*strayPages {
+			s.from = namespace
+			return found, true, errors.Join(errs...)
+		}
+		one, cut, err := s.listIn(ctx, namespace, of, strayPage*strayPages-len(found))
 		if apierrors.IsForbidden(err) {
 			continue // The source has nothing there, or may not end it.
 		}
@@ -121,9 +164,10 @@ func (s *strays) list(ctx context.Context) (found []metav1.PartialObjectMetadata
 	return found, more, errors.Join(errs...)
 }
 
+// listIn returns at most so many candidates of a namespace, and whether there may be more.
 func (s *strays) listIn(
-	ctx context.Context, namespace string, of labels.Selector,
-) (found []metav1.PartialObjectMetadata, more bool, err error) {
+	ctx context.Context, namespace string, of labels.Selector, most int,
+) (found []candidate, more bool, err error) {
 	list := &metav1.PartialObjectMetadataList{}
 	for range strayPages {
 		next := &client.ListOptions{
@@ -134,7 +178,16 @@ func (s *strays) listIn(
 		if err := within(ctx, func(ctx context.Context) error { return s.live.List(ctx, list, next) }); err != nil {
 			return found, true, fmt.Errorf("listing PodChaperons of deleted targets: %w", err)
 		}
-		found = append(found, list.Items...)
+		for i := range list.Items {
+			one, may := candidateOf(&list.Items[i])
+			if !may {
+				continue
+			}
+			if len(found) >= most {
+				return found, true, nil
+			}
+			found = append(found, one)
+		}
 		if list.Continue == "" {
 			return found, false, nil
 		}
@@ -174,11 +227,16 @@ func (s *strays) selector(known targetLabels) (labels.Selector, error) {
 	return labels.NewSelector().Add(*ours, *others), nil
 }
 
-// proxyExists asks the source's API server.
+// proxyExists asks the source's API server, unless the cache has the proxy: then it is looked for again anyway.
 func (s *strays) proxyExists(ctx context.Context, parent gate.Parent) (bool, error) {
+	cached := &corev1.Pod{}
+	err := s.options.Client.Get(ctx, parent.Key, cached, client.UnsafeDisableDeepCopy)
+	if err == nil && cached.UID == parent.UID {
+		return true, nil
+	}
 	proxy := &metav1.PartialObjectMetadata{}
 	proxy.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Pod"))
-	err := within(ctx, func(ctx context.Context) error { return s.options.APIReader.Get(ctx, parent.Key, proxy) })
+	err = within(ctx, func(ctx context.Context) error { return s.options.APIReader.Get(ctx, parent.Key, proxy) })
 	if client.IgnoreNotFound(err) != nil {
 		return false, fmt.Errorf("looking for the proxy %q of a PodChaperon: %w", parent.Key, err)
 	}
@@ -188,10 +246,9 @@ func (s *strays) proxyExists(ctx context.Context, parent gate.Parent) (bool, err
 // targetLabels are the values by which PodChaperons name the targets that exist.
 type targetLabels struct{ ids, hashes sets.Set[string] }
 
-// made says whether a PodChaperon was made for one of the targets. One without such labels belongs to nobody whom we
-// know, and counts as made.
-func (t targetLabels) made(chaperon metav1.Object) bool {
-	id, hash := chaperon.GetLabels()[v1alpha1.LabelTargetID], chaperon.GetLabels()[v1alpha1.LabelTargetHash]
+// made says whether a PodChaperon with these labels was made for one of the targets. One without such labels belongs to
+// nobody whom we know, and counts as made.
+func (t targetLabels) made(id, hash string) bool {
 	if id != "" {
 		return t.ids.Has(id)
 	}

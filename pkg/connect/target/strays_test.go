@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -64,13 +67,30 @@ func TestPodChaperonsOfTargetsThatDoNotExistEnd(t *testing.T) {
 	for name, test := range map[string]struct {
 		chaperon *v1alpha1.PodChaperon
 		source   []client.Object
+		cached   []client.Object
 		funcs    interceptor.Funcs
 		ended    bool
 		left     bool
 	}{
-		"its target was renamed":          {chaperon: stray("former"), ended: true},
-		"its name has another pod now":    {chaperon: stray("former"), source: []client.Object{next}, ended: true},
-		"its proxy exists":                {chaperon: stray("former"), source: []client.Object{proxy}, left: true},
+		"its target was renamed":       {chaperon: stray("former"), ended: true},
+		"its name has another pod now": {chaperon: stray("former"), source: []client.Object{next}, ended: true},
+		"its proxy exists":             {chaperon: stray("former"), source: []client.Object{proxy}, left: true},
+		"the source's cache has its proxy": {
+			chaperon: stray("former"), cached: []client.Object{proxy}, left: true,
+			funcs: interceptor.Funcs{Get: func(
+				context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption,
+			) error {
+				return errors.New("the API server is asked")
+			}},
+		},
+		"the cache has an earlier pod of the name": {
+			chaperon: stray("former"), cached: []client.Object{next}, ended: true,
+		},
+		"its marks are longer than they can be": {
+			chaperon: stray("former", func(c *v1alpha1.PodChaperon) {
+				c.Annotations[v1alpha1.AnnotationParentName] = strings.Repeat("x", 254)
+			}),
+		},
 		"its target exists":               {chaperon: stray("former"), source: []client.Object{made}},
 		"it is the target's own":          {chaperon: stray("c2")},
 		"an old one whose target is gone": {chaperon: stray("former", unlabelled(v1alpha1.LabelTargetID)), ended: true},
@@ -85,7 +105,7 @@ func TestPodChaperonsOfTargetsThatDoNotExistEnd(t *testing.T) {
 			cached := &v1alpha1.ClusterTarget{ObjectMeta: metav1.ObjectMeta{Name: "c2"}}
 			s := &strays{
 				options: Options{
-					Client:    fakeOf(t, interceptor.Funcs{}, cached),
+					Client:    fakeOf(t, interceptor.Funcs{}, append(test.cached, cached)...),
 					APIReader: fakeOf(t, test.funcs, append(test.source, cached.DeepCopy())...),
 				},
 				target: &engage.Target{Key: types.NamespacedName{Name: "c2"}, Client: there},
@@ -127,6 +147,51 @@ func TestManyTargetsAreNotNamedInASelector(t *testing.T) {
 		requirements, _ := of.Requirements()
 		if got := requirements[1].Values().Len(); got != want {
 			t.Errorf("of %d targets, %d are named, want %d", count, got, want)
+		}
+	}
+}
+
+// TestStraysAreReadSoManyAtATime has namespaces of 2,500 strays each, in pages of strayPage.
+func TestStraysAreReadSoManyAtATime(t *testing.T) {
+	const each = 5 * strayPage
+	large := strings.Repeat("x", 1000)
+	var read []string
+	list := func(_ context.Context, _ client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+		asked := (&client.ListOptions{}).ApplyOptions(options)
+		page, _ := strconv.Atoi(asked.Continue)
+		if page == 0 {
+			read = append(read, asked.Namespace)
+		}
+		into := list.(*metav1.PartialObjectMetadataList) //nolint:forcetypeassert // It is a test.
+		for i := range asked.Limit {
+			made := stray("former").ObjectMeta
+			made.Namespace, made.Name = asked.Namespace, fmt.Sprintf("web-%d-%d", page, i)
+			made.Annotations[v1alpha1.AnnotationParentNamespace], made.Annotations["large"] = asked.Namespace, large
+			into.Items = append(into.Items, metav1.PartialObjectMetadata{ObjectMeta: made})
+		}
+		if page++; page*strayPage < each {
+			into.Continue = strconv.Itoa(page)
+		}
+		return nil
+	}
+	key := types.NamespacedName{Name: "c2"}
+	s := &strays{
+		options: Options{Client: fakeOf(t, interceptor.Funcs{})},
+		target:  &engage.Target{Key: key, Copied: engage.NewCopied(nil)},
+		live:    fakeOf(t, interceptor.Funcs{List: list}),
+	}
+	s.options.Source.ClusterID = "c1"
+	for i := range 6 {
+		s.target.Copied.Note(fmt.Sprintf("n%d", i))
+	}
+	for _, want := range [][]string{{"n0", "n1", "n2", "n3"}, {"n4", "n5", "n0", "n1"}, {"n2", "n3", "n4", "n5"}} {
+		read = nil
+		found, more, err := s.list(t.Context())
+		if err != nil || !more || len(found) != strayPage*strayPages {
+			t.Fatalf("%d found, more %t: %v", len(found), more, err)
+		}
+		if diff := cmp.Diff(want, read); diff != "" {
+			t.Errorf("namespaces that were read (-want +got):\n%s", diff)
 		}
 	}
 }

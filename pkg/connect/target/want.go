@@ -35,6 +35,8 @@ type want struct {
 	secret v1alpha1.ClusterKubeconfigSecret
 	// unusable is why the Secret cannot be used now, if an earlier content of it is in use.
 	unusable metav1.Condition
+	// last is how a target that is gone was connected, or nil.
+	last *want
 	// pin is the ID of the cluster that the target shall lead to, and known that of the cluster that it led to last.
 	// Either may be empty.
 	pin, known string

@@ -53,7 +53,8 @@ func refusedError(key types.NamespacedName, class apierror.Class, reason string)
 }
 
 // ensure relies on live answers of API servers only. A claim with the annotation follow is bound to the target, whoever
-// made the target's claim: its pods must find what they stored.
+// made the target's claim: its pods must find what they stored. A target that was set back answers that it lacks the
+// copy, too. So whoever concludes that a copy is gone asks the target to confirm.
 func (c *Claims) ensure(ctx context.Context, key types.NamespacedName, t *cluster) error {
 	release, err := c.ensuring.enter(ctx, key)
 	if err != nil {
@@ -79,6 +80,11 @@ func (c *Claims) ensure(ctx context.Context, key types.NamespacedName, t *cluste
 	}
 	if !v.makes {
 		return c.bindTo(ctx, pvc, t.location)
+	}
+	if s.original.followedTo.name != "" && s.hasCopyIn(t.location) {
+		if err := t.confirm(ctx); err != nil {
+			return fmt.Errorf("confirming that the copy of claim %q is gone: %w", key.Name, err)
+		}
 	}
 	return c.createCopy(ctx, pvc, *s.original, t)
 }
@@ -106,17 +112,31 @@ func (c *Claims) situationOf(
 	}
 	s := situation{original: original, there: there}
 	s.keeping, s.keeper = c.keeping(key.Namespace, s, t, func(keeper *cluster) keeping {
-		_, there, err := keeper.readClaim(ctx, key)
-		switch {
-		case err != nil:
-			return silent
-		case there != nil:
-			return kept
-		default:
-			return free
-		}
+		return keeper.keepsNow(ctx, key)
 	})
 	return pvc, s, nil
+}
+
+// keepsNow asks the target. It lacks the copy only if what it says is of the present.
+func (c *cluster) keepsNow(ctx context.Context, key types.NamespacedName) keeping {
+	_, there, err := c.readClaim(ctx, key)
+	switch {
+	case err != nil:
+		return silent
+	case there != nil:
+		return kept
+	}
+	if c.confirm(ctx) != nil {
+		return silent
+	}
+	return free
+}
+
+// confirm asks the target whether what it said just before is of the present.
+func (c *cluster) confirm(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, timeouts.Request)
+	defer cancel()
+	return c.target.Confirm(ctx)
 }
 
 // readClaim asks the API server. A nil claim surely does not exist.

@@ -1,6 +1,7 @@
 package claims
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -58,6 +59,22 @@ func TestACopyIsMadeInOneTargetOnly(t *testing.T) {
 		"a target that is lost may have the copy": {
 			at: atC3, want: atC3, err: "is in c3, which cannot be asked now", refused: true,
 			happens: func(w *world) { w.registry.Lose(w.c3.target) },
+		},
+		"a target that was set back may have the copy": {
+			at: atC3, want: atC3, err: "is in c3, which cannot be asked now", refused: true,
+			happens: func(w *world) { w.c3.target.Confirms = setBack },
+		},
+		"no copy is made anew in a target that was set back": {
+			at: atC2, want: atC2, err: "confirming that the copy of claim \"data\" is gone: set back",
+			happens: func(w *world) { w.c2.target.Confirms = setBack },
+		},
+		"a copy that somebody deleted in its target is made anew": {
+			at: atC2, want: atC2, changes: []string{"c2 create"},
+			happens: func(w *world) { w.c2.target.Confirms = ofThePresent },
+		},
+		"a first copy is made without a confirmation": {
+			want: atC2, changes: []string{"source patch", "c2 create"},
+			happens: func(w *world) { w.c2.target.Confirms = setBack },
 		},
 		"a copy that another target does not have is made": {
 			at: atC3, want: atC2, changes: []string{"source patch", "c2 create"},
@@ -121,6 +138,16 @@ func TestACopyIsMadeInOneTargetOnly(t *testing.T) {
 			}
 		})
 	}
+}
+
+// setBack and ofThePresent are what targets confirm.
+func setBack(context.Context) error { return errors.New("set back") }
+
+func ofThePresent(ctx context.Context) error {
+	if _, bounded := ctx.Deadline(); !bounded {
+		return errors.New("it is asked without a deadline")
+	}
+	return nil
 }
 
 // TestAClaimWhoseAnnotationIsRemovedKeepsItsCopy has a copy in c3. Its claim does not say so any more.

@@ -48,14 +48,18 @@ func (d Dial) dialer() *net.Dialer {
 		Timeout:         dialTimeout,
 		KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: pingAfter, Interval: pingTimeout, Count: 2},
 	}
-	if d.Check != nil {
-		dialer.Control = func(_, address string, _ syscall.RawConn) error {
-			resolved, err := netip.ParseAddrPort(address)
-			if err != nil {
-				return fmt.Errorf("reading the address %q: %w", address, err)
-			}
-			return d.Check(resolved.Addr().Unmap().WithZone(""))
+	dialer.Control = func(_, address string, connection syscall.RawConn) error {
+		if d.Check == nil {
+			return boundDelay(connection)
 		}
+		resolved, err := netip.ParseAddrPort(address)
+		if err != nil {
+			return fmt.Errorf("reading the address %q: %w", address, err)
+		}
+		if err := d.Check(resolved.Addr().Unmap().WithZone("")); err != nil {
+			return err
+		}
+		return boundDelay(connection)
 	}
 	return dialer
 }

@@ -37,6 +37,11 @@
 // one connection on to several clusters. Each stream has a connection of its own, so that it is confirmed before it
 // begins.
 //
+// # Delay
+//
+// The kernel goes on sending what it was given, also when the process is frozen. So each connection bounds for how
+// long, by TCP_USER_TIMEOUT: a request must not arrive after the next leader has begun.
+//
 // # Addresses
 //
 // [Dial] checks addresses after names are resolved, when a connection is made, so that a name cannot change its address

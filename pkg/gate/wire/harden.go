@@ -10,6 +10,8 @@ import (
 
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/rest"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/timeouts"
 )
 
 const (
@@ -18,6 +20,9 @@ const (
 	// A connection that was silent for pingAfter is pinged. It is closed if no answer comes within pingTimeout.
 	pingAfter   = 10 * time.Second
 	pingTimeout = 5 * time.Second
+	// deliveredWithin is how long the kernel goes on sending what it was given, whatever becomes of the process. It is
+	// less than the time after which the next leader may begin.
+	deliveredWithin = timeouts.HoldEnds
 	// streamBuffer is the number of bytes that HTTP/2 buffers for an answer that nobody reads.
 	streamBuffer = 256 << 10
 )

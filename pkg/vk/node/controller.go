@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -63,6 +64,8 @@ type Options struct {
 	// Address and Port lead API servers of the source to our kubelet API. Without Address, nodes have no address.
 	Address string
 	Port    int32
+	// Recorder records events about virtual nodes.
+	Recorder events.EventRecorder
 }
 
 // Reconciler keeps the virtual nodes. It must run on the leader only.
@@ -326,18 +329,40 @@ func (r *Reconciler) removeNode(ctx context.Context, key types.NamespacedName) e
 		return nil
 	}
 	name := translate.VirtualNodeName(key)
-	r.mu.Lock()
-	delete(r.keys, name)
-	r.mu.Unlock()
 	node, err := r.getNode(ctx, r.options.APIReader, name)
 	if err != nil || node == nil || !isVirtual(node) {
+		r.forget(name)
 		return err
 	}
 	err = r.options.Client.Delete(ctx, node, client.Preconditions{UID: &node.UID})
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("deleting node %q: %w", name, err)
 	}
+	if !r.forget(name) {
+		r.recordUnseen(ctx, key, node)
+	}
 	return r.deleteLease(ctx, name)
+}
+
+// forget forgets the target of a node, and returns whether this process has seen the target.
+func (r *Reconciler) forget(node string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	_, seen := r.keys[node]
+	delete(r.keys, node)
+	return seen
+}
+
+// recordUnseen says that a target was deleted while no manager led, so that nobody has ended its delegates. Its node is
+// the only trace of it.
+func (r *Reconciler) recordUnseen(ctx context.Context, key types.NamespacedName, node *corev1.Node) {
+	command := targetkind.EndCommand(key, r.options.Source.ClusterID)
+	log.FromContext(ctx).Info("A target was deleted while no manager led, so its delegates may run on",
+		"target", targetkind.Name(key), "command", command)
+	r.options.Recorder.Eventf(node, nil, corev1.EventTypeWarning, v1alpha1.ReasonDelegatesMayRun, "Leave",
+		"%s was deleted while no manager led: its delegates may run on beside the pods that replace theirs, unless they "+
+			"are fenced. To end them, run %s, or connect their cluster again under any name",
+		targetkind.Name(key), command)
 }
 
 func (r *Reconciler) deleteLease(ctx context.Context, name string) error {

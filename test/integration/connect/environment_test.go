@@ -105,6 +105,7 @@ func register(mgr ctrl.Manager) error {
 		Clock:     clock.RealClock{},
 		Address:   address,
 		Port:      port,
+		Recorder:  mgr.GetEventRecorder("multicluster-nodes"),
 	})
 	if err != nil {
 		return err

@@ -230,6 +230,27 @@ func TestADeletedTargetTakesItsChaperonsAndNodeAlong(t *testing.T) {
 	}
 }
 
+func TestATargetThatIsDeletedWhileItIsAwayLosesItsChaperonsWhenItIsBack(t *testing.T) {
+	w := newWire(t, c2Alice)
+	key, _ := connect(t, w.login)
+	ours := createChaperon(t, key, env.Namespace(t, nil, c2), "ours")
+	waitForCache(t, key, ours)
+	w.sever()
+	waitForCondition(t, key, v1alpha1.ConditionConnected, v1alpha1.ReasonUnreachable, "")
+	env.Delete(t, c1, clusterTarget(key))
+	waitForNoNode(t, key)
+	if !env.Exists(t, c2, ours) || !ours.DeletionTimestamp.IsZero() {
+		t.Fatal("the PodChaperon was deleted in a target that is away")
+	}
+	w.mend()
+	env.Eventually(t, func(context.Context) error {
+		if env.Exists(t, c2, ours) && ours.DeletionTimestamp.IsZero() {
+			return errors.New("the PodChaperon is not deleted")
+		}
+		return nil
+	})
+}
+
 func TestADeletedTargetTakesItsCopiesAlong(t *testing.T) {
 	key, _ := connect(t, c2Alice)
 	namespace := env.Namespace(t, nil, c2)
@@ -269,6 +290,7 @@ func TestADeletedTargetTakesItsCopiesAlong(t *testing.T) {
 func TestAManagerThatStopsDeletesNothingAndTheNextTakesOver(t *testing.T) {
 	stays, _ := connect(t, c2Alice)
 	goes, _ := connect(t, c2Alice)
+	trace := waitForNode(t, goes, ready(corev1.ConditionTrue))
 	node := waitForNode(t, stays, ready(corev1.ConditionTrue))
 	made := createChaperon(t, stays, env.Namespace(t, nil, c2), "made")
 
@@ -279,6 +301,7 @@ func TestAManagerThatStopsDeletesNothingAndTheNextTakesOver(t *testing.T) {
 	env.Delete(t, c1, clusterTarget(goes))
 	startManager()
 	waitForNoNode(t, goes)
+	env.WaitForEvent(t, c1, trace, v1alpha1.ReasonDelegatesMayRun, "deleted while no manager led")
 	waitForCache(t, stays, made)
 	env.ExpectEqual(t, "UID of the node", node.UID, waitForNode(t, stays, ready(corev1.ConditionTrue)).UID)
 }

@@ -213,6 +213,7 @@ func (r *replica) register(mgr ctrl.Manager, in *env.Cluster, holds *hold.Proces
 	nodes, err := node.New(node.Options{
 		Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), Config: in.Config, Registry: r.registry,
 		Source: origin, Clock: clock.RealClock{},
+		Recorder: mgr.GetEventRecorder("nodes"),
 	})
 	if err != nil {
 		return err

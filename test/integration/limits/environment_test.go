@@ -211,6 +211,7 @@ func (m *manager) registerConnections(mgr ctrl.Manager, origin translate.Source,
 	nodes, err := node.New(node.Options{
 		Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), Config: c1.Config, Registry: m.registry,
 		Source: origin, Clock: clock.RealClock{},
+		Recorder: mgr.GetEventRecorder("nodes"),
 	})
 	if err != nil {
 		return err

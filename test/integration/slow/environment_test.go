@@ -166,6 +166,7 @@ func (o origin) register(mgr ctrl.Manager) error {
 	nodes, err := node.New(node.Options{
 		Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), Config: o.cluster.Config, Registry: o.registry,
 		Source: o.itself(), Clock: clock.RealClock{},
+		Recorder: mgr.GetEventRecorder("nodes"),
 	})
 	if err != nil {
 		return err

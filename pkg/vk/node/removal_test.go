@@ -1,0 +1,80 @@
+package node
+
+import (
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	kubernetesfake "k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
+)
+
+func TestATargetThatWasDeletedWhileNoManagerLedIsReported(t *testing.T) {
+	key := types.NamespacedName{Name: "c2"}
+	target := &v1alpha1.ClusterTarget{ObjectMeta: metav1.ObjectMeta{Name: "c2"}}
+	for name, test := range map[string]struct {
+		seen    bool
+		virtual string
+		exists  []client.Object
+		stays   bool
+		event   string // a part of it
+	}{
+		"no manager led": {
+			virtual: v1alpha1.LabelNodeProviderValue, event: "c2 was deleted while no manager led",
+		},
+		"the event has the command": {
+			virtual: v1alpha1.LabelNodeProviderValue,
+			event:   "delete podchaperons -A -l multicluster.admiralty.io/parent-cluster-id=" + us,
+		},
+		"this manager has seen the target": {virtual: v1alpha1.LabelNodeProviderValue, seen: true},
+		"the node is of somebody else":     {virtual: "another", stays: true},
+		"the target exists": {
+			virtual: v1alpha1.LabelNodeProviderValue, exists: []client.Object{target}, stays: true,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			scheme := runtime.NewScheme()
+			for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, v1alpha1.AddToScheme} {
+				if err := add(scheme); err != nil {
+					t.Fatal(err)
+				}
+			}
+			node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{
+				Name: translate.VirtualNodeName(key), UID: "1",
+				Labels: map[string]string{v1alpha1.LabelNodeProvider: test.virtual},
+			}}
+			c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(append(test.exists, node)...).Build()
+			recorder := events.NewFakeRecorder(10)
+			r := &Reconciler{
+				options: Options{Client: c, APIReader: c, Recorder: recorder, Source: translate.Source{ClusterID: us}},
+				clients: kubernetesfake.NewClientset(), keys: map[string]types.NamespacedName{},
+			}
+			if test.seen {
+				r.keys[node.Name] = key
+			}
+			for range 2 {
+				if err := r.removeNode(t.Context(), key); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if stays := c.Get(t.Context(), client.ObjectKeyFromObject(node), node) == nil; stays != test.stays {
+				t.Errorf("the node stays: %t", stays)
+			}
+			var event string
+			if len(recorder.Events) > 0 {
+				event = <-recorder.Events
+			}
+			if (event == "") != (test.event == "") || !strings.Contains(event, test.event) || len(recorder.Events) > 0 {
+				t.Errorf("event %q, want one with %q", event, test.event)
+			}
+		})
+	}
+}
