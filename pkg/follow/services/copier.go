@@ -142,9 +142,9 @@ func refusal(err error) string {
 		return ""
 	case errors.As(err, &notOurs):
 		return fmt.Sprintf(
-			"there is a %s of that name, which does not come from this cluster; delete it there, or rename one of "+
-				"the two",
-			notOurs.Kind,
+			"there is a %s of that name, which does not come from this cluster, or has lost the annotation %s; delete "+
+				"it there, or rename one of the two",
+			notOurs.Kind, v1alpha1.AnnotationFollowedBy,
 		)
 	case errors.As(err, &refused):
 		return "the TLS " + refused.Error()
