@@ -104,8 +104,8 @@ type site struct {
 	*httpServer
 
 	collector *process
-	// cut says that the source does not reach the target.
-	cut bool
+	// cut says that the source does not reach the target, and guarded that the admission policy holds there.
+	cut, guarded bool
 	// scheduled are the PodChaperons whose delegates have a node, and running those whose delegates run.
 	scheduled, running map[types.UID]bool
 }
@@ -135,7 +135,7 @@ func newSupply(serving bool) *supply {
 		k := &site{scheduled: map[types.UID]bool{}, running: map[types.UID]bool{}}
 		k.httpServer = w.newHTTPServer(name, func(_ *cluster, now change) { w.copyChanged(k, now) })
 		if i == 0 {
-			k.refuses = k.policy
+			k.guarded, k.refuses = true, k.policy
 		}
 		w.sites = append(w.sites, k)
 		w.startCollector(k)
