@@ -40,6 +40,10 @@ func ofServices() []breakage {
 			to:   "	only := metav1.Preconditions{UID: &slice.UID}",
 		},
 		{
+			name: "refusal-unreported", file: services + "copier.go", test: served,
+			from: "objectOf(i); news && about != nil {", to: "objectOf(i); false && news && about != nil {",
+		},
+		{
 			name: "deletes-what-others-took", file: services + "reconcile.go", test: served,
 			from: "	return c.writer.Delete(ctx, object, writer.AsSeen(there))",
 			to: "	only := writer.AsSeen(there)\n	only.ResourceVersion = nil\n" +

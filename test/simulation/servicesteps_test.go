@@ -185,6 +185,8 @@ func (w *supply) unsettledServed(k *site, r ref) error {
 	switch {
 	case made != nil && isCopyOf("other", made):
 		return fmt.Errorf("nobody needs the %s of another source in %s", r.kind, k.name)
+	case wanted && w.unreported(k, r):
+		return fmt.Errorf("no event says that the %s in %s is not ours", r.kind, k.name)
 	case w.meddled(k), !wanted && made == nil:
 		return nil
 	case !wanted:
@@ -198,6 +200,18 @@ func (w *supply) unsettledServed(k *site, r ref) error {
 	default:
 		return nil
 	}
+}
+
+// unreported says whether an object stands in the way of a copy, and no event was about that. An Ingress does not follow
+// where its Service does not.
+func (w *supply) unreported(k *site, r ref) bool {
+	made, service := k.objects[r], k.service()
+	if made == nil || isCopyOf(sourceID, made) || service == nil || r.kind == kindIngress && !isCopyOf(sourceID, service) {
+		return false
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return !w.objected[k.name+"/"+r.kind]
 }
 
 func (w *supply) unsettledEndpoints(k *site) error {

@@ -96,7 +96,10 @@ type supply struct {
 	// strange are names of objects that somebody else made, changed or deleted in a target, or claims that somebody
 	// gave up. What becomes of their pods is not foreseen.
 	strange map[string]bool
-	reached map[string]bool
+	// objected are the targets and kinds of Services and Ingresses about which there was an event. The network's mutex
+	// guards them.
+	objected map[string]bool
+	reached  map[string]bool
 }
 
 // site is a target, and its manager's part that deletes copies.
@@ -128,7 +131,7 @@ const (
 func newSupply(serving bool) *supply {
 	w := &supply{
 		network: &network{}, serving: serving, volumes: map[types.UID]volume{}, placed: map[types.UID]time.Time{},
-		strange: map[string]bool{}, reached: map[string]bool{},
+		strange: map[string]bool{}, objected: map[string]bool{}, reached: map[string]bool{},
 	}
 	w.source = w.newHTTPServer("source", w.sourceChanged)
 	for i, name := range []string{"c1", "c2"} {
