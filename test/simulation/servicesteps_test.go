@@ -202,11 +202,12 @@ func (w *supply) unsettledServed(k *site, r ref) error {
 	}
 }
 
-// unreported says whether an object stands in the way of a copy, and no event was about that. An Ingress does not follow
-// where its Service does not.
+// unreported says whether an object stands in the way of a copy, and no event was about that. An Ingress follows only
+// where its Service does.
 func (w *supply) unreported(k *site, r ref) bool {
 	made, service := k.objects[r], k.service()
-	if made == nil || isCopyOf(sourceID, made) || service == nil || r.kind == kindIngress && !isCopyOf(sourceID, service) {
+	follows := r.kind == kindService || service != nil && isCopyOf(sourceID, service)
+	if made == nil || isCopyOf(sourceID, made) || !follows {
 		return false
 	}
 	w.mu.Lock()

@@ -38,8 +38,8 @@ func (r *Remover) lostService(ctx context.Context, k copyKey, object *metav1.Par
 	return !ofOneSource(live, object), nil
 }
 
-// deleteLost deletes an EndpointSlice that has lost its Service, unless somebody has just made it their own. Its version
-// counts only once: otherwise its source could keep it by changing it again and again.
+// deleteLost deletes an EndpointSlice that has lost its Service, unless somebody has just made it their own. The
+// version counts once only: otherwise the source could keep the EndpointSlice by changing it again and again.
 func (r *Remover) deleteLost(ctx context.Context, kind copyKind, slice *metav1.PartialObjectMetadata) error {
 	only := metav1.Preconditions{UID: &slice.UID, ResourceVersion: &slice.ResourceVersion}
 	err := r.deleteCopy(ctx, kind, slice, only)

@@ -194,8 +194,8 @@ func (c *copier) createCopy(ctx context.Context, wanted runtime.Object) error {
 	return c.writer.Write(ctx, &unstructured.Unstructured{Object: object}, false)
 }
 
-// patchCopy patches this very copy, unless somebody has made it their own. Even without changes, a copy that has lost its
-// mark gets it back. A copy that is gone is no error: the watch reports its deletion.
+// patchCopy patches this very copy, unless somebody has made it their own. A copy that has lost its mark gets it back,
+// even without changes. A copy that is gone is no error: the watch reports its deletion.
 func (c *copier) patchCopy(ctx context.Context, there client.Object, changes []patch.Operation) error {
 	object, err := c.withKind(there)
 	if err != nil {

@@ -1,6 +1,7 @@
 package writer
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -18,7 +19,8 @@ func TestACopyThatHasLostItsMarkGetsItBack(t *testing.T) {
 			`{"op":"test","path":"/metadata/labels/multicluster.admiralty.io~1parent-cluster-id","value":"c1"}`
 		mark = `{"op":"add","path":"/metadata/annotations/multicluster.admiralty.io~1followed-by",` +
 			`"value":"system:serviceaccount:ns:c1"}`
-		first = `{"op":"test","path":"/metadata/resourceVersion","value":"@1"},{"op":"add","path":"/metadata/annotations",` +
+		first = `{"op":"test","path":"/metadata/resourceVersion","value":"@1"},` +
+			`{"op":"add","path":"/metadata/annotations",` +
 			`"value":{"multicluster.admiralty.io/followed-by":"system:serviceaccount:ns:c1"}}`
 		change = `{"op":"add","path":"/spec","value":"new"}`
 	)
@@ -48,7 +50,8 @@ func TestACopyThatHasLostItsMarkGetsItBack(t *testing.T) {
 			annotations: unmarked, answers: map[string][]error{"patch": {byPolicy()}},
 			want: []string{"who", "patch"}, patch: "[" + ours + "," + mark + "]",
 			err: func(err error) bool {
-				return isNotOurs(err) && err.Error() == (&NotOursError{"Service", "shop", "web"}).Error()
+				var notOurs *NotOursError
+				return errors.As(err, &notOurs) && *notOurs == NotOursError{"Service", "shop", "web"}
 			},
 		},
 		"a copy that is gone is no error": {

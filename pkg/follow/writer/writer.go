@@ -93,8 +93,8 @@ func AsSeen(object metav1.Object) metav1.Preconditions {
 }
 
 // Delete deletes the copy if it is as it was seen, or the copy of this name if nobody could look. A copy that is gone,
-// or that somebody has changed since, is no error. Delete returns a *NotOursError if the target's admission policy takes
-// the object for nobody's copy. The object says its kind.
+// or that somebody has changed since, is no error. The object says its kind. Delete returns a *NotOursError if the
+// target's admission policy takes the object for nobody's copy.
 func (w *Writer) Delete(ctx context.Context, object client.Object, only metav1.Preconditions) error {
 	ctx, cancel := context.WithTimeout(ctx, timeouts.Request)
 	defer cancel()
