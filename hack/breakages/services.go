@@ -41,7 +41,7 @@ func ofServices() []breakage {
 		},
 		{
 			name: "refusal-unreported", file: services + "copier.go", test: served,
-			from: "objectOf(i); news && about != nil {", to: "objectOf(i); false && news && about != nil {",
+			from: "	if news && about != nil {", to: "	if false && news && about != nil {",
 		},
 		{
 			name: "deletes-what-others-took", file: services + "reconcile.go", test: served,

@@ -235,6 +235,7 @@ func (w *supply) randomly(seed uint64) {
 		add(w.ofClaims, 0, 1, 3)
 	}
 	add(w.others, 0, 0, 1, 2)
+	add(w.races, 0, 0, 0, 2)
 	add(w.passes, 1, 2, 3)
 	add(w.failures, 0, 0, 2, 5)
 	add(func() []action { return w.delays(w.cutOff) }, 0, 0, 2, 5)
@@ -273,8 +274,8 @@ func (w *supply) repeat(labels []string) {
 			return
 		}
 		all := slices.Concat(
-			w.progress(), w.pods(), w.podsThatGo(), w.originals(), w.ofClaims(), w.ofServices(), w.others(), w.passes(),
-			w.failures(), w.delays(w.cutOff), w.ends(), w.crashes(), w.outages(), w.setBacks(),
+			w.progress(), w.pods(), w.podsThatGo(), w.originals(), w.ofClaims(), w.ofServices(), w.others(), w.races(),
+			w.passes(), w.failures(), w.delays(w.cutOff), w.ends(), w.crashes(), w.outages(), w.setBacks(),
 		)
 		if i := slices.IndexFunc(all, func(a action) bool { return a.label == label }); i >= 0 {
 			w.do(all[i])

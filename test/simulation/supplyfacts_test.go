@@ -198,9 +198,10 @@ func (w *supply) foreseen(proxy *corev1.Pod) bool {
 
 func (w *supply) unsettledCopy(k *site, r ref) error {
 	original, made := w.source.objects[r], k.objects[r]
-	needed := k.needs(sourceID, r) || k.certifies(sourceID, r)
+	named := k.certifies(sourceID, r)
+	needed := k.needs(sourceID, r) || named && isCopyOf(sourceID, k.ingress())
 	switch {
-	case made != nil && isCopyOf(sourceID, made) && !needed && !w.waitedFor(r) && !w.refusesIngress(k):
+	case made != nil && isCopyOf(sourceID, made) && !needed && !named && !w.waitedFor(r) && !w.refusesIngress(k):
 		return fmt.Errorf("nobody needs the copy %s in %s", r.Name, k.name)
 	case made != nil && isCopyOf("other", made) && !k.certifies("other", r):
 		return fmt.Errorf("nobody needs the copy %s of another source in %s", r.Name, k.name)

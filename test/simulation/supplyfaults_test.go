@@ -182,14 +182,32 @@ func (w *supply) meddling(k *site, r ref, now client.Object) []action {
 	}
 	unmarked := maps.Clone(now.GetAnnotations())
 	delete(unmarked, v1alpha1.AnnotationFollowedBy)
-	own := w.strangely(k, "makes their own", r, func() {
+	return append(all, w.owning(k, r, now),
+		w.unmarking(k, "takes off the annotations of", r, annotated(nil)),
+		w.unmarking(k, "takes off the mark of", r, annotated(unmarked)))
+}
+
+// owning is the action by which somebody in a target makes a copy their own.
+func (w *supply) owning(k *site, r ref, now client.Object) action {
+	return w.strangely(k, "makes their own", r, func() {
 		own := copyOf(now)
 		own.SetLabels(nil)
 		k.put(own)
 	})
-	return append(all, own,
-		w.unmarking(k, "takes off the annotations of", r, annotated(nil)),
-		w.unmarking(k, "takes off the mark of", r, annotated(unmarked)))
+}
+
+// races are copies that somebody makes their own while a request to change or delete them is under way.
+func (w *supply) races() []action {
+	var all []action
+	for _, c := range w.underWay() {
+		for _, k := range w.sites {
+			now := k.objects[c.about]
+			if k.cluster == c.to && !c.served && c.verb != "get" && now != nil && len(now.GetLabels()) > 0 {
+				all = append(all, w.owning(k, c.about, now))
+			}
+		}
+	}
+	return all
 }
 
 // unmarking is an action that takes the annotation followed-by off a copy. Where no policy holds, the source goes on to
