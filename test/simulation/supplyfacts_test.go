@@ -196,12 +196,17 @@ func (w *supply) foreseen(proxy *corev1.Pod) bool {
 	return true
 }
 
+// unneeded says whether nobody needs a copy of ours. An Ingress that is no copy any more still needs its Secret.
+func (w *supply) unneeded(k *site, r ref, made client.Object) bool {
+	return isCopyOf(sourceID, made) && !k.needs(sourceID, r) && !k.certifies(sourceID, r) && !w.waitedFor(r) &&
+		!w.refusesIngress(k)
+}
+
 func (w *supply) unsettledCopy(k *site, r ref) error {
 	original, made := w.source.objects[r], k.objects[r]
-	named := k.certifies(sourceID, r)
-	needed := k.needs(sourceID, r) || named && isCopyOf(sourceID, k.ingress())
+	needed := k.needs(sourceID, r) || k.certifies(sourceID, r) && isCopyOf(sourceID, k.ingress())
 	switch {
-	case made != nil && isCopyOf(sourceID, made) && !needed && !named && !w.waitedFor(r) && !w.refusesIngress(k):
+	case made != nil && w.unneeded(k, r, made):
 		return fmt.Errorf("nobody needs the copy %s in %s", r.Name, k.name)
 	case made != nil && isCopyOf("other", made) && !k.certifies("other", r):
 		return fmt.Errorf("nobody needs the copy %s of another source in %s", r.Name, k.name)
