@@ -4,8 +4,8 @@ func ofCopies() []breakage {
 	return []breakage{
 		{
 			name: "collects-without-version", file: collector + "remover.go", test: copies,
-			from: "exactly := &metav1.Preconditions{UID: &object.UID, ResourceVersion: &object.ResourceVersion}",
-			to:   "exactly := &metav1.Preconditions{UID: &object.UID}",
+			from: "exactly := metav1.Preconditions{UID: &object.UID, ResourceVersion: &object.ResourceVersion}",
+			to:   "exactly := metav1.Preconditions{UID: &object.UID}",
 		},
 		{
 			name: "collects-needed", file: collector + "remover.go", test: copies,

@@ -26,16 +26,28 @@ func ofServices() []breakage {
 			to:   "	if true || equality.Semantic.DeepEqual(existing, wanted) {",
 		},
 		{
-			name: "patches-what-others-took", file: services + "reconcile.go", test: served,
-			from: "patch.TestUID(there.GetUID()), patch.Test(ours, c.follower.options.Source.ClusterID),",
-			to: "patch.TestUID(there.GetUID()), " +
-				"{Operation: \"add\", Path: ours, Value: c.follower.options.Source.ClusterID},",
+			name: "patches-what-others-took", file: writer + "patch.go", test: served,
+			from: "patch.TestUID(there.GetUID()), w.testOurs()}", to: "patch.TestUID(there.GetUID())}",
+		},
+		{
+			name: "mark-stays-away", file: writer + "patch.go", test: served,
+			from: "	if _, marked := annotations[v1alpha1.AnnotationFollowedBy]; marked {",
+			to:   "	if _, marked := annotations[v1alpha1.AnnotationFollowedBy]; marked || true {",
+		},
+		{
+			name: "collects-what-others-took", file: collector + "endpoints.go", test: served,
+			from: "	only := metav1.Preconditions{UID: &slice.UID, ResourceVersion: &slice.ResourceVersion}",
+			to:   "	only := metav1.Preconditions{UID: &slice.UID}",
+		},
+		{
+			name: "refusal-unreported", file: services + "copier.go", test: served,
+			from: "	if news && about != nil {", to: "	if false && news && about != nil {",
 		},
 		{
 			name: "deletes-what-others-took", file: services + "reconcile.go", test: served,
-			from: "	return c.writer.Delete(ctx, deepCopy(there), writer.AsSeen(there))",
+			from: "	return c.writer.Delete(ctx, object, writer.AsSeen(there))",
 			to: "	only := writer.AsSeen(there)\n	only.ResourceVersion = nil\n" +
-				"	return c.writer.Delete(ctx, deepCopy(there), only)",
+				"	return c.writer.Delete(ctx, object, only)",
 		},
 		{
 			name: "account-made-anew", file: writer + "patch.go", test: served,

@@ -228,8 +228,9 @@ func ofFeedback() []breakage {
 		},
 		{
 			name: "success-failed", file: feedback + "decide.go", test: pods,
-			from: "if len(proxy.Finalizers) == 0 || translate.Finished(proxy.Status.Phase) {",
-			to:   "if len(proxy.Finalizers) == 0 {",
+			from: "	case !translate.Finished(phase):\n		r.status = statusAtEnd(proxy)\n",
+			to: "	case len(proxy.Finalizers) > 0:\n		r.status = proxy.Status.DeepCopy()\n" +
+				"		r.status.Phase = corev1.PodFailed\n",
 		},
 		{
 			name: "terminal-overwritten", file: "pkg/translate/status.go", test: pods,

@@ -20,6 +20,8 @@ import (
 type call struct {
 	label string
 	verb  string
+	// about is the object that the request names, if it went by HTTP.
+	about ref
 	by    *process
 	to    *cluster
 	ctx   context.Context //nolint:containedctx // The call ends with it.

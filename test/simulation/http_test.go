@@ -53,7 +53,8 @@ func (d *door) RoundTrip(r *http.Request) (*http.Response, error) {
 	var answer *http.Response
 	c := &call{
 		label: fmt.Sprintf("%s: %s %s %s in %s", d.process.name, q.verb, q.resource, q.name, d.to.name),
-		verb:  q.verb, by: d.process, to: d.to.cluster, ctx: r.Context(), answer: make(chan struct{}),
+		verb:  q.verb, about: q.about(), by: d.process, to: d.to.cluster, ctx: r.Context(),
+		answer: make(chan struct{}),
 	}
 	c.run = func() (client.Object, error) {
 		var err error

@@ -97,8 +97,7 @@ func (s *httpServer) change(q *httpRequest) (client.Object, error) {
 	if q.verb == "create" {
 		return s.make(q)
 	}
-	r := refOf(changing(q.resource))
-	r.NamespacedName = types.NamespacedName{Namespace: namespace, Name: q.name}
+	r := q.about()
 	before, err := s.get(r)
 	if err != nil || q.verb == "get" {
 		return before, err
@@ -118,6 +117,15 @@ func (s *httpServer) change(q *httpRequest) (client.Object, error) {
 		}
 		return before, s.delete(r, &client.DeleteOptions{Preconditions: options.Preconditions})
 	}
+}
+
+// about returns the object that the request names. It has no kind if that cannot change.
+func (q *httpRequest) about() ref {
+	o := changing(q.resource)
+	if o == nil {
+		return ref{}
+	}
+	return refTo(kindOf(o), q.name)
 }
 
 func (s *httpServer) make(q *httpRequest) (client.Object, error) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/go-logr/logr"
@@ -11,6 +12,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
@@ -48,14 +50,33 @@ func (s *supplier) followServices(m soleManager, toSource *rest.Config) {
 	}
 	s.services, err = services.New(services.Options{
 		Client: reached, APIReader: reached, Config: toSource, Mapper: mapperOfNeeds(),
-		Source: translate.Source{ClusterID: sourceID}, KeepSecrets: s.keepSecrets, Clock: evenly{}, Recorder: silent{},
-		Logger: logr.Discard(), Workers: 2,
+		Source: translate.Source{ClusterID: sourceID}, KeepSecrets: s.keepSecrets, Clock: evenly{},
+		Recorder: objections{s}, Logger: logr.Discard(), Workers: 2,
 	})
 	if err != nil {
 		panic(err)
 	}
 	s.registry.Observe(s.services)
 	_ = m.Add(s.services) // It does not fail.
+}
+
+// objections notes the events which say that a target cannot have a Service or an Ingress.
+type objections struct{ *supplier }
+
+// Eventf notes the kind of the object, and the targets that the message names.
+func (o objections) Eventf(about, _ runtime.Object, _, reason, _, note string, args ...any) {
+	object, ok := about.(client.Object)
+	if !ok || reason != services.ReasonNotFollowed {
+		return
+	}
+	message := fmt.Sprintf(note, args...)
+	o.note(func() {
+		for _, k := range o.world.sites {
+			if strings.Contains(message, nodePrefix+k.name) {
+				o.world.objected[k.name+"/"+kindOf(object)] = true
+			}
+		}
+	})
 }
 
 // keepSecrets is what package follow does.

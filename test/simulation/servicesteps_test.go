@@ -3,7 +3,7 @@ package simulation
 import (
 	"fmt"
 	"maps"
-	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -66,11 +66,15 @@ func (w *supply) ofServices() []action {
 }
 
 // touched are the objects of a target with which somebody there meddles.
-func (w *supply) touched() []ref {
-	if w.serving {
-		return append(w.refs(), refTo(kindService, serviceName), refTo(kindIngress, ingressName))
+func (w *supply) touched(k *site) []ref {
+	if !w.serving {
+		return append(w.refs(), claimRef())
 	}
-	return append(w.refs(), claimRef())
+	all := append(w.refs(), refTo(kindService, serviceName), refTo(kindIngress, ingressName))
+	for _, slice := range list[*discoveryv1.EndpointSlice](k.cluster) {
+		all = append(all, refOf(slice))
+	}
+	return all
 }
 
 // restored is the deletion of a copy that the source watches: it makes the copy again.
@@ -143,10 +147,10 @@ func (w *supply) serves(k *site) bool {
 	return len(list[*v1alpha1.PodChaperon](k.cluster)) > 0 && len(w.wantedEndpoints("").Endpoints) > 0
 }
 
-// certifies says whether the copy of an Ingress in a target names a Secret.
-func (k *site) certifies(r ref) bool {
+// certifies says whether the Ingress of a source in a target names a Secret. It may be somebody's own by now.
+func (k *site) certifies(source string, r ref) bool {
 	ingress := k.ingress()
-	return ingress != nil && isOurs(ingress) && r.Name == secretKey
+	return ingress != nil && ingress.Labels[v1alpha1.LabelParentClusterID] == source && r.Name == secretKey
 }
 
 // refusesIngress says whether the source tries again and again to copy the Ingress to a target. Each time, it writes
@@ -155,11 +159,14 @@ func (w *supply) refusesIngress(k *site) bool {
 	return w.serving && w.source.ingress() != nil && w.meddled(k)
 }
 
-// meddled says whether somebody in a target meddled with the Service, the Ingress or its Secret.
+// meddled says whether somebody in a target meddled with the Service, its endpoints, the Ingress or its Secret.
 func (w *supply) meddled(k *site) bool {
-	return slices.ContainsFunc([]string{serviceName, ingressName, secretKey}, func(name string) bool {
-		return w.strange[k.name+"/"+name]
-	})
+	for what := range w.strange {
+		if strings.HasPrefix(what, k.name+"/") && what != k.name+"/"+account {
+			return true
+		}
+	}
+	return false
 }
 
 // unsettledServices says what is wrong with the copies of a Service and an Ingress, and with endpoints.
@@ -178,12 +185,16 @@ func (w *supply) unsettledServed(k *site, r ref) error {
 	switch {
 	case made != nil && isCopyOf("other", made):
 		return fmt.Errorf("nobody needs the %s of another source in %s", r.kind, k.name)
+	case wanted && w.unreported(k, r):
+		return fmt.Errorf("no event says that the %s in %s is not ours", r.kind, k.name)
 	case w.meddled(k), !wanted && made == nil:
 		return nil
 	case !wanted:
 		return fmt.Errorf("nobody needs the %s in %s", r.kind, k.name)
 	case made == nil:
 		return fmt.Errorf("%s lacks the %s", k.name, r.kind)
+	case !isCopyOf(sourceID, made):
+		return fmt.Errorf("the %s in %s lacks the marks of a copy", r.kind, k.name)
 	case dataOf(made) != dataOf(original):
 		return fmt.Errorf("the %s in %s is not the same as its original", r.kind, k.name)
 	default:
@@ -191,9 +202,22 @@ func (w *supply) unsettledServed(k *site, r ref) error {
 	}
 }
 
+// unreported says whether an object stands in the way of a copy, and no event was about that. An Ingress follows only
+// where its Service does.
+func (w *supply) unreported(k *site, r ref) bool {
+	made, service := k.objects[r], k.service()
+	follows := r.kind == kindService || service != nil && isCopyOf(sourceID, service)
+	if made == nil || isCopyOf(sourceID, made) || !follows {
+		return false
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return !w.objected[k.name+"/"+r.kind]
+}
+
 func (w *supply) unsettledEndpoints(k *site) error {
 	is, wanted := k.copiedEndpoints(), map[string]bool{}
-	if service := k.service(); len(is) > 0 && (service == nil || !isOurs(service)) {
+	if service := k.service(); len(is) > 0 && (service == nil || !isCopyOf(sourceID, service)) {
 		return fmt.Errorf("%s has endpoints of a Service that is not ours", k.name)
 	}
 	if w.meddled(k) {
@@ -212,14 +236,13 @@ func (w *supply) unsettledEndpoints(k *site) error {
 	return nil
 }
 
-func isOurs(o client.Object) bool {
-	return o.GetLabels()[v1alpha1.LabelParentClusterID] == sourceID
-}
-
-// copiedEndpoints returns the addresses that the source wrote to a target.
+// copiedEndpoints returns the addresses that the source wrote to a target, and that nobody has made their own.
 func (k *site) copiedEndpoints() map[string]bool {
 	all := map[string]bool{}
 	for _, slice := range list[*discoveryv1.EndpointSlice](k.cluster) {
+		if !isCopyOf(sourceID, slice) {
+			continue
+		}
 		for _, endpoint := range slice.Endpoints {
 			all[endpoint.Addresses[0]] = true
 		}

@@ -96,7 +96,10 @@ type supply struct {
 	// strange are names of objects that somebody else made, changed or deleted in a target, or claims that somebody
 	// gave up. What becomes of their pods is not foreseen.
 	strange map[string]bool
-	reached map[string]bool
+	// objected are the targets and kinds of Services and Ingresses about which there was an event. The network's mutex
+	// guards them.
+	objected map[string]bool
+	reached  map[string]bool
 }
 
 // site is a target, and its manager's part that deletes copies.
@@ -104,8 +107,8 @@ type site struct {
 	*httpServer
 
 	collector *process
-	// cut says that the source does not reach the target.
-	cut bool
+	// cut says that the source does not reach the target, and guarded that the admission policy holds there.
+	cut, guarded bool
 	// scheduled are the PodChaperons whose delegates have a node, and running those whose delegates run.
 	scheduled, running map[types.UID]bool
 }
@@ -128,14 +131,14 @@ const (
 func newSupply(serving bool) *supply {
 	w := &supply{
 		network: &network{}, serving: serving, volumes: map[types.UID]volume{}, placed: map[types.UID]time.Time{},
-		strange: map[string]bool{}, reached: map[string]bool{},
+		strange: map[string]bool{}, objected: map[string]bool{}, reached: map[string]bool{},
 	}
 	w.source = w.newHTTPServer("source", w.sourceChanged)
 	for i, name := range []string{"c1", "c2"} {
 		k := &site{scheduled: map[types.UID]bool{}, running: map[types.UID]bool{}}
 		k.httpServer = w.newHTTPServer(name, func(_ *cluster, now change) { w.copyChanged(k, now) })
 		if i == 0 {
-			k.refuses = k.policy
+			k.guarded, k.refuses = true, k.policy
 		}
 		w.sites = append(w.sites, k)
 		w.startCollector(k)
@@ -232,6 +235,7 @@ func (w *supply) randomly(seed uint64) {
 		add(w.ofClaims, 0, 1, 3)
 	}
 	add(w.others, 0, 0, 1, 2)
+	add(w.races, 0, 0, 0, 2)
 	add(w.passes, 1, 2, 3)
 	add(w.failures, 0, 0, 2, 5)
 	add(func() []action { return w.delays(w.cutOff) }, 0, 0, 2, 5)
@@ -270,8 +274,8 @@ func (w *supply) repeat(labels []string) {
 			return
 		}
 		all := slices.Concat(
-			w.progress(), w.pods(), w.podsThatGo(), w.originals(), w.ofClaims(), w.ofServices(), w.others(), w.passes(),
-			w.failures(), w.delays(w.cutOff), w.ends(), w.crashes(), w.outages(), w.setBacks(),
+			w.progress(), w.pods(), w.podsThatGo(), w.originals(), w.ofClaims(), w.ofServices(), w.others(), w.races(),
+			w.passes(), w.failures(), w.delays(w.cutOff), w.ends(), w.crashes(), w.outages(), w.setBacks(),
 		)
 		if i := slices.IndexFunc(all, func(a action) bool { return a.label == label }); i >= 0 {
 			w.do(all[i])

@@ -45,7 +45,7 @@ func (w *supply) copyChanged(k *site, now change) {
 }
 
 // unmarks says whether a change leaves an object without the marks of a copy. Somebody in the target may have removed
-// the annotation before.
+// the annotation a moment ago.
 func unmarks(now change) bool {
 	return now.after != nil && !isCopyOf(sourceID, now.after) &&
 		(now.before == nil || isCopyOf(sourceID, now.before))
@@ -196,12 +196,19 @@ func (w *supply) foreseen(proxy *corev1.Pod) bool {
 	return true
 }
 
+// unneeded says whether nobody needs a copy of ours. An Ingress that is no copy any more still needs its Secret.
+func (w *supply) unneeded(k *site, r ref, made client.Object) bool {
+	return isCopyOf(sourceID, made) && !k.needs(sourceID, r) && !k.certifies(sourceID, r) && !w.waitedFor(r) &&
+		!w.refusesIngress(k)
+}
+
 func (w *supply) unsettledCopy(k *site, r ref) error {
-	original, made, needed := w.source.objects[r], k.objects[r], k.needs(sourceID, r) || k.certifies(r)
+	original, made := w.source.objects[r], k.objects[r]
+	needed := k.needs(sourceID, r) || k.certifies(sourceID, r) && isCopyOf(sourceID, k.ingress())
 	switch {
-	case made != nil && isCopyOf(sourceID, made) && !needed && !w.waitedFor(r) && !w.refusesIngress(k):
+	case made != nil && w.unneeded(k, r, made):
 		return fmt.Errorf("nobody needs the copy %s in %s", r.Name, k.name)
-	case made != nil && isCopyOf("other", made):
+	case made != nil && isCopyOf("other", made) && !k.certifies("other", r):
 		return fmt.Errorf("nobody needs the copy %s of another source in %s", r.Name, k.name)
 	case !needed || original == nil || w.strange[k.name+"/"+r.Name]:
 		return nil

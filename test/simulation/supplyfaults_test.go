@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 
@@ -127,46 +128,95 @@ func newClaim() *corev1.PersistentVolumeClaim {
 func (w *supply) others() []action {
 	var all []action
 	for _, k := range w.sites {
-		add := func(what, name string, do func()) {
-			all = append(all, action{label: fmt.Sprintf("somebody %s %s in %s", what, name, k.name), do: func() {
-				w.strange[k.name+"/"+name] = true
-				do()
-			}})
-		}
-		for _, r := range w.touched() {
-			now := k.objects[r]
-			if now == nil {
-				add("creates", r.Name, func() { _, _ = k.create(w.notOurs(r)) })
-				add("copies from another source", r.Name, func() {
-					o := w.notOurs(r)
-					o.SetLabels(map[string]string{
-						v1alpha1.LabelParentClusterID: "other", v1alpha1.LabelParentUID: "uid",
-					})
-					o.SetAnnotations(map[string]string{v1alpha1.AnnotationFollowedBy: "other"})
-					_, _ = k.create(o)
-				})
-				continue
-			}
-			if r.kind == kindService || r.kind == kindIngress {
-				all = append(all, w.restored(k, r)) // They are made again.
+		for _, r := range w.touched(k) {
+			if now := k.objects[r]; now == nil {
+				all = append(all, w.intruders(k, r)...)
 			} else {
-				add("deletes", r.Name, func() { _ = k.delete(r, &client.DeleteOptions{}) })
-			}
-			if len(now.GetLabels()) > 0 {
-				add("makes their own", r.Name, func() {
-					own := copyOf(now)
-					own.SetLabels(nil)
-					k.put(own)
-				})
-				add("takes off the annotations of", r.Name, func() {
-					own := copyOf(now)
-					own.SetAnnotations(nil)
-					k.put(own)
-				})
+				all = append(all, w.meddling(k, r, now)...)
 			}
 		}
 	}
 	return all
+}
+
+// strangely is an action after which nobody foresees what becomes of an object.
+func (w *supply) strangely(k *site, what string, r ref, do func()) action {
+	return action{label: fmt.Sprintf("somebody %s %s in %s", what, r.Name, k.name), do: func() {
+		w.strange[k.name+"/"+r.Name] = true
+		do()
+	}}
+}
+
+// intruders are what somebody in a target creates under the name of a copy.
+func (w *supply) intruders(k *site, r ref) []action {
+	return []action{
+		w.strangely(k, "creates", r, func() { _, _ = k.create(w.notOurs(r)) }),
+		w.strangely(k, "copies from another source", r, func() {
+			o := w.notOurs(r)
+			o.SetLabels(map[string]string{
+				v1alpha1.LabelParentClusterID: "other", v1alpha1.LabelParentUID: "uid",
+			})
+			o.SetAnnotations(map[string]string{v1alpha1.AnnotationFollowedBy: "other"})
+			_, _ = k.create(o)
+		}),
+	}
+}
+
+// meddling is what somebody in a target does with an object that exists.
+func (w *supply) meddling(k *site, r ref, now client.Object) []action {
+	var all []action
+	if r.kind == kindService || r.kind == kindIngress || r.kind == kindSlice {
+		all = append(all, w.restored(k, r)) // They are made again.
+	} else {
+		all = append(all, w.strangely(k, "deletes", r, func() { _ = k.delete(r, &client.DeleteOptions{}) }))
+	}
+	if len(now.GetLabels()) == 0 {
+		return all
+	}
+	annotated := func(annotations map[string]string) func() {
+		return func() {
+			own := copyOf(now)
+			own.SetAnnotations(annotations)
+			k.put(own)
+		}
+	}
+	unmarked := maps.Clone(now.GetAnnotations())
+	delete(unmarked, v1alpha1.AnnotationFollowedBy)
+	return append(all, w.owning(k, r, now),
+		w.unmarking(k, "takes off the annotations of", r, annotated(nil)),
+		w.unmarking(k, "takes off the mark of", r, annotated(unmarked)))
+}
+
+// owning is the action by which somebody in a target makes a copy their own.
+func (w *supply) owning(k *site, r ref, now client.Object) action {
+	return w.strangely(k, "makes their own", r, func() {
+		own := copyOf(now)
+		own.SetLabels(nil)
+		k.put(own)
+	})
+}
+
+// races are copies that somebody makes their own while a request to change or delete them is under way.
+func (w *supply) races() []action {
+	var all []action
+	for _, c := range w.underWay() {
+		for _, k := range w.sites {
+			now := k.objects[c.about]
+			if k.cluster == c.to && !c.served && c.verb != "get" && now != nil && len(now.GetLabels()) > 0 {
+				all = append(all, w.owning(k, c.about, now))
+			}
+		}
+	}
+	return all
+}
+
+// unmarking is an action that takes the annotation followed-by off a copy. Where no policy holds, the source goes on to
+// look after the copy, and marks it when it writes it next. A claim is seldom written.
+func (w *supply) unmarking(k *site, what string, r ref, do func()) action {
+	if k.guarded || r == claimRef() {
+		return w.strangely(k, what, r, do)
+	}
+	return action{label: fmt.Sprintf("somebody %s %s in %s", what, r.Name, k.name), do: do}
 }
 
 // notOurs returns an object of somebody else.

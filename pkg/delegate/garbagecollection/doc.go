@@ -14,7 +14,8 @@
 //   - Claims are never deleted, because they are data.
 //
 // A copy that was not needed for timeouts.UnusedCopies is deleted with its UID and resource version as preconditions.
-// So a copy that its source has just touched stays.
+// So a copy that its source has just touched stays. An EndpointSlice without a Service that its source has just touched
+// does not stay, but one that somebody has just made their own does.
 //
 // A source touches a copy at most timeouts.TouchedFor before it begins to ensure the pod's other needs. This takes at
 // most timeouts.EnsureNeeds, and then the source creates the PodChaperon. The rest of timeouts.UnusedCopies is for this

@@ -38,6 +38,31 @@ func (r *Remover) lostService(ctx context.Context, k copyKey, object *metav1.Par
 	return !ofOneSource(live, object), nil
 }
 
+// deleteLost deletes an EndpointSlice that has lost its Service, unless somebody has just made it their own. The
+// version counts once only: otherwise the source could keep the EndpointSlice by changing it again and again.
+func (r *Remover) deleteLost(ctx context.Context, kind copyKind, slice *metav1.PartialObjectMetadata) error {
+	only := metav1.Preconditions{UID: &slice.UID, ResourceVersion: &slice.ResourceVersion}
+	err := r.deleteCopy(ctx, kind, slice, only)
+	if !apierrors.IsConflict(err) {
+		return err
+	}
+	live, err := r.client.Resource(kind.GroupVersionResource).Namespace(slice.Namespace).
+		Get(ctx, slice.Name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil
+	case err != nil:
+		return fmt.Errorf("looking whether an EndpointSlice is a copy: %w", err)
+	case live.UID != slice.UID, !isCopy(live):
+		return nil // An event follows.
+	}
+	only.ResourceVersion = nil
+	if err := r.deleteCopy(ctx, kind, slice, only); !apierrors.IsConflict(err) {
+		return err
+	}
+	return nil
+}
+
 // ofOneSource says whether a Service is a copy of the source that wrote an EndpointSlice.
 func ofOneSource(service, slice *metav1.PartialObjectMetadata) bool {
 	const id = v1alpha1.LabelParentClusterID

@@ -2,11 +2,15 @@ package garbagecollection
 
 import (
 	"errors"
+	"slices"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
@@ -78,18 +82,88 @@ func TestAServiceThatChangesHasItsEndpointSlicesLookedAt(t *testing.T) {
 	}
 }
 
-// wasDeleted says whether the EndpointSlice was deleted, in any version.
+// TestAnEndpointSliceThatChangesMeanwhile has one that has lost its Service, and is not as the cache has it.
+func TestAnEndpointSliceThatChangesMeanwhile(t *testing.T) {
+	changed, own, another := sliceOf("web"), sliceOf("web"), sliceOf("web")
+	delete(own.Labels, v1alpha1.LabelParentClusterID)
+	another.UID = "another"
+	conflict := apierrors.NewConflict(schema.GroupResource{Resource: "endpointslices"}, "web-1", errors.New("changed"))
+	exactly, whatever := "uid and version", "uid"
+	for name, test := range map[string]struct {
+		live    *metav1.PartialObjectMetadata // nil if there is none
+		answers []error
+		silent  error // the answer to a look, if it is none
+		want    []string
+		failed  bool
+	}{
+		"its source has changed it, which does not keep it": {
+			live: changed, answers: []error{conflict, nil}, want: []string{exactly, whatever},
+		},
+		"somebody has made it their own": {live: own, answers: []error{conflict}, want: []string{exactly}},
+		"another one has its name":       {live: another, answers: []error{conflict}, want: []string{exactly}},
+		"it is gone":                     {answers: []error{conflict}, want: []string{exactly}},
+		"it is made anew in the last moment": {
+			live: changed, answers: []error{conflict, conflict}, want: []string{exactly, whatever},
+		},
+		"nobody says what it is": {
+			silent: errors.New("etcd is slow"), answers: []error{conflict}, want: []string{exactly}, failed: true,
+		},
+		"it cannot be deleted": {
+			live: changed, answers: []error{errors.New("etcd is slow")}, want: []string{exactly}, failed: true,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t, "endpointslices", sliceOf("web"))
+			answer(f, nil, nil)
+			f.fake.PrependReactor("delete", "*", func(clienttesting.Action) (bool, runtime.Object, error) {
+				err := test.answers[0]
+				test.answers = test.answers[1:]
+				return true, nil, err
+			})
+			f.fake.PrependReactor("get", "endpointslices", func(clienttesting.Action) (bool, runtime.Object, error) {
+				if test.live == nil && test.silent == nil {
+					return false, nil, nil // The fake has no such object.
+				}
+				return true, test.live, test.silent
+			})
+			if _, err := f.Reconcile(t.Context(), f.key); (err != nil) != test.failed {
+				t.Errorf("error %v", err)
+			}
+			if diff := cmp.Diff(test.want, deletions(f)); diff != "" {
+				t.Errorf("deletions (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// wasDeleted says whether the EndpointSlice was deleted, as the cache has it.
 func wasDeleted(f *fixture) bool {
 	f.t.Helper()
+	all := deletions(f)
+	if len(all) > 0 && !slices.Equal(all, []string{"uid and version"}) {
+		f.t.Errorf("deleted with the preconditions %v", all)
+	}
+	return len(all) > 0
+}
+
+// deletions returns the preconditions of the requests that delete.
+func deletions(f *fixture) []string {
+	var all []string
 	for _, action := range f.fake.Actions() {
-		if action, ok := action.(clienttesting.DeleteActionImpl); ok {
-			if p := action.DeleteOptions.Preconditions; p == nil || p.UID == nil || p.ResourceVersion != nil {
-				f.t.Errorf("deleted with preconditions %v, want the UID only", p)
-			}
-			return true
+		action, ok := action.(clienttesting.DeleteActionImpl)
+		if !ok {
+			continue
+		}
+		switch p := action.DeleteOptions.Preconditions; {
+		case p == nil || p.UID == nil:
+			all = append(all, "none")
+		case p.ResourceVersion == nil:
+			all = append(all, "uid")
+		default:
+			all = append(all, "uid and version")
 		}
 	}
-	return false
+	return all
 }
 
 // answer has the API server answer requests for Services.

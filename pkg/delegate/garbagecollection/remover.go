@@ -122,14 +122,13 @@ func (r *Remover) Reconcile(ctx context.Context, k copyKey) (reconcile.Result, e
 	switch lost, err := r.lostService(ctx, k, object); {
 	case err != nil:
 		return reconcile.Result{}, err
-	case lost: // In whatever version: its source cannot keep it by changing it.
-		return reconcile.Result{}, r.deleteCopy(ctx, k.kind, object, &metav1.Preconditions{UID: &object.UID})
+	case lost:
+		return reconcile.Result{}, r.deleteLost(ctx, k.kind, object)
 	}
 	d := decideCopy(object, r.needed(k, object), r.lastSeen(k), r.options.Clock.Now(), r.options.Grace)
 	r.remember(k, d.seen)
 	if d.remove {
-		exactly := &metav1.Preconditions{UID: &object.UID, ResourceVersion: &object.ResourceVersion}
-		return reconcile.Result{}, r.deleteCopy(ctx, k.kind, object, exactly)
+		return reconcile.Result{}, r.deleteUnused(ctx, k.kind, object)
 	}
 	return reconcile.Result{RequeueAfter: d.wait}, nil
 }
@@ -155,13 +154,23 @@ func (r *Remover) needed(k copyKey, object *metav1.PartialObjectMetadata) bool {
 	return r.uses.inUse(needing)
 }
 
-// deleteCopy deletes the copy, if it meets the preconditions. If it has changed or is gone, its event follows.
+// deleteUnused deletes the copy as the cache has it. If it has changed or is gone, its event follows.
+func (r *Remover) deleteUnused(ctx context.Context, kind copyKind, object *metav1.PartialObjectMetadata) error {
+	exactly := metav1.Preconditions{UID: &object.UID, ResourceVersion: &object.ResourceVersion}
+	err := r.deleteCopy(ctx, kind, object, exactly)
+	if apierrors.IsConflict(err) {
+		return nil
+	}
+	return err
+}
+
+// deleteCopy deletes the copy, if it meets the preconditions. A copy that is gone is no error.
 func (r *Remover) deleteCopy(
-	ctx context.Context, kind copyKind, object *metav1.PartialObjectMetadata, only *metav1.Preconditions,
+	ctx context.Context, kind copyKind, object *metav1.PartialObjectMetadata, only metav1.Preconditions,
 ) error {
 	copies := r.client.Resource(kind.GroupVersionResource).Namespace(object.Namespace)
-	err := copies.Delete(ctx, object.Name, metav1.DeleteOptions{Preconditions: only})
-	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+	err := copies.Delete(ctx, object.Name, metav1.DeleteOptions{Preconditions: &only})
+	if apierrors.IsNotFound(err) {
 		return nil
 	}
 	if err != nil {

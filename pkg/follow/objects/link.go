@@ -233,10 +233,9 @@ func refusalOf(o objectKey, err error) error {
 		return nil
 	case errors.As(err, new(*writer.NotOursError)):
 		return &needs.RefusedError{Ref: o.Ref, Reason: fmt.Sprintf(
-			"exists there and does not come from this cluster, or was made under another user name of it: rename "+
-				"one, delete it, or use it as it is with the annotation %s: %s",
-			v1alpha1.AnnotationUseExisting,
-			o.Ref,
+			"exists there and does not come from this cluster, was made under another user name of it, or has lost "+
+				"the annotation %s: rename one, delete it, or use it as it is with the annotation %s: %s",
+			v1alpha1.AnnotationFollowedBy, v1alpha1.AnnotationUseExisting, o.Ref,
 		)}
 	case errors.As(err, new(*writer.UnguardedError)):
 		return &needs.RefusedError{Ref: o.Ref, Reason: "is refused there: " + err.Error()}

@@ -101,8 +101,9 @@ func TestRefusalOf(t *testing.T) {
 		"a write that succeeded": {object: secret("db")},
 		"somebody else's object": {
 			object: secret("db"), err: &writer.NotOursError{Kind: "Secret"}, refused: true,
-			want: `Secret "db" exists there and does not come from this cluster, or was made under another user name ` +
-				"of it: rename one, delete it, or use it as it is with the annotation " +
+			want: `Secret "db" exists there and does not come from this cluster, was made under another user name of ` +
+				"it, or has lost the annotation multicluster.admiralty.io/followed-by: rename one, delete it, or use " +
+				"it as it is with the annotation " +
 				"multicluster.admiralty.io/use-existing: secrets/db",
 		},
 		"somebody else's account is the one to use": {

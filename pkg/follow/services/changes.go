@@ -14,7 +14,8 @@ import (
 )
 
 // metaChanges gives a copy the labels and annotations of the wanted one. Labels and annotations that others in the
-// target added stay. The marks stay too: where two targets lead to one cluster, the copy belongs to the first.
+// target added stay. The marks stay too: where two targets lead to one cluster, the copy belongs to the first. A copy
+// without annotations lacks its mark, which package writer adds first.
 func metaChanges(existing, wanted metav1.Object) []patch.Operation {
 	ours := written(existing)
 	return append(
@@ -26,9 +27,6 @@ func mapChanges(path string, existing, wanted map[string]string, ours map[string
 	var changes []patch.Operation
 	for _, key := range slices.Sorted(maps.Keys(wanted)) {
 		if value, ok := existing[key]; !isTargetMark(key) && (!ok || value != wanted[key]) {
-			if existing == nil && len(changes) == 0 { // Somebody removed them all.
-				changes = append(changes, patch.Add(path, map[string]string{}))
-			}
 			changes = append(changes, patch.Add(path+patch.Pointer(key), wanted[key]))
 		}
 	}

@@ -52,18 +52,6 @@ func TestChangesOfLabelsAndAnnotations(t *testing.T) {
 	}
 }
 
-func TestACopyWithoutAnnotationsGetsThem(t *testing.T) {
-	copied, wanted := &corev1.Service{}, &corev1.Service{}
-	wanted.Annotations = map[string]string{"a": "1", "b": "2"}
-	want := []patch.Operation{
-		patch.Add("/metadata/annotations", map[string]string{}), // An operation adds nothing to nothing.
-		patch.Add("/metadata/annotations/a", "1"), patch.Add("/metadata/annotations/b", "2"),
-	}
-	if diff := cmp.Diff(want, metaChanges(copied, wanted)); diff != "" {
-		t.Errorf("changes (-want +got):\n%s", diff)
-	}
-}
-
 func TestNothingIsWrittenThatIsThere(t *testing.T) {
 	service, err := toC2().service(web(treatment), nil)
 	if err != nil {

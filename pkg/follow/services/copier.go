@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/singleflight"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
@@ -48,7 +49,7 @@ type copier struct {
 	chaperons map[string]sets.Set[string] // the names of PodChaperons, by namespace
 	idle      map[types.NamespacedName]time.Time
 	copied    map[types.NamespacedName]bool
-	noted     map[item]string               // the last message about each item that cannot be copied
+	noted     map[item]string               // the last note about each item that cannot be copied: see note
 	secured   map[types.NamespacedName]bool // the Ingresses for which the target keeps Secrets
 }
 
@@ -109,28 +110,39 @@ func (c *copier) finish(i item, wait time.Duration, err error) (reconcile.Result
 	if class == apierror.NamespaceMissing { // The first delegate in that namespace enqueues the item at once.
 		return reconcile.Result{RequeueAfter: refusedRetry}, nil
 	}
-	message := refusal(err)
-	c.mu.Lock()
-	news := c.noted[i] != message
-	if message == "" {
-		delete(c.noted, i)
-	} else {
-		c.noted[i] = message
-	}
-	c.mu.Unlock()
+	message, about := refusal(err), c.follower.originals.objectOf(i)
+	news := c.note(i, about, message)
 	if news && i.kind == kindService {
 		c.enqueueIngresses(i.Namespace)
 	}
 	if message == "" {
 		return reconcile.Result{RequeueAfter: wait}, err
 	}
-	if about := c.follower.originals.objectOf(i); news && about != nil {
+	if news && about != nil {
 		c.follower.recordNotCopied(about, c.target, message)
 	}
 	if class == apierror.RightsMissing {
 		return reconcile.Result{}, err
 	}
 	return reconcile.Result{RequeueAfter: refusedRetry}, nil
+}
+
+// note notes the message about an item, or that there is none, and returns whether this is news. It always is about
+// another original: an event is about one object, and without an original there was none.
+func (c *copier) note(i item, about client.Object, message string) (news bool) {
+	note := message
+	if message != "" && about != nil {
+		note = string(about.GetUID()) + " " + message
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	before := c.noted[i]
+	if note == "" {
+		delete(c.noted, i)
+	} else {
+		c.noted[i] = note
+	}
+	return note != before
 }
 
 // refusal returns the message about an error that does not pass by itself. It is empty for other errors.
@@ -142,9 +154,9 @@ func refusal(err error) string {
 		return ""
 	case errors.As(err, &notOurs):
 		return fmt.Sprintf(
-			"there is a %s of that name, which does not come from this cluster; delete it there, or rename one of "+
-				"the two",
-			notOurs.Kind,
+			"there is a %s of that name, which does not come from this cluster, or has lost the annotation %s; delete "+
+				"it there, or rename one of the two",
+			notOurs.Kind, v1alpha1.AnnotationFollowedBy,
 		)
 	case errors.As(err, &refused):
 		return "the TLS " + refused.Error()

@@ -74,3 +74,29 @@ func TestARefusalIsReportedOnce(t *testing.T) {
 		}
 	}
 }
+
+// TestARefusalIsReportedToEachOriginal has an object in a target that stands in the way, also while no original exists.
+func TestARefusalIsReportedToEachOriginal(t *testing.T) {
+	w := newWorld(t, nil, nil)
+	first, second := web(everywhere()), web(everywhere())
+	first.UID, second.UID = "1", "2"
+	for step, test := range []struct {
+		from   []client.Object
+		events int
+	}{
+		{[]client.Object{first}, 1}, {nil, 0}, {[]client.Object{second}, 1}, {[]client.Object{second}, 0},
+		{[]client.Object{first}, 1},
+	} {
+		w.originals = originalsOf(t, test.from...)
+		err := &writer.NotOursError{Kind: "Service"}
+		if _, err := w.c2.finish(item{kindService, shop("web")}, 0, err); err != nil {
+			t.Fatal(err)
+		}
+		if got := len(w.events.Events); got != test.events {
+			t.Errorf("step %d: %d events, want %d", step, got, test.events)
+		}
+		for len(w.events.Events) > 0 {
+			<-w.events.Events
+		}
+	}
+}

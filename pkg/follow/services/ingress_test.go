@@ -97,6 +97,11 @@ func TestTheCopyOfAnIngress(t *testing.T) {
 			want:    []string{"patch Ingress entry: test uid, test parent-cluster-id, add spec"},
 			secrets: [][]string{{"tls"}},
 		},
+		"an Ingress that has lost its mark gets it back": {
+			from: []client.Object{global, pathTo("web")}, secrets: [][]string{{"tls"}},
+			copies: []client.Object{service, withoutMark(ingressCopy("web"))},
+			want:   []string{"patch Ingress entry: test uid, test parent-cluster-id, add followed-by"},
+		},
 		"an Ingress waits for its certificates": {
 			from: []client.Object{global, pathTo("web")}, copies: []client.Object{service}, noSecrets: busy,
 			secrets: [][]string{{"tls"}}, failed: true,

@@ -15,10 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/follow/writer"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/patch"
-	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/timeouts"
 )
 
 // reconcileService creates, updates or deletes the copies of a Service, and returns the time until the next decision.
@@ -196,33 +194,34 @@ func (c *copier) createCopy(ctx context.Context, wanted runtime.Object) error {
 	return c.writer.Write(ctx, &unstructured.Unstructured{Object: object}, false)
 }
 
-// patchCopy patches this very copy, unless somebody has made it their own. A copy that is gone is no error: the watch
-// reports its deletion.
+// patchCopy patches this very copy, unless somebody has made it their own. A copy that has lost its mark gets it back,
+// even without changes. A copy that is gone is no error: the watch reports its deletion.
 func (c *copier) patchCopy(ctx context.Context, there client.Object, changes []patch.Operation) error {
-	if len(changes) == 0 {
-		return nil
-	}
-	ours := patch.Pointer("metadata", "labels", v1alpha1.LabelParentClusterID)
-	tests := []patch.Operation{
-		patch.TestUID(there.GetUID()), patch.Test(ours, c.follower.options.Source.ClusterID),
-	}
-	data, err := patch.Encode(append(tests, changes...))
+	object, err := c.withKind(there)
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, timeouts.Request)
-	defer cancel()
-	raw := client.RawPatch(types.JSONPatchType, data)
-	err = c.target.Client.Patch(ctx, deepCopy(there), raw, client.FieldOwner(v1alpha1.FieldOwner))
-	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("changing the copy: %w", err)
-	}
-	return nil
+	return c.writer.Patch(ctx, object, changes)
 }
 
 // deleteCopy deletes this very copy. If it has changed, the watch reports that.
 func (c *copier) deleteCopy(ctx context.Context, there client.Object) error {
-	return c.writer.Delete(ctx, deepCopy(there), writer.AsSeen(there))
+	object, err := c.withKind(there)
+	if err != nil {
+		return err
+	}
+	return c.writer.Delete(ctx, object, writer.AsSeen(there))
+}
+
+// withKind returns a copy of an object that says its kind, which objects of a cache do not.
+func (c *copier) withKind(object client.Object) (client.Object, error) {
+	kind, err := c.target.Client.GroupVersionKindFor(object)
+	if err != nil {
+		return nil, fmt.Errorf("finding the kind of a copy: %w", err)
+	}
+	copied := deepCopy(object)
+	copied.GetObjectKind().SetGroupVersionKind(kind)
+	return copied, nil
 }
 
 // deepCopy copies an object of a cache, which must not be changed.

@@ -2,6 +2,8 @@ package services
 
 import (
 	"errors"
+	"maps"
+	"strings"
 	"testing"
 	"time"
 
@@ -43,6 +45,17 @@ func onlyWith(slice *discoveryv1.EndpointSlice) original {
 	return original{service: web(everywhere()), slices: []*discoveryv1.EndpointSlice{slice}}
 }
 
+// withoutMark returns a copy that has lost its annotation followed-by.
+func withoutMark[T client.Object](copied T) T {
+	lost := copied.DeepCopyObject().(T) //nolint:forcetypeassert // A deep copy has the type of its original.
+	annotations := maps.Clone(lost.GetAnnotations())
+	delete(annotations, v1alpha1.AnnotationFollowedBy)
+	lost.SetAnnotations(annotations)
+	return lost
+}
+
+func external(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeExternalName }
+
 func invalid() error {
 	return apierrors.NewInvalid(schema.GroupKind{Kind: "Service"}, "web", nil)
 }
@@ -57,6 +70,11 @@ func TestTheCopiesOfAService(t *testing.T) {
 	otherFamily.AddressType = discoveryv1.AddressTypeIPv6
 	otherAddress := endpoints.DeepCopy()
 	otherAddress.Endpoints[0].Addresses = []string{"10.0.0.2"}
+	unmarked, unmarkedEndpoints, bare := withoutMark(copied), withoutMark(endpoints), copied.DeepCopy()
+	bare.Annotations = nil
+	denied := apierrors.NewForbidden(
+		schema.GroupResource{Resource: "services"}, "web", errors.New("it lacks "+v1alpha1.AnnotationFollowedBy),
+	)
 	surplus := madeFor(endpointsOf("web-0", "node"), "c2")
 	theirs := madeFor(endpointsOf("web-theirs", "node"), "c3")
 	orphaned := madeFor(endpointsOf("web-orphaned", "node"), "gone")
@@ -97,6 +115,40 @@ func TestTheCopiesOfAService(t *testing.T) {
 			from:   []client.Object{web(everywhere(), selecting(map[string]string{"app": "new"}))},
 			copies: []client.Object{copied},
 			want:   []string{"patch Service web: test uid, test parent-cluster-id, add spec"},
+		},
+		"a Service that has lost its mark gets it back, and keeps its endpoints": {
+			from: []client.Object{global, slice}, copies: []client.Object{unmarked, endpoints},
+			want: []string{"patch Service web: test uid, test parent-cluster-id, add followed-by"},
+		},
+		"endpoints that have lost their mark get it back": {
+			from: []client.Object{global, slice}, copies: []client.Object{copied, unmarkedEndpoints},
+			want: []string{
+				"patch EndpointSlice " + endpoints.Name + ": test uid, test parent-cluster-id, add followed-by",
+			},
+		},
+		"a Service that has lost all annotations gets them back": {
+			from: []client.Object{global, slice}, copies: []client.Object{bare, endpoints},
+			want: []string{
+				"patch Service web: test uid, test parent-cluster-id, test resourceVersion, add annotations, " +
+					"add global, add is-delegate",
+			},
+		},
+		"a Service that has lost its mark gets no endpoints where the policy takes it for nobody's": {
+			from: []client.Object{global, slice}, copies: []client.Object{unmarked, endpoints},
+			answers: map[string][]error{"patch Service web": {denied}},
+			want: []string{
+				"patch Service web: test uid, test parent-cluster-id, add followed-by",
+				"delete EndpointSlice " + endpoints.Name,
+			},
+			err: func(err error) bool {
+				return strings.HasPrefix(refusal(err), "there is a Service of that name, which does not come from")
+			},
+		},
+		"a Service without the mark, which the policy takes for nobody's, is not removed": {
+			from:    []client.Object{web(everywhere(), external)},
+			copies:  []client.Object{unmarked},
+			answers: map[string][]error{"delete Service web": {denied}}, want: []string{"delete Service web"},
+			err: func(err error) bool { return errors.As(err, new(*writer.NotOursError)) },
 		},
 		"a Service that becomes headless is made anew": {
 			from: []client.Object{headless}, copies: []client.Object{copied},
@@ -261,7 +313,7 @@ func TestWhoLearnsThatATargetHasAService(t *testing.T) {
 		},
 		"a copy that is gone does not count": {from: global, before: true},
 		"a copy to be removed does not count": {
-			from:  web(func(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeExternalName }),
+			from:  web(external),
 			there: copyOf(t, global), before: true,
 		},
 	} {

@@ -3,6 +3,7 @@ package services
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -284,7 +285,7 @@ func endpointsOf(name, node string, options ...func(*discoveryv1.EndpointSlice))
 	return slice
 }
 
-// madeFor labels a copy as that of a target.
+// madeFor marks a copy as that of a target.
 func madeFor[T client.Object](object T, target string) T {
 	labels := object.GetLabels()
 	if labels == nil {
@@ -292,6 +293,9 @@ func madeFor[T client.Object](object T, target string) T {
 	}
 	labels[v1alpha1.LabelTargetID] = translate.TargetID(types.NamespacedName{Name: target})
 	object.SetLabels(labels)
+	annotations := map[string]string{v1alpha1.AnnotationFollowedBy: "c1"}
+	maps.Copy(annotations, object.GetAnnotations())
+	object.SetAnnotations(annotations)
 	object.SetUID(types.UID("uid-" + object.GetName()))
 	return object
 }

@@ -10,6 +10,9 @@
 // policy applies to us. That is one more request, but nobody announces a change of the source's rights or of the
 // policy.
 //
+// The label alone says whose a copy is. A copy that has lost the annotation followed-by gets it back with the next
+// write. Without the annotation, the target's manager would neither collect the copy nor accept endpoints of it.
+//
 // The policy does not apply to users who may run pods there, such as administrators. They may read, so the Writer reads
 // whose object it is, and makes its UID a precondition. See docs/design/following.md.
 package writer

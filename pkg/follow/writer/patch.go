@@ -72,6 +72,54 @@ func (w *Writer) annotate(ctx context.Context, object, found *unstructured.Unstr
 	return err
 }
 
+// Patch changes a copy of a kind that the source may read, if it still is this very object and a copy of this source's.
+// A copy from which somebody has removed the annotation followed-by gets it back. Without changes, this may be all, or
+// nothing. A copy that is gone is no error. The object says its kind. Patch returns a *NotOursError if the target's
+// admission policy takes the object for nobody's copy, or the API server's error.
+func (w *Writer) Patch(ctx context.Context, there client.Object, changes []patch.Operation) error {
+	mark, err := w.mark(ctx, there)
+	if err != nil || len(mark)+len(changes) == 0 {
+		return err
+	}
+	tests := []patch.Operation{patch.TestUID(there.GetUID()), w.testOurs()}
+	data, err := patch.Encode(slices.Concat(tests, mark, changes))
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeouts.Request)
+	defer cancel()
+	err = w.target.Patch(ctx, there, client.RawPatch(types.JSONPatchType, data), client.FieldOwner(v1alpha1.FieldOwner))
+	switch {
+	case deniedByPolicy(err):
+		return notOurs(there)
+	case client.IgnoreNotFound(err) != nil:
+		return fmt.Errorf("changing the copy: %w", err)
+	default:
+		return nil
+	}
+}
+
+// mark returns the change that gives a copy its annotation back. Without the annotation, the target's manager takes the
+// object for nobody's copy, and deletes the endpoints of such a Service.
+func (w *Writer) mark(ctx context.Context, there client.Object) ([]patch.Operation, error) {
+	annotations := there.GetAnnotations()
+	if _, marked := annotations[v1alpha1.AnnotationFollowedBy]; marked {
+		return nil, nil
+	}
+	user, err := w.userName(ctx)
+	if err != nil {
+		return nil, err
+	}
+	all := patch.Pointer("metadata", "annotations")
+	if len(annotations) > 0 {
+		return []patch.Operation{patch.Add(all+patch.Pointer(v1alpha1.AnnotationFollowedBy), user)}, nil
+	}
+	return []patch.Operation{ // No operation adds to nothing. This one would replace what somebody has added since.
+		patch.Test(patch.Pointer("metadata", "resourceVersion"), there.GetResourceVersion()),
+		patch.Add(all, map[string]string{v1alpha1.AnnotationFollowedBy: user}),
+	}, nil
+}
+
 // sendPatch sends a patch of the copy, and returns the copy.
 func (w *Writer) sendPatch(
 	ctx context.Context, object *unstructured.Unstructured, operations ...patch.Operation,

@@ -32,8 +32,9 @@ type api struct {
 	parent string
 	// bare says that somebody has removed the annotations of the copy.
 	bare bool
-	// created is the last object that was created.
+	// created is the last object that was created, and patched the last patch.
 	created client.Object
+	patched string
 }
 
 func (a *api) answer(verb string) error {
@@ -73,6 +74,7 @@ func (a *api) client() client.WithWatch {
 			if err := json.Unmarshal(data, &operations); err != nil {
 				return err
 			}
+			a.patched = string(data)
 			if !a.bare {
 				o.SetAnnotations(map[string]string{v1alpha1.AnnotationFollowedBy: ""})
 			}
@@ -299,7 +301,7 @@ func TestDelete(t *testing.T) {
 		uid    types.UID
 		answer error
 		want   string
-		failed bool
+		err    func(error) bool
 	}{
 		"the copy as it was seen": {uid: "1", want: "delete 1@1"},
 		"the copy of this name":   {want: "delete"},
@@ -307,7 +309,10 @@ func TestDelete(t *testing.T) {
 		"a copy that is another by now": {
 			uid: "1", want: "delete 1@1", answer: apierrors.NewConflict(resource(), "web", nil),
 		},
-		"a copy that nobody lets us have": {want: "delete", answer: bySomebody(), failed: true},
+		"a copy that nobody lets us have": {want: "delete", answer: bySomebody(), err: apierrors.IsForbidden},
+		"an object that the policy takes for nobody's copy": {
+			uid: "1", want: "delete 1@1", answer: byPolicy(), err: isNotOurs,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := &api{answers: map[string][]error{test.want: {test.answer}}}
@@ -319,7 +324,8 @@ func TestDelete(t *testing.T) {
 			if test.uid != "" {
 				only = AsSeen(object)
 			}
-			if err := w.Delete(t.Context(), object, only); (err != nil) != test.failed {
+			err := w.Delete(t.Context(), object, only)
+			if (err != nil) != (test.err != nil) || err != nil && !test.err(err) {
 				t.Errorf("error %v", err)
 			}
 			if diff := cmp.Diff([]string{test.want}, a.requests); diff != "" {

@@ -2,6 +2,7 @@ package writer
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 
@@ -92,7 +93,8 @@ func AsSeen(object metav1.Object) metav1.Preconditions {
 }
 
 // Delete deletes the copy if it is as it was seen, or the copy of this name if nobody could look. A copy that is gone,
-// or that somebody has changed since, is no error.
+// or that somebody has changed since, is no error. The object says its kind. Delete returns a *NotOursError if the
+// target's admission policy takes the object for nobody's copy.
 func (w *Writer) Delete(ctx context.Context, object client.Object, only metav1.Preconditions) error {
 	ctx, cancel := context.WithTimeout(ctx, timeouts.Request)
 	defer cancel()
@@ -100,11 +102,14 @@ func (w *Writer) Delete(ctx context.Context, object client.Object, only metav1.P
 	if only.UID != nil {
 		options = append(options, client.Preconditions(only))
 	}
-	err := w.target.Delete(ctx, object, options...)
-	if client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) {
+	switch err := w.target.Delete(ctx, object, options...); {
+	case deniedByPolicy(err):
+		return notOurs(object)
+	case client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err):
 		return fmt.Errorf("deleting the copy: %w", err)
+	default:
+		return nil
 	}
-	return nil
 }
 
 // userName returns this source's user name in the target. It is empty if the target does not answer such questions.
@@ -202,8 +207,8 @@ func (w *Writer) recreate(
 		return err
 	}
 	err := w.Delete(ctx, withoutNil(object), only)
-	if deniedByPolicy(err) {
-		return notOurs(object)
+	if errors.As(err, new(*NotOursError)) {
+		return err
 	}
 	if err != nil {
 		return fmt.Errorf("replacing a copy that must not be changed (%w): %w", refusal, err)
@@ -211,6 +216,7 @@ func (w *Writer) recreate(
 	return w.createCopy(ctx, object)
 }
 
-func notOurs(object *unstructured.Unstructured) error {
-	return &NotOursError{Kind: object.GetKind(), Namespace: object.GetNamespace(), Name: object.GetName()}
+func notOurs(object client.Object) error {
+	kind := object.GetObjectKind().GroupVersionKind().Kind
+	return &NotOursError{Kind: kind, Namespace: object.GetNamespace(), Name: object.GetName()}
 }

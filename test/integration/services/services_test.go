@@ -170,6 +170,30 @@ func TestAServiceOfATargetsUsersIsLeftAlone(t *testing.T) {
 	}
 }
 
+// TestACopyThatHasLostItsMarkGetsItBack has targets without the admission policy.
+func TestACopyThatHasLostItsMarkGetsItBack(t *testing.T) {
+	_, c2, c3 := engaged(t)
+	service, _ := createFollowed(t, c2, c3, "web")
+	waitForAddresses(t, c2, service, "10.1.0.1", "10.3.0.1")
+	for name, left := range map[string]map[string]string{
+		"the mark": {"theirs": "1"}, "all annotations": nil,
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := waitForCopy(t, c2, service)
+			env.Change(t, c2.Cluster, c, func(c *corev1.Service) { c.Annotations = left })
+			now := waitForCopy(t, c2, service, func(c *corev1.Service) error {
+				if got := c.Annotations[v1alpha1.AnnotationFollowedBy]; got != sourceUser {
+					return fmt.Errorf("followed by %q", got)
+				}
+				return nil
+			})
+			env.ExpectEqual(t, "UID of the copy", c.UID, now.UID)
+			env.ExpectEqual(t, "their annotation", left["theirs"], now.Annotations["theirs"])
+		})
+	}
+	waitForAddresses(t, c2, service, "10.1.0.1", "10.3.0.1")
+}
+
 func TestACopyIsRemovedThoughItsServiceWasDeletedWhileTheTargetWasAway(t *testing.T) {
 	_, c2, c3 := engaged(t)
 	service, _ := createFollowed(t, c2, c3, "web")
