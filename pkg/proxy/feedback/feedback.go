@@ -152,6 +152,7 @@ func (f *Feedback) Reconciler(target *engage.Target) reconcile.Reconciler {
 		options: f.options, feedback: f, target: target, ends: f.ends.of(target),
 		budget:      rate.NewLimiter(warningsPerSecond, warningsBurst),
 		annotations: rate.NewLimiter(annotationsPerSecond, annotationsBurst),
+		statuses:    rate.NewLimiter(statusesPerSecond, statusesBurst),
 	}
 }
 
@@ -164,10 +165,23 @@ func (f *Feedback) Fill(ctx context.Context, target *engage.Target, queue engage
 	ends := f.ends.of(target)
 	context.AfterFunc(ctx, func() { f.ends.forget(target) })
 	seen := func(chaperon *v1alpha1.PodChaperon) { ends.note(chaperon); enqueue(chaperon) }
-	if err := engage.OnEvents(ctx, target, &v1alpha1.PodChaperon{}, seen, enqueue); err != nil {
+	gone := func(chaperon *v1alpha1.PodChaperon) { f.goneFrom(ctx, target, chaperon, ends); enqueue(chaperon) }
+	if err := engage.OnEvents(ctx, target, &v1alpha1.PodChaperon{}, seen, gone); err != nil {
 		return err
 	}
 	return f.enqueueProxies(ctx, target, queue)
+}
+
+// goneFrom forgets a PodChaperon that is gone, unless its proxy is bound to the target's node. The workers would forget
+// it, too, but a target that answers slowly keeps them busy, and shows others meanwhile.
+func (f *Feedback) goneFrom(
+	ctx context.Context, target *engage.Target, chaperon *v1alpha1.PodChaperon, ends *ends,
+) {
+	proxy, parent := &corev1.Pod{}, gate.ParentOf(chaperon)
+	err := f.options.Client.Get(ctx, parent.Key, proxy, client.UnsafeDisableDeepCopy)
+	if client.IgnoreNotFound(err) == nil && (proxy.UID != parent.UID || proxy.Spec.NodeName != target.NodeName) {
+		ends.forget(parent)
+	}
 }
 
 // route enqueues a proxy at the target of its node. If everywhere is set, it enqueues the proxy at all targets that may

@@ -40,8 +40,9 @@ type reconciler struct {
 	target   *engage.Target
 	asks     asks
 	ends     *ends
-	// budget is that of the target's warnings, and annotations that of writes of its annotations.
-	budget, annotations *rate.Limiter
+	// budget is that of the target's warnings, annotations that of writes of its annotations, and statuses that of
+	// writes of its statuses.
+	budget, annotations, statuses *rate.Limiter
 }
 
 // Reconcile reads a proxy and its PodChaperons in the target from caches, decides, and acts. The objects belong to the
@@ -126,8 +127,7 @@ func (r *reconciler) carryOut(ctx context.Context, key types.NamespacedName, pro
 		errs = append(errs, r.annotate(ctx, proxy, p))
 	}
 	if p.status != nil {
-		r.feedback.recordChanges(proxy, p.status)
-		errs = append(errs, r.feedback.showStatus(ctx, proxy, *p.status))
+		errs = append(errs, r.show(ctx, proxy, p))
 	}
 	if p.warnings != nil {
 		r.warn(proxy, p)
