@@ -3,9 +3,11 @@ package feedback
 import (
 	"slices"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
@@ -17,6 +19,9 @@ import (
 // proxy. The events of a delegate's last status and of its PodChaperon's end can come together, and the latter has no
 // status behind the gate. The objects are those of the cache. Orphans are not remembered: they hold no pod.
 type ends struct {
+	// since is when the target was engaged.
+	since time.Time
+
 	mu      sync.Mutex // guards byProxy
 	byProxy map[types.NamespacedName][]*v1alpha1.PodChaperon
 }
@@ -92,6 +97,8 @@ func (e *ends) has(proxy types.NamespacedName, uid types.UID) bool {
 
 // allEnds has what is remembered of the engaged targets.
 type allEnds struct {
+	clock clock.PassiveClock
+
 	mu       sync.Mutex // guards byTarget
 	byTarget map[*engage.Target]*ends
 }
@@ -103,17 +110,20 @@ func (a *allEnds) of(target *engage.Target) *ends {
 		a.byTarget = map[*engage.Target]*ends{}
 	}
 	if a.byTarget[target] == nil {
-		a.byTarget[target] = &ends{}
+		a.byTarget[target] = &ends{since: a.clock.Now()}
 	}
 	return a.byTarget[target]
 }
 
-// elsewhere returns another reachable target in which a proxy has a PodChaperon, or nil.
-func (a *allEnds) elsewhere(proxy *corev1.Pod, here *engage.Target) *engage.Target {
+// elsewhere returns another reachable target in which a proxy has a PodChaperon, or nil. It asks whether to wait for a
+// target that was engaged at a time.
+func (a *allEnds) elsewhere(
+	proxy *corev1.Pod, here *engage.Target, waits func(engaged time.Time) bool,
+) *engage.Target {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for other, ends := range a.byTarget {
-		if other.NodeName != here.NodeName && other.Reachable() &&
+		if other.NodeName != here.NodeName && other.Reachable() && waits(ends.since) &&
 			ends.has(client.ObjectKeyFromObject(proxy), proxy.UID) {
 			return other
 		}

@@ -104,7 +104,7 @@ var _ engage.Observer = &Feedback{}
 
 // New returns a Feedback, which does nothing before Register and Engaged.
 func New(options Options) *Feedback {
-	return &Feedback{options: options}
+	return &Feedback{options: options, ends: allEnds{clock: options.Clock}}
 }
 
 // Register adds the watch of pods to the manager.
