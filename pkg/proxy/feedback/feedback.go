@@ -104,7 +104,11 @@ var _ engage.Observer = &Feedback{}
 
 // New returns a Feedback, which does nothing before Register and Engaged.
 func New(options Options) *Feedback {
-	return &Feedback{options: options, ends: allEnds{clock: options.Clock}}
+	return &Feedback{
+		options: options,
+		index:   func() error { return nil }, // Without Register, the cache has it already.
+		ends:    allEnds{clock: options.Clock},
+	}
 }
 
 // Register adds the watch of pods to the manager.
@@ -128,9 +132,6 @@ func nodeNameOfProxy(o client.Object) []string {
 // Engaged starts the target's workers, which stop with ctx. They first reconcile all of its PodChaperons and all
 // proxies on its node.
 func (f *Feedback) Engaged(ctx context.Context, target *engage.Target) error {
-	if err := f.index(); err != nil {
-		return fmt.Errorf("indexing proxies by node: %w", err)
-	}
 	workers := engage.NewWorkers(engage.WorkersOptions[reconcile.Request]{
 		Name:       controllerName,
 		Reconciler: f.Reconciler(target),
@@ -200,14 +201,9 @@ func parentOf(chaperon *v1alpha1.PodChaperon) reconcile.Request {
 
 // enqueueProxies enqueues the proxies that are bound to the target's node.
 func (f *Feedback) enqueueProxies(ctx context.Context, target *engage.Target, q requestQueue) error {
-	proxies := &corev1.PodList{}
-	if err := f.options.Client.List(
-		ctx,
-		proxies,
-		client.MatchingFields{IndexNodeName: target.NodeName},
-		client.UnsafeDisableDeepCopyOption(true),
-	); err != nil {
-		return fmt.Errorf("listing proxies on node %q: %w", target.NodeName, err)
+	proxies, err := f.proxiesOn(ctx, target.NodeName)
+	if err != nil {
+		return err
 	}
 	for i := range proxies.Items {
 		q.Add(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&proxies.Items[i])})
