@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -63,15 +64,16 @@ func TestATargetThatShowsTheSamePodChaperonWithOtherUIDsIsRememberedOnce(t *test
 	}
 }
 
-func TestAPodChaperonThatIsGoneIsForgottenUnlessItWasThatOfABoundProxy(t *testing.T) {
+func TestAPodChaperonThatIsGoneIsForgottenUnlessItsProxyMayNeedIt(t *testing.T) {
 	for name, test := range map[string]struct {
 		proxies []client.Object
 		left    int
 	}{
-		"of a proxy that is bound there":    {[]client.Object{proxy()}, 1},
-		"of a proxy that is bound to none":  {[]client.Object{proxy(boundTo(""))}, 0},
-		"of a proxy that is bound to other": {[]client.Object{proxy(boundTo("admiralty-c3"))}, 0},
-		"of a proxy that is gone":           {nil, 0},
+		"of a proxy that is bound there":     {[]client.Object{proxy()}, 1},
+		"of a proxy that is not bound yet":   {[]client.Object{proxy(boundTo(""))}, 1},
+		"of a proxy that is bound elsewhere": {[]client.Object{proxy(boundTo("admiralty-c3"))}, 0},
+		"of a proxy that is gone":            {nil, 0},
+		"of another proxy of its name":       {[]client.Object{proxy(func(p *corev1.Pod) { p.UID = "2" })}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newScene(t, test.proxies...)

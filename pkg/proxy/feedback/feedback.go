@@ -173,14 +173,15 @@ func (f *Feedback) Fill(ctx context.Context, target *engage.Target, queue engage
 	return f.enqueueProxies(ctx, target, queue)
 }
 
-// goneFrom forgets a PodChaperon that is gone, unless its proxy is bound to the target's node. The workers would forget
-// it, too, but a target that answers slowly keeps them busy, and shows others meanwhile.
+// goneFrom forgets a PodChaperon that is gone, if its proxy is gone, too, or bound to another node. The workers would
+// forget it, too, but a target that answers slowly keeps them busy, and shows others meanwhile.
 func (f *Feedback) goneFrom(
 	ctx context.Context, target *engage.Target, chaperon *v1alpha1.PodChaperon, ends *ends,
 ) {
 	proxy, parent := &corev1.Pod{}, gate.ParentOf(chaperon)
 	err := f.options.Client.Get(ctx, parent.Key, proxy, client.UnsafeDisableDeepCopy)
-	if client.IgnoreNotFound(err) == nil && (proxy.UID != parent.UID || proxy.Spec.NodeName != target.NodeName) {
+	node := proxy.Spec.NodeName
+	if client.IgnoreNotFound(err) == nil && (proxy.UID != parent.UID || node != "" && node != target.NodeName) {
 		ends.forget(parent)
 	}
 }
