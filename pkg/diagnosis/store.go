@@ -22,7 +22,7 @@ const (
 	maxAttempts = 20
 	maxReasons  = 10_000
 	maxReason   = 1 << 10  // bytes of a reason, which may be a target's
-	maxMessage  = 16 << 10 // bytes of a message about all targets
+	maxMessages = 16 << 10 // bytes of a message about all targets
 )
 
 // Store keeps the explanations of the pods that were scheduled last. It is safe for concurrent use. Its memory is
@@ -168,7 +168,7 @@ func (s *Store) intern(reason string) string {
 // internMessage does the same, but a message that is longer than a reason is not shared.
 func (s *Store) internMessage(message string) string {
 	if len(message) > maxReason {
-		return translate.Shorten(message, maxMessage)
+		return translate.Shorten(message, maxMessages)
 	}
 	return s.intern(message)
 }

@@ -303,7 +303,7 @@ func TestStoreKeepsTheBeginningOfLongTexts(t *testing.T) {
 	s.Waits(web, "c1", long+"1")
 	s.Ended(web, "c2", Refused, long+"2")
 	e, _ := s.Get(key("web"))
-	if len(e.Message) != maxMessage || len(e.Targets[0].Reason) != maxReason {
+	if len(e.Message) != maxMessages || len(e.Targets[0].Reason) != maxReason {
 		t.Errorf("a message of %d bytes, and a reason of %d", len(e.Message), len(e.Targets[0].Reason))
 	}
 	for _, a := range e.Attempts {

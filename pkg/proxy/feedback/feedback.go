@@ -2,7 +2,6 @@ package feedback
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/go-logr/logr"
