@@ -10,15 +10,19 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/lru"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
 
-// The bounds of the Store. Ten thousand different reasons take about a megabyte.
+// The bounds of the Store. Ten thousand different reasons take about a megabyte, and ten if all have maxReason bytes.
 const (
 	maxPods     = 2_000
 	maxTargets  = 50_000
 	maxBest     = 10
 	maxAttempts = 20
 	maxReasons  = 10_000
+	maxReason   = 1 << 10  // bytes of a reason, which may be a target's
+	maxMessages = 16 << 10 // bytes of a message about all targets
 )
 
 // Store keeps the explanations of the pods that were scheduled last. It is safe for concurrent use. Its memory is
@@ -56,7 +60,7 @@ func (s *Store) Looked(pod *corev1.Pod, message string, targets []Target) {
 		}
 	}
 	s.targets += len(kept) - len(e.Targets)
-	e.Message, e.Time = s.intern(message), metav1.NewTime(s.clock.Now())
+	e.Message, e.Time = s.internMessage(message), metav1.NewTime(s.clock.Now())
 	e.Targets, e.OtherTargets = kept, len(targets)-len(kept)
 	for s.targets > maxTargets && s.pods.Len() > 1 {
 		s.pods.RemoveOldest()
@@ -148,8 +152,9 @@ func (s *Store) explanation(pod *corev1.Pod) *Explanation {
 	return e
 }
 
-// intern returns an equal string, one and the same for all explanations.
+// intern returns an equal string, or the beginning of a long one: one and the same for all explanations.
 func (s *Store) intern(reason string) string {
+	reason = translate.Shorten(reason, maxReason)
 	if shared, ok := s.reasons[reason]; ok {
 		return shared
 	}
@@ -158,6 +163,14 @@ func (s *Store) intern(reason string) string {
 	}
 	s.reasons[reason] = reason
 	return reason
+}
+
+// internMessage does the same, but a message that is longer than a reason is not shared.
+func (s *Store) internMessage(message string) string {
+	if len(message) > maxReason {
+		return translate.Shorten(message, maxMessages)
+	}
+	return s.intern(message)
 }
 
 // lasting returns the attempt that lasts in the target. If there is none, it adds one.

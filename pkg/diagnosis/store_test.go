@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"runtime"
+	"strings"
 	"testing"
 	"time"
 
@@ -294,4 +295,23 @@ func heap() uint64 {
 	var stats runtime.MemStats
 	runtime.ReadMemStats(&stats)
 	return stats.HeapAlloc
+}
+
+func TestStoreKeepsTheBeginningOfLongTexts(t *testing.T) {
+	s, web, long := NewStore(clocktesting.NewFakePassiveClock(at(0))), pod("web", "1"), strings.Repeat("x", 3<<20)
+	s.Looked(web, long, []Target{{Name: "c1", Reason: long}})
+	s.Waits(web, "c1", long+"1")
+	s.Ended(web, "c2", Refused, long+"2")
+	e, _ := s.Get(key("web"))
+	if len(e.Message) != maxMessages || len(e.Targets[0].Reason) != maxReason {
+		t.Errorf("a message of %d bytes, and a reason of %d", len(e.Message), len(e.Targets[0].Reason))
+	}
+	for _, a := range e.Attempts {
+		if len(a.Reason) != maxReason {
+			t.Errorf("a reason of %d bytes in %s", len(a.Reason), a.Target)
+		}
+	}
+	if len(s.reasons) != 1 {
+		t.Errorf("%d reasons are kept", len(s.reasons))
+	}
 }

@@ -85,6 +85,9 @@ func (g *Gate) decide(ctx context.Context, o client.Object) (orphan bool, err er
 	if err := g.checkNamespace(o); err != nil {
 		return false, err
 	}
+	if err := g.checkUIDs(o); err != nil {
+		return false, err
+	}
 	switch kindOf(o) {
 	case kindPodChaperon:
 		return g.decideChaperon(ctx, o)
@@ -93,6 +96,17 @@ func (g *Gate) decide(ctx context.Context, o client.Object) (orphan bool, err er
 	default:
 		return false, nil
 	}
+}
+
+// longestUID is more than the length of the UIDs that API servers make, which is 36. Code behind the gate keeps UIDs.
+const longestUID = 64
+
+// checkUIDs checks the UIDs of the object and, if it is a PodChaperon, of its proxy.
+func (g *Gate) checkUIDs(o client.Object) error {
+	if len(o.GetUID()) > longestUID || len(ParentOf(o).UID) > longestUID {
+		return g.forged(o, "its UID, or that of its pod, has more than %d characters", longestUID)
+	}
+	return nil
 }
 
 func (g *Gate) checkNamespace(o client.Object) error {

@@ -11,6 +11,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/uuid"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -75,6 +76,17 @@ func acceptCases() map[string]acceptCase {
 		},
 		"no UID": {
 			newProxy(), with(func(c *v1alpha1.PodChaperon) { c.Labels = nil }), "is missing", false,
+		},
+		"a UID of its own that is too long": {
+			chaperon: with(func(c *v1alpha1.PodChaperon) { c.UID = types.UID(strings.Repeat("1", 65)) }),
+			refusal:  "more than 64 characters",
+		},
+		"a UID as long as those of API servers": {
+			chaperon: with(func(c *v1alpha1.PodChaperon) { c.UID = uuid.NewUUID() }),
+		},
+		"a UID of its pod that is too long": {
+			chaperon: newChaperon(newProxy(func(p *corev1.Pod) { p.UID = types.UID(strings.Repeat("1", 65)) })),
+			refusal:  "more than 64 characters",
 		},
 		"no name of a pod": {
 			newProxy(), with(func(c *v1alpha1.PodChaperon) { c.Annotations = nil }), "is missing", false,

@@ -45,7 +45,7 @@ const maxRevision = 64
 
 // strip keeps the fields of a PodChaperon that somebody reads from a cache: its parent, its marks, its status, whether
 // its delegate is to end, after which time it is fenced, and its revision. The source wrote the other fields. It bounds
-// the warnings and annotations in the status.
+// the status, and the warnings and annotations in it.
 func strip(chaperon *v1alpha1.PodChaperon, orphan bool) {
 	labels, annotations := marks(ParentOf(chaperon), orphan)
 	if id, ok := chaperon.Labels[v1alpha1.LabelTargetID]; ok {
@@ -64,12 +64,13 @@ func strip(chaperon *v1alpha1.PodChaperon, orphan bool) {
 		annotations[v1alpha1.AnnotationRevision] = revision[:min(len(revision), maxRevision)]
 	}
 	chaperon.ManagedFields, chaperon.Labels, chaperon.Annotations = nil, labels, annotations
+	chaperon.GenerateName, chaperon.SelfLink, chaperon.OwnerReferences, chaperon.Finalizers = "", "", nil, nil
 	chaperon.Spec = v1alpha1.PodChaperon{}.Spec
-	all := chaperon.Status.Conditions
-	if warnings, others := translate.Warnings(all); len(others) < len(all) {
-		chaperon.Status.Conditions = slices.Concat(others, warnings)
-	}
-	translate.BoundAnnotations(chaperon.Status.Conditions)
+	warnings, others := translate.Warnings(chaperon.Status.Conditions)
+	translate.BoundAnnotations(others)
+	chaperon.Status.Conditions = others
+	translate.BoundStatus(&chaperon.Status)
+	chaperon.Status.Conditions = slices.Concat(chaperon.Status.Conditions, warnings)
 }
 
 // marks returns the labels and annotations from which ParentOf reads.

@@ -3,6 +3,7 @@ package wire
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -27,7 +28,14 @@ type Account struct {
 	overBudget error
 	objects    int64
 	bytes      int64
-	pages      map[string]*total
+	pages      map[string]*pages
+}
+
+// pages are those of a list.
+type pages struct {
+	total total
+	open  int       // the pages that are being read
+	ended time.Time // when the last one ended
 }
 
 // NewAccount returns an account without costs.
@@ -37,7 +45,7 @@ func NewAccount(limits Limits, clock clock.WithDelayedExecution) *Account {
 		clock:    clock,
 		bucket:   rate.NewLimiter(rate.Limit(limits.Rate), limits.Burst),
 		exceeded: make(chan struct{}),
-		pages:    map[string]*total{},
+		pages:    map[string]*pages{},
 	}
 }
 
@@ -143,17 +151,28 @@ func (a *Account) Ahead() time.Duration {
 // spend waits until the target may send n more bytes.
 func (a *Account) spend(ctx context.Context, n int) error { return a.bucket.WaitN(ctx, n) }
 
-// total returns the total of a list. The pages of a list share it.
-func (a *Account) total(r request) *total {
+// total returns the total of a list. The pages of a list share it: ended must be called when a page has ended. A list
+// of which nobody asks for another page within Relist is forgotten.
+func (a *Account) total(r request) (of *total, ended func()) {
 	if !r.paged {
-		return &total{}
+		return &total{}, func() {}
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	t, ok := a.pages[r.list]
+	now := a.clock.Now()
+	maps.DeleteFunc(a.pages, func(_ string, p *pages) bool {
+		return p.open == 0 && now.Sub(p.ended) > a.limits.Relist
+	})
+	p, ok := a.pages[r.list]
 	if !ok || !r.continued {
-		t = &total{}
-		a.pages[r.list] = t
+		p = &pages{}
+		a.pages[r.list] = p
 	}
-	return t
+	p.open++
+	return &p.total, sync.OnceFunc(func() {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		p.open--
+		p.ended = a.clock.Now()
+	})
 }

@@ -131,3 +131,29 @@ func TestAnAccountKnowsHowFarTheClockOfATargetIsAhead(t *testing.T) {
 		t.Errorf("%v, and it is %s ahead after an answer without a time, want %s", err, f.account.Ahead(), before)
 	}
 }
+
+func TestAnAccountForgetsTheListsThatNobodyReads(t *testing.T) {
+	fake := testclock.NewFakeClock(time.Now())
+	a := NewAccount(Default(), fake)
+	for i := range 100 {
+		_, ended := a.total(request{list: strings.Repeat("x", i), paged: true})
+		ended()
+	}
+	_, stillRead := a.total(request{list: "read", paged: true})
+	fake.Step(a.limits.Relist + time.Second)
+	first, ended := a.total(request{list: "another", paged: true})
+	if got := len(a.pages); got != 2 {
+		t.Errorf("%d lists are remembered, want the one that is read, and the new one", got)
+	}
+	ended()
+	ended()
+	fake.Step(a.limits.Relist)
+	next, _ := a.total(request{list: "another", paged: true, continued: true})
+	if next != first {
+		t.Error("the next page has another total")
+	}
+	stillRead()
+	if p := a.pages["another"]; p.open != 1 {
+		t.Errorf("%d pages are open", p.open)
+	}
+}

@@ -26,6 +26,7 @@ type body struct {
 	size    int64         // what was read
 	hasTurn atomic.Bool
 	err     error
+	ended   func() // is called at the end of a list, perhaps several times; nil if it is none
 }
 
 // Read reads bytes that keep the bounds. After an error there are no more.
@@ -117,6 +118,9 @@ func (b *body) end(err error) {
 	b.cancel(err)
 	if b.hasTurn.Swap(false) {
 		b.turn.give()
+	}
+	if b.ended != nil {
+		b.ended()
 	}
 }
 

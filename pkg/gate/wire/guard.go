@@ -120,7 +120,8 @@ func (g *guard) bound(
 	}
 	switch {
 	case kind.list != "":
-		b.scanner.list, b.turn = g.account.total(kind), g.turn
+		b.scanner.list, b.ended = g.account.total(kind)
+		b.turn = g.turn
 	case kind.initial:
 		b.scanner.list = &total{}
 	case kind.watch:

@@ -50,13 +50,16 @@ func (a *asks) forProxy(proxy types.NamespacedName, s state) []ask {
 	return asked
 }
 
-// remember keeps the last request about a PodChaperon.
+// remember keeps the last request about a PodChaperon. Of a proxy's own PodChaperons, it keeps the last request about
+// any: they come one after another, and a target may show any number of them.
 func (a *asks) remember(proxy types.NamespacedName, asked ask) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.byProxy == nil {
 		a.byProxy = map[types.NamespacedName][]ask{}
 	}
-	others := slices.DeleteFunc(a.byProxy[proxy], func(a ask) bool { return a.chaperon == asked.chaperon })
+	others := slices.DeleteFunc(a.byProxy[proxy], func(a ask) bool {
+		return a.chaperon == asked.chaperon || a.parent != "" && a.parent == asked.parent
+	})
 	a.byProxy[proxy] = append(others, asked)
 }

@@ -134,7 +134,7 @@ func decide(s state) plan {
 		p.lookWhenOverdue(s)
 	default:
 		p.prove = s.unproved(chaperon)
-		p.change = s.unchanged(chaperon)
+		p.change = s.lacksChanges(chaperon)
 		p.annotations = s.lackedAnnotations(chaperon)
 		p.status = s.changedStatus(chaperon)
 		p.removal = removeWithDelegate(s.proxy, chaperon)

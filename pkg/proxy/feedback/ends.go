@@ -3,9 +3,11 @@ package feedback
 import (
 	"slices"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
@@ -13,29 +15,52 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate"
 )
 
-// ends remembers the PodChaperons of a target as they were last seen, by the names of their proxies. The events of a
-// delegate's last status and of its PodChaperon's end can come together, and the latter has no status behind the gate.
-// The objects are those of the cache.
+// ends remembers the PodChaperons of a target as they were last seen, by the names of their proxies, and one of each
+// proxy. The events of a delegate's last status and of its PodChaperon's end can come together, and the latter has no
+// status behind the gate. The objects are those of the cache. Orphans are not remembered: they hold no pod.
 type ends struct {
+	// since is when the target was engaged.
+	since time.Time
+
 	mu      sync.Mutex // guards byProxy
 	byProxy map[types.NamespacedName][]*v1alpha1.PodChaperon
 }
 
-// note remembers a PodChaperon as it is.
+// note remembers a PodChaperon as it is, in place of an earlier one of its proxy. A target may show any number of them,
+// one after another: all have the same name, and the proof does not say which UID is the right one.
 func (e *ends) note(chaperon *v1alpha1.PodChaperon) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.byProxy == nil {
 		e.byProxy = map[types.NamespacedName][]*v1alpha1.PodChaperon{}
 	}
-	proxy := gate.ParentOf(chaperon).Key
-	for i, c := range e.byProxy[proxy] {
-		if c.UID == chaperon.UID {
-			e.byProxy[proxy][i] = chaperon
-			return
-		}
+	parent := gate.ParentOf(chaperon)
+	kept := butThatOf(e.byProxy[parent.Key], parent.UID)
+	if !parent.Orphan {
+		kept = append(kept, chaperon)
 	}
-	e.byProxy[proxy] = append(e.byProxy[proxy], chaperon)
+	e.keep(parent.Key, kept)
+}
+
+// forget forgets the PodChaperon of a proxy.
+func (e *ends) forget(proxy gate.Parent) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.keep(proxy.Key, butThatOf(e.byProxy[proxy.Key], proxy.UID))
+}
+
+// butThatOf returns the PodChaperons but that of the proxy with a UID.
+func butThatOf(chaperons []*v1alpha1.PodChaperon, proxy types.UID) []*v1alpha1.PodChaperon {
+	return slices.DeleteFunc(chaperons, func(c *v1alpha1.PodChaperon) bool { return gate.ParentOf(c).UID == proxy })
+}
+
+// keep must be called with the lock held.
+func (e *ends) keep(proxy types.NamespacedName, kept []*v1alpha1.PodChaperon) {
+	if len(kept) == 0 {
+		delete(e.byProxy, proxy)
+		return
+	}
+	e.byProxy[proxy] = kept
 }
 
 // of returns the PodChaperon that the proxy of a state had in the target and has no more, or nil. It forgets those that
@@ -57,11 +82,7 @@ func (e *ends) of(proxy types.NamespacedName, s state) *v1alpha1.PodChaperon {
 		}
 		return !own
 	})
-	if len(kept) == 0 {
-		delete(e.byProxy, proxy)
-		return nil
-	}
-	e.byProxy[proxy] = kept
+	e.keep(proxy, kept)
 	return last
 }
 
@@ -76,6 +97,8 @@ func (e *ends) has(proxy types.NamespacedName, uid types.UID) bool {
 
 // allEnds has what is remembered of the engaged targets.
 type allEnds struct {
+	clock clock.PassiveClock
+
 	mu       sync.Mutex // guards byTarget
 	byTarget map[*engage.Target]*ends
 }
@@ -87,17 +110,20 @@ func (a *allEnds) of(target *engage.Target) *ends {
 		a.byTarget = map[*engage.Target]*ends{}
 	}
 	if a.byTarget[target] == nil {
-		a.byTarget[target] = &ends{}
+		a.byTarget[target] = &ends{since: a.clock.Now()}
 	}
 	return a.byTarget[target]
 }
 
-// elsewhere returns another reachable target in which a proxy has a PodChaperon, or nil.
-func (a *allEnds) elsewhere(proxy *corev1.Pod, here *engage.Target) *engage.Target {
+// elsewhere returns another reachable target in which a proxy has a PodChaperon, or nil. It asks whether to wait for a
+// target that was engaged at a time.
+func (a *allEnds) elsewhere(
+	proxy *corev1.Pod, here *engage.Target, waits func(engaged time.Time) bool,
+) *engage.Target {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for other, ends := range a.byTarget {
-		if other.NodeName != here.NodeName && other.Reachable() &&
+		if other.NodeName != here.NodeName && other.Reachable() && waits(ends.since) &&
 			ends.has(client.ObjectKeyFromObject(proxy), proxy.UID) {
 			return other
 		}

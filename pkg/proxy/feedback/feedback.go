@@ -2,7 +2,6 @@ package feedback
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -104,7 +103,11 @@ var _ engage.Observer = &Feedback{}
 
 // New returns a Feedback, which does nothing before Register and Engaged.
 func New(options Options) *Feedback {
-	return &Feedback{options: options}
+	return &Feedback{
+		options: options,
+		index:   func() error { return nil }, // Without Register, the cache has it already.
+		ends:    allEnds{clock: options.Clock},
+	}
 }
 
 // Register adds the watch of pods to the manager.
@@ -128,9 +131,6 @@ func nodeNameOfProxy(o client.Object) []string {
 // Engaged starts the target's workers, which stop with ctx. They first reconcile all of its PodChaperons and all
 // proxies on its node.
 func (f *Feedback) Engaged(ctx context.Context, target *engage.Target) error {
-	if err := f.index(); err != nil {
-		return fmt.Errorf("indexing proxies by node: %w", err)
-	}
 	workers := engage.NewWorkers(engage.WorkersOptions[reconcile.Request]{
 		Name:       controllerName,
 		Reconciler: f.Reconciler(target),
@@ -152,6 +152,7 @@ func (f *Feedback) Reconciler(target *engage.Target) reconcile.Reconciler {
 		options: f.options, feedback: f, target: target, ends: f.ends.of(target),
 		budget:      rate.NewLimiter(warningsPerSecond, warningsBurst),
 		annotations: rate.NewLimiter(annotationsPerSecond, annotationsBurst),
+		statuses:    rate.NewLimiter(statusesPerSecond, statusesBurst),
 	}
 }
 
@@ -164,10 +165,24 @@ func (f *Feedback) Fill(ctx context.Context, target *engage.Target, queue engage
 	ends := f.ends.of(target)
 	context.AfterFunc(ctx, func() { f.ends.forget(target) })
 	seen := func(chaperon *v1alpha1.PodChaperon) { ends.note(chaperon); enqueue(chaperon) }
-	if err := engage.OnEvents(ctx, target, &v1alpha1.PodChaperon{}, seen, enqueue); err != nil {
+	gone := func(chaperon *v1alpha1.PodChaperon) { f.goneFrom(ctx, target, chaperon, ends); enqueue(chaperon) }
+	if err := engage.OnEvents(ctx, target, &v1alpha1.PodChaperon{}, seen, gone); err != nil {
 		return err
 	}
 	return f.enqueueProxies(ctx, target, queue)
+}
+
+// goneFrom forgets a PodChaperon that is gone, if its proxy is gone, too, or bound to another node. The workers would
+// forget it, too, but a target that answers slowly keeps them busy, and shows others meanwhile.
+func (f *Feedback) goneFrom(
+	ctx context.Context, target *engage.Target, chaperon *v1alpha1.PodChaperon, ends *ends,
+) {
+	proxy, parent := &corev1.Pod{}, gate.ParentOf(chaperon)
+	err := f.options.Client.Get(ctx, parent.Key, proxy, client.UnsafeDisableDeepCopy)
+	node := proxy.Spec.NodeName
+	if client.IgnoreNotFound(err) == nil && (proxy.UID != parent.UID || node != "" && node != target.NodeName) {
+		ends.forget(parent)
+	}
 }
 
 // route enqueues a proxy at the target of its node. If everywhere is set, it enqueues the proxy at all targets that may
@@ -186,14 +201,9 @@ func parentOf(chaperon *v1alpha1.PodChaperon) reconcile.Request {
 
 // enqueueProxies enqueues the proxies that are bound to the target's node.
 func (f *Feedback) enqueueProxies(ctx context.Context, target *engage.Target, q requestQueue) error {
-	proxies := &corev1.PodList{}
-	if err := f.options.Client.List(
-		ctx,
-		proxies,
-		client.MatchingFields{IndexNodeName: target.NodeName},
-		client.UnsafeDisableDeepCopyOption(true),
-	); err != nil {
-		return fmt.Errorf("listing proxies on node %q: %w", target.NodeName, err)
+	proxies, err := f.proxiesOn(ctx, target.NodeName)
+	if err != nil {
+		return err
 	}
 	for i := range proxies.Items {
 		q.Add(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&proxies.Items[i])})

@@ -47,22 +47,21 @@ func (f *Feedback) ReconcileLost(ctx context.Context, request reconcile.Request)
 	if err := f.options.Client.Get(ctx, request.NamespacedName, target); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	if !f.isLost(request.NamespacedName, targetkind.Status(target)) {
+	if !f.isLostAndFences(request.NamespacedName, targetkind.Status(target)) {
 		return reconcile.Result{}, nil // A change of its status is an event.
 	}
 	heard := f.options.LastRenewal(request.NamespacedName, targetkind.Status(target).ClusterID)
 	if heard.IsZero() {
 		return reconcile.Result{RequeueAfter: lookAtLost}, nil
 	}
-	proxies := &corev1.PodList{}
-	if err := f.options.Client.List(ctx, proxies, client.UnsafeDisableDeepCopy); err != nil {
-		return reconcile.Result{}, fmt.Errorf("listing proxies: %w", err)
+	proxies, err := f.proxiesOn(ctx, translate.VirtualNodeName(request.NamespacedName))
+	if err != nil {
+		return reconcile.Result{}, err
 	}
-	node, silent := translate.VirtualNodeName(request.NamespacedName), f.options.Clock.Since(heard)
-	fences := false
+	silent, fences := f.options.Clock.Since(heard), false
 	for i := range proxies.Items {
 		proxy := &proxies.Items[i]
-		if proxy.Spec.NodeName != node || proxy.Annotations[v1alpha1.AnnotationFencedAfter] == "" {
+		if proxy.Annotations[v1alpha1.AnnotationFencedAfter] == "" {
 			continue
 		}
 		fences = true
@@ -78,6 +77,19 @@ func (f *Feedback) ReconcileLost(ctx context.Context, request reconcile.Request)
 	return reconcile.Result{RequeueAfter: lookAtLost}, nil
 }
 
+// proxiesOn lists the proxies on a node. No target may have been engaged before.
+func (f *Feedback) proxiesOn(ctx context.Context, node string) (*corev1.PodList, error) {
+	if err := f.index(); err != nil {
+		return nil, fmt.Errorf("indexing proxies by node: %w", err)
+	}
+	proxies := &corev1.PodList{}
+	err := f.options.Client.List(ctx, proxies, client.MatchingFields{IndexNodeName: node}, client.UnsafeDisableDeepCopy)
+	if err != nil {
+		return nil, fmt.Errorf("listing proxies on node %q: %w", node, err)
+	}
+	return proxies, nil
+}
+
 // warnOfSibling records an event if a lost target with fenced delegates has a sibling that is not lost. This source
 // then renews its Lease over the sibling, so the target fences nothing.
 func (f *Feedback) warnOfSibling(lost client.Object) {
@@ -90,10 +102,10 @@ func (f *Feedback) warnOfSibling(lost client.Object) {
 	}
 }
 
-// isLost says whether a target does not answer, and fenced delegates when it was last seen. A new leader has not seen
-// the target. The status then says what the last leader saw: a target
-// whose manager was silent fences nothing, whatever its Lease says.
-func (f *Feedback) isLost(key types.NamespacedName, status v1alpha1.TargetStatus) bool {
+// isLostAndFences says whether a target does not answer, and fenced delegates when it was last seen. A target that is
+// lost and does not fence is not meant. A new leader has not seen the target. The status then says what the last leader
+// saw: a target whose manager was silent fences nothing, whatever its Lease says.
+func (f *Feedback) isLostAndFences(key types.NamespacedName, status v1alpha1.TargetStatus) bool {
 	for _, to := range f.queues.All() {
 		if to.target.Key == key && (to.target.Reachable() || !to.target.Fences()) {
 			return false

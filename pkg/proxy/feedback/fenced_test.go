@@ -53,7 +53,7 @@ func (w *lostWorld) stays(t *testing.T) bool {
 	clock := clocktesting.NewFakePassiveClock(time.Unix(1e9, 0))
 	c := fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&corev1.Pod{}).WithObjects(
 		w.proxy, w.target(),
-	).WithInterceptorFuncs(interceptor.Funcs{Delete: w.countDeletion}).Build()
+	).WithIndex(&corev1.Pod{}, IndexNodeName, nodeNameOfProxy).WithInterceptorFuncs(interceptor.Funcs{Delete: w.countDeletion}).Build()
 	recorder := events.NewFakeRecorder(10)
 	f := New(Options{
 		Client: c, Clock: clock, Recorder: recorder,

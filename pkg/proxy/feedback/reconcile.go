@@ -39,8 +39,9 @@ type reconciler struct {
 	target   *engage.Target
 	asks     asks
 	ends     *ends
-	// budget is that of the target's warnings, and annotations that of writes of its annotations.
-	budget, annotations *rate.Limiter
+	// budget is that of the target's warnings, annotations that of writes of its annotations, and statuses that of
+	// writes of its statuses.
+	budget, annotations, statuses *rate.Limiter
 }
 
 // Reconcile reads a proxy and its PodChaperons in the target from caches, decides, and acts. The objects belong to the
@@ -125,8 +126,7 @@ func (r *reconciler) carryOut(ctx context.Context, key types.NamespacedName, pro
 		errs = append(errs, r.annotate(ctx, proxy, p))
 	}
 	if p.status != nil {
-		r.feedback.recordChanges(proxy, p.status)
-		errs = append(errs, r.feedback.showStatus(ctx, proxy, *p.status))
+		errs = append(errs, r.show(ctx, proxy, p))
 	}
 	if p.warnings != nil {
 		r.warn(proxy, p)
@@ -243,19 +243,36 @@ func (r *reconciler) delegateRuns(ctx context.Context, proxy *corev1.Pod, remova
 // surplus says whether a proxy must not go yet, because another reachable target has a PodChaperon of the proxy, and so
 // may have a delegate: the proxy was placed there while the first target was out of reach, and this was not withdrawn.
 // The workers of the other target end it. Whoever gets the proxy's name next must not run beside it.
+//
+// A target can show any PodChaperon again that it had once. So the wait has an end: see surplusEnds.
 func (r *reconciler) surplus(proxy *corev1.Pod, removal *removal) bool {
 	if ptr.Deref(removal.grace, 1) != 0 {
 		return false
 	}
-	other := r.feedback.ends.elsewhere(proxy, r.target)
+	now := r.options.Clock.Now()
+	other := r.feedback.ends.elsewhere(proxy, r.target, func(engaged time.Time) bool {
+		return now.Before(surplusEnds(proxy, engaged))
+	})
 	if other == nil {
 		return false
 	}
-	if d := proxy.DeletionTimestamp; d != nil && r.options.Clock.Now().After(d.Add(endSlack)) {
+	if d := proxy.DeletionTimestamp; d != nil && now.After(d.Add(endSlack)) {
 		r.feedback.recordDelegateUnclear(proxy, fmt.Sprintf("its delegate %q has not ended in %s, where it was "+
 			"placed, too: delete the delegate there", translate.DelegateName(proxy), targetkind.Name(other.Key)))
 	}
 	return true
+}
+
+// surplusEnds returns until when a proxy waits for its delegate in another target that was engaged at a time. From then
+// on, or from the proxy's deletion on, the target has time to end the delegate: first its manager, then its garbage
+// collector. Until the target was engaged, the delegate ran beside the proxy's own one anyway.
+func surplusEnds(proxy *corev1.Pod, engaged time.Time) time.Time {
+	grace := translate.GracePeriod(&proxy.Spec)
+	end := engaged.Add(grace)
+	if d := proxy.DeletionTimestamp; d != nil && d.After(end) {
+		end = d.Time
+	}
+	return end.Add(managerPatience + grace + endSlack)
 }
 
 // replaced says whether the target has another PodChaperon for the proxy than the cache: the proxy was withdrawn, and

@@ -103,15 +103,20 @@ func TestAProxyStaysIfItsPodChaperonWasReplaced(t *testing.T) {
 func TestAProxyWaitsForItsDelegateInAnotherTarget(t *testing.T) {
 	for name, test := range map[string]struct {
 		elsewhere v1alpha1.PodChaperon
-		lost      bool // the other target
-		late      bool // the proxy was to end long ago
+		lost      bool          // the other target
+		late      time.Duration // since the other target was engaged, long after the proxy was to end
 		stays     bool
 		events    []string
 	}{
 		"it has one": {elsewhere: chaperon(), stays: true},
-		"it has one for too long": {
-			elsewhere: chaperon(), late: true, stays: true, events: []string{ReasonDelegateUnclear},
+		"it has one for longer than it may": {
+			elsewhere: chaperon(), late: managerPatience + 69*time.Second, stays: true,
+			events: []string{ReasonDelegateUnclear},
 		},
+		"a target shows one without end": {elsewhere: chaperon(), late: managerPatience + 71*time.Second},
+		"it has an orphan": {elsewhere: chaperon(func(c *v1alpha1.PodChaperon) {
+			c.Annotations[v1alpha1.GroupName+"/orphan"] = ""
+		})},
 		"it has one in a target that is lost": {elsewhere: chaperon(), lost: true},
 		"an earlier proxy of its name has one": {
 			elsewhere: chaperon(func(c *v1alpha1.PodChaperon) { c.Labels[v1alpha1.LabelParentUID] = "0" }),
@@ -126,8 +131,9 @@ func TestAProxyWaitsForItsDelegateInAnotherTarget(t *testing.T) {
 			if test.lost {
 				registry.Lose(other)
 			}
-			if !test.late {
-				s.clock.SetTime(time.Unix(1005, 0))
+			s.clock.SetTime(time.Unix(1005, 0))
+			if test.late > 0 {
+				s.clock.SetTime(time.Unix(2000, 0).Add(test.late))
 			}
 			result, err := s.reconcile()
 			if err != nil {

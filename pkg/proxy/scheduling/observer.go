@@ -50,9 +50,22 @@ func (s *Scheduler) follow(ctx context.Context, t *target) error {
 	if err != nil {
 		return err
 	}
+	all := &summaries{clock: s.clock, handle: func(summary *v1alpha1.ClusterSummary) {
+		if ctx.Err() == nil {
+			s.summaryChanged(t, summary)
+		}
+	}}
 	return engage.OnEvents(ctx, t.Target.Target, &v1alpha1.ClusterSummary{},
-		func(summary *v1alpha1.ClusterSummary) { s.summarySeen(t, summary) },
-		func(summary *v1alpha1.ClusterSummary) { s.summaryGone(t, summary) })
+		func(summary *v1alpha1.ClusterSummary) {
+			if summary.Name == v1alpha1.ClusterSummaryName {
+				all.seen(summary)
+			}
+		},
+		func(summary *v1alpha1.ClusterSummary) {
+			if summary.Name == v1alpha1.ClusterSummaryName {
+				all.seen(nil)
+			}
+		})
 }
 
 // Lost wakes the pods that the target no longer holds, and those that wait for it.
@@ -97,15 +110,10 @@ func (s *Scheduler) chaperonGone(t *target, chaperon *v1alpha1.PodChaperon) {
 	s.plugin.wakeNext(key)
 }
 
-func (s *Scheduler) summarySeen(t *target, summary *v1alpha1.ClusterSummary) {
-	if summary.Name == v1alpha1.ClusterSummaryName && t.Ledger.Update(summary) {
+// summaryChanged is called with nil if there is no summary any more.
+func (s *Scheduler) summaryChanged(t *target, summary *v1alpha1.ClusterSummary) {
+	if t.Ledger.Update(summary) {
 		s.plugin.attempts.MoreRoom(t.NodeName)
 		s.plugin.waker.target(t)
-	}
-}
-
-func (s *Scheduler) summaryGone(t *target, summary *v1alpha1.ClusterSummary) {
-	if summary.Name == v1alpha1.ClusterSummaryName {
-		t.Ledger.Update(nil)
 	}
 }

@@ -8,10 +8,16 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
 
-// longestExclusion is how long a target is left out for a pod at most.
-const longestExclusion = 5 * time.Minute
+const (
+	// longestExclusion is how long a target is left out for a pod at most.
+	longestExclusion = 5 * time.Minute
+	// maxReason is how much is remembered of a reason, in bytes: it is the target's.
+	maxReason = 1 << 10
+)
 
 // BackOff says when a target that refused a pod may be given that pod again. Each refusal doubles the time.
 type BackOff int
@@ -77,7 +83,7 @@ func (a *Attempts) exclude(r *record, pod *corev1.Pod, failure Failure) {
 	}
 	x.refusals++
 	held, longest := failure.BackOff.times(x.refusals)
-	x.reason = failure.Reason
+	x.reason = translate.Shorten(failure.Reason, maxReason)
 	x.held = a.clock.Now().Add(held)
 	if failure.MoreRoom {
 		longest = held

@@ -1,6 +1,7 @@
 package attempts
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -151,5 +152,15 @@ func TestATimerThatWasStoppedTooLateLiftsNothing(t *testing.T) {
 				t.Errorf("targets that are left out (-before +after):\n%s", diff)
 			}
 		})
+	}
+}
+
+func TestTheBeginningOfALongReasonIsRemembered(t *testing.T) {
+	w := newWorld()
+	w.Failed(schedulingtest.NewPod("p", nil), Failure{
+		NodeName: "c1", Refused: true, Reason: strings.Repeat("x", 3<<20), BackOff: FixedTime,
+	})
+	if got := len(w.leftOut(t, "p")["c1"]); got != maxReason {
+		t.Errorf("%d bytes are remembered", got)
 	}
 }

@@ -55,9 +55,9 @@ type waiter struct {
 	news chan struct{}
 	// preempts says that the target's scheduler evicts other pods for the delegate. Only the waiting goroutine uses it.
 	preempts bool
-	// Delegates.mu guards the rest: what became of the proxy, and which PodChaperons were deleted since.
+	// Delegates.mu guards the rest: what became of the proxy, and which PodChaperons were deleted in the target since.
 	proxy   ProxyState
-	deleted map[types.UID]struct{}
+	deleted deletions
 }
 
 // ProxyState is what became of a proxy while its delegate was placed.
@@ -115,8 +115,8 @@ func (d *Delegates) Gone(t *Target, chaperon *v1alpha1.PodChaperon) (held bool) 
 	}
 	delete(known.withdrawn, chaperon.UID)
 	known.appeared(t, chaperon)
-	if known.waiter != nil {
-		known.waiter.deleted[chaperon.UID] = struct{}{}
+	if known.waiter != nil && known.waiter.target == t {
+		known.waiter.deleted.add(chaperon.UID)
 	}
 	known.notify()
 	d.tidy(proxy, known)
@@ -176,7 +176,7 @@ func (d *Delegates) noteUnseen(t *Target, chaperon *v1alpha1.PodChaperon) {
 	known := d.recordOf(proxy)
 	deleted := false
 	if known.waiter != nil {
-		_, deleted = known.waiter.deleted[chaperon.UID]
+		deleted = known.waiter.deleted.has(chaperon.UID)
 	}
 	if cached := known.chaperons[t]; !deleted && !t.Gone() && (cached == nil || cached.UID != chaperon.UID) {
 		known.uncertain, known.unseen = t, chaperon.UID
@@ -299,7 +299,7 @@ func (d *Delegates) in(t *Target, proxy types.UID) *v1alpha1.PodChaperon {
 func (d *Delegates) startWaiting(key types.NamespacedName, proxy types.UID, t *Target) *waiter {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	w := &waiter{target: t, news: make(chan struct{}, 1), deleted: map[types.UID]struct{}{}}
+	w := &waiter{target: t, news: make(chan struct{}, 1)}
 	known := d.recordOf(proxy)
 	d.name(proxy, known, key)
 	known.waiter, known.attempted = w, true
@@ -327,7 +327,7 @@ func (d *Delegates) proxyState(w *waiter) ProxyState {
 func (d *Delegates) latest(w *waiter, seen *v1alpha1.PodChaperon) (now *v1alpha1.PodChaperon, deleted bool) {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
-	_, deleted = w.deleted[seen.UID]
+	deleted = w.deleted.has(seen.UID)
 	if known, ok := d.byProxy[ProxyUID(seen)]; ok {
 		if cached := known.chaperons[w.target]; cached != nil && cached.UID == seen.UID {
 			return cached, deleted

@@ -1,0 +1,95 @@
+package feedback
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+)
+
+// spend spends the target's budget of statuses.
+func (s *scene) spend() {
+	s.t.Helper()
+	worker, ok := s.reconciler.(*reconciler)
+	if !ok || !worker.statuses.AllowN(s.clock.Now(), statusesBurst) {
+		s.t.Fatal("there is no burst")
+	}
+}
+
+// reportsWithoutEnd makes the target report statuses one after another, each of which differs from the ones before, and counts
+// those that the source writes.
+func (s *scene) reportsWithoutEnd(times int, change func(i int, c *v1alpha1.PodChaperon)) (written int) {
+	s.t.Helper()
+	s.onStatus(func(write func() error) error { written++; return write() })
+	for i := range times {
+		c := ours()
+		change(i, c)
+		s.cachedChaperons = func() []v1alpha1.PodChaperon { return []v1alpha1.PodChaperon{*c} }
+		s.mustReconcile()
+	}
+	return written
+}
+
+func says(text string) func(int, *v1alpha1.PodChaperon) {
+	return func(i int, c *v1alpha1.PodChaperon) { c.Status.Message = fmt.Sprintf("%d%s", i, text) }
+}
+
+func TestTheStatusesOfOneTargetAreWrittenAtALimitedRate(t *testing.T) {
+	for name, test := range map[string]struct {
+		text string
+		most int
+	}{
+		"small ones": {"", statusesBurst},
+		"large ones": {strings.Repeat("x", 9*statusPart/2), statusesBurst / 5},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene(t, proxy(), ours())
+			if got := s.reportsWithoutEnd(statusesBurst+100, says(test.text)); got != test.most {
+				t.Errorf("%d writes, want %d", got, test.most)
+			}
+		})
+	}
+}
+
+func TestAStatusThatWaitsIsWrittenLater(t *testing.T) {
+	s := newScene(t, proxy(), ours())
+	s.spend()
+	s.cachedChaperons = func() []v1alpha1.PodChaperon {
+		return []v1alpha1.PodChaperon{*ours(func(c *v1alpha1.PodChaperon) { c.Status.Message = "later" })}
+	}
+	result, err := s.reconcile()
+	if err != nil || result.RequeueAfter != showLater || s.now().Status.Message != "" {
+		t.Fatalf("result %v, error %v, status %v", result, err, s.now().Status)
+	}
+	s.clock.SetTime(s.clock.Now().Add(showLater))
+	result, err = s.reconcile()
+	if err != nil || result.RequeueAfter != 0 || s.now().Status.Message != "later" {
+		t.Errorf("result %v, error %v, status %v", result, err, s.now().Status)
+	}
+}
+
+func TestTheEndOfADelegateDoesNotWaitForABudget(t *testing.T) {
+	for _, end := range []corev1.PodPhase{corev1.PodSucceeded, corev1.PodFailed} {
+		s := newScene(t, proxy(), ours(showing(end)))
+		s.spend()
+		if _, err := s.reconcile(); err != nil || s.now().Status.Phase != end {
+			t.Errorf("error %v, phase %s, want %s", err, s.now().Status.Phase, end)
+		}
+	}
+}
+
+func TestAnAddressIsHiddenWhateverTheBudget(t *testing.T) {
+	const refused = "127.0.0.1"
+	s := newScene(t, proxy(func(pod *corev1.Pod) {
+		pod.Status.PodIP, pod.Status.PodIPs = refused, []corev1.PodIP{{IP: refused}}
+	}), ours(func(c *v1alpha1.PodChaperon) {
+		c.Status.PodIP, c.Status.PodIPs = refused, []corev1.PodIP{{IP: refused}}
+	}))
+	s.spend()
+	if _, err := s.reconcile(); err != nil || s.now().Status.PodIP != "" {
+		t.Errorf("error %v, address %q", err, s.now().Status.PodIP)
+	}
+}
