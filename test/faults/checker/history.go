@@ -102,9 +102,9 @@ func NewHistory(now func() time.Time) *History {
 	}
 }
 
-// SetBack notes that a cluster forgets what happened since an earlier time, and is away. The caller watches it anew, and
-// calls Away when it is back. Pods may run that were ended since, until the cluster has been back for some time, or all
-// is at rest. Pods with the label app=kept must get through it.
+// SetBack notes that a cluster forgets what happened since an earlier time, and is away. The caller watches it anew,
+// and calls Away when it is back. Pods may run that were ended since, until the cluster has been back for some time, or
+// all is at rest. Pods with the label app=kept must get through it.
 func (h *History) SetBack(cluster string, source bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -274,8 +274,8 @@ func (h *History) Lags(exist map[types.UID]*corev1.Pod) string {
 	return ""
 }
 
-// Ends checks, at a time of rest, that each proxy has finished exactly if its delegate has. Nothing of the past runs any
-// more then. So what a cluster that was set back has forgotten excuses nothing from now on.
+// Ends checks, at a time of rest, that each proxy has finished exactly if its delegate has. Nothing of the past runs
+// any more then. So what a cluster that was set back has forgotten excuses nothing from now on.
 func (h *History) Ends() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
