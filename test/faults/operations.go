@@ -61,7 +61,8 @@ func operations() []operation {
 			}
 			// It waits for the budget, and for what else is broken. So it need not come to an end.
 			if err := l.drain(ctx, 15*time.Second); err != nil {
-				l.say("  not drained: %v", err)
+				first, _, _ := strings.Cut(err.Error(), "\n")
+				l.say("  not drained: %s", first)
 			}
 			return nil
 		}},
