@@ -71,7 +71,7 @@ type proxy struct {
 	byForce    bool // Kubernetes evicts it without waiting for its end.
 	phase      corev1.PodPhase
 	codes      string
-	readiness  readiness
+	readiness
 	// fence is the silence after which its target stops its delegate, or 0.
 	fence, grace time.Duration
 }

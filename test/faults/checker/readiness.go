@@ -10,6 +10,9 @@ import (
 // lagsFor is how long ago a delegate may have been Ready that its proxy begins to show as Ready.
 const lagsFor = excusedFor
 
+// restLags is how long ago a delegate may have been Ready whose proxy shows it at a time of rest.
+const restLags = 10 * time.Second
+
 // readiness is whether a pod is Ready.
 type readiness struct {
 	ready bool
@@ -34,7 +37,7 @@ func readinessOf(pod *corev1.Pod, was readiness, now time.Time) readiness {
 // showsReady notes that a proxy begins to show that it is Ready, or shows it no more. If its delegate does not, the
 // checker's watch of the target may be late. So it waits for the time at which the delegate became Ready.
 func (h *History) showsReady(uid types.UID, p *proxy, was readiness) {
-	if !p.readiness.ready {
+	if !p.ready {
 		delete(h.invented, uid)
 		return
 	}
@@ -62,7 +65,8 @@ func (h *History) isReady(d *delegate) {
 	}
 }
 
-// inventions checks, at a time of rest, that no proxy shows that it is Ready whose delegate never was.
+// inventions checks, at a time of rest, that no proxy shows that it is Ready whose delegate is not, or never was. One
+// that has changed just now may not have told its proxy.
 func (h *History) inventions() {
 	for uid := range h.invented {
 		if p := h.proxies[uid]; !p.gone && !p.deleting {
@@ -70,4 +74,13 @@ func (h *History) inventions() {
 		}
 	}
 	clear(h.invented)
+	for _, d := range h.delegates {
+		p := h.proxies[d.parent]
+		if p == nil || p.gone || p.deleting || d.gone || !p.on(d.cluster) || h.now().Sub(d.until) < restLags {
+			continue
+		}
+		if p.ready && !d.ready {
+			h.violate(Readiness, "proxy %s shows that it is Ready, and its delegate is not", p.name)
+		}
+	}
 }

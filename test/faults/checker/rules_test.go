@@ -104,6 +104,20 @@ func TestReadinessIsNotInvented(t *testing.T) {
 			proxy(h, ready(c.at))
 			h.Ends()
 		}, want: Readiness},
+		"the proxy of a delegate that has finished stays Ready": {happens: func(h *History, c *clock) {
+			h.Delegate("c2", "p", pod("d", ready(c.at)))
+			proxy(h, ready(c.at))
+			h.Delegate("c2", "p", pod("d", ended(corev1.PodSucceeded, 0)))
+			proxy(h, ready(c.at), ended(corev1.PodSucceeded, 0))
+			c.at = c.at.Add(restLags)
+			h.Ends()
+		}, want: Readiness},
+		"a delegate that was Ready until just before the rest": {happens: func(h *History, c *clock) {
+			h.Delegate("c2", "p", pod("d", ready(c.at)))
+			proxy(h, ready(c.at))
+			h.Delegate("c2", "p", pod("d"))
+			h.Ends()
+		}},
 		"a delegate in another target is Ready": {happens: func(h *History, c *clock) {
 			h.Delegate("c2", "p", pod("d2"))
 			h.Delegate("c1", "p", pod("d1", ready(c.at)))
@@ -120,7 +134,8 @@ func TestReadinessIsNotInvented(t *testing.T) {
 			h.Away("c2", true)
 			h.Delegate("c2", "p", pod("d"))
 			proxy(h, ready(c.at))
-			h.Ends()
+			c.at = c.at.Add(3 * time.Second)
+			h.Delegate("c2", "p", pod("d", ready(c.at)))
 		}},
 	})
 }
