@@ -78,6 +78,7 @@ func ofClusters() []breakage {
 		{
 			name: "fenced-at-once", file: feedback + "fenced.go", clusters: true,
 			from: "silent > timeouts.FenceHoldsAfterRestart(", to: "silent > 0*timeouts.FenceHoldsAfterRestart(",
+			unseen: "an outage of more than 40 s has to meet a fenced pod in its target",
 		},
 		{
 			name: "readiness-invented", file: "pkg/translate/status.go", clusters: true,

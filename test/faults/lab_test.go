@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -110,7 +111,7 @@ func TestTheShortFormHasToCarryOutItsFaults(t *testing.T) {
 	if err := (options{}).complete(l, nil); err != nil {
 		t.Errorf("any other run: %v", err)
 	}
-	if err := (options{short: true}).complete(l, context.Canceled); err != context.Canceled { //nolint:errorlint // It is.
+	if err := (options{short: true}).complete(l, context.Canceled); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
 }
