@@ -140,7 +140,7 @@ test-conformance: clusters-program ## Compare elected pods with plain pods on re
 	hack/conformance.sh $(CONFORMANCE)
 
 .PHONY: test-faults-breakages
-test-faults-breakages: ## Break the product in nine places, one at a time, and see how soon test-faults notices (needs clusters)
+test-faults-breakages: ## Break the product in several places, one at a time, and see how soon test-faults notices (needs clusters)
 	go run ./hack/breakages -clusters
 
 # The packages that decide. MUTATE="pkg/engage pkg/translate" chooses others. docs/reliability.md has the results.

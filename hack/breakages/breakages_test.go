@@ -1,6 +1,11 @@
 package main
 
-import "testing"
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+)
 
 // TestEveryBreakageStillBreaksOnePlace fails when the product has changed where a breakage is.
 func TestEveryBreakageStillBreaksOnePlace(t *testing.T) {
@@ -8,6 +13,56 @@ func TestEveryBreakageStillBreaksOnePlace(t *testing.T) {
 	for _, b := range all() {
 		if _, err := b.apply(); err != nil {
 			t.Error(err)
+		}
+	}
+}
+
+// suite is a folder with a fake go program, which is the suite of faults, and with a fake make.
+func suite(t *testing.T, script string) {
+	t.Helper()
+	folder := t.TempDir()
+	for name, does := range map[string]string{"go": script, "make": "exit 0"} {
+		if err := os.WriteFile(filepath.Join(folder, name), []byte("#!/usr/bin/env bash\n"+does), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Chdir(folder)
+	t.Setenv("PATH", folder+":"+os.Getenv("PATH"))
+	if err := os.WriteFile("file.go", []byte("right"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestWhichBreakagesAreMissedOnClusters(t *testing.T) {
+	const passes, fails = "exit 0", `echo "12:00:00 BROKEN: not found: a promise"; exit 1`
+	for name, test := range map[string]struct {
+		suite, unseen string
+		missed        int
+	}{
+		"the suite notices":                      {suite: fails},
+		"the suite does not notice":              {suite: passes, missed: 1},
+		"the suite does not, and there is a why": {suite: passes, unseen: "it does not look"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			suite(t, test.suite)
+			table := []breakage{
+				{name: "x", file: "file.go", from: "right", to: "wrong", clusters: true, unseen: test.unseen},
+				{name: "y", file: "none.go", test: pods},
+			}
+			l := look{table: table, clusters: true}
+			missed, err := l.all(context.WithoutCancel(t.Context()))
+			if err != nil || missed != test.missed {
+				t.Errorf("missed are %d, want %d: %v", missed, test.missed, err)
+			}
+		})
+	}
+}
+
+// TestEachReasonIsOfATestThatLooks fails when a breakage says why a test misses it that does not try it.
+func TestEachReasonIsOfATestThatLooks(t *testing.T) {
+	for _, b := range all() {
+		if b.unseen != "" && !b.clusters || b.missed != "" && b.test == "" || b.test == "" && !b.clusters {
+			t.Errorf("%s: clusters %t, test %q, missed %q, unseen %q", b.name, b.clusters, b.test, b.missed, b.unseen)
 		}
 	}
 }

@@ -12,32 +12,33 @@ import (
 )
 
 // tryOnClusters deploys the product with the breakage in the clusters of this checkout, and runs the short form of the
-// suite of faults.
-func tryOnClusters(ctx context.Context, b breakage) (string, error) {
+// suite of faults. It returns whether the suite found the breakage, and what it says.
+func tryOnClusters(ctx context.Context, b breakage) (found bool, text string, err error) {
 	folder, err := os.MkdirTemp("", "breakage")
 	if err != nil {
-		return "", err
+		return false, "", err
 	}
 	defer os.RemoveAll(folder)
 	overlay, err := b.overlay(folder)
 	if err != nil {
-		return "", err
+		return false, "", err
 	}
 	if err := load(ctx, "GOFLAGS=-overlay="+overlay); err != nil {
-		return "", err
+		return false, "", err
 	}
 	began := time.Now()
 	output, err := exec.CommandContext(ctx, "go", "run", "./test/faults", "-short").CombinedOutput()
 	if err == nil {
-		return "not found", nil
+		return false, "not found", nil
 	}
 	abandon(ctx, string(output))
 	for line := range strings.Lines(string(output)) {
 		if _, what, found := strings.Cut(line, "BROKEN: "); found {
-			return fmt.Sprintf("found after %s: %s", time.Since(began).Round(time.Second), strings.TrimSpace(what)), nil
+			after := time.Since(began).Round(time.Second)
+			return true, fmt.Sprintf("found after %s: %s", after, strings.TrimSpace(what)), nil
 		}
 	}
-	return "", fmt.Errorf("the suite does not run: %w\n%s", err, output)
+	return false, "", fmt.Errorf("the suite does not run: %w\n%s", err, output)
 }
 
 // abandon has the namespace deleted that a run leaves when a promise is broken. Its pods would need room in the next

@@ -41,6 +41,7 @@ func ofCopies() []breakage {
 		{
 			name: "joins-old-write", file: objects + "link.go", test: copies,
 			from: "		if err != nil || !joined { // Another", to: "		if true || !joined { // Another",
+			missed: rare,
 		},
 		{
 			name: "replaces-others", file: writer + "put.go", test: copies,
@@ -50,6 +51,7 @@ func ofCopies() []breakage {
 		{
 			name: "replaces-without-uid", file: writer + "put.go", test: copies,
 			from: "	wanted.SetUID(ptr.Deref(only.UID, \"\"))\n", to: "",
+			missed: rare,
 		},
 		{
 			name: "replaces-without-version", file: writer + "put.go", test: copies,
@@ -83,15 +85,18 @@ func ofClaims() []breakage {
 		{
 			name: "claim-bound-without-version", file: claims + "ensure.go", test: copies,
 			from: `		"resourceVersion": pvc.ResourceVersion,` + "\n", to: "",
+			missed: rare,
 		},
 		{
 			name: "forgotten-copy-ignored", file: claims + "ensure.go", test: copies,
-			from: "	if keeper := c.forgotten(key, s); keeper != nil {",
-			to:   "	if keeper := c.forgotten(key, s); false && keeper != nil {",
+			from:   "	if keeper := c.forgotten(key, s); keeper != nil {",
+			to:     "	if keeper := c.forgotten(key, s); false && keeper != nil {",
+			missed: rare,
 		},
 		{
 			name: "silent-source-has-no-claim", file: claims + "reconcile.go", test: copies,
 			from: "		return fmt.Errorf(\"getting the claim here: %w\", err) // The original may exist.\n", to: "",
+			missed: rare,
 		},
 		{
 			name: "removes-claims-of-others", file: claims + "decide.go", test: copies,
@@ -105,6 +110,7 @@ func ofClaims() []breakage {
 				"	if here := c.source.listedClaims(key.Namespace); here != nil {\n" +
 				"		original = here.Entry(key.Name)\n	}\n	if err != nil {\n" +
 				"		return fmt.Errorf(\"getting the claim here",
+			missed: rare,
 		},
 		{
 			name: "claim-not-expanded", file: claims + "decide.go", test: copies,

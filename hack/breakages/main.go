@@ -19,7 +19,8 @@ func main() {
 	first := flag.Int("first", 1, "the seed of the first run")
 	clusters := flag.Bool("clusters", false, "look on the real clusters of this checkout, by the suite of faults")
 	flag.Parse()
-	missed, err := look(context.Background(), *clusters, *runs, *first)
+	l := look{table: all(), names: flag.Args(), clusters: *clusters, runs: *runs, first: *first}
+	missed, err := l.all(context.Background())
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(2)
@@ -30,33 +31,49 @@ func main() {
 	}
 }
 
-// look tries the breakages, and returns how many were not found that should be.
-func look(ctx context.Context, clusters bool, runs, first int) (missed int, err error) {
-	for _, b := range all() {
-		chosen := flag.NArg() == 0 || slices.Contains(flag.Args(), b.name)
-		if !chosen || clusters && !b.clusters || !clusters && b.test == "" {
+// look says which breakages to try, and how.
+type look struct {
+	table       []breakage
+	names       []string // none for all
+	clusters    bool
+	runs, first int
+}
+
+// all tries the breakages, and returns how many were not found that should be.
+func (l look) all(ctx context.Context) (missed int, err error) {
+	for _, b := range l.table {
+		chosen := len(l.names) == 0 || slices.Contains(l.names, b.name)
+		if !chosen || l.clusters && !b.clusters || !l.clusters && b.test == "" {
 			continue
 		}
-		var text string
-		if clusters {
-			text, err = tryOnClusters(ctx, b)
-		} else {
-			var found finding
-			found, err = try(ctx, b, runs, first)
-			text = found.String()
-		}
+		found, text, err := l.try(ctx, b)
 		if err != nil {
 			return missed, fmt.Errorf("%s: %w", b.name, err)
 		}
 		fmt.Printf("%-24s %s\n", b.name, text)
-		if strings.HasPrefix(text, "not found") && (clusters || b.missed == "") {
+		if !found && b.reason(l.clusters) == "" {
 			missed++
 		}
 	}
-	if clusters {
+	if l.clusters {
 		return missed, load(ctx) // the product as it is
 	}
 	return missed, nil
+}
+
+// try tries a breakage on clusters or in the simulation. It returns whether it was found, and what to print.
+func (l look) try(ctx context.Context, b breakage) (found bool, text string, err error) {
+	if l.clusters {
+		found, text, err = tryOnClusters(ctx, b)
+	} else {
+		var f finding
+		f, err = simulate(ctx, b, l.runs, l.first)
+		found, text = f.after > 0, f.String()
+	}
+	if reason := b.reason(l.clusters); reason != "" && !found {
+		text += ": " + reason
+	}
+	return found, text, err
 }
 
 // finding is what the simulation said about a breakage.
@@ -73,8 +90,8 @@ func (f finding) String() string {
 	return fmt.Sprintf("found after %5d runs: %s", f.after, f.what)
 }
 
-// try runs the simulation with the breakage.
-func try(ctx context.Context, b breakage, runs, first int) (finding, error) {
+// simulate runs the simulation with the breakage.
+func simulate(ctx context.Context, b breakage, runs, first int) (finding, error) {
 	folder, err := os.MkdirTemp("", "breakage")
 	if err != nil {
 		return finding{}, err

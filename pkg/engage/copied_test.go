@@ -1,7 +1,6 @@
 package engage
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"testing"
@@ -10,12 +9,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
-	"k8s.io/apimachinery/pkg/util/wait"
 	toolscache "k8s.io/client-go/tools/cache"
 	fcache "k8s.io/client-go/tools/cache/testing"
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/waittest"
 )
 
 // copiedBy returns what a source learns from a SourceGrant that names namespaces.
@@ -90,29 +89,21 @@ func TestATargetThatChangesItsGrantWithoutEndIsReadNowAndThen(t *testing.T) {
 		t.Fatal(err)
 	}
 	name("first")
-	if got := <-seen; !got.Equal(sets.New("first")) {
+	if got := waittest.Receive(t, "the first change", seen); !got.Equal(sets.New("first")) {
 		t.Errorf("namespaces are %q", got)
 	}
 	for n := range 1000 {
 		name(fmt.Sprintf("n-%d", n))
 	}
-	poll := func(what string, check func() bool) {
-		t.Helper()
-		err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, time.Minute, true,
-			func(context.Context) (bool, error) { return check(), nil })
-		if err != nil {
-			t.Fatal(what)
-		}
-	}
-	poll("the last change is not known", func() bool { return c.Named().Has("n-999") })
-	poll("there is no pause", clock.HasWaiters)
+	waittest.Eventually(t, "the last change is known", func() bool { return c.Named().Has("n-999") })
+	waittest.Eventually(t, "there is a pause", clock.HasWaiters)
 	select {
 	case got := <-seen:
 		t.Errorf("%q was told before the pause was over", got)
 	default:
 	}
 	clock.Step(changeInterval)
-	if got := <-seen; !got.Equal(sets.New("n-999")) {
+	if got := waittest.Receive(t, "the last change", seen); !got.Equal(sets.New("n-999")) {
 		t.Errorf("namespaces are %q", got)
 	}
 }

@@ -21,6 +21,8 @@ type fault struct {
 	part string
 	// away is the cluster that the source may lose by it.
 	away string
+	// silences says that the source may not renew its Lease in the target meanwhile, though it can reach it.
+	silences bool
 	// cuts says that the source surely loses the target, if the fault lasts.
 	cuts bool
 	// brief says that the fault has no duration: it is over when begin returns.
@@ -63,7 +65,7 @@ func faults() []fault {
 		{name: "leader of the source frozen", part: leader, away: target, begin: freezingManager(source)},
 		{name: "leader of the target frozen", part: "leader there", begin: freezingManager(target)},
 		{name: "Secret rotated", part: secret, brief: true, begin: rotating},
-		{name: "Secret deleted", part: secret, begin: withoutSecret},
+		{name: "Secret deleted", part: secret, silences: true, begin: withoutSecret},
 		{name: "Secret swapped", part: secret, away: target, begin: swapping},
 		{name: "rights revoked", part: secret, away: target, begin: revoking},
 	}

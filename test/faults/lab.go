@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -23,7 +24,11 @@ type lab struct {
 	history   *checker.History
 	// unwatch ends the checker's watch of a cluster.
 	unwatch map[string]context.CancelFunc
-	say     func(format string, args ...any)
+	// setBack says that this round set a cluster back, so that a target may say so.
+	setBack atomic.Bool
+	// done has the names of the faults that were carried out.
+	done map[string]bool
+	say  func(format string, args ...any)
 }
 
 // setUp makes the namespace and the workload in it, and starts the checker.
@@ -31,6 +36,7 @@ func setUp(ctx context.Context, say func(string, ...any)) (*lab, error) {
 	l := &lab{
 		clusters: map[string]*cluster{}, namespace: "faults-" + rand.String(5),
 		history: checker.NewHistory(time.Now), unwatch: map[string]context.CancelFunc{}, say: say,
+		done: map[string]bool{},
 	}
 	for _, name := range []string{source, target} {
 		c, err := open(name)
@@ -49,6 +55,7 @@ func setUp(ctx context.Context, say func(string, ...any)) (*lab, error) {
 			return nil, err
 		}
 	}
+	l.setBack.Store(true) // An earlier run may have ended amid that.
 	go l.history.Look(ctx)
 	return l, l.createWorkload(ctx)
 }

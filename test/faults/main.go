@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 	"time"
 
@@ -71,6 +72,7 @@ func (o options) run(ctx context.Context) error {
 	if err := until(ctx, l.atRest); err != nil {
 		return fmt.Errorf("the pods do not run before the first fault: %w", err)
 	}
+	l.setBack.Store(false)
 	plans := newPlans(o.seed)
 	for played := 0; ctx.Err() == nil && time.Since(began) < o.lasts && (o.rounds == 0 || played < o.rounds); {
 		p := plans.next()
@@ -82,10 +84,31 @@ func (o options) run(ctx context.Context) error {
 			return err
 		}
 		if len(l.history.Violations()) > 0 {
-			break // What follows would be seen through it.
+			break // A broken promise makes the next rounds fail, too.
 		}
 	}
-	return o.finish(context.WithoutCancel(ctx), l, results)
+	return o.complete(l, o.finish(context.WithoutCancel(ctx), l, results))
+}
+
+// complete returns the error of a run, or an error if the short form did not carry out what it has to.
+func (o options) complete(l *lab, err error) error {
+	if missing := missing(l.done); err == nil && o.short && len(missing) > 0 {
+		return fmt.Errorf("the short form did not carry out %q", missing)
+	}
+	return err
+}
+
+// shortFaults are the names of faults that each run of the short form has to carry out.
+func shortFaults() []string {
+	return []string{
+		settingBack(source).name, settingBack(target).name, drain().name, "Secret swapped", "rights revoked",
+		"leader of the source frozen", "leader of the source killed while it places pods",
+	}
+}
+
+// missing returns which faults of the short form were not carried out.
+func missing(done map[string]bool) []string {
+	return slices.DeleteFunc(shortFaults(), func(name string) bool { return done[name] })
 }
 
 func (o options) playOne(ctx context.Context, l *lab, p plan, results *results) error {

@@ -56,10 +56,14 @@ func operations() []operation {
 			return l.kubectl(ctx, source, "cordon", virtual)
 		}},
 		{name: "the virtual node is drained", fault: true, do: func(ctx context.Context, l *lab, _ *rand.Rand) error {
-			go func() { // It waits for the budget.
-				_ = l.kubectl(ctx, source, "drain", virtual, "--pod-selector=app in (web,db,fenced)",
-					"--ignore-daemonsets", "--timeout=15s")
-			}()
+			if err := l.kubectl(ctx, source, "cordon", virtual); err != nil {
+				return err
+			}
+			// It waits for the budget, and for what else is broken. So it need not come to an end.
+			if err := l.drain(ctx, 15*time.Second); err != nil {
+				first, _, _ := strings.Cut(err.Error(), "\n")
+				l.say("  not drained: %s", first)
+			}
 			return nil
 		}},
 		{name: "the virtual node is deleted", fault: true, do: func(ctx context.Context, l *lab, _ *rand.Rand) error {
@@ -68,21 +72,22 @@ func operations() []operation {
 	}
 }
 
-// drain evacuates the target while nothing else happens, and checks that the budget of the Deployment is kept.
+// drain evacuates the target while nothing else happens, and checks that it comes to an end, and that the budget of the
+// Deployment is kept.
 func drain() operation {
 	return operation{
 		name: "the virtual node is drained alone", fault: true, timed: true,
 		do: func(ctx context.Context, l *lab, _ *rand.Rand) error {
 			drained := make(chan error, 1)
-			go func() {
-				drained <- l.kubectl(ctx, source, "drain", "admiralty-"+target, "--pod-selector=app in (web,db,fenced)",
-					"--ignore-daemonsets", "--timeout=2m")
-			}()
+			go func() { drained <- l.drain(ctx, 2*time.Minute) }()
 			ticker := time.NewTicker(pollEvery)
 			defer ticker.Stop()
 			for {
 				select {
 				case err := <-drained:
+					if err != nil {
+						l.history.Violate(checker.Converges, "nothing is broken, and a drain does not end: %v", err)
+					}
 					return err
 				case <-ticker.C:
 				}
@@ -92,6 +97,17 @@ func drain() operation {
 			}
 		},
 	}
+}
+
+// hangs is how much longer than its own time-out kubectl may take.
+const hangs = time.Minute
+
+// drain evacuates the target, and returns when the pods are gone, or after the time-out.
+func (l *lab) drain(ctx context.Context, timeout time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, timeout+hangs)
+	defer cancel()
+	return l.kubectl(ctx, source, "drain", "admiralty-"+target, "--pod-selector=app in (web,db,fenced)",
+		"--ignore-daemonsets", "--timeout="+timeout.String())
 }
 
 func (l *lab) readyPods(ctx context.Context, app string) (int, error) {
@@ -135,12 +151,16 @@ func (l *lab) anyOf(ctx context.Context, r *rand.Rand, apps []string) (*corev1.P
 }
 
 func deleteProxy(apps []string, how ...string) func(context.Context, *lab, *rand.Rand) error {
+	asked := checker.Deleted
+	if slices.Contains(how, "--force") {
+		asked = checker.DeletedByForce
+	}
 	return func(ctx context.Context, l *lab, r *rand.Rand) error {
 		pod, err := l.anyOf(ctx, r, apps)
 		if pod == nil || err != nil {
 			return err
 		}
-		l.history.Allow(pod.UID, "deleted")
+		l.history.Allow(pod.UID, asked)
 		return l.kubectl(ctx, source, append([]string{"delete", "pod", pod.Name, "--wait=false"}, how...)...)
 	}
 }
@@ -156,7 +176,7 @@ func deleteInTarget(kind string, apps []string, how ...string) func(context.Cont
 		if where == "" {
 			return nil
 		}
-		l.history.Allow(pod.UID, "its "+kind+" was deleted")
+		l.history.Allow(pod.UID, checker.DelegateDeleted)
 		args := append([]string{"delete", kind, "--wait=false",
 			"--selector=" + v1alpha1.LabelParentUID + "=" + string(pod.UID)}, how...)
 		return l.kubectl(ctx, where, args...)

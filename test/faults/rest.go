@@ -18,7 +18,10 @@ import (
 
 // atRest returns nil if controllers have what they want, and each proxy has its delegate and each delegate its proxy.
 func (l *lab) atRest(ctx context.Context) error {
-	if err := l.accept(ctx); err != nil && !errors.Is(err, errNothingToAccept) {
+	switch err := l.accept(ctx); {
+	case err == nil && !l.setBack.Load():
+		l.history.Violate(checker.NoFalseAlarm, "a target says that it was set back, and it was not")
+	case err != nil && !errors.Is(err, errNothingToAccept):
 		return err
 	}
 	if err := l.nodesReady(ctx); err != nil {
@@ -216,7 +219,7 @@ func (l *lab) sweep(ctx context.Context) error {
 	}
 	for _, pod := range pods.Items {
 		if app := pod.Labels["app"]; app == task || app == job {
-			l.history.Allow(pod.UID, "swept")
+			l.history.Allow(pod.UID, checker.Deleted)
 		}
 	}
 	if err := l.kubectl(ctx, source, "delete", "pods", "--selector=app=task", "--wait=false"); err != nil {

@@ -42,6 +42,7 @@ func (l *lab) play(ctx context.Context, p plan) (result, error) {
 			defer mu.Unlock()
 			if s.fault != nil || s.operation.fault {
 				res.done = append(res.done, s.name())
+				l.done[s.name()] = true
 			}
 			if s.operation != nil && s.operation.timed {
 				res.took = time.Since(start)
@@ -65,6 +66,7 @@ func (l *lab) play(ctx context.Context, p plan) (result, error) {
 		l.history.Violate(checker.Notices, "round %d of seed %d: node %s stayed Ready", p.round, p.seed, target)
 	}
 	l.history.Ends()
+	l.setBack.Store(false)
 	return res, l.sweep(ctx)
 }
 
@@ -77,6 +79,10 @@ func (l *lab) carryOut(ctx context.Context, s *step, seen *observer) error {
 	if s.fault.away != "" {
 		l.history.Away(s.fault.away, true)
 		defer l.history.Away(s.fault.away, false)
+	}
+	if s.fault.silences {
+		l.history.Silent(true)
+		defer l.history.Silent(false)
 	}
 	seen.note(began, s.fault.name)
 	repair, err := s.fault.begin(ctx, l, draw)

@@ -22,7 +22,9 @@ func settingBack(name string) fault {
 		begin: func(ctx context.Context, l *lab, _ *rand.Rand) (end, error) {
 			back := func(ctx context.Context) error {
 				l.unwatch[name]() // What it sees until the API server ends is forgotten, too.
+				l.setBack.Store(true)
 				l.history.SetBack(name, name == source)
+				defer l.history.Away(name, false)
 				if err := clusters(ctx, "set-back", name); err != nil {
 					return err
 				}
@@ -34,7 +36,6 @@ func settingBack(name string) fault {
 						l.history.Violate(checker.Converges, "a target that was set back is not noticed: %v", err)
 					}
 				}
-				l.history.Away(name, false)
 				return nil
 			}
 			return back, clusters(ctx, "save", name)

@@ -15,7 +15,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/wait"
 	apiwatch "k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
@@ -26,6 +25,7 @@ import (
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/waittest"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/watch"
 )
 
@@ -156,16 +156,6 @@ func (j *journal) has(entries ...string) func() error {
 	}
 }
 
-func eventually(t *testing.T, check func() error) {
-	t.Helper()
-	var last error
-	err := wait.PollUntilContextTimeout(t.Context(), 5*time.Millisecond, time.Minute, true,
-		func(context.Context) (bool, error) { last = check(); return last == nil, nil })
-	if err != nil {
-		t.Fatal(last)
-	}
-}
-
 func must(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {
@@ -218,9 +208,9 @@ func TestHandlersGetTheEventsOfNamespacesThatAreAddedLater(t *testing.T) {
 	expect(t, "in a namespace", []string{"b1"}, names(t, c, client.InNamespace("b")))
 	expect(t, "everywhere", []string{"a1", "b1"}, names(t, c))
 	must(t, c.Get(t.Context(), types.NamespacedName{Namespace: "a", Name: "a1"}, &v1alpha1.PodChaperon{}))
-	eventually(t, j.has("seen a1", "seen b1"))
+	waittest.Succeeds(t, j.has("seen a1", "seen b1"))
 	s.in("a").Delete(chaperon("a", "a1"))
-	eventually(t, j.has("gone a1", "seen a1", "seen b1"))
+	waittest.Succeeds(t, j.has("gone a1", "seen a1", "seen b1"))
 	must(t, removed.has("seen a1")())
 	expect(t, "requests in a namespace that nobody uses", 0, s.asked("idle"))
 }
@@ -232,7 +222,7 @@ func TestNobodyTakesARefusalForTheEndOfAPodChaperon(t *testing.T) {
 	must(t, c.Watch(t.Context(), []string{"a", "never"})) // One that is refused keeps nobody waiting.
 	j := &journal{}
 	handle(t, c, j)
-	eventually(t, j.has("seen a1"))
+	waittest.Succeeds(t, j.has("seen a1"))
 
 	for what, err := range map[string]error{
 		"get": c.Get(t.Context(), types.NamespacedName{Namespace: "never", Name: "x"}, &v1alpha1.PodChaperon{}),
@@ -247,7 +237,7 @@ func TestNobodyTakesARefusalForTheEndOfAPodChaperon(t *testing.T) {
 	s.refuse("a", true)
 	s.in("a").DeleteDropWatch(chaperon("a", "a1"))
 	s.in("a").ResetWatch()
-	eventually(t, func() error {
+	waittest.Succeeds(t, func() error {
 		if _, refused := c.namespaces["a"].patience.refusal(); refused == nil {
 			return errors.New("it is not asked again")
 		}
@@ -258,7 +248,7 @@ func TestNobodyTakesARefusalForTheEndOfAPodChaperon(t *testing.T) {
 
 	s.refuse("a", false)
 	c.Granted([]string{"a"})
-	eventually(t, j.has("gone a1", "seen a1")) // Now the target itself says so.
+	waittest.Succeeds(t, j.has("gone a1", "seen a1")) // Now the target itself says so.
 }
 
 func TestAPauseAfterEachRefusalDoubles(t *testing.T) {
@@ -290,25 +280,25 @@ func TestAPauseAfterEachRefusalDoubles(t *testing.T) {
 	}
 	answer(refused)
 	for pause := firstPause; pause < 2*lastPause; pause *= 2 {
-		eventually(t, pausing)
+		waittest.Succeeds(t, pausing)
 		clock.Step(min(pause, lastPause) - time.Millisecond)
 		must(t, pausing())
 		clock.Step(time.Duration(jitter*float64(pause)) + time.Millisecond)
 		answer(refused)
 	}
-	eventually(t, pausing)
+	waittest.Succeeds(t, pausing)
 	p.end()
 	answer(refused)
-	eventually(t, pausing)
+	waittest.Succeeds(t, pausing)
 	clock.Step(2 * firstPause) // The next pause is the shortest again.
 	answer(nil)                // It is granted now.
 	answer(refused)            // At once, because the last one was answered.
-	eventually(t, pausing)
+	waittest.Succeeds(t, pausing)
 	clock.Step(firstPause * 2)
 	answer(errors.New("another error"))
 	expect(t, "the refusal is remembered after another error", true, p.refused != nil)
 	stop()
-	<-stopped
+	waittest.Receive(t, "the end", stopped)
 }
 
 func TestANamespaceIsForgottenOnlyWhenItIsEmptyAndNotUsed(t *testing.T) {
@@ -331,7 +321,7 @@ func TestANamespaceIsForgottenOnlyWhenItIsEmptyAndNotUsed(t *testing.T) {
 	forgotten := c.namespaces["empty"]
 	c.Forget(keep)
 	expect(t, "watched", "[full needed refused]", watched())
-	eventually(t, func() error {
+	waittest.Succeeds(t, func() error {
 		if !forgotten.informer.IsStopped() {
 			return errors.New("the watch goes on")
 		}
@@ -340,5 +330,5 @@ func TestANamespaceIsForgottenOnlyWhenItIsEmptyAndNotUsed(t *testing.T) {
 
 	s.in("empty").Add(chaperon("empty", "empty1"))
 	expect(t, "in the namespace that is used again", []string{"empty1"}, names(t, c, client.InNamespace("empty")))
-	eventually(t, j.has("seen empty1", "seen full1"))
+	waittest.Succeeds(t, j.has("seen empty1", "seen full1"))
 }

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/waittest"
 )
 
 // others is the cache of other kinds.
@@ -66,6 +67,6 @@ func TestANamespaceIsWatchedFromTheFirstCreateOn(t *testing.T) {
 	j := &journal{}
 	handle(t, c, j)
 	s.in("a").Add(chaperon("a", "a1"))
-	eventually(t, j.has("seen a1"))
+	waittest.Succeeds(t, j.has("seen a1"))
 	expect(t, "requests in a namespace without PodChaperons", 0, s.asked("idle"))
 }

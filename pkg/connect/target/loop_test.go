@@ -23,6 +23,7 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/timeouts"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/waittest"
 )
 
 // fixture is connections whose changes are reported on a channel, and a target that refuses everyone, with an HTTP
@@ -62,13 +63,18 @@ func newFixture(t *testing.T, status int) fixture {
 
 func (f fixture) next(t *testing.T) types.NamespacedName {
 	t.Helper()
-	select {
-	case key := <-f.changes:
-		return key
-	case <-time.After(time.Minute):
-		t.Fatal("nothing was found out")
-		return types.NamespacedName{}
-	}
+	return waittest.Receive(t, "what was found out", f.changes)
+}
+
+// steps moves the clock whenever somebody waits for it, until something is done.
+func (f fixture) steps(t *testing.T, what string, done func() bool) {
+	t.Helper()
+	waittest.Eventually(t, what, func() bool {
+		if !done() && f.clock.HasWaiters() {
+			f.clock.Step(time.Minute)
+		}
+		return done()
+	})
 }
 
 func TestALoopTriesAgainAfterAWhileAndReportsWhatIsNewsOnly(t *testing.T) {
@@ -81,14 +87,7 @@ func TestALoopTriesAgainAfterAWhileAndReportsWhatIsNewsOnly(t *testing.T) {
 	if found := f.findingAbout(key, f.refuser); found.condition.Reason != v1alpha1.ReasonUnauthorized {
 		t.Errorf("found %+v", found)
 	}
-	for f.asked.Load() < 3 { // It waits for the clock between attempts.
-		if f.clock.HasWaiters() {
-			f.clock.Step(time.Minute)
-		}
-		if t.Context().Err() != nil {
-			t.Fatal("it did not try again")
-		}
-	}
+	f.steps(t, "it has tried three times", func() bool { return f.asked.Load() >= 3 })
 	if len(f.changes) > 1 { // One says that the target answers in time, whatever it answers.
 		t.Error("the same was reported again")
 	}
@@ -99,11 +98,9 @@ func TestATargetIsUnreachableOnlyAfterSeveralMisses(t *testing.T) {
 	key := types.NamespacedName{Name: "c2"}
 	f.set(t.Context(), key, f.refuser, nil)
 	for miss := int32(1); miss < maxMisses; miss++ {
-		for f.asked.Load() < miss || !f.clock.HasWaiters() {
-			if t.Context().Err() != nil {
-				t.Fatal("it did not try")
-			}
-		}
+		waittest.Eventually(t, "it has tried, and waits", func() bool {
+			return f.asked.Load() >= miss && f.clock.HasWaiters()
+		})
 		if found := f.findingAbout(key, f.refuser); found != (finding{}) {
 			t.Fatalf("after %d misses: found %+v", miss, found)
 		}
@@ -146,11 +143,7 @@ func TestALoopRetiresWithItsTarget(t *testing.T) {
 	l := f.loops[key]
 	f.mu.Unlock()
 	f.remove(t.Context(), key)
-	for !f.forgotten(l) {
-		if t.Context().Err() != nil {
-			t.Fatal("the loop goes on")
-		}
-	}
+	waittest.Eventually(t, "the loop has ended", func() bool { return f.forgotten(l) })
 	f.set(t.Context(), key, f.refuser, nil)
 	f.next(t) // The target is back, and tried again.
 }
@@ -198,14 +191,7 @@ func TestUnknownAddressesOfTheSourceAreReported(t *testing.T) {
 	f.options.Addresses = unknownAddresses{}
 	key := types.NamespacedName{Name: "c2"}
 	f.set(t.Context(), key, f.refuser, nil)
-	for len(f.changes) == 0 {
-		if f.clock.HasWaiters() {
-			f.clock.Step(time.Minute)
-		}
-		if t.Context().Err() != nil {
-			t.Fatal("nothing was found out")
-		}
-	}
+	f.steps(t, "something is found out", func() bool { return len(f.changes) > 0 })
 	found := f.findingAbout(key, f.refuser)
 	if found.condition.Reason != v1alpha1.ReasonAddressesUnknown ||
 		!strings.Contains(found.condition.Message, "listing pods: no right") {

@@ -2,7 +2,6 @@ package presence
 
 import (
 	"errors"
-	goruntime "runtime"
 	"testing"
 	"time"
 
@@ -16,6 +15,7 @@ import (
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/timeouts"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/waittest"
 )
 
 func TestTheLeaseIsMadeAndRenewedAlsoAfterAFailure(t *testing.T) {
@@ -63,12 +63,7 @@ func renewed(lease *coordinationv1.Lease) time.Time {
 
 func waitForTimer(t *testing.T, clock *testclock.FakeClock) {
 	t.Helper()
-	for !clock.HasWaiters() {
-		if t.Context().Err() != nil {
-			t.Fatal("it does not wait for the next renewal")
-		}
-		goruntime.Gosched()
-	}
+	waittest.Eventually(t, "it waits for the next renewal", clock.HasWaiters)
 }
 
 func TestTheLeaseSaysWhetherTheManagerFences(t *testing.T) {

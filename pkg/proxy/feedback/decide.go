@@ -29,6 +29,9 @@ const managerPatience = timeouts.ManagerPatience
 // sayAgain is how often an event says that a delegate has not ended.
 const sayAgain = 10 * time.Minute
 
+// deletesAgain is how long the API server has to delete a proxy whose end is confirmed, before it is asked again.
+const deletesAgain = 10 * time.Second
+
 // state is the state of one proxy in one reachable target, from caches.
 type state struct {
 	target    types.NamespacedName   // the (Cluster)Target
@@ -128,6 +131,9 @@ func decide(s state) plan {
 	case s.proxy == nil || s.proxy.Spec.NodeName != s.nodeName:
 	case chaperon == nil:
 		p.status, p.removal = s.finalStatus(), removeWithoutChaperon(s)
+		if p.removal == nil && s.halfDeleted() {
+			p.waitFor(deletesAgain)
+		}
 	case s.proxy.DeletionTimestamp != nil:
 		p.status = s.changedStatus(chaperon)
 		p.end(s, ending{chaperon: chaperon, grace: graceOf(s.proxy)})
@@ -236,6 +242,9 @@ func removeWithoutChaperon(s state) *removal {
 	case proxy.DeletionTimestamp == nil:
 		return &removal{ifGone: !seen, message: "the PodChaperon was deleted in the target cluster"}
 	case confirmed(proxy):
+		if s.halfDeleted() && s.now.Sub(proxy.DeletionTimestamp.Time).Abs() >= deletesAgain {
+			return r
+		}
 		return nil
 	case !translate.Finished(phase):
 		r.status = statusAtEnd(proxy)
@@ -265,6 +274,13 @@ func (s *state) mayRunOn() bool {
 func confirmed(proxy *corev1.Pod) bool {
 	return ptr.Deref(proxy.DeletionGracePeriodSeconds, 0) == 0 &&
 		(translate.Finished(proxy.Status.Phase) || len(proxy.Finalizers) == 0)
+}
+
+// halfDeleted says whether the deletion of the proxy is confirmed, and nothing holds the proxy. The API server confirms
+// and deletes by two writes. If the request ends between them, because the target is disengaged or the leader ends,
+// nobody but us deletes the proxy. Usually only the cache lags.
+func (s *state) halfDeleted() bool {
+	return s.proxy.DeletionTimestamp != nil && confirmed(s.proxy) && len(s.proxy.Finalizers) == 0
 }
 
 // statusAtEnd returns the status that a proxy gets before its end is confirmed, or nil if it stays the same. A proxy

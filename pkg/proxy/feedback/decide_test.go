@@ -337,6 +337,16 @@ func TestDecide(t *testing.T) {
 			proxy: proxy(terminating(30)), asked: []ask{{chaperon: "c0", parent: "0"}},
 			want: want{Removal: &removal{ifGone: true, ifEnded: true, grace: now}},
 		},
+		"a proxy that the API server confirmed, and did not delete, is deleted again": {
+			proxy: proxy(terminating(0), phase(corev1.PodSucceeded)),
+			want:  want{Removal: &removal{ifGone: true, ifEnded: true, grace: now}},
+		},
+		"a proxy that was confirmed just now is looked at again": {
+			proxy: proxy(terminating(0), phase(corev1.PodSucceeded), func(pod *corev1.Pod) {
+				pod.DeletionTimestamp = &metav1.Time{Time: time.Unix(1999, 0)}
+			}),
+			want: want{Wait: deletesAgain},
+		},
 		"a confirmed proxy that a Job counts is left alone": {
 			proxy: proxy(held, terminating(0), phase(corev1.PodFailed)),
 		},

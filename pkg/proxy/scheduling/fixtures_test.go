@@ -16,11 +16,12 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/proxy/scheduling/placement"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/proxy/scheduling/schedulingtest"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/waittest"
 )
 
 // The fixtures of package schedulingtest, by shorter names.
 var (
-	eventually  = schedulingtest.Eventually
+	eventually  = waittest.Eventually
 	list        = schedulingtest.List
 	newChaperon = schedulingtest.NewChaperon
 	newNode     = schedulingtest.NewNode
@@ -32,7 +33,7 @@ var (
 // receive returns what another goroutine sends, and ends the test if nothing comes.
 func receive[T any](t testing.TB, what string, from <-chan T) T {
 	t.Helper()
-	return schedulingtest.Receive(t, what, from)
+	return waittest.Receive(t, what, from)
 }
 
 // world is a plugin with engaged targets whose API servers are fakes.

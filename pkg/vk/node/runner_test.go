@@ -10,6 +10,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/waittest"
 )
 
 func TestHandOver(t *testing.T) {
@@ -60,7 +62,7 @@ func TestOnlyTheNewestIsHandedOver(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	r.NotifyNodeStatus(ctx, func(node *corev1.Node) { taken <- node })
-	if node := <-taken; node.Labels["zone"] != "c" {
+	if node := waittest.Receive(t, "a node", taken); node.Labels["zone"] != "c" {
 		t.Errorf("zone %s came first", node.Labels["zone"])
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/waittest"
 )
 
 func TestLogsOfAnEphemeralContainerWaitForItsStart(t *testing.T) {
@@ -30,7 +31,7 @@ func TestLogsOfAnEphemeralContainerWaitForItsStart(t *testing.T) {
 				_, body := f.request(t, "GET", "/containerLogs/default/web/debugger", "admin")
 				answered <- body
 			}()
-			eventually(t, f.clock.HasWaiters)
+			waittest.Eventually(t, "the request waits", f.clock.HasWaiters)
 			if len(asked) > 0 {
 				t.Error("the target was asked before the container started")
 			}
@@ -38,7 +39,7 @@ func TestLogsOfAnEphemeralContainerWaitForItsStart(t *testing.T) {
 				f.start(t, "debugger")
 			}
 			test.wait(f)
-			if got := <-answered; got != "hello" {
+			if got := waittest.Receive(t, "an answer", answered); got != "hello" {
 				t.Errorf("got %q", got)
 			}
 		})

@@ -26,6 +26,8 @@ import (
 	serverportforward "k8s.io/cri-streaming/pkg/streaming/portforward"
 	serverremotecommand "k8s.io/cri-streaming/pkg/streaming/remotecommand"
 	utilexec "k8s.io/utils/exec"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/waittest"
 )
 
 // large is a multiple of the buffers on the way.
@@ -217,7 +219,7 @@ func TestStreamsLeaveNothingBehind(t *testing.T) {
 	running := make(chan struct{}, streams)
 	f := newFixture(t, serveStreams(t, running), everyone())
 	f.echo(t, "/exec/default/web/app?command=cat&input=1&output=1&error=1")() // It makes connections to the source.
-	eventually(t, func() bool { return len(running) == 0 })
+	waittest.Eventually(t, "the stream has ended", func() bool { return len(running) == 0 })
 	before := runtime.NumGoroutine()
 	var ends []func()
 	for i := range streams {
@@ -241,7 +243,9 @@ func TestStreamsLeaveNothingBehind(t *testing.T) {
 	for _, end := range ends {
 		end()
 	}
-	eventually(t, func() bool { return len(running) == 0 && runtime.NumGoroutine() <= before })
+	waittest.Eventually(t, "nothing is left", func() bool {
+		return len(running) == 0 && runtime.NumGoroutine() <= before
+	})
 	if _, err := f.served.streams.Begin(f.target.Key); err != nil {
 		t.Error(err)
 	}
@@ -273,18 +277,6 @@ func (f *fixture) echo(t *testing.T, path string) (leave func()) {
 		_ = errors.Join(in.Close(), output.Close())
 		cancel()
 		<-done
-	}
-}
-
-// eventually waits for a condition.
-func eventually(t *testing.T, condition func() bool) {
-	t.Helper()
-	for !condition() {
-		select {
-		case <-time.After(10 * time.Millisecond):
-		case <-t.Context().Done():
-			t.Fatal("the test ends")
-		}
 	}
 }
 
@@ -339,8 +331,8 @@ func TestACallerWhoLeavesEndsTheStreamOfATargetThatSaysNothing(t *testing.T) {
 		close(ended)
 	}), everyone())
 	_ = f.upgrade(t).Close()
-	<-ended
-	eventually(t, f.noStreams)
+	waittest.Receive(t, "the end of the target", ended)
+	waittest.Eventually(t, "no stream is open", f.noStreams)
 }
 
 func TestACallerWhoStaysIsLeftAfterTheTarget(t *testing.T) {
@@ -354,9 +346,9 @@ func TestACallerWhoStaysIsLeftAfterTheTarget(t *testing.T) {
 	if f.noStreams() {
 		t.Error("the caller had no time to read")
 	}
-	eventually(t, f.clock.HasWaiters)
+	waittest.Eventually(t, "the server waits", f.clock.HasWaiters)
 	f.clock.Step(lingerTimeout)
-	eventually(t, f.noStreams)
+	waittest.Eventually(t, "no stream is open", f.noStreams)
 }
 
 // noStreams says whether no stream is open.

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 )
 
 // Violation is a promise that was broken.
@@ -37,6 +38,9 @@ const (
 	Converges      Rule = "each proxy has its delegate, and each delegate its proxy, in time"
 	Notices        Rule = "a target that cannot be reached is noticed in time"
 	NothingIsStuck Rule = "nothing is left that cannot be deleted"
+	EndsFirst      Rule = "a pod goes only when its delegate has ended"
+	Readiness      Rule = "no readiness is invented"
+	NoFalseAlarm   Rule = "a target says that it was set back only if it was"
 )
 
 // History is what the checker knows. Its methods may be called by several goroutines.
@@ -46,12 +50,13 @@ type History struct {
 	mu         sync.Mutex // guards the fields below
 	proxies    map[types.UID]*proxy
 	delegates  map[types.UID]*delegate
-	allowed    map[types.UID]string
-	forgets    map[string]bool      // clusters that were set back
-	away       map[string]time.Time // clusters that are cut off, with zero; or since when no more
+	allowed    map[types.UID]allowance
+	forgets    map[string]bool         // clusters that were set back since the last rest
+	away       map[string]*outage      // by cluster
+	silent     outage                  // of the source, in any target
+	invented   map[types.UID]time.Time // since when proxies show that they are Ready whose delegates are not
 	reported   map[string]bool
 	violations []Violation
-	doubles    int
 }
 
 type proxy struct {
@@ -62,8 +67,13 @@ type proxy struct {
 	controlled bool   // by something that may delete it
 	deleting   bool
 	gone       bool // A proxy that is gone may have a delegate that runs.
+	disrupted  bool // Kubernetes evicts it.
+	byForce    bool // Kubernetes evicts it without waiting for its end.
 	phase      corev1.PodPhase
 	codes      string
+	readiness
+	// fence is the silence after which its target stops its delegate, or 0.
+	fence, grace time.Duration
 }
 
 // on reports whether the proxy is bound to the virtual node of a cluster. A delegate elsewhere was withdrawn before the
@@ -77,57 +87,31 @@ type delegate struct {
 	phase         corev1.PodPhase
 	codes         string
 	gone          bool
+	disrupted     bool // The target evicts it.
+	readiness
+	after int // how many looks found that it runs, after its proxy had gone
 }
-
-// excusedFor is the time after the end of an outage in which the product may still find what happened in it.
-const excusedFor = 90 * time.Second
 
 // NewHistory returns an empty history. The function now returns the current time.
 func NewHistory(now func() time.Time) *History {
 	return &History{
 		now:     now,
 		proxies: map[types.UID]*proxy{}, delegates: map[types.UID]*delegate{},
-		allowed: map[types.UID]string{}, reported: map[string]bool{},
-		forgets: map[string]bool{}, away: map[string]time.Time{},
+		allowed: map[types.UID]allowance{}, reported: map[string]bool{},
+		forgets: map[string]bool{}, away: map[string]*outage{}, invented: map[types.UID]time.Time{},
 	}
 }
 
-// Allow notes that somebody asked for the end of a proxy, and how.
-func (h *History) Allow(uid types.UID, how string) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.allowed[uid] = how
-}
-
-// Allowed reports whether somebody asked for the end of a proxy, or of its delegate.
-func (h *History) Allowed(uid types.UID) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.allowed[uid] != ""
-}
-
-// Away notes that the source cannot reach a cluster, or that it can again.
-func (h *History) Away(cluster string, away bool) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	switch _, was := h.away[cluster]; {
-	case away:
-		h.away[cluster] = time.Time{}
-	case was:
-		h.away[cluster] = h.now()
-	}
-}
-
-// SetBack notes that a cluster forgets what happened since an earlier time. The caller watches it anew. Until it is not
-// away any more, and somewhat longer, pods may run that were ended since. Pods with the label app=kept must get through
-// it.
+// SetBack notes that a cluster forgets what happened since an earlier time, and is away. The caller watches it anew,
+// and calls Away when it is back. Pods may run that were ended since, until the cluster has been back for some time, or
+// all is at rest. Pods with the label app=kept must get through it.
 func (h *History) SetBack(cluster string, source bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.away[cluster] = time.Time{}
+	h.noteAway(cluster, true)
 	for uid, p := range h.proxies {
-		if !p.kept {
-			h.allowed[uid] = "a cluster was set back"
+		if !p.kept && !h.mayGo(uid) {
+			h.allowed[uid] = allowance{how: wasSetBack}
 		}
 	}
 	for uid, d := range h.delegates {
@@ -172,17 +156,27 @@ func (h *History) Proxy(pod *corev1.Pod) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	was := h.proxies[pod.UID]
+	if was == nil {
+		was = &proxy{}
+	}
 	is := &proxy{
 		name: pod.Name, node: pod.Spec.NodeName, version: pod.ResourceVersion, deleting: pod.DeletionTimestamp != nil,
 		phase: pod.Status.Phase, codes: codes(pod), kept: pod.Labels["app"] == "kept",
+		disrupted: disruption(pod) != "", byForce: disruption(pod) == "DeletionByPodGC", fence: fenceOf(pod),
+		grace:     time.Duration(ptr.Deref(pod.Spec.TerminationGracePeriodSeconds, 0)) * time.Second,
+		readiness: readinessOf(pod, was.readiness, h.now()),
 	}
 	if owner := metav1.GetControllerOf(pod); owner != nil {
 		is.controlled, is.ordinal = owner.Kind != "Job", owner.Kind == "StatefulSet"
 	}
 	h.proxies[pod.UID] = is
-	if was != nil && Finished(was.phase) && (is.phase != was.phase || is.codes != was.codes) {
+	if Finished(was.phase) && (is.phase != was.phase || is.codes != was.codes) {
 		h.violate(Terminal, "proxy %s was %s %s, and is %s %s", is.name, was.phase, was.codes, is.phase, is.codes)
 	}
+	if is.deleting && !was.deleting {
+		h.goes(pod.UID, is)
+	}
+	h.showsReady(pod.UID, is, was.readiness)
 	h.compareEnds(pod.UID)
 }
 
@@ -190,14 +184,9 @@ func (h *History) Proxy(pod *corev1.Pod) {
 func (h *History) ProxyGone(pod *corev1.Pod) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	is := h.proxies[pod.UID]
-	if is == nil {
-		return
-	}
-	is.gone = true
-	if h.allowed[pod.UID] == "" && !is.controlled {
-		h.violate(NoneLost, "proxy %s (%s on %q, %s) is gone, and nobody deleted it",
-			is.name, pod.UID, is.node, is.phase)
+	if is := h.proxies[pod.UID]; is != nil {
+		is.gone = true
+		h.goes(pod.UID, is)
 	}
 }
 
@@ -205,10 +194,18 @@ func (h *History) ProxyGone(pod *corev1.Pod) {
 func (h *History) Delegate(cluster string, parent types.UID, pod *corev1.Pod) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.delegates[pod.UID] = &delegate{
-		cluster: cluster, name: pod.Name, parent: parent, version: pod.ResourceVersion,
-		phase: pod.Status.Phase, codes: codes(pod),
+	was := h.delegates[pod.UID]
+	if was == nil {
+		was = &delegate{}
 	}
+	is := &delegate{
+		cluster: cluster, name: pod.Name, parent: parent, version: pod.ResourceVersion,
+		phase: pod.Status.Phase, codes: codes(pod), after: was.after,
+		disrupted: was.disrupted || disruption(pod) != "",
+		readiness: readinessOf(pod, was.readiness, h.now()),
+	}
+	h.delegates[pod.UID] = is
+	h.isReady(is)
 	h.compareEnds(parent)
 }
 
@@ -237,7 +234,7 @@ func (h *History) Leftovers(running map[types.UID][]int) []string {
 // compareEnds compares the end of a proxy with that of its delegate. A pod that somebody deleted may end in any way.
 func (h *History) compareEnds(uid types.UID) {
 	p := h.proxies[uid]
-	if p == nil || p.deleting || h.allowed[uid] != "" || !Finished(p.phase) {
+	if p == nil || p.deleting || h.isAllowed(uid) || !Finished(p.phase) {
 		return
 	}
 	for _, d := range h.delegates {
@@ -277,7 +274,8 @@ func (h *History) Lags(exist map[types.UID]*corev1.Pod) string {
 	return ""
 }
 
-// Ends checks, at a time of rest, that each proxy has finished exactly if its delegate has.
+// Ends checks, at a time of rest, that each proxy has finished exactly if its delegate has. Nothing of the past runs
+// any more then. So what a cluster that was set back has forgotten excuses nothing from now on.
 func (h *History) Ends() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -288,7 +286,7 @@ func (h *History) Ends() {
 		}
 	}
 	for uid, p := range h.proxies {
-		if p.gone || p.deleting || h.allowed[uid] != "" {
+		if p.gone || p.deleting || h.isAllowed(uid) {
 			continue
 		}
 		switch d := ended[uid]; {
@@ -296,6 +294,13 @@ func (h *History) Ends() {
 			h.violate(ExitCodes, "delegate of %s has %s %s, its proxy is %s", p.name, d.phase, d.codes, p.phase)
 		case d == nil && Finished(p.phase):
 			h.violate(ExitCodes, "proxy %s is %s %s, and no delegate has finished", p.name, p.phase, p.codes)
+		}
+	}
+	h.inventions()
+	clear(h.forgets)
+	for uid, a := range h.allowed {
+		if p := h.proxies[uid]; a.how == wasSetBack && p != nil && !p.gone && !p.deleting {
+			delete(h.allowed, uid)
 		}
 	}
 }
@@ -311,6 +316,7 @@ func (h *History) Running(pods map[types.UID]bool) {
 		if d == nil {
 			continue // not a delegate, or not known yet: the next look finds it
 		}
+		h.endsFirst(d)
 		byProxy[d.parent] = append(byProxy[d.parent], d)
 		if p := h.proxies[d.parent]; p != nil && p.ordinal {
 			byOrdinal[p.name] = append(byOrdinal[p.name], d)
@@ -338,24 +344,18 @@ func (h *History) excused(uid types.UID, running []*delegate) bool {
 	p := h.proxies[uid]
 	for _, d := range running {
 		if h.outOfReach(d.cluster) && (p == nil || p.node != "admiralty-"+d.cluster) {
-			h.doubles++
 			return true
 		}
 	}
 	return false
 }
 
-// forgotten reports whether one of the delegates is in a cluster that was set back, and was accepted just now at most.
+// forgotten reports whether one of the delegates is in a cluster that was set back since the last rest, and came back
+// just now at most.
 func (h *History) forgotten(running []*delegate) bool {
 	return slices.ContainsFunc(running, func(d *delegate) bool {
 		return h.forgets[d.cluster] && h.outOfReach(d.cluster)
 	})
-}
-
-// outOfReach reports whether the source cannot reach a cluster, or could not until now.
-func (h *History) outOfReach(cluster string) bool {
-	since, away := h.away[cluster]
-	return away && (since.IsZero() || h.now().Sub(since) <= excusedFor)
 }
 
 func (h *History) describe(uid types.UID, running []*delegate) string {

@@ -155,6 +155,41 @@ func TestWhatIsAViolation(t *testing.T) {
 			c.at = c.at.Add(excusedFor + time.Second)
 			h.Running(running("d1", "d2"))
 		}, want: OnePerOrdinal},
+		"a doubled pod an hour after a set-back, when its cluster is away again": {happens: func(h *History, c *clock) {
+			h.SetBack("c2", false)
+			both(h)
+			h.Proxy(pod("p", on("admiralty-c2")))
+			h.Away("c2", false)
+			h.Ends()
+			c.at = c.at.Add(time.Hour)
+			h.Away("c2", true)
+			h.Running(running("d1", "d2"))
+		}, want: OnePerProxy},
+		"two pods of an ordinal an hour after a set-back": {happens: func(h *History, c *clock) {
+			h.SetBack("c2", false)
+			h.Away("c2", false)
+			h.Ends()
+			c.at = c.at.Add(time.Hour)
+			h.Away("c2", true)
+			h.Proxy(pod("p", owned("StatefulSet")))
+			h.Proxy(pod("q", owned("StatefulSet")))
+			h.Delegate("c1", "p", pod("d1"))
+			h.Delegate("c2", "q", pod("d2"))
+			h.Running(running("d1", "d2"))
+		}, want: OnePerOrdinal},
+		"a pod that lived through a set-back goes an hour later": {happens: func(h *History, c *clock) {
+			h.Proxy(pod("p"))
+			h.SetBack("c2", false)
+			h.Away("c2", false)
+			h.Ends()
+			c.at = c.at.Add(time.Hour)
+			h.ProxyGone(pod("p"))
+		}, want: NoneLost},
+		"a pod goes while a cluster is set back": {happens: func(h *History, _ *clock) {
+			h.Proxy(pod("p"))
+			h.SetBack("c2", false)
+			h.ProxyGone(pod("p"))
+		}},
 		"a pod that must get through the setting back of a cluster": {happens: func(h *History, _ *clock) {
 			is := pod("p", func(p *corev1.Pod) { p.Labels = map[string]string{"app": "kept"} })
 			h.Proxy(is)
@@ -178,7 +213,7 @@ func TestWhatIsAViolation(t *testing.T) {
 		}, want: NoneLost},
 		"a pod goes that somebody deleted": {happens: func(h *History, _ *clock) {
 			h.Proxy(pod("p"))
-			h.Allow("p", "deleted")
+			h.Allow("p", Deleted)
 			h.ProxyGone(pod("p"))
 		}},
 		"a pod that has finished runs again": {happens: func(h *History, _ *clock) {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
@@ -35,13 +36,21 @@ func (h *History) Watch(
 	if _, err := informer.AddEventHandler(h.handler(cluster, source)); err != nil {
 		return nil, fmt.Errorf("watching %s: %w", cluster, err)
 	}
+	synced := []cache.InformerSynced{informer.HasSynced}
+	if source {
+		events := factory.Events().V1().Events().Informer()
+		if _, err := events.AddEventHandler(h.fencedHandler()); err != nil {
+			return nil, fmt.Errorf("watching the events of %s: %w", cluster, err)
+		}
+		synced = append(synced, events.HasSynced)
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	end = func() {
 		cancel()
 		factory.Shutdown()
 	}
 	factory.Start(ctx.Done())
-	if !cache.WaitForCacheSync(ctx.Done(), informer.HasSynced) {
+	if !cache.WaitForCacheSync(ctx.Done(), synced...) {
 		end()
 		return nil, fmt.Errorf("reading the pods of %s: %w", cluster, context.Cause(ctx))
 	}
@@ -87,6 +96,16 @@ func (h *History) handler(cluster string, source bool) cache.ResourceEventHandle
 		},
 		DeleteFunc: gone,
 	}
+}
+
+// fencedHandler notes the proxies whose end the source confirms because their target must have fenced the delegate.
+func (h *History) fencedHandler() cache.ResourceEventHandler {
+	return cache.ResourceEventHandlerFuncs{AddFunc: func(object any) {
+		event, ok := object.(*eventsv1.Event)
+		if ok && event.Regarding.Kind == "Pod" && event.Reason == "DelegateFenced" {
+			h.Fenced(event.Regarding.UID)
+		}
+	}}
 }
 
 // Look looks at the processes of the machine until the context ends.

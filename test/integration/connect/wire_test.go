@@ -31,6 +31,7 @@ func newWire(t *testing.T, login *rest.Config) *wire {
 	w := &wire{login: rest.CopyConfig(login), peer: host.Host, cut: make(chan struct{}), ended: make(chan struct{})}
 	w.login.Host = "https://" + listener.Addr().String()
 	w.mend()
+	t.Cleanup(w.end) // Else connections that are cut would wait for ever.
 	go func() {
 		for {
 			connection, err := listener.Accept()
@@ -45,15 +46,17 @@ func newWire(t *testing.T, login *rest.Config) *wire {
 
 func (w *wire) pass(connection net.Conn) {
 	defer func() { _ = connection.Close() }()
-	w.wait()
+	w.mu.Lock()
+	ended := w.ended
+	w.mu.Unlock()
+	if !w.wait(ended) {
+		return
+	}
 	server, err := net.Dial("tcp", w.peer)
 	if err != nil {
 		return
 	}
 	defer func() { _ = server.Close() }()
-	w.mu.Lock()
-	ended := w.ended
-	w.mu.Unlock()
 	done := make(chan struct{}, 2)
 	for _, pair := range [][2]net.Conn{{connection, server}, {server, connection}} {
 		go func() {
@@ -61,7 +64,9 @@ func (w *wire) pass(connection net.Conn) {
 			buffer := make([]byte, 1<<15)
 			for {
 				n, err := pair[0].Read(buffer)
-				w.wait()
+				if !w.wait(ended) {
+					return
+				}
 				if _, writeErr := pair[1].Write(buffer[:n]); err != nil || writeErr != nil {
 					return
 				}
@@ -82,11 +87,17 @@ func (w *wire) end() {
 	w.ended = make(chan struct{})
 }
 
-func (w *wire) wait() {
+// wait waits until the wire is whole. It returns false if the connection ends before that.
+func (w *wire) wait(ended <-chan struct{}) bool {
 	w.mu.Lock()
 	cut := w.cut
 	w.mu.Unlock()
-	<-cut
+	select {
+	case <-cut:
+		return true
+	case <-ended:
+		return false
+	}
 }
 
 func (w *wire) sever() {

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/waittest"
 	"github.com/multicluster-scheduler/multicluster-scheduler/test/integration/env"
 )
 
@@ -126,7 +127,7 @@ func TestATargetThatHangsDelaysNoOther(t *testing.T) {
 		place(t, proxy, c2)
 		env.Delete(t, source, proxy)
 	}
-	<-asked
+	waittest.Receive(t, "a request to the target that hangs", asked)
 	waitForWorkers(t, c3)
 }
 

@@ -37,22 +37,9 @@ var (
 	c1, c2   *env.Cluster
 	registry *engage.Registry
 	keys     *proof.Keys
-	start    = time.Now()
+	// fast is the clock of the parts under test.
+	fast = env.FastClock(speed)
 )
-
-// fast is a clock that goes speed times as fast as the wall's.
-type fast struct{ clock.RealClock }
-
-func (f fast) Now() time.Time                         { return start.Add(time.Since(start) * speed) }
-func (f fast) Since(t time.Time) time.Duration        { return f.Now().Sub(t) }
-func (f fast) After(d time.Duration) <-chan time.Time { return f.RealClock.After(d / speed) }
-
-func (f fast) NewTimer(d time.Duration) clock.Timer   { return f.RealClock.NewTimer(d / speed) }
-func (f fast) NewTicker(d time.Duration) clock.Ticker { return f.RealClock.NewTicker(d / speed) }
-
-func (f fast) AfterFunc(d time.Duration, do func()) clock.Timer {
-	return f.RealClock.AfterFunc(d/speed, do)
-}
 
 func TestMain(m *testing.M) { env.Main(m, setUp) }
 
@@ -75,14 +62,14 @@ func registerTarget(t env.T, mgr ctrl.Manager, login *rest.Config) error {
 	if err != nil {
 		return err
 	}
-	delegates := chaperon.New(mgr.GetClient(), mgr.GetAPIReader(), fast{}, mgr.GetEventRecorder("delegates"), "")
+	delegates := chaperon.New(mgr.GetClient(), mgr.GetAPIReader(), fast, mgr.GetEventRecorder("delegates"), "")
 	watch := fence.New(fence.Options{
 		Client: mgr.GetClient(), Clients: clientset, Namespace: env.LeasesNamespace, Wake: delegates.Wake,
-		Clock: fast{}, Logger: mgr.GetLogger(),
+		Clock: fast, Logger: mgr.GetLogger(),
 	})
 	delegates.FenceBy(watch.Silent)
 	present := &presence.Presence{
-		Leases: clientset.CoordinationV1().Leases(env.LeasesNamespace), Holder: "c2", Fences: true, Clock: fast{},
+		Leases: clientset.CoordinationV1().Leases(env.LeasesNamespace), Holder: "c2", Fences: true, Clock: fast,
 		Logger: mgr.GetLogger(),
 	}
 	for _, part := range []interface{ Start(context.Context) error }{watch, present} {
@@ -172,7 +159,7 @@ func (o origin) grant() *v1alpha1.SourceGrant {
 // the machine is that slow, the source takes its Lease again, as a manager does.
 func (o origin) renew(t *testing.T) (fallSilent func()) {
 	t.Helper()
-	process := hold.New(hold.Options{ClusterID: o.id, Name: "leader", Clock: fast{}})
+	process := hold.New(hold.Options{ClusterID: o.id, Name: "leader", Clock: fast})
 	process.Lead()
 	life, end := context.WithCancel(context.WithoutCancel(t.Context()))
 	t.Cleanup(end)

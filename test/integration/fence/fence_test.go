@@ -40,7 +40,7 @@ func TestADelegateIsStoppedWhenItsSourceIsSilentAndReplacedWhenTheSourceIsBack(t
 	remade := place(t, newTarget(t), "remade", "c1", 0)
 	remade.lose(t)
 	fenced.waitFor(t, v1alpha1.ReasonDelegateFenced)
-	if after := (fast{}).Since(silent.lastHeard(t)); after < least {
+	if after := fast.Since(silent.lastHeard(t)); after < least {
 		t.Errorf("it is fenced %s after the source was heard of", after)
 	}
 	ending := env.WaitFor(t, c2, fenced.delegate, func(pod *corev1.Pod) error {
@@ -91,7 +91,7 @@ func TestASourceIsHeardOfAgain(t *testing.T) {
 	silence := other.renew(t)
 	marker := place(t, target, "marker", "not-back", timeouts.FenceLeast)
 	fallSilent()
-	<-(fast{}).After(timeouts.FenceLeast / 2)
+	<-fast.After(timeouts.FenceLeast / 2)
 	o.renew(t)
 	silence()
 	marker.waitFor(t, v1alpha1.ReasonDelegateFenced)

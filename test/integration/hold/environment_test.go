@@ -6,7 +6,6 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -48,22 +47,9 @@ var (
 	c1, copied, c2 *env.Cluster
 	// managerUser is the user name of the target's manager.
 	managerUser = env.ServiceAccountUser(env.ReleaseNamespace, env.ManagerAccount)
-	start       = time.Now()
+	// fast is the clock of the parts under test.
+	fast = env.FastClock(speed)
 )
-
-// fast is a clock that goes speed times as fast as the wall's.
-type fast struct{ clock.RealClock }
-
-func (f fast) Now() time.Time                         { return start.Add(time.Since(start) * speed) }
-func (f fast) Since(t time.Time) time.Duration        { return f.Now().Sub(t) }
-func (f fast) After(d time.Duration) <-chan time.Time { return f.RealClock.After(d / speed) }
-
-func (f fast) NewTimer(d time.Duration) clock.Timer   { return f.RealClock.NewTimer(d / speed) }
-func (f fast) NewTicker(d time.Duration) clock.Ticker { return f.RealClock.NewTicker(d / speed) }
-
-func (f fast) AfterFunc(d time.Duration, do func()) clock.Timer {
-	return f.RealClock.AfterFunc(d/speed, do)
-}
 
 func TestMain(m *testing.M) { env.Main(m, setUp) }
 
@@ -165,7 +151,7 @@ func run(t *testing.T, in *env.Cluster, name string, crashes bool) *replica {
 	clientset, err := kubernetes.NewForConfig(in.Config)
 	env.Must(t, err)
 	leases := clientset.CoordinationV1().Leases(metav1.NamespaceDefault)
-	options := hold.Options{ClusterID: clusterID, Name: name, Clock: fast{}}
+	options := hold.Options{ClusterID: clusterID, Name: name, Clock: fast}
 	if !crashes {
 		options.OwnLease = hold.LeaderLease{Leases: leases, Name: election}
 	}
@@ -203,7 +189,7 @@ func (r *replica) register(mgr ctrl.Manager, in *env.Cluster, holds *hold.Proces
 	}
 	targets, err := target.New(target.Options{
 		Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), Config: in.Config, Scheme: mgr.GetScheme(),
-		Registry: r.registry, Source: origin, Clock: fast{}, Holds: holds, Addresses: inUse,
+		Registry: r.registry, Source: origin, Clock: fast, Holds: holds, Addresses: inUse,
 		Verifier: func() (gate.Verifier, error) { return env.Verifier{}, nil },
 		Recorder: mgr.GetEventRecorder("targets"), Metrics: prometheus.NewRegistry(),
 	})
@@ -233,7 +219,7 @@ func present(t *testing.T) (stop func()) {
 	host, err := os.Hostname()
 	env.Must(t, err)
 	p := &presence.Presence{
-		Leases: clientset.CoordinationV1().Leases(env.LeasesNamespace), Holder: host, Clock: fast{},
+		Leases: clientset.CoordinationV1().Leases(env.LeasesNamespace), Holder: host, Clock: fast,
 		Logger: ctrl.Log,
 	}
 	return env.Run(t, p.Start)

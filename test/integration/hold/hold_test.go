@@ -21,6 +21,7 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/timeouts"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/waittest"
 	"github.com/multicluster-scheduler/multicluster-scheduler/test/integration/env"
 )
 
@@ -57,7 +58,7 @@ func TestTheNextLeaderTakesOverAfterACrashAndTheCopyDoesNot(t *testing.T) {
 	waitHeldByOther(t, copied, backup)
 
 	first.stop()
-	<-standby.elected
+	waittest.Receive(t, "the election of the standby", standby.elected)
 	elected := time.Now()
 	i.waitHolder(t, "standby")
 	// It has watched the Lease. Otherwise it would begin to wait now.
@@ -120,7 +121,7 @@ func TestATargetThatWasSetBackIsNotBelievedUntilItIsAccepted(t *testing.T) {
 	// The next leader knows, too.
 	r.stop()
 	r = run(t, c1, "second", false)
-	<-r.elected
+	waittest.Receive(t, "the election of the second leader", r.elected)
 	waitTurnedBack(t, original)
 	if _, ok := r.registry.ByKey(i.key()); ok {
 		t.Error("the target is engaged")

@@ -40,22 +40,9 @@ var (
 	c1, c2, c3 *env.Cluster
 	kubelets   = map[*env.Cluster]*kubelet{}
 	keys       = proof.Generate(time.Now().Add(-time.Hour))
-	start      = time.Now()
+	// fast is the clock of the parts under test.
+	fast = env.FastClock(speed)
 )
-
-// fast is a clock that goes speed times as fast as the wall's.
-type fast struct{ clock.RealClock }
-
-func (f fast) Now() time.Time                         { return start.Add(time.Since(start) * speed) }
-func (f fast) Since(t time.Time) time.Duration        { return f.Now().Sub(t) }
-func (f fast) After(d time.Duration) <-chan time.Time { return f.RealClock.After(d / speed) }
-
-func (f fast) NewTimer(d time.Duration) clock.Timer   { return f.RealClock.NewTimer(d / speed) }
-func (f fast) NewTicker(d time.Duration) clock.Ticker { return f.RealClock.NewTicker(d / speed) }
-
-func (f fast) AfterFunc(d time.Duration, do func()) clock.Timer {
-	return f.RealClock.AfterFunc(d/speed, do)
-}
 
 func TestMain(m *testing.M) { env.Main(m, setUp) }
 
@@ -159,7 +146,7 @@ func runSource(t env.T) *manager {
 	t.Helper()
 	m := &manager{
 		registry: engage.NewRegistry(),
-		process:  hold.New(hold.Options{ClusterID: clusterID, Name: "c1", Clock: fast{}}),
+		process:  hold.New(hold.Options{ClusterID: clusterID, Name: "c1", Clock: fast}),
 	}
 	m.stop = env.RunManager(t, c1.Config, func(mgr ctrl.Manager) error { return m.register(t, mgr) })
 	for _, cluster := range []*env.Cluster{c2, c3} {
@@ -201,7 +188,7 @@ func (m *manager) register(t env.T, mgr ctrl.Manager) error {
 func (m *manager) registerConnections(mgr ctrl.Manager, origin translate.Source, inUse *addresses.InUse) error {
 	targets, err := target.New(target.Options{
 		Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), Config: c1.Config, Scheme: mgr.GetScheme(),
-		Registry: m.registry, Source: origin, Clock: fast{}, Holds: m.process, Addresses: inUse,
+		Registry: m.registry, Source: origin, Clock: fast, Holds: m.process, Addresses: inUse,
 		Verifier: func() (gate.Verifier, error) { return keys, nil },
 		Recorder: mgr.GetEventRecorder("targets"), Metrics: prometheus.NewRegistry(),
 	})

@@ -39,22 +39,9 @@ var (
 	managerUser = env.ServiceAccountUser(env.ReleaseNamespace, env.ManagerAccount)
 	healthy     = types.NamespacedName{Name: "healthy"}
 	pods        *road
-	start       = time.Now()
+	// fast is the clock of the parts under test.
+	fast = env.FastClock(speed)
 )
-
-// fast is a clock that goes speed times as fast as the wall's.
-type fast struct{ clock.RealClock }
-
-func (f fast) Now() time.Time                         { return start.Add(time.Since(start) * speed) }
-func (f fast) Since(t time.Time) time.Duration        { return f.Now().Sub(t) }
-func (f fast) After(d time.Duration) <-chan time.Time { return f.RealClock.After(d / speed) }
-
-func (f fast) NewTimer(d time.Duration) clock.Timer   { return f.RealClock.NewTimer(d / speed) }
-func (f fast) NewTicker(d time.Duration) clock.Ticker { return f.RealClock.NewTicker(d / speed) }
-
-func (f fast) AfterFunc(d time.Duration, do func()) clock.Timer {
-	return f.RealClock.AfterFunc(d/speed, do)
-}
 
 func TestMain(m *testing.M) { env.Main(m, setUp) }
 
@@ -152,10 +139,10 @@ func (o origin) register(mgr ctrl.Manager) error {
 	if err := o.registerPods(mgr, inUse); err != nil {
 		return err
 	}
-	holds := hold.New(hold.Options{ClusterID: o.id(), Name: o.cluster.Name, Clock: fast{}})
+	holds := hold.New(hold.Options{ClusterID: o.id(), Name: o.cluster.Name, Clock: fast})
 	targets, err := target.New(target.Options{
 		Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), Config: o.cluster.Config, Scheme: mgr.GetScheme(),
-		Registry: o.registry, Source: o.itself(), Clock: fast{}, Holds: holds, Addresses: inUse,
+		Registry: o.registry, Source: o.itself(), Clock: fast, Holds: holds, Addresses: inUse,
 		Verifier: func() (gate.Verifier, error) { return env.Verifier{}, nil },
 		Recorder: mgr.GetEventRecorder("targets"), Metrics: prometheus.NewRegistry(),
 		Tenants: configv1alpha1.Tenants{AllowLoopback: true},

@@ -15,6 +15,7 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
@@ -164,25 +165,36 @@ func observe(t *testing.T) *observer {
 		events, err := watching.Watch(t.Context(), w.list, client.InNamespace(shop))
 		env.Must(t, err)
 		t.Cleanup(events.Stop)
-		go func() {
-			for event := range events.ResultChan() {
-				o.note(w.cluster.Name, event)
-			}
-		}()
+		go o.see(w.cluster.Name, events)
 	}
 	return o
+}
+
+// see notes what a watch says. A watch that ends before the test does has not seen everything.
+func (o *observer) see(cluster string, events watch.Interface) {
+	for event := range events.ResultChan() {
+		o.note(cluster, event)
+	}
+	o.fault("%s: a watch has ended", cluster)
+}
+
+func (o *observer) fault(format string, args ...any) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.faults = append(o.faults, fmt.Sprintf(format, args...))
 }
 
 func (o *observer) note(cluster string, event watch.Event) {
 	object, ok := event.Object.(client.Object)
 	if !ok {
+		o.fault("%s: a watch says %s: %v", cluster, event.Type, apierrors.FromObject(event.Object))
 		return
+	}
+	if event.Type == watch.Deleted || object.GetDeletionTimestamp() != nil {
+		o.fault("%s: %T %s is deleted", cluster, object, object.GetName())
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if event.Type == watch.Deleted || object.GetDeletionTimestamp() != nil {
-		o.faults = append(o.faults, fmt.Sprintf("%s: %T %s is deleted", cluster, object, object.GetName()))
-	}
 	if _, isChaperon := object.(*v1alpha1.PodChaperon); !isChaperon {
 		return
 	}
@@ -193,12 +205,15 @@ func (o *observer) note(cluster string, event watch.Event) {
 	o.chaperons[uid] = object.GetName()
 }
 
-// expectNoFaults fails the test if a pod was deleted, or ran twice, until now.
+// expectNoFaults fails the test if a pod was deleted, or ran twice, until now, or if the watches did not show it all.
 func (o *observer) expectNoFaults(t *testing.T) {
 	t.Helper()
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, fault := range o.faults {
 		t.Error(fault)
+	}
+	if len(o.chaperons) == 0 {
+		t.Error("no PodChaperon was seen")
 	}
 }

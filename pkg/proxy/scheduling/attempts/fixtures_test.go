@@ -6,6 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/proxy/scheduling/schedulingtest"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/waittest"
 )
 
 // world is Attempts with a fake clock.
@@ -32,7 +33,7 @@ func (w *world) refuse(pod types.UID, nodeName string, backOff BackOff) {
 // expectLifted waits until time has lifted an exclusion, which must be this pod's.
 func (w *world) expectLifted(t testing.TB, pod types.UID) {
 	t.Helper()
-	if got := schedulingtest.Receive(t, "the end of an exclusion", w.lifted); got != pod {
+	if got := waittest.Receive(t, "the end of an exclusion", w.lifted); got != pod {
 		t.Errorf("an exclusion was lifted for %q, want %q", got, pod)
 	}
 }

@@ -18,12 +18,13 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate/proof"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/proxy/scheduling/schedulingtest"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/waittest"
 )
 
 // The fixtures of package schedulingtest, by shorter names.
 var (
 	deleting    = schedulingtest.Deleting
-	eventually  = schedulingtest.Eventually
+	eventually  = waittest.Eventually
 	inPhase     = schedulingtest.InPhase
 	newChaperon = schedulingtest.NewChaperon
 	newPod      = schedulingtest.NewPod
@@ -37,7 +38,7 @@ var podChaperons = schema.GroupResource{Resource: "podchaperons"}
 // receive returns what another goroutine sends, and ends the test if nothing comes.
 func receive[T any](t testing.TB, what string, from <-chan T) T {
 	t.Helper()
-	return schedulingtest.Receive(t, what, from)
+	return waittest.Receive(t, what, from)
 }
 
 // world is a Placer with engaged targets whose API servers are fakes.

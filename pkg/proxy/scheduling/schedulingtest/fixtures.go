@@ -1,7 +1,6 @@
 package schedulingtest
 
 import (
-	"context"
 	"testing"
 	"time"
 
@@ -10,7 +9,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/utils/clock"
 	testingclock "k8s.io/utils/clock/testing"
@@ -142,31 +140,4 @@ func NewNode(name string, allocatable corev1.ResourceList) *framework.NodeInfo {
 		&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: corev1.NodeStatus{Allocatable: allocatable}},
 	)
 	return info
-}
-
-// patience is how long tests wait for other goroutines.
-const patience = time.Minute
-
-// Receive returns what another goroutine sends, and ends the test if nothing comes.
-func Receive[T any](t testing.TB, what string, from <-chan T) T {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	var sent T
-	select {
-	case sent = <-from:
-	case <-ctx.Done():
-		t.Fatalf("waiting for %s: nothing came", what)
-	}
-	return sent
-}
-
-// Eventually waits until another goroutine has done something.
-func Eventually(t testing.TB, what string, done func() bool) {
-	t.Helper()
-	err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, patience, true,
-		func(context.Context) (bool, error) { return done(), nil })
-	if err != nil {
-		t.Fatalf("waiting until %s: %v", what, err)
-	}
 }

@@ -1,0 +1,152 @@
+package checker
+
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+)
+
+// How says how somebody asked for the end of a proxy.
+type How string
+
+// The ways to ask for the end of a proxy.
+const (
+	Deleted        How = "somebody deleted it"
+	DeletedByForce How = "somebody deleted it by force"
+	// DelegateDeleted does not excuse the end of a proxy that had finished before.
+	DelegateDeleted How = "somebody deleted its delegate, or its PodChaperon"
+	wasSetBack      How = "a cluster was set back"
+)
+
+// allowance is what somebody asked for.
+type allowance struct {
+	how      How
+	finished bool // The proxy had finished before.
+}
+
+// Allow notes that somebody asked for the end of a proxy, and how.
+func (h *History) Allow(uid types.UID, how How) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.allow(uid, how)
+}
+
+func (h *History) allow(uid types.UID, how How) {
+	before, asked := h.allowed[uid]
+	if asked && (before.how == DeletedByForce || how == DelegateDeleted) {
+		return // What was asked first says more.
+	}
+	p := h.proxies[uid]
+	h.allowed[uid] = allowance{how: how, finished: p != nil && Finished(p.phase)}
+}
+
+// Allowed reports whether somebody asked for the end of a proxy, or of its delegate.
+func (h *History) Allowed(uid types.UID) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.isAllowed(uid)
+}
+
+func (h *History) isAllowed(uid types.UID) bool {
+	_, asked := h.allowed[uid]
+	return asked
+}
+
+// mayGo reports whether somebody asked for the end of a proxy itself, or of its delegate before it had finished.
+func (h *History) mayGo(uid types.UID) bool {
+	a, asked := h.allowed[uid]
+	return asked && (a.how != DelegateDeleted || !a.finished)
+}
+
+// goes notes that a proxy begins to go, or is gone.
+func (h *History) goes(uid types.UID, p *proxy) {
+	if h.mayGo(uid) {
+		return
+	}
+	switch a, asked := h.allowed[uid]; {
+	case asked && a.how == DelegateDeleted && !p.controlled:
+		h.violate(NoneLost, "proxy %s (%s) had finished, and goes because %s", p.name, uid, a.how)
+	case !p.controlled && p.gone:
+		h.violate(NoneLost, "proxy %s (%s on %q, %s) is gone, and nobody deleted it", p.name, uid, p.node, p.phase)
+	case p.gone && p.deleting: // Its deletion was looked at when it began.
+	case p.ordinal && strings.HasSuffix(p.name, "-0") && h.quiet() && !p.disrupted && !h.delegateDisrupted(uid):
+		// Nobody scales a StatefulSet to zero, or rolls one out.
+		h.violate(NoneLost, "proxy %s (%s on %q, %s) of a StatefulSet goes, and nobody asked for it",
+			p.name, uid, p.node, p.phase)
+	}
+}
+
+// delegateDisrupted reports whether a target evicted a delegate of the proxy.
+func (h *History) delegateDisrupted(proxy types.UID) bool {
+	for _, d := range h.delegates {
+		if d.parent == proxy && d.disrupted {
+			return true
+		}
+	}
+	return false
+}
+
+// looksBeforeEnd is how many looks at processes in a row prove that a pod ran after its proxy had gone. The first one
+// may have begun before that.
+const looksBeforeEnd = 2
+
+// endsFirst checks that a proxy that is gone has no delegate that runs.
+func (h *History) endsFirst(d *delegate) {
+	p := h.proxies[d.parent]
+	if p == nil || !p.gone || !p.on(d.cluster) || p.byForce || h.allowed[d.parent].how == DeletedByForce ||
+		len(h.forgets) > 0 {
+		return
+	}
+	if d.after++; d.after == looksBeforeEnd {
+		h.violate(EndsFirst, "proxy %s (%s) is gone, and its delegate %s in %s runs",
+			p.name, d.parent, d.name, d.cluster)
+	}
+}
+
+// Fenced notes that the source says that the delegate of a proxy was surely stopped by its target, which is lost.
+func (h *History) Fenced(uid types.UID) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	p := h.proxies[uid]
+	if p == nil || p.fence == 0 {
+		return
+	}
+	var lasted time.Duration
+	for cluster, outage := range h.away {
+		if p.on(cluster) {
+			lasted = outage.lasted(h.now())
+		}
+	}
+	if least := p.fence + fenceSlack + p.grace; lasted < least {
+		h.violate(EndsFirst, "proxy %s on %q counts as fenced after %s, and its delegate may run for %s",
+			p.name, p.node, lasted.Round(time.Second), least)
+	}
+}
+
+// fenceSlack is how much later than the fence and the grace period together a fenced delegate may end: see
+// docs/operations.md.
+const fenceSlack = time.Minute
+
+// fenceOf returns after which silence a target stops the delegate of a proxy, or 0.
+func fenceOf(pod *corev1.Pod) time.Duration {
+	seconds, err := strconv.Atoi(pod.Annotations[v1alpha1.AnnotationFencedAfter])
+	if err != nil {
+		return 0
+	}
+	return time.Duration(seconds) * time.Second
+}
+
+// disruption returns why Kubernetes evicts a pod, or "".
+func disruption(pod *corev1.Pod) string {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue {
+			return c.Reason
+		}
+	}
+	return ""
+}

@@ -1,0 +1,319 @@
+package checker
+
+import (
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+)
+
+// history is what happens in a test, and the rule that it breaks, if any.
+type history struct {
+	happens func(h *History, c *clock)
+	want    Rule
+}
+
+func check(t *testing.T, histories map[string]history) {
+	t.Helper()
+	for name, test := range histories {
+		t.Run(name, func(t *testing.T) {
+			c := &clock{at: time.Unix(1_000_000, 0)}
+			h := NewHistory(c.now)
+			test.happens(h, c)
+			var got Rule
+			if v := h.Violations(); len(v) > 0 {
+				got = v[0].Rule
+			}
+			if got != test.want {
+				t.Errorf("got %q, want %q: %v", got, test.want, h.Violations())
+			}
+		})
+	}
+}
+
+// ready makes a pod Ready since some time.
+func ready(since time.Time) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{
+			Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(since),
+		})
+	}
+}
+
+func evicted(reason string) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{
+			Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: reason,
+		})
+	}
+}
+
+func deleting(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)} }
+
+// fencedPod is stopped by its target after a silence of 60 s.
+func fencedPod(p *corev1.Pod) {
+	p.Annotations = map[string]string{v1alpha1.AnnotationFencedAfter: "60"}
+	p.Spec.TerminationGracePeriodSeconds = new(int64(5))
+}
+
+func TestReadinessIsNotInvented(t *testing.T) {
+	proxy := func(h *History, change ...func(*corev1.Pod)) {
+		h.Proxy(pod("p", append(change, on("admiralty-c2"))...))
+	}
+	check(t, map[string]history{
+		"the proxy is Ready after its delegate": {happens: func(h *History, c *clock) {
+			h.Delegate("c2", "p", pod("d", ready(c.at)))
+			proxy(h, ready(c.at))
+			h.Ends()
+		}},
+		"the proxy is Ready, and its delegate never": {happens: func(h *History, c *clock) {
+			h.Delegate("c2", "p", pod("d"))
+			proxy(h, ready(c.at))
+			h.Ends()
+		}, want: Readiness},
+		"the proxy is Ready three seconds before its delegate": {happens: func(h *History, c *clock) {
+			h.Delegate("c2", "p", pod("d"))
+			proxy(h, ready(c.at))
+			c.at = c.at.Add(3 * time.Second)
+			h.Delegate("c2", "p", pod("d", ready(c.at)))
+		}, want: Readiness},
+		"the watch of the target is late": {happens: func(h *History, c *clock) {
+			h.Delegate("c2", "p", pod("d"))
+			proxy(h, ready(c.at))
+			since := c.at
+			c.at = c.at.Add(3 * time.Second)
+			h.Delegate("c2", "p", pod("d", ready(since)))
+			h.Ends()
+		}},
+		"a delegate that was Ready until now": {happens: func(h *History, c *clock) {
+			h.Delegate("c2", "p", pod("d", ready(c.at)))
+			h.Delegate("c2", "p", pod("d"))
+			proxy(h, ready(c.at))
+			c.at = c.at.Add(3 * time.Second)
+			h.Delegate("c2", "p", pod("d", ready(c.at)))
+			h.Ends()
+		}},
+		"a delegate that was Ready long ago": {happens: func(h *History, c *clock) {
+			h.Delegate("c2", "p", pod("d", ready(c.at)))
+			h.Delegate("c2", "p", pod("d"))
+			c.at = c.at.Add(lagsFor + time.Second)
+			proxy(h, ready(c.at))
+			h.Ends()
+		}, want: Readiness},
+		"the proxy of a delegate that has finished stays Ready": {happens: func(h *History, c *clock) {
+			h.Delegate("c2", "p", pod("d", ready(c.at)))
+			proxy(h, ready(c.at))
+			h.Delegate("c2", "p", pod("d", ended(corev1.PodSucceeded, 0)))
+			proxy(h, ready(c.at), ended(corev1.PodSucceeded, 0))
+			c.at = c.at.Add(restLags)
+			h.Ends()
+		}, want: Readiness},
+		"a delegate that was Ready until just before the rest": {happens: func(h *History, c *clock) {
+			h.Delegate("c2", "p", pod("d", ready(c.at)))
+			proxy(h, ready(c.at))
+			h.Delegate("c2", "p", pod("d"))
+			h.Ends()
+		}},
+		"a delegate in another target is Ready": {happens: func(h *History, c *clock) {
+			h.Delegate("c2", "p", pod("d2"))
+			h.Delegate("c1", "p", pod("d1", ready(c.at)))
+			proxy(h, ready(c.at))
+			h.Ends()
+		}, want: Readiness},
+		"the proxy shows it no more": {happens: func(h *History, c *clock) {
+			h.Delegate("c2", "p", pod("d"))
+			proxy(h, ready(c.at))
+			proxy(h)
+			h.Ends()
+		}},
+		"a cluster is away, so that the checker may see neither": {happens: func(h *History, c *clock) {
+			h.Away("c2", true)
+			h.Delegate("c2", "p", pod("d"))
+			proxy(h, ready(c.at))
+			c.at = c.at.Add(3 * time.Second)
+			h.Delegate("c2", "p", pod("d", ready(c.at)))
+		}},
+	})
+}
+
+func TestAPodGoesOnlyWhenItsDelegateHasEnded(t *testing.T) {
+	runs := map[types.UID]bool{"d": true}
+	goes := func(h *History, change ...func(*corev1.Pod)) {
+		p := pod("p", append(change, on("admiralty-c2"), owned("ReplicaSet"))...)
+		h.Proxy(p)
+		h.Delegate("c2", "p", pod("d"))
+		h.ProxyGone(p)
+	}
+	check(t, map[string]history{
+		"the delegate runs after its proxy": {happens: func(h *History, _ *clock) {
+			goes(h)
+			h.Running(runs)
+			h.Delegate("c2", "p", pod("d"))
+			h.Running(runs)
+		}, want: EndsFirst},
+		"a look that may have begun before the proxy went": {happens: func(h *History, _ *clock) {
+			goes(h)
+			h.Running(runs)
+			h.Running(nil)
+		}},
+		"somebody deleted the proxy by force": {happens: func(h *History, _ *clock) {
+			h.Allow("p", DeletedByForce)
+			h.Allow("p", Deleted)
+			goes(h)
+			h.Running(runs)
+			h.Running(runs)
+		}},
+		"somebody deleted the proxy": {happens: func(h *History, _ *clock) {
+			h.Allow("p", Deleted)
+			goes(h)
+			h.Running(runs)
+			h.Running(runs)
+		}, want: EndsFirst},
+		"its node is gone": {happens: func(h *History, _ *clock) {
+			goes(h, evicted("DeletionByPodGC"))
+			h.Running(runs)
+			h.Running(runs)
+		}},
+		"the proxy was bound elsewhere": {happens: func(h *History, _ *clock) {
+			goes(h)
+			h.Delegate("c1", "p", pod("e"))
+			h.Running(map[types.UID]bool{"e": true})
+			h.Running(map[types.UID]bool{"e": true})
+		}},
+		"a cluster was set back": {happens: func(h *History, _ *clock) {
+			h.SetBack("c2", false)
+			goes(h)
+			h.Running(runs)
+			h.Running(runs)
+		}},
+	})
+}
+
+func TestALostTargetHasTheTimeToFence(t *testing.T) {
+	fenced := func(h *History) {
+		h.Proxy(pod("p", on("admiralty-c2"), owned("StatefulSet"), fencedPod))
+		h.Fenced("p")
+	}
+	check(t, map[string]history{
+		"at once": {happens: func(h *History, _ *clock) { fenced(h) }, want: EndsFirst},
+		"after 75 s": {happens: func(h *History, c *clock) {
+			h.Away("c2", true)
+			c.at = c.at.Add(75 * time.Second)
+			fenced(h)
+		}, want: EndsFirst},
+		"after a minute more than the fence, and the grace period": {happens: func(h *History, c *clock) {
+			h.Away("c2", true)
+			c.at = c.at.Add(125 * time.Second)
+			fenced(h)
+		}},
+		"another cluster was away": {happens: func(h *History, c *clock) {
+			h.Away("c1", true)
+			c.at = c.at.Add(125 * time.Second)
+			fenced(h)
+		}, want: EndsFirst},
+		"two outages in a row": {happens: func(h *History, c *clock) {
+			h.Away("c2", true)
+			h.Away("c2", true)
+			c.at = c.at.Add(70 * time.Second)
+			h.Away("c2", false)
+			h.Away("c2", false)
+			c.at = c.at.Add(time.Second)
+			h.Away("c2", true)
+			c.at = c.at.Add(60 * time.Second)
+			fenced(h)
+		}},
+		"a short outage long after a long one": {happens: func(h *History, c *clock) {
+			h.Away("c2", true)
+			c.at = c.at.Add(300 * time.Second)
+			h.Away("c2", false)
+			c.at = c.at.Add(excusedFor + time.Second)
+			h.Away("c2", true)
+			c.at = c.at.Add(50 * time.Second)
+			fenced(h)
+		}, want: EndsFirst},
+	})
+}
+
+func TestWhyAPodGoes(t *testing.T) {
+	first := func(change ...func(*corev1.Pod)) *corev1.Pod {
+		return pod("p", append(change, on("admiralty-c2"), owned("StatefulSet"))...)
+	}
+	check(t, map[string]history{
+		"the first pod of a StatefulSet, by itself": {happens: func(h *History, _ *clock) {
+			h.Proxy(first())
+			h.Proxy(first(deleting))
+		}, want: NoneLost},
+		"the same, and nobody saw that its deletion began": {happens: func(h *History, _ *clock) {
+			h.Proxy(first())
+			h.ProxyGone(first())
+		}, want: NoneLost},
+		"the third pod of a StatefulSet, which may be scaled": {happens: func(h *History, _ *clock) {
+			third := first(deleting)
+			third.Name = "db-2"
+			h.Proxy(third)
+		}},
+		"somebody deleted it": {happens: func(h *History, _ *clock) {
+			h.Allow("p", Deleted)
+			h.Proxy(first(deleting))
+		}},
+		"somebody deleted its delegate": {happens: func(h *History, _ *clock) {
+			h.Proxy(first())
+			h.Allow("p", DelegateDeleted)
+			h.Proxy(first(deleting))
+		}},
+		"somebody drained its node": {happens: func(h *History, _ *clock) {
+			h.Proxy(first(deleting, evicted("EvictionByEvictionAPI")))
+		}},
+		"the target evicted its delegate": {happens: func(h *History, _ *clock) {
+			h.Delegate("c2", "p", pod("d", evicted("DeletionByTaintManager")))
+			h.Delegate("c2", "p", pod("d"))
+			h.DelegateGone("d")
+			h.Proxy(first(deleting))
+		}},
+		"its target is away": {happens: func(h *History, _ *clock) {
+			h.Away("c2", true)
+			h.Proxy(first(deleting))
+		}},
+		"the source was silent until now": {happens: func(h *History, c *clock) {
+			h.Silent(true)
+			h.Silent(false)
+			c.at = c.at.Add(excusedFor)
+			h.Proxy(first(deleting))
+		}},
+		"the source was silent long ago": {happens: func(h *History, c *clock) {
+			h.Silent(true)
+			h.Silent(false)
+			c.at = c.at.Add(excusedFor + time.Second)
+			h.Proxy(first(deleting))
+		}, want: NoneLost},
+		"its deletion began when its target was away": {happens: func(h *History, c *clock) {
+			h.Away("c2", true)
+			h.Proxy(first(deleting))
+			h.Away("c2", false)
+			c.at = c.at.Add(time.Hour)
+			h.Proxy(first(deleting))
+			h.ProxyGone(first(deleting))
+		}},
+		"a pod that had finished when its PodChaperon was deleted": {happens: func(h *History, _ *clock) {
+			h.Proxy(pod("p", ended(corev1.PodSucceeded, 0)))
+			h.Allow("p", DelegateDeleted)
+			h.ProxyGone(pod("p"))
+		}, want: NoneLost},
+		"the same, and then somebody deleted it": {happens: func(h *History, _ *clock) {
+			h.Proxy(pod("p", ended(corev1.PodSucceeded, 0)))
+			h.Allow("p", DelegateDeleted)
+			h.Allow("p", Deleted)
+			h.ProxyGone(pod("p"))
+		}},
+		"a pod that had not finished when its PodChaperon was deleted": {happens: func(h *History, _ *clock) {
+			h.Proxy(pod("p"))
+			h.Allow("p", DelegateDeleted)
+			h.Proxy(pod("p", ended(corev1.PodFailed, 143)))
+			h.ProxyGone(pod("p"))
+		}},
+	})
+}
