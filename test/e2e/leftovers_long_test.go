@@ -97,7 +97,8 @@ func (l *leftovers) count(ctx context.Context, t *testing.T) (map[string]float64
 
 func (l *leftovers) countManagers(ctx context.Context, c *cluster, counts map[string]float64) error {
 	pods := &corev1.PodList{}
-	if err := c.List(ctx, pods, client.InNamespace(managerNamespace), client.HasLabels{"pod-template-hash"}); err != nil {
+	replicas := client.HasLabels{"pod-template-hash"}
+	if err := c.List(ctx, pods, client.InNamespace(managerNamespace), replicas); err != nil {
 		return err
 	}
 	for _, pod := range pods.Items {
@@ -118,7 +119,8 @@ func (l *leftovers) managerMetrics(ctx context.Context, c *cluster, address stri
 	}
 	request.Header.Set("Authorization", "Bearer "+l.tokens[c.name])
 	caller := &http.Client{Transport: &http.Transport{
-		DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, // The manager signed it itself.
+		DisableKeepAlives: true,
+		TLSClientConfig:   &tls.Config{InsecureSkipVerify: true}, // The manager signed its certificate itself.
 	}}
 	answer, err := caller.Do(request)
 	if err != nil {

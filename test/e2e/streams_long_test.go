@@ -64,19 +64,25 @@ func TestManyStreamsAtOnceLeaveNothingBehind(t *testing.T) {
 	if err := reading.Wait(); err != nil {
 		t.Error(err)
 	}
+	endAll(t, followers, commands)
+	left.gone(t)
+}
+
+// endAll ends the input of half of the commands. From all other streams the callers just leave.
+func endAll(t *testing.T, followers []*follower, commands []*conversation) {
+	t.Helper()
 	for i, c := range commands {
-		if i%2 == 0 {
-			if err := c.end(); err != nil {
-				t.Errorf("command %d: %v", i, err)
-			}
+		if i%2 == 1 {
+			c.leave()
 			continue
 		}
-		c.leave()
+		if err := c.end(); err != nil {
+			t.Errorf("command %d: %v", i, err)
+		}
 	}
 	for _, f := range followers {
 		f.leave()
 	}
-	left.gone(t)
 }
 
 // streamed creates an elected web server that runs in c2, with the program tar, and returns it with its delegate.
