@@ -48,7 +48,7 @@ func TestManyStreamsAtOnceLeaveNothingBehind(t *testing.T) {
 	eventually(t, "the manager to have the streams", func(ctx context.Context) error {
 		return left.grown(ctx, t, 2*atOnce)
 	})
-	if got := len(processesOf(t, delegate.UID)); got < 1+atOnce {
+	if got := len(processesOfProgram(t, delegate.UID, "whoami")); got < 1+atOnce {
 		t.Errorf("the delegate has %d processes", got)
 	}
 	for line := range logLines { // The container logs each request.
