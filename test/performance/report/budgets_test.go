@@ -130,7 +130,7 @@ func TestMemoryIsComparedAtFullSizeOnly(t *testing.T) {
 	}
 }
 
-func TestStreamsAreJudgedByTheKindThatLosesMost(t *testing.T) {
+func TestTheKindThatLosesMostDecidesTheBudgetOfStreams(t *testing.T) {
 	kind := func(name string, virtual float64) Stream {
 		return Stream{Kind: name, Virtual: []float64{virtual}, Directly: []float64{100}}
 	}
