@@ -191,7 +191,7 @@ load-image: image ## Load a new image into every node and restart the manager wi
 # BENCH_FLAGS chooses the measurements, as in BENCH_FLAGS="-scenarios burst -targets c2 -pods 300".
 # `go run ./test/performance -help` lists the flags.
 .PHONY: bench
-bench: bench-memory bench-clusters ## Measure everything and write docs/performance/report.md (25 minutes once built)
+bench: bench-memory bench-clusters bench-streams ## Measure everything and write docs/performance/report.md (30 minutes once built)
 	$(STATIC) go run ./test/performance -report docs/performance/report.md $(BENCH_FLAGS)
 
 .PHONY: bench-quick
@@ -202,6 +202,10 @@ bench-quick: bench-clusters ## Measure less and write .local/bench/report.md (ab
 bench-memory: build clusters-program ## Measure the manager's memory with 100 simulated targets and 10,000 proxies
 	$(BIN)/clusters build etcd kube-apiserver
 	$(STATIC) go run ./test/performance/memory $(MEMORY_FLAGS)
+
+.PHONY: bench-streams
+bench-streams: bench-clusters ## Measure exec, attach, port-forward and logs by a virtual node, and directly in the target
+	$(STATIC) go run ./test/performance/streams $(STREAMS_FLAGS)
 
 # The clusters stay up for the next measurement.
 .PHONY: bench-clusters

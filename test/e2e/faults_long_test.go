@@ -339,8 +339,14 @@ func signal(t *testing.T, pod *corev1.Pod, s syscall.Signal) {
 	}
 }
 
-// processesOf finds the processes of a pod's containers by their control group. The pause container does not count.
+// processesOf finds the processes of a manager's pod.
 func processesOf(t *testing.T, pod types.UID) []int {
+	t.Helper()
+	return processesOfProgram(t, pod, "multicluster-scheduler")
+}
+
+// processesOfProgram finds the processes of a pod that run a program, by their control group.
+func processesOfProgram(t *testing.T, pod types.UID, name string) []int {
 	t.Helper()
 	groups, err := filepath.Glob("/proc/[0-9]*/cgroup")
 	if err != nil {
@@ -354,7 +360,7 @@ func processesOf(t *testing.T, pod types.UID) []int {
 		}
 		dir := filepath.Dir(path)
 		program, err := os.Readlink(filepath.Join(dir, "exe"))
-		if err != nil || filepath.Base(program) != "multicluster-scheduler" {
+		if err != nil || filepath.Base(program) != name {
 			continue
 		}
 		pid, err := strconv.Atoi(filepath.Base(dir))

@@ -24,9 +24,12 @@ func appendResult(path string, r report.Result) (err error) {
 	return json.NewEncoder(file).Encode(r)
 }
 
-// writeReport writes the report, with the result of the memory benchmark if there is one from another time.
+// writeReport writes the report, with the results of the other benchmarks if there are some from another time.
 func writeReport(o options, r report.Report) (err error) {
-	if r.Memory, err = readMemory(o.memory); err != nil {
+	if r.Memory, err = read[report.Memory](o.memory); err != nil {
+		return err
+	}
+	if r.Streams, err = read[report.Streams](o.streams); err != nil {
 		return err
 	}
 	if err := os.MkdirAll(filepath.Dir(o.report), 0o755); err != nil {
@@ -41,7 +44,8 @@ func writeReport(o options, r report.Report) (err error) {
 	return report.Render(file, r)
 }
 
-func readMemory(path string) (*report.Memory, error) {
+// read returns the result of a benchmark from another time, or nil if there is none.
+func read[T any](path string) (*T, error) {
 	data, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -49,9 +53,9 @@ func readMemory(path string) (*report.Memory, error) {
 	if err != nil {
 		return nil, err
 	}
-	memory := &report.Memory{}
-	if err := json.Unmarshal(data, memory); err != nil {
+	result := new(T)
+	if err := json.Unmarshal(data, result); err != nil {
 		return nil, fmt.Errorf("reading %s: %w", path, err)
 	}
-	return memory, nil
+	return result, nil
 }

@@ -18,9 +18,9 @@ const usage = `Usage: whoami [COMMAND]
 Without a command, it serves.
 
   serve [--address :8080] [--drain DURATION]
-                        answer / with the pod's name ($POD_NAME, or $HOSTNAME), /healthz with "ok", and health checks
-                        of gRPC, and log each request; on SIGTERM, go on for the DURATION, finish open requests, and
-                        exit
+                        answer / with the pod's name ($POD_NAME, or $HOSTNAME), /healthz with "ok", /bytes?n=BYTES
+                        and /sum as the commands, and health checks of gRPC, and log each request; on SIGTERM, go on
+                        for the DURATION, finish open requests, and exit
   sleep DURATION [--ignore-term] [--exit=CODE]
                         wait for a DURATION ("30s", or "infinity"), and exit with the CODE; on SIGTERM, log it, and
                         exit with 0 or go on waiting
@@ -28,6 +28,9 @@ Without a command, it serves.
   print TEXT...         print text (also: echo)
   write FILE TEXT...    write text to a file
   cat [FILE...]         print files, or the standard input
+  bytes BYTES           print a pattern of so many bytes
+  lines BYTES           print numbered lines of so many bytes in all, and wait for SIGTERM
+  sum                   print the SHA-256 checksum of the standard input
   env [NAME...]         print the environment, or the values of variables
   ls PATH...            list files and folders: modes, owners, sizes
   id                    print as whom the program runs, and what it may do
@@ -143,6 +146,8 @@ func (p process) inspectOrFail(command string, args []string) error {
 		return p.eat(args)
 	case "kill":
 		return kill(args)
+	case "bytes", "lines", "sum":
+		return p.transfer(command, args)
 	case "install":
 		return install(args)
 	case tarName:

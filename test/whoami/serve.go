@@ -59,6 +59,8 @@ func (p process) serve(ctx context.Context, args []string) error {
 func (p process) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
+	mux.HandleFunc("GET /bytes", serveBytes)
+	mux.HandleFunc("POST /sum", serveSum)
 	mux.HandleFunc("/grpc.health.v1.Health/Check", serveHealth)
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		p.log("%s %s from %s", r.Method, r.URL.Path, r.RemoteAddr)

@@ -50,7 +50,7 @@ type kubeletAPI struct {
 var key = types.NamespacedName{Name: "c2"}
 
 // start starts a kubelet API. The signer signs its serving certificate, unless signer is empty.
-func start(t *testing.T, signer string) *kubeletAPI {
+func start(t testing.TB, signer string) *kubeletAPI {
 	t.Helper()
 	namespace := env.Namespace(t, nil, source, target)
 	proxy := env.Proxy(namespace, "web", func(pod *corev1.Pod) { pod.Spec.NodeName = nodeName })
@@ -68,7 +68,7 @@ func start(t *testing.T, signer string) *kubeletAPI {
 }
 
 // serve serves the kubelet API in front of the target, where it has the rights that the package names and no others.
-func (api *kubeletAPI) serve(t *testing.T, signer string) {
+func (api *kubeletAPI) serve(t testing.TB, signer string) {
 	t.Helper()
 	c2 := env.NewTarget(target, key)
 	user := "source of " + t.Name()
@@ -83,14 +83,14 @@ func (api *kubeletAPI) serve(t *testing.T, signer string) {
 	s, err := server.New(server.Options{
 		Port: port, PodIP: net.IPv4(127, 0, 0, 1), Registry: registry, Reader: source.Client,
 		Client: kubernetes.NewForConfigOrDie(source.Config), Explain: api.scheduled.Get, CertificateSignerName: signer,
-		Clock: clock.RealClock{}, Logger: testr.New(t),
+		Clock: clock.RealClock{}, Logger: testr.NewWithInterface(t, testr.Options{}),
 	})
 	env.Must(t, err)
 	env.Run(t, s.Start)
 	api.address = net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 }
 
-func freePort(t *testing.T) int {
+func freePort(t testing.TB) int {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	env.Must(t, err)
@@ -113,7 +113,7 @@ func (api *kubeletAPI) caller(login *rest.Config) *rest.Config {
 }
 
 // get asks the kubelet API once it listens.
-func get(t *testing.T, caller *rest.Config, path string) (code int, body string) {
+func get(t testing.TB, caller *rest.Config, path string) (code int, body string) {
 	t.Helper()
 	client, err := rest.HTTPClientFor(caller)
 	env.Must(t, err)
@@ -145,7 +145,7 @@ func expectCode(t *testing.T, caller *rest.Config, path string, want int) {
 
 // waitForCode asks the kubelet API until it answers with the code: the kubelet API learns of client CAs, and the API
 // server of rights, a little later.
-func waitForCode(t *testing.T, caller *rest.Config, path string, want int) (body string) {
+func waitForCode(t testing.TB, caller *rest.Config, path string, want int) (body string) {
 	t.Helper()
 	env.Eventually(t, func(context.Context) error {
 		code, text := get(t, caller, path)

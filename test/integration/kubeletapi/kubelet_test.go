@@ -31,7 +31,14 @@ func (echo) ExecInContainer(
 	_ context.Context, pod, _, container string, command []string, in io.Reader, out, errs io.WriteCloser,
 	_ bool, _ <-chan remotecommand.TerminalSize, _ time.Duration,
 ) error {
+	if command[0] == "much" {
+		return sendMuch(out)
+	}
 	fmt.Fprint(errs, pod, " ", container, " ", command)
+	if command[0] == "sink" {
+		_, err := io.Copy(io.Discard, in)
+		return err
+	}
 	_, err := io.Copy(out, in)
 	return err
 }
@@ -50,6 +57,9 @@ func (echo) AttachContainer(
 
 // PortForward answers with the port, and then with what it gets.
 func (echo) PortForward(_ context.Context, pod, _ string, port int32, stream io.ReadWriteCloser) error {
+	if port == muchPort {
+		return errors.Join(sendMuch(stream), stream.Close())
+	}
 	fmt.Fprint(stream, pod, " ", port, " ")
 	_, err := io.Copy(stream, stream)
 	return errors.Join(err, stream.Close())
@@ -57,12 +67,16 @@ func (echo) PortForward(_ context.Context, pod, _ string, port int32, stream io.
 
 // startKubelet starts a kubelet that knows every pod, and creates its node in the target. The log of a container is
 // the query.
-func startKubelet(t *testing.T) (nodeName string) {
+func startKubelet(t testing.TB) (nodeName string) {
 	t.Helper()
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /containerLogs/{namespace}/{pod}/{container}", func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Query().Has("previous") {
 			http.Error(w, "previous terminated container not found", http.StatusBadRequest)
+			return
+		}
+		if r.URL.Query().Has("limitBytes") {
+			logMuch(w)
 			return
 		}
 		tail := r.URL.Query().Get("tailLines")

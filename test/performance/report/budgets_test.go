@@ -130,6 +130,29 @@ func TestMemoryIsComparedAtFullSizeOnly(t *testing.T) {
 	}
 }
 
+func TestTheKindThatLosesMostDecidesTheBudgetOfStreams(t *testing.T) {
+	kind := func(name string, virtual float64) Stream {
+		return Stream{Kind: name, Virtual: []float64{virtual}, Directly: []float64{100}}
+	}
+	for name, test := range map[string]struct {
+		streams *Streams
+		want    string
+	}{
+		"not measured":           {nil, notMeasured},
+		"nothing measured":       {&Streams{}, notMeasured},
+		"all within the budget":  {&Streams{Kinds: []Stream{kind("exec", 95), kind("attach", 70)}}, reached},
+		"one beyond the budget":  {&Streams{Kinds: []Stream{kind("exec", 95), kind("attach", 69.9)}}, notReached},
+		"the first one is worst": {&Streams{Kinds: []Stream{kind("exec", 50), kind("attach", 70)}}, notReached},
+		"nothing went directly":  {&Streams{Kinds: []Stream{{Virtual: []float64{1}}}}, notReached},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := streamsBudget(test.streams).State; got != test.want {
+				t.Errorf("got %s, want %s", got, test.want)
+			}
+		})
+	}
+}
+
 func TestAnAxisEndsAboveTheHighestBar(t *testing.T) {
 	for v, want := range map[float64]string{0: "1", .28: "0.3", 1.77: "2", 100: "100", 102: "150", 17: "20"} {
 		if got := roundUp(v); got != want {

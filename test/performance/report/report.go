@@ -40,6 +40,7 @@ type Report struct {
 	Results     []Result
 	Further     []string // the cluster of each further target, as in "again-1 to c2"
 	Memory      *Memory  // nil if not measured
+	Streams     *Streams // nil if not measured
 }
 
 // Render writes the report as Markdown.
@@ -91,7 +92,7 @@ func newView(r Report) view {
 		Drains:   ofScenario(results, Drain),
 		Counts:   targetCounts(bursts),
 		Budgets:  Budgets(results),
-		Others:   []Budget{blackholeBudget(results), memoryBudget(r.Memory)},
+		Others:   []Budget{blackholeBudget(results), memoryBudget(r.Memory), streamsBudget(r.Streams)},
 		Rate:     plot("Pods per second", "pods/s", bars(bursts, func(r Result) float64 { return r.PodsPerSecond })),
 		P99: plot("Created to Running, 99th percentile", "seconds",
 			bars(bursts, func(r Result) float64 { return r.P99Seconds })),

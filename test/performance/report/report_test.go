@@ -25,6 +25,13 @@ func TestTheReportEqualsTheGoldenFile(t *testing.T) {
 		Results: measurements(),
 		Further: []string{"again-1 to c2", "again-2 to c1"},
 		Memory:  &Memory{Targets: 100, Proxies: 10000, SteadyMiB: 200, PeakMiB: 250, Version: "v0.0.1", Time: at},
+		Streams: &Streams{
+			Time: at, Version: "v0.0.1", Loads: [2]string{"0.10", "2.50"}, MB: 100,
+			Kinds: []Stream{
+				{Kind: "exec", Virtual: []float64{80, 90, 10}, Directly: []float64{100, 100, 100}},
+				{Kind: "attach", Virtual: []float64{69, 69, 69}, Directly: []float64{99, 100, 101}},
+			},
+		},
 	})
 	if err != nil {
 		t.Fatal(err)

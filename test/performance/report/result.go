@@ -128,8 +128,7 @@ func median(group []Result) Result {
 		for i := range group {
 			values = append(values, *figure(&group[i]))
 		}
-		slices.Sort(values)
-		*figure(&m) = (values[(len(values)-1)/2] + values[len(values)/2]) / 2
+		*figure(&m) = middleOf(values)
 	}
 	return m
 }
