@@ -92,6 +92,9 @@ func TestAFencedStatefulSetPodMovesAcrossAPartition(t *testing.T) {
 		t.Fatalf("the proxy does not say that its delegate is fenced: %v", now.Annotations)
 	}
 
+	if len(processesOfProgram(t, delegate.UID, "whoami")) == 0 {
+		t.Fatal("the delegate has no process")
+	}
 	heal := w.cutOffC2(t)
 	cut := time.Now()
 	gone := w.whenGone(t, delegate)
@@ -113,7 +116,7 @@ func TestAFencedStatefulSetPodMovesAcrossAPartition(t *testing.T) {
 	case <-time.After(time.Until(cut.Add(bound))):
 		t.Fatalf("the delegate still exists %s after the partition", bound)
 	}
-	if pids := processesOf(t, delegate.UID); len(pids) > 0 {
+	if pids := processesOfProgram(t, delegate.UID, "whoami"); len(pids) > 0 {
 		t.Errorf("processes %v of the delegate run on", pids)
 	}
 	var next *corev1.Pod
