@@ -68,6 +68,8 @@ type view struct {
 	Holes    []Result
 	Churns   []Result
 	Drains   []Result
+	Changes  []Change
+	Rollouts []Change
 	Counts   []int // numbers of targets: the columns of the budgets
 	Budgets  []Budget
 	Others   []Budget
@@ -89,6 +91,8 @@ func newView(r Report) view {
 		Holes:    ofScenario(results, Blackhole),
 		Churns:   ofScenario(results, Churn),
 		Drains:   ofScenario(results, Drain),
+		Changes:  changes(r.Results, Feedback, Labels, InPlace),
+		Rollouts: changes(r.Results, Rollout),
 		Counts:   targetCounts(bursts),
 		Budgets:  Budgets(results),
 		Others:   []Budget{blackholeBudget(results), memoryBudget(r.Memory)},
