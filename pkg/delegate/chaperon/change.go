@@ -82,41 +82,43 @@ type changer struct {
 	kept     []string
 }
 
+// apply makes a request for each subresource, and one for the rest. If the target refuses the rest, its spec and its
+// metadata are tried separately.
 func (c *changer) apply(ctx context.Context, changes *translate.Changes) error {
-	for _, part := range []struct {
-		subresource string
-		wished      *corev1.Pod
-		without     func()
-	}{
-		{resizeSubresource, changes.Resized, changes.WithoutResize},
-		{ephemeralSubresource, changes.Debugged, changes.WithoutDebug},
-		{"", changes.Spec, changes.WithoutSpec},
-	} {
-		if part.wished == nil {
-			continue
-		}
-		if err := c.patch(ctx, part.subresource, part.wished); err != nil {
-			if !c.refused(err) {
-				return err
-			}
-			part.without()
-		}
-	}
-	c.kept = changes.Kept
-	if err := c.patch(ctx, "", changes.Metadata); err != nil && !c.refused(err) {
+	if err := c.part(ctx, resizeSubresource, changes.Resized, changes.WithoutResize); err != nil {
 		return err
 	}
+	if err := c.part(ctx, ephemeralSubresource, changes.Debugged, changes.WithoutDebug); err != nil {
+		return err
+	}
+	c.kept = changes.Kept
+	if changes.Spec != nil {
+		if err := c.patch(ctx, "", changes.Rest()); err == nil || !refusal(err) {
+			return err
+		}
+		if err := c.part(ctx, "", changes.Spec, changes.WithoutSpec); err != nil {
+			return err
+		}
+	}
+	return c.part(ctx, "", changes.Metadata, func() {})
+}
+
+// part makes one part of the changes, if there is one. If the target refuses it, part notes why and calls without.
+func (c *changer) part(ctx context.Context, subresource string, wished *corev1.Pod, without func()) error {
+	if wished == nil {
+		return nil
+	}
+	err := c.patch(ctx, subresource, wished)
+	if err == nil || !refusal(err) {
+		return err
+	}
+	c.refusals = append(c.refusals, apierror.Message(err))
+	without()
 	return nil
 }
 
-// refused says whether the target refuses a change, and notes why.
-func (c *changer) refused(err error) bool {
-	if apierrors.IsNotFound(err) || !refusedForGood(err) {
-		return false
-	}
-	c.refusals = append(c.refusals, apierror.Message(err))
-	return true
-}
+// refusal says whether the target refuses a change.
+func refusal(err error) bool { return !apierrors.IsNotFound(err) && refusedForGood(err) }
 
 // patch writes the differences to this very delegate. If there are rules for it, a dry run comes first, as when a
 // delegate is created: the rules are about the pod that the API server would store. A mutating webhook may treat a dry

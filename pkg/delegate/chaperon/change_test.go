@@ -167,14 +167,14 @@ func TestAChangedPodChaperonChangesItsDelegate(t *testing.T) {
 		rules    []client.Object
 		want     []string
 	}{
-		"image and label": {changed(), nil, []string{"pod", "pod"}},
-		"resources, too":  {changed(requesting("2")), nil, []string{"resize", "pod", "pod"}},
-		"a debugger":      {changed(debugged), nil, []string{"ephemeralcontainers", "pod", "pod"}},
+		"image and label": {changed(), nil, []string{"pod"}},
+		"resources, too":  {changed(requesting("2")), nil, []string{"resize", "pod"}},
+		"a debugger":      {changed(debugged), nil, []string{"ephemeralcontainers", "pod"}},
 		"a label alone":   {chaperon(corev1.PodStatus{}, revision(1, "v1", "api")), nil, []string{"pod"}},
 		"within the rules": {
-			changed(), []client.Object{baselineOnly()}, []string{"dry run pod", "pod", "dry run pod", "pod"},
+			changed(), []client.Object{baselineOnly()}, []string{"dry run pod", "pod"},
 		},
-		"without rules": {changed(), []client.Object{clusterSource(nil)}, []string{"pod", "pod"}},
+		"without rules": {changed(), []client.Object{clusterSource(nil)}, []string{"pod"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newChanging(t, running(old(requesting("1"))), append(test.rules, test.chaperon)...)
@@ -246,8 +246,8 @@ func TestARefusedChangeIsShownAndTriedAgain(t *testing.T) {
 		s.expectPatches(patches...)
 		return changesCondition(&s.chaperon().Status)
 	}
-	both := []string{"pod", "pod"}
-	first := reconcile(firstChangeRetry, both...)
+	refused := []string{"pod", "pod", "pod"} // Spec and metadata together, and then each by itself.
+	first := reconcile(firstChangeRetry, refused...)
 	if first == nil || first.Status != corev1.ConditionFalse || first.Reason != v1alpha1.ReasonChangesRefused ||
 		first.ObservedGeneration != 1 || strings.Count(first.Message, "no image v2") != 2 {
 		t.Fatalf("condition %v", first)
@@ -256,7 +256,7 @@ func TestARefusedChangeIsShownAndTriedAgain(t *testing.T) {
 	s.clock.SetTime(s.clock.Now().Add(firstChangeRetry - time.Second))
 	reconcile(time.Second)
 	s.clock.SetTime(s.clock.Now().Add(time.Second))
-	again := reconcile(2*firstChangeRetry, both...)
+	again := reconcile(2*firstChangeRetry, refused...)
 	if !again.LastTransitionTime.Equal(&first.LastTransitionTime) || len(s.recorder.Events) > 0 {
 		t.Errorf("the refusal is new each time: %v, %d events", again, len(s.recorder.Events))
 	}
@@ -266,7 +266,7 @@ func TestARefusedChangeIsShownAndTriedAgain(t *testing.T) {
 	if err := s.client.Update(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}
-	next := reconcile(firstChangeRetry, both...)
+	next := reconcile(firstChangeRetry, refused...)
 	if next.ObservedGeneration != 2 || next.LastTransitionTime.Equal(&first.LastTransitionTime) {
 		t.Errorf("another change: %v", next)
 	}
@@ -274,7 +274,7 @@ func TestARefusedChangeIsShownAndTriedAgain(t *testing.T) {
 
 	s.refuse = nil
 	s.clock.SetTime(s.clock.Now().Add(firstChangeRetry))
-	reconcile(0, both...)
+	reconcile(0, "pod")
 	if image := s.live().Spec.Containers[0].Image; image != "v3" {
 		t.Errorf("image %q", image)
 	}
@@ -306,7 +306,7 @@ func TestOnePartThatIsRefusedDoesNotKeepTheOthersBack(t *testing.T) {
 	if err != nil || result.RequeueAfter != firstChangeRetry {
 		t.Errorf("result %v, error %v", result, err)
 	}
-	s.expectPatches("resize", "pod", "pod")
+	s.expectPatches("resize", "pod")
 	pod := s.live()
 	if got := pod.Spec.Containers[0]; got.Image != "v2" || got.Resources.Requests.Cpu().Value() != 1 {
 		t.Errorf("container %v", got)
@@ -316,6 +316,41 @@ func TestOnePartThatIsRefusedDoesNotKeepTheOthersBack(t *testing.T) {
 	}
 	if c := changesCondition(&s.chaperon().Status); c == nil || !strings.Contains(c.Message, "lacks the subresource") {
 		t.Errorf("condition %v", c)
+	}
+}
+
+func TestASpecOrMetadataThatIsRefusedDoesNotKeepTheOtherBack(t *testing.T) {
+	for name, test := range map[string]struct {
+		refused      int // of the three requests, besides the first one
+		image, label string
+		revision     int64
+	}{
+		"the spec is refused":     {1, "v1", "api", 0},
+		"the metadata is refused": {2, "v2", "web", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newChanging(t, running(old()), changed())
+			requests := -1
+			s.refuse = func(string, *corev1.Pod) error {
+				if requests++; requests == 0 || requests == test.refused {
+					return forbidden("this part")
+				}
+				return nil
+			}
+			if result, err := s.reconcile(); err != nil || result.RequeueAfter != firstChangeRetry {
+				t.Errorf("result %v, error %v", result, err)
+			}
+			s.expectPatches("pod", "pod", "pod")
+			pod := s.live()
+			if pod.Spec.Containers[0].Image != test.image || pod.Labels["tier"] != test.label ||
+				translate.RevisionOf(pod).Number != test.revision {
+				t.Errorf("image %q, labels %v, annotations %v", pod.Spec.Containers[0].Image, pod.Labels, pod.Annotations)
+			}
+			c := changesCondition(&s.chaperon().Status)
+			if c == nil || strings.Count(c.Message, "this part") != 1 {
+				t.Errorf("condition %v", c)
+			}
+		})
 	}
 }
 
@@ -361,7 +396,7 @@ func TestAChangeThatBreaksARule(t *testing.T) {
 	t.Run("in the dry run is refused", func(t *testing.T) {
 		s := newChanging(t, running(old(), privileged), changed(), baselineOnly())
 		s.mustReconcile()
-		s.expectPatches("dry run pod", "dry run pod")
+		s.expectPatches("dry run pod", "dry run pod", "dry run pod")
 		if c := changesCondition(&s.chaperon().Status); c == nil || !strings.Contains(c.Message, "privileged=true") {
 			t.Errorf("condition %v", c)
 		}
