@@ -16,8 +16,8 @@ const (
 	testImages = ".local/images/whoami.tar" // `clusters up` makes it
 )
 
-// realImage returns the image of pods on real nodes after so many changes. Each has a tag of its own: a kubelet does not
-// start an image again at once that it stopped within the last minutes.
+// realImage returns the image of pods on real nodes after so many changes. Each has a tag of its own: a kubelet waits
+// before it starts an image again that it stopped within the last minutes.
 func realImage(changes int) string { return fmt.Sprintf("%s:performance-%d", testImage, changes) }
 
 // loadImages gives every real node all the images.
