@@ -22,9 +22,9 @@ import (
 const (
 	// rounds is how often the same pods are changed: creating them takes longer than changing them.
 	rounds = 3
-	// idleTime is how long the writes of idle clusters are counted, and settleTime how long those that follow a change.
+	// idleTime is how long the writes of idle clusters are counted, and trailTime for how long after a change those that follow it.
 	idleTime   = 15 * time.Second
-	settleTime = 3 * time.Second
+	trailTime = 3 * time.Second
 
 	changeTarget = "c2" // so the writes of the source are not those of a target
 )
@@ -36,6 +36,11 @@ type variant struct {
 	clients int // that send requests at the same time; 0 for one that waits for each change to be complete
 	// change returns the change of a round. The number is different each time, also from those of other variants.
 	change func(round, number int) change
+
+	// The rest is known when the pods run: all of them, those that are changed, and what their clusters write anyway.
+	load  load
+	pairs []pair
+	idle  rates
 }
 
 // changing has pods run, plain and then elected ones, and measures changes of them.
@@ -63,8 +68,8 @@ func (b *bench) changeKind(ctx context.Context, l load, variants []variant) erro
 	}
 	for round := range rounds {
 		for i, v := range variants {
-			c := v.change(round, round*len(variants)+i)
-			if err := b.measureChange(ctx, l, v, c, pairs[:min(v.pods, len(pairs))], idle); err != nil {
+			v.load, v.pairs, v.idle = l, pairs[:min(v.pods, len(pairs))], idle
+			if err := b.measureChange(ctx, v, v.change(round, round*len(variants)+i)); err != nil {
 				return fmt.Errorf("%s: %w", v.name, err)
 			}
 		}
@@ -121,9 +126,9 @@ func (b *bench) idle(ctx context.Context) (rates, error) {
 	return counted.per(took), err
 }
 
-// count returns the writes of the clusters while do runs, and until what it leads to has settled.
+// count returns the writes of the clusters while do runs, and shortly after.
 func (b *bench) count(ctx context.Context, do func(context.Context) error) (writes, time.Duration, error) {
-	if err := sleepUntil(ctx, time.Now().Add(settleTime)); err != nil {
+	if err := sleepUntil(ctx, time.Now().Add(trailTime)); err != nil {
 		return nil, 0, err
 	}
 	start := time.Now()
@@ -134,7 +139,7 @@ func (b *bench) count(ctx context.Context, do func(context.Context) error) (writ
 	if err := do(ctx); err != nil {
 		return nil, 0, err
 	}
-	if err := sleepUntil(ctx, time.Now().Add(settleTime)); err != nil {
+	if err := sleepUntil(ctx, time.Now().Add(trailTime)); err != nil {
 		return nil, 0, err
 	}
 	after, err := b.writes(ctx)
@@ -142,21 +147,23 @@ func (b *bench) count(ctx context.Context, do func(context.Context) error) (writ
 }
 
 // measureChange changes the pods, and appends the figures to the results.
-func (b *bench) measureChange(ctx context.Context, l load, v variant, c change, pairs []pair, idle rates) error {
+func (b *bench) measureChange(ctx context.Context, v variant, c change) error {
 	ctx, cancel := context.WithTimeout(ctx, deadline)
 	defer cancel()
-	t, stop, err := b.trace(ctx, c, l.kind, pairs)
+	t, stop, err := b.trace(ctx, c, v.load.kind, v.pairs)
 	if err != nil {
 		return err
 	}
 	defer stop()
-	r := report.Result{Label: b.label, Scenario: l.scenario, Variant: v.name, Kind: l.kind, Targets: len(l.targets),
-		Pods: len(pairs)}
-	written, took, err := b.count(ctx, func(ctx context.Context) error { return b.send(ctx, t, v.clients, pairs) })
+	r := report.Result{
+		Label: b.label, Scenario: v.load.scenario, Variant: v.name, Kind: v.load.kind, Targets: len(v.load.targets),
+		Pods: len(v.pairs),
+	}
+	written, took, err := b.count(ctx, func(ctx context.Context) error { return b.send(ctx, t, v.clients, v.pairs) })
 	if err != nil {
 		return err
 	}
-	written.without(idle, took).perPod(&r, clustersOf(l))
+	written.without(v.idle, took).perPod(&r, clustersOf(v.load))
 	t.summarize(&r)
 	return b.note(r)
 }
@@ -184,13 +191,13 @@ func (b *bench) send(ctx context.Context, t *trace, clients int, pairs []pair) e
 			if err := t.send(sending, p); err != nil || clients > 0 {
 				return err
 			}
-			return t.untilLeft(sending, len(pairs)-i-1)
+			return t.untilWaiting(sending, len(pairs)-i-1)
 		})
 	}
 	if err := group.Wait(); err != nil {
 		return err
 	}
-	return t.untilLeft(ctx, 0)
+	return t.untilWaiting(ctx, 0)
 }
 
 // patch returns a function that sends a strategic merge patch of a pod in the source.

@@ -80,7 +80,8 @@ func TestRetagChangesTheTagsOfAnImageAndNothingElse(t *testing.T) {
 		got[header.Name] = string(content)
 	}
 	want := map[string]string{
-		"layer.tar": "content", "manifest.json": `[{"Config":"c.json","Layers":["layer.tar"],"RepoTags":["a:2","a:3"]}]`,
+		"layer.tar":     "content",
+		"manifest.json": `[{"Config":"c.json","Layers":["layer.tar"],"RepoTags":["a:2","a:3"]}]`,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

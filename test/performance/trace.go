@@ -153,8 +153,8 @@ func (t *trace) complete(m *moments) bool {
 	return (t.wished == nil || !m.reached.IsZero()) && (t.done == nil || !m.done.IsZero() && !m.shown.IsZero())
 }
 
-// untilLeft waits until only so many pods are left to be changed.
-func (t *trace) untilLeft(ctx context.Context, n int) error {
+// untilWaiting waits until only so many pods wait for their change.
+func (t *trace) untilWaiting(ctx context.Context, n int) error {
 	for {
 		t.mu.Lock()
 		left := t.left

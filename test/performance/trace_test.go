@@ -60,9 +60,13 @@ func TestAChangeIsCompleteWhenEveryoneShowsIt(t *testing.T) {
 		},
 		"labels are nothing but wished":  {toNew(true, false), []func(*trace){delegate("new", "old")}, 0},
 		"the proxy's own labels are not": {toNew(true, false), []func(*trace){proxy("new", "old")}, 1},
-		"a status alone":                 {toNew(false, true), []func(*trace){delegate("", "new"), proxy("", "new")}, 0},
-		"a plain pod is its delegate":    {toNew(true, true), []func(*trace){plain("new", "old"), plain("new", "new")}, 0},
-		"a plain pod is not so yet":      {toNew(true, true), []func(*trace){plain("new", "old")}, 1},
+		"a status alone": {
+			toNew(false, true), []func(*trace){delegate("", "new"), proxy("", "new")}, 0,
+		},
+		"a plain pod is its delegate": {
+			toNew(true, true), []func(*trace){plain("new", "old"), plain("new", "new")}, 0,
+		},
+		"a plain pod is not so yet": {toNew(true, true), []func(*trace){plain("new", "old")}, 1},
 		"of another pod": {
 			toNew(false, true), []func(*trace){func(tr *trace) { tr.seePlain(podIn("other", "", "new")) }}, 1,
 		},
@@ -82,8 +86,8 @@ func TestAChangeIsCompleteWhenEveryoneShowsIt(t *testing.T) {
 			}
 			expired, cancel := context.WithCancel(t.Context())
 			cancel()
-			if err := tr.untilLeft(expired, 0); (err == nil) != (test.left == 0) {
-				t.Errorf("untilLeft: %v", err)
+			if err := tr.untilWaiting(expired, 0); (err == nil) != (test.left == 0) {
+				t.Errorf("untilWaiting: %v", err)
 			}
 		})
 	}
@@ -146,17 +150,20 @@ func TestWhenAPodIsChangedInPlace(t *testing.T) {
 		change(p)
 		return p
 	}
+	status := func(change func(*corev1.ContainerStatus)) func(*corev1.Pod) {
+		return func(p *corev1.Pod) { change(&p.Status.ContainerStatuses[0]) }
+	}
 	for name, test := range map[string]struct {
 		change func(*corev1.Pod)
 		imaged bool
 		sized  bool
 	}{
-		"as wished":                       {func(*corev1.Pod) {}, true, true},
-		"the kubelet has not seen it":     {func(p *corev1.Pod) { p.Generation = 3 }, false, false},
-		"the container was not restarted": {func(p *corev1.Pod) { p.Status.ContainerStatuses[0].RestartCount = 0 }, false, true},
-		"the container is not ready":      {func(p *corev1.Pod) { p.Status.ContainerStatuses[0].Ready = false }, false, true},
-		"resources that are not known":    {func(p *corev1.Pod) { p.Status.ContainerStatuses[0].Resources = nil }, true, false},
-		"no status":                       {func(p *corev1.Pod) { p.Status.ContainerStatuses = nil }, false, false},
+		"as wished":                    {func(*corev1.Pod) {}, true, true},
+		"the kubelet has not seen it":  {func(p *corev1.Pod) { p.Generation = 3 }, false, false},
+		"the container still runs":     {status(func(s *corev1.ContainerStatus) { s.RestartCount = 0 }), false, true},
+		"the container is not ready":   {status(func(s *corev1.ContainerStatus) { s.Ready = false }), false, true},
+		"resources that are not known": {status(func(s *corev1.ContainerStatus) { s.Resources = nil }), true, false},
+		"no status":                    {func(p *corev1.Pod) { p.Status.ContainerStatuses = nil }, false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := b.reimage(0, 0).done(pod(test.change)); got != test.imaged {
@@ -177,7 +184,9 @@ func TestLabelsAndConditionsOfEachRoundDiffer(t *testing.T) {
 	b := &bench{}
 	delegate := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{roundInTarget: "1"}},
-		Status:     corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}},
+		Status: corev1.PodStatus{Conditions: []corev1.PodCondition{
+			{Type: corev1.PodReady, Status: corev1.ConditionTrue},
+		}},
 	}
 	if !b.relabel(0, 1).wished(delegate) || b.relabel(0, 2).wished(delegate) {
 		t.Error("the label of another round counts, or that of this round does not")

@@ -344,7 +344,7 @@ func TestASpecOrMetadataThatIsRefusedDoesNotKeepTheOtherBack(t *testing.T) {
 			pod := s.live()
 			if pod.Spec.Containers[0].Image != test.image || pod.Labels["tier"] != test.label ||
 				translate.RevisionOf(pod).Number != test.revision {
-				t.Errorf("image %q, labels %v, annotations %v", pod.Spec.Containers[0].Image, pod.Labels, pod.Annotations)
+				t.Errorf("containers %v, labels %v, annotations %v", pod.Spec.Containers, pod.Labels, pod.Annotations)
 			}
 			c := changesCondition(&s.chaperon().Status)
 			if c == nil || strings.Count(c.Message, "this part") != 1 {

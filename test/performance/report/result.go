@@ -88,11 +88,12 @@ type Result struct {
 	CPUByProgram       map[string]float64 `json:"cpu_seconds_per_pod_by_program"`
 	WritesByResource   map[string]float64 `json:"writes_per_pod_by_resource"` // by "cluster VERB resource"
 	Spread             map[string]int     `json:"pods_by_node,omitempty"`
-	// CompleteSeconds is the time from the first request until all pods are changed, and Steps are parts of the latency.
-	CompleteSeconds float64   `json:"complete_seconds,omitempty"`
-	Steps           []Step    `json:"steps,omitempty"`
-	Load            float64   `json:"load,omitempty"` // Linux's load average of the last minute, at the end of a change
-	Time            time.Time `json:"time"`
+	// CompleteSeconds is the time from the first request until all pods are changed. Steps are parts of the latency.
+	CompleteSeconds float64 `json:"complete_seconds,omitempty"`
+	Steps           []Step  `json:"steps,omitempty"`
+	// Load is Linux's load average of the last minute, at the end of a change.
+	Load float64   `json:"load,omitempty"`
+	Time time.Time `json:"time"`
 }
 
 // Memory is the manager's memory with many targets and proxies.
