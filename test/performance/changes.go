@@ -22,8 +22,9 @@ import (
 const (
 	// rounds is how often the same pods are changed: creating them takes longer than changing them.
 	rounds = 3
-	// idleTime is how long the writes of idle clusters are counted, and trailTime for how long after a change those that follow it.
-	idleTime   = 15 * time.Second
+	// idleTime is how long the writes of idle clusters are counted. Those of a change are counted until trailTime after
+	// it is complete.
+	idleTime  = 15 * time.Second
 	trailTime = 3 * time.Second
 
 	changeTarget = "c2" // so the writes of the source are not those of a target

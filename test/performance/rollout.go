@@ -137,7 +137,8 @@ func (b *bench) untilRolledOut(ctx context.Context, name string, patch []byte) (
 func rolledOut(d *appsv1.Deployment, generation int64) bool {
 	s := d.Status
 	return d.Generation >= generation && s.ObservedGeneration >= d.Generation &&
-		s.UpdatedReplicas == *d.Spec.Replicas && s.Replicas == s.UpdatedReplicas && s.AvailableReplicas == s.UpdatedReplicas
+		s.UpdatedReplicas == *d.Spec.Replicas && s.Replicas == s.UpdatedReplicas &&
+		s.AvailableReplicas == s.UpdatedReplicas
 }
 
 // untilPods waits until there are as many pods and delegates as the load has, so none of the last generation is left.
