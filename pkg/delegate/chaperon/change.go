@@ -230,20 +230,26 @@ func withoutChanges(conditions []corev1.PodCondition) []corev1.PodCondition {
 }
 
 // showChanges adds the condition that says which change the delegate has to its status, unless nothing was changed. A
-// kubelet that tells which generation it has seen must have seen the change.
+// kubelet that tells which generation it has seen must have seen the change. Until then, the condition of an earlier
+// change that was applied stays. Its observedGeneration tells them apart.
 func showChanges(chaperon *v1alpha1.PodChaperon, delegate *corev1.Pod, status *corev1.PodStatus, now time.Time) {
 	status.Conditions = withoutChanges(status.Conditions)
 	if len(status.Conditions) == 0 {
 		status.Conditions = nil
 	}
 	wished, before := translate.RevisionOf(chaperon).Number, changesCondition(&chaperon.Status)
+	has := translate.RevisionOf(delegate).Number >= wished
+	seen := delegate.Status.ObservedGeneration == 0 || delegate.Status.ObservedGeneration >= delegate.Generation
+	earlier := before
 	if before != nil && before.ObservedGeneration != wished {
 		before = nil
 	}
-	has := translate.RevisionOf(delegate).Number >= wished
-	seen := delegate.Status.ObservedGeneration == 0 || delegate.Status.ObservedGeneration >= delegate.Generation
 	switch {
-	case wished == 0, has && !seen:
+	case wished == 0:
+		return
+	case before == nil && earlier != nil && earlier.Status == corev1.ConditionTrue && (!has || !seen):
+		status.Conditions = append(status.Conditions, *earlier) // To remove it would be a write for each change.
+	case has && !seen:
 		return
 	case !has && before != nil && before.Status == corev1.ConditionFalse:
 		status.Conditions = append(status.Conditions, *before)

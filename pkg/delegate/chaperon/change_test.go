@@ -3,6 +3,7 @@ package chaperon
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -47,6 +48,8 @@ type changing struct {
 	clock *clocktesting.FakePassiveClock
 	// patches are the requests: the subresource, or "pod", with "dry run" before it.
 	patches []string
+	// statuses counts the writes of the PodChaperon's status.
+	statuses int
 	// refuse returns the answer to a request, or nil.
 	refuse func(request string, pod *corev1.Pod) error
 	// stored changes the pod as a webhook does that treats dry runs differently.
@@ -81,6 +84,7 @@ func newChanging(t *testing.T, delegate *corev1.Pod, objects ...client.Object) *
 			options ...client.SubResourcePatchOption,
 		) error {
 			if sub == "status" {
+				s.statuses++
 				return c.Status().Patch(ctx, o, patch, options...)
 			}
 			return s.patch(ctx, sub, o, patch, &(&client.SubResourcePatchOptions{}).ApplyOptions(options).PatchOptions)
@@ -193,6 +197,25 @@ func TestAChangedPodChaperonChangesItsDelegate(t *testing.T) {
 			s.mustReconcile()
 			s.expectPatches()
 		})
+	}
+}
+
+func TestEachChangeWritesTheStatusOnce(t *testing.T) {
+	s := newChanging(t, running(old()), changed())
+	for number := int64(1); number <= 3; number++ {
+		c := s.chaperon()
+		revision(number, "v2", fmt.Sprint(number))(c)
+		if err := s.client.Update(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
+		s.mustReconcile() // It changes the delegate, whose event follows.
+		s.mustReconcile()
+		if said := changesCondition(&s.chaperon().Status); said == nil || said.ObservedGeneration != number {
+			t.Errorf("change %d: condition %v", number, said)
+		}
+		if s.statuses > int(number) {
+			t.Errorf("%d writes of the status for %d changes", s.statuses, number)
+		}
 	}
 }
 
