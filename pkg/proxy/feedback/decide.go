@@ -26,6 +26,11 @@ import (
 // period.
 const managerPatience = timeouts.ManagerPatience
 
+// confirmAgain is how long after its deletion a proxy whose end is confirmed is left to the API server. It removes a
+// pod in two steps: it sets the grace period to 0, and then removes the pod. If the request is cancelled in between,
+// only another request removes the pod.
+const confirmAgain = 10 * time.Second
+
 // state is the state of one proxy in one reachable target, from caches.
 type state struct {
 	target    types.NamespacedName   // the (Cluster)Target
@@ -123,6 +128,9 @@ func decide(s state) plan {
 	case s.proxy == nil || s.proxy.Spec.NodeName != s.nodeName:
 	case chaperon == nil:
 		p.status, p.removal = s.finalStatus(), removeWithoutChaperon(s)
+		if p.removal == nil && s.proxy.DeletionTimestamp != nil && len(s.proxy.Finalizers) == 0 {
+			p.waitFor(confirmAgain)
+		}
 	case s.proxy.DeletionTimestamp != nil:
 		p.status = s.changedStatus(chaperon)
 		p.end(s, ending{chaperon: chaperon, grace: graceOf(s.proxy)})
@@ -217,7 +225,7 @@ func removeWithoutChaperon(s state) *removal {
 		return nil
 	case proxy.DeletionTimestamp == nil:
 		return &removal{ifGone: !seen, message: "the PodChaperon was deleted in the target cluster"}
-	case confirmed(proxy):
+	case confirmed(proxy) && (len(proxy.Finalizers) > 0 || s.now.Sub(proxy.DeletionTimestamp.Time) < confirmAgain):
 		return nil
 	case !translate.Finished(phase):
 		r.status = statusAtEnd(proxy)

@@ -63,6 +63,10 @@ func terminating(grace int64) func(*corev1.Pod) {
 	}
 }
 
+func deletedAt(second int64) func(*corev1.Pod) {
+	return func(pod *corev1.Pod) { pod.DeletionTimestamp = &metav1.Time{Time: time.Unix(second, 0)} }
+}
+
 func boundTo(nodeName string) func(*corev1.Pod) {
 	return func(pod *corev1.Pod) { pod.Spec.NodeName = nodeName }
 }
@@ -339,6 +343,16 @@ func TestDecide(t *testing.T) {
 		"a confirmed proxy that a Job counts is left alone": {
 			proxy: proxy(held, terminating(0), phase(corev1.PodFailed)),
 		},
+		"a confirmed proxy that nobody holds is left to the API server at first": {
+			proxy: proxy(terminating(0), deletedAt(1995)), want: want{Wait: confirmAgain},
+		},
+		"a proxy whose confirmation was interrupted is confirmed again": {
+			proxy: proxy(terminating(0)), asked: asked("", time.Second), want: want{Removal: &removal{grace: now}},
+		},
+		"a new leader confirms such a proxy, too": {
+			proxy: proxy(terminating(0)), want: want{Removal: &removal{ifGone: true, ifEnded: true, grace: now}},
+		},
+		"a finished proxy that nobody deletes is not looked at again": {proxy: proxy(phase(corev1.PodSucceeded))},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
