@@ -237,30 +237,35 @@ func showChanges(chaperon *v1alpha1.PodChaperon, delegate *corev1.Pod, status *c
 	if len(status.Conditions) == 0 {
 		status.Conditions = nil
 	}
+	if c := nextChanges(chaperon, delegate, now); c != nil {
+		status.Conditions = append(status.Conditions, *c)
+	}
+}
+
+// nextChanges returns the condition that showChanges shows, or nil.
+func nextChanges(chaperon *v1alpha1.PodChaperon, delegate *corev1.Pod, now time.Time) *corev1.PodCondition {
 	wished, before := translate.RevisionOf(chaperon).Number, changesCondition(&chaperon.Status)
 	has := translate.RevisionOf(delegate).Number >= wished
 	seen := delegate.Status.ObservedGeneration == 0 || delegate.Status.ObservedGeneration >= delegate.Generation
-	earlier := before
-	if before != nil && before.ObservedGeneration != wished {
-		before = nil
+	if wished == 0 {
+		return nil
 	}
+	if before == nil {
+		before = &corev1.PodCondition{}
+	}
+	same, applied := before.ObservedGeneration == wished, before.Status == corev1.ConditionTrue
 	switch {
-	case wished == 0:
-		return
-	case before == nil && earlier != nil && earlier.Status == corev1.ConditionTrue && (!has || !seen):
-		status.Conditions = append(status.Conditions, *earlier) // To remove it would be a write for each change.
-	case has && !seen:
-		return
-	case !has && before != nil && before.Status == corev1.ConditionFalse:
-		status.Conditions = append(status.Conditions, *before)
-	case has && before != nil && before.Status == corev1.ConditionTrue:
-		status.Conditions = append(status.Conditions, *before)
-	case has:
-		status.Conditions = append(status.Conditions, corev1.PodCondition{
+	case has && seen && !(same && applied):
+		return &corev1.PodCondition{
 			Type: v1alpha1.ConditionChanges, Status: corev1.ConditionTrue, Reason: v1alpha1.ReasonChangesApplied,
 			ObservedGeneration: wished, LastTransitionTime: metav1.NewTime(now).Rfc3339Copy(),
-		})
+		}
+	case has && seen, !has && same && before.Status == corev1.ConditionFalse:
+		return before
+	case !same && applied: // To remove it would be a write for each change.
+		return before
 	}
+	return nil
 }
 
 // retries remembers when refused changes are tried again. A new leader tries at once.

@@ -128,9 +128,7 @@ func decide(s state) plan {
 	case s.proxy == nil || s.proxy.Spec.NodeName != s.nodeName:
 	case chaperon == nil:
 		p.status, p.removal = s.finalStatus(), removeWithoutChaperon(s)
-		if p.removal == nil && s.proxy.DeletionTimestamp != nil && len(s.proxy.Finalizers) == 0 {
-			p.waitFor(confirmAgain)
-		}
+		p.confirmLater(s.proxy)
 	case s.proxy.DeletionTimestamp != nil:
 		p.status = s.changedStatus(chaperon)
 		p.end(s, ending{chaperon: chaperon, grace: graceOf(s.proxy)})
@@ -178,6 +176,13 @@ func (p *plan) end(s state, e ending) {
 	e.asked = asked && shown == e.grace
 	p.endings = append(p.endings, e)
 	p.waitFor(managerPatience)
+}
+
+// confirmLater waits for the end of a proxy that was confirmed, if the API server is to remove the proxy.
+func (p *plan) confirmLater(proxy *corev1.Pod) {
+	if p.removal == nil && proxy.DeletionTimestamp != nil && len(proxy.Finalizers) == 0 {
+		p.waitFor(confirmAgain)
+	}
 }
 
 func (p *plan) waitFor(d time.Duration) {
