@@ -255,7 +255,7 @@ func nextChanges(chaperon *v1alpha1.PodChaperon, delegate *corev1.Pod, now time.
 	}
 	same, applied := before.ObservedGeneration == wished, before.Status == corev1.ConditionTrue
 	switch {
-	case has && seen && !(same && applied):
+	case has && seen && (!same || !applied):
 		return &corev1.PodCondition{
 			Type: v1alpha1.ConditionChanges, Status: corev1.ConditionTrue, Reason: v1alpha1.ReasonChangesApplied,
 			ObservedGeneration: wished, LastTransitionTime: metav1.NewTime(now).Rfc3339Copy(),
