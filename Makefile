@@ -191,12 +191,16 @@ load-image: image ## Load a new image into every node and restart the manager wi
 # BENCH_FLAGS chooses the measurements, as in BENCH_FLAGS="-scenarios burst -targets c2 -pods 300".
 # `go run ./test/performance -help` lists the flags.
 .PHONY: bench
-bench: bench-memory bench-clusters bench-streams ## Measure everything and write docs/performance/report.md (30 minutes once built)
+bench: bench-memory bench-clusters bench-streams ## Measure everything and write docs/performance/report.md (50 minutes once built)
 	$(STATIC) go run ./test/performance -report docs/performance/report.md $(BENCH_FLAGS)
 
 .PHONY: bench-quick
 bench-quick: bench-clusters ## Measure less and write .local/bench/report.md (about five minutes once built)
 	$(STATIC) go run ./test/performance -pods 100,500 -targets "c2;c1,c2,c3" -scenarios burst,alone $(BENCH_FLAGS)
+
+.PHONY: bench-changes
+bench-changes: bench-clusters ## Measure feedback and changes of running pods, and write .local/bench/report.md (20 minutes once built)
+	$(STATIC) go run ./test/performance -scenarios feedback,labels,in-place,rollout $(BENCH_FLAGS)
 
 .PHONY: bench-memory
 bench-memory: build clusters-program ## Measure the manager's memory with 100 simulated targets and 10,000 proxies

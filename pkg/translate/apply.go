@@ -186,6 +186,15 @@ func (c *Changes) gaveAway(part, key string) bool {
 	return gave
 }
 
+// Rest has all that needs no subresource: what Spec and Metadata have.
+func (c *Changes) Rest() *corev1.Pod {
+	pod := c.Metadata.DeepCopy()
+	if c.Spec != nil {
+		c.Spec.Spec.DeepCopyInto(&pod.Spec)
+	}
+	return pod
+}
+
 // WithoutResize notes that the target refuses this part of the changes, as WithoutDebug and WithoutSpec do. Metadata
 // then says that the delegate has the revision that it had, and the record says what it had before.
 func (c *Changes) WithoutResize() { c.undo(partResources, partPodResources) }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -107,9 +108,12 @@ func (b *bench) close(ctx context.Context) {
 	}
 }
 
-// restore ends partitions, removes the further targets and all pods, and uncordons every virtual node.
+// restore ends partitions, removes the further targets and all Deployments and pods, and uncordons every virtual node.
 func (b *bench) restore(ctx context.Context) error {
 	if err := b.heal(ctx); err != nil {
+		return err
+	}
+	if err := b.clearDeployments(ctx); err != nil {
 		return err
 	}
 	if _, err := b.clear(ctx); err != nil {
@@ -171,6 +175,19 @@ func (b *bench) clear(ctx context.Context) (time.Duration, error) {
 	}
 	err = b.untilEmpty(ctx)
 	return time.Since(start), err
+}
+
+// clearDeployments deletes the Deployments, and their ReplicaSets.
+func (b *bench) clearDeployments(ctx context.Context) error {
+	in := client.InNamespace(namespace)
+	background := client.PropagationPolicy(metav1.DeletePropagationBackground)
+	if err := b.source().DeleteAllOf(ctx, &appsv1.Deployment{}, in, background); err != nil {
+		return fmt.Errorf("deleting Deployments: %w", err)
+	}
+	if err := b.source().DeleteAllOf(ctx, &appsv1.ReplicaSet{}, in, background); err != nil {
+		return fmt.Errorf("deleting ReplicaSets: %w", err)
+	}
+	return nil
 }
 
 func (b *bench) untilEmpty(ctx context.Context) error {

@@ -17,6 +17,7 @@ type load struct {
 	scenario, variant, kind string
 	pods                    int
 	targets                 []string
+	real                    bool // the pods run on the real nodes, in containers
 	// start creates the pods and returns when all have run.
 	start func(context.Context, *watch, load) error
 	// remove removes the pods and returns when nothing is left; nil deletes them.
@@ -92,7 +93,7 @@ func (b *bench) observe(ctx context.Context, w *watch, l load, r *report.Result)
 		return err
 	}
 	usedAfter.since(used).perPod(r, clustersOf(l))
-	writtenAfter.since(written).perPod(r)
+	writtenAfter.since(written).perPod(r, clustersOf(l))
 	w.summarize(r, l.counts)
 	return nil
 }

@@ -41,6 +41,10 @@ func newPod(l load, i int) *corev1.Pod {
 			TerminationGracePeriodSeconds: new(int64(1)),
 		},
 	}
+	if l.real {
+		pod.Spec.NodeSelector, pod.Spec.Tolerations = nil, nil
+		pod.Spec.Containers[0].Image, pod.Spec.Containers[0].Args = realImage(0), []string{"sleep", "infinity"}
+	}
 	if l.kind == report.Elected {
 		pod.Annotations = map[string]string{v1alpha1.AnnotationElect: ""}
 	}

@@ -20,7 +20,14 @@ const (
 	churnPause = time.Second / 20
 	churnLife  = 10 * time.Second
 	drainPods  = 1000
-	warmPods   = 20
+
+	feedbackPods = 100
+	labelsPods   = 200
+	imagePods    = 100
+	resizePods   = 50
+	rolloutPods  = 100
+
+	warmPods = 20
 )
 
 type scenario struct {
@@ -36,6 +43,10 @@ func scenarios() []scenario {
 		{report.Churn, (*bench).churn},
 		{report.Drain, (*bench).drain},
 		{report.Blackhole, (*bench).blackhole},
+		{report.Feedback, (*bench).feedback},
+		{report.Labels, (*bench).labels},
+		{report.InPlace, (*bench).inPlace},
+		{report.Rollout, (*bench).rollout},
 	}
 }
 

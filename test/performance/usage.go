@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
@@ -23,6 +24,9 @@ const clockTicks = 100
 
 // writes counts the writes that API servers have made up to some moment, by cluster and "VERB resource".
 type writes map[string]map[string]float64
+
+// rates are writes per second, by cluster and "VERB resource".
+type rates map[string]map[string]float64
 
 // cpu is the CPU time used up to some moment, in seconds.
 type cpu struct {
@@ -120,14 +124,44 @@ func (w writes) since(before writes) writes {
 	return d
 }
 
-func (w writes) perPod(r *report.Result) {
+// without returns the writes less those that the idle clusters make in the given time. A count is never negative.
+func (w writes) without(idle rates, took time.Duration) writes {
+	d := writes{}
+	for name, counts := range w {
+		d[name] = map[string]float64{}
+		for key, n := range counts {
+			if n -= idle[name][key] * took.Seconds(); n > 0 {
+				d[name][key] = n
+			}
+		}
+	}
+	return d
+}
+
+// per returns the writes per second of a time.
+func (w writes) per(took time.Duration) rates {
+	idle := rates{}
+	for name, counts := range w {
+		idle[name] = map[string]float64{}
+		for key, n := range counts {
+			idle[name][key] = n / took.Seconds()
+		}
+	}
+	return idle
+}
+
+// perPod fills in the figures of a measurement with the given clusters as targets.
+func (w writes) perPod(r *report.Result, targets []string) {
 	r.WritesByResource = map[string]float64{}
 	for name, counts := range w {
 		for key, n := range counts {
 			perPod := n / float64(r.Pods)
 			r.WritesPerPod += perPod
-			if name == source {
+			switch {
+			case name == source:
 				r.SourceWrites += perPod
+			case slices.Contains(targets, name):
+				r.TargetWrites += perPod
 			}
 			r.WritesByResource[name+" "+key] = perPod
 		}

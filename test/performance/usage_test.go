@@ -59,11 +59,12 @@ func TestUsageIsADifferencePerPod(t *testing.T) {
 		programs: map[string]float64{"etcd": 4, "kwok": 2}, clusters: map[string]float64{"c1": 3, "c2": 1}, leader: 1,
 	}).perPod(&got, []string{"c1", "c2"})
 	writes{"c1": {"POST pods": 30, "PUT nodes": 5}, "c2": {"POST pods": 10}}.
-		since(writes{"c1": {"POST pods": 10, "PUT nodes": 5}}).perPod(&got)
+		since(writes{"c1": {"POST pods": 10, "PUT nodes": 5}}).perPod(&got, []string{"c1", "c2"})
 	want := report.Result{
 		Pods: 10, CPUSeconds: .1, SourceCPUSeconds: .1, TargetCPUSeconds: .2, ManagerCPUSeconds: 2,
 		CPUByProgram: map[string]float64{"etcd": .1, "kwok": 0},
-		WritesPerPod: 3, SourceWrites: 2, WritesByResource: map[string]float64{"c1 POST pods": 2, "c2 POST pods": 1},
+		WritesPerPod: 3, SourceWrites: 2, TargetWrites: 1,
+		WritesByResource: map[string]float64{"c1 POST pods": 2, "c2 POST pods": 1},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

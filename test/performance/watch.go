@@ -32,25 +32,37 @@ type watch struct {
 
 // watch watches the benchmark's pods in the source until the returned function is called.
 func (b *bench) watch(ctx context.Context) (*watch, func(), error) {
-	ctx, stop := context.WithCancel(ctx)
 	w := &watch{changed: make(chan struct{}, 1), pods: map[string]*sighting{}}
-	factory := informers.NewSharedInformerFactoryWithOptions(b.clusters[source].set, 0,
+	stop, err := b.seePods(ctx, source, podLabel, w.see)
+	return w, stop, err
+}
+
+// seePods calls see with the pods of the benchmark's namespace in a cluster, and whenever one changes, until the
+// returned function is called. It returns when see knows all pods that exist.
+func (b *bench) seePods(ctx context.Context, cluster, selector string, see func(any)) (func(), error) {
+	factory := informers.NewSharedInformerFactoryWithOptions(b.clusters[cluster].set, 0,
 		informers.WithNamespace(namespace),
-		informers.WithTweakListOptions(func(o *metav1.ListOptions) { o.LabelSelector = podLabel }))
-	informer := factory.Core().V1().Pods().Informer()
-	if _, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
-		AddFunc:    w.see,
-		UpdateFunc: func(_, obj any) { w.see(obj) },
-	}); err != nil {
-		stop()
-		return nil, nil, err
+		informers.WithTweakListOptions(func(o *metav1.ListOptions) { o.LabelSelector = selector }))
+	return inform(ctx, factory.Core().V1().Pods().Informer(), see)
+}
+
+// inform calls see with each object of an informer, and whenever one changes, until the returned function is called.
+func inform(ctx context.Context, informer toolscache.SharedIndexInformer, see func(any)) (func(), error) {
+	registration, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+		AddFunc:    see,
+		UpdateFunc: func(_, obj any) { see(obj) },
+	})
+	if err != nil {
+		return nil, err
 	}
-	factory.Start(ctx.Done())
-	if !toolscache.WaitForCacheSync(ctx.Done(), informer.HasSynced) {
+	ctx, stop := context.WithCancel(ctx)
+	go informer.RunWithContext(ctx)
+	if !toolscache.WaitForCacheSync(ctx.Done(), registration.HasSynced) {
+		err := fmt.Errorf("listing what to watch: %w", ctx.Err())
 		stop()
-		return nil, nil, fmt.Errorf("listing pods: %w", ctx.Err())
+		return nil, err
 	}
-	return w, stop, nil
+	return stop, nil
 }
 
 // ask records that a pod is about to be created.

@@ -82,41 +82,43 @@ type changer struct {
 	kept     []string
 }
 
+// apply makes a request for each subresource, and one for the rest. If the target refuses the rest, its spec and its
+// metadata are tried separately.
 func (c *changer) apply(ctx context.Context, changes *translate.Changes) error {
-	for _, part := range []struct {
-		subresource string
-		wished      *corev1.Pod
-		without     func()
-	}{
-		{resizeSubresource, changes.Resized, changes.WithoutResize},
-		{ephemeralSubresource, changes.Debugged, changes.WithoutDebug},
-		{"", changes.Spec, changes.WithoutSpec},
-	} {
-		if part.wished == nil {
-			continue
-		}
-		if err := c.patch(ctx, part.subresource, part.wished); err != nil {
-			if !c.refused(err) {
-				return err
-			}
-			part.without()
-		}
-	}
-	c.kept = changes.Kept
-	if err := c.patch(ctx, "", changes.Metadata); err != nil && !c.refused(err) {
+	if err := c.part(ctx, resizeSubresource, changes.Resized, changes.WithoutResize); err != nil {
 		return err
 	}
+	if err := c.part(ctx, ephemeralSubresource, changes.Debugged, changes.WithoutDebug); err != nil {
+		return err
+	}
+	c.kept = changes.Kept
+	if changes.Spec != nil {
+		if err := c.patch(ctx, "", changes.Rest()); err == nil || !refusal(err) {
+			return err
+		}
+		if err := c.part(ctx, "", changes.Spec, changes.WithoutSpec); err != nil {
+			return err
+		}
+	}
+	return c.part(ctx, "", changes.Metadata, func() {})
+}
+
+// part makes one part of the changes, if there is one. If the target refuses it, part notes why and calls without.
+func (c *changer) part(ctx context.Context, subresource string, wished *corev1.Pod, without func()) error {
+	if wished == nil {
+		return nil
+	}
+	err := c.patch(ctx, subresource, wished)
+	if err == nil || !refusal(err) {
+		return err
+	}
+	c.refusals = append(c.refusals, apierror.Message(err))
+	without()
 	return nil
 }
 
-// refused says whether the target refuses a change, and notes why.
-func (c *changer) refused(err error) bool {
-	if apierrors.IsNotFound(err) || !refusedForGood(err) {
-		return false
-	}
-	c.refusals = append(c.refusals, apierror.Message(err))
-	return true
-}
+// refusal says whether the target refuses a change.
+func refusal(err error) bool { return !apierrors.IsNotFound(err) && refusedForGood(err) }
 
 // patch writes the differences to this very delegate. If there are rules for it, a dry run comes first, as when a
 // delegate is created: the rules are about the pod that the API server would store. A mutating webhook may treat a dry
@@ -228,31 +230,42 @@ func withoutChanges(conditions []corev1.PodCondition) []corev1.PodCondition {
 }
 
 // showChanges adds the condition that says which change the delegate has to its status, unless nothing was changed. A
-// kubelet that tells which generation it has seen must have seen the change.
+// kubelet that tells which generation it has seen must have seen the change. Until then, the condition of an earlier
+// change that was applied stays. Its observedGeneration tells them apart.
 func showChanges(chaperon *v1alpha1.PodChaperon, delegate *corev1.Pod, status *corev1.PodStatus, now time.Time) {
 	status.Conditions = withoutChanges(status.Conditions)
 	if len(status.Conditions) == 0 {
 		status.Conditions = nil
 	}
-	wished, before := translate.RevisionOf(chaperon).Number, changesCondition(&chaperon.Status)
-	if before != nil && before.ObservedGeneration != wished {
-		before = nil
+	if c := nextChanges(chaperon, delegate, now); c != nil {
+		status.Conditions = append(status.Conditions, *c)
 	}
+}
+
+// nextChanges returns the condition that showChanges shows, or nil.
+func nextChanges(chaperon *v1alpha1.PodChaperon, delegate *corev1.Pod, now time.Time) *corev1.PodCondition {
+	wished, before := translate.RevisionOf(chaperon).Number, changesCondition(&chaperon.Status)
 	has := translate.RevisionOf(delegate).Number >= wished
 	seen := delegate.Status.ObservedGeneration == 0 || delegate.Status.ObservedGeneration >= delegate.Generation
+	if wished == 0 {
+		return nil
+	}
+	if before == nil {
+		before = &corev1.PodCondition{}
+	}
+	same, applied := before.ObservedGeneration == wished, before.Status == corev1.ConditionTrue
 	switch {
-	case wished == 0, has && !seen:
-		return
-	case !has && before != nil && before.Status == corev1.ConditionFalse:
-		status.Conditions = append(status.Conditions, *before)
-	case has && before != nil && before.Status == corev1.ConditionTrue:
-		status.Conditions = append(status.Conditions, *before)
-	case has:
-		status.Conditions = append(status.Conditions, corev1.PodCondition{
+	case has && seen && (!same || !applied):
+		return &corev1.PodCondition{
 			Type: v1alpha1.ConditionChanges, Status: corev1.ConditionTrue, Reason: v1alpha1.ReasonChangesApplied,
 			ObservedGeneration: wished, LastTransitionTime: metav1.NewTime(now).Rfc3339Copy(),
-		})
+		}
+	case has && seen, !has && same && before.Status == corev1.ConditionFalse:
+		return before
+	case !same && applied: // To remove it would be a write for each change.
+		return before
 	}
+	return nil
 }
 
 // retries remembers when refused changes are tried again. A new leader tries at once.

@@ -3,6 +3,7 @@ package chaperon
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -47,6 +48,8 @@ type changing struct {
 	clock *clocktesting.FakePassiveClock
 	// patches are the requests: the subresource, or "pod", with "dry run" before it.
 	patches []string
+	// statuses counts the writes of the PodChaperon's status.
+	statuses int
 	// refuse returns the answer to a request, or nil.
 	refuse func(request string, pod *corev1.Pod) error
 	// stored changes the pod as a webhook does that treats dry runs differently.
@@ -81,6 +84,7 @@ func newChanging(t *testing.T, delegate *corev1.Pod, objects ...client.Object) *
 			options ...client.SubResourcePatchOption,
 		) error {
 			if sub == "status" {
+				s.statuses++
 				return c.Status().Patch(ctx, o, patch, options...)
 			}
 			return s.patch(ctx, sub, o, patch, &(&client.SubResourcePatchOptions{}).ApplyOptions(options).PatchOptions)
@@ -167,14 +171,14 @@ func TestAChangedPodChaperonChangesItsDelegate(t *testing.T) {
 		rules    []client.Object
 		want     []string
 	}{
-		"image and label": {changed(), nil, []string{"pod", "pod"}},
-		"resources, too":  {changed(requesting("2")), nil, []string{"resize", "pod", "pod"}},
-		"a debugger":      {changed(debugged), nil, []string{"ephemeralcontainers", "pod", "pod"}},
+		"image and label": {changed(), nil, []string{"pod"}},
+		"resources, too":  {changed(requesting("2")), nil, []string{"resize", "pod"}},
+		"a debugger":      {changed(debugged), nil, []string{"ephemeralcontainers", "pod"}},
 		"a label alone":   {chaperon(corev1.PodStatus{}, revision(1, "v1", "api")), nil, []string{"pod"}},
 		"within the rules": {
-			changed(), []client.Object{baselineOnly()}, []string{"dry run pod", "pod", "dry run pod", "pod"},
+			changed(), []client.Object{baselineOnly()}, []string{"dry run pod", "pod"},
 		},
-		"without rules": {changed(), []client.Object{clusterSource(nil)}, []string{"pod", "pod"}},
+		"without rules": {changed(), []client.Object{clusterSource(nil)}, []string{"pod"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newChanging(t, running(old(requesting("1"))), append(test.rules, test.chaperon)...)
@@ -193,6 +197,25 @@ func TestAChangedPodChaperonChangesItsDelegate(t *testing.T) {
 			s.mustReconcile()
 			s.expectPatches()
 		})
+	}
+}
+
+func TestEachChangeWritesTheStatusOnce(t *testing.T) {
+	s := newChanging(t, running(old()), changed())
+	for number := int64(1); number <= 3; number++ {
+		c := s.chaperon()
+		revision(number, "v2", fmt.Sprint(number))(c)
+		if err := s.client.Update(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
+		s.mustReconcile() // It changes the delegate, whose event follows.
+		s.mustReconcile()
+		if said := changesCondition(&s.chaperon().Status); said == nil || said.ObservedGeneration != number {
+			t.Errorf("change %d: condition %v", number, said)
+		}
+		if s.statuses > int(number) {
+			t.Errorf("%d writes of the status for %d changes", s.statuses, number)
+		}
 	}
 }
 
@@ -246,8 +269,8 @@ func TestARefusedChangeIsShownAndTriedAgain(t *testing.T) {
 		s.expectPatches(patches...)
 		return changesCondition(&s.chaperon().Status)
 	}
-	both := []string{"pod", "pod"}
-	first := reconcile(firstChangeRetry, both...)
+	refused := []string{"pod", "pod", "pod"} // Spec and metadata together, and then each by itself.
+	first := reconcile(firstChangeRetry, refused...)
 	if first == nil || first.Status != corev1.ConditionFalse || first.Reason != v1alpha1.ReasonChangesRefused ||
 		first.ObservedGeneration != 1 || strings.Count(first.Message, "no image v2") != 2 {
 		t.Fatalf("condition %v", first)
@@ -256,7 +279,7 @@ func TestARefusedChangeIsShownAndTriedAgain(t *testing.T) {
 	s.clock.SetTime(s.clock.Now().Add(firstChangeRetry - time.Second))
 	reconcile(time.Second)
 	s.clock.SetTime(s.clock.Now().Add(time.Second))
-	again := reconcile(2*firstChangeRetry, both...)
+	again := reconcile(2*firstChangeRetry, refused...)
 	if !again.LastTransitionTime.Equal(&first.LastTransitionTime) || len(s.recorder.Events) > 0 {
 		t.Errorf("the refusal is new each time: %v, %d events", again, len(s.recorder.Events))
 	}
@@ -266,7 +289,7 @@ func TestARefusedChangeIsShownAndTriedAgain(t *testing.T) {
 	if err := s.client.Update(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}
-	next := reconcile(firstChangeRetry, both...)
+	next := reconcile(firstChangeRetry, refused...)
 	if next.ObservedGeneration != 2 || next.LastTransitionTime.Equal(&first.LastTransitionTime) {
 		t.Errorf("another change: %v", next)
 	}
@@ -274,7 +297,7 @@ func TestARefusedChangeIsShownAndTriedAgain(t *testing.T) {
 
 	s.refuse = nil
 	s.clock.SetTime(s.clock.Now().Add(firstChangeRetry))
-	reconcile(0, both...)
+	reconcile(0, "pod")
 	if image := s.live().Spec.Containers[0].Image; image != "v3" {
 		t.Errorf("image %q", image)
 	}
@@ -306,7 +329,7 @@ func TestOnePartThatIsRefusedDoesNotKeepTheOthersBack(t *testing.T) {
 	if err != nil || result.RequeueAfter != firstChangeRetry {
 		t.Errorf("result %v, error %v", result, err)
 	}
-	s.expectPatches("resize", "pod", "pod")
+	s.expectPatches("resize", "pod")
 	pod := s.live()
 	if got := pod.Spec.Containers[0]; got.Image != "v2" || got.Resources.Requests.Cpu().Value() != 1 {
 		t.Errorf("container %v", got)
@@ -316,6 +339,41 @@ func TestOnePartThatIsRefusedDoesNotKeepTheOthersBack(t *testing.T) {
 	}
 	if c := changesCondition(&s.chaperon().Status); c == nil || !strings.Contains(c.Message, "lacks the subresource") {
 		t.Errorf("condition %v", c)
+	}
+}
+
+func TestASpecOrMetadataThatIsRefusedDoesNotKeepTheOtherBack(t *testing.T) {
+	for name, test := range map[string]struct {
+		refused      int // of the three requests, besides the first one
+		image, label string
+		revision     int64
+	}{
+		"the spec is refused":     {1, "v1", "api", 0},
+		"the metadata is refused": {2, "v2", "web", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newChanging(t, running(old()), changed())
+			requests := -1
+			s.refuse = func(string, *corev1.Pod) error {
+				if requests++; requests == 0 || requests == test.refused {
+					return forbidden("this part")
+				}
+				return nil
+			}
+			if result, err := s.reconcile(); err != nil || result.RequeueAfter != firstChangeRetry {
+				t.Errorf("result %v, error %v", result, err)
+			}
+			s.expectPatches("pod", "pod", "pod")
+			pod := s.live()
+			if pod.Spec.Containers[0].Image != test.image || pod.Labels["tier"] != test.label ||
+				translate.RevisionOf(pod).Number != test.revision {
+				t.Errorf("containers %v, labels %v, annotations %v", pod.Spec.Containers, pod.Labels, pod.Annotations)
+			}
+			c := changesCondition(&s.chaperon().Status)
+			if c == nil || strings.Count(c.Message, "this part") != 1 {
+				t.Errorf("condition %v", c)
+			}
+		})
 	}
 }
 
@@ -361,7 +419,7 @@ func TestAChangeThatBreaksARule(t *testing.T) {
 	t.Run("in the dry run is refused", func(t *testing.T) {
 		s := newChanging(t, running(old(), privileged), changed(), baselineOnly())
 		s.mustReconcile()
-		s.expectPatches("dry run pod", "dry run pod")
+		s.expectPatches("dry run pod", "dry run pod", "dry run pod")
 		if c := changesCondition(&s.chaperon().Status); c == nil || !strings.Contains(c.Message, "privileged=true") {
 			t.Errorf("condition %v", c)
 		}

@@ -255,11 +255,15 @@ func TestWhichChangesADelegateShows(t *testing.T) {
 	refused := corev1.PodCondition{
 		Type: v1alpha1.ConditionChanges, Status: corev1.ConditionFalse, Message: "why", ObservedGeneration: 2,
 	}
+	applied := corev1.PodCondition{
+		Type: v1alpha1.ConditionChanges, Status: corev1.ConditionTrue, Message: "earlier", ObservedGeneration: 1,
+	}
 	for name, test := range map[string]struct {
 		wished, has          int64
 		generation, observed int64
 		said                 *corev1.PodCondition
 		want                 corev1.ConditionStatus
+		kept                 bool
 	}{
 		"nothing was changed":              {},
 		"the delegate has the change":      {wished: 2, has: 2, want: corev1.ConditionTrue},
@@ -270,6 +274,17 @@ func TestWhichChangesADelegateShows(t *testing.T) {
 		"an earlier change was refused":    {wished: 3, has: 1, said: &refused},
 		"the change was refused until now": {wished: 2, has: 2, said: &refused, want: corev1.ConditionTrue},
 		"the source has an older state":    {wished: 0, has: 2},
+		"an earlier change was applied": {
+			wished: 2, has: 1, said: &applied, want: corev1.ConditionTrue, kept: true,
+		},
+		"an earlier change was applied, and the kubelet has not seen this one": {
+			wished: 2, has: 2, generation: 3, observed: 2, said: &applied, want: corev1.ConditionTrue, kept: true,
+		},
+		"an earlier change was applied, and this one": {
+			wished: 2, has: 2, generation: 3, observed: 3, said: &applied, want: corev1.ConditionTrue,
+		},
+		"an earlier change was applied, and the source has an older state": {wished: 0, has: 2, said: &applied},
+		"the delegate was made again without the change":                   {wished: 1, has: 0, said: &applied},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c, pod := &v1alpha1.PodChaperon{}, &corev1.Pod{}
@@ -282,8 +297,12 @@ func TestWhichChangesADelegateShows(t *testing.T) {
 			status := pod.Status.DeepCopy()
 			showChanges(c, pod, status, time.Unix(1000, 0))
 			var got corev1.ConditionStatus
-			if said := changesCondition(status); said != nil {
+			said := changesCondition(status)
+			if said != nil {
 				got = said.Status
+			}
+			if kept := said != nil && *said == applied; kept != test.kept {
+				t.Errorf("condition %v, kept: %t, want %t", said, kept, test.kept)
 			}
 			if got != test.want {
 				t.Errorf("condition %q, want %q", got, test.want)

@@ -350,6 +350,7 @@ func TestDecide(t *testing.T) {
 		"a confirmed proxy that a Job counts is left alone": {
 			proxy: proxy(held, terminating(0), phase(corev1.PodFailed)),
 		},
+		"a finished proxy that nobody deletes is not looked at again": {proxy: proxy(phase(corev1.PodSucceeded))},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -349,7 +349,10 @@ func TestADelegateThatDoesNotEndIsLeftToTheGarbageCollector(t *testing.T) {
 }
 
 func TestTheNextDecisionIsThatOfTheFirstDelegateToWaitFor(t *testing.T) {
-	first, second := ours(), ours(func(c *v1alpha1.PodChaperon) { c.Name, c.UID = "later", "c2" })
+	first, second := ours(), ours(func(c *v1alpha1.PodChaperon) {
+		c.Name, c.UID = "later", "c2"
+		c.Labels[v1alpha1.LabelParentUID] = "0" // an earlier proxy of the name
+	})
 	s := newScene(t, first)
 	if _, err := s.reconcile(); err != nil {
 		t.Fatal(err)

@@ -69,6 +69,9 @@ type view struct {
 	Holes    []Result
 	Churns   []Result
 	Drains   []Result
+	Changes  []Change
+	Stepped  []Change // those of Changes that have steps
+	Rollouts []Change
 	Counts   []int // numbers of targets: the columns of the budgets
 	Budgets  []Budget
 	Others   []Budget
@@ -90,6 +93,8 @@ func newView(r Report) view {
 		Holes:    ofScenario(results, Blackhole),
 		Churns:   ofScenario(results, Churn),
 		Drains:   ofScenario(results, Drain),
+		Changes:  changes(r.Results, Feedback, Labels, InPlace),
+		Rollouts: changes(r.Results, Rollout),
 		Counts:   targetCounts(bursts),
 		Budgets:  Budgets(results),
 		Others:   []Budget{blackholeBudget(results), memoryBudget(r.Memory), streamsBudget(r.Streams)},
@@ -97,6 +102,7 @@ func newView(r Report) view {
 		P99: plot("Created to Running, 99th percentile", "seconds",
 			bars(bursts, func(r Result) float64 { return r.P99Seconds })),
 	}
+	v.Stepped = slices.DeleteFunc(slices.Clone(v.Changes), func(c Change) bool { return len(c.Steps) == 0 })
 	if shown := middle(bursts); len(shown) > 0 {
 		v.Writes = newMatrix(shown, func(r Result) map[string]float64 { return r.WritesByResource }, 0.005)
 		cpu := func(r Result) map[string]float64 { return inMilliseconds(r.CPUByProgram) }

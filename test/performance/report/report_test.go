@@ -91,5 +91,31 @@ func measurements() []Result {
 			P99Seconds: phase.p99, PodsPerSecond: 30,
 		})
 	}
+	return append(results, changed()...)
+}
+
+func changed() []Result {
+	var results []Result
+	for _, scenario := range []string{Labels, InPlace, Rollout} {
+		for _, kind := range []string{Plain, Elected, Elected, Elected} {
+			n := float64(len(results) + 1)
+			r := Result{
+				Scenario: scenario, Kind: kind, Targets: 1, Pods: 50, P50Seconds: n / 100, P99Seconds: n / 10,
+				CompleteSeconds: n, DeleteSeconds: n + 1, SourceWrites: 1,
+				WritesByResource: map[string]float64{"c1 PATCH pods": 1, "c1 PATCH nodes": .01},
+			}
+			if kind == Elected {
+				r.TargetWrites = n
+				r.WritesByResource["c2 PATCH podchaperons"] = n
+			}
+			if scenario == InPlace {
+				r.Variant = Image
+			}
+			if scenario == InPlace && kind == Elected {
+				r.Steps = []Step{{Name: StepReached, P50Seconds: n / 1000, P99Seconds: n / 500}}
+			}
+			results = append(results, r)
+		}
+	}
 	return results
 }

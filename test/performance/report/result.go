@@ -15,6 +15,10 @@ const (
 	Blackhole = "black-hole" // a burst on ten targets, one of which does not answer
 	Churn     = "churn"      // 20 pods per second, each deleted after ten seconds
 	Drain     = "drain"      // all pods at once, and then all are evicted
+	Feedback  = "feedback"   // the statuses of delegates change
+	Labels    = "labels"     // the labels of running pods change
+	InPlace   = "in-place"   // the containers of running pods change
+	Rollout   = "rollout"    // the image of a Deployment changes
 )
 
 // Kinds of pods: the values of Result.Kind.
@@ -31,21 +35,45 @@ const (
 	HealthyAgain = "all ten answer again"
 )
 
+// Variants of the scenarios Feedback and Labels, and those of InPlace.
+const (
+	OneByOne = "one after the other"
+	AtOnce   = "all at once"
+	Image    = "image"
+	Resize   = "resize"
+)
+
+// The steps of a change of an elected pod, as watches show them.
+const (
+	StepReached = "requested → the delegate is to be so"
+	StepDone    = "→ the delegate's status"
+	StepShown   = "→ the proxy's status"
+)
+
+// Step is a part of a change's latency.
+type Step struct {
+	Name       string  `json:"name"`
+	P50Seconds float64 `json:"p50_seconds"`
+	P99Seconds float64 `json:"p99_seconds"`
+}
+
 // Result is one measurement, as in the results file. Other programs read that file, so the JSON names stay as they are.
 type Result struct {
-	Label          string  `json:"label"`
-	Scenario       string  `json:"scenario"`
-	Variant        string  `json:"variant,omitempty"`
-	Kind           string  `json:"kind"`
-	Targets        int     `json:"targets"`
-	Pods           int     `json:"pods"`
-	PodsPerSecond  float64 `json:"pods_per_second"`
+	Label         string  `json:"label"`
+	Scenario      string  `json:"scenario"`
+	Variant       string  `json:"variant,omitempty"`
+	Kind          string  `json:"kind"`
+	Targets       int     `json:"targets"`
+	Pods          int     `json:"pods"`
+	PodsPerSecond float64 `json:"pods_per_second"`
+	// The latencies are those from the creation to Running, or those of the changes.
 	P50Seconds     float64 `json:"p50_seconds"`
 	P90Seconds     float64 `json:"p90_seconds"`
 	P99Seconds     float64 `json:"p99_seconds"`
 	WritesPerPod   float64 `json:"writes_per_pod"`
 	SourceWrites   float64 `json:"source_writes_per_pod"`
-	SourceIsTarget bool    `json:"source_is_target"` // SourceWrites includes the source's writes as a target
+	TargetWrites   float64 `json:"target_writes_per_pod"` // of the targets that are not the source
+	SourceIsTarget bool    `json:"source_is_target"`      // SourceWrites includes the source's writes as a target
 	CPUSeconds     float64 `json:"cpu_seconds_per_pod"`
 	// SourceCPUSeconds and TargetCPUSeconds are of the source, and of the targets that are not the source.
 	SourceCPUSeconds float64 `json:"source_cpu_seconds_per_pod"`
@@ -60,7 +88,12 @@ type Result struct {
 	CPUByProgram       map[string]float64 `json:"cpu_seconds_per_pod_by_program"`
 	WritesByResource   map[string]float64 `json:"writes_per_pod_by_resource"` // by "cluster VERB resource"
 	Spread             map[string]int     `json:"pods_by_node,omitempty"`
-	Time               time.Time          `json:"time"`
+	// CompleteSeconds is the time from the first request until all pods are changed. Steps are parts of the latency.
+	CompleteSeconds float64 `json:"complete_seconds,omitempty"`
+	Steps           []Step  `json:"steps,omitempty"`
+	// Load is Linux's load average of the last minute, at the end of a change.
+	Load float64   `json:"load,omitempty"`
+	Time time.Time `json:"time"`
 }
 
 // Memory is the manager's memory with many targets and proxies.
@@ -91,20 +124,27 @@ type series struct {
 // Medians merges repeated measurements: of each figure it takes the median, and maps and counts from the first
 // measurement. The order is that of the first measurements.
 func Medians(results []Result) []Result {
-	var order []series
-	groups := map[series][]Result{}
-	for _, r := range results {
-		key := series{r.Scenario, r.Variant, r.Kind, r.Targets, r.Pods}
-		if groups[key] == nil {
-			order = append(order, key)
-		}
-		groups[key] = append(groups[key], r)
-	}
-	medians := make([]Result, 0, len(order))
-	for _, key := range order {
-		medians = append(medians, median(groups[key]))
+	var medians []Result
+	for _, group := range repeated(results) {
+		medians = append(medians, median(group))
 	}
 	return medians
+}
+
+// repeated groups measurements that are equal but for their figures, in the order of the first ones.
+func repeated(results []Result) [][]Result {
+	var groups [][]Result
+	indices := map[series]int{}
+	for _, r := range results {
+		key := series{r.Scenario, r.Variant, r.Kind, r.Targets, r.Pods}
+		i, ok := indices[key]
+		if !ok {
+			i, groups = len(groups), append(groups, nil)
+			indices[key] = i
+		}
+		groups[i] = append(groups[i], r)
+	}
+	return groups
 }
 
 func median(group []Result) Result {
