@@ -68,8 +68,8 @@ func ofClaims() []breakage {
 	return []breakage{
 		{
 			name: "claim-given-up", file: claims + "ensure.go", test: copies,
-			from:   "		case err != nil:\n			return silent",
-			to:     "		case err != nil:\n			return free",
+			from:   "	case err != nil:\n		return silent",
+			to:     "	case err != nil:\n		return free",
 			missed: "Objection knows the copy from memory",
 		},
 		{

@@ -20,8 +20,8 @@ import (
 const messageUnsupported = "the target's manager does not say that it applies changes: upgrade it, or create the pod " +
 	"again"
 
-// lacksChanges returns the PodChaperon of the proxy, which is bound to the target's node, if the proxy was changed since
-// the PodChaperon was made or changed. It compares two hashes that the caches hold, so it costs no request.
+// lacksChanges returns the PodChaperon of the proxy, which is bound to the target's node, if the proxy was changed
+// since the PodChaperon was made or changed. It compares two hashes that the caches hold, so it costs no request.
 func (s *state) lacksChanges(chaperon *v1alpha1.PodChaperon) *v1alpha1.PodChaperon {
 	if _, asked := asking.Asked(chaperon); asked || chaperon.DeletionTimestamp != nil ||
 		translate.RevisionOf(chaperon).Fingerprint == podcache.Fingerprint(s.proxy) {

@@ -201,8 +201,8 @@ func (r *reconciler) askGarbageCollector(ctx context.Context, chaperon *v1alpha1
 	return nil
 }
 
-// removeProxy deletes a proxy, unless its PodChaperon is found. The cache may never show that one: if it goes before the
-// cache lists anew, there is no event.
+// removeProxy deletes a proxy, unless its PodChaperon is found. The cache may never show that one: if it goes before
+// the cache lists anew, there is no event.
 func (r *reconciler) removeProxy(ctx context.Context, proxy *corev1.Pod, removal *removal) (found bool, err error) {
 	// If the target does not allow the namespace, we have no right to read there, and the target holds nothing of ours.
 	if removal.ifGone && r.target.Allows(proxy.Namespace) {

@@ -1,6 +1,7 @@
 package scheduling
 
 import (
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,13 +14,16 @@ import (
 
 func TestOfManySummariesOfATargetTheLastOneIsHandledNowAndThen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
 		var handled []int32
 		s := summaries{clock: clock.RealClock{}, handle: func(summary *v1alpha1.ClusterSummary) {
-			if summary == nil {
-				handled = append(handled, -1)
-				return
+			nodes := int32(-1)
+			if summary != nil {
+				nodes = summary.Status.Nodes
 			}
-			handled = append(handled, summary.Status.Nodes)
+			mu.Lock()
+			defer mu.Unlock()
+			handled = append(handled, nodes)
 		}}
 		report := func(nodes int32) {
 			summary := &v1alpha1.ClusterSummary{}
@@ -29,6 +33,8 @@ func TestOfManySummariesOfATargetTheLastOneIsHandledNowAndThen(t *testing.T) {
 		expect := func(when string, want ...int32) {
 			t.Helper()
 			synctest.Wait()
+			mu.Lock()
+			defer mu.Unlock()
 			if diff := cmp.Diff(want, handled); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", when, diff)
 			}
