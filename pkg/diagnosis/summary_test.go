@@ -106,7 +106,8 @@ func TestSummaryOfProxies(t *testing.T) {
 		},
 		"being deleted for too long": {
 			stuck, nil, "Pod team/web is being deleted, and should have ended 5m ago; has its delegate ended, " +
-				"and is its target connected? See the pod's events, and kubectl multicluster status.\nIt was not placed.",
+				"and is its target connected? See the pod's events, and kubectl multicluster status.\n" +
+				"It was not placed.",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -74,15 +74,17 @@ func (w *Workers[K]) Start(ctx context.Context) error {
 // reconcile does nothing once the workers are to end: a queue that is shut down still hands out its keys. Each would
 // fail, with a line in the log.
 func (w *Workers[K]) reconcile(ctx context.Context, key K) (reconcile.Result, error) {
-	if ctx.Err() != nil {
+	if ended(ctx) {
 		return reconcile.Result{}, nil
 	}
 	result, err := w.options.Reconciler.Reconcile(ctx, key)
-	if ctx.Err() != nil {
+	if ended(ctx) {
 		return reconcile.Result{}, nil
 	}
 	return result, err
 }
+
+func ended(ctx context.Context) bool { return ctx.Err() != nil }
 
 func (w *Workers[K]) logger(key *K) logr.Logger {
 	if key == nil {

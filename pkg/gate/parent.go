@@ -64,7 +64,8 @@ func strip(chaperon *v1alpha1.PodChaperon, orphan bool) {
 		annotations[v1alpha1.AnnotationRevision] = revision[:min(len(revision), maxRevision)]
 	}
 	chaperon.ManagedFields, chaperon.Labels, chaperon.Annotations = nil, labels, annotations
-	chaperon.GenerateName, chaperon.SelfLink, chaperon.OwnerReferences, chaperon.Finalizers = "", "", nil, nil
+	chaperon.GenerateName, chaperon.OwnerReferences, chaperon.Finalizers = "", nil, nil
+	chaperon.SelfLink = "" //nolint:staticcheck // No API server sends it any more, but a hostile target may.
 	chaperon.Spec = v1alpha1.PodChaperon{}.Spec
 	warnings, others := translate.Warnings(chaperon.Status.Conditions)
 	translate.BoundAnnotations(others)

@@ -188,8 +188,8 @@ func (w *world) startCommand(t *testing.T, pod string) *conversation {
 		err := executor.StreamWithContext(ctx, remotecommand.StreamOptions{
 			Stdin: stdin, Stdout: stdout, Stderr: io.Discard,
 		})
-		_ = stdout.CloseWithError(fmt.Errorf("the command has ended: %v", err))
-		_ = stdin.CloseWithError(fmt.Errorf("the command has ended: %v", err))
+		_ = stdout.CloseWithError(fmt.Errorf("the command has ended: %w", err))
+		_ = stdin.CloseWithError(fmt.Errorf("the command has ended: %w", err))
 		c.done <- err
 	}()
 	return c

@@ -64,7 +64,9 @@ func (s *supplier) followServices(m soleManager, toSource *rest.Config) {
 type objections struct{ *supplier }
 
 // Eventf notes the kind of the object, and the targets that the message names.
-func (o objections) Eventf(about, _ runtime.Object, _, reason, _, note string, args ...any) {
+func (o objections) Eventf( //nolint:revive // The interface has so many arguments.
+	about, _ runtime.Object, _, reason, _, note string, args ...any,
+) {
 	object, ok := about.(client.Object)
 	if !ok || reason != services.ReasonNotFollowed {
 		return

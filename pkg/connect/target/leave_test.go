@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -96,7 +97,9 @@ func newLeaving(t *testing.T) *leaving {
 			}
 			return c.Delete(ctx, object, options...)
 		},
-		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+		List: func(
+			ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption,
+		) error {
 			if _, copies := list.(*metav1.PartialObjectMetadataList); copies {
 				l.mu.Lock()
 				defer l.mu.Unlock()
@@ -174,8 +177,8 @@ func TestATargetThatIsDeletedIsTriedUntilNothingIsLeftThere(t *testing.T) {
 		t.Errorf("%d PodChaperons stay: %s", left, event)
 	}
 	// Copies are deleted when nobody makes them again, and while this source may still write there.
-	if got := strings.Join(l.steps, " "); got != "rest copies copies copies end" {
-		t.Errorf("steps: %s", got)
+	if !slices.Equal(l.steps, []string{"rest", "copies", "copies", "copies", "end"}) {
+		t.Errorf("steps: %s", l.steps)
 	}
 }
 
@@ -237,7 +240,8 @@ func TestAnEventSaysWhatStaysInATargetThatWasDeleted(t *testing.T) {
 			given: func(l *leaving) { l.loop.engaged = nil }, noWant: true, event: errNoCredentials.Error(),
 		},
 		"the manager stops": {
-			given: func(l *leaving) { l.answer = never }, ctx: ended, life: ended, event: "2 PodChaperons of it may stay",
+			given: func(l *leaving) { l.answer = never }, ctx: ended, life: ended,
+			event: "2 PodChaperons of it may stay",
 		},
 		"not of one that was never connected": {
 			given: func(l *leaving) { l.loop.engaged, l.loop.known = nil, "" },
@@ -280,7 +284,8 @@ func TestATargetThatIsDeletedBeforeItsSecretIsReadIsReported(t *testing.T) {
 		want   string
 	}{
 		"an earlier leader connected it": {
-			status: v1alpha1.TargetStatus{ClusterID: "c2-id"}, want: "team/c2 was deleted, and PodChaperons of it may stay",
+			status: v1alpha1.TargetStatus{ClusterID: "c2-id"},
+			want:   "team/c2 was deleted, and PodChaperons of it may stay",
 		},
 		"nobody ever connected it": {},
 		"it is read":               {status: v1alpha1.TargetStatus{ClusterID: "c2-id"}, read: true},

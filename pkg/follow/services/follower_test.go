@@ -114,8 +114,8 @@ func TestErrorsThatOnlyAPersonCanCorrectHaveAMessage(t *testing.T) {
 		"an error that passes": {err: apierrors.NewServiceUnavailable("busy")},
 		"an object that is not ours": {
 			err: fmt.Errorf("writing: %w", &writer.NotOursError{Kind: "Service"}),
-			want: "there is a Service of that name, which does not come from this cluster, or has lost the annotation " +
-				"multicluster.admiralty.io/followed-by; delete it there, or rename one of the two",
+			want: "there is a Service of that name, which does not come from this cluster, or has lost the " +
+				"annotation multicluster.admiralty.io/followed-by; delete it there, or rename one of the two",
 		},
 		"a Secret that is refused": {
 			err: fmt.Errorf("ensuring: %w", &needs.RefusedError{

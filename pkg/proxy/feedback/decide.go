@@ -109,21 +109,7 @@ type removal struct {
 // decide returns the plan for a state. It is pure.
 func decide(s state) plan {
 	var p plan
-	var chaperon *v1alpha1.PodChaperon
-	for i := range s.chaperons {
-		c := &s.chaperons[i]
-		switch {
-		case s.proxy == nil || gate.ParentOf(c).UID != s.proxy.UID:
-			p.end(s, ending{chaperon: c, ifOrphan: true})
-		case s.proxy.Spec.NodeName == s.nodeName:
-			chaperon = c
-		case s.proxy.Spec.NodeName != "" || s.proxy.DeletionTimestamp != nil:
-			p.end(s, ending{chaperon: c})
-		default:
-			p.warn(s, c)
-			p.endIfAsked(s, c)
-		}
-	}
+	chaperon := p.others(s)
 	if chaperon != nil {
 		p.warn(s, chaperon)
 	}
@@ -149,6 +135,26 @@ func decide(s state) plan {
 		}
 	}
 	return p
+}
+
+// others plans for the PodChaperons that do not belong to a proxy which is bound to the target's node, and returns the
+// one that does, or nil.
+func (p *plan) others(s state) (own *v1alpha1.PodChaperon) {
+	for i := range s.chaperons {
+		c := &s.chaperons[i]
+		switch {
+		case s.proxy == nil || gate.ParentOf(c).UID != s.proxy.UID:
+			p.end(s, ending{chaperon: c, ifOrphan: true})
+		case s.proxy.Spec.NodeName == s.nodeName:
+			own = c
+		case s.proxy.Spec.NodeName != "" || s.proxy.DeletionTimestamp != nil:
+			p.end(s, ending{chaperon: c})
+		default:
+			p.warn(s, c)
+			p.endIfAsked(s, c)
+		}
+	}
+	return own
 }
 
 // finishedByItself says whether the delegate of a finished proxy has finished, too, and nobody deleted it before. The

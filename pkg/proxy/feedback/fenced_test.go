@@ -51,9 +51,9 @@ func (w *lostWorld) stays(t *testing.T) bool {
 		}
 	}
 	clock := clocktesting.NewFakePassiveClock(time.Unix(1e9, 0))
-	c := fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&corev1.Pod{}).WithObjects(
-		w.proxy, w.target(),
-	).WithIndex(&corev1.Pod{}, IndexNodeName, nodeNameOfProxy).WithInterceptorFuncs(interceptor.Funcs{Delete: w.countDeletion}).Build()
+	c := fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&corev1.Pod{}).
+		WithObjects(w.proxy, w.target()).WithIndex(&corev1.Pod{}, IndexNodeName, nodeNameOfProxy).
+		WithInterceptorFuncs(interceptor.Funcs{Delete: w.countDeletion}).Build()
 	recorder := events.NewFakeRecorder(10)
 	f := New(Options{
 		Client: c, Clock: clock, Recorder: recorder,

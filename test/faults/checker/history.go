@@ -279,6 +279,13 @@ func (h *History) Lags(exist map[types.UID]*corev1.Pod) string {
 func (h *History) Ends() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	h.finishTogether()
+	h.inventions()
+	h.remember()
+}
+
+// finishTogether checks that each proxy has finished exactly if its delegate has.
+func (h *History) finishTogether() {
 	ended := map[types.UID]*delegate{}
 	for _, d := range h.delegates {
 		if p := h.proxies[d.parent]; p != nil && p.on(d.cluster) && Finished(d.phase) {
@@ -296,7 +303,10 @@ func (h *History) Ends() {
 			h.violate(ExitCodes, "proxy %s is %s %s, and no delegate has finished", p.name, p.phase, p.codes)
 		}
 	}
-	h.inventions()
+}
+
+// remember ends what a cluster that was set back excuses.
+func (h *History) remember() {
 	clear(h.forgets)
 	for uid, a := range h.allowed {
 		if p := h.proxies[uid]; a.how == wasSetBack && p != nil && !p.gone && !p.deleting {

@@ -37,7 +37,8 @@ func TestATargetWithOneBoundPodCostsLittle(t *testing.T) {
 	env.Bind(t, c1, proxy, translate.VirtualNodeName(key))
 	env.WaitFor(t, c1, proxy, func(proxy *corev1.Pod) error {
 		is := &proxy.Status
-		if is.Phase != corev1.PodRunning || is.Message == "" || is.Message[0] != '2' || is.Size() > translate.MaxStatus {
+		second := strings.HasPrefix(is.Message, "2")
+		if is.Phase != corev1.PodRunning || !second || is.Size() > translate.MaxStatus {
 			return fmt.Errorf("it shows %s, with %d bytes, and the message %.10q", is.Phase, is.Size(), is.Message)
 		}
 		return nil
@@ -57,7 +58,8 @@ func (s *server) reportLongStatuses(chaperon *v1alpha1.PodChaperon) {
 	chaperon.Status.Phase = corev1.PodRunning
 	for i := range 20 {
 		chaperon.Status.Conditions = append(chaperon.Status.Conditions, corev1.PodCondition{
-			Type: corev1.PodConditionType(fmt.Sprintf("example.com/%d", i)), Status: corev1.ConditionTrue, Message: long,
+			Type: corev1.PodConditionType(fmt.Sprintf("example.com/%d", i)), Status: corev1.ConditionTrue,
+			Message: long,
 		})
 	}
 	event := func(kind string, n int, chaperon *v1alpha1.PodChaperon) string {

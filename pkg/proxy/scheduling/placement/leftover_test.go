@@ -106,7 +106,9 @@ func TestWhatNoPodWaitsFor(t *testing.T) {
 		"its next delegate is there": {
 			func(w *world, c1 *Target) { w.Delegates.Seen(c1, newChaperon("d", "p", own)) }, false,
 		},
-		"its next delegate may be there": {func(w *world, c1 *Target) { w.Delegates.setUncertain("p", c1, true) }, false},
+		"its next delegate may be there": {
+			func(w *world, c1 *Target) { w.Delegates.setUncertain("p", c1, true) }, false,
+		},
 		"its next PodChaperon is refused": {
 			func(w *world, c1 *Target) { w.Delegates.Seen(c1, newChaperon("d", "p", refused)) }, true,
 		},
