@@ -12,7 +12,7 @@ import (
 const (
 	// statusesPerSecond is how many statuses of one target are written to proxies, after statusesBurst. A large status
 	// counts as several. The burst has room for a target that is connected again, and whose delegates all changed.
-	statusesPerSecond, statusesBurst = 100, 2000
+	statusesPerSecond, statusesBurst = 300, 3000
 	// statusPart is the part of a status, in bytes, that counts as one. Most pods have less.
 	statusPart = 4 << 10
 	// showLater is how long a status waits that the budget does not allow. A later one of the same proxy replaces it.

@@ -10,21 +10,22 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 )
 
-// spend spends the target's budget of statuses.
-func (s *scene) spend() {
+// spend spends the target's budget of statuses, but so many.
+func (s *scene) spend(but int) {
 	s.t.Helper()
 	worker, ok := s.reconciler.(*reconciler)
-	if !ok || !worker.statuses.AllowN(s.clock.Now(), statusesBurst) {
+	if !ok || !worker.statuses.AllowN(s.clock.Now(), statusesBurst-but) {
 		s.t.Fatal("there is no burst")
 	}
 }
 
-// reportsWithoutEnd makes the target report statuses one after another, each of which differs from the ones before. It
-// counts those that the source writes.
-func (s *scene) reportsWithoutEnd(times int, change func(i int, c *v1alpha1.PodChaperon)) (written int) {
+// reportsWithoutEnd makes the target report statuses one after another, each of which differs from the ones before, twice
+// as many as the budget allows. It counts those that the source writes.
+func (s *scene) reportsWithoutEnd(budget int, change func(i int, c *v1alpha1.PodChaperon)) (written int) {
 	s.t.Helper()
 	s.onStatus(func(write func() error) error { written++; return write() })
-	for i := range times {
+	s.spend(budget)
+	for i := range 2 * budget {
 		c := ours()
 		change(i, c)
 		s.cachedChaperons = func() []v1alpha1.PodChaperon { return []v1alpha1.PodChaperon{*c} }
@@ -42,12 +43,12 @@ func TestTheStatusesOfOneTargetAreWrittenAtALimitedRate(t *testing.T) {
 		text string
 		most int
 	}{
-		"small ones": {"", statusesBurst},
-		"large ones": {strings.Repeat("x", 9*statusPart/2), statusesBurst / 5},
+		"small ones": {"", 50},
+		"large ones": {strings.Repeat("x", 9*statusPart/2), 10},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newScene(t, proxy(), ours())
-			if got := s.reportsWithoutEnd(statusesBurst+100, says(test.text)); got != test.most {
+			if got := s.reportsWithoutEnd(50, says(test.text)); got != test.most {
 				t.Errorf("%d writes, want %d", got, test.most)
 			}
 		})
@@ -56,7 +57,7 @@ func TestTheStatusesOfOneTargetAreWrittenAtALimitedRate(t *testing.T) {
 
 func TestAStatusThatWaitsIsWrittenLater(t *testing.T) {
 	s := newScene(t, proxy(), ours())
-	s.spend()
+	s.spend(0)
 	s.cachedChaperons = func() []v1alpha1.PodChaperon {
 		return []v1alpha1.PodChaperon{*ours(func(c *v1alpha1.PodChaperon) { c.Status.Message = "later" })}
 	}
@@ -74,7 +75,7 @@ func TestAStatusThatWaitsIsWrittenLater(t *testing.T) {
 func TestTheEndOfADelegateDoesNotWaitForABudget(t *testing.T) {
 	for _, end := range []corev1.PodPhase{corev1.PodSucceeded, corev1.PodFailed} {
 		s := newScene(t, proxy(), ours(showing(end)))
-		s.spend()
+		s.spend(0)
 		if _, err := s.reconcile(); err != nil || s.now().Status.Phase != end {
 			t.Errorf("error %v, phase %s, want %s", err, s.now().Status.Phase, end)
 		}
@@ -88,7 +89,7 @@ func TestAnAddressIsHiddenWhateverTheBudget(t *testing.T) {
 	}), ours(func(c *v1alpha1.PodChaperon) {
 		c.Status.PodIP, c.Status.PodIPs = refused, []corev1.PodIP{{IP: refused}}
 	}))
-	s.spend()
+	s.spend(0)
 	if _, err := s.reconcile(); err != nil || s.now().Status.PodIP != "" {
 		t.Errorf("error %v, address %q", err, s.now().Status.PodIP)
 	}
