@@ -19,8 +19,8 @@ func (s *scene) spend(but int) {
 	}
 }
 
-// reportsWithoutEnd makes the target report statuses one after another, each of which differs from the ones before, twice
-// as many as the budget allows. It counts those that the source writes.
+// reportsWithoutEnd makes the target report twice as many statuses as the budget allows, one after another, each of
+// which differs from the ones before. It counts those that the source writes.
 func (s *scene) reportsWithoutEnd(budget int, change func(i int, c *v1alpha1.PodChaperon)) (written int) {
 	s.t.Helper()
 	s.onStatus(func(write func() error) error { written++; return write() })
