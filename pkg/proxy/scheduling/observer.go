@@ -50,20 +50,21 @@ func (s *Scheduler) follow(ctx context.Context, t *target) error {
 	if err != nil {
 		return err
 	}
-	all := &summaries{clock: s.clock, handle: func(summary *v1alpha1.ClusterSummary) {
+	moreRoom := &paced{clock: s.clock, do: func() {
 		if ctx.Err() == nil {
-			s.summaryChanged(t, summary)
+			s.plugin.attempts.MoreRoom(t.NodeName)
+			s.plugin.waker.target(t)
 		}
 	}}
 	return engage.OnEvents(ctx, t.Target.Target, &v1alpha1.ClusterSummary{},
 		func(summary *v1alpha1.ClusterSummary) {
-			if summary.Name == v1alpha1.ClusterSummaryName {
-				all.seen(summary)
+			if summary.Name == v1alpha1.ClusterSummaryName && t.Ledger.Update(summary) {
+				moreRoom.ask()
 			}
 		},
 		func(summary *v1alpha1.ClusterSummary) {
 			if summary.Name == v1alpha1.ClusterSummaryName {
-				all.seen(nil)
+				t.Ledger.Update(nil)
 			}
 		})
 }
@@ -108,12 +109,4 @@ func (s *Scheduler) chaperonGone(t *target, chaperon *v1alpha1.PodChaperon) {
 		s.plugin.waker.pod(key, proxy)
 	}
 	s.plugin.wakeNext(key)
-}
-
-// summaryChanged is called with nil if there is no summary any more.
-func (s *Scheduler) summaryChanged(t *target, summary *v1alpha1.ClusterSummary) {
-	if t.Ledger.Update(summary) {
-		s.plugin.attempts.MoreRoom(t.NodeName)
-		s.plugin.waker.target(t)
-	}
 }

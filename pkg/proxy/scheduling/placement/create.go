@@ -27,9 +27,7 @@ func (p *Placer) ensureChaperon(
 	if found := p.Delegates.in(t, proxy.UID); found != nil {
 		return found, nil
 	}
-	if err := p.find(ctx, proxy, engaged); err != nil {
-		return nil, err
-	}
+	p.find(ctx, proxy, engaged)
 	if err := p.leftoversEnded(ctx, proxy, t); err != nil {
 		return nil, err
 	}

@@ -1,7 +1,6 @@
 package placement
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -24,6 +23,9 @@ import (
 
 // skew is how much the clocks of the source's API server and of this process may differ.
 const skew = 10 * time.Second
+
+// answersWithin is how long a target has to say whether it has a delegate that nobody has seen.
+const answersWithin = time.Second
 
 // leftover is a delegate that may run although its PodChaperon is gone: somebody in the target deleted the PodChaperon
 // in the background, or changed its labels. The target's garbage collector ends the delegate later, with its grace
@@ -85,43 +87,36 @@ func (known *record) stay(t *Target) {
 
 // find asks those targets where a delegate of the proxy may be left over that nobody saw being left, once, and all at
 // the same time.
-func (p *Placer) find(ctx context.Context, proxy *corev1.Pod, engaged []*Target) error {
+func (p *Placer) find(ctx context.Context, proxy *corev1.Pod, engaged []*Target) {
 	began := p.clock.Now()
 	targets := p.Delegates.unasked(proxy, engaged)
 	if len(targets) == 0 {
-		return nil
+		return
 	}
-	errs := make([]error, len(targets))
 	var asked sync.WaitGroup
-	for i, t := range targets {
-		asked.Go(func() { errs[i] = p.findIn(ctx, proxy, t) })
+	for _, t := range targets {
+		asked.Go(func() { p.findIn(ctx, proxy, t) })
 	}
 	asked.Wait()
-	if err := cmp.Or(errs...); err != nil {
-		return err
-	}
 	p.Delegates.noteAsked(proxy.UID, began)
-	return nil
 }
 
-// findIn notes whether a target has a delegate of the proxy. One that does not let the source look counts as one that
-// has none. So does one that does not answer, after a while.
-func (p *Placer) findIn(ctx context.Context, proxy *corev1.Pod, t *Target) error {
+// findIn notes whether a target has a delegate of the proxy. One that does not let the source look, or does not answer
+// soon, counts as one that has none: no pod waits for the slowest target.
+func (p *Placer) findIn(ctx context.Context, proxy *corev1.Pod, t *Target) {
+	ctx, cancel := context.WithTimeout(ctx, answersWithin)
+	defer cancel()
 	named := &v1alpha1.PodChaperon{}
 	named.Namespace, named.Name = proxy.Namespace, translate.DelegateName(proxy)
 	const overdue = true
 	runs, err := ending.MayRun(ctx, t.Target, client.ObjectKeyFromObject(named), overdue)
-	if err != nil && p.clock.Since(t.Since) < mayLast(proxy) {
-		return &LeftoverError{Target: t.Name(), Delegate: named.Name, Cause: err}
-	}
-	if !runs {
-		return nil
+	if err != nil || !runs {
+		return
 	}
 	if found, err := live(ctx, t, named); err == nil && ProxyUID(found) == proxy.UID {
 		named = found // Perhaps it has lost its labels.
 	}
 	p.Delegates.noteLeftover(proxy.UID, leftover{target: t, chaperon: named, since: p.clock.Now()})
-	return nil
 }
 
 // leftoversEnded returns nil if no delegate of the proxy is left over in another reachable target. In the same target,
