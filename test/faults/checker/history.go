@@ -305,16 +305,6 @@ func (h *History) finishTogether() {
 	}
 }
 
-// remember ends what a cluster that was set back excuses.
-func (h *History) remember() {
-	clear(h.forgets)
-	for uid, a := range h.allowed {
-		if p := h.proxies[uid]; a.how == wasSetBack && p != nil && !p.gone && !p.deleting {
-			delete(h.allowed, uid)
-		}
-	}
-}
-
 // Running notes which pods have a process, by their UID.
 func (h *History) Running(pods map[types.UID]bool) {
 	h.mu.Lock()

@@ -76,3 +76,13 @@ func (h *History) quiet() bool {
 	}
 	return !h.silent.counts(h.now())
 }
+
+// remember ends what a cluster that was set back excuses.
+func (h *History) remember() {
+	clear(h.forgets)
+	for uid, a := range h.allowed {
+		if p := h.proxies[uid]; a.how == wasSetBack && p != nil && !p.gone && !p.deleting {
+			delete(h.allowed, uid)
+		}
+	}
+}

@@ -115,8 +115,9 @@ func TestAnObjectOfSomebodyElseIsNeverTouched(t *testing.T) {
 			createSecret(t, namespace, test.name, "ours")
 			pod := env.Proxy(namespace, "web-"+test.name, needsSecret(test.name, false))
 			expectRefused(t, ensure(t.Context(), pod, c2), fmt.Sprintf("Secret %q exists there and does not come from "+
-				"this cluster, or was made under another user name of it: rename one, delete it, or use it as it is "+
-				"with the annotation %s: secrets/%[1]s", test.name, v1alpha1.AnnotationUseExisting))
+				"this cluster, was made under another user name of it, or has lost the annotation %s: rename one, "+
+				"delete it, or use it as it is with the annotation %s: secrets/%[1]s",
+				test.name, v1alpha1.AnnotationFollowedBy, v1alpha1.AnnotationUseExisting))
 			pod.Annotations[v1alpha1.AnnotationUseExisting] = "secrets/" + test.name
 			mustEnsure(t, pod, c2)
 			env.ExpectEqual(t, "their Secret", theirs, env.Get(t, target, secret(namespace, test.name, "")))
