@@ -270,6 +270,9 @@ func TestARightThatTheManagerLacksIsNamed(t *testing.T) {
 		t.Errorf("got %v, want %s", err, want)
 	}
 	source.Grant(t, user, namespace, env.Rule("", []string{"secrets"}, "get", "list", "watch"))
-	env.Eventually(t, func(ctx context.Context) error { return ensureBy(ctx, narrow, pod, c2) })
+	env.Eventually(t, func(ctx context.Context) error {
+		clock.Step(time.Second) // The watch is tried again later each time.
+		return ensureBy(ctx, narrow, pod, c2)
+	})
 	waitForPassword(t, namespace, "db", "x")
 }
