@@ -64,8 +64,10 @@ func TestATargetWithoutAManagerKeepsNoPodWaiting(t *testing.T) {
 
 func TestAVirtualNodeDeletedByHandComesBack(t *testing.T) {
 	w := setUp(t)
+	w.takesPods(t, "admiralty-c2") // A test before this one may have cut it off.
 	create(t, w.c1, w.webServer(6))
 	before := w.quiet(t, 6)
+	w.spread(t, before)
 	w.endWell(t)
 	was := w.nodeUID(t, "admiralty-c2")
 	w.kubectl(t, "delete", "node", "admiralty-c2")
@@ -74,6 +76,7 @@ func TestAVirtualNodeDeletedByHandComesBack(t *testing.T) {
 		t.Error("the node was not deleted")
 	}
 	same(t, before, w.quiet(t, 6))
+	w.takesPods(t, "admiralty-c2")
 	w.kubectl(t, "scale", "deployment/web", "--replicas=10")
 	w.spread(t, w.quiet(t, 10))
 }
@@ -90,6 +93,7 @@ func (w *world) nodeUID(t *testing.T, name string) string {
 // The target's own administrators may drain its nodes at any time.
 func TestATargetsNodeThatIsDrainedSendsPodsElsewhere(t *testing.T) {
 	w := setUp(t)
+	w.takesPods(t, "admiralty-c2")
 	create(t, w.c1, w.webServer(6))
 	w.spread(t, w.quiet(t, 6))
 	node, cpu := realNode(t, w.c2).Name, w.virtualNodeCPU(t, "admiralty-c2")
