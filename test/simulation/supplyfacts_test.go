@@ -15,7 +15,12 @@ import (
 // isCopyOf says whether an object is marked as a copy of a source.
 func isCopyOf(source string, o client.Object) bool {
 	_, followed := o.GetAnnotations()[v1alpha1.AnnotationFollowedBy]
-	return followed && o.GetLabels()[v1alpha1.LabelParentClusterID] == source
+	return followed && hasLabelOf(source, o)
+}
+
+// hasLabelOf says whether an object has the label of a copy. It is a copy without the annotation, too.
+func hasLabelOf(source string, o client.Object) bool {
+	return o.GetLabels()[v1alpha1.LabelParentClusterID] == source
 }
 
 // copyChanged checks a change in a target by the source, or by the target's manager.
@@ -79,7 +84,7 @@ func (w *supply) claimChanged(k *site, claim *corev1.PersistentVolumeClaim, now 
 	case now.before == nil && isCopyOf(sourceID, claim):
 	case k.by == k.collector:
 		w.violate("%s changed a claim", k.by.name)
-	case now.before == nil || !isCopyOf(sourceID, now.before) || parentOf(now.before) == "":
+	case now.before == nil || !hasLabelOf(sourceID, now.before) || parentOf(now.before) == "":
 		w.violate("%s changed the claim of somebody else in %s", k.by.name, k.name)
 	case deleted && original != nil && original.UID == parentOf(claim):
 		w.violate("%s deleted the copy of a claim in %s, whose original exists", k.by.name, k.name)
