@@ -189,7 +189,8 @@ func (c *Claims) deleteCopy(ctx context.Context, made *corev1.PersistentVolumeCl
 func (c *Claims) expandCopy(ctx context.Context, pvc, made *corev1.PersistentVolumeClaim, t *cluster) error {
 	ctx, cancel := context.WithTimeout(ctx, timeouts.Request)
 	defer cancel()
-	data, err := patch.Merge(made.UID, nil, map[string]any{
+	seen := map[string]any{"resourceVersion": made.ResourceVersion} // Somebody may make it their own meanwhile.
+	data, err := patch.Merge(made.UID, seen, map[string]any{
 		"spec": map[string]any{"resources": map[string]any{"requests": pvc.Spec.Resources.Requests}},
 	})
 	if err != nil {
