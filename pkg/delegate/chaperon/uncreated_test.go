@@ -32,9 +32,10 @@ func TestWhyTheDelegateIsNotCreatedIsShownOnce(t *testing.T) {
 	if status := s.chaperon().Status; delegateSeen(&status) || lostCondition(&status) != nil {
 		t.Errorf("the delegate is taken for created, or for lost: %v", status)
 	}
+	clock.SetTime(clock.Now().Add(warnUncreatedAgain - time.Second))
 	fails("another message each time")
 	s.expectWarnings(prefix+"failed calling webhook", 1)
-	clock.SetTime(clock.Now().Add(warnUncreatedAgain))
+	clock.SetTime(clock.Now().Add(time.Second))
 	fails("another one later")
 	s.expectWarnings(prefix+"another one later", 2)
 

@@ -76,22 +76,25 @@ func TestACopyIsDeletedOnlyWhenItsClaimIsSurelyGone(t *testing.T) {
 }
 
 func TestOnlyTheVeryCopyIsExpanded(t *testing.T) {
-	for name, replaced := range map[string]bool{"the copy": false, "another claim in its place": true} {
+	for name, meanwhile := range map[string]func(w *world) func() error{
+		"the copy":                   nil,
+		"another claim in its place": func(w *world) func() error { return w.replace("c2") },
+		"one that somebody makes their own": func(w *world) func() error {
+			return w.change("c2", func(pvc *corev1.PersistentVolumeClaim) { pvc.Labels = nil })
+		},
+	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			original := followedClaim(atC2)
 			original.Spec.Resources.Requests[corev1.ResourceStorage] = resource.MustParse("2Gi")
 			w.store(sourceName, original)
 			w.store("c2", copyOfData())
-			if replaced {
-				w.before["c2 patch"] = w.replace("c2")
-			}
-			if err := w.reconcile(t.Context(), keyOfData, w.c2); (err != nil) != replaced {
-				t.Errorf("error %v", err)
-			}
 			want := "2Gi"
-			if replaced {
-				want = "1Gi"
+			if meanwhile != nil {
+				w.before["c2 patch"], want = meanwhile(w), "1Gi"
+			}
+			if err := w.reconcile(t.Context(), keyOfData, w.c2); (err != nil) != (meanwhile != nil) {
+				t.Errorf("error %v", err)
 			}
 			if got := w.find("c2").Spec.Resources.Requests.Storage().String(); got != want {
 				t.Errorf("%s are requested, want %s", got, want)

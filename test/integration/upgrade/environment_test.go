@@ -88,6 +88,7 @@ func applyCustomResources(t env.T, choose func(file string) bool) {
 // configurations have no webhooks.
 func runManager(t *testing.T, in *env.Cluster, roles string) {
 	t.Helper()
+	cluster := map[*env.Cluster]string{source: "c1", target: targetName}[in]
 	name := metav1.ObjectMeta{Name: env.Release}
 	env.Ensure(t, in,
 		&corev1.Secret{ObjectMeta: env.Meta(env.ReleaseNamespace, env.Release+"-webhook-certificate")},
@@ -99,16 +100,16 @@ func runManager(t *testing.T, in *env.Cluster, roles string) {
 apiVersion: config.multicluster.admiralty.io/v1alpha1
 kind: Configuration
 roles: {%s}
-clusterName: c1
-clusterID: id-of-c1
-leaderElection: {namespace: %s}
+clusterName: %[6]s
+clusterID: id-of-%[6]s
+leaderElection: {namespace: %[2]s}
 metrics: {bindAddress: "0"}
 health: {bindAddress: "127.0.0.1:%d"}
 webhook:
   port: %d
   selfManaged: {secretName: %[5]s-webhook-certificate, serviceName: webhook, webhookConfigurationName: %[5]s}
 kubeletAPI: {enabled: false}
-`, roles, env.ReleaseNamespace, freePort(t), freePort(t), env.Release))
+`, roles, env.ReleaseNamespace, freePort(t), freePort(t), env.Release, cluster))
 	env.Must(t, err)
 	env.Run(t, func(ctx context.Context) error {
 		pod := manager.Pod{Namespace: env.ReleaseNamespace, IP: "127.0.0.1"}
