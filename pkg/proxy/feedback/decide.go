@@ -117,7 +117,7 @@ func decide(s state) plan {
 	case s.proxy == nil || s.proxy.Spec.NodeName != s.nodeName:
 	case chaperon == nil:
 		p.status, p.removal = s.finalStatus(), removeWithoutChaperon(s)
-		if p.removal == nil && s.halfDeleted() {
+		if p.removal == nil && halfDeleted(s.proxy) {
 			p.waitFor(deletesAgain)
 		}
 	case s.proxy.DeletionTimestamp != nil:
@@ -248,7 +248,7 @@ func removeWithoutChaperon(s state) *removal {
 	case proxy.DeletionTimestamp == nil:
 		return &removal{ifGone: !seen, message: "the PodChaperon was deleted in the target cluster"}
 	case confirmed(proxy):
-		if s.halfDeleted() && s.now.Sub(proxy.DeletionTimestamp.Time).Abs() >= deletesAgain {
+		if stuck(proxy, s.now) {
 			return r
 		}
 		return nil
@@ -285,8 +285,13 @@ func confirmed(proxy *corev1.Pod) bool {
 // halfDeleted says whether the deletion of the proxy is confirmed, and nothing holds the proxy. The API server confirms
 // and deletes by two writes. If the request ends between them, because the target is disengaged or the leader ends,
 // nobody but us deletes the proxy. Usually only the cache lags.
-func (s *state) halfDeleted() bool {
-	return s.proxy.DeletionTimestamp != nil && confirmed(s.proxy) && len(s.proxy.Finalizers) == 0
+func halfDeleted(proxy *corev1.Pod) bool {
+	return proxy.DeletionTimestamp != nil && confirmed(proxy) && len(proxy.Finalizers) == 0
+}
+
+// stuck says whether the deletion of a proxy has been half done for so long that the cache does not just lag.
+func stuck(proxy *corev1.Pod, now time.Time) bool {
+	return halfDeleted(proxy) && now.Sub(proxy.DeletionTimestamp.Time).Abs() >= deletesAgain
 }
 
 // statusAtEnd returns the status that a proxy gets before its end is confirmed, or nil if it stays the same. A proxy

@@ -126,11 +126,13 @@ func surelyFenced(proxy *corev1.Pod, silent time.Duration) bool {
 		silent > timeouts.FenceHoldsAfterRestart(fence, translate.GracePeriod(&proxy.Spec))
 }
 
-// confirmFenced confirms the end of a proxy, unless that was done.
+// confirmFenced confirms the end of a proxy, unless that was done, and the API server did it.
 func (f *Feedback) confirmFenced(ctx context.Context, proxy *corev1.Pod) error {
-	if confirmed(proxy) {
+	switch {
+	case !confirmed(proxy):
+		f.recordFenced(proxy)
+	case !stuck(proxy, f.options.Clock.Now()):
 		return nil
 	}
-	f.recordFenced(proxy)
 	return f.remove(ctx, proxy, &removal{status: statusAtEnd(proxy), grace: ptr.To[int64](0)})
 }

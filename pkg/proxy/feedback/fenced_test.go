@@ -245,6 +245,32 @@ func TestTheEndOfAFencedProxyIsConfirmedWhenItsTargetIsSurelySilent(t *testing.T
 	}
 }
 
+// The API server deletes a pod by two writes: it may have done one of them.
+func TestAFencedProxyIsDeletedAgainOnlyIfItsDeletionIsHalfDone(t *testing.T) {
+	for name, test := range map[string]struct {
+		since      time.Duration
+		finalizers []string
+		deleted    int
+	}{
+		"half of it is done":       {since: deletesAgain, deleted: 1},
+		"it may just be under way": {since: deletesAgain - time.Second},
+		"somebody holds the proxy": {since: time.Hour, finalizers: []string{"example.org/keep"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := lostWorld{proxy: fencedProxy(func(p *corev1.Pod) {
+				p.Finalizers, p.DeletionGracePeriodSeconds = test.finalizers, ptr.To[int64](0)
+				p.Status.Phase = corev1.PodFailed
+			})}
+			c := fake.NewClientBuilder().WithInterceptorFuncs(interceptor.Funcs{Delete: w.countDeletion}).Build()
+			clock := clocktesting.NewFakePassiveClock(w.proxy.DeletionTimestamp.Add(test.since))
+			f := New(Options{Client: c, Clock: clock, Recorder: events.NewFakeRecorder(1)})
+			if err := f.confirmFenced(t.Context(), w.proxy); err != nil || w.deleted != test.deleted {
+				t.Errorf("deleted %d times, error %v", w.deleted, err)
+			}
+		})
+	}
+}
+
 func TestAllFencedProxiesOfALostTargetEnd(t *testing.T) {
 	w := lostWorld{
 		proxy:     fencedProxy(func(p *corev1.Pod) { p.Status.Phase = corev1.PodRunning }),
