@@ -153,8 +153,8 @@ func ofPlacement() []breakage {
 		},
 		{
 			name: "gone-unseen", file: placement + "withdraw.go", test: pods,
-			from: "return apierrors.IsNotFound(err) || err == nil && now.UID != seen.UID",
-			to:   "return apierrors.IsNotFound(err) || err == nil && now.UID != seen.UID || true",
+			from: "return err == nil && now.UID != seen.UID, err",
+			to:   "return true, err",
 		},
 		{
 			name: "end-not-awaited", file: placement + "withdraw.go", test: pods,

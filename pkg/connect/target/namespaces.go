@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -146,9 +147,18 @@ func (l *loop) watchGrant(ctx, life context.Context, d *dialer, e *engagement) (
 	if err != nil {
 		return nil, err
 	}
-	_ = d.account.KeepAllOf(informer, sizeOf) // It does not fail on an informer that has not started.
+	var failure atomic.Pointer[error]
+	failed := func(ctx context.Context, _ *toolscache.Reflector, err error) {
+		failure.Store(&err)
+		log.FromContext(ctx).V(1).Info("Cannot watch the SourceGrant", "error", err.Error())
+	}
+	// They do not fail on an informer that has not started.
+	_, _ = d.account.KeepAllOf(informer, sizeOf), informer.SetWatchErrorHandlerWithContext(failed)
 	go informer.RunWithContext(life)
 	if !toolscache.WaitFor(ctx, "", informer.HasSyncedChecker()) {
+		if last := failure.Load(); last != nil {
+			return nil, fmt.Errorf("watching the SourceGrant: %w: %w", context.Cause(ctx), *last)
+		}
 		return nil, fmt.Errorf("watching the SourceGrant: %w", context.Cause(ctx))
 	}
 	return informer, nil

@@ -128,7 +128,7 @@ func (p *Placer) await(ctx context.Context, w *waiter, seen *v1alpha1.PodChapero
 		case state == ProxyBound:
 			return &ConcludedError{}
 		case deleted || said == gone:
-			return lost(ctx, t, seen)
+			return deleteLost(ctx, t, seen)
 		case said == scheduled:
 			return nil
 		case !t.Reachable():

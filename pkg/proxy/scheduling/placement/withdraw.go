@@ -101,11 +101,11 @@ func (p *Placer) awaitEnd(ctx context.Context, w *waiter, seen *v1alpha1.PodChap
 			if !w.target.Reachable() {
 				return withdrawing(refusal, errors.New("it is not reachable any more"))
 			}
-			if deletedUnseen(ctx, w.target, seen) {
+			gone, err := deletedUnseen(ctx, w.target, seen)
+			if gone {
 				return refusal
 			}
-			log.FromContext(ctx).Info("Waiting until a withdrawn delegate has ended",
-				"target", w.target.Key, "delegate", client.ObjectKeyFromObject(seen))
+			logWait(ctx, w.target, seen, err)
 			timer.Reset(p.timeout)
 		case <-w.target.disengaged:
 			return withdrawing(refusal, errors.New("it was disconnected"))
@@ -115,11 +115,24 @@ func (p *Placer) awaitEnd(ctx context.Context, w *waiter, seen *v1alpha1.PodChap
 	}
 }
 
+// logWait logs that a withdrawn delegate has not ended, or the error of asking for it.
+func logWait(ctx context.Context, t *Target, seen *v1alpha1.PodChaperon, err error) {
+	logger := log.FromContext(ctx).WithValues("target", t.Key, "delegate", client.ObjectKeyFromObject(seen))
+	if err != nil {
+		logger.Info("Cannot see whether a withdrawn delegate has ended", "error", err.Error())
+		return
+	}
+	logger.Info("Waiting until a withdrawn delegate has ended")
+}
+
 // deletedUnseen asks the API server whether the PodChaperon is gone: a cache that never showed it does not report its
 // deletion either.
-func deletedUnseen(ctx context.Context, t *Target, seen *v1alpha1.PodChaperon) bool {
+func deletedUnseen(ctx context.Context, t *Target, seen *v1alpha1.PodChaperon) (bool, error) {
 	now, err := live(ctx, t, seen)
-	return apierrors.IsNotFound(err) || err == nil && now.UID != seen.UID
+	if apierrors.IsNotFound(err) {
+		return true, nil
+	}
+	return err == nil && now.UID != seen.UID, err
 }
 
 // abandon asks for the end of the delegate of a proxy that is gone. If that fails, feedback asks.
@@ -132,10 +145,10 @@ func (p *Placer) abandon(ctx context.Context, t *Target, seen *v1alpha1.PodChape
 	return &ConcludedError{}
 }
 
-// lost returns the error of a PodChaperon that is gone from the cache, or is being deleted. The cache also loses one
-// whose labels somebody changed. It is deleted, so that no delegate runs beside that of the next attempt. If the
-// target's manager was asked to end the delegate, the next attempt waits for that.
-func lost(ctx context.Context, t *Target, seen *v1alpha1.PodChaperon) error {
+// deleteLost deletes a PodChaperon that is gone from the cache, or is being deleted, and returns the error of the
+// attempt. The cache also loses one whose labels somebody changed: no delegate runs beside that of the next attempt. If
+// the target's manager was asked to end the delegate, the next attempt waits for that.
+func deleteLost(ctx context.Context, t *Target, seen *v1alpha1.PodChaperon) error {
 	if _, asked := ending.Asked(seen); asked {
 		return fmt.Errorf("placing the delegate in %s: the delegate is being withdrawn", t.Name())
 	}

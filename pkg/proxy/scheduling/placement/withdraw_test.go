@@ -109,8 +109,8 @@ func TestAWithdrawnDelegateHasEndedOnlyIfTheAPIServerSaysSo(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if got := deletedUnseen(t.Context(), at, seen); got != test.want {
-				t.Errorf("got %t, want %t", got, test.want)
+			if got, err := deletedUnseen(t.Context(), at, seen); got != test.want || (err != nil) != (test.get != nil) {
+				t.Errorf("got %t, want %t; error %v", got, test.want, err)
 			}
 		})
 	}
