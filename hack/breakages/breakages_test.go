@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -13,6 +14,9 @@ func TestEveryBreakageStillBreaksOnePlace(t *testing.T) {
 	for _, b := range all() {
 		if _, err := b.apply(); err != nil {
 			t.Error(err)
+		}
+		if b.does == "" {
+			t.Errorf("%s does not say what the broken product does", b.name)
 		}
 	}
 }
@@ -63,6 +67,35 @@ func TestEachReasonIsOfATestThatLooks(t *testing.T) {
 	for _, b := range all() {
 		if b.unseen != "" && !b.clusters || b.missed != "" && b.test == "" || b.test == "" && !b.clusters {
 			t.Errorf("%s: clusters %t, test %q, missed %q, unseen %q", b.name, b.clusters, b.test, b.missed, b.unseen)
+		}
+	}
+}
+
+func TestThePageIsOfAllBreakagesInTheSimulation(t *testing.T) {
+	l := look{table: all(), runs: 100, first: 7}
+	var results []result
+	for _, b := range l.table {
+		if b.test != "" {
+			results = append(results, result{b, "found after 3 runs: two | three"})
+		}
+	}
+	text := l.text(results)
+	for _, want := range []string{"100 runs of pods", "10 of copies", "5 of Services", "seed 7", `two \| three`} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the page lacks %q", want)
+		}
+	}
+	for _, b := range l.table {
+		if n := strings.Count(text, "| `"+b.name+"`: "+b.does+" |"); (n == 1) != (b.test != "") {
+			t.Errorf("the page has %q %d times", b.name, n)
+		}
+	}
+	for name, some := range map[string]look{
+		"on clusters": {page: "page.md", clusters: true},
+		"only some":   {page: "page.md", names: []string{"x"}},
+	} {
+		if _, err := some.all(t.Context()); err == nil {
+			t.Errorf("%s: no error", name)
 		}
 	}
 }

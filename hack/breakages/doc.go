@@ -5,5 +5,5 @@
 // reads the broken file in place of the real one. For each breakage it prints how long it took until the tests failed.
 // It fails if a breakage was not found that should be.
 //
-// Usage: go run ./hack/breakages [-clusters] [-runs N] [-first SEED] [NAME...]
+// Usage: go run ./hack/breakages [-clusters] [-runs N] [-first SEED] [-page FILE] [NAME...]
 package main

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -11,15 +12,15 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 )
 
 func main() {
 	runs := flag.Int("runs", 10000, "how many runs are done at most with each breakage")
 	first := flag.Int("first", 1, "the seed of the first run")
+	path := flag.String("page", "", "a page in which to write the results of all breakages")
 	clusters := flag.Bool("clusters", false, "look on the real clusters of this checkout, by the suite of faults")
 	flag.Parse()
-	l := look{table: all(), names: flag.Args(), clusters: *clusters, runs: *runs, first: *first}
+	l := look{table: all(), names: flag.Args(), clusters: *clusters, runs: *runs, first: *first, page: *path}
 	missed, err := l.all(context.Background())
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -37,10 +38,15 @@ type look struct {
 	names       []string // none for all
 	clusters    bool
 	runs, first int
+	page        string // or empty
 }
 
-// all tries the breakages, and returns how many were not found that should be.
+// all tries the breakages, and returns how many were not found that should be. It writes the page.
 func (l look) all(ctx context.Context) (missed int, err error) {
+	if l.page != "" && (l.clusters || len(l.names) > 0) {
+		return 0, errors.New("-page is for all breakages in the simulation: leave out -clusters and the names")
+	}
+	var results []result
 	for _, b := range l.table {
 		chosen := len(l.names) == 0 || slices.Contains(l.names, b.name)
 		if !chosen || l.clusters && !b.clusters || !l.clusters && b.test == "" {
@@ -51,6 +57,7 @@ func (l look) all(ctx context.Context) (missed int, err error) {
 			return missed, fmt.Errorf("%s: %w", b.name, err)
 		}
 		fmt.Printf("%-24s %s\n", b.name, text)
+		results = append(results, result{b, text})
 		if !found && b.reason(l.clusters) == "" {
 			missed++
 		}
@@ -58,7 +65,7 @@ func (l look) all(ctx context.Context) (missed int, err error) {
 	if l.clusters {
 		return missed, load(ctx) // the product as it is
 	}
-	return missed, nil
+	return missed, l.write(results)
 }
 
 // try tries a breakage on clusters or in the simulation. It returns whether it was found, and what to print.
@@ -79,15 +86,14 @@ func (l look) try(ctx context.Context, b breakage) (found bool, text string, err
 // finding is what the simulation said about a breakage.
 type finding struct {
 	after, runs int // after is 0 if no run failed
-	took        time.Duration
 	what        string
 }
 
 func (f finding) String() string {
 	if f.after == 0 {
-		return fmt.Sprintf("not found in %d runs (%s of CPU time)", f.runs, f.took.Round(time.Second))
+		return fmt.Sprintf("not found in %d runs", f.runs)
 	}
-	return fmt.Sprintf("found after %5d runs: %s", f.after, f.what)
+	return fmt.Sprintf("found after %d runs: %s", f.after, f.what)
 }
 
 // simulate runs the simulation with the breakage.
@@ -106,8 +112,7 @@ func simulate(ctx context.Context, b breakage, runs, first int) (finding, error)
 	simulation.Env = append(os.Environ(), "SIMULATION_RUNS="+strconv.Itoa(runs),
 		"SIMULATION_FIRST="+strconv.Itoa(first), "SIMULATION_SHRINK=0s")
 	output, err := simulation.CombinedOutput()
-	runs /= max(1, map[string]int{copies: 10, served: 20}[b.test]) // These tests do a part of the runs.
-	f := finding{runs: runs, took: simulation.ProcessState.UserTime()}
+	f := finding{runs: runs / partOf(b.test)}
 	if err == nil {
 		return f, nil
 	}

@@ -1,17 +1,12 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"slices"
 	"strings"
-)
 
-const (
-	reportBegins = "<!-- Written by test/conformance: -->\n"
-	reportEnds   = "<!-- End of what test/conformance writes. -->\n"
+	"github.com/multicluster-scheduler/multicluster-scheduler/hack/page"
 )
 
 // report is what docs/compatibility.md says of a full run.
@@ -22,22 +17,7 @@ type report struct {
 }
 
 // write replaces the tables of a page.
-func (r report) write(page string) error {
-	content, err := os.ReadFile(page)
-	if err != nil {
-		return fmt.Errorf("reading the page: %w", err)
-	}
-	before, rest, found := strings.Cut(string(content), reportBegins)
-	_, after, ended := strings.Cut(rest, reportEnds)
-	if !found || !ended {
-		return errors.New(page + " has no place for the tables")
-	}
-	text := before + reportBegins + "\n" + r.text() + "\n" + reportEnds + after
-	if err := os.WriteFile(page, []byte(text), 0o644); err != nil {
-		return fmt.Errorf("writing the page: %w", err)
-	}
-	return nil
-}
+func (r report) write(path string) error { return page.Write(path, "test/conformance", r.text()) }
 
 func (r report) text() string {
 	manifests, actions := r.split()

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -37,28 +36,6 @@ func TestReportSaysWhatIsTheSame(t *testing.T) {
 		if strings.Count(text, line) != 1 {
 			t.Errorf("%q is not in the report once:\n%s", line, text)
 		}
-	}
-}
-
-func TestReportReplacesOnlyItsPlaceInAPage(t *testing.T) {
-	page := filepath.Join(t.TempDir(), "page.md")
-	if err := os.WriteFile(page, []byte("before\n"+reportBegins+"old\n"+reportEnds+"after\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := exampleReport().write(page); err != nil {
-		t.Fatal(err)
-	}
-	content, err := os.ReadFile(page)
-	text := string(content)
-	if err != nil || !strings.HasPrefix(text, "before\n"+reportBegins) ||
-		!strings.HasSuffix(text, reportEnds+"after\n") || strings.Contains(text, "old") {
-		t.Errorf("%v: the page is\n%s", err, text)
-	}
-	if err := os.WriteFile(page, []byte("no place"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := exampleReport().write(page); err == nil {
-		t.Error("a page without a place for the report: no error")
 	}
 }
 

@@ -7,6 +7,8 @@ import (
 	"os"
 	"slices"
 	"strings"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/hack/page"
 )
 
 // results are what was measured, in this run and in those that the file of results has.
@@ -125,28 +127,10 @@ func spread(seconds []float64) string {
 	return fmt.Sprintf("%.1f s, at most %.1f s", sorted[len(sorted)/2], sorted[len(sorted)-1])
 }
 
-const (
-	reportBegins = "<!-- Written by test/faults: -->\n"
-	reportEnds   = "<!-- End of what test/faults writes. -->\n"
-)
-
-// report replaces the table of results in a page.
-func (r *results) report(page string) error {
-	if page == "" {
+// report replaces the table of results in a page, if there is one.
+func (r *results) report(path string) error {
+	if path == "" {
 		return nil
 	}
-	content, err := os.ReadFile(page)
-	if err != nil {
-		return fmt.Errorf("reading the page of results: %w", err)
-	}
-	before, rest, found := strings.Cut(string(content), reportBegins)
-	_, after, ended := strings.Cut(rest, reportEnds)
-	if !found || !ended {
-		return fmt.Errorf("%s has no place for the results: a line %q and a line %q", page, reportBegins, reportEnds)
-	}
-	text := before + reportBegins + "\n" + r.table() + "\n" + reportEnds + after
-	if err := os.WriteFile(page, []byte(text), 0o644); err != nil {
-		return fmt.Errorf("writing the page of results: %w", err)
-	}
-	return nil
+	return page.Write(path, "test/faults", r.table())
 }
