@@ -101,7 +101,7 @@ test-simulation: ## Simulate 10,000 runs of clusters in which everything goes wr
 
 .PHONY: test-simulation-breakages
 test-simulation-breakages: ## Break the product in many places, one at a time, and see how soon the simulation notices
-	go run ./hack/breakages
+	go run ./hack/breakages -page docs/design/breakages.md
 
 .PHONY: test-integration
 test-integration: clusters-program ## Run the integration tests against real API servers, one per cluster

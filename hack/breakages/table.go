@@ -25,8 +25,7 @@ func (b breakage) reason(clusters bool) string {
 	return b.missed
 }
 
-// rare says that no run came to what the breakage breaks, of those that were tried. docs/design/model.md says of how
-// many.
+// rare says that no run came to what the breakage breaks, of those that were tried.
 const rare = "no run that was tried came to it"
 
 const (
