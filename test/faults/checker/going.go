@@ -42,6 +42,7 @@ func (h *History) allow(uid types.UID, how How) {
 		return // What was asked first says more.
 	}
 	p := h.proxies[uid]
+	h.tell(uid, "the suite", "%s", how)
 	h.allowed[uid] = allowance{how: how, finished: p != nil && Finished(p.phase)}
 }
 
@@ -70,13 +71,13 @@ func (h *History) goes(uid types.UID, p *proxy) {
 	}
 	switch a, asked := h.allowed[uid]; {
 	case asked && a.how == DelegateDeleted && !p.controlled:
-		h.violate(NoneLost, "proxy %s (%s) had finished, and goes because %s", p.name, uid, a.how)
+		h.violateOf(uid, NoneLost, "proxy %s (%s) had finished, and goes because %s", p.name, uid, a.how)
 	case !p.controlled && p.gone:
-		h.violate(NoneLost, "proxy %s (%s on %q, %s) is gone, and nobody deleted it", p.name, uid, p.node, p.phase)
+		h.violateOf(uid, NoneLost, "proxy %s (%s on %q, %s) is gone, and nobody deleted it", p.name, uid, p.node, p.phase)
 	case p.gone && p.deleting: // Its deletion was looked at when it began.
 	case p.ordinal && strings.HasSuffix(p.name, "-0") && h.quiet() && !p.disrupted && !h.delegateDisrupted(uid):
 		// Nobody scales a StatefulSet to zero, or rolls one out.
-		h.violate(NoneLost, "proxy %s (%s on %q, %s) of a StatefulSet goes, and nobody asked for it",
+		h.violateOf(uid, NoneLost, "proxy %s (%s on %q, %s) of a StatefulSet goes, and nobody asked for it",
 			p.name, uid, p.node, p.phase)
 	}
 }
@@ -103,7 +104,7 @@ func (h *History) endsFirst(d *delegate) {
 		return
 	}
 	if d.after++; d.after == looksBeforeEnd {
-		h.violate(EndsFirst, "proxy %s (%s) is gone, and its delegate %s in %s runs",
+		h.violateOf(d.parent, EndsFirst, "proxy %s (%s) is gone, and its delegate %s in %s runs",
 			p.name, d.parent, d.name, d.cluster)
 	}
 }
@@ -123,7 +124,7 @@ func (h *History) Fenced(uid types.UID) {
 		}
 	}
 	if least := p.fence + fenceSlack + p.grace; lasted < least {
-		h.violate(EndsFirst, "proxy %s on %q counts as fenced after %s, and its delegate may run for %s",
+		h.violateOf(uid, EndsFirst, "proxy %s on %q counts as fenced after %s, and its delegate may run for %s",
 			p.name, p.node, lasted.Round(time.Second), least)
 	}
 }

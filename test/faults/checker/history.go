@@ -18,10 +18,8 @@ type Violation struct {
 	At   time.Time
 	Rule Rule
 	Text string
-}
-
-func (v Violation) String() string {
-	return fmt.Sprintf("%s %s: %s", v.At.Format("15:04:05.000"), v.Rule, v.Text)
+	// Story tells what the objects of the pod became, in all clusters, if the violation is of one pod.
+	Story []string
 }
 
 // Rule is the name of a promise, as the report lists it.
@@ -56,6 +54,7 @@ type History struct {
 	silent     outage                  // of the source, in any target
 	invented   map[types.UID]time.Time // since when proxies show that they are Ready whose delegates are not
 	reported   map[string]bool
+	told       map[types.UID]*story // by proxy
 	violations []Violation
 }
 
@@ -97,7 +96,7 @@ func NewHistory(now func() time.Time) *History {
 	return &History{
 		now:     now,
 		proxies: map[types.UID]*proxy{}, delegates: map[types.UID]*delegate{},
-		allowed: map[types.UID]allowance{}, reported: map[string]bool{},
+		allowed: map[types.UID]allowance{}, reported: map[string]bool{}, told: map[types.UID]*story{},
 		forgets: map[string]bool{}, away: map[string]*outage{}, invented: map[types.UID]time.Time{},
 	}
 }
@@ -142,13 +141,18 @@ func (h *History) Violate(rule Rule, format string, args ...any) {
 }
 
 func (h *History) violate(rule Rule, format string, args ...any) {
+	h.violateOf("", rule, format, args...)
+}
+
+// violateOf is violate for a promise about one proxy.
+func (h *History) violateOf(proxy types.UID, rule Rule, format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	key := string(rule) + text
 	if h.reported[key] {
 		return
 	}
 	h.reported[key] = true
-	h.violations = append(h.violations, Violation{At: h.now(), Rule: rule, Text: text})
+	h.violations = append(h.violations, Violation{h.now(), rule, text, slices.Clone(h.storyOf(proxy))})
 }
 
 // Proxy notes the state of a pod of the source.
@@ -170,8 +174,9 @@ func (h *History) Proxy(pod *corev1.Pod) {
 		is.controlled, is.ordinal = owner.Kind != "Job", owner.Kind == "StatefulSet"
 	}
 	h.proxies[pod.UID] = is
+	h.tellOfPod(pod.UID, "proxy "+pod.Name, pod)
 	if Finished(was.phase) && (is.phase != was.phase || is.codes != was.codes) {
-		h.violate(Terminal, "proxy %s was %s %s, and is %s %s", is.name, was.phase, was.codes, is.phase, is.codes)
+		h.violateOf(pod.UID, Terminal, "proxy %s was %s %s, and is %s %s", is.name, was.phase, was.codes, is.phase, is.codes)
 	}
 	if is.deleting && !was.deleting {
 		h.goes(pod.UID, is)
@@ -186,6 +191,7 @@ func (h *History) ProxyGone(pod *corev1.Pod) {
 	defer h.mu.Unlock()
 	if is := h.proxies[pod.UID]; is != nil {
 		is.gone = true
+		h.tell(pod.UID, "proxy "+pod.Name, "gone")
 		h.goes(pod.UID, is)
 	}
 }
@@ -205,6 +211,7 @@ func (h *History) Delegate(cluster string, parent types.UID, pod *corev1.Pod) {
 		readiness: readinessOf(pod, was.readiness, h.now()),
 	}
 	h.delegates[pod.UID] = is
+	h.tellOfPod(parent, "delegate "+pod.Name+" in "+cluster, pod)
 	h.isReady(is)
 	h.compareEnds(parent)
 }
@@ -215,6 +222,7 @@ func (h *History) DelegateGone(uid types.UID) {
 	defer h.mu.Unlock()
 	if d := h.delegates[uid]; d != nil {
 		d.gone = true
+		h.tell(d.parent, "delegate "+d.name+" in "+d.cluster, "gone")
 	}
 }
 
@@ -239,7 +247,7 @@ func (h *History) compareEnds(uid types.UID) {
 	}
 	for _, d := range h.delegates {
 		if d.parent == uid && p.on(d.cluster) && Finished(d.phase) && (d.phase != p.phase || d.codes != p.codes) {
-			h.violate(ExitCodes, "proxy %s is %s %s, its delegate %s %s", p.name, p.phase, p.codes, d.phase, d.codes)
+			h.violateOf(uid, ExitCodes, "proxy %s is %s %s, its delegate %s %s", p.name, p.phase, p.codes, d.phase, d.codes)
 		}
 	}
 }
@@ -298,9 +306,9 @@ func (h *History) finishTogether() {
 		}
 		switch d := ended[uid]; {
 		case d != nil && !Finished(p.phase):
-			h.violate(ExitCodes, "delegate of %s has %s %s, its proxy is %s", p.name, d.phase, d.codes, p.phase)
+			h.violateOf(uid, ExitCodes, "delegate of %s has %s %s, its proxy is %s", p.name, d.phase, d.codes, p.phase)
 		case d == nil && Finished(p.phase):
-			h.violate(ExitCodes, "proxy %s is %s %s, and no delegate has finished", p.name, p.phase, p.codes)
+			h.violateOf(uid, ExitCodes, "proxy %s is %s %s, and no delegate has finished", p.name, p.phase, p.codes)
 		}
 	}
 }
@@ -324,7 +332,7 @@ func (h *History) Running(pods map[types.UID]bool) {
 	}
 	for uid, running := range byProxy {
 		if len(running) > 1 && !h.forgotten(running) && !h.excused(uid, running) {
-			h.violate(OnePerProxy, "%s", h.describe(uid, running))
+			h.violateOf(uid, OnePerProxy, "%s", h.describe(uid, running))
 		}
 	}
 	for name, running := range byOrdinal {
@@ -378,16 +386,4 @@ func places(running []*delegate) string {
 // Finished reports whether a pod of this phase has finished.
 func Finished(phase corev1.PodPhase) bool {
 	return phase == corev1.PodSucceeded || phase == corev1.PodFailed
-}
-
-// codes returns the exit codes of a pod's containers in words.
-func codes(pod *corev1.Pod) string {
-	var all []string
-	for i := range pod.Status.ContainerStatuses {
-		if ended := pod.Status.ContainerStatuses[i].State.Terminated; ended != nil {
-			all = append(all, fmt.Sprintf("%s=%d", pod.Status.ContainerStatuses[i].Name, ended.ExitCode))
-		}
-	}
-	slices.Sort(all)
-	return strings.Join(all, ",")
 }

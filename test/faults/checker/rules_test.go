@@ -1,6 +1,7 @@
 package checker
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -316,4 +317,33 @@ func TestWhyAPodGoes(t *testing.T) {
 			h.ProxyGone(pod("p"))
 		}},
 	})
+}
+
+func TestABrokenPromiseComesWithTheStoryOfItsPod(t *testing.T) {
+	c := &clock{at: time.Unix(1_000_000, 0)}
+	h := NewHistory(c.now)
+	h.Proxy(pod("p", on("admiralty-c2")))
+	h.Proxy(pod("other", on("admiralty-c2")))
+	h.Delegate("c2", "p", pod("d"))
+	h.Delegate("c2", "p", pod("d")) // no news
+	chaperon := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
+		Name: "d", Labels: map[string]string{v1alpha1.LabelParentUID: "p"},
+	}}
+	h.ofChaperons("c2").OnAdd(chaperon, true)
+	h.Allow("p", Deleted)
+	h.Proxy(pod("p", on("admiralty-c2"), deleting))
+	h.ProxyGone(pod("p"))
+	for range looksBeforeEnd {
+		h.Running(map[types.UID]bool{"d": true})
+	}
+	violations := h.Violations()
+	if len(violations) != 1 || len(violations[0].Story) != 6 {
+		t.Fatalf("got %v", violations)
+	}
+	text := violations[0].String()
+	for _, want := range []string{"proxy db-0: ", "delegate db-0 in c2: ", "PodChaperon d in c2: ", string(Deleted), "gone"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the story lacks %q:\n%s", want, text)
+		}
+	}
 }

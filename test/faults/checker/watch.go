@@ -10,6 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/metadata/metadatainformer"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
@@ -44,12 +46,23 @@ func (h *History) Watch(
 		}
 		synced = append(synced, events.HasSynced)
 	}
+	metadataClient, err := metadata.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("connecting to %s for metadata: %w", cluster, err)
+	}
+	chaperons := metadatainformer.NewFilteredSharedInformerFactory(metadataClient, 0, namespace, nil)
+	podChaperons := chaperons.ForResource(v1alpha1.GroupVersion.WithResource("podchaperons")).Informer()
+	if _, err := podChaperons.AddEventHandler(h.ofChaperons(cluster)); err != nil {
+		return nil, fmt.Errorf("watching the PodChaperons of %s: %w", cluster, err)
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	end = func() {
 		cancel()
 		factory.Shutdown()
+		chaperons.Shutdown()
 	}
 	factory.Start(ctx.Done())
+	chaperons.Start(ctx.Done())
 	if !cache.WaitForCacheSync(ctx.Done(), synced...) {
 		end()
 		return nil, fmt.Errorf("reading the pods of %s: %w", cluster, context.Cause(ctx))

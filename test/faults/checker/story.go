@@ -1,0 +1,111 @@
+package checker
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/ptr"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+)
+
+// tell adds to the story of a proxy: what its objects in all clusters became, and when the checker saw it. A broken
+// promise comes with the story. The same text again is not news.
+func (h *History) tell(proxy types.UID, about, format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	told := h.told[proxy]
+	if told == nil {
+		told = &story{last: map[string]string{}}
+		h.told[proxy] = told
+	}
+	if told.last[about] == text {
+		return
+	}
+	told.last[about] = text
+	told.lines = append(told.lines, fmt.Sprintf("%s %s: %s", h.now().Format("15:04:05.000"), about, text))
+}
+
+type story struct {
+	lines []string
+	last  map[string]string // by object
+}
+
+// storyOf returns the story of a proxy so far.
+func (h *History) storyOf(proxy types.UID) []string {
+	if told := h.told[proxy]; told != nil {
+		return told.lines
+	}
+	return nil
+}
+
+// tellOfPod adds the state of a proxy or a delegate to the story.
+func (h *History) tellOfPod(proxy types.UID, about string, pod *corev1.Pod) {
+	text := fmt.Sprintf("%s on %q %s", pod.Status.Phase, pod.Spec.NodeName, codes(pod))
+	h.tell(proxy, about, "%s%s", strings.TrimSpace(text), deletion(&pod.ObjectMeta))
+}
+
+// codes returns the exit codes of a pod's containers in words.
+func codes(pod *corev1.Pod) string {
+	var all []string
+	for i := range pod.Status.ContainerStatuses {
+		if ended := pod.Status.ContainerStatuses[i].State.Terminated; ended != nil {
+			all = append(all, fmt.Sprintf("%s=%d", pod.Status.ContainerStatuses[i].Name, ended.ExitCode))
+		}
+	}
+	slices.Sort(all)
+	return strings.Join(all, ",")
+}
+
+// deletion says whether an object is being deleted.
+func deletion(object *metav1.ObjectMeta) string {
+	if object.DeletionTimestamp == nil {
+		return ""
+	}
+	return fmt.Sprintf(", being deleted with a grace period of %d s, held by %q",
+		ptr.Deref(object.DeletionGracePeriodSeconds, 0), strings.Join(object.Finalizers, " "))
+}
+
+// ofChaperons tells of the PodChaperons in a cluster.
+func (h *History) ofChaperons(cluster string) cache.ResourceEventHandler {
+	note := func(object any, gone bool) {
+		if unknown, ok := object.(cache.DeletedFinalStateUnknown); ok {
+			object = unknown.Obj
+		}
+		chaperon, ok := object.(*metav1.PartialObjectMetadata)
+		if !ok {
+			return
+		}
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		about := "PodChaperon " + chaperon.Name + " in " + cluster
+		proxy := types.UID(chaperon.Labels[v1alpha1.LabelParentUID])
+		if gone {
+			h.tell(proxy, about, "gone")
+			return
+		}
+		asked := ""
+		if grace, ok := chaperon.Annotations[v1alpha1.AnnotationDeletionGracePeriod]; ok {
+			asked = fmt.Sprintf(", asked to end its delegate with grace period %q", grace)
+		}
+		h.tell(proxy, about, "UID %s%s%s", chaperon.UID, asked, deletion(&chaperon.ObjectMeta))
+	}
+	return cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(object any) { note(object, false) },
+		UpdateFunc: func(_, object any) { note(object, false) },
+		DeleteFunc: func(object any) { note(object, true) },
+	}
+}
+
+// String returns the violation, and under it the story of its pod.
+func (v Violation) String() string {
+	text := fmt.Sprintf("%s %s: %s", v.At.Format("15:04:05.000"), v.Rule, v.Text)
+	for _, line := range v.Story {
+		text += "\n    " + line
+	}
+	return text
+}
