@@ -252,6 +252,10 @@ func (r *Reconciler) getSummary(ctx context.Context, key types.NamespacedName) (
 func (r *Reconciler) ensureRunner(ctx context.Context, f facts) (time.Duration, error) {
 	if running := r.activeRunner(f.key); running != nil {
 		want := desiredNode(f)
+		if running.lost(f.existing) {
+			running.stop() // Its end wakes the target, and the next one takes the node over.
+			return 0, r.createNode(ctx, want)
+		}
 		return running.handOver(want, conforms(f.existing, want), f.now.Time), nil
 	}
 	var err error
@@ -277,6 +281,18 @@ func (r *Reconciler) ensureRunner(ctx context.Context, f facts) (time.Duration, 
 	r.runners[f.key] = running
 	r.mu.Unlock()
 	return handOverAgainAfter, nil
+}
+
+// createNode creates a node that somebody deleted, at once: the node controller, and its renewals of the Lease, take some
+// seconds to end. Kubernetes deletes the pods of nodes that it has missed for forty seconds.
+func (r *Reconciler) createNode(ctx context.Context, node *corev1.Node) error {
+	if err := r.deleteLease(ctx, node.Name); err != nil {
+		return err
+	}
+	if err := r.options.Client.Create(ctx, node); err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("creating node %q: %w", node.Name, err)
+	}
+	return nil
 }
 
 // activeRunner returns the target's runner, or nil if it has ended or was never started.

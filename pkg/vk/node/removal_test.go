@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -74,6 +75,42 @@ func TestATargetThatWasDeletedWhileNoManagerLedIsReported(t *testing.T) {
 			}
 			if (event == "") != (test.event == "") || !strings.Contains(event, test.event) || len(recorder.Events) > 0 {
 				t.Errorf("event %q, want one with %q", event, test.event)
+			}
+		})
+	}
+}
+
+func TestANodeThatSomebodyDeletesIsCreatedAtOnce(t *testing.T) {
+	f := engagedFacts()
+	want := desiredNode(f)
+	stale := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: corev1.NamespaceNodeLease, Name: want.Name}}
+	for name, exists := range map[string][]client.Object{
+		"it is gone":                          nil,
+		"somebody created it, the cache lags": {want.DeepCopy()},
+	} {
+		t.Run(name, func(t *testing.T) {
+			scheme := runtime.NewScheme()
+			if err := corev1.AddToScheme(scheme); err != nil {
+				t.Fatal(err)
+			}
+			c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(exists...).Build()
+			stopped := false
+			running := &runner{stop: func() { stopped = true }, done: make(chan struct{}), seen: true}
+			r := &Reconciler{
+				options: Options{Client: c, APIReader: c}, clients: kubernetesfake.NewClientset(stale.DeepCopy()),
+				runners: map[types.NamespacedName]*runner{f.key: running},
+			}
+			f.existing = nil
+			if _, err := r.ensureRunner(t.Context(), f); err != nil || !stopped {
+				t.Errorf("the node controller was stopped: %t; error %v", stopped, err)
+			}
+			node := &corev1.Node{}
+			if err := c.Get(t.Context(), client.ObjectKeyFromObject(want), node); err != nil || !isVirtual(node) {
+				t.Errorf("the node is %v, error %v", node, err)
+			}
+			leases, err := r.clients.CoordinationV1().Leases("").List(t.Context(), metav1.ListOptions{})
+			if err != nil || len(leases.Items) > 0 {
+				t.Errorf("leases of the deleted node: %v, error %v", leases.Items, err)
 			}
 		})
 	}

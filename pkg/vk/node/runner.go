@@ -27,9 +27,11 @@ type runner struct {
 	done chan struct{} // closed when it has ended
 
 	handed chan *corev1.Node // at most one node, which the node controller has not taken yet
-	// lastHanded is the node that was handed over last. Only one goroutine at a time uses it and lastHandedAt.
+	// lastHanded is the node that was handed over last. Only one goroutine at a time uses it and the fields below.
 	lastHanded   *corev1.Node
 	lastHandedAt time.Time
+	// seen says whether our cache has shown the node.
+	seen bool
 }
 
 var _ vknode.NodeProvider = &runner{}
@@ -103,6 +105,13 @@ func (r *runner) handOver(node *corev1.Node, conforms bool, now time.Time) time.
 	}
 	r.handed <- node.DeepCopy() // The node controller changes the node that it gets.
 	return handOverAgainAfter
+}
+
+// lost says whether somebody deleted the node. The node controller notices this with its next write, in five minutes or
+// when it is handed a node.
+func (r *runner) lost(existing *corev1.Node) bool {
+	r.seen = r.seen || existing != nil
+	return r.seen && existing == nil
 }
 
 // failed stops the node controller if its node was deleted. The next one creates the node again.

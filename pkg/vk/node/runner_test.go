@@ -78,3 +78,27 @@ func TestANodeControllerEndsWithItsNode(t *testing.T) {
 		t.Error("it goes on without a node")
 	}
 }
+
+func TestANodeThatWasSeenAndIsGoneIsLost(t *testing.T) {
+	node := desiredNode(engagedFacts())
+	for name, test := range map[string]struct {
+		shown []*corev1.Node // by the cache, one after the other
+		want  bool
+	}{
+		"the cache does not show the new node yet": {shown: []*corev1.Node{nil, nil}},
+		"the node is there":                        {shown: []*corev1.Node{nil, node, node}},
+		"somebody deleted the node":                {shown: []*corev1.Node{nil, node, nil}, want: true},
+		"it existed before, and was deleted":       {shown: []*corev1.Node{node, nil}, want: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := &runner{}
+			var got bool
+			for _, existing := range test.shown {
+				got = r.lost(existing)
+			}
+			if got != test.want {
+				t.Errorf("lost: %t", got)
+			}
+		})
+	}
+}
