@@ -283,8 +283,8 @@ func (r *Reconciler) ensureRunner(ctx context.Context, f facts) (time.Duration, 
 	return handOverAgainAfter, nil
 }
 
-// createNode creates a node that somebody deleted, at once: the node controller, and its renewals of the Lease, take some
-// seconds to end. Kubernetes deletes the pods of nodes that it has missed for forty seconds.
+// createNode creates a node that somebody deleted, at once: the node controller, and its renewals of the Lease, take
+// some seconds to end. Kubernetes deletes the pods of nodes that it has missed for forty seconds.
 func (r *Reconciler) createNode(ctx context.Context, node *corev1.Node) error {
 	if err := r.deleteLease(ctx, node.Name); err != nil {
 		return err

@@ -42,7 +42,7 @@ func (h *History) allow(uid types.UID, how How) {
 		return // What was asked first says more.
 	}
 	p := h.proxies[uid]
-	h.tell(uid, "the suite", "%s", how)
+	h.note(uid, "the suite", "%s", how)
 	h.allowed[uid] = allowance{how: how, finished: p != nil && Finished(p.phase)}
 }
 
@@ -96,11 +96,16 @@ func (h *History) delegateDisrupted(proxy types.UID) bool {
 // may have begun before that.
 const looksBeforeEnd = 2
 
+// bindingRace is for how long an API server may have taken a pod that is bound for one that is not. It deletes such a
+// pod at once if it read the pod before somebody bound it: Store.Delete in k8s.io/apiserver/pkg/registry/generic/registry
+// takes the grace period of the pod as read first. It writes nothing before, so nobody sees the pod being deleted.
+const bindingRace = 5 * time.Second
+
 // endsFirst checks that a proxy that is gone has no delegate that runs.
 func (h *History) endsFirst(d *delegate) {
 	p := h.proxies[d.parent]
-	if p == nil || !p.gone || !p.on(d.cluster) || p.byForce || h.allowed[d.parent].how == DeletedByForce ||
-		len(h.forgets) > 0 {
+	if p == nil || !p.gone || !p.on(d.cluster) || p.byForce || p.raced ||
+		h.allowed[d.parent].how == DeletedByForce || len(h.forgets) > 0 {
 		return
 	}
 	if d.after++; d.after == looksBeforeEnd {

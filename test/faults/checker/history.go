@@ -18,8 +18,8 @@ type Violation struct {
 	At   time.Time
 	Rule Rule
 	Text string
-	// Story tells what the objects of the pod became, in all clusters, if the violation is of one pod.
-	Story []string
+	// Trace says what the objects of the pod became, in all clusters, if the violation is of one pod.
+	Trace []string
 }
 
 // Rule is the name of a promise, as the report lists it.
@@ -54,7 +54,7 @@ type History struct {
 	silent     outage                  // of the source, in any target
 	invented   map[types.UID]time.Time // since when proxies show that they are Ready whose delegates are not
 	reported   map[string]bool
-	told       map[types.UID]*story // by proxy
+	traces     map[types.UID]*trace // by proxy
 	violations []Violation
 }
 
@@ -65,9 +65,11 @@ type proxy struct {
 	kept       bool   // must get through everything
 	controlled bool   // by something that may delete it
 	deleting   bool
-	gone       bool // A proxy that is gone may have a delegate that runs.
-	disrupted  bool // Kubernetes evicts it.
-	byForce    bool // Kubernetes evicts it without waiting for its end.
+	gone       bool      // A proxy that is gone may have a delegate that runs.
+	bound      time.Time // when it was first seen on its node
+	raced      bool      // It was deleted in the moment when it was bound.
+	disrupted  bool      // Kubernetes evicts it.
+	byForce    bool      // Kubernetes evicts it without waiting for its end.
 	phase      corev1.PodPhase
 	codes      string
 	readiness
@@ -96,7 +98,7 @@ func NewHistory(now func() time.Time) *History {
 	return &History{
 		now:     now,
 		proxies: map[types.UID]*proxy{}, delegates: map[types.UID]*delegate{},
-		allowed: map[types.UID]allowance{}, reported: map[string]bool{}, told: map[types.UID]*story{},
+		allowed: map[types.UID]allowance{}, reported: map[string]bool{}, traces: map[types.UID]*trace{},
 		forgets: map[string]bool{}, away: map[string]*outage{}, invented: map[types.UID]time.Time{},
 	}
 }
@@ -152,7 +154,7 @@ func (h *History) violateOf(proxy types.UID, rule Rule, format string, args ...a
 		return
 	}
 	h.reported[key] = true
-	h.violations = append(h.violations, Violation{h.now(), rule, text, slices.Clone(h.storyOf(proxy))})
+	h.violations = append(h.violations, Violation{h.now(), rule, text, slices.Clone(h.traceOf(proxy))})
 }
 
 // Proxy notes the state of a pod of the source.
@@ -173,8 +175,11 @@ func (h *History) Proxy(pod *corev1.Pod) {
 	if owner := metav1.GetControllerOf(pod); owner != nil {
 		is.controlled, is.ordinal = owner.Kind != "Job", owner.Kind == "StatefulSet"
 	}
+	if is.bound = was.bound; was.node == "" && is.node != "" {
+		is.bound = h.now()
+	}
 	h.proxies[pod.UID] = is
-	h.tellOfPod(pod.UID, "proxy "+pod.Name, pod)
+	h.notePod(pod.UID, "proxy "+pod.Name, pod)
 	if Finished(was.phase) && (is.phase != was.phase || is.codes != was.codes) {
 		h.violateOf(pod.UID, Terminal, "proxy %s was %s %s, and is %s %s", is.name, was.phase, was.codes, is.phase, is.codes)
 	}
@@ -191,7 +196,8 @@ func (h *History) ProxyGone(pod *corev1.Pod) {
 	defer h.mu.Unlock()
 	if is := h.proxies[pod.UID]; is != nil {
 		is.gone = true
-		h.tell(pod.UID, "proxy "+pod.Name, "gone")
+		is.raced = !is.deleting && h.now().Sub(is.bound) < bindingRace
+		h.note(pod.UID, "proxy "+pod.Name, "gone")
 		h.goes(pod.UID, is)
 	}
 }
@@ -211,7 +217,7 @@ func (h *History) Delegate(cluster string, parent types.UID, pod *corev1.Pod) {
 		readiness: readinessOf(pod, was.readiness, h.now()),
 	}
 	h.delegates[pod.UID] = is
-	h.tellOfPod(parent, "delegate "+pod.Name+" in "+cluster, pod)
+	h.notePod(parent, "delegate "+pod.Name+" in "+cluster, pod)
 	h.isReady(is)
 	h.compareEnds(parent)
 }
@@ -222,7 +228,7 @@ func (h *History) DelegateGone(uid types.UID) {
 	defer h.mu.Unlock()
 	if d := h.delegates[uid]; d != nil {
 		d.gone = true
-		h.tell(d.parent, "delegate "+d.name+" in "+d.cluster, "gone")
+		h.note(d.parent, "delegate "+d.name+" in "+d.cluster, "gone")
 	}
 }
 

@@ -147,7 +147,21 @@ func TestAPodGoesOnlyWhenItsDelegateHasEnded(t *testing.T) {
 		p := pod("p", append(change, on("admiralty-c2"), owned("ReplicaSet"))...)
 		h.Proxy(p)
 		h.Delegate("c2", "p", pod("d"))
+		deleting(p)
+		h.Proxy(p)
 		h.ProxyGone(p)
+	}
+	// unseen goes without having been seen to be deleted, some time after it was bound.
+	unseen := func(h *History, c *clock, after time.Duration) {
+		h.Proxy(pod("p", owned("ReplicaSet")))
+		h.Delegate("c2", "p", pod("d"))
+		p := pod("p", on("admiralty-c2"), owned("ReplicaSet"))
+		h.Proxy(p)
+		c.at = c.at.Add(after)
+		h.Proxy(p)
+		h.ProxyGone(p)
+		h.Running(runs)
+		h.Running(runs)
 	}
 	check(t, map[string]history{
 		"the delegate runs after its proxy": {happens: func(h *History, _ *clock) {
@@ -173,6 +187,12 @@ func TestAPodGoesOnlyWhenItsDelegateHasEnded(t *testing.T) {
 			goes(h)
 			h.Running(runs)
 			h.Running(runs)
+		}, want: EndsFirst},
+		"it was bound and deleted at once": {happens: func(h *History, c *clock) {
+			unseen(h, c, bindingRace-time.Second)
+		}},
+		"it was bound before, and goes at once": {happens: func(h *History, c *clock) {
+			unseen(h, c, bindingRace)
 		}, want: EndsFirst},
 		"its node is gone": {happens: func(h *History, _ *clock) {
 			goes(h, evicted("DeletionByPodGC"))
@@ -319,7 +339,7 @@ func TestWhyAPodGoes(t *testing.T) {
 	})
 }
 
-func TestABrokenPromiseComesWithTheStoryOfItsPod(t *testing.T) {
+func TestABrokenPromiseComesWithTheTraceOfItsPod(t *testing.T) {
 	c := &clock{at: time.Unix(1_000_000, 0)}
 	h := NewHistory(c.now)
 	h.Proxy(pod("p", on("admiralty-c2")))
@@ -337,13 +357,13 @@ func TestABrokenPromiseComesWithTheStoryOfItsPod(t *testing.T) {
 		h.Running(map[types.UID]bool{"d": true})
 	}
 	violations := h.Violations()
-	if len(violations) != 1 || len(violations[0].Story) != 6 {
+	if len(violations) != 1 || len(violations[0].Trace) != 6 {
 		t.Fatalf("got %v", violations)
 	}
 	text := violations[0].String()
 	for _, want := range []string{"proxy db-0: ", "delegate db-0 in c2: ", "PodChaperon d in c2: ", string(Deleted), "gone"} {
 		if !strings.Contains(text, want) {
-			t.Errorf("the story lacks %q:\n%s", want, text)
+			t.Errorf("the trace lacks %q:\n%s", want, text)
 		}
 	}
 }

@@ -14,39 +14,39 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 )
 
-// tell adds to the story of a proxy: what its objects in all clusters became, and when the checker saw it. A broken
-// promise comes with the story. The same text again is not news.
-func (h *History) tell(proxy types.UID, about, format string, args ...any) {
+// note adds to the trace of a proxy: what its objects in all clusters became, and when the checker saw it. A broken
+// promise comes with the trace. The same text again is not news.
+func (h *History) note(proxy types.UID, about, format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
-	told := h.told[proxy]
-	if told == nil {
-		told = &story{last: map[string]string{}}
-		h.told[proxy] = told
+	known := h.traces[proxy]
+	if known == nil {
+		known = &trace{last: map[string]string{}}
+		h.traces[proxy] = known
 	}
-	if told.last[about] == text {
+	if known.last[about] == text {
 		return
 	}
-	told.last[about] = text
-	told.lines = append(told.lines, fmt.Sprintf("%s %s: %s", h.now().Format("15:04:05.000"), about, text))
+	known.last[about] = text
+	known.lines = append(known.lines, fmt.Sprintf("%s %s: %s", h.now().Format("15:04:05.000"), about, text))
 }
 
-type story struct {
+type trace struct {
 	lines []string
 	last  map[string]string // by object
 }
 
-// storyOf returns the story of a proxy so far.
-func (h *History) storyOf(proxy types.UID) []string {
-	if told := h.told[proxy]; told != nil {
-		return told.lines
+// traceOf returns the trace of a proxy so far.
+func (h *History) traceOf(proxy types.UID) []string {
+	if known := h.traces[proxy]; known != nil {
+		return known.lines
 	}
 	return nil
 }
 
-// tellOfPod adds the state of a proxy or a delegate to the story.
-func (h *History) tellOfPod(proxy types.UID, about string, pod *corev1.Pod) {
+// notePod adds the state of a proxy or a delegate to the trace.
+func (h *History) notePod(proxy types.UID, about string, pod *corev1.Pod) {
 	text := fmt.Sprintf("%s on %q %s", pod.Status.Phase, pod.Spec.NodeName, codes(pod))
-	h.tell(proxy, about, "%s%s", strings.TrimSpace(text), deletion(&pod.ObjectMeta))
+	h.note(proxy, about, "%s%s", strings.TrimSpace(text), deletion(&pod.ObjectMeta))
 }
 
 // codes returns the exit codes of a pod's containers in words.
@@ -70,7 +70,7 @@ func deletion(object *metav1.ObjectMeta) string {
 		ptr.Deref(object.DeletionGracePeriodSeconds, 0), strings.Join(object.Finalizers, " "))
 }
 
-// ofChaperons tells of the PodChaperons in a cluster.
+// ofChaperons notes the PodChaperons in a cluster.
 func (h *History) ofChaperons(cluster string) cache.ResourceEventHandler {
 	note := func(object any, gone bool) {
 		if unknown, ok := object.(cache.DeletedFinalStateUnknown); ok {
@@ -85,14 +85,14 @@ func (h *History) ofChaperons(cluster string) cache.ResourceEventHandler {
 		about := "PodChaperon " + chaperon.Name + " in " + cluster
 		proxy := types.UID(chaperon.Labels[v1alpha1.LabelParentUID])
 		if gone {
-			h.tell(proxy, about, "gone")
+			h.note(proxy, about, "gone")
 			return
 		}
 		asked := ""
 		if grace, ok := chaperon.Annotations[v1alpha1.AnnotationDeletionGracePeriod]; ok {
 			asked = fmt.Sprintf(", asked to end its delegate with grace period %q", grace)
 		}
-		h.tell(proxy, about, "UID %s%s%s", chaperon.UID, asked, deletion(&chaperon.ObjectMeta))
+		h.note(proxy, about, "UID %s%s%s", chaperon.UID, asked, deletion(&chaperon.ObjectMeta))
 	}
 	return cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(object any) { note(object, false) },
@@ -101,10 +101,10 @@ func (h *History) ofChaperons(cluster string) cache.ResourceEventHandler {
 	}
 }
 
-// String returns the violation, and under it the story of its pod.
+// String returns the violation, and under it the trace of its pod.
 func (v Violation) String() string {
 	text := fmt.Sprintf("%s %s: %s", v.At.Format("15:04:05.000"), v.Rule, v.Text)
-	for _, line := range v.Story {
+	for _, line := range v.Trace {
 		text += "\n    " + line
 	}
 	return text
