@@ -97,8 +97,9 @@ func (h *History) delegateDisrupted(proxy types.UID) bool {
 const looksBeforeEnd = 2
 
 // bindingRace is for how long an API server may have taken a pod that is bound for one that is not. It deletes such a
-// pod at once if it read the pod before somebody bound it: Store.Delete in k8s.io/apiserver/pkg/registry/generic/registry
-// takes the grace period of the pod as read first. It writes nothing before, so nobody sees the pod being deleted.
+// pod at once if it read the pod before somebody bound it: Store.Delete in
+// k8s.io/apiserver/pkg/registry/generic/registry takes the grace period of the pod as read first. It writes nothing
+// before, so nobody sees the pod being deleted.
 const bindingRace = 5 * time.Second
 
 // endsFirst checks that a proxy that is gone has no delegate that runs.
