@@ -259,15 +259,8 @@ func removeWithoutChaperon(s state) *removal {
 }
 
 // mayRunOn says whether the delegate may run although its PodChaperon, whose end we asked for, is gone: the PodChaperon
-// showed a delegate that had a node, and had not finished. Managers of earlier versions do not always show the end. It
-// matters only if another pod may get the name of the proxy.
+// showed a delegate that had a node, and had not finished. Managers of earlier versions do not always show the end.
 func (s *state) mayRunOn() bool {
-	if owner := metav1.GetControllerOfNoCopy(s.proxy); owner != nil {
-		switch owner.Kind {
-		case "ReplicaSet", "ReplicationController", "Job": // They give each pod a name of its own.
-			return false
-		}
-	}
 	if s.last == nil || translate.Finished(s.last.Status.Phase) {
 		return false
 	}

@@ -94,12 +94,6 @@ func without(reason, message string) func(*v1alpha1.PodChaperon) {
 	}
 }
 
-func ownedBy(kind string) func(*corev1.Pod) {
-	return func(pod *corev1.Pod) {
-		pod.OwnerReferences = []metav1.OwnerReference{{Kind: kind, Controller: new(true)}}
-	}
-}
-
 // last returns the PodChaperon of the proxy as it was when it went.
 func last(phase corev1.PodPhase) *v1alpha1.PodChaperon {
 	c := chaperon(showing(phase))
@@ -316,14 +310,9 @@ func TestDecide(t *testing.T) {
 			proxy: proxy(terminating(30)), asked: asked("", time.Second),
 			want: want{Removal: &removal{grace: now}},
 		},
-		"a chaperon that went while its delegate ran does not end the proxy, whose name may come again": {
+		"a chaperon that went while its delegate ran does not end the proxy": {
 			proxy: proxy(terminating(30)), asked: asked("", time.Second), last: last(corev1.PodRunning),
 			want: want{Removal: &removal{ifEnded: true, grace: now}},
-		},
-		"a chaperon that went while its delegate ran ends the proxy of a ReplicaSet": {
-			proxy: proxy(terminating(30), ownedBy("ReplicaSet")), asked: asked("", time.Second),
-			last: last(corev1.PodRunning),
-			want: want{Removal: &removal{grace: now}},
 		},
 		"the last status of a delegate is shown before its proxy goes": {
 			proxy: proxy(held, terminating(30)), asked: asked("", time.Second), last: last(corev1.PodSucceeded),
