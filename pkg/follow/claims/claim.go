@@ -1,6 +1,7 @@
 package claims
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -30,6 +31,9 @@ type claim struct {
 	followedTo location
 	class      string
 	noClass    bool // names no class, not even the empty one
+	// filledFrom is the object of the source, for users, with whose contents the volume begins. It is empty if the
+	// volume begins empty.
+	filledFrom string
 
 	// Only claims of targets have these.
 	origin origin
@@ -78,8 +82,23 @@ func claimOf(pvc *corev1.PersistentVolumeClaim, clusterID string) claim {
 		followedTo: followedTo(pvc),
 		class:      ptr.Deref(pvc.Spec.StorageClassName, ""),
 		noClass:    pvc.Spec.StorageClassName == nil,
+		filledFrom: filledFrom(&pvc.Spec),
 		origin:     originOf(pvc, clusterID),
 		parent:     types.UID(pvc.Labels[v1alpha1.LabelParentUID]),
+	}
+}
+
+// filledFrom names the data source of a claim. API servers set both fields, and the reference alone if it says more.
+func filledFrom(spec *corev1.PersistentVolumeClaimSpec) string {
+	switch ref := spec.DataSourceRef; {
+	case ref != nil && ptr.Deref(ref.Namespace, "") != "":
+		return fmt.Sprintf("%s %q", ref.Kind, *ref.Namespace+"/"+ref.Name)
+	case ref != nil:
+		return fmt.Sprintf("%s %q", ref.Kind, ref.Name)
+	case spec.DataSource != nil:
+		return fmt.Sprintf("%s %q", spec.DataSource.Kind, spec.DataSource.Name)
+	default:
+		return ""
 	}
 }
 
@@ -102,7 +121,7 @@ func originOf(pvc *corev1.PersistentVolumeClaim, clusterID string) origin {
 const fixedSize = 1 << 9
 
 func sizeOfClaim(name string, c *claim) int64 {
-	texts := len(name) + len(c.uid) + len(c.class) + len(c.parent) +
+	texts := len(name) + len(c.uid) + len(c.class) + len(c.parent) + len(c.filledFrom) +
 		len(c.followedTo.name) + len(c.followedTo.clusterID)
 	return fixedSize + int64(texts)
 }

@@ -44,6 +44,17 @@ func TestPodsGoWhereTheirDataIs(t *testing.T) {
 		"a claim is made in the target when that was asked for": {
 			situation{original: &followed}, decision{makes: true},
 		},
+		"a claim with contents of the source is not made in the target, empty": {
+			situation{original: &claim{uid: "1", follow: true, filledFrom: `VolumeSnapshot "nightly"`}},
+			decision{objection: `is to be filled from VolumeSnapshot "nightly", and a claim that is made there from one ` +
+				"here is empty: make it there, from what that cluster has"},
+		},
+		"a claim with contents of the source is used where somebody made it": {
+			situation{
+				original: &claim{uid: "1", follow: true, filledFrom: `VolumeSnapshot "nightly"`}, there: &claim{uid: "9"},
+			},
+			decision{},
+		},
 		"a claim that is being deleted is not made in the target": {
 			situation{original: &claim{uid: "1", follow: true, deleting: true}},
 			decision{objection: "is being deleted"},

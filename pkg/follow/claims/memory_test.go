@@ -277,9 +277,9 @@ func TestACopyIsAsOldAsItSays(t *testing.T) {
 
 func TestTheSizesOfEntries(t *testing.T) {
 	at := location{strings.Repeat("x", 16), strings.Repeat("x", 32)}
-	c := &claim{uid: "12", class: "1234", parent: "12345678", followedTo: at}
-	if got := sizeOfClaim("1", c); got != fixedSize+63 {
-		t.Errorf("a claim: %d, want %d", got, fixedSize+63)
+	c := &claim{uid: "12", class: "1234", parent: "12345678", followedTo: at, filledFrom: strings.Repeat("x", 64)}
+	if got := sizeOfClaim("1", c); got != fixedSize+127 {
+		t.Errorf("a claim: %d, want %d", got, fixedSize+127)
 	}
 	if got := sizeOfClass("fast", &class{}); got != fixedSize+4 {
 		t.Errorf("a class: %d, want %d", got, fixedSize+4)

@@ -36,7 +36,7 @@ func (c *Claims) newWorkers(t *cluster) *engage.Workers[types.NamespacedName] {
 				if key.Name == "" {
 					return c.findCopies(ctx, key.Namespace, t)
 				}
-				return reconcile.Result{}, c.reconcile(ctx, key, t)
+				return c.reconcile(ctx, key, t)
 			},
 		),
 		Count:      workersPerTarget,
@@ -145,25 +145,25 @@ func (c *Claims) enqueueDue(t *cluster, namespace, name string) {
 }
 
 // reconcile updates or deletes a copy, after live answers of the API servers.
-func (c *Claims) reconcile(ctx context.Context, key types.NamespacedName, t *cluster) error {
+func (c *Claims) reconcile(ctx context.Context, key types.NamespacedName, t *cluster) (reconcile.Result, error) {
 	made, there, err := t.readClaim(ctx, key)
 	if err != nil {
-		return fmt.Errorf("getting the claim there: %w", err)
+		return reconcile.Result{}, fmt.Errorf("getting the claim there: %w", err)
 	}
 	if there == nil {
-		return nil
+		return reconcile.Result{}, nil
 	}
 	pvc, original, err := c.source.readClaim(ctx, key)
 	if err != nil {
-		return fmt.Errorf("getting the claim here: %w", err) // The original may exist.
+		return reconcile.Result{}, fmt.Errorf("getting the claim here: %w", err) // The original may exist.
 	}
 	switch nextStep(original, *there) {
 	case stepRemove:
-		return c.deleteCopy(ctx, made, t)
+		return reconcile.Result{}, c.deleteCopy(ctx, made, t)
 	case stepExpand:
 		return c.expandCopy(ctx, pvc, made, t)
 	default:
-		return nil
+		return reconcile.Result{}, nil
 	}
 }
 
@@ -185,8 +185,11 @@ func (c *Claims) deleteCopy(ctx context.Context, made *corev1.PersistentVolumeCl
 	return nil
 }
 
-// expandCopy requests as much storage in the target as the source's claim requests now.
-func (c *Claims) expandCopy(ctx context.Context, pvc, made *corev1.PersistentVolumeClaim, t *cluster) error {
+// expandCopy requests as much storage in the target as the source's claim requests now. If a quota has no room, it says
+// when to try again: nobody announces that the quota has more.
+func (c *Claims) expandCopy(
+	ctx context.Context, pvc, made *corev1.PersistentVolumeClaim, t *cluster,
+) (reconcile.Result, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeouts.Request)
 	defer cancel()
 	seen := map[string]any{"resourceVersion": made.ResourceVersion} // Somebody may make it their own meanwhile.
@@ -194,7 +197,7 @@ func (c *Claims) expandCopy(ctx context.Context, pvc, made *corev1.PersistentVol
 		"spec": map[string]any{"resources": map[string]any{"requests": pvc.Spec.Resources.Requests}},
 	})
 	if err != nil {
-		return err
+		return reconcile.Result{}, err
 	}
 	err = t.client.Patch(
 		ctx,
@@ -206,8 +209,14 @@ func (c *Claims) expandCopy(ctx context.Context, pvc, made *corev1.PersistentVol
 	if class.Refusal() {
 		c.recordNotExpanded(pvc, t, err)
 	}
-	if class == apierror.OK || class == apierror.NotFound || class.Refusal() && class != apierror.RightsMissing {
-		return nil
+	switch {
+	case class == apierror.OK || class == apierror.NotFound:
+		return reconcile.Result{}, nil
+	case class == apierror.QuotaExceeded:
+		return reconcile.Result{RequeueAfter: lastRetry}, nil
+	case class.Refusal() && class != apierror.RightsMissing: // Rights that are missing may be about to arrive.
+		return reconcile.Result{}, nil
+	default:
+		return reconcile.Result{}, fmt.Errorf("expanding the claim there: %w", err)
 	}
-	return fmt.Errorf("expanding the claim there: %w", err) // Rights that are missing may be about to arrive.
 }
