@@ -80,6 +80,9 @@ func (f *Follower) Ensure(ctx context.Context, pod *corev1.Pod, target *engage.T
 	return f.claims.Ensure(ctx, pod, target)
 }
 
+// Refused notes that the target was given up for the pod: a claim that the pod has there for nothing is taken back.
+func (f *Follower) Refused(pod *corev1.Pod, target *engage.Target) { f.claims.Refused(pod, target) }
+
 func (f *Follower) newObjects() (err error) {
 	f.objects, err = objects.New(objects.Options{
 		Config:   f.options.Manager.GetConfig(),

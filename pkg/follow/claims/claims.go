@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/events"
@@ -132,6 +133,7 @@ func (c *Claims) Engaged(ctx context.Context, target *engage.Target) error {
 		target:   target,
 		writer:   writer.NewWriter(target.Client, target.APIReader, c.options.Source),
 		claims:   map[string]*watched{},
+		refused:  sets.New[types.NamespacedName](),
 	}
 	t.listed = func(namespace string) { c.targetChanged(t, namespace, "") }
 	t.changed = func(namespace, name string) { c.targetChanged(t, namespace, name) }

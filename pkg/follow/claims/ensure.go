@@ -61,6 +61,7 @@ func (c *Claims) ensure(ctx context.Context, key types.NamespacedName, t *cluste
 		return fmt.Errorf("waiting for another pod with claim %q: %w", key.Name, err)
 	}
 	defer release()
+	t.setRefused(key, false)
 	pvc, s, err := c.situationOf(ctx, key, t)
 	if err != nil {
 		return err
@@ -72,7 +73,7 @@ func (c *Claims) ensure(ctx context.Context, key types.NamespacedName, t *cluste
 	if s.original == nil || !s.original.follow {
 		return nil
 	}
-	if keeper := c.forgotten(key, s); keeper != nil {
+	if keeper := c.forgotten(ctx, key, s); keeper != nil {
 		if err := c.bindTo(ctx, pvc, keeper.location); err != nil {
 			return err
 		}
@@ -160,8 +161,8 @@ func (c *cluster) readClaim(
 
 // forgotten finds another target that keeps the copy of a claim, as far as is known, although somebody removed the
 // annotation followed-to. An unreachable target does not count: then somebody removed the annotation to give up the
-// copy.
-func (c *Claims) forgotten(key types.NamespacedName, s situation) *cluster {
+// copy. A copy that was taken back may be shown for a while, and does not count either.
+func (c *Claims) forgotten(ctx context.Context, key types.NamespacedName, s situation) *cluster {
 	if s.original.followedTo.name != "" || s.there != nil && s.there.isMadeFor(s.original) {
 		return nil
 	}
@@ -170,12 +171,19 @@ func (c *Claims) forgotten(key types.NamespacedName, s situation) *cluster {
 			continue
 		}
 		if w := t.listedClaims(key.Namespace); w != nil && t.target.Reachable() {
-			if there := w.Entry(key.Name); there != nil && there.isMadeFor(s.original) {
+			there := w.Entry(key.Name)
+			if there != nil && there.isMadeFor(s.original) && !t.isGoing(ctx, key) {
 				return t
 			}
 		}
 	}
 	return nil
+}
+
+// isGoing asks the target, and says whether a claim is gone, or goes without data.
+func (c *cluster) isGoing(ctx context.Context, key types.NamespacedName) bool {
+	made, there, err := c.readClaim(ctx, key)
+	return err == nil && (there == nil || there.deleting && isEmpty(made))
 }
 
 // createCopy binds the claim to the target before it makes the copy. Whoever sees a bound claim checks whether its copy

@@ -188,7 +188,8 @@ func TestAForgottenCopyIsFound(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			w.c2.claims["shop"], w.c3.claims["shop"] = listing(t), test.c3
-			if got := w.forgotten(keyOfData, test.s); (got == w.c3) != test.want || (got == nil) == test.want {
+			w.store("c3", copyOfData())
+			if got := w.forgotten(t.Context(), keyOfData, test.s); (got == w.c3) != test.want || (got == nil) == test.want {
 				t.Errorf("found %v, want one: %t", got, test.want)
 			}
 		})

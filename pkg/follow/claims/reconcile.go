@@ -36,7 +36,11 @@ func (c *Claims) newWorkers(t *cluster) *engage.Workers[types.NamespacedName] {
 				if key.Name == "" {
 					return c.findCopies(ctx, key.Namespace, t)
 				}
-				return c.reconcile(ctx, key, t)
+				result, err := c.reconcile(ctx, key, t)
+				if err != nil || !result.IsZero() {
+					return result, err
+				}
+				return c.takeBack(ctx, key, t)
 			},
 		),
 		Count:      workersPerTarget,
@@ -159,7 +163,8 @@ func (c *Claims) reconcile(ctx context.Context, key types.NamespacedName, t *clu
 	}
 	switch nextStep(original, *there) {
 	case stepRemove:
-		return reconcile.Result{}, c.deleteCopy(ctx, made, t)
+		const reason = "Deleted a claim: the one that it was made for is gone"
+		return reconcile.Result{}, c.deleteCopy(ctx, made, t, reason)
 	case stepExpand:
 		return c.expandCopy(ctx, pvc, made, t)
 	default:
@@ -168,20 +173,16 @@ func (c *Claims) reconcile(ctx context.Context, key types.NamespacedName, t *clu
 }
 
 // deleteCopy deletes this very copy, as it was read.
-func (c *Claims) deleteCopy(ctx context.Context, made *corev1.PersistentVolumeClaim, t *cluster) error {
+func (c *Claims) deleteCopy(
+	ctx context.Context, made *corev1.PersistentVolumeClaim, t *cluster, reason string,
+) error {
 	ctx, cancel := context.WithTimeout(ctx, timeouts.Request)
 	defer cancel()
 	err := t.client.Delete(ctx, made, client.Preconditions{UID: &made.UID, ResourceVersion: &made.ResourceVersion})
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("deleting the claim there: %w", err)
 	}
-	c.options.Logger.Info(
-		"Deleted a claim: the one that it was made for is gone",
-		"claim",
-		client.ObjectKeyFromObject(made),
-		"target",
-		t.name,
-	)
+	c.options.Logger.Info(reason, "claim", client.ObjectKeyFromObject(made), "target", t.name)
 	return nil
 }
 
