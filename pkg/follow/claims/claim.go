@@ -29,6 +29,8 @@ type claim struct {
 	// Only claims of the source have these.
 	follow     bool
 	followedTo location
+	givenUp    bool // says that the copy is nowhere
+	created    time.Time
 	class      string
 	noClass    bool // names no class, not even the empty one
 	// filledFrom is the object of the source, for users, with whose contents the volume begins. It is empty if the
@@ -50,6 +52,13 @@ func followedTo(pvc *corev1.PersistentVolumeClaim) location {
 		return location{}
 	}
 	return location{name, pvc.Annotations[v1alpha1.AnnotationFollowedToClusterID]}
+}
+
+// givenUp says whether somebody said that the claim's copy is nowhere, or not needed any more. Without the annotation,
+// nobody has said anything: a tool that writes objects as a whole may have lost it.
+func givenUp(pvc *corev1.PersistentVolumeClaim) bool {
+	name, said := pvc.Annotations[v1alpha1.AnnotationFollowedTo]
+	return said && name == ""
 }
 
 // sameClusterAs says whether two locations are in the same cluster, as far as is known. A target may have another name
@@ -80,6 +89,8 @@ func claimOf(pvc *corev1.PersistentVolumeClaim, clusterID string) claim {
 		bound:      pvc.Status.Phase == corev1.ClaimBound,
 		follow:     follow,
 		followedTo: followedTo(pvc),
+		givenUp:    givenUp(pvc),
+		created:    pvc.CreationTimestamp.Time,
 		class:      ptr.Deref(pvc.Spec.StorageClassName, ""),
 		noClass:    pvc.Spec.StorageClassName == nil,
 		filledFrom: filledFrom(&pvc.Spec),

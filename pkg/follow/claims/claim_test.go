@@ -71,7 +71,8 @@ func TestFromWhatAClaimIsFilled(t *testing.T) {
 		},
 		"by both, as the API server sets them": {
 			corev1.PersistentVolumeClaimSpec{
-				DataSource: snapshot, DataSourceRef: &corev1.TypedObjectReference{Kind: "VolumeSnapshot", Name: "nightly"},
+				DataSource:    snapshot,
+				DataSourceRef: &corev1.TypedObjectReference{Kind: "VolumeSnapshot", Name: "nightly"},
 			},
 			`VolumeSnapshot "nightly"`,
 		},

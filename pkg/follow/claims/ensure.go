@@ -73,7 +73,11 @@ func (c *Claims) ensure(ctx context.Context, key types.NamespacedName, t *cluste
 	if s.original == nil || !s.original.follow {
 		return nil
 	}
-	if keeper := c.forgotten(ctx, key, s); keeper != nil {
+	keeper, err := c.keeperOf(ctx, key, s, t)
+	if err != nil {
+		return err
+	}
+	if keeper != nil && keeper != t {
 		if err := c.bindTo(ctx, pvc, keeper.location); err != nil {
 			return err
 		}
@@ -111,7 +115,8 @@ func (c *Claims) situationOf(
 	if err != nil {
 		return nil, situation{}, fmt.Errorf("getting claim %q in target %q: %w", key.Name, t.name, err)
 	}
-	s := situation{original: original, there: there}
+	c.records.note(key, original)
+	s := situation{original: c.records.recall(key, original), there: there}
 	s.keeping, s.keeper = c.keeping(key.Namespace, s, t, func(keeper *cluster) keeping {
 		return keeper.keepsNow(ctx, key)
 	})
@@ -159,33 +164,6 @@ func (c *cluster) readClaim(
 	return pvc, &read, nil
 }
 
-// forgotten finds another target that keeps the copy of a claim, as far as is known, although somebody removed the
-// annotation followed-to. An unreachable target does not count: then somebody removed the annotation to give up the
-// copy. A copy that was taken back may be shown for a while, and does not count either.
-func (c *Claims) forgotten(ctx context.Context, key types.NamespacedName, s situation) *cluster {
-	if s.original.followedTo.name != "" || s.there != nil && s.there.isMadeFor(s.original) {
-		return nil
-	}
-	for _, t := range c.targets.All() {
-		if !t.target.Allows(key.Namespace) {
-			continue
-		}
-		if w := t.listedClaims(key.Namespace); w != nil && t.target.Reachable() {
-			there := w.Entry(key.Name)
-			if there != nil && there.isMadeFor(s.original) && !t.isGoing(ctx, key) {
-				return t
-			}
-		}
-	}
-	return nil
-}
-
-// isGoing asks the target, and says whether a claim is gone, or goes without data.
-func (c *cluster) isGoing(ctx context.Context, key types.NamespacedName) bool {
-	made, there, err := c.readClaim(ctx, key)
-	return err == nil && (there == nil || there.deleting && isEmpty(made))
-}
-
 // createCopy binds the claim to the target before it makes the copy. Whoever sees a bound claim checks whether its copy
 // exists.
 func (c *Claims) createCopy(ctx context.Context, pvc *corev1.PersistentVolumeClaim, original claim, t *cluster) error {
@@ -225,15 +203,15 @@ func (c *Claims) bindTo(ctx context.Context, pvc *corev1.PersistentVolumeClaim, 
 	return c.annotate(ctx, pvc, to)
 }
 
-// annotate sets the annotations that say where the claim is, and removes empty ones. The patch has the resource version
-// as a precondition, and updates it in pvc.
+// annotate sets the annotations that say where the claim is. An empty location says that the claim is nowhere. The patch
+// has the resource version as a precondition, and updates it in pvc.
 func (c *Claims) annotate(ctx context.Context, pvc *corev1.PersistentVolumeClaim, to location) error {
 	ctx, cancel := context.WithTimeout(ctx, timeouts.Request)
 	defer cancel()
 	data, err := patch.Merge(pvc.UID, map[string]any{
 		"resourceVersion": pvc.ResourceVersion,
 		"annotations": map[string]any{
-			v1alpha1.AnnotationFollowedTo:          orNull(to.name),
+			v1alpha1.AnnotationFollowedTo:          to.name,
 			v1alpha1.AnnotationFollowedToClusterID: orNull(to.clusterID),
 		},
 	}, nil)
@@ -248,6 +226,8 @@ func (c *Claims) annotate(ctx context.Context, pvc *corev1.PersistentVolumeClaim
 	); err != nil {
 		return fmt.Errorf("writing down where claim %q is: %w", pvc.Name, err)
 	}
+	now := claimOf(pvc, c.source.sourceID)
+	c.records.note(client.ObjectKeyFromObject(pvc), &now)
 	return nil
 }
 

@@ -39,6 +39,10 @@ type world struct {
 	stored map[string]client.WithWatch
 	// before is what happens before a request is carried out, by cluster and verb. An error is the request's answer.
 	before map[string]func() error
+	// connected, or unknown, is what is known of targets that were connected since a time.
+	connected []string
+	unknown   error
+	since     time.Time
 	// changes are the requests that were to change something, in order.
 	changes []string
 }
@@ -54,6 +58,10 @@ func newWorld(t *testing.T) *world {
 	w.Claims = &Claims{options: Options{
 		Source: translate.Source{ClusterID: sourceName}, Clock: testingclock.NewFakeClock(noon()),
 		Exists: func(context.Context, string) bool { return true },
+		Connected: func(_ context.Context, _ string, since time.Time) ([]string, error) {
+			w.since = since
+			return w.connected, w.unknown
+		},
 	}}
 	w.source = w.newCluster(sourceName)
 	w.c2, w.c3 = w.engage("c2"), w.engage("c3")
@@ -248,6 +256,13 @@ func followedClaim(at location) *corev1.PersistentVolumeClaim {
 	}
 	pvc.Spec.StorageClassName = ptr.To("fast")
 	pvc.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
+	return pvc
+}
+
+// givenUpClaim returns the claim "data", which says that its copy is nowhere.
+func givenUpClaim() *corev1.PersistentVolumeClaim {
+	pvc := followedClaim(location{})
+	pvc.Annotations[v1alpha1.AnnotationFollowedTo] = ""
 	return pvc
 }
 

@@ -158,9 +158,9 @@ func TestCopiesThatNeedAChangeAreEnqueued(t *testing.T) {
 	}
 }
 
-// TestAForgottenCopyIsFound has a claim without the annotation followed-to. Its copy may be in c3.
-func TestAForgottenCopyIsFound(t *testing.T) {
-	original := claimOf(followedClaim(location{}), sourceName)
+// TestACopyThatIsShownIsNotGivenUp has a claim with the empty annotation followed-to. Its copy may be in c3.
+func TestACopyThatIsShownIsNotGivenUp(t *testing.T) {
+	original := claimOf(givenUpClaim(), sourceName)
 	bound := claimOf(followedClaim(location{"c9", "id-of-c9"}), sourceName)
 	made := claimOf(copyOfData(), sourceName)
 	other := copyOfData()
@@ -189,8 +189,9 @@ func TestAForgottenCopyIsFound(t *testing.T) {
 			w := newWorld(t)
 			w.c2.claims["shop"], w.c3.claims["shop"] = listing(t), test.c3
 			w.store("c3", copyOfData())
-			if got := w.forgotten(t.Context(), keyOfData, test.s); (got == w.c3) != test.want || (got == nil) == test.want {
-				t.Errorf("found %v, want one: %t", got, test.want)
+			got, err := w.keeperOf(t.Context(), keyOfData, test.s, w.c2)
+			if err != nil || (got == w.c3) != test.want || (got == nil) == test.want {
+				t.Errorf("found %v, error %v, want one: %t", got, err, test.want)
 			}
 		})
 	}

@@ -110,10 +110,24 @@ func (c *Claims) sourceChanged(namespace, name string) {
 		}
 		return
 	}
+	if here := c.source.listedClaims(namespace); here != nil {
+		c.noteAll(namespace, name, here)
+	}
 	for _, t := range c.targets.All() {
 		c.enqueueDue(t, namespace, name)
 	}
 	c.options.Appeared(namespace)
+}
+
+// noteAll notes where a claim says that its copy is, or all claims of a namespace.
+func (c *Claims) noteAll(namespace, name string, here *watched) {
+	if name != "" {
+		c.records.note(types.NamespacedName{Namespace: namespace, Name: name}, here.Entry(name))
+		return
+	}
+	for name, original := range here.Entries() {
+		c.records.note(types.NamespacedName{Namespace: namespace, Name: name}, &original)
+	}
 }
 
 // targetChanged handles a change of a claim in a target. An empty name stands for all claims of the namespace.

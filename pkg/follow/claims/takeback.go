@@ -117,8 +117,8 @@ func (c *cluster) ageOf(made *corev1.PersistentVolumeClaim) time.Duration {
 	return c.clock.Now().Add(c.target.Account.Ahead()).Sub(made.CreationTimestamp.Time)
 }
 
-// takeUnused deletes an empty copy that no PodChaperon uses, unless it is gone, and then gives the claim free. The other
-// order could leave a copy that nobody knows.
+// takeUnused deletes an empty copy that no PodChaperon uses, unless it is gone, and then gives the claim free. The
+// other order could leave a copy that nobody knows.
 func (c *Claims) takeUnused(ctx context.Context, pvc, made *corev1.PersistentVolumeClaim, t *cluster) error {
 	key := client.ObjectKeyFromObject(pvc)
 	used, err := c.isUsed(ctx, key, t)

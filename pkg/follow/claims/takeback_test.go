@@ -270,7 +270,9 @@ func TestAllPagesOfPodChaperonsAreRead(t *testing.T) {
 	w := newWorld(t)
 	got := map[string]bool{}
 	for _, claim := range []string{"first", "last", "none"} {
-		w.c2.target.APIReader = pages{*chaperonWith("a", "first"), *chaperonWith("b", "other"), *chaperonWith("c", "last")}
+		w.c2.target.APIReader = pages{
+			*chaperonWith("a", "first"), *chaperonWith("b", "other"), *chaperonWith("c", "last"),
+		}
 		key := keyOfData
 		key.Name = claim
 		used, err := w.c2.uses(t.Context(), key)
@@ -299,7 +301,7 @@ func TestACopyThatWasTakenBackIsNotFoundAgain(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
-			w.store(sourceName, followedClaim(location{}))
+			w.store(sourceName, givenUpClaim())
 			if test.made != nil {
 				w.store("c3", test.made)
 			}

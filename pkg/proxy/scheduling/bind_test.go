@@ -164,14 +164,17 @@ func TestAnAttemptWithoutAnAnswerIsNotTheTargets(t *testing.T) {
 
 // TestClaimsOfARefusedPodAreGivenUp has a target that answers the creation of the PodChaperon, or lacks what it needs.
 func TestClaimsOfARefusedPodAreGivenUp(t *testing.T) {
-	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "podchaperons"}, "p", errors.New("exceeded quota: none"))
+	forbidden := apierrors.NewForbidden(
+		schema.GroupResource{Resource: "podchaperons"}, "p", errors.New("exceeded quota: none"),
+	)
+	inC1 := []string{"web in admiralty-c1"}
 	for name, test := range map[string]struct {
 		answer, ensured error
 		claims          bool
 		want            []string
 	}{
-		"a target that refuses the pod":             {forbidden, nil, true, []string{"web in admiralty-c1"}},
-		"a target that refuses one of its claims":   {nil, &needs.RefusedError{}, true, []string{"web in admiralty-c1"}},
+		"a target that refuses the pod":             {forbidden, nil, true, inC1},
+		"a target that refuses one of its claims":   {nil, &needs.RefusedError{}, true, inC1},
 		"a pod without claims":                      {forbidden, nil, false, nil},
 		"a target that is busy has not refused it":  {apierrors.NewTooManyRequests("busy", 1), nil, true, nil},
 		"a target that lacks an answer for a claim": {nil, errors.New("slow"), true, nil},

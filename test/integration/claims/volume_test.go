@@ -32,11 +32,12 @@ func TestATargetWithoutTheStorageClassOfAClaimIsLeftOut(t *testing.T) {
 
 func TestAClaimWithADataSourceIsNotMadeEmptyInATarget(t *testing.T) {
 	namespace, c2, _ := engaged(t)
-	snapshot := create(t, source, namespace, "data", followed, ofClass("fast"), func(claim *corev1.PersistentVolumeClaim) {
+	fromSnapshot := func(claim *corev1.PersistentVolumeClaim) {
 		claim.Spec.DataSource = &corev1.TypedLocalObjectReference{
 			APIGroup: new("snapshot.storage.k8s.io"), Kind: "VolumeSnapshot", Name: "nightly",
 		}
-	})
+	}
+	snapshot := create(t, source, namespace, "data", followed, ofClass("fast"), fromSnapshot)
 	reason := `is to be filled from VolumeSnapshot "nightly", and a claim that is made there from one here is empty: ` +
 		"make it there, from what that cluster has"
 	waitForObjection(t, podWith(namespace, "data"), c2, `claim "data" `+reason)
