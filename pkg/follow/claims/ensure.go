@@ -68,6 +68,9 @@ func (c *Claims) ensure(ctx context.Context, key types.NamespacedName, t *cluste
 	}
 	v := decide(s)
 	if v.objection != "" {
+		if err := c.restore(ctx, pvc, s); err != nil {
+			return err
+		}
 		return refusedError(key, apierror.OK, v.objection)
 	}
 	if s.original == nil || !s.original.follow {
@@ -193,6 +196,14 @@ func (c *Claims) createCopy(ctx context.Context, pvc *corev1.PersistentVolumeCla
 	}
 	c.options.Logger.Info("Made a claim", "claim", key, "target", t.name)
 	return nil
+}
+
+// restore writes down again where the claim is, if it has lost the annotation: the next leader remembers nothing.
+func (c *Claims) restore(ctx context.Context, pvc *corev1.PersistentVolumeClaim, s situation) error {
+	if s.original == nil || s.original.followedTo.name == "" || followedTo(pvc).name != "" {
+		return nil
+	}
+	return c.bindTo(ctx, pvc, s.original.followedTo)
 }
 
 // bindTo writes down where the claim is. It fails if the claim has changed since it was read.

@@ -81,7 +81,7 @@ func lostAnnotations() map[string]lostAnnotation {
 				loseC3(w)
 				w.connected = nil
 			},
-			err: "is in c3, which cannot be asked now",
+			err: "is in c3, which cannot be asked now", want: atC3,
 		},
 		"the source remembers an earlier claim of that name": {
 			happens: func(w *world) {

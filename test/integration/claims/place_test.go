@@ -128,6 +128,7 @@ func TestAClaimThatLostItsAnnotationIsNotMadeAgain(t *testing.T) {
 	replaced.Annotations = map[string]string{v1alpha1.AnnotationFollow: ""}
 	env.Must(t, source.Client.Update(t.Context(), replaced))
 	expectRefusal(t, pod, c3, waits(c2.Key.String()))
+	expectFollowedTo(t, original, c2.Key.String())
 	expectNone(t, c3, "data")
 
 	c2.Engage(t, registry)
