@@ -97,7 +97,7 @@ func ofClaims() []breakage {
 			name: "silent-source-has-no-claim", file: claims + "reconcile.go", test: copies,
 			from: "		return reconcile.Result{}, " +
 				"fmt.Errorf(\"getting the claim here: %w\", err) // The original may exist.\n",
-			to: "",
+			to:     "",
 			missed: rare,
 		},
 		{

@@ -214,8 +214,8 @@ func (c *Claims) bindTo(ctx context.Context, pvc *corev1.PersistentVolumeClaim, 
 	return c.annotate(ctx, pvc, to)
 }
 
-// annotate sets the annotations that say where the claim is. An empty location says that the claim is nowhere. The patch
-// has the resource version as a precondition, and updates it in pvc.
+// annotate sets the annotations that say where the claim is. An empty location says that the claim is nowhere. The
+// patch has the resource version as a precondition, and updates it in pvc.
 func (c *Claims) annotate(ctx context.Context, pvc *corev1.PersistentVolumeClaim, to location) error {
 	ctx, cancel := context.WithTimeout(ctx, timeouts.Request)
 	defer cancel()

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 
@@ -62,7 +63,12 @@ func (c *Claims) shown(ctx context.Context, key types.NamespacedName, s situatio
 // isGoing asks the target, and says whether a claim is gone, or goes without data.
 func (c *cluster) isGoing(ctx context.Context, key types.NamespacedName) bool {
 	made, there, err := c.readClaim(ctx, key)
-	return err == nil && (there == nil || there.deleting && isEmpty(made))
+	return err == nil && (there == nil || goes(made))
+}
+
+// goes says whether a claim is being deleted, and has no data.
+func goes(made *corev1.PersistentVolumeClaim) bool {
+	return made.DeletionTimestamp != nil && isEmpty(made)
 }
 
 // sighting is what one target says about the copy of a claim.
@@ -109,7 +115,7 @@ func (c *cluster) look(ctx context.Context, key types.NamespacedName, original *
 	case apierror.Of(err, apierror.Existing) == apierror.RightsMissing && c.hasNoCopiesIn(key.Namespace):
 		seen.answered = true
 	case err != nil:
-	case there != nil && there.isMadeFor(original) && !(there.deleting && isEmpty(made)):
+	case there != nil && there.isMadeFor(original) && !goes(made):
 		seen.answered, seen.copied, seen.data = true, there.uid, !isEmpty(made)
 	default:
 		seen.answered = c.confirm(ctx) == nil

@@ -108,6 +108,7 @@ func TestALostAnnotationIsNoPermission(t *testing.T) {
 }
 
 func (test lostAnnotation) run(t *testing.T) {
+	t.Helper()
 	w := newWorld(t)
 	if test.original == nil {
 		test.original = followedClaim(location{})

@@ -17,9 +17,9 @@ import (
 )
 
 const (
-	// settled is how old a copy is at least when it is taken back. A volume that was made for it by hand is bound to it
-	// by two writes, the first of which nobody sees in the copy.
-	settled = 10 * time.Second
+	// oldEnough is how old a copy is at least when it is taken back. A volume that was made for it by hand is bound to
+	// it by two writes, the first of which nobody sees in the copy.
+	oldEnough = 10 * time.Second
 	// pageOfChaperons is how many PodChaperons are listed at once.
 	pageOfChaperons = 100
 	// annotationSelectedNode is the node for whose delegate a volume of the claim is made.
@@ -89,7 +89,7 @@ func (c *Claims) takeBack(ctx context.Context, key types.NamespacedName, t *clus
 		return reconcile.Result{}, nil
 	}
 	if there != nil {
-		if left := settled - t.ageOf(made); left > 0 {
+		if left := oldEnough - t.ageOf(made); left > 0 {
 			return reconcile.Result{RequeueAfter: left}, nil
 		}
 	}
@@ -149,11 +149,10 @@ func (c *Claims) takeUnused(ctx context.Context, pvc, made *corev1.PersistentVol
 // own PodChaperons only.
 func (c *Claims) isUsed(ctx context.Context, key types.NamespacedName, t *cluster) (bool, error) {
 	for _, other := range c.targets.All() {
-		if other != t && !(other.sameClusterAs(t.location) && other.target.Allows(key.Namespace)) {
-			continue
-		}
-		if used, err := other.uses(ctx, key); used || err != nil {
-			return used, err
+		if other == t || other.sameClusterAs(t.location) && other.target.Allows(key.Namespace) {
+			if used, err := other.uses(ctx, key); used || err != nil {
+				return used, err
+			}
 		}
 	}
 	return false, nil

@@ -79,7 +79,7 @@ func theOriginalAndTheCopy() map[string]takingBack {
 		},
 		"a copy may get a volume that was made for it by hand": {
 			made: emptyCopy(func(pvc *corev1.PersistentVolumeClaim) {
-				pvc.CreationTimestamp = metav1.NewTime(noon().Add(-settled + 3*time.Second))
+				pvc.CreationTimestamp = metav1.NewTime(noon().Add(-oldEnough + 3*time.Second))
 			}),
 			later: 3 * time.Second,
 		},
@@ -156,6 +156,7 @@ func TestACopyIsTakenBackOnlyIfItSurelyHasNoData(t *testing.T) {
 }
 
 func (test takingBack) run(t *testing.T) {
+	t.Helper()
 	w := newWorld(t)
 	if test.original == nil {
 		test.original = followedClaim(atC2)
