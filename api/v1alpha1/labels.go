@@ -127,7 +127,7 @@ const (
 	// 3339.
 	AnnotationNeededAt = prefix + "needed-at"
 	// AnnotationFollowedTo on a PersistentVolumeClaim in the source names the target that has the claim's copy: NAME of
-	// a ClusterTarget, or NAMESPACE/NAME of a Target.
+	// a ClusterTarget, or NAMESPACE/NAME of a Target. Empty, it says that there is no copy, or that it is given up.
 	AnnotationFollowedTo = prefix + "followed-to"
 	// AnnotationFollowedToClusterID is the ID of that target's cluster, because the target may lead to another cluster
 	// later. It is absent if the ID is unknown, and means nothing without AnnotationFollowedTo.

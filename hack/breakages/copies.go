@@ -107,14 +107,16 @@ func ofClaims() []breakage {
 		{
 			name: "forgotten-copy-ignored", file: claims + "ensure.go", test: copies,
 			does:   "a target is not asked for a copy that its claim does not name",
-			from:   "	if keeper := c.forgotten(key, s); keeper != nil {",
-			to:     "	if keeper := c.forgotten(key, s); false && keeper != nil {",
+			from:   "	if keeper != nil && keeper != t {",
+			to:     "	if false && keeper != nil && keeper != t {",
 			missed: rare,
 		},
 		{
 			name: "silent-source-has-no-claim", file: claims + "reconcile.go", test: copies,
 			does: "a source that does not answer counts as one without the claim",
-			from: "		return fmt.Errorf(\"getting the claim here: %w\", err) // The original may exist.\n", to: "",
+			from: "		return reconcile.Result{}, " +
+				"fmt.Errorf(\"getting the claim here: %w\", err) // The original may exist.\n",
+			to:     "",
 			missed: rare,
 		},
 		{
@@ -126,11 +128,11 @@ func ofClaims() []breakage {
 			name: "cached-original-decides", file: claims + "reconcile.go", test: copies,
 			does: "the cache, and not the API server, says whether the original of a claim exists",
 			from: "	pvc, original, err := c.source.readClaim(ctx, key)\n	if err != nil {\n" +
-				"		return fmt.Errorf(\"getting the claim here",
+				"		return reconcile.Result{}, fmt.Errorf(\"getting the claim here",
 			to: "	pvc, _, err := c.source.readClaim(ctx, key)\n	var original *claim\n" +
 				"	if here := c.source.listedClaims(key.Namespace); here != nil {\n" +
 				"		original = here.Entry(key.Name)\n	}\n	if err != nil {\n" +
-				"		return fmt.Errorf(\"getting the claim here",
+				"		return reconcile.Result{}, fmt.Errorf(\"getting the claim here",
 			missed: rare,
 		},
 		{

@@ -5,13 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/follow/claims"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/follow/objects"
@@ -80,6 +83,9 @@ func (f *Follower) Ensure(ctx context.Context, pod *corev1.Pod, target *engage.T
 	return f.claims.Ensure(ctx, pod, target)
 }
 
+// Refused notes that the target was given up for the pod: a claim that the pod has there for nothing is taken back.
+func (f *Follower) Refused(pod *corev1.Pod, target *engage.Target) { f.claims.Refused(pod, target) }
+
 func (f *Follower) newObjects() (err error) {
 	f.objects, err = objects.New(objects.Options{
 		Config:   f.options.Manager.GetConfig(),
@@ -104,17 +110,44 @@ func (f *Follower) targetExists(ctx context.Context, name string) bool {
 	return !apierrors.IsNotFound(f.options.Manager.GetClient().Get(ctx, key, targetkind.New(key)))
 }
 
+// connectedSince returns the names of the (Cluster)Targets for pods of a namespace that were connected at some time
+// since then.
+func (f *Follower) connectedSince(ctx context.Context, namespace string, since time.Time) ([]string, error) {
+	everywhere, inNamespace := &v1alpha1.ClusterTargetList{}, &v1alpha1.TargetList{}
+	reader := f.options.Manager.GetClient()
+	if err := errors.Join(
+		reader.List(ctx, everywhere), reader.List(ctx, inNamespace, client.InNamespace(namespace)),
+	); err != nil {
+		return nil, fmt.Errorf("listing ClusterTargets and Targets: %w", err)
+	}
+	var names []string
+	add := func(target client.Object) {
+		if targetkind.ConnectedSince(target, since) {
+			names = append(names, targetkind.Name(client.ObjectKeyFromObject(target)))
+		}
+	}
+	for i := range everywhere.Items {
+		add(&everywhere.Items[i])
+	}
+	for i := range inNamespace.Items {
+		add(&inNamespace.Items[i])
+	}
+	return names, nil
+}
+
 func (f *Follower) newClaims() (err error) {
 	f.claims, err = claims.New(claims.Options{
-		Config:   f.options.Manager.GetConfig(),
-		Scheme:   f.options.Manager.GetScheme(),
-		Mapper:   f.options.Manager.GetRESTMapper(),
-		Source:   f.options.Source,
-		Exists:   f.targetExists,
-		Appeared: func(namespace string) { f.options.Appeared(namespace, needs.Ref{}) },
-		Clock:    f.options.Clock,
-		Recorder: f.options.Manager.GetEventRecorder("multicluster-claims"),
-		Logger:   f.options.Manager.GetLogger().WithName("claims"),
+		Config: f.options.Manager.GetConfig(),
+		Scheme: f.options.Manager.GetScheme(),
+		Mapper: f.options.Manager.GetRESTMapper(),
+		Source: f.options.Source,
+		Exists: f.targetExists,
+
+		Connected: f.connectedSince,
+		Appeared:  func(namespace string) { f.options.Appeared(namespace, needs.Ref{}) },
+		Clock:     f.options.Clock,
+		Recorder:  f.options.Manager.GetEventRecorder("multicluster-claims"),
+		Logger:    f.options.Manager.GetLogger().WithName("claims"),
 	})
 	if err != nil {
 		return fmt.Errorf("making the follower of claims: %w", err)

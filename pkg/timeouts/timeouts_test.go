@@ -15,7 +15,8 @@ func TestACopyOutlivesTheTimeUntilItsPodChaperonExists(t *testing.T) {
 
 func TestClaimsHaveTimeAfterObjects(t *testing.T) {
 	// A claim takes up to eight requests, one after the other. Three read it: in the source, in the target, and in the
-	// target that may keep its copy, which also confirms that it lacks the copy. The others annotate it, ask for our
+	// target that may keep its copy, which also confirms that it lacks the copy. If nobody knows which target this is,
+	// all are asked at the same time. The others annotate it, ask for our
 	// user name, and create the copy. If the target refuses the copy, the last one removes the annotation. Not all of
 	// them can take their whole deadline in one attempt. After objects that took all their time, one request can, or
 	// each may be slow.

@@ -144,7 +144,10 @@ func (w *supply) startSupplier() {
 	})
 	s.claims, other = claims.New(claims.Options{
 		Config: toSource, Scheme: scheme.Scheme, Mapper: mapperOfNeeds(), Source: source,
-		Exists:   func(context.Context, string) bool { return true },
+		Exists: func(context.Context, string) bool { return true },
+		Connected: func(context.Context, string, time.Time) ([]string, error) {
+			return []string{w.sites[0].name, w.sites[1].name}, nil
+		},
 		Appeared: func(string) {}, Clock: evenly{}, Recorder: silent{}, Logger: logr.Discard(),
 	})
 	if err = errors.Join(err, other); err != nil {

@@ -100,7 +100,7 @@ func (w *supply) ofClaims() []action {
 		add("a user gives up the copy of data", func() {
 			w.strange[string(claim.UID)] = true
 			given := claim.DeepCopy()
-			delete(given.Annotations, v1alpha1.AnnotationFollowedTo)
+			given.Annotations[v1alpha1.AnnotationFollowedTo] = ""
 			delete(given.Annotations, v1alpha1.AnnotationFollowedToClusterID)
 			w.source.put(given)
 		})

@@ -1,6 +1,7 @@
 package claims
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -28,8 +29,13 @@ type claim struct {
 	// Only claims of the source have these.
 	follow     bool
 	followedTo location
+	givenUp    bool // says that the copy is nowhere
+	created    time.Time
 	class      string
 	noClass    bool // names no class, not even the empty one
+	// filledFrom is the object of the source, for users, with whose contents the volume begins. It is empty if the
+	// volume begins empty.
+	filledFrom string
 
 	// Only claims of targets have these.
 	origin origin
@@ -46,6 +52,13 @@ func followedTo(pvc *corev1.PersistentVolumeClaim) location {
 		return location{}
 	}
 	return location{name, pvc.Annotations[v1alpha1.AnnotationFollowedToClusterID]}
+}
+
+// givenUp says whether somebody said that the claim's copy is nowhere, or not needed any more. Without the annotation,
+// nobody has said anything: a tool that writes objects as a whole may have lost it.
+func givenUp(pvc *corev1.PersistentVolumeClaim) bool {
+	name, said := pvc.Annotations[v1alpha1.AnnotationFollowedTo]
+	return said && name == ""
 }
 
 // sameClusterAs says whether two locations are in the same cluster, as far as is known. A target may have another name
@@ -76,10 +89,27 @@ func claimOf(pvc *corev1.PersistentVolumeClaim, clusterID string) claim {
 		bound:      pvc.Status.Phase == corev1.ClaimBound,
 		follow:     follow,
 		followedTo: followedTo(pvc),
+		givenUp:    givenUp(pvc),
+		created:    pvc.CreationTimestamp.Time,
 		class:      ptr.Deref(pvc.Spec.StorageClassName, ""),
 		noClass:    pvc.Spec.StorageClassName == nil,
+		filledFrom: filledFrom(&pvc.Spec),
 		origin:     originOf(pvc, clusterID),
 		parent:     types.UID(pvc.Labels[v1alpha1.LabelParentUID]),
+	}
+}
+
+// filledFrom names the data source of a claim. API servers set both fields, and the reference alone if it says more.
+func filledFrom(spec *corev1.PersistentVolumeClaimSpec) string {
+	switch ref := spec.DataSourceRef; {
+	case ref != nil && ptr.Deref(ref.Namespace, "") != "":
+		return fmt.Sprintf("%s %q", ref.Kind, *ref.Namespace+"/"+ref.Name)
+	case ref != nil:
+		return fmt.Sprintf("%s %q", ref.Kind, ref.Name)
+	case spec.DataSource != nil:
+		return fmt.Sprintf("%s %q", spec.DataSource.Kind, spec.DataSource.Name)
+	default:
+		return ""
 	}
 }
 
@@ -102,7 +132,7 @@ func originOf(pvc *corev1.PersistentVolumeClaim, clusterID string) origin {
 const fixedSize = 1 << 9
 
 func sizeOfClaim(name string, c *claim) int64 {
-	texts := len(name) + len(c.uid) + len(c.class) + len(c.parent) +
+	texts := len(name) + len(c.uid) + len(c.class) + len(c.parent) + len(c.filledFrom) +
 		len(c.followedTo.name) + len(c.followedTo.clusterID)
 	return fixedSize + int64(texts)
 }

@@ -55,6 +55,36 @@ func TestWhatIsKeptOfAClaim(t *testing.T) {
 	}
 }
 
+func TestFromWhatAClaimIsFilled(t *testing.T) {
+	snapshot := &corev1.TypedLocalObjectReference{Kind: "VolumeSnapshot", Name: "nightly"}
+	for name, test := range map[string]struct {
+		spec corev1.PersistentVolumeClaimSpec
+		want string
+	}{
+		"an empty claim":    {},
+		"by its dataSource": {corev1.PersistentVolumeClaimSpec{DataSource: snapshot}, `VolumeSnapshot "nightly"`},
+		"by its dataSourceRef": {
+			corev1.PersistentVolumeClaimSpec{
+				DataSourceRef: &corev1.TypedObjectReference{Kind: "Image", Name: "seed", Namespace: ptr.To("images")},
+			},
+			`Image "images/seed"`,
+		},
+		"by both, as the API server sets them": {
+			corev1.PersistentVolumeClaimSpec{
+				DataSource:    snapshot,
+				DataSourceRef: &corev1.TypedObjectReference{Kind: "VolumeSnapshot", Name: "nightly"},
+			},
+			`VolumeSnapshot "nightly"`,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := claimOf(&corev1.PersistentVolumeClaim{Spec: test.spec}, "source").filledFrom; got != test.want {
+				t.Errorf("got %q, want %q", got, test.want)
+			}
+		})
+	}
+}
+
 func TestOnlyWhatWeMadeIsOurs(t *testing.T) {
 	copied := func(change func(*metav1.ObjectMeta)) *corev1.PersistentVolumeClaim {
 		made, err := desiredCopy(&corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{UID: "1"}}, nil, noon())

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -11,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/events"
@@ -44,6 +46,9 @@ type Options struct {
 	// Exists says whether there is a (Cluster)Target of a name, as targetkind.Name returns it. It reads memory only,
 	// and says yes if it does not know.
 	Exists func(ctx context.Context, target string) bool
+	// Connected returns the names of the (Cluster)Targets that pods of a namespace may use, as targetkind.Name returns
+	// them, and that were connected at some time since then. It reads memory only.
+	Connected func(ctx context.Context, namespace string, since time.Time) ([]string, error)
 	// Appeared is called when a change of claims may let the pods of a namespace go to a target.
 	Appeared func(namespace string)
 	Clock    clock.WithTicker
@@ -60,6 +65,8 @@ type Claims struct {
 
 	source   *cluster
 	ensuring serial[types.NamespacedName]
+	records  records
+	leads    atomic.Pointer[time.Time] // since when
 	targets  engage.PerTarget[*cluster]
 }
 
@@ -91,6 +98,8 @@ func New(options Options) (*Claims, error) {
 func (c *Claims) Register(ctx context.Context, mgr manager.Manager) error {
 	c.source.life = ctx
 	return mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
+		now := c.options.Clock.Now()
+		c.leads.Store(&now)
 		ticker := c.options.Clock.NewTicker(unaskedFor)
 		defer ticker.Stop()
 		for {
@@ -105,8 +114,13 @@ func (c *Claims) Register(ctx context.Context, mgr manager.Manager) error {
 }
 
 // stopUnasked stops watches about which nobody asked since then. In targets, watches of namespaces with copies stay. In
-// the source, watches of namespaces that are watched in a target stay.
+// the source, watches of namespaces that are watched in a target stay. It also forgets where copies of claims are that
+// are gone.
 func (c *Claims) stopUnasked(since time.Time) {
+	c.records.tidy(func(key types.NamespacedName) bool {
+		here := c.source.listedClaims(key.Namespace)
+		return here != nil && here.Entry(key.Name) == nil
+	})
 	targets := c.targets.All()
 	for _, t := range targets {
 		t.stopUnasked(since, func(_ string, w *watched) bool { return w.hasCopies() })
@@ -132,6 +146,7 @@ func (c *Claims) Engaged(ctx context.Context, target *engage.Target) error {
 		target:   target,
 		writer:   writer.NewWriter(target.Client, target.APIReader, c.options.Source),
 		claims:   map[string]*watched{},
+		refused:  sets.New[types.NamespacedName](),
 	}
 	t.listed = func(namespace string) { c.targetChanged(t, namespace, "") }
 	t.changed = func(namespace, name string) { c.targetChanged(t, namespace, name) }
@@ -165,7 +180,8 @@ func (c *Claims) Objection(pod *corev1.Pod, target *engage.Target) string {
 		return t.explain(err, "claims in namespace "+pod.Namespace)
 	}
 	for _, name := range names {
-		s := situation{original: here.Entry(name), there: there.Entry(name)}
+		key := types.NamespacedName{Namespace: pod.Namespace, Name: name}
+		s := situation{original: c.records.recall(key, here.Entry(name)), there: there.Entry(name)}
 		s.keeping, s.keeper = c.keeping(pod.Namespace, s, t, func(keeper *cluster) keeping {
 			return keeper.keeps(pod.Namespace, name)
 		})

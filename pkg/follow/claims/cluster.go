@@ -13,6 +13,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -48,9 +49,11 @@ type cluster struct {
 	// unlisted logs, once, that copies cannot be listed.
 	unlisted sync.Once
 
-	mu      sync.Mutex // guards claims and classes
+	mu      sync.Mutex // guards claims, classes and refused
 	claims  map[string]*watched
 	classes *classStore
+	// refused are claims of pods that the target has refused, and for which no pod has asked since.
+	refused sets.Set[types.NamespacedName]
 }
 
 // watched has the claims of a namespace, which is watched.

@@ -46,6 +46,9 @@ func decide(s situation) decision {
 		}
 	case s.original.deleting:
 		return decision{objection: "is being deleted"}
+	case s.original.filledFrom != "":
+		return decision{objection: "is to be filled from " + s.original.filledFrom + ", and a claim that is made " +
+			"there from one here is empty: make it there, from what that cluster has"}
 	default:
 		return decision{makes: true}
 	}
@@ -70,7 +73,7 @@ func objectionToLeave(s situation) string {
 	if s.there != nil && s.there.isMadeFor(s.original) {
 		instead = "use the copy that this target has"
 	}
-	return where + ", or " + instead + " by removing the annotation multicluster.admiralty.io/followed-to from " +
+	return where + ", or " + instead + " by emptying the annotation multicluster.admiralty.io/followed-to of " +
 		"the claim"
 }
 

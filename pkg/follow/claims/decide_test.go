@@ -11,9 +11,9 @@ const (
 	inC2      = "is in c2"
 	noneThere = "does not exist there: make it there, or have it made from one here with the annotation " +
 		"multicluster.admiralty.io/follow"
-	silentC2 = "is in c2, which cannot be asked now: wait for c2, or give up what is stored there by removing " +
+	silentC2 = "is in c2, which cannot be asked now: wait for c2, or give up what is stored there by emptying " +
 		"the annotation " +
-		"multicluster.admiralty.io/followed-to from the claim"
+		"multicluster.admiralty.io/followed-to of the claim"
 )
 
 func TestPodsGoWhereTheirDataIs(t *testing.T) {
@@ -43,6 +43,18 @@ func TestPodsGoWhereTheirDataIs(t *testing.T) {
 		},
 		"a claim is made in the target when that was asked for": {
 			situation{original: &followed}, decision{makes: true},
+		},
+		"a claim with contents of the source is not made in the target, empty": {
+			situation{original: &claim{uid: "1", follow: true, filledFrom: `VolumeSnapshot "nightly"`}},
+			decision{objection: `is to be filled from VolumeSnapshot "nightly", and a claim that is made there ` +
+				"from one here is empty: make it there, from what that cluster has"},
+		},
+		"a claim with contents of the source is used where somebody made it": {
+			situation{
+				original: &claim{uid: "1", follow: true, filledFrom: `VolumeSnapshot "nightly"`},
+				there:    &claim{uid: "9"},
+			},
+			decision{},
 		},
 		"a claim that is being deleted is not made in the target": {
 			situation{original: &claim{uid: "1", follow: true, deleting: true}},
@@ -79,13 +91,13 @@ func TestPodsGoWhereTheirDataIs(t *testing.T) {
 			situation{original: &inAnother, keeping: moved, keeper: "c2"},
 			decision{objection: "is in the cluster with the ID id, to which c2 does not lead any more: have a target " +
 				"lead there, or give up what is " +
-				"stored there by removing the annotation multicluster.admiralty.io/followed-to from the claim"},
+				"stored there by emptying the annotation multicluster.admiralty.io/followed-to of the claim"},
 		},
 		"a claim that another target with the cluster's ID lacks": {
 			situation{original: &inAnother, keeping: unproven, keeper: "c2"},
 			decision{objection: "is in c2, which is not a target of the cluster with the ID id any more; the target " +
 				"that has this ID now lacks the claim, and may be another cluster: have c2 lead there again, or give " +
-				"up what is stored there by removing the annotation multicluster.admiralty.io/followed-to from the " +
+				"up what is stored there by emptying the annotation multicluster.admiralty.io/followed-to of the " +
 				"claim"},
 		},
 		"a claim that is waited for though there is a copy": {
@@ -96,8 +108,8 @@ func TestPodsGoWhereTheirDataIs(t *testing.T) {
 				keeper:   "c2",
 			},
 			decision{objection: "is in c2, which cannot be asked now: wait for c2, or use the copy that this " +
-				"target has by removing the annotation " +
-				"multicluster.admiralty.io/followed-to from the claim"},
+				"target has by emptying the annotation " +
+				"multicluster.admiralty.io/followed-to of the claim"},
 		},
 		"a claim that never came to be in another target may be made here": {
 			situation{original: &inAnother, keeping: free}, decision{makes: true},

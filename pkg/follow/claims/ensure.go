@@ -61,18 +61,26 @@ func (c *Claims) ensure(ctx context.Context, key types.NamespacedName, t *cluste
 		return fmt.Errorf("waiting for another pod with claim %q: %w", key.Name, err)
 	}
 	defer release()
+	t.setRefused(key, false)
 	pvc, s, err := c.situationOf(ctx, key, t)
 	if err != nil {
 		return err
 	}
 	v := decide(s)
 	if v.objection != "" {
+		if err := c.restore(ctx, pvc, s); err != nil {
+			return err
+		}
 		return refusedError(key, apierror.OK, v.objection)
 	}
 	if s.original == nil || !s.original.follow {
 		return nil
 	}
-	if keeper := c.forgotten(key, s); keeper != nil {
+	keeper, err := c.keeperOf(ctx, key, s, t)
+	if err != nil {
+		return err
+	}
+	if keeper != nil && keeper != t {
 		if err := c.bindTo(ctx, pvc, keeper.location); err != nil {
 			return err
 		}
@@ -110,7 +118,8 @@ func (c *Claims) situationOf(
 	if err != nil {
 		return nil, situation{}, fmt.Errorf("getting claim %q in target %q: %w", key.Name, t.name, err)
 	}
-	s := situation{original: original, there: there}
+	c.records.note(key, original)
+	s := situation{original: c.records.recall(key, original), there: there}
 	s.keeping, s.keeper = c.keeping(key.Namespace, s, t, func(keeper *cluster) keeping {
 		return keeper.keepsNow(ctx, key)
 	})
@@ -158,26 +167,6 @@ func (c *cluster) readClaim(
 	return pvc, &read, nil
 }
 
-// forgotten finds another target that keeps the copy of a claim, as far as is known, although somebody removed the
-// annotation followed-to. An unreachable target does not count: then somebody removed the annotation to give up the
-// copy.
-func (c *Claims) forgotten(key types.NamespacedName, s situation) *cluster {
-	if s.original.followedTo.name != "" || s.there != nil && s.there.isMadeFor(s.original) {
-		return nil
-	}
-	for _, t := range c.targets.All() {
-		if !t.target.Allows(key.Namespace) {
-			continue
-		}
-		if w := t.listedClaims(key.Namespace); w != nil && t.target.Reachable() {
-			if there := w.Entry(key.Name); there != nil && there.isMadeFor(s.original) {
-				return t
-			}
-		}
-	}
-	return nil
-}
-
 // createCopy binds the claim to the target before it makes the copy. Whoever sees a bound claim checks whether its copy
 // exists.
 func (c *Claims) createCopy(ctx context.Context, pvc *corev1.PersistentVolumeClaim, original claim, t *cluster) error {
@@ -209,6 +198,14 @@ func (c *Claims) createCopy(ctx context.Context, pvc *corev1.PersistentVolumeCla
 	return nil
 }
 
+// restore writes down again where the claim is, if it has lost the annotation: the next leader remembers nothing.
+func (c *Claims) restore(ctx context.Context, pvc *corev1.PersistentVolumeClaim, s situation) error {
+	if s.original == nil || s.original.followedTo.name == "" || followedTo(pvc).name != "" {
+		return nil
+	}
+	return c.bindTo(ctx, pvc, s.original.followedTo)
+}
+
 // bindTo writes down where the claim is. It fails if the claim has changed since it was read.
 func (c *Claims) bindTo(ctx context.Context, pvc *corev1.PersistentVolumeClaim, to location) error {
 	if at := followedTo(pvc); at == to || at.name == to.name && to.clusterID == "" {
@@ -217,15 +214,15 @@ func (c *Claims) bindTo(ctx context.Context, pvc *corev1.PersistentVolumeClaim, 
 	return c.annotate(ctx, pvc, to)
 }
 
-// annotate sets the annotations that say where the claim is, and removes empty ones. The patch has the resource version
-// as a precondition, and updates it in pvc.
+// annotate sets the annotations that say where the claim is. An empty location says that the claim is nowhere. The
+// patch has the resource version as a precondition, and updates it in pvc.
 func (c *Claims) annotate(ctx context.Context, pvc *corev1.PersistentVolumeClaim, to location) error {
 	ctx, cancel := context.WithTimeout(ctx, timeouts.Request)
 	defer cancel()
 	data, err := patch.Merge(pvc.UID, map[string]any{
 		"resourceVersion": pvc.ResourceVersion,
 		"annotations": map[string]any{
-			v1alpha1.AnnotationFollowedTo:          orNull(to.name),
+			v1alpha1.AnnotationFollowedTo:          to.name,
 			v1alpha1.AnnotationFollowedToClusterID: orNull(to.clusterID),
 		},
 	}, nil)
@@ -240,6 +237,8 @@ func (c *Claims) annotate(ctx context.Context, pvc *corev1.PersistentVolumeClaim
 	); err != nil {
 		return fmt.Errorf("writing down where claim %q is: %w", pvc.Name, err)
 	}
+	now := claimOf(pvc, c.source.sourceID)
+	c.records.note(client.ObjectKeyFromObject(pvc), &now)
 	return nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -72,9 +73,12 @@ func TestACopyIsMadeInOneTargetOnly(t *testing.T) {
 			at: atC2, want: atC2, changes: []string{"c2 create"},
 			happens: func(w *world) { w.c2.target.Confirms = ofThePresent },
 		},
-		"a first copy is made without a confirmation": {
+		"the first copy of a new claim is made without a confirmation": {
 			want: atC2, changes: []string{"source patch", "c2 create"},
-			happens: func(w *world) { w.c2.target.Confirms = setBack },
+			happens: func(w *world) {
+				w.c2.target.Confirms = setBack
+				w.leads.Store(new(time.Time{}.Add(-2 * clockMargin))) // The claim has no time of creation.
+			},
 		},
 		"a copy that another target does not have is made": {
 			at: atC3, want: atC2, changes: []string{"source patch", "c2 create"},
@@ -148,38 +152,6 @@ func ofThePresent(ctx context.Context) error {
 		return errors.New("it is asked without a deadline")
 	}
 	return nil
-}
-
-// TestAClaimWhoseAnnotationIsRemovedKeepsItsCopy has a copy in c3. Its claim does not say so any more.
-func TestAClaimWhoseAnnotationIsRemovedKeepsItsCopy(t *testing.T) {
-	for name, test := range map[string]struct {
-		lost bool
-		err  string
-		want location
-	}{
-		"the copy's target is reachable":                  {err: "is in c3", want: atC3},
-		"the copy's target is lost: the copy is given up": {lost: true, want: atC2},
-	} {
-		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
-			w.store(sourceName, followedClaim(location{}))
-			w.store("c3", copyOfData())
-			w.c3.claims["shop"] = listing(t, copyOfData())
-			if test.lost {
-				w.registry.Lose(w.c3.target)
-			}
-			err := w.Ensure(t.Context(), podWithData(), w.c2.target)
-			if (err == nil) != (test.err == "") || err != nil && !strings.HasSuffix(err.Error(), test.err) {
-				t.Errorf("error %v, want one that ends with %q", err, test.err)
-			}
-			if got := w.isAt(); got != test.want {
-				t.Errorf("the claim says that it is at %v, want %v", got, test.want)
-			}
-			if made := w.find("c2") != nil; made != (test.want == atC2) {
-				t.Errorf("a second copy was made: %t", made)
-			}
-		})
-	}
 }
 
 // listing makes a watch that has listed these claims.

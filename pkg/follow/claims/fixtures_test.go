@@ -12,8 +12,10 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	testingclock "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -37,6 +39,10 @@ type world struct {
 	stored map[string]client.WithWatch
 	// before is what happens before a request is carried out, by cluster and verb. An error is the request's answer.
 	before map[string]func() error
+	// connected, or unknown, is what is known of targets that were connected since a time.
+	connected []string
+	unknown   error
+	since     time.Time
 	// changes are the requests that were to change something, in order.
 	changes []string
 }
@@ -52,6 +58,10 @@ func newWorld(t *testing.T) *world {
 	w.Claims = &Claims{options: Options{
 		Source: translate.Source{ClusterID: sourceName}, Clock: testingclock.NewFakeClock(noon()),
 		Exists: func(context.Context, string) bool { return true },
+		Connected: func(_ context.Context, _ string, since time.Time) ([]string, error) {
+			w.since = since
+			return w.connected, w.unknown
+		},
 	}}
 	w.source = w.newCluster(sourceName)
 	w.c2, w.c3 = w.engage("c2"), w.engage("c3")
@@ -63,6 +73,8 @@ func (w *world) engage(name string) *cluster {
 	made := w.newCluster(name)
 	made.location = location{name, "id-of-" + name}
 	made.target = &engage.Target{Key: types.NamespacedName{Name: name}, NodeName: name, ClusterID: made.clusterID}
+	made.target.APIReader = made.client
+	made.workers = w.newWorkers(made)
 	made.writer = writer.NewWriter(made.client, made.client, w.options.Source)
 	if err := w.registry.Engage(w.t.Context(), made.target); err != nil {
 		w.t.Fatal(err)
@@ -79,11 +91,22 @@ func (w *world) newCluster(name string) *cluster {
 	if err := classes.Replace([]any{fast}, ""); err != nil {
 		w.t.Fatal(err)
 	}
-	w.stored[name] = fake.NewClientBuilder().Build()
+	w.stored[name] = fake.NewClientBuilder().WithScheme(w.scheme()).Build()
 	return &cluster{
 		sourceID: sourceName, client: interceptor.NewClient(w.stored[name], w.funcs(name)),
 		clock: w.options.Clock, life: w.t.Context(), claims: map[string]*watched{}, classes: classes,
+		refused: sets.New[types.NamespacedName](),
 	}
+}
+
+// scheme knows what API servers have.
+func (w *world) scheme() *runtime.Scheme {
+	w.t.Helper()
+	scheme := runtime.NewScheme()
+	if err := errors.Join(corev1.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
+		w.t.Fatal(err)
+	}
+	return scheme
 }
 
 // request notes a request, and returns its answer if a test gives one.
@@ -104,6 +127,14 @@ func (w *world) funcs(cluster string) interceptor.Funcs {
 			ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, options ...client.GetOption,
 		) error {
 			return errors.Join(w.request(cluster, "get"), c.Get(ctx, key, o, options...))
+		},
+		List: func(
+			ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption,
+		) error {
+			if do := w.before[cluster+" list"]; do != nil {
+				return do()
+			}
+			return c.List(ctx, list, options...)
 		},
 		Create: func(ctx context.Context, c client.WithWatch, o client.Object, options ...client.CreateOption) error {
 			if o.GetNamespace() == "" {
@@ -225,6 +256,13 @@ func followedClaim(at location) *corev1.PersistentVolumeClaim {
 	}
 	pvc.Spec.StorageClassName = ptr.To("fast")
 	pvc.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
+	return pvc
+}
+
+// givenUpClaim returns the claim "data", which says that its copy is nowhere.
+func givenUpClaim() *corev1.PersistentVolumeClaim {
+	pvc := followedClaim(location{})
+	pvc.Annotations[v1alpha1.AnnotationFollowedTo] = ""
 	return pvc
 }
 

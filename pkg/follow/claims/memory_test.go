@@ -158,9 +158,9 @@ func TestCopiesThatNeedAChangeAreEnqueued(t *testing.T) {
 	}
 }
 
-// TestAForgottenCopyIsFound has a claim without the annotation followed-to. Its copy may be in c3.
-func TestAForgottenCopyIsFound(t *testing.T) {
-	original := claimOf(followedClaim(location{}), sourceName)
+// TestACopyThatIsShownIsNotGivenUp has a claim with the empty annotation followed-to. Its copy may be in c3.
+func TestACopyThatIsShownIsNotGivenUp(t *testing.T) {
+	original := claimOf(givenUpClaim(), sourceName)
 	bound := claimOf(followedClaim(location{"c9", "id-of-c9"}), sourceName)
 	made := claimOf(copyOfData(), sourceName)
 	other := copyOfData()
@@ -188,8 +188,10 @@ func TestAForgottenCopyIsFound(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			w.c2.claims["shop"], w.c3.claims["shop"] = listing(t), test.c3
-			if got := w.forgotten(keyOfData, test.s); (got == w.c3) != test.want || (got == nil) == test.want {
-				t.Errorf("found %v, want one: %t", got, test.want)
+			w.store("c3", copyOfData())
+			got, err := w.keeperOf(t.Context(), keyOfData, test.s, w.c2)
+			if err != nil || (got == w.c3) != test.want || (got == nil) == test.want {
+				t.Errorf("found %v, error %v, want one: %t", got, err, test.want)
 			}
 		})
 	}
@@ -277,9 +279,9 @@ func TestACopyIsAsOldAsItSays(t *testing.T) {
 
 func TestTheSizesOfEntries(t *testing.T) {
 	at := location{strings.Repeat("x", 16), strings.Repeat("x", 32)}
-	c := &claim{uid: "12", class: "1234", parent: "12345678", followedTo: at}
-	if got := sizeOfClaim("1", c); got != fixedSize+63 {
-		t.Errorf("a claim: %d, want %d", got, fixedSize+63)
+	c := &claim{uid: "12", class: "1234", parent: "12345678", followedTo: at, filledFrom: strings.Repeat("x", 64)}
+	if got := sizeOfClaim("1", c); got != fixedSize+127 {
+		t.Errorf("a claim: %d, want %d", got, fixedSize+127)
 	}
 	if got := sizeOfClass("fast", &class{}); got != fixedSize+4 {
 		t.Errorf("a class: %d, want %d", got, fixedSize+4)

@@ -36,7 +36,11 @@ func (c *Claims) newWorkers(t *cluster) *engage.Workers[types.NamespacedName] {
 				if key.Name == "" {
 					return c.findCopies(ctx, key.Namespace, t)
 				}
-				return reconcile.Result{}, c.reconcile(ctx, key, t)
+				result, err := c.reconcile(ctx, key, t)
+				if err != nil || !result.IsZero() {
+					return result, err
+				}
+				return c.takeBack(ctx, key, t)
 			},
 		),
 		Count:      workersPerTarget,
@@ -106,10 +110,24 @@ func (c *Claims) sourceChanged(namespace, name string) {
 		}
 		return
 	}
+	if here := c.source.listedClaims(namespace); here != nil {
+		c.noteAll(namespace, name, here)
+	}
 	for _, t := range c.targets.All() {
 		c.enqueueDue(t, namespace, name)
 	}
 	c.options.Appeared(namespace)
+}
+
+// noteAll notes where a claim says that its copy is, or all claims of a namespace.
+func (c *Claims) noteAll(namespace, name string, here *watched) {
+	if name != "" {
+		c.records.note(types.NamespacedName{Namespace: namespace, Name: name}, here.Entry(name))
+		return
+	}
+	for name, original := range here.Entries() {
+		c.records.note(types.NamespacedName{Namespace: namespace, Name: name}, &original)
+	}
 }
 
 // targetChanged handles a change of a claim in a target. An empty name stands for all claims of the namespace.
@@ -145,48 +163,48 @@ func (c *Claims) enqueueDue(t *cluster, namespace, name string) {
 }
 
 // reconcile updates or deletes a copy, after live answers of the API servers.
-func (c *Claims) reconcile(ctx context.Context, key types.NamespacedName, t *cluster) error {
+func (c *Claims) reconcile(ctx context.Context, key types.NamespacedName, t *cluster) (reconcile.Result, error) {
 	made, there, err := t.readClaim(ctx, key)
 	if err != nil {
-		return fmt.Errorf("getting the claim there: %w", err)
+		return reconcile.Result{}, fmt.Errorf("getting the claim there: %w", err)
 	}
 	if there == nil {
-		return nil
+		return reconcile.Result{}, nil
 	}
 	pvc, original, err := c.source.readClaim(ctx, key)
 	if err != nil {
-		return fmt.Errorf("getting the claim here: %w", err) // The original may exist.
+		return reconcile.Result{}, fmt.Errorf("getting the claim here: %w", err) // The original may exist.
 	}
 	switch nextStep(original, *there) {
 	case stepRemove:
-		return c.deleteCopy(ctx, made, t)
+		const reason = "Deleted a claim: the one that it was made for is gone"
+		return reconcile.Result{}, c.deleteCopy(ctx, made, t, reason)
 	case stepExpand:
 		return c.expandCopy(ctx, pvc, made, t)
 	default:
-		return nil
+		return reconcile.Result{}, nil
 	}
 }
 
 // deleteCopy deletes this very copy, as it was read.
-func (c *Claims) deleteCopy(ctx context.Context, made *corev1.PersistentVolumeClaim, t *cluster) error {
+func (c *Claims) deleteCopy(
+	ctx context.Context, made *corev1.PersistentVolumeClaim, t *cluster, reason string,
+) error {
 	ctx, cancel := context.WithTimeout(ctx, timeouts.Request)
 	defer cancel()
 	err := t.client.Delete(ctx, made, client.Preconditions{UID: &made.UID, ResourceVersion: &made.ResourceVersion})
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("deleting the claim there: %w", err)
 	}
-	c.options.Logger.Info(
-		"Deleted a claim: the one that it was made for is gone",
-		"claim",
-		client.ObjectKeyFromObject(made),
-		"target",
-		t.name,
-	)
+	c.options.Logger.Info(reason, "claim", client.ObjectKeyFromObject(made), "target", t.name)
 	return nil
 }
 
-// expandCopy requests as much storage in the target as the source's claim requests now.
-func (c *Claims) expandCopy(ctx context.Context, pvc, made *corev1.PersistentVolumeClaim, t *cluster) error {
+// expandCopy requests as much storage in the target as the source's claim requests now. If a quota has no room, it says
+// when to try again: nobody announces that the quota has more.
+func (c *Claims) expandCopy(
+	ctx context.Context, pvc, made *corev1.PersistentVolumeClaim, t *cluster,
+) (reconcile.Result, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeouts.Request)
 	defer cancel()
 	seen := map[string]any{"resourceVersion": made.ResourceVersion} // Somebody may make it their own meanwhile.
@@ -194,7 +212,7 @@ func (c *Claims) expandCopy(ctx context.Context, pvc, made *corev1.PersistentVol
 		"spec": map[string]any{"resources": map[string]any{"requests": pvc.Spec.Resources.Requests}},
 	})
 	if err != nil {
-		return err
+		return reconcile.Result{}, err
 	}
 	err = t.client.Patch(
 		ctx,
@@ -206,8 +224,14 @@ func (c *Claims) expandCopy(ctx context.Context, pvc, made *corev1.PersistentVol
 	if class.Refusal() {
 		c.recordNotExpanded(pvc, t, err)
 	}
-	if class == apierror.OK || class == apierror.NotFound || class.Refusal() && class != apierror.RightsMissing {
-		return nil
+	switch {
+	case class == apierror.OK || class == apierror.NotFound:
+		return reconcile.Result{}, nil
+	case class == apierror.QuotaExceeded:
+		return reconcile.Result{RequeueAfter: lastRetry}, nil
+	case class.Refusal() && class != apierror.RightsMissing: // Rights that are missing may be about to arrive.
+		return reconcile.Result{}, nil
+	default:
+		return reconcile.Result{}, fmt.Errorf("expanding the claim there: %w", err)
 	}
-	return fmt.Errorf("expanding the claim there: %w", err) // Rights that are missing may be about to arrive.
 }

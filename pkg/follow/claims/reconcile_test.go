@@ -64,7 +64,7 @@ func TestACopyIsDeletedOnlyWhenItsClaimIsSurelyGone(t *testing.T) {
 			if test.happens != nil {
 				test.happens(w)
 			}
-			err := w.reconcile(t.Context(), keyOfData, w.c2)
+			_, err := w.reconcile(t.Context(), keyOfData, w.c2)
 			if retried := err != nil; retried != test.retried {
 				t.Errorf("error %v, want one: %t", err, test.retried)
 			}
@@ -93,7 +93,7 @@ func TestOnlyTheVeryCopyIsExpanded(t *testing.T) {
 			if meanwhile != nil {
 				w.before["c2 patch"], want = meanwhile(w), "1Gi"
 			}
-			if err := w.reconcile(t.Context(), keyOfData, w.c2); (err != nil) != (meanwhile != nil) {
+			if _, err := w.reconcile(t.Context(), keyOfData, w.c2); (err != nil) != (meanwhile != nil) {
 				t.Errorf("error %v", err)
 			}
 			if got := w.find("c2").Spec.Resources.Requests.Storage().String(); got != want {

@@ -100,9 +100,10 @@ func TestARefusedExpansionIsReported(t *testing.T) {
 	for name, test := range map[string]struct {
 		answer            error
 		reported, retried bool
+		later             bool
 	}{
 		"no error":             {},
-		"a quota without room": {answer: forbidden("exceeded quota: q"), reported: true},
+		"a quota without room": {answer: forbidden("exceeded quota: q"), reported: true, later: true},
 		"a class that does not expand": {
 			answer: forbidden("only dynamically provisioned pvc can be resized"), reported: true,
 		},
@@ -116,9 +117,12 @@ func TestARefusedExpansionIsReported(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			recorder := events.NewFakeRecorder(1)
 			c := &Claims{options: Options{Recorder: recorder}}
-			err := c.expandCopy(t.Context(), data(), data(), answering(test.answer))
+			result, err := c.expandCopy(t.Context(), data(), data(), answering(test.answer))
 			if retried := err != nil; retried != test.retried {
 				t.Errorf("error %v", err)
+			}
+			if later := result.RequeueAfter > 0; later != test.later {
+				t.Errorf("tried again after %s, want that it is: %t", result.RequeueAfter, test.later)
 			}
 			if reported := len(recorder.Events) > 0; reported != test.reported {
 				t.Errorf("reported: got %t, want %t", reported, test.reported)

@@ -97,6 +97,9 @@ func (p *plugin) attempt(ctx context.Context, c *cycle, pod *corev1.Pod, t *targ
 		p.explanations.Ended(pod, t.Name(), outcome, reason)
 		p.metrics.placed(t.Name(), outcome, p.clock.Since(start))
 	}
+	if c.claims && errors.As(err, new(*placement.RefusedError)) {
+		p.follower.Refused(pod, t.Target.Target)
+	}
 	if err != nil {
 		p.attempts.Failed(pod, failureOf(err, t, preempts))
 		p.wakeNext(client.ObjectKeyFromObject(pod))

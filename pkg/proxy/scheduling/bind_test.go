@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	fakeclients "k8s.io/client-go/kubernetes/fake"
@@ -156,6 +157,46 @@ func TestAnAttemptWithoutAnAnswerIsNotTheTargets(t *testing.T) {
 			}
 			if diff := cmp.Diff(want, outcomes); diff != "" {
 				t.Error(diff)
+			}
+		})
+	}
+}
+
+// TestClaimsOfARefusedPodAreGivenUp has a target that answers the creation of the PodChaperon, or lacks what it needs.
+func TestClaimsOfARefusedPodAreGivenUp(t *testing.T) {
+	forbidden := apierrors.NewForbidden(
+		schema.GroupResource{Resource: "podchaperons"}, "p", errors.New("exceeded quota: none"),
+	)
+	inC1 := []string{"web in admiralty-c1"}
+	for name, test := range map[string]struct {
+		answer, ensured error
+		claims          bool
+		want            []string
+	}{
+		"a target that refuses the pod":             {forbidden, nil, true, inC1},
+		"a target that refuses one of its claims":   {nil, &needs.RefusedError{}, true, inC1},
+		"a pod without claims":                      {forbidden, nil, false, nil},
+		"a target that is busy has not refused it":  {apierrors.NewTooManyRequests("busy", 1), nil, true, nil},
+		"a target that lacks an answer for a claim": {nil, errors.New("slow"), true, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld()
+			c1 := w.engage(t, "c1", interceptor.Funcs{
+				Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error {
+					return test.answer
+				},
+			})
+			follower := &followed{ensured: test.ensured}
+			w.follower = follower
+			w.placer = placement.New(placement.Options{
+				Source: translate.Source{ClusterID: "source"}, Timeout: time.Minute, Clock: w.clock,
+				Ensure: follower.Ensure, Sign: func(proof.Claim) (string, error) { return "signed", nil },
+			})
+			if err := w.attempt(t.Context(), &cycle{claims: test.claims}, newPod("p", nil), c1); err == nil {
+				t.Fatal("the attempt succeeded")
+			}
+			if diff := cmp.Diff(test.want, follower.refused); diff != "" {
+				t.Errorf("refused (-want +got):\n%s", diff)
 			}
 		})
 	}

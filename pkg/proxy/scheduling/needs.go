@@ -26,6 +26,9 @@ type Follower interface {
 	// the source cluster lacks one, and a *needs.RefusedError if the target does not take one. After any other error it
 	// may be called again.
 	Ensure(ctx context.Context, pod *corev1.Pod, target *engage.Target) error
+	// Refused notes that the target was given up for the pod after Ensure was called. What keeps the pod there for no
+	// other reason is taken back later. It reads memory only, and is called for pods with claims alone.
+	Refused(pod *corev1.Pod, target *engage.Target)
 }
 
 // noFollower is the Follower of a scheduler without one.
@@ -39,6 +42,9 @@ func (noFollower) Objection(*corev1.Pod, *engage.Target) string { return "" }
 
 // Ensure does nothing.
 func (noFollower) Ensure(context.Context, *corev1.Pod, *engage.Target) error { return nil }
+
+// Refused does nothing.
+func (noFollower) Refused(*corev1.Pod, *engage.Target) {}
 
 // needsAppeared is the event of an appearance.
 const needsAppeared fwk.EventResource = "needs.v1alpha1.multicluster.admiralty.io"

@@ -20,6 +20,7 @@ import (
 type followed struct {
 	missing, ensured error
 	objection        string
+	refused          []string // names of pods and nodes
 }
 
 func (f *followed) Missing(*corev1.Pod) error { return f.missing }
@@ -27,6 +28,10 @@ func (f *followed) Missing(*corev1.Pod) error { return f.missing }
 func (f *followed) Objection(*corev1.Pod, *engage.Target) string { return f.objection }
 
 func (f *followed) Ensure(context.Context, *corev1.Pod, *engage.Target) error { return f.ensured }
+
+func (f *followed) Refused(pod *corev1.Pod, target *engage.Target) {
+	f.refused = append(f.refused, pod.Name+" in "+target.NodeName)
+}
 
 func TestAPodThatLacksSomethingIsScheduledWhenItAppears(t *testing.T) {
 	w := newWorld()

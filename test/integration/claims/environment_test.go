@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -42,6 +43,7 @@ var (
 	follower                   *claims.Claims
 	registry                   *engage.Registry
 	appeared                   env.Journal // namespaces in which something appeared
+	away                       env.Journal // targets that were connected, by their namespaces, and are not engaged
 	inSource                   hook        // of the manager's requests
 )
 
@@ -68,6 +70,9 @@ func setUp(t env.T) {
 			Source: translate.Source{ClusterID: sourceID, ClusterName: "c1"}, Appeared: appeared.Add,
 			Clock: clock.RealClock{}, Recorder: mgr.GetEventRecorder("claims"), Logger: mgr.GetLogger(),
 			Exists: func(context.Context, string) bool { return false }, // All targets are engaged.
+			Connected: func(_ context.Context, namespace string, _ time.Time) ([]string, error) {
+				return away.With(namespace), nil
+			},
 		})
 		if err != nil {
 			return err
@@ -226,6 +231,14 @@ func annotate(t *testing.T, claim *corev1.PersistentVolumeClaim, key, value stri
 		} else {
 			metav1.SetMetaDataAnnotation(&claim.ObjectMeta, key, value)
 		}
+	})
+}
+
+// giveUp says that the copy of a claim is nowhere.
+func giveUp(t *testing.T, claim *corev1.PersistentVolumeClaim) {
+	t.Helper()
+	env.Change(t, source, claim.DeepCopy(), func(claim *corev1.PersistentVolumeClaim) {
+		metav1.SetMetaDataAnnotation(&claim.ObjectMeta, v1alpha1.AnnotationFollowedTo, "")
 	})
 }
 

@@ -15,7 +15,7 @@ import (
 // waits is the reason to wait for a claim whose target cannot be asked.
 func waits(target string) string {
 	return fmt.Sprintf("is in %[1]s, which cannot be asked now: wait for %[1]s, or give up what is stored there by "+
-		"removing the annotation multicluster.admiralty.io/followed-to from the claim", target)
+		"emptying the annotation multicluster.admiralty.io/followed-to of the claim", target)
 }
 
 func TestAPodWaitsForATargetThatDoesNotAnswerAsAnAPIServer(t *testing.T) {
@@ -60,7 +60,7 @@ func TestAClaimThatIsGivenUpIsCopiedElsewhere(t *testing.T) {
 
 	c2.Lose()
 	waitForObjection(t, pod, c3, `claim "data" `+waits(c2.Key.String()))
-	annotate(t, original, v1alpha1.AnnotationFollowedTo, "")
+	giveUp(t, original)
 	waitForObjection(t, pod, c3, "")
 	mustEnsure(t, pod, c3)
 	expectFollowedTo(t, original, c3.Key.String())
@@ -82,8 +82,8 @@ func TestAClaimStaysInItsClusterWhateverTargetsAreCalled(t *testing.T) {
 
 	switched := engageAs(t, namespace, "c2", c3.Cluster)
 	moved := fmt.Sprintf("is in the cluster with the ID c2-id, to which %[1]s does not lead any more: have a target "+
-		"lead there, or give up what is stored there by removing the annotation "+
-		"multicluster.admiralty.io/followed-to from the claim", c2.Key.String())
+		"lead there, or give up what is stored there by emptying the annotation "+
+		"multicluster.admiralty.io/followed-to of the claim", c2.Key.String())
 	waitForObjection(t, pod, switched, `claim "data" `+moved)
 	expectRefusal(t, pod, switched, moved)
 	another := engageAs(t, namespace, "another", c3.Cluster)
@@ -105,14 +105,35 @@ func TestACopyThatIsFoundInAnotherTargetIsNotGivenUp(t *testing.T) {
 	annotate(t, original, v1alpha1.AnnotationFollowedToClusterID, "")
 	annotate(t, original, v1alpha1.AnnotationFollowedTo, "old-name")
 	found := "is in old-name, which cannot be asked now: wait for old-name, or use the copy that this target has by " +
-		"removing the annotation multicluster.admiralty.io/followed-to from the claim"
+		"emptying the annotation multicluster.admiralty.io/followed-to of the claim"
 	waitForObjection(t, pod, c2, `claim "data" `+found)
 	expectRefusal(t, pod, c2, found)
 	waitForObjection(t, pod, c3, `claim "data" `+waits("old-name"))
 
-	annotate(t, original, v1alpha1.AnnotationFollowedTo, "")
+	giveUp(t, original)
 	waitForObjection(t, pod, c2, "")
 	expectRefusal(t, pod, c3, "is in "+c2.Key.String())
 	expectFollowedTo(t, original, c2.Key.String())
 	mustEnsure(t, pod, c2)
+}
+
+// TestAClaimThatLostItsAnnotationIsNotMadeAgain has a tool replace the claim while the target of its copy is away.
+func TestAClaimThatLostItsAnnotationIsNotMadeAgain(t *testing.T) {
+	_, c2, c3 := engaged(t)
+	pod, original, made := copied(t, c2)
+	waitForObjection(t, pod, c3, `claim "data" is in `+c2.Key.String())
+	c2.Lose()
+	waitForObjection(t, pod, c3, `claim "data" `+waits(c2.Key.String()))
+	replaced := env.Get(t, source, original.DeepCopy())
+	replaced.Annotations = map[string]string{v1alpha1.AnnotationFollow: ""}
+	env.Must(t, source.Client.Update(t.Context(), replaced))
+	expectRefusal(t, pod, c3, waits(c2.Key.String()))
+	expectFollowedTo(t, original, c2.Key.String())
+	expectNone(t, c3, "data")
+
+	c2.Engage(t, registry)
+	waitForObjection(t, pod, c2, "")
+	mustEnsure(t, pod, c2)
+	expectFollowedTo(t, original, c2.Key.String())
+	expectKept(t, c2.Cluster, made)
 }

@@ -30,6 +30,27 @@ func TestATargetWithoutTheStorageClassOfAClaimIsLeftOut(t *testing.T) {
 	}
 }
 
+func TestAClaimWithADataSourceIsNotMadeEmptyInATarget(t *testing.T) {
+	namespace, c2, _ := engaged(t)
+	fromSnapshot := func(claim *corev1.PersistentVolumeClaim) {
+		claim.Spec.DataSource = &corev1.TypedLocalObjectReference{
+			APIGroup: new("snapshot.storage.k8s.io"), Kind: "VolumeSnapshot", Name: "nightly",
+		}
+	}
+	snapshot := create(t, source, namespace, "data", followed, ofClass("fast"), fromSnapshot)
+	reason := `is to be filled from VolumeSnapshot "nightly", and a claim that is made there from one here is empty: ` +
+		"make it there, from what that cluster has"
+	waitForObjection(t, podWith(namespace, "data"), c2, `claim "data" `+reason)
+	expectRefusal(t, podWith(namespace, "data"), c2, reason)
+	expectFollowedTo(t, snapshot, "")
+	expectNone(t, c2, "data")
+
+	create(t, c2.Cluster, namespace, "data", ofClass("fast")) // Somebody makes it there, with contents.
+	waitForObjection(t, podWith(namespace, "data"), c2, "")
+	mustEnsure(t, podWith(namespace, "data"), c2)
+	expectFollowedTo(t, snapshot, c2.Key.String())
+}
+
 func TestACopyGrowsWithItsClaim(t *testing.T) {
 	_, c2, _ := engaged(t)
 	_, original, _ := copied(t, c2)

@@ -1,0 +1,190 @@
+package claims
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/timeouts"
+)
+
+const (
+	// oldEnough is how old a copy is at least when it is taken back. A volume that was made for it by hand is bound to
+	// it by two writes, the first of which nobody sees in the copy.
+	oldEnough = 10 * time.Second
+	// pageOfChaperons is how many PodChaperons are listed at once.
+	pageOfChaperons = 100
+	// annotationSelectedNode is the node for whose delegate a volume of the claim is made.
+	annotationSelectedNode = "volume.kubernetes.io/selected-node"
+)
+
+// Refused notes that the target was given up for the pod. Copies that were made there for nothing are taken back, so
+// that they do not keep the pod from other targets. It does not block.
+func (c *Claims) Refused(pod *corev1.Pod, target *engage.Target) {
+	t, ok := c.targets.Get(target)
+	if !ok {
+		return
+	}
+	here := c.source.listedClaims(pod.Namespace)
+	for _, name := range namesOf(pod) {
+		if here != nil {
+			if original := here.Entry(name); original == nil || !original.follow {
+				continue
+			}
+		}
+		key := types.NamespacedName{Namespace: pod.Namespace, Name: name}
+		t.setRefused(key, true)
+		t.workers.Queue.Add(key)
+	}
+}
+
+func (c *cluster) setRefused(key types.NamespacedName, refused bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if refused {
+		c.refused.Insert(key)
+	} else {
+		c.refused.Delete(key)
+	}
+}
+
+func (c *cluster) isRefused(key types.NamespacedName) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.refused.Has(key)
+}
+
+// takeBack deletes a copy without data in a target that has refused the pod, and gives the claim free. It relies on
+// live answers only. When it is not sure, the copy stays.
+func (c *Claims) takeBack(ctx context.Context, key types.NamespacedName, t *cluster) (reconcile.Result, error) {
+	if !t.isRefused(key) {
+		return reconcile.Result{}, nil
+	}
+	release, err := c.ensuring.enter(ctx, key)
+	if err != nil {
+		return reconcile.Result{}, fmt.Errorf("waiting for a pod with the claim: %w", err)
+	}
+	defer release()
+	if !t.isRefused(key) {
+		return reconcile.Result{}, nil // A pod has asked for it meanwhile.
+	}
+	pvc, original, err := c.source.readClaim(ctx, key)
+	if err != nil {
+		return reconcile.Result{}, fmt.Errorf("getting the claim here: %w", err)
+	}
+	made, there, err := t.readClaim(ctx, key)
+	if err != nil {
+		return reconcile.Result{}, fmt.Errorf("getting the claim there: %w", err)
+	}
+	if s := (situation{original: original, there: there}); !s.mayTakeBack(made, t.location) {
+		t.setRefused(key, false)
+		return reconcile.Result{}, nil
+	}
+	if there != nil {
+		if left := oldEnough - t.ageOf(made); left > 0 {
+			return reconcile.Result{RequeueAfter: left}, nil
+		}
+	}
+	return reconcile.Result{}, c.takeUnused(ctx, pvc, made, t)
+}
+
+// mayTakeBack says whether the copy is the one that the claim's annotations name, and is gone or has no data. made is
+// the copy as it was read.
+func (s situation) mayTakeBack(made *corev1.PersistentVolumeClaim, at location) bool {
+	if s.original == nil || s.original.deleting || !s.original.follow || !s.hasCopyIn(at) {
+		return false
+	}
+	return s.there == nil || s.there.isMadeFor(s.original) && isEmpty(made)
+}
+
+// isEmpty says whether a claim has no volume, and no node for which one is made. So no pod was ever scheduled with it.
+func isEmpty(pvc *corev1.PersistentVolumeClaim) bool {
+	_, selected := pvc.Annotations[annotationSelectedNode]
+	pending := pvc.Status.Phase == "" || pvc.Status.Phase == corev1.ClaimPending
+	return pending && pvc.Spec.VolumeName == "" && !selected
+}
+
+// ageOf returns the age of a copy by the target's clock.
+func (c *cluster) ageOf(made *corev1.PersistentVolumeClaim) time.Duration {
+	return c.clock.Now().Add(c.target.Account.Ahead()).Sub(made.CreationTimestamp.Time)
+}
+
+// takeUnused deletes an empty copy that no PodChaperon uses, unless it is gone, and then gives the claim free. The
+// other order could leave a copy that nobody knows.
+func (c *Claims) takeUnused(ctx context.Context, pvc, made *corev1.PersistentVolumeClaim, t *cluster) error {
+	key := client.ObjectKeyFromObject(pvc)
+	used, err := c.isUsed(ctx, key, t)
+	if err != nil {
+		return fmt.Errorf("looking whether the claim is used there: %w", err)
+	}
+	if used {
+		t.setRefused(key, false)
+		return nil
+	}
+	if err := t.confirm(ctx); err != nil {
+		return fmt.Errorf("confirming that the claim has no volume: %w", err)
+	}
+	if made != nil {
+		const reason = "Deleted a claim: the target has refused its pod, and it has no volume"
+		if err := c.deleteCopy(ctx, made, t, reason); err != nil {
+			return err
+		}
+	}
+	if err := c.annotate(ctx, pvc, location{}); err != nil {
+		return err
+	}
+	t.setRefused(key, false)
+	return nil
+}
+
+// isUsed says whether a PodChaperon in the target's cluster refers to the claim. Siblings are asked, too: each sees its
+// own PodChaperons only.
+func (c *Claims) isUsed(ctx context.Context, key types.NamespacedName, t *cluster) (bool, error) {
+	for _, other := range c.targets.All() {
+		if other == t || other.sameClusterAs(t.location) && other.target.Allows(key.Namespace) {
+			if used, err := other.uses(ctx, key); used || err != nil {
+				return used, err
+			}
+		}
+	}
+	return false, nil
+}
+
+// uses asks the target's API server for PodChaperons that refer to the claim, page by page.
+func (c *cluster) uses(ctx context.Context, key types.NamespacedName) (bool, error) {
+	page := &v1alpha1.PodChaperonList{}
+	for {
+		next := page.Continue
+		page = &v1alpha1.PodChaperonList{}
+		err := c.listChaperons(
+			ctx, page, client.InNamespace(key.Namespace), client.Limit(pageOfChaperons), client.Continue(next),
+		)
+		if err != nil {
+			return false, err
+		}
+		for i := range page.Items {
+			if slices.Contains(namesOf(&corev1.Pod{Spec: page.Items[i].Spec}), key.Name) {
+				return true, nil
+			}
+		}
+		if page.Continue == "" {
+			return false, nil
+		}
+	}
+}
+
+func (c *cluster) listChaperons(
+	ctx context.Context, page *v1alpha1.PodChaperonList, options ...client.ListOption,
+) error {
+	ctx, cancel := context.WithTimeout(ctx, timeouts.Request)
+	defer cancel()
+	return c.target.APIReader.List(ctx, page, options...)
+}

@@ -1,0 +1,321 @@
+package claims
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+)
+
+// emptyCopy returns the copy of the claim "data", which has no volume and is a minute old.
+func emptyCopy(changes ...func(*corev1.PersistentVolumeClaim)) *corev1.PersistentVolumeClaim {
+	made := copyOfData()
+	made.CreationTimestamp = metav1.NewTime(noon().Add(-time.Minute))
+	made.Status.Phase = corev1.ClaimPending
+	for _, change := range changes {
+		change(made)
+	}
+	return made
+}
+
+func withNode(pvc *corev1.PersistentVolumeClaim) {
+	metav1.SetMetaDataAnnotation(&pvc.ObjectMeta, annotationSelectedNode, "node-1")
+}
+
+func takenOver(pvc *corev1.PersistentVolumeClaim) { delete(pvc.Labels, v1alpha1.LabelParentUID) }
+
+// chaperonWith returns a PodChaperon that refers to a claim.
+func chaperonWith(name, claim string) *v1alpha1.PodChaperon {
+	chaperon := &v1alpha1.PodChaperon{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name}}
+	chaperon.Spec = *podWithData().Spec.DeepCopy()
+	chaperon.Spec.Volumes[0].PersistentVolumeClaim.ClaimName = claim
+	return chaperon
+}
+
+// takingBack is a test of what becomes of the copy in c2 of a pod that c2 has refused.
+type takingBack struct {
+	original *corev1.PersistentVolumeClaim // by default one that is in c2
+	made     *corev1.PersistentVolumeClaim // by default one without a volume
+	happens  func(w *world)
+	deleted  bool
+	free     bool // whether the claim says that it is nowhere
+	retried  bool
+	later    time.Duration
+}
+
+// theOriginalAndTheCopy are cases in which it depends on what they are.
+func theOriginalAndTheCopy() map[string]takingBack {
+	changed := func(change func(*corev1.PersistentVolumeClaim)) *corev1.PersistentVolumeClaim {
+		pvc := followedClaim(atC2)
+		change(pvc)
+		return pvc
+	}
+	return map[string]takingBack{
+		"a copy without data is taken back": {deleted: true, free: true},
+		"a copy with a volume stays":        {made: copyOfData()},
+		"a copy whose volume is being bound stays": {
+			made: emptyCopy(func(pvc *corev1.PersistentVolumeClaim) { pvc.Spec.VolumeName = "pv" }),
+		},
+		"a copy that has lost its volume stays": {
+			made: emptyCopy(func(pvc *corev1.PersistentVolumeClaim) { pvc.Status.Phase = corev1.ClaimLost }),
+		},
+		"a copy for which a volume is made stays": {made: emptyCopy(withNode)},
+		"a copy that its owner took over stays":   {made: emptyCopy(takenOver)},
+		"a copy of another claim stays": {
+			made: emptyCopy(func(pvc *corev1.PersistentVolumeClaim) { pvc.Labels[v1alpha1.LabelParentUID] = "0" }),
+		},
+		"a copy that was restored from a backup stays": {
+			made: emptyCopy(func(pvc *corev1.PersistentVolumeClaim) {
+				pvc.CreationTimestamp = metav1.NewTime(noon().Add(-24 * time.Hour))
+			}),
+		},
+		"a copy may get a volume that was made for it by hand": {
+			made: emptyCopy(func(pvc *corev1.PersistentVolumeClaim) {
+				pvc.CreationTimestamp = metav1.NewTime(noon().Add(-oldEnough + 3*time.Second))
+			}),
+			later: 3 * time.Second,
+		},
+		"the claim is in another target": {original: followedClaim(atC3)},
+		"the claim does not say where it is": {
+			original: followedClaim(location{}), free: true,
+		},
+		"the claim is not followed any more": {
+			original: changed(func(pvc *corev1.PersistentVolumeClaim) {
+				delete(pvc.Annotations, v1alpha1.AnnotationFollow)
+			}),
+		},
+	}
+}
+
+// whatHappens are cases in which it depends on what else there is, or happens.
+func whatHappens() map[string]takingBack {
+	answer := func(request string, err error) func(*world) {
+		return func(w *world) { w.before[request] = func() error { return err } }
+	}
+	slow := apierrors.NewTimeoutError("slow", 0)
+	chaperon := func(cluster, claim string) func(w *world) {
+		return func(w *world) {
+			if err := w.stored[cluster].Create(w.t.Context(), chaperonWith("db-1", claim)); err != nil {
+				w.t.Fatal(err)
+			}
+		}
+	}
+	return map[string]takingBack{
+		"another pod uses the copy": {happens: chaperon("c2", "data")},
+		"another pod uses another claim": {
+			happens: chaperon("c2", "log"), deleted: true, free: true,
+		},
+		"another pod uses the copy by another name of the target": {
+			happens: func(w *world) { w.engage("sibling").clusterID = atC2.clusterID; chaperon("sibling", "data")(w) },
+		},
+		"a claim of that name is used in another cluster": {
+			happens: chaperon("c3", "data"), deleted: true, free: true,
+		},
+		"nobody knows which pods use the copy": {happens: answer("c2 list", slow), retried: true},
+		"a pod has asked for the copy since": {
+			happens: func(w *world) { w.c2.setRefused(keyOfData, false) },
+		},
+		"the target was set back": {
+			happens: func(w *world) { w.c2.target.Confirms = setBack }, retried: true,
+		},
+		"the target is of the present": {
+			happens: func(w *world) { w.c2.target.Confirms = ofThePresent }, deleted: true, free: true,
+		},
+		"the source does not answer": {happens: answer("source get", slow), retried: true},
+		"the target does not answer": {happens: answer("c2 get", slow), retried: true},
+		"the copy gets a node in this moment": {
+			happens: func(w *world) { w.before["c2 delete"] = w.change("c2", withNode) }, retried: true,
+		},
+		"the copy is taken over in this moment": {
+			happens: func(w *world) { w.before["c2 delete"] = w.change("c2", takenOver) }, retried: true,
+		},
+		"the copy is another one in this moment": {
+			happens: func(w *world) { w.before["c2 delete"] = w.replace("c2") }, retried: true,
+		},
+		"the deletion is not answered": {happens: answer("c2 delete", slow), retried: true},
+		"the source does not take the annotation away": {
+			happens: answer("source patch", slow), deleted: true, retried: true,
+		},
+	}
+}
+
+func TestACopyIsTakenBackOnlyIfItSurelyHasNoData(t *testing.T) {
+	for _, tests := range []map[string]takingBack{theOriginalAndTheCopy(), whatHappens()} {
+		for name, test := range tests {
+			t.Run(name, func(t *testing.T) { test.run(t) })
+		}
+	}
+}
+
+func (test takingBack) run(t *testing.T) {
+	t.Helper()
+	w := newWorld(t)
+	if test.original == nil {
+		test.original = followedClaim(atC2)
+	}
+	if test.made == nil {
+		test.made = emptyCopy()
+	}
+	w.store(sourceName, test.original)
+	w.store("c2", test.made)
+	w.Refused(podWithData(), w.c2.target)
+	if test.happens != nil {
+		test.happens(w)
+	}
+	result, err := w.takeBack(t.Context(), keyOfData, w.c2)
+	if retried := err != nil; retried != test.retried {
+		t.Errorf("error %v, want one: %t", err, test.retried)
+	}
+	if result.RequeueAfter != test.later {
+		t.Errorf("tried again after %s, want %s", result.RequeueAfter, test.later)
+	}
+	if deleted := w.find("c2") == nil; deleted != test.deleted {
+		t.Errorf("the copy was deleted: %t, want %t", deleted, test.deleted)
+	}
+	if free := w.isAt() == (location{}); free != test.free {
+		t.Errorf("the claim is at %v, want that it is free: %t", w.isAt(), test.free)
+	}
+	if marked := w.c2.isRefused(keyOfData); marked != (test.retried || test.later > 0) {
+		t.Errorf("it is to be tried again: %t", marked)
+	}
+}
+
+func TestAClaimIsGivenFreeWhenItsCopyWasTakenBackBefore(t *testing.T) {
+	w := newWorld(t)
+	w.store(sourceName, followedClaim(atC2))
+	w.store("c2", emptyCopy())
+	w.Refused(podWithData(), w.c2.target)
+	w.before["source patch"] = func() error { return errors.New("slow") }
+	if _, err := w.takeBack(t.Context(), keyOfData, w.c2); err == nil {
+		t.Error("there is no error")
+	}
+	delete(w.before, "source patch")
+	if _, err := w.takeBack(t.Context(), keyOfData, w.c2); err != nil {
+		t.Error(err)
+	}
+	if at := w.isAt(); at != (location{}) {
+		t.Errorf("the claim is at %v", at)
+	}
+}
+
+func TestARefusalConcernsFollowedClaimsOnly(t *testing.T) {
+	plain := followedClaim(location{})
+	delete(plain.Annotations, v1alpha1.AnnotationFollow)
+	for name, test := range map[string]struct {
+		here *watched
+		want bool
+	}{
+		"a claim that is followed":   {listing(t, followedClaim(atC2)), true},
+		"a claim that is not":        {listing(t, plain), false},
+		"a claim of the target only": {listing(t), false},
+		"nobody knows":               {unlisted(), true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.source.claims["shop"] = test.here
+			w.Refused(podWithData(), w.c2.target)
+			if got := w.c2.isRefused(keyOfData); got != test.want || (w.c2.workers.Queue.Len() > 0) != test.want {
+				t.Errorf("noted: %t, enqueued: %d, want %t", got, w.c2.workers.Queue.Len(), test.want)
+			}
+		})
+	}
+}
+
+func TestAPodThatAsksAgainKeepsItsCopy(t *testing.T) {
+	w := newWorld(t)
+	w.store(sourceName, followedClaim(atC2))
+	w.store("c2", emptyCopy())
+	w.Refused(podWithData(), w.c2.target)
+	if err := w.Ensure(t.Context(), podWithData(), w.c2.target); err != nil {
+		t.Fatal(err)
+	}
+	if w.c2.isRefused(keyOfData) {
+		t.Error("the copy is to be taken back")
+	}
+}
+
+// pages is a target with more PodChaperons than one page has.
+type pages []v1alpha1.PodChaperon
+
+func (pages) Get(context.Context, client.ObjectKey, client.Object, ...client.GetOption) error {
+	return nil
+}
+
+func (p pages) List(_ context.Context, list client.ObjectList, options ...client.ListOption) error {
+	asked := (&client.ListOptions{}).ApplyOptions(options)
+	found, ok := list.(*v1alpha1.PodChaperonList)
+	if !ok || asked.Namespace != "shop" || asked.Limit == 0 {
+		return errors.New("it is asked for something else")
+	}
+	for i := range p {
+		if asked.Continue == "" || asked.Continue == p[i].Name {
+			found.Items = append(found.Items, p[i])
+			if i+1 < len(p) {
+				found.Continue = p[i+1].Name
+			}
+			return nil
+		}
+	}
+	return errors.New("there is no such page")
+}
+
+func TestAllPagesOfPodChaperonsAreRead(t *testing.T) {
+	w := newWorld(t)
+	got := map[string]bool{}
+	for _, claim := range []string{"first", "last", "none"} {
+		w.c2.target.APIReader = pages{
+			*chaperonWith("a", "first"), *chaperonWith("b", "other"), *chaperonWith("c", "last"),
+		}
+		key := keyOfData
+		key.Name = claim
+		used, err := w.c2.uses(t.Context(), key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got[claim] = used
+	}
+	if diff := cmp.Diff(map[string]bool{"first": true, "last": true, "none": false}, got); diff != "" {
+		t.Errorf("used (-want +got):\n%s", diff)
+	}
+}
+
+// TestACopyThatWasTakenBackIsNotFoundAgain has a cache that shows the copy in c3 for a while.
+func TestACopyThatWasTakenBackIsNotFoundAgain(t *testing.T) {
+	inUse := func(pvc *corev1.PersistentVolumeClaim) { pvc.Finalizers = []string{"kubernetes.io/pvc-protection"} }
+	for name, test := range map[string]struct {
+		made *corev1.PersistentVolumeClaim
+		goes bool
+		want location
+	}{
+		"it is gone":               {nil, false, atC2},
+		"it goes":                  {emptyCopy(inUse), true, atC2},
+		"it goes, and may be used": {emptyCopy(inUse, withNode), true, atC3},
+		"it is there":              {emptyCopy(), false, atC3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.store(sourceName, givenUpClaim())
+			if test.made != nil {
+				w.store("c3", test.made)
+			}
+			if test.goes {
+				if err := w.stored["c3"].Delete(t.Context(), w.find("c3")); err != nil {
+					t.Fatal(err)
+				}
+			}
+			w.c3.claims["shop"] = listing(t, emptyCopy())
+			err := w.Ensure(t.Context(), podWithData(), w.c2.target)
+			if got := w.isAt(); got != test.want || (err == nil) != (test.want == atC2) {
+				t.Errorf("the claim is at %v, error %v, want %v", got, err, test.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,55 @@
+package claims
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/test/integration/env"
+)
+
+func TestAClaimWithoutDataLeavesTheTargetThatRefusesItsPod(t *testing.T) {
+	_, c2, c3 := engaged(t)
+	pod, original, made := copied(t, c2)
+	waitForObjection(t, pod, c3, `claim "data" is in `+c2.Key.String())
+	follower.Refused(pod, c2.Target)
+	waitForDeletion(t, c2.Cluster, made)
+	env.Eventually(t, func(context.Context) error {
+		if env.Get(t, source, original.DeepCopy()).Annotations[v1alpha1.AnnotationFollowedTo] != "" {
+			return errors.New("the claim is not free")
+		}
+		return nil
+	})
+	waitForObjection(t, pod, c3, "")
+	mustEnsure(t, pod, c3) // Although a finalizer holds the copy in c2.
+	expectFollowedTo(t, original, c3.Key.String())
+	env.RemoveFinalizers(t, c2.Cluster, made)
+	waitForWorkers(t, c2)
+	expectKept(t, c3.Cluster, find(t, c3, "data"))
+}
+
+func TestAClaimThatMayHaveDataStaysInTheTargetThatRefusesItsPod(t *testing.T) {
+	namespace, c2, _ := engaged(t)
+	pod := podWith(namespace, "data", "used", "free")
+	for _, name := range []string{"data", "used", "free"} {
+		createFollowed(t, namespace, name)
+	}
+	waitForObjection(t, pod, c2, "")
+	mustEnsure(t, pod, c2)
+	data, used, free := find(t, c2, "data"), find(t, c2, "used"), find(t, c2, "free")
+	env.Change(t, c2.Cluster, data, func(claim *corev1.PersistentVolumeClaim) {
+		metav1.SetMetaDataAnnotation(&claim.ObjectMeta, "volume.kubernetes.io/selected-node", "node-1")
+	})
+	chaperon := env.Chaperon(namespace, "db-1", sourceID, c2.Key)
+	chaperon.Spec = podWith(namespace, "used").Spec
+	env.Create(t, c2.Cluster, chaperon)
+	follower.Refused(pod, c2.Target)
+	waitForDeletion(t, c2.Cluster, free)
+	waitForWorkers(t, c2)
+	expectKept(t, c2.Cluster, data)
+	expectKept(t, c2.Cluster, used)
+}
