@@ -211,6 +211,13 @@ func (c *copier) serves(key types.NamespacedName) bool {
 	return c.target.Itself || c.copied[key] || len(c.chaperons[key.Namespace]) == 0
 }
 
+// holds says whether the target has PodChaperons in a namespace.
+func (c *copier) holds(namespace string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.chaperons[namespace]) > 0
+}
+
 // compare enqueues all items of a namespace that are in the source or in the target. An empty name stands for all
 // namespaces.
 func (c *copier) compare(namespace string) {

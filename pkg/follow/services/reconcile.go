@@ -179,7 +179,9 @@ func (c *copier) removeService(ctx context.Context, key types.NamespacedName, fr
 		return err
 	}
 	if there := e.service(key); there != nil {
-		needs := func(other *copier) bool { return other.decisionOf(key, from, nil).follow }
+		needs := func(other *copier) bool { // Where delegates are, the copy stays, as if the sibling had made it.
+			return other.decisionOf(key, from, nil).follow || !useless && other.holds(key.Namespace)
+		}
 		return c.giveUp(ctx, there, useless, needs)
 	}
 	return nil
