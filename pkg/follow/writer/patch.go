@@ -75,8 +75,8 @@ func (w *Writer) annotate(ctx context.Context, object, found *unstructured.Unstr
 // Patch changes a copy of a kind that the source may read, if it still is this very object and a copy of this source's.
 // A copy from which somebody has removed the annotation followed-by gets it back. Without changes, this may be all, or
 // nothing. A copy that is gone, or that somebody has changed or recreated since, is no error. The object says its kind.
-// Patch returns a *NotOursError if the target's admission policy takes the object for nobody's copy, or the API server's
-// error.
+// Patch returns a *NotOursError if the target's admission policy takes the object for nobody's copy, or the API
+// server's error.
 func (w *Writer) Patch(ctx context.Context, there client.Object, changes []patch.Operation) error {
 	mark, err := w.mark(ctx, there)
 	if err != nil || len(mark)+len(changes) == 0 {
@@ -102,8 +102,8 @@ func (w *Writer) Patch(ctx context.Context, there client.Object, changes []patch
 	}
 }
 
-// unlessChanged returns a refusal if the copy still is as it was seen. API servers answer a failed test, and the removal
-// of what is gone, with the same code as a patch whose result is invalid (applyJSPatch in
+// unlessChanged returns a refusal if the copy still is as it was seen. API servers answer a failed test, and the
+// removal of what is gone, with the same code as a patch whose result is invalid (applyJSPatch in
 // k8s.io/apiserver/pkg/endpoints/handlers/patch.go). So a test alone follows.
 func (w *Writer) unlessChanged(ctx context.Context, there client.Object, refusal error) error {
 	asSeen := patch.Test(patch.Pointer("metadata", "resourceVersion"), there.GetResourceVersion())
