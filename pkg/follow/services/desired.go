@@ -19,7 +19,11 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
 
-const sliceHashLength = 10
+const (
+	sliceHashLength = 10
+	// annotationIngressClass names the controller of an Ingress, as before there were IngressClasses.
+	annotationIngressClass = "kubernetes.io/ingress.class"
+)
 
 // desired makes the desired objects of one target. It is pure.
 type desired struct {
@@ -156,12 +160,19 @@ func (d desired) sliceMeta(original *discoveryv1.EndpointSlice) metav1.ObjectMet
 	}
 }
 
-// ingress returns the copy of an Ingress.
-func (d desired) ingress(original *networkingv1.Ingress) *networkingv1.Ingress {
+// ingress returns the copy of an Ingress. If a copy exists, the new one keeps the class that the target chose. API
+// servers choose a class at creation only, and none if the Ingress has the annotation (defaultingressclass in
+// plugin/pkg/admission/network of k8s.io/kubernetes).
+func (d desired) ingress(original, existing *networkingv1.Ingress) *networkingv1.Ingress {
+	spec := *original.Spec.DeepCopy()
+	_, annotated := original.Annotations[annotationIngressClass]
+	if spec.IngressClassName == nil && !annotated && existing != nil {
+		spec.IngressClassName = existing.Spec.IngressClassName
+	}
 	return &networkingv1.Ingress{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "networking.k8s.io/v1", Kind: "Ingress"},
 		ObjectMeta: d.meta(original, isCertificate),
-		Spec:       *original.Spec.DeepCopy(),
+		Spec:       spec,
 	}
 }
 

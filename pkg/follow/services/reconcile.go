@@ -189,11 +189,19 @@ func (c *copier) removeService(ctx context.Context, key types.NamespacedName, fr
 
 // createCopy creates a copy that the watch does not show.
 func (c *copier) createCopy(ctx context.Context, wanted runtime.Object) error {
+	object, err := encode(wanted)
+	if err != nil {
+		return err
+	}
+	return c.writer.Write(ctx, object, false)
+}
+
+func encode(wanted runtime.Object) (*unstructured.Unstructured, error) {
 	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(wanted)
 	if err != nil {
-		return fmt.Errorf("encoding the copy: %w", err)
+		return nil, fmt.Errorf("encoding the copy: %w", err)
 	}
-	return c.writer.Write(ctx, &unstructured.Unstructured{Object: object}, false)
+	return &unstructured.Unstructured{Object: object}, nil
 }
 
 // patchCopy patches this very copy, unless somebody has made it their own. A copy that has lost its mark gets it back,
