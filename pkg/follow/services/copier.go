@@ -53,6 +53,7 @@ type copier struct {
 	noted     map[item]string               // the last note about each item that cannot be copied: see note
 	secured   map[types.NamespacedName]bool // the Ingresses for which the target keeps Secrets
 	classes   sets.Set[string]              // the IngressClasses that the target had when we looked
+	unknown   sets.Set[string]              // the traffic distributions that the target refused
 }
 
 // Reconcile updates the copies of an item in the target.
@@ -166,7 +167,7 @@ func refusal(err error) string {
 		)
 	case errors.As(err, &refused):
 		return "the TLS " + refused.Error()
-	case errors.Is(err, errUser), errors.Is(err, errNoClass), classOf(err).Refusal():
+	case errors.Is(err, errUser), errors.Is(err, errNoClass), errors.Is(err, errRelaxed), classOf(err).Refusal():
 		return err.Error()
 	}
 	return ""

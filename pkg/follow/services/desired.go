@@ -103,6 +103,7 @@ func anyFamily(service *corev1.Service) *corev1.Service {
 // have no meaning for a Service, and targets refuse them.
 func (d desired) endpoints(from original) map[string]*discoveryv1.EndpointSlice {
 	out := map[string]*discoveryv1.EndpointSlice{}
+	preferred := preferenceOf(from.service)
 	for _, original := range from.slices {
 		if original.AddressType == discoveryv1.AddressTypeFQDN {
 			continue
@@ -118,7 +119,7 @@ func (d desired) endpoints(from original) map[string]*discoveryv1.EndpointSlice 
 		}
 		for i := range original.Endpoints {
 			if endpoint := &original.Endpoints[i]; ptr.Deref(endpoint.NodeName, "") != d.nodeName {
-				slice.Endpoints = append(slice.Endpoints, bare(endpoint))
+				slice.Endpoints = append(slice.Endpoints, bare(endpoint, preferred))
 			}
 		}
 		if len(slice.Endpoints) > 0 {
@@ -129,15 +130,10 @@ func (d desired) endpoints(from original) map[string]*discoveryv1.EndpointSlice 
 }
 
 // bare returns an endpoint without its node and pod, which the target does not know.
-func bare(original *discoveryv1.Endpoint) discoveryv1.Endpoint {
+func bare(original *discoveryv1.Endpoint, preferred preference) discoveryv1.Endpoint {
 	endpoint := *original.DeepCopy()
 	endpoint.NodeName, endpoint.TargetRef = nil, nil
-	if endpoint.Hints != nil {
-		endpoint.Hints.ForNodes = nil
-		if len(endpoint.Hints.ForZones) == 0 {
-			endpoint.Hints = nil
-		}
-	}
+	endpoint.Hints = preferred.hints(original)
 	return endpoint
 }
 

@@ -166,6 +166,7 @@ func (f *Follower) newCopier(ctx context.Context, target *engage.Target) *copier
 		noted:     map[item]string{},
 		secured:   map[types.NamespacedName]bool{},
 		classes:   sets.New[string](),
+		unknown:   sets.New[string](),
 	}
 	c.workers = f.newWorkers(c, f.options.Logger.WithValues("target", target.Key))
 	return c

@@ -40,7 +40,7 @@ func (c *copier) reconcileService(ctx context.Context, key types.NamespacedName)
 		err = c.removeService(ctx, key, from, e)
 	}
 	// The watch will show a copy that was created a moment ago.
-	if copied := v.follow && e != nil && e.service(key) != nil; err == nil || !copied {
+	if copied := v.follow && e != nil && e.service(key) != nil; err == nil || errors.Is(err, errRelaxed) || !copied {
 		c.noteCopied(key, copied)
 	}
 	return v.wait, err
@@ -108,25 +108,40 @@ func (c *copier) copyService(ctx context.Context, key types.NamespacedName, from
 	var endpoints map[string]*discoveryv1.EndpointSlice
 	err = c.writeService(ctx, wanted, there)
 	if err == nil && !merged(from.service) {
-		endpoints = c.desired.endpoints(from)
+		endpoints = c.desired.endpoints(original{service: wanted, slices: from.slices})
 	}
 	if notOurs := (*writer.NotOursError)(nil); err != nil && !errors.As(err, &notOurs) {
 		return err
 	}
-	return errors.Join(err, c.writeEndpoints(ctx, c.slicesOf(key, e, true), endpoints))
+	if err := errors.Join(err, c.writeEndpoints(ctx, c.slicesOf(key, e, true), endpoints)); err != nil {
+		return err
+	}
+	return relaxed(from.service, wanted)
 }
 
+// writeService creates or changes the copy. It may relax the wanted one.
 func (c *copier) writeService(ctx context.Context, wanted, there *corev1.Service) error {
+	c.relaxUnknown(wanted)
+	write := func() error { return c.createCopy(ctx, wanted) }
 	if there != nil {
-		return c.patchCopy(
-			ctx,
-			there,
-			slices.Concat(c.adopt(there), metaChanges(there, wanted), specChange(there.Spec, wanted.Spec)),
-		)
+		write = func() error {
+			return c.patchCopy(
+				ctx,
+				there,
+				slices.Concat(c.adopt(there), metaChanges(there, wanted), specChange(there.Spec, wanted.Spec)),
+			)
+		}
 	}
-	err := c.createCopy(ctx, wanted)
-	if apierrors.IsInvalid(err) { // The target's network may have other IP families.
-		return c.createCopy(ctx, anyFamily(wanted))
+	err := write()
+	if c.relax(wanted, err) {
+		err = write()
+	}
+	if there != nil || !apierrors.IsInvalid(err) {
+		return err
+	}
+	*wanted = *anyFamily(wanted) // The target's network may have other IP families.
+	if err = write(); c.relax(wanted, err) {
+		err = write()
 	}
 	return err
 }

@@ -44,6 +44,7 @@ type server struct {
 
 	mu      sync.Mutex // guards all that follows
 	writes  []string
+	made    client.Object      // the last one to be created
 	answers map[string][]error // by the verb, kind and name of a write, in order; the last one stays
 }
 
@@ -60,6 +61,9 @@ func newServer(objects ...client.Object) *server {
 			if (&client.CreateOptions{}).ApplyOptions(options).DryRun != nil {
 				return s.note("try to create", o, "")
 			}
+			s.mu.Lock()
+			s.made = o
+			s.mu.Unlock()
 			return s.note("create", o, "")
 		},
 		Patch: func(
