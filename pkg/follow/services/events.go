@@ -33,9 +33,12 @@ func (f *Follower) recordNotCopied(about runtime.Object, target *engage.Target, 
 	)
 }
 
-// recordExternalName says why an ExternalName Service is nowhere although a user wants it everywhere. Targets let
-// sources create Services of type ClusterIP only: others lead clients wherever the source wants.
+// recordExternalName says why an ExternalName Service is nowhere, if a user wants it everywhere. Targets let sources
+// create Services of type ClusterIP only: others lead clients wherever the source wants.
 func (f *Follower) recordExternalName(service *corev1.Service) {
+	if service.Spec.Type != corev1.ServiceTypeExternalName || !global(service) {
+		return
+	}
 	f.options.Recorder.Eventf(
 		service,
 		nil,

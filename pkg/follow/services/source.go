@@ -47,7 +47,7 @@ func (f *Follower) reconcileSource(ctx context.Context, i item) (reconcile.Resul
 		return reconcile.Result{}, f.removeFinalizers(ctx, object)
 	}
 	service, ok := object.(*corev1.Service)
-	if ok && global(service) && service.Spec.Type == corev1.ServiceTypeExternalName {
+	if ok {
 		f.recordExternalName(service)
 	}
 	if ok && applied(service) && !rewritten(service) { // An earlier release of our fields failed.

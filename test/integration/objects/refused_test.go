@@ -45,6 +45,7 @@ func TestACopyThatIsNotAsItWasSeenIsNoRefusal(t *testing.T) {
 		"a copy that was recreated": {
 			service: "recreated",
 			since: func(t *testing.T, seen *corev1.Service) {
+				t.Helper()
 				env.Must(t, c.Delete(t.Context(), seen.DeepCopy()))
 				created(t, seen.Name)
 			}, changes: valid,
@@ -52,12 +53,14 @@ func TestACopyThatIsNotAsItWasSeenIsNoRefusal(t *testing.T) {
 		"a copy that somebody made their own": {
 			service: "taken",
 			since: func(t *testing.T, seen *corev1.Service) {
+				t.Helper()
 				env.Change(t, target, seen.DeepCopy(), func(s *corev1.Service) { s.Labels = nil })
 			}, changes: valid,
 		},
 		"a copy that lost what is to be removed": {
 			service: "changed",
 			since: func(t *testing.T, seen *corev1.Service) {
+				t.Helper()
 				env.Change(t, target, seen.DeepCopy(), func(s *corev1.Service) { s.Labels["theirs"] = "1" })
 			}, changes: []patch.Operation{patch.Remove("/metadata/labels/gone")},
 		},
