@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -155,6 +156,7 @@ func TestAcceptOfOtherKinds(t *testing.T) {
 		},
 		"a copy without a namespace": {service(""), "it has no namespace"},
 		"a StorageClass":             {&storagev1.StorageClass{}, ""},
+		"an IngressClass":            {&networkingv1.IngressClass{}, ""},
 		"the ClusterSummary":         {validSummary(), ""},
 		"another ClusterSummary":     {&v1alpha1.ClusterSummary{}, "its name is not singleton"},
 		"a kind that the target chose": {

@@ -26,7 +26,7 @@ func kindOf(o client.Object) string {
 // clusterWide says whether objects of this kind, of those that the source uses in targets, have no namespace.
 func clusterWide(o client.Object) bool {
 	switch kindOf(o) {
-	case kindSummary, "StorageClass", "SelfSubjectReview":
+	case kindSummary, "StorageClass", "IngressClass", "SelfSubjectReview":
 		return true
 	default:
 		return false

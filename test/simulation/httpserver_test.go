@@ -115,6 +115,9 @@ func (s *httpServer) change(q *httpRequest) (client.Object, error) {
 		if err := json.Unmarshal(q.body, options); err != nil {
 			return nil, err
 		}
+		if len(options.DryRun) > 0 {
+			return before, nil
+		}
 		return before, s.delete(r, &client.DeleteOptions{Preconditions: options.Preconditions})
 	}
 }
@@ -128,6 +131,9 @@ func (q *httpRequest) about() ref {
 	return refTo(kindOf(o), q.name)
 }
 
+// dry says whether the request is to be answered, and not carried out.
+func (q *httpRequest) dry() bool { return q.query.Has("dryRun") }
+
 func (s *httpServer) make(q *httpRequest) (client.Object, error) {
 	if q.resource == "selfsubjectreviews" {
 		review := &authenticationv1.SelfSubjectReview{}
@@ -139,7 +145,11 @@ func (s *httpServer) make(q *httpRequest) (client.Object, error) {
 		return nil, err
 	}
 	o.SetNamespace(namespace)
-	if err := s.refuses(q.by, q, o); err != nil || q.query.Has("dryRun") {
+	err := s.refuses(q.by, q, o)
+	switch r := refOf(o); {
+	case err == nil && q.dry() && s.objects[r] != nil:
+		return nil, apierrors.NewAlreadyExists(resourceOf(r), r.Name)
+	case err != nil || q.dry():
 		return o, err
 	}
 	if claim, ok := o.(*corev1.PersistentVolumeClaim); ok {
@@ -175,6 +185,9 @@ func (s *httpServer) patchBy(r ref, q *httpRequest) (client.Object, error) {
 	}
 	if isHeadless(s.objects[r]) != isHeadless(wanted) {
 		return nil, invalid(r, "the field is immutable")
+	}
+	if q.dry() {
+		return wanted, nil
 	}
 	return s.update(s.objects[r], managed(wanted), false)
 }

@@ -147,6 +147,9 @@ func (w *supply) serves(k *site) bool {
 	return len(list[*v1alpha1.PodChaperon](k.cluster)) > 0 && len(w.wantedEndpoints("").Endpoints) > 0
 }
 
+// mayStay says whether a copy of a Service without pods may stay in a target, because its clients are there.
+func (w *supply) mayStay(k *site) bool { return len(list[*v1alpha1.PodChaperon](k.cluster)) > 0 }
+
 // certifies says whether the Ingress of a source in a target names a Secret. It may be somebody's own by now.
 func (k *site) certifies(source string, r ref) bool {
 	ingress := k.ingress()
@@ -187,7 +190,7 @@ func (w *supply) unsettledServed(k *site, r ref) error {
 		return fmt.Errorf("nobody needs the %s of another source in %s", r.kind, k.name)
 	case wanted && w.unreported(k, r):
 		return fmt.Errorf("no event says that the %s in %s is not ours", r.kind, k.name)
-	case w.meddled(k), !wanted && made == nil:
+	case w.meddled(k), !wanted && (made == nil || original != nil && w.mayStay(k)):
 		return nil
 	case !wanted:
 		return fmt.Errorf("nobody needs the %s in %s", r.kind, k.name)

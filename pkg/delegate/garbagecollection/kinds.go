@@ -18,12 +18,16 @@ func copyKinds() []copyKind {
 	core := schema.GroupVersion{Version: "v1"}
 	return []copyKind{
 		{core.WithResource(string(needs.ConfigMaps)), true},
-		{core.WithResource(string(needs.ServiceAccounts)), true},
+		serviceAccounts(),
 		services(),
 		endpointSlices(),
 		ingresses(),
 		{core.WithResource(string(needs.Secrets)), true}, // Last: Ingresses use them.
 	}
+}
+
+func serviceAccounts() copyKind {
+	return copyKind{schema.GroupVersionResource{Version: "v1", Resource: string(needs.ServiceAccounts)}, true}
 }
 
 func services() copyKind {

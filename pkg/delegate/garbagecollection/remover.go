@@ -144,7 +144,12 @@ func (r *Remover) cachedCopy(k copyKey) *metav1.PartialObjectMetadata {
 	return nil
 }
 
+// needed says whether a copy stays. A ServiceAccount to which somebody in this cluster added something is worth
+// keeping: the source can make the account again, and not the additions.
 func (r *Remover) needed(k copyKey, object *metav1.PartialObjectMetadata) bool {
+	if k.kind == serviceAccounts() && object.Annotations[annotationAdditions] == "true" {
+		return true
+	}
 	needing := objectUse{source: object.Labels[v1alpha1.LabelParentClusterID], namespace: k.name.Namespace}
 	if k.kind.referred {
 		needing.resource, needing.name = k.kind.Resource, k.name.Name

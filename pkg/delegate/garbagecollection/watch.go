@@ -32,7 +32,7 @@ func (r *Remover) watchObjects(ctx context.Context, q copyQueue) error {
 	for _, kind := range copyKinds() {
 		for _, namespace := range r.namespaces(kind) {
 			informer := r.informer(kind, namespace)
-			if err := informer.SetTransform(slimCopy); err != nil {
+			if err := informer.SetTransform(slimmed(kind)); err != nil {
 				return fmt.Errorf("preparing the watch of %s: %w", kind.Resource, err)
 			}
 			byKind[kind] = append(byKind[kind], informer)
@@ -110,6 +110,13 @@ func (r *Remover) informer(kind copyKind, namespace string) toolscache.SharedInd
 		indexers,
 		labelled,
 	).Informer()
+}
+
+func slimmed(kind copyKind) toolscache.TransformFunc {
+	if kind == serviceAccounts() {
+		return slimAccount
+	}
+	return slimCopy
 }
 
 // slimCopy keeps the metadata of a copy that this package reads, and the names of an Ingress's TLS Secrets.

@@ -33,6 +33,7 @@ type copier struct {
 	desired  desired
 	target   *engage.Target
 	writer   *writer.Writer
+	trial    *writer.Writer // writes nothing, and gets the answers of the target
 	workers  *engage.Workers[item]
 	objects  func() (*engage.Objects, error)
 	// life is the context of the watches, that of the engagement.
@@ -51,6 +52,8 @@ type copier struct {
 	copied    map[types.NamespacedName]bool
 	noted     map[item]string               // the last note about each item that cannot be copied: see note
 	secured   map[types.NamespacedName]bool // the Ingresses for which the target keeps Secrets
+	classes   sets.Set[string]              // the IngressClasses that the target had when we looked
+	unknown   sets.Set[string]              // the traffic distributions that the target refused
 }
 
 // Reconcile updates the copies of an item in the target.
@@ -130,10 +133,7 @@ func (c *copier) finish(i item, wait time.Duration, err error) (reconcile.Result
 // note notes the message about an item, or that there is none, and returns whether this is news. It always is about
 // another original: an event is about one object, and without an original there was none.
 func (c *copier) note(i item, about client.Object, message string) (news bool) {
-	note := message
-	if message != "" && about != nil {
-		note = string(about.GetUID()) + " " + message
-	}
+	note := noteOf(about, message)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	before := c.noted[i]
@@ -143,6 +143,13 @@ func (c *copier) note(i item, about client.Object, message string) (news bool) {
 		c.noted[i] = note
 	}
 	return note != before
+}
+
+func noteOf(about client.Object, message string) string {
+	if message == "" || about == nil {
+		return message
+	}
+	return string(about.GetUID()) + " " + message
 }
 
 // refusal returns the message about an error that does not pass by itself. It is empty for other errors.
@@ -160,7 +167,7 @@ func refusal(err error) string {
 		)
 	case errors.As(err, &refused):
 		return "the TLS " + refused.Error()
-	case errors.Is(err, errUser), classOf(err).Refusal():
+	case errors.Is(err, errUser), errors.Is(err, errNoClass), errors.Is(err, errRelaxed), classOf(err).Refusal():
 		return err.Error()
 	}
 	return ""
@@ -209,6 +216,13 @@ func (c *copier) serves(key types.NamespacedName) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.target.Itself || c.copied[key] || len(c.chaperons[key.Namespace]) == 0
+}
+
+// holds says whether the target has PodChaperons in a namespace.
+func (c *copier) holds(namespace string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.chaperons[namespace]) > 0
 }
 
 // compare enqueues all items of a namespace that are in the source or in the target. An empty name stands for all

@@ -11,7 +11,8 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 )
 
-// grace is how long a copy stays without a reason for it, while its original exists.
+// grace is how long a copy stays without a reason for it, while its original exists. A rollout by re-creation may
+// delete the last PodChaperon of a namespace for a moment.
 const grace = 2 * time.Minute
 
 // original is everything that the source has of one Service.
@@ -27,7 +28,7 @@ type standing struct {
 	original original
 	proxied  bool // The Service selects proxies.
 	holds    bool // The target has PodChaperons of ours in the namespace.
-	copied   bool // There is a copy.
+	copied   bool // There is a copy. It may have no pods for a while: scaled to zero, say.
 	// idle is the time since which there is no reason for the copy. It is zero if there is one.
 	idle time.Time
 	now  time.Time
@@ -45,7 +46,8 @@ func decide(s standing) decision {
 	if !s.original.eligible() {
 		return decision{}
 	}
-	if global(s.original.service) || s.proxied && s.holds {
+	// Clients in the target know the address of a copy, and a recreated copy would have another.
+	if global(s.original.service) || s.holds && (s.proxied || s.copied) {
 		return decision{follow: true}
 	}
 	if !s.copied {

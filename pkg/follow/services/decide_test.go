@@ -71,7 +71,6 @@ func TestDecide(t *testing.T) {
 			standing: standing{
 				original: original{service: web()},
 				copied:   true,
-				holds:    true,
 				idle:     now.Add(-grace / 2),
 			},
 			want: decision{follow: true, idle: now.Add(-grace / 2), wait: grace / 2},
@@ -89,6 +88,13 @@ func TestDecide(t *testing.T) {
 				idle:     now.Add(-grace),
 			},
 			want: decision{follow: true},
+		},
+		"a copy without pods stays where delegates of others are": {
+			standing: standing{original: original{service: web()}, copied: true, holds: true, idle: now.Add(-grace)},
+			want:     decision{follow: true},
+		},
+		"a copy without pods whose original may not be followed goes": {
+			standing: standing{original: original{service: web(), exported: true}, copied: true, holds: true},
 		},
 		"an exported Service is not followed": {
 			standing: standing{

@@ -19,7 +19,11 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
 
-const sliceHashLength = 10
+const (
+	sliceHashLength = 10
+	// annotationIngressClass names the controller of an Ingress, as before there were IngressClasses.
+	annotationIngressClass = "kubernetes.io/ingress.class"
+)
 
 // desired makes the desired objects of one target. It is pure.
 type desired struct {
@@ -99,6 +103,7 @@ func anyFamily(service *corev1.Service) *corev1.Service {
 // have no meaning for a Service, and targets refuse them.
 func (d desired) endpoints(from original) map[string]*discoveryv1.EndpointSlice {
 	out := map[string]*discoveryv1.EndpointSlice{}
+	preferred := preferenceOf(from.service)
 	for _, original := range from.slices {
 		if original.AddressType == discoveryv1.AddressTypeFQDN {
 			continue
@@ -114,7 +119,7 @@ func (d desired) endpoints(from original) map[string]*discoveryv1.EndpointSlice 
 		}
 		for i := range original.Endpoints {
 			if endpoint := &original.Endpoints[i]; ptr.Deref(endpoint.NodeName, "") != d.nodeName {
-				slice.Endpoints = append(slice.Endpoints, bare(endpoint))
+				slice.Endpoints = append(slice.Endpoints, bare(endpoint, preferred))
 			}
 		}
 		if len(slice.Endpoints) > 0 {
@@ -125,15 +130,10 @@ func (d desired) endpoints(from original) map[string]*discoveryv1.EndpointSlice 
 }
 
 // bare returns an endpoint without its node and pod, which the target does not know.
-func bare(original *discoveryv1.Endpoint) discoveryv1.Endpoint {
+func bare(original *discoveryv1.Endpoint, preferred preference) discoveryv1.Endpoint {
 	endpoint := *original.DeepCopy()
 	endpoint.NodeName, endpoint.TargetRef = nil, nil
-	if endpoint.Hints != nil {
-		endpoint.Hints.ForNodes = nil
-		if len(endpoint.Hints.ForZones) == 0 {
-			endpoint.Hints = nil
-		}
-	}
+	endpoint.Hints = preferred.hints(original)
 	return endpoint
 }
 
@@ -156,12 +156,19 @@ func (d desired) sliceMeta(original *discoveryv1.EndpointSlice) metav1.ObjectMet
 	}
 }
 
-// ingress returns the copy of an Ingress.
-func (d desired) ingress(original *networkingv1.Ingress) *networkingv1.Ingress {
+// ingress returns the copy of an Ingress. If a copy exists, the new one keeps the class that the target chose. API
+// servers choose a class at creation only, and none if the Ingress has the annotation (defaultingressclass in
+// plugin/pkg/admission/network of k8s.io/kubernetes).
+func (d desired) ingress(original, existing *networkingv1.Ingress) *networkingv1.Ingress {
+	spec := *original.Spec.DeepCopy()
+	_, annotated := original.Annotations[annotationIngressClass]
+	if spec.IngressClassName == nil && !annotated && existing != nil {
+		spec.IngressClassName = existing.Spec.IngressClassName
+	}
 	return &networkingv1.Ingress{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "networking.k8s.io/v1", Kind: "Ingress"},
 		ObjectMeta: d.meta(original, isCertificate),
-		Spec:       *original.Spec.DeepCopy(),
+		Spec:       spec,
 	}
 }
 

@@ -203,6 +203,7 @@ func TestLabelsAndAnnotationsOfCopies(t *testing.T) {
 		&networkingv1.Ingress{
 			ObjectMeta: metav1.ObjectMeta{Labels: labels, Annotations: annotations, ManagedFields: users},
 		},
+		nil,
 	)
 	want := with("service.beta.kubernetes.io/aws-load-balancer-type")
 	want["service.kubernetes.io/load-balancer-cleanup-something"] = "x"

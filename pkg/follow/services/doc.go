@@ -13,8 +13,12 @@
 // recover. A watch in the target shows the objects that are labelled as ours. It starts with the first Service that
 // goes there, or with the first copy from earlier times. If the source reads the target by namespace, there is one in
 // each namespace with copies, and the target's SourceGrant names those of earlier times. Ingresses have a watch of
-// their own, because most namespaces have none. A copy without a reason stays for two minutes while its original
-// exists, because a rollout by re-creation brings pods back.
+// their own, because most namespaces have none.
+//
+// Once copied, a Service stays while the target has PodChaperons of the namespace, also without endpoints: it may be
+// scaled to zero, or a new image may take long to pull. Its clients in the target know its address, and a recreated
+// copy would have another. Without PodChaperons, the copy stays for two minutes while its original exists, because a
+// rollout by re-creation brings pods back. Ingresses stay with their Services.
 //
 // Several targets may lead to one cluster, at a time or one after the other: a renamed target is another target. Then:
 //

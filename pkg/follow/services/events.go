@@ -4,6 +4,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/targetkind"
 )
@@ -29,6 +30,23 @@ func (f *Follower) recordNotCopied(about runtime.Object, target *engage.Target, 
 		targetkind.Name(target.Key),
 		target.NodeName,
 		message,
+	)
+}
+
+// recordExternalName says why an ExternalName Service is nowhere, if a user wants it everywhere. Targets let sources
+// create Services of type ClusterIP only: others lead clients wherever the source wants.
+func (f *Follower) recordExternalName(service *corev1.Service) {
+	if service.Spec.Type != corev1.ServiceTypeExternalName || !global(service) {
+		return
+	}
+	f.options.Recorder.Eventf(
+		service,
+		nil,
+		corev1.EventTypeWarning,
+		ReasonNotFollowed,
+		"Follow",
+		"No target gets a Service of type ExternalName, also with the annotation %s: create it in the targets",
+		v1alpha1.AnnotationGlobal,
 	)
 }
 

@@ -51,7 +51,7 @@ type Options struct {
 	// Source is the source cluster's identity in targets.
 	Source translate.Source
 	// KeepSecrets keeps Secrets in a target, up to date, for an Ingress there. Without names, it does so no longer. It
-	// is called with each reconciliation of the Ingress.
+	// is called with each reconciliation of the Ingress, except while the target refuses the Ingress.
 	KeepSecrets func(ctx context.Context, target *engage.Target, ingress types.NamespacedName, names []string) error
 	// Clock measures how long a copy has had no reason.
 	Clock clock.PassiveClock
@@ -155,6 +155,7 @@ func (f *Follower) newCopier(ctx context.Context, target *engage.Target) *copier
 		desired:   desired{origin: f.options.Source, target: target.Key, nodeName: target.NodeName},
 		target:    target,
 		writer:    writer.NewWriter(target.Client, target.APIReader, f.options.Source),
+		trial:     writer.NewWriter(client.NewDryRunClient(target.Client), target.APIReader, f.options.Source),
 		objects:   sync.OnceValues(target.Objects),
 		life:      ctx,
 		existing:  map[string]*existing{},
@@ -164,6 +165,8 @@ func (f *Follower) newCopier(ctx context.Context, target *engage.Target) *copier
 		copied:    map[types.NamespacedName]bool{},
 		noted:     map[item]string{},
 		secured:   map[types.NamespacedName]bool{},
+		classes:   sets.New[string](),
+		unknown:   sets.New[string](),
 	}
 	c.workers = f.newWorkers(c, f.options.Logger.WithValues("target", target.Key))
 	return c

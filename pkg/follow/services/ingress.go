@@ -7,8 +7,17 @@ import (
 	"slices"
 
 	networkingv1 "k8s.io/api/networking/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/follow/writer"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/timeouts"
 )
+
+// errNoClass says that the target has the copy of an Ingress, and lacks its class.
+var errNoClass = errors.New("the copy serves nobody")
 
 // reconcileIngress creates, updates or deletes the copy of an Ingress.
 func (c *copier) reconcileIngress(ctx context.Context, key types.NamespacedName) error {
@@ -69,25 +78,90 @@ func (c *copier) backs(key types.NamespacedName, e *existing, exists bool) bool 
 
 // copyIngress writes the copy once its Secrets are in the target.
 func (c *copier) copyIngress(ctx context.Context, from, there *networkingv1.Ingress) error {
-	key := keyOf(from)
+	key, wanted := keyOf(from), c.desired.ingress(from, there)
+	if err := c.refusedAgain(ctx, from, wanted, there); err != nil {
+		return err
+	}
 	if err := c.keepCertificates(ctx, key, certificates(from)); err != nil {
 		return err
 	}
-	err := c.writeIngress(ctx, c.desired.ingress(from), there)
+	err := c.writeIngress(ctx, c.writer, wanted, there)
+	if refusal(err) != "" { // While no Ingress names the Secrets, the target removes them.
+		return errors.Join(err, c.keepCertificates(ctx, key, certificatesThere(from, there)))
+	}
 	if err != nil {
-		// While no Ingress names the Secrets, the target removes them. The next attempt writes them again.
-		err = errors.Join(err, c.keepCertificates(ctx, key, nil))
+		return err
+	}
+	return c.checkClass(ctx, ptr.Deref(wanted.Spec.IngressClassName, ""))
+}
+
+// refusedAgain returns the refusal of the last attempt if the target refuses a dry run in the same words. So the
+// Secrets of an Ingress that a target refuses are not written, removed there, and written again with each attempt.
+func (c *copier) refusedAgain(ctx context.Context, from, wanted, there *networkingv1.Ingress) error {
+	c.mu.Lock()
+	last := c.noted[item{kindIngress, keyOf(from)}]
+	c.mu.Unlock()
+	if last == "" {
+		return nil
+	}
+	err := c.writeIngress(ctx, c.trial, wanted, there)
+	if message := refusal(err); message == "" || noteOf(from, message) != last {
+		return nil // Only an attempt can say why.
 	}
 	return err
 }
 
-func (c *copier) writeIngress(ctx context.Context, wanted, there *networkingv1.Ingress) error {
+// certificatesThere returns the Secrets that a copy names. Their originals may have changed since it was written.
+func certificatesThere(from, there *networkingv1.Ingress) []string {
 	if there == nil {
-		return c.createCopy(ctx, wanted)
+		return nil
 	}
-	return c.patchCopy(
+	return certificates(&networkingv1.Ingress{ObjectMeta: from.ObjectMeta, Spec: there.Spec})
+}
+
+// checkClass returns an error for users if the target lacks the class of an Ingress. API servers do not look for it. A
+// target of an earlier version does not let us look.
+func (c *copier) checkClass(ctx context.Context, name string) error {
+	c.mu.Lock()
+	known := name == "" || c.classes.Has(name)
+	c.mu.Unlock()
+	if known {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeouts.Request)
+	defer cancel()
+	class := &metav1.PartialObjectMetadata{}
+	class.SetGroupVersionKind(networkingv1.SchemeGroupVersion.WithKind("IngressClass"))
+	switch err := c.target.APIReader.Get(ctx, types.NamespacedName{Name: name}, class); {
+	case apierrors.IsNotFound(err):
+		return fmt.Errorf(
+			"%w: there is no IngressClass %q; create it there, or use one that all targets have", errNoClass, name,
+		)
+	case err != nil && !apierrors.IsForbidden(err):
+		return fmt.Errorf("looking for the class of an Ingress: %w", err)
+	case err == nil:
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.classes.Insert(name)
+	}
+	return nil
+}
+
+func (c *copier) writeIngress(ctx context.Context, by *writer.Writer, wanted, there *networkingv1.Ingress) error {
+	if there == nil {
+		object, err := encode(wanted)
+		if err != nil {
+			return err
+		}
+		return by.Write(ctx, object, false)
+	}
+	object, err := c.withKind(there)
+	if err != nil {
+		return err
+	}
+	return by.Patch(
 		ctx,
-		there,
+		object,
 		slices.Concat(c.adopt(there), metaChanges(there, wanted), specChange(there.Spec, wanted.Spec)),
 	)
 }

@@ -10,7 +10,9 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
@@ -33,7 +35,7 @@ func pathTo(service string, options ...func(*networkingv1.Ingress)) *networkingv
 }
 
 func ingressCopy(service string) *networkingv1.Ingress {
-	return madeFor(toC2().ingress(pathTo(service)), "c2")
+	return madeFor(toC2().ingress(pathTo(service), nil), "c2")
 }
 
 func withAnnotation(key, value string) func(*networkingv1.Ingress) {
@@ -42,6 +44,7 @@ func withAnnotation(key, value string) func(*networkingv1.Ingress) {
 
 func TestTheCopyOfAnIngress(t *testing.T) {
 	busy := apierrors.NewServiceUnavailable("busy")
+	denied := deniedIngress("no")
 	global := web(everywhere())
 	service := copyOf(t, global)
 	enabled := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
@@ -106,10 +109,23 @@ func TestTheCopyOfAnIngress(t *testing.T) {
 			from: []client.Object{global, pathTo("web")}, copies: []client.Object{service}, noSecrets: busy,
 			secrets: [][]string{{"tls"}}, failed: true,
 		},
-		"the certificates of an Ingress that cannot be written are kept no longer": {
+		"the certificates of an Ingress that the target refuses are kept no longer": {
+			from: []client.Object{global, pathTo("web")}, copies: []client.Object{service},
+			answers: map[string][]error{"create Ingress entry": {denied}}, want: []string{"create Ingress entry"},
+			secrets: [][]string{{"tls"}, nil}, failed: true,
+		},
+		"the certificates of an Ingress that could not be written yet stay": {
 			from: []client.Object{global, pathTo("web")}, copies: []client.Object{service},
 			answers: map[string][]error{"create Ingress entry": {busy}}, want: []string{"create Ingress entry"},
-			secrets: [][]string{{"tls"}, nil}, failed: true,
+			secrets: [][]string{{"tls"}}, failed: true,
+		},
+		"the certificates that a copy names stay if the target refuses its change": {
+			from: []client.Object{global, pathTo("web", func(i *networkingv1.Ingress) {
+				i.Spec.TLS[0].SecretName = "new"
+			})}, copies: []client.Object{service, ingressCopy("web")},
+			answers: map[string][]error{"patch Ingress entry": {denied}},
+			want:    []string{"patch Ingress entry: test uid, test parent-cluster-id, add spec"},
+			secrets: [][]string{{"new"}, {"tls"}}, failed: true,
 		},
 		"an Ingress that is gone goes": {
 			copies: []client.Object{ingressCopy("web")}, want: []string{"delete Ingress entry"},
@@ -148,6 +164,148 @@ func TestTheCopyOfAnIngress(t *testing.T) {
 			}
 			if n := len(secrets); n > 0 && w.c2.secured[shop("entry")] != (len(secrets[n-1]) > 0) {
 				t.Errorf("secured: %v after %v", w.c2.secured, secrets)
+			}
+		})
+	}
+}
+
+func deniedIngress(reason string) error {
+	return apierrors.NewForbidden(schema.GroupResource{Resource: "ingresses"}, "entry", errors.New(reason))
+}
+
+// TestTheSecretsOfARefusedIngressAreNotWrittenAgain has a target that refuses an Ingress, and later takes it.
+func TestTheSecretsOfARefusedIngressAreNotWrittenAgain(t *testing.T) {
+	w := newWorld(t, []client.Object{pathTo("web", withAnnotation(v1alpha1.AnnotationGlobal, "true"))}, nil)
+	var kept int
+	w.options.KeepSecrets = func(
+		_ context.Context, _ *engage.Target, _ types.NamespacedName, names []string,
+	) error {
+		if len(names) > 0 {
+			kept++
+		}
+		return nil
+	}
+	const create, try = "create Ingress entry", "try to create Ingress entry"
+	no, other := deniedIngress("no"), deniedIngress("other")
+	for _, step := range []struct {
+		what   string
+		answer error
+		writes []string
+		kept   int
+		events int
+	}{
+		{what: "the first attempt", answer: no, writes: []string{create}, kept: 1, events: 1},
+		{what: "the same refusal", answer: no, writes: []string{try}},
+		{what: "the same refusal once more", answer: no, writes: []string{try}},
+		{what: "another refusal", answer: other, writes: []string{try, create}, kept: 1, events: 1},
+		{what: "the same one again", answer: other, writes: []string{try}},
+		{what: "the target takes it", writes: []string{try, create}, kept: 1},
+		{what: "the copy is not seen yet", writes: []string{create}, kept: 1},
+	} {
+		w.there.writes, kept = nil, 0
+		w.there.answers = map[string][]error{create: {step.answer}, try: {step.answer}}
+		result, err := w.c2.Reconcile(t.Context(), item{kindIngress, shop("entry")})
+		if err != nil || (result.RequeueAfter > 0) != (step.answer != nil) {
+			t.Errorf("%s: result %v, error %v", step.what, result, err)
+		}
+		if diff := cmp.Diff(step.writes, w.there.writes); diff != "" {
+			t.Errorf("%s: writes (-want +got):\n%s", step.what, diff)
+		}
+		if kept != step.kept || len(w.events.Events) != step.events {
+			t.Errorf("%s: %d writes of Secrets, %d events", step.what, kept, len(w.events.Events))
+		}
+		for len(w.events.Events) > 0 {
+			<-w.events.Events
+		}
+	}
+}
+
+func TestTheCopyOfAnIngressKeepsTheClassThatTheTargetChose(t *testing.T) {
+	class := func(name string) func(*networkingv1.Ingress) {
+		return func(i *networkingv1.Ingress) { i.Spec.IngressClassName = &name }
+	}
+	old := withAnnotation("kubernetes.io/ingress.class", "old")
+	for name, test := range map[string]struct {
+		original, existing *networkingv1.Ingress
+		want               string
+	}{
+		"a new copy has no class":                   {pathTo("web"), nil, ""},
+		"a new copy has the class of its original":  {pathTo("web", class("a")), nil, "a"},
+		"the target's default class stays":          {pathTo("web"), pathTo("web", class("b")), "b"},
+		"the class of the original comes first":     {pathTo("web", class("a")), pathTo("web", class("b")), "a"},
+		"an original that names its controller":     {pathTo("web", old), pathTo("web", class("b")), ""},
+		"a target without a default class":          {pathTo("web"), pathTo("web"), ""},
+		"a class that the copy does not yet follow": {pathTo("web", class("a")), pathTo("web"), "a"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			made := toC2().ingress(test.original, test.existing)
+			if got := ptr.Deref(made.Spec.IngressClassName, ""); got != test.want {
+				t.Errorf("class %q, want %q", got, test.want)
+			}
+		})
+	}
+	global := web(everywhere())
+	defaulted := ingressCopy("web")
+	defaulted.Spec.IngressClassName = ptr.To("b")
+	w := newWorld(t, []client.Object{global, pathTo("web")}, []client.Object{copyOf(t, global), defaulted})
+	w.c2.classes.Insert("b")
+	if err := w.c2.reconcileIngress(t.Context(), shop("entry")); err != nil || len(w.there.writes) > 0 {
+		t.Errorf("error %v, writes %v", err, w.there.writes)
+	}
+}
+
+// answering is an API server that answers each read with an error.
+type answering struct {
+	client.Reader
+	err error
+}
+
+func (a answering) Get(context.Context, client.ObjectKey, client.Object, ...client.GetOption) error {
+	return a.err
+}
+
+func TestATargetThatLacksTheClassOfAnIngress(t *testing.T) {
+	classes := schema.GroupResource{Resource: "ingressclasses"}
+	for name, test := range map[string]struct {
+		class   string
+		answer  error
+		refused bool
+		failed  bool
+		known   bool
+	}{
+		"no class":                    {},
+		"a class that the target has": {class: "nginx", known: true},
+		"a class that it lacks":       {class: "haproxy", refused: true, failed: true},
+		"a target that does not let us look": {
+			class: "haproxy", answer: apierrors.NewForbidden(classes, "haproxy", errors.New("no")),
+		},
+		"a target that does not answer": {
+			class: "nginx", answer: apierrors.NewServiceUnavailable("busy"), failed: true,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			from := pathTo("web", withAnnotation(v1alpha1.AnnotationGlobal, "true"))
+			if test.class != "" {
+				from.Spec.IngressClassName = &test.class
+			}
+			w := newWorld(t, []client.Object{from}, nil)
+			c, there := w.engage(
+				t, targetOf("c3", ""), &networkingv1.IngressClass{ObjectMeta: metav1.ObjectMeta{Name: "nginx"}},
+			)
+			c.existing[""] = copiesOf(t)
+			if test.answer != nil {
+				c.target.APIReader = answering{err: test.answer}
+			}
+			err := c.reconcileIngress(t.Context(), shop("entry"))
+			if (err != nil) != test.failed || (refusal(err) != "") != test.refused {
+				t.Errorf("error %v, refusal %q", err, refusal(err))
+			}
+			if diff := cmp.Diff([]string{"create Ingress entry"}, there.writes); diff != "" {
+				t.Errorf("writes (-want +got):\n%s", diff)
+			}
+			c.target.APIReader = silent{}
+			if again := c.checkClass(t.Context(), test.class); test.known && again != nil {
+				t.Errorf("a class that was there is looked for again: %v", again)
 			}
 		})
 	}

@@ -40,7 +40,7 @@ func (c *copier) reconcileService(ctx context.Context, key types.NamespacedName)
 		err = c.removeService(ctx, key, from, e)
 	}
 	// The watch will show a copy that was created a moment ago.
-	if copied := v.follow && e != nil && e.service(key) != nil; err == nil || !copied {
+	if copied := v.follow && e != nil && e.service(key) != nil; err == nil || errors.Is(err, errRelaxed) || !copied {
 		c.noteCopied(key, copied)
 	}
 	return v.wait, err
@@ -108,25 +108,40 @@ func (c *copier) copyService(ctx context.Context, key types.NamespacedName, from
 	var endpoints map[string]*discoveryv1.EndpointSlice
 	err = c.writeService(ctx, wanted, there)
 	if err == nil && !merged(from.service) {
-		endpoints = c.desired.endpoints(from)
+		endpoints = c.desired.endpoints(original{service: wanted, slices: from.slices})
 	}
 	if notOurs := (*writer.NotOursError)(nil); err != nil && !errors.As(err, &notOurs) {
 		return err
 	}
-	return errors.Join(err, c.writeEndpoints(ctx, c.slicesOf(key, e, true), endpoints))
+	if err := errors.Join(err, c.writeEndpoints(ctx, c.slicesOf(key, e, true), endpoints)); err != nil {
+		return err
+	}
+	return relaxed(from.service, wanted)
 }
 
+// writeService creates or changes the copy. It may relax the wanted one.
 func (c *copier) writeService(ctx context.Context, wanted, there *corev1.Service) error {
+	c.relaxUnknown(wanted)
+	write := func() error { return c.createCopy(ctx, wanted) }
 	if there != nil {
-		return c.patchCopy(
-			ctx,
-			there,
-			slices.Concat(c.adopt(there), metaChanges(there, wanted), specChange(there.Spec, wanted.Spec)),
-		)
+		write = func() error {
+			return c.patchCopy(
+				ctx,
+				there,
+				slices.Concat(c.adopt(there), metaChanges(there, wanted), specChange(there.Spec, wanted.Spec)),
+			)
+		}
 	}
-	err := c.createCopy(ctx, wanted)
-	if apierrors.IsInvalid(err) { // The target's network may have other IP families.
-		return c.createCopy(ctx, anyFamily(wanted))
+	err := write()
+	if c.relax(wanted, err) {
+		err = write()
+	}
+	if there != nil || !apierrors.IsInvalid(err) {
+		return err
+	}
+	*wanted = *anyFamily(wanted) // The target's network may have other IP families.
+	if err = write(); c.relax(wanted, err) {
+		err = write()
 	}
 	return err
 }
@@ -179,7 +194,9 @@ func (c *copier) removeService(ctx context.Context, key types.NamespacedName, fr
 		return err
 	}
 	if there := e.service(key); there != nil {
-		needs := func(other *copier) bool { return other.decisionOf(key, from, nil).follow }
+		needs := func(other *copier) bool { // Where delegates are, the copy stays, as if the sibling had made it.
+			return other.decisionOf(key, from, nil).follow || !useless && other.holds(key.Namespace)
+		}
 		return c.giveUp(ctx, there, useless, needs)
 	}
 	return nil
@@ -187,11 +204,19 @@ func (c *copier) removeService(ctx context.Context, key types.NamespacedName, fr
 
 // createCopy creates a copy that the watch does not show.
 func (c *copier) createCopy(ctx context.Context, wanted runtime.Object) error {
+	object, err := encode(wanted)
+	if err != nil {
+		return err
+	}
+	return c.writer.Write(ctx, object, false)
+}
+
+func encode(wanted runtime.Object) (*unstructured.Unstructured, error) {
 	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(wanted)
 	if err != nil {
-		return fmt.Errorf("encoding the copy: %w", err)
+		return nil, fmt.Errorf("encoding the copy: %w", err)
 	}
-	return c.writer.Write(ctx, &unstructured.Unstructured{Object: object}, false)
+	return &unstructured.Unstructured{Object: object}, nil
 }
 
 // patchCopy patches this very copy, unless somebody has made it their own. A copy that has lost its mark gets it back,

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
 )
 
@@ -125,6 +126,38 @@ func TestASiblingThatNeedsAServiceKeepsItsCopy(t *testing.T) {
 	}
 	if other.decisionOf(shop("web"), original{service: web()}, nil).follow {
 		t.Error("a Service without delegates is needed")
+	}
+}
+
+// TestASiblingWithDelegatesTakesOverACopyWithoutPods has a Service that is scaled to zero.
+func TestASiblingWithDelegatesTakesOverACopyWithoutPods(t *testing.T) {
+	remove := "delete Service web"
+	handOver := "patch Service web: test uid, test parent-cluster-id, add target-id, add target-hash"
+	for name, test := range map[string]struct {
+		original *corev1.Service
+		holds    bool
+		want     string
+	}{
+		"a sibling with delegates":                         {web(), true, handOver},
+		"a sibling without delegates":                      {web(), false, remove},
+		"a sibling does not need what may not be followed": {web(external), true, remove},
+	} {
+		t.Run(name, func(t *testing.T) {
+			copied := copyOf(t, web())
+			w := newWorld(t, []client.Object{test.original}, []client.Object{copied})
+			w.c2.target.ClusterID = "x"
+			other, _ := w.engage(t, targetOf("other", "x"), copied.DeepCopy())
+			if test.holds {
+				other.chaperonSeen(&v1alpha1.PodChaperon{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "db"}})
+			}
+			w.c2.idle[shop("web")] = w.clock.Now().Add(-grace)
+			if _, err := w.c2.reconcileService(t.Context(), shop("web")); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff([]string{test.want}, w.there.writes); diff != "" {
+				t.Errorf("writes (-want +got):\n%s", diff)
+			}
+		})
 	}
 }
 

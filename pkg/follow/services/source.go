@@ -47,6 +47,9 @@ func (f *Follower) reconcileSource(ctx context.Context, i item) (reconcile.Resul
 		return reconcile.Result{}, f.removeFinalizers(ctx, object)
 	}
 	service, ok := object.(*corev1.Service)
+	if ok {
+		f.recordExternalName(service)
+	}
 	if ok && applied(service) && !rewritten(service) { // An earlier release of our fields failed.
 		return reconcile.Result{}, f.readAndRelease(ctx, i.NamespacedName)
 	}

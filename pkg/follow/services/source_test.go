@@ -70,6 +70,10 @@ func TestSelectorsOfTheSource(t *testing.T) {
 		failed  bool
 	}{
 		"a Service that Cilium does not merge stays": {from: append(proxies, web())},
+		"a Service of another name that is wanted everywhere goes nowhere": {
+			from: []client.Object{web(external, everywhere())}, events: 1,
+		},
+		"a Service of another name that nobody wants elsewhere": {from: []client.Object{web(external)}},
 		"a Service that selects proxies is to select delegates": {
 			from: append(proxies, web(cilium())), want: []string{"apply Service web: " + delegates},
 		},

@@ -44,6 +44,7 @@ type server struct {
 
 	mu      sync.Mutex // guards all that follows
 	writes  []string
+	made    client.Object      // the last one to be created
 	answers map[string][]error // by the verb, kind and name of a write, in order; the last one stays
 }
 
@@ -53,18 +54,27 @@ func newServer(objects ...client.Object) *server {
 	s.WithWatch = fake.NewClientBuilder().WithObjects(objects...).WithReturnManagedFields().WithIndex(
 		&corev1.Pod{}, "spec.schedulerName", scheduler,
 	).WithInterceptorFuncs(interceptor.Funcs{
-		Create: func(_ context.Context, _ client.WithWatch, o client.Object, _ ...client.CreateOption) error {
+		Create: func(_ context.Context, _ client.WithWatch, o client.Object, options ...client.CreateOption) error {
 			if _, isName := o.(*authenticationv1.SelfSubjectReview); isName {
 				return nil
 			}
+			if (&client.CreateOptions{}).ApplyOptions(options).DryRun != nil {
+				return s.note("try to create", o, "")
+			}
+			s.mu.Lock()
+			s.made = o
+			s.mu.Unlock()
 			return s.note("create", o, "")
 		},
 		Patch: func(
-			_ context.Context, _ client.WithWatch, o client.Object, p client.Patch, _ ...client.PatchOption,
+			_ context.Context, _ client.WithWatch, o client.Object, p client.Patch, options ...client.PatchOption,
 		) error {
 			data, err := p.Data(o)
 			if err != nil {
 				return err
+			}
+			if (&client.PatchOptions{}).ApplyOptions(options).DryRun != nil {
+				return s.note("try to patch", o, operations(data))
 			}
 			return s.note("patch", o, operations(data))
 		},

@@ -23,6 +23,7 @@ func TestACopyThatHasLostItsMarkGetsItBack(t *testing.T) {
 			`{"op":"add","path":"/metadata/annotations",` +
 			`"value":{"multicluster.admiralty.io/followed-by":"system:serviceaccount:ns:c1"}}`
 		change = `{"op":"add","path":"/spec","value":"new"}`
+		asSeen = `[{"op":"test","path":"/metadata/resourceVersion","value":"@1"}]`
 	)
 	marked := map[string]string{v1alpha1.AnnotationFollowedBy: "somebody"}
 	unmarked := map[string]string{v1alpha1.AnnotationIsDelegate: ""}
@@ -58,9 +59,26 @@ func TestACopyThatHasLostItsMarkGetsItBack(t *testing.T) {
 			annotations: unmarked, answers: map[string][]error{"patch": {apierrors.NewNotFound(resource(), "web")}},
 			want: []string{"who", "patch"}, patch: "[" + ours + "," + mark + "]",
 		},
-		"a copy that somebody has made their own is left alone": {
+		"a copy that somebody has recreated or made their own is left alone, and is no refusal": {
+			annotations: unmarked,
+			answers:     map[string][]error{"patch": {refused("Service")}, "test": {refused("Service")}},
+			want:        []string{"who", "patch", "test"}, patch: asSeen,
+		},
+		"a copy that is gone after all is no refusal": {
+			annotations: unmarked, answers: map[string][]error{
+				"patch": {refused("Service")}, "test": {apierrors.NewNotFound(resource(), "web")},
+			},
+			want: []string{"who", "patch", "test"}, patch: asSeen,
+		},
+		"a copy that is as it was seen, and is refused": {
 			annotations: unmarked, answers: map[string][]error{"patch": {refused("Service")}},
-			want: []string{"who", "patch"}, patch: "[" + ours + "," + mark + "]", err: apierrors.IsInvalid,
+			want: []string{"who", "patch", "test"}, patch: asSeen, err: apierrors.IsInvalid,
+		},
+		"a refused copy at which nobody can look is tried again": {
+			annotations: unmarked, answers: map[string][]error{
+				"patch": {refused("Service")}, "test": {apierrors.NewServiceUnavailable("busy")},
+			},
+			want: []string{"who", "patch", "test"}, patch: asSeen, err: apierrors.IsServiceUnavailable,
 		},
 		"a copy is not marked with an unknown name": {
 			annotations: unmarked, answers: map[string][]error{"who": {bySomebody()}}, want: []string{"who"},

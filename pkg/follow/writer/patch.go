@@ -74,8 +74,9 @@ func (w *Writer) annotate(ctx context.Context, object, found *unstructured.Unstr
 
 // Patch changes a copy of a kind that the source may read, if it still is this very object and a copy of this source's.
 // A copy from which somebody has removed the annotation followed-by gets it back. Without changes, this may be all, or
-// nothing. A copy that is gone is no error. The object says its kind. Patch returns a *NotOursError if the target's
-// admission policy takes the object for nobody's copy, or the API server's error.
+// nothing. A copy that is gone, or that somebody has changed or recreated since, is no error. The object says its kind.
+// Patch returns a *NotOursError if the target's admission policy takes the object for nobody's copy, or the API
+// server's error.
 func (w *Writer) Patch(ctx context.Context, there client.Object, changes []patch.Operation) error {
 	mark, err := w.mark(ctx, there)
 	if err != nil || len(mark)+len(changes) == 0 {
@@ -92,10 +93,28 @@ func (w *Writer) Patch(ctx context.Context, there client.Object, changes []patch
 	switch {
 	case deniedByPolicy(err):
 		return notOurs(there)
+	case apierrors.IsInvalid(err):
+		return w.unlessChanged(ctx, there, err)
 	case client.IgnoreNotFound(err) != nil:
 		return fmt.Errorf("changing the copy: %w", err)
 	default:
 		return nil
+	}
+}
+
+// unlessChanged returns a refusal if the copy still is as it was seen. API servers answer a failed test, and the
+// removal of what is gone, with the same code as a patch whose result is invalid (applyJSPatch in
+// k8s.io/apiserver/pkg/endpoints/handlers/patch.go). So a test alone follows.
+func (w *Writer) unlessChanged(ctx context.Context, there client.Object, refusal error) error {
+	asSeen := patch.Test(patch.Pointer("metadata", "resourceVersion"), there.GetResourceVersion())
+	_, err := w.sendPatch(ctx, there, asSeen)
+	switch {
+	case err == nil:
+		return fmt.Errorf("changing the copy: %w", refusal)
+	case apierrors.IsInvalid(err), apierrors.IsNotFound(err):
+		return nil
+	default:
+		return err
 	}
 }
 
@@ -122,7 +141,7 @@ func (w *Writer) mark(ctx context.Context, there client.Object) ([]patch.Operati
 
 // sendPatch sends a patch of the copy, and returns the copy.
 func (w *Writer) sendPatch(
-	ctx context.Context, object *unstructured.Unstructured, operations ...patch.Operation,
+	ctx context.Context, object client.Object, operations ...patch.Operation,
 ) (*unstructured.Unstructured, error) {
 	data, err := patch.Encode(operations)
 	if err != nil {
@@ -139,8 +158,8 @@ func (w *Writer) sendPatch(
 }
 
 // withNameOf gives an empty object the kind, namespace and name of another.
-func withNameOf[T client.Object](empty T, object *unstructured.Unstructured) T {
-	empty.GetObjectKind().SetGroupVersionKind(object.GroupVersionKind())
+func withNameOf[T client.Object](empty T, object client.Object) T {
+	empty.GetObjectKind().SetGroupVersionKind(object.GetObjectKind().GroupVersionKind())
 	empty.SetNamespace(object.GetNamespace())
 	empty.SetName(object.GetName())
 	return empty

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/apierror"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/timeouts"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
@@ -65,7 +66,8 @@ func NewWriter(target client.Writer, reader client.Reader, source translate.Sour
 // whole. Of other kinds, the given top-level fields are written, and nil ones are removed. Their other fields stay, and
 // so do the labels of a copy that exists. The argument exists is only a guess that saves a request. A copy that cannot
 // be changed, such as an immutable one, is deleted and recreated, unless the target would refuse the new one. A new
-// copy gets no annotation needed-at, because it needs none. Write returns a *NotOursError, or the API server's error.
+// copy gets no annotation needed-at, because it needs none. A full quota does not keep a copy that exists from being
+// updated. Write returns a *NotOursError, or the API server's error.
 func (w *Writer) Write(ctx context.Context, object *unstructured.Unstructured, exists bool) error {
 	user, err := w.userName(ctx)
 	if err != nil {
@@ -78,12 +80,25 @@ func (w *Writer) Write(ctx context.Context, object *unstructured.Unstructured, e
 				return err
 			}
 		}
-		if err = w.createCopy(ctx, marked); !apierrors.IsAlreadyExists(err) {
+		err = w.createCopy(ctx, marked)
+		if !exists && apierror.Of(err, apierror.Create) == apierror.QuotaExceeded {
+			return w.updateDespiteQuota(ctx, marked, err)
+		}
+		if !apierrors.IsAlreadyExists(err) {
 			return err
 		}
 		exists = true
 	}
 	return err
+}
+
+// updateDespiteQuota updates the copy, or returns the refusal if there is none. Admission counts objects before the API
+// server looks whether one of this name exists (create in k8s.io/apiserver/pkg/registry/generic/registry/store.go).
+func (w *Writer) updateDespiteQuota(ctx context.Context, object *unstructured.Unstructured, refusal error) error {
+	if err := w.updateCopy(ctx, object); !apierrors.IsNotFound(err) {
+		return err
+	}
+	return refusal
 }
 
 // AsSeen lets a request fail unless the object is the same as it was seen. Labels say whose an object is, and they

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/apierror"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
 
@@ -50,6 +51,36 @@ func TestACopyThatIsRemovedWhileItIsWrittenIsMadeAnew(t *testing.T) {
 			repeated(apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "shop")),
 			nil,
 			apierrors.IsNotFound,
+		},
+		"a copy that was thought to be new, with a full quota": {
+			false,
+			[]error{fullQuota()},
+			[]error{nil},
+			none,
+		},
+		"a copy that is new, with a full quota": {
+			false,
+			[]error{fullQuota()},
+			[]error{missing},
+			func(err error) bool { return apierror.Of(err, apierror.Create) == apierror.QuotaExceeded },
+		},
+		"a copy with a full quota, and a target that does not answer": {
+			false,
+			[]error{fullQuota()},
+			[]error{apierrors.NewServiceUnavailable("busy")},
+			apierrors.IsServiceUnavailable,
+		},
+		"a known copy that is gone since, with a full quota": {
+			true,
+			[]error{fullQuota()},
+			[]error{missing},
+			apierrors.IsForbidden,
+		},
+		"a new copy that is denied": {
+			false,
+			[]error{bySomebody()},
+			nil,
+			apierrors.IsForbidden,
 		},
 		"a known copy in a namespace that is gone since": {
 			true,
@@ -100,6 +131,10 @@ func TestACopyThatIsRemovedWhileItIsWrittenIsMadeAnew(t *testing.T) {
 			}
 		})
 	}
+}
+
+func fullQuota() error {
+	return apierrors.NewForbidden(resource(), "db", errors.New("exceeded quota: q, requested: count/secrets=1"))
 }
 
 func none(err error) bool { return err == nil }

@@ -6,14 +6,12 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
-	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -28,7 +26,6 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/follow/services"
-	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/needs"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/targetkind"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 	"github.com/multicluster-scheduler/multicluster-scheduler/test/integration/env"
@@ -116,40 +113,6 @@ func (r *recorder) Eventf( //nolint:revive // The interface has these parameters
 ) {
 	about, _ := meta.Accessor(regarding)
 	r.Add(fmt.Sprintf("%s/%s %s: %s", about.GetNamespace(), about.GetName(), reason, fmt.Sprintf(note, args...)))
-}
-
-// keptSecrets plays the part that copies Secrets: it records which are kept, and refuses them if a test wants that.
-type keptSecrets struct {
-	mu      sync.Mutex                                                 // guards all that follows
-	kept    map[types.NamespacedName]map[types.NamespacedName][]string // by target and Ingress
-	refused map[types.NamespacedName]bool                              // by target
-}
-
-func (s *keptSecrets) keep(_ context.Context, in *engage.Target, ingress types.NamespacedName, names []string) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.kept[in.Key] == nil {
-		s.kept[in.Key] = map[types.NamespacedName][]string{}
-	}
-	s.kept[in.Key][ingress] = names
-	if s.refused[in.Key] && len(names) > 0 {
-		return &needs.RefusedError{Ref: needs.Ref{Resource: needs.Secrets, Name: names[0]}, Reason: "exists there"}
-	}
-	return nil
-}
-
-// refuse refuses all that is to be kept in a target from now on, or takes it again.
-func (s *keptSecrets) refuse(in *env.Target, refused bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.refused[in.Key] = refused
-}
-
-// of returns the Secrets that are kept in a target for an Ingress.
-func (s *keptSecrets) of(in *env.Target, ingress *networkingv1.Ingress) []string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.kept[in.Key][client.ObjectKeyFromObject(ingress)]
 }
 
 // engaged engages the targets c2 and c3 of a new namespace until the test ends.

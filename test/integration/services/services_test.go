@@ -1,6 +1,7 @@
 package services
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"testing"
@@ -129,21 +130,42 @@ func TestAGlobalServiceGoesEverywhere(t *testing.T) {
 	waitForAddresses(t, c2, service)
 }
 
-func TestACopySurvivesAMomentWithoutPods(t *testing.T) {
+// TestACopyWithoutPodsKeepsItsAddress has a Service that is scaled to zero. Its clients are other delegates.
+func TestACopyWithoutPodsKeepsItsAddress(t *testing.T) {
 	namespace, c2, c3 := engaged(t)
 	service, slice := createFollowed(t, c2, c3, "web")
-	c := waitForCopy(t, c2, service)
+	ingress := createShop(t, namespace)
+	c, entry := waitForCopy(t, c2, service), waitForCopy(t, c2, ingress)
 	setEndpoints(t, slice, nil)
 	waitForAddresses(t, c2, service)
-	setEndpoints(t, slice, map[string]string{"10.2.0.1": c2.NodeName, "10.3.0.1": c3.NodeName})
-	waitForAddresses(t, c2, service, "10.3.0.1")
 	passTime(t, service)
 	waitForWorkers(t, namespace, c2)
-	env.ExpectEqual(t, "UID of the copy", c.UID, waitForCopy(t, c2, service).UID)
-	setEndpoints(t, slice, nil)
-	waitForAddresses(t, c2, service)
 	passTime(t, service)
-	waitForNoCopy(t, c2, service)
+	waitForWorkers(t, namespace, c2)
+	setEndpoints(t, slice, map[string]string{"10.2.0.1": c2.NodeName, "10.3.0.1": c3.NodeName})
+	waitForAddresses(t, c2, service, "10.3.0.1")
+	now := waitForCopy(t, c2, service)
+	env.ExpectEqual(t, "UID of the copy", c.UID, now.UID)
+	env.ExpectEqual(t, "cluster IP of the copy", c.Spec.ClusterIP, now.Spec.ClusterIP)
+	env.ExpectEqual(t, "UID of the Ingress", entry.UID, waitForCopy(t, c2, ingress).UID)
+}
+
+func TestACopyGoesAWhileAfterTheLastDelegate(t *testing.T) {
+	namespace, c2, c3 := engaged(t)
+	service := create(t, namespace, "web")
+	slice(t, service, map[string]string{"10.2.0.1": c2.NodeName, "10.3.0.1": c3.NodeName})
+	last := createChaperon(t, namespace, c2)
+	createChaperon(t, namespace, c3)
+	waitForCopy(t, c2, service)
+	env.Delete(t, c2.Cluster, last)
+	env.Eventually(t, func(context.Context) error {
+		passTime(t, service)
+		if env.Exists(t, c2.Cluster, namesake(service)) {
+			return errors.New("the copy still exists")
+		}
+		return nil
+	})
+	waitForCopy(t, c3, service)
 }
 
 // createTheirs creates a Service of the users of a target.

@@ -64,16 +64,16 @@ func readable() map[schema.GroupVersionResource][]string {
 	}
 }
 
-// others are the other copies. They matter when a source leaves a namespace, which is rare in most clusters.
+// others are the other copies. They matter when a source leaves a namespace, which is rare in most clusters. A
+// ServiceAccount may stay for ever, and for what was added to it here. So it does not count.
 func others(secretNamespaces []string) map[schema.GroupVersionResource][]string {
 	all, core := []string{metav1.NamespaceAll}, schema.GroupVersion{Version: "v1"}
 	if len(secretNamespaces) == 0 {
 		secretNamespaces = all
 	}
 	return map[schema.GroupVersionResource][]string{
-		core.WithResource("configmaps"):      all,
-		core.WithResource("serviceaccounts"): all,
-		core.WithResource("secrets"):         secretNamespaces,
+		core.WithResource("configmaps"): all,
+		core.WithResource("secrets"):    secretNamespaces,
 	}
 }
 
