@@ -22,6 +22,8 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
 
 const (
@@ -227,7 +229,7 @@ func (k *kube) schedule(ctx context.Context, pod *corev1.Pod) {
 			return false
 		case node != "":
 			return bindTo(now, node)
-		case len(now.Status.Conditions) > 0:
+		case translate.PodCondition(now.Status.Conditions, corev1.PodScheduled) != nil:
 			return false
 		}
 		setScheduled(now, corev1.PodCondition{

@@ -1,63 +1,76 @@
-// Command placement simulates.
+// Command placement simulates how pods are placed.
 package main
 
 import (
 	"context"
+	"flag"
 	"fmt"
+	"os"
+	"strings"
 	"testing"
 	"time"
-
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 )
 
+// options are the flags.
+type options struct {
+	report, only string
+	seeds        uint64
+}
+
 func main() {
+	var o options
+	flags := flag.NewFlagSet("placement", flag.ExitOnError)
+	flags.StringVar(&o.report, "report", "", "the page that gets the table, docs/performance/placement.md say")
+	flags.StringVar(&o.only, "run", "", "simulates only the scenarios whose names contain this")
+	flags.Uint64Var(&o.seeds, "seeds", 1, "how many seeds each scenario has; the others follow the one in the table")
+	_ = flags.Parse(os.Args[1:])
 	quiet()
-	asTest("x", func(t *testing.T) {
-		inBubble(t, func(ctx context.Context) {
-			var targets []*target
-			var policies []*v1alpha1.PlacementPolicy
-			for i := range 3 {
-				var nodes []*corev1.Node
-				for j := range 5 {
-					r := corev1.ResourceList{"cpu": resource.MustParse("8"), "memory": resource.MustParse("32Gi"), "pods": resource.MustParse("110")}
-					nodes = append(nodes, &corev1.Node{
-						ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("c%d-n%d", i, j), Labels: map[string]string{corev1.LabelHostname: fmt.Sprintf("c%d-n%d", i, j)}},
-						Status:     corev1.NodeStatus{Capacity: r, Allocatable: r, Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}},
-					})
-				}
-				tg, err := newTarget(ctx, fmt.Sprintf("c%d", i), nodes, 1)
-				if err != nil {
-					t.Fatal(err)
-				}
-				targets = append(targets, tg)
-				policies = append(policies, nil)
-			}
-			s, err := newSource(ctx, targets, policies)
-			if err != nil {
-				t.Fatal(err)
-			}
-			pause(ctx, 10*time.Second)
-			start := time.Now()
-			s.watch(func(c change) {
-				if pod, ok := c.after.(*corev1.Pod); ok {
-					fmt.Println(time.Since(start), pod.Name, pod.Spec.NodeName, pod.Status.Phase, len(pod.Status.Conditions))
-				}
-			})
-			for i := range 100 {
-				pod := &corev1.Pod{
-					ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("web-%d", i), Namespace: namespace, Annotations: map[string]string{v1alpha1.AnnotationElect: ""}},
-					Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{"cpu": resource.MustParse("1200m"), "memory": resource.MustParse("1Gi")}}}}},
-				}
-				if _, err := s.admit(pod); err != nil {
-					t.Fatal(err)
-				}
-			}
-			pause(ctx, 2*time.Minute)
-			fmt.Println("end")
-		})
+	asTest("placement", func(t *testing.T) {
+		if err := simulateAll(t, o); err != nil {
+			t.Fatal(err)
+		}
 	})
+}
+
+// simulateAll prints a line for each scenario, and writes the report.
+func simulateAll(t *testing.T, o options) error {
+	t.Helper()
+	var results []result
+	fmt.Println(strings.Join(header(), "\t"))
+	for _, s := range scenarios() {
+		if !strings.Contains(s.name, o.only) {
+			continue
+		}
+		for range o.seeds {
+			began := time.Now()
+			r, err := simulate(t, s)
+			if err != nil {
+				return fmt.Errorf("%s, seed %d: %w", s.name, s.seed, err)
+			}
+			results = append(results, r)
+			fmt.Printf("%s\t(%s)\n", strings.Join(r.cells(), "\t"), time.Since(began).Round(100*time.Millisecond))
+			s.seed += 100
+		}
+	}
+	if o.report == "" {
+		return nil
+	}
+	return write(o.report, results)
+}
+
+// simulate simulates a scenario with the fleet and with the flat cluster.
+func simulate(t *testing.T, s scenario) (r result, err error) {
+	t.Helper()
+	r.scenario = s
+	g := s.made()
+	r.clusters, r.nodes = len(g.clusters), 0
+	for _, c := range g.clusters {
+		r.nodes += len(c.nodes)
+	}
+	inBubble(t, func(ctx context.Context) { r.fleet, err = simulateFleet(ctx, s) })
+	if err != nil {
+		return r, err
+	}
+	inBubble(t, func(ctx context.Context) { r.flat, err = simulateFlat(ctx, s) })
+	return r, err
 }

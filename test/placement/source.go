@@ -53,7 +53,7 @@ func newSource(ctx context.Context, targets []*target, policies []*v1alpha1.Plac
 	}
 	for i, t := range targets {
 		registry.SetPolicy(t.engaged, policies[i])
-		s.follow(t)
+		s.follow(ctx, t)
 		if err := registry.Engage(ctx, t.engaged); err != nil {
 			return nil, fmt.Errorf("engaging %s: %w", t.name, err)
 		}
@@ -64,9 +64,9 @@ func newSource(ctx context.Context, targets []*target, policies []*v1alpha1.Plac
 
 // follow keeps the virtual node of a target as the summary says, and proxies as their delegates have ended. In the
 // product, package vk/node and package feedback do this.
-func (s *source) follow(t *target) {
+func (s *source) follow(ctx context.Context, t *target) {
 	_, _ = t.summaries.AddEventHandler(watch.OnAny(func(summary *v1alpha1.ClusterSummary) { s.show(t, summary) }))
-	chaperons, _ := t.engaged.Cache.GetInformer(context.TODO(), &v1alpha1.PodChaperon{})
+	chaperons, _ := t.engaged.Cache.GetInformer(ctx, &v1alpha1.PodChaperon{})
 	_, _ = chaperons.AddEventHandler(watch.OnAny(func(c *v1alpha1.PodChaperon) {
 		if !translate.Finished(c.Status.Phase) {
 			return
@@ -117,15 +117,11 @@ func sameAmounts(a, b corev1.ResourceList) bool {
 }
 
 // admit creates an elected pod, as admission makes it.
-func (s *source) admit(pod *corev1.Pod) (*corev1.Pod, error) {
+func (s *source) admit(pod *corev1.Pod) error {
 	proxy, err := translate.Proxy(pod)
 	if err != nil {
-		return nil, fmt.Errorf("admitting pod %s: %w", pod.Name, err)
+		return fmt.Errorf("admitting pod %s: %w", pod.Name, err)
 	}
-	created, err := s.create(proxy)
-	if err != nil {
-		return nil, err
-	}
-	admitted, _ := created.(*corev1.Pod)
-	return admitted, nil
+	_, err = s.create(proxy)
+	return err
 }

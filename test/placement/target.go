@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -30,25 +29,27 @@ type target struct {
 	*store
 
 	kube    *kube
+	holds   *holds
 	engaged *engage.Target
 	// summaries are those that the source's cache shows.
 	summaries *informer
 }
 
-// newTarget starts a target cluster with these nodes. It runs until ctx ends.
-func newTarget(ctx context.Context, name string, nodes []*corev1.Node, seed uint64) (*target, error) {
-	s := newStore(name)
-	for _, node := range nodes {
-		if _, err := s.create(node); err != nil {
-			return nil, fmt.Errorf("creating a node: %w", err)
-		}
+// newTarget starts a target cluster, which runs until ctx ends.
+func newTarget(ctx context.Context, c *cluster, seed uint64) (*target, error) {
+	s := newStore(c.name)
+	if err := createNodes(s, c); err != nil {
+		return nil, err
 	}
 	k, err := newKube(ctx, s, seed)
 	if err != nil {
 		return nil, err
 	}
 	startKubelets(s)
-	t := &target{store: s, kube: k}
+	t := &target{store: s, kube: k, holds: holdBack(ctx, s, c)}
+	if c.grows != nil {
+		go (&autoscaler{kube: k, groups: []*nodeGroup{c.group()}}).run(ctx)
+	}
 	t.startManager(ctx)
 	t.connect(ctx)
 	return t, nil
