@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -28,10 +29,15 @@ import (
 
 // apiServer is the source's API server, as the scheduler reaches it by HTTP, without a network. It has pods, nodes and
 // namespaces, and empty lists of everything else.
-type apiServer struct{ *store }
+type apiServer struct {
+	*store
+
+	// conditions is how often a pod got another condition.
+	conditions atomic.Int64
+}
 
 // config returns a configuration that leads to the server.
-func (s apiServer) config() *rest.Config { return &rest.Config{Host: "http://source", Transport: s} }
+func (s *apiServer) config() *rest.Config { return &rest.Config{Host: "http://source", Transport: s} }
 
 // kept are the kinds that the server has.
 func kept(resource string) client.Object {
@@ -84,7 +90,7 @@ func (q request) kind() string {
 }
 
 // RoundTrip answers a request.
-func (s apiServer) RoundTrip(r *http.Request) (*http.Response, error) {
+func (s *apiServer) RoundTrip(r *http.Request) (*http.Response, error) {
 	q := read(r)
 	if !pause(r.Context(), requestTime) {
 		return nil, r.Context().Err()
@@ -105,6 +111,7 @@ func (s apiServer) RoundTrip(r *http.Request) (*http.Response, error) {
 	case q.subresource == "binding":
 		return answer(s.bind(q, body))
 	case q.Method == http.MethodPatch && q.resource == "pods":
+		s.conditions.Add(1)
 		return answer(s.patchPod(q, body))
 	}
 	return nil, fmt.Errorf("the simulation does not offer %s %s", r.Method, r.URL)
@@ -130,7 +137,7 @@ func (q request) ref() ref {
 	return ref{reflect.TypeOf(kept(q.resource)), types.NamespacedName{Namespace: q.namespace, Name: q.name}}
 }
 
-func (s apiServer) bind(q request, body []byte) (any, error) {
+func (s *apiServer) bind(q request, body []byte) (any, error) {
 	decoded, _, err := scheme.Codecs.UniversalDeserializer().Decode(body, nil, nil)
 	if err != nil {
 		return nil, err
@@ -163,7 +170,7 @@ func setScheduled(pod *corev1.Pod, c corev1.PodCondition) {
 	pod.Status.Conditions = append(pod.Status.Conditions, c)
 }
 
-func (s apiServer) patchPod(q request, body []byte) (any, error) {
+func (s *apiServer) patchPod(q request, body []byte) (any, error) {
 	var failed error
 	pod, err := s.update(q.ref(), func(o client.Object) bool {
 		was, err := json.Marshal(o)
@@ -196,7 +203,7 @@ func encoded(kind schema.GroupVersionKind, o client.Object) client.Object {
 }
 
 // list returns the objects that the request selects, and the version of the list.
-func (s apiServer) list(q request) (any, error) {
+func (s *apiServer) list(q request) (any, error) {
 	kind, selects, items := q.kind(), q.selector(), []client.Object{}
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -13,19 +13,21 @@ type figures struct {
 	median, p99, longest time.Duration
 	// retries is the mean number of PodChaperons of a pod beyond the first.
 	retries float64
+	// conditions is how often the source's scheduler wrote a condition of a pod, for each pod.
+	conditions float64
 	// imbalance is the standard deviation of the shares of CPUs in use, when the last pods have come.
 	imbalance float64
 	// waited is how many pods waited too long although a target had room, and no target had their delegates. held is
 	// the same for those whose delegates another target held back.
 	waited, held int
-	// starved is how many pods were overtaken by later ones of their kind, or of their size, for too long.
+	// starved is how many pods were overtaken by later ones that ask for the same, for too long.
 	starved int
-	// gangs is how many gangs were placed in part.
+	// partGangs is how many gangs were placed in part.
 	partGangs int
 }
 
-// figures sums up what became of the pods that came from start on.
-func (ob *observer) figures(start time.Time) figures {
+// figures sums up what became of the pods.
+func (ob *observer) figures() figures {
 	ob.mu.Lock()
 	defer ob.mu.Unlock()
 	f := figures{pods: len(ob.byName)}

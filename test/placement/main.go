@@ -1,4 +1,3 @@
-// Command placement simulates how pods are placed.
 package main
 
 import (

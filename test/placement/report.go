@@ -23,8 +23,8 @@ type result struct {
 
 func header() []string {
 	return []string{
-		"scenario", "seed", "clusters", "nodes", "pods", "placed", "flat", "median", "p99", "longest", "flat: p99",
-		"retries", "imbalance", "flat", "waited", "held", "starved", "gangs in part",
+		"scenario", "seed", "clusters", "nodes", "pods", "placed", "flat", "median", "p99", "longest", "flat: p99", "flat: longest",
+		"retries", "conditions", "imbalance", "flat", "waited", "held", "starved", "gangs in part",
 	}
 }
 
@@ -33,8 +33,8 @@ func (r result) cells() []string {
 	points := func(f figures) string { return fmt.Sprintf("%.1f", 100*f.imbalance) }
 	return []string{
 		r.scenario.name, fmt.Sprint(r.scenario.seed), fmt.Sprint(r.clusters), fmt.Sprint(r.nodes), fmt.Sprint(r.fleet.pods),
-		of(r.fleet), of(r.flat), short(r.fleet.median), short(r.fleet.p99), short(r.fleet.longest), short(r.flat.p99),
-		fmt.Sprintf("%.2f", r.fleet.retries), points(r.fleet), points(r.flat),
+		of(r.fleet), of(r.flat), short(r.fleet.median), short(r.fleet.p99), short(r.fleet.longest), short(r.flat.p99), short(r.flat.longest),
+		fmt.Sprintf("%.2f", r.fleet.retries), fmt.Sprintf("%.1f", r.fleet.conditions), points(r.fleet), points(r.flat),
 		fmt.Sprint(r.fleet.waited), fmt.Sprint(r.fleet.held), fmt.Sprint(r.fleet.starved), fmt.Sprint(r.fleet.partGangs),
 	}
 }

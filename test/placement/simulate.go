@@ -48,7 +48,7 @@ func run(ctx context.Context, s scenario, g *generator, ob *observer, of side) (
 			break
 		}
 	}
-	f := ob.figures(start)
+	f := ob.figures()
 	f.imbalance = imbalance
 	return f, nil
 }
@@ -82,11 +82,13 @@ func simulateFleet(ctx context.Context, s scenario) (figures, error) {
 		return figures{}, err
 	}
 	ob.follow(from.store)
-	return run(ctx, s, g, ob, side{
+	f, err := run(ctx, s, g, ob, side{
 		create: from.admit,
 		sample: func() { ob.sample(ctx, targets) },
 		usage:  func() []float64 { return usage(g.clusters, stores...) },
 	})
+	f.conditions = float64(from.conditions.Load()) / float64(len(g.arrivals))
+	return f, err
 }
 
 // simulateFlat simulates one cluster that has all nodes. It has no quotas and no queues.

@@ -29,14 +29,12 @@ const (
 
 // source is the source cluster: its API server, and the product's scheduler with its targets.
 type source struct {
-	*store
-
-	targets []*target
+	*apiServer
 }
 
 // newSource starts the source of these targets, with their policies. It runs until ctx ends.
 func newSource(ctx context.Context, targets []*target, policies []*v1alpha1.PlacementPolicy) (*source, error) {
-	s := &source{store: newStore("source"), targets: targets}
+	s := &source{&apiServer{store: newStore("source")}}
 	enabled := map[string]string{v1alpha1.LabelEnabledNamespace: v1alpha1.LabelEnabledNamespaceValue}
 	_, err := s.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace, Labels: enabled}})
 	if err != nil {
@@ -44,7 +42,7 @@ func newSource(ctx context.Context, targets []*target, policies []*v1alpha1.Plac
 	}
 	keys, registry := proof.Generate(time.Now()), engage.NewRegistry()
 	scheduler, err := scheduling.New(scheduling.Options{
-		Config: apiServer{s.store}.config(), Source: translate.Source{ClusterID: clusterID}, Registry: registry,
+		Config: s.config(), Source: translate.Source{ClusterID: clusterID}, Registry: registry,
 		Sign:     func(claim proof.Claim) (string, error) { return keys.Sign(claim), nil },
 		Strategy: configv1alpha1.Spread, Timeout: placementTimeout,
 	})

@@ -37,7 +37,7 @@ type event struct {
 
 // stream begins a watch: with the objects that there are, if the request asks for them, and a bookmark after them. The
 // caches of the simulation watch once, and from the version of their list on, when nothing has changed since.
-func (s apiServer) stream(q request) io.ReadCloser {
+func (s *apiServer) stream(q request) io.ReadCloser {
 	b := &stream{news: make(chan struct{}, 1)}
 	b.ctx, b.ended = context.WithCancel(q.Context())
 	kind, wanted, selects := q.kind(), reflect.TypeOf(kept(q.resource)), q.selector()

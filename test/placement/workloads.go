@@ -50,7 +50,11 @@ func share(of int64, part float64) int64 { return int64(float64(of) * part) }
 // services are Deployments that request a part of all CPUs.
 func services(clusters int, part float64) func(*generator) {
 	return func(g *generator) {
-		g.fleet(clusters, 4, 12)
+		if clusters < 100 {
+			g.fleet(clusters, 4, 12)
+		} else {
+			g.fleet(clusters, 1, 2) // It takes too long otherwise.
+		}
 		g.deployments(share(g.cpus(), part))
 	}
 }
@@ -103,7 +107,7 @@ func (g *generator) jobs(cpus int64, during time.Duration) {
 // batch are jobs for three minutes that request a part of all CPUs at any time. They last 55 s on average.
 func batch(clusters int, part float64) func(*generator) {
 	return func(g *generator) {
-		g.fleet(clusters, 4, 8)
+		g.fleet(clusters, 3, 5)
 		g.jobs(share(g.cpus(), part*180/55), 3*time.Minute)
 	}
 }

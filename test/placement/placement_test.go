@@ -1,0 +1,63 @@
+package main
+
+import (
+	"os"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestMain(m *testing.M) {
+	quiet()
+	os.Exit(m.Run())
+}
+
+// shortScenarios are small fleets, in which no autoscaler and no queue holds pods.
+func shortScenarios() []scenario {
+	return []scenario{
+		{"services", "", 21, 4 * time.Minute, services(3, 0.8)},
+		{"jobs that wait for others", "", 22, 10 * time.Minute, batch(2, 1.2)},
+		{"gangs", "", 23, 6 * time.Minute, gangs(2)},
+	}
+}
+
+func TestNoPodWaitsAlthoughATargetHasRoom(t *testing.T) {
+	for _, s := range shortScenarios() {
+		t.Run(s.name, func(t *testing.T) {
+			r, err := simulate(t, s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Log(strings.Join(r.cells(), " | "))
+			if r.fleet.waited > 0 || r.fleet.held > 0 {
+				t.Errorf("for more than %s, %d pods waited, and %d were held elsewhere, although a target had room",
+					tooLong, r.fleet.waited, r.fleet.held)
+			}
+			if r.fleet.starved > 0 {
+				t.Errorf("%d pods starved", r.fleet.starved)
+			}
+			if missing := r.flat.placed - r.fleet.placed; missing*20 > r.fleet.pods {
+				t.Errorf("%d of %d pods were placed, and %d in a flat cluster of the same nodes",
+					r.fleet.placed, r.fleet.pods, r.flat.placed)
+			}
+		})
+	}
+}
+
+func TestTheSameSeedMakesTheSameScenario(t *testing.T) {
+	for _, s := range scenarios() {
+		a, b := s.made(), s.made()
+		if len(a.arrivals) == 0 || len(a.clusters) == 0 {
+			t.Fatalf("%s has no pods, or no clusters", s.name)
+		}
+		for i := range a.arrivals {
+			if a.arrivals[i].at != b.arrivals[i].at || a.arrivals[i].pod.Name != b.arrivals[i].pod.Name {
+				t.Fatalf("%s: pod %d differs", s.name, i)
+			}
+		}
+		s.seed++
+		if c := s.made(); s.name != "big pods" && len(c.arrivals) == len(a.arrivals) && c.cpus() == a.cpus() {
+			t.Errorf("%s is the same with another seed", s.name)
+		}
+	}
+}
