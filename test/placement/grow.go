@@ -1,9 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -61,10 +63,7 @@ func (k *kube) waiting() []*corev1.Pod {
 		pods = append(pods, p.pod)
 	}
 	slices.SortFunc(pods, func(a, b *corev1.Pod) int {
-		if c := compare(a, b); c != 0 {
-			return c
-		}
-		return len(a.Name) - len(b.Name)
+		return cmp.Or(compare(a, b), strings.Compare(a.Name, b.Name))
 	})
 	return pods
 }

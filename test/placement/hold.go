@@ -3,7 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
-	"fmt"
+	"errors"
 	"slices"
 	"sync"
 	"time"
@@ -53,7 +53,7 @@ func (h *holds) admit(o client.Object) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.quota > 0 && h.used+cpusOf(pod) > h.quota {
-		return apierrors.NewForbidden(resourceOf(refOf(pod)), pod.Name, fmt.Errorf("exceeded quota: cpus"))
+		return apierrors.NewForbidden(resourceOf(refOf(pod)), pod.Name, errors.New("exceeded quota: cpus"))
 	}
 	if h.queue > 0 {
 		pod.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: queueGate}}

@@ -13,14 +13,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// informer is a cache of the objects of one kind in a store. It shows each change after a delay, and calls its handlers
+// informer is a cache of the objects of one kind in a store. It shows each change after watchTime, and calls its handlers
 // one after the other.
 type informer struct {
 	cache.Informer
 
-	kind  reflect.Type
-	delay time.Duration
-	news  chan struct{} // has room for one
+	kind reflect.Type
+	news chan struct{} // has room for one
 
 	mu      sync.Mutex // guards the field below
 	pending []change
@@ -31,9 +30,9 @@ type informer struct {
 }
 
 // newInformer returns an informer that shows the objects of the store, and their changes until ctx ends.
-func newInformer(ctx context.Context, s *store, kind client.Object, delay time.Duration) *informer {
+func newInformer(ctx context.Context, s *store, kind client.Object) *informer {
 	i := &informer{
-		kind: reflect.TypeOf(kind), delay: delay, news: make(chan struct{}, 1),
+		kind: reflect.TypeOf(kind), news: make(chan struct{}, 1),
 		objects: map[client.ObjectKey]client.Object{},
 	}
 	begun := false
@@ -79,7 +78,7 @@ func (i *informer) run(ctx context.Context) {
 		i.pending = nil
 		i.mu.Unlock()
 		for _, c := range changes {
-			if !pause(ctx, time.Until(c.at.Add(i.delay))) {
+			if !pause(ctx, time.Until(c.at.Add(watchTime))) {
 				return
 			}
 			i.show(c)

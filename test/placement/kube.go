@@ -37,7 +37,7 @@ const (
 // kube-scheduler's own cache. Pods that do not fit wait as in kube-scheduler's queue. It does not preempt.
 type kube struct {
 	store  *store
-	random *rand.Rand // Only the goroutine of run uses it.
+	random *rand.Rand // for equal scores. Only the goroutine of run uses it.
 	news   chan struct{}
 	logger klog.Logger
 
@@ -61,7 +61,8 @@ type parked struct {
 // newKube starts the scheduler of a cluster, which runs until ctx ends.
 func newKube(ctx context.Context, s *store, seed uint64) (*kube, error) {
 	k := &kube{
-		store: s, random: rand.New(rand.NewPCG(seed, 1)), news: make(chan struct{}, 1), logger: klog.Background(),
+		store: s, random: rand.New(rand.NewPCG(seed, 1)), //nolint:gosec // repeatable
+		news: make(chan struct{}, 1), logger: klog.Background(),
 		cache: schedulercache.New(ctx, nil, false, false), snapshot: schedulercache.NewEmptySnapshot(),
 		parked: map[types.UID]*parked{},
 	}

@@ -49,7 +49,7 @@ type arrival struct {
 
 // made generates the fleet and the pods of a scenario.
 func (s scenario) made() *generator {
-	g := &generator{Rand: rand.New(rand.NewPCG(s.seed, 0))}
+	g := &generator{Rand: rand.New(rand.NewPCG(s.seed, 0))} //nolint:gosec // repeatable
 	s.generate(g)
 	return g
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"reflect"
 	"strconv"
@@ -170,7 +171,7 @@ func (s *store) patch(r ref, data []byte) (client.Object, error) {
 
 func precondition(r ref, o client.Object, uid types.UID, version string) error {
 	if uid != "" && uid != o.GetUID() || version != "" && version != o.GetResourceVersion() {
-		return apierrors.NewConflict(resourceOf(r), r.key.Name, fmt.Errorf("the object is another one"))
+		return apierrors.NewConflict(resourceOf(r), r.key.Name, errors.New("the object is another one"))
 	}
 	return nil
 }

@@ -57,10 +57,10 @@ func newTarget(ctx context.Context, c *cluster, seed uint64) (*target, error) {
 
 // startManager starts the controllers of the target's manager that placement depends on.
 func (t *target) startManager(ctx context.Context) {
-	chaperons := newInformer(ctx, t.store, &v1alpha1.PodChaperon{}, watchTime)
-	pods := newInformer(ctx, t.store, &corev1.Pod{}, watchTime)
-	nodes := newInformer(ctx, t.store, &corev1.Node{}, watchTime)
-	summaries := newInformer(ctx, t.store, &v1alpha1.ClusterSummary{}, watchTime)
+	chaperons := newInformer(ctx, t.store, &v1alpha1.PodChaperon{})
+	pods := newInformer(ctx, t.store, &corev1.Pod{})
+	nodes := newInformer(ctx, t.store, &corev1.Node{})
+	summaries := newInformer(ctx, t.store, &v1alpha1.ClusterSummary{})
 	manager := &api{store: t.store, caches: caches{all: []*informer{chaperons, pods, nodes}}}
 	reconciler := chaperon.New(manager, live{store: t.store}, clock.RealClock{}, silent{}, "")
 	queue := workqueue.NewTypedRateLimitingQueue(
@@ -104,8 +104,8 @@ func work(
 
 // connect makes what the source knows of the target.
 func (t *target) connect(ctx context.Context) {
-	chaperons := newInformer(ctx, t.store, &v1alpha1.PodChaperon{}, watchTime)
-	t.summaries = newInformer(ctx, t.store, &v1alpha1.ClusterSummary{}, watchTime)
+	chaperons := newInformer(ctx, t.store, &v1alpha1.PodChaperon{})
+	t.summaries = newInformer(ctx, t.store, &v1alpha1.ClusterSummary{})
 	caches := caches{all: []*informer{chaperons, t.summaries}}
 	key := types.NamespacedName{Name: t.name}
 	t.engaged = &engage.Target{
