@@ -24,7 +24,8 @@ func quiet() {
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGUSR2) // The first call starts a goroutine, which must be outside.
 }
 
-// inBubble calls f with a clock of its own, which goes on as soon as nobody has anything to do. ctx ends when f returns.
+// inBubble calls f with a clock of its own, which goes on as soon as nobody has anything to do. ctx ends when f
+// returns.
 func inBubble(t *testing.T, f func(ctx context.Context)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {

@@ -68,7 +68,9 @@ func (a *api) Patch(ctx context.Context, o client.Object, patch client.Patch, _ 
 // Delete deletes an object. Delegates end at once.
 func (a *api) Delete(ctx context.Context, o client.Object, options ...client.DeleteOption) error {
 	asked := (&client.DeleteOptions{}).ApplyOptions(options)
-	return a.write(ctx, nil, func() (client.Object, error) { return nil, a.store.remove(refOf(o), asked.Preconditions) })
+	return a.write(ctx, nil, func() (client.Object, error) {
+		return nil, a.store.remove(refOf(o), asked.Preconditions)
+	})
 }
 
 // write makes a request, and assigns the answer to o unless there is none.

@@ -13,8 +13,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// informer is a cache of the objects of one kind in a store. It shows each change after watchTime, and calls its handlers
-// one after the other.
+// informer is a cache of the objects of one kind in a store. It shows each change after watchTime, and calls its
+// handlers one after the other.
 type informer struct {
 	cache.Informer
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -59,5 +60,26 @@ func TestTheSameSeedMakesTheSameScenario(t *testing.T) {
 		if c := s.made(); s.name != "big pods" && len(c.arrivals) == len(a.arrivals) && c.cpus() == a.cpus() {
 			t.Errorf("%s is the same with another seed", s.name)
 		}
+	}
+}
+
+func TestTheTableTakesThePlaceOfTheOneBefore(t *testing.T) {
+	page := filepath.Join(t.TempDir(), "page.md")
+	text := "before\n" + reportBegins + "\nold\n\n" + reportEnds + "after\n"
+	if err := os.WriteFile(page, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r := result{scenario: scenarios()[0], fleet: figures{pods: 8, placed: 6}, flat: figures{pods: 8, placed: 7}}
+	if err := write(page, []result{r, r}); err != nil {
+		t.Fatal(err)
+	}
+	content, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := string(content)
+	if !strings.HasPrefix(got, "before\n"+reportBegins) || !strings.HasSuffix(got, reportEnds+"after\n") ||
+		strings.Contains(got, "old") || strings.Count(got, "| 75.0 % | 87.5 % |") != 2 {
+		t.Errorf("the page is:\n%s", got)
 	}
 }

@@ -23,7 +23,7 @@ type result struct {
 
 func header() []string {
 	return []string{
-		"scenario", "seed", "clusters", "nodes", "pods", "placed", "flat", "median", "p99", "longest", "flat: p99", "flat: longest",
+		"scenario", "seed", "clusters", "nodes", "pods", "placed", "flat", "median", "p99", "flat", "longest", "flat",
 		"retries", "conditions", "imbalance", "flat", "waited", "held", "starved", "gangs in part",
 	}
 }
@@ -32,10 +32,14 @@ func (r result) cells() []string {
 	of := func(f figures) string { return fmt.Sprintf("%.1f %%", 100*float64(f.placed)/float64(f.pods)) }
 	points := func(f figures) string { return fmt.Sprintf("%.1f", 100*f.imbalance) }
 	return []string{
-		r.scenario.name, fmt.Sprint(r.scenario.seed), fmt.Sprint(r.clusters), fmt.Sprint(r.nodes), fmt.Sprint(r.fleet.pods),
-		of(r.fleet), of(r.flat), short(r.fleet.median), short(r.fleet.p99), short(r.fleet.longest), short(r.flat.p99), short(r.flat.longest),
-		fmt.Sprintf("%.2f", r.fleet.retries), fmt.Sprintf("%.1f", r.fleet.conditions), points(r.fleet), points(r.flat),
-		fmt.Sprint(r.fleet.waited), fmt.Sprint(r.fleet.held), fmt.Sprint(r.fleet.starved), fmt.Sprint(r.fleet.partGangs),
+		r.scenario.name, fmt.Sprint(r.scenario.seed),
+		fmt.Sprint(r.clusters), fmt.Sprint(r.nodes), fmt.Sprint(r.fleet.pods),
+		of(r.fleet), of(r.flat),
+		short(r.fleet.median), short(r.fleet.p99), short(r.flat.p99), short(r.fleet.longest), short(r.flat.longest),
+		fmt.Sprintf("%.2f", r.fleet.retries), fmt.Sprintf("%.1f", r.fleet.conditions),
+		points(r.fleet), points(r.flat),
+		fmt.Sprint(r.fleet.waited), fmt.Sprint(r.fleet.held), fmt.Sprint(r.fleet.starved),
+		fmt.Sprint(r.fleet.partGangs),
 	}
 }
 
@@ -68,13 +72,25 @@ func write(page string, results []result) error {
 	return nil
 }
 
+// table describes the scenarios, and has a row of figures for each result.
 func table(results []result) string {
 	var text strings.Builder
-	row := func(cells []string) { text.WriteString("| " + strings.Join(cells, " | ") + " |\n") }
-	row(header())
-	text.WriteString("|" + strings.Repeat("---|", len(header())) + "\n")
+	row := func(cells ...string) { text.WriteString("| " + strings.Join(cells, " | ") + " |\n") }
+	line := func(cells int) { text.WriteString("|" + strings.Repeat("---|", cells) + "\n") }
+	row("scenario", "what")
+	line(2)
+	described := map[string]bool{}
 	for _, r := range results {
-		row(r.cells())
+		if !described[r.scenario.name] {
+			row(r.scenario.name, r.scenario.about)
+		}
+		described[r.scenario.name] = true
+	}
+	text.WriteString("\n")
+	row(header()...)
+	line(len(header()))
+	for _, r := range results {
+		row(r.cells()...)
 	}
 	return text.String()
 }

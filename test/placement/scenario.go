@@ -60,10 +60,11 @@ func scenarios() []scenario {
 	return []scenario{
 		{"services", "3 clusters, Deployments that fill 85 % of the CPUs", 1, 5 * minute, services(3, 0.85)},
 		{"services, full", "3 clusters, Deployments that ask for 110 % of the CPUs", 2, 5 * minute, services(3, 1.1)},
-		{"mixed nodes", "10 clusters with small and large nodes, zones, taints and GPUs; all kinds of pods", 3, 10 * minute,
-			mixed(10)},
+		{"mixed nodes", "10 clusters with small and large nodes, zones, taints and GPUs; all kinds of pods", 3,
+			10 * minute, mixed(10)},
 		{"batch", "3 clusters; jobs of 20 to 90 s, as many as there is room for", 4, 15 * minute, batch(3, 1)},
-		{"batch, overload", "3 clusters; the same for 3 minutes, with half as many again", 5, 15 * minute, batch(3, 1.5)},
+		{"batch, overload", "3 clusters; the same for 3 minutes, with half as many again", 5, 15 * minute,
+			batch(3, 1.5)},
 		{"big pods", "5 clusters full of small jobs; then pods that need a whole node", 6, 15 * minute, bigPods(5)},
 		{"gangs", "5 clusters; gangs of 8 to 24 pods, each in one cluster", 7, 10 * minute, gangs(5)},
 		{"autoscalers", "5 clusters with 2 nodes, which add nodes; 3 times as many pods", 8, 15 * minute, growing(5)},
@@ -71,6 +72,7 @@ func scenarios() []scenario {
 		{"queues", "5 clusters, 2 of which hold delegates back behind gates, at 50 % of their CPUs", 10, 25 * minute,
 			queues(5)},
 		{"many clusters", "30 clusters, all kinds of pods", 11, 10 * minute, mixed(30)},
-		{"very many clusters", "200 clusters, Deployments that fill 70 % of the CPUs", 12, 5 * minute, services(200, 0.7)},
+		{"very many clusters", "200 clusters, Deployments that fill 70 % of the CPUs", 12, 5 * minute,
+			services(200, 0.7)},
 	}
 }

@@ -150,7 +150,9 @@ func growing(clusters int) func(*generator) {
 			c.add(2, usualNode)
 			c.grows = &nodeGroup{size: usualNode, most: g.between(4, 10)}
 			has := newNode("", "", usualNode)
-			class := v1alpha1.ScaleUpNodeClass{Labels: map[string]string{ofCluster: c.name}, Allocatable: has.Status.Allocatable}
+			class := v1alpha1.ScaleUpNodeClass{
+				Labels: map[string]string{ofCluster: c.name}, Allocatable: has.Status.Allocatable,
+			}
 			c.policy = &v1alpha1.PlacementPolicy{ScaleUp: &v1alpha1.ScaleUp{
 				Timeout:     &metav1.Duration{Duration: 5 * time.Minute},
 				NodeClasses: []v1alpha1.ScaleUpNodeClass{class},
