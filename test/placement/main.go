@@ -25,6 +25,7 @@ func main() {
 	_ = flags.Parse(os.Args[1:])
 	quiet()
 	asTest("placement", func(t *testing.T) {
+		t.Helper()
 		if err := simulateAll(t, o); err != nil {
 			t.Fatal(err)
 		}
