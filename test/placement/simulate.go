@@ -12,8 +12,8 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 )
 
-// settling is how long clusters have to publish their capacity before the first pod comes.
-const settling = 10 * time.Second
+// warmUp is how long clusters have to publish their capacity before the first pod comes.
+const warmUp = 10 * time.Second
 
 // side is the fleet, or the one flat cluster of the same nodes.
 type side struct {
@@ -26,7 +26,7 @@ type side struct {
 func run(ctx context.Context, s scenario, g *generator, ob *observer, of side) (figures, error) {
 	arrivals := slices.Clone(g.arrivals)
 	slices.SortStableFunc(arrivals, func(a, b *arrival) int { return int(a.at - b.at) })
-	pause(ctx, settling)
+	pause(ctx, warmUp)
 	start := time.Now()
 	var imbalance float64
 	last := arrivals[len(arrivals)-1].at

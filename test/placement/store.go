@@ -113,10 +113,10 @@ func (s *store) put(before, after client.Object) {
 	s.version++
 	after.SetResourceVersion(strconv.Itoa(s.version))
 	s.objects[refOf(after)] = after
-	s.tell(change{before: before, after: after, version: s.version, at: time.Now()})
+	s.publish(change{before: before, after: after, version: s.version, at: time.Now()})
 }
 
-func (s *store) tell(c change) {
+func (s *store) publish(c change) {
 	for _, f := range s.watchers {
 		f(c)
 	}
@@ -211,7 +211,7 @@ func (s *store) remove(r ref, conditions *metav1.Preconditions) error {
 func (s *store) drop(r ref, o client.Object) {
 	delete(s.objects, r)
 	s.version++
-	s.tell(change{before: o, version: s.version, at: time.Now()})
+	s.publish(change{before: o, version: s.version, at: time.Now()})
 }
 
 func copyOf[T client.Object](o T) T {
