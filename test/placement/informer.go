@@ -35,18 +35,16 @@ func newInformer(ctx context.Context, s *store, kind client.Object) *informer {
 		kind: reflect.TypeOf(kind), news: make(chan struct{}, 1),
 		objects: map[client.ObjectKey]client.Object{},
 	}
-	begun := false
 	s.watch(func(c change) {
 		if reflect.TypeOf(c.object()) != i.kind {
 			return
 		}
-		if !begun {
+		if c.initial {
 			i.objects[client.ObjectKeyFromObject(c.after)] = c.after
 			return
 		}
 		i.note(c)
 	})
-	begun = true
 	go i.run(ctx)
 	return i
 }

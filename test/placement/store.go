@@ -33,6 +33,8 @@ type change struct {
 	before, after client.Object
 	version       int
 	at            time.Time
+	// initial says that the object was there when the watch began.
+	initial bool
 }
 
 // object returns the object as it is, or was at last.
@@ -66,7 +68,7 @@ func (s *store) watch(f func(change)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, o := range s.objects {
-		f(change{after: o, version: s.version, at: time.Now()})
+		f(change{after: o, version: s.version, at: time.Now(), initial: true})
 	}
 	s.watchers = append(s.watchers, f)
 }

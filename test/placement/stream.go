@@ -47,7 +47,9 @@ func (s *apiServer) stream(q request) io.ReadCloser {
 	}
 	version := 0
 	s.watch(func(c change) {
-		version = c.version
+		if c.initial {
+			version = c.version
+		}
 		if b.ctx.Err() != nil || wanted == nil || reflect.TypeOf(c.object()) != wanted {
 			return
 		}
