@@ -1,4 +1,4 @@
-// Command placement simulates how pods are placed in fleets of clusters, in seconds and without API servers. It
+// Command placement simulates how pods are placed in fleets of clusters, in seconds each, without API servers. It
 // compares a fleet with one flat cluster of the same nodes, and writes the table of docs/performance/placement.md.
 //
 // The product's own code runs: the scheduler with its plugins, placement, attempts, fit and its ledgers in the source;
