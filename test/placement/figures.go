@@ -1,0 +1,91 @@
+package main
+
+import (
+	"slices"
+	"time"
+)
+
+// figures are the results of one simulation.
+type figures struct {
+	pods, placed int
+	// median, p99 and longest are the times from the creation of a pod to its binding. Pods that were not placed count
+	// with the time until the end.
+	median, p99, longest time.Duration
+	// retries is the mean number of PodChaperons of a pod beyond the first.
+	retries float64
+	// conditions is how often the source's scheduler wrote a condition of a pod, for each pod.
+	conditions float64
+	// imbalance is the standard deviation of the shares of CPUs in use, when the last pods have come.
+	imbalance float64
+	// waited is how many pods waited too long although a target had room, and no target had their delegates. held is
+	// the same for those whose delegates another target held back.
+	waited, held int
+	// starved is how many pods were overtaken by later ones that ask for the same, for too long.
+	starved int
+	// partGangs is how many gangs were placed in part.
+	partGangs int
+}
+
+// figures sums up what became of the pods.
+func (ob *observer) figures() figures {
+	ob.mu.Lock()
+	defer ob.mu.Unlock()
+	f := figures{pods: len(ob.byName)}
+	var waits []time.Duration
+	attempts, tried := 0, 0
+	inGang, placedInGang := map[string]int{}, map[string]int{}
+	for _, o := range ob.byName {
+		end := o.placed
+		if end.IsZero() {
+			end = time.Now()
+		} else {
+			f.placed++
+			placedInGang[o.gang]++
+		}
+		inGang[o.gang]++
+		waits = append(waits, end.Sub(o.created))
+		if o.attempts > 0 {
+			attempts, tried = attempts+o.attempts, tried+1
+		}
+		f.waited, f.held = f.waited+count(o.waited), f.held+count(o.held)
+		f.starved += count(end.Sub(o.created) >= starving && ob.overtaken(o, end))
+	}
+	slices.Sort(waits)
+	f.median, f.p99, f.longest = waits[len(waits)/2], waits[len(waits)*99/100], waits[len(waits)-1]
+	if tried > 0 {
+		f.retries = float64(attempts-tried) / float64(tried)
+	}
+	for gang, n := range inGang {
+		f.partGangs += count(gang != "" && placedInGang[gang] > 0 && placedInGang[gang] < n)
+	}
+	return f
+}
+
+// overtaken says whether pods with the same requests and constraints that came much later were placed earlier. It must
+// be called with the lock held.
+func (ob *observer) overtaken(o *observed, end time.Time) bool {
+	for _, other := range ob.byName {
+		if other.size() == o.size() && !other.placed.IsZero() && other.placed.Before(end) &&
+			other.created.Sub(o.created) >= tooLong {
+			return true
+		}
+	}
+	return false
+}
+
+// size returns what a pod asks for, as text, if it asks for nothing but CPUs and memory.
+func (a *arrival) size() string {
+	spec := &a.pod.Spec
+	if len(spec.NodeSelector) > 0 || len(spec.Tolerations) > 0 || spec.Affinity != nil || a.gang != "" {
+		return a.kind
+	}
+	requests := spec.Containers[0].Resources.Requests
+	return requests.Cpu().String() + " " + requests.Memory().String()
+}
+
+func count(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,85 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestMain(m *testing.M) {
+	quiet()
+	os.Exit(m.Run())
+}
+
+// shortScenarios are small fleets, in which no autoscaler and no queue holds pods.
+func shortScenarios() []scenario {
+	return []scenario{
+		{"services", "", 21, 4 * time.Minute, services(3, 0.8)},
+		{"jobs that wait for others", "", 22, 10 * time.Minute, batch(2, 1.2)},
+		{"gangs", "", 23, 6 * time.Minute, gangs(2)},
+	}
+}
+
+func TestNoPodWaitsAlthoughATargetHasRoom(t *testing.T) {
+	for _, s := range shortScenarios() {
+		t.Run(s.name, func(t *testing.T) {
+			r, err := simulate(t, s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Log(strings.Join(r.cells(), " | "))
+			if r.fleet.waited > 0 || r.fleet.held > 0 {
+				t.Errorf("for more than %s, %d pods waited, and %d were held elsewhere, although a target had room",
+					tooLong, r.fleet.waited, r.fleet.held)
+			}
+			if r.fleet.starved > 0 {
+				t.Errorf("%d pods starved", r.fleet.starved)
+			}
+			if missing := r.flat.placed - r.fleet.placed; missing*20 > r.fleet.pods {
+				t.Errorf("%d of %d pods were placed, and %d in a flat cluster of the same nodes",
+					r.fleet.placed, r.fleet.pods, r.flat.placed)
+			}
+		})
+	}
+}
+
+func TestTheSameSeedMakesTheSameScenario(t *testing.T) {
+	for _, s := range scenarios() {
+		a, b := s.made(), s.made()
+		if len(a.arrivals) == 0 || len(a.clusters) == 0 {
+			t.Fatalf("%s has no pods, or no clusters", s.name)
+		}
+		for i := range a.arrivals {
+			if a.arrivals[i].at != b.arrivals[i].at || a.arrivals[i].pod.Name != b.arrivals[i].pod.Name {
+				t.Fatalf("%s: pod %d differs", s.name, i)
+			}
+		}
+		s.seed++
+		if c := s.made(); s.name != "big pods" && len(c.arrivals) == len(a.arrivals) && c.cpus() == a.cpus() {
+			t.Errorf("%s is the same with another seed", s.name)
+		}
+	}
+}
+
+func TestTheTableTakesThePlaceOfTheOneBefore(t *testing.T) {
+	page := filepath.Join(t.TempDir(), "page.md")
+	text := "before\n" + reportBegins + "\nold\n\n" + reportEnds + "after\n"
+	if err := os.WriteFile(page, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r := result{scenario: scenarios()[0], fleet: figures{pods: 8, placed: 6}, flat: figures{pods: 8, placed: 7}}
+	if err := write(page, []result{r, r}); err != nil {
+		t.Fatal(err)
+	}
+	content, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := string(content)
+	if !strings.HasPrefix(got, "before\n"+reportBegins) || !strings.HasSuffix(got, reportEnds+"after\n") ||
+		strings.Contains(got, "old") || strings.Count(got, "| 75.0 % | 87.5 % |") != 2 {
+		t.Errorf("the page is:\n%s", got)
+	}
+}
