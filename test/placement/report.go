@@ -1,16 +1,11 @@
 package main
 
 import (
-	"errors"
 	"fmt"
-	"os"
 	"strings"
 	"time"
-)
 
-const (
-	reportBegins = "<!-- Written by test/placement: -->\n"
-	reportEnds   = "<!-- End of what test/placement writes. -->\n"
+	"github.com/multicluster-scheduler/multicluster-scheduler/hack/page"
 )
 
 // result is what came of a scenario.
@@ -55,21 +50,8 @@ func short(d time.Duration) string {
 }
 
 // write replaces the table of a page.
-func write(page string, results []result) error {
-	content, err := os.ReadFile(page)
-	if err != nil {
-		return fmt.Errorf("reading the page: %w", err)
-	}
-	before, rest, found := strings.Cut(string(content), reportBegins)
-	_, after, ended := strings.Cut(rest, reportEnds)
-	if !found || !ended {
-		return errors.New(page + " has no place for the table")
-	}
-	text := before + reportBegins + "\n" + table(results) + "\n" + reportEnds + after
-	if err := os.WriteFile(page, []byte(text), 0o644); err != nil {
-		return fmt.Errorf("writing the page: %w", err)
-	}
-	return nil
+func write(path string, results []result) error {
+	return page.Write(path, "test/placement", table(results))
 }
 
 // table describes the scenarios, and has a row of figures for each result.
