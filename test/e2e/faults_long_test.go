@@ -153,6 +153,25 @@ func (w *world) takesPods(t *testing.T, name string) {
 	})
 }
 
+// isEmpty waits until no pods of earlier tests count in any cluster, so that all have the same room.
+func (w *world) isEmpty(t *testing.T) {
+	t.Helper()
+	for _, cluster := range []*cluster{w.c1, w.c2} {
+		within(t, time.Minute, "no delegates of earlier tests to count in "+cluster.name, func(ctx context.Context) error {
+			summary := &v1alpha1.ClusterSummary{}
+			if err := cluster.Get(ctx, client.ObjectKey{Name: v1alpha1.ClusterSummaryName}, summary); err != nil {
+				return err
+			}
+			for _, usage := range summary.Status.Sources {
+				if pods := usage.Requested[corev1.ResourcePods]; !pods.IsZero() {
+					return fmt.Errorf("%s pods of %s count", pods.String(), usage.ClusterID)
+				}
+			}
+			return nil
+		})
+	}
+}
+
 // nodeReadyMessage returns the message of the node's condition Ready.
 func (w *world) nodeReadyMessage(t *testing.T, name string) string {
 	t.Helper()

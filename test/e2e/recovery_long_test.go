@@ -65,6 +65,7 @@ func TestATargetWithoutAManagerKeepsNoPodWaiting(t *testing.T) {
 func TestAVirtualNodeDeletedByHandComesBack(t *testing.T) {
 	w := setUp(t)
 	w.takesPods(t, "admiralty-c2") // A test before this one may have cut it off.
+	w.isEmpty(t)
 	create(t, w.c1, w.webServer(6))
 	before := w.quiet(t, 6)
 	w.spread(t, before)
@@ -94,6 +95,7 @@ func (w *world) nodeUID(t *testing.T, name string) string {
 func TestATargetsNodeThatIsDrainedSendsPodsElsewhere(t *testing.T) {
 	w := setUp(t)
 	w.takesPods(t, "admiralty-c2")
+	w.isEmpty(t)
 	create(t, w.c1, w.webServer(6))
 	w.spread(t, w.quiet(t, 6))
 	node, cpu := realNode(t, w.c2).Name, w.virtualNodeCPU(t, "admiralty-c2")
