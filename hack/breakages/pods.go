@@ -62,6 +62,12 @@ func ofPlacement() []breakage {
 			to:     "	if true || refusedThere(seen) {\n		return refusal",
 			missed: rare,
 		},
+	}
+}
+
+// ofWithdrawal are about requests that withdraw a delegate.
+func ofWithdrawal() []breakage {
+	return []breakage{
 		{
 			name: "withdraws-by-deletion", file: placement + "withdraw.go", test: pods,
 			does: "a withdrawal deletes the PodChaperon in place of asking for the end of its delegate",

@@ -48,6 +48,7 @@ const (
 func all() []breakage {
 	var all []breakage
 	all = append(all, ofPlacement()...)
+	all = append(all, ofWithdrawal()...)
 	all = append(all, ofLeftovers()...)
 	all = append(all, ofFeedback()...)
 	all = append(all, ofChaperon()...)

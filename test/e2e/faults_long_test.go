@@ -157,7 +157,7 @@ func (w *world) takesPods(t *testing.T, name string) {
 func (w *world) isEmpty(t *testing.T) {
 	t.Helper()
 	for _, cluster := range []*cluster{w.c1, w.c2} {
-		within(t, time.Minute, "no delegates of earlier tests to count in "+cluster.name, func(ctx context.Context) error {
+		within(t, time.Minute, "no earlier delegates to count in "+cluster.name, func(ctx context.Context) error {
 			summary := &v1alpha1.ClusterSummary{}
 			if err := cluster.Get(ctx, client.ObjectKey{Name: v1alpha1.ClusterSummaryName}, summary); err != nil {
 				return err

@@ -73,7 +73,8 @@ func (h *History) goes(uid types.UID, p *proxy) {
 	case asked && a.how == DelegateDeleted && !p.controlled:
 		h.violateOf(uid, NoneLost, "proxy %s (%s) had finished, and goes because %s", p.name, uid, a.how)
 	case !p.controlled && p.gone:
-		h.violateOf(uid, NoneLost, "proxy %s (%s on %q, %s) is gone, and nobody deleted it", p.name, uid, p.node, p.phase)
+		h.violateOf(uid, NoneLost, "proxy %s (%s on %q, %s) is gone, and nobody deleted it",
+			p.name, uid, p.node, p.phase)
 	case p.gone && p.deleting: // Its deletion was looked at when it began.
 	case p.ordinal && strings.HasSuffix(p.name, "-0") && h.quiet() && !p.disrupted && !h.delegateDisrupted(uid):
 		// Nobody scales a StatefulSet to zero, or rolls one out.

@@ -181,7 +181,8 @@ func (h *History) Proxy(pod *corev1.Pod) {
 	h.proxies[pod.UID] = is
 	h.notePod(pod.UID, "proxy "+pod.Name, pod)
 	if Finished(was.phase) && (is.phase != was.phase || is.codes != was.codes) {
-		h.violateOf(pod.UID, Terminal, "proxy %s was %s %s, and is %s %s", is.name, was.phase, was.codes, is.phase, is.codes)
+		h.violateOf(pod.UID, Terminal, "proxy %s was %s %s, and is %s %s",
+			is.name, was.phase, was.codes, is.phase, is.codes)
 	}
 	if is.deleting && !was.deleting {
 		h.goes(pod.UID, is)
@@ -253,7 +254,8 @@ func (h *History) compareEnds(uid types.UID) {
 	}
 	for _, d := range h.delegates {
 		if d.parent == uid && p.on(d.cluster) && Finished(d.phase) && (d.phase != p.phase || d.codes != p.codes) {
-			h.violateOf(uid, ExitCodes, "proxy %s is %s %s, its delegate %s %s", p.name, p.phase, p.codes, d.phase, d.codes)
+			h.violateOf(uid, ExitCodes, "proxy %s is %s %s, its delegate %s %s",
+				p.name, p.phase, p.codes, d.phase, d.codes)
 		}
 	}
 }

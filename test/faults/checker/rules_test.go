@@ -361,7 +361,9 @@ func TestABrokenPromiseComesWithTheTraceOfItsPod(t *testing.T) {
 		t.Fatalf("got %v", violations)
 	}
 	text := violations[0].String()
-	for _, want := range []string{"proxy db-0: ", "delegate db-0 in c2: ", "PodChaperon d in c2: ", string(Deleted), "gone"} {
+	for _, want := range []string{
+		"proxy db-0: ", "delegate db-0 in c2: ", "PodChaperon d in c2: ", string(Deleted), "gone",
+	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the trace lacks %q:\n%s", want, text)
 		}
