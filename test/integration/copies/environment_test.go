@@ -16,6 +16,7 @@ import (
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	collection "github.com/multicluster-scheduler/multicluster-scheduler/pkg/delegate/garbagecollection"
 	writing "github.com/multicluster-scheduler/multicluster-scheduler/pkg/follow/writer"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
@@ -126,6 +127,10 @@ func (i identity) do(ctx context.Context, t *testing.T, r request, namespace str
 	env.Must(t, err)
 	if r.contentType != "" {
 		req.Header.Set("Content-Type", r.contentType)
+		if query := req.URL.Query(); !query.Has("fieldManager") {
+			query.Set("fieldManager", v1alpha1.FieldOwner) // as sources write
+			req.URL.RawQuery = query.Encode()
+		}
 	}
 	response, err := i.http.Do(req)
 	env.Must(t, err)
