@@ -82,7 +82,7 @@ func (l *lab) controllersDone(ctx context.Context) error {
 	}
 	for _, j := range jobs.Items {
 		if j.Status.Failed > 0 {
-			l.history.Violate(checker.ExitCodes,
+			l.history.ViolateOf(j.Name, checker.ExitCodes,
 				"Job %s counts %d failed pods, and none can fail", j.Name, j.Status.Failed)
 		} else if j.Status.Succeeded != *j.Spec.Completions {
 			return fmt.Errorf("of Job %s: it has %d completions of %d", j.Name, j.Status.Succeeded, *j.Spec.Completions)

@@ -13,34 +13,6 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// Violation is a promise that was broken.
-type Violation struct {
-	At   time.Time
-	Rule Rule
-	Text string
-	// Trace says what the objects of the pod became, in all clusters, if the violation is of one pod.
-	Trace []string
-}
-
-// Rule is the name of a promise, as the report lists it.
-type Rule string
-
-// The rules.
-const (
-	OnePerProxy    Rule = "at most one delegate of a proxy runs"
-	OnePerOrdinal  Rule = "at most one pod of an ordinal of a StatefulSet runs"
-	NoneLost       Rule = "no pod goes unless somebody asked for it"
-	Terminal       Rule = "what has finished stays as it is"
-	ExitCodes      Rule = "no exit code and no completion is lost or invented"
-	Budgets        Rule = "budgets are kept"
-	Converges      Rule = "each proxy has its delegate, and each delegate its proxy, in time"
-	Notices        Rule = "a target that cannot be reached is noticed in time"
-	NothingIsStuck Rule = "nothing is left that cannot be deleted"
-	EndsFirst      Rule = "a pod goes only when its delegate has ended"
-	Readiness      Rule = "no readiness is invented"
-	NoFalseAlarm   Rule = "a target says that it was set back only if it was"
-)
-
 // History is what the checker knows. Its methods may be called by several goroutines.
 type History struct {
 	now func() time.Time
@@ -126,35 +98,6 @@ func (h *History) SetBack(cluster string, source bool) {
 		}
 	}
 	h.forgets[cluster] = true
-}
-
-// Violations returns the promises that were broken so far.
-func (h *History) Violations() []Violation {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return slices.Clone(h.violations)
-}
-
-// Violate adds a violation that the caller found. Another of the same rule and text is not added.
-func (h *History) Violate(rule Rule, format string, args ...any) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.violate(rule, format, args...)
-}
-
-func (h *History) violate(rule Rule, format string, args ...any) {
-	h.violateOf("", rule, format, args...)
-}
-
-// violateOf is violate for a promise about one proxy.
-func (h *History) violateOf(proxy types.UID, rule Rule, format string, args ...any) {
-	text := fmt.Sprintf(format, args...)
-	key := string(rule) + text
-	if h.reported[key] {
-		return
-	}
-	h.reported[key] = true
-	h.violations = append(h.violations, Violation{h.now(), rule, text, slices.Clone(h.traceOf(proxy))})
 }
 
 // Proxy notes the state of a pod of the source.

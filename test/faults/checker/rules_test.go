@@ -369,3 +369,13 @@ func TestABrokenPromiseComesWithTheTraceOfItsPod(t *testing.T) {
 		}
 	}
 }
+
+func TestABrokenPromiseOfAControllerComesWithTheTracesOfItsPods(t *testing.T) {
+	h := NewHistory((&clock{}).now)
+	h.Proxy(pod("p", on("admiralty-c2")))
+	h.ViolateOf("db", ExitCodes, "Job db failed")
+	h.ViolateOf("d", ExitCodes, "Job d failed")
+	if got := h.Violations(); len(got) != 2 || len(got[0].Trace) != 1 || len(got[1].Trace) != 0 {
+		t.Errorf("got %v", got)
+	}
+}

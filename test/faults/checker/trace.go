@@ -35,17 +35,25 @@ type trace struct {
 	last  map[string]string // by object
 }
 
-// traceOf returns the trace of a proxy so far.
-func (h *History) traceOf(proxy types.UID) []string {
-	if known := h.traces[proxy]; known != nil {
-		return known.lines
+// tracesOf returns the traces of proxies so far, one after the other.
+func (h *History) tracesOf(proxies []types.UID) []string {
+	var lines []string
+	for _, proxy := range proxies {
+		if known := h.traces[proxy]; known != nil {
+			lines = append(lines, known.lines...)
+		}
 	}
-	return nil
+	return lines
 }
 
 // notePod adds the state of a proxy or a delegate to the trace.
 func (h *History) notePod(proxy types.UID, about string, pod *corev1.Pod) {
 	text := fmt.Sprintf("%s on %q %s", pod.Status.Phase, pod.Spec.NodeName, codes(pod))
+	for _, why := range []string{pod.Status.Reason, pod.Status.Message, disruption(pod)} {
+		if why != "" {
+			text += " (" + why + ")"
+		}
+	}
 	h.note(proxy, about, "%s%s", strings.TrimSpace(text), deletion(&pod.ObjectMeta))
 }
 
@@ -99,13 +107,4 @@ func (h *History) ofChaperons(cluster string) cache.ResourceEventHandler {
 		UpdateFunc: func(_, object any) { note(object, false) },
 		DeleteFunc: func(object any) { note(object, true) },
 	}
-}
-
-// String returns the violation, and under it the trace of its pod.
-func (v Violation) String() string {
-	text := fmt.Sprintf("%s %s: %s", v.At.Format("15:04:05.000"), v.Rule, v.Text)
-	for _, line := range v.Trace {
-		text += "\n    " + line
-	}
-	return text
 }
