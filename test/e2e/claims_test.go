@@ -147,24 +147,7 @@ func TestFollowingAStatefulSetStaysWithItsData(t *testing.T) {
 	c := where["db-0"]
 	w.kubectl(t, "cordon", "admiralty-"+c.name)
 	w.kubectl(t, "delete", "pod", "db-0")
-	eventually(t, "db-0 to say that its data is elsewhere", func(ctx context.Context) error {
-		out, err := runKubectl(
-			ctx,
-			"--context",
-			"c1",
-			"--namespace",
-			w.namespace,
-			"get",
-			"pod",
-			"db-0",
-			"-o",
-			`jsonpath={.status.conditions[?(@.type=="PodScheduled")].message}`,
-		)
-		if err != nil || !strings.Contains(out, `claim "data-db-0" is in `+c.name) {
-			return fmt.Errorf("it says: %s %w", out, err)
-		}
-		return nil
-	})
+	w.waitsBecause(t, "db-0", `claim "data-db-0" is in `+c.name)
 	w.kubectl(t, "uncordon", "admiralty-"+c.name)
 	for name, before := range where {
 		after, delegate := w.running(t, name)
@@ -213,6 +196,77 @@ func (w *three) claimsOutlivePods(t *testing.T, count int) {
 			return nil
 		})
 	}
+}
+
+// TestFollowingAClaimWithoutDataLeavesTheTargetThatRefusesItsPod makes a claim first in c2, whose quota refuses the pod,
+// and then in c3. It then removes the claim's annotations, as tools do that replace objects as a whole.
+func TestFollowingAClaimWithoutDataLeavesTheTargetThatRefusesItsPod(t *testing.T) {
+	w := setUpThree(t)
+	t.Cleanup(func() {
+		_, _ = runKubectl(context.WithoutCancel(t.Context()), "--context", "c1", "uncordon", "admiralty-c3")
+	})
+	w.refusesPods(t, w.c2)
+	w.kubectl(t, "cordon", "admiralty-c3")
+	create(t, w.c1, w.database(w.volumes(t, 1), 1))
+	w.waitsBecause(t, "db-0", "exceeded quota")
+
+	w.kubectl(t, "uncordon", "admiralty-c3")
+	c, delegate := w.running(t, "db-0")
+	if c != w.c3 {
+		t.Fatalf("db-0 runs in %s", c.name)
+	}
+	w.inside(t, c, delegate, "write", "/data/file", "data")
+	claims := &corev1.PersistentVolumeClaimList{}
+	if err := w.c2.List(t.Context(), claims, client.InNamespace(w.namespace)); err != nil || len(claims.Items) > 0 {
+		t.Errorf("c2 has %d claims, error %v", len(claims.Items), err)
+	}
+
+	if err := w.c2.Delete(t.Context(), &corev1.ResourceQuota{ObjectMeta: w.meta("no-pods", nil)}); err != nil {
+		t.Fatal(err)
+	}
+	w.kubectl(t, "cordon", "admiralty-c3")
+	w.kubectl(t, "annotate", "pvc", "data-db-0",
+		v1alpha1.AnnotationFollowedTo+"-", v1alpha1.AnnotationFollowedToClusterID+"-")
+	w.kubectl(t, "delete", "pod", "db-0")
+	w.waitsBecause(t, "db-0", `claim "data-db-0" is in c3`)
+	w.kubectl(t, "uncordon", "admiralty-c3")
+	c, delegate = w.running(t, "db-0")
+	if c != w.c3 {
+		t.Fatalf("without the annotation, db-0 runs in %s", c.name)
+	}
+	if got := strings.TrimSpace(w.inside(t, c, delegate, "cat", "/data/file")); got != "data" {
+		t.Errorf("db-0 finds %q in its volume", got)
+	}
+}
+
+// refusesPods gives a cluster a quota that lets no pods into the namespace.
+func (w *three) refusesPods(t *testing.T, c *cluster) {
+	t.Helper()
+	create(t, c, &corev1.ResourceQuota{
+		ObjectMeta: w.meta("no-pods", nil),
+		Spec:       corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{corev1.ResourcePods: resource.MustParse("0")}},
+	})
+	eventually(t, "the quota to count", func(ctx context.Context) error {
+		quota := &corev1.ResourceQuota{}
+		err := c.Get(ctx, client.ObjectKey{Namespace: w.namespace, Name: "no-pods"}, quota)
+		if err == nil && len(quota.Status.Hard) == 0 {
+			err = fmt.Errorf("its status is %v", quota.Status)
+		}
+		return err
+	})
+}
+
+// waitsBecause waits until a pod says why it is not scheduled.
+func (w *three) waitsBecause(t *testing.T, name, reason string) {
+	t.Helper()
+	eventually(t, name+" to wait because "+reason, func(ctx context.Context) error {
+		out, err := runKubectl(ctx, "--context", "c1", "--namespace", w.namespace, "get", "pod", name,
+			"-o", `jsonpath={.status.conditions[?(@.type=="PodScheduled")].message}`)
+		if err != nil || !strings.Contains(out, reason) {
+			return fmt.Errorf("it says: %s %w", out, err)
+		}
+		return nil
+	})
 }
 
 func TestFollowingAPodGoesWhereItsClaimIs(t *testing.T) {
