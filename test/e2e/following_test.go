@@ -8,11 +8,16 @@ import (
 	"maps"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
+	toolswatch "k8s.io/client-go/tools/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
@@ -227,9 +232,9 @@ func TestFollowingAnObjectOfTheTargetIsNotTouchedAndThePodGoesElsewhereOrUsesIt(
 func TestFollowingNoDelegateIsMadeBeforeItsSecret(t *testing.T) {
 	w := setUpThree(t)
 	const pods = 200
-	watchers := map[*cluster]func() (secrets, delegates map[string]uint64){}
+	firsts := map[*cluster]func(kind string) map[string]uint64{}
 	for _, c := range []*cluster{w.c2, w.c3} {
-		watchers[c] = w.firstVersions(t, c)
+		firsts[c] = w.firstVersions(t, c)
 	}
 	for i := range pods {
 		name := fmt.Sprintf("p%d", i)
@@ -263,49 +268,56 @@ func TestFollowingNoDelegateIsMadeBeforeItsSecret(t *testing.T) {
 		}
 		return nil
 	})
-	checked := 0
-	for c, stop := range watchers {
-		secrets, delegates := stop()
-		for name, version := range delegates {
-			before, ok := secrets[name]
-			if !ok || before >= version {
-				t.Errorf(
-					"in %s, the Secret of %s is of version %d (seen: %t), its delegate of %d",
-					c.name,
-					name,
-					before,
-					ok,
-					version,
-				)
+	eventually(t, "the watches to have shown each delegate and its Secret", func(context.Context) error {
+		seen := 0
+		for c, of := range firsts {
+			for name := range of("delegates") {
+				if _, ok := of("secrets")[name]; !ok {
+					return fmt.Errorf("there was no Secret of %s in %s", name, c.name)
+				}
+				seen++
 			}
-			checked++
 		}
-	}
-	if checked != pods {
-		t.Errorf("%d delegates were seen, want %d", checked, pods)
+		if seen != pods {
+			return fmt.Errorf("there were %d delegates", seen)
+		}
+		return nil
+	})
+	for c, of := range firsts {
+		secrets := of("secrets")
+		for name, version := range of("delegates") {
+			if secrets[name] >= version {
+				t.Errorf("in %s, the Secret of %s is of version %d, its delegate of %d",
+					c.name, name, secrets[name], version)
+			}
+		}
 	}
 }
 
 // firstVersions records the resource versions at which Secrets and delegates are created from now on, by the name of
-// the proxy.
-func (w *three) firstVersions(t *testing.T, c *cluster) func() (secrets, delegates map[string]uint64) {
+// the proxy. API servers end watches, so each is begun again where it ended.
+func (w *three) firstVersions(t *testing.T, c *cluster) (of func(kind string) map[string]uint64) {
 	t.Helper()
-	ctx, cancel := context.WithCancel(t.Context())
+	var mu sync.Mutex
 	result := map[string]map[string]uint64{}
-	done := make(chan struct{}, 2)
 	for kind, list := range map[string]client.ObjectList{
 		"secrets": &corev1.SecretList{}, "delegates": &corev1.PodList{},
 	} {
-		events, err := c.Watch(ctx, list, client.InNamespace(w.namespace))
+		if err := c.List(t.Context(), list, client.InNamespace(w.namespace)); err != nil {
+			t.Fatal(err)
+		}
+		watcher, err := toolswatch.NewRetryWatcherWithContext(t.Context(), list.GetResourceVersion(), &cache.ListWatch{
+			WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+				return c.Watch(ctx, list, client.InNamespace(w.namespace), &client.ListOptions{Raw: &options})
+			},
+		})
 		if err != nil {
-			cancel()
 			t.Fatal(err)
 		}
 		first := map[string]uint64{}
 		result[kind] = first
 		go func() {
-			defer func() { done <- struct{}{} }()
-			for event := range events.ResultChan() {
+			for event := range watcher.ResultChan() {
 				object, ok := event.Object.(client.Object)
 				if !ok {
 					continue
@@ -315,17 +327,18 @@ func (w *three) firstVersions(t *testing.T, c *cluster) func() (secrets, delegat
 					name = parent
 				}
 				version, err := strconv.ParseUint(object.GetResourceVersion(), 10, 64)
+				mu.Lock()
 				if _, seen := first[name]; !seen && err == nil {
 					first[name] = version
 				}
+				mu.Unlock()
 			}
 		}()
 	}
-	return func() (map[string]uint64, map[string]uint64) {
-		cancel()
-		<-done
-		<-done
-		return result["secrets"], result["delegates"]
+	return func(kind string) map[string]uint64 {
+		mu.Lock()
+		defer mu.Unlock()
+		return maps.Clone(result[kind])
 	}
 }
 
