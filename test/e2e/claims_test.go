@@ -198,8 +198,8 @@ func (w *three) claimsOutlivePods(t *testing.T, count int) {
 	}
 }
 
-// TestFollowingAClaimWithoutDataLeavesTheTargetThatRefusesItsPod makes a claim first in c2, whose quota refuses the pod,
-// and then in c3. It then removes the claim's annotations, as tools do that replace objects as a whole.
+// TestFollowingAClaimWithoutDataLeavesTheTargetThatRefusesItsPod makes a claim first in c2, whose quota refuses the
+// pod, and then in c3. It then removes the claim's annotations, as tools do that replace objects as a whole.
 func TestFollowingAClaimWithoutDataLeavesTheTargetThatRefusesItsPod(t *testing.T) {
 	w := setUpThree(t)
 	t.Cleanup(func() {
