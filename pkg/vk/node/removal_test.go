@@ -95,7 +95,10 @@ func TestANodeThatSomebodyDeletesIsCreatedAtOnce(t *testing.T) {
 			}
 			c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(exists...).Build()
 			stopped := false
-			running := &runner{stop: func() { stopped = true }, done: make(chan struct{}), seen: true}
+			running := &runner{
+				stop: func() { stopped = true }, done: make(chan struct{}), handed: make(chan *corev1.Node, 1),
+				lastHanded: want.DeepCopy(), seen: true,
+			}
 			r := &Reconciler{
 				options: Options{Client: c, APIReader: c}, clients: kubernetesfake.NewClientset(stale.DeepCopy()),
 				runners: map[types.NamespacedName]*runner{f.key: running},
