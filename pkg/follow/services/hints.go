@@ -12,10 +12,10 @@ import (
 // elsewhere is a zone, and a node, that no target has.
 const elsewhere = "elsewhere.multicluster.admiralty.io"
 
-// preference says which hints the endpoints of a Service need, so that the target prefers endpoints in the zone or on
-// the node of a client. kube-proxy heeds hints about zones only if each ready endpoint has one, and the same for nodes
-// (topologyModeFromHints in pkg/proxy/topology.go of k8s.io/kubernetes). So without hints, one endpoint of another
-// cluster would switch the preference off for all.
+// preference says which hints the endpoints of a Service need. By them, the target prefers endpoints in the zone or on
+// the node of a client. kube-proxy heeds hints about zones only if each ready endpoint has one. The same holds for
+// nodes: see topologyModeFromHints in pkg/proxy/topology.go of k8s.io/kubernetes. So without hints, one endpoint of
+// another cluster would switch the preference off for all.
 type preference struct{ zones, nodes bool }
 
 func preferenceOf(service *corev1.Service) preference {

@@ -180,10 +180,10 @@ func (d *Delegates) leftovers(proxy types.UID, t *Target) []leftover {
 	return all
 }
 
-// unasked returns the reachable targets where a delegate of the proxy may be left over, although the target's cache
-// never showed its PodChaperon: somebody deleted it in the background before the cache listed, while the target was
-// lost, or no leader was there. There are none while a target has a PodChaperon of the proxy: another target may lead
-// to the same cluster, and so show its delegate.
+// unasked returns the reachable targets where a delegate of the proxy may be left over, although no cache ever showed
+// its PodChaperon. Somebody may have deleted the PodChaperon in the background before the cache listed: while the
+// target was lost, or while nobody led. There are none while a target has a PodChaperon of the proxy: another target
+// may lead to the same cluster, and so show its delegate.
 func (d *Delegates) unasked(proxy *corev1.Pod, engaged []*Target) []*Target {
 	if d.Holder(proxy.UID) != nil {
 		return nil
