@@ -9,9 +9,11 @@ import (
 	"testing"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
@@ -62,6 +64,31 @@ func TestATargetMayOnlySayThatItWasSetBackIfItWas(t *testing.T) {
 		_ = l.atRest(t.Context()) // There are no nodes.
 		if got := slices.Contains(l.broken(), checker.NoFalseAlarm); got == setBack {
 			t.Errorf("set back: %t; broken promises: %v", setBack, l.history.Violations())
+		}
+	}
+}
+
+func TestOnlyASourceThatActedInTheLostTimeMustNoticeIt(t *testing.T) {
+	for _, test := range []struct {
+		saved, last, now int64
+		fine             bool
+	}{
+		{saved: 1, last: 1, now: 1, fine: false},
+		{saved: 1, last: 1, now: 9, fine: true},
+		{saved: 1, last: 5, now: 9, fine: false},
+	} {
+		l := newLab(t, "", &v1alpha1.ClusterTarget{ObjectMeta: metav1.ObjectMeta{Name: target}}, &coordinationv1.Lease{
+			ObjectMeta: metav1.ObjectMeta{
+				Namespace: "admiralty-leases", Name: "source-1",
+				Annotations: map[string]string{v1alpha1.LabelParentClusterID: "id"},
+			},
+			Spec: coordinationv1.LeaseSpec{
+				HolderIdentity: ptr.To("manager"), RenewTime: ptr.To(metav1.NewMicroTime(time.UnixMicro(test.now))),
+			},
+		})
+		l.clusters[target] = l.clusters[source]
+		if err := l.notice(t.Context(), renewal{"manager", test.saved}, renewal{"manager", test.last}); (err == nil) != test.fine {
+			t.Errorf("%+v: %v", test, err)
 		}
 	}
 }

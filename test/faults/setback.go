@@ -6,21 +6,27 @@ import (
 	"math/rand/v2"
 	"strconv"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/test/faults/checker"
 )
 
-// settingBack keeps the data of a cluster's etcd, and gives them back later. A target must notice, and an administrator
-// accepts it.
+// settingBack keeps the data of a cluster's etcd, and gives them back later. The source must notice that a target was set
+// back, and an administrator accepts it. A source that did not renew its Lease in the lost time did nothing in the
+// target meanwhile. Then there is nothing to notice, and it may go on.
 func settingBack(name string) fault {
 	what := map[string]string{source: "the source's etcd set back", target: "the target's etcd set back"}
 	return fault{
 		name: what[name], part: name,
 		begin: func(ctx context.Context, l *lab, _ *rand.Rand) (end, error) {
+			var saved renewal
 			back := func(ctx context.Context) error {
+				last := l.lastRenewal(ctx, name)
 				l.unwatch[name]() // What it sees until the API server ends is forgotten, too.
 				l.setBack.Store(true)
 				l.history.SetBack(name, name == source)
@@ -32,15 +38,49 @@ func settingBack(name string) fault {
 					return err
 				}
 				if name == target {
-					if err := until(ctx, l.accept); err != nil {
+					if err := until(ctx, func(ctx context.Context) error { return l.notice(ctx, saved, last) }); err != nil {
 						l.history.Violate(checker.Converges, "a target that was set back is not noticed: %v", err)
 					}
 				}
 				return nil
 			}
-			return back, clusters(ctx, "save", name)
+			err := clusters(ctx, "save", name)
+			saved = l.lastRenewal(ctx, name)
+			return back, err
 		},
 	}
+}
+
+// renewal is the last renewal of the source's Lease in the target. The zero renewal is one that could not be read.
+type renewal struct {
+	holder string
+	at     int64 // in microseconds
+}
+
+func (l *lab) lastRenewal(ctx context.Context, name string) renewal {
+	leases := &coordinationv1.LeaseList{}
+	if name != target || l.clusters[name].List(ctx, leases, client.InNamespace("admiralty-leases")) != nil {
+		return renewal{}
+	}
+	for _, lease := range leases.Items {
+		if lease.Annotations[v1alpha1.LabelParentClusterID] != "" {
+			at := ptr.Deref(lease.Spec.RenewTime, metav1.MicroTime{})
+			return renewal{ptr.Deref(lease.Spec.HolderIdentity, ""), at.UnixMicro()}
+		}
+	}
+	return renewal{}
+}
+
+// notice accepts that the target was set back, or returns nil if the source need not notice and acts there again.
+func (l *lab) notice(ctx context.Context, saved, last renewal) error {
+	err := l.accept(ctx)
+	if !errors.Is(err, errNothingToAccept) || saved != last {
+		return err
+	}
+	if now := l.lastRenewal(ctx, target); now != (renewal{}) && now != saved {
+		return nil
+	}
+	return err
 }
 
 var errNothingToAccept = errors.New("no ClusterTarget says that it was set back")
