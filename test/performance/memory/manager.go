@@ -196,8 +196,8 @@ func (r *run) untilDone(ctx context.Context) error {
 				strings.Join(state.Unexpected, ", "))
 		}
 		ready, running, err := r.progress(ctx)
-		last = fmt.Sprintf("%d targets are watched, %d are Ready; all proxies run: %t", state.Watches, ready, running)
-		return state.Watches >= r.options.targets && ready == r.options.targets && running, err
+		last = fmt.Sprintf("%d targets are watched, %d are Ready; all proxies run: %t", state.Watches["podchaperons"], ready, running)
+		return state.Watches["podchaperons"] >= r.options.targets && ready == r.options.targets && running, err
 	})
 	if err != nil {
 		return fmt.Errorf("waiting until the manager has done everything (%s): %w", last, err)

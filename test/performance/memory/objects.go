@@ -53,7 +53,7 @@ func newChaperon(proxy *corev1.Pod, target types.NamespacedName) (*v1alpha1.PodC
 		return nil, err
 	}
 	chaperon.TypeMeta = metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "PodChaperon"}
-	chaperon.UID, chaperon.ResourceVersion = proxy.UID, resourceVersion
+	chaperon.UID = proxy.UID
 	chaperon.CreationTimestamp = proxy.CreationTimestamp
 	chaperon.ManagedFields = []metav1.ManagedFieldsEntry{{
 		Manager: v1alpha1.FieldOwner, Operation: metav1.ManagedFieldsOperationUpdate,
@@ -94,7 +94,7 @@ func newSummary(proxies []*corev1.Pod) *v1alpha1.ClusterSummary {
 	summary := &v1alpha1.ClusterSummary{
 		TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "ClusterSummary"},
 		ObjectMeta: metav1.ObjectMeta{
-			Name: v1alpha1.ClusterSummaryName, UID: "singleton", ResourceVersion: resourceVersion,
+			Name: v1alpha1.ClusterSummaryName, UID: "singleton",
 			Labels: map[string]string{"topology.kubernetes.io/region": "region-1"},
 		},
 		Capacity: amounts(classes*nodesPerClass, 64), Allocatable: amounts(classes*nodesPerClass, 63),

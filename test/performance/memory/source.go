@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -82,7 +81,11 @@ func (s *sourceCluster) fill(ctx context.Context, o options, dir string) error {
 			if err != nil {
 				return err
 			}
-			return writeTarget(filepath.Join(dir, key.Name), key, proxies)
+			c, err := contentOf(key, proxies)
+			if err != nil {
+				return err
+			}
+			return c.write(filepath.Join(dir, key.Name))
 		})
 	}
 	return group.Wait()
@@ -103,32 +106,25 @@ func (s *sourceCluster) proxies(ctx context.Context, target types.NamespacedName
 	return proxies, nil
 }
 
-func writeTarget(file string, target types.NamespacedName, proxies []*corev1.Pod) error {
-	stored := content{}
-	var err error
-	if stored.Summary, err = json.Marshal(newSummary(proxies)); err != nil {
-		return err
-	}
+// contentOf returns the objects of a target: its summary, and the PodChaperons of the proxies.
+func contentOf(target types.NamespacedName, proxies []*corev1.Pod) (content, error) {
+	c := content{"clustersummaries": {newSummary(proxies)}}
 	for _, proxy := range proxies {
 		chaperon, err := newChaperon(proxy, target)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		raw, err := json.Marshal(chaperon)
-		if err != nil {
-			return err
-		}
-		stored.Chaperons = append(stored.Chaperons, raw)
+		c["podchaperons"] = append(c["podchaperons"], chaperon)
 	}
-	data, err := json.Marshal(stored)
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(file, data, 0o644)
+	return c, nil
 }
 
 // connect creates ClusterTargets, with Secrets, that lead to the simulated targets' addresses.
 func (s *sourceCluster) connect(ctx context.Context, found addresses) error {
+	key := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: installedIn, Name: "multicluster-scheduler-proof"}}
+	if err := s.client.Create(ctx, key); err != nil {
+		return err
+	}
 	for name, address := range found.Targets {
 		config := clientcmdapi.NewConfig()
 		config.Clusters["target"] = &clientcmdapi.Cluster{Server: address, CertificateAuthorityData: found.CA}
