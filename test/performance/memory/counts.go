@@ -3,6 +3,7 @@ package main
 import (
 	"io"
 	"net/http"
+	"strings"
 	"sync"
 
 	"k8s.io/apiserver/pkg/endpoints/request"
@@ -15,18 +16,41 @@ type traffic struct {
 	Received int64 `json:"received"` // by the manager
 }
 
+func (t traffic) plus(o traffic) traffic {
+	return traffic{t.Requests + o.Requests, t.Sent + o.Sent, t.Received + o.Received}
+}
+
+func (t traffic) minus(o traffic) traffic { return t.plus(traffic{-o.Requests, -o.Sent, -o.Received}) }
+
 // state summarizes the requests to the simulated targets.
 type state struct {
 	// Watches is the number of open watches, by resource.
 	Watches map[string]int `json:"watches"`
 	// Traffic is by verb and resource, as in "patch podchaperons".
 	Traffic map[string]traffic `json:"traffic"`
+	// Objects is the number of objects in all targets, by resource.
+	Objects map[string]int `json:"objects"`
 	// Unexpected requests are not simulated, and were answered with an error.
 	Unexpected []string `json:"unexpected"`
 }
 
+// total returns all requests, and about those for a resource, of all targets.
+func (s state) total() traffic { return s.about("") }
+
+func (s state) about(resource string) traffic {
+	sum := traffic{}
+	for what, t := range s.Traffic {
+		if resource == "" || strings.HasSuffix(what, " "+resource) {
+			sum = sum.plus(t)
+		}
+	}
+	return sum
+}
+
 // log collects the state of all targets. It is safe for concurrent use.
 type log struct {
+	stores []*store
+
 	mu    sync.Mutex // guards state
 	state state
 }
@@ -52,8 +76,13 @@ func (l *log) unexpected(r *http.Request) {
 
 // ServeHTTP answers with the state.
 func (l *log) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
+	objects := map[string]int{}
+	for _, s := range l.stores {
+		s.count(objects)
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.state.Objects = objects
 	answer(w, l.state)
 }
 
@@ -71,8 +100,7 @@ func (l *log) counted(info *request.RequestInfo, w http.ResponseWriter, r *http.
 func (l *log) add(what string, more traffic) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	t := l.state.Traffic[what]
-	l.state.Traffic[what] = traffic{t.Requests + more.Requests, t.Sent + more.Sent, t.Received + more.Received}
+	l.state.Traffic[what] = l.state.Traffic[what].plus(more)
 }
 
 // counter passes the bytes of a body on, and counts them.

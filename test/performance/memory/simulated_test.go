@@ -24,7 +24,7 @@ import (
 // target starts a simulated target with a ClusterSummary and one PodChaperon.
 func target(t *testing.T) (*rest.Config, *log, *v1alpha1.PodChaperon) {
 	t.Helper()
-	proxy, err := newProxy(7, "admiralty-c2")
+	proxy, err := newProxy(7, "admiralty-c2", following{})
 	if err != nil {
 		t.Fatal(err)
 	}

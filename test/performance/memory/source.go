@@ -72,12 +72,15 @@ func (s *sourceCluster) fill(ctx context.Context, o options, dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
+	if err := s.follow(ctx, o); err != nil {
+		return err
+	}
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(writers)
 	for i := range o.targets {
 		group.Go(func() error {
-			key := types.NamespacedName{Name: fmt.Sprintf("target%03d", i)}
-			proxies, err := s.proxies(ctx, key, i*o.proxies/o.targets, (i+1)*o.proxies/o.targets)
+			key := nameOf(i)
+			proxies, err := s.proxies(ctx, o, i)
 			if err != nil {
 				return err
 			}
@@ -91,10 +94,16 @@ func (s *sourceCluster) fill(ctx context.Context, o options, dir string) error {
 	return group.Wait()
 }
 
-func (s *sourceCluster) proxies(ctx context.Context, target types.NamespacedName, from, to int) ([]*corev1.Pod, error) {
+// nameOf returns the name of the i-th ClusterTarget.
+func nameOf(i int) types.NamespacedName {
+	return types.NamespacedName{Name: fmt.Sprintf("target%03d", i)}
+}
+
+// proxies creates the proxies of the i-th target.
+func (s *sourceCluster) proxies(ctx context.Context, o options, i int) ([]*corev1.Pod, error) {
 	var proxies []*corev1.Pod
-	for i := from; i < to; i++ {
-		proxy, err := newProxy(i, translate.VirtualNodeName(target))
+	for n := i * o.proxies / o.targets; n < (i+1)*o.proxies/o.targets; n++ {
+		proxy, err := newProxy(n, translate.VirtualNodeName(nameOf(i)), o.following)
 		if err != nil {
 			return nil, err
 		}
@@ -123,7 +132,7 @@ func contentOf(target types.NamespacedName, proxies []*corev1.Pod) (content, err
 func (s *sourceCluster) connect(ctx context.Context, found addresses) error {
 	key := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: installedIn, Name: "multicluster-scheduler-proof"}}
 	if err := s.client.Create(ctx, key); err != nil {
-		return err
+		return fmt.Errorf("creating Secret %s: %w", key.Name, err)
 	}
 	for name, address := range found.Targets {
 		config := clientcmdapi.NewConfig()

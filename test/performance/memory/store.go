@@ -119,6 +119,15 @@ func (s *store) publish(resource string, c change) {
 	}
 }
 
+// count adds the numbers of objects by resource.
+func (s *store) count(to map[string]int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for resource, objects := range s.objects {
+		to[resource] += len(objects)
+	}
+}
+
 // selector says which objects of a resource a request is about.
 type selector struct {
 	resource, namespace string

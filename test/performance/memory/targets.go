@@ -45,6 +45,7 @@ func serveTargets(ctx context.Context, dir string) error {
 		if err := target.load(filepath.Join(dir, file.Name())); err != nil {
 			return fmt.Errorf("reading %s: %w", file.Name(), err)
 		}
+		log.stores = append(log.stores, target.store)
 		if found.Targets[file.Name()], err = listen(ctx, target, &pair); err != nil {
 			return err
 		}
