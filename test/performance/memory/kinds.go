@@ -20,7 +20,8 @@ var kinds = map[schema.GroupVersionResource]schema.GroupVersionKind{}
 
 // clusterScoped are the resources that are in no namespace.
 var clusterScoped = map[string]bool{
-	"clustersummaries": true, "ingressclasses": true, "namespaces": true, "selfsubjectreviews": true, "storageclasses": true,
+	"clustersummaries": true, "ingressclasses": true, "namespaces": true, "selfsubjectreviews": true,
+	"storageclasses": true,
 }
 
 func init() {

@@ -8,7 +8,7 @@
 //
 // The manager is started twice. At first the proxies know nothing of their delegates, so that the manager writes every
 // status, and every copy of what follows the proxies. The second time everything is in place, as after an update. The
-// result is the memory of the second start: its peak (VmHWM), and the resident memory when it no longer changes (VmRSS).
+// result is the memory of the second start: its peak (VmHWM), and the resident memory that no longer changes (VmRSS).
 package main
 
 import (
@@ -114,7 +114,8 @@ func measure(ctx context.Context, o options) (err error) {
 // describe prints what the starts and the changes cost.
 func describe(m report.Memory) {
 	for what, start := range map[string]report.Start{"everything to do": m.First, "everything in place": m.Again} {
-		fmt.Printf("%s: %.0f s, %.1f s of CPU time, %d requests to targets\n", what, start.Seconds, start.CPU, start.Requests)
+		fmt.Printf("%s: %.0f s, %.1f s of CPU time, %d requests to targets\n",
+			what, start.Seconds, start.CPU, start.Requests)
 	}
 	fmt.Printf("idle: %.1f s of CPU time in a minute\n", m.IdleCPU)
 	for _, c := range m.Changes {

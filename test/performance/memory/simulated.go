@@ -301,7 +301,8 @@ func (s simulated) show(w http.ResponseWriter, q asked) {
 		kind, group = "PartialObjectMetadataList", metav1.SchemeGroupVersion.String()
 	}
 	answer(w, map[string]any{
-		"kind": kind, "apiVersion": group, "items": items, "metadata": map[string]string{"resourceVersion": strconv.Itoa(at)},
+		"kind": kind, "apiVersion": group, "items": items,
+		"metadata": map[string]string{"resourceVersion": strconv.Itoa(at)},
 	})
 }
 
@@ -326,8 +327,8 @@ func (s simulated) stream(w http.ResponseWriter, q asked, of selector) {
 	w.Header().Set("Content-Type", runtime.ContentTypeJSON)
 	encoder := json.NewEncoder(w)
 	for {
-		for _, c := range watcher.take() {
-			_ = encoder.Encode(map[string]any{"type": c.what, "object": q.shown(c.object)}) // The context ends with the client.
+		for _, c := range watcher.take() { // A client that left ends the context.
+			_ = encoder.Encode(map[string]any{"type": c.what, "object": q.shown(c.object)})
 		}
 		if initial {
 			_ = encoder.Encode(q.bookmark(at))
@@ -352,7 +353,8 @@ func (q asked) bookmark(at int) any {
 	}
 	return map[string]any{"type": watch.Bookmark, "object": map[string]any{
 		"kind": kind, "apiVersion": group, "metadata": map[string]any{
-			"resourceVersion": strconv.Itoa(at), "annotations": map[string]string{metav1.InitialEventsAnnotationKey: "true"},
+			"resourceVersion": strconv.Itoa(at),
+			"annotations":     map[string]string{metav1.InitialEventsAnnotationKey: "true"},
 		},
 	}}
 }

@@ -41,7 +41,8 @@ func target(t *testing.T) (*rest.Config, *log, *v1alpha1.PodChaperon) {
 	server.EnableHTTP2 = true
 	server.StartTLS()
 	t.Cleanup(server.Close)
-	return &rest.Config{Host: server.URL, TLSClientConfig: rest.TLSClientConfig{Insecure: true}}, s.log, c["podchaperons"][0].(*v1alpha1.PodChaperon)
+	config := &rest.Config{Host: server.URL, TLSClientConfig: rest.TLSClientConfig{Insecure: true}}
+	return config, s.log, c["podchaperons"][0].(*v1alpha1.PodChaperon)
 }
 
 func TestASimulatedTargetFillsACache(t *testing.T) {
@@ -93,7 +94,8 @@ func TestARequestThatIsNotSimulatedIsReported(t *testing.T) {
 	if err := corev1.AddToScheme(scheme); err != nil {
 		t.Fatal(err)
 	}
-	c, err := client.New(config, client.Options{Scheme: scheme, Mapper: testrestmapper.TestOnlyStaticRESTMapper(scheme)})
+	mapper := testrestmapper.TestOnlyStaticRESTMapper(scheme)
+	c, err := client.New(config, client.Options{Scheme: scheme, Mapper: mapper})
 	if err != nil {
 		t.Fatal(err)
 	}
