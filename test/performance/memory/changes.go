@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -92,9 +93,8 @@ func (r *run) changeWide(ctx context.Context, pid int) error {
 // untilQuiet waits until there were that many writes, and nothing more about Services in the quiet after them. It
 // returns the traffic about Services since before.
 func (r *run) untilQuiet(ctx context.Context, before state, writes int) (report.Traffic, error) {
-	const quiet = 5
 	var last report.Traffic
-	since := 0
+	since := time.Now()
 	err := wait.PollUntilContextCancel(ctx, glance, false, func(ctx context.Context) (bool, error) {
 		now, err := r.targets.state(ctx)
 		if err != nil {
@@ -103,11 +103,10 @@ func (r *run) untilQuiet(ctx context.Context, before state, writes int) (report.
 		traffic := now.about("services").plus(now.about("endpointslices")).
 			minus(before.about("services").plus(before.about("endpointslices")))
 		if traffic.Requests != last.Requests {
-			since = 0
+			since = time.Now()
 		}
-		since++
 		last = report.Traffic{Requests: traffic.Requests, Sent: traffic.Sent, Received: traffic.Received}
-		return traffic.Requests >= writes && since > quiet, nil
+		return traffic.Requests >= writes && time.Since(since) >= quiet, nil
 	})
 	return last, err
 }

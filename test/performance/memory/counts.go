@@ -34,13 +34,23 @@ type state struct {
 	Unexpected []string `json:"unexpected"`
 }
 
-// total returns all requests, and about those for a resource, of all targets.
-func (s state) total() traffic { return s.about("") }
+// since returns the number of requests since an earlier state: all, and by verb and resource.
+func (s state) since(before state) (all int, kinds map[string]int) {
+	kinds = map[string]int{}
+	for what, t := range s.Traffic {
+		if n := t.Requests - before.Traffic[what].Requests; n > 0 {
+			kinds[what] = n
+			all += n
+		}
+	}
+	return all, kinds
+}
 
+// about returns the requests for a resource, to all targets.
 func (s state) about(resource string) traffic {
 	sum := traffic{}
 	for what, t := range s.Traffic {
-		if resource == "" || strings.HasSuffix(what, " "+resource) {
+		if strings.HasSuffix(what, " "+resource) {
 			sum = sum.plus(t)
 		}
 	}

@@ -113,10 +113,9 @@ func measure(ctx context.Context, o options) (err error) {
 
 // describe prints what the starts and the changes cost.
 func describe(m report.Memory) {
-	for what, start := range map[string]report.Start{"everything to do": m.First, "everything in place": m.Again} {
-		fmt.Printf("%s: %.0f s, %.1f s of CPU time, %d requests to targets\n",
-			what, start.Seconds, start.CPU, start.Requests)
-	}
+	const text = "%s: %.0f s, %.1f s of CPU time, %d requests to targets\n"
+	fmt.Printf(text, "everything to do", m.First.Seconds, m.First.CPU, m.First.Requests)
+	fmt.Printf(text, "everything in place", m.Again.Seconds, m.Again.CPU, m.Again.Requests)
 	fmt.Printf("idle: %.1f s of CPU time in a minute\n", m.IdleCPU)
 	for _, c := range m.Changes {
 		fmt.Printf("%s: %d requests, %d bytes sent, %d received, %.2f s of CPU time\n",

@@ -27,6 +27,9 @@ import (
 const (
 	patience = 15 * time.Minute
 	glance   = time.Second
+	// quiet is how long the manager must not have sent anything to targets. A new process writes each copy
+	// anew, as it cannot know what changed meanwhile.
+	quiet = 5 * time.Second
 	// reading is the interval of reading the memory. spread is the share by which equal readings may differ.
 	reading = 5 * time.Second
 	spread  = 0.02
@@ -38,6 +41,7 @@ type run struct {
 	source  *sourceCluster
 	targets *targets
 	dir     string
+	before  state // when the manager was started
 	// measured is the result of twice.
 	measured report.Memory
 }
@@ -62,8 +66,7 @@ func (r *run) twice(ctx context.Context) error {
 func (r *run) once(ctx context.Context, cost *report.Start, then func(ctx context.Context, pid int) error) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	before, err := r.targets.state(ctx)
-	if err != nil {
+	if r.before, err = r.targets.state(ctx); err != nil {
 		return err
 	}
 	ctx, end := context.WithCancelCause(ctx)
@@ -82,9 +85,9 @@ func (r *run) once(ctx context.Context, cost *report.Start, then func(ctx contex
 	if err := r.untilDone(ctx); err != nil {
 		return err
 	}
-	cost.Seconds = time.Since(began).Seconds()
+	cost.Seconds = (time.Since(began) - quiet).Seconds()
 	after, err := r.targets.state(ctx)
-	cost.Requests = after.total().Requests - before.total().Requests
+	cost.Requests, cost.Kinds = after.since(r.before)
 	if cost.CPU, err = cpuOf(command.Process.Pid, err); err != nil || then == nil {
 		return err
 	}
@@ -217,9 +220,11 @@ func freePorts(n int) ([]int, error) {
 	return ports, nil
 }
 
-// untilDone waits until every target is watched and Ready, and every proxy is Running.
+// untilDone waits until every target is watched and Ready, every proxy is Running, every copy is there, and the manager
+// has nothing more to send.
 func (r *run) untilDone(ctx context.Context) error {
 	var last string
+	requests, since := 0, time.Now()
 	err := wait.PollUntilContextCancel(ctx, glance, true, func(ctx context.Context) (bool, error) {
 		state, err := r.targets.state(ctx)
 		if err != nil {
@@ -230,10 +235,14 @@ func (r *run) untilDone(ctx context.Context) error {
 				strings.Join(state.Unexpected, ", "))
 		}
 		ready, running, err := r.progress(ctx)
+		if n, _ := state.since(r.before); n != requests {
+			requests, since = n, time.Now()
+		}
 		watched, copied := state.Watches["podchaperons"], r.copied(state)
 		last = fmt.Sprintf("%d targets are watched, %d are Ready; all proxies run: %t; copies in targets: %v",
 			watched, ready, running, state.Objects)
-		return watched >= r.options.targets && ready == r.options.targets && running && copied, err
+		done := watched >= r.options.targets && ready == r.options.targets && running && copied
+		return done && time.Since(since) >= quiet, err
 	})
 	if err != nil {
 		return fmt.Errorf("waiting until the manager has done everything (%s): %w", last, err)

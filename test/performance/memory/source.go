@@ -43,6 +43,7 @@ func startSource(o options) (*sourceCluster, error) {
 		Scheme: scheme, CRDDirectoryPaths: []string{o.crds}, ErrorIfCRDPathMissing: true, BinaryAssetsDirectory: o.bin,
 	}
 	environment.ControlPlane.GetAPIServer().Path = filepath.Join(o.bin, "kube-apiserver")
+	environment.ControlPlane.GetAPIServer().Configure().Set("service-cluster-ip-range", "10.96.0.0/16")
 	environment.ControlPlane.Etcd = &envtest.Etcd{Path: filepath.Join(o.bin, "etcd")}
 	config, err := environment.Start()
 	if err != nil {

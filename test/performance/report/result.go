@@ -128,6 +128,8 @@ type Start struct {
 	Seconds  float64 `json:"seconds"`
 	CPU      float64 `json:"cpu_seconds"`
 	Requests int     `json:"requests"` // to targets
+	// Kinds are the requests by verb and resource, as in "patch podchaperons".
+	Kinds map[string]int `json:"kinds"`
 }
 
 // Traffic is what a change sends to targets, and receives from them.
