@@ -108,6 +108,7 @@ test-integration: clusters-program ## Run the integration tests against real API
 	hack/tools/build.sh helm
 	$(BIN)/clusters build etcd kube-apiserver kubectl
 	go test -race -p 3 -timeout 20m ./test/integration/... # They wait for clocks more than they compute.
+	$(MAKE) bench-memory-short
 
 .PHONY: test-integration-long
 test-integration-long: ## Run the integration tests that have a longer form: 100,000 forged PodChaperons
@@ -203,9 +204,19 @@ bench-changes: bench-clusters ## Measure feedback and changes of running pods, a
 	$(STATIC) go run ./test/performance -scenarios feedback,labels,in-place,rollout $(BENCH_FLAGS)
 
 .PHONY: bench-memory
-bench-memory: build clusters-program ## Measure the manager's memory with 100 simulated targets and 10,000 proxies
-	$(BIN)/clusters build etcd kube-apiserver
+bench-memory: bench-memory-program ## Measure the manager with 10,000 proxies: 100 simulated targets; 10 to which objects follow
 	$(STATIC) go run ./test/performance/memory $(MEMORY_FLAGS)
+	$(STATIC) go run ./test/performance/memory -targets 10 -configmaps 2000 -secrets 2000 -services 500 \
+		-result .local/bench/following.json $(MEMORY_FLAGS)
+
+.PHONY: bench-memory-short
+bench-memory-short: bench-memory-program ## The same in half a minute, to see that it works; part of test-integration
+	$(STATIC) go run ./test/performance/memory -targets 3 -proxies 60 -configmaps 20 -secrets 20 -services 6 -window 5s \
+		-result .local/bench/memory-short.json
+
+.PHONY: bench-memory-program
+bench-memory-program: build clusters-program
+	$(BIN)/clusters build etcd kube-apiserver
 
 .PHONY: bench-streams
 bench-streams: bench-clusters ## Measure exec, attach, port-forward and logs by a virtual node, and directly in the target

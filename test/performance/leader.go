@@ -61,7 +61,7 @@ func processOf(podUID string) (process, error) {
 		if err != nil {
 			continue
 		}
-		if name, _, err := parseStat(string(stat)); err == nil && programs()[name] == managerProgram {
+		if name, _, err := report.ParseStat(string(stat)); err == nil && programs()[name] == managerProgram {
 			return p, nil
 		}
 	}
@@ -74,7 +74,7 @@ func (p process) cpu() (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	_, seconds, err := parseStat(string(stat))
+	_, seconds, err := report.ParseStat(string(stat))
 	return seconds, err
 }
 

@@ -8,7 +8,7 @@ import (
 )
 
 type options struct {
-	kubeconfig, label, results, report, memory, streams string
+	kubeconfig, label, results, report, memory, following, streams string
 
 	pods      []int
 	sets      [][]string // of targets

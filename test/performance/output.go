@@ -29,6 +29,9 @@ func writeReport(o options, r report.Report) (err error) {
 	if r.Memory, err = read[report.Memory](o.memory); err != nil {
 		return err
 	}
+	if r.Following, err = read[report.Memory](o.following); err != nil {
+		return err
+	}
 	if r.Streams, err = read[report.Streams](o.streams); err != nil {
 		return err
 	}

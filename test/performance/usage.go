@@ -3,12 +3,10 @@ package main
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -18,9 +16,6 @@ import (
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/test/performance/report"
 )
-
-// clockTicks is the kernel's USER_HZ: 100 on every architecture on which Go runs.
-const clockTicks = 100
 
 // writes counts the writes that API servers have made up to some moment, by cluster and "VERB resource".
 type writes map[string]map[string]float64
@@ -222,7 +217,7 @@ func processCPU() (cpu, error) {
 		if err != nil {
 			continue // The process has ended.
 		}
-		name, seconds, err := parseStat(string(data))
+		name, seconds, err := report.ParseStat(string(data))
 		if err != nil {
 			return cpu{}, fmt.Errorf("parsing %s: %w", file, err)
 		}
@@ -270,23 +265,4 @@ func parseGroup(groups string) (first, second string) {
 	first, rest, _ := strings.Cut(path, "/")
 	second, _, _ = strings.Cut(rest, "/")
 	return first, second
-}
-
-func parseStat(stat string) (name string, seconds float64, err error) {
-	opening, closing := strings.IndexByte(stat, '('), strings.LastIndexByte(stat, ')')
-	if opening < 0 || closing < opening {
-		return "", 0, errors.New("no name in parentheses")
-	}
-	fields := strings.Fields(stat[closing+1:])
-	if len(fields) < 13 {
-		return "", 0, errors.New("too few fields")
-	}
-	for _, field := range fields[11:13] { // utime and stime, the 14th and 15th fields of the line
-		ticks, err := strconv.ParseFloat(field, 64)
-		if err != nil {
-			return "", 0, err
-		}
-		seconds += ticks / clockTicks
-	}
-	return stat[opening+1 : closing], seconds, nil
 }

@@ -26,16 +26,6 @@ apiserver_request_total{code="201",resource="subjectaccessreviews",subresource="
 	}
 }
 
-func TestParseStatReadsNamesWithParentheses(t *testing.T) {
-	name, seconds, err := parseStat("17 (a (b) c) S 1 17 17 0 -1 4194560 1 2 3 4 250 50 7 8 20 0 1 0 100")
-	if err != nil || name != "a (b) c" || seconds != 3 {
-		t.Errorf("parseStat: got %q, %v s, %v, want \"a (b) c\", 3 s", name, seconds, err)
-	}
-	if _, _, err := parseStat("17 (a) S 1"); err == nil {
-		t.Error("parseStat of a short line: no error")
-	}
-}
-
 func TestControlGroupsNameTheirCluster(t *testing.T) {
 	for groups, want := range map[string][2]string{
 		"7:pids:/multicluster-scheduler-4/c2/components\n6:cpu:/other\n": {"multicluster-scheduler-4", "c2"},

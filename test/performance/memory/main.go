@@ -7,8 +7,8 @@
 // proxies, bound to the targets' virtual nodes, as admission, the scheduler and feedback leave them.
 //
 // The manager is started twice. At first the proxies know nothing of their delegates, so that the manager writes every
-// status. The second time everything is in place, as after an update. The result is the memory of the second start: its
-// peak (VmHWM), and the resident memory when it no longer changes (VmRSS).
+// status, and every copy of what follows the proxies. The second time everything is in place, as after an update. The
+// result is the memory of the second start: its peak (VmHWM), and the resident memory that no longer changes (VmRSS).
 package main
 
 import (
@@ -34,6 +34,7 @@ const serve = "serve"
 
 type options struct {
 	targets, proxies int
+	following        following
 	manager, result  string
 	bin, crds        string
 	window           time.Duration
@@ -56,6 +57,9 @@ func start() error {
 	o := options{}
 	flag.IntVar(&o.targets, "targets", 100, "number of targets")
 	flag.IntVar(&o.proxies, "proxies", 10000, "number of proxies, of all targets together")
+	flag.IntVar(&o.following.configMaps, "configmaps", 0, "number of ConfigMaps that the proxies refer to in turn")
+	flag.IntVar(&o.following.secrets, "secrets", 0, "number of Secrets that the proxies refer to in turn")
+	flag.IntVar(&o.following.services, "services", 0, "number of Services that select the proxies in turn")
 	flag.StringVar(&o.manager, "manager", ".local/bin/multicluster-scheduler", "the manager's program")
 	flag.StringVar(&o.result, "result", ".local/bench/memory.json",
 		"file for the result, which the benchmark's report contains")
@@ -103,7 +107,20 @@ func measure(ctx context.Context, o options) (err error) {
 	m := r.measured
 	const text = "%d targets, %d proxies: peak %.0f MiB, settled %.0f MiB\n"
 	fmt.Printf(text, m.Targets, m.Proxies, m.PeakMiB, m.SteadyMiB)
+	describe(m)
 	return writeResult(o.result, m)
+}
+
+// describe prints what the starts and the changes cost.
+func describe(m report.Memory) {
+	const text = "%s: %.0f s, %.1f s of CPU time, %d requests to targets\n"
+	fmt.Printf(text, "everything to do", m.First.Seconds, m.First.CPU, m.First.Requests)
+	fmt.Printf(text, "everything in place", m.Again.Seconds, m.Again.CPU, m.Again.Requests)
+	fmt.Printf("idle: %.1f s of CPU time in a minute\n", m.IdleCPU)
+	for _, c := range m.Changes {
+		fmt.Printf("%s: %d requests, %d bytes sent, %d received, %.2f s of CPU time\n",
+			c.What, c.Requests, c.Sent, c.Received, c.CPU)
+	}
 }
 
 func writeResult(path string, m report.Memory) error {

@@ -27,6 +27,9 @@ import (
 const (
 	patience = 15 * time.Minute
 	glance   = time.Second
+	// quiet is how long the manager must not have sent anything to targets. A new process writes each copy
+	// anew, as it cannot know what changed meanwhile.
+	quiet = 5 * time.Second
 	// reading is the interval of reading the memory. spread is the share by which equal readings may differ.
 	reading = 5 * time.Second
 	spread  = 0.02
@@ -38,25 +41,36 @@ type run struct {
 	source  *sourceCluster
 	targets *targets
 	dir     string
-	// measured is the result of awaitSteady.
+	before  state // when the manager was started
+	// measured is the result of twice.
 	measured report.Memory
 }
 
-// twice starts the manager when every status has to be written, and again, to measure it, when everything is in place.
+// twice starts the manager when every status and copy has to be written, and again, to measure it, when everything is
+// in place.
 func (r *run) twice(ctx context.Context) error {
-	fmt.Println("starting the manager, which has to write every status …")
-	if err := r.once(ctx, nil); err != nil {
+	fmt.Println("starting the manager, which has to write everything …")
+	if err := r.once(ctx, &r.measured.First, nil); err != nil {
 		return err
 	}
 	fmt.Println("starting it again, with everything in place …")
-	return r.once(ctx, r.awaitSteady)
+	return r.once(ctx, &r.measured.Again, func(ctx context.Context, pid int) error {
+		if err := r.awaitSteady(ctx, pid); err != nil || !r.following.any() {
+			return err
+		}
+		return r.changeWide(ctx, pid)
+	})
 }
 
 // once starts the manager, waits until it has done everything, calls then unless it is nil, and stops the manager.
-func (r *run) once(ctx context.Context, then func(ctx context.Context, pid int) error) (err error) {
+func (r *run) once(ctx context.Context, cost *report.Start, then func(ctx context.Context, pid int) error) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
+	if r.before, err = r.targets.state(ctx); err != nil {
+		return err
+	}
 	ctx, end := context.WithCancelCause(ctx)
+	began := time.Now()
 	command, ended, err := r.start(end)
 	if err != nil {
 		return fmt.Errorf("starting the manager: %w", err)
@@ -68,16 +82,36 @@ func (r *run) once(ctx context.Context, then func(ctx context.Context, pid int) 
 			err = errors.Join(err, cause)
 		}
 	}()
-	if err := r.untilDone(ctx); err != nil || then == nil {
+	if err := r.untilDone(ctx); err != nil {
+		return err
+	}
+	cost.Seconds = (time.Since(began) - quiet).Seconds()
+	after, err := r.targets.state(ctx)
+	cost.Requests, cost.Kinds = after.since(r.before)
+	if cost.CPU, err = cpuOf(command.Process.Pid, err); err != nil || then == nil {
 		return err
 	}
 	return then(ctx, command.Process.Pid)
 }
 
+// cpuOf returns the CPU time that a process has taken, in seconds, or the error.
+func cpuOf(pid int, err error) (float64, error) {
+	if err != nil {
+		return 0, err
+	}
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0, err
+	}
+	_, seconds, err := report.ParseStat(string(stat))
+	return seconds, err
+}
+
 // awaitSteady waits until the memory of the manager's process no longer changes.
 func (r *run) awaitSteady(ctx context.Context, pid int) error {
-	m := report.Memory{Targets: r.options.targets, Proxies: r.proxies, Time: time.Now().UTC()}
-	var readings []float64
+	m := &r.measured
+	m.Targets, m.Proxies, m.Time = r.options.targets, r.proxies, time.Now().UTC()
+	var readings, used []float64
 	err := wait.PollUntilContextCancel(ctx, reading, true, func(context.Context) (bool, error) {
 		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 		if err != nil {
@@ -88,14 +122,17 @@ func (r *run) awaitSteady(ctx context.Context, pid int) error {
 			return false, err
 		}
 		m.PeakMiB, err = report.ParseMemory(string(status), "VmHWM")
-		readings = append(readings, m.SteadyMiB)
+		seconds, err := cpuOf(pid, err)
+		readings, used = append(readings, m.SteadyMiB), append(used, seconds)
 		return steady(readings, int(r.window/reading)), err
 	})
 	if err != nil {
 		return fmt.Errorf("waiting until the manager's memory settles (the readings are %.0f MiB): %w", readings, err)
 	}
+	if n := min(int(r.window/reading), len(used)-1); n > 0 {
+		m.IdleCPU = (used[len(used)-1] - used[len(used)-1-n]) / (time.Duration(n) * reading).Minutes()
+	}
 	m.Version, err = r.version(ctx)
-	r.measured = m
 	return err
 }
 
@@ -183,9 +220,11 @@ func freePorts(n int) ([]int, error) {
 	return ports, nil
 }
 
-// untilDone waits until every target is watched and Ready, and every proxy is Running.
+// untilDone waits until every target is watched and Ready, every proxy is Running, every copy is there, and the manager
+// has nothing more to send.
 func (r *run) untilDone(ctx context.Context) error {
 	var last string
+	requests, since := 0, time.Now()
 	err := wait.PollUntilContextCancel(ctx, glance, true, func(ctx context.Context) (bool, error) {
 		state, err := r.targets.state(ctx)
 		if err != nil {
@@ -196,13 +235,29 @@ func (r *run) untilDone(ctx context.Context) error {
 				strings.Join(state.Unexpected, ", "))
 		}
 		ready, running, err := r.progress(ctx)
-		last = fmt.Sprintf("%d targets are watched, %d are Ready; all proxies run: %t", state.Watches, ready, running)
-		return state.Watches >= r.options.targets && ready == r.options.targets && running, err
+		if n, _ := state.since(r.before); n != requests {
+			requests, since = n, time.Now()
+		}
+		watched, copied := state.Watches["podchaperons"], r.copied(state)
+		last = fmt.Sprintf("%d targets are watched, %d are Ready; all proxies run: %t; copies in targets: %v",
+			watched, ready, running, state.Objects)
+		done := watched >= r.options.targets && ready == r.options.targets && running && copied
+		return done && time.Since(since) >= quiet, err
 	})
 	if err != nil {
 		return fmt.Errorf("waiting until the manager has done everything (%s): %w", last, err)
 	}
 	return nil
+}
+
+// copied says whether the targets have all copies.
+func (r *run) copied(s state) bool {
+	for resource, n := range r.following.copies(r.options) {
+		if s.Objects[resource] < n {
+			return false
+		}
+	}
+	return true
 }
 
 // progress returns how many targets are Ready, and whether no proxy is Pending.

@@ -31,12 +31,13 @@ const (
 var podYAML []byte
 
 // newProxy returns an elected pod as admission and the scheduler leave it: a proxy, bound to a node.
-func newProxy(i int, node string) (*corev1.Pod, error) {
+func newProxy(i int, node string, of following) (*corev1.Pod, error) {
 	pod := &corev1.Pod{}
 	if err := yaml.UnmarshalStrict(podYAML, pod); err != nil {
 		return nil, fmt.Errorf("decoding pod.yaml: %w", err)
 	}
-	pod.Namespace, pod.Name = namespace, fmt.Sprintf("application-7d9c5b8f6d-%05d", i)
+	pod.Namespace, pod.Name = namespace, podName(i)
+	of.addTo(pod, i)
 	proxy, err := translate.Proxy(pod)
 	if err != nil {
 		return nil, err
@@ -44,6 +45,8 @@ func newProxy(i int, node string) (*corev1.Pod, error) {
 	proxy.Spec.NodeName = node
 	return proxy, nil
 }
+
+func podName(i int) string { return fmt.Sprintf("application-7d9c5b8f6d-%05d", i) }
 
 // newChaperon returns the PodChaperon of a proxy, with the status of a running delegate.
 func newChaperon(proxy *corev1.Pod, target types.NamespacedName) (*v1alpha1.PodChaperon, error) {
@@ -53,7 +56,7 @@ func newChaperon(proxy *corev1.Pod, target types.NamespacedName) (*v1alpha1.PodC
 		return nil, err
 	}
 	chaperon.TypeMeta = metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "PodChaperon"}
-	chaperon.UID, chaperon.ResourceVersion = proxy.UID, resourceVersion
+	chaperon.UID = proxy.UID
 	chaperon.CreationTimestamp = proxy.CreationTimestamp
 	chaperon.ManagedFields = []metav1.ManagedFieldsEntry{{
 		Manager: v1alpha1.FieldOwner, Operation: metav1.ManagedFieldsOperationUpdate,
@@ -94,7 +97,7 @@ func newSummary(proxies []*corev1.Pod) *v1alpha1.ClusterSummary {
 	summary := &v1alpha1.ClusterSummary{
 		TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "ClusterSummary"},
 		ObjectMeta: metav1.ObjectMeta{
-			Name: v1alpha1.ClusterSummaryName, UID: "singleton", ResourceVersion: resourceVersion,
+			Name: v1alpha1.ClusterSummaryName, UID: "singleton",
 			Labels: map[string]string{"topology.kubernetes.io/region": "region-1"},
 		},
 		Capacity: amounts(classes*nodesPerClass, 64), Allocatable: amounts(classes*nodesPerClass, 63),

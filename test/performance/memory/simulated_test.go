@@ -2,13 +2,16 @@ package main
 
 import (
 	"context"
-	"encoding/json"
+	"errors"
 	"net/http/httptest"
+	"path/filepath"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta/testrestmapper"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
@@ -21,30 +24,25 @@ import (
 // target starts a simulated target with a ClusterSummary and one PodChaperon.
 func target(t *testing.T) (*rest.Config, *log, *v1alpha1.PodChaperon) {
 	t.Helper()
-	proxy, err := newProxy(7, "admiralty-c2")
+	proxy, err := newProxy(7, "admiralty-c2", following{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	proxy.UID = "12345678-9abc"
-	chaperon, err := newChaperon(proxy, types.NamespacedName{Name: "c2"})
+	c, err := contentOf(types.NamespacedName{Name: "c2"}, []*corev1.Pod{proxy})
 	if err != nil {
 		t.Fatal(err)
 	}
-	encode := func(object any) json.RawMessage {
-		raw, err := json.Marshal(object)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return raw
+	file, s := filepath.Join(t.TempDir(), "c2"), simulated{newStore(), newLog()}
+	if err := errors.Join(c.write(file), s.load(file)); err != nil {
+		t.Fatal(err)
 	}
-	s := simulated{log: &log{}, content: content{
-		Summary: encode(newSummary([]*corev1.Pod{proxy})), Chaperons: []json.RawMessage{encode(chaperon)},
-	}}
-	server := httptest.NewUnstartedServer(s.handler())
+	server := httptest.NewUnstartedServer(s)
 	server.EnableHTTP2 = true
 	server.StartTLS()
 	t.Cleanup(server.Close)
-	return &rest.Config{Host: server.URL, TLSClientConfig: rest.TLSClientConfig{Insecure: true}}, s.log, chaperon
+	config := &rest.Config{Host: server.URL, TLSClientConfig: rest.TLSClientConfig{Insecure: true}}
+	return config, s.log, c["podchaperons"][0].(*v1alpha1.PodChaperon)
 }
 
 func TestASimulatedTargetFillsACache(t *testing.T) {
@@ -80,7 +78,7 @@ func TestASimulatedTargetFillsACache(t *testing.T) {
 		t.Errorf("got a summary of %d classes, want %d", len(summary.Status.Classes), classes)
 	}
 	log.mu.Lock()
-	if log.state.Watches != 1 || len(log.state.Unexpected) > 0 {
+	if log.state.Watches["podchaperons"] != 1 || len(log.state.Unexpected) > 0 {
 		t.Errorf("got %+v, want one watch and nothing unexpected", log.state)
 	}
 	log.mu.Unlock()
@@ -91,19 +89,21 @@ func TestASimulatedTargetFillsACache(t *testing.T) {
 }
 
 func TestARequestThatIsNotSimulatedIsReported(t *testing.T) {
-	config, log, chaperon := target(t)
+	config, log, _ := target(t)
 	scheme := runtime.NewScheme()
-	if err := v1alpha1.AddToScheme(scheme); err != nil {
+	if err := corev1.AddToScheme(scheme); err != nil {
 		t.Fatal(err)
 	}
-	c, err := client.New(config, client.Options{Scheme: scheme})
+	mapper := testrestmapper.TestOnlyStaticRESTMapper(scheme)
+	c, err := client.New(config, client.Options{Scheme: scheme, Mapper: mapper})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Delete(t.Context(), chaperon); !apierrors.IsNotFound(err) {
-		t.Errorf("deleting: got %v, want NotFound, as deletions are not simulated", err)
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}
+	if err := c.Delete(t.Context(), node); !apierrors.IsNotFound(err) {
+		t.Errorf("deleting: got %v, want NotFound, as nodes are not simulated", err)
 	}
-	want := []string{"DELETE " + groupPath + "/namespaces/" + namespace + "/podchaperons/" + chaperon.Name}
+	want := []string{"DELETE /api/v1/nodes/n1"}
 	if diff := cmp.Diff(want, log.state.Unexpected); diff != "" {
 		t.Errorf("unexpected requests (-want +got):\n%s", diff)
 	}

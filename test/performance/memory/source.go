@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -44,6 +43,7 @@ func startSource(o options) (*sourceCluster, error) {
 		Scheme: scheme, CRDDirectoryPaths: []string{o.crds}, ErrorIfCRDPathMissing: true, BinaryAssetsDirectory: o.bin,
 	}
 	environment.ControlPlane.GetAPIServer().Path = filepath.Join(o.bin, "kube-apiserver")
+	environment.ControlPlane.GetAPIServer().Configure().Set("service-cluster-ip-range", "10.96.0.0/16")
 	environment.ControlPlane.Etcd = &envtest.Etcd{Path: filepath.Join(o.bin, "etcd")}
 	config, err := environment.Start()
 	if err != nil {
@@ -73,25 +73,38 @@ func (s *sourceCluster) fill(ctx context.Context, o options, dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
+	if err := s.follow(ctx, o); err != nil {
+		return err
+	}
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(writers)
 	for i := range o.targets {
 		group.Go(func() error {
-			key := types.NamespacedName{Name: fmt.Sprintf("target%03d", i)}
-			proxies, err := s.proxies(ctx, key, i*o.proxies/o.targets, (i+1)*o.proxies/o.targets)
+			key := nameOf(i)
+			proxies, err := s.proxies(ctx, o, i)
 			if err != nil {
 				return err
 			}
-			return writeTarget(filepath.Join(dir, key.Name), key, proxies)
+			c, err := contentOf(key, proxies)
+			if err != nil {
+				return err
+			}
+			return c.write(filepath.Join(dir, key.Name))
 		})
 	}
 	return group.Wait()
 }
 
-func (s *sourceCluster) proxies(ctx context.Context, target types.NamespacedName, from, to int) ([]*corev1.Pod, error) {
+// nameOf returns the name of the i-th ClusterTarget.
+func nameOf(i int) types.NamespacedName {
+	return types.NamespacedName{Name: fmt.Sprintf("target%03d", i)}
+}
+
+// proxies creates the proxies of the i-th target.
+func (s *sourceCluster) proxies(ctx context.Context, o options, i int) ([]*corev1.Pod, error) {
 	var proxies []*corev1.Pod
-	for i := from; i < to; i++ {
-		proxy, err := newProxy(i, translate.VirtualNodeName(target))
+	for n := i * o.proxies / o.targets; n < (i+1)*o.proxies/o.targets; n++ {
+		proxy, err := newProxy(n, translate.VirtualNodeName(nameOf(i)), o.following)
 		if err != nil {
 			return nil, err
 		}
@@ -103,32 +116,25 @@ func (s *sourceCluster) proxies(ctx context.Context, target types.NamespacedName
 	return proxies, nil
 }
 
-func writeTarget(file string, target types.NamespacedName, proxies []*corev1.Pod) error {
-	stored := content{}
-	var err error
-	if stored.Summary, err = json.Marshal(newSummary(proxies)); err != nil {
-		return err
-	}
+// contentOf returns the objects of a target: its summary, and the PodChaperons of the proxies.
+func contentOf(target types.NamespacedName, proxies []*corev1.Pod) (content, error) {
+	c := content{"clustersummaries": {newSummary(proxies)}}
 	for _, proxy := range proxies {
 		chaperon, err := newChaperon(proxy, target)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		raw, err := json.Marshal(chaperon)
-		if err != nil {
-			return err
-		}
-		stored.Chaperons = append(stored.Chaperons, raw)
+		c["podchaperons"] = append(c["podchaperons"], chaperon)
 	}
-	data, err := json.Marshal(stored)
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(file, data, 0o644)
+	return c, nil
 }
 
 // connect creates ClusterTargets, with Secrets, that lead to the simulated targets' addresses.
 func (s *sourceCluster) connect(ctx context.Context, found addresses) error {
+	key := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: installedIn, Name: "multicluster-scheduler-proof"}}
+	if err := s.client.Create(ctx, key); err != nil {
+		return fmt.Errorf("creating Secret %s: %w", key.Name, err)
+	}
 	for name, address := range found.Targets {
 		config := clientcmdapi.NewConfig()
 		config.Clusters["target"] = &clientcmdapi.Cluster{Server: address, CertificateAuthorityData: found.CA}

@@ -38,18 +38,15 @@ func serveTargets(ctx context.Context, dir string) error {
 	if err != nil {
 		return err
 	}
-	log := &log{}
+	log := newLog()
 	found := addresses{Targets: map[string]string{}, CA: certificate}
 	for _, file := range files {
-		target := simulated{log: log}
-		data, err := os.ReadFile(filepath.Join(dir, file.Name()))
-		if err != nil {
-			return err
-		}
-		if err := json.Unmarshal(data, &target.content); err != nil {
+		target := simulated{newStore(), log}
+		if err := target.load(filepath.Join(dir, file.Name())); err != nil {
 			return fmt.Errorf("reading %s: %w", file.Name(), err)
 		}
-		if found.Targets[file.Name()], err = listen(ctx, target.handler(), &pair); err != nil {
+		log.stores = append(log.stores, target.store)
+		if found.Targets[file.Name()], err = listen(ctx, target, &pair); err != nil {
 			return err
 		}
 	}
@@ -60,6 +57,37 @@ func serveTargets(ctx context.Context, dir string) error {
 		return err
 	}
 	<-ctx.Done()
+	return nil
+}
+
+// content is the objects of a target, by resource.
+type content map[string][]any
+
+func (c content) write(file string) error {
+	data, err := json.Marshal(c)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(file, data, 0o644)
+}
+
+// load stores the content of a file.
+func (s *store) load(file string) error {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	c := map[string][]map[string]any{}
+	if err := json.Unmarshal(data, &c); err != nil {
+		return err
+	}
+	for resource, objects := range c {
+		for _, o := range objects {
+			if _, err := s.put(resource, nil, o); err != nil {
+				return err
+			}
+		}
+	}
 	return nil
 }
 

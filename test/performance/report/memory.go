@@ -1,19 +1,16 @@
 package report
 
-import (
-	"errors"
-	"strconv"
-	"strings"
-)
+import "fmt"
 
-// ParseMemory returns, in MiB, the value of a key in /proc/PID/status or /proc/meminfo, as in "VmHWM:   1024 kB".
-func ParseMemory(status, key string) (float64, error) {
-	for line := range strings.Lines(status) {
-		fields := strings.Fields(line)
-		if len(fields) == 3 && fields[0] == key+":" && fields[2] == "kB" {
-			kib, err := strconv.ParseFloat(fields[1], 64)
-			return kib / 1024, err
+// Row returns the cells of a table: what there was, the memory, and the CPU time.
+func (m *Memory) Row() string {
+	objects, copies := "none", 0
+	if f := m.Following; f != nil {
+		objects = fmt.Sprintf("%d, %d, %d", f.ConfigMaps, f.Secrets, f.Services)
+		for _, resource := range []string{"configmaps", "secrets", "services", "endpointslices"} {
+			copies += f.Copies[resource]
 		}
 	}
-	return 0, errors.New("no line begins with " + key)
+	return fmt.Sprintf("| %d | %d | %s | %d | %.0f MiB | %.0f MiB | %.0f s | %.0f s | %.1f s |",
+		m.Targets, m.Proxies, objects, copies, m.PeakMiB, m.SteadyMiB, m.First.CPU, m.Again.CPU, m.IdleCPU)
 }

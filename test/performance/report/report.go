@@ -40,6 +40,7 @@ type Report struct {
 	Results     []Result
 	Further     []string // the cluster of each further target, as in "again-1 to c2"
 	Memory      *Memory  // nil if not measured
+	Following   *Memory  // the same while objects follow the proxies
 	Streams     *Streams // nil if not measured
 }
 

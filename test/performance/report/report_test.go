@@ -25,6 +25,15 @@ func TestTheReportEqualsTheGoldenFile(t *testing.T) {
 		Results: measurements(),
 		Further: []string{"again-1 to c2", "again-2 to c1"},
 		Memory:  &Memory{Targets: 100, Proxies: 10000, SteadyMiB: 200, PeakMiB: 250, Version: "v0.0.1", Time: at},
+		Following: &Memory{
+			Targets: 10, Proxies: 10000, SteadyMiB: 300, PeakMiB: 350, Version: "v0.0.1", Time: at, IdleCPU: 1.5,
+			First: Start{CPU: 90}, Again: Start{CPU: 20},
+			Following: &Following{
+				ConfigMaps: 2000, Secrets: 1000, Services: 500,
+				Copies: map[string]int{"configmaps": 10000, "podchaperons": 10000, "secrets": 5000, "services": 5010},
+			},
+			Changes: []Traffic{{What: "an endpoint changes", Requests: 20, Sent: 1000, Received: 2000, CPU: 0.25}},
+		},
 		Streams: &Streams{
 			Time: at, Version: "v0.0.1", Loads: [2]string{"0.10", "2.50"}, MB: 100,
 			Kinds: []Stream{

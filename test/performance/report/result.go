@@ -104,6 +104,41 @@ type Memory struct {
 	PeakMiB   float64   `json:"peak_mib"`
 	Version   string    `json:"version"`
 	Time      time.Time `json:"time"`
+	// Following is what follows the proxies, nil if nothing does.
+	Following *Following `json:"following,omitempty"`
+	// First and Again are the two starts of the manager: with everything to do, and with everything in place.
+	First Start `json:"first"`
+	Again Start `json:"again"`
+	// IdleCPU is the manager's CPU time in a minute in which nothing changes.
+	IdleCPU float64 `json:"idle_cpu_seconds"`
+	// Changes are changes of what follows, and what they cost.
+	Changes []Traffic `json:"changes,omitempty"`
+}
+
+// Following is how many objects follow proxies, as the source has them and as copies.
+type Following struct {
+	ConfigMaps int            `json:"config_maps"`
+	Secrets    int            `json:"secrets"`
+	Services   int            `json:"services"`
+	Copies     map[string]int `json:"copies"` // by resource, in all targets together
+}
+
+// Start is what a start of the manager costs until everything is done.
+type Start struct {
+	Seconds  float64 `json:"seconds"`
+	CPU      float64 `json:"cpu_seconds"`
+	Requests int     `json:"requests"` // to targets
+	// Kinds are the requests by verb and resource, as in "patch podchaperons".
+	Kinds map[string]int `json:"kinds"`
+}
+
+// Traffic is what a change sends to targets, and receives from them.
+type Traffic struct {
+	What     string  `json:"what"`
+	Requests int     `json:"requests"`
+	Sent     int64   `json:"sent_bytes"`
+	Received int64   `json:"received_bytes"` // by answers and watches
+	CPU      float64 `json:"cpu_seconds"`    // of the manager
 }
 
 // Percentiles returns percentiles of the latencies, in seconds; zeros if there are no latencies.

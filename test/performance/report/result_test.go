@@ -52,3 +52,13 @@ func TestParseMemoryReadsTheKernelsFormat(t *testing.T) {
 		t.Error("ParseMemory of nothing: no error")
 	}
 }
+
+func TestParseStatReadsNamesWithParentheses(t *testing.T) {
+	name, seconds, err := ParseStat("17 (a (b) c) S 1 17 17 0 -1 4194560 1 2 3 4 250 50 7 8 20 0 1 0 100")
+	if err != nil || name != "a (b) c" || seconds != 3 {
+		t.Errorf("ParseStat: got %q, %v s, %v, want \"a (b) c\", 3 s", name, seconds, err)
+	}
+	if _, _, err := ParseStat("17 (a) S 1"); err == nil {
+		t.Error("ParseStat of a short line: no error")
+	}
+}
