@@ -50,12 +50,12 @@ type copier struct {
 	chaperons map[string]sets.Set[string] // the names of PodChaperons, by namespace
 	idle      map[types.NamespacedName]time.Time
 	copied    map[types.NamespacedName]bool
-	ensured   map[types.NamespacedName]bool          // the Services whose last reconciliation wrote all of the copy
-	awaited   map[types.NamespacedName]chan struct{} // the Services for which pods wait: see Follower.Ensure
-	noted     map[item]string                        // the last note about each item that cannot be copied: see note
-	secured   map[types.NamespacedName]bool          // the Ingresses for which the target keeps Secrets
-	classes   sets.Set[string]                       // the IngressClasses that the target had when we looked
-	unknown   sets.Set[string]                       // the traffic distributions that the target refused
+	ensured   map[types.NamespacedName]bool         // the Services whose last reconciliation wrote all of the copy
+	expected  map[types.NamespacedName]*expectation // the Services for which pods wait: see Follower.Ensure
+	noted     map[item]string                       // the last note about each item that cannot be copied: see note
+	secured   map[types.NamespacedName]bool         // the Ingresses for which the target keeps Secrets
+	classes   sets.Set[string]                      // the IngressClasses that the target had when we looked
+	unknown   sets.Set[string]                      // the traffic distributions that the target refused
 }
 
 // Reconcile updates the copies of an item in the target.

@@ -2,6 +2,7 @@ package services
 
 import (
 	"context"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -38,9 +39,15 @@ func (f *Follower) Ensure(ctx context.Context, pod *corev1.Pod, target *engage.T
 	}
 }
 
+// expectation is that of pods that wait for a Service.
+type expectation struct {
+	met   chan struct{} // closed when the Service is copied or refused
+	since time.Time     // when the first of the pods began to wait
+}
+
 // lacking returns the Services that the pod expects in the target, and that are not known to be there. One that the
-// target refuses is tried again without the pod. While the target has no PodChaperon of the namespace, copies of
-// earlier ones may be about to go.
+// target refuses, or that kept pods waiting in vain, is tried again without the pod. While the target has no
+// PodChaperon of the namespace, copies of earlier ones may be about to go.
 func (c *copier) lacking(pod *corev1.Pod) []types.NamespacedName {
 	originals := c.follower.originals
 	n, known := originals.namespaceOf(pod.Namespace)
@@ -50,7 +57,7 @@ func (c *copier) lacking(pod *corev1.Pod) []types.NamespacedName {
 	first := !c.holds(pod.Namespace)
 	var keys []types.NamespacedName
 	for _, i := range itemsIn(n.services, "") {
-		if c.isRefused(i) || !first && c.isEnsured(i.NamespacedName) {
+		if c.isRefused(i) || c.isLate(i.NamespacedName) || !first && c.isEnsured(i.NamespacedName) {
 			continue
 		}
 		from, _ := originals.service(i.NamespacedName)
@@ -73,14 +80,14 @@ func selects(service *corev1.Service, pod *corev1.Pod) bool {
 // await lets a worker copy a Service, and returns a channel that is closed when it is copied or refused.
 func (c *copier) await(key types.NamespacedName) <-chan struct{} {
 	c.mu.Lock()
-	answer, ok := c.awaited[key]
+	expected, ok := c.expected[key]
 	if !ok {
-		answer = make(chan struct{})
-		c.awaited[key] = answer
+		expected = &expectation{make(chan struct{}), c.follower.options.Clock.Now()}
+		c.expected[key] = expected
 	}
 	c.mu.Unlock()
 	c.workers.Queue.Add(item{kindService, key})
-	return answer
+	return expected.met
 }
 
 // answerTo returns a function that tells the pods that wait for a Service now to wait no longer. Those that begin to
@@ -88,18 +95,26 @@ func (c *copier) await(key types.NamespacedName) <-chan struct{} {
 func (c *copier) answerTo(key types.NamespacedName) func() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	answer, ok := c.awaited[key]
+	expected, ok := c.expected[key]
 	if !ok {
 		return func() {}
 	}
 	return func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		if c.awaited[key] == answer {
-			delete(c.awaited, key)
-			close(answer)
+		if c.expected[key] == expected {
+			delete(c.expected, key)
+			close(expected.met)
 		}
 	}
+}
+
+// isLate says whether pods have waited for a Service until their time was up.
+func (c *copier) isLate(key types.NamespacedName) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	expected, ok := c.expected[key]
+	return ok && c.follower.options.Clock.Since(expected.since) >= timeouts.EnsureServices
 }
 
 func (c *copier) isEnsured(key types.NamespacedName) bool {

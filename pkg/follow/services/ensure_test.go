@@ -105,6 +105,21 @@ func TestAPodGoesWithoutAServiceWhenTimeIsUp(t *testing.T) {
 	})
 }
 
+func TestOnlyTheFirstPodsWaitForATargetThatDoesNotAnswer(t *testing.T) {
+	w := newWorld(t, []client.Object{web()}, nil)
+	w.c2.await(shop("web"))
+	for waited, want := range map[time.Duration]int{timeouts.EnsureServices - 1: 1, timeouts.EnsureServices: 0} {
+		w.clock.SetTime(w.c2.expected[shop("web")].since.Add(waited))
+		if keys := w.c2.lacking(labelled("web")); len(keys) != want {
+			t.Errorf("after %s, the next pod waits for %v", waited, keys)
+		}
+	}
+	w.c2.answerTo(shop("web"))()
+	if keys := w.c2.lacking(labelled("web")); len(keys) != 1 {
+		t.Errorf("after an answer, the next pod waits for %v", keys)
+	}
+}
+
 func TestPodsThatExpectNoServicesDoNotWait(t *testing.T) {
 	w := newWorld(t, []client.Object{web()}, nil)
 	itself, _ := w.engage(t, &engage.Target{Key: types.NamespacedName{Name: "itself"}, Itself: true})
@@ -113,8 +128,8 @@ func TestPodsThatExpectNoServicesDoNotWait(t *testing.T) {
 	w.Ensure(t.Context(), unlinked, w.c2.target)
 	w.Ensure(t.Context(), labelled("web"), itself.target)
 	w.Ensure(t.Context(), labelled("web"), &engage.Target{})
-	if len(w.c2.awaited)+len(itself.awaited) > 0 {
-		t.Errorf("they wait for %v and %v", w.c2.awaited, itself.awaited)
+	if len(w.c2.expected)+len(itself.expected) > 0 {
+		t.Errorf("they wait for %v and %v", w.c2.expected, itself.expected)
 	}
 }
 

@@ -164,7 +164,7 @@ func (f *Follower) newCopier(ctx context.Context, target *engage.Target) *copier
 		idle:      map[types.NamespacedName]time.Time{},
 		copied:    map[types.NamespacedName]bool{},
 		ensured:   map[types.NamespacedName]bool{},
-		awaited:   map[types.NamespacedName]chan struct{}{},
+		expected:  map[types.NamespacedName]*expectation{},
 		noted:     map[item]string{},
 		secured:   map[types.NamespacedName]bool{},
 		classes:   sets.New[string](),

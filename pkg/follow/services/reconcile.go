@@ -56,7 +56,7 @@ func (c *copier) decisionOf(key types.NamespacedName, from original, e *existing
 	}
 	c.mu.Lock()
 	idle, holds := c.idle[key], len(c.chaperons[key.Namespace]) > 0
-	_, awaited := c.awaited[key]
+	_, awaited := c.expected[key]
 	c.mu.Unlock()
 	return decide(standing{
 		original: from,
