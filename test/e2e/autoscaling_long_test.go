@@ -79,8 +79,8 @@ func (c *cluster) runMetricsServer(t *testing.T) {
 		}
 		c.helm(ctx, t, "uninstall", metricsServer, "--wait")
 	})
-	c.helm(t.Context(), t, "upgrade", "--install", metricsServer, filepath.Join(module, "charts", metricsServer), "--wait",
-		"--set", "image.repository=localhost/metrics-server", "--set", "image.tag=dev",
+	c.helm(t.Context(), t, "upgrade", "--install", metricsServer, filepath.Join(module, "charts", metricsServer),
+		"--wait", "--set", "image.repository=localhost/metrics-server", "--set", "image.tag=dev",
 		"--set", "args={--kubelet-insecure-tls}")
 }
 
@@ -173,7 +173,8 @@ func (w *world) eventuallyReads(t *testing.T, autoscaler *autoscalingv2.Horizont
 
 func (w *world) eventuallyScaled(t *testing.T, replicas int32) {
 	t.Helper()
-	within(t, scalesWithin, fmt.Sprintf("the autoscaler to want a scale of %d", replicas), func(ctx context.Context) error {
+	what := fmt.Sprintf("the autoscaler to want a scale of %d", replicas)
+	within(t, scalesWithin, what, func(ctx context.Context) error {
 		autoscaler := w.autoscaler()
 		if err := w.c1.Get(ctx, client.ObjectKeyFromObject(autoscaler), autoscaler); err != nil {
 			return err

@@ -101,7 +101,7 @@ func (w *world) sees(t *testing.T, pod *corev1.Pod, want string, command ...stri
 	}
 }
 
-// TestTheFirstPodOfATargetHasTheVariablesOfServices has the pod's own Service, and one whose pod runs in another target.
+// TestTheFirstPodOfATargetHasTheVariablesOfServices has the Service of the pod, and one of another target's pod.
 func TestTheFirstPodOfATargetHasTheVariablesOfServices(t *testing.T) {
 	w := setUp(t)
 	for _, name := range []string{"db", "web"} {

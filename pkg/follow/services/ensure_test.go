@@ -164,16 +164,18 @@ func TestForWhichServicesAPodWaits(t *testing.T) {
 		change func(c *copier)
 		want   bool
 	}{
-		"its own":                                                 {from: []client.Object{web()}, app: "web", want: true},
-		"its own, in a known namespace":                           {from: []client.Object{web()}, app: "web", more: true, want: true},
-		"its own, rewritten":                                      {from: []client.Object{rewritten}, app: "web", more: true, want: true},
-		"its own, without an address":                             {from: []client.Object{headless}, app: "web"},
-		"its own, in another namespace":                           {app: "web"},
-		"that of pods in other clusters":                          {from: elsewhere, want: true},
-		"that of pods in other clusters, which went along before": {from: elsewhere, more: true},
-		"that of plain pods":                                      {from: plain},
-		"a global one":                                            {from: []client.Object{web(everywhere())}, want: true},
-		"one that is not copied":                                  {from: []client.Object{web(external)}, app: "web"},
+		"its own":                        {from: []client.Object{web()}, app: "web", want: true},
+		"its own, in a known namespace":  {from: []client.Object{web()}, app: "web", more: true, want: true},
+		"its own, rewritten":             {from: []client.Object{rewritten}, app: "web", more: true, want: true},
+		"its own, without an address":    {from: []client.Object{headless}, app: "web"},
+		"its own, in another namespace":  {app: "web"},
+		"that of pods in other clusters": {from: elsewhere, want: true},
+		"that of pods in other clusters, which has gone along": {
+			from: elsewhere, more: true,
+		},
+		"that of plain pods":     {from: plain},
+		"a global one":           {from: []client.Object{web(everywhere())}, want: true},
+		"one that is not copied": {from: []client.Object{web(external)}, app: "web"},
 		"one that was copied": {
 			from: []client.Object{web()}, app: "web", more: true, change: func(c *copier) { c.noteEnsured(key, true) },
 		},
@@ -195,7 +197,8 @@ func TestForWhichServicesAPodWaits(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, test.from, nil)
 			if test.more {
-				w.c2.chaperonSeen(&v1alpha1.PodChaperon{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "other"}})
+				other := metav1.ObjectMeta{Namespace: "shop", Name: "other"}
+				w.c2.chaperonSeen(&v1alpha1.PodChaperon{ObjectMeta: other})
 			}
 			if test.change != nil {
 				test.change(w.c2)
