@@ -73,6 +73,15 @@ certmanager-program:
 	@mkdir -p $(BIN)
 	@cd test/certmanager && $(STATIC) go build -ldflags "-s -w" -o ../../$(BIN)/cert-manager .
 
+# The long end-to-end tests run metrics-server in both clusters.
+.PHONY: metrics-server-image
+metrics-server-image: clusters-program
+	hack/tools/build.sh metrics-server
+	@mkdir -p .local/metrics-server
+	@cp hack/tools/metrics-server/Dockerfile $(BIN)/metrics-server .local/metrics-server/
+	@$(BIN)/clusters image --context .local/metrics-server --reference localhost/metrics-server:dev \
+		--archive metrics-server.tar
+
 ##@ Check
 
 .PHONY: test
@@ -125,7 +134,7 @@ test-e2e: clusters-program certmanager-program ## Run the end-to-end tests on re
 	hack/e2e.sh
 
 .PHONY: test-e2e-long
-test-e2e-long: clusters-program certmanager-program ## Run the end-to-end tests, and those that take minutes each
+test-e2e-long: clusters-program certmanager-program metrics-server-image ## Run the end-to-end tests, and those that take minutes each
 	E2E_LONG=1 hack/e2e.sh
 
 # What to draw and for how long: make test-faults FAULTS="-seed 7 -for 3h". `go run ./test/faults -h` lists the options.

@@ -72,15 +72,25 @@ func (f *Follower) Objection(pod *corev1.Pod, target *engage.Target) string {
 	return f.claims.Objection(pod, target)
 }
 
-// Ensure returns nil once everything that the pod needs is in the target, within timeouts.EnsureNeeds. Claims come
-// last, because they bind a pod to the target.
+// Ensure returns nil once everything that the pod needs is in the target, within timeouts.EnsureNeeds. Services that
+// cannot be copied do not keep the pod. Claims come last, because they bind a pod to the target.
 func (f *Follower) Ensure(ctx context.Context, pod *corev1.Pod, target *engage.Target) error {
 	ctx, cancel := context.WithTimeout(ctx, timeouts.EnsureNeeds)
+	defer cancel()
+	if err := f.ensureObjects(ctx, pod, target); err != nil {
+		return err
+	}
+	return f.claims.Ensure(ctx, pod, target)
+}
+
+func (f *Follower) ensureObjects(ctx context.Context, pod *corev1.Pod, target *engage.Target) error {
+	ctx, cancel := context.WithTimeout(ctx, timeouts.EnsureObjects)
 	defer cancel()
 	if err := f.objects.Ensure(ctx, pod, target); err != nil {
 		return err
 	}
-	return f.claims.Ensure(ctx, pod, target)
+	f.services.Ensure(ctx, pod, target)
+	return nil
 }
 
 // Refused notes that the target was given up for the pod: a claim that the pod has there for nothing is taken back.

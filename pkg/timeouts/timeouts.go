@@ -11,8 +11,11 @@ const Request = 10 * time.Second
 const (
 	// TouchedFor is how long a copy that was touched for a pod is not touched again for the next one.
 	TouchedFor = 20 * time.Second
-	// EnsureObjects is the part of EnsureNeeds for ConfigMaps, Secrets and ServiceAccounts. Claims come after them.
+	// EnsureObjects is the part of EnsureNeeds for ConfigMaps, Secrets, ServiceAccounts and Services. Claims come after
+	// them.
 	EnsureObjects = 30 * time.Second
+	// EnsureServices is how long a pod waits for copies of Services, within EnsureObjects. It then goes without.
+	EnsureServices = 5 * time.Second
 	// EnsureNeeds is the time that the source has to ensure everything that one pod needs. It is less than the sum of
 	// the deadlines of all requests. An attempt that runs out of time fails, and the next one continues from what this
 	// one wrote.

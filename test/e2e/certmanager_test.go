@@ -137,21 +137,8 @@ func (c *cluster) runCertManager(t *testing.T) {
 	if err := os.WriteFile(kubeconfig, []byte(c.kubectl(t, "config", "view", "--raw", "--minify")), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	module := exec.CommandContext(
-		t.Context(),
-		"go",
-		"list",
-		"-m",
-		"-f",
-		"{{.Dir}}",
-		"github.com/cert-manager/cert-manager",
-	)
-	module.Dir = filepath.Join("..", "certmanager")
-	dir, err := module.Output()
-	if err != nil {
-		t.Fatalf("finding cert-manager's module (make test-e2e downloads it): %v", err)
-	}
-	crds := filepath.Join(strings.TrimSpace(string(dir)), "deploy", "crds")
+	module := moduleFolder(t, "../certmanager", "github.com/cert-manager/cert-manager")
+	crds := filepath.Join(module, "deploy", "crds")
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), patience)
 		defer cancel()
@@ -182,6 +169,18 @@ func (c *cluster) runCertManager(t *testing.T) {
 			t.Logf("cert-manager ended with %v and said:\n%s", err, out)
 		}
 	})
+}
+
+// moduleFolder returns the folder of a Go module that the module in another folder requires.
+func moduleFolder(t *testing.T, in, module string) string {
+	t.Helper()
+	list := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", module)
+	list.Dir = in
+	out, err := list.Output()
+	if err != nil {
+		t.Fatalf("finding the module %s (make test-e2e-long downloads it): %v", module, err)
+	}
+	return strings.TrimSpace(string(out))
 }
 
 func (c *cluster) secret(t *testing.T, name string) *corev1.Secret {

@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -97,6 +99,34 @@ func (w *world) sees(t *testing.T, pod *corev1.Pod, want string, command ...stri
 	if diff := cmp.Diff(want, strings.TrimSuffix(w.kubectl(t, args...), "\n")); diff != "" {
 		t.Errorf("%s in %s (-want +got):\n%s", strings.Join(command, " "), pod.Name, diff)
 	}
+}
+
+// TestTheFirstPodOfATargetHasTheVariablesOfServices has the Service of the pod, and one of another target's pod.
+func TestTheFirstPodOfATargetHasTheVariablesOfServices(t *testing.T) {
+	w := setUp(t)
+	for _, name := range []string{"db", "web"} {
+		create(t, w.c1, &corev1.Service{
+			ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: w.namespace},
+			Spec: corev1.ServiceSpec{
+				Selector: map[string]string{"app": name}, Ports: []corev1.ServicePort{{Port: 8080}},
+			},
+		})
+	}
+	create(t, w.c1, w.pod("db", inTarget("c1", podTemplate("db"))))
+	eventually(t, "the Service db to have an endpoint", func(ctx context.Context) error {
+		of := client.MatchingLabels{discoveryv1.LabelServiceName: "db"}
+		list := &discoveryv1.EndpointSliceList{}
+		if err := w.c1.List(ctx, list, client.InNamespace(w.namespace), of); err != nil {
+			return err
+		}
+		if len(list.Items) == 0 || len(list.Items[0].Endpoints) == 0 {
+			return errors.New("it has none")
+		}
+		return nil
+	})
+	create(t, w.c1, w.pod("web", inTarget("c2", podTemplate("web"))))
+	pod := w.reaches(t, "web", corev1.PodRunning)
+	w.sees(t, pod, "8080\n8080", "env", "WEB_SERVICE_PORT", "DB_SERVICE_PORT")
 }
 
 // TestHostNamesOfPods compares what a plain pod and an elected pod of the same name see.

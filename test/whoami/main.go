@@ -19,8 +19,9 @@ Without a command, it serves.
 
   serve [--address :8080] [--drain DURATION]
                         answer / with the pod's name ($POD_NAME, or $HOSTNAME), /healthz with "ok", /bytes?n=BYTES
-                        and /sum as the commands, and health checks of gRPC, and log each request; on SIGTERM, go on
-                        for the DURATION, finish open requests, and exit
+                        and /sum as the commands, /work?for=DURATION after it has computed for so long, and health
+                        checks of gRPC, and log each request; on SIGTERM, go on for the DURATION, finish open
+                        requests, and exit
   sleep DURATION [--ignore-term] [--exit=CODE]
                         wait for a DURATION ("30s", or "infinity"), and exit with the CODE; on SIGTERM, log it, and
                         exit with 0 or go on waiting

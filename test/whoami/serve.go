@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"flag"
 	"fmt"
@@ -14,6 +15,7 @@ const (
 	readTimeout    = 10 * time.Second
 	requestTimeout = 10 * time.Second
 	finishTimeout  = 10 * time.Second
+	longestWork    = time.Second // of a request
 )
 
 // serve serves until it receives SIGTERM.
@@ -61,12 +63,26 @@ func (p process) handler() http.Handler {
 	mux.HandleFunc("/healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /bytes", serveBytes)
 	mux.HandleFunc("POST /sum", serveSum)
+	mux.HandleFunc("GET /work", p.work)
 	mux.HandleFunc("/grpc.health.v1.Health/Check", serveHealth)
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		p.log("%s %s from %s", r.Method, r.URL.Path, r.RemoteAddr)
 		fmt.Fprintln(w, p.name())
 	})
 	return mux
+}
+
+// work computes for as long as the query's "for" says, and answers with the pod's name.
+func (p process) work(w http.ResponseWriter, r *http.Request) {
+	duration, err := time.ParseDuration(r.URL.Query().Get("for"))
+	if err != nil || duration < 0 || duration > longestWork {
+		http.Error(w, "for is no duration of up to "+longestWork.String(), http.StatusBadRequest)
+		return
+	}
+	for begun := time.Now(); time.Since(begun) < duration; {
+		sha256.Sum256(make([]byte, 1<<10))
+	}
+	fmt.Fprintln(w, p.name())
 }
 
 // serveHealth answers a health check of gRPC with SERVING: a frame with the field 1 of the answer, which is 1.

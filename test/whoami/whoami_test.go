@@ -11,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // newProcess returns a process of the pod "pod-1", its output, and the channel of its signals.
@@ -177,5 +178,23 @@ func TestServerEndsOnTerm(t *testing.T) {
 	}
 	if !strings.HasSuffix(out.String(), "received SIGTERM\nbye\n") {
 		t.Errorf("printed %q", out)
+	}
+}
+
+func TestTheServerComputesForAsLongAsItIsAsked(t *testing.T) {
+	p, _, _ := newProcess()
+	server := httptest.NewServer(p.handler())
+	defer server.Close()
+	begun := time.Now()
+	if got, err := ask(t.Context(), server.Client(), server.URL+"/work?for=30ms"); err != nil || got != "pod-1" {
+		t.Errorf("answered %q, %v", got, err)
+	}
+	if took := time.Since(begun); took < 30*time.Millisecond {
+		t.Errorf("it took %s", took)
+	}
+	for _, duration := range []string{"", "long", "-1s", "2h"} {
+		if got, err := ask(t.Context(), server.Client(), server.URL+"/work?for="+duration); err == nil {
+			t.Errorf("for %q: answered %q", duration, got)
+		}
 	}
 }

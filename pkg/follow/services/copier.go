@@ -50,10 +50,12 @@ type copier struct {
 	chaperons map[string]sets.Set[string] // the names of PodChaperons, by namespace
 	idle      map[types.NamespacedName]time.Time
 	copied    map[types.NamespacedName]bool
-	noted     map[item]string               // the last note about each item that cannot be copied: see note
-	secured   map[types.NamespacedName]bool // the Ingresses for which the target keeps Secrets
-	classes   sets.Set[string]              // the IngressClasses that the target had when we looked
-	unknown   sets.Set[string]              // the traffic distributions that the target refused
+	ensured   map[types.NamespacedName]bool         // the Services whose last reconciliation wrote all of the copy
+	expected  map[types.NamespacedName]*expectation // the Services for which pods wait: see Follower.Ensure
+	noted     map[item]string                       // the last note about each item that cannot be copied: see note
+	secured   map[types.NamespacedName]bool         // the Ingresses for which the target keeps Secrets
+	classes   sets.Set[string]                      // the IngressClasses that the target had when we looked
+	unknown   sets.Set[string]                      // the traffic distributions that the target refused
 }
 
 // Reconcile updates the copies of an item in the target.
@@ -82,8 +84,13 @@ func (c *copier) Reconcile(ctx context.Context, i item) (reconcile.Result, error
 	}
 	switch i.kind {
 	case kindService:
+		answer := c.answerTo(i.NamespacedName)
 		wait, err := c.reconcileService(ctx, i.NamespacedName)
-		return c.finish(i, wait, err)
+		result, err := c.finish(i, wait, err)
+		if err == nil || c.isRefused(i) {
+			answer()
+		}
+		return result, err
 	case kindIngress:
 		return c.finish(i, 0, c.reconcileIngress(ctx, i.NamespacedName))
 	}

@@ -29,6 +29,7 @@ type standing struct {
 	proxied  bool // The Service selects proxies.
 	holds    bool // The target has PodChaperons of ours in the namespace.
 	copied   bool // There is a copy. It may have no pods for a while: scaled to zero, say.
+	awaited  bool // A pod that is about to go to the target waits for the copy.
 	// idle is the time since which there is no reason for the copy. It is zero if there is one.
 	idle time.Time
 	now  time.Time
@@ -47,8 +48,11 @@ func decide(s standing) decision {
 		return decision{}
 	}
 	// Clients in the target know the address of a copy, and a recreated copy would have another.
-	if global(s.original.service) || s.holds && (s.proxied || s.copied) {
+	if global(s.original.service) || s.holds && (s.proxied || s.copied || s.awaited) {
 		return decision{follow: true}
+	}
+	if s.awaited { // The pod may not come.
+		return followForGrace(s.now, s.now)
 	}
 	if !s.copied {
 		return decision{}

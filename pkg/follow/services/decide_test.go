@@ -56,6 +56,17 @@ func TestDecide(t *testing.T) {
 		"a Service that selects no proxies stays": {
 			standing: standing{original: original{service: web()}, holds: true},
 		},
+		"a Service without endpoints goes with the pod that waits for it": {
+			standing: standing{original: original{service: web()}, holds: true, awaited: true},
+			want:     decision{follow: true},
+		},
+		"a Service for which the first pod waits goes ahead, and stays for a while": {
+			standing: standing{original: original{service: web()}, awaited: true, idle: now.Add(-grace)},
+			want:     decision{follow: true, idle: now, wait: grace},
+		},
+		"an exported Service does not go, whoever waits": {
+			standing: standing{original: original{service: web(), exported: true}, holds: true, awaited: true},
+		},
 		"a global Service goes everywhere": {
 			standing: standing{original: original{service: web(everywhere)}}, want: decision{follow: true},
 		},

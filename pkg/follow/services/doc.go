@@ -5,6 +5,9 @@
 // nobody has to watch pods and their labels to find out. Following changes nothing in the source, because a proxy has
 // the address of its delegate.
 //
+// Containers get variables with the addresses of Services when they start. So Ensure copies the Services that select a
+// pod before the pod goes to the target, although they have no endpoints yet.
+//
 // The copy in a target selects delegates. So the target maintains the endpoints of its own pods, whichever other
 // cluster is away. The source's other endpoints come as EndpointSlices: one for each of the source's own, written
 // whenever that one changes.

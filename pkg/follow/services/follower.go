@@ -163,6 +163,8 @@ func (f *Follower) newCopier(ctx context.Context, target *engage.Target) *copier
 		chaperons: map[string]sets.Set[string]{},
 		idle:      map[types.NamespacedName]time.Time{},
 		copied:    map[types.NamespacedName]bool{},
+		ensured:   map[types.NamespacedName]bool{},
+		expected:  map[types.NamespacedName]*expectation{},
 		noted:     map[item]string{},
 		secured:   map[types.NamespacedName]bool{},
 		classes:   sets.New[string](),

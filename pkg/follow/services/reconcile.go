@@ -40,9 +40,11 @@ func (c *copier) reconcileService(ctx context.Context, key types.NamespacedName)
 		err = c.removeService(ctx, key, from, e)
 	}
 	// The watch will show a copy that was created a moment ago.
-	if copied := v.follow && e != nil && e.service(key) != nil; err == nil || errors.Is(err, errRelaxed) || !copied {
+	whole := err == nil || errors.Is(err, errRelaxed)
+	if copied := v.follow && e != nil && e.service(key) != nil; whole || !copied {
 		c.noteCopied(key, copied)
 	}
+	c.noteEnsured(key, v.follow && whole)
 	return v.wait, err
 }
 
@@ -54,12 +56,14 @@ func (c *copier) decisionOf(key types.NamespacedName, from original, e *existing
 	}
 	c.mu.Lock()
 	idle, holds := c.idle[key], len(c.chaperons[key.Namespace]) > 0
+	_, awaited := c.expected[key]
 	c.mu.Unlock()
 	return decide(standing{
 		original: from,
 		proxied:  holds && from.electing(c.follower.originals.isVirtual), // Without delegates, proxied does not matter.
 		holds:    holds,
 		copied:   there != nil && c.mine(there),
+		awaited:  awaited,
 		idle:     idle,
 		now:      c.follower.options.Clock.Now(),
 	})

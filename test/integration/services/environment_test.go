@@ -56,6 +56,7 @@ spec:
 var (
 	source, cluster2, cluster3 *env.Cluster
 	registry                   *engage.Registry
+	follower                   *services.Follower
 	clock                      *clocktesting.FakePassiveClock // the follower's
 	events                     recorder
 	secrets                    = keptSecrets{
@@ -74,7 +75,8 @@ func setUp(t env.T) {
 		cluster.BindSource(t, sourceUser)
 	}
 	clock = clocktesting.NewFakePassiveClock(time.Now())
-	follower, err := services.New(services.Options{
+	var err error
+	follower, err = services.New(services.Options{
 		Client:      source.Client,
 		APIReader:   source.Client,
 		Config:      source.Config,

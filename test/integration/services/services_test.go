@@ -110,6 +110,21 @@ func TestAServiceGoesWhereDelegatesAre(t *testing.T) {
 	waitForAddresses(t, c3, web, "10.2.0.1")
 }
 
+// TestAServiceGoesAheadOfItsFirstPod has containers that look for the Service's variables when they start.
+func TestAServiceGoesAheadOfItsFirstPod(t *testing.T) {
+	namespace, c2, c3 := engaged(t)
+	service := create(t, namespace, "web")
+	pod := &corev1.Pod{ObjectMeta: env.Meta(namespace, "web-1")}
+	pod.Labels = map[string]string{"app": "web"}
+	waitForWorkers(t, namespace, c2) // The source knows the Service.
+	expectNoCopy(t, c2, service)
+	follower.Ensure(t.Context(), pod, c2.Target)
+	if copied := waitForCopy(t, c2, service); !env.Exists(t, c2.Cluster, copied) || copied.Spec.ClusterIP == "" {
+		t.Errorf("the pod would get the variables of %+v", copied.Spec)
+	}
+	expectNoCopy(t, c3, service)
+}
+
 func TestAGlobalServiceGoesEverywhere(t *testing.T) {
 	namespace, c2, c3 := engaged(t)
 	service := create(t, namespace, "web", annotated(v1alpha1.AnnotationGlobal))
