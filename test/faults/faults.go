@@ -19,7 +19,8 @@ type fault struct {
 	name string
 	// part is what breaks. No two faults of a round break the same part.
 	part string
-	// away is the cluster that the source may lose by it.
+	// away is the cluster that the source cannot reach meanwhile, or that is really down. The source is a target, too. A
+	// fault that only breaks the source makes no other cluster away.
 	away string
 	// silences says that the source may not renew its Lease in the target meanwhile, though it can reach it.
 	silences bool
@@ -49,25 +50,36 @@ func faults() []fault {
 			begin: cutting("--only-out")},
 		{name: "loss of a third of the packets", part: network, away: target, begin: cutting("--percent=33")},
 		{name: "the target's API server stopped", part: target, away: target, cuts: true, begin: stopping(target)},
-		{name: "the source's API server stopped", part: source, away: target, begin: stopping(source)},
+		{name: "the source's API server stopped", part: source, away: source, silences: true,
+			begin: stopping(source)},
 		{name: "the target's API server frozen", part: target, away: target, cuts: true,
 			begin: freezing(target, "kube-apiserver")},
-		{name: "the source's API server frozen", part: source, away: target, begin: freezing(source, "kube-apiserver")},
-		{name: "the target's API server slow", part: target, away: target, begin: slowing(target)},
+		{name: "the source's API server frozen", part: source, away: source, silences: true,
+			begin: freezing(source, "kube-apiserver")},
+		{name: "the target's API server slow", part: target, begin: slowing(target)},
 		{name: "the target's etcd frozen", part: target, away: target, begin: freezing(target, "etcd")},
-		{name: "the source's etcd frozen", part: source, away: target, begin: freezing(source, "etcd")},
+		{name: "the source's etcd frozen", part: source, away: source, silences: true,
+			begin: freezing(source, "etcd")},
 		{name: "the target's kubelet frozen", part: "kubelet", begin: freezing(target, "kubelet")},
-		{name: "leader of the source killed", part: leader, brief: true, begin: killing(source, true)},
-		{name: "leader of the source killed while it places pods", part: leader, brief: true, begin: killingAmid},
+		{name: "leader of the source killed", part: leader, brief: true, silences: true, begin: killing(source, true)},
 		{name: "replica of the source killed", part: "replica", brief: true, begin: killing(source, false)},
 		{name: "leader of the target killed", part: "leader there", brief: true, begin: killing(target, true)},
 		{name: "replica of the target killed", part: "replica there", brief: true, begin: killing(target, false)},
-		{name: "leader of the source frozen", part: leader, away: target, begin: freezingManager(source)},
+		{name: "leader of the source frozen", part: leader, silences: true, begin: freezingManager(source)},
 		{name: "leader of the target frozen", part: "leader there", begin: freezingManager(target)},
 		{name: "Secret rotated", part: secret, brief: true, begin: rotating},
 		{name: "Secret deleted", part: secret, silences: true, begin: withoutSecret},
 		{name: "Secret swapped", part: secret, away: target, begin: swapping},
 		{name: "rights revoked", part: secret, away: target, begin: revoking},
+	}
+}
+
+// killingLeader kills the leader of the source while it places pods. Nothing else may break then: a second delegate
+// would have an excuse while a target is away.
+func killingLeader() fault {
+	return fault{
+		name: "leader of the source killed while it places pods", part: leader, brief: true, silences: true,
+		begin: killingAmid,
 	}
 }
 

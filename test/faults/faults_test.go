@@ -41,7 +41,7 @@ func TestEachFaultIsDrawnAndNoPartBreaksTwiceInARound(t *testing.T) {
 			parts[s.fault.part] = true
 		}
 	}
-	for _, f := range append(faults(), settingBack(source), settingBack(target), losing()) {
+	for _, f := range append(faults(), settingBack(source), settingBack(target), losing(), killingLeader()) {
 		if drawn[f.name] == 0 {
 			t.Errorf("in 200 rounds, there was no %q", f.name)
 		}
@@ -49,6 +49,42 @@ func TestEachFaultIsDrawnAndNoPartBreaksTwiceInARound(t *testing.T) {
 	for _, o := range append(operations(), drain()) {
 		if drawn[o.name] == 0 {
 			t.Errorf("in 200 rounds, there was no %q", o.name)
+		}
+	}
+}
+
+func TestNothingExcusesASecondDelegateWhenTheLeaderIsKilledAmidPlacing(t *testing.T) {
+	plans, found := newPlans(1), 0
+	for range 200 {
+		p := plans.next()
+		if !slices.ContainsFunc(p.steps, func(s step) bool { return s.name() == killingLeader().name }) {
+			continue
+		}
+		found++
+		for _, s := range p.steps {
+			if s.fault != nil && s.fault.away != "" {
+				t.Errorf("%s makes %s away in\n%s", s.name(), s.fault.away, p)
+			}
+		}
+	}
+	if found < 10 {
+		t.Errorf("%d of 200 rounds kill the leader while it places pods", found)
+	}
+}
+
+func TestOnlyFaultsOfTheTargetMakeItAway(t *testing.T) {
+	for _, f := range append(faults(), killingLeader()) {
+		switch f.part {
+		case source, leader, "replica", "leader there", "replica there", "kubelet":
+			if f.away == target {
+				t.Errorf("%s breaks the %s, and %s counts as away", f.name, f.part, f.away)
+			}
+		}
+		if (f.part == source || f.part == leader) && !f.silences {
+			t.Errorf("%s need not silence the source", f.name)
+		}
+		if f.cuts && f.away != target {
+			t.Errorf("%s cuts the target off, and it does not count as away", f.name)
 		}
 	}
 }

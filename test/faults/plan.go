@@ -42,10 +42,15 @@ const (
 	drainEvery = 8
 	// setBackEvery is how many rounds there are for one in which a cluster is set back.
 	setBackEvery = 8
+	// amidEvery is how many rounds there are for one in which the leader of the source is killed while it places pods.
+	amidEvery = 7
 	// longEvery is how many rounds there are for one that lasts for longLasts.
 	longEvery = 5
-	// lossEvery is how many rounds there are for one in which the target is away for the longest time.
-	lossEvery = 25
+	// timedEvery is how many rounds there are for one whose only fault lasts for longLasts, so that times are measured.
+	timedEvery = 7
+	// lossEvery is after how many rounds there is one in which the target is away for the longest time. The first is
+	// round lossFirst.
+	lossEvery, lossFirst = 20, 12
 )
 
 // plans draws rounds. Each fault comes once before any comes again.
@@ -62,6 +67,9 @@ func newPlans(seed uint64) *plans {
 func (p *plans) next() plan {
 	p.round++
 	drawn := plan{seed: p.seed, round: p.round}
+	if p.round%lossEvery == lossFirst {
+		return p.loss(drawn)
+	}
 	if p.draw.IntN(drainEvery) == 0 {
 		o := drain()
 		drawn.steps = append(drawn.steps, step{operation: &o})
@@ -70,8 +78,11 @@ func (p *plans) next() plan {
 	if p.draw.IntN(setBackEvery) == 0 {
 		return p.setBack(drawn)
 	}
-	if p.draw.IntN(lossEvery) == 0 {
-		return p.loss(drawn)
+	if p.draw.IntN(amidEvery) == 0 {
+		return p.amid(drawn)
+	}
+	if p.draw.IntN(timedEvery) == 0 {
+		return p.timed(drawn)
 	}
 	if p.draw.IntN(longEvery) == 0 {
 		p.steps(&drawn, longLasts)
@@ -134,6 +145,25 @@ func (p *plans) loss(drawn plan) plan {
 	f := losing()
 	drawn.steps = append(drawn.steps, step{lasts: longestLasts, fault: &f})
 	p.operations(&drawn, operations(), longLasts)
+	return drawn
+}
+
+// amid draws a round in which the leader of the source is killed while it places pods, and nothing else breaks.
+func (p *plans) amid(drawn plan) plan {
+	f := killingLeader()
+	drawn.steps = append(drawn.steps, step{fault: &f, draws: p.draw.Uint64()})
+	begin := slices.DeleteFunc(operations(), func(o operation) bool { return !o.begins })
+	p.operations(&drawn, begin, roundLasts)
+	return drawn
+}
+
+// timed draws a round with one fault that lasts, and with pods that begin.
+func (p *plans) timed(drawn plan) plan {
+	lasting := slices.DeleteFunc(faults(), func(f fault) bool { return f.brief })
+	f := lasting[p.draw.IntN(len(lasting))]
+	drawn.steps = append(drawn.steps, step{lasts: longLasts, fault: &f, draws: p.draw.Uint64()})
+	begin := slices.DeleteFunc(operations(), func(o operation) bool { return !o.begins })
+	p.operations(&drawn, begin, roundLasts)
 	return drawn
 }
 

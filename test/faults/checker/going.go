@@ -76,11 +76,20 @@ func (h *History) goes(uid types.UID, p *proxy) {
 		h.violateOf(uid, NoneLost, "proxy %s (%s on %q, %s) is gone, and nobody deleted it",
 			p.name, uid, p.node, p.phase)
 	case p.gone && p.deleting: // Its deletion was looked at when it began.
-	case p.ordinal && strings.HasSuffix(p.name, "-0") && h.quiet() && !p.disrupted && !h.delegateDisrupted(uid):
+	case p.ordinal && strings.HasSuffix(p.name, "-0") && !h.evicted(uid, p):
 		// Nobody scales a StatefulSet to zero, or rolls one out.
 		h.violateOf(uid, NoneLost, "proxy %s (%s on %q, %s) of a StatefulSet goes, and nobody asked for it",
 			p.name, uid, p.node, p.phase)
 	}
+}
+
+// evicted reports whether something other than the product may have the proxy of a StatefulSet end.
+func (h *History) evicted(uid types.UID, p *proxy) bool {
+	if p.disrupted || h.delegateDisrupted(uid) {
+		return true
+	}
+	// Its target stopped it, because it was not heard of the source for long enough.
+	return p.fence > 0 && (h.silent.counts(h.now()) || h.outOfReach(strings.TrimPrefix(p.node, "admiralty-")))
 }
 
 // delegateDisrupted reports whether a target evicted a delegate of the proxy.
@@ -124,12 +133,7 @@ func (h *History) Fenced(uid types.UID) {
 	if p == nil || p.fence == 0 {
 		return
 	}
-	var lasted time.Duration
-	for cluster, outage := range h.away {
-		if p.on(cluster) {
-			lasted = outage.lasted(h.now())
-		}
-	}
+	lasted := h.unheard(strings.TrimPrefix(p.node, "admiralty-"))
 	if least := p.fence + fenceSlack + p.grace; lasted < least {
 		h.violateOf(uid, EndsFirst, "proxy %s on %q counts as fenced after %s, and its delegate may run for %s",
 			p.name, p.node, lasted.Round(time.Second), least)

@@ -60,7 +60,8 @@ type delegate struct {
 	phase         corev1.PodPhase
 	codes         string
 	gone          bool
-	disrupted     bool // The target evicts it.
+	made          time.Time // as its API server says, in whole seconds
+	disrupted     bool      // The target evicts it.
 	readiness
 	after int // how many looks found that it runs, after its proxy had gone
 }
@@ -157,6 +158,7 @@ func (h *History) Delegate(cluster string, parent types.UID, pod *corev1.Pod) {
 	is := &delegate{
 		cluster: cluster, name: pod.Name, parent: parent, version: pod.ResourceVersion,
 		phase: pod.Status.Phase, codes: codes(pod), after: was.after,
+		made:      pod.CreationTimestamp.Time,
 		disrupted: was.disrupted || disruption(pod) != "",
 		readiness: readinessOf(pod, was.readiness, h.now()),
 	}
@@ -297,12 +299,22 @@ func (h *History) Running(pods map[types.UID]bool) {
 	}
 }
 
-// excused reports whether a second delegate is one that the product cannot prevent: the proxy was not bound, and one of
-// its delegates is in a cluster that cannot be reached, or could not until now.
+// excused reports whether a second delegate is one that the product cannot prevent: the proxy was not bound, one of its
+// delegates is in a cluster that cannot be reached, or could not until now, and the last one was made meanwhile.
 func (h *History) excused(uid types.UID, running []*delegate) bool {
 	p := h.proxies[uid]
+	var last time.Time
 	for _, d := range running {
-		if h.outOfReach(d.cluster) && (p == nil || p.node != "admiralty-"+d.cluster) {
+		if d.made.After(last) {
+			last = d.made
+		}
+	}
+	for _, d := range running {
+		if p != nil && p.on(d.cluster) {
+			continue
+		}
+		now := h.now()
+		if h.away[d.cluster].any(now, excusedFor, func(s spell) bool { return s.covers(last) }) {
 			return true
 		}
 	}

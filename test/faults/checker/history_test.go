@@ -29,6 +29,11 @@ func ended(phase corev1.PodPhase, code int32) func(*corev1.Pod) {
 	}
 }
 
+// made is when an API server made a pod.
+func made(at time.Time) func(*corev1.Pod) {
+	return func(p *corev1.Pod) { p.CreationTimestamp = metav1.NewTime(at.Truncate(time.Second)) }
+}
+
 func owned(kind string) func(*corev1.Pod) {
 	return func(p *corev1.Pod) {
 		p.OwnerReferences = []metav1.OwnerReference{{Kind: kind, Name: "x", Controller: new(true)}}
@@ -105,20 +110,6 @@ func TestWhatIsAViolation(t *testing.T) {
 		}},
 		"two delegates of a proxy": {happens: func(h *History, _ *clock) {
 			both(h)
-			h.Running(running("d1", "d2"))
-		}, want: OnePerProxy},
-		"two delegates of an unbound proxy, one of them in a lost cluster": {happens: func(h *History, _ *clock) {
-			both(h)
-			h.Proxy(pod("p", on("admiralty-c1")))
-			h.Away("c2", true)
-			h.Running(running("d1", "d2"))
-		}},
-		"the same, when the cluster has been back for long": {happens: func(h *History, c *clock) {
-			both(h)
-			h.Proxy(pod("p", on("admiralty-c1")))
-			h.Away("c2", true)
-			h.Away("c2", false)
-			c.at = c.at.Add(excusedFor + time.Second)
 			h.Running(running("d1", "d2"))
 		}, want: OnePerProxy},
 		"two delegates of a proxy that was bound to the lost cluster": {happens: func(h *History, _ *clock) {

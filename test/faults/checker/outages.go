@@ -2,44 +2,100 @@ package checker
 
 import "time"
 
-// outage is a time in which the source cannot reach a cluster, or is silent there.
+// outage has the times in which the source cannot reach a cluster, or is silent there.
 type outage struct {
 	causes int // how many are going on
-	// since is when it began, and until when it ended. Another one within excusedFor goes on with it.
-	since, until time.Time
+	spells []spell
 }
 
-// excusedFor is the time after the end of an outage in which the product may still find what happened in it.
-const excusedFor = 90 * time.Second
+// spell is one time without a gap. It has no end while it goes on.
+type spell struct{ since, until time.Time }
+
+// covers reports whether an object was made in the spell, or was on its way at the end. API servers tell times in whole
+// seconds.
+func (s spell) covers(made time.Time) bool {
+	return made.Add(time.Second).After(s.since) && (s.until.IsZero() || made.Sub(s.until) <= madeFor)
+}
+
+const (
+	// excusedFor is the time after the end of an outage in which the product may still be about to put right what came
+	// of it: it connects again, which takes longer after several losses, and deletes what runs twice.
+	excusedFor = 90 * time.Second
+	// madeFor is the time after the end of an outage in which a delegate may be made that was on its way.
+	madeFor = 30 * time.Second
+	// unseenGap is how soon after an outage another one may begin so that the source sees one outage: it asks a target
+	// every ten seconds whether it is healthy, and waits five seconds for the answer.
+	unseenGap = 15 * time.Second
+	// lostAfter is how long an outage lasts at least before the source may take the target for lost. It asks three
+	// times, at intervals of ten seconds.
+	lostAfter = 20 * time.Second
+)
 
 // change notes that one more cause of the outage begins, or that one ends.
 func (o *outage) change(begins bool, now time.Time) {
 	switch {
 	case begins:
-		if o.causes == 0 && (o.since.IsZero() || now.Sub(o.until) > excusedFor) {
-			o.since = now
-		}
 		o.causes++
+		if o.causes == 1 {
+			o.begin(now)
+		}
 	case o.causes > 0:
 		o.causes--
-		o.until = now
+		if o.causes == 0 {
+			o.spells[len(o.spells)-1].until = now
+		}
 	}
 }
 
-// counts reports whether the outage goes on, or ended just now.
-func (o *outage) counts(now time.Time) bool {
-	return o != nil && !o.since.IsZero() && (o.causes > 0 || now.Sub(o.until) <= excusedFor)
+func (o *outage) begin(now time.Time) {
+	if n := len(o.spells); n > 0 && now.Sub(o.spells[n-1].until) <= unseenGap {
+		o.spells[n-1].until = time.Time{}
+		return
+	}
+	o.spells = append(o.spells, spell{since: now})
 }
 
-// lasted returns how long the outage has lasted, or lasted if it ended just now.
-func (o *outage) lasted(now time.Time) time.Duration {
-	switch {
-	case !o.counts(now):
-		return 0
-	case o.causes > 0:
-		return now.Sub(o.since)
+// forget forgets what is over.
+func (o *outage) forget() {
+	if o.causes == 0 {
+		o.spells = nil
+		return
 	}
-	return o.until.Sub(o.since)
+	o.spells = o.spells[len(o.spells)-1:]
+}
+
+// any reports whether a time was in a spell that fits, or at most some time after its end.
+func (o *outage) any(at time.Time, after time.Duration, fits func(spell) bool) bool {
+	if o == nil {
+		return false
+	}
+	for _, s := range o.spells {
+		if !at.Before(s.since) && (s.until.IsZero() || at.Sub(s.until) <= after) && fits(s) {
+			return true
+		}
+	}
+	return false
+}
+
+// counts reports whether the outage goes on at a time, or ended just before.
+func (o *outage) counts(at time.Time) bool {
+	return o.any(at, excusedFor, func(spell) bool { return true })
+}
+
+// lost reports whether the outage lasted for so long that the source may have taken the target for lost.
+func (o *outage) lost(at time.Time) bool { return o.lasted(at) >= lostAfter }
+
+// lasted returns how long the outage has lasted, or lasted if it ended just now. Of several, it is the longest.
+func (o *outage) lasted(at time.Time) (longest time.Duration) {
+	o.any(at, excusedFor, func(s spell) bool {
+		end := at
+		if !s.until.IsZero() && s.until.Before(at) {
+			end = s.until
+		}
+		longest = max(longest, end.Sub(s.since))
+		return false
+	})
+	return longest
 }
 
 // Away notes that the source cannot reach a cluster, or that it can again. The calls of several causes add up.
@@ -67,18 +123,22 @@ func (h *History) Silent(silent bool) {
 // outOfReach reports whether the source cannot reach a cluster, or could not until now.
 func (h *History) outOfReach(cluster string) bool { return h.away[cluster].counts(h.now()) }
 
-// quiet reports whether no cluster is out of reach, and the source is not silent, for some time.
-func (h *History) quiet() bool {
-	for cluster := range h.away {
-		if h.outOfReach(cluster) {
-			return false
-		}
+// unheard returns for how long a target may not have heard of the source: it was away, and the source was silent before.
+func (h *History) unheard(cluster string) time.Duration {
+	lasted := h.away[cluster].lasted(h.now())
+	if lasted == 0 {
+		return 0
 	}
-	return !h.silent.counts(h.now())
+	since := h.now().Add(-lasted)
+	return lasted + h.silent.lasted(since)
 }
 
-// remember ends what a cluster that was set back excuses.
+// remember ends what outages excuse that are over, and what a cluster that was set back excuses.
 func (h *History) remember() {
+	for _, o := range h.away {
+		o.forget()
+	}
+	h.silent.forget()
 	clear(h.forgets)
 	for uid, a := range h.allowed {
 		if p := h.proxies[uid]; a.how == wasSetBack && p != nil && !p.gone && !p.deleting {

@@ -1,6 +1,7 @@
 package checker
 
 import (
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -41,7 +42,7 @@ func (h *History) showsReady(uid types.UID, p *proxy, was readiness) {
 		delete(h.invented, uid)
 		return
 	}
-	if was.ready || !h.quiet() || len(h.forgets) > 0 {
+	if was.ready || h.blurred(p) {
 		return
 	}
 	for _, d := range h.delegates {
@@ -50,6 +51,11 @@ func (h *History) showsReady(uid types.UID, p *proxy, was readiness) {
 		}
 	}
 	h.invented[uid] = h.now()
+}
+
+// blurred reports whether the checker may see the proxy's delegate too late: its cluster is away, or was until now.
+func (h *History) blurred(p *proxy) bool {
+	return len(h.forgets) > 0 || h.outOfReach(strings.TrimPrefix(p.node, "admiralty-"))
 }
 
 // isReady notes that a delegate is Ready. The clusters are on one machine, and have one clock.

@@ -131,7 +131,14 @@ func TestReadinessIsNotInvented(t *testing.T) {
 			proxy(h)
 			h.Ends()
 		}},
-		"a cluster is away, so that the checker may see neither": {happens: func(h *History, c *clock) {
+		"another cluster is away": {happens: func(h *History, c *clock) {
+			h.Away("c1", true)
+			h.Delegate("c2", "p", pod("d"))
+			proxy(h, ready(c.at))
+			c.at = c.at.Add(3 * time.Second)
+			h.Delegate("c2", "p", pod("d", ready(c.at)))
+		}, want: Readiness},
+		"its cluster is away, so that the checker may see it late": {happens: func(h *History, c *clock) {
 			h.Away("c2", true)
 			h.Delegate("c2", "p", pod("d"))
 			proxy(h, ready(c.at))
@@ -298,26 +305,40 @@ func TestWhyAPodGoes(t *testing.T) {
 		"its target is away": {happens: func(h *History, _ *clock) {
 			h.Away("c2", true)
 			h.Proxy(first(deleting))
-		}},
-		"the source was silent until now": {happens: func(h *History, c *clock) {
+		}, want: NoneLost},
+		"another target is away": {happens: func(h *History, _ *clock) {
+			h.Away("c1", true)
+			h.Proxy(first(deleting, fencedPod))
+		}, want: NoneLost},
+		"the source is silent": {happens: func(h *History, _ *clock) {
+			h.Silent(true)
+			h.Proxy(first(deleting))
+		}, want: NoneLost},
+		"it is fenced, and the source was silent until now": {happens: func(h *History, c *clock) {
 			h.Silent(true)
 			h.Silent(false)
 			c.at = c.at.Add(excusedFor)
-			h.Proxy(first(deleting))
+			h.Proxy(first(deleting, fencedPod))
 		}},
-		"the source was silent long ago": {happens: func(h *History, c *clock) {
+		"it is fenced, and the source was silent long ago": {happens: func(h *History, c *clock) {
 			h.Silent(true)
 			h.Silent(false)
 			c.at = c.at.Add(excusedFor + time.Second)
-			h.Proxy(first(deleting))
+			h.Proxy(first(deleting, fencedPod))
+		}, want: NoneLost},
+		"it is fenced, and the source was silent before all was at rest": {happens: func(h *History, _ *clock) {
+			h.Silent(true)
+			h.Silent(false)
+			h.Ends()
+			h.Proxy(first(deleting, fencedPod))
 		}, want: NoneLost},
 		"its deletion began when its target was away": {happens: func(h *History, c *clock) {
 			h.Away("c2", true)
-			h.Proxy(first(deleting))
+			h.Proxy(first(deleting, fencedPod))
 			h.Away("c2", false)
 			c.at = c.at.Add(time.Hour)
-			h.Proxy(first(deleting))
-			h.ProxyGone(first(deleting))
+			h.Proxy(first(deleting, fencedPod))
+			h.ProxyGone(first(deleting, fencedPod))
 		}},
 		"a pod that had finished when its PodChaperon was deleted": {happens: func(h *History, _ *clock) {
 			h.Proxy(pod("p", ended(corev1.PodSucceeded, 0)))
