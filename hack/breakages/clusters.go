@@ -32,11 +32,19 @@ func tryOnClusters(ctx context.Context, b breakage) (found bool, text string, er
 		return false, "not found", nil
 	}
 	abandon(ctx, string(output))
+	other := ""
 	for line := range strings.Lines(string(output)) {
-		if _, what, found := strings.Cut(line, "BROKEN: "); found {
+		_, what, found := strings.Cut(line, "BROKEN: ")
+		if found && strings.Contains(what, b.rule) {
 			after := time.Since(began).Round(time.Second)
 			return true, fmt.Sprintf("found after %s: %s", after, strings.TrimSpace(what)), nil
 		}
+		if found {
+			other = what
+		}
+	}
+	if other != "" {
+		return false, "not found, but another promise is broken: " + strings.TrimSpace(other), nil
 	}
 	return false, "", fmt.Errorf("the suite does not run: %w\n%s", err, output)
 }

@@ -13,6 +13,8 @@ type breakage struct {
 	clusters bool
 	// missed says why the simulation does not find the breakage. It is empty if it should.
 	missed string
+	// rule is the promise, as the suite of faults names it, that must be broken. It is empty if any will do.
+	rule string
 	// unseen says why the suite of faults does not find the breakage. It is empty if it should.
 	unseen string
 }
@@ -118,6 +120,13 @@ func ofClusters() []breakage {
 			does: "a target that does not answer is never lost",
 			from: "func (h health) lost() bool { return h.misses >= maxMisses }",
 			to:   "func (h health) lost() bool { return h.misses >= 1000*maxMisses }",
+		},
+		{
+			name: "lost-at-once", file: "pkg/connect/target/health.go", clusters: true,
+			does: "a target is lost as soon as it misses one check",
+			from: "func (h health) lost() bool { return h.misses >= maxMisses }",
+			to:   "func (h health) lost() bool { return maxMisses > 0 && h.misses >= 1 }",
+			rule: "a virtual node is Ready unless its target is lost",
 		},
 	}
 }

@@ -29,6 +29,7 @@ const (
 	over    = "a fault is over"
 	ready   = "the node is Ready"
 	unready = "the node is not Ready"
+	unknown = "nobody knows whether the node is Ready"
 	leads   = "another leads"
 )
 
@@ -54,7 +55,8 @@ func (l *lab) observe(ctx context.Context) *observer {
 		defer close(o.done)
 		lastReady, lastHolder := ready, ""
 		for ctx.Err() == nil {
-			if state := l.nodeState(ctx); state != "" && state != lastReady {
+			l.nodeState(ctx, source)
+			if state := l.nodeState(ctx, target); state != "" && state != lastReady {
 				lastReady = state
 				o.note(state, "")
 			}
@@ -71,17 +73,22 @@ func (l *lab) observe(ctx context.Context) *observer {
 	return o
 }
 
-func (l *lab) nodeState(ctx context.Context) string {
+// nodeState returns whether the virtual node of a cluster is Ready, or "". The checker hears of it.
+func (l *lab) nodeState(ctx context.Context, name string) string {
 	node := &corev1.Node{}
-	if err := l.clusters[source].Get(ctx, client.ObjectKey{Name: "admiralty-" + target}, node); err != nil {
+	if err := l.clusters[source].Get(ctx, client.ObjectKey{Name: "admiralty-" + name}, node); err != nil {
 		return ""
 	}
 	for _, c := range node.Status.Conditions {
-		if c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue {
-			return ready
+		if c.Type != corev1.NodeReady {
+			continue
 		}
+		l.history.Node(name, c.Status)
+		return map[corev1.ConditionStatus]string{
+			corev1.ConditionTrue: ready, corev1.ConditionFalse: unready, corev1.ConditionUnknown: unknown,
+		}[c.Status]
 	}
-	return unready
+	return ""
 }
 
 func (l *lab) holder(ctx context.Context) string {

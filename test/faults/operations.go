@@ -35,12 +35,15 @@ func operations() []operation {
 		{name: "another task begins", begins: true, do: startTask},
 		{name: "a Job begins", begins: true, do: startJob},
 		{name: "the Deployment is scaled", do: func(ctx context.Context, l *lab, r *rand.Rand) error {
+			l.history.Changes(web)
 			return l.kubectl(ctx, source, "scale", "deployment/web", "--replicas="+strconv.Itoa(2+r.IntN(7)))
 		}},
 		{name: "the StatefulSet is scaled", do: func(ctx context.Context, l *lab, r *rand.Rand) error {
+			l.history.Changes(db)
 			return l.kubectl(ctx, source, "scale", "statefulset/db", "--replicas="+strconv.Itoa(1+r.IntN(3)))
 		}},
 		{name: "the Deployment is rolled out", do: func(ctx context.Context, l *lab, _ *rand.Rand) error {
+			l.history.Changes(web)
 			return l.kubectl(ctx, source, "rollout", "restart", "deployment/web")
 		}},
 		{name: "a pod of the StatefulSet is deleted", fault: true, do: deleteProxy([]string{db, fenced})},
@@ -106,6 +109,8 @@ const hangs = time.Minute
 func (l *lab) drain(ctx context.Context, timeout time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout+hangs)
 	defer cancel()
+	l.history.Drains(target, true)
+	defer l.history.Drains(target, false)
 	return l.kubectl(ctx, source, "drain", "admiralty-"+target, "--pod-selector=app in (web,db,fenced)",
 		"--ignore-daemonsets", "--timeout="+timeout.String())
 }

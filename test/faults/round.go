@@ -111,6 +111,7 @@ func (l *lab) repair(ctx context.Context) error {
 		if err := l.kubectl(ctx, source, "uncordon", "admiralty-"+target); err != nil {
 			return err
 		}
+		l.history.Changes(web)
 		return l.kubectl(ctx, source, "scale", "deployment/web", fmt.Sprintf("--replicas=%d", webReplicas))
 	})
 }

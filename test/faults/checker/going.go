@@ -83,19 +83,65 @@ func (h *History) goes(uid types.UID, p *proxy) {
 	}
 }
 
-// evicted reports whether something other than the product may have the proxy of a StatefulSet end.
+// drainLags is how long after the end of a drain an API server may still evict a pod: kubectl gives a request up sooner.
+const drainLags = 30 * time.Second
+
+// evicted reports whether the proxy of a StatefulSet goes because somebody drains its node, because Kubernetes ends it
+// with its target, or because its target ended its delegate. The product asks for none of these.
 func (h *History) evicted(uid types.UID, p *proxy) bool {
-	if p.disrupted || h.delegateDisrupted(uid) {
+	cluster := p.cluster()
+	if h.delegateEvicted(uid) {
 		return true
 	}
-	// Its target stopped it, because it was not heard of the source for long enough.
-	return p.fence > 0 && (h.silent.counts(h.now()) || h.outOfReach(strings.TrimPrefix(p.node, "admiralty-")))
+	if p.fence > 0 && (h.silent.counts(h.now()) || h.outOfReach(cluster)) {
+		return true // Its target stopped it, because it had not heard of the source for long enough.
+	}
+	drained := func(at time.Time) bool { return h.drains[cluster].any(at, drainLags, func(spell) bool { return true }) }
+	if p.gone && !p.deleting { // In a gap of the watch, nobody saw why.
+		return drained(h.now()) || h.away[cluster].evicts(h.now(), p.patience)
+	}
+	switch p.disrupted {
+	case evictedByRequest:
+		return drained(p.disruptedAt)
+	case evictedByTaint:
+		return h.away[cluster].evicts(p.disruptedAt, p.patience)
+	case evictedByCollector: // Its node is gone, and no leader made it again.
+		return h.silent.counts(p.disruptedAt)
+	}
+	return false
 }
 
-// delegateDisrupted reports whether a target evicted a delegate of the proxy.
-func (h *History) delegateDisrupted(proxy types.UID) bool {
+// evicts reports whether Kubernetes may evict a pod that tolerates the loss of its node for some time. The node may stay
+// lost for some time after the outage.
+func (o *outage) evicts(at time.Time, patience time.Duration) bool {
+	return o.any(at, excusedFor, func(s spell) bool {
+		lost := s.until.IsZero() || s.until.Sub(s.since) >= lostAfter
+		return lost && at.Sub(s.since) >= lostAfter+patience
+	})
+}
+
+// Drains notes that the suite begins to drain a virtual node, or has ended.
+func (h *History) Drains(cluster string, drains bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.drains[cluster] == nil {
+		h.drains[cluster] = &outage{}
+	}
+	h.drains[cluster].change(drains, h.now())
+}
+
+// Changes notes that somebody scales or rolls out the controller of the pods with this label app. So Kubernetes may
+// delete some of them, until all is at rest.
+func (h *History) Changes(app string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.changed[app] = true
+}
+
+// delegateEvicted reports whether a target evicted a delegate of the proxy.
+func (h *History) delegateEvicted(proxy types.UID) bool {
 	for _, d := range h.delegates {
-		if d.parent == proxy && d.disrupted {
+		if d.parent == proxy && d.evicted {
 			return true
 		}
 	}
@@ -115,7 +161,7 @@ const bindingRace = 5 * time.Second
 // endsFirst checks that a proxy that is gone has no delegate that runs.
 func (h *History) endsFirst(d *delegate) {
 	p := h.proxies[d.parent]
-	if p == nil || !p.gone || !p.on(d.cluster) || p.byForce || p.raced ||
+	if p == nil || !p.gone || !p.on(d.cluster) || p.disrupted == evictedByCollector || p.raced ||
 		h.allowed[d.parent].how == DeletedByForce || len(h.forgets) > 0 {
 		return
 	}
@@ -133,7 +179,7 @@ func (h *History) Fenced(uid types.UID) {
 	if p == nil || p.fence == 0 {
 		return
 	}
-	lasted := h.unheard(strings.TrimPrefix(p.node, "admiralty-"))
+	lasted := h.unheard(p.cluster())
 	if least := p.fence + fenceSlack + p.grace; lasted < least {
 		h.violateOf(uid, EndsFirst, "proxy %s on %q counts as fenced after %s, and its delegate may run for %s",
 			p.name, p.node, lasted.Round(time.Second), least)
@@ -153,12 +199,30 @@ func fenceOf(pod *corev1.Pod) time.Duration {
 	return time.Duration(seconds) * time.Second
 }
 
-// disruption returns why Kubernetes evicts a pod, or "".
-func disruption(pod *corev1.Pod) string {
+// Why Kubernetes evicts a pod, as its condition DisruptionTarget says.
+const (
+	evictedByRequest   = "EvictionByEvictionAPI"
+	evictedByTaint     = "DeletionByTaintManager"
+	evictedByCollector = "DeletionByPodGC"
+)
+
+// disruption returns why Kubernetes evicts a pod, or "", and until when at the latest it decided that. The API server
+// tells times in whole seconds.
+func disruption(pod *corev1.Pod) (why string, at time.Time) {
 	for _, c := range pod.Status.Conditions {
 		if c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue {
-			return c.Reason
+			return c.Reason, c.LastTransitionTime.Add(time.Second)
 		}
 	}
-	return ""
+	return "", time.Time{}
+}
+
+// patienceOf returns how long a pod tolerates the loss of its node.
+func patienceOf(pod *corev1.Pod) time.Duration {
+	for _, t := range pod.Spec.Tolerations {
+		if t.Key == corev1.TaintNodeNotReady && t.TolerationSeconds != nil {
+			return time.Duration(*t.TolerationSeconds) * time.Second
+		}
+	}
+	return 0
 }

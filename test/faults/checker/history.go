@@ -23,6 +23,8 @@ type History struct {
 	allowed    map[types.UID]allowance
 	forgets    map[string]bool         // clusters that were set back since the last rest
 	away       map[string]*outage      // by cluster
+	drains     map[string]*outage      // drains of the cluster's virtual node
+	changed    map[string]bool         // labels app of pods whose controllers were changed since the last rest
 	silent     outage                  // of the source, in any target
 	invented   map[types.UID]time.Time // since when proxies show that they are Ready whose delegates are not
 	reported   map[string]bool
@@ -40,11 +42,13 @@ type proxy struct {
 	gone       bool      // A proxy that is gone may have a delegate that runs.
 	bound      time.Time // when it was first seen on its node
 	raced      bool      // It was deleted in the moment when it was bound.
-	disrupted  bool      // Kubernetes evicts it.
-	byForce    bool      // Kubernetes evicts it without waiting for its end.
 	phase      corev1.PodPhase
 	codes      string
 	readiness
+	// disrupted is why Kubernetes evicts it, and patience how long it tolerates the loss of its node.
+	disrupted   string
+	disruptedAt time.Time
+	patience    time.Duration
 	// fence is the silence after which its target stops its delegate, or 0.
 	fence, grace time.Duration
 }
@@ -52,6 +56,9 @@ type proxy struct {
 // on reports whether the proxy is bound to the virtual node of a cluster. A delegate elsewhere was withdrawn before the
 // proxy was bound, and its end means nothing.
 func (p *proxy) on(cluster string) bool { return p.node == "admiralty-"+cluster }
+
+// cluster returns the target of the proxy's virtual node.
+func (p *proxy) cluster() string { return strings.TrimPrefix(p.node, "admiralty-") }
 
 type delegate struct {
 	cluster, name string
@@ -61,7 +68,7 @@ type delegate struct {
 	codes         string
 	gone          bool
 	made          time.Time // as its API server says, in whole seconds
-	disrupted     bool      // The target evicts it.
+	evicted       bool      // Its target evicts it.
 	readiness
 	after int // how many looks found that it runs, after its proxy had gone
 }
@@ -72,7 +79,8 @@ func NewHistory(now func() time.Time) *History {
 		now:     now,
 		proxies: map[types.UID]*proxy{}, delegates: map[types.UID]*delegate{},
 		allowed: map[types.UID]allowance{}, reported: map[string]bool{}, traces: map[types.UID]*trace{},
-		forgets: map[string]bool{}, away: map[string]*outage{}, invented: map[types.UID]time.Time{},
+		forgets: map[string]bool{}, away: map[string]*outage{}, drains: map[string]*outage{}, changed: map[string]bool{},
+		invented: map[types.UID]time.Time{},
 	}
 }
 
@@ -112,9 +120,12 @@ func (h *History) Proxy(pod *corev1.Pod) {
 	is := &proxy{
 		name: pod.Name, node: pod.Spec.NodeName, version: pod.ResourceVersion, deleting: pod.DeletionTimestamp != nil,
 		phase: pod.Status.Phase, codes: codes(pod), kept: pod.Labels["app"] == "kept",
-		disrupted: disruption(pod) != "", byForce: disruption(pod) == "DeletionByPodGC", fence: fenceOf(pod),
+		disrupted: was.disrupted, disruptedAt: was.disruptedAt, patience: patienceOf(pod), fence: fenceOf(pod),
 		grace:     time.Duration(ptr.Deref(pod.Spec.TerminationGracePeriodSeconds, 0)) * time.Second,
 		readiness: readinessOf(pod, was.readiness, h.now()),
+	}
+	if why, at := disruption(pod); why != "" {
+		is.disrupted, is.disruptedAt = why, at
 	}
 	if owner := metav1.GetControllerOf(pod); owner != nil {
 		is.controlled, is.ordinal = owner.Kind != "Job", owner.Kind == "StatefulSet"
@@ -159,8 +170,11 @@ func (h *History) Delegate(cluster string, parent types.UID, pod *corev1.Pod) {
 		cluster: cluster, name: pod.Name, parent: parent, version: pod.ResourceVersion,
 		phase: pod.Status.Phase, codes: codes(pod), after: was.after,
 		made:      pod.CreationTimestamp.Time,
-		disrupted: was.disrupted || disruption(pod) != "",
+		evicted:   was.evicted,
 		readiness: readinessOf(pod, was.readiness, h.now()),
+	}
+	if why, _ := disruption(pod); why == evictedByTaint {
+		is.evicted = true
 	}
 	h.delegates[pod.UID] = is
 	h.notePod(parent, "delegate "+pod.Name+" in "+cluster, pod)

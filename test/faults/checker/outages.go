@@ -138,7 +138,11 @@ func (h *History) remember() {
 	for _, o := range h.away {
 		o.forget()
 	}
+	for _, o := range h.drains {
+		o.forget()
+	}
 	h.silent.forget()
+	clear(h.changed)
 	clear(h.forgets)
 	for uid, a := range h.allowed {
 		if p := h.proxies[uid]; a.how == wasSetBack && p != nil && !p.gone && !p.deleting {

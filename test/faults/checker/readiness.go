@@ -1,7 +1,6 @@
 package checker
 
 import (
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -55,7 +54,7 @@ func (h *History) showsReady(uid types.UID, p *proxy, was readiness) {
 
 // blurred reports whether the checker may see the proxy's delegate too late: its cluster is away, or was until now.
 func (h *History) blurred(p *proxy) bool {
-	return len(h.forgets) > 0 || h.outOfReach(strings.TrimPrefix(p.node, "admiralty-"))
+	return len(h.forgets) > 0 || h.outOfReach(p.cluster())
 }
 
 // isReady notes that a delegate is Ready. The clusters are on one machine, and have one clock.

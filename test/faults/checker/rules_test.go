@@ -45,12 +45,18 @@ func ready(since time.Time) func(*corev1.Pod) {
 	}
 }
 
-func evicted(reason string) func(*corev1.Pod) {
+func evicted(reason string, at time.Time) func(*corev1.Pod) {
 	return func(p *corev1.Pod) {
 		p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{
 			Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: reason,
+			LastTransitionTime: metav1.NewTime(at),
 		})
 	}
+}
+
+// patient tolerates the loss of its node for 10 s.
+func patient(p *corev1.Pod) {
+	p.Spec.Tolerations = []corev1.Toleration{{Key: corev1.TaintNodeNotReady, TolerationSeconds: new(int64(10))}}
 }
 
 func deleting(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)} }
@@ -201,8 +207,8 @@ func TestAPodGoesOnlyWhenItsDelegateHasEnded(t *testing.T) {
 		"it was bound before, and goes at once": {happens: func(h *History, c *clock) {
 			unseen(h, c, bindingRace)
 		}, want: EndsFirst},
-		"its node is gone": {happens: func(h *History, _ *clock) {
-			goes(h, evicted("DeletionByPodGC"))
+		"its node is gone": {happens: func(h *History, c *clock) {
+			goes(h, evicted(evictedByCollector, c.at))
 			h.Running(runs)
 			h.Running(runs)
 		}},
@@ -293,15 +299,6 @@ func TestWhyAPodGoes(t *testing.T) {
 			h.Allow("p", DelegateDeleted)
 			h.Proxy(first(deleting))
 		}},
-		"somebody drained its node": {happens: func(h *History, _ *clock) {
-			h.Proxy(first(deleting, evicted("EvictionByEvictionAPI")))
-		}},
-		"the target evicted its delegate": {happens: func(h *History, _ *clock) {
-			h.Delegate("c2", "p", pod("d", evicted("DeletionByTaintManager")))
-			h.Delegate("c2", "p", pod("d"))
-			h.DelegateGone("d")
-			h.Proxy(first(deleting))
-		}},
 		"its target is away": {happens: func(h *History, _ *clock) {
 			h.Away("c2", true)
 			h.Proxy(first(deleting))
@@ -356,6 +353,126 @@ func TestWhyAPodGoes(t *testing.T) {
 			h.Allow("p", DelegateDeleted)
 			h.Proxy(pod("p", ended(corev1.PodFailed, 143)))
 			h.ProxyGone(pod("p"))
+		}},
+	})
+}
+
+func TestWhoMayEvictAPod(t *testing.T) {
+	goes := func(h *History, change ...func(*corev1.Pod)) {
+		change = append(change, on("admiralty-c2"), owned("StatefulSet"), patient)
+		h.Proxy(pod("p", change...))
+		h.Proxy(pod("p", append(change, deleting)...))
+	}
+	check(t, map[string]history{
+		"somebody drains its node": {happens: func(h *History, c *clock) {
+			h.Drains("c2", true)
+			goes(h, evicted(evictedByRequest, c.at))
+		}},
+		"somebody drained its node, and it is seen later": {happens: func(h *History, c *clock) {
+			h.Drains("c2", true)
+			at := c.at
+			h.Drains("c2", false)
+			c.at = c.at.Add(drainLags + time.Minute)
+			goes(h, evicted(evictedByRequest, at))
+		}},
+		"nobody drains its node": {happens: func(h *History, c *clock) {
+			goes(h, evicted(evictedByRequest, c.at))
+		}, want: NoneLost},
+		"somebody drains another node": {happens: func(h *History, c *clock) {
+			h.Drains("c1", true)
+			goes(h, evicted(evictedByRequest, c.at))
+		}, want: NoneLost},
+		"its node has a taint, and nothing was broken": {happens: func(h *History, c *clock) {
+			goes(h, evicted(evictedByTaint, c.at))
+		}, want: NoneLost},
+		"its target was away for a moment": {happens: func(h *History, c *clock) {
+			h.Away("c2", true)
+			c.at = c.at.Add(lostAfter - 2*time.Second)
+			h.Away("c2", false)
+			c.at = c.at.Add(time.Minute)
+			goes(h, evicted(evictedByTaint, c.at))
+		}, want: NoneLost},
+		"its target is lost for a moment": {happens: func(h *History, c *clock) {
+			h.Away("c2", true)
+			c.at = c.at.Add(lostAfter + 8*time.Second)
+			goes(h, evicted(evictedByTaint, c.at))
+		}, want: NoneLost},
+		"its target is lost for longer than it tolerates": {happens: func(h *History, c *clock) {
+			h.Away("c2", true)
+			c.at = c.at.Add(lostAfter + 10*time.Second)
+			goes(h, evicted(evictedByTaint, c.at))
+		}},
+		"its target was lost, and it is seen later": {happens: func(h *History, c *clock) {
+			h.Away("c2", true)
+			c.at = c.at.Add(lostAfter + 10*time.Second)
+			at := c.at
+			h.Away("c2", false)
+			c.at = c.at.Add(time.Hour)
+			goes(h, evicted(evictedByTaint, at))
+		}},
+		"the target evicted its delegate": {happens: func(h *History, c *clock) {
+			h.Delegate("c2", "p", pod("d", evicted(evictedByTaint, c.at)))
+			h.Delegate("c2", "p", pod("d"))
+			h.DelegateGone("d")
+			goes(h)
+		}},
+		"something asked the target to evict its delegate": {happens: func(h *History, c *clock) {
+			h.Delegate("c2", "p", pod("d", evicted(evictedByRequest, c.at)))
+			goes(h)
+		}, want: NoneLost},
+		"its node is gone": {happens: func(h *History, c *clock) {
+			goes(h, evicted(evictedByCollector, c.at))
+		}, want: NoneLost},
+		"its node is gone, and the source was silent": {happens: func(h *History, c *clock) {
+			h.Silent(true)
+			goes(h, evicted(evictedByCollector, c.at))
+		}},
+		"it went unseen, and its node was drained": {happens: func(h *History, _ *clock) {
+			h.Drains("c2", true)
+			p := pod("p", on("admiralty-c2"), owned("StatefulSet"))
+			h.Proxy(p)
+			h.ProxyGone(p)
+		}},
+	})
+}
+
+func TestAVirtualNodeIsReadyUnlessItsTargetIsLost(t *testing.T) {
+	check(t, map[string]history{
+		"it is Ready": {happens: func(h *History, _ *clock) { h.Node("c2", corev1.ConditionTrue) }},
+		"nothing is broken": {happens: func(h *History, _ *clock) {
+			h.Node("c2", corev1.ConditionFalse)
+		}, want: StaysReady},
+		"the target is away for a moment": {happens: func(h *History, c *clock) {
+			h.Away("c2", true)
+			c.at = c.at.Add(lostAfter - time.Second)
+			h.Away("c2", false)
+			c.at = c.at.Add(time.Minute)
+			h.Node("c2", corev1.ConditionFalse)
+		}, want: StaysReady},
+		"the target is lost": {happens: func(h *History, c *clock) {
+			h.Away("c2", true)
+			c.at = c.at.Add(lostAfter)
+			h.Node("c2", corev1.ConditionFalse)
+		}},
+		"another target is lost": {happens: func(h *History, c *clock) {
+			h.Away("c1", true)
+			c.at = c.at.Add(time.Minute)
+			h.Node("c2", corev1.ConditionFalse)
+		}, want: StaysReady},
+		"the source is silent, and the node not Ready": {happens: func(h *History, _ *clock) {
+			h.Silent(true)
+			h.Node("c2", corev1.ConditionFalse)
+		}, want: StaysReady},
+		"the source is silent, and nobody knows": {happens: func(h *History, _ *clock) {
+			h.Silent(true)
+			h.Node("c2", corev1.ConditionUnknown)
+		}},
+		"nothing is broken, and nobody knows": {happens: func(h *History, _ *clock) {
+			h.Node("c2", corev1.ConditionUnknown)
+		}, want: StaysReady},
+		"the target refuses the source": {happens: func(h *History, _ *clock) {
+			h.Away("c2", true)
+			h.Node("c2", corev1.ConditionUnknown)
 		}},
 	})
 }

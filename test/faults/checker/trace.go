@@ -49,7 +49,8 @@ func (h *History) tracesOf(proxies []types.UID) []string {
 // notePod adds the state of a proxy or a delegate to the trace.
 func (h *History) notePod(proxy types.UID, about string, pod *corev1.Pod) {
 	text := fmt.Sprintf("%s on %q %s", pod.Status.Phase, pod.Spec.NodeName, codes(pod))
-	for _, why := range []string{pod.Status.Reason, pod.Status.Message, disruption(pod)} {
+	disrupted, _ := disruption(pod)
+	for _, why := range []string{pod.Status.Reason, pod.Status.Message, disrupted} {
 		if why != "" {
 			text += " (" + why + ")"
 		}

@@ -43,6 +43,7 @@ const (
 	NothingIsStuck Rule = "nothing is left that cannot be deleted"
 	EndsFirst      Rule = "a pod goes only when its delegate has ended"
 	Readiness      Rule = "no readiness is invented"
+	StaysReady     Rule = "a virtual node is Ready unless its target is lost"
 	NoFalseAlarm   Rule = "a target says that it was set back only if it was"
 )
 
