@@ -158,6 +158,14 @@ const looksBeforeEnd = 2
 // before, so nobody sees the pod being deleted.
 const bindingRace = 5 * time.Second
 
+// othersDelete reports whether a user or a controller of Kubernetes may have deleted a proxy, and not the product.
+func (h *History) othersDelete(uid types.UID, p *proxy) bool {
+	if a, asked := h.allowed[uid]; asked && a.how != DelegateDeleted {
+		return true
+	}
+	return p.controlled && (h.changed[p.app] || h.drains[p.cluster()].counts(h.now()))
+}
+
 // endsFirst checks that a proxy that is gone has no delegate that runs.
 func (h *History) endsFirst(d *delegate) {
 	p := h.proxies[d.parent]

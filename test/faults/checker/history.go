@@ -34,6 +34,7 @@ type History struct {
 
 type proxy struct {
 	name, node string
+	app        string // the label
 	version    string // the resourceVersion
 	ordinal    bool   // of a StatefulSet
 	kept       bool   // must get through everything
@@ -41,7 +42,7 @@ type proxy struct {
 	deleting   bool
 	gone       bool      // A proxy that is gone may have a delegate that runs.
 	bound      time.Time // when it was first seen on its node
-	raced      bool      // It was deleted in the moment when it was bound.
+	raced      bool      // A user or Kubernetes deleted it in the moment when it was bound.
 	phase      corev1.PodPhase
 	codes      string
 	readiness
@@ -119,7 +120,7 @@ func (h *History) Proxy(pod *corev1.Pod) {
 	}
 	is := &proxy{
 		name: pod.Name, node: pod.Spec.NodeName, version: pod.ResourceVersion, deleting: pod.DeletionTimestamp != nil,
-		phase: pod.Status.Phase, codes: codes(pod), kept: pod.Labels["app"] == "kept",
+		phase: pod.Status.Phase, codes: codes(pod), app: pod.Labels["app"], kept: pod.Labels["app"] == "kept",
 		disrupted: was.disrupted, disruptedAt: was.disruptedAt, patience: patienceOf(pod), fence: fenceOf(pod),
 		grace:     time.Duration(ptr.Deref(pod.Spec.TerminationGracePeriodSeconds, 0)) * time.Second,
 		readiness: readinessOf(pod, was.readiness, h.now()),
@@ -152,7 +153,7 @@ func (h *History) ProxyGone(pod *corev1.Pod) {
 	defer h.mu.Unlock()
 	if is := h.proxies[pod.UID]; is != nil {
 		is.gone = true
-		is.raced = !is.deleting && h.now().Sub(is.bound) < bindingRace
+		is.raced = !is.deleting && h.now().Sub(is.bound) < bindingRace && h.othersDelete(pod.UID, is)
 		h.note(pod.UID, "proxy "+pod.Name, "gone")
 		h.goes(pod.UID, is)
 	}

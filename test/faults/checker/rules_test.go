@@ -169,6 +169,7 @@ func TestAPodGoesOnlyWhenItsDelegateHasEnded(t *testing.T) {
 		h.Proxy(pod("p", owned("ReplicaSet")))
 		h.Delegate("c2", "p", pod("d"))
 		p := pod("p", on("admiralty-c2"), owned("ReplicaSet"))
+		p.Labels = map[string]string{"app": "web"}
 		h.Proxy(p)
 		c.at = c.at.Add(after)
 		h.Proxy(p)
@@ -201,10 +202,33 @@ func TestAPodGoesOnlyWhenItsDelegateHasEnded(t *testing.T) {
 			h.Running(runs)
 			h.Running(runs)
 		}, want: EndsFirst},
-		"it was bound and deleted at once": {happens: func(h *History, c *clock) {
+		"it was bound, and somebody deleted it at once": {happens: func(h *History, c *clock) {
+			h.Allow("p", Deleted)
 			unseen(h, c, bindingRace-time.Second)
 		}},
+		"it was bound, and its Deployment is scaled": {happens: func(h *History, c *clock) {
+			h.Changes("web")
+			unseen(h, c, bindingRace-time.Second)
+		}},
+		"it was bound, and its node is drained": {happens: func(h *History, c *clock) {
+			h.Drains("c2", true)
+			unseen(h, c, bindingRace-time.Second)
+		}},
+		"it was bound, and goes at once, and nobody asked for it": {happens: func(h *History, c *clock) {
+			unseen(h, c, bindingRace-time.Second)
+		}, want: EndsFirst},
+		"it was bound, and somebody deleted its delegate": {happens: func(h *History, c *clock) {
+			h.Allow("p", DelegateDeleted)
+			unseen(h, c, bindingRace-time.Second)
+		}, want: EndsFirst},
+		"it was bound, and another Deployment was scaled before all was at rest": {happens: func(h *History, c *clock) {
+			h.Changes("web")
+			h.Ends()
+			h.Changes("db")
+			unseen(h, c, bindingRace-time.Second)
+		}, want: EndsFirst},
 		"it was bound before, and goes at once": {happens: func(h *History, c *clock) {
+			h.Allow("p", Deleted)
 			unseen(h, c, bindingRace)
 		}, want: EndsFirst},
 		"its node is gone": {happens: func(h *History, c *clock) {
