@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"strconv"
+	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -22,14 +23,15 @@ import (
 func settingBack(name string) fault {
 	what := map[string]string{source: "the source's etcd set back", target: "the target's etcd set back"}
 	return fault{
-		name: what[name], part: name,
+		name: what[name], part: name, silences: name == source,
 		begin: func(ctx context.Context, l *lab, _ *rand.Rand) (end, error) {
 			var saved renewal
+			since := time.Now()
 			back := func(ctx context.Context) error {
 				last := l.lastRenewal(ctx, name)
 				l.unwatch[name]() // What it sees until the API server ends is forgotten, too.
 				l.setBack.Store(true)
-				l.history.SetBack(name, name == source)
+				l.history.SetBack(name, name == source, since)
 				defer l.history.Away(name, false)
 				if err := clusters(ctx, "set-back", name); err != nil {
 					return err

@@ -55,13 +55,13 @@ func (h *History) Allowed(uid types.UID) bool {
 
 func (h *History) isAllowed(uid types.UID) bool {
 	_, asked := h.allowed[uid]
-	return asked
+	return asked || h.forgotProxy(h.proxies[uid])
 }
 
 // mayGo reports whether somebody asked for the end of a proxy itself, or of its delegate before it had finished.
 func (h *History) mayGo(uid types.UID) bool {
 	a, asked := h.allowed[uid]
-	return asked && (a.how != DelegateDeleted || !a.finished)
+	return asked && (a.how != DelegateDeleted || !a.finished) || h.forgotProxy(h.proxies[uid])
 }
 
 // goes notes that a proxy begins to go, or is gone.
@@ -163,14 +163,14 @@ func (h *History) othersDelete(uid types.UID, p *proxy) bool {
 	if a, asked := h.allowed[uid]; asked && a.how != DelegateDeleted {
 		return true
 	}
-	return p.controlled && (h.changed[p.app] || h.drains[p.cluster()].counts(h.now()))
+	return p.controlled && (len(h.forgets) > 0 || h.changed[p.app] || h.drains[p.cluster()].counts(h.now()))
 }
 
 // endsFirst checks that a proxy that is gone has no delegate that runs.
 func (h *History) endsFirst(d *delegate) {
 	p := h.proxies[d.parent]
 	if p == nil || !p.gone || !p.on(d.cluster) || p.disrupted == evictedByCollector || p.raced ||
-		h.allowed[d.parent].how == DeletedByForce || len(h.forgets) > 0 {
+		h.allowed[d.parent].how == DeletedByForce || h.forgot(d.cluster) {
 		return
 	}
 	if d.after++; d.after == looksBeforeEnd {

@@ -21,7 +21,7 @@ type History struct {
 	proxies    map[types.UID]*proxy
 	delegates  map[types.UID]*delegate
 	allowed    map[types.UID]allowance
-	forgets    map[string]bool         // clusters that were set back since the last rest
+	forgets    map[string]setBack      // clusters that were set back since the last rest
 	away       map[string]*outage      // by cluster
 	drains     map[string]*outage      // drains of the cluster's virtual node
 	changed    map[string]bool         // labels app of pods whose controllers were changed since the last rest
@@ -34,11 +34,13 @@ type History struct {
 
 type proxy struct {
 	name, node string
-	app        string // the label
-	version    string // the resourceVersion
-	ordinal    bool   // of a StatefulSet
-	kept       bool   // must get through everything
-	controlled bool   // by something that may delete it
+	made       time.Time // as its API server says, in whole seconds
+	unseen     bool      // Its cluster was set back, and has not shown it since.
+	app        string    // the label
+	version    string    // the resourceVersion
+	ordinal    bool      // of a StatefulSet
+	kept       bool      // must get through everything
+	controlled bool      // by something that may delete it
 	deleting   bool
 	gone       bool      // A proxy that is gone may have a delegate that runs.
 	bound      time.Time // when it was first seen on its node
@@ -68,6 +70,7 @@ type delegate struct {
 	phase         corev1.PodPhase
 	codes         string
 	gone          bool
+	forgotten     bool      // Its cluster was set back, and has not shown it since.
 	made          time.Time // as its API server says, in whole seconds
 	evicted       bool      // Its target evicts it.
 	readiness
@@ -80,34 +83,9 @@ func NewHistory(now func() time.Time) *History {
 		now:     now,
 		proxies: map[types.UID]*proxy{}, delegates: map[types.UID]*delegate{},
 		allowed: map[types.UID]allowance{}, reported: map[string]bool{}, traces: map[types.UID]*trace{},
-		forgets: map[string]bool{}, away: map[string]*outage{}, drains: map[string]*outage{}, changed: map[string]bool{},
+		forgets: map[string]setBack{}, away: map[string]*outage{}, drains: map[string]*outage{}, changed: map[string]bool{},
 		invented: map[types.UID]time.Time{},
 	}
-}
-
-// SetBack notes that a cluster forgets what happened since an earlier time, and is away. The caller watches it anew,
-// and calls Away when it is back. Pods may run that were ended since, until the cluster has been back for some time, or
-// all is at rest. Pods with the label app=kept must get through it.
-func (h *History) SetBack(cluster string, source bool) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.noteAway(cluster, true)
-	for uid, p := range h.proxies {
-		if !p.kept && !h.mayGo(uid) {
-			h.allowed[uid] = allowance{how: wasSetBack}
-		}
-	}
-	for uid, d := range h.delegates {
-		if d.cluster == cluster {
-			delete(h.delegates, uid)
-		}
-	}
-	for uid, p := range h.proxies {
-		if source && !p.kept {
-			delete(h.proxies, uid)
-		}
-	}
-	h.forgets[cluster] = true
 }
 
 // Proxy notes the state of a pod of the source.
@@ -119,7 +97,7 @@ func (h *History) Proxy(pod *corev1.Pod) {
 		was = &proxy{}
 	}
 	is := &proxy{
-		name: pod.Name, node: pod.Spec.NodeName, version: pod.ResourceVersion, deleting: pod.DeletionTimestamp != nil,
+		name: pod.Name, node: pod.Spec.NodeName, made: pod.CreationTimestamp.Time, version: pod.ResourceVersion, deleting: pod.DeletionTimestamp != nil,
 		phase: pod.Status.Phase, codes: codes(pod), app: pod.Labels["app"], kept: pod.Labels["app"] == "kept",
 		disrupted: was.disrupted, disruptedAt: was.disruptedAt, patience: patienceOf(pod), fence: fenceOf(pod),
 		grace:     time.Duration(ptr.Deref(pod.Spec.TerminationGracePeriodSeconds, 0)) * time.Second,
@@ -193,13 +171,13 @@ func (h *History) DelegateGone(uid types.UID) {
 	}
 }
 
-// Leftovers returns the delegates that do not exist any more, and run.
+// Leftovers returns the delegates that do not exist any more, or were forgotten, and run.
 func (h *History) Leftovers(running map[types.UID][]int) []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	var left []string
 	for uid := range running {
-		if d := h.delegates[uid]; d != nil && d.gone {
+		if d := h.delegates[uid]; d != nil && (d.gone || d.forgotten) {
 			left = append(left, d.name+" in "+d.cluster)
 		}
 	}
@@ -213,7 +191,7 @@ func (h *History) compareEnds(uid types.UID) {
 		return
 	}
 	for _, d := range h.delegates {
-		if d.parent == uid && p.on(d.cluster) && Finished(d.phase) && (d.phase != p.phase || d.codes != p.codes) {
+		if d.parent == uid && !d.forgotten && p.on(d.cluster) && Finished(d.phase) && (d.phase != p.phase || d.codes != p.codes) {
 			h.violateOf(uid, ExitCodes, "proxy %s is %s %s, its delegate %s %s",
 				p.name, p.phase, p.codes, d.phase, d.codes)
 		}
@@ -227,18 +205,18 @@ func (h *History) Lags(exist map[types.UID]*corev1.Pod) string {
 	defer h.mu.Unlock()
 	known := map[types.UID]string{}
 	for uid, p := range h.proxies {
-		if !p.gone {
-			known[uid] = p.version
+		if p.gone || p.unseen {
+			continue
 		}
-		if !p.gone && exist[uid] == nil {
+		if known[uid] = p.version; exist[uid] == nil {
 			return p.name
 		}
 	}
 	for uid, d := range h.delegates {
-		if !d.gone {
-			known[uid] = d.version
+		if d.gone || d.forgotten {
+			continue
 		}
-		if !d.gone && exist[uid] == nil {
+		if known[uid] = d.version; exist[uid] == nil {
 			return d.name
 		}
 	}
@@ -255,6 +233,7 @@ func (h *History) Lags(exist map[types.UID]*corev1.Pod) string {
 func (h *History) Ends() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	h.missing()
 	h.finishTogether()
 	h.inventions()
 	h.remember()
@@ -264,7 +243,7 @@ func (h *History) Ends() {
 func (h *History) finishTogether() {
 	ended := map[types.UID]*delegate{}
 	for _, d := range h.delegates {
-		if p := h.proxies[d.parent]; p != nil && p.on(d.cluster) && Finished(d.phase) {
+		if p := h.proxies[d.parent]; p != nil && !d.forgotten && p.on(d.cluster) && Finished(d.phase) {
 			ended[d.parent] = d
 		}
 	}
@@ -340,7 +319,7 @@ func (h *History) excused(uid types.UID, running []*delegate) bool {
 // just now at most.
 func (h *History) forgotten(running []*delegate) bool {
 	return slices.ContainsFunc(running, func(d *delegate) bool {
-		return h.forgets[d.cluster] && h.outOfReach(d.cluster)
+		return h.forgot(d.cluster) && h.outOfReach(d.cluster)
 	})
 }
 

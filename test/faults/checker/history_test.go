@@ -126,7 +126,7 @@ func TestWhatIsAViolation(t *testing.T) {
 			h.Running(running("d1", "d2"))
 		}, want: OnePerOrdinal},
 		"two pods of an ordinal, one of them in a cluster that was set back": {happens: func(h *History, c *clock) {
-			h.SetBack("c2", false)
+			h.SetBack("c2", false, c.at)
 			h.Proxy(pod("p", owned("StatefulSet")))
 			h.Proxy(pod("q", owned("StatefulSet")))
 			h.Delegate("c1", "p", pod("d1"))
@@ -137,7 +137,7 @@ func TestWhatIsAViolation(t *testing.T) {
 			h.Running(running("d1", "d2"))
 		}},
 		"the same, long after somebody accepted it": {happens: func(h *History, c *clock) {
-			h.SetBack("c2", false)
+			h.SetBack("c2", false, c.at)
 			h.Proxy(pod("p", owned("StatefulSet")))
 			h.Proxy(pod("q", owned("StatefulSet")))
 			h.Delegate("c1", "p", pod("d1"))
@@ -147,7 +147,7 @@ func TestWhatIsAViolation(t *testing.T) {
 			h.Running(running("d1", "d2"))
 		}, want: OnePerOrdinal},
 		"a doubled pod an hour after a set-back, when its cluster is away again": {happens: func(h *History, c *clock) {
-			h.SetBack("c2", false)
+			h.SetBack("c2", false, c.at)
 			both(h)
 			h.Proxy(pod("p", on("admiralty-c2")))
 			h.Away("c2", false)
@@ -157,7 +157,7 @@ func TestWhatIsAViolation(t *testing.T) {
 			h.Running(running("d1", "d2"))
 		}, want: OnePerProxy},
 		"two pods of an ordinal an hour after a set-back": {happens: func(h *History, c *clock) {
-			h.SetBack("c2", false)
+			h.SetBack("c2", false, c.at)
 			h.Away("c2", false)
 			h.Ends()
 			c.at = c.at.Add(time.Hour)
@@ -170,21 +170,16 @@ func TestWhatIsAViolation(t *testing.T) {
 		}, want: OnePerOrdinal},
 		"a pod that lived through a set-back goes an hour later": {happens: func(h *History, c *clock) {
 			h.Proxy(pod("p"))
-			h.SetBack("c2", false)
+			h.SetBack("c2", false, c.at)
 			h.Away("c2", false)
 			h.Ends()
 			c.at = c.at.Add(time.Hour)
 			h.ProxyGone(pod("p"))
 		}, want: NoneLost},
-		"a pod goes while a cluster is set back": {happens: func(h *History, _ *clock) {
-			h.Proxy(pod("p"))
-			h.SetBack("c2", false)
-			h.ProxyGone(pod("p"))
-		}},
-		"a pod that must get through the setting back of a cluster": {happens: func(h *History, _ *clock) {
+		"a pod that must get through the setting back of a cluster": {happens: func(h *History, c *clock) {
 			is := pod("p", func(p *corev1.Pod) { p.Labels = map[string]string{"app": "kept"} })
 			h.Proxy(is)
-			h.SetBack("c1", true)
+			h.SetBack("c1", true, c.at)
 			h.ProxyGone(is)
 		}, want: NoneLost},
 		"two pods of a Deployment of one name": {happens: func(h *History, _ *clock) {

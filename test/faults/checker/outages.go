@@ -143,10 +143,5 @@ func (h *History) remember() {
 	}
 	h.silent.forget()
 	clear(h.changed)
-	clear(h.forgets)
-	for uid, a := range h.allowed {
-		if p := h.proxies[uid]; a.how == wasSetBack && p != nil && !p.gone && !p.deleting {
-			delete(h.allowed, uid)
-		}
-	}
+	h.rememberAll()
 }

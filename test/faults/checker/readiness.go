@@ -52,9 +52,15 @@ func (h *History) showsReady(uid types.UID, p *proxy, was readiness) {
 	h.invented[uid] = h.now()
 }
 
-// blurred reports whether the checker may see the proxy's delegate too late: its cluster is away, or was until now.
+// blurred reports whether the checker may see the proxy's delegate too late: its cluster is away, or was until now. A
+// source that was set back shows what the backup has.
 func (h *History) blurred(p *proxy) bool {
-	return len(h.forgets) > 0 || h.outOfReach(p.cluster())
+	for cluster, s := range h.forgets {
+		if s.source || p.on(cluster) {
+			return true
+		}
+	}
+	return h.outOfReach(p.cluster())
 }
 
 // isReady notes that a delegate is Ready. The clusters are on one machine, and have one clock.
@@ -74,14 +80,14 @@ func (h *History) isReady(d *delegate) {
 // that has changed just now may not have told its proxy.
 func (h *History) inventions() {
 	for uid := range h.invented {
-		if p := h.proxies[uid]; !p.gone && !p.deleting {
+		if p := h.proxies[uid]; p != nil && !p.gone && !p.deleting {
 			h.violate(Readiness, "proxy %s shows that it is Ready, and its delegate never was", p.name)
 		}
 	}
 	clear(h.invented)
 	for _, d := range h.delegates {
 		p := h.proxies[d.parent]
-		if p == nil || p.gone || p.deleting || d.gone || !p.on(d.cluster) || h.now().Sub(d.until) < restLags {
+		if p == nil || p.gone || p.deleting || d.gone || d.forgotten || !p.on(d.cluster) || h.now().Sub(d.until) < restLags {
 			continue
 		}
 		if p.ready && !d.ready {
