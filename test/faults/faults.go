@@ -28,6 +28,8 @@ type fault struct {
 	cuts bool
 	// brief says that the fault has no duration: it is over when begin returns.
 	brief bool
+	// atEnd says that begin only prepares the fault, and that its end breaks something.
+	atEnd bool
 	// begin breaks something. The function that it returns repairs it; it may be nil.
 	begin begin
 }
@@ -37,11 +39,11 @@ type (
 	end   func(context.Context) error
 )
 
-// leader is the part of faults that break the leader of the source.
-const leader = "leader"
+// The parts of faults that break the leader of the source, and what it needs to connect to the target.
+const leader, secret = "leader", "secret"
 
 func faults() []fault {
-	const network, secret = "network", "secret"
+	const network = "network"
 	return []fault{
 		{name: "partition", part: network, away: target, cuts: true, begin: cutting()},
 		{name: "one-way partition, to the target", part: network, away: target, cuts: true,

@@ -94,7 +94,7 @@ func TestTheShortFormHasWhatMatters(t *testing.T) {
 	plans := newPlans(shortSeed)
 	for range shortRounds {
 		p := plans.next()
-		long = long || p.mustNotice()
+		long = long || p.mustNotice() != ""
 		for _, s := range p.steps {
 			drawn[s.name()] = true
 			if s.lasts > longLasts {
@@ -127,6 +127,13 @@ func TestWhatARoundMeasures(t *testing.T) {
 			notes: []note{{at: at(10), what: began, name: "kill"}, {at: at(25), what: leads}},
 			want:  times{of: "kill", takenOver: 15 * time.Second},
 		},
+		"a set-back, which is prepared before": {
+			notes: []note{
+				{at: at(30), what: began, name: "set back"}, {at: at(60), what: unready}, {at: at(61), what: over},
+				{at: at(70), what: ready},
+			},
+			want: times{of: "set back", noticed: 30 * time.Second, back: 9 * time.Second},
+		},
 		"two faults": {
 			notes: []note{
 				{at: at(10), what: began, name: "kill"}, {at: at(11), what: began, name: "partition"},
@@ -153,18 +160,39 @@ func TestALongPartitionMustBeNoticed(t *testing.T) {
 		return nil
 	}
 	long, short := step{fault: find("partition"), lasts: longLasts}, step{fault: find("partition"), lasts: time.Second}
-	if !(plan{steps: []step{long}}).mustNotice() {
-		t.Error("nobody needs to notice a long partition")
+	if got := (plan{steps: []step{long}}).mustNotice(); got != "partition" {
+		t.Errorf("a long partition must be noticed, and not %q", got)
 	}
-	for _, steps := range [][]step{{short}, {long, {fault: find("leader of the source killed")}}} {
-		if p := (plan{steps: steps}); p.mustNotice() {
+	for _, steps := range [][]step{
+		{short}, {long, {fault: find("leader of the source killed")}}, {long, {fault: find("Secret swapped")}},
+	} {
+		if p := (plan{steps: steps}); p.mustNotice() != "" {
 			t.Errorf("somebody must notice: %s", p)
 		}
 	}
-	at := func(seconds int) time.Time { return time.Unix(int64(seconds), 0) }
-	begins, late := note{at: at(1), what: began}, note{at: at(100), what: unready}
-	if noticed([]note{begins, late}) || !noticed([]note{begins, {at: at(40), what: unready}}) {
-		t.Error("only a node that is not Ready in time has noticed")
+}
+
+func TestWhenALossIsNoticed(t *testing.T) {
+	at := func(seconds int, what, name string) note {
+		return note{at: time.Unix(int64(seconds), 0), what: what, name: name}
+	}
+	other, begins := at(1, cut, "other"), at(30, cut, "partition")
+	for name, test := range map[string]struct {
+		notes []note
+		want  bool
+	}{
+		"in time":             {notes: []note{begins, at(80, unready, "")}, want: true},
+		"late":                {notes: []note{begins, at(81, unready, "")}},
+		"never":               {notes: []note{begins}},
+		"nobody knows":        {notes: []note{begins, at(60, unknown, "")}},
+		"late, and then sure": {notes: []note{begins, at(60, unknown, ""), at(79, unready, "")}, want: true},
+		"before, and Ready":   {notes: []note{other, at(20, unready, ""), at(25, ready, ""), begins}},
+		"before, and still":   {notes: []note{other, at(20, unready, ""), begins}, want: true},
+		"no such fault":       {notes: []note{other}, want: true},
+	} {
+		if got := noticed(test.notes, "partition"); got != test.want {
+			t.Errorf("%s: noticed: %t", name, got)
+		}
 	}
 }
 

@@ -26,6 +26,7 @@ type note struct {
 
 const (
 	began   = "a fault begins"
+	cut     = "the target is cut off"
 	over    = "a fault is over"
 	ready   = "the node is Ready"
 	unready = "the node is not Ready"
@@ -33,8 +34,8 @@ const (
 	leads   = "another leads"
 )
 
-// noticeWithin is the grace period of nodes, with the longest delay of a round before it.
-const noticeWithin = 50*time.Second + roundLasts
+// noticeWithin is what docs/reliability.md promises.
+const noticeWithin = 50 * time.Second
 
 // times are measured in a round with one fault. Zero stands for something that did not happen.
 type times struct {
@@ -115,18 +116,28 @@ func (o *observer) stop() times {
 	return measure(o.notes)
 }
 
-// noticed reports whether the node was not Ready, within some time after a fault began.
-func noticed(notes []note) bool {
-	var begin time.Time
+// noticed reports whether the node was not Ready at some time between the moment when a fault had cut the target off and
+// noticeWithin later. It does not count that nobody knows: then no pod is evicted.
+func noticed(notes []note, fault string) bool {
+	var since time.Time
+	last := ready
 	for _, n := range notes {
-		switch {
-		case n.what == began && begin.IsZero():
-			begin = n.at
-		case n.what == unready && !begin.IsZero() && n.at.Sub(begin) < noticeWithin:
-			return true
+		switch n.what {
+		case cut:
+			if n.name != fault {
+				continue
+			}
+			if since = n.at; last == unready {
+				return true
+			}
+		case ready, unready, unknown:
+			last = n.what
+			if last == unready && !since.IsZero() && n.at.Sub(since) <= noticeWithin {
+				return true
+			}
 		}
 	}
-	return false
+	return since.IsZero() // The fault did not come about.
 }
 
 // measure returns the times of a round with one fault, and nothing for others.
@@ -143,8 +154,8 @@ func measure(notes []note) times {
 			begin, t.of = n.at, n.name
 		case n.what == over:
 			end = n.at
-		case begin.IsZero():
-		case n.what == unready && t.noticed == 0:
+		case n.what == cut, begin.IsZero():
+		case (n.what == unready || n.what == unknown) && t.noticed == 0:
 			t.noticed = n.at.Sub(begin)
 		case n.what == leads && t.takenOver == 0:
 			t.takenOver = n.at.Sub(begin)

@@ -182,20 +182,20 @@ func (p *plans) take(parts map[string]bool) *fault {
 	return nil
 }
 
-// mustNotice reports whether the source must notice that the target is away: it is for long enough, and nothing breaks
-// the source.
-func (p plan) mustNotice() bool {
-	cut := false
+// mustNotice returns the fault by which the target is away for so long that the source must notice, if there is one, and
+// nothing breaks the source, or has the target refuse it. Else it returns "".
+func (p plan) mustNotice() string {
+	cuts := ""
 	for _, s := range p.steps {
-		if s.fault == nil {
-			continue
+		switch {
+		case s.fault == nil:
+		case s.fault.part == source, s.fault.part == leader, s.fault.part == secret:
+			return ""
+		case s.fault.cuts && s.lasts >= longLasts:
+			cuts = s.fault.name
 		}
-		if s.fault.part == source || s.fault.part == leader {
-			return false
-		}
-		cut = cut || s.fault.cuts && s.lasts >= longLasts
 	}
-	return cut
+	return cuts
 }
 
 func (p plan) String() string {

@@ -62,8 +62,9 @@ func (l *lab) play(ctx context.Context, p plan) (result, error) {
 		return res, fmt.Errorf("the checker cannot see what happens: %w", err)
 	}
 	res.times = seen.stop()
-	if p.mustNotice() && !noticed(seen.notes) {
-		l.history.Violate(checker.Notices, "round %d of seed %d: node %s stayed Ready", p.round, p.seed, target)
+	if fault := p.mustNotice(); fault != "" && !noticed(seen.notes, fault) {
+		l.history.Violate(checker.Notices, "round %d of seed %d: node %s was not False within %s: %v",
+			p.round, p.seed, target, noticeWithin, seen.notes)
 	}
 	l.history.Ends()
 	l.setBack.Store(false)
@@ -84,10 +85,18 @@ func (l *lab) carryOut(ctx context.Context, s *step, seen *observer) error {
 		l.history.Silent(true)
 		defer l.history.Silent(false)
 	}
-	seen.note(began, s.fault.name)
+	if !s.fault.atEnd {
+		seen.note(began, s.fault.name)
+	}
 	repair, err := s.fault.begin(ctx, l, draw)
+	if err == nil && s.fault.cuts {
+		seen.note(cut, s.fault.name)
+	}
 	if repair != nil {
 		wait(ctx, s.lasts)
+		if s.fault.atEnd {
+			seen.note(began, s.fault.name)
+		}
 		ended := until(ctx, repair)
 		seen.note(over, s.fault.name)
 		if err == nil {

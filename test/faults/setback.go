@@ -23,7 +23,7 @@ import (
 func settingBack(name string) fault {
 	what := map[string]string{source: "the source's etcd set back", target: "the target's etcd set back"}
 	return fault{
-		name: what[name], part: name, silences: name == source,
+		name: what[name], part: name, silences: name == source, atEnd: true,
 		begin: func(ctx context.Context, l *lab, _ *rand.Rand) (end, error) {
 			var saved renewal
 			since := time.Now()
