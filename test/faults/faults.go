@@ -85,34 +85,6 @@ func killingLeader() fault {
 	}
 }
 
-// losing is a partition for so long that fenced pods run elsewhere.
-func losing() fault {
-	return fault{
-		name: "partition, longer than a fence", part: "network", away: target, cuts: true,
-		begin: func(ctx context.Context, l *lab, r *rand.Rand) (end, error) {
-			heal, err := cutting()(ctx, l, r)
-			return func(ctx context.Context) error {
-				if err := until(ctx, l.fencedMoved); err != nil {
-					l.history.Violate(checker.Converges, "the fenced pod of a lost target: %v", err)
-				}
-				return heal(context.WithoutCancel(ctx))
-			}, err
-		},
-	}
-}
-
-// fencedMoved returns an error unless the fenced pod is in the source.
-func (l *lab) fencedMoved(ctx context.Context) error {
-	pod, key := &corev1.Pod{}, client.ObjectKey{Namespace: l.namespace, Name: fenced + "-0"}
-	if err := l.clusters[source].Get(ctx, key, pod); err != nil {
-		return err
-	}
-	if pod.Spec.NodeName != "admiralty-"+source || pod.DeletionTimestamp != nil {
-		return fmt.Errorf("it is on %q, being deleted: %t", pod.Spec.NodeName, pod.DeletionTimestamp != nil)
-	}
-	return nil
-}
-
 func cutting(how ...string) begin {
 	return func(ctx context.Context, _ *lab, _ *rand.Rand) (end, error) {
 		heal := func(ctx context.Context) error { return clusters(ctx, "heal", target) }

@@ -72,6 +72,25 @@ func TestNothingExcusesASecondDelegateWhenTheLeaderIsKilledAmidPlacing(t *testin
 	}
 }
 
+func TestTheTargetIsLostOftenEnoughForAFence(t *testing.T) {
+	plans, since := newPlans(1), 0
+	for range 100 {
+		p := plans.next()
+		if since++; since > lossEvery {
+			t.Fatalf("there was none in the %d rounds up to %d", since, p.round)
+		}
+		if p.steps[0].name() != losing().name {
+			continue
+		}
+		since = 0
+		for _, s := range p.steps {
+			if s.operation != nil && s.operation.moves {
+				t.Errorf("%s may move the fenced pod", s.name())
+			}
+		}
+	}
+}
+
 func TestOnlyFaultsOfTheTargetMakeItAway(t *testing.T) {
 	for _, f := range append(faults(), killingLeader()) {
 		switch f.part {

@@ -6,12 +6,15 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -89,6 +92,49 @@ func TestOnlyASourceThatActedInTheLostTimeMustNoticeIt(t *testing.T) {
 		l.clusters[target] = l.clusters[source]
 		if err := l.notice(t.Context(), renewal{"manager", test.saved}, renewal{"manager", test.last}); (err == nil) != test.fine {
 			t.Errorf("%+v: %v", test, err)
+		}
+	}
+}
+
+func TestTheFencedPodHasToMoveFromTheTarget(t *testing.T) {
+	inCluster := func(uid types.UID, cluster string) *corev1.Pod {
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: fenced + "-0", UID: uid}}
+		pod.Spec.NodeName, pod.Status.Phase = "admiralty-"+cluster, corev1.PodRunning
+		return pod
+	}
+	l := newLab(t, "echo $* >> asked", inCluster("a", target))
+	if uid, err := l.bringFenced(t.Context()); uid != "a" || err != nil {
+		t.Errorf("it is in the target: %q, %v", uid, err)
+	}
+	for name, test := range map[string]struct {
+		pod   *corev1.Pod
+		moved bool
+	}{
+		"it is still in the target":                {pod: inCluster("a", target)},
+		"it was in the source from the beginning":  {pod: inCluster("a", source)},
+		"there is another one, also in the target": {pod: inCluster("b", target)},
+		"there is another one in the source":       {pod: inCluster("b", source), moved: true},
+	} {
+		l := newLab(t, "", test.pod)
+		if err := l.fencedMoved(t.Context(), "a"); (err == nil) != test.moved {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestTheFencedPodIsBroughtToTheTarget(t *testing.T) {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: fenced + "-0", UID: "a"}}
+	pod.Spec.NodeName, pod.Status.Phase = "admiralty-"+source, corev1.PodRunning
+	l := newLab(t, "echo $* >> asked", pod)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	if _, err := l.bringFenced(ctx); err == nil {
+		t.Error("it stays in the source, and counts as brought")
+	}
+	asked, err := os.ReadFile("asked")
+	for _, want := range []string{"cordon admiralty-" + source, "delete pod fenced-0", "uncordon admiralty-" + source} {
+		if err != nil || !strings.Contains(string(asked), want) {
+			t.Errorf("nobody asked to %s: %s, %v", want, asked, err)
 		}
 	}
 }

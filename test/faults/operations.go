@@ -23,6 +23,8 @@ type operation struct {
 	fault bool
 	// begins says that the operation begins something that must finish.
 	begins bool
+	// moves says that the operation may move the fenced pod.
+	moves bool
 	// timed says that the time that the operation takes is among the results.
 	timed bool
 	do    func(ctx context.Context, l *lab, r *rand.Rand) error
@@ -46,19 +48,19 @@ func operations() []operation {
 			l.history.Changes(web)
 			return l.kubectl(ctx, source, "rollout", "restart", "deployment/web")
 		}},
-		{name: "a pod of the StatefulSet is deleted", fault: true, do: deleteProxy([]string{db, fenced})},
+		{name: "a pod of the StatefulSet is deleted", fault: true, moves: true, do: deleteProxy([]string{db, fenced})},
 		{name: "a pod is deleted", fault: true, do: deleteProxy([]string{web, task})},
 		{name: "a pod is deleted by force", fault: true, do: deleteProxy(
 			[]string{web, task}, "--grace-period=0", "--force")},
-		{name: "a delegate is deleted", fault: true, do: deleteInTarget("pod", []string{web, task, db, fenced})},
+		{name: "a delegate is deleted", fault: true, moves: true, do: deleteInTarget("pod", []string{web, task, db, fenced})},
 		{name: "a PodChaperon is deleted", fault: true, do: deleteInTarget(
 			"podchaperon", []string{web, task, db}, "--cascade=background")},
 		{name: "a PodChaperon is deleted in the foreground", fault: true, do: deleteInTarget(
 			"podchaperon", []string{web, task}, "--cascade=foreground")},
-		{name: "the virtual node is cordoned", fault: true, do: func(ctx context.Context, l *lab, _ *rand.Rand) error {
+		{name: "the virtual node is cordoned", fault: true, moves: true, do: func(ctx context.Context, l *lab, _ *rand.Rand) error {
 			return l.kubectl(ctx, source, "cordon", virtual)
 		}},
-		{name: "the virtual node is drained", fault: true, do: func(ctx context.Context, l *lab, _ *rand.Rand) error {
+		{name: "the virtual node is drained", fault: true, moves: true, do: func(ctx context.Context, l *lab, _ *rand.Rand) error {
 			if err := l.kubectl(ctx, source, "cordon", virtual); err != nil {
 				return err
 			}
@@ -69,7 +71,7 @@ func operations() []operation {
 			}
 			return nil
 		}},
-		{name: "the virtual node is deleted", fault: true, do: func(ctx context.Context, l *lab, _ *rand.Rand) error {
+		{name: "the virtual node is deleted", fault: true, moves: true, do: func(ctx context.Context, l *lab, _ *rand.Rand) error {
 			return l.kubectl(ctx, source, "delete", "node", virtual, "--wait=false")
 		}},
 	}

@@ -140,11 +140,12 @@ func (p *plans) setBack(drawn plan) plan {
 	return drawn
 }
 
-// loss draws a round in which the target is away until fenced pods have moved.
+// loss draws a round in which the target is away until fenced pods have moved. Nothing else moves them.
 func (p *plans) loss(drawn plan) plan {
 	f := losing()
 	drawn.steps = append(drawn.steps, step{lasts: longestLasts, fault: &f})
-	p.operations(&drawn, operations(), longLasts)
+	staying := slices.DeleteFunc(operations(), func(o operation) bool { return o.moves })
+	p.operations(&drawn, staying, longLasts)
 	return drawn
 }
 

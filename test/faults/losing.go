@@ -1,0 +1,91 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/test/faults/checker"
+)
+
+// losing is a partition for so long that fenced pods run elsewhere. The fenced pod is in the target when it begins.
+func losing() fault {
+	return fault{
+		name: "partition, longer than a fence", part: "network", away: target, cuts: true,
+		begin: func(ctx context.Context, l *lab, r *rand.Rand) (end, error) {
+			lost, err := l.bringFenced(ctx)
+			if err != nil {
+				return nil, err
+			}
+			heal, err := cutting()(ctx, l, r)
+			return func(ctx context.Context) error {
+				if err := until(ctx, func(ctx context.Context) error { return l.fencedMoved(ctx, lost) }); err != nil {
+					l.history.Violate(checker.Converges, "the fenced pod of a lost target: %v", err)
+				}
+				return heal(context.WithoutCancel(ctx))
+			}, err
+		},
+	}
+}
+
+// bringFenced has the fenced pod run in the target, and returns its UID.
+func (l *lab) bringFenced(ctx context.Context) (types.UID, error) {
+	pod, err := l.fencedPod(ctx)
+	if err != nil {
+		return "", err
+	}
+	if isIn(pod, target) {
+		return pod.UID, nil
+	}
+	if err := l.kubectl(ctx, source, "cordon", "admiralty-"+source); err != nil {
+		return "", err
+	}
+	defer func() { _ = l.uncordon(context.WithoutCancel(ctx), source) }()
+	l.history.Allow(pod.UID, checker.Deleted)
+	if err := l.kubectl(ctx, source, "delete", "pod", pod.Name, "--wait=false"); err != nil {
+		return "", err
+	}
+	err = until(ctx, func(ctx context.Context) error {
+		if pod, err = l.fencedPod(ctx); err != nil {
+			return err
+		}
+		if !isIn(pod, target) {
+			return fmt.Errorf("the fenced pod is on %q, %s", pod.Spec.NodeName, pod.Status.Phase)
+		}
+		return nil
+	})
+	return pod.UID, err
+}
+
+// uncordon lets pods go to a cluster again.
+func (l *lab) uncordon(ctx context.Context, name string) error {
+	return until(ctx, func(ctx context.Context) error { return l.kubectl(ctx, source, "uncordon", "admiralty-"+name) })
+}
+
+// fencedMoved returns an error unless another fenced pod than the lost one is in the source.
+func (l *lab) fencedMoved(ctx context.Context, lost types.UID) error {
+	pod, err := l.fencedPod(ctx)
+	if err != nil {
+		return err
+	}
+	if pod.UID == lost || !isIn(pod, source) {
+		return fmt.Errorf("it is on %q, %s, being deleted: %t, the lost one: %t",
+			pod.Spec.NodeName, pod.Status.Phase, pod.DeletionTimestamp != nil, pod.UID == lost)
+	}
+	return nil
+}
+
+func (l *lab) fencedPod(ctx context.Context) (*corev1.Pod, error) {
+	pod, key := &corev1.Pod{}, client.ObjectKey{Namespace: l.namespace, Name: fenced + "-0"}
+	return pod, l.clusters[source].Get(ctx, key, pod)
+}
+
+// isIn reports whether a pod runs in a cluster.
+func isIn(pod *corev1.Pod, name string) bool {
+	return pod.Spec.NodeName == "admiralty-"+name && pod.DeletionTimestamp == nil &&
+		pod.Status.Phase == corev1.PodRunning
+}
