@@ -86,7 +86,11 @@ func clusters(ctx context.Context, args ...string) error {
 
 // kubectl runs kubectl in the namespace of the test, as a user of a cluster does.
 func (l *lab) kubectl(ctx context.Context, name string, args ...string) error {
-	_, err := run(ctx, "kubectl", append([]string{"--context", name, "--namespace", l.namespace,
-		"--request-timeout=5s"}, args...)...)
+	_, err := l.kubectlOutput(ctx, name, args...)
 	return err
+}
+
+func (l *lab) kubectlOutput(ctx context.Context, name string, args ...string) (string, error) {
+	return run(ctx, "kubectl", append([]string{"--context", name, "--namespace", l.namespace,
+		"--request-timeout=5s"}, args...)...)
 }

@@ -162,7 +162,7 @@ func killing(name string, leader bool) begin {
 		if err != nil {
 			return nil, err
 		}
-		if _, err := checker.Signal(managerProgram, pod.UID, syscall.SIGKILL); err != nil {
+		if err := signalManager(pod, syscall.SIGKILL); err != nil {
 			return nil, err
 		}
 		return nil, client.IgnoreNotFound(l.clusters[name].Delete(ctx, pod, client.GracePeriodSeconds(0)))
@@ -191,12 +191,21 @@ func freezingManager(name string) begin {
 		if err != nil {
 			return nil, err
 		}
-		_, err = checker.Signal(managerProgram, pod.UID, syscall.SIGSTOP)
-		return func(context.Context) error {
+		thaw := func(context.Context) error {
 			_, err := checker.Signal(managerProgram, pod.UID, syscall.SIGCONT)
 			return err
-		}, err
+		}
+		return thaw, signalManager(pod, syscall.SIGSTOP)
 	}
+}
+
+// signalManager sends a signal to a manager. It returns errNothing if there is no process.
+func signalManager(pod *corev1.Pod, signal syscall.Signal) error {
+	sent, err := checker.Signal(managerProgram, pod.UID, signal)
+	if err == nil && sent == 0 {
+		return errNothing
+	}
+	return err
 }
 
 // secret returns the Secret with the kubeconfig of the target.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"maps"
+	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -222,9 +223,11 @@ func TestResultsAreAddedToTheEarlierOnes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r.add(result{done: []string{"partition", "a pod is deleted"}, rest: 3 * time.Second, times: times{
-			of: "partition", noticed: 31 * time.Second,
-		}})
+		r.begin(options{seed: 7, first: 1})
+		r.add(result{
+			faults: []string{"partition"}, operations: []string{"a pod is deleted", "a pod is deleted"},
+			rest: 3 * time.Second, times: times{of: "partition", noticed: 31 * time.Second},
+		})
 		if err := r.write(file); err != nil {
 			t.Fatal(err)
 		}
@@ -233,10 +236,28 @@ func TestResultsAreAddedToTheEarlierOnes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r.Rounds != 2 || r.faults() != 4 || len(r.Faults["partition"].Noticed) != 2 {
+	if r.Rounds != 2 || r.Faults.count() != 2 || r.Operations.count() != 4 || len(r.Faults["partition"].Noticed) != 2 {
 		t.Errorf("got %+v", r)
 	}
-	if text := r.table(); !strings.Contains(text, "| partition | 2 | 3.0 s") {
-		t.Errorf("the table is:\n%s", text)
+	text := r.table()
+	for _, want := range []string{
+		"2 faults and 4 operations in 2 rounds", "| partition | 2 | 3.0 s", "| a pod is deleted | 4 |",
+		`make test-faults FAULTS="-seed 7 -first 1 -rounds 1 -for 24h"`,
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the text lacks %q:\n%s", want, text)
+		}
+	}
+}
+
+func TestResultsOfAnEarlierCheckerDoNotCount(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "results.json")
+	earlier := `{"rounds": 112, "faults": {"partition": {"count": 11, "rest": [1.5]}}}`
+	if err := os.WriteFile(file, []byte(earlier), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r, err := readResults(file)
+	if err != nil || r.Rounds != 0 || r.Faults.count() != 0 || r.Version != version {
+		t.Errorf("got %+v, %v", r, err)
 	}
 }

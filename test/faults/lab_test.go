@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -167,6 +168,36 @@ func TestADrainAmidFaultsIsAwaited(t *testing.T) {
 			t.Error("nothing was begun, and it counts")
 		}
 	}
+}
+
+func TestAnOperationThatFindsNothingDoesNotCount(t *testing.T) {
+	for name, test := range map[string]struct {
+		kubectl string
+		do      func(context.Context, *lab, *rand.Rand) error
+	}{
+		"no pod":      {do: deleteProxy([]string{web})},
+		"no such app": {do: deleteInTarget("pod", []string{db})},
+		"no delegate": {kubectl: "echo No resources found", do: deleteInTarget("pod", []string{task})},
+		"cordoned":    {kubectl: "echo node/admiralty-c2 already cordoned", do: operationNamed(t, "the virtual node is cordoned")},
+	} {
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "task-1", UID: "a", Labels: map[string]string{"app": task}}}
+		pod.Spec.NodeName = "admiralty-" + source
+		err := test.do(t.Context(), newLab(t, test.kubectl, pod), rand.New(rand.NewPCG(1, 0)))
+		if !errors.Is(err, errNothing) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func operationNamed(t *testing.T, name string) func(context.Context, *lab, *rand.Rand) error {
+	t.Helper()
+	for _, o := range operations() {
+		if o.name == name {
+			return o.do
+		}
+	}
+	t.Fatalf("no operation %q", name)
+	return nil
 }
 
 func TestTheShortFormHasToCarryOutItsFaults(t *testing.T) {

@@ -69,6 +69,7 @@ func (o options) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	results.begin(o)
 	if err := until(ctx, l.atRest); err != nil {
 		return fmt.Errorf("the pods do not run before the first fault: %w", err)
 	}
@@ -81,6 +82,7 @@ func (o options) run(ctx context.Context) error {
 		}
 		played++
 		if err := o.playOne(ctx, l, p, results); err != nil {
+			l.sayViolations()
 			return err
 		}
 		if len(l.history.Violations()) > 0 {
@@ -121,8 +123,16 @@ func (o options) playOne(ctx context.Context, l *lab, p plan, results *results) 
 	if err := results.write(o.results); err != nil {
 		return err
 	}
-	l.say("  at rest after %.1f s; %d faults in all", res.rest.Seconds(), results.faults())
+	l.say("  at rest after %.1f s; %d faults and %d operations in all",
+		res.rest.Seconds(), results.Faults.count(), results.Operations.count())
 	return nil
+}
+
+// sayViolations prints the promises that were broken so far.
+func (l *lab) sayViolations() {
+	for _, v := range l.history.Violations() {
+		l.say("BROKEN: %s", v)
+	}
 }
 
 // finish prints and keeps the results. It deletes the namespace, unless a promise was broken: somebody wants to look.
@@ -134,9 +144,7 @@ func (o options) finish(ctx context.Context, l *lab, results *results) error {
 			violations = l.history.Violations()
 		}
 	}
-	for _, v := range violations {
-		l.say("BROKEN: %s", v)
-	}
+	l.sayViolations()
 	if err := errors.Join(results.write(o.results), results.report(o.report)); err != nil {
 		return err
 	}

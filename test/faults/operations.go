@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -19,8 +20,8 @@ import (
 // operation is something that users or administrators do in a moment.
 type operation struct {
 	name string
-	// fault says that the operation counts as an injected fault.
-	fault bool
+	// counts says that the operation is among the results, because it disturbs pods.
+	counts bool
 	// begins says that the operation begins something that must finish.
 	begins bool
 	// moves says that the operation may move the fenced pod.
@@ -48,19 +49,19 @@ func operations() []operation {
 			l.history.Changes(web)
 			return l.kubectl(ctx, source, "rollout", "restart", "deployment/web")
 		}},
-		{name: "a pod of the StatefulSet is deleted", fault: true, moves: true, do: deleteProxy([]string{db, fenced})},
-		{name: "a pod is deleted", fault: true, do: deleteProxy([]string{web, task})},
-		{name: "a pod is deleted by force", fault: true, do: deleteProxy(
+		{name: "a pod of the StatefulSet is deleted", counts: true, moves: true, do: deleteProxy([]string{db, fenced})},
+		{name: "a pod is deleted", counts: true, do: deleteProxy([]string{web, task})},
+		{name: "a pod is deleted by force", counts: true, do: deleteProxy(
 			[]string{web, task}, "--grace-period=0", "--force")},
-		{name: "a delegate is deleted", fault: true, moves: true, do: deleteInTarget("pod", []string{web, task, db, fenced})},
-		{name: "a PodChaperon is deleted", fault: true, do: deleteInTarget(
+		{name: "a delegate is deleted", counts: true, moves: true, do: deleteInTarget("pod", []string{web, task, db, fenced})},
+		{name: "a PodChaperon is deleted", counts: true, do: deleteInTarget(
 			"podchaperon", []string{web, task, db}, "--cascade=background")},
-		{name: "a PodChaperon is deleted in the foreground", fault: true, do: deleteInTarget(
+		{name: "a PodChaperon is deleted in the foreground", counts: true, do: deleteInTarget(
 			"podchaperon", []string{web, task}, "--cascade=foreground")},
-		{name: "the virtual node is cordoned", fault: true, moves: true, do: func(ctx context.Context, l *lab, _ *rand.Rand) error {
-			return l.kubectl(ctx, source, "cordon", virtual)
+		{name: "the virtual node is cordoned", counts: true, moves: true, do: func(ctx context.Context, l *lab, _ *rand.Rand) error {
+			return l.mustFind(ctx, source, "cordon", virtual)
 		}},
-		{name: "the virtual node is drained", fault: true, moves: true, do: func(ctx context.Context, l *lab, _ *rand.Rand) error {
+		{name: "the virtual node is drained", counts: true, moves: true, do: func(ctx context.Context, l *lab, _ *rand.Rand) error {
 			if err := l.kubectl(ctx, source, "cordon", virtual); err != nil {
 				return err
 			}
@@ -71,7 +72,7 @@ func operations() []operation {
 			}
 			return nil
 		}},
-		{name: "the virtual node is deleted", fault: true, moves: true, do: func(ctx context.Context, l *lab, _ *rand.Rand) error {
+		{name: "the virtual node is deleted", counts: true, moves: true, do: func(ctx context.Context, l *lab, _ *rand.Rand) error {
 			return l.kubectl(ctx, source, "delete", "node", virtual, "--wait=false")
 		}},
 	}
@@ -81,7 +82,7 @@ func operations() []operation {
 // Deployment is kept.
 func drain() operation {
 	return operation{
-		name: "the virtual node is drained alone", fault: true, timed: true,
+		name: "the virtual node is drained alone", counts: true, timed: true,
 		do: func(ctx context.Context, l *lab, _ *rand.Rand) error {
 			drained := make(chan error, 1)
 			go func() { drained <- l.drain(ctx, 2*time.Minute) }()
@@ -142,7 +143,19 @@ func startJob(ctx context.Context, l *lab, r *rand.Rand) error {
 	return l.clusters[source].Create(ctx, l.job(name, time.Duration(1+r.IntN(10))*time.Second))
 }
 
-// anyOf returns a pod of the source's namespace with one of the labels, or nil.
+// errNothing says that an operation found nothing to do, so that it does not count.
+var errNothing = errors.New("there is nothing to do it to")
+
+// mustFind is kubectl, and returns errNothing if kubectl finds nothing, or changes nothing.
+func (l *lab) mustFind(ctx context.Context, name string, args ...string) error {
+	output, err := l.kubectlOutput(ctx, name, args...)
+	if err == nil && (strings.Contains(output, "No resources found") || strings.Contains(output, "already cordoned")) {
+		return errNothing
+	}
+	return err
+}
+
+// anyOf returns a pod of the source's namespace with one of the labels, or errNothing.
 func (l *lab) anyOf(ctx context.Context, r *rand.Rand, apps []string) (*corev1.Pod, error) {
 	pods := &corev1.PodList{}
 	if err := l.clusters[source].List(ctx, pods, client.InNamespace(l.namespace)); err != nil {
@@ -152,7 +165,7 @@ func (l *lab) anyOf(ctx context.Context, r *rand.Rand, apps []string) (*corev1.P
 		return p.Labels[v1alpha1.LabelParentUID] != "" || !slices.Contains(apps, p.Labels["app"])
 	})
 	if len(pods.Items) == 0 {
-		return nil, nil //nolint:nilnil // There is none.
+		return nil, errNothing
 	}
 	return &pods.Items[r.IntN(len(pods.Items))], nil
 }
@@ -164,7 +177,7 @@ func deleteProxy(apps []string, how ...string) func(context.Context, *lab, *rand
 	}
 	return func(ctx context.Context, l *lab, r *rand.Rand) error {
 		pod, err := l.anyOf(ctx, r, apps)
-		if pod == nil || err != nil {
+		if err != nil {
 			return err
 		}
 		l.history.Allow(pod.UID, asked)
@@ -176,16 +189,16 @@ func deleteProxy(apps []string, how ...string) func(context.Context, *lab, *rand
 func deleteInTarget(kind string, apps []string, how ...string) func(context.Context, *lab, *rand.Rand) error {
 	return func(ctx context.Context, l *lab, r *rand.Rand) error {
 		pod, err := l.anyOf(ctx, r, apps)
-		if pod == nil || err != nil {
+		if err != nil {
 			return err
 		}
 		where := strings.TrimPrefix(pod.Spec.NodeName, "admiralty-")
 		if where == "" {
-			return nil
+			return errNothing
 		}
 		l.history.Allow(pod.UID, checker.DelegateDeleted)
 		args := append([]string{"delete", kind, "--wait=false",
 			"--selector=" + v1alpha1.LabelParentUID + "=" + string(pod.UID)}, how...)
-		return l.kubectl(ctx, where, args...)
+		return l.mustFind(ctx, where, args...)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -11,10 +12,31 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/hack/page"
 )
 
+// version is that of the checker. Results of an earlier one, which excused more, do not count.
+const version = 2
+
 // results are what was measured, in this run and in those that the file of results has.
 type results struct {
-	Rounds int                 `json:"rounds"`
-	Faults map[string]*figures `json:"faults"`
+	Version int `json:"version"`
+	// Runs are the options of the runs, and the rounds of each.
+	Runs       []*runOptions `json:"runs,omitempty"`
+	Rounds     int           `json:"rounds"`
+	Faults     measured      `json:"faults"`
+	Operations measured      `json:"operations"`
+}
+
+// runOptions repeat a run: its seed, its first round, and how many rounds it played.
+type runOptions struct {
+	Seed   uint64 `json:"seed"`
+	First  uint64 `json:"first"`
+	Rounds int    `json:"rounds"`
+}
+
+// measured are figures by the name of a fault or an operation.
+type measured map[string]*figures
+
+func newResults() *results {
+	return &results{Version: version, Faults: measured{}, Operations: measured{}}
 }
 
 // figures are what was measured about a fault. All times are in seconds.
@@ -30,22 +52,32 @@ type figures struct {
 	Took []float64 `json:"took,omitempty"`
 }
 
+// readResults returns the results in a file. If it does not exist, or has results of an earlier checker, they begin anew.
 func readResults(file string) (*results, error) {
-	r := &results{Faults: map[string]*figures{}}
 	if file == "" {
-		return r, nil
+		return newResults(), nil
 	}
 	content, err := os.ReadFile(file)
 	if errors.Is(err, os.ErrNotExist) {
-		return r, nil
+		return newResults(), nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading earlier results: %w", err)
 	}
+	r := newResults()
+	r.Version = 0
 	if err := json.Unmarshal(content, r); err != nil {
 		return nil, fmt.Errorf("reading earlier results in %s: %w", file, err)
 	}
+	if r.Version < version {
+		return newResults(), nil
+	}
 	return r, nil
+}
+
+// begin notes that a run begins.
+func (r *results) begin(o options) {
+	r.Runs = append(r.Runs, &runOptions{Seed: o.seed, First: o.first})
 }
 
 func (r *results) write(file string) error {
@@ -64,11 +96,19 @@ func (r *results) write(file string) error {
 
 func (r *results) add(res result) {
 	r.Rounds++
-	for _, name := range res.done {
-		f := r.Faults[name]
+	if n := len(r.Runs); n > 0 {
+		r.Runs[n-1].Rounds++
+	}
+	r.Faults.add(res.faults, res)
+	r.Operations.add(res.operations, res)
+}
+
+func (m measured) add(names []string, res result) {
+	for _, name := range names {
+		f := m[name]
 		if f == nil {
 			f = &figures{}
-			r.Faults[name] = f
+			m[name] = f
 		}
 		f.Count++
 		f.Rest = append(f.Rest, rounded(res.rest.Seconds()))
@@ -90,32 +130,40 @@ func appendTime(to []float64, seconds float64) []float64 {
 
 func rounded(seconds float64) float64 { return float64(int(seconds*10+0.5)) / 10 }
 
-func (r *results) faults() int {
+func (m measured) count() int {
 	sum := 0
-	for _, f := range r.Faults {
+	for _, f := range m {
 		sum += f.Count
 	}
 	return sum
 }
 
-// table returns the results as a table in Markdown.
+// table returns the commands that repeat the results, and the results as tables in Markdown.
 func (r *results) table() string {
 	var text strings.Builder
-	fmt.Fprintf(&text, "%d faults in %d rounds:\n\n", r.faults(), r.Rounds)
-	text.WriteString("| fault | times | at rest after the repair " +
-		"| node not Ready after | Ready again after | next leader after | took |\n")
-	text.WriteString("|---|---|---|---|---|---|---|\n")
-	names := make([]string, 0, len(r.Faults))
-	for name := range r.Faults {
-		names = append(names, name)
+	fmt.Fprintf(&text, "%d faults and %d operations in %d rounds", r.Faults.count(), r.Operations.count(), r.Rounds)
+	if len(r.Runs) > 0 {
+		text.WriteString(", of these commands:\n\n```sh\n")
+		for _, o := range r.Runs {
+			fmt.Fprintf(&text, "make test-faults FAULTS=\"-seed %d -first %d -rounds %d -for 24h\"\n", o.Seed, o.First, o.Rounds)
+		}
+		text.WriteString("```")
 	}
-	slices.Sort(names)
-	for _, name := range names {
-		f := r.Faults[name]
-		fmt.Fprintf(&text, "| %s | %d | %s | %s | %s | %s | %s |\n", name, f.Count,
+	text.WriteString("\n")
+	r.Faults.table(&text, "fault")
+	r.Operations.table(&text, "operation")
+	return text.String()
+}
+
+func (m measured) table(text *strings.Builder, of string) {
+	fmt.Fprintf(text, "\n| %s | times | at rest after the repair "+
+		"| node not Ready after | Ready again after | next leader after | took |\n", of)
+	text.WriteString("|---|---|---|---|---|---|---|\n")
+	for _, name := range slices.Sorted(maps.Keys(m)) {
+		f := m[name]
+		fmt.Fprintf(text, "| %s | %d | %s | %s | %s | %s | %s |\n", name, f.Count,
 			spread(f.Rest), spread(f.Noticed), spread(f.Back), spread(f.TakenOver), spread(f.Took))
 	}
-	return text.String()
 }
 
 // spread returns the median and the greatest of some times.

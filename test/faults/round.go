@@ -12,8 +12,8 @@ import (
 
 // result is what came of a round.
 type result struct {
-	// done are the names of the faults that were injected, with those operations that count as one.
-	done []string
+	// faults and operations are the names of the faults that were injected, and of the operations that had an effect.
+	faults, operations []string
 	// rest is the time from the last repair until all was at rest.
 	rest  time.Duration
 	times times
@@ -40,10 +40,13 @@ func (l *lab) play(ctx context.Context, p plan) (result, error) {
 			}
 			mu.Lock()
 			defer mu.Unlock()
-			if s.fault != nil || s.operation.fault {
-				res.done = append(res.done, s.name())
-				l.done[s.name()] = true
+			switch {
+			case s.fault != nil:
+				res.faults = append(res.faults, s.name())
+			case s.operation.counts:
+				res.operations = append(res.operations, s.name())
 			}
+			l.done[s.name()] = true
 			if s.operation != nil && s.operation.timed {
 				res.took = time.Since(start)
 			}
