@@ -52,7 +52,10 @@ func TestWhichBreakagesAreMissedOnClusters(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			suite(t, test.suite)
 			table := []breakage{
-				{name: "x", file: "file.go", from: "right", to: "wrong", clusters: true, unseen: test.unseen, rule: test.rule},
+				{
+					name: "x", file: "file.go", from: "right", to: "wrong", clusters: true,
+					unseen: test.unseen, rule: test.rule,
+				},
 				{name: "y", file: "none.go", test: pods},
 			}
 			l := look{table: table, clusters: true}

@@ -178,9 +178,12 @@ func TestAnOperationThatFindsNothingDoesNotCount(t *testing.T) {
 		"no pod":      {do: deleteProxy([]string{web})},
 		"no such app": {do: deleteInTarget("pod", []string{db})},
 		"no delegate": {kubectl: "echo No resources found", do: deleteInTarget("pod", []string{task})},
-		"cordoned":    {kubectl: "echo node/admiralty-c2 already cordoned", do: operationNamed(t, "the virtual node is cordoned")},
+		"cordoned": {
+			kubectl: "echo node/admiralty-c2 already cordoned", do: operationNamed(t, "the virtual node is cordoned"),
+		},
 	} {
-		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "task-1", UID: "a", Labels: map[string]string{"app": task}}}
+		labels := map[string]string{"app": task}
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "task-1", UID: "a", Labels: labels}}
 		pod.Spec.NodeName = "admiralty-" + source
 		err := test.do(t.Context(), newLab(t, test.kubectl, pod), rand.New(rand.NewPCG(1, 0)))
 		if !errors.Is(err, errNothing) {

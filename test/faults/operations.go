@@ -53,15 +53,20 @@ func operations() []operation {
 		{name: "a pod is deleted", counts: true, do: deleteProxy([]string{web, task})},
 		{name: "a pod is deleted by force", counts: true, do: deleteProxy(
 			[]string{web, task}, "--grace-period=0", "--force")},
-		{name: "a delegate is deleted", counts: true, moves: true, do: deleteInTarget("pod", []string{web, task, db, fenced})},
+		{name: "a delegate is deleted", counts: true, moves: true,
+			do: deleteInTarget("pod", []string{web, task, db, fenced})},
 		{name: "a PodChaperon is deleted", counts: true, do: deleteInTarget(
 			"podchaperon", []string{web, task, db}, "--cascade=background")},
 		{name: "a PodChaperon is deleted in the foreground", counts: true, do: deleteInTarget(
 			"podchaperon", []string{web, task}, "--cascade=foreground")},
-		{name: "the virtual node is cordoned", counts: true, moves: true, do: func(ctx context.Context, l *lab, _ *rand.Rand) error {
+		{name: "the virtual node is cordoned", counts: true, moves: true, do: func(
+			ctx context.Context, l *lab, _ *rand.Rand,
+		) error {
 			return l.mustFind(ctx, source, "cordon", virtual)
 		}},
-		{name: "the virtual node is drained", counts: true, moves: true, do: func(ctx context.Context, l *lab, _ *rand.Rand) error {
+		{name: "the virtual node is drained", counts: true, moves: true, do: func(
+			ctx context.Context, l *lab, _ *rand.Rand,
+		) error {
 			if err := l.kubectl(ctx, source, "cordon", virtual); err != nil {
 				return err
 			}
@@ -72,7 +77,9 @@ func operations() []operation {
 			}
 			return nil
 		}},
-		{name: "the virtual node is deleted", counts: true, moves: true, do: func(ctx context.Context, l *lab, _ *rand.Rand) error {
+		{name: "the virtual node is deleted", counts: true, moves: true, do: func(
+			ctx context.Context, l *lab, _ *rand.Rand,
+		) error {
 			return l.kubectl(ctx, source, "delete", "node", virtual, "--wait=false")
 		}},
 	}

@@ -1,8 +1,6 @@
 package checker
 
 import (
-	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -27,6 +25,8 @@ type History struct {
 	changed    map[string]bool         // labels app of pods whose controllers were changed since the last rest
 	silent     outage                  // of the source, in any target
 	invented   map[types.UID]time.Time // since when proxies show that they are Ready whose delegates are not
+	looks      int                     // at the processes of the machine, so far
+	unnamed    map[types.UID]intervals // when pods ran that are no known delegates, since the last rest
 	reported   map[string]bool
 	traces     map[types.UID]*trace // by proxy
 	violations []Violation
@@ -74,6 +74,7 @@ type delegate struct {
 	made          time.Time // as its API server says, in whole seconds
 	evicted       bool      // Its target evicts it.
 	readiness
+	ran   intervals
 	after int // how many looks found that it runs, after its proxy had gone
 }
 
@@ -84,7 +85,7 @@ func NewHistory(now func() time.Time) *History {
 		proxies: map[types.UID]*proxy{}, delegates: map[types.UID]*delegate{},
 		allowed: map[types.UID]allowance{}, reported: map[string]bool{}, traces: map[types.UID]*trace{},
 		forgets: map[string]setBack{}, away: map[string]*outage{}, drains: map[string]*outage{}, changed: map[string]bool{},
-		invented: map[types.UID]time.Time{},
+		unnamed: map[types.UID]intervals{}, invented: map[types.UID]time.Time{},
 	}
 }
 
@@ -147,7 +148,7 @@ func (h *History) Delegate(cluster string, parent types.UID, pod *corev1.Pod) {
 	}
 	is := &delegate{
 		cluster: cluster, name: pod.Name, parent: parent, version: pod.ResourceVersion,
-		phase: pod.Status.Phase, codes: codes(pod), after: was.after,
+		phase: pod.Status.Phase, codes: codes(pod), after: was.after, ran: was.ran,
 		made:      pod.CreationTimestamp.Time,
 		evicted:   was.evicted,
 		readiness: readinessOf(pod, was.readiness, h.now()),
@@ -156,6 +157,7 @@ func (h *History) Delegate(cluster string, parent types.UID, pod *corev1.Pod) {
 		is.evicted = true
 	}
 	h.delegates[pod.UID] = is
+	h.named(pod.UID, is)
 	h.notePod(parent, "delegate "+pod.Name+" in "+cluster, pod)
 	h.isReady(is)
 	h.compareEnds(parent)
@@ -258,86 +260,6 @@ func (h *History) finishTogether() {
 			h.violateOf(uid, ExitCodes, "proxy %s is %s %s, and no delegate has finished", p.name, p.phase, p.codes)
 		}
 	}
-}
-
-// Running notes which pods have a process, by their UID.
-func (h *History) Running(pods map[types.UID]bool) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	byProxy := map[types.UID][]*delegate{}
-	byOrdinal := map[string][]*delegate{}
-	for uid := range pods {
-		d := h.delegates[uid]
-		if d == nil {
-			continue // not a delegate, or not known yet: the next look finds it
-		}
-		h.endsFirst(d)
-		byProxy[d.parent] = append(byProxy[d.parent], d)
-		if p := h.proxies[d.parent]; p != nil && p.ordinal {
-			byOrdinal[p.name] = append(byOrdinal[p.name], d)
-		}
-	}
-	for uid, running := range byProxy {
-		if len(running) > 1 && !h.forgotten(running) && !h.excused(uid, running) {
-			h.violateOf(uid, OnePerProxy, "%s", h.describe(uid, running))
-		}
-	}
-	for name, running := range byOrdinal {
-		parents := map[types.UID]bool{}
-		for _, d := range running {
-			parents[d.parent] = true
-		}
-		if len(parents) > 1 && !h.forgotten(running) {
-			h.violate(OnePerOrdinal, "%s runs as %s", name, places(running))
-		}
-	}
-}
-
-// excused reports whether a second delegate is one that the product cannot prevent: the proxy was not bound, one of its
-// delegates is in a cluster that cannot be reached, or could not until now, and the last one was made meanwhile.
-func (h *History) excused(uid types.UID, running []*delegate) bool {
-	p := h.proxies[uid]
-	var last time.Time
-	for _, d := range running {
-		if d.made.After(last) {
-			last = d.made
-		}
-	}
-	for _, d := range running {
-		if p != nil && p.on(d.cluster) {
-			continue
-		}
-		now := h.now()
-		if h.away[d.cluster].any(now, excusedFor, func(s spell) bool { return s.covers(last) }) {
-			return true
-		}
-	}
-	return false
-}
-
-// forgotten reports whether one of the delegates is in a cluster that was set back since the last rest, and came back
-// just now at most.
-func (h *History) forgotten(running []*delegate) bool {
-	return slices.ContainsFunc(running, func(d *delegate) bool {
-		return h.forgot(d.cluster) && h.outOfReach(d.cluster)
-	})
-}
-
-func (h *History) describe(uid types.UID, running []*delegate) string {
-	name, node := string(uid), ""
-	if p := h.proxies[uid]; p != nil {
-		name, node = p.name, p.node
-	}
-	return fmt.Sprintf("proxy %s on %q runs as %s", name, node, places(running))
-}
-
-func places(running []*delegate) string {
-	places := make([]string, 0, len(running))
-	for _, d := range running {
-		places = append(places, d.name+" in "+d.cluster)
-	}
-	slices.Sort(places)
-	return strings.Join(places, " and ")
 }
 
 // Finished reports whether a pod of this phase has finished.

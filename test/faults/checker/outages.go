@@ -143,5 +143,6 @@ func (h *History) remember() {
 	}
 	h.silent.forget()
 	clear(h.changed)
+	clear(h.unnamed)
 	h.rememberAll()
 }

@@ -1,0 +1,151 @@
+package checker
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// interval is a time in which each look found that a pod runs.
+type interval struct {
+	first, last time.Time
+	look        int // the last one
+}
+
+type intervals []interval
+
+// seen returns the intervals after one more look that found that the pod runs.
+func (i intervals) seen(look int, at time.Time) intervals {
+	if n := len(i); n > 0 && i[n-1].look >= look-1 {
+		i[n-1].last, i[n-1].look = at, look
+		return i
+	}
+	return append(i, interval{first: at, last: at, look: look})
+}
+
+// meet returns the last time at which both ran.
+func (i intervals) meet(others intervals) (at time.Time, found bool) {
+	for _, a := range i {
+		for _, b := range others {
+			if !a.first.After(b.last) && !b.first.After(a.last) {
+				at, found = a.last, true
+				if b.last.Before(at) {
+					at = b.last
+				}
+			}
+		}
+	}
+	return at, found
+}
+
+// Running notes which pods have a process, by their UID.
+func (h *History) Running(pods map[types.UID]bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.looks++
+	var running []*delegate
+	for uid := range pods {
+		d := h.delegates[uid]
+		if d == nil { // It is none, or the watch has not shown it yet.
+			h.unnamed[uid] = h.unnamed[uid].seen(h.looks, h.now())
+			continue
+		}
+		d.ran = d.ran.seen(h.looks, h.now())
+		h.endsFirst(d)
+		running = append(running, d)
+	}
+	h.together(h.now(), running)
+}
+
+// named judges what a delegate did before the watch showed it for the first time.
+func (h *History) named(uid types.UID, d *delegate) {
+	ran, found := h.unnamed[uid]
+	if !found {
+		return
+	}
+	delete(h.unnamed, uid)
+	d.ran = append(ran, d.ran...)
+	for _, other := range h.delegates {
+		if other == d {
+			continue
+		}
+		if at, both := d.ran.meet(other.ran); both {
+			h.together(at, []*delegate{d, other})
+		}
+	}
+}
+
+// together judges delegates that ran at the same time.
+func (h *History) together(at time.Time, all []*delegate) {
+	byProxy := map[types.UID][]*delegate{}
+	byOrdinal := map[string][]*delegate{}
+	for _, d := range all {
+		byProxy[d.parent] = append(byProxy[d.parent], d)
+		if p := h.proxies[d.parent]; p != nil && p.ordinal {
+			byOrdinal[p.name] = append(byOrdinal[p.name], d)
+		}
+	}
+	for uid, running := range byProxy {
+		if len(running) > 1 && !h.forgotten(at, running) && !h.excused(at, uid, running) {
+			h.violateOf(uid, OnePerProxy, "%s", h.describe(uid, running))
+		}
+	}
+	for name, running := range byOrdinal {
+		parents := map[types.UID]bool{}
+		for _, d := range running {
+			parents[d.parent] = true
+		}
+		if len(parents) > 1 && !h.forgotten(at, running) {
+			h.violate(OnePerOrdinal, "%s runs as %s", name, places(running))
+		}
+	}
+}
+
+// excused reports whether a second delegate is one that the product cannot prevent: the proxy was not bound, one of its
+// delegates is in a cluster that cannot be reached, or could not until now, and the last one was made meanwhile.
+func (h *History) excused(at time.Time, uid types.UID, running []*delegate) bool {
+	p := h.proxies[uid]
+	var last time.Time
+	for _, d := range running {
+		if d.made.After(last) {
+			last = d.made
+		}
+	}
+	for _, d := range running {
+		if p != nil && p.on(d.cluster) {
+			continue
+		}
+		if h.away[d.cluster].any(at, excusedFor, func(s spell) bool { return s.covers(last) }) {
+			return true
+		}
+	}
+	return false
+}
+
+// forgotten reports whether one of the delegates is in a cluster that was set back since the last rest, and came back
+// just before at most.
+func (h *History) forgotten(at time.Time, running []*delegate) bool {
+	return slices.ContainsFunc(running, func(d *delegate) bool {
+		return h.forgot(d.cluster) && h.away[d.cluster].counts(at)
+	})
+}
+
+func (h *History) describe(uid types.UID, running []*delegate) string {
+	name, node := string(uid), ""
+	if p := h.proxies[uid]; p != nil {
+		name, node = p.name, p.node
+	}
+	return fmt.Sprintf("proxy %s on %q runs as %s", name, node, places(running))
+}
+
+func places(running []*delegate) string {
+	places := make([]string, 0, len(running))
+	for _, d := range running {
+		places = append(places, d.name+" in "+d.cluster)
+	}
+	slices.Sort(places)
+	return strings.Join(places, " and ")
+}
