@@ -19,8 +19,8 @@ type fault struct {
 	name string
 	// part is what breaks. No two faults of a round break the same part.
 	part string
-	// away is the cluster that the source cannot reach meanwhile, or that is really down. The source is a target, too. A
-	// fault that only breaks the source makes no other cluster away.
+	// away is the cluster that the source cannot reach meanwhile, or that is really down. The source is a target, too.
+	// A fault that only breaks the source makes no other cluster away.
 	away string
 	// silences says that the source may not renew its Lease in the target meanwhile, though it can reach it.
 	silences bool

@@ -104,7 +104,7 @@ func TestTheFencedPodHasToMoveFromTheTarget(t *testing.T) {
 		return pod
 	}
 	l := newLab(t, "echo $* >> asked", inCluster("a", target))
-	if uid, err := l.bringFenced(t.Context()); uid != "a" || err != nil {
+	if uid, err := l.placeFenced(t.Context()); uid != "a" || err != nil {
 		t.Errorf("it is in the target: %q, %v", uid, err)
 	}
 	for name, test := range map[string]struct {
@@ -123,14 +123,14 @@ func TestTheFencedPodHasToMoveFromTheTarget(t *testing.T) {
 	}
 }
 
-func TestTheFencedPodIsBroughtToTheTarget(t *testing.T) {
+func TestTheFencedPodIsPlacedInTheTarget(t *testing.T) {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: fenced + "-0", UID: "a"}}
 	pod.Spec.NodeName, pod.Status.Phase = "admiralty-"+source, corev1.PodRunning
 	l := newLab(t, "echo $* >> asked", pod)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
-	if _, err := l.bringFenced(ctx); err == nil {
-		t.Error("it stays in the source, and counts as brought")
+	if _, err := l.placeFenced(ctx); err == nil {
+		t.Error("it stays in the source, and counts as placed")
 	}
 	asked, err := os.ReadFile("asked")
 	for _, want := range []string{"cordon admiralty-" + source, "delete pod fenced-0", "uncordon admiralty-" + source} {

@@ -17,7 +17,7 @@ func losing() fault {
 	return fault{
 		name: "partition, longer than a fence", part: "network", away: target, cuts: true,
 		begin: func(ctx context.Context, l *lab, r *rand.Rand) (end, error) {
-			lost, err := l.bringFenced(ctx)
+			lost, err := l.placeFenced(ctx)
 			if err != nil {
 				return nil, err
 			}
@@ -32,8 +32,8 @@ func losing() fault {
 	}
 }
 
-// bringFenced has the fenced pod run in the target, and returns its UID.
-func (l *lab) bringFenced(ctx context.Context) (types.UID, error) {
+// placeFenced has the fenced pod run in the target, and returns its UID.
+func (l *lab) placeFenced(ctx context.Context) (types.UID, error) {
 	pod, err := l.fencedPod(ctx)
 	if err != nil {
 		return "", err

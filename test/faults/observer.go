@@ -116,7 +116,7 @@ func (o *observer) stop() times {
 	return measure(o.notes)
 }
 
-// noticed reports whether the node was not Ready at some time between the moment when a fault had cut the target off and
+// noticed reports whether the node was not Ready at some time after a fault had cut the target off, at most
 // noticeWithin later. It does not count that nobody knows: then no pod is evicted.
 func noticed(notes []note, fault string) bool {
 	var since time.Time

@@ -183,8 +183,8 @@ func (p *plans) take(parts map[string]bool) *fault {
 	return nil
 }
 
-// mustNotice returns the fault by which the target is away for so long that the source must notice, if there is one, and
-// nothing breaks the source, or has the target refuse it. Else it returns "".
+// mustNotice returns the fault by which the target is away for so long that the source must notice. It returns "" if
+// there is none, or if something breaks the source, or has the target refuse it.
 func (p plan) mustNotice() string {
 	cuts := ""
 	for _, s := range p.steps {

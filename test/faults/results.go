@@ -52,7 +52,7 @@ type figures struct {
 	Took []float64 `json:"took,omitempty"`
 }
 
-// readResults returns the results in a file. If it does not exist, or has results of an earlier checker, they begin anew.
+// readResults returns the results in a file. They begin anew if it does not exist, or if an earlier checker wrote it.
 func readResults(file string) (*results, error) {
 	if file == "" {
 		return newResults(), nil
@@ -145,7 +145,8 @@ func (r *results) table() string {
 	if len(r.Runs) > 0 {
 		text.WriteString(", of these commands:\n\n```sh\n")
 		for _, o := range r.Runs {
-			fmt.Fprintf(&text, "make test-faults FAULTS=\"-seed %d -first %d -rounds %d -for 24h\"\n", o.Seed, o.First, o.Rounds)
+			fmt.Fprintf(&text, "make test-faults FAULTS=\"-seed %d -first %d -rounds %d -for 24h\"\n",
+				o.Seed, o.First, o.Rounds)
 		}
 		text.WriteString("```")
 	}

@@ -83,7 +83,7 @@ func (h *History) goes(uid types.UID, p *proxy) {
 	}
 }
 
-// drainLags is how long after the end of a drain an API server may still evict a pod: kubectl gives a request up sooner.
+// drainLags is how long after the end of a drain an API server may evict a pod. kubectl gives a request up sooner.
 const drainLags = 30 * time.Second
 
 // evicted reports whether the proxy of a StatefulSet goes because somebody drains its node, because Kubernetes ends it
@@ -111,8 +111,8 @@ func (h *History) evicted(uid types.UID, p *proxy) bool {
 	return false
 }
 
-// evicts reports whether Kubernetes may evict a pod that tolerates the loss of its node for some time. The node may stay
-// lost for some time after the outage.
+// evicts reports whether Kubernetes may evict a pod that tolerates the loss of its node for some time. The node may
+// stay lost for some time after the outage.
 func (o *outage) evicts(at time.Time, patience time.Duration) bool {
 	return o.any(at, excusedFor, func(s spell) bool {
 		lost := s.until.IsZero() || s.until.Sub(s.since) >= lostAfter

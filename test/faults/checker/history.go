@@ -84,7 +84,8 @@ func NewHistory(now func() time.Time) *History {
 		now:     now,
 		proxies: map[types.UID]*proxy{}, delegates: map[types.UID]*delegate{},
 		allowed: map[types.UID]allowance{}, reported: map[string]bool{}, traces: map[types.UID]*trace{},
-		forgets: map[string]setBack{}, away: map[string]*outage{}, drains: map[string]*outage{}, changed: map[string]bool{},
+		forgets: map[string]setBack{}, away: map[string]*outage{}, drains: map[string]*outage{},
+		changed: map[string]bool{},
 		unnamed: map[types.UID]intervals{}, invented: map[types.UID]time.Time{},
 	}
 }
@@ -98,7 +99,8 @@ func (h *History) Proxy(pod *corev1.Pod) {
 		was = &proxy{}
 	}
 	is := &proxy{
-		name: pod.Name, node: pod.Spec.NodeName, made: pod.CreationTimestamp.Time, version: pod.ResourceVersion, deleting: pod.DeletionTimestamp != nil,
+		name: pod.Name, node: pod.Spec.NodeName, made: pod.CreationTimestamp.Time,
+		version: pod.ResourceVersion, deleting: pod.DeletionTimestamp != nil,
 		phase: pod.Status.Phase, codes: codes(pod), app: pod.Labels["app"], kept: pod.Labels["app"] == "kept",
 		disrupted: was.disrupted, disruptedAt: was.disruptedAt, patience: patienceOf(pod), fence: fenceOf(pod),
 		grace:     time.Duration(ptr.Deref(pod.Spec.TerminationGracePeriodSeconds, 0)) * time.Second,
@@ -193,7 +195,8 @@ func (h *History) compareEnds(uid types.UID) {
 		return
 	}
 	for _, d := range h.delegates {
-		if d.parent == uid && !d.forgotten && p.on(d.cluster) && Finished(d.phase) && (d.phase != p.phase || d.codes != p.codes) {
+		compares := d.parent == uid && !d.forgotten && p.on(d.cluster) && Finished(d.phase)
+		if compares && (d.phase != p.phase || d.codes != p.codes) {
 			h.violateOf(uid, ExitCodes, "proxy %s is %s %s, its delegate %s %s",
 				p.name, p.phase, p.codes, d.phase, d.codes)
 		}

@@ -123,7 +123,7 @@ func (h *History) Silent(silent bool) {
 // outOfReach reports whether the source cannot reach a cluster, or could not until now.
 func (h *History) outOfReach(cluster string) bool { return h.away[cluster].counts(h.now()) }
 
-// unheard returns for how long a target may not have heard of the source: it was away, and the source was silent before.
+// unheard returns for how long a target may not have heard of the source. It was away, and the source silent before.
 func (h *History) unheard(cluster string) time.Duration {
 	lasted := h.away[cluster].lasted(h.now())
 	if lasted == 0 {

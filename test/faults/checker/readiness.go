@@ -87,7 +87,8 @@ func (h *History) inventions() {
 	clear(h.invented)
 	for _, d := range h.delegates {
 		p := h.proxies[d.parent]
-		if p == nil || p.gone || p.deleting || d.gone || d.forgotten || !p.on(d.cluster) || h.now().Sub(d.until) < restLags {
+		if p == nil || p.gone || p.deleting || d.gone || d.forgotten || !p.on(d.cluster) ||
+			h.now().Sub(d.until) < restLags {
 			continue
 		}
 		if p.ready && !d.ready {

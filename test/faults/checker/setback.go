@@ -8,10 +8,10 @@ type setBack struct {
 	since  time.Time
 }
 
-// SetBack notes that a cluster forgets what happened since an earlier time, and is away. The caller watches it anew, and
-// calls Away when it is back. Pods may run that were ended since, until the cluster has been back for some time, or all
-// is at rest. Pods may go that were made or bound since, if that cluster knew them, but not those with the label
-// app=kept. All others have to be there again.
+// SetBack notes that a cluster forgets what happened since an earlier time, and is away. The caller watches it anew,
+// and calls Away when it is back. Pods may run that were ended since, until the cluster has been back for some time,
+// or all is at rest. Pods may go that were made or bound since, if that cluster knew them, but not those with the
+// label app=kept. All others have to be there again.
 func (h *History) SetBack(cluster string, source bool, since time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -10,7 +10,9 @@ import (
 
 func TestWhatAClusterThatWasSetBackExcuses(t *testing.T) {
 	// setBack has a pod made some time before or after the backup of a cluster, to which the cluster is set back later.
-	setBack := func(h *History, c *clock, cluster string, after time.Duration, change ...func(*corev1.Pod)) *corev1.Pod {
+	setBack := func(
+		h *History, c *clock, cluster string, after time.Duration, change ...func(*corev1.Pod),
+	) *corev1.Pod {
 		saved := c.at
 		p := pod("p", append(change, made(c.at.Add(after)))...)
 		if after > 0 {
