@@ -81,6 +81,13 @@ func TestWhatAClusterThatWasSetBackExcuses(t *testing.T) {
 			h.SetBack("c1", true, c.at)
 			h.Proxy(pod("p", made(c.at.Add(-time.Hour))))
 		}},
+		"a source shows a pod that had ended, and had gone": {happens: func(h *History, c *clock) {
+			p := pod("p", made(c.at.Add(-time.Hour)), owned("ReplicaSet"), ended(corev1.PodSucceeded, 0))
+			h.Proxy(p)
+			h.ProxyGone(p)
+			h.SetBack("c1", true, c.at)
+			h.Proxy(pod("p", made(c.at.Add(-time.Hour)), owned("ReplicaSet")))
+		}},
 		"a forgotten delegate runs on beside another one": {happens: func(h *History, c *clock) {
 			h.Delegate("c2", "p", pod("d2"))
 			h.SetBack("c2", false, c.at)
