@@ -187,3 +187,12 @@ func queues(clusters int) func(*generator) {
 		g.deployments(share(room, 0.9))
 	}
 }
+
+// queued is one cluster that holds all delegates back, beside others with room for all pods.
+func queued(clusters int) func(*generator) {
+	return func(g *generator) {
+		g.fleet(clusters, 4, 8)
+		g.clusters[0].queue = 1
+		g.deployments(share(g.cpus()-g.clusters[0].cpus(), 0.7))
+	}
+}

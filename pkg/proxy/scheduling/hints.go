@@ -93,9 +93,9 @@ func (p *plugin) hint(pod *corev1.Pod, t *target) (fwk.QueueingHint, error) {
 	switch {
 	case p.elders.includes(pod):
 		return fwk.Queue, nil // It waits for all targets that an earlier leader may have placed it in.
-	case p.lacks(pod), p.objection(c, pod, t) != "":
+	case p.lacks(pod), p.objection(c, pod, t) != "", c.holder != nil && c.holder != t.Target:
 		return fwk.QueueSkip, nil
-	case c.holder == nil && prospectWithoutPods(c, t) == attempts.Hopeless:
+	case c.holder == nil && prospectWithoutPods(c, pod, t) == attempts.Hopeless:
 		return fwk.QueueSkip, nil
 	default:
 		return fwk.Queue, nil

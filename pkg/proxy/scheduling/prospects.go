@@ -14,8 +14,8 @@ import (
 type candidate struct {
 	attempts.Trial
 
-	refusals int // of the pod by the target, so far
-	share    int64
+	turns int // that the target had so far
+	share int64
 }
 
 // before says whether a candidate is tried before another.
@@ -23,8 +23,8 @@ func (c candidate) before(other candidate, strategy configv1alpha1.PlacementStra
 	if c.Prospect != other.Prospect {
 		return c.Prospect < other.Prospect
 	}
-	if c.refusals != other.refusals {
-		return c.refusals < other.refusals // each in turn
+	if c.turns != other.turns {
+		return c.turns < other.turns
 	}
 	if c.share != other.share {
 		return better(strategy, c.share, other.share)
@@ -32,11 +32,36 @@ func (c candidate) before(other candidate, strategy configv1alpha1.PlacementStra
 	return c.NodeName < other.NodeName
 }
 
+func (c *cycle) addCandidate(next candidate) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.candidates == nil {
+		c.candidates = map[string]candidate{}
+	}
+	c.candidates[next.NodeName] = next
+}
+
+// nextTrial returns the trial to begin, which may not exist, and the prospects of all candidates. All other plugins
+// agreed to the candidates: ours is the last to filter.
+func (c *cycle) nextTrial(strategy configv1alpha1.PlacementStrategy) (attempts.Trial, map[string]attempts.Prospect) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var best candidate
+	prospects := make(map[string]attempts.Prospect, len(c.candidates))
+	for nodeName, next := range c.candidates {
+		prospects[nodeName] = next.Prospect
+		if !best.Exists() || next.before(best, strategy) {
+			best = next
+		}
+	}
+	return best.Trial, prospects
+}
+
 // prospect says how a target can take a pod, given its room and the pods on its virtual node.
 func (p *plugin) prospect(c *cycle, pod *corev1.Pod, t *target, nodeInfo fwk.NodeInfo) attempts.Prospect {
 	room := t.Ledger.Room()
 	if room.Fits(c.Demand) {
-		return attempts.Fits
+		return prospectWithoutPods(c, pod, t)
 	}
 	if room.CouldHold(c.Demand) && outranks(pod, nodeInfo) {
 		switch {
@@ -46,14 +71,16 @@ func (p *plugin) prospect(c *cycle, pod *corev1.Pod, t *target, nodeInfo fwk.Nod
 			return attempts.Preempt
 		}
 	}
-	return prospectWithoutPods(c, t)
+	return prospectWithoutPods(c, pod, t)
 }
 
 // prospectWithoutPods says the same where the pods on the virtual node are not known, and so not whether the pod may
 // preempt.
-func prospectWithoutPods(c *cycle, t *target) attempts.Prospect {
+func prospectWithoutPods(c *cycle, pod *corev1.Pod, t *target) attempts.Prospect {
 	room := t.Ledger.Room()
 	switch {
+	case room.Fits(c.Demand) && t.Ledger.Queues(pod.Namespace, c.Demand):
+		return attempts.Queue
 	case room.Fits(c.Demand):
 		return attempts.Fits
 	case room.Unsure(c.Demand):

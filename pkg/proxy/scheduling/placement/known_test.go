@@ -139,7 +139,7 @@ func TestPreemptionIsReported(t *testing.T) {
 			looks := make(chan string, 10)
 			pod := newPod("p", nil)
 			go func() {
-				preempts, err := w.Place(t.Context(), pod, at, Expectation{Waiting: func(s string) { looks <- s }})
+				preempts, err := w.Place(t.Context(), pod, at, Expectation{Waiting: func(_ Wait, s string) { looks <- s }})
 				results <- result{preempts, err}
 			}()
 			receive(t, "the first look", looks)
