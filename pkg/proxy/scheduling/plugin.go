@@ -200,9 +200,13 @@ func (p *plugin) Filter(_ context.Context, state fwk.CycleState, pod *corev1.Pod
 	}
 	nodeName := nodeInfo.Node().Name
 	t := p.targets.get(nodeName)
-	reason := p.objection(c, pod, t)
+	reason := p.closed(c, pod, t)
 	switch {
 	case reason != "":
+	case c.NoNode[nodeName] && c.holder == nil && canGrow(c.Demand, t, t.Ledger.Room()):
+		reason = p.growth(c, t, nodeInfo)
+	case c.LeftOut[nodeName] != "":
+		reason = c.LeftOut[nodeName]
 	case c.holder == nil:
 		reason = p.noRoom(c, pod, t, nodeInfo)
 	case c.holder != t.Target && !(c.moves && c.prefers(pod, t, t.Ledger.Room())):
@@ -218,6 +222,14 @@ func (p *plugin) Filter(_ context.Context, state fwk.CycleState, pod *corev1.Pod
 // objection says, for users to read, why a target cannot be given a pod now, whatever its room. It is empty if the
 // target can.
 func (p *plugin) objection(c *cycle, pod *corev1.Pod, t *target) string {
+	if reason := p.closed(c, pod, t); reason != "" {
+		return reason
+	}
+	return c.LeftOut[t.NodeName]
+}
+
+// closed says the same, whether or not the target has refused the pod.
+func (p *plugin) closed(c *cycle, pod *corev1.Pod, t *target) string {
 	switch {
 	case t == nil:
 		return "not connected"
@@ -225,15 +237,11 @@ func (p *plugin) objection(c *cycle, pod *corev1.Pod, t *target) string {
 		return "not reachable"
 	case !t.Allows(pod.Namespace):
 		return "takes no pods of namespace " + pod.Namespace
-	case c.LeftOut[t.NodeName] != "":
-		return c.LeftOut[t.NodeName]
+	case c.claims:
+		return p.follower.Objection(pod, t.Target.Target)
+	default:
+		return ""
 	}
-	if c.claims {
-		if reason := p.follower.Objection(pod, t.Target.Target); reason != "" {
-			return reason
-		}
-	}
-	return ""
 }
 
 // noRoom says, for users to read, why the target has no room for the pod. It is empty if the target has room, or if the
@@ -245,11 +253,7 @@ func (p *plugin) noRoom(c *cycle, pod *corev1.Pod, t *target, nodeInfo fwk.NodeI
 		return ""
 	}
 	if prospect != attempts.Hopeless {
-		c.addCandidate(candidate{
-			Trial: attempts.Trial{NodeName: t.NodeName, Prospect: prospect},
-			turns: c.Turns[t.NodeName],
-			share: weighted(p.strategy, share(c.Demand, nodeInfo), t),
-		})
+		c.addCandidate(p.candidate(c, t, nodeInfo, prospect))
 	}
 	if prospect == attempts.Queue {
 		return "pods like this one wait there behind scheduling gates"

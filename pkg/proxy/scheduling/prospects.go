@@ -65,6 +65,8 @@ func (p *plugin) prospect(c *cycle, pod *corev1.Pod, t *target, nodeInfo fwk.Nod
 	}
 	if room.CouldHold(c.Demand) && outranks(pod, nodeInfo) {
 		switch {
+		case !p.mayDisturb(c, t) && canGrow(c.Demand, t, room):
+			return attempts.Grow // Its scheduler may preempt, too, but the pod waits in no other target now.
 		case !p.mayDisturb(c, t):
 			return attempts.Hopeless // Its scheduler would preempt in any case.
 		case !room.Unsure(c.Demand):
@@ -98,9 +100,20 @@ func (p *plugin) mayDisturb(c *cycle, t *target) bool {
 	return c.Disturbed == "" || c.Disturbed == t.NodeName || p.targets.get(c.Disturbed) == nil
 }
 
+// mayPreempt says whether a pod could get room from others in the target, whichever are there.
+func (p *plugin) mayPreempt(c *cycle, pod *corev1.Pod, t *target) bool {
+	return corev1helpers.PodPriority(pod) > 0 && preempts(pod) && p.mayDisturb(c, t) &&
+		t.Ledger.Room().CouldHold(c.Demand)
+}
+
+// preempts says whether a pod may preempt others at all.
+func preempts(pod *corev1.Pod) bool {
+	return pod.Spec.PreemptionPolicy == nil || *pod.Spec.PreemptionPolicy != corev1.PreemptNever
+}
+
 // outranks says whether the pod may preempt one of the proxies on a virtual node.
 func outranks(pod *corev1.Pod, nodeInfo fwk.NodeInfo) bool {
-	if pod.Spec.PreemptionPolicy != nil && *pod.Spec.PreemptionPolicy == corev1.PreemptNever {
+	if !preempts(pod) {
 		return false
 	}
 	priority := corev1helpers.PodPriority(pod)
@@ -110,6 +123,26 @@ func outranks(pod *corev1.Pod, nodeInfo fwk.NodeInfo) bool {
 		}
 	}
 	return false
+}
+
+// growth says why a target is left out for a pod, unless the pod is in a trial there. The target becomes a candidate: its
+// scheduler has found no node although there is room, for reasons that no summary shows, and the target can add one.
+func (p *plugin) growth(c *cycle, t *target, nodeInfo fwk.NodeInfo) string {
+	trial := attempts.Trial{NodeName: t.NodeName, Prospect: attempts.Grow}
+	if c.Trial == trial {
+		c.accept(trial.Prospect)
+		return ""
+	}
+	c.addCandidate(p.candidate(c, t, nodeInfo, trial.Prospect))
+	return c.LeftOut[t.NodeName]
+}
+
+func (p *plugin) candidate(c *cycle, t *target, nodeInfo fwk.NodeInfo, prospect attempts.Prospect) candidate {
+	return candidate{
+		Trial: attempts.Trial{NodeName: t.NodeName, Prospect: prospect},
+		turns: c.Turns[t.NodeName],
+		share: weighted(p.strategy, share(c.Demand, nodeInfo), t),
+	}
 }
 
 func canGrow(d *fit.Demand, t *target, room *fit.Room) bool {
