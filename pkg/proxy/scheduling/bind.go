@@ -88,7 +88,7 @@ func (p *plugin) attempt(ctx context.Context, c *cycle, pod *corev1.Pod, t *targ
 	if c.holder == t.Target && canGrow(c.Demand, t, t.Ledger.Room()) {
 		prospect = attempts.Grow // A new leader does not know what the last one expected of the target.
 	}
-	remembered := p.attempts.Settle(pod, t.NodeName)
+	remembered := p.attempts.StayIn(pod, t.NodeName)
 	stay := p.newStay(pod, t, remembered)
 	defer p.stays.end(stay)
 	if remembered.Looks == 0 {

@@ -125,8 +125,9 @@ func outranks(pod *corev1.Pod, nodeInfo fwk.NodeInfo) bool {
 	return false
 }
 
-// growth says why a target is left out for a pod, unless the pod is in a trial there. The target becomes a candidate: its
-// scheduler has found no node although there is room, for reasons that no summary shows, and the target can add one.
+// growth says why a target is left out for a pod, unless the pod is in a trial there. The target becomes a candidate:
+// its scheduler has found no node although there is room, for reasons that no summary shows, and the target can add
+// one.
 func (p *plugin) growth(c *cycle, t *target, nodeInfo fwk.NodeInfo) string {
 	trial := attempts.Trial{NodeName: t.NodeName, Prospect: attempts.Grow}
 	if c.Trial == trial {

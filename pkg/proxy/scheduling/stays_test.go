@@ -114,7 +114,7 @@ func TestAPodBehindGatesIsInvitedWhenItsTargetHadTheTimeToAdmitIt(t *testing.T) 
 			c2 := w.engage(t, "c2", interceptor.Funcs{})
 			pod := newPod("p", list("cpu", "1"))
 			for range test.moves {
-				w.attempts.Settle(pod, "admiralty-c3")
+				w.attempts.StayIn(pod, "admiralty-c3")
 				w.attempts.Moved(pod)
 			}
 			done := w.waitsIn(t, pod, c1, corev1.PodReasonSchedulingGated)
@@ -170,19 +170,19 @@ func TestWhereAPodThatWaitsMayMove(t *testing.T) {
 		"the other refused the pod": {happens: func(w *world, pod *corev1.Pod, _ *target) {
 			w.refuse(pod, "admiralty-c2", attempts.TimeOrMoreRoom, "slow")
 			w.attempts.Lift("admiralty-c2")
-			w.attempts.Settle(pod, "admiralty-c1")
+			w.attempts.StayIn(pod, "admiralty-c1")
 		}, want: []string{"admiralty-c1"}},
 		"both refused the pod": {happens: func(w *world, pod *corev1.Pod, _ *target) {
 			for _, nodeName := range []string{"admiralty-c1", "admiralty-c2"} {
 				w.refuse(pod, nodeName, attempts.TimeOrMoreRoom, "slow")
 				w.attempts.Lift(nodeName)
 			}
-			w.attempts.Settle(pod, "admiralty-c1")
+			w.attempts.StayIn(pod, "admiralty-c1")
 		}, want: []string{"admiralty-c1", "admiralty-c2"}},
 		"the pod came from the other": {happens: func(w *world, pod *corev1.Pod, _ *target) {
-			w.attempts.Settle(pod, "admiralty-c2")
+			w.attempts.StayIn(pod, "admiralty-c2")
 			w.attempts.Moved(pod)
-			w.attempts.Settle(pod, "admiralty-c1")
+			w.attempts.StayIn(pod, "admiralty-c1")
 		}, want: []string{"admiralty-c1"}},
 		"the delegate is scheduled": {happens: func(w *world, _ *corev1.Pod, _ *target) {
 			w.placer.Delegates.Seen(w.targets.get("admiralty-c1").Target, newChaperon("c", "p",
@@ -198,7 +198,7 @@ func TestWhereAPodThatWaitsMayMove(t *testing.T) {
 			pod := newPod("p", list("cpu", "1"))
 			w.placer.Delegates.Seen(c1.Target, newChaperon("c", "p",
 				schedulingtest.With(corev1.PodScheduled, corev1.ConditionFalse, corev1.PodReasonUnschedulable, "full")))
-			w.attempts.Settle(pod, c1.NodeName)
+			w.attempts.StayIn(pod, c1.NodeName)
 			test.happens(w, pod, c2)
 			if !test.uninvited {
 				w.attempts.Invited(pod.UID)

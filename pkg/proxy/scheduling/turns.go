@@ -11,9 +11,9 @@ import (
 // turnsName is the name of the scheduler plugin turns.
 const turnsName = Name + "Turns"
 
-// turns gives a pod to each target that seems to have room in turn: the one that had it in vain least often comes first,
-// whatever else is preferred. The target in which the pod waits comes last. So targets that hold pods back, and come back when their exclusions end, do not keep a
-// pod from a target that would run it, however many they are.
+// turns gives a pod to each target that seems to have room in turn: the one that had it in vain least often comes
+// first, whatever else is preferred. The target in which the pod waits comes last. So targets that hold pods back, and
+// come back when their exclusions end, do not keep a pod from a target that would run it, however many they are.
 type turns struct{}
 
 // Name is constant.

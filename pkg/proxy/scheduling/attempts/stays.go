@@ -17,9 +17,9 @@ type Stay struct {
 	Invited bool
 }
 
-// Settle notes that a pod waits in the target of a node, and returns since when. A pod goes on waiting there until its
+// StayIn notes that a pod waits in the target of a node, and returns since when. A pod goes on waiting there until its
 // attempt fails, or the pod moves.
-func (a *Attempts) Settle(pod *corev1.Pod, nodeName string) Stay {
+func (a *Attempts) StayIn(pod *corev1.Pod, nodeName string) Stay {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	r := a.recordOf(pod)

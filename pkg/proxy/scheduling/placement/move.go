@@ -16,7 +16,7 @@ import (
 type Wait int
 
 const (
-	// Undecided means that the target schedules the delegate, or preempts others for it, or says nothing. The pod stays.
+	// Undecided means that the target schedules the delegate, preempts others for it, or says nothing. The pod stays.
 	Undecided Wait = iota
 	// Gated means that the target holds the delegate back by scheduling gates. The pod may move.
 	Gated
