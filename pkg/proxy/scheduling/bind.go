@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -108,13 +109,7 @@ func (p *plugin) attempt(ctx context.Context, c *cycle, pod *corev1.Pod, t *targ
 		p.attempts.Invited(pod.UID)
 		return err
 	}
-	if errors.As(err, new(*placement.ConcludedError)) || notToBlame(err) {
-		p.explanations.Dropped(pod, t.Name()) // The target has not answered.
-	} else {
-		outcome, reason := outcomeOf(err)
-		p.explanations.Ended(pod, t.Name(), outcome, reason)
-		p.metrics.placed(t.Name(), outcome, p.clock.Since(remembered.Since))
-	}
+	p.reportOutcome(pod, t, remembered.Since, err)
 	if c.claims && errors.As(err, new(*placement.RefusedError)) {
 		p.follower.Refused(pod, t.Target.Target)
 	}
@@ -123,6 +118,17 @@ func (p *plugin) attempt(ctx context.Context, c *cycle, pod *corev1.Pod, t *targ
 		p.wakeNext(client.ObjectKeyFromObject(pod))
 	}
 	return err
+}
+
+// reportOutcome reports what came of an attempt that began then.
+func (p *plugin) reportOutcome(pod *corev1.Pod, t *target, began time.Time, err error) {
+	if errors.As(err, new(*placement.ConcludedError)) || notToBlame(err) {
+		p.explanations.Dropped(pod, t.Name()) // The target has not answered.
+		return
+	}
+	outcome, reason := outcomeOf(err)
+	p.explanations.Ended(pod, t.Name(), outcome, reason)
+	p.metrics.placed(t.Name(), outcome, p.clock.Since(began))
 }
 
 // notToBlame says whether a pod was not placed for a reason that has nothing to do with the target.

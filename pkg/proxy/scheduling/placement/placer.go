@@ -1,6 +1,7 @@
 package placement
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -116,10 +117,7 @@ func (p *Placer) Place(
 // await returns when the target has decided, or when its time has passed. Its policy at the time says how long it has.
 func (p *Placer) await(ctx context.Context, w *waiter, seen *v1alpha1.PodChaperon, expected Expectation) error {
 	t := w.target
-	start := expected.Since
-	if start.IsZero() {
-		start = p.clock.Now()
-	}
+	start := cmp.Or(expected.Since, p.clock.Now())
 	refusalOf := func(seen *v1alpha1.PodChaperon) (*RefusedError, time.Duration) {
 		return newPatience(t.Policy(), p.timeout, expected.Growth).refusal(t, seen, p.clock.Since(start))
 	}
