@@ -64,7 +64,7 @@ func TestWhichPodsWouldWaitBehindAQueuedPod(t *testing.T) {
 		want      bool
 	}{
 		"an equal pod":               {"a", demands("cpu=3 nvidia.com/gpu=1", translate.Constraints{}), true},
-		"a bigger pod":               {"a", demands("cpu=4 memory=1Gi nvidia.com/gpu=1", translate.Constraints{}), true},
+		"a bigger pod":               {"a", demands("cpu=4 nvidia.com/gpu=1", translate.Constraints{}), true},
 		"a smaller pod":              {"a", demands("cpu=2 nvidia.com/gpu=1", translate.Constraints{}), false},
 		"a pod without a GPU":        {"a", demands("cpu=4 memory=1Gi", translate.Constraints{}), false},
 		"a pod of another namespace": {"b", demands("cpu=3 nvidia.com/gpu=1", translate.Constraints{}), false},

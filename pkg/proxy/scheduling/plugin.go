@@ -209,7 +209,7 @@ func (p *plugin) Filter(_ context.Context, state fwk.CycleState, pod *corev1.Pod
 		reason = c.LeftOut[nodeName]
 	case c.holder == nil:
 		reason = p.noRoom(c, pod, t, nodeInfo)
-	case c.holder != t.Target && !(c.moves && c.prefers(pod, t, t.Ledger.Room())):
+	case c.holder != t.Target && (!c.moves || !c.prefers(pod, t, t.Ledger.Room())):
 		reason = "the pod's delegate is in " + c.holder.Name()
 	}
 	if reason == "" {
