@@ -16,8 +16,8 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/test/faults/checker"
 )
 
-// settingBack keeps the data of a cluster's etcd, and gives them back later. The source must notice that a target was set
-// back, and an administrator accepts it. A source that did not renew its Lease in the lost time did nothing in the
+// settingBack keeps the data of a cluster's etcd, and gives them back later. The source must notice that a target was
+// set back, and an administrator accepts it. A source that did not renew its Lease in the lost time did nothing in the
 // target meanwhile. Then there is nothing to notice, and it may go on.
 func settingBack(name string) fault {
 	what := map[string]string{source: "the source's etcd set back", target: "the target's etcd set back"}
@@ -38,7 +38,8 @@ func settingBack(name string) fault {
 					return err
 				}
 				if name == target {
-					if err := until(ctx, func(ctx context.Context) error { return l.notice(ctx, saved, last) }); err != nil {
+					noticed := func(ctx context.Context) error { return l.notice(ctx, saved, last) }
+					if err := until(ctx, noticed); err != nil {
 						l.history.Violate(checker.Converges, "a target that was set back is not noticed: %v", err)
 					}
 				}
