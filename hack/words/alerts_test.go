@@ -96,8 +96,7 @@ func TestTheAlertOnTheLeaderNamesTheManagersLease(t *testing.T) {
 	if err := yaml.Unmarshal([]byte(read(t, "charts/multicluster-scheduler/Chart.yaml")), &chart); err != nil {
 		t.Fatal(err)
 	}
-	suffix := only(t, helpers,
-		`define "multicluster-scheduler.managerName" -}}\n{{ include "multicluster-scheduler.fullname" \. }}(-[a-z-]+)\n`)
+	suffix := only(t, helpers, `\.managerName" -}}\n{{ include "multicluster-scheduler\.fullname" \. }}(-[a-z-]+)\n`)
 	only(t, helpers, `\nleaderElection:\n(?:  .*\n)*?  name: ({{ include "multicluster-scheduler.managerName" \. }})\n`)
 	only(t, "pkg/manager/manager.go", `\n\t+LeaderElectionID: +(config\.LeaderElection\.Name),\n`)
 	selector := `leader_election_master_status{name="` + chart.Name + suffix + `"}`
