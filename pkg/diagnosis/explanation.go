@@ -53,6 +53,8 @@ const (
 	TrialPreempt = "preempt"
 	// TrialGrow means that the target may add a node.
 	TrialGrow = "grow"
+	// TrialQueue means that the target has room, but holds pods like this one back by scheduling gates.
+	TrialQueue = "queue"
 )
 
 // Decision is the scheduler's decision on the target, in a word or two.
@@ -92,6 +94,8 @@ type Outcome string
 const (
 	// Waiting means that the target has not decided yet.
 	Waiting Outcome = "Waiting"
+	// Moved means that the target had not decided, and the pod moved to another one that had room.
+	Moved Outcome = "Moved"
 	// Bound means that the target scheduled the delegate, so that the pod is bound to the target's virtual node.
 	Bound Outcome = "Bound"
 	// Refused means that the target does not take the pod.

@@ -44,6 +44,8 @@ func chance(trial string) string {
 		return "whose nodes may match"
 	case TrialPreempt:
 		return "where less important pods may make room"
+	case TrialQueue:
+		return "where the pod joins a queue"
 	default:
 		return "which can add nodes"
 	}

@@ -160,6 +160,7 @@ func (a *Attempt) waitsFor(now time.Time) string {
 		TrialUnsure:  "to say whether it fits there",
 		TrialPreempt: "to make room for it by evicting pods of lower priority",
 		TrialGrow:    "to add a node for it",
+		TrialQueue:   "to let it through a queue",
 	}[a.Trial]
 	sentence := fmt.Sprintf("It waits for target %s %s%s.", a.Target, task, duration)
 	if a.Reason != "" {

@@ -91,7 +91,8 @@ func TestOnlyASourceThatActedInTheLostTimeMustNoticeIt(t *testing.T) {
 			},
 		})
 		l.clusters[target] = l.clusters[source]
-		if err := l.notice(t.Context(), renewal{"manager", test.saved}, renewal{"manager", test.last}); (err == nil) != test.fine {
+		err := l.notice(t.Context(), renewal{"manager", test.saved}, renewal{"manager", test.last})
+		if (err == nil) != test.fine {
 			t.Errorf("%+v: %v", test, err)
 		}
 	}

@@ -40,8 +40,8 @@ func settingBack(name string) fault {
 					return err
 				}
 				if name == target {
-					err := until(ctx, func(ctx context.Context) error { return l.notice(ctx, saved, last) })
-					if err != nil {
+					noticed := func(ctx context.Context) error { return l.notice(ctx, saved, last) }
+					if err := until(ctx, noticed); err != nil {
 						l.history.Violate(checker.Converges, "a target that was set back is not noticed: %v", err)
 					}
 				}

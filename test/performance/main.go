@@ -41,7 +41,7 @@ func start() error {
 	flag.StringVar(&o.results, "results", ".local/bench/results.jsonl", "file to append each measurement to")
 	flag.StringVar(&o.report, "report", ".local/bench/report.md", "file to overwrite with the report; empty for none")
 	flag.StringVar(&o.memory, "memory", ".local/bench/memory.json", "result of make bench-memory, for the report")
-	flag.StringVar(&o.following, "following", ".local/bench/following.json", "the same while objects follow the proxies")
+	flag.StringVar(&o.following, "following", ".local/bench/following.json", "the same while objects follow")
 	flag.StringVar(&o.streams, "streams", ".local/bench/streams.json", "result of make bench-streams, for the report")
 	flag.StringVar(&pods, "pods", "100,500,2000", "numbers of pods to create at once, separated by commas")
 	flag.StringVar(&targets, "targets", "c2;c1,c2,c3;c1,c2,c3,+7",

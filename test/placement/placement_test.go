@@ -12,12 +12,15 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// shortScenarios are small fleets, in which no autoscaler and no queue holds pods.
+// shortScenarios are small fleets.
 func shortScenarios() []scenario {
 	return []scenario{
 		{"services", "", 21, 4 * time.Minute, services(3, 0.8)},
 		{"jobs that wait for others", "", 22, 10 * time.Minute, batch(2, 1.2)},
 		{"gangs", "", 23, 6 * time.Minute, gangs(2)},
+		{"autoscalers", "", 24, 10 * time.Minute, growing(3)},
+		{"anti-affinity", "", 26, 5 * time.Minute, alone},
+		{"a queue beside clusters with room", "", 25, 10 * time.Minute, queued(3)},
 	}
 }
 

@@ -187,3 +187,21 @@ func queues(clusters int) func(*generator) {
 		g.deployments(share(room, 0.9))
 	}
 }
+
+// queued is one cluster that holds all delegates back, beside others with room for all pods.
+func queued(clusters int) func(*generator) {
+	return func(g *generator) {
+		g.fleet(clusters, 4, 8)
+		g.clusters[0].queue = 1
+		g.deployments(share(g.cpus()-g.clusters[0].cpus(), 0.7))
+	}
+}
+
+// alone is a cluster with one node, and a Deployment whose pods are on different nodes. The cluster can add nodes.
+func alone(g *generator) {
+	c := g.cluster()
+	c.add(1, usualNode)
+	c.grows = &nodeGroup{size: usualNode, most: 2}
+	c.policy = &v1alpha1.PlacementPolicy{ScaleUp: &v1alpha1.ScaleUp{}}
+	g.pods(3, 0, size{cpu: 1000, memory: 1 << 10}, apart)
+}

@@ -52,6 +52,9 @@ func (s *source) engage(k *kubernetes, ago int) {
 			return err == nil, client.IgnoreNotFound(err)
 		},
 	}
+	if k == s.world.targets[len(s.world.targets)-1] {
+		s.registry.SetPolicy(t, growing())
+	}
 	e.target = placement.NewTarget(ctx, t, sourceID, clock.RealClock{})
 	before := s.engaged[k]
 	s.engaged[k] = e

@@ -55,9 +55,9 @@ func newFacts() facts {
 func parentOf(o client.Object) types.UID { return types.UID(o.GetLabels()[v1alpha1.LabelParentUID]) }
 
 // targetChanged notes which pods are delegates, and checks that none is made again that has finished.
-func (w *world) targetChanged(_ *cluster, now change) {
+func (w *world) targetChanged(k *cluster, now change) {
 	if c, ok := now.after.(*v1alpha1.PodChaperon); ok {
-		if c.Status.Phase == corev1.PodRunning {
+		if c.Status.Phase == corev1.PodRunning && !forgot(k, c) {
 			w.facts.ran[c.UID] = true
 		}
 		if finished(c.Status.Phase) && !lost(c) {
@@ -81,6 +81,13 @@ func (w *world) targetChanged(_ *cluster, now change) {
 		w.violate("delegate %s was made again, which was to run once", pod.Name)
 	}
 	w.facts.delegates[pod.UID] = made
+}
+
+// forgot says whether a target that was set back has forgotten that the delegate runs. Its manager may have shown that
+// from memory.
+func forgot(k *cluster, c *v1alpha1.PodChaperon) bool {
+	pod := asPod(k.objects[ref{kindPod, client.ObjectKeyFromObject(c)}])
+	return pod != nil && pod.Status.Phase == corev1.PodPending
 }
 
 // excuseUnbound excuses the delegates in a target that is lost now, of proxies that are not bound. A lost target does

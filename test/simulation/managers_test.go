@@ -327,7 +327,7 @@ func (s *source) candidates(pod *corev1.Pod) []*engagement {
 
 func (s *source) attempt(pod *corev1.Pod, e *engagement) {
 	_, err := s.placer.Place(s.ctx, pod, e.target, placement.Expectation{
-		Waiting: func(string) {}, Engaged: s.all(),
+		Growth: true, Waiting: func(placement.Wait, string) {}, Engaged: s.all(),
 	})
 	if err == nil {
 		ctx, cancel := context.WithTimeout(s.ctx, 10*time.Second)

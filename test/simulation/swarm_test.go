@@ -44,6 +44,7 @@ func newSwarm(w *world, random *rand.Rand) *swarm {
 	add(w.late, 0, 0, 2, 6)
 	add(w.lists, 0, 0, 1, 4)
 	add(w.rooms, 0, 1, 3)
+	add(w.moves, 0, 1, 3)
 	add(w.ofSource, 0, 0, 1, 2)
 	add(w.ofTargets, 0, 0, 1, 2)
 	add(w.outages, 0, 0, 2, 4)

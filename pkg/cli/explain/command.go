@@ -31,6 +31,7 @@ VERDICT is one of
   unsure       only the target knows whether the pod fits; it is tried there if it fits nowhere else
   may preempt  the target would have to evict pods of lower priority
   may grow     the target would have to add a node
+  may queue    the target has room, but pods like this one wait there behind scheduling gates
   no           the target cannot take the pod now
 
 The table of attempts shows where the pod was tried, for how long, and the target's answer. OUTCOME is one of
@@ -41,6 +42,7 @@ The table of attempts shows where the pod was tried, for how long, and the targe
   Lost                the target's decision is not known: it was disconnected or deleted, or requests failed
   ScheduledElsewhere  the pod's delegate is scheduled in another target
   CreateFailed        the delegate could not be requested
+  Moved               the target did not decide yet, and another one had room
   StillEnding         an earlier delegate of the pod is still being deleted there
 
 For a pod that is not elected, the command says what is missing.

@@ -121,14 +121,14 @@ func decide(s state) plan {
 			p.waitFor(deletesAgain)
 		}
 	case s.proxy.DeletionTimestamp != nil:
-		p.status = s.changedStatus(chaperon)
+		p.status = s.statusWhileThere(chaperon)
 		p.end(s, ending{chaperon: chaperon, grace: graceOf(s.proxy)})
 		p.lookWhenOverdue(s)
 	default:
 		p.prove = s.unproved(chaperon)
 		p.change = s.lacksChanges(chaperon)
 		p.annotations = s.lackedAnnotations(chaperon)
-		p.status = s.changedStatus(chaperon)
+		p.status = s.statusWhileThere(chaperon)
 		p.removal = removeWithDelegate(s.proxy, chaperon)
 		if translate.Finished(s.proxy.Status.Phase) && !finishedByItself(chaperon) {
 			p.end(s, ending{chaperon: chaperon})
@@ -155,6 +155,24 @@ func (p *plan) others(s state) (own *v1alpha1.PodChaperon) {
 		}
 	}
 	return own
+}
+
+// statusWhileThere returns the proxy's new status while its PodChaperon exists, or nil if it stays the same. An end
+// after which the delegate may run again is shown when the PodChaperon is gone. A proxy that shows its end is replaced,
+// or removed at once, also while the target cannot be asked to leave it at that.
+func (s *state) statusWhileThere(chaperon *v1alpha1.PodChaperon) *corev1.PodStatus {
+	if mayRunAgain(s.proxy, chaperon) {
+		return nil
+	}
+	return s.changedStatus(chaperon)
+}
+
+// mayRunAgain says whether the delegate of a proxy that has not finished ended because somebody deleted it, so that the
+// target's manager makes it again unless it hears of the source.
+func mayRunAgain(proxy *corev1.Pod, chaperon *v1alpha1.PodChaperon) bool {
+	return translate.Finished(chaperon.Status.Phase) && !finishedByItself(chaperon) &&
+		!translate.Finished(proxy.Status.Phase) &&
+		(proxy.Spec.RestartPolicy == "" || proxy.Spec.RestartPolicy == corev1.RestartPolicyAlways)
 }
 
 // finishedByItself says whether the delegate of a finished proxy has finished, too, and nobody deleted it before. The
@@ -301,7 +319,8 @@ func statusAtEnd(proxy *corev1.Pod) *corev1.PodStatus {
 // removeWithDelegate returns the removal of a proxy whose delegate was deleted although the proxy was not, or nil if
 // the proxy has finished.
 func removeWithDelegate(proxy *corev1.Pod, chaperon *v1alpha1.PodChaperon) *removal {
-	if translate.Finished(proxy.Status.Phase) || translate.Finished(chaperon.Status.Phase) {
+	if translate.Finished(proxy.Status.Phase) ||
+		translate.Finished(chaperon.Status.Phase) && !mayRunAgain(proxy, chaperon) {
 		return nil
 	}
 	lost := translate.PodCondition(chaperon.Status.Conditions, v1alpha1.ConditionDelegate)

@@ -18,6 +18,10 @@ import (
 const node = "admiralty-c2"
 
 // proxy is a proxy bound to node, Running, that nobody deletes.
+func restarts(policy corev1.RestartPolicy) func(*corev1.Pod) {
+	return func(p *corev1.Pod) { p.Spec.RestartPolicy = policy }
+}
+
 func proxy(options ...func(*corev1.Pod)) *corev1.Pod {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
@@ -150,7 +154,7 @@ func TestDecide(t *testing.T) {
 			proxy: proxy(phase(corev1.PodSucceeded)),
 		},
 		"a delegate that finished and was deleted before we saw it is shown as finished": {
-			proxy:     proxy(),
+			proxy:     proxy(restarts(corev1.RestartPolicyNever)),
 			chaperons: chaperons{chaperon(showing(corev1.PodSucceeded), without(v1alpha1.ReasonDelegateGone, ""))},
 			want:      want{Phase: corev1.PodSucceeded},
 		},
@@ -185,6 +189,18 @@ func TestDecide(t *testing.T) {
 		"a delegate that is gone deletes the proxy, which waits for the PodChaperon: it could be made again": {
 			proxy: proxy(), chaperons: chaperons{chaperon(without(v1alpha1.ReasonDelegateGone, ""))},
 			want: want{Removal: &removal{of: "c1", message: "the delegate pod was deleted in the target cluster"}},
+		},
+		"a delegate that ended because somebody deleted it is not shown as finished: it could be made again": {
+			proxy: proxy(),
+			chaperons: chaperons{
+				chaperon(showing(corev1.PodFailed), without(v1alpha1.ReasonDelegateTerminating, "")),
+			},
+			want: want{Removal: &removal{of: "c1", message: "the delegate pod is being deleted in the target cluster"}},
+		},
+		"nor is it while the proxy is being deleted": {
+			proxy:     proxy(terminating(30)),
+			chaperons: chaperons{chaperon(showing(corev1.PodFailed), without(v1alpha1.ReasonDelegateGone, ""))},
+			want:      ends("c1"),
 		},
 		"a delegate that is refused when it is made again deletes the proxy": {
 			proxy:     proxy(),

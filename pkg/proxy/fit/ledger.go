@@ -31,6 +31,7 @@ type Ledger struct {
 	now       atomic.Pointer[Room]
 	stale     atomic.Bool  // now must be computed anew
 	roomier   atomic.Int64 // how often a summary showed more room
+	queues    atomic.Pointer[[]queued]
 
 	mu      sync.Mutex // guards the fields below, and writing now and stale
 	summary *Room      // as the summary shows it; nil while there is none
@@ -44,21 +45,28 @@ type unseenPod struct {
 	demand    *Demand
 	order     int
 	scheduled time.Time // when its delegate was seen scheduled, or zero
+	queue     string    // the namespace if it waits in a queue of the target, or empty
 }
 
 // NewLedger makes a Ledger without a ClusterSummary. clusterID is the source's, by which summaries list its pods.
 func NewLedger(clusterID string, c clock.PassiveClock) *Ledger {
-	return &Ledger{clusterID: clusterID, clock: c, unseen: map[types.UID]*unseenPod{}}
+	l := &Ledger{clusterID: clusterID, clock: c, unseen: map[types.UID]*unseenPod{}}
+	l.queues.Store(&[]queued{})
+	return l
 }
 
 // Room returns the room now; nil while there is no ClusterSummary.
 func (l *Ledger) Room() *Room {
+	l.refresh()
+	return l.now.Load()
+}
+
+func (l *Ledger) refresh() {
 	if l.stale.Load() {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		l.subtract()
 	}
-	return l.now.Load()
 }
 
 // Roomier returns how many summaries showed more room than there was before.
@@ -131,13 +139,16 @@ func (l *Ledger) Update(summary *v1alpha1.ClusterSummary) bool {
 // subtract must be called with the lock held.
 func (l *Ledger) subtract() {
 	l.stale.Store(false)
+	l.listQueues()
 	if l.summary == nil {
 		return
 	}
 	room := l.summary
 	inOrder := func(a, b *unseenPod) int { return cmp.Compare(a.order, b.order) }
 	for _, u := range slices.SortedFunc(maps.Values(l.unseen), inOrder) {
-		room = room.With(u.demand)
+		if u.queue == "" {
+			room = room.With(u.demand)
+		}
 	}
 	l.now.Store(room)
 }

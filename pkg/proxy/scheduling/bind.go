@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -36,7 +37,7 @@ func (p *plugin) Bind(ctx context.Context, state fwk.CycleState, pod *corev1.Pod
 		)
 	}
 	err = p.attempt(ctx, c, pod, t)
-	if errors.As(err, new(*placement.RefusedError)) || notToBlame(err) {
+	if errors.As(err, new(*placement.RefusedError)) || invited(err) || notToBlame(err) {
 		return fwk.NewStatus(fwk.Unschedulable).WithError(err)
 	} else if err != nil {
 		return fwk.AsStatus(err)
@@ -77,26 +78,38 @@ func (p *plugin) bindTo(ctx context.Context, state fwk.CycleState, pod *corev1.P
 	return nil
 }
 
-// attempt places the delegate, reports the outcome, and remembers a failure.
+// attempt places the delegate, reports the outcome, and remembers a failure. The delegate leaves another target before.
 func (p *plugin) attempt(ctx context.Context, c *cycle, pod *corev1.Pod, t *target) error {
+	if c.holder != nil && c.holder != t.Target {
+		if err := p.vacate(ctx, c, pod, t); err != nil {
+			return err
+		}
+	}
 	prospect := c.accepted
 	if c.holder == t.Target && canGrow(c.Demand, t, t.Ledger.Room()) {
 		prospect = attempts.Grow // A new leader does not know what the last one expected of the target.
 	}
-	start := p.clock.Now()
-	p.explanations.Started(pod, t.Name(), prospect.String())
+	remembered := p.attempts.StayIn(pod, t.NodeName)
+	stay := p.newStay(pod, t, remembered)
+	defer p.stays.end(stay)
+	if remembered.Looks == 0 {
+		p.explanations.Started(pod, t.Name(), prospect.String())
+	}
 	preempts, err := p.placer.Place(ctx, pod, t.Target, placement.Expectation{
-		Growth:  prospect == attempts.Grow,
-		Waiting: func(reason string) { p.explanations.Waits(pod, t.Name(), reason) },
+		Growth: prospect == attempts.Grow,
+		Since:  remembered.Since,
+		Waiting: func(wait placement.Wait, reason string) {
+			p.explanations.Waits(pod, t.Name(), reason)
+			p.waits(stay, wait)
+		},
 		Engaged: p.targets.all(),
 	})
-	if errors.As(err, new(*placement.ConcludedError)) || notToBlame(err) {
-		p.explanations.Dropped(pod, t.Name()) // The target has not answered.
-	} else {
-		outcome, reason := outcomeOf(err)
-		p.explanations.Ended(pod, t.Name(), outcome, reason)
-		p.metrics.placed(t.Name(), outcome, p.clock.Since(start))
+	if invited(err) {
+		c.stays = true
+		p.attempts.Invited(pod.UID)
+		return err
 	}
+	p.reportOutcome(pod, t, remembered.Since, err)
 	if c.claims && errors.As(err, new(*placement.RefusedError)) {
 		p.follower.Refused(pod, t.Target.Target)
 	}
@@ -105,6 +118,17 @@ func (p *plugin) attempt(ctx context.Context, c *cycle, pod *corev1.Pod, t *targ
 		p.wakeNext(client.ObjectKeyFromObject(pod))
 	}
 	return err
+}
+
+// reportOutcome reports what came of an attempt that began then.
+func (p *plugin) reportOutcome(pod *corev1.Pod, t *target, began time.Time, err error) {
+	if errors.As(err, new(*placement.ConcludedError)) || notToBlame(err) {
+		p.explanations.Dropped(pod, t.Name()) // The target has not answered.
+		return
+	}
+	outcome, reason := outcomeOf(err)
+	p.explanations.Ended(pod, t.Name(), outcome, reason)
+	p.metrics.placed(t.Name(), outcome, p.clock.Since(began))
 }
 
 // notToBlame says whether a pod was not placed for a reason that has nothing to do with the target.

@@ -48,6 +48,8 @@ func (s *Scheduler) handleFailure(
 		case errors.Is(err, kubescheduler.ErrNoNodesAvailable):
 			s.plugin.explanations.Looked(pod.Pod, diagnosis.NoTargets, nil)
 			said.message = diagnosis.NoTargets
+		case invited(err):
+			again = true
 		default:
 			again = errors.As(err, new(*placement.RefusedError))
 			said.message = diagnosis.Shorten(status.Message())

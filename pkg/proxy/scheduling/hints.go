@@ -83,8 +83,8 @@ func (p *plugin) afterNodeAdd(_ klog.Logger, pod *corev1.Pod, _, object any) (fw
 	return p.hint(pod, p.targets.get(node.Name))
 }
 
-// hint queues the pod if the target may take it now. Whether the pod may preempt others there is not known without the
-// pods on the virtual node. Only the event of a new pod changes that.
+// hint queues the pod if the target may take it now. Whether there are pods that it outranks is not known without those
+// on the virtual node, so a pod with priority is queued if its target could hold it.
 func (p *plugin) hint(pod *corev1.Pod, t *target) (fwk.QueueingHint, error) {
 	c, err := p.newCycle(pod)
 	if err != nil {
@@ -93,9 +93,9 @@ func (p *plugin) hint(pod *corev1.Pod, t *target) (fwk.QueueingHint, error) {
 	switch {
 	case p.elders.includes(pod):
 		return fwk.Queue, nil // It waits for all targets that an earlier leader may have placed it in.
-	case p.lacks(pod), p.objection(c, pod, t) != "":
+	case p.lacks(pod), p.objection(c, pod, t) != "", c.holder != nil && c.holder != t.Target:
 		return fwk.QueueSkip, nil
-	case c.holder == nil && prospectWithoutPods(c, t) == attempts.Hopeless:
+	case c.holder == nil && prospectWithoutPods(c, pod, t) == attempts.Hopeless && !p.mayPreempt(c, pod, t):
 		return fwk.QueueSkip, nil
 	default:
 		return fwk.Queue, nil

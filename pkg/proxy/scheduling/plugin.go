@@ -34,6 +34,7 @@ type plugin struct {
 	elders       *elders
 	follower     Follower
 	waker        *waker
+	stays        *stays
 	explanations *diagnosis.Store
 	metrics      *metrics
 	// The rest is set when the scheduler starts.
@@ -50,6 +51,10 @@ type cycle struct {
 	claims bool
 	// holder is the target that has, or may have, the pod's delegate.
 	holder *placement.Target
+	// moves says that the pod waits in its holder, and may move to another target now.
+	moves bool
+	// stays says that the holder keeps the delegate, although the pod is scheduled again.
+	stays bool
 	// feasible are the nodes to be scored, and scores our scores of them.
 	feasible []fwk.NodeInfo
 	scores   fwk.NodeScoreList
@@ -93,7 +98,9 @@ func (p *plugin) PreFilter(
 			return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, err.Error())
 		}
 	}
+	c.moves = p.mayMove(c, pod)
 	switch {
+	case c.moves:
 	case c.holder != nil:
 		return &fwk.PreFilterResult{NodeNames: sets.New(c.holder.NodeName)}, nil
 	case c.Trial.Exists():
@@ -193,9 +200,17 @@ func (p *plugin) Filter(_ context.Context, state fwk.CycleState, pod *corev1.Pod
 	}
 	nodeName := nodeInfo.Node().Name
 	t := p.targets.get(nodeName)
-	reason := p.objection(c, pod, t)
-	if reason == "" && c.holder == nil {
+	reason := p.closed(c, pod, t)
+	switch {
+	case reason != "":
+	case c.NoNode[nodeName] && c.holder == nil && canGrow(c.Demand, t, t.Ledger.Room()):
+		reason = p.growth(c, t, nodeInfo)
+	case c.LeftOut[nodeName] != "":
+		reason = c.LeftOut[nodeName]
+	case c.holder == nil:
 		reason = p.noRoom(c, pod, t, nodeInfo)
+	case c.holder != t.Target && (!c.moves || !c.prefers(pod, t, t.Ledger.Room())):
+		reason = "the pod's delegate is in " + c.holder.Name()
 	}
 	if reason == "" {
 		return nil
@@ -205,8 +220,16 @@ func (p *plugin) Filter(_ context.Context, state fwk.CycleState, pod *corev1.Pod
 }
 
 // objection says, for users to read, why a target cannot be given a pod now, whatever its room. It is empty if the
-// target can. The holder of the pod is asked like any other target.
+// target can.
 func (p *plugin) objection(c *cycle, pod *corev1.Pod, t *target) string {
+	if reason := p.closed(c, pod, t); reason != "" {
+		return reason
+	}
+	return c.LeftOut[t.NodeName]
+}
+
+// closed says the same, whether or not the target has refused the pod.
+func (p *plugin) closed(c *cycle, pod *corev1.Pod, t *target) string {
 	switch {
 	case t == nil:
 		return "not connected"
@@ -214,18 +237,11 @@ func (p *plugin) objection(c *cycle, pod *corev1.Pod, t *target) string {
 		return "not reachable"
 	case !t.Allows(pod.Namespace):
 		return "takes no pods of namespace " + pod.Namespace
-	case c.LeftOut[t.NodeName] != "":
-		return c.LeftOut[t.NodeName]
+	case c.claims:
+		return p.follower.Objection(pod, t.Target.Target)
+	default:
+		return ""
 	}
-	if c.claims {
-		if reason := p.follower.Objection(pod, t.Target.Target); reason != "" {
-			return reason
-		}
-	}
-	if c.holder != nil && c.holder != t.Target {
-		return "the pod's delegate is in " + c.holder.Name()
-	}
-	return ""
 }
 
 // noRoom says, for users to read, why the target has no room for the pod. It is empty if the target has room, or if the
@@ -237,11 +253,10 @@ func (p *plugin) noRoom(c *cycle, pod *corev1.Pod, t *target, nodeInfo fwk.NodeI
 		return ""
 	}
 	if prospect != attempts.Hopeless {
-		c.addCandidate(candidate{
-			Trial:    attempts.Trial{NodeName: t.NodeName, Prospect: prospect},
-			refusals: c.Refusals[t.NodeName],
-			share:    weighted(p.strategy, share(c.Demand, nodeInfo), t),
-		})
+		c.addCandidate(p.candidate(c, t, nodeInfo, prospect))
+	}
+	if prospect == attempts.Queue {
+		return "pods like this one wait there behind scheduling gates"
 	}
 	return t.Ledger.Room().Explain(c.Demand)
 }
@@ -252,15 +267,6 @@ func (c *cycle) accept(prospect attempts.Prospect) {
 		defer c.mu.Unlock()
 		c.accepted = prospect
 	}
-}
-
-func (c *cycle) addCandidate(next candidate) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.candidates == nil {
-		c.candidates = map[string]candidate{}
-	}
-	c.candidates[next.NodeName] = next
 }
 
 func (c *cycle) object(nodeName, reason string) {
@@ -287,22 +293,6 @@ func (p *plugin) PostFilter(
 	}
 	p.attempts.Try(pod.UID, next, prospects)
 	return nil, fwk.NewStatus(fwk.Unschedulable)
-}
-
-// nextTrial returns the trial to begin, which may not exist, and the prospects of all candidates. All other plugins
-// agreed to the candidates: ours is the last to filter.
-func (c *cycle) nextTrial(strategy configv1alpha1.PlacementStrategy) (attempts.Trial, map[string]attempts.Prospect) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	var best candidate
-	prospects := make(map[string]attempts.Prospect, len(c.candidates))
-	for nodeName, next := range c.candidates {
-		prospects[nodeName] = next.Prospect
-		if !best.Exists() || next.before(best, strategy) {
-			best = next
-		}
-	}
-	return best.Trial, prospects
 }
 
 // PreScore notes which nodes are scored, to explain the choice.
@@ -368,8 +358,12 @@ func (p *plugin) Reserve(ctx context.Context, state fwk.CycleState, pod *corev1.
 	return nil
 }
 
-// Unreserve gives back what Reserve subtracted, for others that wait for it.
-func (p *plugin) Unreserve(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, nodeName string) {
+// Unreserve gives back what Reserve subtracted, for others that wait for it. A target that keeps the delegate keeps the
+// room.
+func (p *plugin) Unreserve(_ context.Context, state fwk.CycleState, pod *corev1.Pod, nodeName string) {
+	if c, err := readCycle(state); err == nil && c.stays {
+		return
+	}
 	if t := p.targets.get(nodeName); t != nil && t.Ledger.Remove(pod.UID) {
 		p.waker.targetSoon(t)
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -132,13 +133,47 @@ func TestWhereAPodIsTriedThatFitsNowhere(t *testing.T) {
 			happens: func(w *world, _, c2 *target) { omit(c2); w.withPolicy(c2, growing) },
 			want:    in("admiralty-c2", attempts.Unsure),
 		},
-		"a target that can grow, too, would disturb others": {
+		"a target that can grow is asked to, although another one has preempted": {
 			pod: important(newPod("p", list("cpu", "16"))),
 			happens: func(w *world, c1, c2 *target) {
 				w.disturb(newPod("p", nil), c1.NodeName)
 				w.withPolicy(c2, growing)
 			},
-			lesser: "c2",
+			lesser: "c2", want: in("admiralty-c2", attempts.Grow),
+		},
+		"a target found no node, and can add one": {
+			pod: newPod("p", list("cpu", "1")),
+			happens: func(w *world, c1, c2 *target) {
+				w.withPolicy(c2, growing)
+				w.refuse(newPod("p", nil), c1.NodeName, attempts.UntilMoreRoom, "anti-affinity")
+				w.refuse(newPod("p", nil), c2.NodeName, attempts.UntilMoreRoom, "anti-affinity")
+			},
+			want: in("admiralty-c2", attempts.Grow),
+		},
+		"a target added no node in time": {
+			pod: newPod("p", list("cpu", "1")),
+			happens: func(w *world, c1, c2 *target) {
+				w.withPolicy(c2, growing)
+				w.refuse(newPod("p", nil), c1.NodeName, attempts.UntilMoreRoom, "anti-affinity")
+				w.refuse(newPod("p", nil), c2.NodeName, attempts.TimeOrMoreRoom, "no node was added")
+			},
+		},
+		"a target that preempts found nobody to evict, and can add a node": {
+			pod: important(newPod("p", list("cpu", "16"))),
+			happens: func(w *world, _, c2 *target) {
+				w.withPolicy(c2, growing)
+				w.refuse(newPod("p", nil), c2.NodeName, attempts.UntilMoreRoom, "no victims")
+			},
+			lesser: "c2", want: in("admiralty-c2", attempts.Grow),
+		},
+		"pods like it wait in a queue of a target with room": {
+			pod: newPod("p", list("cpu", "1")),
+			happens: func(w *world, c1, c2 *target) {
+				w.refuse(newPod("p", nil), c1.NodeName, attempts.UntilMoreRoom, "anti-affinity")
+				c2.Ledger.Place("q", w.demandOf(t, newPod("p", list("cpu", "1"))))
+				c2.Ledger.Queue("q", "default")
+			},
+			want: in("admiralty-c2", attempts.Queue),
 		},
 		"the target that preempted for the pod is gone": {
 			pod:     important(newPod("p", list("cpu", "16"))),
@@ -183,6 +218,25 @@ func never(pod *corev1.Pod) *corev1.Pod {
 	policy := corev1.PreemptNever
 	pod.Spec.PreemptionPolicy = &policy
 	return pod
+}
+
+// TestAPodThatMayPreemptIsWokenWhenATargetChanges has a full target, of whose pods nothing is known.
+func TestAPodThatMayPreemptIsWokenWhenATargetChanges(t *testing.T) {
+	for name, test := range map[string]struct {
+		pod  *corev1.Pod
+		want fwk.QueueingHint
+	}{
+		"an important pod":                {important(newPod("p", list("cpu", "16"))), fwk.Queue},
+		"a pod without priority":          {newPod("p", list("cpu", "16")), fwk.QueueSkip},
+		"a pod that may not preempt":      {never(important(newPod("p", list("cpu", "16")))), fwk.QueueSkip},
+		"a pod that is too big for nodes": {important(newPod("p", list("cpu", "65"))), fwk.QueueSkip},
+	} {
+		w := newWorld()
+		c1 := w.engage(t, "c1", interceptor.Funcs{})
+		if got, err := w.afterTargetChange(klog.Background(), test.pod, nil, c1); got != test.want || err != nil {
+			t.Errorf("%s: hint is %v, error %v", name, got, err)
+		}
+	}
 }
 
 func TestAPodIsTriedInOneTargetOnly(t *testing.T) {

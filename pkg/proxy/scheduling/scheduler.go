@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	corelisters "k8s.io/client-go/listers/core/v1"
@@ -116,11 +117,10 @@ func newPlugin(options Options) *plugin {
 		options.Follower = noFollower{}
 	}
 	waker := &waker{clock: options.Clock}
-	return &plugin{
+	p := &plugin{
 		strategy: options.Strategy,
 		clock:    options.Clock,
 		targets:  newTargets(),
-		attempts: attempts.New(options.Clock, waker.pod),
 		placer: placement.New(placement.Options{
 			Source:     options.Source,
 			Sign:       options.Sign,
@@ -134,9 +134,19 @@ func newPlugin(options Options) *plugin {
 		elders:       newElders(options.Targets, options.Clock),
 		follower:     options.Follower,
 		waker:        waker,
+		stays:        newStays(options.Clock),
 		explanations: diagnosis.NewStore(options.Clock),
 		metrics:      newMetrics(),
 	}
+	waker.offer = p.offer
+	p.attempts = attempts.New(options.Clock, p.exclusionEnded)
+	return p
+}
+
+// exclusionEnded reconsiders a pod that a target refused some time ago, wherever the pod waits.
+func (p *plugin) exclusionEnded(key types.NamespacedName, pod types.UID) {
+	p.waker.pod(key, pod)
+	p.look(pod)
 }
 
 // NeedLeaderElection is true: two schedulers would place two delegates.

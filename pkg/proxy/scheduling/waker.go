@@ -19,6 +19,8 @@ const gather = 50 * time.Millisecond
 // waker puts waiting pods back into the scheduler's queue. Before the scheduler has started no pod waits.
 type waker struct {
 	clock clock.WithDelayedExecution
+	// offer invites pods that wait in other targets.
+	offer func(*target)
 	// queue of the running scheduler; nil until it starts.
 	queue atomic.Pointer[running]
 }
@@ -41,8 +43,11 @@ func (w *waker) event(resource fwk.EventResource, object any) {
 	}
 }
 
-// target reconsiders the rejected pods that a change of a target can help.
-func (w *waker) target(t *target) { w.event(targetChange, t) }
+// target reconsiders the rejected pods that a change of a target can help, and those that wait in other targets.
+func (w *waker) target(t *target) {
+	w.event(targetChange, t)
+	w.offer(t)
+}
 
 // targetSoon does the same once for all changes of a short while.
 func (w *waker) targetSoon(t *target) {

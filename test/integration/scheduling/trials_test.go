@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 	"github.com/multicluster-scheduler/multicluster-scheduler/test/integration/env"
 )
 
@@ -72,6 +73,26 @@ func TestWhenOneTargetDoesNotGrowInTimeTheNextIsAsked(t *testing.T) {
 	s.answer(second, running)
 	expectBound(t, pod, second)
 	s.placed(t, first, 0)
+}
+
+func TestAPodThatWaitsForANodeMovesWhenAnotherTargetHasRoom(t *testing.T) {
+	s := start(t, long, map[string]string{"c1": "2", "c2": "2"})
+	s.grows(t, "c1", long)
+	s.answer("c1", unschedulable)
+	s.answer("c2", running)
+	pods := s.burst(t, "big", 2, "4")
+	s.placed(t, "c1", 2)
+	s.summarizeAs(t, "c2", v1alpha1.NodeClass{
+		Nodes: 1, Allocatable: room("100"), Free: []v1alpha1.FreeNodes{{Nodes: 1, Resources: room("4")}},
+	})
+	s.placed(t, "c2", 1)
+	stays := s.placed(t, "c1", 1)
+	for _, pod := range pods {
+		if stays.Name != translate.DelegateName(pod) {
+			expectBound(t, pod, "c2")
+		}
+	}
+	s.expectCreated(t, 3)
 }
 
 func TestAnImportantPodDisturbsOneTargetOnly(t *testing.T) {

@@ -14,18 +14,22 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/test/performance/report"
 )
 
-// wideChanges are changes of the wide Service, with the writes of copies that each causes in a target.
-var wideChanges = []struct {
+// wideChange is a change of the wide Service, with the writes of copies that it causes in each target.
+type wideChange struct {
 	what   string
 	writes int
 	do     func(ctx context.Context, c client.Client) error
-}{
-	{"one of 1,000 endpoints is no longer ready", 1, func(ctx context.Context, c client.Client) error {
-		return changeSlice(ctx, c, 0, func(s *discoveryv1.EndpointSlice) {
-			s.Endpoints[0].Conditions.Ready = ptr.To(false)
-		})
-	}},
-	{"the port of a Service with 1,000 endpoints changes", wideSlices + 1, changePort},
+}
+
+func wideChanges() []wideChange {
+	return []wideChange{
+		{"one of 1,000 endpoints is no longer ready", 1, func(ctx context.Context, c client.Client) error {
+			return changeSlice(ctx, c, 0, func(s *discoveryv1.EndpointSlice) {
+				s.Endpoints[0].Conditions.Ready = ptr.To(false)
+			})
+		}},
+		{"the port of a Service with 1,000 endpoints changes", wideSlices + 1, changePort},
+	}
 }
 
 func changePort(ctx context.Context, c client.Client) error {
@@ -65,7 +69,7 @@ func (r *run) changeWide(ctx context.Context, pid int) error {
 		ConfigMaps: r.following.configMaps, Secrets: r.following.secrets, Services: r.following.services,
 		Copies: state.Objects,
 	}
-	for _, change := range wideChanges {
+	for _, change := range wideChanges() {
 		before, err := cpuOf(pid, nil)
 		if err != nil {
 			return err

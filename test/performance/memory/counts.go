@@ -46,6 +46,18 @@ func (s state) since(before state) (all int, kinds map[string]int) {
 	return all, kinds
 }
 
+// writes returns the number of requests that are not reads.
+func (s state) writes() int {
+	n := 0
+	for what, t := range s.Traffic {
+		switch verb, _, _ := strings.Cut(what, " "); verb {
+		case "create", "update", "patch", "delete":
+			n += t.Requests
+		}
+	}
+	return n
+}
+
 // about returns the requests for a resource, to all targets.
 func (s state) about(resource string) traffic {
 	sum := traffic{}

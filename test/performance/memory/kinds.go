@@ -15,17 +15,9 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 )
 
-// kinds are those that a simulated target has, by resource.
-var kinds = map[schema.GroupVersionResource]schema.GroupVersionKind{}
-
-// clusterScoped are the resources that are in no namespace.
-var clusterScoped = map[string]bool{
-	"clustersummaries": true, "ingressclasses": true, "namespaces": true, "selfsubjectreviews": true,
-	"storageclasses": true,
-}
-
-func init() {
-	for group, names := range map[schema.GroupVersion]map[string]string{
+// kinds returns those that a simulated target has, by version and resource.
+func kinds() map[schema.GroupVersion]map[string]string {
+	return map[schema.GroupVersion]map[string]string{
 		corev1.SchemeGroupVersion: {
 			"configmaps": "ConfigMap", "namespaces": "Namespace", "persistentvolumeclaims": "PersistentVolumeClaim",
 			"secrets": "Secret", "serviceaccounts": "ServiceAccount", "services": "Service",
@@ -38,10 +30,16 @@ func init() {
 		v1alpha1.GroupVersion: {
 			"clustersummaries": "ClusterSummary", "podchaperons": "PodChaperon", "sourcegrants": "SourceGrant",
 		},
-	} {
-		for resource, kind := range names {
-			kinds[group.WithResource(resource)] = group.WithKind(kind)
-		}
+	}
+}
+
+// inNamespaces says whether objects of the resource are in namespaces.
+func inNamespaces(resource string) bool {
+	switch resource {
+	case "clustersummaries", "ingressclasses", "namespaces", "selfsubjectreviews", "storageclasses":
+		return false
+	default:
+		return true
 	}
 }
 
@@ -69,30 +67,31 @@ func discovery(path string) any {
 func typeMeta(kind string) metav1.TypeMeta { return metav1.TypeMeta{Kind: kind, APIVersion: "v1"} }
 
 func groups() metav1.APIGroupList {
-	list, known := metav1.APIGroupList{TypeMeta: typeMeta("APIGroupList")}, map[string]bool{"": true}
-	for resource := range kinds {
-		if known[resource.Group] {
+	list := metav1.APIGroupList{TypeMeta: typeMeta("APIGroupList")}
+	for version := range kinds() {
+		if version.Group == "" {
 			continue
 		}
-		known[resource.Group] = true
-		v := metav1.GroupVersionForDiscovery{GroupVersion: resource.GroupVersion().String(), Version: resource.Version}
+		v := metav1.GroupVersionForDiscovery{GroupVersion: version.String(), Version: version.Version}
 		list.Groups = append(list.Groups, metav1.APIGroup{
-			Name: resource.Group, Versions: []metav1.GroupVersionForDiscovery{v}, PreferredVersion: v,
+			Name: version.Group, Versions: []metav1.GroupVersionForDiscovery{v}, PreferredVersion: v,
 		})
 	}
 	return list
 }
 
 // resources returns the resources of a group's version.
-func resources(group string) metav1.APIResourceList {
-	list := metav1.APIResourceList{TypeMeta: typeMeta("APIResourceList"), GroupVersion: group}
-	for resource, kind := range kinds {
-		if resource.GroupVersion().String() == group {
-			list.APIResources = append(list.APIResources, metav1.APIResource{
-				Name: resource.Resource, Kind: kind.Kind, Namespaced: !clusterScoped[resource.Resource],
-				Verbs: metav1.Verbs{"create", "delete", "get", "list", "patch", "update", "watch"},
-			})
-		}
+func resources(of string) metav1.APIResourceList {
+	list := metav1.APIResourceList{TypeMeta: typeMeta("APIResourceList"), GroupVersion: of}
+	version, err := schema.ParseGroupVersion(of)
+	if err != nil {
+		return list
+	}
+	for resource, kind := range kinds()[version] {
+		list.APIResources = append(list.APIResources, metav1.APIResource{
+			Name: resource, Kind: kind, Namespaced: inNamespaces(resource),
+			Verbs: metav1.Verbs{"create", "delete", "get", "list", "patch", "update", "watch"},
+		})
 	}
 	return list
 }

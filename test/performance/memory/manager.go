@@ -27,8 +27,8 @@ import (
 const (
 	patience = 15 * time.Minute
 	glance   = time.Second
-	// quiet is how long the manager must not have sent anything to targets. A new process writes each copy
-	// anew, as it cannot know what changed meanwhile.
+	// quiet is how long the manager must not have written to targets. A new process writes each copy anew, as it cannot
+	// know what changed meanwhile.
 	quiet = 5 * time.Second
 	// reading is the interval of reading the memory. spread is the share by which equal readings may differ.
 	reading = 5 * time.Second
@@ -224,7 +224,7 @@ func freePorts(n int) ([]int, error) {
 // has nothing more to send.
 func (r *run) untilDone(ctx context.Context) error {
 	var last string
-	requests, since := 0, time.Now()
+	writes, since := 0, time.Now()
 	err := wait.PollUntilContextCancel(ctx, glance, true, func(ctx context.Context) (bool, error) {
 		state, err := r.targets.state(ctx)
 		if err != nil {
@@ -235,8 +235,8 @@ func (r *run) untilDone(ctx context.Context) error {
 				strings.Join(state.Unexpected, ", "))
 		}
 		ready, running, err := r.progress(ctx)
-		if n, _ := state.since(r.before); n != requests {
-			requests, since = n, time.Now()
+		if n := state.writes(); n != writes {
+			writes, since = n, time.Now()
 		}
 		watched, copied := state.Watches["podchaperons"], r.copied(state)
 		last = fmt.Sprintf("%d targets are watched, %d are Ready; all proxies run: %t; copies in targets: %v",

@@ -36,10 +36,6 @@ const (
 	longest = time.Hour
 )
 
-var requests = request.RequestInfoFactory{
-	APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api"),
-}
-
 // simulated answers as a target's API server does, for the objects in the store. Nothing else happens in such a target:
 // it has no controllers, no admission but the policy of our chart, and no authorization.
 type simulated struct {
@@ -60,7 +56,10 @@ func (q asked) key() types.NamespacedName {
 
 // ServeHTTP answers a request, and counts it.
 func (s simulated) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	info, err := requests.NewRequestInfo(r)
+	paths := request.RequestInfoFactory{
+		APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api"),
+	}
+	info, err := paths.NewRequestInfo(r)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
@@ -74,11 +73,11 @@ func (s simulated) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.refuse(counted, r)
 		return
 	}
-	q := asked{r, info, kinds[schema.GroupVersionResource{
-		Group: info.APIGroup, Version: info.APIVersion, Resource: info.Resource,
-	}]}
+	version := schema.GroupVersion{Group: info.APIGroup, Version: info.APIVersion}
+	kind := kinds()[version][info.Resource]
+	q := asked{r, info, version.WithKind(kind)}
 	switch {
-	case q.kind.Empty() || q.Subresource != "":
+	case kind == "" || q.Subresource != "":
 		s.refuse(counted, r)
 	case q.Verb == "list" || q.Verb == "watch":
 		s.show(counted, q)

@@ -39,6 +39,7 @@ type record struct {
 	trialEnded bool
 	// disturbed is the node of the target that preempts, or has preempted, other pods for this one.
 	disturbed string
+	stay      Stay
 }
 
 // New makes Attempts that remember nothing. lifted is called, without a lock, when time has passed and a target is no
@@ -52,9 +53,15 @@ func New(c clock.WithDelayedExecution, lifted func(key types.NamespacedName, pod
 // Memory is what is known of a pod when it is scheduled. Targets are named by their nodes.
 type Memory struct {
 	Demand *fit.Demand
-	// LeftOut says why targets are left out, and Refusals how often they have refused the pod. Both are nil if empty.
-	LeftOut  map[string]string
-	Refusals map[string]int
+	// LeftOut says why targets are left out. NoNode are those of them whose schedulers found no node, although they
+	// had shown room. Turns are how often targets had the pod in vain: they refused the pod, or the pod moved away.
+	// Moves are how often it moved away. All are nil if empty.
+	LeftOut map[string]string
+	NoNode  map[string]bool
+	Turns   map[string]int
+	Moves   map[string]int
+	// Stay is the pod's wait in a target.
+	Stay Stay
 	// Trial is the one that the pod is in, and Disturbed the node of the target that preempts, or has preempted, other
 	// pods for it.
 	Trial     Trial
@@ -85,8 +92,8 @@ func (a *Attempts) recall(pod *corev1.Pod) (memory Memory, demandKnown bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	r := a.recordOf(pod)
-	memory = Memory{Trial: r.trial, Disturbed: r.disturbed}
-	memory.LeftOut, memory.Refusals = r.refused()
+	memory = Memory{Trial: r.trial, Disturbed: r.disturbed, Stay: r.stay}
+	r.recallTargets(&memory)
 	if r.demand == nil || r.version != pod.ResourceVersion || pod.ResourceVersion == "" {
 		return memory, false
 	}
@@ -110,11 +117,12 @@ type Failure struct {
 	Preempts bool
 }
 
-// Failed remembers an attempt that failed. A refusal and a loss end the pod's trial.
+// Failed remembers an attempt that failed, which ends the pod's stay. A refusal and a loss end the pod's trial, too.
 func (a *Attempts) Failed(pod *corev1.Pod, failure Failure) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	r := a.recordOf(pod)
+	r.stay = Stay{}
 	if failure.Preempts {
 		r.disturbed = failure.NodeName
 	}

@@ -64,7 +64,9 @@ type exclusion struct {
 	uid      types.UID // of the pod
 
 	reason   string
+	backOff  BackOff
 	refusals int
+	moves    int       // of the pod, away from the target
 	held     time.Time // until when more room does not lift it
 	ends     time.Time
 	timer    clock.Timer
@@ -73,15 +75,9 @@ type exclusion struct {
 // exclude leaves a target out for a pod, each time for longer, and for the shortest time possible where the target has
 // shown more room since. It must be called with the lock held.
 func (a *Attempts) exclude(r *record, pod *corev1.Pod, failure Failure) {
-	x, ok := r.exclusions[failure.NodeName]
-	if !ok {
-		x = &exclusion{nodeName: failure.NodeName, pod: client.ObjectKeyFromObject(pod), uid: pod.UID}
-		if r.exclusions == nil {
-			r.exclusions = map[string]*exclusion{}
-		}
-		r.exclusions[failure.NodeName] = x
-	}
+	x := r.exclusionOf(pod, failure.NodeName)
 	x.refusals++
+	x.backOff = failure.BackOff
 	held, longest := failure.BackOff.times(x.refusals)
 	x.reason = translate.Shorten(failure.Reason, maxReason)
 	x.held = a.clock.Now().Add(held)
@@ -93,6 +89,19 @@ func (a *Attempts) exclude(r *record, pod *corev1.Pod, failure Failure) {
 	}
 	a.excluded[x.nodeName].Insert(x)
 	a.expireAfter(longest, x)
+}
+
+// exclusionOf returns what is remembered of a target, which may have refused nothing.
+func (r *record) exclusionOf(pod *corev1.Pod, nodeName string) *exclusion {
+	x, ok := r.exclusions[nodeName]
+	if !ok {
+		x = &exclusion{nodeName: nodeName, pod: client.ObjectKeyFromObject(pod), uid: pod.UID}
+		if r.exclusions == nil {
+			r.exclusions = map[string]*exclusion{}
+		}
+		r.exclusions[nodeName] = x
+	}
+	return x
 }
 
 // expireAfter must be called with the lock held.
@@ -120,23 +129,29 @@ func (a *Attempts) expire(x *exclusion, refusals int) bool {
 	return true
 }
 
-// refused returns why targets are left out, and how often they have refused the pod, by the names of their nodes.
-func (r *record) refused() (leftOut map[string]string, refusals map[string]int) {
-	if len(r.exclusions) == 0 {
-		return nil, nil
-	}
-	refusals = make(map[string]int, len(r.exclusions))
+// recallTargets fills in what is known of targets, by the names of their nodes.
+func (r *record) recallTargets(memory *Memory) {
 	for nodeName, x := range r.exclusions {
-		refusals[nodeName] = x.refusals
+		note(&memory.Turns, nodeName, x.refusals+x.moves)
+		if x.moves > 0 {
+			note(&memory.Moves, nodeName, x.moves)
+		}
 		if x.reason == "" {
 			continue
 		}
-		if leftOut == nil {
-			leftOut = make(map[string]string, len(r.exclusions))
+		note(&memory.LeftOut, nodeName, x.reason)
+		if x.backOff == UntilMoreRoom {
+			note(&memory.NoNode, nodeName, true)
 		}
-		leftOut[nodeName] = x.reason
 	}
-	return leftOut, refusals
+}
+
+// note writes to a map that is made when something is in it.
+func note[V any](m *map[string]V, key string, value V) {
+	if *m == nil {
+		*m = map[string]V{}
+	}
+	(*m)[key] = value
 }
 
 // MoreRoom in the target of a node ends its exclusion for all pods, at once or when they have been held long enough.

@@ -18,6 +18,8 @@ const (
 	Preempt
 	// Grow means that the target can add a node for the pod.
 	Grow
+	// Queue means that the target has room, but holds pods like this one back by scheduling gates.
+	Queue
 	// Hopeless means that the target cannot take the pod. There is nothing to try.
 	Hopeless
 )
@@ -31,6 +33,8 @@ func (p Prospect) String() string {
 		return diagnosis.TrialPreempt
 	case Grow:
 		return diagnosis.TrialGrow
+	case Queue:
+		return diagnosis.TrialQueue
 	default:
 		return ""
 	}

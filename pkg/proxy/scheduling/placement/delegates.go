@@ -55,9 +55,11 @@ type waiter struct {
 	news chan struct{}
 	// preempts says that the target's scheduler evicts other pods for the delegate. Only the waiting goroutine uses it.
 	preempts bool
-	// Delegates.mu guards the rest: what became of the proxy, and which PodChaperons were deleted in the target since.
+	// Delegates.mu guards the rest: what became of the proxy, which PodChaperons were deleted in the target since, and
+	// whether another target may have room.
 	proxy   ProxyState
 	deleted deletions
+	invited bool
 }
 
 // ProxyState is what became of a proxy while its delegate was placed.

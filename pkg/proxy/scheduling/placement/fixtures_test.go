@@ -68,7 +68,7 @@ func (w *world) engage(t testing.TB, name string, funcs interceptor.Funcs) *Targ
 
 // place a pod that the target has room for, and return the error.
 func (w *world) place(ctx context.Context, pod *corev1.Pod, at *Target) error {
-	_, err := w.Place(ctx, pod, at, Expectation{Waiting: func(string) {}})
+	_, err := w.Place(ctx, pod, at, Expectation{Waiting: func(Wait, string) {}})
 	return err
 }
 

@@ -139,7 +139,8 @@ func TestPreemptionIsReported(t *testing.T) {
 			looks := make(chan string, 10)
 			pod := newPod("p", nil)
 			go func() {
-				preempts, err := w.Place(t.Context(), pod, at, Expectation{Waiting: func(s string) { looks <- s }})
+				waiting := func(_ Wait, reason string) { looks <- reason }
+				preempts, err := w.Place(t.Context(), pod, at, Expectation{Waiting: waiting})
 				results <- result{preempts, err}
 			}()
 			receive(t, "the first look", looks)

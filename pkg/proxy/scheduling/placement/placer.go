@@ -1,6 +1,7 @@
 package placement
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -72,9 +73,11 @@ func New(options Options) *Placer {
 type Expectation struct {
 	// Growth says that the target is expected to add a node for the pod, and has the time for that.
 	Growth bool
+	// Since is when the pod began to wait in the target, or zero if that is now.
+	Since time.Time
 	// Waiting is called with the target's reason, which may be empty, whenever the target keeps the pod waiting. It
 	// must not be nil.
-	Waiting func(reason string)
+	Waiting func(wait Wait, reason string)
 	// Engaged are all targets. Those that were engaged when the pod existed already may have a delegate of the pod that
 	// has no PodChaperon any more.
 	Engaged []*Target
@@ -82,8 +85,9 @@ type Expectation struct {
 
 // Place returns a nil error when the target has scheduled the proxy's delegate. A *RefusedError says that the target
 // has no delegate that could still be scheduled, a *ConcludedError that there is no pod to schedule any more. A
-// *LeftoverError says that the pod is to be placed later, anywhere. After any other error the delegate may be in the
-// target, and the next attempt finds it. The result preempts says that the target's scheduler evicts, or evicted, other
+// *LeftoverError says that the pod is to be placed later, anywhere. An *InvitedError says that another target may have
+// room. After any other error, as after that one, the delegate may be in the target, and the next attempt finds it. The
+// result preempts says that the target's scheduler evicts, or evicted, other
 // pods for the delegate.
 func (p *Placer) Place(
 	ctx context.Context, proxy *corev1.Pod, t *Target, expected Expectation,
@@ -113,7 +117,7 @@ func (p *Placer) Place(
 // await returns when the target has decided, or when its time has passed. Its policy at the time says how long it has.
 func (p *Placer) await(ctx context.Context, w *waiter, seen *v1alpha1.PodChaperon, expected Expectation) error {
 	t := w.target
-	start := p.clock.Now()
+	start := cmp.Or(expected.Since, p.clock.Now())
 	refusalOf := func(seen *v1alpha1.PodChaperon) (*RefusedError, time.Duration) {
 		return newPatience(t.Policy(), p.timeout, expected.Growth).refusal(t, seen, p.clock.Since(start))
 	}
@@ -133,6 +137,8 @@ func (p *Placer) await(ctx context.Context, w *waiter, seen *v1alpha1.PodChapero
 			return nil
 		case !t.Reachable():
 			return fmt.Errorf("placing the delegate in %s: it is not reachable any more", t.Name())
+		case p.Delegates.invited(w) && waitOf(seen) != Undecided:
+			return &InvitedError{Target: t.Name()}
 		case seen.Status.NominatedNodeName != "":
 			w.preempts = true
 		}
@@ -144,7 +150,7 @@ func (p *Placer) await(ctx context.Context, w *waiter, seen *v1alpha1.PodChapero
 			refused.roomier = t.Ledger.Roomier()
 			return p.withdraw(ctx, w, seen, refused, refusalOf)
 		}
-		expected.Waiting(reason)
+		expected.Waiting(waitOf(seen), reason)
 		if err := p.awaitNews(ctx, w, left); err != nil {
 			return fmt.Errorf("placing the delegate in %s: %w", t.Name(), err)
 		}
