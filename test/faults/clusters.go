@@ -84,9 +84,9 @@ func clusters(ctx context.Context, args ...string) error {
 	return err
 }
 
-// kubectl runs kubectl in the namespace of the test, as a user of a cluster does.
-func (l *lab) kubectl(ctx context.Context, name string, args ...string) error {
-	_, err := l.kubectlOutput(ctx, name, args...)
+// kubectl runs kubectl in the source, in the namespace of the test, as a user does.
+func (l *lab) kubectl(ctx context.Context, args ...string) error {
+	_, err := l.kubectlOutput(ctx, source, args...)
 	return err
 }
 

@@ -182,7 +182,7 @@ func killingAmid(ctx context.Context, l *lab, r *rand.Rand) (end, error) {
 	if err != nil {
 		return repair, err
 	}
-	return repair, l.kubectl(ctx, source, "cordon", "admiralty-"+target)
+	return repair, l.kubectl(ctx, "cordon", "admiralty-"+target)
 }
 
 func freezingManager(name string) begin {

@@ -41,12 +41,12 @@ func (l *lab) placeFenced(ctx context.Context) (types.UID, error) {
 	if isIn(pod, target) {
 		return pod.UID, nil
 	}
-	if err := l.kubectl(ctx, source, "cordon", "admiralty-"+source); err != nil {
+	if err := l.kubectl(ctx, "cordon", "admiralty-"+source); err != nil {
 		return "", err
 	}
 	defer func() { _ = l.uncordon(context.WithoutCancel(ctx), source) }()
 	l.history.Allow(pod.UID, checker.Deleted)
-	if err := l.kubectl(ctx, source, "delete", "pod", pod.Name, "--wait=false"); err != nil {
+	if err := l.kubectl(ctx, "delete", "pod", pod.Name, "--wait=false"); err != nil {
 		return "", err
 	}
 	err = until(ctx, func(ctx context.Context) error {
@@ -63,7 +63,7 @@ func (l *lab) placeFenced(ctx context.Context) (types.UID, error) {
 
 // uncordon lets pods go to a cluster again.
 func (l *lab) uncordon(ctx context.Context, name string) error {
-	return until(ctx, func(ctx context.Context) error { return l.kubectl(ctx, source, "uncordon", "admiralty-"+name) })
+	return until(ctx, func(ctx context.Context) error { return l.kubectl(ctx, "uncordon", "admiralty-"+name) })
 }
 
 // fencedMoved returns an error unless another fenced pod than the lost one is in the source.

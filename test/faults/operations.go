@@ -39,15 +39,15 @@ func operations() []operation {
 		{name: "a Job begins", begins: true, do: startJob},
 		{name: "the Deployment is scaled", do: func(ctx context.Context, l *lab, r *rand.Rand) error {
 			l.history.Changes(web)
-			return l.kubectl(ctx, source, "scale", "deployment/web", "--replicas="+strconv.Itoa(2+r.IntN(7)))
+			return l.kubectl(ctx, "scale", "deployment/web", "--replicas="+strconv.Itoa(2+r.IntN(7)))
 		}},
 		{name: "the StatefulSet is scaled", do: func(ctx context.Context, l *lab, r *rand.Rand) error {
 			l.history.Changes(db)
-			return l.kubectl(ctx, source, "scale", "statefulset/db", "--replicas="+strconv.Itoa(1+r.IntN(3)))
+			return l.kubectl(ctx, "scale", "statefulset/db", "--replicas="+strconv.Itoa(1+r.IntN(3)))
 		}},
 		{name: "the Deployment is rolled out", do: func(ctx context.Context, l *lab, _ *rand.Rand) error {
 			l.history.Changes(web)
-			return l.kubectl(ctx, source, "rollout", "restart", "deployment/web")
+			return l.kubectl(ctx, "rollout", "restart", "deployment/web")
 		}},
 		{name: "a pod of the StatefulSet is deleted", counts: true, moves: true, do: deleteProxy([]string{db, fenced})},
 		{name: "a pod is deleted", counts: true, do: deleteProxy([]string{web, task})},
@@ -67,7 +67,7 @@ func operations() []operation {
 		{name: "the virtual node is drained", counts: true, moves: true, do: func(
 			ctx context.Context, l *lab, _ *rand.Rand,
 		) error {
-			if err := l.kubectl(ctx, source, "cordon", virtual); err != nil {
+			if err := l.kubectl(ctx, "cordon", virtual); err != nil {
 				return err
 			}
 			// It waits for the budget, and for what else is broken. So it need not come to an end.
@@ -80,7 +80,7 @@ func operations() []operation {
 		{name: "the virtual node is deleted", counts: true, moves: true, do: func(
 			ctx context.Context, l *lab, _ *rand.Rand,
 		) error {
-			return l.kubectl(ctx, source, "delete", "node", virtual, "--wait=false")
+			return l.kubectl(ctx, "delete", "node", virtual, "--wait=false")
 		}},
 	}
 }
@@ -121,7 +121,7 @@ func (l *lab) drain(ctx context.Context, timeout time.Duration) error {
 	defer cancel()
 	l.history.Drains(target, true)
 	defer l.history.Drains(target, false)
-	return l.kubectl(ctx, source, "drain", "admiralty-"+target, "--pod-selector=app in (web,db,fenced)",
+	return l.kubectl(ctx, "drain", "admiralty-"+target, "--pod-selector=app in (web,db,fenced)",
 		"--ignore-daemonsets", "--timeout="+timeout.String())
 }
 
@@ -188,7 +188,7 @@ func deleteProxy(apps []string, how ...string) func(context.Context, *lab, *rand
 			return err
 		}
 		l.history.Allow(pod.UID, asked)
-		return l.kubectl(ctx, source, append([]string{"delete", "pod", pod.Name, "--wait=false"}, how...)...)
+		return l.kubectl(ctx, append([]string{"delete", "pod", pod.Name, "--wait=false"}, how...)...)
 	}
 }
 

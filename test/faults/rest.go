@@ -222,8 +222,8 @@ func (l *lab) sweep(ctx context.Context) error {
 			l.history.Allow(pod.UID, checker.Deleted)
 		}
 	}
-	if err := l.kubectl(ctx, source, "delete", "pods", "--selector=app=task", "--wait=false"); err != nil {
+	if err := l.kubectl(ctx, "delete", "pods", "--selector=app=task", "--wait=false"); err != nil {
 		return err
 	}
-	return l.kubectl(ctx, source, "delete", "jobs", "--all", "--wait=false")
+	return l.kubectl(ctx, "delete", "jobs", "--all", "--wait=false")
 }

@@ -120,10 +120,10 @@ func (l *lab) repair(ctx context.Context) error {
 		return err
 	}
 	return until(ctx, func(ctx context.Context) error {
-		if err := l.kubectl(ctx, source, "uncordon", "admiralty-"+target); err != nil {
+		if err := l.kubectl(ctx, "uncordon", "admiralty-"+target); err != nil {
 			return err
 		}
 		l.history.Changes(web)
-		return l.kubectl(ctx, source, "scale", "deployment/web", fmt.Sprintf("--replicas=%d", webReplicas))
+		return l.kubectl(ctx, "scale", "deployment/web", fmt.Sprintf("--replicas=%d", webReplicas))
 	})
 }
