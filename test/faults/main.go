@@ -82,7 +82,7 @@ func (o options) run(ctx context.Context) error {
 		}
 		played++
 		if err := o.playOne(ctx, l, p, results); err != nil {
-			l.sayViolations()
+			l.sayBroken(l.history.Violations())
 			return err
 		}
 		if len(l.history.Violations()) > 0 {
@@ -128,9 +128,9 @@ func (o options) playOne(ctx context.Context, l *lab, p plan, results *results) 
 	return nil
 }
 
-// sayViolations prints the promises that were broken so far.
-func (l *lab) sayViolations() {
-	for _, v := range l.history.Violations() {
+// sayBroken prints the promises that were broken.
+func (l *lab) sayBroken(violations []checker.Violation) {
+	for _, v := range violations {
 		l.say("BROKEN: %s", v)
 	}
 }
@@ -144,7 +144,7 @@ func (o options) finish(ctx context.Context, l *lab, results *results) error {
 			violations = l.history.Violations()
 		}
 	}
-	l.sayViolations()
+	l.sayBroken(violations) // When the namespace is deleted, pods go for no other reason.
 	if err := errors.Join(results.write(o.results), results.report(o.report)); err != nil {
 		return err
 	}
