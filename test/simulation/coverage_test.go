@@ -90,6 +90,7 @@ func (w *world) notice(label string) {
 	note("a delegate is made again", len(w.facts.delegates) > w.made(kindChaperon))
 	note("a pod is placed again", w.made(kindChaperon) > w.source.total(kindPod))
 	note(moved, false)
+	note(left, false)
 	note("twins", has("the other of twins"))
 }
 

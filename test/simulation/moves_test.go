@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/proxy/scheduling/placement"
 )
 
 // growing is the policy of the last target. Pods that find no node there wait for one, and may move.
@@ -60,22 +61,41 @@ func (s *source) moves(pod *corev1.Pod) []action {
 		if e == nil || !e.target.Reachable() || holder == e.target {
 			continue
 		}
-		all = append(all, action{"the source moves " + pod.Name + " to " + e.target.Key.Name, func() {
-			s.begin(pod.UID)
-			s.world.start(s.name+" moves", func() {
-				if err := s.placer.Vacate(s.ctx, pod, holder, e.target); err != nil {
-					s.failed(pod.UID)
-					return
-				}
-				s.world.noticeMove()
-				s.attempt(pod, e)
-			})
-		}, "the source's scheduler"})
+		all = append(all,
+			s.move("the source moves "+pod.Name, pod, holder, e, placement.Departure{Reason: "there is room"}),
+			s.move("the source, whose target takes no pods, moves "+pod.Name, pod, holder, e,
+				placement.Departure{Reason: "it is cordoned", Closed: true}))
 	}
 	return all
 }
 
-// noticeMove notes that a pod has left a target for another one.
-func (w *world) noticeMove() { w.reached[moved] = true }
+// move moves a pod from the target that has its delegate to another one.
+func (s *source) move(
+	label string, pod *corev1.Pod, from *placement.Target, to *engagement, leave placement.Departure,
+) action {
+	return action{label + " to " + to.target.Key.Name, func() {
+		s.begin(pod.UID)
+		s.world.start(s.name+" moves", func() {
+			if err := s.placer.Vacate(s.ctx, pod, from, leave); err != nil {
+				s.failed(pod.UID)
+				return
+			}
+			s.world.noticeMove(leave.Closed)
+			s.attempt(pod, to)
+		})
+	}, "the source's scheduler"}
+}
 
-const moved = "a pod moves"
+// noticeMove notes that a pod has left a target for another one.
+func (w *world) noticeMove(closed bool) {
+	if closed {
+		w.reached[left] = true
+		return
+	}
+	w.reached[moved] = true
+}
+
+const (
+	moved = "a pod moves"
+	left  = "a pod leaves a target that takes no pods"
+)

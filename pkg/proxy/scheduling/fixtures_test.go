@@ -48,8 +48,16 @@ func newWorld() *world {
 	w.plugin = newPlugin(Options{
 		Source: translate.Source{ClusterID: "source"}, Timeout: time.Minute, Clock: w.clock,
 	})
-	w.namespaces = namespaces("default")
+	w.namespaces, w.nodes = namespaces("default"), nodes()
 	return w
+}
+
+func nodes(all ...*corev1.Node) corelisters.NodeLister {
+	indexer := toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, toolscache.Indexers{})
+	for _, node := range all {
+		_ = indexer.Add(node)
+	}
+	return corelisters.NewNodeLister(indexer)
 }
 
 // namespaces are one that is enabled, and one that is not.

@@ -93,9 +93,13 @@ func (p *plugin) hint(pod *corev1.Pod, t *target) (fwk.QueueingHint, error) {
 	switch {
 	case p.elders.includes(pod):
 		return fwk.Queue, nil // It waits for all targets that an earlier leader may have placed it in.
-	case p.lacks(pod), p.objection(c, pod, t) != "", c.holder != nil && c.holder != t.Target:
+	case p.lacks(pod), p.objection(c, pod, t) != "":
 		return fwk.QueueSkip, nil
-	case c.holder == nil && prospectWithoutPods(c, pod, t) == attempts.Hopeless && !p.mayPreempt(c, pod, t):
+	case c.holder == t.Target:
+		return fwk.Queue, nil
+	case c.holder != nil && p.leaves(c, pod) == "":
+		return fwk.QueueSkip, nil
+	case prospectWithoutPods(c, pod, t) == attempts.Hopeless && !p.mayPreempt(c, pod, t):
 		return fwk.QueueSkip, nil
 	default:
 		return fwk.Queue, nil

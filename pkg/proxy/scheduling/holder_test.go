@@ -1,17 +1,21 @@
 package scheduling
 
 import (
+	"slices"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/proxy/ending"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/proxy/scheduling/attempts"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/proxy/scheduling/schedulingtest"
 )
 
 // objecting is a Follower that objects to every target.
@@ -87,12 +91,96 @@ func TestAPodLeavesAHolderThatTakesNoPods(t *testing.T) {
 			w.placer.Delegates.Seen(holder.Target, chaperon)
 			node := newNode(holder.NodeName, nil)
 			test.happens(node.Node())
+			w.nodes = nodes(newNode("another", nil).Node(), node.Node())
 			pod, state := newPod("p", nil), framework.NewCycleState()
-			result, status := w.PreFilter(t.Context(), state, pod, []fwk.NodeInfo{newNode("another", nil), node})
+			result, status := w.PreFilter(t.Context(), state, pod, nil)
 			if left := result == nil; !status.IsSuccess() || left != test.want {
 				t.Errorf("left %t, want %t: %v", left, test.want, status)
 			}
 		})
+	}
+}
+
+func TestAPodThatLeavesIsPlacedWhenItsDelegateIsGone(t *testing.T) {
+	w := newWorld()
+	c1, c2 := w.engage(t, "c1", interceptor.Funcs{}), w.engage(t, "c2", interceptor.Funcs{})
+	chaperon := newChaperon("c", "p", schedulingtest.With(corev1.PodScheduled, corev1.ConditionFalse, "Gated", ""))
+	if err := c1.Client.Create(t.Context(), chaperon); err != nil {
+		t.Fatal(err)
+	}
+	w.placer.Delegates.Seen(c1.Target, chaperon)
+	pod, state := newPod("p", list("cpu", "1")), framework.NewCycleState()
+	cordoned, other := newNode(c1.NodeName, nil), newNode(c2.NodeName, nil)
+	cordoned.Node().Spec.Unschedulable = true
+	w.nodes = nodes(cordoned.Node())
+	if _, status := w.PreFilter(t.Context(), state, pod, nil); !status.IsSuccess() {
+		t.Fatal(status)
+	}
+	if status := w.Filter(t.Context(), state, pod, other); !status.IsSuccess() {
+		t.Fatal(status)
+	}
+	c, err := readCycle(state)
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- w.vacate(t.Context(), c, pod, c2) }()
+	eventually(t, "the request for the end", func() bool {
+		now := chaperon.DeepCopy()
+		err := c1.Client.Get(t.Context(), client.ObjectKeyFromObject(chaperon), now)
+		return err == nil && ending.Begun(now)
+	})
+	select {
+	case err := <-done:
+		t.Fatalf("the pod is placed elsewhere, while its delegate may run: %v", err)
+	default:
+	}
+	w.placer.Delegates.Gone(c1.Target, chaperon)
+	if err := receive(t, "the end of the wait", done); err != nil {
+		t.Error(err)
+	}
+	if memory, _ := w.attempts.Of(pod); len(memory.Moves) > 0 {
+		t.Errorf("the pod has moved: %v", memory.Moves)
+	}
+}
+
+func TestAPodThatLeavesGoesWhereItFits(t *testing.T) {
+	w := newWorld()
+	c1, c2, c3 := w.engage(t, "c1", interceptor.Funcs{}), w.empty(t, "c2"), w.growing(t, "c3")
+	w.placer.Delegates.Seen(c1.Target, newChaperon("c", "p"))
+	pod, silent := newPod("p", list("cpu", "1")), newNode(c1.NodeName, nil)
+	silent.Node().Spec.Taints = []corev1.Taint{{Key: v1alpha1.TaintSilent, Effect: corev1.TaintEffectNoSchedule}}
+	w.nodes = nodes(silent.Node())
+	passes := func(all ...*target) (passing []string) {
+		t.Helper()
+		state := framework.NewCycleState()
+		result, status := w.PreFilter(t.Context(), state, pod, nil)
+		if !status.IsSuccess() {
+			t.Fatal(status)
+		}
+		for _, at := range all {
+			node := newNode(at.NodeName, resources("64", "64Gi"))
+			if (result.AllNodes() || result.NodeNames.Has(at.NodeName)) &&
+				w.Filter(t.Context(), state, pod, node).IsSuccess() {
+				passing = append(passing, at.NodeName)
+			}
+		}
+		_, _ = w.PostFilter(t.Context(), state, pod, nil)
+		return passing
+	}
+	// The target that the pod leaves is for pods that tolerate its taint, which other plugins decide.
+	if got := passes(c1, c2, c3); !slices.Equal(got, []string{c1.NodeName}) {
+		t.Errorf("without room elsewhere: %v", got)
+	}
+	if got := passes(c1, c2, c3); !slices.Equal(got, []string{c3.NodeName}) {
+		t.Errorf("in the trial that followed: %v", got)
+	}
+	if hint, err := w.hint(pod, c2); hint != fwk.QueueSkip || err != nil {
+		t.Errorf("a full target wakes the pod: %v, %v", hint, err)
+	}
+	c2.Ledger.Update(summary(resources("8", "64Gi")))
+	if hint, err := w.hint(pod, c2); hint != fwk.Queue || err != nil {
+		t.Errorf("a target with room does not wake the pod: %v, %v", hint, err)
 	}
 }
 

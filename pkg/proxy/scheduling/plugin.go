@@ -40,6 +40,7 @@ type plugin struct {
 	// The rest is set when the scheduler starts.
 	binder     fwk.BindPlugin
 	namespaces corelisters.NamespaceLister
+	nodes      corelisters.NodeLister
 	handle     fwk.Handle
 }
 
@@ -53,6 +54,9 @@ type cycle struct {
 	holder *placement.Target
 	// moves says that the pod waits in its holder, and may move to another target now.
 	moves bool
+	// leaves says why the holder, which has not scheduled the delegate, takes no pods now. So any other target may have
+	// the pod. It is empty if the pod has no such holder.
+	leaves string
 	// stays says that the holder keeps the delegate, although the pod is scheduled again.
 	stays bool
 	// feasible are the nodes to be scored, and scores our scores of them.
@@ -77,7 +81,7 @@ func (p *plugin) PreFilter(
 	ctx context.Context,
 	state fwk.CycleState,
 	pod *corev1.Pod,
-	nodes []fwk.NodeInfo,
+	_ []fwk.NodeInfo,
 ) (*fwk.PreFilterResult, *fwk.Status) {
 	if status := p.admitted(pod); !status.IsSuccess() {
 		return nil, status
@@ -90,10 +94,8 @@ func (p *plugin) PreFilter(
 	if status := p.awaitsEarlier(ctx, c, pod); !status.IsSuccess() {
 		return nil, status
 	}
-	if c.holder != nil && p.mayLeave(c, pod, nodes) {
-		c.holder = nil
-	}
-	if c.holder == nil {
+	c.leaves = p.leaves(c, pod)
+	if c.holder == nil || c.leaves != "" {
 		if err := p.follower.Missing(pod); err != nil {
 			return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, err.Error())
 		}
@@ -101,7 +103,7 @@ func (p *plugin) PreFilter(
 	c.moves = p.mayMove(c, pod)
 	switch {
 	case c.moves:
-	case c.holder != nil:
+	case c.holder != nil && c.leaves == "":
 		return &fwk.PreFilterResult{NodeNames: sets.New(c.holder.NodeName)}, nil
 	case c.Trial.Exists():
 		return &fwk.PreFilterResult{NodeNames: sets.New(c.Trial.NodeName)}, nil
@@ -128,28 +130,6 @@ func (p *plugin) awaitsEarlier(ctx context.Context, c *cycle, pod *corev1.Pod) *
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, reason)
 	}
 	return nil
-}
-
-// mayLeave says whether the pod can be tried elsewhere, because its holder, which has not scheduled the delegate, takes
-// no pods now. Whoever places the delegate elsewhere discards the PodChaperon.
-func (p *plugin) mayLeave(c *cycle, pod *corev1.Pod, nodes []fwk.NodeInfo) bool {
-	holder := c.holder
-	if !p.placer.Delegates.Has(holder, pod.UID) || p.placer.Delegates.ScheduledIn(holder, pod.UID) {
-		return false
-	}
-	if c.claims && p.follower.Objection(pod, holder.Target) != "" {
-		return true
-	}
-	i := slices.IndexFunc(nodes, func(n fwk.NodeInfo) bool { return n.Node().Name == holder.NodeName })
-	return i >= 0 && isClosed(nodes[i].Node())
-}
-
-// isClosed says whether a virtual node is cordoned, or its target's manager is silent, or its API server does not
-// answer well. Proxies tolerate none of this.
-func isClosed(node *corev1.Node) bool {
-	return node.Spec.Unschedulable || slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool {
-		return t.Key == v1alpha1.TaintSilent || t.Key == v1alpha1.TaintUnresponsive
-	})
 }
 
 // admitted rejects a pod that admission has not made a proxy, and a pod of a namespace that is not enabled, where there
@@ -203,11 +183,11 @@ func (p *plugin) Filter(_ context.Context, state fwk.CycleState, pod *corev1.Pod
 	reason := p.closed(c, pod, t)
 	switch {
 	case reason != "":
-	case c.NoNode[nodeName] && c.holder == nil && canGrow(c.Demand, t, t.Ledger.Room()):
+	case c.NoNode[nodeName] && c.isFreeFor(t) && canGrow(c.Demand, t, t.Ledger.Room()):
 		reason = p.growth(c, t, nodeInfo)
 	case c.LeftOut[nodeName] != "":
 		reason = c.LeftOut[nodeName]
-	case c.holder == nil:
+	case c.isFreeFor(t):
 		reason = p.noRoom(c, pod, t, nodeInfo)
 	case c.holder != t.Target && (!c.moves || !c.prefers(pod, t, t.Ledger.Room())):
 		reason = "the pod's delegate is in " + c.holder.Name()

@@ -256,6 +256,7 @@ func (s *Scheduler) initialize(ctx context.Context, _ runtime.Object, handle fwk
 	s.plugin.binder = bindPlugin
 	s.plugin.handle = handle
 	s.plugin.namespaces = handle.SharedInformerFactory().Core().V1().Namespaces().Lister()
+	s.plugin.nodes = handle.SharedInformerFactory().Core().V1().Nodes().Lister()
 	return s.plugin, nil
 }
 

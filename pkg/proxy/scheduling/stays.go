@@ -212,14 +212,22 @@ func (p *plugin) mayMove(c *cycle, pod *corev1.Pod) bool {
 
 // vacate withdraws the delegate from its holder. The room in the other target is reserved by now.
 func (p *plugin) vacate(ctx context.Context, c *cycle, pod *corev1.Pod, to *target) error {
-	if err := p.placer.Vacate(ctx, pod, c.holder, to.Target); err != nil {
+	leave := placement.Departure{Reason: to.Name() + " has room"}
+	if c.leaves != "" {
+		leave = placement.Departure{Reason: c.leaves, Closed: true}
+	}
+	if err := p.placer.Vacate(ctx, pod, c.holder, leave); err != nil {
 		p.attempts.Declined(pod.UID)
 		p.wakeNext(client.ObjectKeyFromObject(pod))
 		return err
 	}
-	p.explanations.Ended(pod, c.holder.Name(), diagnosis.Moved, to.Name()+" has room")
-	p.metrics.placed(c.holder.Name(), diagnosis.Moved, p.clock.Since(c.Stay.Since))
-	p.attempts.Moved(pod)
+	p.explanations.Ended(pod, c.holder.Name(), diagnosis.Moved, leave.Reason)
+	if c.Stay.NodeName == c.holder.NodeName { // Otherwise an earlier leader began the wait.
+		p.metrics.placed(c.holder.Name(), diagnosis.Moved, p.clock.Since(c.Stay.Since))
+	}
+	if c.leaves == "" {
+		p.attempts.Moved(pod)
+	}
 	return nil
 }
 

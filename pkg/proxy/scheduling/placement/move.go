@@ -65,17 +65,25 @@ func (d *Delegates) invited(w *waiter) bool {
 	return w.invited
 }
 
-// Vacate withdraws the proxy's delegate from a target in which the proxy waits, so that another target can have it. It
+// Departure is why a pod leaves the target that has its delegate.
+type Departure struct {
+	// Reason is for people.
+	Reason string
+	// Closed says that the target takes no pods now. So the pod need not wait for what the target decides.
+	Closed bool
+}
+
+// Vacate withdraws the proxy's delegate from a target that has not scheduled it, so that another target can have it. It
 // returns nil when no delegate can be there any more. An *InvitedError says that the delegate is still there: the
 // target has scheduled it, or is deciding. After any other error nothing is known, as after Place.
-func (p *Placer) Vacate(ctx context.Context, proxy *corev1.Pod, from, to *Target) error {
+func (p *Placer) Vacate(ctx context.Context, proxy *corev1.Pod, from *Target, leave Departure) error {
 	w := p.Delegates.startWaiting(client.ObjectKeyFromObject(proxy), proxy.UID, from)
 	defer p.Delegates.stopWaiting(proxy.UID, w)
 	moves := func(now *v1alpha1.PodChaperon) (*RefusedError, time.Duration) {
-		if waitOf(now) == Undecided {
+		if Scheduled(now) || !leave.Closed && waitOf(now) == Undecided {
 			return nil, 0
 		}
-		return &RefusedError{Target: from.Name(), Reason: to.Name() + " has room"}, 0
+		return &RefusedError{Target: from.Name(), Reason: leave.Reason}, 0
 	}
 	stays := &InvitedError{Target: from.Name()}
 	seen := p.Delegates.in(from, proxy.UID)

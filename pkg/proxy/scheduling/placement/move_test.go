@@ -24,6 +24,8 @@ var (
 	bindsThere = with(corev1.PodScheduled, corev1.ConditionTrue, "", "")
 )
 
+func newThere(*v1alpha1.PodChaperon) {}
+
 func nominatedThere(chaperon *v1alpha1.PodChaperon) {
 	fullThere(chaperon)
 	chaperon.Status.NominatedNodeName = "n1"
@@ -102,22 +104,27 @@ func TestADelegateIsWithdrawnForAMoveUnlessItsTargetIsDeciding(t *testing.T) {
 	const stays = "the pod waits in c1, and another target may have room"
 	for name, test := range map[string]struct {
 		cached, now func(*v1alpha1.PodChaperon)
+		closed      bool
 		err         string
 	}{
-		"it waits behind gates":     {gatedThere, gatedThere, ""},
-		"it waits for a node":       {fullThere, fullThere, ""},
-		"others are evicted for it": {nominatedThere, nominatedThere, stays},
-		"it is scheduled":           {bindsThere, bindsThere, stays},
-		"it is scheduled meanwhile": {gatedThere, bindsThere, stays},
+		"it waits behind gates":     {gatedThere, gatedThere, false, ""},
+		"it waits for a node":       {fullThere, fullThere, false, ""},
+		"others are evicted for it": {nominatedThere, nominatedThere, false, stays},
+		"it is scheduled":           {bindsThere, bindsThere, false, stays},
+		"it is scheduled meanwhile": {gatedThere, bindsThere, false, stays},
 		"others are evicted meanwhile": {
-			fullThere, nominatedThere, "withdrawing the delegate (c2 has room) from c1: it has changed",
+			fullThere, nominatedThere, false, "withdrawing the delegate (c2 has room) from c1: it has changed",
 		},
-		"it is let through, and waits": {gatedThere, fullThere, ""},
-		"nothing is known of it":       {func(*v1alpha1.PodChaperon) {}, fullThere, stays},
+		"it is let through, and waits":                         {gatedThere, fullThere, false, ""},
+		"nothing is known of it":                               {newThere, fullThere, false, stays},
+		"nothing is known of it, and its target takes no pods": {newThere, newThere, true, ""},
+		"others are evicted, and its target takes no pods":     {fullThere, nominatedThere, true, ""},
+		"it is scheduled, and its target takes no pods":        {bindsThere, bindsThere, true, stays},
+		"it is scheduled as its target takes no more pods":     {newThere, bindsThere, true, stays},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld()
-			from, to := w.engage(t, "c1", server{}.funcs()), w.engage(t, "c2", server{}.funcs())
+			from := w.engage(t, "c1", server{}.funcs())
 			pod, cached := newPod("p", nil), newChaperon("c", "p")
 			if err := from.Client.Create(t.Context(), cached); err != nil {
 				t.Fatal(err)
@@ -131,7 +138,7 @@ func TestADelegateIsWithdrawnForAMoveUnlessItsTargetIsDeciding(t *testing.T) {
 			}
 			w.Delegates.Seen(from, cached)
 			done := make(chan error, 1)
-			go func() { done <- w.Vacate(t.Context(), pod, from, to) }()
+			go func() { done <- w.Vacate(t.Context(), pod, from, Departure{"c2 has room", test.closed}) }()
 			if test.err == "" {
 				eventually(t, "the end of the delegate", func() bool {
 					key := client.ObjectKeyFromObject(cached)
