@@ -100,17 +100,22 @@ func (l *lease) note(record *resourcelock.LeaderElectionRecord) (back bool) {
 	if record != nil {
 		l.last = new(*record)
 	}
-	return was != nil && record != nil && earlier(*record, *was)
+	return was != nil && record != nil && l.earlier(*record, *was)
 }
 
-// earlier says whether a Lease is of an earlier time than it was before. The clock of one holder may have been set back
-// by a little.
-func earlier(record, was resourcelock.LeaderElectionRecord) bool {
+// clockStep is by how much another holder's clock may be set back between two renewals. A greater step costs a process
+// that does not lead: it begins anew.
+const clockStep = time.Second
+
+// earlier says whether a Lease is of an earlier time than it was before. Of our own renewals, each that was
+// acknowledged has to be there, whatever our clock says. API servers keep microseconds.
+func (l *lease) earlier(record, was resourcelock.LeaderElectionRecord) bool {
 	if record.LeaderTransitions != was.LeaderTransitions {
 		return record.LeaderTransitions < was.LeaderTransitions
 	}
-	return record.HolderIdentity == was.HolderIdentity &&
-		was.RenewTime.Sub(record.RenewTime.Time) > timeouts.LeaseDuration
+	lacks := was.RenewTime.Truncate(time.Microsecond).Sub(record.RenewTime.Time)
+	mine := record.HolderIdentity == l.Identity()
+	return record.HolderIdentity == was.HolderIdentity && (lacks > clockStep || mine && lacks > 0)
 }
 
 // Create takes a Lease that does not exist.

@@ -179,7 +179,10 @@ func TestALeaseFromThePastIsNoticed(t *testing.T) {
 		"it is taken":                     {before: record("them", 3, time.Hour), after: record("others", 4, 0)},
 		"it is released":                  {before: record("them", 3, 0), after: record("", 3, 0)},
 		"it was made anew":                {before: none, after: record("them", 0, 0)},
-		"the holder's clock was set back": {before: record("them", 3, 5*time.Second), after: record("them", 3, 0)},
+		"the holder's clock was set back": {before: record("them", 3, time.Second), after: record("them", 3, 0)},
+		"of the same holder, one renewal ago": {
+			before: record("them", 3, timeouts.LeaseRenewal), after: record("them", 3, 0), want: true,
+		},
 		"of the same holder, an hour ago": {
 			before: record("them", 3, time.Hour), after: record("them", 3, 0), want: true,
 		},
@@ -189,8 +192,11 @@ func TestALeaseFromThePastIsNoticed(t *testing.T) {
 		"our own, an hour ago": {
 			before: record("us", 3, time.Hour), after: record("us", 3, 0), leads: true, want: true,
 		},
+		"our own, a moment ago": {
+			before: record("us", 3, time.Microsecond), after: record("us", 3, 0), leads: true, want: true,
+		},
 		"our own, as we wrote it": {
-			before: record("us", 3, time.Hour), after: record("us", 3, time.Hour), leads: true,
+			before: record("us", 3, time.Hour+999), after: record("us", 3, time.Hour), leads: true,
 		},
 		"of an earlier holder, while we lead": {
 			before: record("us", 3, 0), after: record("them", 2, 0), leads: true, want: true,

@@ -7,10 +7,12 @@ import (
 	"strconv"
 	"testing"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
@@ -72,6 +74,7 @@ func TestATargetIsSetBack(t *testing.T) {
 			env.Delete(t, source, later)
 			env.WaitGone(t, source, later)
 			created := run(t, "created-later")
+			leader := leaderOf(t, target)
 
 			target.SetBack(t, backup, func() {
 				if restart {
@@ -81,6 +84,7 @@ func TestATargetIsSetBack(t *testing.T) {
 			if restart {
 				runSource(t)
 			}
+			waitForAnotherLeader(t, target, leader)
 			env.WaitFor(t, source, object, func(o *v1alpha1.ClusterTarget) error {
 				return reasonIs(o, v1alpha1.ReasonTurnedBack)
 			})
@@ -98,6 +102,27 @@ func TestATargetIsSetBack(t *testing.T) {
 			expectAsBefore(t, c, kept)
 		})
 	}
+}
+
+// leaderOf returns which process leads a cluster.
+func leaderOf(t *testing.T, in *env.Cluster) string {
+	t.Helper()
+	return ptr.Deref(env.Get(t, in, leaderLease()).Spec.HolderIdentity, "")
+}
+
+// waitForAnotherLeader waits until the manager has begun anew. Its caches were of another time.
+func waitForAnotherLeader(t *testing.T, in *env.Cluster, earlier string) {
+	t.Helper()
+	env.WaitFor(t, in, leaderLease(), func(lease *coordinationv1.Lease) error {
+		if leader := ptr.Deref(lease.Spec.HolderIdentity, ""); leader == "" || leader == earlier {
+			return fmt.Errorf("the leader is %q, and was %q before the cluster was set back", leader, earlier)
+		}
+		return nil
+	})
+}
+
+func leaderLease() *coordinationv1.Lease {
+	return &coordinationv1.Lease{ObjectMeta: env.Meta(env.ReleaseNamespace, env.Release)}
 }
 
 // raiseEpoch has a new leader raise the epoch, as it is raised six times in an hour. It stops the earlier one.

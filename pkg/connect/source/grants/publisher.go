@@ -79,9 +79,14 @@ func (p *Publisher) Register(ctx context.Context, mgr ctrl.Manager) error {
 		return p.addController(mgr)
 	}
 	return mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
-		mgr.GetLogger().Error(nil, MissingKind)
+		said := false // An API server that has just begun may lack the kind for a moment.
 		err := wait.PollUntilContextCancel(ctx, kindRetry, true, func(context.Context) (bool, error) {
-			return !p.lacksKind(mgr), nil
+			lacks := p.lacksKind(mgr)
+			if lacks && !said {
+				mgr.GetLogger().Error(nil, MissingKind)
+				said = true
+			}
+			return !lacks, nil
 		})
 		if err != nil {
 			return nil //nolint:nilerr // The manager stops.
