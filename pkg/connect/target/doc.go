@@ -29,8 +29,8 @@
 // Targets have no finalizers. When a target is deleted, its PodChaperons are deleted in its cluster, and so are the
 // copies of Services and Ingresses that were made for it.
 //
-// The loop tries again for ten minutes, with a new connection if need be. An event says what stays then. It is done when
-// no request that somebody has begun can create another PodChaperon, and a list of the API server shows none: see
+// The loop tries again for ten minutes, with a new connection if need be. An event says what stays then. It is
+// done when no request that somebody has begun can create another PodChaperon, and the API server shows none: see
 // creations.
 //
 // There are exceptions.
