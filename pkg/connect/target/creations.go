@@ -19,8 +19,8 @@ import (
 // of a target relies on the same: within HoldEnds, the kernel has sent the request or given it up.
 const carriedOutWithin = timeouts.HoldDuration
 
-// errLeft says that nothing is created in a target any more.
-var errLeft = errors.New("this source is not connected to the target any more")
+// errEnded says that nothing is created in a target any more.
+var errEnded = errors.New("this source is not connected to the target any more")
 
 // creations knows the requests to create PodChaperons in the target of a (Cluster)Target, those of earlier engagements
 // included. Whoever leaves the target waits for them. It is safe for concurrent use.
@@ -32,7 +32,7 @@ type creations struct {
 	mu         sync.Mutex // guards the fields below, and creator.stopped
 	underWay   int
 	unanswered int       // since the last call of checked
-	settled    time.Time // when none of the unanswered ones can be carried out any more
+	until      time.Time // when none of the unanswered ones can be carried out any more
 	in         sets.Set[string]
 }
 
@@ -45,7 +45,7 @@ func (c *creations) begin(by *creator, namespace string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if by.stopped {
-		return errLeft
+		return errEnded
 	}
 	c.underWay++
 	c.in.Insert(namespace)
@@ -58,7 +58,7 @@ func (c *creations) end(err error) {
 	c.underWay--
 	if apierror.Of(err, apierror.Create).Unknown() {
 		c.unanswered++
-		c.settled = c.clock.Now().Add(carriedOutWithin)
+		c.until = c.clock.Now().Add(carriedOutWithin)
 	}
 	c.mu.Unlock()
 	select {
@@ -69,19 +69,19 @@ func (c *creations) end(err error) {
 
 // pending returns how many PodChaperons may be created although nobody knows of them, and until when the target may
 // carry out the requests that have ended.
-func (c *creations) pending() (doubtful, underWay int, settled time.Time) {
+func (c *creations) pending() (doubtful, underWay int, until time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.underWay + c.unanswered, c.underWay, c.settled
+	return c.underWay + c.unanswered, c.underWay, c.until
 }
 
 // wait returns when no request of the past can create a PodChaperon any more. With an error it returns how many may.
 func (c *creations) wait(ctx context.Context) (doubtful int, err error) {
 	for {
-		doubtful, underWay, settled := c.pending()
+		doubtful, underWay, until := c.pending()
 		left := carriedOutWithin // Each request has a deadline.
 		if underWay == 0 {
-			left = settled.Sub(c.clock.Now())
+			left = until.Sub(c.clock.Now())
 		}
 		if doubtful == 0 || left <= 0 {
 			return doubtful, nil

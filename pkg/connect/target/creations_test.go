@@ -117,7 +117,7 @@ func TestNoPodChaperonIsCreatedInATargetThatIsLeft(t *testing.T) {
 	if took := l.clock.Since(began); took != 0 {
 		t.Errorf("nothing was under way, and it took %s", took)
 	}
-	if err := observers.Create(t.Context(), late()); !errors.Is(err, errLeft) || l.left(t) != 0 {
+	if err := observers.Create(t.Context(), late()); !errors.Is(err, errEnded) || l.left(t) != 0 {
 		t.Errorf("the PodChaperon was created: %v", err)
 	}
 }
