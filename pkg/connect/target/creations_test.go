@@ -134,16 +134,23 @@ func TestARequestThatWasRefusedDelaysNothing(t *testing.T) {
 }
 
 func TestAManagerThatStopsSaysThatARequestIsUnderWay(t *testing.T) {
-	l := newLeaving(t)
-	answer := make(chan error)
-	answered := l.begin(t, func(func()) error { return <-answer })
-	life, stop := context.WithCancel(t.Context())
-	stop()
-	l.gone(life, life, &l.refuser)
-	const want = "c2 was deleted, and 1 PodChaperons of it may stay"
-	if event := l.event(); !strings.Contains(event, want) {
-		t.Errorf("event %q, want one with %q", event, want)
+	for _, others := range []bool{true, false} {
+		l := newLeaving(t)
+		if !others {
+			if err := l.there.DeleteAllOf(t.Context(), &v1alpha1.PodChaperon{}, client.InNamespace("shop")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		answer := make(chan error)
+		answered := l.begin(t, func(func()) error { return <-answer })
+		life, stop := context.WithCancel(t.Context())
+		stop()
+		l.gone(life, life, &l.refuser)
+		const want = "c2 was deleted, and 1 PodChaperons of it may stay"
+		if event := l.event(); !strings.Contains(event, want) {
+			t.Errorf("event %q, want one with %q; others were there: %t", event, want, others)
+		}
+		answer <- nil
+		_ = waittest.Receive(t, "the answer", answered)
 	}
-	answer <- nil
-	_ = waittest.Receive(t, "the answer", answered)
 }

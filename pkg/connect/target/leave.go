@@ -68,7 +68,7 @@ func (l *loop) leave(ctx, life context.Context, last *want) {
 	}
 }
 
-// counted returns how many PodChaperons a target has that is or was engaged.
+// counted returns how many PodChaperons a target has, or is about to have, that is or was engaged.
 func (l *loop) counted(ctx context.Context) int {
 	if l.engaged == nil {
 		return unknown
@@ -77,7 +77,8 @@ func (l *loop) counted(ctx context.Context) int {
 	if err != nil {
 		return unknown
 	}
-	return len(found)
+	doubtful, _, _ := l.creations.pending()
+	return len(found) + doubtful
 }
 
 // leaveOnce returns how many PodChaperons stay. It deletes those that the cache shows at once. Then it ends the work of
