@@ -140,7 +140,8 @@ func (d *deletion) begin(i int) {
 	}
 	made := stray("c2", func(c *v1alpha1.PodChaperon) { c.Name, c.UID = fmt.Sprintf("web-%d", i), "" })
 	time.AfterFunc(later, func() {
-		_ = by.Create(context.WithValue(context.Background(), requestKey{}, request), made) //nolint:usetesting // as above
+		ctx := context.WithValue(context.Background(), requestKey{}, request) //nolint:usetesting // as above
+		_ = by.Create(ctx, made)
 	})
 }
 

@@ -137,7 +137,8 @@ func TestAManagerThatStopsSaysThatARequestIsUnderWay(t *testing.T) {
 	for _, others := range []bool{true, false} {
 		l := newLeaving(t)
 		if !others {
-			if err := l.there.DeleteAllOf(t.Context(), &v1alpha1.PodChaperon{}, client.InNamespace("shop")); err != nil {
+			err := l.there.DeleteAllOf(t.Context(), &v1alpha1.PodChaperon{}, client.InNamespace("shop"))
+			if err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -211,7 +211,7 @@ func TestWhatIsCreatedJustBeforeATargetIsDeletedGoesWithIt(t *testing.T) {
 			env.Eventually(t, func(ctx context.Context) error {
 				err := target.Client.Create(ctx, late.DeepCopy(), client.DryRunAll)
 				if err == nil || !strings.Contains(err.Error(), "not connected to the target any more") {
-					return fmt.Errorf("another PodChaperon can be created: %v", err) //nolint:errorlint // It may be nil.
+					return fmt.Errorf("another PodChaperon can be created: error %v", err) //nolint:errorlint // or nil
 				}
 				return nil
 			})
