@@ -48,7 +48,7 @@ type deletion struct {
 
 func newDeletion(t *testing.T, seed uint64) *deletion {
 	t.Helper()
-	d := &deletion{Rand: rand.New(rand.NewPCG(seed, 0)), T: t, shown: map[string]time.Time{}} //nolint:gosec // a test
+	d := &deletion{Rand: rand.New(rand.NewPCG(seed, 0)), T: t, shown: map[string]time.Time{}}
 	d.there = fakeOf(t, interceptor.Funcs{})
 	cached := d.cache()
 	options := Options{
@@ -106,6 +106,9 @@ func (d *deletion) within(most time.Duration) time.Duration {
 	return time.Duration(d.Int64N(int64(most)))
 }
 
+// pass lets time pass in a bubble.
+func pass(d time.Duration) { time.Sleep(d) } //nolint:forbidigo // The clock is the bubble's.
+
 // begin begins a request some time later. The request is answered or not, and carried out or not.
 func (d *deletion) begin(i int) {
 	later, lasts, lag := d.within(beginWithin), d.within(timeouts.Request), d.within(5*time.Second)
@@ -115,32 +118,32 @@ func (d *deletion) begin(i int) {
 		d.mu.Lock()
 		d.shown[o.GetName()] = time.Now().Add(lag)
 		d.mu.Unlock()
-		if err := d.there.Create(context.Background(), o); err != nil { //nolint:usetesting // it outlives the test's
+		if err := d.there.Create(d.Context(), o); err != nil {
 			d.Error(err)
 		}
 	}
 	request := func(o client.Object) error {
 		switch kind {
 		case 0: // It is refused.
-			time.Sleep(lasts)
+			pass(lasts)
 			return apierrors.NewBadRequest("no")
 		case 1: // It is lost.
-			time.Sleep(lasts)
+			pass(lasts)
 			return context.DeadlineExceeded
 		case 2: // It has no answer, and is carried out.
 			time.AfterFunc(carried, func() { carryOut(o) })
-			time.Sleep(lasts)
+			pass(lasts)
 			return errors.New("the connection was closed")
 		default:
-			time.Sleep(lasts / 2)
+			pass(lasts / 2)
 			carryOut(o)
-			time.Sleep(lasts / 2)
+			pass(lasts / 2)
 			return nil
 		}
 	}
 	made := stray("c2", func(c *v1alpha1.PodChaperon) { c.Name, c.UID = fmt.Sprintf("web-%d", i), "" })
 	time.AfterFunc(later, func() {
-		ctx := context.WithValue(context.Background(), requestKey{}, request) //nolint:usetesting // as above
+		ctx := context.WithValue(d.Context(), requestKey{}, request)
 		_ = by.Create(ctx, made)
 	})
 }
@@ -152,11 +155,11 @@ func TestNothingIsLeftInADeletedTargetWhateverBecomesOfRequests(t *testing.T) {
 			for i := range 1 + d.IntN(requestsOfARun) {
 				d.begin(i)
 			}
-			time.Sleep(d.within(beginWithin / 2))
+			pass(d.within(beginWithin / 2))
 			d.engagements[0].stop() // The target is engaged anew.
-			time.Sleep(d.within(beginWithin / 2))
+			pass(d.within(beginWithin / 2))
 			d.loop.leave(t.Context(), t.Context(), &want{})
-			time.Sleep(time.Hour) // Every request has ended, and was carried out or not.
+			pass(time.Hour) // Every request has ended, and was carried out or not.
 			list := &metav1.PartialObjectMetadataList{}
 			list.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("PodChaperonList"))
 			if err := d.there.List(t.Context(), list); err != nil {
