@@ -125,6 +125,14 @@ func (l *loop) dialRules(w want) wire.Dial {
 	}}
 }
 
+// warnedAddress returns the address of the last connection that is to be refused in future, or nil.
+func (l *loop) warnedAddress() *wire.AddressError {
+	if l.warned == nil {
+		return nil
+	}
+	return l.warned.Load()
+}
+
 // newMapper returns a mapper of the kinds that the manager reads and writes in targets. Discovery would cost several
 // requests and 0.2 MB of the manager's memory for each target.
 func newMapper() meta.RESTMapper {

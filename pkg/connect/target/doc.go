@@ -29,7 +29,9 @@
 // Targets have no finalizers. When a target is deleted, its PodChaperons are deleted in its cluster, and so are the
 // copies of Services and Ingresses that were made for it.
 //
-// The loop tries again for ten minutes, with a new connection if need be. An event says what stays then.
+// The loop tries again for ten minutes, with a new connection if need be. An event says what stays then. It is
+// done when no request that somebody has begun can create another PodChaperon, and the API server shows none: see
+// creations.
 //
 // There are exceptions.
 //   - All of them stay if the cluster does not answer for so long, or if no manager runs at that time.

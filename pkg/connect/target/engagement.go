@@ -46,6 +46,7 @@ type engagement struct {
 	// target was never in the Registry.
 	life      context.Context //nolint:containedctx // it is what ends
 	end, rest context.CancelFunc
+	creator   *creator
 	self      bool // the target is the source itself, by its spec
 	dialer    *dialer
 	// hold is nil if the target has no Lease for this source.
@@ -106,8 +107,11 @@ func (l *loop) reach(ctx, life context.Context, w want) (*engagement, error) {
 	}
 	parent := life
 	life, cancel := context.WithCancel(parent)
-	e := &engagement{fingerprint: w.fingerprint, self: w.self, identity: who, dialer: d, life: life}
-	e.end = func() { e.release(parent); cancel(); d.close() }
+	e := &engagement{
+		fingerprint: w.fingerprint, self: w.self, identity: who, dialer: d, life: life,
+		creator: &creator{all: l.creations},
+	}
+	e.end = func() { e.creator.stop(); e.release(parent); cancel(); d.close() }
 	if err := l.connect(ctx, life, d, e); err != nil {
 		e.end()
 		return nil, who.Explain(err)
@@ -166,10 +170,10 @@ func (l *loop) connect(ctx, life context.Context, d *dialer, e *engagement) erro
 	if e.target.Cache, err = l.startCache(ctx, life, d, e); err != nil {
 		return err
 	}
-	writes, err := d.client(e.target.Cache)
-	if err != nil {
+	if e.creator.Client, err = d.client(e.target.Cache); err != nil {
 		return err
 	}
+	writes := client.Client(e.creator)
 	if byNamespace, ok := e.target.Cache.(*chaperons.Cache); ok {
 		writes = &noting{byNamespace.Writer(writes), e.target.Copied}
 	}

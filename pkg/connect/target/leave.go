@@ -29,7 +29,7 @@ import (
 const (
 	// leaveWithin is how long a target that was deleted is tried, since the last PodChaperon that could be deleted.
 	leaveWithin = 10 * time.Minute
-	// leaveTimeout bounds one attempt.
+	// leaveTimeout bounds each half of an attempt.
 	leaveTimeout   = 30 * time.Second
 	deletesAtATime = 10
 	// namespacesAtATime bounds how many namespaces are searched for copies at the same time.
@@ -68,7 +68,7 @@ func (l *loop) leave(ctx, life context.Context, last *want) {
 	}
 }
 
-// counted returns how many PodChaperons a target has that is or was engaged.
+// counted returns how many PodChaperons a target has, or is about to have, that is or was engaged.
 func (l *loop) counted(ctx context.Context) int {
 	if l.engaged == nil {
 		return unknown
@@ -77,17 +77,17 @@ func (l *loop) counted(ctx context.Context) int {
 	if err != nil {
 		return unknown
 	}
-	return len(found)
+	doubtful, _, _ := l.creations.pending()
+	return len(found) + doubtful
 }
 
-// leaveOnce returns how many PodChaperons stay. It deletes copies last: while observers work with the target, they
-// would be created again.
+// leaveOnce returns how many PodChaperons stay. It deletes those that the cache shows at once. Then it ends the work of
+// observers, waits for what they have begun to create, and deletes that, too. It deletes copies last: while observers
+// work with the target, they would be created again.
 func (l *loop) leaveOnce(ctx, life context.Context, last *want) (left int, err error) {
 	if err := l.reachAgain(ctx, life, last); err != nil {
 		return unknown, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, leaveTimeout)
-	defer cancel()
 	target := l.engaged.target
 	if left, err = deleteChaperons(ctx, target); err != nil {
 		return left, err
@@ -96,6 +96,16 @@ func (l *loop) leaveOnce(ctx, life context.Context, last *want) (left int, err e
 	if l.engaged.rest != nil {
 		l.engaged.rest()
 	}
+	l.engaged.creator.stop()
+	if left, err = l.creations.wait(ctx); err != nil {
+		return left, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, leaveTimeout)
+	defer cancel()
+	if missed, err := l.deleteCreated(ctx, target); err != nil {
+		return max(left, missed), err
+	}
+	l.creations.checked()
 	return 0, l.deleteCopies(ctx, target)
 }
 
@@ -156,11 +166,66 @@ func standing(ctx context.Context, target *engage.Target) ([]client.Object, erro
 
 // deleteChaperons returns how many PodChaperons stay.
 func deleteChaperons(ctx context.Context, target *engage.Target) (left int, err error) {
+	ctx, cancel := context.WithTimeout(ctx, leaveTimeout)
+	defer cancel()
 	found, err := standing(ctx, target)
 	if err != nil {
 		return unknown, err
 	}
 	return deleteAll(ctx, target, found, metav1.DeletePropagationForeground)
+}
+
+// deleteCreated deletes the PodChaperons that this process has created and the target's API server has, whether or not
+// the cache shows them. It returns how many stay.
+func (l *loop) deleteCreated(ctx context.Context, target *engage.Target) (left int, err error) {
+	namespaces := l.creations.namespaces()
+	if target.Copied == nil && len(namespaces) > 0 {
+		namespaces = []string{target.Key.Namespace}
+	}
+	var group errgroup.Group
+	var stay atomic.Int32
+	group.SetLimit(namespacesAtATime)
+	for _, namespace := range namespaces {
+		group.Go(func() error {
+			found, err := l.created(ctx, target, namespace)
+			if err != nil {
+				return err
+			}
+			some, err := deleteAll(ctx, target, found, metav1.DeletePropagationForeground)
+			stay.Add(int32(some)) //nolint:gosec // They fit into memory.
+			return err
+		})
+	}
+	err = group.Wait()
+	return int(stay.Load()), err
+}
+
+// created asks the target for the PodChaperons of a namespace, or of all if it is empty, that are not being deleted.
+func (l *loop) created(ctx context.Context, target *engage.Target, namespace string) ([]client.Object, error) {
+	kind := v1alpha1.GroupVersion.WithKind("PodChaperon")
+	var found []client.Object
+	for next := ""; ; {
+		list := &metav1.PartialObjectMetadataList{}
+		list.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("PodChaperonList"))
+		err := target.APIReader.List(ctx, list, client.MatchingLabels(l.ours()), client.InNamespace(namespace),
+			client.Limit(strayPage), client.Continue(next))
+		if apierrors.IsForbidden(err) {
+			return nil, nil // The target has taken the namespace from this source, and ends what is there.
+		}
+		if err != nil {
+			return nil, fmt.Errorf("listing PodChaperons: %w", err)
+		}
+		for i := range list.Items {
+			one := &list.Items[i]
+			one.SetGroupVersionKind(kind)
+			if one.DeletionTimestamp.IsZero() {
+				found = append(found, one)
+			}
+		}
+		if next = list.Continue; next == "" {
+			return found, nil
+		}
+	}
 }
 
 // deleteCopies deletes the Services, EndpointSlices and Ingresses that were made for the target. The target's manager

@@ -68,6 +68,8 @@ type leaving struct {
 	mu    sync.Mutex // answers come one after the other
 	// answer is the target's answer to the deletion of all but the first one, unless it is nil.
 	answer func() error
+	// create is the target's answer to a request to create, unless it is nil. late is created when it is called.
+	create func(late func()) error
 	// copies are those that are listed, of each kind. The target does not let this source delete "copied".
 	copies []metav1.PartialObjectMetadata
 	// steps are what happened in the target, in order.
@@ -100,23 +102,44 @@ func newLeaving(t *testing.T) *leaving {
 		List: func(
 			ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption,
 		) error {
-			if _, copies := list.(*metav1.PartialObjectMetadataList); copies {
+			kind := list.GetObjectKind().GroupVersionKind().Kind
+			if _, copies := list.(*metav1.PartialObjectMetadataList); copies && kind != "PodChaperonList" {
 				l.mu.Lock()
 				defer l.mu.Unlock()
 				l.steps = append(l.steps, "copies")
 				list.(*metav1.PartialObjectMetadataList).Items = l.copies //nolint:forcetypeassert // It is one.
 				return nil
 			}
-			return c.List(ctx, list, options...)
+			err := c.List(ctx, list, options...)
+			if cached, ok := list.(*v1alpha1.PodChaperonList); ok {
+				cached.Items = slices.DeleteFunc(cached.Items, func(c v1alpha1.PodChaperon) bool {
+					return c.Name == late().Name
+				})
+			}
+			return err
+		},
+		Create: func(
+			ctx context.Context, c client.WithWatch, object client.Object, options ...client.CreateOption,
+		) error {
+			if l.create == nil {
+				return c.Create(ctx, object, options...)
+			}
+			return l.create(func() {
+				if err := c.Create(context.WithoutCancel(ctx), object, options...); err != nil {
+					t.Error(err)
+				}
+			})
 		},
 	}, objects...)
 	key := types.NamespacedName{Name: "c2"}
 	l.options.Source, l.options.Scheme = translate.Source{ClusterID: "c1"}, l.there.Scheme()
 	l.loop = newLoop(l.connections, key, l.refuser, nil)
 	l.loop.known = "c2-id"
+	creator := &creator{Client: l.there, all: l.loop.creations}
 	l.loop.engaged = &engagement{
-		target: &engage.Target{Key: key, Client: l.there, APIReader: l.there}, identity: identity.New("c2-id"),
-		rest: func() { l.steps = append(l.steps, "rest") }, end: func() { l.steps = append(l.steps, "end") },
+		target: &engage.Target{Key: key, Client: creator, APIReader: l.there}, identity: identity.New("c2-id"),
+		creator: creator,
+		rest:    func() { l.steps = append(l.steps, "rest") }, end: func() { l.steps = append(l.steps, "end") },
 	}
 	return l
 }

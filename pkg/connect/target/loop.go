@@ -49,7 +49,8 @@ type loop struct {
 	// fails.
 	engaged *engagement
 	// known is the ID of the cluster that was connected last, or empty. It is used by the goroutine alone.
-	known string
+	known     string
+	creations *creations
 	// account is that of the last attempt to engage, and so of engaged while that is watched.
 	//
 	// warned has the address that this attempt dialled, if it is to be refused in future.
@@ -84,6 +85,7 @@ func newLoop(c *connections, target types.NamespacedName, w want, policy *v1alph
 		want:        w,
 		policy:      policy,
 		known:       w.known,
+		creations:   newCreations(c.options.Clock),
 		newPolicy:   make(chan struct{}, 1),
 		account:     wire.NewAccount(wire.Default(), c.options.Clock),
 	}
@@ -374,14 +376,6 @@ func (l *loop) report(ctx context.Context, w want, f finding) {
 			"reason", f.condition.Reason, "message", f.condition.Message)
 	}
 	l.connections.changed(l.key)
-}
-
-// warnedAddress returns the address of the last connection that is to be refused in future, or nil.
-func (l *loop) warnedAddress() *wire.AddressError {
-	if l.warned == nil {
-		return nil
-	}
-	return l.warned.Load()
 }
 
 func (l *loop) pause(ctx context.Context, d time.Duration) {

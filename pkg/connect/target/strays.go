@@ -21,6 +21,7 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/targetkind"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/timeouts"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
@@ -39,7 +40,8 @@ const (
 // cache shows them.
 //
 // Nothing is believed for it but the API server of the source: it must have no target that a PodChaperon could be of,
-// and no such proxy. PodChaperons are listed before targets are, so a target that was made meanwhile is not missed.
+// and no such proxy that could need it. PodChaperons are listed before targets are, so a target that was made meanwhile
+// is not missed.
 type strays struct {
 	options Options
 	target  *engage.Target
@@ -48,7 +50,7 @@ type strays struct {
 	from    string        // the namespace to begin with
 }
 
-// end deletes strays until there are none, or life ends. Those whose proxies exist may follow later: the proxies go
+// end deletes strays until there are none, or life ends. Those whose proxies need them may follow later: the proxies go
 // with the virtual node of the deleted target.
 func (s *strays) end(life context.Context) {
 	for life.Err() == nil {
@@ -68,7 +70,7 @@ func (s *strays) end(life context.Context) {
 	}
 }
 
-// endThose deletes the strays that have no proxies, and says whether others are left.
+// endThose deletes the strays that no proxies need, and says whether others are left.
 func (s *strays) endThose(ctx context.Context) (left bool, err error) {
 	candidates, more, err := s.list(ctx)
 	if err != nil || len(candidates) == 0 {
@@ -83,11 +85,11 @@ func (s *strays) endThose(ctx context.Context) (left bool, err error) {
 		if targets.made(one.id, one.hash) {
 			continue
 		}
-		lives, err := s.proxyExists(ctx, one.parent)
+		node, lives, err := s.nodeOfProxy(ctx, one.parent)
 		if err != nil {
 			return true, err
 		}
-		if lives {
+		if lives && s.mayServe(node, targets) {
 			more = true
 			continue
 		}
@@ -227,24 +229,36 @@ func (s *strays) selector(known targetLabels) (labels.Selector, error) {
 	return labels.NewSelector().Add(*ours, *others), nil
 }
 
-// proxyExists asks the source's API server, unless the cache has the proxy: then it is looked for again anyway.
-func (s *strays) proxyExists(ctx context.Context, parent gate.Parent) (bool, error) {
+// nodeOfProxy returns the node of the proxy, if there is such a proxy. It asks the source's API server, unless the
+// cache has the proxy: then it is looked for again anyway. A pod that is bound never gets another node.
+func (s *strays) nodeOfProxy(ctx context.Context, parent gate.Parent) (node string, exists bool, err error) {
 	cached := &corev1.Pod{}
-	err := s.options.Client.Get(ctx, parent.Key, cached, client.UnsafeDisableDeepCopy)
+	err = s.options.Client.Get(ctx, parent.Key, cached, client.UnsafeDisableDeepCopy)
 	if err == nil && cached.UID == parent.UID {
-		return true, nil
+		return cached.Spec.NodeName, true, nil
 	}
-	proxy := &metav1.PartialObjectMetadata{}
-	proxy.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Pod"))
+	proxy := &corev1.Pod{}
 	err = within(ctx, func(ctx context.Context) error { return s.options.APIReader.Get(ctx, parent.Key, proxy) })
 	if client.IgnoreNotFound(err) != nil {
-		return false, fmt.Errorf("looking for the proxy %q of a PodChaperon: %w", parent.Key, err)
+		return "", false, fmt.Errorf("looking for the proxy %q of a PodChaperon: %w", parent.Key, err)
 	}
-	return err == nil && proxy.UID == parent.UID, nil
+	return proxy.Spec.NodeName, err == nil && proxy.UID == parent.UID, nil
 }
 
-// targetLabels are the values by which PodChaperons name the targets that exist.
-type targetLabels struct{ ids, hashes sets.Set[string] }
+// mayServe says whether a stray may be the PodChaperon of a proxy on a node. It is not if the proxy is bound to another
+// target that exists. If that target leads to this cluster, the PodChaperon is its own, because the name does not
+// depend on the target: somebody has changed the labels, and feedback mends them.
+func (s *strays) mayServe(node string, existing targetLabels) bool {
+	clusterID, exists := existing.nodes[node]
+	return !exists || node == s.target.NodeName || clusterID != "" && clusterID == s.target.ClusterID
+}
+
+// targetLabels are the values by which PodChaperons name the targets that exist, and the IDs of their clusters by the
+// names of their virtual nodes, as far as they are known.
+type targetLabels struct {
+	ids, hashes sets.Set[string]
+	nodes       map[string]string
+}
 
 // made says whether a PodChaperon with these labels was made for one of the targets. One without such labels belongs to
 // nobody whom we know, and counts as made.
@@ -257,7 +271,7 @@ func (t targetLabels) made(id, hash string) bool {
 
 // targets returns the labels of all (Cluster)Targets.
 func (s *strays) targets(ctx context.Context, from client.Reader) (targetLabels, error) {
-	all := targetLabels{sets.New[string](), sets.New[string]()}
+	all := targetLabels{sets.New[string](), sets.New[string](), map[string]string{}}
 	clusterTargets, targets := &v1alpha1.ClusterTargetList{}, &v1alpha1.TargetList{}
 	err := within(ctx, func(ctx context.Context) error {
 		return errors.Join(from.List(ctx, clusterTargets), from.List(ctx, targets))
@@ -265,15 +279,17 @@ func (s *strays) targets(ctx context.Context, from client.Reader) (targetLabels,
 	if err != nil {
 		return all, fmt.Errorf("listing targets: %w", err)
 	}
-	add := func(key types.NamespacedName) {
+	add := func(target client.Object) {
+		key := client.ObjectKeyFromObject(target)
 		all.ids.Insert(translate.TargetID(key))
 		all.hashes.Insert(translate.TargetHash(key))
+		all.nodes[translate.VirtualNodeName(key)] = targetkind.Status(target).ClusterID
 	}
 	for i := range clusterTargets.Items {
-		add(client.ObjectKeyFromObject(&clusterTargets.Items[i]))
+		add(&clusterTargets.Items[i])
 	}
 	for i := range targets.Items {
-		add(client.ObjectKeyFromObject(&targets.Items[i]))
+		add(&targets.Items[i])
 	}
 	return all, nil
 }

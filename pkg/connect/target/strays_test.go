@@ -58,7 +58,20 @@ func TestPodChaperonsOfTargetsThatDoNotExistEnd(t *testing.T) {
 	}
 	proxy := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "p"}}
 	next := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "q"}}
+	on := func(node string) *corev1.Pod {
+		bound := proxy.DeepCopy()
+		bound.Spec.NodeName = node
+		return bound
+	}
 	made := &v1alpha1.ClusterTarget{ObjectMeta: metav1.ObjectMeta{Name: "former"}}
+	elsewhere := &v1alpha1.ClusterTarget{
+		ObjectMeta: metav1.ObjectMeta{Name: "c3"}, Status: v1alpha1.TargetStatus{ClusterID: "c3-id"},
+	}
+	sibling := &v1alpha1.Target{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "eu"},
+		Status:     v1alpha1.TargetStatus{ClusterID: "c2-id"},
+	}
+	unconnected := &v1alpha1.ClusterTarget{ObjectMeta: metav1.ObjectMeta{Name: "c4"}}
 	failing := interceptor.Funcs{
 		List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error {
 			return errors.New("no")
@@ -74,7 +87,29 @@ func TestPodChaperonsOfTargetsThatDoNotExistEnd(t *testing.T) {
 	}{
 		"its target was renamed":       {chaperon: stray("former"), ended: true},
 		"its name has another pod now": {chaperon: stray("former"), source: []client.Object{next}, ended: true},
-		"its proxy exists":             {chaperon: stray("former"), source: []client.Object{proxy}, left: true},
+		"its proxy is not bound":       {chaperon: stray("former"), source: []client.Object{proxy}, left: true},
+		"its proxy is bound to the former name": {
+			chaperon: stray("former"), source: []client.Object{on("admiralty-former"), elsewhere}, left: true,
+		},
+		"its proxy runs in another target": {
+			chaperon: stray("former"), source: []client.Object{on("admiralty-c3"), elsewhere}, ended: true,
+		},
+		"its proxy runs in another target, as the cache says": {
+			chaperon: stray("former"), cached: []client.Object{on("admiralty-c3")}, source: []client.Object{elsewhere},
+			ended: true,
+		},
+		"its proxy runs in another target that is gone, too": {
+			chaperon: stray("former"), cached: []client.Object{on("admiralty-c3"), elsewhere}, left: true,
+		},
+		"its proxy is bound to a target that was never connected": {
+			chaperon: stray("former"), source: []client.Object{on("admiralty-c4"), unconnected}, ended: true,
+		},
+		"its proxy runs in this target, under changed labels": {
+			chaperon: stray("former"), source: []client.Object{on("admiralty-c2")}, left: true,
+		},
+		"its proxy runs in another target of the cluster, under changed labels": {
+			chaperon: stray("former"), source: []client.Object{on("admiralty-shop-eu"), sibling}, left: true,
+		},
 		"the source's cache has its proxy": {
 			chaperon: stray("former"), cached: []client.Object{proxy}, left: true,
 			funcs: interceptor.Funcs{Get: func(
@@ -108,8 +143,10 @@ func TestPodChaperonsOfTargetsThatDoNotExistEnd(t *testing.T) {
 					Client:    fakeOf(t, interceptor.Funcs{}, append(test.cached, cached)...),
 					APIReader: fakeOf(t, test.funcs, append(test.source, cached.DeepCopy())...),
 				},
-				target: &engage.Target{Key: types.NamespacedName{Name: "c2"}, Client: there},
-				live:   there,
+				target: &engage.Target{
+					Key: types.NamespacedName{Name: "c2"}, NodeName: "admiralty-c2", ClusterID: "c2-id", Client: there,
+				},
+				live: there,
 			}
 			s.options.Source.ClusterID = "c1"
 			left, err := s.endThose(t.Context())

@@ -298,26 +298,30 @@ func (r *Reconciler) writeCondition(ctx context.Context, target client.Object, r
 }
 
 // targetOf returns the target that has the node's name. For other virtual nodes, whose target may be gone, it returns
-// the target in the node's labels.
-func (r *Reconciler) targetOf(_ context.Context, node client.Object) []reconcile.Request {
+// the target that the node names.
+func (r *Reconciler) targetOf(_ context.Context, object client.Object) []reconcile.Request {
 	r.mu.Lock()
-	key, ok := r.keys[node.GetName()]
+	key, ok := r.keys[object.GetName()]
 	r.mu.Unlock()
-	labels := node.GetLabels()
-	switch {
-	case ok:
-	case labels[v1alpha1.LabelNodeProvider] != v1alpha1.LabelNodeProviderValue:
-		return nil
-	case labels[v1alpha1.LabelClusterTargetName] != "":
-		key = types.NamespacedName{Name: labels[v1alpha1.LabelClusterTargetName]}
-	default:
-		key = types.NamespacedName{
-			Namespace: labels[v1alpha1.LabelTargetNamespace],
-			Name:      labels[v1alpha1.LabelTargetName],
-		}
+	if node, isNode := object.(*corev1.Node); !ok && isNode && isVirtual(node) {
+		key = namedBy(node)
 	}
 	if key.Name == "" {
 		return nil
 	}
 	return []reconcile.Request{{NamespacedName: key}}
+}
+
+// namedBy returns the target that a virtual node names, or an empty key. Labels shorten long names, so they count only
+// for nodes of earlier versions, which have nothing else.
+func namedBy(node *corev1.Node) types.NamespacedName {
+	if key, ok := keyOfProvider(node.Spec.ProviderID); ok {
+		return key
+	}
+	if name := node.Labels[v1alpha1.LabelClusterTargetName]; name != "" {
+		return types.NamespacedName{Name: name}
+	}
+	return types.NamespacedName{
+		Namespace: node.Labels[v1alpha1.LabelTargetNamespace], Name: node.Labels[v1alpha1.LabelTargetName],
+	}
 }

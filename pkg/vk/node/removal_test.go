@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -13,6 +14,7 @@ import (
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
@@ -75,6 +77,56 @@ func TestATargetThatWasDeletedWhileNoManagerLedIsReported(t *testing.T) {
 			}
 			if (event == "") != (test.event == "") || !strings.Contains(event, test.event) || len(recorder.Events) > 0 {
 				t.Errorf("event %q, want one with %q", event, test.event)
+			}
+		})
+	}
+}
+
+func TestAVirtualNodeNamesItsTarget(t *testing.T) {
+	long := strings.Repeat("long-name.", 25) + "eu" // Of 252 characters.
+	c2, shop := types.NamespacedName{Name: "c2"}, types.NamespacedName{Namespace: "shop", Name: "c2"}
+	earlier := func(node *corev1.Node) { node.Spec.ProviderID = "" }
+	for name, test := range map[string]struct {
+		of     types.NamespacedName
+		change func(*corev1.Node)
+		none   bool
+	}{
+		"a ClusterTarget":                     {of: c2},
+		"a Target":                            {of: shop},
+		"a ClusterTarget of 64 characters":    {of: types.NamespacedName{Name: long[:64]}},
+		"a ClusterTarget with a long name":    {of: types.NamespacedName{Name: long}},
+		"a Target with a long name":           {of: types.NamespacedName{Namespace: "shop", Name: long}},
+		"a ClusterTarget, on an earlier node": {of: c2, change: earlier},
+		"a Target, on an earlier node":        {of: shop, change: earlier},
+		"a node whose provider somebody named": {
+			of:     c2,
+			change: func(node *corev1.Node) { node.Spec.ProviderID = "cloud://zone/admiralty-c2" },
+		},
+		"not a node of another kind": {
+			of:     c2,
+			change: func(node *corev1.Node) { delete(node.Labels, v1alpha1.LabelNodeProvider) }, none: true,
+		},
+		"not a node without any name": {
+			of: c2,
+			change: func(node *corev1.Node) {
+				node.Spec.ProviderID = ""
+				delete(node.Labels, v1alpha1.LabelClusterTargetName)
+			},
+			none: true,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := &Reconciler{keys: map[string]types.NamespacedName{}}
+			node := desiredNode(facts{key: test.of})
+			if test.change != nil {
+				test.change(node)
+			}
+			var want []reconcile.Request
+			if !test.none {
+				want = []reconcile.Request{{NamespacedName: test.of}}
+			}
+			if diff := cmp.Diff(want, r.targetOf(t.Context(), node)); diff != "" {
+				t.Errorf("targets (-want +got):\n%s", diff)
 			}
 		})
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -13,14 +14,27 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
+const providerPrefix = "admiralty://"
+
 // providerID returns the provider's name for a virtual node. A cloud's controller deletes nodes that are not Ready and
 // that the cloud does not know, and Kubernetes then deletes their pods by force. A controller that sees the name of
 // another provider cannot say that the cloud does not know the node, and leaves it alone.
 func providerID(key types.NamespacedName) string {
 	if key.Namespace == "" {
-		return "admiralty://" + key.Name
+		return providerPrefix + key.Name
 	}
-	return "admiralty://" + key.Namespace + "/" + key.Name
+	return providerPrefix + key.Namespace + "/" + key.Name
+}
+
+// keyOfProvider returns the key of the target that providerID was called with. It returns false for the name of another
+// provider, or for none, as nodes of earlier versions have.
+func keyOfProvider(id string) (types.NamespacedName, bool) {
+	path, ours := strings.CutPrefix(id, providerPrefix)
+	namespace, name, namespaced := strings.Cut(path, "/")
+	if !namespaced {
+		namespace, name = "", path
+	}
+	return types.NamespacedName{Namespace: namespace, Name: name}, ours && name != ""
 }
 
 // ensureSpec gives an existing virtual node the taints that its target's conditions ask for, and its provider's name.

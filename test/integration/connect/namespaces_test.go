@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
@@ -184,6 +185,37 @@ func TestATargetThatIsReadByNamespaceLosesItsCopiesWithTheTarget(t *testing.T) {
 	env.WaitGone(t, c2, made)
 	if !env.Exists(t, c2, unread) {
 		t.Error("a Service was deleted in a namespace that is not granted")
+	}
+}
+
+func TestWhatIsCreatedJustBeforeATargetIsDeletedGoesWithIt(t *testing.T) {
+	namespace := env.Namespace(t, nil, c1, c2)
+	grantNamespaces(t, "heidi", namespace)
+	newGrant(t, "heidi", v1alpha1.SourceGrantStatus{Namespaces: []string{namespace}})
+	for name, login := range map[string]*rest.Config{
+		"read everywhere": c2Alice, "read by namespace": c2.User(t, "heidi"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			key, _ := connect(t, login)
+			target := engagedTarget(t, key)
+			made := env.Chaperon(namespace, "made", sourceID, key)
+			env.Must(t, target.Client.Create(t.Context(), made))
+			env.Delete(t, c1, clusterTarget(key))
+			env.Eventually(t, func(context.Context) error {
+				if env.Exists(t, c2, made) && made.DeletionTimestamp.IsZero() {
+					return errors.New("the PodChaperon is not deleted")
+				}
+				return nil
+			})
+			late := env.Chaperon(namespace, "late", sourceID, key)
+			env.Eventually(t, func(ctx context.Context) error {
+				err := target.Client.Create(ctx, late.DeepCopy(), client.DryRunAll)
+				if err == nil || !strings.Contains(err.Error(), "not connected to the target any more") {
+					return fmt.Errorf("another PodChaperon can be created: error %v", err) //nolint:errorlint // or nil
+				}
+				return nil
+			})
+		})
 	}
 }
 

@@ -3,6 +3,7 @@ package connect
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -141,4 +142,14 @@ func TestAVirtualNodeWithoutATargetIsDeleted(t *testing.T) {
 		Labels: vknode.Labels(key, nil, nil, nil),
 	}})
 	waitForNoNode(t, key)
+
+	long := types.NamespacedName{Namespace: "gone", Name: strings.Repeat("g", 64)}
+	env.Create(t, c1, &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{
+			Name:   translate.VirtualNodeName(long),
+			Labels: vknode.Labels(long, nil, nil, nil), // They have the name shortened.
+		},
+		Spec: corev1.NodeSpec{ProviderID: "admiralty://" + long.String()},
+	})
+	waitForNoNode(t, long)
 }

@@ -46,7 +46,19 @@ func (p *Placer) ensureChaperon(
 	if err := p.ensureNeeds(ctx, proxy, t); err != nil {
 		return nil, err
 	}
-	err = within(ctx, func(ctx context.Context) error {
+	return p.create(ctx, proxy, t, chaperon)
+}
+
+// create creates a PodChaperon. It begins nothing in a target that is disengaged: if the (Cluster)Target was deleted,
+// nobody would end the delegate.
+func (p *Placer) create(
+	ctx context.Context, proxy *corev1.Pod, t *Target, chaperon *v1alpha1.PodChaperon,
+) (*v1alpha1.PodChaperon, error) {
+	disconnected := fmt.Errorf("placing the delegate in %s: %w", t.Name(), errDisconnected)
+	if t.Gone() {
+		return nil, disconnected
+	}
+	err := within(ctx, func(ctx context.Context) error {
 		return t.Client.Create(ctx, chaperon, client.FieldOwner(v1alpha1.FieldOwner))
 	})
 	switch {
@@ -56,12 +68,16 @@ func (p *Placer) ensureChaperon(
 		return chaperon, nil
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
+	case t.Gone():
+		return nil, disconnected
 	}
 	return p.afterFailure(ctx, proxy, t, chaperon, err)
 }
 
 // ensureNeeds makes what the proxy needs exist in the target, before its delegate does.
 func (p *Placer) ensureNeeds(ctx context.Context, proxy *corev1.Pod, t *Target) error {
+	ctx, end := t.whileEngaged(ctx)
+	defer end()
 	err := p.ensure(ctx, proxy, t.Target)
 	var refused *needs.RefusedError
 	switch {

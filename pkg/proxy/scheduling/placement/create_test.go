@@ -113,6 +113,80 @@ func TestARefusalIsNoAnswerToAnEarlierRequest(t *testing.T) {
 	}
 }
 
+func TestNothingIsBegunInATargetThatIsDisengaged(t *testing.T) {
+	const disconnected = "placing the delegate in c1: it was disconnected"
+	for name, test := range map[string]struct {
+		during  string // when the target is disengaged
+		created bool
+		err     string
+	}{
+		"before the pod's needs are there": {
+			during: "needs", err: "bringing what the pod needs to c1: it was disconnected",
+		},
+		"when the pod's needs are there":      {during: "the last need", err: disconnected},
+		"while the PodChaperon is created":    {during: "create", created: true},
+		"and the request has no answer":       {during: "lost", created: true, err: disconnected},
+		"not while the target is still there": {created: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, created := newWorld(), false
+			engagement, disengage := context.WithCancel(t.Context())
+			w.ensure = func(ctx context.Context, _ *corev1.Pod, _ *engage.Target) error {
+				switch test.during {
+				case "needs":
+					disengage()
+					receive(t, "the end of the requests", ctx.Done())
+					return context.Cause(ctx)
+				case "the last need":
+					disengage()
+				}
+				return nil
+			}
+			var at *Target
+			at = w.engage(t, "c1", interceptor.Funcs{
+				Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error {
+					created = true
+					switch test.during {
+					case "create":
+						disengage()
+					case "lost":
+						disengage()
+						w.Delegates.ForgetTarget(at)
+						return errors.New("slow")
+					}
+					return nil
+				},
+				Get: func(
+					context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption,
+				) error {
+					return errors.New("slow")
+				},
+			})
+			at.engagement = engagement
+			_, err := w.ensureChaperon(t.Context(), newPod("p", nil), at, nil)
+			if message(err) != test.err || created != test.created {
+				t.Errorf("a PodChaperon was created: %t; error %q, want %q", created, message(err), test.err)
+			}
+			if holder := w.Delegates.Holder("p"); holder != nil {
+				t.Errorf("the pod waits for %s", holder.Name())
+			}
+		})
+	}
+}
+
+func TestATargetThatIsDisengagedHoldsNoPod(t *testing.T) {
+	w := newWorld()
+	at := w.engage(t, "c1", interceptor.Funcs{})
+	engagement, disengage := context.WithCancel(t.Context())
+	at.engagement = engagement
+	disengage()
+	w.Delegates.ForgetTarget(at)
+	w.Delegates.setUncertain("p", at, true)
+	if holder := w.Delegates.Holder("p"); holder != nil {
+		t.Errorf("the pod waits for %s", holder.Name())
+	}
+}
+
 func TestWithoutAKeyNothingIsPlaced(t *testing.T) {
 	w := newWorld()
 	w.sign = func(proof.Claim) (string, error) { return "", errors.New("no key") }

@@ -156,12 +156,13 @@ func (d *Delegates) Concluded(proxy types.UID, state ProxyState) {
 	d.tidy(proxy, known)
 }
 
-// setUncertain notes whether a target may have a PodChaperon of the proxy that its cache does not show yet.
+// setUncertain notes whether a target may have a PodChaperon of the proxy that its cache does not show yet. One that is
+// disengaged holds no proxy.
 func (d *Delegates) setUncertain(proxy types.UID, t *Target, uncertain bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	known := d.recordOf(proxy)
-	if uncertain {
+	if uncertain && !t.Gone() {
 		known.uncertain, known.unseen = t, ""
 	} else if known.uncertain == t {
 		known.uncertain = nil

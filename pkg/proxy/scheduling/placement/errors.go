@@ -1,6 +1,13 @@
 package placement
 
-import "github.com/multicluster-scheduler/multicluster-scheduler/pkg/apierror"
+import (
+	"errors"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/apierror"
+)
+
+// errDisconnected says that a target was disengaged while a pod was placed in it.
+var errDisconnected = errors.New("it was disconnected")
 
 // ConcludedError says that there is no pod to schedule any more.
 type ConcludedError struct{}

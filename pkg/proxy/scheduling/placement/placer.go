@@ -187,8 +187,8 @@ func (p *Placer) awaitNews(ctx context.Context, w *waiter, d time.Duration) erro
 		return nil
 	case <-timer.C():
 		return nil
-	case <-w.target.disengaged:
-		return errors.New("it was disconnected")
+	case <-w.target.engagement.Done():
+		return errDisconnected
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}

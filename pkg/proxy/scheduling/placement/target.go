@@ -22,26 +22,26 @@ type Target struct {
 	Ledger *fit.Ledger
 	// Since is when the target's cache had listed all PodChaperons. Whoever watches the cache sets it.
 	Since time.Time
-	// disengaged is closed when the target is disengaged.
-	disengaged <-chan struct{}
+	// engagement ends when the target is disengaged.
+	engagement context.Context //nolint:containedctx // It is what ends.
 }
 
 // NewTarget makes a Target that is engaged until ctx ends. clusterID is the source's.
 func NewTarget(ctx context.Context, engaged *engage.Target, clusterID string, c clock.PassiveClock) *Target {
-	return &Target{Target: engaged, Ledger: fit.NewLedger(clusterID, c), disengaged: ctx.Done()}
+	return &Target{Target: engaged, Ledger: fit.NewLedger(clusterID, c), engagement: ctx}
 }
 
 // Name is how users know the target.
 func (t *Target) Name() string { return targetkind.Name(t.Key) }
 
 // Gone says whether the target is disengaged.
-func (t *Target) Gone() bool {
-	select {
-	case <-t.disengaged:
-		return true
-	default:
-		return false
-	}
+func (t *Target) Gone() bool { return t.engagement.Err() != nil }
+
+// whileEngaged returns a context that ends with ctx, and when the target is disengaged. The caller must call end.
+func (t *Target) whileEngaged(ctx context.Context) (_ context.Context, end func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(t.engagement, func() { cancel(errDisconnected) })
+	return ctx, func() { stop(); cancel(nil) }
 }
 
 // fence returns after which silence of this source the target is to stop the proxy's delegate, or 0 for never. A source

@@ -107,8 +107,8 @@ func (p *Placer) awaitEnd(ctx context.Context, w *waiter, seen *v1alpha1.PodChap
 			}
 			logWait(ctx, w.target, seen, err)
 			timer.Reset(p.timeout)
-		case <-w.target.disengaged:
-			return withdrawing(refusal, errors.New("it was disconnected"))
+		case <-w.target.engagement.Done():
+			return withdrawing(refusal, errDisconnected)
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}

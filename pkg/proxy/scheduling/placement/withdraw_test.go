@@ -52,8 +52,8 @@ func TestNoOtherTargetIsTriedUntilAWithdrawnDelegateHasEnded(t *testing.T) {
 			w := newWorld()
 			asked := make(chan string, 1)
 			at := w.engage(t, "c1", lingering(asked))
-			disengaged := make(chan struct{})
-			at.disengaged = disengaged
+			engagement, disengage := context.WithCancel(t.Context())
+			at.engagement = engagement
 			done := make(chan error, 1)
 			go func() { done <- w.place(t.Context(), newPod("p", nil), at) }()
 			eventually(t, "the pod waits", w.clock.HasWaiters)
@@ -66,7 +66,7 @@ func TestNoOtherTargetIsTriedUntilAWithdrawnDelegateHasEnded(t *testing.T) {
 				t.Errorf("the request to end the delegate (-want +got):\n%s", diff)
 			}
 			eventually(t, "the pod waits for the end", w.clock.HasWaiters)
-			test.happens(w, at, func() { close(disengaged) })
+			test.happens(w, at, disengage)
 			if got := message(receive(t, "the outcome", done)); got != test.err {
 				t.Errorf("error is %q, want %q", got, test.err)
 			}
