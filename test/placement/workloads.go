@@ -127,6 +127,18 @@ func bigPods(clusters int) func(*generator) {
 	}
 }
 
+// bigPod is a pod that needs half a node, among small ones that take each bit of room that is released.
+func bigPod(clusters int) func(*generator) {
+	return func(g *generator) {
+		g.fleet(clusters, 4, 4)
+		for at := time.Duration(0); at < 10*time.Minute; at += 3 * time.Second {
+			lasts := time.Duration(g.between(50, 70)) * time.Second
+			g.pods(10, at, size{cpu: share(g.cpus(), 0.8) / 200, memory: 1 << 10}, lasting(lasts))
+		}
+		g.pods(1, 2*time.Minute, size{cpu: usualNode.cpu / 2, memory: usualNode.memory / 2})
+	}
+}
+
 // gangs are pods that belong together, and request 80 % of all CPUs at any time.
 func gangs(clusters int) func(*generator) {
 	return func(g *generator) {

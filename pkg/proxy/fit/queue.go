@@ -34,7 +34,7 @@ func (l *Ledger) setQueue(pod types.UID, namespace string) bool {
 func (l *Ledger) Queues(namespace string, d *Demand) bool {
 	l.refresh()
 	for _, q := range *l.queues.Load() {
-		if q.namespace == namespace && d.atLeast(q.demand) {
+		if q.namespace == namespace && d.AtLeast(q.demand) {
 			return true
 		}
 	}
@@ -52,9 +52,9 @@ func (l *Ledger) listQueues() {
 	l.queues.Store(&queues)
 }
 
-// atLeast says whether a pod requests at least as much of everything as another one. Both list their requests in the
+// AtLeast says whether a pod requests at least as much of everything as another one. Both list their requests in the
 // order of the names.
-func (d *Demand) atLeast(other *Demand) bool {
+func (d *Demand) AtLeast(other *Demand) bool {
 	own := d.Quantities()
 	for _, q := range other.Quantities() {
 		for len(own) > 0 && own[0].Name < q.Name {

@@ -32,7 +32,7 @@ func (s *Scheduler) handleFailure(
 		err := status.AsError()
 		uid := pod.Pod.UID
 		if status.IsSuccess() || ctx.Err() != nil || errors.As(err, new(*placement.ConcludedError)) {
-			s.plugin.attempts.Forget(uid)
+			s.plugin.concluded(uid)
 			pods.Done(uid)
 			return
 		}
@@ -56,7 +56,7 @@ func (s *Scheduler) handleFailure(
 		}
 		handle(ctx, said, pod, status, nominating, start)
 		if concludedMeanwhile(f, pod.Pod) { // The event may have come before the last attempt was remembered.
-			s.plugin.attempts.Forget(uid)
+			s.plugin.concluded(uid)
 		} else if again {
 			s.plugin.waker.pod(client.ObjectKeyFromObject(pod.Pod), uid)
 		}

@@ -35,6 +35,7 @@ type plugin struct {
 	follower     Follower
 	waker        *waker
 	stays        *stays
+	keeping      *keeping
 	explanations *diagnosis.Store
 	metrics      *metrics
 	// The rest is set when the scheduler starts.
@@ -217,6 +218,8 @@ func (p *plugin) closed(c *cycle, pod *corev1.Pod, t *target) string {
 		return "not reachable"
 	case !t.Allows(pod.Namespace):
 		return "takes no pods of namespace " + pod.Namespace
+	case c.holder != t.Target && p.keeping.forOther(t.NodeName, pod):
+		return "keeps its room for a pod that has waited longer"
 	case c.claims:
 		return p.follower.Objection(pod, t.Target.Target)
 	default:
@@ -269,7 +272,9 @@ func (p *plugin) PostFilter(
 	var next attempts.Trial
 	var prospects map[string]attempts.Prospect
 	if c, err := readCycle(state); err == nil { // There is none if PreFilter has rejected the pod.
-		next, prospects = c.nextTrial(p.strategy)
+		if next, prospects = c.nextTrial(p.strategy); !next.Exists() && c.holder == nil && !c.Trial.Exists() {
+			p.fitsNowhere(c, pod)
+		}
 	}
 	p.attempts.Try(pod.UID, next, prospects)
 	return nil, fwk.NewStatus(fwk.Unschedulable)
@@ -333,6 +338,7 @@ func (p *plugin) Reserve(ctx context.Context, state fwk.CycleState, pod *corev1.
 	}
 	if !p.placer.Delegates.ScheduledIn(t.Target, pod.UID) {
 		t.Ledger.Place(pod.UID, c.Demand)
+		p.keeping.takes(nodeName, pod, c.Demand)
 	}
 	p.explainChoice(ctx, state, c, pod, nodeName)
 	return nil

@@ -135,6 +135,7 @@ func newPlugin(options Options) *plugin {
 		follower:     options.Follower,
 		waker:        waker,
 		stays:        newStays(options.Clock),
+		keeping:      newKeeping(options.Clock),
 		explanations: diagnosis.NewStore(options.Clock),
 		metrics:      newMetrics(),
 	}
@@ -266,7 +267,7 @@ func (s *Scheduler) proxyConcluded(pod *corev1.Pod, state placement.ProxyState) 
 		s.plugin.placer.Delegates.Released(pod.UID)
 	}
 	s.plugin.placer.Delegates.Concluded(pod.UID, state)
-	s.plugin.attempts.Forget(pod.UID)
+	s.plugin.concluded(pod.UID)
 }
 
 func (s *Scheduler) namespaceEnabled(namespace *corev1.Namespace) {

@@ -1,0 +1,214 @@
+package scheduling
+
+import (
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/proxy/scheduling/attempts"
+)
+
+// sized returns a pod that was created at a second and requests CPUs.
+func sized(uid types.UID, second int64, cpu string) *corev1.Pod {
+	pod := newPod(uid, list("cpu", cpu))
+	pod.Name, pod.CreationTimestamp = string(uid), metav1.NewTime(time.Unix(second, 0))
+	return pod
+}
+
+// schedule runs what the scheduler runs for a pod, and returns the reason why the target does not get the pod, if so.
+func (w *world) schedule(t *testing.T, pod *corev1.Pod, in *target) string {
+	t.Helper()
+	state := framework.NewCycleState()
+	if _, status := w.PreFilter(t.Context(), state, pod, nil); !status.IsSuccess() {
+		t.Fatal(status)
+	}
+	status := w.Filter(t.Context(), state, pod, newNode(in.NodeName, resources("8", "64Gi")))
+	if !status.IsSuccess() {
+		_, _ = w.PostFilter(t.Context(), state, pod, nil)
+		return status.Message()
+	}
+	if status := w.Reserve(t.Context(), state, pod, in.NodeName); !status.IsSuccess() {
+		t.Fatal(status)
+	}
+	return ""
+}
+
+const keeps = "keeps its room for a pod that has waited longer"
+
+func TestATargetKeepsItsRoomForAPodThatSmallerOnesOvertook(t *testing.T) {
+	for name, test := range map[string]struct {
+		waits time.Duration
+		taker *corev1.Pod
+		next  *corev1.Pod
+		want  string
+	}{
+		"a smaller, younger pod": {keepAfter, sized("taker", 20, "1"), sized("next", 30, "1"), keeps},
+		"too early":              {keepAfter - 1, sized("taker", 20, "1"), sized("next", 30, "1"), ""},
+		"an older pod took room": {keepAfter, sized("taker", 5, "1"), sized("next", 30, "1"), ""},
+		"an equal pod took room": {keepAfter, sized("taker", 20, "8"), sized("next", 30, "1"), ""},
+		"a more important pod took room": {
+			keepAfter, important(sized("taker", 20, "1")), sized("next", 30, "1"), "",
+		},
+		"no pod took room":                    {keepAfter, nil, sized("next", 30, "1"), ""},
+		"an older pod comes":                  {keepAfter, sized("taker", 20, "1"), sized("next", 5, "1"), ""},
+		"a more important pod comes":          {keepAfter, sized("taker", 20, "1"), important(sized("next", 30, "1")), ""},
+		"a pod comes whose delegate is there": {keepAfter, sized("taker", 20, "1"), sized("there", 30, "1"), ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld()
+			c1 := w.engage(t, "c1", interceptor.Funcs{})
+			w.placer.Delegates.Seen(c1.Target, newChaperon("c", "there"))
+			big := sized("big", 10, "8")
+			c1.Ledger.Update(summary(resources("4", "64Gi")))
+			if reason := w.schedule(t, big, c1); reason == "" || reason == keeps {
+				t.Fatalf("the big pod: %q", reason)
+			}
+			w.clock.Step(test.waits)
+			if test.taker != nil {
+				w.keeping.takes(c1.NodeName, test.taker, w.demandOf(t, test.taker))
+			}
+			_ = w.schedule(t, big, c1)
+			if reason := w.schedule(t, test.next, c1); reason != test.want {
+				t.Errorf("the next pod: %q, want %q", reason, test.want)
+			}
+		})
+	}
+}
+
+func TestATargetKeepsNoRoomForAPodThatItCannotHave(t *testing.T) {
+	for name, test := range map[string]struct {
+		cpu     string
+		happens func(w *world, big *corev1.Pod, c1 *target)
+	}{
+		"no node is big enough": {"65", func(*world, *corev1.Pod, *target) {}},
+		"the target has refused it": {"8", func(w *world, big *corev1.Pod, c1 *target) {
+			w.refuse(big, c1.NodeName, attempts.FixedTime, "refused: quota")
+		}},
+		"it can be tried there": {"8", func(w *world, _ *corev1.Pod, c1 *target) {
+			w.withPolicy(c1, &v1alpha1.PlacementPolicy{ScaleUp: &v1alpha1.ScaleUp{}})
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld()
+			c1, big := w.engage(t, "c1", interceptor.Funcs{}), sized("big", 10, test.cpu)
+			c1.Ledger.Update(summary(resources("4", "64Gi")))
+			_ = w.schedule(t, big, c1)
+			w.clock.Step(keepAfter)
+			small := sized("small", 20, "1")
+			w.keeping.takes(c1.NodeName, small, w.demandOf(t, small))
+			test.happens(w, big, c1)
+			_ = w.schedule(t, big, c1)
+			if w.keeping.forOther(c1.NodeName, small) {
+				t.Error("it keeps its room")
+			}
+		})
+	}
+}
+
+// keptFor returns a world in which a target keeps its room for a big pod.
+func keptFor(t *testing.T) (w *world, c1 *target, big *corev1.Pod) {
+	t.Helper()
+	w = newWorld()
+	c1, big = w.engage(t, "c1", interceptor.Funcs{}), sized("big", 10, "8")
+	c1.Ledger.Update(summary(resources("4", "64Gi")))
+	_ = w.schedule(t, big, c1)
+	w.clock.Step(keepAfter)
+	small := sized("small", 20, "1")
+	w.keeping.takes(c1.NodeName, small, w.demandOf(t, small))
+	_ = w.schedule(t, big, c1)
+	if reason := w.schedule(t, sized("next", 30, "1"), c1); reason != keeps {
+		t.Fatalf("the next pod: %q", reason)
+	}
+	return w, c1, big
+}
+
+func TestATargetTakesAllPodsAgain(t *testing.T) {
+	for name, happens := range map[string]func(w *world, big *corev1.Pod){
+		"when the time is over":         func(w *world, _ *corev1.Pod) { w.clock.Step(keepFor) },
+		"when the pod is bound or gone": func(w *world, big *corev1.Pod) { w.concluded(big.UID) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, c1, big := keptFor(t)
+			next := sized("next", 30, "1")
+			happens(w, big)
+			eventually(t, "the end", func() bool { return !w.keeping.forOther(c1.NodeName, next) })
+			if reason := w.schedule(t, next, c1); reason != "" {
+				t.Errorf("the next pod: %q", reason)
+			}
+		})
+	}
+}
+
+func TestABigPodGetsTheRoomThatIsKept(t *testing.T) {
+	w, c1, big := keptFor(t)
+	c1.Ledger.Update(summary(resources("8", "64Gi")))
+	if reason := w.schedule(t, big, c1); reason != "" {
+		t.Errorf("the big pod: %q", reason)
+	}
+}
+
+func TestATargetPausesBeforeItKeepsItsRoomAgain(t *testing.T) {
+	w, c1, big := keptFor(t)
+	w.clock.Step(keepFor)
+	next := sized("next", 30, "1")
+	eventually(t, "the end", func() bool { return !w.keeping.forOther(c1.NodeName, next) })
+	keepsAgain := func() bool {
+		t.Helper()
+		w.keeping.takes(c1.NodeName, next, w.demandOf(t, next))
+		_ = w.schedule(t, big, c1)
+		return w.keeping.forOther(c1.NodeName, next)
+	}
+	if w.clock.Step(keepPauses*keepFor - 1); keepsAgain() {
+		t.Error("it keeps its room again too early")
+	}
+	if w.clock.Step(1); !keepsAgain() {
+		t.Error("it does not keep its room again")
+	}
+}
+
+func TestHalfOfTheTargetsTakeAllPods(t *testing.T) {
+	w := newWorld()
+	var all []*target
+	for _, name := range []string{"c1", "c2", "c3", "c4", "c5"} {
+		full := w.engage(t, name, interceptor.Funcs{})
+		full.Ledger.Update(summary(resources("4", "64Gi")))
+		all = append(all, full)
+	}
+	uids, small := []types.UID{"first", "first", "second", "third"}, sized("small", 20, "1")
+	for _, uid := range uids {
+		_ = w.schedule(t, sized(uid, 10, "8"), all[0])
+	}
+	w.clock.Step(keepAfter)
+	for _, at := range all {
+		w.keeping.takes(at.NodeName, small, w.demandOf(t, small))
+	}
+	for i, want := range []int{1, 1, 2, 2} {
+		_ = w.schedule(t, sized(uids[i], 10, "8"), all[0])
+		kept := 0
+		for _, at := range all {
+			if w.keeping.forOther(at.NodeName, small) {
+				kept++
+			}
+		}
+		if kept != want {
+			t.Errorf("after the %s pod, %d targets keep their room, want %d", uids[i], kept, want)
+		}
+	}
+}
+
+func TestWhatWasTakenBeforeAPodWaitedDoesNotCount(t *testing.T) {
+	small, big := sized("small", 20, "1"), sized("big", 10, "8")
+	w := newWorld()
+	last := taker{at: time.Unix(100, 0), created: small.CreationTimestamp, demand: w.demandOf(t, small)}
+	for second, want := range map[int64]bool{99: true, 100: false} {
+		if got := last.overtook(big, w.demandOf(t, big), time.Unix(second, 0)); got != want {
+			t.Errorf("a pod that waits since second %d was overtaken: %t", second, got)
+		}
+	}
+}
