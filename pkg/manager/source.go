@@ -214,6 +214,7 @@ func (w *wiring) targets(registry *engage.Registry) error {
 		Source:    w.origin,
 		Verifier:  w.verifier,
 		Holds:     holds,
+		Lead:      w.lead,
 		Tenants:   w.config.Tenants,
 		Tokens:    w.tokens,
 		Addresses: w.inUse,
