@@ -56,22 +56,22 @@ func TestAProcessThatWasFrozenRenewsNoMore(t *testing.T) {
 		if err != nil {
 			w.Fatal(err)
 		}
-		to.fence.Until(h.Context(), h.Ended)
+		to.fence.Until(h)
 		lease := &coordinationv1.Lease{}
 		if err := w.target.Get(w.Context(), leaseKey, lease); err != nil {
 			w.Fatal(err)
 		}
 		first := lease.ResourceVersion
 
-		time.Sleep(timeouts.HoldEnds - time.Millisecond)
+		<-time.After(timeouts.HoldEnds - time.Millisecond)
 		if err := to.fence.Check(w.Context()); err != nil {
 			w.Errorf("just before the hold ends: %v", err)
 		}
-		time.Sleep(time.Millisecond)
+		<-time.After(time.Millisecond)
 		if err := to.fence.Check(w.Context()); !errors.Is(err, errLapsed) || h.Context().Err() != nil {
 			w.Errorf("the hold is over, and writes get %v; its context: %v", err, h.Context().Err())
 		}
-		time.Sleep(frozenFor)
+		<-time.After(frozenFor)
 		if to.stopped.Load() == 0 {
 			w.Error("no renewal was tried, so this test shows nothing")
 		}

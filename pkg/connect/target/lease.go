@@ -122,7 +122,7 @@ func (l *loop) holdTarget(ctx, life context.Context, d *dialer, e *engagement) e
 		return err
 	}
 	e.hold, l.epoch = h, h.Epoch()
-	d.fence.Until(h.Context(), h.Ended)
+	d.fence.Until(h)
 	e.target.Confirms = h.Confirm
 	return e.askForFencing(ctx)
 }

@@ -22,17 +22,19 @@ type Fence struct {
 	// Lead is the right to lead, without which no write passes. It may be nil.
 	Lead Right
 
-	held atomic.Pointer[held]
+	held atomic.Pointer[Hold]
 }
 
-// held is the right to act in a target. ctx ends with it, as soon as somebody notices.
-type held struct {
-	ctx   context.Context //nolint:containedctx // it is what ends
-	right Right
+// Hold is the right to act in a target.
+type Hold interface {
+	// Ended is a Right.
+	Ended() error
+	// Context ends with the right, as soon as somebody notices.
+	Context() context.Context
 }
 
-// Until makes all writes from now on end with a right, and those under way with ctx.
-func (f *Fence) Until(ctx context.Context, right Right) { f.held.Store(&held{ctx, right}) }
+// Until makes all writes from now on end with a right, those under way, too.
+func (f *Fence) Until(hold Hold) { f.held.Store(&hold) }
 
 type decidingKey struct{}
 
@@ -48,7 +50,7 @@ func (f *Fence) Check(ctx context.Context) error {
 	if own, deciding := ctx.Value(decidingKey{}).(Right); deciding {
 		rights = append(rights, own)
 	} else if held := f.held.Load(); held != nil {
-		rights = append(rights, held.right, func() error { return context.Cause(held.ctx) })
+		rights = append(rights, (*held).Ended, func() error { return context.Cause((*held).Context()) })
 	}
 	for _, right := range rights {
 		if right == nil {
@@ -98,7 +100,7 @@ func (f *Fence) during(ctx context.Context) (context.Context, func()) {
 		return ctx, func() {}
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
-	stop := context.AfterFunc(held.ctx, func() { cancel(errFenced) })
+	stop := context.AfterFunc((*held).Context(), func() { cancel(errFenced) })
 	return ctx, func() { stop(); cancel(nil) }
 }
 

@@ -33,7 +33,7 @@ func TestWritesEndWithTheRightAndReadsGoOn(t *testing.T) {
 	if err := send(t.Context(), http.MethodPut, "/"); err != nil {
 		t.Errorf("before there is a right to be lost: %v", err)
 	}
-	fence.Until(right, nil)
+	fence.Until(&until{ctx: right})
 	if err := send(t.Context(), http.MethodPut, "/"); err != nil {
 		t.Error(err)
 	}
@@ -74,11 +74,16 @@ func sent(t *testing.T, to http.RoundTripper, ctx context.Context, method, url s
 }
 
 // until is a right whose clock shows its end, although no timer has fired.
-type until struct{ over atomic.Bool }
+type until struct {
+	ctx  context.Context //nolint:containedctx // as in the product
+	over atomic.Bool
+}
 
 var errOver = errors.New("over")
 
-func (u *until) right() error {
+func (u *until) Context() context.Context { return u.ctx }
+
+func (u *until) Ended() error {
 	if u.over.Load() {
 		return errOver
 	}
@@ -136,14 +141,17 @@ func TestAProcessThatWasFrozenSendsNoMoreWrites(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			for when, freeze := range map[string]func(*answering, func()){
-				"before it is sent":                         func(_ *answering, thaw func()) { thaw() },
-				"while it waits for a connection":           func(to *answering, thaw func()) { to.before = thaw },
-				"while it waits for a connection once more": func(to *answering, thaw func()) { to.before, to.again = thaw, true },
+				"before it is sent":               func(_ *answering, thaw func()) { thaw() },
+				"while it waits for a connection": func(to *answering, thaw func()) { to.before = thaw },
+				"while it waits for a connection once more": func(to *answering, thaw func()) {
+					to.before, to.again = thaw, true
+				},
 			} {
 				var lead, hold, own until
-				fence := &Fence{Lead: lead.right}
+				hold.ctx = t.Context()
+				fence := &Fence{Lead: lead.Ended}
 				if !test.leaseless {
-					fence.Until(t.Context(), hold.right)
+					fence.Until(&hold)
 				}
 				to := &answering{}
 				freeze(to, func() {
@@ -151,7 +159,7 @@ func TestAProcessThatWasFrozenSendsNoMoreWrites(t *testing.T) {
 					hold.over.Store(test.hold)
 					own.over.Store(test.own)
 				})
-				err := sent(t, fence.Wrap(to), test.as(t.Context(), own.right), http.MethodPatch, "http://c2")
+				err := sent(t, fence.Wrap(to), test.as(t.Context(), own.Ended), http.MethodPatch, "http://c2")
 				if errors.Is(err, errOver) != test.refused || (to.got == "") != test.refused {
 					t.Errorf("frozen %s: it sent %q, and the error is %v", when, to.got, err)
 				}

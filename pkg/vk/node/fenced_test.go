@@ -13,29 +13,34 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 )
 
-// conditionOf returns the condition Ready that the node of a target gets, given a pod, the node's condition so far, and
-// when the last renewal was sent to the target.
-func conditionOf(
-	t *testing.T, connected metav1.Condition, pod *corev1.Pod, was corev1.NodeCondition, sent, now time.Time,
-) corev1.ConditionStatus {
+// scene is a target with a pod, the condition Ready of its node so far, and when the last renewal was sent to it.
+type scene struct {
+	connected metav1.Condition
+	pod       *corev1.Pod
+	was       corev1.NodeCondition
+	sent, now time.Time
+}
+
+// ready returns the condition Ready that the node gets.
+func (s scene) ready(t *testing.T) corev1.ConditionStatus {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	if err := corev1.AddToScheme(scheme); err != nil {
 		t.Fatal(err)
 	}
 	r := &Reconciler{options: Options{
-		Client: fake.NewClientBuilder().WithScheme(scheme).WithObjects(pod).Build(),
+		Client: fake.NewClientBuilder().WithScheme(scheme).WithObjects(s.pod).Build(),
 		LastRenewal: func(target types.NamespacedName) time.Time {
 			if target.Name != "c2" {
 				t.Errorf("renewals to %s were asked for", target)
 			}
-			return sent
+			return s.sent
 		},
 	}}
 	f := facts{
-		key: types.NamespacedName{Name: "c2"}, now: metav1.NewTime(now),
-		status:   v1alpha1.TargetStatus{Conditions: []metav1.Condition{connected}},
-		existing: &corev1.Node{Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{was}}},
+		key: types.NamespacedName{Name: "c2"}, now: metav1.NewTime(s.now),
+		status:   v1alpha1.TargetStatus{Conditions: []metav1.Condition{s.connected}},
+		existing: &corev1.Node{Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{s.was}}},
 	}
 	var err error
 	if f.spared, err = r.isSpared(t.Context(), f); err != nil {
@@ -82,8 +87,8 @@ func TestAFlappingTargetWithFencedDelegatesIsUnknown(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			was := corev1.NodeCondition{Type: corev1.NodeReady, Status: corev1.ConditionTrue}
-			got := conditionOf(t, test.status.Conditions[0], fencedPod(test.change), was, time.Time{}, time.Unix(1000, 0))
-			if got != test.want {
+			s := scene{test.status.Conditions[0], fencedPod(test.change), was, time.Time{}, time.Unix(1000, 0)}
+			if got := s.ready(t); got != test.want {
 				t.Errorf("Ready is %s, want %s", got, test.want)
 			}
 		})
@@ -140,8 +145,8 @@ func TestANodeIsNotReadyOnlyIfNoRenewalWasSentSince(t *testing.T) {
 			if test.sent > 0 {
 				sent = time.Unix(test.sent, 0)
 			}
-			got := conditionOf(t, connected, fencedPod(test.change), test.was, sent, time.Unix(test.now, 0))
-			if got != test.want {
+			s := scene{connected, fencedPod(test.change), test.was, sent, time.Unix(test.now, 0)}
+			if got := s.ready(t); got != test.want {
 				t.Errorf("Ready is %s, want %s", got, test.want)
 			}
 		})
