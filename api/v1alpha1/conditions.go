@@ -175,11 +175,12 @@ func LeavesPodsUnknown(reason string) bool {
 
 // LeavesNodeUnknown says whether a reason of ConditionConnected means that the source cannot act in the target, or
 // lacks something of its own, and not that the target is down. Its delegates then run on, so nothing may replace them.
-// Fenced ones do not run on, if the source's Lease is not renewed. Their proxies stay, too: nobody knows.
+// Fenced ones do not run on, if the source's Lease is not renewed. Their proxies stay, too: nobody knows. A target
+// without a ClusterSummary answers, and the source may go on renewing its Lease there.
 func LeavesNodeUnknown(reason string) bool {
 	switch reason {
 	case ReasonUnauthorized, ReasonForbidden, ReasonSecretNotFound, ReasonSecretKeyNotFound, ReasonInvalidKubeconfig,
-		ReasonNoKey, ReasonAddressesUnknown, ReasonNoClusterID, ReasonStorageFull:
+		ReasonNoKey, ReasonAddressesUnknown, ReasonNoClusterID, ReasonNotInstalled, ReasonStorageFull:
 		return true
 	}
 	return LeavesPodsUnknown(reason)

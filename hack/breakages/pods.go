@@ -129,8 +129,7 @@ func ofFeedback() []breakage {
 		{
 			name: "gone-unasked", file: feedback + "reconcile.go", test: pods,
 			does: "a PodChaperon is gone without a live read of it",
-			from: "if removal.ifGone && r.target.Allows(proxy.Namespace) {",
-			to:   "if false && removal.ifGone && r.target.Allows(proxy.Namespace) {",
+			from: "if removal.ifGone {", to: "if false && removal.ifGone {",
 		},
 		{
 			name: "set-back-unconfirmed", file: feedback + "reconcile.go", test: pods,

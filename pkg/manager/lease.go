@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"os"
 	"sync"
 	"time"
@@ -15,6 +14,7 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/utils/clock"
 
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate/wire"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/timeouts"
 )
 
@@ -159,27 +159,16 @@ func (l *lease) leads() bool {
 // was frozen may go on for a moment before its timer fires, and must not overwrite the writes of the next leader.
 func (l *lease) fence(config *rest.Config) *rest.Config {
 	config = rest.CopyConfig(config)
-	config.Wrap(func(to http.RoundTripper) http.RoundTripper { return fenced{to, l} })
+	config.Wrap((&wire.Fence{Lead: l.ended}).Wrap)
 	return config
 }
 
-// ended says whether the right to lead has ended without a release.
-func (l *lease) ended() bool {
+// ended returns an error if the right to lead has ended without a release. It is the right to lead of each wire.Fence.
+func (l *lease) ended() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return !l.until.IsZero() && !l.clock.Now().Before(l.until)
-}
-
-// fenced is a RoundTripper that sends no writes after the right to lead has ended.
-type fenced struct {
-	http.RoundTripper
-	*lease
-}
-
-// RoundTrip sends a request.
-func (f fenced) RoundTrip(r *http.Request) (*http.Response, error) {
-	if r.Method != http.MethodGet && f.ended() {
-		return nil, errLost
+	if l.until.IsZero() || l.clock.Now().Before(l.until) {
+		return nil
 	}
-	return f.RoundTripper.RoundTrip(r)
+	return errLost
 }

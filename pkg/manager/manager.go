@@ -80,7 +80,7 @@ func Run(ctx context.Context, restConfig *rest.Config, config *configv1alpha1.Co
 	if err != nil {
 		return fmt.Errorf("making the manager: %w", err)
 	}
-	w := wiring{mgr: mgr, config: config, pod: pod, origin: origin}
+	w := wiring{mgr: mgr, config: config, pod: pod, origin: origin, lead: lock.ended}
 	if err := w.wire(ctx, serving); err != nil {
 		return err
 	}

@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"time"
 
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
@@ -132,6 +134,10 @@ func (w *wiring) nodes(registry *engage.Registry) error {
 	if !*w.config.KubeletAPI.Enabled {
 		address = "" // Nobody answers there.
 	}
+	holds, err := w.holding()
+	if err != nil {
+		return err
+	}
 	nodes, err := node.New(node.Options{
 		Client:    w.mgr.GetClient(),
 		APIReader: w.mgr.GetAPIReader(),
@@ -143,6 +149,9 @@ func (w *wiring) nodes(registry *engage.Registry) error {
 		Address:   address,
 		Port:      int32(w.config.KubeletAPI.Port), //nolint:gosec // validated: a port
 		Recorder:  w.mgr.GetEventRecorder("multicluster-nodes"),
+
+		// Renewals to siblings do not count: a target could claim to be one, and keep the pods of a lost target there.
+		LastRenewal: func(target types.NamespacedName) time.Time { return holds.LastSent(target, "") },
 	})
 	if err != nil {
 		return err
@@ -205,6 +214,7 @@ func (w *wiring) targets(registry *engage.Registry) error {
 		Source:    w.origin,
 		Verifier:  w.verifier,
 		Holds:     holds,
+		Lead:      w.lead,
 		Tenants:   w.config.Tenants,
 		Tokens:    w.tokens,
 		Addresses: w.inUse,

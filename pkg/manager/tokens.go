@@ -22,6 +22,7 @@ func (w *wiring) renewTokens() error {
 		APIReader: w.mgr.GetAPIReader(),
 		Secrets:   clientset,
 		Secret:    types.NamespacedName{Namespace: w.pod.Namespace, Name: w.config.Tokens.SecretName},
+		Lead:      w.lead,
 		Clock:     w.clock,
 		Jitter:    rand.Float64,
 		Recorder:  w.mgr.GetEventRecorder("multicluster-tokens"),

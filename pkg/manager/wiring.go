@@ -13,6 +13,7 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/follow"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate/addresses"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate/proof"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate/wire"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/proxy/scheduling"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
@@ -24,6 +25,8 @@ type wiring struct {
 	pod    Pod
 	origin translate.Source
 	clock  clock.RealClock
+	// lead is the right to lead.
+	lead wire.Right
 	// proofs is nil until it has been added.
 	proofs *proof.Keeper
 	// tokens is nil until it has been added.

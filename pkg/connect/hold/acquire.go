@@ -162,8 +162,9 @@ func (r Request) get(ctx context.Context) (*coordinationv1.Lease, error) {
 	return lease, nil
 }
 
-func (r Request) update(ctx context.Context, lease *coordinationv1.Lease) error {
-	ctx, cancel := context.WithTimeout(wire.Unfenced(ctx), r.timeout())
+// update writes the Lease while a right lasts.
+func (r Request) update(ctx context.Context, lease *coordinationv1.Lease, right wire.Right) error {
+	ctx, cancel := context.WithTimeout(wire.Deciding(ctx, right), r.timeout())
 	defer cancel()
 	if err := r.Client.Update(ctx, lease); err != nil {
 		return fmt.Errorf("writing Lease %q: %w", r.Lease, err)

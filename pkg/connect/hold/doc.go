@@ -25,7 +25,8 @@
 // # When the right ends
 //
 // A hold ends twelve seconds after its last renewal, so before anybody else takes the Lease. Its Context then ends,
-// which also cancels the writes under way: see wire.Fence.
+// which also cancels the writes under way: see wire.Fence. The fence also asks Ended, which looks at the clock. So a
+// process that was frozen sends nothing more when it goes on, renewals included.
 //
 // # The epoch
 //

@@ -45,6 +45,7 @@ type Hold struct {
 	epoch   int64
 	raised  time.Time
 	timer   clock.Timer // ends the hold
+	until   time.Time   // when the timer fires; zero before the hold begins
 	failed  error       // of the last renewal
 	renewed time.Time   // when the last renewal was answered
 }
@@ -60,6 +61,26 @@ type written struct {
 
 // Context ends when the right ends. Its cause is an *OtherError or a *TurnedBackError if somebody must do something.
 func (h *Hold) Context() context.Context { return h.ctx }
+
+// Ended returns why the right has ended, or nil while it lasts. It looks at the clock, so it does not wait for Context
+// to end: the timers of a process that was frozen fire some time after it goes on.
+func (h *Hold) Ended() error {
+	if err := context.Cause(h.ctx); err != nil {
+		return err
+	}
+	return h.lapsed()
+}
+
+// lapsed returns an error if the Lease was not renewed in time. Renewals end with this, too: the target must not hear
+// of a source that counts as silent.
+func (h *Hold) lapsed() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.until.IsZero() || h.process.options.Clock.Now().Before(h.until) {
+		return nil
+	}
+	return errLapsed
+}
 
 // Epoch returns the epoch to remember.
 func (h *Hold) Epoch() int64 {
@@ -132,10 +153,10 @@ func (h *Hold) Release(ctx context.Context, stopping bool) {
 	left := h.renewal(h.process.options.Clock.Now())
 	left.holder = h.process.next
 	h.process.noteSending(h.request)
-	err := h.request.update(ctx, left.write(h.last.Lease))
+	err := h.request.update(ctx, left.write(h.last.Lease), h.lapsed)
 	if apierrors.IsConflict(err) { // A renewal was under way.
 		if lease, err := h.request.get(ctx); err == nil && holderOf(lease) == h.process.holder {
-			_ = h.request.update(ctx, left.write(lease)) // If this fails, the Lease expires.
+			_ = h.request.update(ctx, left.write(lease), h.lapsed) // If this fails, the Lease expires.
 		}
 	}
 }
@@ -222,7 +243,7 @@ func (h *Hold) write(ctx context.Context, lease *coordinationv1.Lease, now time.
 	r.duration, right = h.process.lasting(lease.UID, h.request.wary())
 	next := r.write(lease)
 	h.process.noteSending(h.request)
-	if err := h.request.update(ctx, next); err != nil {
+	if err := h.request.update(ctx, next, h.lapsed); err != nil {
 		return written{}, err
 	}
 	h.mu.Lock()
@@ -298,6 +319,7 @@ func (h *Hold) extend(by written) {
 	if h.timer != nil {
 		h.timer.Stop()
 	}
+	h.until = by.asked.Add(by.right)
 	left := by.right - h.process.options.Clock.Since(by.asked)
 	h.timer = h.process.options.Clock.AfterFunc(left, func() { h.end(errLapsed) })
 }

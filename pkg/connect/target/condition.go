@@ -84,11 +84,12 @@ func turnedBack(back *hold.TurnedBackError, key types.NamespacedName, w want) me
 
 // withFences adds to the condition Connected of a target, in which this source cannot renew its Lease, what becomes of
 // fenced pods. If the target is lost, their end is confirmed in time. With HeldByOther, another manager renews the
-// Lease, and where nothing can be written, the target's manager stops nothing.
+// Lease. Where nothing can be written, or nobody publishes a ClusterSummary, no manager of the target stops them.
 func withFences(condition metav1.Condition) metav1.Condition {
 	switch reason := condition.Reason; {
 	case condition.Status != metav1.ConditionFalse:
-	case reason == v1alpha1.ReasonHeldByOther, reason == v1alpha1.ReasonStorageFull:
+	case reason == v1alpha1.ReasonHeldByOther, reason == v1alpha1.ReasonStorageFull,
+		reason == v1alpha1.ReasonNotInstalled:
 	case v1alpha1.LeavesNodeUnknown(reason), reason == v1alpha1.ReasonOverBudget,
 		reason == v1alpha1.ReasonAddressRefused:
 		condition.Message += "; pods with fencing are stopped there when their time is over"

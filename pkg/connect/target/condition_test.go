@@ -203,6 +203,7 @@ func TestAConditionSaysThatFencedPodsAreStopped(t *testing.T) {
 		v1alpha1.ReasonSecretNotFound: true, v1alpha1.ReasonOverBudget: true, v1alpha1.ReasonTurnedBack: true,
 		v1alpha1.ReasonOtherCluster: true, v1alpha1.ReasonUnreachable: false, v1alpha1.ReasonFlapping: false,
 		v1alpha1.ReasonHeldByOther: false, v1alpha1.ReasonStorageFull: false, v1alpha1.ReasonAddressRefused: true,
+		v1alpha1.ReasonNotInstalled: false,
 	} {
 		t.Run(reason, func(t *testing.T) {
 			message := withFences(disconnected(reason, "repair it")).Message

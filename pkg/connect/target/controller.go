@@ -67,6 +67,8 @@ type Options struct {
 	Verifier func() (gate.Verifier, error)
 	// Holds acquires the Leases of targets. If it is nil, no Leases are held.
 	Holds *hold.Process
+	// Lead is the right to lead. Nothing is written to any target after its end. It may be nil.
+	Lead wire.Right
 	// Tenants limits Targets, which tenants write. The zero value only warns.
 	Tenants configv1alpha1.Tenants
 	// Tokens renews the tokens with which targets are connected. It may be nil.

@@ -63,7 +63,8 @@ func (l *loop) dial(ctx context.Context, w want, login login, who *identity.Iden
 		return nil, err
 	}
 	d := &dialer{
-		account: account, fence: &wire.Fence{}, scheme: l.options.Scheme, mapper: newMapper(), deadline: l.deadline,
+		account: account, fence: &wire.Fence{Lead: l.options.Lead}, scheme: l.options.Scheme, mapper: newMapper(),
+		deadline: l.deadline,
 	}
 	options := wire.Options{
 		Limits: limits, Account: account, Dial: l.dialRules(w), Turn: l.options.turns.of(l.key), Fence: d.fence,

@@ -39,6 +39,7 @@ func TestFencingHoldsOnlyIfTheTargetWasLostWhenItFenced(t *testing.T) {
 		"it had been set back":          {steps: []step{up, {v1alpha1.ReasonTurnedBack, false, false}, lost}},
 		"it refused this source":        {steps: []step{up, {v1alpha1.ReasonForbidden, true, true}, lost}},
 		"it did not know this source":   {steps: []step{up, {v1alpha1.ReasonUnauthorized, true, true}, lost}},
+		"its manager was gone":          {steps: []step{up, {v1alpha1.ReasonNotInstalled, true, true}, lost}},
 		"its Secret was gone":           {steps: []step{up, {v1alpha1.ReasonSecretNotFound, false, false}, lost}},
 		"it has been connected since": {
 			steps: []step{up, {v1alpha1.ReasonHeldByOther, false, false}, up, lost}, want: true,

@@ -54,7 +54,7 @@ func (d *dialer) leases(ctx context.Context) (leases, error) {
 	}
 	found := leases{client: c}
 	review := &authenticationv1.SelfSubjectReview{}
-	if err := c.Create(wire.Unfenced(ctx), review); err != nil {
+	if err := c.Create(wire.Deciding(ctx, nil), review); err != nil {
 		return found, ignoreAbsent(fmt.Errorf("asking for our user name: %w", err))
 	}
 	grant := &v1alpha1.SourceGrant{}
@@ -122,7 +122,7 @@ func (l *loop) holdTarget(ctx, life context.Context, d *dialer, e *engagement) e
 		return err
 	}
 	e.hold, l.epoch = h, h.Epoch()
-	d.fence.Until(h.Context())
+	d.fence.Until(h)
 	e.target.Confirms = h.Confirm
 	return e.askForFencing(ctx)
 }

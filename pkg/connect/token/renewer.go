@@ -39,6 +39,8 @@ type Options struct {
 	Secrets kubernetes.Interface
 	// Secret is the Secret of renewed tokens, in the source.
 	Secret types.NamespacedName
+	// Lead is the right to lead. No token is asked for after its end. It may be nil.
+	Lead wire.Right
 	// Clock times renewals.
 	Clock clock.WithTicker
 	// Jitter returns random numbers from 0 to 1, so that not all tokens are renewed at once.

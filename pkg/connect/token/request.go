@@ -117,6 +117,7 @@ func (l *login) connected(
 	limits := wire.Default()
 	connection, err := wire.Harden(config, wire.Options{
 		Limits: limits, Account: wire.NewAccount(limits, clock.RealClock{}), Dial: rules,
+		Fence: &wire.Fence{Lead: l.renewer.options.Lead},
 	})
 	if err != nil {
 		return err

@@ -11,21 +11,60 @@ import (
 // errFenced says that a write came too late.
 var errFenced = errors.New("this source may no longer write there")
 
-// Fence stops writes to a target when the right to write ends. The zero value lets all pass. It is safe for concurrent
-// use. Reads and streams are not concerned.
+// Right says why a right has ended, and nil while it lasts. It looks at a clock: the timers of a process that was
+// frozen fire some time after it goes on.
+type Right func() error
+
+// Fence stops writes when the right to write ends. It asks when it gets a write, and again whenever the transport reads
+// the body to send it: in between, a write may wait for a connection while the process is frozen. The zero value lets
+// all writes pass. It is safe for concurrent use. Reads and streams are not concerned.
 type Fence struct {
-	right atomic.Pointer[context.Context]
+	// Lead is the right to lead, without which no write passes. It may be nil.
+	Lead Right
+
+	held atomic.Pointer[Hold]
 }
 
-// Until makes all writes from now on end with ctx, those under way, too.
-func (f *Fence) Until(ctx context.Context) { f.right.Store(&ctx) }
-
-type unfencedKey struct{}
-
-// Unfenced returns a context whose requests no Fence stops: those that decide who has the right to write.
-func Unfenced(ctx context.Context) context.Context {
-	return context.WithValue(ctx, unfencedKey{}, true)
+// Hold is the right to act in a target.
+type Hold interface {
+	// Ended is a Right.
+	Ended() error
+	// Context ends with the right, as soon as somebody notices.
+	Context() context.Context
 }
+
+// Until makes all writes from now on end with a right, those under way, too.
+func (f *Fence) Until(hold Hold) { f.held.Store(&hold) }
+
+type decidingKey struct{}
+
+// Deciding returns a context for writes that decide who has the right to write. They have a right of their own, which
+// may be nil, in place of that of Until.
+func Deciding(ctx context.Context, own Right) context.Context {
+	return context.WithValue(ctx, decidingKey{}, own)
+}
+
+// Check returns why a write must not be sent now, and nil if it may be.
+func (f *Fence) Check(ctx context.Context) error {
+	rights := []Right{f.Lead}
+	if own, deciding := ctx.Value(decidingKey{}).(Right); deciding {
+		rights = append(rights, own)
+	} else if held := f.held.Load(); held != nil {
+		rights = append(rights, (*held).Ended, func() error { return context.Cause((*held).Context()) })
+	}
+	for _, right := range rights {
+		if right == nil {
+			continue
+		}
+		if err := right(); err != nil {
+			return errors.Join(errFenced, err)
+		}
+	}
+	return nil
+}
+
+// Wrap returns a RoundTripper whose writes the fence stops.
+func (f *Fence) Wrap(next http.RoundTripper) http.RoundTripper { return fenced{next, f} }
 
 // fenced is a RoundTripper whose writes stop at a fence.
 type fenced struct {
@@ -35,24 +74,68 @@ type fenced struct {
 
 // RoundTrip sends a request, unless it is a write and the right has ended.
 func (f fenced) RoundTrip(r *http.Request) (*http.Response, error) {
-	right := f.right.Load()
-	reads := r.Method == http.MethodGet || r.Method == http.MethodHead || r.Method == http.MethodOptions
-	if right == nil || reads || r.Context().Value(unfencedKey{}) != nil {
+	if r.Method == http.MethodGet || r.Method == http.MethodHead || r.Method == http.MethodOptions {
 		return f.RoundTripper.RoundTrip(r)
 	}
-	if (*right).Err() != nil {
-		return nil, errors.Join(errFenced, context.Cause(*right))
+	if err := f.Check(r.Context()); err != nil {
+		if r.Body != nil {
+			err = errors.Join(err, r.Body.Close())
+		}
+		return nil, err
 	}
-	ctx, cancel := context.WithCancelCause(r.Context())
-	stop := context.AfterFunc(*right, func() { cancel(errFenced) })
-	answer, err := f.RoundTripper.RoundTrip(r.Clone(ctx))
-	end := func() { stop(); cancel(nil) }
+	ctx, end := f.during(r.Context())
+	answer, err := f.RoundTripper.RoundTrip(f.checked(r.WithContext(ctx)))
 	if err != nil {
 		end()
 		return nil, err
 	}
 	answer.Body = &ended{answer.Body, end}
 	return answer, nil
+}
+
+// during returns a context for a write, which ends with the right to act in the target, and what to call at its end.
+func (f *Fence) during(ctx context.Context) (context.Context, func()) {
+	held := f.held.Load()
+	if _, deciding := ctx.Value(decidingKey{}).(Right); deciding || held == nil {
+		return ctx, func() {}
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	stop := context.AfterFunc((*held).Context(), func() { cancel(errFenced) })
+	return ctx, func() { stop(); cancel(nil) }
+}
+
+// checked makes the transport ask the fence when it reads the body of a write, also if it sends the write again. It
+// changes the request.
+func (f *Fence) checked(r *http.Request) *http.Request {
+	if r.Body == nil || r.Body == http.NoBody {
+		return r
+	}
+	check := func() error { return f.Check(r.Context()) }
+	r.Body = &sending{r.Body, check}
+	if again := r.GetBody; again != nil {
+		r.GetBody = func() (io.ReadCloser, error) {
+			body, err := again()
+			if err != nil {
+				return nil, err
+			}
+			return &sending{body, check}, nil
+		}
+	}
+	return r
+}
+
+// sending is the body of a write. Without the whole body, an API server carries out nothing.
+type sending struct {
+	io.ReadCloser
+	check func() error
+}
+
+// Read reads from the body, unless the write must not be sent any more.
+func (b *sending) Read(p []byte) (int, error) {
+	if err := b.check(); err != nil {
+		return 0, err
+	}
+	return b.ReadCloser.Read(p)
 }
 
 // ended is a body whose request ends with it.

@@ -3,8 +3,11 @@ package wire
 import (
 	"context"
 	"errors"
+	"io"
 	"net/http"
 	"net/http/httptest"
+	"strings"
+	"sync/atomic"
 	"testing"
 )
 
@@ -24,21 +27,13 @@ func TestWritesEndWithTheRightAndReadsGoOn(t *testing.T) {
 	defer close(never)
 	fence := &Fence{}
 	send := func(ctx context.Context, method, path string) error {
-		request, err := http.NewRequestWithContext(ctx, method, server.URL+path, http.NoBody)
-		if err != nil {
-			t.Fatal(err)
-		}
-		answer, err := fenced{server.Client().Transport, fence}.RoundTrip(request)
-		if err == nil {
-			err = answer.Body.Close()
-		}
-		return err
+		return sent(t, fence.Wrap(server.Client().Transport), ctx, method, server.URL+path)
 	}
 	right, end := context.WithCancel(t.Context())
 	if err := send(t.Context(), http.MethodPut, "/"); err != nil {
 		t.Errorf("before there is a right to be lost: %v", err)
 	}
-	fence.Until(right)
+	fence.Until(&until{ctx: right})
 	if err := send(t.Context(), http.MethodPut, "/"); err != nil {
 		t.Error(err)
 	}
@@ -57,7 +52,121 @@ func TestWritesEndWithTheRightAndReadsGoOn(t *testing.T) {
 	if err := send(t.Context(), http.MethodGet, "/"); err != nil {
 		t.Errorf("a read: %v", err)
 	}
-	if err := send(Unfenced(t.Context()), http.MethodPut, "/"); err != nil {
+	if err := send(Deciding(t.Context(), nil), http.MethodPut, "/"); err != nil {
 		t.Errorf("a write that decides about the right: %v", err)
+	}
+}
+
+// sent sends a request with a body.
+//
+//nolint:revive // The test comes first.
+func sent(t *testing.T, to http.RoundTripper, ctx context.Context, method, url string) error {
+	t.Helper()
+	request, err := http.NewRequestWithContext(ctx, method, url, strings.NewReader("{}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, err := to.RoundTrip(request)
+	if err == nil {
+		err = answer.Body.Close()
+	}
+	return err
+}
+
+// until is a right whose clock shows its end, although no timer has fired.
+type until struct {
+	ctx  context.Context //nolint:containedctx // as in the product
+	over atomic.Bool
+}
+
+var errOver = errors.New("over")
+
+func (u *until) Context() context.Context { return u.ctx }
+
+func (u *until) Ended() error {
+	if u.over.Load() {
+		return errOver
+	}
+	return nil
+}
+
+// answering is a RoundTripper that does something, such as waiting for a connection, and then sends the body.
+type answering struct {
+	before func()
+	again  bool // it sends the body a second time, as over another connection
+	got    string
+}
+
+func (a *answering) RoundTrip(r *http.Request) (*http.Response, error) {
+	if a.before != nil {
+		a.before()
+	}
+	body := r.Body
+	if a.again {
+		var err error
+		if body, err = r.GetBody(); err != nil {
+			return nil, err
+		}
+	}
+	read, err := io.ReadAll(body)
+	a.got += string(read)
+	if err != nil {
+		return nil, err
+	}
+	return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody}, nil
+}
+
+func TestAProcessThatWasFrozenSendsNoMoreWrites(t *testing.T) {
+	plain := func(ctx context.Context, _ Right) context.Context { return ctx }
+	renewal := Deciding
+	first := func(ctx context.Context, _ Right) context.Context { return Deciding(ctx, nil) }
+	for name, test := range map[string]struct {
+		as               func(context.Context, Right) context.Context
+		leaseless        bool
+		lead, hold, own  bool // whether it is over
+		refused          bool
+		methodThatPasses string
+	}{
+		"a write in time":                                 {as: plain},
+		"a write when another manager may lead":           {as: plain, lead: true, refused: true},
+		"the same in a target without a Lease":            {as: plain, leaseless: true, lead: true, refused: true},
+		"a write in a target without a Lease":             {as: plain, leaseless: true},
+		"a write when another one may hold the target":    {as: plain, hold: true, refused: true},
+		"a renewal in time":                               {as: renewal},
+		"a renewal when another manager may lead":         {as: renewal, lead: true, refused: true},
+		"a renewal when another one may hold the target":  {as: renewal, own: true, refused: true},
+		"a release, after the hold has ended":             {as: renewal, hold: true},
+		"the first renewal":                               {as: first, hold: true},
+		"the first renewal when another manager may lead": {as: first, lead: true, refused: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for when, freeze := range map[string]func(*answering, func()){
+				"before it is sent":               func(_ *answering, thaw func()) { thaw() },
+				"while it waits for a connection": func(to *answering, thaw func()) { to.before = thaw },
+				"while it waits for a connection once more": func(to *answering, thaw func()) {
+					to.before, to.again = thaw, true
+				},
+			} {
+				var lead, hold, own until
+				hold.ctx = t.Context()
+				fence := &Fence{Lead: lead.Ended}
+				if !test.leaseless {
+					fence.Until(&hold)
+				}
+				to := &answering{}
+				freeze(to, func() {
+					lead.over.Store(test.lead)
+					hold.over.Store(test.hold)
+					own.over.Store(test.own)
+				})
+				err := sent(t, fence.Wrap(to), test.as(t.Context(), own.Ended), http.MethodPatch, "http://c2")
+				if errors.Is(err, errOver) != test.refused || (to.got == "") != test.refused {
+					t.Errorf("frozen %s: it sent %q, and the error is %v", when, to.got, err)
+				}
+				if err := sent(t, fence.Wrap(&answering{}), t.Context(), http.MethodGet, "http://c2"); err != nil {
+					t.Errorf("frozen %s: a read: %v", when, err)
+				}
+			}
+		})
 	}
 }

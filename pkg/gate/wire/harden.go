@@ -89,7 +89,7 @@ func Harden(config *rest.Config, options Options) (*Connection, error) {
 	}
 	var guarded http.RoundTripper = guarding
 	if options.Fence != nil {
-		guarded = fenced{guarded, options.Fence}
+		guarded = options.Fence.Wrap(guarded)
 	}
 	if r.RoundTripper, err = rest.HTTPWrappersForConfig(config, guarded); err != nil {
 		return nil, fmt.Errorf("reading credentials: %w", err)

@@ -96,7 +96,8 @@ type removal struct {
 	ifGone bool
 	// ifEnded requires that the target has no delegate any more.
 	ifEnded bool
-	// of is the PodChaperon that shows why, or empty. A live read must not find another one in its place.
+	// of is the PodChaperon that shows why, or empty if it is missing. A live read must not find another one in its
+	// place.
 	of types.UID
 	// status is the proxy's new status just before the deletion, or nil.
 	status *corev1.PodStatus

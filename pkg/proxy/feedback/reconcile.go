@@ -202,14 +202,17 @@ func (r *reconciler) askGarbageCollector(ctx context.Context, chaperon *v1alpha1
 }
 
 // removeProxy deletes a proxy, unless its PodChaperon is found. The cache may never show that one: if it goes before
-// the cache lists anew, there is no event.
+// the cache lists anew, there is no event. A missing PodChaperon counts only once the target has confirmed that it was
+// not set back, also if its end was asked for.
 func (r *reconciler) removeProxy(ctx context.Context, proxy *corev1.Pod, removal *removal) (found bool, err error) {
 	// If the target does not allow the namespace, we have no right to read there, and the target holds nothing of ours.
-	if removal.ifGone && r.target.Allows(proxy.Namespace) {
-		found, err := r.findChaperon(ctx, proxy)
-		gone := apierrors.IsForbidden(err) && r.target.HasNothingIn(proxy.Namespace)
-		if found || err != nil && !gone {
-			return found, err
+	if removal.of == "" && r.target.Allows(proxy.Namespace) {
+		if removal.ifGone {
+			found, err := r.findChaperon(ctx, proxy)
+			gone := apierrors.IsForbidden(err) && r.target.HasNothingIn(proxy.Namespace)
+			if found || err != nil && !gone {
+				return found, err
+			}
 		}
 		if err := r.target.Confirm(ctx); err != nil {
 			return false, fmt.Errorf("confirming that the PodChaperon was deleted: %w", err)

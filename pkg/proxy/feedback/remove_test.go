@@ -1,6 +1,7 @@
 package feedback
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"time"
@@ -167,6 +168,41 @@ func TestAProxySaysThatItsDelegateDoesNotEnd(t *testing.T) {
 				t.Errorf("the next look is after %s, error %v", result.RequeueAfter, err)
 			}
 			s.expectEvents(test.events...)
+		})
+	}
+}
+
+// TestNoEndIsConfirmedByATargetThatMayHaveBeenSetBack has a PodChaperon that is missing, also after its end was asked
+// for: the backup may be older than the PodChaperon.
+func TestNoEndIsConfirmedByATargetThatMayHaveBeenSetBack(t *testing.T) {
+	for name, test := range map[string]struct {
+		asked   bool
+		confirm error
+	}{
+		"its end was asked for":                              {asked: true},
+		"its end was asked for, and the target was set back": {asked: true, confirm: errDown},
+		"it was never seen":                                  {},
+		"it was never seen, and the target was set back":     {confirm: errDown},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene(t, proxy())
+			s.cachedProxy = func() *corev1.Pod { return proxy(terminating(30)) }
+			s.clock.SetTime(time.Unix(1005, 0))
+			confirms := 0
+			s.engaged.Confirms = func(context.Context) error { confirms++; return test.confirm }
+			if test.asked {
+				s.cachedChaperons = func() []v1alpha1.PodChaperon { return []v1alpha1.PodChaperon{chaperon()} }
+				if _, err := s.reconcile(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			s.cachedChaperons = func() []v1alpha1.PodChaperon { return nil }
+			if _, err := s.reconcile(); !errors.Is(err, test.confirm) {
+				t.Errorf("error %v, want %v", err, test.confirm)
+			}
+			if stays := s.now() != nil; stays != (test.confirm != nil) || confirms != 1 {
+				t.Errorf("the proxy stays: %t; the target was asked %d times", stays, confirms)
+			}
 		})
 	}
 }

@@ -9,7 +9,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
@@ -43,7 +42,7 @@ const (
 	firstRetry, lastRetry = 5 * time.Millisecond, 10 * time.Second
 )
 
-// Options of New. All are required except Address and Tenants.
+// Options of New. All are required except LastRenewal, Address and Tenants.
 type Options struct {
 	// Client reads ClusterTargets, Targets and Nodes from the manager's cache and writes to the source cluster. The
 	// cache must hold virtual nodes with their annotations.
@@ -56,6 +55,9 @@ type Options struct {
 	Registry *engage.Registry
 	// Source identifies the source cluster. The requests of its own delegates in a target count as allocatable.
 	Source translate.Source
+	// LastRenewal returns when this source may have sent the last renewal of its Lease in a target, and the zero time
+	// if it sent none. Without LastRenewal, it sends none.
+	LastRenewal func(target types.NamespacedName) time.Time
 	// Tenants limits the labels of the virtual nodes of Targets.
 	Tenants configv1alpha1.Tenants
 	// Clock returns the time of transitions.
@@ -153,7 +155,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	return reconcile.Result{RequeueAfter: next}, r.writeCondition(ctx, target, targetCondition(f))
+	return reconcile.Result{RequeueAfter: nextLook(f, next)}, r.writeCondition(ctx, target, targetCondition(f))
 }
 
 func (r *Reconciler) readFacts(ctx context.Context, target client.Object) (facts, error) {
@@ -184,30 +186,11 @@ func (r *Reconciler) readFacts(ctx context.Context, target client.Object) (facts
 	if f.existing, err = r.getNode(ctx, r.options.Client, node); err != nil {
 		return facts{}, err
 	}
-	if f.fenced, err = r.isFenced(ctx, f.status, node); err != nil {
+	if f.spared, err = r.isSpared(ctx, f); err != nil {
 		return facts{}, err
 	}
 	f.summary, err = r.getSummary(ctx, key)
 	return f, err
-}
-
-// isFenced says whether a target flaps, and fences delegates of proxies on its node.
-func (r *Reconciler) isFenced(ctx context.Context, status v1alpha1.TargetStatus, node string) (bool, error) {
-	connected := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionConnected)
-	if connected == nil || connected.Reason != v1alpha1.ReasonFlapping {
-		return false, nil
-	}
-	pods := &corev1.PodList{}
-	if err := r.options.Client.List(ctx, pods, client.UnsafeDisableDeepCopy); err != nil {
-		return false, fmt.Errorf("listing proxies: %w", err)
-	}
-	for i := range pods.Items {
-		pod := &pods.Items[i]
-		if pod.Spec.NodeName == node && pod.Annotations[v1alpha1.AnnotationFencedAfter] != "" {
-			return true, nil
-		}
-	}
-	return false, nil
 }
 
 // getNode returns a node, or nil if it does not exist.

@@ -31,8 +31,8 @@ type facts struct {
 	allowed func(label string) bool
 	// summary is nil while the target is not engaged.
 	summary *v1alpha1.ClusterSummary
-	// fenced says that the target flaps, and fences delegates of this source.
-	fenced bool
+	// spared says that the target is not connected, and that its pods must not be evicted now: see isSpared.
+	spared bool
 	// existing is the current virtual node, or nil.
 	existing *corev1.Node
 	// clusterID is the source's.
@@ -124,8 +124,7 @@ func nodeConditions(f facts) []corev1.NodeCondition {
 	return list
 }
 
-// readyCondition returns the condition Ready. While a target with fenced delegates flaps, the source renews its Lease
-// there, so the time until they are fenced begins anew. Evictions must begin anew, too, and not earlier.
+// readyCondition returns the condition Ready.
 func readyCondition(f facts) corev1.NodeCondition {
 	connected := meta.FindStatusCondition(f.status.Conditions, v1alpha1.ConditionConnected)
 	if connected == nil {
@@ -145,7 +144,7 @@ func readyCondition(f facts) corev1.NodeCondition {
 	switch {
 	case connected.Status == metav1.ConditionTrue:
 		is.Status = corev1.ConditionTrue
-	case v1alpha1.LeavesNodeUnknown(connected.Reason), f.fenced: // Proxies tolerate this.
+	case v1alpha1.LeavesNodeUnknown(connected.Reason), f.spared: // Proxies tolerate this.
 		is.Status = corev1.ConditionUnknown
 	}
 	return is

@@ -161,10 +161,10 @@ func TestOnlyATargetThatMayBeDownLosesItsPods(t *testing.T) {
 			v1alpha1.ReasonSecretKeyNotFound, v1alpha1.ReasonInvalidKubeconfig, v1alpha1.ReasonNoKey,
 			v1alpha1.ReasonNoClusterID, v1alpha1.ReasonAddressesUnknown, v1alpha1.ReasonHeldByOther,
 			v1alpha1.ReasonTurnedBack, v1alpha1.ReasonOtherCluster, v1alpha1.ReasonStorageFull,
+			v1alpha1.ReasonNotInstalled,
 		},
 		corev1.ConditionFalse: {
-			v1alpha1.ReasonUnreachable, v1alpha1.ReasonNotInstalled, v1alpha1.ReasonOverBudget,
-			v1alpha1.ReasonAddressRefused,
+			v1alpha1.ReasonUnreachable, v1alpha1.ReasonOverBudget, v1alpha1.ReasonAddressRefused,
 		},
 	} {
 		for _, reason := range reasons {

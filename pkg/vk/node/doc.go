@@ -8,9 +8,10 @@
 // state again.
 //
 // The Node's condition Ready follows the target's condition Connected. It is Unknown if the source may not act in the
-// target: proxies tolerate that, and delegates may run on. Before the target is engaged, after a restart
-// for example, capacity, allocatable and labels stay as they are on the Node. The Lease is renewed even if the target
-// does not answer, because it shows only that this manager lives.
+// target: proxies tolerate that, and delegates may run on. It is Unknown, too, while a target with fenced delegates may
+// hear of the source: Kubernetes then counts the time until evictions anew. Before the target is engaged, after a
+// restart for example, capacity, allocatable and labels stay as they are on the Node. The Lease is renewed even if the
+// target does not answer, because it shows only that this manager lives.
 //
 // Nothing is deleted when the manager stops. The Node and its Lease are deleted only with the target, and only after
 // the API server confirmed that the target is gone. The taint is set when the Node is created. It is not set again if

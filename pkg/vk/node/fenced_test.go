@@ -2,14 +2,65 @@ package node
 
 import (
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 )
+
+// scene is a target with a pod, the condition Ready of its node so far, and when the last renewal was sent to it.
+type scene struct {
+	connected metav1.Condition
+	pod       *corev1.Pod
+	was       corev1.NodeCondition
+	sent, now time.Time
+}
+
+// ready returns the condition Ready that the node gets.
+func (s scene) ready(t *testing.T) corev1.ConditionStatus {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	if err := corev1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	r := &Reconciler{options: Options{
+		Client: fake.NewClientBuilder().WithScheme(scheme).WithObjects(s.pod).Build(),
+		LastRenewal: func(target types.NamespacedName) time.Time {
+			if target.Name != "c2" {
+				t.Errorf("renewals to %s were asked for", target)
+			}
+			return s.sent
+		},
+	}}
+	f := facts{
+		key: types.NamespacedName{Name: "c2"}, now: metav1.NewTime(s.now),
+		status:   v1alpha1.TargetStatus{Conditions: []metav1.Condition{s.connected}},
+		existing: &corev1.Node{Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{s.was}}},
+	}
+	var err error
+	if f.spared, err = r.isSpared(t.Context(), f); err != nil {
+		t.Fatal(err)
+	}
+	return readyCondition(f).Status
+}
+
+func fencedPod(change func(*corev1.Pod)) *corev1.Pod {
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "default", Name: "p", Annotations: map[string]string{v1alpha1.AnnotationFencedAfter: "60"},
+		},
+		Spec: corev1.PodSpec{NodeName: "admiralty-c2"},
+	}
+	if change != nil {
+		change(pod)
+	}
+	return pod
+}
 
 // Pods of a target that flaps are evicted 300 s after its node became NotReady. Fenced delegates may end later, because
 // the target hears of the source in between.
@@ -20,7 +71,7 @@ func TestAFlappingTargetWithFencedDelegatesIsUnknown(t *testing.T) {
 		change func(*corev1.Pod)
 		want   corev1.ConditionStatus
 	}{
-		"a delegate is fenced": {flaps, func(*corev1.Pod) {}, corev1.ConditionUnknown},
+		"a delegate is fenced": {flaps, nil, corev1.ConditionUnknown},
 		"no delegate is fenced": {
 			flaps, func(p *corev1.Pod) { p.Annotations = nil }, corev1.ConditionFalse,
 		},
@@ -28,35 +79,96 @@ func TestAFlappingTargetWithFencedDelegatesIsUnknown(t *testing.T) {
 			flaps, func(p *corev1.Pod) { p.Spec.NodeName = "admiralty-c3" }, corev1.ConditionFalse,
 		},
 		"the target is lost": {
-			connectedStatus(metav1.ConditionFalse, v1alpha1.ReasonUnreachable), func(*corev1.Pod) {},
-			corev1.ConditionFalse,
+			connectedStatus(metav1.ConditionFalse, v1alpha1.ReasonUnreachable), nil, corev1.ConditionFalse,
 		},
 		"the target is connected": {
-			connectedStatus(metav1.ConditionTrue, v1alpha1.ReasonConnected), func(*corev1.Pod) {}, corev1.ConditionTrue,
+			connectedStatus(metav1.ConditionTrue, v1alpha1.ReasonConnected), nil, corev1.ConditionTrue,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			pod := &corev1.Pod{
-				ObjectMeta: metav1.ObjectMeta{
-					Namespace: "default", Name: "p",
-					Annotations: map[string]string{v1alpha1.AnnotationFencedAfter: "60"},
-				},
-				Spec: corev1.PodSpec{NodeName: "admiralty-c2"},
+			was := corev1.NodeCondition{Type: corev1.NodeReady, Status: corev1.ConditionTrue}
+			s := scene{test.status.Conditions[0], fencedPod(test.change), was, time.Time{}, time.Unix(1000, 0)}
+			if got := s.ready(t); got != test.want {
+				t.Errorf("Ready is %s, want %s", got, test.want)
 			}
-			test.change(pod)
-			scheme := runtime.NewScheme()
-			if err := corev1.AddToScheme(scheme); err != nil {
-				t.Fatal(err)
+		})
+	}
+}
+
+// A target whose first list never ends is lost, and hears of the source at each attempt to connect. Its fenced
+// delegates then run on, so Kubernetes must not go on counting the time until their proxies are evicted.
+func TestANodeIsNotReadyOnlyIfNoRenewalWasSentSince(t *testing.T) {
+	is := func(status corev1.ConditionStatus, since int64) corev1.NodeCondition {
+		return corev1.NodeCondition{
+			Type: corev1.NodeReady, Status: status, LastTransitionTime: metav1.Unix(since, 0),
+		}
+	}
+	ready, notReady := is(corev1.ConditionTrue, 10), is(corev1.ConditionFalse, 1000)
+	unknown := is(corev1.ConditionUnknown, 1010)
+	for name, test := range map[string]struct {
+		reason string
+		was    corev1.NodeCondition
+		sent   int64
+		now    int64
+		change func(*corev1.Pod)
+		want   corev1.ConditionStatus
+	}{
+		"it has just been lost": {was: ready, sent: 975, now: 1000, want: corev1.ConditionFalse},
+		"it has heard of nobody since it was lost": {
+			was: notReady, sent: 999, now: 1200, want: corev1.ConditionFalse,
+		},
+		"a renewal in the second in which it was lost": {
+			was: notReady, sent: 1000, now: 1200, want: corev1.ConditionUnknown,
+		},
+		"a renewal since, or a new leader": {was: notReady, sent: 1100, now: 1200, want: corev1.ConditionUnknown},
+		"a renewal since to a target without fenced delegates": {
+			was: notReady, sent: 1100, now: 1200, want: corev1.ConditionFalse,
+			change: func(p *corev1.Pod) { p.Annotations = nil },
+		},
+		"the next renewal may follow": {was: unknown, sent: 1100, now: 1159, want: corev1.ConditionUnknown},
+		"no renewal follows":          {was: unknown, sent: 1100, now: 1160, want: corev1.ConditionFalse},
+		"this source never sent any":  {was: notReady, now: 1200, want: corev1.ConditionFalse},
+		"it is over its budget again": {
+			reason: v1alpha1.ReasonOverBudget, was: notReady, sent: 1100, now: 1200, want: corev1.ConditionUnknown,
+		},
+		"it is still engaged, and its address is refused": {
+			reason: v1alpha1.ReasonAddressRefused, was: notReady, sent: 1100, now: 1200, want: corev1.ConditionUnknown,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			reason := test.reason
+			if reason == "" {
+				reason = v1alpha1.ReasonUnreachable
 			}
-			r := &Reconciler{options: Options{
-				Client: fake.NewClientBuilder().WithScheme(scheme).WithObjects(pod).Build(),
-			}}
-			fenced, err := r.isFenced(t.Context(), test.status, "admiralty-c2")
-			if err != nil {
-				t.Fatal(err)
+			connected := connectedStatus(metav1.ConditionFalse, reason).Conditions[0]
+			var sent time.Time
+			if test.sent > 0 {
+				sent = time.Unix(test.sent, 0)
 			}
-			if is := readyCondition(facts{status: test.status, fenced: fenced}); is.Status != test.want {
-				t.Errorf("Ready is %s, want %s", is.Status, test.want)
+			s := scene{connected, fencedPod(test.change), test.was, sent, time.Unix(test.now, 0)}
+			if got := s.ready(t); got != test.want {
+				t.Errorf("Ready is %s, want %s", got, test.want)
+			}
+		})
+	}
+}
+
+func TestATargetThatMayHearOfTheSourceIsLookedAtAgain(t *testing.T) {
+	lost := facts{status: connectedStatus(metav1.ConditionFalse, v1alpha1.ReasonUnreachable)}
+	refused := facts{status: connectedStatus(metav1.ConditionFalse, v1alpha1.ReasonForbidden)}
+	for name, test := range map[string]struct {
+		f          facts
+		next, want time.Duration
+	}{
+		"it is lost":                           {f: lost, want: lookAtRenewals},
+		"it is lost, and its node is not done": {f: lost, next: time.Second, want: time.Second},
+		"it is lost, and its node is to wait":  {f: lost, next: time.Minute, want: lookAtRenewals},
+		"it refuses the source":                {f: refused},
+		"it is connected":                      {f: engagedFacts(), next: time.Minute, want: time.Minute},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := nextLook(test.f, test.next); got != test.want {
+				t.Errorf("the next look is after %s, want %s", got, test.want)
 			}
 		})
 	}

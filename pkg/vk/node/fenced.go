@@ -1,0 +1,84 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
+)
+
+const (
+	// lookAtRenewals is how often somebody looks whether renewals are sent to a target that is not connected.
+	lookAtRenewals = 10 * time.Second
+	// calm is how long no renewal is sent before a node that is Unknown becomes NotReady. Attempts to connect send
+	// renewals, and are less apart. Kubernetes sees a node that is Unknown for so long, and evictions begin anew.
+	calm = time.Minute
+)
+
+// isSpared says whether the pods of a target that is not connected must not be evicted now: the target fences delegates
+// of proxies on the node, and may have heard of this source since evictions began to count. So the time until the
+// delegates are fenced began anew, and evictions must begin anew, too, and not earlier.
+func (r *Reconciler) isSpared(ctx context.Context, f facts) (bool, error) {
+	var sent time.Time
+	if r.options.LastRenewal != nil {
+		sent = r.options.LastRenewal(f.key)
+	}
+	if !mayHaveHeard(f, sent) {
+		return false, nil
+	}
+	pods := &corev1.PodList{}
+	if err := r.options.Client.List(ctx, pods, client.UnsafeDisableDeepCopy); err != nil {
+		return false, fmt.Errorf("listing proxies: %w", err)
+	}
+	node := translate.VirtualNodeName(f.key)
+	for i := range pods.Items {
+		pod := &pods.Items[i]
+		if pod.Spec.NodeName == node && pod.Annotations[v1alpha1.AnnotationFencedAfter] != "" {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// mayHaveHeard says whether a target that is not connected may have heard of this source since its node became
+// NotReady, or hears of it now. sent is when the last renewal was sent, or when this process began to lead, if that was
+// later: an earlier leader may have sent one until then. The times of conditions are in whole seconds.
+func mayHaveHeard(f facts, sent time.Time) bool {
+	was := nodeCondition(f.existing, corev1.NodeReady)
+	switch reason := evicts(f.status); {
+	case reason == "":
+		return false
+	case reason == v1alpha1.ReasonFlapping: // Renewals go on.
+		return true
+	case sent.IsZero(), was == nil, was.Status == corev1.ConditionTrue:
+		return false
+	case was.Status == corev1.ConditionFalse:
+		return !sent.Before(was.LastTransitionTime.Truncate(time.Second))
+	}
+	return f.now.Sub(sent) < calm
+}
+
+// evicts returns why a target is not connected, if this costs it its pods, and an empty string otherwise.
+func evicts(status v1alpha1.TargetStatus) string {
+	connected := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionConnected)
+	if connected == nil || connected.Status == metav1.ConditionTrue || v1alpha1.LeavesNodeUnknown(connected.Reason) {
+		return ""
+	}
+	return connected.Reason
+}
+
+// nextLook returns when to reconcile again, given when the node's controller needs it, or 0 for never. No event says
+// that a renewal is sent.
+func nextLook(f facts, next time.Duration) time.Duration {
+	if evicts(f.status) == "" || next > 0 && next < lookAtRenewals {
+		return next
+	}
+	return lookAtRenewals
+}
