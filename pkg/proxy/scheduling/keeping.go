@@ -2,6 +2,7 @@ package scheduling
 
 import (
 	"cmp"
+	"maps"
 	"sync"
 	"time"
 
@@ -156,8 +157,15 @@ func (k *keeping) forget(pod types.UID) {
 	delete(k.unfit, pod)
 }
 
-// fitsNowhere has a target keep its room for a pod that fits nowhere, if that is due. Otherwise it looks later.
+// fitsNowhere has a target keep its room for a pod that fits nowhere, if that is due. Otherwise it looks later. Only a
+// target counts to which all other plugins agreed, and a pod that was compared with targets at all.
 func (p *plugin) fitsNowhere(c *cycle, pod *corev1.Pod) {
+	c.mu.Lock()
+	compared := maps.Clone(c.objections)
+	c.mu.Unlock()
+	if len(compared) == 0 {
+		return
+	}
 	since, first := p.keeping.fitsNowhere(pod.UID)
 	if first {
 		p.lookAgain(pod)
@@ -169,7 +177,8 @@ func (p *plugin) fitsNowhere(c *cycle, pod *corev1.Pod) {
 	all := p.targets.all()
 	for _, other := range all {
 		t := p.targets.get(other.NodeName)
-		if t != nil && p.objection(c, pod, t) == "" && t.Ledger.Room().CouldHold(c.Demand) {
+		if t != nil && compared[t.NodeName] != "" && p.objection(c, pod, t) == "" &&
+			t.Ledger.Room().CouldHold(c.Demand) {
 			could = append(could, t)
 		}
 	}

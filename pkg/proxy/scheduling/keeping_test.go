@@ -21,22 +21,27 @@ func sized(uid types.UID, second int64, cpu string) *corev1.Pod {
 	return pod
 }
 
-// schedule runs what the scheduler runs for a pod, and returns the reason why the target does not get the pod, if so.
-func (w *world) schedule(t *testing.T, pod *corev1.Pod, in *target) string {
+// schedule runs what the scheduler runs for a pod, and returns the reason why the last target does not get the pod, if
+// none does.
+func (w *world) schedule(t *testing.T, pod *corev1.Pod, all ...*target) (reason string) {
 	t.Helper()
 	state := framework.NewCycleState()
 	if _, status := w.PreFilter(t.Context(), state, pod, nil); !status.IsSuccess() {
 		t.Fatal(status)
 	}
-	status := w.Filter(t.Context(), state, pod, newNode(in.NodeName, resources("8", "64Gi")))
-	if !status.IsSuccess() {
-		_, _ = w.PostFilter(t.Context(), state, pod, nil)
-		return status.Message()
+	for _, at := range all {
+		status := w.Filter(t.Context(), state, pod, newNode(at.NodeName, resources("8", "64Gi")))
+		if !status.IsSuccess() {
+			reason = status.Message()
+			continue
+		}
+		if status := w.Reserve(t.Context(), state, pod, at.NodeName); !status.IsSuccess() {
+			t.Fatal(status)
+		}
+		return ""
 	}
-	if status := w.Reserve(t.Context(), state, pod, in.NodeName); !status.IsSuccess() {
-		t.Fatal(status)
-	}
-	return ""
+	_, _ = w.PostFilter(t.Context(), state, pod, nil)
+	return reason
 }
 
 const keeps = "keeps its room for a pod that has waited longer"
@@ -153,6 +158,32 @@ func TestABigPodGetsTheRoomThatIsKept(t *testing.T) {
 	}
 }
 
+func TestATargetKeepsNoRoomForAPodThatIsNotComparedWithIt(t *testing.T) {
+	for name, filtered := range map[string]bool{"another plugin rejects its node": true, "the pod waits": false} {
+		w := newWorld()
+		c1, c2 := w.engage(t, "c1", interceptor.Funcs{}), w.engage(t, "c2", interceptor.Funcs{})
+		for _, at := range []*target{c1, c2} {
+			at.Ledger.Update(summary(resources("4", "64Gi")))
+		}
+		big, small := sized("big", 10, "8"), sized("small", 20, "1")
+		for range 2 {
+			state := framework.NewCycleState()
+			if _, status := w.PreFilter(t.Context(), state, big, nil); !status.IsSuccess() {
+				t.Fatal(status)
+			}
+			if filtered {
+				_ = w.Filter(t.Context(), state, big, newNode(c2.NodeName, resources("8", "64Gi")))
+			}
+			_, _ = w.PostFilter(t.Context(), state, big, nil)
+			w.clock.Step(keepAfter)
+			w.keeping.takes(c1.NodeName, small, w.demandOf(t, small))
+		}
+		if w.keeping.forOther(c1.NodeName, small) {
+			t.Errorf("%s, and it keeps its room", name)
+		}
+	}
+}
+
 func TestATargetPausesBeforeItKeepsItsRoomAgain(t *testing.T) {
 	w, c1, big := keptFor(t)
 	w.clock.Step(keepFor)
@@ -182,14 +213,14 @@ func TestHalfOfTheTargetsTakeAllPods(t *testing.T) {
 	}
 	uids, small := []types.UID{"first", "first", "second", "third"}, sized("small", 20, "1")
 	for _, uid := range uids {
-		_ = w.schedule(t, sized(uid, 10, "8"), all[0])
+		_ = w.schedule(t, sized(uid, 10, "8"), all...)
 	}
 	w.clock.Step(keepAfter)
 	for _, at := range all {
 		w.keeping.takes(at.NodeName, small, w.demandOf(t, small))
 	}
 	for i, want := range []int{1, 1, 2, 2} {
-		_ = w.schedule(t, sized(uids[i], 10, "8"), all[0])
+		_ = w.schedule(t, sized(uids[i], 10, "8"), all...)
 		kept := 0
 		for _, at := range all {
 			if w.keeping.forOther(at.NodeName, small) {
