@@ -66,8 +66,8 @@ func scenarios() []scenario {
 		{"batch, overload", "3 clusters; the same for 3 minutes, with half as many again", 5, 15 * minute,
 			batch(3, 1.5)},
 		{"big pods", "5 clusters full of small jobs; then pods that need a whole node", 6, 15 * minute, bigPods(5)},
-		{"a big pod", "3 clusters, 80 % full of small pods, of which 200 come each minute for 10 minutes; one pod that " +
-			"needs half a node", 13, 14 * minute, bigPod(3)},
+		{"a big pod", "3 clusters, 80 % full of small pods, of which 200 come each minute for 10 minutes; one pod " +
+			"that needs half a node", 13, 14 * minute, bigPod(3)},
 		{"gangs", "5 clusters; gangs of 8 to 24 pods, each in one cluster", 7, 10 * minute, gangs(5)},
 		{"autoscalers", "5 clusters with 2 nodes, which add nodes; 3 times as many pods", 8, 15 * minute, growing(5)},
 		{"quotas", "5 clusters; quotas of 30 to 90 % of their CPUs, which no summary shows", 9, 10 * minute, quotas(5)},

@@ -60,9 +60,11 @@ func TestATargetKeepsItsRoomForAPodThatSmallerOnesOvertook(t *testing.T) {
 		"a more important pod took room": {
 			keepAfter, important(sized("taker", 20, "1")), sized("next", 30, "1"), "",
 		},
-		"no pod took room":                    {keepAfter, nil, sized("next", 30, "1"), ""},
-		"an older pod comes":                  {keepAfter, sized("taker", 20, "1"), sized("next", 5, "1"), ""},
-		"a more important pod comes":          {keepAfter, sized("taker", 20, "1"), important(sized("next", 30, "1")), ""},
+		"no pod took room":   {keepAfter, nil, sized("next", 30, "1"), ""},
+		"an older pod comes": {keepAfter, sized("taker", 20, "1"), sized("next", 5, "1"), ""},
+		"a more important pod comes": {
+			keepAfter, sized("taker", 20, "1"), important(sized("next", 30, "1")), "",
+		},
 		"a pod comes whose delegate is there": {keepAfter, sized("taker", 20, "1"), sized("there", 30, "1"), ""},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -57,7 +57,7 @@ func stopByForce(t T, server *envtest.APIServer) {
 	t.Helper()
 	stopped := make(chan error, 1)
 	go func() { stopped <- server.Stop() }() // It also notes that the server has stopped.
-	address := net.JoinHostPort(server.SecureServing.Address, server.SecureServing.Port)
+	address := net.JoinHostPort(server.Address, server.Port)
 	Eventually(t, func(ctx context.Context) error {
 		connection, err := (&net.Dialer{}).DialContext(ctx, "tcp", address)
 		if err != nil {
