@@ -89,8 +89,8 @@ func (w *world) notice(label string) {
 	note("a delegate is elsewhere, in a target that was lost", len(w.facts.away) > 0)
 	note("a delegate is made again", len(w.facts.delegates) > w.made(kindChaperon))
 	note("a pod is placed again", w.made(kindChaperon) > w.source.total(kindPod))
-	note(moved, false)
-	note(left, false)
+	note("a pod moves", w.moved.Load())
+	note("a pod leaves a target that takes no pods", w.left.Load())
 	note("twins", has("the other of twins"))
 }
 

@@ -80,22 +80,12 @@ func (s *source) move(
 				s.failed(pod.UID)
 				return
 			}
-			s.world.noticeMove(leave.Closed)
+			if leave.Closed {
+				s.world.left.Store(true)
+			} else {
+				s.world.moved.Store(true)
+			}
 			s.attempt(pod, to)
 		})
 	}, "the source's scheduler"}
 }
-
-// noticeMove notes that a pod has left a target for another one.
-func (w *world) noticeMove(closed bool) {
-	if closed {
-		w.reached[left] = true
-		return
-	}
-	w.reached[moved] = true
-}
-
-const (
-	moved = "a pod moves"
-	left  = "a pod leaves a target that takes no pods"
-)

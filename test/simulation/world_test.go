@@ -6,6 +6,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing/synctest"
 	"time"
 
@@ -25,6 +26,8 @@ type world struct {
 	facts  facts
 	// reached are the situations that the run came to.
 	reached map[string]bool
+	// moved and left say that a pod left a target because another one had room, or because the target takes no pods.
+	moved, left atomic.Bool
 }
 
 // network has the requests of processes, what went wrong, and the steps so far.

@@ -89,6 +89,10 @@ func (f fenced) RoundTrip(r *http.Request) (*http.Response, error) {
 		end()
 		return nil, err
 	}
+	if answer.StatusCode == http.StatusSwitchingProtocols {
+		context.AfterFunc(r.Context(), end) // It is a stream from now on, which can be written, too.
+		return answer, nil
+	}
 	answer.Body = &ended{answer.Body, end}
 	return answer, nil
 }

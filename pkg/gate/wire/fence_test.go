@@ -170,3 +170,32 @@ func TestAProcessThatWasFrozenSendsNoMoreWrites(t *testing.T) {
 		})
 	}
 }
+
+// stream is the body of an answer that switches protocols.
+type stream struct{ io.ReadWriteCloser }
+
+type switching struct{}
+
+func (switching) RoundTrip(*http.Request) (*http.Response, error) {
+	return &http.Response{StatusCode: http.StatusSwitchingProtocols, Body: stream{}}, nil
+}
+
+func TestAFenceLetsStreamsBeWritten(t *testing.T) {
+	for name, held := range map[string]bool{"without a hold": false, "with a hold": true} {
+		fence := &Fence{}
+		if held {
+			fence.Until(&until{ctx: t.Context()})
+		}
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://host/exec", http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer, err := fence.Wrap(switching{}).RoundTrip(request) //nolint:bodyclose // It has none.
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, writes := answer.Body.(io.ReadWriteCloser); !writes {
+			t.Errorf("%s: the stream cannot be written", name)
+		}
+	}
+}
