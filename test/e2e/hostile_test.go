@@ -209,20 +209,41 @@ func (a *arrivals) see(pod *corev1.Pod) {
 	}
 }
 
+// watchArrivals sees pods until the test ends. API servers end watches as they like, those of slow readers, say.
 func (w *world) watchArrivals(t *testing.T) *arrivals {
 	t.Helper()
 	a := &arrivals{wait: map[string]chan time.Time{}}
-	events, err := w.c1.Watch(t.Context(), &corev1.PodList{}, client.InNamespace(w.namespace))
-	must(t, err)
-	t.Cleanup(events.Stop)
+	ctx := t.Context()
 	go func() {
-		for event := range events.ResultChan() {
-			if pod, is := event.Object.(*corev1.Pod); is {
-				a.see(pod)
-			}
+		for ctx.Err() == nil {
+			w.seeArrivals(ctx, a)
 		}
 	}()
 	return a
+}
+
+// seeArrivals sees pods until a watch ends.
+func (w *world) seeArrivals(ctx context.Context, a *arrivals) {
+	pods := &corev1.PodList{}
+	if w.c1.List(ctx, pods, client.InNamespace(w.namespace)) != nil {
+		return
+	}
+	for i := range pods.Items {
+		a.see(&pods.Items[i])
+	}
+	from := &client.ListOptions{
+		Namespace: w.namespace, Raw: &metav1.ListOptions{ResourceVersion: pods.ResourceVersion},
+	}
+	events, err := w.c1.Watch(ctx, &corev1.PodList{}, from)
+	if err != nil {
+		return
+	}
+	defer events.Stop()
+	for event := range events.ResultChan() {
+		if pod, is := event.Object.(*corev1.Pod); is {
+			a.see(pod)
+		}
+	}
 }
 
 // startPods starts pods in c2, and deletes them as soon as they run: as many as trips, and more until enough returns
