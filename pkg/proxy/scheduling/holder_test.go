@@ -101,6 +101,25 @@ func TestAPodLeavesAHolderThatTakesNoPods(t *testing.T) {
 	}
 }
 
+func TestAPodLeavesAHolderThatLacksItsClaim(t *testing.T) {
+	w := newWorld()
+	holder := w.engage(t, "c1", interceptor.Funcs{})
+	w.placer.Delegates.Seen(holder.Target, newChaperon("c", "p"))
+	w.follower = objecting{}
+	pod := newPod("p", nil)
+	for _, claims := range []bool{false, true} {
+		if claims {
+			pod.Spec.Volumes = []corev1.Volume{{VolumeSource: corev1.VolumeSource{
+				PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"},
+			}}}
+		}
+		result, status := w.PreFilter(t.Context(), framework.NewCycleState(), pod, nil)
+		if left := result == nil; !status.IsSuccess() || left != claims {
+			t.Errorf("with a claim: %t, left: %t, %v", claims, left, status)
+		}
+	}
+}
+
 func TestAPodThatLeavesIsPlacedWhenItsDelegateIsGone(t *testing.T) {
 	w := newWorld()
 	c1, c2 := w.engage(t, "c1", interceptor.Funcs{}), w.engage(t, "c2", interceptor.Funcs{})
