@@ -48,8 +48,8 @@ func (r *Reconciler) isSpared(ctx context.Context, f facts) (bool, error) {
 }
 
 // mayHaveHeard says whether a target that is not connected may have heard of this source since its node became
-// NotReady, or hears of it now. sent is when the last renewal was sent, or when this process began to lead, if that was
-// later: an earlier leader may have sent one until then. The times of conditions are in whole seconds.
+// NotReady, or hears of it now. sent is when the last renewal was sent. It is not before this process began to lead: an
+// earlier leader may have sent one until then. The times of conditions are in whole seconds.
 func mayHaveHeard(f facts, sent time.Time) bool {
 	was := nodeCondition(f.existing, corev1.NodeReady)
 	switch reason := evicts(f.status); {

@@ -87,8 +87,7 @@ type Expectation struct {
 // has no delegate that could still be scheduled, a *ConcludedError that there is no pod to schedule any more. A
 // *LeftoverError says that the pod is to be placed later, anywhere. An *InvitedError says that another target may have
 // room. After any other error, as after that one, the delegate may be in the target, and the next attempt finds it. The
-// result preempts says that the target's scheduler evicts, or evicted, other
-// pods for the delegate.
+// result preempts says that the target's scheduler evicts, or evicted, other pods for the delegate.
 func (p *Placer) Place(
 	ctx context.Context, proxy *corev1.Pod, t *Target, expected Expectation,
 ) (preempts bool, err error) {
