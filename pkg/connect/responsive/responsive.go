@@ -145,9 +145,10 @@ func (j *Observer) Heard(now time.Time) bool {
 
 // sight sums up the window.
 type sight struct {
-	bad    int // spans
-	counts [answers]int
-	newest time.Time // the end of the last span with an answer
+	bad     int // spans
+	relapse int // the bad spans since the last recovery
+	counts  [answers]int
+	newest  time.Time // the end of the last span with an answer
 }
 
 // look is called under mu.
@@ -167,6 +168,9 @@ func (j *Observer) look(now time.Time) sight {
 		}
 		if s.isBad() {
 			seen.bad++
+			if s.end().After(j.recovered) {
+				seen.relapse++
+			}
 			if s.end().After(j.lastBad) {
 				j.lastBad = s.end()
 			}
@@ -186,7 +190,7 @@ func (j *Observer) decide(now time.Time) {
 			j.recovered = now
 		}
 	case Unknown, Responsive:
-		if seen.bad > tolerable {
+		if seen.relapse > tolerable {
 			j.condemn(seen, now)
 		} else if j.decision.State == Unknown && seen.counts[Good] > 0 && now.Sub(j.first) >= firstRecovery {
 			j.decision = Decision{State: Responsive, Since: now}

@@ -42,6 +42,10 @@ func TestWhatCountsAsUnresponsive(t *testing.T) {
 		"every answer takes 8 s":        {8 * time.Second, many(4, Slow), Unresponsive, Slow},
 		"every tenth fails":             {time.Second, many(60, append(many(9, Good), Failed)...), Responsive, Good},
 		"a hundred fail in one second":  {10 * time.Millisecond, append(many(100, Failed), Good), Unknown, Good},
+		"exactly a third fails":         {length/share + 1, many(36, Good, Failed, Good), Unresponsive, Failed},
+		"as many slow as throttled":     {time.Second, many(60, Slow, Throttled), Unresponsive, Slow},
+		"good answers for 20 s":         {firstRecovery, many(2, Good), Responsive, Good},
+		"good answers for almost 20 s":  {firstRecovery - 1, many(2, Good), Unknown, Good},
 		"mostly failures, some slow":    {2 * time.Second, many(20, Failed, Slow, Failed), Unresponsive, Failed},
 		"too few bad spans, but no end": {20 * time.Second, many(60, Failed), Unknown, Good},
 	} {
@@ -99,6 +103,33 @@ func TestATargetThatSaysNothingDoesNotRecover(t *testing.T) {
 	}
 }
 
+func TestARecoveryEndsToTheMoment(t *testing.T) {
+	j := &Observer{}
+	bad := answered(j, start, length, many(window, Failed)...)
+	end := answered(j, bad, length, many(int(firstRecovery/length), Good)...)
+	if j.Decision(end.Add(-1)).State != Unresponsive {
+		t.Error("it is responsive too early")
+	}
+	if j.Decision(end).State != Responsive {
+		t.Error("it is unresponsive for too long")
+	}
+	if again := j.Decision(end); again.State != Responsive {
+		t.Errorf("what was before the recovery counts after it: %+v", again)
+	}
+}
+
+func TestARelapseCountsForTenMinutes(t *testing.T) {
+	for after, want := range map[time.Duration]time.Duration{memory - 1: 2 * firstRecovery, memory: firstRecovery} {
+		j := &Observer{}
+		_, now := recovery(t, j, start)
+		relapse := j.Decision(now).Since.Add(after)
+		answered(j, relapse.Add(-tolerable*length), length, many(tolerable+1, Failed)...)
+		if got := j.Decision(relapse); got.State != Unresponsive || got.Recovery != want {
+			t.Errorf("after %s: %+v, want a recovery of %s", after, got, want)
+		}
+	}
+}
+
 func TestABadAnswerDuringRecoveryProlongsIt(t *testing.T) {
 	j := &Observer{}
 	now := answered(j, start, 5*time.Second, many(12, Slow)...)
@@ -121,12 +152,18 @@ func TestWhoeverWaitsIsWaryForAMinuteAfterABadAnswer(t *testing.T) {
 	if !j.Wary(start) || j.Heard(start) {
 		t.Errorf("wary %t, heard %t", j.Wary(start), j.Heard(start))
 	}
-	j.Note(Slow, start)
-	if !j.Heard(start) {
-		t.Error("a slow answer is no answer")
+	if j.Slow(start) {
+		t.Error("a failure counts as a slow answer")
 	}
-	later := start.Add(window*length + length)
-	if j.Wary(later) || j.Heard(later) {
+	j.Note(Slow, start)
+	if !j.Heard(start) || !j.Slow(start) {
+		t.Error("a slow answer is no answer, or not slow")
+	}
+	later := start.Add(window * length)
+	if early := later.Add(-1); !j.Wary(early) {
+		t.Error("a failure counts for less than a minute")
+	}
+	if j.Wary(later) || j.Heard(later) || j.Slow(later) {
 		t.Error("what was long ago counts")
 	}
 	now := answered(j, later, 5*time.Second, many(12, Failed)...).Add(time.Hour)
@@ -144,6 +181,22 @@ func TestATargetThatIsLostAgainAndAgainIsSteadyLate(t *testing.T) {
 		if got := j.SteadyAt(back).Sub(back); got != want*time.Second {
 			t.Errorf("after loss %d it settles within %s, want %d s", i+1, got, want)
 		}
+	}
+	j = &Observer{}
+	j.Lost(start)
+	j.Lost(start.Add(1))
+	if later := start.Add(memory); !j.SteadyAt(later).Equal(later) {
+		t.Error("a loss ten minutes ago counts")
+	} else if early := later.Add(-1); j.SteadyAt(early).Equal(early) {
+		t.Error("a loss less than ten minutes ago does not count")
+	}
+}
+
+func TestLossesOfLongAgoDoNotCount(t *testing.T) {
+	j, back := &Observer{}, start
+	for range 10 {
+		j.Lost(back)
+		back = back.Add(time.Minute)
 	}
 	if later := back.Add(memory); !j.SteadyAt(later).Equal(later) {
 		t.Error("losses of long ago count")
