@@ -121,3 +121,28 @@ func TestWhetherTheManagerFences(t *testing.T) {
 		t.Error("a target that does not answer has not changed its manager")
 	}
 }
+
+func TestLooksAreMoreFrequentWhileARenewalIsOverdue(t *testing.T) {
+	const overdue = timeouts.PresenceRenewal + timeouts.PresenceDoubt
+	half := timeouts.PresenceDoubt / 2
+	for name, test := range map[string]struct {
+		looked, now time.Duration // after the last renewal was seen
+		want        bool
+	}{
+		"half a look early":                    {0, timeouts.Health - half, false},
+		"later":                                {0, timeouts.Health - half + 1, true},
+		"the renewal is not overdue":           {overdue - half - 2, overdue - 1, false},
+		"the renewal is overdue in a moment":   {overdue - half - 1, overdue, false},
+		"the renewal is overdue":               {overdue - half, overdue + 1, true},
+		"the renewal is overdue, a look early": {overdue, overdue + half, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := &Observer{}
+			o.Look(renewedAt(start), start)
+			o.Look(renewedAt(start), start.Add(test.looked))
+			if got := o.Due(start.Add(test.now)); got != test.want {
+				t.Errorf("due %t", got)
+			}
+		})
+	}
+}

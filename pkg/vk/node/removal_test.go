@@ -132,6 +132,14 @@ func TestAVirtualNodeNamesItsTarget(t *testing.T) {
 	}
 }
 
+func TestAKnownNodeIsOfItsTargetWhateverItNames(t *testing.T) {
+	node := desiredNode(facts{key: types.NamespacedName{Name: "c3"}})
+	r := &Reconciler{keys: map[string]types.NamespacedName{node.Name: c2}}
+	if got := r.targetOf(t.Context(), node); len(got) != 1 || got[0].NamespacedName != c2 {
+		t.Errorf("it is of %v", got)
+	}
+}
+
 func TestANodeThatSomebodyDeletesIsCreatedAtOnce(t *testing.T) {
 	f := engagedFacts()
 	want := desiredNode(f)

@@ -1,13 +1,17 @@
 package node
 
 import (
+	"context"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 )
 
 func TestANodeOfAnEarlierVersionGetsTheProvidersName(t *testing.T) {
@@ -38,6 +42,29 @@ func TestANodeOfAnEarlierVersionGetsTheProvidersName(t *testing.T) {
 		}
 		if unchanged := got.ResourceVersion == f.existing.ResourceVersion; unchanged != (test.has != "") {
 			t.Errorf("from %q: unchanged is %t", test.has, unchanged)
+		}
+	}
+}
+
+func TestASpecIsTriedAgainOnlyAfterErrorsWithoutAnEvent(t *testing.T) {
+	nodes := schema.GroupResource{Resource: "nodes"}
+	for name, test := range map[string]struct {
+		answer error
+		want   bool
+	}{
+		"the node is gone":               {apierrors.NewNotFound(nodes, "admiralty-c2"), false},
+		"the node has changed":           {apierrors.NewConflict(nodes, "admiralty-c2", nil), false},
+		"the API server does not answer": {errAway, true},
+	} {
+		funcs := interceptor.Funcs{Patch: func(
+			context.Context, client.WithWatch, client.Object, client.Patch, ...client.PatchOption,
+		) error {
+			return test.answer
+		}}
+		existing := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "admiralty-c2"}}
+		r := &Reconciler{options: Options{Client: newBuilder(t, existing).WithInterceptorFuncs(funcs).Build()}}
+		if err := r.ensureSpec(t.Context(), facts{key: c2, existing: existing}); (err != nil) != test.want {
+			t.Errorf("%s: error %v", name, err)
 		}
 	}
 }
