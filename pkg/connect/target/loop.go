@@ -307,7 +307,9 @@ func (l *loop) watch(ctx context.Context, w want) {
 	}
 }
 
-// await returns true when the next health check is due, and false when the target is not to be watched any more.
+// await returns true when the next health check is due, and false when the target is not to be watched any more. When
+// the hold ends, a check is due at once, so that the target is lost less than 50 s after it has stopped answering. If
+// just one check has failed, it was a moment ago, and the ticker brings the next one.
 func (l *loop) await(ctx context.Context, w want, checks, looks <-chan time.Time, r *right) bool {
 	for {
 		select {
@@ -325,6 +327,9 @@ func (l *loop) await(ctx context.Context, w want, checks, looks <-chan time.Time
 			l.options.Registry.Lose(l.engaged.target)
 			if l.engaged.unsafe() {
 				return false
+			}
+			if l.doubts != 1 {
+				return true
 			}
 		case <-looks:
 			if l.look(ctx, w) {

@@ -1,0 +1,66 @@
+package target
+
+import (
+	"context"
+	"net/http"
+	"testing"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/connect/hold"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/connect/identity"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
+)
+
+// held returns a hold of a Lease in a target.
+func held(t *testing.T, f fixture, key types.NamespacedName) *hold.Hold {
+	t.Helper()
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "admiralty", Name: "us", UID: "1"}}
+	process := hold.New(hold.Options{ClusterID: "us", Name: "manager", Clock: f.clock})
+	process.Lead()
+	held, err := process.Acquire(t.Context(), t.Context(), hold.Request{
+		Target: key, Client: fake.NewClientBuilder().WithObjects(lease).Build(), Lease: client.ObjectKeyFromObject(lease),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return held
+}
+
+// onLoss is an observer of targets that are lost.
+type onLoss func()
+
+func (onLoss) Engaged(context.Context, *engage.Target) error { return nil }
+
+func (f onLoss) Lost(*engage.Target) { f() }
+
+// Between the end of a hold and the next tick there may be eight seconds.
+func TestTheEndOfAHoldIsAReasonToCheck(t *testing.T) {
+	for misses, want := range map[int]bool{0: true, 1: false, 2: true} {
+		f := newFixture(t, http.StatusServiceUnavailable)
+		key := types.NamespacedName{Name: "c2"}
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		f.options.Registry = engage.NewRegistry(onLoss(cancel))
+		l := newLoop(f.connections, key, f.refuser, nil)
+		l.engaged = &engagement{
+			target: &engage.Target{Key: key}, hold: held(t, f, key), identity: identity.New(""),
+		}
+		if err := l.options.Registry.Engage(t.Context(), l.engaged.target); err != nil {
+			t.Fatal(err)
+		}
+		l.doubts = misses
+		ends := right{ends: l.engaged.rightEnds()}
+		l.engaged.hold.Release(t.Context(), false)
+		if got := l.await(ctx, f.refuser, nil, nil, &ends); got != want || !ends.lapsed {
+			t.Errorf("after %d misses: a check is due: %t, the right has ended: %t", misses, got, ends.lapsed)
+		}
+		if ctx.Err() == nil {
+			t.Errorf("after %d misses: the target is not lost", misses)
+		}
+	}
+}
