@@ -41,7 +41,8 @@ const noticeWithin = 50 * time.Second
 type times struct {
 	// of is the fault's name. It is empty if there were several.
 	of string
-	// noticed is the time from the beginning of the fault until the node is not Ready.
+	// noticed is the time from the beginning of the fault until the node is not Ready. That nobody knows whether it is
+	// Ready does not count.
 	noticed time.Duration
 	// back is the time from the end of the fault until the node is Ready again.
 	back time.Duration
@@ -56,8 +57,8 @@ func (l *lab) observe(ctx context.Context) *observer {
 		defer close(o.done)
 		lastReady, lastHolder := ready, ""
 		for ctx.Err() == nil {
-			l.nodeState(ctx, source)
-			if state := l.nodeState(ctx, target); state != "" && state != lastReady {
+			l.look(ctx, source)
+			if state := l.look(ctx, target); state != "" && state != lastReady {
 				lastReady = state
 				o.note(state, "")
 			}
@@ -74,8 +75,8 @@ func (l *lab) observe(ctx context.Context) *observer {
 	return o
 }
 
-// nodeState returns whether the virtual node of a cluster is Ready, or "". The checker hears of it.
-func (l *lab) nodeState(ctx context.Context, name string) string {
+// look tells the checker whether the virtual node of a cluster is Ready, and returns it, or "".
+func (l *lab) look(ctx context.Context, name string) string {
 	node := &corev1.Node{}
 	if err := l.clusters[source].Get(ctx, client.ObjectKey{Name: "admiralty-" + name}, node); err != nil {
 		return ""
@@ -155,7 +156,7 @@ func measure(notes []note) times {
 		case n.what == over:
 			end = n.at
 		case n.what == cut, begin.IsZero():
-		case (n.what == unready || n.what == unknown) && t.noticed == 0:
+		case n.what == unready && t.noticed == 0:
 			t.noticed = n.at.Sub(begin)
 		case n.what == leads && t.takenOver == 0:
 			t.takenOver = n.at.Sub(begin)

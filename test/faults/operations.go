@@ -28,7 +28,9 @@ type operation struct {
 	moves bool
 	// timed says that the time that the operation takes is among the results.
 	timed bool
-	do    func(ctx context.Context, l *lab, r *rand.Rand) error
+	// prepare does what comes before that time. It may be nil.
+	prepare func(ctx context.Context, l *lab) error
+	do      func(ctx context.Context, l *lab, r *rand.Rand) error
 }
 
 func operations() []operation {
@@ -85,11 +87,11 @@ func operations() []operation {
 	}
 }
 
-// drain evacuates the target while nothing else happens, and checks that it comes to an end, and that the budget of the
-// Deployment is kept.
+// drain evacuates the target, which has all pods of the Deployment, while nothing else happens. It checks that it comes
+// to an end, and that the budget of the Deployment is kept.
 func drain() operation {
 	return operation{
-		name: "the virtual node is drained alone", counts: true, timed: true,
+		name: "the virtual node is drained alone", counts: true, timed: true, prepare: placeWeb,
 		do: func(ctx context.Context, l *lab, _ *rand.Rand) error {
 			drained := make(chan error, 1)
 			go func() { drained <- l.drain(ctx, 2*time.Minute) }()
@@ -112,6 +114,30 @@ func drain() operation {
 	}
 }
 
+// placeWeb has all pods of the Deployment run in the target.
+func placeWeb(ctx context.Context, l *lab) error {
+	if err := l.kubectl(ctx, "cordon", "admiralty-"+source); err != nil {
+		return err
+	}
+	defer func() { _ = l.uncordon(context.WithoutCancel(ctx), source) }()
+	l.history.Changes(web)
+	if err := l.kubectl(ctx, "rollout", "restart", "deployment/web"); err != nil {
+		return err
+	}
+	return until(ctx, func(ctx context.Context) error {
+		pods, err := l.proxies(ctx, web)
+		if err != nil {
+			return err
+		}
+		for i := range pods {
+			if !isIn(&pods[i], target) {
+				return fmt.Errorf("%s is on %q, %s", pods[i].Name, pods[i].Spec.NodeName, pods[i].Status.Phase)
+			}
+		}
+		return l.controllersDone(ctx)
+	})
+}
+
 // hangs is how much longer than its own time-out kubectl may take.
 const hangs = time.Minute
 
@@ -125,12 +151,18 @@ func (l *lab) drain(ctx context.Context, timeout time.Duration) error {
 		"--ignore-daemonsets", "--timeout="+timeout.String())
 }
 
-func (l *lab) readyPods(ctx context.Context, app string) (int, error) {
+// proxies returns the pods of the source with this label app. Delegates in the source are others.
+func (l *lab) proxies(ctx context.Context, app string) ([]corev1.Pod, error) {
 	pods := &corev1.PodList{}
 	err := l.clusters[source].List(ctx, pods, client.InNamespace(l.namespace), client.MatchingLabels{"app": app})
+	return slices.DeleteFunc(pods.Items, func(p corev1.Pod) bool { return p.Labels[v1alpha1.LabelParentUID] != "" }), err
+}
+
+func (l *lab) readyPods(ctx context.Context, app string) (int, error) {
+	pods, err := l.proxies(ctx, app)
 	ready := 0
-	for i := range pods.Items {
-		for _, c := range pods.Items[i].Status.Conditions {
+	for i := range pods {
+		for _, c := range pods[i].Status.Conditions {
 			if c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue {
 				ready++
 			}

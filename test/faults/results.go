@@ -13,7 +13,7 @@ import (
 )
 
 // version is that of the checker. Results of an earlier one, which excused more, do not count.
-const version = 2
+const version = 3
 
 // results are what was measured, in this run and in those that the file of results has.
 type results struct {
@@ -52,7 +52,7 @@ type figures struct {
 	Took []float64 `json:"took,omitempty"`
 }
 
-// readResults returns the results in a file. They begin anew if it does not exist, or if an earlier checker wrote it.
+// readResults returns the results in a file. They begin anew if it does not exist.
 func readResults(file string) (*results, error) {
 	if file == "" {
 		return newResults(), nil
@@ -70,7 +70,8 @@ func readResults(file string) (*results, error) {
 		return nil, fmt.Errorf("reading earlier results in %s: %w", file, err)
 	}
 	if r.Version < version {
-		return newResults(), nil
+		return nil, fmt.Errorf("the results in %s are those of checker %d, which excused more than this one, %d: "+
+			"move the file away to begin anew", file, r.Version, version)
 	}
 	return r, nil
 }
@@ -156,14 +157,33 @@ func (r *results) table() string {
 	return text.String()
 }
 
+// column is a column of times.
+type column struct {
+	title string
+	of    func(*figures) []float64
+}
+
 func (m measured) table(text *strings.Builder, of string) {
-	fmt.Fprintf(text, "\n| %s | times | at rest after the repair "+
-		"| node not Ready after | Ready again after | next leader after | took |\n", of)
-	text.WriteString("|---|---|---|---|---|---|---|\n")
+	columns := []column{{"at rest after the repair", func(f *figures) []float64 { return f.Rest }}}
+	if of == "fault" {
+		columns = append(columns,
+			column{"node not Ready after", func(f *figures) []float64 { return f.Noticed }},
+			column{"Ready again after", func(f *figures) []float64 { return f.Back }},
+			column{"next leader after", func(f *figures) []float64 { return f.TakenOver }})
+	} else {
+		columns = append(columns, column{"took", func(f *figures) []float64 { return f.Took }})
+	}
+	fmt.Fprintf(text, "\n| %s | times |", of)
+	for _, c := range columns {
+		fmt.Fprintf(text, " %s |", c.title)
+	}
+	text.WriteString("\n|---|---|" + strings.Repeat("---|", len(columns)) + "\n")
 	for _, name := range slices.Sorted(maps.Keys(m)) {
-		f := m[name]
-		fmt.Fprintf(text, "| %s | %d | %s | %s | %s | %s | %s |\n", name, f.Count,
-			spread(f.Rest), spread(f.Noticed), spread(f.Back), spread(f.TakenOver), spread(f.Took))
+		fmt.Fprintf(text, "| %s | %d |", name, m[name].Count)
+		for _, c := range columns {
+			fmt.Fprintf(text, " %s |", spread(c.of(m[name])))
+		}
+		text.WriteString("\n")
 	}
 }
 

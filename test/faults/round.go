@@ -33,8 +33,12 @@ func (l *lab) play(ctx context.Context, p plan) (result, error) {
 		s := &p.steps[i]
 		steps.Go(func() {
 			wait(ctx, s.at)
+			err := l.prepare(ctx, s)
 			start := time.Now()
-			if err := l.carryOut(ctx, s, seen); err != nil {
+			if err == nil {
+				err = l.carryOut(ctx, s, seen)
+			}
+			if err != nil {
 				l.say("  not carried out: %s: %v", s.name(), err)
 				return
 			}
@@ -72,6 +76,14 @@ func (l *lab) play(ctx context.Context, p plan) (result, error) {
 	l.history.Ends()
 	l.setBack.Store(false)
 	return res, l.sweep(ctx)
+}
+
+// prepare does what a step needs before its time begins.
+func (l *lab) prepare(ctx context.Context, s *step) error {
+	if s.operation == nil || s.operation.prepare == nil {
+		return nil
+	}
+	return s.operation.prepare(ctx, l)
 }
 
 // carryOut does one step. A fault is repaired when its time is over.

@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 )
@@ -93,8 +94,8 @@ func (h *History) evicted(uid types.UID, p *proxy) bool {
 	if h.delegateEvicted(uid) {
 		return true
 	}
-	if p.fence > 0 && (h.silent.counts(h.now()) || h.outOfReach(cluster)) {
-		return true // Its target stopped it, because it had not heard of the source for long enough.
+	if p.fence > 0 && h.mayBeFenced(uid, p) {
+		return true
 	}
 	drained := func(at time.Time) bool { return h.drains[cluster].any(at, drainLags, func(spell) bool { return true }) }
 	if p.gone && !p.deleting { // In a gap of the watch, nobody saw why.
@@ -109,6 +110,23 @@ func (h *History) evicted(uid types.UID, p *proxy) bool {
 		return h.silent.counts(p.disruptedAt)
 	}
 	return false
+}
+
+// fenceEarly is by how much sooner than the fence after the beginning of an outage a target may stop a delegate: the last
+// renewal of the source was some time before.
+const fenceEarly = 15 * time.Second
+
+// mayBeFenced reports whether the target of a fenced proxy may have stopped its delegate, because it had not heard of
+// the source for long enough.
+func (h *History) mayBeFenced(uid types.UID, p *proxy) bool {
+	at := h.now()
+	for _, d := range h.delegates {
+		if d.parent == uid && p.on(d.cluster) && !d.ends.IsZero() {
+			at = d.ends
+		}
+	}
+	long := func(s spell) bool { return at.Sub(s.since) >= p.fence-fenceEarly }
+	return h.silent.any(at, excusedFor, long) || h.away[p.cluster()].any(at, excusedFor, long)
 }
 
 // evicts reports whether Kubernetes may evict a pod that tolerates the loss of its node for some time. The node may
@@ -223,6 +241,14 @@ func disruption(pod *corev1.Pod) (why string, at time.Time) {
 		}
 	}
 	return "", time.Time{}
+}
+
+// endOf returns when somebody asked for the end of a pod, or the zero time.
+func endOf(pod *corev1.Pod) time.Time {
+	if pod.DeletionTimestamp == nil {
+		return time.Time{}
+	}
+	return pod.DeletionTimestamp.Add(-time.Duration(ptr.Deref(pod.DeletionGracePeriodSeconds, 0)) * time.Second)
 }
 
 // patienceOf returns how long a pod tolerates the loss of its node.

@@ -184,8 +184,34 @@ func TestWhyAPodGoes(t *testing.T) {
 			h.Ends()
 			h.Proxy(first(deleting, fencedPod))
 		}, want: NoneLost},
+		"it is fenced, and the source was silent for less than the fence": {happens: func(h *History, c *clock) {
+			h.Silent(true)
+			c.at = c.at.Add(time.Minute - fenceEarly - time.Second)
+			h.Proxy(first(deleting, fencedPod))
+		}, want: NoneLost},
+		"it is fenced, and its target was away for almost the fence": {happens: func(h *History, c *clock) {
+			h.Away("c2", true)
+			c.at = c.at.Add(time.Minute - fenceEarly)
+			h.Proxy(first(deleting, fencedPod))
+		}},
+		"it is fenced, and its delegate was asked to end too early": {happens: func(h *History, c *clock) {
+			h.Away("c2", true)
+			h.Delegate("c2", "p", pod("d", endsAt(c.at.Add(5*time.Second), 5)))
+			c.at = c.at.Add(time.Hour)
+			h.Proxy(first(deleting, fencedPod))
+		}, want: NoneLost},
+		"it is fenced, its delegate ended in time, and this is seen later": {happens: func(h *History, c *clock) {
+			h.Away("c2", true)
+			h.Delegate("c2", "p", pod("d", endsAt(c.at.Add(65*time.Second), 5)))
+			h.Delegate("c1", "p", pod("withdrawn", endsAt(c.at, 0)))
+			c.at = c.at.Add(time.Minute)
+			h.Away("c2", false)
+			c.at = c.at.Add(time.Hour)
+			h.Proxy(first(deleting, fencedPod))
+		}},
 		"its deletion began when its target was away": {happens: func(h *History, c *clock) {
 			h.Away("c2", true)
+			c.at = c.at.Add(time.Minute)
 			h.Proxy(first(deleting, fencedPod))
 			h.Away("c2", false)
 			c.at = c.at.Add(time.Hour)

@@ -73,6 +73,7 @@ type delegate struct {
 	forgotten     bool      // Its cluster was set back, and has not shown it since.
 	made          time.Time // as its API server says, in whole seconds
 	evicted       bool      // Its target evicts it.
+	ends          time.Time // when somebody asked for its end, as its API server says, in whole seconds
 	readiness
 	ran   intervals
 	after int // how many looks found that it runs, after its proxy had gone
@@ -153,6 +154,7 @@ func (h *History) Delegate(cluster string, parent types.UID, pod *corev1.Pod) {
 		phase: pod.Status.Phase, codes: codes(pod), after: was.after, ran: was.ran,
 		made:      pod.CreationTimestamp.Time,
 		evicted:   was.evicted,
+		ends:      endOf(pod),
 		readiness: readinessOf(pod, was.readiness, h.now()),
 	}
 	if why, _ := disruption(pod); why == evictedByTaint {

@@ -61,6 +61,13 @@ func patient(p *corev1.Pod) {
 
 func deleting(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)} }
 
+// endsAt is being deleted, and has so many seconds until that time.
+func endsAt(at time.Time, grace int64) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		p.DeletionTimestamp, p.DeletionGracePeriodSeconds = &metav1.Time{Time: at}, &grace
+	}
+}
+
 // fencedPod is stopped by its target after a silence of 60 s.
 func fencedPod(p *corev1.Pod) {
 	p.Annotations = map[string]string{v1alpha1.AnnotationFencedAfter: "60"}
