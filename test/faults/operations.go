@@ -155,7 +155,8 @@ func (l *lab) drain(ctx context.Context, timeout time.Duration) error {
 func (l *lab) proxies(ctx context.Context, app string) ([]corev1.Pod, error) {
 	pods := &corev1.PodList{}
 	err := l.clusters[source].List(ctx, pods, client.InNamespace(l.namespace), client.MatchingLabels{"app": app})
-	return slices.DeleteFunc(pods.Items, func(p corev1.Pod) bool { return p.Labels[v1alpha1.LabelParentUID] != "" }), err
+	isDelegate := func(p corev1.Pod) bool { return p.Labels[v1alpha1.LabelParentUID] != "" }
+	return slices.DeleteFunc(pods.Items, isDelegate), err
 }
 
 func (l *lab) readyPods(ctx context.Context, app string) (int, error) {

@@ -23,7 +23,8 @@ func held(t *testing.T, f fixture, key types.NamespacedName) *hold.Hold {
 	process := hold.New(hold.Options{ClusterID: "us", Name: "manager", Clock: f.clock})
 	process.Lead()
 	held, err := process.Acquire(t.Context(), t.Context(), hold.Request{
-		Target: key, Client: fake.NewClientBuilder().WithObjects(lease).Build(), Lease: client.ObjectKeyFromObject(lease),
+		Target: key, Client: fake.NewClientBuilder().WithObjects(lease).Build(),
+		Lease: client.ObjectKeyFromObject(lease),
 	})
 	if err != nil {
 		t.Fatal(err)
