@@ -145,7 +145,7 @@ func TestWhatAStatusShowsAndWhichEventsTellIt(t *testing.T) {
 		"its manager is silent, as far as an earlier manager knew": {
 			was:   withConditions(yes, silent),
 			found: finding{condition: yes, awake: awake, awakeUnknown: true, version: "v1"},
-			want: []string{"Connected", "Silent"},
+			want:  []string{"Connected", "Silent"},
 		},
 		"its manager has no Lease any more": {
 			was: withConditions(yes, silent), found: finding{condition: yes},

@@ -216,8 +216,8 @@ func TestConforms(t *testing.T) {
 		"another path of metrics": {
 			func(n *corev1.Node) { delete(n.Annotations, annotationMetricsPath) }, false,
 		},
-		"a node that was only created":     {func(n *corev1.Node) { n.Annotations = nil }, false},
-		"without a label of ours":          {func(n *corev1.Node) { delete(n.Labels, "zone") }, false},
+		"a node that was only created":       {func(n *corev1.Node) { n.Annotations = nil }, false},
+		"without a label of ours":            {func(n *corev1.Node) { delete(n.Labels, "zone") }, false},
 		"a label of ours with another value": {func(n *corev1.Node) { n.Labels["zone"] = "b" }, false},
 		"another value of a condition of ours": {
 			func(n *corev1.Node) { n.Status.Conditions[0].Status = corev1.ConditionUnknown }, false,
