@@ -438,7 +438,7 @@ func TestAStatusPatchHoldsOnlyWhatDiffersAndTheUID(t *testing.T) {
 	status := before.Status.DeepCopy()
 	status.Conditions[1].Status = corev1.ConditionTrue
 	status.PodIP = "10.1.0.7"
-	patch, err := statusPatch(before, *status, "")
+	patch, err := statusPatch(before, *status)
 	if err != nil {
 		t.Fatal(err)
 	}

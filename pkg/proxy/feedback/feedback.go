@@ -83,9 +83,6 @@ type Feedback struct {
 	// ends holds what is remembered of PodChaperons in case they go.
 	ends allEnds
 
-	// finished holds the proxies whose end the cache may not show yet.
-	finished finished
-
 	// warned holds which warnings about delegates were recorded.
 	warned warned
 

@@ -134,12 +134,12 @@ func (f *Feedback) deletePod(ctx context.Context, pod *corev1.Pod, grace *int64,
 	return nil
 }
 
-// patchVersion writes the differences to the status of this very pod, and only to this version of it unless that is
-// empty. It returns the pod as it is then.
-func (f *Feedback) patchVersion(
-	ctx context.Context, pod *corev1.Pod, status corev1.PodStatus, version string,
+// patchStatus writes the differences to the status of this very pod, and only to this version of it. It returns the pod
+// as it is then.
+func (f *Feedback) patchStatus(
+	ctx context.Context, pod *corev1.Pod, status corev1.PodStatus,
 ) (*corev1.Pod, error) {
-	patch, err := statusPatch(pod, status, version)
+	patch, err := statusPatch(pod, status)
 	if err != nil {
 		return nil, err
 	}
@@ -158,14 +158,15 @@ func (f *Feedback) patchVersion(
 	return patched, nil
 }
 
-// statusPatch returns a strategic merge patch, so that the conditions of others stay. The UID is a precondition, and
-// the version, unless it is empty.
-func statusPatch(pod *corev1.Pod, status corev1.PodStatus, version string) ([]byte, error) {
+// statusPatch returns a strategic merge patch, so that the conditions of others stay. The UID and the version are
+// preconditions: the cache may not show yet what was written last. The differences to an older status would mix with
+// that, and a proxy that has finished would show the mixture for ever.
+func statusPatch(pod *corev1.Pod, status corev1.PodStatus) ([]byte, error) {
 	before, err := json.Marshal(corev1.Pod{Status: pod.Status})
 	if err != nil {
 		return nil, fmt.Errorf("encoding the status: %w", err)
 	}
-	exactly := metav1.ObjectMeta{UID: pod.UID, ResourceVersion: version}
+	exactly := metav1.ObjectMeta{UID: pod.UID, ResourceVersion: pod.ResourceVersion}
 	after, err := json.Marshal(corev1.Pod{ObjectMeta: exactly, Status: status})
 	if err != nil {
 		return nil, fmt.Errorf("encoding the status: %w", err)

@@ -73,9 +73,6 @@ func (r *reconciler) readState(ctx context.Context, key types.NamespacedName) (s
 	case client.IgnoreNotFound(err) != nil:
 		return s, fmt.Errorf("getting the proxy: %w", err)
 	}
-	if s.proxy == nil || translate.Finished(s.proxy.Status.Phase) {
-		r.feedback.finished.forget(key)
-	}
 	chaperons := &v1alpha1.PodChaperonList{}
 	err := r.target.Client.List(
 		ctx,
@@ -294,7 +291,7 @@ func (r *reconciler) replaced(ctx context.Context, proxy *corev1.Pod, cached typ
 // finished. Otherwise its event follows.
 func (f *Feedback) remove(ctx context.Context, proxy *corev1.Pod, removal *removal) error {
 	if removal.status != nil {
-		failed, err := f.patchVersion(ctx, proxy, *removal.status, proxy.ResourceVersion)
+		failed, err := f.patchStatus(ctx, proxy, *removal.status)
 		if err != nil {
 			return ignoreGone(err)
 		}

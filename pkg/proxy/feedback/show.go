@@ -29,6 +29,5 @@ func (r *reconciler) show(ctx context.Context, proxy *corev1.Pod, p *plan) error
 		p.waitFor(showLater)
 		return nil
 	}
-	r.feedback.recordChanges(proxy, p.status)
 	return r.feedback.showStatus(ctx, proxy, *p.status)
 }

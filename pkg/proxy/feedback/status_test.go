@@ -6,10 +6,12 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
 
 // onStatus has a function decide what becomes of a write of the proxy's status, and of its answer.
@@ -77,7 +79,41 @@ func TestTheEndOfAProxyThatCouldNotBeWrittenIsWrittenAgain(t *testing.T) {
 	if got := s.now().Status.Phase; got != corev1.PodSucceeded {
 		t.Errorf("phase %s", got)
 	}
-	if remembered := len(s.feedback.finished.proxies); remembered > 0 {
-		t.Errorf("%d proxies are remembered whose end the cache shows", remembered)
+}
+
+// A delegate that is Ready for a moment may end before the cache shows that its proxy is Ready.
+func TestAStatusIsNotMixedWithTheOneBefore(t *testing.T) {
+	at := func(second int64, ready corev1.ConditionStatus) corev1.PodCondition {
+		return corev1.PodCondition{
+			Type: corev1.PodReady, Status: ready, LastTransitionTime: metav1.Unix(second, 0),
+		}
+	}
+	shown := func(phase corev1.PodPhase, condition corev1.PodCondition) v1alpha1.PodChaperon {
+		return *ours(func(c *v1alpha1.PodChaperon) {
+			c.Status.Phase, c.Status.Conditions = phase, []corev1.PodCondition{condition}
+		})
+	}
+	begins := shown(corev1.PodPending, at(10, corev1.ConditionFalse))
+	runs := shown(corev1.PodRunning, at(20, corev1.ConditionTrue))
+	ends := shown(corev1.PodSucceeded, at(30, corev1.ConditionFalse))
+	s := newScene(t, proxy(phase(corev1.PodPending)), &begins)
+	if _, err := s.reconcile(); err != nil {
+		t.Fatal(err)
+	}
+	stale := s.now()
+	for _, step := range []struct {
+		shows  v1alpha1.PodChaperon
+		cached func() *corev1.Pod
+	}{{runs, nil}, {ends, func() *corev1.Pod { return stale }}, {ends, nil}} {
+		s.cachedProxy = step.cached
+		s.cachedChaperons = func() []v1alpha1.PodChaperon { return []v1alpha1.PodChaperon{step.shows} }
+		if _, err := s.reconcile(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got := s.now().Status
+	if ready := translate.PodCondition(got.Conditions, corev1.PodReady); got.Phase != corev1.PodSucceeded ||
+		ready == nil || ready.Status != corev1.ConditionFalse {
+		t.Errorf("it is %s, and Ready is %+v", got.Phase, ready)
 	}
 }
