@@ -74,7 +74,8 @@ type Observer struct {
 	mu       sync.Mutex // guards the fields below
 	spans    [window]span
 	decision Decision
-	// first is when the first answer was noted, and lastBad the end of the last span that was bad.
+	// first is when the first answer was noted, and lastBad the end of the last span that was bad. Spans are numbered from
+	// first on, so that all is measured on the monotonic clock: somebody may set the other one.
 	first, lastBad time.Time
 	recovered      time.Time
 	relapses       int
@@ -93,21 +94,25 @@ func (s *span) bad() int { return s.counts[Slow] + s.counts[Throttled] + s.count
 
 func (s *span) isBad() bool { return s.bad() > 0 && s.bad()*share >= s.all() }
 
-func (s *span) end() time.Time { return time.Unix(0, (s.number+1)*int64(length)) }
+// number returns that of the span at a time. It is called under mu. Whoever waited for mu may have an earlier time.
+func (j *Observer) number(now time.Time) int64 { return max(0, int64(now.Sub(j.first)/length)) }
+
+// end returns that of a span. It is called under mu.
+func (j *Observer) end(s *span) time.Time { return j.first.Add(time.Duration(s.number+1) * length) }
 
 // Note notes an answer that arrived, or failed to arrive, at a time.
 func (j *Observer) Note(answer Answer, now time.Time) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	number := now.UnixNano() / int64(length)
+	if j.first.IsZero() {
+		j.first = now
+	}
+	number := j.number(now)
 	s := &j.spans[number%window]
 	if s.number != number {
 		*s = span{number: number}
 	}
 	s.counts[answer]++
-	if j.first.IsZero() {
-		j.first = now
-	}
 	j.decide(now)
 }
 
@@ -154,7 +159,7 @@ type sight struct {
 // look is called under mu.
 func (j *Observer) look(now time.Time) sight {
 	var seen sight
-	oldest := now.UnixNano()/int64(length) - window
+	oldest := j.number(now) - window
 	for i := range j.spans {
 		s := &j.spans[i]
 		if s.number <= oldest || s.all() == 0 {
@@ -163,16 +168,17 @@ func (j *Observer) look(now time.Time) sight {
 		for answer, n := range s.counts {
 			seen.counts[answer] += n
 		}
-		if s.end().After(seen.newest) {
-			seen.newest = s.end()
+		end := j.end(s)
+		if end.After(seen.newest) {
+			seen.newest = end
 		}
 		if s.isBad() {
 			seen.bad++
-			if s.end().After(j.recovered) {
+			if end.After(j.recovered) {
 				seen.relapse++
 			}
-			if s.end().After(j.lastBad) {
-				j.lastBad = s.end()
+			if end.After(j.lastBad) {
+				j.lastBad = end
 			}
 		}
 	}

@@ -103,9 +103,10 @@ func TestATargetThatSaysNothingDoesNotRecover(t *testing.T) {
 	}
 }
 
+// Spans begin with the first answer, and not with the minute, so they are measured on the monotonic clock.
 func TestARecoveryEndsToTheMoment(t *testing.T) {
 	j := &Observer{}
-	bad := answered(j, start, length, many(window, Failed)...)
+	bad := answered(j, start.Add(3*time.Second), length, many(window, Failed)...)
 	end := answered(j, bad, length, many(int(firstRecovery/length), Good)...)
 	if j.Decision(end.Add(-1)).State != Unresponsive {
 		t.Error("it is responsive too early")
@@ -140,6 +141,15 @@ func TestABadAnswerDuringRecoveryProlongsIt(t *testing.T) {
 	now = answered(j, now, 5*time.Second, Good, Good)
 	if j.Decision(now).State != Responsive {
 		t.Error("it is unresponsive for ever")
+	}
+}
+
+func TestAnAnswerOfBeforeTheFirstOneCounts(t *testing.T) {
+	j := &Observer{}
+	j.Note(Good, start)
+	j.Note(Failed, start.Add(-time.Minute))
+	if !j.Wary(start) {
+		t.Error("it was lost")
 	}
 }
 
