@@ -12,6 +12,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -202,6 +203,7 @@ func newWatched(ctx context.Context, t *testing.T) *watched {
 	t.Helper()
 	c, lost := newChecked(t, false), &atomic.Int32{}
 	c.options.Registry = engage.NewRegistry(onLoss(func() { lost.Add(1) }))
+	c.options.Scheme = clientgoscheme.Scheme
 	key := types.NamespacedName{Name: "c2"}
 	w := &watched{checked: c, loop: newLoop(c.connections, key, c.refuser, nil), lost: lost, done: make(chan struct{})}
 	asIs := func(_ context.Context, _ types.NamespacedName, c *rest.Config, _ wire.Dial) (*rest.Config, error) {
@@ -212,7 +214,7 @@ func newWatched(ctx context.Context, t *testing.T) *watched {
 		t.Fatal(err)
 	}
 	t.Cleanup(d.close)
-	w.loop.engaged, c.dialer.wire = c.engagement, d.wire
+	w.loop.engaged, c.dialer = c.engagement, d
 	c.rest, c.end = func() {}, func() {}
 	if err := c.options.Registry.Engage(t.Context(), c.target); err != nil {
 		t.Fatal(err)
@@ -297,6 +299,33 @@ func TestAWatchEndsWhenTheTargetMustBeEngagedAnew(t *testing.T) {
 				t.Errorf("the target is in the Registry: %t", there)
 			}
 		})
+	}
+}
+
+func TestNothingIsLookedForWhileHealthChecksFail(t *testing.T) {
+	for name, own := range map[string]types.NamespacedName{
+		"the Lease of the manager": {Namespace: "admiralty", Name: "us"},
+		"a Lease of ours":          {},
+	} {
+		w, asked := newWatched(t.Context(), t), 0
+		count := func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
+			asked++
+			return nil
+		}
+		w.leases = leases{own: own, client: fakeOf(t, interceptor.Funcs{Get: count})}
+		before := w.asked.Load()
+		w.loop.doubts = 1
+		w.clock.Step(time.Hour)
+		w.loop.look(t.Context(), w.refuser)
+		if asked += int(w.asked.Load() - before); asked > 0 {
+			t.Errorf("%s: %d requests", name, asked)
+		}
+		w.loop.doubts = 0
+		w.clock.Step(time.Hour)
+		w.loop.look(t.Context(), w.refuser)
+		if asked += int(w.asked.Load() - before); asked == 0 {
+			t.Errorf("%s: nothing is looked for, although the target answers", name)
+		}
 	}
 }
 

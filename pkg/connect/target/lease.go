@@ -248,7 +248,8 @@ func (e *engagement) unsafe() bool {
 }
 
 // look looks at the Leases of an engaged target: whether its manager is awake, and whether there is one to hold by now.
-// It returns whether the target has to be engaged anew.
+// It returns whether the target has to be engaged anew. While health checks fail, it asks nothing: they would wait for
+// its answer.
 func (l *loop) look(ctx context.Context, w want) bool {
 	now := l.options.Clock.Now()
 	e := l.engaged
@@ -256,12 +257,15 @@ func (l *loop) look(ctx context.Context, w want) bool {
 	if e.leases.own.Namespace == "" {
 		l.awake.Look(nil, now) // An earlier engagement may have seen the Lease of a manager, and its silence.
 		l.report(ctx, w, l.findingAbout(w))
-		return e.leases.client != nil && l.leaseAppeared(ctx, now)
+		return e.leases.client != nil && l.doubts == 0 && l.leaseAppeared(ctx, now)
 	}
 	if e.hold != nil {
 		l.epoch = e.hold.Epoch()
 	}
-	if l.awake.Due(now) {
+	switch {
+	case l.doubts > 0:
+		l.awake.Miss(now)
+	case l.awake.Due(now):
 		l.lookAwake(ctx)
 	}
 	l.lookAtFencing()
