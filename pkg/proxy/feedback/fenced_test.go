@@ -52,11 +52,11 @@ func (w *lostWorld) stays(t *testing.T) bool {
 	}
 	clock := clocktesting.NewFakePassiveClock(time.Unix(1e9, 0))
 	c := fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&corev1.Pod{}).
-		WithObjects(w.proxy, w.target()).WithIndex(&corev1.Pod{}, IndexNodeName, nodeNameOfProxy).
+		WithObjects(w.proxy, w.target()).WithIndex(&corev1.Pod{}, podcache.IndexNode, podcache.NodeOfProxy).
 		WithInterceptorFuncs(interceptor.Funcs{Delete: w.countDeletion}).Build()
 	recorder := events.NewFakeRecorder(10)
 	f := New(Options{
-		Client: c, Clock: clock, Recorder: recorder,
+		Client: c, Proxies: podcache.NewByNode(c, nil), Clock: clock, Recorder: recorder,
 		LastRenewal: func(key types.NamespacedName, cluster string) time.Time {
 			if len(w.renewed) == 0 {
 				return time.Time{}

@@ -26,6 +26,7 @@ import (
 	configv1alpha1 "github.com/multicluster-scheduler/multicluster-scheduler/api/config/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/podcache"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/targetkind"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/timeouts"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
@@ -47,6 +48,8 @@ type Options struct {
 	// Client reads ClusterTargets, Targets and Nodes from the manager's cache and writes to the source cluster. The
 	// cache must hold virtual nodes with their annotations.
 	Client client.Client
+	// Proxies lists proxies by their node.
+	Proxies *podcache.ByNode
 	// APIReader reads from the source cluster's API server.
 	APIReader client.Reader
 	// Config is the manager's own. virtual-kubelet writes Nodes and Leases with it.

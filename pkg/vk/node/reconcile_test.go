@@ -25,6 +25,7 @@ import (
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/podcache"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/targetkind"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/waittest"
 )
@@ -49,7 +50,8 @@ func newBuilder(t *testing.T, objects ...client.Object) *fake.ClientBuilder {
 		}
 	}
 	return fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
-		WithStatusSubresource(&v1alpha1.ClusterTarget{}, &v1alpha1.Target{})
+		WithStatusSubresource(&v1alpha1.ClusterTarget{}, &v1alpha1.Target{}).
+		WithIndex(&corev1.Pod{}, podcache.IndexNode, podcache.NodeOfProxy)
 }
 
 // newSource returns a source. funcs are what requests to the API server become, but for those of node controllers.
@@ -67,6 +69,7 @@ func newSource(t *testing.T, seen, exist []client.Object, funcs interceptor.Func
 	var err error
 	s.Reconciler, err = New(Options{
 		Client: s.seen, APIReader: s.exist, Config: &rest.Config{Host: "http://127.0.0.1:1"},
+		Proxies:  podcache.NewByNode(s.seen, nil),
 		Registry: engage.NewRegistry(), Clock: testclock.NewFakePassiveClock(time.Unix(1000, 0)),
 	})
 	if err != nil {
