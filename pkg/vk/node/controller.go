@@ -143,6 +143,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 		}
 		return reconcile.Result{}, fmt.Errorf("getting target %q: %w", key, err)
 	}
+	r.remember(key)
 	f, err := r.readFacts(ctx, target)
 	if err != nil {
 		return reconcile.Result{}, err
@@ -181,12 +182,8 @@ func (r *Reconciler) readFacts(ctx context.Context, target client.Object) (facts
 			return facts{}, reconcile.TerminalError(fmt.Errorf("reading excludedLabelsRegexp: %w", err))
 		}
 	}
-	node := translate.VirtualNodeName(key)
-	r.mu.Lock()
-	r.keys[node] = key
-	r.mu.Unlock()
 	var err error
-	if f.existing, err = r.getNode(ctx, r.options.Client, node); err != nil {
+	if f.existing, err = r.getNode(ctx, r.options.Client, translate.VirtualNodeName(key)); err != nil {
 		return facts{}, err
 	}
 	if f.spared, err = r.isSpared(ctx, f); err != nil {
@@ -259,6 +256,13 @@ func (r *Reconciler) removeNode(ctx context.Context, key types.NamespacedName) e
 		r.recordUnseen(ctx, key, node)
 	}
 	return r.deleteLease(ctx, name)
+}
+
+// remember remembers which target the node of its name belongs to.
+func (r *Reconciler) remember(key types.NamespacedName) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.keys[translate.VirtualNodeName(key)] = key
 }
 
 // forget forgets the target of a node, and returns whether this process has seen the target.

@@ -154,6 +154,9 @@ func TestATargetGetsANode(t *testing.T) {
 			if left := s.oldLease(t); left != test.oldLease {
 				t.Errorf("the Lease of an earlier node is there: %t", left)
 			}
+			if to := s.targetOf(t.Context(), foreign); len(to) != 1 || to[0].NamespacedName != c2 {
+				t.Errorf("events of a node of that name lead to %v", to)
+			}
 		})
 	}
 }
@@ -177,7 +180,7 @@ func TestANodeControllerStopsWhenSomebodyElseTakesItsName(t *testing.T) {
 func TestATargetThatIsGoneLosesItsNode(t *testing.T) {
 	node := desiredNode(facts{key: c2})
 	s := newSource(t, nil, []client.Object{node.DeepCopy()}, interceptor.Funcs{})
-	s.keys[node.Name] = c2
+	s.remember(c2)
 	if err := s.seen.Create(t.Context(), node); err != nil {
 		t.Fatal(err)
 	}
