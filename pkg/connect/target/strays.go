@@ -177,7 +177,8 @@ func (s *strays) listIn(
 		}
 		list = &metav1.PartialObjectMetadataList{}
 		list.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("PodChaperonList"))
-		if err := within(ctx, func(ctx context.Context) error { return s.live.List(ctx, list, next) }); err != nil {
+		err := timeouts.Within(ctx, func(ctx context.Context) error { return s.live.List(ctx, list, next) })
+		if err != nil {
 			return found, true, fmt.Errorf("listing PodChaperons of deleted targets: %w", err)
 		}
 		for i := range list.Items {
@@ -205,7 +206,7 @@ func (s *strays) namespaces(ctx context.Context) []string {
 	}
 	grant := &v1alpha1.SourceGrant{}
 	key := types.NamespacedName{Name: s.grant}
-	if within(ctx, func(ctx context.Context) error { return s.live.Get(ctx, key, grant) }) != nil {
+	if timeouts.Within(ctx, func(ctx context.Context) error { return s.live.Get(ctx, key, grant) }) != nil {
 		return in // Those with copies are better than none.
 	}
 	return sets.List(sets.New(in...).Insert(namedBy(grant)...))
@@ -238,7 +239,9 @@ func (s *strays) nodeOfProxy(ctx context.Context, parent gate.Parent) (node stri
 		return cached.Spec.NodeName, true, nil
 	}
 	proxy := &corev1.Pod{}
-	err = within(ctx, func(ctx context.Context) error { return s.options.APIReader.Get(ctx, parent.Key, proxy) })
+	err = timeouts.Within(ctx, func(ctx context.Context) error {
+		return s.options.APIReader.Get(ctx, parent.Key, proxy)
+	})
 	if client.IgnoreNotFound(err) != nil {
 		return "", false, fmt.Errorf("looking for the proxy %q of a PodChaperon: %w", parent.Key, err)
 	}
@@ -273,7 +276,7 @@ func (t targetLabels) made(id, hash string) bool {
 func (s *strays) targets(ctx context.Context, from client.Reader) (targetLabels, error) {
 	all := targetLabels{sets.New[string](), sets.New[string](), map[string]string{}}
 	clusterTargets, targets := &v1alpha1.ClusterTargetList{}, &v1alpha1.TargetList{}
-	err := within(ctx, func(ctx context.Context) error {
+	err := timeouts.Within(ctx, func(ctx context.Context) error {
 		return errors.Join(from.List(ctx, clusterTargets), from.List(ctx, targets))
 	})
 	if err != nil {
@@ -292,11 +295,4 @@ func (s *strays) targets(ctx context.Context, from client.Reader) (targetLabels,
 		add(&targets.Items[i])
 	}
 	return all, nil
-}
-
-// within gives a request its deadline.
-func within(ctx context.Context, request func(ctx context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, timeouts.Request)
-	defer cancel()
-	return request(ctx)
 }
