@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/utils/clock"
 
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/pause"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/timeouts"
 )
 
@@ -184,7 +185,7 @@ func (h *Hold) endTurn() { <-h.turn }
 func (h *Hold) keep() {
 	wait := timeouts.HoldRenewal
 	for h.ctx.Err() == nil {
-		h.process.pause(h.ctx, wait)
+		pause.For(h.ctx, h.process.options.Clock, wait)
 		begun := h.process.options.Clock.Now()
 		if h.ctx.Err() == nil {
 			h.renew(h.ctx)

@@ -19,6 +19,7 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/connect/responsive"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate/wire"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/pause"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/targetkind"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/timeouts"
 )
@@ -199,7 +200,7 @@ func (l *loop) keep(ctx, life context.Context, w want) {
 		if !slow || l.doubts >= l.patience() {
 			l.failed(ctx, w, condition)
 		}
-		l.pause(ctx, backoff.Step())
+		pause.For(ctx, l.options.Clock, backoff.Step())
 	}
 }
 
@@ -248,7 +249,7 @@ func (l *loop) punish(ctx context.Context, w want, over error) {
 	l.disengage()
 	l.penalty = min(max(2*l.penalty, firstPenalty), lastPenalty)
 	l.report(ctx, w, finding{condition: overBudget(over, w, l.penalty)})
-	l.pause(ctx, l.penalty)
+	pause.For(ctx, l.options.Clock, l.penalty)
 }
 
 // failed reports that the target could not be engaged. An earlier engagement with the same credentials stays, as lost,
@@ -376,15 +377,6 @@ func (l *loop) report(ctx context.Context, w want, f finding) {
 			"reason", f.condition.Reason, "message", f.condition.Message)
 	}
 	l.connections.changed(l.key)
-}
-
-func (l *loop) pause(ctx context.Context, d time.Duration) {
-	timer := l.options.Clock.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-timer.C():
-	}
 }
 
 func newBackoff() *wait.Backoff {

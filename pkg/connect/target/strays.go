@@ -21,6 +21,7 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/pause"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/targetkind"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/timeouts"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
@@ -61,12 +62,7 @@ func (s *strays) end(life context.Context) {
 		if !left && err == nil {
 			return
 		}
-		timer := s.options.Clock.NewTimer(strayInterval)
-		select {
-		case <-timer.C():
-		case <-life.Done():
-			timer.Stop()
-		}
+		pause.For(life, s.options.Clock, strayInterval)
 	}
 }
 

@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/pause"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/targetkind"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/timeouts"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
@@ -76,12 +77,7 @@ func (e *elders) list(ctx context.Context, clientset kubernetes.Interface) {
 			return
 		}
 		log.FromContext(ctx).Error(err, "Pods are not placed before those are listed that have no target yet")
-		timer := e.clock.NewTimer(listElders)
-		select {
-		case <-timer.C():
-		case <-ctx.Done():
-			timer.Stop()
-		}
+		pause.For(ctx, e.clock, listElders)
 	}
 }
 
