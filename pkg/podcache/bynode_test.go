@@ -3,6 +3,7 @@ package podcache
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -41,6 +42,24 @@ func TestTheProxiesOfANodeAreListed(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{"a"}, names); diff != "" {
 		t.Errorf("proxies (-want, +got):\n%s", diff)
+	}
+}
+
+func TestOnlyProxiesOnNodesAreIndexed(t *testing.T) {
+	for name, test := range map[string]struct {
+		object client.Object
+		want   []string
+	}{
+		"a bound proxy":    {onNode("a", v1alpha1.SchedulerName, "admiralty-c2"), []string{"admiralty-c2"}},
+		"an unbound proxy": {onNode("a", v1alpha1.SchedulerName, ""), nil},
+		"another pod":      {onNode("a", "default-scheduler", "admiralty-c2"), nil},
+		"another object":   {&corev1.Node{}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := NodeOfProxy(test.object); !slices.Equal(got, test.want) {
+				t.Errorf("got %v", got)
+			}
+		})
 	}
 }
 
