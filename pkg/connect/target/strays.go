@@ -271,24 +271,16 @@ func (t targetLabels) made(id, hash string) bool {
 // targets returns the labels of all (Cluster)Targets.
 func (s *strays) targets(ctx context.Context, from client.Reader) (targetLabels, error) {
 	all := targetLabels{sets.New[string](), sets.New[string](), map[string]string{}}
-	clusterTargets, targets := &v1alpha1.ClusterTargetList{}, &v1alpha1.TargetList{}
-	err := timeouts.Within(ctx, func(ctx context.Context) error {
-		return errors.Join(from.List(ctx, clusterTargets), from.List(ctx, targets))
+	var targets []client.Object
+	err := timeouts.Within(ctx, func(ctx context.Context) (err error) {
+		targets, err = targetkind.List(ctx, from, "")
+		return err
 	})
-	if err != nil {
-		return all, fmt.Errorf("listing targets: %w", err)
-	}
-	add := func(target client.Object) {
+	for _, target := range targets {
 		key := client.ObjectKeyFromObject(target)
 		all.ids.Insert(translate.TargetID(key))
 		all.hashes.Insert(translate.TargetHash(key))
 		all.nodes[translate.VirtualNodeName(key)] = targetkind.Status(target).ClusterID
 	}
-	for i := range clusterTargets.Items {
-		add(&clusterTargets.Items[i])
-	}
-	for i := range targets.Items {
-		add(&targets.Items[i])
-	}
-	return all, nil
+	return all, err
 }
