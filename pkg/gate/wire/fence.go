@@ -17,7 +17,8 @@ type Right func() error
 
 // Fence stops writes when the right to write ends. It asks when it gets a write, and again whenever the transport reads
 // the body to send it: in between, a write may wait for a connection while the process is frozen. The zero value lets
-// all writes pass. It is safe for concurrent use. Reads and streams are not concerned.
+// all writes pass. It is safe for concurrent use. Reads pass at any time. So do the streams of a [Connection], however
+// they begin: their transport, which HardenStreams returns, has no fence. Users of the pod write there, not the source.
 type Fence struct {
 	// Lead is the right to lead, without which no write passes. It may be nil.
 	Lead Right

@@ -9,6 +9,9 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
 )
 
 func TestWritesEndWithTheRightAndReadsGoOn(t *testing.T) {
@@ -197,5 +200,32 @@ func TestAFenceLetsStreamsBeWritten(t *testing.T) {
 		if _, writes := answer.Body.(io.ReadWriteCloser); !writes {
 			t.Errorf("%s: the stream cannot be written", name)
 		}
+	}
+}
+
+// An exec begins with a POST by SPDY, and with a GET by WebSocket.
+func TestStreamsBeginWithoutTheRightToWrite(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	defer server.Close()
+	connection, err := Harden(&rest.Config{Host: server.URL}, Options{
+		Limits: patient(Default()), Account: NewAccount(Default(), clock.RealClock{}),
+		Fence: &Fence{Lead: func() error { return errOver }},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer connection.Close()
+	streams, err := HardenStreams(connection.Config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	url := server.URL + "/api/v1/namespaces/a/pods/b/exec"
+	for _, method := range []string{http.MethodGet, http.MethodPost} {
+		if err := sent(t, streams, t.Context(), method, url); err != nil {
+			t.Errorf("a stream that begins with %s: %v", method, err)
+		}
+	}
+	if err := sent(t, connection.Config().Transport, t.Context(), http.MethodPost, url); !errors.Is(err, errFenced) {
+		t.Errorf("a write: %v", err)
 	}
 }
