@@ -277,17 +277,17 @@ func (l *loop) watch(ctx context.Context, w want) {
 	looks := l.options.Clock.NewTicker(timeouts.PresenceDoubt)
 	defer looks.Stop()
 	version := l.engaged.version
-	right := right{ends: l.engaged.rightEnds()}
+	end := l.engaged.endOfHold()
 	var h health
 	l.doubts = 0
 	began := l.options.Clock.Now()
-	for l.await(ctx, w, ticker.C(), looks.C(), &right) {
+	for l.await(ctx, w, ticker.C(), looks.C(), &end) {
 		summary, invalid, err := l.checkAgain(ctx)
 		if l.engaged.identity.Other() != nil {
 			l.disengage()
 			return
 		}
-		if ctx.Err() != nil || err == nil && (h.lost() || right.lapsed || l.engaged.denied()) {
+		if ctx.Err() != nil || err == nil && (h.lost() || end.seen || l.engaged.denied()) {
 			return
 		}
 		h = h.after(err, l.options.Clock.Now())
@@ -309,7 +309,7 @@ func (l *loop) watch(ctx context.Context, w want) {
 }
 
 // await returns true when the next health check is due, and false when the target is not to be watched any more.
-func (l *loop) await(ctx context.Context, w want, checks, looks <-chan time.Time, r *right) bool {
+func (l *loop) await(ctx context.Context, w want, checks, looks <-chan time.Time, end *holdEnd) bool {
 	for {
 		select {
 		case <-ctx.Done():
@@ -321,8 +321,8 @@ func (l *loop) await(ctx context.Context, w want, checks, looks <-chan time.Time
 		case <-l.engaged.identity.Ended():
 			l.disengage()
 			return false
-		case <-r.ends:
-			r.ends, r.lapsed = nil, true
+		case <-end.comes:
+			end.comes, end.seen = nil, true
 			l.options.Registry.Lose(l.engaged.target)
 			if l.engaged.unsafe() {
 				return false

@@ -55,6 +55,9 @@ func TestWritesEndWithTheRightAndReadsGoOn(t *testing.T) {
 	if err := send(t.Context(), http.MethodGet, "/"); err != nil {
 		t.Errorf("a read: %v", err)
 	}
+	if err := send(Reading(t.Context()), http.MethodPost, "/"); err != nil {
+		t.Errorf("a read that is a POST: %v", err)
+	}
 	if err := send(Deciding(t.Context(), nil), http.MethodPut, "/"); err != nil {
 		t.Errorf("a write that decides about the right: %v", err)
 	}
@@ -168,6 +171,10 @@ func TestAProcessThatWasFrozenSendsNoMoreWrites(t *testing.T) {
 				}
 				if err := sent(t, fence.Wrap(&answering{}), t.Context(), http.MethodGet, "http://c2"); err != nil {
 					t.Errorf("frozen %s: a read: %v", when, err)
+				}
+				read := Reading(t.Context())
+				if err := sent(t, fence.Wrap(&answering{}), read, http.MethodPost, "http://c2"); err != nil {
+					t.Errorf("frozen %s: a read that is a POST: %v", when, err)
 				}
 			}
 		})
