@@ -113,10 +113,11 @@ func (l *loop) holdTarget(ctx, life context.Context, d *dialer, e *engagement) e
 		return nil
 	}
 	if err != nil && ignoreAbsent(err) == nil { // The rights on a Lease go with its namespace.
+		gone := &noLeaseError{request.Lease}
 		if request.Remembered == 0 {
-			return &noLeaseError{request.Lease}
+			return gone
 		}
-		return e.doWithoutLease(request, fmt.Sprintf("Lease %s is gone, or may not be used", request.Lease))
+		return e.doWithoutLease(request, gone.Error())
 	}
 	if err != nil {
 		return err
