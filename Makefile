@@ -120,7 +120,7 @@ test-integration: clusters-program ## Run the integration tests against real API
 	$(MAKE) bench-memory-short
 
 .PHONY: test-integration-long
-test-integration-long: ## Run the integration tests that have a longer form: 100,000 forged PodChaperons
+test-integration-long: ## Run the integration tests that have a longer form: 100,000 forgeries, 1,000 namespaces, real time
 	$(MAKE) test-integration GOFLAGS="$(GOFLAGS) -tags=long"
 
 .PHONY: test-chart

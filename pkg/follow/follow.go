@@ -14,7 +14,6 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/follow/claims"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/follow/objects"
@@ -123,24 +122,15 @@ func (f *Follower) targetExists(ctx context.Context, name string) bool {
 // connectedSince returns the names of the (Cluster)Targets for pods of a namespace that were connected at some time
 // since then.
 func (f *Follower) connectedSince(ctx context.Context, namespace string, since time.Time) ([]string, error) {
-	everywhere, inNamespace := &v1alpha1.ClusterTargetList{}, &v1alpha1.TargetList{}
-	reader := f.options.Manager.GetClient()
-	if err := errors.Join(
-		reader.List(ctx, everywhere), reader.List(ctx, inNamespace, client.InNamespace(namespace)),
-	); err != nil {
-		return nil, fmt.Errorf("listing ClusterTargets and Targets: %w", err)
+	targets, err := targetkind.List(ctx, f.options.Manager.GetClient(), namespace)
+	if err != nil {
+		return nil, err
 	}
 	var names []string
-	add := func(target client.Object) {
+	for _, target := range targets {
 		if targetkind.ConnectedSince(target, since) {
 			names = append(names, targetkind.Name(client.ObjectKeyFromObject(target)))
 		}
-	}
-	for i := range everywhere.Items {
-		add(&everywhere.Items[i])
-	}
-	for i := range inNamespace.Items {
-		add(&inNamespace.Items[i])
 	}
 	return names, nil
 }

@@ -35,7 +35,7 @@ func (w *wiring) sourceParts(ctx context.Context) []part {
 		{"addresses", w.addresses},
 		{"following", func() error { return w.following(ctx, registry) }},
 		{"scheduling", func() error { return w.scheduling(registry) }},
-		{"feedback", func() error { return w.feedback(ctx, registry) }},
+		{"feedback", func() error { return w.feedback(registry) }},
 		{"virtual nodes", func() error { return w.nodes(registry) }},
 		{"idle pods", w.idlePods},
 		{"kubelet API", func() error { return w.kubeletAPI(registry) }},
@@ -106,13 +106,14 @@ func (w *wiring) scheduling(registry *engage.Registry) error {
 	return w.mgr.Add(w.scheduler)
 }
 
-func (w *wiring) feedback(ctx context.Context, registry *engage.Registry) error {
+func (w *wiring) feedback(registry *engage.Registry) error {
 	holds, err := w.holding()
 	if err != nil {
 		return err
 	}
 	f := feedback.New(feedback.Options{
 		Client:    w.mgr.GetClient(),
+		Proxies:   w.proxies,
 		APIReader: w.mgr.GetAPIReader(),
 		Source:    w.origin,
 		Keys:      w.proofs.Keys,
@@ -126,7 +127,7 @@ func (w *wiring) feedback(ctx context.Context, registry *engage.Registry) error 
 		Logger:      w.mgr.GetLogger().WithName("feedback"),
 	})
 	registry.Observe(f)
-	return f.Register(ctx, w.mgr)
+	return f.Register(w.mgr)
 }
 
 func (w *wiring) nodes(registry *engage.Registry) error {
@@ -140,6 +141,7 @@ func (w *wiring) nodes(registry *engage.Registry) error {
 	}
 	nodes, err := node.New(node.Options{
 		Client:    w.mgr.GetClient(),
+		Proxies:   w.proxies,
 		APIReader: w.mgr.GetAPIReader(),
 		Config:    w.mgr.GetConfig(),
 		Registry:  registry,

@@ -14,6 +14,7 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate/addresses"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate/proof"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate/wire"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/podcache"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/proxy/scheduling"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
@@ -27,6 +28,8 @@ type wiring struct {
 	clock  clock.RealClock
 	// lead is the right to lead.
 	lead wire.Right
+	// proxies lists proxies by their node, from the manager's cache.
+	proxies *podcache.ByNode
 	// proofs is nil until it has been added.
 	proofs *proof.Keeper
 	// tokens is nil until it has been added.
@@ -52,6 +55,7 @@ func (w *wiring) wire(ctx context.Context, serving certificate) error {
 		{"the webhook's certificate", func() error { return serving.add(w.mgr) }},
 	}
 	if *w.config.Roles.Source {
+		w.proxies = podcache.NewByNode(w.mgr.GetClient(), w.mgr.GetFieldIndexer())
 		parts = append(parts, w.sourceParts(ctx)...)
 	}
 	if *w.config.Roles.Target {

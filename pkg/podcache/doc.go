@@ -8,5 +8,7 @@
 // thousand proxies and delegates. Of these, it also keeps the few other fields that the manager reads, mainly the
 // status.
 //
+// The package also has the one index of proxies by node, which several parts of a source read.
+//
 // Never write a pod from the cache back as a whole object.
 package podcache

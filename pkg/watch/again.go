@@ -6,6 +6,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/utils/clock"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/pause"
 )
 
 // worked is how long a watch lasts at least that counts as a success.
@@ -22,12 +24,7 @@ func Again(ctx context.Context, c clock.Clock, first, last time.Duration, watch 
 		if c.Since(began) >= worked {
 			backoff = waits(first, last)
 		}
-		timer := c.NewTimer(backoff.Step())
-		select {
-		case <-ctx.Done():
-		case <-timer.C():
-		}
-		timer.Stop()
+		pause.For(ctx, c, backoff.Step())
 	}
 }
 

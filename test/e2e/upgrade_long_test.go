@@ -25,6 +25,8 @@ const (
 	earlier = "4e6879f7e696eeaae15ac4e202bd6a84817490a4"
 	// mixed is how long the sides have different versions.
 	mixed = 2 * time.Minute
+	// alike is how long both sides have the earlier version before, and the present one afterwards.
+	alike = time.Minute
 )
 
 // TestUpgradeUnderLoad upgrades both clusters from an earlier version while pods come and go.
@@ -32,17 +34,17 @@ func TestUpgradeUnderLoad(t *testing.T) {
 	if out, err := exec.CommandContext(t.Context(), "../../hack/earlier.sh", earlier).CombinedOutput(); err != nil {
 		t.Fatalf("building the earlier version: %v\n%s", err, out)
 	}
-	for name, order := range map[string][]int{"targets first": {1, 0}, "sources first": {0, 1}} {
+	for name, order := range map[string][2]int{"targets first": {1, 0}, "sources first": {0, 1}} {
 		t.Run(name, func(t *testing.T) {
 			w := setUp(t)
 			w.installEarlier(t)
 			w.awaitRights(t, w.c2)
 			load := w.startLoad(t)
-			for _, i := range order {
-				load.goOn(t, mixed/2)
-				w.all()[i].upgradeToPresent(t.Context(), t)
-			}
-			load.goOn(t, mixed/2)
+			load.goOn(t, alike)
+			w.all()[order[0]].upgradeToPresent(t.Context(), t)
+			load.goOn(t, mixed)
+			w.all()[order[1]].upgradeToPresent(t.Context(), t)
+			load.goOn(t, alike)
 			load.end(t)
 		})
 	}

@@ -13,7 +13,7 @@ import (
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate"
-	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/proxy/feedback"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/podcache"
 )
 
 // call is a request that is under way. The caller waits until the simulation answers it, or until its deadline.
@@ -104,7 +104,7 @@ func indexed(asked fields.Selector, o client.Object) bool {
 	if value, ok := asked.RequiresExactMatch(engage.IndexParent); ok {
 		return gate.ParentOf(o).Key.String() == value
 	}
-	value, _ := asked.RequiresExactMatch(feedback.IndexNodeName)
+	value, _ := asked.RequiresExactMatch(podcache.IndexNode)
 	return nodeOf(o) == value
 }
 

@@ -20,6 +20,7 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/delegate/chaperon"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate/proof"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/podcache"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/proxy/feedback"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/proxy/scheduling/placement"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
@@ -160,7 +161,8 @@ func (w *world) startSource(ago int) *source {
 	})
 	s.link = &link{process: p, to: w.source, caches: caches{kindPod: s.pods}}
 	s.feedback = feedback.New(feedback.Options{
-		Client: s.link, APIReader: live{link: s.link}, Source: translate.Source{ClusterID: sourceID},
+		Client: s.link, Proxies: podcache.NewByNode(s.link, nil),
+		APIReader: live{link: s.link}, Source: translate.Source{ClusterID: sourceID},
 		Keys:  func() (*proof.Keys, error) { return keys, nil },
 		Clock: clock.RealClock{}, Recorder: silent{}, Logger: logr.Discard(),
 	})

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate/wire"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/pause"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/timeouts"
 )
 
@@ -62,7 +63,7 @@ func (p *Process) Acquire(ctx, life context.Context, r Request) (*Hold, error) {
 			return nil, err
 		}
 		if wait > 0 {
-			p.pause(ctx, min(wait, lookInterval))
+			pause.For(ctx, p.options.Clock, min(wait, lookInterval))
 			continue
 		}
 		hold, err := p.take(ctx, life, r, lease, epoch)
@@ -121,15 +122,6 @@ func (p *Process) take(
 	p.note(r.Target, func(is *sight) { is.back = false })
 	h.begin(life, written)
 	return h, nil
-}
-
-func (p *Process) pause(ctx context.Context, d time.Duration) {
-	timer := p.options.Clock.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-timer.C():
-	}
 }
 
 // same returns an error unless the right cluster answers, as far as somebody can say.

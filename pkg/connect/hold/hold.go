@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/utils/clock"
 
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/pause"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/timeouts"
 )
 
@@ -26,7 +27,7 @@ var errOverdue = fmt.Errorf("renewing the Lease in the target: %w", context.Dead
 // errReleased says that this process released the Lease.
 var errReleased = errors.New("the Lease in the target was released")
 
-// Hold is the right to act in a target. It is safe for concurrent use.
+// Hold is the right to act in a target, as a wire.RightToAct. It is safe for concurrent use.
 type Hold struct {
 	process *Process
 	request Request
@@ -50,13 +51,13 @@ type Hold struct {
 	renewed time.Time   // when the last renewal was answered
 }
 
-// written is a Lease as the target has it, when the request was sent that renewed it, and how long the right lasts
+// written is a Lease as the target has it, when the request was sent that renewed it, and how long the hold lasts
 // since.
 type written struct {
 	*coordinationv1.Lease
 
 	asked time.Time
-	right time.Duration
+	lasts time.Duration
 }
 
 // Context ends when the right ends. Its cause is an *OtherError or a *TurnedBackError if somebody must do something.
@@ -184,7 +185,7 @@ func (h *Hold) endTurn() { <-h.turn }
 func (h *Hold) keep() {
 	wait := timeouts.HoldRenewal
 	for h.ctx.Err() == nil {
-		h.process.pause(h.ctx, wait)
+		pause.For(h.ctx, h.process.options.Clock, wait)
 		begun := h.process.options.Clock.Now()
 		if h.ctx.Err() == nil {
 			h.renew(h.ctx)
@@ -239,8 +240,8 @@ func (h *Hold) rejoin(ctx context.Context) (written, error) {
 // write writes a renewal.
 func (h *Hold) write(ctx context.Context, lease *coordinationv1.Lease, now time.Time) (written, error) {
 	r := h.renewal(now)
-	var right time.Duration
-	r.duration, right = h.process.lasting(lease.UID, h.request.wary())
+	var lasts time.Duration
+	r.duration, lasts = h.process.lasting(lease.UID, h.request.wary())
 	next := r.write(lease)
 	h.process.noteSending(h.request)
 	if err := h.request.update(ctx, next, h.lapsed); err != nil {
@@ -252,7 +253,7 @@ func (h *Hold) write(ctx context.Context, lease *coordinationv1.Lease, now time.
 	}
 	h.mu.Unlock()
 	h.process.look(h.request.Target, next)
-	return written{next, now, right}, nil
+	return written{next, now, lasts}, nil
 }
 
 func (h *Hold) renewal(now time.Time) renewal {
@@ -319,7 +320,7 @@ func (h *Hold) extend(by written) {
 	if h.timer != nil {
 		h.timer.Stop()
 	}
-	h.until = by.asked.Add(by.right)
-	left := by.right - h.process.options.Clock.Since(by.asked)
+	h.until = by.asked.Add(by.lasts)
+	left := by.lasts - h.process.options.Clock.Since(by.asked)
 	h.timer = h.process.options.Clock.AfterFunc(left, func() { h.end(errLapsed) })
 }

@@ -82,9 +82,9 @@ func New(options Options) *Process {
 	}
 }
 
-// lasting returns the duration for a renewal that is about to be written, and how long the right then lasts. No renewal
+// lasting returns the duration for a renewal that is about to be written, and how long the hold then lasts. No renewal
 // may have a shorter duration while an earlier one is relied on, also one of a sibling, with which a Lease is shared.
-func (p *Process) lasting(lease types.UID, wary bool) (duration, right time.Duration) {
+func (p *Process) lasting(lease types.UID, wary bool) (duration, lasts time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := p.options.Clock.Now()

@@ -54,7 +54,7 @@ func (d *dialer) leases(ctx context.Context) (leases, error) {
 	}
 	found := leases{client: c}
 	review := &authenticationv1.SelfSubjectReview{}
-	if err := c.Create(wire.Deciding(ctx, nil), review); err != nil {
+	if err := c.Create(wire.Reading(ctx), review); err != nil {
 		return found, ignoreAbsent(fmt.Errorf("asking for our user name: %w", err))
 	}
 	grant := &v1alpha1.SourceGrant{}
@@ -113,10 +113,11 @@ func (l *loop) holdTarget(ctx, life context.Context, d *dialer, e *engagement) e
 		return nil
 	}
 	if err != nil && ignoreAbsent(err) == nil { // The rights on a Lease go with its namespace.
+		gone := &noLeaseError{request.Lease}
 		if request.Remembered == 0 {
-			return &noLeaseError{request.Lease}
+			return gone
 		}
-		return e.doWithoutLease(request, fmt.Sprintf("Lease %s is gone, or may not be used", request.Lease))
+		return e.doWithoutLease(request, gone.Error())
 	}
 	if err != nil {
 		return err
@@ -226,19 +227,19 @@ func (e *engagement) renewed() bool {
 	return e.hold != nil && e.latest != nil && e.hold.Context().Err() == nil && e.hold.Overdue() == nil
 }
 
-// right is the right to act in an engaged target. ends is closed at its end, and nil if there is no hold, or from then
-// on. lapsed says that it has ended.
-type right struct {
-	ends   <-chan struct{}
-	lapsed bool
+// holdEnd is the end of the hold of an engaged target. comes is closed then, and nil if there is no hold, or once the
+// end was seen.
+type holdEnd struct {
+	comes <-chan struct{}
+	seen  bool
 }
 
-// rightEnds returns a channel that is closed when the hold ends, and nil if there is no hold.
-func (e *engagement) rightEnds() <-chan struct{} {
+// endOfHold returns the end of the engagement's hold, which nobody has seen yet.
+func (e *engagement) endOfHold() holdEnd {
 	if e.hold == nil {
-		return nil
+		return holdEnd{}
 	}
-	return e.hold.Context().Done()
+	return holdEnd{comes: e.hold.Context().Done()}
 }
 
 // unsafe says whether the hold ended in a way that ends the engagement, too.

@@ -23,6 +23,7 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate/wire"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/pause"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/targetkind"
 )
 
@@ -64,7 +65,7 @@ func (l *loop) leave(ctx, life context.Context, last *want) {
 			return
 		}
 		log.FromContext(ctx).V(1).Info("Leaving a deleted target takes another attempt", "error", err.Error())
-		l.pause(ctx, backoff.Step())
+		pause.For(ctx, l.options.Clock, backoff.Step())
 	}
 }
 

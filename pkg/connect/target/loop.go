@@ -19,6 +19,7 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/connect/responsive"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate/wire"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/pause"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/targetkind"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/timeouts"
 )
@@ -199,7 +200,7 @@ func (l *loop) keep(ctx, life context.Context, w want) {
 		if !slow || l.doubts >= l.patience() {
 			l.failed(ctx, w, condition)
 		}
-		l.pause(ctx, backoff.Step())
+		pause.For(ctx, l.options.Clock, backoff.Step())
 	}
 }
 
@@ -248,7 +249,7 @@ func (l *loop) punish(ctx context.Context, w want, over error) {
 	l.disengage()
 	l.penalty = min(max(2*l.penalty, firstPenalty), lastPenalty)
 	l.report(ctx, w, finding{condition: overBudget(over, w, l.penalty)})
-	l.pause(ctx, l.penalty)
+	pause.For(ctx, l.options.Clock, l.penalty)
 }
 
 // failed reports that the target could not be engaged. An earlier engagement with the same credentials stays, as lost,
@@ -276,17 +277,17 @@ func (l *loop) watch(ctx context.Context, w want) {
 	looks := l.options.Clock.NewTicker(timeouts.PresenceDoubt)
 	defer looks.Stop()
 	version := l.engaged.version
-	right := right{ends: l.engaged.rightEnds()}
+	end := l.engaged.endOfHold()
 	var h health
 	l.doubts = 0
 	began := l.options.Clock.Now()
-	for l.await(ctx, w, ticker.C(), looks.C(), &right) {
+	for l.await(ctx, w, ticker.C(), looks.C(), &end) {
 		summary, invalid, err := l.checkAgain(ctx)
 		if l.engaged.identity.Other() != nil {
 			l.disengage()
 			return
 		}
-		if ctx.Err() != nil || err == nil && (h.lost() || right.lapsed || l.engaged.denied()) {
+		if ctx.Err() != nil || err == nil && (h.lost() || end.seen || l.engaged.denied()) {
 			return
 		}
 		h = h.after(err, l.options.Clock.Now())
@@ -310,7 +311,7 @@ func (l *loop) watch(ctx context.Context, w want) {
 // await returns true when the next health check is due, and false when the target is not to be watched any more. When
 // the hold ends, a check is due at once, so that the target is lost less than 50 s after it has stopped answering. If
 // just one check has failed, it was a moment ago, and the ticker brings the next one.
-func (l *loop) await(ctx context.Context, w want, checks, looks <-chan time.Time, r *right) bool {
+func (l *loop) await(ctx context.Context, w want, checks, looks <-chan time.Time, end *holdEnd) bool {
 	for {
 		select {
 		case <-ctx.Done():
@@ -322,8 +323,8 @@ func (l *loop) await(ctx context.Context, w want, checks, looks <-chan time.Time
 		case <-l.engaged.identity.Ended():
 			l.disengage()
 			return false
-		case <-r.ends:
-			r.ends, r.lapsed = nil, true
+		case <-end.comes:
+			end.comes, end.seen = nil, true
 			l.options.Registry.Lose(l.engaged.target)
 			if l.engaged.unsafe() {
 				return false
@@ -381,15 +382,6 @@ func (l *loop) report(ctx context.Context, w want, f finding) {
 			"reason", f.condition.Reason, "message", f.condition.Message)
 	}
 	l.connections.changed(l.key)
-}
-
-func (l *loop) pause(ctx context.Context, d time.Duration) {
-	timer := l.options.Clock.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-timer.C():
-	}
 }
 
 func newBackoff() *wait.Backoff {

@@ -18,6 +18,7 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/apierror"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/connect/responsive"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/pause"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/targetkind"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/timeouts"
 )
@@ -104,7 +105,7 @@ func (l *loop) repeatedly(ctx context.Context, again func(error) bool, step func
 		if err == nil || ctx.Err() != nil || backoff.Steps <= 1 || !again(err) || !l.heard() {
 			return err
 		}
-		l.pause(ctx, backoff.Step())
+		pause.For(ctx, l.options.Clock, backoff.Step())
 	}
 }
 

@@ -66,15 +66,14 @@ func (s *standby) Start(ctx context.Context) error {
 
 // follow starts and stops watches, so that there is one for each target.
 func (s *standby) follow(ctx context.Context, stops map[types.NamespacedName]context.CancelFunc) error {
-	var keys []types.NamespacedName
-	for _, list := range []client.ObjectList{&v1alpha1.ClusterTargetList{}, &v1alpha1.TargetList{}} {
-		err := s.connections.options.Client.List(ctx, list, client.UnsafeDisableDeepCopy)
-		if err != nil {
-			return fmt.Errorf("listing targets: %w", err)
-		}
-		keys = append(keys, keysOf(list)...)
+	targets, err := targetkind.List(ctx, s.connections.options.Client, "", client.UnsafeDisableDeepCopy)
+	if err != nil {
+		return err
 	}
-	for _, key := range keys {
+	var keys []types.NamespacedName
+	for _, target := range targets {
+		key := client.ObjectKeyFromObject(target)
+		keys = append(keys, key)
 		if stops[key] == nil {
 			watched, stop := context.WithCancel(ctx)
 			stops[key] = stop
@@ -93,21 +92,6 @@ func (s *standby) follow(ctx context.Context, stops map[types.NamespacedName]con
 		}
 	}
 	return nil
-}
-
-func keysOf(list client.ObjectList) []types.NamespacedName {
-	var keys []types.NamespacedName
-	switch l := list.(type) {
-	case *v1alpha1.ClusterTargetList:
-		for i := range l.Items {
-			keys = append(keys, client.ObjectKeyFromObject(&l.Items[i]))
-		}
-	case *v1alpha1.TargetList:
-		for i := range l.Items {
-			keys = append(keys, client.ObjectKeyFromObject(&l.Items[i]))
-		}
-	}
-	return keys
 }
 
 // watch watches the Lease of a target, again and again. It tells nobody about failures: the leader does.

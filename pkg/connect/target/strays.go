@@ -21,6 +21,7 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/pause"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/targetkind"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/timeouts"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
@@ -61,12 +62,7 @@ func (s *strays) end(life context.Context) {
 		if !left && err == nil {
 			return
 		}
-		timer := s.options.Clock.NewTimer(strayInterval)
-		select {
-		case <-timer.C():
-		case <-life.Done():
-			timer.Stop()
-		}
+		pause.For(life, s.options.Clock, strayInterval)
 	}
 }
 
@@ -177,7 +173,8 @@ func (s *strays) listIn(
 		}
 		list = &metav1.PartialObjectMetadataList{}
 		list.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("PodChaperonList"))
-		if err := within(ctx, func(ctx context.Context) error { return s.live.List(ctx, list, next) }); err != nil {
+		err := timeouts.Within(ctx, func(ctx context.Context) error { return s.live.List(ctx, list, next) })
+		if err != nil {
 			return found, true, fmt.Errorf("listing PodChaperons of deleted targets: %w", err)
 		}
 		for i := range list.Items {
@@ -205,7 +202,7 @@ func (s *strays) namespaces(ctx context.Context) []string {
 	}
 	grant := &v1alpha1.SourceGrant{}
 	key := types.NamespacedName{Name: s.grant}
-	if within(ctx, func(ctx context.Context) error { return s.live.Get(ctx, key, grant) }) != nil {
+	if timeouts.Within(ctx, func(ctx context.Context) error { return s.live.Get(ctx, key, grant) }) != nil {
 		return in // Those with copies are better than none.
 	}
 	return sets.List(sets.New(in...).Insert(namedBy(grant)...))
@@ -238,7 +235,9 @@ func (s *strays) nodeOfProxy(ctx context.Context, parent gate.Parent) (node stri
 		return cached.Spec.NodeName, true, nil
 	}
 	proxy := &corev1.Pod{}
-	err = within(ctx, func(ctx context.Context) error { return s.options.APIReader.Get(ctx, parent.Key, proxy) })
+	err = timeouts.Within(ctx, func(ctx context.Context) error {
+		return s.options.APIReader.Get(ctx, parent.Key, proxy)
+	})
 	if client.IgnoreNotFound(err) != nil {
 		return "", false, fmt.Errorf("looking for the proxy %q of a PodChaperon: %w", parent.Key, err)
 	}
@@ -272,31 +271,16 @@ func (t targetLabels) made(id, hash string) bool {
 // targets returns the labels of all (Cluster)Targets.
 func (s *strays) targets(ctx context.Context, from client.Reader) (targetLabels, error) {
 	all := targetLabels{sets.New[string](), sets.New[string](), map[string]string{}}
-	clusterTargets, targets := &v1alpha1.ClusterTargetList{}, &v1alpha1.TargetList{}
-	err := within(ctx, func(ctx context.Context) error {
-		return errors.Join(from.List(ctx, clusterTargets), from.List(ctx, targets))
+	var targets []client.Object
+	err := timeouts.Within(ctx, func(ctx context.Context) (err error) {
+		targets, err = targetkind.List(ctx, from, "")
+		return err
 	})
-	if err != nil {
-		return all, fmt.Errorf("listing targets: %w", err)
-	}
-	add := func(target client.Object) {
+	for _, target := range targets {
 		key := client.ObjectKeyFromObject(target)
 		all.ids.Insert(translate.TargetID(key))
 		all.hashes.Insert(translate.TargetHash(key))
 		all.nodes[translate.VirtualNodeName(key)] = targetkind.Status(target).ClusterID
 	}
-	for i := range clusterTargets.Items {
-		add(&clusterTargets.Items[i])
-	}
-	for i := range targets.Items {
-		add(&targets.Items[i])
-	}
-	return all, nil
-}
-
-// within gives a request its deadline.
-func within(ctx context.Context, request func(ctx context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, timeouts.Request)
-	defer cancel()
-	return request(ctx)
+	return all, err
 }

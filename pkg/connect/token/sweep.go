@@ -4,13 +4,12 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"fmt"
 	"slices"
 	"time"
 
-	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/targetkind"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/timeouts"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
@@ -62,20 +61,13 @@ func (r *Renewer) outdateStrangers(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeouts.Request)
 	defer cancel()
-	clusterTargets, targets := &v1alpha1.ClusterTargetList{}, &v1alpha1.TargetList{}
-	if err := r.options.APIReader.List(ctx, clusterTargets); err != nil {
-		return fmt.Errorf("listing ClusterTargets: %w", err)
-	}
-	if err := r.options.APIReader.List(ctx, targets); err != nil {
-		return fmt.Errorf("listing Targets: %w", err)
+	targets, err := targetkind.List(ctx, r.options.APIReader, "")
+	if err != nil {
+		return err
 	}
 	exist := map[string]bool{}
-	for i := range clusterTargets.Items {
-		exist[translate.TargetID(types.NamespacedName{Name: clusterTargets.Items[i].Name})] = true
-	}
-	for i := range targets.Items {
-		t := &targets.Items[i]
-		exist[translate.TargetID(types.NamespacedName{Namespace: t.Namespace, Name: t.Name})] = true
+	for _, target := range targets {
+		exist[translate.TargetID(client.ObjectKeyFromObject(target))] = true
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()

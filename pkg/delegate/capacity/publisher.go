@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/pause"
 )
 
 const (
@@ -88,9 +89,9 @@ func (p *Publisher) Start(ctx context.Context) error {
 		case <-version.C():
 			version.Reset(p.readVersion(ctx))
 		case <-p.changed:
-			p.wait(ctx, p.options.Gather)
+			pause.For(ctx, p.options.Clock, p.options.Gather)
 			p.publishOnce(ctx)
-			p.wait(ctx, p.options.Interval)
+			pause.For(ctx, p.options.Clock, p.options.Interval)
 		}
 	}
 }
@@ -186,14 +187,5 @@ func (p *Publisher) notify(changed bool) {
 	select {
 	case p.changed <- struct{}{}:
 	default:
-	}
-}
-
-func (p *Publisher) wait(ctx context.Context, duration time.Duration) {
-	timer := p.options.Clock.NewTimer(duration)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-timer.C():
 	}
 }

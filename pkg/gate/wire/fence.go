@@ -17,16 +17,17 @@ type Right func() error
 
 // Fence stops writes when the right to write ends. It asks when it gets a write, and again whenever the transport reads
 // the body to send it: in between, a write may wait for a connection while the process is frozen. The zero value lets
-// all writes pass. It is safe for concurrent use. Reads and streams are not concerned.
+// all writes pass. It is safe for concurrent use. Reads pass at any time. So do the streams of a [Connection], however
+// they begin: their transport, which HardenStreams returns, has no fence. Users of the pod write there, not the source.
 type Fence struct {
 	// Lead is the right to lead, without which no write passes. It may be nil.
 	Lead Right
 
-	held atomic.Pointer[Hold]
+	held atomic.Pointer[RightToAct]
 }
 
-// Hold is the right to act in a target.
-type Hold interface {
+// RightToAct is the right to act in a target, which package hold keeps.
+type RightToAct interface {
 	// Ended is a Right.
 	Ended() error
 	// Context ends with the right, as soon as somebody notices.
@@ -34,7 +35,23 @@ type Hold interface {
 }
 
 // Until makes all writes from now on end with a right, those under way, too.
-func (f *Fence) Until(hold Hold) { f.held.Store(&hold) }
+func (f *Fence) Until(right RightToAct) { f.held.Store(&right) }
+
+type readingKey struct{}
+
+// Reading returns a context for reads that are a POST, such as reviews. They pass like other reads.
+func Reading(ctx context.Context) context.Context {
+	return context.WithValue(ctx, readingKey{}, true)
+}
+
+// reads says whether a request only reads.
+func reads(r *http.Request) bool {
+	switch r.Method {
+	case http.MethodGet, http.MethodHead, http.MethodOptions:
+		return true
+	}
+	return r.Context().Value(readingKey{}) != nil
+}
 
 type decidingKey struct{}
 
@@ -74,7 +91,7 @@ type fenced struct {
 
 // RoundTrip sends a request, unless it is a write and the right has ended.
 func (f fenced) RoundTrip(r *http.Request) (*http.Response, error) {
-	if r.Method == http.MethodGet || r.Method == http.MethodHead || r.Method == http.MethodOptions {
+	if reads(r) {
 		return f.RoundTripper.RoundTrip(r)
 	}
 	if err := f.Check(r.Context()); err != nil {

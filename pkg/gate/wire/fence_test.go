@@ -6,9 +6,13 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"sync/atomic"
 	"testing"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
 )
 
 func TestWritesEndWithTheRightAndReadsGoOn(t *testing.T) {
@@ -51,6 +55,9 @@ func TestWritesEndWithTheRightAndReadsGoOn(t *testing.T) {
 	}
 	if err := send(t.Context(), http.MethodGet, "/"); err != nil {
 		t.Errorf("a read: %v", err)
+	}
+	if err := send(Reading(t.Context()), http.MethodPost, "/"); err != nil {
+		t.Errorf("a read that is a POST: %v", err)
 	}
 	if err := send(Deciding(t.Context(), nil), http.MethodPut, "/"); err != nil {
 		t.Errorf("a write that decides about the right: %v", err)
@@ -166,6 +173,10 @@ func TestAProcessThatWasFrozenSendsNoMoreWrites(t *testing.T) {
 				if err := sent(t, fence.Wrap(&answering{}), t.Context(), http.MethodGet, "http://c2"); err != nil {
 					t.Errorf("frozen %s: a read: %v", when, err)
 				}
+				read := Reading(t.Context())
+				if err := sent(t, fence.Wrap(&answering{}), read, http.MethodPost, "http://c2"); err != nil {
+					t.Errorf("frozen %s: a read that is a POST: %v", when, err)
+				}
 			}
 		})
 	}
@@ -197,5 +208,33 @@ func TestAFenceLetsStreamsBeWritten(t *testing.T) {
 		if _, writes := answer.Body.(io.ReadWriteCloser); !writes {
 			t.Errorf("%s: the stream cannot be written", name)
 		}
+	}
+}
+
+// An exec begins with a POST by SPDY, and with a GET by WebSocket.
+func TestStreamsBeginWithoutTheRightToWrite(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	defer server.Close()
+	direct := func(*http.Request) (*url.URL, error) { return nil, nil } //nolint:nilnil // documented by net/http
+	connection, err := Harden(&rest.Config{Host: server.URL, Proxy: direct}, Options{
+		Limits: patient(Default()), Account: NewAccount(Default(), clock.RealClock{}),
+		Fence: &Fence{Lead: func() error { return errOver }},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer connection.Close()
+	streams, err := HardenStreams(connection.Config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	exec := server.URL + "/api/v1/namespaces/a/pods/b/exec"
+	for _, method := range []string{http.MethodGet, http.MethodPost} {
+		if err := sent(t, streams, t.Context(), method, exec); err != nil {
+			t.Errorf("a stream that begins with %s: %v", method, err)
+		}
+	}
+	if err := sent(t, connection.Config().Transport, t.Context(), http.MethodPost, exec); !errors.Is(err, errFenced) {
+		t.Errorf("a write: %v", err)
 	}
 }

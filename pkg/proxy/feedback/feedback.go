@@ -20,6 +20,7 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate/addresses"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate/proof"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/podcache"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/timeouts"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/wake"
@@ -27,9 +28,6 @@ import (
 
 const (
 	controllerName = "feedback"
-
-	// IndexNodeName is the field index, in the manager's cache, of proxies by the node that they are bound to.
-	IndexNodeName = "spec.nodeName"
 
 	callTimeout      = timeouts.Request
 	workersPerTarget = 10
@@ -44,6 +42,8 @@ type Options struct {
 	// Client reads pods and nodes of the source cluster from a cache, and writes to the source cluster. The cache may
 	// hold objects that package podcache has transformed.
 	Client client.Client
+	// Proxies lists proxies by their node, from the same cache.
+	Proxies *podcache.ByNode
 	// APIReader reads from the source cluster's API server.
 	APIReader client.Reader
 	// Source is the source cluster's identity in targets.
@@ -73,10 +73,6 @@ type Options struct {
 type Feedback struct {
 	options Options
 
-	// index creates the index IndexNodeName, once. It is called for the first target. A replica that does not lead has
-	// none, so it does not watch pods.
-	index func() error
-
 	// wake enqueues proxies whose addresses are to be decided anew.
 	wake wake.Source
 
@@ -100,29 +96,15 @@ var _ engage.Observer = &Feedback{}
 
 // New returns a Feedback, which does nothing before Register and Engaged.
 func New(options Options) *Feedback {
-	return &Feedback{
-		options: options,
-		index:   func() error { return nil }, // Without Register, the cache has it already.
-		ends:    allEnds{clock: options.Clock},
-	}
+	return &Feedback{options: options, ends: allEnds{clock: options.Clock}}
 }
 
 // Register adds the watch of pods to the manager.
-func (f *Feedback) Register(ctx context.Context, mgr manager.Manager) error {
-	f.index = engage.Once(func() error {
-		return mgr.GetFieldIndexer().IndexField(ctx, &corev1.Pod{}, IndexNodeName, nodeNameOfProxy)
-	})
+func (f *Feedback) Register(mgr manager.Manager) error {
 	if err := f.registerPods(mgr); err != nil {
 		return err
 	}
 	return f.registerFenced(mgr)
-}
-
-func nodeNameOfProxy(o client.Object) []string {
-	if pod, ok := o.(*corev1.Pod); ok && pod.Spec.NodeName != "" && translate.IsProxy(pod) {
-		return []string{pod.Spec.NodeName}
-	}
-	return nil
 }
 
 // Engaged starts the target's workers, which stop with ctx. They first reconcile all of its PodChaperons and all
@@ -198,7 +180,7 @@ func parentOf(chaperon *v1alpha1.PodChaperon) reconcile.Request {
 
 // enqueueProxies enqueues the proxies that are bound to the target's node.
 func (f *Feedback) enqueueProxies(ctx context.Context, target *engage.Target, q requestQueue) error {
-	proxies, err := f.proxiesOn(ctx, target.NodeName)
+	proxies, err := f.options.Proxies.List(ctx, target.NodeName)
 	if err != nil {
 		return err
 	}

@@ -54,7 +54,7 @@ func (f *Feedback) ReconcileLost(ctx context.Context, request reconcile.Request)
 	if heard.IsZero() {
 		return reconcile.Result{RequeueAfter: lookAtLost}, nil
 	}
-	proxies, err := f.proxiesOn(ctx, translate.VirtualNodeName(request.NamespacedName))
+	proxies, err := f.options.Proxies.List(ctx, translate.VirtualNodeName(request.NamespacedName))
 	if err != nil {
 		return reconcile.Result{}, err
 	}
@@ -75,19 +75,6 @@ func (f *Feedback) ReconcileLost(ctx context.Context, request reconcile.Request)
 		f.warnOfSibling(target)
 	}
 	return reconcile.Result{RequeueAfter: lookAtLost}, nil
-}
-
-// proxiesOn lists the proxies on a node. No target may have been engaged before.
-func (f *Feedback) proxiesOn(ctx context.Context, node string) (*corev1.PodList, error) {
-	if err := f.index(); err != nil {
-		return nil, fmt.Errorf("indexing proxies by node: %w", err)
-	}
-	proxies := &corev1.PodList{}
-	err := f.options.Client.List(ctx, proxies, client.MatchingFields{IndexNodeName: node}, client.UnsafeDisableDeepCopy)
-	if err != nil {
-		return nil, fmt.Errorf("listing proxies on node %q: %w", node, err)
-	}
-	return proxies, nil
 }
 
 // warnOfSibling records an event if a lost target with fenced delegates has a sibling that is not lost. This source

@@ -20,6 +20,7 @@ import (
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/podcache"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/timeouts"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
@@ -52,11 +53,11 @@ func (w *lostWorld) stays(t *testing.T) bool {
 	}
 	clock := clocktesting.NewFakePassiveClock(time.Unix(1e9, 0))
 	c := fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&corev1.Pod{}).
-		WithObjects(w.proxy, w.target()).WithIndex(&corev1.Pod{}, IndexNodeName, nodeNameOfProxy).
+		WithObjects(w.proxy, w.target()).WithIndex(&corev1.Pod{}, podcache.IndexNode, podcache.NodeOfProxy).
 		WithInterceptorFuncs(interceptor.Funcs{Delete: w.countDeletion}).Build()
 	recorder := events.NewFakeRecorder(10)
 	f := New(Options{
-		Client: c, Clock: clock, Recorder: recorder,
+		Client: c, Proxies: podcache.NewByNode(c, nil), Clock: clock, Recorder: recorder,
 		LastRenewal: func(key types.NamespacedName, cluster string) time.Time {
 			if len(w.renewed) == 0 {
 				return time.Time{}

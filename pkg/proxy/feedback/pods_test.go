@@ -260,24 +260,6 @@ func refusedBefore(pod *corev1.Pod) {
 	}}
 }
 
-func TestOnlyProxiesOnNodesAreIndexed(t *testing.T) {
-	for name, test := range map[string]struct {
-		object client.Object
-		want   []string
-	}{
-		"a bound proxy":    {proxy(), []string{node}},
-		"an unbound proxy": {proxy(unbound), nil},
-		"another pod":      {proxy(func(p *corev1.Pod) { p.Spec.SchedulerName = "default-scheduler" }), nil},
-		"another object":   {&corev1.Node{}, nil},
-	} {
-		t.Run(name, func(t *testing.T) {
-			if got := nodeNameOfProxy(test.object); !slices.Equal(got, test.want) {
-				t.Errorf("got %v", got)
-			}
-		})
-	}
-}
-
 func TestNewRangesOfATargetConcernItsProxies(t *testing.T) {
 	s := newScene(t, proxy(), proxy(func(p *corev1.Pod) { p.Name, p.Spec.NodeName = "elsewhere", "admiralty-c3" }))
 	own := s.engage(types.NamespacedName{Name: "c2"}, node)

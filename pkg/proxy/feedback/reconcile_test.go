@@ -26,6 +26,7 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate/addresses"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate/proof"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/podcache"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/timeouts"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
@@ -67,7 +68,7 @@ func newScene(t *testing.T, objects ...client.Object) *scene {
 		recorder: events.NewFakeRecorder(20), clock: clocktesting.NewFakePassiveClock(time.Unix(2000, 0)),
 	}
 	source := fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&corev1.Pod{}).
-		WithIndex(&corev1.Pod{}, IndexNodeName, nodeNameOfProxy)
+		WithIndex(&corev1.Pod{}, podcache.IndexNode, podcache.NodeOfProxy)
 	target := fake.NewClientBuilder().WithScheme(scheme).
 		WithIndex(&v1alpha1.PodChaperon{}, engage.IndexParent, func(o client.Object) []string {
 			return []string{gate.ParentOf(o).Key.String()}
@@ -86,8 +87,9 @@ func newScene(t *testing.T, objects ...client.Object) *scene {
 		APIReader: s.live(s.target, "live chaperon"),
 	}
 	s.feedback = New(Options{
-		Client: interceptor.NewClient(s.source, interceptor.Funcs{Get: s.get, Patch: s.patchProxy}),
-		Clock:  s.clock, Recorder: s.recorder,
+		Client:  interceptor.NewClient(s.source, interceptor.Funcs{Get: s.get, Patch: s.patchProxy}),
+		Proxies: podcache.NewByNode(s.source, nil),
+		Clock:   s.clock, Recorder: s.recorder,
 		APIReader: s.live(s.source, "live proxy"),
 		Source:    translate.Source{ClusterID: "id", ClusterName: "c1"},
 		Addresses: &addresses.InUse{},

@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/pause"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/targetkind"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/timeouts"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
@@ -76,12 +77,7 @@ func (e *elders) list(ctx context.Context, clientset kubernetes.Interface) {
 			return
 		}
 		log.FromContext(ctx).Error(err, "Pods are not placed before those are listed that have no target yet")
-		timer := e.clock.NewTimer(listElders)
-		select {
-		case <-timer.C():
-		case <-ctx.Done():
-			timer.Stop()
-		}
+		pause.For(ctx, e.clock, listElders)
 	}
 }
 
@@ -188,19 +184,13 @@ func (e *elders) wakeAfter(pod types.UID, patience time.Duration, again func()) 
 
 // allTargets returns the statuses of all (Cluster)Targets, from a cache.
 func (e *elders) allTargets(ctx context.Context) (map[types.NamespacedName]v1alpha1.TargetStatus, error) {
-	clusterTargets, targets := &v1alpha1.ClusterTargetList{}, &v1alpha1.TargetList{}
-	if err := e.targets.List(ctx, clusterTargets, client.UnsafeDisableDeepCopy); err != nil {
-		return nil, fmt.Errorf("listing ClusterTargets: %w", err)
+	targets, err := targetkind.List(ctx, e.targets, "", client.UnsafeDisableDeepCopy)
+	if err != nil {
+		return nil, err
 	}
-	if err := e.targets.List(ctx, targets, client.UnsafeDisableDeepCopy); err != nil {
-		return nil, fmt.Errorf("listing Targets: %w", err)
-	}
-	all := make(map[types.NamespacedName]v1alpha1.TargetStatus, len(clusterTargets.Items)+len(targets.Items))
-	for i := range clusterTargets.Items {
-		all[client.ObjectKeyFromObject(&clusterTargets.Items[i])] = clusterTargets.Items[i].Status
-	}
-	for i := range targets.Items {
-		all[client.ObjectKeyFromObject(&targets.Items[i])] = targets.Items[i].Status
+	all := make(map[types.NamespacedName]v1alpha1.TargetStatus, len(targets))
+	for _, target := range targets {
+		all[client.ObjectKeyFromObject(target)] = targetkind.Status(target)
 	}
 	return all, nil
 }

@@ -26,6 +26,7 @@ import (
 	configv1alpha1 "github.com/multicluster-scheduler/multicluster-scheduler/api/config/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/podcache"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/targetkind"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/timeouts"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
@@ -47,6 +48,8 @@ type Options struct {
 	// Client reads ClusterTargets, Targets and Nodes from the manager's cache and writes to the source cluster. The
 	// cache must hold virtual nodes with their annotations.
 	Client client.Client
+	// Proxies lists proxies by their node.
+	Proxies *podcache.ByNode
 	// APIReader reads from the source cluster's API server.
 	APIReader client.Reader
 	// Config is the manager's own. virtual-kubelet writes Nodes and Leases with it.
@@ -140,6 +143,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 		}
 		return reconcile.Result{}, fmt.Errorf("getting target %q: %w", key, err)
 	}
+	r.remember(key)
 	f, err := r.readFacts(ctx, target)
 	if err != nil {
 		return reconcile.Result{}, err
@@ -178,12 +182,8 @@ func (r *Reconciler) readFacts(ctx context.Context, target client.Object) (facts
 			return facts{}, reconcile.TerminalError(fmt.Errorf("reading excludedLabelsRegexp: %w", err))
 		}
 	}
-	node := translate.VirtualNodeName(key)
-	r.mu.Lock()
-	r.keys[node] = key
-	r.mu.Unlock()
 	var err error
-	if f.existing, err = r.getNode(ctx, r.options.Client, node); err != nil {
+	if f.existing, err = r.getNode(ctx, r.options.Client, translate.VirtualNodeName(key)); err != nil {
 		return facts{}, err
 	}
 	if f.spared, err = r.isSpared(ctx, f); err != nil {
@@ -256,6 +256,13 @@ func (r *Reconciler) removeNode(ctx context.Context, key types.NamespacedName) e
 		r.recordUnseen(ctx, key, node)
 	}
 	return r.deleteLease(ctx, name)
+}
+
+// remember remembers which target the node of its name belongs to.
+func (r *Reconciler) remember(key types.NamespacedName) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.keys[translate.VirtualNodeName(key)] = key
 }
 
 // forget forgets the target of a node, and returns whether this process has seen the target.

@@ -2,13 +2,12 @@ package node
 
 import (
 	"context"
-	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
@@ -33,18 +32,13 @@ func (r *Reconciler) isSpared(ctx context.Context, f facts) (bool, error) {
 	if !mayHaveHeard(f, sent) {
 		return false, nil
 	}
-	pods := &corev1.PodList{}
-	if err := r.options.Client.List(ctx, pods, client.UnsafeDisableDeepCopy); err != nil {
-		return false, fmt.Errorf("listing proxies: %w", err)
+	proxies, err := r.options.Proxies.List(ctx, translate.VirtualNodeName(f.key))
+	if err != nil {
+		return false, err
 	}
-	node := translate.VirtualNodeName(f.key)
-	for i := range pods.Items {
-		pod := &pods.Items[i]
-		if pod.Spec.NodeName == node && pod.Annotations[v1alpha1.AnnotationFencedAfter] != "" {
-			return true, nil
-		}
-	}
-	return false, nil
+	return slices.ContainsFunc(proxies.Items, func(proxy corev1.Pod) bool {
+		return proxy.Annotations[v1alpha1.AnnotationFencedAfter] != ""
+	}), nil
 }
 
 // mayHaveHeard says whether a target that is not connected may have heard of this source since its node became

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/podcache"
 )
 
 // scene is a target with a pod, the condition Ready of its node so far, and when the last renewal was sent to it.
@@ -28,8 +29,10 @@ func (s scene) ready(t *testing.T) corev1.ConditionStatus {
 	if err := corev1.AddToScheme(scheme); err != nil {
 		t.Fatal(err)
 	}
+	pods := fake.NewClientBuilder().WithScheme(scheme).WithObjects(s.pod).
+		WithIndex(&corev1.Pod{}, podcache.IndexNode, podcache.NodeOfProxy).Build()
 	r := &Reconciler{options: Options{
-		Client: fake.NewClientBuilder().WithScheme(scheme).WithObjects(s.pod).Build(),
+		Proxies: podcache.NewByNode(pods, nil),
 		LastRenewal: func(target types.NamespacedName) time.Time {
 			if target.Name != "c2" {
 				t.Errorf("renewals to %s were asked for", target)
@@ -54,7 +57,7 @@ func fencedPod(change func(*corev1.Pod)) *corev1.Pod {
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: "default", Name: "p", Annotations: map[string]string{v1alpha1.AnnotationFencedAfter: "60"},
 		},
-		Spec: corev1.PodSpec{NodeName: "admiralty-c2"},
+		Spec: corev1.PodSpec{NodeName: "admiralty-c2", SchedulerName: v1alpha1.SchedulerName},
 	}
 	if change != nil {
 		change(pod)

@@ -25,6 +25,7 @@ import (
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/podcache"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/targetkind"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/waittest"
 )
@@ -49,7 +50,8 @@ func newBuilder(t *testing.T, objects ...client.Object) *fake.ClientBuilder {
 		}
 	}
 	return fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
-		WithStatusSubresource(&v1alpha1.ClusterTarget{}, &v1alpha1.Target{})
+		WithStatusSubresource(&v1alpha1.ClusterTarget{}, &v1alpha1.Target{}).
+		WithIndex(&corev1.Pod{}, podcache.IndexNode, podcache.NodeOfProxy)
 }
 
 // newSource returns a source. funcs are what requests to the API server become, but for those of node controllers.
@@ -67,6 +69,7 @@ func newSource(t *testing.T, seen, exist []client.Object, funcs interceptor.Func
 	var err error
 	s.Reconciler, err = New(Options{
 		Client: s.seen, APIReader: s.exist, Config: &rest.Config{Host: "http://127.0.0.1:1"},
+		Proxies:  podcache.NewByNode(s.seen, nil),
 		Registry: engage.NewRegistry(), Clock: testclock.NewFakePassiveClock(time.Unix(1000, 0)),
 	})
 	if err != nil {
@@ -151,6 +154,9 @@ func TestATargetGetsANode(t *testing.T) {
 			if left := s.oldLease(t); left != test.oldLease {
 				t.Errorf("the Lease of an earlier node is there: %t", left)
 			}
+			if to := s.targetOf(t.Context(), foreign); len(to) != 1 || to[0].NamespacedName != c2 {
+				t.Errorf("events of a node of that name lead to %v", to)
+			}
 		})
 	}
 }
@@ -175,7 +181,7 @@ func TestANodeControllerStopsWhenSomebodyElseTakesItsName(t *testing.T) {
 func TestATargetThatIsGoneLosesItsNode(t *testing.T) {
 	node := desiredNode(facts{key: c2})
 	s := newSource(t, nil, []client.Object{node.DeepCopy()}, interceptor.Funcs{})
-	s.keys[node.Name] = c2
+	s.remember(c2)
 	if err := s.seen.Create(t.Context(), node); err != nil {
 		t.Fatal(err)
 	}

@@ -61,7 +61,7 @@ func TestATargetThatWasDeletedWhileNoManagerLedIsReported(t *testing.T) {
 				clients: kubernetesfake.NewClientset(), keys: map[string]types.NamespacedName{},
 			}
 			if test.seen {
-				r.keys[node.Name] = key
+				r.remember(key)
 			}
 			for range 2 {
 				if err := r.removeNode(t.Context(), key); err != nil {

@@ -23,6 +23,7 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate/addresses"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/podcache"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/targetkind"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/vk/node"
@@ -98,6 +99,7 @@ func register(mgr ctrl.Manager) error {
 	}
 	nodes, err := node.New(node.Options{
 		Client:    mgr.GetClient(),
+		Proxies:   podcache.NewByNode(mgr.GetClient(), mgr.GetFieldIndexer()),
 		APIReader: mgr.GetAPIReader(),
 		Config:    c1.Config,
 		Registry:  registry,

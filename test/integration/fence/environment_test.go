@@ -26,6 +26,7 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate/addresses"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate/proof"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/podcache"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/proxy/feedback"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 	"github.com/multicluster-scheduler/multicluster-scheduler/test/integration/env"
@@ -97,12 +98,13 @@ func registerSource(t env.T, mgr ctrl.Manager) error {
 	}
 	f := feedback.New(feedback.Options{
 		Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), Clock: clock.RealClock{},
+		Proxies:  podcache.NewByNode(mgr.GetClient(), mgr.GetFieldIndexer()),
 		Source:   translate.Source{ClusterID: "c1"},
 		Keys:     func() (*proof.Keys, error) { return keys, nil },
 		Recorder: mgr.GetEventRecorder("feedback"), Logger: mgr.GetLogger(), Addresses: inUse,
 	})
 	registry = engage.NewRegistry(f)
-	return f.Register(t.Context(), mgr)
+	return f.Register(mgr)
 }
 
 // origin is a source in c2, with a cluster ID of its own.

@@ -30,6 +30,7 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate/addresses"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/podcache"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/timeouts"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/vk/node"
@@ -198,7 +199,8 @@ func (r *replica) register(mgr ctrl.Manager, in *env.Cluster, holds *hold.Proces
 	}
 	nodes, err := node.New(node.Options{
 		Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), Config: in.Config, Registry: r.registry,
-		Source: origin, Clock: clock.RealClock{},
+		Proxies: podcache.NewByNode(mgr.GetClient(), mgr.GetFieldIndexer()),
+		Source:  origin, Clock: clock.RealClock{},
 		Recorder: mgr.GetEventRecorder("nodes"),
 	})
 	if err != nil {

@@ -1,7 +1,6 @@
 package hostile
 
 import (
-	"context"
 	"fmt"
 	"runtime"
 	"strings"
@@ -25,6 +24,7 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate/addresses"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate/proof"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/podcache"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/proxy/feedback"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/proxy/scheduling"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
@@ -97,12 +97,13 @@ func (s source) register(mgr ctrl.Manager) error {
 	}
 	f := feedback.New(feedback.Options{
 		Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), Clock: clock.RealClock{},
+		Proxies:  podcache.NewByNode(mgr.GetClient(), mgr.GetFieldIndexer()),
 		Source:   itself,
 		Keys:     func() (*proof.Keys, error) { return keys, nil },
 		Recorder: mgr.GetEventRecorder("feedback"), Logger: mgr.GetLogger(), Addresses: inUse,
 	})
 	registry.Observe(f)
-	if err := f.Register(context.TODO(), mgr); err != nil { //nolint:forbidigo // It is for the indexes only.
+	if err := f.Register(mgr); err != nil {
 		return err
 	}
 	scheduler, err := scheduling.New(scheduling.Options{

@@ -21,6 +21,7 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate/addresses"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate/proof"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/podcache"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/proxy/feedback"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 	"github.com/multicluster-scheduler/multicluster-scheduler/test/integration/env"
@@ -85,7 +86,8 @@ func register(mgr ctrl.Manager) error {
 	}
 	back := feedback.New(feedback.Options{
 		Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), Clock: clock.RealClock{}, Source: source,
-		Keys: func() (*proof.Keys, error) { return keys, nil }, Addresses: inUse,
+		Proxies: podcache.NewByNode(mgr.GetClient(), mgr.GetFieldIndexer()),
+		Keys:    func() (*proof.Keys, error) { return keys, nil }, Addresses: inUse,
 		Recorder: mgr.GetEventRecorder("feedback"), Logger: mgr.GetLogger(),
 	})
 	registry = engage.NewRegistry(back)
@@ -98,7 +100,7 @@ func register(mgr ctrl.Manager) error {
 	if err != nil {
 		return err
 	}
-	if err := back.Register(suite.Context(), mgr); err != nil {
+	if err := back.Register(mgr); err != nil {
 		return err
 	}
 	return targets.Register(mgr)

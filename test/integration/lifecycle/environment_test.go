@@ -17,6 +17,7 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate/addresses"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate/proof"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/podcache"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/proxy/feedback"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 	"github.com/multicluster-scheduler/multicluster-scheduler/test/integration/env"
@@ -53,12 +54,13 @@ func setUp(t env.T) {
 		}
 		f := feedback.New(feedback.Options{
 			Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), Clock: clock.RealClock{}, Source: us,
+			Proxies:  podcache.NewByNode(mgr.GetClient(), mgr.GetFieldIndexer()),
 			Keys:     func() (*proof.Keys, error) { return keys, nil },
 			Recorder: mgr.GetEventRecorder("feedback"), Logger: mgr.GetLogger(), Addresses: inUse,
 			Annotations: wanted,
 		})
 		registry = engage.NewRegistry(f)
-		return f.Register(t.Context(), mgr)
+		return f.Register(mgr)
 	})
 	env.WaitForCache(t, manager.GetCache())
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate/addresses"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate/proof"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/podcache"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/proxy/feedback"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/proxy/scheduling"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
@@ -162,13 +163,15 @@ func (m *manager) register(t env.T, mgr ctrl.Manager) error {
 		return err
 	}
 	origin := translate.Source{ClusterID: clusterID, ClusterName: "c1"}
+	proxies := podcache.NewByNode(mgr.GetClient(), mgr.GetFieldIndexer())
 	f := feedback.New(feedback.Options{
 		Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), Clock: clock.RealClock{}, Source: origin,
+		Proxies:  proxies,
 		Keys:     func() (*proof.Keys, error) { return keys, nil },
 		Recorder: mgr.GetEventRecorder("feedback"), Logger: mgr.GetLogger(), Addresses: inUse,
 	})
 	m.registry.Observe(f)
-	if err := f.Register(t.Context(), mgr); err != nil {
+	if err := f.Register(mgr); err != nil {
 		return err
 	}
 	scheduler, err := scheduling.New(scheduling.Options{
@@ -182,10 +185,12 @@ func (m *manager) register(t env.T, mgr ctrl.Manager) error {
 	if err := mgr.Add(scheduler); err != nil {
 		return err
 	}
-	return m.registerConnections(mgr, origin, inUse)
+	return m.registerConnections(mgr, origin, inUse, proxies)
 }
 
-func (m *manager) registerConnections(mgr ctrl.Manager, origin translate.Source, inUse *addresses.InUse) error {
+func (m *manager) registerConnections(
+	mgr ctrl.Manager, origin translate.Source, inUse *addresses.InUse, proxies *podcache.ByNode,
+) error {
 	targets, err := target.New(target.Options{
 		Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), Config: c1.Config, Scheme: mgr.GetScheme(),
 		Registry: m.registry, Source: origin, Clock: fast, Holds: m.process, Addresses: inUse,
@@ -197,7 +202,8 @@ func (m *manager) registerConnections(mgr ctrl.Manager, origin translate.Source,
 	}
 	nodes, err := node.New(node.Options{
 		Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), Config: c1.Config, Registry: m.registry,
-		Source: origin, Clock: clock.RealClock{},
+		Proxies: proxies,
+		Source:  origin, Clock: clock.RealClock{},
 		Recorder: mgr.GetEventRecorder("nodes"),
 	})
 	if err != nil {

@@ -1,7 +1,6 @@
 package slow
 
 import (
-	"context"
 	"fmt"
 	"testing"
 	"time"
@@ -24,6 +23,7 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate/addresses"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate/proof"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/podcache"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/proxy/feedback"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/proxy/scheduling"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
@@ -136,7 +136,8 @@ func (o origin) register(mgr ctrl.Manager) error {
 	if err != nil {
 		return err
 	}
-	if err := o.registerPods(mgr, inUse); err != nil {
+	proxies := podcache.NewByNode(mgr.GetClient(), mgr.GetFieldIndexer())
+	if err := o.registerPods(mgr, inUse, proxies); err != nil {
 		return err
 	}
 	holds := hold.New(hold.Options{ClusterID: o.id(), Name: o.cluster.Name, Clock: fast})
@@ -152,7 +153,8 @@ func (o origin) register(mgr ctrl.Manager) error {
 	}
 	nodes, err := node.New(node.Options{
 		Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), Config: o.cluster.Config, Registry: o.registry,
-		Source: o.itself(), Clock: clock.RealClock{},
+		Proxies: proxies,
+		Source:  o.itself(), Clock: clock.RealClock{},
 		Recorder: mgr.GetEventRecorder("nodes"),
 	})
 	if err != nil {
@@ -170,16 +172,17 @@ func (o origin) itself() translate.Source {
 }
 
 // registerPods registers the parts that place pods and show their status.
-func (o origin) registerPods(mgr ctrl.Manager, inUse *addresses.InUse) error {
+func (o origin) registerPods(mgr ctrl.Manager, inUse *addresses.InUse, proxies *podcache.ByNode) error {
 	keys := proof.Generate(time.Now())
 	f := feedback.New(feedback.Options{
 		Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), Clock: clock.RealClock{},
+		Proxies:  proxies,
 		Source:   o.itself(),
 		Keys:     func() (*proof.Keys, error) { return keys, nil },
 		Recorder: mgr.GetEventRecorder("feedback"), Logger: mgr.GetLogger(), Addresses: inUse,
 	})
 	o.registry.Observe(f)
-	if err := f.Register(context.TODO(), mgr); err != nil { //nolint:forbidigo // It is for the indexes only.
+	if err := f.Register(mgr); err != nil {
 		return err
 	}
 	scheduler, err := scheduling.New(scheduling.Options{

@@ -23,6 +23,7 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate/addresses"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate/proof"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/podcache"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/proxy/feedback"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 	"github.com/multicluster-scheduler/multicluster-scheduler/test/integration/env"
@@ -86,12 +87,13 @@ func lead(t *testing.T, namespace string) (in *env.Target, stop func()) {
 		}
 		f := feedback.New(feedback.Options{
 			Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), Clock: clock.RealClock{},
+			Proxies:  podcache.NewByNode(mgr.GetClient(), mgr.GetFieldIndexer()),
 			Source:   translate.Source{ClusterID: "c1"},
 			Keys:     func() (*proof.Keys, error) { return keys, nil },
 			Recorder: mgr.GetEventRecorder("feedback"), Logger: mgr.GetLogger(), Addresses: inUse,
 		})
 		registry = engage.NewRegistry(f)
-		return f.Register(t.Context(), mgr)
+		return f.Register(mgr)
 	})
 	in = env.NewTarget(c2, types.NamespacedName{Namespace: namespace, Name: "c2"})
 	in.Cached, in.Source, in.Verifier = true, c1, keys

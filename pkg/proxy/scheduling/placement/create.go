@@ -16,6 +16,7 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate/proof"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/needs"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/proxy/ending"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/timeouts"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
 
@@ -58,7 +59,7 @@ func (p *Placer) create(
 	if t.Gone() {
 		return nil, disconnected
 	}
-	err := within(ctx, func(ctx context.Context) error {
+	err := timeouts.Within(ctx, func(ctx context.Context) error {
 		return t.Client.Create(ctx, chaperon, client.FieldOwner(v1alpha1.FieldOwner))
 	})
 	switch {

@@ -12,7 +12,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
@@ -142,19 +141,14 @@ func (p *Placer) mayRun(ctx context.Context, proxy *corev1.Pod, left leftover) (
 			return false, err
 		}
 	}
-	waited, longest := p.clock.Since(left.since), mayLast(proxy)
+	// Without a PodChaperon, a delegate usually lasts no longer than this.
+	waited, longest := p.clock.Since(left.since), translate.GracePeriod(&proxy.Spec)+ending.Slack
 	if left.underWay {
 		longest += timeouts.ManagerPatience
 	}
 	delegate := client.ObjectKeyFromObject(left.chaperon)
 	runs, err := ending.MayRun(ctx, left.target.Target, delegate, waited >= longest)
 	return runs || left.underWay && waited < timeouts.ManagerPatience, err
-}
-
-// mayLast returns how long the proxy's delegate usually lasts at most without a PodChaperon.
-func mayLast(proxy *corev1.Pod) time.Duration {
-	grace := ptr.Deref(proxy.Spec.TerminationGracePeriodSeconds, corev1.DefaultTerminationGracePeriodSeconds)
-	return time.Duration(grace)*time.Second + ending.Slack
 }
 
 // leftovers returns what may be left over of a proxy in reachable targets other than this one. A target that has

@@ -193,17 +193,10 @@ func (p *Placer) awaitNews(ctx context.Context, w *waiter, d time.Duration) erro
 	}
 }
 
-// within gives one request its deadline.
-func within(ctx context.Context, request func(ctx context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, timeouts.Request)
-	defer cancel()
-	return request(ctx)
-}
-
 // live reads a PodChaperon from the target's API server, not from the cache.
 func live(ctx context.Context, t *Target, chaperon *v1alpha1.PodChaperon) (*v1alpha1.PodChaperon, error) {
 	now := &v1alpha1.PodChaperon{}
-	err := within(ctx, func(ctx context.Context) error {
+	err := timeouts.Within(ctx, func(ctx context.Context) error {
 		return t.APIReader.Get(ctx, client.ObjectKeyFromObject(chaperon), now)
 	})
 	return now, err

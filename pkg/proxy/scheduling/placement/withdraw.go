@@ -13,6 +13,7 @@ import (
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/proxy/ending"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/timeouts"
 )
 
 // withdrawals is how often we try to withdraw a PodChaperon that changes under our hands.
@@ -65,7 +66,7 @@ func withdrawing(refused *RefusedError, cause error) error {
 // scheduled just now, or may be under way.
 func (p *Placer) discard(ctx context.Context, t *Target, seen *v1alpha1.PodChaperon) error {
 	if !refusedThere(seen) {
-		return within(ctx, func(ctx context.Context) error {
+		return timeouts.Within(ctx, func(ctx context.Context) error {
 			return client.IgnoreNotFound(ending.AskAsSeen(ctx, t.Client, seen))
 		})
 	}
@@ -137,7 +138,7 @@ func deletedUnseen(ctx context.Context, t *Target, seen *v1alpha1.PodChaperon) (
 
 // abandon asks for the end of the delegate of a proxy that is gone. If that fails, feedback asks.
 func (p *Placer) abandon(ctx context.Context, t *Target, seen *v1alpha1.PodChaperon) error {
-	err := within(ctx, func(ctx context.Context) error { return ending.Ask(ctx, t.Client, seen, "") })
+	err := timeouts.Within(ctx, func(ctx context.Context) error { return ending.Ask(ctx, t.Client, seen, "") })
 	if client.IgnoreNotFound(err) != nil {
 		log.FromContext(ctx).Error(err, "Could not ask for the end of the delegate of a deleted pod",
 			"target", t.Key, "delegate", client.ObjectKeyFromObject(seen))
@@ -165,7 +166,7 @@ func deleteLost(ctx context.Context, t *Target, seen *v1alpha1.PodChaperon) erro
 func remove(ctx context.Context, t *Target, chaperon *v1alpha1.PodChaperon, options ...client.DeleteOption) error {
 	name := &v1alpha1.PodChaperon{}
 	name.Namespace, name.Name = chaperon.Namespace, chaperon.Name
-	return within(ctx, func(ctx context.Context) error {
+	return timeouts.Within(ctx, func(ctx context.Context) error {
 		return client.IgnoreNotFound(t.Client.Delete(ctx, name, options...))
 	})
 }

@@ -68,10 +68,10 @@ func TestTheEndOfAHoldIsAReasonToCheck(t *testing.T) {
 			t.Fatal(err)
 		}
 		l.doubts = misses
-		ends := right{ends: l.engaged.rightEnds()}
+		end := l.engaged.endOfHold()
 		l.engaged.hold.Release(t.Context(), false)
-		if got := l.await(ctx, f.refuser, nil, nil, &ends); got != want || !ends.lapsed {
-			t.Errorf("after %d misses: a check is due: %t, the right has ended: %t", misses, got, ends.lapsed)
+		if got := l.await(ctx, f.refuser, nil, nil, &end); got != want || !end.seen {
+			t.Errorf("after %d misses: a check is due: %t, the right has ended: %t", misses, got, end.seen)
 		}
 		if ctx.Err() == nil {
 			t.Errorf("after %d misses: the target is not lost", misses)

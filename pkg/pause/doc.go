@@ -1,0 +1,2 @@
+// Package pause holds the wait between two attempts, which ends early with a context, on a clock that tests can set.
+package pause
