@@ -6,7 +6,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"net/url"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -215,7 +214,6 @@ func TestAFenceLetsStreamsBeWritten(t *testing.T) {
 func TestStreamsBeginWithoutTheRightToWrite(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer server.Close()
-	direct := func(*http.Request) (*url.URL, error) { return nil, nil } //nolint:nilnil // documented by net/http
 	connection, err := Harden(&rest.Config{Host: server.URL, Proxy: direct}, Options{
 		Limits: patient(Default()), Account: NewAccount(Default(), clock.RealClock{}),
 		Fence: &Fence{Lead: func() error { return errOver }},

@@ -80,9 +80,11 @@ type Reconciler struct {
 	clients kubernetes.Interface
 	wake    wake.Source
 
-	mu      sync.Mutex // guards runners and keys
+	mu      sync.Mutex // guards the fields below
 	runners map[types.NamespacedName]*runner
 	keys    map[string]types.NamespacedName // the targets by the names of their nodes
+	// notReady is since when this process wants nodes NotReady.
+	notReady map[types.NamespacedName]time.Time
 }
 
 var _ engage.Observer = &Reconciler{}
@@ -102,6 +104,8 @@ func New(options Options) (*Reconciler, error) {
 		clients: clients,
 		runners: map[types.NamespacedName]*runner{},
 		keys:    map[string]types.NamespacedName{},
+
+		notReady: map[types.NamespacedName]time.Time{},
 	}, nil
 }
 
@@ -152,6 +156,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 		r.stopRunner(key)
 		return reconcile.Result{}, r.writeCondition(ctx, target, conflictCondition(f.existing.Name))
 	}
+	r.noteReadiness(f)
 	next, err := r.ensureRunner(ctx, f)
 	if err == nil {
 		err = r.ensureSpec(ctx, f)
@@ -186,6 +191,7 @@ func (r *Reconciler) readFacts(ctx context.Context, target client.Object) (facts
 	if f.existing, err = r.getNode(ctx, r.options.Client, translate.VirtualNodeName(key)); err != nil {
 		return facts{}, err
 	}
+	f.notReadySince = r.notReadySince(key)
 	if f.spared, err = r.isSpared(ctx, f); err != nil {
 		return facts{}, err
 	}
@@ -270,6 +276,7 @@ func (r *Reconciler) forget(node string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	_, seen := r.keys[node]
+	delete(r.notReady, r.keys[node])
 	delete(r.keys, node)
 	return seen
 }

@@ -3,6 +3,7 @@ package node
 import (
 	"encoding/json"
 	"regexp"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -33,6 +34,8 @@ type facts struct {
 	summary *v1alpha1.ClusterSummary
 	// spared says that the target is not connected, and that its pods must not be evicted now: see isSpared.
 	spared bool
+	// notReadySince is since when this process wants the node NotReady, or zero.
+	notReadySince time.Time
 	// existing is the current virtual node, or nil.
 	existing *corev1.Node
 	// clusterID is the source's.

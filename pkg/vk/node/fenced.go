@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
@@ -43,7 +44,8 @@ func (r *Reconciler) isSpared(ctx context.Context, f facts) (bool, error) {
 
 // mayHaveHeard says whether a target that is not connected may have heard of this source since its node became
 // NotReady, or hears of it now. sent is when the last renewal was sent. It is not before this process began to lead: an
-// earlier leader may have sent one until then. The times of conditions are in whole seconds.
+// earlier leader may have sent one until then. Only times of this process are compared: the one in the condition may be
+// of another clock, or of before this one was set.
 func mayHaveHeard(f facts, sent time.Time) bool {
 	was := nodeCondition(f.existing, corev1.NodeReady)
 	switch reason := evicts(f.status); {
@@ -54,9 +56,27 @@ func mayHaveHeard(f facts, sent time.Time) bool {
 	case sent.IsZero(), was == nil, was.Status == corev1.ConditionTrue:
 		return false
 	case was.Status == corev1.ConditionFalse:
-		return !sent.Before(was.LastTransitionTime.Truncate(time.Second))
+		return !sent.Before(f.notReadySince)
 	}
 	return f.now.Sub(sent) < calm
+}
+
+// noteReadiness notes since when this process wants a node NotReady.
+func (r *Reconciler) noteReadiness(f facts) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if readyCondition(f).Status != corev1.ConditionFalse {
+		delete(r.notReady, f.key)
+	} else if _, known := r.notReady[f.key]; !known {
+		r.notReady[f.key] = f.now.Time
+	}
+}
+
+// notReadySince returns since when this process wants a node NotReady, or the zero time.
+func (r *Reconciler) notReadySince(key types.NamespacedName) time.Time {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.notReady[key]
 }
 
 // evicts returns why a target is not connected, if this costs it its pods, and an empty string otherwise.

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/podcache"
@@ -20,6 +21,8 @@ type scene struct {
 	pod       *corev1.Pod
 	was       corev1.NodeCondition
 	sent, now time.Time
+	// since is since when this process wants the node NotReady, or zero.
+	since time.Time
 }
 
 // ready returns the condition Ready that the node gets.
@@ -41,6 +44,8 @@ func (s scene) ready(t *testing.T) corev1.ConditionStatus {
 		},
 	}}
 	f := facts{
+		notReadySince: s.since,
+
 		key: types.NamespacedName{Name: "c2"}, now: metav1.NewTime(s.now),
 		status:   v1alpha1.TargetStatus{Conditions: []metav1.Condition{s.connected}},
 		existing: &corev1.Node{Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{s.was}}},
@@ -90,7 +95,7 @@ func TestAFlappingTargetWithFencedDelegatesIsUnknown(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			was := corev1.NodeCondition{Type: corev1.NodeReady, Status: corev1.ConditionTrue}
-			s := scene{test.status.Conditions[0], fencedPod(test.change), was, time.Time{}, time.Unix(1000, 0)}
+			s := scene{test.status.Conditions[0], fencedPod(test.change), was, time.Time{}, time.Unix(1000, 0), time.Time{}}
 			if got := s.ready(t); got != test.want {
 				t.Errorf("Ready is %s, want %s", got, test.want)
 			}
@@ -114,6 +119,7 @@ func TestANodeIsNotReadyOnlyIfNoRenewalWasSentSince(t *testing.T) {
 		sent   int64
 		now    int64
 		change func(*corev1.Pod)
+		unseen bool // Another process made the node NotReady. This one did at 1000.
 		want   corev1.ConditionStatus
 	}{
 		"it has just been lost": {was: ready, sent: 975, now: 1000, want: corev1.ConditionFalse},
@@ -122,6 +128,12 @@ func TestANodeIsNotReadyOnlyIfNoRenewalWasSentSince(t *testing.T) {
 		},
 		"a renewal in the second in which it was lost": {
 			was: notReady, sent: 1000, now: 1200, want: corev1.ConditionUnknown,
+		},
+		"a renewal since, and somebody has set the clock back": {
+			was: is(corev1.ConditionFalse, 5000), sent: 1100, now: 1200, want: corev1.ConditionUnknown,
+		},
+		"the last leader's clock was ahead": {
+			was: is(corev1.ConditionFalse, 5000), sent: 1100, now: 1200, unseen: true, want: corev1.ConditionUnknown,
 		},
 		"a renewal since, or a new leader": {was: notReady, sent: 1100, now: 1200, want: corev1.ConditionUnknown},
 		"a renewal since to a target without fenced delegates": {
@@ -148,7 +160,11 @@ func TestANodeIsNotReadyOnlyIfNoRenewalWasSentSince(t *testing.T) {
 			if test.sent > 0 {
 				sent = time.Unix(test.sent, 0)
 			}
-			s := scene{connected, fencedPod(test.change), test.was, sent, time.Unix(test.now, 0)}
+			since := time.Unix(1000, 0)
+			if test.unseen {
+				since = time.Time{}
+			}
+			s := scene{connected, fencedPod(test.change), test.was, sent, time.Unix(test.now, 0), since}
 			if got := s.ready(t); got != test.want {
 				t.Errorf("Ready is %s, want %s", got, test.want)
 			}
@@ -174,5 +190,30 @@ func TestATargetThatMayHearOfTheSourceIsLookedAtAgain(t *testing.T) {
 				t.Errorf("the next look is after %s, want %s", got, test.want)
 			}
 		})
+	}
+}
+
+func TestTheTimeOfANodeThatIsNotReadyBeginsWhenThisProcessWantsItSo(t *testing.T) {
+	s := newSource(t, nil, nil, interceptor.Funcs{})
+	lost := facts{key: c2, status: connectedStatus(metav1.ConditionFalse, v1alpha1.ReasonUnreachable)}
+	connectedNow := facts{key: c2, status: connectedStatus(metav1.ConditionTrue, v1alpha1.ReasonConnected)}
+	for i, step := range []struct {
+		f         facts
+		now, want int64
+	}{{connectedNow, 10, 0}, {lost, 20, 20}, {lost, 30, 20}, {connectedNow, 40, 0}, {lost, 50, 50}} {
+		step.f.now = metav1.Unix(step.now, 0)
+		s.noteReadiness(step.f)
+		want := time.Time{}
+		if step.want > 0 {
+			want = time.Unix(step.want, 0)
+		}
+		if got := s.notReadySince(c2); !got.Equal(want) {
+			t.Errorf("step %d: since %s, want %s", i, got, want)
+		}
+	}
+	s.remember(c2)
+	s.forget("admiralty-c2")
+	if got := s.notReadySince(c2); !got.IsZero() {
+		t.Errorf("a node that is gone is NotReady since %s", got)
 	}
 }
