@@ -28,8 +28,8 @@ func FromPlugin(plugin string, reasons []string) string {
 	}
 }
 
-// Tainted says why a virtual node with a taint gets no pod that does not tolerate the taint. kube-scheduler's own reason
-// does not name the taint.
+// Tainted says why a virtual node with a taint gets no pod that does not tolerate the taint. kube-scheduler's own
+// reason does not name the taint.
 func Tainted(taint corev1.Taint) string {
 	switch taint.Key {
 	case v1alpha1.TaintSilent:

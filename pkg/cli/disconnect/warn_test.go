@@ -84,9 +84,10 @@ func TestDisconnectSaysBeforeWhatFollowsForPods(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			target := &v1alpha1.ClusterTarget{ObjectMeta: metav1.ObjectMeta{Name: "c2"}}
-			target.Status = v1alpha1.TargetStatus{NodeName: node, ClusterID: test.clusterID, Conditions: []metav1.Condition{
-				{Type: v1alpha1.ConditionConnected, Status: test.connected},
-			}}
+			target.Status = v1alpha1.TargetStatus{
+				NodeName: node, ClusterID: test.clusterID,
+				Conditions: []metav1.Condition{{Type: v1alpha1.ConditionConnected, Status: test.connected}},
+			}
 			said := &bytes.Buffer{}
 			d := &disconnection{
 				options: options{name: "c2", targetContext: test.targetContext},

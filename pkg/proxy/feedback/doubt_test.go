@@ -6,7 +6,6 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 )
@@ -17,12 +16,14 @@ func TestALostTargetThatMayNotFenceSaysWhyNoEndIsConfirmed(t *testing.T) {
 		change func(*lostWorld)
 		want   string // part of the event; empty if there is none
 	}{
-		"it fences":               {func(*lostWorld) {}, ""},
-		"its manager was silent":  {func(w *lostWorld) { w.awake = metav1.ConditionFalse }, silent},
-		"it refused this source":  {func(w *lostWorld) { w.unreliable = true }, doubtful},
-		"it cannot fence":         {func(w *lostWorld) { w.cannot = true }, doubtful},
-		"it cannot, and answers":  {func(w *lostWorld) { w.cannot, w.reachable = true, true }, ""},
-		"it refuses this source":  {func(w *lostWorld) { w.unreliable, w.connected = true, v1alpha1.ReasonForbidden }, ""},
+		"it fences":              {func(*lostWorld) {}, ""},
+		"its manager was silent": {func(w *lostWorld) { w.awake = metav1.ConditionFalse }, silent},
+		"it refused this source": {func(w *lostWorld) { w.unreliable = true }, doubtful},
+		"it cannot fence":        {func(w *lostWorld) { w.cannot = true }, doubtful},
+		"it cannot, and answers": {func(w *lostWorld) { w.cannot, w.reachable = true, true }, ""},
+		"it refuses this source": {func(w *lostWorld) {
+			w.unreliable, w.connected = true, v1alpha1.ReasonForbidden
+		}, ""},
 		"no pod asks for fencing": {func(w *lostWorld) { w.unreliable, w.proxy.Annotations = true, nil }, ""},
 		"no pod is there": {func(w *lostWorld) {
 			w.unreliable, w.proxy.Spec.NodeName = true, "admiralty-c3"
@@ -50,7 +51,7 @@ func TestWhyNoEndIsConfirmedIsSaidOnceUntilTheTargetIsBack(t *testing.T) {
 	set := func(change func(*v1alpha1.TargetStatus)) {
 		t.Helper()
 		target := &v1alpha1.ClusterTarget{}
-		if err := c.Get(t.Context(), client.ObjectKey(lostKey), target); err != nil {
+		if err := c.Get(t.Context(), lostKey, target); err != nil {
 			t.Fatal(err)
 		}
 		change(&target.Status)

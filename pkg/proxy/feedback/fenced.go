@@ -46,11 +46,11 @@ func (f *Feedback) registerFenced(mgr manager.Manager) error {
 // been fenced. So the next pod of a StatefulSet starts elsewhere.
 func (f *Feedback) ReconcileLost(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	target := targetkind.New(request.NamespacedName)
-	err := f.options.Client.Get(ctx, request.NamespacedName, target)
-	if client.IgnoreNotFound(err) != nil {
-		return reconcile.Result{}, err
+	if err := f.options.Client.Get(ctx, request.NamespacedName, target); err != nil {
+		f.doubts.Delete(request.NamespacedName)
+		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	if err != nil || !f.isLost(request.NamespacedName, targetkind.Status(target)) {
+	if !f.isLost(request.NamespacedName, targetkind.Status(target)) {
 		f.doubts.Delete(request.NamespacedName)
 		return reconcile.Result{}, nil // A change of its status is an event.
 	}

@@ -119,7 +119,7 @@ func TestAPodThatFitsNowhereWaitsForRoom(t *testing.T) {
 	t.Logf("took %s", time.Since(begin))
 }
 
-func TestAPodThatToleratesNoTaintIsToldWhichTaintsKeepItAway(t *testing.T) {
+func TestTheEventOfAPodNamesTheTaintsThatKeepItAway(t *testing.T) {
 	s := start(t, long, equal())
 	s.taint(t, "c1", v1alpha1.TaintSilent)
 	s.taint(t, "c2", corev1.TaintNodeOutOfService)
