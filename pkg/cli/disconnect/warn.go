@@ -37,16 +37,16 @@ func (d *disconnection) warning(source *cluster.Cluster, target client.Object, p
 	status := targetkind.Status(target)
 	connected := meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionConnected)
 	if !connected && d.options.targetContext == "" && (status.ClusterID != "" || pods > 0) {
-		return fmt.Sprintf("%s is not connected, and %d pods are on its virtual node. If its cluster lives, "+
+		return fmt.Sprintf("%s is not connected. Pods on its virtual node: %d. If its cluster lives, "+
 			"delegates run on there, beside the pods that replace them: those of StatefulSets, too, and fenced ones "+
 			"until their target stops them. The manager tries for ten minutes to end them. Then the event %s says "+
 			"which may run on: kubectl --context %s get events -A --field-selector reason=%[3]s",
 			source.Describe(target), pods, v1alpha1.ReasonDelegatesMayRun, source.Context)
 	}
 	if pods > 0 {
-		return fmt.Sprintf("%d pods are on virtual node %s. Their delegates end now, and nothing replaces the pods "+
-			"until Kubernetes has removed them, within a minute or two. The next time, drain the node first",
-			pods, status.NodeName)
+		return fmt.Sprintf("pods on virtual node %s: %d. Their delegates end now, and nothing replaces the pods until "+
+			"Kubernetes has removed them, within a minute or two. The next time, drain the node first",
+			status.NodeName, pods)
 	}
 	return ""
 }

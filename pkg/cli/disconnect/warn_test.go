@@ -65,17 +65,17 @@ func TestDisconnectSaysBeforeWhatFollowsForPods(t *testing.T) {
 		},
 		"a target with pods": {
 			connected: metav1.ConditionTrue, clusterID: "id", pods: []client.Object{running},
-			want: []string{"1 pods are on virtual node admiralty-c2", "drain the node first"},
+			want: []string{"pods on virtual node admiralty-c2: 1.", "drain the node first"},
 		},
 		"a dead target": {
 			connected: metav1.ConditionFalse, clusterID: "id", pods: []client.Object{running},
 			want: []string{
-				"ClusterTarget c2 is not connected, and 1 pods", double,
+				"ClusterTarget c2 is not connected. Pods on its virtual node: 1.", double,
 				"kubectl --context c1 get events -A --field-selector reason=DelegatesMayRun",
 			},
 		},
 		"a dead target whose pods were replaced": {
-			connected: metav1.ConditionFalse, clusterID: "id", want: []string{"and 0 pods", double},
+			connected: metav1.ConditionFalse, clusterID: "id", want: []string{"node: 0.", double},
 		},
 		"a dead target that this command reaches": {
 			connected: metav1.ConditionFalse, clusterID: "id", targetContext: "c2",
