@@ -96,6 +96,10 @@ const ReasonStatusNotWritten = "StatusNotWritten"
 // ReasonDelegatesMayRun is the reason of the event that a (Cluster)Target was deleted, and delegates may run on there.
 const ReasonDelegatesMayRun = "DelegatesMayRun"
 
+// ReasonFencingDoesNotHold is the reason of the event that a pod is not fenced, although somebody asked for it, or that
+// this source cannot rely on fencing in a target that does not answer.
+const ReasonFencingDoesNotHold = "FencingDoesNotHold"
+
 // The reasons of ConditionReady.
 const (
 	ReasonNodeReady    = "NodeReady"

@@ -1,21 +1,30 @@
 package diagnosis
 
-import "testing"
+import (
+	"testing"
 
-func TestASilentManagerIsSaid(t *testing.T) {
-	reasons := []string{"node(s) had untolerated taint(s) {multicluster.admiralty.io/silent: }"}
-	if got := FromPlugin("TaintToleration", reasons); got != "its manager is silent" {
-		t.Errorf("got %q", got)
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+)
+
+func TestTheTaintThatKeepsAPodAwayIsSaid(t *testing.T) {
+	for key, want := range map[string]string{
+		v1alpha1.TaintSilent:         "its manager is silent",
+		v1alpha1.TaintUnresponsive:   "its API server does not answer well",
+		corev1.TaintNodeNotReady:     "its virtual node is not ready",
+		corev1.TaintNodeOutOfService: "its virtual node has the taint " + corev1.TaintNodeOutOfService + tolerated,
+		"gpu":                        "its virtual node has the taint gpu" + tolerated,
+	} {
+		t.Run(key, func(t *testing.T) {
+			if got := Tainted(corev1.Taint{Key: key, Effect: corev1.TaintEffectNoSchedule}); got != want {
+				t.Errorf("got  %q\nwant %q", got, want)
+			}
+		})
 	}
 }
 
-func TestATargetThatDoesNotAnswerWellIsSaid(t *testing.T) {
-	reasons := []string{"node(s) had untolerated taint(s) {multicluster.admiralty.io/unresponsive: }"}
-	const want = "its API server does not answer well, so it gets no new pods for a while"
-	if got := FromPlugin("TaintToleration", reasons); got != want {
-		t.Errorf("got %q", got)
-	}
-}
+const tolerated = ", which the pod does not tolerate"
 
 func TestReasonsOfKubeSchedulersPluginsAreAboutClusters(t *testing.T) {
 	for plugin, test := range map[string]struct {
@@ -36,8 +45,8 @@ func TestReasonsOfKubeSchedulersPluginsAreAboutClusters(t *testing.T) {
 			"does not match the pod's affinity to pods on clusters",
 		},
 		"TaintToleration": {
-			[]string{"node(s) had untolerated taint(s) {gpu: true}"},
-			"its virtual node has a taint that the pod does not tolerate {gpu: true}",
+			[]string{"node(s) had untolerated taint(s)"},
+			"its virtual node has a taint that the pod does not tolerate",
 		},
 		"NodeName": {
 			[]string{"node(s) didn't match the requested node name", "sorry"},

@@ -104,7 +104,7 @@ annotations:
 {{- fail "targetSelf is true, but rbac.selfTarget is false, so logs and exec of its pods would lack rights: set rbac.selfTarget to true" }}
 {{- end }}
 {{- if and .Values.roles.target (eq .Values.uninstall.pods "end") (lt (include "multicluster-scheduler.seconds" .Values.uninstall.timeout | int) 150) }}
-{{- fail "uninstall.timeout: a target needs 150s or more, because sources take 45 s to notice that its manager has stopped: set a longer time, or uninstall.pods to leave" }}
+{{- fail "uninstall.timeout: a target needs 150s or more, because the Job gives sources 45 s to notice that its manager has stopped: set a longer time, or uninstall.pods to leave" }}
 {{- end }}
 {{- if and .Values.networkPolicy.metricsFrom (not .Values.networkPolicy.enabled) }}
 {{- fail "networkPolicy.metricsFrom is set, but there is no NetworkPolicy: set networkPolicy.enabled to true, or remove metricsFrom" }}

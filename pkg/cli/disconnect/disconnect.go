@@ -26,7 +26,7 @@ const (
 	timeout    = time.Minute
 
 	examples = `  # Stop using c2 as a target; drain its virtual node first, so that pods are replaced in order
-  kubectl drain admiralty-c2 --ignore-daemonsets
+  kubectl drain admiralty-c2 --ignore-daemonsets --delete-emptydir-data
   kubectl multicluster disconnect c2
 
   # Also remove the source's rights in the target
@@ -56,7 +56,8 @@ func New(kubeconfig *cluster.Kubeconfig, streams genericiooptions.IOStreams) *co
 
 In the source, the command deletes the ClusterTarget (or Target), and its Secret if connect created it. With
 --target-context, it also deletes the remaining delegates in the target, and the ClusterSource (or Source) there, unless
-another target needs it. Drain the virtual node first, so that pods are replaced before they stop.
+another target needs it. Drain the virtual node first, so that pods are replaced before they stop. If pods are left
+there, or the target is not connected, the command warns of what follows, and goes on.
 
 With --revoke, the command first takes everything from the source that it has in the target: the ClusterSource (or
 Source), its bindings, roles and tokens, and the service account. Other targets of the source that use them lose their
@@ -193,6 +194,7 @@ func (d *disconnection) deleteTarget(ctx context.Context, source *cluster.Cluste
 	if err != nil {
 		return fmt.Errorf("getting %s in context %q: %w", source.Describe(target), source.Context, err)
 	}
+	d.warn(ctx, source, target)
 	if err := d.delete(ctx, source, target); err != nil {
 		return err
 	}

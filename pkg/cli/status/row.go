@@ -38,7 +38,10 @@ type row struct {
 	Secret   string `json:"secret,omitempty"`
 	NodeName string `json:"nodeName,omitempty"`
 	// Node is the node's state as kubectl prints it.
-	Node    string `json:"node"`
+	Node string `json:"node"`
+	// OutOfService says that somebody declared the node out of service, so that it takes no pods.
+	OutOfService bool `json:"outOfService,omitempty"`
+
 	Version string `json:"version,omitempty"`
 	// Credentials says how long the source's credentials are valid. It is absent if they do not expire.
 	Credentials *v1alpha1.TargetCredentials `json:"credentials,omitempty"`
@@ -103,6 +106,9 @@ func (o *observation) row(target client.Object, status v1alpha1.TargetStatus) ro
 	if node == nil {
 		return r
 	}
+	r.OutOfService = slices.ContainsFunc(node.Spec.Taints, func(taint corev1.Taint) bool {
+		return taint.Key == corev1.TaintNodeOutOfService
+	})
 	inUse := o.use[node.Name]
 	if inUse == nil {
 		inUse = &use{}
@@ -200,6 +206,10 @@ func (r row) trouble() string {
 		return fmt.Sprintf("%s was connected, but its virtual node is %s: does the manager of this cluster run? "+
 			"See kubectl get pods -A -l app.kubernetes.io/name=multicluster-scheduler. Without it, targets stop "+
 			"fenced pods", name, r.Node)
+	case r.OutOfService:
+		return fmt.Sprintf("%s is connected, but takes no pods: its virtual node has the taint %s. "+
+			"Remove it when the target is back: kubectl taint node %s %[2]s-",
+			name, corev1.TaintNodeOutOfService, r.NodeName)
 	case r.Awake == string(metav1.ConditionFalse), r.Responsive == string(metav1.ConditionFalse):
 		return fmt.Sprintf("%s is connected, but takes no new pods%s", name, because(r.Reason, r.Message))
 	case r.Secret != "":

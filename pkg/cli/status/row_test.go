@@ -171,6 +171,7 @@ func TestTroubleSaysWhatToDo(t *testing.T) {
 	for name, test := range map[string]struct {
 		conditions []metav1.Condition
 		node       corev1.ConditionStatus // True if empty
+		taint      string                 // the key of the node's taint, if any
 		want       string
 	}{
 		"nothing is wrong": {conditions: []metav1.Condition{connected, ready}},
@@ -179,6 +180,15 @@ func TestTroubleSaysWhatToDo(t *testing.T) {
 			want: "ClusterTarget c2 was connected, but its virtual node is Unknown: does the manager of this cluster " +
 				"run? See kubectl get pods -A -l app.kubernetes.io/name=multicluster-scheduler. Without it, targets " +
 				"stop fenced pods",
+		},
+		"a taint that somebody forgot": {
+			conditions: []metav1.Condition{connected, ready}, taint: corev1.TaintNodeOutOfService,
+			want: "ClusterTarget c2 is connected, but takes no pods: its virtual node has the taint " +
+				"node.kubernetes.io/out-of-service. Remove it when the target is back: " +
+				"kubectl taint node admiralty-c2 node.kubernetes.io/out-of-service-",
+		},
+		"a taint that keeps the node for some": {
+			conditions: []metav1.Condition{connected, ready}, taint: "example.org/dedicated",
 		},
 		"a summary that is not used": {
 			conditions: []metav1.Condition{ready, condition(
@@ -214,6 +224,7 @@ func TestTroubleSaysWhatToDo(t *testing.T) {
 			target := v1alpha1.ClusterTarget{ObjectMeta: metav1.ObjectMeta{Name: "c2"}}
 			target.Status = status("admiralty-c2", test.conditions...)
 			node := virtualNode("admiralty-c2", cmp.Or(test.node, corev1.ConditionTrue), false)
+			node.Spec.Taints = []corev1.Taint{{Key: test.taint, Effect: corev1.TaintEffectNoExecute}}
 			o := &observation{
 				clusterTargets: []v1alpha1.ClusterTarget{target}, nodes: map[string]*corev1.Node{node.Name: node},
 			}

@@ -15,7 +15,7 @@ import (
 const (
 	healthInterval = 10 * time.Second
 	healthTimeout  = 5 * time.Second
-	// maxMisses is the number of failed checks in a row after which a target is lost. The third one fails half a minute
+	// maxMisses is the number of failed checks in a row after which a target is lost. The third one fails 30 to 50 s
 	// after the target stopped answering, within the grace period of nodes.
 	maxMisses = 3
 	// heardMisses takes its place for attempts to connect to a target that answers now and then.

@@ -14,8 +14,6 @@ const (
 	ReasonDelegateLost = "DelegateLost"
 	// ReasonDelegateFenced means that the end of a proxy in a lost target is confirmed: its delegate was fenced.
 	ReasonDelegateFenced = "DelegateFenced"
-	// ReasonFencingDoesNotHold means that a lost target fences nothing, because it hears of the source nevertheless.
-	ReasonFencingDoesNotHold = "FencingDoesNotHold"
 	// ReasonDelegateUnclear means that the proxy stays as it is, because its PodChaperon in the target cannot be used.
 	ReasonDelegateUnclear = "DelegateUnclear"
 	// ReasonDelegateLabelled means that the PodChaperon had lost labels, which the source wrote again.
@@ -45,9 +43,16 @@ func (f *Feedback) recordFenced(proxy *corev1.Pod) {
 
 // recordUnfenced records one event for all of its calls: the recorder counts those that are alike.
 func (f *Feedback) recordUnfenced(lost client.Object, sibling string) {
-	f.options.Recorder.Eventf(lost, nil, corev1.EventTypeWarning, ReasonFencingDoesNotHold, "Fence",
+	f.options.Recorder.Eventf(lost, nil, corev1.EventTypeWarning, v1alpha1.ReasonFencingDoesNotHold, "Fence",
 		"Pods of this target are not fenced: it is lost, but %s leads to the same cluster, which hears of this "+
 			"cluster there. Repair the connection of this target, or delete its pods", sibling)
+}
+
+func (f *Feedback) recordUnconfirmed(lost client.Object, cause string) {
+	f.options.Recorder.Eventf(lost, nil, corev1.EventTypeWarning, v1alpha1.ReasonFencingDoesNotHold, "Fence",
+		"The end of fenced pods of this target is not confirmed while the target is lost, because %s. Repair the "+
+			"connection; or, if its machines are surely off, declare this by the taint %s on its virtual node %s",
+		cause, corev1.TaintNodeOutOfService, translate.VirtualNodeName(client.ObjectKeyFromObject(lost)))
 }
 
 func (f *Feedback) recordDelegateUnclear(proxy *corev1.Pod, message string) {

@@ -2,6 +2,7 @@ package feedback
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -81,6 +82,9 @@ type Feedback struct {
 
 	// warned holds which warnings about delegates were recorded.
 	warned warned
+
+	// doubts holds why fencing does not hold in lost targets, by types.NamespacedName, as events say.
+	doubts sync.Map
 
 	// queues holds the queues of the engaged targets' workers.
 	queues engage.PerTarget[routed]

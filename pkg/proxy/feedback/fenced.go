@@ -3,6 +3,7 @@ package feedback
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -16,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/targetkind"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/timeouts"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
@@ -45,36 +47,62 @@ func (f *Feedback) registerFenced(mgr manager.Manager) error {
 func (f *Feedback) ReconcileLost(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	target := targetkind.New(request.NamespacedName)
 	if err := f.options.Client.Get(ctx, request.NamespacedName, target); err != nil {
+		f.doubts.Delete(request.NamespacedName)
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	if !f.isLostAndFences(request.NamespacedName, targetkind.Status(target)) {
+	if !f.isLost(request.NamespacedName, targetkind.Status(target)) {
+		f.doubts.Delete(request.NamespacedName)
 		return reconcile.Result{}, nil // A change of its status is an event.
 	}
-	heard := f.options.LastRenewal(request.NamespacedName, targetkind.Status(target).ClusterID)
-	if heard.IsZero() {
-		return reconcile.Result{RequeueAfter: lookAtLost}, nil
-	}
-	proxies, err := f.options.Proxies.List(ctx, translate.VirtualNodeName(request.NamespacedName))
+	proxies, err := f.fencedOn(ctx, translate.VirtualNodeName(request.NamespacedName))
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	silent, fences := f.options.Clock.Since(heard), false
-	for i := range proxies.Items {
-		proxy := &proxies.Items[i]
-		if proxy.Annotations[v1alpha1.AnnotationFencedAfter] == "" {
-			continue
+	if doubt := f.doubt(request.NamespacedName, targetkind.Status(target)); doubt != "" {
+		if len(proxies) > 0 {
+			f.warnOfDoubt(target, doubt)
 		}
-		fences = true
+		return reconcile.Result{}, nil // As above.
+	}
+	if err := f.confirmAll(ctx, target, proxies); err != nil {
+		return reconcile.Result{}, err
+	}
+	return reconcile.Result{RequeueAfter: lookAtLost}, nil
+}
+
+// confirmAll confirms the end of those of the fenced proxies in a lost target whose delegates have surely been fenced.
+func (f *Feedback) confirmAll(ctx context.Context, target client.Object, proxies []*corev1.Pod) error {
+	heard := f.options.LastRenewal(client.ObjectKeyFromObject(target), targetkind.Status(target).ClusterID)
+	if heard.IsZero() {
+		return nil
+	}
+	silent := f.options.Clock.Since(heard)
+	for _, proxy := range proxies {
 		if surelyFenced(proxy, silent) {
 			if err := f.confirmFenced(ctx, proxy); err != nil {
-				return reconcile.Result{}, err
+				return err
 			}
 		}
 	}
-	if fences {
+	if len(proxies) > 0 {
 		f.warnOfSibling(target)
 	}
-	return reconcile.Result{RequeueAfter: lookAtLost}, nil
+	return nil
+}
+
+// fencedOn lists the proxies on a node that its target fences.
+func (f *Feedback) fencedOn(ctx context.Context, node string) ([]*corev1.Pod, error) {
+	proxies, err := f.options.Proxies.List(ctx, node)
+	if err != nil {
+		return nil, err
+	}
+	var fenced []*corev1.Pod
+	for i := range proxies.Items {
+		if proxy := &proxies.Items[i]; proxy.Annotations[v1alpha1.AnnotationFencedAfter] != "" {
+			fenced = append(fenced, proxy)
+		}
+	}
+	return fenced, nil
 }
 
 // warnOfSibling records an event if a lost target with fenced delegates has a sibling that is not lost. This source
@@ -89,20 +117,40 @@ func (f *Feedback) warnOfSibling(lost client.Object) {
 	}
 }
 
-// isLostAndFences says whether a target does not answer, and fenced delegates when it was last seen. A target that is
-// lost and does not fence is not meant. A new leader has not seen the target. The status then says what the last leader
-// saw: a target whose manager was silent fences nothing, whatever its Lease says.
-func (f *Feedback) isLostAndFences(key types.NamespacedName, status v1alpha1.TargetStatus) bool {
-	for _, to := range f.queues.All() {
-		if to.target.Key == key && (to.target.Reachable() || !to.target.Fences()) {
-			return false
-		}
-	}
-	if meta.IsStatusConditionFalse(status.Conditions, v1alpha1.ConditionAwake) {
+// isLost says whether a target does not answer. A target that refuses this source, say, is not meant.
+func (f *Feedback) isLost(key types.NamespacedName, status v1alpha1.TargetStatus) bool {
+	if f.anyEngaged(key, (*engage.Target).Reachable) {
 		return false
 	}
 	connected := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionConnected)
-	return connected != nil && connected.Reason == v1alpha1.ReasonUnreachable && ptr.Deref(status.Fences, false)
+	return connected != nil && connected.Reason == v1alpha1.ReasonUnreachable
+}
+
+// doubt says why this source cannot rely on it that a lost target fences delegates. It is empty if the target did when
+// it was last seen. A new leader has not seen the target. The status then says what the last leader saw: a target whose
+// manager was silent fences nothing, whatever its Lease says.
+func (f *Feedback) doubt(key types.NamespacedName, status v1alpha1.TargetStatus) string {
+	unfenced := func(to *engage.Target) bool { return !to.Fences() }
+	switch {
+	case meta.IsStatusConditionFalse(status.Conditions, v1alpha1.ConditionAwake):
+		return "the target's manager was silent before (condition Awake), and a silent manager fences nothing"
+	case !ptr.Deref(status.Fences, false), f.anyEngaged(key, unfenced):
+		return "the target may not have fenced pods before (status.fences is not true): it refused this cluster, " +
+			"another manager acted there as this cluster, or its own manager does not fence, say"
+	}
+	return ""
+}
+
+// warnOfDoubt records an event about a lost target, once for each cause until the target is back.
+func (f *Feedback) warnOfDoubt(lost client.Object, doubt string) {
+	if said, _ := f.doubts.Swap(client.ObjectKeyFromObject(lost), doubt); said != doubt {
+		f.recordUnconfirmed(lost, doubt)
+	}
+}
+
+// anyEngaged says whether the target of this name is engaged, although it may be lost, and is so.
+func (f *Feedback) anyEngaged(key types.NamespacedName, is func(*engage.Target) bool) bool {
+	return slices.ContainsFunc(f.queues.All(), func(to routed) bool { return to.target.Key == key && is(to.target) })
 }
 
 // surelyFenced says whether the target has ended the delegate of a terminating proxy, given for how long this source

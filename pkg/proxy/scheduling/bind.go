@@ -21,9 +21,6 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
 
-// reasonFencing is the reason of the event that fencing, which somebody asked for, does not hold.
-const reasonFencing = "FencingDoesNotHold"
-
 // Bind places the delegate, waits until its target has scheduled it, and binds the pod to the virtual node.
 func (p *plugin) Bind(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodeName string) *fwk.Status {
 	c, err := readCycle(state)
@@ -59,8 +56,8 @@ func (p *plugin) bindTo(ctx context.Context, state fwk.CycleState, pod *corev1.P
 		problem, _ = translate.FenceProblem(pod, fence)
 	}
 	if problem != "" {
-		p.handle.EventRecorder().Eventf(pod, nil, corev1.EventTypeWarning, reasonFencing, "Binding", "%s: %s",
-			t.Name(), problem)
+		p.handle.EventRecorder().Eventf(pod, nil, corev1.EventTypeWarning, v1alpha1.ReasonFencingDoesNotHold, "Binding",
+			"%s: %s", t.Name(), problem)
 	}
 	if fence == 0 {
 		return p.binder.Bind(ctx, state, pod, t.NodeName)

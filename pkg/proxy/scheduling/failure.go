@@ -5,11 +5,15 @@ import (
 	"errors"
 	"time"
 
+	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
+	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	fwk "k8s.io/kube-scheduler/framework"
 	kubescheduler "k8s.io/kubernetes/pkg/scheduler"
 	"k8s.io/kubernetes/pkg/scheduler/backend/queue"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/helper"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/diagnosis"
@@ -101,10 +105,9 @@ func (s *Scheduler) report(pod *corev1.Pod, unfit *framework.FitError, next atte
 	var looked []diagnosis.Target
 	if statuses := unfit.Diagnosis.NodeToStatus; statuses != nil {
 		statuses.ForEachExplicitNode(func(nodeName string, status *fwk.Status) {
-			looked = append(
-				looked,
-				diagnosis.Target{Node: nodeName, Reason: reasonOf(status), Trial: next.Prospects[nodeName].String()},
-			)
+			reason := s.plugin.reasonOf(pod, nodeName, status)
+			trial := next.Prospects[nodeName].String()
+			looked = append(looked, diagnosis.Target{Node: nodeName, Reason: reason, Trial: trial})
 		})
 	}
 	looked = s.plugin.named(looked)
@@ -114,10 +117,27 @@ func (s *Scheduler) report(pod *corev1.Pod, unfit *framework.FitError, next atte
 	return short
 }
 
-// reasonOf a node's rejection, by Admiralty or by one of kube-scheduler's plugins.
-func reasonOf(status *fwk.Status) string {
-	if status.Plugin() == Name {
+// reasonOf the rejection of a pod's node, by Admiralty or by one of kube-scheduler's plugins.
+func (p *plugin) reasonOf(pod *corev1.Pod, nodeName string, status *fwk.Status) string {
+	switch status.Plugin() {
+	case Name:
 		return status.Message()
+	case names.TaintToleration:
+		if taint, found := p.untolerated(pod, nodeName); found {
+			return diagnosis.Tainted(taint)
+		}
 	}
 	return diagnosis.FromPlugin(status.Plugin(), status.Reasons())
+}
+
+// untolerated returns the taint of a node by which TaintToleration rejects the pod. It finds none if the node has
+// changed since.
+func (p *plugin) untolerated(pod *corev1.Pod, nodeName string) (taint corev1.Taint, found bool) {
+	node, err := p.nodes.Get(nodeName)
+	if err != nil {
+		return taint, false
+	}
+	return corev1helpers.FindMatchingUntoleratedTaint(
+		logr.Discard(), node.Spec.Taints, pod.Spec.Tolerations, helper.DoNotScheduleTaintsFilterFunc(), false,
+	)
 }

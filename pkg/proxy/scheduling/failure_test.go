@@ -21,7 +21,9 @@ import (
 	kubescheduler "k8s.io/kubernetes/pkg/scheduler"
 	"k8s.io/kubernetes/pkg/scheduler/backend/queue"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/feature"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/tainttoleration"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
@@ -76,6 +78,44 @@ func TestMessagesNameTargetsAndWhatIsMissing(t *testing.T) {
 			if !ok || explained.Message != test.want || len(explained.Targets) != len(test.reasons) ||
 				explained.Targets[0].Trial != test.next.Prospect.String() {
 				t.Errorf("explained: %+v", explained)
+			}
+		})
+	}
+}
+
+func TestAMessageSaysWhichTaintThePodDoesNotTolerate(t *testing.T) {
+	tolerated := corev1.Taint{Key: "mine", Effect: corev1.TaintEffectNoSchedule}
+	preferred := corev1.Taint{Key: "preferred", Effect: corev1.TaintEffectPreferNoSchedule}
+	for name, test := range map[string]struct{ key, want string }{
+		"silence":        {v1alpha1.TaintSilent, "its manager is silent"},
+		"bad answers":    {v1alpha1.TaintUnresponsive, "its API server does not answer well"},
+		"somebody's own": {"theirs", "its virtual node has the taint theirs, which the pod does not tolerate"},
+		"gone meanwhile": {"", "its virtual node has a taint that the pod does not tolerate"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld()
+			c1, pod := w.engage(t, "c1", interceptor.Funcs{}), newPod("p", nil)
+			pod.Spec.Tolerations = []corev1.Toleration{{Key: tolerated.Key, Operator: corev1.TolerationOpExists}}
+			node := newNode(c1.NodeName, nil)
+			taint := corev1.Taint{Key: "gone", Effect: corev1.TaintEffectNoExecute}
+			if test.key != "" {
+				taint.Key = test.key
+			}
+			node.Node().Spec.Taints = []corev1.Taint{tolerated, preferred, taint}
+			filter, err := tainttoleration.New(t.Context(), nil, nil, feature.Features{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			status := filter.(fwk.FilterPlugin).Filter(t.Context(), framework.NewCycleState(), pod, node)
+			if test.key != "" {
+				w.nodes = nodes(node.Node())
+			}
+			statuses := framework.NewDefaultNodeToStatus()
+			statuses.Set(c1.NodeName, status.WithPlugin(filter.Name()))
+			unfit := &framework.FitError{NumAllNodes: 1, Diagnosis: framework.Diagnosis{NodeToStatus: statuses}}
+			got := (&Scheduler{plugin: w.plugin}).report(pod, unfit, attempts.Next{})
+			if want := "0/1 clusters are available: c1: " + test.want + "."; got != want {
+				t.Errorf("got  %q\nwant %q", got, want)
 			}
 		})
 	}

@@ -4,6 +4,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/diagnosis"
 )
 
 // leaves says why the pod can be tried elsewhere although a target has its delegate: that target, which has not
@@ -32,11 +33,8 @@ func closedTo(node *corev1.Node) string {
 		return "it is cordoned"
 	}
 	for _, taint := range node.Spec.Taints {
-		switch taint.Key {
-		case v1alpha1.TaintSilent:
-			return "its manager is silent"
-		case v1alpha1.TaintUnresponsive:
-			return "it does not answer well"
+		if taint.Key == v1alpha1.TaintSilent || taint.Key == v1alpha1.TaintUnresponsive {
+			return diagnosis.Tainted(taint)
 		}
 	}
 	return ""

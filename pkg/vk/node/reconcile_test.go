@@ -110,7 +110,7 @@ func clusterTarget() *v1alpha1.ClusterTarget {
 
 func TestATargetGetsANode(t *testing.T) {
 	ours := desiredNode(facts{key: c2})
-	foreign := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "admiralty-c2"}}
+	others := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "admiralty-c2"}}
 	for name, test := range map[string]struct {
 		seen, exists *corev1.Node
 		runs         bool
@@ -125,10 +125,10 @@ func TestATargetGetsANode(t *testing.T) {
 			exists: ours, runs: true, oldLease: true, reason: v1alpha1.ReasonNotConnected,
 		},
 		"none if somebody else has one of its name": {
-			seen: foreign, exists: foreign, oldLease: true, reason: v1alpha1.ReasonNodeConflict,
+			seen: others, exists: others, oldLease: true, reason: v1alpha1.ReasonNodeConflict,
 		},
 		"none if somebody else has one, and the cache lags": {
-			exists: foreign, oldLease: true, reason: v1alpha1.ReasonNotConnected,
+			exists: others, oldLease: true, reason: v1alpha1.ReasonNotConnected,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -167,8 +167,8 @@ func TestANodeControllerStopsWhenSomebodyElseTakesItsName(t *testing.T) {
 		t.Fatal(err)
 	}
 	running := s.activeRunner(c2)
-	foreign := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "admiralty-c2"}}
-	if err := s.seen.Create(t.Context(), foreign); err != nil {
+	others := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "admiralty-c2"}}
+	if err := s.seen.Create(t.Context(), others); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := s.Reconcile(t.Context(), reconcile.Request{NamespacedName: c2}); err != nil {

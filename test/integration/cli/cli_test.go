@@ -97,7 +97,14 @@ func connectForTheFirstTime(t *testing.T, path string) {
 func disconnectEntirely(t *testing.T, path string) {
 	t.Helper()
 	ours, others := chaperonOf(t, "c2"), chaperonOf(t, "another")
-	mustRun(t, path, "disconnect", "c2", "--target-context", "c2")
+	env.CreateForTest(t, c1, env.Proxy(metav1.NamespaceDefault, "left", func(pod *corev1.Pod) {
+		pod.Spec.NodeName = "admiralty-c2"
+	}))
+	code, out, errOut := command(t, path, "disconnect", "c2", "--target-context", "c2")
+	if code != 0 {
+		t.Fatalf("exit code %d\n%s%s", code, out, errOut)
+	}
+	expectSays(t, errOut, "warning: pods on virtual node admiralty-c2: 1.")
 	if env.Exists(t, c2, ours) && ours.DeletionTimestamp.IsZero() {
 		t.Error("the delegates of the source run on")
 	}

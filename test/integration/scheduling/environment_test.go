@@ -149,6 +149,18 @@ func (s *scheduler) summarizeAs(t *testing.T, name string, class v1alpha1.NodeCl
 	})
 }
 
+// taint replaces the taints of a target's virtual node.
+func (s *scheduler) taint(t *testing.T, name string, keys ...string) {
+	t.Helper()
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: s.targets[name].NodeName}}
+	env.Change(t, source, node, func(node *corev1.Node) {
+		node.Spec.Taints = nil
+		for _, key := range keys {
+			node.Spec.Taints = append(node.Spec.Taints, corev1.Taint{Key: key, Effect: corev1.TaintEffectNoSchedule})
+		}
+	})
+}
+
 // setPolicy changes the policy of a target.
 func (s *scheduler) setPolicy(name string, policy *v1alpha1.PlacementPolicy) {
 	s.registry.SetPolicy(s.targets[name].Target.Target, policy)

@@ -119,6 +119,17 @@ func TestAPodThatFitsNowhereWaitsForRoom(t *testing.T) {
 	t.Logf("took %s", time.Since(begin))
 }
 
+func TestTheEventOfAPodNamesTheTaintsThatKeepItAway(t *testing.T) {
+	s := start(t, long, equal())
+	s.taint(t, "c1", v1alpha1.TaintSilent)
+	s.taint(t, "c2", corev1.TaintNodeOutOfService)
+	pod := s.pod(t, "web", "1", func(pod *corev1.Pod) { pod.Spec.Tolerations = nil })
+	env.WaitForEvent(t, source, pod, "FailedScheduling", "0/2 clusters are available: c1: its manager is silent; "+
+		"c2: its virtual node has the taint node.kubernetes.io/out-of-service, which the pod does not tolerate.")
+	s.taint(t, "c2")
+	expectBound(t, pod, "c2")
+}
+
 func TestEqualPodsSpreadEquallyOverEqualTargets(t *testing.T) {
 	s := start(t, long, equal())
 	if where := bound(t, s.burst(t, "small", 10, "10m")...); where["c1"] != 5 {
