@@ -154,7 +154,7 @@ func TestATargetGetsANode(t *testing.T) {
 			if left := s.oldLease(t); left != test.oldLease {
 				t.Errorf("the Lease of an earlier node is there: %t", left)
 			}
-			if to := s.targetOf(t.Context(), foreign); len(to) != 1 || to[0].NamespacedName != c2 {
+			if to := s.targetOf(t.Context(), others); len(to) != 1 || to[0].NamespacedName != c2 {
 				t.Errorf("events of a node of that name lead to %v", to)
 			}
 		})
