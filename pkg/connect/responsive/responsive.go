@@ -74,8 +74,8 @@ type Observer struct {
 	mu       sync.Mutex // guards the fields below
 	spans    [window]span
 	decision Decision
-	// first is when the first answer was noted, and lastBad the end of the last span that was bad. Spans are numbered from
-	// first on, so that all is measured on the monotonic clock: somebody may set the other one.
+	// first is when the first answer was noted, and lastBad the end of the last span that was bad. Spans are numbered
+	// from first on, so that all is measured on the monotonic clock: somebody may set the other one.
 	first, lastBad time.Time
 	recovered      time.Time
 	relapses       int

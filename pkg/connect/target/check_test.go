@@ -35,16 +35,16 @@ type checked struct {
 
 	mu    sync.Mutex // guards the fields below
 	reads int
-	// answer is what the API server says. tells is the cluster ID that it tells.
-	answer error
-	tells  string
+	// answer is what the API server says. publishes is the cluster ID that it publishes.
+	answer    error
+	publishes string
 }
 
 // answers has the API server answer something from now on.
-func (c *checked) answers(answer error, tells string) {
+func (c *checked) answers(answer error, publishes string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.answer, c.tells = answer, tells
+	c.answer, c.publishes = answer, publishes
 }
 
 // read returns how often the ClusterSummary was read.
@@ -57,7 +57,7 @@ func (c *checked) read() int {
 func newChecked(t *testing.T, holds bool) *checked {
 	t.Helper()
 	f := newFixture(t, http.StatusServiceUnavailable)
-	c := &checked{fixture: f, broken: &atomic.Bool{}, tells: "c2"}
+	c := &checked{fixture: f, broken: &atomic.Bool{}, publishes: "c2"}
 	key := types.NamespacedName{Name: "c2"}
 	reader := fakeOf(t, interceptor.Funcs{Get: func(
 		_ context.Context, _ client.WithWatch, _ client.ObjectKey, o client.Object, _ ...client.GetOption,
@@ -66,7 +66,7 @@ func newChecked(t *testing.T, holds bool) *checked {
 		defer c.mu.Unlock()
 		c.reads++
 		if summary, ok := o.(*v1alpha1.ClusterSummary); ok {
-			summary.Labels, summary.Status.ClusterID = map[string]string{"zone": "a"}, c.tells
+			summary.Labels, summary.Status.ClusterID = map[string]string{"zone": "a"}, c.publishes
 		}
 		return c.answer
 	}})
@@ -122,25 +122,25 @@ func TestWhatAHealthCheckSays(t *testing.T) {
 		holds, first bool // whether there is a hold, and whether no check has succeeded before
 		overdue      bool
 		answer       error
-		tells        string // another cluster
+		publishes    string // another cluster
 		self         bool
 		invalid      bool
 		want         error
 		other        bool
 	}{
-		"it answers":                                 {},
-		"it answers, and its Lease is renewed":       {holds: true},
-		"it is busy":                                 {answer: busy, want: busy},
-		"it is busy, and its Lease is renewed":       {holds: true, answer: busy},
-		"it is busy, and its Lease is overdue":       {holds: true, overdue: true, answer: busy, want: busy},
-		"it is busy, and has never answered":         {holds: true, first: true, answer: busy, want: busy},
-		"it refuses us, although it renews":          {holds: true, answer: refused, want: refused},
-		"its ClusterSummary is a lie":                {answer: forged, invalid: true},
-		"another cluster answers":                    {tells: "c3", other: true},
-		"another cluster answers with a lie":         {tells: "c3", answer: forged, invalid: true, other: true},
-		"the source itself may tell anything":        {tells: "c3", self: true},
-		"an error says nothing about what cluster":   {tells: "c3", answer: busy, want: busy},
-		"it tells nothing, and renewals go on there": {holds: true, tells: "c3", answer: busy},
+		"it answers":                                     {},
+		"it answers, and its Lease is renewed":           {holds: true},
+		"it is busy":                                     {answer: busy, want: busy},
+		"it is busy, and its Lease is renewed":           {holds: true, answer: busy},
+		"it is busy, and its Lease is overdue":           {holds: true, overdue: true, answer: busy, want: busy},
+		"it is busy, and has never answered":             {holds: true, first: true, answer: busy, want: busy},
+		"it refuses us, although it renews":              {holds: true, answer: refused, want: refused},
+		"its ClusterSummary is a lie":                    {answer: forged, invalid: true},
+		"another cluster answers":                        {publishes: "c3", other: true},
+		"another cluster answers with a lie":             {publishes: "c3", answer: forged, invalid: true, other: true},
+		"the source itself may tell anything":            {publishes: "c3", self: true},
+		"an error says nothing about what cluster":       {publishes: "c3", answer: busy, want: busy},
+		"it publishes nothing, and renewals go on there": {holds: true, publishes: "c3", answer: busy},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newChecked(t, test.holds)
@@ -154,7 +154,7 @@ func TestWhatAHealthCheckSays(t *testing.T) {
 			if test.overdue {
 				c.overdue()
 			}
-			c.answers(test.answer, cmp.Or(test.tells, "c2"))
+			c.answers(test.answer, cmp.Or(test.publishes, "c2"))
 			summary, invalid, err := c.check(t.Context())
 			if other := errors.As(err, new(*identity.OtherClusterError)); other != test.other {
 				t.Errorf("another cluster answers: %t", other)

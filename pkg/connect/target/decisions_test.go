@@ -180,24 +180,24 @@ type refusing struct{}
 
 func (refusing) RoundTrip(*http.Request) (*http.Response, error) { return nil, errAway }
 
-// The cluster ID that a target tells proves nothing. So only a target that tells ours is asked for a proof.
+// The cluster ID that a target publishes proves nothing. So only a target that publishes ours is asked for a proof.
 func TestWhichTargetMayBeTheSourceItself(t *testing.T) {
 	for name, test := range map[string]struct {
-		self           bool
-		tells, ours    string
-		itself, proves bool
+		self            bool
+		publishes, ours string
+		itself, proves  bool
 	}{
-		"by its spec":                    {self: true, itself: true},
-		"it tells another ID":            {tells: "c2", ours: "us"},
-		"it tells none":                  {},
-		"it tells ours":                  {tells: "us", ours: "us", proves: true},
-		"by its spec, and it tells ours": {self: true, tells: "us", ours: "us", itself: true},
+		"by its spec":                        {self: true, itself: true},
+		"it publishes another ID":            {publishes: "c2", ours: "us"},
+		"it publishes none":                  {},
+		"it publishes ours":                  {publishes: "us", ours: "us", proves: true},
+		"by its spec, and it publishes ours": {self: true, publishes: "us", ours: "us", itself: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newChecked(t, false)
 			c.options.Source.ClusterID, c.options.Config = test.ours, &rest.Config{Host: "http://127.0.0.1:1"}
 			l := newLoop(c.connections, keyC2, c.refuser, nil)
-			e := &engagement{self: test.self, target: &engage.Target{ClusterID: test.tells}}
+			e := &engagement{self: test.self, target: &engage.Target{ClusterID: test.publishes}}
 			d := &dialer{config: &rest.Config{Host: "http://127.0.0.1:1", Transport: refusing{}}}
 			itself, err := l.isItself(t.Context(), d, e)
 			if itself != test.itself || (err != nil || e.unproved) != test.proves {

@@ -85,7 +85,7 @@ func isCondition(kind string, status metav1.ConditionStatus, reason string) meta
 	return metav1.Condition{Type: kind, Status: status, Reason: reason, Message: "because"}
 }
 
-func TestWhatAStatusShowsAndWhichEventsTellIt(t *testing.T) {
+func TestWhatAStatusShowsAndWhichEventsFollow(t *testing.T) {
 	yes := connected(metav1.ConditionTrue, v1alpha1.ReasonConnected, "because")
 	lost := disconnected(v1alpha1.ReasonUnreachable, "because")
 	unsure := connected(metav1.ConditionTrue, v1alpha1.ReasonInvalidSummary, "because")
