@@ -212,9 +212,10 @@ func TestAFenceLetsStreamsBeWritten(t *testing.T) {
 
 // An exec begins with a POST by SPDY, and with a GET by WebSocket.
 func TestStreamsBeginWithoutTheRightToWrite(t *testing.T) {
-	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	server := httptest.NewTLSServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer server.Close()
-	connection, err := Harden(&rest.Config{Host: server.URL}, Options{
+	config := &rest.Config{Host: server.URL, TLSClientConfig: rest.TLSClientConfig{Insecure: true}}
+	connection, err := Harden(config, Options{
 		Limits: patient(Default()), Account: NewAccount(Default(), clock.RealClock{}),
 		Fence: &Fence{Lead: func() error { return errOver }},
 	})
