@@ -28,8 +28,8 @@ func ofLeases() []breakage {
 		{
 			name: "late-renewal-counts", file: hold + "hold.go", test: leases,
 			does: "the right lasts from the answer of a renewal, not from the request",
-			from: "left := by.right - h.process.options.Clock.Since(by.asked)",
-			to:   "left := by.right + 0*h.process.options.Clock.Since(by.asked)",
+			from: "left := by.lasts - h.process.options.Clock.Since(by.asked)",
+			to:   "left := by.lasts + 0*h.process.options.Clock.Since(by.asked)",
 			missed: "the right ends a second late at most, and only a copy that began just then takes the Lease in " +
 				"this second",
 		},
