@@ -110,7 +110,7 @@ func clusterTarget() *v1alpha1.ClusterTarget {
 
 func TestATargetGetsANode(t *testing.T) {
 	ours := desiredNode(facts{key: c2})
-	foreign := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "admiralty-c2"}}
+	notOurs := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "admiralty-c2"}}
 	for name, test := range map[string]struct {
 		seen, exists *corev1.Node
 		runs         bool
@@ -125,10 +125,10 @@ func TestATargetGetsANode(t *testing.T) {
 			exists: ours, runs: true, oldLease: true, reason: v1alpha1.ReasonNotConnected,
 		},
 		"none if somebody else has one of its name": {
-			seen: foreign, exists: foreign, oldLease: true, reason: v1alpha1.ReasonNodeConflict,
+			seen: notOurs, exists: notOurs, oldLease: true, reason: v1alpha1.ReasonNodeConflict,
 		},
 		"none if somebody else has one, and the cache lags": {
-			exists: foreign, oldLease: true, reason: v1alpha1.ReasonNotConnected,
+			exists: notOurs, oldLease: true, reason: v1alpha1.ReasonNotConnected,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -154,7 +154,7 @@ func TestATargetGetsANode(t *testing.T) {
 			if left := s.oldLease(t); left != test.oldLease {
 				t.Errorf("the Lease of an earlier node is there: %t", left)
 			}
-			if to := s.targetOf(t.Context(), foreign); len(to) != 1 || to[0].NamespacedName != c2 {
+			if to := s.targetOf(t.Context(), notOurs); len(to) != 1 || to[0].NamespacedName != c2 {
 				t.Errorf("events of a node of that name lead to %v", to)
 			}
 		})
