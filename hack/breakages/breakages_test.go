@@ -2,10 +2,13 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // TestEveryBreakageStillBreaksOnePlace fails when the product has changed where a breakage is.
@@ -76,31 +79,88 @@ func TestEachReasonIsOfATestThatLooks(t *testing.T) {
 	}
 }
 
-func TestThePageIsOfAllBreakagesInTheSimulation(t *testing.T) {
-	l := look{table: all(), runs: 100, first: 7}
-	var results []result
-	for _, b := range l.table {
-		if b.test != "" {
-			results = append(results, result{b, "found after 3 runs: two | three"})
+const aPage = "before\n<!-- Written by hack/breakages: -->\n%s<!-- End of what hack/breakages writes. -->\nafter\n"
+
+func TestThePageKeepsWhatIsNotTriedAgain(t *testing.T) {
+	table := []breakage{
+		{name: "again", does: "one", test: pods},
+		{name: "earlier", does: "two, said in other words", test: pods},
+		{name: "missed", does: "three", test: pods, missed: "the reason of today"},
+		{name: "found", does: "four", test: pods, missed: "no run came to it"},
+		{name: "never", does: "five", test: copies},
+		{name: "on-clusters", does: "six", clusters: true},
+	}
+	before := "| `again`: one | not found |\n| `earlier`: two | found after 3 runs: a \\| b |\n" +
+		"| `missed`: three | not found in 10 runs, from seed 7: the reason of yesterday |\n" +
+		"| `found`: four | found after 9 runs: c |\n| `gone`: seven | found after 2 runs: d |\n"
+	path := filepath.Join(t.TempDir(), "page.md")
+	if err := os.WriteFile(path, fmt.Appendf(nil, aPage, before), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	l := look{table: table, page: path}
+	if err := l.write([]result{{table[0], "found after 1,234 runs: x | y"}}); err != nil {
+		t.Fatal(err)
+	}
+	written, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var rows []string
+	for row := range strings.Lines(string(written)) {
+		if strings.HasPrefix(row, "| `") {
+			rows = append(rows, row)
 		}
 	}
-	text := l.text(results)
-	for _, want := range []string{"100 runs of pods", "10 of copies", "5 of Services", "seed 7", `two \| three`} {
-		if !strings.Contains(text, want) {
-			t.Errorf("the page lacks %q", want)
-		}
+	want := []string{
+		"| `again`: one | found after 1,234 runs: x \\| y |\n",
+		"| `earlier`: two, said in other words | found after 3 runs: a \\| b |\n",
+		"| `missed`: three | not found in 10 runs, from seed 7: the reason of today |\n",
+		"| `found`: four | found after 9 runs: c |\n",
+		"| `never`: five | not tried yet |\n",
 	}
-	for _, b := range l.table {
-		if n := strings.Count(text, "| `"+b.name+"`: "+b.does+" |"); (n == 1) != (b.test != "") {
-			t.Errorf("the page has %q %d times", b.name, n)
-		}
+	if diff := cmp.Diff(want, rows); diff != "" {
+		t.Errorf("rows (-want, +got):\n%s", diff)
 	}
-	for name, some := range map[string]look{
-		"on clusters": {page: "page.md", clusters: true},
-		"only some":   {page: "page.md", names: []string{"x"}},
+}
+
+// TestThePageIsThatOfTheTable fails when somebody changes the table, or what the program writes in the page, alone.
+func TestThePageIsThatOfTheTable(t *testing.T) {
+	committed, err := os.ReadFile("../../docs/design/breakages.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "page.md")
+	if err := os.WriteFile(path, committed, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	l := look{table: all(), page: path}
+	if err := l.write(nil); err != nil {
+		t.Fatal(err)
+	}
+	written, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(written), string(committed)); diff != "" {
+		t.Errorf("the page (-as the program writes it, +as it is):\n%s", diff)
+	}
+}
+
+func TestThePageIsOfTheSimulation(t *testing.T) {
+	if _, err := (look{page: "page.md", clusters: true}).all(t.Context()); err == nil {
+		t.Error("no error")
+	}
+}
+
+func TestAFindingSaysWhatItTook(t *testing.T) {
+	for want, f := range map[string]finding{
+		"not found in 300 runs":                           {runs: 300, first: 1},
+		"not found in 3,000 runs, from seed 1,000":        {runs: 3000, first: 1000},
+		"found after 1,001,007 runs: two delegates":       {after: 1001007, runs: 2000000, first: 1, what: "two delegates"},
+		"found after 12 runs, from seed 7: two delegates": {after: 12, runs: 300, first: 7, what: "two delegates"},
 	} {
-		if _, err := some.all(t.Context()); err == nil {
-			t.Errorf("%s: no error", name)
+		if got := f.String(); got != want {
+			t.Errorf("%q, want %q", got, want)
 		}
 	}
 }

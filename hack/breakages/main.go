@@ -17,7 +17,7 @@ import (
 func main() {
 	runs := flag.Int("runs", 10000, "how many runs are done at most with each breakage")
 	first := flag.Int("first", 1, "the seed of the first run")
-	path := flag.String("page", "", "a page in which to write the results of all breakages")
+	path := flag.String("page", "", "a page in which to write the results")
 	clusters := flag.Bool("clusters", false, "look on the real clusters of this checkout, by the suite of faults")
 	flag.Parse()
 	l := look{table: all(), names: flag.Args(), clusters: *clusters, runs: *runs, first: *first, page: *path}
@@ -43,8 +43,8 @@ type look struct {
 
 // all tries the breakages, and returns how many were not found that should be. It writes the page.
 func (l look) all(ctx context.Context) (missed int, err error) {
-	if l.page != "" && (l.clusters || len(l.names) > 0) {
-		return 0, errors.New("-page is for all breakages in the simulation: leave out -clusters and the names")
+	if l.page != "" && l.clusters {
+		return 0, errors.New("-page is for the simulation: leave out -clusters")
 	}
 	var results []result
 	for _, b := range l.table {
@@ -86,14 +86,27 @@ func (l look) try(ctx context.Context, b breakage) (found bool, text string, err
 // finding is what the simulation said about a breakage.
 type finding struct {
 	after, runs int // after is 0 if no run failed
+	first       int // the seed of the first run
 	what        string
 }
 
 func (f finding) String() string {
-	if f.after == 0 {
-		return fmt.Sprintf("not found in %d runs", f.runs)
+	seed := ""
+	if f.first != 1 {
+		seed = ", from seed " + thousands(f.first)
 	}
-	return fmt.Sprintf("found after %d runs: %s", f.after, f.what)
+	if f.after == 0 {
+		return "not found in " + thousands(f.runs) + " runs" + seed
+	}
+	return "found after " + thousands(f.after) + " runs" + seed + ": " + f.what
+}
+
+// thousands returns a number as it is written in prose.
+func thousands(n int) string {
+	if n < 1000 {
+		return strconv.Itoa(n)
+	}
+	return fmt.Sprintf("%s,%03d", thousands(n/1000), n%1000)
 }
 
 // simulate runs the simulation with the breakage.
@@ -112,7 +125,7 @@ func simulate(ctx context.Context, b breakage, runs, first int) (finding, error)
 	simulation.Env = append(os.Environ(), "SIMULATION_RUNS="+strconv.Itoa(runs),
 		"SIMULATION_FIRST="+strconv.Itoa(first), "SIMULATION_SHRINK=0s")
 	output, err := simulation.CombinedOutput()
-	f := finding{runs: runs / partOf(b.test)}
+	f := finding{runs: runs / partOf(b.test), first: first}
 	if err == nil {
 		return f, nil
 	}

@@ -195,6 +195,8 @@ func ofChaperon() []breakage {
 			does: "the PodChaperon is deleted before its delegate has ended",
 			from: "	d := decision{status: withAnnotations(pod, ifWorth",
 			to:   "	d := decision{deleteChaperon: true, status: withAnnotations(pod, ifWorth",
+
+			missed: "feedback sees that the delegate may run on, and waits for its end",
 		},
 		{
 			name: "end-from-cache", file: chaperon + "reconciler.go", test: pods,

@@ -96,7 +96,7 @@ func TestALeaseIsAskedForWithTheHighestEpochThatIsKnown(t *testing.T) {
 		if test.annotation != "" {
 			target.Annotations = map[string]string{v1alpha1.AnnotationAcceptEpoch: test.annotation}
 		}
-		l := &loop{key: keyC2, epoch: test.epoch, epochOf: "here"}
+		l := &loop{key: keyC2, epoch: knownEpoch{is: test.epoch, of: "here"}}
 		l.options.Client = fakeOf(t, interceptor.Funcs{}, target)
 		got := l.request(t.Context(), leases{}, "c2")
 		if got.Remembered != test.remembered || got.Accepted != test.accepted {

@@ -53,7 +53,7 @@ type login func(context.Context, types.NamespacedName, *rest.Config, wire.Dial) 
 func (l *loop) dial(ctx context.Context, w want, login login, who *identity.Identity) (*dialer, error) {
 	limits := wire.Default()
 	account := wire.NewAccount(limits, l.options.Clock)
-	l.account, l.warned = account, &atomic.Pointer[wire.AddressError]{}
+	l.attempt = attempt{account: account, warned: &atomic.Pointer[wire.AddressError]{}}
 	config := rest.CopyConfig(w.config)
 	config.QPS = -1
 	config.Timeout = 0
@@ -106,7 +106,7 @@ func (d *dialer) reader(config *rest.Config) (client.Reader, error) {
 // dialRules returns which addresses the target may have. Tenants write Targets, and must not lead the manager to
 // addresses that they cannot reach themselves.
 func (l *loop) dialRules(w want) wire.Dial {
-	rules, warned, own := l.options.Tenants, l.warned, l.options.Addresses
+	rules, warned, own := l.options.Tenants, l.attempt.warned, l.options.Addresses
 	if l.key.Namespace == "" || w.self {
 		return wire.Dial{}
 	}
@@ -128,10 +128,10 @@ func (l *loop) dialRules(w want) wire.Dial {
 
 // warnedAddress returns the address of the last connection that is to be refused in future, or nil.
 func (l *loop) warnedAddress() *wire.AddressError {
-	if l.warned == nil {
+	if l.attempt.warned == nil {
 		return nil
 	}
-	return l.warned.Load()
+	return l.attempt.warned.Load()
 }
 
 // newMapper returns a mapper of the kinds that the manager reads and writes in targets. Discovery would cost several

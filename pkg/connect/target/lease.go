@@ -69,6 +69,19 @@ func (d *dialer) leases(ctx context.Context) (leases, error) {
 	return found, nil
 }
 
+// knownEpoch is the epoch of a target, as far as this process knows, and of which one.
+type knownEpoch struct {
+	is int64
+	of string
+}
+
+// forgetUnless forgets the epoch of another target.
+func (e *knownEpoch) forgetUnless(of string) {
+	if of != e.of {
+		*e = knownEpoch{of: of}
+	}
+}
+
 // ignoreAbsent returns nil for the answers of a target that has no such object, or does not show it.
 func ignoreAbsent(err error) error {
 	if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) || meta.IsNoMatchError(err) {
@@ -95,9 +108,7 @@ func (l *loop) holdTarget(ctx, life context.Context, d *dialer, e *engagement) e
 	if err != nil {
 		return err
 	}
-	if where := e.target.ClusterID + "/" + e.leases.grant; where != l.epochOf {
-		l.epoch, l.epochOf = 0, where
-	}
+	l.epoch.forgetUnless(e.target.ClusterID + "/" + e.leases.grant)
 	request := l.request(ctx, e.leases, e.target.ClusterID)
 	request.Same = func(ctx context.Context) error { return e.identity.Confirm(ctx, d.live) }
 	if e.leases.own.Name == "" {
@@ -122,7 +133,7 @@ func (l *loop) holdTarget(ctx, life context.Context, d *dialer, e *engagement) e
 	if err != nil {
 		return err
 	}
-	e.hold, l.epoch = h, h.Epoch()
+	e.hold, l.epoch.is = h, h.Epoch()
 	d.fence.Until(h)
 	e.target.Confirms = h.Confirm
 	return e.askForFencing(ctx)
@@ -156,12 +167,12 @@ func (e *engagement) doWithoutLease(request hold.Request, missing string) error 
 
 // request returns the request for the target's Lease, with the epoch that the (Cluster)Target has in the cache.
 func (l *loop) request(ctx context.Context, of leases, cluster string) hold.Request {
-	r := hold.Request{Target: l.key, Cluster: cluster, Client: of.client, Lease: of.own, Remembered: l.epoch}
+	r := hold.Request{Target: l.key, Cluster: cluster, Client: of.client, Lease: of.own, Remembered: l.epoch.is}
 	target := targetkind.New(l.key)
 	if err := l.options.Client.Get(ctx, l.key, target); err != nil {
 		return r
 	}
-	if status := targetkind.Status(target); status.EpochOf == l.epochOf {
+	if status := targetkind.Status(target); status.EpochOf == l.epoch.of {
 		r.Remembered = max(r.Remembered, status.Epoch)
 	}
 	if accepted, err := strconv.ParseInt(target.GetAnnotations()[v1alpha1.AnnotationAcceptEpoch], 10, 64); err == nil {
@@ -187,7 +198,7 @@ func (l *loop) unsafeCondition(err error, w want) (metav1.Condition, bool) {
 			"Without a restart it waits %s, and by then the target has stopped all pods with a shorter fence",
 			w.config.Host, wire.Shorten(other.Holder, maxHolder), timeouts.HoldDuration, timeouts.HoldOfOthers)), true
 	case errors.As(err, &back):
-		l.epoch = max(l.epoch, back.Remembered)
+		l.epoch.is = max(l.epoch.is, back.Remembered)
 		return turnedBack(back, l.key, w), true
 	}
 	return metav1.Condition{}, false
@@ -261,7 +272,7 @@ func (l *loop) look(ctx context.Context, w want) bool {
 		return e.leases.client != nil && l.doubts == 0 && l.leaseAppeared(ctx, now)
 	}
 	if e.hold != nil {
-		l.epoch = e.hold.Epoch()
+		l.epoch.is = e.hold.Epoch()
 	}
 	switch {
 	case l.doubts > 0:

@@ -46,36 +46,37 @@ type loop struct {
 
 	// newPolicy holds a token while policy may be newer than the engaged target's policy.
 	newPolicy chan struct{}
-	// engaged is used by the goroutine alone. It may belong to an earlier want, until the current one is connected or
-	// fails.
-	engaged *engagement
-	// known is the ID of the cluster that was connected last, or empty. It is used by the goroutine alone.
-	known     string
 	creations *creations
-	// account is that of the last attempt to engage, and so of engaged while that is watched.
-	//
-	// warned has the address that this attempt dialled, if it is to be refused in future.
-	//
-	// penalty is the pause since the last account that was exceeded. All three are used by the goroutine alone.
-	account *wire.Account
-	warned  *atomic.Pointer[wire.AddressError]
+	shown     atomic.Int64 // the state of quality that was reported last
+
+	// The goroutine alone uses the fields below.
+
+	// engaged may belong to an earlier want, until the current one is connected or fails.
+	engaged *engagement
+	// known is the ID of the cluster that was connected last, or empty.
+	known string
+	// attempt is the last one to engage the target: that of engaged while engaged is watched.
+	attempt attempt
+	// penalty is the pause since the last account that was exceeded.
 	penalty time.Duration
-	// epoch is that of the target, as far as this process knows, and epochOf says of which one. awake is what it saw of
-	// the target's manager, whose Lease is in the namespace leasesIn. They are used by the goroutine alone.
-	epoch    int64
-	epochOf  string
+	epoch   knownEpoch
+	// awake is what was seen of the target's manager, whose Lease is in the namespace leasesIn.
 	awake    awake.Observer
 	leasesIn string
-	// quality observes how the target answers. doubts is how many attempts to connect, or checks, have failed in a row.
-	// lost says that the target was reported as lost, and steadyAt when one that is back counts as connected. Only the
-	// goroutine uses these.
-	quality  responsive.Observer
-	shown    atomic.Int64 // the state that was reported last; anybody may use it
+	// quality observes how the target answers.
+	quality responsive.Observer
+	// doubts is how many attempts to connect, or checks, have failed in a row.
 	doubts   int
-	lost     bool
-	steadyAt time.Time
-	// fencing is what was reported last. Only the goroutine uses it.
+	comeback comeback
+	// fencing is what was reported last.
 	fencing fencing
+}
+
+// attempt is an attempt to engage a target.
+type attempt struct {
+	account *wire.Account
+	// warned has the address that was dialled, if it is to be refused in future. Those who dial write it.
+	warned *atomic.Pointer[wire.AddressError]
 }
 
 func newLoop(c *connections, target types.NamespacedName, w want, policy *v1alpha1.PlacementPolicy) *loop {
@@ -88,7 +89,7 @@ func newLoop(c *connections, target types.NamespacedName, w want, policy *v1alph
 		known:       w.known,
 		creations:   newCreations(c.options.Clock),
 		newPolicy:   make(chan struct{}, 1),
-		account:     wire.NewAccount(wire.Default(), c.options.Clock),
+		attempt:     attempt{account: wire.NewAccount(wire.Default(), c.options.Clock)},
 	}
 }
 
@@ -183,13 +184,13 @@ func (l *loop) keep(ctx, life context.Context, w want) {
 			l.disengage()
 			l.connected(ctx, w, engaged)
 			l.watch(ctx, w)
-			if over := l.account.Err(); over != nil {
+			if over := l.attempt.account.Err(); over != nil {
 				l.punish(ctx, w, over)
 			}
 			backoff, l.doubts = newBackoff(), 0
 			continue
 		}
-		if over := l.account.Violation(); over != nil {
+		if over := l.attempt.account.Violation(); over != nil {
 			l.punish(ctx, w, over)
 			continue
 		}
@@ -318,7 +319,7 @@ func (l *loop) await(ctx context.Context, w want, checks, looks <-chan time.Time
 			return false
 		case <-l.newPolicy:
 			l.passPolicy(l.engaged.target)
-		case <-l.account.Exceeded():
+		case <-l.attempt.account.Exceeded():
 			return false
 		case <-l.engaged.identity.Ended():
 			l.disengage()
@@ -355,7 +356,7 @@ func (l *loop) disengage() {
 // report stores the finding for the controller, and logs it if it is new.
 func (l *loop) report(ctx context.Context, w want, f finding) {
 	f.version = wire.Shorten(f.version, maxVersion)
-	f.epoch, f.epochOf = l.epoch, l.epochOf
+	f.epoch, f.epochOf = l.epoch.is, l.epoch.of
 	f.awake, f.awakeUnknown = awakeCondition(&l.awake, l.leasesIn), l.awake.State() == awake.Unknown
 	f.responsive = metav1.Condition{} // It is added to the finding when this is read.
 	f.clusterID = l.known

@@ -121,25 +121,37 @@ func isAnswer(err error) bool {
 	return isPassing(err) && errors.As(err, &answer)
 }
 
+// comeback is that of a target that was lost.
+type comeback struct {
+	lost   bool      // since it was looked at last
+	steady time.Time // when the target counts as connected
+}
+
+// steadyAt returns when a target counts as connected that answers now.
+func (c *comeback) steadyAt(now time.Time, quality *responsive.Observer) time.Time {
+	if c.lost {
+		c.lost, c.steady = false, quality.SteadyAt(now)
+	}
+	return c.steady
+}
+
 // steady returns the condition of an engaged target, unless it was lost several times of late, and has to go on
 // answering before it counts as connected.
 func (l *loop) steady(is metav1.Condition) metav1.Condition {
 	now := l.options.Clock.Now()
-	if l.lost {
-		l.lost, l.steadyAt = false, l.quality.SteadyAt(now)
-	}
-	if is.Status != metav1.ConditionTrue || !now.Before(l.steadyAt) {
+	steadyAt := l.comeback.steadyAt(now, &l.quality)
+	if is.Status != metav1.ConditionTrue || !now.Before(steadyAt) {
 		return is
 	}
 	return disconnected(v1alpha1.ReasonFlapping, fmt.Sprintf("the target answers, but was lost several times of late. "+
 		"It counts as connected from %s on, if it goes on answering; is its API server restarted again and again, or "+
-		"the network between the clusters down for minutes at a time?", l.steadyAt.UTC().Format(time.RFC3339)))
+		"the network between the clusters down for minutes at a time?", steadyAt.UTC().Format(time.RFC3339)))
 }
 
 // noteLoss notes that the target is lost, if this is news.
 func (l *loop) noteLoss(was, is string) {
 	if is == v1alpha1.ReasonUnreachable && was != is {
-		l.lost = true
+		l.comeback.lost = true
 		l.quality.Lost(l.options.Clock.Now())
 	}
 }

@@ -65,7 +65,7 @@ func TestWhereTargetsOfTenantsMustNotLead(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			l := &loop{
 				options: Options{Tenants: test.rules, Addresses: ownAddress{own}}, key: test.key,
-				warned: &atomic.Pointer[wire.AddressError]{},
+				attempt: attempt{warned: &atomic.Pointer[wire.AddressError]{}},
 			}
 			refused, warned := "", ""
 			if check := l.dialRules(want{self: test.self}).Check; check != nil {
