@@ -213,7 +213,9 @@ func TestConforms(t *testing.T) {
 		"a heartbeat": {
 			func(n *corev1.Node) { n.Status.Conditions[0].LastHeartbeatTime = metav1.Now() }, true,
 		},
-		"another path of metrics":          {func(n *corev1.Node) { delete(n.Annotations, annotationMetricsPath) }, false},
+		"another path of metrics": {
+			func(n *corev1.Node) { delete(n.Annotations, annotationMetricsPath) }, false,
+		},
 		"a node that was only created":     {func(n *corev1.Node) { n.Annotations = nil }, false},
 		"without a label of ours":          {func(n *corev1.Node) { delete(n.Labels, "zone") }, false},
 		"another value of a label of ours": {func(n *corev1.Node) { n.Labels["zone"] = "b" }, false},

@@ -167,7 +167,8 @@ func TestANodeControllerStopsWhenSomebodyElseTakesItsName(t *testing.T) {
 		t.Fatal(err)
 	}
 	running := s.activeRunner(c2)
-	if err := s.seen.Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "admiralty-c2"}}); err != nil {
+	notOurs := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "admiralty-c2"}}
+	if err := s.seen.Create(t.Context(), notOurs); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := s.Reconcile(t.Context(), reconcile.Request{NamespacedName: c2}); err != nil {
