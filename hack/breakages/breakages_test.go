@@ -156,7 +156,7 @@ func TestAFindingSaysWhatItTook(t *testing.T) {
 	for want, f := range map[string]finding{
 		"not found in 300 runs":                           {runs: 300, first: 1},
 		"not found in 3,000 runs, from seed 1,000":        {runs: 3000, first: 1000},
-		"found after 1,001,007 runs: two delegates":       {after: 1001007, runs: 2000000, first: 1, what: "two delegates"},
+		"found after 1,001,007 runs: two delegates":       {after: 1001007, first: 1, what: "two delegates"},
 		"found after 12 runs, from seed 7: two delegates": {after: 12, runs: 300, first: 7, what: "two delegates"},
 	} {
 		if got := f.String(); got != want {

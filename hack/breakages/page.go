@@ -35,7 +35,8 @@ func (l look) write(results []result) error {
 // text returns the tables of all breakages in the simulation, given what was said of each.
 func (l look) text(said map[string]string) string {
 	var text strings.Builder
-	text.WriteString("Each row is of the last series of runs that tried its breakage. A series ends when a run fails.\n")
+	text.WriteString("Each row is of the last series of runs that tried its breakage. " +
+		"A series ends when a run fails.\n")
 	for _, simulation := range []struct{ test, title string }{
 		{pods, "Pods"}, {leases, "Leases"}, {copies, "Copies and claims"}, {served, "Services and Ingresses"},
 	} {

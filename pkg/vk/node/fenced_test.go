@@ -95,7 +95,8 @@ func TestAFlappingTargetWithFencedDelegatesIsUnknown(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			was := corev1.NodeCondition{Type: corev1.NodeReady, Status: corev1.ConditionTrue}
-			s := scene{test.status.Conditions[0], fencedPod(test.change), was, time.Time{}, time.Unix(1000, 0), time.Time{}}
+			s := scene{test.status.Conditions[0], fencedPod(test.change), was, time.Time{}, time.Unix(1000, 0),
+				time.Time{}}
 			if got := s.ready(t); got != test.want {
 				t.Errorf("Ready is %s, want %s", got, test.want)
 			}
