@@ -197,14 +197,16 @@ func (h *History) endsFirst(d *delegate) {
 	}
 }
 
-// Fenced notes that the source says that the delegate of a proxy was surely stopped by its target, which is lost.
-func (h *History) Fenced(uid types.UID) {
+// Fenced notes that the source says, by an event, that the delegate of a proxy was surely stopped by its target, which
+// is lost. A watch that begins anew shows the event again.
+func (h *History) Fenced(event, uid types.UID) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	p := h.proxies[uid]
-	if p == nil || p.fence == 0 {
+	if p == nil || p.fence == 0 || h.fenced[event] {
 		return
 	}
+	h.fenced[event] = true
 	lasted := h.unheard(p.cluster())
 	if least := p.fence + fenceSlack + p.grace; lasted < least {
 		h.violateOf(uid, EndsFirst, "proxy %s on %q counts as fenced after %s, and its delegate may run for %s",

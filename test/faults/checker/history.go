@@ -27,6 +27,7 @@ type History struct {
 	invented   map[types.UID]time.Time // since when proxies show that they are Ready whose delegates are not
 	looks      int                     // at the processes of the machine, so far
 	unnamed    map[types.UID]intervals // when pods ran that are no known delegates, since the last rest
+	fenced     map[types.UID]bool      // events that say that a delegate was fenced
 	reported   map[string]bool
 	traces     map[types.UID]*trace // by proxy
 	violations []Violation
@@ -87,7 +88,7 @@ func NewHistory(now func() time.Time) *History {
 		allowed: map[types.UID]allowance{}, reported: map[string]bool{}, traces: map[types.UID]*trace{},
 		forgets: map[string]setBack{}, away: map[string]*outage{}, drains: map[string]*outage{},
 		changed: map[string]bool{},
-		unnamed: map[types.UID]intervals{}, invented: map[types.UID]time.Time{},
+		fenced:  map[types.UID]bool{}, unnamed: map[types.UID]intervals{}, invented: map[types.UID]time.Time{},
 	}
 }
 

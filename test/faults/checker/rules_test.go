@@ -261,7 +261,7 @@ func TestAPodGoesOnlyWhenItsDelegateHasEnded(t *testing.T) {
 func TestALostTargetHasTheTimeToFence(t *testing.T) {
 	fenced := func(h *History) {
 		h.Proxy(pod("p", on("admiralty-c2"), owned("StatefulSet"), fencedPod))
-		h.Fenced("p")
+		h.Fenced("event", "p")
 	}
 	check(t, map[string]history{
 		"at once": {happens: func(h *History, c *clock) { fenced(h) }, want: EndsFirst},
@@ -275,6 +275,22 @@ func TestALostTargetHasTheTimeToFence(t *testing.T) {
 			c.at = c.at.Add(125 * time.Second)
 			fenced(h)
 		}},
+		"in time, and a new watch shows the event again": {happens: func(h *History, c *clock) {
+			h.Away("c2", true)
+			c.at = c.at.Add(125 * time.Second)
+			fenced(h)
+			h.Away("c2", false)
+			c.at = c.at.Add(time.Hour)
+			h.Fenced("event", "p")
+		}},
+		"in time, and at once the next time": {happens: func(h *History, c *clock) {
+			h.Away("c2", true)
+			c.at = c.at.Add(125 * time.Second)
+			fenced(h)
+			h.Away("c2", false)
+			c.at = c.at.Add(time.Hour)
+			h.Fenced("another event", "p")
+		}, want: EndsFirst},
 		"another cluster was away": {happens: func(h *History, c *clock) {
 			h.Away("c1", true)
 			c.at = c.at.Add(125 * time.Second)

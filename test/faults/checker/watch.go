@@ -116,7 +116,7 @@ func (h *History) fencedHandler() cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerFuncs{AddFunc: func(object any) {
 		event, ok := object.(*eventsv1.Event)
 		if ok && event.Regarding.Kind == "Pod" && event.Reason == "DelegateFenced" {
-			h.Fenced(event.Regarding.UID)
+			h.Fenced(event.UID, event.Regarding.UID)
 		}
 	}}
 }
