@@ -184,8 +184,8 @@ func ofFeedback() []breakage {
 			does: "the differences to a cached status are written, whatever the pod has become",
 			from: "exactly := metav1.ObjectMeta{UID: pod.UID, ResourceVersion: pod.ResourceVersion}",
 			to:   "exactly := metav1.ObjectMeta{UID: pod.UID}",
-			missed: "the statuses of simulated delegates have no conditions that could mix. Unit tests notice it, and " +
-				"the faults on real clusters found it",
+			missed: "the statuses of simulated delegates have no conditions that could mix. Unit tests notice it, " +
+				"and the faults on real clusters found it",
 		},
 	}
 }
