@@ -163,6 +163,35 @@ func TestAPodThatLeavesIsPlacedWhenItsDelegateIsGone(t *testing.T) {
 	}
 }
 
+func TestAPodThatCannotLeaveBacksOff(t *testing.T) {
+	w := newWorld()
+	c1, c2 := w.engage(t, "c1", interceptor.Funcs{}), w.engage(t, "c2", interceptor.Funcs{})
+	chaperon := newChaperon("c", "p")
+	if err := c1.Client.Create(t.Context(), chaperon); err != nil {
+		t.Fatal(err)
+	}
+	w.placer.Delegates.Seen(c1.Target, chaperon.DeepCopy())
+	schedulingtest.With(corev1.PodScheduled, corev1.ConditionTrue, "", "")(chaperon)
+	if err := c1.Client.Status().Update(t.Context(), chaperon); err != nil { // The cache does not show this yet.
+		t.Fatal(err)
+	}
+	pod, state := newPod("p", list("cpu", "1")), framework.NewCycleState()
+	cordoned := newNode(c1.NodeName, nil)
+	cordoned.Node().Spec.Unschedulable = true
+	w.nodes = nodes(cordoned.Node())
+	if _, status := w.PreFilter(t.Context(), state, pod, nil); !status.IsSuccess() {
+		t.Fatal(status)
+	}
+	if status := w.Filter(t.Context(), state, pod, newNode(c2.NodeName, nil)); !status.IsSuccess() {
+		t.Fatal(status)
+	}
+	// kube-scheduler gives a pod that it could not bind because of an error its back-off.
+	status := w.Bind(t.Context(), state, pod, c2.NodeName)
+	if status.Code() != fwk.Error || invited(status.AsError()) {
+		t.Errorf("the pod is scheduled again at once: %v, %v", status.Code(), status.AsError())
+	}
+}
+
 func TestAPodThatLeavesGoesWhereItFits(t *testing.T) {
 	w := newWorld()
 	c1, c2, c3 := w.engage(t, "c1", interceptor.Funcs{}), w.empty(t, "c2"), w.growing(t, "c3")
