@@ -4,8 +4,11 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -15,6 +18,7 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/proxy/ending"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/proxy/scheduling/attempts"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/proxy/scheduling/placement"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/proxy/scheduling/schedulingtest"
 )
 
@@ -246,5 +250,46 @@ func TestAnOrphanHoldsNoPod(t *testing.T) {
 	s.chaperonSeen(holder, orphan)
 	if has := w.placer.Delegates.Has(holder.Target, "p"); has {
 		t.Error("an orphan holds its pod")
+	}
+}
+
+func TestAPodForWhichNobodyWaitsIsWokenWhenItsDelegateIsScheduled(t *testing.T) {
+	scheduled := schedulingtest.With(corev1.PodScheduled, corev1.ConditionTrue, "", "")
+	gated := schedulingtest.With(corev1.PodScheduled, corev1.ConditionFalse, corev1.PodReasonSchedulingGated, "")
+	for name, test := range map[string]struct {
+		seen    []func(*v1alpha1.PodChaperon)
+		happens func(w *world, pod *corev1.Pod, c1 *target)
+		want    []types.UID
+	}{
+		"it is scheduled":         {seen: []func(*v1alpha1.PodChaperon){gated, scheduled}, want: []types.UID{"p"}},
+		"it is not scheduled":     {seen: []func(*v1alpha1.PodChaperon){gated, gated}},
+		"it is scheduled already": {seen: []func(*v1alpha1.PodChaperon){scheduled, scheduled}, want: []types.UID{"p"}},
+		"the pod is bound": {
+			seen: []func(*v1alpha1.PodChaperon){gated, scheduled},
+			happens: func(w *world, pod *corev1.Pod, _ *target) {
+				w.placer.Delegates.Concluded(pod.UID, placement.ProxyBound)
+			},
+		},
+		"somebody waits": {
+			seen: []func(*v1alpha1.PodChaperon){gated, scheduled},
+			happens: func(w *world, pod *corev1.Pod, c1 *target) {
+				w.waitsIn(t, pod, c1, corev1.PodReasonSchedulingGated)
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, pods, pod := newWorld(), &playedQueue{}, newPod("p", list("cpu", "1"))
+			w.waker.started(pods, klog.Background())
+			c1 := w.growing(t, "c1")
+			s := &Scheduler{plugin: w.plugin, clock: w.clock}
+			for i, status := range test.seen {
+				if s.chaperonSeen(c1, newChaperon("c-p", pod.UID, status)); i == 0 && test.happens != nil {
+					test.happens(w, pod, c1)
+				}
+			}
+			if diff := cmp.Diff(test.want, pods.woken()); diff != "" {
+				t.Error(diff)
+			}
+		})
 	}
 }
