@@ -1,11 +1,15 @@
 package scheduling
 
 import (
+	"context"
+	"errors"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/klog/v2"
@@ -16,10 +20,12 @@ import (
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate/proof"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/proxy/ending"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/proxy/scheduling/attempts"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/proxy/scheduling/placement"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/proxy/scheduling/schedulingtest"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
 
 // objecting is a Follower that objects to every target.
@@ -100,6 +106,49 @@ func TestAPodLeavesAHolderThatTakesNoPods(t *testing.T) {
 			result, status := w.PreFilter(t.Context(), state, pod, nil)
 			if left := result == nil; !status.IsSuccess() || left != test.want {
 				t.Errorf("left %t, want %t: %v", left, test.want, status)
+			}
+		})
+	}
+}
+
+func TestAPodLeavesAClosedTargetThatMayHaveItsPodChaperon(t *testing.T) {
+	for name, closed := range map[string]bool{"it takes pods": false, "it is cordoned": true} {
+		t.Run(name, func(t *testing.T) {
+			fails := apierrors.NewInternalError(errors.New("down"))
+			w := newWorld()
+			w.plugin = newPlugin(Options{
+				Source: translate.Source{ClusterID: "source"}, Timeout: time.Minute, Clock: w.clock,
+				Sign: func(proof.Claim) (string, error) { return "signed", nil },
+			})
+			w.namespaces = namespaces("default")
+			c1 := w.engage(t, "c1", interceptor.Funcs{
+				Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error {
+					return fails
+				},
+				Get: func(
+					context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption,
+				) error {
+					return fails
+				},
+			})
+			c2, pod := w.engage(t, "c2", interceptor.Funcs{}), newPod("p", list("cpu", "1"))
+			waits := placement.Expectation{Waiting: func(placement.Wait, string) {}}
+			if _, err := w.placer.Place(t.Context(), pod, c1.Target, waits); err == nil {
+				t.Fatal("the pod is placed")
+			}
+			node := newNode(c1.NodeName, nil)
+			node.Node().Spec.Unschedulable = closed
+			w.nodes = nodes(node.Node())
+			result, status := w.PreFilter(t.Context(), framework.NewCycleState(), pod, nil)
+			if left := result == nil; !status.IsSuccess() || left != closed {
+				t.Errorf("left: %t, %v", left, status)
+			}
+			want := fwk.QueueSkip
+			if closed {
+				want = fwk.Queue
+			}
+			if hint, err := w.hint(pod, c2); hint != want || err != nil {
+				t.Errorf("another target with room: %v, %v", hint, err)
 			}
 		})
 	}

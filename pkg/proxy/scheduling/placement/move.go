@@ -95,6 +95,13 @@ func (p *Placer) Vacate(ctx context.Context, proxy *corev1.Pod, from *Target, le
 	}
 	stays := &InvitedError{Target: from.Name()}
 	seen := p.Delegates.in(from, proxy.UID)
+	if seen == nil && leave.Closed && p.Delegates.isUncertain(proxy.UID, from) {
+		found, err := p.findUnseen(ctx, proxy, from)
+		if found == nil {
+			return err
+		}
+		seen = found
+	}
 	if seen == nil {
 		return stays
 	}
@@ -107,6 +114,7 @@ func (p *Placer) Vacate(ctx context.Context, proxy *corev1.Pod, from *Target, le
 	case err == nil:
 		return stays
 	case errors.As(err, new(*RefusedError)):
+		p.Delegates.setUncertain(proxy.UID, from, false)
 		return nil
 	default:
 		return err
