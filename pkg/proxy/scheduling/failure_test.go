@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -301,14 +303,37 @@ func TestAPodThatIsConcludedWhileItFailsIsForgotten(t *testing.T) {
 	}
 }
 
-// playedQueue counts the pods with which it is done.
+// playedQueue notes the pods with which it is done, and those that are woken.
 type playedQueue struct {
 	queue.SchedulingQueue
 
 	done []types.UID
+
+	mu        sync.Mutex // guards the field below
+	activated []types.UID
 }
 
 func (q *playedQueue) Done(pod types.UID) { q.done = append(q.done, pod) }
+
+func (q *playedQueue) Activate(_ klog.Logger, pods map[string]*corev1.Pod) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, pod := range pods {
+		q.activated = append(q.activated, pod.UID)
+	}
+}
+
+func (q *playedQueue) MoveAllToActiveOrBackoffQueue(
+	klog.Logger, fwk.ClusterEvent, any, any, queue.PreEnqueueCheck,
+) {
+}
+
+// woken returns the pods that were woken by their names.
+func (q *playedQueue) woken() []types.UID {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return slices.Clone(q.activated)
+}
 
 // playedBinder notes the nodes of pods.
 type playedBinder struct {

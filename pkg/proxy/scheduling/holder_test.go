@@ -1,11 +1,18 @@
 package scheduling
 
 import (
+	"context"
+	"errors"
 	"slices"
 	"testing"
+	"time"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -13,9 +20,12 @@ import (
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate/proof"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/proxy/ending"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/proxy/scheduling/attempts"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/proxy/scheduling/placement"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/proxy/scheduling/schedulingtest"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
 
 // objecting is a Follower that objects to every target.
@@ -101,6 +111,49 @@ func TestAPodLeavesAHolderThatTakesNoPods(t *testing.T) {
 	}
 }
 
+func TestAPodLeavesAClosedTargetThatMayHaveItsPodChaperon(t *testing.T) {
+	for name, closed := range map[string]bool{"it takes pods": false, "it is cordoned": true} {
+		t.Run(name, func(t *testing.T) {
+			fails := apierrors.NewInternalError(errors.New("down"))
+			w := newWorld()
+			w.plugin = newPlugin(Options{
+				Source: translate.Source{ClusterID: "source"}, Timeout: time.Minute, Clock: w.clock,
+				Sign: func(proof.Claim) (string, error) { return "signed", nil },
+			})
+			w.namespaces = namespaces("default")
+			c1 := w.engage(t, "c1", interceptor.Funcs{
+				Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error {
+					return fails
+				},
+				Get: func(
+					context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption,
+				) error {
+					return fails
+				},
+			})
+			c2, pod := w.engage(t, "c2", interceptor.Funcs{}), newPod("p", list("cpu", "1"))
+			waits := placement.Expectation{Waiting: func(placement.Wait, string) {}}
+			if _, err := w.placer.Place(t.Context(), pod, c1.Target, waits); err == nil {
+				t.Fatal("the pod is placed")
+			}
+			node := newNode(c1.NodeName, nil)
+			node.Node().Spec.Unschedulable = closed
+			w.nodes = nodes(node.Node())
+			result, status := w.PreFilter(t.Context(), framework.NewCycleState(), pod, nil)
+			if left := result == nil; !status.IsSuccess() || left != closed {
+				t.Errorf("left: %t, %v", left, status)
+			}
+			want := fwk.QueueSkip
+			if closed {
+				want = fwk.Queue
+			}
+			if hint, err := w.hint(pod, c2); hint != want || err != nil {
+				t.Errorf("another target with room: %v, %v", hint, err)
+			}
+		})
+	}
+}
+
 func TestAPodLeavesAHolderThatLacksItsClaim(t *testing.T) {
 	w := newWorld()
 	holder := w.engage(t, "c1", interceptor.Funcs{})
@@ -163,6 +216,35 @@ func TestAPodThatLeavesIsPlacedWhenItsDelegateIsGone(t *testing.T) {
 	}
 }
 
+func TestAPodThatCannotLeaveBacksOff(t *testing.T) {
+	w := newWorld()
+	c1, c2 := w.engage(t, "c1", interceptor.Funcs{}), w.engage(t, "c2", interceptor.Funcs{})
+	chaperon := newChaperon("c", "p")
+	if err := c1.Client.Create(t.Context(), chaperon); err != nil {
+		t.Fatal(err)
+	}
+	w.placer.Delegates.Seen(c1.Target, chaperon.DeepCopy())
+	schedulingtest.With(corev1.PodScheduled, corev1.ConditionTrue, "", "")(chaperon)
+	if err := c1.Client.Status().Update(t.Context(), chaperon); err != nil { // The cache does not show this yet.
+		t.Fatal(err)
+	}
+	pod, state := newPod("p", list("cpu", "1")), framework.NewCycleState()
+	cordoned := newNode(c1.NodeName, nil)
+	cordoned.Node().Spec.Unschedulable = true
+	w.nodes = nodes(cordoned.Node())
+	if _, status := w.PreFilter(t.Context(), state, pod, nil); !status.IsSuccess() {
+		t.Fatal(status)
+	}
+	if status := w.Filter(t.Context(), state, pod, newNode(c2.NodeName, nil)); !status.IsSuccess() {
+		t.Fatal(status)
+	}
+	// kube-scheduler gives a pod that it could not bind because of an error its back-off.
+	status := w.Bind(t.Context(), state, pod, c2.NodeName)
+	if status.Code() != fwk.Error || invited(status.AsError()) {
+		t.Errorf("the pod is scheduled again at once: %v, %v", status.Code(), status.AsError())
+	}
+}
+
 func TestAPodThatLeavesGoesWhereItFits(t *testing.T) {
 	w := newWorld()
 	c1, c2, c3 := w.engage(t, "c1", interceptor.Funcs{}), w.empty(t, "c2"), w.growing(t, "c3")
@@ -217,5 +299,46 @@ func TestAnOrphanHoldsNoPod(t *testing.T) {
 	s.chaperonSeen(holder, orphan)
 	if has := w.placer.Delegates.Has(holder.Target, "p"); has {
 		t.Error("an orphan holds its pod")
+	}
+}
+
+func TestAPodForWhichNobodyWaitsIsWokenWhenItsDelegateIsScheduled(t *testing.T) {
+	scheduled := schedulingtest.With(corev1.PodScheduled, corev1.ConditionTrue, "", "")
+	gated := schedulingtest.With(corev1.PodScheduled, corev1.ConditionFalse, corev1.PodReasonSchedulingGated, "")
+	for name, test := range map[string]struct {
+		seen    []func(*v1alpha1.PodChaperon)
+		happens func(w *world, pod *corev1.Pod, c1 *target)
+		want    []types.UID
+	}{
+		"it is scheduled":         {seen: []func(*v1alpha1.PodChaperon){gated, scheduled}, want: []types.UID{"p"}},
+		"it is not scheduled":     {seen: []func(*v1alpha1.PodChaperon){gated, gated}},
+		"it is scheduled already": {seen: []func(*v1alpha1.PodChaperon){scheduled, scheduled}, want: []types.UID{"p"}},
+		"the pod is bound": {
+			seen: []func(*v1alpha1.PodChaperon){gated, scheduled},
+			happens: func(w *world, pod *corev1.Pod, _ *target) {
+				w.placer.Delegates.Concluded(pod.UID, placement.ProxyBound)
+			},
+		},
+		"somebody waits": {
+			seen: []func(*v1alpha1.PodChaperon){gated, scheduled},
+			happens: func(w *world, pod *corev1.Pod, c1 *target) {
+				w.waitsIn(t, pod, c1, corev1.PodReasonSchedulingGated)
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, pods, pod := newWorld(), &playedQueue{}, newPod("p", list("cpu", "1"))
+			w.waker.started(pods, klog.Background())
+			c1 := w.growing(t, "c1")
+			s := &Scheduler{plugin: w.plugin, clock: w.clock}
+			for i, status := range test.seen {
+				if s.chaperonSeen(c1, newChaperon("c-p", pod.UID, status)); i == 0 && test.happens != nil {
+					test.happens(w, pod, c1)
+				}
+			}
+			if diff := cmp.Diff(test.want, pods.woken()); diff != "" {
+				t.Error(diff)
+			}
+		})
 	}
 }

@@ -30,10 +30,18 @@ type keeping struct {
 	clock clock.WithDelayedExecution
 
 	mu sync.Mutex // guards the fields below
-	// unfit are the pods that fit nowhere, and since when.
-	unfit map[types.UID]time.Time
+	// unfit are the pods that fit nowhere.
+	unfit map[types.UID]*unfit
 	// byNode are the targets, by their nodes, that got a pod, or kept their room.
 	byNode map[string]*keeper
+}
+
+// unfit is a pod that fits nowhere.
+type unfit struct {
+	since time.Time
+	// look has the pod scheduled again, and due is when.
+	look clock.Timer
+	due  time.Time
 }
 
 // keeper is a target's part.
@@ -56,19 +64,30 @@ type taker struct {
 }
 
 func newKeeping(c clock.WithDelayedExecution) *keeping {
-	return &keeping{clock: c, unfit: map[types.UID]time.Time{}, byNode: map[string]*keeper{}}
+	return &keeping{clock: c, unfit: map[types.UID]*unfit{}, byNode: map[string]*keeper{}}
 }
 
 // fitsNowhere notes that a pod fits nowhere, and returns since when.
 func (k *keeping) fitsNowhere(pod types.UID) (since time.Time, first bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	since, known := k.unfit[pod]
-	if !known {
-		since = k.clock.Now()
-		k.unfit[pod] = since
+	if known := k.unfit[pod]; known != nil {
+		return known.since, false
 	}
-	return since, !known
+	since = k.clock.Now()
+	k.unfit[pod] = &unfit{since: since}
+	return since, true
+}
+
+// lookAgain calls look when a target may keep its room for a pod that fits nowhere, unless that is going to happen
+// already. So a pod has one timer, however often it is scheduled.
+func (k *keeping) lookAgain(pod types.UID, look func()) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	now := k.clock.Now()
+	if known := k.unfit[pod]; known != nil && !known.due.After(now) {
+		known.look, known.due = k.clock.AfterFunc(keepAfter, look), now.Add(keepAfter)
+	}
 }
 
 // takes notes that a target gets a pod.
@@ -154,6 +173,9 @@ func (k *keeping) release(pod types.UID) (nodeName string) {
 func (k *keeping) forget(pod types.UID) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	if known := k.unfit[pod]; known != nil && known.look != nil {
+		known.look.Stop()
+	}
 	delete(k.unfit, pod)
 }
 
@@ -194,7 +216,7 @@ func (p *plugin) fitsNowhere(c *cycle, pod *corev1.Pod) {
 // lookAgain has the pod scheduled again when a target may keep its room for it.
 func (p *plugin) lookAgain(pod *corev1.Pod) {
 	key, uid := client.ObjectKeyFromObject(pod), pod.UID
-	p.keeping.clock.AfterFunc(keepAfter, func() { p.waker.pod(key, uid) })
+	p.keeping.lookAgain(uid, func() { p.waker.pod(key, uid) })
 }
 
 // released wakes the pods for which a target did not keep its room.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/proxy/scheduling/attempts"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/proxy/scheduling/schedulingtest"
 )
 
 // sized returns a pod that was created at a second and requests CPUs.
@@ -232,6 +233,47 @@ func TestHalfOfTheTargetsTakeAllPods(t *testing.T) {
 		if kept != want {
 			t.Errorf("after the %s pod, %d targets keep their room, want %d", uids[i], kept, want)
 		}
+	}
+}
+
+func TestAPodThatFitsNowhereHasOneTimerHoweverOftenItIsScheduled(t *testing.T) {
+	for name, begin := range map[string]func(w *world, c1 *target){
+		"while a target keeps its room for it": func(*world, *target) {},
+		"while the target pauses": func(w *world, c1 *target) {
+			w.clock.Step(keepFor)
+			eventually(t, "the end", func() bool { return !w.keeping.forOther(c1.NodeName, sized("next", 30, "1")) })
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, c1, big := keptFor(t)
+			begin(w, c1)
+			_ = w.schedule(t, big, c1)
+			timers := w.clock.Waiters()
+			for range 50 {
+				_ = w.schedule(t, big, c1)
+			}
+			if now := w.clock.Waiters(); now != timers {
+				t.Errorf("%d timers, and %d after 50 attempts more", timers, now)
+			}
+		})
+	}
+}
+
+func TestAPodThatFitsNowhereIsScheduledAgainUntilItIsForgotten(t *testing.T) {
+	clock, looks := schedulingtest.NewClock(), make(chan struct{}, 1)
+	k, look := newKeeping(clock), func() { looks <- struct{}{} }
+	if k.lookAgain("stranger", look); clock.HasWaiters() {
+		t.Error("a pod of which nothing is known has a timer")
+	}
+	k.fitsNowhere("p")
+	for range 2 {
+		k.lookAgain("p", look)
+		clock.Step(keepAfter)
+		receive(t, "the pod is scheduled again", looks)
+	}
+	k.lookAgain("p", look)
+	if k.forget("p"); clock.HasWaiters() {
+		t.Error("a pod that is forgotten has a timer")
 	}
 }
 

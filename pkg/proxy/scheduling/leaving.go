@@ -7,11 +7,12 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/diagnosis"
 )
 
-// leaves says why the pod can be tried elsewhere although a target has its delegate: that target, which has not
-// scheduled the delegate, takes no pods now. It is empty otherwise. The delegate stays until another target has room.
+// leaves says why the pod can be tried elsewhere although a target has, or may have, its delegate: that target, which
+// has not scheduled the delegate, takes no pods now. It is empty otherwise. The delegate stays until another target has
+// room.
 func (p *plugin) leaves(c *cycle, pod *corev1.Pod) string {
 	holder := c.holder
-	if holder == nil || !p.placer.Delegates.Has(holder, pod.UID) || p.placer.Delegates.ScheduledIn(holder, pod.UID) {
+	if holder == nil || !p.placer.Delegates.MayLeave(holder, pod.UID) {
 		return ""
 	}
 	if c.claims {

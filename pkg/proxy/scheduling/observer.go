@@ -85,7 +85,8 @@ func (s *Scheduler) chaperonSeen(t *target, chaperon *v1alpha1.PodChaperon) {
 		s.chaperonGone(t, chaperon) // Feedback ends it. It holds no pod.
 		return
 	}
-	proxy := placement.ProxyUID(chaperon)
+	proxy, delegates := placement.ProxyUID(chaperon), s.plugin.placer.Delegates
+	known := delegates.ScheduledIn(t.Target, proxy)
 	switch {
 	case placement.Finished(chaperon): // It may never have been counted.
 		if t.Ledger.Remove(proxy) {
@@ -94,7 +95,10 @@ func (s *Scheduler) chaperonSeen(t *target, chaperon *v1alpha1.PodChaperon) {
 	case placement.Scheduled(chaperon):
 		t.Ledger.Scheduled(proxy)
 	}
-	s.plugin.placer.Delegates.Seen(t.Target, chaperon)
+	delegates.Seen(t.Target, chaperon)
+	if !known && delegates.ScheduledIn(t.Target, proxy) && delegates.Unattended(proxy) {
+		s.plugin.waker.pod(gate.ParentOf(chaperon).Key, proxy) // Perhaps a filter rejects the target: bindScheduled.
+	}
 }
 
 func (s *Scheduler) chaperonGone(t *target, chaperon *v1alpha1.PodChaperon) {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -210,7 +211,8 @@ func (p *plugin) mayMove(c *cycle, pod *corev1.Pod) bool {
 		!p.placer.Delegates.ScheduledIn(c.holder, pod.UID)
 }
 
-// vacate withdraws the delegate from its holder. The room in the other target is reserved by now.
+// vacate withdraws the delegate from its holder. The room in the other target is reserved by now. A closed holder that
+// has scheduled the delegate stays the holder. The cache does not show this yet, so it is given the time of a back-off.
 func (p *plugin) vacate(ctx context.Context, c *cycle, pod *corev1.Pod, to *target) error {
 	leave := placement.Departure{Reason: to.Name() + " has room"}
 	if c.leaves != "" {
@@ -219,6 +221,9 @@ func (p *plugin) vacate(ctx context.Context, c *cycle, pod *corev1.Pod, to *targ
 	if err := p.placer.Vacate(ctx, pod, c.holder, leave); err != nil {
 		p.attempts.Declined(pod.UID)
 		p.wakeNext(client.ObjectKeyFromObject(pod))
+		if leave.Closed && invited(err) {
+			return fmt.Errorf("the pod stays in %s: its delegate is scheduled there", c.holder.Name())
+		}
 		return err
 	}
 	p.explanations.Ended(pod, c.holder.Name(), diagnosis.Moved, leave.Reason)

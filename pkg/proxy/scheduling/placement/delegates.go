@@ -38,7 +38,9 @@ type record struct {
 	// asked to create one, or unseen is its UID.
 	uncertain *Target
 	unseen    types.UID
-	waiter    *waiter
+	// unanswered is when the target was asked last, of those requests that it did not answer.
+	unanswered time.Time
+	waiter     *waiter
 	// left are delegates that may run although their PodChaperons are gone, at most one in a target.
 	left []leftover
 	// asked is when all targets were asked for such delegates, or zero.
@@ -163,7 +165,7 @@ func (d *Delegates) setUncertain(proxy types.UID, t *Target, uncertain bool) {
 	defer d.mu.Unlock()
 	known := d.recordOf(proxy)
 	if uncertain && !t.Gone() {
-		known.uncertain, known.unseen = t, ""
+		known.uncertain, known.unseen, known.unanswered = t, "", d.clock.Now()
 	} else if known.uncertain == t {
 		known.uncertain = nil
 	}

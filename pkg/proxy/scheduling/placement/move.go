@@ -59,6 +59,14 @@ func (d *Delegates) Invite(proxy types.UID) {
 	}
 }
 
+// Unattended says whether nobody waits for news of a proxy, which may be neither bound nor gone.
+func (d *Delegates) Unattended(proxy types.UID) bool {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	known, ok := d.byProxy[proxy]
+	return ok && known.waiter == nil && !known.concluded
+}
+
 func (d *Delegates) invited(w *waiter) bool {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
@@ -87,6 +95,13 @@ func (p *Placer) Vacate(ctx context.Context, proxy *corev1.Pod, from *Target, le
 	}
 	stays := &InvitedError{Target: from.Name()}
 	seen := p.Delegates.in(from, proxy.UID)
+	if seen == nil && leave.Closed && p.Delegates.isUncertain(proxy.UID, from) {
+		found, err := p.findUnseen(ctx, proxy, from)
+		if found == nil {
+			return err
+		}
+		seen = found
+	}
 	if seen == nil {
 		return stays
 	}
@@ -99,6 +114,7 @@ func (p *Placer) Vacate(ctx context.Context, proxy *corev1.Pod, from *Target, le
 	case err == nil:
 		return stays
 	case errors.As(err, new(*RefusedError)):
+		p.Delegates.setUncertain(proxy.UID, from, false)
 		return nil
 	default:
 		return err
