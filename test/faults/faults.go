@@ -7,7 +7,6 @@ import (
 	"syscall"
 	"time"
 
-	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -131,9 +130,8 @@ func slowing(name string) begin {
 
 // manager returns the pod of a cluster's manager: the leader, or another replica.
 func (l *lab) manager(ctx context.Context, name string, leader bool) (*corev1.Pod, error) {
-	lease := &coordinationv1.Lease{}
-	key := client.ObjectKey{Namespace: managerNamespace, Name: managerName}
-	if err := l.clusters[name].Get(ctx, key, lease); err != nil {
+	lease, err := l.lease(ctx, name)
+	if err != nil {
 		return nil, err
 	}
 	pods := &corev1.PodList{}

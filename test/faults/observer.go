@@ -94,12 +94,18 @@ func (l *lab) look(ctx context.Context, name string) string {
 }
 
 func (l *lab) holder(ctx context.Context) string {
-	lease := &coordinationv1.Lease{}
-	key := client.ObjectKey{Namespace: managerNamespace, Name: managerName}
-	if err := l.clusters[source].Get(ctx, key, lease); err != nil || lease.Spec.HolderIdentity == nil {
+	lease, err := l.lease(ctx, source)
+	if err != nil || lease.Spec.HolderIdentity == nil {
 		return ""
 	}
 	return *lease.Spec.HolderIdentity
+}
+
+// lease returns that of the leader of a cluster's managers.
+func (l *lab) lease(ctx context.Context, name string) (*coordinationv1.Lease, error) {
+	lease := &coordinationv1.Lease{}
+	key := client.ObjectKey{Namespace: managerNamespace, Name: managerName}
+	return lease, l.clusters[name].Get(ctx, key, lease)
 }
 
 func (o *observer) note(what, name string) {

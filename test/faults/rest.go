@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
@@ -24,6 +25,9 @@ func (l *lab) atRest(ctx context.Context) error {
 	case err != nil && !errors.Is(err, errNothingToAccept):
 		return err
 	}
+	if err := l.managersLead(ctx); err != nil {
+		return err
+	}
 	if err := l.nodesReady(ctx); err != nil {
 		return err
 	}
@@ -38,6 +42,24 @@ func (l *lab) atRest(ctx context.Context) error {
 		return err
 	}
 	return l.processesMatch(found)
+}
+
+// leadsWithin is how long ago a leader renewed its Lease at most. It does so every two seconds.
+const leadsWithin = 6 * time.Second
+
+// managersLead returns an error unless both clusters have a leader. Without one, nodes are Ready until their Leases
+// have run out.
+func (l *lab) managersLead(ctx context.Context) error {
+	for _, name := range []string{source, target} {
+		lease, err := l.lease(ctx, name)
+		if err != nil {
+			return err
+		}
+		if renewed := lease.Spec.RenewTime; renewed == nil || time.Since(renewed.Time) > leadsWithin {
+			return fmt.Errorf("nobody leads the managers of %s since %v", name, renewed)
+		}
+	}
+	return nil
 }
 
 func (l *lab) nodesReady(ctx context.Context) error {
