@@ -156,8 +156,8 @@ test-faults-breakages: ## Break the product in several places, one at a time, an
 # The packages that decide. MUTATE="pkg/engage pkg/translate" chooses others. docs/reliability.md has the results.
 MUTATE ?= pkg/proxy/scheduling/attempts pkg/proxy/scheduling/placement pkg/proxy/feedback pkg/proxy/fit pkg/translate \
 	pkg/delegate/chaperon pkg/delegate/fence pkg/delegate/garbagecollection pkg/delegate/restriction pkg/connect/hold \
-	pkg/connect/identity pkg/follow/claims pkg/follow/objects pkg/follow/services pkg/follow/writer pkg/watch pkg/gate \
-	pkg/gate/addresses pkg/gate/proof pkg/gate/wire
+	pkg/connect/awake pkg/connect/identity pkg/connect/responsive pkg/proxy/ending pkg/vk/node pkg/follow/claims \
+	pkg/follow/objects pkg/follow/services pkg/follow/writer pkg/watch pkg/gate pkg/gate/addresses pkg/gate/proof pkg/gate/wire
 
 .PHONY: test-mutation
 test-mutation: ## Break the deciding packages in small ways, and list what no unit test notices (long; not part of test)
