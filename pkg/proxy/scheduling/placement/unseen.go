@@ -51,7 +51,7 @@ func (p *Placer) findUnseen(ctx context.Context, proxy *corev1.Pod, t *Target) (
 		return nil, fmt.Errorf("leaving %s, and looking whether the PodChaperon is there: %w", t.Name(), err)
 	case err != nil || ProxyUID(found) != proxy.UID:
 		p.Delegates.setUncertain(proxy.UID, t, false)
-		return nil, nil //nolint:nilnil // as promised
+		return nil, nil //nolint:nilnil,nilerr // as promised: what is not there, or no PodChaperon of ours, is none
 	case ending.Begun(found):
 		p.Delegates.noteUnseen(t, found)
 		return nil, fmt.Errorf("leaving %s: the delegate is being withdrawn", t.Name())

@@ -29,7 +29,9 @@ func TestAPodLeavesAClosedTargetThatDidNotAnswer(t *testing.T) {
 		},
 		"there is one":                   {after: carriedOutWithin, there: newChaperon("c", "p", fullThere)},
 		"there is one of another pod":    {after: carriedOutWithin, there: newChaperon("c", "q", bindsThere)},
-		"there is one that is scheduled": {after: carriedOutWithin, there: newChaperon("c", "p", bindsThere), err: stays},
+		"there is one that is scheduled": {
+			after: carriedOutWithin, there: newChaperon("c", "p", bindsThere), err: stays,
+		},
 		"there is one whose delegate is ending": {
 			after: carriedOutWithin, there: newChaperon("c", "p", fullThere, func(c *v1alpha1.PodChaperon) {
 				metav1.SetMetaDataAnnotation(&c.ObjectMeta, v1alpha1.AnnotationDeletionGracePeriod, "")
