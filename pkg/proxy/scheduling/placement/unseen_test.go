@@ -27,8 +27,8 @@ func TestAPodLeavesAClosedTargetThatDidNotAnswer(t *testing.T) {
 			after: carriedOutWithin - 1,
 			err:   "leaving c1: it has not answered, and may still create the PodChaperon",
 		},
-		"there is one":                   {after: carriedOutWithin, there: newChaperon("c", "p", fullThere)},
-		"there is one of another pod":    {after: carriedOutWithin, there: newChaperon("c", "q", bindsThere)},
+		"there is one":                {after: carriedOutWithin, there: newChaperon("c", "p", fullThere)},
+		"there is one of another pod": {after: carriedOutWithin, there: newChaperon("c", "q", bindsThere)},
 		"there is one that is scheduled": {
 			after: carriedOutWithin, there: newChaperon("c", "p", bindsThere), err: stays,
 		},
