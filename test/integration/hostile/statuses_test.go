@@ -28,13 +28,13 @@ func TestATargetWithOneBoundPodCostsLittle(t *testing.T) {
 	was := engagedTarget(t, key)
 	namespace := env.Namespace(t, env.Enabled(), c1, c2)
 	proxy := env.Proxy(namespace, "web")
-	proxy.Spec.NodeSelector = map[string]string{"example.com/by": "the-test"} // The scheduler does not bind it.
+	// It is bound only because its delegate runs.
+	proxy.Spec.NodeSelector = map[string]string{"example.com/by": "nobody"}
 	env.CreateForTest(t, c1, proxy)
 	chaperon := proved(t, proxy, key)
 	s.reportLongStatuses(chaperon.DeepCopy())
 	env.Eventually(t, func(ctx context.Context) error { return cached(ctx, was, chaperon) })
 	stop := watchHeap(t)
-	env.Bind(t, c1, proxy, translate.VirtualNodeName(key))
 	env.WaitFor(t, c1, proxy, func(proxy *corev1.Pod) error {
 		is := &proxy.Status
 		second := strings.HasPrefix(is.Message, "2")
