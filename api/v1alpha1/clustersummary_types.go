@@ -52,6 +52,16 @@ type ClusterSummaryStatus struct {
 	// +optional
 	// +listType=set
 	DeclaredFeatures []string `json:"declaredFeatures,omitempty"`
+	// DeviceResources are the extended resources that DeviceClasses provide by dynamic resource allocation: of each
+	// DeviceClass its spec.extendedResourceName, and deviceclass.resource.kubernetes.io/ with its name. Pods can get them
+	// on nodes that do not list them. Only the cluster's own scheduler knows how many devices are free. There are at most
+	// 128, in order.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=128
+	// +kubebuilder:validation:items:MaxLength=317
+	// +kubebuilder:validation:items:Pattern=`^[^/]+/[^/]+$`
+	DeviceResources []string `json:"deviceResources,omitempty"`
 	// Requested is the sum of the requests of the pods on these nodes, as kube-scheduler counts them. The resource pods
 	// is the number of these pods.
 	// +optional

@@ -211,6 +211,11 @@ func (in *ClusterSummaryStatus) DeepCopyInto(out *ClusterSummaryStatus) {
 		*out = make([]string, len(*in))
 		copy(*out, *in)
 	}
+	if in.DeviceResources != nil {
+		in, out := &in.DeviceResources, &out.DeviceResources
+		*out = make([]string, len(*in))
+		copy(*out, *in)
+	}
 	if in.Requested != nil {
 		in, out := &in.Requested, &out.Requested
 		*out = make(v1.ResourceList, len(*in))

@@ -107,6 +107,43 @@ func TestCheckSummary(t *testing.T) {
 			status(func(s *v1alpha1.ClusterSummaryStatus) { s.DeclaredFeatures = make([]string, 513) }),
 			"it declares 513 features, and at most 512 are read",
 		},
+		"resources of devices": {
+			status(func(s *v1alpha1.ClusterSummaryStatus) {
+				s.DeviceResources = []string{"deviceclass.resource.kubernetes.io/gpu", "example.com/gpu"}
+			}), "",
+		},
+		"too many resources of devices": {
+			status(func(s *v1alpha1.ClusterSummaryStatus) { s.DeviceResources = make([]string, 129) }),
+			"it has 129 resources of devices, and at most 128 are read",
+		},
+		"devices that are CPUs": {
+			status(func(s *v1alpha1.ClusterSummaryStatus) { s.DeviceResources = []string{"cpu"} }),
+			`the resource of devices "cpu" is no extended resource, or not in order`,
+		},
+		"devices that are huge pages": {
+			status(func(s *v1alpha1.ClusterSummaryStatus) { s.DeviceResources = []string{"hugepages-2Mi"} }),
+			`the resource of devices "hugepages-2Mi" is no extended resource, or not in order`,
+		},
+		"devices that are a resource of Kubernetes": {
+			status(func(s *v1alpha1.ClusterSummaryStatus) { s.DeviceResources = []string{"kubernetes.io/batch"} }),
+			`the resource of devices "kubernetes.io/batch" is no extended resource`,
+		},
+		"devices that are a quota": {
+			status(func(s *v1alpha1.ClusterSummaryStatus) { s.DeviceResources = []string{"requests.example.com/gpu"} }),
+			`the resource of devices "requests.example.com/gpu" is no extended resource`,
+		},
+		"devices with an invalid name": {
+			status(func(s *v1alpha1.ClusterSummaryStatus) { s.DeviceResources = []string{"a/b c"} }),
+			`the resource of devices "a/b c" is no extended resource`,
+		},
+		"devices without order": {
+			status(func(s *v1alpha1.ClusterSummaryStatus) { s.DeviceResources = []string{"b/b", "a/a"} }),
+			`the resource of devices "a/a" is no extended resource, or not in order`,
+		},
+		"devices twice": {
+			status(func(s *v1alpha1.ClusterSummaryStatus) { s.DeviceResources = []string{"a/a", "a/a"} }),
+			`the resource of devices "a/a" is no extended resource, or not in order`,
+		},
 		"too many labels of classes": {
 			class(func(c *v1alpha1.NodeClass) { c.Labels = labelsOf(maxText) }),
 			"its labels and taints of node classes have",
@@ -252,6 +289,11 @@ func TestABoundItselfIsAccepted(t *testing.T) {
 			func(s *v1alpha1.ClusterSummary) { s.Status.Sources[0].Latest[0] = strings.Repeat("u", maxUID) }, "",
 		},
 		"resources": {func(s *v1alpha1.ClusterSummary) { s.Status.Requested = most }, ""},
+		"resources of devices": {func(s *v1alpha1.ClusterSummary) {
+			for _, name := range numbered(maxDevices) {
+				s.Status.DeviceResources = append(s.Status.DeviceResources, "example.com/"+name)
+			}
+		}, ""},
 		"nothing":   {func(s *v1alpha1.ClusterSummary) { s.Capacity = amountsOf(corev1.ResourceMemory, "0") }, ""},
 		"an amount": {func(s *v1alpha1.ClusterSummary) { s.Capacity = amountsOf(corev1.ResourceMemory, "1Ei") }, ""},
 	} {

@@ -24,6 +24,7 @@ type account struct {
 	nodes     map[string]*nodeAccount
 	pods      map[types.NamespacedName]*corev1.Pod // the pods that count, as they were counted
 	delegates delegates
+	devices   devices
 	shapes    map[string]*shape
 	partition *partition
 	moved     bool // A node changed its shape since the partition was computed.
@@ -38,6 +39,7 @@ func newAccount(excluded *regexp.Regexp) *account {
 		nodes:     map[string]*nodeAccount{},
 		pods:      map[types.NamespacedName]*corev1.Pod{},
 		delegates: delegates{},
+		devices:   devices{},
 		shapes:    map[string]*shape{},
 		partition: &partition{},
 	}

@@ -43,7 +43,8 @@ func (a *account) summary() *v1alpha1.ClusterSummary {
 		Allocatable: a.resources.list(a.totals.allocatable),
 		Status: v1alpha1.ClusterSummaryStatus{
 			Nodes: a.totals.nodes, DeclaredFeatures: slices.Clone(a.totals.features),
-			Requested: a.resources.list(a.totals.requested), Sources: a.sources(),
+			DeviceResources: a.devices.resources(),
+			Requested:       a.resources.list(a.totals.requested), Sources: a.sources(),
 		},
 	}
 	summary.Labels = maps.Clone(a.totals.labels)

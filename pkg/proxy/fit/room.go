@@ -2,6 +2,7 @@ package fit
 
 import (
 	"maps"
+	"math"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -12,6 +13,10 @@ import (
 
 // defaultPods is how many pods a node takes if its capacity does not say.
 const defaultPods = 110
+
+// unlimited is how much is free of a resource that a DeviceClass provides, on nodes that do not list it. How many devices
+// are free is for the target's own scheduler to judge.
+const unlimited = math.MaxInt64
 
 // Room is the free capacity of a target. A target without a ClusterSummary has a nil Room, in which nothing fits. Rooms
 // never change, and are safe for concurrent use.
@@ -64,17 +69,20 @@ func GrowthRoom(classes []v1alpha1.ScaleUpNodeClass) *Room {
 func newRoom(status *v1alpha1.ClusterSummaryStatus, previous *Room) *Room {
 	r := &Room{
 		shape:   shapeOf(status, previous),
-		names:   names(status.Classes),
+		names:   names(status),
 		classes: make([]*class, len(status.Classes)),
 	}
 	for i := range status.Classes {
-		r.classes[i] = newClass(&status.Classes[i], r.names)
+		r.classes[i] = newClass(&status.Classes[i], r.names, status.DeviceResources)
 	}
 	return r
 }
 
-func names(classes []v1alpha1.NodeClass) []corev1.ResourceName {
-	all := map[corev1.ResourceName]struct{}{}
+func names(status *v1alpha1.ClusterSummaryStatus) []corev1.ResourceName {
+	all, classes := map[corev1.ResourceName]struct{}{}, status.Classes
+	for _, name := range status.DeviceResources {
+		all[corev1.ResourceName(name)] = struct{}{}
+	}
 	for i := range classes {
 		for name := range classes[i].Allocatable {
 			all[name] = struct{}{}
@@ -88,7 +96,7 @@ func names(classes []v1alpha1.NodeClass) []corev1.ResourceName {
 	return slices.Sorted(maps.Keys(all))
 }
 
-func newClass(published *v1alpha1.NodeClass, names []corev1.ResourceName) *class {
+func newClass(published *v1alpha1.NodeClass, names []corev1.ResourceName, devices []string) *class {
 	c := &class{
 		nodes:       int(published.Nodes),
 		allocatable: make([]int64, len(names)),
@@ -102,8 +110,23 @@ func newClass(published *v1alpha1.NodeClass, names []corev1.ResourceName) *class
 			c.free = append(c.free, v)
 		}
 	}
+	for _, name := range devices {
+		c.provide(slices.Index(names, corev1.ResourceName(name)))
+	}
 	c.measure()
 	return c
+}
+
+// provide makes the resource of a column unlimited, unless a node lists it: kube-scheduler does not ask DeviceClasses
+// for a resource that a node lists.
+func (c *class) provide(column int) {
+	if c.allocatable[column] > 0 {
+		return
+	}
+	c.allocatable[column] = unlimited
+	for i := range c.free {
+		c.free[i].amounts[column] = unlimited
+	}
 }
 
 func fill(amounts []int64, list corev1.ResourceList, names []corev1.ResourceName) {

@@ -8,7 +8,8 @@ import (
 
 // With returns the Room that is left when one such pod is placed. The pod takes its requests from the node on which
 // kube-scheduler would put it by default: the one that is then the least in use. If the pod fits nowhere, the Room is
-// the same. No amount becomes negative, and the sum of all free amounts shrinks by exactly the pod's requests.
+// the same. No amount becomes negative, and the sum of all free amounts shrinks by exactly the pod's requests, except those of
+// devices.
 func (r *Room) With(d *Demand) *Room {
 	if r == nil {
 		return nil
@@ -73,7 +74,9 @@ func (r *Room) unused(c *class, j int, d *Demand, columns []int) float64 {
 func (c *class) with(j int, d *Demand, columns []int) *class {
 	taken := vector{1, slices.Clone(c.free[j].amounts)}
 	for i, column := range columns {
-		taken.amounts[column] -= d.quantities[i].Amount
+		if taken.amounts[column] != unlimited {
+			taken.amounts[column] -= d.quantities[i].Amount
+		}
 	}
 	changed := &class{nodes: c.nodes, allocatable: c.allocatable, free: slices.Clone(c.free)}
 	changed.free[j].nodes--
