@@ -53,9 +53,9 @@ type ClusterSummaryStatus struct {
 	// +listType=set
 	DeclaredFeatures []string `json:"declaredFeatures,omitempty"`
 	// DeviceResources are the extended resources that DeviceClasses provide by dynamic resource allocation: of each
-	// DeviceClass its spec.extendedResourceName, and deviceclass.resource.kubernetes.io/ with its name. Pods can get them
-	// on nodes that do not list them. Only the cluster's own scheduler knows how many devices are free. There are at most
-	// 128, in order.
+	// DeviceClass its spec.extendedResourceName, and deviceclass.resource.kubernetes.io/ with its name. Pods can get
+	// them on nodes that do not list them. Only the cluster's own scheduler knows how many devices are free. There are
+	// at most 128, in order.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=128

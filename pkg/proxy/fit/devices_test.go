@@ -18,10 +18,11 @@ func provides(resources []string, all ...nodes) *Room {
 	return NewRoom(summary, nil)
 }
 
-func TestADeviceIsForTheTargetToJudge(t *testing.T) {
+func TestTheTargetDecidesAboutDevices(t *testing.T) {
 	listed := free(1, "pods=1 cpu=4 example.com/gpu=2")
 	full := free(1, "pods=1 cpu=4")
 	full.Allocatable = list("pods=110 cpu=8 example.com/gpu=8")
+	others := free(1, "pods=1").labels("a=b")
 	tests := map[string]struct {
 		room *Room
 		pod  string
@@ -49,12 +50,19 @@ func TestADeviceIsForTheTargetToJudge(t *testing.T) {
 			"no node has 4 free CPUs, 1 free example.com/gpu and 4 of free memory together " +
 				"(nearest: 4 CPUs and 1 of memory)",
 		},
-		"nodes list it, too":            {provides([]string{gpu}, listed), "example.com/gpu=2", ""},
-		"nodes list it, and have less":  {provides([]string{gpu}, listed), "example.com/gpu=3", "no node has 3 free example.com/gpu (largest: 2)"},
-		"nodes list it, and have none":  {provides([]string{gpu}, full), "example.com/gpu=1", "no node has 1 free example.com/gpu (largest: 0)"},
-		"other nodes list it":           {provides([]string{gpu}, full, free(1, "pods=1").labels("a=b")), "example.com/gpu=9", ""},
-		"other nodes have another room": {provides([]string{gpu}, full, free(1, "pods=1").labels("a=b")), "cpu=1 example.com/gpu=1", "no node has 1 free CPU and 1 free example.com/gpu together (nearest: 4 CPUs and 0 example.com/gpu)"},
-		"it has no nodes":               {provides([]string{gpu}), "example.com/gpu=1", "it has no nodes"},
+		"nodes list it, too": {provides([]string{gpu}, listed), "example.com/gpu=2", ""},
+		"nodes list it, and have less": {
+			provides([]string{gpu}, listed), "example.com/gpu=3", "no node has 3 free example.com/gpu (largest: 2)",
+		},
+		"nodes list it, and have none": {
+			provides([]string{gpu}, full), "example.com/gpu=1", "no node has 1 free example.com/gpu (largest: 0)",
+		},
+		"other nodes list it": {provides([]string{gpu}, full, others), "example.com/gpu=9", ""},
+		"other nodes list it, and have the CPUs": {
+			provides([]string{gpu}, full, others), "cpu=1 example.com/gpu=1",
+			"no node has 1 free CPU and 1 free example.com/gpu together (nearest: 4 CPUs and 0 example.com/gpu)",
+		},
+		"it has no nodes": {provides([]string{gpu}), "example.com/gpu=1", "it has no nodes"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -14,8 +14,8 @@ import (
 // defaultPods is how many pods a node takes if its capacity does not say.
 const defaultPods = 110
 
-// unlimited is how much is free of a resource that a DeviceClass provides, on nodes that do not list it. How many devices
-// are free is for the target's own scheduler to judge.
+// unlimited is how much is free of a resource that a DeviceClass provides, on nodes that do not list it. Only the
+// target's own scheduler knows how many devices are free.
 const unlimited = math.MaxInt64
 
 // Room is the free capacity of a target. A target without a ClusterSummary has a nil Room, in which nothing fits. Rooms

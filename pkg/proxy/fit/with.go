@@ -8,8 +8,8 @@ import (
 
 // With returns the Room that is left when one such pod is placed. The pod takes its requests from the node on which
 // kube-scheduler would put it by default: the one that is then the least in use. If the pod fits nowhere, the Room is
-// the same. No amount becomes negative, and the sum of all free amounts shrinks by exactly the pod's requests, except those of
-// devices.
+// the same. No amount becomes negative, and the sum of all free amounts shrinks by exactly the pod's requests. Devices
+// do not become fewer.
 func (r *Room) With(d *Demand) *Room {
 	if r == nil {
 		return nil
