@@ -447,6 +447,19 @@ func (in *NodeClass) DeepCopyInto(out *NodeClass) {
 			(*out)[key] = val.DeepCopy()
 		}
 	}
+	if in.Empty != nil {
+		in, out := &in.Empty, &out.Empty
+		*out = make([]v1.ResourceList, len(*in))
+		for i := range *in {
+			if (*in)[i] != nil {
+				in, out := &(*in)[i], &(*out)[i]
+				*out = make(v1.ResourceList, len(*in))
+				for key, val := range *in {
+					(*out)[key] = val.DeepCopy()
+				}
+			}
+		}
+	}
 	if in.Free != nil {
 		in, out := &in.Free, &out.Free
 		*out = make([]FreeNodes, len(*in))

@@ -23,6 +23,7 @@ import (
 const (
 	maxClasses   = 50
 	maxVectors   = 256
+	maxSizes     = 4         // of empty nodes, in a class
 	maxText      = 128 << 10 // bytes of the labels and taints of all classes, and of the labels of the object
 	maxOmitted   = 32<<10 + 1<<10
 	maxSources   = 1000
@@ -134,6 +135,12 @@ func checkClass(class *v1alpha1.NodeClass) error {
 		checkLabels(class.Labels),
 		checkTaints(class.Taints),
 		checkAmounts("allocatable", class.Allocatable),
+	}
+	if len(class.Empty) > maxSizes {
+		return fmt.Errorf("a class has %d sizes of empty nodes, and at most %d are read", len(class.Empty), maxSizes)
+	}
+	for _, list := range class.Empty {
+		errs = append(errs, checkAmounts("empty nodes", list))
 	}
 	negative := class.Nodes < 0
 	for i := range class.Free {

@@ -39,7 +39,8 @@ func validSummary() *v1alpha1.ClusterSummary {
 			free = make([]v1alpha1.FreeNodes, 11) // 256 in all
 		}
 		s.Status.Classes = append(s.Status.Classes, v1alpha1.NodeClass{
-			Nodes: 1, Allocatable: cpus, Free: free, Labels: map[string]string{"i": fmt.Sprint(i)},
+			Nodes: 1, Allocatable: cpus, Empty: slices.Repeat([]corev1.ResourceList{cpus}, maxSizes), Free: free,
+			Labels: map[string]string{"i": fmt.Sprint(i)},
 			Taints: []corev1.Taint{{Key: "example.com/gpu", Value: "a100", Effect: corev1.TaintEffectNoExecute}},
 		})
 	}
@@ -87,6 +88,16 @@ func TestCheckSummary(t *testing.T) {
 		"too many vectors": {
 			class(func(c *v1alpha1.NodeClass) { c.Free = append(c.Free, v1alpha1.FreeNodes{}) }),
 			"it has more than 256 vectors of free resources",
+		},
+		"too many sizes of empty nodes": {
+			class(func(c *v1alpha1.NodeClass) { c.Empty = make([]corev1.ResourceList, 5) }),
+			"a class has 5 sizes of empty nodes, and at most 4 are read",
+		},
+		"a negative size of empty nodes": {
+			class(func(c *v1alpha1.NodeClass) {
+				c.Empty = []corev1.ResourceList{amountsOf(corev1.ResourceMemory, "-1")}
+			}),
+			"its empty nodes have a negative amount of memory",
 		},
 		"too many sources": {
 			status(func(s *v1alpha1.ClusterSummaryStatus) { s.Sources = make([]v1alpha1.SourceUsage, 1001) }),

@@ -75,7 +75,7 @@ func (p *partition) describe(status *v1alpha1.ClusterSummaryStatus, resources *r
 		nodeClass := v1alpha1.NodeClass{
 			Labels: c.labels, Taints: c.taints,
 			Nodes:       int32(c.nodes), //nolint:gosec // fits
-			Allocatable: resources.list(c.amount.allocatable), Free: c.amount.listed,
+			Allocatable: resources.list(c.amount.allocatable), Empty: c.amount.empty, Free: c.amount.listed,
 		}
 		status.Classes = append(status.Classes, *nodeClass.DeepCopy())
 	}

@@ -31,7 +31,8 @@ type Room struct {
 type class struct {
 	nodes       int
 	allocatable []int64
-	largest     []int64 // that is free, of each resource by itself
+	empty       [][]int64 // of nodes that have only the pods that belong to them
+	largest     []int64   // that is free, of each resource by itself
 	free        []vector
 }
 
@@ -103,6 +104,14 @@ func newClass(published *v1alpha1.NodeClass, names []corev1.ResourceName, device
 		free:        make([]vector, 0, len(published.Free)),
 	}
 	fill(c.allocatable, published.Allocatable, names)
+	for _, list := range published.Empty {
+		size := make([]int64, len(names))
+		fill(size, list, names)
+		c.empty = append(c.empty, size)
+	}
+	if len(c.empty) == 0 {
+		c.empty = [][]int64{slices.Clone(c.allocatable)}
+	}
 	for i := range published.Free {
 		if f := &published.Free[i]; f.Nodes > 0 {
 			v := vector{int(f.Nodes), make([]int64, len(names))}
@@ -124,6 +133,9 @@ func (c *class) provide(column int) {
 		return
 	}
 	c.allocatable[column] = unlimited
+	for _, size := range c.empty {
+		size[column] = unlimited
+	}
 	for i := range c.free {
 		c.free[i].amounts[column] = unlimited
 	}
@@ -171,8 +183,22 @@ func (r *Room) Unsure(d *Demand) bool {
 	return r.roomy(m.unsure, d, columns) && !r.roomy(m.sure, d, columns)
 }
 
-// CouldHold says whether the pod would fit on an empty node of one of the node classes.
+// CouldHold says whether the pod would fit on an empty node of one of the node classes, which has only static pods and
+// those of DaemonSets.
 func (r *Room) CouldHold(d *Demand) bool {
+	return r.hasClass(d, func(c *class, columns []int) bool {
+		return slices.ContainsFunc(c.empty, func(size []int64) bool { return d.within(size, columns) })
+	})
+}
+
+// MayHold says whether the pod may fit on a node from which all pods were evicted, those of DaemonSets, too. It may be
+// wrong if it says so, and never if it does not.
+func (r *Room) MayHold(d *Demand) bool {
+	return r.hasClass(d, func(c *class, columns []int) bool { return d.within(c.allocatable, columns) })
+}
+
+// hasClass says whether this is true of a node class that the pod matches, or may match.
+func (r *Room) hasClass(d *Demand, holds func(c *class, columns []int) bool) bool {
 	if r == nil {
 		return false
 	}
@@ -180,9 +206,9 @@ func (r *Room) CouldHold(d *Demand) bool {
 	if !ok {
 		return false
 	}
-	holds := func(i int) bool { return d.within(r.classes[i].allocatable, columns) }
+	is := func(i int) bool { return holds(r.classes[i], columns) }
 	m := r.shape.match(&d.constraints)
-	return slices.ContainsFunc(m.sure, holds) || slices.ContainsFunc(m.unsure, holds)
+	return slices.ContainsFunc(m.sure, is) || slices.ContainsFunc(m.unsure, is)
 }
 
 // columns appends the indices of the demanded resources in the lists of amounts. It returns false if no node has one of

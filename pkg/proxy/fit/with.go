@@ -78,7 +78,7 @@ func (c *class) with(j int, d *Demand, columns []int) *class {
 			taken.amounts[column] -= d.quantities[i].Amount
 		}
 	}
-	changed := &class{nodes: c.nodes, allocatable: c.allocatable, free: slices.Clone(c.free)}
+	changed := &class{nodes: c.nodes, allocatable: c.allocatable, empty: c.empty, free: slices.Clone(c.free)}
 	changed.free[j].nodes--
 	if changed.free[j].nodes == 0 {
 		changed.free = slices.Delete(changed.free, j, j+1)
@@ -119,6 +119,11 @@ func (c *class) roomier(before *class, columns []int) bool {
 	}
 	if exceeds(c.allocatable, before.allocatable, columns) || exceeds(c.largest, before.largest, columns) {
 		return true
+	}
+	for _, size := range c.empty {
+		if !slices.ContainsFunc(before.empty, func(b []int64) bool { return !exceeds(size, b, columns) }) {
+			return true
+		}
 	}
 	for i := range c.free {
 		v := c.free[i].amounts
