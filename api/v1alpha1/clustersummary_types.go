@@ -106,7 +106,7 @@ type NodeClass struct {
 	Allocatable corev1.ResourceList `json:"allocatable,omitempty"`
 	// Empty is what one of the nodes has for pods that do not belong to it: its allocatable resources less the requests
 	// of its static pods and of DaemonSets' pods. Nodes that have no more of anything than another one are left out.
-	// The last of 4 entries may have the most of each resource of several nodes. A pod that fits into no entry waits in
+	// If there are 4, some may have the most of each resource of several nodes. A pod that fits into no entry waits in
 	// vain for room, and for another node like these. If there is no entry, allocatable is the only one.
 	// +optional
 	// +listType=atomic

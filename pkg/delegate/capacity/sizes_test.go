@@ -1,6 +1,8 @@
 package capacity
 
 import (
+	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -58,6 +60,25 @@ func TestAClassListsWhatItsNodesHaveWhenTheyAreEmpty(t *testing.T) {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+func TestNoSizeIsLost(t *testing.T) {
+	var nodes []*corev1.Node
+	for i := range 3 * maxCompared { // None includes another one.
+		nodes = append(nodes, node(fmt.Sprint(i), fmt.Sprint(1+i), fmt.Sprintf("%dGi", 1000-i)))
+	}
+	empty := Summarize(nodes, nil, nil).Status.Classes[0].Empty
+	if len(empty) != maxSizes {
+		t.Fatalf("%d sizes are listed", len(empty))
+	}
+	for _, n := range nodes {
+		held := slices.ContainsFunc(empty, func(size corev1.ResourceList) bool {
+			return size.Cpu().Cmp(*n.Status.Allocatable.Cpu()) >= 0 && size.Memory().Cmp(*n.Status.Allocatable.Memory()) >= 0
+		})
+		if !held {
+			t.Errorf("no size holds what node %s could: %v", n.Name, empty)
+		}
 	}
 }
 
