@@ -52,6 +52,16 @@ type ClusterSummaryStatus struct {
 	// +optional
 	// +listType=set
 	DeclaredFeatures []string `json:"declaredFeatures,omitempty"`
+	// DeviceResources are the extended resources that DeviceClasses provide by dynamic resource allocation: of each
+	// DeviceClass its spec.extendedResourceName, and deviceclass.resource.kubernetes.io/ with its name. Pods can get
+	// them on nodes that do not list them. Only the cluster's own scheduler knows how many devices are free. There are
+	// at most 128, in order.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=128
+	// +kubebuilder:validation:items:MaxLength=317
+	// +kubebuilder:validation:items:Pattern=`^[^/]+/[^/]+$`
+	DeviceResources []string `json:"deviceResources,omitempty"`
 	// Requested is the sum of the requests of the pods on these nodes, as kube-scheduler counts them. The resource pods
 	// is the number of these pods.
 	// +optional
@@ -94,6 +104,14 @@ type NodeClass struct {
 	// fits.
 	// +optional
 	Allocatable corev1.ResourceList `json:"allocatable,omitempty"`
+	// Empty is what one of the nodes has for pods that do not belong to it: its allocatable resources less the requests
+	// of its static pods and of DaemonSets' pods. Nodes that have no more of anything than another one are left out.
+	// If there are 4, some may have the most of each resource of several nodes. A pod that fits into no entry waits in
+	// vain for room, and for another node like these. If there is no entry, allocatable is the only one.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=4
+	Empty []corev1.ResourceList `json:"empty,omitempty"`
 	// Free is a lower bound of the free resources of the nodes. If there are too many different amounts, nodes with
 	// nearly the same amounts share one entry, with the least of each amount. The nodes with the most of each resource
 	// are exact, in up to half of the class's share of the entries. Nodes on which no pod fits may be left out.

@@ -211,6 +211,11 @@ func (in *ClusterSummaryStatus) DeepCopyInto(out *ClusterSummaryStatus) {
 		*out = make([]string, len(*in))
 		copy(*out, *in)
 	}
+	if in.DeviceResources != nil {
+		in, out := &in.DeviceResources, &out.DeviceResources
+		*out = make([]string, len(*in))
+		copy(*out, *in)
+	}
 	if in.Requested != nil {
 		in, out := &in.Requested, &out.Requested
 		*out = make(v1.ResourceList, len(*in))
@@ -440,6 +445,19 @@ func (in *NodeClass) DeepCopyInto(out *NodeClass) {
 		*out = make(v1.ResourceList, len(*in))
 		for key, val := range *in {
 			(*out)[key] = val.DeepCopy()
+		}
+	}
+	if in.Empty != nil {
+		in, out := &in.Empty, &out.Empty
+		*out = make([]v1.ResourceList, len(*in))
+		for i := range *in {
+			if (*in)[i] != nil {
+				in, out := &(*in)[i], &(*out)[i]
+				*out = make(v1.ResourceList, len(*in))
+				for key, val := range *in {
+					(*out)[key] = val.DeepCopy()
+				}
+			}
 		}
 	}
 	if in.Free != nil {

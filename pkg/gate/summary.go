@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation"
 
@@ -22,6 +23,7 @@ import (
 const (
 	maxClasses   = 50
 	maxVectors   = 256
+	maxSizes     = 4         // of empty nodes, in a class
 	maxText      = 128 << 10 // bytes of the labels and taints of all classes, and of the labels of the object
 	maxOmitted   = 32<<10 + 1<<10
 	maxSources   = 1000
@@ -31,6 +33,7 @@ const (
 	maxVersion   = 128
 	maxFeatures  = 512
 	maxFeature   = 128
+	maxDevices   = 128
 )
 
 // featureName is what API servers accept in status.declaredFeatures of nodes.
@@ -54,6 +57,7 @@ func CheckSummary(summary *v1alpha1.ClusterSummary) error {
 	}
 	return cmp.Or(
 		checkFeatures(status.DeclaredFeatures),
+		checkDevices(status.DeviceResources),
 		within("labels", checkLabels(summary.Labels), text(summary.Labels, nil), maxText),
 		checkAmounts("capacity", summary.Capacity),
 		checkAmounts("allocatable", summary.Allocatable),
@@ -76,6 +80,27 @@ func checkFeatures(features []string) error {
 		}
 	}
 	return nil
+}
+
+// checkDevices lets only extended resources pass: a target that offered CPUs without end would be believed.
+func checkDevices(resources []string) error {
+	if len(resources) > maxDevices {
+		return fmt.Errorf("it has %d resources of devices, and at most %d are read", len(resources), maxDevices)
+	}
+	for i, name := range resources {
+		if !isExtended(name) || i > 0 && resources[i-1] >= name {
+			return fmt.Errorf("the resource of devices %q is no extended resource, or not in order", short(name))
+		}
+	}
+	return nil
+}
+
+// isExtended says whether DeviceClasses can provide the resource: IsDRAExtendedResourceName of kube-scheduler.
+func isExtended(name string) bool {
+	prefixed := strings.Contains(name, "/") && len(validation.IsQualifiedName(name)) == 0
+	ours := strings.Contains(name, corev1.ResourceDefaultNamespacePrefix) ||
+		strings.HasPrefix(name, corev1.DefaultResourceRequestsPrefix)
+	return prefixed && (!ours || strings.HasPrefix(name, resourcev1.ResourceDeviceClassPrefix))
 }
 
 func notInVersion(r rune) bool { return r <= ' ' || r > '~' }
@@ -110,6 +135,12 @@ func checkClass(class *v1alpha1.NodeClass) error {
 		checkLabels(class.Labels),
 		checkTaints(class.Taints),
 		checkAmounts("allocatable", class.Allocatable),
+	}
+	if len(class.Empty) > maxSizes {
+		return fmt.Errorf("a class has %d sizes of empty nodes, and at most %d are read", len(class.Empty), maxSizes)
+	}
+	for _, list := range class.Empty {
+		errs = append(errs, checkAmounts("empty nodes", list))
 	}
 	negative := class.Nodes < 0
 	for i := range class.Free {

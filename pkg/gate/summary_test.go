@@ -39,7 +39,8 @@ func validSummary() *v1alpha1.ClusterSummary {
 			free = make([]v1alpha1.FreeNodes, 11) // 256 in all
 		}
 		s.Status.Classes = append(s.Status.Classes, v1alpha1.NodeClass{
-			Nodes: 1, Allocatable: cpus, Free: free, Labels: map[string]string{"i": fmt.Sprint(i)},
+			Nodes: 1, Allocatable: cpus, Empty: slices.Repeat([]corev1.ResourceList{cpus}, maxSizes), Free: free,
+			Labels: map[string]string{"i": fmt.Sprint(i)},
 			Taints: []corev1.Taint{{Key: "example.com/gpu", Value: "a100", Effect: corev1.TaintEffectNoExecute}},
 		})
 	}
@@ -88,6 +89,16 @@ func TestCheckSummary(t *testing.T) {
 			class(func(c *v1alpha1.NodeClass) { c.Free = append(c.Free, v1alpha1.FreeNodes{}) }),
 			"it has more than 256 vectors of free resources",
 		},
+		"too many sizes of empty nodes": {
+			class(func(c *v1alpha1.NodeClass) { c.Empty = make([]corev1.ResourceList, 5) }),
+			"a class has 5 sizes of empty nodes, and at most 4 are read",
+		},
+		"a negative size of empty nodes": {
+			class(func(c *v1alpha1.NodeClass) {
+				c.Empty = []corev1.ResourceList{amountsOf(corev1.ResourceMemory, "-1")}
+			}),
+			"its empty nodes have a negative amount of memory",
+		},
 		"too many sources": {
 			status(func(s *v1alpha1.ClusterSummaryStatus) { s.Sources = make([]v1alpha1.SourceUsage, 1001) }),
 			"it has 1001 sources, and at most 1000 are read",
@@ -106,6 +117,43 @@ func TestCheckSummary(t *testing.T) {
 		"too many features": {
 			status(func(s *v1alpha1.ClusterSummaryStatus) { s.DeclaredFeatures = make([]string, 513) }),
 			"it declares 513 features, and at most 512 are read",
+		},
+		"resources of devices": {
+			status(func(s *v1alpha1.ClusterSummaryStatus) {
+				s.DeviceResources = []string{"deviceclass.resource.kubernetes.io/gpu", "example.com/gpu"}
+			}), "",
+		},
+		"too many resources of devices": {
+			status(func(s *v1alpha1.ClusterSummaryStatus) { s.DeviceResources = make([]string, 129) }),
+			"it has 129 resources of devices, and at most 128 are read",
+		},
+		"devices that are CPUs": {
+			status(func(s *v1alpha1.ClusterSummaryStatus) { s.DeviceResources = []string{"cpu"} }),
+			`the resource of devices "cpu" is no extended resource, or not in order`,
+		},
+		"devices that are huge pages": {
+			status(func(s *v1alpha1.ClusterSummaryStatus) { s.DeviceResources = []string{"hugepages-2Mi"} }),
+			`the resource of devices "hugepages-2Mi" is no extended resource, or not in order`,
+		},
+		"devices that are a resource of Kubernetes": {
+			status(func(s *v1alpha1.ClusterSummaryStatus) { s.DeviceResources = []string{"kubernetes.io/batch"} }),
+			`the resource of devices "kubernetes.io/batch" is no extended resource`,
+		},
+		"devices that are a quota": {
+			status(func(s *v1alpha1.ClusterSummaryStatus) { s.DeviceResources = []string{"requests.example.com/gpu"} }),
+			`the resource of devices "requests.example.com/gpu" is no extended resource`,
+		},
+		"devices with an invalid name": {
+			status(func(s *v1alpha1.ClusterSummaryStatus) { s.DeviceResources = []string{"a/b c"} }),
+			`the resource of devices "a/b c" is no extended resource`,
+		},
+		"devices without order": {
+			status(func(s *v1alpha1.ClusterSummaryStatus) { s.DeviceResources = []string{"b/b", "a/a"} }),
+			`the resource of devices "a/a" is no extended resource, or not in order`,
+		},
+		"devices twice": {
+			status(func(s *v1alpha1.ClusterSummaryStatus) { s.DeviceResources = []string{"a/a", "a/a"} }),
+			`the resource of devices "a/a" is no extended resource, or not in order`,
 		},
 		"too many labels of classes": {
 			class(func(c *v1alpha1.NodeClass) { c.Labels = labelsOf(maxText) }),
@@ -252,6 +300,11 @@ func TestABoundItselfIsAccepted(t *testing.T) {
 			func(s *v1alpha1.ClusterSummary) { s.Status.Sources[0].Latest[0] = strings.Repeat("u", maxUID) }, "",
 		},
 		"resources": {func(s *v1alpha1.ClusterSummary) { s.Status.Requested = most }, ""},
+		"resources of devices": {func(s *v1alpha1.ClusterSummary) {
+			for _, name := range numbered(maxDevices) {
+				s.Status.DeviceResources = append(s.Status.DeviceResources, "example.com/"+name)
+			}
+		}, ""},
 		"nothing":   {func(s *v1alpha1.ClusterSummary) { s.Capacity = amountsOf(corev1.ResourceMemory, "0") }, ""},
 		"an amount": {func(s *v1alpha1.ClusterSummary) { s.Capacity = amountsOf(corev1.ResourceMemory, "1Ei") }, ""},
 	} {

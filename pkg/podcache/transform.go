@@ -11,6 +11,7 @@ import (
 // Transform is the cache transform of pods. It changes the given pod; a second call changes nothing. Other objects pass
 // unchanged. It keeps these fields:
 //   - Of all pods: identity and node, phase and addresses.
+//   - Of pods that belong to a node: the kind of their controller.
 //   - Of all pods except those that run only on virtual nodes: the fields that PodRequests of
 //     k8s.io/component-helpers/resource reads.
 //   - Of proxies and delegates: the whole status, the marks that make a pod ours, and the fields about its
@@ -30,6 +31,7 @@ func Transform(obj any) (any, error) {
 		ObjectMeta: identity(whole.ObjectMeta),
 		Spec:       corev1.PodSpec{NodeName: whole.Spec.NodeName},
 	}
+	keepTie(pod, &whole)
 	if !onlyVirtual(&whole) {
 		pod.Spec.Containers = requestsOf(whole.Spec.Containers)
 		pod.Spec.InitContainers = requestsOf(whole.Spec.InitContainers)
@@ -100,6 +102,21 @@ func keepContainers(pod, whole *corev1.Pod) {
 		pod.Spec.Resources = whole.Spec.Resources
 		// A second call sees the same pod.
 		pod.Spec.NodeSelector = only(whole.Spec.NodeSelector, v1alpha1.LabelNodeProvider)
+	}
+}
+
+// BelongsToNode says whether a pod, which may come from the cache, is a static pod, or of a DaemonSet: it is on the
+// node as long as there is a node.
+func BelongsToNode(pod *corev1.Pod) bool {
+	owner := metav1.GetControllerOfNoCopy(pod)
+	return owner != nil && (owner.Kind == "DaemonSet" || owner.Kind == "Node")
+}
+
+// keepTie stores that a pod belongs to its node.
+func keepTie(pod, whole *corev1.Pod) {
+	if BelongsToNode(whole) {
+		owner := metav1.GetControllerOfNoCopy(whole)
+		pod.OwnerReferences = []metav1.OwnerReference{{Kind: owner.Kind, Controller: owner.Controller}}
 	}
 }
 

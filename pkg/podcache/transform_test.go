@@ -64,6 +64,29 @@ func TestRequestsOfPodsOnVirtualNodesAreDropped(t *testing.T) {
 	}
 }
 
+func TestAPodKeepsThatItBelongsToItsNode(t *testing.T) {
+	for kind, want := range map[string]bool{"DaemonSet": true, "Node": true, "ReplicaSet": false, "": false} {
+		pod := &corev1.Pod{}
+		if kind != "" {
+			pod.OwnerReferences = []metav1.OwnerReference{
+				{Kind: "DaemonSet", Name: "no controller"}, {Kind: kind, Name: "o", UID: "u", Controller: ptr.To(true)},
+			}
+		}
+		var kept []metav1.OwnerReference
+		if want {
+			kept = []metav1.OwnerReference{{Kind: kind, Controller: ptr.To(true)}}
+		}
+		for range 2 { // The second time, it is transformed already.
+			if got := BelongsToNode(pod); got != want {
+				t.Errorf("a pod of a %s belongs to its node: %t", kind, got)
+			}
+			if diff := cmp.Diff(kept, transform(t, pod).OwnerReferences); diff != "" {
+				t.Errorf("owners of a pod of a %s (-want +got):\n%s", kind, diff)
+			}
+		}
+	}
+}
+
 func TestTheFingerprintOfAProxyIsKept(t *testing.T) {
 	proxy := &corev1.Pod{Spec: corev1.PodSpec{
 		SchedulerName: v1alpha1.SchedulerName, RestartPolicy: corev1.RestartPolicyAlways,

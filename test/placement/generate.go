@@ -65,6 +65,21 @@ func newNode(name, cluster string, s size) *corev1.Node {
 	}
 }
 
+// daemon is the pod of a DaemonSet on a node.
+func daemon(node *corev1.Node, s size) *corev1.Pod {
+	controller := true
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: "daemon-" + node.Name, Namespace: namespace,
+			OwnerReferences: []metav1.OwnerReference{{Kind: "DaemonSet", Name: "daemon", Controller: &controller}},
+		},
+		Spec: corev1.PodSpec{NodeName: node.Name, Containers: []corev1.Container{{
+			Name: "main", Resources: corev1.ResourceRequirements{Requests: s.list()},
+		}}},
+		Status: corev1.PodStatus{Phase: corev1.PodRunning},
+	}
+}
+
 func labelled(key, value string) func(*corev1.Node) {
 	return func(node *corev1.Node) { node.Labels[key] = value }
 }

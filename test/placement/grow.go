@@ -21,7 +21,8 @@ const (
 type nodeGroup struct {
 	cluster string
 	size    size
-	most    int // nodes that can be added
+	daemons size // what the pods of DaemonSets request on each node
+	most    int  // nodes that can be added
 	added   int
 }
 
@@ -79,7 +80,8 @@ func (a *autoscaler) serve(pod *corev1.Pod) bool {
 		}
 	}
 	for _, group := range a.groups {
-		if group.added < group.most && group.size.cpu >= cpu && group.size.memory >= memory {
+		left := group.empty()
+		if group.added < group.most && left.cpu >= cpu && left.memory >= memory {
 			a.order(group)
 			return a.serve(pod)
 		}
@@ -89,7 +91,12 @@ func (a *autoscaler) serve(pod *corev1.Pod) bool {
 
 func (a *autoscaler) order(group *nodeGroup) {
 	group.added++
-	a.coming = append(a.coming, &comingNode{left: group.size, at: time.Now().Add(nodeTime)})
+	a.coming = append(a.coming, &comingNode{left: group.empty(), at: time.Now().Add(nodeTime)})
 	node := newNode(fmt.Sprintf("%s-new-%d", group.cluster, group.added), group.cluster, group.size)
-	time.AfterFunc(nodeTime, func() { _, _ = a.kube.store.create(node) })
+	time.AfterFunc(nodeTime, func() { _ = createNode(a.kube.store, node, group.daemons) })
+}
+
+// empty is what a new node has for pods that are not of DaemonSets.
+func (g *nodeGroup) empty() size {
+	return size{cpu: g.size.cpu - g.daemons.cpu, memory: g.size.memory - g.daemons.memory}
 }

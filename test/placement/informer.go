@@ -8,6 +8,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -179,7 +180,7 @@ func (c caches) GetInformer(
 	if i := c.of(o); i != nil {
 		return i, nil
 	}
-	return nil, fmt.Errorf("there is no cache of %T", o)
+	return nil, fmt.Errorf("there is no cache of %T: %w", o, &meta.NoKindMatchError{})
 }
 
 func (c caches) of(o client.Object) *informer {

@@ -59,6 +59,18 @@ func TestABigPodDoesNotStarveAmongSmallOnes(t *testing.T) {
 	}
 }
 
+func TestNoPodWaitsForANodeThatDaemonSetsLeaveTooSmall(t *testing.T) {
+	r, err := simulate(t, scenario{"autoscalers, DaemonSets", "", 28, 20 * time.Minute, beside(3)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Log(strings.Join(r.cells(), " | "))
+	const most = 2 * time.Minute // A new node takes one, and a trial in vain ten.
+	if r.fleet.placed < r.fleet.pods || r.fleet.longest > most {
+		t.Errorf("%d of %d pods were placed, and waited for up to %s", r.fleet.placed, r.fleet.pods, r.fleet.longest)
+	}
+}
+
 func TestTheSameSeedMakesTheSameScenario(t *testing.T) {
 	for _, s := range scenarios() {
 		a, b := s.made(), s.made()

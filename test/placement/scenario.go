@@ -33,6 +33,8 @@ type cluster struct {
 	policy *v1alpha1.PlacementPolicy
 	// grows is nil if there is no autoscaler.
 	grows *nodeGroup
+	// daemons are what the pods of DaemonSets request on each node.
+	daemons size
 	// quota is how many thousandths of CPUs delegates may request there. If 0, there is no quota.
 	quota int64
 	// queue is the same, but delegates wait behind gates until there is room. If 0, there are no gates.
@@ -70,6 +72,8 @@ func scenarios() []scenario {
 			"that needs half a node", 13, 14 * minute, bigPod(3)},
 		{"gangs", "5 clusters; gangs of 8 to 24 pods, each in one cluster", 7, 10 * minute, gangs(5)},
 		{"autoscalers", "5 clusters with 2 nodes, which add nodes; 3 times as many pods", 8, 15 * minute, growing(5)},
+		{"autoscalers, DaemonSets", "4 clusters, which add nodes; pods for which DaemonSets leave room in one only", 14,
+			20 * minute, beside(4)},
 		{"quotas", "5 clusters; quotas of 30 to 90 % of their CPUs, which no summary shows", 9, 10 * minute, quotas(5)},
 		{"queues", "5 clusters, 2 of which hold delegates back behind gates, at 50 % of their CPUs", 10, 25 * minute,
 			queues(5)},

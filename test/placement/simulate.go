@@ -124,15 +124,29 @@ func simulateFlat(ctx context.Context, s scenario) (figures, error) {
 
 func createNodes(s *store, c *cluster) error {
 	for _, node := range c.nodes {
-		if _, err := s.create(node); err != nil {
-			return fmt.Errorf("creating a node: %w", err)
+		if err := createNode(s, node, c.daemons); err != nil {
+			return err
 		}
+	}
+	return nil
+}
+
+// createNode creates a node, and a pod of a DaemonSet there.
+func createNode(s *store, node *corev1.Node, daemons size) error {
+	if _, err := s.create(node); err != nil {
+		return fmt.Errorf("creating a node: %w", err)
+	}
+	if daemons == (size{}) {
+		return nil
+	}
+	if _, err := s.create(daemon(node, daemons)); err != nil {
+		return fmt.Errorf("creating the pod of a DaemonSet: %w", err)
 	}
 	return nil
 }
 
 func (c *cluster) group() *nodeGroup {
 	group := *c.grows
-	group.cluster = c.name
+	group.cluster, group.daemons = c.name, c.daemons
 	return &group
 }

@@ -174,6 +174,23 @@ func growing(clusters int) func(*generator) {
 	}
 }
 
+// beside are clusters with autoscalers, of which only the last has nodes that can hold the pods beside those of
+// DaemonSets. All could hold them otherwise.
+func beside(clusters int) func(*generator) {
+	return func(g *generator) {
+		for i := range clusters {
+			c, s := g.cluster(), usualNode
+			if i == clusters-1 {
+				s = largeNode
+			}
+			c.add(1, s)
+			c.grows, c.daemons = &nodeGroup{size: s, most: 4}, size{cpu: 1000, memory: 1 << 10}
+			c.policy = &v1alpha1.PlacementPolicy{ScaleUp: &v1alpha1.ScaleUp{}}
+		}
+		g.pods(g.between(6, 12), 0, size{cpu: 15500, memory: 32 << 10})
+	}
+}
+
 // quotas are clusters whose quotas no summary shows.
 func quotas(clusters int) func(*generator) {
 	return func(g *generator) {

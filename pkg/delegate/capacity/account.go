@@ -11,6 +11,7 @@ import (
 	"k8s.io/component-helpers/resource"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/podcache"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
 
@@ -24,6 +25,7 @@ type account struct {
 	nodes     map[string]*nodeAccount
 	pods      map[types.NamespacedName]*corev1.Pod // the pods that count, as they were counted
 	delegates delegates
+	devices   devices
 	shapes    map[string]*shape
 	partition *partition
 	moved     bool // A node changed its shape since the partition was computed.
@@ -38,6 +40,7 @@ func newAccount(excluded *regexp.Regexp) *account {
 		nodes:     map[string]*nodeAccount{},
 		pods:      map[types.NamespacedName]*corev1.Pod{},
 		delegates: delegates{},
+		devices:   devices{},
 		shapes:    map[string]*shape{},
 		partition: &partition{},
 	}
@@ -53,7 +56,7 @@ func (a *account) setPod(pod *corev1.Pod) bool {
 	}
 	before := a.pods[key]
 	after := a.requests(pod)
-	if before != nil && sameDelegate(before, pod) {
+	if before != nil && sameDelegate(before, pod) && podcache.BelongsToNode(before) == podcache.BelongsToNode(pod) {
 		a.pods[key] = pod // Lets the cache's old object be collected.
 		if pod.Spec.NodeName == before.Spec.NodeName && slices.Equal(after, a.requests(before)) {
 			return false
@@ -139,6 +142,9 @@ func (a *account) uncount(key types.NamespacedName) bool {
 func (a *account) countOn(pod *corev1.Pod, requested amounts, sign int64) bool {
 	node := a.nodeAccount(pod.Spec.NodeName)
 	node.count(sourceID(pod), requested, sign)
+	if podcache.BelongsToNode(pod) {
+		node.tied.addAll(requested, sign)
+	}
 	if node.schedulable {
 		a.totals.count(sourceID(pod), requested, sign)
 	}

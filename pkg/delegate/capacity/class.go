@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 )
@@ -23,6 +24,7 @@ type class struct {
 type classAmounts struct {
 	places      int // the number of resources
 	allocatable amounts
+	empty       []corev1.ResourceList
 	free        []vector
 	share       int                  // the bound of listed
 	listed      []v1alpha1.FreeNodes // free, reduced to the share
@@ -61,7 +63,7 @@ func (p *partition) compute(resources *resourceNames) {
 	for i, c := range p.classes {
 		changed := slices.ContainsFunc(c.shapes, func(s *shape) bool { return s.changed })
 		if changed || c.amount == nil || c.amount.places < len(places) {
-			c.amount = c.sum(places)
+			c.amount = c.sum(places, resources)
 		}
 		wanted[i] = len(c.amount.free)
 	}
@@ -73,14 +75,18 @@ func (p *partition) compute(resources *resourceNames) {
 }
 
 // sum gathers the amounts of the nodes of the class.
-func (c *class) sum(places []int) *classAmounts {
+func (c *class) sum(places []int, resources *resourceNames) *classAmounts {
 	sum := &classAmounts{places: len(places)}
+	var sizes sizes
+	size := make([]int64, len(places))
 	free := make([]vector, 0, c.nodes)
 	all := make([]int64, c.nodes*len(places))
 	for _, s := range c.shapes {
 		s.changed = false
 		for n := range s.nodes {
 			sum.allocatable.raise(n.allocatable)
+			n.empty(size, places)
+			sizes.add(size)
 			if n.allocatable.at(pods) <= n.requested.at(pods) {
 				continue
 			}
@@ -91,18 +97,27 @@ func (c *class) sum(places []int) *classAmounts {
 		}
 	}
 	sum.free = unite(free)
+	sum.empty = sizes.list(places, resources)
+	if len(sum.empty) == 1 && equality.Semantic.DeepEqual(sum.empty[0], resources.list(sum.allocatable)) {
+		sum.empty = nil
+	}
 	return sum
+}
+
+// inPlaces returns amounts that are in the order of places.
+func inPlaces(ordered []int64, places []int) amounts {
+	a := make(amounts, len(places))
+	for i, place := range places {
+		a[place] = ordered[i]
+	}
+	return a
 }
 
 // freeNodes returns the vectors in the form of the API.
 func freeNodes(free []vector, places []int, resources *resourceNames) []v1alpha1.FreeNodes {
 	listed := make([]v1alpha1.FreeNodes, 0, len(free))
-	ordered := make(amounts, len(places))
 	for _, v := range free {
-		for i, place := range places {
-			ordered[place] = v.free[i]
-		}
-		listed = append(listed, v1alpha1.FreeNodes{Nodes: v.nodes, Resources: resources.list(ordered)})
+		listed = append(listed, v1alpha1.FreeNodes{Nodes: v.nodes, Resources: resources.list(inPlaces(v.free, places))})
 	}
 	return listed
 }

@@ -72,6 +72,9 @@ func TestNodeClasses(t *testing.T) {
 			},
 			want: v1alpha1.ClusterSummaryStatus{Classes: []v1alpha1.NodeClass{{
 				Nodes: 3, Allocatable: with(list("4", "4Gi", "110"), "example.com/gpu", "2"),
+				Empty: []corev1.ResourceList{
+					with(list("4", "2Gi", "110"), "example.com/gpu", "2"), list("2", "4Gi", "110"),
+				},
 				Free: []v1alpha1.FreeNodes{
 					{Nodes: 1, Resources: corev1.ResourceList{
 						corev1.ResourceCPU: resource.MustParse("3"), corev1.ResourcePods: resource.MustParse("109"),

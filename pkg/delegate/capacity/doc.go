@@ -28,5 +28,9 @@
 //     class is split in two again and again, always where the split saves the most. Rounding down would be simpler, but
 //     each digit less leaves far fewer vectors than the bound allows. The nodes with the most of each resource keep
 //     exact vectors, in up to half of the class's share.
+//   - A class lists at most 4 sizes of empty nodes. Beyond that, one has the most of each resource of several nodes, so
+//     that no pod is taken for too large that is not.
+//   - Of the extended resources that DeviceClasses provide, 128 are listed, by their names only. Those that have a name
+//     of their own come first.
 //   - The 100 sources with the most delegates are listed. Of each one's delegates, the last 256 are listed.
 package capacity

@@ -22,6 +22,7 @@ type nodeAccount struct {
 	shape             *shape // nil unless the node is real
 	capacity          amounts
 	allocatable       amounts
+	tied              amounts // the requests of pods that belong to the node
 	usage
 }
 
@@ -54,6 +55,13 @@ func (n *nodeAccount) markChanged() {
 func (n *nodeAccount) free(into []int64, places []int) {
 	for i, place := range places {
 		into[i] = max(0, n.allocatable.at(place)-n.requested.at(place))
+	}
+}
+
+// empty writes the amounts of the node that are free but for the pods that belong to it.
+func (n *nodeAccount) empty(into []int64, places []int) {
+	for i, place := range places {
+		into[i] = max(0, n.allocatable.at(place)-n.tied.at(place))
 	}
 }
 

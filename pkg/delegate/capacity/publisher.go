@@ -33,7 +33,7 @@ const (
 type Options struct {
 	// Client reads the ClusterSummary from Cache, and writes it.
 	Client client.Client
-	// Cache has the cluster's nodes and pods, transformed by package podcache or whole.
+	// Cache has the cluster's nodes and pods, transformed by package podcache or whole, and DeviceClasses.
 	Cache cache.Cache
 	// Version reads the version of the API server.
 	Version discovery.ServerVersionInterfaceWithContext
@@ -54,7 +54,9 @@ type Publisher struct {
 	options Options
 	account *account
 	changed chan struct{} // has room for one signal
-	version string        // Only the goroutine of Start uses it.
+	// Only the goroutine of Start uses the fields below.
+	version string
+	devices bool // DeviceClasses are watched.
 }
 
 // New returns a Publisher, which does nothing before Start.
@@ -88,6 +90,7 @@ func (p *Publisher) Start(ctx context.Context) error {
 			return nil
 		case <-version.C():
 			version.Reset(p.readVersion(ctx))
+			p.watchDevices(ctx) // An upgraded API server may have them.
 		case <-p.changed:
 			pause.For(ctx, p.options.Clock, p.options.Gather)
 			p.publishOnce(ctx)

@@ -43,7 +43,8 @@ func (a *account) summary() *v1alpha1.ClusterSummary {
 		Allocatable: a.resources.list(a.totals.allocatable),
 		Status: v1alpha1.ClusterSummaryStatus{
 			Nodes: a.totals.nodes, DeclaredFeatures: slices.Clone(a.totals.features),
-			Requested: a.resources.list(a.totals.requested), Sources: a.sources(),
+			DeviceResources: a.devices.resources(),
+			Requested:       a.resources.list(a.totals.requested), Sources: a.sources(),
 		},
 	}
 	summary.Labels = maps.Clone(a.totals.labels)
@@ -74,7 +75,7 @@ func (p *partition) describe(status *v1alpha1.ClusterSummaryStatus, resources *r
 		nodeClass := v1alpha1.NodeClass{
 			Labels: c.labels, Taints: c.taints,
 			Nodes:       int32(c.nodes), //nolint:gosec // fits
-			Allocatable: resources.list(c.amount.allocatable), Free: c.amount.listed,
+			Allocatable: resources.list(c.amount.allocatable), Empty: c.amount.empty, Free: c.amount.listed,
 		}
 		status.Classes = append(status.Classes, *nodeClass.DeepCopy())
 	}

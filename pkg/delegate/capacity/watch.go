@@ -5,8 +5,12 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/watch"
@@ -40,5 +44,34 @@ func (p *Publisher) watch(ctx context.Context) error {
 	}
 	toolscache.WaitForCacheSync(ctx.Done(), synced...)
 	p.account.orderDelegates() // The cache has no order.
+	p.watchDevices(ctx)
 	return nil
+}
+
+// watchDevices also keeps the account's DeviceClasses up to date, if the API server has such a kind. It returns when
+// they are known, or cannot be read in time: then a summary goes without them.
+func (p *Publisher) watchDevices(ctx context.Context) {
+	if p.devices {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, deadline)
+	defer cancel()
+	informer, err := p.options.Cache.GetInformer(ctx, &resourcev1.DeviceClass{}, cache.BlockUntilSynced(false))
+	switch {
+	case meta.IsNoMatchError(err):
+		return // Kubernetes has it since 1.34.
+	case err != nil:
+		log.FromContext(ctx).Error(err, "Extended resources of DeviceClasses are not published")
+		return
+	}
+	registration, err := informer.AddEventHandler(watch.On(
+		func(class *resourcev1.DeviceClass) { p.notify(p.account.setDeviceClass(class)) },
+		func(class *resourcev1.DeviceClass) { p.notify(p.account.removeDeviceClass(class.Name)) },
+	))
+	if err != nil {
+		log.FromContext(ctx).Error(err, "Extended resources of DeviceClasses are not published")
+		return
+	}
+	p.devices = true
+	toolscache.WaitForCacheSync(ctx.Done(), registration.HasSynced)
 }

@@ -10,6 +10,7 @@
 // node's name. Fits is certain, as far as the summary goes. Unsure means that it depends on omitted labels or names.
 // Labels that the target excludes are not even named, and count as absent.
 //
-// Some things are not compared, because summaries do not contain them: extended resources that a DeviceClass provides
-// rather than a node, volumes, host ports, pod (anti-)affinity, and spread over nodes.
+// Nodes have as much as anybody asks for of an extended resource that a DeviceClass provides and none of them lists.
+// The target's own scheduler decides whether a device is free. It also decides about other things that summaries do not
+// contain: volumes, host ports, pod (anti-)affinity, and spread over nodes.
 package fit

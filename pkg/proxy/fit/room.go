@@ -2,6 +2,7 @@ package fit
 
 import (
 	"maps"
+	"math"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -12,6 +13,10 @@ import (
 
 // defaultPods is how many pods a node takes if its capacity does not say.
 const defaultPods = 110
+
+// unlimited is how much is free of a resource that a DeviceClass provides, on nodes that do not list it. Only the
+// target's own scheduler knows how many devices are free.
+const unlimited = math.MaxInt64
 
 // Room is the free capacity of a target. A target without a ClusterSummary has a nil Room, in which nothing fits. Rooms
 // never change, and are safe for concurrent use.
@@ -26,7 +31,8 @@ type Room struct {
 type class struct {
 	nodes       int
 	allocatable []int64
-	largest     []int64 // that is free, of each resource by itself
+	empty       [][]int64 // of nodes that have only the pods that belong to them
+	largest     []int64   // that is free, of each resource by itself
 	free        []vector
 }
 
@@ -64,17 +70,20 @@ func GrowthRoom(classes []v1alpha1.ScaleUpNodeClass) *Room {
 func newRoom(status *v1alpha1.ClusterSummaryStatus, previous *Room) *Room {
 	r := &Room{
 		shape:   shapeOf(status, previous),
-		names:   names(status.Classes),
+		names:   names(status),
 		classes: make([]*class, len(status.Classes)),
 	}
 	for i := range status.Classes {
-		r.classes[i] = newClass(&status.Classes[i], r.names)
+		r.classes[i] = newClass(&status.Classes[i], r.names, status.DeviceResources)
 	}
 	return r
 }
 
-func names(classes []v1alpha1.NodeClass) []corev1.ResourceName {
-	all := map[corev1.ResourceName]struct{}{}
+func names(status *v1alpha1.ClusterSummaryStatus) []corev1.ResourceName {
+	all, classes := map[corev1.ResourceName]struct{}{}, status.Classes
+	for _, name := range status.DeviceResources {
+		all[corev1.ResourceName(name)] = struct{}{}
+	}
 	for i := range classes {
 		for name := range classes[i].Allocatable {
 			all[name] = struct{}{}
@@ -88,13 +97,21 @@ func names(classes []v1alpha1.NodeClass) []corev1.ResourceName {
 	return slices.Sorted(maps.Keys(all))
 }
 
-func newClass(published *v1alpha1.NodeClass, names []corev1.ResourceName) *class {
+func newClass(published *v1alpha1.NodeClass, names []corev1.ResourceName, devices []string) *class {
 	c := &class{
 		nodes:       int(published.Nodes),
 		allocatable: make([]int64, len(names)),
 		free:        make([]vector, 0, len(published.Free)),
 	}
 	fill(c.allocatable, published.Allocatable, names)
+	for _, list := range published.Empty {
+		size := make([]int64, len(names))
+		fill(size, list, names)
+		c.empty = append(c.empty, size)
+	}
+	if len(c.empty) == 0 {
+		c.empty = [][]int64{slices.Clone(c.allocatable)}
+	}
 	for i := range published.Free {
 		if f := &published.Free[i]; f.Nodes > 0 {
 			v := vector{int(f.Nodes), make([]int64, len(names))}
@@ -102,8 +119,26 @@ func newClass(published *v1alpha1.NodeClass, names []corev1.ResourceName) *class
 			c.free = append(c.free, v)
 		}
 	}
+	for _, name := range devices {
+		c.provide(slices.Index(names, corev1.ResourceName(name)))
+	}
 	c.measure()
 	return c
+}
+
+// provide makes the resource of a column unlimited, unless a node lists it: kube-scheduler does not ask DeviceClasses
+// for a resource that a node lists.
+func (c *class) provide(column int) {
+	if c.allocatable[column] > 0 {
+		return
+	}
+	c.allocatable[column] = unlimited
+	for _, size := range c.empty {
+		size[column] = unlimited
+	}
+	for i := range c.free {
+		c.free[i].amounts[column] = unlimited
+	}
 }
 
 func fill(amounts []int64, list corev1.ResourceList, names []corev1.ResourceName) {
@@ -148,8 +183,22 @@ func (r *Room) Unsure(d *Demand) bool {
 	return r.roomy(m.unsure, d, columns) && !r.roomy(m.sure, d, columns)
 }
 
-// CouldHold says whether the pod would fit on an empty node of one of the node classes.
+// CouldHold says whether the pod would fit on an empty node of one of the node classes, which has only static pods and
+// those of DaemonSets.
 func (r *Room) CouldHold(d *Demand) bool {
+	return r.hasClass(d, func(c *class, columns []int) bool {
+		return slices.ContainsFunc(c.empty, func(size []int64) bool { return d.within(size, columns) })
+	})
+}
+
+// MayHold says whether the pod may fit on a node from which all pods were evicted, those of DaemonSets, too. It may be
+// wrong if it says so, and never if it does not.
+func (r *Room) MayHold(d *Demand) bool {
+	return r.hasClass(d, func(c *class, columns []int) bool { return d.within(c.allocatable, columns) })
+}
+
+// hasClass says whether this is true of a node class that the pod matches, or may match.
+func (r *Room) hasClass(d *Demand, holds func(c *class, columns []int) bool) bool {
 	if r == nil {
 		return false
 	}
@@ -157,9 +206,9 @@ func (r *Room) CouldHold(d *Demand) bool {
 	if !ok {
 		return false
 	}
-	holds := func(i int) bool { return d.within(r.classes[i].allocatable, columns) }
+	is := func(i int) bool { return holds(r.classes[i], columns) }
 	m := r.shape.match(&d.constraints)
-	return slices.ContainsFunc(m.sure, holds) || slices.ContainsFunc(m.unsure, holds)
+	return slices.ContainsFunc(m.sure, is) || slices.ContainsFunc(m.unsure, is)
 }
 
 // columns appends the indices of the demanded resources in the lists of amounts. It returns false if no node has one of

@@ -187,6 +187,40 @@ func TestCouldHold(t *testing.T) {
 	}
 }
 
+func TestCouldHoldComparesOneNodeAndWhatBelongsToIt(t *testing.T) {
+	class := free(2, "pods=1")
+	class.Allocatable = list("pods=110 cpu=16 memory=64")
+	class.Empty = []corev1.ResourceList{list("pods=100 cpu=15 memory=16"), list("pods=100 cpu=4 memory=60")}
+	for name, test := range map[string]struct {
+		pod          string
+		could, might bool
+	}{
+		"a pod that fits on a node":                            {"cpu=15 memory=16", true, true},
+		"a pod that fits on another node":                      {"cpu=4 memory=60", true, true},
+		"a pod that needs both":                                {"cpu=5 memory=17", false, true},
+		"a pod that needs what DaemonSets have":                {"cpu=16", false, true},
+		"a pod that is larger than a node":                     {"cpu=17", false, false},
+		"a pod that requests a resource that they do not have": {"x/y=1", false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := demands(test.pod, translate.Constraints{})
+			for of, r := range map[string]*Room{
+				"a summary":                        room(class),
+				"a room in which a pod was placed": room(class).With(demands("", translate.Constraints{})),
+			} {
+				if r.CouldHold(d) != test.could || r.MayHold(d) != test.might {
+					t.Errorf("%s: CouldHold says %t, MayHold %t", of, r.CouldHold(d), r.MayHold(d))
+				}
+			}
+		})
+	}
+	less, more := class, class
+	less.Empty, more.Empty = class.Empty[:1], append(class.Empty[:2:2], list("cpu=5 memory=5"))
+	if !room(class).Roomier(room(less)) || room(less).Roomier(room(class)) || room(more).Roomier(room(class)) {
+		t.Error("pods of DaemonSets that go leave room for others")
+	}
+}
+
 func TestGrowthRoom(t *testing.T) {
 	classes := []v1alpha1.ScaleUpNodeClass{
 		{Labels: map[string]string{"gpu": "a100"}, Allocatable: list("cpu=8 nvidia.com/gpu=8"), Taints: []corev1.Taint{{

@@ -49,7 +49,9 @@ func (r *Room) together(d *Demand, classes []int) string {
 	nearest := r.nearest(d, classes, columns)
 	has := make([]string, 0, len(d.quantities))
 	for i, q := range d.Quantities() {
-		has = append(has, described(Quantity{q.Name, max(nearest[columns[i+1]], 0)}, ""))
+		if free := nearest[columns[i+1]]; free != unlimited {
+			has = append(has, described(Quantity{q.Name, max(free, 0)}, ""))
+		}
 	}
 	if len(wanted) == 1 {
 		return fmt.Sprintf("has %s and takes another pod", wanted[0])

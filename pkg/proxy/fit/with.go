@@ -8,7 +8,8 @@ import (
 
 // With returns the Room that is left when one such pod is placed. The pod takes its requests from the node on which
 // kube-scheduler would put it by default: the one that is then the least in use. If the pod fits nowhere, the Room is
-// the same. No amount becomes negative, and the sum of all free amounts shrinks by exactly the pod's requests.
+// the same. No amount becomes negative, and the sum of all free amounts shrinks by exactly the pod's requests. Devices
+// do not become fewer.
 func (r *Room) With(d *Demand) *Room {
 	if r == nil {
 		return nil
@@ -73,9 +74,11 @@ func (r *Room) unused(c *class, j int, d *Demand, columns []int) float64 {
 func (c *class) with(j int, d *Demand, columns []int) *class {
 	taken := vector{1, slices.Clone(c.free[j].amounts)}
 	for i, column := range columns {
-		taken.amounts[column] -= d.quantities[i].Amount
+		if taken.amounts[column] != unlimited {
+			taken.amounts[column] -= d.quantities[i].Amount
+		}
 	}
-	changed := &class{nodes: c.nodes, allocatable: c.allocatable, free: slices.Clone(c.free)}
+	changed := &class{nodes: c.nodes, allocatable: c.allocatable, empty: c.empty, free: slices.Clone(c.free)}
 	changed.free[j].nodes--
 	if changed.free[j].nodes == 0 {
 		changed.free = slices.Delete(changed.free, j, j+1)
@@ -116,6 +119,11 @@ func (c *class) roomier(before *class, columns []int) bool {
 	}
 	if exceeds(c.allocatable, before.allocatable, columns) || exceeds(c.largest, before.largest, columns) {
 		return true
+	}
+	for _, size := range c.empty {
+		if !slices.ContainsFunc(before.empty, func(b []int64) bool { return !exceeds(size, b, columns) }) {
+			return true
+		}
 	}
 	for i := range c.free {
 		v := c.free[i].amounts

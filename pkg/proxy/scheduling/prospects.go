@@ -63,7 +63,7 @@ func (p *plugin) prospect(c *cycle, pod *corev1.Pod, t *target, nodeInfo fwk.Nod
 	if room.Fits(c.Demand) {
 		return prospectWithoutPods(c, pod, t)
 	}
-	if room.CouldHold(c.Demand) && outranks(pod, nodeInfo) {
+	if room.MayHold(c.Demand) && outranks(pod, nodeInfo) {
 		switch {
 		case !p.mayDisturb(c, t) && canGrow(c.Demand, t, room):
 			return attempts.Grow // Its scheduler may preempt, too, but the pod waits in no other target now.
@@ -103,7 +103,7 @@ func (p *plugin) mayDisturb(c *cycle, t *target) bool {
 // mayPreempt says whether a pod could get room from others in the target, whichever are there.
 func (p *plugin) mayPreempt(c *cycle, pod *corev1.Pod, t *target) bool {
 	return corev1helpers.PodPriority(pod) > 0 && preempts(pod) && p.mayDisturb(c, t) &&
-		t.Ledger.Room().CouldHold(c.Demand)
+		t.Ledger.Room().MayHold(c.Demand)
 }
 
 // preempts says whether a pod may preempt others at all.

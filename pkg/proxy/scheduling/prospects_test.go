@@ -87,6 +87,17 @@ func TestWhereAPodIsTriedThatFitsNowhere(t *testing.T) {
 		"a target could only add nodes that are too small": {
 			pod: newPod("p", list("cpu", "65")), happens: func(w *world, _, c2 *target) { w.withPolicy(c2, growing) },
 		},
+		"a target could add nodes that DaemonSets leave too small": {
+			pod: newPod("p", list("cpu", "63")),
+			happens: func(w *world, _, c2 *target) {
+				w.withPolicy(c2, growing)
+				daemons(c2)
+			},
+		},
+		"a target can evict what DaemonSets have there": {
+			pod: important(newPod("p", list("cpu", "63"))), happens: func(_ *world, _, c2 *target) { daemons(c2) },
+			lesser: "c2", want: in("admiralty-c2", attempts.Preempt),
+		},
 		"a target can add bigger nodes": {
 			pod: newPod("p", list("cpu", "65")), happens: func(w *world, c1, _ *target) { w.withPolicy(c1, gpus) },
 			want: in("admiralty-c1", attempts.Grow),
@@ -211,6 +222,13 @@ func TestWhereAPodIsTriedThatFitsNowhere(t *testing.T) {
 func omit(t *target) {
 	of := summary(resources("8", "64Gi"))
 	of.Status.OmittedLabels = []string{corev1.LabelHostname}
+	t.Ledger.Update(of)
+}
+
+// daemons have DaemonSets take 2 of the 64 CPUs of a target's nodes.
+func daemons(t *target) {
+	of := summary(resources("8", "64Gi"))
+	of.Status.Classes[0].Empty = []corev1.ResourceList{resources("62", "64Gi")}
 	t.Ledger.Update(of)
 }
 

@@ -71,6 +71,20 @@ func TestTheClusterSummaryFollowsNodesAndPods(t *testing.T) {
 	env.Delete(t, target, pod, client.GracePeriodSeconds(0))
 	await("no delegate", both, resources("6", "12Gi", "220"))
 
+	daemon := &corev1.Pod{ObjectMeta: env.Meta(c.Namespace, "daemon"), Spec: env.PodSpec()}
+	daemon.OwnerReferences = []metav1.OwnerReference{
+		{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "d", UID: "u", Controller: new(true)},
+	}
+	daemon.Spec.NodeName, daemon.Spec.Containers[0].Resources.Requests = "big", resources("1500m", "1Gi", "")
+	env.Create(t, target, daemon)
+	belongs := *both.DeepCopy()
+	belongs.Requested = used
+	belongs.Classes[0].Free[0].Resources = resources("2500m", "7Gi", "109")
+	belongs.Classes[0].Empty = []corev1.ResourceList{resources("2500m", "7Gi", "109"), smallFree.Resources}
+	await("a pod of a DaemonSet", belongs, resources("6", "12Gi", "220"))
+	env.Delete(t, target, daemon, client.GracePeriodSeconds(0))
+	await("no pod of a DaemonSet", both, resources("6", "12Gi", "220"))
+
 	env.Change(t, target, small, func(node *corev1.Node) { node.Spec.Unschedulable = true })
 	alone := *both.DeepCopy()
 	alone.Nodes = 1

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	kruntime "k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
@@ -39,22 +40,34 @@ type Cluster struct {
 // test, or the suite, ends.
 func Start(t T, names ...string) []*Cluster {
 	t.Helper()
-	return start(t, true, names)
+	return start(t, kind{customResources: true}, names)
+}
+
+// StartWithout starts a control plane whose API server does not serve a version of a group.
+func StartWithout(t T, name string, version schema.GroupVersion) *Cluster {
+	t.Helper()
+	return start(t, kind{customResources: true, without: version.String()}, []string{name})[0]
 }
 
 // StartBare starts a control plane without the project's custom resources.
 func StartBare(t T, name string) *Cluster {
 	t.Helper()
-	return start(t, false, []string{name})[0]
+	return start(t, kind{}, []string{name})[0]
 }
 
-func start(t T, customResources bool, names []string) []*Cluster {
+// kind of control plane.
+type kind struct {
+	customResources bool   // those of the project
+	without         string // a version of a group that the API server does not serve, or empty
+}
+
+func start(t T, of kind, names []string) []*Cluster {
 	t.Helper()
 	clusters := make([]*Cluster, len(names))
 	var group errgroup.Group
 	for i, name := range names {
 		group.Go(func() (err error) {
-			clusters[i], err = startOne(name, customResources)
+			clusters[i], err = startOne(name, of)
 			return err
 		})
 	}
@@ -73,12 +86,12 @@ func start(t T, customResources bool, names []string) []*Cluster {
 }
 
 // startOne returns when the control plane serves. If it fails, nothing keeps running.
-func startOne(name string, customResources bool) (*Cluster, error) {
+func startOne(name string, of kind) (*Cluster, error) {
 	root, err := repository()
 	if err != nil {
 		return nil, err
 	}
-	environment, err := prepare(root, customResources)
+	environment, err := prepare(root, of)
 	if err != nil {
 		return nil, err
 	}
@@ -118,7 +131,7 @@ func Scheme() *kruntime.Scheme {
 	return s
 }
 
-func prepare(root string, customResources bool) (*envtest.Environment, error) {
+func prepare(root string, of kind) (*envtest.Environment, error) {
 	bin := filepath.Join(root, ".local", "bin")
 	for _, program := range []string{"etcd", "kube-apiserver"} {
 		if err := built(filepath.Join(bin, program)); err != nil {
@@ -131,7 +144,7 @@ func prepare(root string, customResources bool) (*envtest.Environment, error) {
 		ControlPlaneStartTimeout: startTimeout,
 		ControlPlaneStopTimeout:  startTimeout,
 	}
-	if customResources {
+	if of.customResources {
 		environment.CRDDirectoryPaths = []string{filepath.Join(root, "charts", Release, "crds")}
 		environment.ErrorIfCRDPathMissing = true
 	}
@@ -139,6 +152,9 @@ func prepare(root string, customResources bool) (*envtest.Environment, error) {
 	// that they end with the tests.
 	mortal := filepath.Join(root, "test", "integration", "env", "mortal")
 	environment.ControlPlane.GetAPIServer().Path = filepath.Join(mortal, "kube-apiserver")
+	if of.without != "" {
+		environment.ControlPlane.GetAPIServer().Configure().Append("runtime-config", of.without+"=false")
+	}
 	environment.ControlPlane.Etcd = &envtest.Etcd{Path: filepath.Join(mortal, "etcd")}
 	return environment, nil
 }

@@ -101,7 +101,7 @@ func TestAMissingProgramIsNamed(t *testing.T) {
 	bin := filepath.Join(root, ".local", "bin")
 	Must(t, os.MkdirAll(bin, 0o750))
 	Must(t, os.WriteFile(filepath.Join(bin, "etcd"), nil, 0o700))
-	_, err := prepare(root, true)
+	_, err := prepare(root, kind{customResources: true})
 	for _, want := range []string{"kube-apiserver", "make test-integration"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v does not name %s", err, want)
