@@ -28,6 +28,7 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate/addresses"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate/proof"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/podcache"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/proxy/feedback"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/proxy/scheduling"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
@@ -131,6 +132,7 @@ func runSource(t env.T) {
 		}
 		f := feedback.New(feedback.Options{
 			Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), Clock: clock.RealClock{}, Source: us,
+			Proxies:  podcache.NewByNode(mgr.GetClient(), mgr.GetFieldIndexer()),
 			Keys:     func() (*proof.Keys, error) { return keys, nil },
 			Recorder: mgr.GetEventRecorder("feedback"), Logger: mgr.GetLogger(), Addresses: inUse,
 		})
@@ -146,7 +148,7 @@ func runSource(t env.T) {
 		if err := mgr.Add(scheduler); err != nil {
 			return err
 		}
-		return f.Register(t.Context(), mgr)
+		return f.Register(mgr)
 	})
 }
 
