@@ -61,8 +61,8 @@ func (s sizes) list(places []int, resources *resourceNames) []corev1.ResourceLis
 	return all
 }
 
-// reduce returns at most limit sizes, those with the most of the first resource first. The last one has the most of each
-// resource of those that are left.
+// reduce returns at most limit sizes, those with the most of the first resource first. The last one has the most of
+// each resource of those that are left.
 func (s sizes) reduce(limit int) sizes {
 	slices.SortFunc(s, func(a, b []int64) int { return slices.Compare(b, a) })
 	if len(s) <= limit {

@@ -36,7 +36,9 @@ func TestAClassListsWhatItsNodesHaveWhenTheyAreEmpty(t *testing.T) {
 			}, []corev1.ResourceList{list("2500m", "6Gi", "108")},
 		},
 		"nodes with more of one thing than another": {
-			[]*corev1.Node{node("a", "4", "8Gi"), node("b", "2", "16Gi"), node("c", "2", "8Gi"), node("d", "1", "99Gi")},
+			[]*corev1.Node{
+				node("a", "4", "8Gi"), node("b", "2", "16Gi"), node("c", "2", "8Gi"), node("d", "1", "99Gi"),
+			},
 			[]*corev1.Pod{pod("p", "d", "0", "98Gi", tied("DaemonSet"))},
 			[]corev1.ResourceList{list("4", "8Gi", "110"), list("2", "16Gi", "110")},
 		},
@@ -50,7 +52,9 @@ func TestAClassListsWhatItsNodesHaveWhenTheyAreEmpty(t *testing.T) {
 			},
 		},
 		"a node that DaemonSets fill": {
-			[]*corev1.Node{node("a", "4", "8Gi", func(n *corev1.Node) { delete(n.Status.Allocatable, corev1.ResourcePods) })},
+			[]*corev1.Node{node("a", "4", "8Gi", func(n *corev1.Node) {
+				delete(n.Status.Allocatable, corev1.ResourcePods)
+			})},
 			[]*corev1.Pod{pod("p", "a", "5", "8Gi", tied("DaemonSet"))}, []corev1.ResourceList{{}},
 		},
 	} {
@@ -74,7 +78,8 @@ func TestNoSizeIsLost(t *testing.T) {
 	}
 	for _, n := range nodes {
 		held := slices.ContainsFunc(empty, func(size corev1.ResourceList) bool {
-			return size.Cpu().Cmp(*n.Status.Allocatable.Cpu()) >= 0 && size.Memory().Cmp(*n.Status.Allocatable.Memory()) >= 0
+			has := n.Status.Allocatable
+			return size.Cpu().Cmp(*has.Cpu()) >= 0 && size.Memory().Cmp(*has.Memory()) >= 0
 		})
 		if !held {
 			t.Errorf("no size holds what node %s could: %v", n.Name, empty)

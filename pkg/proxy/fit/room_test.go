@@ -1,6 +1,7 @@
 package fit
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -215,7 +216,8 @@ func TestCouldHoldComparesOneNodeAndWhatBelongsToIt(t *testing.T) {
 		})
 	}
 	less, more := class, class
-	less.Empty, more.Empty = class.Empty[:1], append(class.Empty[:2:2], list("cpu=5 memory=5"))
+	less.Empty = class.Empty[:1]
+	more.Empty = slices.Concat(class.Empty[:2], []corev1.ResourceList{list("cpu=5 memory=5")})
 	if !room(class).Roomier(room(less)) || room(less).Roomier(room(class)) || room(more).Roomier(room(class)) {
 		t.Error("pods of DaemonSets that go leave room for others")
 	}

@@ -73,7 +73,8 @@ func TestAPodGetsADeviceThatNoNodeLists(t *testing.T) {
 			if status == nil {
 				t.Fatal("the delegate has no claim")
 			}
-			claim := env.Get(t, in, &resourcev1.ResourceClaim{ObjectMeta: env.Meta(d.namespace, status.ResourceClaimName)})
+			meta := env.Meta(d.namespace, status.ResourceClaimName)
+			claim := env.Get(t, in, &resourcev1.ResourceClaim{ObjectMeta: meta})
 			if a := claim.Status.Allocation; a == nil || len(a.Devices.Results) != 1 ||
 				a.Devices.Results[0].Device != "device-0" || a.Devices.Results[0].Driver != d.name() {
 				t.Errorf("the allocation is %+v", a)
