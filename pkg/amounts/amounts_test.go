@@ -53,6 +53,10 @@ func TestCut(t *testing.T) {
 			text: `{"\u0072equest\u0073":{"cpu":"1e1234"},"\"":{"cpu":"1e1234"}}`,
 			want: `{"\u0072equest\u0073":{"cpu":"1e12  "},"\"":{"cpu":"1e1234"}}`,
 		},
+		"arrays of lists, and others": {
+			text: `{"empty":[{"a":"1e1234"},{"b":"1","c":"1e1234"}],"x":[{"a":"1e1234"}],"y":[["1e1234"]]}`,
+			want: `{"empty":[{"a":"1e12  "},{"b":"1","c":"1e12  "}],"x":[{"a":"1e1234"}],"y":[["1e1234"]]}`,
+		},
 		"keys in other cases": {
 			text: `{"Requestſ":{"cpu":"1e1234"},"x":[{"QUANTITY":"1e1234"}],"EmptyDir":{"sizelimit":"1e1234"}}`,
 			want: `{"Requestſ":{"cpu":"1e12  "},"x":[{"QUANTITY":"1e12  "}],"EmptyDir":{"sizelimit":"1e12  "}}`,

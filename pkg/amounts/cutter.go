@@ -19,6 +19,7 @@ const (
 	element      // an object in an array, perhaps with amounts
 	list         // an object whose values are amounts
 	single       // an object with one amount
+	lists        // an array whose elements are lists
 )
 
 // kindOf returns what the object below a key has.
@@ -140,7 +141,7 @@ func (c *Cutter) structure(b *byte) bool {
 		c.begin()
 	case ',':
 		c.isAmount = false
-		c.keyNext = len(c.open) > 0 && c.open[len(c.open)-1] != array
+		c.keyNext = len(c.open) > 0 && c.open[len(c.open)-1] != array && c.open[len(c.open)-1] != lists
 	case ':':
 		c.isAmount = len(c.open) > 0 && c.open[len(c.open)-1].isAmount(c.lastKey())
 	case '{', '[':
@@ -166,15 +167,19 @@ func (c *Cutter) begin() {
 // nest begins an object or array. It is the value of the last key, or an element.
 func (c *Cutter) nest(b byte) {
 	is := array
-	if b == '{' {
-		switch {
-		case len(c.open) == 0:
-			is = other
-		case c.open[len(c.open)-1] == array:
-			is = element
-		default:
-			is = kindOf(c.lastKey())
+	switch {
+	case b == '[':
+		if isOneOf(c.lastKey(), "empty") {
+			is = lists
 		}
+	case len(c.open) == 0:
+		is = other
+	case c.open[len(c.open)-1] == array:
+		is = element
+	case c.open[len(c.open)-1] == lists:
+		is = list
+	default:
+		is = kindOf(c.lastKey())
 	}
 	c.open = append(c.open, is)
 	c.keyNext, c.isAmount = b == '{', false
