@@ -9,6 +9,8 @@ MAKEFLAGS += --no-print-directory
 # The clusters that clusters-up starts, and the number of simulated nodes in each, besides the real node.
 CLUSTERS ?= c1 c2
 FAKE_NODES ?= 0
+# The minor versions of Kubernetes of clusters, as in VERSIONS="c2=1.36". The others run that of hack/clusters/build.
+VERSIONS ?=
 
 MODULE := github.com/multicluster-scheduler/multicluster-scheduler
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
@@ -82,10 +84,18 @@ metrics-server-image: clusters-program
 	@$(BIN)/clusters image --context .local/metrics-server --reference localhost/metrics-server:dev \
 		--archive metrics-server.tar
 
+# The long end-to-end tests also run a cluster of etcd in pods.
+.PHONY: etcd-image
+etcd-image: clusters-program
+	$(BIN)/clusters build etcd
+	@mkdir -p .local/etcd
+	@cp test/etcd/Dockerfile $(BIN)/etcd .local/etcd/
+	@$(BIN)/clusters image --context .local/etcd --reference localhost/etcd:dev --archive etcd.tar
+
 ##@ Check
 
 .PHONY: test
-test: ## Run every check below but test-e2e-long and vuln: THE test command, and what CI runs
+test: ## Run every check below but test-e2e-long, test-skew and vuln: THE test command, and what CI runs
 	hack/test.sh
 
 .PHONY: verify
@@ -134,7 +144,7 @@ test-e2e: clusters-program certmanager-program ## Run the end-to-end tests on re
 	hack/e2e.sh
 
 .PHONY: test-e2e-long
-test-e2e-long: clusters-program certmanager-program metrics-server-image ## Run the end-to-end tests, and those that take minutes each
+test-e2e-long: clusters-program certmanager-program metrics-server-image etcd-image ## Run the end-to-end tests, and those that take minutes each
 	E2E_LONG=1 hack/e2e.sh
 
 # What to draw and for how long: make test-faults FAULTS="-seed 7 -for 3h". `go run ./test/faults -h` lists the options.
@@ -148,6 +158,10 @@ CONFORMANCE ?= -results .local/conformance.json -report docs/compatibility.md
 .PHONY: test-conformance
 test-conformance: clusters-program ## Compare elected pods with plain pods on real clusters: see docs/compatibility.md
 	hack/conformance.sh $(CONFORMANCE)
+
+.PHONY: test-skew
+test-skew: clusters-program ## Compare them with two versions of Kubernetes, both ways round (builds the older one the first time)
+	hack/skew.sh
 
 .PHONY: test-faults-breakages
 test-faults-breakages: ## Break the product in several places, one at a time, and see how soon test-faults notices (needs clusters)
@@ -176,8 +190,8 @@ vuln: ## Look for known vulnerabilities in linked code (needs the Internet; not 
 ##@ Clusters on this machine
 
 .PHONY: clusters-up
-clusters-up: clusters-program ## Start real clusters: CLUSTERS="c1 c2" FAKE_NODES=0
-	@$(BIN)/clusters up --fake-nodes $(FAKE_NODES) $(CLUSTERS)
+clusters-up: clusters-program ## Start real clusters: CLUSTERS="c1 c2" FAKE_NODES=0 VERSIONS="c2=1.36"
+	@$(BIN)/clusters up --fake-nodes $(FAKE_NODES) $(addprefix --kubernetes=,$(VERSIONS)) $(CLUSTERS)
 
 .PHONY: clusters-down
 clusters-down: clusters-program ## Stop all clusters of this checkout and remove their state

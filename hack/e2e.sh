@@ -63,6 +63,8 @@ go test -race -tags "$tags" -count=1 -v -timeout "$timeout" ./test/e2e/...
 if [[ -z ${E2E_LONG:-} ]]; then
   echo "==> faults, drawn from a seed"
   go run ./test/faults -short
+  echo "==> elected pods beside plain pods, in a short form"
+  go run ./test/conformance -short
 fi
 
 echo "==> with a third cluster, and simulated nodes for many pods"

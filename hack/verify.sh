@@ -25,6 +25,15 @@ if [[ -n $unformatted ]]; then
   status=1
 fi
 
+# A program that was built by hand and added by mistake stays in the history for ever.
+readonly largest=$((256 * 1024))
+while IFS= read -r -d '' path; do
+  if [[ -f $path && $(stat --format %s "$path") -gt $largest ]]; then
+    echo "make verify: $path is larger than $largest bytes. Is it a program? Remove it from the repository." >&2
+    status=1
+  fi
+done < <(git ls-files -z)
+
 # The check skips the modules that only pin and build programs of other projects. A tidy go.mod file would also list the
 # modules that the tests of those programs need, and many of these cannot be downloaded. If a module is missing that a
 # program needs, its build fails anyway.

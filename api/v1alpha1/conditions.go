@@ -171,6 +171,14 @@ const (
 	ReasonChangesUnsupported = "Unsupported"
 )
 
+// ConditionFields is a condition of PodChaperons and proxies. It is False if the delegate lacks fields that its
+// PodChaperon has: the target's API server dropped them, because its version of Kubernetes does not know them or has
+// them disabled, or a webhook there removed them. It is absent otherwise.
+const ConditionFields corev1.PodConditionType = prefix + "Fields"
+
+// ReasonFieldsDropped is the reason of ConditionFields.
+const ReasonFieldsDropped = "Dropped"
+
 // LeavesPodsUnknown says whether a reason of ConditionConnected means that nothing is known about the target's pods,
 // and not that the target is down. Nothing there is then believed.
 func LeavesPodsUnknown(reason string) bool {

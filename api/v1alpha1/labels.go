@@ -30,7 +30,8 @@ const (
 	AnnotationNoPrefixLabelRegexp = prefix + "no-prefix-label-regexp"
 	// AnnotationUseExisting on a pod lists objects that are not followed because the targets have their own, for
 	// example "secrets/registry,configmaps/ca". An empty value lists everything that the pod refers to. The kinds are
-	// secrets, configmaps, resourceclaims and resourceclaimtemplates. The last two are never followed.
+	// secrets, configmaps, resourceclaims and resourceclaimtemplates. The last two are never followed. On a
+	// NetworkPolicy, whatever its value, it says that targets have policies of their own.
 	AnnotationUseExisting = prefix + "use-existing"
 
 	// AnnotationPodIdentity on a pod decides whose fields its containers see by the downward API, and whose host name:

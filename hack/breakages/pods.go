@@ -16,20 +16,32 @@ func ofPlacement() []breakage {
 		{
 			name: "elsewhere-unreachable", file: placement + "delegates.go", test: pods,
 			does: "a delegate in a target that is lost counts",
-			from: "if other.NodeName != t.NodeName && other.Reachable() && known.living(chaperon) {",
-			to:   "if other.NodeName != t.NodeName && known.living(chaperon) {",
+			from: "counts := other.Reachable() || !other.Lost() && Scheduled(chaperon)",
+			to:   "counts := true",
 		},
 		{
 			name: "holder-unknown", file: placement + "delegates.go", test: pods,
 			does: "a new leader does not look for PodChaperons",
-			from: "if !t.Reachable() || !known.living(chaperon) && !known.ending(chaperon) {",
-			to:   "if true || !t.Reachable() || !known.living(chaperon) && !known.ending(chaperon) {",
+			from: "if t.Lost() || !known.living(chaperon) && !known.ending(chaperon) {",
+			to:   "if true || t.Lost() || !known.living(chaperon) && !known.ending(chaperon) {",
 		},
 		{
 			name: "ending-does-not-hold", file: placement + "delegates.go", test: pods,
 			does: "a PodChaperon that is ending does not hold its pod",
-			from: "if !t.Reachable() || !known.living(chaperon) && !known.ending(chaperon) {",
-			to:   "if !t.Reachable() || !known.living(chaperon) {",
+			from: "if t.Lost() || !known.living(chaperon) && !known.ending(chaperon) {",
+			to:   "if t.Lost() || !known.living(chaperon) {",
+		},
+		{
+			name: "lapse-is-loss", file: placement + "delegates.go", test: pods,
+			does: "a target that is out of reach for a moment does not hold its pods",
+			from: "if t.Lost() || !known.living(chaperon) && !known.ending(chaperon) {",
+			to:   "if !t.Reachable() || !known.living(chaperon) && !known.ending(chaperon) {",
+		},
+		{
+			name: "beside-forgotten", file: feedback + "ends.go", test: pods,
+			does: "a proxy that may have a delegate in another target goes",
+			from: "(other == beside || ", to: "(",
+			missed: "no run that was tried came to it",
 		},
 		{
 			name: "adopts-ending", file: placement + "create.go", test: pods,
@@ -43,12 +55,27 @@ func ofPlacement() []breakage {
 			from: "case ProxyUID(found) != proxy.UID:", to: "case false && ProxyUID(found) != proxy.UID:",
 		},
 		{
-			name: "busy-means-no", file: placement + "create.go", test: pods,
-			does:   "a busy server counts as an answer to an earlier request, too",
-			from:   "if wasNotCreated(apierror.Of(err, apierror.Create)) && !p.Delegates.isUncertain(proxy.UID, t) {",
-			to:     "if wasNotCreated(apierror.Of(err, apierror.Create)) {",
-			missed: "the target stays uncertain, and so holds the pod",
+			name: "unanswered-means-no", file: placement + "create.go", test: pods,
+			does: "a request to create that was not answered counts as lost if the PodChaperon is not there",
+			from: "case (err != nil || ProxyUID(found) != proxy.UID) && !answered:", to: "case false:",
 		},
+		{
+			name: "unanswered-is-lost-soon", file: placement + "unseen.go", test: pods,
+			does: "the same, in the next attempt",
+			from: "case (err != nil || ProxyUID(found) != proxy.UID) && !late:", to: "case false && !late:",
+			missed: "no run that was tried came to it",
+		},
+		{
+			name: "doubt-ends-with-engagement", file: placement + "doubts.go", test: pods,
+			does: "a request to create that was not answered is forgotten when its target is engaged anew",
+			from: `case next != nil && next != t &&`, to: `case false && next != nil && next != t &&`,
+			missed: "no run that was tried came to it",
+		},
+	}
+}
+
+func ofWithdrawals() []breakage {
+	return []breakage{
 		{
 			name: "gone-unseen", file: placement + "withdraw.go", test: pods,
 			does: "`deletedUnseen` is always true",

@@ -50,6 +50,7 @@ const (
 func all() []breakage {
 	var all []breakage
 	all = append(all, ofPlacement()...)
+	all = append(all, ofWithdrawals()...)
 	all = append(all, ofWithdrawal()...)
 	all = append(all, ofLeftovers()...)
 	all = append(all, ofFeedback()...)

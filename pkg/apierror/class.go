@@ -165,6 +165,14 @@ func StorageFull(err error) bool {
 	return errors.As(err, &answer) && strings.Contains(answer.Status().Message, "mvcc: database space exceeded")
 }
 
+// NotStored says whether an API server surely did not store an object, although it calls that an error of its own: its
+// etcd has no space, or it could not call an admission webhook. Whoever sent the request need not look for the object.
+func NotStored(err error) bool {
+	var answer apierrors.APIStatus
+	return StorageFull(err) || errors.As(err, &answer) &&
+		strings.Contains(answer.Status().Message, "failed calling webhook ")
+}
+
 // Refusal says whether the server understood the request and refused it. It will refuse the same request again until
 // something changes there; another cluster may accept it.
 func (c Class) Refusal() bool { return c >= RightsMissing }

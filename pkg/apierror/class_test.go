@@ -130,3 +130,28 @@ func TestMessageIsTheServersAlone(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 }
+
+func TestWhichErrorsOfAServerSayThatNothingWasStored(t *testing.T) {
+	for name, test := range map[string]struct {
+		err  error
+		want bool
+	}{
+		"etcd is full": {apierrors.NewInternalError(errors.New("etcdserver: mvcc: database space exceeded")), true},
+		"a webhook cannot be called": {
+			apierrors.NewInternalError(errors.New(`failed calling webhook "w": connection refused`)), true,
+		},
+		"the server fails":              {apierrors.NewInternalError(errors.New("down")), false},
+		"a proxy says so, in its words": {errors.New(`failed calling webhook "w"`), false},
+		"the request was not answered":  {os.ErrDeadlineExceeded, false},
+		"there is no error":             {nil, false},
+		"the error is wrapped": {
+			fmt.Errorf("creating: %w", apierrors.NewInternalError(errors.New("failed calling webhook \"w\""))), true,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := NotStored(test.err); got != test.want {
+				t.Errorf("not stored: %t", got)
+			}
+		})
+	}
+}

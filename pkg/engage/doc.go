@@ -4,8 +4,9 @@
 // proxy, vk and follow observe them. Each engagement has a context; whatever an observer starts for the target stops
 // with it. Workers, PerTarget and OnEvents are the set-up that observers have in common.
 //
-// A target that is lost (its API server does not answer) stays engaged with its cache as it was. When the server
-// answers again, the target is engaged anew, with a fresh cache, before the old engagement ends. So no observer handles
+// A target is out of reach as soon as the source may not act there (Registry.Lapse), and lost when its API server has
+// not answered for some time (Registry.Lose). It stays engaged with its cache as it was. When the server answers
+// again, the target is engaged anew, with a fresh cache, before the old engagement ends. So no observer handles
 // a return.
 //
 // multicluster-runtime (sigs.k8s.io/multicluster-runtime) engages clusters in a similar way. It does not fit. There,

@@ -14,7 +14,7 @@ import (
 )
 
 // Observer works with engaged targets. Its methods are called one after the other for one target, from the goroutine
-// that engages it. They must return soon and must not call the Registry's Engage, Disengage, Lose or SetPolicy.
+// that engages it. They must return soon and must not call the Registry's Engage, Disengage, Lapse, Lose or SetPolicy.
 //
 // An Observer may be a LossObserver and a PolicyObserver, too.
 type Observer interface {
@@ -23,10 +23,11 @@ type Observer interface {
 	Engaged(ctx context.Context, target *Target) error
 }
 
-// LossObserver is an Observer that reacts when a target is lost.
+// LossObserver is an Observer that reacts when a target is out of reach.
 type LossObserver interface {
-	// Lost is called once, when the target's API server has stopped answering. The target stays engaged, with its cache
-	// as it was. When the server answers again, Engaged is called with another *Target, and then ctx of this one ends.
+	// Lost is called once when the target is not Reachable any more, and once when it is Lost, which may be at the same
+	// time. The target stays engaged, with its cache as it was. When its API server answers again, Engaged is called
+	// with another *Target, and then ctx of this one ends.
 	Lost(target *Target)
 }
 
@@ -85,11 +86,23 @@ func (r *Registry) Disengage(target *Target) {
 	delete(r.byNode, target.NodeName)
 }
 
+// Lapse notes that the target is out of reach for now: the source has lost the right to act there. It notifies the
+// observers unless they know already.
+func (r *Registry) Lapse(target *Target) {
+	if !target.lapsed.Swap(true) {
+		r.notifyLoss(target)
+	}
+}
+
 // Lose notes that the target's API server does not answer any more, and notifies the observers the first time.
 func (r *Registry) Lose(target *Target) {
-	if target.lost.Swap(true) {
-		return
+	target.lapsed.Store(true)
+	if !target.lost.Swap(true) {
+		r.notifyLoss(target)
 	}
+}
+
+func (r *Registry) notifyLoss(target *Target) {
 	for _, o := range r.observers {
 		if o, ok := o.(LossObserver); ok {
 			o.Lost(target)

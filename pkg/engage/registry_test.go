@@ -62,6 +62,25 @@ func TestObserversAreNotifiedOnceThatATargetIsLost(t *testing.T) {
 	}
 }
 
+func TestATargetThatIsOutOfReachForAMomentIsNotLost(t *testing.T) {
+	seen := &recorder{}
+	registry := NewRegistry(seen)
+	target := newTarget("c2")
+	registry.Lapse(target)
+	registry.Lapse(target) // no news
+	if target.Reachable() || target.Lost() {
+		t.Errorf("reachable: %t, lost: %t", target.Reachable(), target.Lost())
+	}
+	registry.Lose(target)
+	registry.Lapse(target) // no news
+	if target.Reachable() || !target.Lost() {
+		t.Errorf("when it is lost: reachable: %t, lost: %t", target.Reachable(), target.Lost())
+	}
+	if diff := cmp.Diff([]string{"lost admiralty-c2", "lost admiralty-c2"}, seen.log); diff != "" {
+		t.Errorf("notifications (-want +got):\n%s", diff)
+	}
+}
+
 type engagedOnly struct{}
 
 func (engagedOnly) Engaged(context.Context, *Target) error { return nil }

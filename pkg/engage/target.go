@@ -61,6 +61,7 @@ type Target struct {
 	// FindsNothing answers HasNothingIn. Without it, nobody knows.
 	FindsNothing func(namespace string) bool
 
+	lapsed  atomic.Bool
 	lost    atomic.Bool
 	fences  atomic.Bool
 	changes atomic.Bool
@@ -71,8 +72,14 @@ type Target struct {
 // (types.NamespacedName.String).
 const IndexParent = "parent"
 
-// Reachable says whether the target is not lost: its API server has answered of late. A target that is lost stays so.
-func (t *Target) Reachable() bool { return !t.lost.Load() }
+// Reachable says whether the source may act in the target, and the target is not lost. One that is out of reach stays
+// so.
+func (t *Target) Reachable() bool { return !t.lapsed.Load() }
+
+// Lost says whether the target's API server has not answered for so long that its virtual node is not Ready, or does
+// not accept the source any more. A target that is out of reach for a moment, and not lost, keeps the pods that it may
+// have, bound or not. A target that is lost stays so.
+func (t *Target) Lost() bool { return t.lost.Load() }
 
 // Fences says whether the target can fence delegates of this source: the source holds its Lease there, and the target's
 // manager fences, as was last seen.

@@ -17,6 +17,7 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/follow/claims"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/follow/objects"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/follow/policies"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/follow/services"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/needs"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/targetkind"
@@ -33,6 +34,11 @@ type Options struct {
 	// Appeared is called when pods of a namespace that waited for an object may be scheduled. An empty ref stands for
 	// claims.
 	Appeared func(namespace string, ref needs.Ref)
+	// KeepLabels says whether delegates have the labels of their pods under their own keys, too, unless a target's
+	// policy says otherwise.
+	KeepLabels bool
+	// Registry has the engaged targets.
+	Registry *engage.Registry
 	// Clock is the real clock, except in tests.
 	Clock clock.WithTickerAndDelayedExecution
 }
@@ -43,22 +49,27 @@ type Follower struct {
 	objects  *objects.Follower
 	claims   *claims.Claims
 	services *services.Follower
+	policies *policies.Follower
 }
 
 // New makes a Follower, which does nothing before Register.
 func New(options Options) (*Follower, error) {
 	f := &Follower{options: options}
-	return f, errors.Join(f.newObjects(), f.newClaims(), f.newServices())
+	return f, errors.Join(f.newObjects(), f.newClaims(), f.newServices(), f.newPolicies())
 }
 
 // Register lets the Follower observe targets and run on the leader. It must be called before scheduling observes
 // targets, so that the needs of a pod are known before the pod is placed. ctx ends all watches.
-func (f *Follower) Register(ctx context.Context, registry *engage.Registry) error {
-	registry.Observe(f.objects)
-	registry.Observe(f.claims)
-	registry.Observe(f.services)
+func (f *Follower) Register(ctx context.Context) error {
+	f.options.Registry.Observe(f.objects)
+	f.options.Registry.Observe(f.claims)
+	f.options.Registry.Observe(f.services)
 	f.objects.Register(ctx, f.options.Manager)
-	return errors.Join(f.claims.Register(ctx, f.options.Manager), f.options.Manager.Add(f.services))
+	return errors.Join(
+		f.claims.Register(ctx, f.options.Manager),
+		f.options.Manager.Add(f.services),
+		f.options.Manager.Add(f.policies),
+	)
 }
 
 // Missing returns a *needs.MissingError if the source lacks an object without which the pod cannot start. It reads
@@ -79,7 +90,11 @@ func (f *Follower) Ensure(ctx context.Context, pod *corev1.Pod, target *engage.T
 	if err := f.ensureObjects(ctx, pod, target); err != nil {
 		return err
 	}
-	return f.claims.Ensure(ctx, pod, target)
+	if err := f.claims.Ensure(ctx, pod, target); err != nil {
+		return err
+	}
+	f.policies.Placing(pod, target)
+	return nil
 }
 
 func (f *Follower) ensureObjects(ctx context.Context, pod *corev1.Pod, target *engage.Target) error {
@@ -169,6 +184,24 @@ func (f *Follower) newServices() (err error) {
 	})
 	if err != nil {
 		return fmt.Errorf("making the follower of Services: %w", err)
+	}
+	return nil
+}
+
+func (f *Follower) newPolicies() (err error) {
+	f.policies, err = policies.New(policies.Options{
+		Config:     f.options.Manager.GetConfig(),
+		Proxies:    f.options.Manager.GetClient(),
+		APIReader:  f.options.Manager.GetAPIReader(),
+		TargetOf:   f.options.Registry.ByNode,
+		Source:     f.options.Source,
+		KeepLabels: f.options.KeepLabels,
+		Clock:      f.options.Clock,
+		Recorder:   f.options.Manager.GetEventRecorder("multicluster-policies"),
+		Logger:     f.options.Manager.GetLogger().WithName("policies"),
+	})
+	if err != nil {
+		return fmt.Errorf("making the follower of NetworkPolicies: %w", err)
 	}
 	return nil
 }

@@ -64,15 +64,17 @@ func (w *wiring) addresses() error {
 func (w *wiring) following(ctx context.Context, registry *engage.Registry) error {
 	var err error
 	w.follower, err = follow.New(follow.Options{
-		Manager:  w.mgr,
-		Source:   w.origin,
-		Appeared: w.appeared,
-		Clock:    w.clock,
+		Manager:    w.mgr,
+		Source:     w.origin,
+		Appeared:   w.appeared,
+		KeepLabels: w.config.Placement.KeepLabels,
+		Registry:   registry,
+		Clock:      w.clock,
 	})
 	if err != nil {
 		return err
 	}
-	return w.follower.Register(ctx, registry)
+	return w.follower.Register(ctx)
 }
 
 // appeared notifies scheduling that an object appeared, which pods of the namespace may need. Scheduling is added after
@@ -119,6 +121,8 @@ func (w *wiring) feedback(registry *engage.Registry) error {
 		Keys:      w.proofs.Keys,
 		Addresses: w.inUse,
 		Tenants:   w.config.Tenants,
+
+		PlacedBeside: w.scheduler.PlacedBeside,
 
 		Annotations: w.config.Placement.AnnotationsFromTargets,
 		LastRenewal: holds.LastSent,

@@ -82,7 +82,7 @@ func essential(status *corev1.PodStatus) corev1.PodStatus {
 	}
 	for _, t := range []corev1.PodConditionType{
 		corev1.PodScheduled, corev1.PodInitialized, corev1.ContainersReady, corev1.PodReady, corev1.DisruptionTarget,
-		v1alpha1.ConditionDelegate, v1alpha1.ConditionChanges,
+		v1alpha1.ConditionDelegate, v1alpha1.ConditionChanges, v1alpha1.ConditionFields,
 	} {
 		if c := PodCondition(status.Conditions, t); c != nil {
 			kept.Conditions = append(kept.Conditions, *c)

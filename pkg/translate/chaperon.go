@@ -84,6 +84,15 @@ func DelegateConstraints(proxy *corev1.Pod) (Constraints, error) {
 	return original, nil
 }
 
+// DelegateLabels returns the labels of the proxy's delegate in a target, as Chaperon does.
+func DelegateLabels(proxy *corev1.Pod, source Source, to Destination) (map[string]string, error) {
+	keep, err := labelsToKeep(proxy.Annotations)
+	if err != nil {
+		return nil, err
+	}
+	return delegateLabels(newRewriter(proxy.Labels, keep), proxy, source, to), nil
+}
+
 func delegateLabels(rewriter rewriter, proxy *corev1.Pod, source Source, to Destination) map[string]string {
 	labels := rewriter.labels(proxy.Labels)
 	if to.KeepLabels {

@@ -116,8 +116,8 @@ func proxyConditions(proxy *corev1.Pod, delegate []corev1.PodCondition) []corev1
 		out = append(out, c)
 	}
 	for _, c := range own {
-		if ofChaperonOnly(c.Type) {
-			continue // A source of an earlier version copied it.
+		if ofChaperonOnly(c.Type) || c.Type == v1alpha1.ConditionFields {
+			continue // A source of an earlier version copied it, or it was about an earlier delegate.
 		}
 		if ofProxyOnly(proxy, c.Type) || !ofKubelet(c.Type) && PodCondition(delegate, c.Type) == nil {
 			out = append(out, c)

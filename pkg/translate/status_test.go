@@ -169,6 +169,14 @@ func TestProxyStatusConditions(t *testing.T) {
 			delegate: []corev1.PodCondition{is(v1alpha1.ConditionDelegate, no, 12)},
 			want:     []corev1.PodCondition{scheduled},
 		},
+		"the proxy shows that the target dropped fields of this delegate": {
+			delegate: []corev1.PodCondition{is(v1alpha1.ConditionFields, no, 12)},
+			want:     []corev1.PodCondition{is(v1alpha1.ConditionFields, no, 12), scheduled},
+		},
+		"the proxy loses the condition of fields that an earlier delegate lacked": {
+			proxy: []corev1.PodCondition{is(v1alpha1.ConditionFields, no, 12)},
+			want:  []corev1.PodCondition{scheduled},
+		},
 		"the proxy keeps conditions that the delegate lacks": {
 			proxy:    []corev1.PodCondition{is(corev1.DisruptionTarget, yes, 11), is("example.com/x", yes, 11)},
 			delegate: []corev1.PodCondition{is("example.com/x", no, 12)},

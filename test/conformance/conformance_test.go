@@ -1,6 +1,7 @@
 package main
 
 import (
+	"regexp"
 	"strings"
 	"testing"
 
@@ -25,6 +26,32 @@ func TestAllCasesCanBeRead(t *testing.T) {
 	}
 }
 
+func TestTheShortFormHasCasesOfEachTopic(t *testing.T) {
+	cases, err := allCases()
+	if err != nil {
+		t.Fatal(err)
+	}
+	short, all := map[string]int{}, map[string]int{}
+	for _, c := range cases {
+		all[c.topic]++
+		if c.short {
+			short[c.topic]++
+		}
+	}
+	for topic := range all {
+		if short[topic] == 0 {
+			t.Errorf("the short form has no case of the topic %q", topic)
+		}
+	}
+	together, alone := selected(cases, true, regexp.MustCompile(""))
+	if len(alone) > 0 {
+		t.Errorf("%s runs by itself, which takes long: it cannot be in the short form", alone[0].name)
+	}
+	if n := len(together); n >= len(cases)/2 {
+		t.Errorf("the short form has %d cases of %d, which is too many", n, len(cases))
+	}
+}
+
 func TestEachJustificationCanBeRead(t *testing.T) {
 	if _, err := justifications(differencesFile); err != nil {
 		t.Fatal(err)
@@ -37,6 +64,23 @@ func TestEachJustificationCanBeRead(t *testing.T) {
 	} {
 		if _, err := justifications([]byte(content)); err == nil {
 			t.Errorf("%s: no error", name)
+		}
+	}
+}
+
+func TestDifferencesOfTwoVersionsDoNotCountForOne(t *testing.T) {
+	list, err := justifications(differencesFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	one := ofOneVersion(list)
+	if len(one) == len(list) {
+		t.Error("there is no such difference")
+	}
+	for i, j := range list {
+		if counts := i < len(one) && one[i] == j; counts == j.TwoVersions {
+			t.Errorf("%q counts for one version: %t. Those of two versions must be the last ones, "+
+				"or numbers would change", j.Name, counts)
 		}
 	}
 }

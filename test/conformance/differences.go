@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 
 	"sigs.k8s.io/yaml"
 )
@@ -34,6 +35,10 @@ type justification struct {
 	Kind string `json:"kind"`
 	// Sometimes says that the difference is a matter of chance. It need not be there.
 	Sometimes bool `json:"sometimes"`
+	// TwoVersions says that the difference is one between versions of Kubernetes, and has nothing to do with the
+	// product. It counts only where source and target have different versions. Such entries are the last ones of the
+	// file.
+	TwoVersions bool `json:"twoVersions"`
 
 	cases, field, plain, elected *regexp.Regexp
 }
@@ -50,6 +55,11 @@ func justifications(content []byte) ([]*justification, error) {
 		}
 	}
 	return list, nil
+}
+
+// ofOneVersion returns those that count where source and target have the same version of Kubernetes.
+func ofOneVersion(list []*justification) []*justification {
+	return slices.DeleteFunc(slices.Clone(list), func(j *justification) bool { return j.TwoVersions })
 }
 
 func (j *justification) compile() error {

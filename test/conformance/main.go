@@ -18,6 +18,7 @@ type options struct {
 	parallel int
 	report   string
 	results  string
+	skew     string
 	again    bool
 	keep     bool
 }
@@ -29,6 +30,8 @@ func main() {
 	flag.IntVar(&o.parallel, "parallel", 6, "how many cases to run at the same time")
 	flag.StringVar(&o.report, "report", "", "the page in which to write the tables of a full run")
 	flag.StringVar(&o.results, "results", "", "a file of results, in which those of this run replace earlier ones")
+	flag.StringVar(&o.skew, "skew", "",
+		"a file of runs with two versions of Kubernetes, to which to add one: the short form, and newer fields of pods")
 	flag.BoolVar(&o.again, "again", false, "run nothing, but report the results of the file again")
 	flag.BoolVar(&o.keep, "keep", false, "keep the namespaces of cases that did not pass, and the cordon")
 	flag.Parse()
@@ -52,14 +55,15 @@ func (o options) run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("compiling the pattern of names: %w", err)
 	}
-	cases, err := allCases()
-	if err != nil {
+	cases, casesErr := allCases()
+	list, listErr := justifications(differencesFile)
+	if err := errors.Join(casesErr, listErr); err != nil {
 		return err
 	}
-	list, err := justifications(differencesFile)
-	if err != nil {
-		return err
+	if o.skew != "" {
+		return o.runSkew(ctx, cases, names, list, say)
 	}
+	list = ofOneVersion(list)
 	known, err := readResults(o.results)
 	if err != nil {
 		return err
@@ -96,6 +100,13 @@ func (o options) play(
 	if err != nil {
 		return nil, err
 	}
+	return o.playIn(ctx, l, cases, names, list)
+}
+
+// playIn runs the chosen cases in a lab, and removes everything.
+func (o options) playIn(
+	ctx context.Context, l *lab, cases []*testCase, names *regexp.Regexp, list []*justification,
+) (*records, error) {
 	together, alone := selected(cases, o.short, names)
 	results := l.playAll(ctx, together, o.parallel, list)
 	results = append(results, l.playAll(ctx, alone, 1, list)...)
@@ -106,6 +117,42 @@ func (o options) play(
 		}
 	}
 	return ran, nil
+}
+
+// runSkew runs the short form and tries newer fields, with two versions of Kubernetes. It adds the run to the file, and
+// writes the page.
+func (o options) runSkew(
+	ctx context.Context, cases []*testCase, names *regexp.Regexp, list []*justification, say func(string, ...any),
+) error {
+	runs, err := readSkew(o.skew)
+	if err != nil {
+		return err
+	}
+	l, err := setUp(ctx, say)
+	if err != nil {
+		return err
+	}
+	if l.source.version == l.target.version {
+		err := fmt.Errorf("source and target have the same version %s: run `make test-skew`", l.source.version)
+		return errors.Join(err, l.tearDown(ctx))
+	}
+	say("source %s, target %s", l.source.version, l.target.version)
+	fields, triedErr := l.tryNewer(ctx, newerFields())
+	o.short = true
+	ran, err := o.playIn(ctx, l, cases, names, list)
+	if err := errors.Join(triedErr, err); err != nil {
+		return err
+	}
+	runs.add(skewRun{Records: ran, Fields: fields})
+	if err := runs.write(o.skew); err != nil {
+		return err
+	}
+	if o.report != "" {
+		if err := runs.report(o.report, cases, list); err != nil {
+			return err
+		}
+	}
+	return errors.Join(decision(ran.of(cases, list), list, false, say), decideSkew(fields))
 }
 
 // decision returns an error if the results are not as they should be.

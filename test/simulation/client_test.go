@@ -24,8 +24,10 @@ type call struct {
 	about ref
 	by    *process
 	to    *cluster
-	ctx   context.Context //nolint:containedctx // The call ends with it.
-	run   func() (client.Object, error)
+	// over is the connection, or nil for the only one.
+	over *link
+	ctx  context.Context //nolint:containedctx // The call ends with it.
+	run  func() (client.Object, error)
 	// served says that the request was carried out, with this result.
 	served bool
 	result client.Object
@@ -66,7 +68,7 @@ func (l *link) do(
 ) (client.Object, error) {
 	c := &call{
 		label: l.process.name + ": " + verb + " " + kindOf(o) + " " + key.Name + " in " + l.to.name,
-		verb:  verb, by: l.process, to: l.to, ctx: ctx, run: run, answer: make(chan struct{}),
+		verb:  verb, by: l.process, to: l.to, over: l, ctx: ctx, run: run, answer: make(chan struct{}),
 	}
 	switch {
 	case ctx.Value(forLost{}) != nil && verb != "get":

@@ -21,6 +21,8 @@ type engagement struct {
 	*process
 
 	target *placement.Target
+	// next is the same target, engaged anew.
+	next   *placement.Target
 	cached *lagging
 	end    context.CancelFunc
 	// backs is how often the target had been set back when it was engaged, and listed when its cache listed.
@@ -70,15 +72,23 @@ func (s *source) engage(k *kubernetes, ago int) {
 		})
 	e.target.Since = time.Now()
 	_ = s.feedback.Fill(ctx, t, q)
-	context.AfterFunc(ctx, func() { d.ForgetTarget(e.target) })
+	context.AfterFunc(ctx, func() { d.ForgetTarget(e.target, e.next) })
 	if before != nil {
+		before.next = e.target
 		before.end()
 	}
 }
 
+// lapse notes that a target has not answered for a moment, so that the source may not act there.
+func (s *source) lapse(k *kubernetes) {
+	e := s.engaged[k]
+	s.registry.Lapse(e.target.Target)
+	s.placer.Delegates.NotifyTarget(e.target.Target)
+}
+
 // lose notes that a target does not answer.
 func (s *source) lose(k *kubernetes) {
-	if e := s.engaged[k]; e != nil && e.target.Reachable() {
+	if e := s.engaged[k]; e != nil && !e.target.Lost() {
 		s.world.excuseUnbound(k, s.proxies)
 		s.registry.Lose(e.target.Target)
 		s.placer.Delegates.NotifyTarget(e.target.Target)

@@ -3,6 +3,7 @@ package simulation
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -50,6 +51,16 @@ type process struct {
 	left           int
 	// backs is how often its cluster had been set back when it began.
 	backs int
+}
+
+// newProcess begins a process. Its name has a number if it has a predecessor, which may go on beside it: so each step
+// of a run has a label of its own.
+func (w *world) newProcess(name string, of *cluster) *process {
+	w.began[name]++
+	if n := w.began[name]; n > 1 {
+		name = fmt.Sprintf("%s no. %d", name, n)
+	}
+	return w.network.newProcess(name, of)
 }
 
 func (w *network) newProcess(name string, of *cluster) *process {
@@ -165,6 +176,7 @@ func (w *world) startSource(ago int) *source {
 		APIReader: live{link: s.link}, Source: translate.Source{ClusterID: sourceID},
 		Keys:  func() (*proof.Keys, error) { return keys, nil },
 		Clock: clock.RealClock{}, Recorder: silent{}, Logger: logr.Discard(),
+		PlacedBeside: s.placedBeside,
 	})
 	s.placer = placement.New(placement.Options{
 		Source: translate.Source{ClusterID: sourceID}, Timeout: placementTimeout, Clock: clock.RealClock{},
@@ -180,6 +192,14 @@ func (w *world) startSource(ago int) *source {
 		}
 	}
 	return s
+}
+
+// placedBeside does what the scheduler does.
+func (s *source) placedBeside(proxy types.UID, nodeName string) *engage.Target {
+	if t := s.placer.Delegates.Beside(proxy, nodeName); t != nil {
+		return t.Target
+	}
+	return nil
 }
 
 const placementTimeout = 30 * time.Second
@@ -213,6 +233,9 @@ func (s *source) watchPods() {
 		},
 		DeleteFunc: func(o any) {
 			if pod, ok := objectwatch.Unwrap[*corev1.Pod](o); ok {
+				if pod.Spec.NodeName != "" {
+					s.placer.Delegates.Released(pod.UID)
+				}
 				s.placer.Delegates.Concluded(pod.UID, placement.ProxyGone)
 			}
 		},

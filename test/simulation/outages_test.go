@@ -203,7 +203,10 @@ func (w *world) rooms() []action {
 // engagements are what package connect/target does.
 func (w *world) engagements(k *kubernetes) []action {
 	var all []action
-	if e := w.manager.engaged[k]; w.manager.acts() && k.cut && e != nil && e.target.Reachable() {
+	if e := w.manager.engaged[k]; w.manager.acts() && k.cut && e != nil && !e.target.Lost() {
+		if e.target.Reachable() {
+			all = append(all, action{label: k.name + " is out of reach", do: func() { w.manager.lapse(k) }})
+		}
 		all = append(all, action{label: k.name + " is lost", do: func() { w.manager.lose(k) }})
 	}
 	if w.canEngage(k) {

@@ -28,6 +28,8 @@ type world struct {
 	reached map[string]bool
 	// moved and left say that a pod left a target because another one had room, or because the target takes no pods.
 	moved, left atomic.Bool
+	// began is how many processes of a name have begun.
+	began map[string]int
 }
 
 // network has the requests of processes, what went wrong, and the steps so far.
@@ -45,7 +47,10 @@ type network struct {
 }
 
 func newWorld() *world {
-	w := &world{network: &network{}, source: newCluster("source"), facts: newFacts(), reached: map[string]bool{}}
+	w := &world{
+		network: &network{}, source: newCluster("source"), facts: newFacts(), reached: map[string]bool{},
+		began: map[string]int{},
+	}
 	w.source.changed = w.proxyChanged
 	for _, name := range []string{"c1", "c2"} {
 		k := &kubernetes{cluster: newCluster(name), containers: map[types.UID]*container{}}
@@ -84,13 +89,19 @@ func (w *network) violate(format string, values ...any) {
 	}
 }
 
-// overtake drops the late requests of a process before a later one. A process that gave a request up closes its stream,
-// so the request is carried out soon, or not at all.
+// overtake drops the late requests of a connection before a later write. A process that gave a request up closes its
+// stream, so the request is carried out soon, or not at all. A read may be answered before. Each engagement of a target
+// has a connection of its own.
 func (w *network) overtake(later *call) {
+	if later.verb == "get" || later.verb == "list" {
+		return
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !slices.Contains(w.late, later) {
-		w.late = slices.DeleteFunc(w.late, func(c *call) bool { return c.by == later.by && c.to == later.to })
+		w.late = slices.DeleteFunc(w.late, func(c *call) bool {
+			return c.by == later.by && c.to == later.to && c.over == later.over
+		})
 	}
 }
 

@@ -52,6 +52,9 @@ Without a command, it serves.
   stream [--every 20ms] [--timeout 10s] URL
                         request a URL again and again, each time over a new connection; log new answers and
                         failures; on SIGTERM, log how many there were, and exit with 1 if any request failed
+  etcd-join --data FOLDER --peer URL [--every 1s] URL...
+                        unless the FOLDER has data, remove the member of the peer URL from the cluster of etcd whose
+                        members serve clients at the URLs, and add it as a new member
 `
 
 // errUsage is wrapped by the errors about a wrong command line.
@@ -119,6 +122,8 @@ func (p process) run(ctx context.Context, args []string) error {
 		return p.get(ctx, args)
 	case "stream":
 		return p.stream(ctx, args)
+	case "etcd-join":
+		return p.joinEtcd(ctx, args)
 	case "help", "--help":
 		fmt.Fprint(p.out, usage)
 		return nil

@@ -74,7 +74,10 @@ func TestTheEndOfAHoldIsAReasonToCheck(t *testing.T) {
 			t.Errorf("after %d misses: a check is due: %t, the right has ended: %t", misses, got, end.seen)
 		}
 		if ctx.Err() == nil {
-			t.Errorf("after %d misses: the target is not lost", misses)
+			t.Errorf("after %d misses: nobody hears that the target is out of reach", misses)
+		}
+		if target := l.engaged.target; target.Reachable() || target.Lost() {
+			t.Errorf("after %d misses: reachable: %t, lost: %t", misses, target.Reachable(), target.Lost())
 		}
 	}
 }

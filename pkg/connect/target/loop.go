@@ -326,7 +326,7 @@ func (l *loop) await(ctx context.Context, w want, checks, looks <-chan time.Time
 			return false
 		case <-end.comes:
 			end.comes, end.seen = nil, true
-			l.options.Registry.Lose(l.engaged.target)
+			l.options.Registry.Lapse(l.engaged.target)
 			if l.engaged.unsafe() {
 				return false
 			}

@@ -16,6 +16,8 @@ const (
 	reasonFenced  = "DelegateFenced"
 	// reasonChangeRefused means that a change of the PodChaperon does not reach the delegate.
 	reasonChangeRefused = "ChangeRefused"
+	// reasonFieldsDropped means that the delegate lacks fields of its PodChaperon.
+	reasonFieldsDropped = "FieldsDropped"
 	// reasonKept means that the delegate keeps labels or annotations that the target gave it.
 	reasonKept = "ValueKept"
 	// reasonUnfenced means that fencing was asked for, and that nobody can hear of the source.
@@ -75,6 +77,11 @@ func (r *Reconciler) recordUnfenced(chaperon *v1alpha1.PodChaperon) {
 func (r *Reconciler) recordChangeRefused(chaperon *v1alpha1.PodChaperon, message string) {
 	r.recorder.Eventf(chaperon, nil, corev1.EventTypeWarning, reasonChangeRefused, actionChange,
 		"%s", truncate(message))
+}
+
+// recordFieldsDropped records that the delegate lacks fields.
+func (r *Reconciler) recordFieldsDropped(chaperon *v1alpha1.PodChaperon, message string) {
+	r.recorder.Eventf(chaperon, nil, corev1.EventTypeWarning, reasonFieldsDropped, actionCreate, "%s", message)
 }
 
 // recordKept records that values of the target take precedence over those that the source added.

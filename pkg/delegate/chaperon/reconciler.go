@@ -50,6 +50,7 @@ type Reconciler struct {
 	written     ownWrites
 	lasts       lasts
 	retries     retries
+	lost        lostFields
 	// silence is nil if no delegate is fenced, and wake reconciles those that are to be.
 	silence Silence
 	wake    wake.Source
@@ -77,6 +78,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 			r.written.forget(request.NamespacedName)
 			r.lasts.forget(request.NamespacedName)
 			r.retries.forget(request.NamespacedName)
+			r.lost.forget(request.NamespacedName)
 			r.forgetWarnings(request.NamespacedName)
 			return reconcile.Result{}, nil
 		}
@@ -196,6 +198,7 @@ func (r *Reconciler) createDelegate(ctx context.Context, chaperon *v1alpha1.PodC
 		return reconcile.Result{}, fmt.Errorf("reading the rules for the delegate: %w", err)
 	}
 	delegate := translate.Delegate(chaperon)
+	wished := delegate.Spec.DeepCopy()
 	err = r.createWithin(ctx, rules, delegate)
 	if apierrors.IsAlreadyExists(err) {
 		return r.decideOccupied(ctx, chaperon)
@@ -213,6 +216,7 @@ func (r *Reconciler) createDelegate(ctx context.Context, chaperon *v1alpha1.PodC
 	r.recordCreated(chaperon)
 	r.warnUnfenced(ctx, chaperon)
 	log.FromContext(ctx).V(1).Info("Created the delegate", "uid", delegate.UID)
+	r.showLost(ctx, chaperon, translate.LostFields(wished, &delegate.Spec))
 	return reconcile.Result{}, nil
 }
 
@@ -309,13 +313,13 @@ func (r *Reconciler) deleteObject(ctx context.Context, object client.Object, opt
 	return client.IgnoreNotFound(err)
 }
 
-// writeStatus patches the differences of this very PodChaperon, and adds warnings to the status. A status without a
-// delegate is written only to the version of the PodChaperon that it was decided on. If the API server has another
-// version, the result is false, and its event follows.
+// writeStatus patches the differences of this very PodChaperon, and adds warnings and lost fields to the status. A
+// status without a delegate is written only to the version of the PodChaperon that it was decided on. If the API server
+// has another version, the result is false, and its event follows.
 func (r *Reconciler) writeStatus(
 	ctx context.Context, chaperon *v1alpha1.PodChaperon, status *corev1.PodStatus,
 ) (written bool, err error) {
-	return r.patchStatus(ctx, chaperon, r.withWarnings(chaperon, status))
+	return r.patchStatus(ctx, chaperon, r.withLost(chaperon, r.withWarnings(chaperon, status)))
 }
 
 // patchStatus writes a status that has the warnings.

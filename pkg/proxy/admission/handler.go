@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 
 	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -42,7 +43,8 @@ func (h Handler) Handle(ctx context.Context, req admission.Request) admission.Re
 		return admission.Allowed("")
 	}
 	pod := &corev1.Pod{}
-	if err := kjson.UnmarshalCaseSensitivePreserveInts(req.Object.Raw, pod); err != nil {
+	unknown, err := kjson.UnmarshalStrict(req.Object.Raw, pod, kjson.DisallowUnknownFields)
+	if err != nil {
 		return admission.Errored(http.StatusBadRequest, fmt.Errorf("decoding the pod: %w", err))
 	}
 	if !translate.Elected(pod) {
@@ -68,7 +70,27 @@ func (h Handler) Handle(ctx context.Context, req admission.Request) admission.Re
 	if problem, _ := translate.FenceProblem(proxy, fence); problem != "" {
 		response = response.WithWarnings(problem)
 	}
+	if fields := unknownFields(unknown); len(fields) > 0 {
+		response = response.WithWarnings("the delegate of this pod lacks fields that this version of the " +
+			"multicluster scheduler does not know, because the Kubernetes of this cluster is newer: " +
+			strings.Join(fields, ", "))
+	}
 	return response
+}
+
+// maxUnknown is how many unknown fields a warning names.
+const maxUnknown = 8
+
+// unknownFields returns the fields of the spec among those that the decoder does not know.
+func unknownFields(strict []error) []string {
+	var fields []string
+	for _, err := range strict {
+		var at kjson.FieldError
+		if errors.As(err, &at) && strings.HasPrefix(at.FieldPath(), "spec.") && len(fields) < maxUnknown {
+			fields = append(fields, at.FieldPath())
+		}
+	}
+	return fields
 }
 
 // denied answers as the API server itself does for an invalid pod.

@@ -292,3 +292,23 @@ func TestAPodIsWarnedOfATolerationThatIsTooShortForItsFence(t *testing.T) {
 		t.Errorf("allowed %v, %v", resp.Allowed, resp.Result)
 	}
 }
+
+func TestAPodIsWarnedOfFieldsThatThisVersionDoesNotKnow(t *testing.T) {
+	resp := respond(t, create(plain))
+	if !resp.Allowed || len(resp.Warnings) != 1 {
+		t.Fatalf("allowed %v, warnings %q", resp.Allowed, resp.Warnings)
+	}
+	for _, field := range []string{"spec.new", "spec.containers[0].new", "spec.containers[0].resources.new"} {
+		if !strings.Contains(resp.Warnings[0], field) {
+			t.Errorf("%s is not in the warning %q", field, resp.Warnings[0])
+		}
+	}
+	if strings.Contains(resp.Warnings[0], "metadata") {
+		t.Errorf("the delegate has metadata of its own, and the warning is %q", resp.Warnings[0])
+	}
+	many := strings.Replace(plain, `"new": {"a": 1.0}`,
+		`"n1":1,"n2":1,"n3":1,"n4":1,"n5":1,"n6":1,"n7":1,"n8":1,"n9":1`, 1)
+	if resp := respond(t, create(many)); len(resp.Warnings) != 1 || strings.Contains(resp.Warnings[0], "spec.n9") {
+		t.Errorf("warnings %q", resp.Warnings)
+	}
+}

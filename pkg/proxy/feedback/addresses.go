@@ -118,14 +118,15 @@ func (f *Feedback) reviewAddresses(ctx context.Context, proxy *corev1.Pod) error
 	return f.showStatus(ctx, proxy, *status)
 }
 
-// showStatus writes a proxy's status, if the cached proxy is the newest. Events say if the delegate lacks a change, and
-// if the proxy does not show an address, unless only the administrators' ranges forbid it.
+// showStatus writes a proxy's status, if the cached proxy is the newest. Events say if the delegate lacks a change or
+// fields, and if the proxy does not show an address, unless only the administrators' ranges forbid it.
 func (f *Feedback) showStatus(ctx context.Context, proxy *corev1.Pod, status corev1.PodStatus) error {
 	_, err := f.patchStatus(ctx, proxy, status)
 	if err != nil && ignoreGone(err) == nil {
 		return nil // The event of a newer version follows.
 	}
 	f.recordChanges(proxy, &status)
+	f.recordFields(proxy, &status)
 	if apierrors.IsInvalid(err) {
 		f.recordStatusRefused(proxy, apierror.Message(err))
 	}

@@ -229,3 +229,30 @@ func TestAChangeThatTheDelegateLacksIsReportedOnce(t *testing.T) {
 		s.expectEvents(step.events...)
 	}
 }
+
+func TestFieldsThatTheDelegateLacksAreReportedOnce(t *testing.T) {
+	dropped := corev1.PodCondition{
+		Type: v1alpha1.ConditionFields, Status: corev1.ConditionFalse, Reason: v1alpha1.ReasonFieldsDropped,
+	}
+	s := newScene(t, proxy(), ours())
+	s.cachedChaperons = func() []v1alpha1.PodChaperon {
+		return []v1alpha1.PodChaperon{*ours(func(c *v1alpha1.PodChaperon) {
+			c.Status.Conditions = []corev1.PodCondition{dropped}
+		})}
+	}
+	for _, step := range []struct {
+		message string
+		events  []string
+	}{{"spec.a", []string{ReasonFieldsDropped}}, {"spec.a", nil}, {"each time another one", nil}} {
+		dropped.Message = step.message
+		s.clock.SetTime(s.clock.Now().Add(time.Second))
+		if _, err := s.reconcile(); err != nil {
+			t.Fatal(err)
+		}
+		s.expectEvents(step.events...)
+		shown := translate.PodCondition(s.now().Status.Conditions, v1alpha1.ConditionFields)
+		if shown == nil || shown.Message != step.message {
+			t.Errorf("the proxy shows %v", shown)
+		}
+	}
+}

@@ -115,16 +115,16 @@ func (a *allEnds) of(target *engage.Target) *ends {
 	return a.byTarget[target]
 }
 
-// elsewhere returns another reachable target in which a proxy has a PodChaperon, or nil. It asks whether to wait for a
-// target that was engaged at a time.
+// elsewhere returns another target in which a proxy has a PodChaperon, or nil. The target beside may have one that its
+// cache does not show. Lost targets do not count. It asks whether to wait for a target that was engaged at a time.
 func (a *allEnds) elsewhere(
-	proxy *corev1.Pod, here *engage.Target, waits func(engaged time.Time) bool,
+	proxy *corev1.Pod, here, beside *engage.Target, waits func(engaged time.Time) bool,
 ) *engage.Target {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for other, ends := range a.byTarget {
-		if other.NodeName != here.NodeName && other.Reachable() && waits(ends.since) &&
-			ends.has(client.ObjectKeyFromObject(proxy), proxy.UID) {
+		if other.NodeName != here.NodeName && !other.Lost() && waits(ends.since) &&
+			(other == beside || ends.has(client.ObjectKeyFromObject(proxy), proxy.UID)) {
 			return other
 		}
 	}

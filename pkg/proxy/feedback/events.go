@@ -20,6 +20,8 @@ const (
 	ReasonDelegateLabelled = "DelegateLabelled"
 	// ReasonChangeNotApplied means that a change of the proxy did not reach its delegate.
 	ReasonChangeNotApplied = "ChangeNotApplied"
+	// ReasonFieldsDropped means that the delegate lacks fields that the proxy has.
+	ReasonFieldsDropped = "FieldsDropped"
 	// ReasonAnnotationsMissing means that the proxy lacks annotations of its delegate that it is to have.
 	ReasonAnnotationsMissing = "AnnotationsMissing"
 	// ReasonStatusRefused means that the API server refuses the delegate's status as that of the proxy.
@@ -93,5 +95,16 @@ func (f *Feedback) recordChanges(proxy *corev1.Pod, status *corev1.PodStatus) {
 	was := translate.PodCondition(proxy.Status.Conditions, v1alpha1.ConditionChanges)
 	if is != nil && (was == nil || was.Message != is.Message) {
 		f.recordChangeNotApplied(proxy, is.Message)
+	}
+}
+
+// recordFields records that the status is the first one to say that the target dropped fields of the delegate.
+func (f *Feedback) recordFields(proxy *corev1.Pod, status *corev1.PodStatus) {
+	is := translate.PodCondition(status.Conditions, v1alpha1.ConditionFields)
+	was := translate.PodCondition(proxy.Status.Conditions, v1alpha1.ConditionFields)
+	if is != nil && was == nil {
+		f.options.Recorder.Eventf(proxy, nil, corev1.EventTypeWarning, ReasonFieldsDropped, "Place",
+			"The containers of this pod run without fields of its spec: %s (virtual node %s)",
+			translate.WarningMessage(is.Message), proxy.Spec.NodeName)
 	}
 }

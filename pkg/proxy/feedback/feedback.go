@@ -38,7 +38,7 @@ const (
 
 type requestQueue = engage.Queue[reconcile.Request]
 
-// Options of New. All are required, except Tenants, LastRenewal and Annotations.
+// Options of New. All are required, except Tenants, LastRenewal, PlacedBeside and Annotations.
 type Options struct {
 	// Client reads pods and nodes of the source cluster from a cache, and writes to the source cluster. The cache may
 	// hold objects that package podcache has transformed.
@@ -59,6 +59,9 @@ type Options struct {
 	// with this ID, or when it began to lead if that was later. It is the zero time before. Without LastRenewal, the
 	// end of fenced delegates in lost targets is never taken for granted.
 	LastRenewal func(target types.NamespacedName, cluster string) time.Time
+	// PlacedBeside returns another target that may have a delegate of a proxy on this node, although its cache shows
+	// none, or nil. Without it, no target may.
+	PlacedBeside func(proxy types.UID, nodeName string) *engage.Target
 	// Annotations are those that proxies take over from their delegates.
 	Annotations []string
 	// Clock measures how long a target's manager has not answered a request.
@@ -100,6 +103,9 @@ var _ engage.Observer = &Feedback{}
 
 // New returns a Feedback, which does nothing before Register and Engaged.
 func New(options Options) *Feedback {
+	if options.PlacedBeside == nil {
+		options.PlacedBeside = func(types.UID, string) *engage.Target { return nil }
+	}
 	return &Feedback{options: options, ends: allEnds{clock: options.Clock}}
 }
 

@@ -240,9 +240,9 @@ func (r *reconciler) delegateRuns(ctx context.Context, proxy *corev1.Pod, remova
 	return runs, err
 }
 
-// surplus says whether a proxy must not go yet, because another reachable target has a PodChaperon of the proxy, and so
-// may have a delegate: the proxy was placed there while the first target was out of reach, and this was not withdrawn.
-// The workers of the other target end it. Whoever gets the proxy's name next must not run beside it.
+// surplus says whether a proxy must not go yet, because another target may have a delegate of it. That target has a
+// PodChaperon of the proxy, and is not lost. It got the pod while the first target was out of reach, or the other way
+// round. Its workers end the delegate. Whoever gets the proxy's name next must not run beside it.
 //
 // A target can show any PodChaperon again that it had once. So the wait has an end: see surplusEnds.
 func (r *reconciler) surplus(proxy *corev1.Pod, removal *removal) bool {
@@ -250,7 +250,8 @@ func (r *reconciler) surplus(proxy *corev1.Pod, removal *removal) bool {
 		return false
 	}
 	now := r.options.Clock.Now()
-	other := r.feedback.ends.elsewhere(proxy, r.target, func(engaged time.Time) bool {
+	beside := r.options.PlacedBeside(proxy.UID, r.target.NodeName)
+	other := r.feedback.ends.elsewhere(proxy, r.target, beside, func(engaged time.Time) bool {
 		return now.Before(surplusEnds(proxy, engaged))
 	})
 	if other == nil {

@@ -43,6 +43,7 @@ type scene struct {
 	feedback       *Feedback
 	reconciler     reconcile.Reconciler
 	keys           *proof.Keys // nil if there are none
+	placedBeside   func(proxy types.UID, nodeName string) *engage.Target
 	// cached are the proxy and the PodChaperons as the caches show them. Without them, the caches show what is.
 	cachedProxy     func() *corev1.Pod
 	cachedChaperons func() []v1alpha1.PodChaperon
@@ -98,6 +99,12 @@ func newScene(t *testing.T, objects ...client.Object) *scene {
 				return nil, errDown
 			}
 			return s.keys, nil
+		},
+		PlacedBeside: func(proxy types.UID, nodeName string) *engage.Target {
+			if s.placedBeside == nil {
+				return nil
+			}
+			return s.placedBeside(proxy, nodeName)
 		},
 	})
 	s.reconciler = s.feedback.Reconciler(s.engaged)

@@ -104,12 +104,20 @@ func TestAProxyStaysIfItsPodChaperonWasReplaced(t *testing.T) {
 func TestAProxyWaitsForItsDelegateInAnotherTarget(t *testing.T) {
 	for name, test := range map[string]struct {
 		elsewhere v1alpha1.PodChaperon
+		unseen    bool          // the other target's cache shows none, and placement knows of it
+		away      bool          // the other target is out of reach for a moment
 		lost      bool          // the other target
 		late      time.Duration // since the other target was engaged, long after the proxy was to end
 		stays     bool
 		events    []string
 	}{
 		"it has one": {elsewhere: chaperon(), stays: true},
+		"it may have one that the cache does not show":  {unseen: true, stays: true},
+		"it may have one, and the other target is lost": {unseen: true, lost: true},
+		"it may have one for longer than it may":        {unseen: true, late: managerPatience + 71*time.Second},
+		"it has one in a target that is out of reach for a moment": {
+			elsewhere: chaperon(), away: true, stays: true,
+		},
 		"it has one for longer than it may": {
 			elsewhere: chaperon(), late: managerPatience + 69*time.Second, stays: true,
 			events: []string{ReasonDelegateUnclear},
@@ -128,7 +136,18 @@ func TestAProxyWaitsForItsDelegateInAnotherTarget(t *testing.T) {
 			s.cachedProxy = func() *corev1.Pod { return proxy(terminating(30)) }
 			registry := engage.NewRegistry()
 			other := &engage.Target{Key: types.NamespacedName{Name: "c3"}, NodeName: "admiralty-c3"}
-			s.feedback.ends.of(other).note(&test.elsewhere)
+			if ends := s.feedback.ends.of(other); !test.unseen {
+				ends.note(&test.elsewhere)
+			}
+			s.placedBeside = func(proxy types.UID, nodeName string) *engage.Target {
+				if !test.unseen || proxy != "1" || nodeName != node {
+					return nil
+				}
+				return other
+			}
+			if test.away {
+				registry.Lapse(other)
+			}
 			if test.lost {
 				registry.Lose(other)
 			}

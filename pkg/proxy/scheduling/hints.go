@@ -12,8 +12,8 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/proxy/scheduling/attempts"
 )
 
-// targetChange is the event of a *target that may take more pods now, or that cannot be reached and so does not hold
-// its pods any more. It is an event of no informer.
+// targetChange is the event of a *target that may take more pods now, or that is lost and so does not hold its pods
+// any more. It is an event of no informer.
 const targetChange fwk.EventResource = "targets.v1alpha1.multicluster.admiralty.io"
 
 // namespaceEnabled is the event of a *corev1.Namespace whose proxies are accepted from now on.
@@ -62,8 +62,8 @@ func (p *plugin) afterTargetChange(_ klog.Logger, pod *corev1.Pod, _, object any
 	}
 	delegates, key := p.placer.Delegates, client.ObjectKeyFromObject(pod)
 	held := delegates.MayHold(t.Target, pod.UID) || delegates.Follows(t.Target, key, pod.UID)
-	if t.Gone() || held && !t.Reachable() {
-		return fwk.Queue, nil // its delegate is, or may have been, out of reach: other targets may take it
+	if t.Gone() || held && t.Lost() {
+		return fwk.Queue, nil // Its delegate is, or may have been, in a lost target: others may take it.
 	}
 	return p.hint(pod, t)
 }

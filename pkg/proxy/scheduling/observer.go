@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate"
@@ -20,7 +22,7 @@ func (s *Scheduler) Engaged(ctx context.Context, engaged *engage.Target) error {
 	t := &target{Target: placement.NewTarget(ctx, engaged, s.clusterID, s.clock)}
 	context.AfterFunc(ctx, func() {
 		s.plugin.targets.remove(t)
-		s.plugin.placer.Delegates.ForgetTarget(t.Target)
+		s.plugin.placer.Delegates.ForgetTarget(t.Target, s.plugin.targets.placing(t.NodeName))
 		s.plugin.waker.target(t) // Its pods may go elsewhere.
 	})
 	s.plugin.attempts.Lift(t.NodeName)
@@ -79,6 +81,15 @@ func (s *Scheduler) Lost(engaged *engage.Target) {
 
 // PolicyChanged wakes the pods that the target may take now, and those that wait for it as long as its policy says.
 func (s *Scheduler) PolicyChanged(engaged *engage.Target) { s.Lost(engaged) }
+
+// PlacedBeside returns another target that may have a delegate of a proxy on this node, although its cache shows none,
+// or nil.
+func (s *Scheduler) PlacedBeside(proxy types.UID, nodeName string) *engage.Target {
+	if t := s.plugin.placer.Delegates.Beside(proxy, nodeName); t != nil {
+		return t.Target
+	}
+	return nil
+}
 
 func (s *Scheduler) chaperonSeen(t *target, chaperon *v1alpha1.PodChaperon) {
 	if gate.ParentOf(chaperon).Orphan {

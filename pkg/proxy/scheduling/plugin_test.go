@@ -137,14 +137,18 @@ func TestPodsAreWokenByTargets(t *testing.T) {
 	if diff := cmp.Diff([]fwk.QueueingHint{fwk.Queue, fwk.Queue, fwk.Queue}, hints()); diff != "" {
 		t.Errorf("reachable: %s", diff)
 	}
+	w.registry.Lapse(c1.Target.Target)
+	if diff := cmp.Diff([]fwk.QueueingHint{fwk.QueueSkip, fwk.QueueSkip, fwk.QueueSkip}, hints()); diff != "" {
+		t.Errorf("out of reach for a moment: %s", diff)
+	}
 	w.registry.Lose(c1.Target.Target)
 	if diff := cmp.Diff([]fwk.QueueingHint{fwk.Queue, fwk.Queue, fwk.QueueSkip}, hints()); diff != "" {
-		t.Errorf("out of reach: %s", diff)
+		t.Errorf("lost: %s", diff)
 	}
 	ended, disengage := context.WithCancel(t.Context())
 	disengage()
 	c1.Target = placement.NewTarget(ended, c1.Target.Target, "source", w.clock)
-	w.placer.Delegates.ForgetTarget(c1.Target)
+	w.placer.Delegates.ForgetTarget(c1.Target, nil)
 	if diff := cmp.Diff([]fwk.QueueingHint{fwk.Queue, fwk.Queue, fwk.Queue}, hints()); diff != "" {
 		t.Errorf("disengaged: %s", diff)
 	}

@@ -68,6 +68,14 @@ func (t *targets) get(nodeName string) *target {
 	return t.byNode[nodeName]
 }
 
+// placing returns what placement knows of the engaged target with that node, or nil if there is none.
+func (t *targets) placing(nodeName string) *placement.Target {
+	if engaged := t.get(nodeName); engaged != nil {
+		return engaged.Target
+	}
+	return nil
+}
+
 // all returns the engaged targets.
 func (t *targets) all() []*placement.Target {
 	t.mu.RLock()

@@ -3,6 +3,7 @@ package build
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -108,6 +109,36 @@ func TestSelect(t *testing.T) {
 	}
 	if _, err := Select(all(), []string{"docker"}); err == nil {
 		t.Error("an unknown program was accepted")
+	}
+}
+
+func TestOtherVersionsOfKubernetesAreThoseThatHaveAFolder(t *testing.T) {
+	checkout := t.TempDir()
+	for dir, version := range map[string]string{"kubernetes": "v1.37.1", "kubernetes-1.36": "v1.36.3"} {
+		write(t, filepath.Join(checkout, "hack", "clusters", "build", dir, "go.mod"),
+			"module x\n\nrequire k8s.io/kubernetes "+version+"\n")
+	}
+	targets, err := Kubernetes(checkout, "1.36")
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := map[string]bool{}
+	for _, target := range targets {
+		names[target.Name] = true
+		if filepath.Base(target.Dir) != "kubernetes-1.36" || target.Defines[0] != versionDefines("v1.36.3")[0] {
+			t.Errorf("%s is built in %s with %v", target.Name, target.Dir, target.Defines)
+		}
+	}
+	if !names["kubelet"] || names["kubectl"] || names["etcd"] {
+		t.Errorf("built are %v", names)
+	}
+	for _, minor := range []string{"", "1.35", "1.37", "*", "1.36/../kubernetes-1.36", "v1.36"} {
+		if _, err := Kubernetes(checkout, minor); err == nil || !strings.Contains(err.Error(), "1.36, 1.37") {
+			t.Errorf("%q: the error is %v", minor, err)
+		}
+	}
+	if minor, err := DefaultMinor(checkout); minor != "1.37" || err != nil {
+		t.Errorf("the default is %q, %v", minor, err)
 	}
 }
 

@@ -4,10 +4,13 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/multicluster-scheduler/multicluster-scheduler/hack/clusters/internal/build"
 	"github.com/multicluster-scheduler/multicluster-scheduler/hack/clusters/internal/cluster"
 	"github.com/multicluster-scheduler/multicluster-scheduler/hack/clusters/internal/fleet"
 )
@@ -15,6 +18,8 @@ import (
 type upFlags struct {
 	fake        cluster.FakeNodes
 	gracePeriod time.Duration
+	kubernetes  map[string]string
+	gates       string
 }
 
 func newUp() *cobra.Command {
@@ -25,8 +30,10 @@ func newUp() *cobra.Command {
 			"clusters, restarts components that died, heals partitions, and does not touch components that run.\n" +
 			"Without a flag, a setting stays as it was. The command returns when API servers and nodes are\n" +
 			"ready and every node holds localhost/whoami:dev. Clusters do not outlive a reboot of the machine:\n" +
-			"after it, they start empty.",
-		Example: "  clusters up c1 c2\n  clusters up c2 --fake-nodes 100",
+			"after it, they start empty.\n\n" +
+			"A cluster can run another minor version of Kubernetes than the others. Its components are built when\n" +
+			"they are first asked for, which takes some minutes.",
+		Example: "  clusters up c1 c2\n  clusters up c2 --fake-nodes 100\n  clusters up c1 c2 --kubernetes c2=1.36",
 	}
 	cmd.Flags().IntVar(&flags.fake.Count, "fake-nodes", 0,
 		"how many nodes kwok simulates in each cluster, beside the real one")
@@ -35,6 +42,10 @@ func newUp() *cobra.Command {
 	cmd.Flags().IntVar(&flags.fake.Pods, "fake-node-pods", 110, "how many pods fit on a new simulated node")
 	cmd.Flags().DurationVar(&flags.gracePeriod, "node-monitor-grace-period", 0,
 		"how long a node may be silent before it counts as unreachable (zero: the default of Kubernetes)")
+	cmd.Flags().StringToStringVar(&flags.kubernetes, "kubernetes", nil,
+		"minor versions of Kubernetes of clusters, as in c2=1.36. A cluster with data may not start in an older one")
+	cmd.Flags().StringVar(&flags.gates, "feature-gates", "",
+		"feature gates of the API servers and kubelets, as in A=true,B=false (empty: the defaults of Kubernetes)")
 	cmd.RunE = func(cmd *cobra.Command, names []string) error {
 		if err := fleet.CheckNames(names); err != nil {
 			return err
@@ -44,7 +55,12 @@ func newUp() *cobra.Command {
 			return err
 		}
 		defer unlock()
-		err = f.Up(cmd.Context(), names, func(spec cluster.Spec) cluster.Spec { return flags.change(cmd, spec) })
+		if err := checkVersions(f.Checkout, names, flags.kubernetes); err != nil {
+			return err
+		}
+		err = f.Up(cmd.Context(), names, func(name string, spec cluster.Spec) cluster.Spec {
+			return flags.change(cmd, name, spec)
+		})
 		if err != nil {
 			return err
 		}
@@ -54,8 +70,31 @@ func newUp() *cobra.Command {
 	return cmd
 }
 
+// checkVersions checks the versions that are chosen for clusters. It replaces the checkout's own version by nothing, as
+// a specification has it.
+func checkVersions(checkout string, clusters []string, chosen map[string]string) error {
+	own, err := build.DefaultMinor(checkout)
+	if err != nil {
+		return err
+	}
+	for name, minor := range chosen {
+		if !slices.Contains(clusters, name) {
+			return fmt.Errorf("--kubernetes %s=%s: the cluster %q is not one of those to start: %s",
+				name, minor, name, strings.Join(clusters, ", "))
+		}
+		if minor == own {
+			chosen[name] = ""
+			continue
+		}
+		if _, err := build.Kubernetes(checkout, minor); err != nil {
+			return fmt.Errorf("--kubernetes %s=%s: %w", name, minor, err)
+		}
+	}
+	return nil
+}
+
 // change applies the given flags to the spec of a cluster. A new cluster gets the defaults of the other flags.
-func (u upFlags) change(cmd *cobra.Command, spec cluster.Spec) cluster.Spec {
+func (u upFlags) change(cmd *cobra.Command, name string, spec cluster.Spec) cluster.Spec {
 	given := cmd.Flags().Changed
 	fake := &spec.FakeNodes
 	if given("fake-nodes") {
@@ -72,6 +111,12 @@ func (u upFlags) change(cmd *cobra.Command, spec cluster.Spec) cluster.Spec {
 	}
 	if given("node-monitor-grace-period") {
 		spec.NodeMonitorGracePeriod = u.gracePeriod
+	}
+	if minor, chosen := u.kubernetes[name]; chosen {
+		spec.Kubernetes = minor
+	}
+	if given("feature-gates") {
+		spec.FeatureGates = u.gates
 	}
 	return spec
 }

@@ -31,10 +31,10 @@ type component struct {
 }
 
 // foundation returns the components that start without an API server.
-func (c *Cluster) foundation() []component {
+func (c *Cluster) foundation(spec Spec) []component {
 	return []component{
 		{name: etcd, args: c.etcdArgs()},
-		{name: apiServer, args: c.apiServerArgs()},
+		{name: apiServer, args: c.apiServerArgs(spec)},
 		{
 			name: containerd, onNode: true, args: []string{containerd, "--config", c.configFile("containerd.toml")},
 			config: []string{"containerd.toml", "cni.conflist"},
@@ -46,10 +46,11 @@ func (c *Cluster) foundation() []component {
 func (c *Cluster) rest(spec Spec) []component {
 	components := []component{
 		{name: controllerManager, args: c.controllerManagerArgs(spec)},
-		{name: scheduler, args: c.schedulerArgs()},
-		{name: kubelet, onNode: true, args: c.kubeletArgs(), config: []string{"kubelet.yaml"}},
+		{name: scheduler, args: c.schedulerArgs(spec)},
+		{name: kubelet, onNode: true, args: c.kubeletArgs(spec), config: []string{"kubelet.yaml"}},
 		{
-			name: kubeProxy, args: []string{c.bin(kubeProxy), "--config=" + c.configFile("kube-proxy.yaml"), "--v=1"},
+			name:   kubeProxy,
+			args:   []string{c.kubernetes(spec, kubeProxy), "--config=" + c.configFile("kube-proxy.yaml"), "--v=1"},
 			config: []string{"kube-proxy.yaml"},
 		},
 		{
@@ -96,10 +97,10 @@ func (c *Cluster) etcdArgs() []string {
 	}
 }
 
-func (c *Cluster) apiServerArgs() []string {
+func (c *Cluster) apiServerArgs(spec Spec) []string {
 	store := c.store()
-	return []string{
-		c.bin(apiServer),
+	args := []string{
+		c.kubernetes(spec, apiServer),
 		"--etcd-servers=http://127.0.0.1:2379",
 		"--advertise-address=" + c.Address().String(),
 		fmt.Sprintf("--secure-port=%d", apiServerPort),
@@ -123,12 +124,20 @@ func (c *Cluster) apiServerArgs() []string {
 		"--enable-admission-plugins=NodeRestriction",
 		"--allow-privileged=true",
 	}
+	return append(args, featureGates(spec)...)
+}
+
+func featureGates(spec Spec) []string {
+	if spec.FeatureGates == "" {
+		return nil
+	}
+	return []string{"--feature-gates=" + spec.FeatureGates}
 }
 
 func (c *Cluster) controllerManagerArgs(spec Spec) []string {
 	store := c.store()
 	args := []string{
-		c.bin(controllerManager),
+		c.kubernetes(spec, controllerManager),
 		"--kubeconfig=" + c.kubeconfig(controllerManager),
 		"--authentication-kubeconfig=" + c.kubeconfig(controllerManager),
 		"--authorization-kubeconfig=" + c.kubeconfig(controllerManager),
@@ -145,9 +154,9 @@ func (c *Cluster) controllerManagerArgs(spec Spec) []string {
 	return args
 }
 
-func (c *Cluster) schedulerArgs() []string {
+func (c *Cluster) schedulerArgs(spec Spec) []string {
 	return []string{
-		c.bin(scheduler),
+		c.kubernetes(spec, scheduler),
 		"--kubeconfig=" + c.kubeconfig(scheduler),
 		"--authentication-kubeconfig=" + c.kubeconfig(scheduler),
 		"--authorization-kubeconfig=" + c.kubeconfig(scheduler),
@@ -156,17 +165,32 @@ func (c *Cluster) schedulerArgs() []string {
 	}
 }
 
-func (c *Cluster) kubeletArgs() []string {
-	return []string{
-		c.bin(kubelet),
+func (c *Cluster) kubeletArgs(spec Spec) []string {
+	args := []string{
+		c.kubernetes(spec, kubelet),
 		"--config=" + c.configFile("kubelet.yaml"),
 		"--kubeconfig=" + c.kubeconfig(kubelet),
 		"--hostname-override=" + c.Node(),
 		"--node-ip=" + c.Address().String(),
 		"--v=1",
 	}
+	return append(args, featureGates(spec)...)
 }
 
 func (c *Cluster) bin(name string) string { return filepath.Join(c.Bin, name) }
+
+// kubernetes returns the path of a component of Kubernetes in the cluster's version.
+func (c *Cluster) kubernetes(spec Spec, name string) string {
+	return filepath.Join(KubernetesBin(c.Bin, spec.Kubernetes), name)
+}
+
+// KubernetesBin returns the folder of the components of a minor version, given that of all programs. The empty minor
+// version is that of the checkout.
+func KubernetesBin(bin, minor string) string {
+	if minor == "" {
+		return bin
+	}
+	return filepath.Join(bin, "kubernetes-"+minor)
+}
 
 func (c *Cluster) kubeconfig(user string) string { return c.configFile(user + ".kubeconfig") }

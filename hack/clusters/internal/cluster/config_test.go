@@ -67,7 +67,7 @@ func TestCommandsNameOnlyFilesThatAreMade(t *testing.T) {
 		t.Fatal(err)
 	}
 	spec := Spec{FakeNodes: FakeNodes{Count: 1}}
-	for _, component := range append(c.foundation(), c.rest(spec)...) {
+	for _, component := range append(c.foundation(spec), c.rest(spec)...) {
 		for _, arg := range component.args[1:] {
 			for path := range strings.SplitSeq(arg[strings.Index(arg, "=")+1:], ",") {
 				made := strings.HasPrefix(path, filepath.Join(c.state, "pki")) ||
@@ -108,6 +108,29 @@ func TestComponentsFollowTheSpecification(t *testing.T) {
 	}
 }
 
+func TestOnlyComponentsOfKubernetesHaveTheClustersVersion(t *testing.T) {
+	c := testCluster(t)
+	c.Bin = "/bin"
+	const gates = "--feature-gates=A=true"
+	spec := Spec{Kubernetes: "1.36", FeatureGates: "A=true", FakeNodes: FakeNodes{Count: 1}}
+	for _, component := range append(c.foundation(spec), c.rest(spec)...) {
+		if component.name == containerd {
+			continue
+		}
+		want := "/bin/" + component.name
+		if strings.HasPrefix(component.name, "kube") {
+			want = "/bin/kubernetes-1.36/" + component.name
+		}
+		if component.args[0] != want {
+			t.Errorf("%s is run, not %s", component.args[0], want)
+		}
+		gated := component.name == apiServer || component.name == kubelet
+		if slices.Contains(component.args, gates) != gated {
+			t.Errorf("%s has the arguments %q", component.name, component.args)
+		}
+	}
+}
+
 func TestSpecificationIsKept(t *testing.T) {
 	c := testCluster(t)
 	if found, err := c.Spec(); err != nil || found != (Spec{}) {
@@ -116,6 +139,8 @@ func TestSpecificationIsKept(t *testing.T) {
 	want := Spec{
 		FakeNodes:              FakeNodes{Count: 5, CPU: "32", Memory: "256Gi", Pods: 110},
 		NodeMonitorGracePeriod: time.Minute,
+		Kubernetes:             "1.36",
+		FeatureGates:           "A=true",
 	}
 	if err := c.saveSpec(want); err != nil {
 		t.Fatal(err)

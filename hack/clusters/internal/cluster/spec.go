@@ -14,6 +14,10 @@ type Spec struct {
 	FakeNodes FakeNodes `json:"fakeNodes"`
 	// NodeMonitorGracePeriod is the controller manager's flag of this name. Zero stands for the default of Kubernetes.
 	NodeMonitorGracePeriod time.Duration `json:"nodeMonitorGracePeriod"`
+	// Kubernetes is the minor version, "1.36" say. If it is empty, the cluster runs that of the checkout.
+	Kubernetes string `json:"kubernetes,omitempty"`
+	// FeatureGates are those of the API server and the kubelet, as in their flags.
+	FeatureGates string `json:"featureGates,omitempty"`
 }
 
 // FakeNodes are the nodes that kwok simulates.

@@ -32,7 +32,7 @@ func (c *Cluster) Start(ctx context.Context, spec Spec) error {
 	if err := c.saveSpec(spec); err != nil {
 		return err
 	}
-	if err := c.ensure(ctx, c.foundation(), files); err != nil {
+	if err := c.ensure(ctx, c.foundation(spec), files); err != nil {
 		return err
 	}
 	if err := c.loadBuiltIn(ctx); err != nil {

@@ -18,6 +18,8 @@ type Status struct {
 	NodeReady bool
 	FakeNodes int
 	Pods      int
+	// Version is the API server's version of Kubernetes.
+	Version string
 }
 
 // Status returns the state of the cluster. An API server that does not answer is no error.
@@ -27,7 +29,7 @@ func (c *Cluster) Status(ctx context.Context) (Status, error) {
 	if err != nil {
 		return status, err
 	}
-	for _, component := range append(c.foundation(), c.rest(spec)...) {
+	for _, component := range append(c.foundation(spec), c.rest(spec)...) {
 		record, err := c.record(component.name)
 		if err != nil {
 			return status, err
@@ -56,9 +58,14 @@ func (c *Cluster) ask(ctx context.Context, status *Status) {
 	var pods struct {
 		Items []struct{} `json:"items"`
 	}
-	if client.Get(ctx, nodesPath, &nodes) != nil || client.Get(ctx, "/api/v1/pods", &pods) != nil {
+	var version struct {
+		GitVersion string `json:"gitVersion"`
+	}
+	if client.Get(ctx, nodesPath, &nodes) != nil || client.Get(ctx, "/api/v1/pods", &pods) != nil ||
+		client.Get(ctx, "/version", &version) != nil {
 		return
 	}
+	status.Version = version.GitVersion
 	status.Reachable = true
 	for _, n := range nodes.Items {
 		if n.Metadata.Name == c.Node() {
@@ -82,16 +89,18 @@ func (s Status) Row() []string {
 		network = "partitioned"
 	}
 	if !s.Reachable {
-		return []string{s.Name, components, network, s.Server, "unknown", "-", "-"}
+		return []string{s.Name, components, network, s.Server, "-", "unknown", "-", "-"}
 	}
 	ready := "not ready"
 	if s.NodeReady {
 		ready = "ready"
 	}
-	return []string{s.Name, components, network, s.Server, ready, fmt.Sprint(s.FakeNodes), fmt.Sprint(s.Pods)}
+	return []string{
+		s.Name, components, network, s.Server, s.Version, ready, fmt.Sprint(s.FakeNodes), fmt.Sprint(s.Pods),
+	}
 }
 
 // Header returns the titles of the cells of Row.
 func Header() []string {
-	return []string{"CLUSTER", "COMPONENTS", "NETWORK", "API SERVER", "NODE", "SIMULATED NODES", "PODS"}
+	return []string{"CLUSTER", "COMPONENTS", "NETWORK", "API SERVER", "KUBERNETES", "NODE", "SIMULATED NODES", "PODS"}
 }

@@ -18,7 +18,11 @@ func (c *Cluster) StopAPIServer(ctx context.Context) error {
 
 // StartAPIServer starts the API server, unless it runs, and waits until it is ready.
 func (c *Cluster) StartAPIServer(ctx context.Context) error {
-	if err := c.ensure(ctx, []component{{name: apiServer, args: c.apiServerArgs()}}, nil); err != nil {
+	spec, err := c.Spec()
+	if err != nil {
+		return err
+	}
+	if err := c.ensure(ctx, []component{{name: apiServer, args: c.apiServerArgs(spec)}}, nil); err != nil {
 		return err
 	}
 	return c.waitForAPIServer(ctx)

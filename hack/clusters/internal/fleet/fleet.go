@@ -56,6 +56,22 @@ func (f Fleet) Build(ctx context.Context, programs ...build.Target) error {
 	return build.Builder{Out: f.Local("bin"), Step: f.Progress.Step}.Build(ctx, programs...)
 }
 
+// BuildKubernetes builds the components of another minor version of Kubernetes into a folder of .local/bin, while no
+// other command builds there.
+func (f Fleet) BuildKubernetes(ctx context.Context, minor string) error {
+	programs, err := build.Kubernetes(f.Checkout, minor)
+	if err != nil {
+		return err
+	}
+	unlock, err := registry.Lock(f.Local("build.lock"))
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	step := func(what string, run func() error) error { return f.Progress.Step(what+" of Kubernetes "+minor, run) }
+	return build.Builder{Out: cluster.KubernetesBin(f.Local("bin"), minor), Step: step}.Build(ctx, programs...)
+}
+
 // Clusters returns the named clusters, or all clusters of the checkout, in the order of their addresses.
 func (f Fleet) Clusters(names ...string) ([]*cluster.Cluster, error) {
 	entry, err := f.Registry.Find(f.Checkout)

@@ -24,8 +24,8 @@ const (
 	inotifyFile      = "/proc/sys/fs/inotify/max_user_instances"
 )
 
-// Change returns the new settings of a cluster, given its present settings.
-type Change func(cluster.Spec) cluster.Spec
+// Change returns the new settings of a cluster, given its name and its present settings.
+type Change func(name string, present cluster.Spec) cluster.Spec
 
 // Up makes the named clusters run, whatever their state. It does not touch the checkout's other clusters.
 func (f Fleet) Up(ctx context.Context, names []string, change Change) error {
@@ -42,6 +42,9 @@ func (f Fleet) Up(ctx context.Context, names []string, change Change) error {
 	if err != nil {
 		return err
 	}
+	if err := f.buildVersions(ctx, clusters, change); err != nil {
+		return err
+	}
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	err = f.Progress.Step("starting "+strings.Join(names, " and "), func() error {
@@ -50,7 +53,7 @@ func (f Fleet) Up(ctx context.Context, names []string, change Change) error {
 			if err != nil {
 				return err
 			}
-			return c.Start(ctx, change(spec))
+			return c.Start(ctx, change(c.Name(), spec))
 		})
 	})
 	if err != nil {
@@ -108,6 +111,26 @@ func (f Fleet) buildAll(ctx context.Context) error {
 		{Reference: "localhost/whoami:dev", Program: images.Path("whoami"), Path: "/whoami", User: "65532:65532"},
 	} {
 		if err := made.WriteFile(f.Local("images", filepath.Base(made.Program)+".tar")); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// buildVersions builds the components of the other versions of Kubernetes in which the clusters are to run.
+func (f Fleet) buildVersions(ctx context.Context, clusters []*cluster.Cluster, change Change) error {
+	built := map[string]bool{}
+	for _, c := range clusters {
+		spec, err := c.Spec()
+		if err != nil {
+			return err
+		}
+		minor := change(c.Name(), spec).Kubernetes
+		if minor == "" || built[minor] {
+			continue
+		}
+		built[minor] = true
+		if err := f.BuildKubernetes(ctx, minor); err != nil {
 			return err
 		}
 	}

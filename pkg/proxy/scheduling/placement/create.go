@@ -28,6 +28,11 @@ func (p *Placer) ensureChaperon(
 	if found := p.Delegates.in(t, proxy.UID); found != nil {
 		return found, nil
 	}
+	if p.Delegates.isUncertain(proxy.UID, t) {
+		if found, err := p.afterDoubt(ctx, proxy, t); found != nil || err != nil {
+			return found, err
+		}
+	}
 	p.find(ctx, proxy, engaged)
 	if err := p.leftoversEnded(ctx, proxy, t); err != nil {
 		return nil, err
@@ -59,17 +64,21 @@ func (p *Placer) create(
 	if t.Gone() {
 		return nil, disconnected
 	}
+	p.Delegates.ask(proxy.UID, t)
 	err := timeouts.Within(ctx, func(ctx context.Context) error {
 		return t.Client.Create(ctx, chaperon, client.FieldOwner(v1alpha1.FieldOwner))
 	})
 	switch {
 	case err == nil:
+		p.Delegates.noteUnseen(t, chaperon)
 		log.FromContext(ctx).V(1).Info("Placed the delegate",
 			"target", t.Key, "delegate", client.ObjectKeyFromObject(chaperon))
 		return chaperon, nil
 	case ctx.Err() != nil:
+		p.Delegates.doubt(proxy.UID, t, false)
 		return nil, context.Cause(ctx)
 	case t.Gone():
+		p.Delegates.doubt(proxy.UID, t, wasNotCreated(err)) // It may be engaged anew already.
 		return nil, disconnected
 	}
 	return p.afterFailure(ctx, proxy, t, chaperon, err)
@@ -102,16 +111,17 @@ func (p *Placer) afterFailure(
 	chaperon *v1alpha1.PodChaperon,
 	err error,
 ) (*v1alpha1.PodChaperon, error) {
-	if wasNotCreated(apierror.Of(err, apierror.Create)) && !p.Delegates.isUncertain(proxy.UID, t) {
+	if wasNotCreated(err) {
+		p.Delegates.noDoubt(proxy.UID, t)
 		return nil, notCreated(t, err)
 	}
 	return p.adopt(ctx, proxy, t, chaperon, err)
 }
 
 // wasNotCreated says whether the error is the answer to a request that was surely not carried out.
-func wasNotCreated(class apierror.Class) bool {
-	return class == apierror.Unavailable || class == apierror.Unauthorized || class == apierror.RightsMissing ||
-		class.Refusal()
+func wasNotCreated(err error) bool {
+	class := apierror.Of(err, apierror.Create)
+	return apierror.NotStored(err) || class == apierror.Unavailable || class == apierror.Unauthorized || class.Refusal()
 }
 
 // notCreated returns what it means for the pod that the target has no PodChaperon, because of an error.
@@ -129,8 +139,27 @@ func notCreated(t *Target, err error) error {
 	}
 }
 
+// afterDoubt returns the PodChaperon that an earlier attempt left in the target, or may have left there. The result is
+// nil if there is none, and a new one is to be created. A target that did not answer the last request is not asked
+// again at once, so that the pod can go elsewhere.
+func (p *Placer) afterDoubt(ctx context.Context, proxy *corev1.Pod, t *Target) (*v1alpha1.PodChaperon, error) {
+	answered := p.Delegates.lastUnanswered(proxy.UID, t).IsZero()
+	found, err := p.findUnseen(ctx, proxy, t)
+	switch {
+	case err != nil:
+		return nil, &CreateError{Target: t.Name(), Cause: err}
+	case found == nil && !answered:
+		return nil, &RefusedError{
+			Target:  t.Name(),
+			Reason:  "creating the PodChaperon: the request was not answered, nor carried out",
+			Refusal: CreateFailed,
+		}
+	}
+	return found, nil
+}
+
 // adopt returns the PodChaperon that an earlier attempt created, or this one if it was created although its request was
-// not answered well.
+// not answered well. A request that was not answered may still be carried out.
 func (p *Placer) adopt(
 	ctx context.Context,
 	proxy *corev1.Pod,
@@ -138,14 +167,19 @@ func (p *Placer) adopt(
 	chaperon *v1alpha1.PodChaperon,
 	cause error,
 ) (*v1alpha1.PodChaperon, error) {
-	p.Delegates.setUncertain(proxy.UID, t, true)
+	answered := apierror.Of(cause, apierror.Create) != apierror.Unanswered
+	p.Delegates.doubt(proxy.UID, t, answered)
 	found, err := live(ctx, t, chaperon)
 	forged := errors.As(err, new(*gate.ForgedError))
-	if client.IgnoreNotFound(err) != nil && !forged {
-		return nil, fmt.Errorf("creating the PodChaperon in %s (%w), and looking whether it is there: %w",
-			t.Name(), cause, err)
+	switch {
+	case client.IgnoreNotFound(err) != nil && !forged:
+		return nil, &CreateError{
+			Target: t.Name(), Cause: fmt.Errorf("%w, and looking whether it is there: %w", cause, err),
+		}
+	case (err != nil || ProxyUID(found) != proxy.UID) && !answered:
+		return nil, &CreateError{Target: t.Name(), Cause: fmt.Errorf("it may still be created: %w", cause)}
 	}
-	p.Delegates.setUncertain(proxy.UID, t, false)
+	p.Delegates.noDoubt(proxy.UID, t)
 	refused := func(refusal Refusal, reason string) error {
 		return &RefusedError{Target: t.Name(), Reason: reason, Refusal: refusal}
 	}

@@ -81,35 +81,101 @@ func TestWhatAPodNeedsDecidesWhetherItsDelegateIsMade(t *testing.T) {
 	}
 }
 
-func TestARefusalIsNoAnswerToAnEarlierRequest(t *testing.T) {
+// TestARequestThatWasNotAnsweredIsCarriedOutLaterOrNever has a pod that is scheduled again after its first attempt.
+func TestARequestThatWasNotAnsweredIsCarriedOutLaterOrNever(t *testing.T) {
+	const slow = "Timeout: slow"
 	for name, test := range map[string]struct {
-		arrived bool
+		late    bool // the target can carry out the request no more
+		arrived bool // it has
+		ends    bool // and the delegate is ending
+		down    bool // the target answers no question
 		err     string
+		held    bool
 	}{
-		"the earlier request was carried out": {arrived: true},
-		"the earlier request was lost":        {err: "creating the PodChaperon in c1: busy"},
+		"it has been carried out": {arrived: true, held: true},
+		"it has been carried out, and the delegate is ending": {
+			arrived: true, ends: true, held: true,
+			err: "creating the PodChaperon in c1: the delegate is being withdrawn",
+		},
+		"it may still be carried out": {
+			held: true,
+			err:  "creating the PodChaperon in c1: it has not answered, and may still create the PodChaperon",
+		},
+		"it was lost": {
+			late: true, err: "c1: creating the PodChaperon: the request was not answered, nor carried out",
+		},
+		"nobody knows": {
+			late: true, down: true, held: true,
+			err: "creating the PodChaperon in c1: looking whether the PodChaperon is there: Timeout: slow",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld()
+			w, pod, created, server := newWorld(), newPod("p", nil), 0, &lateServer{}
+			var later *v1alpha1.PodChaperon
 			at := w.engage(t, "c1", interceptor.Funcs{
 				Create: func(
-					ctx context.Context, c client.WithWatch, o client.Object, options ...client.CreateOption,
+					_ context.Context, _ client.WithWatch, o client.Object, _ ...client.CreateOption,
 				) error {
-					if test.arrived {
-						return errors.Join(apierrors.NewTooManyRequests("busy", 1), c.Create(ctx, o, options...))
-					}
-					return apierrors.NewTooManyRequests("busy", 1)
+					created++
+					later, _ = o.DeepCopyObject().(*v1alpha1.PodChaperon)
+					return apierrors.NewTimeoutError("slow", 0)
+				},
+				Get: func(
+					_ context.Context, _ client.WithWatch, _ client.ObjectKey, o client.Object, _ ...client.GetOption,
+				) error {
+					return server.get(later, o)
 				},
 			})
-			w.Delegates.setUncertain("p", at, true)
-			chaperon, err := w.ensureChaperon(t.Context(), newPod("p", nil), at, nil)
-			if message(err) != test.err || (chaperon != nil) != test.arrived {
-				t.Errorf("got %v and error %q, want error %q", chaperon, message(err), test.err)
+			_, err := w.ensureChaperon(t.Context(), pod, at, nil)
+			if want := "creating the PodChaperon in c1: it may still be created: " + slow; message(err) != want {
+				t.Errorf("error is %q, want %q", message(err), want)
 			}
-			if holder := w.Delegates.Holder("p"); holder != nil {
-				t.Errorf("%s is still uncertain", holder.Name())
+			if w.Delegates.Holder("p") != at {
+				t.Error("the pod may go elsewhere")
+			}
+			w.clock.Step(carriedOutWithin - 1)
+			if test.late {
+				w.clock.Step(1)
+			}
+			if server.down = test.down; test.arrived {
+				later.UID = "c"
+			}
+			if test.ends {
+				toEnd(later)
+			}
+			chaperon, err := w.ensureChaperon(t.Context(), pod, at, nil)
+			if message(err) != test.err || (chaperon != nil) != (test.err == "") || created != 1 {
+				t.Errorf("after %d requests: got %v and error %q, want %q", created, chaperon, message(err), test.err)
+			}
+			if held := w.Delegates.Holder("p") == at; held != test.held {
+				t.Errorf("the target holds the pod: %t, want %t", held, test.held)
 			}
 		})
+	}
+}
+
+// lateServer is an API server that carries out a request to create a PodChaperon late. The PodChaperon has a UID then.
+type lateServer struct{ down bool }
+
+func (s *lateServer) get(later *v1alpha1.PodChaperon, into client.Object) error {
+	switch {
+	case s.down:
+		return apierrors.NewTimeoutError("slow", 0)
+	case later.UID == "":
+		return apierrors.NewNotFound(podChaperons, "web")
+	}
+	later.DeepCopyInto(into.(*v1alpha1.PodChaperon))
+	return nil
+}
+
+// TestAPodChaperonThatIsGoneIsCreatedAgain has one that was there, and that the cache never showed.
+func TestAPodChaperonThatIsGoneIsCreatedAgain(t *testing.T) {
+	w := newWorld()
+	at := w.engage(t, "c1", interceptor.Funcs{})
+	w.Delegates.noteUnseen(at, newChaperon("c", "p"))
+	chaperon, err := w.ensureChaperon(t.Context(), newPod("p", nil), at, nil)
+	if err != nil || chaperon == nil {
+		t.Errorf("got %v, %v, want a new one", chaperon, err)
 	}
 }
 
@@ -149,9 +215,10 @@ func TestNothingIsBegunInATargetThatIsDisengaged(t *testing.T) {
 					switch test.during {
 					case "create":
 						disengage()
+						w.Delegates.ForgetTarget(at, nil)
 					case "lost":
 						disengage()
-						w.Delegates.ForgetTarget(at)
+						w.Delegates.ForgetTarget(at, nil)
 						return errors.New("slow")
 					}
 					return nil
@@ -167,8 +234,8 @@ func TestNothingIsBegunInATargetThatIsDisengaged(t *testing.T) {
 			if message(err) != test.err || created != test.created {
 				t.Errorf("a PodChaperon was created: %t; error %q, want %q", created, message(err), test.err)
 			}
-			if holder := w.Delegates.Holder("p"); holder != nil {
-				t.Errorf("the pod waits for %s", holder.Name())
+			if held := w.Delegates.Holder("p") == at; held != (test.during == "") {
+				t.Errorf("the pod waits for the target: %t", held)
 			}
 		})
 	}
@@ -180,8 +247,8 @@ func TestATargetThatIsDisengagedHoldsNoPod(t *testing.T) {
 	engagement, disengage := context.WithCancel(t.Context())
 	at.engagement = engagement
 	disengage()
-	w.Delegates.ForgetTarget(at)
-	w.Delegates.setUncertain("p", at, true)
+	w.Delegates.ForgetTarget(at, nil)
+	w.Delegates.doubt("p", at, false)
 	if holder := w.Delegates.Holder("p"); holder != nil {
 		t.Errorf("the pod waits for %s", holder.Name())
 	}

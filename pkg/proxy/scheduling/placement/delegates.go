@@ -34,13 +34,9 @@ type record struct {
 	// withdrawn are the UIDs of PodChaperons without delegates that we have deleted, which the caches may not have
 	// noticed.
 	withdrawn map[types.UID]struct{}
-	// uncertain is a target that may have a PodChaperon that its cache does not show: it did not answer when it was
-	// asked to create one, or unseen is its UID.
-	uncertain *Target
-	unseen    types.UID
-	// unanswered is when the target was asked last, of those requests that it did not answer.
-	unanswered time.Time
-	waiter     *waiter
+	// doubts are about targets that may have a PodChaperon that their caches do not show, by the names of their nodes.
+	doubts map[string]doubt
+	waiter *waiter
 	// left are delegates that may run although their PodChaperons are gone, at most one in a target.
 	left []leftover
 	// asked is when all targets were asked for such delegates, or zero.
@@ -98,7 +94,7 @@ func (d *Delegates) Seen(t *Target, chaperon *v1alpha1.PodChaperon) {
 		known.leave(t, before, d.clock.Now())
 	}
 	known.chaperons[t] = chaperon
-	known.appeared(t, chaperon)
+	d.appeared(known, t, chaperon)
 	known.notify()
 }
 
@@ -118,7 +114,7 @@ func (d *Delegates) Gone(t *Target, chaperon *v1alpha1.PodChaperon) (held bool) 
 		}
 	}
 	delete(known.withdrawn, chaperon.UID)
-	known.appeared(t, chaperon)
+	d.appeared(known, t, chaperon)
 	if known.waiter != nil && known.waiter.target == t {
 		known.waiter.deleted.add(chaperon.UID)
 	}
@@ -127,21 +123,21 @@ func (d *Delegates) Gone(t *Target, chaperon *v1alpha1.PodChaperon) (held bool) 
 	return held
 }
 
-// ForgetTarget forgets all of a target that is disengaged. Seen ignores the target from then on.
-func (d *Delegates) ForgetTarget(t *Target) {
+// ForgetTarget forgets all of a target that is disengaged. Seen ignores the target from then on. The next one, or nil,
+// is the same target, engaged anew: it may still carry out what it was asked for before.
+func (d *Delegates) ForgetTarget(t, next *Target) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for proxy, known := range d.byProxy {
 		delete(known.chaperons, t)
 		known.stay(t)
-		if known.uncertain == t {
-			known.uncertain = nil
-		}
+		known.passDoubt(t, next, d.clock.Now())
 		d.tidy(proxy, known)
 	}
 }
 
-// Concluded notes that a proxy is bound or gone: there is nothing left to decide. Who waits for it is notified.
+// Concluded notes that a proxy is bound or gone: there is nothing left to decide. Who waits for it is notified. What
+// another target may have of a proxy that was bound stays known: see Beside.
 func (d *Delegates) Concluded(proxy types.UID, state ProxyState) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -150,51 +146,15 @@ func (d *Delegates) Concluded(proxy types.UID, state ProxyState) {
 		return
 	}
 	clear(known.withdrawn)
-	known.uncertain, known.left, known.concluded, known.asked = nil, nil, true, time.Time{}
+	known.left, known.concluded, known.asked = nil, true, time.Time{}
+	if state == ProxyGone && !known.released {
+		clear(known.doubts)
+	}
 	if known.waiter != nil {
 		known.waiter.proxy = state
 		known.notify()
 	}
 	d.tidy(proxy, known)
-}
-
-// setUncertain notes whether a target may have a PodChaperon of the proxy that its cache does not show yet. One that is
-// disengaged holds no proxy.
-func (d *Delegates) setUncertain(proxy types.UID, t *Target, uncertain bool) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	known := d.recordOf(proxy)
-	if uncertain && !t.Gone() {
-		known.uncertain, known.unseen, known.unanswered = t, "", d.clock.Now()
-	} else if known.uncertain == t {
-		known.uncertain = nil
-	}
-	d.tidy(proxy, known)
-}
-
-// noteUnseen notes that the target has a PodChaperon, unless the cache has shown it. While somebody waits for the
-// proxy, PodChaperons that the cache showed before are known, too.
-func (d *Delegates) noteUnseen(t *Target, chaperon *v1alpha1.PodChaperon) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	proxy := ProxyUID(chaperon)
-	known := d.recordOf(proxy)
-	deleted := false
-	if known.waiter != nil {
-		deleted = known.waiter.deleted.has(chaperon.UID)
-	}
-	if cached := known.chaperons[t]; !deleted && !t.Gone() && (cached == nil || cached.UID != chaperon.UID) {
-		known.uncertain, known.unseen = t, chaperon.UID
-	}
-	d.tidy(proxy, known)
-}
-
-// isUncertain says whether an earlier attempt left behind that the target may have a PodChaperon of the proxy.
-func (d *Delegates) isUncertain(proxy types.UID, t *Target) bool {
-	d.mu.RLock()
-	defer d.mu.RUnlock()
-	known, ok := d.byProxy[proxy]
-	return ok && known.uncertain == t
 }
 
 // setWithdrawn notes whether a PodChaperon of the proxy, which has no delegate, is deleted, although the cache may show
@@ -211,7 +171,8 @@ func (d *Delegates) setWithdrawn(proxy, chaperon types.UID, withdrawn bool) {
 	d.tidy(proxy, known)
 }
 
-// Holder returns the reachable target that has, or may have, the proxy's delegate. It returns nil if there is none.
+// Holder returns the target that has, or may have, the proxy's delegate, and is not lost. It returns nil if there is
+// none. A target that is out of reach for a moment holds its pods, bound or not: their delegates may run.
 //
 // A PodChaperon that is being deleted holds its proxy, too, unless it has no delegate: the next delegate begins when
 // this one has ended. So it makes no difference whether the leader changes while a PodChaperon is withdrawn, or whether
@@ -225,7 +186,7 @@ func (d *Delegates) Holder(proxy types.UID) *Target {
 	}
 	var holder *Target
 	for t, chaperon := range known.chaperons {
-		if !t.Reachable() || !known.living(chaperon) && !known.ending(chaperon) {
+		if t.Lost() || !known.living(chaperon) && !known.ending(chaperon) {
 			continue
 		}
 		if now, _ := read(chaperon); now == scheduled {
@@ -235,13 +196,13 @@ func (d *Delegates) Holder(proxy types.UID) *Target {
 			holder = t
 		}
 	}
-	if holder == nil && known.uncertain != nil && known.uncertain.Reachable() {
-		return known.uncertain
+	if holder == nil {
+		return known.doubtful()
 	}
 	return holder
 }
 
-// MayHold says whether a target would hold the proxy if it were reachable: Holder would return it, or another one.
+// MayHold says whether a target would hold the proxy if it were not lost: Holder would return it, or another one.
 func (d *Delegates) MayHold(t *Target, proxy types.UID) bool {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
@@ -250,7 +211,7 @@ func (d *Delegates) MayHold(t *Target, proxy types.UID) bool {
 		return false
 	}
 	chaperon := known.chaperons[t]
-	return known.uncertain == t || chaperon != nil && (known.living(chaperon) || known.ending(chaperon))
+	return known.doubts[t.NodeName].target == t || chaperon != nil && (known.living(chaperon) || known.ending(chaperon))
 }
 
 // ScheduledIn says whether the target's cache shows a living PodChaperon of the proxy whose delegate is scheduled.
@@ -259,7 +220,8 @@ func (d *Delegates) ScheduledIn(t *Target, proxy types.UID) bool {
 	return chaperon != nil && Scheduled(chaperon)
 }
 
-// elsewhere returns a living PodChaperon of the proxy in another target that is reachable, if there is one.
+// elsewhere returns a living PodChaperon of the proxy in another target that is reachable, if there is one. If its
+// delegate is scheduled, the target need not be reachable, as long as it is not lost.
 func (d *Delegates) elsewhere(proxy types.UID, t *Target) (*Target, *v1alpha1.PodChaperon) {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
@@ -268,7 +230,8 @@ func (d *Delegates) elsewhere(proxy types.UID, t *Target) (*Target, *v1alpha1.Po
 		return nil, nil
 	}
 	for other, chaperon := range known.chaperons {
-		if other.NodeName != t.NodeName && other.Reachable() && known.living(chaperon) {
+		counts := other.Reachable() || !other.Lost() && Scheduled(chaperon)
+		if other.NodeName != t.NodeName && counts && known.living(chaperon) {
 			return other, chaperon
 		}
 	}
@@ -354,7 +317,7 @@ func (d *Delegates) recordOf(proxy types.UID) *record {
 // tidy drops the record if nothing is known any more. It must be called with the lock held.
 func (d *Delegates) tidy(proxy types.UID, known *record) {
 	if len(known.chaperons) == 0 && len(known.withdrawn) == 0 && len(known.left) == 0 &&
-		known.asked.IsZero() && known.uncertain == nil && known.waiter == nil {
+		known.asked.IsZero() && len(known.doubts) == 0 && known.waiter == nil {
 		d.forgetName(proxy, known)
 		delete(d.byProxy, proxy)
 	}
@@ -370,13 +333,6 @@ func (known *record) ending(chaperon *v1alpha1.PodChaperon) bool {
 	_, withdrawn := known.withdrawn[chaperon.UID]
 	deleted := !chaperon.DeletionTimestamp.IsZero()
 	return !withdrawn && ending.Begun(chaperon) && (!deleted || !childless(chaperon))
-}
-
-// appeared notes that a target's cache shows, or showed, a PodChaperon.
-func (known *record) appeared(t *Target, chaperon *v1alpha1.PodChaperon) {
-	if known.uncertain == t && known.unseen == chaperon.UID {
-		known.uncertain, known.unseen = nil, ""
-	}
 }
 
 func (known *record) notify() {

@@ -48,7 +48,15 @@ func TestHolder(t *testing.T) {
 			w.Delegates.Seen(c1, newChaperon("c", "p"))
 			w.Delegates.Seen(c2, newChaperon("d", "p", inPhase(corev1.PodRunning)))
 		}, "c2"},
-		"a PodChaperon in a target that is not reachable": {func(w *world, _, c2 *Target) {
+		"a PodChaperon in a target that is out of reach for a moment": {func(w *world, _, c2 *Target) {
+			w.Delegates.Seen(c2, newChaperon("c", "p"))
+			w.registry.Lapse(c2.Target)
+		}, "c2"},
+		"a target that is out of reach before it answers": {func(w *world, c1, _ *Target) {
+			w.Delegates.doubt("p", c1, false)
+			w.registry.Lapse(c1.Target)
+		}, "c1"},
+		"a PodChaperon in a target that is lost": {func(w *world, _, c2 *Target) {
 			w.Delegates.Seen(c2, newChaperon("c", "p"))
 			w.registry.Lose(c2.Target)
 		}, ""},
@@ -66,13 +74,13 @@ func TestHolder(t *testing.T) {
 			w.Delegates.Seen(c1, newChaperon("d", "p"))
 		}, "c1"},
 		"a target that does not answer": {
-			func(w *world, c1, _ *Target) { w.Delegates.setUncertain("p", c1, true) }, "c1",
+			func(w *world, c1, _ *Target) { w.Delegates.doubt("p", c1, false) }, "c1",
 		},
 		"a target that has been disengaged": {func(w *world, c1, c2 *Target) {
 			w.Delegates.Seen(c1, newChaperon("c", "p"))
-			w.Delegates.setUncertain("p", c2, true)
-			w.Delegates.ForgetTarget(c1)
-			w.Delegates.ForgetTarget(c2)
+			w.Delegates.doubt("p", c2, false)
+			w.Delegates.ForgetTarget(c1, nil)
+			w.Delegates.ForgetTarget(c2, nil)
 		}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -108,20 +116,26 @@ func TestHolder(t *testing.T) {
 
 func TestAnotherDelegateCountsWhileItsTargetIsReachable(t *testing.T) {
 	running := inPhase(corev1.PodRunning)
-	lost := func(w *world, other *Target) { w.registry.Lose(other.Target) }
+	away := func(w *world, other *Target) { w.registry.Lapse(other.Target) }
 	for name, test := range map[string]struct {
 		other   *v1alpha1.PodChaperon // in the other target
 		happens func(w *world, other *Target)
 		refused bool // whether this target is given up
 		deleted bool // whether the other delegate is discarded
 	}{
-		"it is scheduled":                         {other: newChaperon("d", "p", running), refused: true},
-		"it is scheduled, and its target is lost": {other: newChaperon("d", "p", running), happens: lost},
-		"it waits":                         {other: newChaperon("d", "p"), deleted: true},
-		"it waits, and its target is lost": {other: newChaperon("d", "p"), happens: lost},
-		"it is another pod's":              {other: newChaperon("d", "q", running)},
-		"it is being deleted":              {other: newChaperon("d", "p", running, deleting)},
-		"its end was asked for":            {other: newChaperon("d", "p", running, toEnd)},
+		"it is scheduled": {other: newChaperon("d", "p", running), refused: true},
+		"it is scheduled, and its target is out of reach": {
+			other: newChaperon("d", "p", running), happens: away, refused: true,
+		},
+		"it is scheduled, and its target is lost": {
+			other:   newChaperon("d", "p", running),
+			happens: func(w *world, other *Target) { w.registry.Lose(other.Target) },
+		},
+		"it waits": {other: newChaperon("d", "p"), deleted: true},
+		"it waits, and its target is out of reach": {other: newChaperon("d", "p"), happens: away},
+		"it is another pod's":                      {other: newChaperon("d", "q", running)},
+		"it is being deleted":                      {other: newChaperon("d", "p", running, deleting)},
+		"its end was asked for":                    {other: newChaperon("d", "p", running, toEnd)},
 		"it is withdrawn": {other: newChaperon("d", "p"), happens: func(w *world, _ *Target) {
 			w.Delegates.setWithdrawn("p", "d", true)
 		}},

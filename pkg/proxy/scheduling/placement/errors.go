@@ -64,7 +64,8 @@ type RefusedError struct {
 // Error names the target.
 func (e *RefusedError) Error() string { return e.Target + ": " + e.Reason }
 
-// CreateError says that the PodChaperon was not created, and that the target has not refused it.
+// CreateError says that the PodChaperon was not created, as far as anybody knows, and that the target has not refused
+// it.
 type CreateError struct {
 	Target string
 	Cause  error

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -46,6 +47,8 @@ type world struct {
 	*Placer
 	clock    schedulingtest.Clock
 	registry *engage.Registry
+	// waits counts how often pods that are being placed have begun to wait for news.
+	waits atomic.Int32
 }
 
 func newWorld() *world {
@@ -68,7 +71,7 @@ func (w *world) engage(t testing.TB, name string, funcs interceptor.Funcs) *Targ
 
 // place a pod that the target has room for, and return the error.
 func (w *world) place(ctx context.Context, pod *corev1.Pod, at *Target) error {
-	_, err := w.Place(ctx, pod, at, Expectation{Waiting: func(Wait, string) {}})
+	_, err := w.Place(ctx, pod, at, Expectation{Waiting: func(Wait, string) { w.waits.Add(1) }})
 	return err
 }
 

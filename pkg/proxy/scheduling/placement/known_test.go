@@ -2,25 +2,38 @@ package placement
 
 import (
 	"context"
+	"errors"
+	"io"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
-	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/apierror"
 )
 
 func TestWhichRequestsWereNotCarriedOut(t *testing.T) {
-	for class, want := range map[apierror.Class]bool{
-		apierror.Unavailable: true, apierror.Unauthorized: true, apierror.RightsMissing: true,
-		apierror.Denied: true, apierror.NamespaceMissing: true,
-		apierror.Unanswered: false, apierror.AlreadyExists: false,
+	resource := podChaperons
+	for name, test := range map[string]struct {
+		err  error
+		want bool
+	}{
+		"the server is busy":        {apierrors.NewTooManyRequests("busy", 1), true},
+		"the credentials are old":   {apierrors.NewUnauthorized("expired"), true},
+		"a webhook denies it":       {apierrors.NewForbidden(resource, "web", errors.New("no")), true},
+		"the namespace is missing":  {apierrors.NewNotFound(corev1.Resource("namespaces"), "ns"), true},
+		"a webhook cannot be asked": {apierrors.NewInternalError(errors.New(`failed calling webhook "w": EOF`)), true},
+		"etcd is full":              {apierrors.NewInternalError(errors.New("mvcc: database space exceeded")), true},
+		"the server fails":          {apierrors.NewInternalError(errors.New("down")), false},
+		"it is slow":                {apierrors.NewTimeoutError("slow", 0), false},
+		"the connection ends":       {io.ErrUnexpectedEOF, false},
+		"one is there":              {apierrors.NewAlreadyExists(resource, "web"), false},
 	} {
-		if got := wasNotCreated(class); got != want {
-			t.Errorf("class %v: %v", class, got)
+		if got := wasNotCreated(test.err); got != test.want {
+			t.Errorf("%s: %v", name, got)
 		}
 	}
 }
@@ -31,7 +44,7 @@ func TestATargetIsUncertainUntilItsCacheShowsThePodChaperon(t *testing.T) {
 		want    bool
 	}{
 		"nothing is known":  {func(*world, *Target, *Target) {}, false},
-		"it did not answer": {func(w *world, c1, _ *Target) { w.Delegates.setUncertain("p", c1, true) }, true},
+		"it did not answer": {func(w *world, c1, _ *Target) { w.Delegates.doubt("p", c1, false) }, true},
 		"it answered":       {func(w *world, c1, _ *Target) { w.Delegates.Seen(c1, newChaperon("c", "p")) }, false},
 		"it made one unseen": {
 			func(w *world, c1, _ *Target) { w.Delegates.noteUnseen(c1, newChaperon("c", "p")) }, true,
@@ -49,16 +62,16 @@ func TestATargetIsUncertainUntilItsCacheShowsThePodChaperon(t *testing.T) {
 			w.Delegates.noteUnseen(c1, newChaperon("c", "p"))
 		}, true},
 		"another one did not answer": {
-			func(w *world, _, c2 *Target) { w.Delegates.setUncertain("p", c2, true) }, false,
+			func(w *world, _, c2 *Target) { w.Delegates.doubt("p", c2, false) }, false,
 		},
 		"another one is disengaged": {func(w *world, c1, c2 *Target) {
-			w.Delegates.setUncertain("p", c1, true)
-			w.Delegates.ForgetTarget(c2)
+			w.Delegates.doubt("p", c1, false)
+			w.Delegates.ForgetTarget(c2, nil)
 		}, true},
 		"it is disengaged": {func(w *world, c1, _ *Target) {
 			w.Delegates.Seen(c1, newChaperon("c", "p"))
-			w.Delegates.setUncertain("p", c1, true)
-			w.Delegates.ForgetTarget(c1)
+			w.Delegates.doubt("p", c1, false)
+			w.Delegates.ForgetTarget(c1, nil)
 		}, false},
 	} {
 		t.Run(name, func(t *testing.T) {

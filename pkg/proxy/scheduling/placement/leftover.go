@@ -118,7 +118,7 @@ func (p *Placer) findIn(ctx context.Context, proxy *corev1.Pod, t *Target) {
 	p.Delegates.noteLeftover(proxy.UID, leftover{target: t, chaperon: named, since: p.clock.Now()})
 }
 
-// leftoversEnded returns nil if no delegate of the proxy is left over in another reachable target. In the same target,
+// leftoversEnded returns nil if no delegate of the proxy is left over in another target, lost ones aside. In the same,
 // its manager makes the next delegate of the name when the one before has ended.
 func (p *Placer) leftoversEnded(ctx context.Context, proxy *corev1.Pod, t *Target) error {
 	for _, left := range p.Delegates.leftovers(proxy.UID, t) {
@@ -151,7 +151,7 @@ func (p *Placer) mayRun(ctx context.Context, proxy *corev1.Pod, left leftover) (
 	return runs || left.underWay && waited < timeouts.ManagerPatience, err
 }
 
-// leftovers returns what may be left over of a proxy in reachable targets other than this one. A target that has
+// leftovers returns what may be left over of a proxy in targets that are not lost, but this one. A target that has
 // another PodChaperon of the proxy has its delegate, and not one that is left over.
 func (d *Delegates) leftovers(proxy types.UID, t *Target) []leftover {
 	d.mu.RLock()
@@ -162,7 +162,7 @@ func (d *Delegates) leftovers(proxy types.UID, t *Target) []leftover {
 	}
 	var all []leftover
 	for _, l := range known.left {
-		if l.target.NodeName == t.NodeName || !l.target.Reachable() || known.uncertain == l.target {
+		if l.target.NodeName == t.NodeName || l.target.Lost() || known.doubts[l.target.NodeName].target == l.target {
 			continue
 		}
 		next := known.chaperons[l.target]

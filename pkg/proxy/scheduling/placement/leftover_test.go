@@ -98,15 +98,18 @@ func TestWhatNoPodWaitsFor(t *testing.T) {
 		happens func(w *world, c1 *Target)
 		waits   bool
 	}{
-		"nothing happens":    {func(*world, *Target) {}, true},
+		"nothing happens": {func(*world, *Target) {}, true},
+		"the target is out of reach for a moment": {
+			func(w *world, c1 *Target) { w.registry.Lapse(c1.Target) }, true,
+		},
 		"the target is lost": {func(w *world, c1 *Target) { w.registry.Lose(c1.Target) }, false},
-		"it is disengaged":   {func(w *world, c1 *Target) { w.Delegates.ForgetTarget(c1) }, false},
+		"it is disengaged":   {func(w *world, c1 *Target) { w.Delegates.ForgetTarget(c1, nil) }, false},
 		"the pod is bound":   {func(w *world, _ *Target) { w.Delegates.Concluded("p", ProxyBound) }, false},
 		"its next delegate is there": {
 			func(w *world, c1 *Target) { w.Delegates.Seen(c1, newChaperon("d", "p", own)) }, false,
 		},
 		"its next delegate may be there": {
-			func(w *world, c1 *Target) { w.Delegates.setUncertain("p", c1, true) }, false,
+			func(w *world, c1 *Target) { w.Delegates.doubt("p", c1, false) }, false,
 		},
 		"its next PodChaperon is refused": {
 			func(w *world, c1 *Target) { w.Delegates.Seen(c1, newChaperon("d", "p", refused)) }, true,
@@ -291,7 +294,7 @@ func TestATargetIsAskedOnceAndAnewWhenItIsEngagedAnew(t *testing.T) {
 	expect("the first attempt", 1)
 	w.Delegates.stopWaiting("p", waiting)
 	expect("the next attempt", 1)
-	w.Delegates.ForgetTarget(c1)
+	w.Delegates.ForgetTarget(c1, nil)
 	again := w.engage(t, "c1", server{}.funcs())
 	again.FindsPod, again.Since = count, w.clock.Now()
 	c1 = again

@@ -3,6 +3,7 @@ package placement
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -97,8 +98,11 @@ func (p *Placer) Vacate(ctx context.Context, proxy *corev1.Pod, from *Target, le
 	seen := p.Delegates.in(from, proxy.UID)
 	if seen == nil && leave.Closed && p.Delegates.isUncertain(proxy.UID, from) {
 		found, err := p.findUnseen(ctx, proxy, from)
+		if err != nil {
+			return fmt.Errorf("leaving %s: %w", from.Name(), err)
+		}
 		if found == nil {
-			return err
+			return nil
 		}
 		seen = found
 	}
@@ -114,7 +118,7 @@ func (p *Placer) Vacate(ctx context.Context, proxy *corev1.Pod, from *Target, le
 	case err == nil:
 		return stays
 	case errors.As(err, new(*RefusedError)):
-		p.Delegates.setUncertain(proxy.UID, from, false)
+		p.Delegates.noDoubt(proxy.UID, from)
 		return nil
 	default:
 		return err

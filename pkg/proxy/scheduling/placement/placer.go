@@ -96,7 +96,7 @@ func (p *Placer) Place(
 	roomier := t.Ledger.Roomier()
 	chaperon, err := p.ensureChaperon(ctx, proxy, t, expected.Engaged)
 	if err == nil {
-		p.Delegates.setUncertain(proxy.UID, t, false)
+		p.Delegates.noDoubt(proxy.UID, t)
 		err = p.await(ctx, w, chaperon, expected)
 	}
 	var refused *RefusedError
@@ -134,8 +134,8 @@ func (p *Placer) await(ctx context.Context, w *waiter, seen *v1alpha1.PodChapero
 			return deleteLost(ctx, t, seen)
 		case said == scheduled:
 			return nil
-		case !t.Reachable():
-			return fmt.Errorf("placing the delegate in %s: it is not reachable any more", t.Name())
+		case t.Lost():
+			return fmt.Errorf("placing the delegate in %s: it is lost", t.Name())
 		case p.Delegates.invited(w) && waitOf(seen) != Undecided:
 			return &InvitedError{Target: t.Name()}
 		case seen.Status.NominatedNodeName != "":

@@ -76,12 +76,12 @@ func TestPlace(t *testing.T) {
 			err:    "creating the PodChaperon in c1: expired",
 		},
 		"the creation is not answered and did not happen": {
-			server: server{create: answering(timeout)}, err: "c1: creating the PodChaperon: Timeout: slow",
-			leftOut: "creating the PodChaperon: Timeout: slow",
+			server: server{create: answering(timeout)}, held: true,
+			err: "creating the PodChaperon in c1: it may still be created: Timeout: slow",
 		},
 		"neither the creation nor the question after it is answered": {
 			server: server{create: answering(timeout), get: answering(timeout)}, held: true,
-			err: "creating the PodChaperon in c1 (Timeout: slow), and looking whether it is there: Timeout: slow",
+			err: "creating the PodChaperon in c1: Timeout: slow, and looking whether it is there: Timeout: slow",
 		},
 		"another leader withdraws the delegate": {
 			happens: seen(toEnd), err: "placing the delegate in c1: the delegate is being withdrawn", held: true,
@@ -93,12 +93,21 @@ func TestPlace(t *testing.T) {
 			},
 			err: "placing the delegate in c1: the PodChaperon was deleted",
 		},
-		"the target goes out of reach": {
+		"the target is out of reach for a moment": {
+			happens: func(w *world, at *Target, chaperon *v1alpha1.PodChaperon) {
+				w.registry.Lapse(at.Target)
+				w.Delegates.NotifyTarget(at.Target)
+				eventually(t, "the pod waits on", func() bool { return w.waits.Load() > 1 })
+				seen(scheduled)(w, at, chaperon)
+			},
+			held: true,
+		},
+		"the target is lost": {
 			happens: func(w *world, at *Target, _ *v1alpha1.PodChaperon) {
 				w.registry.Lose(at.Target)
 				w.Delegates.NotifyTarget(at.Target)
 			},
-			err: "placing the delegate in c1: it is not reachable any more",
+			err: "placing the delegate in c1: it is lost",
 		},
 		"an earlier target is back, where the delegate is scheduled": {
 			happens: func(w *world, _ *Target, _ *v1alpha1.PodChaperon) {

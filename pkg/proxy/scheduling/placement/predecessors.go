@@ -6,9 +6,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Predecessor returns a reachable target in which the delegate of an earlier proxy of the same name may run, or nil.
-// The proxy waits for its end: a StatefulSet, and whoever else uses a name again, wants one pod of it at a time.
-// TakeNext returns the proxy when it is time to ask again.
+// Predecessor returns a target that is not lost, and in which the delegate of an earlier proxy of the same name may
+// run, or nil. The proxy waits for its end: a StatefulSet, and whoever else uses a name again, wants one pod of it at
+// a time. TakeNext returns the proxy when it is time to ask again.
 //
 // A bound proxy needs no such rule: it keeps its name until its delegate has ended. If somebody deletes it by force,
 // the next pod does not wait, as in one cluster: see Released.
@@ -62,23 +62,20 @@ func (d *Delegates) TakeNext(key types.NamespacedName) types.UID {
 	return next
 }
 
-// mayRun returns a reachable target in which the delegate of a proxy may run, or nil.
+// mayRun returns a target that is not lost, and in which the delegate of a proxy may run, or nil.
 func (known *record) mayRun() *Target {
 	if known.released {
 		return nil
 	}
 	for t, chaperon := range known.chaperons {
-		if t.Reachable() && !Finished(chaperon) && (known.living(chaperon) || known.ending(chaperon)) {
+		if !t.Lost() && !Finished(chaperon) && (known.living(chaperon) || known.ending(chaperon)) {
 			return t
 		}
 	}
-	switch {
-	case known.waiter != nil && known.waiter.target.Reachable():
+	if known.waiter != nil && !known.waiter.target.Lost() {
 		return known.waiter.target
-	case known.uncertain != nil && known.uncertain.Reachable():
-		return known.uncertain
 	}
-	return nil
+	return known.doubtful()
 }
 
 // name notes the name of a proxy. It must be called with the lock held.

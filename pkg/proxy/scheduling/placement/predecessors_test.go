@@ -43,8 +43,22 @@ func TestAPodWaitsForTheDelegateOfAnEarlierPodOfItsName(t *testing.T) {
 		"it is being placed": {func(w *world, c1 *Target) { w.Delegates.startWaiting(web, "old", c1) }, "c1"},
 		"it may have been created": {func(w *world, c1 *Target) {
 			waits := w.Delegates.startWaiting(web, "old", c1)
-			w.Delegates.setUncertain("old", c1, true)
+			w.Delegates.doubt("old", c1, false)
 			w.Delegates.stopWaiting("old", waits)
+		}, "c1"},
+		"its target is out of reach for a moment": {func(w *world, c1 *Target) {
+			w.Delegates.Seen(c1, newChaperon("c", "old", ofWeb))
+			w.registry.Lapse(c1.Target)
+		}, "c1"},
+		"it is being placed in a target that is out of reach for a moment": {func(w *world, c1 *Target) {
+			w.Delegates.startWaiting(web, "old", c1)
+			w.registry.Lapse(c1.Target)
+		}, "c1"},
+		"it may have been created in a target that is out of reach for a moment": {func(w *world, c1 *Target) {
+			waits := w.Delegates.startWaiting(web, "old", c1)
+			w.Delegates.doubt("old", c1, false)
+			w.Delegates.stopWaiting("old", waits)
+			w.registry.Lapse(c1.Target)
 		}, "c1"},
 		"its target is lost": {func(w *world, c1 *Target) {
 			w.Delegates.Seen(c1, newChaperon("c", "old", ofWeb))

@@ -40,7 +40,7 @@ func TestAPodLeavesAClosedTargetThatDidNotAnswer(t *testing.T) {
 		},
 		"the target does not answer now either": {
 			after: carriedOutWithin, down: true,
-			err: "leaving c1, and looking whether the PodChaperon is there: Internal error occurred: down",
+			err: "leaving c1: looking whether the PodChaperon is there: Internal error occurred: down",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -107,9 +107,9 @@ func TestWhichPodsCanLeaveATarget(t *testing.T) {
 		"its delegate is ending": {func(w *world, at *Target) {
 			w.Delegates.Seen(at, newChaperon("c", "p", fullThere, deleting))
 		}, false},
-		"there may be a PodChaperon": {func(w *world, at *Target) { w.Delegates.setUncertain("p", at, true) }, true},
+		"there may be a PodChaperon": {func(w *world, at *Target) { w.Delegates.doubt("p", at, false) }, true},
 		"there may be one elsewhere": {func(w *world, _ *Target) {
-			w.Delegates.setUncertain("p", w.engage(t, "c2", server{}.funcs()), true)
+			w.Delegates.doubt("p", w.engage(t, "c2", server{}.funcs()), false)
 		}, false},
 	} {
 		t.Run(name, func(t *testing.T) {

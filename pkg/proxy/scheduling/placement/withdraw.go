@@ -80,7 +80,7 @@ func (p *Placer) discard(ctx context.Context, t *Target, seen *v1alpha1.PodChape
 }
 
 // awaitEnd returns the refusal when the discarded PodChaperon can have no delegate any more: at once if it had none. As
-// everywhere, a target that is out of reach does not hold its pods. The wait for it ends with an error, within another
+// everywhere, a target that is lost does not hold its pods. The wait for it ends with an error, within another
 // time-out.
 func (p *Placer) awaitEnd(ctx context.Context, w *waiter, seen *v1alpha1.PodChaperon, refusal *RefusedError) error {
 	if refusedThere(seen) {
@@ -99,8 +99,8 @@ func (p *Placer) awaitEnd(ctx context.Context, w *waiter, seen *v1alpha1.PodChap
 		select {
 		case <-w.news:
 		case <-timer.C():
-			if !w.target.Reachable() {
-				return withdrawing(refusal, errors.New("it is not reachable any more"))
+			if w.target.Lost() {
+				return withdrawing(refusal, errors.New("it is lost"))
 			}
 			gone, err := deletedUnseen(ctx, w.target, seen)
 			if gone {

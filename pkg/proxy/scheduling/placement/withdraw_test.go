@@ -41,10 +41,16 @@ func TestNoOtherTargetIsTriedUntilAWithdrawnDelegateHasEnded(t *testing.T) {
 			func(w *world, _ *Target, _ func()) { w.Delegates.Concluded("p", ProxyGone) },
 			"the pod was deleted or bound while it was placed",
 		},
-		"the target goes out of reach": {func(w *world, at *Target, _ func()) {
+		"the delegate ends while the target is out of reach for a moment": {func(w *world, at *Target, _ func()) {
+			w.registry.Lapse(at.Target)
+			w.clock.Step(time.Minute)
+			eventually(t, "the pod still waits", w.clock.HasWaiters)
+			w.Delegates.Gone(at, newChaperon("c", "p"))
+		}, "c1: unschedulable: full"},
+		"the target is lost": {func(w *world, at *Target, _ func()) {
 			w.registry.Lose(at.Target)
 			w.clock.Step(time.Minute)
-		}, "withdrawing the delegate (unschedulable: full) from c1: it is not reachable any more"},
+		}, "withdrawing the delegate (unschedulable: full) from c1: it is lost"},
 		"the target is disengaged": {func(_ *world, _ *Target, disengage func()) { disengage() },
 			"withdrawing the delegate (unschedulable: full) from c1: it was disconnected"},
 	} {

@@ -1,0 +1,112 @@
+package chaperon
+
+import (
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+)
+
+// older makes a stage whose API server drops a field of pods, as older versions of Kubernetes do.
+func older(t *testing.T) *stage {
+	t.Helper()
+	c := chaperon(corev1.PodStatus{})
+	c.Spec.HostnameOverride = new("new")
+	s := newStage(t, c)
+	s.mutate = func(pod *corev1.Pod) { pod.Spec.HostnameOverride = nil }
+	return s
+}
+
+func (s *stage) fields() *corev1.PodCondition {
+	s.t.Helper()
+	status := s.chaperon().Status
+	return fieldsCondition(&status)
+}
+
+func TestFieldsThatTheTargetDropsAreShown(t *testing.T) {
+	s := older(t)
+	s.mustReconcile()
+	got := s.fields()
+	if got == nil || got.Status != corev1.ConditionFalse || got.Reason != v1alpha1.ReasonFieldsDropped ||
+		!strings.Contains(got.Message, "spec.hostnameOverride") {
+		t.Fatalf("the condition is %v", got)
+	}
+	select {
+	case event := <-s.recorder.Events:
+		if !strings.Contains(event, reasonFieldsDropped) || !strings.Contains(event, "spec.hostnameOverride") {
+			t.Errorf("the event is %q", event)
+		}
+	default:
+		t.Error("there is no event")
+	}
+	pod := s.delegate()
+	pod.Status.Phase = corev1.PodRunning
+	if err := s.client.Status().Update(t.Context(), pod); err != nil {
+		t.Fatal(err)
+	}
+	s.mustReconcile()
+	if status := s.chaperon().Status; status.Phase != corev1.PodRunning || s.fields() == nil {
+		t.Errorf("the next status lost the condition: %v", status)
+	}
+	if s.mustReconcile(); s.statusWrites != 2 || len(s.recorder.Events) > 0 {
+		t.Errorf("%d writes of the status, and %d events more", s.statusWrites, len(s.recorder.Events))
+	}
+}
+
+func TestANewLeaderKeepsTheConditionOfDroppedFields(t *testing.T) {
+	s := older(t)
+	s.mustReconcile()
+	s.reconciler.lost = lostFields{}
+	pod := s.delegate()
+	pod.Status.Phase = corev1.PodRunning
+	if err := s.client.Status().Update(t.Context(), pod); err != nil {
+		t.Fatal(err)
+	}
+	s.mustReconcile()
+	if s.fields() == nil {
+		t.Error("the condition is gone")
+	}
+}
+
+func TestADelegateThatLacksNothingCostsNoWrite(t *testing.T) {
+	s := older(t)
+	s.mutate = func(pod *corev1.Pod) {
+		pod.Spec.Priority = new(int32(0)) // as API servers do
+		pod.Spec.Containers = append(pod.Spec.Containers, corev1.Container{Name: "sidecar"})
+	}
+	s.mustReconcile()
+	if s.fields() != nil || s.statusWrites > 0 || len(s.recorder.Events) > 0 {
+		t.Errorf("condition %v, %d writes, %d events", s.fields(), s.statusWrites, len(s.recorder.Events))
+	}
+}
+
+func TestAnotherDelegateThatLacksNothingLosesTheCondition(t *testing.T) {
+	s := older(t)
+	s.mustReconcile()
+	s.mutate = nil
+	if err := s.client.Delete(t.Context(), s.delegate()); err != nil {
+		t.Fatal(err)
+	}
+	s.mustReconcile()
+	pod := s.delegate()
+	pod.Status.Phase = corev1.PodRunning
+	if err := s.client.Status().Update(t.Context(), pod); err != nil {
+		t.Fatal(err)
+	}
+	s.mustReconcile()
+	if got := s.fields(); got != nil {
+		t.Errorf("the condition is %v", got)
+	}
+}
+
+func (s *stage) delegate() *corev1.Pod {
+	s.t.Helper()
+	pod := &corev1.Pod{}
+	if err := s.client.Get(s.t.Context(), client.ObjectKeyFromObject(chaperon(corev1.PodStatus{})), pod); err != nil {
+		s.t.Fatal(err)
+	}
+	return pod
+}
