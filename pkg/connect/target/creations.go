@@ -75,6 +75,12 @@ func (c *creations) pending() (doubtful, underWay int, until time.Time) {
 	return c.underWay + c.unanswered, c.underWay, c.until
 }
 
+// clear says whether no request of the past can create a PodChaperon any more.
+func (c *creations) clear() bool {
+	doubtful, underWay, until := c.pending()
+	return doubtful == 0 || underWay == 0 && !c.clock.Now().Before(until)
+}
+
 // wait returns when no request of the past can create a PodChaperon any more. With an error it returns how many may.
 func (c *creations) wait(ctx context.Context) (doubtful int, err error) {
 	for {

@@ -213,10 +213,12 @@ func (l *loop) newTarget(d *dialer, live client.Reader, verifier gate.Verifier) 
 	return target
 }
 
-// release ends the hold, if there is one. If life has ended, the next leader gets it.
+// release ends the hold, if there is one. If life has ended, the next leader gets it at once. It has to wait until the
+// Lease expires if the target may still create a PodChaperon of which that leader would not know: requests that are
+// under way end with life, and their answers are not heard.
 func (e *engagement) release(life context.Context) {
 	if e.hold != nil {
-		e.hold.Release(context.WithoutCancel(life), life.Err() != nil)
+		e.hold.Release(context.WithoutCancel(life), life.Err() != nil && e.creator.all.clear())
 	}
 }
 

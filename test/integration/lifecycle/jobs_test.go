@@ -44,6 +44,7 @@ func TestNoEndOfAJobsPodsIsLost(t *testing.T) {
 	}
 	for i, proxy := range proxies {
 		env.Eventually(t, func(ctx context.Context) error {
+			collect(t, delegates[i])
 			live := ends.of(proxy.Name)
 			if i%2 == 0 {
 				live = &corev1.Pod{}

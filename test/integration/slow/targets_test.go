@@ -133,18 +133,19 @@ func (s *server) forget() {
 	s.begun, s.requests, s.history, s.writes = time.Now(), map[int]int{}, nil, 0
 }
 
-// seen logs what was counted, and returns it.
-func (s *server) seen(t *testing.T) (history []string, writes, all, most int) {
+// seen logs what was counted, and returns it. Requests are per second, on average, and in the second with most.
+func (s *server) seen(t *testing.T) (history []string, writes int, perSecond float64, most int) {
 	t.Helper()
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	all, took := 0, time.Since(s.begun).Seconds()
 	for _, n := range s.requests {
 		all += n
 		most = max(most, n)
 	}
 	t.Logf("in %.1fs: %d requests, at most %d a second; %d writes of the status; states %q",
-		time.Since(s.begun).Seconds(), all, most, s.writes, s.history)
-	return slices.Clone(s.history), s.writes, all, most
+		took, all, most, s.writes, s.history)
+	return slices.Clone(s.history), s.writes, float64(all) / took, most
 }
 
 func conditions(all []metav1.Condition) string {
