@@ -35,12 +35,14 @@ func TestALeaseIsNotLeftToTheNextLeaderWhileAPodChaperonMayBeCreated(t *testing.
 		since   time.Duration
 		handsOn bool
 	}{
-		"nothing was created":             {handsOn: true},
-		"the process goes on":             {goesOn: true},
-		"a request is under way":          {begins: true, since: time.Hour},
-		"it was answered":                 {begins: true, ends: true, handsOn: true},
-		"it was not answered":             {begins: true, ends: true, err: errAway, since: carriedOutWithin - 1},
-		"it was not answered, long ago":   {begins: true, ends: true, err: errAway, since: carriedOutWithin, handsOn: true},
+		"nothing was created":    {handsOn: true},
+		"the process goes on":    {goesOn: true},
+		"a request is under way": {begins: true, since: time.Hour},
+		"it was answered":        {begins: true, ends: true, handsOn: true},
+		"it was not answered":    {begins: true, ends: true, err: errAway, since: carriedOutWithin - 1},
+		"it was not answered, long ago": {
+			begins: true, ends: true, err: errAway, handsOn: true, since: carriedOutWithin,
+		},
 		"it was given up because it ends": {begins: true, ends: true, err: context.Canceled},
 	} {
 		t.Run(name, func(t *testing.T) {
