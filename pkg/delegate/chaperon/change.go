@@ -60,6 +60,7 @@ func (r *Reconciler) change(
 	if err := changer.apply(ctx, translate.DelegateChanges(live, chaperon)); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
+	r.showLostByChange(ctx, chaperon, changer.lost)
 	if len(changer.refusals) > 0 {
 		return r.refuseChange(ctx, chaperon, pod, strings.Join(changer.refusals, "; "))
 	}
@@ -80,6 +81,7 @@ type changer struct {
 	live     *corev1.Pod
 	refusals []string
 	kept     []string
+	lost     []string // fields that the target dropped
 }
 
 // apply makes a request for each subresource, and one for the rest. If the target refuses the rest, its spec and its
@@ -138,8 +140,12 @@ func (c *changer) patch(ctx context.Context, subresource string, wished *corev1.
 		}
 	}
 	stored, err := c.send(ctx, subresource, patch)
-	if err != nil || len(c.rules) == 0 {
+	if err != nil {
 		return err
+	}
+	c.lost = append(c.lost, translate.LostFields(&wished.Spec, &stored.Spec)...)
+	if len(c.rules) == 0 {
+		return nil
 	}
 	broken := c.check(ctx, c.rules, stored)
 	if broken == nil {
