@@ -57,10 +57,11 @@ func (r *Reconciler) change(
 		return reconcile.Result{}, fmt.Errorf("reading the rules for the delegate: %w", err)
 	}
 	changer := changer{Reconciler: r, rules: rules, live: live}
-	if err := changer.apply(ctx, translate.DelegateChanges(live, chaperon)); err != nil {
+	err = changer.apply(ctx, translate.DelegateChanges(live, chaperon))
+	r.showLostByChange(ctx, chaperon, changer.lost)
+	if err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	r.showLostByChange(ctx, chaperon, changer.lost)
 	if len(changer.refusals) > 0 {
 		return r.refuseChange(ctx, chaperon, pod, strings.Join(changer.refusals, "; "))
 	}

@@ -152,3 +152,18 @@ func TestFieldsThatTheTargetDropsFromAChangeAreShown(t *testing.T) {
 		})
 	}
 }
+
+func TestDroppedFieldsOfPodChaperonsThatAreGoneAreForgotten(t *testing.T) {
+	s := older(t)
+	s.mustReconcile()
+	if len(s.reconciler.lost.byKey) == 0 {
+		t.Fatal("nothing is remembered, so this test shows nothing")
+	}
+	if err := s.client.Delete(t.Context(), s.chaperon()); err != nil {
+		t.Fatal(err)
+	}
+	s.mustReconcile()
+	if n := len(s.reconciler.lost.byKey); n > 0 {
+		t.Errorf("%d are remembered", n)
+	}
+}
