@@ -57,7 +57,9 @@ func (r *Reconciler) change(
 		return reconcile.Result{}, fmt.Errorf("reading the rules for the delegate: %w", err)
 	}
 	changer := changer{Reconciler: r, rules: rules, live: live}
-	if err := changer.apply(ctx, translate.DelegateChanges(live, chaperon)); err != nil {
+	err = changer.apply(ctx, translate.DelegateChanges(live, chaperon))
+	r.showLostByChange(ctx, chaperon, changer.lost)
+	if err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	if len(changer.refusals) > 0 {
@@ -80,6 +82,7 @@ type changer struct {
 	live     *corev1.Pod
 	refusals []string
 	kept     []string
+	lost     []string // fields that the target dropped
 }
 
 // apply makes a request for each subresource, and one for the rest. If the target refuses the rest, its spec and its
@@ -138,8 +141,12 @@ func (c *changer) patch(ctx context.Context, subresource string, wished *corev1.
 		}
 	}
 	stored, err := c.send(ctx, subresource, patch)
-	if err != nil || len(c.rules) == 0 {
+	if err != nil {
 		return err
+	}
+	c.lost = append(c.lost, translate.LostFields(&wished.Spec, &stored.Spec)...)
+	if len(c.rules) == 0 {
+		return nil
 	}
 	broken := c.check(ctx, c.rules, stored)
 	if broken == nil {

@@ -13,10 +13,10 @@
 //
 // Warnings about the delegate are conditions in the status. Package warnings knows them, and wakes this controller.
 //
-// API servers drop fields silently that their version of Kubernetes does not know or has disabled. The answer to the
-// creation has the pod that was stored, so comparing it with the wished one costs no request. A condition shows what is
-// missing. The delegate runs on without it, as a plain pod would in this cluster: to refuse it would also refuse all
-// pods from which a webhook removes something on purpose.
+// API servers drop fields silently that their version of Kubernetes does not know or has disabled. The answer to a
+// creation or a change has the pod that was stored, so comparing it with the wished one costs no request. A condition
+// shows what is missing. The delegate runs on without it, as a plain pod would in this cluster: to refuse it would also
+// refuse all pods from which a webhook removes something on purpose.
 //
 // Until the cache shows a write, the written PodChaperon replaces the cached one (type ownWrites). Otherwise the next
 // patch would be computed from an old status, and a delegate that is lost in that moment would count as one that never

@@ -66,9 +66,31 @@ func (r *Reconciler) showLost(ctx context.Context, chaperon *v1alpha1.PodChapero
 		}
 		return
 	}
+	r.writeLost(ctx, chaperon, lostMessage(fields), fields)
+}
+
+// showLostByChange shows which fields this cluster dropped when the delegate was changed, beside those that it lacks
+// since its creation.
+func (r *Reconciler) showLostByChange(ctx context.Context, chaperon *v1alpha1.PodChaperon, fields []string) {
+	before := r.lost.of(chaperon)
+	if before == nil {
+		before = &corev1.PodCondition{}
+	}
+	fields = slices.DeleteFunc(fields, func(field string) bool { return strings.Contains(before.Message, field) })
+	switch {
+	case len(fields) == 0:
+	case before.Message == "":
+		r.writeLost(ctx, chaperon, lostMessage(fields), fields)
+	default:
+		r.writeLost(ctx, chaperon, before.Message+", "+strings.Join(fields, ", "), fields)
+	}
+}
+
+func (r *Reconciler) writeLost(ctx context.Context, chaperon *v1alpha1.PodChaperon, message string, fields []string) {
+	before := fieldsCondition(&chaperon.Status)
 	condition := &corev1.PodCondition{
 		Type: v1alpha1.ConditionFields, Status: corev1.ConditionFalse, Reason: v1alpha1.ReasonFieldsDropped,
-		Message: truncate(lostMessage(fields)), LastTransitionTime: metav1.NewTime(r.clock.Now()).Rfc3339Copy(),
+		Message: truncate(message), LastTransitionTime: metav1.NewTime(r.clock.Now()).Rfc3339Copy(),
 	}
 	if before != nil && before.Message == condition.Message {
 		return

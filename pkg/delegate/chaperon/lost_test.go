@@ -110,3 +110,60 @@ func (s *stage) delegate() *corev1.Pod {
 	}
 	return pod
 }
+
+func TestFieldsThatTheTargetDropsFromAChangeAreShown(t *testing.T) {
+	policy := corev1.ContainerRestartPolicyNever
+	restricted := func(c *v1alpha1.PodChaperon) {
+		debugged(c)
+		c.Spec.EphemeralContainers[0].RestartPolicy = &policy
+	}
+	for name, test := range map[string]struct {
+		earlier string // what the condition says already
+		want    string
+	}{
+		"nothing was lost before":  {"", ": spec.ephemeralContainers[debugger].restartPolicy"},
+		"another field was lost":   {"spec.a", "spec.a, spec.ephemeralContainers[debugger].restartPolicy"},
+		"the same field was lost":  {"spec.ephemeralContainers[debugger].restartPolicy", ""},
+		"nothing is lost any more": {"dropped: spec.a", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			wished := changed(restricted)
+			if test.earlier != "" {
+				wished.Status.Conditions = []corev1.PodCondition{{
+					Type: v1alpha1.ConditionFields, Status: corev1.ConditionFalse, Message: test.earlier,
+				}}
+			}
+			s := newChanging(t, running(old()), wished)
+			s.stored = func(pod *corev1.Pod) {
+				if name != "nothing is lost any more" {
+					pod.Spec.EphemeralContainers[0].RestartPolicy = nil
+				}
+			}
+			s.mustReconcile()
+			if test.want == "" {
+				if s.statuses > 0 || len(s.recorder.Events) > 0 || s.fields().Message != test.earlier {
+					t.Errorf("%d writes, %d events, condition %v", s.statuses, len(s.recorder.Events), s.fields())
+				}
+				return
+			}
+			if got := s.fields(); got == nil || !strings.HasSuffix(got.Message, test.want) || len(s.recorder.Events) != 1 {
+				t.Errorf("condition %v, %d events", got, len(s.recorder.Events))
+			}
+		})
+	}
+}
+
+func TestDroppedFieldsOfPodChaperonsThatAreGoneAreForgotten(t *testing.T) {
+	s := older(t)
+	s.mustReconcile()
+	if len(s.reconciler.lost.byKey) == 0 {
+		t.Fatal("nothing is remembered, so this test shows nothing")
+	}
+	if err := s.client.Delete(t.Context(), s.chaperon()); err != nil {
+		t.Fatal(err)
+	}
+	s.mustReconcile()
+	if n := len(s.reconciler.lost.byKey); n > 0 {
+		t.Errorf("%d are remembered", n)
+	}
+}
