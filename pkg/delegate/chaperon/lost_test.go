@@ -146,8 +146,9 @@ func TestFieldsThatTheTargetDropsFromAChangeAreShown(t *testing.T) {
 				}
 				return
 			}
-			if got := s.fields(); got == nil || !strings.HasSuffix(got.Message, test.want) || len(s.recorder.Events) != 1 {
-				t.Errorf("condition %v, %d events", got, len(s.recorder.Events))
+			got, events := s.fields(), len(s.recorder.Events)
+			if got == nil || !strings.HasSuffix(got.Message, test.want) || events != 1 {
+				t.Errorf("condition %v, %d events", got, events)
 			}
 		})
 	}
