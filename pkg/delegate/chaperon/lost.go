@@ -76,7 +76,9 @@ func (r *Reconciler) showLostByChange(ctx context.Context, chaperon *v1alpha1.Po
 	if before == nil {
 		before = &corev1.PodCondition{}
 	}
-	fields = slices.DeleteFunc(fields, func(field string) bool { return strings.Contains(before.Message, field) })
+	fields = slices.DeleteFunc(fields, func(field string) bool {
+		return strings.Contains(before.Message+",", " "+field+",") // The path of another field may begin like this one.
+	})
 	switch {
 	case len(fields) == 0:
 	case before.Message == "":
@@ -86,6 +88,7 @@ func (r *Reconciler) showLostByChange(ctx context.Context, chaperon *v1alpha1.Po
 	}
 }
 
+// writeLost shows a message about dropped fields, unless the PodChaperon shows it already.
 func (r *Reconciler) writeLost(ctx context.Context, chaperon *v1alpha1.PodChaperon, message string, fields []string) {
 	before := fieldsCondition(&chaperon.Status)
 	condition := &corev1.PodCondition{

@@ -121,9 +121,13 @@ func TestFieldsThatTheTargetDropsFromAChangeAreShown(t *testing.T) {
 		earlier string // what the condition says already
 		want    string
 	}{
-		"nothing was lost before":  {"", ": spec.ephemeralContainers[debugger].restartPolicy"},
-		"another field was lost":   {"spec.a", "spec.a, spec.ephemeralContainers[debugger].restartPolicy"},
-		"the same field was lost":  {"spec.ephemeralContainers[debugger].restartPolicy", ""},
+		"nothing was lost before": {"", ": spec.ephemeralContainers[debugger].restartPolicy"},
+		"another field was lost":  {"spec.a", "spec.a, spec.ephemeralContainers[debugger].restartPolicy"},
+		"the same field was lost": {"dropped: spec.ephemeralContainers[debugger].restartPolicy", ""},
+		"a field was lost whose path is longer": {
+			"dropped: spec.ephemeralContainers[debugger].restartPolicyRules",
+			"Rules, spec.ephemeralContainers[debugger].restartPolicy",
+		},
 		"nothing is lost any more": {"dropped: spec.a", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
