@@ -90,8 +90,8 @@ func (r *reconciler) readState(ctx context.Context, key types.NamespacedName) (s
 	return s, err
 }
 
-// unlessForbidden returns nil if the target does not let the source read a namespace where it needs nothing. So it is if
-// the proxy is not bound there, because the source could end nothing. Or the target says that the source has nothing
+// unlessForbidden returns nil if the target does not let the source read a namespace where it needs nothing. So it is
+// if the proxy is not bound there, because the source could end nothing. Or the target says that the source has nothing
 // there any more. Otherwise nobody knows whether the delegate runs.
 func (r *reconciler) unlessForbidden(err error, s state) error {
 	if !apierrors.IsForbidden(err) {
