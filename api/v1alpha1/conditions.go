@@ -165,7 +165,8 @@ const (
 	// ReasonChangesApplied means that the delegate has the changes.
 	ReasonChangesApplied = "Applied"
 	// ReasonChangesRefused means that the target refuses a change: its API server, a policy there, or the rules for
-	// delegates. The target's manager tries again from time to time.
+	// delegates. Or the target gave the delegate other values first. The target's manager tries again from time to
+	// time.
 	ReasonChangesRefused = "Refused"
 	// ReasonChangesUnsupported means that the target's manager is of a version that applies no changes.
 	ReasonChangesUnsupported = "Unsupported"

@@ -205,6 +205,9 @@ func (c *Changes) WithoutDebug() { c.undo(partEphemeral) }
 // WithoutSpec is described with WithoutResize.
 func (c *Changes) WithoutSpec() { c.undo(partImage, partTolerations, partDeadline, partGrace) }
 
+// WithoutKept notes that the target's values stay: the delegate lacks those of the PodChaperon.
+func (c *Changes) WithoutKept() { c.undo() }
+
 func (c *Changes) undo(beginnings ...string) {
 	for key := range c.is {
 		if !slices.ContainsFunc(beginnings, func(b string) bool { return strings.HasPrefix(key, b) }) {

@@ -66,9 +66,6 @@ func (r *Reconciler) change(
 		return r.refuseChange(ctx, chaperon, pod, strings.Join(changer.refusals, "; "))
 	}
 	r.retries.forget(client.ObjectKeyFromObject(chaperon))
-	if len(changer.kept) > 0 {
-		r.recordKept(chaperon, changer.kept)
-	}
 	log.FromContext(ctx).V(1).Info("Changed the delegate", "revision", translate.RevisionOf(chaperon).Number)
 	return reconcile.Result{}, nil
 }
@@ -81,7 +78,6 @@ type changer struct {
 	rules    []restriction.Rule
 	live     *corev1.Pod
 	refusals []string
-	kept     []string
 	lost     []string // fields that the target dropped
 }
 
@@ -94,7 +90,11 @@ func (c *changer) apply(ctx context.Context, changes *translate.Changes) error {
 	if err := c.part(ctx, ephemeralSubresource, changes.Debugged, changes.WithoutDebug); err != nil {
 		return err
 	}
-	c.kept = changes.Kept
+	if len(changes.Kept) > 0 {
+		c.refusals = append(c.refusals, "this cluster gave the delegate other values, which stay: "+
+			strings.Join(changes.Kept, ", "))
+		changes.WithoutKept()
+	}
 	if changes.Spec != nil {
 		if err := c.patch(ctx, "", changes.Rest()); err == nil || !refusal(err) {
 			return err

@@ -455,10 +455,26 @@ func TestValuesOfTheTargetAreKept(t *testing.T) {
 	s := newChanging(t, running(old(), func(p *corev1.Pod) { p.Labels["team"] = "ops" }),
 		changed(func(c *v1alpha1.PodChaperon) { c.Labels["team"] = "dev" }))
 	s.mustReconcile()
-	if team := s.live().Labels["team"]; team != "ops" {
-		t.Errorf("team %q", team)
+	is := s.live()
+	if team, image := is.Labels["team"], is.Spec.Containers[0].Image; team != "ops" || image != "v2" {
+		t.Errorf("team %q, image %q", team, image)
 	}
-	s.expectEvent(reasonKept)
+	said := changesCondition(&s.chaperon().Status)
+	if said == nil || said.Status != corev1.ConditionFalse || !strings.Contains(said.Message, "stay: labels/team") {
+		t.Errorf("condition %v", said)
+	}
+	s.expectEvent(reasonChangeRefused)
+
+	delete(is.Labels, "team") // The target gives way.
+	if err := s.client.Update(t.Context(), is); err != nil {
+		t.Fatal(err)
+	}
+	s.clock.SetTime(s.clock.Now().Add(firstChangeRetry))
+	s.mustReconcile()
+	is = s.live()
+	if team, revision := is.Labels["team"], translate.RevisionOf(is).Number; team != "dev" || revision != 1 {
+		t.Errorf("team %q, revision %d", team, revision)
+	}
 }
 
 var pods = schema.GroupResource{Resource: "pods"}

@@ -1,8 +1,6 @@
 package chaperon
 
 import (
-	"strings"
-
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
@@ -18,8 +16,6 @@ const (
 	reasonChangeRefused = "ChangeRefused"
 	// reasonFieldsDropped means that the delegate lacks fields of its PodChaperon.
 	reasonFieldsDropped = "FieldsDropped"
-	// reasonKept means that the delegate keeps labels or annotations that the target gave it.
-	reasonKept = "ValueKept"
 	// reasonUnfenced means that fencing was asked for, and that nobody can hear of the source.
 	reasonUnfenced = "DelegateNotFenced"
 
@@ -82,10 +78,4 @@ func (r *Reconciler) recordChangeRefused(chaperon *v1alpha1.PodChaperon, message
 // recordFieldsDropped records that the delegate lacks fields.
 func (r *Reconciler) recordFieldsDropped(chaperon *v1alpha1.PodChaperon, message string) {
 	r.recorder.Eventf(chaperon, nil, corev1.EventTypeWarning, reasonFieldsDropped, actionCreate, "%s", message)
-}
-
-// recordKept records that values of the target take precedence over those that the source added.
-func (r *Reconciler) recordKept(chaperon *v1alpha1.PodChaperon, kept []string) {
-	r.recorder.Eventf(chaperon, nil, corev1.EventTypeWarning, reasonKept, actionChange,
-		"the delegate pod keeps the values that this cluster gave it: %s", truncate(strings.Join(kept, ", ")))
 }

@@ -2,6 +2,7 @@ package node
 
 import (
 	"encoding/json"
+	"slices"
 	"testing"
 	"time"
 
@@ -89,6 +90,7 @@ func engagedFacts() facts {
 			ObjectMeta:  metav1.ObjectMeta{Labels: map[string]string{"zone": "a", corev1.LabelArchStable: "arm64"}},
 			Capacity:    resources("cpu", "2"),
 			Allocatable: resources("cpu", "1"),
+			Status:      v1alpha1.ClusterSummaryStatus{DeclaredFeatures: []string{"A", "B"}},
 		},
 		clusterID: us,
 		address:   "10.0.0.1",
@@ -180,6 +182,9 @@ func TestOnlyATargetThatMayBeDownLosesItsPods(t *testing.T) {
 func TestWhatIsNotKnownStaysAsItWas(t *testing.T) {
 	f := engagedFacts()
 	before := desiredNode(f)
+	if features := before.Status.DeclaredFeatures; !slices.Equal(features, []string{"A", "B"}) {
+		t.Errorf("the node declares %v, and all nodes of the target declare A and B", features)
+	}
 	f.existing = written(t, before)
 	f.summary = nil
 	f.now = metav1.NewTime(f.now.Add(time.Hour))
