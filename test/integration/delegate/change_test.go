@@ -56,7 +56,7 @@ func TestChangesOfAPodChaperonReachItsDelegate(t *testing.T) {
 		c.Spec.Tolerations = append(c.Spec.Tolerations, toleration("ours"))
 		c.Spec.ActiveDeadlineSeconds = ptr.To(int64(77))
 	})
-	waitForChanges(t, c, corev1.ConditionTrue, "")
+	waitForChanges(t, c, corev1.ConditionFalse, "stay: labels/theirs")
 
 	got := env.Get(t, target, pod)
 	for key, want := range map[string]string{
@@ -74,6 +74,12 @@ func TestChangesOfAPodChaperonReachItsDelegate(t *testing.T) {
 	if got.Spec.Containers[0].Image != "changed" || ptr.Deref(got.Spec.ActiveDeadlineSeconds, 0) != 77 ||
 		!tolerates(got, "ours") || !tolerates(got, "theirs") {
 		t.Errorf("spec %+v", got.Spec)
+	}
+
+	env.Change(t, target, pod, func(pod *corev1.Pod) { delete(pod.Labels, "theirs") })
+	waitForChanges(t, c, corev1.ConditionTrue, "")
+	if theirs := env.Get(t, target, pod).Labels["theirs"]; theirs != "2" {
+		t.Errorf("the target gave its label up, and the delegate has %q", theirs)
 	}
 }
 
