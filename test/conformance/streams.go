@@ -41,7 +41,7 @@ func streamActions() []*testCase {
 		action(execs, "exec-container", "a command in another container", execOther),
 		action(execs, "exec-stdin", "the standard input of a command", execOf(strings.NewReader("typed\n"), "cat")),
 		action(execs, "exec-finished", "a command in a container that has ended", execFinished),
-		action(execs, "exec-tty", "a command with a terminal", execTerminal),
+		action(execs, "exec-tty", "a command with -it, where the input is no terminal", execTerminal),
 		inShort(action(execs, "attach", "what a running container prints", attach)),
 		action(execs, "attach-stdin", "the standard input of a running container", attachInput),
 		inShort(action(execs, "port-forward", "a request by a forwarded port", portForward)),
