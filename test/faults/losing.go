@@ -2,13 +2,18 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/test/faults/checker"
 )
 
@@ -24,12 +29,35 @@ func losing() fault {
 			heal, err := cutting()(ctx, l, r)
 			return func(ctx context.Context) error {
 				if err := until(ctx, func(ctx context.Context) error { return l.fencedMoved(ctx, lost) }); err != nil {
-					l.history.Violate(checker.Converges, "the fenced pod of a lost target: %v", err)
+					l.history.Violate(checker.Converges, "the fenced pod of a lost target: %v; %s", err, l.fencing(ctx))
 				}
 				return heal(context.WithoutCancel(ctx))
 			}, err
 		},
 	}
+}
+
+// fencing is what the source says of the target's fencing, and of what keeps it from confirming the end of pods there.
+func (l *lab) fencing(ctx context.Context) string {
+	to, events := &v1alpha1.ClusterTarget{}, &corev1.EventList{}
+	err := errors.Join(
+		l.clusters[source].Get(ctx, client.ObjectKey{Name: target}, to),
+		l.clusters[source].List(ctx, events, client.MatchingFields{"involvedObject.kind": "ClusterTarget"}),
+	)
+	if err != nil {
+		return "what the source says is not known: " + err.Error()
+	}
+	says := []string{fmt.Sprintf("status.fences is %t", ptr.Deref(to.Status.Fences, false))}
+	for _, c := range to.Status.Conditions {
+		since := c.LastTransitionTime.Format(time.TimeOnly)
+		says = append(says, fmt.Sprintf("%s is %s (%s) since %s", c.Type, c.Status, c.Reason, since))
+	}
+	for i := range events.Items {
+		if e := &events.Items[i]; e.Type == corev1.EventTypeWarning {
+			says = append(says, fmt.Sprintf("event %s: %s", e.Reason, e.Message))
+		}
+	}
+	return strings.Join(says, "; ")
 }
 
 // placeFenced has the fenced pod run in the target, and returns its UID.
