@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
+	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
@@ -309,5 +310,33 @@ func TestClockDifferencesOfAMinuteCount(t *testing.T) {
 	e.compare(time.Minute)
 	if e.ahead != time.Minute {
 		t.Errorf("ahead by %s", e.ahead)
+	}
+}
+
+// Rights that are given anew come one after the other.
+func TestATargetIsSetBackOnlyIfItLacksItsLeaseForLongerThanAMoment(t *testing.T) {
+	clock := clocktesting.NewFakeClock(time.Now())
+	l, e := &loop{}, &engagement{leases: leases{own: types.NamespacedName{Namespace: "admiralty", Name: "us"}}}
+	l.options.Clock = clock
+	turnedBack := func(accepted int64) bool {
+		err := l.lackLease(e, hold.Request{Remembered: 7, Accepted: accepted}, "it is gone")
+		if accepted == 0 && err == nil {
+			t.Error("the source acts there without a Lease")
+		}
+		return errors.As(err, new(*hold.TurnedBackError))
+	}
+	if turnedBack(0) {
+		t.Error("it counts as set back at once")
+	}
+	clock.Step(lackingFor - time.Second)
+	if turnedBack(0) {
+		t.Error("it counts as set back after a moment")
+	}
+	clock.Step(time.Second)
+	if !turnedBack(0) {
+		t.Error("it lacks the Lease for long, and does not count as set back")
+	}
+	if turnedBack(7) || !l.lacking.IsZero() {
+		t.Error("somebody accepts that the Lease is gone, and it counts as set back")
 	}
 }

@@ -90,13 +90,15 @@ func ignoreAbsent(err error) error {
 	return err
 }
 
-// noLeaseError says that a target lacks the Lease that its SourceGrant names.
-type noLeaseError struct{ lease types.NamespacedName }
+// noLeaseError says that a target lacks the Lease of this source.
+type noLeaseError struct{ why string }
 
-// Error names the Lease.
-func (e *noLeaseError) Error() string {
-	return fmt.Sprintf("Lease %s is gone, or may not be used", e.lease)
-}
+// Error says what is missing.
+func (e *noLeaseError) Error() string { return e.why }
+
+// lackingFor is how long a target must have lacked a Lease that it had, before this is taken for more than a moment. A
+// target that gives rights anew gives one after the other.
+const lackingFor = 15 * time.Second
 
 // holdTarget takes the Lease of the target, if there is one. From then on, writes end with the hold.
 func (l *loop) holdTarget(ctx, life context.Context, d *dialer, e *engagement) error {
@@ -112,7 +114,7 @@ func (l *loop) holdTarget(ctx, life context.Context, d *dialer, e *engagement) e
 	request := l.request(ctx, e.leases, e.target.ClusterID)
 	request.Same = func(ctx context.Context) error { return e.identity.Confirm(ctx, d.live) }
 	if e.leases.own.Name == "" {
-		return e.doWithoutLease(request, "it makes no Lease for this source any more")
+		return l.lackLease(e, request, "it makes no Lease for this source any more")
 	}
 	request.Wary = l.wary
 	var h *hold.Hold
@@ -124,15 +126,16 @@ func (l *loop) holdTarget(ctx, life context.Context, d *dialer, e *engagement) e
 		return nil
 	}
 	if err != nil && ignoreAbsent(err) == nil { // The rights on a Lease go with its namespace.
-		gone := &noLeaseError{request.Lease}
+		gone := fmt.Sprintf("Lease %s is gone, or may not be used", request.Lease)
 		if request.Remembered == 0 {
-			return gone
+			return &noLeaseError{gone}
 		}
-		return e.doWithoutLease(request, gone.Error())
+		return l.lackLease(e, request, gone)
 	}
 	if err != nil {
 		return err
 	}
+	l.lacking = time.Time{}
 	e.hold, l.epoch.is = h, h.Epoch()
 	d.fence.Until(h)
 	e.target.Confirms = h.Confirm
@@ -153,6 +156,22 @@ func (e *engagement) askForFencing(ctx context.Context) error {
 	_, changes := lease.Annotations[v1alpha1.AnnotationChanges]
 	e.target.SetChanges(changes)
 	return nil
+}
+
+// lackLease is doWithoutLease, once the target has lacked the Lease for long enough.
+func (l *loop) lackLease(e *engagement, request hold.Request, missing string) error {
+	err := e.doWithoutLease(request, missing)
+	now := l.options.Clock.Now()
+	switch {
+	case err == nil:
+		l.lacking = time.Time{}
+	case l.lacking.IsZero():
+		l.lacking = now
+		return &noLeaseError{missing}
+	case now.Sub(l.lacking) < lackingFor:
+		return &noLeaseError{missing}
+	}
+	return err
 }
 
 // doWithoutLease lets the source act in a target that lacks its Lease. If the target had one, somebody has to accept
@@ -188,9 +207,8 @@ func (l *loop) unsafeCondition(err error, w want) (metav1.Condition, bool) {
 	var none *noLeaseError
 	switch {
 	case errors.As(err, &none):
-		return disconnected(v1alpha1.ReasonForbidden, fmt.Sprintf("%s does not grant what is needed: %s, although the "+
-			"SourceGrant of this source names it; helm upgrade in the target makes it again",
-			w.config.Host, none)), true
+		return disconnected(v1alpha1.ReasonForbidden, fmt.Sprintf("%s does not grant what is needed: %s; helm upgrade "+
+			"in the target makes it again", w.config.Host, none)), true
 	case errors.As(err, &other):
 		return disconnected(v1alpha1.ReasonHeldByOther, fmt.Sprintf("another manager acts in %s as this source: %q. "+
 			"Nothing is done there. Was this cluster, or that one, started from a backup? Stop the one that is not to "+

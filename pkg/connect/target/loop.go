@@ -60,6 +60,8 @@ type loop struct {
 	// penalty is the pause since the last account that was exceeded.
 	penalty time.Duration
 	epoch   knownEpoch
+	// lacking is since when the target lacks a Lease that it had, or zero.
+	lacking time.Time
 	// awake is what was seen of the target's manager, whose Lease is in the namespace leasesIn.
 	awake    awake.Observer
 	leasesIn string
