@@ -161,14 +161,15 @@ func (e *engagement) askForFencing(ctx context.Context) error {
 // lackLease is doWithoutLease, once the target has lacked the Lease for long enough.
 func (l *loop) lackLease(e *engagement, request hold.Request, missing string) error {
 	err := e.doWithoutLease(request, missing)
-	now := l.options.Clock.Now()
-	switch {
-	case err == nil:
+	if err == nil {
 		l.lacking = time.Time{}
-	case l.lacking.IsZero():
+		return nil
+	}
+	now := l.options.Clock.Now()
+	if l.lacking.IsZero() {
 		l.lacking = now
-		return &noLeaseError{missing}
-	case now.Sub(l.lacking) < lackingFor:
+	}
+	if now.Sub(l.lacking) < lackingFor {
 		return &noLeaseError{missing}
 	}
 	return err

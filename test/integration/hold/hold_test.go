@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -141,6 +142,13 @@ func TestADeletedNamespaceOfLeasesIsAccepted(t *testing.T) {
 	waitConnected(t, c1, original)
 	i.waitHolder(t, "first")
 	restore := i.loseLeases(t)
+	env.WaitFor(t, c1, original, func(o *v1alpha1.ClusterTarget) error { // It may be for a moment.
+		is := meta.FindStatusCondition(o.Status.Conditions, v1alpha1.ConditionConnected)
+		if is == nil || is.Reason != v1alpha1.ReasonForbidden || !strings.Contains(is.Message, "may not be used") {
+			return fmt.Errorf("condition %v", is)
+		}
+		return nil
+	})
 	waitTurnedBack(t, original)
 	i.waitGranted(t, env.Namespace(t, nil, c2)) // The target's manager still publishes where the source may act.
 	virtualNode(t, c1, i.key(), readyIs(corev1.ConditionUnknown))
