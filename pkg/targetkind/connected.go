@@ -12,10 +12,14 @@ import (
 
 // ConnectedSince says whether a ClusterTarget or Target was connected at some time since then, as its conditions say.
 func ConnectedSince(target client.Object, since time.Time) bool {
-	connected := meta.FindStatusCondition(Status(target).Conditions, v1alpha1.ConditionConnected)
+	status := Status(target)
+	connected := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionConnected)
+	known := status.ClusterID != "" || status.KubernetesVersion != "" || status.Epoch > 0
 	switch {
 	case connected == nil:
-		return false // Nobody has connected it yet.
+		return false // Nobody has looked at it yet.
+	case connected.Status == metav1.ConditionFalse && !known:
+		return false // It was never connected: the first connection shows one of these, and they stay.
 	case connected.Status != metav1.ConditionFalse:
 		return true
 	default:

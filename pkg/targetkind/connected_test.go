@@ -17,20 +17,32 @@ func TestATargetWasConnectedUntilItsConditionSaysSo(t *testing.T) {
 			Type: v1alpha1.ConditionConnected, Status: status, LastTransitionTime: metav1.NewTime(changed),
 		}}
 	}
+	seen := v1alpha1.TargetStatus{KubernetesVersion: "v1.37.0"}
 	for name, test := range map[string]struct {
+		status     v1alpha1.TargetStatus
 		conditions []metav1.Condition
 		want       bool
 	}{
-		"it was never connected":        {nil, false},
-		"it is connected":               {connected(metav1.ConditionTrue, noon.Add(-time.Hour)), true},
-		"it was lost afterwards":        {connected(metav1.ConditionFalse, noon.Add(time.Hour)), true},
-		"it was lost at this very time": {connected(metav1.ConditionFalse, noon), true},
-		"it was lost before":            {connected(metav1.ConditionFalse, noon.Add(-time.Second)), false},
-		"nobody knows":                  {connected(metav1.ConditionUnknown, noon.Add(-time.Hour)), true},
+		"nobody has looked at it":       {seen, nil, false},
+		"it is connected":               {seen, connected(metav1.ConditionTrue, noon.Add(-time.Hour)), true},
+		"it was lost afterwards":        {seen, connected(metav1.ConditionFalse, noon.Add(time.Hour)), true},
+		"it was lost at this very time": {seen, connected(metav1.ConditionFalse, noon), true},
+		"it was lost before":            {seen, connected(metav1.ConditionFalse, noon.Add(-time.Second)), false},
+		"nobody knows":                  {seen, connected(metav1.ConditionUnknown, noon.Add(-time.Hour)), true},
+		"it was never connected": {
+			v1alpha1.TargetStatus{NodeName: "admiralty-c2"}, connected(metav1.ConditionFalse, noon.Add(time.Hour)), false,
+		},
+		"its cluster's ID is known": {
+			v1alpha1.TargetStatus{ClusterID: "c2"}, connected(metav1.ConditionFalse, noon.Add(time.Hour)), true,
+		},
+		"it had its Lease": {
+			v1alpha1.TargetStatus{Epoch: 1}, connected(metav1.ConditionFalse, noon.Add(time.Hour)), true,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			everywhere := &v1alpha1.ClusterTarget{Status: v1alpha1.TargetStatus{Conditions: test.conditions}}
-			inNamespace := &v1alpha1.Target{Status: v1alpha1.TargetStatus{Conditions: test.conditions}}
+			test.status.Conditions = test.conditions
+			everywhere := &v1alpha1.ClusterTarget{Status: test.status}
+			inNamespace := &v1alpha1.Target{Status: test.status}
 			if got := targetkind.ConnectedSince(everywhere, noon); got != test.want {
 				t.Errorf("the ClusterTarget: %t, want %t", got, test.want)
 			}

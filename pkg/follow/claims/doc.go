@@ -10,7 +10,8 @@
 //     has a copy, or that nobody can ask.
 //   - A copy that may have data is deleted for one reason only: the source's API server has just answered that the very
 //     claim for which the copy was made does not exist. A copy that has neither a volume nor a node is also taken back
-//     when its target refuses the pod, so that another target can have the pod.
+//     when its target refuses the pod, so that another target can have the pod, and when its claim is in another
+//     cluster: the target may carry out the request that made the copy long after we gave it up.
 //   - Claims that are not known to be our copies are left alone. These are other claims, copies of other sources, and
 //     claims that were restored from a backup with our labels. A restored claim was not created at the time in its
 //     annotation needed-at.

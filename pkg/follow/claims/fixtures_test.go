@@ -57,7 +57,8 @@ func newWorld(t *testing.T) *world {
 	}
 	w.Claims = &Claims{options: Options{
 		Source: translate.Source{ClusterID: sourceName}, Clock: testingclock.NewFakeClock(noon()),
-		Exists: func(context.Context, string) bool { return true },
+		Exists:   func(context.Context, string) bool { return true },
+		Appeared: func(string) {},
 		Connected: func(_ context.Context, _ string, since time.Time) ([]string, error) {
 			w.since = since
 			return w.connected, w.unknown

@@ -156,8 +156,9 @@ func (c *Claims) enqueueDue(t *cluster, namespace, name string) {
 		}
 	}
 	for name, one := range copies {
-		if nextStep(here.Entry(name), one) != stepNone {
-			t.workers.Queue.Add(types.NamespacedName{Namespace: namespace, Name: name})
+		key := types.NamespacedName{Namespace: namespace, Name: name}
+		if nextStep(here.Entry(name), one) != stepNone || c.seemsSuperfluous(key, t) {
+			t.workers.Queue.Add(key)
 		}
 	}
 }

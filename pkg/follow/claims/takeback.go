@@ -62,10 +62,11 @@ func (c *cluster) isRefused(key types.NamespacedName) bool {
 	return c.refused.Has(key)
 }
 
-// takeBack deletes a copy without data in a target that has refused the pod, and gives the claim free. It relies on
-// live answers only. When it is not sure, the copy stays.
+// takeBack deletes a copy without data in a target that has refused the pod, and gives the claim free. A copy without
+// data also goes if the claim is in another cluster: the request that made the copy was carried out after we gave it
+// up. takeBack relies on live answers only. When it is not sure, the copy stays.
 func (c *Claims) takeBack(ctx context.Context, key types.NamespacedName, t *cluster) (reconcile.Result, error) {
-	if !t.isRefused(key) {
+	if !t.isRefused(key) && !c.seemsSuperfluous(key, t) {
 		return reconcile.Result{}, nil
 	}
 	release, err := c.ensuring.enter(ctx, key)
@@ -73,9 +74,6 @@ func (c *Claims) takeBack(ctx context.Context, key types.NamespacedName, t *clus
 		return reconcile.Result{}, fmt.Errorf("waiting for a pod with the claim: %w", err)
 	}
 	defer release()
-	if !t.isRefused(key) {
-		return reconcile.Result{}, nil // A pod has asked for it meanwhile.
-	}
 	pvc, original, err := c.source.readClaim(ctx, key)
 	if err != nil {
 		return reconcile.Result{}, fmt.Errorf("getting the claim here: %w", err)
@@ -84,7 +82,12 @@ func (c *Claims) takeBack(ctx context.Context, key types.NamespacedName, t *clus
 	if err != nil {
 		return reconcile.Result{}, fmt.Errorf("getting the claim there: %w", err)
 	}
-	if s := (situation{original: original, there: there}); !s.mayTakeBack(made, t.location) {
+	s := situation{original: original, there: there}
+	superfluous := s.isSuperfluous(t.location)
+	if !superfluous && !t.isRefused(key) {
+		return reconcile.Result{}, nil // A pod has asked for it meanwhile, or the claim is here again.
+	}
+	if !s.mayTakeBack(made, t.location) {
 		t.setRefused(key, false)
 		return reconcile.Result{}, nil
 	}
@@ -93,16 +96,35 @@ func (c *Claims) takeBack(ctx context.Context, key types.NamespacedName, t *clus
 			return reconcile.Result{RequeueAfter: left}, nil
 		}
 	}
-	return reconcile.Result{}, c.takeUnused(ctx, pvc, made, t)
+	return reconcile.Result{}, c.takeUnused(ctx, pvc, made, t, superfluous)
 }
 
-// mayTakeBack says whether the copy is the one that the claim's annotations name, and is gone or has no data. made is
-// the copy as it was read.
+// mayTakeBack says whether the copy is the one that the claim's annotations name, or a superfluous one, and is gone or
+// has no data. made is the copy as it was read.
 func (s situation) mayTakeBack(made *corev1.PersistentVolumeClaim, at location) bool {
-	if s.original == nil || s.original.deleting || !s.original.follow || !s.hasCopyIn(at) {
+	if s.original == nil || s.original.deleting || !s.original.follow {
+		return false
+	}
+	if !s.hasCopyIn(at) && !s.isSuperfluous(at) {
 		return false
 	}
 	return s.there == nil || s.there.isMadeFor(s.original) && isEmpty(made)
+}
+
+// isSuperfluous says whether the target has a copy of a claim that is surely in another cluster.
+func (s situation) isSuperfluous(at location) bool {
+	return s.original != nil && s.there != nil && s.there.isMadeFor(s.original) && !s.there.deleting &&
+		s.original.followedTo.clusterID != "" && at.clusterID != "" && !s.original.followedTo.sameClusterAs(at)
+}
+
+// seemsSuperfluous is isSuperfluous as far as the watches show.
+func (c *Claims) seemsSuperfluous(key types.NamespacedName, t *cluster) bool {
+	here, there := c.source.listedClaims(key.Namespace), t.listedClaims(key.Namespace)
+	if here == nil || there == nil {
+		return false
+	}
+	s := situation{original: here.Entry(key.Name), there: there.Entry(key.Name)}
+	return s.isSuperfluous(t.location) && !s.there.bound
 }
 
 // isEmpty says whether a claim has no volume, and no node for which one is made. So no pod was ever scheduled with it.
@@ -117,9 +139,11 @@ func (c *cluster) ageOf(made *corev1.PersistentVolumeClaim) time.Duration {
 	return c.clock.Now().Add(c.target.Account.Ahead()).Sub(made.CreationTimestamp.Time)
 }
 
-// takeUnused deletes an empty copy that no PodChaperon uses, unless it is gone, and then gives the claim free. The
-// other order could leave a copy that nobody knows.
-func (c *Claims) takeUnused(ctx context.Context, pvc, made *corev1.PersistentVolumeClaim, t *cluster) error {
+// takeUnused deletes an empty copy that no PodChaperon uses, unless it is gone. Then it gives the claim free, unless
+// the copy was superfluous. The other order could leave a copy that nobody knows.
+func (c *Claims) takeUnused(
+	ctx context.Context, pvc, made *corev1.PersistentVolumeClaim, t *cluster, superfluous bool,
+) error {
 	key := client.ObjectKeyFromObject(pvc)
 	used, err := c.isUsed(ctx, key, t)
 	if err != nil {
@@ -133,13 +157,18 @@ func (c *Claims) takeUnused(ctx context.Context, pvc, made *corev1.PersistentVol
 		return fmt.Errorf("confirming that the claim has no volume: %w", err)
 	}
 	if made != nil {
-		const reason = "Deleted a claim: the target has refused its pod, and it has no volume"
+		reason := "Deleted a claim: the target has refused its pod, and it has no volume"
+		if superfluous {
+			reason = "Deleted a claim: the one that it was made for is in another cluster, and it has no volume"
+		}
 		if err := c.deleteCopy(ctx, made, t, reason); err != nil {
 			return err
 		}
 	}
-	if err := c.annotate(ctx, pvc, location{}); err != nil {
-		return err
+	if !superfluous {
+		if err := c.annotate(ctx, pvc, location{}); err != nil {
+			return err
+		}
 	}
 	t.setRefused(key, false)
 	return nil

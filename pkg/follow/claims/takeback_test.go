@@ -83,7 +83,19 @@ func theOriginalAndTheCopy() map[string]takingBack {
 			}),
 			later: 3 * time.Second,
 		},
-		"the claim is in another target": {original: followedClaim(atC3)},
+		"the claim is in another cluster": {original: followedClaim(atC3), deleted: true},
+		"the claim is in another cluster, and the copy has a volume": {
+			original: followedClaim(atC3), made: copyOfData(),
+		},
+		"the claim is in another cluster, and a volume is made for the copy": {
+			original: followedClaim(atC3), made: emptyCopy(withNode),
+		},
+		"the claim is in another target, of which nobody knows the cluster": {
+			original: followedClaim(location{name: "c3"}),
+		},
+		"the claim is in another target of this cluster": {
+			original: followedClaim(location{"sibling", atC2.clusterID}), deleted: true, free: true,
+		},
 		"the claim does not say where it is": {
 			original: followedClaim(location{}), free: true,
 		},
@@ -110,6 +122,9 @@ func whatHappens() map[string]takingBack {
 	}
 	return map[string]takingBack{
 		"another pod uses the copy": {happens: chaperon("c2", "data")},
+		"another pod uses the copy of a claim that is in another cluster": {
+			original: followedClaim(atC3), happens: chaperon("c2", "data"),
+		},
 		"another pod uses another claim": {
 			happens: chaperon("c2", "log"), deleted: true, free: true,
 		},
@@ -203,6 +218,41 @@ func TestAClaimIsGivenFreeWhenItsCopyWasTakenBackBefore(t *testing.T) {
 	}
 	if at := w.isAt(); at != (location{}) {
 		t.Errorf("the claim is at %v", at)
+	}
+}
+
+// TestACopyThatIsMadeTooLateGoes has a creation that the target carries out after the pod went elsewhere. Nothing but
+// the watches shows the copy.
+func TestACopyThatIsMadeTooLateGoes(t *testing.T) {
+	for name, test := range map[string]struct {
+		at   location
+		made *corev1.PersistentVolumeClaim
+		goes bool
+	}{
+		"the claim is in another cluster":                        {atC3, emptyCopy(), true},
+		"the claim is here":                                      {atC2, emptyCopy(), false},
+		"the claim is nowhere":                                   {location{}, emptyCopy(), false},
+		"the claim is in another cluster, and the copy has data": {atC3, copyOfData(), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			original := followedClaim(test.at)
+			w.store(sourceName, original)
+			w.store("c2", test.made)
+			w.source.claims["shop"], w.c2.claims["shop"] = listing(t, original), listing(t, test.made)
+			w.targetChanged(w.c2, "shop", keyOfData.Name)
+			if w.c2.workers.Queue.Len() > 0 {
+				if _, err := w.takeBack(t.Context(), keyOfData, w.c2); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if gone := w.find("c2") == nil; gone != test.goes {
+				t.Errorf("the copy is gone: %t, want %t", gone, test.goes)
+			}
+			if at := w.isAt(); at != test.at {
+				t.Errorf("the claim is at %v", at)
+			}
+		})
 	}
 }
 

@@ -303,10 +303,10 @@ func (h *hook) see(r *http.Request) *http.Response {
 	return nil
 }
 
-// on calls answer with the requests of a method for a claim, until the test ends.
+// on calls answer with the requests of a method for a claim, until the test ends. Creations name no claim.
 func (h *hook) on(t *testing.T, method, namespace, name string, answer func(*http.Request) *http.Response) {
 	t.Helper()
-	path := "/api/v1/namespaces/" + namespace + "/persistentvolumeclaims/" + name
+	path := strings.TrimSuffix("/api/v1/namespaces/"+namespace+"/persistentvolumeclaims/"+name, "/")
 	filtered := func(r *http.Request) *http.Response {
 		if r.Method != method || r.URL.Path != path {
 			return nil
@@ -323,6 +323,11 @@ func (h *hook) off() { h.answer.Store(nil) }
 func notFound(r *http.Request) *http.Response {
 	header := http.Header{"Content-Type": {"text/plain"}}
 	return &http.Response{StatusCode: http.StatusNotFound, Header: header, Body: http.NoBody, Request: r}
+}
+
+// tooLate is the answer of an API server that waits for a webhook.
+func tooLate(r *http.Request) *http.Response {
+	return &http.Response{StatusCode: http.StatusGatewayTimeout, Body: http.NoBody, Request: r}
 }
 
 // forbidden is the answer of an API server that took the right away.

@@ -2,7 +2,9 @@ package claims
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"net/http"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -29,6 +31,34 @@ func TestAClaimWithoutDataLeavesTheTargetThatRefusesItsPod(t *testing.T) {
 	expectFollowedTo(t, original, c3.Key.String())
 	env.RemoveFinalizers(t, c2.Cluster, made)
 	waitForWorkers(t, c2)
+	expectKept(t, c3.Cluster, find(t, c3, "data"))
+}
+
+// TestACopyThatIsMadeAfterItsPodWentElsewhereGoes has a target that carries out a creation long after the source gave
+// it up: a webhook was slow.
+func TestACopyThatIsMadeAfterItsPodWentElsewhereGoes(t *testing.T) {
+	namespace, _, c3 := engaged(t)
+	var inTarget hook
+	slow := engageWith(t, namespace, "slow", cluster2, env.Intercept(logins[cluster2], inTarget.see))
+	pod, original := podWith(namespace, "data"), createFollowed(t, namespace, "data")
+	waitForObjection(t, pod, slow, "")
+	late := &corev1.PersistentVolumeClaim{}
+	inTarget.on(t, http.MethodPost, namespace, "", func(r *http.Request) *http.Response {
+		if err := json.NewDecoder(r.Body).Decode(late); err != nil {
+			t.Error(err)
+		}
+		return tooLate(r)
+	})
+	if err := ensure(t.Context(), pod, slow); err == nil {
+		t.Fatal("the target made the copy in time")
+	}
+	inTarget.off()
+	follower.Refused(pod, slow.Target)
+	waitForObjection(t, pod, c3, "")
+	mustEnsure(t, pod, c3)
+	env.Must(t, env.ClientFor(t, logins[cluster2]).Create(t.Context(), late))
+	waitForDeletion(t, cluster2, late)
+	expectFollowedTo(t, original, c3.Key.String())
 	expectKept(t, c3.Cluster, find(t, c3, "data"))
 }
 
