@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -198,19 +199,26 @@ type placed struct {
 	delegate *corev1.Pod
 }
 
-// place plays the scheduler of a source, and the target's kubelet: the delegate runs.
+// place plays the scheduler of a source, and the target's kubelet: the delegate runs. The proxies of other sources than
+// c1 are nowhere. In c1, its feedback would give their PodChaperons the cluster ID of c1.
 func place(t *testing.T, in *env.Target, name, clusterID string, after time.Duration) placed {
 	t.Helper()
-	p := placed{proxy: env.Proxy(in.Key.Namespace, name)}
-	env.Create(t, c1, p.proxy)
+	p, key := placed{proxy: env.Proxy(in.Key.Namespace, name)}, in.Key
+	if clusterID == "c1" {
+		env.Create(t, c1, p.proxy)
+	} else {
+		p.proxy.UID, key.Name = uuid.NewUUID(), clusterID
+	}
 	var err error
 	p.chaperon, err = translate.Chaperon(p.proxy, translate.Source{ClusterID: clusterID}, translate.Destination{
-		Target: in.Key, Proof: keys.Sign(proof.ClaimOf(p.proxy, in.Key)), Fence: after,
+		Target: key, Proof: keys.Sign(proof.ClaimOf(p.proxy, key)), Fence: after,
 	})
 	env.Must(t, err)
 	p.chaperon.Spec.RestartPolicy = corev1.RestartPolicyAlways
 	env.Create(t, c2, p.chaperon)
-	env.Bind(t, c1, p.proxy, in.NodeName)
+	if clusterID == "c1" {
+		env.Bind(t, c1, p.proxy, in.NodeName)
+	}
 	p.delegate = &corev1.Pod{ObjectMeta: env.Meta(p.chaperon.Namespace, p.chaperon.Name)}
 	p.delegate = env.WaitFor(t, c2, p.delegate, func(*corev1.Pod) error { return nil })
 	env.Bind(t, c2, p.delegate, "node")
