@@ -77,9 +77,20 @@ func (f *Follower) Register(ctx context.Context) error {
 func (f *Follower) Missing(pod *corev1.Pod) error { return f.objects.Missing(pod) }
 
 // Objection returns the reason, for users, why the pod's claims keep it from the target. It is empty if the pod can go
-// there. It reads memory only.
-func (f *Follower) Objection(pod *corev1.Pod, target *engage.Target) string {
-	return f.claims.Objection(pod, target)
+// there. Claims that Release can take back where the pod is now do not count; from may be nil. It reads memory only.
+func (f *Follower) Objection(pod *corev1.Pod, target, from *engage.Target) string {
+	return f.claims.Objection(pod, target, from)
+}
+
+// MayRelease returns an error if Release would not take back a claim: other pods use it, for instance.
+func (f *Follower) MayRelease(ctx context.Context, pod *corev1.Pod, from *engage.Target) error {
+	return f.claims.MayRelease(ctx, pod, from)
+}
+
+// Release takes back the claims without data that keep the pod in a target that has no delegate of it any more. After
+// an error, some may still be there.
+func (f *Follower) Release(ctx context.Context, pod *corev1.Pod, from *engage.Target) error {
+	return f.claims.Release(ctx, pod, from)
 }
 
 // Ensure returns nil once everything that the pod needs is in the target, within timeouts.EnsureNeeds. Services that

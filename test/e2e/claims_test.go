@@ -239,6 +239,43 @@ func TestFollowingAClaimWithoutDataLeavesTheTargetThatRefusesItsPod(t *testing.T
 	}
 }
 
+// TestFollowingAPodThatWaitsTakesItsClaimAlong has a pod that waits for a new node of c2, with a claim that was made
+// there for it. Then c3 has room.
+func TestFollowingAPodThatWaitsTakesItsClaimAlong(t *testing.T) {
+	w := setUpThree(t)
+	const nodes = `[{"allocatable":{"cpu":"8","memory":"8Gi","example.com/slots":"4"}}]`
+	w.policy(t, "c2", `{"scaleUp":{"nodeClasses":`+nodes+`}}`)
+	database := w.database(w.volumes(t, 1), 1)
+	database.Spec.Template = withSlots(database.Spec.Template, 1)
+	create(t, w.c1, database)
+	w.pending(t, "db-0", "Trying c2, which can add nodes")
+	w.claimIsIn(t, "c2")
+	giveSlots(t, w.c3, 1)
+	c, delegate := w.running(t, "db-0")
+	if c != w.c3 {
+		t.Fatalf("db-0 runs in %s", c.name)
+	}
+	w.inside(t, c, delegate, "write", "/data/file", "data")
+	w.claimIsIn(t, "c3")
+	claims := &corev1.PersistentVolumeClaimList{}
+	if err := w.c2.List(t.Context(), claims, client.InNamespace(w.namespace)); err != nil || len(claims.Items) > 0 {
+		t.Errorf("c2 has %d claims, error %v", len(claims.Items), err)
+	}
+}
+
+// claimIsIn waits until the claim of db-0 says that its copy is in a target.
+func (w *three) claimIsIn(t *testing.T, target string) {
+	t.Helper()
+	eventually(t, "the claim to be in "+target, func(ctx context.Context) error {
+		claim := &corev1.PersistentVolumeClaim{}
+		err := w.c1.Get(ctx, client.ObjectKey{Namespace: w.namespace, Name: "data-db-0"}, claim)
+		if at := claim.Annotations[v1alpha1.AnnotationFollowedTo]; err == nil && at != target {
+			return fmt.Errorf("it is in %q", at)
+		}
+		return err
+	})
+}
+
 // refusesPods gives a cluster a quota that lets no pods into the namespace.
 func (w *three) refusesPods(t *testing.T, c *cluster) {
 	t.Helper()

@@ -40,6 +40,7 @@ type claim struct {
 	// Only claims of targets have these.
 	origin origin
 	parent types.UID // of the claim that a copy was made for
+	empty  bool      // has no volume, and no node for which one is made
 }
 
 // location is a target's name, as users see it, and the ID of its cluster. An unknown ID is empty.
@@ -96,6 +97,7 @@ func claimOf(pvc *corev1.PersistentVolumeClaim, clusterID string) claim {
 		filledFrom: filledFrom(&pvc.Spec),
 		origin:     originOf(pvc, clusterID),
 		parent:     types.UID(pvc.Labels[v1alpha1.LabelParentUID]),
+		empty:      isEmpty(pvc),
 	}
 }
 
@@ -141,6 +143,13 @@ func sizeOfClass(name string, _ *class) int64 { return fixedSize + int64(len(nam
 
 // isMadeFor says whether the claim is our copy of this original.
 func (c *claim) isMadeFor(original *claim) bool { return c.origin == ours && c.parent == original.uid }
+
+// givenFree returns the claim as it is when its copy was taken back.
+func (c *claim) givenFree() *claim {
+	free := *c
+	free.followedTo, free.givenUp = location{}, true
+	return &free
+}
 
 // class is the entry that is kept of a StorageClass.
 type class struct{ isDefault bool }

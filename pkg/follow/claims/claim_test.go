@@ -49,7 +49,7 @@ func TestWhatIsKeptOfAClaim(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{UID: "2", DeletionTimestamp: &metav1.Time{Time: noon()}},
 	}
 	pvc.Annotations = map[string]string{v1alpha1.AnnotationFollowedToClusterID: "id"} // which means nothing alone
-	want = claim{uid: "2", deleting: true, noClass: true}
+	want = claim{uid: "2", deleting: true, noClass: true, empty: true}
 	if diff := cmp.Diff(want, claimOf(pvc, "source"), cmp.AllowUnexported(claim{}, location{})); diff != "" {
 		t.Error(diff)
 	}

@@ -159,8 +159,9 @@ func (c *Claims) Engaged(ctx context.Context, target *engage.Target) error {
 }
 
 // Objection returns the reason, for users, why a pod's claims keep it from a target. It is empty if the pod can go
-// there. It reads memory only. It asks for claims that are not known yet; when they are known, Appeared is called.
-func (c *Claims) Objection(pod *corev1.Pod, target *engage.Target) string {
+// there. Claims that Release can take back where the pod is now do not count; from may be nil. It reads memory only. It
+// asks for claims that are not known yet; when they are known, Appeared is called.
+func (c *Claims) Objection(pod *corev1.Pod, target, from *engage.Target) string {
 	names := namesOf(pod)
 	if len(names) == 0 {
 		return ""
@@ -182,6 +183,9 @@ func (c *Claims) Objection(pod *corev1.Pod, target *engage.Target) string {
 	for _, name := range names {
 		key := types.NamespacedName{Namespace: pod.Namespace, Name: name}
 		s := situation{original: c.records.recall(key, here.Entry(name)), there: there.Entry(name)}
+		if c.isReleasable(key, s.original, from) {
+			s.original = s.original.givenFree()
+		}
 		s.keeping, s.keeper = c.keeping(pod.Namespace, s, t, func(keeper *cluster) keeping {
 			return keeper.keeps(pod.Namespace, name)
 		})

@@ -124,7 +124,7 @@ func (c *Claims) seemsSuperfluous(key types.NamespacedName, t *cluster) bool {
 		return false
 	}
 	s := situation{original: here.Entry(key.Name), there: there.Entry(key.Name)}
-	return s.isSuperfluous(t.location) && !s.there.bound
+	return s.isSuperfluous(t.location) && s.there.empty
 }
 
 // isEmpty says whether a claim has no volume, and no node for which one is made. So no pod was ever scheduled with it.
@@ -145,7 +145,7 @@ func (c *Claims) takeUnused(
 	ctx context.Context, pvc, made *corev1.PersistentVolumeClaim, t *cluster, superfluous bool,
 ) error {
 	key := client.ObjectKeyFromObject(pvc)
-	used, err := c.isUsed(ctx, key, t)
+	used, err := c.isUsed(ctx, key, t, "")
 	if err != nil {
 		return fmt.Errorf("looking whether the claim is used there: %w", err)
 	}
@@ -174,12 +174,12 @@ func (c *Claims) takeUnused(
 	return nil
 }
 
-// isUsed says whether a PodChaperon in the target's cluster refers to the claim. Siblings are asked, too: each sees its
-// own PodChaperons only.
-func (c *Claims) isUsed(ctx context.Context, key types.NamespacedName, t *cluster) (bool, error) {
+// isUsed says whether a PodChaperon in the target's cluster, other than that of the name given, refers to the claim.
+// Siblings are asked, too: each sees its own PodChaperons only.
+func (c *Claims) isUsed(ctx context.Context, key types.NamespacedName, t *cluster, except string) (bool, error) {
 	for _, other := range c.targets.All() {
 		if other == t || other.sameClusterAs(t.location) && other.target.Allows(key.Namespace) {
-			if used, err := other.uses(ctx, key); used || err != nil {
+			if used, err := other.uses(ctx, key, except); used || err != nil {
 				return used, err
 			}
 		}
@@ -187,8 +187,8 @@ func (c *Claims) isUsed(ctx context.Context, key types.NamespacedName, t *cluste
 	return false, nil
 }
 
-// uses asks the target's API server for PodChaperons that refer to the claim, page by page.
-func (c *cluster) uses(ctx context.Context, key types.NamespacedName) (bool, error) {
+// uses asks the target's API server for other PodChaperons that refer to the claim, page by page.
+func (c *cluster) uses(ctx context.Context, key types.NamespacedName, except string) (bool, error) {
 	page := &v1alpha1.PodChaperonList{}
 	for {
 		next := page.Continue
@@ -200,7 +200,8 @@ func (c *cluster) uses(ctx context.Context, key types.NamespacedName) (bool, err
 			return false, err
 		}
 		for i := range page.Items {
-			if slices.Contains(namesOf(&corev1.Pod{Spec: page.Items[i].Spec}), key.Name) {
+			chaperon := &page.Items[i]
+			if chaperon.Name != except && slices.Contains(namesOf(&corev1.Pod{Spec: chaperon.Spec}), key.Name) {
 				return true, nil
 			}
 		}

@@ -320,19 +320,19 @@ func (p pages) List(_ context.Context, list client.ObjectList, options ...client
 func TestAllPagesOfPodChaperonsAreRead(t *testing.T) {
 	w := newWorld(t)
 	got := map[string]bool{}
-	for _, claim := range []string{"first", "last", "none"} {
+	for _, claim := range []string{"first", "last", "none", "other"} {
 		w.c2.target.APIReader = pages{
 			*chaperonWith("a", "first"), *chaperonWith("b", "other"), *chaperonWith("c", "last"),
 		}
 		key := keyOfData
 		key.Name = claim
-		used, err := w.c2.uses(t.Context(), key)
+		used, err := w.c2.uses(t.Context(), key, "b")
 		if err != nil {
 			t.Fatal(err)
 		}
 		got[claim] = used
 	}
-	if diff := cmp.Diff(map[string]bool{"first": true, "last": true, "none": false}, got); diff != "" {
+	if diff := cmp.Diff(map[string]bool{"first": true, "last": true, "none": false, "other": false}, got); diff != "" {
 		t.Errorf("used (-want +got):\n%s", diff)
 	}
 }

@@ -31,7 +31,7 @@ import (
 // objecting is a Follower that objects to every target.
 type objecting struct{ noFollower }
 
-func (objecting) Objection(*corev1.Pod, *engage.Target) string { return "a claim is elsewhere" }
+func (objecting) Objection(_ *corev1.Pod, _, _ *engage.Target) string { return "a claim is elsewhere" }
 
 func TestAHolderPassesAllFilters(t *testing.T) {
 	for name, test := range map[string]struct {

@@ -16,7 +16,7 @@ func (p *plugin) leaves(c *cycle, pod *corev1.Pod) string {
 		return ""
 	}
 	if c.claims {
-		if objection := p.follower.Objection(pod, holder.Target); objection != "" {
+		if objection := p.follower.Objection(pod, holder.Target, nil); objection != "" {
 			return objection
 		}
 	}

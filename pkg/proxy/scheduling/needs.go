@@ -19,13 +19,20 @@ type Follower interface {
 	// known. It reads memory only. When that changes, Scheduler.Appeared is to be called.
 	Missing(pod *corev1.Pod) error
 	// Objection says, for users to read, why the pod cannot start in the target: it lacks an object that is not copied
-	// there. It is empty if the pod can start, as far as is known. It reads memory only, and is asked for pods with
-	// claims alone. When that changes, Scheduler.Appeared is to be called.
-	Objection(pod *corev1.Pod, target *engage.Target) string
+	// there. It is empty if the pod can start, as far as is known. What Release can take back where the pod is now does
+	// not count; from is nil if the pod is nowhere. It reads memory only, and is asked for pods with claims alone. When
+	// that changes, Scheduler.Appeared is to be called.
+	Objection(pod *corev1.Pod, target, from *engage.Target) string
 	// Ensure returns nil once the objects that the pod refers to are in the target. It returns a *needs.MissingError if
 	// the source cluster lacks one, and a *needs.RefusedError if the target does not take one. After any other error it
 	// may be called again.
 	Ensure(ctx context.Context, pod *corev1.Pod, target *engage.Target) error
+	// MayRelease returns an error if Release would fail, as far as API servers say: other pods use what it would take
+	// back, for instance.
+	MayRelease(ctx context.Context, pod *corev1.Pod, from *engage.Target) error
+	// Release takes back at once what keeps the pod in a target that has no delegate of it any more. After an error,
+	// the pod may have to go there again. It is called for pods with claims alone.
+	Release(ctx context.Context, pod *corev1.Pod, from *engage.Target) error
 	// Refused notes that the target was given up for the pod after Ensure was called. What keeps the pod there for no
 	// other reason is taken back later. It reads memory only, and is called for pods with claims alone.
 	Refused(pod *corev1.Pod, target *engage.Target)
@@ -38,7 +45,13 @@ type noFollower struct{}
 func (noFollower) Missing(*corev1.Pod) error { return nil }
 
 // Objection has none.
-func (noFollower) Objection(*corev1.Pod, *engage.Target) string { return "" }
+func (noFollower) Objection(_ *corev1.Pod, _, _ *engage.Target) string { return "" }
+
+// MayRelease returns nil.
+func (noFollower) MayRelease(context.Context, *corev1.Pod, *engage.Target) error { return nil }
+
+// Release does nothing.
+func (noFollower) Release(context.Context, *corev1.Pod, *engage.Target) error { return nil }
 
 // Ensure does nothing.
 func (noFollower) Ensure(context.Context, *corev1.Pod, *engage.Target) error { return nil }

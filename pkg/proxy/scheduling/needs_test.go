@@ -16,16 +16,31 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/needs"
 )
 
-// followed is a Follower with two answers.
+// followed is a Follower with a few answers.
 type followed struct {
 	missing, ensured error
 	objection        string
-	refused          []string // names of pods and nodes
+	// releasable says that the objection does not count if the pod leaves a target. used and kept are why it cannot.
+	releasable        bool
+	used, kept        error
+	refused, released []string // names of pods and nodes
 }
 
 func (f *followed) Missing(*corev1.Pod) error { return f.missing }
 
-func (f *followed) Objection(*corev1.Pod, *engage.Target) string { return f.objection }
+func (f *followed) Objection(_ *corev1.Pod, _, from *engage.Target) string {
+	if from != nil && f.releasable {
+		return ""
+	}
+	return f.objection
+}
+
+func (f *followed) MayRelease(context.Context, *corev1.Pod, *engage.Target) error { return f.used }
+
+func (f *followed) Release(_ context.Context, pod *corev1.Pod, from *engage.Target) error {
+	f.released = append(f.released, pod.Name+" in "+from.NodeName)
+	return f.kept
+}
 
 func (f *followed) Ensure(context.Context, *corev1.Pod, *engage.Target) error { return f.ensured }
 

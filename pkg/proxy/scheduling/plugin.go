@@ -16,6 +16,7 @@ import (
 	configv1alpha1 "github.com/multicluster-scheduler/multicluster-scheduler/api/config/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/diagnosis"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/proxy/scheduling/attempts"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/proxy/scheduling/placement"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
@@ -221,7 +222,11 @@ func (p *plugin) closed(c *cycle, pod *corev1.Pod, t *target) string {
 	case c.holder != t.Target && p.keeping.forOther(t.NodeName, pod):
 		return "keeps its room for a pod that has waited longer"
 	case c.claims:
-		return p.follower.Objection(pod, t.Target.Target)
+		var from *engage.Target
+		if c.holder != nil && c.holder != t.Target {
+			from = c.holder.Target
+		}
+		return p.follower.Objection(pod, t.Target.Target, from)
 	default:
 		return ""
 	}

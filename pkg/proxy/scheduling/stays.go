@@ -211,19 +211,17 @@ func (p *plugin) mayMove(c *cycle, pod *corev1.Pod) bool {
 		!p.placer.Delegates.ScheduledIn(c.holder, pod.UID)
 }
 
-// vacate withdraws the delegate from its holder. The room in the other target is reserved by now. A closed holder that
-// has scheduled the delegate stays the holder. The cache does not show this yet, so it is given the time of a back-off.
+// vacate withdraws the delegate from its holder, and takes back the claims that bind the pod to the holder. The room in
+// the other target is reserved by now. A closed holder that has scheduled the delegate stays the holder. The cache does
+// not show this yet, so it is given the time of a back-off. So is a holder that keeps a claim of the pod.
 func (p *plugin) vacate(ctx context.Context, c *cycle, pod *corev1.Pod, to *target) error {
 	leave := placement.Departure{Reason: to.Name() + " has room"}
 	if c.leaves != "" {
 		leave = placement.Departure{Reason: c.leaves, Closed: true}
 	}
-	if err := p.placer.Vacate(ctx, pod, c.holder, leave); err != nil {
+	if err := p.leave(ctx, c, pod, leave); err != nil {
 		p.attempts.Declined(pod.UID)
 		p.wakeNext(client.ObjectKeyFromObject(pod))
-		if leave.Closed && invited(err) {
-			return fmt.Errorf("the pod stays in %s: its delegate is scheduled there", c.holder.Name())
-		}
 		return err
 	}
 	p.explanations.Ended(pod, c.holder.Name(), diagnosis.Moved, leave.Reason)
@@ -233,7 +231,25 @@ func (p *plugin) vacate(ctx context.Context, c *cycle, pod *corev1.Pod, to *targ
 	if c.leaves == "" {
 		p.attempts.Moved(pod)
 	}
+	if c.claims {
+		return p.follower.Release(ctx, pod, c.holder.Target)
+	}
 	return nil
+}
+
+// leave withdraws the delegate, unless the claims of the pod surely keep it there. An *placement.InvitedError says that
+// the delegate is still there.
+func (p *plugin) leave(ctx context.Context, c *cycle, pod *corev1.Pod, leave placement.Departure) error {
+	if c.claims {
+		if err := p.follower.MayRelease(ctx, pod, c.holder.Target); err != nil {
+			return fmt.Errorf("%w, but %w", &placement.InvitedError{Target: c.holder.Name()}, err)
+		}
+	}
+	err := p.placer.Vacate(ctx, pod, c.holder, leave)
+	if leave.Closed && invited(err) {
+		return fmt.Errorf("the pod stays in %s: its delegate is scheduled there", c.holder.Name())
+	}
+	return err
 }
 
 // invited says whether a pod is to be scheduled again because another target may have room for it.

@@ -1,6 +1,8 @@
 package scheduling
 
 import (
+	"context"
+	"errors"
 	"slices"
 	"testing"
 	"time"
@@ -11,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
@@ -52,7 +55,12 @@ func (w *world) demandOf(t *testing.T, pod *corev1.Pod) *fit.Demand {
 // growing engages a full target that can add nodes.
 func (w *world) growing(t *testing.T, name string) *target {
 	t.Helper()
-	full := w.engage(t, name, interceptor.Funcs{})
+	return w.growingWith(t, name, interceptor.Funcs{})
+}
+
+func (w *world) growingWith(t *testing.T, name string, funcs interceptor.Funcs) *target {
+	t.Helper()
+	full := w.engage(t, name, funcs)
 	full.Ledger.Update(summary(resources("0", "64Gi")))
 	timeout := &metav1.Duration{Duration: time.Hour}
 	w.withPolicy(full, &v1alpha1.PlacementPolicy{
@@ -279,5 +287,65 @@ func TestAPodStaysWhereItsDelegateIsScheduledMeanwhile(t *testing.T) {
 	}
 	if c2.Target == w.placer.Delegates.Holder(pod.UID) {
 		t.Error("the pod has moved")
+	}
+}
+
+// TestAPodTakesItsClaimsAlong has a pod with a claim that waits in c1. Then c2 has room.
+func TestAPodTakesItsClaimsAlong(t *testing.T) {
+	used := errors.New("another pod uses it")
+	for name, test := range map[string]struct {
+		claims          followed
+		invited, leaves bool
+	}{
+		"a claim without data":                    {followed{objection: "it is in c1", releasable: true}, true, true},
+		"a claim with data":                       {followed{objection: "it is in c1"}, false, false},
+		"a claim that others use":                 {followed{objection: "it is in c1", releasable: true, used: used}, true, false},
+		"a claim that comes to be used meanwhile": {followed{releasable: true, kept: used}, true, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld()
+			var c1 *target
+			withdraw := func(context.Context, client.WithWatch, client.Object, client.Patch, ...client.PatchOption) error {
+				w.placer.Delegates.Gone(c1.Target, newChaperon("c-p", "p"))
+				return nil
+			}
+			c1 = w.growingWith(t, "c1", interceptor.Funcs{Patch: withdraw})
+			c2 := w.empty(t, "c2")
+			w.follower = &test.claims
+			pod := newPod("p", list("cpu", "1"))
+			pod.Spec.Volumes = []corev1.Volume{{VolumeSource: corev1.VolumeSource{
+				PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"},
+			}}}
+			done := w.waitsIn(t, pod, c1, corev1.PodReasonUnschedulable)
+			c2.Ledger.Update(summary(resources("8", "64Gi")))
+			c, err := w.newCycle(pod)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if passes := w.objection(c, pod, c2) == ""; passes != test.invited {
+				t.Fatalf("the other target passes: %t, want %t", passes, test.invited)
+			}
+			if !test.invited {
+				return
+			}
+			w.waker.target(c2)
+			if err := receive(t, "the invitation", done); !invited(err) {
+				t.Fatal(err)
+			}
+			err = w.vacate(t.Context(), c, pod, c2)
+			if left := w.placer.Delegates.Holder(pod.UID) == nil; left != test.leaves {
+				t.Errorf("it has left: %t, want %t (%v)", left, test.leaves, err)
+			}
+			if test.claims.used == nil && test.claims.kept == nil {
+				if err != nil {
+					t.Error(err)
+				}
+			} else if !errors.Is(err, used) {
+				t.Errorf("error %v, want %v", err, used)
+			}
+			if released := len(test.claims.released) > 0; released != test.leaves {
+				t.Errorf("released: %v", test.claims.released)
+			}
+		})
 	}
 }

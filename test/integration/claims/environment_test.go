@@ -130,7 +130,7 @@ func mustEnsure(t *testing.T, pod *corev1.Pod, target *env.Target) {
 
 // objection returns the reason why a pod may not go to a target because of its claims. It is empty if the pod may go.
 func objection(pod *corev1.Pod, target *env.Target) string {
-	return follower.Objection(pod, target.Target)
+	return follower.Objection(pod, target.Target, nil)
 }
 
 // waitForObjection waits until there is this objection, or none if want is empty.

@@ -34,6 +34,30 @@ func TestAClaimWithoutDataLeavesTheTargetThatRefusesItsPod(t *testing.T) {
 	expectKept(t, c3.Cluster, find(t, c3, "data"))
 }
 
+// TestAPodThatWaitsTakesAClaimWithoutDataAlong has a pod that waits in c2, which may add a node for it, say. Then c3
+// has room.
+func TestAPodThatWaitsTakesAClaimWithoutDataAlong(t *testing.T) {
+	_, c2, c3 := engaged(t)
+	pod, original, made := copied(t, c2)
+	waitForObjection(t, pod, c3, `claim "data" is in `+c2.Key.String())
+	env.Eventually(t, func(context.Context) error {
+		if got := follower.Objection(pod, c3.Target, c2.Target); got != "" { // Watches begin with the first question.
+			return errors.New(got)
+		}
+		return nil
+	})
+	if err := follower.MayRelease(t.Context(), pod, c2.Target); err == nil {
+		t.Error("somebody may be about to bind a volume to the copy")
+	}
+	env.Eventually(t, func(ctx context.Context) error { return follower.MayRelease(ctx, pod, c2.Target) })
+	env.Must(t, follower.Release(t.Context(), pod, c2.Target))
+	waitForDeletion(t, c2.Cluster, made)
+	mustEnsure(t, pod, c3) // Although a finalizer holds the copy in c2.
+	expectFollowedTo(t, original, c3.Key.String())
+	env.RemoveFinalizers(t, c2.Cluster, made)
+	expectKept(t, c3.Cluster, find(t, c3, "data"))
+}
+
 // TestACopyThatIsMadeAfterItsPodWentElsewhereGoes has a target that carries out a creation long after the source gave
 // it up: a webhook was slow.
 func TestACopyThatIsMadeAfterItsPodWentElsewhereGoes(t *testing.T) {
