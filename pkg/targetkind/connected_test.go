@@ -30,7 +30,8 @@ func TestATargetWasConnectedUntilItsConditionSaysSo(t *testing.T) {
 		"it was lost before":            {seen, connected(metav1.ConditionFalse, noon.Add(-time.Second)), false},
 		"nobody knows":                  {seen, connected(metav1.ConditionUnknown, noon.Add(-time.Hour)), true},
 		"it was never connected": {
-			v1alpha1.TargetStatus{NodeName: "admiralty-c2"}, connected(metav1.ConditionFalse, noon.Add(time.Hour)), false,
+			v1alpha1.TargetStatus{NodeName: "admiralty-c2"},
+			connected(metav1.ConditionFalse, noon.Add(time.Hour)), false,
 		},
 		"its cluster's ID is known": {
 			v1alpha1.TargetStatus{ClusterID: "c2"}, connected(metav1.ConditionFalse, noon.Add(time.Hour)), true,

@@ -237,7 +237,7 @@ func (s *supplier) ensure(ctx context.Context, pod *corev1.Pod, target *engage.T
 	if err := s.objects.Missing(pod); err != nil {
 		return err
 	}
-	if s.claims.Objection(pod, target) != "" {
+	if s.claims.Objection(pod, target, nil) != "" {
 		return errObjection
 	}
 	if err := s.objects.Ensure(ctx, pod, target); err != nil {

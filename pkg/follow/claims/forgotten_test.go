@@ -197,7 +197,8 @@ func TestAWatchRemembersWhereCopiesAre(t *testing.T) {
 	w.sourceChanged("shop", "data")
 	w.registry.Lose(w.c3.target)
 	w.c2.claims["shop"] = listing(t)
-	if got := w.Objection(podWithData(), w.c2.target, nil); !strings.Contains(got, "is in c3, which cannot be asked now") {
+	got := w.Objection(podWithData(), w.c2.target, nil)
+	if !strings.Contains(got, "is in c3, which cannot be asked now") {
 		t.Errorf("the objection is %q", got)
 	}
 }

@@ -75,7 +75,8 @@ func TestObjections(t *testing.T) {
 			if test.target != nil {
 				target = test.target(w)
 			}
-			if got := w.Objection(pod, target, nil); !strings.HasPrefix(got, test.want) || (got == "") != (test.want == "") {
+			got := w.Objection(pod, target, nil)
+			if !strings.HasPrefix(got, test.want) || (got == "") != (test.want == "") {
 				t.Errorf("got %q, want %q…", got, test.want)
 			}
 		})

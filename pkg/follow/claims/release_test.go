@@ -1,6 +1,7 @@
 package claims
 
 import (
+	"cmp"
 	"errors"
 	"strings"
 	"testing"
@@ -22,23 +23,26 @@ func TestAClaimWithoutDataDoesNotKeepAPodThatWaits(t *testing.T) {
 		from           func(*world) *engage.Target
 		want           string
 	}{
-		"the copy is empty":                        {},
-		"the copy has a volume":                    {made: copyOfData(), want: kept},
-		"a volume is made for the copy":            {made: emptyCopy(withNode), want: kept},
-		"the copy was taken over":                  {made: emptyCopy(takenOver), want: kept},
-		"the pod waits nowhere":                    {from: func(*world) *engage.Target { return nil }, want: kept},
-		"the pod waits in another target":          {from: func(w *world) *engage.Target { return w.c3.target }, want: kept},
-		"the pod waits in one that is not engaged": {from: func(*world) *engage.Target { return &engage.Target{} }, want: kept},
+		"the copy is empty":             {},
+		"the copy has a volume":         {made: copyOfData(), want: kept},
+		"a volume is made for the copy": {made: emptyCopy(withNode), want: kept},
+		"the copy was taken over":       {made: emptyCopy(takenOver), want: kept},
+		"the pod waits nowhere": {
+			from: func(*world) *engage.Target { return nil }, want: kept,
+		},
+		"the pod waits in another target": {
+			from: func(w *world) *engage.Target { return w.c3.target }, want: kept,
+		},
+		"the pod waits in one that is not engaged": {
+			from: func(*world) *engage.Target { return &engage.Target{} }, want: kept,
+		},
 		"the target is out of reach": {
 			from: func(w *world) *engage.Target { w.registry.Lose(w.c2.target); return w.c2.target }, want: kept,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
-			made, from := emptyCopy(), w.c2.target
-			if test.made != nil {
-				made = test.made
-			}
+			made, from := cmp.Or(test.made, emptyCopy()), w.c2.target
 			w.source.claims["shop"] = listing(t, followedClaim(atC2))
 			w.c2.claims["shop"], w.c3.claims["shop"] = listing(t, made), listing(t)
 			if test.from != nil {
@@ -83,15 +87,8 @@ func TestAClaimIsReleasedOnlyIfItIsSurelyEmptyAndNobodyElseUsesIt(t *testing.T) 
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
-			original, made := followedClaim(atC2), emptyCopy()
-			if test.original != nil {
-				original = test.original
-			}
-			if test.made != nil {
-				made = test.made
-			}
-			w.store(sourceName, original)
-			w.store("c2", made)
+			w.store(sourceName, cmp.Or(test.original, followedClaim(atC2)))
+			w.store("c2", cmp.Or(test.made, emptyCopy()))
 			if test.chaperon != "" {
 				if err := w.stored["c2"].Create(t.Context(), chaperonWith(test.chaperon, "data")); err != nil {
 					t.Fatal(err)

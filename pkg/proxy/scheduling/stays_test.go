@@ -297,15 +297,17 @@ func TestAPodTakesItsClaimsAlong(t *testing.T) {
 		claims          followed
 		invited, leaves bool
 	}{
-		"a claim without data":                    {followed{objection: "it is in c1", releasable: true}, true, true},
-		"a claim with data":                       {followed{objection: "it is in c1"}, false, false},
-		"a claim that others use":                 {followed{objection: "it is in c1", releasable: true, used: used}, true, false},
+		"a claim without data":                    {followed{objection: "in c1", releasable: true}, true, true},
+		"a claim with data":                       {followed{objection: "in c1"}, false, false},
+		"a claim that others use":                 {followed{releasable: true, used: used}, true, false},
 		"a claim that comes to be used meanwhile": {followed{releasable: true, kept: used}, true, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld()
 			var c1 *target
-			withdraw := func(context.Context, client.WithWatch, client.Object, client.Patch, ...client.PatchOption) error {
+			withdraw := func(
+				context.Context, client.WithWatch, client.Object, client.Patch, ...client.PatchOption,
+			) error {
 				w.placer.Delegates.Gone(c1.Target, newChaperon("c-p", "p"))
 				return nil
 			}
