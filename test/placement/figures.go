@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"slices"
 	"time"
 )
@@ -81,6 +82,23 @@ func (a *arrival) size() string {
 	}
 	requests := spec.Containers[0].Resources.Requests
 	return requests.Cpu().String() + " " + requests.Memory().String()
+}
+
+// problems says what must not be.
+func (r *result) problems() []string {
+	var problems []string
+	if f := r.fleet; f.waited > 0 || f.held > 0 {
+		problems = append(problems, fmt.Sprintf("for more than %s, %d pods waited, and %d were held elsewhere, although "+
+			"a target had room", tooLong, f.waited, f.held))
+	}
+	if r.fleet.starved > 0 {
+		problems = append(problems, fmt.Sprintf("%d pods starved", r.fleet.starved))
+	}
+	if missing := r.flat.placed - r.fleet.placed; !r.limited && missing*20 > r.fleet.pods {
+		problems = append(problems, fmt.Sprintf("%d of %d pods were placed, and %d in a flat cluster of the same nodes",
+			r.fleet.placed, r.fleet.pods, r.flat.placed))
+	}
+	return problems
 }
 
 func count(b bool) int {

@@ -32,10 +32,11 @@ func main() {
 	})
 }
 
-// simulateAll prints a line for each scenario, and writes the report.
+// simulateAll prints a line for each scenario, and writes the report. It returns an error if there are problems.
 func simulateAll(t *testing.T, o options) error {
 	t.Helper()
 	var results []result
+	var problems []string
 	fmt.Println(strings.Join(header(), "\t"))
 	for _, s := range scenarios() {
 		if !strings.Contains(s.name, o.only) {
@@ -48,14 +49,22 @@ func simulateAll(t *testing.T, o options) error {
 				return fmt.Errorf("%s, seed %d: %w", s.name, s.seed, err)
 			}
 			results = append(results, r)
+			for _, problem := range r.problems() {
+				problems = append(problems, fmt.Sprintf("%s, seed %d: %s", s.name, s.seed, problem))
+			}
 			fmt.Printf("%s\t(%s)\n", strings.Join(r.cells(), "\t"), time.Since(began).Round(100*time.Millisecond))
 			s.seed += 100
 		}
 	}
-	if o.report == "" {
-		return nil
+	if o.report != "" {
+		if err := write(o.report, results); err != nil {
+			return err
+		}
 	}
-	return write(o.report, results)
+	if len(problems) > 0 {
+		return fmt.Errorf("these must not be:\n%s", strings.Join(problems, "\n"))
+	}
+	return nil
 }
 
 // simulate simulates a scenario with the fleet and with the flat cluster.
@@ -66,6 +75,7 @@ func simulate(t *testing.T, s scenario) (r result, err error) {
 	r.clusters, r.nodes = len(g.clusters), 0
 	for _, c := range g.clusters {
 		r.nodes += len(c.nodes)
+		r.limited = r.limited || c.quota > 0 || c.queue > 0
 	}
 	inBubble(t, func(ctx context.Context) { r.fleet, err = simulateFleet(ctx, s) })
 	if err != nil {

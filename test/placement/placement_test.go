@@ -1,7 +1,9 @@
 package main
 
 import (
+	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -24,24 +26,30 @@ func shortScenarios() []scenario {
 	}
 }
 
+// worstScenarios are those, of all that were drawn, in which pods were held the longest before this was mended.
+func worstScenarios() []scenario {
+	var worst []scenario
+	for _, s := range scenarios() {
+		if s.name == "queues" {
+			for _, s.seed = range []uint64{110, 310, 810} {
+				worst = append(worst, s)
+			}
+		}
+	}
+	return worst
+}
+
 func TestNoPodWaitsAlthoughATargetHasRoom(t *testing.T) {
-	for _, s := range shortScenarios() {
-		t.Run(s.name, func(t *testing.T) {
+	for _, s := range slices.Concat(shortScenarios(), worstScenarios()) {
+		t.Run(fmt.Sprintf("%s %d", s.name, s.seed), func(t *testing.T) {
 			r, err := simulate(t, s)
 			if err != nil {
 				t.Fatal(err)
 			}
 			t.Log(strings.Join(r.cells(), " | "))
-			if r.fleet.waited > 0 || r.fleet.held > 0 {
-				t.Errorf("for more than %s, %d pods waited, and %d were held elsewhere, although a target had room",
-					tooLong, r.fleet.waited, r.fleet.held)
-			}
-			if r.fleet.starved > 0 {
-				t.Errorf("%d pods starved", r.fleet.starved)
-			}
-			if missing := r.flat.placed - r.fleet.placed; missing*20 > r.fleet.pods {
-				t.Errorf("%d of %d pods were placed, and %d in a flat cluster of the same nodes",
-					r.fleet.placed, r.fleet.pods, r.flat.placed)
+			r.limited = r.limited && s.name == "queues" // In the others, the rest of the fleet has room for all.
+			for _, problem := range r.problems() {
+				t.Error(problem)
 			}
 		})
 	}

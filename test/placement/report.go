@@ -14,6 +14,8 @@ type result struct {
 
 	clusters, nodes int
 	fleet, flat     figures
+	// limited says that the fleet has quotas or queues, which the flat cluster does not have.
+	limited bool
 }
 
 func header() []string {

@@ -23,8 +23,8 @@ import (
 
 const (
 	// admission is how long a target may hold a pod behind scheduling gates until the source looks elsewhere. Then the
-	// pod waits in a queue. Each move of the pod doubles the time.
-	admission = 30 * time.Second
+	// pod waits in a queue. Each time that the pod moves away from a target doubles the time there.
+	admission = 20 * time.Second
 	// firstLook and lastLook are how long nobody looks elsewhere for a pod for which that was in vain: the first time,
 	// and at most.
 	firstLook, lastLook = time.Second, time.Minute
@@ -77,7 +77,7 @@ func (p *plugin) waits(s *stay, wait placement.Wait) {
 	if s.Looks > 0 {
 		opens = now.Add(min(firstLook<<min(s.Looks-1, 10), lastLook))
 	}
-	if admitted := s.Since.Add(p.admission(s.pod)); wait == placement.Gated && admitted.After(opens) {
+	if admitted := s.Since.Add(p.admission(s.pod, s.in)); wait == placement.Gated && admitted.After(opens) {
 		opens = admitted
 	}
 	p.stays.begin(s, opens.Sub(now), func() {
@@ -89,16 +89,12 @@ func (p *plugin) waits(s *stay, wait placement.Wait) {
 }
 
 // admission returns how long a target may hold this pod behind gates.
-func (p *plugin) admission(pod *corev1.Pod) time.Duration {
+func (p *plugin) admission(pod *corev1.Pod, in *target) time.Duration {
 	memory, err := p.attempts.Of(pod)
 	if err != nil {
 		return admission
 	}
-	moves := 0
-	for _, n := range memory.Moves {
-		moves += n
-	}
-	return admission << min(moves, 10)
+	return admission << min(memory.Moves[in.NodeName], 10)
 }
 
 // begin lets other targets take the pod after a time, and then calls opened.

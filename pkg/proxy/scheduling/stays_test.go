@@ -109,12 +109,14 @@ func TestOnlyAsManyWaitingPodsAreInvitedAsThereIsRoomFor(t *testing.T) {
 
 func TestAPodBehindGatesIsInvitedWhenItsTargetHadTheTimeToAdmitIt(t *testing.T) {
 	for name, test := range map[string]struct {
-		moves int // of the pod, so far
+		from  string // where the pod moved away, so far
+		moves int
 		want  time.Duration
 	}{
-		"it never moved":   {0, 30 * time.Second},
-		"it moved once":    {1, time.Minute},
-		"it moved 3 times": {3, 4 * time.Minute},
+		"it never moved":           {"", 0, 20 * time.Second},
+		"it was in another target": {"admiralty-c3", 2, 20 * time.Second},
+		"it was there once":        {"admiralty-c1", 1, 40 * time.Second},
+		"it was there 3 times":     {"admiralty-c1", 3, 160 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld()
@@ -122,7 +124,7 @@ func TestAPodBehindGatesIsInvitedWhenItsTargetHadTheTimeToAdmitIt(t *testing.T) 
 			c2 := w.engage(t, "c2", interceptor.Funcs{})
 			pod := newPod("p", list("cpu", "1"))
 			for range test.moves {
-				w.attempts.StayIn(pod, "admiralty-c3")
+				w.attempts.StayIn(pod, test.from)
 				w.attempts.Moved(pod)
 			}
 			done := w.waitsIn(t, pod, c1, corev1.PodReasonSchedulingGated)
