@@ -88,8 +88,8 @@ func (a *arrival) size() string {
 func (r *result) problems() []string {
 	var problems []string
 	if f := r.fleet; f.waited > 0 || f.held > 0 {
-		problems = append(problems, fmt.Sprintf("for more than %s, %d pods waited, and %d were held elsewhere, although "+
-			"a target had room", tooLong, f.waited, f.held))
+		problems = append(problems, fmt.Sprintf("for more than %s, %d pods waited, and %d were held elsewhere, "+
+			"although a target had room", tooLong, f.waited, f.held))
 	}
 	if r.fleet.starved > 0 {
 		problems = append(problems, fmt.Sprintf("%d pods starved", r.fleet.starved))

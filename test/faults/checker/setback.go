@@ -27,8 +27,8 @@ func (h *History) SetBack(cluster string, source bool, since time.Time) {
 		switch {
 		case p.kept:
 			p.unseen = !p.gone
-		case p.gone || p.deleting: // It may come back as it was, and go again.
-			p.phase, p.codes = "", ""
+		case p.gone || p.deleting: // It may come back as it was, and go again. Or it was made since, and is nowhere.
+			p.unseen, p.phase, p.codes = !p.gone, "", ""
 			if !h.mayGo(uid) {
 				h.allowed[uid] = allowance{how: wasSetBack}
 			}

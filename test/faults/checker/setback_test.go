@@ -110,6 +110,22 @@ func TestWhatAClusterThatWasSetBackExcuses(t *testing.T) {
 	})
 }
 
+// TestAPodThatASetBackForgotDoesNotLag has pods of a source that was set back, which none of its watches show any more.
+func TestAPodThatASetBackForgotDoesNotLag(t *testing.T) {
+	for name, change := range map[string]func(*corev1.Pod){
+		"made since":                    made(time.Now()),
+		"made since, and being deleted": deleting,
+		"made before":                   made(time.Now().Add(-time.Hour)),
+	} {
+		h := NewHistory(time.Now)
+		h.Proxy(pod("p", change))
+		h.SetBack("c1", true, time.Now().Add(-time.Minute))
+		if got := h.Lags(nil); got != "" {
+			t.Errorf("%s: it lags by %s", name, got)
+		}
+	}
+}
+
 func TestAForgottenDelegateMayNotRunWhenAllIsAtRest(t *testing.T) {
 	runs := map[types.UID][]int{"d": {1}}
 	h := NewHistory(time.Now)
