@@ -3,6 +3,7 @@ module github.com/multicluster-scheduler/multicluster-scheduler
 go 1.26.0
 
 require (
+	github.com/creack/pty v1.1.24
 	github.com/evanphx/json-patch/v5 v5.9.11
 	github.com/go-logr/logr v1.4.3
 	github.com/go-logr/zapr v1.3.0

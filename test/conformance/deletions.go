@@ -1,8 +1,11 @@
 package main
 
 import (
+	"bufio"
 	"context"
+	"errors"
 	"fmt"
+	"io"
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -25,6 +28,8 @@ func deletionActions() []*testCase {
 		action(deletion, "delete-unscheduled", "a deletion of a pod that has no node", deleteUnscheduled),
 		action(deletion, "delete-finalizer", "a deletion of a pod with a finalizer", deleteFinalizer),
 		inShort(action(deletion, "delete-last-status", "the last status of a pod that is being deleted", lastStatus)),
+		action(deletion, "delete-pre-stop-exec", "a command before the container is stopped", preStopCommand),
+		action(deletion, "delete-pre-stop-http", "a request before the container is stopped", preStopRequest),
 		action(deletion, "delete-orphan", "a deletion of a ReplicaSet that leaves its pods", deleteOrphan),
 		inShort(action(eviction, "evict", "an eviction", evict)),
 		action(eviction, "evict-budget", "an eviction that a budget refuses", evictWithin),
@@ -108,6 +113,51 @@ func (s *side) gone(ctx context.Context, object client.Object) error {
 func lastStatus(ctx context.Context, s *side) error {
 	pod := newPod("pod", "sleep", "infinity", "--ignore-term")
 	pod.Spec.TerminationGracePeriodSeconds = new(int64(2))
+	return s.noteLast(ctx, pod)
+}
+
+// preStopCommand has a command that writes the message with which the container ends.
+func preStopCommand(ctx context.Context, s *side) error {
+	pod := newPod("pod", "sleep", "infinity")
+	command := []string{program, "write", corev1.TerminationMessagePathDefault, "told to stop"}
+	pod.Spec.Containers[0].Lifecycle = &corev1.Lifecycle{
+		PreStop: &corev1.LifecycleHandler{Exec: &corev1.ExecAction{Command: command}},
+	}
+	return s.noteLast(ctx, pod)
+}
+
+// preStopRequest follows the log, in which the container notes requests.
+func preStopRequest(ctx context.Context, s *side) error {
+	pod := newPod("pod")
+	pod.Spec.Containers[0].Lifecycle = &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{
+		HTTPGet: &corev1.HTTPGetAction{Path: "/told-to-stop", Port: intstr.FromInt32(8080)},
+	}}
+	if err := s.start(ctx, pod); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	cmd := s.command(ctx, "logs", "-f", "pod")
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return fmt.Errorf("reading the log: %w", err)
+	}
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("following the log: %w", err)
+	}
+	lines := bufio.NewScanner(out)
+	if !awaitLine(lines, "serves on") {
+		return errors.Join(errors.New("the log does not begin"), lines.Err(), cmd.Wait())
+	}
+	s.try(ctx, "delete", "delete", "pod", "pod", "--wait=false")
+	arrived := awaitLine(lines, "GET /told-to-stop")
+	_, err = io.Copy(io.Discard, out)
+	s.noteOutput("log", fmt.Sprintf("the request is in the log: %t", arrived), errors.Join(err, cmd.Wait()))
+	return s.gone(ctx, pod)
+}
+
+// noteLast starts a pod, deletes it, and notes its last status.
+func (s *side) noteLast(ctx context.Context, pod *corev1.Pod) error {
 	if err := s.start(ctx, pod); err != nil {
 		return err
 	}
@@ -126,11 +176,19 @@ func lastStatus(ctx context.Context, s *side) error {
 		}
 		s.note("last", tree{
 			"phase": string(last.Status.Phase), "container": stateOf(last.Status.ContainerStatuses[0].State),
+			"message":      messageOf(last.Status.ContainerStatuses[0].State),
 			"grace period": fmt.Sprint(*last.DeletionGracePeriodSeconds),
 		})
 		return nil
 	}
 	return fmt.Errorf("the pod was not seen to go")
+}
+
+func messageOf(state corev1.ContainerState) string {
+	if state.Terminated == nil {
+		return ""
+	}
+	return state.Terminated.Message
 }
 
 func deleteOrphan(ctx context.Context, s *side) error {

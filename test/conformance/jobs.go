@@ -7,6 +7,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // jobActions run Jobs.
@@ -29,6 +30,7 @@ func jobActions() []*testCase {
 		action(topic, "job-suspend", "a Job is suspended and resumed", suspend),
 		action(topic, "job-ttl", "a finished Job goes with its pods", timeToLive),
 		action(topic, "cronjob", "a Job from a CronJob", cronJob),
+		action(topic, "cronjob-schedule", "a CronJob begins a Job when it is time", scheduledJob),
 	}
 }
 
@@ -98,9 +100,10 @@ func failingAt(act batchv1.PodFailurePolicyAction) *batchv1.Job {
 	return job
 }
 
+// succeedingEarly has one pod that succeeds at once. The others would run for minutes.
 func succeedingEarly() *batchv1.Job {
-	job := indexed(newJob("print", "done"))
-	job.Spec.SuccessPolicy = &batchv1.SuccessPolicy{Rules: []batchv1.SuccessPolicyRule{{SucceededIndexes: new("0-2")}}}
+	job := indexed(newJob("sleep", "$(JOB_COMPLETION_INDEX)00s"))
+	job.Spec.SuccessPolicy = &batchv1.SuccessPolicy{Rules: []batchv1.SuccessPolicyRule{{SucceededIndexes: new("0")}}}
 	return job
 }
 
@@ -182,4 +185,30 @@ func cronJob(ctx context.Context, s *side) error {
 	}
 	s.try(ctx, "create", "create", "job", "job", "--from=cronjob/cron")
 	return s.jobEnds(ctx, `{.status.conditions[?(@.type=="Complete")].status}=True`)
+}
+
+// scheduledJob has a CronJob of each minute, and waits for its first Job.
+func scheduledJob(ctx context.Context, s *side) error {
+	cron := &batchv1.CronJob{ObjectMeta: metav1.ObjectMeta{Name: "cron"}, Spec: batchv1.CronJobSpec{
+		Schedule: "* * * * *", JobTemplate: batchv1.JobTemplateSpec{Spec: newJob("print", "done").Spec},
+	}}
+	if err := s.create(ctx, cron); err != nil {
+		return err
+	}
+	jobs := &batchv1.JobList{}
+	err := s.await(ctx, "the first Job to complete", func(ctx context.Context) error {
+		if err := s.c.List(ctx, jobs, client.InNamespace(s.namespace)); err != nil {
+			return err
+		}
+		if len(jobs.Items) == 0 || jobs.Items[0].Status.Succeeded == 0 {
+			return fmt.Errorf("there are %d Jobs", len(jobs.Items))
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	s.note("job", tree{"scheduled by": metav1.GetControllerOf(&jobs.Items[0]).Name})
+	s.try(ctx, "delete", "delete", "cronjob", "cron", "--cascade=foreground", "--timeout=2m") // No other one begins.
+	return nil
 }

@@ -84,7 +84,7 @@ func (o options) run(ctx context.Context) error {
 	}
 	results := known.of(cases, list)
 	if full && o.report != "" {
-		r := report{results: results, list: list, source: known.Source, target: known.Target}
+		r := report{results: results, list: list, source: known.Source, target: known.Target, on: time.Now()}
 		if err := r.write(o.report); err != nil {
 			return err
 		}

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/hack/page"
 )
@@ -14,6 +15,7 @@ type report struct {
 	results        []result
 	list           []*justification
 	source, target string // versions of Kubernetes
+	on             time.Time
 }
 
 // write replaces the tables of a page.
@@ -48,10 +50,10 @@ func (r report) summary(manifests, actions []result) string {
 			same++
 		}
 	}
-	return fmt.Sprintf("Source: Kubernetes %s. Target: Kubernetes %s.\n\n"+
+	return fmt.Sprintf("Source: Kubernetes %s. Target: Kubernetes %s. Run on %s.\n\n"+
 		"Of %d manifests and %d actions, %d are the same but for the differences that all pods have. "+
 		"%d differ in more.\n",
-		r.source, r.target, len(manifests), len(actions), same, len(r.results)-same)
+		r.source, r.target, r.on.Format("2 January 2006"), len(manifests), len(actions), same, len(r.results)-same)
 }
 
 // common says whether a difference is one of all pods.

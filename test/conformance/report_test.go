@@ -4,6 +4,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 func exampleReport() report {
@@ -15,7 +16,8 @@ func exampleReport() report {
 		}}
 	}
 	return report{
-		source: "v1", target: "v2", list: []*justification{common, own},
+		source: "v1", target: "v2", on: time.Date(2030, 1, 2, 0, 0, 0, 0, time.UTC),
+		list: []*justification{common, own},
 		results: []result{
 			manifest("a", common), manifest("b", common, own),
 			{testCase: &testCase{name: "act", topic: "kubectl act", what: "acts"}},
@@ -26,7 +28,7 @@ func exampleReport() report {
 func TestReportSaysWhatIsTheSame(t *testing.T) {
 	text := exampleReport().text()
 	for _, line := range []string{
-		"Source: Kubernetes v1. Target: Kubernetes v2.",
+		"Source: Kubernetes v1. Target: Kubernetes v2. Run on 2 January 2030.",
 		"2 manifests and 1 actions, 2 are the same but for the differences that all pods have. 1 differ in more.",
 		"| D01 | all pods | scheduler | because |",
 		`| D02 | some | events | **Does not work yet.** events \| are not there |`,

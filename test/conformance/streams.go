@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -15,6 +16,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/creack/pty"
 	corev1 "k8s.io/api/core/v1"
 )
 
@@ -42,6 +44,7 @@ func streamActions() []*testCase {
 		action(execs, "exec-stdin", "the standard input of a command", execOf(strings.NewReader("typed\n"), "cat")),
 		action(execs, "exec-finished", "a command in a container that has ended", execFinished),
 		action(execs, "exec-tty", "a command with -it, where the input is no terminal", execTerminal),
+		inShort(action(execs, "exec-terminal", "a command with -it, in a terminal whose size changes", execInTerminal)),
 		inShort(action(execs, "attach", "what a running container prints", attach)),
 		action(execs, "attach-stdin", "the standard input of a running container", attachInput),
 		inShort(action(execs, "port-forward", "a request by a forwarded port", portForward)),
@@ -160,6 +163,47 @@ func execTerminal(ctx context.Context, s *side) error {
 	out, err := s.kubectlWith(ctx, strings.NewReader(""), "exec", "-it", "pod", "--", program, "env", "TERM")
 	s.noteOutput("exec", out, err)
 	return nil
+}
+
+// execInTerminal runs a command that prints the size of its terminal, and ends when a line is typed.
+func execInTerminal(ctx context.Context, s *side) error {
+	if err := s.start(ctx, newPod("pod")); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	cmd := s.command(ctx, "exec", "-it", "pod", "--", program, "terminal")
+	keyboard, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: 40, Cols: 100})
+	if err != nil {
+		return fmt.Errorf("starting kubectl in a terminal: %w", err)
+	}
+	defer keyboard.Close()
+	lines := bufio.NewScanner(keyboard)
+	if !awaitLine(lines, "40 rows, 100 columns") {
+		return errors.Join(errors.New("the command does not learn the size of its terminal"), lines.Err())
+	}
+	if err := pty.Setsize(keyboard, &pty.Winsize{Rows: 30, Cols: 90}); err != nil {
+		return fmt.Errorf("changing the size of the terminal: %w", err)
+	}
+	if !awaitLine(lines, "30 rows, 90 columns") {
+		return errors.Join(errors.New("the command does not learn of the new size of its terminal"), lines.Err())
+	}
+	if _, err := keyboard.WriteString("typed\r"); err != nil {
+		return fmt.Errorf("typing: %w", err)
+	}
+	echoes := awaitLine(lines, "typed")
+	s.noteOutput("exec", fmt.Sprintf("typed text is shown: %t", echoes), cmd.Wait())
+	return nil
+}
+
+// awaitLine reads until a line has a text, and says whether one came.
+func awaitLine(lines *bufio.Scanner, want string) bool {
+	for lines.Scan() {
+		if strings.Contains(lines.Text(), want) {
+			return true
+		}
+	}
+	return false
 }
 
 // attach reads until the container has answered a request.

@@ -31,6 +31,7 @@ Without a command, it serves.
   cat [FILE...]         print files, or the standard input
   bytes BYTES           print a pattern of so many bytes
   lines BYTES           print numbered lines of so many bytes in all, and wait for SIGTERM
+  terminal              print the size of the terminal, now and after each change, until a line is typed
   sum                   print the SHA-256 checksum of the standard input
   env [NAME...]         print the environment, or the values of variables
   ls PATH...            list files and folders: modes, owners, sizes
@@ -148,6 +149,8 @@ func (p process) inspectOrFail(command string, args []string) error {
 		return p.fail(args)
 	case "message":
 		return message(args)
+	case "terminal":
+		return p.terminal(os.Stdin)
 	case "eat":
 		return p.eat(args)
 	case "kill":
