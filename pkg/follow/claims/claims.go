@@ -183,7 +183,7 @@ func (c *Claims) Objection(pod *corev1.Pod, target, from *engage.Target) string 
 	for _, name := range names {
 		key := types.NamespacedName{Namespace: pod.Namespace, Name: name}
 		s := situation{original: c.records.recall(key, here.Entry(name)), there: there.Entry(name)}
-		if c.isReleasable(key, s.original, from) {
+		if c.isReleasable(key, here.Entry(name), from) { // Of what is only remembered, Release knows nothing.
 			s.original = s.original.givenFree()
 		}
 		s.keeping, s.keeper = c.keeping(pod.Namespace, s, t, func(keeper *cluster) keeping {

@@ -24,6 +24,7 @@ func TestAClaimWithoutDataDoesNotKeepAPodThatWaits(t *testing.T) {
 		want           string
 	}{
 		"the copy is empty":             {},
+		"the claim lost its annotation": {original: followedClaim(location{}), want: kept},
 		"the copy has a volume":         {made: copyOfData(), want: kept},
 		"a volume is made for the copy": {made: emptyCopy(withNode), want: kept},
 		"the copy was taken over":       {made: emptyCopy(takenOver), want: kept},
@@ -43,7 +44,9 @@ func TestAClaimWithoutDataDoesNotKeepAPodThatWaits(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			made, from := cmp.Or(test.made, emptyCopy()), w.c2.target
-			w.source.claims["shop"] = listing(t, followedClaim(atC2))
+			remembered := claimOf(followedClaim(atC2), sourceName)
+			w.records.note(keyOfData, &remembered)
+			w.source.claims["shop"] = listing(t, cmp.Or(test.original, followedClaim(atC2)))
 			w.c2.claims["shop"], w.c3.claims["shop"] = listing(t, made), listing(t)
 			if test.from != nil {
 				from = test.from(w)
