@@ -56,6 +56,7 @@ var general = []pattern{ //nolint:gochecknoglobals // Regular expressions are co
 	{regexp.MustCompile(`\b\d{1,3}\.\d{1,3}\.\d{1,3}\.\d{1,3}\b`), "IP"},
 	{regexp.MustCompile(`\bIP:[3-6]\d{4}\b`), "IP:PORT"},
 	{regexp.MustCompile(`\d+ bytes (\S+/(token|ca\.crt))`), "BYTES $1"},
+	{regexp.MustCompile(`\boptions edns0 ndots:2\b`), "options ndots:2 edns0"}, // Kubelets keep no order.
 	{regexp.MustCompile(`back-off \d+m?\d*s`), "back-off TIME"},
 }
 

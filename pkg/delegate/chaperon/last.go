@@ -73,6 +73,16 @@ func (l *lasts) show(key types.NamespacedName) {
 	l.byKey[key] = last{shown: true}
 }
 
+// exists forgets earlier delegates. The one that was read may have gone since: that stays remembered.
+func (l *lasts) exists(pod *corev1.Pod) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	key := client.ObjectKeyFromObject(pod)
+	if kept := l.byKey[key]; kept.pod == nil || kept.pod.UID != pod.UID {
+		delete(l.byKey, key)
+	}
+}
+
 func (l *lasts) forget(key types.NamespacedName) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

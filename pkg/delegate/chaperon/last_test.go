@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
@@ -11,6 +12,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 )
 
 // TestOnlyDelegatesAreRemembered has pods that everybody who may create pods can create and delete, again and again.
@@ -69,6 +72,21 @@ func TestThePodOfAnotherPodChaperonOfTheNameIsDropped(t *testing.T) {
 	}
 	if _, awaited := s.reconciler.lasts.of(s.chaperon(), true); awaited {
 		t.Error("an event is awaited that has come")
+	}
+}
+
+// TestTheEndOfADelegateIsNotForgottenByWhoReadItBefore has a delegate that goes while a reconciliation, which has read
+// it, goes on.
+func TestTheEndOfADelegateIsNotForgottenByWhoReadItBefore(t *testing.T) {
+	running := corev1.PodStatus{Phase: corev1.PodRunning}
+	s := newStage(t, chaperon(running, grace("")), delegate(running))
+	s.deleted(t, delegate(running))
+	s.mustReconcile()
+	s.expectNoDelegate()
+	s.mustReconcile()
+	err := s.client.Get(t.Context(), client.ObjectKeyFromObject(chaperon(running)), &v1alpha1.PodChaperon{})
+	if !apierrors.IsNotFound(err) {
+		t.Errorf("the PodChaperon waits for an event that has come: %v", err)
 	}
 }
 

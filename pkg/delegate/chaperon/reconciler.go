@@ -136,7 +136,7 @@ func (r *Reconciler) getDelegate(ctx context.Context, chaperon *v1alpha1.PodChap
 	err := r.client.Get(ctx, client.ObjectKeyFromObject(chaperon), pod, client.UnsafeDisableDeepCopy)
 	_, ending := translate.EndAsked(chaperon)
 	if err == nil {
-		r.lasts.forget(client.ObjectKeyFromObject(chaperon))
+		r.lasts.exists(pod)
 	}
 	if ending && err == nil && metav1.IsControlledBy(pod, chaperon) {
 		r.written.noteEnding(chaperon)
