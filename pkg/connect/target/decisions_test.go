@@ -340,3 +340,18 @@ func TestATargetIsSetBackOnlyIfItLacksItsLeaseForLongerThanAMoment(t *testing.T)
 		t.Error("somebody accepts that the Lease is gone, and it counts as set back")
 	}
 }
+
+// TestATargetThatDoesNotAnswerLacksNothing has a target that lacks its Lease for a moment before and after an outage.
+func TestATargetThatDoesNotAnswerLacksNothing(t *testing.T) {
+	for reason, forgets := range map[string]bool{
+		v1alpha1.ReasonUnreachable: true, v1alpha1.ReasonForbidden: false,
+	} {
+		f := newFixture(t, http.StatusUnauthorized)
+		l := newLoop(f.connections, keyC2, f.refuser, nil)
+		l.lacking = time.Now()
+		l.failed(t.Context(), f.refuser, disconnected(reason, ""))
+		if l.lacking.IsZero() != forgets {
+			t.Errorf("%s: it lacks its Lease since %s", reason, l.lacking)
+		}
+	}
+}

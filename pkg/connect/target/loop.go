@@ -261,6 +261,9 @@ func (l *loop) failed(ctx context.Context, w want, condition metav1.Condition) {
 	if ctx.Err() != nil {
 		return // It failed because the want changed.
 	}
+	if condition.Reason == v1alpha1.ReasonUnreachable {
+		l.lacking = time.Time{} // Nobody knows what it lacks meanwhile.
+	}
 	switch {
 	case l.engaged == nil:
 	case l.engaged.fingerprint == w.fingerprint && !v1alpha1.LeavesPodsUnknown(condition.Reason):
