@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -42,10 +43,27 @@ func latency(d time.Duration) hostile.Misbehaviour {
 	}
 }
 
-// halfOfTheTime answers every second request, by chance, with a status.
+// oneOfTwo says yes to one of each two requests, by chance to which. If it said so to each by chance, many in a row
+// would pass now and then, and the target would count as well.
+func oneOfTwo() func() bool {
+	var mu sync.Mutex
+	left, chosen := 0, 0
+	return func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		if left == 0 {
+			left, chosen = 2, rand.IntN(2)
+		}
+		left--
+		return left == chosen
+	}
+}
+
+// halfOfTheTime answers one of each two requests with a status.
 func halfOfTheTime(status int, retryAfter string) hostile.Misbehaviour {
+	fails := oneOfTwo()
 	return func(w http.ResponseWriter, _ *http.Request) bool {
-		if rand.IntN(2) == 0 {
+		if !fails() {
 			return false
 		}
 		if retryAfter != "" {
@@ -56,12 +74,15 @@ func halfOfTheTime(status int, retryAfter string) hostile.Misbehaviour {
 	}
 }
 
-// dropped breaks every third request, by chance.
-func dropped(http.ResponseWriter, *http.Request) bool {
-	if rand.IntN(3) == 0 {
-		panic(http.ErrAbortHandler)
+// dropping breaks one of each two requests.
+func dropping() hostile.Misbehaviour {
+	drops := oneOfTwo()
+	return func(http.ResponseWriter, *http.Request) bool {
+		if drops() {
+			panic(http.ErrAbortHandler)
+		}
+		return false
 	}
-	return false
 }
 
 // flapping breaks all requests for a while, and none for the same time.
@@ -122,12 +143,12 @@ func troubles() map[string]trouble {
 		"half-500": {
 			misbehave: halfOfTheTime(http.StatusInternalServerError, ""), reason: v1alpha1.ReasonFailing,
 		},
-		"a-third-is-dropped": {misbehave: dropped, reason: v1alpha1.ReasonFailing},
-		"flapping":           {misbehave: flapping(20 * time.Second), reason: v1alpha1.ReasonFailing},
-		"410":                {misbehave: gone, reason: v1alpha1.ReasonFailing},
-		"410-within":         {misbehave: expired},
-		"watches-closed":     {misbehave: closing},
-		"50-refusals":        {misbehave: refusing, pods: 50},
+		"half-dropped":   {misbehave: dropping(), reason: v1alpha1.ReasonFailing},
+		"flapping":       {misbehave: flapping(20 * time.Second), reason: v1alpha1.ReasonFailing},
+		"410":            {misbehave: gone, reason: v1alpha1.ReasonFailing},
+		"410-within":     {misbehave: expired},
+		"watches-closed": {misbehave: closing},
+		"50-refusals":    {misbehave: refusing, pods: 50},
 	}
 }
 
