@@ -1,7 +1,7 @@
 // Package claims sends pods where their PersistentVolumeClaims are, and creates claims in targets for users who ask for
 // that.
 //
-// The contents of a volume are never copied, and nothing here may lose them. So there are three rules:
+// The contents of a volume are never copied, and nothing here may lose them. So there are four rules:
 //
 //   - A claim of the source that was made in a target stays bound to that target while the copy exists or cannot be
 //     checked. The annotation followed-to names the target. If the target's cluster ID is known, the claim is bound to
@@ -9,9 +9,10 @@
 //     up a copy in a cluster that cannot be reached. A claim may lose the annotation. Then each target counts that
 //     has a copy, or that nobody can ask.
 //   - A copy that may have data is deleted for one reason only: the source's API server has just answered that the very
-//     claim for which the copy was made does not exist. A copy that has neither a volume nor a node is also taken back
-//     when its target refuses the pod, so that another target can have the pod, and when its claim is in another
-//     cluster: the target may carry out the request that made the copy long after we gave it up.
+//     claim for which the copy was made does not exist.
+//   - A copy that has neither a volume nor a node is also taken back when its target refuses the pod, or when the pod
+//     moves. Then another target can have the pod. It also goes when its claim is in another cluster. A target may make
+//     a copy long after we gave the request up.
 //   - Claims that are not known to be our copies are left alone. These are other claims, copies of other sources, and
 //     claims that were restored from a backup with our labels. A restored claim was not created at the time in its
 //     annotation needed-at.

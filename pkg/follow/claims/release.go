@@ -52,6 +52,9 @@ func (c *Claims) mayRelease(ctx context.Context, key types.NamespacedName, t *cl
 	if err != nil {
 		return fmt.Errorf("getting it here: %w", err)
 	}
+	if !original.isSomewhere() {
+		return nil // It keeps the pod nowhere, whatever the target lets us read.
+	}
 	made, there, err := t.readClaim(ctx, key)
 	if err != nil {
 		return fmt.Errorf("getting it there: %w", err)
@@ -84,22 +87,32 @@ func (c *Claims) Release(ctx context.Context, pod *corev1.Pod, from *engage.Targ
 	}
 	c.Refused(pod, from)
 	for _, name := range namesOf(pod) {
-		key := types.NamespacedName{Namespace: pod.Namespace, Name: name}
-		if _, err := c.takeBack(ctx, key, t); err != nil {
-			return err
-		}
-		_, original, err := c.source.readClaim(ctx, key)
-		if err != nil {
-			return fmt.Errorf("getting claim %q: %w", name, err)
-		}
-		if (situation{original: original}).isKeptIn(t.location) {
-			return fmt.Errorf("claim %q stays in %s", name, t.name)
+		if err := c.release(ctx, types.NamespacedName{Namespace: pod.Namespace, Name: name}, t); err != nil {
+			return fmt.Errorf("claim %q: %w", name, err)
 		}
 	}
 	return nil
 }
 
-// isKeptIn says whether a followed claim says that its copy is in a target.
-func (s situation) isKeptIn(at location) bool {
-	return s.original != nil && s.original.follow && s.original.followedTo.name != "" && s.hasCopyIn(at)
+func (c *Claims) release(ctx context.Context, key types.NamespacedName, t *cluster) error {
+	_, original, err := c.source.readClaim(ctx, key)
+	if err != nil || !original.isSomewhere() {
+		return err
+	}
+	if _, err := c.takeBack(ctx, key, t); err != nil {
+		return err
+	}
+	if _, original, err = c.source.readClaim(ctx, key); err != nil {
+		return err
+	}
+	if (situation{original: original}).isKeptIn(t.location) {
+		return fmt.Errorf("it stays in %s", t.name)
+	}
+	return nil
 }
+
+// isSomewhere says whether a claim, which may be nil, is followed, and says that it has a copy.
+func (c *claim) isSomewhere() bool { return c != nil && c.follow && c.followedTo.name != "" }
+
+// isKeptIn says whether a followed claim says that its copy is in a target.
+func (s situation) isKeptIn(at location) bool { return s.original.isSomewhere() && s.hasCopyIn(at) }

@@ -125,6 +125,17 @@ func TestAClaimIsReleasedOnlyIfItIsSurelyEmptyAndNobodyElseUsesIt(t *testing.T) 
 	}
 }
 
+func TestAClaimThatKeepsAPodNowhereIsNotLookedFor(t *testing.T) {
+	w := newWorld(t)
+	w.store(sourceName, followedClaim(location{}))
+	w.before["c2 get"] = func() error { return errors.New("the target lets us read no claims") }
+	err := errors.Join(w.MayRelease(t.Context(), podWithData(), w.c2.target),
+		w.Release(t.Context(), podWithData(), w.c2.target))
+	if err != nil {
+		t.Error(err)
+	}
+}
+
 func TestNothingIsReleasedInATargetThatIsNotEngaged(t *testing.T) {
 	w := newWorld(t)
 	err := errors.Join(w.MayRelease(t.Context(), podWithData(), &engage.Target{}),
