@@ -71,4 +71,4 @@ echo "==> with a third cluster, and simulated nodes for many pods"
 started+=(c3)
 .local/bin/clusters up c1 c2 c3 --fake-nodes 2 # The clusters are equal, so that the scheduler spreads pods over all.
 make deploy
-go test -race -tags e2e,three -run '^TestFollowing' -count=1 -v -timeout 30m ./test/e2e
+go test -race -tags "$tags,three" -run '^TestFollowing' -count=1 -v -timeout 30m ./test/e2e

@@ -32,6 +32,8 @@ func changeActions() []*testCase {
 		action(spec, "patch-deadline", "a deadline for a pod that runs", patchDeadline),
 		action(spec, "remove-gate", "a scheduling gate is removed", removeGate),
 		inShort(action(spec, "debug", "an ephemeral container", debug)),
+		action(spec, "debug-terminal", "an ephemeral container with -it, in a terminal whose size changes",
+			debugInTerminal),
 		action(spec, "debug-target", "an ephemeral container that sees another one's processes", debugTarget),
 		inShort(action(spec, "resize-cpu", "a resize of CPU, without a restart", resize(
 			`{"requests":{"cpu":"20m"},"limits":{"cpu":"200m"}}`, "0"))),
@@ -157,6 +159,20 @@ func debug(ctx context.Context, s *side) error {
 		return err
 	}
 	s.try(ctx, "logs", "logs", "pod", "-c", "debugger")
+	return s.noteStatus(ctx, "after")
+}
+
+func debugInTerminal(ctx context.Context, s *side) error {
+	if err := s.start(ctx, newPod("pod")); err != nil {
+		return err
+	}
+	if err := s.inTerminal(ctx, "debug", "-it", "pod", "--image="+image, "--image-pull-policy=Never", "-c", "debugger",
+		"--", program, "terminal"); err != nil {
+		return err
+	}
+	if err := s.reach(ctx, "pod", "{.status.ephemeralContainerStatuses[0].state.terminated.exitCode}=0"); err != nil {
+		return err
+	}
 	return s.noteStatus(ctx, "after")
 }
 

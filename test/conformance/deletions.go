@@ -6,10 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -33,6 +35,7 @@ func deletionActions() []*testCase {
 		action(deletion, "delete-orphan", "a deletion of a ReplicaSet that leaves its pods", deleteOrphan),
 		inShort(action(eviction, "evict", "an eviction", evict)),
 		action(eviction, "evict-budget", "an eviction that a budget refuses", evictWithin),
+		action(eviction, "evict-by-kubelet", "a kubelet evicts the pod, whose volume is too full", evictByKubelet),
 		byItself(action(eviction, "drain", "a drain of the node", drain)),
 	}
 }
@@ -222,6 +225,30 @@ func evict(ctx context.Context, s *side) error {
 		return fmt.Errorf("evicting: %w", err)
 	}
 	return s.gone(ctx, pod)
+}
+
+// evictByKubelet has an init container that writes more than the volume may have.
+func evictByKubelet(ctx context.Context, s *side) error {
+	pod := withData(newPod("pod"))
+	limit := resource.MustParse("4Ki")
+	pod.Spec.Volumes[0].EmptyDir.SizeLimit = &limit
+	writer := newContainer("writer", "write", "/data/file", strings.Repeat("much ", 10000))
+	writer.VolumeMounts = pod.Spec.Containers[0].VolumeMounts
+	pod.Spec.InitContainers = []corev1.Container{writer}
+	if err := s.create(ctx, pod); err != nil {
+		return err
+	}
+	if err := s.reachObject(ctx, pod, "pod", "{.status.phase}=Failed", "{.status.reason}=Evicted"); err != nil {
+		return err
+	}
+	s.note("message", pod.Status.Message)
+	return s.await(ctx, "an event", func(ctx context.Context) error {
+		events, err := s.events(ctx, pod)
+		if err == nil && events[pod.Status.Reason] == nil {
+			return fmt.Errorf("the events are %v", events)
+		}
+		return err
+	})
 }
 
 func evictWithin(ctx context.Context, s *side) error {

@@ -165,14 +165,19 @@ func execTerminal(ctx context.Context, s *side) error {
 	return nil
 }
 
-// execInTerminal runs a command that prints the size of its terminal, and ends when a line is typed.
 func execInTerminal(ctx context.Context, s *side) error {
 	if err := s.start(ctx, newPod("pod")); err != nil {
 		return err
 	}
+	return s.inTerminal(ctx, "exec", "-it", "pod", "--", program, "terminal")
+}
+
+// inTerminal runs kubectl in a terminal, with a command that prints the size of its terminal, and ends when a line is
+// typed.
+func (s *side) inTerminal(ctx context.Context, args ...string) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	cmd := s.command(ctx, "exec", "-it", "pod", "--", program, "terminal")
+	cmd := s.command(ctx, args...)
 	keyboard, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: 40, Cols: 100})
 	if err != nil {
 		return fmt.Errorf("starting kubectl in a terminal: %w", err)
@@ -192,7 +197,7 @@ func execInTerminal(ctx context.Context, s *side) error {
 		return fmt.Errorf("typing: %w", err)
 	}
 	echoes := awaitLine(lines, "typed")
-	s.noteOutput("exec", fmt.Sprintf("typed text is shown: %t", echoes), cmd.Wait())
+	s.noteOutput(args[0], fmt.Sprintf("typed text is shown: %t", echoes), cmd.Wait())
 	return nil
 }
 

@@ -71,6 +71,34 @@ func TestChangesReachTheDelegate(t *testing.T) {
 	})
 }
 
+// A quarantine: the pod gets no requests any more, and runs on.
+func TestALabelTakesAPodOutOfItsServiceInEachCluster(t *testing.T) {
+	w := setUp(t)
+	w.service(t, "web")
+	for _, name := range []string{"good", "suspect"} {
+		create(t, w.c1, w.pod(name, inTarget("c2", podTemplate("web"))))
+	}
+	create(t, w.c1, w.pod("client", inTarget("c2", podTemplate("client", "sleep", "infinity"))))
+	_, client := w.delegateOf(t, w.reaches(t, "client", corev1.PodRunning))
+	before := w.reaches(t, "suspect", corev1.PodRunning)
+	for _, c := range w.all() {
+		w.hasEndpoints(t, c, "web", 2)
+	}
+	w.hears(t, w.c2, client.Name, []string{"good", "suspect"})
+
+	w.kubectl(t, "label", "pod", "suspect", "app=apart", "--overwrite")
+	for _, c := range w.all() {
+		w.hasEndpoints(t, c, "web", 1)
+	}
+	w.hears(t, w.c2, client.Name, []string{"good"})
+	if after := w.reaches(t, "suspect", corev1.PodRunning); after.UID != before.UID || !ready(after) {
+		t.Errorf("the pod does not run on: %v", after.Status)
+	}
+
+	w.kubectl(t, "label", "pod", "suspect", "app=web", "--overwrite")
+	w.hears(t, w.c2, client.Name, []string{"good", "suspect"})
+}
+
 func TestDebugRunsInTheDelegate(t *testing.T) {
 	w := setUp(t)
 	create(t, w.c1, w.pod("web", inTarget("c2", podTemplate("web"))))

@@ -4,8 +4,10 @@ package e2e
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -199,7 +201,7 @@ func (w *three) claimsOutlivePods(t *testing.T, count int) {
 }
 
 // TestFollowingAClaimWithoutDataLeavesTheTargetThatRefusesItsPod makes a claim first in c2, whose quota refuses the
-// pod, and then in c3. It then removes the claim's annotations, as tools do that replace objects as a whole.
+// pod, and then in c3. It then replaces the claim by what its user wrote.
 func TestFollowingAClaimWithoutDataLeavesTheTargetThatRefusesItsPod(t *testing.T) {
 	w := setUpThree(t)
 	t.Cleanup(func() {
@@ -225,8 +227,7 @@ func TestFollowingAClaimWithoutDataLeavesTheTargetThatRefusesItsPod(t *testing.T
 		t.Fatal(err)
 	}
 	w.kubectl(t, "cordon", "admiralty-c3")
-	w.kubectl(t, "annotate", "pvc", "data-db-0",
-		v1alpha1.AnnotationFollowedTo+"-", v1alpha1.AnnotationFollowedToClusterID+"-")
+	w.replaceClaim(t)
 	w.kubectl(t, "delete", "pod", "db-0")
 	w.waitsBecause(t, "db-0", `claim "data-db-0" is in c3`)
 	w.kubectl(t, "uncordon", "admiralty-c3")
@@ -237,6 +238,30 @@ func TestFollowingAClaimWithoutDataLeavesTheTargetThatRefusesItsPod(t *testing.T
 	if got := strings.TrimSpace(w.inside(t, c, delegate, "cat", "/data/file")); got != "data" {
 		t.Errorf("db-0 finds %q in its volume", got)
 	}
+}
+
+// replaceClaim replaces the claim of db-0 by what its user wrote, as GitOps tools do: without the annotations that say
+// where the copy is.
+func (w *three) replaceClaim(t *testing.T) {
+	t.Helper()
+	claim := &corev1.PersistentVolumeClaim{}
+	if err := w.c1.Get(t.Context(), client.ObjectKey{Namespace: w.namespace, Name: "data-db-0"}, claim); err != nil {
+		t.Fatal(err)
+	}
+	claim.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolumeClaim"}
+	claim.ObjectMeta = metav1.ObjectMeta{
+		Namespace: claim.Namespace, Name: claim.Name, Labels: claim.Labels,
+		Annotations: map[string]string{v1alpha1.AnnotationFollow: ""},
+	}
+	manifest, err := json.Marshal(claim)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "claim.json")
+	if err := os.WriteFile(path, manifest, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w.kubectl(t, "replace", "-f", path)
 }
 
 // TestFollowingAPodThatWaitsTakesItsClaimAlong has a pod that waits for a new node of c2, with a claim that was made

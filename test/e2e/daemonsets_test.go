@@ -44,13 +44,17 @@ func TestDaemonSetsAreNotHeldUp(t *testing.T) {
 	// As if it had existed before the chart was installed.
 	create(t, w.c1, w.daemonSet("earlier", map[string]string{v1alpha1.AnnotationKeepOff: "false"}))
 	create(t, w.c1, w.daemonSet("new", nil))
+	refused := w.daemonSet("refused", map[string]string{v1alpha1.AnnotationKeepOff: "false"})
+	refused.Spec.Template.Annotations = map[string]string{v1alpha1.AnnotationAcknowledge: "false"}
+	create(t, w.c1, refused)
 	w.daemonsAvailable(t, "earlier", len(nodes.Items))
 	w.daemonsAvailable(t, "new", own)
+	w.daemonsPending(t, "refused", len(nodes.Items)-own)
 
 	w.kubectl(t, "set", "env", "daemonset/earlier", "CHANGED=1")
 	w.kubectl(t, "rollout", "status", "daemonset/earlier", "--timeout=2m")
 	w.daemonsAvailable(t, "earlier", len(nodes.Items))
-	w.kubectl(t, "delete", "daemonset", "earlier", "new")
+	w.kubectl(t, "delete", "daemonset", "earlier", "new", "refused")
 	eventually(t, "the pods to be gone", func(ctx context.Context) error {
 		pods := &corev1.PodList{}
 		if err := w.c1.List(ctx, pods, client.InNamespace(w.namespace)); err != nil || len(pods.Items) > 0 {
@@ -72,6 +76,29 @@ func (w *world) daemonsAvailable(t *testing.T, name string, want int) {
 		if is.ObservedGeneration != d.Generation || int(is.DesiredNumberScheduled) != want ||
 			int(is.NumberAvailable) != want || int(is.UpdatedNumberScheduled) != want {
 			return fmt.Errorf("want %d pods, the status is %v", want, is)
+		}
+		return nil
+	})
+}
+
+// daemonsPending waits until a DaemonSet has so many pods on virtual nodes, which say why they are Pending.
+func (w *world) daemonsPending(t *testing.T, name string, want int) {
+	t.Helper()
+	eventually(t, fmt.Sprintf("%d pods of %s to be Pending on virtual nodes", want, name), func(ctx context.Context) error {
+		pods := &corev1.PodList{}
+		err := w.c1.List(ctx, pods, client.InNamespace(w.namespace), client.MatchingLabels{"app": name})
+		if err != nil {
+			return err
+		}
+		pending := 0
+		for i := range pods.Items {
+			status := pods.Items[i].Status
+			if status.Phase == corev1.PodPending && status.Reason == "NotElected" {
+				pending++
+			}
+		}
+		if pending != want {
+			return fmt.Errorf("there are %d", pending)
 		}
 		return nil
 	})
