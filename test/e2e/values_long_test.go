@@ -13,7 +13,8 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 )
 
-// valuesFor upgrades the release in c1 with some values. When the test ends, it goes back to the release of before.
+// valuesFor upgrades the release in c1 with some values, and waits until a manager that has them leads. When the test
+// ends, it goes back to the release of before.
 func (w *world) valuesFor(t *testing.T, values string) {
 	t.Helper()
 	t.Cleanup(func() {
@@ -24,7 +25,15 @@ func (w *world) valuesFor(t *testing.T, values string) {
 			t.Errorf("helm rollback: %v\n%s", err, out)
 		}
 	})
+	before := w.c1.managers(t)
 	w.c1.upgrade(t, values)
+	eventually(t, "a new manager to lead", func(context.Context) error {
+		leader := w.leader(t)
+		if _, old := before[leader.UID]; old {
+			return fmt.Errorf("%s does", leader.Name)
+		}
+		return nil
+	})
 }
 
 func TestTheChartTurnsOffWhatKeepsDaemonSetsGoing(t *testing.T) {
