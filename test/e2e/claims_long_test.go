@@ -30,8 +30,10 @@ func TestFollowingAReplacedClaimKeepsItsPodWhileItsTargetIsAway(t *testing.T) {
 
 	clusters(t.Context(), t, "partition", "c3")
 	w.nodeBecomes(t, "admiralty-c3", corev1.ConditionFalse, notReadyWithin)
-	w.c1.kubectl(t, "-n", managerNamespace, "rollout", "restart", "deployment")
-	w.c1.kubectl(t, "-n", managerNamespace, "rollout", "status", "deployment", "--timeout=2m")
+	w.replacesManagers(t, func() {
+		w.c1.kubectl(t, "-n", managerNamespace, "rollout", "restart", "deployment")
+		w.c1.kubectl(t, "-n", managerNamespace, "rollout", "status", "deployment", "--timeout=2m")
+	})
 	w.replaceClaim(t)
 	w.kubectl(t, "delete", "pod", "db-0", "--force", "--grace-period=0")
 	w.waitsBecause(t, "db-0", "may be in c3, which cannot be asked now")

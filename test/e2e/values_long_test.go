@@ -25,8 +25,14 @@ func (w *world) valuesFor(t *testing.T, values string) {
 			t.Errorf("helm rollback: %v\n%s", err, out)
 		}
 	})
+	w.replacesManagers(t, func() { w.c1.upgrade(t, values) })
+}
+
+// replacesManagers does something that replaces the managers of c1, and waits until a new one leads.
+func (w *world) replacesManagers(t *testing.T, do func()) {
+	t.Helper()
 	before := w.c1.managers(t)
-	w.c1.upgrade(t, values)
+	do()
 	eventually(t, "a new manager to lead", func(context.Context) error {
 		leader := w.leader(t)
 		if _, old := before[leader.UID]; old {
