@@ -50,6 +50,8 @@ type bench struct {
 	options
 	clusters map[string]*cluster
 	measured []report.Result
+	// idleCPU is what each cluster takes without pods, in seconds of CPU time per second.
+	idleCPU map[string]float64
 }
 
 // newBench opens the clusters and removes the remains of an earlier run that was killed.

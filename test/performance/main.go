@@ -80,6 +80,9 @@ func run(ctx context.Context, o options) error {
 	if err := b.warmUp(ctx); err != nil {
 		return fmt.Errorf("warming up: %w", err)
 	}
+	if err := b.rest(ctx); err != nil {
+		return fmt.Errorf("measuring idle clusters: %w", err)
+	}
 	for range o.repeat {
 		for _, s := range scenarios() {
 			if !o.scenarios[s.name] {

@@ -78,9 +78,11 @@ func (b *bench) observe(ctx context.Context, w *watch, l load, r *report.Result)
 	if err != nil {
 		return err
 	}
+	began := time.Now()
 	if err := l.start(ctx, w, l); err != nil {
 		return err
 	}
+	took := time.Since(began)
 	usedAfter, err := cpuTime(leader)
 	if err != nil {
 		return fmt.Errorf("%w; did the manager that led end during the measurement?", err)
@@ -92,7 +94,7 @@ func (b *bench) observe(ctx context.Context, w *watch, l load, r *report.Result)
 	if r.ManagerPeakMiB, err = leader.peakMiB(); err != nil {
 		return err
 	}
-	usedAfter.since(used).perPod(r, clustersOf(l))
+	usedAfter.since(used).perPod(r, clustersOf(l), b.idleCPU, took)
 	writtenAfter.since(written).perPod(r, clustersOf(l))
 	w.summarize(r, l.counts)
 	return nil

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -76,6 +77,32 @@ func (b *bench) warmUp(ctx context.Context) error {
 			return err
 		}
 	}
+	return nil
+}
+
+// rest measures what the clusters take while they have no pods.
+func (b *bench) rest(ctx context.Context) error {
+	if err := sleepUntil(ctx, time.Now().Add(trailTime)); err != nil {
+		return err
+	}
+	before, err := processCPU()
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	if err := sleepUntil(ctx, began.Add(2*idleTime)); err != nil {
+		return err
+	}
+	after, err := processCPU()
+	if err != nil {
+		return err
+	}
+	took := time.Since(began)
+	b.idleCPU = after.since(before).clusters
+	for cluster := range b.idleCPU {
+		b.idleCPU[cluster] /= took.Seconds()
+	}
+	fmt.Printf("idle clusters: CPU seconds per second: %v\n", b.idleCPU)
 	return nil
 }
 

@@ -26,8 +26,8 @@ type rates map[string]map[string]float64
 // cpu is the CPU time used up to some moment, in seconds.
 type cpu struct {
 	programs map[string]float64
-	clusters map[string]float64
-	leader   float64 // of the manager that leads in the source
+	clusters map[string]float64 // of everything in a cluster's control group, also of processes that have ended
+	leader   float64            // of the manager that leads in the source
 }
 
 const managerProgram = "manager"
@@ -74,8 +74,9 @@ func (c cpu) since(before cpu) cpu {
 	}
 }
 
-// perPod fills in the figures of a measurement with the given clusters as targets.
-func (c cpu) perPod(r *report.Result, targets []string) {
+// perPod fills in the figures of a measurement with the given clusters as targets. Of the time of a cluster, it leaves
+// out what the cluster takes meanwhile without pods: idle is in seconds per second.
+func (c cpu) perPod(r *report.Result, targets []string, idle map[string]float64, took time.Duration) {
 	r.ManagerCPUSeconds = c.leader
 	r.CPUByProgram = map[string]float64{}
 	for program, seconds := range c.programs {
@@ -83,10 +84,15 @@ func (c cpu) perPod(r *report.Result, targets []string) {
 		r.CPUSeconds += perPod
 		r.CPUByProgram[program] = perPod
 	}
-	r.SourceCPUSeconds = c.clusters[source] / float64(r.Pods)
+	r.CPUByCluster, r.IdleCPUByCluster = map[string]float64{}, idle
 	for cluster, seconds := range c.clusters {
-		if cluster != source && slices.Contains(targets, cluster) {
-			r.TargetCPUSeconds += seconds / float64(r.Pods)
+		perPod := max(0, seconds-idle[cluster]*took.Seconds()) / float64(r.Pods)
+		r.CPUByCluster[cluster] = perPod
+		switch {
+		case cluster == source:
+			r.SourceCPUSeconds = perPod
+		case slices.Contains(targets, cluster):
+			r.TargetCPUSeconds += perPod
 		}
 	}
 }
@@ -211,7 +217,10 @@ func processCPU() (cpu, error) {
 	if err != nil {
 		return cpu{}, err
 	}
-	used, programs := cpu{programs: map[string]float64{}, clusters: map[string]float64{}}, programs()
+	used, programs := cpu{programs: map[string]float64{}}, programs()
+	if used.clusters, err = clusterCPU(ours); err != nil {
+		return cpu{}, err
+	}
 	for _, file := range files {
 		data, err := os.ReadFile(file)
 		if err != nil {
@@ -222,12 +231,8 @@ func processCPU() (cpu, error) {
 			return cpu{}, fmt.Errorf("parsing %s: %w", file, err)
 		}
 		self := file == fmt.Sprintf("/proc/%d/stat", os.Getpid())
-		group, cluster := groupOf(file)
-		if program, ok := programs[name]; ok && (self || group == ours) {
+		if program, ok := programs[name]; ok && (self || groupOf(file) == ours) {
 			used.programs[program] += seconds
-			if !self {
-				used.clusters[cluster] += seconds
-			}
 		}
 	}
 	return used, nil
@@ -241,28 +246,45 @@ func controlGroup(files []string) (string, error) {
 	}
 	for _, file := range files {
 		if exe, err := os.Readlink(filepath.Join(filepath.Dir(file), "exe")); err == nil && exe == program {
-			group, _ := groupOf(file)
-			return group, nil
+			return groupOf(file), nil
 		}
 	}
 	return "", fmt.Errorf("no process runs %s: run this in the root of the repository, with clusters up", program)
 }
 
-// groupOf returns the first two parts of the path of a process's control group: the group of the checkout's clusters,
-// and the name of the cluster.
-func groupOf(stat string) (group, cluster string) {
+// groupOf returns the first part of the path of a process's control group: the group of the checkout's clusters.
+func groupOf(stat string) string {
 	data, err := os.ReadFile(filepath.Join(filepath.Dir(stat), "cgroup"))
 	if err != nil {
-		return "", ""
+		return ""
 	}
 	return parseGroup(string(data))
 }
 
-// parseGroup returns "first" and "second" of "7:pids:/first/second/third" (cgroups(7)).
-func parseGroup(groups string) (first, second string) {
+// parseGroup returns "first" of "7:pids:/first/second/third" (cgroups(7)).
+func parseGroup(groups string) string {
 	line, _, _ := strings.Cut(groups, "\n")
 	_, path, _ := strings.Cut(line, ":/")
-	first, rest, _ := strings.Cut(path, "/")
-	second, _, _ = strings.Cut(rest, "/")
-	return first, second
+	first, _, _ := strings.Cut(path, "/")
+	return first
+}
+
+// clusterCPU returns the CPU time of the control group of each cluster, in seconds.
+func clusterCPU(group string) (map[string]float64, error) {
+	used := map[string]float64{}
+	for _, name := range clusterNames() {
+		files, err := filepath.Glob(filepath.Join("/sys/fs/cgroup/*cpuacct*", group, name, "cpuacct.usage"))
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, filepath.Join("/sys/fs/cgroup", group, name, "cpu.stat"))
+		data, err := os.ReadFile(files[0])
+		if err != nil {
+			return nil, fmt.Errorf("reading the CPU time of cluster %s: %w", name, err)
+		}
+		if used[name], err = report.ParseUsage(string(data)); err != nil {
+			return nil, fmt.Errorf("parsing %s: %w", files[0], err)
+		}
+	}
+	return used, nil
 }

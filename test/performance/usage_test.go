@@ -2,6 +2,7 @@ package main
 
 import (
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -26,33 +27,35 @@ apiserver_request_total{code="201",resource="subjectaccessreviews",subresource="
 	}
 }
 
-func TestControlGroupsNameTheirCluster(t *testing.T) {
-	for groups, want := range map[string][2]string{
-		"7:pids:/multicluster-scheduler-4/c2/components\n6:cpu:/other\n": {"multicluster-scheduler-4", "c2"},
-		"0::/multicluster-scheduler/c1/kubepods/pod1":                    {"multicluster-scheduler", "c1"},
-		"0::/init.scope": {"init.scope", ""},
-		"":               {"", ""},
+func TestControlGroupsNameTheirCheckout(t *testing.T) {
+	for groups, want := range map[string]string{
+		"7:pids:/multicluster-scheduler-4/c2/components\n6:cpu:/other\n": "multicluster-scheduler-4",
+		"0::/multicluster-scheduler/c1/kubepods/pod1":                    "multicluster-scheduler",
+		"0::/init.scope": "init.scope",
+		"":               "",
 	} {
-		if group, cluster := parseGroup(groups); group != want[0] || cluster != want[1] {
-			t.Errorf("parseGroup(%q): got %q, %q, want %q", groups, group, cluster, want)
+		if got := parseGroup(groups); got != want {
+			t.Errorf("parseGroup(%q): got %q, want %q", groups, got, want)
 		}
 	}
 }
 
 func TestUsageIsADifferencePerPod(t *testing.T) {
 	got := report.Result{Pods: 10}
+	idle := map[string]float64{"c1": 2, "c3": 4} // In 2 s, c3 took less than it takes without pods.
 	cpu{
 		programs: map[string]float64{"etcd": 5, "kwok": 1},
-		clusters: map[string]float64{"c1": 4, "c2": 3, "c3": 9},
+		clusters: map[string]float64{"c1": 8, "c2": 3, "c3": 1},
 		leader:   3,
 	}.since(cpu{
 		programs: map[string]float64{"etcd": 4, "kwok": 2}, clusters: map[string]float64{"c1": 3, "c2": 1}, leader: 1,
-	}).perPod(&got, []string{"c1", "c2"})
+	}).perPod(&got, []string{"c1", "c2"}, idle, 2*time.Second)
 	writes{"c1": {"POST pods": 30, "PUT nodes": 5}, "c2": {"POST pods": 10}}.
 		since(writes{"c1": {"POST pods": 10, "PUT nodes": 5}}).perPod(&got, []string{"c1", "c2"})
 	want := report.Result{
 		Pods: 10, CPUSeconds: .1, SourceCPUSeconds: .1, TargetCPUSeconds: .2, ManagerCPUSeconds: 2,
 		CPUByProgram: map[string]float64{"etcd": .1, "kwok": 0},
+		CPUByCluster: map[string]float64{"c1": .1, "c2": .2, "c3": 0}, IdleCPUByCluster: idle,
 		WritesPerPod: 3, SourceWrites: 2, TargetWrites: 1,
 		WritesByResource: map[string]float64{"c1 POST pods": 2, "c2 POST pods": 1},
 	}

@@ -79,11 +79,11 @@ func cpuRules() []rule {
 		{what: "CPU of everything per pod, 500 pods at once", budget: "at most 2.6 × plain", scenario: Burst, pods: 500,
 			figure: func(r Result) float64 { return r.CPUSeconds * 1000 },
 			format: "%.0f ms", within: atMostTimes(2.6), relative: true},
-		{what: "of this in the source", budget: "at most 1.2 × plain", scenario: Burst, pods: 500,
+		{what: "CPU of the source per pod, without idling", budget: "at most 1.2 × plain", scenario: Burst, pods: 500,
 			figure:   func(r Result) float64 { return r.SourceCPUSeconds * 1000 },
 			excluded: sourceIsTarget,
 			format:   "%.0f ms", within: atMostTimes(1.2), relative: true},
-		{what: "of this in the target", budget: "at most 1.6 × plain", scenario: Burst, pods: 500,
+		{what: "CPU of the target per pod, without idling", budget: "at most 1.6 × plain", scenario: Burst, pods: 500,
 			figure: func(r Result) float64 {
 				if r.Kind == Plain { // Plain pods run in the source.
 					return r.SourceCPUSeconds * 1000

@@ -54,12 +54,12 @@ func TestBudgetsAreComparedWithTheMeasurements(t *testing.T) {
 			reached, map[int]string{1: "4.0", 3: ""},
 		},
 		"the CPU in the target is compared with plain pods in the source": {
-			"of this in the target",
+			"CPU of the target",
 			[]Result{burst(Plain, 1, 500, cpu(0.02)), burst(Elected, 1, 500, inTarget(0.03))},
 			reached, map[int]string{1: "30 ms (1.50 ×)"},
 		},
 		"1.5 times the CPU of plain pods is too much in the source": {
-			"of this in the source", []Result{burst(Plain, 1, 500, cpu(0.02)), burst(Elected, 1, 500, cpu(0.03))},
+			"CPU of the source", []Result{burst(Plain, 1, 500, cpu(0.02)), burst(Elected, 1, 500, cpu(0.03))},
 			notReached, map[int]string{1: "**30 ms (1.50 ×)**"},
 		},
 		"three times as long as plain pods is too long": {

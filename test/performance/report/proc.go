@@ -21,6 +21,22 @@ func ParseMemory(status, key string) (float64, error) {
 	return 0, errors.New("no line begins with " + key)
 }
 
+// ParseUsage returns the CPU time of a control group, in seconds, from cpuacct.usage (version 1: nanoseconds) or
+// cpu.stat (version 2: microseconds in a line of its own).
+func ParseUsage(usage string) (seconds float64, err error) {
+	for line := range strings.Lines(usage) {
+		switch fields := strings.Fields(line); {
+		case len(fields) == 1:
+			nanoseconds, err := strconv.ParseFloat(fields[0], 64)
+			return nanoseconds / 1e9, err
+		case len(fields) == 2 && fields[0] == "usage_usec":
+			microseconds, err := strconv.ParseFloat(fields[1], 64)
+			return microseconds / 1e6, err
+		}
+	}
+	return 0, errors.New("no CPU time of the group")
+}
+
 // ParseStat returns the name of a process, and the CPU time that it has taken, in seconds, from /proc/PID/stat.
 func ParseStat(stat string) (name string, seconds float64, err error) {
 	opening, closing := strings.IndexByte(stat, '('), strings.LastIndexByte(stat, ')')

@@ -80,6 +80,8 @@ type view struct {
 	P99      string
 	Writes   matrix
 	Programs matrix
+	Clusters matrix
+	Idle     []string // what each cluster takes without pods, as in "c1 60 ms"
 }
 
 func newView(r Report) view {
@@ -108,6 +110,11 @@ func newView(r Report) view {
 		v.Writes = newMatrix(shown, func(r Result) map[string]float64 { return r.WritesByResource }, 0.005)
 		cpu := func(r Result) map[string]float64 { return inMilliseconds(r.CPUByProgram) }
 		v.Programs = newMatrix(shown, cpu, 0.05)
+		v.Clusters = newMatrix(shown, func(r Result) map[string]float64 { return inMilliseconds(r.CPUByCluster) }, 0.05)
+		idle := shown[0].IdleCPUByCluster
+		for _, cluster := range slices.Sorted(maps.Keys(idle)) {
+			v.Idle = append(v.Idle, fmt.Sprintf("%s %.0f ms", cluster, idle[cluster]*1000))
+		}
 	}
 	return v
 }

@@ -71,6 +71,8 @@ func measurements() []Result {
 		P50Seconds: .4, P90Seconds: .45, P99Seconds: .5,
 		WritesPerPod: 4, SourceWrites: 4, CPUSeconds: .02, DeleteSeconds: 1, ManagerCPUSeconds: .1, ManagerPeakMiB: 80,
 		CPUByProgram:     map[string]float64{"etcd": .004, "API servers": .016},
+		CPUByCluster:     map[string]float64{"c1": .015, "c2": 0},
+		IdleCPUByCluster: map[string]float64{"c1": .06, "c2": .05},
 		WritesByResource: map[string]float64{"c1 POST pods": 1, "c1 PATCH nodes": .001},
 	}
 	elected := Result{
@@ -79,6 +81,7 @@ func measurements() []Result {
 		WritesPerPod: 11, SourceWrites: 4, CPUSeconds: .05, DeleteSeconds: 3.5,
 		ManagerCPUSeconds: .9, ManagerPeakMiB: 120,
 		CPUByProgram:     map[string]float64{"etcd": .01, "manager": .04},
+		CPUByCluster:     map[string]float64{"c1": .02, "c2": .03},
 		WritesByResource: map[string]float64{"c1 POST pods": 1, "c2 POST pods": 1},
 	}
 	again, three := elected, elected

@@ -75,7 +75,12 @@ type Result struct {
 	TargetWrites   float64 `json:"target_writes_per_pod"` // of the targets that are not the source
 	SourceIsTarget bool    `json:"source_is_target"`      // SourceWrites includes the source's writes as a target
 	CPUSeconds     float64 `json:"cpu_seconds_per_pod"`
-	// SourceCPUSeconds and TargetCPUSeconds are of the source, and of the targets that are not the source.
+	// CPUByCluster has everything in the control group of a cluster, also containers and their runtime, less what the
+	// cluster takes without pods: IdleCPUByCluster, in seconds per second.
+	CPUByCluster     map[string]float64 `json:"cpu_seconds_per_pod_by_cluster,omitempty"`
+	IdleCPUByCluster map[string]float64 `json:"idle_cpu_seconds_per_second_by_cluster,omitempty"`
+	// SourceCPUSeconds and TargetCPUSeconds are those of CPUByCluster of the source, and of the targets that are not the
+	// source.
 	SourceCPUSeconds float64 `json:"source_cpu_seconds_per_pod"`
 	TargetCPUSeconds float64 `json:"target_cpu_seconds_per_pod"`
 	DeleteSeconds    float64 `json:"delete_seconds"`

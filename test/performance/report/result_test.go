@@ -62,3 +62,18 @@ func TestParseStatReadsNamesWithParentheses(t *testing.T) {
 		t.Error("ParseStat of a short line: no error")
 	}
 }
+
+func TestParseUsageReadsBothVersionsOfControlGroups(t *testing.T) {
+	for usage, want := range map[string]float64{
+		"1500000000\n": 1.5, "user_usec 10\nusage_usec 2500000\nsystem_usec 3\n": 2.5,
+	} {
+		if seconds, err := ParseUsage(usage); err != nil || seconds != want {
+			t.Errorf("ParseUsage(%q): got %v s, %v, want %v s", usage, seconds, err, want)
+		}
+	}
+	for _, usage := range []string{"", "user_usec 10\n", "many\n"} {
+		if _, err := ParseUsage(usage); err == nil {
+			t.Errorf("ParseUsage(%q): no error", usage)
+		}
+	}
+}
