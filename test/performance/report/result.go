@@ -79,8 +79,8 @@ type Result struct {
 	// cluster takes without pods: IdleCPUByCluster, in seconds per second.
 	CPUByCluster     map[string]float64 `json:"cpu_seconds_per_pod_by_cluster,omitempty"`
 	IdleCPUByCluster map[string]float64 `json:"idle_cpu_seconds_per_second_by_cluster,omitempty"`
-	// SourceCPUSeconds and TargetCPUSeconds are those of CPUByCluster of the source, and of the targets that are not the
-	// source.
+	// SourceCPUSeconds and TargetCPUSeconds are of the source, and of the targets that are not the source, as
+	// CPUByCluster has them.
 	SourceCPUSeconds float64 `json:"source_cpu_seconds_per_pod"`
 	TargetCPUSeconds float64 `json:"target_cpu_seconds_per_pod"`
 	DeleteSeconds    float64 `json:"delete_seconds"`
