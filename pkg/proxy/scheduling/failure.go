@@ -44,6 +44,7 @@ func (s *Scheduler) handleFailure(
 		again := next.Again
 		said := messageFramework{Framework: f, writer: conditionWriter{ctx: ctx, clients: s.clientset}}
 		var unfit *framework.FitError
+		var kept *keptError
 		switch {
 		case errors.As(err, &unfit) && again: // All but one target were not looked at.
 		case errors.As(err, &unfit):
@@ -52,6 +53,9 @@ func (s *Scheduler) handleFailure(
 		case errors.Is(err, kubescheduler.ErrNoNodesAvailable):
 			s.plugin.explanations.Looked(pod.Pod, diagnosis.NoTargets, nil)
 			said.message = diagnosis.NoTargets
+		case errors.As(err, &kept):
+			again = true
+			said.message = diagnosis.Shorten(kept.Error())
 		case invited(err):
 			again = true
 		default:

@@ -234,6 +234,14 @@ func TestWhatFollowsAFailure(t *testing.T) {
 		"a refusal": {
 			func(*world, *corev1.Pod) {}, &placement.RefusedError{Target: "c1", Reason: "quota"}, "c1: quota", true,
 		},
+		"an invitation": {func(*world, *corev1.Pod) {}, &placement.InvitedError{Target: "c1"}, "", false},
+		"an invitation, and a claim that stays": {
+			func(*world, *corev1.Pod) {},
+			fmt.Errorf("running Reserve: %w", &keptError{
+				InvitedError: placement.InvitedError{Target: "c1"}, why: errors.New("claim \"data\": it is used"),
+			}),
+			"the pod waits in c1, and another target may have room, but claim \"data\": it is used", true,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld()

@@ -233,12 +233,25 @@ func (p *plugin) vacate(ctx context.Context, c *cycle, pod *corev1.Pod, to *targ
 	return nil
 }
 
+// keptError says that a pod does not leave its holder now, although another target has room.
+type keptError struct {
+	placement.InvitedError
+
+	why error
+}
+
+// Error says what keeps the pod.
+func (e *keptError) Error() string { return e.InvitedError.Error() + ", but " + e.why.Error() }
+
+// Unwrap returns the invitation, and what keeps the pod.
+func (e *keptError) Unwrap() []error { return []error{&e.InvitedError, e.why} }
+
 // leave withdraws the delegate, unless the claims of the pod surely keep it there. An *placement.InvitedError says that
 // the delegate is still there.
 func (p *plugin) leave(ctx context.Context, c *cycle, pod *corev1.Pod, leave placement.Departure) error {
 	if c.claims {
 		if err := p.follower.MayRelease(ctx, pod, c.holder.Target); err != nil {
-			return fmt.Errorf("%w, but %w", &placement.InvitedError{Target: c.holder.Name()}, err)
+			return &keptError{InvitedError: placement.InvitedError{Target: c.holder.Name()}, why: err}
 		}
 	}
 	err := p.placer.Vacate(ctx, pod, c.holder, leave)
