@@ -227,9 +227,10 @@ func evict(ctx context.Context, s *side) error {
 	return s.gone(ctx, pod)
 }
 
-// evictByKubelet has an init container that writes more than the volume may have.
+// evictByKubelet has an init container that writes more than the volume may have. The other container is killed: if it
+// ended well, the pod could count as Succeeded, and not as evicted.
 func evictByKubelet(ctx context.Context, s *side) error {
-	pod := withData(newPod("pod"))
+	pod := withData(newPod("pod", "sleep", "infinity", "--ignore-term"))
 	limit := resource.MustParse("4Ki")
 	pod.Spec.Volumes[0].EmptyDir.SizeLimit = &limit
 	writer := newContainer("writer", "write", "/data/file", strings.Repeat("much ", 10000))
