@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -14,14 +12,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
 	fakeclients "k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	kubescheduler "k8s.io/kubernetes/pkg/scheduler"
-	"k8s.io/kubernetes/pkg/scheduler/backend/queue"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/feature"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
@@ -309,51 +305,6 @@ func TestAPodThatIsConcludedWhileItFailsIsForgotten(t *testing.T) {
 			}
 		})
 	}
-}
-
-// playedQueue notes the pods with which it is done, and those that are woken.
-type playedQueue struct {
-	queue.SchedulingQueue
-
-	done []types.UID
-
-	mu        sync.Mutex // guards the field below
-	activated []types.UID
-}
-
-func (q *playedQueue) Done(pod types.UID) { q.done = append(q.done, pod) }
-
-func (q *playedQueue) Activate(_ klog.Logger, pods map[string]*corev1.Pod) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	for _, pod := range pods {
-		q.activated = append(q.activated, pod.UID)
-	}
-}
-
-func (q *playedQueue) MoveAllToActiveOrBackoffQueue(
-	klog.Logger, fwk.ClusterEvent, any, any, queue.PreEnqueueCheck,
-) {
-}
-
-// woken returns the pods that were woken by their names.
-func (q *playedQueue) woken() []types.UID {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return slices.Clone(q.activated)
-}
-
-// playedBinder notes the nodes of pods.
-type playedBinder struct {
-	fwk.BindPlugin
-
-	nodes []string
-	err   error
-}
-
-func (b *playedBinder) Bind(_ context.Context, _ fwk.CycleState, _ *corev1.Pod, node string) *fwk.Status {
-	b.nodes = append(b.nodes, node)
-	return fwk.AsStatus(b.err)
 }
 
 func TestAPodWhoseDelegateHasANodeIsBoundWhateverTheFiltersSay(t *testing.T) {

@@ -1,13 +1,20 @@
 package scheduling
 
 import (
+	"context"
+	"slices"
+	"sync"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/backend/queue"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
@@ -97,4 +104,66 @@ func (w *world) disturb(pod *corev1.Pod, nodeName string) {
 // refuse notes that the target of a node has refused the pod.
 func (w *world) refuse(pod *corev1.Pod, nodeName string, backOff attempts.BackOff, reason string) {
 	w.attempts.Failed(pod, attempts.Failure{NodeName: nodeName, Refused: true, Reason: reason, BackOff: backOff})
+}
+
+// playedQueue notes the pods with which it is done, those that are woken, and what else wakes pods.
+type playedQueue struct {
+	queue.SchedulingQueue
+
+	done []types.UID
+
+	mu        sync.Mutex // guards the fields below
+	activated []types.UID
+	events    []any
+}
+
+func (q *playedQueue) Done(pod types.UID) { q.done = append(q.done, pod) }
+
+func (q *playedQueue) Activate(_ klog.Logger, pods map[string]*corev1.Pod) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, pod := range pods {
+		q.activated = append(q.activated, pod.UID)
+	}
+}
+
+func (q *playedQueue) MoveAllToActiveOrBackoffQueue(
+	_ klog.Logger, _ fwk.ClusterEvent, _, object any, _ queue.PreEnqueueCheck,
+) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.events = append(q.events, object)
+}
+
+// count returns how many events had this object.
+func (q *playedQueue) count(object any) int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	n := 0
+	for _, o := range q.events {
+		if o == object {
+			n++
+		}
+	}
+	return n
+}
+
+// woken returns the pods that were woken by their names.
+func (q *playedQueue) woken() []types.UID {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return slices.Clone(q.activated)
+}
+
+// playedBinder notes the nodes of pods.
+type playedBinder struct {
+	fwk.BindPlugin
+
+	nodes []string
+	err   error
+}
+
+func (b *playedBinder) Bind(_ context.Context, _ fwk.CycleState, _ *corev1.Pod, node string) *fwk.Status {
+	b.nodes = append(b.nodes, node)
+	return fwk.AsStatus(b.err)
 }

@@ -1,12 +1,14 @@
 package scheduling
 
 import (
+	"slices"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
@@ -286,4 +288,61 @@ func TestWhatWasTakenBeforeAPodWaitedDoesNotCount(t *testing.T) {
 			t.Errorf("a pod that waits since second %d was overtaken: %t", second, got)
 		}
 	}
+}
+
+func TestTheFirstOfEqualTargetsKeepsItsRoom(t *testing.T) {
+	for _, order := range [][]int{{0, 1, 2}, {2, 1, 0}, {1, 0, 2}} {
+		w, big, small := newWorld(), sized("big", 10, "8"), sized("small", 20, "1")
+		var all, ordered []*target
+		for _, name := range []string{"c1", "c2", "c3"} {
+			all = append(all, w.engage(t, name, interceptor.Funcs{}))
+		}
+		since := w.clock.Now()
+		w.clock.Step(time.Second)
+		for _, i := range order {
+			ordered = append(ordered, all[i])
+			w.keeping.takes(all[i].NodeName, small, w.demandOf(t, small))
+		}
+		if got, _ := w.keeping.keep(big, w.demandOf(t, big), since, ordered, len(all)); got != all[0] {
+			t.Errorf("in the order %v it is %v", order, got)
+		}
+	}
+}
+
+func TestTheTargetThatPausedFirstKeepsItsRoom(t *testing.T) {
+	w, big, small := newWorld(), sized("big", 10, "8"), sized("small", 20, "1")
+	c1, c2 := w.engage(t, "c1", interceptor.Funcs{}), w.engage(t, "c2", interceptor.Funcs{})
+	since, demand := w.clock.Now(), w.demandOf(t, big)
+	keeps := func(of ...*target) *target {
+		w.clock.Step(time.Second)
+		for _, at := range of {
+			w.keeping.takes(at.NodeName, small, w.demandOf(t, small))
+		}
+		got, _ := w.keeping.keep(big, demand, since, of, 2)
+		w.clock.Step(time.Second)
+		w.keeping.release(big.UID)
+		w.clock.Step(time.Hour)
+		return got
+	}
+	if got := []*target{keeps(c2), keeps(c1), keeps(c1, c2)}; !slices.Equal(got, []*target{c2, c1, c2}) {
+		t.Errorf("these kept their room: %v", got)
+	}
+}
+
+func TestAnotherPodDoesNotEndWhatIsKept(t *testing.T) {
+	w, c1, _ := keptFor(t)
+	w.keeping.takes("another", sized("small", 20, "1"), nil)
+	w.concluded("stranger")
+	if !w.keeping.forOther(c1.NodeName, sized("next", 30, "1")) {
+		t.Error("the target takes all pods")
+	}
+}
+
+func TestPodsAreWokenWhenATargetTakesAllAgain(t *testing.T) {
+	w, c1, big := keptFor(t)
+	pods := &playedQueue{}
+	w.waker.started(pods, klog.Background())
+	w.concluded(big.UID)
+	w.clock.Step(gather)
+	eventually(t, "the pods are woken", func() bool { return pods.count(c1) == 1 })
 }
