@@ -194,6 +194,13 @@ func TestWhereAPodThatWaitsMayMove(t *testing.T) {
 			w.attempts.Moved(pod)
 			w.attempts.StayIn(pod, "admiralty-c1")
 		}, want: []string{"admiralty-c1"}},
+		"the pod came from either": {happens: func(w *world, pod *corev1.Pod, _ *target) {
+			for _, nodeName := range []string{"admiralty-c1", "admiralty-c2"} {
+				w.attempts.StayIn(pod, nodeName)
+				w.attempts.Moved(pod)
+			}
+			w.attempts.StayIn(pod, "admiralty-c1")
+		}, want: []string{"admiralty-c1"}},
 		"the delegate is scheduled": {happens: func(w *world, _ *corev1.Pod, _ *target) {
 			w.placer.Delegates.Seen(w.targets.get("admiralty-c1").Target, newChaperon("c", "p",
 				schedulingtest.With(corev1.PodScheduled, corev1.ConditionTrue, "", "")))
