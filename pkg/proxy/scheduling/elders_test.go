@@ -1,6 +1,7 @@
 package scheduling
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	fakeclients "k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
@@ -188,5 +190,121 @@ func TestAPodOfAnEarlierOnesNameWaitsForItsEnd(t *testing.T) {
 	}
 	if _, status := w.PreFilter(t.Context(), framework.NewCycleState(), pod, nil); !status.IsSuccess() {
 		t.Errorf("it waits for a target that is lost: %v", status)
+	}
+}
+
+func TestHowLongAnElderWaitsAtMost(t *testing.T) {
+	const noExecute, noSchedule = corev1.TaintEffectNoExecute, corev1.TaintEffectNoSchedule
+	for name, test := range map[string]struct {
+		tolerations []corev1.Toleration
+		want        time.Duration // 0 for ever
+	}{
+		"no toleration":        {nil, leastPatience},
+		"for a time":           {[]corev1.Toleration{notReady(noExecute, 300)}, 300 * time.Second},
+		"for any effect":       {[]corev1.Toleration{notReady("", 300)}, 300 * time.Second},
+		"less than it takes":   {[]corev1.Toleration{notReady(noExecute, 10)}, leastPatience},
+		"for no time":          {[]corev1.Toleration{notReady(noExecute, 0)}, leastPatience},
+		"for a time below one": {[]corev1.Toleration{notReady(noExecute, -5)}, leastPatience},
+		"for ever": {
+			[]corev1.Toleration{{Key: corev1.TaintNodeNotReady, Operator: corev1.TolerationOpExists}}, 0,
+		},
+		"another taint": {[]corev1.Toleration{{
+			Key: corev1.TaintNodeUnreachable, Effect: noExecute, TolerationSeconds: new(int64(300)),
+		}}, leastPatience},
+		"another effect": {[]corev1.Toleration{notReady(noSchedule, 300)}, leastPatience},
+		"the shorter of two": {
+			[]corev1.Toleration{notReady(noExecute, 100), notReady("", 300)}, 100 * time.Second,
+		},
+		"the shorter of two, last": {
+			[]corev1.Toleration{notReady(noExecute, 300), notReady("", 100)}, 100 * time.Second,
+		},
+		"no time, and then some": {
+			[]corev1.Toleration{notReady(noExecute, 0), notReady("", 300)}, leastPatience,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pod := newPod("p", nil)
+			pod.Spec.Tolerations = test.tolerations
+			got, ends := patienceOf(pod)
+			if ends != (test.want > 0) || got != test.want {
+				t.Errorf("patience is %v, it ends: %t, want %v", got, ends, test.want)
+			}
+		})
+	}
+}
+
+// notReady tolerates an effect of a node that is not Ready for a number of seconds.
+func notReady(effect corev1.TaintEffect, seconds int64) corev1.Toleration {
+	return corev1.Toleration{
+		Key: corev1.TaintNodeNotReady, Operator: corev1.TolerationOpExists, Effect: effect,
+		TolerationSeconds: &seconds,
+	}
+}
+
+func TestThePatienceOfAnElderEndsToTheMoment(t *testing.T) {
+	w, pod := newWorld(), newPod("p", nil)
+	w.withElder(t, pod, clusterTarget("c2", "v1", metav1.ConditionTrue, created))
+	if w.clock.Step(leastPatience - 1); !w.elders.includes(pod) {
+		t.Error("it ends too early")
+	}
+	if w.clock.Step(1); w.elders.includes(pod) {
+		t.Error("it does not end")
+	}
+}
+
+func TestATargetOfAnotherNamespaceHasNoDelegateOfAnElder(t *testing.T) {
+	for namespace, waits := range map[string]bool{"default": true, "other": false} {
+		target := &v1alpha1.Target{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "c2"}}
+		w, pod := newWorld(), newPod("p", nil)
+		w.withElder(t, pod, target)
+		reason, err := w.elders.waits(t.Context(), pod, func() {})
+		if err != nil || strings.Contains(reason, namespace+"/c2") != waits || (reason == "") == waits {
+			t.Errorf("namespace %s: %q, error %v", namespace, reason, err)
+		}
+	}
+}
+
+func TestAPodThatIsNoProxyIsNoElder(t *testing.T) {
+	w, pod := newWorld(), newPod("p", nil)
+	delete(pod.Annotations, v1alpha1.AnnotationElect)
+	w.withElder(t, pod, clusterTarget("c2", "v1", metav1.ConditionTrue, created))
+	if w.elders.includes(pod) {
+		t.Error("it is an elder")
+	}
+}
+
+func TestTheEldersAreListedAgainAfterAnError(t *testing.T) {
+	w, pod, fails := newWorld(), newPod("p", nil), true
+	w.withElder(t, pod)
+	clients := fakeclients.NewClientset(pod)
+	clients.PrependReactor("list", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
+		defer func() { fails = false }()
+		return fails, nil, errors.New("busy")
+	})
+	w.elders = newElders(fake.NewClientBuilder().Build(), w.clock)
+	done := make(chan struct{})
+	go func() { w.elders.list(t.Context(), clients); close(done) }()
+	eventually(t, "it waits", w.clock.HasWaiters)
+	w.clock.Step(listElders)
+	receive(t, "the list", done)
+	if !w.elders.includes(pod) {
+		t.Error("the pod is no elder")
+	}
+}
+
+func TestWithoutAListOfTargetsNobodyIsPlaced(t *testing.T) {
+	w, pod := newWorld(), newPod("p", nil)
+	w.withElder(t, pod)
+	w.elders.targets = fake.NewClientBuilder().WithScheme(runtime.NewScheme()).Build()
+	if _, status := w.PreFilter(t.Context(), framework.NewCycleState(), pod, nil); status.Code() != fwk.Error {
+		t.Errorf("status is %v", status)
+	}
+}
+
+func TestWithoutTargetsToReadThereAreNoElders(t *testing.T) {
+	w, clients := newWorld(), fakeclients.NewClientset(newPod("p", nil))
+	w.elders.list(t.Context(), clients)
+	if asked := clients.Actions(); len(asked) > 0 || w.elders.includes(newPod("p", nil)) {
+		t.Errorf("it asks %v", asked)
 	}
 }

@@ -3,14 +3,21 @@ package scheduling
 import (
 	"context"
 	"testing"
+	"time"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllertest"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/proxy/scheduling/placement"
 )
 
 func TestANewLeaderKnowsWhichProxiesAreBound(t *testing.T) {
@@ -70,5 +77,103 @@ func TestOfABoundProxyIsKeptWhatCountsOnItsNode(t *testing.T) {
 	}
 	if got, want := of(pod), of(whole); got.MilliCPU != want.MilliCPU || got.Memory != want.Memory {
 		t.Errorf("it counts %v, want %v", got, want)
+	}
+}
+
+func TestOfANamespaceAndATombstoneIsKeptWhatCounts(t *testing.T) {
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
+		Name: "default", Annotations: map[string]string{"a": "b"}, Labels: map[string]string{"l": "m"},
+		ManagedFields: []metav1.ManagedFieldsEntry{{}},
+	}}
+	if _, err := trim(namespace); err != nil || namespace.Annotations != nil || namespace.ManagedFields != nil ||
+		namespace.Labels["l"] != "m" {
+		t.Errorf("a namespace: %v, error %v", namespace, err)
+	}
+	tombstone := cache.DeletedFinalStateUnknown{Key: "default/web"}
+	if kept, err := trim(tombstone); err != nil || kept != any(tombstone) {
+		t.Errorf("a tombstone: %v, error %v", kept, err)
+	}
+}
+
+func TestProxiesThatNeedNoTargetAreConcluded(t *testing.T) {
+	pending, bound, deleted := newPod("pending", nil), newPod("bound", nil), newPod("deleted", nil)
+	bound.Spec.NodeName = "n"
+	deleted.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)}
+	for name, test := range map[string]struct {
+		happens func(*controllertest.FakeInformer)
+		want    map[types.UID]placement.ProxyState
+	}{
+		"it is there": {func(i *controllertest.FakeInformer) { i.Add(pending) }, nil},
+		"it waits":    {func(i *controllertest.FakeInformer) { i.Update(pending, pending) }, nil},
+		"it is bound": {
+			func(i *controllertest.FakeInformer) { i.Update(pending, bound) },
+			map[types.UID]placement.ProxyState{"bound": placement.ProxyBound},
+		},
+		"it is being deleted": {
+			func(i *controllertest.FakeInformer) { i.Update(pending, deleted) },
+			map[types.UID]placement.ProxyState{"deleted": placement.ProxyGone},
+		},
+		"it is gone": {
+			func(i *controllertest.FakeInformer) { i.Delete(bound) },
+			map[types.UID]placement.ProxyState{"bound": placement.ProxyGone},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			informer, got := controllertest.NewFakeInformer(), map[types.UID]placement.ProxyState(nil)
+			err := handleProxies(informer, func(pod *corev1.Pod, state placement.ProxyState) {
+				got = map[types.UID]placement.ProxyState{pod.UID: state}
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			test.happens(informer)
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestANamespaceWakesItsPodsWhenItIsEnabled(t *testing.T) {
+	enabled := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
+		Name: "n", Labels: map[string]string{v1alpha1.LabelEnabledNamespace: v1alpha1.LabelEnabledNamespaceValue},
+	}}
+	disabled := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "n"}}
+	for name, test := range map[string]struct {
+		happens func(*controllertest.FakeInformer)
+		want    int
+	}{
+		"one that is enabled is seen":     {func(i *controllertest.FakeInformer) { i.Add(enabled) }, 1},
+		"one that is not enabled is seen": {func(i *controllertest.FakeInformer) { i.Add(disabled) }, 0},
+		"it is enabled":                   {func(i *controllertest.FakeInformer) { i.Update(disabled, enabled) }, 1},
+		"it is disabled":                  {func(i *controllertest.FakeInformer) { i.Update(enabled, disabled) }, 0},
+		"it stays enabled":                {func(i *controllertest.FakeInformer) { i.Update(enabled, enabled) }, 0},
+		"it stays disabled":               {func(i *controllertest.FakeInformer) { i.Update(disabled, disabled) }, 0},
+		"something else is seen": {func(i *controllertest.FakeInformer) {
+			i.Add(newPod("p", nil))
+			i.Update(newPod("p", nil), enabled)
+			i.Update(disabled, newPod("p", nil))
+		}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			informer, got := controllertest.NewFakeInformer(), 0
+			if err := handleNamespaces(informer, func(*corev1.Namespace) { got++ }); err != nil {
+				t.Fatal(err)
+			}
+			if test.happens(informer); got != test.want {
+				t.Errorf("its pods are woken %d times, want %d", got, test.want)
+			}
+		})
+	}
+}
+
+func TestAKindThatIsNotReadHasNoObjects(t *testing.T) {
+	informer := newInformers(fake.NewClientset()).Storage().V1().CSINodes().Informer()
+	ctx, cancel := context.WithCancel(t.Context())
+	stopped := make(chan struct{})
+	go func() { informer.RunWithContext(ctx); close(stopped) }()
+	defer func() { cancel(); <-stopped }()
+	if !cache.WaitFor(ctx, "", informer.HasSyncedChecker()) || len(informer.GetStore().List()) > 0 {
+		t.Errorf("it has %v", informer.GetStore().List())
 	}
 }
