@@ -12,6 +12,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	configv1alpha1 "github.com/multicluster-scheduler/multicluster-scheduler/api/config/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/proxy/scheduling/attempts"
@@ -370,5 +371,45 @@ func TestTheTargetThatRefusedThePodLeastOftenHasItsTurn(t *testing.T) {
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("pod %s: %s", pod, diff)
 		}
+	}
+}
+
+func TestWhichCandidateIsTriedFirst(t *testing.T) {
+	first := candidate{Trial: in("b", attempts.Preempt), turns: 1, share: 5}
+	for name, other := range map[string]candidate{
+		"a better prospect": {Trial: in("a", attempts.Grow), turns: 0, share: 1},
+		"fewer turns":       {Trial: in("a", attempts.Preempt), turns: 2, share: 1},
+		"more room":         {Trial: in("a", attempts.Preempt), turns: 1, share: 6},
+		"an earlier name":   {Trial: in("c", attempts.Preempt), turns: 1, share: 5},
+	} {
+		if !first.before(other, configv1alpha1.Spread) || other.before(first, configv1alpha1.Spread) {
+			t.Errorf("%s does not decide", name)
+		}
+	}
+	fuller := candidate{Trial: in("c", attempts.Preempt), turns: 1, share: 6}
+	if !fuller.before(first, configv1alpha1.Pack) || first.before(fuller, configv1alpha1.Pack) {
+		t.Error("pack does not try the fuller one first")
+	}
+}
+
+func TestAPodWhoseTargetFoundNoNodeIsTriedThereOnce(t *testing.T) {
+	w, pod := newWorld(), newPod("p", list("cpu", "1"))
+	c1 := w.engage(t, "c1", interceptor.Funcs{})
+	w.withPolicy(c1, &v1alpha1.PlacementPolicy{ScaleUp: &v1alpha1.ScaleUp{}})
+	w.refuse(pod, c1.NodeName, attempts.UntilMoreRoom, "anti-affinity")
+	node := newNode(c1.NodeName, resources("64", "64Gi"))
+	if next := w.cycleOf(t, pod, node); next != in(c1.NodeName, attempts.Grow) {
+		t.Fatalf("it is tried in %v", next)
+	}
+	state := framework.NewCycleState()
+	if _, status := w.PreFilter(t.Context(), state, pod, nil); !status.IsSuccess() {
+		t.Fatal(status)
+	}
+	if status := w.Filter(t.Context(), state, pod, node); !status.IsSuccess() {
+		t.Errorf("the trial: %v", status)
+	}
+	c, err := readCycle(state)
+	if err != nil || c.accepted != attempts.Grow {
+		t.Errorf("it is accepted as %v, error %v", c.accepted, err)
 	}
 }
