@@ -67,6 +67,7 @@ type loop struct {
 	leasesIn string
 	// quality observes how the target answers.
 	quality responsive.Observer
+	silence silence
 	// doubts is how many attempts to connect, or checks, have failed in a row.
 	doubts   int
 	comeback comeback
@@ -181,17 +182,21 @@ func (l *loop) keep(ctx, life context.Context, w want) {
 	backoff := newBackoff()
 	l.doubts = 0
 	for ctx.Err() == nil {
-		engaged, err := l.engage(ctx, life, w)
+		bounded, over, cancel := l.silence.bound(ctx, l.options.Clock.Now())
+		engaged, err := l.engage(bounded, life, w)
+		over()
 		if err == nil {
 			l.disengage()
 			l.connected(ctx, w, engaged)
 			l.watch(ctx, w)
+			cancel()
 			if over := l.attempt.account.Err(); over != nil {
 				l.punish(ctx, w, over)
 			}
 			backoff, l.doubts = newBackoff(), 0
 			continue
 		}
+		cancel()
 		if over := l.attempt.account.Violation(); over != nil {
 			l.punish(ctx, w, over)
 			continue
@@ -200,7 +205,7 @@ func (l *loop) keep(ctx, life context.Context, w want) {
 		// As with health checks, one failed attempt does not make a target lost that an earlier leader connected.
 		condition := l.conditionOf(err, w)
 		slow := condition.Reason == v1alpha1.ReasonUnreachable || condition.Reason == v1alpha1.ReasonAddressesUnknown
-		if !slow || l.doubts >= l.patience() {
+		if !slow || l.doubts >= l.patience() || l.silence.dead(l.options.Clock.Now()) {
 			l.failed(ctx, w, condition)
 		}
 		pause.For(ctx, l.options.Clock, backoff.Step())

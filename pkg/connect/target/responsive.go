@@ -34,7 +34,9 @@ func (l *loop) answered(status int, took time.Duration) {
 	case took > responsive.SlowAfter:
 		answer = responsive.Slow
 	}
-	l.quality.Note(answer, l.options.Clock.Now())
+	now := l.options.Clock.Now()
+	l.silence.note(status != 0, took, now)
+	l.quality.Note(answer, now)
 	l.reportDecision()
 }
 
