@@ -36,8 +36,8 @@ func byItself(c *testCase) *testCase {
 
 // actions returns all actions.
 func actions() []*testCase {
-	return slices.Concat(streamActions(), changeActions(), deletionActions(), controllerActions(), jobActions(),
-		readActions())
+	return slices.Concat(streamActions(), changeActions(), deletionActions(), controllerActions(), customActions(),
+		jobActions(), readActions())
 }
 
 // newPod returns a pod of the test image with one container.

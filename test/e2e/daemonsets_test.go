@@ -84,7 +84,8 @@ func (w *world) daemonsAvailable(t *testing.T, name string, want int) {
 // daemonsPending waits until a DaemonSet has so many pods on virtual nodes, which say why they are Pending.
 func (w *world) daemonsPending(t *testing.T, name string, want int) {
 	t.Helper()
-	eventually(t, fmt.Sprintf("%d pods of %s to be Pending on virtual nodes", want, name), func(ctx context.Context) error {
+	what := fmt.Sprintf("%d pods of %s to be Pending on virtual nodes", want, name)
+	eventually(t, what, func(ctx context.Context) error {
 		pods := &corev1.PodList{}
 		err := w.c1.List(ctx, pods, client.InNamespace(w.namespace), client.MatchingLabels{"app": name})
 		if err != nil {

@@ -27,7 +27,9 @@ func TestWhenATargetIsDead(t *testing.T) {
 	}{
 		"nothing was asked":                            {nil, time.Hour, false},
 		"it has answered, and nothing was asked since": {[]request{{0, 0, true}}, time.Hour, false},
-		"one answer did not come":                      {[]request{{0, 0, true}, {10 * time.Second, 0, false}}, 34 * time.Second, false},
+		"one answer did not come": {
+			[]request{{0, 0, true}, {10 * time.Second, 0, false}}, deadAfter - time.Second, false,
+		},
 		"no answer came for long": {
 			[]request{{0, 0, true}, {10 * time.Second, 0, false}}, deadAfter, true,
 		},

@@ -33,30 +33,30 @@ func TestWhichEventsWakeAPod(t *testing.T) {
 		resource fwk.EventResource
 		action   fwk.ActionType
 		// object and other are of the event: the pod is woken by the first one alone.
-		object, other func(w *world, t *testing.T) any
+		object, other func(w *world) any
 	}{
 		"a target has room": {
 			targetChange, fwk.Update,
-			func(w *world, t *testing.T) any { return w.engage(t, "c1", interceptor.Funcs{}) },
-			func(w *world, t *testing.T) any { return w.empty(t, "c1") },
+			func(w *world) any { return w.engage(t, "c1", interceptor.Funcs{}) },
+			func(w *world) any { return w.empty(t, "c1") },
 		},
 		"the node of a target is there": {
 			fwk.Node, fwk.Add,
-			func(w *world, t *testing.T) any {
+			func(w *world) any {
 				return newNode(w.engage(t, "c1", interceptor.Funcs{}).NodeName, nil).Node()
 			},
-			func(*world, *testing.T) any { return newNode("admiralty-c1", nil).Node() },
+			func(*world) any { return newNode("admiralty-c1", nil).Node() },
 		},
 		"a namespace is enabled": {
 			namespaceEnabled, fwk.Update,
-			func(*world, *testing.T) any {
+			func(*world) any {
 				return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default"}}
 			},
-			func(*world, *testing.T) any { return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "other"}} },
+			func(*world) any { return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "other"}} },
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			for want, object := range map[fwk.QueueingHint]func(w *world, t *testing.T) any{
+			for want, object := range map[fwk.QueueingHint]func(w *world) any{
 				fwk.Queue: test.object, fwk.QueueSkip: test.other,
 			} {
 				w := newWorld()
@@ -65,7 +65,7 @@ func TestWhichEventsWakeAPod(t *testing.T) {
 					t.Fatalf("%d hints", len(hints))
 				}
 				pod := newPod("p", list("cpu", "4"))
-				hint, err := hints[0](klog.Background(), pod, nil, object(w, t))
+				hint, err := hints[0](klog.Background(), pod, nil, object(w))
 				if hint != want || err != nil {
 					t.Errorf("hint is %v, error %v, want %v", hint, err, want)
 				}
