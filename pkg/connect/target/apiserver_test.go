@@ -375,7 +375,7 @@ func newReaching(t *testing.T, key types.NamespacedName, objects ...client.Objec
 // remakes makes the loop anew, after a change of the options.
 func (r *reaching) remakes() { r.loop = newLoop(r.connections, r.loop.key, r.want, nil) }
 
-// engages engages the target.
+// engages puts the target into the registry.
 func (r *reaching) engages(t *testing.T) *engagement {
 	t.Helper()
 	e, err := r.loop.engage(t.Context(), r.life, r.want)

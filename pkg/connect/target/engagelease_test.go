@@ -114,7 +114,8 @@ func TestATargetWithoutALeaseForUs(t *testing.T) {
 			objects: []client.Object{grantOf(leasing)}, lacks: lackingFor, want: v1alpha1.ReasonForbidden,
 		},
 		"it is gone, and we have held it": {
-			objects: []client.Object{grantOf(leasing)}, remembered: 7, lacks: lackingFor, want: v1alpha1.ReasonTurnedBack,
+			objects: []client.Object{grantOf(leasing)}, remembered: 7, lacks: lackingFor,
+			want: v1alpha1.ReasonTurnedBack,
 		},
 		"another cluster holds it": {objects: []client.Object{grantOf(leasing), rival}, shared: "c9", asks: true},
 		"it is the source itself":  {self: true},

@@ -165,8 +165,8 @@ func TestAManagerThatStopsWaitsForItsLoops(t *testing.T) {
 	stop()
 	waittest.Eventually(t, "it waits for its loops", r.clock.HasWaiters)
 	select {
-	case <-ended:
-		t.Fatal("it does not wait for a loop")
+	case err := <-ended:
+		t.Fatalf("it does not wait for a loop: %v", err)
 	default:
 	}
 	close(waits)

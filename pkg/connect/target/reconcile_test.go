@@ -49,7 +49,7 @@ func newStarted(t *testing.T, funcs interceptor.Funcs, spec v1alpha1.ClusterTarg
 	return s
 }
 
-// reconciles reconciles the target, and returns its status.
+// reconciles has the target looked at once, and returns its status.
 func (s *started) reconciles(t *testing.T) v1alpha1.TargetStatus {
 	t.Helper()
 	if _, err := s.Reconcile(t.Context(), reconcile.Request{NamespacedName: keyC2}); err != nil {
