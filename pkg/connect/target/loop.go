@@ -181,6 +181,7 @@ func (l *loop) run(life context.Context) {
 func (l *loop) keep(ctx, life context.Context, w want) {
 	backoff := newBackoff()
 	l.doubts = 0
+	l.silence.forget()
 	for ctx.Err() == nil {
 		bounded, over, cancel := l.silence.bound(ctx, l.options.Clock.Now())
 		engaged, err := l.engage(bounded, life, w)
@@ -258,6 +259,7 @@ func (l *loop) punish(ctx context.Context, w want, over error) {
 	l.penalty = min(max(2*l.penalty, firstPenalty), lastPenalty)
 	l.report(ctx, w, finding{condition: overBudget(over, w, l.penalty)})
 	pause.For(ctx, l.options.Clock, l.penalty)
+	l.silence.forget()
 }
 
 // failed reports that the target could not be engaged. An earlier engagement with the same credentials stays, as lost,

@@ -36,6 +36,13 @@ func (s *silence) note(answered bool, took time.Duration, now time.Time) {
 	}
 }
 
+// forget begins anew after a time in which nobody asked the target.
+func (s *silence) forget() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.since, s.missed = time.Time{}, false
+}
+
 // isDead says whether the target has been silent for long. It is called under mu.
 func (s *silence) isDead(now time.Time) bool { return s.missed && now.Sub(s.since) >= deadAfter }
 

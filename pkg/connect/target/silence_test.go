@@ -53,6 +53,17 @@ func TestWhenATargetIsDead(t *testing.T) {
 	}
 }
 
+func TestATimeInWhichNobodyAsksIsNoSilence(t *testing.T) {
+	var s silence
+	began := time.Now()
+	s.note(true, 0, began)
+	s.forget()
+	s.note(false, time.Second, began.Add(time.Hour))
+	if s.dead(began.Add(time.Hour)) {
+		t.Error("the target is dead after one request without an answer")
+	}
+}
+
 func TestAnAttemptEndsWhenTheTargetIsFoundDead(t *testing.T) {
 	var s silence
 	began := time.Now()
