@@ -108,6 +108,25 @@ func unusable(failure metav1.Condition) metav1.Condition {
 	}
 }
 
+// conditionOf returns the condition for an error of an attempt to engage.
+func (l *loop) conditionOf(err error, w want) metav1.Condition {
+	if noKey := (*noKeyError)(nil); errors.As(err, &noKey) {
+		return disconnected(v1alpha1.ReasonNoKey, noKey.Error())
+	}
+	if own := (*ownAddressesError)(nil); errors.As(err, &own) {
+		return disconnected(v1alpha1.ReasonAddressesUnknown, "this cluster does not know its own addresses, which "+
+			"targets must not claim: "+own.Error()+"; the log of the leading manager says why, and helm upgrade gives "+
+			"the rights")
+	}
+	if other := (*identity.OtherClusterError)(nil); errors.As(err, &other) {
+		return otherCluster(other, l.key, w)
+	}
+	if condition, ok := l.unsafeCondition(err, w); ok {
+		return condition
+	}
+	return failedCondition(err, l.key, w)
+}
+
 // failedCondition returns the condition Connected for an error of a request to the target's API server.
 func failedCondition(err error, key types.NamespacedName, w want) metav1.Condition {
 	host := w.config.Host

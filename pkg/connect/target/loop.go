@@ -3,7 +3,6 @@ package target
 import (
 	"cmp"
 	"context"
-	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -15,7 +14,6 @@ import (
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/connect/awake"
-	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/connect/identity"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/connect/responsive"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate/wire"
@@ -229,25 +227,6 @@ func (l *loop) learn() {
 	if !l.engaged.self {
 		l.known = cmp.Or(l.engaged.identity.ClusterID(), l.known)
 	}
-}
-
-// conditionOf returns the condition for an error of an attempt to engage.
-func (l *loop) conditionOf(err error, w want) metav1.Condition {
-	if noKey := (*noKeyError)(nil); errors.As(err, &noKey) {
-		return disconnected(v1alpha1.ReasonNoKey, noKey.Error())
-	}
-	if own := (*ownAddressesError)(nil); errors.As(err, &own) {
-		return disconnected(v1alpha1.ReasonAddressesUnknown, "this cluster does not know its own addresses, which "+
-			"targets must not claim: "+own.Error()+"; the log of the leading manager says why, and helm upgrade gives "+
-			"the rights")
-	}
-	if other := (*identity.OtherClusterError)(nil); errors.As(err, &other) {
-		return otherCluster(other, l.key, w)
-	}
-	if condition, ok := l.unsafeCondition(err, w); ok {
-		return condition
-	}
-	return failedCondition(err, l.key, w)
 }
 
 // punish disconnects a target that costs too much for a while, which doubles each time.
