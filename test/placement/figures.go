@@ -23,6 +23,8 @@ type figures struct {
 	waited, held int
 	// starved is how many pods were overtaken by later ones that ask for the same, for too long.
 	starved int
+	// preempted is how many pods ended for more important ones.
+	preempted int
 	// partGangs is how many gangs were placed in part.
 	partGangs int
 }
@@ -31,7 +33,7 @@ type figures struct {
 func (ob *observer) figures() figures {
 	ob.mu.Lock()
 	defer ob.mu.Unlock()
-	f := figures{pods: len(ob.byName)}
+	f := figures{pods: len(ob.byName), preempted: ob.preempted}
 	var waits []time.Duration
 	attempts, tried := 0, 0
 	inGang, placedInGang := map[string]int{}, map[string]int{}
@@ -62,26 +64,26 @@ func (ob *observer) figures() figures {
 	return f
 }
 
-// overtaken says whether pods with the same requests and constraints that came much later were placed earlier. It must
-// be called with the lock held.
+// overtaken says whether pods with the same requests and constraints that came much later were placed earlier. A pod
+// that replaces a preempted one is no later than that one was. It must be called with the lock held.
 func (ob *observer) overtaken(o *observed, end time.Time) bool {
 	for _, other := range ob.byName {
-		if other.size() == o.size() && !other.placed.IsZero() && other.placed.Before(end) &&
-			other.created.Sub(o.created) >= tooLong {
+		later := min(other.created.Sub(o.created), other.at-o.at)
+		if other.size() == o.size() && !other.placed.IsZero() && other.placed.Before(end) && later >= tooLong {
 			return true
 		}
 	}
 	return false
 }
 
-// size returns what a pod asks for, as text, if it asks for nothing but CPUs and memory.
+// size returns what a pod asks for, as text, if it asks for nothing but CPUs, memory and a priority.
 func (a *arrival) size() string {
 	spec := &a.pod.Spec
 	if len(spec.NodeSelector) > 0 || len(spec.Tolerations) > 0 || spec.Affinity != nil || a.gang != "" {
 		return a.kind
 	}
 	requests := spec.Containers[0].Resources.Requests
-	return requests.Cpu().String() + " " + requests.Memory().String()
+	return requests.Cpu().String() + " " + requests.Memory().String() + " " + spec.PriorityClassName
 }
 
 // problems says what must not be.
@@ -93,6 +95,10 @@ func (r *result) problems() []string {
 	}
 	if r.fleet.starved > 0 {
 		problems = append(problems, fmt.Sprintf("%d pods starved", r.fleet.starved))
+	}
+	if needless := r.fleet.preempted - r.flat.preempted; needless*2 > r.flat.preempted {
+		problems = append(problems, fmt.Sprintf("%d pods were preempted, and %d in a flat cluster of the same nodes",
+			r.fleet.preempted, r.flat.preempted))
 	}
 	if missing := r.flat.placed - r.fleet.placed; !r.limited && missing*20 > r.fleet.pods {
 		problems = append(problems, fmt.Sprintf("%d of %d pods were placed, and %d in a flat cluster of the same nodes",

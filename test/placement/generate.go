@@ -136,6 +136,9 @@ func lasting(d time.Duration) func(*corev1.Pod) {
 	}
 }
 
+// matters makes pods more important than others.
+func matters(pod *corev1.Pod) { pod.Spec.PriorityClassName = important }
+
 func tolerating(key string) func(*corev1.Pod) {
 	return func(pod *corev1.Pod) {
 		pod.Spec.Tolerations = append(pod.Spec.Tolerations,

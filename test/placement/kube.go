@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -12,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
+	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
@@ -19,6 +21,7 @@ import (
 	schedulercache "k8s.io/kubernetes/pkg/scheduler/backend/cache"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/defaultpreemption"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -34,20 +37,22 @@ const (
 )
 
 // kube is the kube-scheduler of a cluster: the plugins of the default profile that are about nodes, over a snapshot of
-// kube-scheduler's own cache. Pods that do not fit wait as in kube-scheduler's queue. It does not preempt.
+// kube-scheduler's own cache. Pods that do not fit wait as in kube-scheduler's queue.
 type kube struct {
 	store  *store
 	random *rand.Rand // for equal scores. Only the goroutine of run uses it.
 	news   chan struct{}
 	logger klog.Logger
 
-	mu        sync.Mutex // guards the fields below
-	cache     schedulercache.Cache
-	snapshot  *schedulercache.Snapshot
-	framework framework.Framework
-	queue     []*corev1.Pod
-	parked    map[types.UID]*parked
-	next      int // the node to begin with
+	mu         sync.Mutex // guards the fields below
+	cache      schedulercache.Cache
+	snapshot   *schedulercache.Snapshot
+	framework  framework.Framework
+	preemption *defaultpreemption.DefaultPreemption
+	nominated  nominations
+	queue      []*corev1.Pod
+	parked     map[types.UID]*parked
+	next       int // the node to begin with
 }
 
 // parked is a pod that fits nowhere.
@@ -64,19 +69,23 @@ func newKube(ctx context.Context, s *store, seed uint64) (*kube, error) {
 		store: s, random: rand.New(rand.NewPCG(seed, 1)), //nolint:gosec // repeatable
 		news: make(chan struct{}, 1), logger: klog.Background(),
 		cache: schedulercache.New(ctx, nil, false, false), snapshot: schedulercache.NewEmptySnapshot(),
-		parked: map[types.UID]*parked{},
+		parked: map[types.UID]*parked{}, nominated: nominations{},
 	}
 	profile, err := defaultProfile()
 	if err != nil {
 		return nil, err
 	}
 	clients := kubernetes.New(nil) // Nothing is asked: no plugin needs more than nodes and pods.
-	k.framework, err = frameworkruntime.NewFramework(ctx, plugins.NewInTreeRegistry(), &profile,
-		frameworkruntime.WithSnapshotSharedLister(k.snapshot), frameworkruntime.WithClientSet(clients),
+	k.framework, err = frameworkruntime.NewFramework(ctx, plugins.NewInTreeRegistry(), profile,
+		frameworkruntime.WithSnapshotSharedLister(k.snapshot), frameworkruntime.WithMutableSnapshotLister(k.snapshot),
+		frameworkruntime.WithPodNominator(k.nominated), frameworkruntime.WithClientSet(clients),
 		frameworkruntime.WithInformerFactory(informers.NewSharedInformerFactory(clients, 0)),
 		frameworkruntime.WithParallelism(1))
 	if err != nil {
 		return nil, fmt.Errorf("making the scheduler of %s: %w", s.name, err)
+	}
+	if k.preemption, err = newPreemption(ctx, profile, k.framework); err != nil {
+		return nil, fmt.Errorf("making the preemption of %s: %w", s.name, err)
 	}
 	s.watch(k.changed)
 	go k.run(ctx)
@@ -84,12 +93,12 @@ func newKube(ctx context.Context, s *store, seed uint64) (*kube, error) {
 }
 
 // defaultProfile has the plugins of the default profile that decide by nodes and pods alone, with their weights.
-func defaultProfile() (config.KubeSchedulerProfile, error) {
+func defaultProfile() (*config.KubeSchedulerProfile, error) {
 	defaults, err := latest.Default()
 	if err != nil {
-		return config.KubeSchedulerProfile{}, fmt.Errorf("making the default configuration: %w", err)
+		return nil, fmt.Errorf("making the default configuration: %w", err)
 	}
-	profile := defaults.Profiles[0]
+	profile := &defaults.Profiles[0]
 	left := []string{
 		names.PrioritySort, names.DefaultBinder, names.SchedulingGates, names.NodeUnschedulable, names.NodeName,
 		names.TaintToleration, names.NodeAffinity, names.NodePorts, names.NodeResourcesFit, names.PodTopologySpread,
@@ -119,21 +128,11 @@ func (k *kube) changed(c change) {
 
 // podChanged must be called with the lock held.
 func (k *kube) podChanged(before, after *corev1.Pod) {
-	was, is := before != nil && onNode(before), after != nil && onNode(after)
-	switch {
-	case is && !was:
-		k.must(k.cache.AddPod(k.logger, after))
-	case was && !is:
-		k.must(k.cache.RemovePod(k.logger, before))
-		k.wake()
-	}
+	k.account(before, after)
 	if after == nil || after.Spec.NodeName != "" {
-		if before == nil {
-			return
+		if before != nil {
+			k.forget(before.UID)
 		}
-		uid := before.UID
-		k.queue = slices.DeleteFunc(k.queue, func(p *corev1.Pod) bool { return p.UID == uid })
-		delete(k.parked, uid)
 		return
 	}
 	gated := len(after.Spec.SchedulingGates) > 0
@@ -141,6 +140,27 @@ func (k *kube) podChanged(before, after *corev1.Pod) {
 		k.queue = append(k.queue, after)
 		notify(k.news)
 	}
+}
+
+// account notes what a pod takes of its node. It must be called with the lock held.
+func (k *kube) account(before, after *corev1.Pod) {
+	was, is := before != nil && onNode(before), after != nil && onNode(after)
+	switch {
+	case is && !was:
+		k.must(k.cache.AddPod(k.logger, after))
+	case is && before.DeletionTimestamp == nil && after.DeletionTimestamp != nil:
+		k.must(k.cache.UpdatePod(k.logger, before, after))
+	case was && !is:
+		k.must(k.cache.RemovePod(k.logger, before))
+		k.wake()
+	}
+}
+
+// forget forgets a pod that needs no node any more. It must be called with the lock held.
+func (k *kube) forget(uid types.UID) {
+	k.queue = slices.DeleteFunc(k.queue, func(p *corev1.Pod) bool { return p.UID == uid })
+	delete(k.parked, uid)
+	delete(k.nominated, uid)
 }
 
 func (k *kube) must(err error) {
@@ -211,12 +231,17 @@ func (k *kube) take() (*corev1.Pod, time.Duration) {
 	return pod, 0
 }
 
-// compare puts the oldest pod first.
-func compare(a, b *corev1.Pod) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) }
+// compare puts the most important pod first, and then the oldest.
+func compare(a, b *corev1.Pod) int {
+	return cmp.Or(
+		cmp.Compare(corev1helpers.PodPriority(b), corev1helpers.PodPriority(a)),
+		a.CreationTimestamp.Compare(b.CreationTimestamp.Time),
+	)
+}
 
 func (k *kube) schedule(ctx context.Context, pod *corev1.Pod) {
 	k.mu.Lock()
-	node := k.choose(ctx, pod)
+	node, instead := k.choose(ctx, pod)
 	if node == "" {
 		k.park(pod)
 	} else {
@@ -238,6 +263,9 @@ func (k *kube) schedule(ctx context.Context, pod *corev1.Pod) {
 		})
 		return true
 	})
+	if instead != nil {
+		k.carryOut(pod, instead)
+	}
 }
 
 // park must be called with the lock held.
@@ -251,15 +279,18 @@ func (k *kube) park(pod *corev1.Pod) {
 	p.tries++
 }
 
-// choose returns the best node for the pod, or nothing. It must be called with the lock held.
-func (k *kube) choose(ctx context.Context, pod *corev1.Pod) string {
+// choose returns the best node for the pod, or else what is to end for it, or nothing. It must be called with the lock
+// held.
+func (k *kube) choose(ctx context.Context, pod *corev1.Pod) (string, *preemption) {
 	state := framework.NewCycleState()
-	feasible := k.feasible(ctx, state, pod, k.wanted())
-	if len(feasible) < 2 {
-		if len(feasible) == 1 {
-			return feasible[0].Node().Name
-		}
-		return ""
+	feasible, fails := k.feasible(ctx, state, pod, k.wanted())
+	switch {
+	case fails:
+		return "", nil
+	case len(feasible) == 0:
+		return "", k.preempt(ctx, state, pod)
+	case len(feasible) == 1:
+		return feasible[0].Node().Name, nil
 	}
 	if status := k.framework.RunPreScorePlugins(ctx, state, pod, feasible); !status.IsSuccess() {
 		panic(status.AsError())
@@ -279,7 +310,7 @@ func (k *kube) choose(ctx context.Context, pod *corev1.Pod) string {
 			}
 		}
 	}
-	return scores[best].Name
+	return scores[best].Name, nil
 }
 
 // wanted is how many feasible nodes kube-scheduler looks for.
@@ -291,35 +322,39 @@ func (k *kube) wanted() int {
 	return max(100, all*max(5, 50-all/125)/100)
 }
 
-// feasible returns so many nodes at most that the pod fits on. It must be called with the lock held.
-func (k *kube) feasible(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, most int) []fwk.NodeInfo {
+// feasible returns so many nodes at most that the pod fits on. If it fails, no node can help. It must be called with
+// the lock held.
+func (k *kube) feasible(
+	ctx context.Context, state fwk.CycleState, pod *corev1.Pod, most int,
+) (found []fwk.NodeInfo, fails bool) {
 	k.must(k.cache.UpdateSnapshot(k.logger, k.snapshot))
 	result, status, _ := k.framework.RunPreFilterPlugins(ctx, state, pod)
 	if !status.IsSuccess() {
-		return nil
+		return nil, true
 	}
 	nodes, err := k.snapshot.NodeInfos().List()
 	k.must(err)
-	var found []fwk.NodeInfo
 	looked := 0
 	for ; looked < len(nodes) && len(found) < most; looked++ {
 		node := nodes[(k.next+looked)%len(nodes)]
 		if !result.AllNodes() && !result.NodeNames.Has(node.Node().Name) {
 			continue
 		}
-		if k.framework.RunFilterPlugins(ctx, state, pod, node).IsSuccess() {
+		if k.framework.RunFilterPluginsWithNominatedPods(ctx, state, pod, node).IsSuccess() {
 			found = append(found, node)
 		}
 	}
 	if len(nodes) > 0 {
 		k.next = (k.next + looked) % len(nodes)
 	}
-	return found
+	return found, false
 }
 
-// fits says whether a pod would fit on a node now.
+// fits says whether a pod would get a node now, also by the end of others.
 func (k *kube) fits(ctx context.Context, pod *corev1.Pod) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return len(k.feasible(ctx, framework.NewCycleState(), pod, 1)) > 0
+	state := framework.NewCycleState()
+	feasible, fails := k.feasible(ctx, state, pod, 1)
+	return !fails && (len(feasible) > 0 || k.candidate(ctx, state, pod) != nil)
 }

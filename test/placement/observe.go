@@ -48,6 +48,8 @@ type observer struct {
 	byUID  map[types.UID]*observed
 	// taken are the targets that got a pod of a kind since the last sample.
 	taken map[taken]bool
+	// preempted is how many pods ended for others.
+	preempted int
 }
 
 type taken struct {

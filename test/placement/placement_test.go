@@ -21,6 +21,7 @@ func shortScenarios() []scenario {
 		{"jobs that wait for others", "", 22, 10 * time.Minute, batch(2, 1.2)},
 		{"gangs", "", 23, 6 * time.Minute, gangs(2)},
 		{"autoscalers", "", 24, 10 * time.Minute, growing(3)},
+		{"priorities", "", 7, 6 * time.Minute, priorities(2)},
 		{"anti-affinity", "", 26, 5 * time.Minute, alone},
 		{"a queue beside clusters with room", "", 25, 10 * time.Minute, queued(3)},
 	}

@@ -21,7 +21,7 @@ type result struct {
 func header() []string {
 	return []string{
 		"scenario", "seed", "clusters", "nodes", "pods", "placed", "flat", "median", "p99", "flat", "longest", "flat",
-		"retries", "conditions", "imbalance", "flat", "waited", "held", "starved", "gangs in part",
+		"retries", "conditions", "imbalance", "flat", "preempted", "flat", "waited", "held", "starved", "gangs in part",
 	}
 }
 
@@ -35,6 +35,7 @@ func (r result) cells() []string {
 		short(r.fleet.median), short(r.fleet.p99), short(r.flat.p99), short(r.fleet.longest), short(r.flat.longest),
 		fmt.Sprintf("%.2f", r.fleet.retries), fmt.Sprintf("%.1f", r.fleet.conditions),
 		points(r.fleet), points(r.flat),
+		fmt.Sprint(r.fleet.preempted), fmt.Sprint(r.flat.preempted),
 		fmt.Sprint(r.fleet.waited), fmt.Sprint(r.fleet.held), fmt.Sprint(r.fleet.starved),
 		fmt.Sprint(r.fleet.partGangs),
 	}

@@ -75,6 +75,8 @@ func scenarios() []scenario {
 		{"autoscalers, DaemonSets", "4 clusters, which add nodes; pods for which DaemonSets leave room in one only", 14,
 			20 * minute, beside(4)},
 		{"quotas", "5 clusters; quotas of 30 to 90 % of their CPUs, which no summary shows", 9, 10 * minute, quotas(5)},
+		{"priorities", "5 clusters, full of Deployments; then more important ones that ask for 40 % of the CPUs", 15,
+			10 * minute, priorities(5)},
 		{"queues", "5 clusters, 2 of which hold delegates back behind gates, at 50 % of their CPUs", 10, 25 * minute,
 			queues(5)},
 		{"many clusters", "30 clusters, all kinds of pods", 11, 10 * minute, mixed(30)},

@@ -17,6 +17,7 @@ const warmUp = 10 * time.Second
 
 // side is the fleet, or the one flat cluster of the same nodes.
 type side struct {
+	store  *store // where users create pods
 	create func(*corev1.Pod) error
 	sample func()
 	usage  func() []float64
@@ -24,6 +25,7 @@ type side struct {
 
 // run gives a side the pods of a scenario, and observes what becomes of them.
 func run(ctx context.Context, s scenario, g *generator, ob *observer, of side) (figures, error) {
+	ob.replace(of)
 	arrivals := slices.Clone(g.arrivals)
 	slices.SortStableFunc(arrivals, func(a, b *arrival) int { return int(a.at - b.at) })
 	pause(ctx, warmUp)
@@ -83,6 +85,7 @@ func simulateFleet(ctx context.Context, s scenario) (figures, error) {
 	}
 	ob.follow(from.store)
 	f, err := run(ctx, s, g, ob, side{
+		store:  from.store,
 		create: from.admit,
 		sample: func() { ob.sample(ctx, targets) },
 		usage:  func() []float64 { return usage(g.clusters, stores...) },
@@ -113,6 +116,7 @@ func simulateFlat(ctx context.Context, s scenario) (figures, error) {
 	}
 	ob.follow(flat)
 	return run(ctx, s, g, ob, side{
+		store: flat,
 		create: func(pod *corev1.Pod) error {
 			_, err := flat.create(pod)
 			return err

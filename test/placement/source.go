@@ -66,11 +66,18 @@ func (s *source) follow(ctx context.Context, t *target) {
 	_, _ = t.summaries.AddEventHandler(watch.OnAny(func(summary *v1alpha1.ClusterSummary) { s.show(t, summary) }))
 	chaperons, _ := t.engaged.Cache.GetInformer(ctx, &v1alpha1.PodChaperon{})
 	_, _ = chaperons.AddEventHandler(watch.OnAny(func(c *v1alpha1.PodChaperon) {
+		proxy := &corev1.Pod{}
+		parent := gate.ParentOf(c)
+		proxy.Namespace, proxy.Name = parent.Key.Namespace, parent.Key.Name
+		if preempted(c) {
+			time.AfterFunc(stopTime, func() {
+				_ = s.remove(refOf(proxy), &metav1.Preconditions{UID: &parent.UID})
+				_ = t.remove(refOf(c), &metav1.Preconditions{UID: &c.UID})
+			})
+		}
 		if !translate.Finished(c.Status.Phase) {
 			return
 		}
-		proxy := &corev1.Pod{}
-		proxy.Namespace, proxy.Name = gate.ParentOf(c).Key.Namespace, gate.ParentOf(c).Key.Name
 		_, _ = s.update(refOf(proxy), func(o client.Object) bool {
 			pod, ok := o.(*corev1.Pod)
 			if !ok || finished(pod) {
@@ -80,6 +87,12 @@ func (s *source) follow(ctx context.Context, t *target) {
 			return true
 		})
 	}))
+}
+
+// preempted says whether a target ends the delegate for another one. The proxy ends with it.
+func preempted(c *v1alpha1.PodChaperon) bool {
+	lost := translate.PodCondition(c.Status.Conditions, v1alpha1.ConditionDelegate)
+	return lost != nil && lost.Reason == v1alpha1.ReasonDelegateTerminating
 }
 
 // show makes the virtual node have the labels and the capacity of the target. No target has pods of others.

@@ -105,6 +105,7 @@ func (s *store) create(o client.Object) (client.Object, error) {
 	created.SetCreationTimestamp(metav1.NewTime(time.Now()))
 	if pod, ok := created.(*corev1.Pod); ok {
 		pod.Status.Phase = corev1.PodPending
+		setPriority(pod)
 	}
 	s.put(nil, created)
 	return created, nil

@@ -204,6 +204,22 @@ func quotas(clusters int) func(*generator) {
 	}
 }
 
+// priorities are clusters that are full when more important pods come, some of them big.
+func priorities(clusters int) func(*generator) {
+	return func(g *generator) {
+		g.fleet(clusters, 4, 8)
+		g.deployments(g.cpus())
+		for left := share(g.cpus(), 0.4); left > 0; {
+			at := time.Duration(g.between(150, 240)) * time.Second
+			if g.IntN(4) == 0 {
+				left -= g.pods(g.between(1, 3), at, size{cpu: 12000, memory: 32 << 10}, matters)
+			} else {
+				left -= g.pods(g.between(2, 12), at, g.pod(), matters)
+			}
+		}
+	}
+}
+
 // queues are clusters of which two hold delegates back.
 func queues(clusters int) func(*generator) {
 	return func(g *generator) {

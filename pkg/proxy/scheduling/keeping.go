@@ -19,7 +19,7 @@ import (
 const (
 	// keepAfter is how long a pod fits nowhere until a target keeps its room for it, and keepFor how long the target
 	// does so at most.
-	keepAfter, keepFor = 2 * time.Minute, 2 * time.Minute
+	keepAfter, keepFor = 2 * time.Minute, 45 * time.Second
 	// keepPauses is how many times as long a target takes all pods before it keeps its room again.
 	keepPauses = 5
 )
