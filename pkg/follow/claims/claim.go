@@ -144,6 +144,13 @@ func sizeOfClass(name string, _ *class) int64 { return fixedSize + int64(len(nam
 // isMadeFor says whether the claim is our copy of this original.
 func (c *claim) isMadeFor(original *claim) bool { return c.origin == ours && c.parent == original.uid }
 
+// isOf says whether the claim is the original itself, or our copy of it.
+func (c *claim) isOf(original *claim) bool { return c.uid == original.uid || c.isMadeFor(original) }
+
+// serves says whether pods with the original use the claim where it is: it is the original itself, our copy of it, or
+// no known copy.
+func (c *claim) serves(original *claim) bool { return c.isOf(original) || c.origin == others }
+
 // givenFree returns the claim as it is when its copy was taken back.
 func (c *claim) givenFree() *claim {
 	free := *c

@@ -66,6 +66,7 @@ type Claims struct {
 	source   *cluster
 	ensuring serial[types.NamespacedName]
 	records  records
+	asks     asks
 	leads    atomic.Pointer[time.Time] // since when
 	targets  engage.PerTarget[*cluster]
 }
@@ -115,12 +116,13 @@ func (c *Claims) Register(ctx context.Context, mgr manager.Manager) error {
 
 // stopUnasked stops watches about which nobody asked since then. In targets, watches of namespaces with copies stay. In
 // the source, watches of namespaces that are watched in a target stay. It also forgets where copies of claims are that
-// are gone.
+// are gone, and which pods asked for claims before then.
 func (c *Claims) stopUnasked(since time.Time) {
 	c.records.tidy(func(key types.NamespacedName) bool {
 		here := c.source.listedClaims(key.Namespace)
 		return here != nil && here.Entry(key.Name) == nil
 	})
+	c.asks.tidy(since)
 	targets := c.targets.All()
 	for _, t := range targets {
 		t.stopUnasked(since, func(_ string, w *watched) bool { return w.hasCopies() })
@@ -146,7 +148,7 @@ func (c *Claims) Engaged(ctx context.Context, target *engage.Target) error {
 		target:   target,
 		writer:   writer.NewWriter(target.Client, target.APIReader, c.options.Source),
 		claims:   map[string]*watched{},
-		refused:  sets.New[types.NamespacedName](),
+		idle:     sets.New[types.NamespacedName](),
 	}
 	t.listed = func(namespace string) { c.targetChanged(t, namespace, "") }
 	t.changed = func(namespace, name string) { c.targetChanged(t, namespace, name) }
@@ -160,7 +162,8 @@ func (c *Claims) Engaged(ctx context.Context, target *engage.Target) error {
 
 // Objection returns the reason, for users, why a pod's claims keep it from a target. It is empty if the pod can go
 // there. Claims that Release can take back where the pod is now do not count; from may be nil. It reads memory only. It
-// asks for claims that are not known yet; when they are known, Appeared is called.
+// asks for claims that are not known yet; when they are known, Appeared is called. If a copy without data keeps a pod
+// that is nowhere from the target, it has the copy taken back later, unless the copy is of use by then.
 func (c *Claims) Objection(pod *corev1.Pod, target, from *engage.Target) string {
 	names := namesOf(pod)
 	if len(names) == 0 {
@@ -182,8 +185,9 @@ func (c *Claims) Objection(pod *corev1.Pod, target, from *engage.Target) string 
 	}
 	for _, name := range names {
 		key := types.NamespacedName{Namespace: pod.Namespace, Name: name}
-		s := situation{original: c.records.recall(key, here.Entry(name)), there: there.Entry(name)}
-		if c.isReleasable(key, here.Entry(name), from) { // Of what is only remembered, Release knows nothing.
+		original := here.Entry(name)
+		s := situation{original: c.records.recall(key, original), there: there.Entry(name)}
+		if c.isReleasable(key, original, from) { // Of what is only remembered, Release knows nothing.
 			s.original = s.original.givenFree()
 		}
 		s.keeping, s.keeper = c.keeping(pod.Namespace, s, t, func(keeper *cluster) keeping {
@@ -192,6 +196,9 @@ func (c *Claims) Objection(pod *corev1.Pod, target, from *engage.Target) string 
 		v := decide(s)
 		if v.makes {
 			_, v.objection = c.classFor(s.original, t)
+		}
+		if s.keeping == kept && from == nil {
+			c.keepsForNothing(key, original)
 		}
 		if v.objection != "" {
 			return fmt.Sprintf("claim %q %s", name, v.objection)

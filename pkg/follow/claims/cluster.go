@@ -49,11 +49,12 @@ type cluster struct {
 	// unlisted logs, once, that copies cannot be listed.
 	unlisted sync.Once
 
-	mu      sync.Mutex // guards claims, classes and refused
+	mu      sync.Mutex // guards claims, classes and idle
 	claims  map[string]*watched
 	classes *classStore
-	// refused are claims of pods that the target has refused, and for which no pod has asked since.
-	refused sets.Set[types.NamespacedName]
+	// idle are claims that seem to be here for nothing: the target has refused a pod with the claim, or the claim keeps
+	// a pod that is nowhere from another target. No pod has asked for the claim here since.
+	idle sets.Set[types.NamespacedName]
 }
 
 // watched has the claims of a namespace, which is watched.

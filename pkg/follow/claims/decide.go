@@ -79,7 +79,7 @@ func objectionToLeave(s situation) string {
 
 // objectionToUse says why a claim that exists there cannot be used.
 func objectionToUse(original, there *claim) string {
-	mine := original != nil && (there.uid == original.uid || there.isMadeFor(original))
+	mine := original != nil && there.isOf(original)
 	switch {
 	case there.deleting:
 		return "is being deleted there"

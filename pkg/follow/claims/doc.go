@@ -7,12 +7,13 @@
 //     checked. The annotation followed-to names the target. If the target's cluster ID is known, the claim is bound to
 //     that cluster, whatever the target's name is one day, and wherever its name leads. Emptying the annotation gives
 //     up a copy in a cluster that cannot be reached. A claim may lose the annotation. Then each target counts that
-//     has a copy, or that nobody can ask.
+//     has a copy, or another claim that pods use in its place, or that nobody can ask.
 //   - A copy that may have data is deleted for one reason only: the source's API server has just answered that the very
 //     claim for which the copy was made does not exist.
 //   - A copy that has neither a volume nor a node is also taken back when its target refuses the pod, or when the pod
-//     moves. Then another target can have the pod. It also goes when its claim is in another cluster. A target may make
-//     a copy long after we gave the request up.
+//     moves. So it is when it keeps a pod without a delegate from another target. Then another target can have the pod.
+//     It stays if another pod uses it, or is about to. It also goes when its claim is in another cluster. A target may
+//     make a copy long after we gave the request up.
 //   - Claims that are not known to be our copies are left alone. These are other claims, copies of other sources, and
 //     claims that were restored from a backup with our labels. A restored claim was not created at the time in its
 //     annotation needed-at.

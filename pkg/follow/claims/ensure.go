@@ -36,7 +36,9 @@ func (c *Claims) Ensure(ctx context.Context, pod *corev1.Pod, target *engage.Tar
 		return refusedError(key, apierror.OK, "cannot be looked for: "+notAllowed(pod.Namespace))
 	}
 	for _, name := range names {
-		if err := c.ensure(ctx, types.NamespacedName{Namespace: pod.Namespace, Name: name}, t); err != nil {
+		key := types.NamespacedName{Namespace: pod.Namespace, Name: name}
+		c.asks.note(key, pod.UID, t.location, c.options.Clock.Now())
+		if err := c.ensure(ctx, key, t); err != nil {
 			return err
 		}
 	}
@@ -61,7 +63,7 @@ func (c *Claims) ensure(ctx context.Context, key types.NamespacedName, t *cluste
 		return fmt.Errorf("waiting for another pod with claim %q: %w", key.Name, err)
 	}
 	defer release()
-	t.setRefused(key, false)
+	t.setIdle(key, false)
 	pvc, s, err := c.situationOf(ctx, key, t)
 	if err != nil {
 		return err

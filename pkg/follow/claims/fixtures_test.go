@@ -74,7 +74,7 @@ func (w *world) engage(name string) *cluster {
 	made := w.newCluster(name)
 	made.location = location{name, "id-of-" + name}
 	made.target = &engage.Target{Key: types.NamespacedName{Name: name}, NodeName: name, ClusterID: made.clusterID}
-	made.target.APIReader = made.client
+	made.target.APIReader, made.target.Client = made.client, made.client
 	made.workers = w.newWorkers(made)
 	made.writer = writer.NewWriter(made.client, made.client, w.options.Source)
 	if err := w.registry.Engage(w.t.Context(), made.target); err != nil {
@@ -96,7 +96,7 @@ func (w *world) newCluster(name string) *cluster {
 	return &cluster{
 		sourceID: sourceName, client: interceptor.NewClient(w.stored[name], w.funcs(name)),
 		clock: w.options.Clock, life: w.t.Context(), claims: map[string]*watched{}, classes: classes,
-		refused: sets.New[types.NamespacedName](),
+		idle: sets.New[types.NamespacedName](),
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/apierror"
 )
@@ -71,7 +72,7 @@ func goes(made *corev1.PersistentVolumeClaim) bool {
 	return made.DeletionTimestamp != nil && isEmpty(made)
 }
 
-// sighting is what one target says about the copy of a claim.
+// sighting is what one target says about the copy of a claim, or about the claim that is used in its place.
 type sighting struct {
 	*cluster
 
@@ -104,7 +105,8 @@ func (c *Claims) lookAll(ctx context.Context, key types.NamespacedName, original
 	return seen
 }
 
-// look asks one target. It lacks the copy only if what it says is of the present.
+// look asks one target. It lacks the copy only if what it says is of the present. Each claim counts that pods with the
+// original use there, not only one that is known to be our copy.
 func (c *cluster) look(ctx context.Context, key types.NamespacedName, original *claim) sighting {
 	seen := sighting{cluster: c}
 	if !c.target.Reachable() {
@@ -115,12 +117,33 @@ func (c *cluster) look(ctx context.Context, key types.NamespacedName, original *
 	case apierror.Of(err, apierror.Existing) == apierror.RightsMissing && c.hasNoCopiesIn(key.Namespace):
 		seen.answered = true
 	case err != nil:
-	case there != nil && there.isMadeFor(original) && !goes(made):
+	case there == nil || goes(made) || !there.serves(original):
+		seen.answered = c.confirm(ctx) == nil
+	case there.isMadeFor(original):
 		seen.answered, seen.copied, seen.data = true, there.uid, !isEmpty(made)
 	default:
-		seen.answered = c.confirm(ctx) == nil
+		return c.lookAtUnmarked(ctx, made, original)
 	}
 	return seen
+}
+
+// lookAtUnmarked is look for a claim that serves the original, and is not known to be our copy: somebody made it or
+// restored it, or it has lost its marks, or it is the original itself. It may have data of pods with the original. One
+// without a volume has none, and may have been there from the start. So it counts only if a PodChaperon refers to it. A
+// volume that somebody made for it by hand is bound to it after a moment: see oldEnough.
+func (c *cluster) lookAtUnmarked(ctx context.Context, made *corev1.PersistentVolumeClaim, original *claim) sighting {
+	if !isEmpty(made) || filledFrom(&made.Spec) != "" {
+		return sighting{cluster: c, answered: true, copied: made.UID, data: true}
+	}
+	used, err := c.uses(ctx, client.ObjectKeyFromObject(made), "")
+	switch {
+	case err != nil || made.UID != original.uid && c.ageOf(made) < oldEnough:
+		return sighting{cluster: c}
+	case used:
+		return sighting{cluster: c, answered: true, copied: made.UID}
+	default:
+		return sighting{cluster: c, answered: c.confirm(ctx) == nil}
+	}
 }
 
 // hasNoCopiesIn says whether the target says that it has no copies in a namespace that it does not let us read.
@@ -152,23 +175,25 @@ func (all sightings) keeper(key types.NamespacedName, connected sets.Set[string]
 	return all.choose(key, with)
 }
 
-// choose returns the target with the only copy that may have data, or one with a copy without data.
+// choose returns the target with the only copy that may have data, or one with a copy without data. If several may have
+// data, a user has to say which one counts.
 func (all sightings) choose(key types.NamespacedName, with map[types.UID]sighting) (*cluster, error) {
 	var full, empty []*cluster
+	var names []string
 	for _, seen := range all {
 		switch {
 		case seen.copied == "" || with[seen.copied].cluster != seen.cluster:
 		case seen.data:
-			full = append(full, seen.cluster)
+			full, names = append(full, seen.cluster), append(names, seen.name)
 		default:
 			empty = append(empty, seen.cluster)
 		}
 	}
 	switch {
 	case len(full) > 1:
-		return nil, refusedError(key, apierror.OK, fmt.Sprintf("does not say where it is, and has data in %s and %s: "+
-			"say where it is by the annotation multicluster.admiralty.io/followed-to of the claim",
-			full[0].name, full[1].name))
+		return nil, refusedError(key, apierror.OK, fmt.Sprintf("does not say where it is, and may have data in each "+
+			"of %s: write the name of the right one into the annotation multicluster.admiralty.io/followed-to of the "+
+			"claim, or leave its value empty to give up all of them", strings.Join(names, ", ")))
 	case len(full) == 1:
 		return full[0], nil
 	case len(empty) > 0:

@@ -1,6 +1,7 @@
 package claims
 
 import (
+	"cmp"
 	"errors"
 	"strings"
 	"testing"
@@ -18,6 +19,7 @@ import (
 // lostAnnotation is a test of a claim whose copy is in c3, and whose pod is to be placed in c2.
 type lostAnnotation struct {
 	original *corev1.PersistentVolumeClaim // by default one without the annotation
+	made     *corev1.PersistentVolumeClaim // by default a copy with data
 	happens  func(w *world)
 	err      string // a part of it
 	retried  bool   // although the target does not refuse the pod
@@ -59,7 +61,7 @@ func lostAnnotations() map[string]lostAnnotation {
 				w.engage("c4")
 				w.store("c4", other)
 			},
-			err: "has data in c3 and c4",
+			err: "may have data in each of c3, c4: write the name of the right one into the annotation",
 		},
 		"another target has a copy without data": {
 			happens: func(w *world) {
@@ -101,9 +103,155 @@ func lostAnnotations() map[string]lostAnnotation {
 	}
 }
 
+// unmarked returns a claim of the name "data" that has a volume, and is not known to be a copy of ours.
+func unmarked(changes ...func(*corev1.PersistentVolumeClaim)) *corev1.PersistentVolumeClaim {
+	own := emptyCopy()
+	own.UID, own.Labels, own.Annotations, own.Status.Phase = "7", nil, nil, corev1.ClaimBound
+	for _, change := range changes {
+		change(own)
+	}
+	return own
+}
+
+func withoutVolume(pvc *corev1.PersistentVolumeClaim) { pvc.Status.Phase = corev1.ClaimPending }
+
+// unmarkedClaims are those whose target has a claim that pods use as a copy, although it is not known to be one.
+func unmarkedClaims() map[string]lostAnnotation {
+	marked := func(change func(*corev1.PersistentVolumeClaim)) *corev1.PersistentVolumeClaim {
+		made := copyOfData()
+		change(made)
+		return made
+	}
+	const isUsed = "is in c3"
+	return map[string]lostAnnotation{
+		"a claim that somebody made there": {made: unmarked(), err: isUsed, want: atC3},
+		"a copy that its owner took over":  {made: marked(takenOver), err: isUsed, want: atC3},
+		"a copy that lost its annotations": {made: marked(unannotated), err: isUsed, want: atC3},
+		"a copy that came from a backup":   {made: marked(aDayOlder), err: isUsed, want: atC3},
+		"a claim whose volume is being made": {
+			made: unmarked(withoutVolume, withNode), err: isUsed, want: atC3,
+		},
+		"a claim that is being filled": {
+			made: unmarked(withoutVolume, func(pvc *corev1.PersistentVolumeClaim) {
+				pvc.Spec.DataSource = &corev1.TypedLocalObjectReference{Kind: "VolumeSnapshot", Name: "nightly"}
+			}),
+			err: isUsed, want: atC3,
+		},
+		"a claim with data that goes when its last pod does": {
+			made: unmarked(func(pvc *corev1.PersistentVolumeClaim) { pvc.Finalizers = []string{"pvc-protection"} }),
+			happens: func(w *world) {
+				if err := w.stored["c3"].Delete(w.t.Context(), w.find("c3")); err != nil {
+					w.t.Fatal(err)
+				}
+			},
+			err: isUsed, want: atC3,
+		},
+		"a copy of another source": {
+			made: marked(func(pvc *corev1.PersistentVolumeClaim) {
+				pvc.Labels[v1alpha1.LabelParentClusterID] = "another"
+			}),
+			want: atC2,
+		},
+		"a copy of an earlier claim of that name": {
+			made: marked(func(pvc *corev1.PersistentVolumeClaim) { pvc.Labels[v1alpha1.LabelParentUID] = "0" }),
+			want: atC2,
+		},
+	}
+}
+
+// emptyUnmarkedClaims are those whose target has such a claim, which has no volume.
+func emptyUnmarkedClaims() map[string]lostAnnotation {
+	own := func(changes ...func(*corev1.PersistentVolumeClaim)) *corev1.PersistentVolumeClaim {
+		return unmarked(append(changes, withoutVolume)...)
+	}
+	use := func(w *world) {
+		if err := w.stored["c3"].Create(w.t.Context(), chaperonWith("db-1", "data")); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	const mayBe = "does not say where it is, and may be in c3, which cannot be asked now"
+	return map[string]lostAnnotation{
+		"a claim that nobody uses":        {made: own(), want: atC2},
+		"a claim that a pod waits to use": {made: own(), happens: use, err: "is in c3", want: atC3},
+		"a claim to which a volume may be about to be bound": {
+			made: own(func(pvc *corev1.PersistentVolumeClaim) {
+				pvc.CreationTimestamp = metav1.NewTime(noon().Add(-oldEnough + time.Second))
+			}),
+			err: mayBe,
+		},
+		"a claim of which nobody knows who uses it": {
+			made: own(), err: mayBe,
+			happens: func(w *world) { w.before["c3 list"] = func() error { return errors.New("slow") } },
+		},
+		"a claim in a target that was set back": {
+			made: own(), err: mayBe, happens: func(w *world) { w.c3.target.Confirms = setBack },
+		},
+	}
+}
+
+// ownTarget are those in which the source is a target of itself, and so has the original there.
+func ownTarget() map[string]lostAnnotation {
+	atSelf := location{"self", "id-of-self"}
+	self := func(phase corev1.PersistentVolumeClaimPhase, others ...string) func(w *world) {
+		return func(w *world) {
+			w.engage("self")
+			own := w.find(sourceName)
+			own.ResourceVersion, own.Status.Phase = "", phase
+			w.store("self", own)
+			for _, other := range others {
+				if err := w.stored[other].Delete(w.t.Context(), w.find(other)); err != nil {
+					w.t.Fatal(err)
+				}
+			}
+		}
+	}
+	return map[string]lostAnnotation{
+		"the original has a volume": {
+			happens: self(corev1.ClaimBound, "c3"), err: "is in self", want: atSelf,
+		},
+		"the original has none": {happens: self(corev1.ClaimPending, "c3"), want: atC2},
+		"the original has none, and the copy has data": {
+			happens: self(corev1.ClaimPending), err: "is in c3", want: atC3,
+		},
+		"the original and the copy have data": {
+			happens: self(corev1.ClaimBound), err: "may have data in each of c3, self: write the name of the right one",
+		},
+	}
+}
+
 func TestALostAnnotationIsNoPermission(t *testing.T) {
-	for name, test := range lostAnnotations() {
-		t.Run(name, func(t *testing.T) { test.run(t) })
+	for _, tests := range []map[string]lostAnnotation{
+		lostAnnotations(), unmarkedClaims(), emptyUnmarkedClaims(), ownTarget(),
+	} {
+		for name, test := range tests {
+			t.Run(name, func(t *testing.T) { test.run(t) })
+		}
+	}
+}
+
+// TestSeveralClaimsThatMayHaveDataAreAllNamed has a user's claim in c2, where the pod is to be placed, and in c3.
+func TestSeveralClaimsThatMayHaveDataAreAllNamed(t *testing.T) {
+	w := newWorld(t)
+	w.store(sourceName, followedClaim(location{}))
+	w.store("c2", unmarked())
+	w.store("c3", unmarked(func(pvc *corev1.PersistentVolumeClaim) { pvc.UID = "8" }))
+	err := w.Ensure(t.Context(), podWithData(), w.c2.target)
+	want := "may have data in each of c2, c3: write the name of the right one into the annotation " +
+		"multicluster.admiralty.io/followed-to of the claim, or leave its value empty to give up all of them"
+	if !strings.HasSuffix(message(err), want) || w.isAt() != (location{}) {
+		t.Errorf("error %v, at %v", err, w.isAt())
+	}
+	for _, says := range []location{{name: "c2"}, {}} { // The remedies.
+		change := w.change(sourceName, func(pvc *corev1.PersistentVolumeClaim) {
+			metav1.SetMetaDataAnnotation(&pvc.ObjectMeta, v1alpha1.AnnotationFollowedTo, says.name)
+			delete(pvc.Annotations, v1alpha1.AnnotationFollowedToClusterID)
+		})
+		if err := errors.Join(change(), w.Ensure(t.Context(), podWithData(), w.c2.target)); err != nil {
+			t.Error(err)
+		}
+		if at := w.isAt(); at != atC2 {
+			t.Errorf("the claim is at %v", at)
+		}
 	}
 }
 
@@ -115,7 +263,7 @@ func (test lostAnnotation) run(t *testing.T) {
 	}
 	test.original.CreationTimestamp = metav1.NewTime(noon())
 	w.store(sourceName, test.original)
-	w.store("c3", copyOfData())
+	w.store("c3", cmp.Or(test.made, copyOfData()))
 	if test.happens != nil {
 		test.happens(w)
 	}

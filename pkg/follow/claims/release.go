@@ -15,11 +15,17 @@ import (
 // isReleasable says whether the copy of a claim keeps a pod in the target where the pod is now, and could be taken
 // back, as far as the watches show. from may be nil.
 func (c *Claims) isReleasable(key types.NamespacedName, original *claim, from *engage.Target) bool {
-	if from == nil || original == nil || original.followedTo.name == "" || !from.Reachable() {
+	if from == nil {
 		return false
 	}
 	t, ok := c.targets.Get(from)
-	if !ok {
+	return ok && seemsReleasable(key, original, t)
+}
+
+// seemsReleasable says whether a claim says that its copy is in this target, and the copy could be taken back, as far
+// as the watches show.
+func seemsReleasable(key types.NamespacedName, original *claim, t *cluster) bool {
+	if original == nil || original.followedTo.name == "" || !t.target.Reachable() {
 		return false
 	}
 	w := t.listedClaims(key.Namespace)
@@ -40,14 +46,14 @@ func (c *Claims) MayRelease(ctx context.Context, pod *corev1.Pod, from *engage.T
 	}
 	for _, name := range namesOf(pod) {
 		key := types.NamespacedName{Namespace: pod.Namespace, Name: name}
-		if err := c.mayRelease(ctx, key, t, translate.DelegateName(pod)); err != nil {
+		if err := c.mayRelease(ctx, key, t, pod); err != nil {
 			return fmt.Errorf("claim %q: %w", name, err)
 		}
 	}
 	return nil
 }
 
-func (c *Claims) mayRelease(ctx context.Context, key types.NamespacedName, t *cluster, chaperon string) error {
+func (c *Claims) mayRelease(ctx context.Context, key types.NamespacedName, t *cluster, pod *corev1.Pod) error {
 	_, original, err := c.source.readClaim(ctx, key)
 	if err != nil {
 		return fmt.Errorf("getting it here: %w", err)
@@ -67,8 +73,10 @@ func (c *Claims) mayRelease(ctx context.Context, key types.NamespacedName, t *cl
 		return errors.New("it may have data there")
 	case there != nil && t.ageOf(made) < oldEnough:
 		return fmt.Errorf("it is younger than %s there", oldEnough)
+	case c.asks.wait(key, t.location, pod.UID, c.options.Clock.Now()) > 0:
+		return errors.New("another pod is about to use it there")
 	}
-	used, err := c.isUsed(ctx, key, t, chaperon)
+	used, err := c.isUsed(ctx, key, made, t, translate.DelegateName(pod))
 	switch {
 	case err != nil:
 		return fmt.Errorf("looking who uses it there: %w", err)

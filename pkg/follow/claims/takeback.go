@@ -4,8 +4,10 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -20,8 +22,10 @@ const (
 	// oldEnough is how old a copy is at least when it is taken back. A volume that was made for it by hand is bound to
 	// it by two writes, the first of which nobody sees in the copy.
 	oldEnough = 10 * time.Second
-	// pageOfChaperons is how many PodChaperons are listed at once.
-	pageOfChaperons = 100
+	// pageOfChaperons is how many PodChaperons are listed at once, and mostPages how many times.
+	pageOfChaperons, mostPages = 100, 1000
+	// usedWithin is how long anybody looks for PodChaperons that use a claim.
+	usedWithin = 2 * timeouts.Request
 	// annotationSelectedNode is the node for whose delegate a volume of the claim is made.
 	annotationSelectedNode = "volume.kubernetes.io/selected-node"
 )
@@ -41,32 +45,48 @@ func (c *Claims) Refused(pod *corev1.Pod, target *engage.Target) {
 			}
 		}
 		key := types.NamespacedName{Namespace: pod.Namespace, Name: name}
-		t.setRefused(key, true)
+		c.asks.withdraw(key, pod.UID, t.location)
+		t.setIdle(key, true)
 		t.workers.Queue.Add(key)
 	}
 }
 
-func (c *cluster) setRefused(key types.NamespacedName, refused bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if refused {
-		c.refused.Insert(key)
-	} else {
-		c.refused.Delete(key)
+// keepsForNothing notes that the copy of a claim keeps a pod that is nowhere from a target. Such a pod is not refused,
+// and does not move, as long as the copy's target has no room. An earlier pod may have been refused, or an earlier
+// leader or engagement may have known of a refusal. If the watches show that the copy has no data, it is taken back
+// after a moment, in which the pod may come to it. It does not block.
+func (c *Claims) keepsForNothing(key types.NamespacedName, original *claim) {
+	for _, t := range c.targets.All() {
+		at := original.followedTo.sameClusterAs(t.location) && t.target.Allows(key.Namespace)
+		if at && seemsReleasable(key, original, t) && !t.isIdle(key) {
+			t.setIdle(key, true)
+			t.workers.Queue.AddAfter(key, oldEnough)
+		}
 	}
 }
 
-func (c *cluster) isRefused(key types.NamespacedName) bool {
+func (c *cluster) setIdle(key types.NamespacedName, idle bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.refused.Has(key)
+	if idle {
+		c.idle.Insert(key)
+	} else {
+		c.idle.Delete(key)
+	}
 }
 
-// takeBack deletes a copy without data in a target that has refused the pod, and gives the claim free. A copy without
-// data also goes if the claim is in another cluster: the request that made the copy was carried out after we gave it
-// up. takeBack relies on live answers only. When it is not sure, the copy stays.
+func (c *cluster) isIdle(key types.NamespacedName) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.idle.Has(key)
+}
+
+// takeBack deletes a copy without data that is in a target for nothing, and gives the claim free. A copy without data
+// also goes if the claim is in another cluster: the request that made the copy was carried out after we gave it up.
+// takeBack relies on live answers only. When it is not sure, the copy stays. So it does while the PodChaperon of a pod
+// that has asked for it may still come.
 func (c *Claims) takeBack(ctx context.Context, key types.NamespacedName, t *cluster) (reconcile.Result, error) {
-	if !t.isRefused(key) && !c.seemsSuperfluous(key, t) {
+	if !t.isIdle(key) && !c.seemsSuperfluous(key, t) {
 		return reconcile.Result{}, nil
 	}
 	release, err := c.ensuring.enter(ctx, key)
@@ -84,17 +104,20 @@ func (c *Claims) takeBack(ctx context.Context, key types.NamespacedName, t *clus
 	}
 	s := situation{original: original, there: there}
 	superfluous := s.isSuperfluous(t.location)
-	if !superfluous && !t.isRefused(key) {
+	if !superfluous && !t.isIdle(key) {
 		return reconcile.Result{}, nil // A pod has asked for it meanwhile, or the claim is here again.
 	}
 	if !s.mayTakeBack(made, t.location) {
-		t.setRefused(key, false)
+		t.setIdle(key, false)
 		return reconcile.Result{}, nil
 	}
 	if there != nil {
 		if left := oldEnough - t.ageOf(made); left > 0 {
 			return reconcile.Result{RequeueAfter: left}, nil
 		}
+	}
+	if wait := c.asks.wait(key, t.location, "", c.options.Clock.Now()); wait > 0 {
+		return reconcile.Result{RequeueAfter: wait}, nil
 	}
 	return reconcile.Result{}, c.takeUnused(ctx, pvc, made, t, superfluous)
 }
@@ -145,19 +168,19 @@ func (c *Claims) takeUnused(
 	ctx context.Context, pvc, made *corev1.PersistentVolumeClaim, t *cluster, superfluous bool,
 ) error {
 	key := client.ObjectKeyFromObject(pvc)
-	used, err := c.isUsed(ctx, key, t, "")
+	used, err := c.isUsed(ctx, key, made, t, "")
 	if err != nil {
 		return fmt.Errorf("looking whether the claim is used there: %w", err)
 	}
 	if used {
-		t.setRefused(key, false)
+		t.setIdle(key, false)
 		return nil
 	}
 	if err := t.confirm(ctx); err != nil {
 		return fmt.Errorf("confirming that the claim has no volume: %w", err)
 	}
 	if made != nil {
-		reason := "Deleted a claim: the target has refused its pod, and it has no volume"
+		reason := "Deleted a claim: no pod uses it there, and it has no volume"
 		if superfluous {
 			reason = "Deleted a claim: the one that it was made for is in another cluster, and it has no volume"
 		}
@@ -170,27 +193,56 @@ func (c *Claims) takeUnused(
 			return err
 		}
 	}
-	t.setRefused(key, false)
+	t.setIdle(key, false)
 	return nil
 }
 
 // isUsed says whether a PodChaperon in the target's cluster, other than that of the name given, refers to the claim.
-// Siblings are asked, too: each sees its own PodChaperons only.
-func (c *Claims) isUsed(ctx context.Context, key types.NamespacedName, t *cluster, except string) (bool, error) {
-	for _, other := range c.targets.All() {
-		if other == t || other.sameClusterAs(t.location) && other.target.Allows(key.Namespace) {
-			if used, err := other.uses(ctx, key, except); used || err != nil {
-				return used, err
+// Siblings are asked, too: each sees its own PodChaperons only. A target tells its cluster ID itself. So only those are
+// siblings that show the very copy, which is nil if it is gone. It ends in time, whatever targets answer.
+func (c *Claims) isUsed(
+	ctx context.Context, key types.NamespacedName, made *corev1.PersistentVolumeClaim, t *cluster, except string,
+) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, usedWithin)
+	defer cancel()
+	var asked errgroup.Group
+	var used atomic.Bool
+	ask := func(other *cluster) {
+		asked.Go(func() error {
+			if other != t && !other.target.Has(ctx, made) {
+				return nil
 			}
+			uses, err := other.uses(ctx, key, except)
+			if uses {
+				used.Store(true)
+			}
+			return err
+		})
+	}
+	ask(t)
+	for _, other := range c.targets.All() {
+		if other != t && made != nil && other.sameClusterAs(t.location) && other.target.Allows(key.Namespace) {
+			ask(other)
 		}
 	}
-	return false, nil
+	err := asked.Wait()
+	switch {
+	case used.Load():
+		return true, nil
+	case err != nil:
+		return false, err
+	default:
+		return false, ctx.Err()
+	}
 }
 
-// uses asks the target's API server for other PodChaperons that refer to the claim, page by page.
+// uses asks the target's API server for other PodChaperons that refer to the claim, page by page. If there is no end of
+// pages, the claim counts as used.
 func (c *cluster) uses(ctx context.Context, key types.NamespacedName, except string) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, usedWithin)
+	defer cancel()
 	page := &v1alpha1.PodChaperonList{}
-	for {
+	for range mostPages {
 		next := page.Continue
 		page = &v1alpha1.PodChaperonList{}
 		err := c.listChaperons(
@@ -209,6 +261,7 @@ func (c *cluster) uses(ctx context.Context, key types.NamespacedName, except str
 			return false, nil
 		}
 	}
+	return true, nil
 }
 
 func (c *cluster) listChaperons(

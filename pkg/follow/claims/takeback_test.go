@@ -1,16 +1,13 @@
 package claims
 
 import (
-	"context"
 	"errors"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 )
@@ -31,6 +28,13 @@ func withNode(pvc *corev1.PersistentVolumeClaim) {
 }
 
 func takenOver(pvc *corev1.PersistentVolumeClaim) { delete(pvc.Labels, v1alpha1.LabelParentUID) }
+
+func unannotated(pvc *corev1.PersistentVolumeClaim) { pvc.Annotations = nil }
+
+// aDayOlder makes the copy one that was restored from a backup: it was created at another time than it says.
+func aDayOlder(pvc *corev1.PersistentVolumeClaim) {
+	pvc.CreationTimestamp = metav1.NewTime(noon().Add(-24 * time.Hour))
+}
 
 // chaperonWith returns a PodChaperon that refers to a claim.
 func chaperonWith(name, claim string) *v1alpha1.PodChaperon {
@@ -72,11 +76,7 @@ func theOriginalAndTheCopy() map[string]takingBack {
 		"a copy of another claim stays": {
 			made: emptyCopy(func(pvc *corev1.PersistentVolumeClaim) { pvc.Labels[v1alpha1.LabelParentUID] = "0" }),
 		},
-		"a copy that was restored from a backup stays": {
-			made: emptyCopy(func(pvc *corev1.PersistentVolumeClaim) {
-				pvc.CreationTimestamp = metav1.NewTime(noon().Add(-24 * time.Hour))
-			}),
-		},
+		"a copy that was restored from a backup stays": {made: emptyCopy(aDayOlder)},
 		"a copy may get a volume that was made for it by hand": {
 			made: emptyCopy(func(pvc *corev1.PersistentVolumeClaim) {
 				pvc.CreationTimestamp = metav1.NewTime(noon().Add(-oldEnough + 3*time.Second))
@@ -129,14 +129,51 @@ func whatHappens() map[string]takingBack {
 			happens: chaperon("c2", "log"), deleted: true, free: true,
 		},
 		"another pod uses the copy by another name of the target": {
-			happens: func(w *world) { w.engage("sibling").clusterID = atC2.clusterID; chaperon("sibling", "data")(w) },
+			happens: func(w *world) {
+				w.engage("sibling").clusterID = atC2.clusterID
+				w.store("sibling", emptyCopy())
+				chaperon("sibling", "data")(w)
+			},
+		},
+		"another target only says that it leads to this cluster": {
+			happens: func(w *world) {
+				w.engage("liar").clusterID = atC2.clusterID
+				w.store("liar", emptyCopy(func(pvc *corev1.PersistentVolumeClaim) { pvc.UID = "8" }))
+				chaperon("liar", "data")(w)
+			},
+			deleted: true, free: true,
+		},
+		"another target only says so, and its PodChaperons have no end": {
+			happens: func(w *world) {
+				liar := w.engage("liar")
+				liar.clusterID, liar.target.APIReader = atC2.clusterID, endless{}
+			},
+			deleted: true, free: true,
+		},
+		"the target's PodChaperons have no end": {
+			happens: func(w *world) { w.c2.target.APIReader = endless{} },
+		},
+		"another pod has asked for the copy a moment ago": {
+			happens: func(w *world) { w.asks.note(keyOfData, "db-1", atC2, noon().Add(-time.Second)) },
+			later:   askedFor - time.Second,
+		},
+		"another pod has asked for the copy by another name of the target": {
+			happens: func(w *world) { w.asks.note(keyOfData, "db-1", location{"sibling", atC2.clusterID}, noon()) },
+			later:   askedFor,
+		},
+		"another pod has asked for the copy long ago": {
+			happens: func(w *world) { w.asks.note(keyOfData, "db-1", atC2, noon().Add(-askedFor)) },
+			deleted: true, free: true,
+		},
+		"another pod has asked for the claim in another target": {
+			happens: func(w *world) { w.asks.note(keyOfData, "db-1", atC3, noon()) }, deleted: true, free: true,
 		},
 		"a claim of that name is used in another cluster": {
 			happens: chaperon("c3", "data"), deleted: true, free: true,
 		},
 		"nobody knows which pods use the copy": {happens: answer("c2 list", slow), retried: true},
 		"a pod has asked for the copy since": {
-			happens: func(w *world) { w.c2.setRefused(keyOfData, false) },
+			happens: func(w *world) { w.c2.setIdle(keyOfData, false) },
 		},
 		"the target was set back": {
 			happens: func(w *world) { w.c2.target.Confirms = setBack }, retried: true,
@@ -198,7 +235,7 @@ func (test takingBack) run(t *testing.T) {
 	if free := w.isAt() == (location{}); free != test.free {
 		t.Errorf("the claim is at %v, want that it is free: %t", w.isAt(), test.free)
 	}
-	if marked := w.c2.isRefused(keyOfData); marked != (test.retried || test.later > 0) {
+	if marked := w.c2.isIdle(keyOfData); marked != (test.retried || test.later > 0) {
 		t.Errorf("it is to be tried again: %t", marked)
 	}
 }
@@ -272,7 +309,7 @@ func TestARefusalConcernsFollowedClaimsOnly(t *testing.T) {
 			w := newWorld(t)
 			w.source.claims["shop"] = test.here
 			w.Refused(podWithData(), w.c2.target)
-			if got := w.c2.isRefused(keyOfData); got != test.want || (w.c2.workers.Queue.Len() > 0) != test.want {
+			if got := w.c2.isIdle(keyOfData); got != test.want || (w.c2.workers.Queue.Len() > 0) != test.want {
 				t.Errorf("noted: %t, enqueued: %d, want %t", got, w.c2.workers.Queue.Len(), test.want)
 			}
 		})
@@ -287,53 +324,8 @@ func TestAPodThatAsksAgainKeepsItsCopy(t *testing.T) {
 	if err := w.Ensure(t.Context(), podWithData(), w.c2.target); err != nil {
 		t.Fatal(err)
 	}
-	if w.c2.isRefused(keyOfData) {
+	if w.c2.isIdle(keyOfData) {
 		t.Error("the copy is to be taken back")
-	}
-}
-
-// pages is a target with more PodChaperons than one page has.
-type pages []v1alpha1.PodChaperon
-
-func (pages) Get(context.Context, client.ObjectKey, client.Object, ...client.GetOption) error {
-	return nil
-}
-
-func (p pages) List(_ context.Context, list client.ObjectList, options ...client.ListOption) error {
-	asked := (&client.ListOptions{}).ApplyOptions(options)
-	found, ok := list.(*v1alpha1.PodChaperonList)
-	if !ok || asked.Namespace != "shop" || asked.Limit == 0 {
-		return errors.New("it is asked for something else")
-	}
-	for i := range p {
-		if asked.Continue == "" || asked.Continue == p[i].Name {
-			found.Items = append(found.Items, p[i])
-			if i+1 < len(p) {
-				found.Continue = p[i+1].Name
-			}
-			return nil
-		}
-	}
-	return errors.New("there is no such page")
-}
-
-func TestAllPagesOfPodChaperonsAreRead(t *testing.T) {
-	w := newWorld(t)
-	got := map[string]bool{}
-	for _, claim := range []string{"first", "last", "none", "other"} {
-		w.c2.target.APIReader = pages{
-			*chaperonWith("a", "first"), *chaperonWith("b", "other"), *chaperonWith("c", "last"),
-		}
-		key := keyOfData
-		key.Name = claim
-		used, err := w.c2.uses(t.Context(), key, "b")
-		if err != nil {
-			t.Fatal(err)
-		}
-		got[claim] = used
-	}
-	if diff := cmp.Diff(map[string]bool{"first": true, "last": true, "none": false, "other": false}, got); diff != "" {
-		t.Errorf("used (-want +got):\n%s", diff)
 	}
 }
 

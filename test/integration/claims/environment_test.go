@@ -64,8 +64,15 @@ func setUp(t env.T) {
 		cluster.BindSource(t, user)
 		createClasses(t, cluster, "standard", "fast", "fixed-there")
 	}
+	follower, registry = newLeader(t)
+}
+
+// newLeader runs a manager, which remembers nothing of those before it. It returns what the manager knows of claims,
+// and the registry of its targets.
+func newLeader(t env.T) (knows *claims.Claims, targets *engage.Registry) {
+	t.Helper()
 	env.RunManager(t, env.Intercept(logins[source], inSource.see), func(mgr ctrl.Manager) (err error) {
-		follower, err = claims.New(claims.Options{
+		knows, err = claims.New(claims.Options{
 			Config: mgr.GetConfig(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(),
 			Source: translate.Source{ClusterID: sourceID, ClusterName: "c1"}, Appeared: appeared.Add,
 			Clock: clock.RealClock{}, Recorder: mgr.GetEventRecorder("claims"), Logger: mgr.GetLogger(),
@@ -77,9 +84,10 @@ func setUp(t env.T) {
 		if err != nil {
 			return err
 		}
-		registry = engage.NewRegistry(follower)
-		return follower.Register(t.Context(), mgr)
+		targets = engage.NewRegistry(knows)
+		return knows.Register(t.Context(), mgr)
 	})
+	return knows, targets
 }
 
 // createClasses creates storage classes. The first is the default. In targets "fixed-there" does not let claims grow.
@@ -111,10 +119,16 @@ func engageAs(t *testing.T, namespace, name string, cluster *env.Cluster) *env.T
 // engageWith engages a target with the login given.
 func engageWith(t *testing.T, namespace, name string, cluster *env.Cluster, login *rest.Config) *env.Target {
 	t.Helper()
+	target := newTarget(namespace, name, cluster, login)
+	target.Engage(t, registry)
+	return target
+}
+
+// newTarget returns a target that is not engaged.
+func newTarget(namespace, name string, cluster *env.Cluster, login *rest.Config) *env.Target {
 	target := env.NewTarget(cluster, types.NamespacedName{Namespace: namespace, Name: name})
 	target.Login = login
 	target.Customize = func(e *engage.Target) { e.ClusterID = cluster.Name + "-id" }
-	target.Engage(t, registry)
 	return target
 }
 
@@ -232,6 +246,14 @@ func annotate(t *testing.T, claim *corev1.PersistentVolumeClaim, key, value stri
 			metav1.SetMetaDataAnnotation(&claim.ObjectMeta, key, value)
 		}
 	})
+}
+
+// replace replaces a claim in the source as a whole, as a tool does that knows no annotations but follow.
+func replace(t *testing.T, claim *corev1.PersistentVolumeClaim) {
+	t.Helper()
+	replaced := env.Get(t, source, claim.DeepCopy())
+	replaced.Annotations = map[string]string{v1alpha1.AnnotationFollow: ""}
+	env.Must(t, source.Client.Update(t.Context(), replaced))
 }
 
 // giveUp says that the copy of a claim is nowhere.

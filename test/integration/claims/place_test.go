@@ -124,9 +124,7 @@ func TestAClaimThatLostItsAnnotationIsNotMadeAgain(t *testing.T) {
 	waitForObjection(t, pod, c3, `claim "data" is in `+c2.Key.String())
 	c2.Lose()
 	waitForObjection(t, pod, c3, `claim "data" `+waits(c2.Key.String()))
-	replaced := env.Get(t, source, original.DeepCopy())
-	replaced.Annotations = map[string]string{v1alpha1.AnnotationFollow: ""}
-	env.Must(t, source.Client.Update(t.Context(), replaced))
+	replace(t, original)
 	expectRefusal(t, pod, c3, waits(c2.Key.String()))
 	expectFollowedTo(t, original, c2.Key.String())
 	expectNone(t, c3, "data")
