@@ -38,7 +38,7 @@ type Options struct {
 	Source translate.Source
 	// Appeared is called when an object appears for which pods of the namespace may have waited. It must return soon.
 	Appeared func(namespace string, ref needs.Ref)
-	// Clock gives the time at which copies are noted as needed.
+	// Clock gives the time at which copies are noted as needed, and measures the time since the last event about one.
 	Clock clock.WithDelayedExecution
 	// Recorder records events about originals, in the source.
 	Recorder events.EventRecorder

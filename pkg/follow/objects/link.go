@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"golang.org/x/sync/singleflight"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
@@ -44,7 +45,8 @@ type copyRecord struct {
 	version string    // of the original that was written; empty if none was
 	touched time.Time // when we last noted in the copy that a pod is about to need it
 	written time.Time
-	refused string // why the target refused a change since then, as the event says
+	refused string    // why the target refused a change since then, as the event says
+	said    time.Time // when an event last said so
 }
 
 func (l *link) recordOf(o objectKey) copyRecord {
@@ -153,9 +155,12 @@ func (l *link) retryRefused(
 	}
 }
 
-// reportRefusal records an event about an original whose copy is outdated, once for each reason.
+// reportRefusal records an event about an original whose copy is outdated: with each new reason, and when API servers
+// have forgotten the last event. The log says each new reason once.
 func (l *link) reportRefusal(ctx context.Context, o objectKey, refusal *needs.RefusedError) error {
-	if l.recordOf(o).refused == refusal.Reason {
+	before, now := l.recordOf(o), l.follower.options.Clock.Now()
+	news := before.refused != refusal.Reason
+	if !news && now.Sub(before.said) < sayAgainAfter {
 		return nil
 	}
 	original, err := l.follower.readOriginal(ctx, o)
@@ -166,10 +171,13 @@ func (l *link) reportRefusal(ctx context.Context, o objectKey, refusal *needs.Re
 		return err
 	}
 	l.follower.recordNotFollowed(original, l.target, refusal)
+	if news {
+		log.FromContext(ctx).Info("Not followed", "reason", refusal.Error())
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	r := l.written[o]
-	r.refused = refusal.Reason
+	r.refused, r.said = refusal.Reason, now
 	l.written[o] = r
 	return nil
 }

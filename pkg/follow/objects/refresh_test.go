@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/go-logr/logr/funcr"
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -20,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
@@ -121,6 +123,38 @@ func TestARefusedChangeIsReportedOnceAndTriedAgain(t *testing.T) {
 		if (event == "") != (step.event == "") || !strings.Contains(event, step.event) {
 			t.Errorf("%v: event %q, want %q", step.answer, event, step.event)
 		}
+	}
+}
+
+// TestARefusalThatLastsIsReportedAgain has a target that refuses a change all the time.
+func TestARefusalThatLastsIsReportedAgain(t *testing.T) {
+	quota := apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, "db", errors.New("quota"))
+	l, w := leading(t, func() error { return quota })
+	l.exists(t, w, "1", "new")
+	clock := l.follower.options.Clock.(*clocktesting.FakeClock)
+	reported := l.follower.options.Recorder.(*events.FakeRecorder).Events
+	var lines []string
+	logger := funcr.New(func(_, line string) { lines = append(lines, line) }, funcr.Options{})
+	ctx := log.IntoContext(t.Context(), logger)
+	for step, test := range []struct {
+		later  time.Duration
+		events int
+	}{
+		{0, 1}, {refusedRetry, 0}, {sayAgainAfter - refusedRetry - 1, 0}, {1, 1}, {sayAgainAfter - 1, 0}, {1, 1},
+	} {
+		clock.Step(test.later)
+		if _, err := l.refresh(ctx, secret("db")); err != nil {
+			t.Fatal(err)
+		}
+		if got := len(reported); got != test.events {
+			t.Errorf("step %d: %d events, want %d", step, got, test.events)
+		}
+		for len(reported) > 0 {
+			<-reported
+		}
+	}
+	if len(lines) != 1 || !strings.Contains(lines[0], "quota") {
+		t.Errorf("the log has %q", lines)
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
@@ -52,10 +53,17 @@ type copier struct {
 	copied    map[types.NamespacedName]bool
 	ensured   map[types.NamespacedName]bool         // the Services whose last reconciliation wrote all of the copy
 	expected  map[types.NamespacedName]*expectation // the Services for which pods wait: see Follower.Ensure
-	noted     map[item]string                       // the last note about each item that cannot be copied: see note
+	noted     map[item]noted                        // the last note about each item that cannot be copied: see note
+	partly    map[types.NamespacedName]time.Time    // since when only some backends of an Ingress are followed
 	secured   map[types.NamespacedName]bool         // the Ingresses for which the target keeps Secrets
 	classes   sets.Set[string]                      // the IngressClasses that the target had when we looked
 	unknown   sets.Set[string]                      // the traffic distributions that the target refused
+}
+
+// noted says why an item cannot be copied.
+type noted struct {
+	note string    // the message, with the UID of the original: see noteOf
+	said time.Time // when an event last said so
 }
 
 // Reconcile updates the copies of an item in the target.
@@ -86,13 +94,14 @@ func (c *copier) Reconcile(ctx context.Context, i item) (reconcile.Result, error
 	case kindService:
 		answer := c.answerTo(i.NamespacedName)
 		wait, err := c.reconcileService(ctx, i.NamespacedName)
-		result, err := c.finish(i, wait, err)
+		result, err := c.finish(ctx, i, wait, err)
 		if err == nil || c.isRefused(i) {
 			answer()
 		}
 		return result, err
 	case kindIngress:
-		return c.finish(i, 0, c.reconcileIngress(ctx, i.NamespacedName))
+		wait, err := c.followIngress(ctx, i.NamespacedName)
+		return c.finish(ctx, i, wait, err)
 	}
 	return reconcile.Result{}, nil
 }
@@ -114,22 +123,26 @@ func (c *copier) prepare(ctx context.Context) error {
 }
 
 // finish turns an error into a result. An error that only a person can correct becomes an event, and is retried slowly,
-// except that missing rights are retried like other errors: after connecting, they arrive with a delay.
-func (c *copier) finish(i item, wait time.Duration, err error) (reconcile.Result, error) {
+// except that missing rights are retried like other errors: after connecting, they arrive with a delay. The log says
+// once what the events say again and again.
+func (c *copier) finish(ctx context.Context, i item, wait time.Duration, err error) (reconcile.Result, error) {
 	class := classOf(err)
 	if class == apierror.NamespaceMissing { // The first delegate in that namespace enqueues the item at once.
 		return reconcile.Result{RequeueAfter: refusedRetry}, nil
 	}
 	message, about := refusal(err), c.follower.originals.objectOf(i)
-	news := c.note(i, about, message)
+	news, due := c.note(i, about, message)
 	if news && i.kind == kindService {
 		c.enqueueIngresses(i.Namespace)
 	}
 	if message == "" {
 		return reconcile.Result{RequeueAfter: wait}, err
 	}
-	if news && about != nil {
+	if due && about != nil {
 		c.follower.recordNotCopied(about, c.target, message)
+	}
+	if news && about != nil {
+		log.FromContext(ctx).Info("Not followed", "kind", i.kind, "reason", message)
 	}
 	if class == apierror.RightsMissing {
 		return reconcile.Result{}, err
@@ -138,18 +151,22 @@ func (c *copier) finish(i item, wait time.Duration, err error) (reconcile.Result
 }
 
 // note notes the message about an item, or that there is none, and returns whether this is news. It always is about
-// another original: an event is about one object, and without an original there was none.
-func (c *copier) note(i item, about client.Object, message string) (news bool) {
-	note := noteOf(about, message)
+// another original: an event is about one object, and without an original there was none. An event is due with news,
+// and when API servers have forgotten the last event that said the same.
+func (c *copier) note(i item, about client.Object, message string) (news, due bool) {
+	note, now := noteOf(about, message), c.follower.options.Clock.Now()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	before := c.noted[i]
-	if note == "" {
+	news = note != before.note
+	due = note != "" && (news || now.Sub(before.said) >= sayAgainAfter)
+	switch {
+	case note == "":
 		delete(c.noted, i)
-	} else {
-		c.noted[i] = note
+	case due:
+		c.noted[i] = noted{note, now}
 	}
-	return note != before
+	return news, due
 }
 
 func noteOf(about client.Object, message string) string {
@@ -174,7 +191,8 @@ func refusal(err error) string {
 		)
 	case errors.As(err, &refused):
 		return "the TLS " + refused.Error()
-	case errors.Is(err, errUser), errors.Is(err, errNoClass), errors.Is(err, errRelaxed), classOf(err).Refusal():
+	case errors.Is(err, errUser), errors.Is(err, errNoClass), errors.Is(err, errRelaxed), errors.Is(err, errPartly),
+		classOf(err).Refusal():
 		return err.Error()
 	}
 	return ""

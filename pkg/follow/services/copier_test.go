@@ -2,10 +2,13 @@ package services
 
 import (
 	"testing"
+	"time"
 
+	"github.com/go-logr/logr/funcr"
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/follow/writer"
@@ -60,7 +63,7 @@ func TestARefusalIsReportedOnce(t *testing.T) {
 		{service, nil, 0, 1},
 		{item{kindIngress, shop("entry")}, &writer.NotOursError{Kind: "Ingress"}, 1, 0},
 	} {
-		if _, err := w.c2.finish(test.item, 0, test.err); err != nil {
+		if _, err := w.c2.finish(t.Context(), test.item, 0, test.err); err != nil {
 			t.Fatal(err)
 		}
 		if got := len(w.events.Events); got != test.events {
@@ -71,6 +74,47 @@ func TestARefusalIsReportedOnce(t *testing.T) {
 		}
 		if got := len(queued(w.c2.workers)); got != test.ingresses {
 			t.Errorf("step %d: %d items, want %d", step, got, test.ingresses)
+		}
+	}
+}
+
+// TestARefusalThatLastsIsReportedAgain has a Service that the target refuses all the time.
+func TestARefusalThatLastsIsReportedAgain(t *testing.T) {
+	w := newWorld(t, []client.Object{web(everywhere()), pathTo("web")}, nil)
+	var lines []string
+	logger := funcr.New(func(_, line string) { lines = append(lines, line) }, funcr.Options{})
+	ctx := log.IntoContext(t.Context(), logger)
+	for step, test := range []struct {
+		later             time.Duration
+		kind              string
+		events, ingresses int
+		lines             int // all so far
+	}{
+		{0, "Service", 1, 1, 1},
+		{refusedRetry, "Service", 0, 0, 1},
+		{sayAgainAfter - refusedRetry - 1, "Service", 0, 0, 1},
+		{1, "Service", 1, 0, 1},
+		{sayAgainAfter - 1, "Service", 0, 0, 1},
+		{1, "Service", 1, 0, 1},
+		{refusedRetry, "EndpointSlice", 1, 1, 2},
+		{sayAgainAfter - 1, "EndpointSlice", 0, 0, 2},
+	} {
+		w.clock.SetTime(w.clock.Now().Add(test.later))
+		err := &writer.NotOursError{Kind: test.kind}
+		if _, err := w.c2.finish(ctx, item{kindService, shop("web")}, 0, err); err != nil {
+			t.Fatal(err)
+		}
+		if got := len(w.events.Events); got != test.events {
+			t.Errorf("step %d: %d events, want %d", step, got, test.events)
+		}
+		for len(w.events.Events) > 0 {
+			<-w.events.Events
+		}
+		if got := len(queued(w.c2.workers)); got != test.ingresses {
+			t.Errorf("step %d: %d items, want %d", step, got, test.ingresses)
+		}
+		if len(lines) != test.lines {
+			t.Errorf("step %d: the log has %q, want %d lines", step, lines, test.lines)
 		}
 	}
 }
@@ -89,7 +133,7 @@ func TestARefusalIsReportedToEachOriginal(t *testing.T) {
 	} {
 		w.originals = originalsOf(t, test.from...)
 		err := &writer.NotOursError{Kind: "Service"}
-		if _, err := w.c2.finish(item{kindService, shop("web")}, 0, err); err != nil {
+		if _, err := w.c2.finish(t.Context(), item{kindService, shop("web")}, 0, err); err != nil {
 			t.Fatal(err)
 		}
 		if got := len(w.events.Events); got != test.events {

@@ -72,17 +72,21 @@ func followForGrace(idle, now time.Time) decision {
 	return decision{follow: true, idle: idle, wait: wait}
 }
 
-// eligible says whether the Service may be followed. The Service of the API server is each cluster's own.
+// eligible says whether the Service may be followed.
 func (o original) eligible() bool {
+	return o.followable() && (len(o.service.Spec.Selector) > 0 || global(o.service))
+}
+
+// followable says whether the annotation global makes the Service eligible. The Service of the API server is each
+// cluster's own.
+func (o original) followable() bool {
 	switch s := o.service; {
 	case s == nil, o.exported, s.Spec.Type == corev1.ServiceTypeExternalName:
 		return false
 	case s.Namespace == metav1.NamespaceDefault && s.Name == "kubernetes":
 		return false
-	case isCopy(s):
-		return false
 	default:
-		return len(s.Spec.Selector) > 0 || global(s)
+		return !isCopy(s)
 	}
 }
 

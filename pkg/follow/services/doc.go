@@ -21,7 +21,8 @@
 // Once copied, a Service stays while the target has PodChaperons of the namespace, also without endpoints: it may be
 // scaled to zero, or a new image may take long to pull. Its clients in the target know its address, and a recreated
 // copy would have another. Without PodChaperons, the copy stays for two minutes while its original exists, because a
-// rollout by re-creation brings pods back. Ingresses stay with their Services.
+// rollout by re-creation brings pods back. Ingresses stay with their Services. An Ingress of which a target gets some
+// Services, and not all, is not copied there, and has an event that says why.
 //
 // Several targets may lead to one cluster, at a time or one after the other: a renamed target is another target. Then:
 //

@@ -137,5 +137,5 @@ func (c *copier) noteEnsured(key types.NamespacedName, ensured bool) {
 func (c *copier) isRefused(i item) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.noted[i] != ""
+	return c.noted[i].note != ""
 }

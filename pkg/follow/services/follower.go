@@ -53,7 +53,7 @@ type Options struct {
 	// KeepSecrets keeps Secrets in a target, up to date, for an Ingress there. Without names, it does so no longer. It
 	// is called with each reconciliation of the Ingress, except while the target refuses the Ingress.
 	KeepSecrets func(ctx context.Context, target *engage.Target, ingress types.NamespacedName, names []string) error
-	// Clock measures how long a copy has had no reason.
+	// Clock measures how long a copy has had no reason, and the time since the last event about an object.
 	Clock clock.PassiveClock
 	// Recorder records events about Services and Ingresses of the source.
 	Recorder events.EventRecorder
@@ -165,7 +165,8 @@ func (f *Follower) newCopier(ctx context.Context, target *engage.Target) *copier
 		copied:    map[types.NamespacedName]bool{},
 		ensured:   map[types.NamespacedName]bool{},
 		expected:  map[types.NamespacedName]*expectation{},
-		noted:     map[item]string{},
+		noted:     map[item]noted{},
+		partly:    map[types.NamespacedName]time.Time{},
 		secured:   map[types.NamespacedName]bool{},
 		classes:   sets.New[string](),
 		unknown:   sets.New[string](),

@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -179,8 +180,10 @@ func TestHowARefusedCopyIsTriedAgain(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			i := item{kindIngress, types.NamespacedName{Namespace: "shop", Name: "web"}}
-			c := &copier{follower: &Follower{originals: &originals{}}, noted: map[item]string{}}
-			got, err := c.finish(i, 0, test.err)
+			clock := clocktesting.NewFakePassiveClock(time.Unix(10000, 0))
+			f := &Follower{originals: &originals{}, options: Options{Clock: clock}}
+			c := &copier{follower: f, noted: map[item]noted{}}
+			got, err := c.finish(t.Context(), i, 0, test.err)
 			if got.RequeueAfter != test.wait || (err != nil) != test.soon {
 				t.Errorf("result %v, error %v", got, err)
 			}

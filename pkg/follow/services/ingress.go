@@ -73,7 +73,7 @@ func (c *copier) backs(key types.NamespacedName, e *existing, exists bool) bool 
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return exists && c.noted[item{kindService, key}] == ""
+	return exists && c.noted[item{kindService, key}].note == ""
 }
 
 // copyIngress writes the copy once its Secrets are in the target.
@@ -99,7 +99,7 @@ func (c *copier) copyIngress(ctx context.Context, from, there *networkingv1.Ingr
 // Secrets of an Ingress that a target refuses are not written, removed there, and written again with each attempt.
 func (c *copier) refusedAgain(ctx context.Context, from, wanted, there *networkingv1.Ingress) error {
 	c.mu.Lock()
-	last := c.noted[item{kindIngress, keyOf(from)}]
+	last := c.noted[item{kindIngress, keyOf(from)}].note
 	c.mu.Unlock()
 	if last == "" {
 		return nil

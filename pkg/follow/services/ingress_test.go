@@ -144,7 +144,7 @@ func TestTheCopyOfAnIngress(t *testing.T) {
 			w.restart(test.live...)
 			w.there.answers = test.answers
 			if test.refused != "" {
-				w.c2.noted[item{kindService, shop("web")}] = test.refused
+				w.c2.noted[item{kindService, shop("web")}] = noted{note: test.refused}
 			}
 			var secrets [][]string
 			w.options.KeepSecrets = func(
