@@ -55,7 +55,7 @@ func (a *autoscaler) run(ctx context.Context) {
 	}
 }
 
-// waiting returns the pods that fit nowhere, the oldest first.
+// waiting returns the pods that fit nowhere, in the order of the queue.
 func (k *kube) waiting() []*corev1.Pod {
 	k.mu.Lock()
 	defer k.mu.Unlock()

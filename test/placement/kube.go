@@ -52,7 +52,8 @@ type kube struct {
 	nominated  nominations
 	queue      []*corev1.Pod
 	parked     map[types.UID]*parked
-	next       int // the node to begin with
+	next       int       // the node to begin with
+	taken      types.UID // the pod that is being scheduled, unless it is gone
 }
 
 // parked is a pod that fits nowhere.
@@ -160,7 +161,13 @@ func (k *kube) account(before, after *corev1.Pod) {
 func (k *kube) forget(uid types.UID) {
 	k.queue = slices.DeleteFunc(k.queue, func(p *corev1.Pod) bool { return p.UID == uid })
 	delete(k.parked, uid)
-	delete(k.nominated, uid)
+	if k.taken == uid {
+		k.taken = ""
+	}
+	if _, waited := k.nominated[uid]; waited {
+		delete(k.nominated, uid)
+		k.wake() // The node was kept for it.
+	}
 }
 
 func (k *kube) must(err error) {
@@ -228,6 +235,7 @@ func (k *kube) take() (*corev1.Pod, time.Duration) {
 	}
 	pod := k.queue[first]
 	k.queue = slices.Delete(k.queue, first, first+1)
+	k.taken = pod.UID
 	return pod, 0
 }
 
@@ -241,31 +249,48 @@ func compare(a, b *corev1.Pod) int {
 
 func (k *kube) schedule(ctx context.Context, pod *corev1.Pod) {
 	k.mu.Lock()
+	if k.taken != pod.UID { // It is gone since.
+		k.mu.Unlock()
+		return
+	}
 	node, instead := k.choose(ctx, pod)
 	if node == "" {
 		k.park(pod)
 	} else {
 		delete(k.parked, pod.UID)
 	}
+	waitsFor := k.nominated[pod.UID].node
 	k.mu.Unlock()
+	pending := false
 	_, _ = k.store.update(refOf(pod), func(o client.Object) bool {
 		now, ok := o.(*corev1.Pod)
-		switch {
-		case !ok || now.UID != pod.UID || now.Spec.NodeName != "":
-			return false
-		case node != "":
-			return bindTo(now, node)
-		case translate.PodCondition(now.Status.Conditions, corev1.PodScheduled) != nil:
+		if pending = ok && now.UID == pod.UID && now.Spec.NodeName == ""; !pending {
 			return false
 		}
-		setScheduled(now, corev1.PodCondition{
-			Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, Message: "no node fits",
-		})
-		return true
+		if node != "" {
+			return bindTo(now, node)
+		}
+		return fitsNowhere(now, waitsFor)
 	})
-	if instead != nil {
-		k.carryOut(pod, instead)
+	if pending && instead != nil {
+		for _, victim := range instead.victims {
+			k.end(victim)
+		}
 	}
+}
+
+// fitsNowhere shows that no node fits, and which one others leave for the pod. It returns false if that shows already.
+func fitsNowhere(pod *corev1.Pod, waitsFor string) (changed bool) {
+	if changed = pod.Status.NominatedNodeName != waitsFor; changed {
+		pod.Status.NominatedNodeName = waitsFor
+	}
+	if translate.PodCondition(pod.Status.Conditions, corev1.PodScheduled) != nil {
+		return changed
+	}
+	setScheduled(pod, corev1.PodCondition{
+		Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, Message: "no node fits",
+	})
+	return true
 }
 
 // park must be called with the lock held.
@@ -283,9 +308,9 @@ func (k *kube) park(pod *corev1.Pod) {
 // held.
 func (k *kube) choose(ctx context.Context, pod *corev1.Pod) (string, *preemption) {
 	state := framework.NewCycleState()
-	feasible, fails := k.feasible(ctx, state, pod, k.wanted())
+	feasible, rejected := k.feasible(ctx, state, pod, k.wanted())
 	switch {
-	case fails:
+	case rejected:
 		return "", nil
 	case len(feasible) == 0:
 		return "", k.preempt(ctx, state, pod)
@@ -322,11 +347,11 @@ func (k *kube) wanted() int {
 	return max(100, all*max(5, 50-all/125)/100)
 }
 
-// feasible returns so many nodes at most that the pod fits on. If it fails, no node can help. It must be called with
-// the lock held.
+// feasible returns so many nodes at most that the pod fits on. rejected says that a plugin does not even look at nodes
+// for the pod. It must be called with the lock held.
 func (k *kube) feasible(
 	ctx context.Context, state fwk.CycleState, pod *corev1.Pod, most int,
-) (found []fwk.NodeInfo, fails bool) {
+) (found []fwk.NodeInfo, rejected bool) {
 	k.must(k.cache.UpdateSnapshot(k.logger, k.snapshot))
 	result, status, _ := k.framework.RunPreFilterPlugins(ctx, state, pod)
 	if !status.IsSuccess() {
@@ -355,6 +380,6 @@ func (k *kube) fits(ctx context.Context, pod *corev1.Pod) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	state := framework.NewCycleState()
-	feasible, fails := k.feasible(ctx, state, pod, 1)
-	return !fails && (len(feasible) > 0 || k.candidate(ctx, state, pod) != nil)
+	feasible, rejected := k.feasible(ctx, state, pod, 1)
+	return !rejected && (len(feasible) > 0 || k.candidate(ctx, state, pod) != nil)
 }

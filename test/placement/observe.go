@@ -38,7 +38,9 @@ type observed struct {
 	// waited says that the pod waited for too long although a target had room: while no target had its delegate, or
 	// while another one held the delegate back.
 	waited, held bool
-	delegate     *corev1.Pod
+	// preempted says that it has ended for another pod.
+	preempted bool
+	delegate  *corev1.Pod
 }
 
 // observer notes what becomes of pods.
@@ -48,8 +50,6 @@ type observer struct {
 	byUID  map[types.UID]*observed
 	// taken are the targets that got a pod of a kind since the last sample.
 	taken map[taken]bool
-	// preempted is how many pods ended for others.
-	preempted int
 }
 
 type taken struct {
@@ -205,6 +205,7 @@ func (o *observed) asDelegate() *corev1.Pod {
 			panic(err)
 		}
 		o.delegate = translate.Delegate(chaperon)
+		setPriority(o.delegate)
 	}
 	return o.delegate
 }

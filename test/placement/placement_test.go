@@ -57,7 +57,7 @@ func TestNoPodWaitsAlthoughATargetHasRoom(t *testing.T) {
 }
 
 func TestABigPodDoesNotStarveAmongSmallOnes(t *testing.T) {
-	r, err := simulate(t, scenario{"a big pod", "", 27, 14 * time.Minute, bigPod(2)})
+	r, err := simulate(t, scenario{"a big pod", "", 27, 14 * time.Minute, bigPod(2, 1)})
 	if err != nil {
 		t.Fatal(err)
 	}

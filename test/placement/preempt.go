@@ -8,7 +8,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
@@ -56,7 +55,12 @@ type preemption struct {
 // preempt chooses the pods that are to end for a pod that fits nowhere. The pod's node is kept for it meanwhile. It
 // must be called with the lock held.
 func (k *kube) preempt(ctx context.Context, state fwk.CycleState, pod *corev1.Pod) *preemption {
-	chosen := k.candidate(ctx, state, k.nominated.in(pod))
+	pod = k.nominated.in(pod)
+	if k.waitsForOthers(ctx, pod) {
+		return nil
+	}
+	delete(k.nominated, pod.UID)
+	chosen := k.candidate(ctx, state, pod)
 	if chosen == nil {
 		return nil
 	}
@@ -66,12 +70,15 @@ func (k *kube) preempt(ctx context.Context, state fwk.CycleState, pod *corev1.Po
 	return chosen
 }
 
+// waitsForOthers says whether pods are ending for this one, or it may preempt none. It must be called with the lock
+// held.
+func (k *kube) waitsForOthers(ctx context.Context, pod *corev1.Pod) bool {
+	may, _ := k.preemption.PodEligibleToPreemptOthers(ctx, pod, fwk.NewStatus(fwk.Unschedulable))
+	return !may
+}
+
 // candidate returns the pods that could end for a pod that fits nowhere, or nil. It must be called with the lock held.
 func (k *kube) candidate(ctx context.Context, state fwk.CycleState, pod *corev1.Pod) *preemption {
-	waits := fwk.NewStatus(fwk.Unschedulable)
-	if may, _ := k.preemption.PodEligibleToPreemptOthers(ctx, pod, waits); !may {
-		return nil
-	}
 	nodes, err := k.snapshot.NodeInfos().List()
 	k.must(err)
 	if len(nodes) == 0 {
@@ -86,21 +93,6 @@ func (k *kube) candidate(ctx context.Context, state fwk.CycleState, pod *corev1.
 		return nil
 	}
 	return &preemption{node: best.Name(), victims: best.Victims().Pods}
-}
-
-// carryOut writes what was chosen: the pod waits for the node, and the others end.
-func (k *kube) carryOut(pod *corev1.Pod, p *preemption) {
-	_, _ = k.store.update(refOf(pod), func(o client.Object) bool {
-		now, ok := o.(*corev1.Pod)
-		if !ok || now.UID != pod.UID || now.Spec.NodeName != "" {
-			return false
-		}
-		now.Status.NominatedNodeName = p.node
-		return true
-	})
-	for _, victim := range p.victims {
-		k.end(victim)
-	}
 }
 
 // end ends a pod because another is more important.
@@ -141,14 +133,9 @@ func (n nominations) in(pod *corev1.Pod) *corev1.Pod {
 	return pod
 }
 
-// set nominates a pod. Less important ones are not to wait for the node any more.
+// set nominates a pod.
 func (n nominations) set(info fwk.PodInfo, node string) {
 	pod := info.GetPod()
-	for uid, other := range n {
-		if other.node == node && corev1helpers.PodPriority(other.info.GetPod()) < corev1helpers.PodPriority(pod) {
-			delete(n, uid)
-		}
-	}
 	n[pod.UID] = nomination{info: info, node: node}
 }
 
@@ -171,39 +158,3 @@ func (nominations) DeleteNominatedPodIfExists(*corev1.Pod) {}
 
 // UpdateNominatedPod is not used by the decisions.
 func (nominations) UpdateNominatedPod(klog.Logger, *corev1.Pod, fwk.PodInfo) {}
-
-// replace creates another pod, as a Deployment does, for each one that ends for another.
-func (ob *observer) replace(of side) {
-	of.store.watch(func(c change) {
-		pod, ok := c.before.(*corev1.Pod)
-		if !ok || c.after != nil || finished(pod) {
-			return
-		}
-		time.AfterFunc(requestTime, func() {
-			next := ob.successor(pod.UID)
-			if next == nil {
-				return
-			}
-			if err := of.create(next.pod); err != nil {
-				panic(err)
-			}
-		})
-	})
-}
-
-// successor returns the pod that replaces another one, and expects it.
-func (ob *observer) successor(of types.UID) *arrival {
-	ob.mu.Lock()
-	o := ob.byUID[of]
-	if o == nil {
-		ob.mu.Unlock()
-		return nil
-	}
-	ob.preempted++
-	ob.mu.Unlock()
-	next := *o.arrival
-	next.pod = next.pod.DeepCopy()
-	next.pod.Name += "-again"
-	ob.expect(&next)
-	return &next
-}

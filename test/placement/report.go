@@ -21,7 +21,8 @@ type result struct {
 func header() []string {
 	return []string{
 		"scenario", "seed", "clusters", "nodes", "pods", "placed", "flat", "median", "p99", "flat", "longest", "flat",
-		"retries", "conditions", "imbalance", "flat", "preempted", "flat", "waited", "held", "starved", "gangs in part",
+		"retries", "conditions", "imbalance", "flat", "important", "flat", "preempted", "flat", "waited", "held",
+		"starved", "gangs in part",
 	}
 }
 
@@ -35,6 +36,7 @@ func (r result) cells() []string {
 		short(r.fleet.median), short(r.fleet.p99), short(r.flat.p99), short(r.fleet.longest), short(r.flat.longest),
 		fmt.Sprintf("%.2f", r.fleet.retries), fmt.Sprintf("%.1f", r.fleet.conditions),
 		points(r.fleet), points(r.flat),
+		short(r.fleet.important), short(r.flat.important),
 		fmt.Sprint(r.fleet.preempted), fmt.Sprint(r.flat.preempted),
 		fmt.Sprint(r.fleet.waited), fmt.Sprint(r.fleet.held), fmt.Sprint(r.fleet.starved),
 		fmt.Sprint(r.fleet.partGangs),
@@ -44,6 +46,8 @@ func (r result) cells() []string {
 // short returns a time with two or three digits.
 func short(d time.Duration) string {
 	switch {
+	case d == 0:
+		return "–"
 	case d < time.Second:
 		return fmt.Sprintf("%d ms", d.Milliseconds())
 	case d < 10*time.Second:

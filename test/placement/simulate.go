@@ -90,7 +90,7 @@ func simulateFleet(ctx context.Context, s scenario) (figures, error) {
 		sample: func() { ob.sample(ctx, targets) },
 		usage:  func() []float64 { return usage(g.clusters, stores...) },
 	})
-	f.conditions = float64(from.conditions.Load()) / float64(len(g.arrivals))
+	f.conditions = float64(from.conditions.Load()) / float64(f.pods+f.preempted)
 	return f, err
 }
 

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/version"
@@ -145,6 +146,9 @@ func setPhase(s *store, pod *corev1.Pod, phase corev1.PodPhase) {
 			return false
 		}
 		now.Status.Phase = phase
+		if at := metav1.Now().Rfc3339Copy(); phase == corev1.PodRunning { // as API servers keep it
+			now.Status.StartTime = &at
+		}
 		return true
 	})
 }

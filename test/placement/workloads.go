@@ -59,8 +59,8 @@ func services(clusters int, part float64) func(*generator) {
 	}
 }
 
-// mixed are clusters and pods of all kinds.
-func mixed(clusters int) func(*generator) {
+// mixed are clusters and pods of all kinds, which request 80 % of all CPUs, or a part of that.
+func mixed(clusters int, part float64) func(*generator) {
 	return func(g *generator) {
 		for range clusters {
 			c := g.cluster()
@@ -72,9 +72,9 @@ func mixed(clusters int) func(*generator) {
 			}
 		}
 		all := g.cpus()
-		g.deployments(share(all, 0.3))
-		g.special(share(all, 0.3))
-		g.jobs(share(all, 0.2), time.Minute)
+		g.deployments(share(all, 0.3*part))
+		g.special(share(all, 0.3*part))
+		g.jobs(share(all, 0.2*part), time.Minute)
 	}
 }
 
@@ -127,15 +127,18 @@ func bigPods(clusters int) func(*generator) {
 	}
 }
 
-// bigPod is a pod that needs half a node, among small ones that take each bit of room that is released.
-func bigPod(clusters int) func(*generator) {
+// bigPod is a pod that needs half a node, among small ones that take each bit of room that is released. They last for
+// some minutes each, and keep coming for ten times as long.
+func bigPod(clusters, minutes int) func(*generator) {
 	return func(g *generator) {
 		g.fleet(clusters, 4, 4)
-		for at := time.Duration(0); at < 10*time.Minute; at += 3 * time.Second {
-			lasts := time.Duration(g.between(50, 70)) * time.Second
-			g.pods(10, at, size{cpu: share(g.cpus(), 0.8) / 200, memory: 1 << 10}, lasting(lasts))
+		one := time.Duration(minutes) * time.Minute
+		small := size{cpu: share(g.cpus(), 0.8) / 200, memory: 1 << 10}
+		for at := time.Duration(0); at < 10*one; at += one / 20 {
+			lasts := one * time.Duration(g.between(50, 70)) / 60
+			g.pods(10, at, small, lasting(lasts))
 		}
-		g.pods(1, 2*time.Minute, size{cpu: usualNode.cpu / 2, memory: usualNode.memory / 2})
+		g.pods(1, 2*one, size{cpu: usualNode.cpu / 2, memory: usualNode.memory / 2})
 	}
 }
 

@@ -183,6 +183,21 @@ func (r *Room) Unsure(d *Demand) bool {
 	return r.roomy(m.unsure, d, columns) && !r.roomy(m.sure, d, columns)
 }
 
+// Part returns how near the target comes to holding the pod now: the part of each request that its nearest node has at
+// least, from 0 to 1. It is 0 if no node may match.
+func (r *Room) Part(d *Demand) float64 {
+	if r == nil {
+		return 0
+	}
+	columns, ok := r.columns(d, nil)
+	if !ok {
+		return 0
+	}
+	m := r.shape.match(&d.constraints)
+	_, part := r.nearest(d, slices.Concat(m.sure, m.unsure), columns)
+	return max(0, part)
+}
+
 // CouldHold says whether the pod would fit on an empty node of one of the node classes, which has only static pods and
 // those of DaemonSets.
 func (r *Room) CouldHold(d *Demand) bool {

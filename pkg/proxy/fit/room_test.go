@@ -12,6 +12,29 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
 
+func TestHowNearATargetComesToAPod(t *testing.T) {
+	nothing := translate.Constraints{}
+	for name, test := range map[string]struct {
+		room *Room
+		want float64
+	}{
+		"none is known":               {nil, 0},
+		"no node":                     {room(), 0},
+		"half of one resource":        {room(free(2, "pods=5 cpu=2 memory=8Gi")), 0.5},
+		"the scarcest resource":       {room(free(1, "pods=5 cpu=4 memory=2Gi")), 0.25},
+		"all":                         {room(free(1, "pods=5 cpu=9 memory=9Gi")), 1},
+		"no room for a pod":           {room(free(1, "pods=0 cpu=9 memory=9Gi")), 0},
+		"a resource that no node has": {room(free(1, "pods=5 cpu=9")), 0},
+		"the nearest node": {
+			room(free(1, "pods=5 cpu=1 memory=8Gi").and(1, "pods=5 cpu=3 memory=8Gi")), 0.75,
+		},
+	} {
+		if got := test.room.Part(demands("cpu=4 memory=8Gi", nothing)); got != test.want {
+			t.Errorf("%s: got %v, want %v", name, got, test.want)
+		}
+	}
+}
+
 func TestRequestsAreComparedAsKubeSchedulerDoes(t *testing.T) {
 	sum := asks("cpu=1")
 	sum.Spec.Containers = append(sum.Spec.Containers, sum.Spec.Containers[0])

@@ -46,7 +46,7 @@ func (r *Room) together(d *Demand, classes []int) string {
 	for _, q := range d.Quantities() {
 		wanted = append(wanted, described(q, " free"))
 	}
-	nearest := r.nearest(d, classes, columns)
+	nearest, _ := r.nearest(d, classes, columns)
 	has := make([]string, 0, len(d.quantities))
 	for i, q := range d.Quantities() {
 		if free := nearest[columns[i+1]]; free != unlimited {
@@ -62,11 +62,10 @@ func (r *Room) together(d *Demand, classes []int) string {
 	return fmt.Sprintf("has %s together (nearest: %s)", joined(wanted), joined(has))
 }
 
-// nearest returns the free amounts of the node that comes nearest to the demand: of the resources that it lacks, it has
-// the largest part.
-func (r *Room) nearest(d *Demand, classes, columns []int) []int64 {
-	var nearest []int64
-	most := -1.0
+// nearest returns the free amounts of the node that comes nearest to the demand, and which part of it they are: of the
+// resources that the node lacks, it has the largest part.
+func (r *Room) nearest(d *Demand, classes, columns []int) (nearest []int64, most float64) {
+	most = -1
 	for _, i := range classes {
 		for _, v := range r.classes[i].free {
 			part := 1.0
@@ -78,7 +77,7 @@ func (r *Room) nearest(d *Demand, classes, columns []int) []int64 {
 			}
 		}
 	}
-	return nearest
+	return nearest, most
 }
 
 func joined(parts []string) string {

@@ -2,6 +2,7 @@ package scheduling
 
 import (
 	"cmp"
+	"context"
 	"maps"
 	"sync"
 	"time"
@@ -12,6 +13,7 @@ import (
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/proxy/fit"
 )
@@ -19,7 +21,12 @@ import (
 const (
 	// keepAfter is how long a pod fits nowhere until a target keeps its room for it, and keepFor how long the target
 	// does so at most.
-	keepAfter, keepFor = 2 * time.Minute, 45 * time.Second
+	keepAfter, keepFor = 2 * time.Minute, 2 * time.Minute
+	// keepPatience is how long the target does so although it comes no nearer to what the pod requests.
+	keepPatience = 30 * time.Second
+	// vainPause is how long no target keeps its room for a pod for which one has just done so in vain. It doubles each
+	// time.
+	vainPause = 30 * time.Second
 	// keepPauses is how many times as long a target takes all pods before it keeps its room again.
 	keepPauses = 5
 )
@@ -42,6 +49,9 @@ type unfit struct {
 	// look has the pod scheduled again, and due is when.
 	look clock.Timer
 	due  time.Time
+	// vain is how often a target kept its room for the pod in vain, and pauses until when none does so again.
+	vain   int
+	pauses time.Time
 }
 
 // keeper is a target's part.
@@ -129,6 +139,9 @@ func (k *keeping) keep(
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	now, kept := k.clock.Now(), 0
+	if known := k.unfit[pod.UID]; known != nil && known.pauses.After(now) {
+		return nil, true
+	}
 	for _, at := range k.byNode {
 		if at.kept != nil {
 			kept++
@@ -170,6 +183,24 @@ func (k *keeping) release(pod types.UID) (nodeName string) {
 	return ""
 }
 
+// inVain notes that a target kept its room for a pod in vain. The pod's pause doubles each time.
+func (k *keeping) inVain(pod types.UID) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if known := k.unfit[pod]; known != nil {
+		known.pauses = k.clock.Now().Add(vainPause << min(known.vain, 6))
+		known.vain++
+	}
+}
+
+// keepsFor says whether the target with this node keeps its room for the pod.
+func (k *keeping) keepsFor(nodeName string, pod types.UID) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	at := k.byNode[nodeName]
+	return at != nil && at.kept != nil && at.kept.UID == pod
+}
+
 func (k *keeping) forget(pod types.UID) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -181,7 +212,7 @@ func (k *keeping) forget(pod types.UID) {
 
 // fitsNowhere has a target keep its room for a pod that fits nowhere, if that is due. Otherwise it looks later. Only a
 // target counts to which all other plugins agreed, and a pod that was compared with targets at all.
-func (p *plugin) fitsNowhere(c *cycle, pod *corev1.Pod) {
+func (p *plugin) fitsNowhere(ctx context.Context, c *cycle, pod *corev1.Pod) {
 	c.mu.Lock()
 	compared := maps.Clone(c.objections)
 	c.mu.Unlock()
@@ -206,11 +237,29 @@ func (p *plugin) fitsNowhere(c *cycle, pod *corev1.Pod) {
 	}
 	keeps, later := p.keeping.keep(pod, c.Demand, since, could, len(all))
 	if keeps != nil {
-		p.keeping.clock.AfterFunc(keepFor, func() { p.released(pod.UID) })
+		log.FromContext(ctx).Info("A target keeps its room for a pod that has waited long", "target", keeps.Name(),
+			"pod", client.ObjectKeyFromObject(pod), "atMost", keepFor)
+		p.lookAfter(pod.UID, keeps, c.Demand, p.clock.Now().Add(keepFor))
 	}
 	if later {
 		p.lookAgain(pod)
 	}
+}
+
+// lookAfter has a target that keeps its room for a pod take all pods again when its time is over. So it does when the
+// target has come no nearer to what the pod requests for a while: nothing ends there.
+func (p *plugin) lookAfter(pod types.UID, t *target, demand *fit.Demand, until time.Time) {
+	had := t.Ledger.Room().Part(demand)
+	p.keeping.clock.AfterFunc(keepPatience, func() {
+		switch {
+		case !p.keeping.keepsFor(t.NodeName, pod):
+		case t.Ledger.Room().Part(demand) > had && p.clock.Now().Before(until):
+			p.lookAfter(pod, t, demand, until)
+		default:
+			p.keeping.inVain(pod)
+			p.released(pod)
+		}
+	})
 }
 
 // lookAgain has the pod scheduled again when a target may keep its room for it.

@@ -1,7 +1,9 @@
 package scheduling
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -140,7 +142,7 @@ func keptFor(t *testing.T) (w *world, c1 *target, big *corev1.Pod) {
 
 func TestATargetTakesAllPodsAgain(t *testing.T) {
 	for name, happens := range map[string]func(w *world, big *corev1.Pod){
-		"when the time is over":         func(w *world, _ *corev1.Pod) { w.clock.Step(keepFor) },
+		"when it came no nearer":        func(w *world, _ *corev1.Pod) { w.clock.Step(keepPatience) },
 		"when the pod is bound or gone": func(w *world, big *corev1.Pod) { w.concluded(big.UID) },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -152,6 +154,33 @@ func TestATargetTakesAllPodsAgain(t *testing.T) {
 				t.Errorf("the next pod: %q", reason)
 			}
 		})
+	}
+}
+
+func TestATargetThatComesNearerKeepsItsRoomUntilTheTimeIsOver(t *testing.T) {
+	w, c1, big := keptFor(t)
+	next := sized("next", 30, "1")
+	looks := int(keepFor / keepPatience)
+	for i := range looks {
+		if reason := w.schedule(t, next, c1); reason != keeps {
+			t.Fatalf("the next pod after %d looks: %q", i, reason)
+		}
+		c1.Ledger.Update(summary(resources(fmt.Sprintf("%dm", 4100+100*i), "64Gi")))
+		timers := w.clock.Waiters()
+		w.clock.Step(keepPatience)
+		eventually(t, "the look", func() bool {
+			return w.clock.Waiters() == timers || !w.keeping.forOther(c1.NodeName, next)
+		})
+	}
+	if w.keeping.keepsFor(c1.NodeName, big.UID) {
+		t.Error("it keeps its room for longer")
+	}
+}
+
+func TestABigPodHearsWhereRoomIsKept(t *testing.T) {
+	w, c1, big := keptFor(t)
+	if reason := w.schedule(t, big, c1); !strings.HasSuffix(reason, "; it keeps its room for this pod") {
+		t.Errorf("the big pod: %q", reason)
 	}
 }
 
@@ -191,7 +220,7 @@ func TestATargetKeepsNoRoomForAPodThatIsNotComparedWithIt(t *testing.T) {
 
 func TestATargetPausesBeforeItKeepsItsRoomAgain(t *testing.T) {
 	w, c1, big := keptFor(t)
-	w.clock.Step(keepFor)
+	w.clock.Step(keepPatience)
 	next := sized("next", 30, "1")
 	eventually(t, "the end", func() bool { return !w.keeping.forOther(c1.NodeName, next) })
 	keepsAgain := func() bool {
@@ -200,7 +229,7 @@ func TestATargetPausesBeforeItKeepsItsRoomAgain(t *testing.T) {
 		_ = w.schedule(t, big, c1)
 		return w.keeping.forOther(c1.NodeName, next)
 	}
-	if w.clock.Step(keepPauses*keepFor - 1); keepsAgain() {
+	if w.clock.Step(keepPauses*keepPatience - 1); keepsAgain() {
 		t.Error("it keeps its room again too early")
 	}
 	if w.clock.Step(1); !keepsAgain() {
@@ -242,7 +271,7 @@ func TestAPodThatFitsNowhereHasOneTimerHoweverOftenItIsScheduled(t *testing.T) {
 	for name, begin := range map[string]func(w *world, c1 *target){
 		"while a target keeps its room for it": func(*world, *target) {},
 		"while the target pauses": func(w *world, c1 *target) {
-			w.clock.Step(keepFor)
+			w.clock.Step(keepPatience)
 			eventually(t, "the end", func() bool { return !w.keeping.forOther(c1.NodeName, sized("next", 30, "1")) })
 		},
 	} {

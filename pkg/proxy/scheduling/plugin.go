@@ -246,7 +246,11 @@ func (p *plugin) noRoom(c *cycle, pod *corev1.Pod, t *target, nodeInfo fwk.NodeI
 	if prospect == attempts.Queue {
 		return "pods like this one wait there behind scheduling gates"
 	}
-	return t.Ledger.Room().Explain(c.Demand)
+	reason := t.Ledger.Room().Explain(c.Demand)
+	if p.keeping.keepsFor(t.NodeName, pod.UID) {
+		reason += "; it keeps its room for this pod"
+	}
+	return reason
 }
 
 func (c *cycle) accept(prospect attempts.Prospect) {
@@ -269,7 +273,7 @@ func (c *cycle) object(nodeName, reason string) {
 // PostFilter chooses the one target in which a pod that fits nowhere is tried. The pod is then scheduled once more: see
 // handleFailure.
 func (p *plugin) PostFilter(
-	_ context.Context,
+	ctx context.Context,
 	state fwk.CycleState,
 	pod *corev1.Pod,
 	_ fwk.NodeToStatusReader,
@@ -278,7 +282,7 @@ func (p *plugin) PostFilter(
 	var prospects map[string]attempts.Prospect
 	if c, err := readCycle(state); err == nil { // There is none if PreFilter has rejected the pod.
 		if next, prospects = c.nextTrial(p.strategy); !next.Exists() && c.holder == nil && !c.Trial.Exists() {
-			p.fitsNowhere(c, pod)
+			p.fitsNowhere(ctx, c, pod)
 		}
 	}
 	p.attempts.Try(pod.UID, next, prospects)
