@@ -15,7 +15,8 @@ type Explanation struct {
 	UID       types.UID `json:"uid"`
 	// Node is the virtual node that the pod is bound to, or empty.
 	Node string `json:"node,omitempty"`
-	// Message is the full message of the last scheduling cycle, if the cycle found no target.
+	// Message is the full message of the last scheduling cycle, if the cycle found no target. Otherwise it may say why
+	// the pod does not go to the one that was chosen.
 	Message string `json:"message,omitempty"`
 	// Time is when the scheduler last looked at the targets.
 	Time metav1.Time `json:"time,omitzero"`

@@ -119,6 +119,13 @@ func (s *Store) Dropped(pod *corev1.Pod, target string) {
 	})
 }
 
+// Stopped reports why the pod does not go to the target that was chosen, for a reason that is not the target's.
+func (s *Store) Stopped(pod *corev1.Pod, message string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.explanation(pod).Message = s.internMessage(message)
+}
+
 // Bound reports that the pod was bound to a virtual node.
 func (s *Store) Bound(pod *corev1.Pod, node string) {
 	s.mu.Lock()

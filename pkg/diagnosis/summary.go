@@ -141,6 +141,9 @@ func (s Subject) waitsFor(now time.Time) string {
 	if len(e.Targets) == 0 {
 		return cmp.Or(e.Message, "No target has been looked at yet.")
 	}
+	if e.Targets[0].Chosen && e.Message != "" {
+		return "It waits: " + e.Message + "."
+	}
 	sentence := "No target can take it now. It is tried again when a target changes so that it might."
 	if n := len(e.Attempts); n > 0 {
 		last := &e.Attempts[n-1]

@@ -47,6 +47,10 @@ func TestSummaryOfProxies(t *testing.T) {
 			proxy(nil), &Explanation{Message: "the annotation is broken"}, pending + "the annotation is broken",
 		},
 		"pending, fits nowhere": {proxy(nil), &Explanation{Targets: []Target{{Name: "c2", Reason: "no"}}}, nowhere},
+		"pending, and not for a reason of the chosen target": {
+			proxy(nil), &Explanation{Targets: []Target{{Name: "c2", Chosen: true}}, Message: "it waits for its claim"},
+			pending + "It waits: it waits for its claim.",
+		},
 		"pending, the last target refused it": {
 			proxy(nil), tried(Attempt{Target: "c3", Outcome: Refused}),
 			nowhere + " The last one tried was c3: it does not take the pod.",

@@ -161,6 +161,9 @@ func (r *Reconciler) carryOut(
 	pod *corev1.Pod,
 	d decision,
 ) (reconcile.Result, error) {
+	if d.status == nil && r.warned(chaperon, pod) {
+		d.status = &chaperon.Status
+	}
 	if d.status != nil {
 		if written, err := r.writeStatus(ctx, chaperon, d.status); err != nil || d.afterStatus && !written {
 			return reconcile.Result{}, err

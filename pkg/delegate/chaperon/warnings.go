@@ -6,6 +6,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -63,6 +64,12 @@ func (r *Reconciler) warnUncreated(ctx context.Context, chaperon *v1alpha1.PodCh
 	if _, err := r.patchStatus(ctx, chaperon, status); err != nil {
 		log.FromContext(ctx).Error(err, "Showing why the delegate is not created failed")
 	}
+}
+
+// warned says whether there are warnings about a delegate. They are shown also if its status says nothing yet: no
+// scheduler looks at a pod that lacks a ResourceClaim, say.
+func (r *Reconciler) warned(chaperon *v1alpha1.PodChaperon, pod *corev1.Pod) bool {
+	return pod != nil && metav1.IsControlledBy(pod, chaperon) && r.warnings != nil && len(r.warnings.Of(chaperon)) > 0
 }
 
 func (r *Reconciler) forgetWarnings(chaperon types.NamespacedName) {

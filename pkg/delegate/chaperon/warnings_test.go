@@ -62,6 +62,21 @@ func TestEachNewWarningCostsOneWrite(t *testing.T) {
 	s.expectWarnings("again, no answer", 2)
 }
 
+func TestWarningsAreShownOfADelegateThatNoSchedulerHasSeen(t *testing.T) {
+	pending := corev1.PodStatus{Phase: corev1.PodPending}
+	s := newStage(t, chaperon(corev1.PodStatus{}), delegate(pending))
+	warnings := &known{}
+	s.reconciler.ShowWarnings(warnings)
+	s.mustReconcile()
+	s.expectWarnings("", 0)
+	warnings.warnings = []corev1.PodCondition{
+		translate.Warning("FailedResourceClaimCreation", "no template", time.Unix(1000, 0)),
+	}
+	s.mustReconcile()
+	s.mustReconcile()
+	s.expectWarnings("no template", 1)
+}
+
 func TestWarningsOfAnEarlierLeaderStay(t *testing.T) {
 	running := corev1.PodStatus{Phase: corev1.PodRunning}
 	shown := *running.DeepCopy()

@@ -56,11 +56,15 @@ func (s *Scheduler) handleFailure(
 		case errors.As(err, &kept):
 			again = true
 			said.message = diagnosis.Shorten(kept.Error())
+			s.plugin.explanations.Stopped(pod.Pod, kept.Error())
 		case invited(err):
 			again = true
 		default:
 			again = errors.As(err, new(*placement.RefusedError))
 			said.message = diagnosis.Shorten(status.Message())
+			if notToBlame(err) {
+				s.plugin.explanations.Stopped(pod.Pod, status.Message())
+			}
 		}
 		handle(ctx, said, pod, status, nominating, start)
 		if concludedMeanwhile(f, pod.Pod) { // The event may have come before the last attempt was remembered.

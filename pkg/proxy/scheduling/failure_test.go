@@ -208,35 +208,44 @@ func TestWhatFollowsAFailure(t *testing.T) {
 	}
 	unfit.Diagnosis.NodeToStatus.Set("c1", fwk.NewStatus(fwk.Unschedulable, "full").WithPlugin(Name))
 	growing := attempts.Trial{NodeName: "c1", Prospect: attempts.Grow}
+	leftover := &placement.LeftoverError{}
 	for name, test := range map[string]struct {
 		happens func(w *world, pod *corev1.Pod)
 		err     error
 		want    string
 		// written says that the condition is.
 		written bool
+		// explained says that explain knows the message, too.
+		explained bool
 	}{
-		"no target": {func(*world, *corev1.Pod) {}, unfit, "0/1 clusters are available: c1: full.", true},
+		"no target": {func(*world, *corev1.Pod) {}, unfit, "0/1 clusters are available: c1: full.", true, true},
 		"a trial": {
 			func(w *world, pod *corev1.Pod) { w.try(t, pod, growing) }, unfit,
-			"0/1 clusters are available: c1: full. Trying c1, which can add nodes.", true,
+			"0/1 clusters are available: c1: full. Trying c1, which can add nodes.", true, true,
 		},
 		"a trial that did not come": {
 			func(w *world, pod *corev1.Pod) {
 				w.try(t, pod, growing)
 				w.attempts.Try(pod.UID, attempts.Trial{}, nil)
-			}, unfit, "", false,
+			}, unfit, "", false, false,
 		},
-		"no virtual node": {func(*world, *corev1.Pod) {}, kubescheduler.ErrNoNodesAvailable, diagnosis.NoTargets, true},
+		"no virtual node": {
+			func(*world, *corev1.Pod) {}, kubescheduler.ErrNoNodesAvailable, diagnosis.NoTargets, true, true,
+		},
 		"a refusal": {
 			func(*world, *corev1.Pod) {}, &placement.RefusedError{Target: "c1", Reason: "quota"}, "c1: quota", true,
+			false,
 		},
-		"an invitation": {func(*world, *corev1.Pod) {}, &placement.InvitedError{Target: "c1"}, "", false},
+		"an invitation": {func(*world, *corev1.Pod) {}, &placement.InvitedError{Target: "c1"}, "", false, false},
+		"an earlier delegate": {
+			func(*world, *corev1.Pod) {}, leftover, leftover.Error(), true, true,
+		},
 		"an invitation, and a claim that stays": {
 			func(*world, *corev1.Pod) {},
 			fmt.Errorf("running Reserve: %w", &keptError{
 				InvitedError: placement.InvitedError{Target: "c1"}, why: errors.New("claim \"data\": it is used"),
 			}),
-			"the pod waits in c1, and another target may have room, but claim \"data\": it is used", true,
+			"the pod waits in c1, and another target may have room, but claim \"data\": it is used", true, true,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -266,6 +275,10 @@ func TestWhatFollowsAFailure(t *testing.T) {
 			if written := len(after.Status.Conditions) == 1 &&
 				after.Status.Conditions[0].Message == test.want; written != test.written {
 				t.Errorf("conditions: %v", after.Status.Conditions)
+			}
+			known, _ := w.explanations.Get(client.ObjectKeyFromObject(pod))
+			if explained := known.Message != "" && known.Message == test.want; explained != test.explained {
+				t.Errorf("explained: %q", known.Message)
 			}
 		})
 	}

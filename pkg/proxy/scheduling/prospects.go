@@ -65,9 +65,9 @@ func (p *plugin) prospect(c *cycle, pod *corev1.Pod, t *target, nodeInfo fwk.Nod
 	}
 	if room.MayHold(c.Demand) && outranks(pod, nodeInfo) {
 		switch {
-		case !p.mayDisturb(c, t) && canGrow(c.Demand, t, room):
+		case !p.mayDisturb(c, pod, t) && canGrow(c.Demand, t, room):
 			return attempts.Grow // Its scheduler may preempt, too, but the pod waits in no other target now.
-		case !p.mayDisturb(c, t):
+		case !p.mayDisturb(c, pod, t):
 			return attempts.Hopeless // Its scheduler would preempt in any case.
 		case !room.Unsure(c.Demand):
 			return attempts.Preempt
@@ -95,14 +95,25 @@ func prospectWithoutPods(c *cycle, pod *corev1.Pod, t *target) attempts.Prospect
 }
 
 // mayDisturb says whether a target may be asked to preempt other pods for the pod. Only one target ever is, as long as
-// that one is connected.
-func (p *plugin) mayDisturb(c *cycle, t *target) bool {
-	return c.Disturbed == "" || c.Disturbed == t.NodeName || p.targets.get(c.Disturbed) == nil
+// that one could be asked again.
+func (p *plugin) mayDisturb(c *cycle, pod *corev1.Pod, t *target) bool {
+	return c.Disturbed == "" || c.Disturbed == t.NodeName || !p.couldAskAgain(c, pod, c.Disturbed)
+}
+
+// couldAskAgain says whether the target of a node could still be asked to preempt other pods for the pod: it is
+// connected and takes pods, and one of its nodes may hold this one.
+func (p *plugin) couldAskAgain(c *cycle, pod *corev1.Pod, nodeName string) bool {
+	t := p.targets.get(nodeName)
+	if t == nil || !t.Allows(pod.Namespace) || !t.Ledger.Room().MayHold(c.Demand) {
+		return false
+	}
+	node, err := p.nodes.Get(nodeName)
+	return err != nil || closedTo(node) == ""
 }
 
 // mayPreempt says whether a pod could get room from others in the target, whichever are there.
 func (p *plugin) mayPreempt(c *cycle, pod *corev1.Pod, t *target) bool {
-	return corev1helpers.PodPriority(pod) > 0 && preempts(pod) && p.mayDisturb(c, t) &&
+	return corev1helpers.PodPriority(pod) > 0 && preempts(pod) && p.mayDisturb(c, pod, t) &&
 		t.Ledger.Room().MayHold(c.Demand)
 }
 

@@ -192,6 +192,26 @@ func TestWhereAPodIsTriedThatFitsNowhere(t *testing.T) {
 			happens: func(w *world, _, _ *target) { w.disturb(newPod("p", nil), "admiralty-c3") }, lesser: "c2",
 			want: in("admiralty-c2", attempts.Preempt),
 		},
+		"the target that preempted for the pod is cordoned": {
+			pod: important(newPod("p", list("cpu", "16"))),
+			happens: func(w *world, c1, _ *target) {
+				w.disturb(newPod("p", nil), c1.NodeName)
+				cordoned := &corev1.Node{Spec: corev1.NodeSpec{Unschedulable: true}}
+				cordoned.Name = c1.NodeName
+				w.nodes = nodes(cordoned)
+			},
+			lesser: "c2", want: in("admiralty-c2", attempts.Preempt),
+		},
+		"the target that preempted for the pod has only small nodes by now": {
+			pod: important(newPod("p", list("cpu", "16"))),
+			happens: func(w *world, c1, _ *target) {
+				w.disturb(newPod("p", nil), c1.NodeName)
+				of := summary(resources("8", "64Gi"))
+				of.Status.Classes[0].Allocatable = resources("8", "64Gi")
+				c1.Ledger.Update(of)
+			},
+			lesser: "c2", want: in("admiralty-c2", attempts.Preempt),
+		},
 		"the pod was tried where it does not fit any more": {
 			pod:     newPod("p", list("cpu", "16")),
 			happens: func(w *world, c1, _ *target) { w.try(t, newPod("p", nil), in(c1.NodeName, attempts.Grow)) },

@@ -2,6 +2,7 @@ package placement
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -141,12 +142,17 @@ func overdue(chaperon *v1alpha1.PodChaperon, timeout time.Duration) string {
 	if len(others) > 0 {
 		return reason
 	}
-	reason += ": the target has not created the delegate"
-	failed := translate.PodCondition(warnings, v1alpha1.WarningPrefix+translate.WarningFailedCreate)
-	if failed != nil {
-		reason += " (" + failed.Message + ")"
+	if failed := translate.PodCondition(warnings, v1alpha1.WarningPrefix+translate.WarningFailedCreate); failed != nil {
+		return fmt.Sprintf("%s: the target has not created the delegate (%s)", reason, failed.Message)
 	}
-	return reason
+	if len(warnings) > 0 {
+		last := slices.MaxFunc(warnings, func(a, b corev1.PodCondition) int {
+			return a.LastTransitionTime.Compare(b.LastTransitionTime.Time)
+		})
+		return fmt.Sprintf("%s: no scheduler there has looked at the delegate (%s: %s)",
+			reason, last.Reason, last.Message)
+	}
+	return reason + ": the target has not created the delegate, or no scheduler there has looked at it"
 }
 
 // refusal returns the target's refusal, given the PodChaperon as it was seen after so much time. Without a refusal it

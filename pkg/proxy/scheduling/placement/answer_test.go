@@ -86,17 +86,24 @@ func TestRead(t *testing.T) {
 	}
 }
 
+// nobodyLooked is what a PodChaperon without a status means.
+const nobodyLooked = ": the target has not created the delegate, or no scheduler there has looked at it"
+
 func TestOverdue(t *testing.T) {
 	for name, test := range map[string]struct {
 		chaperon *v1alpha1.PodChaperon
 		want     string
 	}{
 		"the target did not create the delegate": {
-			newChaperon("c", "p"), "not scheduled within 60s: the target has not created the delegate",
+			newChaperon("c", "p"), "not scheduled within 60s" + nobodyLooked,
 		},
 		"the target failed to create the delegate": {
 			newChaperon("c", "p", warned("FailedMount", "no"), warned("FailedCreate", "failed calling webhook")),
 			"not scheduled within 60s: the target has not created the delegate (failed calling webhook)",
+		},
+		"no scheduler looked at the delegate": {
+			newChaperon("c", "p", warned("FailedMount", "no"), warned("FailedResourceClaimCreation", "no template")),
+			"not scheduled within 60s: no scheduler there has looked at the delegate (FailedMount: no)",
 		},
 		"the target failed at first": {
 			newChaperon("c", "p", warned("FailedCreate", "failed calling webhook"),
@@ -144,21 +151,21 @@ func TestPatience(t *testing.T) {
 		"a silent target": {
 			&v1alpha1.PlacementPolicy{}, false, newChaperon("c", "p"), time.Minute,
 			RefusedError{
-				Target: "c1", Reason: "not scheduled within 60s: the target has not created the delegate",
+				Target: "c1", Reason: "not scheduled within 60s" + nobodyLooked,
 				Refusal: Late,
 			},
 		},
 		"a silent target with a time-out that is none": {
 			&v1alpha1.PlacementPolicy{PlacementTimeout: minutes(0)}, false, newChaperon("c", "p"), time.Minute,
 			RefusedError{
-				Target: "c1", Reason: "not scheduled within 60s: the target has not created the delegate",
+				Target: "c1", Reason: "not scheduled within 60s" + nobodyLooked,
 				Refusal: Late,
 			},
 		},
 		"a silent target with a time-out of its own": {
 			own, false, newChaperon("c", "p"), 2 * time.Minute,
 			RefusedError{
-				Target: "c1", Reason: "not scheduled within 2m: the target has not created the delegate", Refusal: Late,
+				Target: "c1", Reason: "not scheduled within 2m" + nobodyLooked, Refusal: Late,
 			},
 		},
 		"a target that holds the delegate back": {

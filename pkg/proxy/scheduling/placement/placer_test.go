@@ -38,8 +38,8 @@ func TestPlace(t *testing.T) {
 		},
 		"the target is silent": {
 			happens: overdueNow, ends: true,
-			err:     "c1: not scheduled within 60s: the target has not created the delegate",
-			leftOut: "not scheduled within 60s: the target has not created the delegate",
+			err:     "c1: not scheduled within 60s" + nobodyLooked,
+			leftOut: "not scheduled within 60s" + nobodyLooked,
 		},
 		"the delegate is scheduled while it is withdrawn": {
 			happens: changedSince(t, unschedulable, scheduled), held: true,
