@@ -331,7 +331,8 @@ func TestNothingIsLookedForWhileHealthChecksFail(t *testing.T) {
 
 func TestAPenaltyIsForgottenAfterTwiceItsTime(t *testing.T) {
 	const penalty = 2 * healthInterval
-	for checks, want := range map[int]time.Duration{4: penalty, 5: 0} {
+	// The fifth check ends the penalty. It has done so when the sixth begins.
+	for checks, want := range map[int]time.Duration{4: penalty, 6: 0} {
 		ctx, cancel := context.WithCancel(t.Context())
 		w := newWatched(ctx, t)
 		w.loop.penalty = penalty
