@@ -18,16 +18,13 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 )
 
+// TestAFullQuotaOfATargetKeepsNoFileFromChanging has a leader that has made the copy. See also
+// TestANewLeaderUpdatesACopyDespiteAFullQuota.
 func TestAFullQuotaOfATargetKeepsNoFileFromChanging(t *testing.T) {
 	w := setUp(t)
 	meta := metav1.ObjectMeta{Namespace: w.namespace, Name: "greeting"}
 	create(t, w.c1, &corev1.ConfigMap{ObjectMeta: meta, Data: map[string]string{"text": "hello"}})
-	template := inTarget("c2", podTemplate("reads"))
-	template.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "greeting", MountPath: "/greeting"}}
-	template.Spec.Volumes = []corev1.Volume{{Name: "greeting", VolumeSource: corev1.VolumeSource{
-		ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: "greeting"}},
-	}}}
-	create(t, w.c1, w.pod("reads", template))
+	create(t, w.c1, w.pod("reads", readsGreeting("reads")))
 	_, delegate := w.delegateOf(t, w.reaches(t, "reads", corev1.PodRunning))
 	eventuallyOutput(t, w, "hello", "exec", "reads", "--", "/whoami", "cat", "/greeting/text")
 
@@ -47,6 +44,16 @@ func TestAFullQuotaOfATargetKeepsNoFileFromChanging(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventuallyOutput(t, w, "good-bye", "exec", "reads", "--", "/whoami", "cat", "/greeting/text")
+}
+
+// readsGreeting is a pod in c2 that mounts the ConfigMap "greeting".
+func readsGreeting(app string) corev1.PodTemplateSpec {
+	template := inTarget("c2", podTemplate(app))
+	template.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "greeting", MountPath: "/greeting"}}
+	template.Spec.Volumes = []corev1.Volume{{Name: "greeting", VolumeSource: corev1.VolumeSource{
+		ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: "greeting"}},
+	}}}
+	return template
 }
 
 // fillsUp gives a cluster a quota of objects in the namespace that has no room for another one, and waits until it is

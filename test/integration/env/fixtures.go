@@ -77,8 +77,9 @@ func VirtualNode(name string) *corev1.Node {
 	return node
 }
 
-// ForbidAll has a quota refuse every object of a resource in a namespace. It plays the controller of quotas.
-func ForbidAll(t T, c *Cluster, namespace string, resource corev1.ResourceName) {
+// ForbidAll has a quota, which it returns, refuse every object of a resource in a namespace. It plays the controller of
+// quotas.
+func ForbidAll(t T, c *Cluster, namespace string, resource corev1.ResourceName) *corev1.ResourceQuota {
 	t.Helper()
 	quota := &corev1.ResourceQuota{ObjectMeta: Meta(namespace, "none")}
 	quota.Spec.Hard = corev1.ResourceList{resource: {}}
@@ -86,4 +87,5 @@ func ForbidAll(t T, c *Cluster, namespace string, resource corev1.ResourceName) 
 	ChangeStatus(t, c, quota, func(q *corev1.ResourceQuota) {
 		q.Status = corev1.ResourceQuotaStatus{Hard: q.Spec.Hard, Used: q.Spec.Hard}
 	})
+	return quota
 }
