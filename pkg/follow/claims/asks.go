@@ -10,8 +10,8 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/timeouts"
 )
 
-// askedFor is how long after a pod has asked for a claim in a target its PodChaperon, which uses the claim, may come:
-// what else the pod needs is ensured first, and then the target may carry out late what it was asked for.
+// askedFor is how long the PodChaperon of a pod may still come after the pod has asked for a claim in a target. What
+// else the pod needs is ensured first, and then the target may carry out late what it was asked for.
 const askedFor = timeouts.EnsureNeeds + timeouts.Request + timeouts.HoldDuration
 
 // asks are the pods that asked for claims in targets a while ago. Several pods may share a claim: one must not take the

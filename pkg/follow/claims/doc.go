@@ -6,8 +6,8 @@
 //   - A claim of the source that was made in a target stays bound to that target while the copy exists or cannot be
 //     checked. The annotation followed-to names the target. If the target's cluster ID is known, the claim is bound to
 //     that cluster, whatever the target's name is one day, and wherever its name leads. Emptying the annotation gives
-//     up a copy in a cluster that cannot be reached. A claim may lose the annotation. Then each target counts that
-//     has a copy, or another claim that pods use in its place, or that nobody can ask.
+//     up a copy in a cluster that cannot be reached. If a claim loses the annotation, the targets are asked where
+//     it is. A target counts if it has a copy, or another claim that pods use in its place, and if nobody can ask it.
 //   - A copy that may have data is deleted for one reason only: the source's API server has just answered that the very
 //     claim for which the copy was made does not exist.
 //   - A copy that has neither a volume nor a node is also taken back when its target refuses the pod, or when the pod
