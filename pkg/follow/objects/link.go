@@ -160,7 +160,7 @@ func (l *link) retryRefused(
 func (l *link) reportRefusal(ctx context.Context, o objectKey, refusal *needs.RefusedError) error {
 	before, now := l.recordOf(o), l.follower.options.Clock.Now()
 	news := before.refused != refusal.Reason
-	if !news && now.Sub(before.said) < sayAgainAfter {
+	if !news && now.Sub(before.said) < engage.SayAgainAfter {
 		return nil
 	}
 	original, err := l.follower.readOriginal(ctx, o)

@@ -140,7 +140,8 @@ func TestARefusalThatLastsIsReportedAgain(t *testing.T) {
 		later  time.Duration
 		events int
 	}{
-		{0, 1}, {refusedRetry, 0}, {sayAgainAfter - refusedRetry - 1, 0}, {1, 1}, {sayAgainAfter - 1, 0}, {1, 1},
+		{0, 1}, {refusedRetry, 0}, {engage.SayAgainAfter - refusedRetry - 1, 0}, {1, 1},
+		{engage.SayAgainAfter - 1, 0}, {1, 1},
 	} {
 		clock.Step(test.later)
 		if _, err := l.refresh(ctx, secret("db")); err != nil {

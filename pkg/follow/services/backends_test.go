@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
 )
 
 // alsoTo adds a path to an Ingress.
@@ -160,7 +161,7 @@ func TestAnIngressThatIsNotCopiedHasAnEvent(t *testing.T) {
 		{later: grace - 1, wait: 1},
 		{later: 1, wait: refusedRetry, events: 1},
 		{later: refusedRetry, wait: refusedRetry},
-		{later: sayAgainAfter - refusedRetry - 1, wait: refusedRetry},
+		{later: engage.SayAgainAfter - refusedRetry - 1, wait: refusedRetry},
 		{later: 1, wait: refusedRetry, events: 1},
 		{later: refusedRetry, all: true},
 	} {

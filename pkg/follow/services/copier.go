@@ -159,7 +159,7 @@ func (c *copier) note(i item, about client.Object, message string) (news, due bo
 	defer c.mu.Unlock()
 	before := c.noted[i]
 	news = note != before.note
-	due = note != "" && (news || now.Sub(before.said) >= sayAgainAfter)
+	due = note != "" && (news || now.Sub(before.said) >= engage.SayAgainAfter)
 	switch {
 	case note == "":
 		delete(c.noted, i)

@@ -92,12 +92,12 @@ func TestARefusalThatLastsIsReportedAgain(t *testing.T) {
 	}{
 		{0, "Service", 1, 1, 1},
 		{refusedRetry, "Service", 0, 0, 1},
-		{sayAgainAfter - refusedRetry - 1, "Service", 0, 0, 1},
+		{engage.SayAgainAfter - refusedRetry - 1, "Service", 0, 0, 1},
 		{1, "Service", 1, 0, 1},
-		{sayAgainAfter - 1, "Service", 0, 0, 1},
+		{engage.SayAgainAfter - 1, "Service", 0, 0, 1},
 		{1, "Service", 1, 0, 1},
 		{refusedRetry, "EndpointSlice", 1, 1, 2},
-		{sayAgainAfter - 1, "EndpointSlice", 0, 0, 2},
+		{engage.SayAgainAfter - 1, "EndpointSlice", 0, 0, 2},
 	} {
 		w.clock.SetTime(w.clock.Now().Add(test.later))
 		err := &writer.NotOursError{Kind: test.kind}

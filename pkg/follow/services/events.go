@@ -1,13 +1,8 @@
 package services
 
 import (
-	"fmt"
-	"hash/fnv"
-	"time"
-
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
@@ -23,12 +18,6 @@ const (
 	ReasonSelectorDisputed = "SelectorDisputed"
 	// ReasonSelectorInvalid is the reason of the event that says why a selector cannot be rewritten.
 	ReasonSelectorInvalid = "SelectorInvalid"
-
-	// sayAgainAfter is the least time between two events that say the same: API servers keep events so long.
-	sayAgainAfter = time.Hour
-	// kindsOfNotes is how many events about one object and one target, with different texts, are recorded beside one
-	// another.
-	kindsOfNotes = 8
 )
 
 func (f *Follower) recordNotCopied(about runtime.Object, target *engage.Target, message string) {
@@ -37,21 +26,12 @@ func (f *Follower) recordNotCopied(about runtime.Object, target *engage.Target, 
 		nil,
 		corev1.EventTypeWarning,
 		ReasonNotFollowed,
-		actionOf(target.Key, message),
+		engage.EventAction("Follow"+translate.TargetHash(target.Key), message),
 		"Target %s (virtual node %s): %s",
 		targetkind.Name(target.Key),
 		target.NodeName,
 		message,
 	)
-}
-
-// actionOf returns the action of an event about a target. The recorder counts events of the same action and reason, and
-// keeps the first one's text. So the action tells targets and texts apart. The number of a target's actions is bounded:
-// the target chooses the texts.
-func actionOf(target types.NamespacedName, message string) string {
-	hash := fnv.New32a()
-	_, _ = hash.Write([]byte(message))
-	return fmt.Sprintf("Follow%s%d", translate.TargetHash(target), hash.Sum32()%kindsOfNotes)
 }
 
 // recordExternalName says why an ExternalName Service is nowhere, if a user wants it everywhere. Targets let sources

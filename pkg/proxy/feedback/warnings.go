@@ -1,8 +1,6 @@
 package feedback
 
 import (
-	"fmt"
-	"hash/fnv"
 	"sync"
 	"time"
 
@@ -10,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
 
@@ -20,8 +19,6 @@ const (
 	warningsPerSecond, warningsBurst = 5, 200
 	// warnLater is how long a warning waits that the budget does not allow.
 	warnLater = 30 * time.Second
-	// kindsOfNotes is how many warnings of one reason, with different texts, are recorded beside one another.
-	kindsOfNotes = 8
 )
 
 // seenWarnings are the warnings of one PodChaperon that need not be recorded any more.
@@ -99,9 +96,7 @@ func (r *reconciler) warn(proxy *corev1.Pod, p *plan) {
 // recordWarning records an event about the delegate. The recorder counts events of the same action and reason, and
 // keeps the first one's text. So the action tells texts apart. Their number is bounded: a target chooses them.
 func (f *Feedback) recordWarning(proxy *corev1.Pod, c corev1.PodCondition, node string) {
-	hash := fnv.New32a()
-	_, _ = hash.Write([]byte(c.Message))
-	action := fmt.Sprintf("FollowDelegate%d", hash.Sum32()%kindsOfNotes)
+	action := engage.EventAction("FollowDelegate", c.Message)
 	f.options.Recorder.Eventf(proxy, nil, corev1.EventTypeWarning, c.Reason, action,
 		"%s (virtual node %s)", c.Message, node)
 }
