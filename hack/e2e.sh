@@ -6,7 +6,20 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 readonly clusters=(c1 c2)
+readonly log=$PWD/.local/e2e.log
 export KUBECONFIG=$PWD/.local/kubeconfig
+
+# Also keeps what the tests print, for the end.
+logged() { "$@" 2>&1 | tee -a "$log"; }
+
+# Prints what led to each failure, or the end of what was printed. It comes last, because some readers see no more.
+failures() {
+  echo "==> what failed (all of it is in .local/e2e.log):"
+  awk 'length { recent[++n % 25] = substr($0, 1, 400) }
+    function print_recent() { for (i = n + 1; i <= n + 25; i++) if (i % 25 in recent) print recent[i % 25]; split("", recent) }
+    /^ *--- FAIL|^panic:|DATA RACE/ { failed = 1; print_recent() }
+    END { if (!failed) print_recent() }' "$log"
+}
 
 ready() { .local/bin/kubectl --context "$1" get --raw /readyz --request-timeout=5s >/dev/null 2>&1; }
 
@@ -36,6 +49,7 @@ finish() {
   if ready c1 && ready c2; then
     .local/bin/clusters up c1 c2 --fake-nodes 0
   fi
+  [[ $code -eq 0 ]] || failures
   exit "$code"
 }
 contexts=$(.local/bin/kubectl config get-contexts -o name 2>/dev/null || true)
@@ -46,6 +60,8 @@ if [[ -n $others ]]; then
   exit 1
 fi
 
+mkdir -p .local
+: > "$log"
 trap finish EXIT
 for cluster in "${clusters[@]}"; do
   ready "$cluster" || started+=("$cluster")
@@ -58,17 +74,17 @@ tags=e2e timeout=40m
 if [[ -n ${E2E_LONG:-} ]]; then
   tags=e2e,long timeout=180m
 fi
-go test -race -tags "$tags" -count=1 -v -timeout "$timeout" ./test/e2e/...
+logged go test -race -tags "$tags" -count=1 -v -timeout "$timeout" ./test/e2e/...
 
 if [[ -z ${E2E_LONG:-} ]]; then
   echo "==> faults, drawn from a seed"
-  go run ./test/faults -short
+  logged go run ./test/faults -short
   echo "==> elected pods beside plain pods, in a short form"
-  go run ./test/conformance -short
+  logged go run ./test/conformance -short
 fi
 
 echo "==> with a third cluster, and simulated nodes for many pods"
 started+=(c3)
 .local/bin/clusters up c1 c2 c3 --fake-nodes 2 # The clusters are equal, so that the scheduler spreads pods over all.
 make deploy
-go test -race -tags "$tags,three" -run '^TestFollowing' -count=1 -v -timeout 30m ./test/e2e
+logged go test -race -tags "$tags,three" -run '^TestFollowing' -count=1 -v -timeout 30m ./test/e2e
